@@ -1,0 +1,29 @@
+// The whole way of a request, in order. DESIGN.md has the picture.
+
+import { Hono } from "hono";
+import { methodNotAllowed } from "hono/method-not-allowed";
+import { cors } from "./cors.ts";
+import type { AppEnv } from "./env.ts";
+import { handleError, handleUnknownPath, handleWrongMethod } from "./errors.ts";
+import { identifyCaller } from "./keys/identify.ts";
+import { requireKey } from "./keys/require-key.ts";
+import { pets } from "./pets/routes.ts";
+import { rateLimitHeaders } from "./rate-limit/headers.ts";
+import { rateLimit } from "./rate-limit/rate-limit.ts";
+import { requestId } from "./request-id.ts";
+
+export const app = new Hono<AppEnv>();
+
+app.use(requestId());
+app.use(
+  "/v1/*",
+  rateLimitHeaders(),
+  cors(),
+  identifyCaller(),
+  rateLimit(),
+  requireKey(),
+  methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }),
+);
+app.route("/v1/pets", pets);
+app.notFound(handleUnknownPath);
+app.onError(handleError);

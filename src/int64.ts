@@ -1,0 +1,46 @@
+// 64-bit integers as they come in: text becomes a bigint here, and only here. A JavaScript number holds
+// integers up to 2^53 exactly, so an int64 is never one, on no way through the service.
+
+export const INT64_MIN = -(2n ** 63n);
+export const INT64_MAX = 2n ** 63n - 1n;
+
+/** More digits than these are out of range: 2^63 has 19. It also bounds the work on hostile input. */
+const MAX_DIGITS = 19;
+
+/**
+ * The int64 that `text` writes in decimal, the one way it can be written (no sign plus, no leading zeros,
+ * no -0), or undefined if it writes none.
+ */
+export function parseInt64(text: string): bigint | undefined {
+  return /^(0|-?[1-9][0-9]*)$/.test(text) ? inRange(text) : undefined;
+}
+
+/**
+ * The int64 that a JSON number stands for, or undefined if it is none: `1`, `1.0`, `10e-1` and `1e0` are
+ * all one (JSON Schema 2020-12, core, section 4.2.3), and `-0` is 0.
+ *
+ * @param source the number as RFC 8259, section 6 writes it
+ */
+export function int64FromJsonNumber(source: string): bigint | undefined {
+  const [mantissa = "", exponent = "0"] = source.toLowerCase().split("e");
+  const [whole = "", fraction = ""] = mantissa.split(".");
+  const sign = whole.startsWith("-") ? "-" : "";
+  const digits = whole.slice(sign.length) + fraction;
+
+  // Written as significant digits times a power of ten. The zeros are counted in a loop because a regular
+  // expression that looks for them at the end takes quadratic time on a long row of zeros.
+  let end = digits.length;
+  while (end > 0 && digits[end - 1] === "0") end -= 1;
+  const significant = digits.slice(0, end).replace(/^0+/, "");
+  const power = Number(exponent) - fraction.length + (digits.length - end);
+
+  if (significant === "") return 0n;
+  if (power < 0 || significant.length + power > MAX_DIGITS) return undefined;
+  return inRange(sign + significant + "0".repeat(power));
+}
+
+function inRange(decimal: string): bigint | undefined {
+  if (decimal.length > MAX_DIGITS + 1) return undefined;
+  const value = BigInt(decimal);
+  return value >= INT64_MIN && value <= INT64_MAX ? value : undefined;
+}

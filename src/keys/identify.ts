@@ -1,0 +1,71 @@
+// Finds out who calls: reads the key from the request and looks it up, in the isolate's memory first. It
+// refuses nobody. What a caller without a valid key gets is decided later: a 429 comes before a 401.
+
+import type { MiddlewareHandler } from "hono";
+import { BoundedMap } from "../bounded-map.ts";
+import type { AppEnv } from "../env.ts";
+import { AddressMeter, clientAddress } from "../rate-limit/address-meter.ts";
+import { hashSecret, isWellFormedSecret } from "./secret.ts";
+import { findKeyByHash, type Key } from "./store.ts";
+
+/** The valid key of the request, if it has one, and whether it came with any key at all. */
+export interface Caller {
+  key?: Key;
+  sentKey: boolean;
+}
+
+/** How long a look-up is believed: a key that is revoked or changed is so everywhere after this time. */
+const LOOKUP_TTL_MS = 30_000;
+
+/** About 300 bytes each. */
+const MAX_LOOKUPS = 10_000;
+
+interface Lookup {
+  key: Key | undefined;
+  madeAtMs: number;
+}
+
+/** What was found lately, and what was not, by the hash of the secret. */
+const lookups = new BoundedMap<string, Lookup>(MAX_LOOKUPS);
+
+/** Look-ups that found nothing, by address: whoever tries that many keys is guessing. */
+const failedLookups = new AddressMeter();
+
+/** Sets `caller`. */
+export function identifyCaller(): MiddlewareHandler<AppEnv> {
+  return async function identifyCaller(c, next) {
+    const secret = bearerToken(c.req.header("Authorization"));
+    const key =
+      secret === undefined ? undefined : await findKey(c.env.DB, secret, clientAddress(c.req), Date.now());
+    c.set("caller", { ...(key && { key }), sentKey: secret !== undefined });
+    await next();
+  };
+}
+
+/** The token of a bearer credential (RFC 6750, section 2.1; the scheme is case-insensitive, RFC 9110, 11.1). */
+function bearerToken(authorization: string | undefined): string | undefined {
+  return authorization?.match(/^bearer +(.+)$/i)?.[1];
+}
+
+/** The key with this secret, unless it has expired. A secret without the form of one costs no I/O. */
+async function findKey(
+  db: D1Database,
+  secret: string,
+  address: string,
+  nowMs: number,
+): Promise<Key | undefined> {
+  if (!isWellFormedSecret(secret)) return undefined;
+  const hash = await hashSecret(secret);
+
+  let lookup = lookups.get(hash);
+  if (lookup === undefined || nowMs - lookup.madeAtMs >= LOOKUP_TTL_MS) {
+    if (!failedLookups.peek(address, nowMs).admitted) return undefined;
+    lookup = { key: await findKeyByHash(db, hash), madeAtMs: nowMs };
+    lookups.set(hash, lookup);
+    if (lookup.key === undefined) failedLookups.take(address, nowMs);
+  }
+
+  const { key } = lookup;
+  const expired = key?.expiresAtMs != null && key.expiresAtMs <= nowMs;
+  return expired ? undefined : key;
+}

@@ -1,0 +1,53 @@
+// The form of an API key: `pet_`, 32 random base62 characters (190 bits), and the CRC32 of all that as 6 more.
+// The checksum is no protection: it tells a mistyped or invented key from a real one without asking anybody,
+// and lets scanners of source code recognise a leaked one. Only the SHA-256 of a key is ever stored; with
+// 190 bits to guess, a slow hash or a salt would add nothing.
+
+import { crc32 } from "node:zlib";
+
+const PREFIX = "pet_";
+const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const RANDOM_LENGTH = 32;
+/** 62^6 is more than 2^32. */
+const CHECKSUM_LENGTH = 6;
+const FORM = new RegExp(`^${PREFIX}[0-9A-Za-z]{${RANDOM_LENGTH + CHECKSUM_LENGTH}}$`);
+
+/** A new API key. It exists nowhere else: whoever calls this shows it once and keeps its hash. */
+export function newSecret(): string {
+  const body = PREFIX + randomBase62(RANDOM_LENGTH);
+  return body + checksum(body);
+}
+
+/** Whether a text has the form of a key and the right checksum. */
+export function isWellFormedSecret(text: string): boolean {
+  return FORM.test(text) && checksum(text.slice(0, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH);
+}
+
+/** The SHA-256 of a key, in hexadecimal. */
+export async function hashSecret(secret: string): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(secret));
+  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** `length` characters, each of the 62 as likely as the others. */
+export function randomBase62(length: number): string {
+  let text = "";
+  while (text.length < length) {
+    for (const byte of crypto.getRandomValues(new Uint8Array(length))) {
+      // 248 is the largest multiple of 62 in a byte; the rest would favour the first eight characters.
+      if (byte < 248 && text.length < length) text += BASE62[byte % 62];
+    }
+  }
+  return text;
+}
+
+/** CRC32 in base62, the most significant digit first, padded with zeros. */
+function checksum(body: string): string {
+  let rest = crc32(body);
+  let digits = "";
+  for (let digit = 0; digit < CHECKSUM_LENGTH; digit += 1) {
+    digits = BASE62[rest % 62] + digits;
+    rest = Math.floor(rest / 62);
+  }
+  return digits;
+}

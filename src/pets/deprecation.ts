@@ -1,0 +1,30 @@
+// The end of `getPet` (contract, section 9): announced on each of its responses, and kept by itself when the
+// day comes, without a deployment.
+
+import type { MiddlewareHandler } from "hono";
+import type { AppEnv } from "../env.ts";
+import { ApiError, errorResponse } from "../errors.ts";
+
+const DEPRECATED_AT = new Date("2026-11-19T00:00:00Z");
+const REMOVED_AT = new Date("2030-12-05T00:00:00Z");
+
+/** Deprecation is a structured-field date (RFC 9745), Sunset an HTTP date (RFC 8594). */
+const DEPRECATION = `@${DEPRECATED_AT.getTime() / 1000}`;
+const SUNSET = REMOVED_AT.toUTCString();
+const LINK = '</v1/pets>; rel="successor-version", </>; rel="deprecation"; type="text/html"';
+
+/** Announces that the operation goes, and answers `operation_removed` in its place once it is gone. */
+export function deprecated(): MiddlewareHandler<AppEnv> {
+  return async function deprecated(c, next) {
+    if (Date.now() < REMOVED_AT.getTime()) await next();
+    else c.res = errorResponse(c, removed);
+    c.header("Deprecation", DEPRECATION);
+    c.header("Sunset", SUNSET);
+    c.header("Link", LINK);
+  };
+}
+
+const removed = new ApiError(
+  "operation_removed",
+  `removed on ${SUNSET}; use GET /v1/pets, with status if it helps`,
+);

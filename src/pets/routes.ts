@@ -1,0 +1,53 @@
+// The operations on pets (contract, section 4). JSON of pets comes from the store as text and is passed on
+// as it is: parsing it would round 64-bit ids.
+
+import { type Context, Hono } from "hono";
+import type { AppEnv } from "../env.ts";
+import { ApiError } from "../errors.ts";
+import { parseInt64 } from "../int64.ts";
+import { jsonBody, limitBodySize } from "../json.ts";
+import { validQuery } from "../validation.ts";
+import { encodeCursor } from "./cursor.ts";
+import { deprecated } from "./deprecation.ts";
+import { NewPet, PageQuery } from "./schema.ts";
+import { findPage, findPet, insertPet } from "./store.ts";
+
+export const pets = new Hono<AppEnv>()
+
+  // listPets
+  .get("/", validQuery(PageQuery), async (c) => {
+    const query = c.req.valid("query");
+    const { petsJson, nextId } = await findPage(c.env.DB, query);
+    if (nextId !== undefined) c.header("Link", `<${nextPageUrl(c.req.url, query, nextId)}>; rel="next"`);
+    return json(c, petsJson, 200);
+  })
+
+  // createPet
+  .post("/", limitBodySize(), jsonBody(NewPet), async (c) => {
+    const { id, petJson } = await insertPet(c.env.DB, c.req.valid("json"));
+    c.header("Location", `/v1/pets/${id}`);
+    return json(c, petJson, 201);
+  })
+
+  // getPet
+  .get("/:petId", deprecated(), async (c) => {
+    const id = parseInt64(c.req.param("petId"));
+    const petJson = id === undefined ? undefined : await findPet(c.env.DB, id);
+    if (petJson === undefined) throw new ApiError("not_found", "no pet has this id");
+    return json(c, petJson, 200);
+  });
+
+function json(c: Context<AppEnv>, text: string, status: 200 | 201): Response {
+  return c.body(text, status, { "Content-Type": "application/json" });
+}
+
+/** The address of the next page: the same list, the same limit and status, from another place on. */
+function nextPageUrl(url: string, { limit, status }: PageQuery, nextId: bigint): string {
+  const next = new URL(url);
+  next.search = new URLSearchParams({
+    limit: `${limit}`,
+    ...(status && { status }),
+    cursor: encodeCursor(nextId),
+  }).toString();
+  return next.href;
+}

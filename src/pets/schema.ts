@@ -1,0 +1,82 @@
+// What a request may say about pets. The one place that defines it; SQL repeats it as checks of the table.
+
+import * as z from "zod/mini";
+import { decodeCursor } from "./cursor.ts";
+
+const MAX_NAME_CODE_POINTS = 255;
+const MAX_PAGE_SIZE = 100;
+const DEFAULT_PAGE_SIZE = 20;
+
+/** Contract, section 2, PetStatus. */
+const PET_STATUSES = ["available", "pending", "sold"] as const;
+const STATUS_PROBLEM = `must be one of ${PET_STATUSES.join(", ")}`;
+
+/** Contract, section 2, NewPet. Unknown fields are dropped. */
+export const NewPet = z.object(
+  {
+    name: z.string(orMissing("must be a string")).check(
+      z.refine(
+        (name) => hasLength(name, MAX_NAME_CODE_POINTS),
+        `must be 1 to ${MAX_NAME_CODE_POINTS} characters`,
+      ),
+      z.refine(
+        (name) => name.isWellFormed() && !name.includes("\0"),
+        "must be well-formed Unicode without U+0000",
+      ),
+    ),
+    categoryId: z.int64(orMissing("must be an integer of 64 bits, from -2^63 to 2^63-1")),
+    status: z.optional(z.enum(PET_STATUSES, STATUS_PROBLEM)),
+  },
+  "must be a JSON object",
+);
+export type NewPet = z.output<typeof NewPet>;
+
+const PAGE_SIZE_PROBLEM = `must be an integer from 1 to ${MAX_PAGE_SIZE}`;
+
+/** The query of a list (contract, section 4.1), and the cursor by which its pages continue each other. */
+export const PageQuery = z.object({
+  limit: z._default(
+    z.pipe(
+      z.pipe(
+        z.string(orRepeated(PAGE_SIZE_PROBLEM)).check(z.regex(/^[0-9]+$/, PAGE_SIZE_PROBLEM)),
+        z.transform(Number),
+      ),
+      z.number().check(z.gte(1, PAGE_SIZE_PROBLEM), z.lte(MAX_PAGE_SIZE, PAGE_SIZE_PROBLEM)),
+    ),
+    DEFAULT_PAGE_SIZE,
+  ),
+  status: z.optional(z.enum(PET_STATUSES, orRepeated(STATUS_PROBLEM))),
+  cursor: z.optional(
+    z.pipe(
+      z.string(orRepeated("")),
+      z.transform((text, context): bigint => {
+        const cursor = decodeCursor(text);
+        if (cursor !== undefined) return cursor;
+        context.issues.push({
+          code: "custom",
+          input: text,
+          message: "must come from a Link header of this list",
+        });
+        return z.NEVER;
+      }),
+    ),
+  ),
+});
+export type PageQuery = z.output<typeof PageQuery>;
+
+/** Names what is wrong with a value of the wrong type: that it is missing, or else `problem`. */
+function orMissing(problem: string) {
+  return { error: ({ input }: { input?: unknown }) => (input === undefined ? "is required" : problem) };
+}
+
+/** The same for a query parameter, which is an array if it was given more than once. */
+function orRepeated(problem: string) {
+  return {
+    error: ({ input }: { input?: unknown }) => (Array.isArray(input) ? "must be given only once" : problem),
+  };
+}
+
+function hasLength(text: string, maxCodePoints: number): boolean {
+  const length = [...text].length;
+  return length >= 1 && length <= maxCodePoints;
+}

@@ -1,0 +1,66 @@
+// Pets in D1. All SQL about pets is here. SQLite writes the JSON: it is exact for 64-bit integers, which
+// JavaScript numbers are not, and a page crosses the network as one value. Ids go in as decimal strings for
+// the same reason; the columns take them exactly.
+
+import { INT64_MIN } from "../int64.ts";
+import type { NewPet, PageQuery } from "./schema.ts";
+
+/** A page of pets, as the text of a JSON array, and where the next page begins if there is one. */
+export interface Page {
+  petsJson: string;
+  nextId: bigint | undefined;
+}
+
+/** The contract's Pet. A merge patch onto nothing leaves out what is null (RFC 7396): a status that was not given. */
+const PET_JSON = `json_patch('{}', json_object('id', id, 'name', name, 'categoryId', category_id, 'status', status))`;
+
+/** A page begins at ?1, has ?2 pets, and reads one row more, which is cut off: it only says that there is more. */
+function pageSql(condition: string): string {
+  return `
+    SELECT
+      json_remove(json_group_array(json(pet)), '$[' || ?2 || ']') AS pets_json,
+      iif(count(*) > CAST(?2 AS INTEGER), CAST(max(id) AS TEXT), NULL) AS next_id
+    FROM (SELECT id, ${PET_JSON} AS pet FROM pets WHERE ${condition} ORDER BY pets.id LIMIT ?2 + 1)`;
+}
+
+const SELECT_PAGE = pageSql("id >= ?1");
+const SELECT_PAGE_WITH_STATUS = pageSql("id >= ?1 AND status = ?3");
+const SELECT_PET = `SELECT ${PET_JSON} AS pet_json FROM pets WHERE id = ?1`;
+const INSERT_PET = `
+  INSERT INTO pets (name, category_id, status) VALUES (?1, ?2, ?3)
+  RETURNING CAST(id AS TEXT) AS id, ${PET_JSON} AS pet_json`;
+
+/** The statement that reads a page: at most `limit` + 1 rows, at any depth. */
+export function selectPage(
+  db: D1Database,
+  { limit, status, cursor = INT64_MIN }: PageQuery,
+): D1PreparedStatement {
+  // Both are bound as text: D1 binds numbers as REAL, and 20.0 is no index into an array.
+  const bounds = [`${cursor}`, `${limit}`];
+  return status === undefined
+    ? db.prepare(SELECT_PAGE).bind(...bounds)
+    : db.prepare(SELECT_PAGE_WITH_STATUS).bind(...bounds, status);
+}
+
+/** Reads a page, in the order of the ids. */
+export async function findPage(db: D1Database, query: PageQuery): Promise<Page> {
+  const row = await selectPage(db, query).first<{ pets_json: string; next_id: string | null }>();
+  if (row === null) throw new Error("an aggregate gave no row");
+  return { petsJson: row.pets_json, nextId: row.next_id === null ? undefined : BigInt(row.next_id) };
+}
+
+/** The JSON text of one pet, or undefined if there is none with this id. */
+export async function findPet(db: D1Database, id: bigint): Promise<string | undefined> {
+  const row = await db.prepare(SELECT_PET).bind(`${id}`).first<{ pet_json: string }>();
+  return row?.pet_json;
+}
+
+/** Stores a pet under a new id. Returns the id in decimal and the JSON text of the pet. */
+export async function insertPet(db: D1Database, pet: NewPet): Promise<{ id: string; petJson: string }> {
+  const row = await db
+    .prepare(INSERT_PET)
+    .bind(pet.name, `${pet.categoryId}`, pet.status ?? null)
+    .first<{ id: string; pet_json: string }>();
+  if (row === null) throw new Error("an insertion gave no row");
+  return { id: row.id, petJson: row.pet_json };
+}

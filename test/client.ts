@@ -1,0 +1,102 @@
+// What the tests use to call the Worker: through its own front door, with keys made as an operator makes them.
+
+import { env, exports } from "cloudflare:workers";
+import type { Plan } from "../src/keys/plans.ts";
+import { hashSecret, newSecret, randomBase62 } from "../src/keys/secret.ts";
+import { insertKey } from "../src/keys/store.ts";
+import type { Limits } from "../src/rate-limit/window.ts";
+
+export const ORIGIN = "https://petstore.example";
+
+export interface ErrorBody {
+  code: string;
+  message: string;
+  status: number;
+}
+
+interface KeyOptions {
+  plan?: Plan;
+  /** For enterprise only; the other plans have their own. */
+  limits?: Limits;
+  expiresAtMs?: number;
+}
+
+/** Stores a new key; on the business plan if nothing else is asked for, so that limits are out of the way. */
+export async function newKey({ plan = "business", limits, expiresAtMs }: KeyOptions = {}) {
+  const secret = newSecret();
+  const id = `key_${randomBase62(12)}`;
+  const record = {
+    id,
+    name: "a test",
+    plan,
+    limits: limits ?? { minute: 1, day: 1 },
+    lastFour: secret.slice(-4),
+    createdAtMs: Date.now(),
+    expiresAtMs: expiresAtMs ?? null,
+  };
+  await insertKey(env.DB, record, await hashSecret(secret));
+  return { id, secret };
+}
+
+/** Calls the Worker without a key, from an address of its own unless `init` names one. */
+export function fetchWithoutKey(path: string, init: RequestInit = {}): Promise<Response> {
+  const headers = new Headers(init.headers);
+  if (!headers.has("CF-Connecting-IP")) headers.set("CF-Connecting-IP", newAddress());
+  return exports.default.fetch(new Request(ORIGIN + path, { ...init, headers }));
+}
+
+/** An address that nobody else has used. */
+export function newAddress(): string {
+  addresses += 1;
+  return `198.18.${addresses >> 8}.${addresses & 255}`;
+}
+let addresses = 0;
+
+/** A client with a key of its own. */
+export async function newClient(options: KeyOptions = {}) {
+  const { id, secret } = await newKey(options);
+  const call = (path: string, init: RequestInit = {}) => {
+    const headers = new Headers(init.headers);
+    headers.set("Authorization", `Bearer ${secret}`);
+    return fetchWithoutKey(path, { ...init, headers });
+  };
+  /** Posts a body as it is. */
+  const post = (body: BodyInit, headers: HeadersInit = { "Content-Type": "application/json" }) =>
+    call("/v1/pets", { method: "POST", body, headers });
+  /** Creates a pet and returns it, for tests in which that is not the question. */
+  const create = async (pet: { name?: string; categoryId?: number; status?: string } = {}) => {
+    const response = await post(JSON.stringify({ name: "Rex", categoryId: 1, ...pet }));
+    if (response.status !== 201) throw new Error(`${response.status} ${await response.text()}`);
+    return response.json<{ id: number; name: string; categoryId: number; status?: string }>();
+  };
+  return { id, secret, call, get: (path: string) => call(path), post, create };
+}
+
+/** How many pets there are, read past the service. */
+export async function countPets(): Promise<number> {
+  return (await env.DB.prepare("SELECT count(*) AS pets FROM pets").first<number>("pets")) ?? 0;
+}
+
+/** The address in a Link header with this relation (RFC 8288), as a path. */
+export function linkTo(relation: string, response: Response): string | undefined {
+  for (const [, target = "", parameters = ""] of (response.headers.get("Link") ?? "").matchAll(
+    /<([^>]*)>([^<]*)/g,
+  )) {
+    if (parameters.includes(`rel="${relation}"`)) {
+      const url = new URL(target, ORIGIN);
+      return url.pathname + url.search;
+    }
+  }
+  return undefined;
+}
+
+/** All pets of a list, page by page along the links. */
+export async function walk<Pet>(get: (path: string) => Promise<Response>, path: string): Promise<Pet[][]> {
+  const pages: Pet[][] = [];
+  for (let next: string | undefined = path; next !== undefined; ) {
+    const response: Response = await get(next);
+    pages.push(await response.json<Pet[]>());
+    next = linkTo("next", response);
+  }
+  return pages;
+}

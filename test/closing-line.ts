@@ -1,0 +1,15 @@
+// A reporter that ends the run with one plain line: "N passed, N failed".
+
+import type { Reporter, TestModule } from "vitest/node";
+
+export default class ClosingLine implements Reporter {
+  onTestRunEnd(modules: readonly TestModule[]): void {
+    const count = { passed: 0, failed: 0, skipped: 0, pending: 0 };
+    for (const module of modules) {
+      if (module.state() === "failed" && [...module.children.allTests()].length === 0) count.failed += 1;
+      for (const test of module.children.allTests()) count[test.result().state] += 1;
+    }
+    const skipped = count.skipped > 0 ? `, ${count.skipped} skipped` : "";
+    process.stdout.write(`${count.passed} passed, ${count.failed} failed${skipped}\n`);
+  }
+}

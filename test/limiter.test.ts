@@ -1,0 +1,126 @@
+// The Durable Object that counts a key, alone and through the front door.
+
+import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { expect, it, vi } from "vitest";
+import type { RateLimiter } from "../src/index.ts";
+import { remaining } from "../src/rate-limit/window.ts";
+import { type ErrorBody, newClient } from "./client.ts";
+
+const FREE = { minute: 60, day: 1_000 };
+
+const newName = () => `key-${crypto.randomUUID()}`;
+
+it("admits exactly 60 of 200 requests at once on a Free key, each with a Remaining of its own", async () => {
+  const client = await newClient({ plan: "free" });
+  const responses = await Promise.all(Array.from({ length: 200 }, () => client.get("/v1/pets")));
+  const admitted = responses.filter(({ status }) => status === 200);
+  const refused = responses.filter(({ status }) => status === 429);
+  expect([admitted.length, refused.length]).toEqual([60, 140]);
+
+  const left = admitted.map(({ headers }) => Number(headers.get("X-RateLimit-Remaining")));
+  // 60 admitted could still share numbers if two were decided on the same count.
+  expect(left.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 60 }, (_, index) => index));
+  for (const { headers } of refused) expect(headers.get("X-RateLimit-Remaining")).toBe("0");
+});
+
+it("consumes nothing when it refuses", async () => {
+  const limiter = env.RATE_LIMITER.getByName(newName());
+  const limits = { minute: 2, day: 5 };
+  for (let request = 0; request < 10; request += 1) await limiter.take(limits);
+  vi.setSystemTime(Date.now() + 60_000);
+  const { admitted, windows } = await limiter.take(limits);
+  expect(admitted).toBe(true);
+  // The eight that were refused must not show in the day.
+  expect(windows.map(remaining)).toEqual([1, 2]);
+});
+
+it("goes on counting after eviction, from storage and not from memory", async () => {
+  const limiter = env.RATE_LIMITER.getByName(newName());
+  for (let request = 0; request < 3; request += 1) await limiter.take(FREE);
+  await runInDurableObject(limiter, (instance: RateLimiter) => {
+    instance.windows = instance.windows.map((window) => ({ ...window, used: 59 }));
+  });
+  await evictDurableObject(limiter);
+  const { windows } = await limiter.take(FREE);
+  expect(windows.map(({ used }) => used)).toEqual([4, 4]);
+});
+
+it("goes on counting after a crash", async () => {
+  const name = newName();
+  for (let request = 0; request < 60; request += 1) await env.RATE_LIMITER.getByName(name).take(FREE);
+  await abortAllDurableObjects();
+  const { admitted, windows } = await env.RATE_LIMITER.getByName(name).take(FREE);
+  expect([admitted, ...windows.map(({ used }) => used)]).toEqual([false, 60, 60]);
+});
+
+it("keeps minute and day in one row, and writes that row once per admitted request", async () => {
+  const limiter = env.RATE_LIMITER.getByName(newName());
+  await limiter.take({ minute: 3, day: 9 });
+  await runInDurableObject(limiter, (instance: RateLimiter, { storage }) => {
+    const exec = vi.spyOn(storage.sql, "exec");
+    const written = () =>
+      exec.mock.results.map(({ value }) => (value as SqlStorageCursor<never>).rowsWritten);
+    instance.take({ minute: 3, day: 9 });
+    expect(written()).toEqual([1]);
+    instance.take({ minute: 2, day: 9 });
+    // Refused: nothing is written at all.
+    expect(written()).toEqual([1]);
+    exec.mockRestore();
+    expect(storage.sql.exec("SELECT minute_used, day_used FROM counters").toArray()).toEqual([
+      { minute_used: 2, day_used: 2 },
+    ]);
+  });
+});
+
+it("keeps the counts when the plan changes", async () => {
+  const limiter = env.RATE_LIMITER.getByName(newName());
+  for (let request = 0; request < 60; request += 1) await limiter.take(FREE);
+  expect((await limiter.take(FREE)).admitted).toBe(false);
+  const upgraded = await limiter.take({ minute: 300, day: 10_000 });
+  expect([upgraded.admitted, ...upgraded.windows.map(remaining)]).toEqual([true, 239, 9_939]);
+  const downgraded = await limiter.take(FREE);
+  expect([downgraded.admitted, ...downgraded.windows.map(remaining)]).toEqual([false, 0, 939]);
+});
+
+it("counts each key by itself", async () => {
+  const [one, other] = await Promise.all([newClient({ plan: "free" }), newClient({ plan: "free" })]);
+  await one.get("/v1/pets");
+  await one.get("/v1/pets");
+  const { headers } = await other.get("/v1/pets");
+  expect(headers.get("X-RateLimit-Remaining")).toBe("59");
+});
+
+it("refuses with 429 until the minute is over, and says which window and when", async () => {
+  const client = await newClient({ plan: "enterprise", limits: { minute: 2, day: 100 } });
+  await client.get("/v1/pets");
+  await client.get("/v1/pets");
+  const refused = await client.get("/v1/pets");
+  expect(refused.status).toBe(429);
+  expect(await refused.json<ErrorBody>()).toEqual({
+    code: "rate_limit_exceeded",
+    message: "all 2 requests per minute are used up; retry in 40 s, at 2026-11-20T12:35:00Z",
+    status: 429,
+  });
+  expect(refused.headers.get("Retry-After")).toBe("40");
+  expect(refused.headers.get("Cache-Control")).toBe("no-store");
+  expect(refused.headers.get("X-RateLimit-Reset")).toBe(`${Date.UTC(2026, 10, 20, 12, 35) / 1000}`);
+
+  vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 35) - 1);
+  expect((await client.get("/v1/pets")).status).toBe(429);
+  vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 35));
+  expect((await client.get("/v1/pets")).status).toBe(200);
+});
+
+it("refuses with 429 until the day is over when the day is used up", async () => {
+  const client = await newClient({ plan: "enterprise", limits: { minute: 5, day: 2 } });
+  await client.get("/v1/pets");
+  await client.get("/v1/pets");
+  const refused = await client.get("/v1/pets");
+  const { message } = await refused.json<ErrorBody>();
+  expect(message).toBe("all 2 requests per day are used up; retry in 41140 s, at 2026-11-21T00:00:00Z");
+  expect(refused.headers.get("X-RateLimit-Limit")).toBe("2");
+  expect(refused.headers.get("X-RateLimit-Reset")).toBe(`${Date.UTC(2026, 10, 21) / 1000}`);
+  vi.setSystemTime(Date.UTC(2026, 10, 21));
+  expect((await client.get("/v1/pets")).status).toBe(200);
+});

@@ -1,0 +1,24 @@
+// Gives every test file the tables, and a clock that stands still in the middle of a minute and of a day, so
+// that nothing depends on when the tests run. Only `Date` is faked.
+
+import { applyD1Migrations } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, beforeEach, vi } from "vitest";
+
+declare global {
+  namespace Cloudflare {
+    interface Env {
+      TEST_MIGRATIONS: Parameters<typeof applyD1Migrations>[1];
+    }
+  }
+}
+
+await applyD1Migrations(env.DB, env.TEST_MIGRATIONS);
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["Date"], now: new Date("2026-11-20T12:34:20.500Z") });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
