@@ -13,9 +13,14 @@ import { type Decision, remaining, resetMs, WINDOW_SECONDS, type Window } from "
 export function rateLimitHeaders(): MiddlewareHandler<AppEnv> {
   return async function rateLimitHeaders(c, next) {
     await next();
-    const decision = c.var.decision ?? keylessRequests.peek(clientAddress(c.req), Date.now());
+    const decision = c.var.decision ?? uncounted(clientAddress(c.req));
     for (const [name, value] of Object.entries(headersOf(decision))) c.header(name, value);
   };
+}
+
+/** How an address stands. The request was not counted, so it was not refused either. */
+function uncounted(address: string): Decision {
+  return { ...keylessRequests.peek(address, Date.now()), admitted: true };
 }
 
 /**

@@ -1,0 +1,236 @@
+// API keys: their form, what is stored of them, and how a caller is found by one.
+
+import { env } from "cloudflare:workers";
+import fc from "fast-check";
+import { describe, expect, it, vi } from "vitest";
+import { hashSecret, isWellFormedSecret, newSecret, randomBase62 } from "../src/keys/secret.ts";
+import { listKeys } from "../src/keys/store.ts";
+import { clientAddress } from "../src/rate-limit/address-meter.ts";
+import { fetchWithoutKey, newAddress, newClient, newKey } from "./client.ts";
+
+/** A database that counts the statements prepared on it. */
+function countQueries() {
+  const prepare = vi.spyOn(env.DB, "prepare");
+  return () => prepare.mock.calls.length;
+}
+
+describe("the form of a key", () => {
+  it("is pet_, 32 characters, and a checksum that holds", () => {
+    for (let times = 0; times < 100; times += 1) {
+      const secret = newSecret();
+      expect(secret).toMatch(/^pet_[0-9A-Za-z]{38}$/);
+      expect(isWellFormedSecret(secret)).toBe(true);
+    }
+  });
+
+  it("is fixed: keys in the hands of clients stay valid", () => {
+    // The CRC32 of the first 36 characters, by another implementation, is 0x5684f9b4: in base62, 1aEZpU.
+    expect(isWellFormedSecret("pet_0123456789ABCDEFGHIJKLMNOPQRSTUV1aEZpU")).toBe(true);
+  });
+
+  it("tells every change of one character", () => {
+    const position = fc.integer({ min: 0, max: 41 });
+    const character = fc.constantFrom(..."0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_");
+    fc.assert(
+      fc.property(position, character, (index, replacement) => {
+        const secret = newSecret();
+        fc.pre(secret[index] !== replacement);
+        expect(isWellFormedSecret(secret.slice(0, index) + replacement + secret.slice(index + 1))).toBe(
+          false,
+        );
+      }),
+    );
+  });
+
+  it("draws its characters evenly", () => {
+    const counts = new Map<string, number>();
+    for (let times = 0; times < 2_000; times += 1) {
+      for (const character of randomBase62(62)) counts.set(character, (counts.get(character) ?? 0) + 1);
+    }
+    expect(counts.size).toBe(62);
+    // Six standard deviations; a remainder of bytes by 62 would put eight characters 24 % above the others.
+    for (const count of counts.values()) expect(Math.abs(count - 2_000)).toBeLessThan(270);
+  });
+});
+
+describe("what is stored of a key", () => {
+  it("is its SHA-256 and its last four characters, never the key", async () => {
+    const { id, secret } = await newKey();
+    const row = await env.DB.prepare("SELECT *, hex(hash) AS hash FROM keys WHERE id = ?1").bind(id).first();
+    expect(row).toMatchObject({
+      hash: (await hashSecret(secret)).toUpperCase(),
+      last_four: secret.slice(-4),
+    });
+    expect(JSON.stringify(row)).not.toContain(secret.slice(4, 36));
+    expect(JSON.stringify(await listKeys(env.DB))).not.toContain(secret.slice(4, 36));
+  });
+
+  it("is the SHA-256 of NIST", async () => {
+    expect(await hashSecret("abc")).toBe("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  });
+
+  it.each([
+    ["a plan that does not exist", "'k', 'n', 'gold', NULL, NULL, randomblob(32), 'abcd', 1, NULL"],
+    ["enterprise without limits", "'k', 'n', 'enterprise', NULL, NULL, randomblob(32), 'abcd', 1, NULL"],
+    ["enterprise with one limit", "'k', 'n', 'enterprise', 5, NULL, randomblob(32), 'abcd', 1, NULL"],
+    ["limits on another plan", "'k', 'n', 'free', 5, 5, randomblob(32), 'abcd', 1, NULL"],
+    ["a limit of 0", "'k', 'n', 'enterprise', 0, 5, randomblob(32), 'abcd', 1, NULL"],
+    ["a limit above 10^9", "'k', 'n', 'enterprise', 5, 1000000001, randomblob(32), 'abcd', 1, NULL"],
+    ["a hash of 31 bytes", "'k', 'n', 'free', NULL, NULL, randomblob(31), 'abcd', 1, NULL"],
+    ["a hash that is text", `'k', 'n', 'free', NULL, NULL, '${"a".repeat(32)}', 'abcd', 1, NULL`],
+    ["an expiry before its creation", "'k', 'n', 'free', NULL, NULL, randomblob(32), 'abcd', 5, 5"],
+    ["no name", "'k', '', 'free', NULL, NULL, randomblob(32), 'abcd', 1, NULL"],
+  ])("can't be %s", async (_, values) => {
+    const columns = "id, name, plan, per_minute, per_day, hash, last_four, created_at_ms, expires_at_ms";
+    const insert = env.DB.prepare(`INSERT INTO keys (${columns}) VALUES (${values})`);
+    await expect(insert.run()).rejects.toThrow(/constraint|datatype/i);
+  });
+});
+
+describe("finding the caller", () => {
+  it("costs no query for a text without the form of a key, or with a wrong checksum", async () => {
+    const queries = countQueries();
+    const secret = newSecret();
+    for (const text of [
+      "x",
+      secret.slice(0, -1),
+      `${secret.slice(0, -1)}${secret.endsWith("0") ? "1" : "0"}`,
+    ]) {
+      const response = await fetchWithoutKey("/v1/pets", { headers: { Authorization: `Bearer ${text}` } });
+      expect(response.status).toBe(401);
+    }
+    expect(queries()).toBe(0);
+  });
+
+  it("believes a look-up for 30 seconds and not a millisecond longer", async () => {
+    const { id, secret } = await newKey();
+    const call = () => fetchWithoutKey("/v1/pets", { headers: { Authorization: `Bearer ${secret}` } });
+    expect((await call()).status).toBe(200);
+    await env.DB.prepare("DELETE FROM keys WHERE id = ?1").bind(id).run();
+
+    vi.setSystemTime(Date.now() + 29_999);
+    expect((await call()).status).toBe(200);
+    vi.setSystemTime(Date.now() + 1);
+    expect((await call()).status).toBe(401);
+  });
+
+  it("asks the database once in 30 seconds for a key, found or not", async () => {
+    const known = (await newKey()).secret;
+    const address = newAddress();
+    for (const [secret, status] of [
+      [known, 404],
+      [newSecret(), 401],
+    ] as const) {
+      const headers = { Authorization: `Bearer ${secret}`, "CF-Connecting-IP": address };
+      const queries = countQueries();
+      const before = queries();
+      for (let times = 0; times < 5; times += 1) {
+        expect((await fetchWithoutKey("/v1/nowhere", { headers })).status).toBe(status);
+      }
+      expect(queries() - before).toBe(1);
+    }
+  });
+
+  it("sees a changed plan after 30 seconds, and keeps the counts", async () => {
+    const client = await newClient({ plan: "free" });
+    expect((await client.get("/v1/pets")).headers.get("X-RateLimit-Remaining")).toBe("59");
+    await env.DB.prepare("UPDATE keys SET plan = 'pro' WHERE id = ?1").bind(client.id).run();
+    vi.setSystemTime(Date.now() + 30_000);
+    const { headers } = await client.get("/v1/pets");
+    expect(headers.get("RateLimit")).toMatch(/^"minute";r=298;t=\d+, "day";r=9998;/);
+  });
+
+  it("takes an expired key for none, at the exact millisecond, though it is in memory", async () => {
+    const expiresAtMs = Date.now() + 10_000;
+    const client = await newClient({ expiresAtMs });
+    vi.setSystemTime(expiresAtMs - 1);
+    expect((await client.get("/v1/pets")).status).toBe(200);
+    vi.setSystemTime(expiresAtMs);
+    const response = await client.get("/v1/pets");
+    expect(response.status).toBe(401);
+    expect(response.headers.get("WWW-Authenticate")).toContain("invalid_token");
+  });
+});
+
+describe("callers without a valid key", () => {
+  it("get 60 answers a minute per address, then 429, without a query or an object call", async () => {
+    const queries = countQueries();
+    const limiter = vi.spyOn(env.RATE_LIMITER, "getByName");
+    const headers = { "CF-Connecting-IP": newAddress(), Authorization: "Bearer wrong" };
+    const statuses: number[] = [];
+    for (let times = 0; times < 70; times += 1) {
+      statuses.push((await fetchWithoutKey("/v1/pets", { headers })).status);
+    }
+    expect(statuses).toEqual([...Array(60).fill(401), ...Array(10).fill(429)]);
+    expect([queries(), limiter.mock.calls.length]).toEqual([0, 0]);
+
+    vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 35));
+    expect((await fetchWithoutKey("/v1/pets", { headers })).status).toBe(401);
+  });
+
+  it("never touch the quota of a key, not even from its own address", async () => {
+    const client = await newClient({ plan: "free" });
+    const address = { "CF-Connecting-IP": newAddress() };
+    for (let times = 0; times < 70; times += 1) await fetchWithoutKey("/v1/pets", { headers: address });
+    expect((await fetchWithoutKey("/v1/pets", { headers: address })).status).toBe(429);
+    // The key is new to the isolate: the address being used up must not keep it from being looked up.
+    const { status, headers } = await client.call("/v1/pets", { headers: address });
+    expect([status, headers.get("X-RateLimit-Remaining")]).toEqual([200, "59"]);
+  });
+
+  it("who try one well-formed key after the other cost at most 60 queries a minute per address", async () => {
+    const address = newAddress();
+    const queries = countQueries();
+    const guess = () =>
+      fetchWithoutKey("/v1/pets", {
+        headers: { "CF-Connecting-IP": address, Authorization: `Bearer ${newSecret()}` },
+      });
+    const statuses: number[] = [];
+    for (let times = 0; times < 100; times += 1) statuses.push((await guess()).status);
+    expect(statuses).toEqual([...Array(60).fill(401), ...Array(40).fill(429)]);
+    expect(queries()).toBe(60);
+
+    vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 35));
+    expect((await guess()).status).toBe(401);
+    expect(queries()).toBe(61);
+  });
+
+  it("with one dead key do not keep their neighbours from being looked up", async () => {
+    const address = { "CF-Connecting-IP": newAddress() };
+    const dead = { ...address, Authorization: `Bearer ${newSecret()}` };
+    for (let times = 0; times < 100; times += 1) await fetchWithoutKey("/v1/pets", { headers: dead });
+    const neighbour = await newClient();
+    expect((await neighbour.call("/v1/pets", { headers: address })).status).toBe(200);
+  });
+});
+
+describe("the address of a client", () => {
+  const addressOf = (ip?: string) => clientAddress({ header: () => ip });
+
+  it.each([
+    ["192.0.2.7", "192.0.2.7"],
+    ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
+    ["2001:DB8:1:2::9", "2001:db8:1:2::/64"],
+    ["2001:db8::", "2001:db8:0:0::/64"],
+    ["2001:db8::1:2:3:4", "2001:db8:0:0::/64"],
+    ["2001:db8:0:1::1", "2001:db8:0:1::/64"],
+    ["::1", "0:0:0:0::/64"],
+    ["fe80::", "fe80:0:0:0::/64"],
+  ])("%s counts as %s", (ip, address) => {
+    expect(addressOf(ip)).toBe(address);
+  });
+
+  it("is the same for all when there is none", () => {
+    expect(addressOf(undefined)).toBe("unknown");
+  });
+
+  it("shares one count within an IPv6 /64, and not beyond", async () => {
+    const left = async (ip: string) =>
+      (await fetchWithoutKey("/v1/pets", { headers: { "CF-Connecting-IP": ip } })).headers.get(
+        "X-RateLimit-Remaining",
+      );
+    expect(await left("2001:db8:aa:1::1")).toBe("59");
+    expect(await left("2001:db8:aa:1:ffff::2")).toBe("58");
+    expect(await left("2001:db8:aa:2::1")).toBe("59");
+  });
+});
