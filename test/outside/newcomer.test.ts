@@ -1,0 +1,116 @@
+// The first quarter of an hour with the service: npm start on an empty folder, the printed key, list, add, get; a
+// second start; a second key. Over a real socket, so what only a real HTTP server does is tried here too.
+
+import { request } from "node:http";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { emptyState, freePort, keys, start } from "./petstore.ts";
+
+const SECRET = /pet_[0-9A-Za-z]{38}/g;
+
+let state: string;
+let remove: () => Promise<void>;
+let port: number;
+let service: Awaited<ReturnType<typeof start>>;
+let printedFirst: string;
+let key: string;
+
+beforeAll(async () => {
+  ({ state, remove } = await emptyState());
+  port = await freePort();
+  service = await start(state, port);
+  printedFirst = service.printed();
+  key = printedFirst.match(SECRET)?.[0] ?? "";
+}, 60_000);
+
+afterAll(async () => {
+  await service.stop();
+  await remove();
+});
+
+/** Calls the service with the key that was printed. */
+function call(path: string, init: RequestInit = {}): Promise<Response> {
+  const headers = new Headers(init.headers);
+  headers.set("Authorization", `Bearer ${key}`);
+  return fetch(`http://localhost:${port}${path}`, { ...init, headers });
+}
+
+describe("npm start", { timeout: 60_000 }, () => {
+  it("says nothing but where the service is, the key, and a line to paste", () => {
+    const url = `http://localhost:${port}/v1`;
+    expect(printedFirst).toBe(`
+The pet store is open:  ${url}
+A key to try it with:   ${key}
+                        (Free plan: 60 requests a minute, 1,000 a day; shown this once)
+
+  curl -i ${url}/pets -H "Authorization: Bearer ${key}"
+
+`);
+  });
+
+  it("serves pets: list, add, get", async () => {
+    const list = await call("/v1/pets?limit=3");
+    expect(list.status).toBe(200);
+    expect(list.headers.get("X-RateLimit-Limit")).toBe("60");
+    expect((await list.json()) as unknown[]).toHaveLength(3);
+
+    const body = `{"name":"Zoë 🦜","categoryId":9223372036854775807,"status":"available"}`;
+    const added = await call("/v1/pets", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body,
+    });
+    expect(added.status).toBe(201);
+    const text = await added.text();
+    expect(text).toContain(`"categoryId":9223372036854775807`);
+    const found = await call(added.headers.get("Location") ?? "");
+    expect(await found.text()).toBe(text);
+  });
+
+  it("answers on a real socket as it does in the tests: HEAD, chunks, a body that is too large", async () => {
+    const head = await call("/v1/pets", { method: "HEAD" });
+    expect([head.status, await head.text()]).toEqual([200, ""]);
+
+    const send = (bytes: number, headers: Record<string, string>) =>
+      new Promise<number | undefined>((resolve, reject) => {
+        const outgoing = request({ port, host: "localhost", path: "/v1/pets", method: "POST" });
+        outgoing.setHeader("Authorization", `Bearer ${key}`);
+        outgoing.setHeader("Content-Type", "application/json");
+        for (const [name, value] of Object.entries(headers)) outgoing.setHeader(name, value);
+        outgoing.once("error", reject).once("response", (response) => resolve(response.resume().statusCode));
+        outgoing.end(`{"name":"Rex","categoryId":1}`.padEnd(bytes));
+      });
+    expect(await send(65_536, { "Transfer-Encoding": "chunked" })).toBe(201);
+    expect(await send(65_537, { "Transfer-Encoding": "chunked" })).toBe(413);
+    expect(await send(65_537, { "Content-Length": "65537" })).toBe(413);
+  });
+
+  it("takes a key that was made while it runs", async () => {
+    const made = await keys("create", "--name", "second", "--plan", "pro", "--json", "--persist-to", state);
+    const created = JSON.parse(made.stdout);
+    expect(created).toEqual({
+      id: expect.stringMatching(/^key_[0-9A-Za-z]{12}$/),
+      key: expect.stringMatching(/^pet_[0-9A-Za-z]{38}$/),
+      name: "second",
+      plan: "pro",
+      perMinute: 300,
+      perDay: 10_000,
+    });
+    const headers = { Authorization: `Bearer ${created.key}` };
+    const response = await fetch(`http://localhost:${port}/v1/pets`, { headers });
+    expect([response.status, response.headers.get("X-RateLimit-Remaining")]).toEqual([200, "299"]);
+  });
+
+  it("keeps pets, keys and counts from one start to the next, and shows no key again", async () => {
+    const before = await call("/v1/pets?limit=100");
+    await service.stop();
+    service = await start(state, port);
+    expect(service.printed()).toContain("Another:  npm run keys -- create");
+    expect(service.printed().match(SECRET)).toBeNull();
+
+    const after = await call("/v1/pets?limit=100");
+    expect(await after.text()).toBe(await before.text());
+    const usedToday = ({ headers }: Response) =>
+      Number(headers.get("RateLimit")?.match(/"day";r=(\d+)/)?.[1]);
+    expect(usedToday(after)).toBe(usedToday(before) - 1);
+  });
+});

@@ -1,0 +1,66 @@
+// Runs the project's own commands as somebody who has just cloned it does: through npm, in a folder of state of their
+// own, over real sockets.
+
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+/** An empty folder for the state of one test, and what removes it. */
+export async function emptyState() {
+  const parent = await mkdtemp(join(tmpdir(), "petstore-test-"));
+  return { state: join(parent, "state"), remove: () => rm(parent, { recursive: true, force: true }) };
+}
+
+/** Runs `npm run keys -- ARGUMENTS`; `exitCode` is what the shell sees. */
+export async function keys(
+  ...words: string[]
+): Promise<{ exitCode: number; stdout: string; stderr: string }> {
+  try {
+    return { exitCode: 0, ...(await promisify(execFile)("npm", ["run", "keys", "--", ...words], { env })) };
+  } catch (error) {
+    const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string };
+    return { exitCode: code, stdout, stderr };
+  }
+}
+
+/** Runs `npm start` until `stop` is called; resolves when it has printed its last line. */
+export async function start(state: string, port: number) {
+  const words = ["start", "--", "--port", `${port}`, "--persist-to", state];
+  // A group of its own, so that npm, wrangler and workerd end together, and nobody else's do.
+  const child = spawn("npm", words, { env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+  let printed = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (printed += chunk));
+  const announced = new Promise<void>((resolve) => {
+    child.stdout.on("data", () => printed.includes("\n  curl ") && printed.endsWith("\n\n") && resolve());
+  });
+  await Promise.race([announced, once(child, "exit")]);
+  if (child.exitCode !== null) throw new Error(`npm start ended with ${child.exitCode}:\n${printed}`);
+  return { printed: () => printed, stop: () => stop(child) };
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return;
+  const exited = once(child, "exit");
+  process.kill(-child.pid, "SIGTERM");
+  await exited;
+}
+
+/** A port that is free now. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  server.close();
+  await once(server, "close");
+  if (address === null || typeof address === "string") throw new Error("a listening server has a port");
+  return address.port;
+}
+
+// What the test runner sets for itself would change how the commands behave.
+const env: NodeJS.ProcessEnv = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => !/^(VITEST|NODE_|TEST$|MODE$|DEV$|PROD$|npm_)/.test(name)),
+);
