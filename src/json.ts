@@ -1,4 +1,4 @@
-// Request bodies: size, media type, encoding, JSON, schema, in this order, each with an error of its own.
+// Request bodies: size, media type, coding, encoding, JSON, schema, in this order, each with an error of its own.
 // `c.req.json()` is not used because it rounds integers above 2^53 and mends invalid UTF-8, and the `json`
 // target of `zValidator` is not because it takes a body of another media type for an empty object.
 
@@ -47,6 +47,10 @@ export function jsonBody<Schema extends z.ZodMiniType>(
   return async function jsonBody(c, next) {
     if (!JSON_MEDIA_TYPE.test(c.req.header("Content-Type") ?? "")) {
       throw new ApiError("unsupported_media_type", "Content-Type: must be application/json");
+    }
+    if ((c.req.header("Content-Encoding") ?? "identity").toLowerCase() !== "identity") {
+      const accepted = { "Accept-Encoding": "identity" };
+      throw new ApiError("unsupported_media_type", "Content-Encoding: must be absent", accepted);
     }
     const body = schema.safeParse(parseJson(decodeUtf8(await c.req.arrayBuffer())));
     if (!body.success) throw invalidRequest(body.error.issues);

@@ -106,6 +106,17 @@ describe("a body of another media type is a 415", () => {
     await expectRefusal(() => client.post(bytes, {}), 415, "unsupported_media_type", message);
   });
 
+  it("compressed", async () => {
+    const client = await newClient();
+    const compressed = new Blob([good]).stream().pipeThrough(new CompressionStream("gzip"));
+    const body = await new Response(compressed).arrayBuffer();
+    const headers = { "Content-Type": "application/json", "Content-Encoding": "gzip" };
+    const post = () => client.post(body, headers);
+    await expectRefusal(post, 415, "unsupported_media_type", "Content-Encoding: must be absent");
+    // Names what would be accepted (RFC 9110, section 15.5.16).
+    expect((await post()).headers.get("Accept-Encoding")).toBe("identity");
+  });
+
   it.each([
     "application/json",
     "application/json; charset=utf-8",

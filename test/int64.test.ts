@@ -2,7 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
-import { beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { INT64_MAX, INT64_MIN, int64FromJsonNumber, parseInt64 } from "../src/int64.ts";
 import { decodeCursor, encodeCursor } from "../src/pets/cursor.ts";
 import { linkTo, newClient } from "./client.ts";
@@ -137,6 +137,12 @@ describe("with ids at the edges", () => {
       "INSERT INTO pets (id, name, category_id, status) VALUES (?1, 'Rex', ?1, 'sold')",
     );
     await env.DB.batch(ids.map((id) => insert.bind(`${id}`)));
+  });
+
+  afterEach(async () => {
+    // After the largest id no other can be given, so the sequence is put back.
+    await env.DB.exec("DELETE FROM pets");
+    await env.DB.exec("UPDATE sqlite_sequence SET seq = 0 WHERE name = 'pets'");
   });
 
   it("each pet is found by its path", async () => {
