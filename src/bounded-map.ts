@@ -17,14 +17,7 @@ export class BoundedMap<Key, Value> {
   set(key: Key, value: Value): void {
     this.#entries.delete(key);
     this.#entries.set(key, value);
-    if (this.#entries.size <= this.#maxEntries) return;
-    for (const oldest of this.#entries.keys()) {
-      this.#entries.delete(oldest);
-      return;
-    }
-  }
-
-  delete(key: Key): void {
-    this.#entries.delete(key);
+    const oldest = this.#entries.keys().next();
+    if (this.#entries.size > this.#maxEntries && !oldest.done) this.#entries.delete(oldest.value);
   }
 }

@@ -216,6 +216,10 @@ describe("the address of a client", () => {
     ["2001:db8:0:1::1", "2001:db8:0:1::/64"],
     ["::1", "0:0:0:0::/64"],
     ["fe80::", "fe80:0:0:0::/64"],
+    ["::ffff:192.0.2.7", "0:0:0:0::/64"],
+    ["1:2:3:4:5:6:7:8::9:10", "1:2:3:4::/64"],
+    ["not an address", "not an address"],
+    ["::::", "0:0:0:0::/64"],
   ])("%s counts as %s", (ip, address) => {
     expect(addressOf(ip)).toBe(address);
   });

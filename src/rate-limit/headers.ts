@@ -36,7 +36,7 @@ export function headersOf(decision: Decision): Record<string, string> {
   return {
     "X-RateLimit-Limit": `${named.limit}`,
     "X-RateLimit-Remaining": `${remaining(named)}`,
-    "X-RateLimit-Reset": `${Math.ceil(resetMs(named) / 1000)}`,
+    "X-RateLimit-Reset": `${resetMs(named) / 1000}`,
     "RateLimit-Policy": policy.join(", "),
     RateLimit: state.join(", "),
     ...(admitted ? {} : { "Retry-After": `${secondsToReset(named, nowMs)}` }),
@@ -55,7 +55,7 @@ export function namedWindow({ admitted, windows }: Decision): Window {
   });
 }
 
-/** Whole seconds, rounded up, at least 1: waiting that long is always enough. */
+/** Whole seconds, rounded up, so at least 1: a reset lies ahead. Waiting that long is always enough. */
 export function secondsToReset(window: Window, nowMs: number): number {
-  return Math.max(1, Math.ceil((resetMs(window) - nowMs) / 1000));
+  return Math.ceil((resetMs(window) - nowMs) / 1000);
 }
