@@ -195,6 +195,17 @@ describe("callers without a valid key", () => {
     expect(queries()).toBe(61);
   });
 
+  it("who guess do not shut out a key that this isolate knows, though it must be looked up again", async () => {
+    const client = await newClient();
+    const address = { "CF-Connecting-IP": newAddress() };
+    expect((await client.call("/v1/pets", { headers: address })).status).toBe(200);
+    vi.setSystemTime(Date.now() + 30_000);
+    for (let times = 0; times < 70; times += 1) {
+      await fetchWithoutKey("/v1/pets", { headers: { ...address, Authorization: `Bearer ${newSecret()}` } });
+    }
+    expect((await client.call("/v1/pets", { headers: address })).status).toBe(200);
+  });
+
   it("with one dead key do not keep their neighbours from being looked up", async () => {
     const address = { "CF-Connecting-IP": newAddress() };
     const dead = { ...address, Authorization: `Bearer ${newSecret()}` };

@@ -28,7 +28,7 @@ interface Lookup {
 /** What was found lately, and what was not, by the hash of the secret. */
 const lookups = new BoundedMap<string, Lookup>(MAX_LOOKUPS);
 
-/** Look-ups that found nothing, by address: whoever tries that many keys is guessing. */
+/** Look-ups that found nothing, by address: whoever tries that many keys is guessing. Those in flight come on top. */
 const failedLookups = new AddressMeter();
 
 /** Sets `caller`. */
@@ -59,7 +59,9 @@ async function findKey(
 
   let lookup = lookups.get(hash);
   if (lookup === undefined || nowMs - lookup.madeAtMs >= LOOKUP_TTL_MS) {
-    if (!failedLookups.peek(address, nowMs).admitted) return undefined;
+    // A key that was good a moment ago is no guess, whoever else calls from its address.
+    const mayBeGuess = lookup?.key === undefined;
+    if (mayBeGuess && !failedLookups.peek(address, nowMs).admitted) return undefined;
     lookup = { key: await findKeyByHash(db, hash), madeAtMs: nowMs };
     lookups.set(hash, lookup);
     if (lookup.key === undefined) failedLookups.take(address, nowMs);
