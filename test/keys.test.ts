@@ -206,6 +206,14 @@ describe("callers without a valid key", () => {
     expect((await client.call("/v1/pets", { headers: address })).status).toBe(200);
   });
 
+  it("are not those with valid keys, however many keys call from one address", async () => {
+    const headers = { "CF-Connecting-IP": newAddress() };
+    for (let times = 0; times < 70; times += 1) {
+      const client = await newClient();
+      expect((await client.call("/v1/nowhere", { headers })).status).toBe(404);
+    }
+  });
+
   it("with one dead key do not keep their neighbours from being looked up", async () => {
     const address = { "CF-Connecting-IP": newAddress() };
     const dead = { ...address, Authorization: `Bearer ${newSecret()}` };
