@@ -153,6 +153,15 @@ describe("with ids at the edges", () => {
     }
   });
 
+  it("a new pet after the id 2^53 is told its id to the last digit", async () => {
+    await env.DB.exec("DELETE FROM pets");
+    await env.DB.exec("UPDATE sqlite_sequence SET seq = 9007199254740992 WHERE name = 'pets'");
+    const client = await newClient();
+    const response = await client.post(`{"name":"Rex","categoryId":1}`);
+    expect(response.headers.get("Location")).toBe("/v1/pets/9007199254740993");
+    expect(await response.text()).toBe(`{"id":9007199254740993,"name":"Rex","categoryId":1}`);
+  });
+
   it.each(["", "&status=sold"])("a walk in pages of one%s meets each id in order", async (filter) => {
     const client = await newClient();
     const met: string[] = [];

@@ -8,16 +8,10 @@ import { AddressMeter, clientAddress } from "../rate-limit/address-meter.ts";
 import { hashSecret, isWellFormedSecret } from "./secret.ts";
 import { findKeyByHash, type Key } from "./store.ts";
 
-/** The valid key of the request, if it has one, and whether it came with any key at all. */
-export interface Caller {
-  key?: Key;
-  sentKey: boolean;
-}
-
 /** How long a look-up is believed: a key that is revoked or changed is so everywhere after this time. */
 const LOOKUP_TTL_MS = 30_000;
 
-/** About 300 bytes each. */
+/** Together about 5 MB of the 128 that an isolate has. */
 const MAX_LOOKUPS = 10_000;
 
 interface Lookup {

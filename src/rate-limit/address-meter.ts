@@ -7,7 +7,7 @@ import { type Decision, peek, take, unusedWindow, type Window } from "./window.t
 
 const REQUESTS_PER_MINUTE = 60;
 
-/** A few megabytes at most. */
+/** Together about 2 MB of the 128 that an isolate has. */
 const MAX_ADDRESSES = 10_000;
 
 export class AddressMeter {
