@@ -25,7 +25,8 @@ it("a client learns the request id and nothing else; the log learns the cause", 
   expect(log).toHaveBeenCalledTimes(1);
   const line = `${log.mock.calls[0]?.[0]}`;
   expect(JSON.parse(line)).toMatchObject({ event: "internal_error", requestId: "request-4711" });
-  expect(line).toContain("no such table: pets");
+  expect(JSON.parse(line).stack).toContain("no such table: pets");
+  expect(JSON.parse(line).cause).toContain("no such table: pets");
   expect(line).not.toContain(client.secret);
 });
 
