@@ -1,8 +1,8 @@
--- Pets. The checks repeat what src/pets/schema.ts demands of a request: a row that breaks them can't exist,
--- whoever writes it. AUTOINCREMENT: an id is never given twice, even after its pet is gone.
+-- Pets. The checks repeat what src/pets/schema.ts demands of a request, for whoever writes past the service.
+-- AUTOINCREMENT: an id is never given twice, even after its pet is gone.
 CREATE TABLE pets (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
-  name TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
+  name TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 255 AND instr(name, char(0)) = 0),
   category_id INTEGER NOT NULL,
   status TEXT CHECK (status IN ('available', 'pending', 'sold'))
 ) STRICT;

@@ -1,13 +1,12 @@
 // npm run keys -- create | list: how an operator hands out keys. Every wrong use ends with exit code 1 and one line
 // on standard error that says what to do. With --json, standard output is exactly one JSON value.
 
-import { existsSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { createKey, type NewKey } from "../src/keys/create.ts";
 import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../src/keys/plans.ts";
 import { type KeyRecord, listKeys } from "../src/keys/store.ts";
 import type { Limits } from "../src/rate-limit/window.ts";
-import { DEFAULT_STATE, openDatabase, pendingMigrations } from "./database.ts";
+import { DEFAULT_STATE, databaseExists, openDatabase, pendingMigrations, persistTo } from "./database.ts";
 
 const USAGE = `npm run keys -- create --name NAME --plan free|pro|business|enterprise
                        [--per-minute N --per-day N] [--expires DATE]
@@ -28,6 +27,9 @@ const OPTIONS = {
   help: { type: "boolean", short: "h", default: false },
 } as const;
 
+/** RFC 3339 ends here; an offset can lead beyond. */
+const YEAR_10000_MS = Date.UTC(10_000, 0);
+
 /** A wrong use: what to tell whoever made it. */
 class UsageError extends Error {}
 
@@ -45,10 +47,14 @@ async function main(): Promise<void> {
   const { values, positionals } = readArguments();
   const [command, ...extra] = positionals;
   if (values.help) return print(USAGE);
-  if (extra.length > 0) throw new UsageError(`"${extra.join(" ")}" is too much: see npm run keys -- --help`);
-  if (command === "create") return create(values);
-  if (command === "list") return list(values);
-  throw new UsageError(`the command must be create or list: see npm run keys -- --help`);
+  if (command !== "create" && command !== "list") {
+    throw new UsageError("the command must be create or list: see npm run keys -- --help");
+  }
+  if (extra.length > 0) {
+    // npm takes options that stand before a "--" for its own, and leaves their values.
+    throw new UsageError(`"${extra.join(" ")}" is too much, or the -- after "npm run keys" is missing`);
+  }
+  return command === "create" ? create(values) : list(values);
 }
 
 function readArguments() {
@@ -56,7 +62,7 @@ function readArguments() {
     return parseArgs({ options: OPTIONS, allowPositionals: true });
   } catch (error) {
     // Node goes on with advice about its own syntax after the first sentence.
-    const [problem] = `${error instanceof Error ? error.message : error}`.split(/[.\n]/);
+    const [problem] = `${error instanceof Error ? error.message : error}`.split(/\. |\n/);
     throw new UsageError(`${problem}: see npm run keys -- --help`);
   }
 }
@@ -64,7 +70,7 @@ function readArguments() {
 async function create(values: Values): Promise<void> {
   const nowMs = Date.now();
   const newKey = readNewKey(values, nowMs);
-  const { key, secret } = await withDatabase(values, (db) => createKey(db, newKey, nowMs));
+  const { key, secret } = await withDatabase(values, (database) => createKey(database, newKey, nowMs));
   const { id, name, plan, limits } = key;
   if (values.json) {
     return print(
@@ -91,7 +97,7 @@ async function list(values: Values): Promise<void> {
       ["ID", "NAME", "PLAN", "PER MINUTE", "PER DAY", "LAST FOUR", "CREATED", "EXPIRES", "STATE"],
       ...keys.map((key) => [
         key.id,
-        printable(key.name),
+        shortened(printable(key.name)),
         key.plan,
         `${key.limits.minute}`,
         `${key.limits.day}`,
@@ -148,12 +154,13 @@ function readLimit(option: string, text: string): number {
 /** The instant of a UTC date or an RFC 3339 time, which must lie ahead. */
 function readDate(text: string, nowMs: number): number {
   const [, date, timeOfDay = "T00:00:00Z"] =
-    text.match(/^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(?::\d{2})?(?:Z|[+-]\d{2}:\d{2}))?$/) ?? [];
+    text.toUpperCase().match(/^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2}))?$/) ??
+    [];
   const expiresAtMs = date === undefined ? Number.NaN : Date.parse(date + timeOfDay);
   // Date.parse takes 31 February for 3 March.
   const exists =
     date !== undefined && new Date(Date.parse(`${date}T00:00:00Z`)).getUTCDate() === Number(date.slice(8));
-  if (Number.isNaN(expiresAtMs) || !exists) {
+  if (Number.isNaN(expiresAtMs) || !exists || expiresAtMs >= YEAR_10000_MS) {
     throw new UsageError(
       "--expires must be a date such as 2027-01-31 or a time such as 2027-01-31T12:00:00Z",
     );
@@ -165,19 +172,20 @@ function readDate(text: string, nowMs: number): number {
 /** Does `work` on the database that the arguments name, if there is one and it is up to date. */
 async function withDatabase<Result>(
   values: Values,
-  work: (db: D1Database) => Promise<Result>,
+  work: (database: D1Database) => Promise<Result>,
 ): Promise<Result> {
   const state = values["persist-to"];
-  const start = state === DEFAULT_STATE ? "npm start" : `npm start -- --persist-to ${state}`;
-  if (!existsSync(state)) {
+  if (state === "") throw new UsageError("--persist-to must name a folder");
+  const start = state === DEFAULT_STATE ? "npm start" : `npm start --${persistTo(state)}`;
+  if (!databaseExists(state)) {
     throw new UsageError(`there is no database in ${state} yet: run ${start} once, which makes it`);
   }
-  const { db, close } = await openDatabase(state);
+  const { database, close } = await openDatabase(state);
   try {
-    if ((await pendingMigrations(db)).length > 0) {
+    if ((await pendingMigrations(database)).length > 0) {
       throw new UsageError(`the database in ${state} is not up to date: run ${start} once, which mends that`);
     }
-    return await work(db);
+    return await work(database);
   } finally {
     await close();
   }
@@ -212,6 +220,12 @@ function time(ms: number): string {
 /** A name without what could play tricks on a terminal. */
 function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "?");
+}
+
+/** A name that leaves room for the other columns. */
+function shortened(text: string): string {
+  const characters = [...text];
+  return characters.length > 32 ? `${characters.slice(0, 31).join("")}…` : text;
 }
 
 function table(rows: string[][]): string {

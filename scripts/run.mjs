@@ -1,45 +1,62 @@
-// Runs a command of this project on a machine that has nothing but Node 20 and npm:
+// Runs a script of this project on a machine that has nothing but Node 20 and npm:
 //
-//   node scripts/run.mjs COMMAND [ARGUMENT...]
+//   node scripts/run.mjs FILE [ARGUMENT...]
 //
-// installs the locked packages first if they are missing or older than the lock file, then runs COMMAND
-// from node_modules/.bin, where a Node that is new enough for wrangler was installed too. It is the one
-// file that has to run on the machine's own Node, so it is JavaScript. It writes to standard error only:
-// standard output belongs to COMMAND.
+// installs the locked packages first if they are missing or others than the lock file says, then runs FILE with the
+// Node that is among them, which is new enough for wrangler. It is the one file that has to run on the machine's own
+// Node, so it is JavaScript. It writes to standard error only: standard output belongs to FILE.
 import { spawn } from "node:child_process";
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { constants } from "node:os";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const root = fileURLToPath(new URL("..", import.meta.url).href);
-const modules = join(root, "node_modules");
-const lockFile = join(root, "package-lock.json");
+/** @typedef {{ version: string, optional?: boolean, os?: string[], cpu?: string[], libc?: string[] }} LockedPackage */
 
-if (installIsStale()) await install();
+const root = fileURLToPath(new URL("..", import.meta.url).href);
+
+const wanted = lockedPackages(join(root, "package-lock.json"));
+if (!isInstalled()) await install();
 process.exitCode = await run(process.argv.slice(2));
 
-/** npm writes its own copy of the lock file last, so an interrupted installation counts as stale. */
-function installIsStale() {
-  const installed = statSync(join(modules, ".package-lock.json"), { throwIfNoEntry: false });
-  return installed === undefined || installed.mtimeMs < statSync(lockFile).mtimeMs;
+/**
+ * The packages of a lock file, by the folder each belongs into.
+ * @param {string} file
+ * @returns {Record<string, LockedPackage>}
+ */
+function lockedPackages(file) {
+  const { packages } = JSON.parse(readFileSync(file, "utf8"));
+  const { "": _project, ...locked } = packages;
+  return locked;
+}
+
+/** npm writes its own copy of the lock file last, so an interrupted installation counts as none. */
+function isInstalled() {
+  const copy = join(root, "node_modules", ".package-lock.json");
+  if (!existsSync(copy)) return false;
+  const installed = lockedPackages(copy);
+  return Object.entries(wanted).every(([folder, { version, optional }]) =>
+    installed[folder] === undefined ? optional === true : installed[folder].version === version,
+  );
 }
 
 async function install() {
   const startedMs = Date.now();
   const stopProgress = showProgress();
   const npm = process.env.npm_execpath;
-  const arguments_ = ["ci", "--loglevel=error", "--no-progress", "--no-audit", "--no-fund"];
-  // What npm prints is kept for the case that it fails: on a Node that it finds too old it also prints
-  // warnings, and those are no news here.
-  const [command, prefix] = npm?.endsWith("js") ? [process.execPath, [npm]] : ["npm", []];
-  const child = spawn(command, [...prefix, ...arguments_], {
-    cwd: root,
-    shell: command === "npm" && process.platform === "win32",
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  // The same npm that runs this script. On Windows `npm` alone is no program.
+  const [command, ...prefix] = npm?.endsWith("js") ? [process.execPath, npm] : ["npm"];
+  // What npm prints is kept for the case that it fails: otherwise it is no news.
+  const child = spawn(
+    command,
+    [...prefix, "ci", "--loglevel=error", "--no-progress", "--no-audit", "--no-fund"],
+    {
+      cwd: root,
+      stdio: ["ignore", "pipe", "pipe"],
+    },
+  );
   let printed = "";
-  for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => (printed += chunk));
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (printed += chunk));
   const exitCode = await ended(child);
   stopProgress();
   if (exitCode !== 0) {
@@ -53,11 +70,11 @@ async function install() {
 
 /** Says how far the installation is, every second on a terminal, else every ten. Returns what ends it. */
 function showProgress() {
-  const paths = lockedPaths();
+  const folders = Object.keys(wanted).filter((folder) => belongsHere(wanted[folder]));
   const terminal = process.stderr.isTTY;
   const report = () => {
-    const done = paths.filter((path) => existsSync(join(root, path, "package.json"))).length;
-    const line = `Installing the packages: ${done} of ${paths.length}`;
+    const done = folders.filter((folder) => existsSync(join(root, folder, "package.json"))).length;
+    const line = `Installing the packages: ${done} of ${folders.length}`;
     process.stderr.write(terminal ? `\r${line}` : `${line}\n`);
   };
   process.stderr.write(terminal ? "Installing the packages" : "Installing the packages, once\n");
@@ -68,33 +85,41 @@ function showProgress() {
   };
 }
 
-/** The folders of all locked packages that belong on this platform. */
-function lockedPaths() {
-  const { packages } = JSON.parse(readFileSync(lockFile, "utf8"));
-  const fits = (/** @type {string[] | undefined} */ wanted, /** @type {string} */ mine) =>
-    wanted === undefined || wanted.includes(mine);
-  return Object.keys(packages).filter(
-    (path) =>
-      path !== "" && fits(packages[path].os, process.platform) && fits(packages[path].cpu, process.arch),
-  );
+/**
+ * Whether npm installs a package on this machine. Those for musl are for small containers.
+ * @param {LockedPackage | undefined} locked
+ */
+function belongsHere({ os, cpu, libc } = { version: "" }) {
+  const fits = (/** @type {string[] | undefined} */ all, /** @type {string} */ mine) =>
+    all?.includes(mine) ?? true;
+  return fits(os, process.platform) && fits(cpu, process.arch) && fits(libc, "glibc");
 }
 
-/** @param {string[]} words the command and its arguments */
-async function run([command = "node", ...arguments_]) {
-  const path = [join(modules, ".bin"), process.env.PATH].join(delimiter);
-  const child = spawn(command, arguments_, {
-    cwd: root,
-    env: { ...process.env, PATH: path },
-    shell: process.platform === "win32",
-    stdio: "inherit",
-  });
-  // Ctrl+C reaches the whole group of processes: wait for the command to end. A supervisor's signal
-  // reaches this process only: hand it on.
+/**
+ * Runs a file with the installed Node, and waits for its end.
+ * @param {string[]} words the file and its arguments
+ */
+function run(words) {
+  const child = spawn(installedNode(), words, { cwd: root, stdio: "inherit" });
+  // Ctrl+C reaches the whole group of processes, so this one only waits for the other to end.
   process.on("SIGINT", () => {});
+  // A supervisor's signal reaches npm only, or this process only. npm does not hand it on, and neither does the shell
+  // between it and this process: that they are gone is all that can be seen.
   for (const signal of /** @type {const} */ (["SIGTERM", "SIGHUP"])) {
     process.on(signal, () => child.kill(signal));
   }
+  const parent = process.ppid;
+  setInterval(() => process.ppid !== parent && child.kill("SIGTERM"), 500).unref();
   return ended(child);
+}
+
+/** The Node from the lock file, or this one on a platform that has none there. */
+function installedNode() {
+  const platform = process.platform === "win32" ? "win" : process.platform;
+  const file = process.platform === "win32" ? "node.exe" : "node";
+  const candidates = [`node-${platform}-${process.arch}`, `node-bin-${platform}-${process.arch}`];
+  const found = candidates.map((name) => join(root, "node_modules", name, "bin", file)).find(existsSync);
+  return found ?? process.execPath;
 }
 
 /**

@@ -2,11 +2,22 @@
 // and a few pets, so that there is something to paste and something to see. Its arguments go on to `wrangler dev`.
 
 import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createServer } from "node:net";
 import { parseArgs } from "node:util";
+import { INT64_MIN } from "../src/int64.ts";
 import { createKey } from "../src/keys/create.ts";
 import { listKeys } from "../src/keys/store.ts";
-import { insertPet } from "../src/pets/store.ts";
-import { applyMigrations, DEFAULT_STATE, openDatabase, pendingMigrations, QUIET } from "./database.ts";
+import { findPage, insertPet } from "../src/pets/store.ts";
+import {
+  applyMigrations,
+  DEFAULT_STATE,
+  openDatabase,
+  pendingMigrations,
+  persistTo,
+  QUIET,
+  WRANGLER,
+} from "./database.ts";
 
 const DEMO_PETS = [
   { name: "Rex", categoryId: 1n, status: "available" },
@@ -20,25 +31,56 @@ const { values } = parseArgs({
   options: {
     "persist-to": { type: "string", default: DEFAULT_STATE },
     "local-protocol": { type: "string", default: "http" },
+    port: { type: "string" },
   },
   strict: false,
 });
-const state = `${values["persist-to"]}`;
 
-const { db, close } = await openDatabase(state);
-if ((await pendingMigrations(db)).length > 0) await applyMigrations(state);
-const server = serve();
-const url = await ready(server);
-// Not before the service runs: a key is shown only once, and nobody would see it if the port were taken.
-const demoKey = (await listKeys(db)).length === 0 ? await makeDemo() : undefined;
-await close();
-announce();
+try {
+  await main();
+} catch (error) {
+  process.stderr.write(`npm start failed: ${error instanceof Error ? error.message : error}\n`);
+  process.exit(1);
+}
 
-/** Starts `wrangler dev`. This process lives as long as that one, and ends with its exit code. */
+async function main(): Promise<void> {
+  const state = values["persist-to"];
+  if (typeof state !== "string" || state === "") throw new Error("--persist-to must name a folder");
+  await requireFreePort();
+
+  const { database, close } = await openDatabase(state);
+  if ((await pendingMigrations(database)).length > 0) await applyMigrations(state);
+  const server = serve();
+  try {
+    const url = await ready(server);
+    // Not before the service runs: a key is shown only once, and nobody would see it if the service did not start.
+    const isFirstRun = (await listKeys(database)).length === 0;
+    announce(url, state, isFirstRun ? await makeDemo(database) : undefined);
+    await close();
+  } catch (error) {
+    server.kill();
+    throw error;
+  }
+}
+
+/** Says that a port is taken, if one was asked for: workerd would say so in a stack trace. */
+async function requireFreePort(): Promise<void> {
+  if (typeof values.port !== "string" || !/^[0-9]{1,5}$/.test(values.port)) return;
+  const probe = createServer().listen(Number(values.port), "localhost");
+  try {
+    await once(probe, "listening");
+  } catch {
+    throw new Error(`port ${values.port} is taken: name another with npm start -- --port PORT`);
+  }
+  probe.close();
+  await once(probe, "close");
+}
+
+/** Starts `wrangler dev`. This process lives as long as that one. */
 function serve(): ChildProcess {
-  const child = spawn("wrangler", ["dev", "--show-interactive-dev-session=false", ...forwarded], {
+  const words = [WRANGLER, "dev", "--show-interactive-dev-session=false", ...forwarded];
+  const child = spawn(process.execPath, words, {
     env: { WRANGLER_LOG: "warn", ...process.env, ...QUIET },
-    shell: process.platform === "win32",
     stdio: ["inherit", "inherit", "inherit", "ipc"],
   });
   child.once("exit", (code) => process.exit(code ?? 1));
@@ -58,23 +100,25 @@ function ready(child: ChildProcess): Promise<string> {
   });
 }
 
-async function makeDemo(): Promise<string> {
-  for (const pet of DEMO_PETS) await insertPet(db, pet);
-  const { secret } = await createKey(db, { name: "demo", plan: "free", expiresAtMs: null }, Date.now());
+/** Makes a key, and pets if there are none. Returns the key. */
+async function makeDemo(database: D1Database): Promise<string> {
+  const { petsJson } = await findPage(database, { limit: 1, cursor: INT64_MIN });
+  for (const pet of petsJson === "[]" ? DEMO_PETS : []) await insertPet(database, pet);
+  const { secret } = await createKey(database, { name: "demo", plan: "free", expiresAtMs: null }, Date.now());
   return secret;
 }
 
-function announce(): void {
-  const key = demoKey ?? "<API key>";
+function announce(url: string, state: string, demoKey: string | undefined): void {
+  const aboutKey =
+    demoKey === undefined
+      ? `A key is shown only when it is made. Another:  npm run keys -- create --name demo --plan free${persistTo(state)}`
+      : `A key to try it with:   ${demoKey}
+                        (Free plan: 60 requests a minute, 1,000 a day; shown this once)`;
   process.stdout.write(`
 The pet store is open:  ${url}
-${
-  demoKey === undefined
-    ? "The demo key was shown at the first start. Another:  npm run keys -- create --name demo --plan free"
-    : `A key to try it with:   ${demoKey}\n                        (Free plan: 60 requests a minute, 1,000 a day; shown this once)`
-}
+${aboutKey}
 
-  curl -i ${url}/pets -H "Authorization: Bearer ${key}"
+  curl -i ${url}/pets -H "Authorization: Bearer ${demoKey ?? "<API key>"}"
 
 `);
 }

@@ -1,7 +1,9 @@
-// The whole way of a request, in order. DESIGN.md has the picture.
+// The whole way of a request, in order; DESIGN.md has the picture. The order is the contract: the key comes before
+// the rate limit, that before method and path, those before the input.
 
 import { Hono } from "hono";
 import { methodNotAllowed } from "hono/method-not-allowed";
+import { recordArrival } from "./arrival.ts";
 import { cors } from "./cors.ts";
 import type { AppEnv } from "./env.ts";
 import { handleError, handleUnknownPath, handleWrongMethod } from "./errors.ts";
@@ -10,11 +12,10 @@ import { requireKey } from "./keys/require-key.ts";
 import { pets } from "./pets/routes.ts";
 import { rateLimitHeaders } from "./rate-limit/headers.ts";
 import { rateLimit } from "./rate-limit/rate-limit.ts";
-import { requestId } from "./request-id.ts";
 
 export const app = new Hono<AppEnv>();
 
-app.use(requestId());
+app.use(recordArrival());
 app.use(
   "/v1/*",
   rateLimitHeaders(),

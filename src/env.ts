@@ -7,7 +7,9 @@ import type { Decision } from "./rate-limit/window.ts";
 export interface AppEnv {
   Bindings: Env;
   Variables: {
-    /** Names the request in the response and in the log. Set by `requestId`. */
+    /** When the request arrived, in Unix time. Set by `recordArrival`, like the next. */
+    nowMs: number;
+    /** Names the request in its response and in the log. */
     requestId: string;
     /** Who calls: their key if it is valid, and whether they sent any. Set by `identifyCaller`. */
     caller: { key?: Key; sentKey: boolean };

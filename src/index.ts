@@ -1,4 +1,5 @@
-// The Worker: what Cloudflare runs. Requests go to the app, each key's counters live in a RateLimiter.
+// The Worker, as Cloudflare runs it: requests go to the app, and the counters of each API key live in a RateLimiter.
+// Nothing else is exported, and nothing is decided here.
 
 export { RateLimiter } from "./rate-limit/limiter.ts";
 

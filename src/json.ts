@@ -1,9 +1,9 @@
-// Request bodies: size, media type, coding, encoding, JSON, schema, in this order, each with an error of its own.
-// `c.req.json()` is not used because it rounds integers above 2^53 and mends invalid UTF-8, and the `json`
-// target of `zValidator` is not because it takes a body of another media type for an empty object.
+// Request bodies: media type, size, encoding, JSON, schema, in this order, each with an error of its own.
+// `c.req.json()` is not used because it rounds integers above 2^53 and mends invalid UTF-8, the `json` target of
+// `zValidator` is not because it takes a body of another media type for an empty object, and `hono/body-limit` is not
+// because it leaves the rest of a large body unread, at which the next request on that connection can fail.
 
 import type { MiddlewareHandler } from "hono";
-import { bodyLimit } from "hono/body-limit";
 import type * as z from "zod/mini";
 import type { AppEnv } from "./env.ts";
 import { ApiError } from "./errors.ts";
@@ -22,41 +22,61 @@ declare global {
 
 const MAX_BODY_BYTES = 64 * 1024;
 
-/** `application/json` or any `application/…+json`, with or without parameters (RFC 8259, RFC 6839). */
-const JSON_MEDIA_TYPE = /^application\/([\w.!#$&^-]+\+)?json\s*(;|$)/i;
+/** How much is read of a body that is too large. Whoever sends more than this loses the connection. */
+const MAX_READ_BYTES = 1024 * 1024;
 
-/** Throws `payload_too_large` for a body of more than 64 KiB, whether or not its length is announced. */
-export function limitBodySize(): MiddlewareHandler<AppEnv> {
-  return bodyLimit({
-    maxSize: MAX_BODY_BYTES,
-    onError: () => {
-      throw new ApiError("payload_too_large", `body: must be at most ${MAX_BODY_BYTES} bytes`);
-    },
-  });
-}
+/** `application/json` or any `application/…+json`, with or without parameters (RFC 8259, RFC 6839). */
+const JSON_MEDIA_TYPE = /^application\/([\w.!#$&^+-]+\+)?json\s*(;|$)/i;
 
 /**
  * Makes the body available as `c.req.valid("json")`, parsed and fitting `schema`, in which integers of
  * 64 bits are `bigint`.
  *
- * Throws `unsupported_media_type` or `invalid_request`.
+ * Throws `unsupported_media_type`, `payload_too_large` or `invalid_request`.
  */
 export function jsonBody<Schema extends z.ZodMiniType>(
   schema: Schema,
 ): MiddlewareHandler<AppEnv, string, { in: { json: z.input<Schema> }; out: { json: z.output<Schema> } }> {
   return async function jsonBody(c, next) {
-    if (!JSON_MEDIA_TYPE.test(c.req.header("Content-Type") ?? "")) {
-      throw new ApiError("unsupported_media_type", "Content-Type: must be application/json");
-    }
-    if ((c.req.header("Content-Encoding") ?? "identity").toLowerCase() !== "identity") {
-      const accepted = { "Accept-Encoding": "identity" };
-      throw new ApiError("unsupported_media_type", "Content-Encoding: must be absent", accepted);
-    }
-    const body = schema.safeParse(parseJson(decodeUtf8(await c.req.arrayBuffer())));
+    requireJson(c.req.raw.headers);
+    const text = decodeUtf8(await readBody(c.req.raw));
+    const body = schema.safeParse(parseJson(text));
     if (!body.success) throw invalidRequest(body.error.issues);
     c.req.addValidatedData("json", body.data as object);
     await next();
   };
+}
+
+function requireJson(headers: Headers): void {
+  if (!JSON_MEDIA_TYPE.test(headers.get("Content-Type") ?? "")) {
+    throw new ApiError("unsupported_media_type", "Content-Type: must be application/json");
+  }
+  if ((headers.get("Content-Encoding") ?? "identity").toLowerCase() !== "identity") {
+    const accepted = { "Accept-Encoding": "identity" };
+    throw new ApiError("unsupported_media_type", "Content-Encoding: must be absent", accepted);
+  }
+}
+
+/** The bytes of a body, whether or not its length is announced. */
+async function readBody({ headers, body }: Request): Promise<ArrayBuffer> {
+  const chunks: Uint8Array[] = [];
+  let length = Number(headers.get("Content-Length"));
+  if (length <= MAX_BODY_BYTES) {
+    length = 0;
+    try {
+      for await (const chunk of body ?? []) {
+        length += chunk.length;
+        if (length <= MAX_BODY_BYTES) chunks.push(chunk);
+        if (length > MAX_READ_BYTES) break;
+      }
+    } catch {
+      throw new ApiError("invalid_request", "body: ended too early");
+    }
+  }
+  if (length > MAX_BODY_BYTES) {
+    throw new ApiError("payload_too_large", `body: must be at most ${MAX_BODY_BYTES} bytes`);
+  }
+  return new Blob(chunks).arrayBuffer();
 }
 
 function decodeUtf8(bytes: ArrayBuffer): string {

@@ -1,4 +1,5 @@
-// Makes keys. Used by the command line only: there is no way to get a key over HTTP.
+// Makes keys, for the command line: the Worker never does, because there is no way to get a key over HTTP.
+// A secret is made here, handed to the caller, and forgotten.
 
 import type { Limits } from "../rate-limit/window.ts";
 import { PLAN_LIMITS, type Plan } from "./plans.ts";
@@ -20,7 +21,7 @@ export interface NewKey {
 
 /** Makes a key and stores it. The secret is nowhere but in the returned value. */
 export async function createKey(
-  db: D1Database,
+  database: D1Database,
   { name, plan, limits, expiresAtMs }: NewKey,
   nowMs: number,
 ): Promise<{ key: KeyRecord; secret: string }> {
@@ -36,6 +37,6 @@ export async function createKey(
     createdAtMs: nowMs,
     expiresAtMs,
   };
-  await insertKey(db, key, await hashSecret(secret));
+  await insertKey(database, key, await hashSecret(secret));
   return { key, secret };
 }

@@ -30,7 +30,7 @@ export function identifyCaller(): MiddlewareHandler<AppEnv> {
   return async function identifyCaller(c, next) {
     const secret = bearerToken(c.req.header("Authorization"));
     const key =
-      secret === undefined ? undefined : await findKey(c.env.DB, secret, clientAddress(c.req), Date.now());
+      secret === undefined ? undefined : await findKey(c.env.DB, secret, clientAddress(c.req), c.var.nowMs);
     c.set("caller", { ...(key && { key }), sentKey: secret !== undefined });
     await next();
   };
@@ -38,12 +38,12 @@ export function identifyCaller(): MiddlewareHandler<AppEnv> {
 
 /** The token of a bearer credential (RFC 6750, section 2.1; the scheme is case-insensitive, RFC 9110, 11.1). */
 function bearerToken(authorization: string | undefined): string | undefined {
-  return authorization?.match(/^bearer +(.+)$/i)?.[1];
+  return authorization?.trim().match(/^bearer +(.+)$/i)?.[1];
 }
 
 /** The key with this secret, unless it has expired. A secret without the form of one costs no I/O. */
 async function findKey(
-  db: D1Database,
+  database: D1Database,
   secret: string,
   address: string,
   nowMs: number,
@@ -51,17 +51,27 @@ async function findKey(
   if (!isWellFormedSecret(secret)) return undefined;
   const hash = await hashSecret(secret);
 
-  let lookup = lookups.get(hash);
-  if (lookup === undefined || nowMs - lookup.madeAtMs >= LOOKUP_TTL_MS) {
-    // A key that was good a moment ago is no guess, whoever else calls from its address.
-    const mayBeGuess = lookup?.key === undefined;
-    if (mayBeGuess && !failedLookups.peek(address, nowMs).admitted) return undefined;
-    lookup = { key: await findKeyByHash(db, hash), madeAtMs: nowMs };
-    lookups.set(hash, lookup);
-    if (lookup.key === undefined) failedLookups.take(address, nowMs);
-  }
+  const known = lookups.get(hash);
+  if (known !== undefined && isFresh(known, nowMs)) return unlessExpired(known.key, nowMs);
 
-  const { key } = lookup;
+  // A key that was good a moment ago is no guess, whoever else calls from its address.
+  const mayBeGuess = known?.key === undefined;
+  if (mayBeGuess && !failedLookups.peek(address, nowMs).admitted) return undefined;
+  const key = await findKeyByHash(database, hash);
+
+  // One dead key that is sent many times at once is one guess: the first of its look-ups to end counts.
+  const isFirst = lookups.get(hash) === known;
+  if (key === undefined && isFirst) failedLookups.take(address, nowMs);
+  lookups.set(hash, { key, madeAtMs: nowMs });
+  return unlessExpired(key, nowMs);
+}
+
+/** A look-up from the future is not believed either: the clock has stepped back, nobody knows how old it is. */
+function isFresh({ madeAtMs }: Lookup, nowMs: number): boolean {
+  return madeAtMs <= nowMs && nowMs < madeAtMs + LOOKUP_TTL_MS;
+}
+
+function unlessExpired(key: Key | undefined, nowMs: number): Key | undefined {
   const expired = key?.expiresAtMs != null && key.expiresAtMs <= nowMs;
   return expired ? undefined : key;
 }

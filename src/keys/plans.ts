@@ -1,4 +1,5 @@
-// The plans an operator can put a key on (contract, section 8).
+// The plans an operator can put a key on (contract, section 8). They are in the code and not in the database: a plan
+// changes with a deployment, a key's plan without one.
 
 import type { Limits } from "../rate-limit/window.ts";
 

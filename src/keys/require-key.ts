@@ -1,4 +1,5 @@
-// Lets nobody pass without a valid key.
+// Lets nobody pass without a valid key. It stands behind the rate limit, so that whoever has none is counted before
+// being told so.
 
 import type { MiddlewareHandler } from "hono";
 import type { AppEnv } from "../env.ts";

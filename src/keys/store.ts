@@ -1,5 +1,7 @@
-// API keys in D1. All SQL about keys is here. Used by the Worker and by the command line.
+// API keys in D1. All SQL about keys is here; the Worker reads with it, the command line writes. No secret ever comes
+// this far, only its hash.
 
+import { read, write } from "../database.ts";
 import type { Limits } from "../rate-limit/window.ts";
 import { PLAN_LIMITS, type Plan } from "./plans.ts";
 
@@ -30,41 +32,32 @@ interface KeyRow {
 }
 
 const COLUMNS = "id, name, plan, per_minute, per_day, last_four, created_at_ms, expires_at_ms";
+const SELECT_KEY_BY_HASH = `SELECT ${COLUMNS} FROM keys WHERE hash = unhex(?1)`;
+const SELECT_KEYS = `SELECT ${COLUMNS} FROM keys ORDER BY created_at_ms, id`;
+const INSERT_KEY = `INSERT INTO keys (${COLUMNS}, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, unhex(?9))`;
 
 /** The key with this SHA-256 (hexadecimal), expired or not. */
-export async function findKeyByHash(db: D1Database, hash: string): Promise<Key | undefined> {
-  const row = await db
-    .prepare(`SELECT ${COLUMNS} FROM keys WHERE hash = unhex(?1)`)
-    .bind(hash)
-    .first<KeyRow>();
+export async function findKeyByHash(database: D1Database, hash: string): Promise<Key | undefined> {
+  const statement = database.prepare(SELECT_KEY_BY_HASH).bind(hash);
+  const row = await read(() => statement.first<KeyRow>());
   return row === null ? undefined : keyRecord(row);
 }
 
 /** All keys, the oldest first. */
-export async function listKeys(db: D1Database): Promise<KeyRecord[]> {
-  const { results } = await db
-    .prepare(`SELECT ${COLUMNS} FROM keys ORDER BY created_at_ms, id`)
-    .all<KeyRow>();
+export async function listKeys(database: D1Database): Promise<KeyRecord[]> {
+  const statement = database.prepare(SELECT_KEYS);
+  const { results } = await read(() => statement.all<KeyRow>());
   return results.map(keyRecord);
 }
 
 /** Stores a key under the SHA-256 (hexadecimal) of its secret. Throws if the schema of the table forbids it. */
-export async function insertKey(db: D1Database, key: KeyRecord, hash: string): Promise<void> {
-  const own = key.plan === "enterprise" ? key.limits : { minute: null, day: null };
-  await db
-    .prepare(`INSERT INTO keys (${COLUMNS}, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, unhex(?9))`)
-    .bind(
-      key.id,
-      key.name,
-      key.plan,
-      own.minute,
-      own.day,
-      key.lastFour,
-      key.createdAtMs,
-      key.expiresAtMs,
-      hash,
-    )
-    .run();
+export async function insertKey(database: D1Database, key: KeyRecord, hash: string): Promise<void> {
+  const { id, name, plan, lastFour, createdAtMs, expiresAtMs } = key;
+  const own = plan === "enterprise" ? key.limits : { minute: null, day: null };
+  const statement = database
+    .prepare(INSERT_KEY)
+    .bind(id, name, plan, own.minute, own.day, lastFour, createdAtMs, expiresAtMs, hash);
+  await write(() => statement.run());
 }
 
 function keyRecord(row: KeyRow): KeyRecord {

@@ -1,5 +1,5 @@
-// The end of `getPet` (contract, section 9): announced on each of its responses, and kept by itself when the
-// day comes, without a deployment.
+// The end of `getPet` (contract, section 9): announced by each answer of the operation, and kept by itself when the
+// day comes, without a deployment. A request that is refused before it gets here is told nothing.
 
 import type { MiddlewareHandler } from "hono";
 import type { AppEnv } from "../env.ts";
@@ -16,7 +16,7 @@ const LINK = '</v1/pets>; rel="successor-version", </>; rel="deprecation"; type=
 /** Announces that the operation goes, and answers `operation_removed` in its place once it is gone. */
 export function deprecated(): MiddlewareHandler<AppEnv> {
   return async function deprecated(c, next) {
-    if (Date.now() < REMOVED_AT.getTime()) await next();
+    if (c.var.nowMs < REMOVED_AT.getTime()) await next();
     else c.res = errorResponse(c, removed);
     c.header("Deprecation", DEPRECATION);
     c.header("Sunset", SUNSET);

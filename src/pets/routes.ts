@@ -5,7 +5,7 @@ import { type Context, Hono } from "hono";
 import type { AppEnv } from "../env.ts";
 import { ApiError } from "../errors.ts";
 import { parseInt64 } from "../int64.ts";
-import { jsonBody, limitBodySize } from "../json.ts";
+import { jsonBody } from "../json.ts";
 import { validQuery } from "../validation.ts";
 import { encodeCursor } from "./cursor.ts";
 import { deprecated } from "./deprecation.ts";
@@ -23,7 +23,7 @@ export const pets = new Hono<AppEnv>()
   })
 
   // createPet
-  .post("/", limitBodySize(), jsonBody(NewPet), async (c) => {
+  .post("/", jsonBody(NewPet), async (c) => {
     const { id, petJson } = await insertPet(c.env.DB, c.req.valid("json"));
     c.header("Location", `/v1/pets/${id}`);
     return json(c, petJson, 201);

@@ -2,6 +2,7 @@
 // JavaScript numbers are not, and a page crosses the network as one value. Ids go in as decimal strings for
 // the same reason; the columns take them exactly.
 
+import { read, write } from "../database.ts";
 import { INT64_MIN } from "../int64.ts";
 import type { NewPet, PageQuery } from "./schema.ts";
 
@@ -32,35 +33,35 @@ const INSERT_PET = `
 
 /** The statement that reads a page: at most `limit` + 1 rows, at any depth. */
 export function selectPage(
-  db: D1Database,
+  database: D1Database,
   { limit, status, cursor = INT64_MIN }: PageQuery,
 ): D1PreparedStatement {
   // Both are bound as text: D1 binds numbers as REAL, and 20.0 is no index into an array.
   const bounds = [`${cursor}`, `${limit}`];
   return status === undefined
-    ? db.prepare(SELECT_PAGE).bind(...bounds)
-    : db.prepare(SELECT_PAGE_WITH_STATUS).bind(...bounds, status);
+    ? database.prepare(SELECT_PAGE).bind(...bounds)
+    : database.prepare(SELECT_PAGE_WITH_STATUS).bind(...bounds, status);
 }
 
 /** Reads a page, in the order of the ids. */
-export async function findPage(db: D1Database, query: PageQuery): Promise<Page> {
-  const row = await selectPage(db, query).first<{ pets_json: string; next_id: string | null }>();
+export async function findPage(database: D1Database, query: PageQuery): Promise<Page> {
+  const statement = selectPage(database, query);
+  const row = await read(() => statement.first<{ pets_json: string; next_id: string | null }>());
   if (row === null) throw new Error("an aggregate gave no row");
   return { petsJson: row.pets_json, nextId: row.next_id === null ? undefined : BigInt(row.next_id) };
 }
 
 /** The JSON text of one pet, or undefined if there is none with this id. */
-export async function findPet(db: D1Database, id: bigint): Promise<string | undefined> {
-  const row = await db.prepare(SELECT_PET).bind(`${id}`).first<{ pet_json: string }>();
+export async function findPet(database: D1Database, id: bigint): Promise<string | undefined> {
+  const statement = database.prepare(SELECT_PET).bind(`${id}`);
+  const row = await read(() => statement.first<{ pet_json: string }>());
   return row?.pet_json;
 }
 
 /** Stores a pet under a new id. Returns the id in decimal and the JSON text of the pet. */
-export async function insertPet(db: D1Database, pet: NewPet): Promise<{ id: string; petJson: string }> {
-  const row = await db
-    .prepare(INSERT_PET)
-    .bind(pet.name, `${pet.categoryId}`, pet.status ?? null)
-    .first<{ id: string; pet_json: string }>();
+export async function insertPet(database: D1Database, pet: NewPet): Promise<{ id: string; petJson: string }> {
+  const statement = database.prepare(INSERT_PET).bind(pet.name, `${pet.categoryId}`, pet.status ?? null);
+  const row = await write(() => statement.first<{ id: string; pet_json: string }>());
   if (row === null) throw new Error("an insertion gave no row");
   return { id: row.id, petJson: row.pet_json };
 }

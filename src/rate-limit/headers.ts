@@ -1,4 +1,5 @@
-// Writes the rate-limit headers: the one middleware that does, and the one function that makes them.
+// The rate-limit headers: one pure function makes them from a decision, one middleware writes them. Nothing else in
+// the service sets any of them.
 
 import type { MiddlewareHandler } from "hono";
 import type { AppEnv } from "../env.ts";
@@ -13,14 +14,14 @@ import { type Decision, remaining, resetMs, WINDOW_SECONDS, type Window } from "
 export function rateLimitHeaders(): MiddlewareHandler<AppEnv> {
   return async function rateLimitHeaders(c, next) {
     await next();
-    const decision = c.var.decision ?? uncounted(clientAddress(c.req));
+    const decision = c.var.decision ?? uncounted(clientAddress(c.req), c.var.nowMs);
     for (const [name, value] of Object.entries(headersOf(decision))) c.header(name, value);
   };
 }
 
 /** How an address stands. The request was not counted, so it was not refused either. */
-function uncounted(address: string): Decision {
-  return { ...keylessRequests.peek(address, Date.now()), admitted: true };
+function uncounted(address: string, nowMs: number): Decision {
+  return { ...keylessRequests.peek(address, nowMs), admitted: true };
 }
 
 /**
@@ -44,14 +45,14 @@ export function headersOf(decision: Decision): Record<string, string> {
 }
 
 /**
- * The window that a client has to know about. After a refusal it is the one that refused; if both did, the one
- * that frees last. Otherwise it is the one with less remaining; if both have the same, the day.
+ * The window that a client has to know about: the one with less remaining, which after a refusal is the one that
+ * refused; if both have the same, the one that frees last, which is the day.
  */
-export function namedWindow({ admitted, windows }: Decision): Window {
+export function namedWindow({ windows }: Decision): Window {
   return windows.reduce((named, each) => {
     const nearer = remaining(each) - remaining(named);
     if (nearer !== 0) return nearer < 0 ? each : named;
-    return !admitted && resetMs(each) < resetMs(named) ? named : each;
+    return resetMs(each) < resetMs(named) ? named : each;
   });
 }
 

@@ -15,7 +15,7 @@ export function rateLimit(): MiddlewareHandler<AppEnv> {
     const { key } = c.var.caller;
     const decision =
       key === undefined
-        ? keylessRequests.take(clientAddress(c.req), Date.now())
+        ? keylessRequests.take(clientAddress(c.req), c.var.nowMs)
         : await c.env.RATE_LIMITER.getByName(key.id).take(key.limits);
     c.set("decision", decision);
     if (!decision.admitted)

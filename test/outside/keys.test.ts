@@ -1,6 +1,7 @@
 // The command line that makes keys: what it prints, for people and for programs, and how it refuses.
 
 import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { applyMigrations } from "../../scripts/database.ts";
 import { emptyState, keys } from "./petstore.ts";
@@ -74,7 +75,8 @@ describe("a wrong use ends with 1 and one line that says what to do", { timeout:
   it.each([
     [[], "the command must be create or list"],
     [["frobnicate"], "the command must be create or list"],
-    [["list", "all"], '"all" is too much'],
+    [["delete", "1"], "the command must be create or list"],
+    [["list", "all"], '"all" is too much, or the -- after "npm run keys" is missing'],
     [["list", "--name", "x"], "--name belongs to create"],
     [["create", "--plan", "free"], "--name is missing"],
     [["create", "--name=", "--plan", "free"], "--name must be 1 to 255 characters"],
@@ -94,10 +96,14 @@ describe("a wrong use ends with 1 and one line that says what to do", { timeout:
     [create("--plan", "free", "--expires", "2027-01-31T25:00:00Z"), "--expires must be a date"],
     [create("--plan", "free", "--expires", "2027-01-31T12:00:00"), "--expires must be a date"],
     [create("--plan", "free", "--expires", "tomorrow"), "--expires must be a date"],
+    [create("--plan", "free", "--expires", "2027-01-31T12:00Z"), "--expires must be a date"],
+    [create("--plan", "free", "--expires", "9999-12-31T23:59:59-23:59"), "--expires must be a date"],
     [create("--plan", "free", "--colour", "red"), "Unknown option '--colour'"],
+    [create("--plan", "free", "--per.minute", "5"), "Unknown option '--per.minute'"],
+    [["list", "--persist-to="], "--persist-to must name a folder"],
     [["create", "--name", "--plan", "free"], "Option '--name' argument is ambiguous"],
   ])("%j", async (words, problem) => {
-    const { exitCode, stdout, stderr } = await keys(...words, "--persist-to", state);
+    const { exitCode, stdout, stderr } = await keys("--persist-to", state, ...words);
     expect(exitCode).toBe(1);
     expect(stdout).toBe("");
     expect(stderr).toMatch(/^[^\n]+\n$/);
@@ -105,12 +111,18 @@ describe("a wrong use ends with 1 and one line that says what to do", { timeout:
   });
 
   it("no database yet: says how to get one, and makes none", async () => {
-    const nowhere = `${state}-missing`;
-    const { exitCode, stderr } = await keys("list", "--persist-to", nowhere);
-    expect([exitCode, stderr]).toEqual([
-      1,
-      `there is no database in ${nowhere} yet: run npm start -- --persist-to ${nowhere} once, which makes it\n`,
-    ]);
-    expect(existsSync(nowhere)).toBe(false);
+    for (const nowhere of [`${state}-missing`, dirname(state), import.meta.filename]) {
+      const { exitCode, stderr } = await keys("list", "--persist-to", nowhere);
+      expect([exitCode, stderr]).toEqual([
+        1,
+        `there is no database in ${nowhere} yet: run npm start -- --persist-to ${nowhere} once, which makes it\n`,
+      ]);
+    }
+    expect(existsSync(`${state}-missing`) || existsSync(join(dirname(state), "v3"))).toBe(false);
+  });
+
+  it("quotes a folder with a space, so that the line can be pasted", async () => {
+    const { stderr } = await keys("list", "--persist-to", `${state} two`);
+    expect(stderr).toContain(`npm start -- --persist-to '${state} two' once`);
   });
 });

@@ -1,7 +1,10 @@
 // The first quarter of an hour with the service: npm start on an empty folder, the printed key, list, add, get; a
 // second start; a second key. Over a real socket, so what only a real HTTP server does is tried here too.
 
+import { readdir } from "node:fs/promises";
 import { request } from "node:http";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { emptyState, freePort, keys, start } from "./petstore.ts";
 
@@ -10,7 +13,7 @@ const SECRET = /pet_[0-9A-Za-z]{38}/g;
 let state: string;
 let remove: () => Promise<void>;
 let port: number;
-let service: Awaited<ReturnType<typeof start>>;
+let service: Awaited<ReturnType<typeof start>> | undefined;
 let printedFirst: string;
 let key: string;
 
@@ -23,7 +26,7 @@ beforeAll(async () => {
 }, 60_000);
 
 afterAll(async () => {
-  await service.stop();
+  await service?.stop();
   await remove();
 });
 
@@ -82,6 +85,11 @@ A key to try it with:   ${key}
     expect(await send(65_536, { "Transfer-Encoding": "chunked" })).toBe(201);
     expect(await send(65_537, { "Transfer-Encoding": "chunked" })).toBe(413);
     expect(await send(65_537, { "Content-Length": "65537" })).toBe(413);
+    // A body of which something was left unread makes the next request on its connection fail.
+    for (let times = 0; times < 5; times += 1) {
+      expect(await send(200_000, { "Transfer-Encoding": "chunked" })).toBe(413);
+      expect(await send(100, { "Content-Length": "100" })).toBe(201);
+    }
   });
 
   it("takes a key that was made while it runs", async () => {
@@ -100,17 +108,55 @@ A key to try it with:   ${key}
     expect([response.status, response.headers.get("X-RateLimit-Remaining")]).toEqual([200, "299"]);
   });
 
+  it("adds a pet though another process has the database locked, as soon as it has not", async () => {
+    const folder = join(state, "v3", "d1", "miniflare-D1DatabaseObject");
+    const file = (await readdir(folder)).find((name) => /^[0-9a-f]+\.sqlite$/.test(name)) ?? "";
+    const other = new DatabaseSync(join(folder, file));
+    other.exec("BEGIN IMMEDIATE");
+    const body = `{"name":"Patience","categoryId":1}`;
+    const adding = call("/v1/pets", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body,
+    });
+    // This needs no database, and by the time that it is answered the other request has met the lock.
+    expect((await call("/v1/nowhere")).status).toBe(404);
+    other.exec("COMMIT");
+    other.close();
+    expect((await adding).status).toBe(201);
+  });
+
+  it("says that a port is taken", async () => {
+    const other = await emptyState();
+    await expect(start(other.state, port)).rejects.toThrow(
+      `npm start failed: port ${port} is taken: name another with npm start -- --port PORT\n`,
+    );
+    await other.remove();
+  });
+
   it("keeps pets, keys and counts from one start to the next, and shows no key again", async () => {
     const before = await call("/v1/pets?limit=100");
-    await service.stop();
+    const petsBefore = await before.text();
+    await service?.stop();
     service = await start(state, port);
-    expect(service.printed()).toContain("Another:  npm run keys -- create");
+    expect(service.printed()).toContain(
+      `Another:  npm run keys -- create --name demo --plan free --persist-to ${state}\n`,
+    );
     expect(service.printed().match(SECRET)).toBeNull();
 
     const after = await call("/v1/pets?limit=100");
-    expect(await after.text()).toBe(await before.text());
+    expect(await after.text()).toBe(petsBefore);
     const usedToday = ({ headers }: Response) =>
       Number(headers.get("RateLimit")?.match(/"day";r=(\d+)/)?.[1]);
     expect(usedToday(after)).toBe(usedToday(before) - 1);
   });
+});
+
+it("ends with npm, though npm tells nobody that it ends", { timeout: 60_000 }, async () => {
+  const other = await emptyState();
+  const otherPort = await freePort();
+  const otherService = await start(other.state, otherPort);
+  await otherService.stopNpmOnly();
+  await expect(fetch(`http://localhost:${otherPort}/v1/pets`)).rejects.toThrow("fetch failed");
+  await other.remove();
 });

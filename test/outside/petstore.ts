@@ -39,14 +39,27 @@ export async function start(state: string, port: number) {
   });
   await Promise.race([announced, once(child, "exit")]);
   if (child.exitCode !== null) throw new Error(`npm start ended with ${child.exitCode}:\n${printed}`);
-  return { printed: () => printed, stop: () => stop(child) };
+  // Not before npm, wrangler and workerd have all closed what they print to, so all of them are gone.
+  const ended = once(child, "close");
+  const stop = async (signal: NodeJS.Signals = "SIGTERM") => {
+    signalGroup(child, signal);
+    await ended;
+  };
+  /** Ends npm alone, as a supervisor does that knows no other process. */
+  const stopNpmOnly = async () => {
+    child.kill("SIGTERM");
+    await ended;
+  };
+  return { printed: () => printed, stop, stopNpmOnly };
 }
 
-async function stop(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return;
-  const exited = once(child, "exit");
-  process.kill(-child.pid, "SIGTERM");
-  await exited;
+/** Signals npm and everything below it, unless all of that is gone. */
+function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
+  try {
+    if (child.pid !== undefined) process.kill(-child.pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
 }
 
 /** A port that is free now. */

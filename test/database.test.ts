@@ -1,0 +1,47 @@
+// When a statement is tried again, and when it must not be.
+
+import { expect, it } from "vitest";
+import { read, write } from "../src/database.ts";
+
+const LOCKED = new Error("D1_ERROR: database is locked: SQLITE_BUSY");
+const INTERNAL = new Error("D1_ERROR: internal error; reference = 4711");
+const WRONG = new Error("D1_ERROR: no such table: pets: SQLITE_ERROR");
+
+/** A statement that fails so many times, and counts its runs. */
+function failing(times: number, error: unknown) {
+  const statement = async () => {
+    statement.runs += 1;
+    if (statement.runs <= times) throw error;
+    return "rows";
+  };
+  statement.runs = 0;
+  return statement;
+}
+
+it.each([
+  ["a read of a locked database", read, LOCKED],
+  ["a read after an internal error", read, INTERNAL],
+  ["a write to a locked database", write, LOCKED],
+])("tries %s again", async (_, run, error) => {
+  const statement = failing(3, error);
+  expect(await run(statement)).toBe("rows");
+  expect(statement.runs).toBe(4);
+});
+
+it.each([
+  // It may have been written: a second try could make a second pet.
+  ["a write after an internal error", write, INTERNAL],
+  ["a write that is wrong", write, WRONG],
+  ["a read that is wrong", read, WRONG],
+  ["what is no error at all", read, "SQLITE_BUSY"],
+])("does not try %s again", async (_, run, error) => {
+  const statement = failing(1, error);
+  await expect(run(statement)).rejects.toBe(error);
+  expect(statement.runs).toBe(1);
+});
+
+it("gives up in the end", async () => {
+  const statement = failing(100, LOCKED);
+  await expect(write(statement)).rejects.toBe(LOCKED);
+  expect(statement.runs).toBe(7);
+});
