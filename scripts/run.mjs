@@ -86,10 +86,12 @@ function showProgress() {
 }
 
 /**
- * Whether npm installs a package on this machine. Those for musl are for small containers.
+ * Whether npm is going to install a package on this machine. Optional ones that fit every machine stand in for others,
+ * those for musl are for small containers.
  * @param {LockedPackage | undefined} locked
  */
-function belongsHere({ os, cpu, libc } = { version: "" }) {
+function belongsHere({ optional, os, cpu, libc } = { version: "" }) {
+  if (optional && os === undefined) return false;
   const fits = (/** @type {string[] | undefined} */ all, /** @type {string} */ mine) =>
     all?.includes(mine) ?? true;
   return fits(os, process.platform) && fits(cpu, process.arch) && fits(libc, "glibc");

@@ -15,6 +15,25 @@ function countQueries() {
   return () => prepare.mock.calls.length;
 }
 
+/** Lets no statement reach the database before so many are on their way; returns how many were. */
+function holdQueriesUntil(count: number) {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const prepare = env.DB.prepare.bind(env.DB);
+  const spy = vi.spyOn(env.DB, "prepare").mockImplementation((sql) => {
+    if (spy.mock.calls.length === count) resolve();
+    const statement = prepare(sql);
+    const bind = statement.bind.bind(statement);
+    statement.bind = (...values) => {
+      const bound = bind(...values);
+      const first = bound.first.bind(bound) as () => Promise<null>;
+      bound.first = () => promise.then(first);
+      return bound;
+    };
+    return statement;
+  });
+  return () => spy.mock.calls.length;
+}
+
 describe("the form of a key", () => {
   it("is pet_, 32 characters, and a checksum that holds", () => {
     for (let times = 0; times < 100; times += 1) {
@@ -224,21 +243,25 @@ describe("callers without a valid key", () => {
     }
   });
 
-  it.each(["one after the other", "at once"])(
-    "with one dead key, sent %s, do not shut out their neighbours",
-    async (how) => {
-      const address = { "CF-Connecting-IP": newAddress() };
-      const dead = { ...address, Authorization: `Bearer ${newSecret()}` };
-      const calls: Promise<Response>[] = [];
-      for (let times = 0; times < 100; times += 1) {
-        calls.push(fetchWithoutKey("/v1/pets", { headers: dead }));
-        if (how !== "at once") await calls.at(-1);
-      }
-      await Promise.all(calls);
-      const neighbour = await newClient();
-      expect((await neighbour.call("/v1/pets", { headers: address })).status).toBe(200);
-    },
-  );
+  it("with one dead key, sent again and again, do not shut out their neighbours", async () => {
+    const address = { "CF-Connecting-IP": newAddress() };
+    const dead = { ...address, Authorization: `Bearer ${newSecret()}` };
+    for (let times = 0; times < 100; times += 1) await fetchWithoutKey("/v1/pets", { headers: dead });
+    const neighbour = await newClient();
+    expect((await neighbour.call("/v1/pets", { headers: address })).status).toBe(200);
+  });
+
+  it("with one dead key, sent many times at once, do not shut out their neighbours", async () => {
+    const address = { "CF-Connecting-IP": newAddress() };
+    const dead = { ...address, Authorization: `Bearer ${newSecret()}` };
+    const queries = holdQueriesUntil(100);
+    await Promise.all(Array.from({ length: 100 }, () => fetchWithoutKey("/v1/pets", { headers: dead })));
+    // All were on their way before one was answered: otherwise memory alone would have seen to it.
+    expect(queries()).toBe(100);
+    vi.restoreAllMocks();
+    const neighbour = await newClient();
+    expect((await neighbour.call("/v1/pets", { headers: address })).status).toBe(200);
+  });
 });
 
 it("forgets the addresses it has not seen for longest, so that a flood from many can't fill the memory", () => {
