@@ -181,6 +181,15 @@ describe("finding the caller", () => {
   });
 });
 
+describe("a key that has expired", () => {
+  it("is none from the first request on", async () => {
+    const expiresAtMs = Date.now() + 10_000;
+    const client = await newClient({ expiresAtMs });
+    vi.setSystemTime(expiresAtMs);
+    expect((await client.get("/v1/pets")).status).toBe(401);
+  });
+});
+
 describe("callers without a valid key", () => {
   it("get 60 answers a minute per address, then 429, without a query or an object call", async () => {
     const queries = countQueries();
