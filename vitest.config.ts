@@ -8,8 +8,12 @@ export default defineConfig({
   test: {
     reporters: ["default", "./test/closing-line.ts"],
     sequence: { shuffle: true },
+    // Only to end what hangs. It is long because machines that run tests can be slow.
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
     projects: [
       {
+        extends: true,
         plugins: [
           cloudflareTest(async () => ({
             wrangler: { configPath: "./wrangler.toml" },
@@ -24,6 +28,7 @@ export default defineConfig({
         },
       },
       {
+        extends: true,
         test: { name: "outside", include: ["test/outside/**/*.test.ts"] },
       },
     ],

@@ -28,7 +28,7 @@ export function int64FromJsonNumber(source: string): bigint | undefined {
   const digits = whole.slice(sign.length) + fraction;
 
   // Written as significant digits times a power of ten. The zeros are counted in a loop because a regular
-  // expression that looks for them at the end takes quadratic time on a long row of zeros.
+  // expression that looks for them at the end takes quadratic time on a long row of zeros in some releases of V8.
   let end = digits.length;
   while (end > 0 && digits[end - 1] === "0") end -= 1;
   const significant = digits.slice(0, end).replace(/^0+/, "");

@@ -93,11 +93,6 @@ describe("int64FromJsonNumber", () => {
       { numRuns: 1_000 },
     );
   });
-
-  it("takes no more than linear time on a long row of zeros", () => {
-    // In quadratic time this takes hours, and the test runs into the runner's limit.
-    expect(int64FromJsonNumber(`1${"0".repeat(10_000_000)}1`)).toBeUndefined();
-  });
 });
 
 it("keeps every int64 in a cursor", () => {

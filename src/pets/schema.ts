@@ -1,4 +1,5 @@
-// What a request may say about pets. The one place that defines it; SQL repeats it as checks of the table.
+// What a request may say about pets, and the sentence for everything else. The one place that defines it; the checks
+// of the table repeat it.
 
 import * as z from "zod/mini";
 import { decodeCursor } from "./cursor.ts";
@@ -32,6 +33,7 @@ export const NewPet = z.object(
 export type NewPet = z.output<typeof NewPet>;
 
 const PAGE_SIZE_PROBLEM = `must be an integer from 1 to ${MAX_PAGE_SIZE}`;
+const CURSOR_PROBLEM = "must come from a Link header of this list";
 
 /** The query of a list (contract, section 4.1), and the cursor by which its pages continue each other. */
 export const PageQuery = z.object({
@@ -48,15 +50,11 @@ export const PageQuery = z.object({
   status: z.optional(z.enum(PET_STATUSES, orRepeated(STATUS_PROBLEM))),
   cursor: z.optional(
     z.pipe(
-      z.string(orRepeated("")),
+      z.string(orRepeated(CURSOR_PROBLEM)),
       z.transform((text, context): bigint => {
         const cursor = decodeCursor(text);
         if (cursor !== undefined) return cursor;
-        context.issues.push({
-          code: "custom",
-          input: text,
-          message: "must come from a Link header of this list",
-        });
+        context.issues.push({ code: "custom", input: text, message: CURSOR_PROBLEM });
         return z.NEVER;
       }),
     ),

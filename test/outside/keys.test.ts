@@ -12,11 +12,11 @@ let remove: () => Promise<void>;
 beforeAll(async () => {
   ({ state, remove } = await emptyState());
   await applyMigrations(state);
-}, 60_000);
+});
 
 afterAll(() => remove());
 
-describe("npm run keys -- create", { timeout: 60_000 }, () => {
+describe("npm run keys -- create", () => {
   it("prints the key once, and list never", async () => {
     const { stdout } = await keys("create", "--name", "Jo's shop", "--plan", "free", "--persist-to", state);
     const [secret = "", ...rest] = stdout.split("\n");
@@ -67,7 +67,7 @@ describe("npm run keys -- create", { timeout: 60_000 }, () => {
   });
 });
 
-describe("a wrong use ends with 1 and one line that says what to do", { timeout: 60_000 }, () => {
+describe("a wrong use ends with 1 and one line that says what to do", () => {
   const create = (...words: string[]) => ["create", "--name", "x", ...words];
   const enterprise = (perMinute: string, perDay: string) =>
     create("--plan", "enterprise", "--per-minute", perMinute, "--per-day", perDay);

@@ -23,7 +23,7 @@ beforeAll(async () => {
   service = await start(state, port);
   printedFirst = service.printed();
   key = printedFirst.match(SECRET)?.[0] ?? "";
-}, 60_000);
+});
 
 afterAll(async () => {
   await service?.stop();
@@ -43,7 +43,7 @@ function restOfDay({ headers }: Response): number[] {
   return numbers.map(Number);
 }
 
-describe("npm start", { timeout: 60_000 }, () => {
+describe("npm start", () => {
   it("says nothing but where the service is, the key, and a line to paste", () => {
     const url = `http://localhost:${port}/v1`;
     expect(printedFirst).toBe(`
@@ -160,7 +160,7 @@ A key to try it with:   ${key}
   });
 });
 
-describe("npm start, when npm alone is ended", { timeout: 30_000 }, () => {
+describe("npm start, when npm alone is ended", () => {
   let other: Awaited<ReturnType<typeof emptyState>>;
   let orphan: Awaited<ReturnType<typeof start>> | undefined;
 
