@@ -1,5 +1,6 @@
 // Names as people write them: kept to the letter, or refused with a reason.
 
+import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { countPets, type ErrorBody, newClient } from "./client.ts";
 
@@ -75,5 +76,20 @@ describe("a name is refused, and nothing is stored", () => {
       status: 400,
     });
     expect(await countPets()).toBe(before);
+  });
+});
+
+describe("the table itself refuses, whoever writes past the service", () => {
+  it.each([
+    ["an empty name", "'', 1, NULL"],
+    ["256 characters", `'${"x".repeat(256)}', 1, NULL`],
+    ["U+0000 in a name", "'a' || char(0) || 'b', 1, NULL"],
+    ["no name", "NULL, 1, NULL"],
+    ["no category", "'a', NULL, NULL"],
+    ["a category that is no integer", "'a', 1.5, NULL"],
+    ["a status that does not exist", "'a', 1, 'gone'"],
+  ])("%s", async (_, values) => {
+    const insert = env.DB.prepare(`INSERT INTO pets (name, category_id, status) VALUES (${values})`);
+    await expect(insert.run()).rejects.toThrow(/constraint|datatype/i);
   });
 });
