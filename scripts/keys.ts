@@ -38,8 +38,8 @@ type Values = ReturnType<typeof readArguments>["values"];
 try {
   await main();
 } catch (error) {
-  if (!(error instanceof UsageError)) throw error;
-  process.stderr.write(`${error.message}\n`);
+  const [message] = `${error instanceof Error ? error.message : error}`.split("\n");
+  process.stderr.write(error instanceof UsageError ? `${message}\n` : `keys failed: ${message}\n`);
   process.exitCode = 1;
 }
 
@@ -154,8 +154,9 @@ function readLimit(option: string, text: string): number {
 /** The instant of a UTC date or an RFC 3339 time, which must lie ahead. */
 function readDate(text: string, nowMs: number): number {
   const [, date, timeOfDay = "T00:00:00Z"] =
-    text.toUpperCase().match(/^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2}))?$/) ??
-    [];
+    text
+      .toUpperCase()
+      .match(/^(\d{4}-\d{2}-\d{2})(T(?!24)\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2}))?$/) ?? [];
   const expiresAtMs = date === undefined ? Number.NaN : Date.parse(date + timeOfDay);
   // Date.parse takes 31 February for 3 March.
   const exists =

@@ -16,8 +16,11 @@ import { fileURLToPath } from "node:url";
 const root = fileURLToPath(new URL("..", import.meta.url).href);
 
 const wanted = lockedPackages(join(root, "package-lock.json"));
+const follow = followSignals();
 if (!isInstalled()) await install();
-process.exitCode = await run(process.argv.slice(2));
+process.exitCode = await ended(
+  follow(spawn(installedNode(), process.argv.slice(2), { cwd: root, stdio: "inherit" })),
+);
 
 /**
  * The packages of a lock file, by the folder each belongs into.
@@ -32,12 +35,14 @@ function lockedPackages(file) {
 
 /** npm writes its own copy of the lock file last, so an interrupted installation counts as none. */
 function isInstalled() {
-  const copy = join(root, "node_modules", ".package-lock.json");
-  if (!existsSync(copy)) return false;
-  const installed = lockedPackages(copy);
-  return Object.entries(wanted).every(([folder, { version, optional }]) =>
-    installed[folder] === undefined ? optional === true : installed[folder].version === version,
-  );
+  try {
+    const installed = lockedPackages(join(root, "node_modules", ".package-lock.json"));
+    return Object.entries(wanted).every(([folder, { version, optional }]) =>
+      existsSync(join(root, folder)) ? installed[folder]?.version === version : optional === true,
+    );
+  } catch {
+    return false;
+  }
 }
 
 async function install() {
@@ -47,14 +52,9 @@ async function install() {
   // The same npm that runs this script. On Windows `npm` alone is no program.
   const [command, ...prefix] = npm?.endsWith("js") ? [process.execPath, npm] : ["npm"];
   // What npm prints is kept for the case that it fails: otherwise it is no news.
-  const child = spawn(
-    command,
-    [...prefix, "ci", "--loglevel=error", "--no-progress", "--no-audit", "--no-fund"],
-    {
-      cwd: root,
-      stdio: ["ignore", "pipe", "pipe"],
-    },
-  );
+  const words = [...prefix, "ci", "--loglevel=error", "--no-progress", "--no-audit", "--no-fund"];
+  const child = spawn(command, words, { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
+  follow(child);
   let printed = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (printed += chunk));
   const exitCode = await ended(child);
@@ -98,21 +98,24 @@ function belongsHere({ optional, os, cpu, libc } = { version: "" }) {
 }
 
 /**
- * Runs a file with the installed Node, and waits for its end.
- * @param {string[]} words the file and its arguments
+ * Makes the process that is followed end when this one should. Returns what names that process.
+ *
+ * Ctrl+C reaches the whole group of processes, so this one only waits for the other to end. A supervisor's SIGTERM
+ * often reaches npm alone: npm hands it to the shell between them, and the shell ends without a word to this process,
+ * which sees no more than that its parent is another one.
  */
-function run(words) {
-  const child = spawn(installedNode(), words, { cwd: root, stdio: "inherit" });
-  // Ctrl+C reaches the whole group of processes, so this one only waits for the other to end.
+function followSignals() {
+  /** @type {import("node:child_process").ChildProcess | undefined} */
+  let followed;
+  const end = (/** @type {NodeJS.Signals} */ signal) => {
+    if (followed?.exitCode === null && followed.signalCode === null) followed.kill(signal);
+    else process.exit(1);
+  };
   process.on("SIGINT", () => {});
-  // A supervisor's signal reaches npm only, or this process only. npm does not hand it on, and neither does the shell
-  // between it and this process: that they are gone is all that can be seen.
-  for (const signal of /** @type {const} */ (["SIGTERM", "SIGHUP"])) {
-    process.on(signal, () => child.kill(signal));
-  }
+  for (const signal of /** @type {const} */ (["SIGTERM", "SIGHUP"])) process.on(signal, end);
   const parent = process.ppid;
-  setInterval(() => process.ppid !== parent && child.kill("SIGTERM"), 500).unref();
-  return ended(child);
+  setInterval(() => process.ppid !== parent && end("SIGTERM"), 500).unref();
+  return (/** @type {import("node:child_process").ChildProcess} */ child) => (followed = child);
 }
 
 /** The Node from the lock file, or this one on a platform that has none there. */

@@ -65,12 +65,15 @@ async function main(): Promise<void> {
 
 /** Says that a port is taken, if one was asked for: workerd would say so in a stack trace. */
 async function requireFreePort(): Promise<void> {
-  if (typeof values.port !== "string" || !/^[0-9]{1,5}$/.test(values.port)) return;
-  const probe = createServer().listen(Number(values.port), "localhost");
+  if (values.port === undefined) return;
+  const port = /^[0-9]{1,5}$/.test(`${values.port}`) ? Number(values.port) : Number.NaN;
+  if (!(port <= 65_535)) throw new Error("--port must be a number from 0 to 65535");
+  const probe = createServer().listen(port, "localhost");
   try {
     await once(probe, "listening");
-  } catch {
-    throw new Error(`port ${values.port} is taken: name another with npm start -- --port PORT`);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
+    throw new Error(`port ${port} is taken: name another with npm start -- --port PORT`);
   }
   probe.close();
   await once(probe, "close");
@@ -95,7 +98,9 @@ function ready(child: ChildProcess): Promise<string> {
     child.on("message", (message) => {
       const { event, ip, port } = JSON.parse(`${message}`);
       const host = ip === "127.0.0.1" || ip === "[::1]" ? "localhost" : ip;
-      if (event === "DEV_SERVER_READY") resolve(`${values["local-protocol"]}://${host}:${port}/v1`);
+      // wrangler names no port if it is the one that the protocol has by itself.
+      const authority = port === null ? host : `${host}:${port}`;
+      if (event === "DEV_SERVER_READY") resolve(`${values["local-protocol"]}://${authority}/v1`);
     });
   });
 }

@@ -5,7 +5,7 @@
 /** Three tenths of a second together. */
 const RETRY_DELAYS_MS = [5, 10, 20, 40, 75, 150];
 
-/** Runs a reading statement, again on any fault of the database that may pass: a read changes nothing. */
+/** Runs a reading statement, again on the faults that are known to pass: a read changes nothing. */
 export function read<Result>(run: () => Promise<Result>): Promise<Result> {
   return retry(run, /SQLITE_BUSY|internal error/);
 }

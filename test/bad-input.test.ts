@@ -157,19 +157,19 @@ describe("a body of more than 64 KiB is a 413", () => {
     await expectRefusal(() => client.post(endless, headers), 413, "payload_too_large", message);
   });
 
-  it("an endless one is read up to 1 MiB", async () => {
+  it("one that turns out so is read to its end, and not kept", async () => {
     const client = await newClient();
-    let sent = 0;
-    const endless = new ReadableStream<Uint8Array>({
+    let left = 300;
+    const long = new ReadableStream<Uint8Array>({
       pull(controller) {
-        sent += 10_000;
-        controller.enqueue(new Uint8Array(10_000));
+        if (left > 0) controller.enqueue(new Uint8Array(10_000));
+        else controller.close();
+        left -= 1;
       },
     });
-    await expectRefusal(() => client.post(endless), 413, "payload_too_large", message);
-    // What is left unread of a body of ordinary size would break the connection for the next request.
-    expect(sent).toBeGreaterThan(1024 * 1024);
-    expect(sent).toBeLessThan(2 * 1024 * 1024);
+    await expectRefusal(() => client.post(long), 413, "payload_too_large", message);
+    // A read that is given up in the middle makes the local server fail somebody else's request.
+    expect(left).toBeLessThan(0);
   });
 
   it("but 64 KiB are accepted, with a length and without", async () => {

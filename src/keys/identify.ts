@@ -54,7 +54,7 @@ async function findKey(
   const known = lookups.get(hash);
   if (known !== undefined && isFresh(known, nowMs)) return unlessExpired(known.key, nowMs);
 
-  // A key that was good a moment ago is no guess, whoever else calls from its address.
+  // A key that was good when it was last looked up is no guess, whoever else calls from its address.
   const mayBeGuess = known?.key === undefined;
   if (mayBeGuess && !failedLookups.peek(address, nowMs).admitted) return undefined;
   const key = await findKeyByHash(database, hash);

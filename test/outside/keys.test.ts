@@ -97,6 +97,7 @@ describe("a wrong use ends with 1 and one line that says what to do", () => {
     [create("--plan", "free", "--expires", "2027-01-31T12:00:00"), "--expires must be a date"],
     [create("--plan", "free", "--expires", "tomorrow"), "--expires must be a date"],
     [create("--plan", "free", "--expires", "2027-01-31T12:00Z"), "--expires must be a date"],
+    [create("--plan", "free", "--expires", "2027-01-31T24:00:00Z"), "--expires must be a date"],
     [create("--plan", "free", "--expires", "9999-12-31T23:59:59-23:59"), "--expires must be a date"],
     [create("--plan", "free", "--colour", "red"), "Unknown option '--colour'"],
     [create("--plan", "free", "--per.minute", "5"), "Unknown option '--per.minute'"],
