@@ -104,7 +104,7 @@ async function list(values: Values): Promise<void> {
         key.lastFour,
         time(key.createdAtMs),
         key.expiresAtMs === null ? "never" : time(key.expiresAtMs),
-        state(key, nowMs),
+        validity(key, nowMs),
       ]),
     ]),
   );
@@ -210,7 +210,7 @@ function describePlan({ plan, limits }: KeyRecord): string {
   return `the ${plan} plan: ${limits.minute} requests a minute, ${limits.day} a day`;
 }
 
-function state({ expiresAtMs }: KeyRecord, nowMs: number): string {
+function validity({ expiresAtMs }: KeyRecord, nowMs: number): string {
   return expiresAtMs !== null && expiresAtMs <= nowMs ? "expired" : "active";
 }
 

@@ -70,7 +70,7 @@ async function install() {
 
 /** Says how far the installation is, every second on a terminal, else every ten. Returns what ends it. */
 function showProgress() {
-  const folders = Object.keys(wanted).filter((folder) => belongsHere(wanted[folder]));
+  const folders = Object.entries(wanted).flatMap(([folder, locked]) => (belongsHere(locked) ? [folder] : []));
   const terminal = process.stderr.isTTY;
   const report = () => {
     const done = folders.filter((folder) => existsSync(join(root, folder, "package.json"))).length;
@@ -88,9 +88,9 @@ function showProgress() {
 /**
  * Whether npm is going to install a package on this machine. Optional ones that fit every machine stand in for others,
  * those for musl are for small containers.
- * @param {LockedPackage | undefined} locked
+ * @param {LockedPackage} locked
  */
-function belongsHere({ optional, os, cpu, libc } = { version: "" }) {
+function belongsHere({ optional, os, cpu, libc }) {
   if (optional && os === undefined) return false;
   const fits = (/** @type {string[] | undefined} */ all, /** @type {string} */ mine) =>
     all?.includes(mine) ?? true;

@@ -5,7 +5,6 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { parseArgs } from "node:util";
-import { INT64_MIN } from "../src/int64.ts";
 import { createKey } from "../src/keys/create.ts";
 import { listKeys } from "../src/keys/store.ts";
 import { findPage, insertPet } from "../src/pets/store.ts";
@@ -107,7 +106,7 @@ function ready(child: ChildProcess): Promise<string> {
 
 /** Makes a key, and pets if there are none. Returns the key. */
 async function makeDemo(database: D1Database): Promise<string> {
-  const { petsJson } = await findPage(database, { limit: 1, cursor: INT64_MIN });
+  const { petsJson } = await findPage(database, { limit: 1 });
   for (const pet of petsJson === "[]" ? DEMO_PETS : []) await insertPet(database, pet);
   const { secret } = await createKey(database, { name: "demo", plan: "free", expiresAtMs: null }, Date.now());
   return secret;

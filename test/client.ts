@@ -1,9 +1,8 @@
 // What the tests use to call the Worker: through its own front door, with keys made as an operator makes them.
 
 import { env, exports } from "cloudflare:workers";
+import { createKey } from "../src/keys/create.ts";
 import type { Plan } from "../src/keys/plans.ts";
-import { hashSecret, newSecret, randomBase62 } from "../src/keys/secret.ts";
-import { insertKey } from "../src/keys/store.ts";
 import type { Limits } from "../src/rate-limit/window.ts";
 
 export const ORIGIN = "https://petstore.example";
@@ -18,24 +17,14 @@ interface KeyOptions {
   plan?: Plan;
   /** For enterprise only; the other plans have their own. */
   limits?: Limits;
-  expiresAtMs?: number;
+  expiresAtMs?: number | null;
 }
 
 /** Stores a new key; on the business plan if nothing else is asked for, so that limits are out of the way. */
-export async function newKey({ plan = "business", limits, expiresAtMs }: KeyOptions = {}) {
-  const secret = newSecret();
-  const id = `key_${randomBase62(12)}`;
-  const record = {
-    id,
-    name: "a test",
-    plan,
-    limits: limits ?? { minute: 1, day: 1 },
-    lastFour: secret.slice(-4),
-    createdAtMs: Date.now(),
-    expiresAtMs: expiresAtMs ?? null,
-  };
-  await insertKey(env.DB, record, await hashSecret(secret));
-  return { id, secret };
+export async function newKey({ plan = "business", limits, expiresAtMs = null }: KeyOptions = {}) {
+  const key = { name: "a test", plan, expiresAtMs, ...(limits && { limits }) };
+  const { key: stored, secret } = await createKey(env.DB, key, Date.now());
+  return { id: stored.id, secret };
 }
 
 /** Calls the Worker without a key, from an address of its own unless `init` names one. */

@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 
 /** An empty folder for the state of one test, and what removes it. */
@@ -41,8 +41,8 @@ export async function start(state: string, port: number) {
   if (child.exitCode !== null) throw new Error(`npm start ended with ${child.exitCode}:\n${printed}`);
   // Not before npm, wrangler and workerd have all closed what they print to, so all of them are gone.
   const ended = once(child, "close");
-  const stop = async (signal: NodeJS.Signals = "SIGTERM") => {
-    signalGroup(child, signal);
+  const stop = async () => {
+    endGroup(child);
     await ended;
   };
   /** Ends npm alone, as a supervisor does that knows no other process. */
@@ -53,10 +53,10 @@ export async function start(state: string, port: number) {
   return { printed: () => printed, stop, stopNpmOnly };
 }
 
-/** Signals npm and everything below it, unless all of that is gone. */
-function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
+/** Ends npm and everything below it, unless all of that is gone. */
+function endGroup(child: ChildProcess): void {
   try {
-    if (child.pid !== undefined) process.kill(-child.pid, signal);
+    if (child.pid !== undefined) process.kill(-child.pid, "SIGTERM");
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
@@ -73,7 +73,14 @@ export async function freePort(): Promise<number> {
   return address.port;
 }
 
-// What the test runner sets for itself would change how the commands behave.
-const env: NodeJS.ProcessEnv = Object.fromEntries(
-  Object.entries(process.env).filter(([name]) => !/^(VITEST|NODE_|TEST$|MODE$|DEV$|PROD$|npm_)/.test(name)),
-);
+// What npm and the test runner set for themselves would change how the commands behave. Above all, npm puts the
+// installed Node before the machine's own, which is the one that a newcomer has.
+const env: NodeJS.ProcessEnv = {
+  ...Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !/^(VITEST|NODE_|TEST$|MODE$|DEV$|PROD$|npm_)/.test(name)),
+  ),
+  PATH: (process.env.PATH ?? "")
+    .split(delimiter)
+    .filter((folder) => !folder.includes("node_modules"))
+    .join(delimiter),
+};
