@@ -92,7 +92,16 @@ describe("what is stored of a key", () => {
   it.each([
     ["a plan that does not exist", "'k', 'n', 'gold', NULL, NULL, randomblob(32), 'abcd', 1, NULL"],
     ["enterprise without limits", "'k', 'n', 'enterprise', NULL, NULL, randomblob(32), 'abcd', 1, NULL"],
-    ["enterprise with one limit", "'k', 'n', 'enterprise', 5, NULL, randomblob(32), 'abcd', 1, NULL"],
+    [
+      "enterprise without a limit per day",
+      "'k', 'n', 'enterprise', 5, NULL, randomblob(32), 'abcd', 1, NULL",
+    ],
+    [
+      "enterprise without a limit per minute",
+      "'k', 'n', 'enterprise', NULL, 5, randomblob(32), 'abcd', 1, NULL",
+    ],
+    ["a limit per minute on another plan", "'k', 'n', 'free', 5, NULL, randomblob(32), 'abcd', 1, NULL"],
+    ["a limit per day on another plan", "'k', 'n', 'free', NULL, 5, randomblob(32), 'abcd', 1, NULL"],
     ["limits on another plan", "'k', 'n', 'free', 5, 5, randomblob(32), 'abcd', 1, NULL"],
     ["a limit of 0", "'k', 'n', 'enterprise', 0, 5, randomblob(32), 'abcd', 1, NULL"],
     ["a limit above 10^9", "'k', 'n', 'enterprise', 5, 1000000001, randomblob(32), 'abcd', 1, NULL"],
