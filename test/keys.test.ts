@@ -90,28 +90,22 @@ describe("what is stored of a key", () => {
   });
 
   it.each([
-    ["a plan that does not exist", "'k', 'n', 'gold', NULL, NULL, randomblob(32), 'abcd', 1, NULL"],
-    ["enterprise without limits", "'k', 'n', 'enterprise', NULL, NULL, randomblob(32), 'abcd', 1, NULL"],
-    [
-      "enterprise without a limit per day",
-      "'k', 'n', 'enterprise', 5, NULL, randomblob(32), 'abcd', 1, NULL",
-    ],
-    [
-      "enterprise without a limit per minute",
-      "'k', 'n', 'enterprise', NULL, 5, randomblob(32), 'abcd', 1, NULL",
-    ],
-    ["a limit per minute on another plan", "'k', 'n', 'free', 5, NULL, randomblob(32), 'abcd', 1, NULL"],
-    ["a limit per day on another plan", "'k', 'n', 'free', NULL, 5, randomblob(32), 'abcd', 1, NULL"],
-    ["limits on another plan", "'k', 'n', 'free', 5, 5, randomblob(32), 'abcd', 1, NULL"],
-    ["a limit of 0", "'k', 'n', 'enterprise', 0, 5, randomblob(32), 'abcd', 1, NULL"],
-    ["a limit above 10^9", "'k', 'n', 'enterprise', 5, 1000000001, randomblob(32), 'abcd', 1, NULL"],
-    ["a hash of 31 bytes", "'k', 'n', 'free', NULL, NULL, randomblob(31), 'abcd', 1, NULL"],
-    ["a hash that is text", `'k', 'n', 'free', NULL, NULL, '${"a".repeat(32)}', 'abcd', 1, NULL`],
-    ["an expiry before its creation", "'k', 'n', 'free', NULL, NULL, randomblob(32), 'abcd', 5, 5"],
-    ["no name", "'k', '', 'free', NULL, NULL, randomblob(32), 'abcd', 1, NULL"],
+    ["a plan that does not exist", "'n', 'gold', NULL, NULL, randomblob(32), 'abcd', 1, NULL"],
+    ["enterprise without limits", "'n', 'enterprise', NULL, NULL, randomblob(32), 'abcd', 1, NULL"],
+    ["enterprise without a limit per day", "'n', 'enterprise', 5, NULL, randomblob(32), 'abcd', 1, NULL"],
+    ["enterprise without a limit per minute", "'n', 'enterprise', NULL, 5, randomblob(32), 'abcd', 1, NULL"],
+    ["a limit per minute on another plan", "'n', 'free', 5, NULL, randomblob(32), 'abcd', 1, NULL"],
+    ["a limit per day on another plan", "'n', 'free', NULL, 5, randomblob(32), 'abcd', 1, NULL"],
+    ["limits on another plan", "'n', 'free', 5, 5, randomblob(32), 'abcd', 1, NULL"],
+    ["a limit of 0", "'n', 'enterprise', 0, 5, randomblob(32), 'abcd', 1, NULL"],
+    ["a limit above 10^9", "'n', 'enterprise', 5, 1000000001, randomblob(32), 'abcd', 1, NULL"],
+    ["a hash of 31 bytes", "'n', 'free', NULL, NULL, randomblob(31), 'abcd', 1, NULL"],
+    ["a hash that is text", `'n', 'free', NULL, NULL, '${"a".repeat(32)}', 'abcd', 1, NULL`],
+    ["an expiry before its creation", "'n', 'free', NULL, NULL, randomblob(32), 'abcd', 5, 5"],
+    ["no name", "'', 'free', NULL, NULL, randomblob(32), 'abcd', 1, NULL"],
   ])("can't be %s", async (_, values) => {
     const columns = "id, name, plan, per_minute, per_day, hash, last_four, created_at_ms, expires_at_ms";
-    const insert = env.DB.prepare(`INSERT INTO keys (${columns}) VALUES (${values})`);
+    const insert = env.DB.prepare(`INSERT INTO keys (${columns}) VALUES (hex(randomblob(8)), ${values})`);
     await expect(insert.run()).rejects.toThrow(/constraint|datatype/i);
   });
 });
