@@ -108,6 +108,15 @@ describe("what is stored of a key", () => {
     const insert = env.DB.prepare(`INSERT INTO keys (${columns}) VALUES (hex(randomblob(8)), ${values})`);
     await expect(insert.run()).rejects.toThrow(/constraint|datatype/i);
   });
+
+  it("can't be the hash of another key", async () => {
+    const { id } = await newKey();
+    const columns = "name, plan, per_minute, per_day, hash, last_four, created_at_ms, expires_at_ms";
+    const copy = env.DB.prepare(
+      `INSERT INTO keys (id, ${columns}) SELECT hex(randomblob(8)), ${columns} FROM keys WHERE id = ?1`,
+    );
+    await expect(copy.bind(id).run()).rejects.toThrow("UNIQUE constraint failed: keys.hash");
+  });
 });
 
 describe("finding the caller", () => {
