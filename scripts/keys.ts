@@ -2,7 +2,7 @@
 // on standard error that says what to do. With --json, standard output is exactly one JSON value.
 
 import { parseArgs } from "node:util";
-import { createKey, type NewKey } from "../src/keys/create.ts";
+import { createKey, type NewKey } from "../src/keys/manage.ts";
 import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../src/keys/plans.ts";
 import { type KeyRecord, listKeys } from "../src/keys/store.ts";
 import type { Limits } from "../src/rate-limit/window.ts";

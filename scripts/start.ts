@@ -5,7 +5,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { parseArgs } from "node:util";
-import { createKey } from "../src/keys/create.ts";
+import { createKey } from "../src/keys/manage.ts";
 import { listKeys } from "../src/keys/store.ts";
 import { findPage, insertPet } from "../src/pets/store.ts";
 import {
@@ -82,7 +82,8 @@ async function requireFreePort(): Promise<void> {
 function serve(): ChildProcess {
   const words = [WRANGLER, "dev", "--show-interactive-dev-session=false", ...forwarded];
   const child = spawn(process.execPath, words, {
-    env: { WRANGLER_LOG: "warn", ...process.env, ...QUIET },
+    // At the next level wrangler warns that cron triggers do not run here, before anything else is said.
+    env: { WRANGLER_LOG: "error", ...process.env, ...QUIET },
     stdio: ["inherit", "inherit", "inherit", "ipc"],
   });
   child.once("exit", (code) => process.exit(code ?? 1));

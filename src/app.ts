@@ -1,5 +1,5 @@
 // The whole way of a request, in order; DESIGN.md has the picture. The order is the contract: the key comes before
-// the rate limit, that before method and path, those before the input.
+// the rate limit, that before method and path, those before the input. What stands before the rate limit costs nothing.
 
 import { Hono } from "hono";
 import { methodNotAllowed } from "hono/method-not-allowed";
@@ -9,22 +9,18 @@ import type { AppEnv } from "./env.ts";
 import { handleError, handleUnknownPath, handleWrongMethod } from "./errors.ts";
 import { identifyCaller } from "./keys/identify.ts";
 import { requireKey } from "./keys/require-key.ts";
+import { logRequest } from "./log.ts";
 import { pets } from "./pets/routes.ts";
 import { rateLimitHeaders } from "./rate-limit/headers.ts";
 import { rateLimit } from "./rate-limit/rate-limit.ts";
+import { usage } from "./usage.ts";
 
 export const app = new Hono<AppEnv>();
 
-app.use(recordArrival());
-app.use(
-  "/v1/*",
-  rateLimitHeaders(),
-  cors(),
-  identifyCaller(),
-  rateLimit(),
-  requireKey(),
-  methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }),
-);
+app.use(recordArrival(), logRequest());
+app.use("/v1/*", rateLimitHeaders(), cors(), identifyCaller());
+app.route("/v1/usage", usage);
+app.use("/v1/*", rateLimit(), requireKey(), methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }));
 app.route("/v1/pets", pets);
 app.notFound(handleUnknownPath);
 app.onError(handleError);

@@ -1,18 +1,23 @@
 // What every request is given when it arrives: an id, which its response carries and the log names, and the time.
-// The Worker reads the clock here and nowhere else, so that everything about a request is decided as of one instant;
-// only a key's counters go by a clock of their own, their Durable Object's.
+// The Worker decides everything about a request as of the instant that is read here; only a key's counters go by a clock
+// of their own, their Durable Object's.
 
 import type { MiddlewareHandler } from "hono";
 import type { AppEnv } from "./env.ts";
+import { containsSecret } from "./keys/secret.ts";
 
 /** What a client may choose as its id: long enough to be one, and harmless in any log. */
 const ACCEPTABLE_ID = /^[A-Za-z0-9_-]{8,64}$/;
 
-/** Sets `nowMs`, `requestId` and the header X-Request-Id: the client's own id if it is acceptable, else a new one. */
+/**
+ * Sets `nowMs`, `requestId` and the header X-Request-Id: the client's own id if it is acceptable, else a new one. A key
+ * is not acceptable, though it has the form: ids are logged.
+ */
 export function recordArrival(): MiddlewareHandler<AppEnv> {
   return async function recordArrival(c, next) {
     const offered = c.req.header("X-Request-Id");
-    const id = offered !== undefined && ACCEPTABLE_ID.test(offered) ? offered : crypto.randomUUID();
+    const isAcceptable = offered !== undefined && ACCEPTABLE_ID.test(offered) && !containsSecret(offered);
+    const id = isAcceptable ? offered : crypto.randomUUID();
     c.set("nowMs", Date.now());
     c.set("requestId", id);
     await next();

@@ -1,18 +1,64 @@
-// How statements reach D1: as they are, and again after a fault that is known to have changed nothing. In production
-// D1 has no second writer, and repeats reads by itself; on a laptop the command line writes into the same file while
-// the service runs, and SQLite then calls the database locked.
+// How statements reach D1: again after a fault that is known to have changed nothing, and not for longer than a deadline.
+// A fault that is not the statement's own becomes DatabaseUnavailable, whatever it was.
+//
+// In production D1 has no second writer, and repeats reads by itself; on a laptop the command line writes into the same
+// file while the service runs, and SQLite then calls the database locked.
+
+import { withDeadline } from "./deadline.ts";
+
+/** D1 gives up a query after 30 s; no client waits that long. */
+const DEADLINE_MS = 5_000;
 
 /** Three tenths of a second together. */
 const RETRY_DELAYS_MS = [5, 10, 20, 40, 75, 150];
 
-/** Runs a reading statement, again on the faults that are known to pass: a read changes nothing. */
-export function read<Result>(run: () => Promise<Result>): Promise<Result> {
-  return retry(run, /SQLITE_BUSY|internal error/);
+/** Nothing was written. */
+const LOCKED = /SQLITE_BUSY/;
+
+/** Passing faults after which a statement may have been run, or not. Never "overloaded": that would add to it. */
+const INTERRUPTED =
+  /SQLITE_BUSY|internal error|Network connection lost|object to be reset|reset because its code was updated|Cannot resolve D1 DB/i;
+
+/** What SQLite says of a statement that is wrong, or forbidden by the schema: trying elsewhere would not help. */
+const OWN_FAULT = /SQLITE_(?!BUSY)|D1_TYPE_ERROR/;
+
+/** The database can't be reached, or does not answer. After a write, whether that was done is unknown. */
+export class DatabaseUnavailable extends Error {
+  readonly wasWriting: boolean;
+
+  constructor(cause: unknown, wasWriting: boolean) {
+    super(`the database can't be reached: ${cause instanceof Error ? cause.message : cause}`, { cause });
+    this.name = "DatabaseUnavailable";
+    this.wasWriting = wasWriting;
+  }
 }
 
-/** Runs a writing statement, again only on the fault that says that nothing was written. */
+/** Runs a reading statement. Throws DatabaseUnavailable, or what is the statement's own fault. */
+export function read<Result>(run: () => Promise<Result>): Promise<Result> {
+  return reach(run, INTERRUPTED, false);
+}
+
+/** Runs a writing statement, again only if nothing was written. Throws like `read`. */
 export function write<Result>(run: () => Promise<Result>): Promise<Result> {
-  return retry(run, /SQLITE_BUSY/);
+  return reach(run, LOCKED, true);
+}
+
+/** Runs a writing statement that does nothing the second time. Throws like `read`. */
+export function writeOnce<Result>(run: () => Promise<Result>): Promise<Result> {
+  return reach(run, INTERRUPTED, true);
+}
+
+async function reach<Result>(
+  run: () => Promise<Result>,
+  passing: RegExp,
+  isWriting: boolean,
+): Promise<Result> {
+  try {
+    return await withDeadline("the database", DEADLINE_MS, () => retry(run, passing));
+  } catch (error) {
+    if (error instanceof Error && OWN_FAULT.test(error.message)) throw error;
+    throw new DatabaseUnavailable(error, isWriting);
+  }
 }
 
 async function retry<Result>(run: () => Promise<Result>, passing: RegExp): Promise<Result> {

@@ -1,7 +1,10 @@
 // The types that every route and middleware shares: the bindings (generated from wrangler.toml) and what
 // earlier middleware leaves for later ones. Nobody else declares Hono's type parameters.
 
+import type { ErrorCode } from "./errors.ts";
+import type { Caller } from "./keys/identify.ts";
 import type { Key } from "./keys/store.ts";
+import type { Failure } from "./log.ts";
 import type { Decision } from "./rate-limit/window.ts";
 
 export interface AppEnv {
@@ -11,9 +14,15 @@ export interface AppEnv {
     nowMs: number;
     /** Names the request in its response and in the log. */
     requestId: string;
-    /** Who calls: their key if it is valid, and whether they sent any. Set by `identifyCaller`. */
-    caller: { key?: Key; sentKey: boolean };
+    /** Who calls. Set by `identifyCaller`; absent when that failed. */
+    caller?: Caller;
+    /** The valid key of whoever calls. Set by `requireKey`, so what stands behind that has it. */
+    key: Key;
     /** What the rate limit says. Set by `rateLimit`; absent when the request did not get that far. */
     decision?: Decision;
+    /** The code of the error that is answered, for the log. */
+    errorCode?: ErrorCode;
+    /** What failed on our side, for the log. */
+    failures?: Failure[];
   };
 }

@@ -1,10 +1,11 @@
 // Every error response of the service is made here: one class, a closed set of codes, one body.
-// A handler throws an ApiError; whatever else is thrown is a bug or a fault, of which the client
-// learns the request id and nothing more, and the log learns everything.
+// A handler throws an ApiError; whatever else is thrown is a fault or a bug, of which the client
+// learns the request id and what to do, and the log learns everything.
 
 import type { Context } from "hono";
+import { DatabaseUnavailable } from "./database.ts";
 import type { AppEnv } from "./env.ts";
-import { logFailure } from "./log.ts";
+import { noteFailure } from "./log.ts";
 
 /** The codes, each with its HTTP status (contract, sections 4 and 7). */
 export const ERROR_STATUS = {
@@ -15,9 +16,18 @@ export const ERROR_STATUS = {
   operation_removed: 410,
   payload_too_large: 413,
   unsupported_media_type: 415,
+  idempotency_key_reused: 422,
   rate_limit_exceeded: 429,
+  key_banned: 429,
   internal_error: 500,
+  service_unavailable: 503,
 } as const;
+
+/** After a 503. Longer than D1 takes to restart a database. */
+const RETRY_AFTER_SECONDS = 5;
+
+const UNKNOWN_OUTCOME =
+  "the database gave no answer, so the pet may have been added or not: with an Idempotency-Key a retry adds none twice";
 
 export type ErrorCode = keyof typeof ERROR_STATUS;
 
@@ -37,15 +47,27 @@ export class ApiError extends Error {
 /** The response of an error: exactly `code`, `message`, `status` (contract, section 2, Error). */
 export function errorResponse(c: Context<AppEnv>, { code, message, headers }: ApiError): Response {
   const status = ERROR_STATUS[code];
+  c.set("errorCode", code);
   return c.json({ code, message, status }, status, headers);
 }
 
 /** Answers for whatever a handler or a middleware threw. */
 export function handleError(error: Error, c: Context<AppEnv>): Response {
   if (error instanceof ApiError) return errorResponse(c, error);
-  logFailure(error, c.var.requestId);
+  if (error instanceof DatabaseUnavailable) {
+    noteFailure(c, "database_unavailable", error.cause);
+    const problem = error.wasWriting ? UNKNOWN_OUTCOME : "the database can't be reached";
+    return errorResponse(c, serviceUnavailable(problem, c.var.requestId));
+  }
+  noteFailure(c, "internal_error", error);
   const message = `something failed on our side; if it lasts, report request ${c.var.requestId}`;
   return errorResponse(c, new ApiError("internal_error", message));
+}
+
+/** The error for a part that can't be reached, or gives no answer. `problem` says so to the client. */
+export function serviceUnavailable(problem: string, requestId: string): ApiError {
+  const message = `${problem}; try again in ${RETRY_AFTER_SECONDS} s; if it lasts, report request ${requestId}`;
+  return new ApiError("service_unavailable", message, { "Retry-After": `${RETRY_AFTER_SECONDS}` });
 }
 
 /** Answers for a path that no route has. It returns, because `methodNotAllowed` looks at returned 404s only. */

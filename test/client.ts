@@ -1,9 +1,10 @@
 // What the tests use to call the Worker: through its own front door, with keys made as an operator makes them.
 
 import { env, exports } from "cloudflare:workers";
-import { createKey } from "../src/keys/create.ts";
+import { createKey } from "../src/keys/manage.ts";
 import type { Plan } from "../src/keys/plans.ts";
 import type { Limits } from "../src/rate-limit/window.ts";
+import { issueSecret } from "./log-lines.ts";
 
 export const ORIGIN = "https://petstore.example";
 
@@ -24,6 +25,7 @@ interface KeyOptions {
 export async function newKey({ plan = "business", limits, expiresAtMs = null }: KeyOptions = {}) {
   const key = { name: "a test", plan, expiresAtMs, ...(limits && { limits }) };
   const { key: stored, secret } = await createKey(env.DB, key, Date.now());
+  issueSecret(secret);
   return { id: stored.id, secret };
 }
 

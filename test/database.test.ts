@@ -1,10 +1,11 @@
 // When a statement is tried again, and when it must not be.
 
 import { expect, it } from "vitest";
-import { read, write } from "../src/database.ts";
+import { read, write, writeOnce } from "../src/database.ts";
 
 const LOCKED = new Error("D1_ERROR: database is locked: SQLITE_BUSY");
 const INTERNAL = new Error("D1_ERROR: internal error; reference = 4711");
+const LOST = new Error("D1_ERROR: Network connection lost.");
 const WRONG = new Error("D1_ERROR: no such table: pets: SQLITE_ERROR");
 
 /** A statement that fails so many times, and counts its runs. */
@@ -22,6 +23,8 @@ it.each([
   ["a read of a locked database", read, LOCKED],
   ["a read after an internal error", read, INTERNAL],
   ["a write to a locked database", write, LOCKED],
+  ["a write that does nothing the second time, after an internal error", writeOnce, INTERNAL],
+  ["such a write after a lost connection", writeOnce, LOST],
 ])("tries %s again", async (_, run, error) => {
   const statement = failing(3, error);
   expect(await run(statement)).toBe("rows");
@@ -31,17 +34,31 @@ it.each([
 it.each([
   // It may have been written: a second try could make a second pet.
   ["a write after an internal error", write, INTERNAL],
-  ["a write that is wrong", write, WRONG],
-  ["a read that is wrong", read, WRONG],
+  ["a write after a lost connection", write, LOST],
+  // It would add to the load.
+  ["a read of an overloaded database", read, new Error("D1 DB is overloaded. Requests queued for too long.")],
   ["what is no error at all", read, "SQLITE_BUSY"],
-])("does not try %s again", async (_, run, error) => {
+])("does not try %s again, and calls the database unavailable", async (_, run, error) => {
   const statement = failing(1, error);
-  await expect(run(statement)).rejects.toBe(error);
+  await expect(run(statement)).rejects.toMatchObject({
+    name: "DatabaseUnavailable",
+    cause: error,
+    wasWriting: run === write,
+  });
+  expect(statement.runs).toBe(1);
+});
+
+it.each([
+  ["a write that is wrong", write],
+  ["a read that is wrong", read],
+])("does not try %s again, and passes on what SQLite says", async (_, run) => {
+  const statement = failing(1, WRONG);
+  await expect(run(statement)).rejects.toBe(WRONG);
   expect(statement.runs).toBe(1);
 });
 
 it("gives up in the end", async () => {
   const statement = failing(100, LOCKED);
-  await expect(write(statement)).rejects.toBe(LOCKED);
+  await expect(write(statement)).rejects.toMatchObject({ name: "DatabaseUnavailable", cause: LOCKED });
   expect(statement.runs).toBe(7);
 });

@@ -3,10 +3,11 @@
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import { hashSecret, isWellFormedSecret, newSecret, randomBase62 } from "../src/keys/secret.ts";
+import { isWellFormedSecret, newSecret, randomBase62 } from "../src/keys/secret.ts";
 import { listKeys } from "../src/keys/store.ts";
 import { AddressMeter, clientAddress } from "../src/rate-limit/address-meter.ts";
 import { remaining } from "../src/rate-limit/window.ts";
+import { sha256 } from "../src/sha256.ts";
 import { fetchWithoutKey, newAddress, newClient, newKey } from "./client.ts";
 
 /** A database that counts the statements prepared on it. */
@@ -78,7 +79,7 @@ describe("what is stored of a key", () => {
     const { id, secret } = await newKey();
     const row = await env.DB.prepare("SELECT *, hex(hash) AS hash FROM keys WHERE id = ?1").bind(id).first();
     expect(row).toMatchObject({
-      hash: (await hashSecret(secret)).toUpperCase(),
+      hash: (await sha256(secret)).toUpperCase(),
       last_four: secret.slice(-4),
     });
     expect(JSON.stringify(row)).not.toContain(secret.slice(4, 36));
@@ -86,7 +87,7 @@ describe("what is stored of a key", () => {
   });
 
   it("is the SHA-256 of NIST", async () => {
-    expect(await hashSecret("abc")).toBe("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    expect(await sha256("abc")).toBe("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   });
 
   it.each([

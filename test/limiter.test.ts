@@ -4,6 +4,7 @@ import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from "
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import type { RateLimiter } from "../src/index.ts";
+import { UNUSED_METER } from "../src/rate-limit/meter.ts";
 import { remaining } from "../src/rate-limit/window.ts";
 import { type ErrorBody, newClient } from "./client.ts";
 
@@ -39,14 +40,15 @@ it("goes on counting after eviction, from storage and not from memory", async ()
   const limiter = env.RATE_LIMITER.getByName(newName());
   for (let request = 0; request < 3; request += 1) await limiter.take(FREE);
   await runInDurableObject(limiter, (instance: RateLimiter) => {
-    instance.windows = instance.windows.map((window) => ({ ...window, used: 59 }));
+    const meter = instance.meter ?? UNUSED_METER;
+    instance.meter = { ...meter, windows: meter.windows.map((window) => ({ ...window, used: 59 })) };
   });
   await evictDurableObject(limiter);
   const { windows } = await limiter.take(FREE);
   // The starts too: a day that began with the minute would end late.
   expect(windows).toEqual([
-    { name: "minute", limit: 60, startMs: Date.UTC(2026, 10, 20, 12, 34), used: 4 },
-    { name: "day", limit: 1_000, startMs: Date.UTC(2026, 10, 20), used: 4 },
+    { name: "minute", limit: 60, startMs: Date.UTC(2026, 10, 20, 12, 34), used: 4, refused: 0 },
+    { name: "day", limit: 1_000, startMs: Date.UTC(2026, 10, 20), used: 4, refused: 0 },
   ]);
 });
 
@@ -58,21 +60,22 @@ it("goes on counting after a crash", async () => {
   expect([admitted, ...windows.map(({ used }) => used)]).toEqual([false, 60, 60]);
 });
 
-it("keeps minute and day in one row, and writes that row once per admitted request", async () => {
+it("writes one row for each request, admitted or refused, and none during a ban", async () => {
   const limiter = env.RATE_LIMITER.getByName(newName());
-  await limiter.take({ minute: 3, day: 9 });
+  const limits = { minute: 3, day: 9 };
+  await limiter.take(limits);
   await runInDurableObject(limiter, (instance: RateLimiter, { storage }) => {
     const exec = vi.spyOn(storage.sql, "exec");
     const written = () =>
       exec.mock.results.map(({ value }) => (value as SqlStorageCursor<never>).rowsWritten);
-    instance.take({ minute: 3, day: 9 });
-    expect(written()).toEqual([1]);
-    instance.take({ minute: 2, day: 9 });
-    // Refused: nothing is written at all.
-    expect(written()).toEqual([1]);
+    for (let request = 0; request < 2 + 61; request += 1) instance.take(limits);
+    expect(written()).toEqual(Array(2 + 61).fill(1));
+    for (let request = 0; request < 10; request += 1) instance.take(limits);
+    expect(written()).toHaveLength(2 + 61);
     exec.mockRestore();
-    expect(storage.sql.exec("SELECT minute_used, day_used FROM counters").toArray()).toEqual([
-      { minute_used: 2, day_used: 2 },
+    // All of them went into the same row.
+    expect(storage.sql.exec("SELECT minute_used, day_used, day_refused FROM days").toArray()).toEqual([
+      { minute_used: 3, day_used: 3, day_refused: 61 },
     ]);
   });
 });

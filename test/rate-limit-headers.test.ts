@@ -59,6 +59,31 @@ it("are on every status", async () => {
     "Retry-After": "40",
   });
 
+  const reusing = await newClient({ plan: "free" });
+  const once = { "Content-Type": "application/json", "Idempotency-Key": "once" };
+  await reusing.post(`{"name":"Rex","categoryId":1}`, once);
+  expectHeaders(await reusing.post(`{"name":"Max","categoryId":1}`, once), 422, {
+    ...KEY_HEADERS,
+    "X-RateLimit-Remaining": "58",
+    RateLimit: '"minute";r=58;t=40, "day";r=998;t=41140',
+    "Retry-After": null,
+  });
+
+  const hammering = await newClient({ plan: "free" });
+  for (let request = 0; request < 60 + 60; request += 1) await hammering.get("/v1/pets/0");
+  expectHeaders(await hammering.get("/v1/pets"), 429, {
+    ...KEY_HEADERS,
+    "X-RateLimit-Remaining": "0",
+    "X-RateLimit-Reset": `${Date.UTC(2026, 10, 20, 12, 44, 21) / 1000}`,
+    RateLimit: '"minute";r=0;t=600, "day";r=0;t=600',
+    "Retry-After": "600",
+  });
+  expectHeaders(await hammering.get("/v1/usage"), 200, {
+    "X-RateLimit-Remaining": "0",
+    "X-RateLimit-Reset": `${Date.UTC(2026, 10, 20, 12, 44, 21) / 1000}`,
+    "Retry-After": null,
+  });
+
   const byAddress = {
     "X-RateLimit-Limit": "60",
     "X-RateLimit-Remaining": "59",
@@ -84,7 +109,6 @@ it("are on every status", async () => {
   vi.setSystemTime(new Date("2026-11-20T12:34:20.500Z"));
 
   // A real fault: the table is gone. The service answers for it before and after the caller is known.
-  const log = vi.spyOn(console, "error").mockImplementation(() => {});
   const unlucky = await newClient({ plan: "free" });
   await env.DB.exec("ALTER TABLE pets RENAME TO lost_pets");
   expectHeaders(await unlucky.get("/v1/pets"), 500, { ...KEY_HEADERS, "Retry-After": null });
@@ -97,7 +121,19 @@ it("are on every status", async () => {
     "Retry-After": null,
   });
   await env.DB.exec("ALTER TABLE lost_keys RENAME TO keys");
-  expect(log).toHaveBeenCalledTimes(2);
+
+  // Another: nobody answers.
+  const cut = await newClient({ plan: "free" });
+  await cut.get("/v1/nowhere");
+  vi.spyOn(env.DB, "prepare").mockImplementation(() => {
+    throw new Error("D1_ERROR: Network connection lost.");
+  });
+  expectHeaders(await cut.get("/v1/pets"), 503, {
+    ...KEY_HEADERS,
+    "X-RateLimit-Remaining": "58",
+    RateLimit: '"minute";r=58;t=40, "day";r=998;t=41140',
+    "Retry-After": "5",
+  });
 
   // No status that the service knows was left out.
   for (const status of Object.values(ERROR_STATUS)) expect(seen).toContain(status);

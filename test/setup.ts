@@ -1,9 +1,11 @@
 // Gives every test file the tables, and a clock that stands still in the middle of a minute and of a day, so
-// that nothing depends on when the tests run. Only `Date` is faked.
+// that nothing depends on when the tests run. Only `Date` is faked. Every line that any test makes the Worker write is
+// looked through for secrets.
 
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, vi } from "vitest";
+import { collectLogLines, takeLogLines } from "./log-lines.ts";
 
 declare global {
   namespace Cloudflare {
@@ -14,6 +16,7 @@ declare global {
 }
 
 await applyD1Migrations(env.DB, env.TEST_MIGRATIONS);
+collectLogLines();
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["Date"], now: new Date("2026-11-20T12:34:20.500Z") });
@@ -22,4 +25,5 @@ beforeEach(() => {
 afterEach(() => {
   vi.useRealTimers();
   vi.restoreAllMocks();
+  takeLogLines();
 });

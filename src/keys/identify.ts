@@ -1,22 +1,43 @@
 // Finds out who calls: reads the key from the request and looks it up, in the isolate's memory first. It
 // refuses nobody. What a caller without a valid key gets is decided later: a 429 comes before a 401.
 
-import type { MiddlewareHandler } from "hono";
+import type { Context, MiddlewareHandler } from "hono";
 import { BoundedMap } from "../bounded-map.ts";
+import { DatabaseUnavailable } from "../database.ts";
 import type { AppEnv } from "../env.ts";
+import { noteFailure } from "../log.ts";
 import { AddressMeter, clientAddress } from "../rate-limit/address-meter.ts";
-import { hashSecret, isWellFormedSecret } from "./secret.ts";
-import { findKeyByHash, type Key } from "./store.ts";
+import { rememberedBan } from "../rate-limit/key-meter.ts";
+import { sha256 } from "../sha256.ts";
+import { isWellFormedSecret } from "./secret.ts";
+import { type FoundKey, findKeyByHash, type Key, type KeyState, stateOf } from "./store.ts";
 
 /** How long a look-up is believed: a key that is revoked or changed is so everywhere after this time. */
 const LOOKUP_TTL_MS = 30_000;
+
+/** How long a key that was found stays good beyond that if the database can't be reached. */
+const OUTAGE_TTL_MS = 5 * 60_000;
+
+/** How long nobody looks up again what could not be looked up: a database that hangs must not make all clients wait. */
+const OUTAGE_PAUSE_MS = 5_000;
 
 /** Together about 5 MB of the 128 that an isolate has. */
 const MAX_LOOKUPS = 10_000;
 
 interface Lookup {
-  key: Key | undefined;
+  key: FoundKey | undefined;
   madeAtMs: number;
+  /** When a look-up to refresh this one failed; 0 if none did. */
+  failedAtMs: number;
+}
+
+/** Who calls: a valid key, or what is wrong with what was sent. `keyId` also names a key that is no longer valid. */
+export type Caller = { key: Key; keyId: string; problem?: never } | InvalidCaller;
+
+interface InvalidCaller {
+  key?: never;
+  keyId?: string;
+  problem: "missing" | "unknown" | "replaced" | Exclude<KeyState, "active">;
 }
 
 /** What was found lately, and what was not, by the hash of the secret. */
@@ -25,13 +46,11 @@ const lookups = new BoundedMap<string, Lookup>(MAX_LOOKUPS);
 /** Look-ups that found nothing, by address: whoever tries that many keys is guessing. Those in flight come on top. */
 const failedLookups = new AddressMeter();
 
-/** Sets `caller`. */
+/** Sets `caller`. Throws DatabaseUnavailable if a key can't be looked up and was not known here lately. */
 export function identifyCaller(): MiddlewareHandler<AppEnv> {
   return async function identifyCaller(c, next) {
     const secret = bearerToken(c.req.header("Authorization"));
-    const key =
-      secret === undefined ? undefined : await findKey(c.env.DB, secret, clientAddress(c.req), c.var.nowMs);
-    c.set("caller", { ...(key && { key }), sentKey: secret !== undefined });
+    c.set("caller", secret === undefined ? { problem: "missing" } : await findCaller(c, secret));
     await next();
   };
 }
@@ -41,37 +60,59 @@ function bearerToken(authorization: string | undefined): string | undefined {
   return authorization?.trim().match(/^bearer +(.+)$/i)?.[1];
 }
 
-/** The key with this secret, unless it has expired. A secret without the form of one costs no I/O. */
-async function findKey(
-  database: D1Database,
-  secret: string,
-  address: string,
-  nowMs: number,
-): Promise<Key | undefined> {
-  if (!isWellFormedSecret(secret)) return undefined;
-  const hash = await hashSecret(secret);
+async function findCaller(c: Context<AppEnv>, secret: string): Promise<Caller> {
+  const { nowMs } = c.var;
+  const found = await findKey(c, secret);
+  if (found === undefined) return { problem: "unknown" };
+  const state = stateOf(found, nowMs);
+  const isReplaced = found.secretGoodUntilMs !== null && found.secretGoodUntilMs <= nowMs;
+  if (state === "active" && !isReplaced) return { key: found, keyId: found.id };
+  return { keyId: found.id, problem: state === "active" ? "replaced" : state };
+}
 
+/** The key that this is a secret of, in whatever state. A secret without the form of one costs no I/O. */
+async function findKey(c: Context<AppEnv>, secret: string): Promise<FoundKey | undefined> {
+  if (!isWellFormedSecret(secret)) return undefined;
+  const { nowMs } = c.var;
+  const hash = await sha256(secret);
   const known = lookups.get(hash);
-  if (known !== undefined && isFresh(known, nowMs)) return unlessExpired(known.key, nowMs);
+  if (known !== undefined && mayBelieve(known, nowMs)) return known.key;
 
   // A key that was good when it was last looked up is no guess, whoever else calls from its address.
+  const address = clientAddress(c.req);
   const mayBeGuess = known?.key === undefined;
   if (mayBeGuess && !failedLookups.peek(address, nowMs).admitted) return undefined;
-  const key = await findKeyByHash(database, hash);
-
-  // One dead key that is sent many times at once is one guess: the first of its look-ups to end counts.
-  const isFirst = lookups.get(hash) === known;
-  if (key === undefined && isFirst) failedLookups.take(address, nowMs);
-  lookups.set(hash, { key, madeAtMs: nowMs });
-  return unlessExpired(key, nowMs);
+  try {
+    const key = await findKeyByHash(c.env.DB, hash);
+    // One dead key that is sent many times at once is one guess: the first of its look-ups to end counts.
+    const isFirst = lookups.get(hash) === known;
+    if (key === undefined && isFirst) failedLookups.take(address, nowMs);
+    lookups.set(hash, { key, madeAtMs: nowMs, failedAtMs: 0 });
+    return key;
+  } catch (error) {
+    const isKnown = known?.key !== undefined && age(known, nowMs) < LOOKUP_TTL_MS + OUTAGE_TTL_MS;
+    if (!(error instanceof DatabaseUnavailable && isKnown)) throw error;
+    noteFailure(c, "database_unavailable", error.cause);
+    // Unless another request was luckier meanwhile.
+    if (lookups.get(hash) === known) lookups.set(hash, { ...known, failedAtMs: nowMs });
+    return known.key;
+  }
 }
 
-/** A look-up from the future is not believed either: the clock has stepped back, nobody knows how old it is. */
-function isFresh({ madeAtMs }: Lookup, nowMs: number): boolean {
-  return madeAtMs <= nowMs && nowMs < madeAtMs + LOOKUP_TTL_MS;
+/**
+ * Whether a look-up is as good as a new one: it is recent; or what it found is banned, in which case it is refused
+ * anyway, and a flood must not reach the database; or the database has only just failed to give a better one.
+ */
+function mayBelieve(lookup: Lookup, nowMs: number): boolean {
+  const { key, failedAtMs } = lookup;
+  if (age(lookup, nowMs) < LOOKUP_TTL_MS) return true;
+  if (key === undefined) return false;
+  if (rememberedBan(key, nowMs) !== undefined) return true;
+  const hasJustFailed = failedAtMs <= nowMs && nowMs < failedAtMs + OUTAGE_PAUSE_MS;
+  return hasJustFailed && age(lookup, nowMs) < LOOKUP_TTL_MS + OUTAGE_TTL_MS;
 }
 
-function unlessExpired(key: Key | undefined, nowMs: number): Key | undefined {
-  const expired = key?.expiresAtMs != null && key.expiresAtMs <= nowMs;
-  return expired ? undefined : key;
+/** Milliseconds. A look-up from the future has no end: the clock has stepped back, nobody knows how old it is. */
+function age({ madeAtMs }: Lookup, nowMs: number): number {
+  return madeAtMs <= nowMs ? nowMs - madeAtMs : Number.POSITIVE_INFINITY;
 }

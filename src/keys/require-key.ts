@@ -1,5 +1,5 @@
 // Lets nobody pass without a valid key. It stands behind the rate limit, so that whoever has none is counted before
-// being told so.
+// being told so. What is wrong with a key is told to whoever has it: nobody else can find a key that once was one.
 
 import type { MiddlewareHandler } from "hono";
 import type { AppEnv } from "../env.ts";
@@ -7,17 +7,23 @@ import { ApiError } from "../errors.ts";
 
 const CHALLENGE = 'Bearer realm="petstore"';
 
-/** Throws `unauthorized` with the challenge of RFC 6750, section 3 (contract, section 5). */
+const MESSAGES = {
+  missing: "the API key is missing: send it as Authorization: Bearer <API key>",
+  unknown: "the API key is not valid",
+  expired: "the API key has expired",
+  revoked: "the API key was revoked",
+  replaced: "the API key was replaced by a newer one",
+} as const;
+
+/** Sets `key`. Throws `unauthorized` with the challenge of RFC 6750, section 3 (contract, section 5). */
 export function requireKey(): MiddlewareHandler<AppEnv> {
   return async function requireKey(c, next) {
-    const { key, sentKey } = c.var.caller;
-    if (key !== undefined) return next();
-    throw sentKey
-      ? new ApiError("unauthorized", "the API key is not valid", {
-          "WWW-Authenticate": `${CHALLENGE}, error="invalid_token"`,
-        })
-      : new ApiError("unauthorized", "the API key is missing: send it as Authorization: Bearer <API key>", {
-          "WWW-Authenticate": CHALLENGE,
-        });
+    const { key, problem = "missing" } = c.var.caller ?? {};
+    if (key !== undefined) {
+      c.set("key", key);
+      return next();
+    }
+    const challenge = problem === "missing" ? CHALLENGE : `${CHALLENGE}, error="invalid_token"`;
+    throw new ApiError("unauthorized", MESSAGES[problem], { "WWW-Authenticate": challenge });
   };
 }

@@ -10,7 +10,9 @@ const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const RANDOM_LENGTH = 32;
 /** 62^6 is more than 2^32. */
 const CHECKSUM_LENGTH = 6;
-const FORM = new RegExp(`^${PREFIX}[0-9A-Za-z]{${RANDOM_LENGTH + CHECKSUM_LENGTH}}$`);
+const FORM = `${PREFIX}[0-9A-Za-z]{${RANDOM_LENGTH + CHECKSUM_LENGTH}}`;
+const IS_FORM = new RegExp(`^${FORM}$`);
+const HAS_FORM = new RegExp(FORM);
 
 /** A new API key. It exists nowhere else: whoever calls this shows it once and keeps its hash. */
 export function newSecret(): string {
@@ -20,13 +22,12 @@ export function newSecret(): string {
 
 /** Whether a text has the form of a key and the right checksum. */
 export function isWellFormedSecret(text: string): boolean {
-  return FORM.test(text) && checksum(text.slice(0, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH);
+  return IS_FORM.test(text) && checksum(text.slice(0, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH);
 }
 
-/** The SHA-256 of a key, in hexadecimal. */
-export async function hashSecret(secret: string): Promise<string> {
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(secret));
-  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+/** Whether a text has anything in it that looks like a key, mistyped or not. */
+export function containsSecret(text: string): boolean {
+  return HAS_FORM.test(text);
 }
 
 /** `length` characters, each of the 62 as likely as the others. */

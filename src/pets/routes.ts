@@ -7,8 +7,10 @@ import { ApiError } from "../errors.ts";
 import { parseInt64 } from "../int64.ts";
 import { jsonBody } from "../json.ts";
 import { validQuery } from "../validation.ts";
+import { insertPetOnce } from "./creations.ts";
 import { encodeCursor } from "./cursor.ts";
 import { deprecated } from "./deprecation.ts";
+import { parseIdempotencyKey } from "./idempotency-key.ts";
 import { NewPet, PageQuery } from "./schema.ts";
 import { findPage, findPet, insertPet } from "./store.ts";
 
@@ -24,7 +26,12 @@ export const pets = new Hono<AppEnv>()
 
   // createPet
   .post("/", jsonBody(NewPet), async (c) => {
-    const { id, petJson } = await insertPet(c.env.DB, c.req.valid("json"));
+    const pet = c.req.valid("json");
+    const idempotencyKey = parseIdempotencyKey(c.req.header("Idempotency-Key"));
+    const { id, petJson } =
+      idempotencyKey === undefined
+        ? await insertPet(c.env.DB, pet)
+        : await insertPetOnce(c.env.DB, pet, { keyId: c.var.key.id, idempotencyKey }, c.var.nowMs);
     c.header("Location", `/v1/pets/${id}`);
     return json(c, petJson, 201);
   })

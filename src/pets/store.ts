@@ -12,8 +12,14 @@ export interface Page {
   nextId: bigint | undefined;
 }
 
+/** A pet as it was stored: its id in decimal, and its JSON text. */
+export interface StoredPet {
+  id: string;
+  petJson: string;
+}
+
 /** The contract's Pet. A merge patch onto nothing leaves out what is null (RFC 7396): a status that was not given. */
-const PET_JSON = `json_patch('{}', json_object('id', id, 'name', name, 'categoryId', category_id, 'status', status))`;
+export const PET_JSON = `json_patch('{}', json_object('id', id, 'name', name, 'categoryId', category_id, 'status', status))`;
 
 /** A page begins at ?1, has ?2 pets, and reads one row more, which is cut off: it only says that there is more. */
 function pageSql(condition: string): string {
@@ -45,23 +51,28 @@ export function selectPage(
 
 /** Reads a page, in the order of the ids. */
 export async function findPage(database: D1Database, query: PageQuery): Promise<Page> {
-  const statement = selectPage(database, query);
-  const row = await read(() => statement.first<{ pets_json: string; next_id: string | null }>());
+  const row = await read(() =>
+    selectPage(database, query).first<{ pets_json: string; next_id: string | null }>(),
+  );
   if (row === null) throw new Error("an aggregate gave no row");
   return { petsJson: row.pets_json, nextId: row.next_id === null ? undefined : BigInt(row.next_id) };
 }
 
 /** The JSON text of one pet, or undefined if there is none with this id. */
 export async function findPet(database: D1Database, id: bigint): Promise<string | undefined> {
-  const statement = database.prepare(SELECT_PET).bind(`${id}`);
-  const row = await read(() => statement.first<{ pet_json: string }>());
+  const row = await read(() => database.prepare(SELECT_PET).bind(`${id}`).first<{ pet_json: string }>());
   return row?.pet_json;
 }
 
-/** Stores a pet under a new id. Returns the id in decimal and the JSON text of the pet. */
-export async function insertPet(database: D1Database, pet: NewPet): Promise<{ id: string; petJson: string }> {
-  const statement = database.prepare(INSERT_PET).bind(pet.name, `${pet.categoryId}`, pet.status ?? null);
-  const row = await write(() => statement.first<{ id: string; pet_json: string }>());
+/** Stores a pet under a new id. */
+export async function insertPet(database: D1Database, pet: NewPet): Promise<StoredPet> {
+  const { name, categoryId, status = null } = pet;
+  const row = await write(() =>
+    database
+      .prepare(INSERT_PET)
+      .bind(name, `${categoryId}`, status)
+      .first<{ id: string; pet_json: string }>(),
+  );
   if (row === null) throw new Error("an insertion gave no row");
   return { id: row.id, petJson: row.pet_json };
 }

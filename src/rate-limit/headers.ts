@@ -30,33 +30,48 @@ function uncounted(address: string, nowMs: number): Decision {
  * refusal Retry-After (RFC 9110, section 10.2.3; in seconds from the decision, never before Reset).
  */
 export function headersOf(decision: Decision): Record<string, string> {
-  const { admitted, nowMs, windows } = decision;
+  const { admitted, windows } = decision;
   const named = namedWindow(decision);
   const policy = windows.map(({ name, limit }) => `"${name}";q=${limit};w=${WINDOW_SECONDS[name]}`);
-  const state = windows.map((each) => `"${each.name}";r=${remaining(each)};t=${secondsToReset(each, nowMs)}`);
+  const state = windows.map(
+    (each) => `"${each.name}";r=${left(decision, each)};t=${secondsToReset(decision, each)}`,
+  );
   return {
     "X-RateLimit-Limit": `${named.limit}`,
-    "X-RateLimit-Remaining": `${remaining(named)}`,
-    "X-RateLimit-Reset": `${resetMs(named) / 1000}`,
+    "X-RateLimit-Remaining": `${left(decision, named)}`,
+    "X-RateLimit-Reset": `${Math.ceil(availableMs(decision, named) / 1000)}`,
     "RateLimit-Policy": policy.join(", "),
     RateLimit: state.join(", "),
-    ...(admitted ? {} : { "Retry-After": `${secondsToReset(named, nowMs)}` }),
+    ...(admitted ? {} : { "Retry-After": `${secondsToReset(decision, named)}` }),
   };
 }
 
 /**
- * The window that a client has to know about: the one with less remaining, which after a refusal is the one that
- * refused; if both have the same, the one that frees last, which is the day.
+ * The window that a client has to know about: the one with less left, which after a refusal is the one that refused; if
+ * both have the same, the one that frees last, which is the day. During a ban that is the minute, unless the day is
+ * used up beyond the ban's end.
  */
-export function namedWindow({ windows }: Decision): Window {
-  return windows.reduce((named, each) => {
-    const nearer = remaining(each) - remaining(named);
+export function namedWindow(decision: Decision): Window {
+  return decision.windows.reduce((named, each) => {
+    const nearer = left(decision, each) - left(decision, named);
     if (nearer !== 0) return nearer < 0 ? each : named;
-    return resetMs(each) < resetMs(named) ? named : each;
+    const later = availableMs(decision, each) - availableMs(decision, named);
+    return later > 0 || (later === 0 && decision.bannedUntilMs === undefined) ? each : named;
   });
 }
 
-/** Whole seconds, rounded up, so at least 1: a reset lies ahead. Waiting that long is always enough. */
-export function secondsToReset(window: Window, nowMs: number): number {
-  return Math.ceil((resetMs(window) - nowMs) / 1000);
+/** What is left of a window: nothing during a ban. */
+export function left({ bannedUntilMs }: Decision, window: Window): number {
+  return bannedUntilMs === undefined ? remaining(window) : 0;
+}
+
+/** When a window has more left than now (Unix time): after its reset, or after the ban if that alone stands against it. */
+export function availableMs({ bannedUntilMs }: Decision, window: Window): number {
+  if (bannedUntilMs === undefined) return resetMs(window);
+  return remaining(window) > 0 ? bannedUntilMs : Math.max(bannedUntilMs, resetMs(window));
+}
+
+/** Whole seconds, rounded up, so at least 1: that instant lies ahead. Waiting that long is always enough. */
+export function secondsToReset(decision: Decision, window: Window): number {
+  return Math.ceil((availableMs(decision, window) - decision.nowMs) / 1000);
 }

@@ -1,56 +1,170 @@
-// The Durable Object that counts one API key's requests; its name is the key's id. Minute and day stand in
-// one row, so a crash can't separate them. The windows in memory are a copy of that row: the output gate
-// holds every answer back until the row behind it is durable, so eviction loses nothing that anybody was told.
-// No alarm, no timer: a window rolls over when it is next looked at.
+// The Durable Object that counts one API key's requests; its name is the key's id. Each UTC day has one row, in a ring:
+// the row of today is all of the meter, so a crash can't separate its parts, and those of other days are their totals.
+// The meter in memory is a copy of that row: the output gate holds every answer back until the row behind it is durable,
+// so eviction loses nothing that anybody was told. No timer: a window rolls over when it is next looked at. One alarm,
+// set on the first request of a day: if it ever rings, nobody has used the key for 40 days, and the storage goes.
 
 import { DurableObject } from "cloudflare:workers";
-import { type Decision, type Limits, take, unusedWindow, type Window } from "./window.ts";
+import { randomBase62 } from "../keys/secret.ts";
+import { decide, type Meter, standing, TAKE_ID_LENGTH, type Take, UNUSED_METER } from "./meter.ts";
+import { type Decision, type Limits, unusedWindow, type Window } from "./window.ts";
 
-const CREATE_COUNTERS = `
-  CREATE TABLE IF NOT EXISTS counters (
-    id INTEGER PRIMARY KEY CHECK (id = 1),
+export const DAY_MS = 86_400_000;
+
+/** Days whose totals are kept, today included. */
+export const DAYS_KEPT = 30;
+
+/** From the beginning of the day of the last request, so at least 40 days after that request. */
+const KEPT_UNUSED_MS = 41 * DAY_MS;
+
+const CREATE_DAYS = `
+  CREATE TABLE IF NOT EXISTS days (
+    slot INTEGER PRIMARY KEY CHECK (slot BETWEEN 0 AND ${DAYS_KEPT - 1}),
     minute_start_ms INTEGER NOT NULL,
     minute_used INTEGER NOT NULL,
+    minute_refused INTEGER NOT NULL,
     day_start_ms INTEGER NOT NULL,
-    day_used INTEGER NOT NULL
+    day_used INTEGER NOT NULL,
+    day_refused INTEGER NOT NULL,
+    banned_until_ms INTEGER NOT NULL,
+    recent_takes TEXT NOT NULL
   ) STRICT`;
 
-const SELECT_COUNTERS = "SELECT minute_start_ms, minute_used, day_start_ms, day_used FROM counters";
+const COLUMNS = `minute_start_ms, minute_used, minute_refused, day_start_ms, day_used, day_refused, banned_until_ms,
+  recent_takes`;
 
-// On an INTEGER primary key this writes one row, table and index being the same.
-const UPSERT_COUNTERS = `
-  INSERT INTO counters (id, minute_start_ms, minute_used, day_start_ms, day_used) VALUES (1, ?1, ?2, ?3, ?4)
-  ON CONFLICT (id) DO UPDATE SET minute_start_ms = ?1, minute_used = ?2, day_start_ms = ?3, day_used = ?4`;
+const SELECT_LATEST_DAY = `SELECT ${COLUMNS} FROM days ORDER BY day_start_ms DESC LIMIT 1`;
 
-type CountersRow = Record<"minute_start_ms" | "minute_used" | "day_start_ms" | "day_used", number>;
+// On an INTEGER primary key this writes one row, table and index being the same; the row of 30 days ago makes room.
+const REPLACE_DAY = `INSERT OR REPLACE INTO days (slot, ${COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)`;
+
+const SELECT_TOTALS = `
+  SELECT day_start_ms, day_used, day_refused FROM days WHERE day_start_ms > ?1 ORDER BY day_start_ms`;
+
+const SELECT_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table'";
+
+// What the first release stored: one row for the minute and the day.
+const MOVE_COUNTERS = `
+  INSERT INTO days (slot, ${COLUMNS})
+  SELECT day_start_ms / ${DAY_MS} % ${DAYS_KEPT}, minute_start_ms, minute_used, 0, day_start_ms, day_used, 0, 0, ''
+  FROM counters`;
+const DROP_COUNTERS = "DROP TABLE counters";
+
+interface DayRow extends Record<string, SqlStorageValue> {
+  minute_start_ms: number;
+  minute_used: number;
+  minute_refused: number;
+  day_start_ms: number;
+  day_used: number;
+  day_refused: number;
+  banned_until_ms: number;
+  recent_takes: string;
+}
+
+/** What a key did on one UTC day. Requests during a ban are in neither number. */
+export interface DayTotals {
+  /** Unix time. */
+  startMs: number;
+  admitted: number;
+  refused: number;
+}
+
+/** How a key stands, and its days with at least one request among the last 30, the oldest first. */
+export interface Usage {
+  standing: Decision;
+  days: DayTotals[];
+}
 
 export class RateLimiter extends DurableObject<Env> {
-  /** The minute and the day, in the order of the columns. Their limits come with each request. */
-  windows: Window[];
-
-  constructor(ctx: DurableObjectState, env: Env) {
-    super(ctx, env);
-    ctx.storage.sql.exec(CREATE_COUNTERS);
-    const [row] = ctx.storage.sql.exec<CountersRow>(SELECT_COUNTERS);
-    this.windows = [
-      { ...unusedWindow("minute", 0), ...(row && { startMs: row.minute_start_ms, used: row.minute_used }) },
-      { ...unusedWindow("day", 0), ...(row && { startMs: row.day_start_ms, used: row.day_used }) },
-    ];
-  }
+  /** Undefined until the storage has been read. */
+  meter: Meter | undefined;
 
   /**
-   * Counts a request if both windows have room. There is no `await` between reading and writing, so calls at
-   * the same time are decided one after the other. A caller that got no answer must not call again for the
-   * same request: it may have been counted.
+   * Counts a request if both windows have room and there is no ban. There is no `await` between reading and writing, so
+   * calls at the same time are decided one after the other. A caller that got no answer may call again for the same
+   * take: it is counted once.
    */
-  take(limits: Limits): Decision {
-    const windows = this.windows.map((window) => ({ ...window, limit: limits[window.name] }));
-    const decision = take(windows, Date.now());
-    if (decision.admitted) {
-      const row = decision.windows.flatMap(({ startMs, used }) => [startMs, used]);
-      this.ctx.storage.sql.exec(UPSERT_COUNTERS, ...row);
-      this.windows = decision.windows;
-    }
+  take(
+    limits: Limits,
+    // Callers of the first release send no take, and some of them run until a deployment has reached everywhere.
+    request: Take = { id: randomBase62(TAKE_ID_LENGTH), unreported: [] },
+  ): Decision {
+    const before = this.#read();
+    const { decision, meter } = decide(before, limits, request, Date.now());
+    if (meter !== before) this.#write(meter, before);
     return decision;
   }
+
+  /** How the key stands, and its daily totals. Writes nothing. */
+  usage(limits: Limits): Usage {
+    const meter = this.#read();
+    const now = standing(meter, limits, Date.now());
+    if (meter === UNUSED_METER) return { standing: now, days: [] };
+    const since = dayStartMs(now) - DAYS_KEPT * DAY_MS;
+    const rows = this.ctx.storage.sql.exec<DayRow>(SELECT_TOTALS, since);
+    const days = Array.from(rows, ({ day_start_ms, day_used, day_refused }) => ({
+      startMs: day_start_ms,
+      admitted: day_used,
+      refused: day_refused,
+    }));
+    return { standing: now, days };
+  }
+
+  /** Removes everything. Does nothing if the clock was set back since the alarm: the next day's request sets it anew. */
+  override async alarm(): Promise<void> {
+    if (Date.now() < dayStartMs(this.#read()) + KEPT_UNUSED_MS) return;
+    // Before the tables go: this object may be called again without being constructed again.
+    this.meter = undefined;
+    await this.ctx.storage.deleteAll();
+  }
+
+  #read(): Meter {
+    this.meter ??= readMeter(this.ctx.storage.sql);
+    return this.meter;
+  }
+
+  /** Writes one row; on the first request of a day, the alarm besides. */
+  #write(meter: Meter, before: Meter): void {
+    const { sql } = this.ctx.storage;
+    if (before === UNUSED_METER) sql.exec(CREATE_DAYS);
+    const counts = meter.windows.flatMap(({ startMs, used, refused }) => [startMs, used, refused]);
+    sql.exec(REPLACE_DAY, slotOf(meter), ...counts, meter.bannedUntilMs, meter.recentTakes);
+    if (dayStartMs(meter) !== dayStartMs(before)) {
+      void this.ctx.storage.setAlarm(dayStartMs(meter) + KEPT_UNUSED_MS);
+    }
+    this.meter = meter;
+  }
+}
+
+function readMeter(sql: SqlStorage): Meter {
+  const tables = Array.from(sql.exec<{ name: string }>(SELECT_TABLES), ({ name }) => name);
+  if (tables.includes("counters")) {
+    for (const statement of [CREATE_DAYS, MOVE_COUNTERS, DROP_COUNTERS]) sql.exec(statement);
+  } else if (!tables.includes("days")) {
+    return UNUSED_METER;
+  }
+  const [row] = sql.exec<DayRow>(SELECT_LATEST_DAY);
+  return row === undefined ? UNUSED_METER : meterOf(row);
+}
+
+function meterOf(row: DayRow): Meter {
+  const minute = { startMs: row.minute_start_ms, used: row.minute_used, refused: row.minute_refused };
+  const day = { startMs: row.day_start_ms, used: row.day_used, refused: row.day_refused };
+  return {
+    // The limits come with each request.
+    windows: [
+      { ...unusedWindow("minute", 0), ...minute },
+      { ...unusedWindow("day", 0), ...day },
+    ],
+    bannedUntilMs: row.banned_until_ms,
+    recentTakes: row.recent_takes,
+  };
+}
+
+function dayStartMs({ windows }: { windows: Window[] }): number {
+  return windows.find(({ name }) => name === "day")?.startMs ?? 0;
+}
+
+function slotOf(meter: Meter): number {
+  return (dayStartMs(meter) / DAY_MS) % DAYS_KEPT;
 }

@@ -1,5 +1,6 @@
 // The arithmetic of rate limits: fixed windows, aligned to the UTC minute and day. Pure functions of
-// (windows, now); storage and clocks are the caller's. Either every window is consumed or none is.
+// (windows, now); storage and clocks are the caller's. Either every window is consumed or none is. What refusals lead
+// to is decided in meter.ts.
 // Trade-off of fixed windows: around a boundary up to twice the limit can pass, in return for a reset that
 // is the same instant for everybody and can be told in advance.
 
@@ -10,34 +11,37 @@ export type WindowName = keyof typeof WINDOW_SECONDS;
 /** Requests that each window admits, ≥ 1. */
 export type Limits = Record<WindowName, number>;
 
-/** A window that began at `startMs` (Unix time) and has admitted `used` requests. */
+/** A window that began at `startMs` (Unix time), and in which so many requests were admitted and refused. */
 export interface Window {
   name: WindowName;
   limit: number;
   startMs: number;
   used: number;
+  refused: number;
 }
 
-/** Whether a request is admitted as of `nowMs` (Unix time), and the windows after it. */
+/**
+ * Whether a request is admitted as of `nowMs` (Unix time), and the windows after it. While there is a ban, its end
+ * (Unix time) is in `bannedUntilMs`.
+ */
 export interface Decision {
   admitted: boolean;
   nowMs: number;
   windows: Window[];
+  bannedUntilMs?: number;
 }
 
 /** A window in which nothing has happened yet. */
 export function unusedWindow(name: WindowName, limit: number): Window {
-  return { name, limit, startMs: 0, used: 0 };
+  return { name, limit, startMs: 0, used: 0, refused: 0 };
 }
 
-/** Admits a request if every window has room, and then consumes one of each; otherwise consumes nothing. */
+/** Admits a request if every window has room, and then consumes one of each; otherwise only counts the refusal. */
 export function take(windows: readonly Window[], nowMs: number): Decision {
   const { admitted, windows: current } = peek(windows, nowMs);
-  return {
-    admitted,
-    nowMs,
-    windows: current.map((each) => (admitted ? { ...each, used: each.used + 1 } : each)),
-  };
+  const count = (each: Window) =>
+    admitted ? { ...each, used: each.used + 1 } : { ...each, refused: each.refused + 1 };
+  return { admitted, nowMs, windows: current.map(count) };
 }
 
 /** What `take` would say, and the windows as they stand. */
@@ -62,5 +66,5 @@ export function resetMs({ name, startMs }: Window): number {
  */
 function rollOver(window: Window, nowMs: number): Window {
   const startMs = nowMs - (nowMs % (WINDOW_SECONDS[window.name] * 1000));
-  return window.startMs >= startMs ? window : { ...window, startMs, used: 0 };
+  return window.startMs >= startMs ? window : { ...window, startMs, used: 0, refused: 0 };
 }

@@ -1,0 +1,112 @@
+// What is remembered of a key, and how a request changes it: the windows, the ban, and the ids of the latest takes. Pure
+// functions of (meter, limits, take, now). The key's Durable Object runs them on what it has stored; an isolate that
+// can't reach the object runs them on what it last knew.
+
+import { type Decision, type Limits, peek, take, unusedWindow, type Window } from "./window.ts";
+
+/** How long a ban lasts. It neither grows nor shrinks. */
+const BAN_MS = 10 * 60_000;
+
+/** Refusals within one minute that a key of any plan may have: clients that start up together are no attackers. */
+const TOLERATED_REFUSALS = 60;
+
+/** More than one key has in flight when its object breaks. */
+const MAX_RECENT_TAKES = 64;
+
+/** 71 bits in base62: two requests never share an id. */
+export const TAKE_ID_LENGTH = 12;
+
+export interface Meter {
+  /** The minute and the day, in this order. */
+  windows: Window[];
+  /** Unix time; 0 if there never was a ban. */
+  bannedUntilMs: number;
+  /** The latest takes, the newest last: for each a sign, + for admitted or - for refused, and its id. */
+  recentTakes: string;
+}
+
+/** A request that asks to be counted. */
+export interface Take {
+  /** Invented for this request by whoever asks: TAKE_ID_LENGTH letters and digits. Never from a client. */
+  id: string;
+  /** Requests that were let in without being counted here, because the object could not be reached. */
+  unreported: Admission[];
+}
+
+export interface Admission {
+  id: string;
+  /** Unix time. */
+  atMs: number;
+}
+
+/** The meter of a key that has never been used. */
+export const UNUSED_METER: Meter = {
+  windows: [unusedWindow("minute", 0), unusedWindow("day", 0)],
+  bannedUntilMs: 0,
+  recentTakes: "",
+};
+
+/** How a key stands as of `nowMs`, without counting anything. */
+export function standing({ windows, bannedUntilMs }: Meter, limits: Limits, nowMs: number): Decision {
+  const decision = peek(
+    windows.map((window) => ({ ...window, limit: limits[window.name] })),
+    nowMs,
+  );
+  return nowMs < bannedUntilMs ? { ...decision, admitted: false, bannedUntilMs } : decision;
+}
+
+/**
+ * Decides about a take. The same take again gets the same answer and changes nothing. During a ban nothing counts; the
+ * refusal that is one too many begins it. `meter` is returned itself if nothing has changed.
+ */
+export function decide(
+  meter: Meter,
+  limits: Limits,
+  { id, unreported }: Take,
+  nowMs: number,
+): { decision: Decision; meter: Meter } {
+  const known = outcomeOf(meter, id);
+  if (known !== undefined) {
+    return { decision: { ...standing(meter, limits, nowMs), admitted: known }, meter };
+  }
+  const caughtUp = catchUp(meter, unreported, nowMs);
+  const before = standing(caughtUp, limits, nowMs);
+  if (before.bannedUntilMs !== undefined) return { decision: before, meter: caughtUp };
+
+  const counted = take(before.windows, nowMs);
+  const { admitted, windows } = counted;
+  const isBanned = !admitted && windows.some(isHammered);
+  const bannedUntilMs = isBanned ? nowMs + BAN_MS : meter.bannedUntilMs;
+  const recentTakes = withOutcome(caughtUp.recentTakes, id, admitted);
+  return {
+    decision: isBanned ? { ...counted, bannedUntilMs } : counted,
+    meter: { windows, bannedUntilMs, recentTakes },
+  };
+}
+
+/** More refusals than a client has that only asks too much: as many again as it may send. */
+function isHammered({ name, limit, refused }: Window): boolean {
+  return name === "minute" && refused > Math.max(TOLERATED_REFUSALS, limit);
+}
+
+/** The meter after those requests that were let in elsewhere: each counts once, in the windows that it fell into. */
+function catchUp(meter: Meter, unreported: Admission[], nowMs: number): Meter {
+  const unknown = unreported.filter(({ id }) => outcomeOf(meter, id) === undefined);
+  if (unknown.length === 0) return meter;
+  const windows = peek(meter.windows, nowMs).windows.map((window) => ({
+    ...window,
+    used: window.used + unknown.filter(({ atMs }) => atMs >= window.startMs).length,
+  }));
+  const recentTakes = unknown.reduce((takes, { id }) => withOutcome(takes, id, true), meter.recentTakes);
+  return { ...meter, windows, recentTakes };
+}
+
+/** Whether a take was admitted, or undefined if it is unknown. */
+function outcomeOf({ recentTakes }: Meter, id: string): boolean | undefined {
+  if (recentTakes.includes(`+${id}`)) return true;
+  return recentTakes.includes(`-${id}`) ? false : undefined;
+}
+
+function withOutcome(recentTakes: string, id: string, admitted: boolean): string {
+  return `${recentTakes}${admitted ? "+" : "-"}${id}`.slice(-MAX_RECENT_TAKES * (1 + TAKE_ID_LENGTH));
+}

@@ -1,0 +1,94 @@
+// GET /v1/usage: how a key stands. It costs nothing and works while the key is limited or banned, so it stands before
+// the rate limit; what keeps it cheap is that the key's object is asked at most once a second.
+
+import { type Context, Hono } from "hono";
+import { BoundedMap } from "./bounded-map.ts";
+import type { AppEnv } from "./env.ts";
+import { serviceUnavailable } from "./errors.ts";
+import type { Key } from "./keys/store.ts";
+import { noteFailure } from "./log.ts";
+import { askLimiter, remember } from "./rate-limit/key-meter.ts";
+import { DAY_MS, DAYS_KEPT, type Usage } from "./rate-limit/limiter.ts";
+import { remaining, resetMs, type Window } from "./rate-limit/window.ts";
+
+/** How long an answer of the object is shown. */
+const SHOWN_MS = 1_000;
+
+/** Together about 5 MB of the 128 that an isolate has. */
+const MAX_ANSWERS = 1_000;
+
+/** How often who waits for another request's answer looks for it. */
+const LOOK_MS = 10;
+
+/** What the object was asked at a time, and once that is over, its answer or why there is none. */
+interface Answer {
+  askedAtMs: number;
+  isOver: boolean;
+  usage?: Usage;
+  error?: unknown;
+}
+
+const answers = new BoundedMap<string, Answer>(MAX_ANSWERS);
+
+export const usage = new Hono<AppEnv>().get("/", async (c, next) => {
+  const key = c.var.caller?.key;
+  // Without a valid key this is a request like any other: counted by address, and refused.
+  if (key === undefined) return next();
+
+  const { standing, days } = await currentUsage(c, key);
+  const { bannedUntilMs, windows } = standing;
+  // The headers tell the same, but nothing was refused.
+  c.set("decision", { ...standing, admitted: true });
+  return c.json({
+    plan: key.plan,
+    ...Object.fromEntries(windows.map((window) => [window.name, describe(window)])),
+    bannedUntil: bannedUntilMs === undefined ? null : Math.ceil(bannedUntilMs / 1000),
+    days: everyDay(days, standing.nowMs),
+  });
+});
+
+/** What the object says, or said within the last second. Throws `service_unavailable`. */
+async function currentUsage(c: Context<AppEnv>, key: Key): Promise<Usage> {
+  const { nowMs, requestId } = c.var;
+  let answer = answers.get(key.id);
+  if (answer === undefined || nowMs < answer.askedAtMs || nowMs >= answer.askedAtMs + SHOWN_MS) {
+    answer = { askedAtMs: nowMs, isOver: false };
+    answers.set(key.id, answer);
+    const asking = ask(c.env.RATE_LIMITER, key, answer);
+    // Others wait for it, so it has to go on when this request's client leaves.
+    c.executionCtx.waitUntil(asking);
+    await asking;
+  }
+  // A request must not wait for a promise of another one: the runtime forbids it. It may look at what the other has left.
+  while (!answer.isOver) await scheduler.wait(LOOK_MS);
+  if (answer.usage !== undefined) return answer.usage;
+  noteFailure(c, "limiter_unavailable", answer.error);
+  throw serviceUnavailable("the counters of this key can't be reached", requestId);
+}
+
+/** Asks the object; it answers, or fails, within a deadline. */
+async function ask(limiters: Env["RATE_LIMITER"], key: Key, answer: Answer): Promise<void> {
+  try {
+    answer.usage = await askLimiter(limiters, (limiter) => limiter.usage(key.limits), key.id);
+    remember(key.id, answer.usage.standing);
+  } catch (error) {
+    answer.error = error;
+  } finally {
+    answer.isOver = true;
+  }
+}
+
+function describe(window: Window) {
+  const { limit, used } = window;
+  return { limit, used, remaining: remaining(window), reset: resetMs(window) / 1000 };
+}
+
+/** The last 30 UTC days up to `nowMs`, the oldest first, those without a request too. */
+function everyDay(days: Usage["days"], nowMs: number) {
+  const todayMs = nowMs - (nowMs % DAY_MS);
+  return Array.from({ length: DAYS_KEPT }, (_, index) => {
+    const startMs = todayMs - (DAYS_KEPT - 1 - index) * DAY_MS;
+    const { admitted = 0, refused = 0 } = days.find((day) => day.startMs === startMs) ?? {};
+    return { date: new Date(startMs).toISOString().slice(0, 10), admitted, refused };
+  });
+}

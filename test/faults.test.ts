@@ -1,0 +1,465 @@
+// What clients get when the limiter or the database fails: bindings that throw, hang, answer late, or do what they were
+// asked and lose the answer. What stands behind them is real.
+
+import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import { app } from "../src/app.ts";
+import { newSecret } from "../src/keys/secret.ts";
+import { countPets, type ErrorBody, newAddress, newClient, newKey, ORIGIN } from "./client.ts";
+import { type LogLine, takeLogLines } from "./log-lines.ts";
+
+const FREE = { minute: 60, day: 1_000 };
+
+type Limiter = ReturnType<Env["RATE_LIMITER"]["getByName"]>;
+
+/** What a faulty part does with a call: `call` is what the real one would do. */
+type Fault = (call: () => Promise<unknown>) => Promise<unknown>;
+
+const throws =
+  (properties: object = {}): Fault =>
+  async () => {
+    throw Object.assign(new Error("out of order"), properties);
+  };
+
+const works: Fault = (call) => call();
+
+const losesAnswer =
+  (properties: object): Fault =>
+  async (call) => {
+    await call();
+    throw Object.assign(new Error("Network connection lost."), properties);
+  };
+
+/** The limiter's namespace, whose calls meet these faults, one after the other, and the last one from then on. */
+function faultyLimiter(...faults: Fault[]) {
+  const calls: string[] = [];
+  const meet = (name: string, call: () => Promise<unknown>) => {
+    calls.push(name);
+    return (faults[Math.min(calls.length, faults.length) - 1] ?? works)(call);
+  };
+  const getByName = (name: string) => {
+    const limiter = env.RATE_LIMITER.getByName(name);
+    return {
+      take: (...words: Parameters<Limiter["take"]>) => meet("take", async () => limiter.take(...words)),
+      usage: (...words: Parameters<Limiter["usage"]>) => meet("usage", async () => limiter.usage(...words)),
+    };
+  };
+  return { calls, RATE_LIMITER: { getByName } as unknown as Env["RATE_LIMITER"] };
+}
+
+/** The database, of which every statement that is run meets a fault. */
+function faultyDatabase(fault: Fault) {
+  const calls: string[] = [];
+  const meet = (name: string, call: () => Promise<unknown>) => {
+    calls.push(name);
+    return fault(call);
+  };
+  const faulty = (statement: D1PreparedStatement): D1PreparedStatement =>
+    new Proxy(statement, {
+      get(target, name) {
+        const method = Reflect.get(target, name).bind(target);
+        if (name === "bind") return (...values: unknown[]) => faulty(method(...values));
+        return (...words: unknown[]) => meet(`${String(name)}`, () => method(...words));
+      },
+    });
+  const DB = {
+    prepare: (sql: string) => faulty(env.DB.prepare(sql)),
+    batch: () => meet("batch", () => Promise.reject(new Error("a test does not get that far"))),
+  };
+  return { calls, DB: DB as unknown as D1Database };
+}
+
+/** Sends a request to the app over the given bindings, the others being as they are. */
+async function send(
+  secret: string | undefined,
+  path: string,
+  bindings: Partial<Env> = {},
+  init: RequestInit = {},
+) {
+  const headers = new Headers(init.headers);
+  if (secret !== undefined) headers.set("Authorization", `Bearer ${secret}`);
+  headers.set("CF-Connecting-IP", newAddress());
+  const ctx = createExecutionContext();
+  const response = await app.request(ORIGIN + path, { ...init, headers }, { ...env, ...bindings }, ctx);
+  await waitOnExecutionContext(ctx);
+  return response;
+}
+
+function left(response: Response): string | null {
+  return response.headers.get("X-RateLimit-Remaining");
+}
+
+/** What the latest line of the log says about failures. */
+function failures(lines: LogLine[]): unknown {
+  return lines.at(-1)?.failures;
+}
+
+/** Every response of a failing service is one that the contract knows. */
+async function expectServiceUnavailable(response: Response, message: RegExp) {
+  expect(response.status).toBe(503);
+  expect(response.headers.get("Retry-After")).toBe("5");
+  expect(response.headers.get("Content-Type")).toBe("application/json");
+  expect(response.headers.get("X-RateLimit-Limit")).toMatch(/^\d+$/);
+  const body = await response.json<ErrorBody>();
+  expect(Object.keys(body).sort()).toEqual(["code", "message", "status"]);
+  expect(body).toMatchObject({ code: "service_unavailable", status: 503 });
+  expect(body.message).toMatch(message);
+  expect(body.message).toContain(`report request ${response.headers.get("X-Request-Id")}`);
+}
+
+/** Fakes timers too; the clock is stepped by hand. */
+function fakeTimers() {
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() });
+}
+
+/** A fault that never ends, and a promise for its beginning. */
+function hanging() {
+  const { promise: reached, resolve } = Promise.withResolvers<void>();
+  const fault: Fault = () => {
+    resolve();
+    return new Promise(() => {});
+  };
+  return { fault, reached };
+}
+
+/** Whether a promise has settled by now, after everything else that can go on has gone on. */
+async function hasSettled(promise: Promise<unknown>): Promise<boolean> {
+  let settled = false;
+  const note = () => (settled = true);
+  promise.then(note, note);
+  for (let turn = 0; turn < 5; turn += 1) await scheduler.wait(0);
+  return settled;
+}
+
+describe("when the limiter can't be reached", () => {
+  it.each([
+    ["throws", throws(), 1],
+    ["throws what is no error", () => Promise.reject("out of order"), 1],
+    ["throws, retryable, again and again", throws({ retryable: true }), 2],
+    ["throws, overloaded", throws({ overloaded: true }), 1],
+    ["throws, overloaded and retryable", throws({ retryable: true, overloaded: true }), 1],
+    ["throws, reset", throws({ durableObjectReset: true }), 1],
+  ])("because it %s, the isolate counts alone and says so", async (_, fault, calls) => {
+    const { secret } = await newKey({ plan: "free" });
+    const limiter = faultyLimiter(fault);
+    const response = await send(secret, "/v1/pets", limiter);
+    expect([response.status, left(response)]).toEqual([200, "59"]);
+    expect(limiter.calls).toHaveLength(calls);
+    expect(failures(takeLogLines())).toEqual([
+      { event: "limiter_unavailable", cause: expect.stringContaining("out of order") },
+    ]);
+  });
+
+  it("because it throws before it can be called, the isolate counts alone", async () => {
+    const { secret } = await newKey({ plan: "free" });
+    const RATE_LIMITER = {
+      getByName() {
+        throw new Error("no stub");
+      },
+    } as unknown as Env["RATE_LIMITER"];
+    expect((await send(secret, "/v1/pets", { RATE_LIMITER })).status).toBe(200);
+    expect(failures(takeLogLines())).toMatchObject([{ event: "limiter_unavailable" }]);
+  });
+
+  it("because it hangs, it is given up after 2 seconds, not asked again, and the isolate counts alone", async () => {
+    const { secret } = await newKey({ plan: "free" });
+    const { fault, reached } = hanging();
+    const limiter = faultyLimiter(fault);
+    fakeTimers();
+    const response = send(secret, "/v1/nowhere", limiter);
+    await reached;
+    vi.advanceTimersByTime(1_999);
+    expect(await hasSettled(response)).toBe(false);
+    vi.advanceTimersByTime(1);
+    expect([(await response).status, left(await response)]).toEqual([404, "59"]);
+    expect(limiter.calls).toEqual(["take"]);
+    expect(failures(takeLogLines())).toEqual([
+      {
+        event: "limiter_unavailable",
+        cause: "DeadlineExceeded: the limiter did not answer within 2000 ms",
+      },
+    ]);
+  });
+
+  it("it is asked once more if that may help, and then nobody notices", async () => {
+    const { secret } = await newKey({ plan: "free" });
+    const limiter = faultyLimiter(throws({ retryable: true }), works);
+    const response = await send(secret, "/v1/pets", limiter);
+    expect([response.status, left(response), limiter.calls.length]).toEqual([200, "59", 2]);
+    expect(failures(takeLogLines())).toBeUndefined();
+  });
+
+  it("the same limits hold, and the same headers say so", async () => {
+    const { secret } = await newKey({ plan: "free" });
+    const limiter = faultyLimiter(throws());
+    const responses: Response[] = [];
+    for (let request = 0; request < 70; request += 1) {
+      responses.push(await send(secret, "/v1/nowhere", limiter));
+    }
+    expect(responses.map(({ status }) => status)).toEqual([...Array(60).fill(404), ...Array(10).fill(429)]);
+    expect(responses[59]?.headers.get("RateLimit")).toBe('"minute";r=0;t=40, "day";r=940;t=41140');
+    expect(responses[69]?.headers.get("Retry-After")).toBe("40");
+    vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 35));
+    expect(left(await send(secret, "/v1/nowhere", limiter))).toBe("59");
+  });
+
+  it("a key that hammers is banned all the same", async () => {
+    const { secret } = await newKey({ plan: "free" });
+    const limiter = faultyLimiter(throws());
+    let last = await send(secret, "/v1/nowhere", limiter);
+    for (let request = 1; request < 60 + 61; request += 1) last = await send(secret, "/v1/nowhere", limiter);
+    expect(await last.json()).toMatchObject({ code: "key_banned" });
+  });
+
+  it("the isolate goes on from what it last knew of the key", async () => {
+    const { secret } = await newKey({ plan: "free" });
+    for (let request = 0; request < 50; request += 1) await send(secret, "/v1/nowhere");
+    const limiter = faultyLimiter(throws());
+    const statuses: number[] = [];
+    for (let request = 0; request < 12; request += 1) {
+      statuses.push((await send(secret, "/v1/nowhere", limiter)).status);
+    }
+    expect(statuses).toEqual([...Array(10).fill(404), 429, 429]);
+  });
+
+  it("whom the isolate let in is counted as soon as the limiter is back", async () => {
+    const { id, secret } = await newKey({ plan: "free" });
+    for (let request = 0; request < 20; request += 1) await send(secret, "/v1/nowhere");
+    const limiter = faultyLimiter(throws());
+    for (let request = 0; request < 15; request += 1) await send(secret, "/v1/nowhere", limiter);
+    expect((await env.RATE_LIMITER.getByName(id).usage(FREE)).standing.windows[0]?.used).toBe(20);
+
+    expect(left(await send(secret, "/v1/nowhere"))).toBe("24");
+    // Once: what was reported is not reported again.
+    expect(left(await send(secret, "/v1/nowhere"))).toBe("23");
+    expect((await env.RATE_LIMITER.getByName(id).usage(FREE)).standing.windows[1]?.used).toBe(37);
+  });
+
+  it("what was let in within an earlier minute is counted for the day only", async () => {
+    const { secret } = await newKey({ plan: "free" });
+    const limiter = faultyLimiter(throws());
+    for (let request = 0; request < 15; request += 1) await send(secret, "/v1/nowhere", limiter);
+    vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 35));
+    const { headers } = await send(secret, "/v1/nowhere");
+    expect(headers.get("RateLimit")).toMatch(/^"minute";r=59;t=60, "day";r=984;/);
+  });
+
+  it("a report that fails is made again, and counts once", async () => {
+    const { secret } = await newKey({ plan: "free" });
+    await send(secret, "/v1/nowhere", faultyLimiter(throws()));
+    await send(secret, "/v1/nowhere", faultyLimiter(losesAnswer({})));
+    await send(secret, "/v1/nowhere", faultyLimiter(throws()));
+    expect(left(await send(secret, "/v1/nowhere"))).toBe("56");
+  });
+});
+
+describe("a take whose outcome is unknown is counted once", () => {
+  it("if it was done, and asking again helps", async () => {
+    const { secret } = await newKey({ plan: "free" });
+    const limiter = faultyLimiter(losesAnswer({ retryable: true }), works);
+    expect(left(await send(secret, "/v1/nowhere", limiter))).toBe("59");
+    expect(limiter.calls).toHaveLength(2);
+    expect(left(await send(secret, "/v1/nowhere"))).toBe("58");
+  });
+
+  it("if it was refused, and asking again helps", async () => {
+    const key = await newKey({ plan: "enterprise", limits: { minute: 1, day: 9 } });
+    await send(key.secret, "/v1/nowhere");
+    const limiter = faultyLimiter(losesAnswer({ retryable: true }), works);
+    expect((await send(key.secret, "/v1/nowhere", limiter)).status).toBe(429);
+    const { standing } = await env.RATE_LIMITER.getByName(key.id).usage({ minute: 1, day: 9 });
+    expect(standing.windows.map(({ used, refused }) => [used, refused])).toEqual([
+      [1, 1],
+      [1, 1],
+    ]);
+  });
+
+  it("if it was done, and the isolate went on alone", async () => {
+    const { secret } = await newKey({ plan: "free" });
+    expect(left(await send(secret, "/v1/nowhere", faultyLimiter(losesAnswer({}))))).toBe("59");
+    expect(left(await send(secret, "/v1/nowhere"))).toBe("58");
+  });
+
+  it("if the answer came late, when the isolate had gone on alone", async () => {
+    const { secret } = await newKey({ plan: "free" });
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
+    const { fault: hang, reached } = hanging();
+    const late: Fault = (call) => {
+      void hang(call);
+      return released.then(call).finally(answer);
+    };
+    fakeTimers();
+    const response = send(secret, "/v1/nowhere", faultyLimiter(late));
+    await reached;
+    vi.advanceTimersByTime(2_000);
+    expect(left(await response)).toBe("59");
+    release();
+    await answered;
+    expect(left(await send(secret, "/v1/nowhere"))).toBe("58");
+  });
+});
+
+const body = `{"name":"Rex","categoryId":1}`;
+const post = { method: "POST", headers: { "Content-Type": "application/json" }, body };
+const postOnce = { ...post, headers: { ...post.headers, "Idempotency-Key": "once" } };
+
+const OPERATIONS: [name: string, path: string, init: RequestInit, message: RegExp][] = [
+  ["listPets", "/v1/pets", {}, /^the database can't be reached; try again in 5 s/],
+  ["getPet", "/v1/pets/1", {}, /^the database can't be reached; try again in 5 s/],
+  ["createPet", "/v1/pets", post, /^the database gave no answer, so the pet may have been added or not/],
+  ["createPet, once", "/v1/pets", postOnce, /^the database gave no answer, so the pet may have been added/],
+];
+
+describe("when the database can't be reached", () => {
+  it.each(OPERATIONS)("%s answers 503, and counts", async (_, path, init, message) => {
+    const { secret } = await newKey({ plan: "free" });
+    await send(secret, "/v1/nowhere");
+    const pets = await countPets();
+    const response = await send(secret, path, faultyDatabase(throws()), init);
+    expect(left(response)).toBe("58");
+    await expectServiceUnavailable(response, message);
+    expect(failures(takeLogLines())).toEqual([
+      { event: "database_unavailable", cause: "Error: out of order" },
+    ]);
+    expect(await countPets()).toBe(pets);
+    expect((await send(secret, path, {}, init)).status).not.toBe(503);
+  });
+
+  it.each(OPERATIONS)("%s answers 503 after 5 seconds if it hangs", async (_, path, init, message) => {
+    const { secret } = await newKey({ plan: "free" });
+    await send(secret, "/v1/nowhere");
+    const { fault, reached } = hanging();
+    fakeTimers();
+    const response = send(secret, path, faultyDatabase(fault), init);
+    await reached;
+    vi.advanceTimersByTime(4_999);
+    expect(await hasSettled(response)).toBe(false);
+    vi.advanceTimersByTime(1);
+    await expectServiceUnavailable(await response, message);
+  });
+
+  it("a creation that was done, but not answered, is there once if it is sent again with its Idempotency-Key", async () => {
+    const { secret } = await newKey();
+    await send(secret, "/v1/nowhere");
+    const pets = await countPets();
+    const DB = {
+      prepare: (sql: string) => env.DB.prepare(sql),
+      batch: (statements: D1PreparedStatement[]) => losesAnswer({})(() => env.DB.batch(statements)),
+    } as unknown as D1Database;
+    // It is tried again by itself, in vain.
+    expect((await send(secret, "/v1/pets", { DB }, postOnce)).status).toBe(503);
+    expect((await send(secret, "/v1/pets", {}, postOnce)).status).toBe(201);
+    expect(await countPets()).toBe(pets + 1);
+  });
+
+  it("a key that is known here stays good for 5 minutes past its refresh", async () => {
+    const { secret } = await newKey();
+    expect((await send(secret, "/v1/nowhere")).status).toBe(404);
+    const database = faultyDatabase(throws());
+    const startMs = Date.now();
+    for (const [afterMs, status] of [
+      [29_999, 404],
+      [30_000, 404],
+      [329_999, 404],
+      [330_000, 503],
+    ] as const) {
+      vi.setSystemTime(startMs + afterMs);
+      expect((await send(secret, "/v1/nowhere", database)).status).toBe(status);
+    }
+    expect(takeLogLines().map((line) => line.failures !== undefined)).toEqual([
+      false,
+      false,
+      true,
+      true,
+      true,
+    ]);
+    expect((await send(secret, "/v1/nowhere")).status).toBe(404);
+  });
+
+  it("a key that is known here makes one request in 5 seconds wait for it", async () => {
+    const { secret } = await newKey();
+    await send(secret, "/v1/nowhere");
+    const database = faultyDatabase(throws());
+    vi.setSystemTime(Date.now() + 30_000);
+    for (let request = 0; request < 10; request += 1) await send(secret, "/v1/nowhere", database);
+    expect(database.calls).toHaveLength(1);
+    vi.setSystemTime(Date.now() + 5_000);
+    for (let request = 0; request < 10; request += 1) await send(secret, "/v1/nowhere", database);
+    expect(database.calls).toHaveLength(2);
+  });
+
+  it("an expiry that is known here is kept", async () => {
+    const expiresAtMs = Date.now() + 60_000;
+    const { secret } = await newKey({ expiresAtMs });
+    await send(secret, "/v1/nowhere");
+    const database = faultyDatabase(throws());
+    vi.setSystemTime(expiresAtMs - 1);
+    expect((await send(secret, "/v1/nowhere", database)).status).toBe(404);
+    vi.setSystemTime(expiresAtMs);
+    expect((await send(secret, "/v1/nowhere", database)).status).toBe(401);
+  });
+
+  it("a key that is not known here gets 503, not 401", async () => {
+    const { secret } = await newKey();
+    const response = await send(secret, "/v1/pets", faultyDatabase(throws()));
+    await expectServiceUnavailable(response, /^the database can't be reached/);
+  });
+
+  it("a key that was known to be none may have been made since: 503", async () => {
+    const secret = newSecret();
+    expect((await send(secret, "/v1/pets")).status).toBe(401);
+    const database = faultyDatabase(throws());
+    expect((await send(secret, "/v1/pets", database)).status).toBe(401);
+    vi.setSystemTime(Date.now() + 30_000);
+    expect((await send(secret, "/v1/pets", database)).status).toBe(503);
+  });
+
+  it("who sends no key, or what is no key, is told so", async () => {
+    const database = faultyDatabase(throws());
+    expect((await send(undefined, "/v1/pets", database)).status).toBe(401);
+    expect((await send("no-key", "/v1/pets", database)).status).toBe(401);
+    expect(database.calls).toEqual([]);
+  });
+
+  it("and the limiter neither, both are said to be", async () => {
+    const { secret } = await newKey();
+    await send(secret, "/v1/nowhere");
+    const bindings = { ...faultyDatabase(throws()), ...faultyLimiter(throws()) };
+    const response = await send(secret, "/v1/pets", bindings);
+    await expectServiceUnavailable(response, /^the database can't be reached/);
+    expect(failures(takeLogLines())).toMatchObject([
+      { event: "limiter_unavailable" },
+      { event: "database_unavailable" },
+    ]);
+  });
+
+  it("the service is well as soon as it can", async () => {
+    const client = await newClient();
+    await send(client.secret, "/v1/pets", faultyDatabase(throws()));
+    expect((await client.get("/v1/pets")).status).toBe(200);
+  });
+});
+
+describe("usage", () => {
+  it("is 503 when the counters can't be reached, and says which part failed", async () => {
+    const { secret } = await newKey();
+    const response = await send(secret, "/v1/usage", faultyLimiter(throws()));
+    await expectServiceUnavailable(response, /^the counters of this key can't be reached/);
+    expect(failures(takeLogLines())).toMatchObject([{ event: "limiter_unavailable" }]);
+    vi.setSystemTime(Date.now() + 1_000);
+    expect((await send(secret, "/v1/usage")).status).toBe(200);
+  });
+
+  it("is 503 after 2 seconds when the object hangs", async () => {
+    const { secret } = await newKey();
+    await send(secret, "/v1/nowhere");
+    const { fault, reached } = hanging();
+    fakeTimers();
+    const response = send(secret, "/v1/usage", faultyLimiter(fault));
+    await reached;
+    vi.advanceTimersByTime(2_000);
+    expect((await response).status).toBe(503);
+  });
+});

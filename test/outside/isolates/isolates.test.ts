@@ -1,0 +1,126 @@
+// What holds across isolates: every one goes by what an operator does within 30 s, and all count a key's requests
+// together.
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { changePlan, createKey, revokeKey, rotateKey } from "../../../src/keys/manage.ts";
+import { startIsolates } from "./isolates.ts";
+
+let service: Awaited<ReturnType<typeof startIsolates>>;
+
+beforeAll(async () => {
+  service = await startIsolates();
+});
+
+afterAll(() => service?.stop());
+
+/** Stores a new key, on the free plan: 60 requests a minute. */
+async function newKey(lifetimeMs?: number) {
+  const nowMs = await service.pass(0);
+  const expiresAtMs = lifetimeMs === undefined ? null : nowMs + lifetimeMs;
+  const newOne = { name: "a test", plan: "free", expiresAtMs } as const;
+  const { key, secret } = await createKey(service.database, newOne, nowMs);
+  return { id: key.id, secret };
+}
+
+/** What each isolate says to a secret: the status, and how many requests a minute it grants or what is wrong. */
+async function answers(secret: string): Promise<string[]> {
+  const headers = { Authorization: `Bearer ${secret}` };
+  const found: string[] = [];
+  for (const isolate of service.isolates) {
+    const response = await isolate.fetch("/v1/pets", { headers });
+    const { message } = (await response.json()) as { message?: string };
+    const perMinute = response.headers.get("RateLimit-Policy")?.match(/"minute";q=(\d+)/)?.[1];
+    found.push(`${response.status}: ${message ?? perMinute}`);
+  }
+  return found;
+}
+
+const inBoth = (answer: string) => [answer, answer];
+
+describe("30 s after an operator's command, every isolate goes by it", () => {
+  it("a revoked key is refused", async () => {
+    const { id, secret } = await newKey();
+    expect(await answers(secret)).toEqual(inBoth("200: 60"));
+    await revokeKey(service.database, id, await service.pass(0));
+    await service.pass(29_999);
+    // This is not promised. But an isolate that did not believe what it remembers would not be put to the test.
+    expect(await answers(secret)).toEqual(inBoth("200: 60"));
+    await service.pass(1);
+    expect(await answers(secret)).toEqual(inBoth("401: the API key was revoked"));
+  });
+
+  it("a rotated key is refused, and the new one good at once", async () => {
+    const { id, secret } = await newKey();
+    expect(await answers(secret)).toEqual(inBoth("200: 60"));
+    const rotated = await rotateKey(service.database, id, 0, await service.pass(0));
+    if (!rotated.ok) throw new Error(rotated.problem);
+    expect(await answers(rotated.secret)).toEqual(inBoth("200: 60"));
+    await service.pass(30_000);
+    expect(await answers(secret)).toEqual(inBoth("401: the API key was replaced by a newer one"));
+    expect(await answers(rotated.secret)).toEqual(inBoth("200: 60"));
+  });
+
+  it("a rotated key with a grace is good until its end, to the millisecond", async () => {
+    const { id, secret } = await newKey();
+    expect(await answers(secret)).toEqual(inBoth("200: 60"));
+    await rotateKey(service.database, id, 100_000, await service.pass(0));
+    await service.pass(99_999);
+    expect(await answers(secret)).toEqual(inBoth("200: 60"));
+    await service.pass(1);
+    expect(await answers(secret)).toEqual(inBoth("401: the API key was replaced by a newer one"));
+  });
+
+  it("a key on another plan has its limits", async () => {
+    const { id, secret } = await newKey();
+    expect(await answers(secret)).toEqual(inBoth("200: 60"));
+    await changePlan(service.database, id, "pro", undefined, await service.pass(0));
+    await service.pass(30_000);
+    expect(await answers(secret)).toEqual(inBoth("200: 300"));
+  });
+});
+
+it("an expired key is refused by every isolate from that millisecond on", async () => {
+  const { secret } = await newKey(10_000);
+  expect(await answers(secret)).toEqual(inBoth("200: 60"));
+  await service.pass(9_999);
+  expect(await answers(secret)).toEqual(inBoth("200: 60"));
+  await service.pass(1);
+  expect(await answers(secret)).toEqual(inBoth("401: the API key has expired"));
+});
+
+it("what one isolate remembers, the other never knew: they are two", async () => {
+  const { id, secret } = await newKey();
+  const headers = { Authorization: `Bearer ${secret}` };
+  await (await service.isolates[0].fetch("/v1/pets", { headers })).arrayBuffer();
+  await revokeKey(service.database, id, await service.pass(0));
+  expect(await answers(secret)).toEqual(["200: 60", "401: the API key was revoked"]);
+});
+
+describe("all isolates", () => {
+  const remaining = async (isolate: (typeof service.isolates)[0], secret: string) => {
+    const response = await isolate.fetch("/v1/pets", { headers: { Authorization: `Bearer ${secret}` } });
+    await response.arrayBuffer();
+    return response.headers.get("X-RateLimit-Remaining");
+  };
+
+  it("count a key's requests together", async () => {
+    const { secret } = await newKey();
+    const [first, second] = service.isolates;
+    const left: (string | null)[] = [];
+    for (const isolate of [first, second, second, first]) left.push(await remaining(isolate, secret));
+    expect(left).toEqual(["59", "58", "57", "56"]);
+    await service.pass(60_000);
+    expect([await remaining(second, secret), await remaining(first, secret)]).toEqual(["59", "58"]);
+  });
+
+  it("refuse a key that was banned for what it did at one of them", async () => {
+    const { secret } = await newKey();
+    const [first, second] = service.isolates;
+    expect(await remaining(second, secret)).toBe("59");
+    for (let request = 0; request < 59 + 61; request += 1) await remaining(first, secret);
+    for (const answer of await answers(secret)) expect(answer).toMatch(/^429: the API key is banned until /);
+    await remaining(second, secret);
+    await service.pass(600_000);
+    expect(await answers(secret)).toEqual(inBoth("200: 60"));
+  });
+});

@@ -1,0 +1,179 @@
+// GET /v1/usage: what it shows, that it costs nothing, and what it asks for.
+
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import type { RateLimiter } from "../src/index.ts";
+import { fetchWithoutKey, newAddress, newClient } from "./client.ts";
+
+const DAY_MS = 86_400_000;
+const FREE = { minute: 60, day: 1_000 };
+
+interface UsageBody {
+  plan: string;
+  minute: Record<"limit" | "used" | "remaining" | "reset", number>;
+  day: Record<"limit" | "used" | "remaining" | "reset", number>;
+  bannedUntil: number | null;
+  days: { date: string; admitted: number; refused: number }[];
+}
+
+type Client = Awaited<ReturnType<typeof newClient>>;
+
+/** The usage of a client, a second after whatever was shown before. */
+async function usageOf(client: Client): Promise<UsageBody> {
+  vi.setSystemTime(Date.now() + 1_000);
+  return (await client.get("/v1/usage")).json<UsageBody>();
+}
+
+function pass(ms: number): void {
+  vi.setSystemTime(Date.now() + ms);
+}
+
+describe("GET /v1/usage shows", () => {
+  it("the plan, both windows, and 30 days, of a key that was never used", async () => {
+    const client = await newClient({ plan: "pro" });
+    const { days, ...rest } = await (await client.get("/v1/usage")).json<UsageBody>();
+    expect(rest).toEqual({
+      plan: "pro",
+      minute: { limit: 300, used: 0, remaining: 300, reset: Date.UTC(2026, 10, 20, 12, 35) / 1000 },
+      day: { limit: 10_000, used: 0, remaining: 10_000, reset: Date.UTC(2026, 10, 21) / 1000 },
+      bannedUntil: null,
+    });
+    expect(days).toHaveLength(30);
+    expect([days[0]?.date, days[29]?.date]).toEqual(["2026-10-22", "2026-11-20"]);
+    expect(days.every(({ admitted, refused }) => admitted === 0 && refused === 0)).toBe(true);
+  });
+
+  it("what was admitted and refused, and when it is whole again", async () => {
+    const client = await newClient({ plan: "enterprise", limits: { minute: 3, day: 10 } });
+    for (let request = 0; request < 5; request += 1) await client.get("/v1/pets");
+    const usage = await usageOf(client);
+    expect(usage.minute).toMatchObject({ limit: 3, used: 3, remaining: 0 });
+    expect(usage.day).toMatchObject({ limit: 10, used: 3, remaining: 7 });
+    expect(usage.days.at(-1)).toEqual({ date: "2026-11-20", admitted: 3, refused: 2 });
+  });
+
+  it("a ban and its end, with the refusals that led to it and not those during it", async () => {
+    const client = await newClient({ plan: "free" });
+    for (let request = 0; request < 60 + 61 + 20; request += 1) await client.get("/v1/pets/0");
+    const usage = await usageOf(client);
+    expect(usage.bannedUntil).toBe(Date.UTC(2026, 10, 20, 12, 44, 21) / 1000);
+    expect(usage.days.at(-1)).toEqual({ date: "2026-11-20", admitted: 60, refused: 61 });
+    pass(600_000);
+    expect((await usageOf(client)).bannedUntil).toBeNull();
+  });
+
+  it("each of the last 30 UTC days, and nothing older", async () => {
+    const client = await newClient();
+    const startMs = Date.now();
+    // 40 days, on the n-th n requests, but none on the 20th.
+    for (let day = 1; day <= 40; day += 1) {
+      vi.setSystemTime(startMs + (day - 1) * DAY_MS);
+      for (let request = 0; request < (day === 20 ? 0 : day); request += 1) await client.get("/v1/nowhere");
+    }
+    const { days } = await usageOf(client);
+    expect(days.map(({ admitted }) => admitted)).toEqual(
+      Array.from({ length: 30 }, (_, index) => (index + 11 === 20 ? 0 : index + 11)),
+    );
+    expect(days.at(-1)?.date).toBe("2026-12-29");
+    await runInDurableObject(env.RATE_LIMITER.getByName(client.id), (_: RateLimiter, { storage }) => {
+      expect(storage.sql.exec("SELECT count(*) AS rows FROM days").one()).toEqual({ rows: 29 });
+    });
+  });
+
+  it("no day of long ago, after a pause", async () => {
+    const client = await newClient();
+    await client.get("/v1/nowhere");
+    pass(29 * DAY_MS);
+    expect((await usageOf(client)).days[0]).toMatchObject({ date: "2026-11-20", admitted: 1 });
+    pass(DAY_MS);
+    expect((await usageOf(client)).days.every(({ admitted }) => admitted === 0)).toBe(true);
+  });
+
+  it("the headers of the windows, and no Retry-After", async () => {
+    const client = await newClient({ plan: "enterprise", limits: { minute: 1, day: 9 } });
+    await client.get("/v1/pets");
+    const response = await client.get("/v1/usage");
+    expect(response.headers.get("X-RateLimit-Remaining")).toBe("0");
+    expect(response.headers.get("RateLimit")).toBe('"minute";r=0;t=40, "day";r=8;t=41140');
+    expect(response.headers.get("Retry-After")).toBeNull();
+  });
+});
+
+describe("GET /v1/usage costs nothing", () => {
+  it("not from the windows, and works when they are used up", async () => {
+    const client = await newClient({ plan: "enterprise", limits: { minute: 1, day: 9 } });
+    await client.get("/v1/pets");
+    expect((await client.get("/v1/pets")).status).toBe(429);
+    for (let request = 0; request < 5; request += 1) {
+      expect((await usageOf(client)).day.used).toBe(1);
+    }
+  });
+
+  it("no row, not even for a key that was never used", async () => {
+    const limiter = env.RATE_LIMITER.getByName(`key-${crypto.randomUUID()}`);
+    await runInDurableObject(limiter, (instance: RateLimiter, { storage }) => {
+      const exec = vi.spyOn(storage.sql, "exec");
+      const written = () =>
+        exec.mock.results.map(({ value }) => (value as SqlStorageCursor<never>).rowsWritten);
+      instance.usage(FREE);
+      expect(written().length).toBeGreaterThan(0);
+      expect(new Set(written())).toEqual(new Set([0]));
+    });
+  });
+
+  it("one call of the object in a second, however many ask, at once or one after the other", async () => {
+    const client = await newClient();
+    await client.get("/v1/nowhere");
+    const calls = vi.spyOn(env.RATE_LIMITER, "getByName");
+    const responses = await Promise.all(Array.from({ length: 50 }, () => client.get("/v1/usage")));
+    expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]));
+    pass(999);
+    for (let request = 0; request < 10; request += 1) await client.get("/v1/usage");
+    expect(calls).toHaveBeenCalledTimes(1);
+    pass(1);
+    await client.get("/v1/usage");
+    expect(calls).toHaveBeenCalledTimes(2);
+  });
+
+  it("one call in a second during a ban, and no query", async () => {
+    const client = await newClient({ plan: "free" });
+    for (let request = 0; request < 121; request += 1) await client.get("/v1/pets/0");
+    const queries = vi.spyOn(env.DB, "prepare");
+    const calls = vi.spyOn(env.RATE_LIMITER, "getByName");
+    for (let request = 0; request < 100; request += 1) {
+      expect((await client.get("/v1/usage")).status).toBe(200);
+      pass(500);
+    }
+    expect([calls.mock.calls.length, queries.mock.calls.length]).toEqual([50, 0]);
+  });
+});
+
+describe("GET /v1/usage is like any other path", () => {
+  it("without a valid key: counted by address, 401, then 429", async () => {
+    const headers = { "CF-Connecting-IP": newAddress() };
+    const statuses: number[] = [];
+    for (let request = 0; request < 61; request += 1) {
+      statuses.push((await fetchWithoutKey("/v1/usage", { headers })).status);
+    }
+    expect(statuses).toEqual([...Array(60).fill(401), 429]);
+  });
+
+  it("with another method: 405, and that counts", async () => {
+    const client = await newClient({ plan: "free" });
+    const response = await client.call("/v1/usage", { method: "POST" });
+    expect([response.status, response.headers.get("Allow")]).toEqual([405, "GET, HEAD"]);
+    expect(response.headers.get("X-RateLimit-Remaining")).toBe("59");
+  });
+
+  it("with HEAD: the same without a body", async () => {
+    const client = await newClient({ plan: "free" });
+    const response = await client.call("/v1/usage", { method: "HEAD" });
+    expect([response.status, await response.text()]).toEqual([200, ""]);
+  });
+
+  it("below it: 404", async () => {
+    const client = await newClient();
+    expect((await client.get("/v1/usage/today")).status).toBe(404);
+  });
+});
