@@ -13,10 +13,10 @@ import {
   DEFAULT_STATE,
   openDatabase,
   pendingMigrations,
-  persistTo,
   QUIET,
   WRANGLER,
 } from "./database.ts";
+import { persistTo } from "./target.ts";
 
 const DEMO_PETS = [
   { name: "Rex", categoryId: 1n, status: "available" },
@@ -47,8 +47,9 @@ async function main(): Promise<void> {
   if (typeof state !== "string" || state === "") throw new Error("--persist-to must name a folder");
   await requireFreePort();
 
-  const { database, close } = await openDatabase(state);
-  if ((await pendingMigrations(database)).length > 0) await applyMigrations(state);
+  const target = { kind: "local", state } as const;
+  const { database, close } = await openDatabase(target);
+  if ((await pendingMigrations(database)).length > 0) await applyMigrations(target);
   const server = serve();
   try {
     const url = await ready(server);

@@ -63,12 +63,13 @@ const REVOKE_KEY = `UPDATE keys SET revoked_at_ms = ?2 WHERE id = ?1 AND revoked
 const SET_PLAN = `
   UPDATE keys SET plan = ?3, per_minute = ?4, per_day = ?5 WHERE ${ACTIVE} RETURNING ${RECORD}`;
 
-// A rotation, in this order: who is in a grace keeps no longer one, who was current gets one, and there is a new one.
+// A rotation: who is in a grace keeps no longer one, who was current gets one, and there is a new one. In this order each
+// step alone does no harm, and all of it may be done again: over Cloudflare's API, a batch is not said to be a transaction.
 const SHORTEN_GRACES = `
   UPDATE replaced_secrets SET good_until_ms = ?3
   WHERE key_id = (SELECT id FROM keys WHERE ${ACTIVE}) AND good_until_ms > ?3`;
 const KEEP_REPLACED = `
-  INSERT INTO replaced_secrets (hash, key_id, good_until_ms) SELECT hash, id, ?3 FROM keys WHERE ${ACTIVE}`;
+  INSERT OR REPLACE INTO replaced_secrets (hash, key_id, good_until_ms) SELECT hash, id, ?3 FROM keys WHERE ${ACTIVE}`;
 const SET_SECRET = `UPDATE keys SET hash = unhex(?3), last_four = ?4 WHERE ${ACTIVE} RETURNING ${RECORD}`;
 
 /** The key with a secret of this SHA-256 (hexadecimal), in whatever state. */

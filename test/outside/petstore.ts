@@ -15,12 +15,31 @@ export async function emptyState() {
   return { state: join(parent, "state"), remove: () => rm(parent, { recursive: true, force: true }) };
 }
 
-/** Runs `npm run keys -- ARGUMENTS`; `exitCode` is what the shell sees. */
-export async function keys(
-  ...words: string[]
-): Promise<{ exitCode: number; stdout: string; stderr: string }> {
+/** What a command left: `exitCode` is what the shell sees. */
+export interface Outcome {
+  exitCode: number;
+  stdout: string;
+  stderr: string;
+}
+
+/** Runs `npm run keys -- ARGUMENTS`. */
+export function keys(...words: string[]): Promise<Outcome> {
+  return npmRun("keys", words);
+}
+
+/** Runs `npm run SCRIPT -- ARGUMENTS`, with more environment if need be. */
+export function npmRun(script: string, words: string[], more: NodeJS.ProcessEnv = {}): Promise<Outcome> {
+  return outcomeOf("npm", ["run", script, "--", ...words], more);
+}
+
+/** Runs a script of the project on the project's own Node. */
+export function runScript(file: string, words: string[], more: NodeJS.ProcessEnv = {}): Promise<Outcome> {
+  return outcomeOf(process.execPath, [file, ...words], more);
+}
+
+async function outcomeOf(command: string, words: string[], more: NodeJS.ProcessEnv): Promise<Outcome> {
   try {
-    return { exitCode: 0, ...(await promisify(execFile)("npm", ["run", "keys", "--", ...words], { env })) };
+    return { exitCode: 0, ...(await promisify(execFile)(command, words, { env: { ...env, ...more } })) };
   } catch (error) {
     const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string };
     return { exitCode: code, stdout, stderr };

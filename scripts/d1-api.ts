@@ -1,0 +1,95 @@
+// D1 over Cloudflare's API, for commands that work on a deployed database: the part of a D1Database that this project's
+// stores use. wrangler finds the credentials, so whoever can deploy can do this too.
+
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+
+/** What the API answers, whatever was asked. */
+interface Answer<Result> {
+  success: boolean;
+  errors?: { code: number; message: string }[];
+  result: Result;
+}
+
+interface Query {
+  sql: string;
+  params: unknown[];
+}
+
+/** A refusal of the API, with its code. */
+export class ApiRefusal extends Error {
+  readonly code: number;
+
+  constructor(code: number, message: string) {
+    super(`Cloudflare's API refused: ${message.split("\n")[0]} (${code})`);
+    this.code = code;
+  }
+}
+
+/** Asks the API at `path`, with POST if there is a body. Throws ApiRefusal, or an error if it can't be reached. */
+export type Ask = <Result>(path: string, body?: unknown) => Promise<Result>;
+
+/** The database with this id. `ask` is for the account it is in. */
+export function d1OverApi(ask: Ask, databaseId: string): D1Database {
+  const run = <Row>(body: Query | { batch: Query[] }) =>
+    ask<D1Result<Row>[]>(`/d1/database/${databaseId}/query`, body);
+  const statement = (query: Query) => ({
+    query,
+    bind: (...params: unknown[]) => statement({ ...query, params }),
+    all: async () => (await run(query))[0],
+    run: async () => (await run(query))[0],
+    first: async () => (await run(query))[0]?.results[0] ?? null,
+  });
+  const database = {
+    prepare: (sql: string) => statement({ sql, params: [] }),
+    batch: (statements: { query: Query }[]) => run({ batch: statements.map(({ query }) => query) }),
+  };
+  return database as unknown as D1Database;
+}
+
+/** Opens the account that wrangler would use; `accountId` is what the configuration says. */
+export async function openAccount(wrangler: string, accountId: string | undefined): Promise<Ask> {
+  const headers = { ...(await credentials(wrangler)), "Content-Type": "application/json" };
+  const ask = askWith(headers);
+  const id = accountId ?? process.env.CLOUDFLARE_ACCOUNT_ID ?? (await onlyAccount(ask));
+  return (path, body) => ask(`/accounts/${id}${path}`, body);
+}
+
+function askWith(headers: Record<string, string>): Ask {
+  const base = process.env.CLOUDFLARE_API_BASE_URL ?? "https://api.cloudflare.com/client/v4";
+  return async <Result>(path: string, body?: unknown) => {
+    const request = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
+    const response = await fetch(base + path, { ...request, headers }).catch((error: Error) => {
+      const { message } = error.cause instanceof Error ? error.cause : error;
+      throw new Error(`Cloudflare's API can't be reached: ${message}`);
+    });
+    const answer = (await response.json().catch(() => undefined)) as Answer<Result> | undefined;
+    if (answer?.success === true) return answer.result;
+    const { status, statusText } = response;
+    const [refusal = { code: status, message: statusText }] = answer?.errors ?? [];
+    throw new ApiRefusal(refusal.code, refusal.message);
+  };
+}
+
+async function credentials(wrangler: string): Promise<Record<string, string>> {
+  // At any other level it prints nothing, or more than the token.
+  const env = { ...process.env, WRANGLER_LOG: "log" };
+  const words = [wrangler, "auth", "token", "--json"];
+  const { stdout } = await promisify(execFile)(process.execPath, words, { env }).catch(() => {
+    throw new Error(
+      "you are not logged in to Cloudflare: run npx wrangler login, or set CLOUDFLARE_API_TOKEN",
+    );
+  });
+  const { type, token, key, email } = JSON.parse(stdout);
+  return type === "api_key"
+    ? { "X-Auth-Key": key, "X-Auth-Email": email }
+    : { Authorization: `Bearer ${token}` };
+}
+
+async function onlyAccount(ask: Ask): Promise<string> {
+  const [account, another] = await ask<{ id: string }[]>("/accounts");
+  if (account === undefined || another !== undefined) {
+    throw new Error("set CLOUDFLARE_ACCOUNT_ID to the account that the service is deployed in");
+  }
+  return account.id;
+}

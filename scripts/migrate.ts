@@ -1,0 +1,29 @@
+// npm run migrate: applies the migrations that a database has not seen yet, and says which.
+
+import { parseArgs } from "node:util";
+import { applyMigrations, databaseExists, openDatabase, pendingMigrations } from "./database.ts";
+import { readTarget, runCommand, TARGET_OPTIONS, UsageError } from "./target.ts";
+
+await runCommand("migrate", async () => {
+  const target = readTarget(readOptions());
+  const isNew = target.kind === "local" && !databaseExists(target.state);
+  const { database, close } = await openDatabase(target);
+  try {
+    const pending = await pendingMigrations(database);
+    if (pending.length > 0) await applyMigrations(target);
+    const done = pending.length === 0 ? "was up to date" : `is up to date, with ${pending.join(", ")}`;
+    process.stdout.write(`The database ${done}${isNew ? ": it is new" : ""}.\n`);
+  } finally {
+    await close();
+  }
+});
+
+function readOptions() {
+  try {
+    return parseArgs({ options: TARGET_OPTIONS }).values;
+  } catch {
+    throw new UsageError(
+      "npm run migrate takes -- --persist-to DIR, --preview NAME or --remote, and nothing else",
+    );
+  }
+}

@@ -1,0 +1,170 @@
+// What the Durable Object of a key keeps, for how long, and that nothing is burnt or gained when it breaks.
+
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import type { RateLimiter } from "../src/index.ts";
+import { newClient } from "./client.ts";
+
+const DAY_MS = 86_400_000;
+const FREE = { minute: 60, day: 1_000 };
+
+const newLimiter = () => env.RATE_LIMITER.getByName(`key-${crypto.randomUUID()}`);
+
+/** Another stub for the same object: one that has met a crash goes on failing. */
+const again = ({ name = "" }: { name?: string }) => env.RATE_LIMITER.getByName(name);
+
+/** When the object's alarm rings. The platform's own clock is not faked, so it is set to ring in the real future. */
+function alarmOf(limiter: ReturnType<typeof newLimiter>): Promise<number | null> {
+  return runInDurableObject(limiter, (_: RateLimiter, { storage }) => storage.getAlarm());
+}
+
+function tablesOf(limiter: ReturnType<typeof newLimiter>): Promise<unknown[]> {
+  return runInDurableObject(limiter, (_: RateLimiter, { storage }) =>
+    Array.from(
+      storage.sql.exec("SELECT name FROM sqlite_schema WHERE name NOT LIKE '\\_%' ESCAPE '\\'"),
+      ({ name }) => name,
+    ),
+  );
+}
+
+/** Breaks the object: whatever it has in memory is gone, and what was in flight is lost. */
+async function crash(limiter: ReturnType<typeof newLimiter>): Promise<void> {
+  await runInDurableObject(limiter, (_, ctx) => ctx.abort("a crash")).catch(() => {});
+}
+
+describe("the storage of a key", () => {
+  it("removes itself when nobody has used the key for 40 days, and not before", async () => {
+    // In the future of every clock, so that no alarm rings by itself.
+    vi.setSystemTime(Date.UTC(2100, 0, 1, 23, 59));
+    const limiter = newLimiter();
+    await limiter.take(FREE);
+    const alarmMs = await alarmOf(limiter);
+    expect(alarmMs).toBe(Date.UTC(2100, 0, 1) + 41 * DAY_MS);
+
+    vi.setSystemTime((alarmMs ?? 0) - 1);
+    await runDurableObjectAlarm(limiter);
+    expect(await tablesOf(limiter)).toEqual(["days"]);
+
+    vi.setSystemTime(Date.UTC(2100, 0, 1, 23, 59));
+    await limiter.take(FREE);
+    await runInDurableObject(limiter, (_: RateLimiter, { storage }) => storage.setAlarm(alarmMs ?? 0));
+    vi.setSystemTime(alarmMs ?? 0);
+    expect(await runDurableObjectAlarm(limiter)).toBe(true);
+    expect(await tablesOf(limiter)).toEqual([]);
+  });
+
+  it("is there again when the key is used again, in the same object", async () => {
+    vi.setSystemTime(Date.UTC(2100, 0, 1));
+    const limiter = newLimiter();
+    for (let request = 0; request < 3; request += 1) await limiter.take(FREE);
+    vi.setSystemTime(Date.UTC(2100, 0, 1) + 41 * DAY_MS);
+    await runDurableObjectAlarm(limiter);
+    expect((await limiter.usage(FREE)).days).toEqual([]);
+    expect((await limiter.take(FREE)).windows.map(({ used }) => used)).toEqual([1, 1]);
+    await crash(limiter);
+    expect((await again(limiter).take(FREE)).windows.map(({ used }) => used)).toEqual([2, 2]);
+  });
+
+  it("has its alarm put off by the first request of each day, and by no other", async () => {
+    vi.setSystemTime(Date.UTC(2100, 0, 1));
+    const limiter = newLimiter();
+    const setAlarm = await runInDurableObject(limiter, (instance: RateLimiter, { storage }) => {
+      const spy = vi.spyOn(storage, "setAlarm");
+      for (let day = 0; day < 3; day += 1) {
+        for (let request = 0; request < 5; request += 1) instance.take(FREE);
+        vi.setSystemTime(Date.now() + DAY_MS);
+      }
+      return spy.mock.calls.map(([ms]) => ms);
+    });
+    expect(setAlarm).toEqual([41, 42, 43].map((days) => Date.UTC(2100, 0, 1) + days * DAY_MS));
+  });
+
+  it("has no timer: nothing of a request keeps the object in memory", async () => {
+    const timers = [vi.spyOn(globalThis, "setTimeout"), vi.spyOn(globalThis, "setInterval")];
+    await runInDurableObject(newLimiter(), (instance: RateLimiter) => {
+      for (let request = 0; request < 130; request += 1) instance.take(FREE);
+    });
+    for (const timer of timers) expect(timer).not.toHaveBeenCalled();
+  });
+
+  it("takes over what the first release has stored: a deployment gives nobody a second quota", async () => {
+    const limiter = newLimiter();
+    await runInDurableObject(limiter, (instance: RateLimiter, { storage }) => {
+      storage.sql.exec(`CREATE TABLE counters (
+        id INTEGER PRIMARY KEY CHECK (id = 1), minute_start_ms INTEGER NOT NULL, minute_used INTEGER NOT NULL,
+        day_start_ms INTEGER NOT NULL, day_used INTEGER NOT NULL) STRICT`);
+      const starts = [Date.UTC(2026, 10, 20, 12, 34), Date.UTC(2026, 10, 20)];
+      storage.sql.exec("INSERT INTO counters VALUES (1, ?1, 59, ?2, 800)", ...starts);
+      instance.meter = undefined;
+    });
+    expect((await limiter.take(FREE)).windows.map(({ used }) => used)).toEqual([60, 801]);
+    expect((await limiter.take(FREE)).admitted).toBe(false);
+    expect(await tablesOf(limiter)).toEqual(["days"]);
+    await evictDurableObject(limiter);
+    expect((await limiter.usage(FREE)).days).toEqual([
+      { startMs: Date.UTC(2026, 10, 20), admitted: 801, refused: 1 },
+    ]);
+  });
+
+  it("serves a caller of the first release, who sends no take", async () => {
+    const limiter = newLimiter();
+    expect((await limiter.take(FREE)).windows.map(({ used }) => used)).toEqual([1, 1]);
+    expect((await limiter.take(FREE)).windows.map(({ used }) => used)).toEqual([2, 2]);
+  });
+});
+
+describe("the same take again", () => {
+  const take = (id: string) => ({ id: id.padStart(12, "0"), unreported: [] });
+
+  it("gets the same answer and counts once, also after a crash", async () => {
+    const limiter = newLimiter();
+    const limits = { minute: 2, day: 9 };
+    const asked = ["a", "b", "c", "a", "b", "c"];
+    const first = [];
+    for (const id of asked) first.push((await limiter.take(limits, take(id))).admitted);
+    expect(first).toEqual([true, true, false, true, true, false]);
+    await crash(limiter);
+    const second = [];
+    for (const id of asked) second.push((await again(limiter).take(limits, take(id))).admitted);
+    expect(second).toEqual(first);
+    const { standing } = await again(limiter).usage(limits);
+    expect(standing.windows.map(({ used, refused }) => [used, refused])).toEqual([
+      [2, 1],
+      [2, 1],
+    ]);
+  });
+
+  it("is known among the latest 64, and the memory of them does not grow", async () => {
+    const limiter = newLimiter();
+    const limits = { minute: 1_000, day: 1_000 };
+    for (let request = 0; request < 200; request += 1) await limiter.take(limits, take(`${request}`));
+    await limiter.take(limits, take("136"));
+    expect((await limiter.usage(limits)).standing.windows[0]?.used).toBe(200);
+    await limiter.take(limits, take("135"));
+    expect((await limiter.usage(limits)).standing.windows[0]?.used).toBe(201);
+    await runInDurableObject(limiter, (_: RateLimiter, { storage }) => {
+      const row = storage.sql.exec("SELECT length(recent_takes) AS length FROM days").one();
+      expect(row).toEqual({ length: 64 * 13 });
+    });
+  });
+});
+
+describe("nothing is burnt and nothing is gained", () => {
+  it("when the object breaks again and again under a client's requests", async () => {
+    const client = await newClient({ plan: "free" });
+    const limiter = env.RATE_LIMITER.getByName(client.id);
+    const statuses: number[] = [];
+    for (let round = 0; round < 10; round += 1) {
+      const requests = Array.from({ length: 10 }, () => client.get("/v1/nowhere"));
+      if (round % 2 === 0) await crash(limiter);
+      statuses.push(...(await Promise.all(requests)).map(({ status }) => status));
+      if (round % 2 === 1) await evictDurableObject(again(limiter));
+    }
+    // Whom the isolate let in alone, while the object was gone, the object counts too.
+    expect(statuses.filter((status) => status === 404)).toHaveLength(60);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(40);
+    const { standing } = await again(limiter).usage(FREE);
+    expect(standing.windows.map(({ used }) => used)).toEqual([60, 60]);
+  });
+});
