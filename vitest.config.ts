@@ -4,6 +4,12 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
 
+declare module "vitest" {
+  interface ProvidedContext {
+    modelRuns: number;
+  }
+}
+
 export default defineConfig({
   test: {
     reporters: ["default", "./test/closing-line.ts"],
@@ -25,6 +31,7 @@ export default defineConfig({
           include: ["test/**/*.test.ts"],
           exclude: ["test/outside/**"],
           setupFiles: ["./test/setup.ts"],
+          provide: { modelRuns: Number(process.env.MODEL_RUNS ?? 1_000) },
         },
       },
       {

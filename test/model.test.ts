@@ -1,0 +1,247 @@
+// The Durable Object of a key against a reference of twenty lines: whatever sequence of requests, clock steps, repeated
+// calls, evictions, crashes and plan changes meets it, and whatever bans follow from that, both decide the same.
+//
+// It runs 1,000 sequences; MODEL_RUNS=100000 npm test -- test/model.test.ts runs as many as that says.
+
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import fc from "fast-check";
+import { expect, inject, it, vi } from "vitest";
+import type { RateLimiter } from "../src/index.ts";
+import { type Decision, type Limits, remaining } from "../src/rate-limit/window.ts";
+
+const DAY_MS = 86_400_000;
+
+/** What a key's object should do, as plainly as it can be said. */
+class Reference {
+  minute = 0;
+  day = 0;
+  usedInMinute = 0;
+  refusedInMinute = 0;
+  bannedUntilMs = 0;
+  totals = new Map<number, { admitted: number; refused: number }>();
+
+  take(limits: Limits, nowMs: number): string {
+    if (nowMs < this.bannedUntilMs) return "banned";
+    const minute = Math.floor(nowMs / 60_000);
+    if (minute > this.minute) [this.minute, this.usedInMinute, this.refusedInMinute] = [minute, 0, 0];
+    this.day = Math.max(this.day, Math.floor(nowMs / DAY_MS));
+
+    const today = this.totals.get(this.day) ?? { admitted: 0, refused: 0 };
+    this.totals.set(this.day, today);
+    const isAdmitted = this.usedInMinute < limits.minute && today.admitted < limits.day;
+    if (isAdmitted) [this.usedInMinute, today.admitted] = [this.usedInMinute + 1, today.admitted + 1];
+    else [this.refusedInMinute, today.refused] = [this.refusedInMinute + 1, today.refused + 1];
+    if (isAdmitted) return "admitted";
+    if (this.refusedInMinute <= Math.max(60, limits.minute)) return "refused";
+    this.bannedUntilMs = nowMs + 600_000;
+    return "banned";
+  }
+}
+
+interface Model {
+  reference: Reference;
+  limits: Limits;
+  /** Whether there is something in memory to evict. */
+  isRunning: boolean;
+  lastTake: { id: string; outcome: string; takesSince: number } | undefined;
+}
+
+interface Real {
+  name: string;
+  takes: number;
+}
+
+type Command = fc.AsyncCommand<Model, Real>;
+
+const limiterOf = ({ name }: Real) => env.RATE_LIMITER.getByName(name);
+
+/** A decision in the words of the reference. */
+function outcomeOf({ admitted, bannedUntilMs }: Decision): string {
+  return bannedUntilMs === undefined ? (admitted ? "admitted" : "refused") : "banned";
+}
+
+/** What is left of both windows; those that are over are whole again, though nobody has counted in them yet. */
+function leftOf({ reference, limits }: Model): number[] {
+  const usedInMinute = Math.floor(Date.now() / 60_000) > reference.minute ? 0 : reference.usedInMinute;
+  const today = Math.max(reference.day, Math.floor(Date.now() / DAY_MS));
+  const { admitted: usedInDay = 0 } = reference.totals.get(today) ?? {};
+  return [limits.minute - usedInMinute, limits.day - usedInDay].map((left) => Math.max(0, left));
+}
+
+class TakeCommand implements Command {
+  check = () => true;
+  toString = () => "take";
+
+  async run(model: Model, real: Real): Promise<void> {
+    real.takes += 1;
+    const id = `${real.takes}`.padStart(12, "0");
+    const decision = await limiterOf(real).take(model.limits, { id, unreported: [] });
+    const outcome = model.reference.take(model.limits, Date.now());
+    expect(outcomeOf(decision)).toBe(outcome);
+    expect(decision.windows.map(remaining)).toEqual(leftOf(model));
+    if (outcome === "banned") expect(decision.bannedUntilMs).toBe(model.reference.bannedUntilMs);
+    model.lastTake = { id, outcome, takesSince: 0 };
+    model.isRunning = true;
+  }
+}
+
+/** Many takes without a call between them: as many as a ban needs. */
+class BurstCommand implements Command {
+  readonly size: number;
+
+  constructor(size: number) {
+    this.size = size;
+  }
+
+  check = () => true;
+  toString = () => `burst of ${this.size}`;
+
+  async run(model: Model, real: Real): Promise<void> {
+    const { limits, reference } = model;
+    const outcomes = await runInDurableObject(limiterOf(real), (instance: RateLimiter) =>
+      Array.from({ length: this.size }, () => outcomeOf(instance.take(limits))),
+    );
+    expect(outcomes).toEqual(outcomes.map(() => reference.take(limits, Date.now())));
+    if (model.lastTake !== undefined) model.lastTake.takesSince += this.size;
+    model.isRunning = true;
+  }
+}
+
+/** The latest take once more, as after a lost answer. */
+class RepeatCommand implements Command {
+  // The object remembers 64; and a refusal by a ban counts nothing, so it need not be remembered.
+  check = ({ lastTake }: Readonly<Model>) =>
+    lastTake !== undefined && lastTake.takesSince < 64 && lastTake.outcome !== "banned";
+  toString = () => "repeat";
+
+  async run(model: Model, real: Real): Promise<void> {
+    const { id, outcome } = model.lastTake ?? { id: "", outcome: "" };
+    const { admitted } = await limiterOf(real).take(model.limits, { id, unreported: [] });
+    expect(admitted).toBe(outcome === "admitted");
+    model.isRunning = true;
+  }
+}
+
+class ClockCommand implements Command {
+  readonly ms: number;
+
+  constructor(ms: number) {
+    this.ms = ms;
+  }
+
+  check = () => true;
+  toString = () => `clock ${this.ms} ms`;
+
+  run(): Promise<void> {
+    vi.setSystemTime(Date.now() + this.ms);
+    return Promise.resolve();
+  }
+}
+
+class EvictCommand implements Command {
+  check = ({ isRunning }: Readonly<Model>) => isRunning;
+  toString = () => "evict";
+
+  async run(model: Model, real: Real): Promise<void> {
+    await evictDurableObject(limiterOf(real));
+    model.isRunning = false;
+  }
+}
+
+class AbortCommand implements Command {
+  check = () => true;
+  toString = () => "abort";
+
+  async run(model: Model, real: Real): Promise<void> {
+    await runInDurableObject(limiterOf(real), (_, ctx) => ctx.abort("a crash")).catch(() => {});
+    model.isRunning = false;
+  }
+}
+
+class PlanCommand implements Command {
+  readonly limits: Limits;
+
+  constructor(limits: Limits) {
+    this.limits = limits;
+  }
+
+  check = () => true;
+  toString = () => `plan ${this.limits.minute} ${this.limits.day}`;
+
+  run(model: Model): Promise<void> {
+    model.limits = this.limits;
+    return Promise.resolve();
+  }
+}
+
+class UsageCommand implements Command {
+  check = () => true;
+  toString = () => "usage";
+
+  async run({ reference, limits }: Model, real: Real): Promise<void> {
+    const { days, standing } = await limiterOf(real).usage(limits);
+    const today = Math.max(reference.day, Math.floor(standing.nowMs / DAY_MS));
+    const expected = [...reference.totals]
+      .filter(([day]) => day > today - 30)
+      .map(([day, totals]) => ({ startMs: day * DAY_MS, ...totals }));
+    expect(days).toEqual(expected);
+  }
+}
+
+/** Small plans, and such that are about as large as the refusals that a ban takes. */
+const limitsArbitrary = fc
+  .oneof(
+    fc.tuple(fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: 30 })),
+    fc.tuple(fc.integer({ min: 55, max: 70 }), fc.integer({ min: 60, max: 300 })),
+  )
+  .map(([minute, day]): Limits => ({ minute, day }));
+
+const commandsArbitrary = fc.commands(
+  [
+    fc.constant(new TakeCommand()),
+    fc.constant(new TakeCommand()),
+    fc
+      .oneof(fc.integer({ min: 2, max: 8 }), fc.integer({ min: 50, max: 150 }))
+      .map((size) => new BurstCommand(size)),
+    fc.constant(new RepeatCommand()),
+    fc
+      .oneof(
+        { weight: 4, arbitrary: fc.integer({ min: 0, max: 60_000 }) },
+        { weight: 3, arbitrary: fc.constantFrom(1, 59_999, 60_000, 599_999, 600_000, DAY_MS) },
+        { weight: 2, arbitrary: fc.integer({ min: -90_000, max: 0 }) },
+        { weight: 1, arbitrary: fc.integer({ min: 0, max: 3 * DAY_MS }) },
+        { weight: 1, arbitrary: fc.integer({ min: 0, max: 40 * DAY_MS }) },
+      )
+      .map((ms) => new ClockCommand(ms)),
+    fc.constant(new EvictCommand()),
+    fc.constant(new AbortCommand()),
+    limitsArbitrary.map((limits) => new PlanCommand(limits)),
+    fc.constant(new UsageCommand()),
+  ],
+  { maxCommands: 40, size: "max" },
+);
+
+const bans: number[] = [];
+
+it("decides as the reference does", { timeout: 0 }, async () => {
+  // In the future of every clock, so that no alarm rings by itself.
+  const startArbitrary = fc.integer({ min: Date.UTC(2100, 0, 1), max: Date.UTC(2101, 0, 1) });
+  await fc.assert(
+    fc.asyncProperty(
+      startArbitrary,
+      limitsArbitrary,
+      commandsArbitrary,
+      async (startMs, limits, commands) => {
+        vi.setSystemTime(startMs);
+        const model: Model = { reference: new Reference(), limits, isRunning: false, lastTake: undefined };
+        const real = { name: `key-${crypto.randomUUID()}`, takes: 0 };
+        await fc.asyncModelRun(() => ({ model, real }), commands);
+        if (model.reference.bannedUntilMs > 0) bans.push(model.reference.bannedUntilMs);
+      },
+    ),
+    { numRuns: inject("modelRuns") },
+  );
+  // The sequences got as far as bans: otherwise those were not put to the test.
+  expect(bans.length).toBeGreaterThan(inject("modelRuns") / 20);
+});
