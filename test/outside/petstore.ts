@@ -69,13 +69,18 @@ export async function start(state: string, port: number) {
     child.kill("SIGTERM");
     await ended;
   };
-  return { printed: () => printed, stop, stopNpmOnly };
+  /** Kills everything at once, which nothing can prepare for. */
+  const kill = async () => {
+    endGroup(child, "SIGKILL");
+    await ended;
+  };
+  return { printed: () => printed, stop, stopNpmOnly, kill };
 }
 
 /** Ends npm and everything below it, unless all of that is gone. */
-function endGroup(child: ChildProcess): void {
+function endGroup(child: ChildProcess, signal: NodeJS.Signals = "SIGTERM"): void {
   try {
-    if (child.pid !== undefined) process.kill(-child.pid, "SIGTERM");
+    if (child.pid !== undefined) process.kill(-child.pid, signal);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
