@@ -18,7 +18,7 @@ import { usage } from "./usage.ts";
 export const app = new Hono<AppEnv>();
 
 app.use(recordArrival(), logRequest());
-app.use("/v1/*", rateLimitHeaders(), cors(), identifyCaller());
+app.use("/v1/*", rateLimitHeaders(), cors(), identifyCaller({ servesBanned: "/v1/usage" }));
 app.route("/v1/usage", usage);
 app.use("/v1/*", rateLimit(), requireKey(), methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }));
 app.route("/v1/pets", pets);

@@ -4,6 +4,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import type { RateLimiter } from "../src/index.ts";
+import { revokeKey } from "../src/keys/manage.ts";
 import { fetchWithoutKey, newAddress, newClient } from "./client.ts";
 
 const DAY_MS = 86_400_000;
@@ -136,17 +137,26 @@ describe("GET /v1/usage costs nothing", () => {
     expect(calls).toHaveBeenCalledTimes(2);
   });
 
-  it("one call in a second during a ban, and no query", async () => {
+  it("one call in a second during a ban, and one query in 30", async () => {
     const client = await newClient({ plan: "free" });
     for (let request = 0; request < 121; request += 1) await client.get("/v1/pets/0");
     const queries = vi.spyOn(env.DB, "prepare");
     const calls = vi.spyOn(env.RATE_LIMITER, "getByName");
-    for (let request = 0; request < 100; request += 1) {
+    for (let request = 0; request < 120; request += 1) {
       expect((await client.get("/v1/usage")).status).toBe(200);
       pass(500);
     }
-    expect([calls.mock.calls.length, queries.mock.calls.length]).toEqual([50, 0]);
+    expect([calls.mock.calls.length, queries.mock.calls.length]).toEqual([60, 1]);
   });
+});
+
+it("GET /v1/usage is refused to a revoked key after 30 s, though it is banned too", async () => {
+  const client = await newClient({ plan: "free" });
+  for (let request = 0; request < 121; request += 1) await client.get("/v1/pets/0");
+  await revokeKey(env.DB, client.id, Date.now());
+  expect((await client.get("/v1/usage")).status).toBe(200);
+  pass(30_000);
+  expect((await client.get("/v1/usage")).status).toBe(401);
 });
 
 describe("GET /v1/usage is like any other path", () => {

@@ -46,11 +46,15 @@ const lookups = new BoundedMap<string, Lookup>(MAX_LOOKUPS);
 /** Look-ups that found nothing, by address: whoever tries that many keys is guessing. Those in flight come on top. */
 const failedLookups = new AddressMeter();
 
-/** Sets `caller`. Throws DatabaseUnavailable if a key can't be looked up and was not known here lately. */
-export function identifyCaller(): MiddlewareHandler<AppEnv> {
+/**
+ * Sets `caller`. At the path `servesBanned` a banned key is served like any other; elsewhere it will be refused, so that
+ * what was known of it is good enough. Throws DatabaseUnavailable if a key can't be looked up and was not known lately.
+ */
+export function identifyCaller({ servesBanned }: { servesBanned: string }): MiddlewareHandler<AppEnv> {
   return async function identifyCaller(c, next) {
     const secret = bearerToken(c.req.header("Authorization"));
-    c.set("caller", secret === undefined ? { problem: "missing" } : await findCaller(c, secret));
+    const mayBeBanned = c.req.path !== servesBanned;
+    c.set("caller", secret === undefined ? { problem: "missing" } : await findCaller(c, secret, mayBeBanned));
     await next();
   };
 }
@@ -60,9 +64,9 @@ function bearerToken(authorization: string | undefined): string | undefined {
   return authorization?.trim().match(/^bearer +(.+)$/i)?.[1];
 }
 
-async function findCaller(c: Context<AppEnv>, secret: string): Promise<Caller> {
+async function findCaller(c: Context<AppEnv>, secret: string, mayBeBanned: boolean): Promise<Caller> {
   const { nowMs } = c.var;
-  const found = await findKey(c, secret);
+  const found = await findKey(c, secret, mayBeBanned);
   if (found === undefined) return { problem: "unknown" };
   const state = stateOf(found, nowMs);
   const isReplaced = found.secretGoodUntilMs !== null && found.secretGoodUntilMs <= nowMs;
@@ -71,12 +75,16 @@ async function findCaller(c: Context<AppEnv>, secret: string): Promise<Caller> {
 }
 
 /** The key that this is a secret of, in whatever state. A secret without the form of one costs no I/O. */
-async function findKey(c: Context<AppEnv>, secret: string): Promise<FoundKey | undefined> {
+async function findKey(
+  c: Context<AppEnv>,
+  secret: string,
+  mayBeBanned: boolean,
+): Promise<FoundKey | undefined> {
   if (!isWellFormedSecret(secret)) return undefined;
   const { nowMs } = c.var;
   const hash = await sha256(secret);
   const known = lookups.get(hash);
-  if (known !== undefined && mayBelieve(known, nowMs)) return known.key;
+  if (known !== undefined && mayBelieve(known, nowMs, mayBeBanned)) return known.key;
 
   // A key that was good when it was last looked up is no guess, whoever else calls from its address.
   const address = clientAddress(c.req);
@@ -103,11 +111,11 @@ async function findKey(c: Context<AppEnv>, secret: string): Promise<FoundKey | u
  * Whether a look-up is as good as a new one: it is recent; or what it found is banned, in which case it is refused
  * anyway, and a flood must not reach the database; or the database has only just failed to give a better one.
  */
-function mayBelieve(lookup: Lookup, nowMs: number): boolean {
+function mayBelieve(lookup: Lookup, nowMs: number, mayBeBanned: boolean): boolean {
   const { key, failedAtMs } = lookup;
   if (age(lookup, nowMs) < LOOKUP_TTL_MS) return true;
   if (key === undefined) return false;
-  if (rememberedBan(key, nowMs) !== undefined) return true;
+  if (mayBeBanned && rememberedBan(key, nowMs) !== undefined) return true;
   const hasJustFailed = failedAtMs <= nowMs && nowMs < failedAtMs + OUTAGE_PAUSE_MS;
   return hasJustFailed && age(lookup, nowMs) < LOOKUP_TTL_MS + OUTAGE_TTL_MS;
 }
