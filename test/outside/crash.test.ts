@@ -2,6 +2,7 @@
 // and nobody got more than the limit. What is not proven here is a crash of the machine itself.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { expectNoSecret, issueSecret } from "../log-lines.ts";
 import { emptyState, freePort, keys, start } from "./petstore.ts";
 
 const KILLS = 3;
@@ -10,6 +11,9 @@ const LIMIT = 150;
 /** Acknowledged writes, and admitted requests of the limited key, after which a round is cut off. */
 const WRITES_PER_ROUND = 100;
 const READS_PER_ROUND = 40;
+
+/** wrangler prints what the Worker logs. */
+const LOGGING = { WRANGLER_LOG: "log" };
 
 let state: string;
 let remove: () => Promise<void>;
@@ -33,6 +37,11 @@ async function newKey(perMinute: number): Promise<string> {
   return JSON.parse(stdout).key;
 }
 
+/** The lines that the Worker wrote to its log. */
+function logLines(printed: string): string[] {
+  return printed.split("\n").filter((line) => line.startsWith('{"event":'));
+}
+
 function call(key: string, path: string, init: RequestInit = {}): Promise<Response> {
   const headers = { ...init.headers, Authorization: `Bearer ${key}` };
   return fetch(`http://localhost:${port}${path}`, { ...init, headers });
@@ -53,8 +62,9 @@ function isCutOff(error: unknown): boolean {
 }
 
 it("loses nothing that it acknowledged, gives no id twice, and admits no more than the limit", async () => {
-  service = await start(state, port);
+  service = await start(state, port, LOGGING);
   const [writer, limited] = [await newKey(1_000_000), await newKey(LIMIT)];
+  for (const key of [writer, limited]) issueSecret(key);
 
   const acknowledged = new Map<string, number>();
   const unanswered = new Set<string>();
@@ -63,6 +73,7 @@ it("loses nothing that it acknowledged, gives no id twice, and admits no more th
   const usedUp = new Set<string>();
   let readsCutOff = 0;
   let names = 0;
+  const log: string[] = [];
 
   /** Writes, or reads, one after the other until the service is gone, or the limited key has used up its minute. */
   const write = async () => {
@@ -102,7 +113,8 @@ it("loses nothing that it acknowledged, gives no id twice, and admits no more th
     }
     await service.kill();
     await load;
-    service = await start(state, port);
+    log.push(...logLines(service.printed()));
+    service = await start(state, port, LOGGING);
   }
   // The rest of the minute, to its end or the next one's: the limit has to be met.
   while (usedUp.size === 0) await read();
@@ -128,6 +140,11 @@ it("loses nothing that it acknowledged, gives no id twice, and admits no more th
   expect(new Set(pets.map(({ id }) => id)).size).toBe(pets.length);
   for (const count of admitted.values()) expect(count).toBeLessThanOrEqual(LIMIT);
   // Nothing was burnt but for what may have been counted when the answer was cut off.
-  for (const minute of usedUp)
+  for (const minute of usedUp) {
     expect((admitted.get(minute) ?? 0) + readsCutOff).toBeGreaterThanOrEqual(LIMIT);
+  }
+
+  // All of it was logged, and no line tells a secret.
+  expect(log.length).toBeGreaterThanOrEqual(KILLS * WRITES_PER_ROUND);
+  for (const line of log) expectNoSecret(line);
 }, 120_000);

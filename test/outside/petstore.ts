@@ -46,15 +46,19 @@ async function outcomeOf(command: string, words: string[], more: NodeJS.ProcessE
   }
 }
 
-/** Runs `npm start` until `stop` is called; resolves when it has printed its last line. */
-export async function start(state: string, port: number) {
+/**
+ * Runs `npm start` until `stop` is called; resolves when it has announced the service. With `more`, in more of an
+ * environment.
+ */
+export async function start(state: string, port: number, more: NodeJS.ProcessEnv = {}) {
   const words = ["start", "--", "--port", `${port}`, "--persist-to", state];
   // A group of its own, so that npm, wrangler and workerd end together, and nobody else's do.
-  const child = spawn("npm", words, { env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+  const stdio = ["ignore", "pipe", "pipe"] as const;
+  const child = spawn("npm", words, { env: { ...env, ...more }, detached: true, stdio: [...stdio] });
   let printed = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (printed += chunk));
   const announced = new Promise<void>((resolve) => {
-    child.stdout.on("data", () => printed.includes("\n  curl ") && printed.endsWith("\n\n") && resolve());
+    child.stdout.on("data", () => /\n {2}curl .*\n\n/.test(printed) && resolve());
   });
   await Promise.race([announced, once(child, "exit")]);
   if (child.exitCode !== null) throw new Error(`npm start ended with ${child.exitCode}:\n${printed}`);
