@@ -340,6 +340,27 @@ describe("when the database can't be reached", () => {
     await expectServiceUnavailable(await response, message);
   });
 
+  it("what it answers too late is dropped, be it a failure", async () => {
+    const { secret } = await newKey();
+    await send(secret, "/v1/nowhere");
+    for (const outcome of [works, throws()]) {
+      const { promise: released, resolve: release } = Promise.withResolvers<void>();
+      const { fault: hang, reached } = hanging();
+      const late: Fault = (call) => {
+        void hang(call);
+        return released.then(() => outcome(call));
+      };
+      fakeTimers();
+      const response = send(secret, "/v1/pets", faultyDatabase(late));
+      await reached;
+      vi.advanceTimersByTime(5_000);
+      await expectServiceUnavailable(await response, /^the database can't be reached/);
+      // A failure that nobody handled would fail the run.
+      release();
+      expect(await hasSettled(response)).toBe(true);
+    }
+  });
+
   it("a creation that was done, but not answered, is there once if it is sent again with its Idempotency-Key", async () => {
     const { secret } = await newKey();
     await send(secret, "/v1/nowhere");

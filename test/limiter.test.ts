@@ -80,6 +80,19 @@ it("writes one row for each request, admitted or refused, and none during a ban"
   });
 });
 
+it("writes one row on the first request of a day too, however many days there were before", async () => {
+  await runInDurableObject(env.RATE_LIMITER.getByName(newName()), (instance: RateLimiter, { storage }) => {
+    instance.take(FREE);
+    const exec = vi.spyOn(storage.sql, "exec");
+    for (let day = 0; day < 65; day += 1) {
+      vi.setSystemTime(Date.now() + 86_400_000);
+      instance.take(FREE);
+    }
+    const written = exec.mock.results.map(({ value }) => (value as SqlStorageCursor<never>).rowsWritten);
+    expect(written).toEqual(Array(65).fill(1));
+  });
+});
+
 it("keeps the counts when the plan changes", async () => {
   const limiter = env.RATE_LIMITER.getByName(newName());
   for (let request = 0; request < 60; request += 1) await limiter.take(FREE);
