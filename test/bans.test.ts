@@ -8,6 +8,7 @@ import { PLAN_LIMITS } from "../src/keys/plans.ts";
 import { headersOf } from "../src/rate-limit/headers.ts";
 import type { Limits } from "../src/rate-limit/window.ts";
 import { type ErrorBody, newClient } from "./client.ts";
+import { crash } from "./crash.ts";
 
 const PLANS: [plan: string, limits: Limits][] = [
   ["free", PLAN_LIMITS.free],
@@ -186,7 +187,7 @@ describe("during a ban", () => {
     const limits = { minute: 1, day: 9 };
     const limiter = env.RATE_LIMITER.getByName(`key-${crypto.randomUUID()}`);
     for (let request = 0; request < 1 + 61; request += 1) await limiter.take(limits);
-    await runInDurableObject(limiter, (_, ctx) => ctx.abort("a crash")).catch(() => {});
+    await crash(limiter);
     const again = env.RATE_LIMITER.getByName(limiter.name ?? "");
     for (let request = 0; request < 20; request += 1) {
       expect((await again.take(limits)).bannedUntilMs).toBe(Date.now() + 600_000);

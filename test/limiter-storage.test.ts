@@ -5,6 +5,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import type { RateLimiter } from "../src/index.ts";
 import { newClient } from "./client.ts";
+import { crash } from "./crash.ts";
 
 const DAY_MS = 86_400_000;
 const FREE = { minute: 60, day: 1_000 };
@@ -26,11 +27,6 @@ function tablesOf(limiter: ReturnType<typeof newLimiter>): Promise<unknown[]> {
       ({ name }) => name,
     ),
   );
-}
-
-/** Breaks the object: whatever it has in memory is gone, and what was in flight is lost. */
-async function crash(limiter: ReturnType<typeof newLimiter>): Promise<void> {
-  await runInDurableObject(limiter, (_, ctx) => ctx.abort("a crash")).catch(() => {});
 }
 
 describe("the storage of a key", () => {

@@ -9,6 +9,7 @@ import fc from "fast-check";
 import { expect, inject, it, vi } from "vitest";
 import type { RateLimiter } from "../src/index.ts";
 import { type Decision, type Limits, remaining } from "../src/rate-limit/window.ts";
+import { crash } from "./crash.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -154,7 +155,7 @@ class AbortCommand implements Command {
   toString = () => "abort";
 
   async run(model: Model, real: Real): Promise<void> {
-    await runInDurableObject(limiterOf(real), (_, ctx) => ctx.abort("a crash")).catch(() => {});
+    await crash(limiterOf(real));
     model.isRunning = false;
   }
 }
