@@ -16,6 +16,8 @@ interface Query {
   params: unknown[];
 }
 
+const DEADLINE_MS = 20_000;
+
 /** A refusal of the API, with its code. */
 export class ApiRefusal extends Error {
   readonly code: number;
@@ -59,7 +61,8 @@ function askWith(headers: Record<string, string>): Ask {
   const base = process.env.CLOUDFLARE_API_BASE_URL ?? "https://api.cloudflare.com/client/v4";
   return async <Result>(path: string, body?: unknown) => {
     const request = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
-    const response = await fetch(base + path, { ...request, headers }).catch((error: Error) => {
+    const signal = AbortSignal.timeout(DEADLINE_MS);
+    const response = await fetch(base + path, { ...request, headers, signal }).catch((error: Error) => {
       const { message } = error.cause instanceof Error ? error.cause : error;
       throw new Error(`Cloudflare's API can't be reached: ${message}`);
     });

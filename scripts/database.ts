@@ -8,7 +8,7 @@ import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
+import { promisify, stripVTControlCharacters } from "node:util";
 import { read } from "../src/database.ts";
 import { ApiRefusal, d1OverApi, openAccount } from "./d1-api.ts";
 
@@ -104,7 +104,9 @@ export async function applyMigrations(target: Target): Promise<void> {
       await promisify(execFile)(process.execPath, words, { env: { ...process.env, ...QUIET } });
     } catch (error) {
       const { stderr } = error as { stderr?: string };
-      throw new Error(`the migrations could not be applied:\n${stderr?.trim() || error}`);
+      // In one line, without the colours.
+      const reason = stripVTControlCharacters(stderr?.trim() || `${error}`).replace(/\s*\n\s*/g, " ");
+      throw new Error(`the migrations could not be applied: ${reason}`);
     }
   });
 }

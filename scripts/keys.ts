@@ -87,7 +87,7 @@ function readArguments() {
     return parseArgs({ options: OPTIONS, allowPositionals: true });
   } catch (error) {
     // Node goes on with advice about its own syntax after the first sentence.
-    const [problem] = `${error instanceof Error ? error.message : error}`.split(/\. |\n/);
+    const [problem] = `${error instanceof Error ? error.message : error}`.split(/\. |\.?\n/);
     throw new UsageError(`${problem}: see npm run keys -- --help`);
   }
 }
@@ -135,7 +135,7 @@ async function rotate(values: Values, [word]: string[]): Promise<void> {
   print(
     graceMs === 0
       ? "The old one is refused everywhere within 30 s."
-      : `The old one stays good until ${time(nowMs + graceMs)}.`,
+      : `The old one stays good until ${time(Math.min(nowMs + graceMs, key.expiresAtMs ?? Number.POSITIVE_INFINITY))}.`,
   );
 }
 

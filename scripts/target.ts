@@ -1,6 +1,7 @@
 // Which database a command works on: the local one unless it is told otherwise. Wrong arguments are UsageErrors here as
 // everywhere: one line that says what to do.
 
+import { withoutSecrets } from "../src/keys/secret.ts";
 import { DEFAULT_STATE, type Target } from "./database.ts";
 
 /** A wrong use: what to tell whoever made it. */
@@ -45,13 +46,14 @@ export function persistTo(state: string): string {
   return ` --persist-to ${/^[\w./-]+$/.test(state) ? state : `'${state.replaceAll("'", "'\\''")}'`}`;
 }
 
-/** Runs a command; whatever it throws becomes exit code 1 and one line on standard error. */
+/** Runs a command; whatever it throws becomes exit code 1 and one line on standard error, without a key in it. */
 export async function runCommand(name: string, main: () => Promise<void>): Promise<void> {
   try {
     await main();
   } catch (error) {
-    const [message] = `${error instanceof Error ? error.message : error}`.split("\n");
-    process.stderr.write(error instanceof UsageError ? `${message}\n` : `${name} failed: ${message}\n`);
-    process.exitCode = 1;
+    const [message = ""] = `${error instanceof Error ? error.message : error}`.split("\n");
+    const line = withoutSecrets(error instanceof UsageError ? message : `${name} failed: ${message}`);
+    // What failed may have left a server running that nobody can close any more.
+    process.stderr.write(`${line}\n`, () => process.exit(1));
   }
 }

@@ -19,8 +19,8 @@ const LOCKED = /SQLITE_BUSY/;
 const INTERRUPTED =
   /SQLITE_BUSY|internal error|Network connection lost|object to be reset|reset because its code was updated|Cannot resolve D1 DB/i;
 
-/** What SQLite says of a statement that is wrong, or forbidden by the schema: trying elsewhere would not help. */
-const OWN_FAULT = /SQLITE_(?!BUSY)|D1_TYPE_ERROR/;
+/** What SQLite says of a statement that is wrong, or forbidden by the schema: that is no matter of the database's health. */
+const OWN_FAULT = /SQLITE_(ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG|MISUSE|AUTH)|D1_TYPE_ERROR/;
 
 /** The database can't be reached, or does not answer. After a write, whether that was done is unknown. */
 export class DatabaseUnavailable extends Error {

@@ -7,7 +7,7 @@ import type { AppEnv } from "./env.ts";
 import { serviceUnavailable } from "./errors.ts";
 import type { Key } from "./keys/store.ts";
 import { noteFailure } from "./log.ts";
-import { askLimiter, remember } from "./rate-limit/key-meter.ts";
+import { askLimiter, LIMITER_DEADLINE_MS, remember } from "./rate-limit/key-meter.ts";
 import { DAY_MS, DAYS_KEPT, type Usage } from "./rate-limit/limiter.ts";
 import { remaining, resetMs, type Window } from "./rate-limit/window.ts";
 
@@ -17,8 +17,9 @@ const SHOWN_MS = 1_000;
 /** Together about 5 MB of the 128 that an isolate has. */
 const MAX_ANSWERS = 1_000;
 
-/** How often who waits for another request's answer looks for it. */
+/** How often who waits for another request's answer looks for it, and for how long: as long as that may take. */
 const LOOK_MS = 10;
+const MAX_LOOKS = (2 * LIMITER_DEADLINE_MS) / LOOK_MS;
 
 /** What the object was asked at a time, and once that is over, its answer or why there is none. */
 interface Answer {
@@ -39,19 +40,21 @@ export const usage = new Hono<AppEnv>().get("/", async (c, next) => {
   const { bannedUntilMs, windows } = standing;
   // The headers tell the same, but nothing was refused.
   c.set("decision", { ...standing, admitted: true });
-  return c.json({
+  const body = {
     plan: key.plan,
     ...Object.fromEntries(windows.map((window) => [window.name, describe(window)])),
     bannedUntil: bannedUntilMs === undefined ? null : Math.ceil(bannedUntilMs / 1000),
     days: everyDay(days, standing.nowMs),
-  });
+  };
+  return c.json(body, 200, { "Cache-Control": "no-store" });
 });
 
 /** What the object says, or said within the last second. Throws `service_unavailable`. */
 async function currentUsage(c: Context<AppEnv>, key: Key): Promise<Usage> {
-  const { nowMs, requestId } = c.var;
+  // Not when the request arrived: it may have waited for its key.
+  const nowMs = Date.now();
   let answer = answers.get(key.id);
-  if (answer === undefined || nowMs < answer.askedAtMs || nowMs >= answer.askedAtMs + SHOWN_MS) {
+  if (answer === undefined || Math.abs(nowMs - answer.askedAtMs) >= SHOWN_MS) {
     answer = { askedAtMs: nowMs, isOver: false };
     answers.set(key.id, answer);
     const asking = ask(c.env.RATE_LIMITER, key, answer);
@@ -60,10 +63,10 @@ async function currentUsage(c: Context<AppEnv>, key: Key): Promise<Usage> {
     await asking;
   }
   // A request must not wait for a promise of another one: the runtime forbids it. It may look at what the other has left.
-  while (!answer.isOver) await scheduler.wait(LOOK_MS);
+  for (let look = 0; !answer.isOver && look < MAX_LOOKS; look += 1) await scheduler.wait(LOOK_MS);
   if (answer.usage !== undefined) return answer.usage;
-  noteFailure(c, "limiter_unavailable", answer.error);
-  throw serviceUnavailable("the counters of this key can't be reached", requestId);
+  noteFailure(c, "limiter_unavailable", answer.error ?? "whoever asked has left");
+  throw serviceUnavailable("the counters of this key can't be reached", c.var.requestId);
 }
 
 /** Asks the object; it answers, or fails, within a deadline. */

@@ -6,6 +6,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { app } from "../src/app.ts";
 import { newSecret } from "../src/keys/secret.ts";
+import type { Decision, Window } from "../src/rate-limit/window.ts";
 import { countPets, type ErrorBody, newAddress, newClient, newKey, ORIGIN } from "./client.ts";
 import { type LogLine, takeLogLines } from "./log-lines.ts";
 
@@ -245,6 +246,87 @@ describe("when the limiter can't be reached", () => {
     expect(headers.get("RateLimit")).toMatch(/^"minute";r=59;t=60, "day";r=984;/);
   });
 
+  it("a ban that the isolate decided alone holds, and the object learns of it and of who was let in before", async () => {
+    const { id, secret } = await newKey({ plan: "free" });
+    const limiter = faultyLimiter(throws());
+    for (let request = 0; request < 60 + 61; request += 1) await send(secret, "/v1/nowhere", limiter);
+    const bannedUntilMs = Date.now() + 600_000;
+    vi.setSystemTime(Date.now() + 1_000);
+    // What the object says before it has heard of the ban does not lift it.
+    expect((await send(secret, "/v1/usage")).status).toBe(200);
+    expect(await (await send(secret, "/v1/nowhere")).json()).toMatchObject({ code: "key_banned" });
+    const { standing } = await env.RATE_LIMITER.getByName(id).usage(FREE);
+    expect(standing).toMatchObject({ bannedUntilMs, windows: [{ used: 60 }, { used: 60 }] });
+    // From then on nobody is asked.
+    const calls = vi.spyOn(env.RATE_LIMITER, "getByName");
+    expect((await send(secret, "/v1/nowhere")).status).toBe(429);
+    expect(calls).not.toHaveBeenCalled();
+    vi.setSystemTime(bannedUntilMs);
+    expect((await send(secret, "/v1/nowhere")).status).toBe(404);
+  });
+
+  it("an object that was deployed before the isolate, and says nothing of refusals, does not stop a ban", async () => {
+    const { secret } = await newKey({ plan: "free" });
+    const old: Fault = async (call) => {
+      const decision = (await call()) as Decision;
+      return { ...decision, windows: decision.windows.map(({ refused: _, ...window }) => window) };
+    };
+    await send(secret, "/v1/nowhere", faultyLimiter(old));
+    const limiter = faultyLimiter(throws());
+    let last = await send(secret, "/v1/nowhere", limiter);
+    for (let request = 2; request < 60 + 61; request += 1) last = await send(secret, "/v1/nowhere", limiter);
+    expect(await last.json()).toMatchObject({ code: "key_banned" });
+  });
+
+  it("an answer that was overtaken by another does not make the isolate forget", async () => {
+    const { secret } = await newKey({ plan: "free" });
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
+    const overtaken: Fault = async (call) => {
+      const decision = await call();
+      answer();
+      await released;
+      return decision;
+    };
+    const first = send(secret, "/v1/nowhere", faultyLimiter(overtaken));
+    await answered;
+    for (let request = 1; request < 60; request += 1) await send(secret, "/v1/nowhere");
+    release();
+    expect(left(await first)).toBe("59");
+    expect((await send(secret, "/v1/nowhere", faultyLimiter(throws()))).status).toBe(429);
+
+    // And one of the minute before does not make it forget the minute.
+    vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 35));
+    for (let request = 0; request < 60; request += 1) await send(secret, "/v1/nowhere");
+    const late: Fault = async (call) => {
+      const { windows, ...decision } = (await call()) as Decision;
+      const [minute, day] = windows as [Window, Window];
+      return { ...decision, windows: [{ ...minute, startMs: minute.startMs - 60_000, used: 3 }, day] };
+    };
+    await send(secret, "/v1/nowhere", faultyLimiter(late));
+    expect((await send(secret, "/v1/nowhere", faultyLimiter(throws()))).status).toBe(429);
+  });
+
+  it("an answer from before a ban that comes after it does not make the isolate ask again", async () => {
+    const { secret } = await newKey({ plan: "free" });
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
+    const overtaken: Fault = async (call) => {
+      const decision = await call();
+      answer();
+      await released;
+      return decision;
+    };
+    const first = send(secret, "/v1/nowhere", faultyLimiter(overtaken));
+    await answered;
+    for (let request = 1; request < 60 + 61; request += 1) await send(secret, "/v1/nowhere");
+    release();
+    await first;
+    const calls = vi.spyOn(env.RATE_LIMITER, "getByName");
+    expect((await send(secret, "/v1/nowhere")).status).toBe(429);
+    expect(calls).not.toHaveBeenCalled();
+  });
+
   it("a report that fails is made again, and counts once", async () => {
     const { secret } = await newKey({ plan: "free" });
     await send(secret, "/v1/nowhere", faultyLimiter(throws()));
@@ -261,6 +343,27 @@ describe("a take whose outcome is unknown is counted once", () => {
     expect(left(await send(secret, "/v1/nowhere", limiter))).toBe("59");
     expect(limiter.calls).toHaveLength(2);
     expect(left(await send(secret, "/v1/nowhere"))).toBe("58");
+  });
+
+  it("if a hundred were done at once, and all answers were lost", async () => {
+    const { id, secret } = await newKey({ plan: "pro" });
+    const limiter = faultyLimiter(losesAnswer({}));
+    await Promise.all(Array.from({ length: 100 }, () => send(secret, "/v1/nowhere", limiter)));
+    await send(secret, "/v1/nowhere", limiter);
+    await send(secret, "/v1/nowhere");
+    const { standing } = await env.RATE_LIMITER.getByName(id).usage({ minute: 300, day: 10_000 });
+    expect(standing.windows.map(({ used }) => used)).toEqual([102, 102]);
+  });
+
+  it("if a hundred were not done, and the report of them is lost", async () => {
+    const { id, secret } = await newKey({ plan: "pro" });
+    for (let request = 0; request < 100; request += 1) {
+      await send(secret, "/v1/nowhere", faultyLimiter(throws()));
+    }
+    await send(secret, "/v1/nowhere", faultyLimiter(losesAnswer({})));
+    await send(secret, "/v1/nowhere");
+    const { standing } = await env.RATE_LIMITER.getByName(id).usage({ minute: 300, day: 10_000 });
+    expect(standing.windows.map(({ used }) => used)).toEqual([102, 102]);
   });
 
   it("if it was refused, and asking again helps", async () => {
@@ -426,6 +529,40 @@ describe("when the database can't be reached", () => {
     const { secret } = await newKey();
     const response = await send(secret, "/v1/pets", faultyDatabase(throws()));
     await expectServiceUnavailable(response, /^the database can't be reached/);
+  });
+
+  it("because it hangs, one request in 5 seconds waits for a key that is not known here", async () => {
+    const { secret } = await newKey();
+    const { fault, reached } = hanging();
+    const database = faultyDatabase(fault);
+    fakeTimers();
+    const response = send(secret, "/v1/pets", database);
+    await reached;
+    vi.advanceTimersByTime(5_000);
+    await expectServiceUnavailable(await response, /^the database can't be reached/);
+    vi.setSystemTime(Date.now() + 4_999);
+    for (let request = 0; request < 10; request += 1) {
+      await expectServiceUnavailable(await send(secret, "/v1/pets", database), /^the database can't/);
+    }
+    expect(database.calls).toHaveLength(1);
+    vi.setSystemTime(Date.now() + 1);
+    expect((await send(secret, "/v1/pets")).status).toBe(200);
+  });
+
+  it("a clock that was set back makes nobody wait for an outage that is to come", async () => {
+    const { secret } = await newKey();
+    await send(secret, "/v1/pets");
+    vi.setSystemTime(Date.now() + 60_000);
+    await send(secret, "/v1/pets", faultyDatabase(throws()));
+    vi.setSystemTime(Date.now() - 3_600_000);
+    expect((await send(secret, "/v1/pets")).status).toBe(200);
+  });
+
+  it("because its disk fails, that is no fault of a statement", async () => {
+    const { secret } = await newKey();
+    await send(secret, "/v1/nowhere");
+    const broken = faultyDatabase(() => Promise.reject(new Error("D1_ERROR: disk I/O error: SQLITE_IOERR")));
+    await expectServiceUnavailable(await send(secret, "/v1/pets", broken), /^the database can't be reached/);
   });
 
   it("a key that was known to be none may have been made since: 503", async () => {

@@ -94,6 +94,9 @@ describe("the storage of a key", () => {
       storage.sql.exec("INSERT INTO counters VALUES (1, ?1, 59, ?2, 800)", ...starts);
       instance.meter = undefined;
     });
+    // The day has begun without an alarm, and may be the last.
+    expect((await limiter.usage(FREE)).days).toHaveLength(1);
+    expect(await alarmOf(limiter)).toBe(Date.UTC(2026, 10, 20) + 41 * DAY_MS);
     expect((await limiter.take(FREE)).windows.map(({ used }) => used)).toEqual([60, 801]);
     expect((await limiter.take(FREE)).admitted).toBe(false);
     expect(await tablesOf(limiter)).toEqual(["days"]);
@@ -111,7 +114,7 @@ describe("the storage of a key", () => {
 });
 
 describe("the same take again", () => {
-  const take = (id: string) => ({ id: id.padStart(12, "0"), unreported: [] });
+  const take = (id: string) => ({ id: id.padStart(10, "0"), unreported: [], bannedUntilMs: 0 });
 
   it("gets the same answer and counts once, also after a crash", async () => {
     const limiter = newLimiter();
@@ -131,17 +134,28 @@ describe("the same take again", () => {
     ]);
   });
 
-  it("is known among the latest 64, and the memory of them does not grow", async () => {
+  it("that was refused is decided anew in another window: it has used nothing up", async () => {
+    const limiter = newLimiter();
+    const limits = { minute: 1, day: 9 };
+    await limiter.take(limits, take("a"));
+    expect((await limiter.take(limits, take("b"))).admitted).toBe(false);
+    vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 35));
+    const { admitted, windows } = await limiter.take(limits, take("b"));
+    expect([admitted, ...windows.map(({ used }) => used)]).toEqual([true, 1, 2]);
+    expect((await limiter.take(limits, take("b"))).windows.map(({ used }) => used)).toEqual([1, 2]);
+  });
+
+  it("is known among the latest 256, and the memory of them does not grow", async () => {
     const limiter = newLimiter();
     const limits = { minute: 1_000, day: 1_000 };
-    for (let request = 0; request < 200; request += 1) await limiter.take(limits, take(`${request}`));
-    await limiter.take(limits, take("136"));
-    expect((await limiter.usage(limits)).standing.windows[0]?.used).toBe(200);
-    await limiter.take(limits, take("135"));
-    expect((await limiter.usage(limits)).standing.windows[0]?.used).toBe(201);
+    for (let request = 0; request < 300; request += 1) await limiter.take(limits, take(`${request}`));
+    await limiter.take(limits, take("44"));
+    expect((await limiter.usage(limits)).standing.windows[0]?.used).toBe(300);
+    await limiter.take(limits, take("43"));
+    expect((await limiter.usage(limits)).standing.windows[0]?.used).toBe(301);
     await runInDurableObject(limiter, (_: RateLimiter, { storage }) => {
       const row = storage.sql.exec("SELECT length(recent_takes) AS length FROM days").one();
-      expect(row).toEqual({ length: 64 * 13 });
+      expect(row).toEqual({ length: 256 * 11 });
     });
   });
 });

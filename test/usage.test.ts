@@ -98,6 +98,7 @@ describe("GET /v1/usage shows", () => {
     expect(response.headers.get("X-RateLimit-Remaining")).toBe("0");
     expect(response.headers.get("RateLimit")).toBe('"minute";r=0;t=40, "day";r=8;t=41140');
     expect(response.headers.get("Retry-After")).toBeNull();
+    expect(response.headers.get("Cache-Control")).toBe("no-store");
   });
 });
 
@@ -135,6 +136,34 @@ describe("GET /v1/usage costs nothing", () => {
     pass(1);
     await client.get("/v1/usage");
     expect(calls).toHaveBeenCalledTimes(2);
+  });
+
+  it("one call in a second, though one who came first had to wait for its key", async () => {
+    const client = await newClient();
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const prepare = env.DB.prepare.bind(env.DB);
+    const first = vi.spyOn(env.DB, "prepare").mockImplementationOnce((sql) => {
+      const bind = (hash: string) => ({ first: () => released.then(() => prepare(sql).bind(hash).first()) });
+      return { bind } as unknown as D1PreparedStatement;
+    });
+    const calls = vi.spyOn(env.RATE_LIMITER, "getByName");
+    const slow = client.get("/v1/usage");
+    while (first.mock.calls.length === 0) await scheduler.wait(0);
+    pass(5);
+    expect((await client.get("/v1/usage")).status).toBe(200);
+    release();
+    expect((await slow).status).toBe(200);
+    expect((await client.get("/v1/usage")).status).toBe(200);
+    expect(calls).toHaveBeenCalledTimes(1);
+  });
+
+  it("one call in a second by the clock as it is, also after it was set back", async () => {
+    const client = await newClient();
+    await client.get("/v1/usage");
+    const calls = vi.spyOn(env.RATE_LIMITER, "getByName");
+    pass(-3_600_000);
+    await client.get("/v1/usage");
+    expect(calls).toHaveBeenCalledTimes(1);
   });
 
   it("one call in a second during a ban, and one query in 30", async () => {

@@ -4,6 +4,7 @@
 import type { Context, MiddlewareHandler } from "hono";
 import { BoundedMap } from "../bounded-map.ts";
 import { DatabaseUnavailable } from "../database.ts";
+import { DeadlineExceeded } from "../deadline.ts";
 import type { AppEnv } from "../env.ts";
 import { noteFailure } from "../log.ts";
 import { AddressMeter, clientAddress } from "../rate-limit/address-meter.ts";
@@ -18,17 +19,21 @@ const LOOKUP_TTL_MS = 30_000;
 /** How long a key that was found stays good beyond that if the database can't be reached. */
 const OUTAGE_TTL_MS = 5 * 60_000;
 
-/** How long nobody looks up again what could not be looked up: a database that hangs must not make all clients wait. */
+/** How long nobody looks a key up again after that failed: a database that hangs must not make every request wait. */
 const OUTAGE_PAUSE_MS = 5_000;
 
 /** Together about 5 MB of the 128 that an isolate has. */
 const MAX_LOOKUPS = 10_000;
+const MAX_OUTAGES = 1_000;
 
 interface Lookup {
   key: FoundKey | undefined;
   madeAtMs: number;
-  /** When a look-up to refresh this one failed; 0 if none did. */
-  failedAtMs: number;
+}
+
+interface Outage {
+  error: DatabaseUnavailable;
+  atMs: number;
 }
 
 /** Who calls: a valid key, or what is wrong with what was sent. `keyId` also names a key that is no longer valid. */
@@ -42,6 +47,9 @@ interface InvalidCaller {
 
 /** What was found lately, and what was not, by the hash of the secret. */
 const lookups = new BoundedMap<string, Lookup>(MAX_LOOKUPS);
+
+/** Look-ups that could not be made lately, by the same. A flood of keys that nobody has must not drive out `lookups`. */
+const outages = new BoundedMap<string, Outage>(MAX_OUTAGES);
 
 /** Look-ups that found nothing, by address: whoever tries that many keys is guessing. Those in flight come on top. */
 const failedLookups = new AddressMeter();
@@ -90,34 +98,50 @@ async function findKey(
   const address = clientAddress(c.req);
   const mayBeGuess = known?.key === undefined;
   if (mayBeGuess && !failedLookups.peek(address, nowMs).admitted) return undefined;
+  const fallback = known && age(known, nowMs) < LOOKUP_TTL_MS + OUTAGE_TTL_MS ? known.key : undefined;
   try {
-    const key = await findKeyByHash(c.env.DB, hash);
+    const key = await lookUp(c.env.DB, hash, fallback !== undefined);
     // One dead key that is sent many times at once is one guess: the first of its look-ups to end counts.
     const isFirst = lookups.get(hash) === known;
     if (key === undefined && isFirst) failedLookups.take(address, nowMs);
-    lookups.set(hash, { key, madeAtMs: nowMs, failedAtMs: 0 });
+    lookups.set(hash, { key, madeAtMs: nowMs });
     return key;
   } catch (error) {
-    const isKnown = known?.key !== undefined && age(known, nowMs) < LOOKUP_TTL_MS + OUTAGE_TTL_MS;
-    if (!(error instanceof DatabaseUnavailable && isKnown)) throw error;
+    if (!(error instanceof DatabaseUnavailable && fallback !== undefined)) throw error;
     noteFailure(c, "database_unavailable", error.cause);
-    // Unless another request was luckier meanwhile.
-    if (lookups.get(hash) === known) lookups.set(hash, { ...known, failedAtMs: nowMs });
-    return known.key;
+    return fallback;
+  }
+}
+
+/**
+ * Asks the database, unless it has only just failed to answer the same. Without a fallback that goes for a database that
+ * hangs alone: one that failed at once may have been mended at once.
+ */
+async function lookUp(
+  database: D1Database,
+  hash: string,
+  hasFallback: boolean,
+): Promise<FoundKey | undefined> {
+  // Not when the request arrived: whoever gave up has waited since then.
+  const outage = outages.get(hash);
+  const hasJustFailed = outage !== undefined && Math.abs(Date.now() - outage.atMs) < OUTAGE_PAUSE_MS;
+  const isHanging = outage?.error.cause instanceof DeadlineExceeded;
+  if (hasJustFailed && (hasFallback || isHanging)) throw outage.error;
+  try {
+    return await findKeyByHash(database, hash);
+  } catch (error) {
+    if (error instanceof DatabaseUnavailable) outages.set(hash, { error, atMs: Date.now() });
+    throw error;
   }
 }
 
 /**
  * Whether a look-up is as good as a new one: it is recent; or what it found is banned, in which case it is refused
- * anyway, and a flood must not reach the database; or the database has only just failed to give a better one.
+ * anyway, and a flood must not reach the database.
  */
 function mayBelieve(lookup: Lookup, nowMs: number, mayBeBanned: boolean): boolean {
-  const { key, failedAtMs } = lookup;
   if (age(lookup, nowMs) < LOOKUP_TTL_MS) return true;
-  if (key === undefined) return false;
-  if (mayBeBanned && rememberedBan(key, nowMs) !== undefined) return true;
-  const hasJustFailed = failedAtMs <= nowMs && nowMs < failedAtMs + OUTAGE_PAUSE_MS;
-  return hasJustFailed && age(lookup, nowMs) < LOOKUP_TTL_MS + OUTAGE_TTL_MS;
+  return mayBeBanned && lookup.key !== undefined && rememberedBan(lookup.key, nowMs) !== undefined;
 }
 
 /** Milliseconds. A look-up from the future has no end: the clock has stepped back, nobody knows how old it is. */

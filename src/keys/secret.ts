@@ -10,9 +10,10 @@ const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const RANDOM_LENGTH = 32;
 /** 62^6 is more than 2^32. */
 const CHECKSUM_LENGTH = 6;
-const FORM = `${PREFIX}[0-9A-Za-z]{${RANDOM_LENGTH + CHECKSUM_LENGTH}}`;
-const IS_FORM = new RegExp(`^${FORM}$`);
-const HAS_FORM = new RegExp(FORM);
+const FORM = new RegExp(`^${PREFIX}[0-9A-Za-z]{${RANDOM_LENGTH + CHECKSUM_LENGTH}}$`);
+
+/** Anything that could be a key or most of one. */
+const LOOKS_LIKE_KEY = new RegExp(`${PREFIX}[0-9A-Za-z]{20,}`, "g");
 
 /** A new API key. It exists nowhere else: whoever calls this shows it once and keeps its hash. */
 export function newSecret(): string {
@@ -22,12 +23,12 @@ export function newSecret(): string {
 
 /** Whether a text has the form of a key and the right checksum. */
 export function isWellFormedSecret(text: string): boolean {
-  return IS_FORM.test(text) && checksum(text.slice(0, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH);
+  return FORM.test(text) && checksum(text.slice(0, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH);
 }
 
-/** Whether a text has anything in it that looks like a key, mistyped or not. */
-export function containsSecret(text: string): boolean {
-  return HAS_FORM.test(text);
+/** A text without what looks like a key, mistyped or not: for all that is printed or logged. */
+export function withoutSecrets(text: string): string {
+  return text.replace(LOOKS_LIKE_KEY, `${PREFIX}…`);
 }
 
 /** `length` characters, each of the 62 as likely as the others. */

@@ -7,17 +7,23 @@ import { BoundedMap } from "../bounded-map.ts";
 import { withDeadline } from "../deadline.ts";
 import { randomBase62 } from "../keys/secret.ts";
 import type { Key } from "../keys/store.ts";
-import { type Admission, decide, type Meter, standing, TAKE_ID_LENGTH, UNUSED_METER } from "./meter.ts";
-import type { Decision, Window } from "./window.ts";
+import {
+  type Admission,
+  decide,
+  MAX_UNREPORTED,
+  type Meter,
+  standing,
+  TAKE_ID_LENGTH,
+  type Take,
+  UNUSED_METER,
+} from "./meter.ts";
+import { type Decision, unusedWindow, type Window } from "./window.ts";
 
 /** Ten times what a call to another continent takes. */
-const DEADLINE_MS = 2_000;
+export const LIMITER_DEADLINE_MS = 2_000;
 
 /** Together about 4 MB of the 128 that an isolate has; ten times that if all of them have that much to report. */
 const MAX_METERS = 5_000;
-
-/** Requests of a key that are reported after an outage. In a longer one, those before them count here only. */
-const MAX_UNREPORTED = 100;
 
 interface KnownMeter {
   meter: Meter;
@@ -25,6 +31,8 @@ interface KnownMeter {
 }
 
 const knownMeters = new BoundedMap<string, KnownMeter>(MAX_METERS);
+
+const UNKNOWN_METER: KnownMeter = { meter: UNUSED_METER, unreported: [] };
 
 /** The refusal of a key that is known to be banned. Asks nobody. */
 export function rememberedBan(
@@ -46,10 +54,14 @@ export async function takeFromKey(
   nowMs: number,
   onUnavailable: (error: unknown) => void,
 ): Promise<Decision> {
+  const { meter, unreported } = knownMeters.get(key.id) ?? UNKNOWN_METER;
   const ban = rememberedBan(key, nowMs);
-  if (ban !== undefined) return ban;
+  // What the object has not heard yet it should hear even so.
+  if (ban !== undefined && unreported.length === 0) return ban;
 
-  const take = { id: randomBase62(TAKE_ID_LENGTH), unreported: handOver(key.id) };
+  const take = { id: randomBase62(TAKE_ID_LENGTH), unreported, bannedUntilMs: meter.bannedUntilMs };
+  // Each request is handed over once, so that two takes do not both report it.
+  if (unreported.length > 0) knownMeters.set(key.id, { meter, unreported: [] });
   try {
     const decision = await askLimiter(limiters, (limiter) => limiter.take(key.limits, take), key.id);
     remember(key.id, decision);
@@ -69,7 +81,8 @@ export async function askLimiter<Result>(
   ask: (limiter: ReturnType<Env["RATE_LIMITER"]["getByName"]>) => Promise<Result>,
   keyId: string,
 ): Promise<Result> {
-  const askOnce = () => withDeadline("the limiter", DEADLINE_MS, async () => ask(limiters.getByName(keyId)));
+  const askOnce = () =>
+    withDeadline("the limiter", LIMITER_DEADLINE_MS, async () => ask(limiters.getByName(keyId)));
   try {
     return await askOnce();
   } catch (error) {
@@ -81,29 +94,25 @@ export async function askLimiter<Result>(
 
 /** Remembers what the object answered, unless more is known: answers can overtake each other. */
 export function remember(keyId: string, { windows, bannedUntilMs = 0 }: Decision): void {
-  const { meter, unreported } = knownMeters.get(keyId) ?? { meter: UNUSED_METER, unreported: [] };
-  const latest = windows.map((window, index) => later(meter.windows[index] ?? window, window));
-  knownMeters.set(keyId, { meter: { windows: latest, bannedUntilMs, recentTakes: "" }, unreported });
-}
-
-/** The requests that are still to be reported. Each is handed over once, so that two takes do not both report it. */
-function handOver(keyId: string): Admission[] {
-  const known = knownMeters.get(keyId);
-  if (known === undefined || known.unreported.length === 0) return [];
-  knownMeters.set(keyId, { ...known, unreported: [] });
-  return known.unreported;
+  const { meter, unreported } = knownMeters.get(keyId) ?? UNKNOWN_METER;
+  const latest = {
+    windows: windows.map((window, index) => {
+      // An object of the first release says nothing of refusals.
+      const complete = { ...unusedWindow(window.name, window.limit), ...window };
+      return later(meter.windows[index] ?? complete, complete);
+    }),
+    bannedUntilMs: Math.max(meter.bannedUntilMs, bannedUntilMs),
+    recentTakes: "",
+  };
+  knownMeters.set(keyId, { meter: latest, unreported });
 }
 
 /** What the object would decide if it knew what is known here, and neither more nor less. */
-function decideAlone(
-  { id: keyId, limits }: Key,
-  { id, unreported: notReported }: { id: string; unreported: Admission[] },
-  nowMs: number,
-): Decision {
-  const known = knownMeters.get(keyId) ?? { meter: UNUSED_METER, unreported: [] };
-  const { decision, meter } = decide(known.meter, limits, { id, unreported: [] }, nowMs);
-  const admission = decision.admitted ? [{ id, atMs: nowMs }] : [];
-  const unreported = [...notReported, ...known.unreported, ...admission].slice(-MAX_UNREPORTED);
+function decideAlone({ id: keyId, limits }: Key, take: Take, nowMs: number): Decision {
+  const known = knownMeters.get(keyId) ?? UNKNOWN_METER;
+  const { decision, meter } = decide(known.meter, limits, { ...take, unreported: [] }, nowMs);
+  const admission = decision.admitted ? [{ id: take.id, atMs: nowMs }] : [];
+  const unreported = [...take.unreported, ...known.unreported, ...admission].slice(-MAX_UNREPORTED);
   knownMeters.set(keyId, { meter, unreported });
   return decision;
 }

@@ -87,7 +87,7 @@ export class RateLimiter extends DurableObject<Env> {
   take(
     limits: Limits,
     // Callers of the first release send no take, and some of them run until a deployment has reached everywhere.
-    request: Take = { id: randomBase62(TAKE_ID_LENGTH), unreported: [] },
+    request: Take = { id: randomBase62(TAKE_ID_LENGTH), unreported: [], bannedUntilMs: 0 },
   ): Decision {
     const before = this.#read();
     const { decision, meter } = decide(before, limits, request, Date.now());
@@ -95,7 +95,7 @@ export class RateLimiter extends DurableObject<Env> {
     return decision;
   }
 
-  /** How the key stands, and its daily totals. Writes nothing. */
+  /** How the key stands, and its daily totals. Counts nothing. */
   usage(limits: Limits): Usage {
     const meter = this.#read();
     const now = standing(meter, limits, Date.now());
@@ -119,7 +119,7 @@ export class RateLimiter extends DurableObject<Env> {
   }
 
   #read(): Meter {
-    this.meter ??= readMeter(this.ctx.storage.sql);
+    this.meter ??= readMeter(this.ctx.storage);
     return this.meter;
   }
 
@@ -129,22 +129,30 @@ export class RateLimiter extends DurableObject<Env> {
     if (before === UNUSED_METER) sql.exec(CREATE_DAYS);
     const counts = meter.windows.flatMap(({ startMs, used, refused }) => [startMs, used, refused]);
     sql.exec(REPLACE_DAY, slotOf(meter), ...counts, meter.bannedUntilMs, meter.recentTakes);
-    if (dayStartMs(meter) !== dayStartMs(before)) {
-      void this.ctx.storage.setAlarm(dayStartMs(meter) + KEPT_UNUSED_MS);
-    }
+    if (dayStartMs(meter) !== dayStartMs(before)) setAlarm(this.ctx.storage, meter);
     this.meter = meter;
   }
 }
 
-function readMeter(sql: SqlStorage): Meter {
+function readMeter(storage: DurableObjectStorage): Meter {
+  const { sql } = storage;
   const tables = Array.from(sql.exec<{ name: string }>(SELECT_TABLES), ({ name }) => name);
-  if (tables.includes("counters")) {
+  const isOfFirstRelease = tables.includes("counters");
+  if (isOfFirstRelease) {
     for (const statement of [CREATE_DAYS, MOVE_COUNTERS, DROP_COUNTERS]) sql.exec(statement);
   } else if (!tables.includes("days")) {
     return UNUSED_METER;
   }
   const [row] = sql.exec<DayRow>(SELECT_LATEST_DAY);
-  return row === undefined ? UNUSED_METER : meterOf(row);
+  if (row === undefined) return UNUSED_METER;
+  const meter = meterOf(row);
+  if (isOfFirstRelease) setAlarm(storage, meter);
+  return meter;
+}
+
+/** Not awaited: the output gate waits for it as for every other write. */
+function setAlarm(storage: DurableObjectStorage, meter: Meter): void {
+  void storage.setAlarm(dayStartMs(meter) + KEPT_UNUSED_MS);
 }
 
 function meterOf(row: DayRow): Meter {

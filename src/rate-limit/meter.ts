@@ -2,7 +2,7 @@
 // functions of (meter, limits, take, now). The key's Durable Object runs them on what it has stored; an isolate that
 // can't reach the object runs them on what it last knew.
 
-import { type Decision, type Limits, peek, take, unusedWindow, type Window } from "./window.ts";
+import { type Decision, type Limits, peek, take as takeOne, unusedWindow, type Window } from "./window.ts";
 
 /** How long a ban lasts. It neither grows nor shrinks. */
 const BAN_MS = 10 * 60_000;
@@ -10,11 +10,17 @@ const BAN_MS = 10 * 60_000;
 /** Refusals within one minute that a key of any plan may have: clients that start up together are no attackers. */
 const TOLERATED_REFUSALS = 60;
 
-/** More than one key has in flight when its object breaks. */
-const MAX_RECENT_TAKES = 64;
+/** Requests that a take can report; in an outage in which an isolate lets in more of a key, the others stay unknown. */
+export const MAX_UNREPORTED = 100;
 
-/** 71 bits in base62: two requests never share an id. */
-export const TAKE_ID_LENGTH = 12;
+/**
+ * Enough to know the longest report again after what other isolates take meanwhile: what was forgotten would be counted
+ * twice. With ids of this length, a row still fits into one page of the storage.
+ */
+const MAX_RECENT_TAKES = 256;
+
+/** 59 bits in base62: of two that are remembered at the same time, none are the same. */
+export const TAKE_ID_LENGTH = 10;
 
 export interface Meter {
   /** The minute and the day, in this order. */
@@ -31,6 +37,8 @@ export interface Take {
   id: string;
   /** Requests that were let in without being counted here, because the object could not be reached. */
   unreported: Admission[];
+  /** The end of the latest ban that the asker knows of, in Unix time, be it one that it decided alone; 0 if of none. */
+  bannedUntilMs: number;
 }
 
 export interface Admission {
@@ -62,22 +70,22 @@ export function standing({ windows, bannedUntilMs }: Meter, limits: Limits, nowM
 export function decide(
   meter: Meter,
   limits: Limits,
-  { id, unreported }: Take,
+  take: Take,
   nowMs: number,
 ): { decision: Decision; meter: Meter } {
-  const known = outcomeOf(meter, id);
-  if (known !== undefined) {
-    return { decision: { ...standing(meter, limits, nowMs), admitted: known }, meter };
-  }
-  const caughtUp = catchUp(meter, unreported, nowMs);
+  const caughtUp = catchUp(meter, take, nowMs);
   const before = standing(caughtUp, limits, nowMs);
-  if (before.bannedUntilMs !== undefined) return { decision: before, meter: caughtUp };
+  const known = outcomeOf(caughtUp, take.id);
+  if (known === true) return { decision: { ...before, admitted: true }, meter: caughtUp };
+  // A refusal that is asked again in another window is decided anew: it has used nothing up.
+  const isRefusedAgain = known === false && !before.admitted;
+  if (isRefusedAgain || before.bannedUntilMs !== undefined) return { decision: before, meter: caughtUp };
 
-  const counted = take(before.windows, nowMs);
+  const counted = takeOne(before.windows, nowMs);
   const { admitted, windows } = counted;
   const isBanned = !admitted && windows.some(isHammered);
-  const bannedUntilMs = isBanned ? nowMs + BAN_MS : meter.bannedUntilMs;
-  const recentTakes = withOutcome(caughtUp.recentTakes, id, admitted);
+  const bannedUntilMs = isBanned ? nowMs + BAN_MS : caughtUp.bannedUntilMs;
+  const recentTakes = withOutcome(caughtUp.recentTakes, take.id, admitted);
   return {
     decision: isBanned ? { ...counted, bannedUntilMs } : counted,
     meter: { windows, bannedUntilMs, recentTakes },
@@ -89,16 +97,19 @@ function isHammered({ name, limit, refused }: Window): boolean {
   return name === "minute" && refused > Math.max(TOLERATED_REFUSALS, limit);
 }
 
-/** The meter after those requests that were let in elsewhere: each counts once, in the windows that it fell into. */
-function catchUp(meter: Meter, unreported: Admission[], nowMs: number): Meter {
-  const unknown = unreported.filter(({ id }) => outcomeOf(meter, id) === undefined);
-  if (unknown.length === 0) return meter;
+/**
+ * The meter after what was decided elsewhere, while it could not be asked: each request that was let in counts once, in
+ * the windows that it fell into, and a ban holds to its end.
+ */
+function catchUp(meter: Meter, { unreported, bannedUntilMs }: Take, nowMs: number): Meter {
+  const unknown = unreported.filter(({ id }) => outcomeOf(meter, id) !== true);
+  if (unknown.length === 0 && bannedUntilMs <= meter.bannedUntilMs) return meter;
   const windows = peek(meter.windows, nowMs).windows.map((window) => ({
     ...window,
     used: window.used + unknown.filter(({ atMs }) => atMs >= window.startMs).length,
   }));
   const recentTakes = unknown.reduce((takes, { id }) => withOutcome(takes, id, true), meter.recentTakes);
-  return { ...meter, windows, recentTakes };
+  return { windows, bannedUntilMs: Math.max(meter.bannedUntilMs, bannedUntilMs), recentTakes };
 }
 
 /** Whether a take was admitted, or undefined if it is unknown. */

@@ -131,6 +131,16 @@ describe("npm run keys -- rotate", () => {
     expect(await rowOf(id)).toContain(secret.slice(-4));
   });
 
+  it("does not promise a grace beyond the end of the key", async () => {
+    const { id } = await newKey("--expires", "2099-12-31");
+    const late = new Date(Date.now() + 86_400_000).toISOString().replace(/\.\d+Z/, "Z");
+    const { id: short } = await newKey("--expires", late);
+    expect((await run("rotate", short, "--grace", "2592000")).stdout).toContain(
+      `The old one stays good until ${late}.`,
+    );
+    expect((await run("rotate", id, "--grace", "2592000")).stdout).not.toContain("2099");
+  });
+
   it("with --json, prints exactly one JSON value", async () => {
     const { id, key } = await newKey();
     const { stdout, stderr } = await run("rotate", id, "--json");
@@ -245,6 +255,15 @@ describe("a wrong use ends with 1 and one line that says what to do", () => {
     const { exitCode, stderr } = await run("revoke", key);
     expect([exitCode, stderr.includes(key.slice(4, 20))]).toEqual([1, false]);
     expect(stderr).toContain("never the key itself");
+    for (const words of [
+      ["list", key],
+      ["revoke", "key_000000000000", key],
+      ["list", `--${key}`],
+    ]) {
+      const { exitCode: code, stderr: line } = await run(...words);
+      expect([code, line.includes(key.slice(4, 20))]).toEqual([1, false]);
+      expect(line).toContain("pet_…");
+    }
   });
 
   it("no database yet: says how to get one, and makes none", async () => {
@@ -256,6 +275,15 @@ describe("a wrong use ends with 1 and one line that says what to do", () => {
       ]);
     }
     expect(existsSync(`${state}-missing`) || existsSync(join(dirname(state), "v3"))).toBe(false);
+  });
+
+  it("a folder that is none: ends all the same, though a server may have been left running", async () => {
+    const { exitCode, stdout, stderr } = await runScript("scripts/migrate.ts", [
+      "--persist-to",
+      import.meta.filename,
+    ]);
+    expect([exitCode, stdout]).toEqual([1, ""]);
+    expect(stderr).toMatch(/^migrate failed: [^\n]+\n$/);
   });
 
   it("quotes a folder with a space, so that the line can be pasted", async () => {
