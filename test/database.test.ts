@@ -1,6 +1,6 @@
 // When a statement is tried again, and when it must not be.
 
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { read, write, writeOnce } from "../src/database.ts";
 
 const LOCKED = new Error("D1_ERROR: database is locked: SQLITE_BUSY");
@@ -61,4 +61,35 @@ it("gives up in the end", async () => {
   const statement = failing(100, LOCKED);
   await expect(write(statement)).rejects.toMatchObject({ name: "DatabaseUnavailable", cause: LOCKED });
   expect(statement.runs).toBe(7);
+});
+
+it.each([
+  "D1_ERROR: D1 DB storage operation exceeded timeout which caused object to be reset.",
+  "D1_ERROR: D1 DB reset because its code was updated.",
+  "D1_ERROR: Cannot resolve D1 DB due to transient issue on remote node.",
+  "D1_ERROR: Internal error while starting up D1 DB storage.",
+])("reads again after: %s", async (message) => {
+  const statement = failing(1, new Error(message));
+  expect(await read(statement)).toBe("rows");
+  expect(statement.runs).toBe(2);
+});
+
+it.each([
+  "D1_TYPE_ERROR: Type 'undefined' not supported for value 'undefined'",
+  "D1_ERROR: CHECK constraint failed: plan: SQLITE_CONSTRAINT",
+  "D1_ERROR: datatype mismatch: SQLITE_MISMATCH",
+])("takes no fault of ours for one of the database: %s", async (message) => {
+  const error = new Error(message);
+  await expect(read(failing(1, error))).rejects.toBe(error);
+});
+
+it("gives all tries together 5 seconds", async () => {
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() });
+  const slow = () => new Promise((_, reject) => setTimeout(() => reject(LOST), 1_500));
+  const given = read(slow).catch((error: Error) => `${error.cause}`);
+  await vi.advanceTimersByTimeAsync(5_000);
+  // A third of a second is for nothing but to end a test that fails.
+  expect(await Promise.race([given, scheduler.wait(300)])).toBe(
+    "DeadlineExceeded: the database did not answer within 5000 ms",
+  );
 });

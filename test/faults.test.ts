@@ -5,6 +5,7 @@ import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test"
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { app } from "../src/app.ts";
+import { revokeKey } from "../src/keys/manage.ts";
 import { newSecret } from "../src/keys/secret.ts";
 import type { Decision, Window } from "../src/rate-limit/window.ts";
 import { countPets, type ErrorBody, newAddress, newClient, newKey, ORIGIN } from "./client.ts";
@@ -556,6 +557,36 @@ describe("when the database can't be reached", () => {
     await send(secret, "/v1/pets", faultyDatabase(throws()));
     vi.setSystemTime(Date.now() - 3_600_000);
     expect((await send(secret, "/v1/pets")).status).toBe(200);
+  });
+
+  it("a look-up that fails late does not undo one that was luckier meanwhile", async () => {
+    const { id, secret } = await newKey();
+    await send(secret, "/v1/nowhere");
+    vi.setSystemTime(Date.now() + 30_000);
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const { fault: hang, reached } = hanging();
+    const late: Fault = (call) => {
+      void hang(call);
+      return released.then(() => throws()(call));
+    };
+    const unlucky = send(secret, "/v1/nowhere", faultyDatabase(late));
+    await reached;
+    await revokeKey(env.DB, id, Date.now());
+    expect((await send(secret, "/v1/nowhere")).status).toBe(401);
+    release();
+    await unlucky;
+    expect((await send(secret, "/v1/nowhere")).status).toBe(401);
+  });
+
+  it("a statement that is wrong is a bug, 500, also when a key that is known is looked up again", async () => {
+    const { secret } = await newKey();
+    await send(secret, "/v1/nowhere");
+    vi.setSystemTime(Date.now() + 30_000);
+    const wrong = faultyDatabase(() =>
+      Promise.reject(new Error("D1_ERROR: no such table: keys: SQLITE_ERROR")),
+    );
+    expect((await send(secret, "/v1/nowhere", wrong)).status).toBe(500);
+    expect(failures(takeLogLines())).toMatchObject([{ event: "internal_error" }]);
   });
 
   it("because its disk fails, that is no fault of a statement", async () => {

@@ -89,6 +89,18 @@ describe("the same creation again", () => {
   });
 });
 
+it("a creation whose answer is lost on the way is asked for again by itself, and done once", async () => {
+  const client = await newClient();
+  const before = await countPets();
+  const batch = env.DB.batch.bind(env.DB);
+  const calls = vi.spyOn(env.DB, "batch").mockImplementationOnce(async (statements) => {
+    await batch(statements);
+    throw new Error("D1_ERROR: Network connection lost.");
+  });
+  expect((await post(client, "lost")).status).toBe(201);
+  expect([calls.mock.calls.length, await countPets()]).toEqual([2, before + 1]);
+});
+
 describe("another creation", () => {
   it.each([
     ["name", `{"name":"Max","categoryId":9223372036854775807,"status":"sold"}`],

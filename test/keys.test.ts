@@ -3,6 +3,7 @@
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
+import { revokeKey, rotateKey } from "../src/keys/manage.ts";
 import { isWellFormedSecret, newSecret, randomBase62 } from "../src/keys/secret.ts";
 import { listKeys } from "../src/keys/store.ts";
 import { AddressMeter, clientAddress } from "../src/rate-limit/address-meter.ts";
@@ -203,7 +204,52 @@ describe("a key that has expired", () => {
   });
 });
 
+describe("a key that once was good", () => {
+  it.each(["bearer", "BEARER", "Bearer "])(
+    "is found behind %j too, before it was revoked",
+    async (scheme) => {
+      const { secret } = await newKey();
+      const headers = { Authorization: `${scheme} ${secret}` };
+      expect((await fetchWithoutKey("/v1/pets", { headers })).status).toBe(200);
+    },
+  );
+
+  it("is said to be revoked, though its secret was replaced before", async () => {
+    const { id, secret } = await newKey();
+    await rotateKey(env.DB, id, 0, Date.now());
+    await revokeKey(env.DB, id, Date.now());
+    const headers = { Authorization: `Bearer ${secret}` };
+    const response = await fetchWithoutKey("/v1/pets", { headers });
+    expect(await response.json()).toMatchObject({ code: "unauthorized", message: "the API key was revoked" });
+  });
+
+  it("is no guess, however often its address is refused", async () => {
+    const client = await newClient();
+    await revokeKey(env.DB, client.id, Date.now());
+    const address = { "CF-Connecting-IP": newAddress() };
+    for (let minute = 0; minute < 70; minute += 1) {
+      await client.call("/v1/pets", { headers: address });
+      vi.setSystemTime(Date.now() + 30_000);
+    }
+    const neighbour = await newClient();
+    expect((await neighbour.call("/v1/pets", { headers: address })).status).toBe(200);
+  });
+});
+
 describe("callers without a valid key", () => {
+  it("whose key was none are guessing again when that is no longer remembered", async () => {
+    const dead = newSecret();
+    const address = { "CF-Connecting-IP": newAddress() };
+    const call = (secret: string) =>
+      fetchWithoutKey("/v1/pets", { headers: { ...address, Authorization: `Bearer ${secret}` } });
+    await call(dead);
+    vi.setSystemTime(Date.now() + 30_000);
+    for (let times = 0; times < 60; times += 1) await call(newSecret());
+    const queries = countQueries();
+    await call(dead);
+    expect(queries()).toBe(0);
+  });
+
   it("get 60 answers a minute per address, then 429, without a query or an object call", async () => {
     const queries = countQueries();
     const limiter = vi.spyOn(env.RATE_LIMITER, "getByName");

@@ -62,6 +62,21 @@ describe("the storage of a key", () => {
     expect((await again(limiter).take(FREE)).windows.map(({ used }) => used)).toEqual([2, 2]);
   });
 
+  it("begins anew for a request that comes while it is removed", async () => {
+    vi.setSystemTime(Date.UTC(2100, 0, 1));
+    const limiter = newLimiter();
+    await limiter.take(FREE);
+    vi.setSystemTime(Date.UTC(2100, 0, 1) + 41 * DAY_MS);
+    const used = await runInDurableObject(limiter, async (instance: RateLimiter) => {
+      const alarm = instance.alarm();
+      const { windows } = instance.take(FREE);
+      await alarm;
+      return windows.map((window) => window.used);
+    });
+    expect(used).toEqual([1, 1]);
+    expect((await limiter.usage(FREE)).days).toMatchObject([{ admitted: 1 }]);
+  });
+
   it("has its alarm put off by the first request of each day, and by no other", async () => {
     vi.setSystemTime(Date.UTC(2100, 0, 1));
     const limiter = newLimiter();
@@ -104,6 +119,20 @@ describe("the storage of a key", () => {
     expect((await limiter.usage(FREE)).days).toEqual([
       { startMs: Date.UTC(2026, 10, 20), admitted: 801, refused: 1 },
     ]);
+  });
+
+  it("takes over again if the first release came back for a while", async () => {
+    const limiter = newLimiter();
+    for (let request = 0; request < 3; request += 1) await limiter.take(FREE);
+    await runInDurableObject(limiter, (instance: RateLimiter, { storage }) => {
+      storage.sql.exec(`CREATE TABLE counters (
+        id INTEGER PRIMARY KEY CHECK (id = 1), minute_start_ms INTEGER NOT NULL, minute_used INTEGER NOT NULL,
+        day_start_ms INTEGER NOT NULL, day_used INTEGER NOT NULL) STRICT`);
+      const starts = [Date.UTC(2026, 10, 20, 12, 34), Date.UTC(2026, 10, 20)];
+      storage.sql.exec("INSERT INTO counters VALUES (1, ?1, 5, ?2, 7)", ...starts);
+      instance.meter = undefined;
+    });
+    expect((await limiter.take(FREE)).windows.map(({ used }) => used)).toEqual([9, 11]);
   });
 
   it("serves a caller of the first release, who sends no take", async () => {
@@ -161,6 +190,33 @@ describe("the same take again", () => {
 });
 
 describe("nothing is burnt and nothing is gained", () => {
+  it("when a row can't be written", async () => {
+    await runInDurableObject(newLimiter(), (instance: RateLimiter, { storage }) => {
+      const exec = storage.sql.exec.bind(storage.sql);
+      vi.spyOn(storage.sql, "exec").mockImplementation((sql, ...values) => {
+        if (sql.startsWith("INSERT")) throw new Error("the disk is full");
+        return exec(sql, ...values);
+      });
+      expect(() => instance.take(FREE)).toThrow("the disk is full");
+      vi.restoreAllMocks();
+      expect(instance.take(FREE).windows.map(({ used }) => used)).toEqual([1, 1]);
+    });
+  });
+
+  it("when the first row of all can't be written, and the object is made anew with an empty table", async () => {
+    await runInDurableObject(newLimiter(), (instance: RateLimiter, { storage }) => {
+      const exec = storage.sql.exec.bind(storage.sql);
+      vi.spyOn(storage.sql, "exec").mockImplementation((sql, ...values) => {
+        if (sql.startsWith("INSERT")) throw new Error("the disk is full");
+        return exec(sql, ...values);
+      });
+      expect(() => instance.take(FREE)).toThrow("the disk is full");
+      vi.restoreAllMocks();
+      instance.meter = undefined;
+      expect(instance.take(FREE).windows.map(({ used }) => used)).toEqual([1, 1]);
+    });
+  });
+
   it("when the object breaks again and again under a client's requests", async () => {
     const client = await newClient({ plan: "free" });
     const limiter = env.RATE_LIMITER.getByName(client.id);

@@ -1,6 +1,8 @@
 // The log: one line for each request, with what an operator needs and nothing that a client wants kept.
 
+import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
+import { revokeKey } from "../src/keys/manage.ts";
 import { newSecret } from "../src/keys/secret.ts";
 import { fetchWithoutKey, newClient } from "./client.ts";
 import { expectNoSecret, issueSecret, takeLogLines } from "./log-lines.ts";
@@ -65,6 +67,30 @@ it("a refusal names the window that limits", async () => {
     window: "day",
     remaining: 0,
   });
+});
+
+it("names a key that is no longer valid: somebody still uses it", async () => {
+  const client = await newClient();
+  await revokeKey(env.DB, client.id, Date.now());
+  await client.get("/v1/pets");
+  const line = takeLogLines().at(-1);
+  expect(line).toMatchObject({ keyId: client.id, status: 401, code: "unauthorized" });
+  expect(line).not.toHaveProperty("plan");
+});
+
+it("the line of a request in which something failed is an error, with all that it came from; others are none", async () => {
+  const [log, error] = [vi.spyOn(console, "log"), vi.spyOn(console, "error")];
+  const client = await newClient();
+  await client.get("/v1/nowhere");
+  expect([log.mock.calls.length, error.mock.calls.length]).toEqual([1, 0]);
+  vi.spyOn(env.RATE_LIMITER, "getByName").mockImplementation(() => {
+    throw new Error("out of order", { cause: new Error("no power") });
+  });
+  await client.get("/v1/nowhere");
+  expect([log.mock.calls.length, error.mock.calls.length]).toEqual([1, 1]);
+  expect(takeLogLines().at(-1)?.failures).toEqual([
+    { event: "limiter_unavailable", cause: "Error: out of order; caused by Error: no power" },
+  ]);
 });
 
 it("says how long a request took", async () => {

@@ -157,6 +157,17 @@ describe("GET /v1/usage costs nothing", () => {
     expect(calls).toHaveBeenCalledTimes(1);
   });
 
+  it("one call that tells of a ban spares all others", async () => {
+    const limits = { minute: 1, day: 9 };
+    const client = await newClient({ plan: "enterprise", limits });
+    const limiter = env.RATE_LIMITER.getByName(client.id);
+    for (let request = 0; request < 1 + 61; request += 1) await limiter.take(limits);
+    await client.get("/v1/usage");
+    const calls = vi.spyOn(env.RATE_LIMITER, "getByName");
+    expect((await client.get("/v1/pets")).status).toBe(429);
+    expect(calls).not.toHaveBeenCalled();
+  });
+
   it("one call in a second by the clock as it is, also after it was set back", async () => {
     const client = await newClient();
     await client.get("/v1/usage");

@@ -198,3 +198,12 @@ it("writes the headers of a decision", () => {
   });
   expect(headersOf(second)).toEqual({ ...headersOf(first), "Retry-After": "40" });
 });
+
+it("names the day in its last minute, when both windows have the same left and end together", () => {
+  const nowMs = Date.UTC(2026, 10, 20, 23, 59, 30);
+  const windows = [
+    { ...unusedWindow("minute", 9), startMs: Date.UTC(2026, 10, 20, 23, 59), used: 3 },
+    { ...unusedWindow("day", 9), startMs: Date.UTC(2026, 10, 20), used: 3 },
+  ];
+  expect(namedWindow({ admitted: true, nowMs, windows }).name).toBe("day");
+});

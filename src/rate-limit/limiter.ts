@@ -43,11 +43,17 @@ const SELECT_TOTALS = `
 
 const SELECT_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table'";
 
-// What the first release stored: one row for the minute and the day.
+// What the first release stored: one row for the minute and the day. If it ran once more after this one, for a while,
+// both have counted, and their sum errs on the safe side.
 const MOVE_COUNTERS = `
   INSERT INTO days (slot, ${COLUMNS})
   SELECT day_start_ms / ${DAY_MS} % ${DAYS_KEPT}, minute_start_ms, minute_used, 0, day_start_ms, day_used, 0, 0, ''
-  FROM counters`;
+  FROM counters WHERE true
+  ON CONFLICT (slot) DO UPDATE SET
+    minute_start_ms = max(minute_start_ms, excluded.minute_start_ms),
+    minute_used = minute_used + excluded.minute_used,
+    day_start_ms = max(day_start_ms, excluded.day_start_ms),
+    day_used = day_used + excluded.day_used`;
 const DROP_COUNTERS = "DROP TABLE counters";
 
 interface DayRow extends Record<string, SqlStorageValue> {

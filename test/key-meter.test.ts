@@ -1,0 +1,129 @@
+// What an isolate remembers of a key, and what it reports of what it decided alone. The limiter here only stands for one
+// that answers when it is told to; what the real one makes of a report is in the tests of faults.
+
+import { expect, it, vi } from "vitest";
+import { remember, rememberedBan, takeFromKey } from "../src/rate-limit/key-meter.ts";
+import type { Take } from "../src/rate-limit/meter.ts";
+import type { Decision, Limits } from "../src/rate-limit/window.ts";
+
+function newKey(limits: Limits = { minute: 1_000, day: 10_000 }) {
+  const id = crypto.randomUUID();
+  return { id, plan: "enterprise", limits, expiresAtMs: null, revokedAtMs: null } as const;
+}
+
+type Key = ReturnType<typeof newKey>;
+
+/** The namespace of a limiter that does with a take what it is told. */
+function limiters(take: (request: Take) => Promise<unknown>): Env["RATE_LIMITER"] {
+  const getByName = () => ({ take: (_: Limits, request: Take) => take(request) });
+  return { getByName } as unknown as Env["RATE_LIMITER"];
+}
+
+const broken = limiters(() => Promise.reject(new Error("out of order")));
+
+function takeAlone(key: Key, nowMs: number): Promise<Decision> {
+  return takeFromKey(broken, key, nowMs, () => {});
+}
+
+/** What would be reported of a key: how long after now each request was let in, in milliseconds. */
+async function reported(key: Key): Promise<number[]> {
+  let unreported: Take["unreported"] = [];
+  const limiter = limiters((request) => {
+    ({ unreported } = request);
+    return Promise.reject(new Error("out of order"));
+  });
+  await takeFromKey(limiter, key, Date.now(), () => {});
+  return unreported.map(({ atMs }) => atMs - Date.now());
+}
+
+/** An answer of the object: so many were admitted and refused in both windows. */
+function answer(used: number, refused: number, bannedUntilMs?: number): Decision {
+  const windows = [
+    { name: "minute", limit: 9, startMs: Date.UTC(2026, 10, 20, 12, 34), used, refused },
+    { name: "day", limit: 9, startMs: Date.UTC(2026, 10, 20), used, refused },
+  ] as const;
+  return {
+    admitted: true,
+    nowMs: Date.now(),
+    windows: [...windows],
+    ...(bannedUntilMs !== undefined && { bannedUntilMs }),
+  };
+}
+
+it("an answer that was overtaken takes nothing back", async () => {
+  const key = newKey();
+  remember(key.id, answer(8, 60));
+  remember(key.id, answer(7, 59));
+  const { windows } = await takeAlone(key, Date.now());
+  expect(windows.map(({ used, refused }) => [used, refused])).toEqual([
+    [9, 60],
+    [9, 60],
+  ]);
+});
+
+it("an answer that was overtaken ends no ban", () => {
+  const key = newKey();
+  remember(key.id, answer(9, 61, Date.now() + 600_000));
+  remember(key.id, answer(9, 60));
+  expect(rememberedBan(key, Date.now())?.bannedUntilMs).toBe(Date.now() + 600_000);
+});
+
+it("an answer does not make the isolate forget whom it let in meanwhile", async () => {
+  const key = newKey();
+  const { promise, resolve } = Promise.withResolvers<unknown>();
+  const slow = takeFromKey(
+    limiters(() => promise),
+    key,
+    Date.now(),
+    () => {},
+  );
+  await takeAlone(key, Date.now() + 1);
+  resolve(answer(1, 0));
+  await slow;
+  expect(await reported(key)).toEqual([1]);
+});
+
+it("the latest 100 are reported, the oldest first", async () => {
+  const key = newKey();
+  for (let request = 0; request < 150; request += 1) await takeAlone(key, Date.now() + request);
+  expect(await reported(key)).toEqual(Array.from({ length: 100 }, (_, index) => 50 + index));
+});
+
+it("what several requests have left is reported in order, once", async () => {
+  const key = newKey();
+  await takeAlone(key, Date.now());
+  const { promise, reject } = Promise.withResolvers<unknown>();
+  const slow = takeFromKey(
+    limiters(() => promise),
+    key,
+    Date.now() + 2,
+    () => {},
+  );
+  await takeAlone(key, Date.now() + 1);
+  reject(new Error("out of order"));
+  await slow;
+  expect(await reported(key)).toEqual([0, 1, 2]);
+});
+
+it("nobody who was refused is reported", async () => {
+  const key = newKey({ minute: 1, day: 9 });
+  for (let request = 0; request < 3; request += 1) await takeAlone(key, Date.now() + request);
+  expect(await reported(key)).toEqual([0]);
+});
+
+it("a second try is waited for no longer than the first", async () => {
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() });
+  const { promise: reached, resolve } = Promise.withResolvers<void>();
+  let calls = 0;
+  const hanging = limiters(() => {
+    calls += 1;
+    if (calls === 1) return Promise.reject(Object.assign(new Error("once"), { retryable: true }));
+    resolve();
+    return new Promise(() => {});
+  });
+  const decision = takeFromKey(hanging, newKey(), Date.now(), () => {});
+  await reached;
+  vi.advanceTimersByTime(2_000);
+  // A third of a second is for nothing but to end a test that fails.
+  expect(await Promise.race([decision.then(({ admitted }) => admitted), scheduler.wait(300)])).toBe(true);
+});
