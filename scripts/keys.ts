@@ -42,6 +42,9 @@ const OPTIONS = {
   help: { type: "boolean", short: "h", default: false },
 } as const;
 
+/** Until then, isolates may believe what they have read of a key before. */
+const IN_FORCE_MS = 30_000;
+
 type KeyOption = keyof typeof KEY_OPTIONS;
 type Values = ReturnType<typeof readArguments>["values"];
 
@@ -132,8 +135,9 @@ async function rotate(values: Values, [word]: string[]): Promise<void> {
   print(`${secret}\n`);
   print("This is the only time the key is shown.");
   print(`It is the new one of ${nameOf(key)}, on ${planOf(key)}.`);
+  // A shorter grace is over before every isolate has heard of it.
   print(
-    graceMs === 0
+    graceMs < IN_FORCE_MS
       ? "The old one is refused everywhere within 30 s."
       : `The old one stays good until ${time(Math.min(nowMs + graceMs, key.expiresAtMs ?? Number.POSITIVE_INFINITY))}.`,
   );

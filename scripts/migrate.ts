@@ -4,8 +4,15 @@ import { parseArgs } from "node:util";
 import { applyMigrations, databaseExists, openDatabase, pendingMigrations } from "./database.ts";
 import { readTarget, runCommand, TARGET_OPTIONS, UsageError } from "./target.ts";
 
+const USAGE = `npm run migrate [-- --persist-to DIR | --preview NAME | --remote]
+
+Applies the migrations that the database has not seen yet: the local one, the one in DIR, that of the previews, or
+production's. On a deployed database it comes before the deployment that needs it.`;
+
 await runCommand("migrate", async () => {
-  const target = readTarget(readOptions());
+  const { help, ...options } = readOptions();
+  if (help) return void process.stdout.write(`${USAGE}\n`);
+  const target = readTarget(options);
   const isNew = target.kind === "local" && !databaseExists(target.state);
   const { database, close } = await openDatabase(target);
   try {
@@ -20,7 +27,7 @@ await runCommand("migrate", async () => {
 
 function readOptions() {
   try {
-    return parseArgs({ options: TARGET_OPTIONS }).values;
+    return parseArgs({ options: { ...TARGET_OPTIONS, help: { type: "boolean", short: "h" } } }).values;
   } catch {
     throw new UsageError(
       "npm run migrate takes -- --persist-to DIR, --preview NAME or --remote, and nothing else",

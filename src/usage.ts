@@ -38,7 +38,7 @@ export const usage = new Hono<AppEnv>().get("/", async (c, next) => {
 
   const { standing, days } = await currentUsage(c, key);
   const { bannedUntilMs, windows } = standing;
-  // The headers tell the same, but nothing was refused.
+  // The headers tell of the ban too, if there is one, but this request was not refused.
   c.set("decision", { ...standing, admitted: true });
   const body = {
     plan: key.plan,

@@ -196,7 +196,7 @@ describe("finding the caller", () => {
 });
 
 describe("a key that has expired", () => {
-  it("is none from the first request on", async () => {
+  it("is refused by an isolate that never saw it while it was good", async () => {
     const expiresAtMs = Date.now() + 10_000;
     const client = await newClient({ expiresAtMs });
     vi.setSystemTime(expiresAtMs);
@@ -237,7 +237,7 @@ describe("a key that once was good", () => {
 });
 
 describe("callers without a valid key", () => {
-  it("whose key was none are guessing again when that is no longer remembered", async () => {
+  it("with a key that is none count as guessing again when that is no longer remembered", async () => {
     const dead = newSecret();
     const address = { "CF-Connecting-IP": newAddress() };
     const call = (secret: string) =>

@@ -62,7 +62,7 @@ describe("the storage of a key", () => {
     expect((await again(limiter).take(FREE)).windows.map(({ used }) => used)).toEqual([2, 2]);
   });
 
-  it("begins anew for a request that comes while it is removed", async () => {
+  it("is made anew by a request that comes while it is removed", async () => {
     vi.setSystemTime(Date.UTC(2100, 0, 1));
     const limiter = newLimiter();
     await limiter.take(FREE);
@@ -99,7 +99,7 @@ describe("the storage of a key", () => {
     for (const timer of timers) expect(timer).not.toHaveBeenCalled();
   });
 
-  it("takes over what the first release has stored: a deployment gives nobody a second quota", async () => {
+  it("takes over what an earlier version has stored: a deployment gives nobody a second quota", async () => {
     const limiter = newLimiter();
     await runInDurableObject(limiter, (instance: RateLimiter, { storage }) => {
       storage.sql.exec(`CREATE TABLE counters (
@@ -121,7 +121,7 @@ describe("the storage of a key", () => {
     ]);
   });
 
-  it("takes over again if the first release came back for a while", async () => {
+  it("takes over again if the earlier version came back for a while", async () => {
     const limiter = newLimiter();
     for (let request = 0; request < 3; request += 1) await limiter.take(FREE);
     await runInDurableObject(limiter, (instance: RateLimiter, { storage }) => {
@@ -135,7 +135,7 @@ describe("the storage of a key", () => {
     expect((await limiter.take(FREE)).windows.map(({ used }) => used)).toEqual([9, 11]);
   });
 
-  it("serves a caller of the first release, who sends no take", async () => {
+  it("serves a caller of an earlier version, who sends no take", async () => {
     const limiter = newLimiter();
     expect((await limiter.take(FREE)).windows.map(({ used }) => used)).toEqual([1, 1]);
     expect((await limiter.take(FREE)).windows.map(({ used }) => used)).toEqual([2, 2]);
@@ -189,8 +189,8 @@ describe("the same take again", () => {
   });
 });
 
-describe("nothing is burnt and nothing is gained", () => {
-  it("when a row can't be written", async () => {
+describe("nothing is lost and nothing is gained", () => {
+  it("by a request whose row can't be written", async () => {
     await runInDurableObject(newLimiter(), (instance: RateLimiter, { storage }) => {
       const exec = storage.sql.exec.bind(storage.sql);
       vi.spyOn(storage.sql, "exec").mockImplementation((sql, ...values) => {
@@ -203,7 +203,7 @@ describe("nothing is burnt and nothing is gained", () => {
     });
   });
 
-  it("when the first row of all can't be written, and the object is made anew with an empty table", async () => {
+  it("by a key's first request if its row can't be written, and the object is made anew with an empty table", async () => {
     await runInDurableObject(newLimiter(), (instance: RateLimiter, { storage }) => {
       const exec = storage.sql.exec.bind(storage.sql);
       vi.spyOn(storage.sql, "exec").mockImplementation((sql, ...values) => {
@@ -217,7 +217,7 @@ describe("nothing is burnt and nothing is gained", () => {
     });
   });
 
-  it("when the object breaks again and again under a client's requests", async () => {
+  it("in requests while the object breaks again and again", async () => {
     const client = await newClient({ plan: "free" });
     const limiter = env.RATE_LIMITER.getByName(client.id);
     const statuses: number[] = [];

@@ -253,7 +253,7 @@ const commandsArbitrary = fc.commands(
 
 const bans: number[] = [];
 
-it("decides as the reference does", { timeout: 0 }, async () => {
+it("a key's object decides as the reference does", { timeout: 0 }, async () => {
   // In the future of every clock, so that no alarm rings by itself.
   const startArbitrary = fc.integer({ min: Date.UTC(2100, 0, 1), max: Date.UTC(2101, 0, 1) });
   await fc.assert(

@@ -102,8 +102,8 @@ describe("GET /v1/usage shows", () => {
   });
 });
 
-describe("GET /v1/usage costs nothing", () => {
-  it("not from the windows, and works when they are used up", async () => {
+describe("GET /v1/usage takes nothing, and costs at most", () => {
+  it("nothing of the windows, and works when they are used up", async () => {
     const client = await newClient({ plan: "enterprise", limits: { minute: 1, day: 9 } });
     await client.get("/v1/pets");
     expect((await client.get("/v1/pets")).status).toBe(429);
@@ -155,6 +155,28 @@ describe("GET /v1/usage costs nothing", () => {
     expect((await slow).status).toBe(200);
     expect((await client.get("/v1/usage")).status).toBe(200);
     expect(calls).toHaveBeenCalledTimes(1);
+  });
+
+  it("one call in a second from when it was asked, though the key took almost as long to be found", async () => {
+    const client = await newClient();
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const prepare = env.DB.prepare.bind(env.DB);
+    const first = vi.spyOn(env.DB, "prepare").mockImplementationOnce((sql) => {
+      const bind = (hash: string) => ({ first: () => released.then(() => prepare(sql).bind(hash).first()) });
+      return { bind } as unknown as D1PreparedStatement;
+    });
+    const calls = vi.spyOn(env.RATE_LIMITER, "getByName");
+    const slow = client.get("/v1/usage");
+    while (first.mock.calls.length === 0) await scheduler.wait(0);
+    pass(900);
+    release();
+    expect((await slow).status).toBe(200);
+    pass(999);
+    await client.get("/v1/usage");
+    expect(calls).toHaveBeenCalledTimes(1);
+    pass(1);
+    await client.get("/v1/usage");
+    expect(calls).toHaveBeenCalledTimes(2);
   });
 
   it("one call that tells of a ban spares all others", async () => {

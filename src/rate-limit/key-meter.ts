@@ -97,7 +97,7 @@ export function remember(keyId: string, { windows, bannedUntilMs = 0 }: Decision
   const { meter, unreported } = knownMeters.get(keyId) ?? UNKNOWN_METER;
   const latest = {
     windows: windows.map((window, index) => {
-      // An object of the first release says nothing of refusals.
+      // An object of an earlier version says nothing of refusals.
       const complete = { ...unusedWindow(window.name, window.limit), ...window };
       return later(meter.windows[index] ?? complete, complete);
     }),

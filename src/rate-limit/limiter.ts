@@ -43,7 +43,7 @@ const SELECT_TOTALS = `
 
 const SELECT_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table'";
 
-// What the first release stored: one row for the minute and the day. If it ran once more after this one, for a while,
+// What an earlier version stored: one row for the minute and the day. If that ran once more after this one, for a while,
 // both have counted, and their sum errs on the safe side.
 const MOVE_COUNTERS = `
   INSERT INTO days (slot, ${COLUMNS})
@@ -92,7 +92,7 @@ export class RateLimiter extends DurableObject<Env> {
    */
   take(
     limits: Limits,
-    // Callers of the first release send no take, and some of them run until a deployment has reached everywhere.
+    // Callers of an earlier version send no take, and some of them run until a deployment has reached everywhere.
     request: Take = { id: randomBase62(TAKE_ID_LENGTH), unreported: [], bannedUntilMs: 0 },
   ): Decision {
     const before = this.#read();
@@ -143,8 +143,8 @@ export class RateLimiter extends DurableObject<Env> {
 function readMeter(storage: DurableObjectStorage): Meter {
   const { sql } = storage;
   const tables = Array.from(sql.exec<{ name: string }>(SELECT_TABLES), ({ name }) => name);
-  const isOfFirstRelease = tables.includes("counters");
-  if (isOfFirstRelease) {
+  const isOfEarlierVersion = tables.includes("counters");
+  if (isOfEarlierVersion) {
     for (const statement of [CREATE_DAYS, MOVE_COUNTERS, DROP_COUNTERS]) sql.exec(statement);
   } else if (!tables.includes("days")) {
     return UNUSED_METER;
@@ -152,7 +152,7 @@ function readMeter(storage: DurableObjectStorage): Meter {
   const [row] = sql.exec<DayRow>(SELECT_LATEST_DAY);
   if (row === undefined) return UNUSED_METER;
   const meter = meterOf(row);
-  if (isOfFirstRelease) setAlarm(storage, meter);
+  if (isOfEarlierVersion) setAlarm(storage, meter);
   return meter;
 }
 

@@ -55,7 +55,7 @@ describe.each([
   });
 });
 
-describe("what stands against it is one line", () => {
+describe("each obstacle is reported in one line", () => {
   it.each([
     ["no login", { CLOUDFLARE_API_TOKEN: "" }, "you are not logged in to Cloudflare: run npx wrangler login"],
     [

@@ -277,7 +277,7 @@ describe("a wrong use ends with 1 and one line that says what to do", () => {
     expect(existsSync(`${state}-missing`) || existsSync(join(dirname(state), "v3"))).toBe(false);
   });
 
-  it("a folder that is none: ends all the same, though a server may have been left running", async () => {
+  it("a path that is no folder: ends all the same, though a server may have been left running", async () => {
     const { exitCode, stdout, stderr } = await runScript("scripts/migrate.ts", [
       "--persist-to",
       import.meta.filename,

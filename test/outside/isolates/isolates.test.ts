@@ -60,13 +60,23 @@ describe("30 s after an operator's command, every isolate goes by it", () => {
     expect(await answers(rotated.secret)).toEqual(inBoth("200: 60"));
   });
 
-  it("a rotated key with a grace is good until its end, to the millisecond", async () => {
+  it("a rotated key with a grace of more than 30 s is good until its end, to the millisecond", async () => {
     const { id, secret } = await newKey();
     expect(await answers(secret)).toEqual(inBoth("200: 60"));
     await rotateKey(service.database, id, 100_000, await service.pass(0));
     await service.pass(99_999);
     expect(await answers(secret)).toEqual(inBoth("200: 60"));
     await service.pass(1);
+    expect(await answers(secret)).toEqual(inBoth("401: the API key was replaced by a newer one"));
+  });
+
+  it("a rotated key with a grace of less than 30 s is refused", async () => {
+    const { id, secret } = await newKey();
+    expect(await answers(secret)).toEqual(inBoth("200: 60"));
+    await rotateKey(service.database, id, 20_000, await service.pass(0));
+    await service.pass(19_999);
+    expect(await answers(secret)).toEqual(inBoth("200: 60"));
+    await service.pass(10_001);
     expect(await answers(secret)).toEqual(inBoth("401: the API key was replaced by a newer one"));
   });
 
