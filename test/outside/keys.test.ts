@@ -194,8 +194,14 @@ it("a key that has expired can be revoked, and no longer changed", async () => {
 
 describe("a wrong use ends with 1 and one line that says what to do", () => {
   const create = (...words: string[]) => ["create", "--name", "x", ...words];
-  const enterprise = (perMinute: string, perDay: string) =>
-    create("--plan", "enterprise", "--per-minute", perMinute, "--per-day", perDay);
+  const agreed = (perMinute: string, perDay: string) => [
+    "enterprise",
+    "--per-minute",
+    perMinute,
+    "--per-day",
+    perDay,
+  ];
+  const enterprise = (perMinute: string, perDay: string) => create("--plan", ...agreed(perMinute, perDay));
 
   it.each([
     [[], "the command must be one of create, list, revoke, rotate, plan"],
@@ -244,6 +250,8 @@ describe("a wrong use ends with 1 and one line that says what to do", () => {
     [["plan", "key_000000000000"], "the plan must be one of free, pro, business, enterprise"],
     [["plan", "key_000000000000", "gold"], "the plan must be one of"],
     [["plan", "key_000000000000", "enterprise"], "enterprise needs --per-minute and --per-day"],
+    [["plan", "key_000000000000", ...agreed("0", "5")], "--per-minute must be a number from 1 to 1000000000"],
+    [["plan", "key_000000000000", ...agreed("5", "1000000001")], "--per-day must be a number from 1 to"],
     [
       ["plan", "key_000000000000", "pro", "--per-day", "5"],
       "belong to enterprise: the limits of pro are fixed",

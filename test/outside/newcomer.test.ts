@@ -6,6 +6,7 @@ import { request } from "node:http";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { expectNoSecret } from "../log-lines.ts";
 import { emptyState, freePort, keys, start } from "./petstore.ts";
 
 const SECRET = /pet_[0-9A-Za-z]{38}/g;
@@ -28,6 +29,9 @@ beforeAll(async () => {
 afterAll(async () => {
   await service?.stop();
   await remove();
+  // At the level that a newcomer sees, the log has failures only; none of them may tell a secret either.
+  const lines = service?.printed().split("\n") ?? [];
+  for (const line of lines.filter((each) => each.startsWith("{"))) expectNoSecret(line);
 });
 
 /** Calls the service with the key that was printed. */

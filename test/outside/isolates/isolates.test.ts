@@ -3,6 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { changePlan, createKey, revokeKey, rotateKey } from "../../../src/keys/manage.ts";
+import { expectNoSecret, issueSecret } from "../../log-lines.ts";
 import { startIsolates } from "./isolates.ts";
 
 let service: Awaited<ReturnType<typeof startIsolates>>;
@@ -11,7 +12,15 @@ beforeAll(async () => {
   service = await startIsolates();
 });
 
-afterAll(() => service?.stop());
+afterAll(async () => {
+  try {
+    const lines = service.logLines();
+    expect(lines.length).toBeGreaterThan(0);
+    for (const line of lines) expectNoSecret(line);
+  } finally {
+    await service.stop();
+  }
+});
 
 /** Stores a new key, on the free plan: 60 requests a minute. */
 async function newKey(lifetimeMs?: number) {
@@ -19,6 +28,7 @@ async function newKey(lifetimeMs?: number) {
   const expiresAtMs = lifetimeMs === undefined ? null : nowMs + lifetimeMs;
   const newOne = { name: "a test", plan: "free", expiresAtMs } as const;
   const { key, secret } = await createKey(service.database, newOne, nowMs);
+  issueSecret(secret);
   return { id: key.id, secret };
 }
 

@@ -31,5 +31,7 @@ export async function startIsolates() {
     return nowMs;
   };
   await pass(0);
-  return { isolates, database, pass, stop: () => harness.close() };
+  /** What has been logged until now. */
+  const logLines = () => harness.getLogs().map(({ message }) => message);
+  return { isolates, database, pass, logLines, stop: () => harness.close() };
 }
