@@ -1,6 +1,7 @@
 // GET /v1/usage: how a key stands. It costs nothing and works while the key is limited or banned, so it stands before
 // the rate limit; what keeps it cheap is that the key's object is asked at most once a second.
 
+import { waitUntil } from "cloudflare:workers";
 import { type Context, Hono } from "hono";
 import { BoundedMap } from "./bounded-map.ts";
 import type { AppEnv } from "./env.ts";
@@ -59,7 +60,7 @@ async function currentUsage(c: Context<AppEnv>, key: Key): Promise<Usage> {
     answers.set(key.id, answer);
     const asking = ask(c.env.RATE_LIMITER, key, answer);
     // Others wait for it, so it has to go on when this request's client leaves.
-    c.executionCtx.waitUntil(asking);
+    waitUntil(asking);
     await asking;
   }
   // A request must not wait for a promise of another one: the runtime forbids it. It may look at what the other has left.

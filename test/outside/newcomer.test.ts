@@ -102,6 +102,15 @@ A key to try it with:   ${key}
     }
   });
 
+  it("shows to many who ask at once how the key stands", async () => {
+    const responses = await Promise.all(Array.from({ length: 20 }, () => call("/v1/usage")));
+    expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]));
+    const bodies = new Set(await Promise.all(responses.map((response) => response.text())));
+    // All within a second, unless the machine is slow.
+    expect(bodies.size).toBeLessThanOrEqual(2);
+    for (const body of bodies) expect(JSON.parse(body)).toMatchObject({ plan: "free", bannedUntil: null });
+  });
+
   it("takes a key that was made while it runs", async () => {
     const made = await keys("create", "--name", "second", "--plan", "pro", "--json", "--persist-to", state);
     const created = JSON.parse(made.stdout);
