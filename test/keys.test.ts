@@ -3,8 +3,9 @@
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
+import { randomBase62 } from "../src/base62.ts";
 import { revokeKey, rotateKey } from "../src/keys/manage.ts";
-import { isWellFormedSecret, newSecret, randomBase62 } from "../src/keys/secret.ts";
+import { isWellFormedSecret, newSecret } from "../src/keys/secret.ts";
 import { listKeys } from "../src/keys/store.ts";
 import { AddressMeter, clientAddress } from "../src/rate-limit/address-meter.ts";
 import { remaining } from "../src/rate-limit/window.ts";

@@ -1,10 +1,11 @@
 // What an operator does with keys, for the command line: the Worker never does it, because there is no way to it over
 // HTTP. A secret is made here, handed to the caller, and forgotten.
 
+import { randomBase62 } from "../base62.ts";
 import type { Limits } from "../rate-limit/window.ts";
 import { sha256 } from "../sha256.ts";
 import { PLAN_LIMITS, type Plan } from "./plans.ts";
-import { newSecret, randomBase62 } from "./secret.ts";
+import { newSecret } from "./secret.ts";
 import {
   findKeyById,
   insertKey,

@@ -4,9 +4,9 @@
 // 190 bits to guess, a slow hash or a salt would add nothing.
 
 import { crc32 } from "node:zlib";
+import { BASE62, randomBase62 } from "../base62.ts";
 
 const PREFIX = "pet_";
-const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const RANDOM_LENGTH = 32;
 /** 62^6 is more than 2^32. */
 const CHECKSUM_LENGTH = 6;
@@ -29,18 +29,6 @@ export function isWellFormedSecret(text: string): boolean {
 /** A text without what looks like a key, mistyped or not: for all that is printed or logged. */
 export function withoutSecrets(text: string): string {
   return text.replace(LOOKS_LIKE_KEY, `${PREFIX}…`);
-}
-
-/** `length` characters, each of the 62 as likely as the others. */
-export function randomBase62(length: number): string {
-  let text = "";
-  while (text.length < length) {
-    for (const byte of crypto.getRandomValues(new Uint8Array(length))) {
-      // 248 is the largest multiple of 62 in a byte; the rest would favour the first eight characters.
-      if (byte < 248 && text.length < length) text += BASE62[byte % 62];
-    }
-  }
-  return text;
 }
 
 /** CRC32 in base62, the most significant digit first, padded with zeros. */

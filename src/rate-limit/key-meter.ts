@@ -3,9 +3,9 @@
 // decides alone, by the same rules, from what it last knew. Deciding alone is lax by nature, because every isolate does
 // it by itself; whom it let in, it reports as soon as the object answers again.
 
+import { randomBase62 } from "../base62.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import { withDeadline } from "../deadline.ts";
-import { randomBase62 } from "../keys/secret.ts";
 import type { Key } from "../keys/store.ts";
 import {
   type Admission,

@@ -5,7 +5,7 @@
 // set on the first request of a day: if it ever rings, nobody has used the key for 40 days, and the storage goes.
 
 import { DurableObject } from "cloudflare:workers";
-import { randomBase62 } from "../keys/secret.ts";
+import { randomBase62 } from "../base62.ts";
 import { decide, type Meter, standing, TAKE_ID_LENGTH, type Take, UNUSED_METER } from "./meter.ts";
 import { type Decision, type Limits, unusedWindow, type Window } from "./window.ts";
 
