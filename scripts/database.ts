@@ -65,9 +65,9 @@ async function openLocal(state: string): Promise<OpenDatabase> {
 }
 
 async function openDeployed(target: Target): Promise<OpenDatabase> {
-  const { account_id } = await readConfig();
-  const { database_id, database_name } = await bindingOf(target);
-  const ask = await openAccount(WRANGLER, account_id);
+  const config = await readConfig();
+  const { database_id, database_name } = bindingOf(target, config);
+  const ask = await openAccount(WRANGLER, config.account_id);
   const close = async () => {};
   if (database_id !== undefined) return { database: d1OverApi(ask, database_id), close };
   try {
@@ -96,7 +96,7 @@ export async function pendingMigrations(database: D1Database): Promise<string[]>
 /** Applies what is pending. Throws an error whose message is wrangler's own. */
 export async function applyMigrations(target: Target): Promise<void> {
   const where = target.kind === "local" ? ["--local", "--persist-to", resolve(target.state)] : ["--remote"];
-  const binding = { ...(await bindingOf(target)), migrations_dir: resolve("migrations") };
+  const binding = { ...bindingOf(target, await readConfig()), migrations_dir: resolve("migrations") };
   // wrangler would look for the database of the previews among production's.
   await withConfigFile({ d1_databases: [binding] }, async (configPath) => {
     const words = [WRANGLER, "d1", "migrations", "apply", "DB", ...where, "--config", configPath];
@@ -129,8 +129,7 @@ async function readConfig(): Promise<Config> {
   return unstable_readConfig({ config: "wrangler.toml" }) as Config;
 }
 
-async function bindingOf(target: Target): Promise<D1Binding> {
-  const { d1_databases, previews } = await readConfig();
+function bindingOf(target: Target, { d1_databases, previews }: Config): D1Binding {
   const bindings = target.kind === "preview" ? previews?.d1_databases : d1_databases;
   const found = bindings?.find(({ binding }) => binding === "DB");
   if (found === undefined) throw new Error(`wrangler.toml names no database for the ${target.kind}`);

@@ -5,7 +5,7 @@ import { parseArgs } from "node:util";
 import { DatabaseUnavailable } from "../src/database.ts";
 import { changePlan, createKey, revokeKey, rotateKey, type Unchanged } from "../src/keys/manage.ts";
 import { MAX_LIMIT } from "../src/keys/plans.ts";
-import { type KeyRecord, listKeys } from "../src/keys/store.ts";
+import { BELIEVED_MS, type KeyRecord, listKeys } from "../src/keys/store.ts";
 import { databaseExists, openDatabase, pendingMigrations, type Target } from "./database.ts";
 import { MAX_GRACE_SECONDS, readGrace, readId, readLimits, readNewKey, readPlan } from "./key-arguments.ts";
 import { keyTable, nameOf, planOf, publicKey, time } from "./key-text.ts";
@@ -41,9 +41,6 @@ const OPTIONS = {
   json: { type: "boolean", default: false },
   help: { type: "boolean", short: "h", default: false },
 } as const;
-
-/** Until then, isolates may believe what they have read of a key before. */
-const IN_FORCE_MS = 30_000;
 
 type KeyOption = keyof typeof KEY_OPTIONS;
 type Values = ReturnType<typeof readArguments>["values"];
@@ -137,7 +134,7 @@ async function rotate(values: Values, [word]: string[]): Promise<void> {
   print(`It is the new one of ${nameOf(key)}, on ${planOf(key)}.`);
   // A shorter grace is over before every isolate has heard of it.
   print(
-    graceMs < IN_FORCE_MS
+    graceMs < BELIEVED_MS
       ? "The old one is refused everywhere within 30 s."
       : `The old one stays good until ${time(Math.min(nowMs + graceMs, key.expiresAtMs ?? Number.POSITIVE_INFINITY))}.`,
   );

@@ -1,6 +1,6 @@
 // What every request is given when it arrives: an id, which its response carries and the log names, and the time.
-// The Worker decides everything about a request as of the instant that is read here; only a key's counters go by a clock
-// of their own, their Durable Object's.
+// The Worker decides about a request as of the instant that is read here. Only a key's counters go by a clock of their own,
+// their Durable Object's, and what has waited for another part meanwhile looks again.
 
 import type { MiddlewareHandler } from "hono";
 import type { AppEnv } from "./env.ts";

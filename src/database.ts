@@ -1,4 +1,4 @@
-// How statements reach D1: again after a fault that is known to have changed nothing, and not for longer than a deadline.
+// How statements reach D1: again after a fault if that can do no harm, and not for longer than a deadline.
 // A fault that is not the statement's own becomes DatabaseUnavailable, whatever it was.
 //
 // In production D1 has no second writer, and repeats reads by itself; on a laptop the command line writes into the same

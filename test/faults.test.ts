@@ -125,6 +125,19 @@ function hanging() {
   return { fault, reached };
 }
 
+/** A part that answers at once, but whose answer is on its way until it is released. */
+function overtaken() {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
+  const fault: Fault = async (call) => {
+    const result = await call();
+    answer();
+    await released;
+    return result;
+  };
+  return { fault, answered, release };
+}
+
 /** Whether a promise has settled by now, after everything else that can go on has gone on. */
 async function hasSettled(promise: Promise<unknown>): Promise<boolean> {
   let settled = false;
@@ -281,15 +294,8 @@ describe("when the limiter can't be reached", () => {
 
   it("an answer that was overtaken by another does not make the isolate forget", async () => {
     const { secret } = await newKey({ plan: "free" });
-    const { promise: released, resolve: release } = Promise.withResolvers<void>();
-    const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
-    const overtaken: Fault = async (call) => {
-      const decision = await call();
-      answer();
-      await released;
-      return decision;
-    };
-    const first = send(secret, "/v1/nowhere", faultyLimiter(overtaken));
+    const { fault, answered, release } = overtaken();
+    const first = send(secret, "/v1/nowhere", faultyLimiter(fault));
     await answered;
     for (let request = 1; request < 60; request += 1) await send(secret, "/v1/nowhere");
     release();
@@ -310,15 +316,8 @@ describe("when the limiter can't be reached", () => {
 
   it("an answer from before a ban that comes after it does not make the isolate ask again", async () => {
     const { secret } = await newKey({ plan: "free" });
-    const { promise: released, resolve: release } = Promise.withResolvers<void>();
-    const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
-    const overtaken: Fault = async (call) => {
-      const decision = await call();
-      answer();
-      await released;
-      return decision;
-    };
-    const first = send(secret, "/v1/nowhere", faultyLimiter(overtaken));
+    const { fault, answered, release } = overtaken();
+    const first = send(secret, "/v1/nowhere", faultyLimiter(fault));
     await answered;
     for (let request = 1; request < 60 + 61; request += 1) await send(secret, "/v1/nowhere");
     release();

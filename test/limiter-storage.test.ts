@@ -29,6 +29,17 @@ function tablesOf(limiter: ReturnType<typeof newLimiter>): Promise<unknown[]> {
   );
 }
 
+/** Asks for a take whose row can't be written; afterwards there is room again. */
+function takeOnFullDisk(instance: RateLimiter, { sql }: DurableObjectStorage): void {
+  const exec = sql.exec.bind(sql);
+  const spy = vi.spyOn(sql, "exec").mockImplementation((query, ...values) => {
+    if (query.startsWith("INSERT")) throw new Error("the disk is full");
+    return exec(query, ...values);
+  });
+  expect(() => instance.take(FREE)).toThrow("the disk is full");
+  spy.mockRestore();
+}
+
 describe("the storage of a key", () => {
   it("removes itself when nobody has used the key for 40 days, and not before", async () => {
     // In the future of every clock, so that no alarm rings by itself.
@@ -192,26 +203,14 @@ describe("the same take again", () => {
 describe("nothing is lost and nothing is gained", () => {
   it("by a request whose row can't be written", async () => {
     await runInDurableObject(newLimiter(), (instance: RateLimiter, { storage }) => {
-      const exec = storage.sql.exec.bind(storage.sql);
-      vi.spyOn(storage.sql, "exec").mockImplementation((sql, ...values) => {
-        if (sql.startsWith("INSERT")) throw new Error("the disk is full");
-        return exec(sql, ...values);
-      });
-      expect(() => instance.take(FREE)).toThrow("the disk is full");
-      vi.restoreAllMocks();
+      takeOnFullDisk(instance, storage);
       expect(instance.take(FREE).windows.map(({ used }) => used)).toEqual([1, 1]);
     });
   });
 
   it("by a key's first request if its row can't be written, and the object is made anew with an empty table", async () => {
     await runInDurableObject(newLimiter(), (instance: RateLimiter, { storage }) => {
-      const exec = storage.sql.exec.bind(storage.sql);
-      vi.spyOn(storage.sql, "exec").mockImplementation((sql, ...values) => {
-        if (sql.startsWith("INSERT")) throw new Error("the disk is full");
-        return exec(sql, ...values);
-      });
-      expect(() => instance.take(FREE)).toThrow("the disk is full");
-      vi.restoreAllMocks();
+      takeOnFullDisk(instance, storage);
       instance.meter = undefined;
       expect(instance.take(FREE).windows.map(({ used }) => used)).toEqual([1, 1]);
     });

@@ -30,6 +30,23 @@ function pass(ms: number): void {
   vi.setSystemTime(Date.now() + ms);
 }
 
+/**
+ * Holds the next query back until it is released. `asked` looks for its beginning, because a promise that is resolved by
+ * another request may not be waited for.
+ */
+function holdNextQuery() {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const prepare = env.DB.prepare.bind(env.DB);
+  const queries = vi.spyOn(env.DB, "prepare").mockImplementationOnce((sql) => {
+    const bind = (hash: string) => ({ first: () => released.then(() => prepare(sql).bind(hash).first()) });
+    return { bind } as unknown as D1PreparedStatement;
+  });
+  const asked = async () => {
+    while (queries.mock.calls.length === 0) await scheduler.wait(0);
+  };
+  return { asked, release };
+}
+
 describe("GET /v1/usage shows", () => {
   it("the plan, both windows, and 30 days, of a key that was never used", async () => {
     const client = await newClient({ plan: "pro" });
@@ -140,15 +157,10 @@ describe("GET /v1/usage takes nothing, and costs at most", () => {
 
   it("one call in a second, though one who came first had to wait for its key", async () => {
     const client = await newClient();
-    const { promise: released, resolve: release } = Promise.withResolvers<void>();
-    const prepare = env.DB.prepare.bind(env.DB);
-    const first = vi.spyOn(env.DB, "prepare").mockImplementationOnce((sql) => {
-      const bind = (hash: string) => ({ first: () => released.then(() => prepare(sql).bind(hash).first()) });
-      return { bind } as unknown as D1PreparedStatement;
-    });
+    const { asked, release } = holdNextQuery();
     const calls = vi.spyOn(env.RATE_LIMITER, "getByName");
     const slow = client.get("/v1/usage");
-    while (first.mock.calls.length === 0) await scheduler.wait(0);
+    await asked();
     pass(5);
     expect((await client.get("/v1/usage")).status).toBe(200);
     release();
@@ -159,15 +171,10 @@ describe("GET /v1/usage takes nothing, and costs at most", () => {
 
   it("one call in a second from when it was asked, though the key took almost as long to be found", async () => {
     const client = await newClient();
-    const { promise: released, resolve: release } = Promise.withResolvers<void>();
-    const prepare = env.DB.prepare.bind(env.DB);
-    const first = vi.spyOn(env.DB, "prepare").mockImplementationOnce((sql) => {
-      const bind = (hash: string) => ({ first: () => released.then(() => prepare(sql).bind(hash).first()) });
-      return { bind } as unknown as D1PreparedStatement;
-    });
+    const { asked, release } = holdNextQuery();
     const calls = vi.spyOn(env.RATE_LIMITER, "getByName");
     const slow = client.get("/v1/usage");
-    while (first.mock.calls.length === 0) await scheduler.wait(0);
+    await asked();
     pass(900);
     release();
     expect((await slow).status).toBe(200);

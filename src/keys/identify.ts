@@ -11,13 +11,10 @@ import { AddressMeter, clientAddress } from "../rate-limit/address-meter.ts";
 import { rememberedBan } from "../rate-limit/key-meter.ts";
 import { sha256 } from "../sha256.ts";
 import { isWellFormedSecret } from "./secret.ts";
-import { type FoundKey, findKeyByHash, type Key, type KeyState, stateOf } from "./store.ts";
-
-/** How long a look-up is believed: a key that is revoked or changed is so everywhere after this time. */
-const LOOKUP_TTL_MS = 30_000;
+import { BELIEVED_MS, type FoundKey, findKeyByHash, type Key, type KeyState, stateOf } from "./store.ts";
 
 /** How long a key that was found stays good beyond that if the database can't be reached. */
-const OUTAGE_TTL_MS = 5 * 60_000;
+const MORE_IN_OUTAGE_MS = 5 * 60_000;
 
 /** How long nobody looks a key up again after that failed: a database that hangs must not make every request wait. */
 const OUTAGE_PAUSE_MS = 5_000;
@@ -98,7 +95,7 @@ async function findKey(
   const address = clientAddress(c.req);
   const mayBeGuess = known?.key === undefined;
   if (mayBeGuess && !failedLookups.peek(address, nowMs).admitted) return undefined;
-  const fallback = known && age(known, nowMs) < LOOKUP_TTL_MS + OUTAGE_TTL_MS ? known.key : undefined;
+  const fallback = known && age(known, nowMs) < BELIEVED_MS + MORE_IN_OUTAGE_MS ? known.key : undefined;
   try {
     const key = await lookUp(c.env.DB, hash, fallback !== undefined);
     // One dead key that is sent many times at once is one guess: the first of its look-ups to end counts.
@@ -140,7 +137,7 @@ async function lookUp(
  * anyway, and a flood must not reach the database.
  */
 function mayBelieve(lookup: Lookup, nowMs: number, mayBeBanned: boolean): boolean {
-  if (age(lookup, nowMs) < LOOKUP_TTL_MS) return true;
+  if (age(lookup, nowMs) < BELIEVED_MS) return true;
   return mayBeBanned && lookup.key !== undefined && rememberedBan(lookup.key, nowMs) !== undefined;
 }
 

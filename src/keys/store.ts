@@ -5,6 +5,9 @@ import { read, write } from "../database.ts";
 import type { Limits } from "../rate-limit/window.ts";
 import { PLAN_LIMITS, type Plan } from "./plans.ts";
 
+/** How long whoever has read a key may believe it: what an operator changes is in force everywhere after this time. */
+export const BELIEVED_MS = 30_000;
+
 /** A key as the Worker needs it. `id` is public; it names the key's counters. Times are Unix time; null: never. */
 export interface Key {
   id: string;

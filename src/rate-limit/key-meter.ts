@@ -39,9 +39,8 @@ export function rememberedBan(
   { id, limits }: Pick<Key, "id" | "limits">,
   nowMs: number,
 ): Decision | undefined {
-  const known = knownMeters.get(id);
-  const decision = known && standing(known.meter, limits, nowMs);
-  return decision?.bannedUntilMs === undefined ? undefined : decision;
+  const { meter } = knownMeters.get(id) ?? UNKNOWN_METER;
+  return nowMs < meter.bannedUntilMs ? standing(meter, limits, nowMs) : undefined;
 }
 
 /**

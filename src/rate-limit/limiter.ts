@@ -7,9 +7,9 @@
 import { DurableObject } from "cloudflare:workers";
 import { randomBase62 } from "../base62.ts";
 import { decide, type Meter, standing, TAKE_ID_LENGTH, type Take, UNUSED_METER } from "./meter.ts";
-import { type Decision, type Limits, unusedWindow, type Window } from "./window.ts";
+import { type Decision, type Limits, unusedWindow, WINDOW_SECONDS, type Window } from "./window.ts";
 
-export const DAY_MS = 86_400_000;
+export const DAY_MS = WINDOW_SECONDS.day * 1000;
 
 /** Days whose totals are kept, today included. */
 export const DAYS_KEPT = 30;

@@ -112,10 +112,10 @@ function catchUp(meter: Meter, { unreported, bannedUntilMs }: Take, nowMs: numbe
   return { windows, bannedUntilMs: Math.max(meter.bannedUntilMs, bannedUntilMs), recentTakes };
 }
 
-/** Whether a take was admitted, or undefined if it is unknown. */
+/** Whether a take was admitted, when it was last decided about, or undefined if it is unknown. */
 function outcomeOf({ recentTakes }: Meter, id: string): boolean | undefined {
-  if (recentTakes.includes(`+${id}`)) return true;
-  return recentTakes.includes(`-${id}`) ? false : undefined;
+  const start = recentTakes.lastIndexOf(id);
+  return start === -1 ? undefined : recentTakes[start - 1] === "+";
 }
 
 function withOutcome(recentTakes: string, id: string, admitted: boolean): string {

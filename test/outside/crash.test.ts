@@ -73,6 +73,7 @@ it("loses nothing that it acknowledged, gives no id twice, and admits no more th
   const usedUp = new Set<string>();
   let readsCutOff = 0;
   let names = 0;
+  let onAnswer = () => {};
   const log: string[] = [];
 
   /** Writes, or reads, one after the other until the service is gone, or the limited key has used up its minute. */
@@ -82,6 +83,7 @@ it("loses nothing that it acknowledged, gives no id twice, and admits no more th
       const name = `crash-${names}`;
       try {
         acknowledged.set(name, await addPet(writer, name));
+        onAnswer();
       } catch (error) {
         if (!isCutOff(error)) throw error;
         unanswered.add(name);
@@ -97,6 +99,7 @@ it("loses nothing that it acknowledged, gives no id twice, and admits no more th
         if (status === 429) return void usedUp.add(minute);
         if (status !== 404) throw new Error(`${status}`);
         admitted.set(minute, (admitted.get(minute) ?? 0) + 1);
+        onAnswer();
       }
     } catch (error) {
       if (!isCutOff(error)) throw error;
@@ -107,10 +110,13 @@ it("loses nothing that it acknowledged, gives no id twice, and admits no more th
 
   for (let round = 1; round <= KILLS; round += 1) {
     const [writes, reads] = [acknowledged.size + WRITES_PER_ROUND, allAdmitted() + READS_PER_ROUND];
+    const underLoad = new Promise<void>((resolve) => {
+      onAnswer = () => {
+        if (acknowledged.size >= writes && (allAdmitted() >= reads || usedUp.size > 0)) resolve();
+      };
+    });
     const load = Promise.all([write(), write(), write(), write(), read(), read()]);
-    while (acknowledged.size < writes || (allAdmitted() < reads && usedUp.size === 0)) {
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
+    await underLoad;
     await service.kill();
     await load;
     log.push(...logLines(service.printed()));
