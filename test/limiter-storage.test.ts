@@ -182,7 +182,9 @@ describe("the same take again", () => {
     vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 35));
     const { admitted, windows } = await limiter.take(limits, take("b"));
     expect([admitted, ...windows.map(({ used }) => used)]).toEqual([true, 1, 2]);
-    expect((await limiter.take(limits, take("b"))).windows.map(({ used }) => used)).toEqual([1, 2]);
+    // And that answer is the one that it gets from then on.
+    const third = await limiter.take(limits, take("b"));
+    expect([third.admitted, ...third.windows.map(({ used }) => used)]).toEqual([true, 1, 2]);
   });
 
   it("is known among the latest 256, and the memory of them does not grow", async () => {
