@@ -3,6 +3,8 @@
 
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
+import ClosingLine from "./test/closing-line.ts";
+import { serveUndocumented } from "./test/documented.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -12,7 +14,7 @@ declare module "vitest" {
 
 export default defineConfig({
   test: {
-    reporters: ["default", "./test/closing-line.ts"],
+    reporters: ["default", new ClosingLine()],
     sequence: { shuffle: true },
     // Only to end what hangs. It is long because machines that run tests can be slow.
     testTimeout: 30_000,
@@ -23,7 +25,10 @@ export default defineConfig({
         plugins: [
           cloudflareTest(async () => ({
             wrangler: { configPath: "./wrangler.toml" },
-            miniflare: { bindings: { TEST_MIGRATIONS: await readD1Migrations("migrations") } },
+            miniflare: {
+              bindings: { TEST_MIGRATIONS: await readD1Migrations("migrations") },
+              serviceBindings: { UNDOCUMENTED: serveUndocumented },
+            },
           })),
         ],
         test: {

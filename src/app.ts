@@ -2,11 +2,12 @@
 // the rate limit, that before method and path, those before the input. What stands before the rate limit costs nothing.
 
 import { Hono } from "hono";
+import type { ApplyGlobalResponse } from "hono/client";
 import { methodNotAllowed } from "hono/method-not-allowed";
 import { recordArrival } from "./arrival.ts";
 import { cors } from "./cors.ts";
 import type { AppEnv } from "./env.ts";
-import { handleError, handleUnknownPath, handleWrongMethod } from "./errors.ts";
+import { type ErrorResponses, handleError, handleUnknownPath, handleWrongMethod } from "./errors.ts";
 import { identifyCaller } from "./keys/identify.ts";
 import { requireKey } from "./keys/require-key.ts";
 import { logRequest } from "./log.ts";
@@ -19,8 +20,11 @@ export const app = new Hono<AppEnv>();
 
 app.use(recordArrival(), logRequest());
 app.use("/v1/*", rateLimitHeaders(), cors(), identifyCaller({ servesBanned: "/v1/usage" }));
-app.route("/v1/usage", usage);
+const free = app.route("/v1/usage", usage);
 app.use("/v1/*", rateLimit(), requireKey(), methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }));
-app.route("/v1/pets", pets);
+const routes = free.route("/v1/pets", pets);
 app.notFound(handleUnknownPath);
 app.onError(handleError);
+
+/** The service as `hc<Petstore>()` sees it: what each operation takes and gives, an error included. */
+export type Petstore = ApplyGlobalResponse<typeof routes, ErrorResponses>;

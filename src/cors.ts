@@ -8,7 +8,7 @@ import type { AppEnv } from "./env.ts";
 const METHODS = "GET, HEAD, POST";
 
 /** Headers beyond the safelisted ones that a page may read, on errors too. */
-const EXPOSED_HEADERS = [
+export const EXPOSED_HEADERS = [
   "Deprecation",
   "Link",
   "Location",

@@ -31,6 +31,18 @@ const UNKNOWN_OUTCOME =
 
 export type ErrorCode = keyof typeof ERROR_STATUS;
 
+/** The codes that a status can have. */
+type CodeOf<Status extends number> = {
+  [Code in ErrorCode]: (typeof ERROR_STATUS)[Code] extends Status ? Code : never;
+}[ErrorCode];
+
+/** The body of each error, for clients in TypeScript. */
+export type ErrorResponses = {
+  [Status in (typeof ERROR_STATUS)[ErrorCode]]: {
+    json: { code: CodeOf<Status>; message: string; status: Status };
+  };
+};
+
 /** A failure that the client is told about. `message` is for people; `headers` go into the response. */
 export class ApiError extends Error {
   readonly code: ErrorCode;

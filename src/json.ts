@@ -20,7 +20,17 @@ declare global {
   }
 }
 
-const MAX_BODY_BYTES = 64 * 1024;
+export const MAX_BODY_BYTES = 64 * 1024;
+
+/**
+ * A value as a client of ours has it in TypeScript, where JSON has one type of number. Above 2^53 that is not exact in
+ * JavaScript: whoever has such ids reads and writes the text.
+ */
+export type Json<Value> = Value extends bigint
+  ? number
+  : Value extends object
+    ? { [Key in keyof Value]: Json<Value[Key]> }
+    : Value;
 
 /** `application/json` or any `application/…+json`, with or without parameters (RFC 8259, RFC 6839). */
 const JSON_MEDIA_TYPE = /^application\/([\w.!#$&^+-]+\+)?json\s*(;|$)/i;
@@ -33,7 +43,11 @@ const JSON_MEDIA_TYPE = /^application\/([\w.!#$&^+-]+\+)?json\s*(;|$)/i;
  */
 export function jsonBody<Schema extends z.ZodMiniType>(
   schema: Schema,
-): MiddlewareHandler<AppEnv, string, { in: { json: z.input<Schema> }; out: { json: z.output<Schema> } }> {
+): MiddlewareHandler<
+  AppEnv,
+  string,
+  { in: { json: Json<z.input<Schema>> }; out: { json: z.output<Schema> } }
+> {
   return async function jsonBody(c, next) {
     requireJson(c.req.raw.headers);
     const text = decodeUtf8(await readBody(c.req.raw));

@@ -6,11 +6,13 @@ import { type Context, Hono } from "hono";
 import { BoundedMap } from "./bounded-map.ts";
 import type { AppEnv } from "./env.ts";
 import { serviceUnavailable } from "./errors.ts";
+import type { Plan } from "./keys/plans.ts";
 import type { Key } from "./keys/store.ts";
 import { noteFailure } from "./log.ts";
 import { askLimiter, LIMITER_DEADLINE_MS, remember } from "./rate-limit/key-meter.ts";
-import { DAY_MS, DAYS_KEPT, type Usage } from "./rate-limit/limiter.ts";
-import { remaining, resetMs, type Window } from "./rate-limit/window.ts";
+import { DAY_MS, type Usage } from "./rate-limit/limiter.ts";
+import { DAYS_KEPT } from "./rate-limit/meter.ts";
+import { remaining, resetMs, type Window, type WindowName } from "./rate-limit/window.ts";
 
 /** How long an answer of the object is shown. */
 const SHOWN_MS = 1_000;
@@ -32,6 +34,13 @@ interface Answer {
 
 const answers = new BoundedMap<string, Answer>(MAX_ANSWERS);
 
+/** The body of the answer. `reset` and `bannedUntil` are Unix time in seconds. */
+export type UsageBody = Record<WindowName, ReturnType<typeof describe>> & {
+  plan: Plan;
+  bannedUntil: number | null;
+  days: ReturnType<typeof everyDay>;
+};
+
 export const usage = new Hono<AppEnv>().get("/", async (c, next) => {
   const key = c.var.caller?.key;
   // Without a valid key this is a request like any other: counted by address, and refused.
@@ -41,9 +50,10 @@ export const usage = new Hono<AppEnv>().get("/", async (c, next) => {
   const { bannedUntilMs, windows } = standing;
   // The headers tell of the ban too, if there is one, but this request was not refused.
   c.set("decision", { ...standing, admitted: true });
-  const body = {
+  const described = Object.fromEntries(windows.map((window) => [window.name, describe(window)]));
+  const body: UsageBody = {
     plan: key.plan,
-    ...Object.fromEntries(windows.map((window) => [window.name, describe(window)])),
+    ...(described as Pick<UsageBody, WindowName>),
     bannedUntil: bannedUntilMs === undefined ? null : Math.ceil(bannedUntilMs / 1000),
     days: everyDay(days, standing.nowMs),
   };

@@ -1,6 +1,7 @@
 // What the tests use to call the Worker: through its own front door, with keys made as an operator makes them.
 
 import { env, exports } from "cloudflare:workers";
+import { expect } from "vitest";
 import { createKey } from "../src/keys/manage.ts";
 import type { Plan } from "../src/keys/plans.ts";
 import type { Limits } from "../src/rate-limit/window.ts";
@@ -30,10 +31,28 @@ export async function newKey({ plan = "business", limits, expiresAtMs = null }: 
 }
 
 /** Calls the Worker without a key, from an address of its own unless `init` names one. */
-export function fetchWithoutKey(path: string, init: RequestInit = {}): Promise<Response> {
+export async function fetchWithoutKey(path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
   if (!headers.has("CF-Connecting-IP")) headers.set("CF-Connecting-IP", newAddress());
-  return exports.default.fetch(new Request(ORIGIN + path, { ...init, headers }));
+  const response = await exports.default.fetch(new Request(ORIGIN + path, { ...init, headers }));
+  await expectDocumented(init.method ?? "GET", path, response);
+  return response;
+}
+
+/** Fails if the published document does not say that this may be the answer. Paths outside of /v1 are not in it. */
+export async function expectDocumented(method: string, path: string, response: Response): Promise<void> {
+  const isPreflight = method === "OPTIONS" && response.status === 204;
+  if (!path.startsWith("/v1/") || isPreflight) return;
+  const { status, headers } = response;
+  const exchange = {
+    method,
+    path,
+    status,
+    headers: Object.fromEntries(headers),
+    body: await response.clone().text(),
+  };
+  const verdict = await env.UNDOCUMENTED.fetch(ORIGIN, { method: "POST", body: JSON.stringify(exchange) });
+  expect(await verdict.json(), `${method} ${path} answered ${status}`).toEqual([]);
 }
 
 /** An address that nobody else has used. */

@@ -1,6 +1,8 @@
-// A reporter that ends the run with one plain line: "N passed, N failed".
+// A reporter that ends the run with one plain line: "N passed, N failed". Before it, how many answers were held to the
+// published document.
 
 import type { Reporter, TestModule } from "vitest/node";
+import { validated } from "./documented.ts";
 
 export default class ClosingLine implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
@@ -9,6 +11,7 @@ export default class ClosingLine implements Reporter {
       if (module.state() === "failed" && [...module.children.allTests()].length === 0) count.failed += 1;
       for (const test of module.children.allTests()) count[test.result().state] += 1;
     }
+    process.stdout.write(`${validated.exchanges} answers held to the published document\n`);
     const skipped = count.skipped > 0 ? `, ${count.skipped} skipped` : "";
     process.stdout.write(`${count.passed} passed, ${count.failed} failed${skipped}\n`);
   }

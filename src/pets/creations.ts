@@ -7,7 +7,7 @@ import { sha256 } from "../sha256.ts";
 import type { NewPet } from "./schema.ts";
 import { PET_JSON, type StoredPet } from "./store.ts";
 
-const REMEMBERED_MS = 24 * 60 * 60_000;
+export const REMEMBERED_MS = 24 * 60 * 60_000;
 
 /** What one statement deletes, which is what other statements have to wait for. */
 const ROWS_PER_STEP = 1_000;

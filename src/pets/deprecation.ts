@@ -5,13 +5,13 @@ import type { MiddlewareHandler } from "hono";
 import type { AppEnv } from "../env.ts";
 import { ApiError, errorResponse } from "../errors.ts";
 
-const DEPRECATED_AT = new Date("2026-11-19T00:00:00Z");
-const REMOVED_AT = new Date("2030-12-05T00:00:00Z");
+export const DEPRECATED_AT = new Date("2026-11-19T00:00:00Z");
+export const REMOVED_AT = new Date("2030-12-05T00:00:00Z");
 
 /** Deprecation is a structured-field date (RFC 9745), Sunset an HTTP date (RFC 8594). */
-const DEPRECATION = `@${DEPRECATED_AT.getTime() / 1000}`;
-const SUNSET = REMOVED_AT.toUTCString();
-const LINK = '</v1/pets>; rel="successor-version", </>; rel="deprecation"; type="text/html"';
+export const DEPRECATION = `@${DEPRECATED_AT.getTime() / 1000}`;
+export const SUNSET = REMOVED_AT.toUTCString();
+export const LINK = '</v1/pets>; rel="successor-version", </>; rel="deprecation"; type="text/html"';
 
 /** Announces that the operation goes, and answers `operation_removed` in its place once it is gone. */
 export function deprecated(): MiddlewareHandler<AppEnv> {

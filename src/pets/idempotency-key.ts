@@ -3,10 +3,8 @@
 
 import { ApiError } from "../errors.ts";
 
-const BARE = /^[\x21-\x7e]{1,255}$/;
-
-/** A string of a structured field (RFC 9651, section 3.3.3), of which `\"` and `\\` are the only escapes. */
-const QUOTED = /^"((?:[^"\\]|\\["\\])*)"$/;
+/** Bare, or a string of a structured field (RFC 9651, section 3.3.3), of which `\"` and `\\` are the only escapes. */
+export const IDEMPOTENCY_KEY = /^(?:([!#-~][!-~]{0,254})|"((?:[!#-[\]-~]|\\["\\]){1,255})")$/;
 
 /**
  * The idempotency key that a header names, quoted or bare: 1 to 255 visible ASCII characters. Undefined without a
@@ -14,7 +12,8 @@ const QUOTED = /^"((?:[^"\\]|\\["\\])*)"$/;
  */
 export function parseIdempotencyKey(header: string | undefined): string | undefined {
   if (header === undefined) return undefined;
-  const key = header.startsWith('"') ? header.match(QUOTED)?.[1]?.replace(/\\(.)/g, "$1") : header;
-  if (key !== undefined && BARE.test(key)) return key;
+  const [, bare, quoted] = header.match(IDEMPOTENCY_KEY) ?? [];
+  const key = bare ?? quoted?.replace(/\\(.)/g, "$1");
+  if (key !== undefined) return key;
   throw new ApiError("invalid_request", "Idempotency-Key: must be 1 to 255 visible ASCII characters");
 }

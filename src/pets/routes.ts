@@ -1,17 +1,17 @@
 // The operations on pets (contract, section 4). JSON of pets comes from the store as text and is passed on
 // as it is: parsing it would round 64-bit ids.
 
-import { type Context, Hono } from "hono";
+import { type Context, Hono, type TypedResponse } from "hono";
 import type { AppEnv } from "../env.ts";
 import { ApiError } from "../errors.ts";
 import { parseInt64 } from "../int64.ts";
-import { jsonBody } from "../json.ts";
+import { type Json, jsonBody } from "../json.ts";
 import { validQuery } from "../validation.ts";
 import { insertPetOnce } from "./creations.ts";
 import { encodeCursor } from "./cursor.ts";
 import { deprecated } from "./deprecation.ts";
 import { parseIdempotencyKey } from "./idempotency-key.ts";
-import { NewPet, PageQuery } from "./schema.ts";
+import { NewPet, PageQuery, type Pet } from "./schema.ts";
 import { findPage, findPet, insertPet } from "./store.ts";
 
 export const pets = new Hono<AppEnv>()
@@ -21,7 +21,7 @@ export const pets = new Hono<AppEnv>()
     const query = c.req.valid("query");
     const { petsJson, nextId } = await findPage(c.env.DB, query);
     if (nextId !== undefined) c.header("Link", `<${nextPageUrl(c.req.url, query, nextId)}>; rel="next"`);
-    return json(c, petsJson, 200);
+    return json<Pet[], 200>(c, petsJson, 200);
   })
 
   // createPet
@@ -33,7 +33,7 @@ export const pets = new Hono<AppEnv>()
         ? await insertPet(c.env.DB, pet)
         : await insertPetOnce(c.env.DB, pet, { keyId: c.var.key.id, idempotencyKey }, c.var.nowMs);
     c.header("Location", `/v1/pets/${id}`);
-    return json(c, petJson, 201);
+    return json<Pet, 201>(c, petJson, 201);
   })
 
   // getPet
@@ -41,11 +41,17 @@ export const pets = new Hono<AppEnv>()
     const id = parseInt64(c.req.param("petId"));
     const petJson = id === undefined ? undefined : await findPet(c.env.DB, id);
     if (petJson === undefined) throw new ApiError("not_found", "no pet has this id");
-    return json(c, petJson, 200);
+    return json<Pet, 200>(c, petJson, 200);
   });
 
-function json(c: Context<AppEnv>, text: string, status: 200 | 201): Response {
-  return c.body(text, status, { "Content-Type": "application/json" });
+/** The response of a JSON text, and for clients in TypeScript what it is the text of. */
+function json<Value, Status extends 200 | 201>(
+  c: Context<AppEnv>,
+  text: string,
+  status: Status,
+): Response & TypedResponse<Json<Value>, Status, "json"> {
+  const response: Response = c.body(text, status, { "Content-Type": "application/json" });
+  return response as Response & TypedResponse<Json<Value>, Status, "json">;
 }
 
 /** The address of the next page: the same list, the same limit and status, from another place on. */

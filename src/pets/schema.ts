@@ -1,5 +1,5 @@
-// What a request may say about pets, and the sentence for everything else. The one place that defines it; the checks
-// of the table repeat it.
+// What a request may say about pets, the sentence for everything else, and what the published document says about it.
+// The one place that defines it; the checks of the table repeat it.
 
 import * as z from "zod/mini";
 import { decodeCursor } from "./cursor.ts";
@@ -9,7 +9,7 @@ const MAX_PAGE_SIZE = 100;
 const DEFAULT_PAGE_SIZE = 20;
 
 /** Contract, section 2, PetStatus. */
-const PET_STATUSES = ["available", "pending", "sold"] as const;
+export const PET_STATUSES = ["available", "pending", "sold"] as const;
 const STATUS_PROBLEM = `must be one of ${PET_STATUSES.join(", ")}`;
 
 /** Contract, section 2, NewPet. Unknown fields are dropped. */
@@ -24,41 +24,71 @@ export const NewPet = z.object(
         (name) => name.isWellFormed() && !name.includes("\0"),
         "must be well-formed Unicode without U+0000",
       ),
+      // JSON Schema counts code points; zod's own checks of length, which it could translate by itself, do not.
+      z.meta({
+        description: "The name of the pet. It is kept as sent: neither trimmed nor normalised.",
+        minLength: 1,
+        maxLength: MAX_NAME_CODE_POINTS,
+        pattern: "^[^\\u0000]*$",
+      }),
     ),
-    categoryId: z.int64(orMissing("must be an integer of 64 bits, from -2^63 to 2^63-1")),
+    categoryId: z
+      .int64(orMissing("must be an integer of 64 bits, from -2^63 to 2^63-1"))
+      .check(z.meta({ description: "The category that the pet belongs to: any integer of 64 bits." })),
     status: z.optional(z.enum(PET_STATUSES, STATUS_PROBLEM)),
   },
   "must be a JSON object",
 );
 export type NewPet = z.output<typeof NewPet>;
 
+/** Contract, section 2, Pet. */
+export const Pet = z.object({
+  id: z
+    .int64()
+    .check(z.meta({ description: "The id that the service gave the pet. No other pet ever gets it." })),
+  ...NewPet.shape,
+});
+export type Pet = z.output<typeof Pet>;
+
 const PAGE_SIZE_PROBLEM = `must be an integer from 1 to ${MAX_PAGE_SIZE}`;
 const CURSOR_PROBLEM = "must come from a Link header of this list";
 
 /** The query of a list (contract, section 4.1), and the cursor by which its pages continue each other. */
 export const PageQuery = z.object({
-  limit: z._default(
-    z.pipe(
+  limit: z
+    ._default(
       z.pipe(
-        z.string(orRepeated(PAGE_SIZE_PROBLEM)).check(z.regex(/^[0-9]+$/, PAGE_SIZE_PROBLEM)),
-        z.transform(Number),
+        z.pipe(
+          z.string(orRepeated(PAGE_SIZE_PROBLEM)).check(z.regex(/^[0-9]+$/, PAGE_SIZE_PROBLEM)),
+          z.transform(Number),
+        ),
+        z.number().check(z.gte(1, PAGE_SIZE_PROBLEM), z.lte(MAX_PAGE_SIZE, PAGE_SIZE_PROBLEM)),
       ),
-      z.number().check(z.gte(1, PAGE_SIZE_PROBLEM), z.lte(MAX_PAGE_SIZE, PAGE_SIZE_PROBLEM)),
-    ),
-    DEFAULT_PAGE_SIZE,
-  ),
-  status: z.optional(z.enum(PET_STATUSES, orRepeated(STATUS_PROBLEM))),
-  cursor: z.optional(
-    z.pipe(
-      z.string(orRepeated(CURSOR_PROBLEM)),
-      z.transform((text, context): bigint => {
-        const cursor = decodeCursor(text);
-        if (cursor !== undefined) return cursor;
-        context.issues.push({ code: "custom", input: text, message: CURSOR_PROBLEM });
-        return z.NEVER;
+      DEFAULT_PAGE_SIZE,
+    )
+    .check(z.meta({ type: "integer", description: "The most pets that the page may have." })),
+  status: z
+    .optional(z.enum(PET_STATUSES, orRepeated(STATUS_PROBLEM)))
+    .check(z.meta({ description: "Only pets with this status." })),
+  cursor: z
+    .optional(
+      z.pipe(
+        z.string(orRepeated(CURSOR_PROBLEM)),
+        z.transform((text, context): bigint => {
+          const cursor = decodeCursor(text);
+          if (cursor !== undefined) return cursor;
+          context.issues.push({ code: "custom", input: text, message: CURSOR_PROBLEM });
+          return z.NEVER;
+        }),
+      ),
+    )
+    .check(
+      z.meta({
+        type: "string",
+        description:
+          "Where the page begins. It comes from the `Link` header of the page before; there is no other way to get one.",
       }),
     ),
-  ),
 });
 export type PageQuery = z.output<typeof PageQuery>;
 

@@ -5,7 +5,7 @@
 import { BoundedMap } from "../bounded-map.ts";
 import { type Decision, peek, take, unusedWindow, type Window } from "./window.ts";
 
-const REQUESTS_PER_MINUTE = 60;
+export const REQUESTS_PER_MINUTE = 60;
 
 /** Together about 2 MB of the 128 that an isolate has. */
 const MAX_ADDRESSES = 10_000;

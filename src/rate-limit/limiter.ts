@@ -6,13 +6,10 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { randomBase62 } from "../base62.ts";
-import { decide, type Meter, standing, TAKE_ID_LENGTH, type Take, UNUSED_METER } from "./meter.ts";
+import { DAYS_KEPT, decide, type Meter, standing, TAKE_ID_LENGTH, type Take, UNUSED_METER } from "./meter.ts";
 import { type Decision, type Limits, unusedWindow, WINDOW_SECONDS, type Window } from "./window.ts";
 
 export const DAY_MS = WINDOW_SECONDS.day * 1000;
-
-/** Days whose totals are kept, today included. */
-export const DAYS_KEPT = 30;
 
 /** From the beginning of the day of the last request, so at least 40 days after that request. */
 const KEPT_UNUSED_MS = 41 * DAY_MS;

@@ -5,10 +5,13 @@
 import { type Decision, type Limits, peek, take as takeOne, unusedWindow, type Window } from "./window.ts";
 
 /** How long a ban lasts. It neither grows nor shrinks. */
-const BAN_MS = 10 * 60_000;
+export const BAN_MS = 10 * 60_000;
 
 /** Refusals within one minute that a key of any plan may have: clients that start up together are no attackers. */
-const TOLERATED_REFUSALS = 60;
+export const TOLERATED_REFUSALS = 60;
+
+/** Days whose totals are kept, today included. */
+export const DAYS_KEPT = 30;
 
 /** Requests that a take can report; in an outage in which an isolate lets in more of a key, the others stay unknown. */
 export const MAX_UNREPORTED = 100;

@@ -1,0 +1,26 @@
+// What the guide and the published document say about each error code.
+
+import type { ErrorCode } from "../errors.ts";
+import { MAX_BODY_BYTES } from "../json.ts";
+import { REMEMBERED_MS } from "../pets/creations.ts";
+import { BAN_MS, TOLERATED_REFUSALS } from "../rate-limit/meter.ts";
+
+/** When each code is given, and what a client can do about it. */
+export const MEANING: Record<ErrorCode, string> = {
+  invalid_request:
+    "The body, a field of it, a query parameter or a header is wrong. The message says which, and why.",
+  unauthorized:
+    "There is no API key, or it is not valid. The message says if the key was revoked, was replaced or has expired.",
+  not_found: "There is no such pet, or no such path.",
+  method_not_allowed: "The path has other methods: see `Allow`.",
+  operation_removed: "The operation has reached its sunset: `Link` says what to use instead.",
+  payload_too_large: `The body has more than ${MAX_BODY_BYTES / 1024} KiB.`,
+  unsupported_media_type:
+    "The body is not announced as `application/json` or `application/…+json`, or it is compressed.",
+  idempotency_key_reused: `The \`Idempotency-Key\` was used for another pet in the last ${REMEMBERED_MS / 3_600_000} hours: take a new one.`,
+  rate_limit_exceeded: "The minute or the day is used up: wait as long as `Retry-After` says.",
+  key_banned: `The key was refused more than max(${TOLERATED_REFUSALS}, its requests per minute) times within one minute: wait as long as \`Retry-After\` says. The ban ends by itself after ${BAN_MS / 60_000} minutes.`,
+  internal_error: "Something failed on our side: report the id that the message names.",
+  service_unavailable:
+    "A part of the service can't be reached: wait as long as `Retry-After` says. After a creation the message says that the pet may have been added or not.",
+};

@@ -1,0 +1,56 @@
+// Fills the guide, src/openapi/guide.md, with what the service goes by, so that it can't say anything else.
+
+import { ERROR_STATUS } from "../errors.ts";
+import { PLAN_LIMITS } from "../keys/plans.ts";
+import { BELIEVED_MS } from "../keys/store.ts";
+import { REMEMBERED_MS } from "../pets/creations.ts";
+import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
+import { REQUESTS_PER_MINUTE } from "../rate-limit/address-meter.ts";
+import { BAN_MS, DAYS_KEPT, TOLERATED_REFUSALS } from "../rate-limit/meter.ts";
+import { MEANING } from "./errors.ts";
+
+const FACTS: Record<string, string> = {
+  // A document does not know where it is read.
+  origin: "https://petstore.example",
+  believedSeconds: `${BELIEVED_MS / 1000}`,
+  keylessPerMinute: `${REQUESTS_PER_MINUTE}`,
+  daysKept: `${DAYS_KEPT}`,
+  toleratedRefusals: `${TOLERATED_REFUSALS}`,
+  banMinutes: `${BAN_MS / 60_000}`,
+  rememberedHours: `${REMEMBERED_MS / 3_600_000}`,
+  deprecatedAt: longDate(DEPRECATED_AT),
+  removedAt: longDate(REMOVED_AT),
+  plans: table(
+    ["Plan", "Requests per minute", "Requests per day"],
+    Object.entries(PLAN_LIMITS).map(([plan, limits]) => [
+      plan[0]?.toUpperCase() + plan.slice(1),
+      limits?.minute.toLocaleString("en") ?? "as agreed",
+      limits?.day.toLocaleString("en") ?? "as agreed",
+    ]),
+  ),
+  errors: table(
+    ["Status", "`code`", "When, and what to do"],
+    Object.entries(ERROR_STATUS).map(([code, status]) => [
+      `${status}`,
+      `\`${code}\``,
+      MEANING[code as keyof typeof MEANING],
+    ]),
+  ),
+};
+
+/** The guide in Markdown, with every `{{fact}}` filled in. Throws if there is no such fact. */
+export function fillGuide(template: string): string {
+  return template.replace(/\{\{(\w+)\}\}/g, (_, name: string) => {
+    const fact = FACTS[name];
+    if (fact === undefined) throw new Error(`the guide asks for ${name}, which nobody knows`);
+    return fact;
+  });
+}
+
+function table(head: string[], rows: string[][]): string {
+  return [head, head.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+}
+
+function longDate(date: Date): string {
+  return date.toLocaleDateString("en-GB", { dateStyle: "long", timeZone: "UTC" });
+}

@@ -1,0 +1,256 @@
+// How the published document describes the operations (contract, section 4, and GET /v1/usage).
+
+import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
+import { IDEMPOTENCY_KEY } from "../pets/idempotency-key.ts";
+import { PageQuery } from "../pets/schema.ts";
+import { DAYS_KEPT } from "../rate-limit/meter.ts";
+import { HEADERS } from "./headers.ts";
+import {
+  ALWAYS_POSSIBLE,
+  errorExample,
+  failure,
+  headerRefs,
+  type Response,
+  responseRef,
+  SHARED_RESPONSES,
+  success,
+} from "./responses.ts";
+import { type JsonSchema, schemaRef, toJsonSchema } from "./schemas.ts";
+
+/** The pets of the examples: the first three are there, the others are added. */
+export const EXAMPLE_PETS = {
+  rex: { id: 1, name: "Rex", categoryId: 1, status: "available" },
+  mimi: { id: 2, name: "Mimi", categoryId: 2, status: "pending" },
+  goldie: { id: 3, name: "Goldie", categoryId: 3 },
+  zoe: { id: 4, name: "Zoë", categoryId: 2, status: "available" },
+  bello: { id: 5, name: "Bello", categoryId: 1 },
+} as const;
+
+const { rex, mimi, goldie, zoe, bello } = EXAMPLE_PETS;
+
+interface Parameter {
+  name: string;
+  in: "query" | "header" | "path";
+  required: boolean;
+  description: unknown;
+  schema: JsonSchema;
+  example: unknown;
+}
+
+export const listPets = {
+  operationId: "listPets",
+  tags: ["Pets"],
+  summary: "List pets",
+  description:
+    "A page of pets, ordered by `id`. As long as there are more, `Link` says where the next page is. A parameter may be given once; one that is not listed here is ignored.",
+  parameters: queryParameters({ limit: 2, status: "sold", cursor: "AQAAAAAAAAADaHtRVw" }),
+  responses: {
+    200: success("A page of pets.", schemaRef("Pets"), ["Link"], {
+      firstPage: { summary: "The first two pets of three, with limit=2.", value: [rex, mimi] },
+    }),
+    400: failure({
+      limit: errorExample("invalid_request", "limit=0.", "limit: must be an integer from 1 to 100"),
+      status: errorExample(
+        "invalid_request",
+        "status=lost.",
+        "status: must be one of available, pending, sold",
+      ),
+      cursor: errorExample(
+        "invalid_request",
+        "A cursor that was made up.",
+        "cursor: must come from a Link header of this list",
+      ),
+    }),
+    ...ALWAYS_POSSIBLE,
+  },
+};
+
+export const createPet = {
+  operationId: "createPet",
+  tags: ["Pets"],
+  summary: "Add a pet",
+  description:
+    "Adds a pet and gives it an `id`. Whoever may have to send it again, because no answer came, names the creation by `Idempotency-Key`.",
+  parameters: [
+    {
+      name: "Idempotency-Key",
+      in: "header",
+      required: false,
+      description:
+        "A name that you invent for this creation: 1 to 255 visible ASCII characters, bare or quoted. Whoever sends the same pet under the same name within 24 hours gets the same answer, and no second pet.",
+      schema: { type: "string", pattern: IDEMPOTENCY_KEY.source },
+      example: "order-4711",
+    },
+  ] satisfies Parameter[],
+  requestBody: {
+    required: true,
+    content: {
+      "application/json": {
+        schema: schemaRef("NewPet"),
+        examples: {
+          complete: { summary: "With a status.", value: without(zoe, "id") },
+          withoutStatus: { summary: "Without a status.", value: without(bello, "id") },
+        },
+      },
+    },
+  },
+  responses: {
+    201: success("The pet that was added.", schemaRef("Pet"), ["Location"], {
+      complete: { summary: "With a status.", value: zoe },
+      withoutStatus: { summary: "Without a status.", value: bello },
+    }),
+    400: failure({
+      missing: errorExample("invalid_request", "No categoryId.", "categoryId: is required"),
+      json: errorExample("invalid_request", "A body that is no JSON.", "body: must be valid JSON"),
+      name: errorExample(
+        "invalid_request",
+        "An Idempotency-Key with a space in it.",
+        "Idempotency-Key: must be 1 to 255 visible ASCII characters",
+      ),
+    }),
+    413: failure({
+      large: errorExample(
+        "payload_too_large",
+        "A body of 70,000 bytes.",
+        "body: must be at most 65536 bytes",
+      ),
+    }),
+    415: failure(
+      {
+        text: errorExample(
+          "unsupported_media_type",
+          "A body of text/plain.",
+          "Content-Type: must be application/json",
+        ),
+        compressed: errorExample(
+          "unsupported_media_type",
+          "A compressed body.",
+          "Content-Encoding: must be absent",
+        ),
+      },
+      ["Accept-Encoding"],
+    ),
+    422: failure({
+      reused: errorExample(
+        "idempotency_key_reused",
+        "Another pet under the name of an earlier one.",
+        "Idempotency-Key: was used for another pet in the last 24 hours",
+      ),
+    }),
+    ...ALWAYS_POSSIBLE,
+  },
+};
+
+export const getPet = {
+  operationId: "getPet",
+  tags: ["Pets"],
+  summary: "Get a pet",
+  description: `Deprecated since ${day(DEPRECATED_AT)}. On ${day(REMOVED_AT)} it is removed, and answers 410 from then on. Use the list instead, with \`status\` if it helps.`,
+  deprecated: true,
+  "x-sunset": day(REMOVED_AT),
+  parameters: [
+    {
+      name: "petId",
+      in: "path",
+      required: true,
+      description: "The id of the pet. What is no integer of 64 bits is the id of no pet, so it is a 404.",
+      schema: { type: "integer", format: "int64" },
+      example: 1,
+    },
+  ] satisfies Parameter[],
+  responses: {
+    200: announced(
+      success("The pet.", schemaRef("Pet"), [], {
+        complete: { summary: "With a status.", value: rex },
+        withoutStatus: { summary: "Without a status.", value: goldie },
+      }),
+    ),
+    404: announced(
+      failure({ pet: errorExample("not_found", "An id that no pet has.", "no pet has this id") }),
+    ),
+    410: announced(
+      failure({
+        removed: errorExample(
+          "operation_removed",
+          "Any id, from 5 December 2030 on.",
+          "removed on Thu, 05 Dec 2030 00:00:00 GMT; use GET /v1/pets, with status if it helps",
+        ),
+      }),
+    ),
+    ...ALWAYS_POSSIBLE,
+    // What fails before the operation is reached does not announce its end.
+    500: perhapsAnnounced(SHARED_RESPONSES.InternalError),
+    503: perhapsAnnounced(SHARED_RESPONSES.ServiceUnavailable),
+  },
+};
+
+export const getUsage = {
+  operationId: "getUsage",
+  tags: ["Usage"],
+  summary: "See how the key stands",
+  description: `The plan of the key, both windows, a ban if there is one, and what became of its requests on the last ${DAYS_KEPT} UTC days. It costs nothing, and works while the key is limited or banned. It may be as old as a second.`,
+  responses: {
+    200: success("How the key stands.", schemaRef("Usage"), ["Cache-Control"], {
+      unused: {
+        summary: "A Free key after its first request.",
+        value: {
+          plan: "free",
+          minute: { limit: 60, used: 1, remaining: 59, reset: 1795178100 },
+          day: { limit: 1000, used: 1, remaining: 999, reset: 1795219200 },
+          bannedUntil: null,
+          days: lastDays("2026-11-20", { admitted: 1, refused: 0 }),
+        },
+      },
+    }),
+    ...ALWAYS_POSSIBLE,
+    // A valid key is not refused here.
+    429: responseRef("TooManyRequestsWithoutKey"),
+  },
+};
+
+/** The parameters of a list, each with its example. */
+function queryParameters(examples: Record<keyof typeof PageQuery.shape, unknown>): Parameter[] {
+  const { properties = {} } = toJsonSchema(PageQuery);
+  return Object.entries(examples).map(([name, example]) => {
+    const { description, ...schema } = properties[name] ?? {};
+    return { name, in: "query", required: false, description, schema, example };
+  });
+}
+
+/** A response that says when the operation goes. */
+function announced(response: Response): Response {
+  const Link = { $ref: "#/components/headers/DeprecationLink" };
+  return { ...response, headers: { ...response.headers, ...headerRefs(["Deprecation", "Sunset"]), Link } };
+}
+
+/** A response that says so if the operation was reached. */
+function perhapsAnnounced(response: Response): Response {
+  const { Deprecation, Sunset, DeprecationLink: Link } = HEADERS;
+  const perhaps = Object.entries({ Deprecation, Sunset, Link }).map(([name, header]) => [
+    name,
+    { ...header, required: false },
+  ]);
+  return { ...response, headers: { ...response.headers, ...Object.fromEntries(perhaps) } };
+}
+
+/** 30 days without a request, and one with some. */
+function lastDays(today: string, total: { admitted: number; refused: number }) {
+  const days = Array.from({ length: DAYS_KEPT }, (_, index) => {
+    const date = new Date(Date.parse(today) - (DAYS_KEPT - 1 - index) * 86_400_000);
+    return { date: day(date), admitted: 0, refused: 0 };
+  });
+  return [...days.slice(0, -1), { date: today, ...total }];
+}
+
+function without<Value extends object, Name extends keyof Value>(
+  value: Value,
+  name: Name,
+): Omit<Value, Name> {
+  const { [name]: _, ...rest } = value;
+  return rest;
+}
+
+/** A date as ISO 8601 writes it. */
+function day(date: Date): string {
+  return date.toISOString().slice(0, 10);
+}

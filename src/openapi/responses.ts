@@ -1,0 +1,135 @@
+// How the published document describes a response: body, headers and examples, which tests send. What more than one
+// operation answers is described once.
+
+import { ERROR_STATUS, type ErrorCode } from "../errors.ts";
+import { MEANING } from "./errors.ts";
+import { ALWAYS, HEADERS, type HeaderName } from "./headers.ts";
+import { type JsonSchema, schemaRef } from "./schemas.ts";
+
+export interface Example {
+  summary: string;
+  value: unknown;
+}
+
+interface ErrorExample extends Example {
+  value: { code: ErrorCode; message: string; status: number };
+}
+
+export interface Response {
+  description: string;
+  headers: Record<string, object>;
+  content: { "application/json": { schema: JsonSchema; examples: Record<string, Example> } };
+}
+
+/** An example of an error: `summary` says what was sent. */
+export function errorExample(code: ErrorCode, summary: string, message: string): ErrorExample {
+  return { summary, value: { code, message, status: ERROR_STATUS[code] } };
+}
+
+/** The response of an operation that did what it was asked. */
+export function success(
+  description: string,
+  schema: JsonSchema,
+  headers: readonly HeaderName[],
+  examples: Record<string, Example>,
+): Response {
+  return {
+    description,
+    headers: headerRefs([...ALWAYS, ...headers]),
+    content: { "application/json": { schema, examples } },
+  };
+}
+
+/** The response of one status with an error; its codes are those of its examples. */
+export function failure(
+  examples: Record<string, ErrorExample>,
+  headers: readonly HeaderName[] = [],
+): Response {
+  const values = Object.values(examples).map(({ value }) => value);
+  const codes = [...new Set(values.map(({ code }) => code))];
+  const schema = {
+    allOf: [
+      schemaRef("Error"),
+      { properties: { code: { enum: codes }, status: { const: values[0]?.status } } },
+    ],
+  };
+  const description = codes.map((code) => `\`${code}\`: ${MEANING[code]}`).join("\n\n");
+  return success(description, schema, headers, examples);
+}
+
+/** References to headers by their names. */
+export function headerRefs(names: readonly HeaderName[]): Record<string, object> {
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
+}
+
+const WITHOUT_KEY = {
+  withoutKey: errorExample(
+    "rate_limit_exceeded",
+    "The 61st request of a minute that came from one address without a valid key.",
+    "all 60 requests per minute without a valid API key are used up; retry in 40 s, at 2026-11-20T12:35:00Z",
+  ),
+};
+
+const REQUEST_ID = HEADERS["X-Request-Id"].example;
+
+/** The responses that more than one operation gives, by name. */
+export const SHARED_RESPONSES = {
+  Unauthorized: failure(
+    {
+      missing: errorExample(
+        "unauthorized",
+        "No key.",
+        "the API key is missing: send it as Authorization: Bearer <API key>",
+      ),
+      unknown: errorExample("unauthorized", "A key that nobody has.", "the API key is not valid"),
+    },
+    ["WWW-Authenticate"],
+  ),
+  TooManyRequests: failure(
+    {
+      minute: errorExample(
+        "rate_limit_exceeded",
+        "The 61st request of a minute with a Free key.",
+        "all 60 requests per minute are used up; retry in 40 s, at 2026-11-20T12:35:00Z",
+      ),
+      banned: errorExample(
+        "key_banned",
+        "A Free key, refused for the 61st time in this minute.",
+        "the API key is banned until 2026-11-20T12:44:21Z, because it was used again and again after a 429; retry in 600 s, at 2026-11-20T12:44:21Z",
+      ),
+      ...WITHOUT_KEY,
+    },
+    ["Retry-After", "Cache-Control"],
+  ),
+  TooManyRequestsWithoutKey: failure(WITHOUT_KEY, ["Retry-After", "Cache-Control"]),
+  InternalError: failure({
+    fault: errorExample(
+      "internal_error",
+      "Any request, when something fails that nobody has thought of.",
+      `something failed on our side; if it lasts, report request ${REQUEST_ID}`,
+    ),
+  }),
+  ServiceUnavailable: failure(
+    {
+      database: errorExample(
+        "service_unavailable",
+        "Any request, when the database can't be reached and the key is not known.",
+        `the database can't be reached; try again in 5 s; if it lasts, report request ${REQUEST_ID}`,
+      ),
+    },
+    ["Retry-After"],
+  ),
+} satisfies Record<string, Response>;
+
+/** A reference to one of them. */
+export function responseRef(name: keyof typeof SHARED_RESPONSES) {
+  return { $ref: `#/components/responses/${name}` };
+}
+
+/** What every operation that is counted may answer. */
+export const ALWAYS_POSSIBLE = {
+  401: responseRef("Unauthorized"),
+  429: responseRef("TooManyRequests"),
+  500: responseRef("InternalError"),
+  503: responseRef("ServiceUnavailable"),
+};
