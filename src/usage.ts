@@ -6,13 +6,13 @@ import { type Context, Hono } from "hono";
 import { BoundedMap } from "./bounded-map.ts";
 import type { AppEnv } from "./env.ts";
 import { serviceUnavailable } from "./errors.ts";
-import type { Plan } from "./keys/plans.ts";
 import type { Key } from "./keys/store.ts";
 import { noteFailure } from "./log.ts";
 import { askLimiter, LIMITER_DEADLINE_MS, remember } from "./rate-limit/key-meter.ts";
 import { DAY_MS, type Usage } from "./rate-limit/limiter.ts";
 import { DAYS_KEPT } from "./rate-limit/meter.ts";
 import { remaining, resetMs, type Window, type WindowName } from "./rate-limit/window.ts";
+import type { UsageBody, UsageDay, UsageWindow } from "./usage-body.ts";
 
 /** How long an answer of the object is shown. */
 const SHOWN_MS = 1_000;
@@ -33,13 +33,6 @@ interface Answer {
 }
 
 const answers = new BoundedMap<string, Answer>(MAX_ANSWERS);
-
-/** The body of the answer. `reset` and `bannedUntil` are Unix time in seconds. */
-export type UsageBody = Record<WindowName, ReturnType<typeof describe>> & {
-  plan: Plan;
-  bannedUntil: number | null;
-  days: ReturnType<typeof everyDay>;
-};
 
 export const usage = new Hono<AppEnv>().get("/", async (c, next) => {
   const key = c.var.caller?.key;
@@ -92,13 +85,13 @@ async function ask(limiters: Env["RATE_LIMITER"], key: Key, answer: Answer): Pro
   }
 }
 
-function describe(window: Window) {
+function describe(window: Window): UsageWindow {
   const { limit, used } = window;
   return { limit, used, remaining: remaining(window), reset: resetMs(window) / 1000 };
 }
 
 /** The last 30 UTC days up to `nowMs`, the oldest first, those without a request too. */
-function everyDay(days: Usage["days"], nowMs: number) {
+function everyDay(days: Usage["days"], nowMs: number): UsageDay[] {
   const todayMs = nowMs - (nowMs % DAY_MS);
   return Array.from({ length: DAYS_KEPT }, (_, index) => {
     const startMs = todayMs - (DAYS_KEPT - 1 - index) * DAY_MS;

@@ -11,7 +11,12 @@ export default class ClosingLine implements Reporter {
       if (module.state() === "failed" && [...module.children.allTests()].length === 0) count.failed += 1;
       for (const test of module.children.allTests()) count[test.result().state] += 1;
     }
-    process.stdout.write(`${validated.exchanges} answers held to the published document\n`);
+    // Those of tests outside of the runtime are counted elsewhere, in processes that are over.
+    if (validated.exchanges > 0) {
+      process.stdout.write(
+        `${validated.exchanges} answers inside the runtime held to the published document\n`,
+      );
+    }
     const skipped = count.skipped > 0 ? `, ${count.skipped} skipped` : "";
     process.stdout.write(`${count.passed} passed, ${count.failed} failed${skipped}\n`);
   }

@@ -13,8 +13,8 @@ export interface Exchange {
   body: string;
 }
 
-/** Headers that describe the body, which OpenAPI takes from the content, and which every HTTP server sets by itself. */
-const NOT_DESCRIBED = ["content-type", "content-length"];
+/** The content type, which OpenAPI takes from the content, and what HTTP servers do with a body on its way. */
+const NOT_DESCRIBED = ["content-type", "content-length", "content-encoding", "transfer-encoding"];
 
 const OTHER_REQUESTS = "otherRequests";
 

@@ -33,8 +33,8 @@ interface Parameter {
   in: "query" | "header" | "path";
   required: boolean;
   description: unknown;
+  /** With its example in it: one beside it would be sent by the console as if somebody had typed it. */
   schema: JsonSchema;
-  example: unknown;
 }
 
 export const listPets = {
@@ -78,8 +78,7 @@ export const createPet = {
       required: false,
       description:
         "A name that you invent for this creation: 1 to 255 visible ASCII characters, bare or quoted. Whoever sends the same pet under the same name within 24 hours gets the same answer, and no second pet.",
-      schema: { type: "string", pattern: IDEMPOTENCY_KEY.source },
-      example: "order-4711",
+      schema: { type: "string", pattern: IDEMPOTENCY_KEY.source, examples: ["order-4711"] },
     },
   ] satisfies Parameter[],
   requestBody: {
@@ -154,8 +153,7 @@ export const getPet = {
       in: "path",
       required: true,
       description: "The id of the pet. What is no integer of 64 bits is the id of no pet, so it is a 404.",
-      schema: { type: "integer", format: "int64" },
-      example: 1,
+      schema: { type: "integer", format: "int64", examples: [1] },
     },
   ] satisfies Parameter[],
   responses: {
@@ -213,7 +211,7 @@ function queryParameters(examples: Record<keyof typeof PageQuery.shape, unknown>
   const { properties = {} } = toJsonSchema(PageQuery);
   return Object.entries(examples).map(([name, example]) => {
     const { description, ...schema } = properties[name] ?? {};
-    return { name, in: "query", required: false, description, schema, example };
+    return { name, in: "query", required: false, description, schema: { ...schema, examples: [example] } };
   });
 }
 

@@ -50,7 +50,12 @@ export function failure(
   const schema = {
     allOf: [
       schemaRef("Error"),
-      { properties: { code: { enum: codes }, status: { const: values[0]?.status } } },
+      {
+        properties: {
+          code: { type: "string", enum: codes },
+          status: { type: "integer", const: values[0]?.status },
+        },
+      },
     ],
   };
   const description = codes.map((code) => `\`${code}\`: ${MEANING[code]}`).join("\n\n");

@@ -7,7 +7,7 @@ import { ERROR_STATUS, type ErrorCode } from "../errors.ts";
 import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../keys/plans.ts";
 import { NewPet, PET_STATUSES, Pet } from "../pets/schema.ts";
 import { DAYS_KEPT } from "../rate-limit/meter.ts";
-import type { UsageBody } from "../usage.ts";
+import type { UsageBody } from "../usage-body.ts";
 
 /** JSON Schema, as far as this service needs it. */
 export interface JsonSchema {

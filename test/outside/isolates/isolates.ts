@@ -4,7 +4,7 @@
 import { createTestHarness, unstable_readConfig } from "wrangler";
 import { QUIET } from "../../../scripts/database.ts";
 
-/** Starts the isolates, with an empty database in memory. Whoever started them stops them. */
+/** Starts the isolates, with an empty database in memory; the first listens at `url`. Whoever started them stops them. */
 export async function startIsolates() {
   Object.assign(process.env, QUIET);
   const { compatibility_date, d1_databases, durable_objects, exports } = unstable_readConfig({
@@ -16,7 +16,7 @@ export async function startIsolates() {
   const bindings = durable_objects.bindings.map((each: object) => ({ ...each, script_name: first.name }));
   const second = { ...shared, name: "second", durable_objects: { bindings } };
   const harness = createTestHarness({ workers: [{ config: first }, { config: second }] });
-  await harness.listen();
+  const { url } = await harness.listen();
 
   const isolate = (name: string) => harness.getWorker<Env, typeof import("./worker.ts")>(name);
   const isolates = [isolate(first.name), isolate(second.name)] as const;
@@ -33,5 +33,5 @@ export async function startIsolates() {
   await pass(0);
   /** What has been logged until now. */
   const logLines = () => harness.getLogs().map(({ message }) => message);
-  return { isolates, database, pass, logLines, stop: () => harness.close() };
+  return { url, isolates, database, pass, logLines, stop: () => harness.close() };
 }

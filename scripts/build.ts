@@ -1,0 +1,134 @@
+// npm run build: makes what the service publishes beside its operations, in dist/: the OpenAPI document, the reference page
+// with its viewer, and the usage page. Wrangler runs it by itself before it serves or deploys.
+
+import { existsSync } from "node:fs";
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { dirname, join, relative } from "node:path";
+import { build } from "esbuild";
+import { Marked } from "marked";
+import { type OpenApiDocument, openApiDocument } from "../src/openapi/document.ts";
+import { fillGuide } from "../src/openapi/guide.ts";
+import { DAYS_KEPT } from "../src/rate-limit/meter.ts";
+
+const root = join(import.meta.dirname, "..");
+const source = join(root, "src/site");
+const target = join(root, "dist");
+
+const viewerFolder = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
+const { version: viewerVersion } = JSON.parse(await readFile(join(viewerFolder, "package.json"), "utf8"));
+/** How the name of a file ends that is being written. */
+const UNFINISHED = ".unfinished";
+
+/** Its version is in its path, so that browsers may keep it for good. */
+const viewer = `viewer-${viewerVersion}`;
+
+const written = new Set<string>();
+
+await buildSite();
+
+/** Writes all files, of which those that have not changed stay as they are: wrangler watches them. */
+async function buildSite(): Promise<void> {
+  const guide = fillGuide(await readFile(join(root, "src/openapi/guide.md"), "utf8"));
+  const document = openApiDocument(guide);
+  const facts = {
+    ...document.info,
+    daysKept: `${DAYS_KEPT}`,
+    viewer,
+    ...guideAsHtml(guide),
+    operations: operationsAsHtml(document),
+  };
+  const page = async (name: string) => fill(await readFile(join(source, name), "utf8"), facts);
+
+  await write("openapi.json", JSON.stringify(document, null, 2));
+  await write("index.html", await page("index.html"));
+  await write("usage.html", await page("usage.html"));
+  for (const name of ["_headers", "paw.svg"]) await write(name, await readFile(join(source, name)));
+  for (const name of ["swagger-ui.css", "swagger-ui-bundle.js"]) {
+    // The maps that the files name are not published: nobody debugs the viewer here.
+    const text = await readFile(join(viewerFolder, name), "utf8");
+    await write(`${viewer}/${name}`, text.replace(/\n?\/[/*]# sourceMappingURL=.*$/m, ""));
+  }
+  const { outputFiles } = await build({
+    entryPoints: ["reference.ts", "usage.ts", "style.css", "reference.css", "usage.css"].map((name) =>
+      join(source, name),
+    ),
+    outdir: target,
+    bundle: true,
+    format: "esm",
+    target: "es2022",
+    minify: true,
+    write: false,
+  });
+  for (const { path, contents } of outputFiles) await write(relative(target, path), contents);
+  await removeOthers();
+}
+
+/** The guide as a part of the page, and its headings as entries of a list. */
+function guideAsHtml(guide: string): { guide: string; contents: string } {
+  const entries: string[] = [];
+  const marked = new Marked({
+    renderer: {
+      heading({ tokens, depth, text }) {
+        const id = text.toLowerCase().replace(/[^a-z0-9]+/g, "-");
+        const html = this.parser.parseInline(tokens);
+        entries.push(`<li><a href="#${id}">${html}</a></li>`);
+        return `<h${depth} id="${id}">${html}</h${depth}>\n`;
+      },
+      // What is wider than a phone scrolls by itself, with the keyboard too: this, and tables.
+      code({ text }) {
+        return `<pre tabindex="0"><code>${escaped(text)}</code></pre>\n`;
+      },
+      table(token) {
+        const row = (cells: typeof token.header, tag: "th" | "td") =>
+          `<tr>${cells.map(({ tokens }) => `<${tag}>${this.parser.parseInline(tokens)}</${tag}>`).join("")}</tr>`;
+        const rows = token.rows.map((cells) => row(cells, "td")).join("");
+        return `<div class="wide" tabindex="0"><table><thead>${row(token.header, "th")}</thead><tbody>${rows}</tbody></table></div>\n`;
+      },
+    },
+  });
+  return { guide: marked.parse(guide, { async: false }), contents: entries.join("\n          ") };
+}
+
+function escaped(text: string): string {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
+
+/** The operations as entries of a list, for the time until the viewer is there, or if it never is. */
+function operationsAsHtml({ paths }: OpenApiDocument): string {
+  return Object.entries(paths)
+    .flatMap(([path, operations]) =>
+      Object.entries(operations).map(
+        ([method, { summary }]) => `<li><code>${method.toUpperCase()} /v1${path}</code> ${summary}</li>`,
+      ),
+    )
+    .join("\n              ");
+}
+
+/** A template with every `{{fact}}` filled in. */
+function fill(template: string, facts: Record<string, unknown>): string {
+  return template.replace(/\{\{(\w+)\}\}/g, (_, name: string) => {
+    if (typeof facts[name] !== "string") throw new Error(`a page asks for ${name}, which nobody knows`);
+    return facts[name];
+  });
+}
+
+/** Writes a file at once and whole, so that whoever serves it never sees half of it; not at all if it is the same. */
+async function write(name: string, contents: string | Uint8Array): Promise<void> {
+  const file = join(target, name);
+  written.add(name);
+  const bytes = Buffer.from(contents);
+  if (existsSync(file) && bytes.equals(await readFile(file))) return;
+  await mkdir(dirname(file), { recursive: true });
+  const unfinished = `${file}.${process.pid}${UNFINISHED}`;
+  await writeFile(unfinished, bytes);
+  await rename(unfinished, file);
+}
+
+/** Removes what an earlier version has written, but not what another build is writing now. */
+async function removeOthers(): Promise<void> {
+  for (const entry of await readdir(target, { recursive: true, withFileTypes: true })) {
+    const name = relative(target, join(entry.parentPath, entry.name));
+    if (entry.isFile() && !written.has(name) && !name.endsWith(UNFINISHED)) await rm(join(target, name));
+  }
+}

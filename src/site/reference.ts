@@ -1,0 +1,175 @@
+// The reference page: shows the operations with Swagger UI, which lets people try them, and mends what it does not do by
+// itself: numbers keep their digits, answers are explained in a sentence, and a screen reader finds a name on everything.
+// The page is readable without all this, and stays so when something can't be loaded.
+
+import { canBeSent, problemWithKey, storedKey, storeKey } from "./key.ts";
+import { NO_ANSWER, sentenceOf } from "./sentences.ts";
+
+type Component = (props: Record<string, unknown>) => unknown;
+
+interface System {
+  React: {
+    createElement(type: string | Component, props: object | null, ...children: unknown[]): unknown;
+  };
+}
+
+type Wrap = (Original: Component, system: System) => Component;
+
+/** What this page uses of Swagger UI, which has no types of its own. */
+declare const SwaggerUIBundle: (options: {
+  spec: object;
+  dom_id: string;
+  layout: string;
+  plugins: (() => { components?: Record<string, Component>; wrapComponents?: Record<string, Wrap> })[];
+  requestInterceptor(request: { headers: Record<string, string> }): object;
+  [option: string]: unknown;
+}) => void;
+
+/** The answer to a request that was tried, as Swagger UI hands it to the component that shows it. */
+interface LiveResponse {
+  get(name: "status"): number | undefined;
+  get(name: "text"): string | undefined;
+  getIn(path: ["headers", string]): string | undefined;
+}
+
+/** The operations alone: heading, servers and authorization are the page's own. */
+const operationsOnly: Component = (props) => {
+  const { getComponent, React } = props as unknown as System & {
+    getComponent(name: string, container: boolean): Component;
+  };
+  const Operations = getComponent("operations", true);
+  return React.createElement("div", { className: "swagger-ui" }, React.createElement(Operations, null));
+};
+
+/** Swagger UI parses a body before it shows it, which rounds integers of 64 bits. */
+const exactBody: Wrap =
+  (_, { React }) =>
+  ({ content }) =>
+    React.createElement(
+      "pre",
+      { className: "body", tabIndex: 0, "aria-label": "Response body" },
+      indented(`${content}`),
+    );
+
+/** A sentence on top of each answer; where there is none, it stands alone, because Swagger UI suspects CORS. */
+const explainedAnswer: Wrap =
+  (Original, { React }) =>
+  (props) => {
+    const response = props.response as LiveResponse;
+    const explanation = React.createElement(
+      "p",
+      { className: "explanation", role: "status" },
+      explain(response),
+    );
+    const answer = response.get("status") === undefined ? null : React.createElement(Original, props);
+    return React.createElement("div", null, explanation, answer);
+  };
+
+/** The headers of each response are many, and mostly the same. */
+const foldedHeaders: Wrap =
+  (Original, { React }) =>
+  (props) =>
+    React.createElement(
+      "details",
+      null,
+      React.createElement("summary", null, "Headers"),
+      React.createElement(Original, props),
+    );
+
+const petstore = (system?: System) => ({
+  components: { operationsOnly: (props: Record<string, unknown>) => operationsOnly({ ...props, ...system }) },
+  wrapComponents: { responseBody: exactBody, liveResponse: explainedAnswer, headers: foldedHeaders },
+});
+
+followColorScheme();
+keepKey();
+await showOperations();
+
+function keepKey(): void {
+  const field = document.querySelector<HTMLInputElement>("#key");
+  if (field === null) return;
+  field.value = storedKey();
+  field.addEventListener("input", () => storeKey(field.value));
+  document.querySelector("#key-form")?.addEventListener("submit", (event) => event.preventDefault());
+}
+
+async function showOperations(): Promise<void> {
+  const problem = document.querySelector<HTMLElement>("#viewer-problem");
+  try {
+    const spec = await (await fetch("/openapi.json")).json();
+    // The guide is on the page already.
+    delete spec.info.description;
+    SwaggerUIBundle({
+      spec,
+      dom_id: "#viewer",
+      layout: "operationsOnly",
+      plugins: [petstore],
+      tryItOutEnabled: true,
+      syntaxHighlight: { activated: false },
+      validatorUrl: null,
+      requestInterceptor(request) {
+        const key = storedKey();
+        if (key !== "") request.headers.Authorization = `Bearer ${key}`;
+        return request;
+      },
+    });
+    nameControls();
+  } catch {
+    if (problem === null) return;
+    problem.textContent = "The console can't be loaded. Look at your connection, and load the page again.";
+    problem.hidden = false;
+  }
+}
+
+/** What an answer says, and how the key stands after it. */
+function explain(response: LiveResponse): string {
+  const status = response.get("status");
+  if (status === undefined)
+    return (canBeSent(storedKey()) ? undefined : problemWithKey(storedKey())) ?? NO_ANSWER;
+  const outcome = status < 400 ? "Done." : sentenceOf(status, response.get("text") ?? "");
+  const [limit, remaining, reset] = ["limit", "remaining", "reset"].map((name) =>
+    response.getIn(["headers", `x-ratelimit-${name}`]),
+  );
+  if (limit === undefined || remaining === undefined || reset === undefined) return outcome;
+  const until = new Date(Number(reset) * 1000).toLocaleTimeString("en-GB");
+  return `${outcome} ${remaining} of ${limit} requests left until ${until}.`;
+}
+
+/** JSON, indented; a number keeps the digits that it came with. Whatever can't be read so stays as it is. */
+function indented(text: string): string {
+  try {
+    const exact = (_: string, value: unknown, { source }: { source: string }) =>
+      typeof value === "number" ? JSON.rawJSON(source) : value;
+    return JSON.stringify(JSON.parse(text, exact), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+/** Swagger UI goes dark by a class. */
+function followColorScheme(): void {
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const follow = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+  dark.addEventListener("change", follow);
+  follow();
+}
+
+/** Gives a name to the controls that Swagger UI leaves without one, now and whenever it draws anew. */
+function nameControls(): void {
+  const viewer = document.querySelector("#viewer");
+  if (viewer === null) return;
+  const name = (selector: string, label: (control: Element) => string) => {
+    for (const control of viewer.querySelectorAll(selector)) {
+      if (!control.hasAttribute("aria-label")) control.setAttribute("aria-label", label(control));
+    }
+  };
+  const nameAll = () => {
+    name(".examples-select-element", () => "Example");
+    name("textarea", () => "Request body");
+    name("[data-param-name] select, [data-param-name] input", (control) => {
+      return control.closest("[data-param-name]")?.getAttribute("data-param-name") ?? "Parameter";
+    });
+  };
+  new MutationObserver(nameAll).observe(viewer, { childList: true, subtree: true });
+  nameAll();
+}

@@ -1,0 +1,21 @@
+// What a person is told about an answer of the service, or that there is none: one sentence, or two.
+
+/** The sentence for an error in the body of an answer: the service's own, which is for people. */
+export function sentenceOf(status: number, body: string): string {
+  const message = messageIn(body);
+  if (message === undefined)
+    return `The service answered with status ${status}, and nothing that this page understands.`;
+  return `${message.charAt(0).toUpperCase()}${message.slice(1)}.`;
+}
+
+export const NO_ANSWER =
+  "There is no answer: the service can't be reached. Look at your connection, and try again.";
+
+function messageIn(body: string): string | undefined {
+  try {
+    const { message } = JSON.parse(body);
+    return typeof message === "string" && message !== "" ? message : undefined;
+  } catch {
+    return undefined;
+  }
+}

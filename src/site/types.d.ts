@@ -1,0 +1,9 @@
+// What TypeScript's library does not know yet: ECMAScript, JSON.parse source text access.
+
+interface JSON {
+  parse(
+    text: string,
+    reviver: (key: string, value: unknown, context: { source: string }) => unknown,
+  ): unknown;
+  rawJSON(text: string): object;
+}

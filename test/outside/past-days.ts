@@ -1,0 +1,30 @@
+// Gives keys a past, which a service that has just been started can't have: rows of earlier days in their objects' storage,
+// as src/rate-limit/limiter.ts writes them.
+
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { DAYS_KEPT } from "../../src/rate-limit/meter.ts";
+
+const DAY_MS = 86_400_000;
+
+/**
+ * Writes what was admitted and refused on days before today into every object in the state of a running service. The
+ * first of `days` is yesterday.
+ */
+export function writePastDays(
+  state: string,
+  days: { admitted: number; refused: number }[],
+  nowMs: number,
+): void {
+  const folder = join(state, "v3/do/petstore-RateLimiter");
+  for (const file of readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))) {
+    const database = new DatabaseSync(join(folder, file));
+    const insert = database.prepare("INSERT OR REPLACE INTO days VALUES (?, ?, 0, 0, ?, ?, ?, 0, '')");
+    for (const [index, { admitted, refused }] of days.entries()) {
+      const day = Math.floor(nowMs / DAY_MS) - 1 - index;
+      insert.run(day % DAYS_KEPT, day * DAY_MS, day * DAY_MS, admitted, refused);
+    }
+    database.close();
+  }
+}
