@@ -122,6 +122,7 @@ function announce(url: string, state: string, demoKey: string | undefined): void
                         (Free plan: 60 requests a minute, 1,000 a day; shown this once)`;
   process.stdout.write(`
 The pet store is open:  ${url}
+Read about it, try it:  ${new URL("/", url).href}
 ${aboutKey}
 
   curl -i ${url}/pets -H "Authorization: Bearer ${demoKey ?? "<API key>"}"

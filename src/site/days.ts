@@ -56,7 +56,7 @@ function svgOf(days: UsageDay[]): string {
     // Every seventh day, and today.
     (days.length - 1 - index) % 7 === 0
       ? [
-          `<text x="${LEFT + (index + 0.5) * step}" y="${HEIGHT - 6}" text-anchor="middle">${shortDate(date)}</text>`,
+          `<text x="${LEFT + (index + 1) * step}" y="${HEIGHT - 6}" text-anchor="end">${shortDate(date)}</text>`,
         ]
       : [],
   );

@@ -52,6 +52,7 @@ describe("npm start", () => {
     const url = `http://localhost:${port}/v1`;
     expect(printedFirst).toBe(`
 The pet store is open:  ${url}
+Read about it, try it:  http://localhost:${port}/
 A key to try it with:   ${key}
                         (Free plan: 60 requests a minute, 1,000 a day; shown this once)
 
