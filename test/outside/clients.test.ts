@@ -221,6 +221,17 @@ describe("hono's client, with the type of the service", () => {
     expect(pets).toContainEqual(pet);
   });
 
+  it("names a creation beside the key, so that sending it again adds no second pet", async () => {
+    const json = { name: "Bello", categoryId: 1 };
+    const naming = { headers: { "Idempotency-Key": "order-4711" } };
+    const [first, second] = [
+      await client().pets.$post({ json }, naming),
+      await client().pets.$post({ json }, naming),
+    ];
+    assert(first.status === 201 && second.status === 201);
+    expect(await second.json()).toEqual(await first.json());
+  });
+
   it("shows how the key stands", async () => {
     const usage = await client().usage.$get();
     assert(usage.ok);
