@@ -1,6 +1,7 @@
 // The bar chart of a key's days, and the same as a table: a bar is what was admitted, with what was refused on top of it.
 
 import type { UsageDay } from "../usage-body.ts";
+import { number } from "./sentences.ts";
 
 const WIDTH = 640;
 const HEIGHT = 220;
@@ -74,10 +75,6 @@ function ticksUpTo(most: number): number[] {
     [0.2, 0.5, 1, 2, 5].map((factor) => Math.max(1, factor * power)).find((each) => most / each <= 4) ??
     power;
   return Array.from({ length: Math.ceil(most / step) + 1 }, (_, index) => index * step);
-}
-
-function number(value: number): string {
-  return value.toLocaleString("en");
 }
 
 /** `1.2K`, `100K`: there is little room. */

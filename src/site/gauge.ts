@@ -2,6 +2,7 @@
 // then changed, so that it moves.
 
 import type { UsageWindow } from "../usage-body.ts";
+import { number } from "./sentences.ts";
 
 /** The arc is three quarters of a circle; lengths are in percent of it. */
 const ARC = `
@@ -44,10 +45,6 @@ export function drawGauge(
 function set(place: Element, selector: string, text: string): void {
   const part = place.querySelector(selector);
   if (part !== null && part.textContent !== text) part.textContent = text;
-}
-
-function number(value: number): string {
-  return value.toLocaleString("en");
 }
 
 /** `40 s`, `11 h 25 min`. */

@@ -18,9 +18,10 @@ export function canBeSent(key: string): boolean {
   return /^[\x20-\x7e]*$/.test(key);
 }
 
+export const NO_KEY = "This can't be a key: a key is pet_ and 38 letters and digits.";
+
 /** What is plainly wrong with a key, before anybody is asked; undefined if nothing is. */
 export function problemWithKey(key: string): string | undefined {
   if (key === "") return "There is no key yet: paste one.";
-  if (/^pet_[0-9A-Za-z]{38}$/.test(key)) return undefined;
-  return "This can't be a key: a key is pet_ and 38 letters and digits.";
+  return /^pet_[0-9A-Za-z]{38}$/.test(key) ? undefined : NO_KEY;
 }

@@ -2,8 +2,8 @@
 // itself: numbers keep their digits, answers are explained in a sentence, and a screen reader finds a name on everything.
 // The page is readable without all this, and stays so when something can't be loaded.
 
-import { canBeSent, problemWithKey, storedKey, storeKey } from "./key.ts";
-import { NO_ANSWER, sentenceOf } from "./sentences.ts";
+import { canBeSent, NO_KEY, storedKey, storeKey } from "./key.ts";
+import { NO_ANSWER, sentenceOf, time } from "./sentences.ts";
 
 type Component = (props: Record<string, unknown>) => unknown;
 
@@ -11,6 +11,7 @@ interface System {
   React: {
     createElement(type: string | Component, props: object | null, ...children: unknown[]): unknown;
   };
+  getComponent(name: string, container: boolean): Component;
 }
 
 type Wrap = (Original: Component, system: System) => Component;
@@ -20,7 +21,10 @@ declare const SwaggerUIBundle: (options: {
   spec: object;
   dom_id: string;
   layout: string;
-  plugins: (() => { components?: Record<string, Component>; wrapComponents?: Record<string, Wrap> })[];
+  plugins: ((system: System) => {
+    components: Record<string, Component>;
+    wrapComponents: Record<string, Wrap>;
+  })[];
   requestInterceptor(request: { headers: Record<string, string> }): object;
   [option: string]: unknown;
 }) => void;
@@ -31,15 +35,6 @@ interface LiveResponse {
   get(name: "text"): string | undefined;
   getIn(path: ["headers", string]): string | undefined;
 }
-
-/** The operations alone: heading, servers and authorization are the page's own. */
-const operationsOnly: Component = (props) => {
-  const { getComponent, React } = props as unknown as System & {
-    getComponent(name: string, container: boolean): Component;
-  };
-  const Operations = getComponent("operations", true);
-  return React.createElement("div", { className: "swagger-ui" }, React.createElement(Operations, null));
-};
 
 /** Swagger UI parses a body before it shows it, which rounds integers of 64 bits. */
 const exactBody: Wrap =
@@ -76,8 +71,14 @@ const foldedHeaders: Wrap =
       React.createElement(Original, props),
     );
 
-const petstore = (system?: System) => ({
-  components: { operationsOnly: (props: Record<string, unknown>) => operationsOnly({ ...props, ...system }) },
+const petstore = (system: System) => ({
+  components: {
+    /** Heading, servers and authorization are the page's own. */
+    operationsOnly: () => {
+      const operations = system.React.createElement(system.getComponent("operations", true), null);
+      return system.React.createElement("div", { className: "swagger-ui" }, operations);
+    },
+  },
   wrapComponents: { responseBody: exactBody, liveResponse: explainedAnswer, headers: foldedHeaders },
 });
 
@@ -124,15 +125,13 @@ async function showOperations(): Promise<void> {
 /** What an answer says, and how the key stands after it. */
 function explain(response: LiveResponse): string {
   const status = response.get("status");
-  if (status === undefined)
-    return (canBeSent(storedKey()) ? undefined : problemWithKey(storedKey())) ?? NO_ANSWER;
+  if (status === undefined) return canBeSent(storedKey()) ? NO_ANSWER : NO_KEY;
   const outcome = status < 400 ? "Done." : sentenceOf(status, response.get("text") ?? "");
   const [limit, remaining, reset] = ["limit", "remaining", "reset"].map((name) =>
     response.getIn(["headers", `x-ratelimit-${name}`]),
   );
   if (limit === undefined || remaining === undefined || reset === undefined) return outcome;
-  const until = new Date(Number(reset) * 1000).toLocaleTimeString("en-GB");
-  return `${outcome} ${remaining} of ${limit} requests left until ${until}.`;
+  return `${outcome} ${remaining} of ${limit} requests left until ${time(Number(reset))}.`;
 }
 
 /** JSON, indented; a number keeps the digits that it came with. Whatever can't be read so stays as it is. */

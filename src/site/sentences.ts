@@ -1,4 +1,5 @@
-// What a person is told about an answer of the service, or that there is none: one sentence, or two.
+// What a person is told about an answer of the service, or that there is none: one sentence, or two; and how figures are
+// written in all of them.
 
 /** The sentence for an error in the body of an answer: the service's own, which is for people. */
 export function sentenceOf(status: number, body: string): string {
@@ -18,4 +19,14 @@ function messageIn(body: string): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** A number with its thousands told apart: `1,000`. */
+export function number(value: number): string {
+  return value.toLocaleString("en");
+}
+
+/** The time of day, where the reader is: `14:35:00`. */
+export function time(unixSeconds: number): string {
+  return new Date(unixSeconds * 1000).toLocaleTimeString("en-GB");
 }

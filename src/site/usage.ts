@@ -5,7 +5,7 @@ import type { UsageBody } from "../usage-body.ts";
 import { drawDays } from "./days.ts";
 import { drawGauge } from "./gauge.ts";
 import { problemWithKey, storedKey, storeKey } from "./key.ts";
-import { NO_ANSWER, sentenceOf } from "./sentences.ts";
+import { NO_ANSWER, sentenceOf, time } from "./sentences.ts";
 
 /** How often the service is asked, which looks at most once a second, and how often after no answer. */
 const ASK_MS = 2_000;
@@ -114,12 +114,13 @@ function draw(usage: UsageBody, nowMs: number): void {
 function stateOf({ plan, minute, day, bannedUntil }: UsageBody, nowMs: number): string {
   const onPlan = `This key is on the ${plan.charAt(0).toUpperCase()}${plan.slice(1)} plan.`;
   if (bannedUntil !== null && bannedUntil * 1000 > nowMs) {
-    return `${onPlan} It is banned until ${timeOf(bannedUntil)}, because it was used again and again after it was limited.`;
+    return `${onPlan} It is banned until ${time(bannedUntil)}, because it was used again and again after it was limited.`;
   }
-  if (day.remaining === 0)
-    return `${onPlan} Its day is used up: the next request is admitted at ${timeOf(day.reset)}.`;
+  if (day.remaining === 0) {
+    return `${onPlan} Its day is used up: the next request is admitted at ${time(day.reset)}.`;
+  }
   if (minute.remaining === 0) {
-    return `${onPlan} Its minute is used up: the next request is admitted at ${timeOf(minute.reset)}.`;
+    return `${onPlan} Its minute is used up: the next request is admitted at ${time(minute.reset)}.`;
   }
   return onPlan;
 }
@@ -128,10 +129,6 @@ function stateOf({ plan, minute, day, bannedUntil }: UsageBody, nowMs: number): 
 function serverClockMs(response: Response): number {
   const date = Date.parse(response.headers.get("Date") ?? "");
   return Number.isNaN(date) ? Date.now() : date;
-}
-
-function timeOf(unixSeconds: number): string {
-  return new Date(unixSeconds * 1000).toLocaleTimeString("en-GB");
 }
 
 /** Shows a sentence about what went wrong, or takes the last one away. */
