@@ -2,7 +2,7 @@
 // with its viewer, and the usage page. Wrangler runs it by itself before it serves or deploys.
 
 import { existsSync } from "node:fs";
-import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
@@ -17,6 +17,7 @@ const target = join(root, "dist");
 
 const viewerFolder = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
 const { version: viewerVersion } = JSON.parse(await readFile(join(viewerFolder, "package.json"), "utf8"));
+
 /** How the name of a file ends that is being written. */
 const UNFINISHED = ".unfinished";
 
@@ -83,7 +84,7 @@ function guideAsHtml(guide: string): { guide: string; contents: string } {
         const row = (cells: typeof token.header, tag: "th" | "td") =>
           `<tr>${cells.map(({ tokens }) => `<${tag}>${this.parser.parseInline(tokens)}</${tag}>`).join("")}</tr>`;
         const rows = token.rows.map((cells) => row(cells, "td")).join("");
-        return `<div class="wide" tabindex="0"><table><thead>${row(token.header, "th")}</thead><tbody>${rows}</tbody></table></div>\n`;
+        return `<div class="wide" role="group" aria-label="Table" tabindex="0"><table><thead>${row(token.header, "th")}</thead><tbody>${rows}</tbody></table></div>\n`;
       },
     },
   });
@@ -128,7 +129,10 @@ async function write(name: string, contents: string | Uint8Array): Promise<void>
 /** Removes what an earlier version has written, but not what another build is writing now. */
 async function removeOthers(): Promise<void> {
   for (const entry of await readdir(target, { recursive: true, withFileTypes: true })) {
-    const name = relative(target, join(entry.parentPath, entry.name));
-    if (entry.isFile() && !written.has(name) && !name.endsWith(UNFINISHED)) await rm(join(target, name));
+    const file = join(entry.parentPath, entry.name);
+    if (!entry.isFile() || written.has(relative(target, file))) continue;
+    const { mtimeMs = 0 } = await stat(file).catch(() => ({ mtimeMs: 0 }));
+    const isBeingWritten = entry.name.endsWith(UNFINISHED) && Date.now() - mtimeMs < 60_000;
+    if (!isBeingWritten) await rm(file, { force: true });
   }
 }

@@ -61,6 +61,16 @@ describe("the schemas of the document", () => {
     expect(Object.keys(schemaOf("Pet").properties ?? {})).toEqual(Object.keys(Pet.shape));
     const parameters = operations.listPets.parameters.map(({ name, required }) => [name, required]);
     expect(parameters).toEqual(Object.keys(PageQuery.shape).map((name) => [name, false]));
+    for (const { schema } of operations.listPets.parameters) {
+      expect(resolved<Record<string, unknown>>(schema)).toHaveProperty("type");
+    }
+  });
+
+  it("leave room for unknown fields in what is sent, and none in what is answered", () => {
+    expect(schemaOf("NewPet")).not.toHaveProperty("additionalProperties");
+    for (const name of ["Pet", "Error", "Usage", "UsageWindow", "UsageDay"]) {
+      expect(schemaOf(name).additionalProperties, name).toBe(false);
+    }
   });
 
   it("require what the service requires", async () => {
@@ -104,10 +114,11 @@ describe("the schemas of the document", () => {
   it("say int64 where the service takes all of it, and nothing beyond", async () => {
     const client = await newClient();
     const int64 = { type: "integer", format: "int64" };
-    expect(schemaOf("NewPet").properties?.categoryId).toMatchObject(int64);
-    expect(schemaOf("Pet").properties?.categoryId).toMatchObject(int64);
-    expect(schemaOf("Pet").properties?.id).toMatchObject(int64);
-    expect(operations.getPet.parameters[0]?.schema).toMatchObject(int64);
+    const description = expect.any(String);
+    expect(schemaOf("NewPet").properties?.categoryId).toEqual({ ...int64, description });
+    expect(schemaOf("Pet").properties?.categoryId).toEqual({ ...int64, description });
+    expect(schemaOf("Pet").properties?.id).toEqual({ ...int64, description });
+    expect(operations.getPet.parameters[0]?.schema).toEqual({ ...int64, examples: [1] });
     for (const [categoryId, expected] of [
       ["9223372036854775807", 201],
       ["-9223372036854775808", 201],
@@ -173,6 +184,19 @@ describe("the schemas of the document", () => {
 });
 
 describe("the document", () => {
+  it("is of the version that the contract names", () => {
+    expect(document.info.version).toBe("1.0.0");
+  });
+
+  it("requires a body where the service does", async () => {
+    expect(operations.createPet.requestBody.required).toBe(true);
+    const bodyless = await (await newClient()).call("/v1/pets", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+    });
+    expect(bodyless.status).toBe(400);
+  });
+
   it("requires a bearer token for everything", () => {
     expect(document.security).toEqual([{ apiKey: [] }]);
     expect(components.securitySchemes.apiKey).toMatchObject({ type: "http", scheme: "bearer" });
@@ -187,9 +211,21 @@ describe("the document", () => {
     expect(new Date(sunset ?? "").toISOString()).toBe(`${operations.getPet["x-sunset"]}T00:00:00.000Z`);
   });
 
-  it("has a guide of nothing but facts, in which every error code is", () => {
-    expect(fillGuide("Bans last {{banMinutes}} minutes.")).toBe("Bans last 10 minutes.");
-    expect(fillGuide("{{plans}}")).toContain("| Business | 1,000 | 100,000 |");
+  it("has a guide whose figures are those of the contract and of the service", () => {
+    expect(fillGuide("{{minLimit}} {{maxLimit}} {{defaultLimit}}")).toBe("1 100 20");
+    expect(fillGuide("{{believedSeconds}} {{keylessPerMinute}} {{daysKept}}")).toBe("30 60 30");
+    expect(fillGuide("{{toleratedRefusals}} {{banMinutes}} {{rememberedHours}}")).toBe("60 10 24");
+    expect(fillGuide("{{deprecatedAt}}, {{removedAt}}")).toBe("19 November 2026, 5 December 2030");
+    expect(fillGuide("{{plans}}").split("\n").slice(2)).toEqual([
+      "| Free | 60 | 1,000 |",
+      "| Pro | 300 | 10,000 |",
+      "| Business | 1,000 | 100,000 |",
+      "| Enterprise | as agreed | as agreed |",
+    ]);
+    expect(fillGuide("{{errors}}")).toContain(
+      "more than max(60, its requests per minute) times within one minute",
+    );
+    expect(fillGuide("{{errors}}")).toContain("more than 64 KiB");
     for (const [code, number] of Object.entries(ERROR_STATUS)) {
       expect(fillGuide("{{errors}}")).toContain(`| ${number} | \`${code}\` | `);
     }
@@ -292,8 +328,9 @@ function forAny(id: OperationId): Record<string, () => Promise<Response>> {
   );
 }
 
-/** What has headers that no example has: an operation that fails when it has begun. */
+/** What has headers that no example has, or lacks some: the last page, and an operation that fails when it has begun. */
 const MORE: typeof PROVOCATIONS = {
+  "listPets 200": async () => (await free()).get("/v1/pets?limit=100"),
   "getPet 500": async () => {
     const client = await free();
     await env.DB.exec("ALTER TABLE pets RENAME TO lost_pets");
@@ -319,6 +356,15 @@ describe("every example of the document", () => {
     const { rex, mimi, goldie } = EXAMPLE_PETS;
     for (const each of [rex, mimi, goldie]) {
       await insertPet(env.DB, { ...each, categoryId: BigInt(each.categoryId) });
+    }
+  });
+
+  it("belongs to a response, and each response has one", () => {
+    for (const [id, { responses }] of Object.entries(operations)) {
+      for (const [number, response] of Object.entries(responses)) {
+        const { content } = resolved<Documented>(response);
+        expect(Object.keys(content["application/json"].examples), `${id} ${number}`).not.toEqual([]);
+      }
     }
   });
 
@@ -358,19 +404,23 @@ describe("every example of the document", () => {
 
   it("of a header is what one of these answers has, and every header that a response can have is seen", async () => {
     const unseen = new Set<string>();
+    // What is documented as optional has to be missing somewhere, or it is not.
+    const neverMissing = new Set<string>();
     const examplesUnseen = new Set<string>();
     const everything = Object.entries({ ...PROVOCATIONS, ...MORE });
     const documentedIn = (name: string) => {
       const [id = "", number = ""] = name.split(" ");
       const responses: Record<string, unknown> = operations[id as OperationId].responses;
       return Object.entries(resolved<Documented>(responses[number]).headers).map(([header, each]) => {
-        const { example } = resolved<{ example: unknown }>(each);
-        return { header, seen: `${id} ${number} ${header}`, exampleSeen: `${header}: ${example}`, example };
+        const { example, required } = resolved<{ example: unknown; required: boolean }>(each);
+        const seen = `${id} ${number} ${header}`;
+        return { header, required, seen, exampleSeen: `${header}: ${example}`, example };
       });
     };
     for (const [name] of everything) {
-      for (const { seen, exampleSeen } of documentedIn(name)) {
+      for (const { required, seen, exampleSeen } of documentedIn(name)) {
         unseen.add(seen);
+        if (!required) neverMissing.add(seen);
         examplesUnseen.add(exampleSeen);
       }
     }
@@ -381,13 +431,92 @@ describe("every example of the document", () => {
       for (const { header, seen, exampleSeen, example } of documentedIn(name)) {
         const value = headers.get(header);
         if (value !== null) unseen.delete(seen);
+        else neverMissing.delete(seen);
         if (value === `${example}`) examplesUnseen.delete(exampleSeen);
       }
       await env.DB.exec("DELETE FROM pets WHERE id > 3");
       await env.DB.exec("UPDATE sqlite_sequence SET seq = 3 WHERE name = 'pets'");
     }
     expect([...unseen]).toEqual([]);
+    expect([...neverMissing]).toEqual([]);
     expect([...examplesUnseen]).toEqual([]);
+  });
+});
+
+describe("the document finds out", () => {
+  /** What is wrong with an answer to a request, if parts of it are replaced. */
+  async function problems(path: string, headers: Record<string, string>, body?: (text: string) => string) {
+    const client = await free();
+    await client.create();
+    const response = await client.get(path);
+    const text = await response.text();
+    const exchange = {
+      method: "GET",
+      path,
+      status: response.status,
+      headers: { ...Object.fromEntries(response.headers), ...headers },
+      body: body?.(text) ?? text,
+    };
+    const verdict = await env.UNDOCUMENTED.fetch("http://petstore.example", {
+      method: "POST",
+      body: JSON.stringify(exchange),
+    });
+    return verdict.json();
+  }
+
+  it("nothing in what the service answers", async () => {
+    expect(await problems("/v1/pets?limit=1", {})).toEqual([]);
+    expect(await problems("/v1/usage", {})).toEqual([]);
+    expect(await problems("/v1/pets?limit=0", {})).toEqual([]);
+  });
+
+  it.each([
+    ["/v1/pets", "ratelimit", "minute;r=1"],
+    ["/v1/pets", "ratelimit", '"minute";r=59, "day";r=999'],
+    ["/v1/pets", "ratelimit-policy", '"minute";q=60;w=61, "day";q=1000;w=86400'],
+    ["/v1/pets", "x-ratelimit-limit", "0"],
+    ["/v1/pets", "x-ratelimit-remaining", "-1"],
+    ["/v1/pets", "x-ratelimit-reset", "soon"],
+    ["/v1/pets", "x-request-id", "1234567"],
+    ["/v1/pets", "x-request-id", "x".repeat(65)],
+    ["/v1/pets", "access-control-allow-origin", "https://shop.example"],
+    ["/v1/pets", "link", "/v1/pets?cursor=x"],
+    ["/v1/pets", "link", '</v1/pets>; rel="prev"'],
+    ["/v1/pets", "retry-after", "1"],
+    ["/v1/pets", "x-powered-by", "pets"],
+    ["/v1/pets", "content-type", "text/plain"],
+    ["/v1/pets/999", "sunset", "Thu, 05 Dec 2030 00:00:01 GMT"],
+    ["/v1/pets/999", "deprecation", "@1"],
+    ["/v1/usage", "cache-control", "max-age=1"],
+  ])("%s: the header %s: %s", async (path, name, value) => {
+    expect(await problems(path, { [name]: value })).not.toEqual([]);
+  });
+
+  it.each([
+    ["/v1/pets", '"categoryId":1', '"categoryId":1.5'],
+    ["/v1/pets", '"categoryId":1', '"categoryId":"1"'],
+    ["/v1/pets", '"name":"Rex"', '"name":""'],
+    ["/v1/pets", '"name":"Rex"', '"name":"Rex","status":"lost"'],
+    ["/v1/pets", '"name":"Rex"', '"name":"Rex","colour":"red"'],
+    ["/v1/pets?limit=0", '"status":400', '"status":401'],
+    ["/v1/pets?limit=0", '"code":"invalid_request"', '"code":"unauthorized"'],
+    ["/v1/pets?limit=0", /"message":"[^"]*"/, '"message":""'],
+    ["/v1/pets?limit=0", '"status":400', '"status":400,"more":1'],
+    ["/v1/usage", '"used":1', '"used":-1'],
+    ["/v1/usage", '"plan":"free"', '"plan":"gold"'],
+    ["/v1/usage", '"bannedUntil":null', '"bannedUntil":-1'],
+    ["/v1/usage", '"date":"2026-11-20"', '"date":"20.11.2026"'],
+    ["/v1/usage", '"days":[', '"days":[{"date":"2026-10-21","admitted":0,"refused":0},'],
+    ["/v1/usage", /"days":\[\{[^}]*\},/, '"days":['],
+  ])("%s: %s replaced by %s", async (path, part, other) => {
+    let isReplaced = false;
+    const spoil = (text: string) => {
+      const spoiled = text.replace(part, other);
+      isReplaced = spoiled !== text;
+      return spoiled;
+    };
+    expect(await problems(path, {}, spoil)).not.toEqual([]);
+    expect(isReplaced).toBe(true);
   });
 });
 

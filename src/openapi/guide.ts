@@ -5,11 +5,18 @@ import { PLAN_LIMITS } from "../keys/plans.ts";
 import { BELIEVED_MS } from "../keys/store.ts";
 import { REMEMBERED_MS } from "../pets/creations.ts";
 import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
+import { PageQuery } from "../pets/schema.ts";
 import { REQUESTS_PER_MINUTE } from "../rate-limit/address-meter.ts";
 import { BAN_MS, DAYS_KEPT, TOLERATED_REFUSALS } from "../rate-limit/meter.ts";
 import { MEANING } from "./errors.ts";
+import { toJsonSchema } from "./schemas.ts";
+
+const { limit } = toJsonSchema(PageQuery).properties ?? {};
 
 const FACTS: Record<string, string> = {
+  minLimit: `${limit?.minimum}`,
+  maxLimit: `${limit?.maximum}`,
+  defaultLimit: `${limit?.default}`,
   // A document does not know where it is read.
   origin: "https://petstore.example",
   believedSeconds: `${BELIEVED_MS / 1000}`,

@@ -17,7 +17,8 @@ const integer = (minimum: number): JsonSchema => ({ type: "integer", minimum });
 
 export const HEADERS = {
   "X-RateLimit-Limit": {
-    description: "Requests that the window with fewer requests left admits.",
+    description:
+      "Requests that a window admits: of the key's two, the one with fewer requests left, and the day if both have as many. Without a valid key it is the one window of the client's address.",
     schema: integer(1),
     example: 60,
   },
@@ -33,13 +34,13 @@ export const HEADERS = {
   },
   RateLimit: {
     description:
-      "Both windows: requests left (`r`) and seconds until there are more (`t`). A structured field of draft-ietf-httpapi-ratelimit-headers.",
+      "The windows of the key, or the one of an address without a valid key: requests left (`r`), and seconds until there are more (`t`). A structured field of draft-ietf-httpapi-ratelimit-headers.",
     schema: { type: "string", pattern: '^"minute";r=\\d+;t=\\d+(, "day";r=\\d+;t=\\d+)?$' },
     example: '"minute";r=59;t=40, "day";r=999;t=41140',
   },
   "RateLimit-Policy": {
     description:
-      "Both windows: requests (`q`) and length in seconds (`w`). A structured field of the same draft.",
+      "The same windows: requests that each admits (`q`), and its length in seconds (`w`). A structured field of the same draft.",
     schema: { type: "string", pattern: '^"minute";q=\\d+;w=60(, "day";q=\\d+;w=86400)?$' },
     example: '"minute";q=60;w=60, "day";q=1000;w=86400',
   },
@@ -72,9 +73,15 @@ export const HEADERS = {
     example: "/v1/pets/4",
   },
   "Retry-After": {
-    description: "Seconds to wait. A request that is sent then is not refused for the same reason again.",
+    description:
+      "Seconds to wait. A request that is sent then is admitted, unless others have used the key, or the address, meanwhile.",
     schema: integer(1),
     example: 40,
+  },
+  OutageRetryAfter: {
+    description: "Seconds to wait before a try makes sense. Nobody knows when the outage ends.",
+    schema: integer(1),
+    example: 5,
   },
   "Cache-Control": {
     description: "The answer is about this moment only.",
@@ -113,6 +120,12 @@ export const HEADERS = {
 } as const satisfies Record<string, Header>;
 
 export type HeaderName = keyof typeof HEADERS;
+
+/** The names of headers that stand above under another one, because they mean something else elsewhere. */
+export const REAL_NAMES: Partial<Record<HeaderName, string>> = {
+  DeprecationLink: "Link",
+  OutageRetryAfter: "Retry-After",
+};
 
 /** Of the 405 alone, which belongs to no operation: linters complain of headers that no operation names. */
 export const ALLOW = {

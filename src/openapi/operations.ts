@@ -1,10 +1,11 @@
 // How the published document describes the operations (contract, section 4, and GET /v1/usage).
 
+import { REMEMBERED_MS } from "../pets/creations.ts";
 import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
 import { IDEMPOTENCY_KEY } from "../pets/idempotency-key.ts";
 import { PageQuery } from "../pets/schema.ts";
 import { DAYS_KEPT } from "../rate-limit/meter.ts";
-import { HEADERS } from "./headers.ts";
+import { HEADERS, REAL_NAMES } from "./headers.ts";
 import {
   ALWAYS_POSSIBLE,
   errorExample,
@@ -27,6 +28,8 @@ export const EXAMPLE_PETS = {
 } as const;
 
 const { rex, mimi, goldie, zoe, bello } = EXAMPLE_PETS;
+
+const ANNOUNCEMENT = ["Deprecation", "Sunset", "DeprecationLink"] as const;
 
 interface Parameter {
   name: string;
@@ -76,8 +79,7 @@ export const createPet = {
       name: "Idempotency-Key",
       in: "header",
       required: false,
-      description:
-        "A name that you invent for this creation: 1 to 255 visible ASCII characters, bare or quoted. Whoever sends the same pet under the same name within 24 hours gets the same answer, and no second pet.",
+      description: `A name that you invent for this creation: 1 to 255 visible ASCII characters, bare or quoted. Whoever sends the same pet under the same name within ${REMEMBERED_MS / 3_600_000} hours gets the same answer, and no second pet.`,
       schema: { type: "string", pattern: IDEMPOTENCY_KEY.source, examples: ["order-4711"] },
     },
   ] satisfies Parameter[],
@@ -217,16 +219,14 @@ function queryParameters(examples: Record<keyof typeof PageQuery.shape, unknown>
 
 /** A response that says when the operation goes. */
 function announced(response: Response): Response {
-  const Link = { $ref: "#/components/headers/DeprecationLink" };
-  return { ...response, headers: { ...response.headers, ...headerRefs(["Deprecation", "Sunset"]), Link } };
+  return { ...response, headers: { ...response.headers, ...headerRefs(ANNOUNCEMENT) } };
 }
 
 /** A response that says so if the operation was reached. */
 function perhapsAnnounced(response: Response): Response {
-  const { Deprecation, Sunset, DeprecationLink: Link } = HEADERS;
-  const perhaps = Object.entries({ Deprecation, Sunset, Link }).map(([name, header]) => [
-    name,
-    { ...header, required: false },
+  const perhaps = ANNOUNCEMENT.map((name) => [
+    REAL_NAMES[name] ?? name,
+    { ...HEADERS[name], required: false },
   ]);
   return { ...response, headers: { ...response.headers, ...Object.fromEntries(perhaps) } };
 }

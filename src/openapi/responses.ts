@@ -3,7 +3,7 @@
 
 import { ERROR_STATUS, type ErrorCode } from "../errors.ts";
 import { MEANING } from "./errors.ts";
-import { ALWAYS, HEADERS, type HeaderName } from "./headers.ts";
+import { ALWAYS, HEADERS, type HeaderName, REAL_NAMES } from "./headers.ts";
 import { type JsonSchema, schemaRef } from "./schemas.ts";
 
 export interface Example {
@@ -64,7 +64,9 @@ export function failure(
 
 /** References to headers by their names. */
 export function headerRefs(names: readonly HeaderName[]): Record<string, object> {
-  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
+  return Object.fromEntries(
+    names.map((name) => [REAL_NAMES[name] ?? name, { $ref: `#/components/headers/${name}` }]),
+  );
 }
 
 const WITHOUT_KEY = {
@@ -122,7 +124,7 @@ export const SHARED_RESPONSES = {
         `the database can't be reached; try again in 5 s; if it lasts, report request ${REQUEST_ID}`,
       ),
     },
-    ["Retry-After"],
+    ["OutageRetryAfter"],
   ),
 } satisfies Record<string, Response>;
 

@@ -34,7 +34,7 @@ const UsageWindow = z.strictObject({
     .int()
     .check(z.gte(1), z.lte(MAX_LIMIT), z.meta({ description: "Requests that the window admits." })),
   used: count("Requests that it has admitted."),
-  remaining: count("Requests that it still admits."),
+  remaining: count("Requests that it has left. During a ban none of them is admitted: see `bannedUntil`."),
   reset: count("When the next window begins, in Unix time."),
 });
 

@@ -29,9 +29,9 @@ export function drawGauge(
   const share = Math.min(100, (100 * used) / limit);
   const percent = used === 0 ? 0 : Math.max(1, share);
   set(place, "h2", title);
-  set(place, "strong", number(used));
-  set(place, ".of", `of ${number(limit)}`);
-  set(place, ".left", `${number(remaining)} left`);
+  set(place, "strong", brief(used));
+  set(place, ".of", `of ${brief(limit)}`);
+  set(place, ".left", `${brief(remaining)} left`);
   set(place, ".reset", `new in ${duration(reset * 1000 - nowMs)}`);
   const dial = place.querySelector(".dial");
   dial?.setAttribute("aria-label", title);
@@ -45,6 +45,11 @@ export function drawGauge(
 function set(place: Element, selector: string, text: string): void {
   const part = place.querySelector(selector);
   if (part !== null && part.textContent !== text) part.textContent = text;
+}
+
+/** A number that fits into the dial: `99,999`, `1.2M`. */
+function brief(value: number): string {
+  return value < 100_000 ? number(value) : value.toLocaleString("en", { notation: "compact" });
 }
 
 /** `40 s`, `11 h 25 min`. */

@@ -3,7 +3,7 @@
 // The page is readable without all this, and stays so when something can't be loaded.
 
 import { canBeSent, NO_KEY, storedKey, storeKey } from "./key.ts";
-import { NO_ANSWER, sentenceOf, time } from "./sentences.ts";
+import { instant, NO_ANSWER, sentenceOf } from "./sentences.ts";
 
 type Component = (props: Record<string, unknown>) => unknown;
 
@@ -12,6 +12,7 @@ interface System {
     createElement(type: string | Component, props: object | null, ...children: unknown[]): unknown;
   };
   getComponent(name: string, container: boolean): Component;
+  specActions: { clearResponse(path: string, method: string): void };
 }
 
 type Wrap = (Original: Component, system: System) => Component;
@@ -24,6 +25,7 @@ declare const SwaggerUIBundle: (options: {
   plugins: ((system: System) => {
     components: Record<string, Component>;
     wrapComponents: Record<string, Wrap>;
+    statePlugins: object;
   })[];
   requestInterceptor(request: { headers: Record<string, string> }): object;
   [option: string]: unknown;
@@ -80,24 +82,54 @@ const petstore = (system: System) => ({
     },
   },
   wrapComponents: { responseBody: exactBody, liveResponse: explainedAnswer, headers: foldedHeaders },
+  statePlugins: {
+    spec: {
+      // What is wrong with a request the service says best, and it is no use to hear it from anybody else.
+      wrapSelectors: { validateBeforeExecute: () => () => true },
+      wrapActions: {
+        /** Takes the answer before away, so that it does not stand for this one. */
+        executeRequest: (execute: (request: Request) => unknown) => (request: Request) => {
+          system.specActions.clearResponse(request.pathName, request.method);
+          return execute(request);
+        },
+      },
+    },
+  },
 });
 
+/** A request, as Swagger UI hands it to what sends it. */
+interface Request {
+  pathName: string;
+  method: string;
+}
+
 followColorScheme();
+nameOrigin();
 keepKey();
 await showOperations();
 
 function keepKey(): void {
   const field = document.querySelector<HTMLInputElement>("#key");
   if (field === null) return;
-  field.value = storedKey();
+  const fill = () => (field.value = storedKey());
+  fill();
+  // Whoever comes back to this page may have put another key into another one.
+  addEventListener("pageshow", fill);
   field.addEventListener("input", () => storeKey(field.value));
   document.querySelector("#key-form")?.addEventListener("submit", (event) => event.preventDefault());
+}
+
+/** Has the examples of the guide name this service, so that they can be pasted. */
+function nameOrigin(): void {
+  for (const code of document.querySelectorAll(".guide code")) {
+    code.textContent = code.textContent?.replaceAll("https://petstore.example", location.origin) ?? "";
+  }
 }
 
 async function showOperations(): Promise<void> {
   const problem = document.querySelector<HTMLElement>("#viewer-problem");
   try {
-    const spec = await (await fetch("/openapi.json")).json();
+    const spec = await (await fetch("/openapi.json", { signal: AbortSignal.timeout(10_000) })).json();
     // The guide is on the page already.
     delete spec.info.description;
     SwaggerUIBundle({
@@ -131,7 +163,7 @@ function explain(response: LiveResponse): string {
     response.getIn(["headers", `x-ratelimit-${name}`]),
   );
   if (limit === undefined || remaining === undefined || reset === undefined) return outcome;
-  return `${outcome} ${remaining} of ${limit} requests left until ${time(Number(reset))}.`;
+  return `${outcome} ${remaining} of ${limit} requests left until ${instant(Number(reset))}.`;
 }
 
 /** JSON, indented; a number keeps the digits that it came with. Whatever can't be read so stays as it is. */

@@ -26,7 +26,11 @@ export function number(value: number): string {
   return value.toLocaleString("en");
 }
 
-/** The time of day, where the reader is: `14:35:00`. */
-export function time(unixSeconds: number): string {
-  return new Date(unixSeconds * 1000).toLocaleTimeString("en-GB");
+/** An instant, as the reader's clock shows it: `14:35:00 UTC`, or `22 November at 09:00:00 GMT+9` if that is another day. */
+export function instant(unixSeconds: number): string {
+  const date = new Date(unixSeconds * 1000);
+  const isToday = date.toDateString() === new Date().toDateString();
+  const digits = { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" } as const;
+  const time = date.toLocaleTimeString("en-GB", digits);
+  return isToday ? time : `${date.toLocaleDateString("en-GB", { day: "numeric", month: "long" })} at ${time}`;
 }

@@ -5,11 +5,17 @@ import type { UsageBody } from "../usage-body.ts";
 import { drawDays } from "./days.ts";
 import { drawGauge } from "./gauge.ts";
 import { problemWithKey, storedKey, storeKey } from "./key.ts";
-import { NO_ANSWER, sentenceOf, time } from "./sentences.ts";
+import { instant, NO_ANSWER, sentenceOf } from "./sentences.ts";
 
 /** How often the service is asked, which looks at most once a second, and how often after no answer. */
 const ASK_MS = 2_000;
 const ASK_AFTER_FAILURE_MS = 5_000;
+
+/** A key that is refused may be good again: after a minute, if others at its address have tried too many wrong ones. */
+const ASK_AFTER_REFUSAL_MS = 60_000;
+
+/** An answer that takes longer is none. */
+const PATIENCE_MS = 10_000;
 
 const form = element<HTMLFormElement>("#key-form");
 const field = element<HTMLInputElement>("#key");
@@ -33,10 +39,16 @@ form.addEventListener("submit", (event) => {
 forget.addEventListener("click", () => {
   storeKey("");
   show();
+  // Nobody needs to be told that who has just forgotten a key has none.
+  say(undefined);
   field.focus();
 });
 document.addEventListener("visibilitychange", () => {
   if (document.visibilityState === "visible" && isDue) askNow();
+});
+addEventListener("pageshow", ({ persisted }) => {
+  // Whoever comes back to this page may have put another key into another one.
+  if (persisted) show();
 });
 
 if (storedKey() !== "") show();
@@ -50,9 +62,8 @@ function show(): void {
   clearTimeout(timer);
   isDue = false;
   showing += 1;
-  // Nobody needs to be told that who has just forgotten a key has none.
   const trouble = problemWithKey(key);
-  say(document.activeElement === forget ? undefined : trouble);
+  say(trouble);
   if (trouble === undefined) askNow();
 }
 
@@ -65,31 +76,54 @@ function askNow(): void {
   });
 }
 
-/** Asks once, draws the answer, and sees to it that it is asked again, if that makes sense. */
+/** Asks once, draws the answer, and has it asked again. */
 async function ask(key: string, asking: number): Promise<void> {
-  let response: Response;
-  let body: string;
-  try {
-    response = await fetch("/v1/usage", { headers: { Authorization: `Bearer ${key}` }, cache: "no-store" });
-    body = await response.text();
-  } catch {
-    if (asking !== showing) return;
-    say(NO_ANSWER + (panel.hidden ? "" : " What you see is what was known before."));
-    askAgain(ASK_AFTER_FAILURE_MS);
-    return;
-  }
+  const answer = await fetchUsage(key);
   if (asking !== showing) return;
-  if (!response.ok) {
-    say(sentenceOf(response.status, body));
-    const retryAfterSeconds = Number(response.headers.get("Retry-After"));
-    // A key that is no key does not become one.
-    if (response.status === 401) panel.hidden = true;
-    else askAgain(retryAfterSeconds > 0 ? retryAfterSeconds * 1000 : ASK_AFTER_FAILURE_MS);
+  if ("usage" in answer) {
+    say(undefined);
+    draw(answer.usage, answer.nowMs);
+    askAgain(ASK_MS);
     return;
   }
-  say(undefined);
-  draw(JSON.parse(body), serverClockMs(response));
-  askAgain(ASK_MS);
+  if (answer.isRefused) panel.hidden = true;
+  say(panel.hidden ? answer.problem : `${answer.problem} What you see is what was known before.`);
+  askAgain(answer.againInMs);
+}
+
+type Answer =
+  | { usage: UsageBody; nowMs: number }
+  | { problem: string; isRefused: boolean; againInMs: number };
+
+/** What the service says of a key, or why it says nothing. */
+async function fetchUsage(key: string): Promise<Answer> {
+  try {
+    const response = await fetch("/v1/usage", {
+      headers: { Authorization: `Bearer ${key}` },
+      cache: "no-store",
+      signal: AbortSignal.timeout(PATIENCE_MS),
+    });
+    const { ok, status, headers } = response;
+    const body = await response.text();
+    const usage = ok ? usageIn(body) : undefined;
+    if (usage !== undefined) return { usage, nowMs: serverClockMs(headers) };
+    const retryAfterSeconds = Number(headers.get("Retry-After"));
+    const isRefused = status === 401;
+    const againInMs = isRefused ? ASK_AFTER_REFUSAL_MS : retryAfterSeconds * 1000 || ASK_AFTER_FAILURE_MS;
+    return { problem: sentenceOf(status, body), isRefused, againInMs };
+  } catch {
+    return { problem: NO_ANSWER, isRefused: false, againInMs: ASK_AFTER_FAILURE_MS };
+  }
+}
+
+/** The usage that a body tells of, or undefined if something else has answered for the service. */
+function usageIn(body: string): UsageBody | undefined {
+  try {
+    const usage: Partial<UsageBody> = JSON.parse(body);
+    return usage.days === undefined ? undefined : (usage as UsageBody);
+  } catch {
+    return undefined;
+  }
 }
 
 function askAgain(inMs: number): void {
@@ -113,21 +147,22 @@ function draw(usage: UsageBody, nowMs: number): void {
 /** How the key stands, in a sentence or two. */
 function stateOf({ plan, minute, day, bannedUntil }: UsageBody, nowMs: number): string {
   const onPlan = `This key is on the ${plan.charAt(0).toUpperCase()}${plan.slice(1)} plan.`;
-  if (bannedUntil !== null && bannedUntil * 1000 > nowMs) {
-    return `${onPlan} It is banned until ${time(bannedUntil)}, because it was used again and again after it was limited.`;
-  }
-  if (day.remaining === 0) {
-    return `${onPlan} Its day is used up: the next request is admitted at ${time(day.reset)}.`;
-  }
-  if (minute.remaining === 0) {
-    return `${onPlan} Its minute is used up: the next request is admitted at ${time(minute.reset)}.`;
-  }
-  return onPlan;
+  const fullUntil = Math.max(...[minute, day].map(({ remaining, reset }) => (remaining === 0 ? reset : 0)));
+  const isBanned = bannedUntil !== null && bannedUntil * 1000 > nowMs;
+  const what = fullUntil === day.reset ? "day" : "minute";
+  const ban = isBanned
+    ? ` It is banned until ${instant(bannedUntil)}, because it was used again and again after it was limited.`
+    : "";
+  const full =
+    fullUntil > (isBanned ? bannedUntil : 0)
+      ? ` Its ${what} is used up: the next request is admitted from ${instant(fullUntil)} on.`
+      : "";
+  return onPlan + ban + full;
 }
 
 /** What the clock of the service says: the one of this machine may be wrong. */
-function serverClockMs(response: Response): number {
-  const date = Date.parse(response.headers.get("Date") ?? "");
+function serverClockMs(headers: Headers): number {
+  const date = Date.parse(headers.get("Date") ?? "");
   return Number.isNaN(date) ? Date.now() : date;
 }
 

@@ -9,6 +9,9 @@ import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { newSecret } from "../../src/keys/secret.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
+import { fillGuide } from "../../src/openapi/guide.ts";
+import { HEADERS } from "../../src/openapi/headers.ts";
+import type { UsageBody } from "../../src/usage-body.ts";
 import { findBrowser, openBrowser } from "./browser.ts";
 import { writePastDays } from "./past-days.ts";
 import { emptyState, freePort, keys, start } from "./petstore.ts";
@@ -70,11 +73,16 @@ function createPet(name: string): Promise<Response> {
 }
 
 /** Opens a page of the service in a new window, and collects what it does that it should not. */
-async function open(path: string, options: BrowserContextOptions = {}) {
+async function open(
+  path: string,
+  options: BrowserContextOptions = {},
+  prepare: (page: Page) => unknown = () => {},
+) {
   if (browser === undefined) throw new Error("there is no browser");
-  const context = await browser.newContext(options);
+  const context = await browser.newContext({ timezoneId: "UTC", ...options });
   onTestFinished(() => context.close());
   const page = await context.newPage();
+  await prepare(page);
   const errors: string[] = [];
   const foreign: string[] = [];
   page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
@@ -103,6 +111,12 @@ async function sentenceAbout(page: Page, secret: string): Promise<string> {
   return (await listPets.locator(".explanation").textContent()) ?? "";
 }
 
+/** Has the browser refuse storage, as it does to those who have switched it off. */
+function forbidStorage(page: Page): Promise<unknown> {
+  return page.addInitScript(`
+    Object.defineProperty(window, "sessionStorage", { get() { throw new DOMException("denied", "SecurityError"); } })`);
+}
+
 /** What axe-core finds wrong with a page as it is. */
 function accessibilityProblems(page: Page): Promise<string[]> {
   return page.evaluate(
@@ -115,9 +129,25 @@ describe("/openapi.json", () => {
     const response = await fetch(`${origin}/openapi.json`);
     expect(response.headers.get("Content-Type")).toBe("application/json");
     expect(response.headers.get("Access-Control-Allow-Origin")).toBe("*");
-    const document = (await response.json()) as ReturnType<typeof openApiDocument>;
-    expect(document.info.description).toContain("## Authentication");
-    expect(document).toEqual(JSON.parse(JSON.stringify(openApiDocument(document.info.description))));
+    expect(response.headers.get("Cross-Origin-Resource-Policy")).toBe("cross-origin");
+    const guide = fillGuide(await readFile("src/openapi/guide.md", "utf8"));
+    expect(await response.json()).toEqual(JSON.parse(JSON.stringify(openApiDocument(guide))));
+  });
+});
+
+describe("the guide", () => {
+  it("names no header that there is not", async () => {
+    const guide = await readFile("src/openapi/guide.md", "utf8");
+    const named = [...guide.matchAll(/`([A-Z][A-Za-z]*(?:-[A-Z][A-Za-z]*)+)`|-H "([A-Za-z-]+):/g)].map(
+      ([, inProse, inCommand]) => inProse ?? inCommand ?? "",
+    );
+    const requestHeaders = ["Authorization", "Content-Type", "Idempotency-Key"];
+    for (const name of named) expect([...Object.keys(HEADERS), ...requestHeaders]).toContain(name);
+    expect(named.length).toBeGreaterThan(10);
+  });
+
+  it.each(["plans", "errors"])("has the table of %s that the README has", async (name) => {
+    expect(await readFile("README.md", "utf8")).toContain(`\n${fillGuide(`{{${name}}}`)}\n`);
   });
 });
 
@@ -144,7 +174,22 @@ describe("the pages", () => {
     expect(headers.get("X-Frame-Options")).toBe("DENY");
     expect(headers.get("Referrer-Policy")).toBe("no-referrer");
     expect(headers.get("Cross-Origin-Opener-Policy")).toBe("same-origin");
+    expect(headers.get("Cross-Origin-Resource-Policy")).toBe("same-origin");
+    expect(headers.get("Permissions-Policy")).toContain("geolocation=()");
     expect(headers.get("Strict-Transport-Security")).toBe("max-age=31536000");
+  });
+
+  it.each(["/", "/usage"])("%s has every blank filled in", async (path) => {
+    const page = await (await fetch(origin + path)).text();
+    expect(page).toContain("<!doctype html>");
+    expect(page).not.toMatch(/\{\{|undefined/);
+  });
+
+  it("come with a viewer that a browser may keep, because its version is in its path", async () => {
+    const [, script = ""] = (await (await fetch(origin)).text()).match(/src="(\/viewer-[^"]*)"/) ?? [];
+    expect(script).toMatch(/^\/viewer-\d+\.\d+\.\d+\//);
+    const { headers } = await fetch(origin + script);
+    expect(headers.get("Cache-Control")).toBe("public, max-age=31536000, immutable");
   });
 
   it("are where the deprecation of getPet leads", async () => {
@@ -177,7 +222,7 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
     await createPet("Methuselah");
     const { page, errors } = await open("/");
     expect(await sentenceAbout(page, key)).toMatch(
-      /^Done\. \d+ of 1000 requests left until \d\d:\d\d:\d\d\.$/,
+      /^Done\. \d+ of 1000 requests left until \d\d:\d\d:\d\d UTC\.$/,
     );
     const body = await page.locator("pre.body").textContent();
     expect(body).toContain(`"categoryId": ${LARGE}`);
@@ -217,19 +262,66 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
   });
 
   it("says so if its console can't be loaded, and shows all else", async () => {
-    if (browser === undefined) throw new Error("there is no browser");
-    const context = await browser.newContext();
-    onTestFinished(() => context.close());
-    const page = await context.newPage();
-    await page.route("**/swagger-ui-bundle.js", (route) => route.abort());
-    await page.goto(origin);
+    const { page } = await open("/", {}, (each) =>
+      each.route("**/swagger-ui-bundle.js", (route) => route.abort()),
+    );
     expect(await page.getByRole("alert").textContent()).toContain("The console can't be loaded.");
     expect(await page.locator(".operations li").count()).toBe(4);
   });
 
+  it("sends what is wrong too, because the service says best what is wrong with it", async () => {
+    const { page } = await open("/");
+    await page.getByLabel("Your API key").fill(key);
+    const listPets = await operation(page, "listPets");
+    await listPets.getByLabel("limit").fill("0");
+    await listPets.getByRole("button", { name: "Execute" }).click();
+    const sentence = await listPets.locator(".explanation").textContent();
+    expect(sentence).toContain("Limit: must be an integer from 1 to 100.");
+  });
+
+  it("shows no answer while it waits for the next", async () => {
+    const { page } = await open("/");
+    await sentenceAbout(page, key);
+    await page.route("**/v1/pets?*", () => {});
+    await page.getByRole("button", { name: "Execute" }).click();
+    await page.locator(".explanation").waitFor({ state: "detached" });
+  });
+
+  it("has examples that can be pasted: they name this service", async () => {
+    const { page } = await open("/");
+    const [first] = await page.locator(".guide pre").allTextContents();
+    expect(first).toContain(`curl -i ${origin}/v1/pets`);
+    expect(await page.locator(".guide code").getByText("petstore.example").count()).toBe(0);
+  });
+
+  it("works where a browser allows no storage", async () => {
+    const { page } = await open("/", {}, forbidStorage);
+    expect(await sentenceAbout(page, key)).toMatch(/^Done\. /);
+  });
+
+  it("goes dark and light with the machine", async () => {
+    const { page } = await open("/", { colorScheme: "dark" });
+    await page.locator("html.dark-mode .opblock").first().waitFor();
+    await page.emulateMedia({ colorScheme: "light" });
+    await page.locator("html:not(.dark-mode) .opblock").first().waitFor();
+  });
+
   it("can be read without JavaScript", async () => {
     const { page } = await open("/", { javaScriptEnabled: false });
-    expect(await page.locator(".operations li").count()).toBe(4);
+    expect(await page.locator(".operations li").allTextContents()).toEqual([
+      "GET /v1/pets List pets",
+      "POST /v1/pets Add a pet",
+      "GET /v1/pets/{petId} Get a pet",
+      "GET /v1/usage See how the key stands",
+    ]);
+    expect(await page.locator("noscript").textContent()).toContain("needs JavaScript");
+    // What a browser takes for a tag is not shown.
+    expect((await page.locator("pre").allTextContents()).join()).toContain(
+      "Link: <https://petstore.example/v1/pets",
+    );
+    for (const entry of await page.locator(".contents a").all()) {
+      expect(await page.locator((await entry.getAttribute("href")) ?? "").count()).toBe(1);
+    }
     const headings = await page.locator("h2").allTextContents();
     expect(headings).toEqual([
       "Operations",
@@ -253,8 +345,12 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
 
 describe.skipIf(executablePath === undefined)("the usage page", () => {
   /** Opens it with a key. */
-  async function usageOf(secret: string, options: BrowserContextOptions = {}) {
-    const opened = await open("/usage", options);
+  async function usageOf(
+    secret: string,
+    options: BrowserContextOptions = {},
+    prepare: (page: Page) => unknown = () => {},
+  ) {
+    const opened = await open("/usage", options, prepare);
     await opened.page.getByLabel("Your API key").fill(secret);
     await opened.page.getByRole("button", { name: "Show" }).click();
     return opened;
@@ -285,6 +381,7 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     for (let request = 0; request < 20; request += 1) await call("/v1/pets", {}, secret);
     await left.getByText("980 left").waitFor();
     expect(await arc()).toBe("2 100");
+    expect(await page.locator("#chart title").last().textContent()).toMatch(/: 20 admitted, 0 refused$/);
   });
 
   it("shows 30 days as bars and as a table, admitted and refused", async () => {
@@ -319,12 +416,12 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     [
       "a limited key",
       () => limitedKey,
-      /Its day is used up: the next request is admitted at \d\d:\d\d:\d\d\.$/,
+      /Its day is used up: the next request is admitted from .*00:00:00 UTC on\.$/,
     ],
     [
       "a banned key",
       () => bannedKey,
-      /It is banned until \d\d:\d\d:\d\d, because it was used again and again/,
+      /It is banned until .*\d\d:\d\d:\d\d UTC, because it was used again and again/,
     ],
   ])("with %s, says so in a sentence, and shows its windows", async (_, secret, sentence) => {
     const { page } = await usageOf(secret());
@@ -343,6 +440,225 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     await problem.waitFor({ state: "hidden" });
   });
 
+  it("says so when there is no answer in time, and keeps what was known", async () => {
+    // The clock that runs out after ten seconds does so when the test says so.
+    const { page } = await usageOf(key, {}, (each) =>
+      each.addInitScript(`AbortSignal.timeout = () => (window.patience = new AbortController()).signal`),
+    );
+    await page.getByRole("meter").first().waitFor();
+    await page.route("**/v1/usage", () => {});
+    await page.waitForRequest("**/v1/usage");
+    await page.evaluate("patience.abort()");
+    await page.getByText("What you see is what was known before.").waitFor();
+    expect(await page.getByRole("meter").count()).toBe(2);
+  });
+
+  // What the service never answers, but what stands before it may.
+  it.each([
+    [
+      "a refusal",
+      401,
+      '{"code":"unauthorized","message":"the API key is not valid","status":401}',
+      "not valid.",
+    ],
+    [
+      "a page in place of an answer",
+      200,
+      "<!doctype html>",
+      "status 200, and nothing that this page understands.",
+    ],
+    ["a gateway's error", 502, "Bad gateway", "status 502, and nothing that this page understands."],
+  ])("says so after %s, and goes on when it is over", async (_, status, body, sentence) => {
+    const { page } = await usageOf(key, {}, (each) => each.clock.install());
+    await page.getByRole("meter").first().waitFor();
+    await page.route("**/v1/usage", (route) => route.fulfill({ status, body }));
+    await page.clock.runFor(2_000);
+    await page.getByRole("alert").getByText(sentence).waitFor();
+    await page.unroute("**/v1/usage");
+    await page.clock.runFor(60_000);
+    await page.getByRole("alert").waitFor({ state: "hidden" });
+    expect(await page.getByRole("meter").count()).toBe(2);
+  });
+
+  it("asks every other second while it is looked at, and not when it is not", async () => {
+    const { page } = await usageOf(key, {}, (each) => each.clock.install());
+    await page.getByRole("meter").first().waitFor();
+    let asked = 0;
+    page.on("request", () => (asked += 1));
+    const show = (state: string) =>
+      page.evaluate(`
+        Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"))`);
+    await show("hidden");
+    await page.clock.runFor(60_000);
+    expect(asked).toBe(0);
+    const askedAgain = page.waitForRequest("**/v1/usage");
+    await show("visible");
+    await askedAgain;
+    expect(asked).toBe(1);
+  });
+
+  it("shows the key that is in the field, though an answer for another one comes later", async () => {
+    const free = await newKey("free");
+    let answer = () => {};
+    const { page } = await open("/usage", {}, (each) =>
+      each.route("**/v1/usage", async (route) => {
+        if (route.request().headers().authorization?.endsWith(free)) {
+          await new Promise<void>((resolve) => (answer = resolve));
+        }
+        await route.continue();
+      }),
+    );
+    const field = page.getByLabel("Your API key");
+    for (const secret of [free, key]) {
+      await field.fill(secret);
+      await page.getByRole("button", { name: "Show" }).click();
+    }
+    await page.getByText("This key is on the Business plan.").waitFor();
+    const late = page.waitForResponse(
+      (response) => response.request().headers().authorization?.endsWith(free) ?? false,
+    );
+    answer();
+    await (await late).finished();
+    expect(await page.locator("#state").textContent()).toBe("This key is on the Business plan.");
+  });
+
+  it("shows the key of its tab to whoever comes back to it", async () => {
+    const { page } = await usageOf(key);
+    await page.getByRole("meter").first().waitFor();
+    const free = await newKey("free");
+    await page.evaluate(`
+      sessionStorage.setItem("petstore-api-key", "${free}");
+      dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true }))`);
+    await page.getByText("This key is on the Free plan.").waitFor();
+    expect(await page.getByLabel("Your API key").inputValue()).toBe(free);
+  });
+
+  it("tells the time of the reader, and the day if it is another", async () => {
+    const { page } = await usageOf(limitedKey, { timezoneId: "Asia/Tokyo" });
+    const state = page.locator("#state");
+    await state.getByText(/^This key is on the Enterprise plan\./).waitFor();
+    expect(await state.textContent()).toMatch(/admitted from (\d+ \w+ at )?09:00:00 GMT\+9 on\.$/);
+  });
+
+  describe("of what the service says,", () => {
+    const nowMs = Date.parse("2026-11-20T12:34:20Z");
+    const minute = { limit: 60, used: 0, remaining: 60, reset: nowMs / 1000 + 40 };
+    const day = { limit: 1000, used: 0, remaining: 1000, reset: nowMs / 1000 + 41_140 };
+    const days = Array.from({ length: 30 }, (_, index) => {
+      const date = new Date(nowMs - (29 - index) * 86_400_000).toISOString().slice(0, 10);
+      return { date, admitted: index * 10, refused: index === 29 ? 60 : 0 };
+    });
+
+    /** The page on a machine whose clock is an hour slow, about a key that stands so. */
+    async function drawn(usage: Partial<UsageBody>) {
+      const body = JSON.stringify({ plan: "free", minute, day, bannedUntil: null, days, ...usage });
+      const headers = { "Content-Type": "application/json", Date: new Date(nowMs).toUTCString() };
+      const { page } = await usageOf(key, {}, async (each) => {
+        await each.clock.install({ time: nowMs - 3_600_000 });
+        await each.route("**/v1/usage", (route) => route.fulfill({ body, headers }));
+      });
+      await page.getByRole("meter").first().waitFor();
+      const text = (selector: string) => page.locator(selector).first().textContent();
+      const gauge = async (id: string) => ({
+        figures: [await text(`#${id} strong`), await text(`#${id} .of`), await text(`#${id} .left`)],
+        reset: await text(`#${id} .reset`),
+        arc: await page.locator(`#${id} .used`).getAttribute("stroke-dasharray"),
+        level: await page.locator(`#${id}`).getAttribute("data-level"),
+      });
+      return { page, text, gauge };
+    }
+
+    it("draws the gauges, by the clock of the service", async () => {
+      const { gauge } = await drawn({
+        minute: { ...minute, limit: 10, used: 25, remaining: 0 },
+        day: { ...day, limit: 100_000, used: 1, remaining: 99_999 },
+      });
+      expect(await gauge("minute")).toEqual({
+        figures: ["25", "of 10", "0 left"],
+        reset: "new in 40 s",
+        arc: "100 100",
+        level: "empty",
+      });
+      expect(await gauge("day")).toEqual({
+        figures: ["1", "of 100K", "99,999 left"],
+        reset: "new in 11 h 26 min",
+        arc: "1 100",
+        level: "fine",
+      });
+    });
+
+    it.each([
+      ["", {}],
+      [
+        " Its minute is used up: the next request is admitted from 12:35:00 UTC on.",
+        { minute: { ...minute, remaining: 0 } },
+      ],
+      [
+        " Its day is used up: the next request is admitted from 21 November at 00:00:00 UTC on.",
+        { minute: { ...minute, remaining: 0 }, day: { ...day, remaining: 0 } },
+      ],
+      [
+        " It is banned until 12:44:20 UTC, because it was used again and again after it was limited.",
+        { minute: { ...minute, remaining: 0 }, bannedUntil: nowMs / 1000 + 600 },
+      ],
+      [
+        " It is banned until 12:44:20 UTC, because it was used again and again after it was limited. Its day is used up: the next request is admitted from 21 November at 00:00:00 UTC on.",
+        { day: { ...day, remaining: 0 }, bannedUntil: nowMs / 1000 + 600 },
+      ],
+      ["", { bannedUntil: nowMs / 1000 - 1 }],
+    ])("says:%s", async (sentence, usage) => {
+      const { text } = await drawn(usage);
+      expect(await text("#state")).toBe(`This key is on the Free plan.${sentence}`);
+    });
+
+    it("draws the days, and says what is in the picture", async () => {
+      const { page, text } = await drawn({});
+      expect(await page.locator("#chart .grid text").allTextContents()).toEqual([
+        "0",
+        "100",
+        "200",
+        "300",
+        "400",
+      ]);
+      expect(await page.locator("#chart .labels text").allTextContents()).toEqual([
+        "23 Oct",
+        "30 Oct",
+        "6 Nov",
+        "13 Nov",
+        "20 Nov",
+      ]);
+      expect(await page.locator("#chart title").last().textContent()).toBe(
+        "20 Nov: 290 admitted, 60 refused",
+      );
+      expect(await page.locator("#chart svg").getAttribute("aria-label")).toContain(
+        "4,350 admitted, 60 refused",
+      );
+      await page.getByText("As a table").click();
+      expect((await text("#days tr"))?.trim()).toBe("20 Nov29060");
+      expect(await page.getByRole("heading", { name: "The last 30 days" }).count()).toBe(1);
+    });
+  });
+
+  it("takes no notice of space around a key", async () => {
+    const { page } = await usageOf(`  ${key}\t`);
+    await page.getByRole("meter").first().waitFor();
+  });
+
+  it("fits the figures of large plans into its gauges", async () => {
+    const secret = await newKey("enterprise", "--per-minute", "1000000000", "--per-day", "1000000000");
+    const { page } = await usageOf(secret);
+    await page.getByRole("meter").first().waitFor();
+    expect(await page.locator("#day .of").textContent()).toBe("of 1B");
+    const dial = page.getByRole("meter", { name: "This day (UTC)" });
+    expect(await dial.getAttribute("aria-valuetext")).toBe("0 of 1,000,000,000 used");
+  });
+
+  it("works where a browser allows no storage", async () => {
+    const { page } = await usageOf(key, {}, forbidStorage);
+    await page.getByRole("meter").first().waitFor();
+  });
+
   it("keeps the key in its tab only, until it is forgotten", async () => {
     const { page, context } = await usageOf(key);
     await page.getByRole("meter").first().waitFor();
@@ -357,6 +673,8 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
 
     await page.getByRole("button", { name: "Forget it" }).click();
     expect(await page.getByRole("meter").count()).toBe(0);
+    expect(await page.getByRole("alert").count()).toBe(0);
+    expect(await page.evaluate("document.activeElement.id")).toBe("key");
     await page.reload();
     expect(await page.getByLabel("Your API key").inputValue()).toBe("");
   });
@@ -367,7 +685,8 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     expect(await accessibilityProblems(page)).toEqual([]);
   });
 
-  it.each([390, 1280])("fits into a window of %d pixels, and so does the reference", async (width) => {
+  it.each([320, 390, 1280])("fits into a window of %d pixels, and so does the reference", async (width) => {
+    await createPet("n".repeat(255));
     const { page } = await usageOf(key, { viewport: { width, height: 800 } });
     await page.getByRole("meter").first().waitFor();
     const pageWidth = () => page.evaluate("document.documentElement.scrollWidth");

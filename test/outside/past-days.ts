@@ -20,6 +20,8 @@ export function writePastDays(
   const folder = join(state, "v3/do/petstore-RateLimiter");
   for (const file of readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))) {
     const database = new DatabaseSync(join(folder, file));
+    // An object that was only asked how its key stands has stored nothing yet.
+    if (database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'days'").get() === undefined) continue;
     const insert = database.prepare("INSERT OR REPLACE INTO days VALUES (?, ?, 0, 0, ?, ?, ?, 0, '')");
     for (const [index, { admitted, refused }] of days.entries()) {
       const day = Math.floor(nowMs / DAY_MS) - 1 - index;
