@@ -2,7 +2,8 @@
 // and what they say when something is wrong.
 
 import { once } from "node:events";
-import { readFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
@@ -14,7 +15,7 @@ import { HEADERS } from "../../src/openapi/headers.ts";
 import type { UsageBody } from "../../src/usage-body.ts";
 import { findBrowser, openBrowser } from "./browser.ts";
 import { writePastDays } from "./past-days.ts";
-import { emptyState, freePort, keys, start } from "./petstore.ts";
+import { emptyState, freePort, keys, npmRun, start } from "./petstore.ts";
 
 const executablePath = findBrowser();
 if (executablePath === undefined) {
@@ -132,6 +133,15 @@ describe("/openapi.json", () => {
     expect(response.headers.get("Cross-Origin-Resource-Policy")).toBe("cross-origin");
     const guide = fillGuide(await readFile("src/openapi/guide.md", "utf8"));
     expect(await response.json()).toEqual(JSON.parse(JSON.stringify(openApiDocument(guide))));
+  });
+});
+
+describe("npm run build", () => {
+  it("removes what an earlier version has published", async () => {
+    await writeFile("dist/viewer-0.0.0.js", "old");
+    expect(await npmRun("build", [])).toEqual({ exitCode: 0, stdout: "", stderr: "" });
+    expect(existsSync("dist/viewer-0.0.0.js")).toBe(false);
+    expect(existsSync("dist/openapi.json")).toBe(true);
   });
 });
 
@@ -480,6 +490,24 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     expect(await page.getByRole("meter").count()).toBe(2);
   });
 
+  it("asks again when the service says that it makes sense, and not before", async () => {
+    const { page } = await usageOf(key, {}, (each) => each.clock.install());
+    await page.getByRole("meter").first().waitFor();
+    const body = '{"code":"service_unavailable","message":"the counters can not be reached","status":503}';
+    await page.route("**/v1/usage", (route) =>
+      route.fulfill({ status: 503, headers: { "Retry-After": "30" }, body }),
+    );
+    await page.clock.runFor(2_000);
+    await page.getByText("The counters can not be reached. What you see is what was known before.").waitFor();
+    let asked = 0;
+    page.on("request", () => (asked += 1));
+    await page.clock.runFor(29_000);
+    expect(asked).toBe(0);
+    const askedAgain = page.waitForRequest("**/v1/usage");
+    await page.clock.runFor(1_000);
+    await askedAgain;
+  });
+
   it("asks every other second while it is looked at, and not when it is not", async () => {
     const { page } = await usageOf(key, {}, (each) => each.clock.install());
     await page.getByRole("meter").first().waitFor();
@@ -666,6 +694,9 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     await page.getByRole("meter").first().waitFor();
     expect(page.url()).toBe(`${origin}/usage`);
     expect(await page.evaluate("localStorage.length + document.cookie.length")).toBe(0);
+    expect(await page.evaluate("getComputedStyle(document.querySelector('#key')).webkitTextSecurity")).toBe(
+      "disc",
+    );
 
     const other = await context.newPage();
     await other.goto(`${origin}/usage`);
