@@ -446,6 +446,7 @@ describe("every example of the document", () => {
 describe("the document finds out", () => {
   /** What is wrong with an answer to a request, if parts of it are replaced. */
   async function problems(path: string, headers: Record<string, string>, body?: (text: string) => string) {
+    await env.DB.exec("DELETE FROM pets");
     const client = await free();
     await client.create();
     const response = await client.get(path);
