@@ -477,6 +477,7 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
       "<!doctype html>",
       "status 200, and nothing that this page understands.",
     ],
+    ["JSON that is no answer", 200, "{}", "status 200, and nothing that this page understands."],
     ["a gateway's error", 502, "Bad gateway", "status 502, and nothing that this page understands."],
   ])("says so after %s, and goes on when it is over", async (_, status, body, sentence) => {
     const { page } = await usageOf(key, {}, (each) => each.clock.install());
