@@ -185,7 +185,7 @@ function followColorScheme(): void {
   follow();
 }
 
-/** Gives a name to the controls that Swagger UI leaves without one, now and whenever it draws anew. */
+/** Gives a name to the controls that Swagger UI leaves without one, whenever it has drawn some. */
 function nameControls(): void {
   const viewer = document.querySelector("#viewer");
   if (viewer === null) return;
@@ -202,5 +202,4 @@ function nameControls(): void {
     });
   };
   new MutationObserver(nameAll).observe(viewer, { childList: true, subtree: true });
-  nameAll();
 }
