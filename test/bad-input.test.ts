@@ -5,7 +5,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { app } from "../src/app.ts";
 import { newSecret } from "../src/keys/secret.ts";
-import { countPets, type ErrorBody, fetchWithoutKey, newClient, newKey } from "./client.ts";
+import { countPets, type ErrorBody, expectDocumented, fetchWithoutKey, newClient, newKey } from "./client.ts";
 
 /** Checks the whole answer: status, exact body, media type; and that nothing was stored meanwhile. */
 async function expectRefusal(
@@ -188,8 +188,12 @@ it("a body whose sender hangs up is a 400, and no failure of ours", async () => 
   });
   const headers = { Authorization: `Bearer ${client.secret}`, "Content-Type": "application/json" };
   // Handed to the app directly: on its way to the Worker the broken stream would become a short one.
-  const request = () => app.request("/v1/pets", { method: "POST", headers, body: broken }, env);
-  await expectRefusal(async () => request(), 400, "invalid_request", "body: ended too early");
+  const request = async () => {
+    const response = await app.request("/v1/pets", { method: "POST", headers, body: broken }, env);
+    await expectDocumented("POST", "/v1/pets", response);
+    return response;
+  };
+  await expectRefusal(request, 400, "invalid_request", "body: ended too early");
   expect(log).not.toHaveBeenCalled();
 });
 

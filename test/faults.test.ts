@@ -8,7 +8,15 @@ import { app } from "../src/app.ts";
 import { revokeKey } from "../src/keys/manage.ts";
 import { newSecret } from "../src/keys/secret.ts";
 import type { Decision, Window } from "../src/rate-limit/window.ts";
-import { countPets, type ErrorBody, newAddress, newClient, newKey, ORIGIN } from "./client.ts";
+import {
+  countPets,
+  type ErrorBody,
+  expectDocumented,
+  newAddress,
+  newClient,
+  newKey,
+  ORIGIN,
+} from "./client.ts";
 import { type LogLine, takeLogLines } from "./log-lines.ts";
 
 const FREE = { minute: 60, day: 1_000 };
@@ -85,6 +93,7 @@ async function send(
   const ctx = createExecutionContext();
   const response = await app.request(ORIGIN + path, { ...init, headers }, { ...env, ...bindings }, ctx);
   await waitOnExecutionContext(ctx);
+  await expectDocumented(init.method ?? "GET", path, response);
   return response;
 }
 
@@ -306,9 +315,10 @@ describe("when the limiter can't be reached", () => {
     vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 35));
     for (let request = 0; request < 60; request += 1) await send(secret, "/v1/nowhere");
     const late: Fault = async (call) => {
-      const { windows, ...decision } = (await call()) as Decision;
+      const { windows, nowMs, ...decision } = (await call()) as Decision;
       const [minute, day] = windows as [Window, Window];
-      return { ...decision, windows: [{ ...minute, startMs: minute.startMs - 60_000, used: 3 }, day] };
+      const before = { ...minute, startMs: minute.startMs - 60_000, used: 3 };
+      return { ...decision, nowMs: nowMs - 60_000, windows: [before, day] };
     };
     await send(secret, "/v1/nowhere", faultyLimiter(late));
     expect((await send(secret, "/v1/nowhere", faultyLimiter(throws()))).status).toBe(429);

@@ -231,7 +231,7 @@ function perhapsAnnounced(response: Response): Response {
   return { ...response, headers: { ...response.headers, ...Object.fromEntries(perhaps) } };
 }
 
-/** 30 days without a request, and one with some. */
+/** The last days of a key that nobody has used before `today`. */
 function lastDays(today: string, total: { admitted: number; refused: number }) {
   const days = Array.from({ length: DAYS_KEPT }, (_, index) => {
     const date = new Date(Date.parse(today) - (DAYS_KEPT - 1 - index) * 86_400_000);
