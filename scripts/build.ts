@@ -8,7 +8,7 @@ import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
 import { Marked } from "marked";
 import { type OpenApiDocument, openApiDocument } from "../src/openapi/document.ts";
-import { fillGuide } from "../src/openapi/guide.ts";
+import { fill, fillGuide } from "../src/openapi/guide.ts";
 import { DAYS_KEPT } from "../src/rate-limit/meter.ts";
 
 const root = join(import.meta.dirname, "..");
@@ -32,8 +32,11 @@ await buildSite();
 async function buildSite(): Promise<void> {
   const guide = fillGuide(await readFile(join(root, "src/openapi/guide.md"), "utf8"));
   const document = openApiDocument(guide);
+  const { title, version, summary } = document.info;
   const facts = {
-    ...document.info,
+    title,
+    version,
+    summary,
     daysKept: `${DAYS_KEPT}`,
     viewer,
     ...guideAsHtml(guide),
@@ -46,9 +49,7 @@ async function buildSite(): Promise<void> {
   await write("usage.html", await page("usage.html"));
   for (const name of ["_headers", "paw.svg"]) await write(name, await readFile(join(source, name)));
   for (const name of ["swagger-ui.css", "swagger-ui-bundle.js"]) {
-    // The maps that the files name are not published: nobody debugs the viewer here.
-    const text = await readFile(join(viewerFolder, name), "utf8");
-    await write(`${viewer}/${name}`, text.replace(/\n?\/[/*]# sourceMappingURL=.*$/m, ""));
+    await write(`${viewer}/${name}`, await readFile(join(viewerFolder, name)));
   }
   const { outputFiles } = await build({
     entryPoints: ["reference.ts", "usage.ts", "style.css", "reference.css", "usage.css"].map((name) =>
@@ -76,23 +77,15 @@ function guideAsHtml(guide: string): { guide: string; contents: string } {
         entries.push(`<li><a href="#${id}">${html}</a></li>`);
         return `<h${depth} id="${id}">${html}</h${depth}>\n`;
       },
-      // What is wider than a phone scrolls by itself, with the keyboard too: this, and tables.
-      code({ text }) {
-        return `<pre tabindex="0"><code>${escaped(text)}</code></pre>\n`;
-      },
-      table(token) {
-        const row = (cells: typeof token.header, tag: "th" | "td") =>
-          `<tr>${cells.map(({ tokens }) => `<${tag}>${this.parser.parseInline(tokens)}</${tag}>`).join("")}</tr>`;
-        const rows = token.rows.map((cells) => row(cells, "td")).join("");
-        return `<div class="wide" role="group" aria-label="Table" tabindex="0"><table><thead>${row(token.header, "th")}</thead><tbody>${rows}</tbody></table></div>\n`;
-      },
     },
   });
-  return { guide: marked.parse(guide, { async: false }), contents: entries.join("\n          ") };
-}
-
-function escaped(text: string): string {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  // What is wider than a phone scrolls by itself, with the keyboard too.
+  const html = marked
+    .parse(guide, { async: false })
+    .replaceAll("<pre>", '<pre tabindex="0">')
+    .replaceAll("<table>", '<div class="wide" role="group" aria-label="Table" tabindex="0"><table>')
+    .replaceAll("</table>", "</table></div>");
+  return { guide: html, contents: entries.join("\n          ") };
 }
 
 /** The operations as entries of a list, for the time until the viewer is there, or if it never is. */
@@ -104,14 +97,6 @@ function operationsAsHtml({ paths }: OpenApiDocument): string {
       ),
     )
     .join("\n              ");
-}
-
-/** A template with every `{{fact}}` filled in. */
-function fill(template: string, facts: Record<string, unknown>): string {
-  return template.replace(/\{\{(\w+)\}\}/g, (_, name: string) => {
-    if (typeof facts[name] !== "string") throw new Error(`a page asks for ${name}, which nobody knows`);
-    return facts[name];
-  });
 }
 
 /** Writes a file at once and whole, so that whoever serves it never sees half of it; not at all if it is the same. */
@@ -131,7 +116,7 @@ async function removeOthers(): Promise<void> {
   for (const entry of await readdir(target, { recursive: true, withFileTypes: true })) {
     const file = join(entry.parentPath, entry.name);
     if (!entry.isFile() || written.has(relative(target, file))) continue;
-    const { mtimeMs = 0 } = await stat(file).catch(() => ({ mtimeMs: 0 }));
+    const { mtimeMs } = await stat(file).catch(() => ({ mtimeMs: 0 }));
     const isBeingWritten = entry.name.endsWith(UNFINISHED) && Date.now() - mtimeMs < 60_000;
     if (!isBeingWritten) await rm(file, { force: true });
   }

@@ -229,7 +229,7 @@ describe("the document", () => {
     for (const [code, number] of Object.entries(ERROR_STATUS)) {
       expect(fillGuide("{{errors}}")).toContain(`| ${number} | \`${code}\` | `);
     }
-    expect(() => fillGuide("{{nonsense}}")).toThrow("the guide asks for nonsense, which nobody knows");
+    expect(() => fillGuide("{{nonsense}}")).toThrow("nonsense is asked for, which nobody knows");
   });
 });
 

@@ -1,4 +1,5 @@
-// Fills the guide, src/openapi/guide.md, with what the service goes by, so that it can't say anything else.
+// Fills the guide, src/openapi/guide.md, with what the service goes by, so that it can't say anything else. The pages are
+// filled in the same way.
 
 import { ERROR_STATUS } from "../errors.ts";
 import { PLAN_LIMITS } from "../keys/plans.ts";
@@ -47,9 +48,14 @@ const FACTS: Record<string, string> = {
 
 /** The guide in Markdown, with every `{{fact}}` filled in. Throws if there is no such fact. */
 export function fillGuide(template: string): string {
+  return fill(template, FACTS);
+}
+
+/** A template in which every `{{fact}}` is filled in. Throws if there is no such fact. */
+export function fill(template: string, facts: Record<string, string>): string {
   return template.replace(/\{\{(\w+)\}\}/g, (_, name: string) => {
-    const fact = FACTS[name];
-    if (fact === undefined) throw new Error(`the guide asks for ${name}, which nobody knows`);
+    const fact = facts[name];
+    if (fact === undefined) throw new Error(`${name} is asked for, which nobody knows`);
     return fact;
   });
 }

@@ -1,5 +1,5 @@
-// The reference page and the usage page in a real browser, against the real service: what a developer sees who opens them,
-// and what they say when something is wrong.
+// What is published beside the operations: the document and its guide as they are served, and both pages in a real browser,
+// against the real service: what a developer sees who opens them, and what they say when something is wrong.
 
 import { once } from "node:events";
 import { existsSync } from "node:fs";

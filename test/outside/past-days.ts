@@ -21,11 +21,12 @@ export function writePastDays(
   for (const file of readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))) {
     const database = new DatabaseSync(join(folder, file));
     // An object that was only asked how its key stands has stored nothing yet.
-    if (database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'days'").get() === undefined) continue;
-    const insert = database.prepare("INSERT OR REPLACE INTO days VALUES (?, ?, 0, 0, ?, ?, ?, 0, '')");
-    for (const [index, { admitted, refused }] of days.entries()) {
+    const hasDays = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'days'").get() !== undefined;
+    for (const [index, { admitted, refused }] of hasDays ? days.entries() : []) {
       const day = Math.floor(nowMs / DAY_MS) - 1 - index;
-      insert.run(day % DAYS_KEPT, day * DAY_MS, day * DAY_MS, admitted, refused);
+      database
+        .prepare("INSERT OR REPLACE INTO days VALUES (?, ?, 0, 0, ?, ?, ?, 0, '')")
+        .run(day % DAYS_KEPT, day * DAY_MS, day * DAY_MS, admitted, refused);
     }
     database.close();
   }
