@@ -444,15 +444,16 @@ describe("every example of the document", () => {
 });
 
 describe("the document finds out", () => {
-  /** What is wrong with an answer to a request, if parts of it are replaced. */
-  async function problems(path: string, headers: Record<string, string>, body?: (text: string) => string) {
+  /** What is wrong with an answer to a request, a creation if it begins with POST, if parts of it are replaced. */
+  async function problems(request: string, headers: Record<string, string>, body?: (text: string) => string) {
     await env.DB.exec("DELETE FROM pets");
     const client = await free();
     await client.create();
-    const response = await client.get(path);
+    const [path = "", method = "GET"] = request.split(" ").reverse();
+    const response = method === "POST" ? await client.post(pet({})) : await client.get(path);
     const text = await response.text();
     const exchange = {
-      method: "GET",
+      method,
       path,
       status: response.status,
       headers: { ...Object.fromEntries(response.headers), ...headers },
@@ -467,6 +468,7 @@ describe("the document finds out", () => {
 
   it("nothing in what the service answers", async () => {
     expect(await problems("/v1/pets?limit=1", {})).toEqual([]);
+    expect(await problems("POST /v1/pets", {})).toEqual([]);
     expect(await problems("/v1/usage", {})).toEqual([]);
     expect(await problems("/v1/pets?limit=0", {})).toEqual([]);
   });
@@ -481,6 +483,7 @@ describe("the document finds out", () => {
     ["/v1/pets", "x-request-id", "1234567"],
     ["/v1/pets", "x-request-id", "x".repeat(65)],
     ["/v1/pets", "access-control-allow-origin", "https://shop.example"],
+    ["POST /v1/pets", "location", "https://petstore.example"],
     ["/v1/pets", "link", "/v1/pets?cursor=x"],
     ["/v1/pets", "link", '</v1/pets>; rel="prev"'],
     ["/v1/pets", "retry-after", "1"],
@@ -489,8 +492,8 @@ describe("the document finds out", () => {
     ["/v1/pets/999", "sunset", "Thu, 05 Dec 2030 00:00:01 GMT"],
     ["/v1/pets/999", "deprecation", "@1"],
     ["/v1/usage", "cache-control", "max-age=1"],
-  ])("%s: the header %s: %s", async (path, name, value) => {
-    expect(await problems(path, { [name]: value })).not.toEqual([]);
+  ])("%s: the header %s: %s", async (request, name, value) => {
+    expect(await problems(request, { [name]: value })).not.toEqual([]);
   });
 
   it.each([
