@@ -1,0 +1,87 @@
+// Who runs in the bench, and how each is started: with an empty folder of state, 10,000 pets, and a key without limits
+// that matter. Each contestant's program is a file in contestants/; ours is the service itself.
+
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { atEnd, emptyFolder } from "./ending.ts";
+import { fillD1, fillSqlite } from "./pets.ts";
+import { startWorkers, type WorkerSource } from "./workerd.ts";
+
+export const PETS = 10_000;
+
+/** A contestant that can be loaded. */
+export interface Contestant {
+  url: URL;
+  /** What a request has to send to be let in. */
+  authorization: { Authorization: string };
+  /** The D1 database, of a Worker that has one. */
+  database: D1Database | undefined;
+  stop(): Promise<void>;
+}
+
+/** The service, as wrangler.toml describes it, but for the assets: Cloudflare serves them without asking the Worker. */
+export const PETSTORE: WorkerSource = {
+  file: "src/index.ts",
+  database: "DB",
+  object: { binding: "RATE_LIMITER", className: "RateLimiter" },
+};
+
+/** How each contestant is started. */
+export const CONTESTANTS = {
+  floor: () => startWorker({ file: "bench/contestants/floor.ts" }),
+  "d1-floor": () => startWorker({ file: "bench/contestants/d1-floor.ts", database: "DB" }),
+  "insert-floor": () => startWorker({ file: "bench/contestants/insert-floor.ts", database: "DB" }),
+  textbook: () =>
+    startWorker({
+      file: "bench/contestants/textbook.ts",
+      database: "DB",
+      object: { binding: "CACHE", className: "DurableObjectRateLimiter" },
+    }),
+  fastify: startFastify,
+  petstore: () => startWorker(PETSTORE),
+} as const;
+
+export type ContestantName = keyof typeof CONTESTANTS;
+
+async function startWorker(source: WorkerSource): Promise<Contestant> {
+  const { workers, stop } = await startWorkers([source]);
+  const [worker] = workers;
+  if (worker === undefined) throw new Error("one Worker was started, and none runs");
+  const database = source.database && (await worker.database());
+  const secret = database && (await fillD1(database, PETS));
+  return { url: worker.url, authorization: bearer(secret), database, stop };
+}
+
+async function startFastify(): Promise<Contestant> {
+  const { folder, remove } = await emptyFolder();
+  const file = join(folder, "pets.sqlite");
+  const database = new DatabaseSync(file);
+  const secret = await fillSqlite(database, PETS);
+  database.close();
+  const child = fork(join(import.meta.dirname, "contestants/fastify.ts"), [file], {
+    execArgv: ["--disable-warning=ExperimentalWarning", "--experimental-strip-types"],
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+    env: { ...process.env, NODE_ENV: "production" },
+  });
+  const end = atEnd(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.kill();
+    await once(child, "exit");
+  });
+  const failed = once(child, "exit").then(() => {
+    throw new Error("fastify ended before it listened");
+  });
+  const [url] = await Promise.race([once(child, "message"), failed]);
+  failed.catch(() => {});
+  const stop = async () => {
+    await end();
+    await remove();
+  };
+  return { url: new URL(`${url}`), authorization: bearer(secret), database: undefined, stop };
+}
+
+function bearer(secret = ""): { Authorization: string } {
+  return { Authorization: `Bearer ${secret}` };
+}

@@ -1,0 +1,7 @@
+// The least that a request to the database can cost.
+
+import { Hono } from "hono";
+
+export default new Hono<{ Bindings: { DB: D1Database } }>().get("/", async (c) =>
+  c.json(await c.env.DB.prepare("SELECT 1 AS one").first()),
+);

@@ -1,0 +1,33 @@
+-- What wrk sends, and what it reports: one line of JSON. Arguments: the method, the body, and how many client addresses
+-- take turns (0: none is named).
+
+function init(args)
+  wrk.method = args[1]
+  if args[2] ~= "" then
+    wrk.body = args[2]
+  end
+  local addresses = tonumber(args[3])
+  if addresses == 0 then
+    return
+  end
+  -- Made beforehand, because the load generator must not be what is slow.
+  local requests = {}
+  for i = 1, addresses do
+    wrk.headers["CF-Connecting-IP"] = string.format("10.%d.%d.%d", i / 65536, i / 256 % 256, i % 256)
+    requests[i] = wrk.format()
+  end
+  local last = 0
+  function request()
+    last = last % addresses + 1
+    return requests[last]
+  end
+end
+
+function done(summary, latency)
+  local errors = summary.errors
+  io.write(string.format(
+    '\n{"requests":%d,"seconds":%f,"p50Ms":%f,"p99Ms":%f,"notOk":%d,"socketErrors":%d}\n',
+    summary.requests, summary.duration / 1e6, latency:percentile(50) / 1e3, latency:percentile(99) / 1e3,
+    errors.status, errors.connect + errors.read + errors.write + errors.timeout
+  ))
+end

@@ -1,0 +1,132 @@
+// Runs Workers in workerd, the way Cloudflare does and `wrangler dev` does not: requests come in through a socket of the
+// Worker's own. The proxy that wrangler and miniflare put before a Worker would be slower than the Worker.
+//
+// Miniflare's options are those of the version that wrangler pins; nobody documents them. It is used for what is hard to do
+// by hand: D1 and Durable Objects as they really are, in a folder of state.
+
+import { chmod, readFile, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { build } from "esbuild";
+import { Miniflare, NoOpLog } from "miniflare";
+import { unstable_readConfig } from "wrangler";
+import { atEnd, emptyFolder } from "./ending.ts";
+
+const root = join(import.meta.dirname, "..");
+
+/** The path of the runtime's program. */
+const { default: workerd } = createRequire(import.meta.url)("workerd") as { default: string };
+
+/** A Worker: its source file, from the root of the project, and the bindings it has. */
+export interface WorkerSource {
+  file: string;
+  /** The name of the binding for a database of its own. */
+  database?: "DB";
+  /** The binding and the class of a Durable Object. */
+  object?: { binding: string; className: string };
+}
+
+export interface RunningWorker {
+  url: URL;
+  /** The database behind the binding. It fails if there is none. */
+  database(): Promise<D1Database>;
+}
+
+export interface RunningWorkers {
+  workers: RunningWorker[];
+  stop(): Promise<void>;
+}
+
+/** Starts Workers in one process. Whoever started them stops them. */
+export async function startWorkers(sources: WorkerSource[]): Promise<RunningWorkers> {
+  const { folder, remove } = await emptyFolder();
+  const faults = await discardLog(folder);
+  const miniflare = new Miniflare({
+    host: "127.0.0.1",
+    port: 0,
+    cf: false,
+    log: new NoOpLog(),
+    logRequests: false,
+    resourcePersistencePath: join(folder, "state"),
+    workers: await Promise.all(sources.map(worker)),
+  });
+  const dispose = atEnd(() => miniflare.dispose());
+  await miniflare.ready.catch(async (error) => {
+    throw new Error(`the Workers did not start: ${error.message}\n${await readFile(faults, "utf8")}`);
+  });
+  const workers = sources.map(async (_source, index) => ({
+    url: await miniflare.unsafeGetDirectURL(nameOf(index)),
+    database: async () => (await miniflare.getD1Database("DB", nameOf(index))) as unknown as D1Database,
+  }));
+  const stop = async () => {
+    await dispose();
+    await remove();
+  };
+  return { workers: await Promise.all(workers), stop };
+}
+
+/**
+ * Has workerd write its log to nowhere, at the cost of a system call a line, for all contestants alike. Otherwise miniflare
+ * would parse every line in this process, on the processors that are measured. Workers on Cloudflare have no such pipe. What
+ * is wrong with workerd itself goes to a file, whose path is returned.
+ */
+async function discardLog(folder: string): Promise<string> {
+  const faults = join(folder, "faults");
+  const launcher = join(folder, "workerd.sh");
+  // Ctrl+C reaches all processes of the terminal. Miniflare would start another workerd in place of one that it ended.
+  const lines = ["#!/bin/sh", "trap '' INT", `exec '${workerd}' "$@" > /dev/null 2> '${faults}'`];
+  await writeFile(launcher, `${lines.join("\n")}\n`);
+  await chmod(launcher, 0o755);
+  process.env.MINIFLARE_WORKERD_PATH = launcher;
+  return faults;
+}
+
+async function worker({ file, database, object }: WorkerSource, index: number) {
+  const name = nameOf(index);
+  const { compatibility_date: compatibilityDate } = unstable_readConfig({
+    config: join(root, "wrangler.toml"),
+  });
+  const binding = object && { type: "durable-object" as const, worker: name, exportName: object.className };
+  return {
+    config: {
+      type: "worker" as const,
+      name,
+      compatibilityDate,
+      manifest: {
+        mainModule: "index.js",
+        modulesRoot: root,
+        modules: { "index.js": { type: "esm" as const, contents: await bundle(join(root, file)) } },
+      },
+      env: {
+        ...(database && { [database]: { type: "d1" as const, id: name } }),
+        ...(object && { [object.binding]: binding }),
+      },
+      exports: object && {
+        [object.className]: { type: "durable-object" as const, storage: "sqlite" as const },
+      },
+    },
+    dev: { unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }] },
+  };
+}
+
+function nameOf(index: number): string {
+  return `worker-${index}`;
+}
+
+/** Bundles a Worker as wrangler does for a deployment. */
+async function bundle(file: string): Promise<string> {
+  const { outputFiles } = await build({
+    entryPoints: [file],
+    bundle: true,
+    write: false,
+    format: "esm",
+    target: "es2024",
+    conditions: ["workerd", "worker", "browser"],
+    external: ["cloudflare:*", "node:*"],
+    keepNames: true,
+    define: { "process.env.NODE_ENV": '"production"' },
+  });
+  const [output] = outputFiles;
+  if (output === undefined) throw new Error(`esbuild made nothing of ${file}`);
+  return output.text;
+}
