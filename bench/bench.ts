@@ -23,13 +23,13 @@ import { parseArgs } from "node:util";
 import { bundleTable, measureBundle } from "./bundle.ts";
 import { CASES } from "./cases.ts";
 import { depthTable, measureDepth } from "./depth.ts";
-import { endAll } from "./ending.ts";
 import { withLargeDatabase } from "./large.ts";
 import { requireWrk } from "./load.ts";
 import { installPackages } from "./packages.ts";
 import { progress, type Table, tableText } from "./report.ts";
 import { caseTable, measure } from "./rounds.ts";
 import { measureRowsRead, rowsReadTable } from "./rows-read.ts";
+import { WORKERD_VERSION } from "./workerd.ts";
 
 /** What is measured under one name. What it finds is for JSON; the table is for people. */
 interface Section {
@@ -37,26 +37,24 @@ interface Section {
   run(): Promise<{ result: object; table: Table }>;
 }
 
-const { values } = parseArgs({
-  options: {
-    only: { type: "string" },
-    rounds: { type: "string", default: "5" },
-    seconds: { type: "string", default: "4" },
-    json: { type: "boolean", default: false },
-  },
-});
-
 try {
   await main();
 } catch (error) {
-  await endAll();
   process.stderr.write(`npm run bench failed: ${error instanceof Error ? error.message : error}\n`);
   process.exit(1);
 }
 
 async function main(): Promise<void> {
-  const effort = { rounds: positive("rounds"), seconds: positive("seconds") };
-  const sections = chosen(allSections(effort));
+  const { values } = parseArgs({
+    options: {
+      only: { type: "string" },
+      rounds: { type: "string", default: "5" },
+      seconds: { type: "string", default: "4" },
+      json: { type: "boolean", default: false },
+    },
+  });
+  const effort = { rounds: positive("rounds", values.rounds), seconds: positive("seconds", values.seconds) };
+  const sections = chosen(allSections(effort), values.only);
   await requireWrk();
   await installPackages();
   const results: Record<string, object> = {};
@@ -68,7 +66,12 @@ async function main(): Promise<void> {
     tables.push(tableText(table));
   }
   const [processor, ...others] = cpus();
-  const machine = { processors: others.length + 1, model: processor?.model, node: process.version };
+  const machine = {
+    processors: others.length + 1,
+    model: processor?.model,
+    node: process.version,
+    workerd: WORKERD_VERSION,
+  };
   const text = values.json ? JSON.stringify({ machine, ...effort, results }, null, 2) : tables.join("\n");
   process.stdout.write(`${text}\n`);
 }
@@ -104,17 +107,16 @@ function allSections(effort: { rounds: number; seconds: number }): Section[] {
 }
 
 /** Those that --only names, or all. */
-function chosen(sections: Section[]): Section[] {
-  if (values.only === undefined) return sections;
-  return values.only.split(",").map((name) => {
+function chosen(sections: Section[], only: string | undefined): Section[] {
+  if (only === undefined) return sections;
+  return only.split(",").map((name) => {
     const section = sections.find((each) => each.name === name);
     if (section !== undefined) return section;
     throw new Error(`--only must name some of ${sections.map((each) => each.name).join(", ")}`);
   });
 }
 
-function positive(option: "rounds" | "seconds"): number {
-  if (!/^[1-9][0-9]{0,3}$/.test(values[option]))
-    throw new Error(`--${option} must be a whole number from 1 on`);
-  return Number(values[option]);
+function positive(option: string, text: string): number {
+  if (!/^[1-9][0-9]{0,3}$/.test(text)) throw new Error(`--${option} must be a whole number from 1 on`);
+  return Number(text);
 }

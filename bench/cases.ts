@@ -51,21 +51,19 @@ export const CASES: Case[] = [
     name: "wrong-key",
     title: "GET /v1/pets with a key whose checksum is wrong, each from another address: 401",
     targets: { floor: 0.6 },
-    // The floor reads no header, but it has to receive the same ones.
-    exchanges: { floor: () => ({ ...constantText(), freshAddresses: true }), petstore: wrongKey },
+    exchanges: {
+      floor: (contestant) => ({ ...constantText(contestant), freshAddresses: true }),
+      petstore: wrongKey,
+    },
   },
 ];
 
-function constantText(): Exchange {
-  return { path: "/", status: 200, isPlausible: (body) => body === "ok" };
+function constantText({ authorization }: Contestant): Exchange {
+  return { path: "/", headers: authorization, status: 200, isPlausible: (body) => body === "ok" };
 }
 
-function selectOne(): Exchange {
-  return { path: "/", status: 200, isPlausible: (body) => body === '{"one":1}' };
-}
-
-function bareInsert(): Exchange {
-  return { path: "/", method: "POST", status: 201, isPlausible: isNewPet };
+function selectOne({ authorization }: Contestant): Exchange {
+  return { path: "/", headers: authorization, status: 200, isPlausible: (body) => body === '{"one":1}' };
 }
 
 function firstPage({ authorization }: Contestant): Exchange {
@@ -82,6 +80,11 @@ function creation({ authorization }: Contestant): Exchange {
   const headers = { ...authorization, "Content-Type": "application/json" };
   const body = JSON.stringify({ name: "Rex", categoryId: 1, status: "available" });
   return { path: "/v1/pets", method: "POST", headers, body, status: 201, isPlausible: isNewPet };
+}
+
+/** The same, for a contestant that reads none of it. */
+function bareInsert(contestant: Contestant): Exchange {
+  return { ...creation(contestant), path: "/" };
 }
 
 /** A new key each time, because a ban ends. */

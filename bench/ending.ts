@@ -1,38 +1,39 @@
 // What has to be ended or removed when the bench ends, however it does. Only what the bench has started is in here.
+//
+// All of it is done at once, while this process exits: on a signal, miniflare exits the process before anything that takes
+// time could be done.
 
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtempSync, rmSync } from "node:fs";
 import { constants, tmpdir } from "node:os";
 import { join } from "node:path";
 
-type End = () => Promise<void> | void;
+const ends = new Set<() => void>();
 
-const ends = new Set<End>();
+// All temporary files are in one folder, those that miniflare and wrangler make and may forget too.
+const temporary = mkdtempSync(join(tmpdir(), "petstore-bench-"));
+process.env.TMPDIR = temporary;
 
+process.on("exit", () => {
+  for (const end of [...ends].reverse()) end();
+  removeFolder(temporary);
+});
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
-  process.once(signal, async () => {
-    await endAll();
-    process.exit(128 + constants.signals[signal]);
-  });
+  process.once(signal, () => process.exit(128 + constants.signals[signal]));
 }
 
-/** Has `end` done when the bench ends. Returns what does it now, and once only. */
-export function atEnd(end: End): () => Promise<void> {
+/** Has `end` done when the bench ends. Returns what makes that needless, because it has been done. */
+export function atEnd(end: () => void): () => void {
   ends.add(end);
-  return async () => {
-    if (ends.delete(end)) await end();
-  };
-}
-
-/** Ends everything that is still there, the latest first. */
-export async function endAll(): Promise<void> {
-  for (const end of [...ends].reverse()) {
-    ends.delete(end);
-    await Promise.resolve(end()).catch((error) => process.stderr.write(`${error}\n`));
-  }
+  return () => ends.delete(end);
 }
 
 /** A fresh folder for the state of one server, and what removes it. */
-export async function emptyFolder(): Promise<{ folder: string; remove: () => Promise<void> }> {
-  const folder = await mkdtemp(join(tmpdir(), "petstore-bench-"));
-  return { folder, remove: atEnd(() => rm(folder, { recursive: true, force: true })) };
+export function emptyFolder(): { folder: string; remove: () => void } {
+  const folder = mkdtempSync(join(temporary, "state-"));
+  return { folder, remove: () => removeFolder(folder) };
+}
+
+/** A process that was killed just now may still be writing there. */
+function removeFolder(folder: string): void {
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
 }

@@ -7,6 +7,9 @@ import { atEnd } from "./ending.ts";
 
 const CONNECTIONS = 32;
 
+/** A slow answer is no wrong one: it shows in the latencies. */
+const TIMEOUT_SECONDS = 10;
+
 /** More than a Worker remembers, so that each request comes from an address that it does not know. */
 const FRESH_ADDRESSES = 20_000;
 
@@ -62,6 +65,7 @@ export async function verify(url: URL, exchange: Exchange): Promise<void> {
 export async function load(url: URL, exchange: Exchange, seconds: number): Promise<Measured> {
   const { path, method = "GET", headers = {}, body = "", freshAddresses, status } = exchange;
   const words = ["--threads", "1", "--connections", `${CONNECTIONS}`, "--duration", `${seconds}s`];
+  words.push("--timeout", `${TIMEOUT_SECONDS}s`);
   for (const [name, value] of Object.entries(headers)) words.push("--header", `${name}: ${value}`);
   words.push("--script", join(import.meta.dirname, "load.lua"), new URL(path, url).href);
   const report = await wrk([...words, "--", method, body, `${freshAddresses ? FRESH_ADDRESSES : 0}`]);
@@ -76,11 +80,11 @@ export async function load(url: URL, exchange: Exchange, seconds: number): Promi
 
 async function wrk(words: string[]): Promise<WrkReport> {
   const child = spawn("wrk", words, { stdio: ["ignore", "pipe", "inherit"] });
-  const end = atEnd(() => void child.kill());
+  const isDone = atEnd(() => void child.kill());
   let printed = "";
   child.stdout.on("data", (chunk) => (printed += chunk));
   await once(child, "close");
-  await end();
+  isDone();
   const line = printed.split("\n").findLast((each) => each.startsWith("{"));
   if (line === undefined) throw new Error(`wrk gave no report:\n${printed}`);
   return JSON.parse(line);

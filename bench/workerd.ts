@@ -4,7 +4,7 @@
 // Miniflare's options are those of the version that wrangler pins; nobody documents them. It is used for what is hard to do
 // by hand: D1 and Durable Objects as they really are, in a folder of state.
 
-import { chmod, readFile, writeFile } from "node:fs/promises";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { build } from "esbuild";
@@ -14,8 +14,13 @@ import { atEnd, emptyFolder } from "./ending.ts";
 
 const root = join(import.meta.dirname, "..");
 
-/** The path of the runtime's program. */
-const { default: workerd } = createRequire(import.meta.url)("workerd") as { default: string };
+/** The path of the runtime's program, and its version. */
+const { default: workerd, version } = createRequire(import.meta.url)("workerd") as {
+  default: string;
+  version: string;
+};
+
+export const WORKERD_VERSION = version;
 
 /** A Worker: its source file, from the root of the project, and the bindings it has. */
 export interface WorkerSource {
@@ -39,8 +44,9 @@ export interface RunningWorkers {
 
 /** Starts Workers in one process. Whoever started them stops them. */
 export async function startWorkers(sources: WorkerSource[]): Promise<RunningWorkers> {
-  const { folder, remove } = await emptyFolder();
-  const faults = await discardLog(folder);
+  const { folder, remove } = emptyFolder();
+  const { faults, killNow } = launchFrom(folder);
+  const isDone = atEnd(killNow);
   const miniflare = new Miniflare({
     host: "127.0.0.1",
     port: 0,
@@ -50,35 +56,45 @@ export async function startWorkers(sources: WorkerSource[]): Promise<RunningWork
     resourcePersistencePath: join(folder, "state"),
     workers: await Promise.all(sources.map(worker)),
   });
-  const dispose = atEnd(() => miniflare.dispose());
-  await miniflare.ready.catch(async (error) => {
-    throw new Error(`the Workers did not start: ${error.message}\n${await readFile(faults, "utf8")}`);
+  await miniflare.ready.catch((error) => {
+    throw new Error(`the Workers did not start: ${error.message}\n${readFileSync(faults, "utf8")}`);
   });
   const workers = sources.map(async (_source, index) => ({
     url: await miniflare.unsafeGetDirectURL(nameOf(index)),
     database: async () => (await miniflare.getD1Database("DB", nameOf(index))) as unknown as D1Database,
   }));
   const stop = async () => {
-    await dispose();
-    await remove();
+    await miniflare.dispose();
+    isDone();
+    remove();
   };
   return { workers: await Promise.all(workers), stop };
 }
 
 /**
- * Has workerd write its log to nowhere, at the cost of a system call a line, for all contestants alike. Otherwise miniflare
- * would parse every line in this process, on the processors that are measured. Workers on Cloudflare have no such pipe. What
- * is wrong with workerd itself goes to a file, whose path is returned.
+ * Has miniflare start workerd so that its log goes to nowhere, at the cost of a system call a line, for all contestants
+ * alike. Otherwise miniflare would parse every line in this process, on the processors that are measured; Workers on
+ * Cloudflare have no such pipe. What is wrong with workerd itself goes to the file `faults`. `killNow` kills workerd.
  */
-async function discardLog(folder: string): Promise<string> {
-  const faults = join(folder, "faults");
-  const launcher = join(folder, "workerd.sh");
-  // Ctrl+C reaches all processes of the terminal. Miniflare would start another workerd in place of one that it ended.
-  const lines = ["#!/bin/sh", "trap '' INT", `exec '${workerd}' "$@" > /dev/null 2> '${faults}'`];
-  await writeFile(launcher, `${lines.join("\n")}\n`);
-  await chmod(launcher, 0o755);
+function launchFrom(folder: string): { faults: string; killNow: () => void } {
+  const [launcher, faults, pid] = [join(folder, "launch.sh"), join(folder, "faults"), join(folder, "pid")];
+  const lines = [
+    "#!/bin/sh",
+    // Ctrl+C reaches all processes of the terminal. Miniflare would start another workerd in place of one that it ended.
+    "trap '' INT",
+    `echo $$ > '${pid}'`,
+    `exec '${workerd}' "$@" > /dev/null 2> '${faults}'`,
+  ];
+  writeFileSync(launcher, `${lines.join("\n")}\n`, { mode: 0o755 });
   process.env.MINIFLARE_WORKERD_PATH = launcher;
-  return faults;
+  const killNow = () => {
+    try {
+      process.kill(Number(readFileSync(pid, "utf8")), "SIGKILL");
+    } catch {
+      // It has not started, or it is gone.
+    }
+  };
+  return { faults, killNow };
 }
 
 async function worker({ file, database, object }: WorkerSource, index: number) {
