@@ -16,7 +16,8 @@
 // What the figures do not say: this is one machine, and the load generator shares its processors with what it loads. All is
 // on the loopback: a call of a database or an object, which takes 5 to 250 ms on Cloudflare's network, takes less than one
 // here, so that a design with fewer calls gains far more there than here. Ratios travel better than requests per second.
-// Nothing here is replicated. Creations wait for the disk of the machine, wherever its temporary folder is.
+// Nothing here is replicated. Whoever writes, and that includes counting a request, waits for the disk that the temporary
+// folder is on; TMPDIR names another.
 
 import { cpus } from "node:os";
 import { parseArgs } from "node:util";
