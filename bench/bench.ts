@@ -6,7 +6,7 @@
 // Each case loads its contestants in turn: one thread of wrk, 32 connections, five rounds of four seconds by default, after
 // a warm-up of two. Reported are the medians of the rounds, the slowest and the fastest, and the service's median divided by
 // the others'. Every answer has to be the expected one, or the bench fails. Beside the load there are sections that
-// count: depth, rows read, size of the bundle.
+// count: depth, rows read, calls of an object and rows that it writes, size of the bundle.
 //
 // Contestants (contestants/): floor is Hono with a constant text; d1-floor adds the smallest statement, insert-floor the bare
 // insertion of a pet; textbook is what the documentation leads to; fastify is one process with everything in it; petstore is
@@ -26,6 +26,7 @@ import { CASES } from "./cases.ts";
 import { depthTable, measureDepth } from "./depth.ts";
 import { withLargeDatabase } from "./large.ts";
 import { requireWrk } from "./load.ts";
+import { measureObjects, objectsTable } from "./objects.ts";
 import { installPackages } from "./packages.ts";
 import { progress, type Table, tableText } from "./report.ts";
 import { caseTable, measure } from "./rounds.ts";
@@ -94,6 +95,10 @@ function allSections(effort: { rounds: number; seconds: number }): Section[] {
     const result = await withLargeDatabase((_small, large) => measureRowsRead(large));
     return { result, table: rowsReadTable(result) };
   };
+  const objects = async () => {
+    const result = await measureObjects(effort);
+    return { result, table: objectsTable(result) };
+  };
   const bundle = async () => {
     const result = await measureBundle();
     return { result, table: bundleTable(result) };
@@ -102,7 +107,7 @@ function allSections(effort: { rounds: number; seconds: number }): Section[] {
     ...loads,
     { name: "depth", run: depth },
     { name: "rows-read", run: rowsRead },
-    // Here is the place for what a key's object writes, and how often it is called.
+    { name: "objects", run: objects },
     { name: "bundle", run: bundle },
   ];
 }

@@ -4,11 +4,12 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { createKey } from "../src/keys/manage.ts";
+import { MAX_LIMIT } from "../src/keys/plans.ts";
 import { newSecret } from "../src/keys/secret.ts";
 import { sha256 } from "../src/sha256.ts";
 
-/** A limit that no load reaches, the largest that a key can have. */
-export const NO_LIMIT = 1_000_000_000;
+/** A limit that no load reaches. */
+export const NO_LIMIT = MAX_LIMIT;
 
 /** What one statement inserts: D1 ends a statement after 30 s. */
 const PETS_PER_STATEMENT = 100_000;
@@ -39,9 +40,18 @@ export async function fillD1(database: D1Database, pets: number): Promise<string
 
 /** Makes a key with this limit a minute and a day. Returns its secret. */
 export async function newKey(database: D1Database, limit: number): Promise<string> {
+  return (await newNamedKey(database, limit)).secret;
+}
+
+/** The same, with the id of the key. */
+export async function newNamedKey(
+  database: D1Database,
+  limit: number,
+): Promise<{ id: string; secret: string }> {
   const limits = { minute: limit, day: limit };
-  const key = { name: "bench", plan: "enterprise", limits, expiresAtMs: null } as const;
-  return (await createKey(database, key, Date.now())).secret;
+  const newOne = { name: "bench", plan: "enterprise", limits, expiresAtMs: null } as const;
+  const { key, secret } = await createKey(database, newOne, Date.now());
+  return { id: key.id, secret };
 }
 
 /** The same for a database in this process. */
@@ -49,7 +59,7 @@ export async function fillSqlite(database: DatabaseSync, pets: number): Promise<
   for (const sql of await migrations()) database.exec(sql);
   database.prepare(INSERT_PETS).run(1, pets);
   const secret = newSecret();
-  database.prepare(INSERT_KEY).run(NO_LIMIT, await sha256(secret), secret.slice(-4));
+  database.prepare(INSERT_KEY).run(NO_LIMIT, sha256(secret), secret.slice(-4));
   return secret;
 }
 

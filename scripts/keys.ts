@@ -2,10 +2,11 @@
 // and one line on standard error that says what to do. With --json, standard output is exactly one JSON value.
 
 import { parseArgs } from "node:util";
+import { BELIEVED_MS } from "../src/believed.ts";
 import { DatabaseUnavailable } from "../src/database.ts";
 import { changePlan, createKey, revokeKey, rotateKey, type Unchanged } from "../src/keys/manage.ts";
 import { MAX_LIMIT } from "../src/keys/plans.ts";
-import { BELIEVED_MS, type KeyRecord, listKeys } from "../src/keys/store.ts";
+import { type KeyRecord, listKeys } from "../src/keys/store.ts";
 import { databaseExists, openDatabase, pendingMigrations, type Target } from "./database.ts";
 import { MAX_GRACE_SECONDS, readGrace, readId, readLimits, readNewKey, readPlan } from "./key-arguments.ts";
 import { keyTable, nameOf, planOf, publicKey, time } from "./key-text.ts";

@@ -11,6 +11,7 @@ import { type ErrorResponses, handleError, handleUnknownPath, handleWrongMethod 
 import { identifyCaller } from "./keys/identify.ts";
 import { requireKey } from "./keys/require-key.ts";
 import { logRequest } from "./log.ts";
+import { readAhead } from "./pets/read-ahead.ts";
 import { pets } from "./pets/routes.ts";
 import { rateLimitHeaders } from "./rate-limit/headers.ts";
 import { rateLimit } from "./rate-limit/rate-limit.ts";
@@ -21,6 +22,7 @@ export const app = new Hono<AppEnv>();
 app.use(recordArrival(), logRequest());
 app.use("/v1/*", rateLimitHeaders(), cors(), identifyCaller({ servesBanned: "/v1/usage" }));
 const free = app.route("/v1/usage", usage);
+app.get("/v1/pets", readAhead());
 app.use("/v1/*", rateLimit(), requireKey(), methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }));
 const routes = free.route("/v1/pets", pets);
 app.notFound(handleUnknownPath);

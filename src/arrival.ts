@@ -22,6 +22,6 @@ export function recordArrival(): MiddlewareHandler<AppEnv> {
     c.set("nowMs", Date.now());
     c.set("requestId", id);
     await next();
-    c.header("X-Request-Id", id);
+    c.res.headers.set("X-Request-Id", id);
   };
 }

@@ -28,7 +28,6 @@ const MAX_AGE_SECONDS = "7200";
 /** Answers preflights by itself (Fetch standard, section 3.3) and opens every other response to all origins. */
 export function cors(): MiddlewareHandler<AppEnv> {
   return async function cors(c, next) {
-    const requestedHeaders = c.req.header("Access-Control-Request-Headers");
     const isPreflight =
       c.req.method === "OPTIONS" &&
       c.req.header("Origin") !== undefined &&
@@ -38,13 +37,14 @@ export function cors(): MiddlewareHandler<AppEnv> {
       c.res = new Response(null, { status: 204 });
       c.header("Access-Control-Allow-Methods", METHODS);
       // The wildcard would not cover Authorization, so whatever is asked for is allowed by name.
+      const requestedHeaders = c.req.header("Access-Control-Request-Headers");
       if (requestedHeaders !== undefined) c.header("Access-Control-Allow-Headers", requestedHeaders);
       c.header("Access-Control-Max-Age", MAX_AGE_SECONDS);
       c.header("Vary", "Access-Control-Request-Headers");
     } else {
       await next();
-      c.header("Access-Control-Expose-Headers", EXPOSED_HEADERS);
+      c.res.headers.set("Access-Control-Expose-Headers", EXPOSED_HEADERS);
     }
-    c.header("Access-Control-Allow-Origin", "*");
+    c.res.headers.set("Access-Control-Allow-Origin", "*");
   };
 }

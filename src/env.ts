@@ -5,6 +5,7 @@ import type { ErrorCode } from "./errors.ts";
 import type { Caller } from "./keys/identify.ts";
 import type { Key } from "./keys/store.ts";
 import type { Failure } from "./log.ts";
+import type { Page } from "./pets/store.ts";
 import type { Decision } from "./rate-limit/window.ts";
 
 export interface AppEnv {
@@ -18,6 +19,8 @@ export interface AppEnv {
     caller?: Caller;
     /** The valid key of whoever calls. Set by `requireKey`, so what stands behind that has it. */
     key: Key;
+    /** The page that a list asks for, or that is being read. Set by `readAhead`, if it could be foreseen. */
+    page?: Page | Promise<Page>;
     /** What the rate limit says. Set by `rateLimit`; absent when the request did not get that far. */
     decision?: Decision;
     /** The code of the error that is answered, for the log. */

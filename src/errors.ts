@@ -43,8 +43,15 @@ export type ErrorResponses = {
   };
 };
 
-/** A failure that the client is told about. `message` is for people; `headers` go into the response. */
-export class ApiError extends Error {
+/** What a client is told about a failure: `message` is for people, `headers` go into the response. */
+interface Failing {
+  code: ErrorCode;
+  message: string;
+  headers?: Record<string, string>;
+}
+
+/** A failure that the client is told about. */
+export class ApiError extends Error implements Failing {
   readonly code: ErrorCode;
   readonly headers: Record<string, string>;
 
@@ -56,11 +63,17 @@ export class ApiError extends Error {
   }
 }
 
-/** The response of an error: exactly `code`, `message`, `status` (contract, section 2, Error). */
-export function errorResponse(c: Context<AppEnv>, { code, message, headers }: ApiError): Response {
+/**
+ * The response of an error: exactly `code`, `message`, `status` (contract, section 2, Error). A middleware that a flood
+ * ends at returns it by itself: to throw an ApiError costs as much as the rest of such a request.
+ */
+export function errorResponse(c: Context<AppEnv>, { code, message, headers }: Failing): Response {
   const status = ERROR_STATUS[code];
   c.set("errorCode", code);
-  return c.json({ code, message, status }, status, headers);
+  return new Response(JSON.stringify({ code, message, status }), {
+    status,
+    headers: { "Content-Type": "application/json", ...headers },
+  });
 }
 
 /** Answers for whatever a handler or a middleware threw. */

@@ -8,7 +8,7 @@ import type { AppEnv } from "./env.ts";
 import { serviceUnavailable } from "./errors.ts";
 import type { Key } from "./keys/store.ts";
 import { noteFailure } from "./log.ts";
-import { askLimiter, LIMITER_DEADLINE_MS, remember } from "./rate-limit/key-meter.ts";
+import { askLimiter, LIMITER_DEADLINE_MS, remember } from "./rate-limit/key-meters.ts";
 import { DAY_MS, type Usage } from "./rate-limit/limiter.ts";
 import { DAYS_KEPT } from "./rate-limit/meter.ts";
 import { remaining, resetMs, type Window, type WindowName } from "./rate-limit/window.ts";
@@ -35,7 +35,7 @@ interface Answer {
 const answers = new BoundedMap<string, Answer>(MAX_ANSWERS);
 
 export const usage = new Hono<AppEnv>().get("/", async (c, next) => {
-  const key = c.var.caller?.key;
+  const key = c.get("caller")?.key;
   // Without a valid key this is a request like any other: counted by address, and refused.
   if (key === undefined) return next();
 
@@ -76,8 +76,8 @@ async function currentUsage(c: Context<AppEnv>, key: Key): Promise<Usage> {
 /** Asks the object; it answers, or fails, within a deadline. */
 async function ask(limiters: Env["RATE_LIMITER"], key: Key, answer: Answer): Promise<void> {
   try {
-    answer.usage = await askLimiter(limiters, (limiter) => limiter.usage(key.limits), key.id);
-    remember(key.id, answer.usage.standing);
+    const usage = await askLimiter(limiters, (limiter) => limiter.usage(key.limits), key.id);
+    answer.usage = { ...usage, standing: remember(key.id, usage.standing) };
   } catch (error) {
     answer.error = error;
   } finally {

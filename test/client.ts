@@ -1,7 +1,7 @@
 // What the tests use to call the Worker: through its own front door, with keys made as an operator makes them.
 
 import { env, exports } from "cloudflare:workers";
-import { expect } from "vitest";
+import { expect, vi } from "vitest";
 import { createKey } from "../src/keys/manage.ts";
 import type { Plan } from "../src/keys/plans.ts";
 import type { Limits } from "../src/rate-limit/window.ts";
@@ -27,8 +27,24 @@ export async function newKey({ plan = "business", limits, expiresAtMs = null }: 
   const key = { name: "a test", plan, expiresAtMs, ...(limits && { limits }) };
   const { key: stored, secret } = await createKey(env.DB, key, Date.now());
   issueSecret(secret);
+  keyIds.add(stored.id);
   return { id: stored.id, secret };
 }
+const keyIds = new Set<string>();
+
+/**
+ * One entry for each call of the object of a key from now on; if none is named, of objects that belong to no key. Those of
+ * other keys do not count: what is left of their leases is given back while other tests run.
+ */
+export function watchLimiter(keyId?: string): string[] {
+  const calls: string[] = [];
+  vi.spyOn(env.RATE_LIMITER, "getByName").mockImplementation((name) => {
+    if (keyId === undefined ? !keyIds.has(name) : name === keyId) calls.push(name);
+    return getByName(name);
+  });
+  return calls;
+}
+const getByName = env.RATE_LIMITER.getByName.bind(env.RATE_LIMITER);
 
 /** Calls the Worker without a key, from an address of its own unless `init` names one. */
 export async function fetchWithoutKey(path: string, init: RequestInit = {}): Promise<Response> {

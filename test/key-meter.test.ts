@@ -2,7 +2,7 @@
 // that answers when it is told to; what the real one makes of a report is in the tests of faults.
 
 import { expect, it, vi } from "vitest";
-import { remember, rememberedBan, takeFromKey } from "../src/rate-limit/key-meter.ts";
+import { remember, rememberedBan, takeFromKey } from "../src/rate-limit/key-meters.ts";
 import type { Take } from "../src/rate-limit/meter.ts";
 import type { Decision, Limits } from "../src/rate-limit/window.ts";
 
@@ -25,15 +25,20 @@ function takeAlone(key: Key, nowMs: number): Promise<Decision> {
   return takeFromKey(broken, key, nowMs, () => {});
 }
 
-/** What would be reported of a key: how long after now each request was let in, in milliseconds. */
-async function reported(key: Key): Promise<number[]> {
+/** What would be reported of a key: how long after `startMs` each request was let in, in milliseconds. */
+async function reported(key: Key, startMs = Date.now()): Promise<number[]> {
   let unreported: Take["unreported"] = [];
   const limiter = limiters((request) => {
     ({ unreported } = request);
     return Promise.reject(new Error("out of order"));
   });
   await takeFromKey(limiter, key, Date.now(), () => {});
-  return unreported.map(({ atMs }) => atMs - Date.now());
+  return unreported.map(({ atMs }) => atMs - startMs);
+}
+
+/** Lets more time pass than a call may take: nobody waits any longer for one that has not come back. */
+function outlastCall(): void {
+  vi.setSystemTime(Date.now() + 4_001);
 }
 
 /** An answer of the object: so many were admitted and refused in both windows. */
@@ -70,17 +75,19 @@ it("an answer that was overtaken ends no ban", () => {
 
 it("an answer does not make the isolate forget whom it let in meanwhile", async () => {
   const key = newKey();
+  const startMs = Date.now();
   const { promise, resolve } = Promise.withResolvers<unknown>();
   const slow = takeFromKey(
     limiters(() => promise),
     key,
-    Date.now(),
+    startMs,
     () => {},
   );
-  await takeAlone(key, Date.now() + 1);
+  outlastCall();
+  await takeAlone(key, startMs + 1);
   resolve(answer(1, 0));
   await slow;
-  expect(await reported(key)).toEqual([1]);
+  expect(await reported(key, startMs)).toEqual([1]);
 });
 
 it("the latest 100 are reported, the oldest first", async () => {
@@ -91,18 +98,20 @@ it("the latest 100 are reported, the oldest first", async () => {
 
 it("what several requests have left is reported in order, once", async () => {
   const key = newKey();
-  await takeAlone(key, Date.now());
+  const startMs = Date.now();
+  await takeAlone(key, startMs);
   const { promise, reject } = Promise.withResolvers<unknown>();
   const slow = takeFromKey(
     limiters(() => promise),
     key,
-    Date.now() + 2,
+    startMs + 2,
     () => {},
   );
-  await takeAlone(key, Date.now() + 1);
+  outlastCall();
+  await takeAlone(key, startMs + 1);
   reject(new Error("out of order"));
   await slow;
-  expect(await reported(key)).toEqual([0, 1, 2]);
+  expect(await reported(key, startMs)).toEqual([0, 1, 2]);
 });
 
 it("nobody who was refused is reported", async () => {

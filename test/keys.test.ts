@@ -4,37 +4,39 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { randomBase62 } from "../src/base62.ts";
+import { REFRESHES_AHEAD } from "../src/believed.ts";
 import { revokeKey, rotateKey } from "../src/keys/manage.ts";
 import { isWellFormedSecret, newSecret } from "../src/keys/secret.ts";
 import { listKeys } from "../src/keys/store.ts";
 import { AddressMeter, clientAddress } from "../src/rate-limit/address-meter.ts";
 import { remaining } from "../src/rate-limit/window.ts";
+import { REPLICAS_ENABLED } from "../src/replicas.ts";
 import { sha256 } from "../src/sha256.ts";
-import { fetchWithoutKey, newAddress, newClient, newKey } from "./client.ts";
+import { fetchWithoutKey, newAddress, newClient, newKey, watchLimiter } from "./client.ts";
+import {
+  KEY_BELIEVED_MS,
+  meetStatements,
+  type Place,
+  REPLICA_LAG_MS,
+  watchStatements,
+} from "./database-stub.ts";
 
-/** A database that counts the statements prepared on it. */
-function countQueries() {
-  const prepare = vi.spyOn(env.DB, "prepare");
-  return () => prepare.mock.calls.length;
-}
+/** Where a key is found that exists, and where one is looked for that does not. */
+const FOUND: Place[] = REPLICAS_ENABLED ? ["nearest"] : ["primary"];
+const MISSED: Place[] = REPLICAS_ENABLED ? ["nearest", "primary"] : ["primary"];
 
-/** Lets no statement reach the database before so many are on their way; returns how many were. */
-function holdQueriesUntil(count: number) {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const prepare = env.DB.prepare.bind(env.DB);
-  const spy = vi.spyOn(env.DB, "prepare").mockImplementation((sql) => {
-    if (spy.mock.calls.length === count) resolve();
-    const statement = prepare(sql);
-    const bind = statement.bind.bind(statement);
-    statement.bind = (...values) => {
-      const bound = bind(...values);
-      const first = bound.first.bind(bound) as () => Promise<null>;
-      bound.first = () => promise.then(first);
-      return bound;
-    };
-    return statement;
+/** Lets no statement reach the database before so many requests have arrived; tells where each was run. */
+function holdStatementsUntil(count: number): Place[] {
+  const arrivals = vi.spyOn(crypto, "randomUUID");
+  const places: Place[] = [];
+  meetStatements(async (run, place) => {
+    places.push(place);
+    while (arrivals.mock.calls.length < count) await scheduler.wait(0);
+    // Whoever has arrived last looks for the key in the turn after.
+    await scheduler.wait(0);
+    return run();
   });
-  return () => spy.mock.calls.length;
+  return places;
 }
 
 describe("the form of a key", () => {
@@ -124,7 +126,7 @@ describe("what is stored of a key", () => {
 
 describe("finding the caller", () => {
   it("costs no query for a text without the form of a key, or with a wrong checksum", async () => {
-    const queries = countQueries();
+    const statements = watchStatements();
     const secret = newSecret();
     for (const text of [
       "x",
@@ -134,44 +136,82 @@ describe("finding the caller", () => {
       const response = await fetchWithoutKey("/v1/pets", { headers: { Authorization: `Bearer ${text}` } });
       expect(response.status).toBe(401);
     }
-    expect(queries()).toBe(0);
+    expect(statements).toEqual([]);
   });
 
-  it("believes a look-up for 30 seconds and not a millisecond longer", async () => {
+  it("believes a look-up for 30 seconds, by the age that a replica may have, and not a millisecond longer", async () => {
     const { id, secret } = await newKey();
-    const call = () => fetchWithoutKey("/v1/pets", { headers: { Authorization: `Bearer ${secret}` } });
-    expect((await call()).status).toBe(200);
+    const call = () => fetchWithoutKey("/v1/nowhere", { headers: { Authorization: `Bearer ${secret}` } });
+    expect((await call()).status).toBe(404);
     await env.DB.prepare("DELETE FROM keys WHERE id = ?1").bind(id).run();
+    // So that it is not what is read in the background that decides.
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    meetStatements((run) => released.then(run));
 
-    vi.setSystemTime(Date.now() + 29_999);
-    expect((await call()).status).toBe(200);
+    vi.setSystemTime(Date.now() + KEY_BELIEVED_MS - 1);
+    expect((await call()).status).toBe(404);
     vi.setSystemTime(Date.now() + 1);
-    expect((await call()).status).toBe(401);
+    const last = call();
+    release();
+    expect((await last).status).toBe(401);
   });
+
+  it.runIf(REFRESHES_AHEAD)(
+    "reads a key that is in use again at the primary, 20 seconds after it was so, and believes that for 30",
+    async () => {
+      const { id, secret } = await newKey();
+      const call = () => fetchWithoutKey("/v1/nowhere", { headers: { Authorization: `Bearer ${secret}` } });
+      const over: Place[] = [];
+      meetStatements(async (run, place) => {
+        const result = await run();
+        over.push(place);
+        return result;
+      });
+      await call();
+      vi.setSystemTime(Date.now() + 20_000 - REPLICA_LAG_MS - 1);
+      await call();
+      expect(over).toEqual(FOUND);
+      vi.setSystemTime(Date.now() + 1);
+      await call();
+      while (over.length < 2) await scheduler.wait(0);
+      await scheduler.wait(0);
+      expect(over).toEqual([...FOUND, "primary"]);
+
+      await env.DB.prepare("DELETE FROM keys WHERE id = ?1").bind(id).run();
+      const { promise: released, resolve: release } = Promise.withResolvers<void>();
+      meetStatements((run) => released.then(run));
+      vi.setSystemTime(Date.now() + 29_999);
+      expect((await call()).status).toBe(404);
+      vi.setSystemTime(Date.now() + 1);
+      const last = call();
+      release();
+      expect((await last).status).toBe(401);
+    },
+  );
 
   it("does not believe a look-up from the future, after the clock has stepped back", async () => {
     const { id, secret } = await newKey();
     const call = () => fetchWithoutKey("/v1/pets", { headers: { Authorization: `Bearer ${secret}` } });
     expect((await call()).status).toBe(200);
     await env.DB.prepare("DELETE FROM keys WHERE id = ?1").bind(id).run();
-    vi.setSystemTime(Date.now() - 1);
+    // What was found on a replica may be older than the look-up: what counts is how old.
+    vi.setSystemTime(Date.now() - REPLICA_LAG_MS - 1);
     expect((await call()).status).toBe(401);
   });
 
   it("asks the database once in 30 seconds for a key, found or not", async () => {
     const known = (await newKey()).secret;
     const address = newAddress();
-    for (const [secret, status] of [
-      [known, 404],
-      [newSecret(), 401],
+    for (const [secret, status, places] of [
+      [known, 404, FOUND],
+      [newSecret(), 401, MISSED],
     ] as const) {
       const headers = { Authorization: `Bearer ${secret}`, "CF-Connecting-IP": address };
-      const queries = countQueries();
-      const before = queries();
+      const statements = watchStatements();
       for (let times = 0; times < 5; times += 1) {
         expect((await fetchWithoutKey("/v1/nowhere", { headers })).status).toBe(status);
       }
-      expect(queries() - before).toBe(1);
+      expect(statements).toEqual(places);
     }
   });
 
@@ -246,21 +286,21 @@ describe("callers without a valid key", () => {
     await call(dead);
     vi.setSystemTime(Date.now() + 30_000);
     for (let times = 0; times < 60; times += 1) await call(newSecret());
-    const queries = countQueries();
+    const statements = watchStatements();
     await call(dead);
-    expect(queries()).toBe(0);
+    expect(statements).toEqual([]);
   });
 
   it("get 60 answers a minute per address, then 429, without a query or an object call", async () => {
-    const queries = countQueries();
-    const limiter = vi.spyOn(env.RATE_LIMITER, "getByName");
+    const statements = watchStatements();
+    const calls = watchLimiter();
     const headers = { "CF-Connecting-IP": newAddress(), Authorization: "Bearer wrong" };
     const statuses: number[] = [];
     for (let times = 0; times < 70; times += 1) {
       statuses.push((await fetchWithoutKey("/v1/pets", { headers })).status);
     }
     expect(statuses).toEqual([...Array(60).fill(401), ...Array(10).fill(429)]);
-    expect([queries(), limiter.mock.calls.length]).toEqual([0, 0]);
+    expect([statements, calls]).toEqual([[], []]);
 
     vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 35));
     expect((await fetchWithoutKey("/v1/pets", { headers })).status).toBe(401);
@@ -276,9 +316,9 @@ describe("callers without a valid key", () => {
     expect([status, headers.get("X-RateLimit-Remaining")]).toEqual([200, "59"]);
   });
 
-  it("who try one well-formed key after the other, none at once, cost at most 60 queries a minute per address", async () => {
+  it("who try one well-formed key after the other, none at once, cost at most 60 look-ups a minute per address", async () => {
     const address = newAddress();
-    const queries = countQueries();
+    const statements = watchStatements();
     const guess = () =>
       fetchWithoutKey("/v1/pets", {
         headers: { "CF-Connecting-IP": address, Authorization: `Bearer ${newSecret()}` },
@@ -286,11 +326,11 @@ describe("callers without a valid key", () => {
     const statuses: number[] = [];
     for (let times = 0; times < 100; times += 1) statuses.push((await guess()).status);
     expect(statuses).toEqual([...Array(60).fill(401), ...Array(40).fill(429)]);
-    expect(queries()).toBe(60);
+    expect(statements).toEqual(Array(60).fill(MISSED).flat());
 
     vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 35));
     expect((await guess()).status).toBe(401);
-    expect(queries()).toBe(61);
+    expect(statements).toHaveLength(61 * MISSED.length);
   });
 
   it("who guess do not shut out a key that this isolate knows, though it must be looked up again", async () => {
@@ -323,10 +363,13 @@ describe("callers without a valid key", () => {
   it("with one dead key, sent many times at once, do not shut out their neighbours", async () => {
     const address = { "CF-Connecting-IP": newAddress() };
     const dead = { ...address, Authorization: `Bearer ${newSecret()}` };
-    const queries = holdQueriesUntil(100);
-    await Promise.all(Array.from({ length: 100 }, () => fetchWithoutKey("/v1/pets", { headers: dead })));
-    // All were on their way before one was answered: otherwise memory alone would have seen to it.
-    expect(queries()).toBe(100);
+    // All are on their way before one is answered: otherwise memory alone would see to it.
+    const statements = holdStatementsUntil(100);
+    const responses = await Promise.all(
+      Array.from({ length: 100 }, () => fetchWithoutKey("/v1/pets", { headers: dead })),
+    );
+    expect(new Set(responses.map(({ status }) => status))).toContain(401);
+    expect(statements).toEqual(MISSED);
     vi.restoreAllMocks();
     const neighbour = await newClient();
     expect((await neighbour.call("/v1/pets", { headers: address })).status).toBe(200);

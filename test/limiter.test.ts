@@ -5,12 +5,25 @@ import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import type { RateLimiter } from "../src/index.ts";
 import { UNUSED_METER } from "../src/rate-limit/meter.ts";
+import { RESERVATIONS_ENABLED } from "../src/rate-limit/reservation.ts";
 import { remaining } from "../src/rate-limit/window.ts";
 import { type ErrorBody, newClient } from "./client.ts";
+import { crash } from "./crash.ts";
 
 const FREE = { minute: 60, day: 1_000 };
 
 const newName = () => `key-${crypto.randomUUID()}`;
+
+/** Lets a second pass: a key that is used no more often is slow, and stored with every request. */
+function passSecond(): void {
+  vi.setSystemTime(Date.now() + 1_000);
+}
+
+/** The rows that each statement has written which an object runs from now on. */
+function watchRows({ sql }: DurableObjectStorage): () => number[] {
+  const exec = vi.spyOn(sql, "exec");
+  return () => exec.mock.results.map(({ value }) => (value as SqlStorageCursor<never>).rowsWritten);
+}
 
 it("admits exactly 60 of 200 requests at once on a Free key, each with a Remaining of its own", async () => {
   const client = await newClient({ plan: "free" });
@@ -38,7 +51,10 @@ it("consumes nothing when it refuses", async () => {
 
 it("goes on counting after eviction, from storage and not from memory", async () => {
   const limiter = env.RATE_LIMITER.getByName(newName());
-  for (let request = 0; request < 3; request += 1) await limiter.take(FREE);
+  for (let request = 0; request < 3; request += 1) {
+    await limiter.take(FREE);
+    passSecond();
+  }
   await runInDurableObject(limiter, (instance: RateLimiter) => {
     const meter = instance.meter ?? UNUSED_METER;
     instance.meter = { ...meter, windows: meter.windows.map((window) => ({ ...window, used: 59 })) };
@@ -60,22 +76,86 @@ it("goes on counting after a crash", async () => {
   expect([admitted, ...windows.map(({ used }) => used)]).toEqual([false, 60, 60]);
 });
 
-it("writes one row for each request, admitted or refused, and none during a ban", async () => {
+it("burns nothing of a slow key and at most a twentieth of a fast one, in all that happens to it within a window", async () => {
+  const limits = { minute: 100, day: 1_000 };
+  for (const [stepMs, share] of [
+    [1_000, 0],
+    [0, RESERVATIONS_ENABLED ? 20 : 0],
+  ] as const) {
+    const name = newName();
+    let admitted = 0;
+    for (let life = 0; life < 10; life += 1) {
+      const limiter = env.RATE_LIMITER.getByName(name);
+      for (let request = 0; request < 2; request += 1) {
+        if ((await limiter.take(limits)).admitted) admitted += 1;
+        vi.setSystemTime(Date.now() + stepMs);
+      }
+      if (life % 2 === 0) await evictDurableObject(limiter);
+      else await crash(limiter);
+    }
+    expect(admitted).toBe(20);
+    const { windows } = (await env.RATE_LIMITER.getByName(name).usage(limits)).standing;
+    const burnt = windows.map(({ used }) => used - admitted);
+    // As much as may be burnt, or less would have been put to the test.
+    expect(burnt).toEqual(share === 0 ? [0, 0] : [limits.minute / share, limits.minute / share]);
+  }
+});
+
+it("has never less stored than it let in, and at most a twentieth more", async () => {
+  const limits = { minute: 100, day: 1_000 };
+  await runInDurableObject(env.RATE_LIMITER.getByName(newName()), (instance: RateLimiter, { storage }) => {
+    const ahead: unknown[] = [];
+    for (let request = 1; request <= 100; request += 1) {
+      expect(instance.take(limits).admitted).toBe(true);
+      const stored = storage.sql.exec("SELECT minute_used - ?1 AS m, day_used - ?1 AS d FROM days", request);
+      const { m, d } = stored.one();
+      expect(d).toBe(m);
+      ahead.push(m);
+    }
+    expect(instance.take(limits).admitted).toBe(false);
+    const most = RESERVATIONS_ENABLED ? 5 : 0;
+    expect([Math.min(...(ahead as number[])), Math.max(...(ahead as number[]))]).toEqual([0, most]);
+  });
+});
+
+it("writes one row for each request of a slow key, admitted or refused", async () => {
   const limiter = env.RATE_LIMITER.getByName(newName());
   const limits = { minute: 3, day: 9 };
   await limiter.take(limits);
   await runInDurableObject(limiter, (instance: RateLimiter, { storage }) => {
-    const exec = vi.spyOn(storage.sql, "exec");
-    const written = () =>
-      exec.mock.results.map(({ value }) => (value as SqlStorageCursor<never>).rowsWritten);
-    for (let request = 0; request < 2 + 61; request += 1) instance.take(limits);
-    expect(written()).toEqual(Array(2 + 61).fill(1));
-    for (let request = 0; request < 10; request += 1) instance.take(limits);
-    expect(written()).toHaveLength(2 + 61);
-    exec.mockRestore();
+    const written = watchRows(storage);
+    for (let request = 0; request < 2 + 30; request += 1) {
+      passSecond();
+      instance.take(limits);
+    }
+    expect(written()).toEqual(Array(2 + 30).fill(1));
+    vi.restoreAllMocks();
     // All of them went into the same row.
     expect(storage.sql.exec("SELECT minute_used, day_used, day_refused FROM days").toArray()).toEqual([
-      { minute_used: 3, day_used: 3, day_refused: 61 },
+      { minute_used: 3, day_used: 3, day_refused: 30 },
+    ]);
+  });
+});
+
+it("writes fewer rows than requests of a fast key, one row at a time, and none during a ban", async () => {
+  const limiter = env.RATE_LIMITER.getByName(newName());
+  const limits = { minute: 60, day: 90 };
+  await limiter.take(limits);
+  await runInDurableObject(limiter, (instance: RateLimiter, { storage }) => {
+    const written = watchRows(storage);
+    for (let request = 0; request < 59; request += 1) instance.take(limits);
+    // Ahead are 1, and from then on 3: a twentieth.
+    expect(written()).toEqual(Array(RESERVATIONS_ENABLED ? 16 : 59).fill(1));
+    for (let request = 0; request < 60; request += 1) instance.take(limits);
+    const before = written().length;
+    expect(before).toBe(RESERVATIONS_ENABLED ? 16 : 59 + 60);
+    // The ban is stored, whatever came before, and all that is known with it.
+    expect(instance.take(limits).bannedUntilMs).toBe(Date.now() + 600_000);
+    for (let request = 0; request < 10; request += 1) instance.take(limits);
+    expect(written().slice(before)).toEqual([1]);
+    vi.restoreAllMocks();
+    expect(storage.sql.exec("SELECT minute_used, day_used, day_refused FROM days").toArray()).toEqual([
+      { minute_used: 60, day_used: 60, day_refused: 61 },
     ]);
   });
 });

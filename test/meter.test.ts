@@ -28,7 +28,7 @@ it("what is reported counts in the minute that it fell into, to the millisecond"
     { id: "before0000", atMs: minuteMs - 1 },
     { id: "within0000", atMs: minuteMs },
   ];
-  const { windows } = decide(UNUSED_METER, FREE, take(unreported), Date.now()).decision;
+  const { windows } = decide(UNUSED_METER, FREE, take(unreported), Date.now()).verdict;
   expect(windows.map(({ used }) => used)).toEqual([2, 3]);
 });
 
@@ -36,7 +36,7 @@ it("a take that was reported is known as one that was let in, should it come lat
   const late = take();
   const { meter } = decide(UNUSED_METER, FREE, take([{ id: late.id, atMs: Date.now() }]), Date.now());
   const again = decide(meter, FREE, late, Date.now());
-  expect([again.decision.admitted, again.meter]).toEqual([true, meter]);
+  expect([again.verdict.admitted, again.meter]).toEqual([true, meter]);
 });
 
 it("a take that was refused here, and let in by an isolate that could not know, counts", () => {
@@ -51,13 +51,13 @@ it("a take that was refused here, and let in by an isolate that could not know, 
 it("what is reported during a ban counts", () => {
   const limits = { minute: 1, day: 9 };
   const banned = after(1 + 61, limits);
-  const { decision, meter } = decide(
+  const { verdict, meter } = decide(
     banned,
     limits,
     take([{ id: "elsewhere0", atMs: Date.now() }]),
     Date.now(),
   );
-  expect(decision.bannedUntilMs).toBe(Date.now() + 600_000);
+  expect(verdict.bannedUntilMs).toBe(Date.now() + 600_000);
   expect(meter.windows.map(({ used, refused }) => [used, refused])).toEqual([
     [2, 61],
     [2, 61],
@@ -66,13 +66,13 @@ it("what is reported during a ban counts", () => {
 
 it("a ban that was decided elsewhere holds from then on, and makes no other one shorter", () => {
   const untilMs = Date.now() + 60_000;
-  const { decision, meter } = decide(UNUSED_METER, FREE, take([], untilMs), Date.now());
-  expect([decision.admitted, decision.bannedUntilMs]).toEqual([false, untilMs]);
+  const { verdict, meter } = decide(UNUSED_METER, FREE, take([], untilMs), Date.now());
+  expect([verdict.admitted, verdict.bannedUntilMs]).toEqual([false, untilMs]);
   expect(decide(meter, FREE, take([], untilMs - 1), Date.now()).meter).toBe(meter);
-  expect(decide(meter, FREE, take(), untilMs).decision.admitted).toBe(true);
+  expect(decide(meter, FREE, take(), untilMs).verdict.admitted).toBe(true);
 });
 
 it("nobody who is let in is banned, though a smaller plan tolerates fewer refusals", () => {
-  const { decision } = decide(after(1 + 100, { minute: 100, day: 1 }), FREE, take(), Date.now());
-  expect([decision.admitted, decision.bannedUntilMs]).toEqual([true, undefined]);
+  const { verdict } = decide(after(1 + 100, { minute: 100, day: 1 }), FREE, take(), Date.now());
+  expect([verdict.admitted, verdict.bannedUntilMs]).toEqual([true, undefined]);
 });

@@ -1,5 +1,7 @@
 // The Durable Object of a key against a reference of twenty lines: whatever sequence of requests, clock steps, repeated
 // calls, evictions, crashes and plan changes meets it, and whatever bans follow from that, both decide the same.
+// With reservations, a key that was fast when its object broke may have lost some requests, and some refusals may be
+// forgotten: how many is checked, and the reference goes on from there.
 //
 // It runs 1,000 sequences; MODEL_RUNS=100000 npm test -- test/model.test.ts runs as many as that says.
 
@@ -8,6 +10,7 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { expect, inject, it, vi } from "vitest";
 import type { RateLimiter } from "../src/index.ts";
+import { RESERVATIONS_ENABLED } from "../src/rate-limit/reservation.ts";
 import { type Decision, type Limits, remaining } from "../src/rate-limit/window.ts";
 import { crash } from "./crash.ts";
 
@@ -53,6 +56,14 @@ function letIn(reference: Reference, nowMs: number): void {
 interface Model {
   reference: Reference;
   limits: Limits;
+  /** The largest limits so far. */
+  most: Limits;
+  /** When a take last changed something in this life of the object, by the clock that was latest; undefined if none has. */
+  latestMs: number | undefined;
+  /** Whether all is stored as it is. */
+  isStored: boolean;
+  /** How many requests were burnt, by window. */
+  burnt: Map<string, number>;
   /** Whether there is something in memory to evict. */
   isRunning: boolean;
   lastTake: { id: string; outcome: string; takesSince: number } | undefined;
@@ -80,6 +91,43 @@ function leftOf({ reference, limits }: Model): number[] {
   return [limits.minute - usedInMinute, limits.day - usedInDay].map((left) => Math.max(0, left));
 }
 
+/** Notes that a take may change what is stored. It is stored at once if the one before was a second ago, or more. */
+function noteTake(model: Model): void {
+  const nowMs = Date.now();
+  model.isStored = !RESERVATIONS_ENABLED || model.latestMs === undefined || nowMs >= model.latestMs + 1_000;
+  model.latestMs = Math.max(nowMs, model.latestMs ?? nowMs);
+}
+
+/** What the object has after it broke: what it let in, and what was stored ahead; refusals only as far as they were stored. */
+async function noteBreak(model: Model, real: Real): Promise<void> {
+  const { reference, limits, most, isStored } = model;
+  model.isRunning = false;
+  model.latestMs = undefined;
+  if (isStored) return;
+  const { standing, days } = await limiterOf(real).usage(limits);
+  model.isRunning = true;
+  const burn = (window: string, before: number, after: number, limit: number) => {
+    const burnt = (model.burnt.get(window) ?? 0) + after - before;
+    expect(after).toBeGreaterThanOrEqual(before);
+    expect(burnt).toBeLessThanOrEqual(Math.floor(limit / 20));
+    model.burnt.set(window, burnt);
+  };
+  const minute = standing.windows.find(({ name }) => name === "minute");
+  if (minute?.startMs === reference.minute * 60_000) {
+    burn(`minute ${minute.startMs}`, reference.usedInMinute, minute.used, most.minute);
+    expect(minute.refused).toBeLessThanOrEqual(reference.refusedInMinute);
+    [reference.usedInMinute, reference.refusedInMinute] = [minute.used, minute.refused];
+  }
+  for (const { startMs, admitted, refused } of days) {
+    const before = reference.totals.get(startMs / DAY_MS) ?? { admitted: 0, refused: 0 };
+    burn(`day ${startMs}`, before.admitted, admitted, most.day);
+    expect(refused).toBeLessThanOrEqual(before.refused);
+    reference.totals.set(startMs / DAY_MS, { admitted, refused });
+  }
+  model.lastTake = undefined;
+  model.isStored = true;
+}
+
 /** A take, which may report others. */
 class TakeCommand implements Command {
   readonly reports: number;
@@ -99,6 +147,7 @@ class TakeCommand implements Command {
     );
     real.takes += 1 + this.reports;
     const unreported = others.map((other) => ({ id: other, atMs: Date.now() }));
+    if (this.reports > 0 || Date.now() >= model.reference.bannedUntilMs) noteTake(model);
     for (const { atMs } of unreported) letIn(model.reference, atMs);
     const decision = await limiterOf(real).take(model.limits, { id, unreported, bannedUntilMs: 0 });
     const outcome = model.reference.take(model.limits, Date.now());
@@ -123,6 +172,8 @@ class BurstCommand implements Command {
 
   async run(model: Model, real: Real): Promise<void> {
     const { limits, reference } = model;
+    for (let request = 0; request < this.size && Date.now() >= reference.bannedUntilMs; request += 1)
+      noteTake(model);
     const outcomes = await runInDurableObject(limiterOf(real), (instance: RateLimiter) =>
       Array.from({ length: this.size }, () => outcomeOf(instance.take(limits))),
     );
@@ -169,7 +220,7 @@ class EvictCommand implements Command {
 
   async run(model: Model, real: Real): Promise<void> {
     await evictDurableObject(limiterOf(real));
-    model.isRunning = false;
+    await noteBreak(model, real);
   }
 }
 
@@ -179,7 +230,7 @@ class AbortCommand implements Command {
 
   async run(model: Model, real: Real): Promise<void> {
     await crash(limiterOf(real));
-    model.isRunning = false;
+    await noteBreak(model, real);
   }
 }
 
@@ -195,6 +246,7 @@ class PlanCommand implements Command {
 
   run(model: Model): Promise<void> {
     model.limits = this.limits;
+    model.most = mostOf(model.most, this.limits);
     return Promise.resolve();
   }
 }
@@ -251,7 +303,12 @@ const commandsArbitrary = fc.commands(
   { maxCommands: 40, size: "max" },
 );
 
+function mostOf(one: Limits, other: Limits): Limits {
+  return { minute: Math.max(one.minute, other.minute), day: Math.max(one.day, other.day) };
+}
+
 const bans: number[] = [];
+const burns: number[] = [];
 
 it("a key's object decides as the reference does", { timeout: 0 }, async () => {
   // In the future of every clock, so that no alarm rings by itself.
@@ -263,14 +320,27 @@ it("a key's object decides as the reference does", { timeout: 0 }, async () => {
       commandsArbitrary,
       async (startMs, limits, commands) => {
         vi.setSystemTime(startMs);
-        const model: Model = { reference: new Reference(), limits, isRunning: false, lastTake: undefined };
+        const model: Model = {
+          reference: new Reference(),
+          limits,
+          most: limits,
+          latestMs: undefined,
+          isStored: true,
+          burnt: new Map(),
+          isRunning: false,
+          lastTake: undefined,
+        };
         const real = { name: `key-${crypto.randomUUID()}`, takes: 0 };
         await fc.asyncModelRun(() => ({ model, real }), commands);
         if (model.reference.bannedUntilMs > 0) bans.push(model.reference.bannedUntilMs);
+        burns.push(...model.burnt.values());
       },
     ),
     { numRuns: inject("modelRuns") },
   );
   // The sequences got as far as bans: otherwise those were not put to the test.
   expect(bans.length).toBeGreaterThan(inject("modelRuns") / 20);
+  if (RESERVATIONS_ENABLED) {
+    expect(burns.filter((burnt) => burnt > 0).length).toBeGreaterThan(inject("modelRuns") / 100);
+  }
 });

@@ -12,6 +12,7 @@ import { EXAMPLE_PETS } from "../src/openapi/operations.ts";
 import { NewPet, PageQuery, Pet } from "../src/pets/schema.ts";
 import { insertPet } from "../src/pets/store.ts";
 import { fetchWithoutKey, newAddress, newClient } from "./client.ts";
+import { meetStatements } from "./database-stub.ts";
 import { issueSecret } from "./log-lines.ts";
 
 type Client = Awaited<ReturnType<typeof newClient>>;
@@ -560,7 +561,5 @@ function postOf(body: unknown): RequestInit {
 
 /** Until the end of the test nobody reaches the database. */
 function cutDatabaseOff(): void {
-  vi.spyOn(env.DB, "prepare").mockImplementation(() => {
-    throw new Error("D1_ERROR: Network connection lost.");
-  });
+  meetStatements(() => Promise.reject(new Error("D1_ERROR: Network connection lost.")));
 }

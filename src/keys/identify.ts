@@ -1,17 +1,21 @@
 // Finds out who calls: reads the key from the request and looks it up, in the isolate's memory first. It
 // refuses nobody. What a caller without a valid key gets is decided later: a 429 comes before a 401.
 
+import { waitUntil } from "cloudflare:workers";
 import type { Context, MiddlewareHandler } from "hono";
+import { ageMs, BELIEVED_MS, isBelieved, isDue } from "../believed.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import { DatabaseUnavailable } from "../database.ts";
 import { DeadlineExceeded } from "../deadline.ts";
 import type { AppEnv } from "../env.ts";
 import { noteFailure } from "../log.ts";
 import { AddressMeter, clientAddress } from "../rate-limit/address-meter.ts";
-import { rememberedBan } from "../rate-limit/key-meter.ts";
+import { rememberedBan } from "../rate-limit/key-meters.ts";
+import { type Reading, readNearest, readPrimary } from "../replicas.ts";
 import { sha256 } from "../sha256.ts";
+import { SingleFlight } from "../single-flight.ts";
 import { isWellFormedSecret } from "./secret.ts";
-import { BELIEVED_MS, type FoundKey, findKeyByHash, type Key, type KeyState, stateOf } from "./store.ts";
+import { type FoundKey, findKeyByHash, type Key, type KeyState, stateOf } from "./store.ts";
 
 /** How long a key that was found stays good beyond that if the database can't be reached. */
 const MORE_IN_OUTAGE_MS = 5 * 60_000;
@@ -19,12 +23,16 @@ const MORE_IN_OUTAGE_MS = 5 * 60_000;
 /** How long nobody looks a key up again after that failed: a database that hangs must not make every request wait. */
 const OUTAGE_PAUSE_MS = 5_000;
 
+/** A replica may be that far behind. What was found on one is believed so much shorter. */
+const REPLICA_LAG_MS = 10_000;
+
 /** Together about 5 MB of the 128 that an isolate has. */
 const MAX_LOOKUPS = 10_000;
 const MAX_OUTAGES = 1_000;
 
 interface Lookup {
   key: FoundKey | undefined;
+  /** As of when that was so, for all that is known. */
   madeAtMs: number;
 }
 
@@ -48,6 +56,9 @@ const lookups = new BoundedMap<string, Lookup>(MAX_LOOKUPS);
 /** Look-ups that could not be made lately, by the same. A flood of keys that nobody has must not drive out `lookups`. */
 const outages = new BoundedMap<string, Outage>(MAX_OUTAGES);
 
+/** Look-ups that are under way, by the same. */
+const flights = new SingleFlight<Reading<FoundKey>>();
+
 /** Look-ups that found nothing, by address: whoever tries that many keys is guessing. Those in flight come on top. */
 const failedLookups = new AddressMeter();
 
@@ -70,7 +81,7 @@ function bearerToken(authorization: string | undefined): string | undefined {
 }
 
 async function findCaller(c: Context<AppEnv>, secret: string, mayBeBanned: boolean): Promise<Caller> {
-  const { nowMs } = c.var;
+  const nowMs = c.get("nowMs");
   const found = await findKey(c, secret, mayBeBanned);
   if (found === undefined) return { problem: "unknown" };
   const state = stateOf(found, nowMs);
@@ -86,22 +97,27 @@ async function findKey(
   mayBeBanned: boolean,
 ): Promise<FoundKey | undefined> {
   if (!isWellFormedSecret(secret)) return undefined;
-  const { nowMs } = c.var;
-  const hash = await sha256(secret);
+  const nowMs = c.get("nowMs");
+  const hash = sha256(secret);
   const known = lookups.get(hash);
-  if (known !== undefined && mayBelieve(known, nowMs, mayBeBanned)) return known.key;
+  if (known !== undefined && mayBelieve(known, nowMs, mayBeBanned)) {
+    // A flood of a key that is banned, or that nobody has, does not reach the database.
+    const isInUse = known.key !== undefined && !(mayBeBanned && rememberedBan(known.key, nowMs));
+    if (isInUse && isDue(known.madeAtMs, nowMs)) refresh(c.env.DB, hash, nowMs);
+    return known.key;
+  }
 
   // A key that was good when it was last looked up is no guess, whoever else calls from its address.
   const address = clientAddress(c.req);
   const mayBeGuess = known?.key === undefined;
   if (mayBeGuess && !failedLookups.peek(address, nowMs).admitted) return undefined;
-  const fallback = known && age(known, nowMs) < BELIEVED_MS + MORE_IN_OUTAGE_MS ? known.key : undefined;
+  const isInGrace = known !== undefined && ageMs(known.madeAtMs, nowMs) < BELIEVED_MS + MORE_IN_OUTAGE_MS;
+  const fallback = isInGrace ? known.key : undefined;
   try {
-    const key = await lookUp(c.env.DB, hash, fallback !== undefined);
-    // One dead key that is sent many times at once is one guess: the first of its look-ups to end counts.
-    const isFirst = lookups.get(hash) === known;
+    const isFirst = !flights.isUnderway(hash);
+    const { value: key } = await lookUp(c.env.DB, hash, nowMs, fallback !== undefined);
+    // One dead key that is sent many times at once is one guess.
     if (key === undefined && isFirst) failedLookups.take(address, nowMs);
-    lookups.set(hash, { key, madeAtMs: nowMs });
     return key;
   } catch (error) {
     if (!(error instanceof DatabaseUnavailable && fallback !== undefined)) throw error;
@@ -110,22 +126,41 @@ async function findKey(
   }
 }
 
+/** Looks a key up again before it is no longer believed. If that fails, the request that needs it finds out. */
+function refresh(database: D1Database, hash: string, nowMs: number): void {
+  if (flights.isUnderway(hash)) return;
+  // The primary, because a revoked key must not be believed for longer: a replica may not know.
+  const refreshing = flights.run(hash, async () =>
+    remember(hash, nowMs, await readPrimary(database, (instance) => findKeyByHash(instance, hash))),
+  );
+  waitUntil(refreshing.catch(() => {}));
+}
+
+function remember(hash: string, nowMs: number, reading: Reading<FoundKey>): Reading<FoundKey> {
+  const madeAtMs = nowMs - (reading.isCurrent ? 0 : REPLICA_LAG_MS);
+  lookups.set(hash, { key: reading.value, madeAtMs });
+  return reading;
+}
+
 /**
- * Asks the database, unless it has only just failed to answer the same. Without a fallback that goes for a database that
- * hangs alone: one that failed at once may have been mended at once.
+ * Asks the database, unless it has only just failed to answer the same, and remembers the answer. Without a fallback that
+ * goes for a database that hangs alone: one that failed at once may have been mended at once.
  */
 async function lookUp(
   database: D1Database,
   hash: string,
+  nowMs: number,
   hasFallback: boolean,
-): Promise<FoundKey | undefined> {
+): Promise<Reading<FoundKey>> {
   // Not when the request arrived: whoever gave up has waited since then.
   const outage = outages.get(hash);
   const hasJustFailed = outage !== undefined && Math.abs(Date.now() - outage.atMs) < OUTAGE_PAUSE_MS;
   const isHanging = outage?.error.cause instanceof DeadlineExceeded;
   if (hasJustFailed && (hasFallback || isHanging)) throw outage.error;
   try {
-    return await findKeyByHash(database, hash);
+    return await flights.run(hash, async () =>
+      remember(hash, nowMs, await readNearest(database, (instance) => findKeyByHash(instance, hash))),
+    );
   } catch (error) {
     if (error instanceof DatabaseUnavailable) outages.set(hash, { error, atMs: Date.now() });
     throw error;
@@ -137,11 +172,6 @@ async function lookUp(
  * anyway, and a flood must not reach the database.
  */
 function mayBelieve(lookup: Lookup, nowMs: number, mayBeBanned: boolean): boolean {
-  if (age(lookup, nowMs) < BELIEVED_MS) return true;
+  if (isBelieved(lookup.madeAtMs, nowMs)) return true;
   return mayBeBanned && lookup.key !== undefined && rememberedBan(lookup.key, nowMs) !== undefined;
-}
-
-/** Milliseconds. A look-up from the future has no end: the clock has stepped back, nobody knows how old it is. */
-function age({ madeAtMs }: Lookup, nowMs: number): number {
-  return madeAtMs <= nowMs ? nowMs - madeAtMs : Number.POSITIVE_INFINITY;
 }

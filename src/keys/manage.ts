@@ -54,7 +54,7 @@ export async function createKey(
     expiresAtMs,
     revokedAtMs: null,
   };
-  await insertKey(database, key, await sha256(secret));
+  await insertKey(database, key, sha256(secret));
   return { key, secret };
 }
 
@@ -79,7 +79,7 @@ export async function rotateKey(
   nowMs: number,
 ): Promise<(Changed & { secret: string }) | Unchanged> {
   const secret = newSecret();
-  const replacement = { hash: await sha256(secret), lastFour: lastFourOf(secret) };
+  const replacement = { hash: sha256(secret), lastFour: lastFourOf(secret) };
   const key = await replaceSecret(database, id, replacement, nowMs + graceMs, nowMs);
   return key === undefined ? whyUnchanged(database, id, nowMs) : { ok: true, key, secret };
 }

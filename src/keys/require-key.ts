@@ -3,7 +3,7 @@
 
 import type { MiddlewareHandler } from "hono";
 import type { AppEnv } from "../env.ts";
-import { ApiError } from "../errors.ts";
+import { errorResponse } from "../errors.ts";
 
 const CHALLENGE = 'Bearer realm="petstore"';
 
@@ -15,15 +15,16 @@ const MESSAGES = {
   replaced: "the API key was replaced by a newer one",
 } as const;
 
-/** Sets `key`. Throws `unauthorized` with the challenge of RFC 6750, section 3 (contract, section 5). */
+/** Sets `key`. Answers `unauthorized` with the challenge of RFC 6750, section 3 (contract, section 5). */
 export function requireKey(): MiddlewareHandler<AppEnv> {
   return async function requireKey(c, next) {
-    const { key, problem = "missing" } = c.var.caller ?? {};
+    const { key, problem = "missing" } = c.get("caller") ?? {};
     if (key !== undefined) {
       c.set("key", key);
       return next();
     }
     const challenge = problem === "missing" ? CHALLENGE : `${CHALLENGE}, error="invalid_token"`;
-    throw new ApiError("unauthorized", MESSAGES[problem], { "WWW-Authenticate": challenge });
+    const headers = { "WWW-Authenticate": challenge };
+    return errorResponse(c, { code: "unauthorized", message: MESSAGES[problem], headers });
   };
 }

@@ -3,10 +3,8 @@
 
 import { read, write } from "../database.ts";
 import type { Limits } from "../rate-limit/window.ts";
+import { type Instance, isFromPrimary, type Reading } from "../replicas.ts";
 import { PLAN_LIMITS, type Plan } from "./plans.ts";
-
-/** How long whoever has read a key may believe it: what an operator changes is in force everywhere after this time. */
-export const BELIEVED_MS = 30_000;
 
 /** A key as the Worker needs it. `id` is public; it names the key's counters. Times are Unix time; null: never. */
 export interface Key {
@@ -76,11 +74,13 @@ const KEEP_REPLACED = `
 const SET_SECRET = `UPDATE keys SET hash = unhex(?3), last_four = ?4 WHERE ${ACTIVE} RETURNING ${RECORD}`;
 
 /** The key with a secret of this SHA-256 (hexadecimal), in whatever state. */
-export async function findKeyByHash(database: D1Database, hash: string): Promise<FoundKey | undefined> {
-  const row = await read(() =>
-    database.prepare(SELECT_KEY_BY_HASH).bind(hash).first<KeyRow & { good_until_ms: number | null }>(),
+export async function findKeyByHash(instance: Instance, hash: string): Promise<Reading<FoundKey>> {
+  const result = await read(() =>
+    instance.prepare(SELECT_KEY_BY_HASH).bind(hash).all<KeyRow & { good_until_ms: number | null }>(),
   );
-  return row === null ? undefined : { ...keyOf(row), secretGoodUntilMs: row.good_until_ms };
+  const [row] = result.results;
+  const value = row && { ...keyOf(row), secretGoodUntilMs: row.good_until_ms };
+  return { value, isCurrent: isFromPrimary(result) };
 }
 
 /** The key with this id, in whatever state. */

@@ -1,9 +1,9 @@
 // Fills the guide, src/openapi/guide.md, with what the service goes by, so that it can't say anything else. The pages are
 // filled in the same way.
 
+import { BELIEVED_MS } from "../believed.ts";
 import { ERROR_STATUS } from "../errors.ts";
 import { PLAN_LIMITS } from "../keys/plans.ts";
-import { BELIEVED_MS } from "../keys/store.ts";
 import { REMEMBERED_MS } from "../pets/creations.ts";
 import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
 import { PageQuery } from "../pets/schema.ts";

@@ -54,7 +54,7 @@ export async function insertPetOnce(
 ): Promise<StoredPet> {
   const { name, categoryId, status = null } = pet;
   // What a pet is made of, not how it was written: a client may order its fields differently the second time.
-  const hash = await sha256(JSON.stringify([name, `${categoryId}`, status]));
+  const hash = sha256(JSON.stringify([name, `${categoryId}`, status]));
   const results = await writeOnce(() => {
     const statement = (sql: string, ...values: unknown[]) =>
       database.prepare(sql).bind(keyId, idempotencyKey, ...values);

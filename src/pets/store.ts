@@ -4,12 +4,14 @@
 
 import { read, write } from "../database.ts";
 import { INT64_MIN } from "../int64.ts";
+import { type Instance, isFromPrimary, type Reading } from "../replicas.ts";
+import { encodeCursor } from "./cursor.ts";
 import type { NewPet, PageQuery } from "./schema.ts";
 
 /** A page of pets, as the text of a JSON array, and where the next page begins if there is one. */
 export interface Page {
   petsJson: string;
-  nextId: bigint | undefined;
+  nextCursor: string | undefined;
 }
 
 /** A pet as it was stored: its id in decimal, and its JSON text. */
@@ -39,29 +41,30 @@ const INSERT_PET = `
 
 /** The statement that reads a page: at most `limit` + 1 rows, at any depth. */
 export function selectPage(
-  database: D1Database,
+  instance: Instance,
   { limit, status, cursor = INT64_MIN }: PageQuery,
 ): D1PreparedStatement {
   // Both are bound as text: D1 binds numbers as REAL, and 20.0 is no index into an array.
   const bounds = [`${cursor}`, `${limit}`];
   return status === undefined
-    ? database.prepare(SELECT_PAGE).bind(...bounds)
-    : database.prepare(SELECT_PAGE_WITH_STATUS).bind(...bounds, status);
+    ? instance.prepare(SELECT_PAGE).bind(...bounds)
+    : instance.prepare(SELECT_PAGE_WITH_STATUS).bind(...bounds, status);
 }
 
 /** Reads a page, in the order of the ids. */
-export async function findPage(database: D1Database, query: PageQuery): Promise<Page> {
+export async function findPage(instance: Instance, query: PageQuery): Promise<Page> {
   const row = await read(() =>
-    selectPage(database, query).first<{ pets_json: string; next_id: string | null }>(),
+    selectPage(instance, query).first<{ pets_json: string; next_id: string | null }>(),
   );
   if (row === null) throw new Error("an aggregate gave no row");
-  return { petsJson: row.pets_json, nextId: row.next_id === null ? undefined : BigInt(row.next_id) };
+  const nextCursor = row.next_id === null ? undefined : encodeCursor(BigInt(row.next_id));
+  return { petsJson: row.pets_json, nextCursor };
 }
 
-/** The JSON text of one pet, or undefined if there is none with this id. */
-export async function findPet(database: D1Database, id: bigint): Promise<string | undefined> {
-  const row = await read(() => database.prepare(SELECT_PET).bind(`${id}`).first<{ pet_json: string }>());
-  return row?.pet_json;
+/** The JSON text of one pet, if there is one with this id. */
+export async function findPet(instance: Instance, id: bigint): Promise<Reading<string>> {
+  const result = await read(() => instance.prepare(SELECT_PET).bind(`${id}`).all<{ pet_json: string }>());
+  return { value: result.results[0]?.pet_json, isCurrent: isFromPrimary(result) };
 }
 
 /** Stores a pet under a new id. */

@@ -14,8 +14,10 @@ import { type Decision, remaining, resetMs, WINDOW_SECONDS, type Window } from "
 export function rateLimitHeaders(): MiddlewareHandler<AppEnv> {
   return async function rateLimitHeaders(c, next) {
     await next();
-    const decision = c.var.decision ?? uncounted(clientAddress(c.req), c.var.nowMs);
-    for (const [name, value] of Object.entries(headersOf(decision))) c.header(name, value);
+    const decision = c.get("decision") ?? uncounted(clientAddress(c.req), c.get("nowMs"));
+    // `c.header` would make a new response for each of them.
+    const { headers } = c.res;
+    for (const [name, value] of Object.entries(headersOf(decision))) headers.set(name, value);
   };
 }
 
@@ -30,20 +32,23 @@ function uncounted(address: string, nowMs: number): Decision {
  * refusal Retry-After (RFC 9110, section 10.2.3; in seconds from the decision, never before Reset).
  */
 export function headersOf(decision: Decision): Record<string, string> {
-  const { admitted, windows } = decision;
   const named = namedWindow(decision);
-  const policy = windows.map(({ name, limit }) => `"${name}";q=${limit};w=${WINDOW_SECONDS[name]}`);
-  const state = windows.map(
-    (each) => `"${each.name}";r=${left(decision, each)};t=${secondsToReset(decision, each)}`,
-  );
-  return {
+  let policy = "";
+  let state = "";
+  for (const each of decision.windows) {
+    const separator = policy === "" ? "" : ", ";
+    policy += `${separator}"${each.name}";q=${each.limit};w=${WINDOW_SECONDS[each.name]}`;
+    state += `${separator}"${each.name}";r=${left(decision, each)};t=${secondsToReset(decision, each)}`;
+  }
+  const headers: Record<string, string> = {
     "X-RateLimit-Limit": `${named.limit}`,
     "X-RateLimit-Remaining": `${left(decision, named)}`,
     "X-RateLimit-Reset": `${Math.ceil(availableMs(decision, named) / 1000)}`,
-    "RateLimit-Policy": policy.join(", "),
-    RateLimit: state.join(", "),
-    ...(admitted ? {} : { "Retry-After": `${secondsToReset(decision, named)}` }),
+    "RateLimit-Policy": policy,
+    RateLimit: state,
   };
+  if (!decision.admitted) headers["Retry-After"] = `${secondsToReset(decision, named)}`;
+  return headers;
 }
 
 /**

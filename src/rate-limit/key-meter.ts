@@ -1,124 +1,250 @@
-// How a Worker has a request of a key counted: by the key's Durable Object, whose last answers are remembered here. The
-// memory serves two ends: while a key is banned nobody has to be asked, and while the object can't be reached the isolate
-// decides alone, by the same rules, from what it last knew. Deciding alone is lax by nature, because every isolate does
-// it by itself; whom it let in, it reports as soon as the object answers again.
+// How an isolate has the requests of one key counted: by a lease if it holds one, else by the key's Durable Object. What
+// the object last said is remembered for two more ends: while a key is banned nobody has to be asked, and while the object
+// can't be reached the isolate decides alone, by the same rules. Deciding alone is lax by nature, because every isolate
+// does it by itself; whom it let in, it reports as soon as the object answers again.
 
 import { randomBase62 } from "../base62.ts";
-import { BoundedMap } from "../bounded-map.ts";
-import { withDeadline } from "../deadline.ts";
-import type { Key } from "../keys/store.ts";
+import { CallQueue } from "./call-queue.ts";
+import { HeldLeases, LEASE_MS } from "./lease.ts";
 import {
   type Admission,
   decide,
   MAX_UNREPORTED,
-  type Meter,
   standing,
   TAKE_ID_LENGTH,
   type Take,
   UNUSED_METER,
+  type Verdict,
 } from "./meter.ts";
-import { type Decision, unusedWindow, type Window } from "./window.ts";
+import { count, type Decision, type Limits, unusedWindow, type Window } from "./window.ts";
 
-/** Ten times what a call to another continent takes. */
-export const LIMITER_DEADLINE_MS = 2_000;
-
-/** Together about 4 MB of the 128 that an isolate has; ten times that if all of them have that much to report. */
-const MAX_METERS = 5_000;
-
-interface KnownMeter {
-  meter: Meter;
-  unreported: Admission[];
+/** What an isolate has of time: its clock, which may step, and timers, which do not. */
+export interface Clock {
+  /** Unix time. */
+  now(): number;
+  wait(ms: number): Promise<unknown>;
+  /** Lets work go on after its request was answered, or its client has left. */
+  keepAlive(work: Promise<unknown>): void;
 }
 
-const knownMeters = new BoundedMap<string, KnownMeter>(MAX_METERS);
+/** Asks the object, within a deadline; throws what the platform throws, or DeadlineExceeded. */
+export type AskObject = (take: Take) => Promise<Verdict>;
 
-const UNKNOWN_METER: KnownMeter = { meter: UNUSED_METER, unreported: [] };
-
-/** The refusal of a key that is known to be banned. Asks nobody. */
-export function rememberedBan(
-  { id, limits }: Pick<Key, "id" | "limits">,
-  nowMs: number,
-): Decision | undefined {
-  const { meter } = knownMeters.get(id) ?? UNKNOWN_METER;
-  return nowMs < meter.bannedUntilMs ? standing(meter, limits, nowMs) : undefined;
+/** A decision, and why the isolate had to make it alone, if it had to. */
+interface Counted {
+  decision: Decision;
+  failure?: unknown;
 }
 
-/**
- * Counts one request of a key as of `nowMs` (Unix time), which only matters if the isolate must decide alone; then
- * `onUnavailable` is told why.
- */
-export async function takeFromKey(
-  limiters: Env["RATE_LIMITER"],
-  key: Key,
-  nowMs: number,
-  onUnavailable: (error: unknown) => void,
-): Promise<Decision> {
-  const { meter, unreported } = knownMeters.get(key.id) ?? UNKNOWN_METER;
-  const ban = rememberedBan(key, nowMs);
-  // What the object has not heard yet it should hear even so.
-  if (ban !== undefined && unreported.length === 0) return ban;
+/** What an isolate knows of the meter of one key. */
+export class KeyMeter {
+  readonly #clock: Clock;
+  readonly #queue: CallQueue<Counted>;
+  readonly #leases = new HeldLeases();
+  /** What is known, whoever said it, and as of when by the object's clock. */
+  #meter = UNUSED_METER;
+  #asOfMs = 0;
+  /** The answer to the latest call: what is shown while a lease is used up. */
+  #answer: { windows: Window[]; nowMs: number; askedAtMs: number } | undefined;
+  #lastRequestMs = Number.NEGATIVE_INFINITY;
+  #unreported: readonly Admission[] = [];
 
-  const take = { id: randomBase62(TAKE_ID_LENGTH), unreported, bannedUntilMs: meter.bannedUntilMs };
-  // Each request is handed over once, so that two takes do not both report it.
-  if (unreported.length > 0) knownMeters.set(key.id, { meter, unreported: [] });
-  try {
-    const decision = await askLimiter(limiters, (limiter) => limiter.take(key.limits, take), key.id);
-    remember(key.id, decision);
-    return decision;
-  } catch (error) {
-    onUnavailable(error);
-    return decideAlone(key, take, nowMs);
+  /** `maxCallMs`: how long asking the object may take. */
+  constructor(clock: Clock, maxCallMs: number) {
+    this.#clock = clock;
+    this.#queue = new CallQueue(clock, maxCallMs);
+  }
+
+  /** The refusal of a key that is known to be banned. Asks nobody. */
+  ban(limits: Limits, nowMs: number): Decision | undefined {
+    return nowMs < this.#meter.bannedUntilMs ? standing(this.#meter, limits, nowMs) : undefined;
+  }
+
+  /** Whether the object would have refused a request when it was last heard of. */
+  isUsedUp(limits: Limits, nowMs: number): boolean {
+    return !standing(this.#meter, limits, nowMs).admitted;
+  }
+
+  /** Remembers how the key stands, unless more is known: answers can overtake each other. */
+  remember({ windows, bannedUntilMs = 0, nowMs }: Decision): void {
+    const isNewer = nowMs > this.#asOfMs;
+    this.#asOfMs = Math.max(this.#asOfMs, nowMs);
+    this.#meter = {
+      ...UNUSED_METER,
+      windows: windows.map((window, index) => {
+        // An object of an earlier version says nothing of refusals.
+        const complete = { ...unusedWindow(window.name, window.limit), ...window };
+        return later(this.#meter.windows[index] ?? complete, complete, isNewer);
+      }),
+      bannedUntilMs: Math.max(this.#meter.bannedUntilMs, bannedUntilMs),
+    };
+  }
+
+  /** What the object says, without what it has leased to this isolate and is not used. */
+  asSeenHere(decision: Decision): Decision {
+    const windows = decision.windows.map((window) => {
+      // An answer that was given before the latest one may know less than the leases do.
+      const used = Math.max(0, window.used - this.#leases.notUsedSince(window.startMs));
+      return { ...window, used };
+    });
+    return { ...decision, windows };
+  }
+
+  /**
+   * Counts one request. Its time of arrival, `nowMs` (Unix time), only matters if the isolate must decide alone; then
+   * `onUnavailable` is told why.
+   */
+  async take(
+    limits: Limits,
+    ask: AskObject,
+    nowMs: number,
+    onUnavailable: (error: unknown) => void,
+  ): Promise<Decision> {
+    // A client that comes less often than a lease lasts meets none: its numbers are exact.
+    const isQuick = Math.abs(this.#clock.now() - this.#lastRequestMs) < LEASE_MS;
+    this.#lastRequestMs = this.#clock.now();
+    let counted: Counted | undefined;
+    while (counted === undefined) {
+      const currentMs = this.#clock.now();
+      const ban = this.ban(limits, nowMs);
+      // What the object has not heard yet it should hear even so.
+      if (ban !== undefined && this.#unreported.length === 0) return ban;
+      counted = this.#takeFromLease(currentMs);
+      if (counted !== undefined) {
+        if (this.#leases.isDue(currentMs)) this.#callInBackground(limits, ask, true);
+        return counted.decision;
+      }
+      if (this.#queue.isCalling) {
+        counted = await this.#queue.join();
+      } else {
+        const call = this.#call(limits, ask, nowMs, 1, isQuick);
+        // Others may wait for it, so it has to go on when this request's client leaves.
+        this.#clock.keepAlive(call);
+        counted = await call;
+      }
+    }
+    if ("failure" in counted) onUnavailable(counted.failure);
+    return counted.decision;
+  }
+
+  /** Lets a request in that the object has counted already. */
+  #takeFromLease(nowMs: number): Counted | undefined {
+    if (this.#answer === undefined || !this.#leases.use(nowMs)) return undefined;
+    const { windows, nowMs: answeredAtMs, askedAtMs } = this.#answer;
+    const sinceMs = Math.max(0, nowMs - askedAtMs);
+    return {
+      decision: this.asSeenHere({ admitted: true, nowMs: answeredAtMs + sinceMs, windows }),
+    };
+  }
+
+  /** Calls for no request, unless a call is under way: to renew a lease, or only to give back what is left of one. */
+  #callInBackground(limits: Limits, ask: AskObject, renews: boolean): void {
+    if (this.#queue.isCalling) return;
+    this.#clock.keepAlive(this.#call(limits, ask, this.#clock.now(), 0, renews));
+  }
+
+  /**
+   * Has `own` requests (one, or none) counted, and those that wait, and asks for a lease if others will probably follow.
+   * Returns what became of the own one.
+   */
+  async #call(
+    limits: Limits,
+    ask: AskObject,
+    nowMs: number,
+    own: 0 | 1,
+    isQuick: boolean,
+  ): Promise<Counted | undefined> {
+    const askedAtMs = this.#clock.now();
+    const aboard = this.#queue.begin();
+    const requests = own + aboard.length;
+    const { unused } = this.#leases;
+    const take = {
+      id: randomBase62(TAKE_ID_LENGTH),
+      requests,
+      wish: isQuick || aboard.length > 0 ? this.#leases.wish(askedAtMs, requests) : 0,
+      unused,
+      unreported: this.#unreported,
+      bannedUntilMs: this.#meter.bannedUntilMs,
+    };
+    // Each request is handed over once, so that two takes do not both report it.
+    this.#unreported = [];
+    let counted: Counted[];
+    let wasHeard = true;
+    try {
+      const verdict = await ask(take);
+      this.#leases.gaveBack(unused);
+      this.remember(verdict);
+      this.#answer = { windows: verdict.windows, nowMs: verdict.nowMs, askedAtMs };
+      if (verdict.lease !== undefined) {
+        this.#leases.add(verdict.lease, askedAtMs);
+        const leftMs = askedAtMs + verdict.lease.forMs - this.#clock.now();
+        this.#clock.keepAlive(this.#endLease(verdict.lease.id, leftMs, limits, ask));
+      }
+      counted = this.#split(verdict, requests);
+    } catch (failure) {
+      wasHeard = false;
+      if (take.wish > 0) this.#leases.lose(take.id, take.wish);
+      counted = this.#decideAlone(limits, take, nowMs).map((decision) => ({ decision, failure }));
+    }
+    for (const [index, each] of aboard.entries()) {
+      const result = counted[own + index];
+      if (result !== undefined) each.result = result;
+    }
+    this.#queue.end();
+    // A lease that ended meanwhile.
+    if (wasHeard) this.#giveBack(limits, ask);
+    return own > 0 ? counted[0] : undefined;
+  }
+
+  /** Ends a lease by a timer: a client that pauses gets back what it has not used. */
+  async #endLease(id: string, afterMs: number, limits: Limits, ask: AskObject): Promise<void> {
+    await this.#clock.wait(Math.max(0, afterMs));
+    this.#leases.end(id);
+    this.#giveBack(limits, ask);
+  }
+
+  /** Gives back what was left of leases, unless a call is under way. */
+  #giveBack(limits: Limits, ask: AskObject): void {
+    if (this.#leases.unused.length > 0) this.#callInBackground(limits, ask, false);
+  }
+
+  /** The decisions about each request of a take, in their order; fewer if the object has not looked at all of them. */
+  #split(verdict: Verdict, requests: number): Counted[] {
+    const {
+      admissions = verdict.admitted ? 1 : 0,
+      lease: _,
+      ...decision
+    } = this.asSeenHere(verdict) as Verdict;
+    const { nowMs, windows } = decision;
+    const looked = verdict.admissions === undefined ? Math.min(requests, 1) : requests;
+    return Array.from({ length: looked }, (_, index) => {
+      if (index >= admissions) return { decision: { ...decision, admitted: false } };
+      const laterOnes = admissions - 1 - index;
+      return { decision: { admitted: true, nowMs, windows: count(windows, -laterOnes, 0) } };
+    });
+  }
+
+  /** What the object would decide if it knew what is known here, and neither more nor less. */
+  #decideAlone(limits: Limits, take: Required<Take>, nowMs: number): Decision[] {
+    const decisions: Decision[] = [];
+    for (let request = 0; request < take.requests; request += 1) {
+      // Each is a take of its own here; the object will hear of all of them under the one id that it may know.
+      const single = { id: randomBase62(TAKE_ID_LENGTH), unreported: [], bannedUntilMs: 0 };
+      const { verdict, meter } = decide(this.#meter, limits, single, nowMs);
+      this.#meter = meter;
+      decisions.push(verdict);
+    }
+    const requests = decisions.filter(({ admitted }) => admitted).length;
+    const admissions = requests > 0 ? [{ id: take.id, atMs: nowMs, requests }] : [];
+    this.#unreported = [...take.unreported, ...this.#unreported, ...admissions].slice(-MAX_UNREPORTED);
+    return decisions;
   }
 }
 
-/**
- * Asks the object of a key, and a second time, with a new stub, if the platform says that this may help; what is asked
- * must be harmless to repeat. Throws what the platform throws, or DeadlineExceeded.
- */
-export async function askLimiter<Result>(
-  limiters: Env["RATE_LIMITER"],
-  ask: (limiter: ReturnType<Env["RATE_LIMITER"]["getByName"]>) => Promise<Result>,
-  keyId: string,
-): Promise<Result> {
-  const askOnce = () =>
-    withDeadline("the limiter", LIMITER_DEADLINE_MS, async () => ask(limiters.getByName(keyId)));
-  try {
-    return await askOnce();
-  } catch (error) {
-    const { retryable, overloaded } = error as { retryable?: boolean; overloaded?: boolean };
-    if (!retryable || overloaded) throw error;
-    return askOnce();
-  }
-}
-
-/** Remembers what the object answered, unless more is known: answers can overtake each other. */
-export function remember(keyId: string, { windows, bannedUntilMs = 0 }: Decision): void {
-  const { meter, unreported } = knownMeters.get(keyId) ?? UNKNOWN_METER;
-  const latest = {
-    windows: windows.map((window, index) => {
-      // An object of an earlier version says nothing of refusals.
-      const complete = { ...unusedWindow(window.name, window.limit), ...window };
-      return later(meter.windows[index] ?? complete, complete);
-    }),
-    bannedUntilMs: Math.max(meter.bannedUntilMs, bannedUntilMs),
-    recentTakes: "",
-  };
-  knownMeters.set(keyId, { meter: latest, unreported });
-}
-
-/** What the object would decide if it knew what is known here, and neither more nor less. */
-function decideAlone({ id: keyId, limits }: Key, take: Take, nowMs: number): Decision {
-  const known = knownMeters.get(keyId) ?? UNKNOWN_METER;
-  const { decision, meter } = decide(known.meter, limits, { ...take, unreported: [] }, nowMs);
-  const admission = decision.admitted ? [{ id: take.id, atMs: nowMs }] : [];
-  const unreported = [...take.unreported, ...known.unreported, ...admission].slice(-MAX_UNREPORTED);
-  knownMeters.set(keyId, { meter, unreported });
-  return decision;
-}
-
-/** Of two states of one window, the one that has happened later. */
-function later(one: Window, other: Window): Window {
+/** Of two states of one window, the one that has happened later. Of one window, less can be used if it was given back. */
+function later(one: Window, other: Window, isOtherNewer: boolean): Window {
   if (one.startMs !== other.startMs) return one.startMs > other.startMs ? one : other;
+  if (isOtherNewer) return other;
   return {
     ...other,
     used: Math.max(one.used, other.used),

@@ -1,12 +1,24 @@
 // The Durable Object that counts one API key's requests; its name is the key's id. Each UTC day has one row, in a ring:
 // the row of today is all of the meter, so a crash can't separate its parts, and those of other days are their totals.
-// The meter in memory is a copy of that row: the output gate holds every answer back until the row behind it is durable,
-// so eviction loses nothing that anybody was told. No timer: a window rolls over when it is next looked at. One alarm,
-// set on the first request of a day: if it ever rings, nobody has used the key for 40 days, and the storage goes.
+// The meter in memory is what counts; the row is never behind it in what was let in (reservation.ts), and the output gate
+// holds every answer back until the row that it needs is durable. So eviction and crash give nobody more than the limit.
+// No timer: a window rolls over when it is next looked at. One alarm, set on the first request of a day: if it ever rings,
+// nobody has used the key for 40 days, and the storage goes.
 
 import { DurableObject } from "cloudflare:workers";
 import { randomBase62 } from "../base62.ts";
-import { DAYS_KEPT, decide, type Meter, standing, TAKE_ID_LENGTH, type Take, UNUSED_METER } from "./meter.ts";
+import type { Lease } from "./lease.ts";
+import {
+  DAYS_KEPT,
+  decide,
+  type Meter,
+  standing,
+  TAKE_ID_LENGTH,
+  type Take,
+  UNUSED_METER,
+  type Verdict,
+} from "./meter.ts";
+import { burn, isExact, mustStore, type Reservation, reserve } from "./reservation.ts";
 import { type Decision, type Limits, unusedWindow, WINDOW_SECONDS, type Window } from "./window.ts";
 
 export const DAY_MS = WINDOW_SECONDS.day * 1000;
@@ -24,27 +36,40 @@ const CREATE_DAYS = `
     day_used INTEGER NOT NULL,
     day_refused INTEGER NOT NULL,
     banned_until_ms INTEGER NOT NULL,
-    recent_takes TEXT NOT NULL
+    recent_takes TEXT NOT NULL,
+    ahead INTEGER NOT NULL DEFAULT 0,
+    minute_burnt INTEGER NOT NULL DEFAULT 0,
+    day_burnt INTEGER NOT NULL DEFAULT 0,
+    leases TEXT NOT NULL DEFAULT '[]'
   ) STRICT`;
 
+// What the table of an earlier version does not have. That version may come back: its rows then have nothing ahead.
+const ADD_COLUMNS = [
+  "ALTER TABLE days ADD COLUMN ahead INTEGER NOT NULL DEFAULT 0",
+  "ALTER TABLE days ADD COLUMN minute_burnt INTEGER NOT NULL DEFAULT 0",
+  "ALTER TABLE days ADD COLUMN day_burnt INTEGER NOT NULL DEFAULT 0",
+  "ALTER TABLE days ADD COLUMN leases TEXT NOT NULL DEFAULT '[]'",
+];
+
 const COLUMNS = `minute_start_ms, minute_used, minute_refused, day_start_ms, day_used, day_refused, banned_until_ms,
-  recent_takes`;
+  recent_takes, ahead, minute_burnt, day_burnt, leases`;
 
 const SELECT_LATEST_DAY = `SELECT ${COLUMNS} FROM days ORDER BY day_start_ms DESC LIMIT 1`;
 
 // On an INTEGER primary key this writes one row, table and index being the same; the row of 30 days ago makes room.
-const REPLACE_DAY = `INSERT OR REPLACE INTO days (slot, ${COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)`;
+const REPLACE_DAY = `INSERT OR REPLACE INTO days (slot, ${COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)`;
 
 const SELECT_TOTALS = `
   SELECT day_start_ms, day_used, day_refused FROM days WHERE day_start_ms > ?1 ORDER BY day_start_ms`;
 
-const SELECT_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table'";
+const SELECT_TABLES = "SELECT name, sql FROM sqlite_schema WHERE type = 'table'";
 
 // What an earlier version stored: one row for the minute and the day. If that ran once more after this one, for a while,
 // both have counted, and their sum errs on the safe side.
 const MOVE_COUNTERS = `
   INSERT INTO days (slot, ${COLUMNS})
-  SELECT day_start_ms / ${DAY_MS} % ${DAYS_KEPT}, minute_start_ms, minute_used, 0, day_start_ms, day_used, 0, 0, ''
+  SELECT day_start_ms / ${DAY_MS} % ${DAYS_KEPT}, minute_start_ms, minute_used, 0, day_start_ms, day_used, 0, 0, '',
+    0, 0, 0, '[]'
   FROM counters WHERE true
   ON CONFLICT (slot) DO UPDATE SET
     minute_start_ms = max(minute_start_ms, excluded.minute_start_ms),
@@ -62,6 +87,10 @@ interface DayRow extends Record<string, SqlStorageValue> {
   day_refused: number;
   banned_until_ms: number;
   recent_takes: string;
+  ahead: number;
+  minute_burnt: number;
+  day_burnt: number;
+  leases: string;
 }
 
 /** What a key did on one UTC day. Requests during a ban are in neither number. */
@@ -81,21 +110,23 @@ export interface Usage {
 export class RateLimiter extends DurableObject<Env> {
   /** Undefined until the storage has been read. */
   meter: Meter | undefined;
+  #stored: Reservation = UNUSED_RESERVATION;
 
   /**
-   * Counts a request if both windows have room and there is no ban. There is no `await` between reading and writing, so
-   * calls at the same time are decided one after the other. A caller that got no answer may call again for the same
+   * Counts requests as far as both windows have room and there is no ban. There is no `await` between reading and writing,
+   * so calls at the same time are decided one after the other. A caller that got no answer may call again for the same
    * take: it is counted once.
    */
   take(
     limits: Limits,
     // Callers of an earlier version send no take, and some of them run until a deployment has reached everywhere.
     request: Take = { id: randomBase62(TAKE_ID_LENGTH), unreported: [], bannedUntilMs: 0 },
-  ): Decision {
+  ): Verdict {
+    const nowMs = Date.now();
     const before = this.#read();
-    const { decision, meter } = decide(before, limits, request, Date.now());
-    if (meter !== before) this.#write(meter, before);
-    return decision;
+    const { verdict, meter } = decide(before, limits, request, nowMs);
+    if (meter !== before) this.#keep(meter, before, limits, nowMs);
+    return verdict;
   }
 
   /** How the key stands, and its daily totals. Counts nothing. */
@@ -105,11 +136,12 @@ export class RateLimiter extends DurableObject<Env> {
     if (meter === UNUSED_METER) return { standing: now, days: [] };
     const since = dayStartMs(now) - DAYS_KEPT * DAY_MS;
     const rows = this.ctx.storage.sql.exec<DayRow>(SELECT_TOTALS, since);
-    const days = Array.from(rows, ({ day_start_ms, day_used, day_refused }) => ({
-      startMs: day_start_ms,
-      admitted: day_used,
-      refused: day_refused,
-    }));
+    const days = Array.from(rows, ({ day_start_ms: startMs, day_used, day_refused }) => {
+      // Of the current day more may be stored than there was, and of its refusals less.
+      const { used = day_used, refused = day_refused } =
+        meter.windows.find((window) => window.name === "day" && window.startMs === startMs) ?? {};
+      return { startMs, admitted: used, refused };
+    });
     return { standing: now, days };
   }
 
@@ -122,35 +154,60 @@ export class RateLimiter extends DurableObject<Env> {
   }
 
   #read(): Meter {
-    this.meter ??= readMeter(this.ctx.storage);
+    if (this.meter === undefined) {
+      this.#stored = burn(readReservation(this.ctx.storage));
+      this.meter = this.#stored.meter;
+    }
     return this.meter;
   }
 
-  /** Writes one row; on the first request of a day, the alarm besides. */
-  #write(meter: Meter, before: Meter): void {
-    const { sql } = this.ctx.storage;
-    if (before === UNUSED_METER) sql.exec(CREATE_DAYS);
-    const counts = meter.windows.flatMap(({ startMs, used, refused }) => [startMs, used, refused]);
-    sql.exec(REPLACE_DAY, slotOf(meter), ...counts, meter.bannedUntilMs, meter.recentTakes);
-    if (dayStartMs(meter) !== dayStartMs(before)) setAlarm(this.ctx.storage, meter);
+  /** Remembers the meter, and stores it if need be: one row; on the first request of a day, the alarm besides. */
+  #keep(meter: Meter, before: Meter, limits: Limits, nowMs: number): void {
+    if (mustStore(meter, this.#stored, nowMs)) {
+      const { storage } = this.ctx;
+      const isNewDay = dayStartMs(meter) !== dayStartMs(before);
+      if (before === UNUSED_METER) storage.sql.exec(CREATE_DAYS);
+      // The day that is over keeps its totals.
+      else if (isNewDay && !isExact(before, this.#stored))
+        storeDay(storage, { ...this.#stored, meter: before, ahead: 0 });
+      const stored = reserve(meter, limits, this.#stored, nowMs);
+      storeDay(storage, stored);
+      if (isNewDay) setAlarm(storage, meter);
+      this.#stored = stored;
+    }
     this.meter = meter;
   }
 }
 
-function readMeter(storage: DurableObjectStorage): Meter {
+const UNUSED_RESERVATION: Reservation = { meter: UNUSED_METER, ahead: 0, burnt: [0, 0] };
+
+function storeDay({ sql }: DurableObjectStorage, { meter, ahead, burnt }: Reservation): void {
+  const counts = meter.windows.flatMap(({ startMs, used, refused }) => [startMs, used, refused]);
+  const { bannedUntilMs, recentTakes, leases } = meter;
+  const slot = (dayStartMs(meter) / DAY_MS) % DAYS_KEPT;
+  sql.exec(REPLACE_DAY, slot, ...counts, bannedUntilMs, recentTakes, ahead, ...burnt, JSON.stringify(leases));
+}
+
+/** What was stored last, after the table was made what this version expects. */
+function readReservation(storage: DurableObjectStorage): Reservation {
   const { sql } = storage;
-  const tables = Array.from(sql.exec<{ name: string }>(SELECT_TABLES), ({ name }) => name);
-  const isOfEarlierVersion = tables.includes("counters");
-  if (isOfEarlierVersion) {
-    for (const statement of [CREATE_DAYS, MOVE_COUNTERS, DROP_COUNTERS]) sql.exec(statement);
-  } else if (!tables.includes("days")) {
-    return UNUSED_METER;
-  }
+  const tables = new Map(
+    Array.from(sql.exec<{ name: string; sql: string }>(SELECT_TABLES), (table) => [table.name, table.sql]),
+  );
+  const isOfFirstVersion = tables.has("counters");
+  const days = tables.get("days");
+  if (days === undefined && !isOfFirstVersion) return UNUSED_RESERVATION;
+  const isOfEarlierVersion = days !== undefined && !days.includes("ahead");
+  const statements = [
+    ...(days === undefined ? [CREATE_DAYS] : isOfEarlierVersion ? ADD_COLUMNS : []),
+    ...(isOfFirstVersion ? [MOVE_COUNTERS, DROP_COUNTERS] : []),
+  ];
+  for (const statement of statements) sql.exec(statement);
   const [row] = sql.exec<DayRow>(SELECT_LATEST_DAY);
-  if (row === undefined) return UNUSED_METER;
-  const meter = meterOf(row);
-  if (isOfEarlierVersion) setAlarm(storage, meter);
-  return meter;
+  if (row === undefined) return UNUSED_RESERVATION;
+  const reservation = { meter: meterOf(row), ahead: row.ahead, burnt: [row.minute_burnt, row.day_burnt] };
+  if (isOfFirstVersion) setAlarm(storage, reservation.meter);
+  return reservation;
 }
 
 /** Not awaited: the output gate waits for it as for every other write. */
@@ -169,13 +226,10 @@ function meterOf(row: DayRow): Meter {
     ],
     bannedUntilMs: row.banned_until_ms,
     recentTakes: row.recent_takes,
+    leases: JSON.parse(row.leases) as Lease[],
   };
 }
 
 function dayStartMs({ windows }: { windows: Window[] }): number {
   return windows.find(({ name }) => name === "day")?.startMs ?? 0;
-}
-
-function slotOf(meter: Meter): number {
-  return (dayStartMs(meter) / DAY_MS) % DAYS_KEPT;
 }

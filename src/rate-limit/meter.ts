@@ -1,8 +1,9 @@
-// What is remembered of a key, and how a request changes it: the windows, the ban, and the ids of the latest takes. Pure
-// functions of (meter, limits, take, now). The key's Durable Object runs them on what it has stored; an isolate that
-// can't reach the object runs them on what it last knew.
+// What is remembered of a key, and how requests change it: the windows, the ban, the leases, and the ids of the latest
+// takes. Pure functions of (meter, limits, take, now). The key's Durable Object runs them on what it has stored; an
+// isolate that can't reach the object runs them on what it last knew.
 
-import { type Decision, type Limits, peek, take as takeOne, unusedWindow, type Window } from "./window.ts";
+import { grant, type Lease, type Unused } from "./lease.ts";
+import { count, type Decision, type Limits, peek, room, unusedWindow, type Window } from "./window.ts";
 
 /** How long a ban lasts. It neither grows nor shrinks. */
 export const BAN_MS = 10 * 60_000;
@@ -13,8 +14,11 @@ export const TOLERATED_REFUSALS = 60;
 /** Days whose totals are kept, today included. */
 export const DAYS_KEPT = 30;
 
-/** Requests that a take can report; in an outage in which an isolate lets in more of a key, the others stay unknown. */
+/** Admissions that a take can report; in an outage in which an isolate makes more of a key, the others stay unknown. */
 export const MAX_UNREPORTED = 100;
+
+/** How long what is left of a lease can be given back. Whoever holds it is gone if that was not done by then. */
+const LEASE_KEPT_MS = 10_000;
 
 /**
  * Enough to know the longest report again after what other isolates take meanwhile: what was forgotten would be counted
@@ -30,24 +34,45 @@ export interface Meter {
   windows: Window[];
   /** Unix time; 0 if there never was a ban. */
   bannedUntilMs: number;
-  /** The latest takes, the newest last: for each a sign, + for admitted or - for refused, and its id. */
+  /**
+   * The latest takes, the newest last: for each a sign, + for admitted or - for refused, and its id. If only some of its
+   * requests were admitted, = and how many.
+   */
   recentTakes: string;
+  /** Leases of which nothing was given back yet. They are in `used`. */
+  leases: readonly Lease[];
 }
 
-/** A request that asks to be counted. */
+/** Requests that ask to be counted, each for itself, in their order. */
 export interface Take {
-  /** Invented for this request by whoever asks: TAKE_ID_LENGTH letters and digits. Never from a client. */
+  /** Invented for this take by whoever asks: TAKE_ID_LENGTH letters and digits. Never from a client. */
   id: string;
+  /** How many requests; 0 of a caller who only reports. Absent, because callers of an earlier version say nothing: 1. */
+  requests?: number;
+  /** How large a lease the asker would like. Absent: 0. */
+  wish?: number;
+  /** What the asker did not use of its leases. */
+  unused?: readonly Unused[];
   /** Requests that were let in without being counted here, because the object could not be reached. */
-  unreported: Admission[];
+  unreported: readonly Admission[];
   /** The end of the latest ban that the asker knows of, in Unix time, be it one that it decided alone; 0 if of none. */
   bannedUntilMs: number;
 }
 
+/** Requests of one take that were let in. */
 export interface Admission {
   id: string;
   /** Unix time. */
   atMs: number;
+  /** How many. Absent, because callers of an earlier version say nothing: 1. */
+  requests?: number;
+}
+
+/** What is decided about a take: `admitted` says whether all of its requests were let in. */
+export interface Verdict extends Decision {
+  /** How many were let in: the first ones. An object of an earlier version says nothing, and has counted one. */
+  admissions?: number;
+  lease?: Lease;
 }
 
 /** The meter of a key that has never been used. */
@@ -55,6 +80,7 @@ export const UNUSED_METER: Meter = {
   windows: [unusedWindow("minute", 0), unusedWindow("day", 0)],
   bannedUntilMs: 0,
   recentTakes: "",
+  leases: [],
 };
 
 /** How a key stands as of `nowMs`, without counting anything. */
@@ -75,52 +101,106 @@ export function decide(
   limits: Limits,
   take: Take,
   nowMs: number,
-): { decision: Decision; meter: Meter } {
+): { verdict: Verdict; meter: Meter } {
+  const { id, requests = 1, wish = 0 } = take;
   const caughtUp = catchUp(meter, take, nowMs);
   const before = standing(caughtUp, limits, nowMs);
-  const known = outcomeOf(caughtUp, take.id);
-  if (known === true) return { decision: { ...before, admitted: true }, meter: caughtUp };
+  const known = admissionsOf(caughtUp, take);
+  if (known !== undefined && (known > 0 || requests === 0)) {
+    return { verdict: answerAgain(before, caughtUp, take, known), meter: caughtUp };
+  }
   // A refusal that is asked again in another window is decided anew: it has used nothing up.
-  const isRefusedAgain = known === false && !before.admitted;
-  if (isRefusedAgain || before.bannedUntilMs !== undefined) return { decision: before, meter: caughtUp };
+  const isRefusedAgain = known === 0 && !before.admitted;
+  if (isRefusedAgain || before.bannedUntilMs !== undefined || requests + wish === 0) {
+    return { verdict: { ...before, admissions: 0 }, meter: caughtUp };
+  }
 
-  const counted = takeOne(before.windows, nowMs);
-  const { admitted, windows } = counted;
-  const isBanned = !admitted && windows.some(isHammered);
+  const admissions = Math.min(requests, room(before.windows));
+  const admitted = admissions === requests;
+  // The one that begins a ban counts, whatever the limit was before.
+  const refusals = Math.min(requests - admissions, Math.max(1, refusalsToBan(before.windows)));
+  const counted = count(before.windows, admissions, refusals);
+  const isBanned = !admitted && refusalsToBan(counted) === 0;
   const bannedUntilMs = isBanned ? nowMs + BAN_MS : caughtUp.bannedUntilMs;
-  const recentTakes = withOutcome(caughtUp.recentTakes, take.id, admitted);
+  const lease = admitted ? grant(id, wish, counted, nowMs) : undefined;
+  const windows = count(counted, lease?.size ?? 0, 0);
+  const decision = { admitted, nowMs, windows, admissions };
   return {
-    decision: isBanned ? { ...counted, bannedUntilMs } : counted,
-    meter: { windows, bannedUntilMs, recentTakes },
+    verdict: { ...decision, ...(isBanned && { bannedUntilMs }), ...(lease && { lease }) },
+    meter: {
+      windows,
+      bannedUntilMs,
+      recentTakes: withAdmissions(caughtUp.recentTakes, id, admissions, requests),
+      leases: lease === undefined ? caughtUp.leases : [...caughtUp.leases, lease],
+    },
   };
 }
 
-/** More refusals than a client has that only asks too much: as many again as it may send. */
-function isHammered({ name, limit, refused }: Window): boolean {
-  return name === "minute" && refused > Math.max(TOLERATED_REFUSALS, limit);
+/** The answer to a take that was lost: the same, with as much of the lease's time as is left. */
+function answerAgain(before: Decision, { leases }: Meter, take: Take, admissions: number): Verdict {
+  const { id, requests = 1 } = take;
+  const lease = leases.find((each) => each.id === id);
+  const age = lease === undefined ? 0 : Math.max(0, before.nowMs - lease.atMs);
+  return {
+    ...before,
+    admitted: admissions === requests,
+    admissions,
+    ...(lease && { lease: { ...lease, forMs: lease.forMs - age } }),
+  };
+}
+
+/** How many more refusals ban the key: a client that only asks too much has as many as it may send. */
+function refusalsToBan(windows: readonly Window[]): number {
+  const tolerated = ({ limit, refused }: Window) => Math.max(TOLERATED_REFUSALS, limit) - refused;
+  const left = windows.filter(({ name }) => name === "minute").map(tolerated);
+  return Math.max(0, ...left.map((refusals) => refusals + 1));
 }
 
 /**
  * The meter after what was decided elsewhere, while it could not be asked: each request that was let in counts once, in
- * the windows that it fell into, and a ban holds to its end.
+ * the windows that it fell into, a ban holds to its end, and what was left of a lease no longer counts.
  */
-function catchUp(meter: Meter, { unreported, bannedUntilMs }: Take, nowMs: number): Meter {
-  const unknown = unreported.filter(({ id }) => outcomeOf(meter, id) !== true);
-  if (unknown.length === 0 && bannedUntilMs <= meter.bannedUntilMs) return meter;
-  const windows = peek(meter.windows, nowMs).windows.map((window) => ({
-    ...window,
-    used: window.used + unknown.filter(({ atMs }) => atMs >= window.startMs).length,
-  }));
-  const recentTakes = unknown.reduce((takes, { id }) => withOutcome(takes, id, true), meter.recentTakes);
-  return { windows, bannedUntilMs: Math.max(meter.bannedUntilMs, bannedUntilMs), recentTakes };
+function catchUp(meter: Meter, { unreported, unused = [], bannedUntilMs }: Take, nowMs: number): Meter {
+  const unknown = unreported
+    .map((each) => ({ ...each, requests: (each.requests ?? 1) - (admissionsOf(meter, each) ?? 0) }))
+    .filter(({ requests }) => requests > 0);
+  const leftOver = unused.flatMap(({ id, count: left }) => {
+    const lease = meter.leases.find((each) => each.id === id);
+    return lease === undefined ? [] : [{ atMs: lease.atMs, requests: -Math.min(left, lease.size) }];
+  });
+  const isOver = ({ id, atMs }: Lease) =>
+    unused.some((each) => each.id === id) || Math.abs(nowMs - atMs) >= LEASE_KEPT_MS;
+  if (unknown.length === 0 && bannedUntilMs <= meter.bannedUntilMs && !meter.leases.some(isOver))
+    return meter;
+  const windows = peek(meter.windows, nowMs).windows.map((window) => {
+    const fellInto = [...unknown, ...leftOver].filter(({ atMs }) => atMs >= window.startMs);
+    return { ...window, used: fellInto.reduce((used, { requests }) => used + requests, window.used) };
+  });
+  return {
+    windows,
+    bannedUntilMs: Math.max(meter.bannedUntilMs, bannedUntilMs),
+    recentTakes: unknown.reduce(
+      (takes, { id, requests }) => withAdmissions(takes, id, requests, requests),
+      meter.recentTakes,
+    ),
+    leases: meter.leases.filter((lease) => !isOver(lease)),
+  };
 }
 
-/** Whether a take was admitted, when it was last decided about, or undefined if it is unknown. */
-function outcomeOf({ recentTakes }: Meter, id: string): boolean | undefined {
+/** How many requests of a take were let in, when it was last decided about, or undefined if it is unknown. */
+function admissionsOf(
+  { recentTakes }: Meter,
+  { id, requests = 1 }: Pick<Take, "id" | "requests">,
+): number | undefined {
   const start = recentTakes.lastIndexOf(id);
-  return start === -1 ? undefined : recentTakes[start - 1] === "+";
+  if (start === -1) return undefined;
+  if (recentTakes[start - 1] !== "+") return 0;
+  const [, some] = recentTakes.slice(start + TAKE_ID_LENGTH).match(/^=(\d+)/) ?? [];
+  return some === undefined ? requests : Number(some);
 }
 
-function withOutcome(recentTakes: string, id: string, admitted: boolean): string {
-  return `${recentTakes}${admitted ? "+" : "-"}${id}`.slice(-MAX_RECENT_TAKES * (1 + TAKE_ID_LENGTH));
+function withAdmissions(recentTakes: string, id: string, admissions: number, requests: number): string {
+  const isPartly = admissions > 0 && admissions < requests;
+  const take = `${admissions < requests && !isPartly ? "-" : "+"}${id}${isPartly ? `=${admissions}` : ""}`;
+  return `${recentTakes}${take}`.slice(-MAX_RECENT_TAKES * (1 + TAKE_ID_LENGTH));
 }

@@ -1,33 +1,33 @@
 // Lets a request through if its caller has requests left. A valid key is counted by its own Durable Object,
 // exactly; anybody else by address, in memory.
 
-import type { MiddlewareHandler } from "hono";
+import type { Context, MiddlewareHandler } from "hono";
 import type { AppEnv } from "../env.ts";
-import { ApiError } from "../errors.ts";
+import { errorResponse } from "../errors.ts";
 import { noteFailure } from "../log.ts";
 import { clientAddress, keylessRequests } from "./address-meter.ts";
 import { availableMs, namedWindow, secondsToReset } from "./headers.ts";
-import { takeFromKey } from "./key-meter.ts";
+import { takeFromKey } from "./key-meters.ts";
 import type { Decision } from "./window.ts";
 
-/** Counts the request and sets `decision`. Throws `rate_limit_exceeded` or `key_banned`. */
+/** Counts the request and sets `decision`. Answers `rate_limit_exceeded` or `key_banned`. */
 export function rateLimit(): MiddlewareHandler<AppEnv> {
   return async function rateLimit(c, next) {
-    const key = c.var.caller?.key;
+    const key = c.get("caller")?.key;
     const decision =
       key === undefined
-        ? keylessRequests.take(clientAddress(c.req), c.var.nowMs)
-        : await takeFromKey(c.env.RATE_LIMITER, key, c.var.nowMs, (error) =>
+        ? keylessRequests.take(clientAddress(c.req), c.get("nowMs"))
+        : await takeFromKey(c.env.RATE_LIMITER, key, c.get("nowMs"), (error) =>
             noteFailure(c, "limiter_unavailable", error),
           );
     c.set("decision", decision);
-    if (!decision.admitted) throw refusal(decision, key === undefined ? " without a valid API key" : "");
+    if (!decision.admitted) return refuse(c, decision, key === undefined ? " without a valid API key" : "");
     await next();
   };
 }
 
 /** The error says what stands against the request and when it no longer does. */
-function refusal(decision: Decision, who: string): ApiError {
+function refuse(c: Context<AppEnv>, decision: Decision, who: string): Response {
   const window = namedWindow(decision);
   const atMs = Math.ceil(availableMs(decision, window) / 1000) * 1000;
   const retry = `retry in ${secondsToReset(decision, window)} s, at ${instant(atMs)}`;
@@ -35,10 +35,10 @@ function refusal(decision: Decision, who: string): ApiError {
   if (decision.bannedUntilMs !== undefined) {
     const end = instant(Math.ceil(decision.bannedUntilMs / 1000) * 1000);
     const reason = `the API key is banned until ${end}, because it was used again and again after a 429`;
-    return new ApiError("key_banned", `${reason}; ${retry}`, headers);
+    return errorResponse(c, { code: "key_banned", message: `${reason}; ${retry}`, headers });
   }
   const message = `all ${window.limit} requests per ${window.name}${who} are used up; ${retry}`;
-  return new ApiError("rate_limit_exceeded", message, headers);
+  return errorResponse(c, { code: "rate_limit_exceeded", message, headers });
 }
 
 function instant(ms: number): string {

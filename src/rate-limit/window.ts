@@ -39,9 +39,17 @@ export function unusedWindow(name: WindowName, limit: number): Window {
 /** Admits a request if every window has room, and then consumes one of each; otherwise only counts the refusal. */
 export function take(windows: readonly Window[], nowMs: number): Decision {
   const { admitted, windows: current } = peek(windows, nowMs);
-  const count = (each: Window) =>
-    admitted ? { ...each, used: each.used + 1 } : { ...each, refused: each.refused + 1 };
-  return { admitted, nowMs, windows: current.map(count) };
+  return { admitted, nowMs, windows: count(current, admitted ? 1 : 0, admitted ? 0 : 1) };
+}
+
+/** The windows after so many more requests were admitted and refused in each; less than 0 takes some back. */
+export function count(windows: readonly Window[], admitted: number, refused: number): Window[] {
+  return windows.map((each) => ({ ...each, used: each.used + admitted, refused: each.refused + refused }));
+}
+
+/** What every window has room for. */
+export function room(windows: readonly Window[]): number {
+  return Math.min(...windows.map(remaining));
 }
 
 /** What `take` would say, and the windows as they stand. */

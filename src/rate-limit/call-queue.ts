@@ -1,0 +1,65 @@
+// Of one key, one call to its object is under way in an isolate at a time. Requests that come meanwhile wait; the next call
+// asks for all of them, and each gets a decision of its own. So a burst waits for one or two calls, not for one each, and
+// the object has as many calls as there are isolates, not as there are requests.
+//
+// A Worker's request may not wait for a promise of another one, so it looks again and again, by timers of its own, at what
+// the other has left. That also makes it independent of the other's fate: a call may be cut off with its client.
+
+export const CALLS_ARE_SHARED: boolean = true;
+
+/** How soon a waiting request looks for the first time, how much later each further time, and how seldom at most. */
+const FIRST_LOOK_MS = 1;
+const LOOK_GROWTH = 1.5;
+const MAX_LOOK_MS = 10;
+
+/** A request that waits for a call. */
+export interface Waiting<Result> {
+  /** What the call found out for it. */
+  result?: Result;
+}
+
+/** The requests of one key that wait, and the call that they wait for. Times are of the isolate's clock (Unix time). */
+export class CallQueue<Result> {
+  readonly #clock: { now(): number; wait(ms: number): Promise<unknown> };
+  readonly #maxCallMs: number;
+  #waiting: Waiting<Result>[] = [];
+  #call: { sinceMs: number } | undefined;
+
+  /** `maxCallMs`: how long a call may take. */
+  constructor(clock: { now(): number; wait(ms: number): Promise<unknown> }, maxCallMs: number) {
+    this.#clock = clock;
+    this.#maxCallMs = maxCallMs;
+  }
+
+  /** Whether a call is under way. One that has lasted too long was cut off, with the request that made it. */
+  get isCalling(): boolean {
+    if (!CALLS_ARE_SHARED || this.#call === undefined) return false;
+    return Math.abs(this.#clock.now() - this.#call.sinceMs) <= this.#maxCallMs;
+  }
+
+  /** Waits for the call that is under way, and for the next one if that takes this request along. Undefined if none does. */
+  async join(): Promise<Result | undefined> {
+    const self: Waiting<Result> = {};
+    this.#waiting.push(self);
+    let lookMs = FIRST_LOOK_MS;
+    do {
+      await this.#clock.wait(lookMs);
+      lookMs = Math.min(LOOK_GROWTH * lookMs, MAX_LOOK_MS);
+    } while (self.result === undefined && this.isCalling);
+    this.#waiting = this.#waiting.filter((each) => each !== self);
+    return self.result;
+  }
+
+  /** Begins a call for all that wait. Returns them: whoever calls leaves each its result. */
+  begin(): Waiting<Result>[] {
+    const aboard = this.#waiting;
+    this.#waiting = [];
+    this.#call = { sinceMs: this.#clock.now() };
+    return aboard;
+  }
+
+  /** Ends the call. Whoever still waits sees that, and calls next. */
+  end(): void {
+    this.#call = undefined;
+  }
+}

@@ -1,0 +1,164 @@
+// Leases: requests of a key that an isolate may admit by itself, so that a client who asks often does not wait for the
+// key's object each time. The object counts a lease as used, in both windows, when it grants it; what is left over is
+// given back. So however many leases there are, and whatever becomes of them, nobody is let in who was not counted before.
+//
+// A lease ends with the minute it was counted in, whatever the clocks of isolate and object say: both measure how long it
+// lasts, and the isolate does so from before it asked. It is small beside what is left, and there is none when little is
+// left: what one isolate holds is missing elsewhere, for less than a second.
+
+import { resetMs, room, type Window } from "./window.ts";
+
+export const LEASES_ENABLED: boolean = true;
+
+/** The longest that a lease lasts. With its way back, that is within the second for which it may be missing elsewhere. */
+export const LEASE_MS = 800;
+
+/** How long before its minute ends a lease does: as far as a clock may jump meanwhile. */
+const MARGIN_MS = 25;
+
+/** Of what is left of the window that has less left, a lease gets one in so many. */
+export const LEASE_SHARE = 16;
+
+/** Fewer are not worth a lease. */
+const MIN_SIZE = 2;
+
+/** What an isolate wishes for first, if more than one request in the time of a lease has come. */
+const FIRST_WISH = 4;
+
+/** How much larger the next lease is if half of this one was used before it was due. */
+const GROWTH = 2;
+
+/** When a lease is renewed though there is enough left of it: late, but with time for the call. */
+const RENEWED_AFTER_MS = 600;
+
+/** What is given back with one call. In an outage longer than that list, the rest stays counted. */
+const MAX_UNUSED = 16;
+
+/** A lease as the object grants it. It has the id of the take that asked for it. */
+export interface Lease {
+  id: string;
+  size: number;
+  /** When it was counted, by the clock of the object (Unix time). */
+  atMs: number;
+  forMs: number;
+}
+
+/** So many of a lease were not used, and never will be. */
+export interface Unused {
+  id: string;
+  count: number;
+}
+
+/** The same, with when the lease was counted, by the clock of the object (Unix time). */
+interface LeftOver extends Unused {
+  atMs: number;
+}
+
+/** The lease that a wish is granted, if any. `windows` are as of `nowMs` (Unix time, of the object). */
+export function grant(
+  id: string,
+  wish: number,
+  windows: readonly Window[],
+  nowMs: number,
+): Lease | undefined {
+  const size = Math.min(wish, Math.floor(room(windows) / LEASE_SHARE));
+  const forMs = Math.min(LEASE_MS, ...windows.map((window) => resetMs(window) - MARGIN_MS - nowMs));
+  return LEASES_ENABLED && size >= MIN_SIZE && forMs > 0 ? { id, size, atMs: nowMs, forMs } : undefined;
+}
+
+interface HeldLease extends Lease {
+  left: number;
+  /** By the clock of the isolate, before it asked (Unix time). */
+  askedAtMs: number;
+}
+
+/** The leases of one key that one isolate holds. All times are of the isolate's clock (Unix time). */
+export class HeldLeases {
+  /** The oldest first; it is used up first. */
+  readonly #held: HeldLease[] = [];
+  #latest: HeldLease | undefined;
+  #lastUseMs = 0;
+  /** To be given back: what was left of leases, and what may have been granted by an answer that was lost. */
+  #leftOver: LeftOver[] = [];
+  #lost: Unused[] = [];
+
+  /** Takes over a lease that was asked for at `askedAtMs`. */
+  add(lease: Lease, askedAtMs: number): void {
+    this.#latest = { ...lease, left: lease.size, askedAtMs };
+    this.#held.push(this.#latest);
+  }
+
+  /** Uses one request up, if there is a lease for it. */
+  use(nowMs: number): boolean {
+    let [oldest] = this.#held;
+    while (oldest !== undefined && !this.#isGood(oldest, nowMs)) {
+      this.end(oldest.id);
+      [oldest] = this.#held;
+    }
+    this.#lastUseMs = nowMs;
+    if (oldest === undefined) return false;
+    oldest.left -= 1;
+    if (oldest.left === 0) this.#held.shift();
+    return true;
+  }
+
+  /** Whether there is time left of a lease. After a step of the clock back nobody knows how old one is. */
+  #isGood({ askedAtMs, forMs }: HeldLease, nowMs: number): boolean {
+    return this.#lastUseMs <= nowMs && askedAtMs <= nowMs && nowMs < askedAtMs + forMs;
+  }
+
+  /** Ends a lease, unless it has ended: its time is over. */
+  end(id: string): void {
+    const index = this.#held.findIndex((held) => held.id === id);
+    const [ended] = index === -1 ? [] : this.#held.splice(index, 1);
+    if (ended === undefined) return;
+    const leftOver = { id, count: ended.left, atMs: ended.atMs };
+    this.#leftOver = [...this.#leftOver, leftOver].slice(-MAX_UNUSED);
+  }
+
+  /** An answer was lost, which may have granted this lease. */
+  lose(id: string, size: number): void {
+    this.#lost = [...this.#lost, { id, count: size }].slice(-MAX_UNUSED);
+  }
+
+  /** What is to be given back. */
+  get unused(): readonly Unused[] {
+    return this.#lost.length === 0 ? this.#leftOver : [...this.#leftOver, ...this.#lost];
+  }
+
+  /** The object has been told. */
+  gaveBack(unused: readonly Unused[]): void {
+    const isOpen = (each: Unused) => !unused.includes(each);
+    this.#leftOver = this.#leftOver.filter(isOpen);
+    this.#lost = this.#lost.filter(isOpen);
+  }
+
+  /**
+   * How many requests the object has counted in the window that began at `startMs` (Unix time, of the object), as far as
+   * is known here, that were not let in, or not yet.
+   */
+  notUsedSince(startMs: number): number {
+    let notUsed = 0;
+    for (const { atMs, left } of this.#held) if (atMs >= startMs) notUsed += left;
+    for (const { atMs, count } of this.#leftOver) if (atMs >= startMs) notUsed += count;
+    return notUsed;
+  }
+
+  /** Whether the latest lease is half used up, or will soon be over. */
+  isDue(nowMs: number): boolean {
+    if (this.#latest === undefined) return false;
+    const { left, size, askedAtMs } = this.#latest;
+    return left <= size / 2 || nowMs - askedAtMs >= RENEWED_AFTER_MS;
+  }
+
+  /** How many requests to wish for, if so many are waiting: more than last time if those are used up quickly. */
+  wish(nowMs: number, requests: number): number {
+    if (!LEASES_ENABLED) return 0;
+    if (this.#latest === undefined || nowMs - this.#latest.askedAtMs >= 2 * LEASE_MS) {
+      return Math.max(FIRST_WISH, requests);
+    }
+    const { left, size, askedAtMs } = this.#latest;
+    const wasQuicklyUsed = left <= size / 2 && nowMs - askedAtMs < RENEWED_AFTER_MS;
+    return wasQuicklyUsed ? GROWTH * size : Math.max(FIRST_WISH, GROWTH * (size - left));
+  }
+}

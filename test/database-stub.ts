@@ -1,0 +1,82 @@
+// A database that tests can look at, hold back and break: every statement that is run meets what the test says, wherever
+// it is run, in a session or not. What stands behind it is real.
+
+import { env } from "cloudflare:workers";
+import { vi } from "vitest";
+import { REPLICAS_ENABLED } from "../src/replicas.ts";
+
+/**
+ * How much shorter than 30 s a key is believed that was found on a replica. The local database counts as one, because it
+ * does not say that it is the primary.
+ */
+export const REPLICA_LAG_MS = REPLICAS_ENABLED ? 10_000 : 0;
+
+/** How long a key is believed that a request has looked up here, if nothing reads it again in the background. */
+export const KEY_BELIEVED_MS = 30_000 - REPLICA_LAG_MS;
+
+/** Where a statement is run: at the primary, which has every commit, or at whatever instance is nearest. */
+export type Place = "primary" | "nearest";
+
+/** What becomes of a statement that is run: `run` is what the real database does. */
+export type Meet = (run: () => Promise<unknown>, place: Place, method: string) => Promise<unknown>;
+
+type Instance = Pick<D1Database, "prepare" | "batch">;
+
+/** The database as it is when nobody spies on it. */
+const REAL = {
+  prepare: env.DB.prepare.bind(env.DB),
+  batch: env.DB.batch.bind(env.DB),
+  withSession: env.DB.withSession.bind(env.DB),
+} as D1Database;
+
+/** The database, each of whose statements meets `meet`. Its sessions have `nearby` behind them. */
+export function stubDatabase(meet: Meet, primary: D1Database = REAL, nearby = primary): D1Database {
+  const withSession = (constraint?: string) =>
+    constraint === "first-unconstrained"
+      ? stubInstance(nearby.withSession(constraint), "nearest", meet)
+      : stubInstance(primary.withSession(constraint), "primary", meet);
+  return { ...stubInstance(primary, "primary", meet), withSession } as unknown as D1Database;
+}
+
+/** The database of the Worker that `fetchWithoutKey` calls: until the end of the test, each of its statements meets `meet`. */
+export function meetStatements(meet: Meet): void {
+  const stub = stubDatabase(meet);
+  vi.spyOn(env.DB, "prepare").mockImplementation(stub.prepare);
+  vi.spyOn(env.DB, "batch").mockImplementation(stub.batch);
+  vi.spyOn(env.DB, "withSession").mockImplementation(stub.withSession);
+}
+
+/** The places at which statements are run from now on, in order. */
+export function watchStatements(): Place[] {
+  const places: Place[] = [];
+  meetStatements((run, place) => {
+    places.push(place);
+    return run();
+  });
+  return places;
+}
+
+function stubInstance(instance: Instance, place: Place, meet: Meet): Instance {
+  /** What a batch has to be given. */
+  const originals = new WeakMap<D1PreparedStatement, D1PreparedStatement>();
+  const stub = (statement: D1PreparedStatement): D1PreparedStatement => {
+    const stubbed = new Proxy(statement, {
+      get(target, name) {
+        const method = Reflect.get(target, name).bind(target);
+        if (name === "bind") return (...values: unknown[]) => stub(method(...values));
+        return (...words: unknown[]) => meet(async () => method(...words), place, String(name));
+      },
+    });
+    originals.set(stubbed, statement);
+    return stubbed;
+  };
+  return {
+    prepare: (sql) => stub(instance.prepare(sql)),
+    batch: (statements) =>
+      meet(
+        async () => instance.batch(statements.map((each) => originals.get(each) ?? each)),
+        place,
+        "batch",
+      ) as Promise<never>,
+  };
+}

@@ -1,0 +1,32 @@
+// Switches off everything that saves hops: each has one constant in its file.
+
+import { relative } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** The file of each mechanism, and its switch. */
+export const SWITCHES: Record<string, string> = {
+  "src/believed.ts": "REFRESHES_AHEAD",
+  "src/pets/kept-pages.ts": "PAGES_ARE_KEPT",
+  "src/pets/read-ahead.ts": "READS_AHEAD",
+  "src/rate-limit/call-queue.ts": "CALLS_ARE_SHARED",
+  "src/rate-limit/lease.ts": "LEASES_ENABLED",
+  "src/rate-limit/reservation.ts": "RESERVATIONS_ENABLED",
+  "src/replicas.ts": "REPLICAS_ENABLED",
+};
+
+const root = fileURLToPath(new URL("..", import.meta.url).href);
+
+/** A plugin of Vite by which the code is loaded as if the switches stood at `false`. */
+export function switchOff(switches: Record<string, string> = SWITCHES) {
+  return {
+    name: "switch-off",
+    enforce: "pre" as const,
+    transform(code: string, id: string): string | undefined {
+      const name = switches[relative(root, id.split("?")[0] ?? id)];
+      if (name === undefined) return undefined;
+      const on = `export const ${name}: boolean = true;`;
+      if (!code.includes(on)) throw new Error(`${id}: ${name} is no switch`);
+      return code.replace(on, `export const ${name}: boolean = false;`);
+    },
+  };
+}
