@@ -20,6 +20,8 @@ function insideWorkerd() {
     miniflare: {
       bindings: { TEST_MIGRATIONS: await readD1Migrations("migrations") },
       serviceBindings: { UNDOCUMENTED: serveUndocumented },
+      // A second database, for a replica that is behind.
+      d1Databases: { REPLICA: "replica" },
     },
   }));
 }

@@ -96,7 +96,7 @@ function allSections(effort: { rounds: number; seconds: number }): Section[] {
     return { result, table: rowsReadTable(result) };
   };
   const objects = async () => {
-    const result = await measureObjects(effort);
+    const result = await measureObjects();
     return { result, table: objectsTable(result) };
   };
   const bundle = async () => {

@@ -289,7 +289,7 @@ const commandsArbitrary = fc.commands(
     fc
       .oneof(
         { weight: 4, arbitrary: fc.integer({ min: 0, max: 60_000 }) },
-        { weight: 3, arbitrary: fc.constantFrom(1, 59_999, 60_000, 599_999, 600_000, DAY_MS) },
+        { weight: 3, arbitrary: fc.constantFrom(1, 999, 1_000, 59_999, 60_000, 599_999, 600_000, DAY_MS) },
         { weight: 2, arbitrary: fc.integer({ min: -90_000, max: 0 }) },
         { weight: 1, arbitrary: fc.integer({ min: 0, max: 3 * DAY_MS }) },
         { weight: 1, arbitrary: fc.integer({ min: 0, max: 40 * DAY_MS }) },

@@ -11,6 +11,8 @@ declare global {
   namespace Cloudflare {
     interface Env {
       TEST_MIGRATIONS: Parameters<typeof applyD1Migrations>[1];
+      /** What stands for a replica of the database: test/lagging-database.ts. */
+      REPLICA: D1Database;
       /** Says what of an exchange is not documented: test/documented.ts. */
       UNDOCUMENTED: Fetcher;
     }

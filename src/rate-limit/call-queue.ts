@@ -13,9 +13,17 @@ const LOOK_GROWTH = 1.5;
 const MAX_LOOK_MS = 10;
 
 /** A request that waits for a call. */
-export interface Waiting<Result> {
+interface Waiting<Result> {
   /** What the call found out for it. */
   result?: Result;
+  /** The call that has taken it along. */
+  call?: Call<Result>;
+}
+
+/** A call, and the requests that it has taken along: whoever calls leaves each its result. */
+interface Call<Result> {
+  sinceMs: number;
+  aboard: readonly Waiting<Result>[];
 }
 
 /** The requests of one key that wait, and the call that they wait for. Times are of the isolate's clock (Unix time). */
@@ -23,7 +31,7 @@ export class CallQueue<Result> {
   readonly #clock: { now(): number; wait(ms: number): Promise<unknown> };
   readonly #maxCallMs: number;
   #waiting: Waiting<Result>[] = [];
-  #call: { sinceMs: number } | undefined;
+  #call: Call<Result> | undefined;
 
   /** `maxCallMs`: how long a call may take. */
   constructor(clock: { now(): number; wait(ms: number): Promise<unknown> }, maxCallMs: number) {
@@ -37,7 +45,10 @@ export class CallQueue<Result> {
     return Math.abs(this.#clock.now() - this.#call.sinceMs) <= this.#maxCallMs;
   }
 
-  /** Waits for the call that is under way, and for the next one if that takes this request along. Undefined if none does. */
+  /**
+   * Waits for the call that is under way, and for the next one if that takes this request along. Undefined if none does,
+   * or if that one was given up.
+   */
   async join(): Promise<Result | undefined> {
     const self: Waiting<Result> = {};
     this.#waiting.push(self);
@@ -45,21 +56,22 @@ export class CallQueue<Result> {
     do {
       await this.#clock.wait(lookMs);
       lookMs = Math.min(LOOK_GROWTH * lookMs, MAX_LOOK_MS);
-    } while (self.result === undefined && this.isCalling);
+    } while (self.result === undefined && this.isCalling && (self.call ?? this.#call) === this.#call);
     this.#waiting = this.#waiting.filter((each) => each !== self);
     return self.result;
   }
 
-  /** Begins a call for all that wait. Returns them: whoever calls leaves each its result. */
-  begin(): Waiting<Result>[] {
-    const aboard = this.#waiting;
+  /** Begins a call for all that wait. */
+  begin(): Call<Result> {
+    const call = { sinceMs: this.#clock.now(), aboard: this.#waiting };
+    for (const each of call.aboard) each.call = call;
     this.#waiting = [];
-    this.#call = { sinceMs: this.#clock.now() };
-    return aboard;
+    this.#call = call;
+    return call;
   }
 
-  /** Ends the call. Whoever still waits sees that, and calls next. */
-  end(): void {
-    this.#call = undefined;
+  /** Ends a call. Whoever still waits sees that, and calls next; not if the next one has begun, because this was given up. */
+  end(call: Call<Result>): void {
+    if (this.#call === call) this.#call = undefined;
   }
 }

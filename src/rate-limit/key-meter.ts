@@ -5,7 +5,7 @@
 
 import { randomBase62 } from "../base62.ts";
 import { CallQueue } from "./call-queue.ts";
-import { HeldLeases, LEASE_MS } from "./lease.ts";
+import { HeldLeases, LEASE_MS, NO_WISH } from "./lease.ts";
 import {
   type Admission,
   decide,
@@ -16,7 +16,7 @@ import {
   UNUSED_METER,
   type Verdict,
 } from "./meter.ts";
-import { count, type Decision, type Limits, unusedWindow, type Window } from "./window.ts";
+import { count, type Decision, type Limits, unusedWindow, WINDOW_SECONDS, type Window } from "./window.ts";
 
 /** What an isolate has of time: its clock, which may step, and timers, which do not. */
 export interface Clock {
@@ -155,17 +155,22 @@ export class KeyMeter {
     isQuick: boolean,
   ): Promise<Counted | undefined> {
     const askedAtMs = this.#clock.now();
-    const aboard = this.#queue.begin();
+    const call = this.#queue.begin();
+    const { aboard } = call;
     const requests = own + aboard.length;
     const { unused } = this.#leases;
+    const wantsLease = isQuick || aboard.length > 0;
+    const wish = wantsLease ? this.#leases.wish(askedAtMs, requests, this.#minuteLeftMs(askedAtMs)) : NO_WISH;
     const take = {
       id: randomBase62(TAKE_ID_LENGTH),
       requests,
-      wish: isQuick || aboard.length > 0 ? this.#leases.wish(askedAtMs, requests) : 0,
+      wish,
       unused,
       unreported: this.#unreported,
       bannedUntilMs: this.#meter.bannedUntilMs,
     };
+    // It runs from before the object knows of the lease, so that it ends before the object's time for it is over.
+    const leaseTime = wish.size > 0 ? this.#clock.wait(wish.forMs) : undefined;
     // Each request is handed over once, so that two takes do not both report it.
     this.#unreported = [];
     let counted: Counted[];
@@ -176,29 +181,41 @@ export class KeyMeter {
       this.remember(verdict);
       this.#answer = { windows: verdict.windows, nowMs: verdict.nowMs, askedAtMs };
       if (verdict.lease !== undefined) {
-        this.#leases.add(verdict.lease, askedAtMs);
-        const leftMs = askedAtMs + verdict.lease.forMs - this.#clock.now();
-        this.#clock.keepAlive(this.#endLease(verdict.lease.id, leftMs, limits, ask));
+        this.#leases.add(verdict.lease, askedAtMs, this.#clock.now());
+        this.#clock.keepAlive(this.#endLease(verdict.lease.id, leaseTime, limits, ask));
       }
       counted = this.#split(verdict, requests);
     } catch (failure) {
       wasHeard = false;
-      if (take.wish > 0) this.#leases.lose(take.id, take.wish);
+      if (wish.size > 0) this.#leases.lose(take.id, wish.size);
       counted = this.#decideAlone(limits, take, nowMs).map((decision) => ({ decision, failure }));
     }
     for (const [index, each] of aboard.entries()) {
       const result = counted[own + index];
       if (result !== undefined) each.result = result;
     }
-    this.#queue.end();
+    this.#queue.end(call);
     // A lease that ended meanwhile.
     if (wasHeard) this.#giveBack(limits, ask);
     return own > 0 ? counted[0] : undefined;
   }
 
+  /** How long the minute will last, by the clock of the object, as far as that is known. It may be wrong: the object knows. */
+  #minuteLeftMs(nowMs: number): number {
+    const minuteMs = WINDOW_SECONDS.minute * 1000;
+    const { nowMs: answeredAtMs, askedAtMs } = this.#answer ?? { nowMs, askedAtMs: nowMs };
+    const objectMs = answeredAtMs + Math.max(0, nowMs - askedAtMs);
+    return minuteMs - (objectMs % minuteMs);
+  }
+
   /** Ends a lease by a timer: a client that pauses gets back what it has not used. */
-  async #endLease(id: string, afterMs: number, limits: Limits, ask: AskObject): Promise<void> {
-    await this.#clock.wait(Math.max(0, afterMs));
+  async #endLease(
+    id: string,
+    leaseTime: Promise<unknown> | undefined,
+    limits: Limits,
+    ask: AskObject,
+  ): Promise<void> {
+    await leaseTime;
     this.#leases.end(id);
     this.#giveBack(limits, ask);
   }

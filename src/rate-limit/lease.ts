@@ -2,9 +2,10 @@
 // key's object each time. The object counts a lease as used, in both windows, when it grants it; what is left over is
 // given back. So however many leases there are, and whatever becomes of them, nobody is let in who was not counted before.
 //
-// A lease ends with the minute it was counted in, whatever the clocks of isolate and object say: both measure how long it
-// lasts, and the isolate does so from before it asked. It is small beside what is left, and there is none when little is
-// left: what one isolate holds is missing elsewhere, for less than a second.
+// A lease ends before the minute it was counted in, whatever the clocks of isolate and object say. The isolate measures its
+// time from before it asks, by its clock and by a timer, which does not step; the object grants it only if all of that time
+// is in the minute. It is small beside what is left, and there is none when little is left: what one isolate holds is
+// missing elsewhere, for less than a second.
 
 import { resetMs, room, type Window } from "./window.ts";
 
@@ -13,8 +14,11 @@ export const LEASES_ENABLED: boolean = true;
 /** The longest that a lease lasts. With its way back, that is within the second for which it may be missing elsewhere. */
 export const LEASE_MS = 800;
 
-/** How long before its minute ends a lease does: as far as a clock may jump meanwhile. */
-const MARGIN_MS = 25;
+/** How long before its minute ends a lease does, at least: by as much a timer may be late. */
+const MARGIN_MS = 5;
+
+/** A shorter lease is over before it has come. */
+const MIN_MS = 5;
 
 /** Of what is left of the window that has less left, a lease gets one in so many. */
 export const LEASE_SHARE = 16;
@@ -28,8 +32,9 @@ const FIRST_WISH = 4;
 /** How much larger the next lease is if half of this one was used before it was due. */
 const GROWTH = 2;
 
-/** When a lease is renewed though there is enough left of it: late, but with time for the call. */
-const RENEWED_AFTER_MS = 600;
+/** When a lease is renewed though there is enough left of it: this long before it ends, besides the time of 1½ calls. */
+const RENEWED_BEFORE_MS = 100;
+const RENEWED_BEFORE_CALLS = 1.5;
 
 /** What is given back with one call. In an outage longer than that list, the rest stays counted. */
 const MAX_UNUSED = 16;
@@ -54,22 +59,28 @@ interface LeftOver extends Unused {
   atMs: number;
 }
 
+/** The lease that an isolate would like. */
+export interface Wish {
+  size: number;
+  forMs: number;
+}
+
+export const NO_WISH: Wish = { size: 0, forMs: 0 };
+
 /** The lease that a wish is granted, if any. `windows` are as of `nowMs` (Unix time, of the object). */
-export function grant(
-  id: string,
-  wish: number,
-  windows: readonly Window[],
-  nowMs: number,
-): Lease | undefined {
-  const size = Math.min(wish, Math.floor(room(windows) / LEASE_SHARE));
-  const forMs = Math.min(LEASE_MS, ...windows.map((window) => resetMs(window) - MARGIN_MS - nowMs));
-  return LEASES_ENABLED && size >= MIN_SIZE && forMs > 0 ? { id, size, atMs: nowMs, forMs } : undefined;
+export function grant(id: string, wish: Wish, windows: readonly Window[], nowMs: number): Lease | undefined {
+  const size = Math.min(wish.size, Math.floor(room(windows) / LEASE_SHARE));
+  const forMs = Math.min(wish.forMs, LEASE_MS);
+  const hasTime = windows.every((window) => nowMs + forMs + MARGIN_MS <= resetMs(window));
+  return LEASES_ENABLED && size >= MIN_SIZE && hasTime ? { id, size, atMs: nowMs, forMs } : undefined;
 }
 
 interface HeldLease extends Lease {
   left: number;
   /** By the clock of the isolate, before it asked (Unix time). */
   askedAtMs: number;
+  /** By the same: when it is time to ask for the next one. */
+  dueAtMs: number;
 }
 
 /** The leases of one key that one isolate holds. All times are of the isolate's clock (Unix time). */
@@ -83,8 +94,10 @@ export class HeldLeases {
   #lost: Unused[] = [];
 
   /** Takes over a lease that was asked for at `askedAtMs`. */
-  add(lease: Lease, askedAtMs: number): void {
-    this.#latest = { ...lease, left: lease.size, askedAtMs };
+  add(lease: Lease, askedAtMs: number, nowMs: number): void {
+    const beforeMs = RENEWED_BEFORE_MS + RENEWED_BEFORE_CALLS * Math.max(0, nowMs - askedAtMs);
+    const dueAtMs = askedAtMs + Math.max(lease.forMs / 2, lease.forMs - beforeMs);
+    this.#latest = { ...lease, left: lease.size, askedAtMs, dueAtMs };
     this.#held.push(this.#latest);
   }
 
@@ -147,18 +160,28 @@ export class HeldLeases {
   /** Whether the latest lease is half used up, or will soon be over. */
   isDue(nowMs: number): boolean {
     if (this.#latest === undefined) return false;
-    const { left, size, askedAtMs } = this.#latest;
-    return left <= size / 2 || nowMs - askedAtMs >= RENEWED_AFTER_MS;
+    const { left, size, dueAtMs } = this.#latest;
+    return left <= size / 2 || nowMs >= dueAtMs;
   }
 
-  /** How many requests to wish for, if so many are waiting: more than last time if those are used up quickly. */
-  wish(nowMs: number, requests: number): number {
-    if (!LEASES_ENABLED) return 0;
+  /**
+   * What to wish for if so many requests are waiting, and the minute will last so long by the clock of the object: more
+   * requests than last time if those are used up quickly, and half of the time that is left if that is little, so that the
+   * lease is still in the minute when the object hears of it.
+   */
+  wish(nowMs: number, requests: number, minuteLeftMs: number): Wish {
+    const leftMs = minuteLeftMs - MARGIN_MS;
+    const forMs = Math.min(LEASE_MS, Math.floor(leftMs / 2));
+    if (!LEASES_ENABLED || forMs < MIN_MS) return NO_WISH;
+    return { size: this.#wishedSize(nowMs, requests), forMs };
+  }
+
+  #wishedSize(nowMs: number, requests: number): number {
     if (this.#latest === undefined || nowMs - this.#latest.askedAtMs >= 2 * LEASE_MS) {
       return Math.max(FIRST_WISH, requests);
     }
-    const { left, size, askedAtMs } = this.#latest;
-    const wasQuicklyUsed = left <= size / 2 && nowMs - askedAtMs < RENEWED_AFTER_MS;
+    const { left, size, dueAtMs } = this.#latest;
+    const wasQuicklyUsed = left <= size / 2 && nowMs < dueAtMs;
     return wasQuicklyUsed ? GROWTH * size : Math.max(FIRST_WISH, GROWTH * (size - left));
   }
 }

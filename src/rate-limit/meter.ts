@@ -2,7 +2,7 @@
 // takes. Pure functions of (meter, limits, take, now). The key's Durable Object runs them on what it has stored; an
 // isolate that can't reach the object runs them on what it last knew.
 
-import { grant, type Lease, type Unused } from "./lease.ts";
+import { grant, type Lease, NO_WISH, type Unused, type Wish } from "./lease.ts";
 import { count, type Decision, type Limits, peek, room, unusedWindow, type Window } from "./window.ts";
 
 /** How long a ban lasts. It neither grows nor shrinks. */
@@ -49,8 +49,8 @@ export interface Take {
   id: string;
   /** How many requests; 0 of a caller who only reports. Absent, because callers of an earlier version say nothing: 1. */
   requests?: number;
-  /** How large a lease the asker would like. Absent: 0. */
-  wish?: number;
+  /** The lease that the asker would like. Absent: none. */
+  wish?: Wish;
   /** What the asker did not use of its leases. */
   unused?: readonly Unused[];
   /** Requests that were let in without being counted here, because the object could not be reached. */
@@ -102,7 +102,7 @@ export function decide(
   take: Take,
   nowMs: number,
 ): { verdict: Verdict; meter: Meter } {
-  const { id, requests = 1, wish = 0 } = take;
+  const { id, requests = 1, wish = NO_WISH } = take;
   const caughtUp = catchUp(meter, take, nowMs);
   const before = standing(caughtUp, limits, nowMs);
   const known = admissionsOf(caughtUp, take);
@@ -111,7 +111,7 @@ export function decide(
   }
   // A refusal that is asked again in another window is decided anew: it has used nothing up.
   const isRefusedAgain = known === 0 && !before.admitted;
-  if (isRefusedAgain || before.bannedUntilMs !== undefined || requests + wish === 0) {
+  if (isRefusedAgain || before.bannedUntilMs !== undefined || requests + wish.size === 0) {
     return { verdict: { ...before, admissions: 0 }, meter: caughtUp };
   }
 

@@ -61,14 +61,17 @@ describe("30 s after an operator's command, every isolate goes by it, and", () =
       "200: 300",
     ],
   ])("%s", async (_, command, answer) => {
-    const { id, secret } = await newKey();
-    expect(await answers(secret)).toEqual(inBoth("200: 60"));
-    await command(service.database, id, await service.pass(0));
-    await service.pass(29_999);
-    // This is not promised. But an isolate that did not believe what it remembers would not be put to the test.
-    expect(await answers(secret)).toEqual(inBoth("200: 60"));
-    await service.pass(1);
-    expect(await answers(secret)).toEqual(inBoth(answer));
+    const [idle, asked] = [await newKey(), await newKey()];
+    for (const { id, secret } of [idle, asked]) {
+      expect(await answers(secret)).toEqual(inBoth("200: 60"));
+      await command(service.database, id, await service.pass(0));
+    }
+    // This is not promised. But an isolate that did not believe what it remembers would not be put to the test. The local
+    // database may be a replica, so that is 10 s less; and whoever asks now has the key read again in the background.
+    await service.pass(19_999);
+    expect(await answers(asked.secret)).toEqual(inBoth("200: 60"));
+    await service.pass(10_001);
+    for (const { secret } of [idle, asked]) expect(await answers(secret)).toEqual(inBoth(answer));
   });
 
   it("the new secret of a rotated key is good at once", async () => {
@@ -129,7 +132,11 @@ describe("all isolates", () => {
     const { secret } = await newKey();
     const [first, second] = service.isolates;
     const left: (string | null)[] = [];
-    for (const isolate of [first, second, second, first]) left.push(await remaining(isolate, secret));
+    for (const isolate of [first, second, second, first]) {
+      left.push(await remaining(isolate, secret));
+      // Slowly: what an isolate has leased is missing in the other.
+      await service.pass(1_000);
+    }
     expect(left).toEqual(["59", "58", "57", "56"]);
     await service.pass(60_000);
     expect([await remaining(second, secret), await remaining(first, secret)]).toEqual(["59", "58"]);

@@ -1,0 +1,201 @@
+// What clients see of a database whose nearest replica is behind: everything that is there, once, and nothing for longer
+// than was promised.
+
+import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import { app } from "../src/app.ts";
+import { revokeKey } from "../src/keys/manage.ts";
+import { newSecret } from "../src/keys/secret.ts";
+import { encodeCursor } from "../src/pets/cursor.ts";
+import { expectDocumented, linkTo, newKey, ORIGIN, walk } from "./client.ts";
+import { backgroundUntil } from "./database-stub.ts";
+import { laggingDatabase } from "./lagging-database.ts";
+
+interface Pet {
+  id: number;
+}
+
+function pass(ms: number): void {
+  vi.setSystemTime(Date.now() + ms);
+}
+
+/** A client of a service whose replica has nothing; its lists begin behind all pets that were there before. */
+async function newService(...lagging: Parameters<typeof laggingDatabase>) {
+  const { DB, asked, catchUp } = await laggingDatabase(...lagging);
+  const { id: keyId, secret } = await newKey();
+  const call = async (path: string, init: RequestInit = {}, bearer = secret) => {
+    const headers = { ...init.headers, Authorization: `Bearer ${bearer}` };
+    const ctx = createExecutionContext();
+    const response = await app.request(ORIGIN + path, { ...init, headers }, { ...env, DB }, ctx);
+    await waitOnExecutionContext(ctx);
+    await expectDocumented(init.method ?? "GET", path, response);
+    return response;
+  };
+  const create = async () => {
+    const body = JSON.stringify({ name: "Rex", categoryId: 1 });
+    const headers = { "Content-Type": "application/json" };
+    const response = await call("/v1/pets", { method: "POST", headers, body });
+    expect(response.status).toBe(201);
+    return (await response.json<Pet>()).id;
+  };
+  /** Creates so many, and returns their ids. */
+  const createMany = async (count: number) => {
+    const ids: number[] = [];
+    while (ids.length < count) ids.push(await create());
+    return ids;
+  };
+  const status = async (path: string, bearer?: string) => (await call(path, {}, bearer)).status;
+  const ids = async (path: string) => (await (await call(path)).json<Pet[]>()).map(({ id }) => id);
+  const first = await create();
+  const list = (limit: number) => `/v1/pets?limit=${limit}&cursor=${encodeCursor(BigInt(first) + 1n)}`;
+  asked.length = 0;
+  return { keyId, secret, asked, catchUp, call, create, createMany, status, ids, list };
+}
+
+describe("though the replica is behind", () => {
+  it("a key sees what it created in its next list, at the end of a page as well", async () => {
+    const { create, ids, list } = await newService();
+    const created: number[] = [];
+    for (let count = 0; count < 5; count += 1) {
+      created.push(await create());
+      expect(await ids(list(3))).toEqual(created.slice(0, 3));
+      expect(await ids(list(100))).toEqual(created);
+    }
+  });
+
+  it("a page that had a next page still has it when it is read again", async () => {
+    const { createMany, call, list, asked } = await newService();
+    const created = await createMany(3);
+    await call(list(2));
+    pass(30_000);
+    asked.length = 0;
+    const response = await call(list(2));
+    expect((await response.json<Pet[]>()).map(({ id }) => id)).toEqual(created.slice(0, 2));
+    expect(linkTo("next", response)).toBeDefined();
+    // The key, which the replica does not have either, and the page.
+    expect(asked).toEqual(["nearest", "primary", "nearest", "primary"]);
+  });
+
+  it("a walk meets every pet exactly once, when it comes to what the replica does not have", async () => {
+    const { createMany, call, list, catchUp, asked } = await newService();
+    const created = await createMany(9);
+    await catchUp();
+    created.push(...(await createMany(4)));
+    // So that it is known of each page but the last that it has a next one.
+    await walk<Pet>(call, list(2));
+    pass(30_000);
+    created.push(...(await createMany(4)));
+    asked.length = 0;
+    const pages = await walk<Pet>(call, list(2));
+    expect(pages.flat().map(({ id }) => id)).toEqual(created);
+    // It began at the replica, and ended at the primary.
+    expect([asked[0], asked.at(-1)]).toEqual(["nearest", "primary"]);
+  });
+
+  it("a pet is found that only the primary has, and one that nobody has is not", async () => {
+    const { create, catchUp, status, asked } = await newService();
+    const old = await create();
+    await catchUp();
+    const young = await create();
+    for (const [id, found, places] of [
+      [old, 200, ["nearest"]],
+      [young, 200, ["nearest", "primary"]],
+      [young + 1_000, 404, ["nearest", "primary"]],
+    ] as const) {
+      asked.length = 0;
+      expect(await status(`/v1/pets/${id}`)).toBe(found);
+      expect(asked).toEqual(places);
+    }
+  });
+
+  it("a key is found that only the primary has, and one that nobody has is not", async () => {
+    const { status, asked } = await newService();
+    const { secret } = await newKey();
+    for (const [bearer, found] of [
+      [secret, 404],
+      [newSecret(), 401],
+    ] as const) {
+      asked.length = 0;
+      expect(await status("/v1/nowhere", bearer)).toBe(found);
+      expect(asked).toEqual(["nearest", "primary"]);
+      expect(await status("/v1/nowhere", bearer)).toBe(found);
+      expect(asked).toHaveLength(2);
+    }
+  });
+});
+
+describe("a key that was revoked is refused after 30 s at the latest", () => {
+  it("if it is in use, though the replica never learns of it", async () => {
+    const { catchUp, keyId, secret, status, asked } = await newService();
+    await catchUp();
+    // A look-up on the replica, and one at the primary in the background.
+    pass(30_000);
+    expect(await status("/v1/nowhere")).toBe(404);
+    pass(10_000);
+    asked.length = 0;
+    expect(await status("/v1/nowhere")).toBe(404);
+    await backgroundUntil(() => asked.length > 0);
+    expect(asked).toEqual(["primary"]);
+    await revokeKey(env.DB, keyId, Date.now());
+    const startMs = Date.now();
+    let lastMs = 0;
+    for (; Date.now() < startMs + 60_000; pass(500)) {
+      asked.length = 0;
+      if ((await status("/v1/nowhere", secret)) === 404) lastMs = Date.now() - startMs;
+      // What is read in the background is over before time goes on.
+      for (let turn = 0; turn < 5; turn += 1) await scheduler.wait(0);
+    }
+    // From 20 s on it is read again, and after that not believed.
+    expect(lastMs).toBe(20_000);
+  });
+
+  it("if it is not, from a replica that is 10 s behind", async () => {
+    const { catchUp, keyId, status } = await newService();
+    const other = await newKey();
+    await catchUp();
+    pass(30_000);
+    await revokeKey(env.DB, keyId, Date.now());
+    await revokeKey(env.DB, other.id, Date.now());
+    pass(9_999);
+    // Look-ups that are as late as they can be to find what was before.
+    expect(await status("/v1/nowhere")).toBe(404);
+    expect(await status("/v1/nowhere", other.secret)).toBe(404);
+    await catchUp();
+    pass(19_999);
+    expect(await status("/v1/nowhere", other.secret)).toBe(404);
+    pass(1);
+    expect(await status("/v1/nowhere")).toBe(401);
+  });
+});
+
+describe("what is right wherever it is read is read nearby:", () => {
+  it("a page that is known to have a next page, and a key", async () => {
+    const { createMany, catchUp, ids, list, asked } = await newService();
+    const created = await createMany(4);
+    await catchUp();
+    await ids(list(3));
+    pass(30_000);
+    asked.length = 0;
+    expect(await ids(list(3))).toEqual(created.slice(0, 3));
+    expect(asked).toEqual(["nearest", "nearest"]);
+    // And then nowhere.
+    expect(await ids(list(3))).toEqual(created.slice(0, 3));
+    expect(asked).toHaveLength(2);
+  });
+
+  it("everything, once, if the nearest is the primary, and a key is then believed for 30 s", async () => {
+    const { create, status, asked } = await newService({ nearest: env.DB });
+    const { secret } = await newKey();
+    const id = await create();
+    asked.length = 0;
+    expect(await status(`/v1/pets/${id}`, secret)).toBe(200);
+    expect(await status(`/v1/pets/${id + 1_000}`, secret)).toBe(404);
+    expect(await status("/v1/nowhere", newSecret())).toBe(401);
+    expect(asked).toEqual(Array(4).fill("nearest"));
+    asked.length = 0;
+    pass(19_999);
+    expect(await status("/v1/nowhere", secret)).toBe(404);
+    expect(asked).toEqual([]);
+  });
+});

@@ -1,0 +1,43 @@
+// A database with a replica that is behind: two databases, of which the second has what the first had when it last caught
+// up. What stands behind both is real; only that they belong together is made up.
+
+import { applyD1Migrations } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { type Place, stubDatabase } from "./database-stub.ts";
+
+const TABLES = ["pets", "keys", "replaced_secrets", "creations"];
+
+/** A database whose replica has nothing yet. `asked` has the place of every statement that is over. */
+export async function laggingDatabase({ nearest = env.REPLICA } = {}) {
+  await applyD1Migrations(env.REPLICA, env.TEST_MIGRATIONS);
+  await env.REPLICA.batch(TABLES.toReversed().map((table) => env.REPLICA.prepare(`DELETE FROM ${table}`)));
+  const asked: Place[] = [];
+  const isPrimary = (place: Place) => place === "primary" || nearest === env.DB;
+  const DB = stubDatabase(
+    async (run, place) => {
+      const result = await run();
+      for (const { meta } of [result].flat() as Partial<D1Result>[]) {
+        if (meta !== undefined) meta.served_by_primary = isPrimary(place);
+      }
+      asked.push(place);
+      return result;
+    },
+    env.DB,
+    nearest,
+  );
+  return { DB, asked, catchUp };
+}
+
+/** Gives the replica what the primary has. */
+async function catchUp(): Promise<void> {
+  for (const table of TABLES) {
+    const rows = await env.DB.prepare(`SELECT * FROM ${table}`).raw();
+    const statements = rows.map((row) => {
+      // A BLOB comes as numbers.
+      const values = row.map((value) => (Array.isArray(value) ? new Uint8Array(value) : value));
+      const places = values.map(() => "?").join(", ");
+      return env.REPLICA.prepare(`INSERT OR REPLACE INTO ${table} VALUES (${places})`).bind(...values);
+    });
+    if (statements.length > 0) await env.REPLICA.batch(statements);
+  }
+}
