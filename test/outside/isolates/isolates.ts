@@ -1,4 +1,4 @@
-// Runs the service in two isolates, where Cloudflare runs it in hundreds: each has a memory of its own, all share the
+// Runs the service in three isolates, where Cloudflare runs it in hundreds: each has a memory of its own, all share the
 // database and the counters of the keys. Their clocks stand still, and go on together when a test says so.
 
 import { createTestHarness, unstable_readConfig } from "wrangler";
@@ -14,14 +14,14 @@ export async function startIsolates() {
   // The objects live in the first isolate. It must not call them by its own name: they would have no SQL.
   const first = { ...shared, name: "first", durable_objects, exports };
   const bindings = durable_objects.bindings.map((each: object) => ({ ...each, script_name: first.name }));
-  const second = { ...shared, name: "second", durable_objects: { bindings } };
-  const harness = createTestHarness({ workers: [{ config: first }, { config: second }] });
+  const others = ["second", "third"].map((name) => ({ ...shared, name, durable_objects: { bindings } }));
+  const harness = createTestHarness({ workers: [first, ...others].map((config) => ({ config })) });
   const { url } = await harness.listen();
 
   const isolate = (name: string) => harness.getWorker<Env, typeof import("./worker.ts")>(name);
-  const isolates = [isolate(first.name), isolate(second.name)] as const;
+  const isolates = [isolate("first"), isolate("second"), isolate("third")] as const;
   await isolates[0].applyD1Migrations("DB");
-  const { DB: database } = await isolates[0].getEnv();
+  const { DB: database, RATE_LIMITER: limiters } = await isolates[0].getEnv();
 
   let nowMs = Date.parse("2026-11-20T12:34:20.500Z");
   /** Lets time pass in all isolates, and returns what it is then. */
@@ -33,5 +33,5 @@ export async function startIsolates() {
   await pass(0);
   /** What has been logged until now. */
   const logLines = () => harness.getLogs().map(({ message }) => message);
-  return { url, isolates, database, pass, logLines, stop: () => harness.close() };
+  return { url, isolates, database, limiters, pass, logLines, stop: () => harness.close() };
 }
