@@ -1,5 +1,5 @@
-// Two projects: `worker` runs inside workerd, on real D1 and real Durable Objects; `outside` runs in Node and
-// uses the service as a newcomer does, over a socket.
+// `worker` and `plain` run inside workerd, on real D1 and real Durable Objects; `outside` runs in Node and uses the service
+// as a newcomer does, over a socket; `simulation` runs in Node, on a time of its own.
 
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
@@ -10,6 +10,9 @@ import { switchOff } from "./test/switch-off.ts";
 declare module "vitest" {
   interface ProvidedContext {
     modelRuns: number;
+    simulationRuns: number;
+    /** The one run that is wanted, or null. */
+    simulationSeed: number | null;
   }
 }
 
@@ -30,6 +33,11 @@ const INSIDE = {
   setupFiles: ["./test/setup.ts"],
   provide: { modelRuns: Number(process.env.MODEL_RUNS ?? 1_000) },
 };
+
+/** In Node, because it needs nothing of the runtime and is a matter of speed. */
+const SIMULATION = "test/simulation.test.ts";
+
+const { SIMULATION_RUNS = 10_000, SIMULATION_SEED } = process.env;
 
 const PLAIN = [
   "bad-input",
@@ -61,7 +69,12 @@ export default defineConfig({
       {
         extends: true,
         plugins: [insideWorkerd()],
-        test: { name: "worker", include: ["test/**/*.test.ts"], exclude: ["test/outside/**"], ...INSIDE },
+        test: {
+          name: "worker",
+          include: ["test/**/*.test.ts"],
+          exclude: ["test/outside/**", SIMULATION],
+          ...INSIDE,
+        },
       },
       // Contract and limits once more, without anything that saves hops: that may make nothing true, and nothing untrue.
       {
@@ -72,6 +85,17 @@ export default defineConfig({
       {
         extends: true,
         test: { name: "outside", include: ["test/outside/**/*.test.ts"] },
+      },
+      {
+        extends: true,
+        test: {
+          name: "simulation",
+          include: [SIMULATION],
+          provide: {
+            simulationRuns: Number(SIMULATION_RUNS),
+            simulationSeed: SIMULATION_SEED === undefined ? null : Number(SIMULATION_SEED),
+          },
+        },
       },
     ],
   },

@@ -1,0 +1,133 @@
+// What of a meter is stored, when, and what a crash burns. Pure functions; time is a number.
+
+import { expect, it } from "vitest";
+import { decide, type Take, UNUSED_METER, type Verdict } from "../src/rate-limit/meter.ts";
+import { burn, mustStore, type Reservation, reserve } from "../src/rate-limit/reservation.ts";
+import type { Limits } from "../src/rate-limit/window.ts";
+
+const BUSINESS = { minute: 1_000, day: 100_000 };
+
+const MINUTE_MS = Date.UTC(2026, 10, 20, 12, 34);
+
+const UNUSED: Reservation = { meter: UNUSED_METER, ahead: 0, burnt: [0, 0] };
+
+/** A key's object without its storage: what it stores is the row of the moment. */
+function newObject(limits: Limits = BUSINESS) {
+  let takes = 0;
+  let stored = UNUSED;
+  let meter = UNUSED_METER;
+  const object = {
+    rows: [] as Reservation[],
+    used: () => meter.windows.map(({ used }) => used),
+    take(nowMs: number, rest: Partial<Take> = {}): Verdict {
+      takes += 1;
+      const take = { id: `${takes}`.padStart(10, "0"), unreported: [], bannedUntilMs: 0, ...rest };
+      const decided = decide(meter, limits, take, nowMs);
+      if (decided.meter !== meter && mustStore(decided.meter, stored, nowMs)) {
+        stored = reserve(decided.meter, limits, stored, nowMs);
+        object.rows.push(stored);
+      }
+      meter = decided.meter;
+      return decided.verdict;
+    },
+    crash(): void {
+      stored = burn(stored);
+      ({ meter } = stored);
+    },
+  };
+  return object;
+}
+
+it("a slow key is stored with every request, and loses nothing by a crash", () => {
+  const object = newObject();
+  for (let request = 0; request < 5; request += 1) {
+    object.take(MINUTE_MS + request * 1_000);
+    object.crash();
+  }
+  expect([object.rows.length, object.used()]).toEqual([5, [5, 5]]);
+});
+
+it("a fast key is stored ever further ahead, so that few of its requests write", () => {
+  const object = newObject();
+  for (let request = 0; request < 200; request += 1) object.take(MINUTE_MS + request);
+  expect(object.rows.map(({ ahead }) => ahead)).toEqual([0, 1, 3, 7, 15, 31, 50, 50, 50]);
+});
+
+it("what is stored covers everybody who was let in, and what was leased", () => {
+  const object = newObject();
+  for (let request = 0; request < 300; request += 1) {
+    object.take(MINUTE_MS + request, { wish: { size: request % 7, forMs: 100 } });
+    const stored = object.rows.at(-1)?.meter.windows.map(({ used }) => used) ?? [];
+    for (const [index, used] of object.used().entries()) expect(stored[index]).toBeGreaterThanOrEqual(used);
+  }
+});
+
+it("crashes and evictions of one window burn a twentieth of it together, and no more", () => {
+  const object = newObject();
+  let requests = 0;
+  for (let crash = 0; crash < 40; crash += 1) {
+    for (let request = 0; request < 10; request += 1) {
+      requests += 1;
+      object.take(MINUTE_MS + requests);
+    }
+    object.crash();
+  }
+  const burnt = (object.used()[0] ?? 0) - requests;
+  expect(burnt).toBeGreaterThan(0);
+  expect(burnt).toBeLessThanOrEqual(50);
+});
+
+it("what was burnt in one minute may be burnt again in the next, but not in the day", () => {
+  const limits = { minute: 100, day: 120 };
+  const object = newObject(limits);
+  let requests = 0;
+  for (let minute = 0; minute < 4; minute += 1) {
+    for (let crash = 0; crash < 5; crash += 1) {
+      for (let request = 0; request < 2; request += 1) {
+        requests += 1;
+        object.take(MINUTE_MS + minute * 60_000 + requests);
+      }
+      object.crash();
+    }
+  }
+  // A twentieth of a minute is 5, of the day 6.
+  expect((object.used()[1] ?? 0) - requests).toBe(6);
+});
+
+it("nothing is stored ahead of a limit that is so small that a twentieth of it is none", () => {
+  const object = newObject({ minute: 19, day: 1_000 });
+  for (let request = 0; request < 19; request += 1) object.take(MINUTE_MS + request);
+  expect(object.rows.map(({ ahead }) => ahead)).toEqual(Array.from({ length: 19 }, () => 0));
+});
+
+it("what comes back of a lease that is stored is stored before anybody can use it", () => {
+  const object = newObject();
+  for (let request = 0; request < 30; request += 1) object.take(MINUTE_MS + request);
+  const rows = object.rows.length;
+  // As many as make a new row necessary, which then has the lease.
+  for (let request = 0; object.rows.length === rows; request += 1)
+    object.take(MINUTE_MS + 30 + request, { id: "withalease", wish: { size: 60, forMs: 100 } });
+  const used = object.used();
+  object.take(MINUTE_MS + 200, { requests: 0, unused: [{ id: "withalease", count: 40 }] });
+  expect(object.used()).toEqual(used.map((before) => before - 40));
+  object.crash();
+  object.take(MINUTE_MS + 201, { requests: 0, unused: [{ id: "withalease", count: 40 }] });
+  // Not given back once more.
+  expect(object.used()[0]).toBeGreaterThanOrEqual((used[0] ?? 0) - 40);
+});
+
+it("a ban, and the first request of a minute, are stored at once", () => {
+  const object = newObject();
+  for (let request = 0; request < 30; request += 1) object.take(MINUTE_MS + 59_900 + request);
+  const rows = object.rows.length;
+  object.take(MINUTE_MS + 60_000);
+  expect(object.rows).toHaveLength(rows + 1);
+  object.take(MINUTE_MS + 60_001, { requests: 0, bannedUntilMs: MINUTE_MS + 600_000 });
+  expect(object.rows).toHaveLength(rows + 2);
+});
+
+it("a key whose clock has stepped back is not taken for a fast one", () => {
+  const object = newObject();
+  for (let request = 0; request < 5; request += 1) object.take(MINUTE_MS + 100 - request);
+  expect(object.rows).toHaveLength(5);
+});
