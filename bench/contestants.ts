@@ -23,23 +23,24 @@ export interface Contestant {
 }
 
 /** The service, as wrangler.toml describes it, but for the assets: Cloudflare serves them without asking the Worker. */
-export const PETSTORE: WorkerSource = {
+export const PETSTORE = {
   file: "src/index.ts",
   database: "DB",
   object: { binding: "RATE_LIMITER", className: "RateLimiter" },
-};
+} as const satisfies WorkerSource;
+
+export const TEXTBOOK = {
+  file: "bench/contestants/textbook.ts",
+  database: "DB",
+  object: { binding: "CACHE", className: "DurableObjectRateLimiter" },
+} as const satisfies WorkerSource;
 
 /** How each contestant is started. */
 export const CONTESTANTS = {
   floor: () => startWorker({ file: "bench/contestants/floor.ts" }),
   "d1-floor": () => startWorker({ file: "bench/contestants/d1-floor.ts", database: "DB" }),
   "insert-floor": () => startWorker({ file: "bench/contestants/insert-floor.ts", database: "DB" }),
-  textbook: () =>
-    startWorker({
-      file: "bench/contestants/textbook.ts",
-      database: "DB",
-      object: { binding: "CACHE", className: "DurableObjectRateLimiter" },
-    }),
+  textbook: () => startWorker(TEXTBOOK),
   fastify: startFastify,
   petstore: () => startWorker(PETSTORE),
 } as const;

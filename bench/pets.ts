@@ -27,6 +27,12 @@ const INSERT_KEY = `
 
 /** Fills an empty database. Returns the secret of its key. */
 export async function fillD1(database: D1Database, pets: number): Promise<string> {
+  await addTablesAndPets(database, pets);
+  return newKey(database, NO_LIMIT);
+}
+
+/** Makes the tables of an empty database, and pets, the same ones each time. */
+export async function addTablesAndPets(database: D1Database, pets: number): Promise<void> {
   for (const sql of await migrations()) {
     const statements = sql.split(/;\s*$/m).filter((each) => each.trim() !== "");
     await database.batch(statements.map((each) => database.prepare(each)));
@@ -35,7 +41,6 @@ export async function fillD1(database: D1Database, pets: number): Promise<string
     const last = Math.min(pets, first + PETS_PER_STATEMENT - 1);
     await database.prepare(INSERT_PETS).bind(`${first}`, `${last}`).run();
   }
-  return newKey(database, NO_LIMIT);
 }
 
 /** Makes a key with this limit a minute and a day. Returns its secret. */

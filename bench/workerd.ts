@@ -27,14 +27,18 @@ export interface WorkerSource {
   file: string;
   /** The name of the binding for a database of its own. */
   database?: "DB";
-  /** The binding and the class of a Durable Object. */
-  object?: { binding: string; className: string };
+  /** The binding and the class of a Durable Object, and at which place among the sources it lives if not in this Worker. */
+  object?: { binding: string; className: string; livesIn?: number };
+  /** Databases that are shared: the binding of each, and a name that is the same for all who share it. */
+  sharedDatabases?: Record<string, string>;
+  /** Bindings that are plain values. */
+  values?: Record<string, Record<string, number>>;
 }
 
 export interface RunningWorker {
   url: URL;
-  /** The database behind the binding. It fails if there is none. */
-  database(): Promise<D1Database>;
+  /** The database behind a binding, DB unless another is named. It fails if there is none. */
+  database(binding?: string): Promise<D1Database>;
 }
 
 export interface RunningWorkers {
@@ -61,7 +65,8 @@ export async function startWorkers(sources: WorkerSource[]): Promise<RunningWork
   });
   const workers = sources.map(async (_source, index) => ({
     url: await miniflare.unsafeGetDirectURL(nameOf(index)),
-    database: async () => (await miniflare.getD1Database("DB", nameOf(index))) as unknown as D1Database,
+    database: async (binding = "DB") =>
+      (await miniflare.getD1Database(binding, nameOf(index))) as unknown as D1Database,
   }));
   const stop = async () => {
     await miniflare.dispose();
@@ -97,12 +102,19 @@ function launchFrom(folder: string): { faults: string; killNow: () => void } {
   return { faults, killNow };
 }
 
-async function worker({ file, database, object }: WorkerSource, index: number) {
+async function worker(
+  { file, database, object, sharedDatabases = {}, values = {} }: WorkerSource,
+  index: number,
+) {
   const name = nameOf(index);
+  const home = nameOf(object?.livesIn ?? index);
+  const databases = { ...(database && { [database]: name }), ...sharedDatabases };
   const { compatibility_date: compatibilityDate } = unstable_readConfig({
     config: join(root, "wrangler.toml"),
   });
-  const binding = object && { type: "durable-object" as const, worker: name, exportName: object.className };
+  const objects = object && {
+    [object.binding]: { type: "durable-object" as const, worker: home, exportName: object.className },
+  };
   return {
     config: {
       type: "worker" as const,
@@ -114,15 +126,21 @@ async function worker({ file, database, object }: WorkerSource, index: number) {
         modules: { "index.js": { type: "esm" as const, contents: await bundle(join(root, file)) } },
       },
       env: {
-        ...(database && { [database]: { type: "d1" as const, id: name } }),
-        ...(object && { [object.binding]: binding }),
+        ...mapValues(databases, (id) => ({ type: "d1" as const, id })),
+        ...mapValues(values, (value) => ({ type: "json" as const, value })),
+        ...objects,
       },
-      exports: object && {
-        [object.className]: { type: "durable-object" as const, storage: "sqlite" as const },
-      },
+      exports:
+        object && home === name
+          ? { [object.className]: { type: "durable-object" as const, storage: "sqlite" as const } }
+          : undefined,
     },
     dev: { unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }] },
   };
+}
+
+function mapValues<From, To>(record: Record<string, From>, to: (value: From) => To): Record<string, To> {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, to(value)]));
 }
 
 function nameOf(index: number): string {
