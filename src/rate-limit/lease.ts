@@ -29,8 +29,12 @@ const MIN_SIZE = 2;
 /** What an isolate wishes for first, if more than one request in the time of a lease has come. */
 const FIRST_WISH = 4;
 
-/** How much larger the next lease is if half of this one was used before it was due. */
-const GROWTH = 2;
+/** How much more than was used lately is wished for, and how much more than last time at most. */
+const HEADROOM = 1.5;
+const MAX_GROWTH = 8;
+
+/** What was used in less time than this tells nothing of a rate. */
+const MIN_SAMPLE_MS = 50;
 
 /** When a lease is renewed though there is enough left of it: this long before it ends, besides the time of 1½ calls. */
 const RENEWED_BEFORE_MS = 100;
@@ -79,7 +83,8 @@ interface HeldLease extends Lease {
   left: number;
   /** By the clock of the isolate, before it asked (Unix time). */
   askedAtMs: number;
-  /** By the same: when it is time to ask for the next one. */
+  /** By the same: when it came, and when it is time to ask for the next one. */
+  cameAtMs: number;
   dueAtMs: number;
 }
 
@@ -88,6 +93,8 @@ export class HeldLeases {
   /** The oldest first; it is used up first. */
   readonly #held: HeldLease[] = [];
   #latest: HeldLease | undefined;
+  /** How many were used, of whatever lease, since the latest came. */
+  #uses = 0;
   #lastUseMs = 0;
   /** To be given back: what was left of leases, and what may have been granted by an answer that was lost. */
   #leftOver: LeftOver[] = [];
@@ -97,8 +104,9 @@ export class HeldLeases {
   add(lease: Lease, askedAtMs: number, nowMs: number): void {
     const beforeMs = RENEWED_BEFORE_MS + RENEWED_BEFORE_CALLS * Math.max(0, nowMs - askedAtMs);
     const dueAtMs = askedAtMs + Math.max(lease.forMs / 2, lease.forMs - beforeMs);
-    this.#latest = { ...lease, left: lease.size, askedAtMs, dueAtMs };
+    this.#latest = { ...lease, left: lease.size, askedAtMs, cameAtMs: nowMs, dueAtMs };
     this.#held.push(this.#latest);
+    this.#uses = 0;
   }
 
   /** Uses one request up, if there is a lease for it. */
@@ -110,6 +118,7 @@ export class HeldLeases {
     }
     this.#lastUseMs = nowMs;
     if (oldest === undefined) return false;
+    this.#uses += 1;
     oldest.left -= 1;
     if (oldest.left === 0) this.#held.shift();
     return true;
@@ -157,17 +166,16 @@ export class HeldLeases {
     return notUsed;
   }
 
-  /** Whether the latest lease is half used up, or will soon be over. */
+  /** Whether half of the latest lease was used, or it will soon be over. */
   isDue(nowMs: number): boolean {
     if (this.#latest === undefined) return false;
-    const { left, size, dueAtMs } = this.#latest;
-    return left <= size / 2 || nowMs >= dueAtMs;
+    return this.#latest.left <= this.#latest.size / 2 || nowMs >= this.#latest.dueAtMs;
   }
 
   /**
-   * What to wish for if so many requests are waiting, and the minute will last so long by the clock of the object: more
-   * requests than last time if those are used up quickly, and half of the time that is left if that is little, so that the
-   * lease is still in the minute when the object hears of it.
+   * What to wish for if so many requests are waiting, and the minute will last so long by the clock of the object: as many
+   * as were lately used in the time of a lease, and some more. Near the end of the minute only for half of the time that is
+   * left, so that the lease is still all in it when the object hears of it.
    */
   wish(nowMs: number, requests: number, minuteLeftMs: number): Wish {
     const leftMs = minuteLeftMs - MARGIN_MS;
@@ -177,11 +185,10 @@ export class HeldLeases {
   }
 
   #wishedSize(nowMs: number, requests: number): number {
-    if (this.#latest === undefined || nowMs - this.#latest.askedAtMs >= 2 * LEASE_MS) {
-      return Math.max(FIRST_WISH, requests);
-    }
-    const { left, size, dueAtMs } = this.#latest;
-    const wasQuicklyUsed = left <= size / 2 && nowMs < dueAtMs;
-    return wasQuicklyUsed ? GROWTH * size : Math.max(FIRST_WISH, GROWTH * (size - left));
+    const least = Math.max(FIRST_WISH, requests);
+    if (this.#latest === undefined || nowMs - this.#latest.askedAtMs >= 2 * LEASE_MS) return least;
+    const { size, cameAtMs } = this.#latest;
+    const inLeaseTime = (this.#uses * LEASE_MS) / Math.max(MIN_SAMPLE_MS, nowMs - cameAtMs);
+    return Math.max(least, Math.min(Math.ceil(HEADROOM * inLeaseTime), MAX_GROWTH * size));
   }
 }
