@@ -26,21 +26,23 @@ export function noteFailure(c: Context<AppEnv>, event: FailureEvent, error: unkn
 export function logRequest(): MiddlewareHandler<AppEnv> {
   return async function logRequest(c, next) {
     await next();
-    const { requestId, nowMs, caller, decision, errorCode, failures } = c.var;
+    const caller = c.get("caller");
+    const decision = c.get("decision");
+    const failures = c.get("failures");
     const window = decision && namedWindow(decision);
     // The clock is read again, because this is how long it took.
     const line = {
       event: "request",
-      requestId,
+      requestId: c.get("requestId"),
       method: c.req.method,
       route: matchedRoutes(c).findLast(({ method }) => method !== "ALL")?.path,
       status: c.res.status,
-      ms: Date.now() - nowMs,
+      ms: Date.now() - c.get("nowMs"),
       keyId: caller?.keyId,
       plan: caller?.key?.plan,
       window: window?.name,
       remaining: window && left(decision, window),
-      code: errorCode,
+      code: c.get("errorCode"),
       failures,
     };
     write(failures === undefined ? "log" : "error", line);

@@ -576,7 +576,8 @@ class World {
     const onUnavailable = () => {
       isAlone = true;
     };
-    isolate.meter.take(isolate.limits, ask, isolate.nowMs, onUnavailable).then((decision) => {
+    const taking = isolate.meter.take(isolate.limits, ask, isolate.nowMs, onUnavailable);
+    Promise.resolve(taking).then((decision) => {
       isolate.open.delete(waiting);
       const tookMs = this.time.nowMs - waiting.sinceMs;
       const boundMs = DECIDED_WITHIN_MS * (1 + isolate.cuts);

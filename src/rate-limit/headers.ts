@@ -17,7 +17,8 @@ export function rateLimitHeaders(): MiddlewareHandler<AppEnv> {
     const decision = c.get("decision") ?? uncounted(clientAddress(c.req), c.get("nowMs"));
     // `c.header` would make a new response for each of them.
     const { headers } = c.res;
-    for (const [name, value] of Object.entries(headersOf(decision))) headers.set(name, value);
+    const values = headersOf(decision);
+    for (const name in values) headers.set(name, values[name] ?? "");
   };
 }
 

@@ -91,29 +91,45 @@ export class KeyMeter {
   }
 
   /**
-   * Counts one request. Its time of arrival, `nowMs` (Unix time), only matters if the isolate must decide alone; then
-   * `onUnavailable` is told why.
+   * Counts one request, at once if nobody has to be asked. Its time of arrival, `nowMs` (Unix time), only matters if the
+   * isolate must decide alone; then `onUnavailable` is told why.
    */
-  async take(
+  take(
     limits: Limits,
     ask: AskObject,
     nowMs: number,
     onUnavailable: (error: unknown) => void,
-  ): Promise<Decision> {
+  ): Decision | Promise<Decision> {
     // A client that comes less often than a lease lasts meets none: its numbers are exact.
     const isQuick = Math.abs(this.#clock.now() - this.#lastRequestMs) < LEASE_MS;
     this.#lastRequestMs = this.#clock.now();
-    let counted: Counted | undefined;
-    while (counted === undefined) {
-      const currentMs = this.#clock.now();
-      const ban = this.ban(limits, nowMs);
-      // What the object has not heard yet it should hear even so.
-      if (ban !== undefined && this.#unreported.length === 0) return ban;
-      counted = this.#takeFromLease(currentMs);
-      if (counted !== undefined) {
-        if (this.#leases.isDue(currentMs)) this.#callInBackground(limits, ask, true);
-        return counted.decision;
-      }
+    return (
+      this.#takeAtOnce(limits, ask, nowMs) ?? this.#takeByCall(limits, ask, nowMs, onUnavailable, isQuick)
+    );
+  }
+
+  /** Decides about a request from what is known and held here, if that is enough. */
+  #takeAtOnce(limits: Limits, ask: AskObject, nowMs: number): Decision | undefined {
+    const ban = this.ban(limits, nowMs);
+    // What the object has not heard yet it should hear even so.
+    if (ban !== undefined && this.#unreported.length === 0) return ban;
+    const currentMs = this.#clock.now();
+    const decision = this.#takeFromLease(currentMs);
+    if (decision !== undefined && this.#leases.isDue(currentMs)) this.#callInBackground(limits, ask, true);
+    return decision;
+  }
+
+  /** Has a request counted by the next call, whoever makes it. */
+  async #takeByCall(
+    limits: Limits,
+    ask: AskObject,
+    nowMs: number,
+    onUnavailable: (error: unknown) => void,
+    isQuick: boolean,
+  ): Promise<Decision> {
+    let decision: Decision | undefined;
+    while (decision === undefined) {
+      let counted: Counted | undefined;
       if (this.#queue.isCalling) {
         counted = await this.#queue.join();
       } else {
@@ -122,19 +138,18 @@ export class KeyMeter {
         this.#clock.keepAlive(call);
         counted = await call;
       }
+      if (counted !== undefined && "failure" in counted) onUnavailable(counted.failure);
+      decision = counted?.decision ?? this.#takeAtOnce(limits, ask, nowMs);
     }
-    if ("failure" in counted) onUnavailable(counted.failure);
-    return counted.decision;
+    return decision;
   }
 
   /** Lets a request in that the object has counted already. */
-  #takeFromLease(nowMs: number): Counted | undefined {
+  #takeFromLease(nowMs: number): Decision | undefined {
     if (this.#answer === undefined || !this.#leases.use(nowMs)) return undefined;
     const { windows, nowMs: answeredAtMs, askedAtMs } = this.#answer;
     const sinceMs = Math.max(0, nowMs - askedAtMs);
-    return {
-      decision: this.asSeenHere({ admitted: true, nowMs: answeredAtMs + sinceMs, windows }),
-    };
+    return this.asSeenHere({ admitted: true, nowMs: answeredAtMs + sinceMs, windows });
   }
 
   /** Calls for no request, unless a call is under way: to renew a lease, or only to give back what is left of one. */

@@ -43,7 +43,7 @@ export function seemsUsedUp({ id, limits }: KeyLimits, nowMs: number): boolean {
 }
 
 /**
- * Counts one request of a key as of `nowMs` (Unix time), which only matters if the isolate must decide alone; then
+ * Counts one request of a key, at once if nobody has to be asked, as of `nowMs` (Unix time), which only matters if the isolate must decide alone; then
  * `onUnavailable` is told why.
  */
 export function takeFromKey(
@@ -51,7 +51,7 @@ export function takeFromKey(
   { id, limits }: KeyLimits,
   nowMs: number,
   onUnavailable: (error: unknown) => void,
-): Promise<Decision> {
+): Decision | Promise<Decision> {
   const ask: Parameters<KeyMeter["take"]>[1] = (take) =>
     askLimiter(limiters, (limiter) => limiter.take(limits, take), id);
   return meterOf(id).take(limits, ask, nowMs, onUnavailable);

@@ -14,12 +14,13 @@ import type { Decision } from "./window.ts";
 export function rateLimit(): MiddlewareHandler<AppEnv> {
   return async function rateLimit(c, next) {
     const key = c.get("caller")?.key;
-    const decision =
+    const taken =
       key === undefined
         ? keylessRequests.take(clientAddress(c.req), c.get("nowMs"))
-        : await takeFromKey(c.env.RATE_LIMITER, key, c.get("nowMs"), (error) =>
+        : takeFromKey(c.env.RATE_LIMITER, key, c.get("nowMs"), (error) =>
             noteFailure(c, "limiter_unavailable", error),
           );
+    const decision = taken instanceof Promise ? await taken : taken;
     c.set("decision", decision);
     if (!decision.admitted) return refuse(c, decision, key === undefined ? " without a valid API key" : "");
     await next();

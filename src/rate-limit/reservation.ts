@@ -11,8 +11,8 @@ import { type Limits, remaining, type Window } from "./window.ts";
 
 export const RESERVATIONS_ENABLED: boolean = true;
 
-/** A key that was stored less than this ago is fast. */
-const QUICK_MS = 1_000;
+/** A key that was stored less than this ago is fast. One request a second, or a little sooner, is slow. */
+const QUICK_MS = 900;
 
 /** One in so many requests of a window may be burnt. */
 const BURN_SHARE = 20;
