@@ -13,6 +13,10 @@ export class BoundedMap<Key, Value> {
     return this.#entries.get(key);
   }
 
+  has(key: Key): boolean {
+    return this.#entries.has(key);
+  }
+
   /** Stores an entry as the newest one; the oldest makes room for it. */
   set(key: Key, value: Value): void {
     this.#entries.delete(key);

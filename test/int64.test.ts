@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { INT64_MAX, INT64_MIN, int64FromJsonNumber, parseInt64 } from "../src/int64.ts";
 import { decodeCursor, encodeCursor } from "../src/pets/cursor.ts";
-import { linkTo, newClient } from "./client.ts";
+import { forgetPages, linkTo, newClient } from "./client.ts";
 
 const EDGES = [0n, 1n, -1n, 2n ** 53n - 1n, 2n ** 53n, 2n ** 53n + 1n, -(2n ** 53n) + 1n, -(2n ** 53n) - 1n];
 const IN_RANGE = [...EDGES, INT64_MAX - 1n, INT64_MAX, INT64_MIN + 1n, INT64_MIN];
@@ -127,6 +127,7 @@ describe("with ids at the edges", () => {
   const ids = IN_RANGE.toSorted((a, b) => (a < b ? -1 : 1));
 
   beforeEach(async () => {
+    forgetPages();
     await env.DB.exec("DELETE FROM pets");
     const insert = env.DB.prepare(
       "INSERT INTO pets (id, name, category_id, status) VALUES (?1, 'Rex', ?1, 'sold')",
@@ -136,6 +137,7 @@ describe("with ids at the edges", () => {
 
   afterEach(async () => {
     // After the largest id no other can be given, so the sequence is put back.
+    forgetPages();
     await env.DB.exec("DELETE FROM pets");
     await env.DB.exec("UPDATE sqlite_sequence SET seq = 0 WHERE name = 'pets'");
   });
@@ -149,6 +151,7 @@ describe("with ids at the edges", () => {
   });
 
   it("a new pet after the id 2^53 is told its id to the last digit", async () => {
+    forgetPages();
     await env.DB.exec("DELETE FROM pets");
     await env.DB.exec("UPDATE sqlite_sequence SET seq = 9007199254740992 WHERE name = 'pets'");
     const client = await newClient();

@@ -29,13 +29,14 @@ function newIsolate(limits: Limits = PRO) {
   const clock = newClock();
   const objectClock = newClock();
   const asked: Take[] = [];
-  const state = { meter: UNUSED_METER, answerMs: 1 };
+  const state = { meter: UNUSED_METER, answerMs: 1, losesAnswers: false };
   const isolate = new KeyMeter({ ...clock, keepAlive: () => {} }, 4_000);
   const ask = async (request: Take) => {
     asked.push(request);
     const { verdict, meter } = decide(state.meter, limits, request, objectClock.now());
     state.meter = meter;
     await clock.wait(state.answerMs);
+    if (state.losesAnswers) throw new Error("lost");
     return verdict;
   };
   const pass = async (ms: number) => {
@@ -48,7 +49,7 @@ function newIsolate(limits: Limits = PRO) {
     await pass(state.answerMs);
     return decision;
   };
-  return { asked, state, pass, send, request, step: clock.step };
+  return { asked, state, pass, send, request, step: clock.step, stepObject: objectClock.step };
 }
 
 it("a lease is a part of what is left, and none if that is less than two requests", () => {
@@ -169,10 +170,25 @@ it("a client that asks quickly is let in by leases, and sees each request counte
 });
 
 it("a client that pauses gets back what it has not used, by itself", async () => {
-  const { state, request, pass } = newIsolate();
+  const { asked, state, request, pass } = newIsolate();
   for (let requests = 0; requests < 3; requests += 1) await request();
   expect(usedOf(state.meter)[0]).toBeGreaterThan(3);
+  const calls = asked.length;
   await pass(1_000);
+  expect(usedOf(state.meter)).toEqual([3, 3]);
+  // And by one call.
+  expect(asked.length).toBe(calls + 1);
+});
+
+it("a lease that was granted by an answer that was lost is given back with the next call", async () => {
+  const { state, request, pass } = newIsolate();
+  await request();
+  state.losesAnswers = true;
+  await request();
+  expect(usedOf(state.meter)).toEqual([6, 6]);
+  state.losesAnswers = false;
+  await pass(1_000);
+  await request();
   expect(usedOf(state.meter)).toEqual([3, 3]);
 });
 
@@ -194,4 +210,17 @@ it("a lease does not outlive its minute, though the clock steps back, and back a
   state.answerMs = 1;
   const { windows } = await request();
   expect(windows[0]?.startMs).toBe(MINUTE_MS + 60_000);
+});
+
+it("a lease ends when the object is heard to be in another minute, because its clock has stepped", async () => {
+  const { state, request, pass, stepObject } = newIsolate();
+  for (let requests = 0; requests < 3; requests += 1) await request();
+  stepObject(60_000);
+  // Half of the lease is used, so it is renewed, in the next minute.
+  await request();
+  await pass(1);
+  expect(usedOf(state.meter)[0]).toBeGreaterThan(1);
+  // The first of the new lease, not the next of the old.
+  const { windows } = await request();
+  expect(windows[0]).toMatchObject({ startMs: MINUTE_MS + 60_000, used: 1 });
 });

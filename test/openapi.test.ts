@@ -11,7 +11,7 @@ import { fillGuide } from "../src/openapi/guide.ts";
 import { EXAMPLE_PETS } from "../src/openapi/operations.ts";
 import { NewPet, PageQuery, Pet } from "../src/pets/schema.ts";
 import { insertPet } from "../src/pets/store.ts";
-import { fetchWithoutKey, newAddress, newClient } from "./client.ts";
+import { fetchWithoutKey, forgetPages, newAddress, newClient } from "./client.ts";
 import { meetStatements } from "./database-stub.ts";
 import { issueSecret } from "./log-lines.ts";
 
@@ -349,6 +349,7 @@ const MORE: typeof PROVOCATIONS = {
 
 describe("every example of the document", () => {
   beforeEach(async () => {
+    forgetPages();
     await env.DB.batch(
       ["DELETE FROM pets", "DELETE FROM sqlite_sequence WHERE name = 'pets'"].map((sql) =>
         env.DB.prepare(sql),
@@ -447,6 +448,7 @@ describe("every example of the document", () => {
 describe("the document finds out", () => {
   /** What is wrong with an answer to a request, a creation if it begins with POST, if parts of it are replaced. */
   async function problems(request: string, headers: Record<string, string>, body?: (text: string) => string) {
+    forgetPages();
     await env.DB.exec("DELETE FROM pets");
     const client = await free();
     await client.create();

@@ -1,10 +1,10 @@
 // Pages of a list: how much they read, in which order, and that walking them meets each pet once.
 
 import { env } from "cloudflare:workers";
-import { beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { encodeCursor } from "../src/pets/cursor.ts";
 import { selectPage } from "../src/pets/store.ts";
-import { linkTo, newClient, ORIGIN, walk } from "./client.ts";
+import { forgetPages, linkTo, newClient, ORIGIN, walk } from "./client.ts";
 
 const INSERT_MANY = `
   WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < ?1)
@@ -12,14 +12,11 @@ const INSERT_MANY = `
   SELECT n, 'pet ' || n, n, CASE n % 4 WHEN 0 THEN NULL WHEN 1 THEN 'available' WHEN 2 THEN 'pending' ELSE 'sold' END
   FROM series`;
 
-/** Replaces the table, at a time before all pages that are kept of the one before: what is from the future is not believed. */
 async function fillWith(count: number) {
-  nowMs = Math.min(nowMs, Date.now()) - 1;
-  vi.setSystemTime(nowMs);
+  forgetPages();
   await env.DB.exec("DELETE FROM pets");
   if (count > 0) await env.DB.prepare(INSERT_MANY).bind(count).run();
 }
-let nowMs = Number.POSITIVE_INFINITY;
 
 interface Pet {
   id: number;

@@ -131,3 +131,13 @@ it("a key whose clock has stepped back is not taken for a fast one", () => {
   for (let request = 0; request < 5; request += 1) object.take(MINUTE_MS + 100 - request);
   expect(object.rows).toHaveLength(5);
 });
+
+it("no more is stored ahead than there is left, so what is stored never exceeds the limit", () => {
+  const limits = { minute: 1_000, day: 60 };
+  const object = newObject(limits);
+  for (let request = 0; request < 70; request += 1) object.take(MINUTE_MS + request);
+  expect(object.rows.map(({ meter }) => meter.windows[1]?.used)).toSatisfy((used: number[]) =>
+    used.every((each) => each <= limits.day),
+  );
+  expect(object.rows.map(({ ahead }) => ahead)).toContain(3);
+});

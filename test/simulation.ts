@@ -32,6 +32,9 @@ const MAX_CALL_MS = 2 * DEADLINE_MS;
 /** A request waits for the call that is under way, and for the one that takes it along; the rest is for looking. */
 const DECIDED_WITHIN_MS = 2 * MAX_CALL_MS + 50;
 
+/** Some ten times as many as the longest run has. */
+const MAX_EVENTS = 200_000;
+
 /** What one location holds is missing elsewhere for no longer. */
 const MISSING_ELSEWHERE_MS = 1_000;
 
@@ -158,6 +161,7 @@ class Timeline {
     for (let event = this.#next(); event !== undefined; event = this.#next()) {
       this.nowMs = event.atMs;
       this.events += 1;
+      if (this.events > MAX_EVENTS) throw new Error("it never comes to rest");
       event.run();
       await new Promise(setImmediate);
       check();

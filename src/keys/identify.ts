@@ -29,6 +29,7 @@ const REPLICA_LAG_MS = 10_000;
 /** Together about 5 MB of the 128 that an isolate has. */
 const MAX_LOOKUPS = 10_000;
 const MAX_OUTAGES = 1_000;
+const MAX_HASHES = 1_000;
 
 interface Lookup {
   key: FoundKey | undefined;
@@ -53,6 +54,12 @@ interface InvalidCaller {
 /** What was found lately, and what was not, by the hash of the secret. */
 const lookups = new BoundedMap<string, Lookup>(MAX_LOOKUPS);
 
+/**
+ * The hashes of secrets that are in use, because to hash one costs as much as all else that finds out who calls. A secret
+ * is here only if it is one, and only where the requests that bring it are in memory too.
+ */
+const hashes = new BoundedMap<string, string>(MAX_HASHES);
+
 /** Look-ups that could not be made lately, by the same. A flood of keys that nobody has must not drive out `lookups`. */
 const outages = new BoundedMap<string, Outage>(MAX_OUTAGES);
 
@@ -69,8 +76,12 @@ const failedLookups = new AddressMeter();
 export function identifyCaller({ servesBanned }: { servesBanned: string }): MiddlewareHandler<AppEnv> {
   return async function identifyCaller(c, next) {
     const secret = bearerToken(c.req.header("Authorization"));
-    const mayBeBanned = c.req.path !== servesBanned;
-    c.set("caller", secret === undefined ? { problem: "missing" } : await findCaller(c, secret, mayBeBanned));
+    if (secret === undefined) {
+      c.set("caller", { problem: "missing" });
+    } else {
+      const found = findKey(c, secret, c.req.path !== servesBanned);
+      c.set("caller", callerOf(found instanceof Promise ? await found : found, c.get("nowMs")));
+    }
     await next();
   };
 }
@@ -80,9 +91,7 @@ function bearerToken(authorization: string | undefined): string | undefined {
   return authorization?.trim().match(/^bearer +(.+)$/i)?.[1];
 }
 
-async function findCaller(c: Context<AppEnv>, secret: string, mayBeBanned: boolean): Promise<Caller> {
-  const nowMs = c.get("nowMs");
-  const found = await findKey(c, secret, mayBeBanned);
+function callerOf(found: FoundKey | undefined, nowMs: number): Caller {
   if (found === undefined) return { problem: "unknown" };
   const state = stateOf(found, nowMs);
   const isReplaced = found.secretGoodUntilMs !== null && found.secretGoodUntilMs <= nowMs;
@@ -90,23 +99,36 @@ async function findCaller(c: Context<AppEnv>, secret: string, mayBeBanned: boole
   return { keyId: found.id, problem: state === "active" ? "replaced" : state };
 }
 
-/** The key that this is a secret of, in whatever state. A secret without the form of one costs no I/O. */
-async function findKey(
+/** The key that this is a secret of, in whatever state; at once if nobody has to be asked. */
+function findKey(
   c: Context<AppEnv>,
   secret: string,
   mayBeBanned: boolean,
-): Promise<FoundKey | undefined> {
-  if (!isWellFormedSecret(secret)) return undefined;
+): FoundKey | undefined | Promise<FoundKey | undefined> {
+  let hash = hashes.get(secret);
+  if (hash === undefined) {
+    if (!isWellFormedSecret(secret)) return undefined;
+    hash = sha256(secret);
+  }
   const nowMs = c.get("nowMs");
-  const hash = sha256(secret);
   const known = lookups.get(hash);
   if (known !== undefined && mayBelieve(known, nowMs, mayBeBanned)) {
     // A flood of a key that is banned, or that nobody has, does not reach the database.
     const isInUse = known.key !== undefined && !(mayBeBanned && rememberedBan(known.key, nowMs));
     if (isInUse && isDue(known.madeAtMs, nowMs)) refresh(c.env.DB, hash, nowMs);
+    if (isInUse && !hashes.has(secret)) hashes.set(secret, hash);
     return known.key;
   }
+  return findUnknownKey(c, hash, known);
+}
 
+/** The key with a secret of this hash, after a look-up, or as it was `known` if that fails. */
+async function findUnknownKey(
+  c: Context<AppEnv>,
+  hash: string,
+  known: Lookup | undefined,
+): Promise<FoundKey | undefined> {
+  const nowMs = c.get("nowMs");
   // A key that was good when it was last looked up is no guess, whoever else calls from its address.
   const address = clientAddress(c.req);
   const mayBeGuess = known?.key === undefined;

@@ -3,9 +3,8 @@
 
 import type { MiddlewareHandler } from "hono";
 import type { AppEnv } from "../env.ts";
-import { ApiError } from "../errors.ts";
 import { seemsUsedUp } from "../rate-limit/key-meters.ts";
-import { validQuery } from "../validation.ts";
+import { queryReader } from "../validation.ts";
 import { pageOf } from "./pages.ts";
 import { PageQuery } from "./schema.ts";
 
@@ -16,24 +15,17 @@ export const READS_AHEAD: boolean = true;
  * a query that is wrong, or with nothing left, as far as is known here, so that a flood does not reach the database.
  */
 export function readAhead(): MiddlewareHandler<AppEnv> {
-  // Here it is no part of an operation, so that no client has to know its type.
-  const validate = validQuery(PageQuery) as MiddlewareHandler;
-  return async function readAhead(c, next) {
+  const readQuery = queryReader(PageQuery);
+  return function readAhead(c, next) {
     const key = c.get("caller")?.key;
     const nowMs = c.get("nowMs");
-    if (READS_AHEAD && key !== undefined && !seemsUsedUp(key, nowMs)) {
-      try {
-        await validate(c, async () => {
-          const page = pageOf(c.env.DB, c.req.valid("query" as never), nowMs);
-          // Whoever waits for it learns of a failure; if nobody does, it is none.
-          if (page instanceof Promise) page.catch(() => {});
-          c.set("page", page);
-        });
-      } catch (error) {
-        // What is wrong with the query is said when the request has been counted.
-        if (!(error instanceof ApiError)) throw error;
-      }
-    }
-    await next();
+    if (!READS_AHEAD || key === undefined || seemsUsedUp(key, nowMs)) return next();
+    const query = readQuery(c.req);
+    if (query === undefined) return next();
+    const page = pageOf(c.env.DB, query, nowMs);
+    // Whoever waits for it learns of a failure; if nobody does, it is none.
+    if (page instanceof Promise) page.catch(() => {});
+    c.set("page", page);
+    return next();
   };
 }

@@ -194,6 +194,8 @@ export class KeyMeter {
       const verdict = await ask(take);
       this.#leases.gaveBack(unused);
       this.remember(verdict);
+      // What is still held then would count in one window and be shown in another: the object's clock has stepped.
+      if (!areSame(this.#answer?.windows ?? [], verdict.windows)) this.#leases.endAll();
       this.#answer = { windows: verdict.windows, nowMs: verdict.nowMs, askedAtMs };
       if (verdict.lease !== undefined) {
         this.#leases.add(verdict.lease, askedAtMs, this.#clock.now());
@@ -271,6 +273,11 @@ export class KeyMeter {
     this.#unreported = [...take.unreported, ...this.#unreported, ...admissions].slice(-MAX_UNREPORTED);
     return decisions;
   }
+}
+
+/** Whether windows are the same ones, whatever has happened in them. */
+function areSame(some: readonly Window[], others: readonly Window[]): boolean {
+  return some.every(({ startMs }, index) => startMs === others[index]?.startMs);
 }
 
 /** Of two states of one window, the one that has happened later. Of one window, less can be used if it was given back. */

@@ -27,7 +27,9 @@ const meters = new BoundedMap<string, KeyMeter>(MAX_METERS);
 type KeyLimits = Pick<Key, "id" | "limits">;
 
 function meterOf(keyId: string): KeyMeter {
-  const meter = meters.get(keyId) ?? new KeyMeter(CLOCK, MAX_CALL_MS);
+  const known = meters.get(keyId);
+  if (known !== undefined) return known;
+  const meter = new KeyMeter(CLOCK, MAX_CALL_MS);
   meters.set(keyId, meter);
   return meter;
 }

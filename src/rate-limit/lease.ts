@@ -138,6 +138,11 @@ export class HeldLeases {
     this.#leftOver = [...this.#leftOver, leftOver].slice(-MAX_UNUSED);
   }
 
+  /** Ends all leases: the windows that they were counted in are over, as the object says. */
+  endAll(): void {
+    for (const { id } of [...this.#held]) this.end(id);
+  }
+
   /** An answer was lost, which may have granted this lease. */
   lose(id: string, size: number): void {
     this.#lost = [...this.#lost, { id, count: size }].slice(-MAX_UNUSED);
