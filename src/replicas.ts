@@ -8,10 +8,10 @@ export const REPLICAS_ENABLED: boolean = true;
 /** The database, or a session of it. */
 export type Instance = Pick<D1Database, "prepare">;
 
-/** What was read, if it is an answer, and whether that is as new as the primary's. */
+/** What was read, if it is an answer, and whether that comes from the primary: undefined if the database does not say. */
 export interface Reading<Value> {
   value: Value | undefined;
-  isCurrent: boolean;
+  isCurrent: boolean | undefined;
 }
 
 /** The nearest instance. */
@@ -37,7 +37,7 @@ export async function readPrimary<Value>(
   return { ...(await readFrom(database)), isCurrent: true };
 }
 
-/** Whether the primary has answered. A database that does not say so, as the local one, is taken for a replica. */
-export function isFromPrimary({ meta }: D1Result): boolean {
-  return meta.served_by_primary === true;
+/** Whether the primary has answered. The local database does not say. */
+export function isFromPrimary({ meta }: D1Result): boolean | undefined {
+  return meta.served_by_primary;
 }

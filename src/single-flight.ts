@@ -4,8 +4,10 @@
 
 import { waitUntil } from "cloudflare:workers";
 
-/** How often the others look. */
-const LOOK_MS = 2;
+/** How soon the others look for the first time, how much later each further time, and how seldom at most. */
+const FIRST_LOOK_MS = 1;
+const LOOK_GROWTH = 1.5;
+const MAX_LOOK_MS = 50;
 
 /** Work that takes longer was cut off, with the request that began it. No part of the service is given more time. */
 const MAX_WORK_MS = 12_000;
@@ -27,8 +29,10 @@ export class SingleFlight<Result> {
   /** What `work` gives, or what the work of this name gives that is under way; rejects like it. */
   async run(name: string, work: () => Promise<Result>): Promise<Result> {
     const flight = this.#flights.get(name);
-    while (flight !== undefined && flight.outcome === undefined && this.isUnderway(name)) {
-      await scheduler.wait(LOOK_MS);
+    let lookMs = FIRST_LOOK_MS;
+    while (flight?.outcome === undefined && this.isUnderway(name) && this.#flights.get(name) === flight) {
+      await scheduler.wait(lookMs);
+      lookMs = Math.min(LOOK_GROWTH * lookMs, MAX_LOOK_MS);
     }
     const { outcome } = flight ?? {};
     if (outcome?.status === "fulfilled") return outcome.value;

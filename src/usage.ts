@@ -11,7 +11,7 @@ import { noteFailure } from "./log.ts";
 import { askLimiter, LIMITER_DEADLINE_MS, remember } from "./rate-limit/key-meters.ts";
 import { DAY_MS, type Usage } from "./rate-limit/limiter.ts";
 import { DAYS_KEPT } from "./rate-limit/meter.ts";
-import { remaining, resetMs, type Window, type WindowName } from "./rate-limit/window.ts";
+import { type Decision, remaining, resetMs, type Window, type WindowName } from "./rate-limit/window.ts";
 import type { UsageBody, UsageDay, UsageWindow } from "./usage-body.ts";
 
 /** How long an answer of the object is shown. */
@@ -48,7 +48,7 @@ export const usage = new Hono<AppEnv>().get("/", async (c, next) => {
     plan: key.plan,
     ...(described as Pick<UsageBody, WindowName>),
     bannedUntil: bannedUntilMs === undefined ? null : Math.ceil(bannedUntilMs / 1000),
-    days: everyDay(days, standing.nowMs),
+    days: everyDay(days, standing),
   };
   return c.json(body, 200, { "Cache-Control": "no-store" });
 });
@@ -90,12 +90,14 @@ function describe(window: Window): UsageWindow {
   return { limit, used, remaining: remaining(window), reset: resetMs(window) / 1000 };
 }
 
-/** The last 30 UTC days up to `nowMs`, the oldest first, those without a request too. */
-function everyDay(days: Usage["days"], nowMs: number): UsageDay[] {
+/** The last 30 UTC days up to that of the decision, the oldest first, those without a request too. */
+function everyDay(days: Usage["days"], { nowMs, windows }: Decision): UsageDay[] {
   const todayMs = nowMs - (nowMs % DAY_MS);
   return Array.from({ length: DAYS_KEPT }, (_, index) => {
     const startMs = todayMs - (DAYS_KEPT - 1 - index) * DAY_MS;
     const { admitted = 0, refused = 0 } = days.find((day) => day.startMs === startMs) ?? {};
-    return { date: new Date(startMs).toISOString().slice(0, 10), admitted, refused };
+    // What is leased to this isolate is not admitted yet: the window knows that.
+    const { used = admitted } = windows.find((each) => each.name === "day" && each.startMs === startMs) ?? {};
+    return { date: new Date(startMs).toISOString().slice(0, 10), admitted: used, refused };
   });
 }

@@ -34,8 +34,7 @@ export function queryReader<Schema extends z.ZodMiniType>(
 }
 
 /** Makes the query available as `c.req.valid("query")`, fitting `schema`. Throws `invalid_request`. */
-export function validQuery<Schema extends z.ZodMiniType>(schema: Schema) {
-  const read = queryReader(schema);
+export function validQuery<Schema extends z.ZodMiniType>(schema: Schema, read = queryReader(schema)) {
   const validate = zValidator("query", schema, (result) => {
     if (!result.success) throw invalidRequest(result.error.issues);
   });

@@ -131,12 +131,10 @@ describe("a key that was revoked is refused after 30 s at the latest", () => {
     await catchUp();
     // A look-up on the replica, and one at the primary in the background.
     pass(30_000);
-    expect(await status("/v1/nowhere")).toBe(404);
-    pass(10_000);
     asked.length = 0;
     expect(await status("/v1/nowhere")).toBe(404);
-    await backgroundUntil(() => asked.length > 0);
-    expect(asked).toEqual(["primary"]);
+    await backgroundUntil(() => asked.length > 1);
+    expect(asked).toEqual(["nearest", "primary"]);
     await revokeKey(env.DB, keyId, Date.now());
     const startMs = Date.now();
     let lastMs = 0;
@@ -150,21 +148,15 @@ describe("a key that was revoked is refused after 30 s at the latest", () => {
     expect(lastMs).toBe(20_000);
   });
 
-  it("if it is not, from a replica that is 10 s behind", async () => {
-    const { catchUp, keyId, status } = await newService();
-    const other = await newKey();
+  it("if it is not, but for the one request by which a replica that is an hour behind is found out", async () => {
+    const { catchUp, keyId, status, asked } = await newService();
     await catchUp();
     pass(30_000);
     await revokeKey(env.DB, keyId, Date.now());
-    await revokeKey(env.DB, other.id, Date.now());
-    pass(9_999);
-    // Look-ups that are as late as they can be to find what was before.
+    pass(3_600_000);
+    asked.length = 0;
     expect(await status("/v1/nowhere")).toBe(404);
-    expect(await status("/v1/nowhere", other.secret)).toBe(404);
-    await catchUp();
-    pass(19_999);
-    expect(await status("/v1/nowhere", other.secret)).toBe(404);
-    pass(1);
+    await backgroundUntil(() => asked.length > 1);
     expect(await status("/v1/nowhere")).toBe(401);
   });
 });
@@ -178,10 +170,12 @@ describe("what is right wherever it is read is read nearby:", () => {
     pass(30_000);
     asked.length = 0;
     expect(await ids(list(3))).toEqual(created.slice(0, 3));
-    expect(asked).toEqual(["nearest", "nearest"]);
+    // The key is also read at the primary, for which nobody waits.
+    await backgroundUntil(() => asked.length > 2);
+    expect(asked.toSorted()).toEqual(["nearest", "nearest", "primary"]);
     // And then nowhere.
     expect(await ids(list(3))).toEqual(created.slice(0, 3));
-    expect(asked).toHaveLength(2);
+    expect(asked).toHaveLength(3);
   });
 
   it("everything, once, if the nearest is the primary, and a key is then believed for 30 s", async () => {

@@ -100,11 +100,15 @@ function noteTake(model: Model): void {
 
 /** What the object has after it broke: what it let in, and what was stored ahead; refusals only as far as they were stored. */
 async function noteBreak(model: Model, real: Real): Promise<void> {
-  const { reference, limits, most, isStored } = model;
+  const { reference, limits, most, isStored, latestMs = 0 } = model;
   model.isRunning = false;
   model.latestMs = undefined;
   if (isStored) return;
+  // As of the latest take: what was burnt of a minute that is over shows again if the clock steps back into it.
+  const nowMs = Date.now();
+  vi.setSystemTime(Math.min(nowMs, latestMs));
   const { standing, days } = await limiterOf(real).usage(limits);
+  vi.setSystemTime(nowMs);
   model.isRunning = true;
   const burn = (window: string, before: number, after: number, limit: number) => {
     const burnt = (model.burnt.get(window) ?? 0) + after - before;

@@ -23,8 +23,8 @@ function newObject(limits: Limits = BUSINESS) {
       takes += 1;
       const take = { id: `${takes}`.padStart(10, "0"), unreported: [], bannedUntilMs: 0, ...rest };
       const decided = decide(meter, limits, take, nowMs);
-      if (decided.meter !== meter && mustStore(decided.meter, stored, nowMs)) {
-        stored = reserve(decided.meter, limits, stored, nowMs);
+      if (decided.meter !== meter && mustStore(decided.meter, stored, take, nowMs)) {
+        stored = reserve(decided.meter, limits, stored, take, nowMs);
         object.rows.push(stored);
       }
       meter = decided.meter;

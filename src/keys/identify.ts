@@ -23,7 +23,7 @@ const MORE_IN_OUTAGE_MS = 5 * 60_000;
 /** How long nobody looks a key up again after that failed: a database that hangs must not make every request wait. */
 const OUTAGE_PAUSE_MS = 5_000;
 
-/** A replica may be that far behind. What was found on one is believed so much shorter. */
+/** How much shorter a key is believed if nobody says that the primary has answered: a replica may be behind. */
 const REPLICA_LAG_MS = 10_000;
 
 /** Together about 5 MB of the 128 that an isolate has. */
@@ -137,7 +137,9 @@ async function findUnknownKey(
   const fallback = isInGrace ? known.key : undefined;
   try {
     const isFirst = !flights.isUnderway(hash);
-    const { value: key } = await lookUp(c.env.DB, hash, nowMs, fallback !== undefined);
+    const { value: key, isCurrent } = await lookUp(c.env.DB, hash, nowMs, fallback !== undefined);
+    // A replica was near, but may be behind by more than that: so it is not believed for longer than it takes to ask.
+    if (key !== undefined && isCurrent === false) refresh(c.env.DB, hash, nowMs);
     // One dead key that is sent many times at once is one guess.
     if (key === undefined && isFirst) failedLookups.take(address, nowMs);
     return key;

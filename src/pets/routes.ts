@@ -12,13 +12,14 @@ import { insertPetOnce } from "./creations.ts";
 import { deprecated } from "./deprecation.ts";
 import { parseIdempotencyKey } from "./idempotency-key.ts";
 import { pageOf } from "./pages.ts";
+import { readPageQuery } from "./read-ahead.ts";
 import { NewPet, PageQuery, type Pet } from "./schema.ts";
 import { findPet, insertPet } from "./store.ts";
 
 export const pets = new Hono<AppEnv>()
 
   // listPets
-  .get("/", validQuery(PageQuery), async (c) => {
+  .get("/", validQuery(PageQuery, readPageQuery), async (c) => {
     const query = c.req.valid("query");
     const { petsJson, nextCursor } = await (c.get("page") ?? pageOf(c.env.DB, query, c.get("nowMs")));
     return json<Pet[], 200>(

@@ -13,7 +13,7 @@ const LOOK_GROWTH = 1.5;
 const MAX_LOOK_MS = 10;
 
 /** A request that waits for a call. */
-interface Waiting<Result> {
+export interface Waiting<Result> {
   /** What the call found out for it. */
   result?: Result;
   /** The call that has taken it along. */
@@ -68,6 +68,13 @@ export class CallQueue<Result> {
     this.#waiting = [];
     this.#call = call;
     return call;
+  }
+
+  /** Lets nobody wait any longer. Returns those who did: whoever calls leaves each its result. */
+  dismiss(): readonly Waiting<Result>[] {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    return waiting;
   }
 
   /** Ends a call. Whoever still waits sees that, and calls next; not if the next one has begun, because this was given up. */

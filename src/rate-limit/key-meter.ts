@@ -4,8 +4,8 @@
 // does it by itself; whom it let in, it reports as soon as the object answers again.
 
 import { randomBase62 } from "../base62.ts";
-import { CallQueue } from "./call-queue.ts";
-import { HeldLeases, LEASE_MS, NO_WISH } from "./lease.ts";
+import { CallQueue, type Waiting } from "./call-queue.ts";
+import { HeldLeases, LEASE_MS, NO_WISH, type Wish } from "./lease.ts";
 import {
   type Admission,
   decide,
@@ -44,8 +44,11 @@ export class KeyMeter {
   /** What is known, whoever said it, and as of when by the object's clock. */
   #meter = UNUSED_METER;
   #asOfMs = 0;
-  /** The answer to the latest call: what is shown while a lease is used up. */
-  #answer: { windows: Window[]; nowMs: number; askedAtMs: number } | undefined;
+  /** The answer to the latest call, and when it came: what is shown while a lease is used up. */
+  #answer: { windows: Window[]; nowMs: number; cameAtMs: number } | undefined;
+  /** Not so while the object is of an earlier version, which looks at the first request of a call only. */
+  #sharesCalls = true;
+  #isGivingBack = false;
   #lastRequestMs = Number.NEGATIVE_INFINITY;
   #unreported: readonly Admission[] = [];
 
@@ -68,12 +71,16 @@ export class KeyMeter {
   /** Remembers how the key stands, unless more is known: answers can overtake each other. */
   remember({ windows, bannedUntilMs = 0, nowMs }: Decision): void {
     const isNewer = nowMs > this.#asOfMs;
+    // What the object has not been told of is not in what it says.
+    const untold = (startMs: number) =>
+      this.#unreported.reduce((sum, { atMs, requests = 1 }) => sum + (atMs >= startMs ? requests : 0), 0);
     this.#asOfMs = Math.max(this.#asOfMs, nowMs);
     this.#meter = {
       ...UNUSED_METER,
       windows: windows.map((window, index) => {
         // An object of an earlier version says nothing of refusals.
-        const complete = { ...unusedWindow(window.name, window.limit), ...window };
+        const told = { ...unusedWindow(window.name, window.limit), ...window };
+        const complete = { ...told, used: told.used + untold(told.startMs) };
         return later(this.#meter.windows[index] ?? complete, complete, isNewer);
       }),
       bannedUntilMs: Math.max(this.#meter.bannedUntilMs, bannedUntilMs),
@@ -112,10 +119,10 @@ export class KeyMeter {
   #takeAtOnce(limits: Limits, ask: AskObject, nowMs: number): Decision | undefined {
     const ban = this.ban(limits, nowMs);
     // What the object has not heard yet it should hear even so.
-    if (ban !== undefined && this.#unreported.length === 0) return ban;
+    if (ban !== undefined) return this.#unreported.length === 0 ? ban : undefined;
     const currentMs = this.#clock.now();
     const decision = this.#takeFromLease(currentMs);
-    if (decision !== undefined && this.#leases.isDue(currentMs)) this.#callInBackground(limits, ask, true);
+    if (decision !== undefined && this.#leases.isDue(currentMs)) this.#renewLease(limits, ask);
     return decision;
   }
 
@@ -130,7 +137,7 @@ export class KeyMeter {
     let decision: Decision | undefined;
     while (decision === undefined) {
       let counted: Counted | undefined;
-      if (this.#queue.isCalling) {
+      if (this.#queue.isCalling && this.#sharesCalls) {
         counted = await this.#queue.join();
       } else {
         const call = this.#call(limits, ask, nowMs, 1, isQuick);
@@ -147,15 +154,19 @@ export class KeyMeter {
   /** Lets a request in that the object has counted already. */
   #takeFromLease(nowMs: number): Decision | undefined {
     if (this.#answer === undefined || !this.#leases.use(nowMs)) return undefined;
-    const { windows, nowMs: answeredAtMs, askedAtMs } = this.#answer;
-    const sinceMs = Math.max(0, nowMs - askedAtMs);
-    return this.asSeenHere({ admitted: true, nowMs: answeredAtMs + sinceMs, windows });
+    return this.asSeenHere({ admitted: true, nowMs: this.#objectMs(nowMs), windows: this.#answer.windows });
   }
 
-  /** Calls for no request, unless a call is under way: to renew a lease, or only to give back what is left of one. */
-  #callInBackground(limits: Limits, ask: AskObject, renews: boolean): void {
+  /** What time it is by the clock of the object, or a little earlier, because its answer has been on the way. */
+  #objectMs(nowMs: number): number {
+    const { nowMs: answeredAtMs, cameAtMs } = this.#answer ?? { nowMs, cameAtMs: nowMs };
+    return answeredAtMs + Math.max(0, nowMs - cameAtMs);
+  }
+
+  /** Renews a lease, unless a call is under way. */
+  #renewLease(limits: Limits, ask: AskObject): void {
     if (this.#queue.isCalling) return;
-    this.#clock.keepAlive(this.#call(limits, ask, this.#clock.now(), 0, renews));
+    this.#clock.keepAlive(this.#call(limits, ask, this.#clock.now(), 0, true));
   }
 
   /**
@@ -173,73 +184,90 @@ export class KeyMeter {
     const call = this.#queue.begin();
     const { aboard } = call;
     const requests = own + aboard.length;
-    const { unused } = this.#leases;
     const wantsLease = isQuick || aboard.length > 0;
     const wish = wantsLease ? this.#leases.wish(askedAtMs, requests, this.#minuteLeftMs(askedAtMs)) : NO_WISH;
-    const take = {
-      id: randomBase62(TAKE_ID_LENGTH),
-      requests,
-      wish,
-      unused,
-      unreported: this.#unreported,
-      bannedUntilMs: this.#meter.bannedUntilMs,
-    };
+    const take = this.#newTake(requests, wish);
     // It runs from before the object knows of the lease, so that it ends before the object's time for it is over.
     const leaseTime = wish.size > 0 ? this.#clock.wait(wish.forMs) : undefined;
-    // Each request is handed over once, so that two takes do not both report it.
-    this.#unreported = [];
     let counted: Counted[];
     let wasHeard = true;
     try {
       const verdict = await ask(take);
-      this.#leases.gaveBack(unused);
-      this.remember(verdict);
-      // What is still held then would count in one window and be shown in another: the object's clock has stepped.
-      if (!areSame(this.#answer?.windows ?? [], verdict.windows)) this.#leases.endAll();
-      this.#answer = { windows: verdict.windows, nowMs: verdict.nowMs, askedAtMs };
+      this.#hear(verdict, take);
       if (verdict.lease !== undefined) {
         this.#leases.add(verdict.lease, askedAtMs, this.#clock.now());
-        this.#clock.keepAlive(this.#endLease(verdict.lease.id, leaseTime, limits, ask));
+        this.#clock.keepAlive(this.#endLease(verdict.lease.id, leaseTime, ask));
       }
       counted = this.#split(verdict, requests);
     } catch (failure) {
       wasHeard = false;
       if (wish.size > 0) this.#leases.lose(take.id, wish.size);
-      counted = this.#decideAlone(limits, take, nowMs).map((decision) => ({ decision, failure }));
+      const decideAlone = (undecided: Required<Take>) =>
+        this.#decideAlone(limits, undecided, nowMs).map((decision) => ({ decision, failure }));
+      counted = decideAlone(take);
+      // Whoever waits for the next call would only wait for that to fail.
+      const waiting = this.#queue.dismiss();
+      const results = decideAlone({ ...take, id: newTakeId(), requests: waiting.length, unreported: [] });
+      giveResults(waiting, results);
     }
-    for (const [index, each] of aboard.entries()) {
-      const result = counted[own + index];
-      if (result !== undefined) each.result = result;
-    }
+    giveResults(aboard, counted.slice(own));
     this.#queue.end(call);
     // A lease that ended meanwhile.
-    if (wasHeard) this.#giveBack(limits, ask);
+    if (wasHeard && this.#leases.hasLeftOver) this.#giveBack(ask);
     return own > 0 ? counted[0] : undefined;
+  }
+
+  /** A take with all that the object has to be told. Each admission is handed over once, so that no two takes report it. */
+  #newTake(requests: number, wish: Wish): Required<Take> {
+    const { unused } = this.#leases;
+    const unreported = this.#unreported;
+    this.#unreported = [];
+    const { bannedUntilMs } = this.#meter;
+    return { id: newTakeId(), requests, wish, unused, unreported, bannedUntilMs };
+  }
+
+  /** Remembers what the object has answered. */
+  #hear(verdict: Verdict, take: Required<Take>): void {
+    this.#leases.gaveBack(take.unused);
+    this.remember(verdict);
+    // What is still held then would count in one window and be shown in another: the object's clock has stepped.
+    if (!areSame(this.#answer?.windows ?? [], verdict.windows)) this.#leases.endAll();
+    this.#answer = { windows: verdict.windows, nowMs: verdict.nowMs, cameAtMs: this.#clock.now() };
+    this.#sharesCalls = verdict.admissions !== undefined;
+  }
+
+  /** Ends a lease by a timer: a client that pauses gets back what it has not used, and a timer does not step. */
+  async #endLease(id: string, leaseTime: Promise<unknown> | undefined, ask: AskObject): Promise<void> {
+    await leaseTime;
+    this.#leases.end(id);
+    if (this.#leases.unused.length > 0) this.#giveBack(ask);
+  }
+
+  /** Gives back what was left of leases, unless that is under way or goes with a call. Nobody waits for it. */
+  #giveBack(ask: AskObject): void {
+    if (this.#isGivingBack || this.#queue.isCalling) return;
+    this.#isGivingBack = true;
+    this.#clock.keepAlive(this.#giveBackNow(ask));
+  }
+
+  async #giveBackNow(ask: AskObject): Promise<void> {
+    const take = this.#newTake(0, NO_WISH);
+    try {
+      this.#hear(await ask(take), take);
+    } catch {
+      this.#unreported = [...take.unreported, ...this.#unreported].slice(-MAX_UNREPORTED);
+      return;
+    } finally {
+      this.#isGivingBack = false;
+    }
+    // A lease that ended meanwhile.
+    if (this.#leases.hasLeftOver) this.#giveBack(ask);
   }
 
   /** How long the minute will last, by the clock of the object, as far as that is known. It may be wrong: the object knows. */
   #minuteLeftMs(nowMs: number): number {
     const minuteMs = WINDOW_SECONDS.minute * 1000;
-    const { nowMs: answeredAtMs, askedAtMs } = this.#answer ?? { nowMs, askedAtMs: nowMs };
-    const objectMs = answeredAtMs + Math.max(0, nowMs - askedAtMs);
-    return minuteMs - (objectMs % minuteMs);
-  }
-
-  /** Ends a lease by a timer: a client that pauses gets back what it has not used. */
-  async #endLease(
-    id: string,
-    leaseTime: Promise<unknown> | undefined,
-    limits: Limits,
-    ask: AskObject,
-  ): Promise<void> {
-    await leaseTime;
-    this.#leases.end(id);
-    this.#giveBack(limits, ask);
-  }
-
-  /** Gives back what was left of leases, unless a call is under way. */
-  #giveBack(limits: Limits, ask: AskObject): void {
-    if (this.#leases.unused.length > 0) this.#callInBackground(limits, ask, false);
+    return minuteMs - (this.#objectMs(nowMs) % minuteMs);
   }
 
   /** The decisions about each request of a take, in their order; fewer if the object has not looked at all of them. */
@@ -259,11 +287,13 @@ export class KeyMeter {
   }
 
   /** What the object would decide if it knew what is known here, and neither more nor less. */
-  #decideAlone(limits: Limits, take: Required<Take>, nowMs: number): Decision[] {
+  #decideAlone(limits: Limits, take: Required<Take>, arrivedAtMs: number): Decision[] {
     const decisions: Decision[] = [];
+    // It has waited since then.
+    const nowMs = Math.max(arrivedAtMs, this.#clock.now());
     for (let request = 0; request < take.requests; request += 1) {
       // Each is a take of its own here; the object will hear of all of them under the one id that it may know.
-      const single = { id: randomBase62(TAKE_ID_LENGTH), unreported: [], bannedUntilMs: 0 };
+      const single = { id: newTakeId(), unreported: [], bannedUntilMs: 0 };
       const { verdict, meter } = decide(this.#meter, limits, single, nowMs);
       this.#meter = meter;
       decisions.push(verdict);
@@ -272,6 +302,18 @@ export class KeyMeter {
     const admissions = requests > 0 ? [{ id: take.id, atMs: nowMs, requests }] : [];
     this.#unreported = [...take.unreported, ...this.#unreported, ...admissions].slice(-MAX_UNREPORTED);
     return decisions;
+  }
+}
+
+function newTakeId(): string {
+  return randomBase62(TAKE_ID_LENGTH);
+}
+
+/** Leaves each of those who wait its result; the last ones have none if the object has not looked at all of them. */
+function giveResults(waiting: readonly Waiting<Counted>[], results: readonly Counted[]): void {
+  for (const [index, result] of results.entries()) {
+    const each = waiting[index];
+    if (each !== undefined) each.result = result;
   }
 }
 

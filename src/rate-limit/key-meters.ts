@@ -4,7 +4,7 @@ import { waitUntil } from "cloudflare:workers";
 import { BoundedMap } from "../bounded-map.ts";
 import { withDeadline } from "../deadline.ts";
 import type { Key } from "../keys/store.ts";
-import { KeyMeter } from "./key-meter.ts";
+import { type AskObject, KeyMeter } from "./key-meter.ts";
 import type { Decision } from "./window.ts";
 
 /** Ten times what a call to another continent takes. */
@@ -54,8 +54,7 @@ export function takeFromKey(
   nowMs: number,
   onUnavailable: (error: unknown) => void,
 ): Decision | Promise<Decision> {
-  const ask: Parameters<KeyMeter["take"]>[1] = (take) =>
-    askLimiter(limiters, (limiter) => limiter.take(limits, take), id);
+  const ask: AskObject = (take) => askLimiter(limiters, (limiter) => limiter.take(limits, take), id);
   return meterOf(id).take(limits, ask, nowMs, onUnavailable);
 }
 

@@ -2,7 +2,7 @@
 // key's object each time. The object counts a lease as used, in both windows, when it grants it; what is left over is
 // given back. So however many leases there are, and whatever becomes of them, nobody is let in who was not counted before.
 //
-// A lease ends before the minute it was counted in, whatever the clocks of isolate and object say. The isolate measures its
+// A lease ends before the minute it was counted in, however far the clocks of isolate and object are apart. The isolate measures its
 // time from before it asks, by its clock and by a timer, which does not step; the object grants it only if all of that time
 // is in the minute. It is small beside what is left, and there is none when little is left: what one isolate holds is
 // missing elsewhere, for less than a second.
@@ -120,7 +120,7 @@ export class HeldLeases {
     if (oldest === undefined) return false;
     this.#uses += 1;
     oldest.left -= 1;
-    if (oldest.left === 0) this.#held.shift();
+    if (oldest.left === 0) this.end(oldest.id);
     return true;
   }
 
@@ -129,7 +129,7 @@ export class HeldLeases {
     return this.#lastUseMs <= nowMs && askedAtMs <= nowMs && nowMs < askedAtMs + forMs;
   }
 
-  /** Ends a lease, unless it has ended: its time is over. */
+  /** Ends a lease, unless it has ended: it is used up, or its time is over. */
   end(id: string): void {
     const index = this.#held.findIndex((held) => held.id === id);
     const [ended] = index === -1 ? [] : this.#held.splice(index, 1);
@@ -148,7 +148,12 @@ export class HeldLeases {
     this.#lost = [...this.#lost, { id, count: size }].slice(-MAX_UNUSED);
   }
 
-  /** What is to be given back. */
+  /** Whether there is something to be given back that others could use. */
+  get hasLeftOver(): boolean {
+    return this.#leftOver.some(({ count }) => count > 0);
+  }
+
+  /** What is to be given back, and which leases are used up. */
   get unused(): readonly Unused[] {
     return this.#lost.length === 0 ? this.#leftOver : [...this.#leftOver, ...this.#lost];
   }

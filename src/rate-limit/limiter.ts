@@ -125,7 +125,7 @@ export class RateLimiter extends DurableObject<Env> {
     const nowMs = Date.now();
     const before = this.#read();
     const { verdict, meter } = decide(before, limits, request, nowMs);
-    if (meter !== before) this.#keep(meter, before, limits, nowMs);
+    if (meter !== before) this.#keep(meter, before, limits, request, nowMs);
     return verdict;
   }
 
@@ -162,15 +162,15 @@ export class RateLimiter extends DurableObject<Env> {
   }
 
   /** Remembers the meter, and stores it if need be: one row; on the first request of a day, the alarm besides. */
-  #keep(meter: Meter, before: Meter, limits: Limits, nowMs: number): void {
-    if (mustStore(meter, this.#stored, nowMs)) {
+  #keep(meter: Meter, before: Meter, limits: Limits, take: Take, nowMs: number): void {
+    if (mustStore(meter, this.#stored, take, nowMs)) {
       const { storage } = this.ctx;
       const isNewDay = dayStartMs(meter) !== dayStartMs(before);
       if (before === UNUSED_METER) storage.sql.exec(CREATE_DAYS);
       // The day that is over keeps its totals.
       else if (isNewDay && !isExact(before, this.#stored))
         storeDay(storage, { ...this.#stored, meter: before, ahead: 0 });
-      const stored = reserve(meter, limits, this.#stored, nowMs);
+      const stored = reserve(meter, limits, this.#stored, take, nowMs);
       storeDay(storage, stored);
       if (isNewDay) setAlarm(storage, meter);
       this.#stored = stored;

@@ -35,8 +35,8 @@ export interface Meter {
   /** Unix time; 0 if there never was a ban. */
   bannedUntilMs: number;
   /**
-   * The latest takes, the newest last: for each a sign, + for admitted or - for refused, and its id. If only some of its
-   * requests were admitted, = and how many.
+   * The latest takes, the newest last: for each a sign, + for admitted or - for refused, its id, and if it was not about
+   * one request, = and how many were admitted.
    */
   recentTakes: string;
   /** Leases of which nothing was given back yet. They are in `used`. */
@@ -105,12 +105,12 @@ export function decide(
   const { id, requests = 1, wish = NO_WISH } = take;
   const caughtUp = catchUp(meter, take, nowMs);
   const before = standing(caughtUp, limits, nowMs);
-  const known = admissionsOf(caughtUp, take);
-  if (known !== undefined && (known > 0 || requests === 0)) {
+  const known = outcomeOf(caughtUp, id);
+  if (known !== undefined && (known.admissions > 0 || requests === 0)) {
     return { verdict: answerAgain(before, caughtUp, take, known), meter: caughtUp };
   }
   // A refusal that is asked again in another window is decided anew: it has used nothing up.
-  const isRefusedAgain = known === 0 && !before.admitted;
+  const isRefusedAgain = known !== undefined && !before.admitted;
   if (isRefusedAgain || before.bannedUntilMs !== undefined || requests + wish.size === 0) {
     return { verdict: { ...before, admissions: 0 }, meter: caughtUp };
   }
@@ -130,15 +130,18 @@ export function decide(
     meter: {
       windows,
       bannedUntilMs,
-      recentTakes: withAdmissions(caughtUp.recentTakes, id, admissions, requests),
+      recentTakes: withOutcome(caughtUp.recentTakes, id, admissions, requests),
       leases: lease === undefined ? caughtUp.leases : [...caughtUp.leases, lease],
     },
   };
 }
 
 /** The answer to a take that was lost: the same, with as much of the lease's time as is left. */
-function answerAgain(before: Decision, { leases }: Meter, take: Take, admissions: number): Verdict {
+function answerAgain(before: Decision, { leases }: Meter, take: Take, known: Outcome): Verdict {
   const { id, requests = 1 } = take;
+  const { admissions, isOfOne } = known;
+  // The object has been of an earlier version: it has looked at the first request only, and the others have to ask again.
+  if (isOfOne && requests > 1) return { ...before, admitted: true };
   const lease = leases.find((each) => each.id === id);
   const age = lease === undefined ? 0 : Math.max(0, before.nowMs - lease.atMs);
   return {
@@ -160,9 +163,13 @@ function refusalsToBan(windows: readonly Window[]): number {
  * The meter after what was decided elsewhere, while it could not be asked: each request that was let in counts once, in
  * the windows that it fell into, a ban holds to its end, and what was left of a lease no longer counts.
  */
-function catchUp(meter: Meter, { unreported, unused = [], bannedUntilMs }: Take, nowMs: number): Meter {
+function catchUp(meter: Meter, { unreported, unused = [], ...take }: Take, nowMs: number): Meter {
+  // The isolate's clock may be wrong. A ban is not longer for that.
+  const bannedUntilMs = Math.min(take.bannedUntilMs, nowMs + BAN_MS);
   const unknown = unreported
-    .map((each) => ({ ...each, requests: (each.requests ?? 1) - (admissionsOf(meter, each) ?? 0) }))
+    .map(({ id, atMs, requests: all = 1 }) => {
+      return { id, atMs, all, requests: all - (outcomeOf(meter, id)?.admissions ?? 0) };
+    })
     .filter(({ requests }) => requests > 0);
   const leftOver = unused.flatMap(({ id, count: left }) => {
     const lease = meter.leases.find((each) => each.id === id);
@@ -179,28 +186,28 @@ function catchUp(meter: Meter, { unreported, unused = [], bannedUntilMs }: Take,
   return {
     windows,
     bannedUntilMs: Math.max(meter.bannedUntilMs, bannedUntilMs),
-    recentTakes: unknown.reduce(
-      (takes, { id, requests }) => withAdmissions(takes, id, requests, requests),
-      meter.recentTakes,
-    ),
+    recentTakes: unknown.reduce((takes, { id, all }) => withOutcome(takes, id, all, all), meter.recentTakes),
     leases: meter.leases.filter((lease) => !isOver(lease)),
   };
 }
 
-/** How many requests of a take were let in, when it was last decided about, or undefined if it is unknown. */
-function admissionsOf(
-  { recentTakes }: Meter,
-  { id, requests = 1 }: Pick<Take, "id" | "requests">,
-): number | undefined {
-  const start = recentTakes.lastIndexOf(id);
-  if (start === -1) return undefined;
-  if (recentTakes[start - 1] !== "+") return 0;
-  const [, some] = recentTakes.slice(start + TAKE_ID_LENGTH).match(/^=(\d+)/) ?? [];
-  return some === undefined ? requests : Number(some);
+/** What became of a take when it was last decided about: how many of its requests were let in. */
+interface Outcome {
+  admissions: number;
+  /** It was about one request, as all takes are of callers and objects of an earlier version. */
+  isOfOne: boolean;
 }
 
-function withAdmissions(recentTakes: string, id: string, admissions: number, requests: number): string {
-  const isPartly = admissions > 0 && admissions < requests;
-  const take = `${admissions < requests && !isPartly ? "-" : "+"}${id}${isPartly ? `=${admissions}` : ""}`;
+function outcomeOf({ recentTakes }: Pick<Meter, "recentTakes">, id: string): Outcome | undefined {
+  const start = recentTakes.lastIndexOf(id);
+  if (start === -1) return undefined;
+  const [, admissions] = recentTakes.slice(start + TAKE_ID_LENGTH).match(/^=(\d+)/) ?? [];
+  if (admissions !== undefined) return { admissions: Number(admissions), isOfOne: false };
+  return { admissions: recentTakes[start - 1] === "+" ? 1 : 0, isOfOne: true };
+}
+
+function withOutcome(recentTakes: string, id: string, admissions: number, requests: number): string {
+  const sign = admissions === requests || admissions > 0 ? "+" : "-";
+  const take = `${sign}${id}${requests === 1 ? "" : `=${admissions}`}`;
   return `${recentTakes}${take}`.slice(-MAX_RECENT_TAKES * (1 + TAKE_ID_LENGTH));
 }

@@ -6,7 +6,7 @@
 // stored before anybody can use it, so it is not given back once more after a crash. Refusals and the ids of takes may
 // be forgotten: that is to the client's advantage, or counts a repeated take twice.
 
-import type { Meter } from "./meter.ts";
+import type { Meter, Take } from "./meter.ts";
 import { type Limits, remaining, type Window } from "./window.ts";
 
 export const RESERVATIONS_ENABLED: boolean = true;
@@ -33,13 +33,13 @@ export function burn({ meter, ahead, burnt }: Reservation): Reservation {
   return { meter, ahead: 0, burnt: burnt.map((before) => before + ahead) };
 }
 
-/** Whether `meter` has to be stored before anybody learns what was decided. */
-export function mustStore(meter: Meter, stored: Reservation, nowMs: number): boolean {
-  if (!(RESERVATIONS_ENABLED && isQuick(stored, nowMs))) return true;
+/** Whether `meter`, as it is after a take, has to be stored before anybody learns what was decided. */
+export function mustStore(meter: Meter, stored: Reservation, take: Take, nowMs: number): boolean {
+  if (!isFast(stored, take, nowMs)) return true;
   const { windows, leases, bannedUntilMs } = stored.meter;
   const isCovered = (window: Window, index: number) =>
     window.startMs === windows[index]?.startMs && window.used <= windows[index].used;
-  const gaveBack = leases.some(({ id }) => meter.leases.every((lease) => lease.id !== id));
+  const gaveBack = take.unused?.some(({ id }) => leases.some((lease) => lease.id === id)) ?? false;
   return gaveBack || meter.bannedUntilMs !== bannedUntilMs || !meter.windows.every(isCovered);
 }
 
@@ -52,20 +52,28 @@ export function isExact(meter: Meter, stored: Reservation): boolean {
 }
 
 /** What to store: more ahead the faster the key is, and not more than may be burnt or than there is left. */
-export function reserve(meter: Meter, limits: Limits, stored: Reservation, nowMs: number): Reservation {
+export function reserve(
+  meter: Meter,
+  limits: Limits,
+  stored: Reservation,
+  take: Take,
+  nowMs: number,
+): Reservation {
   const burnt = meter.windows.map(({ startMs }, index) =>
     startMs === stored.meter.windows[index]?.startMs ? (stored.burnt[index] ?? 0) : 0,
   );
-  const isFast = RESERVATIONS_ENABLED && isQuick(stored, nowMs);
   const bounds = meter.windows.flatMap((window, index) => [
     Math.floor(limits[window.name] / BURN_SHARE) - (burnt[index] ?? 0),
     remaining({ ...window, limit: limits[window.name] }),
   ]);
-  const ahead = isFast ? Math.max(0, Math.min(2 * stored.ahead + 1, ...bounds)) : 0;
+  const ahead = isFast(stored, take, nowMs) ? Math.max(0, Math.min(2 * stored.ahead + 1, ...bounds)) : 0;
   const windows = meter.windows.map((window) => ({ ...window, used: window.used + ahead }));
   return { meter: { ...meter, windows }, ahead, burnt, atMs: nowMs };
 }
 
-function isQuick({ atMs }: Reservation, nowMs: number): boolean {
-  return atMs !== undefined && atMs <= nowMs && nowMs - atMs < QUICK_MS;
+/** A take for no request, which asks for no lease, ends a burst: who comes next may come in a life of the object to come. */
+function isFast({ atMs }: Reservation, { requests, wish }: Take, nowMs: number): boolean {
+  const isQuick = atMs !== undefined && atMs <= nowMs && nowMs - atMs < QUICK_MS;
+  const endsBurst = requests === 0 && !wish?.size;
+  return RESERVATIONS_ENABLED && isQuick && !endsBurst;
 }

@@ -25,7 +25,10 @@ export function writePastDays(
     for (const [index, { admitted, refused }] of hasDays ? days.entries() : []) {
       const day = Math.floor(nowMs / DAY_MS) - 1 - index;
       database
-        .prepare("INSERT OR REPLACE INTO days VALUES (?, ?, 0, 0, ?, ?, ?, 0, '')")
+        .prepare(
+          `INSERT OR REPLACE INTO days (slot, minute_start_ms, minute_used, minute_refused, day_start_ms, day_used, day_refused,
+            banned_until_ms, recent_takes) VALUES (?, ?, 0, 0, ?, ?, ?, 0, '')`,
+        )
         .run(day % DAYS_KEPT, day * DAY_MS, day * DAY_MS, admitted, refused);
     }
     database.close();
