@@ -3,6 +3,9 @@
 // A replica has the commits of some moment, in their order. What it has is therefore right if it can't have changed since:
 // see whoever reads. What it does not have, the primary is asked for, so nothing that exists is ever missing.
 
+import { DatabaseUnavailable } from "./database.ts";
+import { DeadlineExceeded } from "./deadline.ts";
+
 export const REPLICAS_ENABLED: boolean = true;
 
 /** The database, or a session of it. */
@@ -25,8 +28,14 @@ export async function readNearest<Value>(
   readFrom: (instance: Instance) => Promise<Reading<Value>>,
 ): Promise<Reading<Value>> {
   if (!REPLICAS_ENABLED) return readPrimary(database, readFrom);
-  const near = await readFrom(nearest(database));
-  return near.value !== undefined || near.isCurrent ? near : readPrimary(database, readFrom);
+  const near = await readFrom(nearest(database)).catch(ignoreFailure);
+  return near?.value !== undefined || near?.isCurrent ? near : readPrimary(database, readFrom);
+}
+
+/** Undefined in place of a failure after which the primary may be asked. After one that took long, nobody has the time. */
+export function ignoreFailure(error: unknown): undefined {
+  const isQuick = error instanceof DatabaseUnavailable && !(error.cause instanceof DeadlineExceeded);
+  if (!isQuick) throw error;
 }
 
 /** Reads from the primary. */

@@ -8,7 +8,7 @@ import { app } from "../src/app.ts";
 import { revokeKey } from "../src/keys/manage.ts";
 import { newSecret } from "../src/keys/secret.ts";
 import { encodeCursor } from "../src/pets/cursor.ts";
-import { expectDocumented, linkTo, newKey, ORIGIN, walk } from "./client.ts";
+import { expectDocumented, linkTo, newAddress, newKey, ORIGIN, walk } from "./client.ts";
 import { backgroundUntil } from "./database-stub.ts";
 import { laggingDatabase } from "./lagging-database.ts";
 
@@ -24,8 +24,9 @@ function pass(ms: number): void {
 async function newService(...lagging: Parameters<typeof laggingDatabase>) {
   const { DB, asked, catchUp } = await laggingDatabase(...lagging);
   const { id: keyId, secret } = await newKey();
+  const address = newAddress();
   const call = async (path: string, init: RequestInit = {}, bearer = secret) => {
-    const headers = { ...init.headers, Authorization: `Bearer ${bearer}` };
+    const headers = { ...init.headers, Authorization: `Bearer ${bearer}`, "CF-Connecting-IP": address };
     const ctx = createExecutionContext();
     const response = await app.request(ORIGIN + path, { ...init, headers }, { ...env, DB }, ctx);
     await waitOnExecutionContext(ctx);
@@ -192,4 +193,19 @@ describe("what is right wherever it is read is read nearby:", () => {
     expect(await status("/v1/nowhere", secret)).toBe(404);
     expect(asked).toEqual([]);
   });
+
+  it("from the primary, if the nearest fails at once: nobody notices", async () => {
+    const failing = { prepare: () => failing, bind: () => failing, all: failNow, first: failNow };
+    const nearest = { withSession: () => failing } as unknown as D1Database;
+    const { create, ids, list, status } = await newService({ nearest });
+    const id = await create();
+    expect(await status(`/v1/pets/${id}`)).toBe(200);
+    expect(await ids(list(1))).toHaveLength(1);
+    pass(30_000);
+    expect(await ids(list(1))).toHaveLength(1);
+  });
 });
+
+function failNow(): Promise<never> {
+  return Promise.reject(new Error("D1_ERROR: the replica is out of order"));
+}

@@ -113,10 +113,12 @@ function findKey(
   const nowMs = c.get("nowMs");
   const known = lookups.get(hash);
   if (known !== undefined && mayBelieve(known, nowMs, mayBeBanned)) {
-    // A flood of a key that is banned, or that nobody has, does not reach the database.
-    const isInUse = known.key !== undefined && !(mayBeBanned && rememberedBan(known.key, nowMs));
-    if (isInUse && isDue(known.madeAtMs, nowMs)) refresh(c.env.DB, hash, nowMs);
-    if (isInUse && !hashes.has(secret)) hashes.set(secret, hash);
+    if (known.key !== undefined) {
+      if (!hashes.has(secret)) hashes.set(secret, hash);
+      // A flood of a key that is banned does not reach the database.
+      const mustRefresh = isDue(known.madeAtMs, nowMs) && !(mayBeBanned && rememberedBan(known.key, nowMs));
+      if (mustRefresh) refresh(c.env.DB, hash, nowMs);
+    }
     return known.key;
   }
   return findUnknownKey(c, hash, known);

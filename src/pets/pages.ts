@@ -5,7 +5,7 @@
 // the primary, so nobody ever misses a pet that is there, and no page of a walk is older than the one before.
 
 import { waitUntil } from "cloudflare:workers";
-import { nearest } from "../replicas.ts";
+import { ignoreFailure, nearest } from "../replicas.ts";
 import { SingleFlight } from "../single-flight.ts";
 import { KeptPages, nameOf } from "./kept-pages.ts";
 import type { PageQuery } from "./schema.ts";
@@ -41,8 +41,8 @@ async function readPage(database: D1Database, query: PageQuery, nowMs: number): 
 function readFullPage(database: D1Database, query: PageQuery, nowMs: number): Promise<Page | undefined> {
   const name = nameOf(query);
   return flights.run(name, async () => {
-    const page = await findPage(nearest(database), query);
-    kept.set(name, page, nowMs);
-    return page.nextCursor === undefined ? undefined : page;
+    const page = await findPage(nearest(database), query).catch(ignoreFailure);
+    if (page !== undefined) kept.set(name, page, nowMs);
+    return page?.nextCursor === undefined ? undefined : page;
   });
 }

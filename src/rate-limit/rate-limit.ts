@@ -2,6 +2,7 @@
 // exactly; anybody else by address, in memory.
 
 import type { Context, MiddlewareHandler } from "hono";
+import { BoundedMap } from "../bounded-map.ts";
 import type { AppEnv } from "../env.ts";
 import { errorResponse } from "../errors.ts";
 import { noteFailure } from "../log.ts";
@@ -9,6 +10,8 @@ import { clientAddress, keylessRequests } from "./address-meter.ts";
 import { availableMs, namedWindow, secondsToReset } from "./headers.ts";
 import { takeFromKey } from "./key-meters.ts";
 import type { Decision } from "./window.ts";
+
+const MAX_INSTANTS = 1_000;
 
 /** Counts the request and sets `decision`. Answers `rate_limit_exceeded` or `key_banned`. */
 export function rateLimit(): MiddlewareHandler<AppEnv> {
@@ -42,6 +45,12 @@ function refuse(c: Context<AppEnv>, decision: Decision, who: string): Response {
   return errorResponse(c, { code: "rate_limit_exceeded", message, headers });
 }
 
+/** A time in whole seconds as text. A flood asks for the same few, and to make one takes longer than to look it up. */
 function instant(ms: number): string {
-  return new Date(ms).toISOString().replace(".000Z", "Z");
+  const known = instants.get(ms);
+  if (known !== undefined) return known;
+  const text = new Date(ms).toISOString().replace(".000Z", "Z");
+  instants.set(ms, text);
+  return text;
 }
+const instants = new BoundedMap<number, string>(MAX_INSTANTS);
