@@ -64,8 +64,8 @@ export class ApiError extends Error implements Failing {
 }
 
 /**
- * The response of an error: exactly `code`, `message`, `status` (contract, section 2, Error). A middleware that a flood
- * ends at returns it by itself: to throw an ApiError costs as much as the rest of such a request.
+ * The response of an error: exactly `code`, `message`, `status` (contract, section 2, Error). A middleware at which floods
+ * end returns it by itself, which is cheaper than to throw.
  */
 export function errorResponse(c: Context<AppEnv>, { code, message, headers }: Failing): Response {
   const status = ERROR_STATUS[code];

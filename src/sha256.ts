@@ -1,4 +1,5 @@
-// Hashes, as texts. Of the two that Node and workerd have in common this is the one that nothing has to wait for.
+// Hashes, as texts, for the Worker and for the command line. Of the two ways that Node and workerd have in common this is the
+// one for which nothing has to wait.
 
 import { hash } from "node:crypto";
 

@@ -13,7 +13,7 @@ import { findPage, type Page } from "./store.ts";
 
 const kept = new KeptPages();
 
-/** Readings that are under way of pages that had a next page. */
+/** The pages with a next page that are being read. */
 const flights = new SingleFlight<Page | undefined>();
 
 /** The page of a list as of `nowMs` (Unix time): at once if it is in memory. Throws DatabaseUnavailable. */

@@ -1,6 +1,6 @@
 // How an isolate has the requests of one key counted: by a lease if it holds one, else by the key's Durable Object. What
-// the object last said is remembered for two more ends: while a key is banned nobody has to be asked, and while the object
-// can't be reached the isolate decides alone, by the same rules. Deciding alone is lax by nature, because every isolate
+// the object last said is remembered: while a key is banned nobody has to be asked, and while the object can't be reached
+// the isolate decides alone, by the same rules. Deciding alone is lax by nature, because every isolate
 // does it by itself; whom it let in, it reports as soon as the object answers again.
 
 import { randomBase62 } from "../base62.ts";
@@ -19,7 +19,7 @@ import {
 import { count, type Decision, type Limits, unusedWindow, WINDOW_SECONDS, type Window } from "./window.ts";
 
 /** What an isolate has of time: its clock, which may step, and timers, which do not. */
-export interface Clock {
+interface Clock {
   /** Unix time. */
   now(): number;
   wait(ms: number): Promise<unknown>;
@@ -264,7 +264,7 @@ export class KeyMeter {
     if (this.#leases.hasLeftOver) this.#giveBack(ask);
   }
 
-  /** How long the minute will last, by the clock of the object, as far as that is known. It may be wrong: the object knows. */
+  /** How long the minute will last, by the clock of the object, as far as that is known. */
   #minuteLeftMs(nowMs: number): number {
     const minuteMs = WINDOW_SECONDS.minute * 1000;
     return minuteMs - (this.#objectMs(nowMs) % minuteMs);

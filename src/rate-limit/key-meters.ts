@@ -1,4 +1,6 @@
-// The meters of the keys that this isolate has met lately, and how it reaches their objects.
+// The meters of the keys that this isolate has met lately, and how it reaches their objects: within a deadline, and a second
+// time where that can do no harm. Which key is forgotten first is a matter of when it came, not of when it was used: it is
+// then counted by its object as if it were new here, and what it had leased comes back.
 
 import { waitUntil } from "cloudflare:workers";
 import { BoundedMap } from "../bounded-map.ts";
@@ -45,8 +47,8 @@ export function seemsUsedUp({ id, limits }: KeyLimits, nowMs: number): boolean {
 }
 
 /**
- * Counts one request of a key, at once if nobody has to be asked, as of `nowMs` (Unix time), which only matters if the isolate must decide alone; then
- * `onUnavailable` is told why.
+ * Counts one request of a key, at once if nobody has to be asked. Its time of arrival, `nowMs` (Unix time), only matters
+ * if the isolate must decide alone; then `onUnavailable` is told why.
  */
 export function takeFromKey(
   limiters: Env["RATE_LIMITER"],

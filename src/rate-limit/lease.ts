@@ -2,10 +2,11 @@
 // key's object each time. The object counts a lease as used, in both windows, when it grants it; what is left over is
 // given back. So however many leases there are, and whatever becomes of them, nobody is let in who was not counted before.
 //
-// A lease ends before the minute it was counted in, however far the clocks of isolate and object are apart. The isolate measures its
-// time from before it asks, by its clock and by a timer, which does not step; the object grants it only if all of that time
-// is in the minute. It is small beside what is left, and there is none when little is left: what one isolate holds is
-// missing elsewhere, for less than a second.
+// A lease ends before the minute it was counted in, however far the clocks of isolate and object are apart. The isolate
+// measures its time from before it asks, by its clock and by a timer, which does not step; the object grants it only if all
+// of that time is in the minute. Only if the object's own clock steps can one outlast its minute: it is then counted where
+// its answers say, and nowhere else. A lease is small beside what is left, and there is none when little is left: what one
+// isolate holds is missing elsewhere, for less than a second.
 
 import { resetMs, room, type Window } from "./window.ts";
 
