@@ -22,7 +22,7 @@ const LEASE_KEPT_MS = 10_000;
 
 /**
  * Enough to know the longest report again after what other isolates take meanwhile: what was forgotten would be counted
- * twice. With ids of this length, a row still fits into one page of the storage.
+ * twice. With ids of this length, a row with a dozen leases still fits into one page of the storage.
  */
 const MAX_RECENT_TAKES = 256;
 
