@@ -138,3 +138,10 @@ it("a second try is waited for no longer than the first", async () => {
     await Promise.race([Promise.resolve(decision).then(({ admitted }) => admitted), scheduler.wait(300)]),
   ).toBe(true);
 });
+
+it("an answer that knows nothing of whom the isolate let in gives nobody the limit again", async () => {
+  const key = newKey({ minute: 9, day: 9 });
+  for (let request = 0; request < 9; request += 1) await takeAlone(key, Date.now());
+  remember(key.id, { ...answer(0, 0), nowMs: Date.now() + 1 });
+  expect((await takeAlone(key, Date.now() + 1)).admitted).toBe(false);
+});

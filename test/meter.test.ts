@@ -76,3 +76,19 @@ it("nobody who is let in is banned, though a smaller plan tolerates fewer refusa
   const { verdict } = decide(after(1 + 100, { minute: 100, day: 1 }), FREE, take(), Date.now());
   expect([verdict.admitted, verdict.bannedUntilMs]).toEqual([true, undefined]);
 });
+
+it("a take of many requests that an object of an earlier version has counted as one is answered for that one", () => {
+  const id = "0123456789";
+  const meter = { ...UNUSED_METER, recentTakes: `+${id}` };
+  const many = { id, requests: 50, unreported: [], bannedUntilMs: 0 };
+  const { verdict } = decide(meter, FREE, many, Date.now());
+  // Nothing is said of the others: they ask again.
+  expect([verdict.admitted, verdict.admissions]).toEqual([true, undefined]);
+  const report = { ...take(), unreported: [{ id, atMs: Date.now(), requests: 5 }] };
+  expect(decide(meter, FREE, report, Date.now()).verdict.windows.map(({ used }) => used)).toEqual([5, 5]);
+});
+
+it("a ban that an isolate reports whose clock is days ahead is no longer than any other", () => {
+  const { meter } = decide(UNUSED_METER, FREE, take([], Date.now() + 3 * 86_400_000), Date.now());
+  expect(meter.bannedUntilMs).toBe(Date.now() + 600_000);
+});

@@ -141,3 +141,13 @@ it("no more is stored ahead than there is left, so what is stored never exceeds 
   );
   expect(object.rows.map(({ ahead }) => ahead)).toContain(3);
 });
+
+it("the end of a burst is stored as it is, so that idleness burns nothing", () => {
+  const object = newObject();
+  for (let request = 0; request < 30; request += 1) object.take(MINUTE_MS + request);
+  object.take(MINUTE_MS + 30, { id: "withalease", wish: { size: 8, forMs: 100 } });
+  object.take(MINUTE_MS + 90, { requests: 0, unused: [{ id: "withalease", count: 0 }] });
+  const used = object.used();
+  object.crash();
+  expect(object.used()).toEqual(used);
+});
