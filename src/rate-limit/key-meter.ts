@@ -48,7 +48,6 @@ export class KeyMeter {
   #answer: { windows: Window[]; nowMs: number; cameAtMs: number } | undefined;
   /** Not so while the object is of an earlier version, which looks at the first request of a call only. */
   #sharesCalls = true;
-  #isGivingBack = false;
   #lastRequestMs = Number.NEGATIVE_INFINITY;
   #unreported: readonly Admission[] = [];
 
@@ -190,7 +189,6 @@ export class KeyMeter {
     // It runs from before the object knows of the lease, so that it ends before the object's time for it is over.
     const leaseTime = wish.size > 0 ? this.#clock.wait(wish.forMs) : undefined;
     let counted: Counted[];
-    let wasHeard = true;
     try {
       const verdict = await ask(take);
       this.#hear(verdict, take);
@@ -200,7 +198,6 @@ export class KeyMeter {
       }
       counted = this.#split(verdict, requests);
     } catch (failure) {
-      wasHeard = false;
       if (wish.size > 0) this.#leases.lose(take.id, wish.size);
       const decideAlone = (undecided: Required<Take>) =>
         this.#decideAlone(limits, undecided, nowMs).map((decision) => ({ decision, failure }));
@@ -212,8 +209,6 @@ export class KeyMeter {
     }
     giveResults(aboard, counted.slice(own));
     this.#queue.end(call);
-    // A lease that ended meanwhile.
-    if (wasHeard && this.#leases.hasLeftOver) this.#giveBack(ask);
     return own > 0 ? counted[0] : undefined;
   }
 
@@ -240,28 +235,17 @@ export class KeyMeter {
   async #endLease(id: string, leaseTime: Promise<unknown> | undefined, ask: AskObject): Promise<void> {
     await leaseTime;
     this.#leases.end(id);
-    if (this.#leases.unused.length > 0) this.#giveBack(ask);
+    if (this.#leases.unused.length > 0) await this.#giveBack(ask);
   }
 
-  /** Gives back what was left of leases, unless that is under way or goes with a call. Nobody waits for it. */
-  #giveBack(ask: AskObject): void {
-    if (this.#isGivingBack || this.#queue.isCalling) return;
-    this.#isGivingBack = true;
-    this.#clock.keepAlive(this.#giveBackNow(ask));
-  }
-
-  async #giveBackNow(ask: AskObject): Promise<void> {
+  /** Gives back what was left of leases, beside whatever call is under way: what is given back twice counts once. */
+  async #giveBack(ask: AskObject): Promise<void> {
     const take = this.#newTake(0, NO_WISH);
     try {
       this.#hear(await ask(take), take);
     } catch {
       this.#unreported = [...take.unreported, ...this.#unreported].slice(-MAX_UNREPORTED);
-      return;
-    } finally {
-      this.#isGivingBack = false;
     }
-    // A lease that ended meanwhile.
-    if (this.#leases.hasLeftOver) this.#giveBack(ask);
   }
 
   /** How long the minute will last, by the clock of the object, as far as that is known. */

@@ -149,11 +149,6 @@ export class HeldLeases {
     this.#lost = [...this.#lost, { id, count: size }].slice(-MAX_UNUSED);
   }
 
-  /** Whether there is something to be given back that others could use. */
-  get hasLeftOver(): boolean {
-    return this.#leftOver.some(({ count }) => count > 0);
-  }
-
   /** What is to be given back, and which leases are used up. */
   get unused(): readonly Unused[] {
     return this.#lost.length === 0 ? this.#leftOver : [...this.#leftOver, ...this.#lost];

@@ -168,9 +168,12 @@ A key to try it with:   ${key}
     const after = await call("/v1/pets?limit=100");
     expect(await after.text()).toBe(petsBefore);
     const [leftBefore = 0, secondsBefore = 0] = restOfDay(before);
-    const [leftAfter, secondsAfter = 0] = restOfDay(after);
+    const [leftAfter = 0, secondsAfter = 0] = restOfDay(after);
     const isNewDay = secondsAfter > secondsBefore;
-    expect(leftAfter).toBe(isNewDay ? 999 : leftBefore - 1);
+    // What was leased to the service when it was stopped, and what was stored ahead, does not come back.
+    const lost = (isNewDay ? 999 : leftBefore - 1) - leftAfter;
+    expect(lost).toBeGreaterThanOrEqual(0);
+    expect(lost).toBeLessThanOrEqual(2 * Math.floor(60 / 16) + 60 / 20);
   });
 });
 
