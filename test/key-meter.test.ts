@@ -2,6 +2,7 @@
 // that answers when it is told to; what the real one makes of a report is in the tests of faults.
 
 import { expect, it, vi } from "vitest";
+import { CALLS_ARE_SHARED } from "../src/rate-limit/call-queue.ts";
 import { remember, rememberedBan, takeFromKey } from "../src/rate-limit/key-meters.ts";
 import type { Take } from "../src/rate-limit/meter.ts";
 import type { Decision, Limits } from "../src/rate-limit/window.ts";
@@ -144,4 +145,37 @@ it("an answer that knows nothing of whom the isolate let in gives nobody the lim
   for (let request = 0; request < 9; request += 1) await takeAlone(key, Date.now());
   remember(key.id, { ...answer(0, 0), nowMs: Date.now() + 1 });
   expect((await takeAlone(key, Date.now() + 1)).admitted).toBe(false);
+});
+
+it("those who wait for the next call are decided about when this one fails: that would only fail too", async () => {
+  const key = newKey();
+  const { promise, reject } = Promise.withResolvers<unknown>();
+  let calls = 0;
+  const failing = limiters(() => {
+    calls += 1;
+    return promise;
+  });
+  const failures: unknown[] = [];
+  const taken = Array.from({ length: 5 }, () =>
+    takeFromKey(failing, key, Date.now(), (failure) => failures.push(failure)),
+  );
+  reject(new Error("out of order"));
+  const decisions = await Promise.all(taken);
+  expect(decisions.map(({ windows }) => windows[0]?.used)).toEqual([1, 2, 3, 4, 5]);
+  expect([calls, failures.length]).toEqual([CALLS_ARE_SHARED ? 1 : 5, 5]);
+  // Reported under the ids of two takes, if the first one was shared by nobody.
+  expect(await reported(key)).toHaveLength(CALLS_ARE_SHARED ? 2 : 5);
+});
+
+it("an object of an earlier version is asked by each request for itself", async () => {
+  const key = newKey();
+  const asked: (number | undefined)[] = [];
+  const earlier = limiters((request) => {
+    asked.push(request.requests);
+    return Promise.resolve(answer(1, 0));
+  });
+  await takeFromKey(earlier, key, Date.now(), () => {});
+  await Promise.all(Array.from({ length: 5 }, () => takeFromKey(earlier, key, Date.now(), () => {})));
+  // It would have counted one of all who asked together.
+  expect(asked).toEqual([1, 1, 1, 1, 1, 1]);
 });
