@@ -51,6 +51,13 @@ function holdNextQuery() {
 }
 
 describe("GET /v1/usage shows", () => {
+  it("the same of today in its days as in its window, while more is leased than was let in", async () => {
+    const client = await newClient();
+    for (let request = 0; request < 3; request += 1) await client.get("/v1/nowhere");
+    const body = await (await client.get("/v1/usage")).json<UsageBody>();
+    expect([body.day.used, body.days.at(-1)?.admitted]).toEqual([3, 3]);
+  });
+
   it("the plan, both windows, and 30 days, of a key that was never used", async () => {
     const client = await newClient({ plan: "pro" });
     const { days, ...rest } = await (await client.get("/v1/usage")).json<UsageBody>();
