@@ -4,6 +4,7 @@
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
 import { REPLICAS_ENABLED } from "../src/replicas.ts";
+import { type Meet, type Place, stubDatabase as stubDatabaseOf } from "./stub-bindings.ts";
 
 /**
  * How much shorter than 30 s a key is believed that was found on a replica. The local database counts as one, because it
@@ -14,14 +15,6 @@ export const REPLICA_LAG_MS = REPLICAS_ENABLED ? 10_000 : 0;
 /** How long a key is believed that a request has looked up here, if nothing reads it again in the background. */
 export const KEY_BELIEVED_MS = 30_000 - REPLICA_LAG_MS;
 
-/** Where a statement is run: at the primary, which has every commit, or at whatever instance is nearest. */
-export type Place = "primary" | "nearest";
-
-/** What becomes of a statement that is run: `run` is what the real database does. */
-export type Meet = (run: () => Promise<unknown>, place: Place, method: string) => Promise<unknown>;
-
-type Instance = Pick<D1Database, "prepare" | "batch">;
-
 /** The database as it is when nobody spies on it. */
 const REAL = {
   prepare: env.DB.prepare.bind(env.DB),
@@ -31,11 +24,7 @@ const REAL = {
 
 /** The database, each of whose statements meets `meet`. Its sessions have `nearby` behind them. */
 export function stubDatabase(meet: Meet, primary: D1Database = REAL, nearby = primary): D1Database {
-  const withSession = (constraint?: string) =>
-    constraint === "first-unconstrained"
-      ? stubInstance(nearby.withSession(constraint), "nearest", meet)
-      : stubInstance(primary.withSession(constraint), "primary", meet);
-  return { ...stubInstance(primary, "primary", meet), withSession } as unknown as D1Database;
+  return stubDatabaseOf(primary, meet, nearby);
 }
 
 /** The database of the Worker that `fetchWithoutKey` calls: until the end of the test, each of its statements meets `meet`. */
@@ -61,29 +50,4 @@ export async function backgroundUntil(holds: () => boolean): Promise<void> {
   for (let turn = 0; turn < 1_000 && !holds(); turn += 1) await scheduler.wait(1);
   // What was read is put away in the turn after.
   await scheduler.wait(0);
-}
-
-function stubInstance(instance: Instance, place: Place, meet: Meet): Instance {
-  /** What a batch has to be given. */
-  const originals = new WeakMap<D1PreparedStatement, D1PreparedStatement>();
-  const stub = (statement: D1PreparedStatement): D1PreparedStatement => {
-    const stubbed = new Proxy(statement, {
-      get(target, name) {
-        const method = Reflect.get(target, name).bind(target);
-        if (name === "bind") return (...values: unknown[]) => stub(method(...values));
-        return (...words: unknown[]) => meet(async () => method(...words), place, String(name));
-      },
-    });
-    originals.set(stubbed, statement);
-    return stubbed;
-  };
-  return {
-    prepare: (sql) => stub(instance.prepare(sql)),
-    batch: (statements) =>
-      meet(
-        async () => instance.batch(statements.map((each) => originals.get(each) ?? each)),
-        place,
-        "batch",
-      ) as Promise<never>,
-  };
 }

@@ -10,6 +10,7 @@ import { app } from "../src/app.ts";
 import { countPets, expectDocumented, newAddress, newKey, ORIGIN } from "./client.ts";
 import { stubDatabase } from "./database-stub.ts";
 import { takeLogLines } from "./log-lines.ts";
+import { stubLimiters } from "./stub-bindings.ts";
 
 /** `+1`: a pet more. `alone`: the isolate decided by itself, and the log says so. `at 5 s`: not a millisecond earlier. */
 const TABLE = `
@@ -135,14 +136,7 @@ function errorOf(binding: "DB" | "RATE_LIMITER", fault: string): Error {
 /** The binding, each of whose calls meets `meet`. */
 function stubBinding(binding: "DB" | "RATE_LIMITER", meet: (call: Call) => Promise<unknown>): Partial<Env> {
   if (binding === "DB") return { DB: stubDatabase(meet) };
-  const getByName = (name: string) => {
-    const limiter = env.RATE_LIMITER.getByName(name);
-    return {
-      take: (...words: Parameters<typeof limiter.take>) => meet(async () => limiter.take(...words)),
-      usage: (...words: Parameters<typeof limiter.usage>) => meet(async () => limiter.usage(...words)),
-    };
-  };
-  return { RATE_LIMITER: { getByName } as unknown as Env["RATE_LIMITER"] };
+  return { RATE_LIMITER: stubLimiters(env.RATE_LIMITER, meet) };
 }
 
 /** Sends a request of an operation to the app, over the given bindings. */

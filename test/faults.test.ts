@@ -22,10 +22,9 @@ import {
 } from "./client.ts";
 import { KEY_BELIEVED_MS, stubDatabase } from "./database-stub.ts";
 import { type LogLine, takeLogLines } from "./log-lines.ts";
+import { stubLimiters } from "./stub-bindings.ts";
 
 const FREE = { minute: 60, day: 1_000 };
-
-type Limiter = ReturnType<Env["RATE_LIMITER"]["getByName"]>;
 
 /** What a faulty part does with a call: `call` is what the real one would do. */
 type Fault = (call: () => Promise<unknown>) => Promise<unknown>;
@@ -48,18 +47,11 @@ const losesAnswer =
 /** The limiter's namespace, whose calls meet these faults, one after the other, and the last one from then on. */
 function faultyLimiter(...faults: Fault[]) {
   const calls: string[] = [];
-  const meet = (name: string, call: () => Promise<unknown>) => {
-    calls.push(name);
+  const RATE_LIMITER = stubLimiters(env.RATE_LIMITER, (call, method) => {
+    calls.push(method);
     return (faults[Math.min(calls.length, faults.length) - 1] ?? works)(call);
-  };
-  const getByName = (name: string) => {
-    const limiter = env.RATE_LIMITER.getByName(name);
-    return {
-      take: (...words: Parameters<Limiter["take"]>) => meet("take", async () => limiter.take(...words)),
-      usage: (...words: Parameters<Limiter["usage"]>) => meet("usage", async () => limiter.usage(...words)),
-    };
-  };
-  return { calls, RATE_LIMITER: { getByName } as unknown as Env["RATE_LIMITER"] };
+  });
+  return { calls, RATE_LIMITER };
 }
 
 /** The database, of which every statement that is run meets a fault. */

@@ -17,10 +17,10 @@ import {
   backgroundUntil,
   KEY_BELIEVED_MS,
   meetStatements,
-  type Place,
   REPLICA_LAG_MS,
   watchStatements,
 } from "./database-stub.ts";
+import type { Place } from "./stub-bindings.ts";
 
 /** Where a key is found that exists, and where one is looked for that does not. */
 const FOUND: Place[] = REPLICAS_ENABLED ? ["nearest"] : ["primary"];

@@ -3,7 +3,8 @@
 
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { type Place, stubDatabase } from "./database-stub.ts";
+import { stubDatabase } from "./database-stub.ts";
+import type { Place } from "./stub-bindings.ts";
 
 const TABLES = ["pets", "keys", "replaced_secrets", "creations"];
 
