@@ -5,6 +5,7 @@
 
 import type { MiddlewareHandler } from "hono";
 import type * as z from "zod/mini";
+import { DeadlineExceeded, withDeadline } from "./deadline.ts";
 import type { AppEnv } from "./env.ts";
 import { ApiError } from "./errors.ts";
 import { int64FromJsonNumber } from "./int64.ts";
@@ -21,6 +22,12 @@ declare global {
 }
 
 export const MAX_BODY_BYTES = 64 * 1024;
+
+/**
+ * How long a body may take to arrive; the largest then comes at 52 kbit/s. Its request was let in when it began, so whoever
+ * holds a body back could otherwise have it done hours later, by a key that is long revoked.
+ */
+export const MAX_BODY_MS = 10_000;
 
 /**
  * A value as a client of ours has it in TypeScript, where JSON has one type of number. Above 2^53 that is not exact in
@@ -68,25 +75,33 @@ function requireJson(headers: Headers): void {
   }
 }
 
-/** The bytes of a body. One that is announced as too large is not touched, one that turns out so is read and dropped. */
+/** The bytes of a body. One that is announced as too large is not touched. */
 async function readBody({ headers, body }: Request): Promise<ArrayBuffer> {
+  if (Number(headers.get("Content-Length")) > MAX_BODY_BYTES) throw tooLarge();
+  try {
+    return await withDeadline("the client", MAX_BODY_MS, () => readAll(body ?? []));
+  } catch (error) {
+    if (error instanceof ApiError) throw error;
+    const problem =
+      error instanceof DeadlineExceeded ? `must arrive within ${MAX_BODY_MS / 1_000} s` : "ended too early";
+    throw new ApiError("invalid_request", `body: ${problem}`);
+  }
+}
+
+/** All bytes of a stream. Of one that turns out too large the rest is read and dropped. */
+async function readAll(body: AsyncIterable<Uint8Array> | []): Promise<ArrayBuffer> {
   const chunks: Uint8Array[] = [];
-  let length = Number(headers.get("Content-Length"));
-  if (length <= MAX_BODY_BYTES) {
-    length = 0;
-    try {
-      for await (const chunk of body ?? []) {
-        length += chunk.length;
-        if (length <= MAX_BODY_BYTES) chunks.push(chunk);
-      }
-    } catch {
-      throw new ApiError("invalid_request", "body: ended too early");
-    }
+  let length = 0;
+  for await (const chunk of body) {
+    length += chunk.length;
+    if (length <= MAX_BODY_BYTES) chunks.push(chunk);
   }
-  if (length > MAX_BODY_BYTES) {
-    throw new ApiError("payload_too_large", `body: must be at most ${MAX_BODY_BYTES} bytes`);
-  }
+  if (length > MAX_BODY_BYTES) throw tooLarge();
   return new Blob(chunks).arrayBuffer();
+}
+
+function tooLarge(): ApiError {
+  return new ApiError("payload_too_large", `body: must be at most ${MAX_BODY_BYTES} bytes`);
 }
 
 function decodeUtf8(bytes: ArrayBuffer): string {

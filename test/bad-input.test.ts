@@ -197,6 +197,41 @@ it("a body whose sender hangs up is a 400, and no failure of ours", async () => 
   expect(log).not.toHaveBeenCalled();
 });
 
+it("a body that is held back is a 400 after 10 seconds, and nothing comes of it", async () => {
+  const client = await newClient();
+  const { promise: reached, resolve: reach } = Promise.withResolvers<void>();
+  let finish = () => {};
+  const slow = new ReadableStream<Uint8Array>({
+    start(controller) {
+      controller.enqueue(new TextEncoder().encode(`{"name":"Rex",`));
+      finish = () => {
+        controller.enqueue(new TextEncoder().encode(`"categoryId":1}`));
+        controller.close();
+      };
+    },
+    // Asked for more when it is being read.
+    pull: () => reach(),
+  });
+  const headers = { Authorization: `Bearer ${client.secret}`, "Content-Type": "application/json" };
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() });
+  let isAnswered = false;
+  const request = async () => {
+    // Handed to the app directly, so that it is this stream that is read.
+    const answer = Promise.resolve(app.request("/v1/pets", { method: "POST", headers, body: slow }, env));
+    void answer.finally(() => (isAnswered = true));
+    await reached;
+    vi.advanceTimersByTime(9_999);
+    await scheduler.wait(1);
+    expect(isAnswered).toBe(false);
+    vi.advanceTimersByTime(1);
+    const response = await answer;
+    await expectDocumented("POST", "/v1/pets", response);
+    finish();
+    return response;
+  };
+  await expectRefusal(request, 400, "invalid_request", "body: must arrive within 10 s");
+});
+
 describe("a bad query is a 400", () => {
   const LIMIT = "limit: must be an integer from 1 to 100";
   const CURSOR = "cursor: must come from a Link header of this list";

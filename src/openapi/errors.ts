@@ -1,14 +1,13 @@
 // What the guide and the published document say about each error code.
 
 import type { ErrorCode } from "../errors.ts";
-import { MAX_BODY_BYTES } from "../json.ts";
+import { MAX_BODY_BYTES, MAX_BODY_MS } from "../json.ts";
 import { REMEMBERED_MS } from "../pets/creations.ts";
 import { BAN_MS, TOLERATED_REFUSALS } from "../rate-limit/meter.ts";
 
 /** When each code is given, and what a client can do about it. */
 export const MEANING: Record<ErrorCode, string> = {
-  invalid_request:
-    "The body, a field of it, a query parameter or a header is wrong. The message says which, and why.",
+  invalid_request: `The body, a field of it, a query parameter or a header is wrong, or the body took longer than ${MAX_BODY_MS / 1_000} s to arrive. The message says which, and why.`,
   unauthorized:
     "There is no API key, or it is not valid. The message says if the key was revoked, was replaced or has expired.",
   not_found: "There is no such pet, or no such path.",
