@@ -241,6 +241,35 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
     expect(errors).toEqual([]);
   });
 
+  it("shows what others have stored as text, whatever it is", async () => {
+    const hostile = `<script>document.title = 'mine'</script><img src='x' onerror='document.title = "mine"'>`;
+    const { id } = (await (await createPet(hostile.replaceAll('"', '\\"'))).json()) as { id: number };
+    const { page, errors, foreign } = await open("/");
+    await page.getByLabel("Your API key").fill(key);
+    const getPet = await operation(page, "getPet");
+    await getPet.getByRole("textbox", { name: "petId" }).fill(`${id}`);
+    await getPet.getByRole("button", { name: "Execute" }).click();
+    const body = getPet.locator("pre.body");
+    expect(JSON.parse((await body.textContent()) ?? "")).toMatchObject({ id, name: hostile });
+    expect(await body.locator("*").count()).toBe(0);
+    expect(await page.title()).not.toBe("mine");
+    // Nor has anything been tried that the Content-Security-Policy would have stopped.
+    expect(errors).toEqual([]);
+    expect(foreign).toEqual([]);
+  });
+
+  it("takes no orders from its address", async () => {
+    const elsewhere = encodeURIComponent("https://petstore.example/other.json");
+    const markup = encodeURIComponent("<img src=x onerror=alert(1)>");
+    const query = `url=${elsewhere}&configUrl=${elsewhere}&persistAuthorization=true&name=${markup}`;
+    const { page, errors, foreign } = await open(`/?${query}#/${markup}/${markup}`);
+    await page.locator(".opblock").first().waitFor();
+    expect(await page.locator(".opblock").count()).toBe(4);
+    expect(await page.content()).not.toContain("onerror");
+    expect(errors).toEqual([]);
+    expect(foreign).toEqual([]);
+  });
+
   it("sends a creation with all the digits of its numbers", async () => {
     const { page } = await open("/");
     await page.getByLabel("Your API key").fill(key);
