@@ -1,0 +1,169 @@
+// What comes over the wire that no HTTP client would send: line breaks in every value that an answer repeats, and requests
+// whose length can be read in two ways. To the Workers runtime itself, on a socket, with nothing in front that would refuse
+// it first, as Cloudflare does. What the runtime refuses by itself has no X-Request-Id: such a request never reached the service.
+
+import { once } from "node:events";
+import { connect } from "node:net";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { CONTESTANTS, type Contestant } from "../../bench/contestants.ts";
+
+let service: Contestant;
+let database: D1Database;
+let authorization: string;
+
+beforeAll(async () => {
+  service = await CONTESTANTS.petstore();
+  if (service.database === undefined) throw new Error("the service has a database");
+  database = service.database;
+  authorization = `Authorization: ${service.authorization.Authorization}`;
+});
+
+afterAll(() => service.stop());
+
+interface Answer {
+  status: number;
+  headers: [name: string, value: string][];
+  isOurs: boolean;
+}
+
+/** Sends bytes as they are, and returns all answers that come before the server closes the connection. */
+async function send(...lines: string[]): Promise<Answer[]> {
+  const socket = connect(Number(service.url.port), "127.0.0.1");
+  let answered = "";
+  socket.setEncoding("latin1").on("data", (chunk) => (answered += chunk));
+  socket.on("error", () => {});
+  socket.end(lines.join("\r\n"), "latin1");
+  await once(socket, "close");
+  return answered
+    .split(/(?=^HTTP\/1\.1 )/m)
+    .filter((each) => each !== "")
+    .map(readAnswer);
+}
+
+function readAnswer(text: string): Answer {
+  const [head = ""] = text.split("\r\n\r\n");
+  const [statusLine = "", ...lines] = head.split("\r\n");
+  const headers = lines.map((line): [string, string] => {
+    const [, name = "", value = ""] = /^([^:]*): (.*)$/s.exec(line) ?? [];
+    return [name.toLowerCase(), value];
+  });
+  return {
+    status: Number(statusLine.split(" ")[1]),
+    headers,
+    isOurs: headers.some(([name]) => name === "x-request-id"),
+  };
+}
+
+async function countPets(): Promise<number> {
+  return (await database.prepare("SELECT count(*) AS pets FROM pets").first<number>("pets")) ?? 0;
+}
+
+/** What begins a new line to somebody: HTTP, a lenient parser, a decoder, a careless cast to bytes. */
+const BREAKS: [name: string, text: string][] = [
+  ["CR LF", "\r\n"],
+  ["CR LF, space", "\r\n "],
+  ["LF", "\n"],
+  ["CR", "\r"],
+  ["%0D%0A", "%0D%0A"],
+  ["U+560D U+560A in UTF-8", "\xe5\x98\x8d\xe5\x98\x8a"],
+  ["U+0085 in UTF-8", "\xc2\x85"],
+  ["U+2028 in UTF-8", "\xe2\x80\xa8"],
+  ["NUL", "\0"],
+];
+
+/** Each value of a request that some answer repeats, with something in it. */
+const REFLECTED: Record<string, (text: string) => string[]> = {
+  "X-Request-Id": (text) => ["GET /v1/nowhere HTTP/1.1", "Host: localhost", `X-Request-Id: 12345678${text}`],
+  "the preflight's Access-Control-Request-Headers": (text) => [
+    "OPTIONS /v1/pets HTTP/1.1",
+    "Host: localhost",
+    "Origin: https://shop.example",
+    "Access-Control-Request-Method: POST",
+    `Access-Control-Request-Headers: x${text}`,
+  ],
+  "Host, in the link to the next page": (text) => ["GET /v1/pets?limit=1 HTTP/1.1", `Host: localhost${text}`],
+  "the query, in the link to the next page": (text) => [
+    `GET /v1/pets?limit=1&x=${text} HTTP/1.1`,
+    "Host: localhost",
+  ],
+  "the path, in the log": (text) => [`GET /v1/pets/${text} HTTP/1.1`, "Host: localhost"],
+  "the method, in the message of a 405": (text) => [`PUT${text} /v1/pets HTTP/1.1`, "Host: localhost"],
+  "Idempotency-Key": (text) => ["POST /v1/pets HTTP/1.1", "Host: localhost", `Idempotency-Key: x${text}`],
+};
+
+describe.each(Object.keys(REFLECTED))("a line break in %s", (name) => {
+  it.each(BREAKS)("as %s, puts no header into the answer", async (_, text) => {
+    const request = REFLECTED[name]?.(`${text}Injected: 1`) ?? [];
+    const answers = await send(...request, authorization, "Connection: close", "", "");
+    expect(answers).toHaveLength(1);
+    const [{ status, headers, isOurs } = { status: 0, headers: [], isOurs: false }] = answers;
+    expect(headers.map(([each]) => each)).not.toContain("injected");
+    // Nor anything that a parser which is more lenient could take for one.
+    for (const [, value] of headers) expect(value).toMatch(/^[\x20-\x7e]*$/);
+    if (isOurs) expect(status).toBeLessThan(500);
+  });
+});
+
+const PET = `{"name":"Rex","categoryId":1}`;
+const HIDDEN = [
+  "POST /v1/pets HTTP/1.1",
+  "Host: localhost",
+  "Content-Type: application/json",
+  `Content-Length: ${PET.length}`,
+  "",
+  PET,
+];
+
+/** Lengths of a body that two servers can understand differently. */
+const LENGTHS: [name: string, headers: string[], body: string][] = [
+  ["two lengths", [`Content-Length: ${PET.length}`, "Content-Length: 0"], PET],
+  ["a list of lengths", [`Content-Length: ${PET.length}, 0`], PET],
+  ["a length and chunks", ["Content-Length: 0", "Transfer-Encoding: chunked"], "0\r\n\r\n"],
+  ["chunks and a length", ["Transfer-Encoding: chunked", "Content-Length: 5"], "0\r\n\r\n"],
+  ["an unknown coding", ["Content-Length: 0", "Transfer-Encoding: xchunked"], "0\r\n\r\n"],
+  ["chunks twice", ["Transfer-Encoding: chunked", "Transfer-Encoding: identity"], "0\r\n\r\n"],
+  ["chunks behind a line break", ["Content-Length: 0", "X: x\nTransfer-Encoding: chunked"], "0\r\n\r\n"],
+  ["a folded header", ["Content-Length: 0", "Transfer-Encoding:\r\n chunked"], "0\r\n\r\n"],
+  ["a space before the colon", [`Content-Length : ${PET.length}`], PET],
+  ["a sign", [`Content-Length: +${PET.length}`], PET],
+  ["a negative length", ["Content-Length: -1"], PET],
+  ["a hexadecimal length", ["Content-Length: 0x1d"], PET],
+  ["a length beyond 64 bits", ["Content-Length: 18446744073709551645"], PET],
+  ["a chunk with a negative size", ["Transfer-Encoding: chunked"], `-1\r\n${PET}\r\n0\r\n\r\n`],
+  ["a chunk beyond 64 bits", ["Transfer-Encoding: chunked"], `1000000000000001d\r\n${PET}\r\n0\r\n\r\n`],
+  ["a chunk that is shorter than it says", ["Transfer-Encoding: chunked"], `ff\r\n${PET}\r\n0\r\n\r\n`],
+  ["a body that is longer than it says", ["Content-Length: 1"], PET],
+  ["a body that is shorter than it says", ["Content-Length: 99"], PET],
+];
+
+describe("a body whose length can be read in two ways", () => {
+  it.each(LENGTHS)(
+    "%s: stores nothing, and nobody's key is lent to what follows",
+    async (_, headers, body) => {
+      const before = await countPets();
+      const head = [
+        "POST /v1/pets HTTP/1.1",
+        "Host: localhost",
+        authorization,
+        "Content-Type: application/json",
+      ];
+      const answers = await send(...head, ...headers, "", body + HIDDEN.join("\r\n"));
+      // The hidden request, if it is taken for one, has no key.
+      const statuses = answers.filter(({ isOurs }) => isOurs).map(({ status }) => status);
+      for (const status of statuses) expect([400, 401, 413]).toContain(status);
+      expect(await countPets()).toBe(before);
+    },
+  );
+});
+
+it("a length that is too short to be true is not believed, and the next request is served as ever", async () => {
+  const request = [
+    "GET /v1/pets?limit=1 HTTP/1.1",
+    "Host: localhost",
+    authorization,
+    "Connection: close",
+    "",
+    "",
+  ];
+  expect((await send(...request)).map(({ status }) => status)).toEqual([200]);
+});
