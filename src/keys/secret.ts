@@ -17,13 +17,17 @@ const LOOKS_LIKE_KEY = new RegExp(`${PREFIX}[0-9A-Za-z]{20,}`, "g");
 
 /** A new API key. It exists nowhere else: whoever calls this shows it once and keeps its hash. */
 export function newSecret(): string {
-  const body = PREFIX + randomBase62(RANDOM_LENGTH);
+  return withChecksum(PREFIX + randomBase62(RANDOM_LENGTH));
+}
+
+/** The text with the checksum that makes it well-formed, if all else is. */
+export function withChecksum(body: string): string {
   return body + checksum(body);
 }
 
 /** Whether a text has the form of a key and the right checksum. */
 export function isWellFormedSecret(text: string): boolean {
-  return FORM.test(text) && checksum(text.slice(0, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH);
+  return FORM.test(text) && withChecksum(text.slice(0, -CHECKSUM_LENGTH)) === text;
 }
 
 /** A text without what looks like a key, mistyped or not: for all that is printed or logged. */
