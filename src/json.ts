@@ -75,36 +75,57 @@ function requireJson(headers: Headers): void {
   }
 }
 
-/** The bytes of a body. One that is announced as too large is not touched. */
-async function readBody({ headers, body }: Request): Promise<ArrayBuffer> {
-  if (Number(headers.get("Content-Length")) > MAX_BODY_BYTES) throw tooLarge();
+/**
+ * The bytes of a body. One that is announced as too large is not touched, of one that turns out so the rest is dropped: to
+ * give up reading would make the local server fail somebody else's request.
+ */
+async function readBody({ headers, body }: Request): Promise<Uint8Array> {
+  const announced = Number(headers.get("Content-Length") ?? MAX_BODY_BYTES);
+  if (announced > MAX_BODY_BYTES) throw tooLarge();
+  if (body === null) return new Uint8Array();
+  const reader = body.getReader({ mode: "byob" });
+  const bytes = await readAll(reader, announced);
+  if (bytes.length <= announced) return bytes;
+  await withDeadline("the client", MAX_BODY_MS, () => readToEnd(reader, bytes)).catch(() => {});
+  throw tooLarge();
+}
+
+/**
+ * All bytes of a stream; of one that has more than `maxBytes`, one byte more. They are read into one buffer: a client
+ * decides how short the chunks are, and each that is kept by itself would take four kilobytes.
+ */
+async function readAll(reader: ReadableStreamBYOBReader, maxBytes: number): Promise<Uint8Array> {
+  const length = maxBytes + 1;
   try {
-    return await withDeadline("the client", MAX_BODY_MS, () => readAll(body ?? []));
+    const read = () => reader.readAtLeast(length, new Uint8Array(length));
+    const { value = new Uint8Array() } = await withDeadline("the client", MAX_BODY_MS, read);
+    return value;
   } catch (error) {
-    if (error instanceof ApiError) throw error;
-    const problem =
-      error instanceof DeadlineExceeded ? `must arrive within ${MAX_BODY_MS / 1_000} s` : "ended too early";
+    const isLate = error instanceof DeadlineExceeded;
+    const problem = isLate ? `must arrive within ${MAX_BODY_MS / 1_000} s` : "ended too early";
     throw new ApiError("invalid_request", `body: ${problem}`);
   }
 }
 
-/** All bytes of a stream. Of one that turns out too large the rest is read and dropped. */
-async function readAll(body: AsyncIterable<Uint8Array> | []): Promise<ArrayBuffer> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of body) {
-    length += chunk.length;
-    if (length <= MAX_BODY_BYTES) chunks.push(chunk);
+/** Reads and drops what is left, into the same buffer, and lets other requests go on in between. */
+async function readToEnd(reader: ReadableStreamBYOBReader, dropped: Uint8Array): Promise<void> {
+  let buffer: ArrayBufferLike | undefined = dropped.buffer;
+  while (buffer !== undefined) {
+    const read: Promise<ReadableStreamReadResult<Uint8Array>> = reader.readAtLeast(
+      buffer.byteLength,
+      new Uint8Array(buffer),
+    );
+    const { done, value } = await read;
+    buffer = done ? undefined : value.buffer;
+    await scheduler.wait(0);
   }
-  if (length > MAX_BODY_BYTES) throw tooLarge();
-  return new Blob(chunks).arrayBuffer();
 }
 
 function tooLarge(): ApiError {
   return new ApiError("payload_too_large", `body: must be at most ${MAX_BODY_BYTES} bytes`);
 }
 
-function decodeUtf8(bytes: ArrayBuffer): string {
+function decodeUtf8(bytes: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes);
   } catch {

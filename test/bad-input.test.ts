@@ -160,7 +160,8 @@ describe("a body of more than 64 KiB is a 413", () => {
   it("one that turns out so is read to its end, and not kept", async () => {
     const client = await newClient();
     let left = 300;
-    const long = new ReadableStream<Uint8Array>({
+    const long = new ReadableStream({
+      type: "bytes",
       pull(controller) {
         if (left > 0) controller.enqueue(new Uint8Array(10_000));
         else controller.close();
@@ -170,6 +171,24 @@ describe("a body of more than 64 KiB is a 413", () => {
     await expectRefusal(() => client.post(long), 413, "payload_too_large", message);
     // A read that is given up in the middle makes the local server fail somebody else's request.
     expect(left).toBeLessThan(0);
+  });
+
+  it("while one that does not end is dropped, others are served", async () => {
+    const { secret, get } = await newClient();
+    let isOver = false;
+    const endless = new ReadableStream({
+      type: "bytes",
+      pull(controller) {
+        controller.enqueue(new Uint8Array(10_000));
+        if (isOver) controller.close();
+      },
+    });
+    const headers = { Authorization: `Bearer ${secret}`, "Content-Type": "application/json" };
+    // Handed to the app directly: a stream that is ready at once is the worst.
+    const refused = app.request("/v1/pets", { method: "POST", headers, body: endless }, env);
+    expect((await get("/v1/pets")).status).toBe(200);
+    isOver = true;
+    expect((await refused).status).toBe(413);
   });
 
   it("but 64 KiB are accepted, with a length and without", async () => {
@@ -182,7 +201,8 @@ describe("a body of more than 64 KiB is a 413", () => {
 it("a body whose sender hangs up is a 400, and no failure of ours", async () => {
   const log = vi.spyOn(console, "error");
   const client = await newClient();
-  const broken = new ReadableStream<Uint8Array>({
+  const broken = new ReadableStream({
+    type: "bytes",
     start: (controller) => controller.enqueue(new TextEncoder().encode(`{"name":"Rex",`)),
     pull: (controller) => controller.error(new Error("connection lost")),
   });
@@ -197,11 +217,36 @@ it("a body whose sender hangs up is a 400, and no failure of ours", async () => 
   expect(log).not.toHaveBeenCalled();
 });
 
+it("a body takes up one buffer, however short its chunks are", async () => {
+  const client = await newClient();
+  const text = new TextEncoder().encode(`{"name":"Rex","categoryId":1}`);
+  const buffers = new Set<number>();
+  let sent = 0;
+  const crumbs = new ReadableStream({
+    type: "bytes",
+    pull(controller) {
+      const view = controller.byobRequest?.view;
+      if (view === null || view === undefined) throw new Error("each chunk is put into a buffer of its own");
+      buffers.add(view.buffer.byteLength);
+      new Uint8Array(view.buffer, view.byteOffset)[0] = text[sent] ?? 0;
+      sent += 1;
+      controller.byobRequest?.respond(1);
+      if (sent === text.length) controller.close();
+    },
+  });
+  const headers = { Authorization: `Bearer ${client.secret}`, "Content-Type": "application/json" };
+  const response = await app.request("/v1/pets", { method: "POST", headers, body: crumbs }, env);
+  expect(response.status).toBe(201);
+  expect(sent).toBe(text.length);
+  expect([...buffers]).toEqual([65_537]);
+});
+
 it("a body that is held back is a 400 after 10 seconds, and nothing comes of it", async () => {
   const client = await newClient();
   const { promise: reached, resolve: reach } = Promise.withResolvers<void>();
   let finish = () => {};
-  const slow = new ReadableStream<Uint8Array>({
+  const slow = new ReadableStream({
+    type: "bytes",
     start(controller) {
       controller.enqueue(new TextEncoder().encode(`{"name":"Rex",`));
       finish = () => {

@@ -65,6 +65,6 @@ function json<Value, Status extends 200 | 201>(
 
 /** The link to the next page (RFC 8288): the same list, the same limit and status, from another place on. */
 function nextLink(url: string, { limit, status }: PageQuery, cursor: string): string {
-  const [path] = url.split("?");
+  const [path] = url.split(/[?#]/);
   return `<${path}?limit=${limit}${status === undefined ? "" : `&status=${status}`}&cursor=${cursor}>; rel="next"`;
 }
