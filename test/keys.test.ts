@@ -319,7 +319,7 @@ describe("callers without a valid key", () => {
     expect([status, headers.get("X-RateLimit-Remaining")]).toEqual([200, "59"]);
   });
 
-  it("who try one well-formed key after the other, none at once, cost at most 60 look-ups a minute per address", async () => {
+  it("who try one well-formed key after the other cost at most 60 look-ups a minute per address", async () => {
     const address = newAddress();
     const statements = watchStatements();
     const guess = () =>
@@ -334,6 +334,43 @@ describe("callers without a valid key", () => {
     vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 35));
     expect((await guess()).status).toBe(401);
     expect(statements).toHaveLength(61 * MISSED.length);
+  });
+
+  it("who try 200 well-formed keys at once cost no more", async () => {
+    const address = newAddress();
+    const statements = holdStatementsUntil(200);
+    const guess = () =>
+      fetchWithoutKey("/v1/pets", {
+        headers: { "CF-Connecting-IP": address, Authorization: `Bearer ${newSecret()}` },
+      });
+    const statuses = (await Promise.all(Array.from({ length: 200 }, guess))).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 401)).toHaveLength(60);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(140);
+    expect(statements).toHaveLength(60 * MISSED.length);
+  });
+
+  it("are not those with valid keys, though 100 that nobody knows here come at once from one address", async () => {
+    const clients = await Promise.all(Array.from({ length: 100 }, () => newClient()));
+    const headers = { "CF-Connecting-IP": newAddress() };
+    const statements = holdStatementsUntil(100);
+    const responses = await Promise.all(clients.map((client) => client.call("/v1/nowhere", { headers })));
+    expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([404]));
+    expect(statements).toHaveLength(100 * FOUND.length);
+  });
+
+  it("who guess shut out a key that is new here, but not for who sends it from elsewhere at the same time", async () => {
+    const { secret } = await newKey();
+    const address = newAddress();
+    const send = (key: string, from: string) =>
+      fetchWithoutKey("/v1/nowhere", {
+        headers: { "CF-Connecting-IP": from, Authorization: `Bearer ${key}` },
+      });
+    holdStatementsUntil(62);
+    const guesses = Array.from({ length: 60 }, () => send(newSecret(), address));
+    // It waits for a place, and the same key from elsewhere waits for the same look-up.
+    const [there, elsewhere] = [send(secret, address), send(secret, newAddress())];
+    await Promise.all(guesses);
+    expect([(await there).status, (await elsewhere).status]).toEqual([429, 404]);
   });
 
   it("who guess do not shut out a key that this isolate knows, though it must be looked up again", async () => {

@@ -9,11 +9,12 @@ import { DatabaseUnavailable } from "../database.ts";
 import { DeadlineExceeded } from "../deadline.ts";
 import type { AppEnv } from "../env.ts";
 import { noteFailure } from "../log.ts";
-import { AddressMeter, clientAddress } from "../rate-limit/address-meter.ts";
+import { clientAddress } from "../rate-limit/address-meter.ts";
 import { rememberedBan } from "../rate-limit/key-meters.ts";
 import { type Reading, readNearest, readPrimary } from "../replicas.ts";
 import { sha256 } from "../sha256.ts";
 import { SingleFlight } from "../single-flight.ts";
+import { Guesses } from "./guesses.ts";
 import { isWellFormedSecret } from "./secret.ts";
 import { type FoundKey, findKeyByHash, type Key, type KeyState, stateOf } from "./store.ts";
 
@@ -64,10 +65,10 @@ const hashes = new BoundedMap<string, string>(MAX_HASHES);
 const outages = new BoundedMap<string, Outage>(MAX_OUTAGES);
 
 /** Look-ups that are under way, by the same. */
-const flights = new SingleFlight<Reading<FoundKey>>();
+const flights = new SingleFlight<Reading<FoundKey> | undefined>();
 
-/** Look-ups that found nothing, by address: whoever tries that many keys is guessing. Those in flight come on top. */
-const failedLookups = new AddressMeter();
+/** What guessing keys may cost. */
+const guesses = new Guesses();
 
 /**
  * Sets `caller`. At the path `servesBanned` a banned key is served like any other; elsewhere it will be refused, so that
@@ -132,19 +133,15 @@ async function findUnknownKey(
 ): Promise<FoundKey | undefined> {
   const nowMs = c.get("nowMs");
   // A key that was good when it was last looked up is no guess, whoever else calls from its address.
-  const address = clientAddress(c.req);
-  const mayBeGuess = known?.key === undefined;
-  if (mayBeGuess && !failedLookups.peek(address, nowMs).admitted) return undefined;
+  const guessedFrom = known?.key === undefined ? clientAddress(c.req) : undefined;
+  if (guessedFrom !== undefined && guesses.areUsedUp(guessedFrom, nowMs)) return undefined;
   const isInGrace = known !== undefined && ageMs(known.madeAtMs, nowMs) < BELIEVED_MS + MORE_IN_OUTAGE_MS;
   const fallback = isInGrace ? known.key : undefined;
   try {
-    const isFirst = !flights.isUnderway(hash);
-    const { value: key, isCurrent } = await lookUp(c.env.DB, hash, nowMs, fallback !== undefined);
+    const found = await lookUp(c.env.DB, hash, nowMs, fallback !== undefined, guessedFrom);
     // A replica was near, but may be behind by more than that: so it is not believed for longer than it takes to ask.
-    if (key !== undefined && isCurrent === false) refresh(c.env.DB, hash, nowMs);
-    // One dead key that is sent many times at once is one guess.
-    if (key === undefined && isFirst) failedLookups.take(address, nowMs);
-    return key;
+    if (found?.value !== undefined && found.isCurrent === false) refresh(c.env.DB, hash, nowMs);
+    return found?.value;
   } catch (error) {
     if (!(error instanceof DatabaseUnavailable && fallback !== undefined)) throw error;
     noteFailure(c, "database_unavailable", error.cause);
@@ -170,23 +167,34 @@ function remember(hash: string, nowMs: number, reading: Reading<FoundKey>): Read
 
 /**
  * Asks the database, unless it has only just failed to answer the same, and remembers the answer. Without a fallback that
- * goes for a database that hangs alone: one that failed at once may have been mended at once.
+ * goes for a database that hangs alone: one that failed at once may have been mended at once. Undefined if the address that
+ * guesses, if it does, gets no more look-ups.
  */
 async function lookUp(
   database: D1Database,
   hash: string,
   nowMs: number,
   hasFallback: boolean,
-): Promise<Reading<FoundKey>> {
+  guessedFrom: string | undefined,
+): Promise<Reading<FoundKey> | undefined> {
   // Not when the request arrived: whoever gave up has waited since then.
   const outage = outages.get(hash);
   const hasJustFailed = outage !== undefined && Math.abs(Date.now() - outage.atMs) < OUTAGE_PAUSE_MS;
   const isHanging = outage?.error.cause instanceof DeadlineExceeded;
   if (hasJustFailed && (hasFallback || isHanging)) throw outage.error;
+  const look = () => readNearest(database, (instance) => findKeyByHash(instance, hash));
   try {
-    return await flights.run(hash, async () =>
-      remember(hash, nowMs, await readNearest(database, (instance) => findKeyByHash(instance, hash))),
-    );
+    let reading: Reading<FoundKey> | undefined;
+    let isOwn = false;
+    // It counts there, because that goes on when a client leaves. If it was refused to another address, it is not to this one.
+    while (reading === undefined && !isOwn) {
+      reading = await flights.run(hash, async () => {
+        isOwn = true;
+        const own = guessedFrom === undefined ? await look() : await guesses.lookUp(guessedFrom, nowMs, look);
+        return own && remember(hash, nowMs, own);
+      });
+    }
+    return reading;
   } catch (error) {
     if (error instanceof DatabaseUnavailable) outages.set(hash, { error, atMs: Date.now() });
     throw error;
