@@ -31,7 +31,7 @@ function insideWorkerd() {
 
 const INSIDE = {
   setupFiles: ["./test/setup.ts"],
-  provide: { modelRuns: Number(process.env.MODEL_RUNS ?? 1_000) },
+  provide: { modelRuns: Number(process.env.MODEL_RUNS ?? 500) },
 };
 
 /** In Node, because it needs nothing of the runtime and is a matter of speed. */
