@@ -3,7 +3,7 @@
 // With reservations, a key that was fast when its object broke may have lost some requests, and some refusals may be
 // forgotten: how many is checked, and the reference goes on from there.
 //
-// It runs 1,000 sequences; MODEL_RUNS=100000 npm test -- test/model.test.ts runs as many as that says.
+// It runs 500 sequences; MODEL_RUNS=100000 npm test -- test/model.test.ts runs as many as that says.
 
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
