@@ -5,7 +5,7 @@ import { expect, vi } from "vitest";
 import { createKey } from "../src/keys/manage.ts";
 import type { Plan } from "../src/keys/plans.ts";
 import type { Limits } from "../src/rate-limit/window.ts";
-import { issueSecret } from "./log-lines.ts";
+import { issueSecret } from "./secrets.ts";
 
 export const ORIGIN = "https://petstore.example";
 

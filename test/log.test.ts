@@ -5,7 +5,8 @@ import { expect, it, vi } from "vitest";
 import { revokeKey } from "../src/keys/manage.ts";
 import { newSecret } from "../src/keys/secret.ts";
 import { fetchWithoutKey, newClient } from "./client.ts";
-import { expectNoSecret, issueSecret, takeLogLines } from "./log-lines.ts";
+import { expectNoSecret, takeLogLines } from "./log-lines.ts";
+import { issueSecret } from "./secrets.ts";
 
 it("one line says what was asked, by whom, what came of it, and how the key stands", async () => {
   const client = await newClient({ plan: "free" });

@@ -13,7 +13,7 @@ import { NewPet, PageQuery, Pet } from "../src/pets/schema.ts";
 import { insertPet } from "../src/pets/store.ts";
 import { fetchWithoutKey, forgetPages, newAddress, newClient } from "./client.ts";
 import { meetStatements } from "./database-stub.ts";
-import { issueSecret } from "./log-lines.ts";
+import { issueSecret } from "./secrets.ts";
 
 type Client = Awaited<ReturnType<typeof newClient>>;
 

@@ -78,7 +78,24 @@ export async function start(state: string, port: number, more: NodeJS.ProcessEnv
     endGroup(child, "SIGKILL");
     await ended;
   };
-  return { printed: () => printed, stop, stopNpmOnly, kill };
+  /** Kills the runtime alone, as if it had crashed: wrangler starts it again. */
+  const killRuntime = async () => {
+    if (child.pid === undefined) throw new Error("npm has no process");
+    process.kill(await runtimeOf(child.pid), "SIGKILL");
+  };
+  return { printed: () => printed, stop, stopNpmOnly, kill, killRuntime };
+}
+
+/** The process that the Worker runs in, among those of a group. wrangler's own proxy is a workerd too, and has the port. */
+async function runtimeOf(group: number): Promise<number> {
+  const { stdout } = await promisify(execFile)("ps", ["-A", "-o", "pgid=,pid=,args="]);
+  const processes = stdout.split("\n").map((line) => line.trim().match(/^(\d+) +(\d+) +(.*)/) ?? []);
+  const found = processes.find(
+    ([, pgid, , words = ""]) =>
+      Number(pgid) === group && /workerd(\.exe)? serve /.test(words) && words.includes("entry=127.0.0.1:0 "),
+  );
+  if (found === undefined) throw new Error("the runtime is not there");
+  return Number(found[2]);
 }
 
 /** Ends npm and everything below it, unless all of that is gone. */

@@ -4,7 +4,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { changePlan, createKey, revokeKey, rotateKey } from "../../../src/keys/manage.ts";
 import { PLAN_LIMITS } from "../../../src/keys/plans.ts";
-import { expectNoSecret, issueSecret } from "../../log-lines.ts";
+import { expectNoSecret } from "../../log-lines.ts";
+import { issueSecret } from "../../secrets.ts";
 import { startIsolates } from "./isolates.ts";
 
 let service: Awaited<ReturnType<typeof startIsolates>>;
