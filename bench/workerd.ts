@@ -43,13 +43,15 @@ export interface RunningWorker {
 
 export interface RunningWorkers {
   workers: RunningWorker[];
+  /** The process that all of them run in. */
+  processId(): number;
   stop(): Promise<void>;
 }
 
 /** Starts Workers in one process. Whoever started them stops them. */
 export async function startWorkers(sources: WorkerSource[]): Promise<RunningWorkers> {
   const { folder, remove } = emptyFolder();
-  const { faults, killNow } = launchFrom(folder);
+  const { faults, processId, killNow } = launchFrom(folder);
   const isDone = atEnd(killNow);
   const miniflare = new Miniflare({
     host: "127.0.0.1",
@@ -73,7 +75,7 @@ export async function startWorkers(sources: WorkerSource[]): Promise<RunningWork
     isDone();
     remove();
   };
-  return { workers: await Promise.all(workers), stop };
+  return { workers: await Promise.all(workers), processId, stop };
 }
 
 /**
@@ -81,7 +83,7 @@ export async function startWorkers(sources: WorkerSource[]): Promise<RunningWork
  * alike. Otherwise miniflare would parse every line in this process, on the processors that are measured; Workers on
  * Cloudflare have no such pipe. What is wrong with workerd itself goes to the file `faults`. `killNow` kills workerd.
  */
-function launchFrom(folder: string): { faults: string; killNow: () => void } {
+function launchFrom(folder: string): { faults: string; processId: () => number; killNow: () => void } {
   const [launcher, faults, pid] = [join(folder, "launch.sh"), join(folder, "faults"), join(folder, "pid")];
   const lines = [
     "#!/bin/sh",
@@ -92,14 +94,15 @@ function launchFrom(folder: string): { faults: string; killNow: () => void } {
   ];
   writeFileSync(launcher, `${lines.join("\n")}\n`, { mode: 0o755 });
   process.env.MINIFLARE_WORKERD_PATH = launcher;
+  const processId = () => Number(readFileSync(pid, "utf8"));
   const killNow = () => {
     try {
-      process.kill(Number(readFileSync(pid, "utf8")), "SIGKILL");
+      process.kill(processId(), "SIGKILL");
     } catch {
       // It has not started, or it is gone.
     }
   };
-  return { faults, killNow };
+  return { faults, processId, killNow };
 }
 
 async function worker(
