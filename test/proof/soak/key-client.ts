@@ -46,7 +46,7 @@ export class KeyClient {
     this.burstsPerSecond = requestsPerSecond(habit, limits, seconds) / habit.burst;
     this.#habit = habit;
     this.#headers = { Authorization: `Bearer ${secret}`, "CF-Connecting-IP": `192.0.2.${number % 256}` };
-    this.#requests = new Requests(pets, problems, number * 7);
+    this.#requests = new Requests(pets, problems, number * 7, habit.name === "under");
     this.#problems = problems;
   }
 

@@ -25,7 +25,9 @@ const STATUSES = ["available", "pending", "sold", undefined] as const;
 /** Any int64 is a category; these are the ones that are easily spoiled. */
 const CATEGORY_IDS = ["1", "9223372036854775807", "-9223372036854775808", "9007199254740993", "0"];
 
-const MISTAKES: (Omit<Outgoing, "headers"> & { headers?: Record<string, string>; status: number })[] = [
+type Mistake = Omit<Outgoing, "headers"> & { headers?: Record<string, string>; status: number };
+
+const MISTAKES: Mistake[] = [
   { method: "GET", path: "/v1/pets?limit=0", status: 400 },
   { method: "GET", path: "/v1/pets?status=lost", status: 400 },
   { method: "GET", path: "/v1/pets?cursor=AAAA", status: 400 },
@@ -39,14 +41,6 @@ const MISTAKES: (Omit<Outgoing, "headers"> & { headers?: Record<string, string>;
     headers: { "Content-Type": "text/plain" },
     status: 415,
   },
-  // Not announced, so the service has to read it. To one that is, workerd answers before it was sent, and hangs up.
-  {
-    method: "POST",
-    path: "/v1/pets",
-    body: `"${"x".repeat(70_000)}"`,
-    headers: { ...JSON_CONTENT, "Transfer-Encoding": "chunked" },
-    status: 413,
-  },
   { method: "GET", path: "/v1/pets/no-number", status: 404 },
   { method: "GET", path: "/v1/pets/9223372036854775807", status: 404 },
   { method: "GET", path: "/v1/store/order", status: 404 },
@@ -54,19 +48,36 @@ const MISTAKES: (Omit<Outgoing, "headers"> & { headers?: Record<string, string>;
   { method: "PUT", path: "/v1/pets/1", body: "{}", status: 405 },
 ];
 
+/**
+ * For those only who are never refused: a large body that the service does not read, be it announced or refused, makes
+ * workerd hang up, whether a client has sent it all, and received the answer, or not.
+ */
+const LARGE_MISTAKE: Mistake = {
+  method: "POST",
+  path: "/v1/pets",
+  body: `"${"x".repeat(70_000)}"`,
+  headers: { ...JSON_CONTENT, "Transfer-Encoding": "chunked" },
+  status: 413,
+};
+
 /** The requests of one key, one after the other. */
 export class Requests {
   readonly #pets: Pets;
   readonly #problems: Problems;
+  readonly #mistakes: Mistake[];
   #sent: number;
   #nextPage: string | undefined;
   /** The latest creation with an Idempotency-Key, and the pet that it made as far as that is known. */
   #named: { headers: Record<string, string>; body: string; petJson?: string } | undefined;
 
-  /** `first`: where in the row of turns it begins, so that not all keys do the same at the same time. */
-  constructor(pets: Pets, problems: Problems, first: number) {
+  /**
+   * `first`: where in the row of turns it begins, so that not all keys do the same at the same time. `isNeverRefused`: it
+   * stays under its limit.
+   */
+  constructor(pets: Pets, problems: Problems, first: number, isNeverRefused: boolean) {
     this.#pets = pets;
     this.#problems = problems;
+    this.#mistakes = isNeverRefused ? [...MISTAKES, LARGE_MISTAKE] : MISTAKES;
     this.#sent = first;
   }
 
@@ -185,7 +196,7 @@ export class Requests {
 
   #mistake(): Asked {
     // Two turns of twenty are mistakes.
-    const mistake = MISTAKES[Math.floor(this.#sent / 10) % MISTAKES.length];
+    const mistake = this.#mistakes[Math.floor(this.#sent / 10) % this.#mistakes.length];
     if (mistake === undefined) throw new Error("there is no mistake");
     const headers = mistake.body === undefined ? {} : JSON_CONTENT;
     return { headers, ...mistake, kind: "mistake" };
