@@ -71,9 +71,11 @@ function reportText(report: SoakReport): string {
     ]),
   });
   const memory = `resident memory of the runtime in MB, every 10 s\n${curve(report.memoryMb)}${memoryText(report.memory)}`;
+  const slow = `The machine was too slow: ${report.notSent} turns were left out, and the latencies say nothing.\n`;
+  const tooSlow = report.notSent === 0 ? "" : slow;
   const verdict =
     problems.length === 0 ? "All books agree." : problems.map((each) => `WRONG: ${each}`).join("\n");
-  return `${counts}\n${times}\n${memory}\n\n${verdict}\n`;
+  return `${counts}\n${times}\n${memory}\n\n${tooSlow}${verdict}\n`;
 }
 
 function memoryText(memory: MemoryVerdict | undefined): string {
