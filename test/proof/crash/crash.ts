@@ -4,6 +4,7 @@
 // starts again. What is not proven here is a crash of the machine itself.
 
 import { setTimeout as wait } from "node:timers/promises";
+import { atEnd } from "../../../bench/ending.ts";
 import type { UsageBody } from "../../../src/usage-body.ts";
 import { emptyState, freePort, keys, start } from "../../outside/petstore.ts";
 import { hasSecret, issueSecret } from "../../secrets.ts";
@@ -26,6 +27,9 @@ const LOGGING = { WRANGLER_LOG: "log" };
 /** How often is asked whether the service is there again, and for how long. */
 const LOOK_MS = 100;
 const MAX_LOOKS = 600;
+
+/** How often is asked for usage. */
+const MAX_ATTEMPTS = 5;
 
 export type Fault = "everything" | "the runtime";
 
@@ -60,6 +64,7 @@ export async function crash(
 ): Promise<CrashReport> {
   const { state, remove } = await emptyState();
   const run = new CrashRun(state, await freePort());
+  const isDone = atEnd(() => run.endNow());
   try {
     await run.begin();
     const done: Round[] = [];
@@ -71,6 +76,7 @@ export async function crash(
     return await run.finish(done);
   } finally {
     await run.end();
+    isDone();
     await remove();
   }
 }
@@ -106,6 +112,11 @@ class CrashRun {
 
   async end(): Promise<void> {
     await this.#service?.stop();
+  }
+
+  /** The same at once, for the case that this process is ended. */
+  endNow(): void {
+    void this.#service?.kill();
   }
 
   /** Load, a kill in its midst, and the service there again. */
@@ -257,11 +268,16 @@ class CrashRun {
     return pets;
   }
 
-  /** How many requests of a key the service has on its account. */
+  /** How many requests of a key the service has on its account. On a slow machine it may have to be asked again. */
   async #counted(key: string): Promise<number> {
-    const { text } = await this.#send(key, "/v1/usage");
-    const { days } = JSON.parse(text) as UsageBody;
-    return days.reduce((sum, { admitted }) => sum + admitted, 0);
+    for (let attempt = 1; ; attempt += 1) {
+      const { status, headers, text } = await this.#send(key, "/v1/usage");
+      if (status === 200)
+        return (JSON.parse(text) as UsageBody).days.reduce((sum, { admitted }) => sum + admitted, 0);
+      if (status !== 503 || attempt === MAX_ATTEMPTS)
+        throw new Error(`usage was answered with ${status}: ${text}`);
+      await wait(Number(headers.get("Retry-After")) * 1000);
+    }
   }
 
   /** Sends a request that counts. */

@@ -4,7 +4,7 @@
 //
 // The service and the floor of the bench run in workerd, each in a process of its own, in folders of state of their own. The
 // exit code is 1 if a check fails. Latencies and memory are worth something only if the machine does nothing else;
-// latencies are not judged, and memory is from four minutes on. Standard error says how far it is.
+// latencies are not judged, and memory is from eight minutes on. Standard error says how far it is.
 
 import { parseArgs } from "node:util";
 import { progress, tableText, whole } from "../../../bench/report.ts";
