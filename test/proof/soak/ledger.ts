@@ -46,6 +46,8 @@ export class Ledger {
   /** When answers came. */
   readonly #calledAtMs: number[] = [];
   readonly #refusedAtMs: number[] = [];
+  /** Of refusals that no window is the reason of: what they said of the windows. */
+  readonly #unexplained: string[] = [];
   admitted = 0;
   refused = 0;
   banned = 0;
@@ -74,11 +76,14 @@ export class Ledger {
     }
     this.refused += 1;
     this.#refusedAtMs.push(cameAtMs);
+    let isExplained = false;
     for (const { window, left } of this.#windowsOf(answer)) {
       window.refused += 1;
-      if (left === 0 && window.endMs === resetMs)
-        window.firstRefusalAtMs = Math.min(window.firstRefusalAtMs, cameAtMs);
+      if (left > 0 || window.endMs !== resetMs) continue;
+      window.firstRefusalAtMs = Math.min(window.firstRefusalAtMs, cameAtMs);
+      isExplained = true;
     }
+    if (!isExplained) this.#unexplained.push(headers.ratelimit ?? "");
     return "refused";
   }
 
@@ -93,6 +98,7 @@ export class Ledger {
       const wasUsedUp = firstRefusalAtMs === Number.POSITIVE_INFINITY || before >= limit;
       problems.expect(wasUsedUp, "refused too early", `${window}: after ${before} of ${limit}`);
     }
+    for (const state of this.#unexplained) problems.add("refused with something left", `${who}: ${state}`);
     for (const endMs of this.#bannedMinutes) {
       const refused = this.#windows.get(nameOf("minute", endMs))?.refused ?? 0;
       const enough = refused + this.banned > this.#tolerated;
