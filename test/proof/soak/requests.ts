@@ -66,6 +66,7 @@ export class Requests {
   readonly #problems: Problems;
   readonly #mistakes: Mistake[];
   #sent: number;
+  #newPets: number;
   #nextPage: string | undefined;
   /** The latest creation with an Idempotency-Key, and the pet that it made as far as that is known. */
   #named: { headers: Record<string, string>; body: string; petJson?: string } | undefined;
@@ -79,6 +80,7 @@ export class Requests {
     this.#problems = problems;
     this.#mistakes = isNeverRefused ? [...MISTAKES, LARGE_MISTAKE] : MISTAKES;
     this.#sent = first;
+    this.#newPets = first;
   }
 
   next(): Asked {
@@ -189,8 +191,9 @@ export class Requests {
   /** A body whose name nobody else has. */
   #newPet(): string {
     const name = JSON.stringify(`Zoë 🐈 ${randomUUID()}`);
-    const categoryId = CATEGORY_IDS[this.#sent % CATEGORY_IDS.length];
-    const status = STATUSES[this.#sent % STATUSES.length];
+    const categoryId = CATEGORY_IDS[this.#newPets % CATEGORY_IDS.length];
+    const status = STATUSES[this.#newPets % STATUSES.length];
+    this.#newPets += 1;
     return `{"name":${name},"categoryId":${categoryId}${status === undefined ? "" : `,"status":"${status}"`}}`;
   }
 
