@@ -32,7 +32,7 @@ const PREFLIGHTS_PER_SECOND = 2;
 const USAGES_PER_SECOND_AND_KEY = 0.1;
 
 /** A machine that is too slow for the pace must not fail by its number of connections: then some requests are not sent. */
-const MAX_UNDERWAY = 400;
+const MAX_UNDERWAY = 200;
 
 /** One answer in so many is held to the published document. */
 const SAMPLE = 50;
