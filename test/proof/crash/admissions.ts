@@ -10,6 +10,12 @@ const MAX_AHEAD = Math.floor(LIMIT / 20);
 /** One life of an isolate seldom holds more leases than this. */
 const LEASES = 2;
 
+/**
+ * With so much left of a minute or less, but some, a kill shows most: there are no leases any more, the loss of which would
+ * make up for what was forgotten.
+ */
+const NEARLY_USED_UP = { atMost: 2 * LEASE_SHARE - 1, atLeast: 5 };
+
 const MINUTE_MS = 60_000;
 
 /** What was counted before a kill can be of the minute before. */
@@ -57,6 +63,12 @@ export class Admissions {
 
   get total(): number {
     return [...this.#admitted.values()].reduce((sum, count) => sum + count, 0);
+  }
+
+  /** Whether a minute that ends at this time, in seconds of Unix time, is about to be used up. */
+  isNearlyUsedUp(endsAtSeconds: number): boolean {
+    const left = LIMIT - (this.#admitted.get(endsAtSeconds) ?? 0);
+    return left <= NEARLY_USED_UP.atMost && left >= NEARLY_USED_UP.atLeast;
   }
 
   get wasUsedUp(): boolean {

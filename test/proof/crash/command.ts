@@ -28,9 +28,18 @@ async function main(): Promise<void> {
   if (report.broken.length > 0) process.exitCode = 1;
 }
 
-function roundText({ number, killed, acknowledged, cutOff, admitted, readsCutOff, downMs }: Round): string {
+function roundText({
+  number,
+  killed,
+  acknowledged,
+  cutOff,
+  admitted,
+  readsCutOff,
+  burnt,
+  downMs,
+}: Round): string {
   const writes = `${acknowledged} writes acknowledged, ${cutOff} cut off`;
-  const reads = `${admitted} reads admitted, ${readsCutOff} cut off`;
+  const reads = `${admitted} reads admitted, ${readsCutOff} cut off, ${burnt} burnt`;
   return `round ${number}: ${writes}; ${reads}; killed ${killed}, back after ${(downMs / 1000).toFixed(1)} s`;
 }
 

@@ -11,7 +11,7 @@ import { hasSecret, issueSecret } from "../../secrets.ts";
 import { Admissions, LIMIT, type Minute } from "./admissions.ts";
 import { isNamed, KINDS, type Kind, type ListedPet, Writes } from "./writes.ts";
 
-/** Acknowledged writes, and admitted requests of the limited key, after which a round is cut off. */
+/** Acknowledged writes, and admitted requests of the limited key, after which a round is cut off, if not before. */
 const WRITES_PER_ROUND = 100;
 const READS_PER_ROUND = 20;
 
@@ -28,6 +28,9 @@ const LOGGING = { WRANGLER_LOG: "log" };
 const LOOK_MS = 100;
 const MAX_LOOKS = 600;
 
+/** Usage shows what was so up to a second ago. */
+const SHOWN_MS = 1_100;
+
 /** How often is asked for usage. */
 const MAX_ATTEMPTS = 5;
 
@@ -40,6 +43,8 @@ export interface Round {
   cutOff: number;
   admitted: number;
   readsCutOff: number;
+  /** How many more are counted of the limited key, though nobody was let in by them. */
+  burnt: number;
   /** From the kill until the service answered again. */
   downMs: number;
 }
@@ -95,6 +100,9 @@ class CrashRun {
   #limited = "";
   /** What the service let the writer's key do. */
   #admittedOfWriter = 0;
+  #burnt = 0;
+  /** The limited key has little left, so it is time for a kill. */
+  #isNearlyUsedUp = false;
   /** Nobody sends anything more in this round. */
   #isOver = false;
   #onAnswer = () => {};
@@ -124,13 +132,14 @@ class CrashRun {
     const killed: Fault = number % 3 === 2 ? "the runtime" : "everything";
     const before = { ...this.#writes.figures([]), admitted: this.#admissions.total };
     this.#isOver = false;
+    this.#isNearlyUsedUp = false;
     let readersLeft = READERS;
     let readsCutOff = 0;
     const underLoad = new Promise<void>((resolve) => {
       this.#onAnswer = () => {
         const hasWritten = this.#writes.acknowledged >= before.acknowledged + WRITES_PER_ROUND;
         const hasRead = this.#admissions.total >= before.admitted + READS_PER_ROUND;
-        if (hasWritten && (hasRead || readersLeft === 0)) resolve();
+        if (this.#isNearlyUsedUp || (hasWritten && (hasRead || readersLeft === 0))) resolve();
       };
     });
     const writing = Array.from({ length: WRITERS }, (_, writer) => this.#write(kindOf(number + writer)));
@@ -146,8 +155,11 @@ class CrashRun {
     this.#admissions.kill(Date.now());
     const killedAtMs = performance.now();
     await this.#kill(killed);
+    const downMs = Math.round(performance.now() - killedAtMs);
     await load;
     const { acknowledged, cutOff } = this.#writes.figures([]);
+    const burntBefore = this.#burnt;
+    this.#burnt = (await this.#counted(this.#limited)) - this.#admissions.total;
     return {
       number,
       killed,
@@ -155,7 +167,8 @@ class CrashRun {
       cutOff: cutOff - before.cutOff,
       admitted: this.#admissions.total - before.admitted,
       readsCutOff,
-      downMs: Math.round(performance.now() - killedAtMs),
+      burnt: this.#burnt - burntBefore,
+      downMs,
     };
   }
 
@@ -167,6 +180,7 @@ class CrashRun {
     for (const name of this.#writes.toBeSentAgain) this.#writes.acknowledge(name, await this.#addPet(name));
 
     const writes = this.#writes.figures(await this.#allPets());
+    await wait(SHOWN_MS);
     const minutes = this.#admissions.minutes();
     const counted = await this.#counted(this.#limited);
     const countedOfWriter = await this.#counted(this.#writer);
@@ -198,7 +212,11 @@ class CrashRun {
       [idsGivenTwice > 0, `${idsGivenTwice} ids were given twice`],
       [unknown > 0, `${unknown} pets are there that nobody asked for`],
       [burnt > mayBeBurnt, `${burnt} requests are burnt, and ${mayBeBurnt} may be`],
-      [this.#log.length < rounds.length * WRITES_PER_ROUND, `the log has ${this.#log.length} lines only`],
+      [this.#log.length < writes.acknowledged, `the log has ${this.#log.length} lines only`],
+      ...rounds.map(({ number, burnt: more }): [boolean, string] => [
+        more < 0,
+        `${-more} requests were let in before kill ${number}, and are forgotten after it`,
+      ]),
       [this.#log.some(hasSecret), "a secret is in the log"],
       ...minutes.flatMap(({ endsAt, admitted, isUsedUp, mayBeBurnt: mayBe }): [boolean, string][] => [
         [admitted > LIMIT, `${admitted} of ${LIMIT} were admitted in the minute to ${endsAt}`],
@@ -238,6 +256,7 @@ class CrashRun {
         }
         if (status !== 404) throw new Error(`a read was answered with ${status}`);
         this.#admissions.admit(endsAtSeconds);
+        this.#isNearlyUsedUp = this.#admissions.isNearlyUsedUp(endsAtSeconds);
         this.#onAnswer();
         await wait(READ_EVERY_MS);
       }
