@@ -40,6 +40,7 @@ export class Admissions {
   /** By the end of the minute, in seconds of Unix time. */
   readonly #admitted = new Map<number, number>();
   readonly #usedUp = new Set<number>();
+  readonly #killedNearEnd = new Set<number>();
   readonly #kills: Kill[] = [];
   readonly #readers: number;
 
@@ -65,10 +66,13 @@ export class Admissions {
     return [...this.#admitted.values()].reduce((sum, count) => sum + count, 0);
   }
 
-  /** Whether a minute that ends at this time, in seconds of Unix time, is about to be used up. */
-  isNearlyUsedUp(endsAtSeconds: number): boolean {
+  /** Whether it is time for the one kill in a minute that has little left. The minute ends at this time, in seconds. */
+  isTimeToKill(endsAtSeconds: number): boolean {
     const left = LIMIT - (this.#admitted.get(endsAtSeconds) ?? 0);
-    return left <= NEARLY_USED_UP.atMost && left >= NEARLY_USED_UP.atLeast;
+    const isNear = left <= NEARLY_USED_UP.atMost && left >= NEARLY_USED_UP.atLeast;
+    if (!isNear || this.#killedNearEnd.has(endsAtSeconds)) return false;
+    this.#killedNearEnd.add(endsAtSeconds);
+    return true;
   }
 
   get wasUsedUp(): boolean {

@@ -256,7 +256,7 @@ class CrashRun {
         }
         if (status !== 404) throw new Error(`a read was answered with ${status}`);
         this.#admissions.admit(endsAtSeconds);
-        this.#isNearlyUsedUp = this.#admissions.isNearlyUsedUp(endsAtSeconds);
+        if (this.#admissions.isTimeToKill(endsAtSeconds)) this.#isNearlyUsedUp = true;
         this.#onAnswer();
         await wait(READ_EVERY_MS);
       }
