@@ -84,7 +84,7 @@ async function startValidator({ paths, ...rest }: OpenApiDocument): Promise<Open
 }
 
 /** The same value without references: each is replaced by what it refers to in `root`. */
-function dereferenced(value: unknown, root: unknown): unknown {
+export function dereferenced(value: unknown, root: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map((each) => dereferenced(each, root));
   const { $ref, ...rest } = value as { $ref?: string };

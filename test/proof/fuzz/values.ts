@@ -1,0 +1,510 @@
+// Values that fit a schema, as the texts that write them, and the ways to break a schema in exactly one place. Texts,
+// because JSON has more ways to write an integer than JavaScript has integers. A keyword that is not understood is an error:
+// otherwise a bound that somebody adds would go untried in silence.
+
+import fc from "fast-check";
+import type { Schema } from "./document.ts";
+
+/** A value, and a JSON text that writes it. Integers are bigint. */
+export interface Written {
+  text: string;
+  value: unknown;
+}
+
+/** One way to break something: what it is, and texts that are broken in this way. */
+export interface Way {
+  what: string;
+  texts: fc.Arbitrary<string>;
+}
+
+const UNDERSTOOD = new Set(
+  "type enum const format minimum maximum minLength maxLength pattern properties required additionalProperties items minItems maxItems anyOf default description examples title deprecated".split(
+    " ",
+  ),
+);
+
+const INT64 = { min: -(2n ** 63n), max: 2n ** 63n - 1n };
+
+/** Where no bound is documented. */
+const LONGEST_TEXT = 60;
+const LONGEST_ARRAY = 5;
+
+/** Names that mean something to JavaScript, or to the service, but nothing in a body. */
+const ODD_NAMES = [
+  "__proto__",
+  "constructor",
+  "prototype",
+  "toString",
+  "valueOf",
+  "hasOwnProperty",
+  "then",
+  "toJSON",
+  "",
+  "0",
+  "id",
+  "$ref",
+];
+
+/** Values of the types of JSON, one text each. */
+const OF_TYPE: Record<string, string[]> = {
+  null: ["null"],
+  boolean: ["true", "false"],
+  integer: ["1", "0", "-1"],
+  number: ["1.5"],
+  string: ['"1"', '"null"', '""'],
+  array: ["[]", "[1]", '["available"]', "[[]]"],
+  object: ["{}", '{"value":1}', '{"__proto__":1}'],
+};
+
+/** One character, that is one code point. */
+const CHARACTER: fc.Arbitrary<string> = fc.oneof(
+  { weight: 4, arbitrary: fc.string({ unit: "grapheme-ascii", minLength: 1, maxLength: 1 }) },
+  { weight: 3, arbitrary: fc.string({ unit: "binary", minLength: 1, maxLength: 1 }) },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom(
+      ..."\u0001\t\n\r\u001b\u007f\u0085\u00a0\u0301\u200d\u2028\u202e\ufeff\ufffd\uffff'\"\\%<&;/🐕😀İßﬁ\u{10ffff}",
+    ),
+  },
+);
+
+/** Values that fit a schema. */
+export function written(schema: Schema): fc.Arbitrary<Written> {
+  requireUnderstood(schema);
+  if (schema.anyOf !== undefined) return fc.oneof(...schema.anyOf.map(written));
+  const choices = schema.enum ?? (schema.const === undefined ? undefined : [schema.const]);
+  if (choices !== undefined) return fc.constantFrom(...choices).chain(constant);
+  switch (schema.type) {
+    case "string":
+      return strings(schema).chain(constant);
+    case "integer":
+      return integers(schema).chain((value) => numberTexts(value).map((text) => ({ text, value })));
+    case "number":
+      return fc
+        .double({ min: schema.minimum ?? -1e9, max: schema.maximum ?? 1e9, noNaN: true })
+        .map((value) => ({ text: `${value}`, value }));
+    case "boolean":
+      return fc.boolean().map((value) => ({ text: `${value}`, value }));
+    case "null":
+      return fc.constant({ text: "null", value: null });
+    case "array":
+      return arrays(schema);
+    case "object":
+      return objects(schema);
+    default:
+      return fc.jsonValue().map((value) => ({ text: JSON.stringify(value), value }));
+  }
+}
+
+/** The ways to break a schema in one place. `place` names the value that should fit it. */
+export function waysToBreak(schema: Schema, place: string): Way[] {
+  requireUnderstood(schema);
+  const ways = [...wrongTypes(schema, place)];
+  const add = (what: string, texts: fc.Arbitrary<string> | undefined) => {
+    if (texts !== undefined) ways.push({ what: `${place}: ${what}`, texts });
+  };
+  if (schema.enum !== undefined) {
+    const notIn = otherChoices(schema.enum);
+    add(
+      "not one of the enumeration",
+      notIn?.map((text) => JSON.stringify(text)),
+    );
+  } else if (schema.type === "string") {
+    for (const [what, texts] of brokenStrings(schema)) add(what, texts.chain(stringTexts));
+    add("no well-formed Unicode", malformedUnicode());
+  } else if (schema.type === "integer") {
+    add(
+      "no integer",
+      fc.constantFrom("1.5", "-0.5", "1e-1", "0.1e0", "9007199254740992.5", "1e-400", "10.00e-2"),
+    );
+    add("out of range", outOfRange(schema).chain(numberTexts));
+    add("far out of range", fc.constantFrom("1e19", "-1e19", "1e400", "-1e400", "1e99999", "9".repeat(400)));
+    add(
+      "no number of JSON",
+      fc.constantFrom("01", "+1", "1.", ".5", "0x10", "1_0", "NaN", "Infinity", "-", "1e", "1n"),
+    );
+  } else if (schema.type === "array") {
+    ways.push(...brokenArrays(schema, place));
+  } else if (schema.type === "object") {
+    ways.push(...brokenObjects(schema, place));
+  }
+  return ways;
+}
+
+/** Values that fit a schema, as the plain texts that a path, a query or a header has. */
+export function plainTexts(schema: Schema): fc.Arbitrary<string> {
+  requireUnderstood(schema);
+  if (schema.enum !== undefined) return fc.constantFrom(...schema.enum.map(String));
+  if (schema.type === "integer") return integers(schema).map(String);
+  if (schema.type === "string") return strings(schema);
+  if (schema.type === "boolean") return fc.constantFrom("true", "false");
+  throw new Error(`the fuzzer can't write a parameter of type ${schema.type} yet`);
+}
+
+/** The ways to break a schema in plain text. */
+export function plainWaysToBreak(schema: Schema, place: string): Way[] {
+  const named = (what: string, texts: fc.Arbitrary<string> | undefined): Way[] =>
+    texts === undefined ? [] : [{ what: `${place}: ${what}`, texts }];
+  if (schema.enum !== undefined) return named("not one of the enumeration", otherChoices(schema.enum));
+  if (schema.type === "string") return brokenStrings(schema).flatMap(([what, texts]) => named(what, texts));
+  if (schema.type === "boolean") return named("no boolean", fc.constantFrom("", "1", "TRUE", "yes", "null"));
+  return [
+    ...named(
+      "no decimal integer",
+      fc.oneof(
+        fc.constantFrom(
+          ..."+1|1.0|1e1|0x10|0b1| 10|10 |1 0|1_0|1,0|--1|-|١|１|null|NaN|Infinity|true|undefined|1n|[1]|{}|1;2|%|1%".split(
+            "|",
+          ),
+          "",
+          "\u0000",
+          "1\u0000",
+          "1\n",
+          "\ufeff1",
+        ),
+        fc
+          .string({ unit: "binary", minLength: 1, maxLength: 40 })
+          .filter((text) => !/^[-+]?[0-9]+$/.test(text) && !/^\.{1,2}$/.test(text)),
+      ),
+    ),
+    ...named("out of range", outOfRange(schema)?.map(String)),
+    ...named(
+      "far out of range",
+      fc.constantFrom("99999999999999999999", "-99999999999999999999", "9".repeat(400)),
+    ),
+  ];
+}
+
+function requireUnderstood(schema: Schema): void {
+  const unknown = Object.keys(schema).find(
+    (keyword) => !UNDERSTOOD.has(keyword) && !keyword.startsWith("x-"),
+  );
+  if (unknown !== undefined) throw new Error(`the fuzzer does not understand the keyword ${unknown} yet`);
+}
+
+function constant(value: unknown): fc.Arbitrary<Written> {
+  if (typeof value === "string") return stringTexts(value).map((text) => ({ text, value }));
+  return fc.constant({ text: JSON.stringify(value), value });
+}
+
+/** The texts of a string: as short as it can be, or with escapes that nobody needs. */
+function stringTexts(value: string): fc.Arbitrary<string> {
+  const plain = JSON.stringify(value);
+  const escaped = value
+    .split("")
+    .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+    .join("");
+  return fc.constantFrom(plain, plain, plain.replaceAll("/", "\\/"), `"${escaped}"`);
+}
+
+/** The texts of an integer. All of these are integers to JSON Schema (2020-12, core, section 4.2.3). */
+function numberTexts(value: bigint): fc.Arbitrary<string> {
+  const decimal = `${value}`;
+  const zeros = value === 0n ? 0 : (decimal.match(/0+$/)?.[0].length ?? 0);
+  const mantissa = decimal.slice(0, decimal.length - zeros);
+  const texts = [
+    decimal,
+    decimal,
+    decimal,
+    `${decimal}.0`,
+    `${decimal}.000`,
+    `${decimal}e0`,
+    `${decimal}.0e0`,
+  ];
+  if (value !== 0n) texts.push(`${decimal}00e-2`);
+  if (zeros > 0) texts.push(`${mantissa}e${zeros}`, `${mantissa}.0E+${zeros}`);
+  if (value === 0n) texts.push("-0", "0e5", "-0.0", "0e99999", "0.0e-7");
+  return fc.constantFrom(...texts);
+}
+
+function rangeOf({ minimum, maximum, format }: Schema): { min: bigint | undefined; max: bigint | undefined } {
+  const bounds = format === "int64" ? INT64 : { min: undefined, max: undefined };
+  return {
+    min: minimum === undefined ? bounds.min : BigInt(minimum),
+    max: maximum === undefined ? bounds.max : BigInt(maximum),
+  };
+}
+
+function integers(schema: Schema): fc.Arbitrary<bigint> {
+  const { min = INT64.min, max = INT64.max } = rangeOf(schema);
+  const corners = [
+    min,
+    min + 1n,
+    max - 1n,
+    max,
+    0n,
+    1n,
+    10n,
+    1000n,
+    2n ** 53n,
+    2n ** 53n + 1n,
+    -(2n ** 53n) - 1n,
+    2n ** 31n,
+    2n ** 32n,
+  ];
+  const inside = corners.filter((each) => each >= min && each <= max);
+  return fc.oneof(fc.constantFrom(...inside), fc.bigInt({ min, max }));
+}
+
+function outOfRange(schema: Schema): fc.Arbitrary<bigint> {
+  const { min, max } = rangeOf(schema);
+  const outside = [
+    ...(max === undefined ? [] : [max + 1n, max + 2n, max * 2n + 2n]),
+    ...(min === undefined ? [] : [min - 1n, min - 2n, min * 2n - 2n]),
+    ...(max === undefined || max > INT64.max / 2n ? [] : [max + 2n ** 32n, max + 2n ** 64n]),
+  ];
+  return fc.constantFrom(...outside);
+}
+
+/** Texts of a length, in code points. */
+function textsOf(min: number, max: number): fc.Arbitrary<string> {
+  return fc.string({ unit: CHARACTER, minLength: min, maxLength: max, size: "max" });
+}
+
+function lengthOf(text: string): number {
+  return [...text].length;
+}
+
+function strings(schema: Schema): fc.Arbitrary<string> {
+  const { minLength: min = 0, maxLength, format } = schema;
+  if (format === "date")
+    return fc
+      .date({ min: new Date(0), max: new Date("2099-12-31"), noInvalidDate: true })
+      .map((date) => date.toISOString().slice(0, 10));
+  const max = maxLength ?? min + LONGEST_TEXT;
+  const lengths: fc.Arbitrary<string>[] = [
+    textsOf(min, Math.min(max, min + 12)),
+    textsOf(min, min),
+    textsOf(min, max),
+  ];
+  // Of characters that are two units of UTF-16 and four bytes of UTF-8.
+  const astral = (length: number) =>
+    fc.constantFrom("😀", "\u{10ffff}", "𝒳").map((each) => each.repeat(length));
+  if (maxLength !== undefined) lengths.push(textsOf(max, max), astral(max));
+  const any = fc.oneof(...lengths);
+  const { pattern } = schema;
+  if (pattern === undefined) return any;
+  const expression = new RegExp(pattern, "u");
+  const fits = (text: string) => expression.test(text) && lengthOf(text) >= min && lengthOf(text) <= max;
+  const often = fc.sample(any, { numRuns: 100, seed: 1 }).filter(fits).length > 50;
+  return often
+    ? any.filter(fits)
+    : fc.stringMatching(expression).filter((text) => maxLength === undefined || fits(text));
+}
+
+/** The ways to break a string, which stays a string. */
+function brokenStrings(schema: Schema): [string, fc.Arbitrary<string>][] {
+  const { minLength = 0, maxLength, pattern, format } = schema;
+  const ways: [string, fc.Arbitrary<string>][] = [];
+  if (minLength > 0) ways.push(["too short", minLength === 1 ? fc.constant("") : textsOf(0, minLength - 1)]);
+  if (maxLength !== undefined) {
+    const fill = (text: string, more: number) => text.repeat(maxLength + more);
+    const tooLong = fc.tuple(fc.constantFrom("a", " ", "é", "😀", "\u0301"), fc.constantFrom(1, 1, 2, 100));
+    ways.push(["too long", tooLong.map(([text, more]) => fill(text, more))]);
+  }
+  if (pattern !== undefined) {
+    const expression = new RegExp(pattern, "u");
+    const good = strings(schema);
+    const odd = fc.constantFrom("\u0000", "\u0001", " ", "\u007f", "é", "😀", '"', "\\", "a".repeat(256));
+    const bad = fc
+      .tuple(good, fc.nat(300), odd)
+      .map(([text, at, inserted]) => {
+        const all = [...text];
+        const without = lengthOf(text) === maxLength ? all.slice(1) : all;
+        without.splice(at % (without.length + 1), 0, inserted);
+        return without.join("");
+      })
+      .filter((text) => !expression.test(text) && lengthOf(text) <= (maxLength ?? Infinity));
+    const breaks = fc
+      .sample(fc.tuple(good, odd), { numRuns: 200, seed: 1 })
+      .some(([text, inserted]) => !expression.test(inserted + text.slice(1)));
+    if (breaks) ways.push(["not of the pattern", bad]);
+  }
+  if (format === "date")
+    ways.push(["no date", fc.constantFrom("", "2026-13-01", "2026-02-30", "2026-1-1", "yesterday")]);
+  return ways;
+}
+
+/** JSON texts of strings with half of a pair of surrogates, which no UTF-8 can write, but an escape can. */
+function malformedUnicode(): fc.Arbitrary<string> {
+  return fc.constantFrom(
+    '"\\ud800"',
+    '"\\udc00"',
+    '"a\\ud83d"',
+    '"\\ude00\\ud83d"',
+    '"Rex \\udfff!"',
+    '"\\ud800\\u0041"',
+  );
+}
+
+/** Strings that are near one of an enumeration, or far from all. */
+function otherChoices(choices: unknown[]): fc.Arbitrary<string> {
+  const texts = choices.filter((each): each is string => typeof each === "string");
+  const near = texts.flatMap((each) => [
+    each.toUpperCase(),
+    ` ${each}`,
+    `${each} `,
+    each.slice(1),
+    each.slice(0, -1),
+    `${each}\u0000`,
+    `${each},${each}`,
+    `${each[0]?.toUpperCase()}${each.slice(1)}`,
+  ]);
+  return fc
+    .oneof(
+      fc.constantFrom("", "null", "undefined", "__proto__", "0", "toString", ...near),
+      fc.string({ unit: "binary", maxLength: 30 }),
+    )
+    .filter((text) => !texts.includes(text));
+}
+
+function wrongTypes(schema: Schema, place: string): Way[] {
+  const types = new Set((schema.anyOf ?? [schema]).flatMap((each) => typesOf(each)));
+  if (types.size === 0) return [];
+  return Object.entries(OF_TYPE)
+    .filter(([type]) => !types.has(type) && !(type === "integer" && types.has("number")))
+    .filter(([type]) => !(type === "number" && types.has("integer")))
+    .map(([type, texts]) => ({ what: `${place}: ${type} in its place`, texts: fc.constantFrom(...texts) }));
+}
+
+function typesOf({ type, enum: choices, const: constant }: Schema): string[] {
+  if (type !== undefined) return [type];
+  const values = choices ?? (constant === undefined ? [] : [constant]);
+  return values.map((each) => (each === null ? "null" : typeof each));
+}
+
+function arrays({
+  items = {},
+  minItems = 0,
+  maxItems = minItems + LONGEST_ARRAY,
+}: Schema): fc.Arbitrary<Written> {
+  return fc.array(written(items), { minLength: minItems, maxLength: maxItems }).map((all) => ({
+    text: `[${all.map(({ text }) => text).join(",")}]`,
+    value: all.map(({ value }) => value),
+  }));
+}
+
+function brokenArrays({ items = {}, minItems = 0, maxItems }: Schema, place: string): Way[] {
+  const good = written(items).map(({ text }) => text);
+  const of = (length: number) =>
+    fc.array(good, { minLength: length, maxLength: length }).map((all) => `[${all.join(",")}]`);
+  return [
+    ...(minItems > 0 ? [{ what: `${place}: too few`, texts: of(minItems - 1) }] : []),
+    ...(maxItems !== undefined ? [{ what: `${place}: too many`, texts: of(maxItems + 1) }] : []),
+    ...waysToBreak(items, `${place}[]`).map(({ what, texts }) => ({
+      what,
+      texts: fc
+        .tuple(
+          texts,
+          fc.array(good, {
+            minLength: Math.max(0, minItems - 1),
+            maxLength: Math.max(0, (maxItems ?? minItems + 3) - 1),
+          }),
+        )
+        .map((all) => `[${all.flat().join(",")}]`),
+    })),
+  ];
+}
+
+/** Members that no schema names, each with any value, as the text of a member. They are to be ignored. */
+function unknownMembers(names: string[]): fc.Arbitrary<string[]> {
+  const free = fc
+    .oneof(fc.constantFrom(...ODD_NAMES), fc.string({ maxLength: 12 }))
+    .filter((name) => !names.includes(name));
+  const values = fc.oneof(
+    fc.json({ maxDepth: 3 }),
+    fc.constantFrom(
+      "null",
+      "1e400",
+      "-0",
+      "{}",
+      '{"name":5}',
+      '"\\ud800"',
+      '"\\u0000"',
+      "[".repeat(90) + "]".repeat(90),
+    ),
+  );
+  const members = fc.tuple(free, values).map(([name, text]) => `${JSON.stringify(name)}:${text}`);
+  return fc.oneof(
+    { weight: 3, arbitrary: fc.constant<string[]>([]) },
+    { weight: 2, arbitrary: fc.array(members, { minLength: 1, maxLength: 3 }) },
+  );
+}
+
+function objects(schema: Schema): fc.Arbitrary<Written> {
+  const { properties = {}, required = [] } = schema;
+  const members = Object.entries(properties).map(([name, each]) =>
+    required.includes(name) ? written(each) : fc.option(written(each), { nil: undefined }),
+  );
+  return fc.tuple(fc.tuple(...members), layouts(schema)).map(([all, layout]) => {
+    const given = Object.keys(properties).flatMap((name, index) => {
+      const member = all[index];
+      return member === undefined ? [] : [{ name, ...member }];
+    });
+    return {
+      text: lay(given, layout),
+      value: Object.fromEntries(given.map(({ name, value }) => [name, value])),
+    };
+  });
+}
+
+/** How an object is written: what else is in it, the order of its members, and the space between them. */
+interface Layout {
+  others: string[];
+  order: number[];
+  space: string;
+}
+
+function layouts({ properties = {}, additionalProperties }: Schema): fc.Arbitrary<Layout> {
+  const names = Object.keys(properties);
+  return fc.record({
+    others: additionalProperties === false ? fc.constant([]) : unknownMembers(names),
+    order: fc.array(fc.nat(9), { minLength: names.length + 3, maxLength: names.length + 3 }),
+    space: fc.constantFrom("", "", " ", "\n  ", "\t\r\n"),
+  });
+}
+
+function lay(members: { name: string; text: string }[], { others, order, space }: Layout): string {
+  const texts = [...members.map(({ name, text }) => `${JSON.stringify(name)}:${space}${text}`), ...others];
+  const sorted = texts
+    .map((text, index) => ({ text, place: order[index] ?? 0 }))
+    .sort((a, b) => a.place - b.place)
+    .map(({ text }) => text);
+  return `{${space}${sorted.join(`${space},${space}`)}${space}}`;
+}
+
+function brokenObjects(schema: Schema, place: string): Way[] {
+  const { properties = {}, required = [], additionalProperties } = schema;
+  /** The object with one member replaced, or left out. */
+  const withMember = (replaced: string, texts: fc.Arbitrary<string | undefined>) => {
+    const rest = {
+      ...schema,
+      properties: Object.fromEntries(Object.entries(properties).filter(([name]) => name !== replaced)),
+    };
+    const others = Object.entries(rest.properties).map(([name, each]) =>
+      (required.includes(name) ? written(each) : fc.option(written(each), { nil: undefined })).map(
+        (member) => member && { name, text: member.text },
+      ),
+    );
+    // Among the members that nobody knows there must be none of this name.
+    return fc.tuple(texts, fc.tuple(...others), layouts(schema)).map(([text, all, layout]) => {
+      const given = all.filter((each) => each !== undefined);
+      return lay(text === undefined ? given : [{ name: replaced, text }, ...given], layout);
+    });
+  };
+  const members = Object.entries(properties).flatMap(([name, each]) =>
+    waysToBreak(each, `${place}.${name}`).map(({ what, texts }) => ({
+      what,
+      texts: withMember(name, texts),
+    })),
+  );
+  const missing = required.map((name) => ({
+    what: `${place}.${name}: missing`,
+    texts: withMember(name, fc.constant(undefined)),
+  }));
+  if (additionalProperties !== false) return [...members, ...missing];
+  const texts = fc
+    .constantFrom(...ODD_NAMES.filter((name) => !(name in properties)))
+    .chain((name) => withMember(name, fc.constant("1")));
+  return [...members, ...missing, { what: `${place}: a member that nobody knows`, texts }];
+}
