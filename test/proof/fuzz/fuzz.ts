@@ -11,7 +11,8 @@
 import { parseArgs } from "node:util";
 import { tableText, whole } from "../../../bench/report.ts";
 import type { Counts } from "./checks.ts";
-import { type Failure, fuzz } from "./run.ts";
+import { failureText } from "./failure.ts";
+import { fuzz } from "./run.ts";
 
 const PROGRESS_MS = 10_000;
 
@@ -85,30 +86,3 @@ function summary({ requests, cases, statuses }: Counts, passed: number): string 
     `${whole(requests)} requests in ${whole(passed)} s, ${whole(requests / passed)}/s\n`,
   ].join("\n");
 }
-
-function failureText({ seed: failing, path, what, request, problems, isConcurrent }: Failure): string {
-  return [
-    "",
-    `FAILED: ${what}`,
-    ...problems.map((problem) => `  ${problem}`),
-    "",
-    "The request, as text for printf(1):",
-    "",
-    request,
-    "",
-    ...(isConcurrent ? ["It failed only while other requests were under way."] : []),
-    `To repeat it: npm run fuzz -- --seed ${failing} --path ${path}`,
-    "",
-  ].join("\n");
-}
-
-if (process.env.SLOW)
-  for (const [k, v] of Object.entries((globalThis as any).T as Record<string, number[]>))
-    console.log(
-      k.padEnd(40),
-      v.length,
-      "mean",
-      (v.reduce((a, b) => a + b) / v.length).toFixed(1),
-      "max",
-      Math.max(...v).toFixed(0),
-    );

@@ -147,13 +147,7 @@ interface Batch {
 async function runBatch({ all, lane, seed, path, shrinks, isOver }: Batch): Promise<Failure | undefined> {
   const property = fc.asyncProperty(all, async (each) => {
     if (isOver()) return;
-    const t0 = performance.now();
     const problems = await lane.problems(each);
-    if (process.env.SLOW) {
-      const k = "bytes" in each ? each.what : each.operation + " " + each.kind;
-      const g = ((globalThis as any).T ??= {});
-      (g[k] ??= []).push(performance.now() - t0);
-    }
     if (problems.length > 0) throw new Wrong(problems);
   });
   const details = await fc.check(property, {
