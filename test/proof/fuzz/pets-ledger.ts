@@ -59,10 +59,6 @@ export class PetsLedger {
     return [];
   }
 
-  isAcknowledged(id: string): boolean {
-    return this.#ids.has(id);
-  }
-
   /** Reads the end of the list. Returns what is there and should not be; and, if it is not, that `expected` should. */
   async problems(read: Read, expected?: ExactPet): Promise<string[]> {
     const shown: ExactPet[] = [];
@@ -77,13 +73,18 @@ export class PetsLedger {
     }
     await Promise.all(this.#inFlight);
     const problems: string[] = [];
+    // Each is reported once: the next request is not to blame for it.
     for (const pet of shown) {
       const id = `${pet.id}`;
       const told = this.#recent.get(id);
-      if (told !== undefined && !isDeepStrictEqual(pet, told))
+      if (told !== undefined && !isDeepStrictEqual(pet, told)) {
         problems.push(`the list has ${written(pet)}, and not ${written(told)}`);
-      if (!this.#ids.has(id))
+        this.#recent.set(id, pet);
+      }
+      if (!this.#ids.has(id)) {
         problems.push(`the list has a pet that was never acknowledged: ${written(pet)}`);
+        this.#ids.add(id);
+      }
     }
     if (expected !== undefined && !this.#seen.has(`${expected.id}`))
       problems.push(`the list does not have ${written(expected)}`);
