@@ -4,9 +4,9 @@
 
 import { expect, it } from "vitest";
 import { openApiDocument } from "../../src/openapi/document.ts";
-import { brokenParts } from "../proof/fuzz/cases.ts";
 import { operationsOf } from "../proof/fuzz/document.ts";
 import { failureText } from "../proof/fuzz/failure.ts";
+import { brokenParts } from "../proof/fuzz/parts.ts";
 import { fuzz } from "../proof/fuzz/run.ts";
 import { runningService } from "../proof/fuzz/service.ts";
 

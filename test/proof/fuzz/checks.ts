@@ -3,7 +3,6 @@
 
 import { isDeepStrictEqual } from "node:util";
 import { undocumented } from "../../documented.ts";
-import type { Case } from "./cases.ts";
 import type { Operation } from "./document.ts";
 import {
   type Answer,
@@ -17,6 +16,7 @@ import {
 } from "./http.ts";
 import type { Malformed } from "./malformed.ts";
 import { type ExactPet, exactly, nextPath, PetsLedger } from "./pets-ledger.ts";
+import type { Case } from "./requests.ts";
 import type { Service } from "./service.ts";
 
 /** On every answer under the root of the interface (contract, section 8). */

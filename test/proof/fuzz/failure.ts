@@ -9,7 +9,7 @@ export function failureText({ seed: failing, path, what, request, problems, isCo
     `FAILED: ${what}`,
     ...problems.map((problem) => `  ${problem}`),
     "",
-    "The request, as text for printf(1):",
+    "The request, as text for the printf of bash:",
     "",
     request,
     "",

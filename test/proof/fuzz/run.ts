@@ -4,12 +4,13 @@
 
 import fc from "fast-check";
 import { openApiDocument } from "../../../src/openapi/document.ts";
-import { type Case, cases, type Given } from "./cases.ts";
+import { cases } from "./cases.ts";
 import { Checks, type Counts, Lane } from "./checks.ts";
 import { operationsOf } from "./document.ts";
-import { bytesOf, type Request, textOf } from "./http.ts";
+import { bytesOf, textOf } from "./http.ts";
 import { type Malformed, malformed } from "./malformed.ts";
 import { nextPath } from "./pets-ledger.ts";
+import type { Case, Given } from "./requests.ts";
 import { runningService, type Service, startService } from "./service.ts";
 
 /** Cases in a batch. Short, so that a failure is soon repeated. */
@@ -18,7 +19,7 @@ const BATCH = 200;
 const CONNECTIONS = 8;
 
 /** How long it may take to make a failing request smaller. */
-const SHRINKING_MS = 60_000;
+const SHRINKING_MS = 120_000;
 
 /** How many pets and cursors of the beginning are used. Few, so that they are the same in each run. */
 const GIVEN = 200;
@@ -43,7 +44,7 @@ export interface Failure {
   path: string;
   /** What the request was for. */
   what: string;
-  /** The request, as text that the shell command printf turns into its bytes. */
+  /** The request, as text that the printf of bash turns into its bytes, if KEY is in the environment. */
   request: string;
   problems: string[];
   /** Whether it failed only while other requests were under way. */
@@ -55,6 +56,9 @@ export interface Report {
   seconds: number;
   failure: Failure | undefined;
 }
+
+/** What is printed of a failing request at most. */
+const MAX_PRINTED = 4_000;
 
 class Wrong extends Error {
   readonly problems: string[];
@@ -89,7 +93,8 @@ async function run(service: Service, { requests, seed, path, onProgress }: RunOp
   const startedMs = Date.now();
   const seconds = () => (Date.now() - startedMs) / 1000;
   const report = (failure: Failure | undefined) => ({ counts: checks.counts, seconds: seconds(), failure });
-  const batch = { all, lane: first, isOver: () => false };
+  const { secret } = service;
+  const batch = { all, lane: first, secret, isOver: () => false };
   if (path !== undefined) return report(await runBatch({ ...batch, seed, path, shrinks: true }));
 
   let nextSeed = seed;
@@ -100,7 +105,14 @@ async function run(service: Service, { requests, seed, path, onProgress }: RunOp
     while (!isOver && checks.counts.requests < requests) {
       const batchSeed = nextSeed;
       nextSeed += 1;
-      const failure = await runBatch({ all, lane, isOver: () => isOver, seed: batchSeed, shrinks: false });
+      const failure = await runBatch({
+        all,
+        lane,
+        secret,
+        isOver: () => isOver,
+        seed: batchSeed,
+        shrinks: false,
+      });
       if (failure !== undefined) isOver = true;
       if (isOver) suspects.push({ seed: batchSeed, failure });
       onProgress?.(checks.counts, seconds());
@@ -136,6 +148,8 @@ async function givenBy(lane: Lane): Promise<Given> {
 interface Batch {
   all: fc.Arbitrary<Case | Malformed>;
   lane: Lane;
+  /** The key that is not to be printed. */
+  secret: string;
   seed: number;
   path?: string;
   /** Whether a failing request is made smaller. */
@@ -144,7 +158,15 @@ interface Batch {
   isOver: () => boolean;
 }
 
-async function runBatch({ all, lane, seed, path, shrinks, isOver }: Batch): Promise<Failure | undefined> {
+async function runBatch({
+  all,
+  lane,
+  secret,
+  seed,
+  path,
+  shrinks,
+  isOver,
+}: Batch): Promise<Failure | undefined> {
   const property = fc.asyncProperty(all, async (each) => {
     if (isOver()) return;
     const problems = await lane.problems(each);
@@ -165,24 +187,27 @@ async function runBatch({ all, lane, seed, path, shrinks, isOver }: Batch): Prom
     seed,
     path: details.counterexamplePath ?? "",
     what: "bytes" in each ? each.what : `${each.operation}, ${each.kind}${each.what && `, ${each.what}`}`,
-    request: printable(each),
+    request: printable(each, secret),
     problems: error.problems,
     isConcurrent: false,
   };
 }
 
-/** A request as text: what is not printable is written as printf reads it. */
-function printable(each: Case | Malformed): string {
-  const bytes = "bytes" in each ? each.bytes : bytesOf(each.request as Request);
-  return textOf(bytes, "latin1")
-    .replace(/[^\x20-\x7e\n]|[\\%']/g, (character) =>
-      character === "%"
-        ? "%%"
-        : character === "\r"
-          ? "\\r"
-          : character === "\\"
-            ? "\\\\"
-            : `\\x${character.charCodeAt(0).toString(16).padStart(2, "0")}`,
-    )
-    .replaceAll("\n", "\\n\n");
+/** A request as text: what is not printable is written as printf reads it, the key is left out. */
+function printable(each: Case | Malformed, secret: string): string {
+  const bytes = "bytes" in each ? each.bytes : bytesOf(each.request);
+  const text = textOf(bytes, "latin1").replaceAll(secret, "$KEY");
+  const short =
+    text.length <= MAX_PRINTED
+      ? text
+      : `${text.slice(0, MAX_PRINTED / 2)}[... ${text.length - MAX_PRINTED} bytes ...]${text.slice(-MAX_PRINTED / 2)}`;
+  return short
+    .replace(/[^\x20-\x7e]|[\\%]/g, (character) => ESCAPES[character] ?? `\\x${hexOf(character)}`)
+    .replaceAll("\\n", "\\n\n");
+}
+
+const ESCAPES: Record<string, string> = { "%": "%%", "\\": "\\\\", "\r": "\\r", "\n": "\\n" };
+
+function hexOf(character: string): string {
+  return character.charCodeAt(0).toString(16).padStart(2, "0");
 }
