@@ -6,10 +6,12 @@ import { headerText } from "./http.ts";
 import { type BrokenPart, type Given, NO_PART, type Part } from "./requests.ts";
 import { CODE_POINT, plainTexts, plainWaysToBreak, type Way } from "./values.ts";
 
+/** Names the place of a parameter. */
 export function slotOf(parameter: Parameter): string {
   return `${parameter.in} ${parameter.name}`;
 }
 
+/** A parameter that fits, or none if that is possible. */
 export function validParameter(parameter: Parameter, given: Given): fc.Arbitrary<Part> {
   const { name, required, schema } = parameter;
   const known = given[name];
@@ -64,6 +66,7 @@ export function ignoredQuery(parameters: Parameter[]): fc.Arbitrary<Part> {
   );
 }
 
+/** The ways to break a parameter. */
 export function brokenParameter(parameter: Parameter, given: Given): BrokenPart[] {
   const { name, required, schema } = parameter;
   const slot = slotOf(parameter);

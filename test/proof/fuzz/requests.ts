@@ -5,7 +5,8 @@ import fc from "fast-check";
 import type { Operation } from "./document.ts";
 import type { Header, Request } from "./http.ts";
 
-export type Kind = "valid" | "broken" | "malformed";
+/** Whether a request fits the document or breaks it. */
+export type Kind = "valid" | "broken";
 
 /** What is sent, and what may be answered. */
 export interface Case {
@@ -40,11 +41,15 @@ export interface Part {
   headers?: Header[];
   body?: Uint8Array;
   chunkBytes?: number | undefined;
+  /** What the body says. */
   value?: unknown;
+  /** What the query says, by parameter. */
   asked?: Record<string, string>;
+  /** The id that the path names, if it is there. */
   knownId?: string;
 }
 
+/** The parts of a request, by slot. */
 export type Parts = Record<string, fc.Arbitrary<Part>>;
 
 /** A way to break one part of a request. */
@@ -55,8 +60,10 @@ export interface BrokenPart {
   statuses: number[];
 }
 
+/** What is left out. */
 export const NO_PART: Part = {};
 
+/** A request to an operation as a case, with what its parts know of it. */
 export function caseOf(
   { operationId }: Operation,
   kind: Kind,

@@ -142,6 +142,7 @@ async function givenBy(lane: Lane): Promise<Given> {
       next = nextPath(await lane.read(next));
     }
   }
+  if (cursors.length === 0) throw new Error("the service has too few pets: a list of 8 or more is needed");
   return { petId: pets.slice(0, GIVEN).map(({ id }) => `${id}`), cursor: [...new Set(cursors)] };
 }
 
