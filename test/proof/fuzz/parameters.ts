@@ -86,12 +86,10 @@ export function brokenParameter(parameter: Parameter, given: Given): BrokenPart[
       .tuple(parameter.in === "header" ? texts.filter(isHeaderValue) : texts, encode)
       .map(([text, encoded]) => ({ ...parameterPart(parameter, text, encoded) })),
   }));
-  const repeated = fc
-    .tuple(validParameter({ ...parameter, required: true }, given), fc.boolean())
-    .map(([part]) => ({
-      ...(part.query && { query: [...part.query, ...part.query] }),
-      ...(part.headers && { headers: [...part.headers, ...part.headers] }),
-    }));
+  const repeated = validParameter({ ...parameter, required: true }, given).map(({ query, headers }) => ({
+    ...(query && { query: [...query, ...query] }),
+    ...(headers && { headers: [...headers, ...headers] }),
+  }));
   if (parameter.in !== "path") broken.push({ slot, what: `${slot}: given twice`, statuses, part: repeated });
   if (parameter.in === "query") {
     const empty = fc.constantFrom(name, `${name}=`, `${name}=%`, `${name}=%zz`, `${name}=%ff`);
