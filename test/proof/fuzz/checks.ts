@@ -177,10 +177,12 @@ export class Lane {
     const sent: Request =
       id === undefined ? request : { ...request, headers: [...request.headers, ["X-Request-Id", id]] };
     const writes = !["GET", "HEAD", "OPTIONS"].includes(request.method);
-    const made = { isNew: false, problems: [] as string[] };
+    const madeProblems: string[] = [];
     const exchange = async () => {
       const answer = await this.#send(sent);
-      if (writes && answer.status === 201) Object.assign(made, this.#noteCreation(each, answer, known?.pet));
+      if (writes && answer.status === 201) {
+        madeProblems.push(...this.#noteCreation(each, answer, name, known?.pet));
+      }
       return answer;
     };
     const answer = writes ? await this.#checks.ledger.storing(exchange) : await exchange();
@@ -189,7 +191,7 @@ export class Lane {
       statuses = [200, 201, 404, 410];
     }
 
-    const problems = [...(await documentedProblems(request, answer)), ...made.problems];
+    const problems = [...(await documentedProblems(request, answer)), ...madeProblems];
     if (!statuses.includes(answer.status)) {
       problems.push(`the status is ${answer.status}, and not ${statuses.join(" or ")}: ${preview(answer)}`);
     }
@@ -206,20 +208,15 @@ export class Lane {
   }
 
   /** Notes a pet that was stored, as soon as it is told. `earlier`: the pet that was stored under the same name. */
-  #noteCreation(
-    each: Case,
-    answer: Answer,
-    earlier: ExactPet | undefined,
-  ): { isNew: boolean; problems: string[] } {
+  #noteCreation(each: Case, answer: Answer, name: string | undefined, earlier?: ExactPet): string[] {
     const pet = exactly(answer) as ExactPet;
     if (earlier !== undefined) {
       const isSame = isDeepStrictEqual(pet, earlier);
-      return {
-        isNew: false,
-        problems: isSame ? [] : [`the same creation again was answered with another pet: ${preview(answer)}`],
-      };
+      return isSame ? [] : [`the same creation again was answered with another pet: ${preview(answer)}`];
     }
-    return { isNew: true, problems: each.value === undefined ? [] : this.#checks.ledger.acknowledge(pet) };
+    // One that should have been refused is noted too: its status says what is wrong, and the next request is not to blame.
+    if (name !== undefined && each.value !== undefined) this.#checks.remember(name, each.value, pet);
+    return this.#checks.ledger.acknowledge(pet);
   }
 
   /** Whether a pet that was created is what was sent, is found where it should be, and is created once. */
@@ -245,15 +242,14 @@ export class Lane {
     if (found.status !== 410 && !(found.status === 200 && isDeepStrictEqual(exactly(found), pet)))
       problems.push(`${location} is answered with ${found.status}: ${preview(found)}`);
     if (name !== undefined && limited === undefined)
-      problems.push(...(await this.#problemsOfRepetition(each, pet, name)));
+      problems.push(...(await this.#problemsOfRepetition(each, pet)));
     this.#latestValue = value;
     return [...problems, ...(await this.#checks.ledger.problems((page) => this.read(page), pet))];
   }
 
   /** The same creation again has the same answer, another one of the same name has none. */
-  async #problemsOfRepetition(each: Case, pet: ExactPet, name: string): Promise<string[]> {
+  async #problemsOfRepetition(each: Case, pet: ExactPet): Promise<string[]> {
     const { request, value } = each;
-    this.#checks.remember(name, value, pet);
     const again = await this.#send(request);
     const problems = await documentedProblems(request, again);
     if (

@@ -11,6 +11,9 @@ const PETS = 250;
 const LIMITED_KEYS = 20;
 const UNKNOWN_KEYS = 1_000;
 
+/** Makes new ids larger than JavaScript can count, so that whoever takes one for a number is found out. */
+const NEXT_ID = "UPDATE sqlite_sequence SET seq = CAST(?1 AS INTEGER) WHERE name = 'pets'";
+
 /** What a key gets that is sent again and again after a 429: see the contract of bans in the guide. */
 const REQUESTS_UNTIL_BANNED = 63;
 
@@ -36,6 +39,10 @@ export async function startService(): Promise<Service> {
   if (petstore === undefined || control === undefined) throw new Error("two Workers were started");
   const database = await petstore.database();
   await addTablesAndPets(database, PETS);
+  await database
+    .prepare(NEXT_ID)
+    .bind(`${2n ** 53n}`)
+    .run();
   const secret = await newKey(database, NO_LIMIT);
   const limited = await Promise.all(Array.from({ length: LIMITED_KEYS }, () => newKey(database, 1)));
   const banned = await newKey(database, 1);

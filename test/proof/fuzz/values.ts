@@ -263,6 +263,8 @@ function outOfRange(schema: Schema): fc.Arbitrary<bigint> {
   return fc.constantFrom(...outside);
 }
 
+const SPACES = fc.constantFrom("", " ", "  ", "\t", "\n", "\u00a0", "\ufeff", "\u3000");
+
 /** Texts of a length, in code points. */
 function textsOf(min: number, max: number): fc.Arbitrary<string> {
   return fc.string({ unit: CHARACTER, minLength: min, maxLength: max, size: "max" });
@@ -283,12 +285,15 @@ function strings(schema: Schema): fc.Arbitrary<string> {
     textsOf(min, Math.min(max, min + 12)),
     textsOf(min, min),
     textsOf(min, max),
+    // Who trims or normalises changes these.
+    fc.tuple(SPACES, textsOf(0, 2), SPACES).map((all) => all.join("")),
+    fc.constantFrom("e\u0301", "\u212b", "\ufb01", "\u1e9b\u0323", "\uac00\u11a8"),
   ];
   // Of characters that are two units of UTF-16 and four bytes of UTF-8.
   const astral = (length: number) =>
     fc.constantFrom("😀", "\u{10ffff}", "𝒳").map((each) => each.repeat(length));
   if (maxLength !== undefined) lengths.push(textsOf(max, max), astral(max));
-  const any = fc.oneof(...lengths);
+  const any = fc.oneof(...lengths).filter((text) => lengthOf(text) >= min && lengthOf(text) <= max);
   const { pattern } = schema;
   if (pattern === undefined) return any;
   const expression = new RegExp(pattern, "u");
