@@ -199,14 +199,11 @@ const NO_UTF8 = [
   "c3",
 ].map((hex) => Buffer.from(hex, "hex"));
 
+/** A text with bytes in it that are no UTF-8: in one of its strings, or anywhere. */
 function withBytes(text: string, at: number, bad: Uint8Array): Uint8Array {
-  const characters = [...text];
-  const place = at % (characters.length + 1);
-  return Buffer.concat([
-    Buffer.from(characters.slice(0, place).join("")),
-    bad,
-    Buffer.from(characters.slice(place).join("")),
-  ]);
+  const places = [...text.matchAll(/:\s*"/g)].map((match) => match.index + match[0].length);
+  const place = at % 4 === 0 ? at % (text.length + 1) : (places[at % places.length] ?? 0);
+  return Buffer.concat([Buffer.from(text.slice(0, place)), bad, Buffer.from(text.slice(place))]);
 }
 
 function nested(text: string, open: string, depth: number): string {

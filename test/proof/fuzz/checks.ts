@@ -323,7 +323,6 @@ export class Lane {
 
   /** What came back to bytes that may be anything: nothing, or answers of the server, or answers of the service. */
   async #problemsOfAnswers(bytes: Uint8Array, received: Uint8Array): Promise<string[]> {
-    const line = requestLine(bytes);
     const problems: string[] = [];
     for (let at = 0; at < received.length; ) {
       const isFirst = at === 0;
@@ -340,7 +339,8 @@ export class Lane {
       if (answer.status >= 500) problems.push(`the status is ${answer.status}: ${preview(answer)}`);
       if (answer.status === 201)
         problems.push(...this.#checks.ledger.acknowledge(exactly(answer) as ExactPet));
-      problems.push(...(isFirst && line ? await documentedProblems(line, answer) : looseProblems(answer)));
+      const seen = isFirst ? await this.#seen(bytes) : undefined;
+      problems.push(...(seen === undefined ? looseProblems(answer) : await documentedProblems(seen, answer)));
     }
     return problems;
   }
@@ -349,13 +349,23 @@ export class Lane {
   async #problemsOfServer(bytes: Uint8Array, answer: Answer): Promise<string[]> {
     const { status } = answer;
     if ((status >= 400 && status < 500) || status === 501 || status === 505) return [];
+    const control = status === 500 ? await this.#control(bytes) : undefined;
+    if (control?.status === status && textOf(control.body) === textOf(answer.body)) return [];
+    return [`the service gave no answer of its own, but the server: ${status}: ${preview(answer)}`];
+  }
+
+  /** What a Worker takes the bytes for; undefined if that can't be known. */
+  async #seen(bytes: Uint8Array): Promise<Pick<Request, "method" | "target"> | undefined> {
+    const { "seen-method": method, "seen-url": url } = (await this.#control(bytes))?.headers ?? {};
+    const [, target] = decodeURIComponent(url ?? "").match(/^https?:\/\/[^/]*(\/[^?#]*)/) ?? [];
+    return method === undefined || target === undefined ? undefined : { method, target };
+  }
+
+  /** What the same bytes are answered that do not reach the service. */
+  async #control(bytes: Uint8Array): Promise<Answer | undefined> {
     const { controlUrl } = this.#checks.service;
-    if (controlUrl === undefined || status !== 500)
-      return [`the server, and not the service, answered ${status}: ${preview(answer)}`];
-    const control = await sendAndEnd(controlUrl, bytes, "half-close");
-    const same = readOne(control, methodOf(bytes))?.answer;
-    if (same !== undefined && same.status === status && textOf(same.body) === textOf(answer.body)) return [];
-    return [`the service failed without an answer of its own: ${preview(answer)}`];
+    if (controlUrl === undefined) return undefined;
+    return readOne(await sendAndEnd(controlUrl, bytes, "half-close"), methodOf(bytes))?.answer;
   }
 }
 
@@ -364,7 +374,7 @@ function readOne(bytes: Uint8Array, method: string) {
   const found = readAnswer(bytes, method, true);
   if (found === undefined || found.answer.headers["x-request-id"] !== undefined) return found;
   const rest = textOf(bytes.subarray(found.length), "latin1");
-  return rest === "" || rest.startsWith("HTTP/") ? found : readAnswer(bytes, "GET", true);
+  return rest === "" || rest.startsWith("HTTP/1.") ? found : readAnswer(bytes, "GET", true);
 }
 
 /** What is not documented of an answer. */
@@ -402,26 +412,22 @@ function looseProblems(answer: Answer): string[] {
   return isError ? problems : [...problems, `the error is ${preview(answer)}`];
 }
 
-/** The path that a Worker sees, with the characters decoded that need no code (RFC 3986, section 6.2.2.2). */
+/**
+ * The path of a target as a URL that keeps it as it is: the characters are decoded that need no code (RFC 3986, section
+ * 6.2.2.2), and those are encoded that the URL standard would take for something else.
+ */
 function urlOf(target: string): URL {
   const decoded = target.replace(/%([0-9a-f]{2})/gi, (code, hex: string) => {
     const character = String.fromCharCode(Number.parseInt(hex, 16));
     return /[0-9A-Za-z~_-]/.test(character) ? character : code;
   });
-  // Dots that are encoded are no steps up to the server, though they are to the URL standard.
-  return new URL(`http://localhost${decoded.replace(/%2e/gi, "%252e")}`);
+  const [path = ""] = decoded.split(/[?#]/);
+  const encoded = path.replace(/[^\w.~%/!$&'()*+,;=:@-]/gu, encodeURIComponent).replace(/%2e/gi, "%252e");
+  return new URL(`http://localhost${encoded}`);
 }
-
 /** The method of bytes, for which an answer is read. */
 function methodOf(bytes: Uint8Array): string {
   return textOf(bytes.subarray(0, 5)) === "HEAD " ? "HEAD" : "GET";
-}
-
-/** Method and target of bytes that are a request; undefined if they are none to a path. */
-function requestLine(bytes: Uint8Array): Pick<Request, "method" | "target"> | undefined {
-  const [, method, target] = textOf(bytes).match(/^([A-Z-]+) +(\/[^ \r\n]*)/) ?? [];
-  if (method === undefined || target === undefined) return undefined;
-  return URL.canParse(`http://localhost${target}`) ? { method, target } : undefined;
 }
 
 /** What a creation is called: bare, or as a string of a structured field (RFC 9651, section 3.3.3), by each API key. */
