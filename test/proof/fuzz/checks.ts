@@ -195,6 +195,9 @@ export class Lane {
     if (!statuses.includes(answer.status)) {
       problems.push(`the status is ${answer.status}, and not ${statuses.join(" or ")}: ${preview(answer)}`);
     }
+    if (!fits && answer.status === 422 && this.#checks.creation(name) !== undefined) {
+      problems.push("(it was accepted with 201 when it was sent first)");
+    }
     if (id !== undefined && answer.headers["x-request-id"] !== id)
       problems.push(`X-Request-Id is ${answer.headers["x-request-id"]}, and not ${id}`);
     if (each.allowed && !isSameSet(answer.headers.allow, each.allowed))
@@ -215,7 +218,7 @@ export class Lane {
       return isSame ? [] : [`the same creation again was answered with another pet: ${preview(answer)}`];
     }
     // One that should have been refused is noted too: its status says what is wrong, and the next request is not to blame.
-    if (name !== undefined && each.value !== undefined) this.#checks.remember(name, each.value, pet);
+    if (name !== undefined) this.#checks.remember(name, each.value, pet);
     return this.#checks.ledger.acknowledge(pet);
   }
 
