@@ -129,6 +129,7 @@ export class Lane {
       return await ("bytes" in each ? this.#problemsOfMalformed(each) : this.#problemsOfCase(each));
     } catch (error) {
       if (error instanceof BadAnswer) return [error.message];
+      if (error instanceof SyntaxError) return [`an answer is no JSON: ${error.message}`];
       throw error;
     }
   }
