@@ -438,6 +438,7 @@ function unknownMembers(names: string[]): fc.Arbitrary<string[]> {
   );
   const members = fc.tuple(free, values).map(([name, text]) => `${JSON.stringify(name)}:${text}`);
   return fc.oneof(
+    { withCrossShrink: true },
     { weight: 3, arbitrary: fc.constant<string[]>([]) },
     { weight: 2, arbitrary: fc.array(members, { minLength: 1, maxLength: 3 }) },
   );
