@@ -431,7 +431,7 @@ function urlOf(target: string): URL {
 }
 /** The method of bytes, for which an answer is read. */
 function methodOf(bytes: Uint8Array): string {
-  return textOf(bytes.subarray(0, 5)) === "HEAD " ? "HEAD" : "GET";
+  return /^HEAD[ \t]/.test(textOf(bytes.subarray(0, 5), "latin1")) ? "HEAD" : "GET";
 }
 
 /** What a creation is called: bare, or as a string of a structured field (RFC 9651, section 3.3.3), by each API key. */
