@@ -137,7 +137,7 @@ it("writes one row for each request of a slow key, admitted or refused", async (
   });
 });
 
-it("writes fewer rows than requests of a fast key, one row at a time, and none during a ban", async () => {
+it("writes fewer rows than a fast key has admitted requests, one for each refused one, and none during a ban", async () => {
   const limiter = env.RATE_LIMITER.getByName(newName());
   const limits = { minute: 60, day: 90 };
   await limiter.take(limits);
@@ -148,8 +148,8 @@ it("writes fewer rows than requests of a fast key, one row at a time, and none d
     expect(written()).toEqual(Array(RESERVATIONS_ENABLED ? 16 : 59).fill(1));
     for (let request = 0; request < 60; request += 1) instance.take(limits);
     const before = written().length;
-    expect(before).toBe(RESERVATIONS_ENABLED ? 16 : 59 + 60);
-    // The ban is stored, whatever came before, and all that is known with it.
+    expect(before).toBe((RESERVATIONS_ENABLED ? 16 : 59) + 60);
+    // The ban is stored, and all that is known with it.
     expect(instance.take(limits).bannedUntilMs).toBe(Date.now() + 600_000);
     for (let request = 0; request < 10; request += 1) instance.take(limits);
     expect(written().slice(before)).toEqual([1]);

@@ -3,8 +3,8 @@
 //
 // What is stored is never less than what was let in, so a crash gives nobody more than the limit. It burns at most what
 // was stored ahead; of one window, all crashes and evictions together burn at most a twentieth. What was given back is
-// stored before anybody can use it, so it is not given back once more after a crash. Refusals and the ids of takes may
-// be forgotten: that is to the client's advantage, or counts a repeated take twice.
+// stored before anybody can use it, so it is not given back once more after a crash. Refusals are stored as they come: whoever
+// is refused often is banned before long. The ids of takes may be forgotten: then a repeated one counts twice.
 
 import type { Meter, Take } from "./meter.ts";
 import { type Limits, remaining, type Window } from "./window.ts";
@@ -37,8 +37,10 @@ export function burn({ meter, ahead, burnt }: Reservation): Reservation {
 export function mustStore(meter: Meter, stored: Reservation, take: Take, nowMs: number): boolean {
   if (!isFast(stored, take, nowMs)) return true;
   const { windows, leases, bannedUntilMs } = stored.meter;
-  const isCovered = (window: Window, index: number) =>
-    window.startMs === windows[index]?.startMs && window.used <= windows[index].used;
+  const isCovered = ({ startMs, used, refused }: Window, index: number) => {
+    const before = windows[index];
+    return startMs === before?.startMs && used <= before.used && refused === before.refused;
+  };
   const gaveBack = take.unused?.some(({ id }) => leases.some((lease) => lease.id === id)) ?? false;
   return gaveBack || meter.bannedUntilMs !== bannedUntilMs || !meter.windows.every(isCovered);
 }

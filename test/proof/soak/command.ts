@@ -43,11 +43,7 @@ function reportText(report: SoakReport): string {
     columns: ["", "", ""],
     rows: [
       ["requests of keys, admitted", whole(report.admitted), "as their usage shows"],
-      [
-        "refused",
-        whole(report.refused),
-        `as their usage shows, but for ${report.forgotten} that it has forgotten`,
-      ],
+      ["refused", whole(report.refused), "as their usage shows"],
       ["refused because of a ban", whole(report.banned), ""],
       ["windows used up", whole(report.usedUpWindows), "none exceeded, none refused before"],
       ["waited for as long as Retry-After says", whole(report.waitsKept), "and then admitted"],

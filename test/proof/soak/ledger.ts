@@ -30,22 +30,12 @@ export interface DayFigures {
   refused: number;
 }
 
-/**
- * An object that nobody calls for ten seconds is gone from memory, and with it the refusals of a fast key that were not
- * stored, which happens every 0.9 s. Both with room for a machine that is slow.
- */
-const IDLE_MS = 8_000;
-const UNSTORED_MS = 3_000;
-
 export class Ledger {
   readonly #limits: Partial<Record<WindowName, number>>;
   readonly #windows = new Map<string, WindowOfTime>();
   /** The ends of bans, and of the minutes in which one began. */
   readonly #bans = new Set<number>();
   readonly #bannedMinutes = new Set<number>();
-  /** When answers came. */
-  readonly #calledAtMs: number[] = [];
-  readonly #refusedAtMs: number[] = [];
   /** Of refusals that no window is the reason of: what they said of the windows. */
   readonly #unexplained: string[] = [];
   admitted = 0;
@@ -59,8 +49,7 @@ export class Ledger {
 
   /** Enters an answer to a request that counts. */
   enter(answer: Answer): Outcome {
-    const { status, headers, cameAtMs } = answer;
-    this.#calledAtMs.push(cameAtMs);
+    const { status, headers } = answer;
     if (status !== 429) {
       this.admitted += 1;
       for (const { window } of this.#windowsOf(answer)) window.admittedSentAtMs.push(answer.sentAtMs);
@@ -75,12 +64,11 @@ export class Ledger {
       return "banned";
     }
     this.refused += 1;
-    this.#refusedAtMs.push(cameAtMs);
     let isExplained = false;
     for (const { window, left } of this.#windowsOf(answer)) {
       window.refused += 1;
       if (left > 0 || window.endMs !== resetMs) continue;
-      window.firstRefusalAtMs = Math.min(window.firstRefusalAtMs, cameAtMs);
+      window.firstRefusalAtMs = Math.min(window.firstRefusalAtMs, answer.cameAtMs);
       isExplained = true;
     }
     if (!isExplained) this.#unexplained.push(headers.ratelimit ?? "");
@@ -117,16 +105,6 @@ export class Ledger {
       dates.set(date, day);
     }
     return [...dates.values()];
-  }
-
-  /** How many refusals the key's usage may lack: those of the end of each burst, if nothing came for long after it. */
-  get mayBeForgotten(): number {
-    const times = this.#calledAtMs.toSorted((a, b) => a - b);
-    const ends = times.filter(
-      (atMs, index) => (times[index + 1] ?? Number.POSITIVE_INFINITY) - atMs >= IDLE_MS,
-    );
-    const isLast = (atMs: number) => ends.some((endMs) => atMs <= endMs && atMs > endMs - UNSTORED_MS);
-    return this.#refusedAtMs.filter(isLast).length;
   }
 
   /** How often a limit was met. */

@@ -4,7 +4,7 @@
 // agree: what each key was let in and refused for, what its limits are, what its usage shows, and which pets there are.
 //
 // One isolate serves all of it, and nothing crashes: so there is nothing that may be burnt or held elsewhere, and every
-// count has to be exact, but for one: refusals of a key that then pauses may be forgotten.
+// count has to be exact.
 
 import { setTimeout as wait } from "node:timers/promises";
 import { PETSTORE } from "../../../bench/contestants.ts";
@@ -65,7 +65,6 @@ export interface SoakReport {
   admitted: number;
   refused: number;
   /** Of the refused ones, those that usage does not show. */
-  forgotten: number;
   banned: number;
   usedUpWindows: number;
   waitsKept: number;
@@ -128,7 +127,6 @@ class Soak {
   readonly #underway = new Set<Promise<void>>();
   #requests = 0;
   #notSent = 0;
-  #forgottenRefusals = 0;
 
   constructor(options: SoakOptions, url: URL, floorUrl: URL, processId: number) {
     this.#options = options;
@@ -263,19 +261,11 @@ class Soak {
   async #checkUsage(client: KeyClient): Promise<void> {
     const { body } = await this.#service.send(client.usage());
     const { days } = JSON.parse(body) as UsageBody;
-    const { mayBeForgotten } = client.ledger;
     for (const seen of client.ledger.days()) {
       const shown = days.find(({ date }) => date === seen.date) ?? { admitted: 0, refused: 0 };
       const detail = `${client.name}: ${JSON.stringify(shown)}, seen was ${JSON.stringify(seen)}`;
-      const forgotten = seen.refused - shown.refused;
-      this.#forgottenRefusals += Math.max(0, forgotten);
       this.#problems.expect(shown.admitted === seen.admitted, "usage shows other admissions", detail);
-      const isNear = forgotten >= 0 && forgotten <= mayBeForgotten;
-      this.#problems.expect(
-        isNear,
-        "usage shows other refusals",
-        `${detail}, ${mayBeForgotten} may be forgotten`,
-      );
+      this.#problems.expect(shown.refused === seen.refused, "usage shows other refusals", detail);
     }
   }
 
@@ -313,7 +303,6 @@ class Soak {
       requestsPerSecond: Math.round(this.#requests / passedSeconds),
       admitted: sum(({ ledger }) => ledger.admitted),
       refused: sum(({ ledger }) => ledger.refused),
-      forgotten: this.#forgottenRefusals,
       banned: sum(({ ledger }) => ledger.banned),
       usedUpWindows: sum(({ ledger }) => ledger.usedUpWindows),
       waitsKept: sum(({ waitsKept }) => waitsKept),
