@@ -1,0 +1,59 @@
+// The documents for people name tests and commands as their proof. What they name has to be there.
+
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+
+const root = join(import.meta.dirname, "../..");
+const read = (file: string) => readFileSync(join(root, file), "utf8");
+
+/** The rows of all tables of a document, each as its cells. */
+function rows(document: string): string[][] {
+  const lines = document.split("\n").filter((line) => line.startsWith("| ") && !line.startsWith("| -"));
+  return lines.map((line) =>
+    line
+      .split("|")
+      .map((cell) => cell.trim())
+      .slice(1, -1),
+  );
+}
+
+/** The text of a file of tests, or of all in a folder. */
+function testsIn(name: string): string {
+  const path = join(root, "test", name);
+  const files = name.endsWith(".ts") ? [path] : globSync(join(path, "*.test.ts"));
+  return files.map((file) => readFileSync(file, "utf8")).join("\n");
+}
+
+const THREATS = rows(read("docs/security.md")).filter(([threat]) => threat !== "Threat");
+
+it("docs/security.md has threats", () => {
+  expect(THREATS.length).toBeGreaterThan(20);
+});
+
+describe.each(THREATS)("%s", (_threat, _defence, shownBy = "") => {
+  it("is shown by tests that are there", () => {
+    const places = [...shownBy.matchAll(/`([^`]+)`/g)].map(([, place = ""]) => place);
+    expect(places.length).toBeGreaterThan(0);
+    const { scripts } = JSON.parse(read("package.json"));
+    for (const command of places.filter((place) => place.startsWith("npm run "))) {
+      expect(scripts).toHaveProperty(command.replace("npm run ", ""));
+    }
+    const text = places
+      .filter((place) => !place.startsWith("npm run "))
+      .map(testsIn)
+      .join("\n");
+    for (const [, part = ""] of shownBy.matchAll(/"([^"]+)"/g))
+      expect(text).toContain(part.replace(/ ?…$/, ""));
+  });
+});
+
+it("README.md names tests and commands that are there", () => {
+  const readme = read("README.md");
+  const files = [...readme.matchAll(/\btest\/[\w./-]+/g)].map(([file]) => file.replace(/[.]$/, ""));
+  expect(files.length).toBeGreaterThan(5);
+  for (const file of files) expect(existsSync(join(root, file)), file).toBe(true);
+  const { scripts } = JSON.parse(read("package.json"));
+  for (const [, script = ""] of readme.matchAll(/npm run ([\w:-]+)/g))
+    expect(scripts).toHaveProperty([script]);
+});
