@@ -63,8 +63,8 @@ export default defineConfig({
     // Those outside of the runtime mostly wait for a service to start, or for a page.
     maxWorkers: "100%",
     // Only to end what hangs. It is long because machines that run tests can be slow.
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    testTimeout: 90_000,
+    hookTimeout: 120_000,
     projects: [
       {
         extends: true,

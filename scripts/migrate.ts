@@ -15,14 +15,11 @@ await runCommand("migrate", async () => {
   const target = readTarget(options);
   const isNew = target.kind === "local" && !databaseExists(target.state);
   const { database, close } = await openDatabase(target);
-  try {
-    const pending = await pendingMigrations(database);
-    if (pending.length > 0) await applyMigrations(target);
-    const done = pending.length === 0 ? "was up to date" : `is up to date, with ${pending.join(", ")}`;
-    process.stdout.write(`The database ${done}${isNew ? ": it is new" : ""}.\n`);
-  } finally {
-    await close();
-  }
+  // wrangler opens the file by itself, and would now and then find it locked.
+  const pending = await pendingMigrations(database).finally(close);
+  if (pending.length > 0) await applyMigrations(target);
+  const done = pending.length === 0 ? "was up to date" : `is up to date, with ${pending.join(", ")}`;
+  process.stdout.write(`The database ${done}${isNew ? ": it is new" : ""}.\n`);
 });
 
 function readOptions() {

@@ -11,9 +11,11 @@ import { findPage, insertPet } from "../src/pets/store.ts";
 import {
   applyMigrations,
   DEFAULT_STATE,
+  type OpenDatabase,
   openDatabase,
   pendingMigrations,
   QUIET,
+  type Target,
   WRANGLER,
 } from "./database.ts";
 import { persistTo } from "./target.ts";
@@ -48,8 +50,7 @@ async function main(): Promise<void> {
   await requireFreePort();
 
   const target = { kind: "local", state } as const;
-  const { database, close } = await openDatabase(target);
-  if ((await pendingMigrations(database)).length > 0) await applyMigrations(target);
+  const { database, close } = await openUpToDate(target);
   const server = serve();
   try {
     const url = await ready(server);
@@ -61,6 +62,16 @@ async function main(): Promise<void> {
     server.kill();
     throw error;
   }
+}
+
+/** Opens the local database, after it was brought up to date. */
+async function openUpToDate(target: Target): Promise<OpenDatabase> {
+  const opened = await openDatabase(target);
+  if ((await pendingMigrations(opened.database)).length === 0) return opened;
+  // wrangler opens the file by itself, and would now and then find it locked.
+  await opened.close();
+  await applyMigrations(target);
+  return openDatabase(target);
 }
 
 /** Says that a port is taken, if one was asked for: workerd would say so in a stack trace. */
