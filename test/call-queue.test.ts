@@ -93,3 +93,39 @@ it.each([-10_000, 10_000])("a clock that steps by %i ms makes nobody wait foreve
   await clock.pass(10);
   expect([queue.isCalling, waiting.isSettled]).toEqual([false, true]);
 });
+
+it("who waits looks at once, then ever less often, but every 10 ms at least", async () => {
+  const { clock } = newQueue();
+  const waitsMs: number[] = [];
+  const queue = new CallQueue<string>(
+    {
+      now: clock.now,
+      wait: (ms) => {
+        waitsMs.push(ms);
+        return clock.wait(ms);
+      },
+    },
+    MAX_CALL_MS,
+  );
+  queue.begin();
+  follow(queue.join());
+  await clock.pass(60);
+  expect(waitsMs.slice(0, 8)).toEqual([1, 1.5, 2.25, 3.375, 5.0625, 7.59375, 10, 10]);
+});
+
+it("who has its result waits no longer, though the call goes on", async () => {
+  const { clock, queue } = newQueue();
+  const before = queue.begin();
+  const waiting = follow(queue.join());
+  queue.end(before);
+  const [aboard] = queue.begin().aboard;
+  if (aboard !== undefined) aboard.result = "result";
+  await clock.pass(10);
+  expect(waiting.value).toBe("result");
+});
+
+it("who was dismissed is taken along by no call", () => {
+  const { queue } = newQueue();
+  follow(queue.join());
+  expect([queue.dismiss().length, queue.begin().aboard]).toEqual([1, []]);
+});

@@ -3,7 +3,7 @@
 
 import { expect, it, vi } from "vitest";
 import { CALLS_ARE_SHARED } from "../src/rate-limit/call-queue.ts";
-import { remember, rememberedBan, takeFromKey } from "../src/rate-limit/key-meters.ts";
+import { remember, rememberedBan, seemsUsedUp, takeFromKey } from "../src/rate-limit/key-meters.ts";
 import type { Take } from "../src/rate-limit/meter.ts";
 import type { Decision, Limits } from "../src/rate-limit/window.ts";
 
@@ -178,4 +178,89 @@ it("an object of an earlier version is asked by each request for itself", async 
   await Promise.all(Array.from({ length: 5 }, () => takeFromKey(earlier, key, Date.now(), () => {})));
   // It would have counted one of all who asked together.
   expect(asked).toEqual([1, 1, 1, 1, 1, 1]);
+});
+
+it("what an object of an earlier version has decided is what its request gets", async () => {
+  const decided = async (admitted: boolean) => {
+    const earlier = limiters(() => Promise.resolve({ ...answer(1, 0), admitted }));
+    const decision = await takeFromKey(earlier, newKey(), Date.now(), () => {});
+    return [decision.admitted, decision.windows[0]?.used];
+  };
+  expect([await decided(true), await decided(false)]).toEqual([
+    [true, 1],
+    [false, 1],
+  ]);
+});
+
+it("an object of an earlier version says nothing of refusals, and the isolate counts its own all the same", async () => {
+  const key = newKey({ minute: 9, day: 9 });
+  const { windows, ...rest } = answer(9, 0);
+  const told = windows.map(({ refused: _, ...window }) => window) as Decision["windows"];
+  remember(key.id, { ...rest, windows: told });
+  for (let refusal = 0; refusal < 61; refusal += 1) await takeAlone(key, Date.now());
+  expect(rememberedBan(key, Date.now())?.bannedUntilMs).toBe(Date.now() + 600_000);
+});
+
+it("a newer answer is believed, also one by which less is used", async () => {
+  const key = newKey({ minute: 9, day: 9 });
+  remember(key.id, answer(8, 0));
+  remember(key.id, { ...answer(5, 0), nowMs: Date.now() + 1 });
+  const { windows } = await takeAlone(key, Date.now() + 1);
+  expect(windows.map(({ used }) => used)).toEqual([6, 6]);
+});
+
+it("an answer of the minute before, which comes late, does not bring that minute back", async () => {
+  const key = newKey({ minute: 9, day: 9 });
+  const next = answer(2, 0);
+  const windows = next.windows.map((window) =>
+    window.name === "minute" ? { ...window, startMs: window.startMs + 60_000 } : window,
+  );
+  remember(key.id, { ...next, nowMs: Date.now() + 60_000, windows });
+  remember(key.id, answer(8, 0));
+  const decision = await takeAlone(key, Date.now() + 60_000);
+  expect(decision.windows.map(({ used }) => used)).toEqual([3, 9]);
+});
+
+it("whom the isolate let in alone counts in the windows that it fell into, until that is reported", async () => {
+  const key = newKey({ minute: 9, day: 99 });
+  const minuteMs = Date.UTC(2026, 10, 20, 12, 35);
+  vi.setSystemTime(minuteMs - 1);
+  await takeAlone(key, Date.now());
+  vi.setSystemTime(minuteMs);
+  await takeAlone(key, Date.now());
+  const next = answer(0, 0);
+  const windows = next.windows.map((window) =>
+    window.name === "minute" ? { ...window, startMs: minuteMs } : window,
+  );
+  remember(key.id, { ...next, nowMs: minuteMs + 1, windows });
+  const decision = await takeAlone(key, minuteMs + 1);
+  expect(decision.windows.map(({ used }) => used)).toEqual([2, 3]);
+});
+
+it("a key seems used up while it is banned, and while the minute lasts in which it is", () => {
+  const key = newKey({ minute: 9, day: 99 });
+  const seems = (afterMs: number) => seemsUsedUp(key, Date.now() + afterMs);
+  expect(seems(0)).toBe(false);
+  remember(key.id, answer(8, 0));
+  expect(seems(0)).toBe(false);
+  remember(key.id, answer(9, 0));
+  // It is 20.5 s past the minute.
+  expect([seems(0), seems(39_499), seems(39_500)]).toEqual([true, true, false]);
+  remember(key.id, answer(9, 61, Date.now() + 600_000));
+  expect([seems(599_999), seems(600_000)]).toEqual([true, false]);
+  expect(rememberedBan(key, Date.now() + 600_000)).toBeUndefined();
+});
+
+it("a ban does not keep the isolate from reporting whom it let in, once", async () => {
+  const key = newKey({ minute: 1, day: 9 });
+  for (let request = 0; request < 62; request += 1) await takeAlone(key, Date.now());
+  expect(rememberedBan(key, Date.now())).toBeDefined();
+  const asked: Take[] = [];
+  const { bannedUntilMs } = rememberedBan(key, Date.now()) ?? {};
+  const limiter = limiters((request) => {
+    asked.push(request);
+    return Promise.resolve({ ...answer(1, 61, bannedUntilMs), admitted: false, admissions: 0 });
+  });
+  for (let request = 0; request < 3; request += 1) await takeFromKey(limiter, key, Date.now(), () => {});
+  expect(asked.map(({ unreported }) => unreported.length)).toEqual([1]);
 });

@@ -29,8 +29,9 @@ function newIsolate(limits: Limits = PRO) {
   const clock = newClock();
   const objectClock = newClock();
   const asked: Take[] = [];
+  const kept: Promise<unknown>[] = [];
   const state = { meter: UNUSED_METER, answerMs: 1, losesAnswers: false };
-  const isolate = new KeyMeter({ ...clock, keepAlive: () => {} }, 4_000);
+  const isolate = new KeyMeter({ ...clock, keepAlive: (work) => kept.push(work) }, 4_000);
   const ask = async (request: Take) => {
     asked.push(request);
     const { verdict, meter } = decide(state.meter, limits, request, objectClock.now());
@@ -49,7 +50,7 @@ function newIsolate(limits: Limits = PRO) {
     await pass(state.answerMs);
     return decision;
   };
-  return { asked, state, pass, send, request, step: clock.step, stepObject: objectClock.step };
+  return { isolate, asked, kept, state, pass, send, request, step: clock.step, stepObject: objectClock.step };
 }
 
 it("a lease is a part of what is left, and none if that is less than two requests", () => {
@@ -148,6 +149,108 @@ it("nobody is let in by a lease whose time is over, or after a step of the clock
   }
 });
 
+/** Leases, of which one of so many was asked for at MINUTE_MS and came `callMs` later. */
+function held(size: number, callMs = 0, lease: { id?: string; atMs?: number; forMs?: number } = {}) {
+  const leases = new HeldLeases();
+  const granted = { id: "id", size, atMs: MINUTE_MS, forMs: LEASE_MS, ...lease };
+  leases.add(granted, MINUTE_MS, MINUTE_MS + callMs);
+  return leases;
+}
+
+/** Uses so many up at once. Returns how many were there. */
+function use(leases: HeldLeases, times: number, afterMs = 0): number {
+  const used = Array.from({ length: times }, () => leases.use(MINUTE_MS + afterMs));
+  return used.filter((isUsed) => isUsed).length;
+}
+
+it("a lease lets in as many as it is for, one after the other or all in one millisecond", () => {
+  const leases = held(3);
+  expect([use(leases, 9), leases.unused]).toEqual([3, [{ id: "id", count: 0, atMs: MINUTE_MS }]]);
+});
+
+it("a lease that was asked for later than now lets nobody in", () => {
+  expect(held(8).use(MINUTE_MS - 1)).toBe(false);
+});
+
+it("a lease ends before any of its windows does", () => {
+  const windows: Window[] = [
+    { name: "minute", limit: 1_000, startMs: MINUTE_MS, used: 0, refused: 0 },
+    { name: "day", limit: 1_000, startMs: MINUTE_MS, used: 0, refused: 0 },
+  ];
+  expect(grant("id", wishFor(8), windows, MINUTE_MS + 59_999)).toBeUndefined();
+});
+
+it("a lease is due 100 ms and the time of 1½ calls before it ends, but not in its first half", () => {
+  const dueAfter = (callMs: number) => {
+    const leases = held(8, callMs);
+    return Array.from({ length: LEASE_MS }, (_, ms) => ms).find((ms) => leases.isDue(MINUTE_MS + ms));
+  };
+  // The last one came before it was asked for: the clock has stepped.
+  expect([0, 40, 300, 600, -50].map(dueAfter)).toEqual([700, 640, 400, 400, 700]);
+  expect(new HeldLeases().isDue(MINUTE_MS)).toBe(false);
+});
+
+it("the wish is for half as much again as was used in the time of a lease", () => {
+  const wished = (uses: number, afterMs: number, { size = 100, waiting = 1, callMs = 100 } = {}) => {
+    const leases = held(size, callMs);
+    use(leases, uses, callMs);
+    return leases.wish(MINUTE_MS + afterMs, waiting, 60_000).size;
+  };
+  // 41 in 400 ms are 82 in 800.
+  expect(wished(41, 500)).toBe(123);
+  expect(wished(3, 900)).toBe(5);
+  // Less than 50 ms tell nothing of a rate.
+  expect([wished(10, 150), wished(10, 120)]).toEqual([240, 240]);
+  // Not more than eight times the last one, and never less than four or than are waiting.
+  expect([wished(2, 150, { size: 2 }), wished(0, 500), wished(41, 500, { waiting: 200 })]).toEqual([
+    16, 4, 200,
+  ]);
+  // What was long ago tells nothing either.
+  expect([wished(41, 2 * LEASE_MS - 1), wished(41, 2 * LEASE_MS)]).toEqual([33, 4]);
+});
+
+it("the wish is for what was used since the latest lease came", () => {
+  const leases = held(100);
+  use(leases, 40, 10);
+  leases.add({ id: "next", size: 100, atMs: MINUTE_MS, forMs: LEASE_MS }, MINUTE_MS + 20, MINUTE_MS + 20);
+  use(leases, 10, 20);
+  expect(leases.wish(MINUTE_MS + 420, 1, 60_000).size).toBe(30);
+});
+
+it("what is to be given back is told until the object has heard it, the latest 16 of each kind", () => {
+  const leases = new HeldLeases();
+  for (let lease = 0; lease < 17; lease += 1) {
+    leases.add({ id: `${lease}`, size: 8, atMs: MINUTE_MS, forMs: LEASE_MS }, MINUTE_MS, MINUTE_MS);
+    leases.lose(`lost ${lease}`, 4);
+  }
+  leases.endAll();
+  const ids = Array.from({ length: 16 }, (_, index) => `${index + 1}`);
+  const told = leases.unused;
+  expect(told.map(({ id }) => id)).toEqual([...ids, ...ids.map((id) => `lost ${id}`)]);
+  leases.add({ id: "next", size: 8, atMs: MINUTE_MS, forMs: LEASE_MS }, MINUTE_MS, MINUTE_MS);
+  leases.end("next");
+  leases.lose("next lost", 4);
+  leases.gaveBack(told);
+  expect(leases.unused).toMatchObject([
+    { id: "next", count: 8 },
+    { id: "next lost", count: 4 },
+  ]);
+});
+
+it("what is not used of a lease is missing only in the windows that it was counted in", () => {
+  const leases = held(8, 0, { id: "before", atMs: MINUTE_MS - 1 });
+  leases.add({ id: "within", size: 5, atMs: MINUTE_MS, forMs: LEASE_MS }, MINUTE_MS, MINUTE_MS);
+  const notUsed = () =>
+    [MINUTE_MS - 1, MINUTE_MS, MINUTE_MS + 1].map((startMs) => leases.notUsedSince(startMs));
+  expect(notUsed()).toEqual([13, 5, 0]);
+  leases.use(MINUTE_MS);
+  // It is missing until the object has heard that it comes back, too.
+  leases.endAll();
+  expect(notUsed()).toEqual([12, 5, 0]);
+  leases.gaveBack(leases.unused);
+  expect(notUsed()).toEqual([0, 0, 0]);
+});
+
 it("a client that asks less often than a lease lasts gets none", async () => {
   const { asked, request, pass } = newIsolate();
   for (let requests = 0; requests < 5; requests += 1) {
@@ -223,4 +326,116 @@ it("a lease ends when the object is heard to be in another minute, because its c
   // The first of the new lease, not the next of the old.
   const { windows } = await request();
   expect(windows[0]).toMatchObject({ startMs: MINUTE_MS + 60_000, used: 1 });
+});
+
+it("a client that comes again after as long as a lease lasts gets none, nor does one after a step of the clock", async () => {
+  const wishedAfter = async (ms: number, stepMs = 0) => {
+    const { asked, request, pass, step } = newIsolate();
+    await request();
+    step(stepMs);
+    // The answer has taken one of them.
+    await pass(ms - 1);
+    await request();
+    return asked[1]?.wish?.size;
+  };
+  expect([await wishedAfter(LEASE_MS - 1), await wishedAfter(LEASE_MS)]).toEqual([4, 0]);
+  expect(await wishedAfter(10, -2 * LEASE_MS)).toBe(0);
+});
+
+it("a wish is for the minute of the object, whatever the isolate's clock says", async () => {
+  const { asked, request, pass, step } = newIsolate();
+  step(-30_000);
+  await pass(59_000);
+  await request();
+  await request();
+  // When the object answered, 1,000 ms of its minute were left; the answer was on its way for 1 ms, which nobody can know.
+  expect(asked[1]?.wish).toEqual({ size: 4, forMs: 497 });
+});
+
+it("a request that is let in by a lease has the time of the object", async () => {
+  const { request, pass, step } = newIsolate();
+  step(-30_000);
+  for (let requests = 0; requests < 2; requests += 1) await request();
+  await pass(7);
+  const first = await request();
+  await pass(13);
+  const second = await request();
+  expect(first.nowMs).toBeGreaterThan(MINUTE_MS);
+  // Each has let 1 ms pass besides.
+  expect(second.nowMs - first.nowMs).toBe(14);
+});
+
+it("while its minute lasts a lease is used to its end", async () => {
+  const { asked, request, pass } = newIsolate();
+  for (let requests = 0; requests < 40; requests += 1) {
+    await request();
+    await pass(5);
+  }
+  const counts = asked.flatMap(({ unused = [] }) => unused.map(({ count }) => count));
+  expect(counts.length).toBeGreaterThan(0);
+  expect(counts.filter((count) => count > 0)).toEqual([]);
+});
+
+it("what was given back is told once", async () => {
+  const { asked, request, pass } = newIsolate();
+  for (let requests = 0; requests < 3; requests += 1) await request();
+  await pass(2_000);
+  await request();
+  expect(asked.at(-2)?.unused).toHaveLength(1);
+  expect(asked.at(-1)?.unused).toEqual([]);
+});
+
+it("an answer that was lost leaves nothing to give back if no lease was asked for", async () => {
+  const { asked, state, request } = newIsolate();
+  state.losesAnswers = true;
+  await request();
+  await request();
+  expect(asked.map(({ unused }) => unused)).toEqual([[], []]);
+});
+
+it("whoever was let in alone is reported again if what reported it fails", async () => {
+  const { asked, state, request, pass } = newIsolate();
+  for (let requests = 0; requests < 3; requests += 1) await request();
+  state.losesAnswers = true;
+  // As many as the lease has left, and one more.
+  while (asked.every(({ unreported }) => unreported.length === 0)) {
+    await request();
+    if (asked.length > 20) break;
+  }
+  await pass(2_000);
+  state.losesAnswers = false;
+  await request();
+  expect(asked.at(-1)?.unreported.length).toBeGreaterThan(0);
+  expect(asked.at(-1)?.unreported).toEqual(asked.at(-2)?.unreported);
+});
+
+it("a call goes on when the client of its request leaves, and so does what it leaves to be done", async () => {
+  const { kept, request } = newIsolate();
+  await request();
+  expect(kept).toHaveLength(1);
+  await request();
+  // The call, and the end of its lease.
+  expect(kept).toHaveLength(3);
+});
+
+it("those who ask seldom get a lease if they are several", async () => {
+  const { asked, state, send, pass } = newIsolate();
+  state.answerMs = 3 * LEASE_MS;
+  void send();
+  for (let others = 0; others < 2; others += 1) {
+    await pass(LEASE_MS + 1);
+    void send();
+  }
+  await pass(state.answerMs);
+  expect(asked.map(({ requests, wish }) => [requests, wish?.size])).toEqual([
+    [1, 0],
+    [2, 4],
+  ]);
+});
+
+it("no more is missing of a window than was used of it, when an answer knows less than the leases do", async () => {
+  const { isolate, request, state } = newIsolate();
+  for (let requests = 0; requests < 2; requests += 1) await request();
+  const windows = state.meter.windows.map((window) => ({ ...window, used: 0 }));
+  expect(usedOf(isolate.asSeenHere({ admitted: true, nowMs: MINUTE_MS, windows }))).toEqual([0, 0]);
 });

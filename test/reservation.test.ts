@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import { decide, type Take, UNUSED_METER, type Verdict } from "../src/rate-limit/meter.ts";
-import { burn, mustStore, type Reservation, reserve } from "../src/rate-limit/reservation.ts";
+import { burn, isExact, mustStore, type Reservation, reserve } from "../src/rate-limit/reservation.ts";
 import type { Limits } from "../src/rate-limit/window.ts";
 
 const BUSINESS = { minute: 1_000, day: 100_000 };
@@ -150,4 +150,100 @@ it("the end of a burst is stored as it is, so that idleness burns nothing", () =
   const used = object.used();
   object.crash();
   expect(object.used()).toEqual(used);
+});
+
+it("a row is used up to the last request before the next is written", () => {
+  const object = newObject();
+  for (let request = 0; request < 100; request += 1) object.take(MINUTE_MS + request);
+  expect(object.rows.map(({ meter }) => meter.windows[0]?.used)).toEqual([1, 3, 7, 15, 31, 63, 114]);
+});
+
+it("requests of one millisecond are fast, and those 900 ms after the last row are slow", () => {
+  const aheadAfter = (ms: number) => {
+    const object = newObject();
+    object.take(MINUTE_MS);
+    object.take(MINUTE_MS + ms);
+    return object.rows.at(-1)?.ahead;
+  };
+  expect([0, 899, 900].map(aheadAfter)).toEqual([1, 1, 0]);
+});
+
+it("a fast key that has become slow is stored exactly again", () => {
+  const object = newObject();
+  for (let request = 0; request < 33; request += 1) object.take(MINUTE_MS + request);
+  object.take(MINUTE_MS + 5_000);
+  object.crash();
+  expect(object.used()).toEqual([34, 34]);
+});
+
+it("asking for the next lease does not end a burst", () => {
+  const object = newObject();
+  for (let request = 0; request < 33; request += 1) object.take(MINUTE_MS + request);
+  const rows = object.rows.length;
+  object.take(MINUTE_MS + 40, { requests: 0, wish: { size: 8, forMs: 100 } });
+  expect(object.rows).toHaveLength(rows);
+});
+
+it("a ban that is heard of with a request of a fast key is stored at once", () => {
+  const object = newObject();
+  for (let request = 0; request < 33; request += 1) object.take(MINUTE_MS + request);
+  const rows = object.rows.length;
+  object.take(MINUTE_MS + 40, { bannedUntilMs: MINUTE_MS + 600_000 });
+  expect(object.rows).toHaveLength(rows + 1);
+});
+
+it("what comes back is stored at once if any of it is of a lease in the row, and only then", () => {
+  const rowsAfter = (...ids: string[]) => {
+    const object = newObject();
+    object.take(MINUTE_MS, { id: "firstlease", wish: { size: 8, forMs: 100 } });
+    object.take(MINUTE_MS + 1, { id: "secondleas", wish: { size: 8, forMs: 100 } });
+    for (let request = 0; request < 33; request += 1) object.take(MINUTE_MS + 2 + request);
+    object.take(MINUTE_MS + 70, { id: "notinarow1", wish: { size: 8, forMs: 100 } });
+    const rows = object.rows.length;
+    const unused = ids.map((id) => ({ id, count: 1 }));
+    object.take(MINUTE_MS + 80, { requests: 0, wish: { size: 1, forMs: 100 }, unused });
+    return object.rows.length - rows;
+  };
+  expect(rowsAfter("notinarow1")).toBe(0);
+  expect(rowsAfter("firstlease")).toBe(1);
+  expect(rowsAfter("notinarow1", "secondleas")).toBe(1);
+});
+
+it("what is stored ahead is burnt with the meter's life, in both windows", () => {
+  const meter = UNUSED_METER;
+  expect(burn({ meter, ahead: 3, burnt: [1, 2], atMs: MINUTE_MS })).toEqual({
+    meter,
+    ahead: 0,
+    burnt: [4, 5],
+  });
+});
+
+it("nothing is burnt yet of a window that begins", () => {
+  const object = newObject();
+  for (let request = 0; request < 10; request += 1) object.take(MINUTE_MS + request);
+  object.crash();
+  object.take(MINUTE_MS + 20);
+  object.take(MINUTE_MS + 60_000);
+  expect(object.rows.slice(-2).map(({ burnt }) => burnt)).toEqual([
+    [7, 7],
+    [0, 7],
+  ]);
+});
+
+it("totals are exact only if both windows are stored as they are, with their refusals", () => {
+  const meter = (used: number, dayUsed: number, refused: number) => ({
+    ...UNUSED_METER,
+    windows: UNUSED_METER.windows.map((window, index) => ({
+      ...window,
+      used: index === 0 ? used : dayUsed,
+      refused: index === 0 ? 0 : refused,
+    })),
+  });
+  const stored = { ...UNUSED, meter: meter(3, 5, 2) };
+  expect(isExact(meter(3, 5, 2), stored)).toBe(true);
+  expect([meter(2, 5, 2), meter(3, 4, 2), meter(3, 5, 3)].map((each) => isExact(each, stored))).toEqual([
+    false,
+    false,
+    false,
+  ]);
 });
