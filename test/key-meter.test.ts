@@ -264,3 +264,18 @@ it("a ban does not keep the isolate from reporting whom it let in, once", async 
   for (let request = 0; request < 3; request += 1) await takeFromKey(limiter, key, Date.now(), () => {});
   expect(asked.map(({ unreported }) => unreported.length)).toEqual([1]);
 });
+
+it("of those who share a call of which an object of an earlier version has seen one, the others ask again", async () => {
+  const key = newKey();
+  const asked: (number | undefined)[] = [];
+  const { promise, resolve } = Promise.withResolvers<unknown>();
+  const limiter = limiters((request) => {
+    asked.push(request.requests);
+    return asked.length === 1 ? promise : Promise.resolve(answer(asked.length, 0));
+  });
+  const taken = Array.from({ length: 3 }, () => takeFromKey(limiter, key, Date.now(), () => {}));
+  resolve({ ...answer(1, 0), admissions: 1 });
+  const decisions = await Promise.all(taken);
+  expect(decisions.map(({ admitted }) => admitted)).toEqual([true, true, true]);
+  expect(asked).toEqual(CALLS_ARE_SHARED ? [1, 2, 1] : [1, 1, 1]);
+});
