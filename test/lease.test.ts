@@ -3,7 +3,7 @@
 
 import { expect, it } from "vitest";
 import { KeyMeter } from "../src/rate-limit/key-meter.ts";
-import { grant, HeldLeases, LEASE_MS, LEASE_SHARE } from "../src/rate-limit/lease.ts";
+import { grant, HeldLeases, LEASE_MS } from "../src/rate-limit/lease.ts";
 import { decide, type Meter, type Take, UNUSED_METER } from "../src/rate-limit/meter.ts";
 import type { Limits, Window } from "../src/rate-limit/window.ts";
 import { newClock } from "./virtual-clock.ts";
@@ -53,11 +53,11 @@ function newIsolate(limits: Limits = PRO) {
   return { isolate, asked, kept, state, pass, send, request, step: clock.step, stepObject: objectClock.step };
 }
 
-it("a lease is a part of what is left, and none if that is less than two requests", () => {
+it("a lease is a sixteenth of what is left at most, and none if that is less than two requests", () => {
   const windows = (limit: number): Window[] => [
     { name: "minute", limit, startMs: MINUTE_MS, used: 0, refused: 0 },
   ];
-  const sizes = [0, 1, 2, 2 * LEASE_SHARE - 1, 2 * LEASE_SHARE, 10 * LEASE_SHARE, 10_000];
+  const sizes = [0, 1, 2, 31, 32, 160, 10_000];
   expect(sizes.map((left) => grant("id", wishFor(20), windows(left), MINUTE_MS)?.size)).toEqual([
     undefined,
     undefined,
@@ -470,4 +470,16 @@ it("a report that fails is kept beside what came meanwhile, the latest 100", asy
   const after = asked.at(-1)?.unreported ?? [];
   expect(after).toHaveLength(100);
   expect(after.slice(0, 50)).toEqual(before.slice(-50));
+});
+
+it("who waited for a lease is let in by it, without another call", async () => {
+  const { asked, state, send, request, pass } = newIsolate();
+  for (let requests = 0; requests < 2; requests += 1) await request();
+  state.answerMs = 50;
+  // The lease of four, which is asked for anew when half of it is used, and one more.
+  const sent = Array.from({ length: 5 }, () => send());
+  await pass(70);
+  const decisions = await Promise.all(sent);
+  expect(decisions.map(({ windows }) => windows[0]?.used)).toEqual([3, 4, 5, 6, 7]);
+  expect(asked.map(({ requests }) => requests)).toEqual([1, 1, 0]);
 });
