@@ -1,0 +1,240 @@
+// Mutants that no test needs to notice, each with the reason. They are known by the text of their line, so that they stay
+// known when lines move; an explanation that fits no mutant any more fails the run.
+
+export interface Explanation {
+  file: string;
+  /** The line it is in, without indentation. */
+  line: string;
+  /** What is written there, and what the mutants have instead. */
+  changes: (readonly [original: string, replacement: string])[];
+  kind: "equivalent" | "asks the types" | "only speed" | "only wording" | "may be another";
+  /** One sentence. */
+  reason: string;
+}
+
+const AT_1_MS = "A Unix time of 1 ms is as long ago as 0.";
+const TWO_WINDOWS = "There are always two windows, in the same order; the types can't say so.";
+
+export const EXPLAINED: Explanation[] = [
+  // key-meter.ts
+  {
+    file: "src/rate-limit/key-meter.ts",
+    line: "#asOfMs = 0;",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: AT_1_MS,
+  },
+  {
+    file: "src/rate-limit/key-meter.ts",
+    line: "remember({ windows, bannedUntilMs = 0, nowMs }: Decision): void {",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: AT_1_MS,
+  },
+  {
+    file: "src/rate-limit/key-meter.ts",
+    line: "const single = { id: newTakeId(), unreported: [], bannedUntilMs: 0 };",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: AT_1_MS,
+  },
+  {
+    file: "src/rate-limit/key-meter.ts",
+    line: "this.#unreported.reduce((sum, { atMs, requests = 1 }) => sum + (atMs >= startMs ? requests : 0), 0);",
+    changes: [
+      ["1", "2"],
+      ["1", "0"],
+    ],
+    kind: "asks the types",
+    reason: "Only callers of an earlier version leave the number out; what is kept here always has it.",
+  },
+  {
+    file: "src/rate-limit/key-meter.ts",
+    line: "return later(this.#meter.windows[index] ?? complete, complete, isNewer);",
+    changes: [["this.#meter.windows[index] ?? complete", "this.#meter.windows[index]"]],
+    kind: "asks the types",
+    reason: TWO_WINDOWS,
+  },
+  {
+    file: "src/rate-limit/key-meter.ts",
+    line: "if (this.#answer === undefined || !this.#leases.use(nowMs)) return undefined;",
+    changes: [["this.#answer === undefined", "false"]],
+    kind: "asks the types",
+    reason: "Before the first answer there is no lease either.",
+  },
+  {
+    file: "src/rate-limit/key-meter.ts",
+    line: "const leaseTime = wish.size > 0 ? this.#clock.wait(wish.forMs) : undefined;",
+    changes: [
+      ["wish.size > 0", "true"],
+      [">", ">="],
+    ],
+    kind: "only speed",
+    reason: "It starts a timer that nobody waits for.",
+  },
+  {
+    file: "src/rate-limit/key-meter.ts",
+    line: "const leaseTime = wish.size > 0 ? this.#clock.wait(wish.forMs) : undefined;",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: "Nobody wishes for one.",
+  },
+  {
+    file: "src/rate-limit/key-meter.ts",
+    line: "if (wish.size > 0) this.#leases.lose(take.id, wish.size);",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: "Nobody wishes for one.",
+  },
+  {
+    file: "src/rate-limit/key-meter.ts",
+    line: "const results = decideAlone({ ...take, id: newTakeId(), requests: waiting.length, unreported: [] });",
+    changes: [["take", "{}"]],
+    kind: "asks the types",
+    reason: "What is decided alone asks for no lease and gives none back.",
+  },
+  {
+    file: "src/rate-limit/key-meter.ts",
+    line: "return own > 0 ? counted[0] : undefined;",
+    changes: [
+      ["own > 0", "true"],
+      [">", ">="],
+    ],
+    kind: "equivalent",
+    reason: "Whoever has no request of its own looks at no result.",
+  },
+  {
+    file: "src/rate-limit/key-meter.ts",
+    line: "if (each !== undefined) each.result = result;",
+    changes: [["each !== undefined", "true"]],
+    kind: "asks the types",
+    reason: "There are never more results than requests that wait.",
+  },
+  {
+    file: "src/rate-limit/key-meter.ts",
+    line: "return some.every(({ startMs }, index) => startMs === others[index]?.startMs);",
+    changes: [["?.", "."]],
+    kind: "asks the types",
+    reason: TWO_WINDOWS,
+  },
+  {
+    file: "src/rate-limit/key-meter.ts",
+    line: "if (one.startMs !== other.startMs) return one.startMs > other.startMs ? one : other;",
+    changes: [[">", ">="]],
+    kind: "equivalent",
+    reason: "They are not the same here.",
+  },
+  // lease.ts
+  {
+    file: "src/rate-limit/lease.ts",
+    line: "#uses = 0;",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: "The first lease sets it to 0, and before that nobody reads it.",
+  },
+  {
+    file: "src/rate-limit/lease.ts",
+    line: "#lastUseMs = 0;",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: AT_1_MS,
+  },
+  {
+    file: "src/rate-limit/lease.ts",
+    line: "return this.#lost.length === 0 ? this.#leftOver : [...this.#leftOver, ...this.#lost];",
+    changes: [["this.#lost.length === 0", "false"]],
+    kind: "only speed",
+    reason: "It makes a list that has the same elements.",
+  },
+  // meter.ts
+  {
+    file: "src/rate-limit/meter.ts",
+    line: 'windows: [unusedWindow("minute", 0), unusedWindow("day", 0)],',
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: "The limits come with each request.",
+  },
+  {
+    file: "src/rate-limit/meter.ts",
+    line: "bannedUntilMs: 0,",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: AT_1_MS,
+  },
+  {
+    file: "src/rate-limit/meter.ts",
+    line: "const lease = admitted ? grant(id, wish, counted, nowMs) : undefined;",
+    changes: [["admitted", "true"]],
+    kind: "only speed",
+    reason: "If not all were admitted, nothing is left that could be leased.",
+  },
+  {
+    file: "src/rate-limit/meter.ts",
+    line: "verdict: { ...decision, ...(isBanned && { bannedUntilMs }), ...(lease && { lease }) },",
+    changes: [["lease", "true"]],
+    kind: "asks the types",
+    reason: "Nobody tells a lease that is undefined from none.",
+  },
+  {
+    file: "src/rate-limit/meter.ts",
+    line: "const age = lease === undefined ? 0 : Math.max(0, before.nowMs - lease.atMs);",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: "Where there is no lease, nobody looks at its age.",
+  },
+  // reservation.ts
+  {
+    file: "src/rate-limit/reservation.ts",
+    line: "window.startMs === windows[index]?.startMs && window.used <= windows[index].used;",
+    changes: [["?.", "."]],
+    kind: "asks the types",
+    reason: TWO_WINDOWS,
+  },
+  {
+    file: "src/rate-limit/reservation.ts",
+    line: "const gaveBack = take.unused?.some(({ id }) => leases.some((lease) => lease.id === id)) ?? false;",
+    changes: [
+      [
+        "take.unused?.some(({ id }) => leases.some((lease) => lease.id === id)) ?? false",
+        "take.unused?.some(({ id }) => leases.some((lease) => lease.id === id))",
+      ],
+    ],
+    kind: "asks the types",
+    reason: "Undefined is as good as false here.",
+  },
+  {
+    file: "src/rate-limit/reservation.ts",
+    line: "return used === windows[index]?.used && refused === windows[index].refused;",
+    changes: [["?.", "."]],
+    kind: "asks the types",
+    reason: TWO_WINDOWS,
+  },
+  {
+    file: "src/rate-limit/reservation.ts",
+    line: "startMs === stored.meter.windows[index]?.startMs ? (stored.burnt[index] ?? 0) : 0,",
+    changes: [
+      ["?.", "."],
+      ["stored.burnt[index] ?? 0", "stored.burnt[index]"],
+      ["0", "1"],
+    ],
+    kind: "asks the types",
+    reason: TWO_WINDOWS,
+  },
+  {
+    file: "src/rate-limit/reservation.ts",
+    line: "Math.floor(limits[window.name] / BURN_SHARE) - (burnt[index] ?? 0),",
+    changes: [
+      ["burnt[index] ?? 0", "burnt[index]"],
+      ["0", "1"],
+    ],
+    kind: "asks the types",
+    reason: TWO_WINDOWS,
+  },
+  {
+    file: "src/rate-limit/reservation.ts",
+    line: "const isQuick = atMs !== undefined && atMs <= nowMs && nowMs - atMs < QUICK_MS;",
+    changes: [["atMs !== undefined", "true"]],
+    kind: "asks the types",
+    reason: "No number is greater than undefined.",
+  },
+];

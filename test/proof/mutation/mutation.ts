@@ -1,0 +1,374 @@
+// Mutation testing of the limiter and of the keys: breaks their code in some 1,400 ways, each alone, and looks for a test that
+// notices. What none notices is a gap in the tests, or is explained in explained.ts; anything else ends with exit code 1.
+//
+//   npm run mutation                                     all of it
+//   npm run mutation -- --files src/rate-limit/lease.ts  of some files, with commas between them
+//   npm run mutation -- --only src/keys/store.ts:77      of one line
+//
+// Many mutants are tried in one run of a test file, one after the other in one isolate: to start workerd for each would take
+// hours. Behind them the code as it is has to pass once more; a test that doesn't is tried with each mutant alone, at the end.
+// Tests that need nothing of the runtime come first, then the simulation, then those nearest to a source (eight of a file),
+// and only then all others. A constant has to be another from the beginning, so it needs runs of its own, and is tried with
+// the nearest files only.
+//
+// StrykerJS works in workerd too, but starts one for each mutant, and changes neither numbers nor single statements.
+
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { Crew } from "./crew.ts";
+import { EXPLAINED, type Explanation } from "./explained.ts";
+import { type Mutant, mutate } from "./mutants.ts";
+import { ROOT } from "./root.ts";
+import { NODE_TESTS } from "./tester.ts";
+
+const SOURCES = "src/{rate-limit,keys}/*.ts";
+const SIMULATION = "test/simulation.test.ts";
+
+/** Mutants in one run: what is lost if one of them hangs is not much. */
+const MAX_BATCH = 50;
+
+const AT_A_TIME = 2;
+
+/** What asks so many times more often than the code as it is goes on forever. */
+const MORE_CALLS = 20;
+
+/** Tests of other parts, which reach these ones all the same: they take long, and notice nothing that others don't. */
+const LEFT_OUT = [
+  "bad-input",
+  "bounded-map",
+  "database",
+  "errors",
+  "idempotency",
+  "int64",
+  "kept-pages",
+  "log",
+  "openapi",
+  "pages",
+  "schema",
+  "text",
+  // They are run in Node.
+  ...NODE_TESTS,
+].map((name) => `test/${name}.test.ts`);
+
+/** So many tests of a file are tried first: the quickest of those that reach a mutant. */
+const FIRST_TESTS = 8;
+
+/** The tests that are the most likely to notice something in a source, and so come first. */
+const NEAREST: Record<string, string[]> = {
+  "src/keys/identify.ts": ["keys", "freshness", "faults"],
+  "src/keys/manage.ts": ["manage", "keys"],
+  "src/keys/plans.ts": ["rate-limit-headers", "contract"],
+  "src/keys/require-key.ts": ["keys", "contract"],
+  "src/keys/secret.ts": ["keys"],
+  "src/keys/store.ts": ["manage", "keys"],
+  "src/rate-limit/address-meter.ts": ["keys", "rate-limit-headers"],
+  "src/rate-limit/call-queue.ts": ["limiter"],
+  "src/rate-limit/headers.ts": ["rate-limit-headers", "bans"],
+  "src/rate-limit/key-meter.ts": ["key-meter", "faults", "limiter"],
+  "src/rate-limit/key-meters.ts": ["key-meter", "faults"],
+  "src/rate-limit/lease.ts": ["limiter"],
+  "src/rate-limit/limiter.ts": ["limiter-storage", "usage"],
+  "src/rate-limit/meter.ts": ["bans", "model", "usage"],
+  "src/rate-limit/rate-limit.ts": ["rate-limit-headers", "bans"],
+  "src/rate-limit/reservation.ts": ["limiter"],
+  "src/rate-limit/window.ts": ["limiter"],
+};
+
+type Project = "worker" | "node" | "simulation";
+
+interface TestFile {
+  project: Project;
+  file: string;
+  durationMs: number;
+  /** The tests that reach a mutant. */
+  reaching: Map<number, string[]>;
+  /** How often one of its tests asks which mutant is active. */
+  maxCalls: number;
+  /** Tests that can only run once in an isolate, or not after so many mutants. */
+  once: Set<string>;
+}
+
+type Fate = { by: string; isTimeout: boolean };
+
+const startedMs = Date.now();
+const { values: options } = parseArgs({ options: { files: { type: "string" }, only: { type: "string" } } });
+const { mutants, mutated } = mutateAll();
+const wanted = mutants.filter(isWanted);
+const fates = new Map<number, Fate>();
+const crew = new Crew(mutated);
+
+const testFiles = await recordAll();
+for (const testFile of testFiles) await tryFile(testFile, nearTo(testFile), FIRST_TESTS);
+for (const testFile of testFiles) await tryFile(testFile, unexplained(), Number.POSITIVE_INFINITY);
+await inParallel(
+  unexplained().map((mutant) => () => (mutant.isStatic ? tryStatic(mutant) : tryOnce(mutant))),
+);
+crew.end();
+process.exit(report() ? 0 : 1);
+
+function mutateAll() {
+  const all: Mutant[] = [];
+  const texts: Record<string, string> = {};
+  for (const file of globSync(SOURCES, { cwd: ROOT }).sort()) {
+    const made = mutate(file, readFileSync(join(ROOT, file), "utf8"), all.length + 1);
+    all.push(...made.mutants);
+    texts[file] = made.mutated;
+  }
+  return { mutants: all, mutated: texts };
+}
+
+function isWanted({ file, line, column }: Mutant): boolean {
+  if (options.only !== undefined) return `${file}:${line}:${column}:`.startsWith(`${options.only}:`);
+  return options.files?.split(",").includes(file) ?? true;
+}
+
+function alive(): Mutant[] {
+  return wanted.filter(({ id }) => !fates.has(id));
+}
+
+function unexplained(): Mutant[] {
+  return alive().filter((mutant) => !EXPLAINED.some((each) => fits(each, mutant)));
+}
+
+/** Those that a file is the likeliest to notice: in Node, which costs little, all of them. */
+function nearTo(testFile: TestFile): Mutant[] {
+  if (testFile.project !== "worker") return alive();
+  return alive().filter(({ file }) => isNear(testFile, file));
+}
+
+function isNear({ file }: TestFile, source: string): boolean {
+  return NEAREST[source]?.some((name) => file === `test/${name}.test.ts`) ?? false;
+}
+
+/** Runs all tests twice with the code as it is, and records which mutants each of them reaches. */
+async function recordAll(): Promise<TestFile[]> {
+  const nodeFiles = NODE_TESTS.map((name) => `test/${name}.test.ts`);
+  const workerFiles = globSync("test/*.test.ts", { cwd: ROOT }).filter(
+    (file) => file !== SIMULATION && !LEFT_OUT.includes(file),
+  );
+  const recorded = await inParallel([
+    ...nodeFiles.map((file) => () => record("node", file)),
+    () => record("simulation", SIMULATION),
+    ...workerFiles.map((file) => () => record("worker", file)),
+  ]);
+  const rank = { node: 0, simulation: 1, worker: 2 };
+  return recorded.sort((a, b) => rank[a.project] - rank[b.project] || a.durationMs - b.durationMs);
+}
+
+async function record(project: Project, file: string): Promise<TestFile> {
+  const tried = [0, -1].map((id) => ({ id, tests: null }));
+  const job = {
+    project,
+    file,
+    order: { tried, isStatic: false, isRecording: true, maxCalls: Number.MAX_SAFE_INTEGER },
+  };
+  const { tests, errors, hasEnded } = await crew.run(job);
+  const failed = tests.filter(
+    ({ mutant, error }) => mutant === 0 && error !== undefined && !isTimeout(error),
+  );
+  if (!hasEnded || tests.length === 0 || errors.length > 0 || failed.length > 0) {
+    const why = [...errors, ...failed.map(({ name, error }) => `${name}: ${error}`)].join("\n");
+    throw new Error(`${file} fails without any mutant\n${why}`);
+  }
+  const reaching = new Map<number, string[]>();
+  for (const { mutant, name, reached, error } of tests.toSorted((a, b) => a.durationMs - b.durationMs)) {
+    if (mutant !== 0 || error !== undefined) continue;
+    for (const id of new Set(reached)) reaching.set(id, [...(reaching.get(id) ?? []), name]);
+  }
+  const once = tests.filter(({ mutant, error }) => mutant === -1 && error !== undefined);
+  const durationMs = tests.reduce((sum, test) => sum + test.durationMs, 0);
+  say(`${file} (${project}) reaches ${reaching.size} mutants, ${Math.round(durationMs / 2)} ms`);
+  const maxCalls = MORE_CALLS * Math.max(...tests.map(({ calls }) => calls)) + 1_000_000;
+  return { project, file, durationMs, maxCalls, reaching, once: new Set(once.map(({ name }) => name)) };
+}
+
+/** Tries those of some mutants that a file's tests reach, each with `most` tests at most. */
+async function tryFile(testFile: TestFile, some: Mutant[], most: number): Promise<void> {
+  const reached = some.filter(({ id, isStatic }) => !isStatic && testsOf(testFile, id).length > 0);
+  const size = Math.max(1, Math.min(MAX_BATCH, Math.ceil(reached.length / AT_A_TIME)));
+  const batches = Array.from({ length: Math.ceil(reached.length / size) }, (_, index) =>
+    reached.slice(index * size, (index + 1) * size),
+  );
+  await inParallel(batches.map((batch) => () => tryBatch(testFile, batch, most)));
+  const noticed = reached.filter(({ id }) => fates.has(id)).length;
+  say(
+    `${testFile.file} (${testFile.project}) noticed ${noticed} of ${reached.length}, ${alive().length} left`,
+  );
+}
+
+function testsOf({ reaching, once }: TestFile, id: number): string[] {
+  return (reaching.get(id) ?? []).filter((name) => !once.has(name));
+}
+
+async function tryBatch(testFile: TestFile, batch: Mutant[], most: number): Promise<void> {
+  if (batch.length === 0) return;
+  const { project, file, maxCalls } = testFile;
+  const tried = batch.map(({ id }) => ({ id, tests: testsOf(testFile, id).slice(0, most) }));
+  const control = { id: -1, tests: [...new Set(tried.flatMap(({ tests }) => tests))] };
+  const { tests, errors, hasEnded, begun } = await crew.run({
+    project,
+    file,
+    order: {
+      tried: batch.length === 1 ? tried : [...tried, control],
+      isStatic: false,
+      isRecording: false,
+      maxCalls,
+    },
+  });
+  if (hasEnded && tests.length === 0) throw new Error(`${file} runs no test: ${errors.join("\n")}`);
+  const failures = tests.filter(({ error }) => error !== undefined);
+  const disturbed = failures.filter(({ mutant }) => mutant === control.id);
+  if (disturbed.length > 0) {
+    for (const { name, error } of disturbed) {
+      say(`${file}: "${name}" does not stand so many mutants: ${error}`);
+      testFile.once.add(name);
+    }
+    return tryBatch(
+      testFile,
+      batch.filter(({ id }) => testsOf(testFile, id).length > 0),
+      most,
+    );
+  }
+  for (const { mutant, name, error = "" } of failures) {
+    if (!fates.has(mutant)) fates.set(mutant, { by: `${file} ${name}`, isTimeout: isTimeout(error) });
+  }
+  say(`${file}: tried ${batch.length}`);
+  if (hasEnded) return;
+  say(`${file}: mutant ${begun} of ${batch.length} does not come to an end`);
+  const [only] = batch;
+  const busy = batch.length === 1 ? only?.id : begun;
+  if (busy !== undefined) fates.set(busy, { by: file, isTimeout: true });
+  // What became of those before it was perhaps not heard any more.
+  const rest = batch.filter(({ id }) => !fates.has(id));
+  await tryHalves(testFile, rest, busy === undefined ? Math.ceil(rest.length / 2) : rest.length, most);
+}
+
+async function tryHalves(testFile: TestFile, batch: Mutant[], half: number, most: number): Promise<void> {
+  await tryBatch(testFile, batch.slice(0, half), most);
+  await tryBatch(testFile, batch.slice(half), most);
+}
+
+/** Tries a mutant with the tests that can run only once in an isolate. */
+async function tryOnce({ id }: Mutant): Promise<void> {
+  for (const testFile of testFiles) {
+    const tests = (testFile.reaching.get(id) ?? []).filter((name) => testFile.once.has(name));
+    if (tests.length > 0 && (await isNoticed(id, testFile, tests, false))) return;
+  }
+}
+
+/** Tries a mutant that is there from the beginning, with the tests that reach code in which its constant is named. */
+async function tryStatic({ id, file: source, constant }: Mutant): Promise<void> {
+  const inSource = mutants.filter(({ file, isStatic }) => file === source && !isStatic);
+  const named = inSource.filter(({ lineText }) => constant !== undefined && lineText.includes(constant));
+  const nearby = named.length > 0 ? named : inSource;
+  const testsOfFile = ({ reaching }: TestFile) => [
+    ...new Set(nearby.flatMap((each) => reaching.get(each.id) ?? [])),
+  ];
+  const isCandidate = (each: TestFile) =>
+    each.project === "worker" ? isNear(each, source) : testsOfFile(each).length > 0;
+  for (const testFile of testFiles.filter(isCandidate)) {
+    const tests = nearby.length === 0 ? null : testsOfFile(testFile);
+    if (await isNoticed(id, testFile, tests, true)) break;
+  }
+  say(`${alive().filter(({ isStatic }) => isStatic).length} constants are left`);
+}
+
+/** Tries one mutant in an isolate of its own. */
+async function isNoticed(
+  id: number,
+  { project, file, maxCalls }: TestFile,
+  tests: string[] | null,
+  isStatic: boolean,
+): Promise<boolean> {
+  const order = { tried: [{ id, tests }], isStatic, isRecording: false, maxCalls };
+  const outcome = await crew.run({ project, file, order });
+  const failure = outcome.tests.find(({ error }) => error !== undefined)?.error ?? outcome.errors[0];
+  if (outcome.hasEnded && failure === undefined) return false;
+  fates.set(id, { by: file, isTimeout: !outcome.hasEnded || isTimeout(failure ?? "") });
+  return true;
+}
+
+function isTimeout(error: string): boolean {
+  return /timed out in|goes on forever/.test(error);
+}
+
+/** Runs so many at a time; the results are in the order of the tasks. */
+async function inParallel<Result>(tasks: (() => Promise<Result>)[]): Promise<Result[]> {
+  const results: Result[] = [];
+  const left = tasks.map((task, index) => ({ task, index }));
+  const work = async () => {
+    for (let next = left.shift(); next !== undefined; next = left.shift()) {
+      results[next.index] = await next.task();
+    }
+  };
+  await Promise.all(Array.from({ length: AT_A_TIME }, work));
+  return results;
+}
+
+/** Writes the tables. Returns whether all is well. */
+function report(): boolean {
+  const survivors = alive();
+  const open = unexplained();
+  const files = [...new Set(wanted.map(({ file }) => file))];
+  print(`${"".padEnd(32)}  mutants   killed timed out explained survived`);
+  for (const file of [...files, undefined]) {
+    const of = wanted.filter((each) => file === undefined || each.file === file);
+    const left = of.filter(({ id }) => !fates.has(id));
+    const timedOut = of.filter(({ id }) => fates.get(id)?.isTimeout).length;
+    const explained = left.filter((mutant) => !open.includes(mutant)).length;
+    const numbers = [
+      of.length,
+      of.length - left.length - timedOut,
+      timedOut,
+      explained,
+      left.length - explained,
+    ];
+    print(`${(file ?? "all").padEnd(32)}${numbers.map((number) => `${number}`.padStart(9)).join("")}`);
+  }
+  print(
+    unexplained.length > 0
+      ? "\nNoticed by no test, and not explained:"
+      : "\nAll that no test notices is explained.",
+  );
+  for (const { file, line, column, id, original, replacement } of open) {
+    const isReached = testFiles.some(({ reaching }) => reaching.has(id));
+    print(
+      `${file}:${line}:${column}  ${original} → ${replacement}${isReached ? "" : "  (no test gets there)"}`,
+    );
+  }
+  const kinds = Map.groupBy(
+    survivors.flatMap((mutant) => EXPLAINED.filter((each) => fits(each, mutant)).slice(0, 1)),
+    ({ kind }) => kind,
+  );
+  for (const [kind, explanations] of kinds) print(`${kind}: ${explanations.length}`);
+  const stale = EXPLAINED.flatMap((each) => staleOf(each, survivors));
+  if (stale.length > 0) print(`\nExplained, but not there or noticed:\n${stale.join("\n")}`);
+  print(`\n${Math.round((Date.now() - startedMs) / 1000)} s`);
+  return open.length === 0 && stale.length === 0;
+}
+
+function fits({ file, line, changes }: Explanation, mutant: Mutant): boolean {
+  if (file !== mutant.file || line !== mutant.lineText) return false;
+  return changes.some(([from, to]) => from === mutant.original && to === mutant.replacement);
+}
+
+/** The changes of an explanation that no survivor has; none if its file was not all tried. */
+function staleOf({ file, line, changes }: Explanation, survivors: Mutant[]): string[] {
+  const isTried = mutants.every((mutant) => mutant.file !== file || wanted.includes(mutant));
+  if (!isTried) return [];
+  const here = survivors.filter((mutant) => mutant.file === file && mutant.lineText === line);
+  return changes
+    .filter(
+      ([from, to]) => !here.some(({ original, replacement }) => original === from && replacement === to),
+    )
+    .map(([from, to]) => `${file}  ${line}  ${from} → ${to}`);
+}
+
+function say(text: string): void {
+  process.stderr.write(`${Math.round((Date.now() - startedMs) / 1000)} s: ${text}\n`);
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
