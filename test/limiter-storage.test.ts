@@ -96,6 +96,9 @@ describe("the storage of a key", () => {
       const spy = vi.spyOn(storage, "setAlarm");
       for (let day = 0; day < 3; day += 1) {
         for (let request = 0; request < 5; request += 1) instance.take(FREE);
+        // Nor by one in a new life of the object.
+        instance.meter = undefined;
+        instance.take(FREE);
         vi.setSystemTime(Date.now() + DAY_MS);
       }
       return spy.mock.calls.map(([ms]) => ms);
@@ -145,6 +148,56 @@ describe("the storage of a key", () => {
       instance.meter = undefined;
     });
     expect((await limiter.take(FREE)).windows.map(({ used }) => used)).toEqual([9, 11]);
+  });
+
+  it("takes over what a version has stored that stored nothing ahead and leased nothing", async () => {
+    const limiter = newLimiter();
+    await runInDurableObject(limiter, (instance: RateLimiter, { storage }) => {
+      storage.sql.exec(`CREATE TABLE days (
+        slot INTEGER PRIMARY KEY, minute_start_ms INTEGER NOT NULL, minute_used INTEGER NOT NULL,
+        minute_refused INTEGER NOT NULL, day_start_ms INTEGER NOT NULL, day_used INTEGER NOT NULL,
+        day_refused INTEGER NOT NULL, banned_until_ms INTEGER NOT NULL, recent_takes TEXT NOT NULL) STRICT`);
+      const starts = [Date.UTC(2026, 10, 20, 12, 34), Date.UTC(2026, 10, 20)];
+      const slot = (Date.UTC(2026, 10, 20) / DAY_MS) % 30;
+      storage.sql.exec("INSERT INTO days VALUES (?1, ?2, 5, 1, ?3, 7, 2, 0, '')", slot, ...starts);
+      instance.meter = undefined;
+    });
+    const { windows } = await limiter.take(FREE);
+    expect(windows.map(({ used, refused }) => [used, refused])).toEqual([
+      [6, 1],
+      [8, 2],
+    ]);
+    await crash(limiter);
+    expect((await again(limiter).usage(FREE)).days).toEqual([
+      { startMs: Date.UTC(2026, 10, 20), admitted: 8, refused: 2 },
+    ]);
+  });
+
+  it("is not there while the key has not been used, though its usage was asked for", async () => {
+    const limiter = newLimiter();
+    expect((await limiter.usage(FREE)).days).toEqual([]);
+    expect(await tablesOf(limiter)).toEqual([]);
+  });
+
+  it("keeps the exact totals of a day that ends in a burst", async () => {
+    const limits = { minute: 1_000, day: 10_000 };
+    const midnightMs = Date.UTC(2026, 10, 21);
+    vi.setSystemTime(midnightMs - 100);
+    const limiter = newLimiter();
+    await runInDurableObject(limiter, (instance: RateLimiter) => {
+      for (let request = 0; request < 33; request += 1) {
+        instance.take(limits);
+        vi.setSystemTime(Date.now() + 1);
+      }
+      vi.setSystemTime(midnightMs);
+      instance.take(limits);
+    });
+    await crash(limiter);
+    expect((await again(limiter).usage(limits)).days[0]).toEqual({
+      startMs: midnightMs - DAY_MS,
+      admitted: 33,
+      refused: 0,
+    });
   });
 
   it("serves a caller of an earlier version, who sends no take", async () => {
