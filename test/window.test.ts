@@ -207,3 +207,61 @@ it("names the day in its last minute, when both windows have the same left and e
   ];
   expect(namedWindow({ admitted: true, nowMs, windows }).name).toBe("day");
 });
+
+it("names a ban's end while nothing is used up beyond it, and else the day", () => {
+  const nowMs = Date.UTC(2026, 10, 20, 12, 34, 20, 500);
+  const dayEndMs = Date.UTC(2026, 10, 21);
+  const banned = (minuteUsed: number, dayUsed: number, bannedUntilMs = nowMs + 600_000) =>
+    headersOf({
+      admitted: false,
+      nowMs,
+      bannedUntilMs,
+      windows: [
+        { ...unusedWindow("minute", 60), startMs: Date.UTC(2026, 10, 20, 12, 34), used: minuteUsed },
+        { ...unusedWindow("day", 1_000), startMs: Date.UTC(2026, 10, 20), used: dayUsed },
+      ],
+    });
+  const inBan = {
+    "X-RateLimit-Limit": "60",
+    "X-RateLimit-Remaining": "0",
+    // The ban ends half a second earlier.
+    "X-RateLimit-Reset": `${Date.UTC(2026, 10, 20, 12, 44, 21) / 1000}`,
+    "RateLimit-Policy": '"minute";q=60;w=60, "day";q=1000;w=86400',
+    RateLimit: '"minute";r=0;t=600, "day";r=0;t=600',
+    "Retry-After": "600",
+  };
+  expect(banned(60, 100)).toEqual(inBan);
+  // One is left of each.
+  expect(banned(59, 999)).toEqual(inBan);
+  const beyond = {
+    ...inBan,
+    "X-RateLimit-Limit": "1000",
+    "X-RateLimit-Reset": `${dayEndMs / 1000}`,
+    RateLimit: '"minute";r=0;t=600, "day";r=0;t=41140',
+    "Retry-After": "41140",
+  };
+  expect(banned(60, 1_000)).toEqual(beyond);
+  // Also if it is used up for a millisecond longer.
+  expect(banned(60, 1_000, dayEndMs - 1)["X-RateLimit-Limit"]).toBe("1000");
+});
+
+it("counts an admission as used and a refusal as refused, in both windows", () => {
+  const nowMs = Date.now();
+  const counts = takeAt({ minute: 1, day: 9 }, [nowMs, nowMs, nowMs]).map(({ windows }) =>
+    windows.map(({ used, refused }) => [used, refused]),
+  );
+  expect(counts).toEqual([
+    [
+      [1, 0],
+      [1, 0],
+    ],
+    [
+      [1, 1],
+      [1, 1],
+    ],
+    [
+      [1, 2],
+      [1, 2],
+    ],
+  ]);
+});
