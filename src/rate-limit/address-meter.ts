@@ -48,6 +48,5 @@ function network64(address: string): string {
   const before = head === "" ? [] : head.split(":");
   const after = tail === undefined || tail === "" ? [] : tail.split(":");
   const zeros = Array<string>(Math.max(0, 8 - before.length - after.length)).fill("0");
-  const groups = tail === undefined ? before : [...before, ...zeros, ...after];
-  return `${groups.slice(0, 4).join(":")}::/64`;
+  return `${[...before, ...zeros, ...after].slice(0, 4).join(":")}::/64`;
 }

@@ -64,7 +64,7 @@ export class KeyMeter {
 
   /** Whether the object would have refused a request when it was last heard of. */
   isUsedUp(limits: Limits, nowMs: number): boolean {
-    return nowMs < this.#meter.bannedUntilMs || !standing(this.#meter, limits, nowMs).admitted;
+    return !standing(this.#meter, limits, nowMs).admitted;
   }
 
   /** Remembers how the key stands, unless more is known: answers can overtake each other. */

@@ -8,8 +8,8 @@ import type { Command, News } from "./tester.ts";
 
 const TESTER = fileURLToPath(new URL("tester.ts", import.meta.url).href);
 
-/** How long a process may say nothing: on a machine that is busy, one takes a third of that to start. */
-const SILENCE_MS = 30_000;
+/** How long a process may say nothing: on a machine that is busy, one takes a quarter of that to start. */
+const SILENCE_MS = 60_000;
 
 /** How long one mutant may take of which it was heard that it has begun: some ten times as long as the code as it is. */
 const BUSY_MS = { node: 5_000, simulation: 30_000, worker: SILENCE_MS };

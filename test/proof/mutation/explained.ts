@@ -16,6 +16,56 @@ const AT_1_MS = "A Unix time of 1 ms is as long ago as 0.";
 const TWO_WINDOWS = "There are always two windows, in the same order; the types can't say so.";
 
 export const EXPLAINED: Explanation[] = [
+  // address-meter.ts
+  {
+    file: "src/rate-limit/address-meter.ts",
+    line: 'const [head = "", tail] = address.toLowerCase().split("::");',
+    changes: [['""', '"mutated"']],
+    kind: "asks the types",
+    reason: "What is split has a first part.",
+  },
+  {
+    file: "src/rate-limit/address-meter.ts",
+    line: 'const after = tail === undefined || tail === "" ? [] : tail.split(":");',
+    changes: [['tail === ""', "false"]],
+    kind: "equivalent",
+    reason: "There is then one zero less, but never one of the first four.",
+  },
+  {
+    file: "src/rate-limit/address-meter.ts",
+    line: "const MAX_ADDRESSES = 10_000;",
+    changes: [["10_000", "10001"]],
+    kind: "may be another",
+    reason: "It bounds memory.",
+  },
+  // headers.ts
+  {
+    file: "src/rate-limit/headers.ts",
+    line: 'for (const name in values) headers.set(name, values[name] ?? "");',
+    changes: [
+      ['values[name] ?? ""', "values[name]"],
+      ['""', '"mutated"'],
+    ],
+    kind: "asks the types",
+    reason: "Each of the names has a value.",
+  },
+  {
+    file: "src/rate-limit/headers.ts",
+    line: "if (nearer !== 0) return nearer < 0 ? each : named;",
+    changes: [
+      ["<", "<="],
+      ["0", "1"],
+    ],
+    kind: "equivalent",
+    reason: "It is a whole number, and not 0 here.",
+  },
+  {
+    file: "src/rate-limit/headers.ts",
+    line: "return later > 0 || (later === 0 && decision.bannedUntilMs === undefined) ? each : named;",
+    changes: [["later === 0", "true"]],
+    kind: "equivalent",
+    reason: "Without a ban the day never ends before the minute.",
+  },
   // key-meter.ts
   {
     file: "src/rate-limit/key-meter.ts",
@@ -146,6 +196,49 @@ export const EXPLAINED: Explanation[] = [
     kind: "only speed",
     reason: "It makes a list that has the same elements.",
   },
+  // limiter.ts
+  {
+    file: "src/rate-limit/limiter.ts",
+    line: "request: Take = { id: randomBase62(TAKE_ID_LENGTH), unreported: [], bannedUntilMs: 0 },",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: AT_1_MS,
+  },
+  {
+    file: "src/rate-limit/limiter.ts",
+    line: "if (before === UNUSED_METER) storage.sql.exec(CREATE_DAYS);",
+    changes: [["before === UNUSED_METER", "true"]],
+    kind: "only speed",
+    reason: "A table that is there is not created again.",
+  },
+  {
+    file: "src/rate-limit/limiter.ts",
+    line: '{ ...unusedWindow("minute", 0), ...minute },',
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: "The limits come with each request.",
+  },
+  {
+    file: "src/rate-limit/limiter.ts",
+    line: '{ ...unusedWindow("day", 0), ...day },',
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: "The limits come with each request.",
+  },
+  {
+    file: "src/rate-limit/limiter.ts",
+    line: 'return windows.find(({ name }) => name === "day")?.startMs ?? 0;',
+    changes: [
+      [
+        'windows.find(({ name }) => name === "day")?.startMs ?? 0',
+        'windows.find(({ name }) => name === "day")?.startMs',
+      ],
+      ["?.", "."],
+      ["0", "1"],
+    ],
+    kind: "asks the types",
+    reason: TWO_WINDOWS,
+  },
   // meter.ts
   {
     file: "src/rate-limit/meter.ts",
@@ -236,5 +329,102 @@ export const EXPLAINED: Explanation[] = [
     changes: [["atMs !== undefined", "true"]],
     kind: "asks the types",
     reason: "No number is greater than undefined.",
+  },
+  // window.ts
+  {
+    file: "src/rate-limit/window.ts",
+    line: "return { name, limit, startMs: 0, used: 0, refused: 0 };",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: "It rolls over, and begins at 0, before anybody looks at it.",
+  },
+  // keys
+  {
+    file: "src/keys/manage.ts",
+    line: "const ID_LENGTH = 12;",
+    changes: [["12", "13"]],
+    kind: "may be another",
+    reason: "Ids only have to differ.",
+  },
+  {
+    file: "src/keys/plans.ts",
+    line: "export const MAX_LIMIT = 1_000_000_000;",
+    changes: [["1_000_000_000", "1000000001"]],
+    kind: "may be another",
+    reason: "Whoever makes a key meets it, at the command line, and is tested there.",
+  },
+  {
+    file: "src/keys/identify.ts",
+    line: "const MAX_LOOKUPS = 10_000;",
+    changes: [["10_000", "10001"]],
+    kind: "may be another",
+    reason: "It bounds memory.",
+  },
+  {
+    file: "src/keys/identify.ts",
+    line: "const MAX_OUTAGES = 1_000;",
+    changes: [["1_000", "1001"]],
+    kind: "may be another",
+    reason: "It bounds memory.",
+  },
+  {
+    file: "src/keys/identify.ts",
+    line: "const MAX_HASHES = 1_000;",
+    changes: [["1_000", "1001"]],
+    kind: "may be another",
+    reason: "It bounds memory.",
+  },
+  {
+    file: "src/rate-limit/key-meters.ts",
+    line: "const MAX_METERS = 5_000;",
+    changes: [["5_000", "5001"]],
+    kind: "may be another",
+    reason: "It bounds memory.",
+  },
+  {
+    file: "src/rate-limit/rate-limit.ts",
+    line: "const MAX_INSTANTS = 1_000;",
+    changes: [["1_000", "1001"]],
+    kind: "may be another",
+    reason: "It bounds memory.",
+  },
+  {
+    file: "src/rate-limit/rate-limit.ts",
+    line: "if (known !== undefined) return known;",
+    changes: [["known !== undefined", "false"]],
+    kind: "only speed",
+    reason: "The text is made once more.",
+  },
+  {
+    file: "src/rate-limit/rate-limit.ts",
+    line: "instants.set(ms, text);",
+    changes: [["instants.set(ms, text);", ""]],
+    kind: "only speed",
+    reason: "The text is made once more.",
+  },
+  {
+    file: "src/rate-limit/rate-limit.ts",
+    line: "const decision = taken instanceof Promise ? await taken : taken;",
+    changes: [["taken instanceof Promise", "true"]],
+    kind: "only speed",
+    reason: "It waits for what is there.",
+  },
+  {
+    file: "src/keys/identify.ts",
+    line: 'c.set("caller", callerOf(found instanceof Promise ? await found : found, c.get("nowMs")));',
+    changes: [["found instanceof Promise", "true"]],
+    kind: "only speed",
+    reason: "It waits for what is there.",
+  },
+  {
+    file: "src/keys/identify.ts",
+    line: "if (!hashes.has(secret)) hashes.set(secret, hash);",
+    changes: [
+      ["hashes.has(secret)", "true"],
+      ["hashes.has(secret)", "false"],
+      ["hashes.set(secret, hash);", ""],
+    ],
+    kind: "only speed",
+    reason: "It saves hashing a secret again.",
   },
 ];

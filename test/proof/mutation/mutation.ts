@@ -236,9 +236,8 @@ async function tryBatch(testFile: TestFile, batch: Mutant[], most: number): Prom
   say(`${file}: tried ${batch.length}`);
   if (hasEnded) return;
   say(`${file}: mutant ${begun} of ${batch.length} does not come to an end`);
-  const [only] = batch;
-  const busy = batch.length === 1 ? only?.id : begun;
-  if (busy !== undefined) fates.set(busy, { by: file, isTimeout: true });
+  const busy = batch.find(({ id }) => id === begun || batch.length === 1);
+  if (busy !== undefined) fates.set(busy.id, { by: file, isTimeout: true });
   // What became of those before it was perhaps not heard any more.
   const rest = batch.filter(({ id }) => !fates.has(id));
   await tryHalves(testFile, rest, busy === undefined ? Math.ceil(rest.length / 2) : rest.length, most);
