@@ -2,7 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { changePlan, revokeKey, rotateKey } from "../src/keys/manage.ts";
+import { changePlan, createKey, revokeKey, rotateKey } from "../src/keys/manage.ts";
 import { findKeyByHash, findKeyById } from "../src/keys/store.ts";
 import { sha256 } from "../src/sha256.ts";
 import { newKey } from "./client.ts";
@@ -64,7 +64,7 @@ it("a key with an expiry can be rotated and changed before it", async () => {
 
 it("a key is revoked once: the time stays", async () => {
   const { id } = await newKey();
-  await revokeKey(env.DB, id, Date.now());
+  expect(await revokeKey(env.DB, id, Date.now())).toMatchObject({ ok: true, key: { id } });
   expect(await revokeKey(env.DB, id, Date.now() + 1)).toEqual({ ok: false, problem: "revoked" });
   expect((await findKeyById(env.DB, id))?.revokedAtMs).toBe(Date.now());
 });
@@ -92,4 +92,18 @@ it("a key that is revoked and expired is revoked", async () => {
 it("a key that leaves enterprise has no limits of its own any more", async () => {
   const { id } = await newKey({ plan: "enterprise", limits: { minute: 1, day: 2 } });
   expect(await changePlan(env.DB, id, "pro", undefined, Date.now())).toMatchObject({ ok: true });
+});
+
+it("what is asked for a key that nobody has changes nothing, and says so", async () => {
+  const unknown = { ok: false, problem: "unknown" };
+  expect(await revokeKey(env.DB, "key_nobodyhasit", Date.now())).toEqual(unknown);
+  expect(await rotateKey(env.DB, "key_nobodyhasit", 0, Date.now())).toEqual(unknown);
+  expect(await changePlan(env.DB, "key_nobodyhasit", "pro", undefined, Date.now())).toEqual(unknown);
+});
+
+it("an enterprise key is not made without limits, and keeps those that were agreed", async () => {
+  const agreed = { name: "agreed", plan: "enterprise", expiresAtMs: null } as const;
+  await expect(createKey(env.DB, agreed, Date.now())).rejects.toThrow("needs limits");
+  const { id } = await newKey({ plan: "enterprise", limits: { minute: 7, day: 70 } });
+  expect((await findKeyById(env.DB, id))?.limits).toEqual({ minute: 7, day: 70 });
 });

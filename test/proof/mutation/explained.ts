@@ -427,4 +427,34 @@ export const EXPLAINED: Explanation[] = [
     kind: "only speed",
     reason: "It saves hashing a secret again.",
   },
+  {
+    file: "src/keys/manage.ts",
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a line
+    line: 'if (state === "active") throw new Error(`${id} could not be changed, though it is active`);',
+    changes: [
+      ['state === "active"', "false"],
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a line
+      ["throw new Error(`${id} could not be changed, though it is active`);", ""],
+    ],
+    kind: "asks the types",
+    reason: "What could not be changed is not active.",
+  },
+  {
+    file: "src/keys/store.ts",
+    line: "return results[2]?.results[0] ?? null;",
+    changes: [["?.", "."]],
+    kind: "asks the types",
+    reason: "A batch of three statements has three results.",
+  },
+  {
+    file: "src/keys/store.ts",
+    line: "limits: PLAN_LIMITS[row.plan] ?? { minute: row.per_minute ?? 0, day: row.per_day ?? 0 },",
+    changes: [
+      ["row.per_minute ?? 0", "row.per_minute"],
+      ["row.per_day ?? 0", "row.per_day"],
+      ["0", "1"],
+    ],
+    kind: "asks the types",
+    reason: "The schema of the table has limits exactly where the plan has none.",
+  },
 ];
