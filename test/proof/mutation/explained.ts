@@ -342,7 +342,10 @@ export const EXPLAINED: Explanation[] = [
   {
     file: "src/keys/manage.ts",
     line: "const ID_LENGTH = 12;",
-    changes: [["12", "13"]],
+    changes: [
+      ["12", "13"],
+      ["12", "11"],
+    ],
     kind: "may be another",
     reason: "Ids only have to differ.",
   },

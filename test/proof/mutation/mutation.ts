@@ -326,9 +326,7 @@ function report(): boolean {
     print(`${(file ?? "all").padEnd(32)}${numbers.map((number) => `${number}`.padStart(9)).join("")}`);
   }
   print(
-    unexplained.length > 0
-      ? "\nNoticed by no test, and not explained:"
-      : "\nAll that no test notices is explained.",
+    open.length > 0 ? "\nNoticed by no test, and not explained:" : "\nAll that no test notices is explained.",
   );
   for (const { file, line, column, id, original, replacement } of open) {
     const isReached = testFiles.some(({ reaching }) => reaching.has(id));
