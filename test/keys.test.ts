@@ -361,16 +361,29 @@ describe("callers without a valid key", () => {
   it("who guess shut out a key that is new here, but not for who sends it from elsewhere at the same time", async () => {
     const { secret } = await newKey();
     const address = newAddress();
-    const send = (key: string, from: string) =>
-      fetchWithoutKey("/v1/nowhere", {
-        headers: { "CF-Connecting-IP": from, Authorization: `Bearer ${key}` },
-      });
-    holdStatementsUntil(62);
+    const arrivals = vi.spyOn(crypto, "randomUUID");
+    let statements = 0;
+    let isHeld = true;
+    meetStatements(async (run) => {
+      statements += 1;
+      while (isHeld) await scheduler.wait(1);
+      return run();
+    });
+    const send = async (key: string, from: string) => {
+      const headers = { "CF-Connecting-IP": from, Authorization: `Bearer ${key}` };
+      const { status } = await fetchWithoutKey("/v1/nowhere", { headers });
+      return status;
+    };
     const guesses = Array.from({ length: 60 }, () => send(newSecret(), address));
-    // It waits for a place, and the same key from elsewhere waits for the same look-up.
-    const [there, elsewhere] = [send(secret, address), send(secret, newAddress())];
+    while (statements < 60) await scheduler.wait(1);
+    // It waits for a place, and the same key from elsewhere for the same look-up.
+    const there = send(secret, address);
+    while (arrivals.mock.calls.length < 61) await scheduler.wait(1);
+    const elsewhere = send(secret, newAddress());
+    while (arrivals.mock.calls.length < 62) await scheduler.wait(1);
+    isHeld = false;
     await Promise.all(guesses);
-    expect([(await there).status, (await elsewhere).status]).toEqual([429, 404]);
+    expect([await there, await elsewhere]).toEqual([429, 404]);
   });
 
   it("who guess do not shut out a key that this isolate knows, though it must be looked up again", async () => {
