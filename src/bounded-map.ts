@@ -17,6 +17,10 @@ export class BoundedMap<Key, Value> {
     return this.#entries.has(key);
   }
 
+  delete(key: Key): void {
+    this.#entries.delete(key);
+  }
+
   /** Stores an entry as the newest one; the oldest makes room for it. */
   set(key: Key, value: Value): void {
     this.#entries.delete(key);

@@ -29,6 +29,9 @@ export const MAX_BODY_BYTES = 64 * 1024;
  */
 export const MAX_BODY_MS = 10_000;
 
+/** Far more than a pet has, and far less than the stack allows. */
+const MAX_NESTING = 100;
+
 /**
  * A value as a client of ours has it in TypeScript, where JSON has one type of number. Above 2^53 that is not exact in
  * JavaScript: whoever has such ids reads and writes the text.
@@ -86,7 +89,7 @@ async function readBody({ headers, body }: Request): Promise<Uint8Array> {
   const reader = body.getReader({ mode: "byob" });
   const bytes = await readAll(reader, announced);
   if (bytes.length <= announced) return bytes;
-  await withDeadline("the client", MAX_BODY_MS, () => readToEnd(reader, bytes)).catch(() => {});
+  await readToEnd(reader, bytes);
   throw tooLarge();
 }
 
@@ -107,18 +110,23 @@ async function readAll(reader: ReadableStreamBYOBReader, maxBytes: number): Prom
   }
 }
 
-/** Reads and drops what is left, into the same buffer, and lets other requests go on in between. */
+/** Reads and drops what is left, into the same buffer, for as long again, and lets other requests go on in between. */
 async function readToEnd(reader: ReadableStreamBYOBReader, dropped: Uint8Array): Promise<void> {
   let buffer: ArrayBufferLike | undefined = dropped.buffer;
-  while (buffer !== undefined) {
-    const read: Promise<ReadableStreamReadResult<Uint8Array>> = reader.readAtLeast(
-      buffer.byteLength,
-      new Uint8Array(buffer),
-    );
-    const { done, value } = await read;
-    buffer = done ? undefined : value.buffer;
-    await scheduler.wait(0);
-  }
+  const dropAll = async () => {
+    while (buffer !== undefined) {
+      const read: Promise<ReadableStreamReadResult<Uint8Array>> = reader.readAtLeast(
+        buffer.byteLength,
+        new Uint8Array(buffer),
+      );
+      const { done, value } = await read;
+      buffer = done || buffer === undefined ? undefined : value.buffer;
+      await scheduler.wait(0);
+    }
+  };
+  await withDeadline("the client", MAX_BODY_MS, dropAll).catch(() => {
+    buffer = undefined;
+  });
 }
 
 function tooLarge(): ApiError {
@@ -135,13 +143,34 @@ function decodeUtf8(bytes: Uint8Array): string {
 
 /** Parses JSON (RFC 8259); integers of 64 bits become `bigint`, all other numbers stay numbers. */
 function parseJson(text: string): unknown {
+  // The parser's own limit depends on how much of the stack is left, so that one body would now be good and now be bad.
+  if (nesting(text) > MAX_NESTING) {
+    throw new ApiError("invalid_request", `body: must be nested at most ${MAX_NESTING} levels deep`);
+  }
   try {
     return JSON.parse(text, (_key, value, context) =>
       typeof value === "number" ? (int64FromJsonNumber(context.source ?? "") ?? value) : value,
     );
-  } catch (error) {
-    // The reviver recurses, so a body that is nothing but brackets exhausts the stack.
-    const problem = error instanceof RangeError ? "is nested too deeply" : "must be valid JSON";
-    throw new ApiError("invalid_request", `body: ${problem}`);
+  } catch {
+    throw new ApiError("invalid_request", "body: must be valid JSON");
   }
+}
+
+/** How deep arrays and objects are nested in a JSON text. */
+function nesting(text: string): number {
+  let deepest = 0;
+  let depth = 0;
+  let isInString = false;
+  for (let index = 0; index < text.length; index += 1) {
+    const character = text[index];
+    if (isInString) {
+      if (character === "\\") index += 1;
+      else if (character === '"') isInString = false;
+    } else if (character === '"') isInString = true;
+    else if (character === "[" || character === "{") {
+      depth += 1;
+      deepest = Math.max(deepest, depth);
+    } else if (character === "]" || character === "}") depth -= 1;
+  }
+  return deepest;
 }

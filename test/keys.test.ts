@@ -386,6 +386,35 @@ describe("callers without a valid key", () => {
     expect([await there, await elsewhere]).toEqual([429, 404]);
   });
 
+  it("get 503 while too many keys of their address are being looked up, but not who sends one from elsewhere", async () => {
+    const { secret } = await newKey();
+    const address = newAddress();
+    const arrivals = vi.spyOn(crypto, "randomUUID");
+    let statements = 0;
+    let isHeld = true;
+    meetStatements(async (run) => {
+      statements += 1;
+      const isGuess = statements <= 60;
+      while (isHeld && isGuess) await scheduler.wait(1);
+      return run();
+    });
+    const send = async (key: string, from: string) => {
+      const headers = { "CF-Connecting-IP": from, Authorization: `Bearer ${key}` };
+      return (await fetchWithoutKey("/v1/nowhere", { headers })).status;
+    };
+    const guesses = Array.from({ length: 60 }, () => send(newSecret(), address));
+    while (statements < 60) await scheduler.wait(1);
+    vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() });
+    const there = send(secret, address);
+    while (arrivals.mock.calls.length < 61) await scheduler.wait(1);
+    const elsewhere = send(secret, newAddress());
+    while (arrivals.mock.calls.length < 62) await scheduler.wait(1);
+    vi.advanceTimersByTime(2_000);
+    expect([await there, await elsewhere]).toEqual([503, 404]);
+    isHeld = false;
+    await Promise.all(guesses);
+  });
+
   it("who guess do not shut out a key that this isolate knows, though it must be looked up again", async () => {
     const client = await newClient();
     const address = { "CF-Connecting-IP": newAddress() };

@@ -57,7 +57,7 @@ describe.each(SQL)("the SQL %j", (sql) => {
     expect(await countPets()).toBe(before + 1);
   });
 
-  it("is nothing else that the service takes, and reaches no statement", async () => {
+  it("is nothing else that the service takes, and changes no table", async () => {
     const client = await newClient();
     await client.get("/v1/nowhere");
     const before = await tables();
@@ -124,7 +124,9 @@ describe("a key that is nearly right", () => {
     const other = body.endsWith("0") ? "1" : "0";
     const nearly = withChecksum(body.slice(0, -1) + other);
     // What is looked for is a hash, which has nothing in common with that of the key.
-    expect(await statementsOf(nearly)).toBe(await statementsOf(newSecret()));
+    const statements = await statementsOf(newSecret());
+    expect(statements).toBeGreaterThan(0);
+    expect(await statementsOf(nearly)).toBe(statements);
     expect(await statementsOf(body + other.repeat(6))).toBe(0);
   });
 });

@@ -167,8 +167,8 @@ function remember(hash: string, nowMs: number, reading: Reading<FoundKey>): Read
 
 /**
  * Asks the database, unless it has only just failed to answer the same, and remembers the answer. Without a fallback that
- * goes for a database that hangs alone: one that failed at once may have been mended at once. Undefined if the address that
- * guesses, if it does, gets no more look-ups.
+ * goes for a database that hangs alone: one that failed at once may have been mended at once. Undefined if `guessedFrom`,
+ * an address, gets no more look-ups.
  */
 async function lookUp(
   database: D1Database,
@@ -183,10 +183,10 @@ async function lookUp(
   const isHanging = outage?.error.cause instanceof DeadlineExceeded;
   if (hasJustFailed && (hasFallback || isHanging)) throw outage.error;
   const look = () => readNearest(database, (instance) => findKeyByHash(instance, hash));
+  let reading: Reading<FoundKey> | undefined;
+  let isOwn = false;
   try {
-    let reading: Reading<FoundKey> | undefined;
-    let isOwn = false;
-    // It counts there, because that goes on when a client leaves. If it was refused to another address, it is not to this one.
+    // It counts there, because that goes on when a client leaves. If another address had no place for it, this one may have.
     while (reading === undefined && !isOwn) {
       reading = await flights.run(hash, async () => {
         isOwn = true;
@@ -194,11 +194,15 @@ async function lookUp(
         return own && remember(hash, nowMs, own);
       });
     }
-    return reading;
   } catch (error) {
     if (error instanceof DatabaseUnavailable) outages.set(hash, { error, atMs: Date.now() });
     throw error;
   }
+  const isTooSlow =
+    reading === undefined && guessedFrom !== undefined && !guesses.areUsedUp(guessedFrom, nowMs);
+  if (isTooSlow)
+    throw new DatabaseUnavailable(new Error("too many keys of one address are being looked up"), false);
+  return reading;
 }
 
 /**

@@ -137,7 +137,7 @@ export class RateLimiter extends DurableObject<Env> {
     const since = dayStartMs(now) - DAYS_KEPT * DAY_MS;
     const rows = this.ctx.storage.sql.exec<DayRow>(SELECT_TOTALS, since);
     const days = Array.from(rows, ({ day_start_ms: startMs, day_used, day_refused }) => {
-      // Of the current day more may be stored than there was, and of its refusals less.
+      // Of the current day more may be stored than there was.
       const { used = day_used, refused = day_refused } =
         meter.windows.find((window) => window.name === "day" && window.startMs === startMs) ?? {};
       return { startMs, admitted: used, refused };

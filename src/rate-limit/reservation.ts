@@ -45,12 +45,9 @@ export function mustStore(meter: Meter, stored: Reservation, take: Take, nowMs: 
   return gaveBack || meter.bannedUntilMs !== bannedUntilMs || !meter.windows.every(isCovered);
 }
 
-/** Whether the totals of `meter` are stored as they are: not more used, and not less refused. */
+/** Whether the totals of `meter` are stored as they are: not more used. */
 export function isExact(meter: Meter, stored: Reservation): boolean {
-  return meter.windows.every(({ used, refused }, index) => {
-    const { windows } = stored.meter;
-    return used === windows[index]?.used && refused === windows[index].refused;
-  });
+  return meter.windows.every(({ used }, index) => used === stored.meter.windows[index]?.used);
 }
 
 /** What to store: more ahead the faster the key is, and not more than may be burnt or than there is left. */
