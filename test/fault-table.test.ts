@@ -9,6 +9,7 @@ import { describe, expect, it, vi } from "vitest";
 import { app } from "../src/app.ts";
 import { countPets, expectDocumented, newAddress, newKey, ORIGIN } from "./client.ts";
 import { stubDatabase } from "./database-stub.ts";
+import { hasSettled } from "./has-settled.ts";
 import { takeLogLines } from "./log-lines.ts";
 import { stubLimiters } from "./stub-bindings.ts";
 
@@ -190,15 +191,6 @@ async function sendFaulty({ what, fault, operation, expected }: Cell, secret: st
   await response;
   if (isTimed) vi.useFakeTimers({ toFake: ["Date"], now: Date.now() });
   return response;
-}
-
-/** Whether a promise has settled by now, after everything else that can go on has gone on. */
-async function hasSettled(promise: Promise<unknown>): Promise<boolean> {
-  let settled = false;
-  const note = () => (settled = true);
-  promise.then(note, note);
-  for (let turn = 0; turn < 5; turn += 1) await scheduler.wait(0);
-  return settled;
 }
 
 /** What is stored: pets, and the creations of a key, each of which must have its pet. */

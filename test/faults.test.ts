@@ -21,6 +21,7 @@ import {
   watchLimiter,
 } from "./client.ts";
 import { KEY_BELIEVED_MS, stubDatabase } from "./database-stub.ts";
+import { hasSettled } from "./has-settled.ts";
 import { type LogLine, takeLogLines } from "./log-lines.ts";
 import { stubLimiters } from "./stub-bindings.ts";
 
@@ -129,15 +130,6 @@ function overtaken() {
     return result;
   };
   return { fault, answered, release };
-}
-
-/** Whether a promise has settled by now, after everything else that can go on has gone on. */
-async function hasSettled(promise: Promise<unknown>): Promise<boolean> {
-  let settled = false;
-  const note = () => (settled = true);
-  promise.then(note, note);
-  for (let turn = 0; turn < 5; turn += 1) await scheduler.wait(0);
-  return settled;
 }
 
 describe("when the limiter can't be reached", () => {

@@ -40,6 +40,43 @@ function holdStatementsUntil(count: number): Place[] {
   return places;
 }
 
+/**
+ * A key that is new here, sent while sixty look-ups of guesses from its address are under way, so that it waits for a place;
+ * and from elsewhere, so that it waits for the same look-up. Timers are faked. `release` lets the guesses go on.
+ */
+async function keyBesideGuesses() {
+  const { secret } = await newKey();
+  const address = newAddress();
+  const arrivals = vi.spyOn(crypto, "randomUUID");
+  let statements = 0;
+  let isHeld = true;
+  meetStatements(async (run) => {
+    statements += 1;
+    const isGuess = statements <= 60;
+    while (isHeld && isGuess) await scheduler.wait(1);
+    return run();
+  });
+  const send = async (key: string, from: string) => {
+    const headers = { "CF-Connecting-IP": from, Authorization: `Bearer ${key}` };
+    return (await fetchWithoutKey("/v1/nowhere", { headers })).status;
+  };
+  const untilArrived = async (count: number) => {
+    while (arrivals.mock.calls.length < count) await scheduler.wait(1);
+  };
+  const guesses = Array.from({ length: 60 }, () => send(newSecret(), address));
+  while (statements < 60) await scheduler.wait(1);
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() });
+  const there = send(secret, address);
+  await untilArrived(61);
+  const elsewhere = send(secret, newAddress());
+  await untilArrived(62);
+  const release = async () => {
+    isHeld = false;
+    await Promise.all(guesses);
+  };
+  return { there, elsewhere, release };
+}
+
 /** What `call` gives while nothing can be read, so that it is not what is read again in the background that decides. */
 async function withoutDatabase<Result>(call: () => Promise<Result>): Promise<Result> {
   let failures = 0;
@@ -359,60 +396,16 @@ describe("callers without a valid key", () => {
   });
 
   it("who guess shut out a key that is new here, but not for who sends it from elsewhere at the same time", async () => {
-    const { secret } = await newKey();
-    const address = newAddress();
-    const arrivals = vi.spyOn(crypto, "randomUUID");
-    let statements = 0;
-    let isHeld = true;
-    meetStatements(async (run) => {
-      statements += 1;
-      while (isHeld) await scheduler.wait(1);
-      return run();
-    });
-    const send = async (key: string, from: string) => {
-      const headers = { "CF-Connecting-IP": from, Authorization: `Bearer ${key}` };
-      const { status } = await fetchWithoutKey("/v1/nowhere", { headers });
-      return status;
-    };
-    const guesses = Array.from({ length: 60 }, () => send(newSecret(), address));
-    while (statements < 60) await scheduler.wait(1);
-    // It waits for a place, and the same key from elsewhere for the same look-up.
-    const there = send(secret, address);
-    while (arrivals.mock.calls.length < 61) await scheduler.wait(1);
-    const elsewhere = send(secret, newAddress());
-    while (arrivals.mock.calls.length < 62) await scheduler.wait(1);
-    isHeld = false;
-    await Promise.all(guesses);
+    const { there, elsewhere, release } = await keyBesideGuesses();
+    await release();
     expect([await there, await elsewhere]).toEqual([429, 404]);
   });
 
   it("get 503 while too many keys of their address are being looked up, but not who sends one from elsewhere", async () => {
-    const { secret } = await newKey();
-    const address = newAddress();
-    const arrivals = vi.spyOn(crypto, "randomUUID");
-    let statements = 0;
-    let isHeld = true;
-    meetStatements(async (run) => {
-      statements += 1;
-      const isGuess = statements <= 60;
-      while (isHeld && isGuess) await scheduler.wait(1);
-      return run();
-    });
-    const send = async (key: string, from: string) => {
-      const headers = { "CF-Connecting-IP": from, Authorization: `Bearer ${key}` };
-      return (await fetchWithoutKey("/v1/nowhere", { headers })).status;
-    };
-    const guesses = Array.from({ length: 60 }, () => send(newSecret(), address));
-    while (statements < 60) await scheduler.wait(1);
-    vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() });
-    const there = send(secret, address);
-    while (arrivals.mock.calls.length < 61) await scheduler.wait(1);
-    const elsewhere = send(secret, newAddress());
-    while (arrivals.mock.calls.length < 62) await scheduler.wait(1);
+    const { there, elsewhere, release } = await keyBesideGuesses();
     vi.advanceTimersByTime(2_000);
     expect([await there, await elsewhere]).toEqual([503, 404]);
-    isHeld = false;
-    await Promise.all(guesses);
+    await release();
   });
 
   it("who guess do not shut out a key that this isolate knows, though it must be looked up again", async () => {
