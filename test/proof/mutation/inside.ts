@@ -3,7 +3,16 @@
 // the proof the second one finds the same.
 
 import fc from "fast-check";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, inject, type TestContext } from "vitest";
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  inject,
+  type RunnerTestSuite as Suite,
+  type TestContext,
+} from "vitest";
 
 /** A mutant, and the full names of the tests that are to be run with it; null: all. */
 export interface Tried {
@@ -70,10 +79,12 @@ globalThis.$mutants = () => tried;
 
 globalThis.$describe = (each, body) => {
   describe(`mutant ${each.id}`, async () => {
-    beforeAll(() => {
+    // biome-ignore lint/correctness/noEmptyPattern: vitest wants a pattern there
+    beforeAll(({}, suite) => {
       current = each;
       active = each.id;
       begun?.postMessage(each.id);
+      if (each.tests !== null) leaveOut(suite, new Set(each.tests));
     });
     afterAll(() => {
       current = undefined;
@@ -85,8 +96,7 @@ globalThis.$describe = (each, body) => {
 
 beforeEach((context: TestContext) => {
   if (current === undefined) return;
-  const isWanted = current.tests === null || current.tests.includes(nameOf(context));
-  if (!isWanted || noticed.has(current)) context.skip();
+  if (noticed.has(current)) context.skip();
   calls = 0;
 });
 
@@ -101,9 +111,11 @@ afterEach(({ task }: TestContext) => {
   reached.fill(0);
 });
 
-/** The name of a test with those of what it is in, but for the mutant. */
-function nameOf({ task }: TestContext): string {
-  const names = [task.name];
-  for (let suite = task.suite; suite?.suite !== undefined; suite = suite.suite) names.unshift(suite.name);
-  return names.join(" > ");
+/** Leaves out all tests of a mutant that are not wanted: without their hooks, because they are by far the most. */
+function leaveOut(suite: Readonly<Suite>, wanted: Set<string>, path = ""): void {
+  for (const task of suite.tasks) {
+    const name = `${path}${task.name}`;
+    if (task.type === "suite") leaveOut(task, wanted, `${name} > `);
+    else if (!wanted.has(name)) task.mode = "skip";
+  }
 }
