@@ -106,15 +106,16 @@ const crew = new Crew(mutated);
 
 let testFiles = await recordAll(testsToRun().filter(comesFirst));
 for (const testFile of testFiles) await tryFile(testFile, nearTo(testFile), FIRST_TESTS);
+const constants = unexplained().filter(({ isStatic }) => isStatic);
+await inParallel(constants.map((mutant) => () => tryStatic(mutant)));
 if (unexplained().some(({ isStatic }) => !isStatic)) {
   for (const mutant of unexplained()) say(`left: ${describeMutant(mutant)}`);
   const others = testsToRun().filter((each) => !comesFirst(each));
   testFiles = inOrder([...testFiles, ...(await recordAll(others))]);
   for (const testFile of testFiles) await tryFile(testFile, unexplained(), Number.POSITIVE_INFINITY);
 }
-await inParallel(
-  unexplained().map((mutant) => () => (mutant.isStatic ? tryStatic(mutant) : tryOnce(mutant))),
-);
+const unnoticed = unexplained().filter(({ isStatic }) => !isStatic);
+await inParallel(unnoticed.map((mutant) => () => tryOnce(mutant)));
 crew.end();
 process.exit(report() ? 0 : 1);
 
