@@ -6,7 +6,7 @@ import { describe, expect, it, vi } from "vitest";
 import { randomBase62 } from "../src/base62.ts";
 import { REFRESHES_AHEAD } from "../src/believed.ts";
 import { revokeKey, rotateKey } from "../src/keys/manage.ts";
-import { isWellFormedSecret, newSecret } from "../src/keys/secret.ts";
+import { isWellFormedSecret, newSecret, withChecksum, withoutSecrets } from "../src/keys/secret.ts";
 import { listKeys } from "../src/keys/store.ts";
 import { AddressMeter, clientAddress } from "../src/rate-limit/address-meter.ts";
 import { remaining } from "../src/rate-limit/window.ts";
@@ -116,6 +116,21 @@ describe("the form of a key", () => {
         );
       }),
     );
+  });
+
+  it.each([
+    ["a character less", `pet_${randomBase62(31)}`],
+    ["a character more", `pet_${randomBase62(33)}`],
+    ["another prefix", `pat_${randomBase62(32)}`],
+    ["another character", `pet_${randomBase62(31)}-`],
+    ["nothing but a checksum", ""],
+  ])("is not that of a text with %s, though its checksum holds", (_, body) => {
+    expect(isWellFormedSecret(withChecksum(body))).toBe(false);
+  });
+
+  it("is known wherever a text is printed, mistyped or not, and left out", () => {
+    const text = `${newSecret()} and ${newSecret().slice(0, -9)}, but not pet_shop`;
+    expect(withoutSecrets(text)).toBe("pet_… and pet_…, but not pet_shop");
   });
 
   it("draws its characters evenly", () => {
@@ -317,7 +332,45 @@ describe("a key that once was good", () => {
   });
 });
 
+/** A secret with which something is wrong. */
+const WRONG: Record<string, () => Promise<string>> = {
+  "the API key is not valid": async () => newSecret(),
+  "the API key has expired": async () => {
+    const { secret } = await newKey({ expiresAtMs: Date.now() + 1 });
+    vi.setSystemTime(Date.now() + 1);
+    return secret;
+  },
+  "the API key was revoked": async () => {
+    const { id, secret } = await newKey();
+    await revokeKey(env.DB, id, Date.now());
+    return secret;
+  },
+  "the API key was replaced by a newer one": async () => {
+    const { id, secret } = await newKey();
+    await rotateKey(env.DB, id, 0, Date.now());
+    return secret;
+  },
+};
+
 describe("callers without a valid key", () => {
+  it("are told that it is missing, and how to send it", async () => {
+    const response = await fetchWithoutKey("/v1/pets");
+    expect(await response.json()).toEqual({
+      code: "unauthorized",
+      message: "the API key is missing: send it as Authorization: Bearer <API key>",
+      status: 401,
+    });
+    expect(response.headers.get("WWW-Authenticate")).toBe('Bearer realm="petstore"');
+  });
+
+  it.each(Object.entries(WRONG))("are told what is wrong with it: %s", async (message, make) => {
+    const headers = { Authorization: `Bearer ${await make()}` };
+    const response = await fetchWithoutKey("/v1/pets", { headers });
+    expect(await response.json()).toEqual({ code: "unauthorized", message, status: 401 });
+    const challenge = 'Bearer realm="petstore", error="invalid_token"';
+    expect(response.headers.get("WWW-Authenticate")).toBe(challenge);
+  });
+
   it("with a key that is none count as guessing again when that is no longer remembered", async () => {
     const dead = newSecret();
     const address = { "CF-Connecting-IP": newAddress() };

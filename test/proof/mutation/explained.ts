@@ -443,6 +443,16 @@ export const EXPLAINED: Explanation[] = [
     reason: "What could not be changed is not active.",
   },
   {
+    file: "src/keys/require-key.ts",
+    line: 'const { key, problem = "missing" } = c.get("caller") ?? {};',
+    changes: [
+      ['"missing"', '""'],
+      ['c.get("caller") ?? {}', 'c.get("caller")'],
+    ],
+    kind: "asks the types",
+    reason: "Who calls was found out before.",
+  },
+  {
     file: "src/keys/store.ts",
     line: "return results[2]?.results[0] ?? null;",
     changes: [["?.", "."]],

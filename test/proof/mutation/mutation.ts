@@ -104,16 +104,14 @@ const wanted = mutants.filter(isWanted);
 const fates = new Map<number, Fate>();
 const crew = new Crew(mutated);
 
-let testFiles = await recordAll(testsToRun().filter(comesFirst));
-for (const testFile of testFiles) await tryFile(testFile, nearTo(testFile), FIRST_TESTS);
+const firstFiles = await recordAll(testsToRun().filter(comesFirst));
+for (const testFile of firstFiles) await tryFile(testFile, nearTo(testFile), FIRST_TESTS);
+for (const testFile of firstFiles) await tryFile(testFile, unexplained(), Number.POSITIVE_INFINITY);
 const constants = unexplained().filter(({ isStatic }) => isStatic);
 await inParallel(constants.map((mutant) => () => tryStatic(mutant)));
-if (unexplained().some(({ isStatic }) => !isStatic)) {
-  for (const mutant of unexplained()) say(`left: ${describeMutant(mutant)}`);
-  const others = testsToRun().filter((each) => !comesFirst(each));
-  testFiles = inOrder([...testFiles, ...(await recordAll(others))]);
-  for (const testFile of testFiles) await tryFile(testFile, unexplained(), Number.POSITIVE_INFINITY);
-}
+const otherFiles = await recordOthers();
+for (const testFile of otherFiles) await tryFile(testFile, unexplained(), Number.POSITIVE_INFINITY);
+const testFiles = [...firstFiles, ...otherFiles];
 const unnoticed = unexplained().filter(({ isStatic }) => !isStatic);
 await inParallel(unnoticed.map((mutant) => () => tryOnce(mutant)));
 crew.end();
@@ -170,15 +168,25 @@ function comesFirst(test: TestToRun): boolean {
   return test.project !== "worker" || wanted.some(({ file }) => isNear(test, file));
 }
 
-/** Runs tests twice with the code as it is, and records which mutants each of them reaches. */
-async function recordAll(tests: TestToRun[]): Promise<TestFile[]> {
-  return inOrder(await inParallel(tests.map(({ project, file }) => () => record(project, file))));
+/** Records all other test files, if they are needed. */
+async function recordOthers(): Promise<TestFile[]> {
+  const left = unexplained();
+  for (const mutant of left) say(`left: ${describeMutant(mutant)}`);
+  if (left.every(({ isStatic }) => isStatic)) return [];
+  return recordAll(testsToRun().filter((test) => !comesFirst(test)));
 }
 
-/** The quickest first. */
-function inOrder(some: TestFile[]): TestFile[] {
+/** Runs tests twice with the code as it is, and records which mutants each of them reaches. The quickest come first. */
+async function recordAll(tests: TestToRun[]): Promise<TestFile[]> {
+  const recorded = await inParallel(
+    tests.map(
+      ({ project, file }) =>
+        () =>
+          record(project, file),
+    ),
+  );
   const rank = { node: 0, simulation: 1, worker: 2 };
-  return some.toSorted((a, b) => rank[a.project] - rank[b.project] || a.durationMs - b.durationMs);
+  return recorded.toSorted((a, b) => rank[a.project] - rank[b.project] || a.durationMs - b.durationMs);
 }
 
 async function record(project: Project, file: string): Promise<TestFile> {
@@ -291,7 +299,7 @@ async function tryStatic({ id, file: source, constant }: Mutant): Promise<void> 
   ];
   const isCandidate = (each: TestFile) =>
     each.project === "worker" ? isNear(each, source) : testsOfFile(each).length > 0;
-  for (const testFile of testFiles.filter(isCandidate)) {
+  for (const testFile of firstFiles.filter(isCandidate)) {
     const tests = nearby.length === 0 ? null : testsOfFile(testFile);
     if (await isNoticed(id, testFile, tests, true)) break;
   }
