@@ -615,6 +615,8 @@ describe("when the database can't be reached", () => {
     );
     expect((await send(secret, "/v1/nowhere", wrong)).status).toBe(500);
     expect(failures(takeLogLines())).toMatchObject([{ event: "internal_error" }]);
+    // And it is no outage: as soon as it is mended, nobody is told of it any more.
+    expect((await send(secret, "/v1/nowhere")).status).toBe(404);
   });
 
   it("because its disk fails, that is 503 and not 500", async () => {

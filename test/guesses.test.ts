@@ -45,6 +45,28 @@ describe("when an address has sixty look-ups under way, another", () => {
     expect(await last).toEqual({ value: 1 });
   });
 
+  it("takes the place of one that seems to have begun 12 seconds later, after the clock was set back", async () => {
+    const guesses = full();
+    const nowMs = Date.now() - 12_000;
+    vi.setSystemTime(nowMs);
+    expect(await guesses.lookUp("198.18.0.1", nowMs, async () => ({ value: 1 }))).toEqual({ value: 1 });
+  });
+
+  it("is given up as soon as all of those turn out to be guesses", async () => {
+    // No timer ends: it is not given up because it has waited for long.
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const guesses = new Guesses();
+    const { promise: nothing, resolve: end } = Promise.withResolvers<{ value: undefined }>();
+    for (let lookUp = 0; lookUp < 60; lookUp += 1) {
+      void guesses.lookUp("198.18.0.1", Date.now(), () => nothing);
+    }
+    const look = vi.fn(never);
+    const last = guesses.lookUp("198.18.0.1", Date.now(), look);
+    end({ value: undefined });
+    expect(await last).toBeUndefined();
+    expect(look).not.toHaveBeenCalled();
+  });
+
   it("is given up after 2 seconds, and is no guess", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     const guesses = full();
@@ -61,6 +83,19 @@ describe("when an address has sixty look-ups under way, another", () => {
     expect(look).not.toHaveBeenCalled();
     expect(guesses.areUsedUp("198.18.0.1", Date.now())).toBe(false);
   });
+});
+
+it.each([2, 60])("one of %i look-ups that ends frees its own place and no other", async (begun) => {
+  const guesses = new Guesses();
+  const { promise: found, resolve: find } = Promise.withResolvers<{ value: number }>();
+  const first = guesses.lookUp("198.18.0.1", Date.now(), () => found);
+  for (let lookUp = 1; lookUp < begun; lookUp += 1) void guesses.lookUp("198.18.0.1", Date.now(), never);
+  find({ value: 1 });
+  await first;
+  const look = vi.fn(never);
+  for (let lookUp = begun - 1; lookUp < 61; lookUp += 1) void guesses.lookUp("198.18.0.1", Date.now(), look);
+  await someLooks();
+  expect(look).toHaveBeenCalledTimes(61 - begun);
 });
 
 it("a look-up that ends after its time is over frees no other's place", async () => {

@@ -56,10 +56,10 @@ async function keyBesideGuesses() {
     while (isHeld && isGuess) await scheduler.wait(1);
     return run();
   });
-  const send = async (key: string, from: string) => {
-    const headers = { "CF-Connecting-IP": from, Authorization: `Bearer ${key}` };
-    return (await fetchWithoutKey("/v1/nowhere", { headers })).status;
-  };
+  const send = (key: string, from: string) =>
+    fetchWithoutKey("/v1/nowhere", {
+      headers: { "CF-Connecting-IP": from, Authorization: `Bearer ${key}` },
+    });
   const untilArrived = async (count: number) => {
     while (arrivals.mock.calls.length < count) await scheduler.wait(1);
   };
@@ -310,6 +310,13 @@ describe("a key that once was good", () => {
     },
   );
 
+  it.each(["Basic", "xBearer", "Bearer,"])("is not found behind %j", async (scheme) => {
+    const { secret } = await newKey();
+    const headers = { Authorization: `${scheme} ${secret}` };
+    const response = await fetchWithoutKey("/v1/pets", { headers });
+    expect(response.headers.get("WWW-Authenticate")).toBe('Bearer realm="petstore"');
+  });
+
   it("is said to be revoked, though its secret was replaced before", async () => {
     const { id, secret } = await newKey();
     await rotateKey(env.DB, id, 0, Date.now());
@@ -384,6 +391,15 @@ describe("callers without a valid key", () => {
     expect(statements).toEqual([]);
   });
 
+  it("are not looked up again in the background", async () => {
+    const headers = { Authorization: `Bearer ${newSecret()}` };
+    expect((await fetchWithoutKey("/v1/pets", { headers })).status).toBe(401);
+    vi.setSystemTime(Date.now() + 29_999);
+    const statements = watchStatements();
+    expect((await fetchWithoutKey("/v1/pets", { headers })).status).toBe(401);
+    expect(statements).toEqual([]);
+  });
+
   it("get 60 answers a minute per address, then 429, without a query or an object call", async () => {
     const statements = watchStatements();
     const calls = watchLimiter();
@@ -451,13 +467,15 @@ describe("callers without a valid key", () => {
   it("who guess shut out a key that is new here, but not for who sends it from elsewhere at the same time", async () => {
     const { there, elsewhere, release } = await keyBesideGuesses();
     await release();
-    expect([await there, await elsewhere]).toEqual([429, 404]);
+    expect([(await there).status, (await elsewhere).status]).toEqual([429, 404]);
   });
 
   it("get 503 while too many keys of their address are being looked up, but not who sends one from elsewhere", async () => {
     const { there, elsewhere, release } = await keyBesideGuesses();
     vi.advanceTimersByTime(2_000);
-    expect([await there, await elsewhere]).toEqual([503, 404]);
+    expect([(await there).status, (await elsewhere).status]).toEqual([503, 404]);
+    const message = expect.stringMatching(/^the database can't be reached; try again/);
+    expect(await (await there).json()).toMatchObject({ code: "service_unavailable", message });
     await release();
   });
 

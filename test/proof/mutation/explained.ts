@@ -338,6 +338,79 @@ export const EXPLAINED: Explanation[] = [
     kind: "equivalent",
     reason: "It rolls over, and begins at 0, before anybody looks at it.",
   },
+  // guesses.ts
+  {
+    file: "src/keys/guesses.ts",
+    line: "const FIRST_LOOK_MS = 1;",
+    changes: [
+      ["1", "2"],
+      ["1", "0"],
+    ],
+    kind: "may be another",
+    reason: "It is how soon somebody looks.",
+  },
+  {
+    file: "src/keys/guesses.ts",
+    line: "const LOOK_GROWTH = 1.5;",
+    changes: [
+      ["1.5", "2.5"],
+      ["1.5", "0.5"],
+    ],
+    kind: "may be another",
+    reason: "It is how often somebody looks.",
+  },
+  {
+    file: "src/keys/guesses.ts",
+    line: "const MAX_LOOK_MS = 50;",
+    changes: [
+      ["50", "51"],
+      ["50", "49"],
+    ],
+    kind: "may be another",
+    reason: "It is how often somebody looks.",
+  },
+  {
+    file: "src/keys/guesses.ts",
+    line: "const MAX_ADDRESSES = 10_000;",
+    changes: [["10_000", "10001"]],
+    kind: "may be another",
+    reason: "It bounds memory.",
+  },
+  {
+    file: "src/keys/guesses.ts",
+    line: "if (!this.#hasPlace(address, nowMs)) await this.#waitForPlace(address, nowMs);",
+    changes: [["this.#hasPlace(address, nowMs)", "false"]],
+    kind: "only speed",
+    reason: "It starts a timer, and ends it at once.",
+  },
+  {
+    file: "src/keys/guesses.ts",
+    line: "if (others.length > 0) this.#underway.set(address, others);",
+    changes: [
+      ["others.length > 0", "true"],
+      [">", ">="],
+    ],
+    kind: "equivalent",
+    reason: "An empty list is as good as none; it only takes memory.",
+  },
+  {
+    file: "src/keys/guesses.ts",
+    line: "lookMs = Math.min(LOOK_GROWTH * lookMs, MAX_LOOK_MS);",
+    changes: [
+      ["lookMs = Math.min(LOOK_GROWTH * lookMs, MAX_LOOK_MS);", ""],
+      ["Math.min", "Math.max"],
+      ["*", "/"],
+    ],
+    kind: "may be another",
+    reason: "It is how often somebody looks.",
+  },
+  {
+    file: "src/keys/guesses.ts",
+    line: "clearTimeout(timer);",
+    changes: [["clearTimeout(timer);", ""]],
+    kind: "equivalent",
+    reason: "The timer then sets what nobody looks at any more.",
+  },
   // keys
   {
     file: "src/keys/manage.ts",
@@ -418,6 +491,40 @@ export const EXPLAINED: Explanation[] = [
     changes: [["found instanceof Promise", "true"]],
     kind: "only speed",
     reason: "It waits for what is there.",
+  },
+  {
+    file: "src/keys/identify.ts",
+    line: "return authorization?.trim().match(/^bearer +(.+)$/i)?.[1];",
+    changes: [
+      ["authorization?.trim()", "authorization"],
+      ["/^bearer +(.+)$/i", "/^bearer +(.+)/i"],
+    ],
+    kind: "equivalent",
+    reason: "The value of a header is one line, without white space around it.",
+  },
+  {
+    file: "src/keys/identify.ts",
+    line: "if (hash === undefined) {",
+    changes: [["hash === undefined", "true"]],
+    kind: "only speed",
+    reason: "It hashes the secret once more.",
+  },
+  {
+    file: "src/keys/identify.ts",
+    line: "if (flights.isUnderway(hash)) return;",
+    changes: [
+      ["flights.isUnderway(hash)", "false"],
+      ["return;", ""],
+    ],
+    kind: "only speed",
+    reason: "It would wait for the same look-up.",
+  },
+  {
+    file: "src/keys/identify.ts",
+    line: "reading === undefined && guessedFrom !== undefined && !guesses.areUsedUp(guessedFrom, nowMs);",
+    changes: [["guessedFrom !== undefined", "true"]],
+    kind: "asks the types",
+    reason: "Who does not guess has a reading.",
   },
   {
     file: "src/keys/identify.ts",

@@ -59,7 +59,7 @@ const FIRST_TESTS = 8;
 /** The tests that are the most likely to notice something in a source, and so come first. */
 const NEAREST: Record<string, string[]> = {
   "src/keys/guesses.ts": ["guesses", "keys"],
-  "src/keys/identify.ts": ["keys", "freshness", "guesses"],
+  "src/keys/identify.ts": ["keys", "freshness", "bans", "faults"],
   "src/keys/manage.ts": ["manage", "keys"],
   "src/keys/plans.ts": ["rate-limit-headers", "contract"],
   "src/keys/require-key.ts": ["keys", "contract"],
