@@ -42,6 +42,16 @@ function expectHeaders(response: Response, status: number, headers: Record<strin
   seen.add(status);
 }
 
+/** What `call` gives while a table is gone. */
+async function withoutTable(name: string, call: () => Promise<Response>): Promise<Response> {
+  await env.DB.exec(`ALTER TABLE ${name} RENAME TO lost_${name}`);
+  try {
+    return await call();
+  } finally {
+    await env.DB.exec(`ALTER TABLE lost_${name} RENAME TO ${name}`);
+  }
+}
+
 it("are on every status", async () => {
   for (const [status, call] of WITH_KEY) {
     const client = await newClient({ plan: "free" });
@@ -110,17 +120,14 @@ it("are on every status", async () => {
 
   // A real fault: the table is gone. The service answers for it before and after the caller is known.
   const unlucky = await newClient({ plan: "free" });
-  await env.DB.exec("ALTER TABLE pets RENAME TO lost_pets");
-  expectHeaders(await unlucky.get("/v1/pets"), 500, { ...KEY_HEADERS, "Retry-After": null });
-  await env.DB.exec("ALTER TABLE lost_pets RENAME TO pets");
+  const failed = await withoutTable("pets", () => unlucky.get("/v1/pets"));
+  expectHeaders(failed, 500, { ...KEY_HEADERS, "Retry-After": null });
   const unknown = await newClient();
-  await env.DB.exec("ALTER TABLE keys RENAME TO lost_keys");
-  expectHeaders(await unknown.get("/v1/pets"), 500, {
+  expectHeaders(await withoutTable("keys", () => unknown.get("/v1/pets")), 500, {
     "X-RateLimit-Limit": "60",
     "X-RateLimit-Remaining": "60",
     "Retry-After": null,
   });
-  await env.DB.exec("ALTER TABLE lost_keys RENAME TO keys");
 
   // Another: nobody answers.
   const cut = await newClient({ plan: "free" });

@@ -62,7 +62,7 @@ const NEAREST: Record<string, string[]> = {
   "src/keys/identify.ts": ["keys", "freshness", "bans", "faults"],
   "src/keys/manage.ts": ["manage", "keys"],
   "src/keys/plans.ts": ["rate-limit-headers", "contract"],
-  "src/keys/require-key.ts": ["keys", "contract"],
+  "src/keys/require-key.ts": ["keys"],
   "src/keys/secret.ts": ["keys"],
   "src/keys/store.ts": ["manage", "keys"],
   "src/rate-limit/address-meter.ts": ["keys", "rate-limit-headers"],
@@ -102,8 +102,10 @@ const { values: options } = parseArgs({ options: { files: { type: "string" }, on
 const { mutants, mutated } = mutateAll();
 const wanted = mutants.filter(isWanted);
 const fates = new Map<number, Fate>();
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, endEarly);
 const crew = new Crew(mutated);
 
+const recordedFiles: TestFile[] = [];
 const firstFiles = await recordAll(testsToRun().filter(comesFirst));
 for (const testFile of firstFiles) await tryFile(testFile, nearTo(testFile), FIRST_TESTS);
 for (const testFile of firstFiles) await tryFile(testFile, unexplained(), Number.POSITIVE_INFINITY);
@@ -111,11 +113,17 @@ const constants = unexplained().filter(({ isStatic }) => isStatic);
 await inParallel(constants.map((mutant) => () => tryStatic(mutant)));
 const otherFiles = await recordOthers();
 for (const testFile of otherFiles) await tryFile(testFile, unexplained(), Number.POSITIVE_INFINITY);
-const testFiles = [...firstFiles, ...otherFiles];
 const unnoticed = unexplained().filter(({ isStatic }) => !isStatic);
 await inParallel(unnoticed.map((mutant) => () => tryOnce(mutant)));
 crew.end();
 process.exit(report() ? 0 : 1);
+
+/** Who interrupts it sees what was found until then. */
+function endEarly(): void {
+  report();
+  print("Interrupted: what has survived was not tried with all tests.");
+  process.exit(130);
+}
 
 function mutateAll() {
   const all: Mutant[] = [];
@@ -213,7 +221,10 @@ async function record(project: Project, file: string): Promise<TestFile> {
   const durationMs = tests.reduce((sum, test) => sum + test.durationMs, 0);
   say(`${file} (${project}) reaches ${reaching.size} mutants, ${Math.round(durationMs / 2)} ms`);
   const maxCalls = MORE_CALLS * Math.max(...tests.map(({ calls }) => calls)) + 1_000_000;
-  return { project, file, durationMs, maxCalls, reaching, once: new Set(once.map(({ name }) => name)) };
+  const names = new Set(once.map(({ name }) => name));
+  const recorded = { project, file, durationMs, maxCalls, reaching, once: names };
+  recordedFiles.push(recorded);
+  return recorded;
 }
 
 /** Tries those of some mutants that a file's tests reach, each with `most` tests at most. */
@@ -283,7 +294,7 @@ async function tryHalves(testFile: TestFile, batch: Mutant[], half: number, most
 
 /** Tries a mutant with the tests that can run only once in an isolate. */
 async function tryOnce({ id }: Mutant): Promise<void> {
-  for (const testFile of testFiles) {
+  for (const testFile of recordedFiles) {
     const tests = (testFile.reaching.get(id) ?? []).filter((name) => testFile.once.has(name));
     if (tests.length > 0 && (await isNoticed(id, testFile, tests, false))) return;
   }
@@ -362,7 +373,7 @@ function report(): boolean {
     open.length > 0 ? "\nNoticed by no test, and not explained:" : "\nAll that no test notices is explained.",
   );
   for (const mutant of open) {
-    const isReached = testFiles.some(({ reaching }) => reaching.has(mutant.id));
+    const isReached = recordedFiles.some(({ reaching }) => reaching.has(mutant.id));
     print(`${describeMutant(mutant)}${isReached ? "" : "  (no test gets there)"}`);
   }
   const kinds = Map.groupBy(
