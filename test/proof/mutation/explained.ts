@@ -297,7 +297,7 @@ export const EXPLAINED: Explanation[] = [
   },
   {
     file: "src/rate-limit/reservation.ts",
-    line: "return used === windows[index]?.used && refused === windows[index].refused;",
+    line: "return meter.windows.every(({ used }, index) => used === stored.meter.windows[index]?.used);",
     changes: [["?.", "."]],
     kind: "asks the types",
     reason: TWO_WINDOWS,

@@ -7,9 +7,9 @@
 //
 // Many mutants are tried in one run of a test file, one after the other in one isolate: to start workerd for each would take
 // hours. Behind them the code as it is has to pass once more; a test that doesn't is tried with each mutant alone, at the end.
-// Tests that need nothing of the runtime come first, then the simulation, then those nearest to a source (eight of a file),
-// and only then all others. A constant has to be another from the beginning, so it needs runs of its own, and is tried with
-// the nearest files only.
+// Tests that need nothing of the runtime come first, then the simulation, then those nearest to a source (at first eight of
+// a file), and only if mutants are left all others. A constant has to be another from the beginning, so it needs runs of its
+// own, and is tried with the nearest files only.
 //
 // StrykerJS works in workerd too, but starts one for each mutant, and changes neither numbers nor single statements.
 
