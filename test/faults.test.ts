@@ -182,24 +182,27 @@ describe("when the limiter can't be reached", () => {
     ]);
   });
 
-  it.runIf(CALLS_ARE_SHARED)("and hangs, others wait for it for 4 seconds: it may be asked twice", async () => {
-    const { secret } = await newKey({ plan: "free" });
-    const { fault, reached } = hanging();
-    const limiter = faultyLimiter(fault, works);
-    fakeTimers();
-    const startMs = Date.now();
-    const first = send(secret, "/v1/nowhere", limiter);
-    await reached;
-    vi.setSystemTime(startMs + 4_000);
-    const second = send(secret, "/v1/nowhere", limiter);
-    expect(await hasSettled(second)).toBe(false);
-    expect(limiter.calls).toHaveLength(1);
-    vi.setSystemTime(startMs + 4_001);
-    expect((await second).status).toBe(404);
-    expect(limiter.calls).toHaveLength(2);
-    vi.advanceTimersByTime(2_000);
-    expect((await first).status).toBe(404);
-  });
+  it.runIf(CALLS_ARE_SHARED)(
+    "and hangs, others wait for it for 4 seconds: it may be asked twice",
+    async () => {
+      const { secret } = await newKey({ plan: "free" });
+      const { fault, reached } = hanging();
+      const limiter = faultyLimiter(fault, works);
+      fakeTimers();
+      const startMs = Date.now();
+      const first = send(secret, "/v1/nowhere", limiter);
+      await reached;
+      vi.setSystemTime(startMs + 4_000);
+      const second = send(secret, "/v1/nowhere", limiter);
+      expect(await hasSettled(second)).toBe(false);
+      expect(limiter.calls).toHaveLength(1);
+      vi.setSystemTime(startMs + 4_001);
+      expect((await second).status).toBe(404);
+      expect(limiter.calls).toHaveLength(2);
+      vi.advanceTimersByTime(2_000);
+      expect((await first).status).toBe(404);
+    },
+  );
 
   it("it is asked once more if that may help, and then nobody notices", async () => {
     const { secret } = await newKey({ plan: "free" });
