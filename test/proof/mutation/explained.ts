@@ -206,13 +206,6 @@ export const EXPLAINED: Explanation[] = [
   },
   {
     file: "src/rate-limit/limiter.ts",
-    line: "if (before === UNUSED_METER) storage.sql.exec(CREATE_DAYS);",
-    changes: [["before === UNUSED_METER", "true"]],
-    kind: "only speed",
-    reason: "A table that is there is not created again.",
-  },
-  {
-    file: "src/rate-limit/limiter.ts",
     line: '{ ...unusedWindow("minute", 0), ...minute },',
     changes: [["0", "1"]],
     kind: "equivalent",
@@ -278,7 +271,7 @@ export const EXPLAINED: Explanation[] = [
   // reservation.ts
   {
     file: "src/rate-limit/reservation.ts",
-    line: "window.startMs === windows[index]?.startMs && window.used <= windows[index].used;",
+    line: "return startMs === before?.startMs && used <= before.used && refused === before.refused;",
     changes: [["?.", "."]],
     kind: "asks the types",
     reason: TWO_WINDOWS,
@@ -375,13 +368,6 @@ export const EXPLAINED: Explanation[] = [
     changes: [["10_000", "10001"]],
     kind: "may be another",
     reason: "It bounds memory.",
-  },
-  {
-    file: "src/keys/guesses.ts",
-    line: "if (!this.#hasPlace(address, nowMs)) await this.#waitForPlace(address, nowMs);",
-    changes: [["this.#hasPlace(address, nowMs)", "false"]],
-    kind: "only speed",
-    reason: "It starts a timer, and ends it at once.",
   },
   {
     file: "src/keys/guesses.ts",
