@@ -62,7 +62,7 @@ const NEAREST: Record<string, string[]> = {
   "src/keys/identify.ts": ["keys", "freshness", "bans", "faults"],
   "src/keys/manage.ts": ["manage", "keys"],
   "src/keys/plans.ts": ["rate-limit-headers", "contract"],
-  "src/keys/require-key.ts": ["keys", "usage"],
+  "src/keys/require-key.ts": ["keys", "rate-limit-headers"],
   "src/keys/secret.ts": ["keys"],
   "src/keys/store.ts": ["manage", "keys"],
   "src/rate-limit/address-meter.ts": ["keys", "rate-limit-headers"],
