@@ -1,4 +1,4 @@
-// Request bodies: media type, size, encoding, JSON, schema, in this order, each with an error of its own.
+// Request bodies: media type, size and time, encoding, nesting, JSON, schema, in this order, each with an error of its own.
 // `c.req.json()` is not used because it rounds integers above 2^53 and mends invalid UTF-8, the `json` target of
 // `zValidator` is not because it takes a body of another media type for an empty object, and `hono/body-limit` is not
 // because it gives up reading in the middle of a large body: the local server then fails somebody else's request.

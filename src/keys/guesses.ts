@@ -1,6 +1,7 @@
 // Bounds what guessing costs: of keys that turn out not to exist, an address gets 60 looked up a minute in each isolate,
 // however many it tries at once. A look-up that is under way may be a guess. Where those leave no place, others wait for
-// one for up to two seconds: so valid keys that come all at once, from a large office, are all looked up, only later.
+// one for up to two seconds: so valid keys that come all at once, from a large office, are looked up one after the other.
+// While the database is too slow for that, the last of them get none.
 
 import { BoundedMap } from "../bounded-map.ts";
 import { AddressMeter } from "../rate-limit/address-meter.ts";
