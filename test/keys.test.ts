@@ -326,6 +326,18 @@ describe("a key that once was good", () => {
     expect(await response.json()).toMatchObject({ code: "unauthorized", message: "the API key was revoked" });
   });
 
+  it("is refused as before when it is looked up again, though none of its requests was ever counted", async () => {
+    const { id, secret } = await newKey();
+    await revokeKey(env.DB, id, Date.now());
+    const headers = { Authorization: `Bearer ${secret}` };
+    const statuses: number[] = [];
+    for (const pauseMs of [0, 20_000, 30_000, 30_000]) {
+      vi.setSystemTime(Date.now() + pauseMs);
+      statuses.push((await fetchWithoutKey("/v1/pets", { headers })).status);
+    }
+    expect(statuses).toEqual([401, 401, 401, 401]);
+  });
+
   it("is no guess, however often its address is refused", async () => {
     const client = await newClient();
     await revokeKey(env.DB, client.id, Date.now());

@@ -87,9 +87,12 @@ export function identifyCaller({ servesBanned }: { servesBanned: string }): Midd
   };
 }
 
-/** The token of a bearer credential (RFC 6750, section 2.1; the scheme is case-insensitive, RFC 9110, 11.1). */
+/**
+ * The token of a bearer credential (RFC 6750, section 2.1; the scheme is case-insensitive, RFC 9110, 11.1). workerd leaves
+ * white space at the end of a header's value, which is no part of it (RFC 9112, section 5.1).
+ */
 function bearerToken(authorization: string | undefined): string | undefined {
-  return authorization?.trim().match(/^bearer +(.+)$/i)?.[1];
+  return authorization?.trim().match(/^bearer +(.+)/i)?.[1];
 }
 
 function callerOf(found: FoundKey | undefined, nowMs: number): Caller {

@@ -212,6 +212,26 @@ describe("a body whose length can be read in two ways", () => {
   );
 });
 
+it("a key is found with white space around it, which is no part of the value (RFC 9112, section 5.1)", async () => {
+  const [name, value] = authorization.split(": ");
+  for (const [before, behind] of [
+    ["", ""],
+    [" \t ", " "],
+    ["\t", " \t "],
+  ]) {
+    const padded = `${name}:${before}${value}${behind}`;
+    const [answer] = await send(
+      "GET /v1/nowhere HTTP/1.1",
+      "Host: localhost",
+      padded,
+      "Connection: close",
+      "",
+      "",
+    );
+    expect(answer?.status).toBe(404);
+  }
+});
+
 it("and whoever comes next is served as ever", async () => {
   const { status } = await sendOne(["GET /v1/pets?limit=1 HTTP/1.1", "Host: localhost"]);
   expect(status).toBe(200);
