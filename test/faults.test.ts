@@ -7,6 +7,7 @@ import { describe, expect, it, vi } from "vitest";
 import { app } from "../src/app.ts";
 import { revokeKey } from "../src/keys/manage.ts";
 import { newSecret } from "../src/keys/secret.ts";
+import { encodeCursor } from "../src/pets/cursor.ts";
 import { CALLS_ARE_SHARED } from "../src/rate-limit/call-queue.ts";
 import type { Decision, Window } from "../src/rate-limit/window.ts";
 import { REPLICAS_ENABLED } from "../src/replicas.ts";
@@ -454,15 +455,34 @@ const body = `{"name":"Rex","categoryId":1}`;
 const post = { method: "POST", headers: { "Content-Type": "application/json" }, body };
 const postOnce = { ...post, headers: { ...post.headers, "Idempotency-Key": "once" } };
 
-const OPERATIONS: [name: string, path: string, init: RequestInit, message: RegExp][] = [
-  ["listPets", "/v1/pets", {}, /^the database can't be reached; try again in 5 s/],
-  ["getPet", "/v1/pets/1", {}, /^the database can't be reached; try again in 5 s/],
-  ["createPet", "/v1/pets", post, /^the database gave no answer, so the pet may have been added or not/],
-  ["createPet, once", "/v1/pets", postOnce, /^the database gave no answer, so the pet may have been added/],
+let lists = 0n;
+
+/** The path of a list that nobody has read yet: one that was read may be in memory. */
+function unreadList(): string {
+  lists += 1n;
+  return `/v1/pets?cursor=${encodeCursor(lists)}`;
+}
+
+const OPERATIONS: [name: string, newPath: () => string, init: RequestInit, message: RegExp][] = [
+  ["listPets", unreadList, {}, /^the database can't be reached; try again in 5 s/],
+  ["getPet", () => "/v1/pets/1", {}, /^the database can't be reached; try again in 5 s/],
+  [
+    "createPet",
+    () => "/v1/pets",
+    post,
+    /^the database gave no answer, so the pet may have been added or not/,
+  ],
+  [
+    "createPet, once",
+    () => "/v1/pets",
+    postOnce,
+    /^the database gave no answer, so the pet may have been added/,
+  ],
 ];
 
 describe("when the database can't be reached", () => {
-  it.each(OPERATIONS)("%s answers 503, and counts", async (_, path, init, message) => {
+  it.each(OPERATIONS)("%s answers 503, and counts", async (_, newPath, init, message) => {
+    const path = newPath();
     const { secret } = await newKey({ plan: "free" });
     await send(secret, "/v1/nowhere");
     const pets = await countPets();
@@ -476,7 +496,8 @@ describe("when the database can't be reached", () => {
     expect((await send(secret, path, {}, init)).status).not.toBe(503);
   });
 
-  it.each(OPERATIONS)("%s answers 503 after 5 seconds if it hangs", async (_, path, init, message) => {
+  it.each(OPERATIONS)("%s answers 503 after 5 seconds if it hangs", async (_, newPath, init, message) => {
+    const path = newPath();
     const { secret } = await newKey({ plan: "free" });
     await send(secret, "/v1/nowhere");
     const { fault, reached } = hanging();
@@ -500,7 +521,7 @@ describe("when the database can't be reached", () => {
         return released.then(() => outcome(call));
       };
       fakeTimers();
-      const response = send(secret, "/v1/pets", faultyDatabase(late));
+      const response = send(secret, unreadList(), faultyDatabase(late));
       await reached;
       vi.advanceTimersByTime(5_000);
       await expectServiceUnavailable(await response, /^the database can't be reached/);
@@ -535,12 +556,13 @@ describe("when the database can't be reached", () => {
       vi.setSystemTime(startMs + afterMs);
       expect((await send(secret, "/v1/nowhere", database)).status).toBe(status);
     }
-    expect(takeLogLines().map((line) => line.failures !== undefined)).toEqual([
-      false,
-      false,
-      true,
-      true,
-      true,
+    const failure = [{ event: "database_unavailable", cause: "Error: out of order" }];
+    expect(takeLogLines().map((line) => line.failures)).toEqual([
+      undefined,
+      undefined,
+      failure,
+      failure,
+      failure,
     ]);
     expect((await send(secret, "/v1/nowhere")).status).toBe(404);
   });

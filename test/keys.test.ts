@@ -502,6 +502,24 @@ describe("callers without a valid key", () => {
     expect((await client.call("/v1/pets", { headers: address })).status).toBe(200);
   });
 
+  it("are not those whose keys are known: 100 are looked up again at once, beside each other", async () => {
+    const clients = await Promise.all(Array.from({ length: 100 }, () => newClient()));
+    const headers = { "CF-Connecting-IP": newAddress() };
+    const callAll = () => Promise.all(clients.map((client) => client.call("/v1/nowhere", { headers })));
+    await callAll();
+    vi.setSystemTime(Date.now() + 30_000);
+    let underway = 0;
+    let most = 0;
+    meetStatements(async (run) => {
+      underway += 1;
+      most = Math.max(most, underway);
+      while (most < 100) await scheduler.wait(1);
+      return run().finally(() => (underway -= 1));
+    });
+    await callAll();
+    expect(most).toBe(100);
+  });
+
   it("are not those with valid keys, however many keys call from one address", async () => {
     const headers = { "CF-Connecting-IP": newAddress() };
     for (let times = 0; times < 70; times += 1) {

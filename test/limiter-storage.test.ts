@@ -179,6 +179,35 @@ describe("the storage of a key", () => {
     expect(await tablesOf(limiter)).toEqual([]);
   });
 
+  it("is written at most once by a request, whether what was stored ahead is used up or not", async () => {
+    const limits = { minute: 1_000, day: 10_000 };
+    await runInDurableObject(newLimiter(), (instance: RateLimiter, { storage }) => {
+      instance.take(limits);
+      const exec = vi.spyOn(storage.sql, "exec");
+      const written: number[] = [];
+      for (let request = 0; request < 33; request += 1) {
+        exec.mockClear();
+        // A pause ends a burst.
+        if (request % 10 === 9) vi.setSystemTime(Date.now() + 1_000);
+        instance.take(limits);
+        written.push(exec.mock.calls.length);
+      }
+      expect(new Set(written)).toEqual(new Set(RESERVATIONS_ENABLED ? [0, 1] : [1]));
+    });
+  });
+
+  it("is not written by a request during a ban, however seldom one comes", async () => {
+    await runInDurableObject(newLimiter(), (instance: RateLimiter, { storage }) => {
+      for (let request = 0; request < 60 + 61; request += 1) instance.take(FREE);
+      const exec = vi.spyOn(storage.sql, "exec");
+      for (let request = 0; request < 10; request += 1) {
+        vi.setSystemTime(Date.now() + 10_000);
+        expect(instance.take(FREE).bannedUntilMs).toBeGreaterThan(Date.now());
+      }
+      expect(exec).not.toHaveBeenCalled();
+    });
+  });
+
   it("keeps the exact totals of a day that ends in a burst", async () => {
     const limits = { minute: 1_000, day: 10_000 };
     const midnightMs = Date.UTC(2026, 10, 21);

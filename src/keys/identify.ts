@@ -137,7 +137,6 @@ async function findUnknownKey(
   const nowMs = c.get("nowMs");
   // A key that was good when it was last looked up is no guess, whoever else calls from its address.
   const guessedFrom = known?.key === undefined ? clientAddress(c.req) : undefined;
-  if (guessedFrom !== undefined && guesses.areUsedUp(guessedFrom, nowMs)) return undefined;
   const isInGrace = known !== undefined && ageMs(known.madeAtMs, nowMs) < BELIEVED_MS + MORE_IN_OUTAGE_MS;
   const fallback = isInGrace ? known.key : undefined;
   try {

@@ -114,7 +114,7 @@ await inParallel(constants.map((mutant) => () => tryStatic(mutant)));
 const otherFiles = await recordOthers();
 for (const testFile of otherFiles) await tryFile(testFile, unexplained(), Number.POSITIVE_INFINITY);
 const unnoticed = unexplained().filter(({ isStatic }) => !isStatic);
-await inParallel(unnoticed.map((mutant) => () => tryOnce(mutant)));
+await inParallel(unnoticed.map((mutant) => () => tryAlone(mutant)));
 crew.end();
 process.exit(report() ? 0 : 1);
 
@@ -292,10 +292,14 @@ async function tryHalves(testFile: TestFile, batch: Mutant[], half: number, most
   await tryBatch(testFile, batch.slice(half), most);
 }
 
-/** Tries a mutant with the tests that can run only once in an isolate. */
-async function tryOnce({ id }: Mutant): Promise<void> {
+/**
+ * Tries a mutant alone: with the tests that can run only once in an isolate, and with all that are near to it, because an
+ * error outside of all tests, like a rejection that nobody handles, is nobody's among many.
+ */
+async function tryAlone({ id, file: source }: Mutant): Promise<void> {
   for (const testFile of recordedFiles) {
-    const tests = (testFile.reaching.get(id) ?? []).filter((name) => testFile.once.has(name));
+    const reaching = testFile.reaching.get(id) ?? [];
+    const tests = isNear(testFile, source) ? reaching : reaching.filter((name) => testFile.once.has(name));
     if (tests.length > 0 && (await isNoticed(id, testFile, tests, false))) return;
   }
 }
