@@ -213,6 +213,27 @@ export const EXPLAINED: Explanation[] = [
   },
   {
     file: "src/rate-limit/limiter.ts",
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a line
+    line: "slot INTEGER PRIMARY KEY CHECK (slot BETWEEN 0 AND ${DAYS_KEPT - 1}),",
+    changes: [
+      ["-", "+"],
+      ["1", "0"],
+    ],
+    kind: "equivalent",
+    reason: "No slot is greater: they are remainders.",
+  },
+  {
+    file: "src/rate-limit/limiter.ts",
+    line: "const UNUSED_RESERVATION: Reservation = { meter: UNUSED_METER, ahead: 0, burnt: [0, 0] };",
+    changes: [
+      ["0", "1"],
+      ["[0, 0]", "[]"],
+    ],
+    kind: "equivalent",
+    reason: "What was burnt in windows of 1970 counts in no other.",
+  },
+  {
+    file: "src/rate-limit/limiter.ts",
     line: 'meter.windows.find((window) => window.name === "day" && window.startMs === startMs) ?? {};',
     changes: [['window.name === "day"', "true"]],
     kind: "equivalent",

@@ -3,10 +3,11 @@
 //
 //   npm run mutation                                     all of it
 //   npm run mutation -- --files src/rate-limit/lease.ts  of some files, with commas between them
-//   npm run mutation -- --only src/keys/store.ts:77      of one line
+//   npm run mutation -- --only src/keys/store.ts:77      of one line, and which tests notice it
 //
 // Many mutants are tried in one run of a test file, one after the other in one isolate: to start workerd for each would take
-// hours. Behind them the code as it is has to pass once more; a test that doesn't is tried with each mutant alone, at the end.
+// hours. Behind them the code as it is has to pass once more; a test that doesn't is tried with each mutant alone, at the end,
+// and then what fails has to pass without the mutant.
 // Tests that need nothing of the runtime come first, then the simulation, then those nearest to a source (at first eight of
 // a file), and only if mutants are left all others. A constant has to be another from the beginning, so it needs runs of its
 // own, and is tried with the nearest files only.
@@ -97,11 +98,16 @@ interface TestFile extends TestToRun {
 
 type Fate = { by: string; isTimeout: boolean };
 
+/** No mutant: the code as it is, after others were tried. */
+const CONTROL = -1;
+
 const startedMs = Date.now();
 const { values: options } = parseArgs({ options: { files: { type: "string" }, only: { type: "string" } } });
 const { mutants, mutated } = mutateAll();
 const wanted = mutants.filter(isWanted);
 const fates = new Map<number, Fate>();
+/** The errors of tests that were run alone, without a mutant, by file and names. */
+const failuresByItself = new Map<string, Promise<string | undefined>>();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, endEarly);
 const crew = new Crew(mutated);
 
@@ -198,7 +204,7 @@ async function recordAll(tests: TestToRun[]): Promise<TestFile[]> {
 }
 
 async function record(project: Project, file: string): Promise<TestFile> {
-  const tried = [0, -1].map((id) => ({ id, tests: null }));
+  const tried = [0, CONTROL].map((id) => ({ id, tests: null }));
   const job = {
     project,
     file,
@@ -217,7 +223,7 @@ async function record(project: Project, file: string): Promise<TestFile> {
     if (mutant !== 0 || error !== undefined) continue;
     for (const id of new Set(reached)) reaching.set(id, [...(reaching.get(id) ?? []), name]);
   }
-  const once = tests.filter(({ mutant, error }) => mutant === -1 && error !== undefined);
+  const once = tests.filter(({ mutant, error }) => mutant === CONTROL && error !== undefined);
   const durationMs = tests.reduce((sum, test) => sum + test.durationMs, 0);
   say(`${file} (${project}) reaches ${reaching.size} mutants, ${Math.round(durationMs / 2)} ms`);
   const maxCalls = MORE_CALLS * Math.max(...tests.map(({ calls }) => calls)) + 1_000_000;
@@ -249,12 +255,12 @@ async function tryBatch(testFile: TestFile, batch: Mutant[], most: number): Prom
   if (batch.length === 0) return;
   const { project, file, maxCalls } = testFile;
   const tried = batch.map(({ id }) => ({ id, tests: testsOf(testFile, id).slice(0, most) }));
-  const control = { id: -1, tests: [...new Set(tried.flatMap(({ tests }) => tests))] };
+  const control = { id: CONTROL, tests: [...new Set(tried.flatMap(({ tests }) => tests))] };
   const { tests, errors, hasEnded, begun } = await crew.run({
     project,
     file,
     order: {
-      tried: batch.length === 1 ? tried : [...tried, control],
+      tried: [...tried, control],
       isStatic: false,
       isRecording: false,
       maxCalls,
@@ -296,16 +302,19 @@ async function tryHalves(testFile: TestFile, batch: Mutant[], half: number, most
  * Tries a mutant alone: with the tests that can run only once in an isolate, and with all that are near to it, because an
  * error outside of all tests, like a rejection that nobody handles, is nobody's among many.
  */
-async function tryAlone({ id, file: source }: Mutant): Promise<void> {
+async function tryAlone(mutant: Mutant): Promise<void> {
   for (const testFile of recordedFiles) {
-    const reaching = testFile.reaching.get(id) ?? [];
-    const tests = isNear(testFile, source) ? reaching : reaching.filter((name) => testFile.once.has(name));
-    if (tests.length > 0 && (await isNoticed(id, testFile, tests, false))) return;
+    const reaching = testFile.reaching.get(mutant.id) ?? [];
+    const tests = isNear(testFile, mutant.file)
+      ? reaching
+      : reaching.filter((name) => testFile.once.has(name));
+    if (tests.length > 0 && (await isNoticed(mutant, testFile, tests, false))) return;
   }
 }
 
 /** Tries a mutant that is there from the beginning, with the tests that reach code in which its constant is named. */
-async function tryStatic({ id, file: source, constant }: Mutant): Promise<void> {
+async function tryStatic(mutant: Mutant): Promise<void> {
+  const { file: source, constant } = mutant;
   const inSource = mutants.filter(({ file, isStatic }) => file === source && !isStatic);
   const named = inSource.filter(({ lineText }) => constant !== undefined && lineText.includes(constant));
   const nearby = named.length > 0 ? named : inSource;
@@ -316,24 +325,45 @@ async function tryStatic({ id, file: source, constant }: Mutant): Promise<void> 
     each.project === "worker" ? isNear(each, source) : testsOfFile(each).length > 0;
   for (const testFile of firstFiles.filter(isCandidate)) {
     const tests = nearby.length === 0 ? null : testsOfFile(testFile);
-    if (await isNoticed(id, testFile, tests, true)) break;
+    if (await isNoticed(mutant, testFile, tests, true)) break;
   }
   say(`${alive().filter(({ isStatic }) => isStatic).length} constants are left`);
 }
 
 /** Tries one mutant in an isolate of its own. */
 async function isNoticed(
+  mutant: Mutant,
+  testFile: TestFile,
+  tests: string[] | null,
+  isStatic: boolean,
+): Promise<boolean> {
+  const failure = await failureOf(mutant.id, testFile, tests, isStatic);
+  if (failure === undefined) return false;
+  const by = `${testFile.file} ${failure.split("\n")[0]}`;
+  say(`${describeMutant(mutant)}: ${by}`);
+  // Not if these tests fail by themselves, without those that are left out.
+  const asked = JSON.stringify([testFile.file, tests]);
+  const failureByItself = failuresByItself.get(asked) ?? failureOf(CONTROL, testFile, tests, isStatic);
+  failuresByItself.set(asked, failureByItself);
+  if ((await failureByItself) !== undefined) {
+    say(`${testFile.file} fails without it too: ${await failureByItself}`);
+    return false;
+  }
+  fates.set(mutant.id, { by, isTimeout: isTimeout(failure) });
+  return true;
+}
+
+/** Runs tests of a file in an isolate of their own, with one mutant. Returns the first error. */
+async function failureOf(
   id: number,
   { project, file, maxCalls }: TestFile,
   tests: string[] | null,
   isStatic: boolean,
-): Promise<boolean> {
+): Promise<string | undefined> {
   const order = { tried: [{ id, tests }], isStatic, isRecording: false, maxCalls };
   const outcome = await crew.run({ project, file, order });
-  const failure = outcome.tests.find(({ error }) => error !== undefined)?.error ?? outcome.errors[0];
-  if (outcome.hasEnded && failure === undefined) return false;
-  fates.set(id, { by: file, isTimeout: !outcome.hasEnded || isTimeout(failure ?? "") });
-  return true;
+  const failed = outcome.tests.find(({ error }) => error !== undefined);
+  return failed?.error ?? outcome.errors[0] ?? (outcome.hasEnded ? undefined : "it goes on forever");
 }
 
 function isTimeout(error: string): boolean {
@@ -379,6 +409,10 @@ function report(): boolean {
   for (const mutant of open) {
     const isReached = recordedFiles.some(({ reaching }) => reaching.has(mutant.id));
     print(`${describeMutant(mutant)}${isReached ? "" : "  (no test gets there)"}`);
+  }
+  if (options.only !== undefined) {
+    for (const mutant of wanted)
+      print(`${describeMutant(mutant)}: ${fates.get(mutant.id)?.by ?? "survived"}`);
   }
   const kinds = Map.groupBy(
     survivors.flatMap((mutant) => EXPLAINED.filter((each) => fits(each, mutant)).slice(0, 1)),
