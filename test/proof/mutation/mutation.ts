@@ -1,13 +1,14 @@
-// Mutation testing of the limiter and of the keys: breaks their code in some 1,400 ways, each alone, and looks for a test that
+// Mutation testing of the limiter and of the keys: breaks their code in some 1,450 ways, each alone, and looks for a test that
 // notices. What none notices is a gap in the tests, or is explained in explained.ts; anything else ends with exit code 1.
 //
-//   npm run mutation                                     all of it
+//   npm run mutation                                     all of it: half an hour, on an idle machine with two processors
 //   npm run mutation -- --files src/rate-limit/lease.ts  of some files, with commas between them
 //   npm run mutation -- --only src/keys/store.ts:77      of one line, and which tests notice it
 //
 // Many mutants are tried in one run of a test file, one after the other in one isolate: to start workerd for each would take
-// hours. Behind them the code as it is has to pass once more; a test that doesn't is tried with each mutant alone, at the end,
-// and then what fails has to pass without the mutant.
+// hours. Behind them the code as it is has to pass once more. A test that doesn't is tried with each mutant alone, at the end;
+// there too nothing counts that fails without the mutant.
+//
 // Tests that need nothing of the runtime come first, then the simulation, then those nearest to a source (at first eight of
 // a file), and only if mutants are left all others. A constant has to be another from the beginning, so it needs runs of its
 // own, and is tried with the nearest files only.
