@@ -1,6 +1,7 @@
 // `worker` and `plain` run inside workerd, on real D1 and real Durable Objects; `outside` runs in Node and uses the service
 // as a newcomer does, over a socket; `simulation` runs in Node, on a time of its own.
 
+import { availableParallelism } from "node:os";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
 import ClosingLine from "./test/closing-line.ts";
@@ -60,8 +61,8 @@ export default defineConfig({
   test: {
     reporters: ["default", new ClosingLine()],
     sequence: { shuffle: true },
-    // Those outside of the runtime mostly wait for a service to start, or for a page.
-    maxWorkers: "100%",
+    // One more than can run: those outside of the runtime mostly wait for a service to start, or for a page.
+    maxWorkers: availableParallelism() + 1,
     // Only to end what hangs. It is long because machines that run tests can be slow.
     testTimeout: 90_000,
     hookTimeout: 120_000,
