@@ -463,21 +463,13 @@ function unreadList(): string {
   return `/v1/pets?cursor=${encodeCursor(lists)}`;
 }
 
+const petsPath = () => "/v1/pets";
+
 const OPERATIONS: [name: string, newPath: () => string, init: RequestInit, message: RegExp][] = [
   ["listPets", unreadList, {}, /^the database can't be reached; try again in 5 s/],
   ["getPet", () => "/v1/pets/1", {}, /^the database can't be reached; try again in 5 s/],
-  [
-    "createPet",
-    () => "/v1/pets",
-    post,
-    /^the database gave no answer, so the pet may have been added or not/,
-  ],
-  [
-    "createPet, once",
-    () => "/v1/pets",
-    postOnce,
-    /^the database gave no answer, so the pet may have been added/,
-  ],
+  ["createPet", petsPath, post, /^the database gave no answer, so the pet may have been added or not/],
+  ["createPet, once", petsPath, postOnce, /^the database gave no answer, so the pet may have been added/],
 ];
 
 describe("when the database can't be reached", () => {

@@ -412,8 +412,7 @@ function report(): boolean {
     print(`${describeMutant(mutant)}${isReached ? "" : "  (no test gets there)"}`);
   }
   if (options.only !== undefined) {
-    for (const mutant of wanted)
-      print(`${describeMutant(mutant)}: ${fates.get(mutant.id)?.by ?? "survived"}`);
+    for (const each of wanted) print(`${describeMutant(each)}: ${fates.get(each.id)?.by ?? "survived"}`);
   }
   const kinds = Map.groupBy(
     survivors.flatMap((mutant) => EXPLAINED.filter((each) => fits(each, mutant)).slice(0, 1)),
