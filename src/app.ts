@@ -16,10 +16,12 @@ import { pets } from "./pets/routes.ts";
 import { rateLimitHeaders } from "./rate-limit/headers.ts";
 import { rateLimit } from "./rate-limit/rate-limit.ts";
 import { usage } from "./usage.ts";
+import { version } from "./version.ts";
 
 export const app = new Hono<AppEnv>();
 
 app.use(recordArrival(), logRequest());
+app.route("/version", version);
 app.use("/v1/*", rateLimitHeaders(), cors(), identifyCaller({ servesBanned: "/v1/usage" }));
 const free = app.route("/v1/usage", usage);
 app.get("/v1/pets", readAhead());

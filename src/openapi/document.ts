@@ -2,13 +2,11 @@
 // constants that the service goes by. It is made when the site is built, never in the Worker. Each example is sent by a
 // test, and each answer that a test gets is held to it.
 
+import { INTERFACE_VERSION } from "../version.ts";
 import { ALLOW, HEADERS } from "./headers.ts";
 import { createPet, getPet, getUsage, listPets } from "./operations.ts";
 import { ALWAYS_POSSIBLE, errorExample, failure, SHARED_RESPONSES } from "./responses.ts";
 import { componentSchemas } from "./schemas.ts";
-
-/** Contract, section 9. */
-const INTERFACE_VERSION = "1.0.0";
 
 const wrongMethod = failure({
   method: errorExample(

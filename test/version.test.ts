@@ -1,0 +1,23 @@
+// Which build answers: told to whoever asks, whatever is the matter with the rest.
+
+import { expect, it } from "vitest";
+import { app } from "../src/app.ts";
+import { fetchWithoutKey, ORIGIN } from "./client.ts";
+import { takeLogLines } from "./log-lines.ts";
+
+it("says which interface and which build, to callers without a key too, as often as they like", async () => {
+  const responses = await Promise.all(Array.from({ length: 70 }, () => fetchWithoutKey("/version")));
+  expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]));
+  const [response] = responses;
+  expect(await response?.json()).toEqual({ interface: "1.0.0", build: "development" });
+  expect(response?.headers.get("Cache-Control")).toBe("no-store");
+});
+
+it("answers though no other part is there", async () => {
+  expect((await app.request(`${ORIGIN}/version`, {}, {})).status).toBe(200);
+});
+
+it("has a line in the log like any request, with the caller's id", async () => {
+  await fetchWithoutKey("/version", { headers: { "X-Request-Id": "request-1" } });
+  expect(takeLogLines()).toMatchObject([{ requestId: "request-1", route: "/version", status: 200 }]);
+});
