@@ -5,7 +5,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
-import { QUIET, WRANGLER } from "../scripts/database.ts";
+import { QUIET, WRANGLER } from "../scripts/wrangler.ts";
 import { emptyFolder } from "./ending.ts";
 import { type Table, verdict } from "./report.ts";
 

@@ -3,6 +3,7 @@
 
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
+import { readConfig, WRANGLER } from "./wrangler.ts";
 
 /** What the API answers, whatever was asked. */
 interface Answer<Result> {
@@ -29,7 +30,7 @@ export class ApiRefusal extends Error {
 }
 
 /** Asks the API at `path`, with POST if there is a body. Throws ApiRefusal, or an error if it can't be reached. */
-export type Ask = <Result>(path: string, body?: unknown) => Promise<Result>;
+export type Ask = <Result>(path: string, body?: unknown, method?: string) => Promise<Result>;
 
 /** The database with this id. `ask` is for the account it is in. */
 export function d1OverApi(ask: Ask, databaseId: string): D1Database {
@@ -49,18 +50,25 @@ export function d1OverApi(ask: Ask, databaseId: string): D1Database {
   return database as unknown as D1Database;
 }
 
-/** Opens the account that wrangler would use; `accountId` is what the configuration says. */
-export async function openAccount(wrangler: string, accountId: string | undefined): Promise<Ask> {
-  const headers = { ...(await credentials(wrangler)), "Content-Type": "application/json" };
-  const ask = askWith(headers);
-  const id = accountId ?? process.env.CLOUDFLARE_ACCOUNT_ID ?? (await onlyAccount(ask));
-  return (path, body) => ask(`/accounts/${id}${path}`, body);
+let account: Promise<Ask> | undefined;
+
+/** Opens the account that wrangler would use, once. */
+export function openAccount(): Promise<Ask> {
+  account ??= findAccount();
+  return account;
+}
+
+async function findAccount(): Promise<Ask> {
+  const ask = askWith({ ...(await credentials()), "Content-Type": "application/json" });
+  const { account_id } = await readConfig();
+  const id = account_id ?? process.env.CLOUDFLARE_ACCOUNT_ID ?? (await onlyAccount(ask));
+  return (path, body, method) => ask(`/accounts/${id}${path}`, body, method);
 }
 
 function askWith(headers: Record<string, string>): Ask {
   const base = process.env.CLOUDFLARE_API_BASE_URL ?? "https://api.cloudflare.com/client/v4";
-  return async <Result>(path: string, body?: unknown) => {
-    const request = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
+  return async <Result>(path: string, body?: unknown, method = body === undefined ? "GET" : "POST") => {
+    const request = body === undefined ? { method } : { method, body: JSON.stringify(body) };
     const signal = AbortSignal.timeout(DEADLINE_MS);
     const response = await fetch(base + path, { ...request, headers, signal }).catch((error: Error) => {
       const { message } = error.cause instanceof Error ? error.cause : error;
@@ -74,10 +82,10 @@ function askWith(headers: Record<string, string>): Ask {
   };
 }
 
-async function credentials(wrangler: string): Promise<Record<string, string>> {
+async function credentials(): Promise<Record<string, string>> {
   // At any other level it prints nothing, or more than the token.
   const env = { ...process.env, WRANGLER_LOG: "log" };
-  const words = [wrangler, "auth", "token", "--json"];
+  const words = [WRANGLER, "auth", "token", "--json"];
   const { stdout } = await promisify(execFile)(process.execPath, words, { env }).catch(() => {
     throw new Error(
       "you are not logged in to Cloudflare: run npx wrangler login, or set CLOUDFLARE_API_TOKEN",

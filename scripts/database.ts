@@ -2,30 +2,15 @@
 // production's, or the one that the previews share. Applying migrations is wrangler's business; this file only asks
 // whether there are any to apply, and has it done.
 
-import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify, stripVTControlCharacters } from "node:util";
 import { read } from "../src/database.ts";
 import { ApiRefusal, d1OverApi, openAccount } from "./d1-api.ts";
+import { type Config, type D1Binding, QUIET, readConfig, runWrangler, withConfigFile } from "./wrangler.ts";
 
 /** Where wrangler keeps local state if it is not told otherwise. */
 export const DEFAULT_STATE = ".wrangler/state";
-
-/** What every command of wrangler is told: say nothing that is no news, and stay offline if that is possible. */
-export const QUIET = {
-  CLOUDFLARE_CF_FETCH_ENABLED: "false",
-  WRANGLER_HIDE_BANNER: "true",
-  WRANGLER_SEND_METRICS: "false",
-};
-
-/** wrangler, as a script for Node: that needs no shell, on no platform. */
-export const WRANGLER = fileURLToPath(
-  new URL("../node_modules/wrangler/bin/wrangler.js", import.meta.url).href,
-);
 
 /** The API's code for a database that is not there. */
 const NO_SUCH_DATABASE = 7404;
@@ -65,21 +50,34 @@ async function openLocal(state: string): Promise<OpenDatabase> {
 }
 
 async function openDeployed(target: Target): Promise<OpenDatabase> {
-  const config = await readConfig();
-  const { database_id, database_name } = bindingOf(target, config);
-  const ask = await openAccount(WRANGLER, config.account_id);
-  const close = async () => {};
-  if (database_id !== undefined) return { database: d1OverApi(ask, database_id), close };
-  try {
-    // A deployment makes the database of a configuration that has no id for it.
-    const { uuid } = await ask<{ uuid: string }>(`/d1/database/${database_name}?fields=uuid,name`);
-    return { database: d1OverApi(ask, uuid), close };
-  } catch (error) {
-    if (!(error instanceof ApiRefusal && error.code === NO_SUCH_DATABASE)) throw error;
-    throw new Error(
-      `there is no database ${database_name} in this account yet: run npx wrangler d1 create ${database_name}`,
-    );
+  const { name, find } = await deployedDatabase(target);
+  const ask = await openAccount();
+  const found = await find();
+  if (found === undefined) {
+    throw new Error(`there is no database ${name} in this account yet: run npm run setup, which makes it`);
   }
+  return { database: d1OverApi(ask, found.uuid), close: async () => {} };
+}
+
+/** A database as Cloudflare's API describes it. */
+export interface DeployedDatabase {
+  uuid: string;
+  read_replication?: { mode: string };
+}
+
+/** The name of a deployed database, and what finds it in the account, if it is there. */
+export async function deployedDatabase(target: Target) {
+  const { database_id, database_name = "" } = bindingOf(target, await readConfig());
+  const find = async (): Promise<DeployedDatabase | undefined> => {
+    const ask = await openAccount();
+    try {
+      return await ask<DeployedDatabase>(`/d1/database/${database_id ?? database_name}`);
+    } catch (error) {
+      if (error instanceof ApiRefusal && error.code === NO_SUCH_DATABASE) return undefined;
+      throw error;
+    }
+  };
+  return { name: database_name, find };
 }
 
 /** The names of the migrations that the database has not seen yet, in order. */
@@ -99,34 +97,23 @@ export async function applyMigrations(target: Target): Promise<void> {
   const binding = { ...bindingOf(target, await readConfig()), migrations_dir: resolve("migrations") };
   // wrangler would look for the database of the previews among production's.
   await withConfigFile({ d1_databases: [binding] }, async (configPath) => {
-    const words = [WRANGLER, "d1", "migrations", "apply", "DB", ...where, "--config", configPath];
     try {
-      await promisify(execFile)(process.execPath, words, { env: { ...process.env, ...QUIET } });
+      await runWrangler(["d1", "migrations", "apply", "DB", ...where, "--config", configPath]);
     } catch (error) {
-      const { stderr } = error as { stderr?: string };
-      // In one line, without the colours.
-      const reason = stripVTControlCharacters(stderr?.trim() || `${error}`).replace(/\s*\n\s*/g, " ");
-      throw new Error(`the migrations could not be applied: ${reason}`);
+      throw new Error(
+        `the migrations could not be applied: ${error instanceof Error ? error.message : error}`,
+      );
     }
   });
 }
 
-interface D1Binding {
-  binding: string;
-  database_name?: string;
-  database_id?: string;
-}
-
-interface Config {
-  account_id?: string;
-  d1_databases: D1Binding[];
-  previews?: { d1_databases?: D1Binding[] };
-}
-
-async function readConfig(): Promise<Config> {
-  // Loaded here because that takes half a second, which a mistyped command should not cost.
-  const { unstable_readConfig } = await import("wrangler");
-  return unstable_readConfig({ config: "wrangler.toml" }) as Config;
+/** Applies what a database has not seen yet. Returns the names of that. */
+export async function migrate(target: Target): Promise<string[]> {
+  const { database, close } = await openDatabase(target);
+  // wrangler opens a local file by itself, and would now and then find it locked.
+  const pending = await pendingMigrations(database).finally(close);
+  if (pending.length > 0) await applyMigrations(target);
+  return pending;
 }
 
 function bindingOf(target: Target, { d1_databases, previews }: Config): D1Binding {
@@ -134,19 +121,4 @@ function bindingOf(target: Target, { d1_databases, previews }: Config): D1Bindin
   const found = bindings?.find(({ binding }) => binding === "DB");
   if (found === undefined) throw new Error(`wrangler.toml names no database for the ${target.kind}`);
   return found;
-}
-
-/** Does `work` with a file that has this configuration and nothing else. */
-async function withConfigFile<Result>(
-  config: object,
-  work: (path: string) => Promise<Result>,
-): Promise<Result> {
-  const folder = await mkdtemp(join(tmpdir(), "petstore-"));
-  try {
-    const path = join(folder, "wrangler.json");
-    await writeFile(path, JSON.stringify({ name: "petstore", ...config }));
-    return await work(path);
-  } finally {
-    await rm(folder, { recursive: true });
-  }
 }

@@ -1,7 +1,7 @@
 // npm run migrate: applies the migrations that a database has not seen yet, and says which.
 
 import { parseArgs } from "node:util";
-import { applyMigrations, databaseExists, openDatabase, pendingMigrations } from "./database.ts";
+import { databaseExists, migrate } from "./database.ts";
 import { readTarget, runCommand, TARGET_OPTIONS, UsageError } from "./target.ts";
 
 const USAGE = `npm run migrate [-- --persist-to DIR | --preview NAME | --remote]
@@ -14,11 +14,8 @@ await runCommand("migrate", async () => {
   if (help) return void process.stdout.write(`${USAGE}\n`);
   const target = readTarget(options);
   const isNew = target.kind === "local" && !databaseExists(target.state);
-  const { database, close } = await openDatabase(target);
-  // wrangler opens the file by itself, and would now and then find it locked.
-  const pending = await pendingMigrations(database).finally(close);
-  if (pending.length > 0) await applyMigrations(target);
-  const done = pending.length === 0 ? "was up to date" : `is up to date, with ${pending.join(", ")}`;
+  const applied = await migrate(target);
+  const done = applied.length === 0 ? "was up to date" : `is up to date, with ${applied.join(", ")}`;
   process.stdout.write(`The database ${done}${isNew ? ": it is new" : ""}.\n`);
 });
 

@@ -14,11 +14,10 @@ import {
   type OpenDatabase,
   openDatabase,
   pendingMigrations,
-  QUIET,
   type Target,
-  WRANGLER,
 } from "./database.ts";
 import { persistTo } from "./target.ts";
+import { QUIET, WRANGLER } from "./wrangler.ts";
 
 const DEMO_PETS = [
   { name: "Rex", categoryId: 1n, status: "available" },

@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { getPlatformProxy } from "wrangler";
-import { QUIET } from "../../scripts/database.ts";
+import { QUIET } from "../../scripts/wrangler.ts";
 
 const TOKEN = "a-token";
 const ACCOUNT = "an-account";

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { experimental_readRawConfig } from "wrangler";
-import { QUIET, WRANGLER } from "../../scripts/database.ts";
+import { QUIET, WRANGLER } from "../../scripts/wrangler.ts";
 import { runScript } from "./petstore.ts";
 
 type Settings = Record<string, unknown>;

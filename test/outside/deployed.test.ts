@@ -81,7 +81,7 @@ describe("each obstacle is reported in one line", () => {
     [
       "no database in the account",
       { CLOUDFLARE_ACCOUNT_ID: "another-account" },
-      "there is no database petstore in this account yet: run npx wrangler d1 create petstore",
+      "there is no database petstore in this account yet: run npm run setup, which makes it",
     ],
   ])("%s", async (_, more, problem) => {
     const { exitCode, stdout, stderr } = await keys(["list", "--remote", "--json"], more);

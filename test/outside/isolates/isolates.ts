@@ -2,7 +2,7 @@
 // database and the counters of the keys. Their clocks stand still, and go on together when a test says so.
 
 import { createTestHarness, unstable_readConfig } from "wrangler";
-import { QUIET } from "../../../scripts/database.ts";
+import { QUIET } from "../../../scripts/wrangler.ts";
 
 /** Starts the isolates, with an empty database in memory; the first listens at `url`. Whoever started them stops them. */
 export async function startIsolates() {
