@@ -4,7 +4,7 @@
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify, stripVTControlCharacters } from "node:util";
 
@@ -41,6 +41,18 @@ export async function readConfig(): Promise<Config> {
   return unstable_readConfig({ config: "wrangler.toml" }) as Config;
 }
 
+/** wrangler.toml as it is written, with paths that hold wherever a copy of it is. */
+export async function readRawConfig() {
+  const { experimental_readRawConfig } = await import("wrangler");
+  const { rawConfig } = experimental_readRawConfig({ config: "wrangler.toml" });
+  const { main = "", assets } = rawConfig;
+  return {
+    ...rawConfig,
+    main: resolve(main),
+    assets: { ...assets, directory: resolve(assets?.directory ?? "") },
+  };
+}
+
 /** An entry of wrangler's output file, as far as the commands use it. */
 export interface Entry {
   type: string;
@@ -52,17 +64,19 @@ export interface Entry {
 }
 
 /** Runs a command of wrangler. Throws an error whose message is wrangler's own, in one line. */
-export async function runWrangler(words: string[]): Promise<Entry[]> {
+export async function runWrangler(words: string[]): Promise<{ entries: Entry[]; said: string }> {
   const folder = await mkdtemp(join(tmpdir(), "petstore-"));
   const output = join(folder, "output.ndjson");
   try {
-    const env = { ...process.env, ...QUIET, WRANGLER_OUTPUT_FILE_PATH: output };
+    // At a lower level it says nothing of a dry run.
+    const env = { ...process.env, ...QUIET, WRANGLER_LOG: "log", WRANGLER_OUTPUT_FILE_PATH: output };
     const running = promisify(execFile)(process.execPath, [WRANGLER, ...words], { env });
     // Nobody is asked anything.
     running.child.stdin?.end();
-    await running;
+    const { stdout } = await running;
     const lines = await readFile(output, "utf8").catch(() => "");
-    return lines.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as Entry]));
+    const entries = lines.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as Entry]));
+    return { entries, said: stripVTControlCharacters(stdout).trim() };
   } catch (error) {
     throw new Error(reasonOf(error));
   } finally {
