@@ -34,7 +34,8 @@ await runCommand("deploy", async () => {
   // Before anything is deployed that could not be tested without it.
   const key = await smokeKey(PRODUCTION);
   say(`Worker ${name}: uploads it`);
-  const tested = origin ?? (await upload(build));
+  const address = await upload(build);
+  const tested = origin ?? address;
   if (tested === undefined) {
     throw new Error(
       "the Worker is deployed but has no address, so it is not tested: npm run deploy -- --url URL",

@@ -47,7 +47,7 @@ interface Step {
 
 const DEADLINE_MS = 10_000;
 
-/** How long a build is waited for, and how often it is looked for. A deployment is everywhere within seconds. */
+/** How long a build is waited for, and how often it is looked for. A deployment is everywhere within seconds, a first one later. */
 const BUILD_WITHIN_MS = 90_000;
 const LOOK_MS = 1_000;
 
@@ -82,18 +82,26 @@ export async function smokeTest(options: SmokeOptions): Promise<void> {
 }
 
 async function saysBuild(ask: Ask, { build, say }: SmokeOptions): Promise<void> {
-  const untilMs = Date.now() + BUILD_WITHIN_MS;
-  let answer = await ask("/version");
-  const isOther = () => build !== undefined && !(answer.status === 200 && parsed(answer).build === build);
-  if (isOther()) say(`  waiting until ${build} answers`);
-  while (isOther() && Date.now() < untilMs) {
-    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
-    answer = await ask("/version");
-  }
+  const answer = await (build === undefined ? ask("/version") : waitFor(build, ask, say));
   mustBe(answer, 200, "GET /version");
   const found = parsed(answer);
   must(found.interface === INTERFACE_VERSION, `it has version ${found.interface} of the interface`);
   must(build === undefined || found.build === build, `what answers is ${found.build}, not ${build}`);
+}
+
+/** The answer of a build, or after a while what is answered instead of it. A new address is unknown at first. */
+async function waitFor(build: string, ask: Ask, say: (line: string) => void): Promise<Answer> {
+  const untilMs = Date.now() + BUILD_WITHIN_MS;
+  for (let looks = 0; ; looks += 1) {
+    const answer = await ask("/version").catch((error: Error) => error);
+    const isIt = !(answer instanceof Error) && answer.status === 200 && parsed(answer).build === build;
+    if (isIt || Date.now() >= untilMs) {
+      if (answer instanceof Error) throw answer;
+      return answer;
+    }
+    if (looks === 0) say(`  waiting until ${build} answers`);
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
 }
 
 async function publishes(ask: Ask): Promise<void> {

@@ -1,5 +1,6 @@
 // A stand-in for the part of Cloudflare's API that the commands use, because no account can be reached from a test. What
-// is behind it is real D1, run locally; how Cloudflare itself answers is taken from its documentation.
+// is behind it is real D1, and real Workers, run locally; how Cloudflare itself answers is taken from its documentation
+// and from wrangler's tests.
 
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -7,53 +8,96 @@ import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
+import { buffer } from "node:stream/consumers";
 import { getPlatformProxy } from "wrangler";
 import { QUIET } from "../../scripts/wrangler.ts";
+import { type ApiRequest, cloudflareWorkers } from "./cloudflare-workers.ts";
+import { freePort } from "./petstore.ts";
+import { Refusal } from "./refusal.ts";
 
 const TOKEN = "a-token";
 const ACCOUNT = "an-account";
+
+/** The databases that an account can have: each of these exists, or can be made. */
+const NAMES = ["petstore", "petstore-previews"];
 
 interface Query {
   sql: string;
   params?: unknown[];
 }
 
-class Refusal extends Error {
-  readonly status: number;
-  readonly code: number;
-
-  constructor(status: number, code: number, message: string) {
-    super(message);
-    this.status = status;
-    this.code = code;
-  }
+interface Database {
+  uuid: string;
+  name: string;
+  read_replication: { mode: string };
+  location?: string;
 }
 
 /** Serves an account with these databases, empty ones. `environment` makes wrangler and the commands use it. */
-export async function startCloudflareApi(names: string[]) {
+export async function startCloudflareApi(names: string[] = []) {
   Object.assign(process.env, QUIET);
   const folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
+  const state = join(folder, "state");
   const configPath = join(folder, "wrangler.json");
-  const d1_databases = names.map((name) => ({ binding: name, database_id: `id-of-${name}` }));
+  const d1_databases = NAMES.map((name) => ({ binding: name, database_id: idOf(name) }));
   await writeFile(configPath, JSON.stringify({ name: "an-account", d1_databases }));
-  const { env, dispose } = await getPlatformProxy<Record<string, D1Database>>({ configPath, persist: false });
-  const databaseOf = (id: string) => env[id.replace(/^id-of-/, "")];
+  const persist = { path: join(state, "v3") };
+  const { env, dispose } = await getPlatformProxy<Record<string, D1Database>>({ configPath, persist });
+  const databases = new Map<string, Database>();
+  const productionPort = await freePort();
+  const workers = cloudflareWorkers(join(folder, "workers"), state, productionPort);
+  /** What was asked that changes something, in order. */
+  const changes: string[] = [];
 
-  async function answer(request: IncomingMessage): Promise<unknown> {
-    if (request.headers.authorization !== `Bearer ${TOKEN}`) {
+  function makeDatabase(name: string, location?: string): Database {
+    if (databases.has(name)) throw new Refusal(400, 7502, `A database with name '${name}' already exists`);
+    const made = {
+      uuid: idOf(name),
+      name,
+      read_replication: { mode: "disabled" },
+      ...(location && { location }),
+    };
+    databases.set(name, made);
+    return made;
+  }
+  for (const name of names) makeDatabase(name);
+
+  async function answerDatabase({ method, path, body }: ApiRequest): Promise<unknown> {
+    const json = () => JSON.parse(`${body}`);
+    const [, id = "", query] = path.match(/^\/d1\/database(?:\/([^/?]+))?(\/query)?(?:\?.*)?$/) ?? [];
+    if (id === "") {
+      if (method === "GET") return [...databases.values()];
+      const { name, primary_location_hint } = json();
+      return makeDatabase(name, primary_location_hint);
+    }
+    const found = [...databases.values()].find(({ uuid, name }) => [uuid, name].includes(id));
+    const database = env[found?.name ?? ""];
+    if (found === undefined || database === undefined)
+      throw new Refusal(404, 7404, `The database ${id} could not be found`);
+    if (method === "PUT") Object.assign(found, json());
+    if (query === undefined) return found;
+    const { batch, ...single } = json() as Query & { batch?: Query[] };
+    const statement = ({ sql, params = [] }: Query) => database.prepare(sql).bind(...params);
+    return batch === undefined ? [await statement(single).all()] : database.batch(batch.map(statement));
+  }
+
+  async function answer(incoming: IncomingMessage): Promise<unknown> {
+    const { method = "", url = "", headers } = incoming;
+    const { authorization = "" } = headers;
+    // Assets are uploaded with a token that was given for them.
+    if (authorization !== `Bearer ${TOKEN}` && !authorization.startsWith("Bearer assets-")) {
       throw new Refusal(403, 10_000, "Authentication error");
     }
-    const url = new URL(request.url ?? "", "http://localhost");
-    const [, id = "", query] =
-      url.pathname.match(`^/client/v4/accounts/${ACCOUNT}/d1/database/([^/]+)(/query)?$`) ?? [];
-    const database = query === undefined ? env[id] : databaseOf(id);
-    if (database === undefined) throw new Refusal(404, 7404, `The database ${id} could not be found`);
-    if (query === undefined) return { uuid: `id-of-${id}`, name: id };
-    const body = JSON.parse(await text(request)) as Query & { batch?: Query[] };
-    const statement = ({ sql, params = [] }: Query) => database.prepare(sql).bind(...params);
-    if (body.batch !== undefined) return database.batch(body.batch.map(statement));
-    return [await statement(body).all()];
+    const prefix = `/client/v4/accounts/${ACCOUNT}`;
+    if (!url.startsWith(`${prefix}/`)) throw new Refusal(404, 7404, `${url} is not in the account`);
+    const path = url.slice(prefix.length);
+    if (method !== "GET" && !path.endsWith("/query")) changes.push(`${method} ${path}`);
+    const contentType = headers["content-type"] ?? "";
+    const request = { method, path, contentType, body: await buffer(incoming) };
+    if (path.startsWith("/d1/database")) return answerDatabase(request);
+    const answered = await workers.answer(request);
+    if (answered === undefined) throw new Refusal(404, 10_007, `${method} ${path} is not known here`);
+    return answered;
   }
 
   const server = createServer(async (request, response) => {
@@ -76,10 +120,19 @@ export async function startCloudflareApi(names: string[]) {
       CLOUDFLARE_ACCOUNT_ID: ACCOUNT,
     },
     database: (name: string) => env[name],
+    databases,
+    changes,
+    /** Where production is, once it was deployed. */
+    production: `http://127.0.0.1:${productionPort}`,
     async stop() {
+      await workers.stop();
       server.close();
       await dispose();
       await rm(folder, { recursive: true });
     },
   };
+}
+
+function idOf(name: string): string {
+  return `id-of-${name}`;
 }

@@ -32,14 +32,24 @@ export function npmRun(script: string, words: string[], more: NodeJS.ProcessEnv 
   return outcomeOf("npm", ["run", script, "--", ...words], more);
 }
 
-/** Runs a script of the project on the project's own Node. */
-export function runScript(file: string, words: string[], more: NodeJS.ProcessEnv = {}): Promise<Outcome> {
-  return outcomeOf(process.execPath, [file, ...words], more);
+/** Runs a script of the project on the project's own Node, in a folder that is or is like the project's. */
+export function runScript(
+  file: string,
+  words: string[],
+  more: NodeJS.ProcessEnv = {},
+  cwd = ".",
+): Promise<Outcome> {
+  return outcomeOf(process.execPath, [file, ...words], more, cwd);
 }
 
-async function outcomeOf(command: string, words: string[], more: NodeJS.ProcessEnv): Promise<Outcome> {
+async function outcomeOf(
+  command: string,
+  words: string[],
+  more: NodeJS.ProcessEnv,
+  cwd = ".",
+): Promise<Outcome> {
   try {
-    return { exitCode: 0, ...(await promisify(execFile)(command, words, { env: { ...env, ...more } })) };
+    return { exitCode: 0, ...(await promisify(execFile)(command, words, { env: { ...env, ...more }, cwd })) };
   } catch (error) {
     const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string };
     return { exitCode: code, stdout, stderr };
