@@ -2,6 +2,7 @@
 // one, staging. It has counters of its own, and shares a database with the other previews.
 
 import { parseArgs } from "node:util";
+import { ApiRefusal, openAccount } from "./d1-api.ts";
 import { deployedDatabase } from "./database.ts";
 import { buildName, definition, git, prepareDatabase, smokeKey } from "./deployment.ts";
 import { readOrigin, smokeTest } from "./smoke-test.ts";
@@ -20,6 +21,9 @@ preview "staging". A preview whose smoke test fails stays, to be looked at.
 
 /** What a host name can have, and Cloudflare makes of other names. A name as long as this leaves room for the Worker's. */
 const NAME = /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/;
+
+/** The API's codes for a Worker and for a preview that is not there. */
+const NOT_THERE = [10_007, 10_025];
 
 type Say = (line: string) => void;
 
@@ -77,6 +81,13 @@ async function remove(name: string, dryRun: boolean, say: Say): Promise<void> {
   const { name: worker } = await readConfig();
   say(`Removes the preview ${name} of ${worker}, with its counters.`);
   if (dryRun) return say("Nothing was done.");
+  const ask = await openAccount();
+  try {
+    await ask(`/workers/workers/${worker}/previews/${name}`);
+  } catch (error) {
+    if (!(error instanceof ApiRefusal && NOT_THERE.includes(error.code))) throw error;
+    return say("There is none.");
+  }
   await runWrangler(["preview", "delete", "--name", name, "--skip-confirmation"]);
   say("It is gone.");
 }

@@ -54,17 +54,14 @@ export function cloudflareWorkers(folder: string, state: string, productionPort:
   const versions = new Map<string, Version>();
   /** Those of production, the newest first. */
   const deployments: string[] = [];
-  const previews = new Map<string, { id: string; name: string; urls: string[] }>();
+  const previews = new Map<string, { id: string; name: string; urls: string[]; port: number }>();
   const running = new Map<string, Awaited<ReturnType<typeof serve>>>();
 
-  /** Has all requests to a Worker or preview go to a version, at the address that it has already if it has one. */
-  async function run(name: string, version: Version): Promise<string> {
-    const before = running.get(name);
-    await before?.stop();
-    const port = before?.port ?? (previews.has(name) ? await freePort() : productionPort);
-    const started = await serve(join(folder, version.id), state, name, version, port);
-    running.set(name, started);
-    return started.url;
+  /** Has all requests to a Worker or preview go to a version. */
+  async function run(name: string, version: Version): Promise<void> {
+    await running.get(name)?.stop();
+    const port = previews.get(name)?.port ?? productionPort;
+    running.set(name, await serve(join(folder, version.id), state, name, version, port));
   }
 
   async function readUpload({ contentType, body }: ApiRequest): Promise<Version> {
@@ -142,7 +139,9 @@ export function cloudflareWorkers(folder: string, state: string, productionPort:
       const [, , identifier = "", isDeployment] = preview;
       if (method === "POST" && identifier === "") {
         const { name } = json();
-        const made = { id: `preview-${name}`, name, slug: name, worker_name: "petstore", urls: [] };
+        const port = await freePort();
+        const urls = [`http://127.0.0.1:${port}`];
+        const made = { id: `preview-${name}`, name, slug: name, worker_name: "petstore", urls, port };
         previews.set(made.id, made);
         return made;
       }
@@ -150,7 +149,7 @@ export function cloudflareWorkers(folder: string, state: string, productionPort:
       if (found === undefined) throw new Refusal(404, 10_025, "Preview not found");
       if (isDeployment) {
         const version = await readUpload(request);
-        found.urls = [await run(found.id, version)];
+        await run(found.id, version);
         return { id: version.id, preview_id: found.id, preview_name: found.name, urls: found.urls, env: {} };
       }
       if (method === "DELETE") {
@@ -239,7 +238,7 @@ async function serve(
     endGroup(child);
     await ended;
   };
-  return { port, url: `http://127.0.0.1:${port}`, stop };
+  return { stop };
 }
 
 function endGroup({ pid }: ChildProcess): void {

@@ -4,7 +4,7 @@
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterEach, expect, it, onTestFinished, vi } from "vitest";
 import { startCloudflareApi } from "./cloudflare-api.ts";
 import { type Outcome, runScript } from "./petstore.ts";
 
@@ -12,10 +12,6 @@ import { type Outcome, runScript } from "./petstore.ts";
 vi.setConfig({ testTimeout: 300_000 });
 
 let api: Awaited<ReturnType<typeof startCloudflareApi>>;
-
-beforeEach(async () => {
-  api = await startCloudflareApi();
-});
 
 afterEach(() => api?.stop());
 
@@ -42,98 +38,143 @@ function run(folder: string, command: string, ...words: string[]): Promise<Outco
   return runScript(join(folder, "scripts", `${command}.ts`), words, api.environment, folder);
 }
 
-const setup = (folder = ".") => run(folder, "setup", "--location", "weur");
-
 async function buildAt(url: string): Promise<string> {
   const { build } = (await (await fetch(`${url}/version`)).json()) as { build: string };
   return build;
 }
 
+/** How many rows a table of a database has. */
+async function rows(database: string, table: string): Promise<number> {
+  const counted = api.database(database)?.prepare(`SELECT count(*) AS n FROM ${table}`);
+  return (await counted?.first<number>("n")) ?? Number.NaN;
+}
+
 /** What makes every list fail, put before the first line of its handler. */
-const BROKEN = `if (c.env.DB) throw new Error("broken"); const query =`;
+const BROKEN = [
+  "src/pets/routes.ts",
+  "const query =",
+  `if (c.env.DB) throw new Error("broken"); const query =`,
+] as const;
 
-const SMOKE_STEPS = [
-  "says which build it is",
-  "publishes its document and its pages",
-  "refuses who has no key",
-  "lists pets, page by page",
-  "tells what is wrong with a request",
-  "counts what it admits, and tells how the key stands",
-];
+const SMOKE_STEPS = `  it says which build it is
+  it publishes its document and its pages
+  it refuses who has no key
+  it lists pets, page by page
+  it tells what is wrong with a request
+  it counts what it admits, and tells how the key stands
+`;
 
-describe("npm run setup", () => {
-  it("makes both databases where it is told, reads them from replicas, and changes nothing the second time", async () => {
-    const first = await setup();
-    expect([first.exitCode, first.stderr]).toEqual([0, ""]);
-    for (const name of ["petstore", "petstore-previews"]) {
-      expect(first.stdout).toContain(`Database ${name}: makes it in weur, where it will stay\n`);
-      expect(api.databases.get(name)).toMatchObject({ location: "weur", read_replication: { mode: "auto" } });
-      const tables = api.database(name)?.prepare("SELECT name FROM sqlite_schema WHERE name = 'pets'");
-      expect(await tables?.first()).toEqual({ name: "pets" });
-    }
-    const changes = [...api.changes];
-    const second = await run(".", "setup");
-    expect(second.exitCode).toBe(0);
-    expect(second.stdout).toContain("Database petstore: is there, and stays where it is\n");
-    expect(api.changes).toEqual(changes);
-  });
+it("npm run setup makes what is missing, where it is told, and nothing twice", async () => {
+  api = await startCloudflareApi();
+  const { stderr } = await run(".", "setup");
+  expect(stderr).toBe("petstore has to be made: say where, with --location weur|eeur|apac|oc|wnam|enam\n");
+  expect(api.changes).toEqual([]);
 
-  it("does the rest if a part was there, or it was interrupted", async () => {
-    await setup();
-    api.databases.delete("petstore-previews");
-    Object.assign(api.databases.get("petstore") ?? {}, { read_replication: { mode: "disabled" } });
-    expect((await setup()).exitCode).toBe(0);
-    expect(api.databases.get("petstore")).toMatchObject({ read_replication: { mode: "auto" } });
-    expect(api.databases.has("petstore-previews")).toBe(true);
-  });
+  const setup = () => run(".", "setup", "--location", "weur");
+  expect((await setup()).stdout).toBe(
+    ["petstore", "petstore-previews"]
+      .map(
+        (name) => `Database ${name}: makes it in weur, where it will stay
+Database ${name}: has it read from replicas
+Database ${name}: applies what it has not seen of migrations/
+  applied 0001_pets.sql, 0002_keys.sql, 0003_revocation_and_rotation.sql, 0004_creations.sql
+`,
+      )
+      .join("")
+      .concat("All is there. Next: npm run preview -- staging, and then npm run deploy\n"),
+  );
+  const ready = { location: "weur", read_replication: { mode: "auto" } };
+  expect([...api.databases.values()]).toMatchObject([ready, ready]);
+  expect([await rows("petstore", "pets"), await rows("petstore-previews", "pets")]).toEqual([0, 0]);
 
-  it("makes no database without being told where, because it can't be moved", async () => {
-    const { exitCode, stderr } = await run(".", "setup");
-    expect([exitCode, stderr]).toEqual([
-      1,
-      "petstore has to be made: say where, with --location weur|eeur|apac|oc|wnam|enam\n",
-    ]);
-    expect(api.changes).toEqual([]);
-  });
+  // As if it had been interrupted: only what is missing is done again.
+  const [made] = api.databases.values();
+  Object.assign(made ?? {}, { read_replication: { mode: "disabled" } });
+  api.changes.length = 0;
+  expect((await setup()).stdout).toContain("Database petstore: is there, and stays where it is\n");
+  expect(api.changes).toEqual(["PUT /d1/database/id-of-petstore"]);
+  expect([...api.databases.values()]).toMatchObject([ready, ready]);
 });
 
-describe("npm run deploy", () => {
-  it("says what it does, and ends when production is what was deployed and passes the smoke test", async () => {
-    await setup();
-    const url = api.production;
-    const { exitCode, stdout, stderr } = await run(await otherVersion("7.0.0"), "deploy", "--url", url);
-    expect([exitCode, stderr]).toEqual([0, ""]);
-    expect(stdout.split("\n")).toEqual([
-      "Deploys 7.0.0 to production.",
-      "Database petstore: applies what it has not seen of migrations/",
-      "  it was up to date",
-      "Worker petstore: uploads it",
-      `Smoke test of ${url}`,
-      ...SMOKE_STEPS.map((step) => `  it ${step}`),
-      `Production is 7.0.0, at ${url}`,
-      "",
-    ]);
-    expect(await buildAt(url)).toBe("7.0.0");
-    // The smoke test adds no pet in production.
-    expect(await api.database("petstore")?.prepare("SELECT count(*) AS pets FROM pets").first()).toEqual({
-      pets: 0,
-    });
-  });
-
-  it("puts the version before back if the smoke test fails, and says so", async () => {
-    await setup();
-    const url = api.production;
-    await run(await otherVersion("7.0.0"), "deploy", "--url", url);
-    const broken = await otherVersion("7.1.0", "src/pets/routes.ts", "const query =", BROKEN);
-    const { exitCode, stdout, stderr } = await run(broken, "deploy", "--url", url);
-    expect(exitCode).toBe(1);
-    expect(stderr).toMatch(
-      /^deploy failed: the smoke test failed at the step "it lists pets, page by page": .* 500 .*; production is 7\.0\.0 again, which passes it\n$/,
+it("npm run deploy ends with a version that passes the smoke test, or goes back to the one before", async () => {
+  api = await startCloudflareApi(["petstore"]);
+  const url = api.production;
+  const deploy = async (...version: Parameters<typeof otherVersion>) =>
+    run(await otherVersion(...version), "deploy", "--url", url);
+  const failed = (rest: string) =>
+    new RegExp(
+      `^deploy failed: the smoke test failed at the step "it lists pets, page by page": .* 500 .*; ${rest}\\n$`,
     );
-    expect(stdout).toContain("Worker: puts 7.0.0 back\n");
-    expect(await buildAt(url)).toBe("7.0.0");
-    // One key, which has had a new secret each time.
-    const keys = await api.database("petstore")?.prepare("SELECT name FROM keys").all();
-    expect(keys?.results).toEqual([{ name: "smoke test of deployments" }]);
-  });
+
+  const first = await deploy("7.0.0", ...BROKEN);
+  expect(first.stderr).toMatch(failed("there is no version before, so production stays 7\\.0\\.0"));
+  expect(first.exitCode).toBe(1);
+
+  const second = await deploy("7.1.0");
+  expect([second.exitCode, second.stderr]).toEqual([0, ""]);
+  expect(second.stdout).toBe(`Deploys 7.1.0 to production.
+Database petstore: applies what it has not seen of migrations/
+  it was up to date
+Worker petstore: uploads it
+Smoke test of ${url}
+${SMOKE_STEPS}Production is 7.1.0, at ${url}
+`);
+  expect(await buildAt(url)).toBe("7.1.0");
+
+  const third = await deploy("7.2.0", ...BROKEN);
+  expect(third.stderr).toMatch(failed("production is 7\\.1\\.0 again, which passes it"));
+  expect(third.exitCode).toBe(1);
+  expect(await buildAt(url)).toBe("7.1.0");
+
+  // Nothing is left of all this but one key, which had a new secret each time.
+  expect([await rows("petstore", "pets"), await rows("petstore", "keys")]).toEqual([0, 1]);
 });
+
+it("npm run preview deploys beside production, with a database of the previews, until it is deleted", async () => {
+  api = await startCloudflareApi(["petstore", "petstore-previews"]);
+  const folder = await otherVersion("7.0.0");
+  const { exitCode, stdout, stderr } = await run(folder, "preview", "staging", "--json");
+  expect([exitCode, stderr]).toEqual([0, expect.any(String)]);
+  const { url, ...rest } = JSON.parse(stdout);
+  expect(rest).toEqual({ name: "staging", build: "7.0.0" });
+  expect(await buildAt(url)).toBe("7.0.0");
+  expect(stderr).toContain(
+    `${SMOKE_STEPS}  it adds a pet once, to the last digit\nPreview staging is 7.0.0, at ${url}\n`,
+  );
+  expect([await rows("petstore-previews", "pets"), await rows("petstore-previews", "keys")]).toEqual([1, 1]);
+  expect(api.changes.filter((change) => change.includes("/workers/scripts/petstore?"))).toEqual([]);
+
+  const removed = await run(folder, "preview", "staging", "--delete");
+  expect([removed.exitCode, removed.stderr]).toEqual([0, ""]);
+  await expect(buildAt(url)).rejects.toThrow("fetch failed");
+  // A pull request that closes may have none.
+  const again = await run(folder, "preview", "staging", "--delete");
+  expect([again.exitCode, again.stdout.split("\n").at(-2)]).toEqual([0, "There is none."]);
+});
+
+it.each(["deploy", "preview staging"])("npm run %s says what is missing in the account", async (words) => {
+  api = await startCloudflareApi();
+  const [command = "", ...more] = words.split(" ");
+  const { exitCode, stderr } = await run(".", command, ...more);
+  expect([exitCode, stderr]).toEqual([
+    1,
+    expect.stringMatching(
+      /^(deploy|preview) failed: there is no database petstore\S* in this account yet: run npm run setup, .*\n$/,
+    ),
+  ]);
+  expect(api.changes).toEqual([]);
+});
+
+it.each(["setup", "deploy", "preview staging", "preview staging --delete"])(
+  "npm run %s --dry-run says what it would do, without an account",
+  async (words) => {
+    api = await startCloudflareApi();
+    const [command = "", ...more] = words.split(" ");
+    const { exitCode, stdout, stderr } = await runScript(`scripts/${command}.ts`, [...more, "--dry-run"], {
+      CLOUDFLARE_API_TOKEN: "",
+      CLOUDFLARE_API_BASE_URL: "http://127.0.0.1:9",
+    });
+    expect([exitCode, stderr]).toEqual([0, ""]);
+    expect(stdout).toMatch(/Nothing was done\.\n$/);
+  },
+);
