@@ -6,7 +6,8 @@
 // Each case loads its contestants in turn: one thread of wrk, 32 connections, five rounds of four seconds by default, after
 // a warm-up of two. Reported are the medians of the rounds, the slowest and the fastest, and the service's median divided by
 // the others'. Every answer has to be the expected one, or the bench fails. Beside the load there are sections that
-// count: depth, rows read, calls of an object and rows that it writes, size of the bundle.
+// count: depth, rows read, calls of an object and rows that it writes, size of the bundle, bytes stored and sent. Only the
+// cases and the calls of an object need wrk.
 //
 // Contestants (contestants/): floor is Hono with a constant text; d1-floor adds the smallest statement, insert-floor the bare
 // insertion of a pet; textbook is what the documentation leads to; fastify is one process with everything in it; petstore is
@@ -22,6 +23,7 @@
 import { cpus } from "node:os";
 import { parseArgs } from "node:util";
 import { bundleTable, measureBundle } from "./bundle.ts";
+import { bytesTable, measureBytes } from "./bytes.ts";
 import { CASES } from "./cases.ts";
 import { depthTable, measureDepth } from "./depth.ts";
 import { withLargeDatabase } from "./large.ts";
@@ -36,6 +38,8 @@ import { WORKERD_VERSION } from "./workerd.ts";
 /** What is measured under one name. What it finds is for JSON; the table is for people. */
 interface Section {
   name: string;
+  /** Whether it needs the load generator, and what the contestants are made of. */
+  isLoad: boolean;
   run(): Promise<{ result: object; table: Table }>;
 }
 
@@ -57,8 +61,10 @@ async function main(): Promise<void> {
   });
   const effort = { rounds: positive("rounds", values.rounds), seconds: positive("seconds", values.seconds) };
   const sections = chosen(allSections(effort), values.only);
-  await requireWrk();
-  await installPackages();
+  if (sections.some(({ isLoad }) => isLoad)) {
+    await requireWrk();
+    await installPackages();
+  }
   const results: Record<string, object> = {};
   const tables: string[] = [];
   for (const { name, run } of sections) {
@@ -82,6 +88,7 @@ async function main(): Promise<void> {
 function allSections(effort: { rounds: number; seconds: number }): Section[] {
   const loads = CASES.map((each) => ({
     name: each.name,
+    isLoad: true,
     run: async () => {
       const result = await measure(each, effort);
       return { result, table: caseTable(result) };
@@ -103,12 +110,17 @@ function allSections(effort: { rounds: number; seconds: number }): Section[] {
     const result = await measureBundle();
     return { result, table: bundleTable(result) };
   };
+  const bytes = async () => {
+    const result = await measureBytes();
+    return { result, table: bytesTable(result) };
+  };
   return [
     ...loads,
-    { name: "depth", run: depth },
-    { name: "rows-read", run: rowsRead },
-    { name: "objects", run: objects },
-    { name: "bundle", run: bundle },
+    { name: "depth", isLoad: false, run: depth },
+    { name: "rows-read", isLoad: false, run: rowsRead },
+    { name: "objects", isLoad: true, run: objects },
+    { name: "bundle", isLoad: false, run: bundle },
+    { name: "bytes", isLoad: false, run: bytes },
   ];
 }
 

@@ -1,5 +1,5 @@
-// The service, with objects that count how often they are called and what they write. GET /counts?key=ID says it;
-// GET /take?key=ID counts one request of a key as an isolate does that holds no lease.
+// The service, with objects that count how often they are called and what they write. GET /counts?key=ID says it, and how
+// many bytes the object stores; GET /take?key=ID counts one request of a key as an isolate does that holds no lease.
 
 import { env } from "cloudflare:workers";
 import worker, { RateLimiter as Uncounted } from "../../src/index.ts";
@@ -26,7 +26,7 @@ export class RateLimiter extends Uncounted {
   }
 
   counts() {
-    return { calls: this.#calls, rowsWritten: this.#rowsWritten };
+    return { calls: this.#calls, rowsWritten: this.#rowsWritten, bytes: this.ctx.storage.sql.databaseSize };
   }
 }
 
