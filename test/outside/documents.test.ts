@@ -49,7 +49,7 @@ describe.each(THREATS)("%s", (_threat, _defence, shownBy = "") => {
   });
 });
 
-it.each(["README.md", "DESIGN.md", "SECURITY.md", "docs/operating.md", "docs/security.md"])(
+it.each(["README.md", "DESIGN.md", "SECURITY.md", "docs/operating.md", "docs/scale.md", "docs/security.md"])(
   "%s names tests and commands that are there",
   (document) => {
     const text = read(document);
