@@ -10,7 +10,7 @@ import { hasSecret } from "./secrets.ts";
 
 const RECORDINGS = Object.values(
   import.meta.glob<Recording>("./releases/*.json", { eager: true, import: "default" }),
-);
+).map((recording) => [recording.release, recording] as const);
 const SOURCES = Object.values(
   import.meta.glob<string>("../src/**/*.ts", { eager: true, query: "?raw", import: "default" }),
 );
@@ -42,7 +42,7 @@ it("there is a recording", () => {
   expect(RECORDINGS).not.toEqual([]);
 });
 
-describe.each(RECORDINGS)("release $release", (recording) => {
+describe.each(RECORDINGS)("release %s", (_, recording) => {
   it("gets from the schema of today what it got, whenever the migrations come", async () => {
     await repeatEverywhere(recording);
   });
