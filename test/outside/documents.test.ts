@@ -49,18 +49,16 @@ describe.each(THREATS)("%s", (_threat, _defence, shownBy = "") => {
   });
 });
 
-it.each(["README.md", "DESIGN.md", "SECURITY.md", "docs/operating.md", "docs/scale.md", "docs/security.md"])(
-  "%s names tests and commands that are there",
-  (document) => {
-    const text = read(document);
-    const files = [...text.matchAll(/(?<![\w./-])(?:test|src|scripts|bench|docs)\/[\w./-]*[\w/]/g)].map(
-      ([file]) => file,
-    );
-    for (const file of files) expect(existsSync(join(root, file)), file).toBe(true);
-    const { scripts } = JSON.parse(read("package.json"));
-    for (const [, script = ""] of text.matchAll(/npm run ([\w:-]+)/g))
-      expect(scripts).toHaveProperty([script]);
-    // Otherwise nothing was looked at.
-    expect(text).toMatch(/npm (run|test|start)/);
-  },
-);
+const DOCUMENTS = ["README.md", "DESIGN.md", "SECURITY.md", "CHANGELOG.md", ...globSync("docs/*.md", { cwd: root })];
+
+it.each(DOCUMENTS)("%s names tests and commands that are there", (document) => {
+  const text = read(document);
+  const files = [...text.matchAll(/(?<![\w./-])(?:test|src|scripts|bench|docs)\/[\w./-]*[\w/]/g)].map(
+    ([file]) => file,
+  );
+  for (const file of files) expect(existsSync(join(root, file)), file).toBe(true);
+  const { scripts } = JSON.parse(read("package.json"));
+  for (const [, script = ""] of text.matchAll(/npm run ([\w:-]+)/g)) expect(scripts).toHaveProperty([script]);
+  // Otherwise nothing was looked at.
+  expect(text).toMatch(/npm (run|test|start)/);
+});
