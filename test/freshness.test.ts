@@ -3,7 +3,7 @@
 
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { app } from "../src/app.ts";
 import { revokeKey } from "../src/keys/manage.ts";
 import { newSecret } from "../src/keys/secret.ts";
@@ -63,6 +63,19 @@ describe("though the replica is behind", () => {
       expect(await ids(list(3))).toEqual(created.slice(0, 3));
       expect(await ids(list(100))).toEqual(created);
     }
+  });
+
+  it("keys, pets and lists are found while the replica has not even the tables", async () => {
+    const { create, status, list } = await newService();
+    const id = await create();
+    for (const table of ["replaced_secrets", "keys", "pets"]) await env.REPLICA.exec(`DROP TABLE ${table}`);
+    onTestFinished(async () => {
+      await env.REPLICA.exec("DROP TABLE d1_migrations");
+      await env.REPLICA.exec("DROP TABLE creations");
+    });
+    const { secret } = await newKey();
+    expect(await status(`/v1/pets/${id}`, secret)).toBe(200);
+    expect(await status(list(3), secret)).toBe(200);
   });
 
   it("a page that had a next page still has it when it is read again", async () => {

@@ -49,7 +49,13 @@ describe.each(THREATS)("%s", (_threat, _defence, shownBy = "") => {
   });
 });
 
-const DOCUMENTS = ["README.md", "DESIGN.md", "SECURITY.md", "CHANGELOG.md", ...globSync("docs/*.md", { cwd: root })];
+const DOCUMENTS = [
+  "README.md",
+  "DESIGN.md",
+  "SECURITY.md",
+  "CHANGELOG.md",
+  ...globSync("docs/*.md", { cwd: root }),
+];
 
 it.each(DOCUMENTS)("%s names tests and commands that are there", (document) => {
   const text = read(document);
