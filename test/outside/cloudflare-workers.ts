@@ -114,7 +114,6 @@ export function cloudflareWorkers(folder: string, state: string, productionPort:
     const [path = ""] = request.path.split("?");
     const json = () => JSON.parse(`${body}`);
     const [, script = "", rest = ""] = path.match(/^\/workers\/scripts\/([^/]+)(.*)$/) ?? [];
-    const missing = () => new Refusal(404, 10_007, "This Worker does not exist on your account.");
 
     if (path === "/workers/assets/upload") {
       const form = await new Response(body, { headers: { "Content-Type": request.contentType } }).formData();
@@ -165,7 +164,10 @@ export function cloudflareWorkers(folder: string, state: string, productionPort:
       await deploy(script, version.id);
       return { id: script, etag: version.id, deployment_id: version.id, startup_time_ms: 1, tag: "a-tag" };
     }
-    if (deployments.length === 0) throw missing();
+    if (deployments.length === 0) throw new Refusal(404, 10_007, "This Worker does not exist on your account.");
+    if (path === "/workers/services/petstore") {
+      return { default_environment: { script: { tag: "a-tag", tags: [], last_deployed_from: "wrangler" } } };
+    }
     if (rest === "/deployments") {
       if (method === "GET") return { deployments: deployments.map(describeDeployment) };
       return deploy(script, json().versions[0].version_id);
