@@ -19,13 +19,15 @@ interface Query {
 
 const DEADLINE_MS = 20_000;
 
-/** A refusal of the API, with its code. */
+/** A refusal of the API, with its code and the HTTP status: of 500 and above, it may have done something all the same. */
 export class ApiRefusal extends Error {
   readonly code: number;
+  readonly status: number;
 
-  constructor(code: number, message: string) {
+  constructor(code: number, status: number, message: string) {
     super(`Cloudflare's API refused: ${message.split("\n")[0]} (${code})`);
     this.code = code;
+    this.status = status;
   }
 }
 
@@ -65,6 +67,26 @@ async function findAccount(): Promise<Ask> {
   return (path, body, method) => ask(`/accounts/${id}${path}`, body, method);
 }
 
+/** What D1 keeps of a database's past. A bookmark names a state of the whole database. */
+export interface TimeTravel {
+  /** The bookmark of now, or of the latest state at or before `atMs` (Unix time). */
+  bookmark(atMs?: number): Promise<string>;
+  /** Puts the database back, in place. */
+  restore(bookmark: string): Promise<void>;
+}
+
+/** The past of the database with this id. */
+export function timeTravelOverApi(ask: Ask, databaseId: string): TimeTravel {
+  const path = `/d1/database/${databaseId}/time_travel`;
+  return {
+    bookmark: async (atMs) => {
+      const query = atMs === undefined ? "" : `?timestamp=${new Date(atMs).toISOString()}`;
+      return (await ask<{ bookmark: string }>(`${path}/bookmark${query}`)).bookmark;
+    },
+    restore: (bookmark) => ask(`${path}/restore?bookmark=${bookmark}`, undefined, "POST"),
+  };
+}
+
 function askWith(headers: Record<string, string>): Ask {
   const base = process.env.CLOUDFLARE_API_BASE_URL ?? "https://api.cloudflare.com/client/v4";
   return async <Result>(path: string, body?: unknown, method = body === undefined ? "GET" : "POST") => {
@@ -78,7 +100,7 @@ function askWith(headers: Record<string, string>): Ask {
     if (answer?.success === true) return answer.result;
     const { status, statusText } = response;
     const [refusal = { code: status, message: statusText }] = answer?.errors ?? [];
-    throw new ApiRefusal(refusal.code, refusal.message);
+    throw new ApiRefusal(refusal.code, status, refusal.message);
   };
 }
 

@@ -6,7 +6,7 @@ import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { read } from "../src/database.ts";
-import { ApiRefusal, d1OverApi, openAccount } from "./d1-api.ts";
+import { ApiRefusal, d1OverApi, openAccount, type TimeTravel, timeTravelOverApi } from "./d1-api.ts";
 import { type Config, type D1Binding, QUIET, readConfig, runWrangler, withConfigFile } from "./wrangler.ts";
 
 /** Where wrangler keeps local state if it is not told otherwise. */
@@ -27,6 +27,12 @@ export interface OpenDatabase {
   close(): Promise<void>;
 }
 
+/** An open database in the account, which has a name and a past. */
+export interface DeployedDatabase extends OpenDatabase {
+  name: string;
+  timeTravel: TimeTravel;
+}
+
 /** Whether there is a local database in the folder `state`. */
 export function databaseExists(state: string): boolean {
   return existsSync(join(state, "v3", "d1"));
@@ -34,11 +40,11 @@ export function databaseExists(state: string): boolean {
 
 /** Opens a database. Makes an empty one if there is no local one; the others must be there. */
 export async function openDatabase(target: Target): Promise<OpenDatabase> {
-  Object.assign(process.env, QUIET);
   return target.kind === "local" ? openLocal(target.state) : openDeployed(target);
 }
 
 async function openLocal(state: string): Promise<OpenDatabase> {
+  Object.assign(process.env, QUIET);
   const { getPlatformProxy } = await import("wrangler");
   const { d1_databases } = await readConfig();
   // With the whole configuration, wrangler would warn that the Durable Object does not run here.
@@ -49,18 +55,25 @@ async function openLocal(state: string): Promise<OpenDatabase> {
   });
 }
 
-async function openDeployed(target: Target): Promise<OpenDatabase> {
+/** Opens a database that must be there. */
+export async function openDeployed(target: Target): Promise<DeployedDatabase> {
   const { name, find } = await deployedDatabase(target);
   const ask = await openAccount();
   const found = await find();
   if (found === undefined) {
     throw new Error(`there is no database ${name} in this account yet: run npm run setup, which makes it`);
   }
-  return { database: d1OverApi(ask, found.uuid), close: async () => {} };
+  const { uuid } = found;
+  return {
+    name,
+    database: d1OverApi(ask, uuid),
+    timeTravel: timeTravelOverApi(ask, uuid),
+    close: async () => {},
+  };
 }
 
 /** A database as Cloudflare's API describes it. */
-export interface DeployedDatabase {
+export interface Description {
   uuid: string;
   read_replication?: { mode: string };
 }
@@ -68,10 +81,10 @@ export interface DeployedDatabase {
 /** The name of a deployed database, and what finds it in the account, if it is there. */
 export async function deployedDatabase(target: Target) {
   const { database_id, database_name = "" } = bindingOf(target, await readConfig());
-  const find = async (): Promise<DeployedDatabase | undefined> => {
+  const find = async (): Promise<Description | undefined> => {
     const ask = await openAccount();
     try {
-      return await ask<DeployedDatabase>(`/d1/database/${database_id ?? database_name}`);
+      return await ask<Description>(`/d1/database/${database_id ?? database_name}`);
     } catch (error) {
       if (error instanceof ApiRefusal && error.code === NO_SUCH_DATABASE) return undefined;
       throw error;

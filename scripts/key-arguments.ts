@@ -85,19 +85,26 @@ function readLimit(option: string, text: string): number {
 
 /** The instant of a UTC date or an RFC 3339 time, which must lie ahead. */
 function readDate(text: string, nowMs: number): number {
-  const [, date, timeOfDay = "T00:00:00Z"] =
-    text
-      .toUpperCase()
-      .match(/^(\d{4}-\d{2}-\d{2})(T(?!24)\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2}))?$/) ?? [];
-  const expiresAtMs = date === undefined ? Number.NaN : Date.parse(date + timeOfDay);
-  // Date.parse takes 31 February for 3 March.
-  const exists =
-    date !== undefined && new Date(Date.parse(`${date}T00:00:00Z`)).getUTCDate() === Number(date.slice(8));
-  if (Number.isNaN(expiresAtMs) || !exists || expiresAtMs >= YEAR_10000_MS) {
+  const expiresAtMs = instantOf(text);
+  if (expiresAtMs === undefined) {
     throw new UsageError(
       "--expires must be a date such as 2027-01-31 or a time such as 2027-01-31T12:00:00Z",
     );
   }
   if (expiresAtMs <= nowMs) throw new UsageError(`--expires must lie ahead, and ${text} does not`);
   return expiresAtMs;
+}
+
+/** The instant (Unix time) of a UTC date or an RFC 3339 time; undefined if `text` is none. */
+export function instantOf(text: string): number | undefined {
+  const [, date, timeOfDay = "T00:00:00Z"] =
+    text
+      .toUpperCase()
+      .match(/^(\d{4}-\d{2}-\d{2})(T(?!24)\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2}))?$/) ?? [];
+  if (date === undefined) return undefined;
+  const instantMs = Date.parse(date + timeOfDay);
+  // Date.parse takes 31 February for 3 March.
+  const exists = new Date(Date.parse(`${date}T00:00:00Z`)).getUTCDate() === Number(date.slice(8));
+  // NaN is not less than anything.
+  return exists && instantMs < YEAR_10000_MS ? instantMs : undefined;
 }

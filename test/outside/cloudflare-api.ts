@@ -14,6 +14,7 @@ import { QUIET } from "../../scripts/wrangler.ts";
 import { type ApiRequest, cloudflareWorkers } from "./cloudflare-workers.ts";
 import { freePort } from "./petstore.ts";
 import { Refusal } from "./refusal.ts";
+import { timeTravelOf } from "./time-travel.ts";
 
 const TOKEN = "a-token";
 const ACCOUNT = "an-account";
@@ -43,11 +44,24 @@ export async function startCloudflareApi(names: string[] = []) {
   await writeFile(configPath, JSON.stringify({ name: "an-account", d1_databases }));
   const persist = { path: join(state, "v3") };
   const { env, dispose } = await getPlatformProxy<Record<string, D1Database>>({ configPath, persist });
+  const pasts = new Map(Object.entries(env).map(([name, database]) => [name, timeTravelOf(database)]));
   const databases = new Map<string, Database>();
   const productionPort = await freePort();
   const workers = cloudflareWorkers(join(folder, "workers"), state, productionPort);
-  /** What was asked that changes something, in order. */
-  const changes: string[] = [];
+  /** What was asked so far: method and path, without the query. */
+  const requests: string[] = [];
+
+  /** What D1 answers about the past of a database. */
+  async function travel(path: string): Promise<unknown> {
+    const { pathname, searchParams } = new URL(path, "http://localhost");
+    const [, name = "", action] = pathname.match(/\/database\/id-of-([^/]+)\/time_travel\/(.*)$/) ?? [];
+    const past = pasts.get(name);
+    if (action === "restore" && (await past?.restore(searchParams.get("bookmark")))) return {};
+    const bookmark =
+      action === "bookmark" && (await past?.bookmark(searchParams.get("timestamp") ?? undefined));
+    if (bookmark) return { bookmark };
+    throw new Refusal(400, 7500, "There is no such bookmark");
+  }
 
   function makeDatabase(name: string, location?: string): Database {
     if (databases.has(name)) throw new Refusal(400, 7502, `A database with name '${name}' already exists`);
@@ -89,9 +103,10 @@ export async function startCloudflareApi(names: string[] = []) {
       throw new Refusal(403, 10_000, "Authentication error");
     }
     const prefix = `/client/v4/accounts/${ACCOUNT}`;
+    requests.push(`${method} ${url.split("?")[0]}`);
     if (!url.startsWith(`${prefix}/`)) throw new Refusal(404, 7404, `${url} is not in the account`);
     const path = url.slice(prefix.length);
-    if (method !== "GET" && !path.endsWith("/query")) changes.push(`${method} ${path}`);
+    if (path.includes("/time_travel/")) return travel(path);
     const contentType = headers["content-type"] ?? "";
     const request = { method, path, contentType, body: await buffer(incoming) };
     if (path.startsWith("/d1/database")) return answerDatabase(request);
@@ -121,7 +136,13 @@ export async function startCloudflareApi(names: string[] = []) {
     },
     database: (name: string) => env[name],
     databases,
-    changes,
+    past: (name: string) => pasts.get(name),
+    requests,
+    /** Those that change something, from behind the account on. */
+    changes: () =>
+      requests
+        .filter((request) => !request.startsWith("GET ") && !request.endsWith("/query"))
+        .map((request) => request.replace(/\/client\/v4\/accounts\/[^/]+/, "")),
     /** Where production is, once it was deployed. */
     production: `http://127.0.0.1:${productionPort}`,
     async stop() {

@@ -164,7 +164,8 @@ export function cloudflareWorkers(folder: string, state: string, productionPort:
       await deploy(script, version.id);
       return { id: script, etag: version.id, deployment_id: version.id, startup_time_ms: 1, tag: "a-tag" };
     }
-    if (deployments.length === 0) throw new Refusal(404, 10_007, "This Worker does not exist on your account.");
+    if (deployments.length === 0)
+      throw new Refusal(404, 10_007, "This Worker does not exist on your account.");
     if (path === "/workers/services/petstore") {
       return { default_environment: { script: { tag: "a-tag", tags: [], last_deployed_from: "wrangler" } } };
     }

@@ -68,7 +68,7 @@ it("npm run setup makes what is missing, where it is told, and nothing twice", a
   api = await startCloudflareApi();
   const { stderr } = await run(".", "setup");
   expect(stderr).toBe("petstore has to be made: say where, with --location weur|eeur|apac|oc|wnam|enam\n");
-  expect(api.changes).toEqual([]);
+  expect(api.changes()).toEqual([]);
 
   const setup = () => run(".", "setup", "--location", "weur");
   expect((await setup()).stdout).toBe(
@@ -90,9 +90,9 @@ Database ${name}: applies what it has not seen of migrations/
   // As if it had been interrupted: only what is missing is done again.
   const [made] = api.databases.values();
   Object.assign(made ?? {}, { read_replication: { mode: "disabled" } });
-  api.changes.length = 0;
+  api.requests.length = 0;
   expect((await setup()).stdout).toContain("Database petstore: is there, and stays where it is\n");
-  expect(api.changes).toEqual(["PUT /d1/database/id-of-petstore"]);
+  expect(api.changes()).toEqual(["PUT /d1/database/id-of-petstore"]);
   expect([...api.databases.values()]).toMatchObject([ready, ready]);
 });
 
@@ -142,7 +142,7 @@ it("npm run preview deploys beside production, with a database of the previews, 
     `${SMOKE_STEPS}  it adds a pet once, to the last digit\nPreview staging is 7.0.0, at ${url}\n`,
   );
   expect([await rows("petstore-previews", "pets"), await rows("petstore-previews", "keys")]).toEqual([1, 1]);
-  expect(api.changes.filter((change) => change.includes("/workers/scripts/petstore?"))).toEqual([]);
+  expect(api.changes().filter((change) => change.includes("/workers/scripts/petstore?"))).toEqual([]);
 
   const removed = await run(folder, "preview", "staging", "--delete");
   expect([removed.exitCode, removed.stderr]).toEqual([0, ""]);
@@ -162,7 +162,7 @@ it.each(["deploy", "preview staging"])("npm run %s says what is missing in the a
       /^(deploy|preview) failed: there is no database petstore\S* in this account yet: run npm run setup, .*\n$/,
     ),
   ]);
-  expect(api.changes).toEqual([]);
+  expect(api.changes()).toEqual([]);
 });
 
 it.each(["setup", "deploy", "preview staging", "preview staging --delete"])(

@@ -1,0 +1,530 @@
+// Restoring a deployed database: that it is as it was, and that no promise goes back with it, wherever the restore
+// breaks off. What is not proven here is what Cloudflare's own Time Travel does, which a stand-in plays.
+
+import { existsSync } from "node:fs";
+import { cp, mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { ApiRefusal, type Ask, d1OverApi, openAccount, timeTravelOverApi } from "../../scripts/d1-api.ts";
+import {
+  applyMigrations,
+  type DeployedDatabase,
+  openDatabase,
+  type Target,
+  WRANGLER,
+} from "../../scripts/database.ts";
+import { type Restore, restoreDatabase } from "../../scripts/time-travel.ts";
+import { changePlan, createKey, revokeKey, rotateKey } from "../../src/keys/manage.ts";
+import { findKeyByHash, findKeyById } from "../../src/keys/store.ts";
+import { insertPetOnce } from "../../src/pets/creations.ts";
+import { findPage, insertPet } from "../../src/pets/store.ts";
+import { sha256 } from "../../src/sha256.ts";
+import { startCloudflareApi } from "./cloudflare-api.ts";
+import { emptyState, runScript } from "./petstore.ts";
+
+vi.setConfig({ testTimeout: 240_000 });
+
+const PRODUCTION: Target = { kind: "production" };
+const NOW_MS = Date.UTC(2026, 10, 19, 12);
+
+let api: Awaited<ReturnType<typeof startCloudflareApi>>;
+let folder: string;
+let ask: Ask;
+/** A bookmark of the database as it was made. */
+let nothing: string;
+
+beforeAll(async () => {
+  api = await startCloudflareApi(["petstore", "petstore-previews"]);
+  for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
+  ask = await openAccount(WRANGLER, undefined);
+  folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
+  nothing = await bookmarkNow();
+});
+
+afterAll(async () => {
+  vi.unstubAllEnvs();
+  await api?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+let file: string;
+let files = 0;
+
+beforeEach(() => {
+  files += 1;
+  file = join(folder, `${files}.json`);
+});
+
+function database(): D1Database {
+  const found = api.database("petstore");
+  if (found === undefined) throw new Error("the stand-in has no database");
+  return found;
+}
+
+function past() {
+  const found = api.past("petstore");
+  if (found === undefined) throw new Error("the stand-in has no past");
+  return found;
+}
+
+async function bookmarkNow(): Promise<string> {
+  return (await past().bookmark()) ?? "";
+}
+
+/** The database as the command has it, with another way to the API if need be. */
+function deployed(through: Ask = ask): DeployedDatabase {
+  const id = "id-of-petstore";
+  const close = async () => {};
+  return {
+    name: "petstore",
+    database: d1OverApi(through, id),
+    timeTravel: timeTravelOverApi(through, id),
+    close,
+  };
+}
+
+function restoreTo(bookmark: string, withKeys = false): Restore {
+  return { target: PRODUCTION, bookmark, withKeys, mark: "restoring_1" };
+}
+
+function newPet(name: string) {
+  return { name, categoryId: 9_007_199_254_740_993n, status: "available" } as const;
+}
+
+function creation(idempotencyKey: string) {
+  return insertPetOnce(database(), newPet(idempotencyKey), { keyId: "key_a", idempotencyKey }, NOW_MS);
+}
+
+function newKey(name: string) {
+  return createKey(database(), { name, plan: "free", expiresAtMs: null }, NOW_MS);
+}
+
+async function found(secret: string) {
+  return (await findKeyByHash(database(), sha256(secret))).value;
+}
+
+/** All that the database is, but for its bookmarks. */
+async function content() {
+  const tables = {
+    pets: "SELECT quote(id) || name AS row FROM pets ORDER BY id",
+    keys: `SELECT json_array(id, name, plan, per_minute, per_day, hex(hash), last_four, created_at_ms, expires_at_ms,
+      revoked_at_ms) AS row FROM keys ORDER BY id`,
+    replaced: "SELECT hex(hash) || key_id || good_until_ms AS row FROM replaced_secrets ORDER BY hash",
+    creations: "SELECT idempotency_key || pet_json AS row FROM creations ORDER BY idempotency_key",
+    sequence: "SELECT name || CAST(seq AS TEXT) AS row FROM sqlite_sequence WHERE name = 'pets'",
+    schema: "SELECT name AS row FROM sqlite_schema ORDER BY name",
+  };
+  const rows = async ([name, sql]: [string, string]) => {
+    const { results } = await database().prepare(sql).all<{ row: string }>();
+    return [name, results.map(({ row }) => row)];
+  };
+  return Object.fromEntries(await Promise.all(Object.entries(tables).map(rows)));
+}
+
+/** Empties the database, and brings it up to date. The wranglers that do it take some seconds, so that is done once. */
+let upToDate: string | undefined;
+async function startAfresh(): Promise<void> {
+  if (upToDate === undefined) {
+    await applyMigrations(PRODUCTION);
+    upToDate = await bookmarkNow();
+  }
+  await past().restore(upToDate);
+}
+
+/**
+ * A database with a past: three pets and some keys at `bookmark`, and since then three more pets, one pet damaged, keys
+ * revoked, rotated, changed and made. The last line of each is what has to hold after a restore.
+ */
+async function story() {
+  await startAfresh();
+  const [untouched, revoked, rotated, shortened, changed] = [
+    await newKey("untouched"),
+    await newKey("revoked"),
+    await newKey("rotated"),
+    await newKey("shortened"),
+    await newKey("changed"),
+  ];
+  const inGrace = shortened.secret;
+  await rotateKey(database(), shortened.key.id, 3_600_000, NOW_MS);
+  await insertPet(database(), newPet("Kit"));
+  await insertPet(database(), newPet("Rex"));
+  const before = await creation("before");
+  const bookmark = await bookmarkNow();
+  const atBookmark = await content();
+
+  await insertPet(database(), newPet("since"));
+  const since = await creation("since");
+  await database().prepare("UPDATE pets SET name = 'damaged' WHERE name = 'Kit'").run();
+  await revokeKey(database(), revoked.key.id, NOW_MS + 1);
+  const rotation = await rotateKey(database(), rotated.key.id, 0, NOW_MS + 2);
+  await rotateKey(database(), shortened.key.id, 0, NOW_MS + 3);
+  await changePlan(database(), changed.key.id, "pro", undefined, NOW_MS + 4);
+  const made = await newKey("made");
+  const madeRotation = await rotateKey(database(), made.key.id, 0, NOW_MS + 5);
+  if (!rotation.ok || !madeRotation.ok) throw new Error("a rotation was refused");
+
+  async function expectPromisesKept() {
+    const page = await findPage(database(), { limit: 100 });
+    expect(JSON.parse(page.petsJson).map(({ name }: { name: string }) => name)).toEqual([
+      "Kit",
+      "Rex",
+      "before",
+    ]);
+    expect((await content()).pets).toEqual(atBookmark.pets);
+    expect((await creation("before")).id).toBe(before.id);
+    // Ids since the bookmark were up to 5.
+    const ids = [await insertPet(database(), newPet("later")), await creation("since")].map(({ id }) =>
+      Number(id),
+    );
+    expect(Math.min(...ids)).toBeGreaterThan(Number(since.id));
+
+    expect((await found(revoked.secret))?.revokedAtMs).toBe(NOW_MS + 1);
+    expect((await found(rotated.secret))?.secretGoodUntilMs).toBe(NOW_MS + 2);
+    expect(await found(rotation.ok ? rotation.secret : "")).toMatchObject({ secretGoodUntilMs: null });
+    expect((await found(inGrace))?.secretGoodUntilMs).toBe(NOW_MS + 3);
+    expect((await found(untouched.secret))?.secretGoodUntilMs).toBe(null);
+    expect((await found(made.secret))?.secretGoodUntilMs).toBe(NOW_MS + 5);
+    expect(await found(madeRotation.ok ? madeRotation.secret : "")).toMatchObject({
+      id: made.key.id,
+      secretGoodUntilMs: null,
+      revokedAtMs: null,
+    });
+    expect((await content()).schema).toEqual(atBookmark.schema);
+  }
+  return { bookmark, expectPromisesKept, untouched, changed };
+}
+
+describe("a restore", () => {
+  it("brings pets back, gives no id twice, and leaves keys as they are", async () => {
+    const { bookmark, expectPromisesKept, changed } = await story();
+    const keysBefore = await content();
+    const { pets, nextId } = await restoreDatabase(deployed(), restoreTo(bookmark), file, () => {});
+    const { keys, replaced } = await content();
+    expect({ keys, replaced }).toEqual({ keys: keysBefore.keys, replaced: keysBefore.replaced });
+    expect((await findKeyById(database(), changed.key.id))?.plan).toBe("pro");
+    expect([pets, nextId]).toEqual([3, 1_000_006n]);
+    await expectPromisesKept();
+    expect(existsSync(file)).toBe(false);
+  });
+
+  it("with --with-keys brings keys back too, and what has ended stays ended", async () => {
+    const { bookmark, expectPromisesKept, changed, untouched } = await story();
+    const damage = database().prepare(
+      "UPDATE keys SET name = 'damaged', hash = randomblob(32) WHERE id = ?1",
+    );
+    await damage.bind(untouched.key.id).run();
+    await restoreDatabase(deployed(), restoreTo(bookmark, true), file, () => {});
+    expect((await findKeyById(database(), changed.key.id))?.plan).toBe("free");
+    expect((await findKeyById(database(), untouched.key.id))?.name).toBe("untouched");
+    await expectPromisesKept();
+  });
+
+  it("brings back a key that was deleted", async () => {
+    const { bookmark, expectPromisesKept, untouched } = await story();
+    await database().prepare("DELETE FROM keys WHERE id = ?1").bind(untouched.key.id).run();
+    await restoreDatabase(deployed(), restoreTo(bookmark), file, () => {});
+    await expectPromisesKept();
+  });
+
+  it("passes over ids that were given between its reading and its restore", async () => {
+    const { bookmark } = await story();
+    const late: string[] = [];
+    const through: Ask = async (path, body) => {
+      if (path.includes("/restore?")) late.push((await insertPet(database(), newPet("late"))).id);
+      return ask(path, body);
+    };
+    await restoreDatabase(deployed(through), restoreTo(bookmark), file, () => {});
+    const { id } = await insertPet(database(), newPet("later"));
+    expect(Number(id)).toBeGreaterThan(Number(late[0]));
+  });
+
+  it("keeps ids beyond 2^53, and the first one of a table that was empty", async () => {
+    await startAfresh();
+    const bookmark = await bookmarkNow();
+    await database()
+      .prepare("INSERT INTO pets (id, name, category_id) VALUES (9007199254740993, 'Kit', 1)")
+      .run();
+    await restoreDatabase(deployed(), restoreTo(bookmark), file, () => {});
+    expect((await insertPet(database(), newPet("later"))).id).toBe("9007199255740994");
+  });
+
+  it("puts back more keys than one statement takes", async () => {
+    await startAfresh();
+    const bookmark = await bookmarkNow();
+    const many = `
+      INSERT INTO keys (id, name, plan, hash, last_four, created_at_ms)
+      WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1201)
+      SELECT 'key_' || i, 'one of many', 'free', randomblob(32), 'abcd', 1 FROM n`;
+    await database().prepare(many).run();
+    const { keys } = await content();
+    await restoreDatabase(deployed(), restoreTo(bookmark), file, () => {});
+    expect((await content()).keys).toEqual(keys);
+    expect(keys).toHaveLength(1201);
+  });
+
+  it("is undone by the bookmark it announces before it changes anything, keys made meanwhile included", async () => {
+    const { bookmark } = await story();
+    const { pets, creations } = await content();
+    let undo = "";
+    const first = deployed();
+    const through: Ask = (path, body) => {
+      if (path.includes("/restore?")) expect(undo).not.toBe("");
+      return ask(path, body);
+    };
+    await restoreDatabase(deployed(through), restoreTo(bookmark), file, (announced) => (undo = announced));
+    const between = await newKey("between");
+    const { id } = await insertPet(database(), newPet("between"));
+    await restoreDatabase(first, { ...restoreTo(undo), mark: "restoring_2" }, file, () => {});
+    const after = await content();
+    expect({ pets: after.pets, creations: after.creations }).toEqual({ pets, creations });
+    expect(after.schema.filter((name: string) => name.startsWith("restoring"))).toEqual([]);
+    expect(await found(between.secret)).toMatchObject({ id: between.key.id });
+    expect(Number((await insertPet(database(), newPet("later"))).id)).toBeGreaterThan(Number(id));
+  });
+});
+
+/** A way to the API that breaks at one call, before or after it has been done. */
+function breaking(at: number, isDone: boolean) {
+  let calls = 0;
+  const through: Ask = async (path, body) => {
+    calls += 1;
+    if (calls !== at) return ask(path, body);
+    if (isDone) await ask(path, body);
+    throw isDone ? new ApiRefusal(7500, 502, "Bad gateway") : new Error("Cloudflare's API can't be reached");
+  };
+  return { through, calls: () => calls };
+}
+
+/** A way to the API that ends at the restore, before or after it has been done, and the restore that breaks off by it. */
+async function breakOff(bookmark: string, isDone: boolean): Promise<Restore> {
+  let isCut = false;
+  const through: Ask = async (path, body) => {
+    const isRestore = path.includes("/restore?");
+    if (isRestore && isDone) await ask(path, body);
+    isCut ||= isRestore;
+    if (isCut) throw new Error("Cloudflare's API can't be reached");
+    return ask(path, body);
+  };
+  const begun = restoreDatabase(deployed(through), restoreTo(bookmark), file, () => {});
+  await expect(begun).rejects.toThrow(`: npm run restore -- --resume ${file}`);
+  return JSON.parse(await readFile(file, "utf8"));
+}
+
+describe("a restore that broke off", () => {
+  // Which keys go back and how a call breaks are independent.
+  it.each([
+    ["before it arrives", false, true],
+    ["before its answer arrives", true, false],
+  ])("at any call, %s, can be gone on with", async (_, isDone, withKeys) => {
+    const { bookmark } = await story();
+    const start = await bookmarkNow();
+    await restoreDatabase(deployed(), restoreTo(bookmark, withKeys), file, () => {});
+    const expected = await content();
+    let resumed = 0;
+    for (let at = 1; ; at += 1) {
+      await past().restore(start);
+      const { through, calls } = breaking(at, isDone);
+      const begun = restoreDatabase(deployed(through), restoreTo(bookmark, withKeys), file, () => {});
+      const failure = await begun.then(
+        () => undefined,
+        (error: Error) => error.message,
+      );
+      if (calls() < at) break;
+      if (failure?.endsWith("; nothing was changed")) {
+        expect(existsSync(file)).toBe(false);
+        expect((await content()).pets).not.toEqual(expected.pets);
+        await restoreDatabase(deployed(), restoreTo(bookmark, withKeys), file, () => {});
+      } else if (failure !== undefined) {
+        expect(failure).toMatch(/; until it is finished, .*: npm run restore -- --resume .*\.json$/);
+        resumed += 1;
+        await restoreDatabase(deployed(), JSON.parse(await readFile(file, "utf8")), file, () => {});
+      }
+      expect(existsSync(file), `after call ${at}`).toBe(false);
+      expect(await content(), `after call ${at}`).toEqual(expected);
+    }
+    expect(resumed).toBeGreaterThan(5);
+  });
+
+  it("does not go back a second time, nor over what has ended meanwhile", async () => {
+    const { bookmark, untouched } = await story();
+    const unfinished = await breakOff(bookmark, true);
+    const { id } = await insertPet(database(), newPet("meanwhile"));
+    const rotation = await rotateKey(database(), untouched.key.id, 0, NOW_MS + 10);
+    const other = await newKey("meanwhile");
+    await restoreDatabase(deployed(), unfinished, file, () => {});
+    expect((await content()).pets).toContain(`${id}meanwhile`);
+    expect((await found(untouched.secret))?.secretGoodUntilMs).toBe(NOW_MS + 10);
+    expect(await found(rotation.ok ? rotation.secret : "")).toMatchObject({ secretGoodUntilMs: null });
+    expect(await found(other.secret)).toMatchObject({ id: other.key.id });
+  });
+
+  it("reads again what it keeps if the database has not gone back yet", async () => {
+    const { bookmark, untouched } = await story();
+    const unfinished = await breakOff(bookmark, false);
+    await revokeKey(database(), untouched.key.id, NOW_MS + 10);
+    await restoreDatabase(deployed(), unfinished, file, () => {});
+    expect((await found(untouched.secret))?.revokedAtMs).toBe(NOW_MS + 10);
+  });
+});
+
+describe("npm run restore", () => {
+  let written: string[] = [];
+
+  /** Runs the command. Its file would be in the project. */
+  async function restore(...words: string[]) {
+    const outcome = await runScript("scripts/restore.ts", words, api.environment);
+    written.push(...(outcome.stderr.match(/restoring_\d+\.json/g) ?? []));
+    return outcome;
+  }
+
+  afterEach(async () => {
+    for (const name of written) await rm(name, { force: true });
+    written = [];
+  });
+
+  it("says what it does, does it, and says what came of it", async () => {
+    const { bookmark, expectPromisesKept } = await story();
+    const { exitCode, stdout, stderr } = await restore("--bookmark", bookmark, "--remote", "--yes");
+    expect([exitCode, stderr]).toEqual([0, ""]);
+    expect(stdout.split("\n")).toEqual([
+      `petstore goes back to bookmark ${bookmark}.`,
+      "It has 5 pets and 6 keys. No id up to 5 will be given again.",
+      "Keys stay as they are now.",
+      expect.stringMatching(/^To undo it: npm run restore -- --bookmark \d+ --remote --yes$/),
+      "Restored: there are 3 pets, and the next one gets the id 1000006.",
+      "For 30 s the service may show pages as they were, and believe a key or secret that has ended.",
+      "What is gone can be created again with the same Idempotency-Key: it is a new pet, with a new id.",
+      "",
+    ]);
+    await expectPromisesKept();
+  });
+
+  it("with --dry-run changes nothing", async () => {
+    await story();
+    const before = await content();
+    const asked = api.requests.length;
+    const time = new Date().toISOString();
+    const { exitCode, stdout } = await restore("--timestamp", time, "--remote", "--with-keys", "--dry-run");
+    expect(exitCode).toBe(0);
+    expect(stdout).toMatch(
+      /^petstore goes back to bookmark \d+, which is .*\nIt has .*\nKeys go back too, .*\nNothing was changed: this was a dry run\.\n$/,
+    );
+    expect(await content()).toEqual(before);
+    const requests = api.requests.slice(asked);
+    expect(requests.some((request) => request.endsWith("/time_travel/bookmark"))).toBe(true);
+    expect(requests.filter((request) => request.endsWith("/time_travel/restore"))).toEqual([]);
+  });
+
+  it("applies the migrations that the earlier database had not seen, and then puts back what they hold", async () => {
+    await startAfresh();
+    const { key, secret } = await newKey("revoked");
+    for (const sql of [
+      "INSERT INTO pets (name, category_id) VALUES ('Kit', 1)",
+      "DROP TABLE creations",
+      "DROP TABLE replaced_secrets",
+      "ALTER TABLE keys DROP COLUMN revoked_at_ms",
+      "DELETE FROM d1_migrations WHERE name >= '0003'",
+    ]) {
+      await database().prepare(sql).run();
+    }
+    const bookmark = await bookmarkNow();
+    await applyMigrations(PRODUCTION);
+    const { id } = await creation("since");
+    await revokeKey(database(), key.id, NOW_MS + 1);
+    const { stdout } = await restore("--bookmark", bookmark, "--remote", "--yes");
+    const applied = "0003_revocation_and_rotation.sql, 0004_creations.sql";
+    expect(stdout).toContain(`\nApplied again: ${applied}.\nRestored: there are 1 pets,`);
+    expect((await found(secret))?.revokedAtMs).toBe(NOW_MS + 1);
+    expect(Number((await creation("since")).id)).toBeGreaterThan(Number(id));
+  });
+
+  it("restores to before there was any table", async () => {
+    const { pets, keys } = await story().then(content);
+    const { stdout } = await restore("--bookmark", nothing, "--remote", "--yes");
+    expect(stdout).toContain("\nRestored: there are 0 pets,");
+    expect((await content()).keys).toEqual(keys);
+    expect(Number((await insertPet(database(), newPet("later"))).id)).toBeGreaterThan(pets.length);
+  });
+
+  it("works on the database that all previews share", async () => {
+    const { stderr } = await restore("--bookmark", "0", "--preview", "staging", "--yes");
+    expect(stderr).toBe(
+      "petstore-previews is not up to date: run npm run migrate -- --preview staging, or take away a migration that fails\n",
+    );
+  });
+
+  it("changes nothing if the bookmark is refused", async () => {
+    await story();
+    const before = await content();
+    const { exitCode, stderr } = await restore("--bookmark", "ffffffff", "--remote", "--yes");
+    expect([exitCode, stderr]).toEqual([
+      1,
+      "restore failed: Cloudflare's API refused: There is no such bookmark (7500); nothing was changed\n",
+    ]);
+    expect(await content()).toEqual(before);
+  });
+
+  const EITHER = "give either --timestamp TIME or --bookmark B: see npm run restore -- --help";
+  const TIME = "--timestamp must be a time such as 2026-11-19T12:00:00Z, within the last 30 days";
+  const LOCAL =
+    "say --remote or --preview NAME: a local database has no past but copies of its folder (docs/operating.md)";
+  it.each([
+    ["no moment", ["--remote", "--yes"], EITHER],
+    ["two moments", ["--remote", "--bookmark", "0", "--timestamp", "2026-11-19", "--yes"], EITHER],
+    ["a time that is none", ["--remote", "--timestamp", "yesterday", "--yes"], TIME],
+    ["a time to come", ["--remote", "--timestamp", "2999-01-01", "--yes"], TIME],
+    ["a time too long ago", ["--remote", "--timestamp", "2020-01-01", "--yes"], TIME],
+    [
+      "a bookmark that is none",
+      ["--remote", "--bookmark", "0&x=1", "--yes"],
+      "--bookmark must be one that npx wrangler d1 time-travel info shows",
+    ],
+    ["a local database", ["--bookmark", "0", "--yes"], LOCAL],
+    ["a folder", ["--bookmark", "0", "--persist-to", "here", "--yes"], LOCAL],
+    [
+      "neither --dry-run nor --yes",
+      ["--remote", "--bookmark", "0"],
+      "say --dry-run to see what would be done, or --yes to have it done",
+    ],
+    ["an option that is none", ["--now"], "Unknown option '--now': see npm run restore -- --help"],
+    [
+      "a file that is none",
+      ["--resume", "package.json"],
+      "--resume must name the file of a restore that broke off, which package.json is not",
+    ],
+    [
+      "more than a file",
+      ["--resume", "package.json", "--remote"],
+      "--resume takes nothing beside it: all else is in its FILE",
+    ],
+  ])("refuses %s in one line", async (_, words, line) => {
+    const asked = api.requests.length;
+    const { exitCode, stdout, stderr } = await restore(...words);
+    expect([exitCode, stdout, stderr]).toEqual([1, "", `${line}\n`]);
+    expect(api.requests).toHaveLength(asked);
+  });
+});
+
+it("a copy of the folder brings the local database back", async () => {
+  const { state, remove } = await emptyState();
+  const copy = `${state}-copy`;
+  const target: Target = { kind: "local", state };
+  await applyMigrations(target);
+  const first = await openDatabase(target);
+  const { id } = await insertPet(first.database, newPet("Kit"));
+  await first.close();
+  await cp(state, copy, { recursive: true });
+
+  const second = await openDatabase(target);
+  await second.database.prepare("DELETE FROM pets").run();
+  await second.close();
+  await rm(state, { recursive: true });
+  await cp(copy, state, { recursive: true });
+
+  const third = await openDatabase(target);
+  const { petsJson } = await findPage(third.database, { limit: 20 });
+  await third.close();
+  await remove();
+  expect(JSON.parse(petsJson)).toMatchObject([{ id: Number(id), name: "Kit" }]);
+});
