@@ -84,7 +84,10 @@ export async function restoreDatabase(
     await rm(file);
     return restored;
   } catch (error) {
-    const state = existsSync(file)
+    const isBegun = existsSync(file);
+    // All that there can be is the mark, which does no harm if it can't be removed.
+    if (!isBegun) await dropMarks(deployed.database).catch(() => {});
+    const state = isBegun
       ? `until it is finished, ids may be given twice and ended keys be good: npm run restore -- --resume ${file}`
       : "nothing was changed";
     throw new Error(`${error instanceof Error ? error.message : error}; ${state}`);
@@ -108,10 +111,7 @@ async function goBack(
     await timeTravel.restore(restore.bookmark);
   } catch (error) {
     // Refused, so nothing has happened. After anything else, that is unknown.
-    if (error instanceof ApiRefusal && error.status < 500) {
-      await rm(file);
-      await dropMarks(database);
-    }
+    if (error instanceof ApiRefusal && error.status < 500) await rm(file);
     throw error;
   }
   return kept;
