@@ -263,6 +263,21 @@ describe("a restore", () => {
     expect(keys).toHaveLength(1201);
   });
 
+  it("goes back to before there was any table, and makes them again", async () => {
+    const { keys, pets } = await story().then(content);
+    // In a database that has gone back so far this table is missing. The stand-in's can't lose it any more.
+    const through: Ask = async (path, body) => {
+      const isAboutIds = JSON.stringify(body ?? "").includes("sqlite_sequence");
+      const table = database().prepare("SELECT name FROM sqlite_schema WHERE name = 'pets'");
+      if (!isAboutIds || (await table.first()) !== null) return ask(path, body);
+      throw new ApiRefusal(7500, 400, "no such table: sqlite_sequence: SQLITE_ERROR");
+    };
+    const restored = await restoreDatabase(deployed(through), restoreTo(nothing), file, () => {});
+    expect(restored).toMatchObject({ pets: 0, migrations: expect.arrayContaining(["0001_pets.sql"]) });
+    expect((await content()).keys).toEqual(keys);
+    expect(Number((await insertPet(database(), newPet("later"))).id)).toBeGreaterThan(pets.length);
+  });
+
   it("is undone by the bookmark it announces before it changes anything, keys made meanwhile included", async () => {
     const { bookmark } = await story();
     const { pets, creations } = await content();
@@ -438,14 +453,6 @@ describe("npm run restore", () => {
     expect(stdout).toContain(`\nApplied again: ${applied}.\nRestored: there are 1 pets,`);
     expect((await found(secret))?.revokedAtMs).toBe(NOW_MS + 1);
     expect(Number((await creation("since")).id)).toBeGreaterThan(Number(id));
-  });
-
-  it("restores to before there was any table", async () => {
-    const { pets, keys } = await story().then(content);
-    const { stdout } = await restore("--bookmark", nothing, "--remote", "--yes");
-    expect(stdout).toContain("\nRestored: there are 0 pets,");
-    expect((await content()).keys).toEqual(keys);
-    expect(Number((await insertPet(database(), newPet("later"))).id)).toBeGreaterThan(pets.length);
   });
 
   it("works on the database that all previews share", async () => {
