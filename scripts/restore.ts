@@ -31,7 +31,7 @@ const OPTIONS = {
   help: { type: "boolean", short: "h", default: false },
 } as const;
 
-/** What the service's plan keeps at most. */
+/** D1 keeps no more, on any plan. */
 const KEPT_MS = 30 * 86_400_000;
 
 type Values = Omit<ReturnType<typeof readOptions>, "help" | "resume">;
@@ -109,7 +109,7 @@ async function readUnfinished(file: string, values: Values): Promise<Restore> {
     throw new UsageError("--resume takes nothing beside it: all else is in its FILE");
   }
   const text = await readFile(file, "utf8").catch(() => "{}");
-  // The name goes into SQL.
+  // The mark's name goes into SQL.
   if (/"mark":"restoring_\d+"/.test(text)) return JSON.parse(text);
   throw new UsageError(`--resume must name the file of a restore that broke off, which ${file} is not`);
 }

@@ -133,8 +133,8 @@ async function startAfresh(): Promise<void> {
 }
 
 /**
- * A database with a past: three pets and some keys at `bookmark`, and since then three more pets, one pet damaged, keys
- * revoked, rotated, changed and made. The last line of each is what has to hold after a restore.
+ * A database with a past: three pets and some keys at `bookmark`, and since then two more pets, one pet damaged, keys
+ * revoked, rotated, changed and made. `expectPromisesKept` is what has to hold after a restore, whatever it does to keys.
  */
 async function story() {
   await startAfresh();
@@ -453,6 +453,16 @@ describe("npm run restore", () => {
     expect(stdout).toContain(`\nApplied again: ${applied}.\nRestored: there are 1 pets,`);
     expect((await found(secret))?.revokedAtMs).toBe(NOW_MS + 1);
     expect(Number((await creation("since")).id)).toBeGreaterThan(Number(id));
+  });
+
+  it("with --resume goes on where it broke off", async () => {
+    const { bookmark, expectPromisesKept } = await story();
+    await breakOff(bookmark, true);
+    const { exitCode, stdout, stderr } = await restore("--resume", file);
+    expect([exitCode, stderr]).toEqual([0, ""]);
+    expect(stdout).toMatch(/^Restored: there are 3 pets, and the next one gets the id 1000006\.\n/);
+    await expectPromisesKept();
+    expect(existsSync(file)).toBe(false);
   });
 
   it("works on the database that all previews share", async () => {
