@@ -7,13 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { ApiRefusal, type Ask, d1OverApi, openAccount, timeTravelOverApi } from "../../scripts/d1-api.ts";
-import {
-  applyMigrations,
-  type DeployedDatabase,
-  openDatabase,
-  type Target,
-  WRANGLER,
-} from "../../scripts/database.ts";
+import { applyMigrations, type DeployedDatabase, openDatabase, type Target } from "../../scripts/database.ts";
 import { type Restore, restoreDatabase } from "../../scripts/time-travel.ts";
 import { changePlan, createKey, revokeKey, rotateKey } from "../../src/keys/manage.ts";
 import { findKeyByHash, findKeyById } from "../../src/keys/store.ts";
@@ -37,7 +31,7 @@ let nothing: string;
 beforeAll(async () => {
   api = await startCloudflareApi(["petstore", "petstore-previews"]);
   for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
-  ask = await openAccount(WRANGLER, undefined);
+  ask = await openAccount();
   folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
   nothing = await bookmarkNow();
 });
