@@ -65,6 +65,19 @@ it("all commands do what they do locally", async () => {
   expect(listed).toContainEqual(expect.objectContaining({ id, plan: "pro", state: "revoked", lastFour }));
 });
 
+it("whoever wrangler knows is known", async () => {
+  await migrate(["--remote"]);
+  // An older name, which wrangler still goes by: it stands for any way to log in.
+  const { CLOUDFLARE_API_TOKEN, ...elsewhere } = api.environment;
+  const login = { ...elsewhere, CF_API_TOKEN: CLOUDFLARE_API_TOKEN };
+  const { exitCode, stdout, stderr } = await runScript(
+    "scripts/keys.ts",
+    ["list", "--json", "--remote"],
+    login,
+  );
+  expect([exitCode, stdout, stderr]).toEqual([0, "[]\n", ""]);
+});
+
 describe("each obstacle is reported in one line", () => {
   it.each([
     ["no login", { CLOUDFLARE_API_TOKEN: "" }, "you are not logged in to Cloudflare: run npx wrangler login"],
