@@ -41,7 +41,7 @@ interface Line {
 interface TailEvent {
   logs: { message?: unknown[] }[];
   /** Unix time in milliseconds. */
-  eventTimestamp: number;
+  eventTimestamp?: unknown;
   event?: { type?: unknown } | null;
 }
 
@@ -86,8 +86,8 @@ export function dateOf(ms: number): string {
  * `window` is there if its meter was asked, as it is for GET /v1/usage too, which costs nothing. Whoever was let in may
  * have got any status.
  */
-export function outcomeOf({ event, plan, window, route, code }: Line): Outcome | undefined {
-  if (event !== "request" || plan === undefined || window === undefined || route === "/v1/usage") return;
+export function outcomeOf({ plan, window, route, code }: Line): Outcome | undefined {
+  if (plan === undefined || window === undefined || route === "/v1/usage") return;
   if (code === "key_banned") return "banned";
   return code === "rate_limit_exceeded" ? "refused" : "admitted";
 }
@@ -116,26 +116,27 @@ export async function readLog(
 ): Promise<LogUsage> {
   const tally = new Tally();
   let isIncomplete = false;
-  const countLine = (line: Line, day: string) => {
-    const outcome = outcomeOf(line);
-    if (outcome !== undefined) tally.add(`${line.keyId}`, day, outcome);
-  };
   for await (const { value, lineNumber } of jsonValues(lines, name)) {
-    if (isTailEvent(value)) {
-      const day = dateOf(value.eventTimestamp);
-      for (const message of value.logs.flatMap((log) => log.message ?? [])) {
-        const line = parsed(message);
-        if (isObject(line)) countLine(line, day);
-      }
-      // wrangler is told so when there is more to show than it gets.
-      isIncomplete ||= value.event?.type === "overload";
-    } else if (isObject(value) && typeof (value as Line).event === "string") {
-      if (date === undefined) {
+    const count = (line: Line, day = date) => {
+      const outcome = outcomeOf(line);
+      if (outcome === undefined) return;
+      if (day === undefined) {
         throw new UsageError(
           `line ${lineNumber} of ${name} says no time: say which day it is of, with --date`,
         );
       }
-      countLine(value, date);
+      tally.add(`${line.keyId}`, day, outcome);
+    };
+    if (isTailEvent(value)) {
+      const day = isTime(value.eventTimestamp) ? dateOf(value.eventTimestamp) : undefined;
+      for (const message of value.logs.flatMap((log) => log.message ?? [])) {
+        const line = parsed(message);
+        if (isObject(line)) count(line, day);
+      }
+      // wrangler is told so when there is more to show than it gets.
+      isIncomplete ||= value.event?.type === "overload";
+    } else if (isObject(value) && typeof (value as Line).event === "string") {
+      count(value);
     } else {
       throw new UsageError(
         `line ${lineNumber} of ${name} is neither one of the log nor an event of wrangler tail --format json`,
@@ -180,7 +181,10 @@ function isObject(value: unknown): value is object {
 }
 
 function isTailEvent(value: unknown): value is TailEvent {
-  if (!isObject(value)) return false;
-  const { logs, eventTimestamp } = value as Partial<TailEvent>;
-  return Array.isArray(logs) && typeof eventTimestamp === "number" && Math.abs(eventTimestamp) < 8.64e15;
+  return isObject(value) && Array.isArray((value as Partial<TailEvent>).logs);
+}
+
+/** Whether this is a Unix time in milliseconds that has a date (ECMAScript, section 21.4.1.1). */
+function isTime(value: unknown): value is number {
+  return typeof value === "number" && Math.abs(value) <= 8.64e15;
 }

@@ -346,9 +346,9 @@ key_aaaaaaaaaaaa: 2 requests
       "line 2 of standard input is neither one of the log nor",
     ],
     [
-      "an event without a time",
-      `{"logs":[],"eventTimestamp":null}`,
-      "line 1 of standard input is neither one of",
+      "an event that says no time",
+      JSON.stringify(event(Number.NaN, [line("key_aaaaaaaaaaaa")])),
+      "line 1 of standard input says no time",
     ],
     [
       "what is no object",
