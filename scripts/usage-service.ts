@@ -43,7 +43,7 @@ export async function askUsage(url: URL, key: string): Promise<KeyUsage> {
   });
   const body: unknown = await response.json().catch(() => undefined);
   const { success, data } = Usage.safeParse(body);
-  if (response.ok && success) {
+  if (success) {
     const dateMs = Date.parse(response.headers.get("Date") ?? "");
     return { lastFour, usage: data, nowMs: Number.isNaN(dateMs) ? Date.now() : dateMs };
   }

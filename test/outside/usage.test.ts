@@ -116,7 +116,7 @@ describe("of a running service", () => {
     // Even if a minute ends meanwhile, more than 60 of these are refused in one.
     for (let request = 0; request < 130; request += 1) await call("/v1/pets", banned.key);
     const words = ["--key", "-", "--key", banned.key, "--url", origin];
-    const { stdout, exitCode } = usageOf(`\n${other.key}\r\n${banned.key}\n`, words);
+    const { stdout, exitCode } = usageOf(`\n ${other.key} \r\n${banned.key}\n`, words);
     expect(exitCode).toBe(0);
     const headings = stdout.split("\n").filter((line) => line.startsWith("Key "));
     expect(headings.map((line) => line.slice(0, 9))).toEqual(
