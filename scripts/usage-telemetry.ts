@@ -5,8 +5,8 @@
 // there: so who was admitted is who was counted, less all others. A day is a query of its own, because its bounds are exact.
 
 import { ApiRefusal, type Ask, openAccount } from "./d1-api.ts";
-import { readConfig, WRANGLER } from "./database.ts";
 import { dateOf, type LogUsage, type Outcome, Tally } from "./usage-log.ts";
+import { readConfig } from "./wrangler.ts";
 
 /** How long Workers Logs keep a line, on the Workers Paid plan. */
 export const MAX_DAYS_LOGGED = 7;
@@ -41,8 +41,8 @@ const METERED = [exists("plan"), exists("window")];
 
 /** The account and the Worker are those of wrangler.toml and of wrangler's credentials. */
 export async function askCloudflare(dayCount: number, nowMs: number): Promise<LogUsage> {
-  const { name, account_id } = await readConfig();
-  const ask = await openAccount(WRANGLER, account_id);
+  const { name } = await readConfig();
+  const ask = await openAccount();
   try {
     return await countDays(ask, name, dayCount, nowMs);
   } catch (error) {
