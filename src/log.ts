@@ -43,6 +43,8 @@ export function logRequest(): MiddlewareHandler<AppEnv> {
       window: window?.name,
       remaining: window && left(decision, window),
       code: c.get("errorCode"),
+      // By itself, because the platform can't group lines by what is within a list.
+      failure: failures?.[0]?.event,
       failures,
     };
     write(failures === undefined ? "log" : "error", line);
