@@ -32,6 +32,8 @@ await runCommand("preview", async () => {
   // News goes elsewhere if standard output belongs to the JSON value.
   const say: Say = (line) => void (values.json ? process.stderr : process.stdout).write(`${line}\n`);
   if (values.help) return say(USAGE);
+  if (values.delete && given === undefined)
+    throw new UsageError("say which preview: npm run preview -- NAME --delete");
   const name = given ?? (await branchName());
   if (!NAME.test(name)) {
     throw new UsageError(
@@ -49,7 +51,9 @@ await runCommand("preview", async () => {
   say(`Preview ${name}: uploads it`);
   const address = await upload(name, build);
   if (address === undefined) {
-    throw new Error("the preview has no address: a deployment of production switches those of previews on");
+    throw new Error(
+      "the preview has no address: does the account have a workers.dev subdomain? Else a deployment of production switches them on",
+    );
   }
   const url = readOrigin(address);
   say(`Smoke test of ${url}`);

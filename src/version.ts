@@ -7,7 +7,7 @@ import type { AppEnv } from "./env.ts";
 /** The version of the interface (contract, section 9). It changes with the interface, a build with every deployment. */
 export const INTERFACE_VERSION = "1.0.0";
 
-/** Written into the code by a deployment (scripts/build-name.ts), so that it can't be told of other code. */
+/** Written into the code by a deployment (scripts/deployment.ts), so that it can't be told of other code. */
 declare const BUILD: string | undefined;
 
 export const version = new Hono<AppEnv>().get("/", (c) => {

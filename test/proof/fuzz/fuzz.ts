@@ -3,10 +3,10 @@
 //
 //   npm run fuzz -- [--requests N] [--seed N] [--path PATH] [--url URL --key KEY]
 //
-// It starts the service by itself, in the real runtime with a real database, unless a URL (http) and a key are given: that
-// key must have no limits that matter, nobody else may add pets meanwhile, and nothing is sent that is no HTTP. A failure is printed with the smallest request that
-// was found, and with the seed and the path that repeat it; the exit code is then 1. A seed gives the same requests as long as
-// the document and the fuzzer stay the same; the keys are others each time.
+// It starts the service by itself, in the real runtime with a real database, unless a URL and a key are given: that key
+// must have no limits that matter, nobody else may add pets meanwhile, and nothing is sent that is no HTTP. A failure is
+// printed with the smallest request that was found, and with the seed and the path that repeat it; the exit code is then 1.
+// A seed gives the same requests as long as the document and the fuzzer stay the same; the keys are others each time.
 
 import { parseArgs } from "node:util";
 import { tableText, whole } from "../../../bench/report.ts";

@@ -3,6 +3,7 @@
 // with HTTP/1.1: a length, chunks, or all until the end.
 
 import { connect, type Socket } from "node:net";
+import { connect as connectWithTls } from "node:tls";
 
 export type Header = [name: string, value: string];
 
@@ -191,7 +192,7 @@ export class Connection {
   }
 
   #open(): Socket {
-    const socket = connect({ host: this.#url.hostname, port: Number(this.#url.port), noDelay: true });
+    const socket = connectTo(this.#url);
     this.#socket = socket;
     this.#received = Buffer.alloc(0);
     socket.setTimeout(PATIENCE_MS);
@@ -231,6 +232,13 @@ export class Connection {
       this.#settle?.(error);
     }
   }
+}
+
+/** A connection to a service that may be anywhere, so with TLS too. */
+function connectTo({ protocol, hostname: host, port }: URL): Socket {
+  return protocol === "https:"
+    ? connectWithTls({ host, servername: host, port: Number(port || 443) })
+    : connect({ host, port: Number(port || 80), noDelay: true });
 }
 
 /** How a client of no manners ends: it says that nothing more comes, or it is gone. */
