@@ -64,6 +64,8 @@ async function findAccount(): Promise<Ask> {
   const ask = askWith({ ...(await credentials()), "Content-Type": "application/json" });
   const { account_id } = await readConfig();
   const id = account_id ?? process.env.CLOUDFLARE_ACCOUNT_ID ?? (await onlyAccount(ask));
+  // So that wrangler goes to the same one.
+  process.env.CLOUDFLARE_ACCOUNT_ID = id;
   return (path, body, method) => ask(`/accounts/${id}${path}`, body, method);
 }
 
@@ -105,9 +107,9 @@ function askWith(headers: Record<string, string>): Ask {
 }
 
 async function credentials(): Promise<Record<string, string>> {
-  const given = process.env.CLOUDFLARE_API_TOKEN;
+  const { CLOUDFLARE_API_TOKEN: given, CLOUDFLARE_API_KEY: preferred } = process.env;
   // What wrangler would say too, a second later.
-  if (given) return { Authorization: `Bearer ${given}` };
+  if (given && !preferred) return { Authorization: `Bearer ${given}` };
   // At any other level it prints nothing, or more than the token.
   const env = { ...process.env, WRANGLER_LOG: "log" };
   const words = [WRANGLER, "auth", "token", "--json"];

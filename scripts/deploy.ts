@@ -24,30 +24,37 @@ await runCommand("deploy", async () => {
   const { help, url, "dry-run": dryRun } = readOptions();
   if (help) return say(USAGE);
   const origin = url === undefined ? undefined : readOrigin(url);
-  const { name } = await readConfig();
+  const { name, workers_dev } = await readConfig();
   const build = await buildName();
   if (dryRun) return rehearse(name, build);
+  if (origin === undefined && workers_dev === false) {
+    throw new UsageError(
+      "wrangler.toml says workers_dev = false, so say where the service is: npm run deploy -- --url URL",
+    );
+  }
 
   say(`Deploys ${build} to production.`);
+  const standing = await standingOf(name, build);
   await prepareDatabase(PRODUCTION, say);
-  const before = await currentVersion(name);
   // Before anything is deployed that could not be tested without it.
   const key = await smokeKey(PRODUCTION);
+  const test = { key, create: false, say };
   say(`Worker ${name}: uploads it`);
-  const address = await upload(build);
-  const tested = origin ?? address;
+  const uploaded = await upload(build).catch(async (error) => {
+    throw new Error(`${messageOf(error)}; ${await afterFailure(name, build, standing, test, origin)}`);
+  });
+  const tested = origin ?? uploaded;
   if (tested === undefined) {
     throw new Error(
       "the Worker is deployed but has no address, so it is not tested: npm run deploy -- --url URL",
     );
   }
   say(`Smoke test of ${tested}`);
-  const test = { origin: tested, key, create: false, say };
-  try {
-    await smokeTest({ ...test, build });
-  } catch (error) {
-    throw new Error(`the smoke test failed ${messageOf(error)}; ${await goBack(before, build, test)}`);
-  }
+  await smokeTest({ ...test, origin: tested, build }).catch(async (error) => {
+    throw new Error(
+      `the smoke test failed ${messageOf(error)}; ${await afterFailure(name, build, standing, test, tested)}`,
+    );
+  });
   say(`Production is ${build}, at ${tested}`);
 });
 
@@ -80,41 +87,101 @@ interface Version {
   build: string | undefined;
 }
 
-/** The version that all requests go to, or undefined if there is none. */
-async function currentVersion(name: string): Promise<Version | undefined> {
-  const ask = await openAccount();
-  const worker = `/workers/scripts/${name}`;
-  try {
-    const { deployments } = await ask<{ deployments: Deployment[] }>(`${worker}/deployments`);
-    const id = deployments[0]?.versions.find(({ percentage }) => percentage === 100)?.version_id;
-    if (id === undefined) return undefined;
-    const { annotations } = await ask<{ annotations?: Record<string, string> }>(`${worker}/versions/${id}`);
-    return { id, build: annotations?.["workers/tag"] };
-  } catch (error) {
-    if (error instanceof ApiRefusal && error.code === NO_SUCH_WORKER) return undefined;
-    throw error;
-  }
-}
-
+/** As Cloudflare's API describes it: which versions requests go to. */
 interface Deployment {
   versions: { version_id: string; percentage: number }[];
 }
 
+/** The latest deployments, the newest first; none if there is no such Worker. */
+async function latestDeployments(name: string): Promise<Deployment[]> {
+  const ask = await openAccount();
+  try {
+    return (await ask<{ deployments: Deployment[] }>(`/workers/scripts/${name}/deployments`)).deployments;
+  } catch (error) {
+    if (error instanceof ApiRefusal && error.code === NO_SUCH_WORKER) return [];
+    throw error;
+  }
+}
+
+async function describe(name: string, id: string): Promise<Version> {
+  const ask = await openAccount();
+  const { annotations } = await ask<{ annotations?: Record<string, string> }>(
+    `/workers/scripts/${name}/versions/${id}`,
+  );
+  return { id, build: annotations?.["workers/tag"] };
+}
+
+/** How production stands before a deployment: the version that all requests go to, and the one to go back to. */
+interface Standing {
+  currentId: string | undefined;
+  before: Version | undefined;
+}
+
+/**
+ * To go back to is the latest version that all requests went to and that is not this build, which may be deployed already,
+ * untested. Throws if requests go to several versions now, because that is somebody's business.
+ */
+async function standingOf(name: string, build: string): Promise<Standing> {
+  const deployments = await latestDeployments(name);
+  const [current] = deployments;
+  if (current !== undefined && current.versions.length > 1) {
+    throw new Error(
+      "requests go to several versions at present: end that first, with npx wrangler versions deploy",
+    );
+  }
+  const currentId = current?.versions[0]?.version_id;
+  for (const { versions } of deployments) {
+    const [only, another] = versions;
+    if (only === undefined || another !== undefined) continue;
+    const version = await describe(name, only.version_id);
+    if (version.build !== build) return { currentId, before: version };
+  }
+  return { currentId, before: undefined };
+}
+
+/** Goes back if production is what this command has deployed. Returns how things stand now. */
+async function afterFailure(
+  name: string,
+  build: string,
+  { currentId, before }: Standing,
+  test: Omit<SmokeOptions, "origin">,
+  origin: string | undefined,
+): Promise<string> {
+  try {
+    const id = (await latestDeployments(name))[0]?.versions[0]?.version_id;
+    if (id === undefined || id === currentId) return "production is as it was";
+    const now = await describe(name, id);
+    if (now.build !== build)
+      return `production is ${now.build ?? id}, which somebody else has deployed meanwhile`;
+  } catch (error) {
+    return `what production is now is unknown (${messageOf(error)}): GET /version tells`;
+  }
+  return before === undefined
+    ? `there is no version before, so production stays ${build}`
+    : goBack(before, build, test, origin);
+}
+
 /** Puts the version before back, and looks whether that helps. Returns how things stand now. */
-async function goBack(before: Version | undefined, build: string, test: SmokeOptions): Promise<string> {
-  if (before === undefined) return `there is no version before, so production stays ${build}`;
+async function goBack(
+  before: Version,
+  build: string,
+  test: Omit<SmokeOptions, "origin">,
+  origin: string | undefined,
+): Promise<string> {
   const name = before.build ?? before.id;
   say(`Worker: puts ${name} back`);
   try {
-    await runWrangler(["rollback", before.id, "--yes", "--message", `The smoke test of ${build} failed`]);
+    await runWrangler(["rollback", before.id, "--yes", "--message", `${build} failed`]);
   } catch (error) {
     return `production is still ${build}, because going back failed: ${messageOf(error)}`;
   }
+  if (origin === undefined) return `production is ${name} again, which was not tested`;
   say(`Smoke test of ${name}`);
   try {
-    await smokeTest({ ...test, build: before.build });
+    // By its tag it may be called otherwise than it calls itself.
+    await smokeTest({ ...test, origin, otherThan: build });
   } catch (error) {
-    return `production is ${name} again, which fails as well, ${messageOf(error)}: it may not be the Worker`;
+    return `production is ${name} again, which fails as well, ${messageOf(error)}`;
   }
   return `production is ${name} again, which passes it`;
 }

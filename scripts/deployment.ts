@@ -16,15 +16,17 @@ const SMOKE_GRACE_MS = 10 * 60_000;
 
 /**
  * What is deployed: the version of the package and the commit, as `1.0.0+0123abc` (build metadata of Semantic Versioning).
- * It says so if files were changed since, and has no commit where there is no repository.
+ * Where that does not say it all, because files were changed since or there is no repository, the time makes it unique.
  */
 export async function buildName(): Promise<string> {
   const { version } = JSON.parse(await readFile("package.json", "utf8"));
+  const time = new Date().toISOString().replace(/[-:]|\..*/g, "");
   try {
     const commit = await git("rev-parse", "--short=7", "HEAD");
-    return `${version}+${commit}${(await git("status", "--porcelain")) === "" ? "" : ".changed"}`;
+    const isChanged = (await git("status", "--porcelain")) !== "";
+    return `${version}+${commit}${isChanged ? `.changed.${time}` : ""}`;
   } catch {
-    return version;
+    return `${version}+${time}`;
   }
 }
 

@@ -1,6 +1,7 @@
 // npm run preview: a deployment beside production, under a name of its own: one for each branch or pull request, and a lasting
 // one, staging. It has counters of its own, and shares a database with the other previews.
 
+import { createHash } from "node:crypto";
 import { parseArgs } from "node:util";
 import { ApiRefusal, openAccount } from "./d1-api.ts";
 import { deployedDatabase } from "./database.ts";
@@ -40,6 +41,9 @@ await runCommand("preview", async () => {
       `a preview can't be called ${JSON.stringify(name)}: up to 40 of a-z, 0-9 and - inside, such as pr-12`,
     );
   }
+  if (values.json && (values.delete || values["dry-run"])) {
+    throw new UsageError("--json is for a deployment: it goes with neither --delete nor --dry-run");
+  }
   if (values.delete) return remove(name, values["dry-run"], say);
   const build = await buildName();
   if (values["dry-run"]) return rehearse(name, build, say);
@@ -57,7 +61,9 @@ await runCommand("preview", async () => {
   }
   const url = readOrigin(address);
   say(`Smoke test of ${url}`);
-  await smokeTest({ origin: url, key, build, create: true, say });
+  await smokeTest({ origin: url, key, build, create: true, say }).catch((error: Error) => {
+    throw new Error(`the smoke test failed ${error.message}; the preview stays, at ${url}`);
+  });
   say(`Preview ${name} is ${build}, at ${url}`);
   if (values.json) process.stdout.write(`${JSON.stringify({ name, url, build })}\n`);
 });
@@ -110,17 +116,20 @@ async function rehearse(name: string, build: string, say: Say): Promise<void> {
   say("Nothing was done.");
 }
 
-/** The branch as the name of a preview. */
+/** The branch as the name of a preview; with a part of its hash if it had to be changed, because others may become the same. */
 async function branchName(): Promise<string> {
   const branch = await git("branch", "--show-current").catch(() => "");
   if (branch === "")
     throw new UsageError("there is no branch here to name the preview after: npm run preview -- NAME");
-  return branch
+  if (branch === "staging")
+    throw new UsageError("the branch is called staging: if you mean that, npm run preview -- staging");
+  if (NAME.test(branch)) return branch;
+  const hash = createHash("sha256").update(branch).digest("hex").slice(0, 6);
+  return `${branch
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, "-")
-    .replace(/^-|-$/g, "")
-    .slice(0, 40)
-    .replace(/-$/, "");
+    .replace(/^-/, "")
+    .slice(0, 33)}-${hash}`.replace("--", "-");
 }
 
 function readArguments() {

@@ -12,6 +12,10 @@ export interface SmokeOptions {
   key: string;
   /** The build that has to answer. Right after a deployment the one before may still answer: it is waited for. */
   build?: string | undefined;
+  /** The build that must not answer any more: the one that was taken back. */
+  otherThan?: string | undefined;
+  /** How long either is waited for; 90 s if left out. */
+  buildWithinMs?: number | undefined;
   /** Whether a pet is added, too. */
   create: boolean;
   /** Takes what is to be told, a line for each step. */
@@ -30,8 +34,10 @@ interface Answer {
 /** Where a service is, whatever of its address was given: npm start prints it with /v1. */
 export function readOrigin(address: string): string {
   const url = URL.parse(address);
-  if (url === null || !/^https?:$/.test(url.protocol)) {
-    throw new UsageError(`${address} is no address: it should look like https://petstore.example`);
+  if (url === null || !/^https?:$/.test(url.protocol) || !/^(\/v1)?\/?$/.test(url.pathname)) {
+    throw new UsageError(
+      `${address} is no address of the service: it should look like https://petstore.example`,
+    );
   }
   return url.origin;
 }
@@ -50,6 +56,7 @@ const DEADLINE_MS = 10_000;
 /** How long a build is waited for, and how often it is looked for. A deployment is everywhere within seconds, a first one later. */
 const BUILD_WITHIN_MS = 90_000;
 const LOOK_MS = 1_000;
+const LOOKS_IN_ROW = 3;
 
 /** The largest int64: whatever rounds integers changes its digits. */
 const LARGEST = "9223372036854775807";
@@ -67,9 +74,11 @@ const STEPS: Step[] = [
 
 const CREATION: Step = { does: "adds a pet once, to the last digit", run: addsPet };
 
+const LAST: Step = { does: "is still that build", run: isStillThatBuild };
+
 /** Runs the smoke test. Throws SmokeFailure at the first step that fails. */
 export async function smokeTest(options: SmokeOptions): Promise<void> {
-  const steps = options.create ? [...STEPS, CREATION] : STEPS;
+  const steps = [...STEPS, ...(options.create ? [CREATION] : []), ...(expects(options) ? [LAST] : [])];
   for (const { does, run } of steps) {
     try {
       await run(askWith(options), options);
@@ -81,27 +90,59 @@ export async function smokeTest(options: SmokeOptions): Promise<void> {
   }
 }
 
-async function saysBuild(ask: Ask, { build, say }: SmokeOptions): Promise<void> {
-  const answer = await (build === undefined ? ask("/version") : waitFor(build, ask, say));
+async function saysBuild(ask: Ask, options: SmokeOptions): Promise<void> {
+  const answer = await (expects(options) ? waitForBuild(ask, options) : ask("/version"));
   mustBe(answer, 200, "GET /version");
-  const found = parsed(answer);
-  must(found.interface === INTERFACE_VERSION, `it has version ${found.interface} of the interface`);
-  must(build === undefined || found.build === build, `what answers is ${found.build}, not ${build}`);
+  must(
+    parsed(answer).interface === INTERFACE_VERSION,
+    `it has version ${parsed(answer).interface} of the interface`,
+  );
+  mustBeBuild(answer, options);
 }
 
-/** The answer of a build, or after a while what is answered instead of it. A new address is unknown at first. */
-async function waitFor(build: string, ask: Ask, say: (line: string) => void): Promise<Answer> {
-  const untilMs = Date.now() + BUILD_WITHIN_MS;
-  for (let looks = 0; ; looks += 1) {
+/** Whether it matters which build answers. */
+function expects({ build, otherThan }: SmokeOptions): boolean {
+  return build !== undefined || otherThan !== undefined;
+}
+
+/**
+ * The answer of the build that is expected, given several times in a row because a deployment spreads, or after a while what is
+ * answered instead. A new address is unknown at first.
+ */
+async function waitForBuild(ask: Ask, options: SmokeOptions): Promise<Answer> {
+  const { build, say, buildWithinMs = BUILD_WITHIN_MS } = options;
+  const untilMs = Date.now() + buildWithinMs;
+  for (let looks = 0, inRow = 0; ; looks += 1) {
     const answer = await ask("/version").catch((error: Error) => error);
-    const isIt = !(answer instanceof Error) && answer.status === 200 && parsed(answer).build === build;
-    if (isIt || Date.now() >= untilMs) {
+    inRow = isExpected(answer, options) ? inRow + 1 : 0;
+    if (inRow === LOOKS_IN_ROW || (inRow === 0 && Date.now() >= untilMs)) {
       if (answer instanceof Error) throw answer;
       return answer;
     }
-    if (looks === 0) say(`  waiting until ${build} answers`);
+    if (inRow === 0 && looks === 0) say(`  waiting until ${build ?? "the other version"} answers`);
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
+}
+
+function isExpected(answer: Answer | Error, options: SmokeOptions): boolean {
+  try {
+    if (answer instanceof Error || answer.status !== 200) return false;
+    mustBeBuild(answer, options);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function mustBeBuild(answer: Answer, { build, otherThan }: SmokeOptions): void {
+  const found = parsed(answer).build;
+  must(build === undefined || found === build, `what answers is ${found}, not ${build}`);
+  must(otherThan === undefined || found !== otherThan, `${otherThan} still answers`);
+}
+
+/** Whoever answered meanwhile: nothing of what was seen is of another build if the last one is not. */
+async function isStillThatBuild(ask: Ask, options: SmokeOptions): Promise<void> {
+  mustBeBuild(await ask("/version"), options);
 }
 
 async function publishes(ask: Ask): Promise<void> {
@@ -153,6 +194,8 @@ async function tellsWhatIsWrong(ask: Ask): Promise<void> {
 }
 
 async function counts(ask: Ask): Promise<void> {
+  // What an isolate has leased for quick requests like those before counts as used, and comes back within a second.
+  await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   const before = await usage(ask);
   const today = before.at(-1)?.date ?? "";
   const admitted = (days: Day[]) => sum(days.filter(({ date }) => date >= today).map((day) => day.admitted));
@@ -194,28 +237,34 @@ async function usage(ask: Ask): Promise<Day[]> {
   return days ?? [];
 }
 
-function askWith({ origin, key }: SmokeOptions): Ask {
-  return async (path, init = {}) => {
-    const headers = { Authorization: `Bearer ${key}`, ...init.headers };
-    const signal = AbortSignal.timeout(DEADLINE_MS);
+/** Asks again if there was no answer at all: one connection that is lost is no fault of the service. */
+function askWith(options: SmokeOptions): Ask {
+  return async (path, init) => {
     try {
-      const response = await fetch(origin + path, { ...init, headers, signal, redirect: "manual" });
-      return { status: response.status, headers: response.headers, text: await response.text() };
+      return await askOnce(options, path, init).catch(() => askOnce(options, path, init));
     } catch (error) {
       const { message } =
         error instanceof Error && error.cause instanceof Error ? error.cause : (error as Error);
-      throw new SmokeFailure(`${origin} can't be reached: ${message}`);
+      throw new SmokeFailure(`${options.origin} can't be reached: ${message}`);
     }
   };
 }
 
-function mustBe(answer: Answer, status: number, what: string): void {
-  if (answer.status === status) return;
-  const id = answer.headers.get("X-Request-Id");
-  const [line = ""] = answer.text.split("\n");
-  throw new SmokeFailure(
-    `${what} was answered ${answer.status} instead of ${status}${id === null ? "" : `, request ${id}`}: ${line.slice(0, 200)}`,
-  );
+async function askOnce({ origin, key }: SmokeOptions, path: string, init: RequestInit = {}): Promise<Answer> {
+  const headers = { Authorization: `Bearer ${key}`, ...init.headers };
+  const signal = AbortSignal.timeout(DEADLINE_MS);
+  const response = await fetch(origin + path, { ...init, headers, signal, redirect: "manual" });
+  return { status: response.status, headers: response.headers, text: await response.text() };
+}
+
+function mustBe({ status: found, headers, text }: Answer, status: number, what: string): void {
+  if (found === status) return;
+  const details = [
+    [", request ", headers.get("X-Request-Id")],
+    [", to ", headers.get("Location")],
+    [": ", text.split("\n")[0]?.slice(0, 200)],
+  ].map(([before, value]) => (value ? `${before}${value}` : ""));
+  throw new SmokeFailure(`${what} was answered ${found} instead of ${status}${details.join("")}`);
 }
 
 /** An error in the service's own form, with the headers that every answer under /v1 has. */

@@ -31,6 +31,7 @@ export interface D1Binding {
 export interface Config {
   name: string;
   account_id?: string;
+  workers_dev?: boolean;
   d1_databases: D1Binding[];
   previews?: { d1_databases?: D1Binding[] };
 }
@@ -38,7 +39,7 @@ export interface Config {
 export async function readConfig(): Promise<Config> {
   // Loaded here because that takes half a second, which a mistyped command should not cost.
   const { unstable_readConfig } = await import("wrangler");
-  return unstable_readConfig({ config: "wrangler.toml" }) as Config;
+  return unstable_readConfig({ config: "wrangler.toml", env: "" }) as Config;
 }
 
 /** wrangler.toml as it is written, with paths that hold wherever a copy of it is. */
@@ -63,14 +64,20 @@ export interface Entry {
   preview_urls?: string[];
 }
 
-/** Runs a command of wrangler. Throws an error whose message is wrangler's own, in one line. */
+/**
+ * Runs a command of wrangler on wrangler.toml, if no other configuration is named. Throws an error whose message is wrangler's
+ * own, in one line.
+ */
 export async function runWrangler(words: string[]): Promise<{ entries: Entry[]; said: string }> {
   const folder = await mkdtemp(join(tmpdir(), "petstore-"));
   const output = join(folder, "output.ndjson");
   try {
     // At a lower level it says nothing of a dry run.
-    const env = { ...process.env, ...QUIET, WRANGLER_LOG: "log", WRANGLER_OUTPUT_FILE_PATH: output };
-    const running = promisify(execFile)(process.execPath, [WRANGLER, ...words], { env });
+    const { WRANGLER_CI_OVERRIDE_NAME: _otherWorker, ...given } = process.env;
+    const env = { ...given, ...QUIET, WRANGLER_LOG: "log", WRANGLER_OUTPUT_FILE_PATH: output };
+    const config = words.includes("--config") ? [] : ["--config", "wrangler.toml"];
+    // No environment, whatever CLOUDFLARE_ENV says, here or in a file that wrangler reads: it would be another Worker.
+    const running = promisify(execFile)(process.execPath, [WRANGLER, ...words, ...config, "--env="], { env });
     // Nobody is asked anything.
     running.child.stdin?.end();
     const { stdout } = await running;
@@ -89,7 +96,7 @@ function reasonOf(error: unknown): string {
   const { stderr } = error as { stderr?: string };
   const said = stripVTControlCharacters(stderr?.trim() || `${error}`);
   return said
-    .replace(/\s*If you think this is a bug.*/s, "")
+    .replace(/\s*(If you think this is a bug|🪵).*/su, "")
     .replace(/^.*?\[ERROR\]\s*/s, "")
     .replace(/\s*\n\s*/g, " ")
     .trim();

@@ -48,6 +48,7 @@ export async function startCloudflareApi(names: string[] = []) {
   const databases = new Map<string, Database>();
   const productionPort = await freePort();
   const workers = cloudflareWorkers(join(folder, "workers"), state, productionPort);
+  let obstacle: ((request: string) => unknown) | undefined;
   /** What was asked so far: method and path, without the query. */
   const requests: string[] = [];
 
@@ -104,6 +105,7 @@ export async function startCloudflareApi(names: string[] = []) {
     }
     const prefix = `/client/v4/accounts/${ACCOUNT}`;
     requests.push(`${method} ${url.split("?")[0]}`);
+    await obstacle?.(`${method} ${url.slice(prefix.length).split("?")[0]}`);
     if (!url.startsWith(`${prefix}/`)) throw new Refusal(404, 7404, `${url} is not in the account`);
     const path = url.slice(prefix.length);
     if (path.includes("/time_travel/")) return travel(path);
@@ -143,6 +145,11 @@ export async function startCloudflareApi(names: string[] = []) {
       requests
         .filter((request) => !request.startsWith("GET ") && !request.endsWith("/query"))
         .map((request) => request.replace(/\/client\/v4\/accounts\/[^/]+/, "")),
+    /** Has each request meet this first, with its method and its path behind the account: it may throw a Refusal. */
+    meet: (next: typeof obstacle) => {
+      obstacle = next;
+    },
+    deployments: workers.deployments,
     /** Where production is, once it was deployed. */
     production: `http://127.0.0.1:${productionPort}`,
     async stop() {

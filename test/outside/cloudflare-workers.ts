@@ -52,8 +52,8 @@ export function cloudflareWorkers(folder: string, state: string, productionPort:
   const contents = new Map<string, Buffer>();
   const manifests = new Map<string, Record<string, { hash: string }>>();
   const versions = new Map<string, Version>();
-  /** Those of production, the newest first. */
-  const deployments: string[] = [];
+  /** Those of production, the newest first: which versions requests go to. */
+  const deployments: { versions: { version_id: string; percentage: number }[] }[] = [];
   const previews = new Map<string, { id: string; name: string; urls: string[]; port: number }>();
   const running = new Map<string, Awaited<ReturnType<typeof serve>>>();
 
@@ -85,7 +85,7 @@ export function cloudflareWorkers(folder: string, state: string, productionPort:
     const version = versions.get(id);
     if (version === undefined) throw new Refusal(404, 10_007, `there is no version ${id}`);
     await run(name, version);
-    deployments.unshift(id);
+    deployments.unshift({ versions: [{ version_id: id, percentage: 100 }] });
     return { id: randomUUID() };
   }
 
@@ -97,16 +97,14 @@ export function cloudflareWorkers(folder: string, state: string, productionPort:
     resources: { bindings: metadata.bindings, script: { etag: id }, script_runtime: {} },
   });
 
-  function describeDeployment(id: string) {
-    return {
-      id: `deployment-of-${id}`,
-      source: "wrangler",
-      strategy: "percentage",
-      created_on: "2026-11-20T00:00:00Z",
-      annotations: {},
-      versions: [{ version_id: id, percentage: 100 }],
-    };
-  }
+  const describeDeployment = (deployment: (typeof deployments)[number], index: number) => ({
+    id: `deployment-${deployments.length - index}`,
+    source: "wrangler",
+    strategy: "percentage",
+    created_on: "2026-11-20T00:00:00Z",
+    annotations: {},
+    ...deployment,
+  });
 
   /** Answers what is asked of Workers; undefined if that is nothing it knows. */
   async function answer(request: ApiRequest): Promise<unknown> {
@@ -162,7 +160,13 @@ export function cloudflareWorkers(folder: string, state: string, productionPort:
     if (method === "PUT" && rest === "") {
       const version = await readUpload(request);
       await deploy(script, version.id);
-      return { id: script, etag: version.id, deployment_id: version.id, startup_time_ms: 1, tag: "a-tag" };
+      return {
+        id: script,
+        etag: version.id,
+        deployment_id: version.id.replaceAll("-", ""),
+        startup_time_ms: 1,
+        tag: "a-tag",
+      };
     }
     if (deployments.length === 0)
       throw new Refusal(404, 10_007, "This Worker does not exist on your account.");
@@ -182,6 +186,7 @@ export function cloudflareWorkers(folder: string, state: string, productionPort:
 
   return {
     answer,
+    deployments,
     async stop() {
       for (const { stop } of running.values()) await stop();
     },

@@ -1,25 +1,32 @@
 // From nothing to production, on a stand-in for Cloudflare's API that runs what is deployed: set-up, previews, deployments that
 // pass their smoke test, and ones that do not. What is not proven here is how Cloudflare itself answers.
 
+import { execFile } from "node:child_process";
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { afterEach, expect, it, onTestFinished, vi } from "vitest";
+import { promisify } from "node:util";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { startCloudflareApi } from "./cloudflare-api.ts";
 import { type Outcome, runScript } from "./petstore.ts";
+import { Refusal } from "./refusal.ts";
 
 // A deployment takes ten seconds, and machines that run tests can be slow.
 vi.setConfig({ testTimeout: 300_000 });
 
 let api: Awaited<ReturnType<typeof startCloudflareApi>>;
 
-afterEach(() => api?.stop());
+/** An account of the test's own. */
+async function openAccount(...databases: string[]): Promise<void> {
+  api = await startCloudflareApi(databases);
+  onTestFinished(api.stop);
+}
 
-/** The project in a folder of its own, as another version of it, whose code may be changed: one text for another. */
-async function otherVersion(version: string, file?: string, from = "", to = ""): Promise<string> {
+/** Another version of the project in a repository of its own, with one text of its code put for another. */
+async function otherVersion(version: string, file?: string, from = "", to = "") {
   const folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
   onTestFinished(() => rm(folder, { recursive: true }));
-  for (const name of ["src", "scripts", "migrations", "wrangler.toml", "package-lock.json"]) {
+  for (const name of ["src", "scripts", "migrations", "wrangler.toml", "package-lock.json", ".gitignore"]) {
     await cp(name, join(folder, name), { recursive: true });
   }
   const manifest = JSON.parse(await readFile("package.json", "utf8"));
@@ -30,7 +37,15 @@ async function otherVersion(version: string, file?: string, from = "", to = ""):
     expect(text).toContain(from);
     await writeFile(join(folder, file), text.replace(from, to));
   }
-  return folder;
+  const git = async (...words: string[]) => {
+    const author = ["-c", "user.name=somebody", "-c", "user.email=somebody@petstore.example"];
+    const { stdout } = await promisify(execFile)("git", [...author, ...words], { cwd: folder });
+    return stdout.trim();
+  };
+  await git("init", "--quiet");
+  await git("add", "--all");
+  await git("commit", "--quiet", "--message", version);
+  return { folder, build: `${version}+${await git("rev-parse", "--short=7", "HEAD")}` };
 }
 
 /** Runs `npm run COMMAND -- WORDS` in such a folder. */
@@ -63,9 +78,10 @@ const SMOKE_STEPS = `  it says which build it is
   it tells what is wrong with a request
   it counts what it admits, and tells how the key stands
 `;
+const LAST_STEP = "  it is still that build\n";
 
 it("npm run setup makes what is missing, where it is told, and nothing twice", async () => {
-  api = await startCloudflareApi();
+  await openAccount();
   const { stderr } = await run(".", "setup");
   expect(stderr).toBe("petstore has to be made: say where, with --location weur|eeur|apac|oc|wnam|enam\n");
   expect(api.changes()).toEqual([]);
@@ -96,64 +112,147 @@ Database ${name}: applies what it has not seen of migrations/
   expect([...api.databases.values()]).toMatchObject([ready, ready]);
 });
 
-it("npm run deploy ends with a version that passes the smoke test, or goes back to the one before", async () => {
-  api = await startCloudflareApi(["petstore"]);
+/** Deploys a version to production, and says as what build. */
+async function deploy(...version: Parameters<typeof otherVersion>) {
+  const { folder, build } = await otherVersion(...version);
+  return { build, ...(await run(folder, "deploy", "--url", api.production)) };
+}
+
+/** The line of a deployment whose lists fail. */
+const failed = (rest: string) =>
+  new RegExp(
+    `^deploy failed: the smoke test failed at the step "it lists pets, page by page": .* 500 .*; ${rest}\\n$`,
+  );
+
+const literally = (text: string) => text.replace(/[+.]/g, "\\$&");
+
+it("npm run deploy says what it does, and whether what it has deployed passes the smoke test", async () => {
+  await openAccount("petstore");
   const url = api.production;
-  const deploy = async (...version: Parameters<typeof otherVersion>) =>
-    run(await otherVersion(...version), "deploy", "--url", url);
-  const failed = (rest: string) =>
-    new RegExp(
-      `^deploy failed: the smoke test failed at the step "it lists pets, page by page": .* 500 .*; ${rest}\\n$`,
-    );
 
   const first = await deploy("7.0.0", ...BROKEN);
-  expect(first.stderr).toMatch(failed("there is no version before, so production stays 7\\.0\\.0"));
+  expect(first.stderr).toMatch(
+    failed(`there is no version before, so production stays ${literally(first.build)}`),
+  );
   expect(first.exitCode).toBe(1);
 
-  const second = await deploy("7.1.0");
-  expect([second.exitCode, second.stderr]).toEqual([0, ""]);
-  expect(second.stdout).toBe(`Deploys 7.1.0 to production.
+  const good = await deploy("7.1.0");
+  expect([good.exitCode, good.stderr]).toEqual([0, ""]);
+  expect(good.stdout).toBe(`Deploys ${good.build} to production.
 Database petstore: applies what it has not seen of migrations/
   it was up to date
 Worker petstore: uploads it
 Smoke test of ${url}
-${SMOKE_STEPS}Production is 7.1.0, at ${url}
+${SMOKE_STEPS}${LAST_STEP}Production is ${good.build}, at ${url}
 `);
-  expect(await buildAt(url)).toBe("7.1.0");
-
-  const third = await deploy("7.2.0", ...BROKEN);
-  expect(third.stderr).toMatch(failed("production is 7\\.1\\.0 again, which passes it"));
-  expect(third.exitCode).toBe(1);
-  expect(await buildAt(url)).toBe("7.1.0");
+  expect(await buildAt(url)).toBe(good.build);
 
   // Nothing is left of all this but one key, which had a new secret each time.
   expect([await rows("petstore", "pets"), await rows("petstore", "keys")]).toEqual([0, 1]);
 });
 
+it("npm run deploy goes back to the one before if it fails, and says how things stand whatever breaks", async () => {
+  await openAccount("petstore");
+  const good = await deploy("7.1.0");
+
+  // Before the Worker is live.
+  api.meet((request) => {
+    if (request === "PUT /workers/scripts/petstore")
+      throw new Refusal(400, 10_021, "the script is too large");
+  });
+  const tooLarge = await deploy("7.2.0", ...BROKEN);
+  expect([tooLarge.exitCode, tooLarge.stderr]).toEqual([
+    1,
+    expect.stringMatching(/^deploy failed: .*the script is too large.*; production is as it was\n$/),
+  ]);
+  expect(await buildAt(api.production)).toBe(good.build);
+
+  // After it.
+  api.meet((request) => {
+    if (request.endsWith("/schedules")) throw new Refusal(400, 10_072, "too many cron triggers");
+  });
+  const noCron = await deploy("7.2.0", ...BROKEN);
+  expect([noCron.exitCode, noCron.stderr]).toEqual([
+    1,
+    expect.stringMatching(
+      new RegExp(
+        `^deploy failed: .*too many cron triggers.*; production is ${literally(good.build)} again, which passes it\\n$`,
+      ),
+    ),
+  ]);
+  expect(await buildAt(api.production)).toBe(good.build);
+
+  // While it goes back; the next deployment knows that what is live is no version to go back to.
+  api.meet((request) => {
+    if (request === "POST /workers/scripts/petstore/deployments")
+      throw new Refusal(500, 10_013, "try again later");
+  });
+  const { folder, build } = await otherVersion("7.3.0", ...BROKEN);
+  const again = () => run(folder, "deploy", "--url", api.production);
+  expect((await again()).stderr).toMatch(
+    failed(`production is still ${literally(build)}, because going back failed: .*try again later.*`),
+  );
+  api.meet(undefined);
+  expect((await again()).stderr).toMatch(
+    failed(`production is ${literally(good.build)} again, which passes it`),
+  );
+
+  // Somebody else deploys at the same time.
+  const [{ versions: [version] = [] } = {}, ...earlier] = api.deployments;
+  const other = earlier.find(({ versions: [each] }) => each?.version_id !== version?.version_id);
+  api.meet((request) => {
+    if (request.endsWith("/schedules") && other !== undefined) api.deployments.unshift(other);
+  });
+  expect((await deploy("7.4.0", ...BROKEN)).stderr).toMatch(
+    failed("production is 7\\.[23]\\.0\\S*, which somebody else has deployed meanwhile"),
+  );
+  api.meet(undefined);
+
+  // Somebody is trying out two versions.
+  if (version === undefined) throw new Error("production has a version");
+  const parts = [90, 10].map((percentage) => ({ ...version, percentage }));
+  api.deployments.unshift({ versions: parts });
+  api.requests.length = 0;
+  expect((await again()).stderr).toBe(
+    "deploy failed: requests go to several versions at present: end that first, with npx wrangler versions deploy\n",
+  );
+  expect(api.changes()).toEqual([]);
+});
+
 it("npm run preview deploys beside production, with a database of the previews, until it is deleted", async () => {
-  api = await startCloudflareApi(["petstore", "petstore-previews"]);
-  const folder = await otherVersion("7.0.0");
-  const { exitCode, stdout, stderr } = await run(folder, "preview", "staging", "--json");
+  await openAccount("petstore", "petstore-previews");
+  const { folder, build } = await otherVersion("7.0.0");
+  // What wrangler would take for another Worker.
+  const elsewhere = { CLOUDFLARE_ENV: "elsewhere", WRANGLER_CI_OVERRIDE_NAME: "elsewhere" };
+  const preview = (...words: string[]) =>
+    runScript(
+      join(folder, "scripts/preview.ts"),
+      ["staging", ...words],
+      { ...api.environment, ...elsewhere },
+      folder,
+    );
+  const { exitCode, stdout, stderr } = await preview("--json");
   expect([exitCode, stderr]).toEqual([0, expect.any(String)]);
   const { url, ...rest } = JSON.parse(stdout);
-  expect(rest).toEqual({ name: "staging", build: "7.0.0" });
-  expect(await buildAt(url)).toBe("7.0.0");
+  expect(rest).toEqual({ name: "staging", build });
+  expect(await buildAt(url)).toBe(build);
   expect(stderr).toContain(
-    `${SMOKE_STEPS}  it adds a pet once, to the last digit\nPreview staging is 7.0.0, at ${url}\n`,
+    `${SMOKE_STEPS}  it adds a pet once, to the last digit\n${LAST_STEP}Preview staging is ${build}, at ${url}\n`,
   );
   expect([await rows("petstore-previews", "pets"), await rows("petstore-previews", "keys")]).toEqual([1, 1]);
-  expect(api.changes().filter((change) => change.includes("/workers/scripts/petstore?"))).toEqual([]);
+  expect(api.changes()).not.toContain("PUT /workers/scripts/petstore");
+  expect(api.requests.join("\n")).not.toContain("elsewhere");
 
-  const removed = await run(folder, "preview", "staging", "--delete");
+  const removed = await preview("--delete");
   expect([removed.exitCode, removed.stderr]).toEqual([0, ""]);
   await expect(buildAt(url)).rejects.toThrow("fetch failed");
   // A pull request that closes may have none.
-  const again = await run(folder, "preview", "staging", "--delete");
+  const again = await preview("--delete");
   expect([again.exitCode, again.stdout.split("\n").at(-2)]).toEqual([0, "There is none."]);
 });
 
 it.each(["deploy", "preview staging"])("npm run %s says what is missing in the account", async (words) => {
-  api = await startCloudflareApi();
+  await openAccount();
   const [command = "", ...more] = words.split(" ");
   const { exitCode, stderr } = await run(".", command, ...more);
   expect([exitCode, stderr]).toEqual([
@@ -168,7 +267,6 @@ it.each(["deploy", "preview staging"])("npm run %s says what is missing in the a
 it.each(["setup", "deploy", "preview staging", "preview staging --delete"])(
   "npm run %s --dry-run says what it would do, without an account",
   async (words) => {
-    api = await startCloudflareApi();
     const [command = "", ...more] = words.split(" ");
     const { exitCode, stdout, stderr } = await runScript(`scripts/${command}.ts`, [...more, "--dry-run"], {
       CLOUDFLARE_API_TOKEN: "",

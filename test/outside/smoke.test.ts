@@ -40,7 +40,9 @@ interface Answer {
   body: string;
 }
 
-type Spoil = (answer: Answer, path: string, method: string) => Partial<Answer> | undefined | false;
+/** What is changed of an answer, or whether there is none at all. */
+type Change = Partial<Answer> | "none" | undefined | false;
+type Spoil = (answer: Answer, path: string, method: string) => Change;
 
 /** Puts a proxy before the service that changes its answers, until the end of the test. Returns its address. */
 async function spoilt(spoil: Spoil): Promise<string> {
@@ -56,7 +58,9 @@ async function spoilt(spoil: Spoil): Promise<string> {
       "content-length",
     );
     const answer = { status: given.status, headers: kept, body: await given.text() };
-    const changed = { ...answer, ...spoil(answer, url, method) };
+    const change = spoil(answer, url, method);
+    if (change === "none") return void request.socket.destroy();
+    const changed = { ...answer, ...change };
     response.writeHead(changed.status, changed.headers).end(changed.body);
   }).listen(0, "127.0.0.1");
   await once(proxy, "listening");
@@ -95,6 +99,16 @@ describe("notices", () => {
     ["another interface", (_, path) => path === "/version" && { body: "{}" }, "it has version undefined"],
     ["no page for people", (_, path) => path === "/" && { body: "{}" }, "GET / is no page"],
     ["another document", (_, path) => path === "/openapi.json" && { body: "{}" }, "the document is that of"],
+    [
+      "a next page that fails",
+      (_, path) => path.includes("cursor=") && { status: 500 },
+      "the next page was answered 500",
+    ],
+    [
+      "a way elsewhere",
+      () => ({ status: 302, headers: { location: "https://login.example" } }),
+      "answered 302 instead of 200, to https://login.example",
+    ],
     ["a list that is none", (_, path) => path === FIRST_PAGE && { body: "{}" }, "gives no array"],
     ["too many pets", (_, path) => path === FIRST_PAGE && { body: "[1,2,3]" }, "gives no array"],
     ["a service without keys", ({ status }) => status === 401 && { status: 200 }, "instead of 401"],
@@ -146,11 +160,105 @@ describe("notices", () => {
   });
 });
 
+describe("waits", () => {
+  /** The build that answers after so many looks; the one before says that it is another. */
+  const beginningWith = (
+    looks: number,
+    before: Change = { body: '{"interface":"1.0.0","build":"before"}' },
+  ): Spoil => {
+    let looked = 0;
+    return (_, path) => {
+      if (path !== "/version") return undefined;
+      looked += 1;
+      return looked <= looks && before;
+    };
+  };
+
+  it.each<[string, Change]>([
+    ["another build answers", { body: '{"interface":"1.0.0","build":"before"}' }],
+    ["somebody else answers", { body: "<html>soon</html>" }],
+    ["nothing is there", { status: 404 }],
+    ["nobody answers", "none"],
+  ])("as long as %s", async (_, before) => {
+    const url = await spoilt(beginningWith(2, before));
+    const { exitCode, stdout, stderr } = await smoke(url, "--build", "development");
+    expect([exitCode, stderr]).toEqual([0, ""]);
+    expect(stdout).toContain("  waiting until development answers\n  it says which build it is\n");
+  });
+
+  it("until the build answers several times in a row", async () => {
+    let looked = 0;
+    const url = await spoilt((_, path) => {
+      if (path === "/version") looked += 1;
+      return path === "/version" && looked === 2 && { body: '{"interface":"1.0.0","build":"before"}' };
+    });
+    expect((await smoke(url, "--build", "development")).exitCode).toBe(0);
+    // One, another, three in a row, and once more in the end.
+    expect(looked).toBe(6);
+  });
+
+  it("not for ever", async () => {
+    const { stderr } = await smoke(
+      await spoilt(beginningWith(1_000)),
+      "--build",
+      "development",
+      "--within",
+      "1",
+    );
+    expect(stderr).toContain(
+      'at the step "it says which build it is": what answers is before, not development\n',
+    );
+  });
+
+  it("for a build that is there to the end", async () => {
+    let looked = 0;
+    const url = await spoilt((_, path) => {
+      if (path === "/version") looked += 1;
+      return path === "/version" && looked > 3 && { body: '{"interface":"1.0.0","build":"before"}' };
+    });
+    const { stderr } = await smoke(url, "--build", "development");
+    expect(stderr).toContain(
+      'at the step "it is still that build": what answers is before, not development\n',
+    );
+  });
+});
+
+describe("takes no offence", () => {
+  it("at a connection that is lost once", async () => {
+    const met = new Set<string>();
+    const url = await spoilt((_, path) => {
+      if (met.has(path)) return undefined;
+      met.add(path);
+      return "none";
+    });
+    expect(await smoke(url, "--create")).toMatchObject({ exitCode: 0, stderr: "" });
+  });
+
+  it("at what another isolate has leased for quick requests, and gives back", async () => {
+    let latestMs = 0;
+    const url = await spoilt((answer, path) => {
+      const nowMs = performance.now();
+      const isLeased = nowMs - latestMs < 800;
+      if (!path.startsWith("/v1/usage")) latestMs = nowMs;
+      if (path !== "/v1/usage" || !isLeased) return undefined;
+      return {
+        body: answer.body.replace(
+          /"admitted":(\d+)(?=[^[]*\]\}$)/g,
+          (_, count) => `"admitted":${Number(count) + 20}`,
+        ),
+      };
+    });
+    expect(await smoke(url)).toMatchObject({ exitCode: 0, stderr: "" });
+  });
+});
+
 it.each([
   [[], "name one address"],
   [["localhost:8787"], "localhost:8787 is no address"],
   [["http://localhost:9", "--key", "pet_x"], "that is no key"],
   [["http://localhost:9", "--new"], "and nothing else"],
+  [["https://petstore.example/shop"], "is no address of the service"],
+  [["http://localhost:9", "--within", "soon"], "--within must be a number of seconds"],
 ])("a wrong use is told in one line: %j", async (words, problem) => {
   const { exitCode, stderr } = await smoke(...words);
   expect([exitCode, stderr]).toEqual([1, expect.stringMatching(/^[^\n]+\n$/)]);
