@@ -196,6 +196,14 @@ type WindowKey = `${string} ${number}`;
 
 const keyOf = ({ name, startMs }: Pick<Window, "name" | "startMs">): WindowKey => `${name} ${startMs}`;
 
+/** How many requests of a take were let in by what a row remembers of it, or undefined if that is nothing. */
+function admissionsIn(recentTakes: string, id: string): number | undefined {
+  const start = recentTakes.lastIndexOf(id);
+  if (start === -1) return undefined;
+  const [, admissions] = recentTakes.slice(start + id.length).match(/^=(\d+)/) ?? [];
+  return admissions === undefined ? Number(recentTakes[start - 1] === "+") : Number(admissions);
+}
+
 /** The windows that an instant is in. */
 const windowsAt = (nowMs: number): WindowKey[] =>
   (["minute", "day"] as const).map((name) =>
@@ -841,7 +849,16 @@ class World {
     }
     for (const window of memory.meter.windows) this.entry(keyOf(window)).used = 0;
     for (const window of stored.values()) this.entry(keyOf(window)).used = window.used;
-    this.#known = new Map([...this.#known].filter(([id]) => meter.recentTakes.includes(id)));
+    this.#known = new Map(
+      [...this.#known].flatMap(([id, outcome]) => {
+        const admissions = admissionsIn(meter.recentTakes, id);
+        if (admissions === undefined || admissions + outcome.leased === 0) return [];
+        // What an isolate has reported since may be forgotten, though the take itself is not.
+        return [
+          [id, admissions === outcome.admissions ? outcome : { ...outcome, admissions, isReported: false }],
+        ];
+      }),
+    );
     this.#grants = new Map([...this.#grants].filter(([id]) => meter.leases.some((lease) => lease.id === id)));
   }
 
