@@ -61,8 +61,8 @@ export default defineConfig({
   test: {
     reporters: ["default", new ClosingLine()],
     sequence: { shuffle: true },
-    // One more than can run: those outside of the runtime mostly wait for a service to start, or for a page.
-    maxWorkers: availableParallelism() + 1,
+    // Two more than can run: those outside of the runtime mostly wait for a service to start, or for a page.
+    maxWorkers: availableParallelism() + 2,
     // Only to end what hangs. It is long because machines that run tests can be slow.
     testTimeout: 90_000,
     hookTimeout: 120_000,
