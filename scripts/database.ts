@@ -6,7 +6,8 @@ import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { read } from "../src/database.ts";
-import { ApiRefusal, d1OverApi, openAccount, type TimeTravel, timeTravelOverApi } from "./d1-api.ts";
+import { ApiRefusal, openAccount } from "./cloudflare-account.ts";
+import { d1OverApi, type TimeTravel, timeTravelOverApi } from "./d1-api.ts";
 import { type Config, type D1Binding, QUIET, readConfig, runWrangler, withConfigFile } from "./wrangler.ts";
 
 /** Where wrangler keeps local state if it is not told otherwise. */

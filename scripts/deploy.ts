@@ -2,7 +2,7 @@
 // that fails ends it, with a line that says in which state things are.
 
 import { parseArgs } from "node:util";
-import { ApiRefusal, openAccount } from "./d1-api.ts";
+import { ApiRefusal, openAccount } from "./cloudflare-account.ts";
 import { buildName, definition, prepareDatabase, smokeKey } from "./deployment.ts";
 import { readOrigin, type SmokeOptions, smokeTest } from "./smoke-test.ts";
 import { runCommand, UsageError } from "./target.ts";

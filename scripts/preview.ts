@@ -3,7 +3,7 @@
 
 import { createHash } from "node:crypto";
 import { parseArgs } from "node:util";
-import { ApiRefusal, openAccount } from "./d1-api.ts";
+import { ApiRefusal, openAccount } from "./cloudflare-account.ts";
 import { deployedDatabase } from "./database.ts";
 import { buildName, definition, git, prepareDatabase, smokeKey } from "./deployment.ts";
 import { readOrigin, smokeTest } from "./smoke-test.ts";

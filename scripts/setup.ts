@@ -2,7 +2,7 @@
 // read from replicas and up to date. What is there already it leaves as it is, so it can be repeated.
 
 import { parseArgs } from "node:util";
-import { openAccount } from "./d1-api.ts";
+import { openAccount } from "./cloudflare-account.ts";
 import { deployedDatabase, type Target } from "./database.ts";
 import { prepareDatabase } from "./deployment.ts";
 import { runCommand, UsageError } from "./target.ts";

@@ -7,7 +7,7 @@
 import { existsSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { read, writeOnce } from "../src/database.ts";
-import { ApiRefusal } from "./d1-api.ts";
+import { ApiRefusal } from "./cloudflare-account.ts";
 import { applyMigrations, type DeployedDatabase, pendingMigrations, type Target } from "./database.ts";
 
 /** A restore that was asked for; with `kept`, one that may have begun. */

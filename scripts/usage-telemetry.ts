@@ -4,7 +4,7 @@
 // It only asks for lines that have something, never for lines that lack it, because what a missing field equals is not said
 // there: so who was admitted is who was counted, less all others. A day is a query of its own, because its bounds are exact.
 
-import { ApiRefusal, type Ask, openAccount } from "./d1-api.ts";
+import { ApiRefusal, type Ask, openAccount } from "./cloudflare-account.ts";
 import { dateOf, type LogUsage, type Outcome, Tally } from "./usage-log.ts";
 import { readConfig } from "./wrangler.ts";
 
