@@ -60,7 +60,8 @@ const PLAIN = [
 export default defineConfig({
   test: {
     reporters: ["default", new ClosingLine()],
-    sequence: { shuffle: true },
+    // Files share nothing, so their order is no matter, and the largest come first: else one runs alone in the end.
+    sequence: { shuffle: { tests: true } },
     // Two more than can run: those outside of the runtime mostly wait for a service to start, or for a page.
     maxWorkers: availableParallelism() + 2,
     // Only to end what hangs. It is long because machines that run tests can be slow.
