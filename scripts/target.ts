@@ -48,6 +48,8 @@ export function persistTo(state: string): string {
 
 /** Runs a command; whatever it throws becomes exit code 1 and one line on standard error, without a key in it. */
 export async function runCommand(name: string, main: () => Promise<void>): Promise<void> {
+  // Whoever reads no further (`| head`) misses news, and nothing else: what was begun is finished.
+  process.stdout.on("error", () => {});
   try {
     await main();
   } catch (error) {

@@ -276,3 +276,9 @@ it.each(["setup", "deploy", "preview staging", "preview staging --delete"])(
     expect(stdout).toMatch(/Nothing was done\.\n$/);
   },
 );
+
+it("goes on though nobody reads what it says any more", async () => {
+  const command = `"${process.execPath}" scripts/deploy.ts --dry-run | head -n 1`;
+  const { stdout, stderr } = await promisify(execFile)("bash", ["-o", "pipefail", "-c", command]);
+  expect([stdout.split("\n").length, stderr]).toEqual([2, ""]);
+});
