@@ -6,9 +6,9 @@ import { createConnection } from "node:net";
 import { createKey } from "../src/keys/manage.ts";
 import { PET_JSON } from "../src/pets/store.ts";
 import { pagePath } from "./cursor.ts";
+import { startCountingPetstore } from "./objects.ts";
 import { addTablesAndPets } from "./pets.ts";
 import { progress, type Table, whole } from "./report.ts";
-import { startWorkers } from "./workerd.ts";
 
 const ROWS = 100_000;
 
@@ -51,24 +51,11 @@ const INSERT_CREATIONS = `
 
 /** Measures all of it, in a database and with objects of its own. */
 export async function measureBytes(): Promise<BytesResult[]> {
-  const { workers, stop } = await startWorkers([
-    {
-      file: "bench/contestants/counting-petstore.ts",
-      database: "DB",
-      object: { binding: "RATE_LIMITER", className: "RateLimiter" },
-    },
-  ]);
+  const { url, database, stop } = await startCountingPetstore();
   try {
-    const [worker] = workers;
-    if (worker === undefined) throw new Error("one Worker was started, and none runs");
-    const database = await worker.database();
     await addTablesAndPets(database, 0);
     await database.batch([database.prepare(SKIP_IDS), database.prepare("DELETE FROM pets")]);
-    return [
-      ...(await storedInD1(database)),
-      ...(await storedByObject(worker.url)),
-      ...(await sent(worker.url, database)),
-    ];
+    return [...(await storedInD1(database)), ...(await storedByObject(url)), ...(await sent(url, database))];
   } finally {
     await stop();
   }

@@ -26,8 +26,8 @@ interface Counts {
   rowsWritten: number;
 }
 
-/** Loads one key as hard as it goes, then others at steady rates. */
-export async function measureObjects(): Promise<ObjectsResult[]> {
+/** Starts the service with objects that count, and an empty database. Whoever started it stops it. */
+export async function startCountingPetstore() {
   const { workers, stop } = await startWorkers([
     {
       file: "bench/contestants/counting-petstore.ts",
@@ -35,11 +35,15 @@ export async function measureObjects(): Promise<ObjectsResult[]> {
       object: { binding: "RATE_LIMITER", className: "RateLimiter" },
     },
   ]);
+  const [worker] = workers;
+  if (worker === undefined) throw new Error("one Worker was started, and none runs");
+  return { url: worker.url, database: await worker.database(), stop };
+}
+
+/** Loads one key as hard as it goes, then others at steady rates. */
+export async function measureObjects(): Promise<ObjectsResult[]> {
+  const { url, database, stop } = await startCountingPetstore();
   try {
-    const [worker] = workers;
-    if (worker === undefined) throw new Error("one Worker was started, and none runs");
-    const { url } = worker;
-    const database = await worker.database();
     await fillD1(database, 1_000);
 
     const during = async (

@@ -5,7 +5,7 @@ import { parseArgs } from "node:util";
 import { ApiRefusal, openAccount } from "./cloudflare-account.ts";
 import { buildName, definition, prepareDatabase, smokeKey } from "./deployment.ts";
 import { readOrigin, type SmokeOptions, smokeTest } from "./smoke-test.ts";
-import { runCommand, UsageError } from "./target.ts";
+import { print, runCommand, UsageError } from "./target.ts";
 import { readConfig, runWrangler } from "./wrangler.ts";
 
 const USAGE = `npm run deploy [-- --url URL] [--dry-run]
@@ -22,7 +22,7 @@ const NO_SUCH_WORKER = 10_007;
 
 await runCommand("deploy", async () => {
   const { help, url, "dry-run": dryRun } = readOptions();
-  if (help) return say(USAGE);
+  if (help) return print(USAGE);
   const origin = url === undefined ? undefined : readOrigin(url);
   const { name, workers_dev } = await readConfig();
   const build = await buildName();
@@ -33,13 +33,13 @@ await runCommand("deploy", async () => {
     );
   }
 
-  say(`Deploys ${build} to production.`);
+  print(`Deploys ${build} to production.`);
   const standing = await standingOf(name, build);
-  await prepareDatabase(PRODUCTION, say);
+  await prepareDatabase(PRODUCTION, print);
   // Before anything is deployed that could not be tested without it.
   const key = await smokeKey(PRODUCTION);
-  const test = { key, create: false, say };
-  say(`Worker ${name}: uploads it`);
+  const test = { key, create: false, say: print };
+  print(`Worker ${name}: uploads it`);
   const uploaded = await upload(build).catch(async (error) => {
     throw new Error(`${messageOf(error)}; ${await afterFailure(name, build, standing, test, origin)}`);
   });
@@ -49,25 +49,25 @@ await runCommand("deploy", async () => {
       "the Worker is deployed but has no address, so it is not tested: npm run deploy -- --url URL",
     );
   }
-  say(`Smoke test of ${tested}`);
+  print(`Smoke test of ${tested}`);
   await smokeTest({ ...test, origin: tested, build }).catch(async (error) => {
     throw new Error(
       `the smoke test failed ${messageOf(error)}; ${await afterFailure(name, build, standing, test, tested)}`,
     );
   });
-  say(`Production is ${build}, at ${tested}`);
+  print(`Production is ${build}, at ${tested}`);
 });
 
 /** Says what a deployment would do, and does as much of it as needs no account. */
 async function rehearse(name: string, build: string): Promise<void> {
-  say(`Would deploy ${build} to production:`);
-  say("1. apply the migrations that the database has not seen");
-  say(`2. upload the Worker ${name}, which wrangler describes as follows`);
+  print(`Would deploy ${build} to production:`);
+  print("1. apply the migrations that the database has not seen");
+  print(`2. upload the Worker ${name}, which wrangler describes as follows`);
   const { said } = await runWrangler(["deploy", "--dry-run", "--define", defined(build)]);
-  say(said.replaceAll(/^/gm, "   "));
-  say("3. run the smoke test, without adding a pet");
-  say("4. put the version before back, if that fails");
-  say("Nothing was done.");
+  print(said.replaceAll(/^/gm, "   "));
+  print("3. run the smoke test, without adding a pet");
+  print("4. put the version before back, if that fails");
+  print("Nothing was done.");
 }
 
 /** Uploads the Worker, to which all requests go from then on. Returns where that is, if it has an address. */
@@ -169,14 +169,14 @@ async function goBack(
   origin: string | undefined,
 ): Promise<string> {
   const name = before.build ?? before.id;
-  say(`Worker: puts ${name} back`);
+  print(`Worker: puts ${name} back`);
   try {
     await runWrangler(["rollback", before.id, "--yes", "--message", `${build} failed`]);
   } catch (error) {
     return `production is still ${build}, because going back failed: ${messageOf(error)}`;
   }
   if (origin === undefined) return `production is ${name} again, which was not tested`;
-  say(`Smoke test of ${name}`);
+  print(`Smoke test of ${name}`);
   try {
     // By its tag it may be called otherwise than it calls itself.
     await smokeTest({ ...test, origin, otherThan: build });
@@ -198,8 +198,4 @@ function readOptions() {
   } catch {
     throw new UsageError("npm run deploy takes -- --url URL and --dry-run, and nothing else");
   }
-}
-
-function say(line: string): void {
-  process.stdout.write(`${line}\n`);
 }

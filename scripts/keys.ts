@@ -10,7 +10,15 @@ import { type KeyRecord, listKeys } from "../src/keys/store.ts";
 import { databaseExists, openDatabase, pendingMigrations, type Target } from "./database.ts";
 import { MAX_GRACE_SECONDS, readGrace, readId, readLimits, readNewKey, readPlan } from "./key-arguments.ts";
 import { keyTable, nameOf, planOf, publicKey, time } from "./key-text.ts";
-import { persistTo, readTarget, runCommand, TARGET_OPTIONS, targetWords, UsageError } from "./target.ts";
+import {
+  persistTo,
+  print,
+  readTarget,
+  runCommand,
+  TARGET_OPTIONS,
+  targetWords,
+  UsageError,
+} from "./target.ts";
 
 const USAGE = `npm run keys -- create --name NAME --plan free|pro|business|enterprise
                        [--per-minute N --per-day N] [--expires DATE]
@@ -203,8 +211,4 @@ function printSecretJson({ id, name, plan, limits }: KeyRecord, secret: string):
 
 function printJson(value: unknown): void {
   print(JSON.stringify(value));
-}
-
-function print(text: string): void {
-  process.stdout.write(`${text}\n`);
 }

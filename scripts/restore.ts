@@ -6,7 +6,7 @@ import { parseArgs } from "node:util";
 import { type DeployedDatabase, openDeployed, pendingMigrations, type Target } from "./database.ts";
 import { instantOf } from "./key-arguments.ts";
 import { time } from "./key-text.ts";
-import { readTarget, runCommand, TARGET_OPTIONS, targetWords, UsageError } from "./target.ts";
+import { print, readTarget, runCommand, TARGET_OPTIONS, targetWords, UsageError } from "./target.ts";
 import { keep, type Restore, restoreDatabase } from "./time-travel.ts";
 
 const USAGE = `npm run restore -- (--timestamp TIME | --bookmark B) (--remote | --preview NAME)
@@ -121,8 +121,4 @@ function readOptions() {
     const [problem] = `${error instanceof Error ? error.message : error}`.split(/\. |\.?\n/);
     throw new UsageError(`${problem}: see npm run restore -- --help`);
   }
-}
-
-function print(text: string): void {
-  process.stdout.write(`${text}\n`);
 }

@@ -5,7 +5,7 @@ import { parseArgs } from "node:util";
 import { openAccount } from "./cloudflare-account.ts";
 import { deployedDatabase, type Target } from "./database.ts";
 import { prepareDatabase } from "./deployment.ts";
-import { runCommand, UsageError } from "./target.ts";
+import { print, runCommand, UsageError } from "./target.ts";
 
 /** Where a database can be (D1, provide a location hint). */
 const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"];
@@ -20,17 +20,17 @@ const TARGETS: Target[] = [{ kind: "production" }, { kind: "preview", name: "any
 
 await runCommand("setup", async () => {
   const { help, location, "dry-run": dryRun } = readOptions();
-  if (help) return say(USAGE);
+  if (help) return print(USAGE);
   if (location !== undefined && !LOCATIONS.includes(location)) {
     throw new UsageError(`--location must be one of ${LOCATIONS.join(", ")}`);
   }
   for (const target of TARGETS) {
     const { name, find } = await deployedDatabase(target);
     if (dryRun) {
-      say(
+      print(
         `Database ${name}: would be made in ${location ?? "a --location"} if it is not there, and read from replicas`,
       );
-      say("  migrations would be applied");
+      print("  migrations would be applied");
       continue;
     }
     const ask = await openAccount();
@@ -39,18 +39,18 @@ await runCommand("setup", async () => {
       if (location === undefined) {
         throw new UsageError(`${name} has to be made: say where, with --location ${LOCATIONS.join("|")}`);
       }
-      say(`Database ${name}: makes it in ${location}, where it will stay`);
+      print(`Database ${name}: makes it in ${location}, where it will stay`);
       found = await ask<{ uuid: string }>("/d1/database", { name, primary_location_hint: location });
     } else {
-      say(`Database ${name}: is there, and stays where it is`);
+      print(`Database ${name}: is there, and stays where it is`);
     }
     if (found.read_replication?.mode !== "auto") {
-      say(`Database ${name}: has it read from replicas`);
+      print(`Database ${name}: has it read from replicas`);
       await ask(`/d1/database/${found.uuid}`, { read_replication: { mode: "auto" } }, "PUT");
     }
-    await prepareDatabase(target, say);
+    await prepareDatabase(target, print);
   }
-  say(
+  print(
     dryRun ? "Nothing was done." : "All is there. Next: npm run preview -- staging, and then npm run deploy",
   );
 });
@@ -64,8 +64,4 @@ function readOptions() {
   } catch {
     throw new UsageError("npm run setup takes -- --location PLACE and --dry-run, and nothing else");
   }
-}
-
-function say(line: string): void {
-  process.stdout.write(`${line}\n`);
 }

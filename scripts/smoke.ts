@@ -3,7 +3,7 @@
 import { parseArgs } from "node:util";
 import { isWellFormedSecret } from "../src/keys/secret.ts";
 import { readOrigin, smokeTest } from "./smoke-test.ts";
-import { runCommand, UsageError } from "./target.ts";
+import { print, runCommand, UsageError } from "./target.ts";
 
 const USAGE = `npm run smoke -- URL --key KEY [--create] [--build BUILD [--within SECONDS]]
 
@@ -49,8 +49,4 @@ function readArguments() {
       "npm run smoke takes -- URL --key KEY, --create, --build BUILD and --within SECONDS, and nothing else",
     );
   }
-}
-
-function print(line: string): void {
-  process.stdout.write(`${line}\n`);
 }

@@ -46,6 +46,11 @@ export function persistTo(state: string): string {
   return ` --persist-to ${/^[\w./-]+$/.test(state) ? state : `'${state.replaceAll("'", "'\\''")}'`}`;
 }
 
+/** Writes a line to standard output. */
+export function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
 /** Runs a command; whatever it throws becomes exit code 1 and one line on standard error, without a key in it. */
 export async function runCommand(name: string, main: () => Promise<void>): Promise<void> {
   // Whoever reads no further (`| head`) misses news, and nothing else: what was begun is finished.

@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import { isWellFormedSecret } from "../src/keys/secret.ts";
 import { DAYS_KEPT } from "../src/rate-limit/meter.ts";
-import { runCommand, UsageError } from "./target.ts";
+import { print, runCommand, UsageError } from "./target.ts";
 import { type LogUsage, linesOf, readLog } from "./usage-log.ts";
 import { askUsage } from "./usage-service.ts";
 import { askCloudflare, MAX_DAYS_LOGGED } from "./usage-telemetry.ts";
@@ -155,8 +155,4 @@ async function linesOfStandardInput(): Promise<string[]> {
     if (line.trim() !== "") lines.push(line.trim());
   }
   return lines;
-}
-
-function print(text: string): void {
-  process.stdout.write(`${text}\n`);
 }

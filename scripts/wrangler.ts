@@ -57,8 +57,7 @@ export async function readRawConfig() {
 /** An entry of wrangler's output file, as far as the commands use it. */
 export interface Entry {
   type: string;
-  /** Of `deploy`: the version that was made, and the addresses and triggers it has. */
-  version_id?: string;
+  /** Of `deploy`: the addresses and triggers that there are. */
   targets?: string[];
   /** Of `preview`: its addresses, the first of which stays the same from one deployment to the next. */
   preview_urls?: string[];
@@ -72,11 +71,12 @@ export async function runWrangler(words: string[]): Promise<{ entries: Entry[]; 
   const folder = await mkdtemp(join(tmpdir(), "petstore-"));
   const output = join(folder, "output.ndjson");
   try {
+    // Neither the variable for another name nor an environment, which CLOUDFLARE_ENV could name, here or in a file that
+    // wrangler reads: either would be another Worker.
+    const { WRANGLER_CI_OVERRIDE_NAME: _otherName, ...given } = process.env;
     // At a lower level it says nothing of a dry run.
-    const { WRANGLER_CI_OVERRIDE_NAME: _otherWorker, ...given } = process.env;
     const env = { ...given, ...QUIET, WRANGLER_LOG: "log", WRANGLER_OUTPUT_FILE_PATH: output };
     const config = words.includes("--config") ? [] : ["--config", "wrangler.toml"];
-    // No environment, whatever CLOUDFLARE_ENV says, here or in a file that wrangler reads: it would be another Worker.
     const running = promisify(execFile)(process.execPath, [WRANGLER, ...words, ...config, "--env="], { env });
     // Nobody is asked anything.
     running.child.stdin?.end();
