@@ -3,17 +3,7 @@
 
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
-import { REPLICAS_ENABLED } from "../src/replicas.ts";
 import { type Meet, type Place, stubDatabase as stubDatabaseOf } from "./stub-bindings.ts";
-
-/**
- * How much shorter than 30 s a key is believed that was found on a replica. The local database counts as one, because it
- * does not say that it is the primary.
- */
-export const REPLICA_LAG_MS = REPLICAS_ENABLED ? 10_000 : 0;
-
-/** How long a key is believed that a request has looked up here, if nothing reads it again in the background. */
-export const KEY_BELIEVED_MS = 30_000 - REPLICA_LAG_MS;
 
 /** The database as it is when nobody spies on it. */
 const REAL = {

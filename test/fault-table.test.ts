@@ -32,7 +32,7 @@ the database, of a key that is not known here
 throws                   | 503          | 503          | 503             | 503             | 503       | 503
 throws, retryable, once  | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
 throws, retryable        | 503          | 503          | 503             | 503             | 503       | 503
-throws, overloaded, once | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
+throws, overloaded, once | 503          | 503          | 503             | 503             | 503       | 503
 does it, throws, once    | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
 does it, throws          | 503          | 503          | 503             | 503             | 503       | 503
 hangs                    | 503 at 5 s   | 503 at 5 s   | 503 at 5 s      | 503 at 5 s      | 503 at 5 s | 503 at 5 s

@@ -8,17 +8,22 @@ import type { Place } from "./stub-bindings.ts";
 
 const TABLES = ["pets", "keys", "replaced_secrets", "creations"];
 
-/** A database whose replica has nothing yet. `asked` has the place of every statement that is over. */
+/**
+ * A database whose replica has nothing yet. `asked` has the place of every statement that is over. While `primary.isAway`,
+ * only the replica answers.
+ */
 export async function laggingDatabase({ nearest = env.REPLICA } = {}) {
   await applyD1Migrations(env.REPLICA, env.TEST_MIGRATIONS);
   await env.REPLICA.batch(TABLES.toReversed().map((table) => env.REPLICA.prepare(`DELETE FROM ${table}`)));
   const asked: Place[] = [];
+  const primary = { isAway: false };
   const isPrimary = (place: Place) => place === "primary" || nearest === env.DB;
   const DB = stubDatabase(
     async (run, place) => {
+      if (primary.isAway && isPrimary(place)) throw new Error("D1_ERROR: the primary is away");
       const result = await run();
-      for (const { meta } of [result].flat() as Partial<D1Result>[]) {
-        if (meta !== undefined) meta.served_by_primary = isPrimary(place);
+      for (const each of [result].flat() as (Partial<D1Result> | null)[]) {
+        if (each?.meta !== undefined) each.meta.served_by_primary = isPrimary(place);
       }
       asked.push(place);
       return result;
@@ -26,7 +31,7 @@ export async function laggingDatabase({ nearest = env.REPLICA } = {}) {
     env.DB,
     nearest,
   );
-  return { DB, asked, catchUp };
+  return { DB, asked, primary, catchUp };
 }
 
 /** Gives the replica what the primary has. */

@@ -9,7 +9,7 @@ import { newKey } from "./client.ts";
 
 /** Until when a secret is good: null, while it is the current one. */
 async function goodUntil(secret: string) {
-  return (await findKeyByHash(env.DB, await sha256(secret))).value?.secretGoodUntilMs;
+  return (await findKeyByHash(env.DB, await sha256(secret)))?.secretGoodUntilMs;
 }
 async function rotate(id: string, graceMs: number, nowMs = Date.now()) {
   const rotated = await rotateKey(env.DB, id, graceMs, nowMs);

@@ -38,10 +38,10 @@ export class Guesses {
   }
 
   /**
-   * Looks something up for an address when there is a place for it, and counts it if there is nothing of the kind.
+   * Looks a key up for an address when there is a place for it, and counts it if there is none.
    * Undefined if there is no place: the guesses are used up, or too many look-ups take too long. Throws what `look` throws.
    */
-  async lookUp<Result extends { value: unknown }>(
+  async lookUp<Result extends { key: unknown }>(
     address: string,
     nowMs: number,
     look: () => Promise<Result>,
@@ -52,7 +52,7 @@ export class Guesses {
     this.#underway.set(address, [...this.#current(address), own]);
     try {
       const result = await look();
-      if (result.value === undefined) this.#missed.take(address, nowMs);
+      if (result.key === undefined) this.#missed.take(address, nowMs);
       return result;
     } finally {
       const others = this.#current(address).filter((each) => each !== own);

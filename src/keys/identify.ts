@@ -1,5 +1,8 @@
-// Finds out who calls: reads the key from the request and looks it up, in the isolate's memory first. It
-// refuses nobody. What a caller without a valid key gets is decided later: a 429 comes before a 401.
+// Finds out who calls: reads the key from the request and looks it up, in the isolate's memory first. It refuses nobody.
+// What a caller without a valid key gets is decided later: a 429 comes before a 401.
+//
+// Keys are read at the primary only. A replica may be behind by any time, and would bring back a key that has ended. The
+// trade-off: the first request of a key in an isolate waits for the primary, however far away that is.
 
 import { waitUntil } from "cloudflare:workers";
 import type { Context, MiddlewareHandler } from "hono";
@@ -11,7 +14,6 @@ import type { AppEnv } from "../env.ts";
 import { noteFailure } from "../log.ts";
 import { clientAddress } from "../rate-limit/address-meter.ts";
 import { rememberedBan } from "../rate-limit/key-meters.ts";
-import { type Reading, readNearest, readPrimary } from "../replicas.ts";
 import { sha256 } from "../sha256.ts";
 import { SingleFlight } from "../single-flight.ts";
 import { Guesses } from "./guesses.ts";
@@ -24,17 +26,14 @@ const MORE_IN_OUTAGE_MS = 5 * 60_000;
 /** How long nobody looks a key up again after that failed: a database that hangs must not make every request wait. */
 const OUTAGE_PAUSE_MS = 5_000;
 
-/** How much shorter a key is believed if nobody says that the primary has answered: a replica may be behind. */
-const REPLICA_LAG_MS = 10_000;
-
 /** Together about 5 MB of the 128 that an isolate has. */
 const MAX_LOOKUPS = 10_000;
 const MAX_OUTAGES = 1_000;
 const MAX_HASHES = 1_000;
 
+/** What the primary said of a secret. */
 interface Lookup {
   key: FoundKey | undefined;
-  /** As of when that was so, for all that is known. */
   madeAtMs: number;
 }
 
@@ -65,7 +64,7 @@ const hashes = new BoundedMap<string, string>(MAX_HASHES);
 const outages = new BoundedMap<string, Outage>(MAX_OUTAGES);
 
 /** Look-ups that are under way, by the same. */
-const flights = new SingleFlight<Reading<FoundKey> | undefined>();
+const flights = new SingleFlight<Lookup | undefined>();
 
 /** What guessing keys may cost. */
 const guesses = new Guesses();
@@ -80,8 +79,8 @@ export function identifyCaller({ servesBanned }: { servesBanned: string }): Midd
     if (secret === undefined) {
       c.set("caller", { problem: "missing" });
     } else {
-      const found = findKey(c, secret, c.req.path !== servesBanned);
-      c.set("caller", callerOf(found instanceof Promise ? await found : found, c.get("nowMs")));
+      const found = findCaller(c, secret, c.req.path !== servesBanned);
+      c.set("caller", found instanceof Promise ? await found : found);
     }
     await next();
   };
@@ -103,15 +102,11 @@ function callerOf(found: FoundKey | undefined, nowMs: number): Caller {
   return { keyId: found.id, problem: state === "active" ? "replaced" : state };
 }
 
-/** The key that this is a secret of, in whatever state; at once if nobody has to be asked. */
-function findKey(
-  c: Context<AppEnv>,
-  secret: string,
-  mayBeBanned: boolean,
-): FoundKey | undefined | Promise<FoundKey | undefined> {
+/** Who has this secret; at once if nobody has to be asked. */
+function findCaller(c: Context<AppEnv>, secret: string, mayBeBanned: boolean): Caller | Promise<Caller> {
   let hash = hashes.get(secret);
   if (hash === undefined) {
-    if (!isWellFormedSecret(secret)) return undefined;
+    if (!isWellFormedSecret(secret)) return { problem: "unknown" };
     hash = sha256(secret);
   }
   const nowMs = c.get("nowMs");
@@ -123,17 +118,13 @@ function findKey(
       const mustRefresh = isDue(known.madeAtMs, nowMs) && !(mayBeBanned && rememberedBan(known.key, nowMs));
       if (mustRefresh) refresh(c.env.DB, hash, nowMs);
     }
-    return known.key;
+    return callerOf(known.key, nowMs);
   }
-  return findUnknownKey(c, hash, known);
+  return lookUpCaller(c, hash, known);
 }
 
-/** The key with a secret of this hash, after a look-up, or as it was `known` if that fails. */
-async function findUnknownKey(
-  c: Context<AppEnv>,
-  hash: string,
-  known: Lookup | undefined,
-): Promise<FoundKey | undefined> {
+/** Who has a secret of this hash, after a look-up, or as it was `known` if that fails. */
+async function lookUpCaller(c: Context<AppEnv>, hash: string, known: Lookup | undefined): Promise<Caller> {
   const nowMs = c.get("nowMs");
   // A key that was good when it was last looked up is no guess, whoever else calls from its address.
   const guessedFrom = known?.key === undefined ? clientAddress(c.req) : undefined;
@@ -141,36 +132,32 @@ async function findUnknownKey(
   const fallback = isInGrace ? known.key : undefined;
   try {
     const found = await lookUp(c.env.DB, hash, nowMs, fallback !== undefined, guessedFrom);
-    // A replica was near, but may be behind by more than that: so it is not believed for longer than it takes to ask.
-    if (found?.value !== undefined && found.isCurrent === false) refresh(c.env.DB, hash, nowMs);
-    return found?.value;
+    return callerOf(found?.key, nowMs);
   } catch (error) {
     if (!(error instanceof DatabaseUnavailable && fallback !== undefined)) throw error;
     noteFailure(c, "database_unavailable", error.cause);
-    return fallback;
+    return callerOf(fallback, nowMs);
   }
 }
 
 /** Looks a key up again before it is no longer believed. If that fails, the request that needs it finds out. */
 function refresh(database: D1Database, hash: string, nowMs: number): void {
   if (flights.isUnderway(hash)) return;
-  // The primary, because a revoked key must not be believed for longer: a replica may not know.
-  const refreshing = flights.run(hash, async () =>
-    remember(hash, nowMs, await readPrimary(database, (instance) => findKeyByHash(instance, hash))),
-  );
+  const refreshing = flights.run(hash, () => ask(database, hash, nowMs));
   waitUntil(refreshing.catch(() => {}));
 }
 
-function remember(hash: string, nowMs: number, reading: Reading<FoundKey>): Reading<FoundKey> {
-  const madeAtMs = nowMs - (reading.isCurrent ? 0 : REPLICA_LAG_MS);
-  lookups.set(hash, { key: reading.value, madeAtMs });
-  return reading;
+/** Asks the primary, and remembers its answer. */
+async function ask(database: D1Database, hash: string, madeAtMs: number): Promise<Lookup> {
+  const lookup = { key: await findKeyByHash(database, hash), madeAtMs };
+  lookups.set(hash, lookup);
+  return lookup;
 }
 
 /**
- * Asks the database, unless it has only just failed to answer the same, and remembers the answer. Without a fallback that
- * goes for a database that hangs alone: one that failed at once may have been mended at once. Undefined if `guessedFrom`,
- * an address, gets no more look-ups.
+ * Looks a key up, unless the database has only just failed to answer the same. Without a fallback that goes for a database
+ * that hangs alone: one that failed at once may have recovered at once. Undefined if `guessedFrom`, an
+ * address, has no look-up left.
  */
 async function lookUp(
   database: D1Database,
@@ -178,40 +165,38 @@ async function lookUp(
   nowMs: number,
   hasFallback: boolean,
   guessedFrom: string | undefined,
-): Promise<Reading<FoundKey> | undefined> {
+): Promise<Lookup | undefined> {
   // Not when the request arrived: whoever gave up has waited since then.
   const outage = outages.get(hash);
   const hasJustFailed = outage !== undefined && Math.abs(Date.now() - outage.atMs) < OUTAGE_PAUSE_MS;
   const isHanging = outage?.error.cause instanceof DeadlineExceeded;
   if (hasJustFailed && (hasFallback || isHanging)) throw outage.error;
-  const look = () => readNearest(database, (instance) => findKeyByHash(instance, hash));
-  let reading: Reading<FoundKey> | undefined;
+  let lookup: Lookup | undefined;
   let isOwn = false;
   try {
     // It counts there, because that goes on when a client leaves. If another address had no place for it, this one may have.
-    while (reading === undefined && !isOwn) {
-      reading = await flights.run(hash, async () => {
+    while (lookup === undefined && !isOwn) {
+      lookup = await flights.run(hash, () => {
         isOwn = true;
-        const own = guessedFrom === undefined ? await look() : await guesses.lookUp(guessedFrom, nowMs, look);
-        return own && remember(hash, nowMs, own);
+        const look = () => ask(database, hash, nowMs);
+        return guessedFrom === undefined ? look() : guesses.lookUp(guessedFrom, nowMs, look);
       });
     }
   } catch (error) {
     if (error instanceof DatabaseUnavailable) outages.set(hash, { error, atMs: Date.now() });
     throw error;
   }
-  const isTooSlow =
-    reading === undefined && guessedFrom !== undefined && !guesses.areUsedUp(guessedFrom, nowMs);
-  if (isTooSlow)
+  if (lookup === undefined && guessedFrom !== undefined && !guesses.areUsedUp(guessedFrom, nowMs)) {
     throw new DatabaseUnavailable(new Error("too many keys of one address are being looked up"), false);
-  return reading;
+  }
+  return lookup;
 }
 
 /**
  * Whether a look-up is as good as a new one: it is recent; or what it found is banned, in which case it is refused
  * anyway, and a flood must not reach the database.
  */
-function mayBelieve(lookup: Lookup, nowMs: number, mayBeBanned: boolean): boolean {
-  if (isBelieved(lookup.madeAtMs, nowMs)) return true;
-  return mayBeBanned && lookup.key !== undefined && rememberedBan(lookup.key, nowMs) !== undefined;
+function mayBelieve({ key, madeAtMs }: Lookup, nowMs: number, mayBeBanned: boolean): boolean {
+  if (isBelieved(madeAtMs, nowMs)) return true;
+  return mayBeBanned && key !== undefined && rememberedBan(key, nowMs) !== undefined;
 }

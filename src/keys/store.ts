@@ -3,7 +3,6 @@
 
 import { read, write } from "../database.ts";
 import type { Limits } from "../rate-limit/window.ts";
-import { type Instance, isFromPrimary, type Reading } from "../replicas.ts";
 import { PLAN_LIMITS, type Plan } from "./plans.ts";
 
 /** A key as the Worker needs it. `id` is public; it names the key's counters. Times are Unix time; null: never. */
@@ -74,13 +73,11 @@ const KEEP_REPLACED = `
 const SET_SECRET = `UPDATE keys SET hash = unhex(?3), last_four = ?4 WHERE ${ACTIVE} RETURNING ${RECORD}`;
 
 /** The key with a secret of this SHA-256 (hexadecimal), in whatever state. */
-export async function findKeyByHash(instance: Instance, hash: string): Promise<Reading<FoundKey>> {
-  const result = await read(() =>
-    instance.prepare(SELECT_KEY_BY_HASH).bind(hash).all<KeyRow & { good_until_ms: number | null }>(),
+export async function findKeyByHash(database: D1Database, hash: string): Promise<FoundKey | undefined> {
+  const row = await read(() =>
+    database.prepare(SELECT_KEY_BY_HASH).bind(hash).first<KeyRow & { good_until_ms: number | null }>(),
   );
-  const [row] = result.results;
-  const value = row && { ...keyOf(row), secretGoodUntilMs: row.good_until_ms };
-  return { value, isCurrent: isFromPrimary(result) };
+  return row === null ? undefined : { ...keyOf(row), secretGoodUntilMs: row.good_until_ms };
 }
 
 /** The key with this id, in whatever state. */

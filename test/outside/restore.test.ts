@@ -96,7 +96,7 @@ function newKey(name: string) {
 }
 
 async function found(secret: string) {
-  return (await findKeyByHash(database(), sha256(secret))).value;
+  return findKeyByHash(database(), sha256(secret));
 }
 
 /** All that the database is, but for its bookmarks. */

@@ -522,7 +522,7 @@ export const EXPLAINED: Explanation[] = [
   },
   {
     file: "src/keys/identify.ts",
-    line: 'c.set("caller", callerOf(found instanceof Promise ? await found : found, c.get("nowMs")));',
+    line: 'c.set("caller", found instanceof Promise ? await found : found);',
     changes: [["found instanceof Promise", "true"]],
     kind: "only speed",
     reason: "It waits for what is there.",
@@ -553,13 +553,6 @@ export const EXPLAINED: Explanation[] = [
     ],
     kind: "only speed",
     reason: "It would wait for the same look-up.",
-  },
-  {
-    file: "src/keys/identify.ts",
-    line: "reading === undefined && guessedFrom !== undefined && !guesses.areUsedUp(guessedFrom, nowMs);",
-    changes: [["guessedFrom !== undefined", "true"]],
-    kind: "asks the types",
-    reason: "Who does not guess has a reading.",
   },
   {
     file: "src/keys/identify.ts",
