@@ -508,6 +508,52 @@ describe("callers without a valid key", () => {
     expect(most).toBe(100);
   });
 
+  it("who guess from one Worker's zone do not shut out the customers whose Workers are elsewhere", async () => {
+    const call = (secret: string, zone: string) =>
+      fetchWithoutKey("/v1/nowhere", {
+        headers: {
+          "CF-Connecting-IP": "2a06:98c0:3600::103",
+          "CF-Worker": zone,
+          Authorization: `Bearer ${secret}`,
+        },
+      });
+    for (let times = 0; times < 60; times += 1) await call(newSecret(), "guesser.example");
+    const { secret } = await newKey();
+    expect((await call(secret, "guesser.example")).status).toBe(429);
+    expect((await call(secret, "customer.example")).status).toBe(404);
+  });
+
+  it("who guess from many networks of one IPv6 /48 cost 60 look-ups, and shut out nobody beyond it", async () => {
+    const known = await newClient();
+    await known.get("/v1/nowhere");
+    const statements = watchStatements();
+    const call = (secret: string, address: string) =>
+      fetchWithoutKey("/v1/nowhere", {
+        headers: { "CF-Connecting-IP": address, Authorization: `Bearer ${secret}` },
+      });
+    const statuses: number[] = [];
+    for (let site = 0; site < 100; site += 1) {
+      statuses.push((await call(newSecret(), `2001:db8:48:${site.toString(16)}::1`)).status);
+    }
+    expect(statuses).toEqual([...Array(60).fill(401), ...Array(40).fill(429)]);
+    expect(statements).toHaveLength(60);
+
+    const { secret } = await newKey();
+    // That it is not valid would be a lie: nobody has looked it up.
+    const refused = await call(secret, "2001:db8:48:ffff::1");
+    expect(refused.headers.get("X-RateLimit-Remaining")).toBe("0");
+    expect(await refused.json()).toMatchObject({
+      code: "rate_limit_exceeded",
+      message: expect.stringMatching(
+        /^all 60 requests per minute with unknown API keys are used up; retry in /,
+      ),
+    });
+    expect((await call(secret, "2001:db8:49::1")).status).toBe(404);
+    expect((await call(known.secret, "2001:db8:48:ffff::1")).status).toBe(404);
+    vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 35));
+    expect((await call((await newKey()).secret, "2001:db8:48:ffff::1")).status).toBe(404);
+  });
+
   it("are not those with valid keys, however many keys call from one address", async () => {
     const headers = { "CF-Connecting-IP": newAddress() };
     for (let times = 0; times < 70; times += 1) {

@@ -12,8 +12,9 @@ import { DatabaseUnavailable } from "../database.ts";
 import { DeadlineExceeded } from "../deadline.ts";
 import type { AppEnv } from "../env.ts";
 import { noteFailure } from "../log.ts";
-import { clientAddress } from "../rate-limit/address-meter.ts";
+import { lookupBuckets } from "../rate-limit/address-meter.ts";
 import { rememberedBan } from "../rate-limit/key-meters.ts";
+import type { Decision } from "../rate-limit/window.ts";
 import { sha256 } from "../sha256.ts";
 import { SingleFlight } from "../single-flight.ts";
 import { Guesses } from "./guesses.ts";
@@ -43,12 +44,14 @@ interface Outage {
 }
 
 /** Who calls: a valid key, or what is wrong with what was sent. `keyId` also names a key that is no longer valid. */
-export type Caller = { key: Key; keyId: string; problem?: never } | InvalidCaller;
+export type Caller = { key: Key; keyId: string; problem?: never; refusal?: never } | InvalidCaller;
 
 interface InvalidCaller {
   key?: never;
   keyId?: string;
   problem: "missing" | "unknown" | "replaced" | Exclude<KeyState, "active">;
+  /** Refuses the request if its key was not looked up, because too many of its address or network were unknown. */
+  refusal?: Decision;
 }
 
 /** What was found lately, and what was not, by the hash of the secret. */
@@ -127,12 +130,13 @@ function findCaller(c: Context<AppEnv>, secret: string, mayBeBanned: boolean): C
 async function lookUpCaller(c: Context<AppEnv>, hash: string, known: Lookup | undefined): Promise<Caller> {
   const nowMs = c.get("nowMs");
   // A key that was good when it was last looked up is no guess, whoever else calls from its address.
-  const guessedFrom = known?.key === undefined ? clientAddress(c.req) : undefined;
+  const buckets = known?.key === undefined ? lookupBuckets(c.req) : [];
   const isInGrace = known !== undefined && ageMs(known.madeAtMs, nowMs) < BELIEVED_MS + MORE_IN_OUTAGE_MS;
   const fallback = isInGrace ? known.key : undefined;
   try {
-    const found = await lookUp(c.env.DB, hash, nowMs, fallback !== undefined, guessedFrom);
-    return callerOf(found?.key, nowMs);
+    const found = await lookUp(c.env.DB, hash, nowMs, fallback !== undefined, buckets);
+    if (found !== undefined) return callerOf(found.key, nowMs);
+    return { problem: "unknown", refusal: guesses.refusal(buckets, nowMs) };
   } catch (error) {
     if (!(error instanceof DatabaseUnavailable && fallback !== undefined)) throw error;
     noteFailure(c, "database_unavailable", error.cause);
@@ -156,15 +160,15 @@ async function ask(database: D1Database, hash: string, madeAtMs: number): Promis
 
 /**
  * Looks a key up, unless the database has only just failed to answer the same. Without a fallback that goes for a database
- * that hangs alone: one that failed at once may have recovered at once. Undefined if `guessedFrom`, an
- * address, has no look-up left.
+ * that hangs alone: one that failed at once may have recovered at once. Undefined if `buckets`, by which unknown keys are
+ * counted, have no look-up left.
  */
 async function lookUp(
   database: D1Database,
   hash: string,
   nowMs: number,
   hasFallback: boolean,
-  guessedFrom: string | undefined,
+  buckets: readonly string[],
 ): Promise<Lookup | undefined> {
   // Not when the request arrived: whoever gave up has waited since then.
   const outage = outages.get(hash);
@@ -178,15 +182,14 @@ async function lookUp(
     while (lookup === undefined && !isOwn) {
       lookup = await flights.run(hash, () => {
         isOwn = true;
-        const look = () => ask(database, hash, nowMs);
-        return guessedFrom === undefined ? look() : guesses.lookUp(guessedFrom, nowMs, look);
+        return guesses.lookUp(buckets, nowMs, () => ask(database, hash, nowMs));
       });
     }
   } catch (error) {
     if (error instanceof DatabaseUnavailable) outages.set(hash, { error, atMs: Date.now() });
     throw error;
   }
-  if (lookup === undefined && guessedFrom !== undefined && !guesses.areUsedUp(guessedFrom, nowMs)) {
+  if (lookup === undefined && !guesses.areUsedUp(buckets, nowMs)) {
     throw new DatabaseUnavailable(new Error("too many keys of one address are being looked up"), false);
   }
   return lookup;

@@ -16,17 +16,20 @@ const MAX_INSTANTS = 1_000;
 /** Counts the request and sets `decision`. Answers `rate_limit_exceeded` or `key_banned`. */
 export function rateLimit(): MiddlewareHandler<AppEnv> {
   return async function rateLimit(c, next) {
-    const key = c.get("caller")?.key;
+    const caller = c.get("caller");
+    const key = caller?.key;
+    const refusal = caller?.refusal;
     const taken =
       key === undefined
-        ? keylessRequests.take(clientAddress(c.req), c.get("nowMs"))
+        ? (refusal ?? keylessRequests.take(clientAddress(c.req), c.get("nowMs")))
         : takeFromKey(c.env.RATE_LIMITER, key, c.get("nowMs"), (error) =>
             noteFailure(c, "limiter_unavailable", error),
           );
     const decision = taken instanceof Promise ? await taken : taken;
     c.set("decision", decision);
-    if (!decision.admitted) return refuse(c, decision, key === undefined ? " without a valid API key" : "");
-    await next();
+    if (decision.admitted) return next();
+    const counted = refusal === undefined ? " without a valid API key" : " with unknown API keys";
+    return refuse(c, decision, key === undefined ? counted : "");
   };
 }
 
