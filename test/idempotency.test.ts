@@ -5,11 +5,15 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import worker from "../src/index.ts";
+import { forgetOldCreations, insertPetOnce } from "../src/pets/creations.ts";
 import { parseIdempotencyKey } from "../src/pets/idempotency-key.ts";
 import { countPets, type ErrorBody, newClient } from "./client.ts";
 import { takeLogLines } from "./log-lines.ts";
 
 const DAY_MS = 86_400_000;
+
+const KEPT_MS = DAY_MS + 300_000;
+
 const REX = `{"name":"Rex","categoryId":9223372036854775807,"status":"sold"}`;
 
 type Client = Awaited<ReturnType<typeof newClient>>;
@@ -142,11 +146,34 @@ describe("another creation", () => {
   });
 });
 
+describe("a creation that is sent again within 24 hours makes no second pet", () => {
+  const SKEWS_MS = [-30_000, 30_000];
+  const orders = SKEWS_MS.flatMap((creationMs) =>
+    SKEWS_MS.flatMap((retryMs) => SKEWS_MS.map((cleanupMs) => [creationMs, retryMs, cleanupMs] as const)),
+  );
+
+  it.each(orders)(
+    "by clocks that are off by %i ms, %i ms when it comes again, and %i ms where the cron trigger runs in between",
+    async (creationMs, retryMs, cleanupMs) => {
+      const name = { keyId: "key", idempotencyKey: crypto.randomUUID() };
+      // How long a request may have waited when its statement runs.
+      const waitMs = 26_000;
+      const doneMs = Date.now();
+      const insert = (arrivalMs: number) =>
+        insertPetOnce(env.DB, { name: "Rex", categoryId: 1n }, name, arrivalMs);
+      const first = await insert(doneMs - waitMs + creationMs);
+      const arrivalMs = doneMs + DAY_MS - 1;
+      await forgetOldCreations(env.DB, arrivalMs + waitMs + cleanupMs);
+      expect(await insert(arrivalMs + retryMs)).toEqual(first);
+    },
+  );
+});
+
 describe("a creation is forgotten", () => {
-  it("after 24 hours, though the cron trigger never ran", async () => {
+  it("after 24 hours and five minutes, though the cron trigger never ran", async () => {
     const client = await newClient();
     const first = await seen(await post(client, "day"));
-    vi.setSystemTime(Date.now() + DAY_MS - 1);
+    vi.setSystemTime(Date.now() + KEPT_MS - 1);
     expect(await seen(await post(client, "day"))).toEqual(first);
     vi.setSystemTime(Date.now() + 1);
     const later = await seen(await post(client, "day", `{"name":"Max","categoryId":1}`));
@@ -162,7 +189,7 @@ describe("a creation is forgotten", () => {
     await post(client, "first");
     vi.setSystemTime(Date.now() + 1);
     await post(client, "second");
-    vi.setSystemTime(Date.now() + DAY_MS - 1);
+    vi.setSystemTime(Date.now() + KEPT_MS - 1);
     await runCron();
     expect(takeLogLines().at(-1)).toEqual({ event: "creations_forgotten", creations: 1 });
     const left = await env.DB.prepare("SELECT idempotency_key FROM creations").all();
@@ -175,9 +202,9 @@ describe("a creation is forgotten", () => {
     await env.DB.prepare(
       `INSERT INTO creations (key_id, idempotency_key, request_hash, pet_id, pet_json, created_at_ms)
        WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 41501)
-       SELECT 'key', i, zeroblob(32), i, '{}', CAST(?1 AS INTEGER) - iif(i = 41501, 0, 86400000) FROM n`,
+       SELECT 'key', i, zeroblob(32), i, '{}', CAST(?1 AS INTEGER) - iif(i = 41501, 0, ?2) FROM n`,
     )
-      .bind(Date.now())
+      .bind(Date.now(), KEPT_MS)
       .run();
     const statements = vi.spyOn(env.DB, "prepare");
     await runCron();
