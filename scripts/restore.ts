@@ -86,7 +86,8 @@ async function carryOut(deployed: DeployedDatabase, restore: Restore, file: stri
   );
   if (migrations.length > 0) print(`Applied again: ${migrations.join(", ")}.`);
   print(`Restored: there are ${pets} pets, and the next one gets the id ${nextId}.`);
-  print("For 30 s the service may show pages as they were, and believe a key or secret that has ended.");
+  print("For 30 s the service may accept a key or secret that has ended.");
+  print("Until 30 s after the read replicas have caught up, it may show pages as they were.");
   print("What is gone can be created again with the same Idempotency-Key: it is a new pet, with a new id.");
 }
 

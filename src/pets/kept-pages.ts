@@ -1,8 +1,8 @@
 // Pages in the isolate's memory. Only a page that has a next page is kept: pets are never changed or deleted through the
 // service, and ids only grow, so nothing can get into it any more. The last page, which grows, is never kept.
 //
-// An operator can change the table by hand: so a page is believed for 30 s. After that it still tells that there is a
-// next page, for which any replica is good enough. Memory is bounded in bytes.
+// An operator can change the table by hand, or restore it: so a page is read again after 30 s, at any replica. Such a change is
+// seen everywhere 30 s after the replicas have caught up. Memory is bounded in bytes.
 
 import { isBelieved, isDue } from "../believed.ts";
 import type { PageQuery } from "./schema.ts";

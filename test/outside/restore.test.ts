@@ -404,7 +404,8 @@ describe("npm run restore", () => {
       "Keys stay as they are now.",
       expect.stringMatching(/^To undo it: npm run restore -- --bookmark \d+ --remote --yes$/),
       "Restored: there are 3 pets, and the next one gets the id 1000006.",
-      "For 30 s the service may show pages as they were, and believe a key or secret that has ended.",
+      "For 30 s the service may accept a key or secret that has ended.",
+      "Until 30 s after the read replicas have caught up, it may show pages as they were.",
       "What is gone can be created again with the same Idempotency-Key: it is a new pet, with a new id.",
       "",
     ]);
