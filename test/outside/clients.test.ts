@@ -16,7 +16,7 @@ import { openApiDocument } from "../../src/openapi/document.ts";
 import { undocumented } from "../documented.ts";
 import { exchange } from "./clients/openapi-client.ts";
 import { startIsolates } from "./isolates/isolates.ts";
-import { emptyState, freePort, keys, type Outcome, runScript, start } from "./petstore.ts";
+import { emptyState, keys, type Outcome, runScript, start } from "./petstore.ts";
 
 /** A pet, as JSON.parse gives it. */
 interface Pet {
@@ -35,9 +35,8 @@ let key: string;
 beforeAll(async () => {
   const empty = await emptyState();
   remove = empty.remove;
-  const port = await freePort();
-  origin = `http://localhost:${port}`;
-  service = await start(empty.state, port);
+  service = await start(empty.state);
+  origin = service.origin;
   const words = ["--name", "clients", "--plan", "business", "--json", "--persist-to", empty.state];
   key = JSON.parse((await keys("create", ...words)).stdout).key;
   headers = { Authorization: `Bearer ${key}` };

@@ -12,7 +12,6 @@ import { buffer } from "node:stream/consumers";
 import { getPlatformProxy } from "wrangler";
 import { QUIET } from "../../scripts/wrangler.ts";
 import { type ApiRequest, cloudflareWorkers } from "./cloudflare-workers.ts";
-import { freePort } from "./petstore.ts";
 import { Refusal } from "./refusal.ts";
 import { timeTravelOf } from "./time-travel.ts";
 
@@ -46,8 +45,7 @@ export async function startCloudflareApi(names: string[] = []) {
   const { env, dispose } = await getPlatformProxy<Record<string, D1Database>>({ configPath, persist });
   const pasts = new Map(Object.entries(env).map(([name, database]) => [name, timeTravelOf(database)]));
   const databases = new Map<string, Database>();
-  const productionPort = await freePort();
-  const workers = cloudflareWorkers(join(folder, "workers"), state, productionPort);
+  const workers = await cloudflareWorkers(join(folder, "workers"), state);
   let obstacle: ((request: string) => unknown) | undefined;
   /** What was asked so far: method and path, without the query. */
   const requests: string[] = [];
@@ -150,8 +148,7 @@ export async function startCloudflareApi(names: string[] = []) {
       obstacle = next;
     },
     deployments: workers.deployments,
-    /** Where production is, once it was deployed. */
-    production: `http://127.0.0.1:${productionPort}`,
+    production: workers.production,
     async stop() {
       await workers.stop();
       server.close();

@@ -6,9 +6,10 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { mkdir, writeFile } from "node:fs/promises";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { dirname, join } from "node:path";
+import { pipeline } from "node:stream";
 import { QUIET, WRANGLER } from "../../scripts/wrangler.ts";
-import { freePort } from "./petstore.ts";
 import { Refusal } from "./refusal.ts";
 
 /** A request to the API, from behind the account on. */
@@ -47,21 +48,24 @@ interface Version {
   files: Map<string, string | Buffer>;
 }
 
-/** Runs what is deployed in `folder`, with the state of the account in `state`, and production at a port that is known. */
-export function cloudflareWorkers(folder: string, state: string, productionPort: number) {
+/** Runs what is deployed in `folder`, with the state of the account in `state`. */
+export async function cloudflareWorkers(folder: string, state: string) {
   const contents = new Map<string, Buffer>();
   const manifests = new Map<string, Record<string, { hash: string }>>();
   const versions = new Map<string, Version>();
   /** Those of production, the newest first: which versions requests go to. */
   const deployments: { versions: { version_id: string; percentage: number }[] }[] = [];
-  const previews = new Map<string, { id: string; name: string; urls: string[]; port: number }>();
+  const previews = new Map<string, { id: string; name: string; urls: string[] }>();
+  const production = await openAddress();
+  /** Of previews, by id, those that were deleted included. */
+  const addresses = new Map<string, Address>();
   const running = new Map<string, Awaited<ReturnType<typeof serve>>>();
 
   /** Has all requests to a Worker or preview go to a version. */
   async function run(name: string, version: Version): Promise<void> {
     await running.get(name)?.stop();
-    const port = previews.get(name)?.port ?? productionPort;
-    running.set(name, await serve(join(folder, version.id), state, name, version, port));
+    const address = addresses.get(name) ?? production;
+    running.set(name, await serve(join(folder, version.id), state, name, version, address));
   }
 
   async function readUpload({ contentType, body }: ApiRequest): Promise<Version> {
@@ -136,10 +140,11 @@ export function cloudflareWorkers(folder: string, state: string, productionPort:
       const [, , identifier = "", isDeployment] = preview;
       if (method === "POST" && identifier === "") {
         const { name } = json();
-        const port = await freePort();
-        const urls = [`http://127.0.0.1:${port}`];
-        const made = { id: `preview-${name}`, name, slug: name, worker_name: "petstore", urls, port };
-        previews.set(made.id, made);
+        const id = `preview-${name}`;
+        const address = await openAddress();
+        const made = { id, name, slug: name, worker_name: "petstore", urls: [address.url] };
+        previews.set(id, made);
+        addresses.set(id, address);
         return made;
       }
       const found = [...previews.values()].find(({ id, name }) => [id, name].includes(identifier));
@@ -187,19 +192,42 @@ export function cloudflareWorkers(folder: string, state: string, productionPort:
   return {
     answer,
     deployments,
+    /** Where production is, once it was deployed. */
+    production: production.url,
     async stop() {
       for (const { stop } of running.values()) await stop();
+      for (const address of [production, ...addresses.values()]) address.close();
     },
   };
 }
 
-/** Runs a version until `stop` is called. */
+type Address = Awaited<ReturnType<typeof openAddress>>;
+
+/**
+ * An address that is known before a version runs, and stays when another replaces it. It forwards connections to the port
+ * of the version, which the kernel chose, and cuts them while there is none.
+ */
+async function openAddress() {
+  let target: number | undefined;
+  const server = createServer((socket) => {
+    if (target === undefined) socket.destroy();
+    else pipeline(socket, connect(target, "127.0.0.1"), socket, () => {});
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  const leadTo = (next: number | undefined) => {
+    target = next;
+  };
+  return { url: `http://127.0.0.1:${port}`, leadTo, close: () => server.close() };
+}
+
+/** Runs a version at an address until `stop` is called. */
 async function serve(
   folder: string,
   state: string,
   name: string,
   { metadata, files }: Version,
-  port?: number,
+  address: Address,
 ) {
   for (const [path, content] of files) {
     const file = join(folder, path);
@@ -226,7 +254,7 @@ async function serve(
   };
   const path = join(folder, "wrangler.json");
   await writeFile(path, JSON.stringify(config));
-  const words = ["dev", "--config", path, "--ip", "127.0.0.1", "--port", `${port}`];
+  const words = ["dev", "--config", path, "--ip", "127.0.0.1", "--port", "0", "--inspector-port", "0"];
   const child = spawn(
     process.execPath,
     [WRANGLER, ...words, "--persist-to", state, "--show-interactive-dev-session=false"],
@@ -240,9 +268,11 @@ async function serve(
   let printed = "";
   for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => (printed += chunk));
   const ended = once(child, "close");
-  await Promise.race([once(child, "message"), ended]);
+  const [ready] = await Promise.race([once(child, "message"), ended]);
   if (child.exitCode !== null) throw new Error(`what was deployed does not run:\n${printed}`);
+  address.leadTo(JSON.parse(ready).port);
   const stop = async () => {
+    address.leadTo(undefined);
     endGroup(child);
     await ended;
   };

@@ -7,21 +7,21 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { expectNoSecret } from "../log-lines.ts";
-import { emptyState, freePort, keys, start } from "./petstore.ts";
+import { emptyState, keys, start } from "./petstore.ts";
 
 const SECRET = /pet_[0-9A-Za-z]{38}/g;
 
 let state: string;
 let remove: () => Promise<void>;
-let port: number;
 let service: Awaited<ReturnType<typeof start>> | undefined;
+let origin: string;
 let printedFirst: string;
 let key: string;
 
 beforeAll(async () => {
   ({ state, remove } = await emptyState());
-  port = await freePort();
-  service = await start(state, port);
+  service = await start(state);
+  origin = service.origin;
   printedFirst = service.printed();
   key = printedFirst.match(SECRET)?.[0] ?? "";
 });
@@ -38,7 +38,7 @@ afterAll(async () => {
 function call(path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
   headers.set("Authorization", `Bearer ${key}`);
-  return fetch(`http://localhost:${port}${path}`, { ...init, headers });
+  return fetch(origin + path, { ...init, headers });
 }
 
 /** What is left of the day's requests, and in how many seconds it ends. */
@@ -49,16 +49,18 @@ function restOfDay({ headers }: Response): number[] {
 
 describe("npm start", () => {
   it("says nothing but where the service is, the key, and a line to paste", () => {
-    const url = `http://localhost:${port}/v1`;
+    const url = `${origin}/v1`;
     expect(printedFirst).toBe(`
 The pet store is open:  ${url}
-Read about it, try it:  http://localhost:${port}/
+Read about it, try it:  ${origin}/
 A key to try it with:   ${key}
                         (Free plan: 60 requests a minute, 1,000 a day; shown this once)
 
   curl -i ${url}/pets -H "Authorization: Bearer ${key}"
 
 `);
+    // wrangler was given --port: by itself it takes this one.
+    expect(origin).not.toBe("http://localhost:8787");
   });
 
   it("serves pets: list, add, get", async () => {
@@ -86,7 +88,7 @@ A key to try it with:   ${key}
 
     const send = (bytes: number, headers: Record<string, string>) =>
       new Promise<number | undefined>((resolve, reject) => {
-        const outgoing = request({ port, host: "localhost", path: "/v1/pets", method: "POST" });
+        const outgoing = request(`${origin}/v1/pets`, { method: "POST" });
         outgoing.setHeader("Authorization", `Bearer ${key}`);
         outgoing.setHeader("Content-Type", "application/json");
         for (const [name, value] of Object.entries(headers)) outgoing.setHeader(name, value);
@@ -124,7 +126,7 @@ A key to try it with:   ${key}
       perDay: 10_000,
     });
     const headers = { Authorization: `Bearer ${created.key}` };
-    const response = await fetch(`http://localhost:${port}/v1/pets`, { headers });
+    const response = await fetch(`${origin}/v1/pets`, { headers });
     expect([response.status, response.headers.get("X-RateLimit-Remaining")]).toEqual([200, "299"]);
   });
 
@@ -150,7 +152,8 @@ A key to try it with:   ${key}
   it("says that a port is taken", async () => {
     const other = await emptyState();
     onTestFinished(() => other.remove());
-    await expect(start(other.state, port)).rejects.toThrow(
+    const port = Number(new URL(origin).port);
+    await expect(start(other.state, {}, port)).rejects.toThrow(
       `npm start failed: port ${port} is taken: name another with npm start -- --port PORT\n`,
     );
   });
@@ -159,7 +162,8 @@ A key to try it with:   ${key}
     const before = await call("/v1/pets?limit=100");
     const petsBefore = await before.text();
     await service?.stop();
-    service = await start(state, port);
+    service = await start(state);
+    origin = service.origin;
     expect(service.printed()).toContain(
       `Another:  npm run keys -- create --name demo --plan free --persist-to ${state}\n`,
     );
@@ -188,9 +192,9 @@ describe("npm start, when npm alone is told to end", () => {
 
   it("ends as well, though npm tells nobody", async () => {
     other = await emptyState();
-    const otherPort = await freePort();
-    orphan = await start(other.state, otherPort);
+    orphan = await start(other.state);
+    expect(await orphan.runtimes()).toHaveLength(2);
     await orphan.stopNpmOnly();
-    await expect(fetch(`http://localhost:${otherPort}/v1/pets`)).rejects.toThrow("fetch failed");
+    expect(await orphan.runtimes()).toEqual([]);
   });
 });

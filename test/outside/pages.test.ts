@@ -15,7 +15,7 @@ import { HEADERS } from "../../src/openapi/headers.ts";
 import type { UsageBody } from "../../src/usage-body.ts";
 import { findBrowser, openBrowser } from "./browser.ts";
 import { writePastDays } from "./past-days.ts";
-import { emptyState, freePort, keys, npmRun, start } from "./petstore.ts";
+import { emptyState, keys, npmRun, start } from "./petstore.ts";
 
 const executablePath = findBrowser();
 if (executablePath === undefined) {
@@ -37,9 +37,8 @@ let axe: string;
 
 beforeAll(async () => {
   ({ state, remove } = await emptyState());
-  const port = await freePort();
-  service = await start(state, port);
-  origin = `http://localhost:${port}`;
+  service = await start(state);
+  origin = service.origin;
   key = await newKey("business");
   limitedKey = await newKey("enterprise", "--per-minute", "9", "--per-day", "1");
   bannedKey = await newKey("enterprise", "--per-minute", "9", "--per-day", "1");

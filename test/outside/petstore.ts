@@ -4,7 +4,6 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
@@ -56,22 +55,27 @@ async function outcomeOf(
   }
 }
 
+/** The last thing that `npm start` prints. */
+const ANNOUNCEMENT = /\n {2}curl -i (\S+)\/v1\/pets .*\n\n/;
+
 /**
- * Runs `npm start` until `stop` is called; resolves when it has announced the service. With `more`, in more of an
- * environment.
+ * Runs `npm start` until `stop` is called; resolves when it has announced the service, which listens at `origin`. With
+ * `more`, in more of an environment. By default the kernel chooses the ports, the debugger's too: another test or an outgoing
+ * connection can take a port that was only found to be free.
  */
-export async function start(state: string, port: number, more: NodeJS.ProcessEnv = {}) {
-  const words = ["start", "--", "--port", `${port}`, "--persist-to", state];
+export async function start(state: string, more: NodeJS.ProcessEnv = {}, port = 0) {
+  const words = ["start", "--", "--port", `${port}`, "--inspector-port", "0", "--persist-to", state];
   // A group of its own, so that npm, wrangler and workerd end together, and nobody else's do.
   const stdio = ["ignore", "pipe", "pipe"] as const;
   const child = spawn("npm", words, { env: { ...env, ...more }, detached: true, stdio: [...stdio] });
   let printed = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (printed += chunk));
   const announced = new Promise<void>((resolve) => {
-    child.stdout.on("data", () => /\n {2}curl .*\n\n/.test(printed) && resolve());
+    child.stdout.on("data", () => ANNOUNCEMENT.test(printed) && resolve());
   });
   await Promise.race([announced, once(child, "exit")]);
   if (child.exitCode !== null) throw new Error(`npm start ended with ${child.exitCode}:\n${printed}`);
+  const [, origin = ""] = printed.match(ANNOUNCEMENT) ?? [];
   // Not before npm, wrangler and workerd have all closed what they print to, so all of them are gone.
   const ended = once(child, "close");
   const stop = async () => {
@@ -88,24 +92,24 @@ export async function start(state: string, port: number, more: NodeJS.ProcessEnv
     endGroup(child, "SIGKILL");
     await ended;
   };
-  /** Kills the runtime alone, as if it had crashed: wrangler starts it again. */
+  /** Its runtimes: the Worker's, and the proxy of wrangler, which has the port. */
+  const runtimes = () => runtimesOf(child.pid);
+  /** Kills the Worker's runtime alone, as if it had crashed: wrangler starts it again. */
   const killRuntime = async () => {
-    if (child.pid === undefined) throw new Error("npm has no process");
-    process.kill(await runtimeOf(child.pid), "SIGKILL");
+    const found = (await runtimes()).find(({ words }) => words.includes("entry=127.0.0.1:0 "));
+    if (found === undefined) throw new Error("the runtime is not there");
+    process.kill(found.pid, "SIGKILL");
   };
-  return { printed: () => printed, stop, stopNpmOnly, kill, killRuntime };
+  return { origin, printed: () => printed, runtimes, stop, stopNpmOnly, kill, killRuntime };
 }
 
-/** The process that the Worker runs in, among those of a group. wrangler's own proxy is a workerd too, and has the port. */
-async function runtimeOf(group: number): Promise<number> {
+/** The processes of a group that run workerd. */
+async function runtimesOf(group: number | undefined): Promise<{ pid: number; words: string }[]> {
   const { stdout } = await promisify(execFile)("ps", ["-A", "-o", "pgid=,pid=,args="]);
   const processes = stdout.split("\n").map((line) => line.trim().match(/^(\d+) +(\d+) +(.*)/) ?? []);
-  const found = processes.find(
-    ([, pgid, , words = ""]) =>
-      Number(pgid) === group && /workerd(\.exe)? serve /.test(words) && words.includes("entry=127.0.0.1:0 "),
-  );
-  if (found === undefined) throw new Error("the runtime is not there");
-  return Number(found[2]);
+  return processes
+    .filter(([, pgid, , words = ""]) => Number(pgid) === group && /workerd(\.exe)? serve /.test(words))
+    .map(([, , pid, words = ""]) => ({ pid: Number(pid), words }));
 }
 
 /** Ends npm and everything below it, unless all of that is gone. */
@@ -117,16 +121,11 @@ function endGroup(child: ChildProcess, signal: NodeJS.Signals = "SIGTERM"): void
   }
 }
 
-/** A port that is free now. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  if (address === null || typeof address === "string") throw new Error("a listening server has a port");
-  return address.port;
-}
+/**
+ * Where no server listens, and none will: the port is assigned to no service, and only a privileged process can take it. It
+ * is not 9, which `fetch` refuses by itself.
+ */
+export const NOBODY = "http://localhost:4";
 
 // What npm and the test runner set for themselves would change how the commands behave. Above all, npm puts the
 // installed Node before the machine's own, which is the one that a newcomer has.

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { findBrowser, openBrowser } from "./browser.ts";
 import { writePastDays } from "./past-days.ts";
-import { emptyState, freePort, keys, start } from "./petstore.ts";
+import { emptyState, keys, start } from "./petstore.ts";
 
 const FOLDER = join(import.meta.dirname, "../../docs");
 const WINDOWS = { desktop: { width: 1280, height: 1400 }, phone: { width: 390, height: 1180 } };
@@ -20,9 +20,8 @@ const PAST_DAYS = Array.from({ length: 29 }, (_, index) => {
 const executablePath = findBrowser();
 if (executablePath === undefined) throw new Error("there is no Chromium here: CHROMIUM can name one");
 const { state, remove } = await emptyState();
-const port = await freePort();
-const origin = `http://localhost:${port}`;
-const service = await start(state, port);
+const service = await start(state);
+const { origin } = service;
 const browser = await openBrowser(executablePath);
 try {
   const { stdout } = await keys("create", "--name", "Jo", "--plan", "free", "--json", "--persist-to", state);

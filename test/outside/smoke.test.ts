@@ -6,7 +6,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { emptyState, freePort, keys, runScript, start } from "./petstore.ts";
+import { emptyState, keys, NOBODY, runScript, start } from "./petstore.ts";
 
 let service: Awaited<ReturnType<typeof start>> | undefined;
 let remove: () => Promise<void>;
@@ -16,9 +16,8 @@ let key: string;
 beforeAll(async () => {
   const { state, remove: removeState } = await emptyState();
   remove = removeState;
-  const port = await freePort();
-  service = await start(state, port);
-  origin = `http://localhost:${port}`;
+  service = await start(state);
+  origin = service.origin;
   // Each run uses up 15 requests.
   const made = await keys("create", "--name", "smoke", "--plan", "business", "--json", "--persist-to", state);
   key = JSON.parse(made.stdout).key;
@@ -266,7 +265,7 @@ it.each([
 });
 
 it("says that a service is not there", async () => {
-  const { stderr } = await smoke(`http://localhost:${await freePort()}`);
+  const { stderr } = await smoke(NOBODY);
   expect(stderr).toMatch(
     /^the smoke test failed: at the step "it says which build it is": .* can't be reached: .*\n$/,
   );

@@ -14,7 +14,7 @@ import { keyText, logText } from "../../scripts/usage-text.ts";
 import { newSecret } from "../../src/keys/secret.ts";
 import type { UsageBody } from "../../src/usage-body.ts";
 import { writePastDays } from "./past-days.ts";
-import { emptyState, freePort, keys, npmRun, type Outcome, runScript, start } from "./petstore.ts";
+import { emptyState, keys, NOBODY, npmRun, type Outcome, runScript, start } from "./petstore.ts";
 
 // A command takes a second or two, and machines that run tests can be slow.
 vi.setConfig({ testTimeout: 120_000 });
@@ -33,9 +33,8 @@ let origin: string;
 beforeAll(async () => {
   ({ state, remove } = await emptyState());
   folder = dirname(state);
-  const port = await freePort();
-  origin = `http://localhost:${port}`;
-  service = await start(state, port, { WRANGLER_LOG: "log" });
+  service = await start(state, { WRANGLER_LOG: "log" });
+  origin = service.origin;
 });
 
 afterAll(async () => {
@@ -158,8 +157,7 @@ describe("of a running service", () => {
 
   it("says that nobody, or somebody else, is at an address, and leads a key nowhere else", async () => {
     const key = newSecret();
-    const nobody = `http://localhost:${await freePort()}`;
-    expectRefusal(await usage(["--key", key, "--url", nobody]), `${nobody} can't be reached (ECONNREFUSED)`);
+    expectRefusal(await usage(["--key", key, "--url", NOBODY]), `${NOBODY} can't be reached (ECONNREFUSED)`);
     const seen: (string | undefined)[] = [];
     const elsewhere = await serve((request, response) => {
       seen.push(request.url);

@@ -6,7 +6,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { atEnd } from "../../../bench/ending.ts";
 import type { UsageBody } from "../../../src/usage-body.ts";
-import { emptyState, freePort, keys, start } from "../../outside/petstore.ts";
+import { emptyState, keys, start } from "../../outside/petstore.ts";
 import { hasSecret, issueSecret } from "../../secrets.ts";
 import { Admissions, LIMIT, type Minute } from "./admissions.ts";
 import { isNamed, KINDS, type Kind, type ListedPet, Writes } from "./writes.ts";
@@ -68,7 +68,7 @@ export async function crash(
   onRound: (round: Round) => void = () => {},
 ): Promise<CrashReport> {
   const { state, remove } = await emptyState();
-  const run = new CrashRun(state, await freePort());
+  const run = new CrashRun(state);
   const isDone = atEnd(() => run.endNow());
   try {
     await run.begin();
@@ -91,7 +91,6 @@ class CutOff extends Error {}
 
 class CrashRun {
   readonly #state: string;
-  readonly #port: number;
   readonly #writes = new Writes();
   readonly #admissions = new Admissions(READERS);
   readonly #log: string[] = [];
@@ -107,9 +106,8 @@ class CrashRun {
   #isOver = false;
   #onAnswer = () => {};
 
-  constructor(state: string, port: number) {
+  constructor(state: string) {
     this.#state = state;
-    this.#port = port;
   }
 
   async begin(): Promise<void> {
@@ -313,7 +311,7 @@ class CrashRun {
   async #send(key: string, path: string, init: RequestInit = {}) {
     const headers = { ...init.headers, Authorization: `Bearer ${key}` };
     try {
-      const response = await fetch(`http://localhost:${this.#port}${path}`, { ...init, headers });
+      const response = await fetch(`${this.#service?.origin}${path}`, { ...init, headers });
       const text = await response.text();
       if (response.headers.has("X-Request-Id") && (response.status === 204 || isWhole(text)))
         return { status: response.status, headers: response.headers, text };
@@ -336,7 +334,7 @@ class CrashRun {
   }
 
   async #start(): Promise<void> {
-    this.#service = await start(this.#state, this.#port, LOGGING);
+    this.#service = await start(this.#state, LOGGING);
   }
 
   /** Asks by a preflight, which costs nothing. */
