@@ -1,15 +1,15 @@
-// Installs what the contestants are made of, into this folder, if it is not there: only the bench needs it.
+// Installs what the contestants are made of, into their folder, if it is not there: only the bench needs it.
 
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-const folder = import.meta.dirname;
+const folder = join(import.meta.dirname, "contestants");
 
 if (import.meta.main) await installPackages();
 
-/** Installs the packages of bench/package-lock.json unless they are there already. Throws what npm says if that fails. */
+/** Installs the packages of contestants/package-lock.json unless they are there already. Throws what npm says if that fails. */
 export async function installPackages(): Promise<void> {
   if (await isInstalled()) return;
   const npm = process.env.npm_execpath;

@@ -14,8 +14,10 @@ import { atEnd, emptyFolder } from "./ending.ts";
 
 const root = join(import.meta.dirname, "..");
 
+const require = createRequire(import.meta.url);
+
 /** The path of the runtime's program, and its version. */
-const { default: workerd, version } = createRequire(import.meta.url)("workerd") as {
+const { default: workerd, version } = require("workerd") as {
   default: string;
   version: string;
 };
