@@ -17,7 +17,7 @@ import {
   type Target,
 } from "./database.ts";
 import { persistTo } from "./target.ts";
-import { QUIET, WRANGLER } from "./wrangler.ts";
+import { QUIET, readConfig, WRANGLER } from "./wrangler.ts";
 
 const DEMO_PETS = [
   { name: "Rex", categoryId: 1n, status: "available" },
@@ -50,7 +50,7 @@ async function main(): Promise<void> {
 
   const target = { kind: "local", state } as const;
   const { database, close } = await openUpToDate(target);
-  const server = serve();
+  const server = serve(await upstream());
   try {
     const url = await ready(server);
     // Not before the service runs: a key is shown only once, and nobody would see it if the service did not start.
@@ -89,9 +89,16 @@ async function requireFreePort(): Promise<void> {
   await once(probe, "close");
 }
 
+/** With a route wrangler has the Worker see the route's host, where the Worker refuses plain HTTP (src/require-https.ts). */
+async function upstream(): Promise<string[]> {
+  const { route, routes = [] } = await readConfig();
+  const hasRoute = route !== undefined || routes.length > 0;
+  return hasRoute && values["upstream-protocol"] === undefined ? ["--upstream-protocol", "https"] : [];
+}
+
 /** Starts `wrangler dev`. This process lives as long as that one. */
-function serve(): ChildProcess {
-  const words = [WRANGLER, "dev", "--show-interactive-dev-session=false", ...forwarded];
+function serve(more: string[]): ChildProcess {
+  const words = [WRANGLER, "dev", "--show-interactive-dev-session=false", ...more, ...forwarded];
   const child = spawn(process.execPath, words, {
     // At the next level wrangler warns that cron triggers do not run here, before anything else is said.
     env: { WRANGLER_LOG: "error", ...process.env, ...QUIET },

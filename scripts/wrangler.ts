@@ -32,6 +32,8 @@ export interface Config {
   name: string;
   account_id?: string;
   workers_dev?: boolean;
+  route?: unknown;
+  routes?: unknown[];
   d1_databases: D1Binding[];
   previews?: { d1_databases?: D1Binding[] };
 }

@@ -1,5 +1,5 @@
-// The whole way of a request, in order; DESIGN.md has the picture. The order is the contract: the key comes before
-// the rate limit, that before method and path, those before the input. What stands before the rate limit costs nothing.
+// The whole way of a request, in order; DESIGN.md has the picture. The order is the contract: HTTPS comes before the key, the
+// key before the rate limit, that before method and path, those before the input. What stands before the rate limit costs nothing.
 
 import { Hono } from "hono";
 import type { ApplyGlobalResponse } from "hono/client";
@@ -15,6 +15,7 @@ import { readAhead } from "./pets/read-ahead.ts";
 import { pets } from "./pets/routes.ts";
 import { rateLimitHeaders } from "./rate-limit/headers.ts";
 import { rateLimit } from "./rate-limit/rate-limit.ts";
+import { requireHttps } from "./require-https.ts";
 import { usage } from "./usage.ts";
 import { version } from "./version.ts";
 
@@ -22,7 +23,7 @@ export const app = new Hono<AppEnv>();
 
 app.use(recordArrival(), logRequest());
 app.route("/version", version);
-app.use("/v1/*", rateLimitHeaders(), cors(), identifyCaller({ servesBanned: "/v1/usage" }));
+app.use("/v1/*", rateLimitHeaders(), cors(), requireHttps(), identifyCaller({ servesBanned: "/v1/usage" }));
 const free = app.route("/v1/usage", usage);
 app.get("/v1/pets", readAhead());
 app.use("/v1/*", rateLimit(), requireKey(), methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }));

@@ -47,10 +47,14 @@ export function watchLimiter(keyId?: string): string[] {
 const getByName = env.RATE_LIMITER.getByName.bind(env.RATE_LIMITER);
 
 /** Calls the Worker without a key, from an address of its own unless `init` names one. */
-export async function fetchWithoutKey(path: string, init: RequestInit = {}): Promise<Response> {
+export async function fetchWithoutKey(
+  path: string,
+  init: RequestInit = {},
+  origin = ORIGIN,
+): Promise<Response> {
   const headers = new Headers(init.headers);
   if (!headers.has("CF-Connecting-IP")) headers.set("CF-Connecting-IP", newAddress());
-  const response = await exports.default.fetch(new Request(ORIGIN + path, { ...init, headers }));
+  const response = await exports.default.fetch(new Request(origin + path, { ...init, headers }));
   await expectDocumented(init.method ?? "GET", path, response);
   return response;
 }
@@ -81,10 +85,10 @@ let addresses = 0;
 /** A client with a key of its own. */
 export async function newClient(options: KeyOptions = {}) {
   const { id, secret } = await newKey(options);
-  const call = (path: string, init: RequestInit = {}) => {
+  const call = (path: string, init: RequestInit = {}, origin = ORIGIN) => {
     const headers = new Headers(init.headers);
     headers.set("Authorization", `Bearer ${secret}`);
-    return fetchWithoutKey(path, { ...init, headers });
+    return fetchWithoutKey(path, { ...init, headers }, origin);
   };
   /** Posts a body as it is. */
   const post = (body: BodyInit, headers: HeadersInit = { "Content-Type": "application/json" }) =>

@@ -12,6 +12,7 @@ import {
   newKey,
   walk,
 } from "./client.ts";
+import { meetStatements } from "./database-stub.ts";
 
 const SUNSET_MS = Date.UTC(2030, 11, 5);
 
@@ -337,6 +338,75 @@ describe("Browsers", () => {
         "X-Request-Id",
       ]);
     }
+  });
+});
+
+describe("Plain HTTP", () => {
+  const overHttp = (client: Awaited<ReturnType<typeof newClient>>, host: string, path: string, init = {}) =>
+    client.call(path, init, `http://${host}`);
+
+  it.each([
+    "petstore.example",
+    "localhost.example",
+    "notlocalhost",
+    "127.0.0.1.example",
+    "128.0.0.1",
+    "0.0.0.0",
+    "[::2]:8787",
+  ])("is a 400 whatever is asked for, and costs nothing: %s", async (host) => {
+    const client = await newClient({ plan: "free" });
+    for (const [path, init] of [
+      ["/v1/pets"],
+      ["/v1/pets", { method: "POST", body: "{}" }],
+      ["/v1/pets", { method: "DELETE" }],
+      ["/v1/usage"],
+      ["/v1/nowhere?url=http://localhost/"],
+    ] as const) {
+      const response = await overHttp(client, host, path, init);
+      expect([response.status, await response.json()]).toEqual([
+        400,
+        {
+          code: "invalid_request",
+          message: "use https: over plain HTTP others can read the API key",
+          status: 400,
+        },
+      ]);
+    }
+    expect((await client.get("/v1/pets")).headers.get("X-RateLimit-Remaining")).toBe("59");
+  });
+
+  it("is refused before the key is looked at", async () => {
+    const client = await newClient();
+    meetStatements(() => Promise.reject(new Error("D1_ERROR: Network connection lost.")));
+    expect((await overHttp(client, "petstore.example", "/v1/pets")).status).toBe(400);
+    expect((await client.get("/v1/pets")).status).toBe(503);
+  });
+
+  it.each([
+    "localhost",
+    "localhost:8787",
+    "pets.localhost:8787",
+    "127.0.0.1:8787",
+    "127.1.2.3",
+    "[::1]:8787",
+  ])("is served at a loopback host: %s", async (host) => {
+    expect((await overHttp(await newClient(), host, "/v1/pets")).status).toBe(200);
+  });
+
+  it("is served outside of /v1, where no key is sent", async () => {
+    expect((await fetchWithoutKey("/version", {}, "http://petstore.example")).status).toBe(200);
+  });
+
+  it("a preflight is answered, so that the page can read the 400", async () => {
+    const headers = { Origin: "http://shop.example", "Access-Control-Request-Method": "GET" };
+    const preflight = await fetchWithoutKey(
+      "/v1/pets",
+      { method: "OPTIONS", headers },
+      "http://petstore.example",
+    );
+    expect(preflight.status).toBe(204);
+    const response = await fetchWithoutKey("/v1/pets", {}, "http://petstore.example");
+    expect(response.headers.get("Access-Control-Allow-Origin")).toBe("*");
   });
 });
 

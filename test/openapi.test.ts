@@ -235,15 +235,15 @@ describe("the document", () => {
 });
 
 /** The request of each operation that the examples are about. */
-const REQUESTS: Record<OperationId, [path: string, init?: RequestInit]> = {
-  listPets: ["/v1/pets?limit=2"],
+const REQUESTS: Record<OperationId, [path: string, init: RequestInit]> = {
+  listPets: ["/v1/pets?limit=2", {}],
   createPet: [
     "/v1/pets",
     postOf(operations.createPet.requestBody.content["application/json"].examples.complete.value),
   ],
-  getPet: ["/v1/pets/1"],
-  getUsage: ["/v1/usage"],
-  otherRequests: ["/v1/nowhere"],
+  getPet: ["/v1/pets/1", {}],
+  getUsage: ["/v1/usage", {}],
+  otherRequests: ["/v1/nowhere", {}],
 };
 
 const REQUEST_ID = components.headers["X-Request-Id"]?.example as string;
@@ -294,6 +294,7 @@ const PROVOCATIONS: Record<string, () => Promise<Response>> = {
 /** How to get what is the same for every operation. A key that is valid is not limited in what shows usage. */
 function forAny(id: OperationId): Record<string, () => Promise<Response>> {
   const provocations = {
+    "400 plainHttp": () => fetchWithoutKey(...REQUESTS[id], "http://petstore.example"),
     "401 missing": () => fetchWithoutKey(...REQUESTS[id]),
     "401 unknown": async () => {
       const secret = newSecret();
@@ -541,12 +542,12 @@ async function used(requests: number): Promise<Client> {
 
 function send(client: Client, id: OperationId, headers: HeadersInit = {}): Promise<Response> {
   const [path, init] = REQUESTS[id];
-  return client.call(path, { ...init, headers: { ...init?.headers, ...headers } as HeadersInit });
+  return client.call(path, { ...init, headers: { ...init.headers, ...headers } as HeadersInit });
 }
 
 function withHeaders(id: OperationId, headers: Record<string, string>): Promise<Response> {
   const [path, init] = REQUESTS[id];
-  return fetchWithoutKey(path, { ...init, headers: { ...init?.headers, ...headers } as HeadersInit });
+  return fetchWithoutKey(path, { ...init, headers: { ...init.headers, ...headers } as HeadersInit });
 }
 
 /** A creation under a name of the client's own. */

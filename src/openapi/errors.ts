@@ -7,7 +7,7 @@ import { BAN_MS, TOLERATED_REFUSALS } from "../rate-limit/meter.ts";
 
 /** When each code is given, and what a client can do about it. */
 export const MEANING: Record<ErrorCode, string> = {
-  invalid_request: `The body, a field of it, a query parameter or a header is wrong, or the body took longer than ${MAX_BODY_MS / 1_000} s to arrive. The message says which, and why.`,
+  invalid_request: `The body, a field of it, a query parameter or a header is wrong, the body took longer than ${MAX_BODY_MS / 1_000} s to arrive, or the request came over plain HTTP. The message says which, and why.`,
   unauthorized:
     "There is no API key, or it is not valid. The message says if the key was revoked, was replaced or has expired.",
   not_found: "There is no such pet, or no such path.",

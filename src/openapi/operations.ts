@@ -11,6 +11,7 @@ import {
   errorExample,
   failure,
   headerRefs,
+  OVER_PLAIN_HTTP,
   type Response,
   responseRef,
   SHARED_RESPONSES,
@@ -48,6 +49,7 @@ export const listPets = {
     "A page of pets, ordered by `id`. As long as there are more, `Link` says where the next page is. A parameter may be given once; one that is not listed here is ignored.",
   parameters: queryParameters({ limit: 2, status: "sold", cursor: "AQAAAAAAAAADaHtRVw" }),
   responses: {
+    ...ALWAYS_POSSIBLE,
     200: success("A page of pets.", schemaRef("Pets"), ["Link"], {
       firstPage: { summary: "The first two pets of three, with limit=2.", value: [rex, mimi] },
     }),
@@ -63,8 +65,8 @@ export const listPets = {
         "A cursor that was made up.",
         "cursor: must come from a Link header of this list",
       ),
+      ...OVER_PLAIN_HTTP,
     }),
-    ...ALWAYS_POSSIBLE,
   },
 };
 
@@ -96,6 +98,7 @@ export const createPet = {
     },
   },
   responses: {
+    ...ALWAYS_POSSIBLE,
     201: success("The pet that was added.", schemaRef("Pet"), ["Location"], {
       complete: { summary: "With a status.", value: zoe },
       withoutStatus: { summary: "Without a status.", value: bello },
@@ -108,6 +111,7 @@ export const createPet = {
         "An Idempotency-Key with a space in it.",
         "Idempotency-Key: must be 1 to 255 visible ASCII characters",
       ),
+      ...OVER_PLAIN_HTTP,
     }),
     413: failure({
       large: errorExample(
@@ -138,7 +142,6 @@ export const createPet = {
         "Idempotency-Key: was used for another pet in the last 24 hours",
       ),
     }),
-    ...ALWAYS_POSSIBLE,
   },
 };
 

@@ -2,6 +2,7 @@
 // operation answers is described once.
 
 import { ERROR_STATUS, type ErrorCode } from "../errors.ts";
+import { PLAIN_HTTP } from "../require-https.ts";
 import { MEANING } from "./errors.ts";
 import { ALWAYS, HEADERS, type HeaderName, REAL_NAMES } from "./headers.ts";
 import { type JsonSchema, schemaRef } from "./schemas.ts";
@@ -77,10 +78,20 @@ const WITHOUT_KEY = {
   ),
 };
 
+/** Of every operation, those that have other 400s included. */
+export const OVER_PLAIN_HTTP = {
+  plainHttp: errorExample(
+    "invalid_request",
+    "Any request over plain HTTP, but for a loopback host.",
+    PLAIN_HTTP,
+  ),
+};
+
 const REQUEST_ID = HEADERS["X-Request-Id"].example;
 
 /** The responses that more than one operation gives, by name. */
 export const SHARED_RESPONSES = {
+  PlainHttp: failure(OVER_PLAIN_HTTP),
   Unauthorized: failure(
     {
       missing: errorExample(
@@ -135,6 +146,7 @@ export function responseRef(name: keyof typeof SHARED_RESPONSES) {
 
 /** What every operation that is counted may answer. */
 export const ALWAYS_POSSIBLE = {
+  400: responseRef("PlainHttp"),
   401: responseRef("Unauthorized"),
   429: responseRef("TooManyRequests"),
   500: responseRef("InternalError"),

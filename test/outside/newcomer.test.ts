@@ -1,11 +1,13 @@
 // The first quarter of an hour with the service: npm start on an empty folder, the printed key, list, add, get; a
 // second start; a second key. Over a real socket, so what only a real HTTP server does is tried here too.
 
-import { readdir } from "node:fs/promises";
-import { request } from "node:http";
-import { join } from "node:path";
+import { cp, readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { type IncomingMessage, request } from "node:http";
+import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { json } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { PLAIN_HTTP } from "../../src/require-https.ts";
 import { expectNoSecret } from "../log-lines.ts";
 import { emptyState, keys, start } from "./petstore.ts";
 
@@ -153,9 +155,41 @@ A key to try it with:   ${key}
     const other = await emptyState();
     onTestFinished(() => other.remove());
     const port = Number(new URL(origin).port);
-    await expect(start(other.state, {}, port)).rejects.toThrow(
+    await expect(start(other.state, { port })).rejects.toThrow(
       `npm start failed: port ${port} is taken: name another with npm start -- --port PORT\n`,
     );
+  });
+
+  it("refuses plain HTTP at another host than this machine's", async () => {
+    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+      const headers = { Host: "petstore.example", Authorization: `Bearer ${key}` };
+      request(`${origin}/v1/pets`, { headers }, resolve).once("error", reject).end();
+    });
+    expect([answer.statusCode, await json(answer)]).toEqual([
+      400,
+      { code: "invalid_request", message: PLAIN_HTTP, status: 400 },
+    ]);
+  });
+
+  it("serves at localhost though wrangler.toml has a route", async () => {
+    const routed = await emptyState();
+    onTestFinished(() => routed.remove());
+    const cwd = dirname(routed.state);
+    for (const name of ["src", "scripts", "migrations", "package.json", "package-lock.json"]) {
+      await cp(name, join(cwd, name), { recursive: true });
+    }
+    await symlink(resolve("node_modules"), join(cwd, "node_modules"));
+    const config = await readFile("wrangler.toml", "utf8");
+    const route = 'routes = [{ pattern = "petstore.example", custom_domain = true }]\n';
+    await writeFile(join(cwd, "wrangler.toml"), route + config.replace(/^workers_dev = .*\n/m, ""));
+    const other = await start(routed.state, { cwd });
+    onTestFinished(other.stop);
+    const Authorization = `Bearer ${other.printed().match(SECRET)?.[0]}`;
+    const page = await fetch(`${other.origin}/v1/pets?limit=1`, { headers: { Authorization } });
+    expect([page.status, page.headers.get("Link")]).toEqual([
+      200,
+      expect.stringContaining(`<${other.origin}/v1/pets?limit=1&cursor=`),
+    ]);
   });
 
   it("keeps pets, keys and counts from one start to the next, and shows no key again", async () => {

@@ -58,16 +58,24 @@ async function outcomeOf(
 /** The last thing that `npm start` prints. */
 const ANNOUNCEMENT = /\n {2}curl -i (\S+)\/v1\/pets .*\n\n/;
 
+interface StartOptions {
+  /** More of an environment. */
+  more?: NodeJS.ProcessEnv;
+  port?: number;
+  /** A folder that is or is like the project's. */
+  cwd?: string;
+}
+
 /**
- * Runs `npm start` until `stop` is called; resolves when it has announced the service, which listens at `origin`. With
- * `more`, in more of an environment. By default the kernel chooses the ports, the debugger's too: another test or an outgoing
- * connection can take a port that was only found to be free.
+ * Runs `npm start` until `stop` is called; resolves when it has announced the service, which listens at `origin`. By default
+ * the kernel chooses the ports, the debugger's too: another test or an outgoing connection can take a port that was only
+ * found to be free.
  */
-export async function start(state: string, more: NodeJS.ProcessEnv = {}, port = 0) {
+export async function start(state: string, { more = {}, port = 0, cwd = "." }: StartOptions = {}) {
   const words = ["start", "--", "--port", `${port}`, "--inspector-port", "0", "--persist-to", state];
   // A group of its own, so that npm, wrangler and workerd end together, and nobody else's do.
   const stdio = ["ignore", "pipe", "pipe"] as const;
-  const child = spawn("npm", words, { env: { ...env, ...more }, detached: true, stdio: [...stdio] });
+  const child = spawn("npm", words, { env: { ...env, ...more }, cwd, detached: true, stdio: [...stdio] });
   let printed = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (printed += chunk));
   const announced = new Promise<void>((resolve) => {

@@ -33,7 +33,7 @@ let origin: string;
 beforeAll(async () => {
   ({ state, remove } = await emptyState());
   folder = dirname(state);
-  service = await start(state, { WRANGLER_LOG: "log" });
+  service = await start(state, { more: { WRANGLER_LOG: "log" } });
   origin = service.origin;
 });
 

@@ -334,7 +334,7 @@ class CrashRun {
   }
 
   async #start(): Promise<void> {
-    this.#service = await start(this.#state, LOGGING);
+    this.#service = await start(this.#state, { more: LOGGING });
   }
 
   /** Asks by a preflight, which costs nothing. */
