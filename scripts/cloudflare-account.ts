@@ -3,7 +3,7 @@
 
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { readConfig, WRANGLER } from "./wrangler.ts";
+import { QUIET, readConfig, WRANGLER } from "./wrangler.ts";
 
 /** What the API answers, whatever was asked. */
 interface Answer<Result> {
@@ -68,7 +68,7 @@ async function credentials(): Promise<Record<string, string>> {
   // What wrangler would say too, a second later.
   if (given && !preferred) return { Authorization: `Bearer ${given}` };
   // At any other level it prints nothing, or more than the token.
-  const env = { ...process.env, WRANGLER_LOG: "log" };
+  const env = { ...process.env, ...QUIET, WRANGLER_LOG: "log" };
   const words = [WRANGLER, "auth", "token", "--json"];
   const { stdout } = await promisify(execFile)(process.execPath, words, { env }).catch(() => {
     throw new Error(

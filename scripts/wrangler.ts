@@ -8,11 +8,15 @@ import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify, stripVTControlCharacters } from "node:util";
 
-/** What every command of wrangler is told: say nothing that is no news, and stay offline if that is possible. */
+/**
+ * The environment of every wrangler process: it prints nothing that is no news, stays offline if possible, and writes no log
+ * file. wrangler's log is world-readable and holds what it prints, which for `auth token` is the credential.
+ */
 export const QUIET = {
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
   WRANGLER_HIDE_BANNER: "true",
   WRANGLER_SEND_METRICS: "false",
+  WRANGLER_WRITE_LOGS: "false",
 };
 
 /** wrangler, as a script for Node: that needs no shell, on no platform. */

@@ -3,11 +3,11 @@
 // and from wrangler's tests.
 
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { getPlatformProxy } from "wrangler";
 import { QUIET } from "../../scripts/wrangler.ts";
@@ -15,7 +15,17 @@ import { type ApiRequest, cloudflareWorkers } from "./cloudflare-workers.ts";
 import { Refusal } from "./refusal.ts";
 import { timeTravelOf } from "./time-travel.ts";
 
-const TOKEN = "a-token";
+/** What the API accepts, in whichever way it is sent. No file contains it by chance. */
+const CREDENTIAL = "the-credential-of-the-account";
+
+/** The ways to log in, by their variables. Only wrangler knows the older name. What OAuth gives is in a file. */
+export const LOGINS = {
+  token: { CLOUDFLARE_API_TOKEN: CREDENTIAL },
+  olderToken: { CF_API_TOKEN: CREDENTIAL },
+  key: { CLOUDFLARE_API_KEY: CREDENTIAL, CLOUDFLARE_EMAIL: "operator@petstore.example" },
+  oauth: {},
+};
+
 const ACCOUNT = "an-account";
 
 /** The databases that an account can have: each of these exists, or can be made. */
@@ -96,9 +106,10 @@ export async function startCloudflareApi(names: string[] = []) {
 
   async function answer(incoming: IncomingMessage): Promise<unknown> {
     const { method = "", url = "", headers } = incoming;
-    const { authorization = "" } = headers;
+    const { authorization = "", "x-auth-key": key, "x-auth-email": email } = headers;
+    const isKnown = authorization === `Bearer ${CREDENTIAL}` || (key === CREDENTIAL && email !== undefined);
     // Assets are uploaded with a token that was given for them.
-    if (authorization !== `Bearer ${TOKEN}` && !authorization.startsWith("Bearer assets-")) {
+    if (!isKnown && !authorization.startsWith("Bearer assets-")) {
       throw new Refusal(403, 10_000, "Authentication error");
     }
     const prefix = `/client/v4/accounts/${ACCOUNT}`;
@@ -128,11 +139,43 @@ export async function startCloudflareApi(names: string[] = []) {
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
 
+  const environment = {
+    CLOUDFLARE_API_BASE_URL: `http://127.0.0.1:${port}/client/v4`,
+    CLOUDFLARE_API_TOKEN: CREDENTIAL,
+    CLOUDFLARE_ACCOUNT_ID: ACCOUNT,
+  };
+
   return {
-    environment: {
-      CLOUDFLARE_API_BASE_URL: `http://127.0.0.1:${port}/client/v4`,
-      CLOUDFLARE_API_TOKEN: TOKEN,
-      CLOUDFLARE_ACCOUNT_ID: ACCOUNT,
+    environment,
+    /**
+     * Somebody who is logged in, with a home and a temporary folder of their own, and who has wrangler log all it can. `leaks`
+     * names the files there that contain the credential, other than the one in which wrangler keeps what OAuth gave it.
+     */
+    async operator(login: keyof typeof LOGINS) {
+      const home = await mkdtemp(join(folder, "home-"));
+      const TMPDIR = join(home, "tmp");
+      const XDG_CONFIG_HOME = join(home, ".config");
+      const loginFile = join(XDG_CONFIG_HOME, ".wrangler", "config", "default.toml");
+      await mkdir(TMPDIR);
+      await mkdir(dirname(loginFile), { recursive: true });
+      const given = `oauth_token = "${CREDENTIAL}"\nrefresh_token = "${CREDENTIAL}"\n`;
+      if (login === "oauth") await writeFile(loginFile, `${given}expiration_time = "2099-01-01T00:00:00Z"\n`);
+      return {
+        environment: {
+          ...environment,
+          CLOUDFLARE_API_TOKEN: undefined,
+          ...LOGINS[login],
+          ...{ HOME: home, XDG_CONFIG_HOME, TMPDIR, WRANGLER_LOG: "debug", WRANGLER_LOG_SANITIZE: "false" },
+        },
+        async leaks() {
+          const entries = await readdir(home, { recursive: true, withFileTypes: true });
+          const files = entries.flatMap((each) => (each.isFile() ? [join(each.parentPath, each.name)] : []));
+          const texts = await Promise.all(files.map((file) => readFile(file, "latin1")));
+          return files
+            .filter((file, index) => file !== loginFile && texts[index]?.includes(CREDENTIAL))
+            .map((file) => relative(home, file));
+        },
+      };
     },
     database: (name: string) => env[name],
     databases,

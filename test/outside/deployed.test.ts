@@ -2,7 +2,7 @@
 // what stands against it. What is not proven here is how Cloudflare's own API answers.
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { startCloudflareApi } from "./cloudflare-api.ts";
+import { LOGINS, startCloudflareApi } from "./cloudflare-api.ts";
 import { runScript } from "./petstore.ts";
 
 // A command takes two seconds, and machines that run tests can be slow.
@@ -65,17 +65,17 @@ it("all commands do what they do locally", async () => {
   expect(listed).toContainEqual(expect.objectContaining({ id, plan: "pro", state: "revoked", lastFour }));
 });
 
-it("whoever wrangler knows is known", async () => {
-  await migrate(["--remote"]);
-  // An older name, which wrangler still goes by: it stands for any way to log in.
-  const { CLOUDFLARE_API_TOKEN, ...elsewhere } = api.environment;
-  const login = { ...elsewhere, CF_API_TOKEN: CLOUDFLARE_API_TOKEN };
-  const { exitCode, stdout, stderr } = await runScript(
-    "scripts/keys.ts",
-    ["list", "--json", "--remote"],
-    login,
-  );
-  expect([exitCode, stdout, stderr]).toEqual([0, "[]\n", ""]);
+it("whoever wrangler knows is known, and the credential is left in no file", async () => {
+  const logins = Object.keys(LOGINS) as (keyof typeof LOGINS)[];
+  const operators = await Promise.all(logins.map((login) => api.operator(login)));
+  await runScript("scripts/migrate.ts", ["--remote"], operators[0]?.environment);
+  // All commands come by the credential as this one does. Those that hand it on to wrangler are in deployment.test.ts.
+  const listed = operators.map(({ environment }) => keys(["list", "--json", "--remote"], environment));
+  for (const outcome of await Promise.all(listed)) {
+    expect(outcome).toEqual({ exitCode: 0, stdout: "[]\n", stderr: "" });
+  }
+  const leaks = await Promise.all(operators.map((operator) => operator.leaks()));
+  expect(leaks).toEqual(operators.map(() => []));
 });
 
 describe("each obstacle is reported in one line", () => {

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { startCloudflareApi } from "./cloudflare-api.ts";
+import { type LOGINS, startCloudflareApi } from "./cloudflare-api.ts";
 import { type Outcome, runScript } from "./petstore.ts";
 import { Refusal } from "./refusal.ts";
 
@@ -15,11 +15,13 @@ import { Refusal } from "./refusal.ts";
 vi.setConfig({ testTimeout: 300_000 });
 
 let api: Awaited<ReturnType<typeof startCloudflareApi>>;
+let operator: Awaited<ReturnType<typeof api.operator>>;
 
-/** An account of the test's own. */
-async function openAccount(...databases: string[]): Promise<void> {
+/** An account of the test's own, and somebody who is logged in in this way. */
+async function openAccount(login: keyof typeof LOGINS, ...databases: string[]): Promise<void> {
   api = await startCloudflareApi(databases);
   onTestFinished(api.stop);
+  operator = await api.operator(login);
 }
 
 /** Another version of the project in a repository of its own, with one text of its code put for another. */
@@ -50,7 +52,7 @@ async function otherVersion(version: string, file?: string, from = "", to = "") 
 
 /** Runs `npm run COMMAND -- WORDS` in such a folder. */
 function run(folder: string, command: string, ...words: string[]): Promise<Outcome> {
-  return runScript(join(folder, "scripts", `${command}.ts`), words, api.environment, folder);
+  return runScript(join(folder, "scripts", `${command}.ts`), words, operator.environment, folder);
 }
 
 async function buildAt(url: string): Promise<string> {
@@ -81,7 +83,7 @@ const SMOKE_STEPS = `  it says which build it is
 const LAST_STEP = "  it is still that build\n";
 
 it("npm run setup makes what is missing, where it is told, and nothing twice", async () => {
-  await openAccount();
+  await openAccount("oauth");
   const { stderr } = await run(".", "setup");
   expect(stderr).toBe("petstore has to be made: say where, with --location weur|eeur|apac|oc|wnam|enam\n");
   expect(api.changes()).toEqual([]);
@@ -110,6 +112,7 @@ Database ${name}: applies what it has not seen of migrations/
   expect((await setup()).stdout).toContain("Database petstore: is there, and stays where it is\n");
   expect(api.changes()).toEqual(["PUT /d1/database/id-of-petstore"]);
   expect([...api.databases.values()]).toMatchObject([ready, ready]);
+  expect(await operator.leaks()).toEqual([]);
 });
 
 /** Deploys a version to production, and says as what build. */
@@ -127,7 +130,7 @@ const failed = (rest: string) =>
 const literally = (text: string) => text.replace(/[+.]/g, "\\$&");
 
 it("npm run deploy says what it does, and whether what it has deployed passes the smoke test", async () => {
-  await openAccount("petstore");
+  await openAccount("key", "petstore");
   const url = api.production;
 
   const first = await deploy("7.0.0", ...BROKEN);
@@ -149,10 +152,11 @@ ${SMOKE_STEPS}${LAST_STEP}Production is ${good.build}, at ${url}
 
   // Nothing is left of all this but one key, which had a new secret each time.
   expect([await rows("petstore", "pets"), await rows("petstore", "keys")]).toEqual([0, 1]);
+  expect(await operator.leaks()).toEqual([]);
 });
 
 it("npm run deploy goes back to the one before if it fails, and says how things stand whatever breaks", async () => {
-  await openAccount("petstore");
+  await openAccount("token", "petstore");
   const good = await deploy("7.1.0");
 
   // Before the Worker is live.
@@ -220,7 +224,7 @@ it("npm run deploy goes back to the one before if it fails, and says how things 
 });
 
 it("npm run preview deploys beside production, with a database of the previews, until it is deleted", async () => {
-  await openAccount("petstore", "petstore-previews");
+  await openAccount("oauth", "petstore", "petstore-previews");
   const { folder, build } = await otherVersion("7.0.0");
   // What wrangler would take for another Worker.
   const elsewhere = { CLOUDFLARE_ENV: "elsewhere", WRANGLER_CI_OVERRIDE_NAME: "elsewhere" };
@@ -228,7 +232,7 @@ it("npm run preview deploys beside production, with a database of the previews, 
     runScript(
       join(folder, "scripts/preview.ts"),
       ["staging", ...words],
-      { ...api.environment, ...elsewhere },
+      { ...operator.environment, ...elsewhere },
       folder,
     );
   const { exitCode, stdout, stderr } = await preview("--json");
@@ -249,10 +253,11 @@ it("npm run preview deploys beside production, with a database of the previews, 
   // A pull request that closes may have none.
   const again = await preview("--delete");
   expect([again.exitCode, again.stdout.split("\n").at(-2)]).toEqual([0, "There is none."]);
+  expect(await operator.leaks()).toEqual([]);
 });
 
 it.each(["deploy", "preview staging"])("npm run %s says what is missing in the account", async (words) => {
-  await openAccount();
+  await openAccount("token");
   const [command = "", ...more] = words.split(" ");
   const { exitCode, stderr } = await run(".", command, ...more);
   expect([exitCode, stderr]).toEqual([
