@@ -3,10 +3,10 @@
 
 import { parseArgs } from "node:util";
 import { ApiRefusal, openAccount } from "./cloudflare-account.ts";
-import { buildName, definition, prepareDatabase, smokeKey } from "./deployment.ts";
+import { buildName, definition, prepareDatabase, readWorker, smokeKey } from "./deployment.ts";
 import { readOrigin, type SmokeOptions, smokeTest } from "./smoke-test.ts";
 import { print, runCommand, UsageError } from "./target.ts";
-import { readConfig, runWrangler } from "./wrangler.ts";
+import { runWrangler } from "./wrangler.ts";
 
 const USAGE = `npm run deploy [-- --url URL] [--dry-run]
 
@@ -24,12 +24,12 @@ await runCommand("deploy", async () => {
   const { help, url, "dry-run": dryRun } = readOptions();
   if (help) return print(USAGE);
   const origin = url === undefined ? undefined : readOrigin(url);
-  const { name, workers_dev } = await readConfig();
+  const { name, isOnWorkersDev } = await readWorker();
   const build = await buildName();
   if (dryRun) return rehearse(name, build);
-  if (origin === undefined && workers_dev === false) {
+  if (origin === undefined && !isOnWorkersDev) {
     throw new UsageError(
-      "wrangler.toml says workers_dev = false, so say where the service is: npm run deploy -- --url URL",
+      "by wrangler.toml the service is not on workers.dev, so say where it is: npm run deploy -- --url URL",
     );
   }
 

@@ -7,12 +7,29 @@ import { promisify } from "node:util";
 import { createKey, rotateKey } from "../src/keys/manage.ts";
 import { listKeys, stateOf } from "../src/keys/store.ts";
 import { deployedDatabase, migrate, openDatabase, type Target } from "./database.ts";
+import { UsageError } from "./target.ts";
+import { readConfig } from "./wrangler.ts";
 
 /** By this name an operator recognises the key in `npm run keys -- list`. */
 const SMOKE_KEY_NAME = "smoke test of deployments";
 
 /** For how long the secret before stays good: another smoke test may be running, of another preview. */
 const SMOKE_GRACE_MS = 10 * 60_000;
+
+/**
+ * The name of the Worker, and whether production has an address on workers.dev. Throws a UsageError if it would have that beside
+ * routes, because no firewall rule of the routes' zone covers it.
+ */
+export async function readWorker(): Promise<{ name: string; isOnWorkersDev: boolean }> {
+  const { name, workers_dev, route, routes = [] } = await readConfig();
+  const hasRoutes = route !== undefined || routes.length > 0;
+  if (workers_dev && hasRoutes) {
+    throw new UsageError(
+      "wrangler.toml has workers_dev = true beside routes: delete workers_dev, because no firewall rule of a zone covers workers.dev",
+    );
+  }
+  return { name, isOnWorkersDev: workers_dev ?? !hasRoutes };
+}
 
 /**
  * What is deployed: the version of the package and the commit, as `1.0.0+0123abc` (build metadata of Semantic Versioning).

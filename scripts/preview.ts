@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { parseArgs } from "node:util";
 import { ApiRefusal, openAccount } from "./cloudflare-account.ts";
 import { deployedDatabase } from "./database.ts";
-import { buildName, definition, git, prepareDatabase, smokeKey } from "./deployment.ts";
+import { buildName, definition, git, prepareDatabase, readWorker, smokeKey } from "./deployment.ts";
 import { readOrigin, smokeTest } from "./smoke-test.ts";
 import { runCommand, UsageError } from "./target.ts";
 import { type D1Binding, readConfig, readRawConfig, runWrangler, withConfigFile } from "./wrangler.ts";
@@ -45,6 +45,7 @@ await runCommand("preview", async () => {
     throw new UsageError("--json is for a deployment: it goes with neither --delete nor --dry-run");
   }
   if (values.delete) return remove(name, values["dry-run"], say);
+  await readWorker();
   const build = await buildName();
   if (values["dry-run"]) return rehearse(name, build, say);
 

@@ -191,6 +191,7 @@ export async function startCloudflareApi(names: string[] = []) {
       obstacle = next;
     },
     deployments: workers.deployments,
+    subdomain: workers.subdomain,
     production: workers.production,
     async stop() {
       await workers.stop();

@@ -60,6 +60,8 @@ export async function cloudflareWorkers(folder: string, state: string) {
   /** Of previews, by id, those that were deleted included. */
   const addresses = new Map<string, Address>();
   const running = new Map<string, Awaited<ReturnType<typeof serve>>>();
+  /** What of production is on workers.dev. */
+  const subdomain = { enabled: false, previews_enabled: false };
 
   /** Has all requests to a Worker or preview go to a version. */
   async function run(name: string, version: Version): Promise<void> {
@@ -132,7 +134,8 @@ export async function cloudflareWorkers(folder: string, state: string) {
       return { jwt, buckets: wanted.length === 0 ? [] : [wanted.map(({ hash }) => hash)] };
     }
     if (path === "/workers/subdomain") return { subdomain: "acme" };
-    if (rest === "/subdomain") return { enabled: true, previews_enabled: true };
+    if (rest === "/subdomain") return method === "POST" ? Object.assign(subdomain, json()) : subdomain;
+    if (rest.startsWith("/domains/")) return { added: [], updated: [], removed: [], conflicting: [] };
     if (rest === "/schedules") return [];
 
     const preview = path.match(/^\/workers\/workers\/([^/]+)\/previews(?:\/([^/]+))?(\/deployments)?$/);
@@ -194,6 +197,7 @@ export async function cloudflareWorkers(folder: string, state: string) {
     deployments,
     /** Where production is, once it was deployed. */
     production: production.url,
+    subdomain,
     async stop() {
       for (const { stop } of running.values()) await stop();
       for (const address of [production, ...addresses.values()]) address.close();

@@ -23,7 +23,8 @@ const NO_BINDINGS = [
   "main",
   "compatibility_date",
   "send_metrics",
-  "workers_dev",
+  "route",
+  "routes",
   "preview_urls",
   "assets",
   "build",
@@ -83,6 +84,10 @@ it("nothing in it belongs to an account, and nothing is secret", () => {
   const words = JSON.stringify(rawConfig).match(/[0-9A-Za-z_-]{24,}/g);
   expect(words).toBeNull();
   expect(Object.keys(rawConfig)).not.toContain("account_id");
+});
+
+it("does not keep an address on workers.dev beside routes", () => {
+  expect(rawConfig).not.toHaveProperty("workers_dev");
 });
 
 it("wrangler makes a deployment of it, and finds nothing to warn about", async () => {

@@ -73,6 +73,10 @@ const BROKEN = [
   `if (c.env.DB) throw new Error("broken"); const query =`,
 ] as const;
 
+/** What gives the Worker a domain of its own, written into wrangler.toml. */
+const ROUTES = `routes = [{ pattern = "petstore.example", custom_domain = true }]`;
+const WITH_ROUTES = ["wrangler.toml", "preview_urls = true", `preview_urls = true\n${ROUTES}`] as const;
+
 const SMOKE_STEPS = `  it says which build it is
   it publishes its document and its pages
   it refuses who has no key
@@ -139,8 +143,11 @@ it("npm run deploy says what it does, and whether what it has deployed passes th
   );
   expect(first.exitCode).toBe(1);
 
-  const good = await deploy("7.1.0");
+  expect(api.subdomain).toEqual({ enabled: true, previews_enabled: true });
+
+  const good = await deploy("7.1.0", ...WITH_ROUTES);
   expect([good.exitCode, good.stderr]).toEqual([0, ""]);
+  expect(api.subdomain).toEqual({ enabled: false, previews_enabled: true });
   expect(good.stdout).toBe(`Deploys ${good.build} to production.
 Database petstore: applies what it has not seen of migrations/
   it was up to date
@@ -225,7 +232,7 @@ it("npm run deploy goes back to the one before if it fails, and says how things 
 
 it("npm run preview deploys beside production, with a database of the previews, until it is deleted", async () => {
   await openAccount("oauth", "petstore", "petstore-previews");
-  const { folder, build } = await otherVersion("7.0.0");
+  const { folder, build } = await otherVersion("7.0.0", ...WITH_ROUTES);
   // What wrangler would take for another Worker.
   const elsewhere = { CLOUDFLARE_ENV: "elsewhere", WRANGLER_CI_OVERRIDE_NAME: "elsewhere" };
   const preview = (...words: string[]) =>
@@ -267,6 +274,19 @@ it.each(["deploy", "preview staging"])("npm run %s says what is missing in the a
     ),
   ]);
   expect(api.changes()).toEqual([]);
+});
+
+it.each([
+  ["deploy", "workers_dev = true beside routes", `workers_dev = true\n${ROUTES}`],
+  ["preview staging", "workers_dev = true beside routes", `workers_dev = true\nroute = "petstore.example/*"`],
+  ["deploy", "the service is not on workers.dev, so say where it is", ROUTES],
+])("npm run %s refuses a wrangler.toml before it does anything: %s", async (words, problem, settings) => {
+  await openAccount("token", "petstore", "petstore-previews");
+  const { folder } = await otherVersion("7.0.0", "wrangler.toml", "preview_urls = true", settings);
+  const [command = "", ...more] = words.split(" ");
+  const { exitCode, stdout, stderr } = await run(folder, command, ...more);
+  expect([exitCode, stdout, stderr]).toEqual([1, "", expect.stringContaining(problem)]);
+  expect(api.requests).toEqual([]);
 });
 
 it.each(["setup", "deploy", "preview staging", "preview staging --delete"])(
