@@ -24,9 +24,13 @@ export async function installPackages(): Promise<void> {
     "--no-fund",
     "--ignore-scripts",
   ];
+  // npm needs no credential for Cloudflare.
+  const env = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !/^(CLOUDFLARE|CF)_/i.test(name)),
+  );
   process.stderr.write("Installing the packages of the contestants, once\n");
   try {
-    await promisify(execFile)(command, words, { cwd: folder });
+    await promisify(execFile)(command, words, { cwd: folder, env });
   } catch (error) {
     const { stderr } = error as { stderr?: string };
     throw new Error(`the packages of the contestants could not be installed: ${stderr?.trim() || error}`);

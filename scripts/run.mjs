@@ -52,8 +52,16 @@ async function install() {
   // The same npm that runs this script. On Windows `npm` alone is no program.
   const [command, ...prefix] = npm?.endsWith("js") ? [process.execPath, npm] : ["npm"];
   // What npm prints is kept for the case that it fails: otherwise it is no news.
-  const words = [...prefix, "ci", "--loglevel=error", "--no-progress", "--no-audit", "--no-fund"];
-  const child = spawn(command, words, { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
+  const options = ["--ignore-scripts", "--loglevel=error", "--no-progress", "--no-audit", "--no-fund"];
+  // npm needs no credential for Cloudflare.
+  const env = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !/^(CLOUDFLARE|CF)_/i.test(name)),
+  );
+  const child = spawn(command, [...prefix, "ci", ...options], {
+    cwd: root,
+    env,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   follow(child);
   let printed = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (printed += chunk));

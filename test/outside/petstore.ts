@@ -41,7 +41,8 @@ export function runScript(
   return outcomeOf(process.execPath, [file, ...words], more, cwd);
 }
 
-async function outcomeOf(
+/** Runs a program as a newcomer's shell would. */
+export async function outcomeOf(
   command: string,
   words: string[],
   more: NodeJS.ProcessEnv,

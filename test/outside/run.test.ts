@@ -1,0 +1,80 @@
+// scripts/run.mjs, through which every command runs, in a folder like the project's with packages of its own. They are installed
+// by the npm that runs the tests. What is not proven here is what other versions of npm do.
+
+import { existsSync } from "node:fs";
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { outcomeOf, runScript } from "./petstore.ts";
+
+/** Writes down the words of each process of Node, and the credentials that it has. */
+const SPY = `const { CLOUDFLARE_API_TOKEN, CF_API_KEY } = process.env;
+const line = JSON.stringify({ words: process.argv.slice(1), credentials: [CLOUDFLARE_API_TOKEN, CF_API_KEY] });
+require("node:fs").appendFileSync(__dirname + "/processes", line + "\\n");
+`;
+
+let folder: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
+  const files = {
+    "package.json": { name: "like-the-project", dependencies: { trap: "file:trap-1.0.0.tgz" } },
+    "trap/package.json": {
+      name: "trap",
+      version: "1.0.0",
+      scripts: { postinstall: `node --eval "fs.writeFileSync('sprung', '')"` },
+    },
+  };
+  await mkdir(join(folder, "trap"));
+  for (const [name, content] of Object.entries(files))
+    await writeFile(join(folder, name), JSON.stringify(content));
+  await writeFile(join(folder, "spy.cjs"), SPY);
+  await writeFile(join(folder, "main.mjs"), `import "trap/package.json" with { type: "json" };`);
+  await cp(".npmrc", join(folder, ".npmrc"));
+  await cp("scripts/run.mjs", join(folder, "scripts/run.mjs"));
+  await npm("pack", "./trap");
+  await npm("install", "--package-lock-only");
+  const { packages } = JSON.parse(await readFile(join(folder, "package-lock.json"), "utf8"));
+  expect(packages["node_modules/trap"].hasInstallScript).toBe(true);
+});
+
+afterAll(() => rm(folder, { recursive: true }));
+
+async function npm(...words: string[]): Promise<void> {
+  const { exitCode } = await outcomeOf("npm", [...words, "--offline"], {}, folder);
+  expect(exitCode).toBe(0);
+}
+
+const sprung = () => existsSync(join(folder, "node_modules/trap/sprung"));
+
+it("npm runs no script of a package that is installed by hand", async () => {
+  await npm("ci");
+  expect([existsSync(join(folder, "node_modules/trap")), sprung()]).toEqual([true, false]);
+});
+
+it("a command installs packages without running their scripts, and without showing npm a credential", async () => {
+  await rm(join(folder, "node_modules"), { recursive: true, force: true });
+  const { exitCode, stderr } = await runScript(
+    join(folder, "scripts/run.mjs"),
+    ["main.mjs"],
+    {
+      NODE_OPTIONS: `--require=${join(folder, "spy.cjs")}`,
+      CLOUDFLARE_API_TOKEN: "token",
+      CF_API_KEY: "key",
+      npm_config_offline: "true",
+      // Whoever has this in an environment or a file of their own.
+      npm_config_ignore_scripts: "false",
+    },
+    folder,
+  );
+  expect([exitCode, stderr, sprung()]).toEqual([0, expect.stringContaining("Installed the packages"), false]);
+  const lines = (await readFile(join(folder, "processes"), "utf8")).trimEnd().split("\n");
+  const processes = lines.map((line) => JSON.parse(line) as { words: string[]; credentials: unknown[] });
+  const credentialsOf = (word: string) =>
+    processes
+      .filter(({ words }) => words.some((each) => basename(each) === word))
+      .map(({ credentials }) => credentials);
+  expect(credentialsOf("ci")).toEqual([[null, null]]);
+  expect(credentialsOf("main.mjs").at(-1)).toEqual(["token", "key"]);
+});
