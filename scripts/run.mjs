@@ -3,15 +3,17 @@
 //   node scripts/run.mjs FILE [ARGUMENT...]
 //
 // installs the locked packages first if they are missing or others than the lock file says, then runs FILE with the
-// Node that is among them, which is new enough for wrangler. It is the one file that has to run on the machine's own
-// Node, so it is JavaScript. It writes to standard error only: standard output belongs to FILE.
-import { spawn } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+// machine's own Node, or with the one among the packages if the machine's is too old for wrangler. It is the one file
+// that has to run on an old Node, so it is JavaScript. It writes to standard error only: standard output belongs to FILE.
+import { execFileSync, spawn } from "node:child_process";
+import { existsSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** @typedef {{ version: string, optional?: boolean, os?: string[], cpu?: string[], libc?: string[] }} LockedPackage */
+/**
+ * @typedef {{ version: string, engines?: { node?: string }, optional?: boolean, os?: string[], cpu?: string[], libc?: string[] }} LockedPackage
+ */
 
 const root = fileURLToPath(new URL("..", import.meta.url).href);
 
@@ -19,7 +21,7 @@ const wanted = lockedPackages(join(root, "package-lock.json"));
 const follow = followSignals();
 if (!isInstalled()) await install();
 process.exitCode = await ended(
-  follow(spawn(installedNode(), process.argv.slice(2), { cwd: root, stdio: "inherit" })),
+  follow(spawn(chooseNode(), process.argv.slice(2), { cwd: root, stdio: "inherit" })),
 );
 
 /**
@@ -126,13 +128,40 @@ function followSignals() {
   return (/** @type {import("node:child_process").ChildProcess} */ child) => (followed = child);
 }
 
-/** The Node from the lock file, or this one on a platform that has none there. */
-function installedNode() {
+/**
+ * The machine's own Node if it is new enough, or if the lock file has none for this platform; else the one from the lock
+ * file. npm puts that one before the machine's own in the PATH of everything that it starts, so where it is not needed its
+ * link is removed: a credential then meets no binary of Node but the machine's.
+ */
+function chooseNode() {
+  // npm starts this file with the first Node in its PATH, and says which one it runs on itself.
+  const own = process.env.npm_node_execpath ?? process.execPath;
+  const locked = lockedNode();
+  if (locked !== undefined && (own === locked || !isNewEnough(own))) return locked;
+  for (const name of ["node", "node.cmd", "node.ps1"]) {
+    rmSync(join(root, "node_modules", ".bin", name), { force: true });
+  }
+  return own;
+}
+
+/** The Node from the lock file, if there is one for this platform. */
+function lockedNode() {
   const platform = process.platform === "win32" ? "win" : process.platform;
   const file = process.platform === "win32" ? "node.exe" : "node";
   const candidates = [`node-${platform}-${process.arch}`, `node-bin-${platform}-${process.arch}`];
   const found = candidates.map((name) => join(root, "node_modules", name, "bin", file)).find(existsSync);
-  return found ?? process.execPath;
+  return found && realpathSync(found);
+}
+
+/**
+ * Whether wrangler runs on a Node, and TypeScript without an option.
+ * @param {string} node
+ */
+function isNewEnough(node) {
+  const version = "process.features.typescript ? process.versions.node : 0";
+  const found = execFileSync(node, ["--print", version], { encoding: "utf8" });
+  const [least = ""] = wanted["node_modules/wrangler"]?.engines?.node?.match(/[\d.]+/) ?? [];
+  return found.localeCompare(least, "en", { numeric: true }) >= 0;
 }
 
 /**

@@ -1,12 +1,16 @@
 // scripts/run.mjs, through which every command runs, in a folder like the project's with packages of its own. They are installed
-// by the npm that runs the tests. What is not proven here is what other versions of npm do.
+// by the npm that runs the tests. What is not proven here is what other versions of npm and Node do.
 
 import { existsSync } from "node:fs";
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { copyFile, cp, mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { basename, delimiter, dirname, join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { outcomeOf, runScript } from "./petstore.ts";
+
+/** What wrangler asks of Node: what the Node that runs the tests is, and what none is. */
+const ENOUGH = ">=22.0.0";
+const TOO_MUCH = ">=999.0.0";
 
 /** Writes down the words of each process of Node, and the credentials that it has. */
 const SPY = `const { CLOUDFLARE_API_TOKEN, CF_API_KEY } = process.env;
@@ -17,23 +21,28 @@ require("node:fs").appendFileSync(__dirname + "/processes", line + "\\n");
 let folder: string;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
+  folder = await realpath(await mkdtemp(join(tmpdir(), "petstore-test-")));
   const files = {
-    "package.json": { name: "like-the-project", dependencies: { trap: "file:trap-1.0.0.tgz" } },
+    "package.json": {
+      name: "like-the-project",
+      scripts: { command: "node scripts/run.mjs main.mjs" },
+      dependencies: { trap: "file:trap-1.0.0.tgz", wrangler: "file:wrangler-1.0.0.tgz" },
+    },
+    "wrangler/package.json": { name: "wrangler", version: "1.0.0", engines: { node: ENOUGH } },
     "trap/package.json": {
       name: "trap",
       version: "1.0.0",
       scripts: { postinstall: `node --eval "fs.writeFileSync('sprung', '')"` },
     },
   };
-  await mkdir(join(folder, "trap"));
+  for (const name of ["trap", "wrangler"]) await mkdir(join(folder, name));
   for (const [name, content] of Object.entries(files))
     await writeFile(join(folder, name), JSON.stringify(content));
   await writeFile(join(folder, "spy.cjs"), SPY);
-  await writeFile(join(folder, "main.mjs"), `import "trap/package.json" with { type: "json" };`);
+  await writeFile(join(folder, "main.mjs"), "console.log(process.execPath);");
   await cp(".npmrc", join(folder, ".npmrc"));
   await cp("scripts/run.mjs", join(folder, "scripts/run.mjs"));
-  await npm("pack", "./trap");
+  await npm("pack", "./trap", "./wrangler");
   await npm("install", "--package-lock-only");
   const { packages } = JSON.parse(await readFile(join(folder, "package-lock.json"), "utf8"));
   expect(packages["node_modules/trap"].hasInstallScript).toBe(true);
@@ -77,4 +86,42 @@ it("a command installs packages without running their scripts, and without showi
       .map(({ credentials }) => credentials);
   expect(credentialsOf("ci")).toEqual([[null, null]]);
   expect(credentialsOf("main.mjs").at(-1)).toEqual(["token", "key"]);
+});
+
+describe.skipIf(process.platform === "win32")("a command runs on", () => {
+  const link = () => join(folder, "node_modules/.bin/node");
+  let locked: string;
+
+  // As npm ci leaves it: the Node of the lock file is before any other for what npm starts.
+  beforeEach(async () => {
+    await npm("ci");
+    locked = join(folder, "locked-node");
+    if (!existsSync(locked)) await copyFile(process.execPath, locked);
+    const bin = join(folder, "node_modules", `node-${process.platform}-${process.arch}`, "bin");
+    await mkdir(bin, { recursive: true });
+    await mkdir(dirname(link()), { recursive: true });
+    for (const path of [join(bin, "node"), link()]) await symlink(locked, path);
+  });
+
+  /** The Node that a command says it runs on, where the machine's own is the one that runs the tests. */
+  async function nodeOf(engines: string): Promise<string> {
+    const file = join(folder, "package-lock.json");
+    const lock = await readFile(file, "utf8");
+    await writeFile(file, lock.replace(ENOUGH, engines));
+    const PATH = [dirname(process.execPath), process.env.PATH].join(delimiter);
+    const { stdout } = await outcomeOf("npm", ["run", "command"], { PATH }, folder);
+    await writeFile(file, lock);
+    return stdout.trim();
+  }
+
+  it("the machine's own Node if that is new enough for wrangler, and nothing finds the other any more", async () => {
+    expect(await nodeOf(ENOUGH)).toBe(process.execPath);
+    expect(existsSync(link())).toBe(false);
+    expect(await nodeOf(ENOUGH)).toBe(process.execPath);
+  });
+
+  it("the Node of the lock file otherwise, where npx finds it too", async () => {
+    expect(await nodeOf(TOO_MUCH)).toBe(locked);
+    expect(existsSync(link())).toBe(true);
+  });
 });

@@ -57,6 +57,9 @@ const ENVIRONMENTS: Record<string, string> = {
   "deploy.yml production": "production",
 };
 
+/** How such a job installs packages: none runs a script, and none brings a Node that is found before the runner's. */
+const INSTALL = "npm ci --ignore-scripts --no-bin-links --loglevel=error";
+
 const SECRETS = ["CLOUDFLARE_API_TOKEN", "CLOUDFLARE_ACCOUNT_ID"];
 
 /** What a job that runs for pull requests asks before it has a secret, and nothing else. */
@@ -185,10 +188,12 @@ function faultsOfSecrets(title: string, job: Job, forPullRequests: boolean): str
   const ours = ["!=", "=="].map((operator) => `github.event.action ${operator}${OURS}`);
   must(!forPullRequests || ours.includes(job.if ?? ""), "has secrets for pull requests of others");
   must(
-    steps.slice(0, first).some(({ run }) => run === "npm ci --ignore-scripts --loglevel=error"),
+    steps.slice(0, first).some(({ run }) => run === INSTALL),
     "installs packages beside secrets, or runs their scripts",
   );
   const actions = steps.filter(({ uses }) => uses !== undefined);
+  const node = actions.find(({ uses = "" }) => uses.startsWith("actions/setup-node@"));
+  must(node?.with?.["node-version"] === "22", "runs on another Node than GitHub's 22");
   must(
     actions.every(
       ({ uses = "", with: inputs = {} }) =>
@@ -347,6 +352,20 @@ describe("a workflow breaks the rules if", () => {
       "staging installs packages",
     ],
     [
+      "a Node of a package is found beside secrets",
+      "deploy.yml",
+      " --no-bin-links",
+      "",
+      "staging installs packages",
+    ],
+    [
+      "the runner's Node is too old for wrangler beside secrets",
+      "deploy.yml",
+      "node-version: 22",
+      "node-version: 20",
+      "staging runs on another Node",
+    ],
+    [
       "Dependabot would have secrets",
       "preview.yml",
       / == github.repository &&(\s+github\S+) != /,
@@ -356,7 +375,7 @@ describe("a workflow breaks the rules if", () => {
     [
       "packages are installed where secrets are",
       "deploy.yml",
-      "      - run: npm ci --ignore-scripts --loglevel=error\n",
+      `      - run: ${INSTALL}\n`,
       "",
       "staging installs packages beside secrets",
     ],
