@@ -119,7 +119,7 @@ describe("the schemas of the document", () => {
     expect(schemaOf("NewPet").properties?.categoryId).toEqual({ ...int64, description });
     expect(schemaOf("Pet").properties?.categoryId).toEqual({ ...int64, description });
     expect(schemaOf("Pet").properties?.id).toEqual({ ...int64, description });
-    expect(operations.getPet.parameters[0]?.schema).toEqual({ ...int64, examples: [1] });
+    expect(operations.getPet.parameters[0]?.schema).toEqual(int64);
     for (const [categoryId, expected] of [
       ["9223372036854775807", 201],
       ["-9223372036854775808", 201],
@@ -392,16 +392,15 @@ describe("every example of the document", () => {
 
   it("of a parameter is accepted", async () => {
     const client = await newClient();
-    const exampleOf = ({ schema }: { schema: Record<string, unknown> }) => (schema.examples as unknown[])[0];
-    for (const parameter of operations.listPets.parameters) {
-      const path = `/v1/pets?${parameter.name}=${exampleOf(parameter)}`;
+    for (const { name, example } of operations.listPets.parameters) {
+      const path = `/v1/pets?${name}=${example}`;
       expect((await client.get(path)).status, path).toBe(200);
     }
-    for (const parameter of operations.createPet.parameters) {
-      expect((await named(client, `${exampleOf(parameter)}`)).status).toBe(201);
+    for (const { example } of operations.createPet.parameters) {
+      expect((await named(client, `${example}`)).status).toBe(201);
     }
-    for (const parameter of operations.getPet.parameters) {
-      expect((await client.get(`/v1/pets/${exampleOf(parameter)}`)).status).toBe(200);
+    for (const { example } of operations.getPet.parameters) {
+      expect((await client.get(`/v1/pets/${example}`)).status).toBe(200);
     }
   });
 

@@ -37,8 +37,9 @@ interface Parameter {
   in: "query" | "header" | "path";
   required: boolean;
   description: unknown;
-  /** With its example in it: one beside it would be sent by the console as if somebody had typed it. */
   schema: JsonSchema;
+  /** Beside the schema, where most tools look for it. */
+  example: unknown;
 }
 
 export const listPets = {
@@ -82,7 +83,8 @@ export const createPet = {
       in: "header",
       required: false,
       description: `A name that you invent for this creation: 1 to 255 visible ASCII characters, bare or quoted. Whoever sends the same pet under the same name within ${REMEMBERED_MS / 3_600_000} hours gets the same answer, and no second pet.`,
-      schema: { type: "string", pattern: IDEMPOTENCY_KEY.source, examples: ["order-4711"] },
+      schema: { type: "string", pattern: IDEMPOTENCY_KEY.source },
+      example: "order-4711",
     },
   ] satisfies Parameter[],
   requestBody: {
@@ -158,7 +160,8 @@ export const getPet = {
       in: "path",
       required: true,
       description: "The id of the pet. What is no integer of 64 bits is the id of no pet, so it is a 404.",
-      schema: { type: "integer", format: "int64", examples: [1] },
+      schema: { type: "integer", format: "int64" },
+      example: rex.id,
     },
   ] satisfies Parameter[],
   responses: {
@@ -216,7 +219,7 @@ function queryParameters(examples: Record<keyof typeof PageQuery.shape, unknown>
   const { properties = {} } = toJsonSchema(PageQuery);
   return Object.entries(examples).map(([name, example]) => {
     const { description, ...schema } = properties[name] ?? {};
-    return { name, in: "query", required: false, description, schema: { ...schema, examples: [example] } };
+    return { name, in: "query", required: false, description, schema, example };
   });
 }
 

@@ -132,6 +132,11 @@ async function showOperations(): Promise<void> {
     const spec = await (await fetch("/openapi.json", { signal: AbortSignal.timeout(10_000) })).json();
     // The guide is on the page already.
     delete spec.info.description;
+    // Swagger UI would send the example of a parameter as if the user had typed it.
+    const operations = Object.values<object>(spec.paths).flatMap((path) => Object.values(path));
+    for (const { parameters = [] } of operations) {
+      for (const parameter of parameters) delete parameter.example;
+    }
     SwaggerUIBundle({
       spec,
       dom_id: "#viewer",

@@ -317,6 +317,21 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
     expect(sentence).toContain("Limit: must be an integer from 1 to 100.");
   });
 
+  it("does not send the examples of parameters", async () => {
+    const { page } = await open("/");
+    for (const [name, control] of [
+      ["listPets", "cursor"],
+      ["createPet", "Idempotency-Key"],
+      ["getPet", "petId"],
+    ] as const) {
+      const part = await operation(page, name);
+      expect(await part.getByRole("textbox", { name: control }).inputValue()).toBe("");
+    }
+    const sent = page.waitForRequest("**/v1/pets*");
+    await page.locator("#operations-Pets-listPets").getByRole("button", { name: "Execute" }).click();
+    expect(new URL((await sent).url()).search).toBe("?limit=20");
+  });
+
   it("shows no answer while it waits for the next", async () => {
     const { page } = await open("/");
     await sentenceAbout(page, key);
