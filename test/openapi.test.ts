@@ -19,7 +19,14 @@ type Client = Awaited<ReturnType<typeof newClient>>;
 
 interface Documented {
   headers: Record<string, { $ref?: string; example?: unknown }>;
-  content: { "application/json": { examples: Record<string, { value: unknown }> } };
+  content: {
+    "application/json": { schema: { allOf?: unknown[] }; examples: Record<string, { value: unknown }> };
+  };
+}
+
+interface ErrorPart {
+  properties: object;
+  required?: string[];
 }
 
 const document = openApiDocument("");
@@ -93,6 +100,7 @@ describe("the schemas of the document", () => {
     const statusFor = async (value: unknown) => (await client.get(`/v1/pets?limit=${value}`)).status;
     expect([await statusFor(minimum), await statusFor(maximum)]).toEqual([200, 200]);
     expect([await statusFor(Number(minimum) - 1), await statusFor(Number(maximum) + 1)]).toEqual([400, 400]);
+    expect(schemaOf("Pets").maxItems).toBe(maximum);
     for (let created = 0; created <= Number(byDefault); created += 1) await client.create();
     const page = await client.get("/v1/pets");
     expect(await page.json()).toHaveLength(Number(byDefault));
@@ -181,6 +189,17 @@ describe("the schemas of the document", () => {
       }
     }
     for (const code of Object.keys(ERROR_STATUS)) expect(answered).toContain(code);
+  });
+
+  it("require what they describe in each part of an error, because tools may read the parts alone", () => {
+    const parts = Object.values(operations).flatMap(({ responses }) =>
+      Object.values(responses).flatMap((response) => {
+        const { schema } = resolved<Documented>(response).content["application/json"];
+        return (schema.allOf ?? []).map((part) => resolved<ErrorPart>(part));
+      }),
+    );
+    for (const { properties, required } of parts) expect(required).toEqual(Object.keys(properties));
+    expect(parts.length).toBeGreaterThan(0);
   });
 });
 

@@ -56,6 +56,7 @@ export function failure(
           code: { type: "string", enum: codes },
           status: { type: "integer", const: values[0]?.status },
         },
+        required: ["code", "status"],
       },
     ],
   };

@@ -5,7 +5,7 @@
 import * as z from "zod/mini";
 import { ERROR_STATUS, type ErrorCode } from "../errors.ts";
 import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../keys/plans.ts";
-import { NewPet, PET_STATUSES, Pet } from "../pets/schema.ts";
+import { MAX_PAGE_SIZE, NewPet, PET_STATUSES, Pet } from "../pets/schema.ts";
 import { DAYS_KEPT } from "../rate-limit/meter.ts";
 import type { UsageBody } from "../usage-body.ts";
 
@@ -86,6 +86,7 @@ export function componentSchemas(): Record<string, JsonSchema> {
     description: "A page of pets, ordered by `id`.",
     type: "array",
     items: schemaRef("Pet"),
+    maxItems: MAX_PAGE_SIZE,
   };
   return { ...Object.fromEntries(described), Pets };
 }

@@ -5,7 +5,7 @@ import * as z from "zod/mini";
 import { decodeCursor } from "./cursor.ts";
 
 const MAX_NAME_CODE_POINTS = 255;
-const MAX_PAGE_SIZE = 100;
+export const MAX_PAGE_SIZE = 100;
 const DEFAULT_PAGE_SIZE = 20;
 
 /** Contract, section 2, PetStatus. */
