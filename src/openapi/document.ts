@@ -25,9 +25,16 @@ export function openApiDocument(guide: string) {
       version: INTERFACE_VERSION,
       summary: "Pets for sale: list them, add one, get one.",
       description: guide,
+      contact: { name: "The operator of this service" },
       license: { name: "MIT", identifier: "MIT" },
     },
-    servers: [{ url: "/v1", description: "The service that this document comes from." }],
+    servers: [
+      {
+        url: "/v1",
+        description:
+          "The service that this document comes from. The URL is relative to the document: give generated clients the full base URL.",
+      },
+    ],
     security: [{ apiKey: [] }],
     tags: [
       { name: "Pets", description: "List pets, add one, get one." },
