@@ -28,6 +28,7 @@ declare const SwaggerUIBundle: (options: {
     statePlugins: object;
   })[];
   requestInterceptor(request: { headers: Record<string, string> }): object;
+  responseInterceptor(response: { headers: Record<string, string | string[]> }): object;
   [option: string]: unknown;
 }) => void;
 
@@ -149,6 +150,13 @@ async function showOperations(): Promise<void> {
         const key = storedKey();
         if (key !== "") request.headers.Authorization = `Bearer ${key}`;
         return request;
+      },
+      responseInterceptor(response) {
+        // Swagger UI has split the values at ", ", and would join them without the space.
+        for (const [name, value] of Object.entries(response.headers)) {
+          response.headers[name] = [value].flat().join(", ");
+        }
+        return response;
       },
     });
     nameControls();
