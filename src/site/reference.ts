@@ -10,9 +10,13 @@ type Component = (props: Record<string, unknown>) => unknown;
 interface System {
   React: {
     createElement(type: string | Component, props: object | null, ...children: unknown[]): unknown;
+    useSyncExternalStore<Value>(subscribe: (listener: () => void) => () => void, read: () => Value): Value;
   };
   getComponent(name: string, container: boolean): Component;
   specActions: { clearResponse(path: string, method: string): void };
+  specSelectors: {
+    mutatedRequestFor(path: unknown, method: unknown): { getIn(path: string[]): string | undefined };
+  };
 }
 
 type Wrap = (Original: Component, system: System) => Component;
@@ -49,10 +53,16 @@ const exactBody: Wrap =
       indented(`${content}`),
     );
 
-/** A sentence on top of each answer; where there is none, it stands alone, because Swagger UI suspects CORS. */
+/**
+ * A sentence on top of each answer; where there is none, it stands alone, because Swagger UI suspects CORS. An answer is
+ * hidden while the field has another key than it was sent with, because its `curl` line shows that key.
+ */
 const explainedAnswer: Wrap =
-  (Original, { React }) =>
+  (Original, { React, specSelectors }) =>
   (props) => {
+    const authorization = React.useSyncExternalStore(onKeyChange, authorizationHeader);
+    const request = specSelectors.mutatedRequestFor(props.path, props.method);
+    if (request.getIn(["headers", "Authorization"]) !== authorization) return null;
     const response = props.response as LiveResponse;
     const explanation = React.createElement(
       "p",
@@ -120,6 +130,21 @@ function keepKey(): void {
   document.querySelector("#key-form")?.addEventListener("submit", (event) => event.preventDefault());
 }
 
+/** The header that carries the key, if there is one. */
+function authorizationHeader(): string | undefined {
+  const key = storedKey();
+  return key === "" ? undefined : `Bearer ${key}`;
+}
+
+/** Calls `listener` whenever there may be another key, until the function that it returns is called. */
+function onKeyChange(listener: () => void): () => void {
+  const events = ["input", "pageshow"];
+  for (const each of events) addEventListener(each, listener);
+  return () => {
+    for (const each of events) removeEventListener(each, listener);
+  };
+}
+
 /** Has the examples of the guide name this service, so that they can be pasted. */
 function nameOrigin(): void {
   for (const code of document.querySelectorAll(".guide code")) {
@@ -147,8 +172,8 @@ async function showOperations(): Promise<void> {
       syntaxHighlight: { activated: false },
       validatorUrl: null,
       requestInterceptor(request) {
-        const key = storedKey();
-        if (key !== "") request.headers.Authorization = `Bearer ${key}`;
+        const authorization = authorizationHeader();
+        if (authorization !== undefined) request.headers.Authorization = authorization;
         return request;
       },
       responseInterceptor(response) {

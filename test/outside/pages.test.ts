@@ -294,6 +294,41 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
     expect(await sentenceAbout(page, secret())).toContain(sentence);
   });
 
+  it.each([
+    ["emptied", (page: Page) => page.getByLabel("Your API key").fill("")],
+    [
+      "forgotten on another page",
+      (page: Page) =>
+        page.evaluate(`
+          sessionStorage.clear();
+          dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true }))`),
+    ],
+  ])("does not show a key that was %s, nor the answer to it", async (_, forget) => {
+    const { page } = await open("/");
+    await sentenceAbout(page, key);
+    expect(await page.locator(".curl").first().textContent()).toContain(key);
+    await forget(page);
+    await page.locator(".explanation").waitFor({ state: "detached" });
+    expect(await page.content()).not.toContain(key);
+  });
+
+  it("does not show a key that was emptied before its answer came", async () => {
+    const { page } = await open("/");
+    await page.getByLabel("Your API key").fill(key);
+    const listPets = await operation(page, "listPets");
+    const answer = Promise.withResolvers<void>();
+    await page.route("**/v1/pets?*", async (route) => {
+      await answer.promise;
+      await route.continue();
+    });
+    await listPets.getByRole("button", { name: "Execute" }).click();
+    await listPets.locator(".loading").waitFor({ state: "attached" });
+    await page.getByLabel("Your API key").fill("");
+    answer.resolve();
+    await listPets.locator(".loading").waitFor({ state: "detached" });
+    expect(await page.content()).not.toContain(key);
+  });
+
   it("without a network, says so in a sentence, and goes on when it is back", async () => {
     const { page, context } = await open("/");
     await page.locator(".opblock").first().waitFor();
