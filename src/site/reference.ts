@@ -64,12 +64,14 @@ const explainedAnswer: Wrap =
     const request = specSelectors.mutatedRequestFor(props.path, props.method);
     if (request.getIn(["headers", "Authorization"]) !== authorization) return null;
     const response = props.response as LiveResponse;
+    const status = response.get("status");
+    const hasFailed = status === undefined || status >= 400;
     const explanation = React.createElement(
       "p",
-      { className: "explanation", role: "status" },
+      { className: hasFailed ? "explanation failed" : "explanation", role: "status" },
       explain(response),
     );
-    const answer = response.get("status") === undefined ? null : React.createElement(Original, props);
+    const answer = status === undefined ? null : React.createElement(Original, props);
     return React.createElement("div", null, explanation, answer);
   };
 
@@ -196,12 +198,19 @@ async function showOperations(): Promise<void> {
 function explain(response: LiveResponse): string {
   const status = response.get("status");
   if (status === undefined) return canBeSent(storedKey()) ? NO_ANSWER : NO_KEY;
-  const outcome = status < 400 ? "Done." : sentenceOf(status, response.get("text") ?? "");
+  const outcome = status < 400 ? "Done." : failureSentence(status, response.get("text") ?? "");
   const [limit, remaining, reset] = ["limit", "remaining", "reset"].map((name) =>
     response.getIn(["headers", `x-ratelimit-${name}`]),
   );
   if (limit === undefined || remaining === undefined || reset === undefined) return outcome;
   return `${outcome} ${remaining} of ${limit} requests left until ${instant(Number(reset))}.`;
+}
+
+/** What went wrong. The service's own sentence about a missing key is for those who send headers. */
+function failureSentence(status: number, body: string): string {
+  return status === 401 && storedKey() === ""
+    ? "There is no API key yet: paste it above."
+    : sentenceOf(status, body);
 }
 
 /** JSON, indented; a number keeps the digits that it came with. Whatever can't be read so stays as it is. */

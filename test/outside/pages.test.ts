@@ -284,14 +284,22 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
   });
 
   it.each([
-    ["no key", () => "", "The API key is missing"],
+    ["no key", () => "", "There is no API key yet: paste it above."],
     ["a wrong key", () => newSecret(), "The API key is not valid."],
     ["a limited key", () => limitedKey, "All 1 requests per day are used up; retry in"],
     ["a banned key", () => bannedKey, "The API key is banned until"],
     ["what can't be sent as a key", () => "pet_„quoted“", "This can't be a key"],
-  ])("with %s, says so in a sentence", async (_, secret, sentence) => {
+  ])("with %s, says so in a sentence that looks like a problem", async (_, secret, sentence) => {
     const { page } = await open("/");
     expect(await sentenceAbout(page, secret())).toContain(sentence);
+    const colour = (selector: string) =>
+      page.evaluate(`getComputedStyle(document.querySelector("${selector}")).borderLeftColor`);
+    expect(await colour(".explanation")).toBe(await colour("#viewer-problem"));
+    // So does not what went well.
+    await page.getByLabel("Your API key").fill(key);
+    await page.getByRole("button", { name: "Execute" }).click();
+    await page.locator(".explanation", { hasText: "Done." }).waitFor();
+    expect(await colour(".explanation")).not.toBe(await colour("#viewer-problem"));
   });
 
   it.each([
