@@ -13,6 +13,7 @@ interface System {
     useSyncExternalStore<Value>(subscribe: (listener: () => void) => () => void, read: () => Value): Value;
   };
   getComponent(name: string, container: boolean): Component;
+  layoutActions: { show(part: string[], isShown: boolean): void; scrollTo(part: string[]): void };
   specActions: { clearResponse(path: string, method: string): void };
   specSelectors: {
     mutatedRequestFor(path: unknown, method: unknown): { getIn(path: string[]): string | undefined };
@@ -34,7 +35,7 @@ declare const SwaggerUIBundle: (options: {
   requestInterceptor(request: { headers: Record<string, string> }): object;
   responseInterceptor(response: { headers: Record<string, string | string[]> }): object;
   [option: string]: unknown;
-}) => void;
+}) => System;
 
 /** The answer to a request that was tried, as Swagger UI hands it to the component that shows it. */
 interface LiveResponse {
@@ -165,7 +166,7 @@ async function showOperations(): Promise<void> {
     for (const { parameters = [] } of operations) {
       for (const parameter of parameters) delete parameter.example;
     }
-    SwaggerUIBundle({
+    const viewer = SwaggerUIBundle({
       spec,
       dom_id: "#viewer",
       layout: "operationsOnly",
@@ -187,6 +188,7 @@ async function showOperations(): Promise<void> {
       },
     });
     nameControls();
+    followAddress(viewer);
   } catch {
     if (problem === null) return;
     problem.textContent = "The console can't be loaded. Look at your connection, and load the page again.";
@@ -211,6 +213,21 @@ function failureSentence(status: number, body: string): string {
   return status === 401 && storedKey() === ""
     ? "There is no API key yet: paste it above."
     : sentenceOf(status, body);
+}
+
+/** Opens the operation that the address names, as in `#/Pets/createPet`. */
+function followAddress({ layoutActions }: System): void {
+  const follow = () => {
+    const [, tag, operation] = location.hash.match(/^#\/(\w+)\/(\w+)$/) ?? [];
+    if (tag === undefined || operation === undefined) return;
+    const part = ["operations", tag, operation];
+    layoutActions.show(part, true);
+    const drawn = document.getElementById(part.join("-"));
+    if (drawn === null) layoutActions.scrollTo(part);
+    else drawn.scrollIntoView();
+  };
+  addEventListener("hashchange", follow);
+  follow();
 }
 
 /** JSON, indented; a number keeps the digits that it came with. Whatever can't be read so stays as it is. */

@@ -337,6 +337,25 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
     expect(await page.content()).not.toContain(key);
   });
 
+  it("opens and shows the operation that its address names, and no other", async () => {
+    const { page } = await open("/#/Usage/getUsage", { viewport: { width: 800, height: 300 } });
+    const isOnTop = (part: string) =>
+      page.locator(part).evaluate(`(part) => new Promise((resolve) => {
+        const begin = ([{ isIntersecting }]) => isIntersecting && resolve();
+        new IntersectionObserver(begin, { rootMargin: "0px 0px -200px 0px" }).observe(part);
+      })`);
+    await isOnTop("#operations-Usage-getUsage .opblock-summary");
+    await page.locator("#operations-Usage-getUsage .execute").waitFor();
+    await page.evaluate("location.hash = '#/Pets/createPet'");
+    await isOnTop("#operations-Pets-createPet .opblock-summary");
+    await page.locator("#operations-Pets-createPet .execute").waitFor();
+    expect(await page.locator(".opblock.is-open").count()).toBe(2);
+    // What is not an operation stays what it is.
+    await page.evaluate("location.hash = '#limits'");
+    await isOnTop("#limits");
+    expect(page.url()).toBe(`${origin}/#limits`);
+  });
+
   it("without a network, says so in a sentence, and goes on when it is back", async () => {
     const { page, context } = await open("/");
     await page.locator(".opblock").first().waitFor();
