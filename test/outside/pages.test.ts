@@ -15,7 +15,7 @@ import { HEADERS } from "../../src/openapi/headers.ts";
 import type { UsageBody } from "../../src/usage-body.ts";
 import { findBrowser, openBrowser } from "./browser.ts";
 import { writePastDays } from "./past-days.ts";
-import { emptyState, keys, npmRun, start } from "./petstore.ts";
+import { emptyState, keys, npmRun, outcomeOf, start } from "./petstore.ts";
 
 const executablePath = findBrowser();
 if (executablePath === undefined) {
@@ -157,6 +157,52 @@ describe("the guide", () => {
 
   it.each(["plans", "errors"])("has the table of %s that the README has", async (name) => {
     expect(await readFile("README.md", "utf8")).toContain(`\n${fillGuide(`{{${name}}}`)}\n`);
+  });
+});
+
+describe("the recipe of the guide for 64-bit integers", () => {
+  /** The recipe as it is published, and more uses of its functions; it ends with `outcome`. */
+  async function program(): Promise<string> {
+    const { info } = (await (await fetch(`${origin}/openapi.json`)).json()) as {
+      info: { description: string };
+    };
+    const [, recipe] = info.description.match(/## Exact 64-bit integers\n.*?```js\n(.*?)```/s) ?? [];
+    return `
+      const baseUrl = "${origin}/v1";
+      const key = "${key}";
+      ${recipe}
+      const post = async (pet) =>
+        parse(await (await fetch(baseUrl + "/pets", { method: "POST", headers, body: stringify(pet) })).text());
+      const odd = { name: 'é "id":12345678901234567890,\\\\', categoryId: -9007199254740993n, status: "sold" };
+      const oddAdded = await post(odd);
+      const [listed] = parse('[{"id":-9223372036854775808,"categoryId":5}]');
+      let refused;
+      try { stringify({ name: "Rex", categoryId: 5 }) } catch (error) { refused = error.message }
+      const outcome = [
+        response.status, pet.name, pet.categoryId, typeof pet.id,
+        oddAdded.name === odd.name, oddAdded.categoryId, oddAdded.status,
+        listed.id, typeof listed.categoryId, refused,
+      ].join("|");`;
+  }
+
+  const OUTCOME =
+    "201|Zoë|9223372036854775807|bigint|true|-9007199254740993|sold|-9223372036854775808|bigint|categoryId: not a bigint";
+
+  it.each([
+    ["the machine's Node", "node"],
+    ["the project's Node", process.execPath],
+  ])("sends and reads every digit on %s", async (_, node) => {
+    const script = `${await program()}; console.log(outcome)`;
+    expect(await outcomeOf(node, ["--input-type=module", "--eval", script])).toEqual({
+      exitCode: 0,
+      stdout: `${OUTCOME}\n`,
+      stderr: "",
+    });
+  });
+
+  it.skipIf(executablePath === undefined)("sends and reads every digit in a browser", async () => {
+    const { page } = await open("/");
+    expect(await page.evaluate(`(async () => { ${await program()}; return outcome })()`)).toBe(OUTCOME);
   });
 });
 
@@ -452,6 +498,7 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
       "Bans",
       "Errors",
       "Sending a creation again",
+      "Exact 64-bit integers",
       "Deprecation",
     ]);
   });

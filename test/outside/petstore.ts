@@ -41,11 +41,11 @@ export function runScript(
   return outcomeOf(process.execPath, [file, ...words], more, cwd);
 }
 
-/** Runs a program as a newcomer's shell would. */
+/** Runs a command with what a newcomer has on the PATH. */
 export async function outcomeOf(
   command: string,
   words: string[],
-  more: NodeJS.ProcessEnv,
+  more: NodeJS.ProcessEnv = {},
   cwd = ".",
 ): Promise<Outcome> {
   try {
