@@ -160,13 +160,14 @@ describe("the guide", () => {
   });
 });
 
-describe("the recipe of the guide for 64-bit integers", () => {
+describe("the recipe of the guide and the README for 64-bit integers", () => {
   /** The recipe as it is published, and more uses of its functions; it ends with `outcome`. */
   async function program(): Promise<string> {
     const { info } = (await (await fetch(`${origin}/openapi.json`)).json()) as {
       info: { description: string };
     };
-    const [, recipe] = info.description.match(/## Exact 64-bit integers\n.*?```js\n(.*?)```/s) ?? [];
+    const [, recipe = ""] = info.description.match(/## Exact 64-bit integers\n.*?```js\n(.*?)```/s) ?? [];
+    expect(await readFile("README.md", "utf8")).toContain(recipe);
     return `
       const baseUrl = "${origin}/v1";
       const key = "${key}";
