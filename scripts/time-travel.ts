@@ -21,6 +21,15 @@ export interface Restore {
   kept?: Kept;
 }
 
+/** The time of the last change of a column. If a key was changed before and after, the later change stays. */
+const TIME_OF: Record<string, string> = {
+  plan: "plan_set_at_ms",
+  per_minute: "plan_set_at_ms",
+  per_day: "plan_set_at_ms",
+  name: "name_set_at_ms",
+  expires_at_ms: "expires_set_at_ms",
+};
+
 /** What must not be lost, as it was right before. Blobs are hexadecimal. */
 export interface Kept {
   pets: number;
@@ -44,8 +53,8 @@ type Row = Record<string, string | number | null>;
  */
 const SPARE_IDS = 1_000_000n;
 
-/** One parameter has room for some thousands. */
-const ROWS_PER_STATEMENT = 500;
+/** With some dozens of replaced secrets each, these are well below the 2 MB that one parameter may have. */
+const KEYS_PER_STATEMENT = 100;
 
 const SELECT_PETS = `
   SELECT count(*) AS pets, CAST(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'pets'), 0) AS TEXT) AS highestId
@@ -55,13 +64,43 @@ const INSERT_SEQUENCE = `
   INSERT INTO sqlite_sequence (name, seq)
   SELECT 'pets', 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'pets')`;
 const RAISE_SEQUENCE = "UPDATE sqlite_sequence SET seq = max(seq, CAST(?1 AS INTEGER)) WHERE name = 'pets'";
-const SELECT_COLUMNS = "SELECT name, type FROM pragma_table_info(?1)";
+const SELECT_COLUMNS = "SELECT name, type FROM pragma_table_info('keys')";
+const SELECT_REPLACED = "SELECT hex(hash) AS hash, key_id, good_until_ms FROM replaced_secrets";
 const SELECT_MARKS = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'restoring_*'";
+
+// ?1: kept keys, ?2: their replaced secrets. It comes after the keys, so a key that is there with another secret than the
+// kept one got it since. That rotation ended the kept secrets too, all when it ended the last of those it found.
+const PUT_REPLACED_BACK = `
+  INSERT INTO replaced_secrets (hash, key_id, good_until_ms)
+  WITH kept AS (
+    SELECT unhex(value ->> 'hash') AS hash, value ->> 'key_id' AS key_id, value ->> 'good_until_ms' AS good_until_ms
+    FROM json_each(?2)
+  ), rotated AS (
+    SELECT keys.id AS key_id, unhex(value ->> 'hash') AS kept_hash,
+      (SELECT max(good_until_ms) FROM replaced_secrets
+       WHERE key_id = keys.id AND hash IN (SELECT hash FROM kept UNION SELECT unhex(value ->> 'hash'))) AS end_ms
+    FROM json_each(?1) JOIN keys ON keys.id = value ->> 'id' AND keys.hash <> unhex(value ->> 'hash')
+  )
+  SELECT kept_hash, key_id, coalesce(end_ms, 1) FROM rotated
+  UNION ALL
+  SELECT hash, key_id, min(good_until_ms, coalesce(end_ms, good_until_ms)) FROM kept LEFT JOIN rotated USING (key_id)
+  WHERE true ON CONFLICT (hash) DO UPDATE SET good_until_ms = min(good_until_ms, excluded.good_until_ms)`;
 
 /** Reads what a restore must not lose. */
 export async function keep(database: D1Database): Promise<Kept> {
-  const keys = await rowsOf(database, "keys");
-  return { ...(await petsOf(database)), keys, replacedSecrets: await rowsOf(database, "replaced_secrets") };
+  const columns = (await keyColumns(database)).map(({ name, isBlob }) =>
+    isBlob ? `hex(${name}) AS ${name}` : name,
+  );
+  const pets = await petsOf(database);
+  // Last, because a change after it goes back, and at one moment.
+  const [keys, replaced] = await read(() =>
+    database.batch<Row>([
+      database.prepare(`SELECT ${columns.join(", ")} FROM keys`),
+      database.prepare(SELECT_REPLACED),
+    ]),
+  );
+  if (keys === undefined || replaced === undefined) throw new Error("a statement gave no result");
+  return { ...pets, keys: keys.results, replacedSecrets: replaced.results };
 }
 
 /**
@@ -100,11 +139,15 @@ async function goBack(
   file: string,
   announce: (undo: string) => void,
 ): Promise<Kept> {
-  await writeOnce(() =>
-    database.prepare(`CREATE TABLE IF NOT EXISTS ${restore.mark} (id INTEGER) STRICT`).run(),
-  );
+  // Not a second time: an earlier call may still be carried out, and takes the mark away.
+  if (restore.kept === undefined) {
+    await writeOnce(() =>
+      database.prepare(`CREATE TABLE IF NOT EXISTS ${restore.mark} (id INTEGER) STRICT`).run(),
+    );
+  }
   const undo = await timeTravel.bookmark();
   const kept = await keep(database);
+  if (restore.kept !== undefined && !(await marksOf(database)).includes(restore.mark)) return restore.kept;
   announce(undo);
   await writeFile(file, JSON.stringify({ ...restore, kept }), { mode: 0o600 });
   try {
@@ -126,29 +169,52 @@ async function putRight(database: D1Database, { target, withKeys }: Restore, kep
   if (migrations.length > 0) await applyMigrations(target);
   await raiseSequence(database, highestId);
 
-  // A replaced secret needs its key to be there, and which secret of a key is current depends on which are replaced.
-  await putBack(database, "keys", kept.keys, "(id) DO NOTHING");
-  const shorter = "good_until_ms = min(replaced_secrets.good_until_ms, excluded.good_until_ms)";
-  await putBack(database, "replaced_secrets", kept.replacedSecrets, `(hash) DO UPDATE SET ${shorter}`);
-  await putBack(database, "keys", kept.keys, `(id) DO UPDATE SET ${keyChanges(kept.keys, withKeys)}`);
+  await putKeysBack(database, kept, withKeys);
   await dropMarks(database);
 
   const { pets, highestId: raisedId } = await petsOf(database);
   return { pets, nextId: BigInt(raisedId) + 1n, migrations };
 }
 
-/** How a key that is there before and after becomes one: all from one side, but what has ended on either has ended. */
-function keyChanges([row = {}]: Row[], withKeys: boolean): string {
-  const [taken, other] = withKeys ? ["keys", "excluded"] : ["excluded", "keys"];
-  const isReplaced = `${taken}.hash IN (SELECT hash FROM replaced_secrets)`;
-  const change = (column: string) => {
-    if (column === "revoked_at_ms") return "coalesce(keys.revoked_at_ms, excluded.revoked_at_ms)";
-    const isOfSecret = column === "hash" || column === "last_four";
-    return isOfSecret ? `iif(${isReplaced}, ${other}.${column}, ${taken}.${column})` : `${taken}.${column}`;
-  };
-  return Object.keys(row)
-    .map((column) => `${column} = ${change(column)}`)
-    .join(", ");
+/** Merges the keys that were kept into those that are there. All may be done again, also after more changes. */
+async function putKeysBack(database: D1Database, kept: Kept, withKeys: boolean): Promise<void> {
+  const [row = {}] = kept.keys;
+  const columns = (await keyColumns(database)).filter(({ name }) => Object.hasOwn(row, name));
+  const values = columns.map(({ name, isBlob }) =>
+    isBlob ? `unhex(value ->> '${name}')` : `value ->> '${name}'`,
+  );
+  const putKeys = `
+    INSERT INTO keys (${columns.map(({ name }) => name).join(", ")})
+    SELECT ${values.join(", ")} FROM json_each(?1)
+    WHERE true ON CONFLICT (id) DO UPDATE SET
+    ${columns.map(({ name }) => `${name} = ${merged(name, withKeys)}`).join(", ")}`;
+  for (let done = 0; done < kept.keys.length; done += KEYS_PER_STATEMENT) {
+    const keys = kept.keys.slice(done, done + KEYS_PER_STATEMENT);
+    const ids = new Set(keys.map(({ id }) => id));
+    const replaced = kept.replacedSecrets.filter(({ key_id: id = null }) => ids.has(id));
+    const both = [JSON.stringify(keys), JSON.stringify(replaced)];
+    const statements = [putKeys, PUT_REPLACED_BACK].map((sql) => database.prepare(sql).bind(...both));
+    await writeOnce(() => database.batch(statements));
+  }
+}
+
+/** What a column of a key becomes: `keys` is the key that is there, with the changes since; `excluded` the kept one. */
+function merged(column: string, withKeys: boolean): string {
+  const [there, kept] = [`keys.${column}`, `excluded.${column}`];
+  // What has ended on either side has ended.
+  if (column === "revoked_at_ms") return `coalesce(${there}, ${kept})`;
+  // A secret that was not kept, not even as a replaced one, was made since.
+  if (column === "hash" || column === "last_four")
+    return `iif(keys.hash IN (SELECT unhex(value ->> 'hash') FROM json_each(?2)), ${kept}, ${there})`;
+  if (column.endsWith("_set_at_ms")) return `nullif(max(coalesce(${there}, 0), coalesce(${kept}, 0)), 0)`;
+  const time = TIME_OF[column];
+  const isLater = (one: string, other: string) =>
+    `coalesce(${one}.${time}, 0) > coalesce(${other}.${time}, 0)`;
+  if (!withKeys) return time === undefined ? kept : `iif(${isLater("keys", "excluded")}, ${there}, ${kept})`;
+  if (column !== "expires_at_ms") return there;
+  // An end that somebody has set does not move away.
+  const earlier = `coalesce(min(${there}, ${kept}), ${there}, ${kept})`;
+  return `iif(${isLater("excluded", "keys")}, ${earlier}, ${there})`;
 }
 
 async function petsOf(database: D1Database): Promise<{ pets: number; highestId: string }> {
@@ -157,38 +223,13 @@ async function petsOf(database: D1Database): Promise<{ pets: number; highestId: 
   return row;
 }
 
-/** All rows, with whatever columns there are: so none that a migration adds is forgotten here. */
-async function rowsOf(database: D1Database, table: string): Promise<Row[]> {
-  const columns = (await columnsOf(database, table)).map(({ name, isBlob }) =>
-    isBlob ? `hex(${name}) AS ${name}` : name,
-  );
+/** Whatever columns there are: so none that a migration adds is forgotten here. */
+async function keyColumns(database: D1Database) {
   const { results } = await read(() =>
-    database.prepare(`SELECT ${columns.join(", ")} FROM ${table}`).all<Row>(),
+    database.prepare(SELECT_COLUMNS).all<{ name: string; type: string }>(),
   );
-  return results;
-}
-
-/** Puts rows into a table. `conflict` says what happens to one that is there. */
-async function putBack(database: D1Database, table: string, rows: Row[], conflict: string): Promise<void> {
-  const names = Object.keys(rows[0] ?? {});
-  const columns = (await columnsOf(database, table)).filter(({ name }) => names.includes(name));
-  const values = columns.map(({ name, isBlob }) =>
-    isBlob ? `unhex(value ->> '${name}')` : `value ->> '${name}'`,
-  );
-  const sql = `
-    INSERT INTO ${table} (${columns.map(({ name }) => name).join(", ")})
-    SELECT ${values.join(", ")} FROM json_each(?1) WHERE true ON CONFLICT ${conflict}`;
-  for (let done = 0; done < rows.length; done += ROWS_PER_STATEMENT) {
-    const some = JSON.stringify(rows.slice(done, done + ROWS_PER_STATEMENT));
-    await writeOnce(() => database.prepare(sql).bind(some).run());
-  }
-}
-
-async function columnsOf(database: D1Database, table: string) {
-  const columns = database.prepare(SELECT_COLUMNS).bind(table);
-  const { results } = await read(() => columns.all<{ name: string; type: string }>());
   if (results.length > 0) return results.map(({ name, type }) => ({ name, isBlob: type === "BLOB" }));
-  throw new Error(`there is no table ${table}`);
+  throw new Error("there is no table keys");
 }
 
 /** Takes one call, because until it has arrived old ids are given. */

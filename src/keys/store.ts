@@ -61,7 +61,8 @@ const INSERT_KEY = `
   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, unhex(?9))`;
 const REVOKE_KEY = `UPDATE keys SET revoked_at_ms = ?2 WHERE id = ?1 AND revoked_at_ms IS NULL RETURNING ${RECORD}`;
 const SET_PLAN = `
-  UPDATE keys SET plan = ?3, per_minute = ?4, per_day = ?5 WHERE ${ACTIVE} RETURNING ${RECORD}`;
+  UPDATE keys SET plan = ?3, per_minute = ?4, per_day = ?5, plan_set_at_ms = ?2
+  WHERE ${ACTIVE} RETURNING ${RECORD}`;
 
 // A rotation: who is in a grace keeps no longer one, who was current gets one, and there is a new one. In this order each
 // step alone does no harm, and all of it may be done again: over Cloudflare's API, a batch is not said to be a transaction.

@@ -2,7 +2,7 @@
 // breaks off. What is not proven here is what Cloudflare's own Time Travel does, which a stand-in plays.
 
 import { existsSync } from "node:fs";
-import { cp, mkdtemp, readFile, rm } from "node:fs/promises";
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
@@ -11,6 +11,7 @@ import { d1OverApi, timeTravelOverApi } from "../../scripts/d1-api.ts";
 import { applyMigrations, type DeployedDatabase, openDatabase, type Target } from "../../scripts/database.ts";
 import { type Restore, restoreDatabase } from "../../scripts/time-travel.ts";
 import { changePlan, createKey, revokeKey, rotateKey } from "../../src/keys/manage.ts";
+import type { Plan } from "../../src/keys/plans.ts";
 import { findKeyByHash, findKeyById } from "../../src/keys/store.ts";
 import { insertPetOnce } from "../../src/pets/creations.ts";
 import { findPage, insertPet } from "../../src/pets/store.ts";
@@ -294,20 +295,8 @@ describe("a restore", () => {
   });
 });
 
-/** A way to the API that breaks at one call, before or after it has been done. */
-function breaking(at: number, isDone: boolean) {
-  let calls = 0;
-  const through: Ask = async (path, body) => {
-    calls += 1;
-    if (calls !== at) return ask(path, body);
-    if (isDone) await ask(path, body);
-    throw isDone ? new ApiRefusal(7500, 502, "Bad gateway") : new Error("Cloudflare's API can't be reached");
-  };
-  return { through, calls: () => calls };
-}
-
 /** A way to the API that ends at the restore, before or after it has been done, and the restore that breaks off by it. */
-async function breakOff(bookmark: string, isDone: boolean): Promise<Restore> {
+async function breakOff(bookmark: string, isDone: boolean, withKeys = false): Promise<Restore> {
   let isCut = false;
   const through: Ask = async (path, body) => {
     const isRestore = path.includes("/restore?");
@@ -316,66 +305,293 @@ async function breakOff(bookmark: string, isDone: boolean): Promise<Restore> {
     if (isCut) throw new Error("Cloudflare's API can't be reached");
     return ask(path, body);
   };
-  const begun = restoreDatabase(deployed(through), restoreTo(bookmark), file, () => {});
+  const begun = restoreDatabase(deployed(through), restoreTo(bookmark, withKeys), file, () => {});
   await expect(begun).rejects.toThrow(`: npm run restore -- --resume ${file}`);
   return JSON.parse(await readFile(file, "utf8"));
 }
 
-describe("a restore that broke off", () => {
+/** A key that is changed twice, and what must be true of it then: all as if the database had never gone back. */
+interface Changed {
+  id: string;
+  secrets: { hash: string; endMs: number }[];
+  isRevoked: boolean;
+  settings: Settings;
+  /** With --with-keys: those at the bookmark, but for what was changed since the restore. */
+  restored: Settings;
+  isAtBookmark: boolean;
+}
+
+interface Settings {
+  plan: Plan;
+  name: string;
+  expiresAtMs: number | null;
+}
+
+/** Changes a key, after the database has gone back or before. */
+type Change = (key: Changed, nowMs: number, isBack: boolean) => Promise<unknown>;
+
+const HOUR_MS = 3_600_000;
+const CURRENT = Number.POSITIVE_INFINITY;
+const START = { plan: "free", name: "a shop", expiresAtMs: NOW_MS + 48 * HOUR_MS } as const;
+
+const unchanged: Change = async () => {};
+const rotate = (graceMs: number): Change => {
+  return async (key, nowMs) => {
+    const rotated = await rotateKey(database(), key.id, graceMs, nowMs);
+    if (!rotated.ok) return;
+    key.secrets = key.secrets.map(({ hash, endMs }) => ({ hash, endMs: Math.min(endMs, nowMs + graceMs) }));
+    key.secrets.push({ hash: sha256(rotated.secret), endMs: CURRENT });
+  };
+};
+const rotateTwice: Change = async (key, nowMs, isBack) => {
+  await rotate(HOUR_MS)(key, nowMs, isBack);
+  await rotate(2 * HOUR_MS)(key, nowMs + 1, isBack);
+};
+const revoke: Change = async (key, nowMs) => {
+  if ((await revokeKey(database(), key.id, nowMs)).ok) key.isRevoked = true;
+};
+const toPlan = (plan: Plan): Change => {
+  return async (key, nowMs, isBack) => {
+    if ((await changePlan(database(), key.id, plan, undefined, nowMs)).ok) note(key, { plan }, isBack);
+  };
+};
+const rename: Change = (key, nowMs, isBack) => {
+  return set(key, "name = ?2, name_set_at_ms = ?3", { name: `since ${nowMs}` }, nowMs, isBack);
+};
+const expire = (expiresAtMs: number | null): Change => {
+  return (key, nowMs, isBack) =>
+    set(key, "expires_at_ms = ?2, expires_set_at_ms = ?3", { expiresAtMs }, nowMs, isBack);
+};
+
+/** What a command would do that changes a name or an expiry. */
+async function set(
+  key: Changed,
+  assignments: string,
+  change: Partial<Settings>,
+  nowMs: number,
+  isBack: boolean,
+): Promise<void> {
+  const update = database().prepare(`UPDATE keys SET ${assignments} WHERE id = ?1`);
+  const { meta } = await update.bind(key.id, Object.values(change)[0], nowMs).run();
+  if (meta.changes > 0) note(key, change, isBack);
+}
+
+function note(key: Changed, change: Partial<Settings>, isBack: boolean): void {
+  Object.assign(key.settings, change);
+  if (isBack || !key.isAtBookmark) Object.assign(key.restored, change);
+  else if (change.expiresAtMs !== undefined) {
+    key.restored.expiresAtMs = Math.min(START.expiresAtMs, change.expiresAtMs ?? CURRENT);
+  }
+}
+
+// Settings and secrets are independent, so each key has one change of each.
+const KINDS = [
+  [unchanged, toPlan("pro"), toPlan(START.plan)],
+  [unchanged, expire(NOW_MS + HOUR_MS), expire(null)],
+  [unchanged, rename],
+  [unchanged, rotate(0), rotate(HOUR_MS), rotateTwice, revoke],
+];
+const PAIRS = 25;
+
+/** Changes all keys, so that the first and second time together are every pair of each kind. */
+async function changeAll(keys: Changed[], which: 0 | 1, nowMs: number, isBack: boolean): Promise<void> {
+  const change = async (key: Changed, index: number) => {
+    for (const kind of KINDS) {
+      const at = which === 0 ? index : Math.floor(index / kind.length);
+      await kind[at % kind.length]?.(key, nowMs, isBack);
+    }
+  };
+  await Promise.all(keys.map(change));
+}
+
+async function make(isAtBookmark: boolean, nowMs: number): Promise<Changed> {
+  const { key, secret } = await createKey(database(), START, nowMs);
+  const secrets = [{ hash: sha256(secret), endMs: CURRENT }];
+  const both = { settings: { ...START }, restored: { ...START } };
+  return { id: key.id, secrets, isRevoked: false, ...both, isAtBookmark };
+}
+
+/** What is true of all keys. Of one that is revoked nothing else matters. */
+async function statesOf(keys: Changed[]) {
+  const rows = database().prepare("SELECT *, lower(hex(hash)) AS hash FROM keys");
+  const current = await rows.all<Record<string, string | number | null>>();
+  const replaced = await database()
+    .prepare("SELECT lower(hex(hash)) AS hash, key_id, good_until_ms FROM replaced_secrets")
+    .all<{ hash: string; key_id: string; good_until_ms: number }>();
+  expect(current.results).toHaveLength(keys.length);
+  const byId = new Map(current.results.map((row) => [row.id, row]));
+  const ends = new Map(replaced.results.map((row) => [`${row.key_id} ${row.hash}`, row.good_until_ms]));
+  return keys.map(({ id, secrets }) => {
+    const row = byId.get(id);
+    if (row?.revoked_at_ms !== null) return { id, isRevoked: true };
+    const endOf = (hash: string) => (hash === row.hash ? CURRENT : ends.get(`${id} ${hash}`));
+    return {
+      id,
+      secrets: secrets.map(({ hash }) => ({ hash, endMs: endOf(hash) })),
+      settings: { plan: row.plan, name: row.name, expiresAtMs: row.expires_at_ms },
+    };
+  });
+}
+
+function wanted(keys: Changed[], withKeys: boolean) {
+  return keys.map(({ id, secrets, isRevoked, settings, restored }) =>
+    isRevoked ? { id, isRevoked } : { id, secrets, settings: withKeys ? restored : settings },
+  );
+}
+
+describe("a key that is changed twice", () => {
+  let bookmark: string;
+  let petsAtBookmark: unknown;
+  let atBookmark: Changed[];
+  /** After the first change, with some keys more. */
+  let start: string;
+  let atStart: Changed[];
+
+  beforeAll(async () => {
+    await startAfresh();
+    await insertPet(database(), newPet("Kit"));
+    atBookmark = await Promise.all(Array.from({ length: PAIRS }, () => make(true, NOW_MS - HOUR_MS)));
+    for (const key of atBookmark) await rotate(3 * HOUR_MS)(key, NOW_MS - 1, false);
+    bookmark = await bookmarkNow();
+    petsAtBookmark = (await content()).pets;
+    await insertPet(database(), newPet("since"));
+    atStart = structuredClone(atBookmark);
+    await changeAll(atStart, 0, NOW_MS + 10, false);
+    for (let more = 0; more < PAIRS; more += 1) atStart.push(await make(false, NOW_MS + 10));
+    start = await bookmarkNow();
+  });
+
+  /** A way to the API where something else happens at one call. It sees how far the restore has come. */
+  function meeting(at: number, happens: (request: () => Promise<unknown>) => Promise<unknown>) {
+    const seen = { calls: 0, isKept: false, isBack: false };
+    const through = async (path: string, body?: unknown, method?: string) => {
+      seen.calls += 1;
+      const request = async () => {
+        const answer = await ask(path, body, method);
+        seen.isKept ||= JSON.stringify(body ?? "").includes('"SELECT hex(hash)');
+        seen.isBack ||= path.includes("/restore?");
+        return answer;
+      };
+      return seen.calls === at ? happens(request) : request();
+    };
+    return { through: through as Ask, seen };
+  }
+
+  async function changeAgain(keys: Changed[], isBack: boolean): Promise<void> {
+    await changeAll(keys, 1, NOW_MS + 20, isBack);
+    keys.push(await make(false, NOW_MS + 20));
+  }
+
+  async function expectRestored(keys: Changed[], withKeys: boolean, cell: string): Promise<void> {
+    expect(await statesOf(keys), cell).toEqual(wanted(keys, withKeys));
+    const { pets, sequence, schema } = await content();
+    expect({ pets, sequence }, cell).toEqual({ pets: petsAtBookmark, sequence: ["pets1000002"] });
+    expect(
+      schema.filter((name: string) => name.startsWith("restoring")),
+      cell,
+    ).toEqual([]);
+    expect(existsSync(file), cell).toBe(false);
+  }
+
+  const cutBefore = async () => {
+    throw new Error("Cloudflare's API can't be reached");
+  };
+  const cutAfter = async (request: () => Promise<unknown>) => {
+    await request();
+    throw new ApiRefusal(7500, 502, "Bad gateway");
+  };
+
   // Which keys go back and how a call breaks are independent.
   it.each([
-    ["before it arrives", false, true],
-    ["before its answer arrives", true, false],
-  ])("at any call, %s, can be gone on with", async (_, isDone, withKeys) => {
-    const { bookmark } = await story();
-    const start = await bookmarkNow();
-    const begun = await content();
-    await restoreDatabase(deployed(), restoreTo(bookmark, withKeys), file, () => {});
-    const expected = await content();
+    ["before it arrives", cutBefore, true],
+    ["before its answer arrives", cutAfter, false],
+  ])("before a restore, and after it broke off at any call, %s", async (_, cut, withKeys) => {
     let resumed = 0;
     for (let at = 1; ; at += 1) {
       await past().restore(start);
-      const { through, calls } = breaking(at, isDone);
-      const run = restoreDatabase(deployed(through), restoreTo(bookmark, withKeys), file, () => {});
-      const failure = await run.then(
+      const keys = structuredClone(atStart);
+      const { through, seen } = meeting(at, cut);
+      let restore = restoreTo(bookmark, withKeys);
+      const begun = restoreDatabase(deployed(through), restore, file, () => {});
+      const failure = await begun.then(
         () => undefined,
         (error: Error) => error.message,
       );
-      if (calls() < at) break;
+      if (seen.calls < at) break;
+      await changeAgain(keys, seen.isBack);
       if (failure?.endsWith("; nothing was changed")) {
         expect(existsSync(file)).toBe(false);
-        expect(await content()).toEqual(begun);
-        await restoreDatabase(deployed(), restoreTo(bookmark, withKeys), file, () => {});
       } else if (failure !== undefined) {
         expect(failure).toMatch(/; until it is finished, .*: npm run restore -- --resume .*\.json$/);
+        restore = JSON.parse(await readFile(file, "utf8"));
         resumed += 1;
-        await restoreDatabase(deployed(), JSON.parse(await readFile(file, "utf8")), file, () => {});
       }
-      expect(existsSync(file), `after call ${at}`).toBe(false);
-      expect(await content(), `after call ${at}`).toEqual(expected);
+      if (failure !== undefined) await restoreDatabase(deployed(), restore, file, () => {});
+      await expectRestored(keys, withKeys, `after call ${at}`);
     }
     expect(resumed).toBeGreaterThan(5);
   });
 
-  it("does not go back a second time, nor over what has ended meanwhile", async () => {
-    const { bookmark, untouched } = await story();
-    const unfinished = await breakOff(bookmark, true);
-    const { id } = await insertPet(database(), newPet("meanwhile"));
-    const rotation = await rotateKey(database(), untouched.key.id, 0, NOW_MS + 10);
-    const other = await newKey("meanwhile");
-    await restoreDatabase(deployed(), unfinished, file, () => {});
-    expect((await content()).pets).toContain(`${id}meanwhile`);
-    expect((await found(untouched.secret))?.secretGoodUntilMs).toBe(NOW_MS + 10);
-    expect(await found(rotation.ok ? rotation.secret : "")).toMatchObject({ secretGoodUntilMs: null });
-    expect(await found(other.secret)).toMatchObject({ id: other.key.id });
+  // From reading the keys to the restore, a change is lost: nothing tells of it afterwards.
+  it.each([true, false])("before a restore, and at any call of it, --with-keys: %s", async (withKeys) => {
+    let changed = 0;
+    for (let at = 1; ; at += 1) {
+      await past().restore(start);
+      const keys = structuredClone(atStart);
+      const { through, seen } = meeting(at, async (request) => {
+        if (seen.isKept === seen.isBack) {
+          await changeAgain(keys, seen.isBack);
+          changed += 1;
+        }
+        return request();
+      });
+      await restoreDatabase(deployed(through), restoreTo(bookmark, withKeys), file, () => {});
+      if (seen.calls < at) break;
+      if (keys.length > atStart.length) await expectRestored(keys, withKeys, `at call ${at}`);
+    }
+    expect(changed).toBeGreaterThan(8);
   });
 
-  it("reads again what it keeps if the database has not gone back yet", async () => {
-    const { bookmark, untouched } = await story();
-    const unfinished = await breakOff(bookmark, false);
-    await revokeKey(database(), untouched.key.id, NOW_MS + 10);
+  it.each([true, false])("after it broke off, and after --resume did, --with-keys: %s", async (withKeys) => {
+    await past().restore(bookmark);
+    await insertPet(database(), newPet("since"));
+    const unfinished = await breakOff(bookmark, true, withKeys);
+    const changed = structuredClone(atBookmark);
+    await changeAll(changed, 0, NOW_MS + 10, true);
+    const brokenOff = await bookmarkNow();
+    for (let at = 1; ; at += 1) {
+      await past().restore(brokenOff);
+      await writeFile(file, JSON.stringify(unfinished));
+      const keys = structuredClone(changed);
+      const { through, seen } = meeting(at, cutAfter);
+      await restoreDatabase(deployed(through), unfinished, file, () => {}).catch(() => {});
+      if (seen.calls < at) break;
+      await changeAgain(keys, true);
+      await writeFile(file, JSON.stringify(unfinished));
+      await restoreDatabase(deployed(), unfinished, file, () => {});
+      await expectRestored(keys, withKeys, `after call ${at}`);
+    }
+  });
+});
+
+describe("a restore that broke off", () => {
+  it("does not go back a second time", async () => {
+    const { bookmark } = await story();
+    const unfinished = await breakOff(bookmark, true);
+    const { id } = await insertPet(database(), newPet("meanwhile"));
     await restoreDatabase(deployed(), unfinished, file, () => {});
-    expect((await found(untouched.secret))?.revokedAtMs).toBe(NOW_MS + 10);
+    expect((await content()).pets).toContain(`${id}meanwhile`);
+  });
+
+  it("does not take what it reads for what is to be kept if the restore is carried out just then", async () => {
+    const { bookmark, expectPromisesKept } = await story();
+    const unfinished = await breakOff(bookmark, false);
+    const through: Ask = async (path, body, method) => {
+      if (path.endsWith("/time_travel/bookmark")) await past().restore(bookmark);
+      return ask(path, body, method);
+    };
+    await restoreDatabase(deployed(through), unfinished, file, () => {});
+    await expectPromisesKept();
   });
 });
 
@@ -436,6 +652,9 @@ describe("npm run restore", () => {
       "DROP TABLE creations",
       "DROP TABLE replaced_secrets",
       "ALTER TABLE keys DROP COLUMN revoked_at_ms",
+      "ALTER TABLE keys DROP COLUMN plan_set_at_ms",
+      "ALTER TABLE keys DROP COLUMN name_set_at_ms",
+      "ALTER TABLE keys DROP COLUMN expires_set_at_ms",
       "DELETE FROM d1_migrations WHERE name >= '0003'",
     ]) {
       await database().prepare(sql).run();
@@ -445,7 +664,7 @@ describe("npm run restore", () => {
     const { id } = await creation("since");
     await revokeKey(database(), key.id, NOW_MS + 1);
     const { stdout } = await restore("--bookmark", bookmark, "--remote", "--yes");
-    const applied = "0003_revocation_and_rotation.sql, 0004_creations.sql";
+    const applied = "0003_revocation_and_rotation.sql, 0004_creations.sql, 0005_change_times.sql";
     expect(stdout).toContain(`\nApplied again: ${applied}.\nRestored: there are 1 pets,`);
     expect((await found(secret))?.revokedAtMs).toBe(NOW_MS + 1);
     expect(Number((await creation("since")).id)).toBeGreaterThan(Number(id));
