@@ -3,6 +3,7 @@
 
 import { readFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
+import * as z from "zod/mini";
 import { type DeployedDatabase, openDeployed, pendingMigrations, type Target } from "./database.ts";
 import { instantOf } from "./key-arguments.ts";
 import { time } from "./key-text.ts";
@@ -33,6 +34,26 @@ const OPTIONS = {
 
 /** D1 keeps no more, on any plan. */
 const KEPT_MS = 30 * 86_400_000;
+
+const BOOKMARK = /^[0-9a-f-]+$/;
+const ROWS = z.array(z.record(z.string(), z.union([z.string(), z.number(), z.null()])));
+
+/** What --resume finds in its file. Mark and bookmark go into SQL and a URL, so they must be what they look like. */
+const UNFINISHED = z.object({
+  target: z.union([
+    z.object({ kind: z.literal("production") }),
+    z.object({ kind: z.literal("preview"), name: z.string() }),
+  ]),
+  bookmark: z.string().check(z.regex(BOOKMARK)),
+  withKeys: z.boolean(),
+  mark: z.string().check(z.regex(/^restoring_\d+$/)),
+  kept: z.object({
+    pets: z.number(),
+    highestId: z.string().check(z.regex(/^\d+$/)),
+    keys: ROWS,
+    replacedSecrets: ROWS,
+  }),
+});
 
 type Values = Omit<ReturnType<typeof readOptions>, "help" | "resume">;
 
@@ -95,7 +116,7 @@ function readTime({ timestamp, bookmark }: Values): number | undefined {
   if ((timestamp === undefined) === (bookmark === undefined)) {
     throw new UsageError("give either --timestamp TIME or --bookmark B: see npm run restore -- --help");
   }
-  if (bookmark !== undefined && !/^[0-9a-f-]+$/.test(bookmark)) {
+  if (bookmark !== undefined && !BOOKMARK.test(bookmark)) {
     throw new UsageError("--bookmark must be one that npx wrangler d1 time-travel info shows");
   }
   if (timestamp === undefined) return undefined;
@@ -109,9 +130,11 @@ async function readUnfinished(file: string, values: Values): Promise<Restore> {
   if (Object.values(values).some((value) => value)) {
     throw new UsageError("--resume takes nothing beside it: all else is in its FILE");
   }
-  const text = await readFile(file, "utf8").catch(() => "{}");
-  // The mark's name goes into SQL.
-  if (/"mark":"restoring_\d+"/.test(text)) return JSON.parse(text);
+  const content = await readFile(file, "utf8")
+    .then(JSON.parse)
+    .catch(() => undefined);
+  const { data } = UNFINISHED.safeParse(content);
+  if (data !== undefined) return data;
   throw new UsageError(`--resume must name the file of a restore that broke off, which ${file} is not`);
 }
 

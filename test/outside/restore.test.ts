@@ -698,6 +698,22 @@ describe("npm run restore", () => {
     expect(await content()).toEqual(before);
   });
 
+  it.each([
+    ["in the mark", { mark: "restoring_1 (id INTEGER); DROP TABLE pets; --" }],
+    ["in the bookmark", { bookmark: "0/../../pets" }],
+    ["in the highest id", { kept: { pets: 0, highestId: "1; --", keys: [], replacedSecrets: [] } }],
+  ])("with --resume takes no file with something else %s", async (_, wrong) => {
+    const kept = { pets: 0, highestId: "5", keys: [], replacedSecrets: [] };
+    const unfinished = { target: PRODUCTION, bookmark: nothing, withKeys: false, mark: "restoring_1", kept };
+    // The text has what a mark looks like.
+    await writeFile(file, JSON.stringify({ like: { mark: "restoring_1" }, ...unfinished, ...wrong }));
+    const asked = api.requests.length;
+    expect((await restore("--resume", file)).stderr).toMatch(
+      /^--resume must name the file of a restore that broke off/,
+    );
+    expect(api.requests).toHaveLength(asked);
+  });
+
   const EITHER = "give either --timestamp TIME or --bookmark B: see npm run restore -- --help";
   const TIME = "--timestamp must be a time such as 2026-11-19T12:00:00Z, within the last 30 days";
   const LOCAL =
