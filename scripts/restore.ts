@@ -57,12 +57,13 @@ const UNFINISHED = z.object({
 
 type Values = Omit<ReturnType<typeof readOptions>, "help" | "resume">;
 
-await runCommand("restore", async () => {
-  const { help, resume, ...values } = readOptions();
+/** Runs the command with these arguments. Throws as `runCommand` wants it. */
+export async function restore(words: string[]): Promise<void> {
+  const { help, resume, ...values } = readOptions(words);
   if (help) return print(USAGE);
   if (resume !== undefined) {
-    const restore = await readUnfinished(resume, values);
-    return carryOut(await openDeployed(restore.target), restore, resume);
+    const unfinished = await readUnfinished(resume, values);
+    return carryOut(await openDeployed(unfinished.target), unfinished, resume);
   }
   if (values["dry-run"] === values.yes) {
     throw new UsageError("say --dry-run to see what would be done, or --yes to have it done");
@@ -75,10 +76,10 @@ await runCommand("restore", async () => {
     );
   }
   const deployed = await openDeployed(target);
-  const restore = await announce(deployed, target, values, atMs);
-  if (values.yes) return carryOut(deployed, restore, `${restore.mark}.json`);
+  const announced = await announce(deployed, target, values, atMs);
+  if (values.yes) return carryOut(deployed, announced, `${announced.mark}.json`);
   print("Nothing was changed: this was a dry run.");
-});
+}
 
 /** Says what is going to happen. */
 async function announce(
@@ -138,11 +139,13 @@ async function readUnfinished(file: string, values: Values): Promise<Restore> {
   throw new UsageError(`--resume must name the file of a restore that broke off, which ${file} is not`);
 }
 
-function readOptions() {
+function readOptions(args: string[]) {
   try {
-    return parseArgs({ options: OPTIONS }).values;
+    return parseArgs({ args, options: OPTIONS }).values;
   } catch (error) {
     const [problem] = `${error instanceof Error ? error.message : error}`.split(/\. |\.?\n/);
     throw new UsageError(`${problem}: see npm run restore -- --help`);
   }
 }
+
+if (import.meta.main) await runCommand("restore", () => restore(process.argv.slice(2)));
