@@ -235,7 +235,9 @@ async function startDatabases(state: string) {
   });
   const url = await miniflare.unsafeGetDirectURL("databases");
   const ask = async <Result>(name: string, body: unknown) => {
-    const response = await fetch(new URL(name, url), { method: "POST", body: JSON.stringify(body) });
+    // The runtime closes idle connections without notice, and a request that is just then sent would fail.
+    const request = { method: "POST", headers: { Connection: "close" }, body: JSON.stringify(body) };
+    const response = await fetch(new URL(name, url), request);
     const { results, message } = (await response.json()) as { results: Result; message?: string };
     if (message !== undefined) throw new Error(message);
     return results;

@@ -63,7 +63,7 @@ async function buildAt(url: string): Promise<string> {
 /** How many rows a table of a database has. */
 async function rows(database: string, table: string): Promise<number> {
   const counted = api.database(database)?.prepare(`SELECT count(*) AS n FROM ${table}`);
-  return (await counted?.first<number>("n")) ?? Number.NaN;
+  return (await counted?.first<{ n: number }>())?.n ?? Number.NaN;
 }
 
 /** What makes every list fail, put before the first line of its handler. */
