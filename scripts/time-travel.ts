@@ -21,14 +21,8 @@ export interface Restore {
   kept?: Kept;
 }
 
-/** The time of the last change of a column. If a key was changed before and after, the later change stays. */
-const TIME_OF: Record<string, string> = {
-  plan: "plan_set_at_ms",
-  per_minute: "plan_set_at_ms",
-  per_day: "plan_set_at_ms",
-  name: "name_set_at_ms",
-  expires_at_ms: "expires_set_at_ms",
-};
+/** What a change of plan sets. If a plan was changed before and after, the later change stays. */
+const PLAN_COLUMNS = ["plan", "per_minute", "per_day", "plan_set_at_ms"];
 
 /** What must not be lost, as it was right before. Blobs are hexadecimal. */
 export interface Kept {
@@ -206,15 +200,9 @@ function merged(column: string, withKeys: boolean): string {
   // A secret that was not kept, not even as a replaced one, was made since.
   if (column === "hash" || column === "last_four")
     return `iif(keys.hash IN (SELECT unhex(value ->> 'hash') FROM json_each(?2)), ${kept}, ${there})`;
-  if (column.endsWith("_set_at_ms")) return `nullif(max(coalesce(${there}, 0), coalesce(${kept}, 0)), 0)`;
-  const time = TIME_OF[column];
-  const isLater = (one: string, other: string) =>
-    `coalesce(${one}.${time}, 0) > coalesce(${other}.${time}, 0)`;
-  if (!withKeys) return time === undefined ? kept : `iif(${isLater("keys", "excluded")}, ${there}, ${kept})`;
-  if (column !== "expires_at_ms") return there;
-  // An end that somebody has set does not move away.
-  const earlier = `coalesce(min(${there}, ${kept}), ${there}, ${kept})`;
-  return `iif(${isLater("excluded", "keys")}, ${earlier}, ${there})`;
+  if (withKeys) return there;
+  const isLater = "coalesce(keys.plan_set_at_ms, 0) > coalesce(excluded.plan_set_at_ms, 0)";
+  return PLAN_COLUMNS.includes(column) ? `iif(${isLater}, ${there}, ${kept})` : kept;
 }
 
 async function petsOf(database: D1Database): Promise<{ pets: number; highestId: string }> {

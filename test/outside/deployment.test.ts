@@ -99,7 +99,7 @@ it("npm run setup makes what is missing, where it is told, and nothing twice", a
         (name) => `Database ${name}: makes it in weur, where it will stay
 Database ${name}: has it read from replicas
 Database ${name}: applies what it has not seen of migrations/
-  applied 0001_pets.sql, 0002_keys.sql, 0003_revocation_and_rotation.sql, 0004_creations.sql, 0005_change_times.sql
+  applied 0001_pets.sql, 0002_keys.sql, 0003_revocation_and_rotation.sql, 0004_creations.sql, 0005_plan_changes.sql
 `,
       )
       .join("")

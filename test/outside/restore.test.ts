@@ -316,16 +316,10 @@ interface Changed {
   id: string;
   secrets: { hash: string; endMs: number }[];
   isRevoked: boolean;
-  settings: Settings;
-  /** With --with-keys: those at the bookmark, but for what was changed since the restore. */
-  restored: Settings;
-  isAtBookmark: boolean;
-}
-
-interface Settings {
   plan: Plan;
-  name: string;
-  expiresAtMs: number | null;
+  /** With --with-keys: that at the bookmark, unless it was changed since the restore. */
+  restoredPlan: Plan;
+  isAtBookmark: boolean;
 }
 
 /** Changes a key, after the database has gone back or before. */
@@ -333,7 +327,7 @@ type Change = (key: Changed, nowMs: number, isBack: boolean) => Promise<unknown>
 
 const HOUR_MS = 3_600_000;
 const CURRENT = Number.POSITIVE_INFINITY;
-const START = { plan: "free", name: "a shop", expiresAtMs: NOW_MS + 48 * HOUR_MS } as const;
+const START = { name: "a shop", plan: "free", expiresAtMs: null } as const;
 
 const unchanged: Change = async () => {};
 const rotate = (graceMs: number): Change => {
@@ -353,43 +347,15 @@ const revoke: Change = async (key, nowMs) => {
 };
 const toPlan = (plan: Plan): Change => {
   return async (key, nowMs, isBack) => {
-    if ((await changePlan(database(), key.id, plan, undefined, nowMs)).ok) note(key, { plan }, isBack);
+    if (!(await changePlan(database(), key.id, plan, undefined, nowMs)).ok) return;
+    key.plan = plan;
+    if (isBack || !key.isAtBookmark) key.restoredPlan = plan;
   };
 };
-const rename: Change = (key, nowMs, isBack) => {
-  return set(key, "name = ?2, name_set_at_ms = ?3", { name: `since ${nowMs}` }, nowMs, isBack);
-};
-const expire = (expiresAtMs: number | null): Change => {
-  return (key, nowMs, isBack) =>
-    set(key, "expires_at_ms = ?2, expires_set_at_ms = ?3", { expiresAtMs }, nowMs, isBack);
-};
 
-/** What a command would do that changes a name or an expiry. */
-async function set(
-  key: Changed,
-  assignments: string,
-  change: Partial<Settings>,
-  nowMs: number,
-  isBack: boolean,
-): Promise<void> {
-  const update = database().prepare(`UPDATE keys SET ${assignments} WHERE id = ?1`);
-  const { meta } = await update.bind(key.id, Object.values(change)[0], nowMs).run();
-  if (meta.changes > 0) note(key, change, isBack);
-}
-
-function note(key: Changed, change: Partial<Settings>, isBack: boolean): void {
-  Object.assign(key.settings, change);
-  if (isBack || !key.isAtBookmark) Object.assign(key.restored, change);
-  else if (change.expiresAtMs !== undefined) {
-    key.restored.expiresAtMs = Math.min(START.expiresAtMs, change.expiresAtMs ?? CURRENT);
-  }
-}
-
-// Settings and secrets are independent, so each key has one change of each.
+// Plan and secrets are independent, so each key has one change of each.
 const KINDS = [
   [unchanged, toPlan("pro"), toPlan(START.plan)],
-  [unchanged, expire(NOW_MS + HOUR_MS), expire(null)],
-  [unchanged, rename],
   [unchanged, rotate(0), rotate(HOUR_MS), rotateTwice, revoke],
 ];
 const PAIRS = 25;
@@ -408,8 +374,7 @@ async function changeAll(keys: Changed[], which: 0 | 1, nowMs: number, isBack: b
 async function make(isAtBookmark: boolean, nowMs: number): Promise<Changed> {
   const { key, secret } = await createKey(database(), START, nowMs);
   const secrets = [{ hash: sha256(secret), endMs: CURRENT }];
-  const both = { settings: { ...START }, restored: { ...START } };
-  return { id: key.id, secrets, isRevoked: false, ...both, isAtBookmark };
+  return { id: key.id, secrets, isRevoked: false, plan: START.plan, restoredPlan: START.plan, isAtBookmark };
 }
 
 /** What is true of all keys. Of one that is revoked nothing else matters. */
@@ -429,14 +394,14 @@ async function statesOf(keys: Changed[]) {
     return {
       id,
       secrets: secrets.map(({ hash }) => ({ hash, endMs: endOf(hash) })),
-      settings: { plan: row.plan, name: row.name, expiresAtMs: row.expires_at_ms },
+      plan: row.plan,
     };
   });
 }
 
 function wanted(keys: Changed[], withKeys: boolean) {
-  return keys.map(({ id, secrets, isRevoked, settings, restored }) =>
-    isRevoked ? { id, isRevoked } : { id, secrets, settings: withKeys ? restored : settings },
+  return keys.map(({ id, secrets, isRevoked, plan, restoredPlan }) =>
+    isRevoked ? { id, isRevoked } : { id, secrets, plan: withKeys ? restoredPlan : plan },
   );
 }
 
@@ -683,8 +648,6 @@ describe("npm run restore", () => {
       "DROP TABLE replaced_secrets",
       "ALTER TABLE keys DROP COLUMN revoked_at_ms",
       "ALTER TABLE keys DROP COLUMN plan_set_at_ms",
-      "ALTER TABLE keys DROP COLUMN name_set_at_ms",
-      "ALTER TABLE keys DROP COLUMN expires_set_at_ms",
       "DELETE FROM d1_migrations WHERE name >= '0003'",
     ]) {
       await database().prepare(sql).run();
@@ -694,7 +657,7 @@ describe("npm run restore", () => {
     const { id } = await creation("since");
     await revokeKey(database(), key.id, NOW_MS + 1);
     const { stdout } = await restore("--bookmark", bookmark, "--remote", "--yes");
-    const applied = "0003_revocation_and_rotation.sql, 0004_creations.sql, 0005_change_times.sql";
+    const applied = "0003_revocation_and_rotation.sql, 0004_creations.sql, 0005_plan_changes.sql";
     expect(stdout).toContain(`\nApplied again: ${applied}.\nRestored: there are 1 pets,`);
     expect((await found(secret))?.revokedAtMs).toBe(NOW_MS + 1);
     expect(Number((await creation("since")).id)).toBeGreaterThan(Number(id));
