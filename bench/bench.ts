@@ -6,8 +6,8 @@
 // Each case loads its contestants in turn: one thread of wrk, 32 connections, five rounds of four seconds by default, after
 // a warm-up of two. Reported are the medians of the rounds, the slowest and the fastest, and the service's median divided by
 // the others'. Every answer has to be the expected one, or the bench fails. Beside the load there are sections that
-// count: depth, rows read, calls of an object and rows that it writes, size of the bundle, bytes stored and sent. Only the
-// cases and the calls of an object need wrk.
+// count: depth, rows read, calls of an object and rows that it writes, processor time of the worst bodies (on Linux), size of
+// the bundle, bytes stored and sent. Only the cases and the calls of an object need wrk.
 //
 // Contestants (contestants/): floor is Hono with a constant text; d1-floor adds the smallest statement, insert-floor the bare
 // insertion of a pet; textbook is what the documentation leads to; fastify is one process with everything in it; petstore is
@@ -22,6 +22,7 @@
 
 import { cpus } from "node:os";
 import { parseArgs } from "node:util";
+import { bodiesTable, measureBodies } from "./bodies.ts";
 import { bundleTable, measureBundle } from "./bundle.ts";
 import { bytesTable, measureBytes } from "./bytes.ts";
 import { CASES } from "./cases.ts";
@@ -106,6 +107,10 @@ function allSections(effort: { rounds: number; seconds: number }): Section[] {
     const result = await measureObjects();
     return { result, table: objectsTable(result) };
   };
+  const bodies = async () => {
+    const result = await measureBodies();
+    return { result, table: bodiesTable(result) };
+  };
   const bundle = async () => {
     const result = await measureBundle();
     return { result, table: bundleTable(result) };
@@ -119,6 +124,7 @@ function allSections(effort: { rounds: number; seconds: number }): Section[] {
     { name: "depth", isLoad: false, run: depth },
     { name: "rows-read", isLoad: false, run: rowsRead },
     { name: "objects", isLoad: true, run: objects },
+    { name: "bodies", isLoad: false, run: bodies },
     { name: "bundle", isLoad: false, run: bundle },
     { name: "bytes", isLoad: false, run: bytes },
   ];

@@ -7,6 +7,11 @@ export const INT64_MAX = 2n ** 63n - 1n;
 /** A number of more digits is out of range, and not worth computing: it may have thousands of millions. */
 const MAX_DIGITS = 19;
 
+/** No text is long enough to make up for an exponent of more digits. */
+const MAX_EXPONENT_DIGITS = 12;
+
+const NONZERO_DIGITS = [..."123456789"];
+
 /**
  * The int64 that `text` writes in decimal, the one way it can be written (no sign plus, no leading zeros,
  * no -0), or undefined if it writes none.
@@ -22,21 +27,29 @@ export function parseInt64(text: string): bigint | undefined {
  * @param source the number as RFC 8259, section 6 writes it
  */
 export function int64FromJsonNumber(source: string): bigint | undefined {
-  const [mantissa = "", exponent = "0"] = source.toLowerCase().split("e");
+  const [mantissa = "", exponent = ""] = source.toLowerCase().split("e");
   const [whole = "", fraction = ""] = mantissa.split(".");
   const sign = whole.startsWith("-") ? "-" : "";
-  const digits = whole.slice(sign.length) + fraction;
 
-  // Written as significant digits times a power of ten. The zeros are counted in a loop because a regular
-  // expression that looks for them at the end takes quadratic time on a long row of zeros in some releases of V8.
-  let end = digits.length;
-  while (end > 0 && digits[end - 1] === "0") end -= 1;
-  const significant = digits.slice(0, end).replace(/^0+/, "");
-  const power = Number(exponent) - fraction.length + (digits.length - end);
+  // Written as significant digits times a power of ten.
+  const digits = fromFirstNonzero(whole + fraction);
+  if (digits === "") return 0n;
+  if (fromFirstNonzero(digits.slice(MAX_DIGITS)) !== "") return undefined;
+  const significant = digits.slice(0, MAX_DIGITS).replace(/0+$/, "");
+  const exponentSize = Number(fromFirstNonzero(exponent).slice(0, MAX_EXPONENT_DIGITS));
+  const power =
+    (exponent.startsWith("-") ? -exponentSize : exponentSize) -
+    fraction.length +
+    (digits.length - significant.length);
 
-  if (significant === "") return 0n;
   if (power < 0 || significant.length + power > MAX_DIGITS) return undefined;
   return inRange(sign + significant + "0".repeat(power));
+}
+
+/** What begins with the first digit from 1 to 9. Nine plain searches are faster than a loop, and reliably than a regular expression. */
+function fromFirstNonzero(text: string): string {
+  const indexes = NONZERO_DIGITS.map((digit) => text.indexOf(digit)).filter((index) => index !== -1);
+  return indexes.length === 0 ? "" : text.slice(Math.min(...indexes));
 }
 
 function inRange(decimal: string): bigint | undefined {

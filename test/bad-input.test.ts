@@ -65,6 +65,8 @@ describe("a body that breaks the schema is a 400", () => {
     [NESTED, "body: must be nested at most 100 levels deep"],
     [`{"name":"Rex","categoryId":1,"x":${NESTED}}`, "body: must be nested at most 100 levels deep"],
     [petWith("[".repeat(100) + "]".repeat(100)), "body: must be nested at most 100 levels deep"],
+    [petWith(`[${Array(997).fill("{}").join()}]`), "body: must have at most 1000 values"],
+    [petWith(`[1${",1".repeat(32_000)}]`), "body: must have at most 1000 values"],
   ])("%.60s", async (body, message) => {
     const client = await newClient();
     await expectRefusal(() => client.post(body), 400, "invalid_request", message);
@@ -245,7 +247,8 @@ it("a body takes up one buffer, however short its chunks are", async () => {
 
 it.each([
   ["nested 100 levels deep", "[".repeat(99) + "]".repeat(99)],
-  ["with as many objects one after the other", `[${Array(1_000).fill("{}").join()}]`],
+  ["with 1000 values", `[${Array(996).fill("{}").join()}]`],
+  ["with 1000 values, each with a name", `{${Array(996).fill('"y":0').join()}}`],
   ["with brackets in a text", JSON.stringify("[{".repeat(1_000))],
   ["with brackets after a quote in a text", JSON.stringify(`"${"[{".repeat(1_000)}`)],
   ["with brackets in a text that ends in a backslash", JSON.stringify(`${"[{".repeat(1_000)}\\`)],

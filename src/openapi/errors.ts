@@ -2,12 +2,13 @@
 
 import type { ErrorCode } from "../errors.ts";
 import { MAX_BODY_BYTES, MAX_BODY_MS } from "../json.ts";
+import { MAX_LEVELS, MAX_VALUES } from "../json-scanner.ts";
 import { REMEMBERED_MS } from "../pets/creations.ts";
 import { BAN_MS, TOLERATED_REFUSALS } from "../rate-limit/meter.ts";
 
 /** When each code is given, and what a client can do about it. */
 export const MEANING: Record<ErrorCode, string> = {
-  invalid_request: `The body, a field of it, a query parameter or a header is wrong, the body took longer than ${MAX_BODY_MS / 1_000} s to arrive, or the request came over plain HTTP. The message says which, and why.`,
+  invalid_request: `The body, a field of it, a query parameter or a header is wrong, the body took longer than ${MAX_BODY_MS / 1_000} s to arrive, or the request came over plain HTTP. A body has at most ${MAX_VALUES.toLocaleString("en")} values (objects, arrays, strings, numbers, \`true\`, \`false\`, \`null\`; names do not count) and ${MAX_LEVELS} levels. The message says what is wrong, and why.`,
   unauthorized:
     "There is no API key, or it is not valid. The message says if the key was revoked, was replaced or has expired.",
   not_found: "There is no such pet, or no such path.",

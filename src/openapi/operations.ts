@@ -1,5 +1,7 @@
 // How the published document describes the operations (contract, section 4, and GET /v1/usage).
 
+import { MAX_BODY_BYTES } from "../json.ts";
+import { MAX_LEVELS, MAX_VALUES } from "../json-scanner.ts";
 import { REMEMBERED_MS } from "../pets/creations.ts";
 import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
 import { IDEMPOTENCY_KEY } from "../pets/idempotency-key.ts";
@@ -89,6 +91,7 @@ export const createPet = {
   ] satisfies Parameter[],
   requestBody: {
     required: true,
+    description: `At most ${MAX_BODY_BYTES / 1024} KiB, ${MAX_VALUES.toLocaleString("en")} values and ${MAX_LEVELS} levels of objects and arrays. Names of fields are not values.`,
     content: {
       "application/json": {
         schema: schemaRef("NewPet"),

@@ -1,6 +1,5 @@
 // The pets that were created, as they were acknowledged; in the end each has to be in the list once, digit for digit.
 
-import "../../../src/json.ts";
 import type { Answer } from "./connections.ts";
 import type { Problems } from "./problems.ts";
 
