@@ -5,6 +5,7 @@
 import type { MiddlewareHandler } from "hono";
 import type { AppEnv } from "./env.ts";
 import { withoutSecrets } from "./keys/secret.ts";
+import { requestHeader } from "./request-header.ts";
 
 /** What a client may choose as its id: long enough to be one, and harmless in any log. */
 const ACCEPTABLE_ID = /^[A-Za-z0-9_-]{8,64}$/;
@@ -15,7 +16,7 @@ const ACCEPTABLE_ID = /^[A-Za-z0-9_-]{8,64}$/;
  */
 export function recordArrival(): MiddlewareHandler<AppEnv> {
   return async function recordArrival(c, next) {
-    const offered = c.req.header("X-Request-Id");
+    const offered = requestHeader(c.req.raw.headers, "X-Request-Id");
     // What is left of a key has a character that no acceptable id has.
     const isAcceptable = offered !== undefined && ACCEPTABLE_ID.test(withoutSecrets(offered));
     const id = isAcceptable ? offered : crypto.randomUUID();

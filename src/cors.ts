@@ -4,6 +4,7 @@
 
 import type { MiddlewareHandler } from "hono";
 import type { AppEnv } from "./env.ts";
+import { requestHeader } from "./request-header.ts";
 
 const METHODS = "GET, HEAD, POST";
 
@@ -40,7 +41,7 @@ export function cors(): MiddlewareHandler<AppEnv> {
       c.res = new Response(null, { status: 204 });
       c.header("Access-Control-Allow-Methods", METHODS);
       // The wildcard would not cover Authorization, so whatever is asked for is allowed by name.
-      const requestedHeaders = c.req.header("Access-Control-Request-Headers") ?? "";
+      const requestedHeaders = requestHeader(c.req.raw.headers, "Access-Control-Request-Headers") ?? "";
       if (HEADER_NAMES.test(requestedHeaders)) c.header("Access-Control-Allow-Headers", requestedHeaders);
       c.header("Access-Control-Max-Age", MAX_AGE_SECONDS);
       c.header("Vary", "Access-Control-Request-Headers");

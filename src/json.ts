@@ -9,6 +9,7 @@ import { DeadlineExceeded, withDeadline } from "./deadline.ts";
 import type { AppEnv } from "./env.ts";
 import { ApiError } from "./errors.ts";
 import { readMembers } from "./json-scanner.ts";
+import { requestHeader } from "./request-header.ts";
 import { invalidRequest } from "./validation.ts";
 
 export const MAX_BODY_BYTES = 64 * 1024;
@@ -63,10 +64,10 @@ export function parseBody<Schema extends z.ZodMiniObject>(
 }
 
 function requireJson(headers: Headers): void {
-  if (!JSON_MEDIA_TYPE.test(headers.get("Content-Type") ?? "")) {
+  if (!JSON_MEDIA_TYPE.test(requestHeader(headers, "Content-Type") ?? "")) {
     throw new ApiError("unsupported_media_type", "Content-Type: must be application/json");
   }
-  if ((headers.get("Content-Encoding") ?? "identity").toLowerCase() !== "identity") {
+  if ((requestHeader(headers, "Content-Encoding") ?? "identity").toLowerCase() !== "identity") {
     const accepted = { "Accept-Encoding": "identity" };
     throw new ApiError("unsupported_media_type", "Content-Encoding: must be absent", accepted);
   }

@@ -7,6 +7,7 @@ import { ApiError } from "../errors.ts";
 import { parseInt64 } from "../int64.ts";
 import { type Json, jsonBody } from "../json.ts";
 import { readNearest } from "../replicas.ts";
+import { requestHeader } from "../request-header.ts";
 import { validQuery } from "../validation.ts";
 import { insertPetOnce } from "./creations.ts";
 import { deprecated } from "./deprecation.ts";
@@ -32,7 +33,7 @@ export const pets = new Hono<AppEnv>()
   // createPet
   .post("/", jsonBody(NewPet), async (c) => {
     const pet = c.req.valid("json");
-    const idempotencyKey = parseIdempotencyKey(c.req.header("Idempotency-Key"));
+    const idempotencyKey = parseIdempotencyKey(requestHeader(c.req.raw.headers, "Idempotency-Key"));
     const { id, petJson } =
       idempotencyKey === undefined
         ? await insertPet(c.env.DB, pet)

@@ -212,24 +212,67 @@ describe("a body whose length can be read in two ways", () => {
   );
 });
 
-it("a key is found with white space around it, which is no part of the value (RFC 9112, section 5.1)", async () => {
-  const [name, value] = authorization.split(": ");
-  for (const [before, behind] of [
-    ["", ""],
-    [" \t ", " "],
-    ["\t", " \t "],
-  ]) {
-    const padded = `${name}:${before}${value}${behind}`;
-    const [answer] = await send(
-      "GET /v1/nowhere HTTP/1.1",
-      "Host: localhost",
-      padded,
-      "Connection: close",
-      "",
-      "",
-    );
-    expect(answer?.status).toBe(404);
-  }
+/** Each header that the service reads: a request with blanks around its value, and what shows that they are no part of it. */
+const PADDED: Record<
+  string,
+  { request(pad: (header: string) => string): string[]; isUnderstood(answer: Answer): boolean }
+> = {
+  Authorization: {
+    request: (pad) => ["GET /v1/nowhere HTTP/1.1", pad(authorization)],
+    isUnderstood: ({ status }) => status === 404,
+  },
+  "X-Request-Id": {
+    request: (pad) => ["GET /v1/nowhere HTTP/1.1", pad("X-Request-Id: 12345678"), authorization],
+    isUnderstood: (answer) => headerOf(answer, "x-request-id") === "12345678",
+  },
+  "the header names that a preflight asks for": {
+    request: (pad) => [
+      "OPTIONS /v1/pets HTTP/1.1",
+      "Origin: https://shop.example",
+      "Access-Control-Request-Method: POST",
+      pad("Access-Control-Request-Headers: x"),
+    ],
+    isUnderstood: (answer) => headerOf(answer, "access-control-allow-headers") === "x",
+  },
+  "Content-Type": {
+    request: (pad) => creation(pad("Content-Type: application/json")),
+    isUnderstood: ({ status }) => status === 201,
+  },
+  "Content-Encoding": {
+    request: (pad) => creation("Content-Type: application/json", pad("Content-Encoding: identity")),
+    isUnderstood: ({ status }) => status === 201,
+  },
+  "Idempotency-Key": {
+    request: (pad) => creation("Content-Type: application/json", pad("Idempotency-Key: padded")),
+    isUnderstood: ({ body }) => body.startsWith(`{"id":`),
+  },
+};
+
+function creation(...headers: string[]): string[] {
+  return [
+    "POST /v1/pets HTTP/1.1",
+    authorization,
+    ...headers,
+    `Content-Length: ${PET.length}`,
+    "Connection: close",
+    "",
+    PET,
+  ];
+}
+
+describe("blanks around a value are no part of it (RFC 9110, section 5.5)", () => {
+  it.each(Object.entries(PADDED))("%s", async (_, { request, isUnderstood }) => {
+    for (const [before, behind] of [
+      [" ", ""],
+      ["", " "],
+      ["\t", " \t "],
+    ]) {
+      const [line = "", ...rest] = request((header) => header.replace(": ", `:${before}`) + behind);
+      const ending = rest.includes("") ? [] : ["Connection: close", "", ""];
+      const [answer] = await send(line, "Host: localhost", ...rest, ...ending);
+      expect(answer && isUnderstood(answer), `${before}|${behind}`).toBe(true);
+    }
+  });
 });
 
 it("and whoever comes next is served as ever", async () => {
