@@ -19,6 +19,9 @@ const LOCKED = /SQLITE_BUSY/;
 const INTERRUPTED =
   /SQLITE_BUSY|internal error|Network connection lost|object to be reset|reset because its code was updated|Cannot resolve D1 DB/i;
 
+/** SQLite's words, and D1's for a database and for an account. Nothing was written. */
+const FULL = /SQLITE_FULL|Exceeded maximum DB size|maximum account storage limit/i;
+
 /** What SQLite says of a statement that is wrong, or forbidden by the schema: that is no matter of the database's health. */
 const OWN_FAULT = /SQLITE_(ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG|MISUSE|AUTH)|D1_TYPE_ERROR/;
 
@@ -30,6 +33,14 @@ export class DatabaseUnavailable extends Error {
     super(`the database can't be reached: ${cause instanceof Error ? cause.message : cause}`, { cause });
     this.name = "DatabaseUnavailable";
     this.wasWriting = wasWriting;
+  }
+}
+
+/** The database, or all storage of the account, is full: nothing was written, and nothing will be until an operator makes room. */
+export class DatabaseFull extends DatabaseUnavailable {
+  constructor(cause: unknown) {
+    super(cause, false);
+    this.name = "DatabaseFull";
   }
 }
 
@@ -57,6 +68,7 @@ async function reach<Result>(
     return await withDeadline("the database", DEADLINE_MS, () => retry(run, passing));
   } catch (error) {
     if (error instanceof Error && OWN_FAULT.test(error.message)) throw error;
+    if (error instanceof Error && FULL.test(error.message)) throw new DatabaseFull(error);
     throw new DatabaseUnavailable(error, isWriting);
   }
 }

@@ -3,7 +3,7 @@
 // learns the request id and what to do, and the log learns everything.
 
 import type { Context } from "hono";
-import { DatabaseUnavailable } from "./database.ts";
+import { DatabaseFull, DatabaseUnavailable } from "./database.ts";
 import type { AppEnv } from "./env.ts";
 import { noteFailure } from "./log.ts";
 
@@ -25,6 +25,9 @@ export const ERROR_STATUS = {
 
 /** After a 503. Longer than D1 takes to restart a database. */
 const RETRY_AFTER_SECONDS = 5;
+
+/** After a 503 that an operator has to end, which takes minutes at least; then nobody should wait much longer. */
+const FULL_RETRY_AFTER_SECONDS = 300;
 
 const UNKNOWN_OUTCOME =
   "the database gave no answer, so the pet may have been added or not: with an Idempotency-Key a retry adds none twice";
@@ -79,20 +82,29 @@ export function errorResponse(c: Context<AppEnv>, { code, message, headers }: Fa
 /** Answers for whatever a handler or a middleware threw. */
 export function handleError(error: Error, c: Context<AppEnv>): Response {
   if (error instanceof ApiError) return errorResponse(c, error);
+  if (error instanceof DatabaseFull) {
+    noteFailure(c, "database_full", error.cause);
+    const problem = "the database is full, so nothing was written";
+    return errorResponse(c, serviceUnavailable(problem, c.var.requestId, FULL_RETRY_AFTER_SECONDS));
+  }
   if (error instanceof DatabaseUnavailable) {
     noteFailure(c, "database_unavailable", error.cause);
     const problem = error.wasWriting ? UNKNOWN_OUTCOME : "the database can't be reached";
     return errorResponse(c, serviceUnavailable(problem, c.var.requestId));
   }
   noteFailure(c, "internal_error", error);
-  const message = `something failed on our side; if it lasts, report request ${c.var.requestId}`;
+  const message = `internal error; if it persists, report request ID ${c.var.requestId}`;
   return errorResponse(c, new ApiError("internal_error", message));
 }
 
 /** The error for a part that can't be reached, or gives no answer. `problem` says so to the client. */
-export function serviceUnavailable(problem: string, requestId: string): ApiError {
-  const message = `${problem}; try again in ${RETRY_AFTER_SECONDS} s; if it lasts, report request ${requestId}`;
-  return new ApiError("service_unavailable", message, { "Retry-After": `${RETRY_AFTER_SECONDS}` });
+export function serviceUnavailable(
+  problem: string,
+  requestId: string,
+  retryAfterSeconds = RETRY_AFTER_SECONDS,
+): ApiError {
+  const message = `${problem}; try again in ${retryAfterSeconds} s; if it persists, report request ID ${requestId}`;
+  return new ApiError("service_unavailable", message, { "Retry-After": `${retryAfterSeconds}` });
 }
 
 /** Answers for a path that no route has. It returns, because `methodNotAllowed` looks at returned 404s only. */

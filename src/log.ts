@@ -8,7 +8,11 @@ import type { AppEnv } from "./env.ts";
 import { left, namedWindow } from "./rate-limit/headers.ts";
 
 /** What can fail on our side while a request is served, whether its client notices or not. */
-export type FailureEvent = "internal_error" | "limiter_unavailable" | "database_unavailable";
+export type FailureEvent =
+  | "internal_error"
+  | "limiter_unavailable"
+  | "database_unavailable"
+  | "database_full";
 
 export interface Failure {
   event: FailureEvent;

@@ -57,6 +57,16 @@ it.each([
   expect(statement.runs).toBe(1);
 });
 
+it.each([
+  "D1_ERROR: database or disk is full: SQLITE_FULL",
+  "D1_ERROR: Exceeded maximum DB size.",
+  "D1_ERROR: Your account has exceeded D1's maximum account storage limit, please contact Cloudflare to raise your limit",
+])("knows that nothing was written after: %s", async (message) => {
+  const statement = failing(1, new Error(message));
+  await expect(writeOnce(statement)).rejects.toMatchObject({ name: "DatabaseFull", wasWriting: false });
+  expect(statement.runs).toBe(1);
+});
+
 it("gives up in the end", async () => {
   const statement = failing(100, LOCKED);
   await expect(write(statement)).rejects.toMatchObject({ name: "DatabaseUnavailable", cause: LOCKED });

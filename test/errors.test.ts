@@ -19,7 +19,7 @@ it("a client learns the request id and nothing else; the log learns the cause", 
   expect(response.status).toBe(500);
   expect(await response.json<ErrorBody>()).toEqual({
     code: "internal_error",
-    message: "something failed on our side; if it lasts, report request request-4711",
+    message: "internal error; if it persists, report request ID request-4711",
     status: 500,
   });
   const [line] = takeLogLines();

@@ -101,7 +101,7 @@ async function expectServiceUnavailable(response: Response, message: RegExp) {
   expect(Object.keys(body).sort()).toEqual(["code", "message", "status"]);
   expect(body).toMatchObject({ code: "service_unavailable", status: 503 });
   expect(body.message).toMatch(message);
-  expect(body.message).toContain(`report request ${response.headers.get("X-Request-Id")}`);
+  expect(body.message).toContain(`report request ID ${response.headers.get("X-Request-Id")}`);
 }
 
 /** Fakes timers too; the clock is stepped by hand. */
@@ -499,6 +499,34 @@ describe("when the database can't be reached", () => {
     expect(await hasSettled(response)).toBe(false);
     vi.advanceTimersByTime(1);
     await expectServiceUnavailable(await response, message);
+  });
+
+  // SQLite calls a table full when its largest id is used up: the one way to a full database that is open here.
+  it.each([
+    ["createPet", post],
+    ["createPet, once", postOnce],
+  ])("because it is full, %s says that nothing was written, and the log that it is full", async (_, init) => {
+    const { secret } = await newKey();
+    const full = "INSERT INTO pets (id, name, category_id) VALUES (9223372036854775807, 'last', 1)";
+    await env.DB.prepare(full).run();
+    const pets = await countPets();
+    const response = await send(secret, "/v1/pets", {}, init);
+    expect(await countPets()).toBe(pets);
+    await env.DB.batch(
+      [
+        "DELETE FROM pets WHERE name = 'last'",
+        "UPDATE sqlite_sequence SET seq = (SELECT max(id) FROM pets) WHERE name = 'pets'",
+      ].map((sql) => env.DB.prepare(sql)),
+    );
+    expect(response.status).toBe(503);
+    expect(response.headers.get("Retry-After")).toBe("300");
+    expect((await response.json<ErrorBody>()).message).toMatch(
+      /^the database is full, so nothing was written; try again in 300 s; if it persists, report request ID /,
+    );
+    expect(failures(takeLogLines())).toEqual([
+      { event: "database_full", cause: expect.stringContaining("SQLITE_FULL") },
+    ]);
+    expect((await send(secret, "/v1/pets", {}, init)).status).toBe(201);
   });
 
   it("what it answers too late is dropped, be it a failure", async () => {

@@ -22,5 +22,5 @@ export const MEANING: Record<ErrorCode, string> = {
   key_banned: `The key was refused more than max(${TOLERATED_REFUSALS}, its requests per minute) times within one minute: wait as long as \`Retry-After\` says. The ban ends by itself after ${BAN_MS / 60_000} minutes.`,
   internal_error: "Something failed on our side: report the id that the message names.",
   service_unavailable:
-    "A part of the service can't be reached: wait as long as `Retry-After` says. After a creation the message says that the pet may have been added or not.",
+    "A part of the service can't be reached, or the database is full: wait as long as `Retry-After` says. After a creation the message says whether the pet may have been added, and how to retry.",
 };

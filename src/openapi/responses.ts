@@ -125,7 +125,7 @@ export const SHARED_RESPONSES = {
     fault: errorExample(
       "internal_error",
       "Any request, when something fails that nobody has thought of.",
-      `something failed on our side; if it lasts, report request ${REQUEST_ID}`,
+      `internal error; if it persists, report request ID ${REQUEST_ID}`,
     ),
   }),
   ServiceUnavailable: failure(
@@ -133,7 +133,7 @@ export const SHARED_RESPONSES = {
       database: errorExample(
         "service_unavailable",
         "Any request, when the database can't be reached and the key is not known.",
-        `the database can't be reached; try again in 5 s; if it lasts, report request ${REQUEST_ID}`,
+        `the database can't be reached; try again in 5 s; if it persists, report request ID ${REQUEST_ID}`,
       ),
     },
     ["OutageRetryAfter"],
