@@ -29,8 +29,11 @@ const RETRY_AFTER_SECONDS = 5;
 /** After a 503 that an operator has to end, which takes minutes at least; then nobody should wait much longer. */
 const FULL_RETRY_AFTER_SECONDS = 300;
 
-const UNKNOWN_OUTCOME =
-  "the database gave no answer, so the pet may have been added or not: with an Idempotency-Key a retry adds none twice";
+/** After a creation that may have been done. An Idempotency-Key that only the retry has makes a second pet. */
+const UNKNOWN_OUTCOME = "the database did not respond, so the pet may have been added";
+const RETRY_IS_SAFE = "a retry with the same Idempotency-Key and body adds no second pet";
+const RETRY_IS_NOT_SAFE =
+  "list the pets before you retry; send an Idempotency-Key with the first attempt of the next creation";
 
 export type ErrorCode = keyof typeof ERROR_STATUS;
 
@@ -89,12 +92,17 @@ export function handleError(error: Error, c: Context<AppEnv>): Response {
   }
   if (error instanceof DatabaseUnavailable) {
     noteFailure(c, "database_unavailable", error.cause);
-    const problem = error.wasWriting ? UNKNOWN_OUTCOME : "the database can't be reached";
+    const problem = error.wasWriting ? unknownOutcome(c) : "the database can't be reached";
     return errorResponse(c, serviceUnavailable(problem, c.var.requestId));
   }
   noteFailure(c, "internal_error", error);
   const message = `internal error; if it persists, report request ID ${c.var.requestId}`;
   return errorResponse(c, new ApiError("internal_error", message));
+}
+
+function unknownOutcome(c: Context<AppEnv>): string {
+  const hasIdempotencyKey = c.req.header("Idempotency-Key") !== undefined;
+  return `${UNKNOWN_OUTCOME}: ${hasIdempotencyKey ? RETRY_IS_SAFE : RETRY_IS_NOT_SAFE}`;
 }
 
 /** The error for a part that can't be reached, or gives no answer. `problem` says so to the client. */

@@ -467,8 +467,9 @@ const petsPath = () => "/v1/pets";
 const OPERATIONS: [name: string, newPath: () => string, init: RequestInit, message: RegExp][] = [
   ["listPets", unreadList, {}, /^the database can't be reached; try again in 5 s/],
   ["getPet", () => "/v1/pets/1", {}, /^the database can't be reached; try again in 5 s/],
-  ["createPet", petsPath, post, /^the database gave no answer, so the pet may have been added or not/],
-  ["createPet, once", petsPath, postOnce, /^the database gave no answer, so the pet may have been added/],
+  // Only who has sent a key already may send the creation again.
+  ["createPet", petsPath, post, /pet may have been added: list the pets before you retry/],
+  ["createPet, once", petsPath, postOnce, /pet may have been added: a retry with the same Idempotency-Key/],
 ];
 
 describe("when the database can't be reached", () => {
