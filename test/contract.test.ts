@@ -10,6 +10,7 @@ import {
   newAddress,
   newClient,
   newKey,
+  ORIGIN,
   walk,
 } from "./client.ts";
 import { meetStatements } from "./database-stub.ts";
@@ -128,7 +129,7 @@ describe("getPet", () => {
       expect(response.headers.get("Deprecation")).toBe("@1795046400");
       expect(response.headers.get("Sunset")).toBe("Thu, 05 Dec 2030 00:00:00 GMT");
       expect(response.headers.get("Link")).toBe(
-        '</v1/pets>; rel="successor-version", </>; rel="deprecation"; type="text/html"',
+        `<${ORIGIN}/v1/pets>; rel="successor-version", <${ORIGIN}/>; rel="deprecation"; type="text/html"`,
       );
     }
     const list = await client.get("/v1/pets");

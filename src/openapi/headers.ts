@@ -2,7 +2,7 @@
 // a Free key gets that sends its first request on 20 November 2026, 20 seconds after 12:34 UTC.
 
 import { EXPOSED_HEADERS } from "../cors.ts";
-import { DEPRECATION, LINK, REMOVED_AT, SUNSET } from "../pets/deprecation.ts";
+import { DEPRECATION, deprecationLink, REMOVED_AT, SUNSET } from "../pets/deprecation.ts";
 import type { JsonSchema } from "./schemas.ts";
 
 interface Header {
@@ -114,8 +114,11 @@ export const HEADERS = {
   },
   DeprecationLink: {
     description: "What to use instead, and where to read about it (RFC 8288).",
-    schema: { type: "string", const: LINK },
-    example: LINK,
+    schema: {
+      type: "string",
+      pattern: '^<[^<>]+/v1/pets>; rel="successor-version", <[^<>]+/>; rel="deprecation"; type="text/html"$',
+    },
+    example: deprecationLink("https://petstore.example/v1/pets/1"),
   },
 } as const satisfies Record<string, Header>;
 

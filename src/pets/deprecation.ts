@@ -11,7 +11,12 @@ export const REMOVED_AT = new Date("2030-12-05T00:00:00Z");
 /** Deprecation is a structured-field date (RFC 9745), Sunset an HTTP date (RFC 8594). */
 export const DEPRECATION = `@${DEPRECATED_AT.getTime() / 1000}`;
 export const SUNSET = REMOVED_AT.toUTCString();
-export const LINK = '</v1/pets>; rel="successor-version", </>; rel="deprecation"; type="text/html"';
+
+/** Where to go instead, and where that is explained (RFC 8288), for whoever has asked `url`. */
+export function deprecationLink(url: string): string {
+  const { origin } = new URL(url);
+  return `<${origin}/v1/pets>; rel="successor-version", <${origin}/>; rel="deprecation"; type="text/html"`;
+}
 
 /** Announces that the operation goes, and answers `operation_removed` in its place once it is gone. */
 export function deprecated(): MiddlewareHandler<AppEnv> {
@@ -20,7 +25,7 @@ export function deprecated(): MiddlewareHandler<AppEnv> {
     else c.res = errorResponse(c, removed);
     c.header("Deprecation", DEPRECATION);
     c.header("Sunset", SUNSET);
-    c.header("Link", LINK);
+    c.header("Link", deprecationLink(c.req.url));
   };
 }
 

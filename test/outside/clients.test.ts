@@ -148,8 +148,8 @@ describe("http-link-header", () => {
     const { id } = await addPet("Methuselah");
     const response = await documentedFetch(`${origin}/v1/pets/${id}`, { headers });
     const links = LinkHeader.parse(response.headers.get("Link") ?? "");
-    expect(links.rel("successor-version")).toEqual([{ uri: "/v1/pets", rel: "successor-version" }]);
-    expect(links.rel("deprecation")).toEqual([{ uri: "/", rel: "deprecation", type: "text/html" }]);
+    expect(links.rel("successor-version")).toEqual([{ uri: `${origin}/v1/pets`, rel: "successor-version" }]);
+    expect(links.rel("deprecation")).toEqual([{ uri: `${origin}/`, rel: "deprecation", type: "text/html" }]);
   });
 });
 
