@@ -13,6 +13,22 @@ it("says which interface and which build, to callers without a key too, as often
   expect(response?.headers.get("Cache-Control")).toBe("no-store");
 });
 
+it("may be asked by pages of every origin, which may read the request id", async () => {
+  const { headers } = await fetchWithoutKey("/version", { headers: { Origin: "https://status.example" } });
+  expect(headers.get("Access-Control-Allow-Origin")).toBe("*");
+  expect(headers.get("Access-Control-Expose-Headers")).toContain("X-Request-Id");
+  const preflight = await fetchWithoutKey("/version", {
+    method: "OPTIONS",
+    headers: {
+      Origin: "https://status.example",
+      "Access-Control-Request-Method": "GET",
+      "Access-Control-Request-Headers": "x-request-id",
+    },
+  });
+  expect(preflight.status).toBe(204);
+  expect(preflight.headers.get("Access-Control-Allow-Headers")).toBe("x-request-id");
+});
+
 it("answers though no other part is there", async () => {
   expect((await app.request(`${ORIGIN}/version`, {}, {})).status).toBe(200);
 });
