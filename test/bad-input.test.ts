@@ -303,6 +303,7 @@ describe("a bad query is a 400", () => {
     ["limit=-1", LIMIT],
     ["limit=101", LIMIT],
     ["limit=99999999999999999999", LIMIT],
+    [`limit=${"9".repeat(309)}`, LIMIT],
     ["limit=1e1", LIMIT],
     ["limit=0x10", LIMIT],
     ["limit=%2010", LIMIT],

@@ -62,7 +62,9 @@ export const PageQuery = z.object({
           z.string(orRepeated(PAGE_SIZE_PROBLEM)).check(z.regex(/^[0-9]+$/, PAGE_SIZE_PROBLEM)),
           z.transform(Number),
         ),
-        z.number().check(z.gte(1, PAGE_SIZE_PROBLEM), z.lte(MAX_PAGE_SIZE, PAGE_SIZE_PROBLEM)),
+        z
+          .number(PAGE_SIZE_PROBLEM)
+          .check(z.gte(1, PAGE_SIZE_PROBLEM), z.lte(MAX_PAGE_SIZE, PAGE_SIZE_PROBLEM)),
       ),
       DEFAULT_PAGE_SIZE,
     )
