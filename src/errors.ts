@@ -117,7 +117,8 @@ export function serviceUnavailable(
 
 /** Answers for a path that no route has. It returns, because `methodNotAllowed` looks at returned 404s only. */
 export function handleUnknownPath(c: Context<AppEnv>): Response {
-  return errorResponse(c, new ApiError("not_found", "no operation has this path"));
+  const hint = /^\/v1(\/|$)/.test(c.req.path) ? "" : ": all operations are under /v1";
+  return errorResponse(c, new ApiError("not_found", `no operation has this path${hint}`));
 }
 
 /** Answers for a method that the path does not have. `allowed`: the methods it has (RFC 9110, section 15.5.6). */

@@ -370,12 +370,13 @@ describe("a path that leads nowhere is a 404", () => {
     await expectRefusal(() => client.get(path), 404, "not_found", "no operation has this path");
   });
 
-  it.each(["/", "/pets", "/v2/pets", "/V1/pets", "//v1/pets"])(
+  it.each(["/", "/pets", "/v1pets", "/v2/pets", "/V1/pets", "//v1/pets"])(
     "%s, outside the API, with or without a key",
     async (path) => {
       const client = await newClient();
-      await expectRefusal(() => client.get(path), 404, "not_found", "no operation has this path");
-      await expectRefusal(() => fetchWithoutKey(path), 404, "not_found", "no operation has this path");
+      const message = "no operation has this path: all operations are under /v1";
+      await expectRefusal(() => client.get(path), 404, "not_found", message);
+      await expectRefusal(() => fetchWithoutKey(path), 404, "not_found", message);
     },
   );
 
