@@ -17,13 +17,20 @@ export type FailureEvent =
 export interface Failure {
   event: FailureEvent;
   cause: string;
+  /** What an operator should do. */
+  hint?: string | undefined;
   stack?: string | undefined;
 }
+
+const MIGRATE =
+  "a table or column is missing in the database: run npm run migrate (production: npm run migrate -- --remote, previews: npm run migrate -- --preview NAME)";
 
 /** Has a failure written into the line of its request. The stack is kept for what nobody expected. */
 export function noteFailure(c: Context<AppEnv>, event: FailureEvent, error: unknown): void {
   const stack = event === "internal_error" && error instanceof Error ? error.stack : undefined;
-  c.set("failures", [...(c.var.failures ?? []), { event, cause: causes(error), stack }]);
+  const cause = causes(error);
+  const hint = /no such (table|column)/.test(cause) ? MIGRATE : undefined;
+  c.set("failures", [...(c.var.failures ?? []), { event, cause, hint, stack }]);
 }
 
 /** Writes the line of each request when its response is made. */

@@ -31,6 +31,7 @@ it("a client learns the request id and nothing else; the log learns the cause", 
       {
         event: "internal_error",
         cause: expect.stringContaining("no such table: pets"),
+        hint: expect.stringContaining("run npm run migrate"),
         stack: expect.stringContaining("no such table: pets"),
       },
     ],
