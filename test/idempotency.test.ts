@@ -5,14 +5,12 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import worker from "../src/index.ts";
-import { forgetOldCreations, insertPetOnce } from "../src/pets/creations.ts";
+import { forgetOldCreations, insertPetOnce, KEPT_MS } from "../src/pets/creations.ts";
 import { parseIdempotencyKey } from "../src/pets/idempotency-key.ts";
 import { countPets, type ErrorBody, newClient } from "./client.ts";
 import { takeLogLines } from "./log-lines.ts";
 
 const DAY_MS = 86_400_000;
-
-const KEPT_MS = DAY_MS + 300_000;
 
 const REX = `{"name":"Rex","categoryId":9223372036854775807,"status":"sold"}`;
 

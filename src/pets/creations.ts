@@ -14,7 +14,7 @@ export const REMEMBERED_MS = 24 * 60 * 60_000;
  * How long it is so, by any clock: those of two isolates, or of an isolate and the cron trigger, may differ by a minute, and a
  * request that has waited for its key, its count and its body is half a minute old when its statement runs.
  */
-const KEPT_MS = REMEMBERED_MS + 5 * 60_000;
+export const KEPT_MS = REMEMBERED_MS + 5 * 60_000;
 
 /** What one statement deletes, which is what other statements have to wait for. */
 const ROWS_PER_STEP = 1_000;

@@ -17,7 +17,7 @@ import {
   setPlan,
   setRevoked,
 } from "../../src/keys/store.ts";
-import { forgetOldCreations, insertPetOnce, REMEMBERED_MS } from "../../src/pets/creations.ts";
+import { forgetOldCreations, insertPetOnce, KEPT_MS } from "../../src/pets/creations.ts";
 import { findPage, findPet, insertPet } from "../../src/pets/store.ts";
 import type { Limits } from "../../src/rate-limit/window.ts";
 import { sha256 } from "../../src/sha256.ts";
@@ -27,7 +27,7 @@ type Step = [does: string, run: (database: D1Database) => Promise<unknown>];
 
 const NOW_MS = Date.UTC(2026, 10, 20, 12, 34, 56, 789);
 const SOON_MS = NOW_MS + 60_000;
-const NEXT_DAY_MS = NOW_MS + REMEMBERED_MS;
+const NEXT_DAY_MS = NOW_MS + KEPT_MS;
 
 const LONGEST_NAME = "🐢".repeat(255);
 const LONGEST_IDEMPOTENCY_KEY = "~".repeat(255);
@@ -97,7 +97,7 @@ export const STORY: Step[] = [
 
   ["forgets no creation", (database) => forgetOldCreations(database, NOW_MS)],
   ["adds another pet a day later", (database) => addOnce(database, "1", REX, NEXT_DAY_MS)],
-  ["forgets a creation", (database) => forgetOldCreations(database, SOON_MS + REMEMBERED_MS)],
+  ["forgets a creation", (database) => forgetOldCreations(database, SOON_MS + KEPT_MS)],
   ["reads the longest page", (database) => findPage(database, { limit: 100 })],
 ];
 
