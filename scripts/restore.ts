@@ -1,7 +1,7 @@
 // npm run restore: puts a deployed database back to an earlier state, with what must not go back. This file has the words;
 // the steps are in time-travel.ts.
 
-import { readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import * as z from "zod/mini";
 import { type DeployedDatabase, openDeployed, pendingMigrations, type Target } from "./database.ts";
@@ -74,6 +74,11 @@ export async function restore(words: string[]): Promise<void> {
     throw new UsageError(
       "say --remote or --preview NAME: a local database has no past but copies of its folder (docs/operating.md)",
     );
+  }
+  // Its keys are not put right yet: what would be read now is not what must not be lost.
+  const unfinished = (await readdir(".")).find((name) => /^restoring_\d+\.json$/.test(name));
+  if (unfinished !== undefined) {
+    throw new UsageError(`a restore broke off: finish it with npm run restore -- --resume ${unfinished}`);
   }
   const deployed = await openDeployed(target);
   const announced = await announce(deployed, target, values, atMs);

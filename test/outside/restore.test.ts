@@ -673,6 +673,15 @@ describe("npm run restore", () => {
     expect(existsSync(file)).toBe(false);
   });
 
+  it("does not begin while another is unfinished, which may be the one that would be undone", async () => {
+    written.push("restoring_1.json");
+    await writeFile("restoring_1.json", "{}");
+    const asked = api.requests.length;
+    const { failure } = await restore("--bookmark", "1", "--remote", "--yes");
+    expect(failure).toBe("a restore broke off: finish it with npm run restore -- --resume restoring_1.json");
+    expect(api.requests).toHaveLength(asked);
+  });
+
   it("works on the database that all previews share", async () => {
     const { failure } = await restore("--bookmark", "0", "--preview", "staging", "--yes");
     expect(failure).toBe(
