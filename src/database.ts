@@ -64,11 +64,17 @@ async function reach<Result>(
   passing: RegExp,
   isWriting: boolean,
 ): Promise<Result> {
+  let tries = 0;
+  const runOnce = () => {
+    tries += 1;
+    return run();
+  };
   try {
-    return await withDeadline("the database", DEADLINE_MS, () => retry(run, passing));
+    return await withDeadline("the database", DEADLINE_MS, () => retry(runOnce, passing));
   } catch (error) {
+    // After another try it is unknown whether that one wrote.
+    if (tries === 1 && error instanceof Error && FULL.test(error.message)) throw new DatabaseFull(error);
     if (error instanceof Error && OWN_FAULT.test(error.message)) throw error;
-    if (error instanceof Error && FULL.test(error.message)) throw new DatabaseFull(error);
     throw new DatabaseUnavailable(error, isWriting);
   }
 }

@@ -29,7 +29,7 @@ const MIGRATE =
 export function noteFailure(c: Context<AppEnv>, event: FailureEvent, error: unknown): void {
   const stack = event === "internal_error" && error instanceof Error ? error.stack : undefined;
   const cause = causes(error);
-  const hint = /no such (table|column)/.test(cause) ? MIGRATE : undefined;
+  const hint = /no such (table|column)|has no column named/.test(cause) ? MIGRATE : undefined;
   c.set("failures", [...(c.var.failures ?? []), { event, cause, hint, stack }]);
 }
 

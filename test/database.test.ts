@@ -67,6 +67,15 @@ it.each([
   expect(statement.runs).toBe(1);
 });
 
+it("does not know that if an earlier try may have written", async () => {
+  const statement = failing(1, new Error("D1_ERROR: Network connection lost."));
+  const full = async () => {
+    await statement();
+    throw new Error("D1_ERROR: Exceeded maximum DB size.");
+  };
+  await expect(writeOnce(full)).rejects.toMatchObject({ name: "DatabaseUnavailable", wasWriting: true });
+});
+
 it("gives up in the end", async () => {
   const statement = failing(100, LOCKED);
   await expect(write(statement)).rejects.toMatchObject({ name: "DatabaseUnavailable", cause: LOCKED });
