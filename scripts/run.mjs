@@ -131,7 +131,7 @@ function followSignals() {
 /**
  * The machine's own Node if it is new enough, or if the lock file has none for this platform; else the one from the lock
  * file. npm puts that one before the machine's own in the PATH of everything that it starts, so where it is not needed its
- * link is removed: a credential then meets no binary of Node but the machine's.
+ * link is removed: a credential of the next command then meets no binary of Node but the machine's.
  */
 function chooseNode() {
   // npm starts this file with the first Node in its PATH, and says which one it runs on itself.
@@ -139,7 +139,11 @@ function chooseNode() {
   const locked = lockedNode();
   if (locked !== undefined && (own === locked || !isNewEnough(own))) return locked;
   for (const name of ["node", "node.cmd", "node.ps1"]) {
-    rmSync(join(root, "node_modules", ".bin", name), { force: true });
+    try {
+      rmSync(join(root, "node_modules", ".bin", name), { force: true });
+    } catch {
+      // The packages belong to another user.
+    }
   }
   return own;
 }

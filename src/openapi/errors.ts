@@ -20,7 +20,7 @@ export const MEANING: Record<ErrorCode, string> = {
   idempotency_key_reused: `The \`Idempotency-Key\` was used for another pet in the last ${REMEMBERED_MS / 3_600_000} hours: take a new one.`,
   rate_limit_exceeded: "The minute or the day is used up: wait as long as `Retry-After` says.",
   key_banned: `The key was refused more than max(${TOLERATED_REFUSALS}, its requests per minute) times within one minute: wait as long as \`Retry-After\` says. The ban ends by itself after ${BAN_MS / 60_000} minutes.`,
-  internal_error: "Something failed on our side: report the id that the message names.",
+  internal_error: "Internal error: report the request ID that the message names.",
   service_unavailable:
     "A part of the service can't be reached, or the database is full: wait as long as `Retry-After` says. After a creation the message says whether the pet may have been added, and how to retry.",
 };

@@ -176,18 +176,19 @@ describe("the recipe of the guide and the README for 64-bit integers", () => {
         parse(await (await fetch(baseUrl + "/pets", { method: "POST", headers, body: stringify(pet) })).text());
       const odd = { name: 'é "id":12345678901234567890,\\\\', categoryId: -9007199254740993n, status: "sold" };
       const oddAdded = await post(odd);
+      const nameless = JSON.parse(stringify({ categoryId: 5n }));
       const [listed] = parse('[{"id":-9223372036854775808,"categoryId":5}]');
       let refused;
       try { stringify({ name: "Rex", categoryId: 5 }) } catch (error) { refused = error.message }
       const outcome = [
         response.status, pet.name, pet.categoryId, typeof pet.id,
         oddAdded.name === odd.name, oddAdded.categoryId, oddAdded.status,
-        listed.id, typeof listed.categoryId, refused,
+        listed.id, typeof listed.categoryId, refused, JSON.stringify(nameless),
       ].join("|");`;
   }
 
   const OUTCOME =
-    "201|Zoë|9223372036854775807|bigint|true|-9007199254740993|sold|-9223372036854775808|bigint|categoryId: not a bigint";
+    '201|Zoë|9223372036854775807|bigint|true|-9007199254740993|sold|-9223372036854775808|bigint|categoryId: not a bigint|{"categoryId":5}';
 
   it.each([
     ["the machine's Node", "node"],
