@@ -50,7 +50,7 @@ interface CreationRow {
 }
 
 /**
- * Stores a pet under a new id, unless this creation was done within the last 24 hours: then it gives what was stored
+ * Stores a pet under a new id, unless this creation is still remembered: then it gives what was stored
  * then. Throws `idempotency_key_reused` if that was another pet. `nowMs`, Unix time, is when the request arrived.
  */
 export async function insertPetOnce(
