@@ -22,8 +22,10 @@ import { version } from "./version.ts";
 export const app = new Hono<AppEnv>();
 
 app.use(recordArrival(), logRequest());
+app.use("/v1/*", rateLimitHeaders());
+app.use(cors());
 app.route("/version", version);
-app.use("/v1/*", rateLimitHeaders(), cors(), requireHttps(), identifyCaller({ servesBanned: "/v1/usage" }));
+app.use("/v1/*", requireHttps(), identifyCaller({ servesBanned: "/v1/usage" }));
 const free = app.route("/v1/usage", usage);
 app.get("/v1/pets", readAhead());
 app.use("/v1/*", rateLimit(), requireKey(), methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }));

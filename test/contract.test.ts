@@ -303,6 +303,11 @@ describe("Browsers", () => {
     expect(response.headers.has("Retry-After")).toBe(false);
   });
 
+  it("can read what is wrong with a path outside of /v1", async () => {
+    const response = await fetchWithoutKey("/pets", { headers: origin });
+    expect([response.status, response.headers.get("Access-Control-Allow-Origin")]).toEqual([404, "*"]);
+  });
+
   it("an OPTIONS request that is no preflight is an ordinary one, and needs a key", async () => {
     const withoutOrigin = { "Access-Control-Request-Method": "POST" };
     for (const headers of [{}, origin, withoutOrigin]) {
