@@ -193,9 +193,12 @@ class Scanner {
     const bytes = this.#bytes;
     if (SHORT_ESCAPE[bytes[at + 1] ?? 0] === 1) return at + 2;
     if (bytes[at + 1] !== LETTER_U) throw invalid();
-    for (let digit = at + 2; digit < at + 6; digit += 1) {
-      if (HEX_DIGIT[bytes[digit] ?? 0] !== 1) throw invalid();
-    }
+    const areHexDigits =
+      HEX_DIGIT[bytes[at + 2] ?? 0] === 1 &&
+      HEX_DIGIT[bytes[at + 3] ?? 0] === 1 &&
+      HEX_DIGIT[bytes[at + 4] ?? 0] === 1 &&
+      HEX_DIGIT[bytes[at + 5] ?? 0] === 1;
+    if (!areHexDigits) throw invalid();
     return at + 6;
   }
 
