@@ -227,7 +227,8 @@ describe("npm start, when npm alone is told to end", () => {
   it("ends as well, though npm tells nobody", async () => {
     other = await emptyState();
     orphan = await start(other.state);
-    expect(await orphan.runtimes()).toHaveLength(2);
+    // wrangler is ready as soon as its proxy is, and starts the Worker's runtime after that.
+    await expect.poll(orphan.runtimes, { timeout: 30_000 }).toHaveLength(2);
     await orphan.stopNpmOnly();
     expect(await orphan.runtimes()).toEqual([]);
   });

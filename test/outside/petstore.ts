@@ -101,7 +101,7 @@ export async function start(state: string, { more = {}, port = 0, cwd = "." }: S
     endGroup(child, "SIGKILL");
     await ended;
   };
-  /** Its runtimes: the Worker's, and the proxy of wrangler, which has the port. */
+  /** Its runtimes: wrangler's proxy, which has the port, and soon after the announcement the Worker's. */
   const runtimes = () => runtimesOf(child.pid);
   /** Kills the Worker's runtime alone, as if it had crashed: wrangler starts it again. */
   const killRuntime = async () => {

@@ -324,7 +324,7 @@ class CrashRun {
   async #kill(fault: Fault): Promise<void> {
     if (fault === "the runtime") {
       await this.#service?.killRuntime();
-      await this.#answersAgain();
+      await this.#answers();
     } else {
       await this.#service?.kill();
       this.#keepLog();
@@ -335,10 +335,12 @@ class CrashRun {
 
   async #start(): Promise<void> {
     this.#service = await start(this.#state, { more: LOGGING });
+    // wrangler announces the service before the Worker's runtime has started.
+    await this.#answers();
   }
 
   /** Asks by a preflight, which costs nothing. */
-  async #answersAgain(): Promise<void> {
+  async #answers(): Promise<void> {
     const headers = { Origin: "https://example.com", "Access-Control-Request-Method": "GET" };
     for (let look = 0; look < MAX_LOOKS; look += 1) {
       try {
@@ -348,7 +350,7 @@ class CrashRun {
         await wait(LOOK_MS);
       }
     }
-    throw new Error("the runtime did not come back");
+    throw new Error("the runtime does not answer");
   }
 
   /** Keeps the lines that the Worker has written to its log. */
