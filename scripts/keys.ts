@@ -69,8 +69,9 @@ const COMMANDS: Record<string, Command> = {
   plan: { words: ["ID", "PLAN"], options: ["per-minute", "per-day"], run: plan },
 };
 
-await runCommand("keys", async () => {
-  const { values, positionals } = readArguments();
+/** Runs the command with these arguments. Throws as `runCommand` wants it. */
+export async function keys(args: string[]): Promise<void> {
+  const { values, positionals } = readArguments(args);
   const [name = "", ...words] = positionals;
   if (values.help) return print(USAGE);
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
@@ -89,11 +90,11 @@ await runCommand("keys", async () => {
     }
   }
   await command.run(values, words);
-});
+}
 
-function readArguments() {
+function readArguments(args: string[]) {
   try {
-    return parseArgs({ options: OPTIONS, allowPositionals: true });
+    return parseArgs({ args, options: OPTIONS, allowPositionals: true });
   } catch (error) {
     // Node goes on with advice about its own syntax after the first sentence.
     const [problem] = `${error instanceof Error ? error.message : error}`.split(/\. |\.?\n/);
@@ -212,3 +213,5 @@ function printSecretJson({ id, name, plan, limits }: KeyRecord, secret: string):
 function printJson(value: unknown): void {
   print(JSON.stringify(value));
 }
+
+if (import.meta.main) await runCommand("keys", () => keys(process.argv.slice(2)));

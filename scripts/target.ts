@@ -51,16 +51,20 @@ export function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-/** Runs a command; whatever it throws becomes exit code 1 and one line on standard error, without a key in it. */
+/** Runs a command; whatever it throws becomes exit code 1 and one line on standard error. */
 export async function runCommand(name: string, main: () => Promise<void>): Promise<void> {
   // Whoever reads no further (`| head`) misses news, and nothing else: what was begun is finished.
   process.stdout.on("error", () => {});
   try {
     await main();
   } catch (error) {
-    const [message = ""] = `${error instanceof Error ? error.message : error}`.split("\n");
-    const line = withoutSecrets(error instanceof UsageError ? message : `${name} failed: ${message}`);
     // What failed may have left a server running that nobody can close any more.
-    process.stderr.write(`${line}\n`, () => process.exit(1));
+    process.stderr.write(`${failureLine(name, error)}\n`, () => process.exit(1));
   }
+}
+
+/** What a command says of an error: one line, without a key in it. */
+export function failureLine(name: string, error: unknown): string {
+  const [message = ""] = `${error instanceof Error ? error.message : error}`.split("\n");
+  return withoutSecrets(error instanceof UsageError ? message : `${name} failed: ${message}`);
 }

@@ -47,19 +47,20 @@ type Values = ReturnType<typeof readArguments>;
 /** Each source with the options that belong to it alone, or to it and another. */
 const SOURCES = { key: ["url", "days"], log: ["date"], remote: ["days"] } as const;
 
-await runCommand("usage", async () => {
-  const values = readArguments();
+/** Runs the command with these arguments. Throws as `runCommand` wants it. */
+export async function usage(args: string[]): Promise<void> {
+  const values = readArguments(args);
   if (values.help) return print(USAGE);
   const source = readSource(values);
   if (source === "key") return showKeys(values);
-  const usage = source === "log" ? await showLog(values) : await showRemote(values);
-  if (usage.isIncomplete) process.stderr.write(INCOMPLETE);
-  print(values.json ? JSON.stringify(usage.keys) : logText(usage.keys));
-});
+  const logged = source === "log" ? await showLog(values) : await showRemote(values);
+  if (logged.isIncomplete) process.stderr.write(INCOMPLETE);
+  print(values.json ? JSON.stringify(logged.keys) : logText(logged.keys));
+}
 
-function readArguments() {
+function readArguments(args: string[]) {
   try {
-    const { values, positionals } = parseArgs({ options: OPTIONS, allowPositionals: true });
+    const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true });
     if (positionals.length === 0) return values;
   } catch (error) {
     // Node goes on with advice about its own syntax after the first sentence.
@@ -156,3 +157,5 @@ async function linesOfStandardInput(): Promise<string[]> {
   }
   return lines;
 }
+
+if (import.meta.main) await runCommand("usage", () => usage(process.argv.slice(2)));

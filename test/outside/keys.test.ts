@@ -4,9 +4,11 @@ import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { applyMigrations, type OpenDatabase, openDatabase } from "../../scripts/database.ts";
+import { keys } from "../../scripts/keys.ts";
 import { createKey } from "../../src/keys/manage.ts";
 import { findKeyById } from "../../src/keys/store.ts";
-import { emptyState, keys, runScript } from "./petstore.ts";
+import { emptyState, keys as npmRunKeys, runScript } from "./petstore.ts";
+import { runHere } from "./run-here.ts";
 
 let state: string;
 let remove: () => Promise<void>;
@@ -23,21 +25,22 @@ afterAll(async () => {
   await remove();
 });
 
-/** Runs the command on this file's own database, without npm, which takes as long as the rest. */
+/** Runs the command on this file's own database. */
 function run(...words: string[]) {
-  return runScript("scripts/keys.ts", [...words, "--persist-to", state]);
+  return runHere("keys", keys, [...words, "--persist-to", state]);
 }
 
 describe("npm run keys -- create", () => {
   it("prints the key once, and list never", async () => {
-    const { stdout } = await keys("create", "--name", "Jo's shop", "--plan", "free", "--persist-to", state);
+    const jo = ["create", "--name", "Jo's shop", "--plan", "free", "--persist-to", state];
+    const { stdout } = await npmRunKeys(...jo);
     const [secret = "", ...rest] = stdout.split("\n");
     expect(secret).toMatch(/^pet_[0-9A-Za-z]{38}$/);
     expect(rest.join("\n")).toMatch(
       /It is key_\w{12} \("Jo's shop"\), on the free plan: 60 requests a minute, 1000 a day\./,
     );
 
-    const table = (await keys("list", "--persist-to", state)).stdout;
+    const table = (await run("list")).stdout;
     const row = table.split("\n").find((line) => line.includes("Jo's shop"));
     expect(row).toMatch(
       /^key_\w{12} {2}Jo's shop +free +60 +1000 +\w{4} +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ +never +active$/,
@@ -58,12 +61,12 @@ describe("npm run keys -- create", () => {
       "1000000000",
     ];
     const expires = ["--expires", "2099-12-31T23:59:59+01:00"];
-    const created = await keys("create", ...words, ...expires, "--json", "--persist-to", state);
+    const created = await npmRunKeys("create", ...words, ...expires, "--json", "--persist-to", state);
     const { id, key, ...rest } = JSON.parse(created.stdout);
     expect(rest).toEqual({ name: "agreed", plan: "enterprise", perMinute: 7, perDay: 1_000_000_000 });
     expect(created.stderr).toBe("");
 
-    const listed = await keys("list", "--json", "--persist-to", state);
+    const listed = await npmRunKeys("list", "--json", "--persist-to", state);
     const found = JSON.parse(listed.stdout).find((record: { id: string }) => record.id === id);
     expect(found).toEqual({
       id,
@@ -259,12 +262,7 @@ describe("a wrong use ends with 1 and one line that says what to do", () => {
     [["plan", "key_000000000000", "pro", "--expires", "2099-01-01"], "--expires does not belong to plan"],
     [["create", "--name", "--plan", "free"], "Option '--name' argument is ambiguous"],
   ])("%j", async (words, problem) => {
-    // Without npm, which takes longer than the rest and has been shown to pass everything on.
-    const { exitCode, stdout, stderr } = await runScript("scripts/keys.ts", [
-      "--persist-to",
-      state,
-      ...words,
-    ]);
+    const { exitCode, stdout, stderr } = await runHere("keys", keys, ["--persist-to", state, ...words]);
     expect(exitCode).toBe(1);
     expect(stdout).toBe("");
     expect(stderr).toMatch(/^[^\n]+\n$/);
@@ -289,7 +287,7 @@ describe("a wrong use ends with 1 and one line that says what to do", () => {
 
   it("no database yet: says how to get one, and makes none", async () => {
     for (const nowhere of [`${state}-missing`, dirname(state), import.meta.filename]) {
-      const { exitCode, stderr } = await keys("list", "--persist-to", nowhere);
+      const { exitCode, stderr } = await npmRunKeys("list", "--persist-to", nowhere);
       expect([exitCode, stderr]).toEqual([
         1,
         `there is no database in ${nowhere} yet: run npm start -- --persist-to ${nowhere} once, which makes it\n`,
@@ -308,7 +306,7 @@ describe("a wrong use ends with 1 and one line that says what to do", () => {
   });
 
   it("quotes a folder with a space, so that the line can be pasted", async () => {
-    const { stderr } = await keys("list", "--persist-to", `${state} two`);
+    const { stderr } = await runHere("keys", keys, ["list", "--persist-to", `${state} two`]);
     expect(stderr).toContain(`npm start -- --persist-to '${state} two' once`);
   });
 });

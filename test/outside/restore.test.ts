@@ -19,6 +19,7 @@ import { findPage, insertPet } from "../../src/pets/store.ts";
 import { sha256 } from "../../src/sha256.ts";
 import { startCloudflareApi } from "./cloudflare-api.ts";
 import { emptyState, runScript } from "./petstore.ts";
+import { runHere } from "./run-here.ts";
 
 vi.setConfig({ testTimeout: 240_000 });
 
@@ -576,27 +577,15 @@ describe("npm run restore", () => {
     return outcome;
   }
 
-  /** Runs the command in this process, which has loaded wrangler already: what it prints, or what it throws. */
   async function restore(...words: string[]) {
-    const outcome = { stdout: "", failure: "" };
-    const write = vi.spyOn(process.stdout, "write").mockImplementation((text) => {
-      outcome.stdout += text;
-      return true;
-    });
-    try {
-      await restoreCommand(words);
-    } catch (error) {
-      outcome.failure = (error as Error).message;
-      forgetLater(outcome.failure);
-    } finally {
-      write.mockRestore();
-    }
+    const outcome = await runHere("restore", restoreCommand, words);
+    forgetLater(outcome.stderr);
     return outcome;
   }
 
   /** The file of a restore that broke off is in the project. */
-  function forgetLater(failure: string): void {
-    written.push(...(failure.match(/restoring_\d+\.json/g) ?? []));
+  function forgetLater(stderr: string): void {
+    written.push(...(stderr.match(/restoring_\d+\.json/g) ?? []));
   }
 
   afterEach(async () => {
@@ -628,8 +617,8 @@ describe("npm run restore", () => {
     const asked = api.requests.length;
     const time = new Date().toISOString();
     const words = ["--timestamp", time, "--remote", "--with-keys", "--dry-run"];
-    const { stdout, failure } = await restore(...words);
-    expect(failure).toBe("");
+    const { stdout, stderr } = await restore(...words);
+    expect(stderr).toBe("");
     expect(stdout).toMatch(
       /^petstore goes back to bookmark \d+, which is .*\nIt has .*\nKeys go back too, .*\nNothing was changed: this was a dry run\.\n$/,
     );
@@ -666,8 +655,8 @@ describe("npm run restore", () => {
   it("with --resume goes on where it broke off", async () => {
     const { bookmark, expectPromisesKept } = await story();
     await breakOff(bookmark, true);
-    const { stdout, failure } = await restore("--resume", file);
-    expect(failure).toBe("");
+    const { stdout, stderr } = await restore("--resume", file);
+    expect(stderr).toBe("");
     expect(stdout).toMatch(/^Restored: there are 3 pets, and the next one gets the id 1000006\.\n/);
     await expectPromisesKept();
     expect(existsSync(file)).toBe(false);
@@ -677,15 +666,15 @@ describe("npm run restore", () => {
     written.push("restoring_1.json");
     await writeFile("restoring_1.json", "{}");
     const asked = api.requests.length;
-    const { failure } = await restore("--bookmark", "1", "--remote", "--yes");
-    expect(failure).toBe("a restore broke off: finish it with npm run restore -- --resume restoring_1.json");
+    const { stderr } = await restore("--bookmark", "1", "--remote", "--yes");
+    expect(stderr).toBe("a restore broke off: finish it with npm run restore -- --resume restoring_1.json\n");
     expect(api.requests).toHaveLength(asked);
   });
 
   it("works on the database that all previews share", async () => {
-    const { failure } = await restore("--bookmark", "0", "--preview", "staging", "--yes");
-    expect(failure).toBe(
-      "petstore-previews is not up to date: run npm run migrate -- --preview staging, or take away a migration that fails",
+    const { stderr } = await restore("--bookmark", "0", "--preview", "staging", "--yes");
+    expect(stderr).toBe(
+      "petstore-previews is not up to date: run npm run migrate -- --preview staging, or take away a migration that fails\n",
     );
   });
 
@@ -710,7 +699,7 @@ describe("npm run restore", () => {
     // The text has what a mark looks like.
     await writeFile(file, JSON.stringify({ like: { mark: "restoring_1" }, ...unfinished, ...wrong }));
     const asked = api.requests.length;
-    expect((await restore("--resume", file)).failure).toMatch(
+    expect((await restore("--resume", file)).stderr).toMatch(
       /^--resume must name the file of a restore that broke off/,
     );
     expect(api.requests).toHaveLength(asked);
@@ -751,8 +740,8 @@ describe("npm run restore", () => {
     ],
   ])("refuses %s in one line", async (_, words, line) => {
     const asked = api.requests.length;
-    const { stdout, failure } = await restore(...words);
-    expect([stdout, failure]).toEqual(["", line]);
+    const { stdout, stderr } = await restore(...words);
+    expect([stdout, stderr]).toEqual(["", `${line}\n`]);
     expect(api.requests).toHaveLength(asked);
   });
 });

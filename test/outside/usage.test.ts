@@ -9,14 +9,17 @@ import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { keys } from "../../scripts/keys.ts";
+import { usage as usageCommand } from "../../scripts/usage.ts";
 import type { LoggedKey } from "../../scripts/usage-log.ts";
 import { keyText, logText } from "../../scripts/usage-text.ts";
 import { newSecret } from "../../src/keys/secret.ts";
 import type { UsageBody } from "../../src/usage-body.ts";
 import { writePastDays } from "./past-days.ts";
-import { emptyState, keys, NOBODY, npmRun, type Outcome, runScript, start } from "./petstore.ts";
+import { emptyState, NOBODY, npmRun, type Outcome, runScript, start } from "./petstore.ts";
+import { runHere } from "./run-here.ts";
 
-// A command takes a second or two, and machines that run tests can be slow.
+// Machines that run tests can be slow.
 vi.setConfig({ testTimeout: 120_000 });
 
 const DAY_MS = 86_400_000;
@@ -44,15 +47,25 @@ afterAll(async () => {
 
 async function newKey(plan: string, ...limits: string[]): Promise<{ id: string; key: string }> {
   const words = ["create", "--name", "a test", "--plan", plan, ...limits, "--json", "--persist-to", state];
-  return JSON.parse((await keys(...words)).stdout);
+  return JSON.parse((await runHere("keys", keys, words)).stdout);
 }
 
 function call(path: string, key: string, init: RequestInit = {}): Promise<Response> {
   return fetch(origin + path, { ...init, headers: { ...init.headers, Authorization: `Bearer ${key}` } });
 }
 
-function usage(words: string[], more: NodeJS.ProcessEnv = {}): Promise<Outcome> {
-  return runScript("scripts/usage.ts", words, { PETSTORE_KEY: "", ...more });
+async function usage(words: string[], key = ""): Promise<Outcome> {
+  vi.stubEnv("PETSTORE_KEY", key);
+  try {
+    return await runHere("usage", usageCommand, words);
+  } finally {
+    vi.unstubAllEnvs();
+  }
+}
+
+/** The same in a process of its own, which knows no account yet. */
+function remoteUsage(words: string[], environment: NodeJS.ProcessEnv): Promise<Outcome> {
+  return runScript("scripts/usage.ts", ["--remote", ...words], environment);
 }
 
 /** The same with something on standard input. */
@@ -135,18 +148,16 @@ describe("of a running service", () => {
   it("takes the key from the environment, but no other source for it", async () => {
     const { key } = await newKey("pro");
     const words = ["--url", origin, "--days", "1", "--json"];
-    const { stdout } = await usage(words, { PETSTORE_KEY: key });
+    const { stdout } = await usage(words, key);
     expect(JSON.parse(stdout)).toMatchObject([{ lastFour: key.slice(-4), days: [{ admitted: 0 }] }]);
     const log = await file("empty.json", "");
-    expect((await usage(["--log", log], { PETSTORE_KEY: key })).stdout).toBe(
-      "There is no request with a valid key.\n",
-    );
+    expect((await usage(["--log", log], key)).stdout).toBe("There is no request with a valid key.\n");
   });
 
   it("says what the service says against a key, without the key", async () => {
     const { id, key } = await newKey("pro");
     const good = await newKey("pro");
-    await keys("revoke", id, "--persist-to", state);
+    await runHere("keys", keys, ["revoke", id, "--persist-to", state]);
     const outcome = await usage(["--key", good.key, "--key", key, "--url", origin]);
     const lastFour = key.slice(-4);
     expectRefusal(
@@ -446,7 +457,7 @@ describe("of the log that Cloudflare keeps", () => {
 
   it("shows by key and UTC day who was admitted, refused and banned", async () => {
     const { environment, queries } = await telemetry(LINES);
-    const { stdout, stderr } = await usage(["--remote", "--days", "3", "--json"], environment);
+    const { stdout, stderr } = await remoteUsage(["--days", "3", "--json"], environment);
     expect(stderr).toBe("");
     const day = (index: number, admitted = 0, refused = 0, banned = 0) => ({
       date: dates[index],
@@ -471,7 +482,7 @@ describe("of the log that Cloudflare keeps", () => {
 
   it("says if they are estimates", async () => {
     const { environment } = await telemetry(LINES, { abr_level: 10 });
-    const { stdout, stderr } = await usage(["--remote"], environment);
+    const { stdout, stderr } = await remoteUsage([], environment);
     expect(stderr).toMatch(/^These numbers are not exact: [^\n]+\n$/);
     expect(stdout).toMatch(/^key_aaaaaaaaaaaa: 6 requests\n/);
   });
@@ -479,12 +490,12 @@ describe("of the log that Cloudflare keeps", () => {
   it("says which permission is missing, and what came back instead of numbers", async () => {
     const { environment } = await telemetry([]);
     expectRefusal(
-      await usage(["--remote"], { ...environment, CLOUDFLARE_API_TOKEN: "another" }),
+      await remoteUsage([], { ...environment, CLOUDFLARE_API_TOKEN: "another" }),
       /^usage failed: Cloudflare's API refused: Authentication error \(10000\); CLOUDFLARE_API_TOKEN needs the permission/,
     );
     const url = await serve((_, response) => void response.end(`{"success":true,"result":{}}`));
     expectRefusal(
-      await usage(["--remote"], { ...environment, CLOUDFLARE_API_BASE_URL: url }),
+      await remoteUsage([], { ...environment, CLOUDFLARE_API_BASE_URL: url }),
       "Cloudflare's API has answered with something that is not the result of a query",
     );
   });
