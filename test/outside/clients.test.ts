@@ -10,13 +10,15 @@ import LinkHeader from "http-link-header";
 import openapiTS, { astToString } from "openapi-typescript";
 import { parseItem, parseList } from "structured-headers";
 import { afterAll, assert, beforeAll, describe, expect, expectTypeOf, it, onTestFinished } from "vitest";
+import { keys } from "../../scripts/keys.ts";
 import type { Petstore } from "../../src/app.ts";
 import { createKey } from "../../src/keys/manage.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
 import { undocumented } from "../documented.ts";
 import { exchange } from "./clients/openapi-client.ts";
 import { startIsolates } from "./isolates/isolates.ts";
-import { emptyState, keys, type Outcome, runScript, start } from "./petstore.ts";
+import { emptyState, type Outcome, runScript, start } from "./petstore.ts";
+import { runHere } from "./run-here.ts";
 
 /** A pet, as JSON.parse gives it. */
 interface Pet {
@@ -37,8 +39,8 @@ beforeAll(async () => {
   remove = empty.remove;
   service = await start(empty.state);
   origin = service.origin;
-  const words = ["--name", "clients", "--plan", "business", "--json", "--persist-to", empty.state];
-  key = JSON.parse((await keys("create", ...words)).stdout).key;
+  const words = ["create", "--name", "clients", "--plan", "business", "--json", "--persist-to", empty.state];
+  key = JSON.parse((await runHere("keys", keys, words)).stdout).key;
   headers = { Authorization: `Bearer ${key}` };
 });
 

@@ -8,6 +8,7 @@ import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { keys } from "../../scripts/keys.ts";
 import { newSecret } from "../../src/keys/secret.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
 import { fillGuide } from "../../src/openapi/guide.ts";
@@ -15,7 +16,8 @@ import { HEADERS } from "../../src/openapi/headers.ts";
 import type { UsageBody } from "../../src/usage-body.ts";
 import { findBrowser, openBrowser } from "./browser.ts";
 import { writePastDays } from "./past-days.ts";
-import { emptyState, keys, npmRun, outcomeOf, start } from "./petstore.ts";
+import { emptyState, npmRun, outcomeOf, start } from "./petstore.ts";
+import { runHere } from "./run-here.ts";
 
 const executablePath = findBrowser();
 if (executablePath === undefined) {
@@ -57,7 +59,7 @@ afterAll(async () => {
 
 async function newKey(plan: string, ...limits: string[]): Promise<string> {
   const words = ["create", "--name", "a test", "--plan", plan, ...limits, "--json", "--persist-to", state];
-  return JSON.parse((await keys(...words)).stdout).key;
+  return JSON.parse((await runHere("keys", keys, words)).stdout).key;
 }
 
 /** Calls the service past the browser. */

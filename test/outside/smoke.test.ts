@@ -6,7 +6,9 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { emptyState, keys, NOBODY, runScript, start } from "./petstore.ts";
+import { keys } from "../../scripts/keys.ts";
+import { emptyState, NOBODY, runScript, start } from "./petstore.ts";
+import { runHere } from "./run-here.ts";
 
 let service: Awaited<ReturnType<typeof start>> | undefined;
 let remove: () => Promise<void>;
@@ -19,7 +21,8 @@ beforeAll(async () => {
   service = await start(state);
   origin = service.origin;
   // Each run uses up 15 requests.
-  const made = await keys("create", "--name", "smoke", "--plan", "business", "--json", "--persist-to", state);
+  const words = ["create", "--name", "smoke", "--plan", "business", "--json", "--persist-to", state];
+  const made = await runHere("keys", keys, words);
   key = JSON.parse(made.stdout).key;
 });
 
