@@ -62,8 +62,8 @@ export default defineConfig({
     reporters: ["default", new ClosingLine()],
     // Files share nothing, so their order is no matter, and the largest come first: else one runs alone in the end.
     sequence: { shuffle: { tests: true } },
-    // Two more than can run: those outside of the runtime mostly wait for a service to start, or for a page.
-    maxWorkers: availableParallelism() + 2,
+    // One more than processors, because some tests wait for a service or a page. On two processors, two more took a fifth longer.
+    maxWorkers: availableParallelism() + 1,
     // Only to end what hangs. It is long because machines that run tests can be slow.
     testTimeout: 90_000,
     hookTimeout: 120_000,
