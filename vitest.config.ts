@@ -62,7 +62,7 @@ export default defineConfig({
     reporters: ["default", new ClosingLine()],
     // Files share nothing, so their order is no matter, and the largest come first: else one runs alone in the end.
     sequence: { shuffle: { tests: true } },
-    // One more than processors, because some tests wait for a service or a page. On two processors, two more took a fifth longer.
+    // One more than processors, because some tests wait for a service or a page. On two processors, two more were slower.
     maxWorkers: availableParallelism() + 1,
     // Only to end what hangs. It is long because machines that run tests can be slow.
     testTimeout: 90_000,
