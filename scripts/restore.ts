@@ -75,7 +75,7 @@ export async function restore(words: string[]): Promise<void> {
       "say --remote or --preview NAME: a local database has no past but copies of its folder (docs/operating.md)",
     );
   }
-  // Its keys are not put right yet: what would be read now is not what must not be lost.
+  // The keys of an unfinished restore are not merged yet: to save the current ones would lose what its file holds.
   const unfinished = (await readdir(".")).find((name) => /^restoring_\d+\.json$/.test(name));
   if (unfinished !== undefined) {
     throw new UsageError(`a restore broke off: finish it with npm run restore -- --resume ${unfinished}`);

@@ -62,8 +62,8 @@ const SELECT_COLUMNS = "SELECT name, type FROM pragma_table_info('keys')";
 const SELECT_REPLACED = "SELECT hex(hash) AS hash, key_id, good_until_ms FROM replaced_secrets";
 const SELECT_MARKS = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'restoring_*'";
 
-// ?1: kept keys, ?2: their replaced secrets. It comes after the keys, so a key that is there with another secret than the
-// kept one got it since. That rotation ended the kept secrets too, all when it ended the last of those it found.
+// ?1: kept keys, ?2: their replaced secrets. Runs after the keys were merged, so a key whose current secret is not the kept
+// one was rotated after the restore. That rotation also ends the kept secrets, when it ended the last of those it found.
 const PUT_REPLACED_BACK = `
   INSERT INTO replaced_secrets (hash, key_id, good_until_ms)
   WITH kept AS (
@@ -86,7 +86,7 @@ export async function keep(database: D1Database): Promise<Kept> {
     isBlob ? `hex(${name}) AS ${name}` : name,
   );
   const pets = await petsOf(database);
-  // Last, because a change after it goes back, and at one moment.
+  // Last, because the restore undoes every later change of a key. In one batch, so that both show the same moment.
   const [keys, replaced] = await read(() =>
     database.batch<Row>([
       database.prepare(`SELECT ${columns.join(", ")} FROM keys`),
@@ -133,7 +133,7 @@ async function goBack(
   file: string,
   announce: (undo: string) => void,
 ): Promise<Kept> {
-  // Not a second time: an earlier call may still be carried out, and takes the mark away.
+  // Not again on --resume: Cloudflare may still be working on an earlier restore, which removes the table.
   if (restore.kept === undefined) {
     await writeOnce(() =>
       database.prepare(`CREATE TABLE IF NOT EXISTS ${restore.mark} (id INTEGER) STRICT`).run(),

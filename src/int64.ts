@@ -46,7 +46,7 @@ export function int64FromJsonNumber(source: string): bigint | undefined {
   return inRange(sign + significant + "0".repeat(power));
 }
 
-/** What begins with the first digit from 1 to 9. Nine plain searches are faster than a loop, and reliably than a regular expression. */
+/** The text from its first digit 1 to 9 on. Nine plain searches are faster than a loop, and more reliably so than a regular expression. */
 function fromFirstNonzero(text: string): string {
   const indexes = NONZERO_DIGITS.map((digit) => text.indexOf(digit)).filter((index) => index !== -1);
   return indexes.length === 0 ? "" : text.slice(Math.min(...indexes));

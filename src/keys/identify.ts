@@ -15,6 +15,7 @@ import { noteFailure } from "../log.ts";
 import { lookupBuckets } from "../rate-limit/address-meter.ts";
 import { rememberedBan } from "../rate-limit/key-meters.ts";
 import type { Decision } from "../rate-limit/window.ts";
+import { requestHeader } from "../request-header.ts";
 import { sha256 } from "../sha256.ts";
 import { SingleFlight } from "../single-flight.ts";
 import { Guesses } from "./guesses.ts";
@@ -78,7 +79,7 @@ const guesses = new Guesses();
  */
 export function identifyCaller({ servesBanned }: { servesBanned: string }): MiddlewareHandler<AppEnv> {
   return async function identifyCaller(c, next) {
-    const secret = bearerToken(c.req.header("Authorization"));
+    const secret = bearerToken(requestHeader(c.req.raw.headers, "Authorization"));
     if (secret === undefined) {
       c.set("caller", { problem: "missing" });
     } else {
@@ -89,12 +90,9 @@ export function identifyCaller({ servesBanned }: { servesBanned: string }): Midd
   };
 }
 
-/**
- * The token of a bearer credential (RFC 6750, section 2.1; the scheme is case-insensitive, RFC 9110, 11.1). workerd leaves
- * white space at the end of a header's value, which is no part of it (RFC 9112, section 5.1).
- */
+/** The token of a bearer credential (RFC 6750, section 2.1; the scheme is case-insensitive, RFC 9110, section 11.1). */
 function bearerToken(authorization: string | undefined): string | undefined {
-  return authorization?.trim().match(/^bearer +(.+)/i)?.[1];
+  return authorization?.match(/^bearer +(.+)/i)?.[1];
 }
 
 function callerOf(found: FoundKey | undefined, nowMs: number): Caller {

@@ -7,12 +7,12 @@ import { sha256 } from "../sha256.ts";
 import type { NewPet } from "./schema.ts";
 import { PET_JSON, type StoredPet } from "./store.ts";
 
-/** How long clients may rely on it. */
+/** How long clients may rely on a creation's being remembered. */
 export const REMEMBERED_MS = 24 * 60 * 60_000;
 
 /**
- * How long it is so, by any clock: those of two isolates, or of an isolate and the cron trigger, may differ by a minute, and a
- * request that has waited for its key, its count and its body is half a minute old when its statement runs.
+ * How long its row is kept. It is longer because the clocks of two isolates, or of an isolate and the cron trigger, may differ
+ * by a minute, and because a statement may run half a minute after its request arrived.
  */
 export const KEPT_MS = REMEMBERED_MS + 5 * 60_000;
 
