@@ -18,8 +18,8 @@ const LAST_ID = 100_000_000;
 /** A usual one of 20 characters, and the one that takes the most bytes. */
 const NAMES = { short: "A cat of twenty char", long: "🐈".repeat(255) };
 
-/** More than a key's object remembers, so that its row is as long as it gets without leases. */
-const TAKES = 300;
+/** More batches than a key's object remembers, so that its value is as long as it gets without leases. */
+const BATCHES = 300;
 
 export interface BytesResult {
   name: string;
@@ -105,15 +105,15 @@ async function storedByObject(url: URL): Promise<BytesResult[]> {
     const response = await fetch(new URL("/counts?key=bytes", url));
     return ((await response.json()) as { bytes: number }).bytes;
   };
-  const take = async () => (await fetch(new URL("/take?key=bytes", url))).text();
+  const acquire = async () => (await fetch(new URL("/acquire?key=bytes", url))).text();
   const unused = await stored();
-  await take();
+  await acquire();
   const first = await stored();
-  for (let taken = 1; taken < TAKES; taken += 1) await take();
+  for (let batch = 1; batch < BATCHES; batch += 1) await acquire();
   return [
     { name: "a key's object, unused", bytes: unused, note: "asked, and nothing stored" },
     { name: "the same, after one request", bytes: first, note: "one row" },
-    { name: `the same, after ${TAKES}`, bytes: await stored(), note: "the same row, as long as it gets" },
+    { name: `the same, after ${BATCHES}`, bytes: await stored(), note: "the same row, as long as it gets" },
   ];
 }
 

@@ -1,7 +1,9 @@
 // The cases that are measured under load: what each contestant is sent, what it has to answer, and how fast the service
 // should be compared with the others.
 
+import { setTimeout as wait } from "node:timers/promises";
 import { newSecret } from "../src/keys/secret.ts";
+import { BAN_GRACE_MS, MIN_TOLERATED_REFUSALS } from "../src/rate-limit/object/quota.ts";
 import { type Contestant, type ContestantName, PETS } from "./contestants.ts";
 import { pagePath } from "./cursor.ts";
 import type { Exchange } from "./load.ts";
@@ -19,8 +21,8 @@ export interface Case {
 const PAGE = 20;
 const PETS_ON_LAST_PAGE = 10;
 
-/** How many requests bring a key with a limit of one into a ban, even if a minute ends meanwhile. */
-const REQUESTS_TO_BAN = 2 * 62;
+/** The first refusal of a minute, and then more than are tolerated after the grace, twice if the minute ends meanwhile. */
+const REFUSALS_TO_BAN = 2 * (1 + MIN_TOLERATED_REFUSALS + 1);
 
 export const CASES: Case[] = [
   {
@@ -92,9 +94,10 @@ async function bannedKey({ url, database }: Contestant): Promise<Exchange> {
   if (database === undefined) throw new Error("there is no database to make a key in");
   const headers = { Authorization: `Bearer ${await newKey(database, 1)}` };
   const isPlausible = (body: string) => body.includes('"key_banned"');
-  for (let sent = 0; sent < REQUESTS_TO_BAN; sent += 1) {
+  for (let refused = 0; refused < REFUSALS_TO_BAN; refused += 1) {
     const response = await fetch(new URL("/v1/pets", url), { headers });
     if (isPlausible(await response.text())) break;
+    if (refused % (REFUSALS_TO_BAN / 2) === 1) await wait(BAN_GRACE_MS + 100);
   }
   return { path: "/v1/pets", headers, status: 429, isPlausible };
 }

@@ -17,7 +17,8 @@ export interface ObjectsResult {
   requestsPerSecond: number;
   callsPerSecond: number;
   rowsPerRequest: number;
-  target: string;
+  /** None if it is what it is by design. */
+  target?: string;
   met: boolean;
 }
 
@@ -49,8 +50,8 @@ export async function measureObjects(): Promise<ObjectsResult[]> {
     const during = async (
       name: string,
       run: (key: { id: string; secret: string }) => Promise<number>,
-      target: string,
-      isMet: (result: ObjectsResult) => boolean,
+      target?: string,
+      isMet: (result: ObjectsResult) => boolean = () => true,
     ): Promise<ObjectsResult> => {
       progress(`objects: ${name}`);
       const key = await newNamedKey(database, NO_LIMIT);
@@ -65,13 +66,13 @@ export async function measureObjects(): Promise<ObjectsResult[]> {
       // What is left of leases comes back.
       await wait(2_000);
       const after = await countsOf(url, key.id);
-      const result = {
+      const result: ObjectsResult = {
         name,
         requestsPerSecond: requests / passedSeconds,
         callsPerSecond: (after.calls - before.calls) / passedSeconds,
         rowsPerRequest: (after.rowsWritten - before.rowsWritten) / requests,
-        target,
         met: false,
+        ...(target !== undefined && { target }),
       };
       return { ...result, met: isMet(result) };
     };
@@ -112,9 +113,7 @@ export async function measureObjects(): Promise<ObjectsResult[]> {
       ),
       await during(
         "100 requests/s, through isolates without a lease",
-        steady(100, ({ id }) => `/take?key=${id}`),
-        "at most 0.1 rows",
-        (each) => each.rowsPerRequest <= 0.1,
+        steady(100, ({ id }) => `/acquire?key=${id}`),
       ),
       await during("1 request/s", steady(1, list), "1 row", (each) => each.rowsPerRequest === 1),
     ];
@@ -142,7 +141,7 @@ export function objectsTable(results: ObjectsResult[]): Table {
       name,
       whole(requestsPerSecond),
       callsPerSecond.toFixed(2),
-      verdict(met, rowsPerRequest.toFixed(4), target),
+      target === undefined ? rowsPerRequest.toFixed(4) : verdict(met, rowsPerRequest.toFixed(4), target),
     ]),
   };
 }

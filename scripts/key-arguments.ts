@@ -2,7 +2,7 @@
 
 import type { NewKey } from "../src/keys/manage.ts";
 import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../src/keys/plans.ts";
-import type { Limits } from "../src/rate-limit/window.ts";
+import type { Limits } from "../src/rate-limit/windows.ts";
 import { UsageError } from "./target.ts";
 
 /** RFC 3339 ends here; an offset can lead beyond. */

@@ -13,6 +13,15 @@ export class BoundedMap<Key, Value> {
     return this.#entries.get(key);
   }
 
+  /** The value of a key; a new one is stored if there is none. */
+  getOrAdd(key: Key, make: () => Value): Value {
+    const known = this.#entries.get(key);
+    if (known !== undefined) return known;
+    const value = make();
+    this.set(key, value);
+    return value;
+  }
+
   has(key: Key): boolean {
     return this.#entries.has(key);
   }

@@ -6,7 +6,7 @@ import type { Caller } from "./keys/identify.ts";
 import type { Key } from "./keys/store.ts";
 import type { Failure } from "./log.ts";
 import type { Page } from "./pets/store.ts";
-import type { Decision } from "./rate-limit/window.ts";
+import type { Decision } from "./rate-limit/windows.ts";
 
 export interface AppEnv {
   Bindings: Env;

@@ -51,7 +51,7 @@ export function logRequest(): MiddlewareHandler<AppEnv> {
       ms: Date.now() - c.get("nowMs"),
       keyId: caller?.keyId,
       plan: caller?.key?.plan,
-      window: window?.name,
+      window,
       remaining: window && left(decision, window),
       code: c.get("errorCode"),
       // By itself, because the platform can't group lines by what is within a list.

@@ -1,13 +1,8 @@
-// Work that several requests need at the same time is done by the first of them; the others take what it finds out. A
-// Worker's request may not wait for a promise of another one, so the others look, by timers of their own, at what it has
-// left. The work goes on when its request was answered, or its client has left.
+// Work that several requests need at the same time is done by the first of them; the others poll for its result. The work goes
+// on when its request was answered, or its client has left.
 
 import { waitUntil } from "cloudflare:workers";
-
-/** How soon the others look for the first time, how much later each further time, and how seldom at most. */
-const FIRST_LOOK_MS = 1;
-const LOOK_GROWTH = 1.5;
-const MAX_LOOK_MS = 50;
+import { poll } from "./poll.ts";
 
 /** Work that takes longer was cut off, with the request that began it. No part of the service is given more time. */
 const MAX_WORK_MS = 12_000;
@@ -29,11 +24,10 @@ export class SingleFlight<Result> {
   /** What `work` gives, or what the work of this name gives that is under way; rejects like it. */
   async run(name: string, work: () => Promise<Result>): Promise<Result> {
     const flight = this.#flights.get(name);
-    let lookMs = FIRST_LOOK_MS;
-    while (flight?.outcome === undefined && this.isUnderway(name) && this.#flights.get(name) === flight) {
-      await scheduler.wait(lookMs);
-      lookMs = Math.min(LOOK_GROWTH * lookMs, MAX_LOOK_MS);
-    }
+    const isOver = () =>
+      flight?.outcome !== undefined || this.#flights.get(name) !== flight || !this.isUnderway(name);
+    // No `await` if there is nothing to wait for: others would begin the same work meanwhile.
+    if (!isOver()) await poll(isOver, MAX_WORK_MS);
     const { outcome } = flight ?? {};
     if (outcome?.status === "fulfilled") return outcome.value;
     if (outcome?.status === "rejected") throw outcome.reason;

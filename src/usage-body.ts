@@ -1,7 +1,7 @@
 // What GET /v1/usage answers with. It stands alone so that the usage page, which runs in a browser, can share it.
 
 import type { Plan } from "./keys/plans.ts";
-import type { WindowName } from "./rate-limit/window.ts";
+import type { WindowName } from "./rate-limit/windows.ts";
 
 /** One window; `reset` is Unix time in seconds. */
 export interface UsageWindow {

@@ -4,14 +4,16 @@
 import { waitUntil } from "cloudflare:workers";
 import { type Context, Hono } from "hono";
 import { BoundedMap } from "./bounded-map.ts";
+import { MAX_CALL_MS } from "./call-object.ts";
 import type { AppEnv } from "./env.ts";
 import { serviceUnavailable } from "./errors.ts";
 import type { Key } from "./keys/store.ts";
 import { noteFailure } from "./log.ts";
-import { askLimiter, LIMITER_DEADLINE_MS, remember } from "./rate-limit/key-meters.ts";
-import { DAY_MS, type Usage } from "./rate-limit/limiter.ts";
-import { DAYS_KEPT } from "./rate-limit/meter.ts";
-import { type Decision, remaining, resetMs, type Window, type WindowName } from "./rate-limit/window.ts";
+import { poll } from "./poll.ts";
+import { usageOf } from "./rate-limit/isolate/limiter-clients.ts";
+import { DAY_MS, DAYS_KEPT } from "./rate-limit/object/quota.ts";
+import type { DayTotals } from "./rate-limit/protocol.ts";
+import { type Decision, type KeyWindows, remaining, resetMs, type WindowName } from "./rate-limit/windows.ts";
 import type { UsageBody, UsageDay, UsageWindow } from "./usage-body.ts";
 
 /** How long an answer of the object is shown. */
@@ -20,15 +22,17 @@ const SHOWN_MS = 1_000;
 /** Together about 5 MB of the 128 that an isolate has. */
 const MAX_ANSWERS = 1_000;
 
-/** How often who waits for another request's answer looks for it, and for how long: as long as that may take. */
-const LOOK_MS = 10;
-const MAX_LOOKS = (2 * LIMITER_DEADLINE_MS) / LOOK_MS;
+/** The windows and the ban of a key, and its earlier days. */
+interface Standing {
+  decision: Decision<KeyWindows>;
+  pastDays: readonly DayTotals[];
+}
 
 /** What the object was asked at a time, and once that is over, its answer or why there is none. */
 interface Answer {
   askedAtMs: number;
   isOver: boolean;
-  usage?: Usage;
+  usage?: Standing;
   error?: unknown;
 }
 
@@ -39,22 +43,22 @@ export const usage = new Hono<AppEnv>().get("/", async (c, next) => {
   // Without a valid key this is a request like any other: counted by address, and refused.
   if (key === undefined) return next();
 
-  const { standing, days } = await currentUsage(c, key);
-  const { bannedUntilMs, windows } = standing;
+  const { decision, pastDays } = await currentUsage(c, key);
+  const { bannedUntilMs, windows } = decision;
   // The headers tell of the ban too, if there is one, but this request was not refused.
-  c.set("decision", { ...standing, admitted: true });
-  const described = Object.fromEntries(windows.map((window) => [window.name, describe(window)]));
+  c.set("decision", { ...decision, admitted: true });
   const body: UsageBody = {
     plan: key.plan,
-    ...(described as Pick<UsageBody, WindowName>),
+    minute: describe(windows, "minute"),
+    day: describe(windows, "day"),
     bannedUntil: bannedUntilMs === undefined ? null : Math.ceil(bannedUntilMs / 1000),
-    days: everyDay(days, standing),
+    days: everyDay(pastDays, windows),
   };
   return c.json(body, 200, { "Cache-Control": "no-store" });
 });
 
 /** What the object says, or said within the last second. Throws `service_unavailable`. */
-async function currentUsage(c: Context<AppEnv>, key: Key): Promise<Usage> {
+async function currentUsage(c: Context<AppEnv>, key: Key): Promise<Standing> {
   // Not when the request arrived: it may have waited for its key.
   const nowMs = Date.now();
   let answer = answers.get(key.id);
@@ -66,8 +70,8 @@ async function currentUsage(c: Context<AppEnv>, key: Key): Promise<Usage> {
     waitUntil(asking);
     await asking;
   }
-  // A request must not wait for a promise of another one: the runtime forbids it. It may look at what the other has left.
-  for (let look = 0; !answer.isOver && look < MAX_LOOKS; look += 1) await scheduler.wait(LOOK_MS);
+  const awaited = answer;
+  await poll(() => awaited.isOver, MAX_CALL_MS);
   if (answer.usage !== undefined) return answer.usage;
   noteFailure(c, "limiter_unavailable", answer.error ?? "whoever asked has left");
   throw serviceUnavailable("the counters of this key can't be reached", c.var.requestId);
@@ -76,8 +80,7 @@ async function currentUsage(c: Context<AppEnv>, key: Key): Promise<Usage> {
 /** Asks the object; it answers, or fails, within a deadline. */
 async function ask(limiters: Env["RATE_LIMITER"], key: Key, answer: Answer): Promise<void> {
   try {
-    const usage = await askLimiter(limiters, (limiter) => limiter.usage(key.limits), key.id);
-    answer.usage = { ...usage, standing: remember(key.id, usage.standing) };
+    answer.usage = await usageOf(limiters, key);
   } catch (error) {
     answer.error = error;
   } finally {
@@ -85,19 +88,18 @@ async function ask(limiters: Env["RATE_LIMITER"], key: Key, answer: Answer): Pro
   }
 }
 
-function describe(window: Window): UsageWindow {
+function describe(windows: KeyWindows, name: WindowName): UsageWindow {
+  const window = windows[name];
   const { limit, used } = window;
-  return { limit, used, remaining: remaining(window), reset: resetMs(window) / 1000 };
+  return { limit, used, remaining: remaining(window), reset: resetMs(window, name) / 1000 };
 }
 
-/** The last 30 UTC days up to that of the decision, the oldest first, those without a request too. */
-function everyDay(days: Usage["days"], { nowMs, windows }: Decision): UsageDay[] {
-  const todayMs = nowMs - (nowMs % DAY_MS);
+/** The last 30 UTC days up to that of the windows, oldest first, also those without a request. */
+function everyDay(pastDays: readonly DayTotals[], { day }: KeyWindows): UsageDay[] {
+  const today = { startMs: day.startMs, admitted: day.used, refused: day.refused };
   return Array.from({ length: DAYS_KEPT }, (_, index) => {
-    const startMs = todayMs - (DAYS_KEPT - 1 - index) * DAY_MS;
-    const { admitted = 0, refused = 0 } = days.find((day) => day.startMs === startMs) ?? {};
-    // What is leased to this isolate is not admitted yet: the window knows that.
-    const { used = admitted } = windows.find((each) => each.name === "day" && each.startMs === startMs) ?? {};
-    return { date: new Date(startMs).toISOString().slice(0, 10), admitted: used, refused };
+    const startMs = day.startMs - (DAYS_KEPT - 1 - index) * DAY_MS;
+    const { admitted = 0, refused = 0 } = [...pastDays, today].find((each) => each.startMs === startMs) ?? {};
+    return { date: new Date(startMs).toISOString().slice(0, 10), admitted, refused };
   });
 }

@@ -1,4 +1,4 @@
-// When a key is banned, and when it is not: what the contract asks of clients is to back off, and who does is safe.
+// When a key is banned, and when it is not: clients that wait for Retry-After are safe, those that go on after a 429 are not.
 
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -6,206 +6,187 @@ import { describe, expect, it, vi } from "vitest";
 import type { RateLimiter } from "../src/index.ts";
 import { PLAN_LIMITS } from "../src/keys/plans.ts";
 import { headersOf } from "../src/rate-limit/headers.ts";
-import type { Limits } from "../src/rate-limit/window.ts";
-import { type ErrorBody, newClient, watchLimiter } from "./client.ts";
-import { crash } from "./crash.ts";
+import type { AcquireResult } from "../src/rate-limit/protocol.ts";
+import type { Limits } from "../src/rate-limit/windows.ts";
+import { banKey, type ErrorBody, newClient, watchLimiter } from "./client.ts";
 import { watchStatements } from "./database-stub.ts";
 
-const PLANS: [plan: string, limits: Limits][] = [
-  ["free", PLAN_LIMITS.free],
-  ["pro", PLAN_LIMITS.pro],
-  ["business", PLAN_LIMITS.business],
-  ["enterprise, a small one", { minute: 1, day: 5 }],
-  ["enterprise, a large one", { minute: 5_000, day: 30_000 }],
+const { free: FREE, pro: PRO, business: BUSINESS } = PLAN_LIMITS;
+
+const PLANS: [tolerated: number, limits: Limits][] = [
+  [180, FREE],
+  [900, PRO],
+  [3_000, BUSINESS],
+  [180, { minute: 1, day: 5 }],
+  [183, { minute: 61, day: 500 }],
 ];
 
-/** Uses the object of a new key from within, where a request costs no call; the clock is the caller's to step. */
-function inLimiter<Result>(limits: Limits, story: (take: RateLimiter["take"]) => Result): Promise<Result> {
+type Acquire = (limits: Limits, requests: number, waitedMs?: number) => AcquireResult;
+
+/** Uses the object of a new key from within, where a batch costs no call; the clock is the caller's to step. */
+function inLimiter(story: (acquire: Acquire) => void | Promise<void>): Promise<void> {
   const limiter = env.RATE_LIMITER.getByName(`key-${crypto.randomUUID()}`);
-  return runInDurableObject(limiter, (instance: RateLimiter) => story(() => instance.take(limits)));
+  return runInDurableObject(limiter, (instance: RateLimiter) =>
+    story((limits, requests, waitedMs = 0) => {
+      const id = crypto.randomUUID();
+      return instance.acquire(limits, { id, requests, waitedMs, released: [], outbox: [], bannedUntilMs: 0 });
+    }),
+  );
 }
 
 function pass(ms: number): void {
   vi.setSystemTime(Date.now() + ms);
 }
 
-describe("a client that backs off is never banned", () => {
-  it.each(PLANS)("on %s, if it sends one request after the other", async (_, limits) => {
-    const story = await inLimiter(limits, (take) => {
-      const seen = { admitted: 0, refused: 0, banned: 0 };
-      const endMs = Date.now() + 2 * 86_400_000;
-      for (let backOffMs = 0; Date.now() < endMs; ) {
-        const decision = take(limits);
-        if (decision.bannedUntilMs !== undefined) seen.banned += 1;
-        if (decision.admitted) {
-          seen.admitted += 1;
-          backOffMs = 0;
-          pass(1);
-        } else {
-          seen.refused += 1;
-          const retryAfterMs = Number(headersOf(decision)["Retry-After"]) * 1000;
-          backOffMs = Math.max(retryAfterMs, 2 * backOffMs);
-          pass(backOffMs);
+describe("a ban never hits", () => {
+  it.each([0, 1, 5, 30])(
+    "150 clients of a Free key that wait for Retry-After and up to %i s",
+    async (jitterS) => {
+      await inLimiter((acquire) => {
+        // The day is used up before it ends.
+        vi.setSystemTime(Date.UTC(2026, 10, 20, 23, 30, 20));
+        const endMs = Date.UTC(2026, 10, 21, 0, 5);
+        const clients = Array.from({ length: 150 }, () => ({ nextMs: Date.now() }));
+        const perDay = new Map<number, number>();
+        for (let request = 0; ; request += 1) {
+          const client = clients.reduce((first, each) => (each.nextMs < first.nextMs ? each : first));
+          if (client.nextMs >= endMs) break;
+          vi.setSystemTime(client.nextMs);
+          const { refused, ...status } = acquire(FREE, 1);
+          expect(status.bannedUntilMs).toBeUndefined();
+          const { "Retry-After": retryAfterS } = headersOf({ ...status, admitted: refused === 0 });
+          // One that is admitted sends its next request 50 ms later.
+          const jitterMs = (request % 100) * 10 * jitterS;
+          client.nextMs += retryAfterS === undefined ? 50 : Number(retryAfterS) * 1_000 + jitterMs;
+          perDay.set(status.windows.day.startMs, status.windows.day.used);
         }
-      }
-      return seen;
-    });
-    expect(story.banned).toBe(0);
-    // It did run into its limits, and it got all of its days.
-    expect(story.refused).toBeGreaterThan(3);
-    expect(story.admitted).toBeGreaterThanOrEqual(2 * limits.day);
-  });
+        expect([...perDay.values()]).toEqual([1_000, 300]);
+      });
+    },
+  );
 
-  it.each(PLANS)("on %s, if it begins every minute with twice as many as it may send", async (_, limits) => {
-    const story = await inLimiter(limits, (take) => {
-      const seen = { refused: 0, banned: 0 };
-      for (let minute = 0; minute < 5; minute += 1) {
-        for (let request = 0; request < 2 * limits.minute; request += 1) {
-          const { admitted, bannedUntilMs } = take(limits);
-          if (!admitted) seen.refused += 1;
-          if (bannedUntilMs !== undefined) seen.banned += 1;
+  it.each(PLANS.map(([, limits]) => limits))(
+    "clients that begin each minute with a burst far over its limit, %o",
+    async (limits) => {
+      await inLimiter((acquire) => {
+        for (let minute = 0; minute < 3; minute += 1) {
+          for (let batch = 0; batch < 3; batch += 1) {
+            const { bannedUntilMs } = acquire(limits, 5 * limits.minute + 181);
+            expect(bannedUntilMs).toBeUndefined();
+            pass(1_000);
+          }
+          pass(57_000);
         }
-        pass(60_000);
-      }
-      return seen;
-    });
-    expect(story.banned).toBe(0);
-    expect(story.refused).toBeGreaterThanOrEqual(5 * limits.minute);
-  });
+      });
+    },
+  );
 });
 
-describe("a client that goes on after its refusals is banned", () => {
-  it.each(PLANS)("on %s, once, for ten minutes, and is then let in", async (_, limits) => {
-    const story = await inLimiter(limits, (take) => {
-      const startMs = Date.now();
-      const tolerated = Math.max(60, limits.minute);
-      const refusals = () => {
-        let refused = 0;
-        while (take(limits).bannedUntilMs === undefined) refused += 1;
-        return refused;
-      };
-      for (let request = 0; request < limits.minute; request += 1) take(limits);
-      const toleratedHere = refusals();
-      const during = [1, 60_000, 540_000 - 2].map((ms) => {
-        pass(ms);
-        return take(limits);
-      });
+describe("a client that keeps sending after a 429 is banned", () => {
+  it.each(PLANS)("by more than %i late ones, for ten minutes, on %o", async (tolerated, limits) => {
+    await inLimiter((acquire) => {
+      acquire(limits, limits.minute + 1);
+      // Not late yet.
+      pass(2_000);
+      acquire(limits, 1_000);
       pass(1);
-      return { toleratedHere, tolerated, during, after: take(limits), startMs };
+      expect(acquire(limits, tolerated).bannedUntilMs).toBeUndefined();
+      const bannedUntilMs = Math.ceil((Date.now() + 600_000) / 1_000) * 1_000;
+      expect(acquire(limits, 10)).toMatchObject({ admitted: 0, refused: 10, bannedUntilMs });
+      // The one that was too many is the last that counts, and requests during the ban do not extend it.
+      for (const ms of [Date.now(), Date.now() + 1, bannedUntilMs - 1]) {
+        vi.setSystemTime(ms);
+        const { bannedUntilMs: untilMs, windows } = acquire(limits, 1);
+        expect([untilMs, windows.day.refused]).toEqual([bannedUntilMs, 1 + 1_000 + tolerated + 1]);
+      }
+      pass(1);
+      expect(acquire(limits, 1)).toMatchObject({ admitted: 1, refused: 0 });
     });
-    expect(story.toleratedHere).toBe(story.tolerated);
-    const bannedUntilMs = story.startMs + 600_000;
-    // Requests during the ban do not extend it.
-    for (const decision of story.during) expect(decision).toMatchObject({ admitted: false, bannedUntilMs });
-    expect(story.after.admitted).toBe(true);
-    expect(story.after.bannedUntilMs).toBeUndefined();
   });
 
-  it("not if its refusals are spread over two minutes", async () => {
-    const limits = { minute: 1, day: 9 };
-    const decisions = await inLimiter(limits, (take) => {
-      take(limits);
-      const minutes = [0, 1].map(() => {
-        const refused = Array.from({ length: 60 }, () => take(limits));
-        pass(60_000);
-        take(limits);
-        return refused;
+  type Batches = [limits: Limits, requests: number][];
+  it.each<[change: string, before: Limits, after: Batches]>([
+    [
+      "an upgrade",
+      FREE,
+      [
+        [PRO, 240 + 100],
+        [FREE, 800],
+      ],
+    ],
+    ["a downgrade", PRO, [[FREE, 900]]],
+  ])(
+    "by three times the larger limit of the minute after %s, whatever an isolate believes",
+    async (_, before, after) => {
+      await inLimiter((acquire) => {
+        acquire(before, before.minute + 1);
+        pass(2_001);
+        for (const [limits, requests] of after)
+          expect(acquire(limits, requests).bannedUntilMs).toBeUndefined();
+        expect(acquire(FREE, 1).bannedUntilMs).toBeDefined();
       });
-      return minutes.flat();
+    },
+  );
+
+  it("by requests that arrive late, not by a batch that comes late", async () => {
+    await inLimiter((acquire) => {
+      acquire(FREE, 61);
+      pass(3_000);
+      expect(acquire(FREE, 181, 1_000).bannedUntilMs).toBeUndefined();
+      expect(acquire(FREE, 181, 999).bannedUntilMs).toBeDefined();
     });
-    expect(decisions.filter(({ admitted }) => admitted)).toEqual([]);
-    expect(decisions.filter(({ bannedUntilMs }) => bannedUntilMs !== undefined)).toEqual([]);
   });
 
-  it("is told when the ban ends, in all headers and in a sentence", async () => {
+  it("and is told so, and when the ban ends", async () => {
     const client = await newClient({ plan: "free" });
-    for (let request = 0; request < 60; request += 1) await client.get("/v1/pets/0");
     const codes: string[] = [];
-    for (let request = 0; request < 60; request += 1) {
-      codes.push((await (await client.get("/v1/pets")).json<ErrorBody>()).code);
+    for (let request = 0; request < 60 + 1 + 181; request += 1) {
+      if (request === 61) pass(2_001);
+      const response = await client.get("/v1/pets/0");
+      codes.push((await response.json<ErrorBody>()).code);
     }
-    expect(new Set(codes)).toEqual(new Set(["rate_limit_exceeded"]));
+    expect(codes.indexOf("key_banned")).toBe(60 + 1 + 180);
 
     const banned = await client.get("/v1/pets");
-    expect(banned.status).toBe(429);
-    expect(Object.fromEntries(banned.headers)).toMatchObject({
-      "retry-after": "600",
-      "x-ratelimit-limit": "60",
-      "x-ratelimit-remaining": "0",
-      // The ban ends half a second earlier: a second that a client waits for must not be too early.
-      "x-ratelimit-reset": `${Date.UTC(2026, 10, 20, 12, 44, 21) / 1000}`,
-      ratelimit: '"minute";r=0;t=600, "day";r=0;t=600',
-      "ratelimit-policy": '"minute";q=60;w=60, "day";q=1000;w=86400',
-      "cache-control": "no-store",
-    });
-    expect(await banned.json<ErrorBody>()).toEqual({
-      code: "key_banned",
-      message:
-        "the API key is banned until 2026-11-20T12:44:21Z, because it was used again and again after a 429; retry in 600 s, at 2026-11-20T12:44:21Z",
-      status: 429,
-    });
-
-    pass(599_999);
+    expect([banned.status, banned.headers.get("Retry-After")]).toEqual([429, "601"]);
+    expect(banned.headers.get("Cache-Control")).toBe("no-store");
+    // Ten minutes, and what is missing to a whole second.
+    const until = "2026-11-20T12:44:23Z";
+    expect((await banned.json<ErrorBody>()).message).toBe(
+      `the API key is banned until ${until}, because it kept sending requests after a 429; retry in 601 s, at ${until}`,
+    );
+    pass(600_498);
     expect((await client.get("/v1/pets")).headers.get("Retry-After")).toBe("1");
     pass(1);
     const after = await client.get("/v1/pets");
     expect([after.status, after.headers.get("X-RateLimit-Remaining")]).toEqual([200, "59"]);
   });
 
-  it("is told to wait for the day, if that is used up beyond the ban", async () => {
+  it("and is told to wait for the day, if that is used up beyond the ban", async () => {
     const client = await newClient({ plan: "enterprise", limits: { minute: 5, day: 2 } });
-    let last = await client.get("/v1/pets");
-    for (let request = 1; request < 2 + 61; request += 1) last = await client.get("/v1/pets");
-    const midnight = Date.UTC(2026, 10, 21) / 1000;
-    expect(last.headers.get("X-RateLimit-Reset")).toBe(`${midnight}`);
-    expect(last.headers.get("X-RateLimit-Limit")).toBe("2");
-    expect((await last.json<ErrorBody>()).message).toMatch(
-      /^the API key is banned until 2026-11-20T12:44:21Z/,
-    );
-    vi.setSystemTime(Date.now() + Number(last.headers.get("Retry-After")) * 1000);
+    for (let request = 0; request < 2; request += 1) await client.get("/v1/pets");
+    await banKey(client.id);
+    const banned = await client.get("/v1/pets");
+    const { message } = await banned.json<ErrorBody>();
+    expect(message).toMatch(/^the API key is banned until 2026-11-20T12:44:21Z.* at 2026-11-21T00:00:00Z$/);
+    vi.setSystemTime(Date.now() + Number(banned.headers.get("Retry-After")) * 1000);
     expect((await client.get("/v1/pets")).status).toBe(200);
   });
 });
 
-describe("during a ban", () => {
-  it("a flood touches neither object nor database", async () => {
-    const client = await newClient({ plan: "free" });
-    for (let request = 0; request < 121; request += 1) await client.get("/v1/pets/0");
-    const statements = watchStatements();
-    const calls = watchLimiter(client.id);
-    // To the end of the ban: the key is not even looked up again.
-    for (let request = 0; request < 200; request += 1) {
-      expect((await client.get("/v1/pets")).status).toBe(429);
-      pass(2_999);
-    }
-    expect([statements, calls]).toEqual([[], []]);
-    pass(200);
-    expect((await client.get("/v1/pets")).status).toBe(200);
-    expect([statements.length, calls.length]).toEqual([2, 1]);
-  });
-
-  it("nothing counts, and the ban survives a crash of the object", async () => {
-    const limits = { minute: 1, day: 9 };
-    const limiter = env.RATE_LIMITER.getByName(`key-${crypto.randomUUID()}`);
-    for (let request = 0; request < 1 + 61; request += 1) await limiter.take(limits);
-    await crash(limiter);
-    const again = env.RATE_LIMITER.getByName(limiter.name ?? "");
-    for (let request = 0; request < 20; request += 1) {
-      expect((await again.take(limits)).bannedUntilMs).toBe(Date.now() + 600_000);
-    }
-    pass(600_000);
-    const { admitted, windows } = await again.take(limits);
-    expect([admitted, ...windows.map(({ used, refused }) => `${used} ${refused}`)]).toEqual([
-      true,
-      "1 0",
-      "2 61",
-    ]);
-  });
-
-  it("other keys go on", async () => {
-    const [banned, other] = await Promise.all([newClient({ plan: "free" }), newClient({ plan: "free" })]);
-    for (let request = 0; request < 121; request += 1) await banned.get("/v1/pets/0");
-    expect((await banned.get("/v1/pets")).status).toBe(429);
-    expect((await other.get("/v1/pets")).status).toBe(200);
-  });
+it("during a ban, a flood touches neither object nor database", async () => {
+  const client = await newClient({ plan: "free" });
+  await banKey(client.id);
+  await client.get("/v1/pets");
+  const statements = watchStatements();
+  const calls = watchLimiter(client.id);
+  // To the end of the ban: the key is not even looked up again.
+  for (let request = 0; request < 200; request += 1) {
+    expect((await client.get("/v1/pets")).status).toBe(429);
+    pass(2_999);
+  }
+  expect([statements, calls]).toEqual([[], []]);
+  pass(700);
+  expect((await client.get("/v1/pets")).status).toBe(200);
+  expect([statements.length, calls.length]).toEqual([2, 1]);
 });

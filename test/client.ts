@@ -3,8 +3,8 @@
 import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import { createKey } from "../src/keys/manage.ts";
-import type { Plan } from "../src/keys/plans.ts";
-import type { Limits } from "../src/rate-limit/window.ts";
+import { PLAN_LIMITS, type Plan } from "../src/keys/plans.ts";
+import type { Limits } from "../src/rate-limit/windows.ts";
 import { issueSecret } from "./secrets.ts";
 
 export const ORIGIN = "https://petstore.example";
@@ -34,7 +34,7 @@ const keyIds = new Set<string>();
 
 /**
  * One entry for each call of the object of a key from now on; if none is named, of objects that belong to no key. Those of
- * other keys do not count: what is left of their leases is given back while other tests run.
+ * other keys do not count: their leases are released while other tests run.
  */
 export function watchLimiter(keyId?: string): string[] {
   const calls: string[] = [];
@@ -45,6 +45,12 @@ export function watchLimiter(keyId?: string): string[] {
   return calls;
 }
 const getByName = env.RATE_LIMITER.getByName.bind(env.RATE_LIMITER);
+
+/** Bans a key for ten minutes from now. No isolate knows it yet. */
+export async function banKey(keyId: string): Promise<void> {
+  const report = { released: [], outbox: [], bannedUntilMs: Number.MAX_SAFE_INTEGER };
+  await getByName(keyId).release(PLAN_LIMITS.free, report);
+}
 
 /** Calls the Worker without a key, from an address of its own unless `init` names one. */
 export async function fetchWithoutKey(

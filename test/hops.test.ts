@@ -7,6 +7,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { app } from "../src/app.ts";
 import { expectDocumented, newKey, ORIGIN } from "./client.ts";
 import { stubDatabase } from "./database-stub.ts";
+import { stubLimiters } from "./stub-bindings.ts";
 
 /** How long a hop takes at least: longer than the code between two hops that are to overlap. */
 const HOP_MS = 5;
@@ -34,13 +35,8 @@ function recordHops() {
     }
   };
   const DB = stubDatabase((run) => hop("database", run));
-  const getByName = (name: string) => {
-    const limiter = env.RATE_LIMITER.getByName(name);
-    const take = (...words: Parameters<typeof limiter.take>) =>
-      hop("limiter", async () => limiter.take(...words));
-    return { take };
-  };
-  return { hops, bindings: { ...env, DB, RATE_LIMITER: { getByName } as unknown as Env["RATE_LIMITER"] } };
+  const RATE_LIMITER = stubLimiters(env.RATE_LIMITER, (run) => hop("limiter", run));
+  return { hops, bindings: { ...env, DB, RATE_LIMITER } };
 }
 
 /** The most hops of which each began when the one before had ended. */
@@ -87,7 +83,19 @@ function newList(): string {
 }
 let lists = 0;
 
+/** So long that an isolate asks for a lease with the next request, and not so long that this is no client that keeps asking. */
+const STEP_MS = 100;
+
+/** Gets the isolate a lease: with the second request it asks for one. */
+function step(): void {
+  vi.setSystemTime(Date.now() + STEP_MS);
+}
+
 beforeEach(async () => {
+  // The clock stands still, so no lease may end by its timer.
+  const wait = scheduler.wait.bind(scheduler);
+  vi.spyOn(scheduler, "wait").mockImplementation((ms) => (ms < STEP_MS ? wait(ms) : new Promise(() => {})));
+
   const insert = "INSERT INTO pets (name, category_id) VALUES ('Rex', 1)";
   await env.DB.batch(Array.from({ length: 20 }, () => env.DB.prepare(insert)));
 });
@@ -117,7 +125,7 @@ describe("a list request waits for", () => {
     const { send } = await newClient();
     const list = newList();
     await send(list);
-    // Quickly: that gets the lease.
+    step();
     expect(partsOf(await send(list))).toEqual(["limiter"]);
     expect(await send(list)).toEqual([]);
     // With a lease, and without the page.
@@ -128,8 +136,9 @@ describe("a list request waits for", () => {
     const { send } = await newClient();
     const list = newList();
     await send(list);
-    vi.setSystemTime(Date.now() + 19_999);
+    vi.setSystemTime(Date.now() + 19_999 - STEP_MS);
     await send(list);
+    step();
     await send(list);
     vi.setSystemTime(Date.now() + 1);
     // The key was read again in the background, and is good for longer; now it is the page's turn.
@@ -163,6 +172,7 @@ describe("a creation waits for", () => {
       const { create } = await newClient();
       const cold = await create();
       expect([inSequence(cold), partsOf(cold)]).toEqual([3, ["database", "database", "limiter"]]);
+      step();
       await create();
       expect(partsOf(await create(headers))).toEqual(["database"]);
     },

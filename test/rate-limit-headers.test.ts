@@ -1,9 +1,12 @@
-// One table: the rate-limit headers on every status that the service gives under /v1.
+// The rate-limit headers: one table of them on every status that the service gives under /v1, and which window they name.
 
 import { env } from "cloudflare:workers";
+import fc from "fast-check";
 import { expect, it, vi } from "vitest";
 import { ERROR_STATUS } from "../src/errors.ts";
-import { fetchWithoutKey, newAddress, newClient } from "./client.ts";
+import { headersOf, left, namedWindow } from "../src/rate-limit/headers.ts";
+import { type Decision, type KeyWindows, peek, room, startOfWindowMs } from "../src/rate-limit/windows.ts";
+import { banKey, fetchWithoutKey, newAddress, newClient } from "./client.ts";
 
 type Client = Awaited<ReturnType<typeof newClient>>;
 
@@ -83,13 +86,13 @@ it("are on every status", async () => {
   });
 
   const hammering = await newClient({ plan: "free" });
-  for (let request = 0; request < 60 + 60; request += 1) await hammering.get("/v1/pets/0");
+  await banKey(hammering.id);
   expectHeaders(await hammering.get("/v1/pets"), 429, {
     ...KEY_HEADERS,
     "X-RateLimit-Remaining": "0",
     "X-RateLimit-Reset": `${Date.UTC(2026, 10, 20, 12, 44, 21) / 1000}`,
-    RateLimit: '"minute";r=0;t=600, "day";r=0;t=600',
-    "Retry-After": "600",
+    RateLimit: '"minute";r=0;t=601, "day";r=0;t=601',
+    "Retry-After": "601",
   });
   expectHeaders(await hammering.get("/v1/usage"), 200, {
     "X-RateLimit-Remaining": "0",
@@ -149,15 +152,6 @@ it("are on every status", async () => {
   for (const status of Object.values(ERROR_STATUS)) expect(seen).toContain(status);
 });
 
-it("count down from request to request", async () => {
-  const client = await newClient({ plan: "free" });
-  const left: (string | null)[] = [];
-  for (let request = 0; request < 3; request += 1) {
-    left.push((await client.get("/v1/pets")).headers.get("X-RateLimit-Remaining"));
-  }
-  expect(left).toEqual(["59", "58", "57"]);
-});
-
 it("show an address that has used up its requests as refused", async () => {
   const headers = { "CF-Connecting-IP": newAddress() };
   for (let request = 0; request < 60; request += 1) await fetchWithoutKey("/v1/pets", { headers });
@@ -169,4 +163,64 @@ it("show an address that has used up its requests as refused", async () => {
       "all 60 requests per minute without a valid API key are used up; retry in 40 s, at 2026-11-20T12:35:00Z",
     status: 429,
   });
+});
+
+/** A decision about limits of 5 in a minute and 9 in a day. */
+function decisionOf(
+  nowMs: number,
+  minuteUsed: number,
+  dayUsed: number,
+  banMs?: number,
+): Decision<KeyWindows> {
+  const windows: KeyWindows = {
+    minute: { limit: 5, startMs: startOfWindowMs("minute", nowMs), used: minuteUsed, refused: 0 },
+    day: { limit: 9, startMs: startOfWindowMs("day", nowMs), used: dayUsed, refused: 0 },
+  };
+  const isBanned = banMs !== undefined;
+  const admitted = room(windows) > 0 && !isBanned;
+  return { admitted, nowMs, windows, ...(isBanned && { bannedUntilMs: nowMs + banMs }) };
+}
+
+it("name a time to wait after which a request is admitted, and not a second more", () => {
+  const nowArbitrary = fc.integer({
+    min: Date.UTC(2026, 10, 20, 23, 45),
+    max: Date.UTC(2026, 10, 20, 23, 59, 59, 999),
+  });
+  const used = fc.integer({ min: 0, max: 10 });
+  const ban = fc.option(fc.integer({ min: 1, max: 600_000 }), { nil: undefined });
+  fc.assert(
+    fc.property(nowArbitrary, used, used, ban, (nowMs, minuteUsed, dayUsed, banMs) => {
+      const decision = decisionOf(nowMs, minuteUsed, dayUsed, banMs);
+      const { windows, bannedUntilMs = 0 } = decision;
+      const { "Retry-After": retryAfter, "X-RateLimit-Reset": reset } = headersOf(decision);
+      expect(retryAfter === undefined).toBe(decision.admitted);
+      if (retryAfter === undefined) return;
+      expect(left(decision, namedWindow(decision))).toBe(0);
+      const isAdmittedAt = (atMs: number) => atMs >= bannedUntilMs && peek(windows, atMs).admitted;
+      const endMs = nowMs + Number(retryAfter) * 1_000;
+      expect([endMs - 1_000, endMs, Number(reset) * 1_000].map(isAdmittedAt)).toEqual([false, true, true]);
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+it.each<[named: string, window: "minute" | "day", decision: Decision]>([
+  ["the one with less left", "minute", decisionOf(Date.UTC(2026, 10, 20, 12), 1, 4)],
+  ["the one with less left", "day", decisionOf(Date.UTC(2026, 10, 20, 12), 1, 6)],
+  ["the day if both have the same left", "day", decisionOf(Date.UTC(2026, 10, 20, 12), 1, 5)],
+  ["the day if both also end together", "day", decisionOf(Date.UTC(2026, 10, 20, 23, 59, 30), 1, 5)],
+  ["the day if both are used up", "day", decisionOf(Date.UTC(2026, 10, 20, 12), 5, 9)],
+  ["the minute during a ban", "minute", decisionOf(Date.UTC(2026, 10, 20, 12), 4, 8, 600_000)],
+  [
+    "the day if it is used up beyond a ban",
+    "day",
+    decisionOf(Date.UTC(2026, 10, 20, 23, 50) - 1, 5, 9, 600_000),
+  ],
+  [
+    "the minute if a ban ends with the day",
+    "minute",
+    decisionOf(Date.UTC(2026, 10, 20, 23, 50), 5, 9, 600_000),
+  ],
+])("name %s: the %s", (_, window, decision) => {
+  expect(namedWindow(decision)).toBe(window);
 });

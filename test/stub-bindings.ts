@@ -25,11 +25,12 @@ export function stubLimiters(
 ): Env["RATE_LIMITER"] {
   const getByName = (name: string) => {
     const limiter = limiters.getByName(name);
-    return {
-      take: (...words: Parameters<typeof limiter.take>) => meet(async () => limiter.take(...words), "take"),
-      usage: (...words: Parameters<typeof limiter.usage>) =>
-        meet(async () => limiter.usage(...words), "usage"),
-    };
+    const stubbed: Record<string, unknown> = {};
+    for (const method of ["acquire", "release", "usage"] as const) {
+      const call = limiter[method] as (...words: unknown[]) => Promise<unknown>;
+      stubbed[method] = (...words: unknown[]) => meet(() => call(...words), method);
+    }
+    return stubbed;
   };
   return { getByName } as unknown as Env["RATE_LIMITER"];
 }

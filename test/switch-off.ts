@@ -8,9 +8,6 @@ export const SWITCHES: Record<string, string> = {
   "src/believed.ts": "REFRESHES_AHEAD",
   "src/pets/kept-pages.ts": "PAGES_ARE_KEPT",
   "src/pets/read-ahead.ts": "READS_AHEAD",
-  "src/rate-limit/call-queue.ts": "CALLS_ARE_SHARED",
-  "src/rate-limit/lease.ts": "LEASES_ENABLED",
-  "src/rate-limit/reservation.ts": "RESERVATIONS_ENABLED",
   "src/replicas.ts": "REPLICAS_ENABLED",
 };
 

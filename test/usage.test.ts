@@ -1,16 +1,14 @@
 // GET /v1/usage: what it shows, that it costs nothing, and what it asks for.
 
-import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { REFRESHES_AHEAD } from "../src/believed.ts";
-import type { RateLimiter } from "../src/index.ts";
 import { revokeKey, rotateKey } from "../src/keys/manage.ts";
-import { fetchWithoutKey, newAddress, newClient, watchLimiter } from "./client.ts";
+import { PLAN_LIMITS } from "../src/keys/plans.ts";
+import { banKey, fetchWithoutKey, newAddress, newClient, watchLimiter } from "./client.ts";
 import { meetStatements, watchStatements } from "./database-stub.ts";
 
 const DAY_MS = 86_400_000;
-const FREE = { minute: 60, day: 1_000 };
 
 interface UsageBody {
   plan: string;
@@ -51,11 +49,18 @@ function holdNextQuery() {
 }
 
 describe("GET /v1/usage shows", () => {
-  it("the same of today in its days as in its window, while more is leased than was let in", async () => {
+  it("the same of today in its days as in its window, while more is leased than was admitted", async () => {
     const client = await newClient();
-    for (let request = 0; request < 3; request += 1) await client.get("/v1/nowhere");
+    const limiter = env.RATE_LIMITER.getByName(client.id);
+    let requests = 0;
+    // On a slow machine a lease may be over before it is looked at.
+    for (let used = 0; used <= requests; requests += 1) {
+      await client.get("/v1/nowhere");
+      pass(60);
+      used = (await limiter.usage(PLAN_LIMITS.business)).status.windows.day.used;
+    }
     const body = await (await client.get("/v1/usage")).json<UsageBody>();
-    expect([body.day.used, body.days.at(-1)?.admitted]).toEqual([3, 3]);
+    expect([body.day.used, body.days.at(-1)?.admitted]).toEqual([requests, requests]);
   });
 
   it("the plan, both windows, and 30 days, of a key that was never used", async () => {
@@ -81,46 +86,31 @@ describe("GET /v1/usage shows", () => {
     expect(usage.days.at(-1)).toEqual({ date: "2026-11-20", admitted: 3, refused: 2 });
   });
 
-  it("a ban and its end, with the refusals that led to it and not those during it", async () => {
+  it("a ban and its end", async () => {
     const client = await newClient({ plan: "free" });
-    for (let request = 0; request < 60 + 61 + 20; request += 1) await client.get("/v1/pets/0");
-    const usage = await usageOf(client);
-    expect(usage.bannedUntil).toBe(Date.UTC(2026, 10, 20, 12, 44, 21) / 1000);
-    expect(usage.days.at(-1)).toEqual({ date: "2026-11-20", admitted: 60, refused: 61 });
-    pass(600_000);
+    await banKey(client.id);
+    expect((await usageOf(client)).bannedUntil).toBe(Date.UTC(2026, 10, 20, 12, 44, 21) / 1000);
+    pass(600_500);
     expect((await usageOf(client)).bannedUntil).toBeNull();
   });
 
   it("each of the last 30 UTC days, and nothing older", async () => {
-    const client = await newClient();
-    const startMs = Date.now();
-    // None on the 35th, so that the 5th, which 40 days are too many for, is not shown in its place.
-    const requestsOn = (day: number) => day % 7;
-    for (let day = 1; day <= 40; day += 1) {
-      vi.setSystemTime(startMs + (day - 1) * DAY_MS);
-      for (let request = 0; request < requestsOn(day); request += 1) {
-        await client.get("/v1/nowhere");
-        // Slowly: the clock of a lease would stand still until the day after.
-        pass(1_000);
-      }
+    const client = await newClient({ plan: "enterprise", limits: { minute: 2, day: 2 } });
+    for (const requests of [3, 1]) {
+      for (let request = 0; request < requests; request += 1) await client.get("/v1/nowhere");
+      pass(DAY_MS);
     }
+    pass(27 * DAY_MS);
     const { days } = await usageOf(client);
-    expect(days.map(({ admitted }) => admitted)).toEqual(
-      Array.from({ length: 30 }, (_, index) => requestsOn(index + 11)),
-    );
-    expect(days.at(-1)?.date).toBe("2026-12-29");
-    await runInDurableObject(env.RATE_LIMITER.getByName(client.id), (_: RateLimiter, { storage }) => {
-      expect(storage.sql.exec("SELECT count(*) AS rows FROM days").one()).toEqual({ rows: 27 });
-    });
-  });
-
-  it("no day of long ago, after a pause", async () => {
-    const client = await newClient();
-    await client.get("/v1/nowhere");
-    pass(29 * DAY_MS);
-    expect((await usageOf(client)).days[0]).toMatchObject({ date: "2026-11-20", admitted: 1 });
+    const none = { admitted: 0, refused: 0 };
+    expect(days.slice(0, 3)).toEqual([
+      { date: "2026-11-20", admitted: 2, refused: 1 },
+      { date: "2026-11-21", admitted: 1, refused: 0 },
+      { date: "2026-11-22", ...none },
+    ]);
+    expect(days.at(29)).toEqual({ date: "2026-12-19", ...none });
     pass(DAY_MS);
-    expect((await usageOf(client)).days.every(({ admitted }) => admitted === 0)).toBe(true);
+    expect((await usageOf(client)).days[0]).toEqual(days[1]);
   });
 
   it("the headers of the windows, and no Retry-After", async () => {
@@ -142,18 +132,6 @@ describe("GET /v1/usage takes nothing, and costs at most", () => {
     for (let request = 0; request < 5; request += 1) {
       expect((await usageOf(client)).day.used).toBe(1);
     }
-  });
-
-  it("no row, not even for a key that was never used", async () => {
-    const limiter = env.RATE_LIMITER.getByName(`key-${crypto.randomUUID()}`);
-    await runInDurableObject(limiter, (instance: RateLimiter, { storage }) => {
-      const exec = vi.spyOn(storage.sql, "exec");
-      const written = () =>
-        exec.mock.results.map(({ value }) => (value as SqlStorageCursor<never>).rowsWritten);
-      instance.usage(FREE);
-      expect(written().length).toBeGreaterThan(0);
-      expect(new Set(written())).toEqual(new Set([0]));
-    });
   });
 
   it("one call of the object in a second, however many ask, at once or one after the other", async () => {
@@ -206,10 +184,8 @@ describe("GET /v1/usage takes nothing, and costs at most", () => {
   });
 
   it("one call that tells of a ban spares all others", async () => {
-    const limits = { minute: 1, day: 9 };
-    const client = await newClient({ plan: "enterprise", limits });
-    const limiter = env.RATE_LIMITER.getByName(client.id);
-    for (let request = 0; request < 1 + 61; request += 1) await limiter.take(limits);
+    const client = await newClient();
+    await banKey(client.id);
     await client.get("/v1/usage");
     const calls = watchLimiter(client.id);
     expect((await client.get("/v1/pets")).status).toBe(429);
@@ -227,7 +203,8 @@ describe("GET /v1/usage takes nothing, and costs at most", () => {
 
   it("one call in a second during a ban, and a query for the key as seldom as otherwise", async () => {
     const client = await newClient({ plan: "free" });
-    for (let request = 0; request < 121; request += 1) await client.get("/v1/pets/0");
+    await client.get("/v1/pets/0");
+    await banKey(client.id);
     const statements = watchStatements();
     const calls = watchLimiter(client.id);
     for (let request = 0; request < 120; request += 1) {
@@ -241,7 +218,8 @@ describe("GET /v1/usage takes nothing, and costs at most", () => {
 
 it("GET /v1/usage is refused to a revoked key after 30 s, though it is banned too", async () => {
   const client = await newClient({ plan: "free" });
-  for (let request = 0; request < 121; request += 1) await client.get("/v1/pets/0");
+  await client.get("/v1/pets/0");
+  await banKey(client.id);
   await revokeKey(env.DB, client.id, Date.now());
   expect((await client.get("/v1/usage")).status).toBe(200);
   pass(30_000);

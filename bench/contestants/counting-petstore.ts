@@ -1,9 +1,11 @@
 // The service, with objects that count how often they are called and what they write. GET /counts?key=ID says it, and how
-// many bytes the object stores; GET /take?key=ID counts one request of a key as an isolate does that holds no lease.
+// many bytes the object stores; GET /acquire?key=ID counts one request of a key as an isolate does that holds no lease.
 
 import { env } from "cloudflare:workers";
+import { randomBase62 } from "../../src/base62.ts";
 import worker, { RateLimiter as Uncounted } from "../../src/index.ts";
 import { MAX_LIMIT } from "../../src/keys/plans.ts";
+import { BATCH_ID_LENGTH } from "../../src/rate-limit/protocol.ts";
 
 export class RateLimiter extends Uncounted {
   #calls = 0;
@@ -11,18 +13,23 @@ export class RateLimiter extends Uncounted {
 
   constructor(ctx: DurableObjectState, bindings: Env) {
     super(ctx, bindings);
-    const { sql } = ctx.storage;
-    const exec = sql.exec.bind(sql);
-    sql.exec = (query, ...values) => {
-      const cursor = exec(query, ...values);
-      this.#rowsWritten += cursor.rowsWritten;
-      return cursor as never;
+    // Each value that is put is a row. The alarm, once a day, is not counted.
+    const { kv } = ctx.storage;
+    const put = kv.put.bind(kv);
+    kv.put = (key, value) => {
+      this.#rowsWritten += 1;
+      put(key, value);
     };
   }
 
-  override take(...words: Parameters<Uncounted["take"]>) {
+  override acquire(...words: Parameters<Uncounted["acquire"]>) {
     this.#calls += 1;
-    return super.take(...words);
+    return super.acquire(...words);
+  }
+
+  override release(...words: Parameters<Uncounted["release"]>) {
+    this.#calls += 1;
+    return super.release(...words);
   }
 
   counts() {
@@ -36,9 +43,10 @@ export default {
     const limiters = env.RATE_LIMITER as unknown as DurableObjectNamespace<RateLimiter>;
     const limiter = () => limiters.getByName(searchParams.get("key") ?? "");
     if (pathname === "/counts") return Response.json(await limiter().counts());
-    if (pathname !== "/take") return worker.fetch(request, bindings, ctx);
-    const id = crypto.randomUUID().replaceAll("-", "").slice(0, 10);
+    if (pathname !== "/acquire") return worker.fetch(request, bindings, ctx);
+    const id = randomBase62(BATCH_ID_LENGTH);
     const limits = { minute: MAX_LIMIT, day: MAX_LIMIT };
-    return Response.json(await limiter().take(limits, { id, unreported: [], bannedUntilMs: 0 }));
+    const batch = { id, requests: 1, waitedMs: 0, released: [], outbox: [], bannedUntilMs: 0 };
+    return Response.json(await limiter().acquire(limits, batch));
   },
 } satisfies ExportedHandler<Env>;

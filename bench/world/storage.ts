@@ -20,9 +20,15 @@ export function countedStorage(ctx: DurableObjectState): DurableObjectState {
     counts.rowsWritten += 1;
   };
   for (const name of ["put", "delete", "setAlarm"]) after(storage, name, oneRow);
-  after(storage, "get", () => {
-    counts.rowsRead += 1;
-  });
+  after(storage.kv, "put", oneRow);
+  for (const [owner, name] of [
+    [storage, "get"],
+    [storage.kv, "get"],
+  ] as const) {
+    after(owner, name, () => {
+      counts.rowsRead += 1;
+    });
+  }
   return ctx;
 }
 

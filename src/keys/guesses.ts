@@ -4,15 +4,11 @@
 // large office, are looked up one after the other. While the database is too slow for that, the last of them get none.
 
 import { BoundedMap } from "../bounded-map.ts";
+import { poll } from "../poll.ts";
 import { AddressMeter } from "../rate-limit/address-meter.ts";
-import { type Decision, room } from "../rate-limit/window.ts";
+import { type Decision, room } from "../rate-limit/windows.ts";
 
-/** How soon who waits for a place looks for the first time, how much later each further time, and how seldom at most. */
-const FIRST_LOOK_MS = 1;
-const LOOK_GROWTH = 1.5;
-const MAX_LOOK_MS = 50;
-
-/** How long: with the look-up, not longer than anything else may take. */
+/** How long a request waits for a place: with the look-up, not longer than anything else may take. */
 const MAX_WAIT_MS = 2_000;
 
 /** A look-up that began so long ago was cut off, with the request that it was for. */
@@ -53,7 +49,9 @@ export class Guesses {
     nowMs: number,
     look: () => Promise<Result>,
   ): Promise<Result | undefined> {
-    if (!this.#hasPlace(buckets, nowMs)) await this.#waitForPlace(buckets, nowMs);
+    const isOver = () => this.areUsedUp(buckets, nowMs) || this.#hasPlace(buckets, nowMs);
+    // No `await` if there is nothing to wait for: others would take the place meanwhile.
+    if (!isOver()) await poll(isOver, MAX_WAIT_MS);
     if (!this.#hasPlace(buckets, nowMs)) return undefined;
     const own = { beganMs: Date.now() };
     for (const bucket of buckets) this.#underway.set(bucket, [...this.#current(bucket), own]);
@@ -72,19 +70,6 @@ export class Guesses {
 
   #hasPlace(buckets: readonly string[], nowMs: number): boolean {
     return buckets.every((bucket) => this.#current(bucket).length < this.#left(bucket, nowMs));
-  }
-
-  async #waitForPlace(buckets: readonly string[], nowMs: number): Promise<void> {
-    let isLate = false;
-    const timer = setTimeout(() => {
-      isLate = true;
-    }, MAX_WAIT_MS);
-    let lookMs = FIRST_LOOK_MS;
-    while (!isLate && !this.areUsedUp(buckets, nowMs) && !this.#hasPlace(buckets, nowMs)) {
-      await scheduler.wait(lookMs);
-      lookMs = Math.min(LOOK_GROWTH * lookMs, MAX_LOOK_MS);
-    }
-    clearTimeout(timer);
   }
 
   #left(bucket: string, nowMs: number): number {

@@ -8,13 +8,13 @@ import { waitUntil } from "cloudflare:workers";
 import type { Context, MiddlewareHandler } from "hono";
 import { ageMs, BELIEVED_MS, isBelieved, isDue } from "../believed.ts";
 import { BoundedMap } from "../bounded-map.ts";
+import { lookupBuckets } from "../client-address.ts";
 import { DatabaseUnavailable } from "../database.ts";
 import { DeadlineExceeded } from "../deadline.ts";
 import type { AppEnv } from "../env.ts";
 import { noteFailure } from "../log.ts";
-import { lookupBuckets } from "../rate-limit/address-meter.ts";
-import { rememberedBan } from "../rate-limit/key-meters.ts";
-import type { Decision } from "../rate-limit/window.ts";
+import { rememberedBan } from "../rate-limit/isolate/limiter-clients.ts";
+import type { Decision } from "../rate-limit/windows.ts";
 import { requestHeader } from "../request-header.ts";
 import { sha256 } from "../sha256.ts";
 import { SingleFlight } from "../single-flight.ts";
@@ -116,7 +116,7 @@ function findCaller(c: Context<AppEnv>, secret: string, mayBeBanned: boolean): C
     if (known.key !== undefined) {
       if (!hashes.has(secret)) hashes.set(secret, hash);
       // A flood of a key that is banned does not reach the database.
-      const mustRefresh = isDue(known.madeAtMs, nowMs) && !(mayBeBanned && rememberedBan(known.key, nowMs));
+      const mustRefresh = isDue(known.madeAtMs, nowMs) && !(mayBeBanned && rememberedBan(known.key));
       if (mustRefresh) refresh(c.env.DB, hash, nowMs);
     }
     return callerOf(known.key, nowMs);
@@ -199,5 +199,5 @@ async function lookUp(
  */
 function mayBelieve({ key, madeAtMs }: Lookup, nowMs: number, mayBeBanned: boolean): boolean {
   if (isBelieved(madeAtMs, nowMs)) return true;
-  return mayBeBanned && key !== undefined && rememberedBan(key, nowMs) !== undefined;
+  return mayBeBanned && key !== undefined && rememberedBan(key) !== undefined;
 }

@@ -2,7 +2,7 @@
 // HTTP. A secret is made here, handed to the caller, and forgotten.
 
 import { randomBase62 } from "../base62.ts";
-import type { Limits } from "../rate-limit/window.ts";
+import type { Limits } from "../rate-limit/windows.ts";
 import { sha256 } from "../sha256.ts";
 import { PLAN_LIMITS, type Plan } from "./plans.ts";
 import { newSecret } from "./secret.ts";

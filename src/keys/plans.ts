@@ -1,7 +1,7 @@
 // The plans an operator can put a key on (contract, section 8). They are in the code and not in the database: a plan
 // changes with a deployment, a key's plan without one.
 
-import type { Limits } from "../rate-limit/window.ts";
+import type { Limits } from "../rate-limit/windows.ts";
 
 /** The limits of each plan. Enterprise has none of its own: they are agreed per key. */
 export const PLAN_LIMITS = {

@@ -2,7 +2,7 @@
 // this far, only its hash.
 
 import { read, write } from "../database.ts";
-import type { Limits } from "../rate-limit/window.ts";
+import type { Limits } from "../rate-limit/windows.ts";
 import { PLAN_LIMITS, type Plan } from "./plans.ts";
 
 /** A key as the Worker needs it. `id` is public; it names the key's counters. Times are Unix time; null: never. */

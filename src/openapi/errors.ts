@@ -4,7 +4,7 @@ import type { ErrorCode } from "../errors.ts";
 import { MAX_BODY_BYTES, MAX_BODY_MS } from "../json.ts";
 import { MAX_LEVELS, MAX_VALUES } from "../json-scanner.ts";
 import { REMEMBERED_MS } from "../pets/creations.ts";
-import { BAN_MS, TOLERATED_REFUSALS } from "../rate-limit/meter.ts";
+import { BAN_MS } from "../rate-limit/object/quota.ts";
 
 /** When each code is given, and what a client can do about it. */
 export const MEANING: Record<ErrorCode, string> = {
@@ -19,7 +19,7 @@ export const MEANING: Record<ErrorCode, string> = {
     "The body is not announced as `application/json` or `application/…+json`, or it is compressed.",
   idempotency_key_reused: `The \`Idempotency-Key\` was used for another pet in the last ${REMEMBERED_MS / 3_600_000} hours: take a new one.`,
   rate_limit_exceeded: "The minute or the day is used up: wait as long as `Retry-After` says.",
-  key_banned: `The key was refused more than max(${TOLERATED_REFUSALS}, its requests per minute) times within one minute: wait as long as \`Retry-After\` says. The ban ends by itself after ${BAN_MS / 60_000} minutes.`,
+  key_banned: `Clients kept sending requests after a 429: wait as long as \`Retry-After\` says. The ban ends by itself after ${BAN_MS / 60_000} minutes.`,
   internal_error: "Internal error: report the request ID that the message names.",
   service_unavailable:
     "A part of the service can't be reached, or the database is full: wait as long as `Retry-After` says. After a creation the message says whether the pet may have been added, and how to retry.",

@@ -8,7 +8,7 @@ import { REMEMBERED_MS } from "../pets/creations.ts";
 import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
 import { PageQuery } from "../pets/schema.ts";
 import { REQUESTS_PER_MINUTE } from "../rate-limit/address-meter.ts";
-import { BAN_MS, DAYS_KEPT, TOLERATED_REFUSALS } from "../rate-limit/meter.ts";
+import { BAN_GRACE_MS, BAN_MS, DAYS_KEPT, MIN_TOLERATED_REFUSALS } from "../rate-limit/object/quota.ts";
 import { MEANING } from "./errors.ts";
 import { toJsonSchema } from "./schemas.ts";
 
@@ -23,7 +23,8 @@ const FACTS: Record<string, string> = {
   believedSeconds: `${BELIEVED_MS / 1000}`,
   keylessPerMinute: `${REQUESTS_PER_MINUTE}`,
   daysKept: `${DAYS_KEPT}`,
-  toleratedRefusals: `${TOLERATED_REFUSALS}`,
+  toleratedRefusals: `${MIN_TOLERATED_REFUSALS}`,
+  banGraceSeconds: `${BAN_GRACE_MS / 1000}`,
   banMinutes: `${BAN_MS / 60_000}`,
   rememberedHours: `${REMEMBERED_MS / 3_600_000}`,
   deprecatedAt: longDate(DEPRECATED_AT),

@@ -6,7 +6,7 @@ import { REMEMBERED_MS } from "../pets/creations.ts";
 import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
 import { IDEMPOTENCY_KEY } from "../pets/idempotency-key.ts";
 import { PageQuery } from "../pets/schema.ts";
-import { DAYS_KEPT } from "../rate-limit/meter.ts";
+import { DAYS_KEPT } from "../rate-limit/object/quota.ts";
 import { HEADERS, REAL_NAMES } from "./headers.ts";
 import {
   ALWAYS_POSSIBLE,

@@ -114,7 +114,7 @@ export const SHARED_RESPONSES = {
       banned: errorExample(
         "key_banned",
         "A Free key, refused for the 61st time in this minute.",
-        "the API key is banned until 2026-11-20T12:44:21Z, because it was used again and again after a 429; retry in 600 s, at 2026-11-20T12:44:21Z",
+        "the API key is banned until 2026-11-20T12:44:21Z, because it kept sending requests after a 429; retry in 601 s, at 2026-11-20T12:44:21Z",
       ),
       ...WITHOUT_KEY,
     },

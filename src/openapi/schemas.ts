@@ -6,7 +6,7 @@ import * as z from "zod/mini";
 import { ERROR_STATUS, type ErrorCode } from "../errors.ts";
 import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../keys/plans.ts";
 import { MAX_PAGE_SIZE, NewPet, PET_STATUSES, Pet } from "../pets/schema.ts";
-import { DAYS_KEPT } from "../rate-limit/meter.ts";
+import { DAYS_KEPT } from "../rate-limit/object/quota.ts";
 import type { UsageBody } from "../usage-body.ts";
 
 /** JSON Schema, as far as this service needs it. */

@@ -4,7 +4,7 @@
 import { waitUntil } from "cloudflare:workers";
 import type { MiddlewareHandler } from "hono";
 import type { AppEnv } from "../env.ts";
-import { seemsUsedUp } from "../rate-limit/key-meters.ts";
+import { isExhausted } from "../rate-limit/isolate/limiter-clients.ts";
 import { queryReader } from "../validation.ts";
 import { pageOf } from "./pages.ts";
 import { PageQuery } from "./schema.ts";
@@ -28,7 +28,7 @@ export function readAhead(): MiddlewareHandler<AppEnv> {
   return function readAhead(c, next) {
     const key = c.get("caller")?.key;
     const nowMs = c.get("nowMs");
-    if (!READS_AHEAD || key === undefined || seemsUsedUp(key, nowMs)) return next();
+    if (!READS_AHEAD || key === undefined || isExhausted(key)) return next();
     const query = readPageQuery(c.req);
     if (query === undefined) return next();
     const before = readings.get(key.id) ?? 0;

@@ -2,9 +2,11 @@
 // the service sets any of them.
 
 import type { MiddlewareHandler } from "hono";
+import { clientAddress } from "../client-address.ts";
 import type { AppEnv } from "../env.ts";
-import { clientAddress, keylessRequests } from "./address-meter.ts";
-import { type Decision, remaining, resetMs, WINDOW_SECONDS, type Window } from "./window.ts";
+import { keylessRequests } from "./address-meter.ts";
+import type { Decision, Window, WindowName } from "./windows.ts";
+import { remaining, resetMs, WINDOW_SECONDS } from "./windows.ts";
 
 /**
  * Puts the rate-limit headers on every response below it. It is outermost because headers that are set before
@@ -14,17 +16,16 @@ import { type Decision, remaining, resetMs, WINDOW_SECONDS, type Window } from "
 export function rateLimitHeaders(): MiddlewareHandler<AppEnv> {
   return async function rateLimitHeaders(c, next) {
     await next();
-    const decision = c.get("decision") ?? uncounted(clientAddress(c.req), c.get("nowMs"));
+    const decision = c.get("decision") ?? {
+      ...keylessRequests.peek(clientAddress(c.req), c.get("nowMs")),
+      // It was not counted, so it was not refused either.
+      admitted: true,
+    };
     // `c.header` would make a new response for each of them.
     const { headers } = c.res;
     const values = headersOf(decision);
     for (const name in values) headers.set(name, values[name] ?? "");
   };
-}
-
-/** How an address stands. The request was not counted, so it was not refused either. */
-function uncounted(address: string, nowMs: number): Decision {
-  return { ...keylessRequests.peek(address, nowMs), admitted: true };
 }
 
 /**
@@ -33,18 +34,18 @@ function uncounted(address: string, nowMs: number): Decision {
  * refusal Retry-After (RFC 9110, section 10.2.3; in seconds from the decision, never before Reset).
  */
 export function headersOf(decision: Decision): Record<string, string> {
+  const { minute, day } = decision.windows;
   const named = namedWindow(decision);
-  let policy = "";
-  let state = "";
-  for (const each of decision.windows) {
-    const separator = policy === "" ? "" : ", ";
-    policy += `${separator}"${each.name}";q=${each.limit};w=${WINDOW_SECONDS[each.name]}`;
-    state += `${separator}"${each.name}";r=${left(decision, each)};t=${secondsToReset(decision, each)}`;
+  let policy = `"minute";q=${minute.limit};w=${WINDOW_SECONDS.minute}`;
+  let state = `"minute";r=${left(decision, "minute")};t=${secondsToReset(decision, "minute")}`;
+  if (day !== undefined) {
+    policy += `, "day";q=${day.limit};w=${WINDOW_SECONDS.day}`;
+    state += `, "day";r=${left(decision, "day")};t=${secondsToReset(decision, "day")}`;
   }
   const headers: Record<string, string> = {
-    "X-RateLimit-Limit": `${named.limit}`,
+    "X-RateLimit-Limit": `${windowOf(decision, named).limit}`,
     "X-RateLimit-Remaining": `${left(decision, named)}`,
-    "X-RateLimit-Reset": `${Math.ceil(availableMs(decision, named) / 1000)}`,
+    "X-RateLimit-Reset": `${availableMs(decision, named) / 1000}`,
     "RateLimit-Policy": policy,
     RateLimit: state,
   };
@@ -57,27 +58,32 @@ export function headersOf(decision: Decision): Record<string, string> {
  * both have the same, the one that frees last, which is the day. During a ban that is the minute, unless the day is
  * used up beyond the ban's end.
  */
-export function namedWindow(decision: Decision): Window {
-  return decision.windows.reduce((named, each) => {
-    const nearer = left(decision, each) - left(decision, named);
-    if (nearer !== 0) return nearer < 0 ? each : named;
-    const later = availableMs(decision, each) - availableMs(decision, named);
-    return later > 0 || (later === 0 && decision.bannedUntilMs === undefined) ? each : named;
-  });
+export function namedWindow(decision: Decision): WindowName {
+  if (decision.windows.day === undefined) return "minute";
+  const fewer = left(decision, "day") - left(decision, "minute");
+  if (fewer !== 0) return fewer < 0 ? "day" : "minute";
+  const later = availableMs(decision, "day") - availableMs(decision, "minute");
+  return later > 0 || decision.bannedUntilMs === undefined ? "day" : "minute";
 }
 
 /** What is left of a window: nothing during a ban. */
-export function left({ bannedUntilMs }: Decision, window: Window): number {
-  return bannedUntilMs === undefined ? remaining(window) : 0;
+export function left(decision: Decision, name: WindowName): number {
+  return decision.bannedUntilMs === undefined ? remaining(windowOf(decision, name)) : 0;
 }
 
-/** When a window has more left than now (Unix time): after its reset, or after the ban if that alone stands against it. */
-export function availableMs({ bannedUntilMs }: Decision, window: Window): number {
-  if (bannedUntilMs === undefined) return resetMs(window);
-  return remaining(window) > 0 ? bannedUntilMs : Math.max(bannedUntilMs, resetMs(window));
+/** When a window has more left than now (Unix time, a whole second): after its reset, or after a ban that ends later. */
+export function availableMs(decision: Decision, name: WindowName): number {
+  const { bannedUntilMs } = decision;
+  const window = windowOf(decision, name);
+  if (bannedUntilMs === undefined) return resetMs(window, name);
+  return remaining(window) > 0 ? bannedUntilMs : Math.max(bannedUntilMs, resetMs(window, name));
 }
 
 /** Whole seconds, rounded up, so at least 1: that instant lies ahead. Waiting that long is always enough. */
-export function secondsToReset(decision: Decision, window: Window): number {
-  return Math.ceil((availableMs(decision, window) - decision.nowMs) / 1000);
+export function secondsToReset(decision: Decision, name: WindowName): number {
+  return Math.ceil((availableMs(decision, name) - decision.nowMs) / 1000);
+}
+
+function windowOf({ windows }: Decision, name: WindowName): Window {
+  return windows[name] ?? windows.minute;
 }

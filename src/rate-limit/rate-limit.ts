@@ -1,17 +1,15 @@
-// Lets a request through if its caller has requests left. A valid key is counted by its own Durable Object,
-// exactly; anybody else by address, in memory.
+// Lets a request through if its caller has requests left. A valid key is counted by its own Durable Object, exactly; other
+// requests by client address, in memory.
 
 import type { Context, MiddlewareHandler } from "hono";
-import { BoundedMap } from "../bounded-map.ts";
+import { clientAddress } from "../client-address.ts";
 import type { AppEnv } from "../env.ts";
 import { errorResponse } from "../errors.ts";
 import { noteFailure } from "../log.ts";
-import { clientAddress, keylessRequests } from "./address-meter.ts";
+import { keylessRequests } from "./address-meter.ts";
 import { availableMs, namedWindow, secondsToReset } from "./headers.ts";
-import { takeFromKey } from "./key-meters.ts";
-import type { Decision } from "./window.ts";
-
-const MAX_INSTANTS = 1_000;
+import { countRequest } from "./isolate/limiter-clients.ts";
+import type { Decision } from "./windows.ts";
 
 /** Counts the request and sets `decision`. Answers `rate_limit_exceeded` or `key_banned`. */
 export function rateLimit(): MiddlewareHandler<AppEnv> {
@@ -19,41 +17,33 @@ export function rateLimit(): MiddlewareHandler<AppEnv> {
     const caller = c.get("caller");
     const key = caller?.key;
     const refusal = caller?.refusal;
-    const taken =
+    const counted =
       key === undefined
         ? (refusal ?? keylessRequests.take(clientAddress(c.req), c.get("nowMs")))
-        : takeFromKey(c.env.RATE_LIMITER, key, c.get("nowMs"), (error) =>
-            noteFailure(c, "limiter_unavailable", error),
-          );
-    const decision = taken instanceof Promise ? await taken : taken;
+        : countRequest(c.env.RATE_LIMITER, key, (error) => noteFailure(c, "limiter_unavailable", error));
+    const decision = counted instanceof Promise ? await counted : counted;
     c.set("decision", decision);
     if (decision.admitted) return next();
-    const counted = refusal === undefined ? " without a valid API key" : " with unknown API keys";
-    return refuse(c, decision, key === undefined ? counted : "");
+    const which = refusal === undefined ? " without a valid API key" : " with unknown API keys";
+    return refuse(c, decision, key === undefined ? which : "");
   };
 }
 
 /** The error says what stands against the request and when it no longer does. */
-function refuse(c: Context<AppEnv>, decision: Decision, who: string): Response {
-  const window = namedWindow(decision);
-  const atMs = Math.ceil(availableMs(decision, window) / 1000) * 1000;
-  const retry = `retry in ${secondsToReset(decision, window)} s, at ${instant(atMs)}`;
+function refuse(c: Context<AppEnv>, decision: Decision, which: string): Response {
+  const name = namedWindow(decision);
+  const { limit } = decision.windows[name] ?? decision.windows.minute;
+  const retry = `retry in ${secondsToReset(decision, name)} s, at ${instant(availableMs(decision, name))}`;
   const headers = { "Cache-Control": "no-store" };
   if (decision.bannedUntilMs !== undefined) {
-    const end = instant(Math.ceil(decision.bannedUntilMs / 1000) * 1000);
-    const reason = `the API key is banned until ${end}, because it was used again and again after a 429`;
+    const end = instant(decision.bannedUntilMs);
+    const reason = `the API key is banned until ${end}, because it kept sending requests after a 429`;
     return errorResponse(c, { code: "key_banned", message: `${reason}; ${retry}`, headers });
   }
-  const message = `all ${window.limit} requests per ${window.name}${who} are used up; ${retry}`;
+  const message = `all ${limit} requests per ${name}${which} are used up; ${retry}`;
   return errorResponse(c, { code: "rate_limit_exceeded", message, headers });
 }
 
-/** A time in whole seconds as text. A flood asks for the same few, and to make one takes longer than to look it up. */
 function instant(ms: number): string {
-  const known = instants.get(ms);
-  if (known !== undefined) return known;
-  const text = new Date(ms).toISOString().replace(".000Z", "Z");
-  instants.set(ms, text);
-  return text;
+  return new Date(ms).toISOString().replace(".000Z", "Z");
 }
-const instants = new BoundedMap<number, string>(MAX_INSTANTS);

@@ -6,6 +6,7 @@ import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
 import { promisify } from "node:util";
 
 /** An empty folder for the state of one test, and what removes it. */
@@ -56,6 +57,10 @@ export async function outcomeOf(
   }
 }
 
+/** How often is asked whether the service answers, and for how long. */
+const LOOK_MS = 100;
+const MAX_LOOKS = 600;
+
 /** The last thing that `npm start` prints. */
 const ANNOUNCEMENT = /\n {2}curl -i (\S+)\/v1\/pets .*\n\n/;
 
@@ -103,13 +108,39 @@ export async function start(state: string, { more = {}, port = 0, cwd = "." }: S
   };
   /** Its runtimes: wrangler's proxy, which has the port, and soon after the announcement the Worker's. */
   const runtimes = () => runtimesOf(child.pid);
-  /** Kills the Worker's runtime alone, as if it had crashed: wrangler starts it again. */
+  /** Kills the Worker's runtime alone, as if it had crashed, and waits until wrangler has started it again. */
   const killRuntime = async () => {
     const found = (await runtimes()).find(({ words }) => words.includes("entry=127.0.0.1:0 "));
     if (found === undefined) throw new Error("the runtime is not there");
     process.kill(found.pid, "SIGKILL");
+    await answers(origin);
   };
   return { origin, printed: () => printed, runtimes, stop, stopNpmOnly, kill, killRuntime };
+}
+
+/** Waits until the service answers a preflight, which costs nothing. While there is no runtime, wrangler's proxy answers. */
+export async function answers(origin: string): Promise<void> {
+  const headers = { Origin: "https://shop.example", "Access-Control-Request-Method": "GET" };
+  for (let look = 0; look < MAX_LOOKS; look += 1) {
+    const answer = await fetch(`${origin}/v1/pets`, { method: "OPTIONS", headers }).catch(() => undefined);
+    if (answer?.headers.has("X-Request-Id")) return;
+    await wait(LOOK_MS);
+  }
+  throw new Error("the runtime does not answer");
+}
+
+/** Uses a key up and goes on until it is banned. What counts for that comes 2 s after the first refusal of a minute. */
+export async function ban(origin: string, key: string): Promise<void> {
+  let body = "";
+  for (let refusals = 0; !body.includes("key_banned"); ) {
+    const headers = { Authorization: `Bearer ${key}` };
+    const response = await fetch(`${origin}/v1/nowhere`, { headers });
+    body = await response.text();
+    if (response.status !== 429) continue;
+    // Now and then, because the minute may have ended.
+    if (refusals % 200 === 0) await wait(2_100);
+    refusals += 1;
+  }
 }
 
 /** The processes of a group that run workerd. */

@@ -27,7 +27,7 @@ try {
   const { stdout } = await keys("create", "--name", "Jo", "--plan", "free", "--json", "--persist-to", state);
   const { key } = JSON.parse(stdout);
   await use(key);
-  writePastDays(state, PAST_DAYS, Date.now());
+  await writePastDays(service, state, PAST_DAYS, Date.now());
   for (const colorScheme of ["light", "dark"] as const) {
     for (const [name, viewport] of Object.entries(WINDOWS)) {
       const page = await browser.newPage({ colorScheme, viewport });

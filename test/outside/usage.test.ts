@@ -16,7 +16,7 @@ import { keyText, logText } from "../../scripts/usage-text.ts";
 import { newSecret } from "../../src/keys/secret.ts";
 import type { UsageBody } from "../../src/usage-body.ts";
 import { writePastDays } from "./past-days.ts";
-import { emptyState, NOBODY, npmRun, type Outcome, runScript, start } from "./petstore.ts";
+import { ban, emptyState, NOBODY, npmRun, type Outcome, runScript, start } from "./petstore.ts";
 import { runHere } from "./run-here.ts";
 
 // Machines that run tests can be slow.
@@ -101,7 +101,7 @@ describe("of a running service", () => {
   it("shows how a key stands and what it did, and names it by its last four characters alone", async () => {
     const { key } = await newKey("enterprise", "--per-minute", "1200", "--per-day", "5");
     for (let request = 0; request < 7; request += 1) await call("/v1/pets", key);
-    writePastDays(state, [{ admitted: 1000, refused: 250 }], Date.now());
+    await writePastDays(service, state, [{ admitted: 1000, refused: 250 }], Date.now());
     // Through npm, which would print its arguments at any other level of its log.
     const { stdout, stderr, exitCode } = await npmRun("usage", ["--key", key, "--url", `${origin}/v1`]);
     expect([exitCode, stderr]).toEqual([0, ""]);
@@ -125,8 +125,7 @@ describe("of a running service", () => {
   it("shows a ban with its end, and many keys, from arguments and standard input", async () => {
     const banned = await newKey("enterprise", "--per-minute", "9", "--per-day", "1");
     const other = await newKey("pro");
-    // Even if a minute ends meanwhile, more than 60 of these are refused in one.
-    for (let request = 0; request < 130; request += 1) await call("/v1/pets", banned.key);
+    await ban(origin, banned.key);
     const words = ["--key", "-", "--key", banned.key, "--url", origin];
     const { stdout, exitCode } = usageOf(`\n ${other.key} \r\n${banned.key}\n`, words);
     expect(exitCode).toBe(0);
@@ -142,7 +141,7 @@ describe("of a running service", () => {
     expect(bannedUntil * 1000).toBeGreaterThan(Date.now());
     expect(rest).toMatchObject({ minute: { limit: 9 }, day: { limit: 1, used: 1, remaining: 0 } });
     expect(days.at(-1).admitted).toBe(1);
-    expect(days.at(-1).refused).toBeGreaterThan(60);
+    expect(days.at(-1).refused).toBeGreaterThan(180);
   });
 
   it("takes the key from the environment, but no other source for it", async () => {
@@ -205,9 +204,11 @@ describe("of a log", () => {
       headers: { Origin: "https://shop.example", "Access-Control-Request-Method": "GET" },
     });
     await call("/v1/pets", newSecret());
-    for (let request = 0; request < 140; request += 1) await call("/v1/pets", banned.key);
+    await ban(origin, banned.key);
     for (const { key } of [banned, other]) await call("/v1/usage", key);
-    await vi.waitFor(() => expect(lines().filter((line) => line.includes(banned.id))).toHaveLength(141));
+    const linesOf = ({ id }: { id: string }) => lines().filter((line) => line.includes(id));
+    await vi.waitFor(() => expect(linesOf(banned).at(-1)).toContain("/v1/usage"));
+    const requests = linesOf(banned).length - 1;
     const log = await file("service.json", `${lines().join("\n")}\n`);
 
     const { stdout, stderr } = await usage(["--log", log, "--date", "2026-02-28", "--json"]);
@@ -223,7 +224,7 @@ describe("of a log", () => {
     // The request that begins a ban is refused in the usage of the key, and banned in the log.
     const refused = ownDay.refused - 1;
     expect(counted).toEqual([
-      [{ date: "2026-02-28", admitted: 3, refused, banned: 140 - 3 - refused }],
+      [{ date: "2026-02-28", admitted: 3, refused, banned: requests - 3 - refused }],
       [{ date: "2026-02-28", admitted: 4, refused: 0, banned: 0 }],
     ]);
   });

@@ -152,3 +152,20 @@ describe.each(CELLS)("when a client leaves $place its call of $binding: $operati
     else expect([1, 2]).toContain(created);
   });
 });
+
+it("requests that wait for the call of another one are counted then, though all clients leave meanwhile", async () => {
+  const secret = await newSecret();
+  expect(await send("listPets", secret)).toEqual({ status: 200, left: 9_999 });
+  await gate("POST", "?binding=RATE_LIMITER&place=before");
+  const sockets = Array.from({ length: 4 }, () => connect(Number(service.url.port), "127.0.0.1"));
+  for (const socket of sockets) socket.write(written("listPets", secret));
+  while ((await gate("GET")) === 0);
+  for (const socket of sockets) {
+    socket.resetAndDestroy();
+    await once(socket, "close");
+  }
+  // When the server answers to this, it has seen that.
+  await gate("GET");
+  await gate("POST");
+  await expect.poll(async () => (await send("usage", secret)).left, { timeout: 10_000 }).toBe(9_995);
+});

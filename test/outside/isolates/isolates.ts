@@ -11,7 +11,7 @@ export async function startIsolates() {
     config: "wrangler.toml",
   });
   const shared = { main: "test/outside/isolates/worker.ts", compatibility_date, d1_databases };
-  // The objects live in the first isolate. It must not call them by its own name: they would have no SQL.
+  // The objects live in the first isolate. It must not call them by its own name: they would have no storage in SQLite.
   const first = { ...shared, name: "first", durable_objects, exports };
   const bindings = durable_objects.bindings.map((each: object) => ({ ...each, script_name: first.name }));
   const others = ["second", "third"].map((name) => ({ ...shared, name, durable_objects: { bindings } }));
@@ -21,7 +21,7 @@ export async function startIsolates() {
   const isolate = (name: string) => harness.getWorker<Env, typeof import("./worker.ts")>(name);
   const isolates = [isolate("first"), isolate("second"), isolate("third")] as const;
   await isolates[0].applyD1Migrations("DB");
-  const { DB: database, RATE_LIMITER: limiters } = await isolates[0].getEnv();
+  const { DB: database } = await isolates[0].getEnv();
 
   let nowMs = Date.parse("2026-11-20T12:34:20.500Z");
   /** Lets time pass in all isolates, and returns what it is then. */
@@ -33,5 +33,5 @@ export async function startIsolates() {
   await pass(0);
   /** What has been logged until now. */
   const logLines = () => harness.getLogs().map(({ message }) => message);
-  return { url, isolates, database, limiters, pass, logLines, stop: () => harness.close() };
+  return { url, isolates, database, pass, logLines, stop: () => harness.close() };
 }

@@ -1,20 +1,15 @@
-// What the limited key was let in for, minute by minute, and how much of each minute may be burnt by the kills in it.
-
-import { LEASE_SHARE } from "../../../src/rate-limit/lease.ts";
+// What the limited key was let in for, minute by minute, and how much of each minute may be lost by the kills in it.
 
 export const LIMIT = 150;
 
-/** Of one minute: what may be stored ahead, in all lives of the object together. */
-const MAX_AHEAD = Math.floor(LIMIT / 20);
-
-/** One life of an isolate seldom holds more leases than this. */
-const LEASES = 2;
+/** What a kill may cost, besides requests under way: all leases together are at most a sixteenth of what is left. */
+const MAX_LEASED = Math.floor(LIMIT / 16);
 
 /**
- * With so much left of a minute or less, but some, a kill shows most: there are no leases any more, the loss of which would
- * make up for what was forgotten.
+ * With so little left of a minute, but some, a kill shows most: there are no leases any more, the loss of which would make up
+ * for what was forgotten.
  */
-const NEARLY_USED_UP = { atMost: 2 * LEASE_SHARE - 1, atLeast: 5 };
+const NEARLY_USED_UP = { atMost: LIMIT / 4 - 1, atLeast: 5 };
 
 const MINUTE_MS = 60_000;
 
@@ -27,13 +22,7 @@ export interface Minute {
   admitted: number;
   isUsedUp: boolean;
   kills: number;
-  mayBeBurnt: number;
-}
-
-interface Kill {
-  atMs: number;
-  /** What was left of each minute then, at most, by its end in seconds of Unix time. */
-  leftOf(endsAtSeconds: number): number;
+  mayBeLost: number;
 }
 
 export class Admissions {
@@ -41,7 +30,7 @@ export class Admissions {
   readonly #admitted = new Map<number, number>();
   readonly #usedUp = new Set<number>();
   readonly #killedNearEnd = new Set<number>();
-  readonly #kills: Kill[] = [];
+  readonly #killsMs: number[] = [];
   readonly #readers: number;
 
   /** `readers`: how many requests there can be under way at a kill, each of which may have been counted. */
@@ -58,8 +47,7 @@ export class Admissions {
   }
 
   kill(atMs: number): void {
-    const admitted = new Map(this.#admitted);
-    this.#kills.push({ atMs, leftOf: (endsAtSeconds) => LIMIT - (admitted.get(endsAtSeconds) ?? 0) });
+    this.#killsMs.push(atMs);
   }
 
   get total(): number {
@@ -83,21 +71,19 @@ export class Admissions {
   minutes(): Minute[] {
     const ends = [...new Set([...this.#admitted.keys(), ...this.#usedUp])].sort((a, b) => a - b);
     return ends.map((end) => {
-      const kills = this.#kills.filter(({ atMs }) => minutesEnding(atMs).includes(end));
-      const leased = kills.map(({ leftOf }) => LEASES * Math.floor(Math.max(0, leftOf(end)) / LEASE_SHARE));
-      const burnt = leased.reduce((sum, each) => sum + each + this.#readers, MAX_AHEAD);
+      const kills = this.#killsMs.filter((atMs) => minutesEnding(atMs).includes(end));
       return {
         endsAt: new Date(end * 1000).toISOString().slice(11, 19),
         admitted: this.#admitted.get(end) ?? 0,
         isUsedUp: this.#usedUp.has(end),
         kills: kills.length,
-        mayBeBurnt: Math.min(LIMIT, burnt),
+        mayBeLost: Math.min(LIMIT, kills.length * (MAX_LEASED + this.#readers)),
       };
     });
   }
 }
 
-/** The ends of the minutes that what is burnt at this time can be of, in seconds of Unix time. */
+/** The ends of the minutes that what is lost at this time can be of, in seconds of Unix time. */
 function minutesEnding(atMs: number): number[] {
   return [atMs - LATE_MS, atMs].map((ms) => (Math.floor(ms / MINUTE_MS) + 1) * (MINUTE_MS / 1000));
 }

@@ -35,11 +35,11 @@ function roundText({
   cutOff,
   admitted,
   readsCutOff,
-  burnt,
+  lostReads,
   downMs,
 }: Round): string {
   const writes = `${acknowledged} writes acknowledged, ${cutOff} cut off`;
-  const reads = `${admitted} reads admitted, ${readsCutOff} cut off, ${burnt} burnt`;
+  const reads = `${admitted} reads admitted, ${readsCutOff} cut off, ${lostReads} lost`;
   return `round ${number}: ${writes}; ${reads}; killed ${killed}, back after ${(downMs / 1000).toFixed(1)} s`;
 }
 
@@ -48,8 +48,8 @@ function reportText({
   writes,
   limit,
   minutes,
-  burnt,
-  mayBeBurnt,
+  lostReads,
+  mayBeLost,
   logLines,
   broken,
 }: CrashReport): string {
@@ -69,16 +69,16 @@ function reportText({
   });
   const limitTable = tableText({
     title: `a key of ${limit} requests a minute`,
-    columns: ["the minute to", "admitted", "kills", "may be burnt", ""],
+    columns: ["the minute to", "admitted", "kills", "may be lost", ""],
     rows: [
       ...minutes.map((minute) => [
         minute.endsAt,
         `${minute.admitted}`,
         `${minute.kills}`,
-        `${minute.mayBeBurnt}`,
-        minute.isUsedUp ? `used up, so ${limit - minute.admitted} burnt` : "",
+        `${minute.mayBeLost}`,
+        minute.isUsedUp ? `used up, so ${limit - minute.admitted} lost` : "",
       ]),
-      ["burnt in all", "", "", `${mayBeBurnt}`, `${burnt}, as the key's usage shows`],
+      ["lost in all", "", "", `${mayBeLost}`, `${lostReads}, as the key's usage shows`],
     ],
   });
   const verdict =

@@ -6,7 +6,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { atEnd } from "../../../bench/ending.ts";
 import type { UsageBody } from "../../../src/usage-body.ts";
-import { emptyState, keys, start } from "../../outside/petstore.ts";
+import { answers, emptyState, keys, start } from "../../outside/petstore.ts";
 import { hasSecret, issueSecret } from "../../secrets.ts";
 import { Admissions, LIMIT, type Minute } from "./admissions.ts";
 import { isNamed, KINDS, type Kind, type ListedPet, Writes } from "./writes.ts";
@@ -24,10 +24,6 @@ const READ_EVERY_MS = 30;
 /** wrangler prints what the Worker logs. */
 const LOGGING = { WRANGLER_LOG: "log" };
 
-/** How often is asked whether the service is there again, and for how long. */
-const LOOK_MS = 100;
-const MAX_LOOKS = 600;
-
 /** Usage shows what was so up to a second ago. */
 const SHOWN_MS = 1_100;
 
@@ -43,8 +39,8 @@ export interface Round {
   cutOff: number;
   admitted: number;
   readsCutOff: number;
-  /** How many more are counted of the limited key, though nobody was let in by them. */
-  burnt: number;
+  /** How many more requests of the limited key are counted than were admitted: leases, and requests that were cut off. */
+  lostReads: number;
   /** From the kill until the service answered again. */
   downMs: number;
 }
@@ -54,9 +50,9 @@ export interface CrashReport {
   writes: ReturnType<Writes["figures"]>;
   limit: number;
   minutes: Minute[];
-  /** Of the limited key, as the service shows it in the end: counted, though nobody was let in by it. */
-  burnt: number;
-  mayBeBurnt: number;
+  /** The same in the end. */
+  lostReads: number;
+  mayBeLost: number;
   logLines: number;
   /** What should not be so, each in a sentence. */
   broken: string[];
@@ -99,7 +95,7 @@ class CrashRun {
   #limited = "";
   /** What the service let the writer's key do. */
   #admittedOfWriter = 0;
-  #burnt = 0;
+  #lostReads = 0;
   /** The limited key has little left, so it is time for a kill. */
   #isNearlyUsedUp = false;
   /** Nobody sends anything more in this round. */
@@ -156,8 +152,8 @@ class CrashRun {
     const downMs = Math.round(performance.now() - killedAtMs);
     await load;
     const { acknowledged, cutOff } = this.#writes.figures([]);
-    const burntBefore = this.#burnt;
-    this.#burnt = (await this.#counted(this.#limited)) - this.#admissions.total;
+    const lostBefore = this.#lostReads;
+    this.#lostReads = (await this.#counted(this.#limited)) - this.#admissions.total;
     return {
       number,
       killed,
@@ -165,7 +161,7 @@ class CrashRun {
       cutOff: cutOff - before.cutOff,
       admitted: this.#admissions.total - before.admitted,
       readsCutOff,
-      burnt: this.#burnt - burntBefore,
+      lostReads: this.#lostReads - lostBefore,
       downMs,
     };
   }
@@ -188,8 +184,8 @@ class CrashRun {
       writes,
       limit: LIMIT,
       minutes,
-      burnt: counted - this.#admissions.total,
-      mayBeBurnt: minutes.reduce((sum, { mayBeBurnt }) => sum + mayBeBurnt, 0),
+      lostReads: counted - this.#admissions.total,
+      mayBeLost: minutes.reduce((sum, { mayBeLost }) => sum + mayBeLost, 0),
       logLines: this.#log.length,
     };
     const forgotten = [
@@ -201,7 +197,7 @@ class CrashRun {
     return { ...report, broken: [...this.#brokenPromises(report), ...forgotten] };
   }
 
-  #brokenPromises({ rounds, writes, minutes, burnt, mayBeBurnt }: Omit<CrashReport, "broken">): string[] {
+  #brokenPromises({ rounds, writes, minutes, lostReads, mayBeLost }: Omit<CrashReport, "broken">): string[] {
     const { lost, madeTwice, idsGivenTwice, unknown, cutOff } = writes;
     const broken: [boolean, string][] = [
       [cutOff === 0, "nothing was cut off, so nothing was tried"],
@@ -209,18 +205,18 @@ class CrashRun {
       [madeTwice > 0, `${madeTwice} pets were made twice`],
       [idsGivenTwice > 0, `${idsGivenTwice} ids were given twice`],
       [unknown > 0, `${unknown} pets are there that nobody asked for`],
-      [burnt > mayBeBurnt, `${burnt} requests are burnt, and ${mayBeBurnt} may be`],
+      [lostReads > mayBeLost, `${lostReads} requests are lost, and ${mayBeLost} may be`],
       [this.#log.length < writes.acknowledged, `the log has ${this.#log.length} lines only`],
-      ...rounds.map(({ number, burnt: more }): [boolean, string] => [
+      ...rounds.map(({ number, lostReads: more }): [boolean, string] => [
         more < 0,
         `${-more} requests were let in before kill ${number}, and are forgotten after it`,
       ]),
       [this.#log.some(hasSecret), "a secret is in the log"],
-      ...minutes.flatMap(({ endsAt, admitted, isUsedUp, mayBeBurnt: mayBe }): [boolean, string][] => [
+      ...minutes.flatMap(({ endsAt, admitted, isUsedUp, mayBeLost: mayBe }): [boolean, string][] => [
         [admitted > LIMIT, `${admitted} of ${LIMIT} were admitted in the minute to ${endsAt}`],
         [
           isUsedUp && admitted + mayBe < LIMIT,
-          `${admitted} of ${LIMIT} were admitted in the minute to ${endsAt}, ${mayBe} may be burnt, and it was used up`,
+          `${admitted} of ${LIMIT} were admitted in the minute to ${endsAt}, ${mayBe} may be lost, and it was used up`,
         ],
       ]),
     ];
@@ -324,7 +320,6 @@ class CrashRun {
   async #kill(fault: Fault): Promise<void> {
     if (fault === "the runtime") {
       await this.#service?.killRuntime();
-      await this.#answers();
     } else {
       await this.#service?.kill();
       this.#keepLog();
@@ -336,21 +331,7 @@ class CrashRun {
   async #start(): Promise<void> {
     this.#service = await start(this.#state, { more: LOGGING });
     // wrangler announces the service before the Worker's runtime has started.
-    await this.#answers();
-  }
-
-  /** Asks by a preflight, which costs nothing. */
-  async #answers(): Promise<void> {
-    const headers = { Origin: "https://example.com", "Access-Control-Request-Method": "GET" };
-    for (let look = 0; look < MAX_LOOKS; look += 1) {
-      try {
-        await this.#send("", "/v1/pets", { method: "OPTIONS", headers });
-        return;
-      } catch {
-        await wait(LOOK_MS);
-      }
-    }
-    throw new Error("the runtime does not answer");
+    await answers(this.#service.origin);
   }
 
   /** Keeps the lines that the Worker has written to its log. */

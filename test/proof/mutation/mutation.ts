@@ -1,17 +1,17 @@
-// Mutation testing of the limiter and of the keys: breaks their code in some 1,450 ways, each alone, and looks for a test that
+// Mutation testing of the limiter and of the keys: breaks their code in some 1,300 ways, each alone, and looks for a test that
 // notices. What none notices is a gap in the tests, or is explained in explained.ts; anything else ends with exit code 1.
 //
 //   npm run mutation                                     all of it: half an hour, on an idle machine with two processors
-//   npm run mutation -- --files src/rate-limit/lease.ts  of some files, with commas between them
+//   npm run mutation -- --files src/keys/store.ts        of some files, with commas between them
 //   npm run mutation -- --only src/keys/store.ts:77      of one line, and which tests notice it
 //
 // Many mutants are tried in one run of a test file, one after the other in one isolate: to start workerd for each would take
 // hours. Behind them the code as it is has to pass once more. A test that doesn't is tried with each mutant alone, at the end;
 // there too nothing counts that fails without the mutant.
 //
-// Tests that need nothing of the runtime come first, then the simulation, then those nearest to a source (at first eight of
-// a file), and only if mutants are left all others. A constant has to be another from the beginning, so it needs runs of its
-// own, and is tried with the nearest files only.
+// Tests that need nothing of the runtime come first, then those in test/simulation/, then those nearest to a source (at first
+// eight of a slow file), and only if mutants are left all others. A constant has to be another from the beginning, so it needs
+// runs of its own, and is tried with the nearest files only.
 //
 // StrykerJS works in workerd too, but starts one for each mutant, and changes neither numbers nor single statements.
 
@@ -24,8 +24,8 @@ import { type Mutant, mutate } from "./mutants.ts";
 import { ROOT } from "./root.ts";
 import { NODE_TESTS } from "./tester.ts";
 
-const SOURCES = "src/{rate-limit,keys}/*.ts";
-const SIMULATION = "test/simulation.test.ts";
+const SOURCES = ["src/{rate-limit,keys}/**/*.ts", "src/{call-object,client-address,poll,runtime}.ts"];
+const SIMULATION = "test/simulation/*.test.ts";
 
 /** Mutants in one run: what is lost if one of them hangs, or disturbs what runs behind it, is not much. */
 const MAX_BATCH = 25;
@@ -55,11 +55,14 @@ const LEFT_OUT = [
   ...NODE_TESTS,
 ].map((name) => `test/${name}.test.ts`);
 
-/** So many tests of a file are tried first: the quickest of those that reach a mutant. */
+/** So many tests of a file are tried first: the quickest of those that reach a mutant. Of a file that is quick, all are. */
 const FIRST_TESTS = 8;
+const QUICK_FILE_MS = 5_000;
 
 /** The tests that are the most likely to notice something in a source, and so come first. */
 const NEAREST: Record<string, string[]> = {
+  "src/call-object.ts": ["faults"],
+  "src/client-address.ts": ["keys", "rate-limit-headers"],
   "src/keys/guesses.ts": ["guesses", "keys"],
   "src/keys/identify.ts": ["keys", "freshness", "bans", "faults"],
   "src/keys/manage.ts": ["manage", "keys"],
@@ -67,17 +70,16 @@ const NEAREST: Record<string, string[]> = {
   "src/keys/require-key.ts": ["keys", "rate-limit-headers"],
   "src/keys/secret.ts": ["keys"],
   "src/keys/store.ts": ["manage", "keys"],
+  "src/poll.ts": ["guesses"],
   "src/rate-limit/address-meter.ts": ["keys", "rate-limit-headers"],
-  "src/rate-limit/call-queue.ts": ["limiter"],
   "src/rate-limit/headers.ts": ["rate-limit-headers", "bans"],
-  "src/rate-limit/key-meter.ts": ["key-meter", "faults", "limiter"],
-  "src/rate-limit/key-meters.ts": ["key-meter", "faults"],
-  "src/rate-limit/lease.ts": ["limiter"],
-  "src/rate-limit/limiter.ts": ["limiter-storage", "usage"],
-  "src/rate-limit/meter.ts": ["bans", "model", "usage"],
+  "src/rate-limit/isolate/limiter-client.ts": ["rate-limiter", "faults"],
+  "src/rate-limit/isolate/limiter-clients.ts": ["rate-limiter", "faults"],
+  "src/rate-limit/object/quota.ts": ["bans", "usage"],
+  "src/rate-limit/object/rate-limiter.ts": ["rate-limiter", "usage"],
   "src/rate-limit/rate-limit.ts": ["rate-limit-headers", "bans"],
-  "src/rate-limit/reservation.ts": ["limiter"],
-  "src/rate-limit/window.ts": ["limiter"],
+  "src/rate-limit/windows.ts": ["rate-limit-headers"],
+  "src/runtime.ts": ["rate-limiter", "faults"],
 };
 
 type Project = "worker" | "node" | "simulation";
@@ -114,7 +116,10 @@ const crew = new Crew(mutated);
 
 const recordedFiles: TestFile[] = [];
 const firstFiles = await recordAll(testsToRun().filter(comesFirst));
-for (const testFile of firstFiles) await tryFile(testFile, nearTo(testFile), FIRST_TESTS);
+for (const testFile of firstFiles) {
+  const most = testFile.durationMs < QUICK_FILE_MS ? Number.POSITIVE_INFINITY : FIRST_TESTS;
+  await tryFile(testFile, nearTo(testFile), most);
+}
 for (const testFile of firstFiles) await tryFile(testFile, unexplained(), Number.POSITIVE_INFINITY);
 const constants = unexplained().filter(({ isStatic }) => isStatic);
 await inParallel(constants.map((mutant) => () => tryStatic(mutant)));
@@ -168,12 +173,11 @@ function isNear({ file }: TestToRun, source: string): boolean {
 
 /** All test files that can notice something. */
 function testsToRun(): TestToRun[] {
-  const workerFiles = globSync("test/*.test.ts", { cwd: ROOT }).filter(
-    (file) => file !== SIMULATION && !LEFT_OUT.includes(file),
-  );
+  const workerFiles = globSync("test/*.test.ts", { cwd: ROOT }).filter((file) => !LEFT_OUT.includes(file));
+  const simulationFiles = globSync(SIMULATION, { cwd: ROOT });
   return [
     ...NODE_TESTS.map((name) => ({ project: "node" as const, file: `test/${name}.test.ts` })),
-    { project: "simulation", file: SIMULATION },
+    ...simulationFiles.map((file) => ({ project: "simulation" as const, file })),
     ...workerFiles.map((file) => ({ project: "worker" as const, file })),
   ];
 }

@@ -12,7 +12,10 @@ export function loadMutants(mutated: Record<string, string>) {
     enforce: "pre" as const,
     transform(code: string, id: string): string | undefined {
       const file = relative(ROOT, id.split("?")[0] ?? id);
-      return mutated[file] ?? (/^test\/[^/]+\.test\.ts$/.test(file) ? onceForEach(file, code) : undefined);
+      return (
+        mutated[file] ??
+        (/^test\/(simulation\/)?[^/]+\.test\.ts$/.test(file) ? onceForEach(file, code) : undefined)
+      );
     },
   };
 }

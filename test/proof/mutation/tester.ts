@@ -28,11 +28,11 @@ export type News =
   | { kind: "end"; errors: string[] };
 
 /** Those that need nothing of the runtime. */
-export const NODE_TESTS = ["call-queue", "lease", "meter", "reservation", "window"];
+export const NODE_TESTS = ["quota"];
 
 /** Of the lives of a key. They are the same ones for each mutant. */
 const SIMULATION_RUNS = 100;
-const MODEL_RUNS = 50;
+const EXHAUSTIVE_DEPTH = 3;
 
 /** Ends what waits forever. */
 const TIMEOUT_MS = { node: 4_000, simulation: 4_000, worker: 10_000 };
@@ -83,8 +83,12 @@ async function start(mutated: Record<string, string>): Promise<Vitest> {
     },
   };
   const projects = [
-    projectOf(worker, mutated, "worker", { modelRuns: MODEL_RUNS }),
-    projectOf(simulation, mutated, "simulation", { simulationRuns: SIMULATION_RUNS, simulationSeed: null }),
+    projectOf(worker, mutated, "worker", {}),
+    projectOf(simulation, mutated, "simulation", {
+      simulationRuns: SIMULATION_RUNS,
+      exhaustiveDepth: EXHAUSTIVE_DEPTH,
+      simulationSeed: null,
+    }),
     projectOf(node, mutated, "node", {}),
   ];
   return createVitest("test", {

@@ -1,6 +1,6 @@
 // A client with a key: it sends what its habit says, keeps a ledger of the answers, and in the end holds the two together.
 
-import type { Limits } from "../../../src/rate-limit/window.ts";
+import type { Limits } from "../../../src/rate-limit/windows.ts";
 import type { Answer, Outgoing } from "./connections.ts";
 import type { Habit } from "./keys.ts";
 import { Ledger } from "./ledger.ts";

@@ -2,7 +2,7 @@
 
 import type { Plan } from "../../../src/keys/plans.ts";
 import { PLAN_LIMITS } from "../../../src/keys/plans.ts";
-import type { Limits } from "../../../src/rate-limit/window.ts";
+import type { Limits } from "../../../src/rate-limit/windows.ts";
 
 /** How a client behaves. `share`: how much of its requests per minute it asks for. */
 export interface Habit {
@@ -15,7 +15,7 @@ export interface Habit {
   burst: number;
 }
 
-/** The habits take turns, ten by ten. Who is over the limit by less than its double is never banned. */
+/** The habits take turns, ten by ten. Who asks for less than four times its limit is never banned. */
 const HABITS: Habit[] = [
   { name: "under", plan: "free", share: 0.5, burst: 1 },
   { name: "under", plan: "pro", share: 0.5, burst: 1 },
@@ -33,7 +33,7 @@ const HABITS: Habit[] = [
 /** The last of each ten. The first two are banned soon. */
 const LAST_HABITS: Habit[] = [
   { name: "hammers", plan: "free", share: 6, burst: 2 },
-  { name: "hammers", plan: "pro", share: 4, burst: 10 },
+  { name: "hammers", plan: "pro", share: 6, burst: 10 },
   { name: "at", plan: "enterprise", agreed: { minute: 300, day: 1_000_000 }, share: 1, burst: 1 },
 ];
 

@@ -2,8 +2,8 @@
 // its limits promise. An answer belongs to the windows that its `RateLimit` header describes: what `t` counts seconds to is
 // the end of a UTC minute or day, so rounding to the nearest one finds it, however slow the answer was.
 
-import { BAN_MS, TOLERATED_REFUSALS } from "../../../src/rate-limit/meter.ts";
-import { WINDOW_SECONDS, type WindowName } from "../../../src/rate-limit/window.ts";
+import { BAN_MS, MIN_TOLERATED_REFUSALS } from "../../../src/rate-limit/object/quota.ts";
+import { WINDOW_SECONDS, type WindowName } from "../../../src/rate-limit/windows.ts";
 import type { Answer } from "./connections.ts";
 import type { Problems } from "./problems.ts";
 
@@ -27,7 +27,8 @@ interface WindowOfTime {
 export interface DayFigures {
   date: string;
   admitted: number;
-  refused: number;
+  /** At least, and at most: the batch that begins a ban is answered as one, and only its first refusals count. */
+  refused: [number, number];
 }
 
 export class Ledger {
@@ -94,14 +95,16 @@ export class Ledger {
     }
   }
 
-  /** What the key's usage should show. The refusal that begins a ban is answered as a ban, and counts all the same. */
+  /** What the key's usage should show. */
   days(): DayFigures[] {
     const dates = new Map<string, DayFigures>();
     for (const { name, endMs, admittedSentAtMs, refused } of this.#windows.values()) {
       const date = new Date(endMs - 1).toISOString().slice(0, 10);
-      const day = dates.get(date) ?? { date, admitted: 0, refused: 0 };
+      const day: DayFigures = dates.get(date) ?? { date, admitted: 0, refused: [0, 0] };
+      const isBanned = this.#bannedMinutes.has(endMs);
       if (name === "day") day.admitted += admittedSentAtMs.length;
-      else day.refused += this.#bannedMinutes.has(endMs) ? this.#tolerated + 1 : refused;
+      else day.refused[0] += isBanned ? Math.max(refused, this.#tolerated) + 1 : refused;
+      if (name === "minute") day.refused[1] += isBanned ? refused + this.banned : refused;
       dates.set(date, day);
     }
     return [...dates.values()];
@@ -120,7 +123,7 @@ export class Ledger {
   }
 
   get #tolerated(): number {
-    return Math.max(TOLERATED_REFUSALS, this.#limits.minute ?? 0);
+    return Math.max(MIN_TOLERATED_REFUSALS, 3 * (this.#limits.minute ?? 0));
   }
 
   /** The windows that an answer describes, and what is left of each. */

@@ -3,8 +3,7 @@
 // its own, so that latencies can be compared with what this machine gave in the same seconds. In the end all books have to
 // agree: what each key was let in and refused for, what its limits are, what its usage shows, and which pets there are.
 //
-// One isolate serves all of it, and nothing crashes: so there is nothing that may be burnt or held elsewhere, and every
-// count has to be exact.
+// One isolate serves all of it, and nothing crashes: so no lease is lost or held elsewhere, and every count has to be exact.
 
 import { setTimeout as wait } from "node:timers/promises";
 import { PETSTORE } from "../../../bench/contestants.ts";
@@ -265,7 +264,9 @@ class Soak {
       const shown = days.find(({ date }) => date === seen.date) ?? { admitted: 0, refused: 0 };
       const detail = `${client.name}: ${JSON.stringify(shown)}, seen was ${JSON.stringify(seen)}`;
       this.#problems.expect(shown.admitted === seen.admitted, "usage shows other admissions", detail);
-      this.#problems.expect(shown.refused === seen.refused, "usage shows other refusals", detail);
+      const [least, most] = seen.refused;
+      const isRefused = shown.refused >= least && shown.refused <= most;
+      this.#problems.expect(isRefused, "usage shows other refusals", detail);
     }
   }
 
