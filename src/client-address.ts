@@ -1,11 +1,11 @@
-// Who is counted as one client when there is no valid key to count by.
+// What requests without a valid key, and look-ups of unknown keys, are counted by.
 
 /** A request, as far as it matters here. */
 interface Headed {
   header(name: string): string | undefined;
 }
 
-/** From where the requests of all other Workers come, whoever runs them. Cloudflare names their zone in CF-Worker. */
+/** The source address of the requests of all other Workers. Cloudflare names their zone in CF-Worker. */
 const WORKERS_ADDRESS = "2a06:98c0:3600::103";
 
 /**

@@ -20,7 +20,7 @@ export interface Runtime {
 export const RUNTIME: Runtime = {
   now: () => Date.now(),
   wait: (ms) => scheduler.wait(ms),
-  until: (isDone) => poll(isDone, Number.POSITIVE_INFINITY),
+  until: poll,
   withDeadline,
   keepAlive: (work) => waitUntil(work),
 };

@@ -51,7 +51,7 @@ export const usage = new Hono<AppEnv>().get("/", async (c, next) => {
     plan: key.plan,
     minute: describe(windows, "minute"),
     day: describe(windows, "day"),
-    bannedUntil: bannedUntilMs === undefined ? null : Math.ceil(bannedUntilMs / 1000),
+    bannedUntil: bannedUntilMs === undefined ? null : bannedUntilMs / 1000,
     days: everyDay(pastDays, windows),
   };
   return c.json(body, 200, { "Cache-Control": "no-store" });
