@@ -1,12 +1,12 @@
-// `worker` and `plain` run inside workerd, on real D1 and real Durable Objects; `outside` runs in Node and uses the service
-// as a newcomer does, over a socket; `simulation` runs in Node, on a time of its own.
+// `unit` and `simulation` run in Node, the simulation on virtual time. `worker` and `plain` run inside workerd, with real D1 and
+// real Durable Objects. `e2e` runs the commands and uses the service over a socket or in a browser.
 
 import { availableParallelism } from "node:os";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
-import ClosingLine from "./test/closing-line.ts";
-import { serveUndocumented } from "./test/documented.ts";
-import { switchOff } from "./test/switch-off.ts";
+import ClosingLine from "./test/support/closing-line.ts";
+import { serveUndocumented } from "./test/support/documented.ts";
+import { switchOff } from "./test/support/switch-off.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -30,10 +30,14 @@ function insideWorkerd() {
   }));
 }
 
-const INSIDE = { setupFiles: ["./test/setup.ts"] };
+const IN_WORKERD = { setupFiles: ["./test/support/worker/setup.ts"] };
 
-/** In Node, because it needs nothing of the runtime and is a matter of speed. */
-const SIMULATION = "test/simulation/**";
+/** `cloudflare:workers`, of which the limiter uses little, for tests in Node. */
+const IN_NODE = {
+  alias: {
+    "cloudflare:workers": new URL("test/support/cloudflare-workers.ts", import.meta.url).pathname,
+  },
+};
 
 const { SIMULATION_RUNS = 1_000, SIMULATION_SEED, EXHAUSTIVE_DEPTH = 4 } = process.env;
 
@@ -50,34 +54,25 @@ export default defineConfig({
     testTimeout: 90_000,
     hookTimeout: 120_000,
     projects: [
+      { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"], ...IN_NODE } },
       {
         extends: true,
         plugins: [insideWorkerd()],
-        test: {
-          name: "worker",
-          include: ["test/**/*.test.ts"],
-          exclude: ["test/outside/**", SIMULATION],
-          ...INSIDE,
-        },
+        test: { name: "worker", include: ["test/worker/**/*.test.ts"], ...IN_WORKERD },
       },
       // The contract once more, without anything that saves hops: that may make nothing true, and nothing untrue.
       {
         extends: true,
         plugins: [switchOff(), insideWorkerd()],
-        test: { name: "plain", include: PLAIN.map((name) => `test/${name}.test.ts`), ...INSIDE },
+        test: { name: "plain", include: PLAIN.map((name) => `test/worker/${name}.test.ts`), ...IN_WORKERD },
       },
-      {
-        extends: true,
-        test: { name: "outside", include: ["test/outside/**/*.test.ts"] },
-      },
+      { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"] } },
       {
         extends: true,
         test: {
           name: "simulation",
-          include: ["test/simulation/*.test.ts"],
-          alias: {
-            "cloudflare:workers": new URL("test/simulation/cloudflare-workers.ts", import.meta.url).pathname,
-          },
+          include: ["test/simulation/**/*.test.ts"],
+          ...IN_NODE,
           provide: {
             simulationRuns: Number(SIMULATION_RUNS),
             exhaustiveDepth: Number(EXHAUSTIVE_DEPTH),

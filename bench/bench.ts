@@ -22,19 +22,19 @@
 
 import { cpus } from "node:os";
 import { parseArgs } from "node:util";
-import { bodiesTable, measureBodies } from "./bodies.ts";
-import { bundleTable, measureBundle } from "./bundle.ts";
-import { bytesTable, measureBytes } from "./bytes.ts";
-import { CASES } from "./cases.ts";
-import { depthTable, measureDepth } from "./depth.ts";
-import { withLargeDatabase } from "./large.ts";
-import { requireWrk } from "./load.ts";
-import { measureObjects, objectsTable } from "./objects.ts";
-import { installPackages } from "./packages.ts";
-import { progress, type Table, tableText } from "./report.ts";
-import { caseTable, measure } from "./rounds.ts";
-import { measureRowsRead, rowsReadTable } from "./rows-read.ts";
-import { WORKERD_VERSION } from "./workerd.ts";
+import { bodiesTable, measureBodies } from "./cases/bodies.ts";
+import { bundleTable, measureBundle } from "./cases/bundle.ts";
+import { bytesTable, measureBytes } from "./cases/bytes.ts";
+import { depthTable, measureDepth } from "./cases/depth.ts";
+import { CASES } from "./cases/http.ts";
+import { withLargeDatabase } from "./cases/large.ts";
+import { measureObjects, objectsTable } from "./cases/objects.ts";
+import { measureRowsRead, rowsReadTable } from "./cases/rows-read.ts";
+import { requireWrk } from "./measure/load.ts";
+import { installPackages } from "./measure/packages.ts";
+import { progress, type Table, tableText } from "./measure/report.ts";
+import { caseTable, measure } from "./measure/rounds.ts";
+import { WORKERD_VERSION } from "./measure/workerd.ts";
 
 /** What is measured under one name. What it finds is for JSON; the table is for people. */
 interface Section {

@@ -46,16 +46,17 @@ async function buildSite(): Promise<void> {
 
   await write("openapi.json", JSON.stringify(document, null, 2));
   await write("index.html", await page("index.html"));
-  await write("usage.html", await page("usage.html"));
+  await write("usage.html", await page("usage/usage.html"));
   for (const name of ["_headers", "paw.svg"]) await write(name, await readFile(join(source, name)));
   for (const name of ["swagger-ui.css", "swagger-ui-bundle.js"]) {
     await write(`${viewer}/${name}`, await readFile(join(viewerFolder, name)));
   }
   const { outputFiles } = await build({
-    entryPoints: ["reference.ts", "usage.ts", "style.css", "reference.css", "usage.css"].map((name) =>
-      join(source, name),
+    entryPoints: ["reference.ts", "usage/usage.ts", "style.css", "reference.css", "usage/usage.css"].map(
+      (name) => join(source, name),
     ),
     outdir: target,
+    entryNames: "[name]",
     bundle: true,
     format: "esm",
     target: "es2022",

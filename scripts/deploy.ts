@@ -2,11 +2,11 @@
 // that fails ends it, with a line that says in which state things are.
 
 import { parseArgs } from "node:util";
-import { ApiRefusal, openAccount } from "./cloudflare-account.ts";
-import { buildName, definition, prepareDatabase, readWorker, smokeKey } from "./deployment.ts";
-import { readOrigin, type SmokeOptions, smokeTest } from "./smoke-test.ts";
-import { print, runCommand, UsageError } from "./target.ts";
-import { runWrangler } from "./wrangler.ts";
+import { ApiRefusal, openAccount } from "./cloudflare/account.ts";
+import { print, runCommand, UsageError } from "./cloudflare/target.ts";
+import { runWrangler } from "./cloudflare/wrangler.ts";
+import { buildName, definition, prepareDatabase, readWorker, smokeKey } from "./deploy/deployment.ts";
+import { readOrigin, type SmokeOptions, smokeTest } from "./deploy/smoke-test.ts";
 
 const USAGE = `npm run deploy [-- --url URL] [--dry-run]
 

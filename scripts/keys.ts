@@ -2,14 +2,12 @@
 // and one line on standard error that says what to do. With --json, standard output is exactly one JSON value.
 
 import { parseArgs } from "node:util";
-import { BELIEVED_MS } from "../src/believed.ts";
-import { DatabaseUnavailable } from "../src/database.ts";
-import { changePlan, createKey, revokeKey, rotateKey, type Unchanged } from "../src/keys/manage.ts";
-import { MAX_LIMIT } from "../src/keys/plans.ts";
+import { DatabaseUnavailable } from "../src/d1/statements.ts";
+import { changePlan, createKey, revokeKey, rotateKey, type Unchanged } from "../src/keys/admin.ts";
 import { type KeyRecord, listKeys } from "../src/keys/store.ts";
-import { databaseExists, openDatabase, pendingMigrations, type Target } from "./database.ts";
-import { MAX_GRACE_SECONDS, readGrace, readId, readLimits, readNewKey, readPlan } from "./key-arguments.ts";
-import { keyTable, nameOf, planOf, publicKey, time } from "./key-text.ts";
+import { BELIEVED_MS } from "../src/lib/freshness.ts";
+import { MAX_LIMIT } from "../src/rate-limit/plans.ts";
+import { databaseExists, openDatabase, pendingMigrations, type Target } from "./cloudflare/database.ts";
 import {
   persistTo,
   print,
@@ -18,7 +16,9 @@ import {
   TARGET_OPTIONS,
   targetWords,
   UsageError,
-} from "./target.ts";
+} from "./cloudflare/target.ts";
+import { MAX_GRACE_SECONDS, readGrace, readId, readLimits, readNewKey, readPlan } from "./keys/arguments.ts";
+import { keyTable, nameOf, planOf, publicKey, time } from "./keys/text.ts";
 
 const USAGE = `npm run keys -- create --name NAME --plan free|pro|business|enterprise
                        [--per-minute N --per-day N] [--expires DATE]

@@ -1,8 +1,8 @@
 // npm run migrate: applies the migrations that a database has not seen yet, and says which.
 
 import { parseArgs } from "node:util";
-import { databaseExists, migrate } from "./database.ts";
-import { readTarget, runCommand, TARGET_OPTIONS, UsageError } from "./target.ts";
+import { databaseExists, migrate } from "./cloudflare/database.ts";
+import { readTarget, runCommand, TARGET_OPTIONS, UsageError } from "./cloudflare/target.ts";
 
 const USAGE = `npm run migrate [-- --persist-to DIR | --preview NAME | --remote]
 

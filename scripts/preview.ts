@@ -3,12 +3,18 @@
 
 import { createHash } from "node:crypto";
 import { parseArgs } from "node:util";
-import { ApiRefusal, openAccount } from "./cloudflare-account.ts";
-import { deployedDatabase } from "./database.ts";
-import { buildName, definition, git, prepareDatabase, readWorker, smokeKey } from "./deployment.ts";
-import { readOrigin, smokeTest } from "./smoke-test.ts";
-import { runCommand, UsageError } from "./target.ts";
-import { type D1Binding, readConfig, readRawConfig, runWrangler, withConfigFile } from "./wrangler.ts";
+import { ApiRefusal, openAccount } from "./cloudflare/account.ts";
+import { deployedDatabase } from "./cloudflare/database.ts";
+import { runCommand, UsageError } from "./cloudflare/target.ts";
+import {
+  type D1Binding,
+  readConfig,
+  readRawConfig,
+  runWrangler,
+  withConfigFile,
+} from "./cloudflare/wrangler.ts";
+import { buildName, definition, git, prepareDatabase, readWorker, smokeKey } from "./deploy/deployment.ts";
+import { readOrigin, smokeTest } from "./deploy/smoke-test.ts";
 
 const USAGE = `npm run preview [-- NAME] [--json] [--dry-run]
 npm run preview -- NAME --delete

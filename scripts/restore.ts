@@ -4,11 +4,23 @@
 import { readdir, readFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import * as z from "zod/mini";
-import { type DeployedDatabase, openDeployed, pendingMigrations, type Target } from "./database.ts";
-import { instantOf } from "./key-arguments.ts";
-import { time } from "./key-text.ts";
-import { print, readTarget, runCommand, TARGET_OPTIONS, targetWords, UsageError } from "./target.ts";
-import { keep, type Restore, restoreDatabase } from "./time-travel.ts";
+import {
+  type DeployedDatabase,
+  openDeployed,
+  pendingMigrations,
+  type Target,
+} from "./cloudflare/database.ts";
+import {
+  print,
+  readTarget,
+  runCommand,
+  TARGET_OPTIONS,
+  targetWords,
+  UsageError,
+} from "./cloudflare/target.ts";
+import { keep, type Restore, restoreDatabase } from "./cloudflare/time-travel.ts";
+import { instantOf } from "./keys/arguments.ts";
+import { time } from "./keys/text.ts";
 
 const USAGE = `npm run restore -- (--timestamp TIME | --bookmark B) (--remote | --preview NAME)
                          [--with-keys] (--dry-run | --yes)

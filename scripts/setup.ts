@@ -2,10 +2,10 @@
 // read from replicas and up to date. What is there already it leaves as it is, so it can be repeated.
 
 import { parseArgs } from "node:util";
-import { openAccount } from "./cloudflare-account.ts";
-import { deployedDatabase, type Target } from "./database.ts";
-import { prepareDatabase } from "./deployment.ts";
-import { print, runCommand, UsageError } from "./target.ts";
+import { openAccount } from "./cloudflare/account.ts";
+import { deployedDatabase, type Target } from "./cloudflare/database.ts";
+import { print, runCommand, UsageError } from "./cloudflare/target.ts";
+import { prepareDatabase } from "./deploy/deployment.ts";
 
 /** Where a database can be (D1, provide a location hint). */
 const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"];

@@ -5,7 +5,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { parseArgs } from "node:util";
-import { createKey } from "../src/keys/manage.ts";
+import { createKey } from "../src/keys/admin.ts";
 import { listKeys } from "../src/keys/store.ts";
 import { findPage, insertPet } from "../src/pets/store.ts";
 import {
@@ -15,9 +15,9 @@ import {
   openDatabase,
   pendingMigrations,
   type Target,
-} from "./database.ts";
-import { persistTo } from "./target.ts";
-import { QUIET, readConfig, WRANGLER } from "./wrangler.ts";
+} from "./cloudflare/database.ts";
+import { persistTo } from "./cloudflare/target.ts";
+import { QUIET, readConfig, WRANGLER } from "./cloudflare/wrangler.ts";
 
 const DEMO_PETS = [
   { name: "Rex", categoryId: 1n, status: "available" },
@@ -89,7 +89,7 @@ async function requireFreePort(): Promise<void> {
   await once(probe, "close");
 }
 
-/** With a route wrangler has the Worker see the route's host, where the Worker refuses plain HTTP (src/require-https.ts). */
+/** With a route wrangler has the Worker see the route's host, where the Worker refuses plain HTTP (src/http/require-https.ts). */
 async function upstream(): Promise<string[]> {
   const { route, routes = [] } = await readConfig();
   const hasRoute = route !== undefined || routes.length > 0;

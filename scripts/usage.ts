@@ -6,11 +6,11 @@ import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import { isWellFormedSecret } from "../src/keys/secret.ts";
 import { DAYS_KEPT } from "../src/rate-limit/object/quota.ts";
-import { print, runCommand, UsageError } from "./target.ts";
-import { type LogUsage, linesOf, readLog } from "./usage-log.ts";
-import { askUsage } from "./usage-service.ts";
-import { askCloudflare, MAX_DAYS_LOGGED } from "./usage-telemetry.ts";
-import { keyText, logText } from "./usage-text.ts";
+import { print, runCommand, UsageError } from "./cloudflare/target.ts";
+import { type LogUsage, linesOf, readLog } from "./usage/log.ts";
+import { askUsage } from "./usage/service.ts";
+import { askCloudflare, MAX_DAYS_LOGGED } from "./usage/telemetry.ts";
+import { keyText, logText } from "./usage/text.ts";
 
 const DEFAULT_URL = "http://localhost:8787";
 const DEFAULT_DAYS = 7;

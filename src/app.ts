@@ -4,20 +4,20 @@
 import { Hono } from "hono";
 import type { ApplyGlobalResponse } from "hono/client";
 import { methodNotAllowed } from "hono/method-not-allowed";
-import { recordArrival } from "./arrival.ts";
-import { cors } from "./cors.ts";
 import type { AppEnv } from "./env.ts";
-import { type ErrorResponses, handleError, handleUnknownPath, handleWrongMethod } from "./errors.ts";
-import { identifyCaller } from "./keys/identify.ts";
+import { cors } from "./http/cors.ts";
+import { type ErrorResponses, handleError, handleUnknownPath, handleWrongMethod } from "./http/errors.ts";
+import { logRequest } from "./http/log.ts";
+import { recordArrival } from "./http/request-context.ts";
+import { requireHttps } from "./http/require-https.ts";
+import { version } from "./http/version.ts";
+import { identifyCaller } from "./keys/authenticate.ts";
 import { requireKey } from "./keys/require-key.ts";
-import { logRequest } from "./log.ts";
-import { readAhead } from "./pets/read-ahead.ts";
+import { readAhead } from "./pets/prefetch.ts";
 import { pets } from "./pets/routes.ts";
 import { rateLimitHeaders } from "./rate-limit/headers.ts";
-import { rateLimit } from "./rate-limit/rate-limit.ts";
-import { requireHttps } from "./require-https.ts";
-import { usage } from "./usage.ts";
-import { version } from "./version.ts";
+import { rateLimit } from "./rate-limit/middleware.ts";
+import { usage } from "./rate-limit/usage/usage.ts";
 
 export const app = new Hono<AppEnv>();
 

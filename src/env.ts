@@ -1,10 +1,10 @@
 // The types that every route and middleware shares: the bindings (generated from wrangler.toml) and what
 // earlier middleware leaves for later ones. Nobody else declares Hono's type parameters.
 
-import type { ErrorCode } from "./errors.ts";
-import type { Caller } from "./keys/identify.ts";
+import type { ErrorCode } from "./http/errors.ts";
+import type { Failure } from "./http/log.ts";
+import type { Caller } from "./keys/authenticate.ts";
 import type { Key } from "./keys/store.ts";
-import type { Failure } from "./log.ts";
 import type { Page } from "./pets/store.ts";
 import type { Decision } from "./rate-limit/windows.ts";
 

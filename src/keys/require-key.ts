@@ -3,7 +3,7 @@
 
 import type { MiddlewareHandler } from "hono";
 import type { AppEnv } from "../env.ts";
-import { errorResponse } from "../errors.ts";
+import { errorResponse } from "../http/errors.ts";
 
 const CHALLENGE = 'Bearer realm="petstore"';
 

@@ -4,7 +4,7 @@
 // 190 bits to guess, a slow hash or a salt would add nothing.
 
 import { crc32 } from "node:zlib";
-import { BASE62, randomBase62 } from "../base62.ts";
+import { BASE62, randomBase62 } from "../lib/base62.ts";
 
 const PREFIX = "pet_";
 const RANDOM_LENGTH = 32;

@@ -1,9 +1,9 @@
 // API keys in D1. All SQL about keys is here; the Worker reads with it, the command line writes. No secret ever comes
 // this far, only its hash.
 
-import { read, write } from "../database.ts";
+import { read, write } from "../d1/statements.ts";
+import { PLAN_LIMITS, type Plan } from "../rate-limit/plans.ts";
 import type { Limits } from "../rate-limit/windows.ts";
-import { PLAN_LIMITS, type Plan } from "./plans.ts";
 
 /** A key as the Worker needs it. `id` is public; it names the key's counters. Times are Unix time; null: never. */
 export interface Key {

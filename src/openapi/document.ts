@@ -2,7 +2,7 @@
 // constants that the service goes by. It is made when the site is built, never in the Worker. Each example is sent by a
 // test, and each answer that a test gets is held to it.
 
-import { INTERFACE_VERSION } from "../version.ts";
+import { INTERFACE_VERSION } from "../http/version.ts";
 import { ALLOW, HEADERS } from "./headers.ts";
 import { createPet, getPet, getUsage, listPets } from "./operations.ts";
 import { ALWAYS_POSSIBLE, errorExample, failure, SHARED_RESPONSES } from "./responses.ts";

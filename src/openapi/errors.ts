@@ -1,9 +1,9 @@
 // What the guide and the published document say about each error code.
 
-import type { ErrorCode } from "../errors.ts";
-import { MAX_BODY_BYTES, MAX_BODY_MS } from "../json.ts";
-import { MAX_LEVELS, MAX_VALUES } from "../json-scanner.ts";
-import { REMEMBERED_MS } from "../pets/creations.ts";
+import { MAX_BODY_BYTES, MAX_BODY_MS } from "../http/body.ts";
+import type { ErrorCode } from "../http/errors.ts";
+import { MAX_LEVELS, MAX_VALUES } from "../http/json-scanner.ts";
+import { REMEMBERED_MS } from "../pets/idempotency.ts";
 import { BAN_MS } from "../rate-limit/object/quota.ts";
 
 /** When each code is given, and what a client can do about it. */

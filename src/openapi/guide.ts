@@ -1,14 +1,14 @@
 // Fills the guide, src/openapi/guide.md, with what the service goes by, so that it can't say anything else. The pages are
 // filled in the same way.
 
-import { BELIEVED_MS } from "../believed.ts";
-import { ERROR_STATUS } from "../errors.ts";
-import { PLAN_LIMITS } from "../keys/plans.ts";
-import { REMEMBERED_MS } from "../pets/creations.ts";
+import { ERROR_STATUS } from "../http/errors.ts";
+import { BELIEVED_MS } from "../lib/freshness.ts";
 import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
+import { REMEMBERED_MS } from "../pets/idempotency.ts";
 import { PageQuery } from "../pets/schema.ts";
-import { REQUESTS_PER_MINUTE } from "../rate-limit/address-meter.ts";
+import { REQUESTS_PER_MINUTE } from "../rate-limit/anonymous.ts";
 import { BAN_GRACE_MS, BAN_MS, DAYS_KEPT, MIN_TOLERATED_REFUSALS } from "../rate-limit/object/quota.ts";
+import { PLAN_LIMITS } from "../rate-limit/plans.ts";
 import { MEANING } from "./errors.ts";
 import { toJsonSchema } from "./schemas.ts";
 

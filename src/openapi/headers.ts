@@ -1,7 +1,7 @@
 // What the published document says about response headers: each with its type, its meaning and an example, which is what
 // a Free key gets that sends its first request on 20 November 2026, 20 seconds after 12:34 UTC.
 
-import { EXPOSED_HEADERS } from "../cors.ts";
+import { EXPOSED_HEADERS } from "../http/cors.ts";
 import { DEPRECATION, deprecationLink, REMOVED_AT, SUNSET } from "../pets/deprecation.ts";
 import type { JsonSchema } from "./schemas.ts";
 

@@ -1,9 +1,9 @@
 // How the published document describes the operations (contract, section 4, and GET /v1/usage).
 
-import { MAX_BODY_BYTES } from "../json.ts";
-import { MAX_LEVELS, MAX_VALUES } from "../json-scanner.ts";
-import { REMEMBERED_MS } from "../pets/creations.ts";
+import { MAX_BODY_BYTES } from "../http/body.ts";
+import { MAX_LEVELS, MAX_VALUES } from "../http/json-scanner.ts";
 import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
+import { REMEMBERED_MS } from "../pets/idempotency.ts";
 import { IDEMPOTENCY_KEY } from "../pets/idempotency-key.ts";
 import { PageQuery } from "../pets/schema.ts";
 import { DAYS_KEPT } from "../rate-limit/object/quota.ts";

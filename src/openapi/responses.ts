@@ -1,8 +1,8 @@
 // How the published document describes a response: body, headers and examples, which tests send. What more than one
 // operation answers is described once.
 
-import { ERROR_STATUS, type ErrorCode } from "../errors.ts";
-import { PLAIN_HTTP } from "../require-https.ts";
+import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
+import { PLAIN_HTTP } from "../http/require-https.ts";
 import { MEANING } from "./errors.ts";
 import { ALWAYS, HEADERS, type HeaderName, REAL_NAMES } from "./headers.ts";
 import { type JsonSchema, schemaRef } from "./schemas.ts";

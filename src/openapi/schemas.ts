@@ -3,11 +3,11 @@
 // to what the code gives, and the tests hold every answer to them.
 
 import * as z from "zod/mini";
-import { ERROR_STATUS, type ErrorCode } from "../errors.ts";
-import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../keys/plans.ts";
+import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
 import { MAX_PAGE_SIZE, NewPet, PET_STATUSES, Pet } from "../pets/schema.ts";
 import { DAYS_KEPT } from "../rate-limit/object/quota.ts";
-import type { UsageBody } from "../usage-body.ts";
+import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../rate-limit/plans.ts";
+import type { UsageBody } from "../rate-limit/usage/usage-body.ts";
 
 /** JSON Schema, as far as this service needs it. */
 export interface JsonSchema {

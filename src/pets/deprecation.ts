@@ -3,7 +3,7 @@
 
 import type { MiddlewareHandler } from "hono";
 import type { AppEnv } from "../env.ts";
-import { ApiError, errorResponse } from "../errors.ts";
+import { ApiError, errorResponse } from "../http/errors.ts";
 
 export const DEPRECATED_AT = new Date("2026-11-19T00:00:00Z");
 export const REMOVED_AT = new Date("2030-12-05T00:00:00Z");

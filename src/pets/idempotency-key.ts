@@ -1,7 +1,7 @@
 // The header Idempotency-Key (draft-ietf-httpapi-idempotency-key-header): a name that a client invents for one creation,
 // so that it may send it again when it got no answer.
 
-import { ApiError } from "../errors.ts";
+import { ApiError } from "../http/errors.ts";
 
 /** Bare, or a string of a structured field (RFC 9651, section 3.3.3), of which `\"` and `\\` are the only escapes. */
 export const IDEMPOTENCY_KEY = /^(?:([!#-~][!-~]{0,254})|"((?:[!#-[\]-~]|\\["\\]){1,255})")$/;

@@ -5,9 +5,9 @@
 // the primary, so nobody ever misses a pet that is there, and no page of a walk is older than the one before.
 
 import { waitUntil } from "cloudflare:workers";
-import { ignoreFailure, nearest } from "../replicas.ts";
-import { SingleFlight } from "../single-flight.ts";
-import { KeptPages, nameOf } from "./kept-pages.ts";
+import { ignoreFailure, nearest } from "../d1/replicas.ts";
+import { SingleFlight } from "../lib/single-flight.ts";
+import { KeptPages, nameOf } from "./page-cache.ts";
 import type { PageQuery } from "./schema.ts";
 import { findPage, type Page } from "./store.ts";
 

@@ -2,18 +2,18 @@
 // as it is: parsing it would round 64-bit ids.
 
 import { Hono, type TypedResponse } from "hono";
+import { readNearest } from "../d1/replicas.ts";
 import type { AppEnv } from "../env.ts";
-import { ApiError } from "../errors.ts";
-import { parseInt64 } from "../int64.ts";
-import { type Json, jsonBody } from "../json.ts";
-import { readNearest } from "../replicas.ts";
-import { requestHeader } from "../request-header.ts";
-import { validQuery } from "../validation.ts";
-import { insertPetOnce } from "./creations.ts";
+import { type Json, jsonBody } from "../http/body.ts";
+import { ApiError } from "../http/errors.ts";
+import { validQuery } from "../http/query.ts";
+import { requestHeader } from "../http/request-header.ts";
+import { parseInt64 } from "../lib/int64.ts";
 import { deprecated } from "./deprecation.ts";
+import { insertPetOnce } from "./idempotency.ts";
 import { parseIdempotencyKey } from "./idempotency-key.ts";
 import { pageOf } from "./pages.ts";
-import { readPageQuery } from "./read-ahead.ts";
+import { readPageQuery } from "./prefetch.ts";
 import { NewPet, PageQuery, type Pet } from "./schema.ts";
 import { findPet, insertPet } from "./store.ts";
 

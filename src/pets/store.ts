@@ -2,9 +2,9 @@
 // JavaScript numbers are not, and a page crosses the network as one value. Ids go in as decimal strings for
 // the same reason; the columns take them exactly.
 
-import { read, write } from "../database.ts";
-import { INT64_MIN } from "../int64.ts";
-import { type Instance, isFromPrimary, type Reading } from "../replicas.ts";
+import { type Instance, isFromPrimary, type Reading } from "../d1/replicas.ts";
+import { read, write } from "../d1/statements.ts";
+import { INT64_MIN } from "../lib/int64.ts";
 import { encodeCursor } from "./cursor.ts";
 import type { NewPet, PageQuery } from "./schema.ts";
 

@@ -2,9 +2,9 @@
 // the service sets any of them.
 
 import type { MiddlewareHandler } from "hono";
-import { clientAddress } from "../client-address.ts";
 import type { AppEnv } from "../env.ts";
-import { keylessRequests } from "./address-meter.ts";
+import { clientAddress } from "../http/client-address.ts";
+import { keylessRequests } from "./anonymous.ts";
 import type { Decision, Window, WindowName } from "./windows.ts";
 import { remaining, resetMs, WINDOW_SECONDS } from "./windows.ts";
 

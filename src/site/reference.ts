@@ -3,7 +3,7 @@
 // The page is readable without all this, and stays so when something can't be loaded.
 
 import { canBeSent, NO_KEY, storedKey, storeKey } from "./key.ts";
-import { instant, NO_ANSWER, sentenceOf } from "./sentences.ts";
+import { instant, NO_ANSWER, sentenceOf } from "./usage/sentences.ts";
 
 type Component = (props: Record<string, unknown>) => unknown;
 

@@ -2,7 +2,7 @@
 // And clients that wait for Retry-After, many more than the limit, are never banned.
 
 import { describe, expect, it } from "vitest";
-import { PLAN_LIMITS } from "../../src/keys/plans.ts";
+import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { Chance } from "./chance.ts";
 import { type Isolate, type Message, World } from "./world.ts";

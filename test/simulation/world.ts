@@ -2,9 +2,10 @@
 // clients, and a network between them whose delays and faults the scenario chooses. A ledger compares what clients were
 // told with what the object counted, and throws at the first guarantee that is broken.
 
-import { CALL_DEADLINE_MS } from "../../src/call-object.ts";
-import { DeadlineExceeded } from "../../src/deadline.ts";
+import { DeadlineExceeded } from "../../src/lib/deadline.ts";
+import type { Runtime } from "../../src/lib/runtime.ts";
 import { headersOf, left, namedWindow } from "../../src/rate-limit/headers.ts";
+import { CALL_DEADLINE_MS } from "../../src/rate-limit/isolate/call-object.ts";
 import { LimiterClient } from "../../src/rate-limit/isolate/limiter-client.ts";
 import type { Quota } from "../../src/rate-limit/object/quota.ts";
 import { RateLimiter } from "../../src/rate-limit/object/rate-limiter.ts";
@@ -20,7 +21,6 @@ import {
   type Window,
   type WindowName,
 } from "../../src/rate-limit/windows.ts";
-import type { Runtime } from "../../src/runtime.ts";
 
 const WINDOW_NAMES = ["minute", "day"] as const;
 

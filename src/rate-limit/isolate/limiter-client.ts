@@ -3,13 +3,13 @@
 // two calls, not one a request. The last status is remembered, to answer during a ban without a call, and to decide
 // locally while the object can't be reached: isolates then don't know of each other, so together they may exceed the limit.
 
-import { randomBase62 } from "../../base62.ts";
-import { callObject, MAX_CALL_MS } from "../../call-object.ts";
-import type { Runtime } from "../../runtime.ts";
+import { randomBase62 } from "../../lib/base62.ts";
+import type { Runtime } from "../../lib/runtime.ts";
 import { acquire, type Quota, UNUSED_QUOTA } from "../object/quota.ts";
 import type { AcquireRequest, AcquireResult, Lease, Report, Status } from "../protocol.ts";
 import { BATCH_ID_LENGTH } from "../protocol.ts";
 import { type KeyDecision, type KeyWindows, type Limits, mapWindows, peek, type Window } from "../windows.ts";
+import { callObject, MAX_CALL_MS } from "./call-object.ts";
 import { HeldLeases } from "./held-leases.ts";
 
 /** After an undecided answer: about as long as a release needs to arrive. */

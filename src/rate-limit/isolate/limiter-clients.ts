@@ -1,10 +1,10 @@
 // The limiter clients of the keys that this isolate has met lately. The key that came first is forgotten first, however much it is
 // used: it is then counted by its object as if it were new here.
 
-import { BoundedMap } from "../../bounded-map.ts";
-import { callObject } from "../../call-object.ts";
-import { RUNTIME } from "../../runtime.ts";
+import { BoundedMap } from "../../lib/bounded-map.ts";
+import { RUNTIME } from "../../lib/runtime.ts";
 import type { KeyDecision, Limits } from "../windows.ts";
+import { callObject } from "./call-object.ts";
 import { LimiterClient, type Limiters, type OnLocal } from "./limiter-client.ts";
 
 /** Together about 5 MB of the 128 that an isolate has; ten times that if all of them have much to report. */

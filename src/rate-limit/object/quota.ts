@@ -1,7 +1,7 @@
 // What the object keeps of a key, and how acquire and release change it. Pure functions of (quota, limits, request, now). An
 // isolate that can't reach the object runs the same function on what it last knew.
 
-import { CALL_DEADLINE_MS } from "../../call-object.ts";
+import { CALL_DEADLINE_MS } from "../isolate/call-object.ts";
 import type { AcquireRequest, AcquireResult, DayTotals, Lease, Report, Status } from "../protocol.ts";
 import { LEASE_MARGIN_MS, LEASE_MS } from "../protocol.ts";
 import type { KeyWindows, Limits } from "../windows.ts";

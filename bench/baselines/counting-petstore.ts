@@ -1,0 +1,52 @@
+// The service, with objects that count how often they are called and what they write. GET /counts?key=ID says it, and how
+// many bytes the object stores; GET /acquire?key=ID counts one request of a key as an isolate does that holds no lease.
+
+import { env } from "cloudflare:workers";
+import worker, { RateLimiter as Uncounted } from "../../src/index.ts";
+import { randomBase62 } from "../../src/lib/base62.ts";
+import { MAX_LIMIT } from "../../src/rate-limit/plans.ts";
+import { BATCH_ID_LENGTH } from "../../src/rate-limit/protocol.ts";
+
+export class RateLimiter extends Uncounted {
+  #calls = 0;
+  #rowsWritten = 0;
+
+  constructor(ctx: DurableObjectState, bindings: Env) {
+    super(ctx, bindings);
+    // Each value that is put is a row. The alarm, once a day, is not counted.
+    const { kv } = ctx.storage;
+    const put = kv.put.bind(kv);
+    kv.put = (key, value) => {
+      this.#rowsWritten += 1;
+      put(key, value);
+    };
+  }
+
+  override acquire(...words: Parameters<Uncounted["acquire"]>) {
+    this.#calls += 1;
+    return super.acquire(...words);
+  }
+
+  override release(...words: Parameters<Uncounted["release"]>) {
+    this.#calls += 1;
+    return super.release(...words);
+  }
+
+  counts() {
+    return { calls: this.#calls, rowsWritten: this.#rowsWritten, bytes: this.ctx.storage.sql.databaseSize };
+  }
+}
+
+export default {
+  async fetch(request, bindings, ctx) {
+    const { pathname, searchParams } = new URL(request.url);
+    const limiters = env.RATE_LIMITER as unknown as DurableObjectNamespace<RateLimiter>;
+    const limiter = () => limiters.getByName(searchParams.get("key") ?? "");
+    if (pathname === "/counts") return Response.json(await limiter().counts());
+    if (pathname !== "/acquire") return worker.fetch(request, bindings, ctx);
+    const id = randomBase62(BATCH_ID_LENGTH);
+    const limits = { minute: MAX_LIMIT, day: MAX_LIMIT };
+    const batch = { id, requests: 1, waitedMs: 0, released: [], outbox: [], bannedUntilMs: 0 };
+    return Response.json(await limiter().acquire(limits, batch));
+  },
+} satisfies ExportedHandler<Env>;

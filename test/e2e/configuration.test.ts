@@ -1,0 +1,104 @@
+// wrangler.toml, which is what is deployed: that previews have whatever production has, that nothing in it belongs to an
+// account, and that wrangler takes all of it.
+
+import { existsSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { experimental_readRawConfig } from "wrangler";
+import { QUIET, WRANGLER } from "../../scripts/cloudflare/wrangler.ts";
+import { runScript } from "../support/e2e/petstore.ts";
+
+type Settings = Record<string, unknown>;
+
+const { rawConfig } = experimental_readRawConfig({ config: "wrangler.toml" }) as unknown as {
+  rawConfig: Settings & { previews: Settings };
+};
+const { previews, ...production } = rawConfig;
+
+/** What a preview takes from the top, or can't have. Whatever else is at the top is a kind of binding. */
+const NO_BINDINGS = [
+  "name",
+  "main",
+  "compatibility_date",
+  "send_metrics",
+  "route",
+  "routes",
+  "preview_urls",
+  "assets",
+  "build",
+  "placement",
+  "exports",
+  "triggers",
+  "observability",
+];
+
+const kinds = Object.keys(production).filter((kind) => !NO_BINDINGS.includes(kind));
+
+/** The bindings of one kind, in whatever way that kind has them: each under its name. */
+function bindings(settings: Settings, kind: string): Record<string, Settings> {
+  const found = settings[kind];
+  if (found === undefined) return {};
+  if (!Array.isArray(found) && kind !== "durable_objects") return found as Record<string, Settings>;
+  const list = (Array.isArray(found) ? found : (found as { bindings: Settings[] }).bindings) as Settings[];
+  return Object.fromEntries(list.map((each) => [`${each.binding ?? each.name}`, each]));
+}
+
+describe("previews", () => {
+  it("are held to more than nothing", () => {
+    expect(kinds).toEqual(expect.arrayContaining(["d1_databases", "durable_objects"]));
+  });
+
+  it.each(kinds)("have every binding of production: %s", (kind) => {
+    expect(Object.keys(bindings(previews, kind))).toEqual(Object.keys(bindings(production, kind)));
+  });
+
+  it("share no database with production", () => {
+    const names = (settings: Settings) =>
+      Object.values(bindings(settings, "d1_databases")).map(({ database_name }) => database_name);
+    expect(names(production)).not.toContain(undefined);
+    for (const name of names(previews)) expect(names(production)).not.toContain(name);
+  });
+
+  it("have objects of the same classes, which are their own", () => {
+    expect(bindings(previews, "durable_objects")).toEqual(bindings(production, "durable_objects"));
+    for (const { class_name, script_name } of Object.values(bindings(previews, "durable_objects"))) {
+      expect(production.exports).toHaveProperty(`${class_name}`);
+      expect(script_name).toBeUndefined();
+    }
+  });
+
+  it("are seen like production: each line of our log, and nothing that has an address with its query", () => {
+    expect(previews.observability).toEqual(production.observability);
+    expect(production.observability).toMatchObject({
+      enabled: true,
+      redact_query_string: true,
+      logs: { enabled: true, head_sampling_rate: 1, invocation_logs: false },
+    });
+  });
+});
+
+it("nothing in it belongs to an account, and nothing is secret", () => {
+  // Ids and secrets are the longest words that an account gives out: none looks like a name.
+  const words = JSON.stringify(rawConfig).match(/[0-9A-Za-z_-]{24,}/g);
+  expect(words).toBeNull();
+  expect(Object.keys(rawConfig)).not.toContain("account_id");
+});
+
+it("does not keep an address on workers.dev beside routes", () => {
+  expect(rawConfig).not.toHaveProperty("workers_dev");
+});
+
+it("wrangler makes a deployment of it, and finds nothing to warn about", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const words = ["deploy", "--dry-run", "--outdir", folder];
+  const { exitCode, stdout, stderr } = await runScript(WRANGLER, words, { ...QUIET, WRANGLER_LOG: "log" });
+  expect([exitCode, stderr]).toEqual([0, ""]);
+  expect(stdout).not.toMatch(/warning|unexpected/i);
+  for (const binding of kinds.flatMap((kind) => Object.keys(bindings(production, kind)))) {
+    expect(stdout).toContain(`env.${binding} `);
+  }
+  expect(existsSync(join(folder, "index.js"))).toBe(true);
+});

@@ -1,0 +1,237 @@
+// The first quarter of an hour with the service: npm start on an empty folder, the printed key, list, add, get; a
+// second start; a second key. Over a real socket, so what only a real HTTP server does is tried here too.
+
+import { cp, readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { type IncomingMessage, request } from "node:http";
+import { dirname, join, resolve } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { json } from "node:stream/consumers";
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { PLAIN_HTTP } from "../../src/http/require-https.ts";
+import { emptyState, keys, start } from "../support/e2e/petstore.ts";
+import { expectNoSecret } from "../support/worker/log-lines.ts";
+
+const SECRET = /pet_[0-9A-Za-z]{38}/g;
+
+let state: string;
+let remove: () => Promise<void>;
+let service: Awaited<ReturnType<typeof start>> | undefined;
+let origin: string;
+let firstOrigin: string;
+let printedFirst: string;
+let key: string;
+
+beforeAll(async () => {
+  ({ state, remove } = await emptyState());
+  service = await start(state);
+  origin = service.origin;
+  firstOrigin = origin;
+  printedFirst = service.printed();
+  key = printedFirst.match(SECRET)?.[0] ?? "";
+});
+
+afterAll(async () => {
+  await service?.stop();
+  await remove();
+  // At the level that a newcomer sees, the log has failures only; none of them may tell a secret either.
+  const lines = service?.printed().split("\n") ?? [];
+  for (const line of lines.filter((each) => each.startsWith("{"))) expectNoSecret(line);
+});
+
+/** Calls the service with the key that was printed. */
+function call(path: string, init: RequestInit = {}): Promise<Response> {
+  const headers = new Headers(init.headers);
+  headers.set("Authorization", `Bearer ${key}`);
+  return fetch(origin + path, { ...init, headers });
+}
+
+/** What is left of the day's requests, and in how many seconds it ends. */
+function restOfDay({ headers }: Response): number[] {
+  const [, ...numbers] = headers.get("RateLimit")?.match(/"day";r=(\d+);t=(\d+)/) ?? [];
+  return numbers.map(Number);
+}
+
+describe("npm start", () => {
+  it("says nothing but where the service is, the key, and a line to paste", () => {
+    const url = `${firstOrigin}/v1`;
+    expect(printedFirst).toBe(`
+The pet store is open:  ${url}
+Read about it, try it:  ${firstOrigin}/
+A key to try it with:   ${key}
+                        (Free plan: 60 requests a minute, 1,000 a day; shown this once)
+
+  curl -i ${url}/pets -H "Authorization: Bearer ${key}"
+
+`);
+    // wrangler was given --port: by itself it takes this one.
+    expect(firstOrigin).not.toBe("http://localhost:8787");
+  });
+
+  it("serves pets: list, add, get", async () => {
+    const list = await call("/v1/pets?limit=3");
+    expect(list.status).toBe(200);
+    expect(list.headers.get("X-RateLimit-Limit")).toBe("60");
+    expect((await list.json()) as unknown[]).toHaveLength(3);
+
+    const body = `{"name":"Zoë 🦜","categoryId":9223372036854775807,"status":"available"}`;
+    const added = await call("/v1/pets", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body,
+    });
+    expect(added.status).toBe(201);
+    const text = await added.text();
+    expect(text).toContain(`"categoryId":9223372036854775807`);
+    const found = await call(added.headers.get("Location") ?? "");
+    expect(await found.text()).toBe(text);
+  });
+
+  it("answers on a real socket as it does in the tests: HEAD, chunks, a body that is too large", async () => {
+    const head = await call("/v1/pets", { method: "HEAD" });
+    expect([head.status, await head.text()]).toEqual([200, ""]);
+
+    const send = (bytes: number, headers: Record<string, string>) =>
+      new Promise<number | undefined>((resolve, reject) => {
+        const outgoing = request(`${origin}/v1/pets`, { method: "POST" });
+        outgoing.setHeader("Authorization", `Bearer ${key}`);
+        outgoing.setHeader("Content-Type", "application/json");
+        for (const [name, value] of Object.entries(headers)) outgoing.setHeader(name, value);
+        outgoing.once("error", reject).once("response", (response) => resolve(response.resume().statusCode));
+        outgoing.end(`{"name":"Rex","categoryId":1}`.padEnd(bytes));
+      });
+    expect(await send(65_536, { "Transfer-Encoding": "chunked" })).toBe(201);
+    expect(await send(65_537, { "Transfer-Encoding": "chunked" })).toBe(413);
+    expect(await send(65_537, { "Content-Length": "65537" })).toBe(413);
+    // A read that is given up in the middle makes the local server fail somebody else's request.
+    for (let times = 0; times < 5; times += 1) {
+      expect(await send(3_000_000, { "Transfer-Encoding": "chunked" })).toBe(413);
+      expect(await send(100, { "Content-Length": "100" })).toBe(201);
+    }
+  });
+
+  it("shows to many who ask at once how the key stands", async () => {
+    const responses = await Promise.all(Array.from({ length: 20 }, () => call("/v1/usage")));
+    expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]));
+    const bodies = new Set(await Promise.all(responses.map((response) => response.text())));
+    // Nothing is counted meanwhile; only the minute may end.
+    expect(bodies.size).toBeLessThanOrEqual(2);
+    for (const body of bodies) expect(JSON.parse(body)).toMatchObject({ plan: "free", bannedUntil: null });
+  });
+
+  it("takes a key that was made while it runs", async () => {
+    const made = await keys("create", "--name", "second", "--plan", "pro", "--json", "--persist-to", state);
+    const created = JSON.parse(made.stdout);
+    expect(created).toEqual({
+      id: expect.stringMatching(/^key_[0-9A-Za-z]{12}$/),
+      key: expect.stringMatching(/^pet_[0-9A-Za-z]{38}$/),
+      name: "second",
+      plan: "pro",
+      perMinute: 300,
+      perDay: 10_000,
+    });
+    const headers = { Authorization: `Bearer ${created.key}` };
+    const response = await fetch(`${origin}/v1/pets`, { headers });
+    expect([response.status, response.headers.get("X-RateLimit-Remaining")]).toEqual([200, "299"]);
+  });
+
+  it("adds a pet though another process has the database locked, as soon as it has not", async () => {
+    const folder = join(state, "v3", "d1", "miniflare-D1DatabaseObject");
+    const file = (await readdir(folder)).find((name) => /^[0-9a-f]+\.sqlite$/.test(name)) ?? "";
+    const other = new DatabaseSync(join(folder, file));
+    // From here on the service knows the key, and needs the database for pets only.
+    expect((await call("/v1/nowhere")).status).toBe(404);
+    other.exec("BEGIN IMMEDIATE");
+    const body = `{"name":"Patience","categoryId":1}`;
+    const adding = call("/v1/pets", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body,
+    });
+    // By the time that this is answered the other request has met the lock.
+    const unhindered = await call("/v1/nowhere");
+    other.close();
+    expect([unhindered.status, (await adding).status]).toEqual([404, 201]);
+  });
+
+  it("says that a port is taken", async () => {
+    const other = await emptyState();
+    onTestFinished(() => other.remove());
+    const port = Number(new URL(origin).port);
+    await expect(start(other.state, { port })).rejects.toThrow(
+      `npm start failed: port ${port} is taken: name another with npm start -- --port PORT\n`,
+    );
+  });
+
+  it("refuses plain HTTP at another host than this machine's", async () => {
+    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+      const headers = { Host: "petstore.example", Authorization: `Bearer ${key}` };
+      request(`${origin}/v1/pets`, { headers }, resolve).once("error", reject).end();
+    });
+    expect([answer.statusCode, await json(answer)]).toEqual([
+      400,
+      { code: "invalid_request", message: PLAIN_HTTP, status: 400 },
+    ]);
+  });
+
+  it("serves at localhost though wrangler.toml has a route", async () => {
+    const routed = await emptyState();
+    onTestFinished(() => routed.remove());
+    const cwd = dirname(routed.state);
+    for (const name of ["src", "scripts", "migrations", "package.json", "package-lock.json"]) {
+      await cp(name, join(cwd, name), { recursive: true });
+    }
+    await symlink(resolve("node_modules"), join(cwd, "node_modules"));
+    const config = await readFile("wrangler.toml", "utf8");
+    const route = 'routes = [{ pattern = "petstore.example", custom_domain = true }]\n';
+    await writeFile(join(cwd, "wrangler.toml"), route + config.replace(/^workers_dev = .*\n/m, ""));
+    const other = await start(routed.state, { cwd });
+    onTestFinished(other.stop);
+    const Authorization = `Bearer ${other.printed().match(SECRET)?.[0]}`;
+    const page = await fetch(`${other.origin}/v1/pets?limit=1`, { headers: { Authorization } });
+    expect([page.status, page.headers.get("Link")]).toEqual([
+      200,
+      expect.stringContaining(`<${other.origin}/v1/pets?limit=1&cursor=`),
+    ]);
+  });
+
+  it("keeps pets, keys and counts from one start to the next, and shows no key again", async () => {
+    const before = await call("/v1/pets?limit=100");
+    const petsBefore = await before.text();
+    await service?.stop();
+    service = await start(state);
+    origin = service.origin;
+    expect(service.printed()).toContain(
+      `Another:  npm run keys -- create --name demo --plan free --persist-to ${state}\n`,
+    );
+    expect(service.printed().match(SECRET)).toBeNull();
+
+    const after = await call("/v1/pets?limit=100");
+    expect(await after.text()).toBe(petsBefore);
+    const [leftBefore = 0, secondsBefore = 0] = restOfDay(before);
+    const [leftAfter = 0, secondsAfter = 0] = restOfDay(after);
+    const isNewDay = secondsAfter > secondsBefore;
+    // What was leased to the service when it was stopped, and what was stored ahead, does not come back.
+    const lost = (isNewDay ? 999 : leftBefore - 1) - leftAfter;
+    expect(lost).toBeGreaterThanOrEqual(0);
+    expect(lost).toBeLessThanOrEqual(2 * Math.floor(60 / 16) + 60 / 20);
+  });
+});
+
+describe("npm start, when npm alone is told to end", () => {
+  let other: Awaited<ReturnType<typeof emptyState>>;
+  let orphan: Awaited<ReturnType<typeof start>> | undefined;
+
+  afterEach(async () => {
+    await orphan?.stop();
+    await other.remove();
+  });
+
+  it("ends as well, though npm tells nobody", async () => {
+    other = await emptyState();
+    orphan = await start(other.state);
+    // wrangler is ready as soon as its proxy is, and starts the Worker's runtime after that.
+    await expect.poll(orphan.runtimes, { timeout: 30_000 }).toHaveLength(2);
+    await orphan.stopNpmOnly();
+    expect(await orphan.runtimes()).toEqual([]);
+  });
+});

@@ -1,0 +1,470 @@
+// What has to be true of every answer, and of what was stored: documented status, headers, content type and body; nothing
+// stored by what was refused; everything that was acknowledged is there; no answer for somebody else.
+
+import { isDeepStrictEqual } from "node:util";
+import { undocumented } from "../../support/documented.ts";
+import type { Operation } from "./document.ts";
+import {
+  type Answer,
+  BadAnswer,
+  bytesOf,
+  Connection,
+  type Request,
+  readAnswer,
+  sendAndEnd,
+  textOf,
+} from "./http.ts";
+import type { Malformed } from "./malformed.ts";
+import { type ExactPet, exactly, nextPath, PetsLedger } from "./pets-ledger.ts";
+import type { Case } from "./requests.ts";
+import type { Service } from "./service.ts";
+
+/** On every answer under the root of the interface (contract, section 8). */
+const ALWAYS = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "x-request-id"];
+
+const LIST = "/v1/pets";
+
+/**
+ * A machine that has too much to do can stop a part of the service for longer than the service waits for it. The answer is
+ * then a 503, which is not about the request: a read that got one so late is sent again, and may not get another.
+ */
+const STALL_MS = 2_000;
+const TRIES = 3;
+
+/** What is counted, for the summary. */
+export interface Counts {
+  requests: number;
+  /** Cases by operation, then by kind. */
+  cases: Map<string, Map<string, number>>;
+  statuses: Map<string, number>;
+}
+
+/** What all connections share. */
+export class Checks {
+  readonly counts: Counts = { requests: 0, cases: new Map(), statuses: new Map() };
+  readonly ledger = new PetsLedger();
+  readonly service: Service;
+  readonly operations: Map<string, Operation>;
+  /** What was stored under each idempotency key, and who is at it now. */
+  readonly #creations = new Map<string, { value: unknown; pet: ExactPet }>();
+  readonly #busy = new Map<string, Promise<unknown>>();
+  /** When each limited key was let in, by the time at which it has requests again. */
+  readonly #admissions = new Set<string>();
+
+  constructor(service: Service, operations: Operation[]) {
+    this.service = service;
+    this.operations = new Map(operations.map((each) => [each.operationId, each]));
+  }
+
+  count(operation: string, kind: string): void {
+    const kinds = this.counts.cases.get(operation) ?? new Map<string, number>();
+    kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+    this.counts.cases.set(operation, kinds);
+  }
+
+  countStatus(status: string): void {
+    this.counts.statuses.set(status, (this.counts.statuses.get(status) ?? 0) + 1);
+  }
+
+  /** Notes that a limited key was let in. Returns whether it might be. */
+  mayBeLetIn(secret: string, { headers }: Answer): boolean {
+    const admission = `${secret} ${headers["x-ratelimit-reset"]}`;
+    if (this.#admissions.has(admission)) return false;
+    this.#admissions.add(admission);
+    return true;
+  }
+
+  /** Runs one creation at a time of those with the same idempotency key: of two at once nobody knows which is first. */
+  async alone<Result>(name: string | undefined, run: () => Promise<Result>): Promise<Result> {
+    if (name === undefined) return run();
+    while (this.#busy.has(name)) await this.#busy.get(name);
+    const running = run();
+    this.#busy.set(
+      name,
+      running.catch(() => {}),
+    );
+    try {
+      return await running;
+    } finally {
+      this.#busy.delete(name);
+    }
+  }
+
+  creation(name: string | undefined) {
+    return name === undefined ? undefined : this.#creations.get(name);
+  }
+
+  remember(name: string, value: unknown, pet: ExactPet): void {
+    this.#creations.set(name, { value, pet });
+  }
+}
+
+/** One connection, with what is checked on it. */
+export class Lane {
+  readonly #checks: Checks;
+  readonly #connection: Connection;
+  readonly #name: string;
+  #sent = 0;
+  /** What was created last, for whoever needs another pet. */
+  #latestValue: unknown;
+
+  constructor(checks: Checks, name: string) {
+    this.#checks = checks;
+    this.#connection = new Connection(checks.service.url);
+    this.#name = name;
+  }
+
+  close(): void {
+    this.#connection.close();
+  }
+
+  /** Notes what is there at the beginning. */
+  start(): Promise<ExactPet[]> {
+    return this.#checks.ledger.start((path) => this.read(path));
+  }
+
+  /** Sends a case. Returns what is wrong with the answer, or with what was stored: nothing, if all is as it should be. */
+  async problems(each: Case | Malformed): Promise<string[]> {
+    try {
+      return await ("bytes" in each ? this.#problemsOfMalformed(each) : this.#problemsOfCase(each));
+    } catch (error) {
+      if (error instanceof BadAnswer) return [error.message];
+      if (error instanceof SyntaxError) return [`an answer is no JSON: ${error.message}`];
+      throw error;
+    }
+  }
+
+  /** Reads a path with the key that has no limit. */
+  read(target: string): Promise<Answer> {
+    return this.#send({ method: "GET", target, headers: this.#key() });
+  }
+
+  #key(): [string, string][] {
+    return [["Authorization", `Bearer ${this.#checks.service.secret}`]];
+  }
+
+  async #send(request: Request, tries = TRIES): Promise<Answer> {
+    this.#checks.counts.requests += 1;
+    const startedMs = performance.now();
+    const answer = await this.#connection.exchange(bytesOf(request), request.method);
+    const hasStalled = performance.now() - startedMs >= STALL_MS;
+    const isRead = request.method === "GET" || request.method === "HEAD";
+    if (answer.status === 503 && hasStalled && isRead && tries > 1) {
+      this.#checks.countStatus("503 after a stall");
+      return this.#send(request, tries - 1);
+    }
+    this.#checks.countStatus(`${answer.status}`);
+    return answer;
+  }
+
+  async #problemsOfCase(each: Case): Promise<string[]> {
+    this.#checks.count(each.operation, each.kind);
+    const name = idempotencyName(each.request);
+    return this.#checks.alone(each.value === undefined ? undefined : name, () =>
+      this.#problemsAlone(each, name),
+    );
+  }
+
+  async #problemsAlone(each: Case, name: string | undefined): Promise<string[]> {
+    const { request, limited } = each;
+    const fits = each.kind === "valid" || limited !== undefined;
+    const known = fits ? this.#checks.creation(name) : undefined;
+    const isReused = known !== undefined && !isDeepStrictEqual(known.value, each.value);
+    let statuses = isReused && limited === undefined ? [422] : each.statuses;
+
+    // An id of ours on every other request: the answer has to be the one to this request.
+    this.#sent += 1;
+    const id = this.#sent % 2 === 0 ? `fuzz_${this.#name}_${this.#sent}`.padEnd(8, "_") : undefined;
+    const sent: Request =
+      id === undefined ? request : { ...request, headers: [...request.headers, ["X-Request-Id", id]] };
+    const writes = !["GET", "HEAD", "OPTIONS"].includes(request.method);
+    const madeProblems: string[] = [];
+    const exchange = async () => {
+      const answer = await this.#send(sent);
+      if (writes && answer.status === 201) {
+        madeProblems.push(...this.#noteCreation(each, answer, name, known?.pet));
+      }
+      return answer;
+    };
+    const answer = writes ? await this.#checks.ledger.storing(exchange) : await exchange();
+    if (limited !== undefined && answer.status !== 429) {
+      if (!this.#checks.mayBeLetIn(limited, answer)) return ["a key was let in that is over its limit"];
+      statuses = [200, 201, 404, 410];
+    }
+
+    const problems = [...(await documentedProblems(request, answer)), ...madeProblems];
+    if (!statuses.includes(answer.status)) {
+      problems.push(`the status is ${answer.status}, and not ${statuses.join(" or ")}: ${preview(answer)}`);
+    }
+    if (!fits && answer.status === 422 && this.#checks.creation(name) !== undefined) {
+      problems.push("(it was accepted with 201 when it was sent first)");
+    }
+    if (id !== undefined && answer.headers["x-request-id"] !== id)
+      problems.push(`X-Request-Id is ${answer.headers["x-request-id"]}, and not ${id}`);
+    if (each.allowed && !isSameSet(answer.headers.allow, each.allowed))
+      problems.push(`Allow is ${answer.headers.allow}, and not ${each.allowed.join(", ")}`);
+    if (problems.length > 0) return problems;
+
+    if (answer.status === 201) return this.#problemsOfCreation(each, answer, name, limited);
+    if (writes) return this.#checks.ledger.problems((path) => this.read(path));
+    if (answer.status === 200 && request.method === "GET") return this.#problemsOfReading(each, answer);
+    return [];
+  }
+
+  /** Notes a pet that was stored, as soon as it is told. `earlier`: the pet that was stored under the same name. */
+  #noteCreation(each: Case, answer: Answer, name: string | undefined, earlier?: ExactPet): string[] {
+    const pet = exactly(answer) as ExactPet;
+    if (earlier !== undefined) {
+      const isSame = isDeepStrictEqual(pet, earlier);
+      return isSame ? [] : [`the same creation again was answered with another pet: ${preview(answer)}`];
+    }
+    // One that should have been refused is noted too: its status says what is wrong, and the next request is not to blame.
+    if (name !== undefined) this.#checks.remember(name, each.value, pet);
+    return this.#checks.ledger.acknowledge(pet);
+  }
+
+  /** Whether a pet that was created is what was sent, is found where it should be, and is created once. */
+  async #problemsOfCreation(
+    each: Case,
+    answer: Answer,
+    name: string | undefined,
+    limited: string | undefined,
+  ): Promise<string[]> {
+    const pet = exactly(answer) as ExactPet;
+    const value = each.value as Record<string, unknown>;
+    const { body: asked, path } = this.#operation(each);
+    const problems: string[] = [];
+    for (const field of Object.keys(asked?.schema.properties ?? {})) {
+      if (!isDeepStrictEqual(pet[field], value[field]))
+        problems.push(`${field} was stored as ${shown(pet[field])}, and sent as ${shown(value[field])}`);
+    }
+    const location = `${path}/${pet.id}`;
+    if (answer.headers.location !== location)
+      problems.push(`Location is ${answer.headers.location}, and not ${location}`);
+    const found = await this.read(location);
+    problems.push(...(await documentedProblems({ method: "GET", target: location }, found)));
+    if (found.status !== 410 && !(found.status === 200 && isDeepStrictEqual(exactly(found), pet)))
+      problems.push(`${location} is answered with ${found.status}: ${preview(found)}`);
+    if (name !== undefined && limited === undefined)
+      problems.push(...(await this.#problemsOfRepetition(each, pet)));
+    this.#latestValue = value;
+    return [...problems, ...(await this.#checks.ledger.problems((page) => this.read(page), pet))];
+  }
+
+  /** The same creation again has the same answer, another one of the same name has none. */
+  async #problemsOfRepetition(each: Case, pet: ExactPet): Promise<string[]> {
+    const { request, value } = each;
+    const again = await this.#send(request);
+    const problems = await documentedProblems(request, again);
+    if (
+      again.status !== 201 ||
+      !isDeepStrictEqual(exactly(again), pet) ||
+      !again.headers.location?.endsWith(`/${pet.id}`)
+    ) {
+      problems.push(`the same again was answered with ${again.status}: ${preview(again)}`);
+    }
+    if (this.#latestValue === undefined || isDeepStrictEqual(this.#latestValue, value)) return problems;
+    const other = { ...request, body: Buffer.from(exactJson(this.#latestValue)) };
+    const refused = await this.#send(other);
+    problems.push(...(await documentedProblems(other, refused)));
+    if (refused.status !== 422)
+      problems.push(
+        `another pet under the same name was answered with ${refused.status}: ${preview(refused)}`,
+      );
+    return problems;
+  }
+
+  /** What a list, or one pet, has to be beyond its schema. */
+  async #problemsOfReading(each: Case, answer: Answer): Promise<string[]> {
+    const body = exactly(answer);
+    if (each.knownId !== undefined && `${(body as ExactPet).id}` !== each.knownId)
+      return [`another pet was answered than ${each.knownId}: ${preview(answer)}`];
+    if (!Array.isArray(body)) return [];
+    const pets = body as ExactPet[];
+    const query = each.query ?? {};
+    const { parameters, answer: schema } = this.#operation(each);
+    const problems: string[] = [];
+    const limit = Number(query.limit ?? parameters.find(({ name }) => name === "limit")?.schema.default);
+    if (pets.length > limit) problems.push(`the list has ${pets.length} pets, and not at most ${limit}`);
+    if (!isAscending(pets)) problems.push("the list is not ordered by id");
+    // A parameter that has the name of a field is a filter.
+    for (const [name, text] of Object.entries(query)) {
+      const isFilter = name in (schema.items?.properties ?? {});
+      if (isFilter && pets.some((pet) => `${pet[name]}` !== text))
+        problems.push(`the list has pets with another ${name} than ${text}`);
+    }
+    const next = nextPath(answer);
+    if (next === undefined) return problems;
+    if (pets.length !== limit)
+      problems.push(`a page that is not the last one has ${pets.length} pets, and not ${limit}`);
+    const following = await this.read(next);
+    problems.push(...(await documentedProblems({ method: "GET", target: next }, following)));
+    if (following.status !== 200 || !isAscending([...pets.slice(-1), ...(exactly(following) as ExactPet[])]))
+      problems.push(`the next page, ${next}, is answered with ${following.status}: ${preview(following)}`);
+    return problems;
+  }
+
+  #operation({ operation }: Case): Operation {
+    const found = this.#checks.operations.get(operation);
+    if (found === undefined) throw new Error(`the document has no operation ${operation}`);
+    return found;
+  }
+
+  async #problemsOfMalformed({ what, bytes, ending }: Malformed): Promise<string[]> {
+    this.#checks.count("malformed", what);
+    this.#checks.counts.requests += 1;
+    const problems = await this.#checks.ledger.storing(async () => {
+      const received = await sendAndEnd(this.#checks.service.url, bytes, ending);
+      return this.#problemsOfAnswers(bytes, received);
+    });
+    // It has to go on living, and no two requests may be taken for one.
+    const next = await this.read(`${LIST}?limit=1`);
+    problems.push(...(await documentedProblems({ method: "GET", target: `${LIST}?limit=1` }, next)));
+    if (next.status !== 200)
+      problems.push(`the next request was answered with ${next.status}: ${preview(next)}`);
+    return problems;
+  }
+
+  /** What came back to bytes that may be anything: nothing, or answers of the server, or answers of the service. */
+  async #problemsOfAnswers(bytes: Uint8Array, received: Uint8Array): Promise<string[]> {
+    const problems: string[] = [];
+    for (let at = 0; at < received.length; ) {
+      const isFirst = at === 0;
+      const found = readOne(received.subarray(at), isFirst ? methodOf(bytes) : "GET");
+      if (found === undefined) break;
+      at += found.length;
+      const { answer } = found;
+      if (answer.headers["x-request-id"] === undefined) {
+        this.#checks.countStatus(`${answer.status} of the server`);
+        problems.push(...(await this.#problemsOfServer(bytes, answer)));
+        continue;
+      }
+      this.#checks.countStatus(`${answer.status}`);
+      if (answer.status >= 500) problems.push(`the status is ${answer.status}: ${preview(answer)}`);
+      if (answer.status === 201)
+        problems.push(...this.#checks.ledger.acknowledge(exactly(answer) as ExactPet));
+      const seen = isFirst ? await this.#seen(bytes) : undefined;
+      problems.push(...(seen === undefined ? looseProblems(answer) : await documentedProblems(seen, answer)));
+    }
+    return problems;
+  }
+
+  /** The server may refuse what is no HTTP, before any Worker sees it. What else it answers, it has to answer to others too. */
+  async #problemsOfServer(bytes: Uint8Array, answer: Answer): Promise<string[]> {
+    const { status } = answer;
+    if ((status >= 400 && status < 500) || status === 501 || status === 505) return [];
+    const control = status === 500 ? await this.#control(bytes) : undefined;
+    if (control?.status === status && textOf(control.body) === textOf(answer.body)) return [];
+    return [`the service gave no answer of its own, but the server: ${status}: ${preview(answer)}`];
+  }
+
+  /** What a Worker takes the bytes for; undefined if that can't be known. */
+  async #seen(bytes: Uint8Array): Promise<Pick<Request, "method" | "target"> | undefined> {
+    const { "seen-method": method, "seen-url": url } = (await this.#control(bytes))?.headers ?? {};
+    const [, target] = decodeURIComponent(url ?? "").match(/^https?:\/\/[^/]*(\/[^?#]*)/) ?? [];
+    return method === undefined || target === undefined ? undefined : { method, target };
+  }
+
+  /** What the same bytes are answered that do not reach the service. */
+  async #control(bytes: Uint8Array): Promise<Answer | undefined> {
+    const { controlUrl } = this.#checks.service;
+    if (controlUrl === undefined) return undefined;
+    return readOne(await sendAndEnd(controlUrl, bytes, "half-close"), methodOf(bytes))?.answer;
+  }
+}
+
+/** Reads an answer of the service, or of the server, which may not have understood that HEAD wants no body. */
+function readOne(bytes: Uint8Array, method: string) {
+  const found = readAnswer(bytes, method, true);
+  if (found === undefined || found.answer.headers["x-request-id"] !== undefined) return found;
+  const rest = textOf(bytes.subarray(found.length), "latin1");
+  return rest === "" || rest.startsWith("HTTP/1.") ? found : readAnswer(bytes, "GET", true);
+}
+
+/** What is not documented of an answer. */
+async function documentedProblems(
+  { method, target }: Pick<Request, "method" | "target">,
+  answer: Answer,
+): Promise<string[]> {
+  const { status, headers, repeated } = answer;
+  const problems = repeated.map((name) => `the header ${name} is there more than once`);
+  const { pathname, href } = urlOf(target);
+  if (!/^\/v1(\/|$)/.test(pathname)) return [...problems, ...looseProblems(answer)];
+  problems.push(
+    ...ALWAYS.filter((name) => headers[name] === undefined).map((name) => `the header ${name} is missing`),
+  );
+  if (status === 204) return problems;
+  const body = textOf(answer.body);
+  if (Buffer.compare(Buffer.from(body), answer.body) !== 0) problems.push("the body is no UTF-8");
+  try {
+    return [...problems, ...(await undocumented({ method, path: href, status, headers, body }))];
+  } catch (error) {
+    return [...problems, `the body is no JSON: ${preview(answer)} (${error})`];
+  }
+}
+
+/** What is wrong with an answer to a request that nobody can tell: an error has to have its form. */
+function looseProblems(answer: Answer): string[] {
+  const { status, headers, body } = answer;
+  const problems = headers["x-request-id"] === undefined ? ["the header x-request-id is missing"] : [];
+  if (status < 400 || body.length === 0) return problems;
+  if (headers["content-type"] !== "application/json")
+    return [...problems, `the content is ${headers["content-type"]}`];
+  const error = exactly(answer) as Record<string, unknown>;
+  const isError =
+    isDeepStrictEqual(Object.keys(error), ["code", "message", "status"]) && error.status === BigInt(status);
+  return isError ? problems : [...problems, `the error is ${preview(answer)}`];
+}
+
+/**
+ * The path of a target as a URL that keeps it as it is: the characters are decoded that need no code (RFC 3986, section
+ * 6.2.2.2), and those are encoded that the URL standard would take for something else.
+ */
+function urlOf(target: string): URL {
+  const decoded = target.replace(/%([0-9a-f]{2})/gi, (code, hex: string) => {
+    const character = String.fromCharCode(Number.parseInt(hex, 16));
+    return /[0-9A-Za-z~_-]/.test(character) ? character : code;
+  });
+  const [path = ""] = decoded.split(/[?#]/);
+  const encoded = path.replace(/[^\w.~%/!$&'()*+,;=:@-]/gu, encodeURIComponent).replace(/%2e/gi, "%252e");
+  return new URL(`http://localhost${encoded}`);
+}
+/** The method of bytes, for which an answer is read. */
+function methodOf(bytes: Uint8Array): string {
+  return /^HEAD[ \t]/.test(textOf(bytes.subarray(0, 5), "latin1")) ? "HEAD" : "GET";
+}
+
+/** What a creation is called: bare, or as a string of a structured field (RFC 9651, section 3.3.3), by each API key. */
+function idempotencyName({ headers }: Request): string | undefined {
+  const header = headers.find(([name]) => name === "Idempotency-Key")?.[1];
+  if (header === undefined) return undefined;
+  const bare = header.startsWith('"') ? header.slice(1, -1).replace(/\\(.)/g, "$1") : header;
+  const [, credential] = headers.find(([name]) => name === "Authorization") ?? [];
+  return `${credential?.split(" ").at(-1)} ${bare}`;
+}
+
+function isAscending(pets: ExactPet[]): boolean {
+  return pets.every(({ id }, index) => index === 0 || (pets[index - 1]?.id as bigint) < (id as bigint));
+}
+
+function isSameSet(listed: string | undefined, expected: string[]): boolean {
+  return isDeepStrictEqual(listed?.split(", ").sort(), [...expected].sort());
+}
+
+function shown(value: unknown): string {
+  return value === undefined ? "nothing" : exactJson(value).slice(0, 400);
+}
+
+/** The JSON text of a value with bigint in it. */
+function exactJson(value: unknown): string {
+  if (typeof value === "bigint") return `${value}`;
+  if (Array.isArray(value)) return `[${value.map(exactJson).join(",")}]`;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  return `{${Object.entries(value)
+    .map(([name, each]) => `${JSON.stringify(name)}:${exactJson(each)}`)
+    .join(",")}}`;
+}
+
+function preview({ body }: Answer): string {
+  return textOf(body).slice(0, 400);
+}

@@ -1,0 +1,433 @@
+// Mutants that no test needs to notice, each with the reason. They are known by the text of their line, so that they stay
+// known when lines move; an explanation that fits no mutant any more fails the run.
+
+export interface Explanation {
+  file: string;
+  /** The line it is in, without indentation. */
+  line: string;
+  /** What is written there, and what the mutants have instead. */
+  changes: (readonly [original: string, replacement: string])[];
+  kind: "equivalent" | "asks the types" | "only speed" | "may be another";
+  /** One sentence. */
+  reason: string;
+}
+
+const AT_1_MS = "A Unix time of 1 ms is as long ago as 0.";
+
+export const EXPLAINED: Explanation[] = [
+  // client-address.ts
+  {
+    file: "src/http/client-address.ts",
+    line: 'const [head = "", tail] = address.toLowerCase().split("::");',
+    changes: [['""', '"mutated"']],
+    kind: "asks the types",
+    reason: "What is split has a first part.",
+  },
+  {
+    file: "src/http/client-address.ts",
+    line: 'const after = tail === undefined || tail === "" ? [] : tail.split(":");',
+    changes: [['tail === ""', "false"]],
+    kind: "equivalent",
+    reason: "There is then one zero less, but never one of the first four.",
+  },
+  // address-meter.ts
+  {
+    file: "src/rate-limit/anonymous.ts",
+    line: "const MAX_ADDRESSES = 10_000;",
+    changes: [["10_000", "10001"]],
+    kind: "may be another",
+    reason: "It bounds memory.",
+  },
+  // headers.ts
+  {
+    file: "src/rate-limit/headers.ts",
+    line: 'for (const name in values) headers.set(name, values[name] ?? "");',
+    changes: [
+      ['values[name] ?? ""', "values[name]"],
+      ['""', '"mutated"'],
+    ],
+    kind: "asks the types",
+    reason: "Each of the names has a value.",
+  },
+  {
+    file: "src/rate-limit/headers.ts",
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a line
+    line: 'let state = `"minute";r=${left(decision, "minute")};t=${secondsToReset(decision, "minute")}`;',
+    changes: [['"minute"', '""']],
+    kind: "asks the types",
+    reason: "For every name but day, windowOf returns the minute.",
+  },
+  {
+    file: "src/rate-limit/headers.ts",
+    line: 'const fewer = left(decision, "day") - left(decision, "minute");',
+    changes: [['"minute"', '""']],
+    kind: "asks the types",
+    reason: "For every name but day, windowOf returns the minute.",
+  },
+  {
+    file: "src/rate-limit/headers.ts",
+    line: 'if (fewer !== 0) return fewer < 0 ? "day" : "minute";',
+    changes: [
+      ["<", "<="],
+      ["0", "1"],
+    ],
+    kind: "equivalent",
+    reason: "The difference is a whole number, and not 0 here.",
+  },
+  {
+    file: "src/rate-limit/headers.ts",
+    line: "return windows[name] ?? windows.minute;",
+    changes: [["windows[name] ?? windows.minute", "windows[name]"]],
+    kind: "asks the types",
+    reason: "The day is only looked up if there is one.",
+  },
+  // quota.ts
+  {
+    file: "src/rate-limit/object/quota.ts",
+    line: "revision: 0,",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: "Revisions are only compared, and every change raises them to the current time.",
+  },
+  {
+    file: "src/rate-limit/object/quota.ts",
+    line: "refusals: { firstMs: 0, late: 0, maxLimit: 0 },",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: "The largest limit is at least the current one, which is 1 or more.",
+  },
+  {
+    file: "src/rate-limit/object/quota.ts",
+    line: "bannedUntilMs: 0,",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: AT_1_MS,
+  },
+  {
+    file: "src/rate-limit/object/quota.ts",
+    line: "const result: AcquireResult = { ...statusOf(after, nowMs), admitted, refused, ...(lease && { lease }) };",
+    changes: [["lease", "true"]],
+    kind: "asks the types",
+    reason: "No caller distinguishes an undefined lease from a missing one.",
+  },
+  {
+    file: "src/rate-limit/object/quota.ts",
+    line: "const isLate = firstMs > 0 && arrivedMs > firstMs + BAN_GRACE_MS;",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: AT_1_MS,
+  },
+  // held-leases.ts
+  {
+    file: "src/rate-limit/isolate/held-leases.ts",
+    line: '#latest = { id: "", requestedMs: Number.NEGATIVE_INFINITY, requests: 0 };',
+    changes: [
+      ['""', '"mutated"'],
+      ["0", "1"],
+    ],
+    kind: "equivalent",
+    reason: "No batch has that id, and the count is not used before the first lease request.",
+  },
+  {
+    file: "src/rate-limit/isolate/held-leases.ts",
+    line: "#streak = { startMs: 0, lastMs: Number.NEGATIVE_INFINITY };",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: "The first request begins a new streak.",
+  },
+  {
+    file: "src/rate-limit/isolate/held-leases.ts",
+    line: "const wanted = isFirst ? 0 : Math.ceil((HEADROOM * LEASE_MS * requests) / sampleMs);",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: "The smallest lease is larger.",
+  },
+  {
+    file: "src/rate-limit/isolate/held-leases.ts",
+    line: 'this.#latest.id = "";',
+    changes: [['""', '"mutated"']],
+    kind: "equivalent",
+    reason: "No batch has that id.",
+  },
+  // limiter-client.ts
+  {
+    file: "src/rate-limit/isolate/limiter-client.ts",
+    line: "const UNDECIDED_PAUSE_MS = 100;",
+    changes: [["100", "99"]],
+    kind: "may be another",
+    reason: "A pause that is 1 ms shorter serves as well.",
+  },
+  {
+    file: "src/rate-limit/isolate/limiter-client.ts",
+    line: "const REPORT_PAUSES_MS = [1_000, 3_000];",
+    changes: [
+      ["1_000", "1001"],
+      ["3_000", "3001"],
+    ],
+    kind: "may be another",
+    reason: "Pauses that are 1 ms longer serve as well.",
+  },
+  {
+    file: "src/rate-limit/isolate/limiter-client.ts",
+    line: "const REPORT_INTERVAL_MS = 1_000;",
+    changes: [["1_000", "1001"]],
+    kind: "may be another",
+    reason: "An interval that is 1 ms longer serves as well.",
+  },
+  {
+    file: "src/rate-limit/isolate/limiter-client.ts",
+    line: "#limits: Limits = { minute: 0, day: 0 };",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: "Each request sets the limits before they are used.",
+  },
+  {
+    file: "src/rate-limit/isolate/limiter-client.ts",
+    line: "#busyUntilMs = 0;",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: AT_1_MS,
+  },
+  {
+    file: "src/rate-limit/isolate/limiter-client.ts",
+    line: "#localBanMs = 0;",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: AT_1_MS,
+  },
+  {
+    file: "src/rate-limit/isolate/limiter-client.ts",
+    line: "const isBanned = nowMs < bannedUntilMs && this.#runtime.now() >= (this.#status?.cameMs ?? 0);",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: AT_1_MS,
+  },
+  {
+    file: "src/rate-limit/isolate/limiter-client.ts",
+    line: "const known = this.#quota.bannedUntilMs > 0 ? this.peek(limits) : undefined;",
+    changes: [
+      ["this.#quota.bannedUntilMs > 0", "true"],
+      [">", ">="],
+      ["0", "1"],
+    ],
+    kind: "only speed",
+    reason: "Without a ban, the result of peek is not used.",
+  },
+  {
+    file: "src/rate-limit/isolate/limiter-client.ts",
+    line: "return leftMs > 0 && leftMs <= MAX_CALL_MS;",
+    changes: [["0", "1"]],
+    kind: "may be another",
+    reason: "The pause is 1 ms shorter.",
+  },
+  {
+    file: "src/rate-limit/isolate/limiter-client.ts",
+    line: 'return callObject(this.#runtime, "the limiter", async () => call(limiters.getByName(this.#keyId)));',
+    changes: [['"the limiter"', '""']],
+    kind: "may be another",
+    reason: "The name is only part of an error message.",
+  },
+  {
+    file: "src/rate-limit/isolate/limiter-client.ts",
+    line: "const refusal = { admitted: false, nowMs, windows, ...(bannedUntilMs && { bannedUntilMs }) };",
+    changes: [["bannedUntilMs", "true"]],
+    kind: "asks the types",
+    reason: "No caller distinguishes an undefined end of a ban from a missing one.",
+  },
+  {
+    file: "src/rate-limit/isolate/limiter-client.ts",
+    line: "const before = (each: Window) => ({ ...each, used: Math.max(0, each.used - later) });",
+    changes: [["0", "1"]],
+    kind: "may be another",
+    reason: "When an answer is repeated in a new window, Remaining is one less.",
+  },
+  {
+    file: "src/rate-limit/isolate/limiter-client.ts",
+    line: "this.#localBanMs = Math.max(this.#localBanMs, result.bannedUntilMs ?? 0);",
+    changes: [["0", "1"]],
+    kind: "only speed",
+    reason: "The isolate sends a report that changes nothing.",
+  },
+  {
+    file: "src/rate-limit/isolate/limiter-client.ts",
+    line: "if (Math.abs(nowMs - this.#lastReportMs) < REPORT_INTERVAL_MS) return;",
+    changes: [["<", "<="]],
+    kind: "may be another",
+    reason: "The interval is 1 ms longer.",
+  },
+  {
+    file: "src/rate-limit/isolate/limiter-client.ts",
+    line: "if (pauseMs > 0) await this.#runtime.wait(pauseMs);",
+    changes: [
+      ["pauseMs > 0", "true"],
+      [">", ">="],
+      ["0", "1"],
+    ],
+    kind: "only speed",
+    reason: "A pause of 0 ms changes nothing else.",
+  },
+  {
+    file: "src/rate-limit/isolate/limiter-client.ts",
+    line: "if (report.released.length + report.outbox.length + report.bannedUntilMs === 0) return;",
+    changes: [["+", "-"]],
+    kind: "equivalent",
+    reason: "The end of a ban is never equal to a number of leases or batches.",
+  },
+  {
+    file: "src/rate-limit/isolate/limiter-client.ts",
+    line: "return;",
+    changes: [["return;", ""]],
+    kind: "only speed",
+    reason: "The next attempt finds nothing to report.",
+  },
+  {
+    file: "src/rate-limit/isolate/limiter-client.ts",
+    line: "#remember({ revision, nowMs, bannedUntilMs = 0, windows, leases }: Status): void {",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: AT_1_MS,
+  },
+  {
+    file: "src/rate-limit/isolate/limiter-client.ts",
+    line: "const isOlder = revision === this.#quota.revision && nowMs < (this.#status?.madeMs ?? 0);",
+    changes: [
+      ["<", "<="],
+      ["this.#status?.madeMs ?? 0", "this.#status?.madeMs"],
+      ["0", "1"],
+    ],
+    kind: "equivalent",
+    reason: "Two statuses with the same revision and time are the same, and the first status is never older.",
+  },
+  // windows.ts
+  {
+    file: "src/rate-limit/windows.ts",
+    line: "export const UNUSED_WINDOW: Window = { limit: 0, startMs: 0, used: 0, refused: 0 };",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: "It is rolled over and gets its limit before it is used.",
+  },
+  // keys
+  {
+    file: "src/keys/admin.ts",
+    line: "const ID_LENGTH = 12;",
+    changes: [
+      ["12", "13"],
+      ["12", "11"],
+    ],
+    kind: "may be another",
+    reason: "Ids only have to differ.",
+  },
+  {
+    file: "src/rate-limit/plans.ts",
+    line: "export const MAX_LIMIT = 1_000_000_000;",
+    changes: [["1_000_000_000", "1000000001"]],
+    kind: "may be another",
+    reason: "Whoever makes a key meets it, at the command line, and is tested there.",
+  },
+  {
+    file: "src/keys/authenticate.ts",
+    line: "const MAX_LOOKUPS = 10_000;",
+    changes: [["10_000", "10001"]],
+    kind: "may be another",
+    reason: "It bounds memory.",
+  },
+  {
+    file: "src/keys/authenticate.ts",
+    line: "const MAX_OUTAGES = 1_000;",
+    changes: [["1_000", "1001"]],
+    kind: "may be another",
+    reason: "It bounds memory.",
+  },
+  {
+    file: "src/keys/authenticate.ts",
+    line: "const MAX_HASHES = 1_000;",
+    changes: [["1_000", "1001"]],
+    kind: "may be another",
+    reason: "It bounds memory.",
+  },
+  {
+    file: "src/keys/authenticate.ts",
+    line: 'c.set("caller", found instanceof Promise ? await found : found);',
+    changes: [["found instanceof Promise", "true"]],
+    kind: "only speed",
+    reason: "It waits for what is there.",
+  },
+  {
+    file: "src/keys/authenticate.ts",
+    line: 'c.set("caller", { problem: "missing" });',
+    changes: [
+      ['c.set("caller", { problem: "missing" });', ""],
+      ['"caller"', '""'],
+    ],
+    kind: "equivalent",
+    reason: "Of whom nothing is known is answered as who sent no key.",
+  },
+  {
+    file: "src/keys/authenticate.ts",
+    line: "if (hash === undefined) {",
+    changes: [["hash === undefined", "true"]],
+    kind: "only speed",
+    reason: "It hashes the secret once more.",
+  },
+  {
+    file: "src/keys/authenticate.ts",
+    line: "if (flights.isUnderway(hash)) return;",
+    changes: [
+      ["flights.isUnderway(hash)", "false"],
+      ["return;", ""],
+    ],
+    kind: "only speed",
+    reason: "It would wait for the same look-up.",
+  },
+  {
+    file: "src/keys/authenticate.ts",
+    line: "if (!hashes.has(secret)) hashes.set(secret, hash);",
+    changes: [
+      ["hashes.has(secret)", "true"],
+      ["hashes.has(secret)", "false"],
+      ["hashes.set(secret, hash);", ""],
+    ],
+    kind: "only speed",
+    reason: "It saves hashing a secret again.",
+  },
+  {
+    file: "src/keys/admin.ts",
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a line
+    line: 'if (state === "active") throw new Error(`${id} could not be changed, though it is active`);',
+    changes: [
+      ['state === "active"', "false"],
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a line
+      ["throw new Error(`${id} could not be changed, though it is active`);", ""],
+    ],
+    kind: "asks the types",
+    reason: "What could not be changed is not active.",
+  },
+  {
+    file: "src/keys/require-key.ts",
+    line: 'const { key, problem = "missing" } = c.get("caller") ?? {};',
+    changes: [
+      ['"missing"', '""'],
+      ['c.get("caller") ?? {}', 'c.get("caller")'],
+    ],
+    kind: "asks the types",
+    reason: "Who calls was found out before.",
+  },
+  {
+    file: "src/keys/store.ts",
+    line: "return results[2]?.results[0] ?? null;",
+    changes: [["?.", "."]],
+    kind: "asks the types",
+    reason: "A batch of three statements has three results.",
+  },
+  {
+    file: "src/keys/store.ts",
+    line: "limits: PLAN_LIMITS[row.plan] ?? { minute: row.per_minute ?? 0, day: row.per_day ?? 0 },",
+    changes: [
+      ["row.per_minute ?? 0", "row.per_minute"],
+      ["row.per_day ?? 0", "row.per_day"],
+      ["0", "1"],
+    ],
+    kind: "asks the types",
+    reason: "The schema of the table has limits exactly where the plan has none.",
+  },
+];

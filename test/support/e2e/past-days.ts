@@ -1,0 +1,36 @@
+// Gives keys a past, which a service that has just been started can't have: totals of earlier days in what their objects
+// store, as src/rate-limit/object/rate-limiter.ts writes it.
+
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { deserialize, serialize } from "node:v8";
+import { DAY_MS, type Quota } from "../../../src/rate-limit/object/quota.ts";
+import { startOfWindowMs } from "../../../src/rate-limit/windows.ts";
+import type { start } from "./petstore.ts";
+
+/**
+ * Writes what was admitted and refused on days before today into every object of a running service, except those that have
+ * stored nothing. The first of `days` is yesterday. It kills the runtime: objects read what is stored when they begin.
+ */
+export async function writePastDays(
+  service: Awaited<ReturnType<typeof start>> | undefined,
+  state: string,
+  days: { admitted: number; refused: number }[],
+  nowMs: number,
+): Promise<void> {
+  await service?.killRuntime();
+  const today = startOfWindowMs("day", nowMs);
+  const pastDays = days.map((day, index) => ({ startMs: today - (index + 1) * DAY_MS, ...day })).reverse();
+  const folder = join(state, "v3/do/petstore-RateLimiter");
+  for (const file of readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))) {
+    const database = new DatabaseSync(join(folder, file));
+    const isUsed = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = '_cf_KV'").get() !== undefined;
+    const row = isUsed && database.prepare("SELECT value FROM _cf_KV WHERE key = 'quota'").get();
+    if (row) {
+      const quota: Quota = { ...deserialize(row.value as Uint8Array), pastDays };
+      database.prepare("UPDATE _cf_KV SET value = ? WHERE key = 'quota'").run(serialize(quota));
+    }
+    database.close();
+  }
+}

@@ -1,0 +1,148 @@
+// What the tests use to call the Worker: through its own front door, with keys made as an operator makes them.
+
+import { env, exports } from "cloudflare:workers";
+import { expect, vi } from "vitest";
+import { createKey } from "../../../src/keys/admin.ts";
+import { PLAN_LIMITS, type Plan } from "../../../src/rate-limit/plans.ts";
+import type { Limits } from "../../../src/rate-limit/windows.ts";
+import { issueSecret } from "./secrets.ts";
+
+export const ORIGIN = "https://petstore.example";
+
+export interface ErrorBody {
+  code: string;
+  message: string;
+  status: number;
+}
+
+interface KeyOptions {
+  plan?: Plan;
+  /** For enterprise only; the other plans have their own. */
+  limits?: Limits;
+  expiresAtMs?: number | null;
+}
+
+/** Stores a new key; on the business plan if nothing else is asked for, so that limits are out of the way. */
+export async function newKey({ plan = "business", limits, expiresAtMs = null }: KeyOptions = {}) {
+  const key = { name: "a test", plan, expiresAtMs, ...(limits && { limits }) };
+  const { key: stored, secret } = await createKey(env.DB, key, Date.now());
+  issueSecret(secret);
+  keyIds.add(stored.id);
+  return { id: stored.id, secret };
+}
+const keyIds = new Set<string>();
+
+/**
+ * One entry for each call of the object of a key from now on; if none is named, of objects that belong to no key. Those of
+ * other keys do not count: their leases are released while other tests run.
+ */
+export function watchLimiter(keyId?: string): string[] {
+  const calls: string[] = [];
+  vi.spyOn(env.RATE_LIMITER, "getByName").mockImplementation((name) => {
+    if (keyId === undefined ? !keyIds.has(name) : name === keyId) calls.push(name);
+    return getByName(name);
+  });
+  return calls;
+}
+const getByName = env.RATE_LIMITER.getByName.bind(env.RATE_LIMITER);
+
+/** Bans a key for ten minutes from now. No isolate knows it yet. */
+export async function banKey(keyId: string): Promise<void> {
+  const report = { released: [], outbox: [], bannedUntilMs: Number.MAX_SAFE_INTEGER };
+  await getByName(keyId).release(PLAN_LIMITS.free, report);
+}
+
+/** Calls the Worker without a key, from an address of its own unless `init` names one. */
+export async function fetchWithoutKey(
+  path: string,
+  init: RequestInit = {},
+  origin = ORIGIN,
+): Promise<Response> {
+  const headers = new Headers(init.headers);
+  if (!headers.has("CF-Connecting-IP")) headers.set("CF-Connecting-IP", newAddress());
+  const response = await exports.default.fetch(new Request(origin + path, { ...init, headers }));
+  await expectDocumented(init.method ?? "GET", path, response);
+  return response;
+}
+
+/** Fails if the published document does not say that this may be the answer. Paths outside of /v1 are not in it. */
+export async function expectDocumented(method: string, path: string, response: Response): Promise<void> {
+  const isPreflight = method === "OPTIONS" && response.status === 204;
+  if (!path.startsWith("/v1/") || isPreflight) return;
+  const { status, headers } = response;
+  const exchange = {
+    method,
+    path,
+    status,
+    headers: Object.fromEntries(headers),
+    body: await response.clone().text(),
+  };
+  const verdict = await env.UNDOCUMENTED.fetch(ORIGIN, { method: "POST", body: JSON.stringify(exchange) });
+  expect(await verdict.json(), `${method} ${path} answered ${status}`).toEqual([]);
+}
+
+/** An address that nobody else has used. */
+export function newAddress(): string {
+  addresses += 1;
+  return `198.18.${addresses >> 8}.${addresses & 255}`;
+}
+let addresses = 0;
+
+/** A client with a key of its own. */
+export async function newClient(options: KeyOptions = {}) {
+  const { id, secret } = await newKey(options);
+  const call = (path: string, init: RequestInit = {}, origin = ORIGIN) => {
+    const headers = new Headers(init.headers);
+    headers.set("Authorization", `Bearer ${secret}`);
+    return fetchWithoutKey(path, { ...init, headers }, origin);
+  };
+  /** Posts a body as it is. */
+  const post = (body: BodyInit, headers: HeadersInit = { "Content-Type": "application/json" }) =>
+    call("/v1/pets", { method: "POST", body, headers });
+  /** Creates a pet and returns it, for tests in which that is not the question. */
+  const create = async (pet: { name?: string; categoryId?: number; status?: string } = {}) => {
+    const response = await post(JSON.stringify({ name: "Rex", categoryId: 1, ...pet }));
+    if (response.status !== 201) throw new Error(`${response.status} ${await response.text()}`);
+    return response.json<{ id: number; name: string; categoryId: number; status?: string }>();
+  };
+  return { id, secret, call, get: (path: string) => call(path), post, create };
+}
+
+/**
+ * For tests that change the table by hand: sets the clock a millisecond further back than ever before, so that all pages
+ * which are kept are from the future, and not believed.
+ */
+export function forgetPages(): void {
+  earliestMs = Math.min(earliestMs, Date.now()) - 1;
+  vi.setSystemTime(earliestMs);
+}
+let earliestMs = Number.POSITIVE_INFINITY;
+
+/** How many pets there are, read past the service. */
+export async function countPets(): Promise<number> {
+  return (await env.DB.prepare("SELECT count(*) AS pets FROM pets").first<number>("pets")) ?? 0;
+}
+
+/** The address in a Link header with this relation (RFC 8288), as a path. */
+export function linkTo(relation: string, response: Response): string | undefined {
+  for (const [, target = "", parameters = ""] of (response.headers.get("Link") ?? "").matchAll(
+    /<([^>]*)>([^<]*)/g,
+  )) {
+    if (parameters.includes(`rel="${relation}"`)) {
+      const url = new URL(target, ORIGIN);
+      return url.pathname + url.search;
+    }
+  }
+  return undefined;
+}
+
+/** All pets of a list, page by page along the links. */
+export async function walk<Pet>(get: (path: string) => Promise<Response>, path: string): Promise<Pet[][]> {
+  const pages: Pet[][] = [];
+  for (let next: string | undefined = path; next !== undefined; ) {
+    const response: Response = await get(next);
+    pages.push(await response.json<Pet[]>());
+    next = linkTo("next", response);
+  }
+  return pages;
+}

@@ -1,0 +1,124 @@
+// Bodies are read as JSON.parse reads them, but for what no schema accepts.
+
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { readMembers } from "../../src/http/json-scanner.ts";
+import { int64FromJsonNumber } from "../../src/lib/int64.ts";
+
+const NAMES = ["name", "id"];
+
+const encode = (text: string) => new TextEncoder().encode(text);
+
+/** What readMembers gives, by JSON.parse: "invalid" if it is not JSON. */
+function expected(text: string): unknown {
+  let value: unknown;
+  try {
+    value = JSON.parse(text, (_name, each, { source = "" }) =>
+      typeof each === "number" ? (int64FromJsonNumber(source) ?? Number.NaN) : each,
+    );
+  } catch {
+    return "invalid";
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return emptied(value);
+  const members = Object.entries(value).filter(([name]) => NAMES.includes(name));
+  return Object.fromEntries(members.map(([name, each]) => [name, emptied(each)]));
+}
+
+function emptied(value: unknown): unknown {
+  if (Array.isArray(value)) return [];
+  return typeof value === "object" && value !== null ? {} : value;
+}
+
+function actual(text: string): unknown {
+  try {
+    return readMembers(encode(text), NAMES);
+  } catch (error) {
+    if (error instanceof Error && error.message === "body: must be valid JSON") return "invalid";
+    throw error;
+  }
+}
+
+const name = fc.oneof(
+  fc.constantFrom(...NAMES, "__proto__", "\\u006eam\\u0065", "\\u0069D", "nam\\/", ""),
+  fc.string(),
+);
+const number = fc.constantFrom(
+  "0",
+  "-0",
+  "1",
+  "-12",
+  "1.5",
+  "1.0",
+  "1e2",
+  "1E+2",
+  "12e-1",
+  "9223372036854775808",
+);
+const word = fc.constantFrom("true", "false", "null", '"\\ud83d\\udc08"', '"\\b\\n\\u00e9"', '"é🐈"');
+const space = fc.constantFrom("", "", " ", "\n\t\r ");
+
+const { value: anyText } = fc.letrec<{ value: string; list: string; object: string }>((tie) => ({
+  value: fc.oneof(
+    { depthSize: "small" },
+    number,
+    word,
+    fc.string({ unit: "binary" }).map((text) => JSON.stringify(text)),
+    tie("list"),
+    tie("object"),
+  ),
+  list: fc.tuple(space, fc.array(tie("value"))).map(([gap, each]) => `[${gap}${each.join(`${gap},`)}${gap}]`),
+  object: fc
+    .tuple(space, fc.array(fc.tuple(name, tie("value"))))
+    .map(
+      ([gap, each]) =>
+        `{${gap}${each.map(([key, value]) => `${quoted(key)}${gap}:${gap}${value}`).join(`,${gap}`)}}${gap}`,
+    ),
+}));
+
+/** In quotes; a backslash is meant as one. */
+function quoted(text: string): string {
+  return text.includes("\\u") ? `"${text}"` : JSON.stringify(text);
+}
+
+it("agrees with JSON.parse about texts that are JSON, and their members", () => {
+  fc.assert(
+    fc.property(anyText, (text) => {
+      expect(actual(text)).toEqual(expected(text));
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+it("agrees with it about texts that are nearly JSON", () => {
+  const change = fc.tuple(
+    fc.nat(),
+    fc.nat({ max: 2 }),
+    fc.constantFrom(...'"\\{}[]:,.-+eEu0129tfnx \n\0\u001f\u007f\u00a0é🐈', ""),
+  );
+  fc.assert(
+    fc.property(anyText, change, (text, [at, deleted, inserted]) => {
+      const start = at % (text.length + 1);
+      // Half of a pair of surrogates would be another character in UTF-8.
+      const changed = (text.slice(0, start) + inserted + text.slice(start + deleted)).toWellFormed();
+      expect(actual(changed)).toEqual(expected(changed));
+    }),
+    { numRuns: 10_000 },
+  );
+});
+
+it.each([
+  ["the last of two with one name", '{"name":"a","name":"b"}', { name: "b" }],
+  ["none that is deeper", '{"x":{"name":"a"},"y":[{"name":"b"}]}', {}],
+  ["what follows a byte order mark", '\ufeff{"name":"a"}', { name: "a" }],
+])("reads %s", (_, text, members) => {
+  expect(readMembers(encode(text), NAMES)).toEqual(members);
+});
+
+it.each(["x", "é", "漢", "🐈", "\\n", "\\u0041", 'a\\"', "\\\\"])(
+  "of a long string of %s reads more than a name may have",
+  (part) => {
+    const { name: read } = readMembers(encode(`{"name":"${part.repeat(5_000)}"}`), NAMES) as { name: string };
+    expect([...read].length).toBeGreaterThan(340);
+    expect(read.length).toBeLessThan(4_200);
+  },
+);

@@ -1,0 +1,434 @@
+// The client of one key in an isolate, against the real object: what it does while it holds a lease, when calls fail, and when
+// answers overtake each other or clocks differ.
+
+import { describe, expect, it } from "vitest";
+import type { Runtime } from "../../src/lib/runtime.ts";
+import { headersOf } from "../../src/rate-limit/headers.ts";
+import { LimiterClient } from "../../src/rate-limit/isolate/limiter-client.ts";
+import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
+import { type Limits, remaining } from "../../src/rate-limit/windows.ts";
+import { type Message, World } from "../simulation/world.ts";
+
+const START_MS = Date.UTC(2026, 10, 22, 12, 34, 2);
+
+/** How long a message is usually on its way. */
+const TRIP_MS = 50;
+
+const { free, pro } = PLAN_LIMITS;
+
+const OVERLOADED = Object.assign(new Error("too many requests"), { overloaded: true });
+
+/** What becomes of a message; `answer` has the object execute it, and answers. */
+type Meet = (message: Message, answer: () => void) => void;
+
+const fails =
+  (error: object = new Error("out of order")): Meet =>
+  (message) =>
+    message.fail(error);
+
+const hangs: Meet = () => {};
+
+type Request = Promise<{ decision: Awaited<ReturnType<World["request"]>>; waitedMs: number }>;
+
+/** One isolate, its object, and a network between them that tests can break. All times count from START_MS. */
+function newService(limits: Limits, aheadMs = 0) {
+  const network = { tripMs: TRIP_MS, meet: ((_, answer) => answer()) as Meet };
+  const messages: { method: string; atMs: number }[] = [];
+  const answer = (message: Message, backMs = network.tripMs) =>
+    world.time.after(network.tripMs, () => {
+      const reply = message.deliver();
+      while (world.storage.writing.length > 0) world.written();
+      world.time.after(backMs, reply);
+    });
+  const send = (message: Message) => {
+    messages.push({ method: message.method, atMs: world.time.nowMs - START_MS });
+    network.meet(message, () => answer(message));
+  };
+  const world: World = new World({ startMs: START_MS, limits, send });
+  const isolate = world.newIsolate(limits, aheadMs);
+  /** Sends a request then. */
+  const at = (atMs: number, by = isolate): Request =>
+    new Promise<void>((resolve) => world.time.after(START_MS + atMs - world.time.nowMs, resolve))
+      .then(() => world.request(by))
+      .then((decision) => ({ decision, waitedMs: world.time.nowMs - START_MS - atMs }));
+  const burst = (times: number, atMs: number, by = isolate) =>
+    Array.from({ length: times }, () => at(atMs, by));
+  const every = (ms: number, fromMs: number, toMs: number) =>
+    Array.from({ length: Math.ceil((toMs - fromMs) / ms) }, (_, index) => at(fromMs + index * ms));
+  const runUntil = (atMs: number) => world.run(START_MS + atMs);
+  /** When such messages were sent. */
+  const sent = (method: Message["method"]) =>
+    messages.filter((each) => each.method === method).map(({ atMs }) => atMs);
+  /** What the object has charged in this minute. */
+  const used = () => world.usage().status.windows.minute.used;
+  return { network, world, isolate, answer, at, burst, every, runUntil, sent, used };
+}
+
+describe("with a lease", () => {
+  it("no request waits for a renewal", async () => {
+    const { world, sent, every } = newService({ minute: 10_000, day: 100_000 });
+    const [early, late] = [every(20, 0, 1_000), every(20, 1_000, 3_000)];
+    await world.run();
+    await Promise.all(early);
+    expect((await Promise.all(late)).filter(({ waitedMs }) => waitedMs > 0)).toEqual([]);
+    const renewals = sent("acquire").filter((atMs) => atMs > 1_000).length;
+    expect([renewals > 0, renewals < 10]).toEqual([true, true]);
+  });
+
+  it("those who wait are served from it when it comes, without another call", async () => {
+    const { world, sent, at } = newService(pro);
+    // The second call is made at 100 ms, for two requests, and asks for a lease of four.
+    const requests = [0, 30, 60, 120, 150, 180].map((ms) => at(ms));
+    await world.run();
+    const waitedMs = (await Promise.all(requests)).map((each) => each.waitedMs);
+    expect(waitedMs).toEqual([100, 170, 140, 80, 50, 20]);
+    expect(sent("acquire")).toEqual([0, 100]);
+  });
+
+  it("it ends by a timer, within its minute, though the clock steps back", async () => {
+    const { world, isolate, sent, at, runUntil } = newService(pro);
+    // A lease of four for 200 ms, requested at 57,580.
+    for (const ms of [57_480, 57_540]) void at(ms);
+    for (const stepMs of [57_770, 57_950]) {
+      await runUntil(stepMs);
+      // By the clock, nothing is wrong.
+      isolate.aheadMs -= 180;
+    }
+    expect(world.counts.leased).toBe(4);
+    const { decision } = await Promise.all([at(58_020), world.run()]).then(([each]) => each);
+    expect(sent("acquire").filter((atMs) => atMs > 58_000)).toHaveLength(1);
+    expect(decision.windows.minute.startMs).toBe(START_MS + 58_000);
+  });
+
+  it("it ends when the object is heard to be in another minute, because its clock has stepped", async () => {
+    const { network, world, at, runUntil, sent, used } = newService(pro);
+    network.tripMs = 10;
+    // A lease of four from 60 to 260 ms, which is renewed at 165 ms.
+    for (const ms of [0, 60, 165, 200]) void at(ms);
+    await runUntil(90);
+    world.objectAheadMs = 60_000;
+    world.hasStepped = true;
+    await world.run();
+    expect(sent("acquire")).toContain(165);
+    expect([used(), world.entry("minute", START_MS + 58_000).admitted]).toEqual([1, 1]);
+  });
+});
+
+describe("a call", () => {
+  it.each([
+    ["any error is made once more, after 250 ms", [fails()], [0, 250], 350, 0],
+    ["any error, twice, is not made a third time", [fails(), fails()], [0, 250], 250, 1],
+    ["an overloaded object is not repeated", [fails(OVERLOADED)], [0], 0, 1],
+    ["no answer is given up after 2 s and not repeated", [hangs], [0], 2_000, 1],
+    ["an error and then no answer is given up after 2 s", [fails(), hangs], [0, 250], 2_250, 1],
+  ])("that meets %s", async (_, faults, sentMs, waitedMs, local) => {
+    const { network, world, at, sent, used } = newService(pro);
+    network.meet = (message, answer) => (faults.shift() ?? answer)(message, answer);
+    const [request] = await Promise.all([at(0), world.run()]);
+    expect([sent("acquire"), request.waitedMs]).toEqual([sentMs, waitedMs]);
+    expect([request.decision.admitted, world.counts.local]).toEqual([true, local]);
+    expect(used()).toBe(1);
+  });
+
+  it("that fails decides those who wait for the next one, too: that would only fail later", async () => {
+    const { network, world, at, runUntil, sent } = newService(pro);
+    network.meet = (message) => world.time.after(100, () => message.fail(OVERLOADED));
+    const requests = [0, 20, 40].map((ms) => at(ms));
+    await runUntil(500);
+    expect((await Promise.all(requests)).map(({ waitedMs }) => waitedMs)).toEqual([100, 80, 60]);
+    expect(sent("acquire")).toEqual([0]);
+  });
+
+  it.each([
+    ["executed, but its answer is lost", (message: Message) => message.deliver()],
+    ["never executed", () => {}],
+    ["executed late", (message: Message, world: World) => world.time.after(8_000, () => message.deliver())],
+  ])("for a hundred requests that is %s counts them once", async (_, meet) => {
+    const { network, world, burst, used } = newService(pro);
+    network.meet = (message, answer) => (world.counts.calls === 2 ? void meet(message, world) : answer());
+    void burst(100, 0);
+    await world.run();
+    expect(world.counts.local).toBe(99);
+    expect(used()).toBe(100);
+  });
+
+  it("that leaves requests undecided is followed by another one 100 ms later", async () => {
+    const { world, isolate, at, burst, sent } = newService(pro);
+    // A lease of four that nobody uses, from 100 to 300 ms.
+    for (const ms of [0, 60]) void at(ms, isolate);
+    const requests = burst(298, 150, world.newIsolate(pro));
+    await world.run();
+    const decided = await Promise.all(requests);
+    expect(decided.filter(({ decision }) => !decision.admitted)).toEqual([]);
+    expect(sent("acquire")).toEqual([0, 100, 150, 250, 450]);
+    // The admitted ones do not wait for that.
+    expect(new Set(decided.map(({ waitedMs }) => waitedMs))).toEqual(new Set([100, 200, 400]));
+  });
+
+  it("says how long its requests have waited: they count towards a ban by when they arrived", async () => {
+    const { world, burst } = newService({ minute: 1, day: 9 });
+    // The first refusal is decided at 150 ms, and those of this batch at 2,250 ms.
+    void burst(2, 0);
+    void burst(2, 2_100);
+    void burst(181, 2_120);
+    await world.run();
+    expect([world.counts.refused, world.counts.bans]).toEqual([184, 0]);
+  });
+});
+
+it("a call goes on when the request that made it is cut off, because others wait for it", () => {
+  const kept: unknown[] = [];
+  const never = () => new Promise(() => {});
+  const keepAlive = (work: unknown) => kept.push(work);
+  const runtime = { now: () => START_MS, wait: never, withDeadline: never, keepAlive };
+  void new LimiterClient(runtime as unknown as Runtime, "key").acquire(free, {} as never, () => {});
+  expect(kept).toHaveLength(1);
+});
+
+describe("a release", () => {
+  it("that fails is repeated after 1 and 3 s", async () => {
+    const { network, world, at, sent, used } = newService(pro);
+    let failures = 2;
+    network.meet = (message, answer) => {
+      if (message.method === "release" && failures-- > 0) message.fail(OVERLOADED);
+      else answer();
+    };
+    // A lease of four that nobody uses, from 100 to 300 ms.
+    for (const ms of [0, 60]) void at(ms);
+    await world.run();
+    expect(sent("release")).toEqual([300, 1_300, 4_300]);
+    expect(used()).toBe(2);
+  });
+
+  it("is also made of a lease that was granted by an answer that was lost", async () => {
+    const { network, world, at, used } = newService(pro);
+    network.meet = (message, answer) => (world.counts.calls === 2 ? void message.deliver() : answer());
+    for (const ms of [0, 60]) void at(ms);
+    await world.run();
+    expect(world.counts.leased).toBe(4);
+    expect(used()).toBe(2);
+  });
+});
+
+describe("while the object can't be reached", () => {
+  it.each([true, false])(
+    "a local ban is answered from memory, reported once a second (object heard of: %s)",
+    async (isHeardOf) => {
+      const { network, world, isolate, at, burst, every, sent, runUntil } = newService(free);
+      if (isHeardOf) void at(0);
+      await runUntil(200);
+      network.meet = fails(OVERLOADED);
+      void burst(61, 300);
+      void burst(181, 2_400);
+      await runUntil(3_000);
+      const banned = every(10, 3_000, 8_000);
+      const before = sent("release").length;
+      await runUntil(8_000);
+      // The object does not know of the ban yet, so what it says does not lift it.
+      isolate.client.apply(world.usage().status);
+      const bannedUntilMs = START_MS + 603_000;
+      for (const { waitedMs, decision } of await Promise.all(banned))
+        expect([waitedMs, decision.bannedUntilMs]).toEqual([0, bannedUntilMs]);
+      expect(sent("acquire").filter((atMs) => atMs >= 3_000)).toEqual([]);
+      // Three of them are to tell of the admissions.
+      expect(sent("release").length - before).toBeLessThanOrEqual(5 + 3);
+
+      network.meet = (_, answer) => answer();
+      void every(10, 12_000, 15_000);
+      await runUntil(15_000);
+      // The object knows of the ban, and of the admissions before it.
+      expect(sent("release").filter((atMs) => atMs >= 12_000)).toEqual([12_000]);
+      expect(world.usage().status).toMatchObject({ bannedUntilMs, windows: { minute: { used: 60 } } });
+    },
+  );
+
+  it("what was admitted here counts in its own windows, whatever the object says that does not know of it", async () => {
+    const { network, world, isolate, at, runUntil } = newService({ minute: 3, day: 9 });
+    network.meet = fails(OVERLOADED);
+    const requests = [57_990, 57_990, 57_990, 58_000, 58_000, 58_030, 58_040].map((ms) => at(ms));
+    await runUntil(58_020);
+    isolate.client.apply(world.usage().status);
+    await runUntil(58_050);
+    const decisions = (await Promise.all(requests)).map(({ decision }) => decision);
+    expect(decisions.slice(-2).map(({ admitted }) => admitted)).toEqual([true, false]);
+    expect(decisions.at(-2)?.windows).toMatchObject({ minute: { used: 3 }, day: { used: 6 } });
+  });
+
+  it("its leases are used up, and every request counts once", async () => {
+    const { network, world, every, runUntil, used } = newService(pro);
+    const requests = every(20, 0, 3_000);
+    await runUntil(1_000);
+    network.meet = fails(OVERLOADED);
+    await runUntil(2_000);
+    network.meet = (_, answer) => answer();
+    await world.run();
+    expect(world.counts.local).toBeGreaterThan(0);
+    expect((await Promise.all(requests)).filter(({ decision }) => !decision.admitted)).toEqual([]);
+    expect(used()).toBe(150);
+  });
+
+  it("what is admitted while a report is under way is in the next one", async () => {
+    const { network, answer, at, runUntil, used } = newService(pro);
+    network.meet = (message) =>
+      message.method === "acquire" ? message.fail(OVERLOADED) : answer(message, 700);
+    // The first report is under way from 1,000 to 1,750 ms.
+    for (const ms of [0, 1_100]) void at(ms);
+    await runUntil(3_000);
+    expect(used()).toBe(2);
+  });
+
+  it("a ban that begins while a report is under way is in the next one", async () => {
+    const { network, world, answer, burst, runUntil } = newService(free);
+    network.meet = fails(OVERLOADED);
+    void burst(61, 300);
+    await runUntil(4_000);
+    network.meet = (message) =>
+      message.method === "acquire" ? message.fail(OVERLOADED) : answer(message, 500);
+    // The second report is under way from 4,300 to 4,850 ms.
+    void burst(181, 4_500);
+    await runUntil(5_600);
+    expect(world.usage().status.bannedUntilMs).toBe(START_MS + 605_000);
+  });
+
+  it("a report is not delayed when the clock has stepped back", async () => {
+    const { network, isolate, at, runUntil, used } = newService(pro);
+    network.meet = fails(OVERLOADED);
+    void at(30_000);
+    await runUntil(35_000);
+    isolate.aheadMs = -20_000;
+    void at(36_000);
+    await runUntil(36_500);
+    network.meet = (_, answer) => answer();
+    await runUntil(38_000);
+    expect(used()).toBe(2);
+  });
+
+  it("the outbox keeps the latest 100 batches", async () => {
+    const { network, at, every, runUntil, used } = newService(pro);
+    network.meet = fails(OVERLOADED);
+    void every(5, 0, 750);
+    await runUntil(800);
+    network.meet = (_, answer) => answer();
+    void at(2_000);
+    await runUntil(2_200);
+    expect(used()).toBe(101);
+  });
+});
+
+describe("an answer that was overtaken", () => {
+  const remainingOf = (requests: Request[]) =>
+    Promise.all(requests).then((each) => each.map(({ decision }) => remaining(decision.windows.minute)));
+
+  it.each(["acquire", "release"])("is dropped, if it is to %s: Remaining never goes back", async (slow) => {
+    const { network, world, answer, every } = newService(pro);
+    network.meet = (message) => answer(message, message.method === slow ? 700 : 20);
+    const requests = every(20, 0, 3_000);
+    await world.run();
+    expect(await remainingOf(requests)).toEqual(Array.from({ length: 150 }, (_, index) => 299 - index));
+  });
+
+  it("is dropped, if it is to usage, and shows no fewer than were admitted", async () => {
+    const { isolate, world, every, runUntil } = newService(pro);
+    const requests = every(20, 0, 3_000);
+    for (let atMs = 400; atMs < 3_000; atMs += 130) {
+      await runUntil(atMs);
+      const { status } = world.usage();
+      const { admitted } = world.entry("minute", START_MS - 2_000);
+      await runUntil(atMs + 120);
+      expect(isolate.client.apply(status).windows.minute.used).toBeGreaterThanOrEqual(admitted);
+    }
+    await world.run();
+    expect(await remainingOf(requests)).toEqual(Array.from({ length: 150 }, (_, index) => 299 - index));
+  });
+
+  it("is dropped, if it is to usage and comes after a lease was released", async () => {
+    const { network, isolate, world, at, runUntil } = newService(pro);
+    network.tripMs = 10;
+    // A lease of four from 60 to 260 ms, of which one is used.
+    for (const ms of [0, 60, 100]) void at(ms);
+    await runUntil(265);
+    const { status } = world.usage();
+    await world.run();
+    expect(isolate.client.apply(status).windows.minute.used).toBe(3);
+  });
+});
+
+it("a remembered ban does not count when the clock has stepped back: its end is unknown", async () => {
+  const { world, isolate, at, burst, runUntil, sent } = newService({ minute: 1, day: 9 });
+  void burst(2, 0);
+  void burst(182, 2_200);
+  void at(5_000);
+  await runUntil(6_000);
+  isolate.aheadMs = -10_000;
+  const [{ decision }] = await Promise.all([at(7_000), world.run()]);
+  expect(sent("acquire").filter((atMs) => atMs >= 5_000)).toEqual([7_000]);
+  expect(decision.bannedUntilMs).toBe(START_MS + 603_000);
+});
+
+it("a status with a ban is remembered, to the millisecond in which the ban ends", async () => {
+  const { world, isolate, runUntil } = newService(free);
+  const bannedUntilMs = START_MS + 1_000;
+  const { windows, nowMs, ...status } = world.usage().status;
+  const decision = isolate.client.apply({ ...status, windows, nowMs, bannedUntilMs });
+  expect(decision).toEqual({ admitted: true, nowMs, windows, bannedUntilMs });
+  const isAdmitted = async (atMs: number) => {
+    await runUntil(atMs);
+    return isolate.client.peek(free).admitted;
+  };
+  expect([await isAdmitted(0), await isAdmitted(999), await isAdmitted(1_000)]).toEqual([false, false, true]);
+});
+
+it("a status is dropped if one with a higher revision is known, or a later one with the same", () => {
+  const { world, isolate } = newService(free);
+  const { status } = world.usage();
+  const known = [
+    { revision: 0, atMs: 100 },
+    { revision: 0, atMs: 50 },
+    { revision: 0, atMs: 150 },
+    { revision: 1, atMs: 20 },
+    { revision: 0, atMs: 200 },
+  ].map(({ revision, atMs }) => {
+    isolate.client.apply({ ...status, revision, nowMs: START_MS + atMs });
+    return isolate.client.peek(free).nowMs - START_MS;
+  });
+  expect(known).toEqual([100, 100, 150, 20, 20]);
+});
+
+it.each([
+  ["before its minute, when that has ended", 57_400, 0],
+  ["in the first millisecond of a minute", 57_850, 1],
+])("what is left of a lease that was granted %s is not shown as used", async (_, atMs, used) => {
+  const { network, world, isolate, at, runUntil } = newService(pro);
+  network.meet = (message, answer) => (message.method === "release" ? message.fail(OVERLOADED) : answer());
+  for (const ms of [atMs, atMs + 60]) void at(ms);
+  await runUntil(58_100);
+  const { windows } = isolate.client.apply(world.usage().status);
+  expect([world.counts.leases, windows.minute.used, windows.day.used]).toEqual([1, used, 2]);
+});
+
+describe.each([-1_500, 1_500])("by a clock that is %i ms ahead of the object's", (aheadMs) => {
+  it("a client that waits for Retry-After of a remembered ban is not refused again", async () => {
+    const { world, isolate, at, burst, runUntil } = newService({ minute: 1, day: 9 }, aheadMs);
+    void burst(2, 0);
+    void burst(182, 2_200);
+    const [{ decision, waitedMs }] = await Promise.all([at(20_000), world.run()]);
+    expect(waitedMs).toBe(0);
+    const { bannedUntilMs = 0 } = world.usage().status;
+    const retryMs = START_MS + 20_000 + 1_000 * Number(headersOf(decision)["Retry-After"]);
+    expect(retryMs).toBeGreaterThanOrEqual(bannedUntilMs);
+    expect(retryMs).toBeLessThan(bannedUntilMs + 1_000 + TRIP_MS);
+    await runUntil(70_000);
+    expect(isolate.client.peek({ minute: 1, day: 9 }).admitted).toBe(false);
+  });
+
+  it("a key is known to have nothing left until its minute ends", async () => {
+    const { isolate, burst, runUntil } = newService(free, aheadMs);
+    const isExhausted = async (atMs: number) => {
+      await runUntil(atMs);
+      return !isolate.client.peek(free).admitted;
+    };
+    expect(await isExhausted(0)).toBe(false);
+    void burst(60, 0);
+    expect([await isExhausted(57_999), await isExhausted(58_000 + TRIP_MS)]).toEqual([true, false]);
+  });
+});

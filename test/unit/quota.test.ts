@@ -1,0 +1,331 @@
+// What acquire and release do to a quota: against a reference of twenty lines, and the rules of leases, repeats and reports.
+
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { acquire, type Quota, reconcile, rollOver, UNUSED_QUOTA } from "../../src/rate-limit/object/quota.ts";
+import type { AcquireRequest, AcquireResult, DayTotals, Report } from "../../src/rate-limit/protocol.ts";
+import type { Limits } from "../../src/rate-limit/windows.ts";
+
+const DAY_MS = 86_400_000;
+const MINUTE_MS = Date.UTC(2026, 10, 20, 12, 34);
+const MIDNIGHT_MS = Date.UTC(2026, 10, 21);
+
+const NOTHING: Report = { released: [], outbox: [], bannedUntilMs: 0 };
+const LONG = { size: 1_000, forMs: 10_000 };
+
+/** A key's quota; the test moves its clock. */
+function newKey(limits: Limits, nowMs = MINUTE_MS) {
+  let batches = 0;
+  let quota: Quota = UNUSED_QUOTA;
+  const key = {
+    limits,
+    nowMs,
+    acquire(requests: number, rest: Partial<AcquireRequest> = {}): AcquireResult {
+      batches += 1;
+      const request = { id: `batch ${batches}`, requests, waitedMs: 0, ...NOTHING, ...rest };
+      const next = acquire(quota, key.limits, request, key.nowMs);
+      // As the object does, which stores it.
+      if (next.quota.revision !== quota.revision) ({ quota } = next);
+      return next.result;
+    },
+    release(report: Partial<Report>): void {
+      const current = rollOver(quota, key.limits, key.nowMs);
+      quota = reconcile(current, { ...NOTHING, ...report }, key.nowMs);
+    },
+    get quota(): Quota {
+      return quota;
+    },
+    /** What is used of the minute and of the day. */
+    get used(): number[] {
+      return [quota.windows.minute.used, quota.windows.day.used];
+    },
+  };
+  return key;
+}
+
+/** What a quota without leases should do, as plainly as it can be said. */
+class Reference {
+  minute = { number: 0, used: 0, firstRefusalMs: 0, late: 0, maxLimit: 0 };
+  day = 0;
+  days = new Map<number, DayTotals>();
+  bannedUntilMs = 0;
+
+  /** Returns how many are admitted. */
+  acquire(limits: Limits, requests: number, waitedMs: number, nowMs: number): number {
+    const number = Math.floor(nowMs / 60_000);
+    let admitted = 0;
+    for (let request = 0; request < requests && nowMs >= this.bannedUntilMs; request += 1) {
+      if (number > this.minute.number)
+        this.minute = { number, used: 0, firstRefusalMs: 0, late: 0, maxLimit: 0 };
+      const { minute } = this;
+      this.day = Math.max(this.day, nowMs - (nowMs % DAY_MS));
+      const today = this.days.get(this.day) ?? { startMs: this.day, admitted: 0, refused: 0 };
+      this.days.set(this.day, today);
+      minute.maxLimit = Math.max(minute.maxLimit, limits.minute);
+      if (minute.used < limits.minute && today.admitted < limits.day) {
+        admitted += 1;
+        minute.used += 1;
+        today.admitted += 1;
+        continue;
+      }
+      today.refused += 1;
+      if (minute.firstRefusalMs === 0) minute.firstRefusalMs = nowMs;
+      else if (nowMs - waitedMs > minute.firstRefusalMs + 2_000) minute.late += 1;
+      if (minute.late > Math.max(180, 3 * minute.maxLimit))
+        this.bannedUntilMs = Math.ceil((nowMs + 600_000) / 1_000) * 1_000;
+    }
+    return admitted;
+  }
+}
+
+/** Small plans, and such that three times their limit is about what is tolerated. */
+const limitsArbitrary: fc.Arbitrary<Limits> = fc.oneof(
+  fc.record({ minute: fc.integer({ min: 1, max: 5 }), day: fc.integer({ min: 1, max: 30 }) }),
+  fc.record({ minute: fc.integer({ min: 55, max: 70 }), day: fc.integer({ min: 60, max: 300 }) }),
+);
+
+const stepArbitrary = fc.record({
+  passMs: fc.oneof(
+    { weight: 4, arbitrary: fc.constantFrom(0, 1, 1_000, 2_000, 2_001) },
+    { weight: 2, arbitrary: fc.constantFrom(59_999, 60_000, 599_999, 600_000, DAY_MS) },
+    { weight: 2, arbitrary: fc.integer({ min: 0, max: 60_000 }) },
+    { weight: 1, arbitrary: fc.integer({ min: -90_000, max: 0 }) },
+    { weight: 1, arbitrary: fc.integer({ min: 0, max: 40 * DAY_MS }) },
+  ),
+  requests: fc.oneof(fc.integer({ min: 1, max: 8 }), fc.integer({ min: 50, max: 250 })),
+  waitedMs: fc.constantFrom(0, 0, 1, 2_000),
+  limits: fc.option(limitsArbitrary, { freq: 5 }),
+});
+
+it("decides as the reference does, whatever the limits, batches and steps of the clock", () => {
+  let bans = 0;
+  const startArbitrary = fc.integer({ min: MINUTE_MS, max: MINUTE_MS + DAY_MS });
+  const stepsArbitrary = fc.array(stepArbitrary, { maxLength: 40, size: "max" });
+  fc.assert(
+    fc.property(startArbitrary, limitsArbitrary, stepsArbitrary, (startMs, limits, steps) => {
+      const reference = new Reference();
+      const key = newKey(limits, startMs);
+      for (const { passMs, requests, waitedMs, limits: changed } of steps) {
+        key.nowMs += passMs;
+        key.limits = changed ?? key.limits;
+        const result = key.acquire(requests, { waitedMs });
+        const admitted = reference.acquire(key.limits, requests, waitedMs, key.nowMs);
+        expect([result.admitted, result.refused]).toEqual([admitted, requests - admitted]);
+        const { bannedUntilMs, minute } = reference;
+        expect(result.bannedUntilMs).toBe(key.nowMs < bannedUntilMs ? bannedUntilMs : undefined);
+        const { windows, pastDays } = key.quota;
+        expect(windows.minute).toMatchObject({ startMs: minute.number * 60_000, used: minute.used });
+        const { startMs: todayMs, used, refused } = windows.day;
+        expect([...pastDays, { startMs: todayMs, admitted: used, refused }]).toEqual(
+          [...reference.days.values()].filter(({ startMs: dayMs }) => dayMs > todayMs - 30 * DAY_MS),
+        );
+      }
+      if (reference.bannedUntilMs > 0) bans += 1;
+    }),
+    { numRuns: 500 },
+  );
+  // Otherwise bans were not put to the test.
+  expect(bans).toBeGreaterThan(50);
+});
+
+it("a lease is at most 1/16 of what is left, less the leases that are outstanding", () => {
+  const key = newKey({ minute: 321, day: 10_000 });
+  const first = key.acquire(1, { id: "first", lease: { size: 15, forMs: 800 } });
+  expect([first.lease?.size, key.used]).toEqual([15, [16, 16]]);
+  // 304 are left, and 1/16 of them is 19.
+  expect(key.acquire(1, { lease: LONG }).lease).toMatchObject({ size: 4, atMs: MINUTE_MS, forMs: 800 });
+  expect(key.acquire(1, { lease: LONG }).lease).toBeUndefined();
+  // When the time of the first ones and of a call is over, they are not expected back.
+  key.nowMs += 2_799;
+  expect(key.acquire(1, { lease: LONG }).lease).toBeUndefined();
+  key.nowMs += 1;
+  expect(key.acquire(1, { lease: LONG }).lease?.size).toBe(18);
+
+  expect(newKey({ minute: 1_000, day: 65 }).acquire(1, { lease: LONG }).lease?.size).toBe(4);
+  // Not one only.
+  expect(newKey({ minute: 33, day: 65 }).acquire(1, { lease: LONG }).lease?.size).toBe(2);
+  expect(newKey({ minute: 32, day: 65 }).acquire(1, { lease: LONG }).lease).toBeUndefined();
+});
+
+it.each([
+  { minute: 400, day: 4_000 },
+  { minute: 4_000, day: 400 },
+])("nothing is leased when less than a quarter is left, of %o", (limits) => {
+  const sizeAfter = (requests: number) => newKey(limits).acquire(requests, { lease: LONG }).lease?.size;
+  expect([sizeAfter(300), sizeAfter(301)]).toEqual([6, undefined]);
+});
+
+it("a lease ends 5 ms before its minute", () => {
+  const sizeAt = (leftMs: number) =>
+    newKey({ minute: 100, day: 1_000 }, MINUTE_MS + 60_000 - leftMs).acquire(1, { lease: LONG }).lease?.size;
+  expect([sizeAt(805), sizeAt(804)]).toEqual([6, undefined]);
+});
+
+/** A key that has one lease of 3, whose id is "lease", and nothing left in its minute. */
+function newExhaustedKey() {
+  const key = newKey({ minute: 64, day: 640 });
+  key.acquire(1, { id: "lease", lease: LONG });
+  key.acquire(60);
+  return key;
+}
+
+it("requests that do not fit are undecided while a lease is outstanding: neither counted nor remembered", () => {
+  const key = newExhaustedKey();
+  const before = key.quota;
+  expect(key.acquire(5, { id: "undecided" })).toMatchObject({ admitted: 0, refused: 0 });
+  expect(key.quota).toBe(before);
+  key.release({ released: [{ id: "lease", unused: 2 }] });
+  // The same id is decided anew, and no lease is outstanding now.
+  expect(key.acquire(5, { id: "undecided" })).toMatchObject({ admitted: 2, refused: 3 });
+  expect([key.used, key.quota.windows.minute.refused]).toEqual([[64, 64], 3]);
+});
+
+it("requests that do not fit are refused when the time of the lease and 2 s are over", () => {
+  const key = newExhaustedKey();
+  // Also after a small step back of the clock.
+  const refused = [-1, 2_799, 2_800].map((ms) => {
+    key.nowMs = MINUTE_MS + ms;
+    return key.acquire(1).refused;
+  });
+  expect(refused).toEqual([0, 0, 1]);
+});
+
+it("a lease delays a refusal only in the windows that it was granted in", () => {
+  const afterMinute = (day: number, requests: number) => {
+    const key = newKey({ minute: 63, day }, MINUTE_MS + 59_000);
+    key.acquire(1, { lease: LONG });
+    key.nowMs += 1_000;
+    key.acquire(requests);
+    return key.acquire(1).refused;
+  };
+  // Only the new minute is used up; only the day is.
+  expect([afterMinute(640, 63), afterMinute(66, 62)]).toEqual([1, 0]);
+});
+
+it("a batch that is sent again gets the same answer, also one that was admitted in part, and is charged once", () => {
+  const key = newKey({ minute: 321, day: 10_000 });
+  key.acquire(1, { lease: { size: 10, forMs: 800 } });
+  const second = key.acquire(1, { id: "second", lease: LONG });
+  expect(second.lease).toMatchObject({ id: "second", size: 9 });
+  expect(key.acquire(1, { id: "second", lease: LONG })).toEqual(second);
+  expect(key.acquire(310, { id: "in part" })).toMatchObject({ admitted: 300, refused: 0 });
+  expect(key.acquire(310, { id: "in part" })).toMatchObject({ admitted: 300, refused: 0 });
+  expect(key.used).toEqual([321, 321]);
+});
+
+it("a refused batch that is sent again is refused, counts once, and is undecided when there is room again", () => {
+  const key = newKey({ minute: 1, day: 10 });
+  key.acquire(1);
+  expect(key.acquire(2, { id: "refused" }).refused).toBe(2);
+  expect(key.acquire(2, { id: "refused" })).toMatchObject({ admitted: 0, refused: 2 });
+  expect(key.quota.windows.minute.refused).toBe(2);
+  key.nowMs += 60_000;
+  expect(key.acquire(2, { id: "refused" })).toMatchObject({ admitted: 0, refused: 0 });
+});
+
+it("the latest 256 batches are remembered, and those that asked only for a lease", () => {
+  const key = newKey({ minute: 10_000, day: 10_000 });
+  key.acquire(0, { id: "first", lease: { size: 8, forMs: 10 } });
+  for (let batch = 0; batch < 255; batch += 1) key.acquire(1);
+  key.acquire(0, { id: "first", lease: LONG });
+  expect(key.used[0]).toBe(263);
+  key.acquire(1);
+  expect(key.quota.recentBatches.size).toBe(256);
+  key.acquire(1, { id: "first" });
+  expect(key.used[0]).toBe(265);
+});
+
+it("a release takes what is unused off both windows, at most the size of the lease, and once", () => {
+  const key = newKey({ minute: 321, day: 10_000 });
+  for (const id of ["first", "second", "third"]) key.acquire(4, { id, lease: { size: 4, forMs: 800 } });
+  const used = [
+    { id: "second", unused: 5 },
+    { id: "second", unused: 5 },
+    { id: "first", unused: 3 },
+  ].map((release) => {
+    key.release({ released: [release] });
+    return key.used;
+  });
+  expect(used).toEqual([
+    [20, 20],
+    [20, 20],
+    [17, 17],
+  ]);
+  expect(key.quota.leases.map(({ id }) => id)).toEqual(["third"]);
+});
+
+it("a lease that is released before the batch that asked for it arrives is not granted, nor is the batch counted", () => {
+  const key = newKey({ minute: 320, day: 10_000 });
+  key.release({ released: [{ id: "late", unused: 8 }] });
+  const { admitted, refused, lease } = key.acquire(5, { id: "late", lease: LONG });
+  expect([admitted, refused, lease, key.used]).toEqual([0, 0, undefined, [0, 0]]);
+});
+
+it.each([
+  ["after", 1],
+  ["before", -1],
+])("a release changes nothing when the clock is 2 min %s the grant", (_, sign) => {
+  const usedAfter = (ms: number) => {
+    const key = newExhaustedKey();
+    key.nowMs += sign * ms;
+    key.release({ released: [{ id: "lease", unused: 3 }] });
+    return key.used[1];
+  };
+  expect([usedAfter(119_999), usedAfter(120_000)]).toEqual([61, 64]);
+});
+
+it("leases that were granted before midnight, and requests that were admitted before it, count in their own day", () => {
+  const key = newKey({ minute: 320, day: 10_000 }, MIDNIGHT_MS - 1_000);
+  key.acquire(1, { id: "lease", lease: { size: 8, forMs: 800 } });
+  key.nowMs = MIDNIGHT_MS;
+  key.acquire(1);
+  const outbox = [MIDNIGHT_MS - 2 * DAY_MS, MIDNIGHT_MS - 1, MIDNIGHT_MS].map((atMs) => ({
+    id: `at ${atMs}`,
+    atMs,
+    requests: 10,
+  }));
+  key.release({ released: [{ id: "lease", unused: 5 }], outbox });
+  expect(key.used).toEqual([11, 11]);
+  expect(key.quota.pastDays).toEqual([
+    { startMs: MIDNIGHT_MS - 2 * DAY_MS, admitted: 10, refused: 0 },
+    { startMs: MIDNIGHT_MS - DAY_MS, admitted: 14, refused: 0 },
+  ]);
+});
+
+it("requests that an isolate admitted by itself count in the minute in which that happened, to the millisecond", () => {
+  const key = newKey({ minute: 60, day: 1_000 });
+  const outbox = [MINUTE_MS - 1, MINUTE_MS].map((atMs) => ({ id: `at ${atMs}`, atMs, requests: 1 }));
+  key.release({ outbox });
+  expect(key.used).toEqual([1, 2]);
+});
+
+it("a batch that an isolate decided by itself counts once, though the object has admitted some of it, or gets it later", () => {
+  const key = newKey({ minute: 2, day: 1_000 });
+  key.acquire(5, { id: "early" });
+  for (const id of ["early", "late", "late"]) key.release({ outbox: [{ id, atMs: MINUTE_MS, requests: 5 }] });
+  expect(key.used).toEqual([10, 10]);
+  expect(key.acquire(5, { id: "late" })).toMatchObject({ admitted: 5, refused: 0 });
+  expect(key.used).toEqual([10, 10]);
+});
+
+it("a ban that an isolate decided by itself holds, for at most ten minutes, and shortens no other one", () => {
+  const key = newKey({ minute: 60, day: 1_000 });
+  const untilMs = MINUTE_MS + 600_000;
+  for (const bannedUntilMs of [MINUTE_MS + 3 * DAY_MS, MINUTE_MS + 1]) key.release({ bannedUntilMs });
+  expect(key.acquire(1)).toMatchObject({ admitted: 0, refused: 1, bannedUntilMs: untilMs });
+  // What was admitted elsewhere meanwhile is charged all the same.
+  key.release({ outbox: [{ id: "elsewhere", atMs: MINUTE_MS, requests: 1 }] });
+  expect(key.used).toEqual([1, 1]);
+  key.nowMs = untilMs;
+  expect(key.acquire(1).admitted).toBe(1);
+});
+
+it("every change raises the revision, at least to the time; a repeated report does not", () => {
+  const key = newKey({ minute: 60, day: 1_000 });
+  const report = { released: [{ id: "a", unused: 1 }], outbox: [{ id: "b", atMs: MINUTE_MS, requests: 1 }] };
+  const revisions = [0, 5, -5].flatMap((ms) => {
+    key.nowMs += ms;
+    return [key.acquire(1), key.acquire(0, report)].map(({ revision }) => revision - MINUTE_MS);
+  });
+  expect(revisions).toEqual([0, 1, 5, 5, 6, 6]);
+});

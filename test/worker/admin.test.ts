@@ -1,0 +1,109 @@
+// What an operator does to a key, in the database: each command changes what it should and nothing else.
+
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import { changePlan, createKey, revokeKey, rotateKey } from "../../src/keys/admin.ts";
+import { findKeyByHash, findKeyById } from "../../src/keys/store.ts";
+import { sha256 } from "../../src/lib/sha256.ts";
+import { newKey } from "../support/worker/client.ts";
+
+/** Until when a secret is good: null, while it is the current one. */
+async function goodUntil(secret: string) {
+  return (await findKeyByHash(env.DB, await sha256(secret)))?.secretGoodUntilMs;
+}
+async function rotate(id: string, graceMs: number, nowMs = Date.now()) {
+  const rotated = await rotateKey(env.DB, id, graceMs, nowMs);
+  if (!rotated.ok) throw new Error(rotated.problem);
+  return rotated.secret;
+}
+
+it("a second rotation shortens the grace of the first", async () => {
+  const { id, secret } = await newKey();
+  const second = await rotate(id, 100_000);
+  const third = await rotate(id, 10_000);
+  const nowMs = Date.now();
+  expect([await goodUntil(secret), await goodUntil(second), await goodUntil(third)]).toEqual([
+    nowMs + 10_000,
+    nowMs + 10_000,
+    null,
+  ]);
+});
+
+it("a second rotation makes no grace longer, and brings none back", async () => {
+  const { id, secret } = await newKey();
+  await rotate(id, 0);
+  await rotate(id, 100_000);
+  expect(await goodUntil(secret)).toBe(Date.now());
+});
+
+it("a rotation leaves the graces of other keys alone", async () => {
+  const other = await newKey();
+  await rotate(other.id, 100_000);
+  await rotate((await newKey()).id, 0);
+  expect(await goodUntil(other.secret)).toBe(Date.now() + 100_000);
+});
+
+it.each(["revoked", "expired"] as const)("a key that is %s is changed by nothing", async (problem) => {
+  const expiresAtMs = Date.now() + 10_000;
+  const { id, secret } = await newKey({ expiresAtMs });
+  const second = await rotate(id, 100_000);
+  if (problem === "revoked") await revokeKey(env.DB, id, Date.now());
+  const nowMs = problem === "expired" ? expiresAtMs : Date.now();
+  const before = await findKeyById(env.DB, id);
+  expect(await rotateKey(env.DB, id, 0, nowMs)).toEqual({ ok: false, problem });
+  expect(await changePlan(env.DB, id, "pro", undefined, nowMs)).toEqual({ ok: false, problem });
+  expect(await findKeyById(env.DB, id)).toEqual(before);
+  expect([await goodUntil(secret), await goodUntil(second)]).toEqual([Date.now() + 100_000, null]);
+});
+
+it("a key with an expiry can be rotated and changed before it", async () => {
+  const { id } = await newKey({ expiresAtMs: Date.now() + 1 });
+  expect(await rotateKey(env.DB, id, 0, Date.now())).toMatchObject({ ok: true });
+  expect(await changePlan(env.DB, id, "pro", undefined, Date.now())).toMatchObject({ ok: true });
+});
+
+it("a key is revoked once: the time stays", async () => {
+  const { id } = await newKey();
+  expect(await revokeKey(env.DB, id, Date.now())).toMatchObject({ ok: true, key: { id } });
+  expect(await revokeKey(env.DB, id, Date.now() + 1)).toEqual({ ok: false, problem: "revoked" });
+  expect((await findKeyById(env.DB, id))?.revokedAtMs).toBe(Date.now());
+});
+
+it("a rotation that broke off half-way can be done again", async () => {
+  const { id, secret } = await newKey();
+  const hash = await sha256(secret);
+  await env.DB.prepare("INSERT INTO replaced_secrets VALUES (unhex(?1), ?2, ?3)")
+    .bind(hash, id, Date.now() + 5)
+    .run();
+  await rotate(id, 100_000);
+  expect(
+    await env.DB.prepare("SELECT good_until_ms AS ms FROM replaced_secrets WHERE key_id = ?1").bind(id).all(),
+  ).toMatchObject({
+    results: [{ ms: Date.now() + 100_000 }],
+  });
+});
+
+it("a key that is revoked and expired is revoked", async () => {
+  const { id } = await newKey({ expiresAtMs: Date.now() + 1 });
+  await revokeKey(env.DB, id, Date.now());
+  expect(await rotateKey(env.DB, id, 0, Date.now() + 1)).toEqual({ ok: false, problem: "revoked" });
+});
+
+it("a key that leaves enterprise has no limits of its own any more", async () => {
+  const { id } = await newKey({ plan: "enterprise", limits: { minute: 1, day: 2 } });
+  expect(await changePlan(env.DB, id, "pro", undefined, Date.now())).toMatchObject({ ok: true });
+});
+
+it("what is asked for a key that nobody has changes nothing, and says so", async () => {
+  const unknown = { ok: false, problem: "unknown" };
+  expect(await revokeKey(env.DB, "key_nobodyhasit", Date.now())).toEqual(unknown);
+  expect(await rotateKey(env.DB, "key_nobodyhasit", 0, Date.now())).toEqual(unknown);
+  expect(await changePlan(env.DB, "key_nobodyhasit", "pro", undefined, Date.now())).toEqual(unknown);
+});
+
+it("an enterprise key is not made without limits, and keeps those that were agreed", async () => {
+  const agreed = { name: "agreed", plan: "enterprise", expiresAtMs: null } as const;
+  await expect(createKey(env.DB, agreed, Date.now())).rejects.toThrow("needs limits");
+  const { id } = await newKey({ plan: "enterprise", limits: { minute: 7, day: 70 } });
+  expect((await findKeyById(env.DB, id))?.limits).toEqual({ minute: 7, day: 70 });
+});

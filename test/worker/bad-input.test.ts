@@ -1,0 +1,476 @@
+// A table of bad bodies, media types, queries, paths and credentials: each with its status, its Error body, and
+// the proof that nothing was stored.
+
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import { app } from "../../src/app.ts";
+import { newSecret } from "../../src/keys/secret.ts";
+import {
+  countPets,
+  type ErrorBody,
+  expectDocumented,
+  fetchWithoutKey,
+  newClient,
+  newKey,
+} from "../support/worker/client.ts";
+
+/** Checks the whole answer: status, exact body, media type; and that nothing was stored meanwhile. */
+async function expectRefusal(
+  request: () => Promise<Response>,
+  status: number,
+  code: string,
+  message: string,
+) {
+  const before = await countPets();
+  const response = await request();
+  expect(await response.json<ErrorBody>()).toEqual({ code, message, status });
+  expect(response.status).toBe(status);
+  expect(response.headers.get("Content-Type")).toBe("application/json");
+  expect(await countPets()).toBe(before);
+}
+
+const NAME = "name: is required";
+const CATEGORY = "categoryId: is required";
+const INTEGER = "categoryId: must be an integer of 64 bits, from -2^63 to 2^63-1";
+const STATUS = "status: must be one of available, pending, sold";
+const petWith = (value: string) => `{"name":"Rex","categoryId":1,"x":${value}}`;
+const NESTED = `${"[".repeat(30_000)}${"]".repeat(30_000)}`;
+
+describe("a body that breaks the schema is a 400", () => {
+  it.each([
+    ["{}", `${NAME}; ${CATEGORY}`],
+    [`{"name":"Rex"}`, CATEGORY],
+    [`{"categoryId":1}`, NAME],
+    [`{"name":null,"categoryId":1}`, "name: must be a string"],
+    [`{"name":5,"categoryId":1}`, "name: must be a string"],
+    [`{"name":["Rex"],"categoryId":1}`, "name: must be a string"],
+    [`{"name":"Rex","categoryId":null}`, INTEGER],
+    [`{"name":"Rex","categoryId":"1"}`, INTEGER],
+    [`{"name":"Rex","categoryId":1.5}`, INTEGER],
+    [`{"name":"Rex","categoryId":true}`, INTEGER],
+    [`{"name":"Rex","categoryId":[1]}`, INTEGER],
+    [`{"name":"Rex","categoryId":{}}`, INTEGER],
+    [`{"name":"Rex","categoryId":9223372036854775808}`, INTEGER],
+    [`{"name":"Rex","categoryId":1e400}`, INTEGER],
+    [`{"name":"Rex","categoryId":1,"status":null}`, STATUS],
+    [`{"name":"Rex","categoryId":1,"status":""}`, STATUS],
+    [`{"name":"Rex","categoryId":1,"status":"Sold"}`, STATUS],
+    [`{"name":"Rex","categoryId":1,"status":["sold"]}`, STATUS],
+    [`{"__proto__":{"name":"Rex","categoryId":1}}`, `${NAME}; ${CATEGORY}`],
+    [`{"name":"","categoryId":"x","status":"x"}`, `name: must be 1 to 255 characters; ${INTEGER}; ${STATUS}`],
+    ["[]", "body: must be a JSON object"],
+    ["null", "body: must be a JSON object"],
+    ["1", "body: must be a JSON object"],
+    [`"Rex"`, "body: must be a JSON object"],
+    ["", "body: must be valid JSON"],
+    ["{", "body: must be valid JSON"],
+    [`{"name":"Rex","categoryId":1,}`, "body: must be valid JSON"],
+    [`{"name":"Rex","categoryId":01}`, "body: must be valid JSON"],
+    [`{"name":"Rex","categoryId":NaN}`, "body: must be valid JSON"],
+    [`{"name":"Rex","categoryId":1} {}`, "body: must be valid JSON"],
+    [`{'name':'Rex','categoryId':1}`, "body: must be valid JSON"],
+    [NESTED, "body: must be nested at most 100 levels deep"],
+    [`{"name":"Rex","categoryId":1,"x":${NESTED}}`, "body: must be nested at most 100 levels deep"],
+    [petWith("[".repeat(100) + "]".repeat(100)), "body: must be nested at most 100 levels deep"],
+    [petWith(`[${Array(997).fill("{}").join()}]`), "body: must have at most 1000 values"],
+    [petWith(`[1${",1".repeat(32_000)}]`), "body: must have at most 1000 values"],
+  ])("%.60s", async (body, message) => {
+    const client = await newClient();
+    await expectRefusal(() => client.post(body), 400, "invalid_request", message);
+  });
+
+  it("a POST without a body", async () => {
+    const client = await newClient();
+    const headers = { "Content-Type": "application/json" };
+    const post = () => client.call("/v1/pets", { method: "POST", headers });
+    await expectRefusal(post, 400, "invalid_request", "body: must be valid JSON");
+  });
+});
+
+describe("a body of another media type is a 415", () => {
+  const good = `{"name":"Rex","categoryId":1}`;
+
+  it.each([
+    "text/plain",
+    "text/json",
+    "application/x-www-form-urlencoded",
+    "application/jsonp",
+    "application/json-seq",
+    "application/xml+jsonx",
+    "application/+json",
+    "json",
+    "",
+    "text/html, application/json",
+    "application/x y+json",
+  ])("%j", async (type) => {
+    const client = await newClient();
+    const message = "Content-Type: must be application/json";
+    await expectRefusal(
+      () => client.post(good, { "Content-Type": type }),
+      415,
+      "unsupported_media_type",
+      message,
+    );
+  });
+
+  it("none at all", async () => {
+    const client = await newClient();
+    const message = "Content-Type: must be application/json";
+    const bytes = new TextEncoder().encode(good);
+    await expectRefusal(() => client.post(bytes, {}), 415, "unsupported_media_type", message);
+  });
+
+  it("compressed", async () => {
+    const client = await newClient();
+    const compressed = new Blob([good]).stream().pipeThrough(new CompressionStream("gzip"));
+    const body = await new Response(compressed).arrayBuffer();
+    const headers = { "Content-Type": "application/json", "Content-Encoding": "gzip" };
+    const post = () => client.post(body, headers);
+    await expectRefusal(post, 415, "unsupported_media_type", "Content-Encoding: must be absent");
+    // Names what would be accepted (RFC 9110, section 15.5.16).
+    expect((await post()).headers.get("Accept-Encoding")).toBe("identity");
+  });
+
+  it.each([
+    "application/json",
+    "application/json; charset=utf-8",
+    "application/json;charset=UTF-8",
+    "Application/JSON",
+    "application/vnd.pets.v1+json",
+    "application/merge-patch+json; profile=x",
+    "application/a+b+json",
+  ])("but %j is JSON", async (type) => {
+    const client = await newClient();
+    expect((await client.post(good, { "Content-Type": type })).status).toBe(201);
+  });
+});
+
+describe("a body of more than 64 KiB is a 413", () => {
+  const message = "body: must be at most 65536 bytes";
+  const bodyOf = (bytes: number) => `{"name":"Rex","categoryId":1}`.padEnd(bytes, " ");
+
+  it("one byte more, with a length", async () => {
+    const client = await newClient();
+    const headers = { "Content-Type": "application/json", "Content-Length": "65537" };
+    await expectRefusal(() => client.post(bodyOf(65_537), headers), 413, "payload_too_large", message);
+  });
+
+  it("one byte more, in a stream without a length", async () => {
+    const client = await newClient();
+    const stream = new Blob([bodyOf(65_537)]).stream();
+    await expectRefusal(() => client.post(stream), 413, "payload_too_large", message);
+  });
+
+  it("one announced to be too large is not waited for", async () => {
+    const client = await newClient();
+    const endless = new ReadableStream({ type: "bytes" });
+    const headers = { "Content-Type": "application/json", "Content-Length": "65537" };
+    await expectRefusal(() => client.post(endless, headers), 413, "payload_too_large", message);
+  });
+
+  it("one that turns out so is read to its end, and not kept", async () => {
+    const client = await newClient();
+    let left = 300;
+    const long = new ReadableStream({
+      type: "bytes",
+      pull(controller) {
+        if (left > 0) controller.enqueue(new Uint8Array(10_000));
+        else controller.close();
+        left -= 1;
+      },
+    });
+    await expectRefusal(() => client.post(long), 413, "payload_too_large", message);
+    // A read that is given up in the middle makes the local server fail somebody else's request.
+    expect(left).toBeLessThan(0);
+  });
+
+  it("while one that does not end is dropped, others are served", async () => {
+    const { secret, get } = await newClient();
+    let isOver = false;
+    const endless = new ReadableStream({
+      type: "bytes",
+      pull(controller) {
+        controller.enqueue(new Uint8Array(10_000));
+        if (isOver) controller.close();
+      },
+    });
+    const headers = { Authorization: `Bearer ${secret}`, "Content-Type": "application/json" };
+    // Handed to the app directly: a stream that is ready at once is the worst.
+    const refused = app.request("/v1/pets", { method: "POST", headers, body: endless }, env);
+    expect((await get("/v1/pets")).status).toBe(200);
+    isOver = true;
+    expect((await refused).status).toBe(413);
+  });
+
+  it("but 64 KiB are accepted, with a length and without", async () => {
+    const client = await newClient();
+    expect((await client.post(bodyOf(65_536))).status).toBe(201);
+    expect((await client.post(new Blob([bodyOf(65_536)]).stream())).status).toBe(201);
+  });
+});
+
+it("a body whose sender hangs up is a 400, and no failure of ours", async () => {
+  const log = vi.spyOn(console, "error");
+  const client = await newClient();
+  const broken = new ReadableStream({
+    type: "bytes",
+    start: (controller) => controller.enqueue(new TextEncoder().encode(`{"name":"Rex",`)),
+    pull: (controller) => controller.error(new Error("connection lost")),
+  });
+  const headers = { Authorization: `Bearer ${client.secret}`, "Content-Type": "application/json" };
+  // Handed to the app directly: on its way to the Worker the broken stream would become a short one.
+  const request = async () => {
+    const response = await app.request("/v1/pets", { method: "POST", headers, body: broken }, env);
+    await expectDocumented("POST", "/v1/pets", response);
+    return response;
+  };
+  await expectRefusal(request, 400, "invalid_request", "body: ended too early");
+  expect(log).not.toHaveBeenCalled();
+});
+
+it("a body takes up one buffer, however short its chunks are", async () => {
+  const client = await newClient();
+  const text = new TextEncoder().encode(`{"name":"Rex","categoryId":1}`);
+  const buffers = new Set<number>();
+  let sent = 0;
+  const crumbs = new ReadableStream({
+    type: "bytes",
+    pull(controller) {
+      const view = controller.byobRequest?.view;
+      if (view === null || view === undefined) throw new Error("each chunk is put into a buffer of its own");
+      buffers.add(view.buffer.byteLength);
+      new Uint8Array(view.buffer, view.byteOffset)[0] = text[sent] ?? 0;
+      sent += 1;
+      controller.byobRequest?.respond(1);
+      if (sent === text.length) controller.close();
+    },
+  });
+  const headers = { Authorization: `Bearer ${client.secret}`, "Content-Type": "application/json" };
+  const response = await app.request("/v1/pets", { method: "POST", headers, body: crumbs }, env);
+  expect(response.status).toBe(201);
+  expect(sent).toBe(text.length);
+  expect([...buffers]).toEqual([65_537]);
+});
+
+it.each([
+  ["nested 100 levels deep", "[".repeat(99) + "]".repeat(99)],
+  ["with 1000 values", `[${Array(996).fill("{}").join()}]`],
+  ["with 1000 values, each with a name", `{${Array(996).fill('"y":0').join()}}`],
+  ["with brackets in a text", JSON.stringify("[{".repeat(1_000))],
+  ["with brackets after a quote in a text", JSON.stringify(`"${"[{".repeat(1_000)}`)],
+  ["with brackets in a text that ends in a backslash", JSON.stringify(`${"[{".repeat(1_000)}\\`)],
+])("a body %s is good", async (_, value) => {
+  const client = await newClient();
+  expect((await client.post(petWith(value))).status).toBe(201);
+});
+
+it("a body that is held back is a 400 after 10 seconds, and nothing comes of it", async () => {
+  const client = await newClient();
+  const { promise: reached, resolve: reach } = Promise.withResolvers<void>();
+  let finish = () => {};
+  const slow = new ReadableStream({
+    type: "bytes",
+    start(controller) {
+      controller.enqueue(new TextEncoder().encode(`{"name":"Rex",`));
+      finish = () => {
+        controller.enqueue(new TextEncoder().encode(`"categoryId":1}`));
+        controller.close();
+      };
+    },
+    // Asked for more when it is being read.
+    pull: () => reach(),
+  });
+  const headers = { Authorization: `Bearer ${client.secret}`, "Content-Type": "application/json" };
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() });
+  let isAnswered = false;
+  const request = async () => {
+    // Handed to the app directly, so that it is this stream that is read.
+    const answer = Promise.resolve(app.request("/v1/pets", { method: "POST", headers, body: slow }, env));
+    void answer.finally(() => (isAnswered = true));
+    await reached;
+    vi.advanceTimersByTime(9_999);
+    await scheduler.wait(1);
+    expect(isAnswered).toBe(false);
+    vi.advanceTimersByTime(1);
+    const response = await answer;
+    await expectDocumented("POST", "/v1/pets", response);
+    finish();
+    return response;
+  };
+  await expectRefusal(request, 400, "invalid_request", "body: must arrive within 10 s");
+});
+
+describe("a bad query is a 400", () => {
+  const LIMIT = "limit: must be an integer from 1 to 100";
+  const CURSOR = "cursor: must come from a Link header of this list";
+  it.each([
+    ["limit=", LIMIT],
+    ["limit", LIMIT],
+    ["limit=0", LIMIT],
+    ["limit=-1", LIMIT],
+    ["limit=101", LIMIT],
+    ["limit=99999999999999999999", LIMIT],
+    [`limit=${"9".repeat(309)}`, LIMIT],
+    ["limit=1e1", LIMIT],
+    ["limit=0x10", LIMIT],
+    ["limit=%2010", LIMIT],
+    ["limit=10%20", LIMIT],
+    ["limit=+10", LIMIT],
+    ["limit=10.0", LIMIT],
+    ["limit=%EF%BC%91", LIMIT],
+    ["limit=10%0A", LIMIT],
+    ["limit=%ZZ", LIMIT],
+    ["limit=10&limit=10", "limit: must be given only once"],
+    ["status=", STATUS],
+    ["status=Available", STATUS],
+    ["status=available,sold", STATUS],
+    ["status=sold%00", STATUS],
+    ["status=sold&status=sold", "status: must be given only once"],
+    ["cursor=", CURSOR],
+    ["cursor=x", CURSOR],
+    ["cursor=%00", CURSOR],
+    ["cursor=AQAAAAAAAAAB", CURSOR],
+    ["cursor=a&cursor=b", "cursor: must be given only once"],
+    ["limit=0&status=x", `${STATUS}; ${LIMIT}`],
+  ])("%s", async (query, message) => {
+    const client = await newClient();
+    await expectRefusal(() => client.get(`/v1/pets?${query}`), 400, "invalid_request", message);
+  });
+
+  it.each([
+    "",
+    "foo=1&bar",
+    "Limit=0",
+    "limit[]=0",
+    "__proto__=1",
+    "constructor=1",
+    "toString",
+    "=",
+    "&&",
+    "%",
+  ])("but unknown parameters are ignored: %j", async (query) => {
+    const client = await newClient();
+    expect((await client.get(`/v1/pets?${query}`)).status).toBe(200);
+  });
+
+  it.each(["limit=1", "limit=100", "limit=%31", "limit=007"])("but %s is good", async (query) => {
+    const client = await newClient();
+    expect((await client.get(`/v1/pets?${query}`)).status).toBe(200);
+  });
+});
+
+describe("a path that leads nowhere is a 404", () => {
+  it.each([
+    "/v1",
+    "/v1/",
+    "/v1/pets/",
+    "/v1/pets/1/",
+    "/v1/pets/1/photos",
+    "/v1/Pets",
+    "/v1/store",
+    "/v1/store/orders",
+    "/v1/orders",
+    "/v1//pets",
+    "/v1/%70ets%2F",
+  ])("%s", async (path) => {
+    const client = await newClient();
+    await expectRefusal(() => client.get(path), 404, "not_found", "no operation has this path");
+  });
+
+  it.each(["/", "/pets", "/v1pets", "/v2/pets", "/V1/pets", "//v1/pets"])(
+    "%s, outside the API, with or without a key",
+    async (path) => {
+      const client = await newClient();
+      const message = "no operation has this path: all operations are under /v1";
+      await expectRefusal(() => client.get(path), 404, "not_found", message);
+      await expectRefusal(() => fetchWithoutKey(path), 404, "not_found", message);
+    },
+  );
+
+  it.each([
+    "0",
+    "999999999",
+    "-1",
+    "abc",
+    "1.0",
+    "1e0",
+    "01",
+    "+1",
+    "0x1",
+    "%00",
+    "%ZZ",
+    "1%20",
+    "9223372036854775808",
+    "null",
+  ])("/v1/pets/%s", async (petId) => {
+    const client = await newClient();
+    await expectRefusal(() => client.get(`/v1/pets/${petId}`), 404, "not_found", "no pet has this id");
+  });
+});
+
+describe("a credential that is none is a 401", () => {
+  const MISSING = "the API key is missing: send it as Authorization: Bearer <API key>";
+  const INVALID = "the API key is not valid";
+
+  it.each([
+    ["no header", {}],
+    ["an empty header", { Authorization: "" }],
+    ["another scheme", { Authorization: "Basic dXNlcjpwYXNz" }],
+    ["a scheme without a key", { Authorization: "Bearer" }],
+    ["another header", { "X-API-Key": newSecret() }],
+  ])("%s", async (_, headers) => {
+    const call = () => fetchWithoutKey("/v1/pets", { headers });
+    await expectRefusal(call, 401, "unauthorized", MISSING);
+    expect((await call()).headers.get("WWW-Authenticate")).toBe('Bearer realm="petstore"');
+  });
+
+  it.each([
+    ["one that was never made", () => newSecret()],
+    ["one without the form", () => "hunter2"],
+    ["one with a wrong checksum", () => `${newSecret().slice(0, -1)}!`],
+    ["one with another prefix", () => newSecret().replace("pet_", "cat_")],
+    ["one that is cut short", () => newSecret().slice(0, -1)],
+    ["one with something after it", () => `${newSecret()} `.padEnd(60, "x")],
+    ["two of them", () => `${newSecret()}, Bearer ${newSecret()}`],
+    ["a very long one", () => "x".repeat(8_000)],
+  ])("%s", async (_, secret) => {
+    const call = () => fetchWithoutKey("/v1/pets", { headers: { Authorization: `Bearer ${secret()}` } });
+    await expectRefusal(call, 401, "unauthorized", INVALID);
+    expect((await call()).headers.get("WWW-Authenticate")).toBe(
+      'Bearer realm="petstore", error="invalid_token"',
+    );
+  });
+
+  it("a key in the query is not a key", async () => {
+    const { secret } = await newKey();
+    for (const parameter of ["api_key", "key", "access_token"]) {
+      await expectRefusal(
+        () => fetchWithoutKey(`/v1/pets?${parameter}=${secret}`),
+        401,
+        "unauthorized",
+        MISSING,
+      );
+    }
+  });
+
+  it.each(["bearer @", "BEARER @", "Bearer   @", "Bearer @ ", " Bearer @\t"])(
+    "but it may be written %j",
+    async (form) => {
+      const { secret } = await newKey();
+      const headers = { Authorization: form.replace("@", secret) };
+      expect((await fetchWithoutKey("/v1/pets", { headers })).status).toBe(200);
+    },
+  );
+
+  it("comes before everything else: an unknown path, a wrong method and a bad body included", async () => {
+    await expectRefusal(() => fetchWithoutKey("/v1/nowhere"), 401, "unauthorized", MISSING);
+    await expectRefusal(
+      () => fetchWithoutKey("/v1/pets", { method: "DELETE" }),
+      401,
+      "unauthorized",
+      MISSING,
+    );
+    const bad = { method: "POST", body: "{", headers: { "Content-Type": "text/plain" } };
+    await expectRefusal(() => fetchWithoutKey("/v1/pets", bad), 401, "unauthorized", MISSING);
+  });
+});

@@ -1,0 +1,192 @@
+// When a key is banned, and when it is not: clients that wait for Retry-After are safe, those that go on after a 429 are not.
+
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import type { RateLimiter } from "../../src/index.ts";
+import { headersOf } from "../../src/rate-limit/headers.ts";
+import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
+import type { AcquireResult } from "../../src/rate-limit/protocol.ts";
+import type { Limits } from "../../src/rate-limit/windows.ts";
+import { banKey, type ErrorBody, newClient, watchLimiter } from "../support/worker/client.ts";
+import { watchStatements } from "../support/worker/database-stub.ts";
+
+const { free: FREE, pro: PRO, business: BUSINESS } = PLAN_LIMITS;
+
+const PLANS: [tolerated: number, limits: Limits][] = [
+  [180, FREE],
+  [900, PRO],
+  [3_000, BUSINESS],
+  [180, { minute: 1, day: 5 }],
+  [183, { minute: 61, day: 500 }],
+];
+
+type Acquire = (limits: Limits, requests: number, waitedMs?: number) => AcquireResult;
+
+/** Uses the object of a new key from within, where a batch costs no call; the clock is the caller's to step. */
+function inLimiter(story: (acquire: Acquire) => void | Promise<void>): Promise<void> {
+  const limiter = env.RATE_LIMITER.getByName(`key-${crypto.randomUUID()}`);
+  return runInDurableObject(limiter, (instance: RateLimiter) =>
+    story((limits, requests, waitedMs = 0) => {
+      const id = crypto.randomUUID();
+      return instance.acquire(limits, { id, requests, waitedMs, released: [], outbox: [], bannedUntilMs: 0 });
+    }),
+  );
+}
+
+function pass(ms: number): void {
+  vi.setSystemTime(Date.now() + ms);
+}
+
+describe("a ban never hits", () => {
+  it.each([0, 1, 5, 30])(
+    "150 clients of a Free key that wait for Retry-After and up to %i s",
+    async (jitterS) => {
+      await inLimiter((acquire) => {
+        // The day is used up before it ends.
+        vi.setSystemTime(Date.UTC(2026, 10, 20, 23, 30, 20));
+        const endMs = Date.UTC(2026, 10, 21, 0, 5);
+        const clients = Array.from({ length: 150 }, () => ({ nextMs: Date.now() }));
+        const perDay = new Map<number, number>();
+        for (let request = 0; ; request += 1) {
+          const client = clients.reduce((first, each) => (each.nextMs < first.nextMs ? each : first));
+          if (client.nextMs >= endMs) break;
+          vi.setSystemTime(client.nextMs);
+          const { refused, ...status } = acquire(FREE, 1);
+          expect(status.bannedUntilMs).toBeUndefined();
+          const { "Retry-After": retryAfterS } = headersOf({ ...status, admitted: refused === 0 });
+          // One that is admitted sends its next request 50 ms later.
+          const jitterMs = (request % 100) * 10 * jitterS;
+          client.nextMs += retryAfterS === undefined ? 50 : Number(retryAfterS) * 1_000 + jitterMs;
+          perDay.set(status.windows.day.startMs, status.windows.day.used);
+        }
+        expect([...perDay.values()]).toEqual([1_000, 300]);
+      });
+    },
+  );
+
+  it.each(PLANS.map(([, limits]) => limits))(
+    "clients that begin each minute with a burst far over its limit, %o",
+    async (limits) => {
+      await inLimiter((acquire) => {
+        for (let minute = 0; minute < 3; minute += 1) {
+          for (let batch = 0; batch < 3; batch += 1) {
+            const { bannedUntilMs } = acquire(limits, 5 * limits.minute + 181);
+            expect(bannedUntilMs).toBeUndefined();
+            pass(1_000);
+          }
+          pass(57_000);
+        }
+      });
+    },
+  );
+});
+
+describe("a client that keeps sending after a 429 is banned", () => {
+  it.each(PLANS)("by more than %i late ones, for ten minutes, on %o", async (tolerated, limits) => {
+    await inLimiter((acquire) => {
+      acquire(limits, limits.minute + 1);
+      // Not late yet.
+      pass(2_000);
+      acquire(limits, 1_000);
+      pass(1);
+      expect(acquire(limits, tolerated).bannedUntilMs).toBeUndefined();
+      const bannedUntilMs = Math.ceil((Date.now() + 600_000) / 1_000) * 1_000;
+      expect(acquire(limits, 10)).toMatchObject({ admitted: 0, refused: 10, bannedUntilMs });
+      // The one that was too many is the last that counts, and requests during the ban do not extend it.
+      for (const ms of [Date.now(), Date.now() + 1, bannedUntilMs - 1]) {
+        vi.setSystemTime(ms);
+        const { bannedUntilMs: untilMs, windows } = acquire(limits, 1);
+        expect([untilMs, windows.day.refused]).toEqual([bannedUntilMs, 1 + 1_000 + tolerated + 1]);
+      }
+      pass(1);
+      expect(acquire(limits, 1)).toMatchObject({ admitted: 1, refused: 0 });
+    });
+  });
+
+  type Batches = [limits: Limits, requests: number][];
+  it.each<[change: string, before: Limits, after: Batches]>([
+    [
+      "an upgrade",
+      FREE,
+      [
+        [PRO, 240 + 100],
+        [FREE, 800],
+      ],
+    ],
+    ["a downgrade", PRO, [[FREE, 900]]],
+  ])(
+    "by three times the larger limit of the minute after %s, whatever an isolate believes",
+    async (_, before, after) => {
+      await inLimiter((acquire) => {
+        acquire(before, before.minute + 1);
+        pass(2_001);
+        for (const [limits, requests] of after)
+          expect(acquire(limits, requests).bannedUntilMs).toBeUndefined();
+        expect(acquire(FREE, 1).bannedUntilMs).toBeDefined();
+      });
+    },
+  );
+
+  it("by requests that arrive late, not by a batch that comes late", async () => {
+    await inLimiter((acquire) => {
+      acquire(FREE, 61);
+      pass(3_000);
+      expect(acquire(FREE, 181, 1_000).bannedUntilMs).toBeUndefined();
+      expect(acquire(FREE, 181, 999).bannedUntilMs).toBeDefined();
+    });
+  });
+
+  it("and is told so, and when the ban ends", async () => {
+    const client = await newClient({ plan: "free" });
+    const codes: string[] = [];
+    for (let request = 0; request < 60 + 1 + 181; request += 1) {
+      if (request === 61) pass(2_001);
+      const response = await client.get("/v1/pets/0");
+      codes.push((await response.json<ErrorBody>()).code);
+    }
+    expect(codes.indexOf("key_banned")).toBe(60 + 1 + 180);
+
+    const banned = await client.get("/v1/pets");
+    expect([banned.status, banned.headers.get("Retry-After")]).toEqual([429, "601"]);
+    expect(banned.headers.get("Cache-Control")).toBe("no-store");
+    // Ten minutes, and what is missing to a whole second.
+    const until = "2026-11-20T12:44:23Z";
+    expect((await banned.json<ErrorBody>()).message).toBe(
+      `the API key is banned until ${until}, because it kept sending requests after a 429; retry in 601 s, at ${until}`,
+    );
+    pass(600_498);
+    expect((await client.get("/v1/pets")).headers.get("Retry-After")).toBe("1");
+    pass(1);
+    const after = await client.get("/v1/pets");
+    expect([after.status, after.headers.get("X-RateLimit-Remaining")]).toEqual([200, "59"]);
+  });
+
+  it("and is told to wait for the day, if that is used up beyond the ban", async () => {
+    const client = await newClient({ plan: "enterprise", limits: { minute: 5, day: 2 } });
+    for (let request = 0; request < 2; request += 1) await client.get("/v1/pets");
+    await banKey(client.id);
+    const banned = await client.get("/v1/pets");
+    const { message } = await banned.json<ErrorBody>();
+    expect(message).toMatch(/^the API key is banned until 2026-11-20T12:44:21Z.* at 2026-11-21T00:00:00Z$/);
+    vi.setSystemTime(Date.now() + Number(banned.headers.get("Retry-After")) * 1000);
+    expect((await client.get("/v1/pets")).status).toBe(200);
+  });
+});
+
+it("during a ban, a flood touches neither object nor database", async () => {
+  const client = await newClient({ plan: "free" });
+  await banKey(client.id);
+  await client.get("/v1/pets");
+  const statements = watchStatements();
+  const calls = watchLimiter(client.id);
+  // To the end of the ban: the key is not even looked up again.
+  for (let request = 0; request < 200; request += 1) {
+    expect((await client.get("/v1/pets")).status).toBe(429);
+    pass(2_999);
+  }
+  expect([statements, calls]).toEqual([[], []]);
+  pass(700);
+  expect((await client.get("/v1/pets")).status).toBe(200);
+  expect([statements.length, calls.length]).toEqual([2, 1]);
+});

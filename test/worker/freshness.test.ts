@@ -1,0 +1,261 @@
+// What clients see of a database whose nearest replica is behind: everything that is there, once, and nothing for longer
+// than was promised.
+
+import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { app } from "../../src/app.ts";
+import { changePlan, revokeKey, rotateKey } from "../../src/keys/admin.ts";
+import { encodeCursor } from "../../src/pets/cursor.ts";
+import {
+  countPets,
+  expectDocumented,
+  linkTo,
+  newAddress,
+  newKey,
+  ORIGIN,
+  walk,
+} from "../support/worker/client.ts";
+import { laggingDatabase } from "../support/worker/lagging-database.ts";
+
+interface Pet {
+  id: number;
+}
+
+function pass(ms: number): void {
+  vi.setSystemTime(Date.now() + ms);
+}
+
+/** A client of a service whose replica has nothing; its lists begin behind all pets that were there before. */
+async function newService(...lagging: Parameters<typeof laggingDatabase>) {
+  const { DB, asked, primary, catchUp } = await laggingDatabase(...lagging);
+  const { id: keyId, secret } = await newKey();
+  const address = newAddress();
+  const call = async (path: string, init: RequestInit = {}, bearer = secret) => {
+    const headers = { ...init.headers, Authorization: `Bearer ${bearer}`, "CF-Connecting-IP": address };
+    const ctx = createExecutionContext();
+    const response = await app.request(ORIGIN + path, { ...init, headers }, { ...env, DB }, ctx);
+    await waitOnExecutionContext(ctx);
+    await expectDocumented(init.method ?? "GET", path, response);
+    return response;
+  };
+  const create = async () => {
+    const body = JSON.stringify({ name: "Rex", categoryId: 1 });
+    const headers = { "Content-Type": "application/json" };
+    const response = await call("/v1/pets", { method: "POST", headers, body });
+    expect(response.status).toBe(201);
+    return (await response.json<Pet>()).id;
+  };
+  /** Creates so many, and returns their ids. */
+  const createMany = async (count: number) => {
+    const ids: number[] = [];
+    while (ids.length < count) ids.push(await create());
+    return ids;
+  };
+  const status = async (path: string, bearer?: string) => (await call(path, {}, bearer)).status;
+  const ids = async (path: string) => (await (await call(path)).json<Pet[]>()).map(({ id }) => id);
+  const first = await create();
+  const list = (limit: number) => `/v1/pets?limit=${limit}&cursor=${encodeCursor(BigInt(first) + 1n)}`;
+  asked.length = 0;
+  return { keyId, secret, asked, primary, catchUp, call, create, createMany, status, ids, list };
+}
+
+describe("though the replica is behind", () => {
+  it("a key sees what it created in its next list, at the end of a page as well", async () => {
+    const { create, ids, list } = await newService();
+    const created: number[] = [];
+    for (let count = 0; count < 5; count += 1) {
+      created.push(await create());
+      expect(await ids(list(3))).toEqual(created.slice(0, 3));
+      expect(await ids(list(100))).toEqual(created);
+    }
+  });
+
+  it("keys, pets and lists are found while the replica has not even the tables", async () => {
+    const { create, status, list } = await newService();
+    const id = await create();
+    for (const table of ["replaced_secrets", "keys", "pets"]) await env.REPLICA.exec(`DROP TABLE ${table}`);
+    onTestFinished(async () => {
+      await env.REPLICA.exec("DROP TABLE d1_migrations");
+      await env.REPLICA.exec("DROP TABLE creations");
+    });
+    const { secret } = await newKey();
+    expect(await status(`/v1/pets/${id}`, secret)).toBe(200);
+    expect(await status(list(3), secret)).toBe(200);
+  });
+
+  it("a page that had a next page still has it when it is read again", async () => {
+    const { createMany, call, list, asked } = await newService();
+    const created = await createMany(3);
+    await call(list(2));
+    pass(30_000);
+    asked.length = 0;
+    const response = await call(list(2));
+    expect((await response.json<Pet[]>()).map(({ id }) => id)).toEqual(created.slice(0, 2));
+    expect(linkTo("next", response)).toBeDefined();
+    // The key, and the page.
+    expect(asked).toEqual(["primary", "nearest", "primary"]);
+  });
+
+  it("a walk meets every pet exactly once, when it comes to what the replica does not have", async () => {
+    const { createMany, call, list, catchUp, asked } = await newService();
+    const created = await createMany(9);
+    await catchUp();
+    created.push(...(await createMany(4)));
+    // So that it is known of each page but the last that it has a next one.
+    await walk<Pet>(call, list(2));
+    pass(30_000);
+    created.push(...(await createMany(4)));
+    asked.length = 0;
+    const pages = await walk<Pet>(call, list(2));
+    expect(pages.flat().map(({ id }) => id)).toEqual(created);
+    // It began at the replica, and ended at the primary.
+    expect([asked[0], asked.at(-1)]).toEqual(["nearest", "primary"]);
+  });
+
+  it("a pet is found that only the primary has, and one that nobody has is not", async () => {
+    const { create, catchUp, status, asked } = await newService();
+    const old = await create();
+    await catchUp();
+    const young = await create();
+    for (const [id, found, places] of [
+      [old, 200, ["nearest"]],
+      [young, 200, ["nearest", "primary"]],
+      [young + 1_000, 404, ["nearest", "primary"]],
+    ] as const) {
+      asked.length = 0;
+      expect(await status(`/v1/pets/${id}`)).toBe(found);
+      expect(asked).toEqual(places);
+    }
+  });
+});
+
+/** What an operator does to a key, and how a creation and a list are answered from then on. */
+const CHANGES: Record<string, [change: (keyId: string) => Promise<unknown>, answers: string[]]> = {
+  "is revoked": [(keyId) => revokeKey(env.DB, keyId, Date.now()), ["401", "401"]],
+  "gets another secret": [(keyId) => rotateKey(env.DB, keyId, 0, Date.now()), ["401", "401"]],
+  "is made to expire": [
+    (keyId) =>
+      env.DB.prepare("UPDATE keys SET expires_at_ms = ?2 WHERE id = ?1").bind(keyId, Date.now()).run(),
+    ["401", "401"],
+  ],
+  "gets another plan": [
+    (keyId) => changePlan(env.DB, keyId, "pro", undefined, Date.now()),
+    ["201 as pro", "200 as pro"],
+  ],
+};
+
+describe("30 s after a key", () => {
+  it.each(Object.entries(CHANGES))(
+    "%s, that is so for ten minutes, though the replica never learns of it, and the primary is away for three of them",
+    async (_, [change, answers]) => {
+      const { primary, call, create, catchUp, list } = await newService();
+      await create();
+      await create();
+      /** What is answered to a creation and a list. */
+      const ask = async ({ secret }: { secret: string }) => {
+        const headers = { "Content-Type": "application/json" };
+        const post = { method: "POST", headers, body: JSON.stringify({ name: "Rex", categoryId: 1 }) };
+        const found: string[] = [];
+        for (const init of [post, {}]) {
+          const { status, headers } = await call(list(1), init, secret);
+          const isPro = headers.get("RateLimit-Policy")?.startsWith('"minute";q=300;');
+          found.push(`${status}${isPro ? " as pro" : ""}`);
+        }
+        return found;
+      };
+      const [inUse, idle] = [await newKey(), await newKey()];
+      // To this isolate, each of these is new when it is first sent.
+      const strangers = await Promise.all(Array.from({ length: 19 }, () => newKey()));
+      await catchUp();
+      for (const key of [inUse, idle]) expect(await ask(key)).toEqual(["201", "200"]);
+      pass(1);
+      for (const { id } of [inUse, idle, ...strangers]) await change(id);
+      pass(30_000);
+      const pets = await countPets();
+      for (const [index, stranger] of strangers.entries()) {
+        primary.isAway = index >= 6 && index < 12;
+        const isRefused = answers[0] === "401";
+        expect(await ask(inUse)).toEqual(
+          primary.isAway && !isRefused ? ["503 as pro", "200 as pro"] : answers,
+        );
+        // Of this key the isolate could know only what the replica says.
+        expect(await ask(stranger)).toEqual(primary.isAway ? ["503", "503"] : answers);
+        pass(30_000);
+      }
+      expect(await ask(idle)).toEqual(answers);
+      if (answers[0] === "401") expect(await countPets()).toBe(pets);
+    },
+  );
+
+  it("is revoked, it is refused where it is in use, because it is read again in the background", async () => {
+    const { keyId, status } = await newService();
+    await revokeKey(env.DB, keyId, Date.now());
+    const startMs = Date.now();
+    let lastMs = 0;
+    for (; Date.now() < startMs + 60_000; pass(500)) {
+      if ((await status("/v1/nowhere")) === 404) lastMs = Date.now() - startMs;
+      // What is read in the background is over before time goes on.
+      for (let turn = 0; turn < 5; turn += 1) await scheduler.wait(0);
+    }
+    // From 20 s on it is read again, and after that not believed.
+    expect(lastMs).toBe(20_000);
+  });
+
+  it("should have been read again, it is good for five minutes more if only a replica answers, and no longer", async () => {
+    const { primary, keyId, status, catchUp } = await newService();
+    await catchUp();
+    await revokeKey(env.DB, keyId, Date.now());
+    primary.isAway = true;
+    const startMs = Date.now();
+    const found = new Map<number, number>();
+    // The last time at which an answer had that status.
+    for (; Date.now() < startMs + 600_000; pass(10_000))
+      found.set(await status("/v1/nowhere"), Date.now() - startMs);
+    expect([...found]).toEqual([
+      [404, 320_000],
+      [503, 590_000],
+    ]);
+  });
+});
+
+describe("what is right wherever it is read is read nearby:", () => {
+  it("a page that is known to have a next page", async () => {
+    const { createMany, catchUp, ids, list, asked } = await newService();
+    const created = await createMany(4);
+    await catchUp();
+    await ids(list(3));
+    pass(30_000);
+    asked.length = 0;
+    expect(await ids(list(3))).toEqual(created.slice(0, 3));
+    // Its key is read at the primary.
+    expect(asked).toEqual(["primary", "nearest"]);
+    // And then nowhere.
+    expect(await ids(list(3))).toEqual(created.slice(0, 3));
+    expect(asked).toHaveLength(2);
+  });
+
+  it("a pet, and that there is none, once, if the nearest is the primary", async () => {
+    const { create, status, asked } = await newService({ nearest: env.DB });
+    const id = await create();
+    asked.length = 0;
+    expect(await status(`/v1/pets/${id}`)).toBe(200);
+    expect(await status(`/v1/pets/${id + 1_000}`)).toBe(404);
+    expect(asked).toEqual(["nearest", "nearest"]);
+  });
+
+  it("from the primary, if the nearest fails at once: nobody notices", async () => {
+    const failing = { prepare: () => failing, bind: () => failing, all: failNow, first: failNow };
+    const nearest = { withSession: () => failing } as unknown as D1Database;
+    const { create, ids, list, status } = await newService({ nearest });
+    const id = await create();
+    expect(await status(`/v1/pets/${id}`)).toBe(200);
+    expect(await ids(list(1))).toHaveLength(1);
+    pass(30_000);
+    expect(await ids(list(1))).toHaveLength(1);
+  });
+});
+
+function failNow(): Promise<never> {
+  return Promise.reject(new Error("D1_ERROR: the replica is out of order"));
+}

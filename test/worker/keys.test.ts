@@ -1,0 +1,634 @@
+// API keys: their form, what is stored of them, and how a caller is found by one.
+
+import { env } from "cloudflare:workers";
+import fc from "fast-check";
+import { describe, expect, it, vi } from "vitest";
+import { clientAddress } from "../../src/http/client-address.ts";
+import { revokeKey, rotateKey } from "../../src/keys/admin.ts";
+import { isWellFormedSecret, newSecret, withChecksum, withoutSecrets } from "../../src/keys/secret.ts";
+import { listKeys } from "../../src/keys/store.ts";
+import { randomBase62 } from "../../src/lib/base62.ts";
+import { REFRESHES_AHEAD } from "../../src/lib/freshness.ts";
+import { sha256 } from "../../src/lib/sha256.ts";
+import { AddressMeter } from "../../src/rate-limit/anonymous.ts";
+import { room } from "../../src/rate-limit/windows.ts";
+import { fetchWithoutKey, newAddress, newClient, newKey, watchLimiter } from "../support/worker/client.ts";
+import { backgroundUntil, meetStatements, watchStatements } from "../support/worker/database-stub.ts";
+import type { Place } from "../support/worker/stub-bindings.ts";
+
+/** Lets no statement reach the database before so many requests have arrived; tells where each was run. */
+function holdStatementsUntil(count: number): Place[] {
+  const arrivals = vi.spyOn(crypto, "randomUUID");
+  const places: Place[] = [];
+  meetStatements(async (run, place) => {
+    places.push(place);
+    while (arrivals.mock.calls.length < count) await scheduler.wait(0);
+    // Whoever has arrived last looks for the key in the turn after.
+    await scheduler.wait(0);
+    return run();
+  });
+  return places;
+}
+
+/**
+ * A key that is new here, sent while sixty look-ups of guesses from its address are under way, so that it waits for a place;
+ * and from elsewhere, so that it waits for the same look-up. Timers are faked. `release` lets the guesses go on.
+ */
+async function keyBesideGuesses() {
+  const { secret } = await newKey();
+  const address = newAddress();
+  const arrivals = vi.spyOn(crypto, "randomUUID");
+  let statements = 0;
+  let isHeld = true;
+  meetStatements(async (run) => {
+    statements += 1;
+    const isGuess = statements <= 60;
+    while (isHeld && isGuess) await scheduler.wait(1);
+    return run();
+  });
+  const send = (key: string, from: string) =>
+    fetchWithoutKey("/v1/nowhere", {
+      headers: { "CF-Connecting-IP": from, Authorization: `Bearer ${key}` },
+    });
+  const untilArrived = async (count: number) => {
+    while (arrivals.mock.calls.length < count) await scheduler.wait(1);
+  };
+  const guesses = Array.from({ length: 60 }, () => send(newSecret(), address));
+  while (statements < 60) await scheduler.wait(1);
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() });
+  const there = send(secret, address);
+  await untilArrived(61);
+  const elsewhere = send(secret, newAddress());
+  await untilArrived(62);
+  const release = async () => {
+    isHeld = false;
+    await Promise.all(guesses);
+  };
+  return { there, elsewhere, release };
+}
+
+/** What `call` gives while nothing can be read, so that it is not what is read again in the background that decides. */
+async function withoutDatabase<Result>(call: () => Promise<Result>): Promise<Result> {
+  let failures = 0;
+  meetStatements(() => {
+    failures += 1;
+    return Promise.reject(new Error("out of order"));
+  });
+  const result = await call();
+  await backgroundUntil(() => !REFRESHES_AHEAD || failures > 0);
+  vi.restoreAllMocks();
+  return result;
+}
+
+describe("the form of a key", () => {
+  it("is pet_, 32 characters, and a checksum that holds", () => {
+    for (let times = 0; times < 100; times += 1) {
+      const secret = newSecret();
+      expect(secret).toMatch(/^pet_[0-9A-Za-z]{38}$/);
+      expect(isWellFormedSecret(secret)).toBe(true);
+    }
+  });
+
+  it("is fixed: keys in the hands of clients stay valid", () => {
+    // The CRC32 of the first 36 characters, by another implementation, is 0x5684f9b4: in base62, 1aEZpU.
+    expect(isWellFormedSecret("pet_0123456789ABCDEFGHIJKLMNOPQRSTUV1aEZpU")).toBe(true);
+  });
+
+  it("tells every change of one character", () => {
+    const position = fc.integer({ min: 0, max: 41 });
+    const character = fc.constantFrom(..."0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_");
+    fc.assert(
+      fc.property(position, character, (index, replacement) => {
+        const secret = newSecret();
+        fc.pre(secret[index] !== replacement);
+        expect(isWellFormedSecret(secret.slice(0, index) + replacement + secret.slice(index + 1))).toBe(
+          false,
+        );
+      }),
+    );
+  });
+
+  it.each([
+    ["a character less", `pet_${randomBase62(31)}`],
+    ["a character more", `pet_${randomBase62(33)}`],
+    ["another prefix", `pat_${randomBase62(32)}`],
+    ["another character", `pet_${randomBase62(31)}-`],
+    ["nothing but a checksum", ""],
+  ])("is not that of a text with %s, though its checksum holds", (_, body) => {
+    expect(isWellFormedSecret(withChecksum(body))).toBe(false);
+  });
+
+  it("is known wherever a text is printed, mistyped or not, and left out", () => {
+    const text = `${newSecret()} and ${newSecret().slice(0, -9)}, but not pet_shop`;
+    expect(withoutSecrets(text)).toBe("pet_… and pet_…, but not pet_shop");
+  });
+
+  it("draws its characters evenly", () => {
+    const counts = new Map<string, number>();
+    for (let times = 0; times < 2_000; times += 1) {
+      for (const character of randomBase62(62)) counts.set(character, (counts.get(character) ?? 0) + 1);
+    }
+    expect(counts.size).toBe(62);
+    // Six standard deviations; a remainder of bytes by 62 would put eight characters 24 % above the others.
+    for (const count of counts.values()) expect(Math.abs(count - 2_000)).toBeLessThan(270);
+  });
+});
+
+describe("what is stored of a key", () => {
+  it("is its SHA-256 and its last four characters, never the key", async () => {
+    const { id, secret } = await newKey();
+    const row = await env.DB.prepare("SELECT *, hex(hash) AS hash FROM keys WHERE id = ?1").bind(id).first();
+    expect(row).toMatchObject({
+      hash: (await sha256(secret)).toUpperCase(),
+      last_four: secret.slice(-4),
+    });
+    expect(JSON.stringify(row)).not.toContain(secret.slice(4, 36));
+    expect(JSON.stringify(await listKeys(env.DB))).not.toContain(secret.slice(4, 36));
+  });
+
+  it("is the SHA-256 of NIST", async () => {
+    expect(await sha256("abc")).toBe("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  });
+
+  it.each([
+    ["a plan that does not exist", "'n', 'gold', NULL, NULL, randomblob(32), 'abcd', 1, NULL"],
+    ["enterprise without limits", "'n', 'enterprise', NULL, NULL, randomblob(32), 'abcd', 1, NULL"],
+    ["enterprise without a limit per day", "'n', 'enterprise', 5, NULL, randomblob(32), 'abcd', 1, NULL"],
+    ["enterprise without a limit per minute", "'n', 'enterprise', NULL, 5, randomblob(32), 'abcd', 1, NULL"],
+    ["a limit per minute on another plan", "'n', 'free', 5, NULL, randomblob(32), 'abcd', 1, NULL"],
+    ["a limit per day on another plan", "'n', 'free', NULL, 5, randomblob(32), 'abcd', 1, NULL"],
+    ["limits on another plan", "'n', 'free', 5, 5, randomblob(32), 'abcd', 1, NULL"],
+    ["a limit of 0", "'n', 'enterprise', 0, 5, randomblob(32), 'abcd', 1, NULL"],
+    ["a limit above 10^9", "'n', 'enterprise', 5, 1000000001, randomblob(32), 'abcd', 1, NULL"],
+    ["a hash of 31 bytes", "'n', 'free', NULL, NULL, randomblob(31), 'abcd', 1, NULL"],
+    ["a hash that is text", `'n', 'free', NULL, NULL, '${"a".repeat(32)}', 'abcd', 1, NULL`],
+    ["an expiry before its creation", "'n', 'free', NULL, NULL, randomblob(32), 'abcd', 5, 5"],
+    ["no name", "'', 'free', NULL, NULL, randomblob(32), 'abcd', 1, NULL"],
+  ])("can't be %s", async (_, values) => {
+    const columns = "id, name, plan, per_minute, per_day, hash, last_four, created_at_ms, expires_at_ms";
+    const insert = env.DB.prepare(`INSERT INTO keys (${columns}) VALUES (hex(randomblob(8)), ${values})`);
+    await expect(insert.run()).rejects.toThrow(/constraint|datatype/i);
+  });
+
+  it("can't be the hash of another key", async () => {
+    const { id } = await newKey();
+    const columns = "name, plan, per_minute, per_day, hash, last_four, created_at_ms, expires_at_ms";
+    const copy = env.DB.prepare(
+      `INSERT INTO keys (id, ${columns}) SELECT hex(randomblob(8)), ${columns} FROM keys WHERE id = ?1`,
+    );
+    await expect(copy.bind(id).run()).rejects.toThrow("UNIQUE constraint failed: keys.hash");
+  });
+});
+
+describe("finding the caller", () => {
+  it("costs no query for a text without the form of a key, or with a wrong checksum", async () => {
+    const statements = watchStatements();
+    const secret = newSecret();
+    for (const text of [
+      "x",
+      secret.slice(0, -1),
+      `${secret.slice(0, -1)}${secret.endsWith("0") ? "1" : "0"}`,
+    ]) {
+      const response = await fetchWithoutKey("/v1/pets", { headers: { Authorization: `Bearer ${text}` } });
+      expect(response.status).toBe(401);
+    }
+    expect(statements).toEqual([]);
+  });
+
+  it("believes a look-up for 30 seconds, and not a millisecond longer", async () => {
+    const { id, secret } = await newKey();
+    const call = () => fetchWithoutKey("/v1/nowhere", { headers: { Authorization: `Bearer ${secret}` } });
+    expect((await call()).status).toBe(404);
+    await env.DB.prepare("DELETE FROM keys WHERE id = ?1").bind(id).run();
+    vi.setSystemTime(Date.now() + 29_999);
+    expect((await withoutDatabase(call)).status).toBe(404);
+    vi.setSystemTime(Date.now() + 1);
+    expect((await call()).status).toBe(401);
+  });
+
+  it.runIf(REFRESHES_AHEAD)(
+    "reads a key that is in use again after 20 seconds, and believes that for 30",
+    async () => {
+      const { id, secret } = await newKey();
+      const call = () => fetchWithoutKey("/v1/nowhere", { headers: { Authorization: `Bearer ${secret}` } });
+      const over: Place[] = [];
+      meetStatements(async (run, place) => {
+        const result = await run();
+        over.push(place);
+        return result;
+      });
+      await call();
+      vi.setSystemTime(Date.now() + 19_999);
+      await call();
+      expect(over).toEqual(["primary"]);
+      vi.setSystemTime(Date.now() + 1);
+      await call();
+      await backgroundUntil(() => over.length === 2);
+      expect(over).toEqual(["primary", "primary"]);
+
+      await env.DB.prepare("DELETE FROM keys WHERE id = ?1").bind(id).run();
+      vi.setSystemTime(Date.now() + 29_999);
+      expect((await withoutDatabase(call)).status).toBe(404);
+      vi.setSystemTime(Date.now() + 1);
+      expect((await call()).status).toBe(401);
+    },
+  );
+
+  it("does not believe a look-up from the future, after the clock has stepped back", async () => {
+    const { id, secret } = await newKey();
+    const call = () => fetchWithoutKey("/v1/pets", { headers: { Authorization: `Bearer ${secret}` } });
+    expect((await call()).status).toBe(200);
+    await env.DB.prepare("DELETE FROM keys WHERE id = ?1").bind(id).run();
+    vi.setSystemTime(Date.now() - 1);
+    expect((await call()).status).toBe(401);
+  });
+
+  it("asks the database once in 30 seconds for a key, found or not", async () => {
+    const known = (await newKey()).secret;
+    const address = newAddress();
+    for (const [secret, status] of [
+      [known, 404],
+      [newSecret(), 401],
+    ] as const) {
+      const headers = { Authorization: `Bearer ${secret}`, "CF-Connecting-IP": address };
+      const statements = watchStatements();
+      for (let times = 0; times < 5; times += 1) {
+        expect((await fetchWithoutKey("/v1/nowhere", { headers })).status).toBe(status);
+      }
+      expect(statements).toEqual(["primary"]);
+    }
+  });
+
+  it("sees a changed plan after 30 seconds, and keeps the counts", async () => {
+    const client = await newClient({ plan: "free" });
+    expect((await client.get("/v1/pets")).headers.get("X-RateLimit-Remaining")).toBe("59");
+    await env.DB.prepare("UPDATE keys SET plan = 'pro' WHERE id = ?1").bind(client.id).run();
+    vi.setSystemTime(Date.now() + 30_000);
+    const { headers } = await client.get("/v1/pets");
+    expect(headers.get("RateLimit")).toMatch(/^"minute";r=298;t=\d+, "day";r=9998;/);
+  });
+
+  it("takes an expired key for none, at the exact millisecond, though it is in memory", async () => {
+    const expiresAtMs = Date.now() + 10_000;
+    const client = await newClient({ expiresAtMs });
+    vi.setSystemTime(expiresAtMs - 1);
+    expect((await client.get("/v1/pets")).status).toBe(200);
+    vi.setSystemTime(expiresAtMs);
+    const response = await client.get("/v1/pets");
+    expect(response.status).toBe(401);
+    expect(response.headers.get("WWW-Authenticate")).toContain("invalid_token");
+  });
+});
+
+describe("a key that has expired", () => {
+  it("is refused by an isolate that never saw it while it was good", async () => {
+    const expiresAtMs = Date.now() + 10_000;
+    const client = await newClient({ expiresAtMs });
+    vi.setSystemTime(expiresAtMs);
+    expect((await client.get("/v1/pets")).status).toBe(401);
+  });
+});
+
+describe("a key that once was good", () => {
+  it.each(["bearer", "BEARER", "Bearer "])(
+    "is found behind %j too, before it was revoked",
+    async (scheme) => {
+      const { secret } = await newKey();
+      const headers = { Authorization: `${scheme} ${secret}` };
+      expect((await fetchWithoutKey("/v1/pets", { headers })).status).toBe(200);
+    },
+  );
+
+  it.each(["Basic", "xBearer", "Bearer,"])("is not found behind %j", async (scheme) => {
+    const { secret } = await newKey();
+    const headers = { Authorization: `${scheme} ${secret}` };
+    const response = await fetchWithoutKey("/v1/pets", { headers });
+    expect(response.headers.get("WWW-Authenticate")).toBe('Bearer realm="petstore"');
+  });
+
+  it("is said to be revoked, though its secret was replaced before", async () => {
+    const { id, secret } = await newKey();
+    await rotateKey(env.DB, id, 0, Date.now());
+    await revokeKey(env.DB, id, Date.now());
+    const headers = { Authorization: `Bearer ${secret}` };
+    const response = await fetchWithoutKey("/v1/pets", { headers });
+    expect(await response.json()).toMatchObject({ code: "unauthorized", message: "the API key was revoked" });
+  });
+
+  it("is refused as before when it is looked up again, though none of its requests was ever counted", async () => {
+    const { id, secret } = await newKey();
+    await revokeKey(env.DB, id, Date.now());
+    const headers = { Authorization: `Bearer ${secret}` };
+    const statuses: number[] = [];
+    for (const pauseMs of [0, 20_000, 30_000, 30_000]) {
+      vi.setSystemTime(Date.now() + pauseMs);
+      statuses.push((await fetchWithoutKey("/v1/pets", { headers })).status);
+    }
+    expect(statuses).toEqual([401, 401, 401, 401]);
+  });
+
+  it("is no guess, however often its address is refused", async () => {
+    const client = await newClient();
+    await revokeKey(env.DB, client.id, Date.now());
+    const address = { "CF-Connecting-IP": newAddress() };
+    for (let minute = 0; minute < 70; minute += 1) {
+      await client.call("/v1/pets", { headers: address });
+      vi.setSystemTime(Date.now() + 30_000);
+    }
+    const neighbour = await newClient();
+    expect((await neighbour.call("/v1/pets", { headers: address })).status).toBe(200);
+  });
+});
+
+/** A secret with which something is wrong. */
+const WRONG: Record<string, () => Promise<string>> = {
+  "the API key is not valid": async () => newSecret(),
+  "the API key has expired": async () => {
+    const { secret } = await newKey({ expiresAtMs: Date.now() + 1 });
+    vi.setSystemTime(Date.now() + 1);
+    return secret;
+  },
+  "the API key was revoked": async () => {
+    const { id, secret } = await newKey();
+    await revokeKey(env.DB, id, Date.now());
+    return secret;
+  },
+  "the API key was replaced by a newer one": async () => {
+    const { id, secret } = await newKey();
+    await rotateKey(env.DB, id, 0, Date.now());
+    return secret;
+  },
+};
+
+describe("callers without a valid key", () => {
+  it("are told that it is missing, and how to send it", async () => {
+    const response = await fetchWithoutKey("/v1/pets");
+    expect(await response.json()).toEqual({
+      code: "unauthorized",
+      message: "the API key is missing: send it as Authorization: Bearer <API key>",
+      status: 401,
+    });
+    expect(response.headers.get("WWW-Authenticate")).toBe('Bearer realm="petstore"');
+  });
+
+  it.each(Object.entries(WRONG))("are told what is wrong with it: %s", async (message, make) => {
+    const headers = { Authorization: `Bearer ${await make()}` };
+    const response = await fetchWithoutKey("/v1/pets", { headers });
+    expect(await response.json()).toEqual({ code: "unauthorized", message, status: 401 });
+    const challenge = 'Bearer realm="petstore", error="invalid_token"';
+    expect(response.headers.get("WWW-Authenticate")).toBe(challenge);
+  });
+
+  it("with a key that is none count as guessing again when that is no longer remembered", async () => {
+    const dead = newSecret();
+    const address = { "CF-Connecting-IP": newAddress() };
+    const call = (secret: string) =>
+      fetchWithoutKey("/v1/pets", { headers: { ...address, Authorization: `Bearer ${secret}` } });
+    await call(dead);
+    vi.setSystemTime(Date.now() + 30_000);
+    for (let times = 0; times < 60; times += 1) await call(newSecret());
+    const statements = watchStatements();
+    await call(dead);
+    expect(statements).toEqual([]);
+  });
+
+  it("are not looked up again in the background", async () => {
+    const headers = { Authorization: `Bearer ${newSecret()}` };
+    expect((await fetchWithoutKey("/v1/pets", { headers })).status).toBe(401);
+    vi.setSystemTime(Date.now() + 29_999);
+    const statements = watchStatements();
+    expect((await fetchWithoutKey("/v1/pets", { headers })).status).toBe(401);
+    expect(statements).toEqual([]);
+  });
+
+  it("get 60 answers a minute per address, then 429, without a query or an object call", async () => {
+    const statements = watchStatements();
+    const calls = watchLimiter();
+    const headers = { "CF-Connecting-IP": newAddress(), Authorization: "Bearer wrong" };
+    const statuses: number[] = [];
+    for (let times = 0; times < 70; times += 1) {
+      statuses.push((await fetchWithoutKey("/v1/pets", { headers })).status);
+    }
+    expect(statuses).toEqual([...Array(60).fill(401), ...Array(10).fill(429)]);
+    expect([statements, calls]).toEqual([[], []]);
+
+    vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 35));
+    expect((await fetchWithoutKey("/v1/pets", { headers })).status).toBe(401);
+  });
+
+  it("never touch the quota of a key, not even from its own address", async () => {
+    const client = await newClient({ plan: "free" });
+    const address = { "CF-Connecting-IP": newAddress() };
+    for (let times = 0; times < 70; times += 1) await fetchWithoutKey("/v1/pets", { headers: address });
+    expect((await fetchWithoutKey("/v1/pets", { headers: address })).status).toBe(429);
+    // The key is new to the isolate: the address being used up must not keep it from being looked up.
+    const { status, headers } = await client.call("/v1/pets", { headers: address });
+    expect([status, headers.get("X-RateLimit-Remaining")]).toEqual([200, "59"]);
+  });
+
+  it("who try one well-formed key after the other cost at most 60 look-ups a minute per address", async () => {
+    const address = newAddress();
+    const statements = watchStatements();
+    const guess = () =>
+      fetchWithoutKey("/v1/pets", {
+        headers: { "CF-Connecting-IP": address, Authorization: `Bearer ${newSecret()}` },
+      });
+    const statuses: number[] = [];
+    for (let times = 0; times < 100; times += 1) statuses.push((await guess()).status);
+    expect(statuses).toEqual([...Array(60).fill(401), ...Array(40).fill(429)]);
+    expect(statements).toEqual(Array(60).fill("primary"));
+
+    vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 35));
+    expect((await guess()).status).toBe(401);
+    expect(statements).toHaveLength(61);
+  });
+
+  it("who try 200 well-formed keys at once cost no more", async () => {
+    const address = newAddress();
+    const statements = holdStatementsUntil(200);
+    const guess = () =>
+      fetchWithoutKey("/v1/pets", {
+        headers: { "CF-Connecting-IP": address, Authorization: `Bearer ${newSecret()}` },
+      });
+    const statuses = (await Promise.all(Array.from({ length: 200 }, guess))).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 401)).toHaveLength(60);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(140);
+    expect(statements).toHaveLength(60);
+  });
+
+  it("are not those with valid keys, though 100 that nobody knows here come at once from one address", async () => {
+    const clients = await Promise.all(Array.from({ length: 100 }, () => newClient()));
+    const headers = { "CF-Connecting-IP": newAddress() };
+    const statements = holdStatementsUntil(100);
+    const responses = await Promise.all(clients.map((client) => client.call("/v1/nowhere", { headers })));
+    expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([404]));
+    expect(statements).toHaveLength(100);
+  });
+
+  it("who guess shut out a key that is new here, but not for who sends it from elsewhere at the same time", async () => {
+    const { there, elsewhere, release } = await keyBesideGuesses();
+    await release();
+    expect([(await there).status, (await elsewhere).status]).toEqual([429, 404]);
+  });
+
+  it("get 503 while too many keys of their address are being looked up, but not who sends one from elsewhere", async () => {
+    const { there, elsewhere, release } = await keyBesideGuesses();
+    vi.advanceTimersByTime(2_000);
+    expect([(await there).status, (await elsewhere).status]).toEqual([503, 404]);
+    const message = expect.stringMatching(/^the database can't be reached; try again/);
+    expect(await (await there).json()).toMatchObject({ code: "service_unavailable", message });
+    await release();
+  });
+
+  it("who guess do not shut out a key that this isolate knows, though it must be looked up again", async () => {
+    const client = await newClient();
+    const address = { "CF-Connecting-IP": newAddress() };
+    expect((await client.call("/v1/pets", { headers: address })).status).toBe(200);
+    vi.setSystemTime(Date.now() + 30_000);
+    for (let times = 0; times < 70; times += 1) {
+      await fetchWithoutKey("/v1/pets", { headers: { ...address, Authorization: `Bearer ${newSecret()}` } });
+    }
+    expect((await client.call("/v1/pets", { headers: address })).status).toBe(200);
+  });
+
+  it("are not those whose keys are known: 100 are looked up again at once, beside each other", async () => {
+    const clients = await Promise.all(Array.from({ length: 100 }, () => newClient()));
+    const headers = { "CF-Connecting-IP": newAddress() };
+    const callAll = () => Promise.all(clients.map((client) => client.call("/v1/nowhere", { headers })));
+    await callAll();
+    vi.setSystemTime(Date.now() + 30_000);
+    let underway = 0;
+    let most = 0;
+    meetStatements(async (run) => {
+      underway += 1;
+      most = Math.max(most, underway);
+      while (most < 100) await scheduler.wait(1);
+      return run().finally(() => (underway -= 1));
+    });
+    await callAll();
+    expect(most).toBe(100);
+  });
+
+  it("who guess from one Worker's zone do not shut out the customers whose Workers are elsewhere", async () => {
+    const call = (secret: string, zone: string) =>
+      fetchWithoutKey("/v1/nowhere", {
+        headers: {
+          "CF-Connecting-IP": "2a06:98c0:3600::103",
+          "CF-Worker": zone,
+          Authorization: `Bearer ${secret}`,
+        },
+      });
+    for (let times = 0; times < 60; times += 1) await call(newSecret(), "guesser.example");
+    const { secret } = await newKey();
+    expect((await call(secret, "guesser.example")).status).toBe(429);
+    expect((await call(secret, "customer.example")).status).toBe(404);
+  });
+
+  it("who guess from many networks of one IPv6 /48 cost 60 look-ups, and shut out nobody beyond it", async () => {
+    const known = await newClient();
+    await known.get("/v1/nowhere");
+    const statements = watchStatements();
+    const call = (secret: string, address: string) =>
+      fetchWithoutKey("/v1/nowhere", {
+        headers: { "CF-Connecting-IP": address, Authorization: `Bearer ${secret}` },
+      });
+    const statuses: number[] = [];
+    for (let site = 0; site < 100; site += 1) {
+      statuses.push((await call(newSecret(), `2001:db8:48:${site.toString(16)}::1`)).status);
+    }
+    expect(statuses).toEqual([...Array(60).fill(401), ...Array(40).fill(429)]);
+    expect(statements).toHaveLength(60);
+
+    const { secret } = await newKey();
+    // That it is not valid would be a lie: nobody has looked it up.
+    const refused = await call(secret, "2001:db8:48:ffff::1");
+    expect(refused.headers.get("X-RateLimit-Remaining")).toBe("0");
+    expect(await refused.json()).toMatchObject({
+      code: "rate_limit_exceeded",
+      message: expect.stringMatching(
+        /^all 60 requests per minute with unknown API keys are used up; retry in /,
+      ),
+    });
+    expect((await call(secret, "2001:db8:49::1")).status).toBe(404);
+    expect((await call(known.secret, "2001:db8:48:ffff::1")).status).toBe(404);
+    vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 35));
+    expect((await call((await newKey()).secret, "2001:db8:48:ffff::1")).status).toBe(404);
+  });
+
+  it("are not those with valid keys, however many keys call from one address", async () => {
+    const headers = { "CF-Connecting-IP": newAddress() };
+    for (let times = 0; times < 70; times += 1) {
+      const client = await newClient();
+      expect((await client.call("/v1/nowhere", { headers })).status).toBe(404);
+    }
+  });
+
+  it("with one dead key, sent again and again, do not shut out their neighbours", async () => {
+    const address = { "CF-Connecting-IP": newAddress() };
+    const dead = { ...address, Authorization: `Bearer ${newSecret()}` };
+    for (let times = 0; times < 100; times += 1) await fetchWithoutKey("/v1/pets", { headers: dead });
+    const neighbour = await newClient();
+    expect((await neighbour.call("/v1/pets", { headers: address })).status).toBe(200);
+  });
+
+  it("with one dead key, sent many times at once, do not shut out their neighbours", async () => {
+    const address = { "CF-Connecting-IP": newAddress() };
+    const dead = { ...address, Authorization: `Bearer ${newSecret()}` };
+    // All are on their way before one is answered: otherwise memory alone would see to it.
+    const statements = holdStatementsUntil(100);
+    const responses = await Promise.all(
+      Array.from({ length: 100 }, () => fetchWithoutKey("/v1/pets", { headers: dead })),
+    );
+    expect(new Set(responses.map(({ status }) => status))).toContain(401);
+    expect(statements).toEqual(["primary"]);
+    vi.restoreAllMocks();
+    const neighbour = await newClient();
+    expect((await neighbour.call("/v1/pets", { headers: address })).status).toBe(200);
+  });
+});
+
+it("forgets the addresses it has not seen for longest, so that a flood from many can't fill the memory", () => {
+  const meter = new AddressMeter();
+  const nowMs = Date.now();
+  for (let address = 0; address < 10_001; address += 1) meter.take(`${address}`, nowMs);
+  const left = (address: string) => room(meter.peek(address, nowMs).windows);
+  expect([left("0"), left("1"), left("10000")]).toEqual([60, 59, 59]);
+});
+
+describe("the address of a client", () => {
+  const addressOf = (ip?: string) => clientAddress({ header: () => ip });
+
+  it.each([
+    ["192.0.2.7", "192.0.2.7"],
+    ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
+    ["2001:DB8:1:2::9", "2001:db8:1:2::/64"],
+    ["2001:db8::", "2001:db8:0:0::/64"],
+    ["2001:db8::1:2:3:4", "2001:db8:0:0::/64"],
+    ["2001:db8:0:1::1", "2001:db8:0:1::/64"],
+    // What is behind the zeros can be of the network, too, and there may be none of them.
+    ["1::3:4:5:6:7:8", "1:0:3:4::/64"],
+    ["1:2::3:4:5:6:7:8", "1:2:3:4::/64"],
+    ["::1", "0:0:0:0::/64"],
+    ["fe80::", "fe80:0:0:0::/64"],
+    ["::ffff:192.0.2.7", "0:0:0:0::/64"],
+    ["1:2:3:4:5:6:7:8::9:10", "1:2:3:4::/64"],
+    ["not an address", "not an address"],
+    ["::::", "0:0:0:0::/64"],
+  ])("%s counts as %s", (ip, address) => {
+    expect(addressOf(ip)).toBe(address);
+  });
+
+  it("is the same for all when there is none", () => {
+    expect(addressOf(undefined)).toBe("unknown");
+  });
+
+  it("shares one count within an IPv6 /64, and not beyond", async () => {
+    const left = async (ip: string) =>
+      (await fetchWithoutKey("/v1/pets", { headers: { "CF-Connecting-IP": ip } })).headers.get(
+        "X-RateLimit-Remaining",
+      );
+    expect(await left("2001:db8:aa:1::1")).toBe("59");
+    expect(await left("2001:db8:aa:1:ffff::2")).toBe("58");
+    expect(await left("2001:db8:aa:2::1")).toBe("59");
+  });
+});

@@ -1,0 +1,145 @@
+// The log: one line for each request, with what an operator needs and nothing that a client wants kept.
+
+import { env } from "cloudflare:workers";
+import { expect, it, vi } from "vitest";
+import { revokeKey } from "../../src/keys/admin.ts";
+import { newSecret } from "../../src/keys/secret.ts";
+import { fetchWithoutKey, newClient } from "../support/worker/client.ts";
+import { expectNoSecret, takeLogLines } from "../support/worker/log-lines.ts";
+import { issueSecret } from "../support/worker/secrets.ts";
+
+it("one line says what was asked, by whom, what came of it, and how the key stands", async () => {
+  const client = await newClient({ plan: "free" });
+  await client.call("/v1/pets/4711?token=s3cret", { headers: { "X-Request-Id": "request-1" } });
+  expect(takeLogLines()).toEqual([
+    {
+      event: "request",
+      requestId: "request-1",
+      method: "GET",
+      route: "/v1/pets/:petId",
+      status: 404,
+      ms: expect.any(Number),
+      keyId: client.id,
+      plan: "free",
+      window: "minute",
+      remaining: 59,
+      code: "not_found",
+    },
+  ]);
+});
+
+it("each request has exactly one, whatever became of it", async () => {
+  const client = await newClient({ plan: "enterprise", limits: { minute: 9, day: 90 } });
+  await client.get("/v1/pets");
+  await client.call("/v1/pets", { method: "HEAD" });
+  await client.create();
+  await client.get("/v1/usage");
+  await client.get("/v1/nowhere");
+  await client.call("/v1/pets", { method: "DELETE" });
+  await client.post("{");
+  await fetchWithoutKey("/v1/pets");
+  await fetchWithoutKey("/v1/pets", {
+    method: "OPTIONS",
+    headers: { Origin: "https://shop.example", "Access-Control-Request-Method": "GET" },
+  });
+  await fetchWithoutKey("/elsewhere");
+  const summary = takeLogLines().map(({ method, route, status, code }) => [method, route, status, code]);
+  expect(summary).toEqual([
+    ["GET", "/v1/pets", 200, undefined],
+    ["HEAD", "/v1/pets", 200, undefined],
+    ["POST", "/v1/pets", 201, undefined],
+    ["GET", "/v1/usage", 200, undefined],
+    ["GET", undefined, 404, "not_found"],
+    ["DELETE", undefined, 405, "method_not_allowed"],
+    ["POST", "/v1/pets", 400, "invalid_request"],
+    ["GET", "/v1/pets", 401, "unauthorized"],
+    ["OPTIONS", undefined, 204, undefined],
+    ["GET", undefined, 404, "not_found"],
+  ]);
+});
+
+it("a refusal names the window that limits", async () => {
+  const client = await newClient({ plan: "enterprise", limits: { minute: 5, day: 1 } });
+  await client.get("/v1/pets");
+  await client.get("/v1/pets");
+  expect(takeLogLines().at(-1)).toMatchObject({
+    status: 429,
+    code: "rate_limit_exceeded",
+    window: "day",
+    remaining: 0,
+  });
+});
+
+it("names a key that is no longer valid: somebody still uses it", async () => {
+  const client = await newClient();
+  await revokeKey(env.DB, client.id, Date.now());
+  await client.get("/v1/pets");
+  const line = takeLogLines().at(-1);
+  expect(line).toMatchObject({ keyId: client.id, status: 401, code: "unauthorized" });
+  expect(line).not.toHaveProperty("plan");
+});
+
+it("the line of a request in which something failed is an error, with all that it came from; others are none", async () => {
+  const [log, error] = [vi.spyOn(console, "log"), vi.spyOn(console, "error")];
+  const client = await newClient();
+  await client.get("/v1/nowhere");
+  expect([log.mock.calls.length, error.mock.calls.length]).toEqual([1, 0]);
+  vi.spyOn(env.RATE_LIMITER, "getByName").mockImplementation(() => {
+    throw new Error("out of order", { cause: new Error("no power") });
+  });
+  await client.get("/v1/nowhere");
+  expect([log.mock.calls.length, error.mock.calls.length]).toEqual([1, 1]);
+  expect(takeLogLines().at(-1)).toMatchObject({
+    failure: "limiter_unavailable",
+    failures: [{ event: "limiter_unavailable", cause: "Error: out of order; caused by Error: no power" }],
+  });
+});
+
+it("says how long a request took", async () => {
+  const client = await newClient();
+  const now = vi.spyOn(Date, "now");
+  const startMs = Date.now();
+  now.mockReturnValueOnce(startMs).mockReturnValue(startMs + 250);
+  await client.get("/v1/nowhere");
+  expect(takeLogLines().at(-1)).toMatchObject({ ms: 250 });
+});
+
+it("holds no key, no header and no body, wherever a client puts them", async () => {
+  const client = await newClient();
+  const { secret } = client;
+  const unknown = newSecret();
+  issueSecret(unknown);
+  const marks = ["Mark-name", "mark-query", "mark-header", "mark-path", "mark-token"];
+  await client.post(`{"name":"Mark-name","categoryId":1}`);
+  await client.post(`{"name":"Mark-name"`);
+  await client.get(`/v1/pets?cursor=mark-query&key=${secret}`);
+  await client.call("/v1/pets", { headers: { "X-Api-Key": secret, "Idempotency-Key": "mark-header" } });
+  await client.get(`/v1/pets/mark-path/${secret}`);
+  await fetchWithoutKey("/v1/pets", { headers: { Authorization: "Bearer mark-token" } });
+  await fetchWithoutKey("/v1/pets", { headers: { Authorization: `Bearer ${unknown}` } });
+  await fetchWithoutKey("/v1/pets", { headers: { Authorization: `Basic ${secret}` } });
+  const text = JSON.stringify(takeLogLines());
+  for (const mark of [secret, unknown, ...marks]) expect(text).not.toContain(mark);
+});
+
+it("takes no key for a request id, though it has the form of one", async () => {
+  const client = await newClient();
+  for (const id of [client.secret, `x_${client.secret}_x`]) {
+    const response = await client.call("/v1/pets", { headers: { "X-Request-Id": id } });
+    expect(response.headers.get("X-Request-Id")).toMatch(/^[0-9a-f-]{36}$/);
+  }
+  // One that only begins like a key is as good as any other.
+  const response = await client.call("/v1/pets", { headers: { "X-Request-Id": "pet_shop_request_1" } });
+  expect(response.headers.get("X-Request-Id")).toBe("pet_shop_request_1");
+});
+
+it("is looked through after each test, and what should not be there would be found", () => {
+  const secret = newSecret();
+  issueSecret(secret);
+  for (const line of [`{"key":"${secret}"}`, secret.slice(4, 36), "Bearer x", '{"authorization":1}']) {
+    expect(() => expectNoSecret(line)).toThrow();
+  }
+  // biome-ignore lint/suspicious/noConsole: it stands for a line that should not have been written
+  console.log(`{"event":"planted","key":"${secret}"}`);
+  expect(() => takeLogLines()).toThrow();
+});

@@ -1,0 +1,161 @@
+// Pages of a list: how much they read, in which order, and that walking them meets each pet once.
+
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it } from "vitest";
+import { encodeCursor } from "../../src/pets/cursor.ts";
+import { selectPage } from "../../src/pets/store.ts";
+import { forgetPages, linkTo, newClient, ORIGIN, walk } from "../support/worker/client.ts";
+
+const INSERT_MANY = `
+  WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < ?1)
+  INSERT INTO pets (id, name, category_id, status)
+  SELECT n, 'pet ' || n, n, CASE n % 4 WHEN 0 THEN NULL WHEN 1 THEN 'available' WHEN 2 THEN 'pending' ELSE 'sold' END
+  FROM series`;
+
+async function fillWith(count: number) {
+  forgetPages();
+  await env.DB.exec("DELETE FROM pets");
+  if (count > 0) await env.DB.prepare(INSERT_MANY).bind(count).run();
+}
+
+interface Pet {
+  id: number;
+  status?: string;
+}
+
+describe("on a table of 100,000 pets", () => {
+  beforeEach(() => fillWith(100_000));
+
+  it("a page reads at most limit + 1 rows, at any depth, with and without a status", async () => {
+    for (const status of [undefined, "available", "pending", "sold"] as const) {
+      for (const limit of [1, 20, 100]) {
+        for (const depth of [undefined, 50_000n, 99_000n, 99_999n, 200_000n]) {
+          const { meta } = await selectPage(env.DB, { limit, status, cursor: depth }).all();
+          // Never more; and not nothing, which would mean that the figure is not measured.
+          expect(meta.rows_read).toBeLessThanOrEqual(limit + 1);
+          if (depth === undefined || depth < 99_000n) expect(meta.rows_read).toBe(limit + 1);
+        }
+      }
+    }
+  });
+
+  it("a page in the middle holds the pets that follow its cursor, in order", async () => {
+    const client = await newClient();
+    const response = await client.get(`/v1/pets?limit=100&status=sold&cursor=${encodeCursor(70_001n)}`);
+    const ids = (await response.json<Pet[]>()).map(({ id }) => id);
+    expect(ids).toEqual(Array.from({ length: 100 }, (_, index) => 70_003 + 4 * index));
+    const next = linkTo("next", response);
+    const [first] = await (await client.get(next ?? "")).json<Pet[]>();
+    expect(first?.id).toBe(70_403);
+  });
+});
+
+describe("the next link", () => {
+  it.each([
+    [0, 3, [[]]],
+    [1, 3, [[1]]],
+    [3, 3, [[1, 2, 3]]],
+    [4, 3, [[1, 2, 3], [4]]],
+    [
+      6,
+      3,
+      [
+        [1, 2, 3],
+        [4, 5, 6],
+      ],
+    ],
+    [7, 3, [[1, 2, 3], [4, 5, 6], [7]]],
+  ])("is there as long as there is more: %i pets in pages of %i", async (count, limit, pages) => {
+    await fillWith(count);
+    const client = await newClient();
+    const walked = await walk<Pet>(client.get, `/v1/pets?limit=${limit}`);
+    expect(walked.map((page) => page.map(({ id }) => id))).toEqual(pages);
+  });
+
+  it("is absolute, and carries the same limit and status, and nothing else that was sent", async () => {
+    await fillWith(50);
+    const client = await newClient();
+    const target = async (path: string) => {
+      const [, url = ""] = (await client.get(path)).headers.get("Link")?.match(/^<(.+)>; rel="next"$/) ?? [];
+      return new URL(url);
+    };
+    const filtered = await target("/v1/pets?utm=1&limit=2&status=sold&limitless=5");
+    expect(filtered.origin + filtered.pathname).toBe(`${ORIGIN}/v1/pets`);
+    expect([...filtered.searchParams.keys()]).toEqual(["limit", "status", "cursor"]);
+    expect([filtered.searchParams.get("limit"), filtered.searchParams.get("status")]).toEqual(["2", "sold"]);
+
+    const plain = await target("/v1/pets");
+    expect([...plain.searchParams.keys()]).toEqual(["limit", "cursor"]);
+    expect(plain.searchParams.get("limit")).toBe("20");
+  });
+
+  it("leads over the last page back to nothing when the pets after it are gone", async () => {
+    await fillWith(10);
+    const client = await newClient();
+    const next = linkTo("next", await client.get("/v1/pets?limit=8"));
+    await env.DB.exec("DELETE FROM pets WHERE id > 8");
+    const response = await client.get(next ?? "");
+    expect(await response.json()).toEqual([]);
+    expect(response.headers.has("Link")).toBe(false);
+  });
+});
+
+describe("a walk", () => {
+  it.each(["", "&status=sold"])(
+    "meets every pet exactly once while others are being created%s",
+    async (filter) => {
+      await fillWith(200);
+      const client = await newClient();
+      const met: Pet[] = [];
+      for (let path: string | undefined = `/v1/pets?limit=7${filter}`; path !== undefined; ) {
+        const [response] = await Promise.all([
+          client.get(path),
+          ...(met.length < 150
+            ? [client.create({ status: "sold" }), client.create({ status: "pending" })]
+            : []),
+        ]);
+        met.push(...(await response.json<Pet[]>()));
+        path = linkTo("next", response);
+      }
+      const ids = met.map(({ id }) => id);
+      expect(new Set(ids).size).toBe(ids.length);
+      expect(ids).toEqual(ids.toSorted((a, b) => a - b));
+      const atTheStart = Array.from({ length: 200 }, (_, index) => index + 1);
+      const wanted = filter === "" ? atTheStart : atTheStart.filter((id) => id % 4 === 3);
+      expect(ids.filter((id) => id <= 200)).toEqual(wanted);
+    },
+  );
+
+  it("goes on where it was when a pet it has met is gone", async () => {
+    await fillWith(10);
+    const client = await newClient();
+    const next = linkTo("next", await client.get("/v1/pets?limit=4"));
+    await env.DB.exec("DELETE FROM pets WHERE id IN (1, 4, 5)");
+    const ids = (await (await client.get(next ?? "")).json<Pet[]>()).map(({ id }) => id);
+    expect(ids).toEqual([6, 7, 8, 9]);
+  });
+});
+
+describe("a cursor that was not made here is a 400", () => {
+  const cursor = encodeCursor(5n);
+  const bytes = Uint8Array.fromBase64(cursor, { alphabet: "base64url" });
+  const changed = (index: number) => bytes.map((byte, at) => (at === index ? byte ^ 1 : byte));
+  const text = (of: Uint8Array) => of.toBase64({ alphabet: "base64url", omitPadding: true });
+
+  it.each([
+    ["another version", text(changed(0))],
+    ["another id", text(changed(8))],
+    ["another checksum", text(changed(12))],
+    ["a byte less", text(bytes.slice(0, 12))],
+    ["a byte more", text(new Uint8Array([...bytes, 0]))],
+    ["padding", `${cursor}==`],
+    ["a space", `${cursor}%20`],
+    ["another alphabet", "+/+/+/+/+/+/+/+/+/"],
+    ["bits that mean nothing", `${cursor.slice(0, -1)}${String.fromCharCode(cursor.charCodeAt(17) + 1)}`],
+    ["an id in decimal", "5"],
+  ])("%s", async (_, forged) => {
+    const client = await newClient();
+    expect((await client.get(`/v1/pets?cursor=${forged}`)).status).toBe(400);
+    expect((await client.get(`/v1/pets?cursor=${cursor}`)).status).toBe(200);
+  });
+});

@@ -1,0 +1,256 @@
+// GET /v1/usage: what it shows, that it costs nothing, and what it asks for.
+
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import { revokeKey, rotateKey } from "../../src/keys/admin.ts";
+import { REFRESHES_AHEAD } from "../../src/lib/freshness.ts";
+import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
+import { banKey, fetchWithoutKey, newAddress, newClient, watchLimiter } from "../support/worker/client.ts";
+import { meetStatements, watchStatements } from "../support/worker/database-stub.ts";
+
+const DAY_MS = 86_400_000;
+
+interface UsageBody {
+  plan: string;
+  minute: Record<"limit" | "used" | "remaining" | "reset", number>;
+  day: Record<"limit" | "used" | "remaining" | "reset", number>;
+  bannedUntil: number | null;
+  days: { date: string; admitted: number; refused: number }[];
+}
+
+type Client = Awaited<ReturnType<typeof newClient>>;
+
+/** The usage of a client, a second after whatever was shown before. */
+async function usageOf(client: Client): Promise<UsageBody> {
+  vi.setSystemTime(Date.now() + 1_000);
+  return (await client.get("/v1/usage")).json<UsageBody>();
+}
+
+function pass(ms: number): void {
+  vi.setSystemTime(Date.now() + ms);
+}
+
+/**
+ * Holds the next query back until it is released. `asked` looks for its beginning, because a promise that is resolved by
+ * another request may not be waited for.
+ */
+function holdNextQuery() {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  let queries = 0;
+  meetStatements(async (run) => {
+    queries += 1;
+    if (queries === 1) await released;
+    return run();
+  });
+  const asked = async () => {
+    while (queries === 0) await scheduler.wait(0);
+  };
+  return { asked, release };
+}
+
+describe("GET /v1/usage shows", () => {
+  it("the same of today in its days as in its window, while more is leased than was admitted", async () => {
+    const client = await newClient();
+    const limiter = env.RATE_LIMITER.getByName(client.id);
+    let requests = 0;
+    // On a slow machine a lease may be over before it is looked at.
+    for (let used = 0; used <= requests; requests += 1) {
+      await client.get("/v1/nowhere");
+      pass(60);
+      used = (await limiter.usage(PLAN_LIMITS.business)).status.windows.day.used;
+    }
+    const body = await (await client.get("/v1/usage")).json<UsageBody>();
+    expect([body.day.used, body.days.at(-1)?.admitted]).toEqual([requests, requests]);
+  });
+
+  it("the plan, both windows, and 30 days, of a key that was never used", async () => {
+    const client = await newClient({ plan: "pro" });
+    const { days, ...rest } = await (await client.get("/v1/usage")).json<UsageBody>();
+    expect(rest).toEqual({
+      plan: "pro",
+      minute: { limit: 300, used: 0, remaining: 300, reset: Date.UTC(2026, 10, 20, 12, 35) / 1000 },
+      day: { limit: 10_000, used: 0, remaining: 10_000, reset: Date.UTC(2026, 10, 21) / 1000 },
+      bannedUntil: null,
+    });
+    expect(days).toHaveLength(30);
+    expect([days[0]?.date, days[29]?.date]).toEqual(["2026-10-22", "2026-11-20"]);
+    expect(days.every(({ admitted, refused }) => admitted === 0 && refused === 0)).toBe(true);
+  });
+
+  it("what was admitted and refused, and when it is whole again", async () => {
+    const client = await newClient({ plan: "enterprise", limits: { minute: 3, day: 10 } });
+    for (let request = 0; request < 5; request += 1) await client.get("/v1/pets");
+    const usage = await usageOf(client);
+    expect(usage.minute).toMatchObject({ limit: 3, used: 3, remaining: 0 });
+    expect(usage.day).toMatchObject({ limit: 10, used: 3, remaining: 7 });
+    expect(usage.days.at(-1)).toEqual({ date: "2026-11-20", admitted: 3, refused: 2 });
+  });
+
+  it("a ban and its end", async () => {
+    const client = await newClient({ plan: "free" });
+    await banKey(client.id);
+    expect((await usageOf(client)).bannedUntil).toBe(Date.UTC(2026, 10, 20, 12, 44, 21) / 1000);
+    pass(600_500);
+    expect((await usageOf(client)).bannedUntil).toBeNull();
+  });
+
+  it("each of the last 30 UTC days, and nothing older", async () => {
+    const client = await newClient({ plan: "enterprise", limits: { minute: 2, day: 2 } });
+    for (const requests of [3, 1]) {
+      for (let request = 0; request < requests; request += 1) await client.get("/v1/nowhere");
+      pass(DAY_MS);
+    }
+    pass(27 * DAY_MS);
+    const { days } = await usageOf(client);
+    const none = { admitted: 0, refused: 0 };
+    expect(days.slice(0, 3)).toEqual([
+      { date: "2026-11-20", admitted: 2, refused: 1 },
+      { date: "2026-11-21", admitted: 1, refused: 0 },
+      { date: "2026-11-22", ...none },
+    ]);
+    expect(days.at(29)).toEqual({ date: "2026-12-19", ...none });
+    pass(DAY_MS);
+    expect((await usageOf(client)).days[0]).toEqual(days[1]);
+  });
+
+  it("the headers of the windows, and no Retry-After", async () => {
+    const client = await newClient({ plan: "enterprise", limits: { minute: 1, day: 9 } });
+    await client.get("/v1/pets");
+    const response = await client.get("/v1/usage");
+    expect(response.headers.get("X-RateLimit-Remaining")).toBe("0");
+    expect(response.headers.get("RateLimit")).toBe('"minute";r=0;t=40, "day";r=8;t=41140');
+    expect(response.headers.get("Retry-After")).toBeNull();
+    expect(response.headers.get("Cache-Control")).toBe("no-store");
+  });
+});
+
+describe("GET /v1/usage takes nothing, and costs at most", () => {
+  it("nothing of the windows, and works when they are used up", async () => {
+    const client = await newClient({ plan: "enterprise", limits: { minute: 1, day: 9 } });
+    await client.get("/v1/pets");
+    expect((await client.get("/v1/pets")).status).toBe(429);
+    for (let request = 0; request < 5; request += 1) {
+      expect((await usageOf(client)).day.used).toBe(1);
+    }
+  });
+
+  it("one call of the object in a second, however many ask, at once or one after the other", async () => {
+    const client = await newClient();
+    await client.get("/v1/nowhere");
+    const calls = watchLimiter(client.id);
+    const responses = await Promise.all(Array.from({ length: 50 }, () => client.get("/v1/usage")));
+    expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]));
+    pass(999);
+    for (let request = 0; request < 10; request += 1) await client.get("/v1/usage");
+    expect(calls).toHaveLength(1);
+    pass(1);
+    await client.get("/v1/usage");
+    expect(calls).toHaveLength(2);
+  });
+
+  it("one call in a second, though one who came first had to wait for its key", async () => {
+    const client = await newClient();
+    // Another secret of the same key: those who send the same one wait for it together.
+    const rotated = await rotateKey(env.DB, client.id, 60_000, Date.now());
+    if (!rotated.ok) throw new Error(rotated.problem);
+    const headers = { Authorization: `Bearer ${rotated.secret}` };
+    const { asked, release } = holdNextQuery();
+    const calls = watchLimiter(client.id);
+    const slow = client.get("/v1/usage");
+    await asked();
+    pass(5);
+    expect((await fetchWithoutKey("/v1/usage", { headers })).status).toBe(200);
+    release();
+    expect((await slow).status).toBe(200);
+    expect((await client.get("/v1/usage")).status).toBe(200);
+    expect(calls).toHaveLength(1);
+  });
+
+  it("one call in a second from when it was asked, though the key took almost as long to be found", async () => {
+    const client = await newClient();
+    const { asked, release } = holdNextQuery();
+    const calls = watchLimiter(client.id);
+    const slow = client.get("/v1/usage");
+    await asked();
+    pass(900);
+    release();
+    expect((await slow).status).toBe(200);
+    pass(999);
+    await client.get("/v1/usage");
+    expect(calls).toHaveLength(1);
+    pass(1);
+    await client.get("/v1/usage");
+    expect(calls).toHaveLength(2);
+  });
+
+  it("one call that tells of a ban spares all others", async () => {
+    const client = await newClient();
+    await banKey(client.id);
+    await client.get("/v1/usage");
+    const calls = watchLimiter(client.id);
+    expect((await client.get("/v1/pets")).status).toBe(429);
+    expect(calls).toEqual([]);
+  });
+
+  it("one call in a second by the clock as it is, also after it was set back", async () => {
+    const client = await newClient();
+    await client.get("/v1/usage");
+    const calls = watchLimiter(client.id);
+    pass(-3_600_000);
+    await client.get("/v1/usage");
+    expect(calls).toHaveLength(1);
+  });
+
+  it("one call in a second during a ban, and a query for the key as seldom as otherwise", async () => {
+    const client = await newClient({ plan: "free" });
+    await client.get("/v1/pets/0");
+    await banKey(client.id);
+    const statements = watchStatements();
+    const calls = watchLimiter(client.id);
+    for (let request = 0; request < 120; request += 1) {
+      expect((await client.get("/v1/usage")).status).toBe(200);
+      pass(500);
+    }
+    // After 30 s; or refreshed in the background after 20 and 40.
+    expect([calls.length, statements]).toEqual([60, Array(REFRESHES_AHEAD ? 2 : 1).fill("primary")]);
+  });
+});
+
+it("GET /v1/usage is refused to a revoked key after 30 s, though it is banned too", async () => {
+  const client = await newClient({ plan: "free" });
+  await client.get("/v1/pets/0");
+  await banKey(client.id);
+  await revokeKey(env.DB, client.id, Date.now());
+  expect((await client.get("/v1/usage")).status).toBe(200);
+  pass(30_000);
+  expect((await client.get("/v1/usage")).status).toBe(401);
+});
+
+describe("GET /v1/usage is like any other path", () => {
+  it("without a valid key: counted by address, 401, then 429", async () => {
+    const headers = { "CF-Connecting-IP": newAddress() };
+    const statuses: number[] = [];
+    for (let request = 0; request < 61; request += 1) {
+      statuses.push((await fetchWithoutKey("/v1/usage", { headers })).status);
+    }
+    expect(statuses).toEqual([...Array(60).fill(401), 429]);
+  });
+
+  it("with another method: 405, and that counts", async () => {
+    const client = await newClient({ plan: "free" });
+    const response = await client.call("/v1/usage", { method: "POST" });
+    expect([response.status, response.headers.get("Allow")]).toEqual([405, "GET, HEAD"]);
+    expect(response.headers.get("X-RateLimit-Remaining")).toBe("59");
+  });
+
+  it("with HEAD: the same without a body", async () => {
+    const client = await newClient({ plan: "free" });
+    const response = await client.call("/v1/usage", { method: "HEAD" });
+    expect([response.status, await response.text()]).toEqual([200, ""]);
+  });
+
+  it("below it: 404", async () => {
+    const client = await newClient();
+    expect((await client.get("/v1/usage/today")).status).toBe(404);
+  });
+});
