@@ -9,7 +9,7 @@ import { build } from "esbuild";
 import { Marked } from "marked";
 import { type OpenApiDocument, openApiDocument } from "../src/openapi/document.ts";
 import { fill, fillGuide } from "../src/openapi/guide.ts";
-import { DAYS_KEPT } from "../src/rate-limit/object/quota.ts";
+import { DAYS_KEPT } from "../src/rate-limit/protocol.ts";
 
 const root = join(import.meta.dirname, "..");
 const source = join(root, "src/site");

@@ -2,10 +2,10 @@
 // and one line on standard error that says what to do. With --json, standard output is exactly one JSON value.
 
 import { parseArgs } from "node:util";
+import { FRESH_MS } from "../src/d1/freshness.ts";
 import { DatabaseUnavailable } from "../src/d1/statements.ts";
 import { changePlan, createKey, revokeKey, rotateKey, type Unchanged } from "../src/keys/admin.ts";
 import { type KeyRecord, listKeys } from "../src/keys/store.ts";
-import { BELIEVED_MS } from "../src/lib/freshness.ts";
 import { MAX_LIMIT } from "../src/rate-limit/plans.ts";
 import { databaseExists, openDatabase, pendingMigrations, type Target } from "./cloudflare/database.ts";
 import {
@@ -144,7 +144,7 @@ async function rotate(values: Values, [word]: string[]): Promise<void> {
   print(`It is the new one of ${nameOf(key)}, on ${planOf(key)}.`);
   // A shorter grace is over before every isolate has heard of it.
   print(
-    graceMs < BELIEVED_MS
+    graceMs < FRESH_MS
       ? "The old one is refused everywhere within 30 s."
       : `The old one stays good until ${time(Math.min(nowMs + graceMs, key.expiresAtMs ?? Number.POSITIVE_INFINITY))}.`,
   );

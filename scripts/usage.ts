@@ -5,7 +5,7 @@
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import { isWellFormedSecret } from "../src/keys/secret.ts";
-import { DAYS_KEPT } from "../src/rate-limit/object/quota.ts";
+import { DAYS_KEPT } from "../src/rate-limit/protocol.ts";
 import { print, runCommand, UsageError } from "./cloudflare/target.ts";
 import { type LogUsage, linesOf, readLog } from "./usage/log.ts";
 import { askUsage } from "./usage/service.ts";

@@ -1,5 +1,5 @@
-// The whole way of a request, in order; DESIGN.md has the picture. The order is the contract: HTTPS comes before the key, the
-// key before the rate limit, that before method and path, those before the input. What stands before the rate limit costs nothing.
+// The lifecycle of a request, in order; DESIGN.md has the picture. The order is the contract: HTTPS comes before the key, the key before
+// the rate limit, that before method and path, those before the input. What runs before the rate limit costs a client nothing.
 
 import { Hono } from "hono";
 import type { ApplyGlobalResponse } from "hono/client";
@@ -8,30 +8,48 @@ import type { AppEnv } from "./env.ts";
 import { cors } from "./http/cors.ts";
 import { type ErrorResponses, handleError, handleUnknownPath, handleWrongMethod } from "./http/errors.ts";
 import { logRequest } from "./http/log.ts";
-import { recordArrival } from "./http/request-context.ts";
+import { requestContext } from "./http/request-context.ts";
 import { requireHttps } from "./http/require-https.ts";
 import { version } from "./http/version.ts";
-import { identifyCaller } from "./keys/authenticate.ts";
+import { Authenticator } from "./keys/authenticate.ts";
 import { requireKey } from "./keys/require-key.ts";
-import { readAhead } from "./pets/prefetch.ts";
-import { pets } from "./pets/routes.ts";
-import { rateLimitHeaders } from "./rate-limit/headers.ts";
-import { rateLimit } from "./rate-limit/middleware.ts";
+import { withoutSecrets } from "./keys/secret.ts";
+import { ALL, type Optimizations } from "./lib/optimizations.ts";
+import { PageCache } from "./pets/page-cache.ts";
+import { prefetch } from "./pets/prefetch.ts";
+import { petRoutes } from "./pets/routes.ts";
+import { isBanned, isExhausted } from "./rate-limit/isolate/limiter-clients.ts";
+import { rateLimit, rateLimitHeaders } from "./rate-limit/middleware.ts";
 import { usage } from "./rate-limit/usage/usage.ts";
 
-export const app = new Hono<AppEnv>();
+export function createApp(optimizations: Optimizations) {
+  const app = new Hono<AppEnv>();
+  const authenticator = new Authenticator(optimizations);
+  const pages = new PageCache(optimizations);
 
-app.use(recordArrival(), logRequest());
-app.use("/v1/*", rateLimitHeaders());
-app.use(cors());
-app.route("/version", version);
-app.use("/v1/*", requireHttps(), identifyCaller({ servesBanned: "/v1/usage" }));
-const free = app.route("/v1/usage", usage);
-app.get("/v1/pets", readAhead());
-app.use("/v1/*", rateLimit(), requireKey(), methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }));
-const routes = free.route("/v1/pets", pets);
-app.notFound(handleUnknownPath);
-app.onError(handleError);
+  app.use(requestContext({ redact: withoutSecrets }), logRequest());
+  app.use("/v1/*", rateLimitHeaders());
+  app.use(cors());
+  app.route("/version", version);
+  app.use("/v1/*", requireHttps());
+  // A banned key is served here, so it has to be fresh.
+  app.use("/v1/usage", authenticator.authenticate());
+  const free = app.route("/v1/usage", usage);
+  app.use("/v1/*", authenticator.authenticate(isBanned));
+  if (optimizations.prefetch) app.get("/v1/pets", prefetch(pages, { skipIf: isExhausted }));
+  app.use(
+    "/v1/*",
+    rateLimit(),
+    requireKey(),
+    methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }),
+  );
+  const routes = free.route("/v1/pets", petRoutes(pages, optimizations));
+  app.notFound(handleUnknownPath);
+  app.onError(handleError);
+  return routes;
+}
+
+export const app = createApp(ALL);
 
 /** The service as `hc<Petstore>()` sees it: what each operation takes and gives, an error included. */
-export type Petstore = ApplyGlobalResponse<typeof routes, ErrorResponses>;
+export type Petstore = ApplyGlobalResponse<typeof app, ErrorResponses>;

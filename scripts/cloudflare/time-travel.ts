@@ -6,7 +6,7 @@
 
 import { existsSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
-import { read, writeOnce } from "../../src/d1/statements.ts";
+import { read, writeIdempotent } from "../../src/d1/statements.ts";
 import { ApiRefusal } from "./account.ts";
 import { applyMigrations, type DeployedDatabase, pendingMigrations, type Target } from "./database.ts";
 
@@ -135,7 +135,7 @@ async function goBack(
 ): Promise<Kept> {
   // Not again on --resume: Cloudflare may still be working on an earlier restore, which removes the table.
   if (restore.kept === undefined) {
-    await writeOnce(() =>
+    await writeIdempotent(() =>
       database.prepare(`CREATE TABLE IF NOT EXISTS ${restore.mark} (id INTEGER) STRICT`).run(),
     );
   }
@@ -188,7 +188,7 @@ async function putKeysBack(database: D1Database, kept: Kept, withKeys: boolean):
     const replaced = kept.replacedSecrets.filter(({ key_id: id = null }) => ids.has(id));
     const both = [JSON.stringify(keys), JSON.stringify(replaced)];
     const statements = [putKeys, PUT_REPLACED_BACK].map((sql) => database.prepare(sql).bind(...both));
-    await writeOnce(() => database.batch(statements));
+    await writeIdempotent(() => database.batch(statements));
   }
 }
 
@@ -223,7 +223,7 @@ async function keyColumns(database: D1Database) {
 /** Takes one call, because until it has arrived old ids are given. */
 async function raiseSequence(database: D1Database, highestId: bigint): Promise<void> {
   const raise = database.prepare(RAISE_SEQUENCE).bind(`${highestId}`);
-  await writeOnce(() => database.batch([database.prepare(INSERT_SEQUENCE), raise]));
+  await writeIdempotent(() => database.batch([database.prepare(INSERT_SEQUENCE), raise]));
 }
 
 async function marksOf(database: D1Database): Promise<string[]> {
@@ -234,6 +234,6 @@ async function marksOf(database: D1Database): Promise<string[]> {
 /** Also those that came back with a database: a restore may lead to a moment within an earlier one. */
 async function dropMarks(database: D1Database): Promise<void> {
   for (const mark of await marksOf(database)) {
-    await writeOnce(() => database.prepare(`DROP TABLE IF EXISTS ${mark}`).run());
+    await writeIdempotent(() => database.prepare(`DROP TABLE IF EXISTS ${mark}`).run());
   }
 }

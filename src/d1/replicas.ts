@@ -1,51 +1,41 @@
-// From where a statement reads. D1 has a primary, which has every commit, and replicas, which are near and may be behind.
+// Where a statement is read. D1 has a primary, which has every commit, and replicas, which are near and may lag.
 //
-// A replica has the commits of some moment, in their order. What it has is therefore right if it can't have changed since:
-// see whoever reads. What it does not have, the primary is asked for, so nothing that exists is ever missing.
+// A replica has the commits of some moment, in their order. So what it has is right if it can't have changed since (the caller
+// decides that), and what it does not have is read at the primary.
 
 import { DeadlineExceeded } from "../lib/deadline.ts";
 import { DatabaseUnavailable } from "./statements.ts";
 
-export const REPLICAS_ENABLED: boolean = true;
-
 /** The database, or a session of it. */
-export type Instance = Pick<D1Database, "prepare">;
+export type ReadSession = Pick<D1Database, "prepare">;
 
-/** What was read, if it is an answer, and whether that comes from the primary: undefined if the database does not say. */
-export interface Reading<Value> {
+/** What was read, if it is there, and whether the primary answered: undefined if the database does not say. */
+export interface ReadResult<Value> {
   value: Value | undefined;
-  isCurrent: boolean | undefined;
+  fromPrimary: boolean | undefined;
 }
 
-/** The nearest instance. */
-export function nearest(database: D1Database): Instance {
-  return REPLICAS_ENABLED ? database.withSession("first-unconstrained") : database;
+/** A session of the nearest instance. */
+export function nearest(database: D1Database): ReadSession {
+  return database.withSession("first-unconstrained");
 }
 
-/** Reads from the nearest instance, and if that has no answer, from the primary. `readFrom` may be called twice. */
+/** Reads at the nearest instance, and at the primary if that has no value. So `read` may be called twice. */
 export async function readNearest<Value>(
   database: D1Database,
-  readFrom: (instance: Instance) => Promise<Reading<Value>>,
-): Promise<Reading<Value>> {
-  if (!REPLICAS_ENABLED) return readPrimary(database, readFrom);
-  const near = await readFrom(nearest(database)).catch(ignoreFailure);
-  return near?.value !== undefined || near?.isCurrent ? near : readPrimary(database, readFrom);
+  read: (session: ReadSession) => Promise<ReadResult<Value>>,
+): Promise<Value | undefined> {
+  const near = await read(nearest(database)).catch(ignoreFailure);
+  if (near?.value !== undefined || near?.fromPrimary) return near.value;
+  return (await read(database)).value;
 }
 
 /**
- * Undefined in place of a failure after which the primary may be asked: a replica that is behind a migration even calls a
- * statement wrong that is not. After one that took long, nobody has the time.
+ * Undefined in place of a failure after which the primary may be asked: a replica that lags behind a migration calls even a
+ * correct statement wrong. After a deadline there is no time left.
  */
 export function ignoreFailure(error: unknown): undefined {
   if (error instanceof DatabaseUnavailable && error.cause instanceof DeadlineExceeded) throw error;
-}
-
-/** Reads from the primary. */
-export async function readPrimary<Value>(
-  database: D1Database,
-  readFrom: (instance: Instance) => Promise<Reading<Value>>,
-): Promise<Reading<Value>> {
-  return { ...(await readFrom(database)), isCurrent: true };
 }
 
 /** Whether the primary has answered. The local database does not say. */

@@ -55,7 +55,7 @@ export function write<Result>(run: () => Promise<Result>): Promise<Result> {
 }
 
 /** Runs a writing statement that does nothing the second time. Throws like `read`. */
-export function writeOnce<Result>(run: () => Promise<Result>): Promise<Result> {
+export function writeIdempotent<Result>(run: () => Promise<Result>): Promise<Result> {
   return reach(run, INTERRUPTED, true);
 }
 

@@ -5,11 +5,11 @@
 
 import type { MiddlewareHandler } from "hono";
 import type * as z from "zod/mini";
-import type { AppEnv } from "../env.ts";
 import { DeadlineExceeded, withDeadline } from "../lib/deadline.ts";
 import { ApiError } from "./errors.ts";
 import { readMembers } from "./json-scanner.ts";
 import { invalidRequest } from "./query.ts";
+import type { HttpEnv } from "./request-context.ts";
 import { requestHeader } from "./request-header.ts";
 
 export const MAX_BODY_BYTES = 64 * 1024;
@@ -42,7 +42,7 @@ const JSON_MEDIA_TYPE = /^application\/([\w.!#$&^+-]+\+)?json\s*(;|$)/i;
 export function jsonBody<Schema extends z.ZodMiniObject>(
   schema: Schema,
 ): MiddlewareHandler<
-  AppEnv,
+  HttpEnv,
   string,
   { in: { json: Json<z.input<Schema>> }; out: { json: z.output<Schema> } }
 > {

@@ -3,7 +3,7 @@
 // request for a preflight only if it is one; any other is an ordinary request with an unsupported method.
 
 import type { MiddlewareHandler } from "hono";
-import type { AppEnv } from "../env.ts";
+import type { HttpEnv } from "./request-context.ts";
 import { requestHeader } from "./request-header.ts";
 
 const METHODS = "GET, HEAD, POST";
@@ -30,7 +30,7 @@ const MAX_AGE_SECONDS = "7200";
 const HEADER_NAMES = /^[A-Za-z0-9_, -]+$/;
 
 /** Answers preflights by itself (Fetch standard, section 3.3) and opens every other response to all origins. */
-export function cors(): MiddlewareHandler<AppEnv> {
+export function cors(): MiddlewareHandler<HttpEnv> {
   return async function cors(c, next) {
     const isPreflight =
       c.req.method === "OPTIONS" &&

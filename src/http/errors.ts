@@ -4,8 +4,8 @@
 
 import type { Context } from "hono";
 import { DatabaseFull, DatabaseUnavailable } from "../d1/statements.ts";
-import type { AppEnv } from "../env.ts";
-import { noteFailure } from "./log.ts";
+import { logFailure } from "./log.ts";
+import type { HttpEnv } from "./request-context.ts";
 
 /** The codes, each with its HTTP status (contract, sections 4 and 7). */
 export const ERROR_STATUS = {
@@ -73,9 +73,12 @@ export class ApiError extends Error implements Failing {
  * The response of an error: exactly `code`, `message`, `status` (contract, section 2, Error). A middleware at which floods
  * end returns it by itself, which is cheaper than to throw.
  */
-export function errorResponse(c: Context<AppEnv>, { code, message, headers }: Failing): Response {
+export function errorResponse<E extends HttpEnv>(
+  c: Context<E>,
+  { code, message, headers }: Failing,
+): Response {
   const status = ERROR_STATUS[code];
-  c.set("errorCode", code);
+  c.get("log").code = code;
   return new Response(JSON.stringify({ code, message, status }), {
     status,
     headers: { "Content-Type": "application/json", ...headers },
@@ -83,24 +86,24 @@ export function errorResponse(c: Context<AppEnv>, { code, message, headers }: Fa
 }
 
 /** Answers for whatever a handler or a middleware threw. */
-export function handleError(error: Error, c: Context<AppEnv>): Response {
+export function handleError<E extends HttpEnv>(error: Error, c: Context<E>): Response {
   if (error instanceof ApiError) return errorResponse(c, error);
   if (error instanceof DatabaseFull) {
-    noteFailure(c, "database_full", error.cause);
+    logFailure(c, "database_full", error.cause);
     const problem = "the database is full, so nothing was written";
-    return errorResponse(c, serviceUnavailable(problem, c.var.requestId, FULL_RETRY_AFTER_SECONDS));
+    return errorResponse(c, serviceUnavailable(problem, c.get("requestId"), FULL_RETRY_AFTER_SECONDS));
   }
   if (error instanceof DatabaseUnavailable) {
-    noteFailure(c, "database_unavailable", error.cause);
+    logFailure(c, "database_unavailable", error.cause);
     const problem = error.wasWriting ? unknownOutcome(c) : "the database can't be reached";
-    return errorResponse(c, serviceUnavailable(problem, c.var.requestId));
+    return errorResponse(c, serviceUnavailable(problem, c.get("requestId")));
   }
-  noteFailure(c, "internal_error", error);
-  const message = `internal error; if it persists, report request ID ${c.var.requestId}`;
+  logFailure(c, "internal_error", error);
+  const message = `internal error; if it persists, report request ID ${c.get("requestId")}`;
   return errorResponse(c, new ApiError("internal_error", message));
 }
 
-function unknownOutcome(c: Context<AppEnv>): string {
+function unknownOutcome<E extends HttpEnv>(c: Context<E>): string {
   const hasIdempotencyKey = c.req.header("Idempotency-Key") !== undefined;
   return `${UNKNOWN_OUTCOME}: ${hasIdempotencyKey ? RETRY_IS_SAFE : RETRY_IS_NOT_SAFE}`;
 }
@@ -116,13 +119,13 @@ export function serviceUnavailable(
 }
 
 /** Answers for a path that no route has. It returns, because `methodNotAllowed` looks at returned 404s only. */
-export function handleUnknownPath(c: Context<AppEnv>): Response {
+export function handleUnknownPath<E extends HttpEnv>(c: Context<E>): Response {
   const hint = /^\/v1(\/|$)/.test(c.req.path) ? "" : ": all operations are under /v1";
   return errorResponse(c, new ApiError("not_found", `no operation has this path${hint}`));
 }
 
 /** Answers for a method that the path does not have. `allowed`: the methods it has (RFC 9110, section 15.5.6). */
-export function handleWrongMethod(c: Context<AppEnv>, allowed: string[]): never {
+export function handleWrongMethod<E extends HttpEnv>(c: Context<E>, allowed: string[]): never {
   const Allow = allowed.join(", ");
   throw new ApiError("method_not_allowed", `${c.req.method} is not possible here, only ${Allow}`, { Allow });
 }

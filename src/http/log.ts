@@ -1,47 +1,27 @@
-// The only place that writes to the log: one JSON object a line, which the platform can search by field, and one line
-// for each request. What a client chose is not in it, but for a request id of harmless characters: no key, no header, no
-// body, no path.
+// The only place that writes to the log: one line of JSON for each request, which the platform can search by field. Of what a client
+// sends, a line has the method and a request id of harmless characters: no key, header, body or path.
 
 import type { Context, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
-import type { AppEnv } from "../env.ts";
-import { left, namedWindow } from "../rate-limit/headers.ts";
-
-/** What can fail on our side while a request is served, whether its client notices or not. */
-export type FailureEvent =
-  | "internal_error"
-  | "limiter_unavailable"
-  | "database_unavailable"
-  | "database_full";
-
-export interface Failure {
-  event: FailureEvent;
-  cause: string;
-  /** What an operator should do. */
-  hint?: string | undefined;
-  stack?: string | undefined;
-}
+import type { Failure, HttpEnv } from "./request-context.ts";
 
 const MIGRATE =
   "a table or column is missing in the database: run npm run migrate (production: npm run migrate -- --remote, previews: npm run migrate -- --preview NAME)";
 
-/** Has a failure written into the line of its request. The stack is kept for what nobody expected. */
-export function noteFailure(c: Context<AppEnv>, event: FailureEvent, error: unknown): void {
+/** Adds a failure to the line of its request; with its stack if it is unexpected. */
+export function logFailure<E extends HttpEnv>(c: Context<E>, event: Failure["event"], error: unknown): void {
   const stack = event === "internal_error" && error instanceof Error ? error.stack : undefined;
   const cause = causes(error);
   const hint = /no such (table|column)|has no column named/.test(cause) ? MIGRATE : undefined;
-  c.set("failures", [...(c.var.failures ?? []), { event, cause, hint, stack }]);
+  const log = c.get("log");
+  log.failures = [...(log.failures ?? []), { event, cause, hint, stack }];
 }
 
-/** Writes the line of each request when its response is made. */
-export function logRequest(): MiddlewareHandler<AppEnv> {
+/** Writes the line of each request once its response is made. */
+export function logRequest(): MiddlewareHandler<HttpEnv> {
   return async function logRequest(c, next) {
     await next();
-    const caller = c.get("caller");
-    const decision = c.get("decision");
-    const failures = c.get("failures");
-    const window = decision && namedWindow(decision);
-    // The clock is read again, because this is how long it took.
+    const { keyId, plan, window, remaining, code, failures } = c.get("log");
     const line = {
       event: "request",
       requestId: c.get("requestId"),
@@ -49,11 +29,11 @@ export function logRequest(): MiddlewareHandler<AppEnv> {
       route: matchedRoutes(c).findLast(({ method }) => method !== "ALL")?.path,
       status: c.res.status,
       ms: Date.now() - c.get("nowMs"),
-      keyId: caller?.keyId,
-      plan: caller?.key?.plan,
+      keyId,
+      plan,
       window,
-      remaining: window && left(decision, window),
-      code: c.get("errorCode"),
+      remaining,
+      code,
       // By itself, because the platform can't group lines by what is within a list.
       failure: failures?.[0]?.event,
       failures,
@@ -72,7 +52,7 @@ function write(level: "log" | "error", line: Record<string, unknown>): void {
   console[level](JSON.stringify(line));
 }
 
-/** An error and what it came from, in one line. */
+/** An error and its causes, in one line. */
 function causes(error: unknown): string {
   if (!(error instanceof Error)) return `${error}`;
   return error.cause === undefined ? `${error}` : `${error}; caused by ${causes(error.cause)}`;

@@ -3,8 +3,8 @@
 // the connection and the host, and routes no loopback host to a deployed Worker, so no client can switch the check off.
 
 import type { MiddlewareHandler } from "hono";
-import type { AppEnv } from "../env.ts";
 import { errorResponse } from "./errors.ts";
+import type { HttpEnv } from "./request-context.ts";
 
 export const PLAIN_HTTP = "use https: over plain HTTP others can read the API key";
 
@@ -12,7 +12,7 @@ export const PLAIN_HTTP = "use https: over plain HTTP others can read the API ke
 const LOOPBACK = /^http:\/\/(?:localhost|[^/?#@]+\.localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?(?:[/?#]|$)/;
 
 /** Answers `invalid_request` to plain HTTP, unless the host is a loopback host. */
-export function requireHttps(): MiddlewareHandler<AppEnv> {
+export function requireHttps(): MiddlewareHandler<HttpEnv> {
   return async function requireHttps(c, next) {
     const { url } = c.req;
     if (url.startsWith("http:") && !LOOPBACK.test(url))

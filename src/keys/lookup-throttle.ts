@@ -1,14 +1,13 @@
-// Bounds what guessing keys costs: of keys that turn out not to exist, a bucket (an address, a network, the zone of another
-// Worker) gets 60 looked up a minute in each isolate, however many it tries at once. A look-up that is under way may be a
-// guess. Where those leave no place, others wait for one for up to two seconds: so valid keys that come all at once, from a
-// large office, are looked up one after the other. While the database is too slow for that, the last of them get none.
+// Bounds the database look-ups that guessing keys can cause: each bucket (an address, a network, the zone of another Worker) gets 60
+// look-ups of unknown keys a minute in each isolate. A look-up that is under way may be of an unknown key, so it takes one of the
+// slots that are left. If none is left, a request waits up to two seconds for one.
 
 import { BoundedMap } from "../lib/bounded-map.ts";
-import { poll } from "../lib/poll.ts";
-import { AddressMeter } from "../rate-limit/anonymous.ts";
+import { poll } from "../lib/single-flight.ts";
+import { AddressCounter } from "../rate-limit/anonymous.ts";
 import { type Decision, room } from "../rate-limit/windows.ts";
 
-/** How long a request waits for a place: with the look-up, not longer than anything else may take. */
+/** How long a request waits for a slot. */
 const MAX_WAIT_MS = 2_000;
 
 /** A look-up that began so long ago was cut off, with the request that it was for. */
@@ -23,41 +22,42 @@ interface LookUp {
   beganMs: number;
 }
 
-/** A look-up counts in each of its buckets. Without any it is bounded by nothing. */
-export class Guesses {
-  /** Look-ups that found nothing, by bucket. */
-  readonly #missed = new AddressMeter();
+/** There is no slot: a bucket has had its unknown keys (`refusal`), or its look-ups take too long. */
+export class NoSlot extends Error {
+  readonly buckets: readonly string[];
+  readonly refusal: Decision | undefined;
+
+  constructor(buckets: readonly string[], refusal: Decision | undefined) {
+    super("too many keys of one address are being looked up");
+    this.name = "NoSlot";
+    this.buckets = buckets;
+    this.refusal = refusal;
+  }
+}
+
+export class LookupThrottle {
+  /** Look-ups of unknown keys, by bucket. */
+  readonly #unknown = new AddressCounter();
   readonly #underway = new BoundedMap<string, readonly LookUp[]>(MAX_BUCKETS);
 
-  /** Whether a bucket had so many guesses in the minute of `nowMs` (Unix time) that it gets no more look-ups. */
-  areUsedUp(buckets: readonly string[], nowMs: number): boolean {
-    return buckets.some((bucket) => this.#left(bucket, nowMs) === 0);
-  }
-
-  /** What a request is told that gets no look-up. */
-  refusal(buckets: readonly string[], nowMs: number): Decision {
-    const usedUp = buckets.find((bucket) => this.#left(bucket, nowMs) === 0) ?? "";
-    return this.#missed.peek(usedUp, nowMs);
-  }
-
   /**
-   * Looks a key up when there is a place for it, and counts it if there is none. Undefined if there is no place: the guesses
-   * are used up, or too many look-ups take too long. Throws what `look` throws.
+   * Runs a look-up once each of its buckets has a slot, and counts it there if it finds null. Throws NoSlot, or what `look` throws.
+   * Without buckets it is not bounded.
    */
-  async lookUp<Result extends { key: unknown }>(
+  async run<Result>(
     buckets: readonly string[],
     nowMs: number,
-    look: () => Promise<Result>,
-  ): Promise<Result | undefined> {
-    const isOver = () => this.areUsedUp(buckets, nowMs) || this.#hasPlace(buckets, nowMs);
-    // No `await` if there is nothing to wait for: others would take the place meanwhile.
+    look: () => Promise<Result | null>,
+  ): Promise<Result | null> {
+    const isOver = () => this.#exhausted(buckets, nowMs) !== undefined || this.#hasSlot(buckets, nowMs);
+    // There is no `await` between the last look and taking the slot: others would take it meanwhile.
     if (!isOver()) await poll(isOver, MAX_WAIT_MS);
-    if (!this.#hasPlace(buckets, nowMs)) return undefined;
+    if (!this.#hasSlot(buckets, nowMs)) throw this.#noSlot(buckets, nowMs);
     const own = { beganMs: Date.now() };
     for (const bucket of buckets) this.#underway.set(bucket, [...this.#current(bucket), own]);
     try {
       const result = await look();
-      if (result.key === undefined) for (const bucket of buckets) this.#missed.take(bucket, nowMs);
+      if (result === null) for (const bucket of buckets) this.#unknown.count(bucket, nowMs);
       return result;
     } finally {
       for (const bucket of buckets) {
@@ -68,15 +68,25 @@ export class Guesses {
     }
   }
 
-  #hasPlace(buckets: readonly string[], nowMs: number): boolean {
+  #noSlot(buckets: readonly string[], nowMs: number): NoSlot {
+    const exhausted = this.#exhausted(buckets, nowMs);
+    return new NoSlot(buckets, exhausted === undefined ? undefined : this.#unknown.peek(exhausted, nowMs));
+  }
+
+  /** A bucket that had all its unknown keys of the minute of `nowMs` (Unix time). */
+  #exhausted(buckets: readonly string[], nowMs: number): string | undefined {
+    return buckets.find((bucket) => this.#left(bucket, nowMs) === 0);
+  }
+
+  #hasSlot(buckets: readonly string[], nowMs: number): boolean {
     return buckets.every((bucket) => this.#current(bucket).length < this.#left(bucket, nowMs));
   }
 
   #left(bucket: string, nowMs: number): number {
-    return room(this.#missed.peek(bucket, nowMs).windows);
+    return room(this.#unknown.peek(bucket, nowMs).windows);
   }
 
-  /** Those that are under way; none that was cut off. */
+  /** The look-ups that are under way, and were not cut off. */
   #current(bucket: string): readonly LookUp[] {
     const nowMs = Date.now();
     const begun = this.#underway.get(bucket) ?? [];

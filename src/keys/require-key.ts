@@ -1,9 +1,9 @@
-// Lets nobody pass without a valid key. It stands behind the rate limit, so that whoever has none is counted before
-// being told so. What is wrong with a key is told to whoever has it: nobody else can find a key that once was one.
+// Refuses requests without a valid key. It runs after the rate limit, so that such requests are counted first. The message says what is
+// wrong with the key: only a client that has its secret can see that.
 
 import type { MiddlewareHandler } from "hono";
-import type { AppEnv } from "../env.ts";
 import { errorResponse } from "../http/errors.ts";
+import type { KeysEnv } from "./authenticate.ts";
 
 const CHALLENGE = 'Bearer realm="petstore"';
 
@@ -16,7 +16,7 @@ const MESSAGES = {
 } as const;
 
 /** Sets `key`. Answers `unauthorized` with the challenge of RFC 6750, section 3 (contract, section 5). */
-export function requireKey(): MiddlewareHandler<AppEnv> {
+export function requireKey(): MiddlewareHandler<KeysEnv> {
   return async function requireKey(c, next) {
     const { key, problem = "missing" } = c.get("caller") ?? {};
     if (key !== undefined) {

@@ -3,13 +3,12 @@
 
 import { read, write } from "../d1/statements.ts";
 import { PLAN_LIMITS, type Plan } from "../rate-limit/plans.ts";
+import type { LimitedKey } from "../rate-limit/protocol.ts";
 import type { Limits } from "../rate-limit/windows.ts";
 
 /** A key as the Worker needs it. `id` is public; it names the key's counters. Times are Unix time; null: never. */
-export interface Key {
-  id: string;
+export interface Key extends LimitedKey {
   plan: Plan;
-  limits: Limits;
   expiresAtMs: number | null;
   revokedAtMs: number | null;
 }
@@ -73,12 +72,12 @@ const KEEP_REPLACED = `
   INSERT OR REPLACE INTO replaced_secrets (hash, key_id, good_until_ms) SELECT hash, id, ?3 FROM keys WHERE ${ACTIVE}`;
 const SET_SECRET = `UPDATE keys SET hash = unhex(?3), last_four = ?4 WHERE ${ACTIVE} RETURNING ${RECORD}`;
 
-/** The key with a secret of this SHA-256 (hexadecimal), in whatever state. */
-export async function findKeyByHash(database: D1Database, hash: string): Promise<FoundKey | undefined> {
+/** The key with a secret of this SHA-256 (hexadecimal), in whatever state, or null. */
+export async function findKeyByHash(database: D1Database, hash: string): Promise<FoundKey | null> {
   const row = await read(() =>
     database.prepare(SELECT_KEY_BY_HASH).bind(hash).first<KeyRow & { good_until_ms: number | null }>(),
   );
-  return row === null ? undefined : { ...keyOf(row), secretGoodUntilMs: row.good_until_ms };
+  return row && { ...keyOf(row), secretGoodUntilMs: row.good_until_ms };
 }
 
 /** The key with this id, in whatever state. */

@@ -1,16 +1,23 @@
-// A map that forgets its oldest entries instead of growing without end. Isolate memory is a cache here:
-// whoever keeps something in such a map must be right, if slower or laxer, when it is gone.
+// A map of bounded size: the oldest entries make room for new ones. It is used as a cache, so callers must tolerate eviction.
 
 export class BoundedMap<Key, Value> {
   readonly #entries = new Map<Key, Value>();
-  readonly #maxEntries: number;
+  readonly #maxSize: number;
+  readonly #sizeOf: (value: Value) => number;
+  #size = 0;
 
-  constructor(maxEntries: number) {
-    this.#maxEntries = maxEntries;
+  /** `sizeOf` is what a value adds to the size; by default each adds 1. */
+  constructor(maxSize: number, sizeOf: (value: Value) => number = () => 1) {
+    this.#maxSize = maxSize;
+    this.#sizeOf = sizeOf;
   }
 
   get(key: Key): Value | undefined {
     return this.#entries.get(key);
+  }
+
+  has(key: Key): boolean {
+    return this.#entries.has(key);
   }
 
   /** The value of a key; a new one is stored if there is none. */
@@ -22,19 +29,21 @@ export class BoundedMap<Key, Value> {
     return value;
   }
 
-  has(key: Key): boolean {
-    return this.#entries.has(key);
-  }
-
   delete(key: Key): void {
+    const value = this.#entries.get(key);
+    if (value === undefined) return;
     this.#entries.delete(key);
+    this.#size -= this.#sizeOf(value);
   }
 
-  /** Stores an entry as the newest one; the oldest makes room for it. */
+  /** Stores a value as the newest one. */
   set(key: Key, value: Value): void {
-    this.#entries.delete(key);
+    this.delete(key);
     this.#entries.set(key, value);
-    const oldest = this.#entries.keys().next();
-    if (this.#entries.size > this.#maxEntries && !oldest.done) this.#entries.delete(oldest.value);
+    this.#size += this.#sizeOf(value);
+    for (const oldest of this.#entries.keys()) {
+      if (this.#size <= this.#maxSize) return;
+      this.delete(oldest);
+    }
   }
 }

@@ -1,8 +1,8 @@
-// What code that waits needs of the runtime, as one value that is handed in: time, which tests replace by time of their own.
+// The clock and the timers that code waits by, as one value that is handed in: tests replace it by virtual time.
 
 import { waitUntil } from "cloudflare:workers";
 import { withDeadline } from "./deadline.ts";
-import { poll } from "./poll.ts";
+import { poll } from "./single-flight.ts";
 
 /** A clock, which may step, and timers, which do not. */
 export interface Runtime {

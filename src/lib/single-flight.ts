@@ -1,36 +1,48 @@
-// Work that several requests need at the same time is done by the first of them; the others poll for its result. The work goes
-// on when its request was answered, or its client has left.
+// Several requests that wait for one result: the first does the work, the others poll until it is there.
+//
+// A Worker may await a promise of another request (since compatibility date 2024-10-14). But it hangs if that request was cut off,
+// for instance because its client left, unless the work was given to `waitUntil`; and Cloudflare has cancelled such waiting
+// requests (cloudflare-docs#29797). A timer of one's own always ends.
 
 import { waitUntil } from "cloudflare:workers";
-import { poll } from "./poll.ts";
 
-/** Work that takes longer was cut off, with the request that began it. No part of the service is given more time. */
+const FIRST_PAUSE_MS = 1;
+/** A pause is a fifth of the time waited so far, so a wait is too long by at most a fifth. */
+const PAUSE_SHARE = 0.2;
+
+/** Longer than any work may take: after that it was cut off, together with the request that began it. */
 const MAX_WORK_MS = 12_000;
 
-interface Flight<Result> {
-  sinceMs: number;
-  outcome?: PromiseSettledResult<Result>;
+/** Waits until a condition holds, for at most `maxMs`. */
+export async function poll(isDone: () => boolean, maxMs = Number.POSITIVE_INFINITY): Promise<void> {
+  for (let waitedMs = 0; waitedMs < maxMs && !isDone(); ) {
+    const pauseMs = Math.max(FIRST_PAUSE_MS, Math.floor(PAUSE_SHARE * waitedMs));
+    await scheduler.wait(pauseMs);
+    waitedMs += pauseMs;
+  }
 }
+
+type Flight<Result> = { sinceMs: number; outcome?: PromiseSettledResult<Result> };
 
 export class SingleFlight<Result> {
   readonly #flights = new Map<string, Flight<Result>>();
 
-  /** Whether somebody does this work. */
+  /** Whether the work of this name is under way, and was not cut off. */
   isUnderway(name: string): boolean {
     const flight = this.#flights.get(name);
     return flight !== undefined && Math.abs(Date.now() - flight.sinceMs) < MAX_WORK_MS;
   }
 
-  /** What `work` gives, or what the work of this name gives that is under way; rejects like it. */
+  /** The result of the work of this name that is under way, else of `work`. It goes on if the request ends. */
   async run(name: string, work: () => Promise<Result>): Promise<Result> {
-    const flight = this.#flights.get(name);
-    const isOver = () =>
-      flight?.outcome !== undefined || this.#flights.get(name) !== flight || !this.isUnderway(name);
-    // No `await` if there is nothing to wait for: others would begin the same work meanwhile.
-    if (!isOver()) await poll(isOver, MAX_WORK_MS);
-    const { outcome } = flight ?? {};
-    if (outcome?.status === "fulfilled") return outcome.value;
-    if (outcome?.status === "rejected") throw outcome.reason;
+    // There is no `await` between the last look and the beginning of the work, so it begins once.
+    while (this.isUnderway(name)) {
+      const flight = this.#flights.get(name);
+      const isOver = () => flight?.outcome !== undefined || this.#flights.get(name) !== flight;
+      await poll(() => isOver() || !this.isUnderway(name), MAX_WORK_MS);
+      if (flight?.outcome?.status === "fulfilled") return flight.outcome.value;
+      if (flight?.outcome?.status === "rejected") throw flight.outcome.reason;
+    }
     const working = this.#lead(name, work);
     waitUntil(working.catch(() => {}));
     return working;

@@ -1,14 +1,15 @@
 // Fills the guide, src/openapi/guide.md, with what the service goes by, so that it can't say anything else. The pages are
 // filled in the same way.
 
+import { FRESH_MS } from "../d1/freshness.ts";
 import { ERROR_STATUS } from "../http/errors.ts";
-import { BELIEVED_MS } from "../lib/freshness.ts";
 import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
 import { REMEMBERED_MS } from "../pets/idempotency.ts";
 import { PageQuery } from "../pets/schema.ts";
 import { REQUESTS_PER_MINUTE } from "../rate-limit/anonymous.ts";
-import { BAN_GRACE_MS, BAN_MS, DAYS_KEPT, MIN_TOLERATED_REFUSALS } from "../rate-limit/object/quota.ts";
+import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS } from "../rate-limit/object/quota.ts";
 import { PLAN_LIMITS } from "../rate-limit/plans.ts";
+import { DAYS_KEPT } from "../rate-limit/protocol.ts";
 import { MEANING } from "./errors.ts";
 import { toJsonSchema } from "./schemas.ts";
 
@@ -20,7 +21,7 @@ const FACTS: Record<string, string> = {
   defaultLimit: `${limit?.default}`,
   // A document does not know where it is read.
   origin: "https://petstore.example",
-  believedSeconds: `${BELIEVED_MS / 1000}`,
+  believedSeconds: `${FRESH_MS / 1000}`,
   keylessPerMinute: `${REQUESTS_PER_MINUTE}`,
   daysKept: `${DAYS_KEPT}`,
   toleratedRefusals: `${MIN_TOLERATED_REFUSALS}`,

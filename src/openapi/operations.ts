@@ -6,7 +6,7 @@ import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
 import { REMEMBERED_MS } from "../pets/idempotency.ts";
 import { IDEMPOTENCY_KEY } from "../pets/idempotency-key.ts";
 import { PageQuery } from "../pets/schema.ts";
-import { DAYS_KEPT } from "../rate-limit/object/quota.ts";
+import { DAYS_KEPT } from "../rate-limit/protocol.ts";
 import { HEADERS, REAL_NAMES } from "./headers.ts";
 import {
   ALWAYS_POSSIBLE,

@@ -5,8 +5,8 @@
 import * as z from "zod/mini";
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
 import { MAX_PAGE_SIZE, NewPet, PET_STATUSES, Pet } from "../pets/schema.ts";
-import { DAYS_KEPT } from "../rate-limit/object/quota.ts";
 import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../rate-limit/plans.ts";
+import { DAYS_KEPT } from "../rate-limit/protocol.ts";
 import type { UsageBody } from "../rate-limit/usage/usage-body.ts";
 
 /** JSON Schema, as far as this service needs it. */

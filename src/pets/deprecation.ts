@@ -2,8 +2,8 @@
 // day comes, without a deployment. A request that is refused before it gets here is told nothing.
 
 import type { MiddlewareHandler } from "hono";
-import type { AppEnv } from "../env.ts";
 import { ApiError, errorResponse } from "../http/errors.ts";
+import type { HttpEnv } from "../http/request-context.ts";
 
 export const DEPRECATED_AT = new Date("2026-11-19T00:00:00Z");
 export const REMOVED_AT = new Date("2030-12-05T00:00:00Z");
@@ -19,9 +19,9 @@ export function deprecationLink(url: string): string {
 }
 
 /** Announces that the operation goes, and answers `operation_removed` in its place once it is gone. */
-export function deprecated(): MiddlewareHandler<AppEnv> {
+export function deprecated(): MiddlewareHandler<HttpEnv> {
   return async function deprecated(c, next) {
-    if (c.var.nowMs < REMOVED_AT.getTime()) await next();
+    if (c.get("nowMs") < REMOVED_AT.getTime()) await next();
     else c.res = errorResponse(c, removed);
     c.header("Deprecation", DEPRECATION);
     c.header("Sunset", SUNSET);

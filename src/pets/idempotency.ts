@@ -1,7 +1,7 @@
 // Creations with an Idempotency-Key, remembered in D1 for a day: all SQL about them is here. One batch is one
 // transaction, so the pet is there exactly if it is remembered, and of two at once the second finds the first.
 
-import { writeOnce } from "../d1/statements.ts";
+import { writeIdempotent } from "../d1/statements.ts";
 import { ApiError } from "../http/errors.ts";
 import { sha256 } from "../lib/sha256.ts";
 import type { NewPet } from "./schema.ts";
@@ -62,7 +62,7 @@ export async function insertPetOnce(
   const { name, categoryId, status = null } = pet;
   // What a pet is made of, not how it was written: a client may order its fields differently the second time.
   const hash = sha256(JSON.stringify([name, `${categoryId}`, status]));
-  const results = await writeOnce(() => {
+  const results = await writeIdempotent(() => {
     const statement = (sql: string, ...values: unknown[]) =>
       database.prepare(sql).bind(keyId, idempotencyKey, ...values);
     return database.batch<CreationRow>([
@@ -87,7 +87,7 @@ export async function insertPetOnce(
 export async function forgetOldCreations(database: D1Database, nowMs: number): Promise<number> {
   let forgotten = 0;
   for (let step = 0; step < STEPS_PER_RUN; step += 1) {
-    const { meta } = await writeOnce(() =>
+    const { meta } = await writeIdempotent(() =>
       database
         .prepare(FORGET_OLD)
         .bind(nowMs - KEPT_MS, ROWS_PER_STEP)

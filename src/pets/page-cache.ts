@@ -1,78 +1,84 @@
-// Pages in the isolate's memory. Only a page that has a next page is kept: pets are never changed or deleted through the
-// service, and ids only grow, so nothing can get into it any more. The last page, which grows, is never kept.
+// Pages of pets: from the isolate's memory, the nearest replica, or the primary.
 //
-// An operator can change the table by hand, or restore it: so a page is read again after 30 s, at any replica. Such a change is
-// seen everywhere 30 s after the replicas have caught up. Memory is bounded in bytes.
+// A page that has a next page never changes: ids only grow, and the service neither changes nor deletes pets. So it is the same
+// wherever it is read, and may be cached. The last page grows: it is always read at the primary, by each request for itself, so
+// a client sees every pet that is there, and no page of a walk is older than the one before.
+//
+// An operator can change the table by hand, or restore it. Such a change shows within 30 s after the replicas have caught up.
 
-import { isBelieved, isDue } from "../lib/freshness.ts";
+import { FRESH_MS, REVALIDATE_MS } from "../d1/freshness.ts";
+import { ignoreFailure, nearest } from "../d1/replicas.ts";
+import { Cache } from "../lib/cache.ts";
+import type { Optimizations } from "../lib/optimizations.ts";
 import type { PageQuery } from "./schema.ts";
-import type { Page } from "./store.ts";
-
-export const PAGES_ARE_KEPT: boolean = true;
+import { findPage, type Page } from "./store.ts";
 
 /** Of the 128 MB that an isolate has: some 3,000 pages of 20 pets. */
 const MAX_BYTES = 16 * 1024 * 1024;
 
-/** For the entry itself, its name and the numbers in it. */
+/** For the entry itself, its key and its numbers. */
 const ENTRY_BYTES = 500;
 
-/** In the isolate's memory a text has one byte a character, or two. */
+/** A string takes one or two bytes a character. */
 const BYTES_PER_CHARACTER = 2;
 
-interface KeptPage {
-  page: Page;
-  readAtMs: number;
-  bytes: number;
+/** A page that is to be read. */
+interface PageRequest {
+  database: D1Database;
+  query: PageQuery;
 }
 
-/** What is kept for a query. Two queries with the same name ask for the same page. */
-export function nameOf({ limit, status, cursor }: PageQuery): string {
+export class PageCache {
+  /** Pages that have a next page. */
+  readonly #pages: Cache<Page | undefined, PageRequest>;
+
+  constructor({ pageCache, replicas, revalidation }: Optimizations, maxBytes = MAX_BYTES) {
+    const lifetime = {
+      freshMs: FRESH_MS,
+      revalidateMs: revalidation ? REVALIDATE_MS : FRESH_MS,
+      staleIfErrorMs: 0,
+    };
+    this.#pages = new Cache({
+      async load(_key, { database, query }) {
+        return ifFull(await findPage(replicas ? nearest(database) : database, query));
+      },
+      lifetimeOf: () => lifetime,
+      maxSize: pageCache ? maxBytes : 0,
+      sizeOf: (page) => ENTRY_BYTES + (page?.petsJson.length ?? 0) * BYTES_PER_CHARACTER,
+    });
+  }
+
+  /** The page of a query, at once if it is in memory. Throws DatabaseUnavailable. */
+  get(database: D1Database, query: PageQuery): Page | Promise<Page> {
+    const key = cacheKey(query);
+    const cached = this.#pages.has(key) ? this.#pages.get(key, { database, query }) : undefined;
+    return cached === undefined || cached instanceof Promise
+      ? this.#read(key, database, query, cached)
+      : cached;
+  }
+
+  /** The page that a replica had, or else the primary has: at most `limit` + 1 rows. */
+  async #read(
+    key: string,
+    database: D1Database,
+    query: PageQuery,
+    cached?: Promise<Page | undefined>,
+  ): Promise<Page> {
+    const full = await cached?.catch(ignoreFailure);
+    if (full !== undefined) return full;
+    const beganMs = Date.now();
+    const page = await findPage(database, query);
+    this.#pages.set(key, ifFull(page), beganMs);
+    return page;
+  }
+}
+
+/** The page if it has a next page. */
+function ifFull(page: Page): Page | undefined {
+  return page.nextCursor === undefined ? undefined : page;
+}
+
+/** Two queries with the same key have the same page. */
+export function cacheKey({ limit, status, cursor }: PageQuery): string {
   return `${limit} ${status} ${cursor}`;
-}
-
-/** The oldest pages make room for new ones. Times are Unix time. */
-export class KeptPages {
-  readonly #pages = new Map<string, KeptPage>();
-  readonly #maxBytes: number;
-  #bytes = 0;
-
-  constructor(maxBytes: number = MAX_BYTES) {
-    this.#maxBytes = maxBytes;
-  }
-
-  /** The page of this name, if it may be believed. */
-  get(name: string, nowMs: number): Page | undefined {
-    const kept = this.#pages.get(name);
-    return kept !== undefined && isBelieved(kept.readAtMs, nowMs) ? kept.page : undefined;
-  }
-
-  /** Whether the page of this name has had a next page, however long ago that was. */
-  hadNext(name: string): boolean {
-    return this.#pages.has(name);
-  }
-
-  /** Whether it is time to read the page again. */
-  isDue(name: string, nowMs: number): boolean {
-    const kept = this.#pages.get(name);
-    return kept !== undefined && isDue(kept.readAtMs, nowMs);
-  }
-
-  /** Keeps a page that was read at `readAtMs`, if it has a next one. If it no longer has, forgets that it had. */
-  set(name: string, page: Page, readAtMs: number): void {
-    const before = this.#pages.get(name);
-    if (before !== undefined) this.#forget(name, before);
-    if (!PAGES_ARE_KEPT || page.nextCursor === undefined) return;
-    const bytes = ENTRY_BYTES + page.petsJson.length * BYTES_PER_CHARACTER;
-    this.#pages.set(name, { page, readAtMs, bytes });
-    this.#bytes += bytes;
-    for (const [oldest, kept] of this.#pages) {
-      if (this.#bytes <= this.#maxBytes) break;
-      this.#forget(oldest, kept);
-    }
-  }
-
-  #forget(name: string, { bytes }: KeptPage): void {
-    this.#pages.delete(name);
-    this.#bytes -= bytes;
-  }
 }

@@ -1,51 +1,58 @@
-// Reads the page of a list while the request is still being counted, so that it makes the two hops at the same time. What
-// was read is nobody's before the count has let the request in: whoever is refused gets nothing of it.
+// Reads the page of a list while the request is still being counted, so that the two hops overlap. If the request is refused, the
+// page is discarded.
 
 import { waitUntil } from "cloudflare:workers";
 import type { MiddlewareHandler } from "hono";
-import type { AppEnv } from "../env.ts";
 import { queryReader } from "../http/query.ts";
-import { isExhausted } from "../rate-limit/isolate/limiter-clients.ts";
-import { pageOf } from "./pages.ts";
+import type { RateLimitEnv } from "../rate-limit/middleware.ts";
+import type { LimitedKey } from "../rate-limit/protocol.ts";
+import type { PageCache } from "./page-cache.ts";
 import { PageQuery } from "./schema.ts";
+import type { Page } from "./store.ts";
 
-export const READS_AHEAD: boolean = true;
+export interface PetsEnv extends RateLimitEnv {
+  Variables: RateLimitEnv["Variables"] & {
+    /** The valid key. Set by the authentication. */
+    key: LimitedKey;
+    /** The page that a list asks for. Set by `prefetch`. */
+    page?: Page | Promise<Page>;
+  };
+}
 
-/** So many pages of one key are read ahead at a time: those who come beside them may be a flood, most of which is refused. */
+/** Pages of one key that are read ahead at a time. More requests at once may be a flood, most of which is refused. */
 const MAX_AT_A_TIME = 20;
-
-/** How many are read ahead just now, by the id of the key. */
-const readings = new Map<string, number>();
 
 /** Reads the query of a list. */
 export const readPageQuery = queryReader(PageQuery);
 
 /**
- * Begins to read the page that a request asks for, as `page`. Not for whoever will be refused: without a valid key, with
- * a query that is wrong, or with nothing left, as far as is known here, so that a flood does not reach the database.
+ * Begins to read the page that a list request asks for, and sets `page`. Does nothing without a valid key or query, and if
+ * `skipIf` says that the key's request will probably be refused, so that a flood does not reach the database.
  */
-export function readAhead(): MiddlewareHandler<AppEnv> {
-  return function readAhead(c, next) {
+export function prefetch(
+  pages: PageCache,
+  { skipIf }: { skipIf(key: LimitedKey): boolean },
+): MiddlewareHandler<PetsEnv> {
+  /** How many pages are being read, by key id. */
+  const reading = new Map<string, number>();
+  return function prefetch(c, next) {
     const key = c.get("caller")?.key;
-    const nowMs = c.get("nowMs");
-    if (!READS_AHEAD || key === undefined || isExhausted(key)) return next();
-    const query = readPageQuery(c.req);
-    if (query === undefined) return next();
-    const before = readings.get(key.id) ?? 0;
-    if (before >= MAX_AT_A_TIME) return next();
-    const page = pageOf(c.env.DB, query, nowMs);
+    const query = key === undefined || skipIf(key) ? undefined : readPageQuery(c.req);
+    if (key === undefined || query === undefined) return next();
+    const others = reading.get(key.id) ?? 0;
+    if (others >= MAX_AT_A_TIME) return next();
+    const page = pages.get(c.env.DB, query);
     if (page instanceof Promise) {
-      readings.set(key.id, before + 1);
-      // Whoever waits for it learns of a failure; if nobody does, it is none.
-      waitUntil(page.catch(() => {}).then(() => forget(key.id)));
+      reading.set(key.id, others + 1);
+      const finish = () => {
+        const left = (reading.get(key.id) ?? 1) - 1;
+        if (left > 0) reading.set(key.id, left);
+        else reading.delete(key.id);
+      };
+      // The handler learns of a failure; after a refusal nobody needs to.
+      waitUntil(page.then(finish, finish));
     }
     c.set("page", page);
     return next();
   };
-}
-
-function forget(keyId: string): void {
-  const left = (readings.get(keyId) ?? 1) - 1;
-  if (left > 0) readings.set(keyId, left);
-  else readings.delete(keyId);
 }

@@ -1,55 +1,63 @@
-// The operations on pets (contract, section 4). JSON of pets comes from the store as text and is passed on
-// as it is: parsing it would round 64-bit ids.
+// The operations on pets (contract, section 4). JSON of pets comes from the store as text and is passed on as it is: parsing it would
+// round 64-bit ids.
 
 import { Hono, type TypedResponse } from "hono";
 import { readNearest } from "../d1/replicas.ts";
-import type { AppEnv } from "../env.ts";
 import { type Json, jsonBody } from "../http/body.ts";
 import { ApiError } from "../http/errors.ts";
 import { validQuery } from "../http/query.ts";
 import { requestHeader } from "../http/request-header.ts";
 import { parseInt64 } from "../lib/int64.ts";
+import type { Optimizations } from "../lib/optimizations.ts";
 import { deprecated } from "./deprecation.ts";
 import { insertPetOnce } from "./idempotency.ts";
 import { parseIdempotencyKey } from "./idempotency-key.ts";
-import { pageOf } from "./pages.ts";
-import { readPageQuery } from "./prefetch.ts";
+import type { PageCache } from "./page-cache.ts";
+import { type PetsEnv, readPageQuery } from "./prefetch.ts";
 import { NewPet, PageQuery, type Pet } from "./schema.ts";
 import { findPet, insertPet } from "./store.ts";
 
-export const pets = new Hono<AppEnv>()
+export function petRoutes(pages: PageCache, { replicas }: Optimizations) {
+  return (
+    new Hono<PetsEnv>()
 
-  // listPets
-  .get("/", validQuery(PageQuery, readPageQuery), async (c) => {
-    const query = c.req.valid("query");
-    const { petsJson, nextCursor } = await (c.get("page") ?? pageOf(c.env.DB, query, c.get("nowMs")));
-    return json<Pet[], 200>(
-      petsJson,
-      200,
-      nextCursor === undefined ? {} : { Link: nextLink(c.req.url, query, nextCursor) },
-    );
-  })
+      // listPets
+      .get("/", validQuery(PageQuery, readPageQuery), async (c) => {
+        const query = c.req.valid("query");
+        const { petsJson, nextCursor } = await (c.get("page") ?? pages.get(c.env.DB, query));
+        return json<Pet[], 200>(
+          petsJson,
+          200,
+          nextCursor === undefined ? {} : { Link: nextLink(c.req.url, query, nextCursor) },
+        );
+      })
 
-  // createPet
-  .post("/", jsonBody(NewPet), async (c) => {
-    const pet = c.req.valid("json");
-    const idempotencyKey = parseIdempotencyKey(requestHeader(c.req.raw.headers, "Idempotency-Key"));
-    const { id, petJson } =
-      idempotencyKey === undefined
-        ? await insertPet(c.env.DB, pet)
-        : await insertPetOnce(c.env.DB, pet, { keyId: c.var.key.id, idempotencyKey }, c.var.nowMs);
-    return json<Pet, 201>(petJson, 201, { Location: `/v1/pets/${id}` });
-  })
+      // createPet
+      .post("/", jsonBody(NewPet), async (c) => {
+        const pet = c.req.valid("json");
+        const idempotencyKey = parseIdempotencyKey(requestHeader(c.req.raw.headers, "Idempotency-Key"));
+        const { id, petJson } =
+          idempotencyKey === undefined
+            ? await insertPet(c.env.DB, pet)
+            : await insertPetOnce(c.env.DB, pet, { keyId: c.var.key.id, idempotencyKey }, c.var.nowMs);
+        return json<Pet, 201>(petJson, 201, { Location: `/v1/pets/${id}` });
+      })
 
-  // getPet
-  .get("/:petId", deprecated(), async (c) => {
-    const id = parseInt64(c.req.param("petId"));
-    // A pet is never changed, so whoever has it has it right.
-    const { value: petJson } =
-      id === undefined ? {} : await readNearest(c.env.DB, (instance) => findPet(instance, id));
-    if (petJson === undefined) throw new ApiError("not_found", "no pet has this id");
-    return json<Pet, 200>(petJson, 200);
-  });
+      // getPet
+      .get("/:petId", deprecated(), async (c) => {
+        const id = parseInt64(c.req.param("petId"));
+        // A pet never changes, so a replica that has it is right.
+        const petJson = id === undefined ? undefined : await find(c.env.DB, id);
+        if (petJson === undefined) throw new ApiError("not_found", "no pet has this id");
+        return json<Pet, 200>(petJson, 200);
+      })
+  );
+
+  async function find(database: D1Database, id: bigint): Promise<string | undefined> {
+    if (replicas) return readNearest(database, (session) => findPet(session, id));
+    return (await findPet(database, id)).value;
+  }
+}
 
 /** The response of a JSON text, and for clients in TypeScript what it is the text of. */
 function json<Value, Status extends 200 | 201>(

@@ -2,7 +2,7 @@
 // JavaScript numbers are not, and a page crosses the network as one value. Ids go in as decimal strings for
 // the same reason; the columns take them exactly.
 
-import { type Instance, isFromPrimary, type Reading } from "../d1/replicas.ts";
+import { isFromPrimary, type ReadResult, type ReadSession } from "../d1/replicas.ts";
 import { read, write } from "../d1/statements.ts";
 import { INT64_MIN } from "../lib/int64.ts";
 import { encodeCursor } from "./cursor.ts";
@@ -41,20 +41,20 @@ const INSERT_PET = `
 
 /** The statement that reads a page: at most `limit` + 1 rows, at any depth. */
 export function selectPage(
-  instance: Instance,
+  session: ReadSession,
   { limit, status, cursor = INT64_MIN }: PageQuery,
 ): D1PreparedStatement {
   // Both are bound as text: D1 binds numbers as REAL, and 20.0 is no index into an array.
   const bounds = [`${cursor}`, `${limit}`];
   return status === undefined
-    ? instance.prepare(SELECT_PAGE).bind(...bounds)
-    : instance.prepare(SELECT_PAGE_WITH_STATUS).bind(...bounds, status);
+    ? session.prepare(SELECT_PAGE).bind(...bounds)
+    : session.prepare(SELECT_PAGE_WITH_STATUS).bind(...bounds, status);
 }
 
 /** Reads a page, in the order of the ids. */
-export async function findPage(instance: Instance, query: PageQuery): Promise<Page> {
+export async function findPage(session: ReadSession, query: PageQuery): Promise<Page> {
   const row = await read(() =>
-    selectPage(instance, query).first<{ pets_json: string; next_id: string | null }>(),
+    selectPage(session, query).first<{ pets_json: string; next_id: string | null }>(),
   );
   if (row === null) throw new Error("an aggregate gave no row");
   const nextCursor = row.next_id === null ? undefined : encodeCursor(BigInt(row.next_id));
@@ -62,9 +62,9 @@ export async function findPage(instance: Instance, query: PageQuery): Promise<Pa
 }
 
 /** The JSON text of one pet, if there is one with this id. */
-export async function findPet(instance: Instance, id: bigint): Promise<Reading<string>> {
-  const result = await read(() => instance.prepare(SELECT_PET).bind(`${id}`).all<{ pet_json: string }>());
-  return { value: result.results[0]?.pet_json, isCurrent: isFromPrimary(result) };
+export async function findPet(session: ReadSession, id: bigint): Promise<ReadResult<string>> {
+  const result = await read(() => session.prepare(SELECT_PET).bind(`${id}`).all<{ pet_json: string }>());
+  return { value: result.results[0]?.pet_json, fromPrimary: isFromPrimary(result) };
 }
 
 /** Stores a pet under a new id. */

@@ -1,32 +1,7 @@
-// The rate-limit headers: one pure function makes them from a decision, one middleware writes them. Nothing else in
-// the service sets any of them.
+// The rate-limit headers of a decision. Nothing else in the service sets any of them.
 
-import type { MiddlewareHandler } from "hono";
-import type { AppEnv } from "../env.ts";
-import { clientAddress } from "../http/client-address.ts";
-import { keylessRequests } from "./anonymous.ts";
 import type { Decision, Window, WindowName } from "./windows.ts";
 import { remaining, resetMs, WINDOW_SECONDS } from "./windows.ts";
-
-/**
- * Puts the rate-limit headers on every response below it. It is outermost because headers that are set before
- * a handler ran are lost when the handler fails. A request that was not counted, such as a preflight or
- * one that failed early, shows how its address stands.
- */
-export function rateLimitHeaders(): MiddlewareHandler<AppEnv> {
-  return async function rateLimitHeaders(c, next) {
-    await next();
-    const decision = c.get("decision") ?? {
-      ...keylessRequests.peek(clientAddress(c.req), c.get("nowMs")),
-      // It was not counted, so it was not refused either.
-      admitted: true,
-    };
-    // `c.header` would make a new response for each of them.
-    const { headers } = c.res;
-    const values = headersOf(decision);
-    for (const name in values) headers.set(name, values[name] ?? "");
-  };
-}
 
 /**
  * The headers of a decision: X-RateLimit-* (contract, section 8; Reset in epoch seconds), RateLimit and
@@ -35,7 +10,7 @@ export function rateLimitHeaders(): MiddlewareHandler<AppEnv> {
  */
 export function headersOf(decision: Decision): Record<string, string> {
   const { minute, day } = decision.windows;
-  const named = namedWindow(decision);
+  const name = tighterWindow(decision);
   let policy = `"minute";q=${minute.limit};w=${WINDOW_SECONDS.minute}`;
   let state = `"minute";r=${left(decision, "minute")};t=${secondsToReset(decision, "minute")}`;
   if (day !== undefined) {
@@ -43,22 +18,21 @@ export function headersOf(decision: Decision): Record<string, string> {
     state += `, "day";r=${left(decision, "day")};t=${secondsToReset(decision, "day")}`;
   }
   const headers: Record<string, string> = {
-    "X-RateLimit-Limit": `${windowOf(decision, named).limit}`,
-    "X-RateLimit-Remaining": `${left(decision, named)}`,
-    "X-RateLimit-Reset": `${availableMs(decision, named) / 1000}`,
+    "X-RateLimit-Limit": `${windowOf(decision, name).limit}`,
+    "X-RateLimit-Remaining": `${left(decision, name)}`,
+    "X-RateLimit-Reset": `${availableMs(decision, name) / 1000}`,
     "RateLimit-Policy": policy,
     RateLimit: state,
   };
-  if (!decision.admitted) headers["Retry-After"] = `${secondsToReset(decision, named)}`;
+  if (!decision.admitted) headers["Retry-After"] = `${secondsToReset(decision, name)}`;
   return headers;
 }
 
 /**
- * The window that a client has to know about: the one with less left, which after a refusal is the one that refused; if
- * both have the same, the one that frees last, which is the day. During a ban that is the minute, unless the day is
- * used up beyond the ban's end.
+ * The tighter window: the one with fewer requests left, which after a refusal is the one that refused; if both have the same, the
+ * one that resets last, which is the day. During a ban that is the minute, unless the day is used up beyond the ban's end.
  */
-export function namedWindow(decision: Decision): WindowName {
+export function tighterWindow(decision: Decision): WindowName {
   if (decision.windows.day === undefined) return "minute";
   const fewer = left(decision, "day") - left(decision, "minute");
   if (fewer !== 0) return fewer < 0 ? "day" : "minute";
@@ -66,7 +40,7 @@ export function namedWindow(decision: Decision): WindowName {
   return later > 0 || decision.bannedUntilMs === undefined ? "day" : "minute";
 }
 
-/** What is left of a window: nothing during a ban. */
+/** The requests that a window has left: none during a ban. */
 export function left(decision: Decision, name: WindowName): number {
   return decision.bannedUntilMs === undefined ? remaining(windowOf(decision, name)) : 0;
 }

@@ -1,37 +1,72 @@
-// Lets a request through if its caller has requests left. A valid key is counted by its own Durable Object, exactly; other
-// requests by client address, in memory.
+// Admits a request if its client has requests left, and puts the rate-limit headers on every response. A valid key is counted by its
+// own Durable Object, exactly; other requests by client address, in memory.
 
 import type { Context, MiddlewareHandler } from "hono";
-import type { AppEnv } from "../env.ts";
 import { clientAddress } from "../http/client-address.ts";
 import { errorResponse } from "../http/errors.ts";
-import { noteFailure } from "../http/log.ts";
-import { keylessRequests } from "./anonymous.ts";
-import { availableMs, namedWindow, secondsToReset } from "./headers.ts";
+import { logFailure } from "../http/log.ts";
+import type { HttpEnv } from "../http/request-context.ts";
+import { anonymousRequests } from "./anonymous.ts";
+import { availableMs, headersOf, left, secondsToReset, tighterWindow } from "./headers.ts";
 import { countRequest } from "./isolate/limiter-clients.ts";
+import type { Plan } from "./plans.ts";
+import type { LimitedKey } from "./protocol.ts";
 import type { Decision } from "./windows.ts";
 
+export interface RateLimitEnv extends HttpEnv {
+  Variables: HttpEnv["Variables"] & {
+    /** Set by the authentication: the valid key, or why the request is refused though its key was not looked up. */
+    caller?: { key?: LimitedKey & { plan: Plan }; refusal?: Decision };
+    /** Set by `rateLimit` and GET /v1/usage; absent if the request did not get that far. */
+    decision?: Decision;
+  };
+}
+
+/**
+ * Puts the rate-limit headers on every response. It is outermost because headers that are set before a handler ran are lost if
+ * the handler fails. A request that was not counted, such as a preflight, shows the status of its address.
+ */
+export function rateLimitHeaders(): MiddlewareHandler<RateLimitEnv> {
+  return async function rateLimitHeaders(c, next) {
+    await next();
+    const decision = c.get("decision") ?? {
+      ...anonymousRequests.peek(clientAddress(c.req), c.get("nowMs")),
+      // It was not counted, so it was not refused either.
+      admitted: true,
+    };
+    // `c.header` would make a new response for each of them.
+    const { headers } = c.res;
+    const values = headersOf(decision);
+    for (const name in values) headers.set(name, values[name] ?? "");
+  };
+}
+
 /** Counts the request and sets `decision`. Answers `rate_limit_exceeded` or `key_banned`. */
-export function rateLimit(): MiddlewareHandler<AppEnv> {
+export function rateLimit(): MiddlewareHandler<RateLimitEnv> {
   return async function rateLimit(c, next) {
-    const caller = c.get("caller");
-    const key = caller?.key;
-    const refusal = caller?.refusal;
+    const { key, refusal } = c.get("caller") ?? {};
     const counted =
       key === undefined
-        ? (refusal ?? keylessRequests.take(clientAddress(c.req), c.get("nowMs")))
-        : countRequest(c.env.RATE_LIMITER, key, (error) => noteFailure(c, "limiter_unavailable", error));
+        ? (refusal ?? anonymousRequests.count(clientAddress(c.req), c.get("nowMs")))
+        : countRequest(c.env.RATE_LIMITER, key, (error) => logFailure(c, "limiter_unavailable", error));
     const decision = counted instanceof Promise ? await counted : counted;
-    c.set("decision", decision);
+    setDecision(c, decision);
     if (decision.admitted) return next();
     const which = refusal === undefined ? " without a valid API key" : " with unknown API keys";
     return refuse(c, decision, key === undefined ? which : "");
   };
 }
 
-/** The error says what stands against the request and when it no longer does. */
-function refuse(c: Context<AppEnv>, decision: Decision, which: string): Response {
-  const name = namedWindow(decision);
+/** Sets `decision`, and the fields of the log line that show it. */
+export function setDecision(c: Context<RateLimitEnv>, decision: Decision): void {
+  c.set("decision", decision);
+  const window = tighterWindow(decision);
+  Object.assign(c.get("log"), { window, remaining: left(decision, window) });
+}
+
+/** The error names the window or ban that refuses the request, and when to retry. */
+function refuse(c: Context<RateLimitEnv>, decision: Decision, which: string): Response {
+  const name = tighterWindow(decision);
   const { limit } = decision.windows[name] ?? decision.windows.minute;
   const retry = `retry in ${secondsToReset(decision, name)} s, at ${instant(availableMs(decision, name))}`;
   const headers = { "Cache-Control": "no-store" };

@@ -22,7 +22,20 @@
 // - Every change raises the revision, and an isolate ignores the status of an older one. Otherwise Remaining goes back.
 // - What an isolate holds when it ends stays charged: its leases, and the batch that it has sent. A crash costs no more.
 
-import type { KeyWindows } from "./windows.ts";
+import { type KeyWindows, type Limits, WINDOW_SECONDS } from "./windows.ts";
+
+/** What is counted by one object. */
+export interface LimitedKey {
+  id: string;
+  limits: Limits;
+}
+
+/** How long a call may take: ten times a round trip to another continent. */
+export const CALL_DEADLINE_MS = 2_000;
+
+export const DAY_MS = WINDOW_SECONDS.day * 1000;
+/** Days with totals, today included. */
+export const DAYS_KEPT = 30;
 
 /** The longest time of a lease. */
 export const LEASE_MS = 800;
@@ -37,9 +50,9 @@ export interface Lease {
   /** The id of the batch that it was granted with. */
   id: string;
   size: number;
-  /** When the object granted it, by the object's clock (Unix time). */
-  atMs: number;
-  forMs: number;
+  /** By the object's clock (Unix time). */
+  grantedMs: number;
+  durationMs: number;
 }
 
 /** Released leases, local admissions and a local ban. Idempotent. */
@@ -54,12 +67,12 @@ export interface Report {
 
 /** A batch of requests to be counted, in their order; none if only a lease is wanted. */
 export interface AcquireRequest extends Report {
-  /** Invented by the isolate; a retry has the same one. */
+  /** Chosen by the isolate; a retry has the same one. */
   id: string;
   requests: number;
   /** How long the first of them has waited in the isolate. */
   waitedMs: number;
-  lease?: Pick<Lease, "size" | "forMs">;
+  lease?: Pick<Lease, "size" | "durationMs">;
 }
 
 /** A key as of `nowMs`, by the object's clock (Unix time). */

@@ -9,15 +9,21 @@ export type WindowName = keyof typeof WINDOW_SECONDS;
 /** How many requests each window admits, ≥ 1. */
 export type Limits = Record<WindowName, number>;
 
-/** A window that began at `startMs` (Unix time), and how many requests it admitted and refused. */
-export interface Window {
-  limit: number;
+/** How many requests were admitted and refused in the window that began at `startMs` (Unix time). This is what is stored. */
+export interface Count {
   startMs: number;
   used: number;
   refused: number;
 }
 
-/** The windows of a caller. Callers without a key have no day. */
+export type Counts = Record<WindowName, Count>;
+
+/** A count, and the limit that it is held against. */
+export interface Window extends Count {
+  limit: number;
+}
+
+/** The windows of a client. Clients without a key have no day. */
 export interface Windows {
   minute: Window;
   day?: Window;
@@ -25,10 +31,7 @@ export interface Windows {
 
 export type KeyWindows = Record<WindowName, Window>;
 
-/**
- * Whether a request is admitted as of `nowMs` (Unix time), and the windows after it. During a ban, `bannedUntilMs` is its end
- * (Unix time).
- */
+/** Whether a request is admitted as of `nowMs`, and the windows after it. `bannedUntilMs` is set during a ban. Both are Unix time. */
 export interface Decision<All extends Windows = Windows> {
   admitted: boolean;
   nowMs: number;
@@ -38,21 +41,28 @@ export interface Decision<All extends Windows = Windows> {
 
 export type KeyDecision = Decision<KeyWindows>;
 
-/** A window in which nothing has happened yet, of a limit that is not known yet. */
-export const UNUSED_WINDOW: Window = { limit: 0, startMs: 0, used: 0, refused: 0 };
+export const UNUSED_COUNT: Count = { startMs: 0, used: 0, refused: 0 };
 
-/** The windows, each changed by a function. */
-export function mapWindows<All extends Windows>(
+export function withLimits({ minute, day }: Counts, limits: Limits): KeyWindows {
+  return { minute: { ...minute, limit: limits.minute }, day: { ...day, limit: limits.day } };
+}
+
+/** The windows or counts, each changed by a function. */
+export function mapWindows<All extends { minute: Count; day?: Count }>(
   { minute, day }: All,
-  change: (window: Window, name: WindowName) => Window,
+  change: (each: All["minute"], name: WindowName) => All["minute"],
 ): All {
-  const changed: Windows = { minute: change(minute, "minute") };
+  const changed: { minute: Count; day?: Count } = { minute: change(minute, "minute") };
   if (day !== undefined) changed.day = change(day, "day");
   return changed as All;
 }
 
 /** Adds to what each window admitted and refused; negative numbers subtract. */
-export function count<All extends Windows>(windows: All, admitted: number, refused: number): All {
+export function add<All extends { minute: Count; day?: Count }>(
+  windows: All,
+  admitted: number,
+  refused: number,
+): All {
   return mapWindows(windows, (each) => ({
     ...each,
     used: each.used + admitted,
@@ -67,17 +77,17 @@ export function room({ minute, day }: Windows): number {
 
 /** Whether a request would be admitted: if every window has room. And the windows as of now. */
 export function peek<All extends Windows>(windows: All, nowMs: number): Decision<All> {
-  const current = mapWindows(windows, (each, name) => rollOver(each, name, nowMs));
+  const current = rollOver(windows, nowMs);
   return { admitted: room(current) > 0, nowMs, windows: current };
 }
 
-/** What a window has left; never negative, though `used` can exceed a limit that was lowered since. */
+/** How many requests a window has left; never negative, though `used` can exceed a limit that was lowered since. */
 export function remaining({ limit, used }: Window): number {
   return Math.max(0, limit - used);
 }
 
 /** When a window ends (Unix time in milliseconds, a whole second). */
-export function resetMs({ startMs }: Window, name: WindowName): number {
+export function resetMs({ startMs }: Count, name: WindowName): number {
   return startMs + WINDOW_SECONDS[name] * 1000;
 }
 
@@ -86,8 +96,10 @@ export function startOfWindowMs(name: WindowName, nowMs: number): number {
   return nowMs - (nowMs % (WINDOW_SECONDS[name] * 1000));
 }
 
-/** The window as of `nowMs`. One that lies in the future is kept: a clock that steps back must not open a window again. */
-function rollOver(window: Window, name: WindowName, nowMs: number): Window {
-  const startMs = startOfWindowMs(name, nowMs);
-  return window.startMs >= startMs ? window : { ...window, startMs, used: 0, refused: 0 };
+/** The windows as of `nowMs`. One that lies in the future is kept: a clock that steps back must not open a window again. */
+export function rollOver<All extends { minute: Count; day?: Count }>(windows: All, nowMs: number): All {
+  return mapWindows(windows, (each, name) => {
+    const startMs = startOfWindowMs(name, nowMs);
+    return each.startMs >= startMs ? each : { ...each, startMs, used: 0, refused: 0 };
+  });
 }

@@ -312,11 +312,11 @@ class Life {
   }
 
   /** A client with one request at a time that waits as long as Retry-After says. */
-  async #waitAndGoOn(forMs: number, jitterMs: number): Promise<void> {
+  async #waitAndGoOn(durationMs: number, jitterMs: number): Promise<void> {
     const { time } = this.#world;
     const beganMs = time.nowMs;
     const goOn = async () => {
-      if (time.nowMs > beganMs + forMs) return;
+      if (time.nowMs > beganMs + durationMs) return;
       const decision = await this.#request();
       if (decision === undefined) return;
       const isBanned = decision.bannedUntilMs !== undefined;

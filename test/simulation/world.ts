@@ -4,12 +4,19 @@
 
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
 import type { Runtime } from "../../src/lib/runtime.ts";
-import { headersOf, left, namedWindow } from "../../src/rate-limit/headers.ts";
-import { CALL_DEADLINE_MS } from "../../src/rate-limit/isolate/call-object.ts";
+import { headersOf, left, tighterWindow } from "../../src/rate-limit/headers.ts";
+
 import { LimiterClient } from "../../src/rate-limit/isolate/limiter-client.ts";
 import type { Quota } from "../../src/rate-limit/object/quota.ts";
 import { RateLimiter } from "../../src/rate-limit/object/rate-limiter.ts";
-import type { AcquireRequest, AcquireResult, Lease, Report, Status } from "../../src/rate-limit/protocol.ts";
+import {
+  type AcquireRequest,
+  type AcquireResult,
+  CALL_DEADLINE_MS,
+  type Lease,
+  type Report,
+  type Status,
+} from "../../src/rate-limit/protocol.ts";
 import {
   type Decision,
   type KeyWindows,
@@ -237,7 +244,7 @@ export class World {
       this.entry(name, startOfWindowMs(name, atMs)).lost += requests;
     };
     for (const name of WINDOW_NAMES) {
-      for (const { atMs, size } of leased) lose(name, atMs, size);
+      for (const { grantedMs, size } of leased) lose(name, grantedMs, size);
       // A call on its way may arrive in the next window.
       for (const { requests } of underway) {
         lose(name, this.objectNowMs, requests);
@@ -303,7 +310,7 @@ export class World {
     this.isDirty ||= isLocal;
     if (!admitted) {
       counts.refused += 1;
-      const named = namedWindow(decision);
+      const named = tighterWindow(decision);
       this.expect(left(decision, named) === 0, () => `refused with ${left(decision, named)} left`);
       const { "Retry-After": retryAfter } = headersOf(decision);
       const endMs = bannedUntilMs ?? resetMs(windows[named], named);
@@ -410,7 +417,7 @@ export class World {
       const { lease, admitted, refused } = result as AcquireResult;
       if (lease !== undefined && !isRepeated) {
         this.counts.leases += 1;
-        const isOutstanding = ({ atMs, forMs }: Lease) => result.nowMs < atMs + forMs;
+        const isOutstanding = ({ grantedMs, durationMs }: Lease) => result.nowMs < grantedMs + durationMs;
         const outstanding = result.leases.filter(isOutstanding).reduce((sum, { size }) => sum + size, 0);
         const left = Math.min(...WINDOW_NAMES.map((name) => remaining(result.windows[name])));
         this.expect(outstanding <= (left + lease.size) / 16, () => `${outstanding} leased of ${left}`);

@@ -9,7 +9,7 @@ const MINUTE_MS = 60_000;
 /** Leases of a client whose requests have come at these times. */
 function seen(...timesMs: number[]): HeldLeases {
   const leases = new HeldLeases();
-  for (const ms of timesMs) leases.see(ms);
+  for (const ms of timesMs) leases.recordArrival(ms);
   return leases;
 }
 
@@ -17,7 +17,7 @@ function seen(...timesMs: number[]): HeldLeases {
 function held(size: number): HeldLeases {
   const leases = seen(900, 1_000);
   leases.request("held", 1_000, 0);
-  leases.add({ id: "held", size, atMs: 0, forMs: LEASE_MS }, 1_000, 1_020);
+  leases.add({ id: "held", size, grantedMs: 0, durationMs: LEASE_MS }, 1_000, 1_020);
   return leases;
 }
 
@@ -36,12 +36,12 @@ it("a lease is requested after 50 ms of requests, with gaps of less than 400 ms"
 it("the first lease is for four requests and 200 ms, later ones for the rate since then, and half as much again", () => {
   const requested = (requests: number, afterMs: number) => {
     const leases = seen(900, 1_000);
-    expect(leases.request("first", 1_000, 0)).toEqual({ size: 4, forMs: 200 });
-    for (let request = 0; request < requests; request += 1) leases.see(1_000 + afterMs);
+    expect(leases.request("first", 1_000, 0)).toEqual({ size: 4, durationMs: 200 });
+    for (let request = 0; request < requests; request += 1) leases.recordArrival(1_000 + afterMs);
     return leases.request("next", 1_000 + afterMs, 0);
   };
   // 10 in 320 ms are 25 in 800.
-  expect(requested(10, 320)).toEqual({ size: 38, forMs: LEASE_MS });
+  expect(requested(10, 320)).toEqual({ size: 38, durationMs: LEASE_MS });
   // Never less than four; less than 50 ms say nothing of a rate.
   expect([requested(1, 399), requested(3, 0)].map((each) => each?.size)).toEqual([4, 72]);
 });
@@ -49,38 +49,38 @@ it("the first lease is for four requests and 200 ms, later ones for the rate sin
 it("a rate of long ago, or from after now, is none", () => {
   const requested = (...timesMs: number[]) => {
     const leases = held(8);
-    for (const ms of timesMs) leases.see(ms);
+    for (const ms of timesMs) leases.recordArrival(ms);
     return leases.request("next", timesMs.at(-1) ?? 0, 0);
   };
-  expect(requested(1_300, 1_600, 1_900, 2_200, 2_500, 2_599)?.forMs).toBe(LEASE_MS);
-  expect(requested(1_300, 1_600, 1_900, 2_200, 2_500, 2_600)).toEqual({ size: 4, forMs: 200 });
-  expect(requested(500, 600)).toEqual({ size: 4, forMs: 200 });
+  expect(requested(1_300, 1_600, 1_900, 2_200, 2_500, 2_599)?.durationMs).toBe(LEASE_MS);
+  expect(requested(1_300, 1_600, 1_900, 2_200, 2_500, 2_600)).toEqual({ size: 4, durationMs: 200 });
+  expect(requested(500, 600)).toEqual({ size: 4, durationMs: 200 });
 });
 
 it("a lease is for half of what the minute has left at most, and none is requested if that is hardly any", () => {
-  const forMs = (leftMs: number) => seen(0, 100).request("id", 100, 2 * MINUTE_MS - leftMs)?.forMs;
-  expect([405, 404, 15, 14].map(forMs)).toEqual([200, 199, 5, undefined]);
+  const durationMs = (leftMs: number) => seen(0, 100).request("id", 100, 2 * MINUTE_MS - leftMs)?.durationMs;
+  expect([405, 404, 15, 14].map(durationMs)).toEqual([200, 199, 5, undefined]);
 });
 
 it("a lease is due when half of its requests are used, or 100 ms and the time of 1½ calls before its end", () => {
   const leases = held(4);
-  leases.use(1_000, 0);
-  expect(leases.isDue(1_000)).toBe(false);
-  leases.use(1_000, 0);
-  expect(leases.isDue(1_000)).toBe(true);
-  expect([held(8).isDue(1_669), held(8).isDue(1_670)]).toEqual([false, true]);
-  expect(new HeldLeases().isDue(1_000)).toBe(false);
+  leases.consume(1_000, 0);
+  expect(leases.shouldRenew(1_000)).toBe(false);
+  leases.consume(1_000, 0);
+  expect(leases.shouldRenew(1_000)).toBe(true);
+  expect([held(8).shouldRenew(1_669), held(8).shouldRenew(1_670)]).toEqual([false, true]);
+  expect(new HeldLeases().shouldRenew(1_000)).toBe(false);
   // Only the newest matters.
   const both = held(4);
-  both.add({ id: "newest", size: 8, atMs: 0, forMs: LEASE_MS }, 1_000, 1_020);
-  for (let request = 0; request < 3; request += 1) both.use(1_000, 0);
-  expect(both.isDue(1_000)).toBe(false);
+  both.add({ id: "newest", size: 8, grantedMs: 0, durationMs: LEASE_MS }, 1_000, 1_020);
+  for (let request = 0; request < 3; request += 1) both.consume(1_000, 0);
+  expect(both.shouldRenew(1_000)).toBe(false);
 });
 
 it("a lease admits as many as its size, in its time and its minute, and not if a clock has stepped beyond them", () => {
-  const used = (atMs: number, minuteMs = 0) => {
+  const used = (grantedMs: number, minuteMs = 0) => {
     const leases = held(3);
-    const results = Array.from({ length: 9 }, () => leases.use(atMs, minuteMs));
+    const results = Array.from({ length: 9 }, () => leases.consume(grantedMs, minuteMs));
     return [results.filter((isUsed) => isUsed).length, ...leases.ended];
   };
   const all = [3, { id: "held", unused: 0 }];
@@ -93,27 +93,27 @@ it("what is to be released is told until it is acknowledged, the latest 100", ()
   const leases = held(8);
   leases.end("held");
   leases.end("held");
-  for (let lease = 1; lease <= 100; lease += 1) leases.lose(`${lease}`, lease);
+  for (let lease = 1; lease <= 100; lease += 1) leases.endUnused(`${lease}`, lease);
   const told = leases.ended;
   expect(told).toEqual(
     Array.from({ length: 100 }, (_, index) => ({ id: `${index + 1}`, unused: index + 1 })),
   );
-  leases.lose("next", 4);
+  leases.endUnused("next", 4);
   leases.acknowledge(told);
   expect(leases.ended).toEqual([{ id: "next", unused: 4 }]);
 });
 
 it("of an outstanding lease, what is left is not used, until the object has been told", () => {
-  const lease = { id: "held", size: 8, atMs: 0, forMs: LEASE_MS };
+  const lease = { id: "held", size: 8, grantedMs: 0, durationMs: LEASE_MS };
   const leases = held(8);
-  leases.use(1_000, 0);
+  leases.consume(1_000, 0);
   expect(leases.unused(lease)).toBe(7);
   leases.end("held");
   expect([lease, { ...lease, id: "of others" }].map((each) => leases.unused(each))).toEqual([7, 0]);
   leases.acknowledge(leases.ended);
   expect(leases.unused(lease)).toBe(0);
   // Granted to this isolate, and to another one, by an answer that is still on its way.
-  leases.see(1_000);
+  leases.recordArrival(1_000);
   leases.request("next", 1_000, 0);
   expect([leases.unused({ ...lease, id: "next" }), leases.unused({ ...lease, id: "of others" })]).toEqual([
     8, 0,

@@ -225,7 +225,7 @@ describe("while the object can't be reached", () => {
       const before = sent("release").length;
       await runUntil(8_000);
       // The object does not know of the ban yet, so what it says does not lift it.
-      isolate.client.apply(world.usage().status);
+      isolate.client.known.apply(free, world.usage().status);
       const bannedUntilMs = START_MS + 603_000;
       for (const { waitedMs, decision } of await Promise.all(banned))
         expect([waitedMs, decision.bannedUntilMs]).toEqual([0, bannedUntilMs]);
@@ -247,7 +247,7 @@ describe("while the object can't be reached", () => {
     network.meet = fails(OVERLOADED);
     const requests = [57_990, 57_990, 57_990, 58_000, 58_000, 58_030, 58_040].map((ms) => at(ms));
     await runUntil(58_020);
-    isolate.client.apply(world.usage().status);
+    isolate.client.known.apply(free, world.usage().status);
     await runUntil(58_050);
     const decisions = (await Promise.all(requests)).map(({ decision }) => decision);
     expect(decisions.slice(-2).map(({ admitted }) => admitted)).toEqual([true, false]);
@@ -335,7 +335,7 @@ describe("an answer that was overtaken", () => {
       const { status } = world.usage();
       const { admitted } = world.entry("minute", START_MS - 2_000);
       await runUntil(atMs + 120);
-      expect(isolate.client.apply(status).windows.minute.used).toBeGreaterThanOrEqual(admitted);
+      expect(isolate.client.known.apply(pro, status).windows.minute.used).toBeGreaterThanOrEqual(admitted);
     }
     await world.run();
     expect(await remainingOf(requests)).toEqual(Array.from({ length: 150 }, (_, index) => 299 - index));
@@ -349,7 +349,7 @@ describe("an answer that was overtaken", () => {
     await runUntil(265);
     const { status } = world.usage();
     await world.run();
-    expect(isolate.client.apply(status).windows.minute.used).toBe(3);
+    expect(isolate.client.known.apply(pro, status).windows.minute.used).toBe(3);
   });
 });
 
@@ -369,11 +369,11 @@ it("a status with a ban is remembered, to the millisecond in which the ban ends"
   const { world, isolate, runUntil } = newService(free);
   const bannedUntilMs = START_MS + 1_000;
   const { windows, nowMs, ...status } = world.usage().status;
-  const decision = isolate.client.apply({ ...status, windows, nowMs, bannedUntilMs });
+  const decision = isolate.client.known.apply(free, { ...status, windows, nowMs, bannedUntilMs });
   expect(decision).toEqual({ admitted: true, nowMs, windows, bannedUntilMs });
   const isAdmitted = async (atMs: number) => {
     await runUntil(atMs);
-    return isolate.client.peek(free).admitted;
+    return isolate.client.known.peek(free).admitted;
   };
   expect([await isAdmitted(0), await isAdmitted(999), await isAdmitted(1_000)]).toEqual([false, false, true]);
 });
@@ -388,8 +388,8 @@ it("a status is dropped if one with a higher revision is known, or a later one w
     { revision: 1, atMs: 20 },
     { revision: 0, atMs: 200 },
   ].map(({ revision, atMs }) => {
-    isolate.client.apply({ ...status, revision, nowMs: START_MS + atMs });
-    return isolate.client.peek(free).nowMs - START_MS;
+    isolate.client.known.apply(free, { ...status, revision, nowMs: START_MS + atMs });
+    return isolate.client.known.peek(free).nowMs - START_MS;
   });
   expect(known).toEqual([100, 100, 150, 20, 20]);
 });
@@ -402,7 +402,7 @@ it.each([
   network.meet = (message, answer) => (message.method === "release" ? message.fail(OVERLOADED) : answer());
   for (const ms of [atMs, atMs + 60]) void at(ms);
   await runUntil(58_100);
-  const { windows } = isolate.client.apply(world.usage().status);
+  const { windows } = isolate.client.known.apply(pro, world.usage().status);
   expect([world.counts.leases, windows.minute.used, windows.day.used]).toEqual([1, used, 2]);
 });
 
@@ -418,14 +418,14 @@ describe.each([-1_500, 1_500])("by a clock that is %i ms ahead of the object's",
     expect(retryMs).toBeGreaterThanOrEqual(bannedUntilMs);
     expect(retryMs).toBeLessThan(bannedUntilMs + 1_000 + TRIP_MS);
     await runUntil(70_000);
-    expect(isolate.client.peek({ minute: 1, day: 9 }).admitted).toBe(false);
+    expect(isolate.client.known.peek({ minute: 1, day: 9 }).admitted).toBe(false);
   });
 
   it("a key is known to have nothing left until its minute ends", async () => {
     const { isolate, burst, runUntil } = newService(free, aheadMs);
     const isExhausted = async (atMs: number) => {
       await runUntil(atMs);
-      return !isolate.client.peek(free).admitted;
+      return !isolate.client.known.peek(free).admitted;
     };
     expect(await isExhausted(0)).toBe(false);
     void burst(60, 0);

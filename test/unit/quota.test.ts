@@ -11,7 +11,7 @@ const MINUTE_MS = Date.UTC(2026, 10, 20, 12, 34);
 const MIDNIGHT_MS = Date.UTC(2026, 10, 21);
 
 const NOTHING: Report = { released: [], outbox: [], bannedUntilMs: 0 };
-const LONG = { size: 1_000, forMs: 10_000 };
+const LONG = { size: 1_000, durationMs: 10_000 };
 
 /** A key's quota; the test moves its clock. */
 function newKey(limits: Limits, nowMs = MINUTE_MS) {
@@ -37,7 +37,7 @@ function newKey(limits: Limits, nowMs = MINUTE_MS) {
     },
     /** What is used of the minute and of the day. */
     get used(): number[] {
-      return [quota.windows.minute.used, quota.windows.day.used];
+      return [quota.counts.minute.used, quota.counts.day.used];
     },
   };
   return key;
@@ -113,9 +113,9 @@ it("decides as the reference does, whatever the limits, batches and steps of the
         expect([result.admitted, result.refused]).toEqual([admitted, requests - admitted]);
         const { bannedUntilMs, minute } = reference;
         expect(result.bannedUntilMs).toBe(key.nowMs < bannedUntilMs ? bannedUntilMs : undefined);
-        const { windows, pastDays } = key.quota;
-        expect(windows.minute).toMatchObject({ startMs: minute.number * 60_000, used: minute.used });
-        const { startMs: todayMs, used, refused } = windows.day;
+        const { counts, pastDays } = key.quota;
+        expect(counts.minute).toMatchObject({ startMs: minute.number * 60_000, used: minute.used });
+        const { startMs: todayMs, used, refused } = counts.day;
         expect([...pastDays, { startMs: todayMs, admitted: used, refused }]).toEqual(
           [...reference.days.values()].filter(({ startMs: dayMs }) => dayMs > todayMs - 30 * DAY_MS),
         );
@@ -130,10 +130,14 @@ it("decides as the reference does, whatever the limits, batches and steps of the
 
 it("a lease is at most 1/16 of what is left, less the leases that are outstanding", () => {
   const key = newKey({ minute: 321, day: 10_000 });
-  const first = key.acquire(1, { id: "first", lease: { size: 15, forMs: 800 } });
+  const first = key.acquire(1, { id: "first", lease: { size: 15, durationMs: 800 } });
   expect([first.lease?.size, key.used]).toEqual([15, [16, 16]]);
   // 304 are left, and 1/16 of them is 19.
-  expect(key.acquire(1, { lease: LONG }).lease).toMatchObject({ size: 4, atMs: MINUTE_MS, forMs: 800 });
+  expect(key.acquire(1, { lease: LONG }).lease).toMatchObject({
+    size: 4,
+    grantedMs: MINUTE_MS,
+    durationMs: 800,
+  });
   expect(key.acquire(1, { lease: LONG }).lease).toBeUndefined();
   // When the time of the first ones and of a call is over, they are not expected back.
   key.nowMs += 2_799;
@@ -177,7 +181,7 @@ it("requests that do not fit are undecided while a lease is outstanding: neither
   key.release({ released: [{ id: "lease", unused: 2 }] });
   // The same id is decided anew, and no lease is outstanding now.
   expect(key.acquire(5, { id: "undecided" })).toMatchObject({ admitted: 2, refused: 3 });
-  expect([key.used, key.quota.windows.minute.refused]).toEqual([[64, 64], 3]);
+  expect([key.used, key.quota.counts.minute.refused]).toEqual([[64, 64], 3]);
 });
 
 it("requests that do not fit are refused when the time of the lease and 2 s are over", () => {
@@ -204,7 +208,7 @@ it("a lease delays a refusal only in the windows that it was granted in", () => 
 
 it("a batch that is sent again gets the same answer, also one that was admitted in part, and is charged once", () => {
   const key = newKey({ minute: 321, day: 10_000 });
-  key.acquire(1, { lease: { size: 10, forMs: 800 } });
+  key.acquire(1, { lease: { size: 10, durationMs: 800 } });
   const second = key.acquire(1, { id: "second", lease: LONG });
   expect(second.lease).toMatchObject({ id: "second", size: 9 });
   expect(key.acquire(1, { id: "second", lease: LONG })).toEqual(second);
@@ -218,14 +222,14 @@ it("a refused batch that is sent again is refused, counts once, and is undecided
   key.acquire(1);
   expect(key.acquire(2, { id: "refused" }).refused).toBe(2);
   expect(key.acquire(2, { id: "refused" })).toMatchObject({ admitted: 0, refused: 2 });
-  expect(key.quota.windows.minute.refused).toBe(2);
+  expect(key.quota.counts.minute.refused).toBe(2);
   key.nowMs += 60_000;
   expect(key.acquire(2, { id: "refused" })).toMatchObject({ admitted: 0, refused: 0 });
 });
 
 it("the latest 256 batches are remembered, and those that asked only for a lease", () => {
   const key = newKey({ minute: 10_000, day: 10_000 });
-  key.acquire(0, { id: "first", lease: { size: 8, forMs: 10 } });
+  key.acquire(0, { id: "first", lease: { size: 8, durationMs: 10 } });
   for (let batch = 0; batch < 255; batch += 1) key.acquire(1);
   key.acquire(0, { id: "first", lease: LONG });
   expect(key.used[0]).toBe(263);
@@ -237,7 +241,7 @@ it("the latest 256 batches are remembered, and those that asked only for a lease
 
 it("a release takes what is unused off both windows, at most the size of the lease, and once", () => {
   const key = newKey({ minute: 321, day: 10_000 });
-  for (const id of ["first", "second", "third"]) key.acquire(4, { id, lease: { size: 4, forMs: 800 } });
+  for (const id of ["first", "second", "third"]) key.acquire(4, { id, lease: { size: 4, durationMs: 800 } });
   const used = [
     { id: "second", unused: 5 },
     { id: "second", unused: 5 },
@@ -276,7 +280,7 @@ it.each([
 
 it("leases that were granted before midnight, and requests that were admitted before it, count in their own day", () => {
   const key = newKey({ minute: 320, day: 10_000 }, MIDNIGHT_MS - 1_000);
-  key.acquire(1, { id: "lease", lease: { size: 8, forMs: 800 } });
+  key.acquire(1, { id: "lease", lease: { size: 8, durationMs: 800 } });
   key.nowMs = MIDNIGHT_MS;
   key.acquire(1);
   const outbox = [MIDNIGHT_MS - 2 * DAY_MS, MIDNIGHT_MS - 1, MIDNIGHT_MS].map((atMs) => ({

@@ -3,8 +3,8 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { app } from "../../src/app.ts";
 import { newSecret } from "../../src/keys/secret.ts";
+import { app } from "../support/worker/app.ts";
 import {
   countPets,
   type ErrorBody,

@@ -1,7 +1,7 @@
 // When a statement is tried again, and when it must not be.
 
 import { expect, it, vi } from "vitest";
-import { read, write, writeOnce } from "../../src/d1/statements.ts";
+import { read, write, writeIdempotent } from "../../src/d1/statements.ts";
 
 const LOCKED = new Error("D1_ERROR: database is locked: SQLITE_BUSY");
 const INTERNAL = new Error("D1_ERROR: internal error; reference = 4711");
@@ -23,8 +23,8 @@ it.each([
   ["a read of a locked database", read, LOCKED],
   ["a read after an internal error", read, INTERNAL],
   ["a write to a locked database", write, LOCKED],
-  ["a write that does nothing the second time, after an internal error", writeOnce, INTERNAL],
-  ["such a write after a lost connection", writeOnce, LOST],
+  ["a write that does nothing the second time, after an internal error", writeIdempotent, INTERNAL],
+  ["such a write after a lost connection", writeIdempotent, LOST],
 ])("tries %s again", async (_, run, error) => {
   const statement = failing(3, error);
   expect(await run(statement)).toBe("rows");
@@ -63,7 +63,7 @@ it.each([
   "D1_ERROR: Your account has exceeded D1's maximum account storage limit, please contact Cloudflare to raise your limit",
 ])("knows that nothing was written after: %s", async (message) => {
   const statement = failing(1, new Error(message));
-  await expect(writeOnce(statement)).rejects.toMatchObject({ name: "DatabaseFull", wasWriting: false });
+  await expect(writeIdempotent(statement)).rejects.toMatchObject({ name: "DatabaseFull", wasWriting: false });
   expect(statement.runs).toBe(1);
 });
 
@@ -73,7 +73,10 @@ it("does not know that if an earlier try may have written", async () => {
     await statement();
     throw new Error("D1_ERROR: Exceeded maximum DB size.");
   };
-  await expect(writeOnce(full)).rejects.toMatchObject({ name: "DatabaseUnavailable", wasWriting: true });
+  await expect(writeIdempotent(full)).rejects.toMatchObject({
+    name: "DatabaseUnavailable",
+    wasWriting: true,
+  });
 });
 
 it("gives up in the end", async () => {

@@ -6,7 +6,7 @@
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { app } from "../../src/app.ts";
+import { app } from "../support/worker/app.ts";
 import { countPets, expectDocumented, newAddress, newKey, ORIGIN } from "../support/worker/client.ts";
 import { stubDatabase } from "../support/worker/database-stub.ts";
 import { hasSettled } from "../support/worker/has-settled.ts";

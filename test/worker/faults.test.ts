@@ -4,10 +4,10 @@
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { app } from "../../src/app.ts";
 import { revokeKey } from "../../src/keys/admin.ts";
 import { newSecret } from "../../src/keys/secret.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
+import { app } from "../support/worker/app.ts";
 import {
   countPets,
   type ErrorBody,

@@ -1,127 +1,129 @@
 import { describe, expect, it, vi } from "vitest";
-import { Guesses } from "../../src/keys/lookup-throttle.ts";
+import { LookupThrottle, type NoSlot } from "../../src/keys/lookup-throttle.ts";
 
+const ADDRESS = "198.18.0.1";
 const never = () => new Promise<never>(() => {});
 
-/** Lets whoever waits for a place look for one a few times. */
-async function someLooks(): Promise<void> {
-  for (let look = 0; look < 10; look += 1) await scheduler.wait(1);
+/** Lets a request that waits for a slot look for one a few times. */
+async function somePolls(): Promise<void> {
+  for (let turn = 0; turn < 10; turn += 1) await scheduler.wait(1);
 }
 
-/** Sixty look-ups of one address that do not end, so that there is no place for another. */
-function full(): Guesses {
-  const guesses = new Guesses();
-  for (let lookUp = 0; lookUp < 60; lookUp += 1) void guesses.lookUp(["198.18.0.1"], Date.now(), never);
-  return guesses;
+/** A throttle with so many look-ups of one address that do not end. */
+function newThrottle(lookUps: number): LookupThrottle {
+  const throttle = new LookupThrottle();
+  for (let lookUp = 0; lookUp < lookUps; lookUp += 1) void throttle.run([ADDRESS], Date.now(), never);
+  return throttle;
 }
 
-describe("when an address has sixty look-ups under way, another", () => {
-  it("waits until one is over, whatever it finds", async () => {
-    // Not until it has waited for long: no timer ends.
+/** Why a look-up had no slot. */
+async function noSlot(lookUp: Promise<unknown>): Promise<NoSlot> {
+  const error = await lookUp.then(
+    () => undefined,
+    (reason) => reason,
+  );
+  expect(error).toMatchObject({ name: "NoSlot", buckets: [ADDRESS] });
+  return error;
+}
+
+describe("a look-up beside sixty of the same address", () => {
+  it("waits until one of them ends, whatever that finds", async () => {
+    // It does not give up: no timer ends.
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
-    const { promise: found, resolve: find } = Promise.withResolvers<{ key: number }>();
-    const guesses = new Guesses();
-    const first = guesses.lookUp(["198.18.0.1"], Date.now(), () => found);
-    for (let lookUp = 1; lookUp < 60; lookUp += 1) void guesses.lookUp(["198.18.0.1"], Date.now(), never);
-    const look = vi.fn(async () => ({ key: 2 }));
-    const last = guesses.lookUp(["198.18.0.1"], Date.now(), look);
-    await someLooks();
+    const throttle = newThrottle(59);
+    const { promise: found, resolve: find } = Promise.withResolvers<number>();
+    const first = throttle.run([ADDRESS], Date.now(), () => found);
+    const look = vi.fn(async () => 2);
+    const last = throttle.run([ADDRESS], Date.now(), look);
+    await somePolls();
     expect(look).not.toHaveBeenCalled();
-    find({ key: 1 });
-    expect([await first, await last]).toEqual([{ key: 1 }, { key: 2 }]);
+    find(1);
+    expect([await first, await last]).toEqual([1, 2]);
   });
 
-  it("does not wait for those of another address", async () => {
-    expect(await full().lookUp(["198.18.0.2"], Date.now(), async () => ({ key: 1 }))).toEqual({ key: 1 });
+  it("of another address does not wait", async () => {
+    expect(await newThrottle(60).run(["198.18.0.2"], Date.now(), async () => 1)).toBe(1);
   });
 
-  it("takes the place of one that was cut off, after 12 seconds", async () => {
-    const guesses = full();
+  it("takes the slot of one that was cut off, after 12 s", async () => {
+    const throttle = newThrottle(60);
     const nowMs = Date.now();
-    const look = vi.fn(async () => ({ key: 1 }));
-    const last = guesses.lookUp(["198.18.0.1"], nowMs, look);
+    const look = vi.fn(async () => 1);
+    const last = throttle.run([ADDRESS], nowMs, look);
     vi.setSystemTime(nowMs + 11_999);
-    await someLooks();
+    await somePolls();
     expect(look).not.toHaveBeenCalled();
     vi.setSystemTime(nowMs + 12_000);
-    expect(await last).toEqual({ key: 1 });
+    expect(await last).toBe(1);
   });
 
-  it("takes the place of one that seems to have begun 12 seconds later, after the clock was set back", async () => {
-    const guesses = full();
+  it("takes the slot of one that seems to have begun 12 s later, after the clock has stepped back", async () => {
+    const throttle = newThrottle(60);
     const nowMs = Date.now() - 12_000;
     vi.setSystemTime(nowMs);
-    expect(await guesses.lookUp(["198.18.0.1"], nowMs, async () => ({ key: 1 }))).toEqual({ key: 1 });
+    expect(await throttle.run([ADDRESS], nowMs, async () => 1)).toBe(1);
   });
 
-  it("is given up as soon as all of those turn out to be guesses", async () => {
-    // No timer ends: it is not given up because it has waited for long.
+  it("is refused as soon as all of them turn out to be of unknown keys", async () => {
+    // It does not give up: no timer ends.
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
-    const guesses = new Guesses();
-    const { promise: nothing, resolve: end } = Promise.withResolvers<{ key: undefined }>();
-    for (let lookUp = 0; lookUp < 60; lookUp += 1) {
-      void guesses.lookUp(["198.18.0.1"], Date.now(), () => nothing);
-    }
+    const throttle = new LookupThrottle();
+    const { promise: nothing, resolve: end } = Promise.withResolvers<null>();
+    for (let lookUp = 0; lookUp < 60; lookUp += 1) void throttle.run([ADDRESS], Date.now(), () => nothing);
     const look = vi.fn(never);
-    const last = guesses.lookUp(["198.18.0.1"], Date.now(), look);
-    end({ key: undefined });
-    expect(await last).toBeUndefined();
+    const last = throttle.run([ADDRESS], Date.now(), look);
+    end(null);
+    expect((await noSlot(last)).refusal).toMatchObject({ admitted: false });
     expect(look).not.toHaveBeenCalled();
   });
 
-  it("is given up after 2 seconds, and is no guess", async () => {
+  it("gives up after 2 s, and does not count as an unknown key", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
-    const guesses = full();
     const look = vi.fn(never);
     let isOver = false;
-    const last = guesses.lookUp(["198.18.0.1"], Date.now(), look).finally(() => {
+    const last = noSlot(newThrottle(60).run([ADDRESS], Date.now(), look)).finally(() => {
       isOver = true;
     });
     vi.advanceTimersByTime(1_999);
-    await someLooks();
+    await somePolls();
     expect(isOver).toBe(false);
     vi.advanceTimersByTime(1);
-    expect(await last).toBeUndefined();
+    expect((await last).refusal).toBeUndefined();
     expect(look).not.toHaveBeenCalled();
-    expect(guesses.areUsedUp(["198.18.0.1"], Date.now())).toBe(false);
   });
 });
 
-it.each([1, 2, 60])("one of %i look-ups that ends frees its own place and no other", async (begun) => {
-  const guesses = new Guesses();
-  const { promise: found, resolve: find } = Promise.withResolvers<{ key: number }>();
-  const first = guesses.lookUp(["198.18.0.1"], Date.now(), () => found);
-  for (let lookUp = 1; lookUp < begun; lookUp += 1) void guesses.lookUp(["198.18.0.1"], Date.now(), never);
-  find({ key: 1 });
+it.each([1, 2, 60])("the end of one of %i look-ups frees one slot", async (begun) => {
+  const throttle = newThrottle(begun - 1);
+  const { promise: found, resolve: find } = Promise.withResolvers<number>();
+  const first = throttle.run([ADDRESS], Date.now(), () => found);
+  find(1);
   await first;
   const look = vi.fn(never);
-  for (let lookUp = begun - 1; lookUp < 61; lookUp += 1)
-    void guesses.lookUp(["198.18.0.1"], Date.now(), look);
-  await someLooks();
+  for (let lookUp = begun - 1; lookUp < 61; lookUp += 1) void throttle.run([ADDRESS], Date.now(), look);
+  await somePolls();
   expect(look).toHaveBeenCalledTimes(61 - begun);
 });
 
-it("a look-up that ends after its time is over frees no other's place", async () => {
-  const guesses = new Guesses();
-  const { promise: late, resolve: end } = Promise.withResolvers<{ key: number }>();
-  const first = guesses.lookUp(["198.18.0.1"], Date.now(), () => late);
+it("a look-up that ends after it counted as cut off frees no other slot", async () => {
+  const throttle = new LookupThrottle();
+  const { promise: late, resolve: end } = Promise.withResolvers<number>();
+  const first = throttle.run([ADDRESS], Date.now(), () => late);
   vi.setSystemTime(Date.now() + 12_000);
-  for (let lookUp = 0; lookUp < 60; lookUp += 1) void guesses.lookUp(["198.18.0.1"], Date.now(), never);
-  end({ key: 1 });
+  for (let lookUp = 0; lookUp < 60; lookUp += 1) void throttle.run([ADDRESS], Date.now(), never);
+  end(1);
   await first;
   const look = vi.fn(never);
-  void guesses.lookUp(["198.18.0.1"], Date.now(), look);
-  await someLooks();
+  void throttle.run([ADDRESS], Date.now(), look);
+  await somePolls();
   expect(look).not.toHaveBeenCalled();
 });
 
-it("a look-up that fails is no guess, and frees its place", async () => {
-  const guesses = new Guesses();
+it("a look-up that fails does not count as an unknown key, and frees its slot", async () => {
+  const throttle = new LookupThrottle();
   for (let lookUp = 0; lookUp < 100; lookUp += 1) {
-    const failing = guesses.lookUp(["198.18.0.1"], Date.now(), () =>
-      Promise.reject(new Error("out of order")),
-    );
+    const failing = throttle.run([ADDRESS], Date.now(), () => Promise.reject(new Error("out of order")));
     await expect(failing).rejects.toThrow("out of order");
   }
-  expect(await guesses.lookUp(["198.18.0.1"], Date.now(), async () => ({ key: 1 }))).toEqual({ key: 1 });
+  expect(await throttle.run([ADDRESS], Date.now(), async () => 1)).toBe(1);
 });

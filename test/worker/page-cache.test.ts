@@ -1,53 +1,51 @@
-// What an isolate keeps of pages, for how long, and how much of it.
-
+import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { KeptPages, nameOf, PAGES_ARE_KEPT } from "../../src/pets/page-cache.ts";
+import { ALL, NONE } from "../../src/lib/optimizations.ts";
+import { cacheKey, PageCache } from "../../src/pets/page-cache.ts";
+import { watchStatements } from "../support/worker/database-stub.ts";
 
-const page = (petsJson: string) => ({ petsJson, nextCursor: "cursor" });
-const lastPage = (petsJson: string) => ({ petsJson, nextCursor: undefined });
+/** Stores so many pets with names of 100 characters. */
+async function addPets(count: number): Promise<void> {
+  const insert = env.DB.prepare("INSERT INTO pets (name, category_id) VALUES (?1, 1)").bind("x".repeat(100));
+  await env.DB.batch(Array.from({ length: count }, () => insert));
+}
 
-it("only a page that has a next page is kept, and not for longer than 30 s", () => {
-  expect(PAGES_ARE_KEPT).toBe(true);
-  const pages = new KeptPages();
-  pages.set("full", page("[1]"), 1_000);
-  pages.set("last", lastPage("[2]"), 1_000);
-  expect([pages.get("full", 30_999)?.petsJson, pages.get("full", 31_000), pages.get("last", 1_000)]).toEqual([
-    "[1]",
-    undefined,
-    undefined,
-  ]);
-  // A page from the future is not believed, but it has had a next page.
-  expect([pages.get("full", 999), pages.hadNext("full"), pages.hadNext("last")]).toEqual([
-    undefined,
-    true,
-    false,
-  ]);
+it("caches only a page that has a next page, and none without the optimization", async () => {
+  await addPets(2);
+  const statements = watchStatements();
+  const cache = new PageCache(ALL);
+  for (let times = 0; times < 2; times += 1) await cache.get(env.DB, { limit: 1 });
+  expect(statements).toHaveLength(1);
+  for (let times = 0; times < 2; times += 1) await cache.get(env.DB, { limit: 100, cursor: 2n ** 62n });
+  expect(statements).toHaveLength(3);
+  const uncached = new PageCache(NONE);
+  for (let times = 0; times < 2; times += 1) await uncached.get(env.DB, { limit: 1 });
+  expect(statements).toHaveLength(5);
 });
 
-it("a page that no longer has a next page is forgotten", () => {
-  const pages = new KeptPages();
-  pages.set("full", page("[1]"), 1_000);
-  pages.set("full", lastPage("[]"), 2_000);
-  expect([pages.get("full", 2_000), pages.hadNext("full")]).toEqual([undefined, false]);
+it("evicts the oldest pages by their bytes", async () => {
+  await addPets(4);
+  // A page takes 500 bytes, and some 300 for its one pet.
+  const cache = new PageCache(ALL, 2_000);
+  const statements = watchStatements();
+  const read = async (...cursors: bigint[]) => {
+    statements.length = 0;
+    for (const cursor of cursors) await cache.get(env.DB, { limit: 1, cursor });
+    return statements.length;
+  };
+  expect(await read(1n, 2n)).toBe(2);
+  expect(await read(1n, 2n)).toBe(0);
+  expect(await read(3n)).toBe(1);
+  expect(await read(2n, 3n)).toBe(0);
+  expect(await read(1n)).toBe(1);
 });
 
-it("the oldest pages make room for new ones, by their bytes", () => {
-  const pages = new KeptPages(10_000);
-  const long = page("x".repeat(2_000));
-  for (const name of ["a", "b", "c"]) pages.set(name, long, 1_000);
-  expect(["a", "b", "c"].map((name) => pages.hadNext(name))).toEqual([false, true, true]);
-  // The same page again takes no more room, and is then the newest.
-  pages.set("b", long, 1_000);
-  pages.set("d", long, 1_000);
-  expect(["b", "c", "d"].map((name) => pages.hadNext(name))).toEqual([true, false, true]);
-});
-
-it("other queries have other names", () => {
-  const names = [
+it("has another key for each query", () => {
+  const keys = [
     { limit: 20 },
     { limit: 2 },
     { limit: 20, cursor: 0n },
     { limit: 20, status: "sold" as const },
-  ];
-  expect(new Set(names.map(nameOf)).size).toBe(4);
+  ].map(cacheKey);
+  expect(new Set(keys).size).toBe(4);
 });

@@ -4,7 +4,7 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { expect, it, vi } from "vitest";
 import { ERROR_STATUS } from "../../src/http/errors.ts";
-import { headersOf, left, namedWindow } from "../../src/rate-limit/headers.ts";
+import { headersOf, left, tighterWindow } from "../../src/rate-limit/headers.ts";
 import { type Decision, type KeyWindows, peek, room, startOfWindowMs } from "../../src/rate-limit/windows.ts";
 import { banKey, fetchWithoutKey, newAddress, newClient } from "../support/worker/client.ts";
 
@@ -195,7 +195,7 @@ it("name a time to wait after which a request is admitted, and not a second more
       const { "Retry-After": retryAfter, "X-RateLimit-Reset": reset } = headersOf(decision);
       expect(retryAfter === undefined).toBe(decision.admitted);
       if (retryAfter === undefined) return;
-      expect(left(decision, namedWindow(decision))).toBe(0);
+      expect(left(decision, tighterWindow(decision))).toBe(0);
       const isAdmittedAt = (atMs: number) => atMs >= bannedUntilMs && peek(windows, atMs).admitted;
       const endMs = nowMs + Number(retryAfter) * 1_000;
       expect([endMs - 1_000, endMs, Number(reset) * 1_000].map(isAdmittedAt)).toEqual([false, true, true]);
@@ -222,5 +222,5 @@ it.each<[named: string, window: "minute" | "day", decision: Decision]>([
     decisionOf(Date.UTC(2026, 10, 20, 23, 50), 5, 9, 600_000),
   ],
 ])("name %s: the %s", (_, window, decision) => {
-  expect(namedWindow(decision)).toBe(window);
+  expect(tighterWindow(decision)).toBe(window);
 });

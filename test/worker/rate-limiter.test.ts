@@ -84,7 +84,7 @@ it("forgets nothing by an eviction: neither requests, leases, batches, refusals 
   const limits = { minute: 320, day: 10_000 };
   const limiter = newLimiter();
   const requests = [
-    batch(32, { lease: { size: 8, forMs: 800 } }),
+    batch(32, { lease: { size: 8, durationMs: 800 } }),
     batch(40),
     batch(300),
     batch(0, { bannedUntilMs: Date.now() + 60_000 }),
@@ -111,7 +111,7 @@ it("writes one value for each change, and none if nothing has changed", async ()
       work();
       return put.mock.calls.length;
     };
-    const leased = batch(1, { lease: { size: 3, forMs: 800 } });
+    const leased = batch(1, { lease: { size: 3, durationMs: 800 } });
     const released = { ...NOTHING, released: [{ id: leased.id, unused: 3 }] };
     const acquire = (request: AcquireRequest) => () => instance.acquire(limits, request);
     const release = () => instance.release(limits, released);

@@ -2,9 +2,7 @@
 
 import { DeadlineExceeded } from "../../lib/deadline.ts";
 import type { Runtime } from "../../lib/runtime.ts";
-
-/** How long a call may take: ten times a round trip to another continent. */
-export const CALL_DEADLINE_MS = 2_000;
+import { CALL_DEADLINE_MS } from "../protocol.ts";
 
 /** Longer than an object takes to be back after a crash. */
 const RETRY_PAUSE_MS = 250;

@@ -32,19 +32,19 @@ export class HeldLeases {
   #latest = { id: "", requestedMs: Number.NEGATIVE_INFINITY, requests: 0 };
   #streak = { startMs: 0, lastMs: Number.NEGATIVE_INFINITY };
 
-  /** A request has arrived. */
-  see(nowMs: number): void {
+  /** Records that a request has arrived. */
+  recordArrival(nowMs: number): void {
     const { startMs, lastMs } = this.#streak;
     const isGap = nowMs < lastMs || nowMs - lastMs >= MAX_GAP_MS;
     this.#streak = { startMs: isGap ? nowMs : startMs, lastMs: nowMs };
     this.#latest.requests += 1;
   }
 
-  /** Uses one leased request up, if there is one. `minuteMs`: when the minute began, by the object's clock (Unix time). */
-  use(nowMs: number, minuteMs: number): boolean {
-    for (const { id, requestedMs, forMs, atMs } of this.#held) {
+  /** Consumes one leased request, if there is one. `minuteMs`: when the minute began, by the object's clock (Unix time). */
+  consume(nowMs: number, minuteMs: number): boolean {
+    for (const { id, requestedMs, durationMs, grantedMs } of this.#held) {
       // If this clock has stepped back, the lease's age is unknown; if the object's has stepped on, its minute is over.
-      const isGood = requestedMs <= nowMs && nowMs < requestedMs + forMs && atMs >= minuteMs;
+      const isGood = requestedMs <= nowMs && nowMs < requestedMs + durationMs && grantedMs >= minuteMs;
       if (!isGood) this.end(id);
     }
     const [oldest] = this.#held;
@@ -55,7 +55,7 @@ export class HeldLeases {
   }
 
   /** Whether to ask for the next lease, once a lease: half of the newest is used, or it will soon be over. */
-  isDue(nowMs: number): boolean {
+  shouldRenew(nowMs: number): boolean {
     const newest = this.#held.at(-1);
     if (newest === undefined || this.#latest.requestedMs > newest.requestedMs) return false;
     return newest.left <= newest.size / 2 || nowMs >= newest.renewMs;
@@ -70,15 +70,15 @@ export class HeldLeases {
     const wanted = isFirst ? 0 : Math.ceil((HEADROOM * LEASE_MS * requests) / sampleMs);
     // Half of what the minute has left, so that the lease still ends in it however long the call takes.
     const halfMs = Math.floor((MINUTE_MS - (objectMs % MINUTE_MS) - LEASE_MARGIN_MS) / 2);
-    const forMs = Math.min(isFirst ? FIRST_LEASE_MS : LEASE_MS, halfMs);
-    if (forMs < LEASE_MARGIN_MS) return undefined;
+    const durationMs = Math.min(isFirst ? FIRST_LEASE_MS : LEASE_MS, halfMs);
+    if (durationMs < LEASE_MARGIN_MS) return undefined;
     this.#latest = { id, requestedMs: nowMs, requests: 0 };
-    return { size: Math.max(FIRST_SIZE, wanted), forMs };
+    return { size: Math.max(FIRST_SIZE, wanted), durationMs };
   }
 
   /** Takes over a lease that was asked for at `requestedMs`. */
   add(lease: Lease, requestedMs: number, nowMs: number): void {
-    const renewMs = requestedMs + lease.forMs - RENEW_MS - RENEW_CALLS * (nowMs - requestedMs);
+    const renewMs = requestedMs + lease.durationMs - RENEW_MS - RENEW_CALLS * (nowMs - requestedMs);
     this.#held = [...this.#held, { ...lease, left: lease.size, requestedMs, renewMs }];
     this.#latest.id = "";
   }
@@ -88,11 +88,11 @@ export class HeldLeases {
     const lease = this.#held.find((each) => each.id === id);
     if (lease === undefined) return;
     this.#held = this.#held.filter((each) => each !== lease);
-    this.lose(id, lease.left);
+    this.endUnused(id, lease.left);
   }
 
-  /** So many requests of a lease will never be used: it has ended, or the answer that granted it was lost. */
-  lose(id: string, unused: number): void {
+  /** Ends a lease with so many unused requests. Its answer may have been lost, so that it was never held. */
+  endUnused(id: string, unused: number): void {
     this.ended = [...this.ended, { id, unused }].slice(-MAX_ENDED);
   }
 

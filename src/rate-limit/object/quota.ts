@@ -1,15 +1,10 @@
 // What the object keeps of a key, and how acquire and release change it. Pure functions of (quota, limits, request, now). An
 // isolate that can't reach the object runs the same function on what it last knew.
 
-import { CALL_DEADLINE_MS } from "../isolate/call-object.ts";
 import type { AcquireRequest, AcquireResult, DayTotals, Lease, Report, Status } from "../protocol.ts";
-import { LEASE_MARGIN_MS, LEASE_MS } from "../protocol.ts";
-import type { KeyWindows, Limits } from "../windows.ts";
+import { CALL_DEADLINE_MS, DAY_MS, DAYS_KEPT, LEASE_MARGIN_MS, LEASE_MS } from "../protocol.ts";
+import type { Counts, Limits } from "../windows.ts";
 import * as Windows from "../windows.ts";
-
-export const DAY_MS = Windows.WINDOW_SECONDS.day * 1000;
-/** Days with totals, today included. */
-export const DAYS_KEPT = 30;
 
 /** How long a ban lasts, up to the next whole second. It is neither extended nor shortened. */
 export const BAN_MS = 10 * 60_000;
@@ -36,14 +31,14 @@ const MAX_RECENT_BATCHES = 256;
 export interface Quota {
   /** Grows with every change, and is never less than the time of the change (Unix time). */
   revision: number;
-  windows: KeyWindows;
+  counts: Counts;
   /** Of the minute: when the first request was refused (Unix time, or 0), what counts towards a ban, the largest limit. */
   refusals: { firstMs: number; late: number; maxLimit: number };
   /** Unix time; 0 if there never was a ban. */
   bannedUntilMs: number;
   /** How many requests of each batch were admitted, by batch id, oldest first. */
   recentBatches: ReadonlyMap<string, number>;
-  /** Leases that can still be released. They are in `used`. */
+  /** Leases that can still be released. They are counted in `used`. */
   leases: readonly Lease[];
   pastDays: readonly DayTotals[];
 }
@@ -51,7 +46,7 @@ export interface Quota {
 /** The quota of a key that was never used. */
 export const UNUSED_QUOTA: Quota = {
   revision: 0,
-  windows: { minute: Windows.UNUSED_WINDOW, day: Windows.UNUSED_WINDOW },
+  counts: { minute: Windows.UNUSED_COUNT, day: Windows.UNUSED_COUNT },
   refusals: { firstMs: 0, late: 0, maxLimit: 0 },
   bannedUntilMs: 0,
   recentBatches: new Map(),
@@ -59,25 +54,26 @@ export const UNUSED_QUOTA: Quota = {
   pastDays: [],
 };
 
-/** The quota as of `nowMs`: windows that are over are replaced, and the totals of a day that is over are kept. */
+/** The quota as of `nowMs`: counts of windows that are over are replaced, and the totals of a day that is over are kept. */
 export function rollOver(quota: Quota, limits: Limits, nowMs: number): Quota {
-  const { minute, day } = quota.windows;
-  const current = Windows.peek(quota.windows, nowMs).windows;
-  const windows = Windows.mapWindows(current, (each, name) => ({ ...each, limit: limits[name] }));
-  const refusals = windows.minute.startMs === minute.startMs ? quota.refusals : UNUSED_QUOTA.refusals;
-  const isNewDay = windows.day.startMs !== day.startMs;
+  const { minute, day } = quota.counts;
+  const counts = Windows.rollOver(quota.counts, nowMs);
+  const refusals = counts.minute.startMs === minute.startMs ? quota.refusals : UNUSED_QUOTA.refusals;
+  const isNewDay = counts.day.startMs !== day.startMs;
   const over = { startMs: day.startMs, admitted: day.used, refused: day.refused };
   return {
     ...quota,
-    windows,
+    counts,
     refusals: { ...refusals, maxLimit: Math.max(refusals.maxLimit, limits.minute) },
-    leases: quota.leases.filter(({ atMs }) => Math.abs(nowMs - atMs) < LEASE_KEPT_MS),
-    pastDays: isNewDay ? daysBefore(windows, [...quota.pastDays, over]) : quota.pastDays,
+    leases: quota.leases.filter(({ grantedMs }) => Math.abs(nowMs - grantedMs) < LEASE_KEPT_MS),
+    pastDays: isNewDay ? daysBefore(counts, [...quota.pastDays, over]) : quota.pastDays,
   };
 }
 
 /** The status of a quota that was rolled over to `nowMs`. */
-export function statusOf({ revision, windows, bannedUntilMs, leases }: Quota, nowMs: number): Status {
+export function statusOf(quota: Quota, limits: Limits, nowMs: number): Status {
+  const { revision, counts, bannedUntilMs, leases } = quota;
+  const windows = Windows.withLimits(counts, limits);
   return { revision, nowMs, windows, leases, ...(nowMs < bannedUntilMs && { bannedUntilMs }) };
 }
 
@@ -86,29 +82,34 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const { id, requests } = request;
   const before = reconcile(rollOver(quota, limits, nowMs), request, nowMs);
   const answer = (after: Quota, admitted: number, refused: number, lease?: Lease) => {
-    const result: AcquireResult = { ...statusOf(after, nowMs), admitted, refused, ...(lease && { lease }) };
+    const result: AcquireResult = {
+      ...statusOf(after, limits, nowMs),
+      admitted,
+      refused,
+      ...(lease && { lease }),
+    };
     return { result, quota: after };
   };
   const known = before.recentBatches.get(id);
   const isBanned = nowMs < before.bannedUntilMs;
   if (known !== undefined || isBanned) {
     // What a repeated batch was refused is undecided if there is room again: the window may be another one.
-    const refused = isBanned || !canComeBack(before, nowMs) ? requests - (known ?? 0) : 0;
+    const refused = isBanned || !canComeBack(before, limits, nowMs) ? requests - (known ?? 0) : 0;
     const lease = before.leases.find((each) => each.id === id);
     return answer(before, known ?? 0, refused, lease);
   }
 
-  const admitted = Math.min(requests, Windows.room(before.windows));
-  const charged = { ...before, windows: Windows.count(before.windows, admitted, 0) };
+  const admitted = Math.min(requests, Windows.room(Windows.withLimits(before.counts, limits)));
+  const charged = { ...before, counts: Windows.add(before.counts, admitted, 0) };
   const rest = requests - admitted;
-  const refused = canComeBack(charged, nowMs) ? 0 : rest;
+  const refused = canComeBack(charged, limits, nowMs) ? 0 : rest;
   const counted = refused > 0 ? refuse(charged, refused, nowMs - request.waitedMs, nowMs) : charged;
-  const lease = grant(counted, request, nowMs);
+  const lease = grant(counted, limits, request, nowMs);
   const leased = lease?.size ?? 0;
   if (admitted + refused + leased === 0) return answer(before, 0, 0);
   const after = {
     ...counted,
-    windows: Windows.count(counted.windows, leased, 0),
+    counts: Windows.add(counted.counts, leased, 0),
     recentBatches: withBatch(before.recentBatches, id, admitted),
     leases: lease === undefined ? before.leases : [...before.leases, lease],
   };
@@ -117,16 +118,16 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
 
 /** Applies a report. Returns `quota` itself if that changes nothing. */
 export function reconcile(quota: Quota, report: Report, nowMs: number): Quota {
-  let { windows, pastDays, recentBatches, leases } = quota;
+  let { counts, pastDays, recentBatches, leases } = quota;
   const charge = (requests: number, atMs: number) => {
-    windows = Windows.mapWindows(windows, (each) =>
+    counts = Windows.mapWindows(counts, (each) =>
       atMs < each.startMs ? each : { ...each, used: each.used + requests },
     );
-    if (atMs < windows.day.startMs) pastDays = daysBefore(windows, chargeDay(pastDays, requests, atMs));
+    if (atMs < counts.day.startMs) pastDays = daysBefore(counts, chargeDay(pastDays, requests, atMs));
   };
   for (const { id, unused } of report.released) {
     const lease = leases.find((each) => each.id === id);
-    if (lease !== undefined) charge(-Math.min(unused, lease.size), lease.atMs);
+    if (lease !== undefined) charge(-Math.min(unused, lease.size), lease.grantedMs);
     leases = leases.filter((each) => each !== lease);
     // The call that asked for the lease may still be on its way: then it gets nothing.
     if (!recentBatches.has(id)) recentBatches = withBatch(recentBatches, id, 0);
@@ -141,7 +142,7 @@ export function reconcile(quota: Quota, report: Report, nowMs: number): Quota {
   const bannedUntilMs = Math.max(quota.bannedUntilMs, Math.min(report.bannedUntilMs, banEndMs(nowMs)));
   const isSame = recentBatches === quota.recentBatches && leases.length === quota.leases.length;
   if (isSame && bannedUntilMs === quota.bannedUntilMs) return quota;
-  return revised({ ...quota, windows, pastDays, recentBatches, leases, bannedUntilMs }, nowMs);
+  return revised({ ...quota, counts, pastDays, recentBatches, leases, bannedUntilMs }, nowMs);
 }
 
 function revised(quota: Quota, nowMs: number): Quota {
@@ -156,37 +157,43 @@ function refuse(quota: Quota, requests: number, arrivedMs: number, nowMs: number
   const refused = isLate ? Math.min(requests, left + 1) : requests;
   return {
     ...quota,
-    windows: Windows.count(quota.windows, 0, refused),
+    counts: Windows.add(quota.counts, 0, refused),
     refusals: { firstMs: firstMs || nowMs, late: late + (isLate ? refused : 0), maxLimit },
     bannedUntilMs: isLate && refused > left ? banEndMs(nowMs) : quota.bannedUntilMs,
   };
 }
 
 /** Whether outstanding leases could make room in every window that has none. */
-function canComeBack({ windows, leases }: Quota, nowMs: number): boolean {
-  return Object.values(windows).every(
+function canComeBack({ counts, leases }: Quota, limits: Limits, nowMs: number): boolean {
+  return Object.values(Windows.withLimits(counts, limits)).every(
     (window) =>
       Windows.remaining(window) > 0 ||
-      leases.some((each) => each.atMs >= window.startMs && isOutstanding(each, nowMs)),
+      leases.some((each) => each.grantedMs >= window.startMs && isOutstanding(each, nowMs)),
   );
 }
 
-function isOutstanding({ atMs, forMs }: Lease, nowMs: number): boolean {
-  return nowMs < atMs + forMs + RELEASE_MS;
+function isOutstanding({ grantedMs, durationMs }: Lease, nowMs: number): boolean {
+  return nowMs < grantedMs + durationMs + RELEASE_MS;
 }
 
 /** The lease that a request gets, if any. */
-function grant({ windows, leases }: Quota, { id, lease }: AcquireRequest, nowMs: number): Lease | undefined {
+function grant(
+  { counts, leases }: Quota,
+  limits: Limits,
+  { id, lease }: AcquireRequest,
+  nowMs: number,
+): Lease | undefined {
   if (lease === undefined) return undefined;
+  const windows = Windows.withLimits(counts, limits);
   const outstanding = leases.filter((each) => isOutstanding(each, nowMs));
   const most = Math.floor(Windows.room(windows) * LEASE_SHARE);
   const free = outstanding.reduce((left, each) => left - each.size, most);
-  const [size, forMs] = [Math.min(lease.size, free), Math.min(lease.forMs, LEASE_MS)];
-  const hasTime = nowMs + forMs + LEASE_MARGIN_MS <= Windows.resetMs(windows.minute, "minute");
+  const [size, durationMs] = [Math.min(lease.size, free), Math.min(lease.durationMs, LEASE_MS)];
+  const hasTime = nowMs + durationMs + LEASE_MARGIN_MS <= Windows.resetMs(windows.minute, "minute");
   const isLow = Object.values(windows).some((each) => Windows.remaining(each) < each.limit * LEASE_FLOOR);
   if (isLow || !hasTime || size < MIN_LEASE) return undefined;
   // After a step back of the clock the window lies ahead; the lease was charged to it.
-  return { id, size, atMs: Math.max(nowMs, windows.minute.startMs), forMs };
+  return { id, size, grantedMs: Math.max(nowMs, windows.minute.startMs), durationMs };
 }
 
 function withBatch(recentBatches: Quota["recentBatches"], id: string, admitted: number) {
@@ -204,7 +211,7 @@ function chargeDay(days: readonly DayTotals[], requests: number, atMs: number): 
   return [...others, { startMs, admitted: admitted + requests, refused }];
 }
 
-/** Of some days those of the last 30, today not included. */
-function daysBefore({ day }: KeyWindows, days: readonly DayTotals[]): DayTotals[] {
+/** Those of the days that are among the last 30, today excluded. */
+function daysBefore({ day }: Counts, days: readonly DayTotals[]): DayTotals[] {
   return days.filter(({ startMs }) => startMs > day.startMs - DAYS_KEPT * DAY_MS);
 }

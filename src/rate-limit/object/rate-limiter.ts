@@ -3,9 +3,9 @@
 // window rolls over when it is next looked at. One alarm: if it rings, nobody has used the key for 40 days.
 
 import { DurableObject } from "cloudflare:workers";
-import type { AcquireRequest, AcquireResult, Report, Status } from "../protocol.ts";
+import { type AcquireRequest, type AcquireResult, DAY_MS, type Report, type Status } from "../protocol.ts";
 import type { Limits } from "../windows.ts";
-import { acquire, DAY_MS, type Quota, reconcile, rollOver, statusOf, UNUSED_QUOTA } from "./quota.ts";
+import { acquire, type Quota, reconcile, rollOver, statusOf, UNUSED_QUOTA } from "./quota.ts";
 
 /** From the beginning of the day of the last request, so at least 40 days after that request. */
 const KEPT_UNUSED_MS = 41 * DAY_MS;
@@ -26,19 +26,19 @@ export class RateLimiter extends DurableObject<Env> {
     const nowMs = Date.now();
     const quota = reconcile(rollOver(this.#read(), limits, nowMs), report, nowMs);
     this.#store(quota);
-    return statusOf(quota, nowMs);
+    return statusOf(quota, limits, nowMs);
   }
 
   /** The status of the key, and its earlier days with a request, of the last 30 with today. Changes nothing. */
   usage(limits: Limits) {
     const nowMs = Date.now();
     const quota = rollOver(this.#read(), limits, nowMs);
-    return { status: statusOf(quota, nowMs), pastDays: quota.pastDays };
+    return { status: statusOf(quota, limits, nowMs), pastDays: quota.pastDays };
   }
 
   /** Deletes everything. Does nothing if the clock was set back since the alarm was set: the next day's request moves it. */
   override async alarm(): Promise<void> {
-    if (Date.now() < this.#read().windows.day.startMs + KEPT_UNUSED_MS) return;
+    if (Date.now() < this.#read().counts.day.startMs + KEPT_UNUSED_MS) return;
     await this.ctx.storage.deleteAll();
   }
 
@@ -53,9 +53,9 @@ export class RateLimiter extends DurableObject<Env> {
     if (quota.revision === before.revision) return;
     const { storage } = this.ctx;
     storage.kv.put("quota", quota);
-    const { startMs } = quota.windows.day;
+    const { startMs } = quota.counts.day;
     // Not awaited: the output gate waits for it as for every other write.
-    if (startMs !== before.windows.day.startMs) void storage.setAlarm(startMs + KEPT_UNUSED_MS);
+    if (startMs !== before.counts.day.startMs) void storage.setAlarm(startMs + KEPT_UNUSED_MS);
     this.#quota = quota;
   }
 }

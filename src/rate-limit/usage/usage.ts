@@ -1,52 +1,38 @@
-// GET /v1/usage: how a key stands. It costs nothing and works while the key is limited or banned, so it stands before
-// the rate limit; what keeps it cheap is that the key's object is asked at most once a second.
+// GET /v1/usage: the status of a key. It costs nothing and works while the key is limited or banned, so it is registered before the
+// rate limit. It is cheap because an isolate asks the key's object at most once a second.
 
-import { waitUntil } from "cloudflare:workers";
 import { type Context, Hono } from "hono";
-import type { AppEnv } from "../../env.ts";
 import { serviceUnavailable } from "../../http/errors.ts";
-import { noteFailure } from "../../http/log.ts";
-import type { Key } from "../../keys/store.ts";
-import { BoundedMap } from "../../lib/bounded-map.ts";
-import { poll } from "../../lib/poll.ts";
-import { MAX_CALL_MS } from "../isolate/call-object.ts";
-import { usageOf } from "../isolate/limiter-clients.ts";
-import { DAY_MS, DAYS_KEPT } from "../object/quota.ts";
-import type { DayTotals } from "../protocol.ts";
-import { type Decision, type KeyWindows, remaining, resetMs, type WindowName } from "../windows.ts";
+import { logFailure } from "../../http/log.ts";
+import { Cache } from "../../lib/cache.ts";
+import { type Limiters, usageOf } from "../isolate/limiter-clients.ts";
+import { type RateLimitEnv, setDecision } from "../middleware.ts";
+import { DAY_MS, DAYS_KEPT, type DayTotals, type LimitedKey } from "../protocol.ts";
+import { type KeyWindows, remaining, resetMs, type WindowName } from "../windows.ts";
 import type { UsageBody, UsageDay, UsageWindow } from "./usage-body.ts";
 
-/** How long an answer of the object is shown. */
+/** How long an answer of the object is shown, or its failure. */
 const SHOWN_MS = 1_000;
 
 /** Together about 5 MB of the 128 that an isolate has. */
 const MAX_ANSWERS = 1_000;
 
-/** The windows and the ban of a key, and its earlier days. */
-interface Standing {
-  decision: Decision<KeyWindows>;
-  pastDays: readonly DayTotals[];
-}
+const answers = new Cache<Awaited<ReturnType<typeof usageOf>>, { limiters: Limiters; key: LimitedKey }>({
+  load: (_keyId, { limiters, key }) => usageOf(limiters, key),
+  lifetimeOf: () => ({ freshMs: SHOWN_MS, revalidateMs: SHOWN_MS, staleIfErrorMs: 0 }),
+  failureMs: () => SHOWN_MS,
+  maxSize: MAX_ANSWERS,
+});
 
-/** What the object was asked at a time, and once that is over, its answer or why there is none. */
-interface Answer {
-  askedAtMs: number;
-  isOver: boolean;
-  usage?: Standing;
-  error?: unknown;
-}
-
-const answers = new BoundedMap<string, Answer>(MAX_ANSWERS);
-
-export const usage = new Hono<AppEnv>().get("/", async (c, next) => {
+export const usage = new Hono<RateLimitEnv>().get("/", async (c, next) => {
   const key = c.get("caller")?.key;
   // Without a valid key this is a request like any other: counted by address, and refused.
   if (key === undefined) return next();
 
   const { decision, pastDays } = await currentUsage(c, key);
   const { bannedUntilMs, windows } = decision;
-  // The headers tell of the ban too, if there is one, but this request was not refused.
-  c.set("decision", { ...decision, admitted: true });
+  // The headers tell of a ban, but this request was not refused.
+  setDecision(c, { ...decision, admitted: true });
   const body: UsageBody = {
     plan: key.plan,
     minute: describe(windows, "minute"),
@@ -57,34 +43,13 @@ export const usage = new Hono<AppEnv>().get("/", async (c, next) => {
   return c.json(body, 200, { "Cache-Control": "no-store" });
 });
 
-/** What the object says, or said within the last second. Throws `service_unavailable`. */
-async function currentUsage(c: Context<AppEnv>, key: Key): Promise<Standing> {
-  // Not when the request arrived: it may have waited for its key.
-  const nowMs = Date.now();
-  let answer = answers.get(key.id);
-  if (answer === undefined || Math.abs(nowMs - answer.askedAtMs) >= SHOWN_MS) {
-    answer = { askedAtMs: nowMs, isOver: false };
-    answers.set(key.id, answer);
-    const asking = ask(c.env.RATE_LIMITER, key, answer);
-    // Others wait for it, so it has to go on when this request's client leaves.
-    waitUntil(asking);
-    await asking;
-  }
-  const awaited = answer;
-  await poll(() => awaited.isOver, MAX_CALL_MS);
-  if (answer.usage !== undefined) return answer.usage;
-  noteFailure(c, "limiter_unavailable", answer.error ?? "whoever asked has left");
-  throw serviceUnavailable("the counters of this key can't be reached", c.var.requestId);
-}
-
-/** Asks the object; it answers, or fails, within a deadline. */
-async function ask(limiters: Env["RATE_LIMITER"], key: Key, answer: Answer): Promise<void> {
+/** What the object answered within the last second. Throws `service_unavailable`. */
+async function currentUsage(c: Context<RateLimitEnv>, key: LimitedKey) {
   try {
-    answer.usage = await usageOf(limiters, key);
+    return await answers.get(key.id, { limiters: c.env.RATE_LIMITER, key });
   } catch (error) {
-    answer.error = error;
-  } finally {
-    answer.isOver = true;
+    logFailure(c, "limiter_unavailable", error);
+    throw serviceUnavailable("the counters of this key can't be reached", c.get("requestId"));
   }
 }
 

@@ -5,7 +5,8 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { deserialize, serialize } from "node:v8";
-import { DAY_MS, type Quota } from "../../../src/rate-limit/object/quota.ts";
+import type { Quota } from "../../../src/rate-limit/object/quota.ts";
+import { DAY_MS } from "../../../src/rate-limit/protocol.ts";
 import { startOfWindowMs } from "../../../src/rate-limit/windows.ts";
 import type { start } from "./petstore.ts";
 

@@ -34,10 +34,3 @@ export function watchStatements(): Place[] {
   });
   return places;
 }
-
-/** Lets go on what goes on in the background until something holds; not for ever, so that a test can fail. */
-export async function backgroundUntil(holds: () => boolean): Promise<void> {
-  for (let turn = 0; turn < 1_000 && !holds(); turn += 1) await scheduler.wait(1);
-  // What was read is put away in the turn after.
-  await scheduler.wait(0);
-}

@@ -1,0 +1,154 @@
+import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
+import { expect, it, vi } from "vitest";
+import { Cache, type CacheOptions } from "../../src/lib/cache.ts";
+
+const pass = (ms: number) => vi.setSystemTime(Date.now() + ms);
+
+/** Lets loads in the background end. */
+async function settle(): Promise<void> {
+  await waitOnExecutionContext(createExecutionContext());
+  for (let turn = 0; turn < 3; turn += 1) await scheduler.wait(0);
+}
+
+/** A cache of the numbers of its loads: fresh for 30 s, revalidated after 20 s, stale for 60 s more. */
+function newCache(options: Partial<CacheOptions<number | undefined, string>> = {}) {
+  const loads: string[] = [];
+  const source = { isDown: false };
+  const onStale = vi.fn();
+  const cache = new Cache<number | undefined, string>({
+    async load(key, context, known) {
+      loads.push(`${key} for ${context}, known ${known}`);
+      if (source.isDown) throw new Error("down");
+      return loads.length;
+    },
+    lifetimeOf: () => ({ freshMs: 30_000, revalidateMs: 20_000, staleIfErrorMs: 60_000 }),
+    maxSize: 2,
+    onStale,
+    ...options,
+  });
+  return { cache, loads, source, onStale };
+}
+
+it("serves a fresh value at once, without another load", async () => {
+  const { cache, loads } = newCache();
+  expect(await cache.get("a", "first")).toBe(1);
+  pass(19_999);
+  expect(cache.get("a", "second")).toBe(1);
+  expect(loads).toEqual(["a for first, known undefined"]);
+});
+
+it("revalidates a value in the background while it is used, and a request waits for one that is not", async () => {
+  const { cache, loads } = newCache();
+  await cache.get("a", "first");
+  pass(20_000);
+  expect([cache.get("a", "second"), cache.get("a", "third")]).toEqual([1, 1]);
+  await settle();
+  expect(loads).toEqual(["a for first, known undefined", "a for second, known 1"]);
+  expect(cache.get("a", "fourth")).toBe(2);
+  // It is fresh for 30 s from when that load began.
+  pass(29_999);
+  expect(cache.get("a", "fifth")).toBe(2);
+  await settle();
+  pass(30_000);
+  const loading = cache.get("a", "sixth");
+  expect(loading).toBeInstanceOf(Promise);
+  expect(await loading).toBe(4);
+});
+
+it("loads a value once for all requests that wait for it", async () => {
+  const { cache, loads } = newCache();
+  expect(await Promise.all([cache.get("a", "first"), cache.get("a", "second")])).toEqual([1, 1]);
+  expect(loads).toHaveLength(1);
+});
+
+it("does not trust an age after the clock has stepped back", async () => {
+  const { cache } = newCache();
+  await cache.get("a", "first");
+  pass(-1);
+  expect(await cache.get("a", "second")).toBe(2);
+});
+
+it("serves a stale value while its source fails, for its time and no longer", async () => {
+  const { cache, source, onStale } = newCache();
+  await cache.get("a", "first");
+  source.isDown = true;
+  pass(30_000);
+  expect(await cache.get("a", "second")).toBe(1);
+  expect(onStale).toHaveBeenCalledExactlyOnceWith("second", new Error("down"));
+  pass(59_999);
+  expect(await cache.get("a", "third")).toBe(1);
+  pass(1);
+  await expect(cache.get("a", "fourth")).rejects.toThrow("down");
+});
+
+it("tries again at once when a value is no longer fresh, though a revalidation has just failed", async () => {
+  const { cache, source } = newCache({ failureMs: () => 5_000 });
+  await cache.get("a", "first");
+  pass(29_999);
+  source.isDown = true;
+  expect(cache.get("a", "second")).toBe(1);
+  await settle();
+  source.isDown = false;
+  pass(1);
+  expect(await cache.get("a", "third")).toBe(3);
+});
+
+it("serves no stale value if onStale throws", async () => {
+  const { cache, source, onStale } = newCache();
+  await cache.get("a", "first");
+  source.isDown = true;
+  pass(30_000);
+  onStale.mockImplementation(() => {
+    throw new Error("a bug");
+  });
+  await expect(cache.get("a", "second")).rejects.toThrow("a bug");
+});
+
+it("does not repeat a failed load for the time of its failure, which may depend on a stale value", async () => {
+  const { cache, loads, source } = newCache({ failureMs: (_, isStale) => (isStale ? 5_000 : 0) });
+  source.isDown = true;
+  for (let times = 0; times < 2; times += 1) await expect(cache.get("a", "first")).rejects.toThrow("down");
+  expect(loads).toHaveLength(2);
+  source.isDown = false;
+  await cache.get("a", "second");
+  source.isDown = true;
+  pass(30_000);
+  for (const [ms, count] of [
+    [0, 4],
+    [4_999, 4],
+    [1, 5],
+  ] as const) {
+    pass(ms);
+    expect(await cache.get("a", "third")).toBe(3);
+    expect(loads).toHaveLength(count);
+  }
+});
+
+it("serves a stale value without a load where the request allows it", async () => {
+  const { cache, loads } = newCache();
+  await cache.get("a", "first");
+  pass(3_600_000);
+  expect(cache.get("a", "second", (value) => value === 1)).toBe(1);
+  await settle();
+  expect(loads).toHaveLength(1);
+  expect(await cache.get("a", "third", () => false)).toBe(2);
+});
+
+it("forgets a value whose load gives undefined", async () => {
+  let value: number | undefined = 1;
+  const { cache } = newCache({ load: async () => value });
+  await cache.get("a", "first");
+  value = undefined;
+  pass(30_000);
+  expect(await cache.get("a", "second")).toBeUndefined();
+  expect(cache.has("a")).toBe(false);
+});
+
+it("evicts the oldest values by their size", async () => {
+  const { cache } = newCache({ maxSize: 7, sizeOf: (value) => value ?? 0 });
+  for (const key of ["a", "b", "c"]) await cache.get(key, "first");
+  expect(["a", "b", "c"].map((key) => cache.has(key))).toEqual([true, true, true]);
+  // The fourth has size 4, so the first two and the third make room.
+  await cache.get("d", "first");
+  expect(["a", "b", "c", "d"].map((key) => cache.has(key))).toEqual([false, false, true, true]);
+});
