@@ -1,5 +1,5 @@
-// The same service as the documentation of Hono, of D1 and of a published rate limiter leads to it: the key is looked up in
-// the database by its hash, two limiters count in Durable Objects, and then the database is asked for the pets.
+// The baseline: the same service, built as the documentation of Hono, D1 and a published rate limiter suggests. It looks the key
+// up in D1 by its hash, counts it with two limiters in Durable Objects, and then reads the pets from D1.
 
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { DurableObjectRateLimiter, DurableObjectStore } from "@hono-rate-limiter/cloudflare";
@@ -15,7 +15,7 @@ interface Key {
   per_day: number;
 }
 
-interface TextbookEnv {
+interface BaselineEnv {
   Bindings: { DB: D1Database; CACHE: DurableObjectNamespace<DurableObjectRateLimiter> };
   Variables: { key: Key };
 }
@@ -48,11 +48,11 @@ const createPet = createRoute({
   responses: { 201: { description: "The new pet", content: { "application/json": { schema: Pet } } } },
 });
 
-const app = new OpenAPIHono<TextbookEnv>();
+const app = new OpenAPIHono<BaselineEnv>();
 
 app.use(
   "/v1/*",
-  bearerAuth<TextbookEnv>({
+  bearerAuth<BaselineEnv>({
     verifyToken: async (token, c) => {
       const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(token));
       const key = await c.env.DB.prepare("SELECT id, per_minute, per_day FROM keys WHERE hash = ?1")
@@ -84,20 +84,20 @@ app.openapi(createPet, async (c) => {
   )
     .bind(name, categoryId, status ?? null)
     .first<{ id: number }>();
-  if (row === null) throw new Error("an insertion gave no row");
+  if (row === null) throw new Error("the INSERT returned no row");
   return c.json({ id: row.id, name, categoryId, ...(status && { status }) }, 201);
 });
 
 export default app;
 
-/** One of the limiter's windows. Its store needs the request's bindings, so it is made for each request. */
+/** A limiter for one window. It is created for each request, because its store needs the bindings of the request. */
 function limit(
   window: string,
   windowMs: number,
   limitOf: (key: Key) => number,
-): MiddlewareHandler<TextbookEnv> {
+): MiddlewareHandler<BaselineEnv> {
   return (c, next) =>
-    rateLimiter<TextbookEnv>({
+    rateLimiter<BaselineEnv>({
       windowMs,
       limit: limitOf(c.var.key),
       keyGenerator: (context) => `${window}:${context.var.key.id}`,

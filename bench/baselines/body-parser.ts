@@ -1,5 +1,5 @@
-// Parses the body of its request as often as `times` says, and answers how that ended: by the service's own code, or with
-// `?by=JSON.parse` by that alone, of a text that is decoded before.
+// Parses the body of a request `times` times, with the code of the service, or with `?by=JSON.parse` only by that, from text that is
+// already decoded. Responds with the outcome: `accepted` or the error message.
 
 import { parseBody } from "../../src/http/body.ts";
 import { NewPet } from "../../src/pets/schema.ts";

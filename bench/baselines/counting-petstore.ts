@@ -1,5 +1,5 @@
-// The service, with objects that count how often they are called and what they write. GET /counts?key=ID says it, and how
-// many bytes the object stores; GET /acquire?key=ID counts one request of a key as an isolate does that holds no lease.
+// The service with objects that count their calls and the rows that they write. GET /counts?key=ID returns these counts and the
+// size of the object's storage. GET /acquire?key=ID counts one request of a key like an isolate without a lease.
 
 import { env } from "cloudflare:workers";
 import worker, { RateLimiter as Uncounted } from "../../src/index.ts";
@@ -13,7 +13,7 @@ export class RateLimiter extends Uncounted {
 
   constructor(ctx: DurableObjectState, bindings: Env) {
     super(ctx, bindings);
-    // Each value that is put is a row. The alarm, once a day, is not counted.
+    // Each put writes a row. The daily alarm is not counted.
     const { kv } = ctx.storage;
     const put = kv.put.bind(kv);
     kv.put = (key, value) => {

@@ -1,4 +1,4 @@
-// The least that a request to the database can cost.
+// The minimum for a request that reads from D1.
 
 import { Hono } from "hono";
 

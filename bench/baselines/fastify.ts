@@ -1,5 +1,5 @@
-// The same service as one process on one machine: keys and pets in SQLite, counters in memory. Whatever it is told is on
-// the disk before it answers. It ends when whoever started it does.
+// The same service as one process on one machine: keys and pets in SQLite, counters in memory. A write is on disk before the
+// response. The process exits with its parent.
 //
 //   node fastify.ts DATABASE
 
@@ -43,7 +43,7 @@ const PAGE_QUERY = {
 const keys = new WeakMap<object, Key>();
 const keyOf = (request: object): Key => {
   const key = keys.get(request);
-  if (key === undefined) throw new Error("a request got past the check of its key");
+  if (key === undefined) throw new Error("a request has no key");
   return key;
 };
 

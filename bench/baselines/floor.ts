@@ -1,4 +1,4 @@
-// The least that a Worker with Hono can do: a constant text.
+// The minimum for a Worker with Hono: a constant text.
 
 import { Hono } from "hono";
 

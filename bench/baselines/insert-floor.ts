@@ -1,4 +1,4 @@
-// The least that storing a pet can cost: nobody is identified, nothing is counted or checked.
+// The minimum for storing a pet: without authentication, counting or validation.
 
 import { Hono } from "hono";
 

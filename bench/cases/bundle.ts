@@ -1,4 +1,4 @@
-// How large the Worker is that wrangler uploads.
+// The size of the Worker that wrangler uploads.
 
 import { execFile } from "node:child_process";
 import { readdir, readFile } from "node:fs/promises";
@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { QUIET, WRANGLER } from "../../scripts/cloudflare/wrangler.ts";
-import { emptyFolder } from "../measure/cleanup.ts";
+import { temporaryFolder } from "../measure/cleanup.ts";
 import { type Table, verdict } from "../measure/report.ts";
 
 const TARGET_KIB = 60;
@@ -18,15 +18,14 @@ export interface BundleResult {
   met: boolean;
 }
 
-/** Has wrangler make what it would deploy. */
 export async function measureBundle(): Promise<BundleResult> {
-  const { folder, remove } = emptyFolder();
+  const { folder, remove } = temporaryFolder();
   const words = [WRANGLER, "deploy", "--dry-run", "--outdir", folder];
   await promisify(execFile)(process.execPath, words, {
     cwd: join(import.meta.dirname, "../.."),
     env: { ...process.env, ...QUIET },
   });
-  // Beside the modules it leaves a source map and a README, which are not uploaded.
+  // wrangler also writes a source map and a README, which it does not upload.
   const modules = (await readdir(folder)).filter((name) => !/\.(map|md)$/.test(name));
   const contents = await Promise.all(modules.map((name) => readFile(join(folder, name))));
   remove();
@@ -35,10 +34,9 @@ export async function measureBundle(): Promise<BundleResult> {
   return { kib, gzipKib, target: TARGET_KIB, met: gzipKib <= TARGET_KIB };
 }
 
-/** The table of this section. */
 export function bundleTable({ kib, gzipKib, target, met }: BundleResult): Table {
   return {
-    title: "bundle: the Worker as it is deployed",
+    title: "bundle: the deployed Worker",
     columns: ["KiB", "KiB with gzip"],
     rows: [[kib.toFixed(1), verdict(met, gzipKib.toFixed(1), `at most ${target}`)]],
   };

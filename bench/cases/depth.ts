@@ -1,19 +1,20 @@
-// How long a page takes, by the size of the list and by how far into it: one request after the other. No two requests are
-// for the same page, because the service may remember a page for a while, and this is about reading the database.
+// The time for a page by the size of the list and by its position, one request at a time. No page is requested twice, because
+// this case is about reading the database, and the service caches pages.
 
-import { Agent, request } from "node:http";
-import { progress, type Table, verdict } from "../measure/report.ts";
-import { median } from "../measure/rounds.ts";
+import { Agent } from "node:http";
+import { send } from "../measure/http.ts";
+import { progress, type Table, verdict, whole } from "../measure/report.ts";
+import { median } from "../measure/statistics.ts";
 import { pagePath } from "./cursor.ts";
 import { type FilledPetstore, LARGE, SMALL } from "./large.ts";
 
-/** At most this much slower than the first pages of the small list. */
+/** The largest ratio to the time of the small list's first pages. */
 const TARGET = 1.1;
 
 const SAMPLES = 2_000;
 const WARM_UP_SAMPLES = 200;
 
-/** As many pages begin one pet after the other; then the limit changes, so that they begin anew. */
+/** For each limit, pages begin at this many successive pets. */
 const STARTS = 400;
 const SMALLEST_LIMIT = 20;
 
@@ -26,7 +27,7 @@ export interface DepthResult {
   met: boolean;
 }
 
-interface Place {
+interface Position {
   petstore: FilledPetstore;
   pets: number;
   firstId: number;
@@ -34,66 +35,55 @@ interface Place {
   samplesMs: number[];
 }
 
-/** Measures all places in turn, so that whatever else the machine does meets them alike. */
+/** Measures all positions in turn, so that other load on the machine affects all of them. */
 export async function measureDepth(small: FilledPetstore, large: FilledPetstore): Promise<DepthResult[]> {
-  const place = (petstore: FilledPetstore, pets: number, firstId: number): Place => {
+  const position = (petstore: FilledPetstore, pets: number, firstId: number): Position => {
     return { petstore, pets, firstId, agent: new Agent({ keepAlive: true, maxSockets: 1 }), samplesMs: [] };
   };
-  // Small and large take turns, so that neither rests longer than the other.
-  const places = [
-    place(small, SMALL, 1),
-    place(large, LARGE, 1),
-    place(small, SMALL, SMALL / 2),
-    place(large, LARGE, LARGE / 2),
+  // Small and large alternate, so that neither Worker is idle for longer than the other.
+  const positions = [
+    position(small, SMALL, 1),
+    position(large, LARGE, 1),
+    position(small, SMALL, SMALL / 2),
+    position(large, LARGE, LARGE / 2),
   ];
   for (let sample = 0; sample < WARM_UP_SAMPLES + SAMPLES; sample += 1) {
-    for (const each of places) {
+    for (const each of positions) {
       const ms = await readPage(each, sample);
       if (sample >= WARM_UP_SAMPLES) each.samplesMs.push(ms);
     }
     if (sample % 500 === 0) progress(`depth: ${sample} of ${WARM_UP_SAMPLES + SAMPLES} pages each`);
   }
-  for (const { agent } of places) agent.destroy();
-  const base = median(places[0]?.samplesMs ?? []);
-  return places.map(({ pets, firstId, samplesMs }) => {
+  for (const { agent } of positions) agent.destroy();
+  const base = median(positions[0]?.samplesMs ?? []);
+  return positions.map(({ pets, firstId, samplesMs }) => {
     const p50Ms = median(samplesMs);
     const ratio = p50Ms / base;
     return { pets, firstId, p50Ms, ratio, target: TARGET, met: ratio <= TARGET };
   });
 }
 
-/** Milliseconds until the whole page is there. Throws if it is not the page that was asked for. */
-async function readPage({ petstore, firstId, agent }: Place, sample: number): Promise<number> {
+/** The milliseconds until the whole page has arrived. Throws if it is the wrong page. */
+async function readPage({ petstore, firstId, agent }: Position, sample: number): Promise<number> {
   const limit = SMALLEST_LIMIT + Math.floor(sample / STARTS);
   const id = firstId + (sample % STARTS);
   const path = pagePath(id, limit);
   const headers = { Authorization: `Bearer ${petstore.secret}` };
   const startedMs = performance.now();
-  const { status, body } = await new Promise<{ status: number; body: string }>((resolve, reject) => {
-    const sent = request(new URL(path, petstore.url).href, { agent, headers }, (response) => {
-      let body = "";
-      response.setEncoding("utf8");
-      response.on("data", (chunk) => (body += chunk));
-      response.on("end", () => resolve({ status: response.statusCode ?? 0, body }));
-    });
-    sent.on("error", reject);
-    sent.end();
-  });
+  const { status, text } = await send(agent, new URL(path, petstore.url), headers);
   const ms = performance.now() - startedMs;
-  const isPage = status === 200 && body.startsWith(`[{"id":${id},`) && JSON.parse(body).length === limit;
-  if (!isPage) throw new Error(`depth: ${path} was answered with ${status}: ${body.slice(0, 300)}`);
+  const isExpected = status === 200 && text.startsWith(`[{"id":${id},`) && JSON.parse(text).length === limit;
+  if (!isExpected) throw new Error(`depth: ${path} got ${status}: ${text.slice(0, 300)}`);
   return ms;
 }
 
-/** The table of this section. */
 export function depthTable(results: DepthResult[]): Table {
-  const count = (value: number) => value.toLocaleString("en");
   return {
-    title: "depth: GET /v1/pets, one after the other, by the size of the list and where the page begins",
-    columns: ["pets", "from pet", "p50 ms", "in relation to the first row"],
+    title: "depth: GET /v1/pets, one request at a time, by the size of the list and the page's first pet",
+    columns: ["pets", "from pet", "p50 ms", "relative to the first row"],
     rows: results.map(({ pets, firstId, p50Ms, ratio, target, met }, index) => {
-      const relation = index === 0 ? "" : verdict(met, `${ratio.toFixed(2)} ×`, `at most ${target}`);
-      return [count(pets), count(firstId), p50Ms.toFixed(2), relation];
+      const relative = index === 0 ? "" : verdict(met, `${ratio.toFixed(2)} ×`, `at most ${target}`);
+      return [whole(pets), whole(firstId), p50Ms.toFixed(2), relative];
     }),
   };
 }

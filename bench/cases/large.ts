@@ -1,8 +1,8 @@
-// The service over a small database and over a large one, in one process, so that both share whatever it meets.
+// The service with a small and with a large database, in one process, so that other load on the machine affects both.
 
 import { PETSTORE } from "../measure/implementations.ts";
-import { progress } from "../measure/report.ts";
-import { startWorkers } from "../measure/workerd.ts";
+import { progress, whole } from "../measure/report.ts";
+import { type RunningWorker, startWorkers } from "../measure/workerd.ts";
 import { fillD1 } from "./pets.ts";
 
 export const SMALL = 1_000;
@@ -14,21 +14,18 @@ export interface FilledPetstore {
   secret: string;
 }
 
-/** Starts the service over 1,000 pets and over 1,000,000, and does `work` with both. */
+/** Starts the service with 1,000 pets and with 1,000,000, and passes both to `work`. */
 export async function withLargeDatabase<Result>(
   work: (small: FilledPetstore, large: FilledPetstore) => Promise<Result>,
 ): Promise<Result> {
   const { workers, stop } = await startWorkers([PETSTORE, PETSTORE]);
+  const fill = async (worker: RunningWorker, pets: number): Promise<FilledPetstore> => {
+    const database = await worker.database();
+    return { url: worker.url, database, secret: await fillD1(database, pets) };
+  };
   try {
-    const [small, large] = workers;
-    if (small === undefined || large === undefined)
-      throw new Error("two Workers were started, and fewer run");
-    progress(`filling a database with ${LARGE.toLocaleString("en")} pets`);
-    const filled = async ({ url, database: open }: typeof small, pets: number): Promise<FilledPetstore> => {
-      const database = await open();
-      return { url, database, secret: await fillD1(database, pets) };
-    };
-    return await work(await filled(small, SMALL), await filled(large, LARGE));
+    progress(`filling a database with ${whole(LARGE)} pets`);
+    return await work(await fill(workers[0], SMALL), await fill(workers[1], LARGE));
   } finally {
     await stop();
   }

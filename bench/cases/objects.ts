@@ -1,33 +1,42 @@
-// What a key's object is paid for: how often it is called, and how many rows it writes, for a hot key, for keys at a
-// steady rate, and for one whose requests come through so many isolates that none gets a lease.
+// What Cloudflare charges for a key's object: its calls and the rows that it writes. Measured for a hot key, for keys at a
+// steady rate, and for a key without leases, as when its requests are spread over many isolates.
 
 import { setTimeout as wait } from "node:timers/promises";
-import { load } from "../measure/load.ts";
+import { load, verify } from "../measure/load.ts";
 import { progress, type Table, verdict, whole } from "../measure/report.ts";
 import { startWorkers } from "../measure/workerd.ts";
-import { fillD1, NO_LIMIT, newNamedKey } from "./pets.ts";
+import { addTablesAndPets, NO_LIMIT, newKeyWithId } from "./pets.ts";
 
 const STEADY_SECONDS = 10;
 
-/** A whole minute: at the end of each there are no leases. */
+/** A whole minute, because no lease outlasts its minute. */
 const HOT_SECONDS = 60;
+
+/** The longest that a lease takes to come back after its last request, with a reserve. */
+const SETTLE_MS = 2_000;
 
 export interface ObjectsResult {
   name: string;
   requestsPerSecond: number;
   callsPerSecond: number;
   rowsPerRequest: number;
-  /** None if it is what it is by design. */
   target?: string;
   met: boolean;
 }
 
+/** What counting-petstore.ts tells of an object. */
 interface Counts {
   calls: number;
   rowsWritten: number;
+  bytes: number;
 }
 
-/** Starts the service with objects that count, and an empty database. Whoever started it stops it. */
+interface Key {
+  id: string;
+  secret: string;
+}
+
+/** Starts the service with objects that count, and an empty database. The caller stops it. */
 export async function startCountingPetstore() {
   const { workers, stop } = await startWorkers([
     {
@@ -36,106 +45,86 @@ export async function startCountingPetstore() {
       object: { binding: "RATE_LIMITER", className: "RateLimiter" },
     },
   ]);
-  const [worker] = workers;
-  if (worker === undefined) throw new Error("one Worker was started, and none runs");
-  return { url: worker.url, database: await worker.database(), stop };
+  const [{ url, database }] = workers;
+  return { url, database: await database(), stop };
 }
 
-/** Loads one key as hard as it goes, then others at steady rates. */
 export async function measureObjects(): Promise<ObjectsResult[]> {
   const { url, database, stop } = await startCountingPetstore();
+
+  const exchange = ({ secret }: Key, path = "/v1/pets") => {
+    return { path, headers: { Authorization: `Bearer ${secret}` }, status: 200, isExpected: () => true };
+  };
+
+  const sendHot = async (key: Key): Promise<number> => {
+    const { requestsPerSecond } = await load(url, exchange(key), HOT_SECONDS);
+    return requestsPerSecond * HOT_SECONDS;
+  };
+
+  const sendSteadily = (perSecond: number, path?: (key: Key) => string) => async (key: Key) => {
+    const requests = perSecond * STEADY_SECONDS;
+    const startMs = performance.now();
+    const until = (ms: number) => wait(Math.max(0, startMs + ms - performance.now()));
+    const responses: Promise<void>[] = [];
+    for (let request = 0; request < requests; request += 1) {
+      await until((request * 1000) / perSecond);
+      responses.push(verify(url, exchange(key, path?.(key))));
+    }
+    await Promise.all(responses);
+    await until(STEADY_SECONDS * 1000);
+    return requests;
+  };
+
+  /** Counts while `sendRequests` uses a new key. It returns how many requests it sent. */
+  const measure = async (name: string, sendRequests: (key: Key) => Promise<number>) => {
+    progress(`objects: ${name}`);
+    const key = await newKeyWithId(database, NO_LIMIT);
+    // The first request of a day also sets an alarm.
+    await verify(url, exchange(key));
+    await wait(SETTLE_MS);
+    const before = await countsOf(url, key.id);
+    const startedMs = performance.now();
+    const requests = await sendRequests(key);
+    const seconds = (performance.now() - startedMs) / 1000;
+    await wait(SETTLE_MS);
+    const after = await countsOf(url, key.id);
+    return {
+      name,
+      requestsPerSecond: requests / seconds,
+      callsPerSecond: (after.calls - before.calls) / seconds,
+      rowsPerRequest: (after.rowsWritten - before.rowsWritten) / requests,
+      met: true,
+    };
+  };
+
   try {
-    await fillD1(database, 1_000);
-
-    const during = async (
-      name: string,
-      run: (key: { id: string; secret: string }) => Promise<number>,
-      target?: string,
-      isMet: (result: ObjectsResult) => boolean = () => true,
-    ): Promise<ObjectsResult> => {
-      progress(`objects: ${name}`);
-      const key = await newNamedKey(database, NO_LIMIT);
-      const list = { path: "/v1/pets", headers: { Authorization: `Bearer ${key.secret}` } };
-      // The first request of a day also sets an alarm.
-      await expectOk(url, list.path, list.headers);
-      await wait(2_000);
-      const before = await countsOf(url, key.id);
-      const startedMs = performance.now();
-      const requests = await run(key);
-      const passedSeconds = (performance.now() - startedMs) / 1000;
-      // What is left of leases comes back.
-      await wait(2_000);
-      const after = await countsOf(url, key.id);
-      const result: ObjectsResult = {
-        name,
-        requestsPerSecond: requests / passedSeconds,
-        callsPerSecond: (after.calls - before.calls) / passedSeconds,
-        rowsPerRequest: (after.rowsWritten - before.rowsWritten) / requests,
-        met: false,
-        ...(target !== undefined && { target }),
-      };
-      return { ...result, met: isMet(result) };
-    };
-
-    const bearer = ({ secret }: { secret: string }) => ({ Authorization: `Bearer ${secret}` });
-    const steady = (perSecond: number, path: (key: { id: string }) => string) => {
-      return async (key: { id: string; secret: string }): Promise<number> => {
-        const requests = perSecond * STEADY_SECONDS;
-        const startMs = performance.now();
-        const answers: Promise<void>[] = [];
-        for (let request = 0; request < requests; request += 1) {
-          await wait(Math.max(0, startMs + (request * 1000) / perSecond - performance.now()));
-          answers.push(expectOk(url, path(key), bearer(key)));
-        }
-        await Promise.all(answers);
-        await wait(Math.max(0, startMs + STEADY_SECONDS * 1000 - performance.now()));
-        return requests;
-      };
-    };
-    const hot = async (key: { id: string; secret: string }): Promise<number> => {
-      const exchange = {
-        path: "/v1/pets",
-        headers: bearer(key),
-        status: 200,
-        isPlausible: () => true,
-      };
-      const { requestsPerSecond } = await load(url, exchange, HOT_SECONDS);
-      return requestsPerSecond * HOT_SECONDS;
-    };
-    const list = () => "/v1/pets";
+    await addTablesAndPets(database, 1_000);
+    const hot = await measure("as fast as possible", sendHot);
+    const steady = await measure("100 requests/s", sendSteadily(100));
+    const unleased = await measure(
+      "100 requests/s without leases",
+      sendSteadily(100, ({ id }) => `/acquire?key=${id}`),
+    );
+    const slow = await measure("1 request/s", sendSteadily(1));
     return [
-      await during("as fast as it goes", hot, "at most 5 calls/s", (each) => each.callsPerSecond <= 5),
-      await during(
-        "100 requests/s",
-        steady(100, list),
-        "at most 0.1 rows",
-        (each) => each.rowsPerRequest <= 0.1,
-      ),
-      await during(
-        "100 requests/s, through isolates without a lease",
-        steady(100, ({ id }) => `/acquire?key=${id}`),
-      ),
-      await during("1 request/s", steady(1, list), "1 row", (each) => each.rowsPerRequest === 1),
+      { ...hot, target: "at most 5 calls/s", met: hot.callsPerSecond <= 5 },
+      { ...steady, target: "at most 0.1 rows", met: steady.rowsPerRequest <= 0.1 },
+      unleased,
+      { ...slow, target: "1 row", met: slow.rowsPerRequest === 1 },
     ];
   } finally {
     await stop();
   }
 }
 
-async function countsOf(url: URL, keyId: string): Promise<Counts> {
+/** The counts of a key's object. */
+export async function countsOf(url: URL, keyId: string): Promise<Counts> {
   return (await fetch(new URL(`/counts?key=${keyId}`, url))).json() as Promise<Counts>;
 }
 
-async function expectOk(url: URL, path: string, headers: Record<string, string>): Promise<void> {
-  const response = await fetch(new URL(path, url), { headers });
-  const text = await response.text();
-  if (response.status !== 200) throw new Error(`${path} was answered with ${response.status}: ${text}`);
-}
-
-/** The table of this section. */
 export function objectsTable(results: ObjectsResult[]): Table {
   return {
-    title: "objects: calls of one key's object, and the rows that it writes",
+    title: "objects: calls of one key's object, and rows that it writes",
     columns: ["one key", "requests/s", "calls/s", "rows/request"],
     rows: results.map(({ name, requestsPerSecond, callsPerSecond, rowsPerRequest, target, met }) => [
       name,

@@ -1,4 +1,4 @@
-// What is in a database before it is measured: the project's own tables, pets, and a key that is never at its limit.
+// The contents of a database before a measurement: the service's tables, pets, and a key whose limits no load reaches.
 
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,10 +11,10 @@ import { MAX_LIMIT } from "../../src/rate-limit/plans.ts";
 /** A limit that no load reaches. */
 export const NO_LIMIT = MAX_LIMIT;
 
-/** What one statement inserts: D1 ends a statement after 30 s. */
+/** D1 ends a statement after 30 s. */
 const PETS_PER_STATEMENT = 100_000;
 
-/** Adds the pets ?1 to ?2. Their names are equally long, so that pages are too, but for the digits of the ids. */
+/** Adds the pets ?1 to ?2. Names have equal lengths, so pages of the same size differ only by the digits of the ids. */
 const INSERT_PETS = `
   INSERT INTO pets (name, category_id, status)
   WITH RECURSIVE numbers (n) AS (SELECT CAST(?1 AS INTEGER) UNION ALL SELECT n + 1 FROM numbers WHERE n < CAST(?2 AS INTEGER))
@@ -31,7 +31,7 @@ export async function fillD1(database: D1Database, pets: number): Promise<string
   return newKey(database, NO_LIMIT);
 }
 
-/** Makes the tables of an empty database, and pets, the same ones each time. */
+/** Adds tables and pets to an empty database. The pets are the same each time. */
 export async function addTablesAndPets(database: D1Database, pets: number): Promise<void> {
   for (const sql of await migrations()) {
     const statements = sql.split(/;\s*$/m).filter((each) => each.trim() !== "");
@@ -43,23 +43,23 @@ export async function addTablesAndPets(database: D1Database, pets: number): Prom
   }
 }
 
-/** Makes a key with this limit a minute and a day. Returns its secret. */
+/** Creates a key with this limit per minute and per day. Returns its secret. */
 export async function newKey(database: D1Database, limit: number): Promise<string> {
-  return (await newNamedKey(database, limit)).secret;
+  return (await newKeyWithId(database, limit)).secret;
 }
 
-/** The same, with the id of the key. */
-export async function newNamedKey(
+/** Like newKey, but also returns the id. */
+export async function newKeyWithId(
   database: D1Database,
   limit: number,
 ): Promise<{ id: string; secret: string }> {
   const limits = { minute: limit, day: limit };
-  const newOne = { name: "bench", plan: "enterprise", limits, expiresAtMs: null } as const;
-  const { key, secret } = await createKey(database, newOne, Date.now());
+  const options = { name: "bench", plan: "enterprise", limits, expiresAtMs: null } as const;
+  const { key, secret } = await createKey(database, options, Date.now());
   return { id: key.id, secret };
 }
 
-/** The same for a database in this process. */
+/** Like fillD1, for a database in this process. */
 export async function fillSqlite(database: DatabaseSync, pets: number): Promise<string> {
   for (const sql of await migrations()) database.exec(sql);
   database.prepare(INSERT_PETS).run(1, pets);

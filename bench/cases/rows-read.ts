@@ -1,9 +1,8 @@
-// How many rows the database says it has read for a page, which is what it is paid for: the service's own statement, at
-// several depths of a list of 1,000,000 pets.
+// How many rows D1 reads, and charges, for a page: the service's own statement, at several depths of 1,000,000 pets.
 
 import { PET_STATUSES } from "../../src/pets/schema.ts";
 import { selectPage } from "../../src/pets/store.ts";
-import { type Table, verdict } from "../measure/report.ts";
+import { type Table, verdict, whole } from "../measure/report.ts";
 import { type FilledPetstore, LARGE } from "./large.ts";
 
 const DEPTHS = [1, LARGE / 2, LARGE - 50];
@@ -18,37 +17,27 @@ export interface RowsReadResult {
   met: boolean;
 }
 
-/** Reads a page at each depth, with each limit and each status, or with any. */
+/** Reads a page at each depth, with each limit, and with each status or none. */
 export async function measureRowsRead({ database }: FilledPetstore): Promise<RowsReadResult[]> {
   const results: RowsReadResult[] = [];
   for (const status of [undefined, ...PET_STATUSES]) {
     for (const firstId of DEPTHS) {
       for (const limit of LIMITS) {
-        const query = { limit, status, cursor: BigInt(firstId) };
-        const { meta } = await selectPage(database, query).all();
-        const target = limit + 1;
-        results.push({
-          firstId,
-          limit,
-          status,
-          rowsRead: meta.rows_read,
-          target,
-          met: meta.rows_read <= target,
-        });
+        const { meta } = await selectPage(database, { limit, status, cursor: BigInt(firstId) }).all();
+        const [rowsRead, target] = [meta.rows_read, limit + 1];
+        results.push({ firstId, limit, status, rowsRead, target, met: rowsRead <= target });
       }
     }
   }
   return results;
 }
 
-/** The table of this section. */
 export function rowsReadTable(results: RowsReadResult[]): Table {
   return {
     title: "rows-read: rows that D1 reads for a page of 1,000,000 pets",
     columns: ["status", "from pet", "limit", "rows read"],
     rows: results.map(({ firstId, limit, status = "any", rowsRead, target, met }) => {
-      const measured = verdict(met, `${rowsRead}`, `at most ${target}`);
-      return [status, firstId.toLocaleString("en"), `${limit}`, measured];
+      return [status, whole(firstId), `${limit}`, verdict(met, `${rowsRead}`, `at most ${target}`)];
     }),
   };
 }

@@ -1,9 +1,9 @@
-// The textbook's service in the world.
+// The baseline in the geo simulation.
 
 import worker, { DurableObjectRateLimiter as Original } from "../baselines/baseline.ts";
-import { counts } from "./distance.ts";
+import { counts } from "./latency.ts";
 import { countedStorage } from "./storage.ts";
-import { inWorld } from "./worker.ts";
+import { withLatency } from "./worker.ts";
 
 export class DurableObjectRateLimiter extends Original {
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
@@ -16,4 +16,4 @@ export class DurableObjectRateLimiter extends Original {
   }
 }
 
-export default inWorld(worker);
+export default withLatency(worker);

@@ -1,33 +1,34 @@
-// The world's clients: they send what a visit says, and look at every answer. A wrong one ends the bench.
+// The clients of the simulation: they send the requests of a task and check every response. A wrong response fails the bench.
 
-import { Agent, type IncomingHttpHeaders, request } from "node:http";
+import { Agent, type IncomingHttpHeaders } from "node:http";
+import { type Response, send } from "../measure/http.ts";
 import { REGIONS } from "./regions.ts";
-import { PAGE, type Visit, WALKED_PAGE, WALKED_PAGES } from "./visits.ts";
 import { HOPS_HEADER } from "./worker.ts";
+import { CRAWLED_PAGE, CRAWLED_PAGES, PAGE, type Task } from "./workload.ts";
 
-/** What a request was for. The last page is what a writer reads after a creation. */
-export type Purpose = "integrator" | "poller" | "walker" | "last page" | "creation";
+/** What a request is for. A writer reads the last page after a creation. */
+export type Purpose = "integrator" | "poller" | "crawler" | "last page" | "creation";
 
-export const PURPOSES: readonly Purpose[] = ["integrator", "poller", "walker", "last page", "creation"];
+export const PURPOSES: readonly Purpose[] = ["integrator", "poller", "crawler", "last page", "creation"];
 
-/** One answered request. */
+/** A request and its response. */
 export interface Sample {
   purpose: Purpose;
-  /** By its place among the regions. */
+  /** An index into the regions. */
   region: number;
   /** From the first byte sent to the last one received, over the loopback: nearly all of it is in the Worker. */
   ms: number;
   hops: number;
 }
 
-/** How a contestant's pages are asked for. */
-export interface Dialect {
-  page(firstId: number, limit: number): string;
-  /** The path of the page after this one, which has `limit` pets and ends with `lastId`. */
+/** The paths of an implementation's pages. */
+export interface Pagination {
+  first(firstId: number, limit: number): string;
+  /** The page after one with these response headers, with `limit` pets and the last id `lastId`. */
   next(headers: IncomingHttpHeaders, lastId: number, limit: number): string;
 }
 
-/** When an idle connection is given up: workerd does so after 5 s, and a request must not meet that. */
+/** Below the 5 s after which workerd closes an idle connection, so that no request meets that. */
 const IDLE_MS = 2_000;
 
 interface Pet {
@@ -35,124 +36,91 @@ interface Pet {
   name: string;
 }
 
-interface Answer {
-  headers: IncomingHttpHeaders;
-  body: unknown;
-}
-
 export class Clients {
   readonly samples: Sample[] = [];
   readonly #urls: readonly URL[];
   readonly #secrets: ReadonlyMap<string, string>;
-  readonly #dialect: Dialect;
+  readonly #pagination: Pagination;
   readonly #agent = new Agent({ keepAlive: true, timeout: IDLE_MS });
 
-  /** `urls`: of the Worker in each region. `secrets`: by the name of the key. */
-  constructor(urls: readonly URL[], secrets: ReadonlyMap<string, string>, dialect: Dialect) {
+  /** `urls`: the Worker of each region. `secrets`: by the name of the key. */
+  constructor(urls: readonly URL[], secrets: ReadonlyMap<string, string>, pagination: Pagination) {
     this.#urls = urls;
     this.#secrets = secrets;
-    this.#dialect = dialect;
+    this.#pagination = pagination;
   }
 
-  /** Throws if any answer is not the expected one. */
-  async visit(visit: Visit): Promise<void> {
-    switch (visit.habit) {
-      case "poller":
-      case "integrator":
-        await this.#list(visit, visit.habit, this.#dialect.page(visit.firstId, PAGE), PAGE, visit.firstId);
-        return;
-      case "walker":
-        return this.#walk(visit);
-      case "writer":
-        return this.#create(visit);
-    }
+  /** Throws if any response is not the expected one. */
+  async run(task: Task): Promise<void> {
+    if (task.client === "crawler") return this.#crawl(task);
+    if (task.client === "writer") return this.#create(task);
+    await this.#list(task, task.client, this.#pagination.first(task.firstId, PAGE), PAGE, task.firstId);
   }
 
   close(): void {
     this.#agent.destroy();
   }
 
-  async #walk(visit: Visit): Promise<void> {
-    let { firstId } = visit;
-    let path = this.#dialect.page(firstId, WALKED_PAGE);
-    for (let page = 0; page < WALKED_PAGES; page += 1) {
-      const { headers } = await this.#list(visit, "walker", path, WALKED_PAGE, firstId);
-      firstId += WALKED_PAGE;
-      path = this.#dialect.next(headers, firstId - 1, WALKED_PAGE);
+  async #crawl(task: Task): Promise<void> {
+    let { firstId } = task;
+    let path = this.#pagination.first(firstId, CRAWLED_PAGE);
+    for (let page = 0; page < CRAWLED_PAGES; page += 1) {
+      const { headers } = await this.#list(task, "crawler", path, CRAWLED_PAGE, firstId);
+      firstId += CRAWLED_PAGE;
+      path = this.#pagination.next(headers, firstId - 1, CRAWLED_PAGE);
     }
   }
 
-  async #create(visit: Visit): Promise<void> {
-    const { region, otherRegion } = visit;
-    const name = `From ${REGIONS[region]?.name} at ${Math.round(visit.atMs)}`;
-    const { body } = await this.#send(visit, "creation", region, "/v1/pets", 201, { name, categoryId: 1 });
-    const { id } = body as Pet;
-    const firstId = id - PAGE / 4;
-    const path = this.#dialect.page(firstId, PAGE);
+  /** Creates a pet, and expects it in the last page in both regions. */
+  async #create(task: Task): Promise<void> {
+    const { region, otherRegion } = task;
+    const name = `From ${REGIONS[region]?.name} at ${Math.round(task.atMs)}`;
+    const newPet = JSON.stringify({ name, categoryId: 1 });
+    const created = await this.#send(task, "creation", region, "/v1/pets", newPet);
+    const { id } = JSON.parse(created.text) as Pet;
+    const path = this.#pagination.first(id - PAGE / 4, PAGE);
     for (const each of [region, otherRegion]) {
-      const { body: page } = await this.#send(visit, "last page", each, path, 200);
-      // What a replica can't know yet.
-      if ((page as Pet[]).some((pet) => pet.id === id && pet.name === name)) continue;
-      throw new Error(
-        `pet ${id} is missing in ${REGIONS[each]?.name} after its creation in ${REGIONS[region]?.name}: ${JSON.stringify(page)}`,
-      );
+      const { text } = await this.#send(task, "last page", each, path);
+      // A replica may not have the pet yet.
+      if ((JSON.parse(text) as Pet[]).some((pet) => pet.id === id && pet.name === name)) continue;
+      const [here, there] = [REGIONS[each]?.name, REGIONS[region]?.name];
+      throw new Error(`pet ${id}, created in ${there}, is missing in ${here}: ${text}`);
     }
   }
 
   async #list(
-    visit: Visit,
+    task: Task,
     purpose: Purpose,
     path: string,
     length: number,
     firstId: number,
-  ): Promise<Answer> {
-    const answer = await this.#send(visit, purpose, visit.region, path, 200);
-    const ids = (answer.body as Pet[]).map(({ id }) => id);
-    if (ids.length === length && ids.every((id, index) => id === firstId + index)) return answer;
-    throw new Error(`${path} should have ${length} pets from ${firstId} on, and has ${ids}`);
+  ): Promise<Response> {
+    const response = await this.#send(task, purpose, task.region, path);
+    const ids = (JSON.parse(response.text) as Pet[]).map(({ id }) => id);
+    if (ids.length === length && ids.every((id, index) => id === firstId + index)) return response;
+    throw new Error(`${path}: expected ${length} pets from ${firstId} on, got ${ids}`);
   }
 
   async #send(
-    { key }: Visit,
+    { key }: Task,
     purpose: Purpose,
     region: number,
     path: string,
-    status: number,
-    newPet?: object,
-  ): Promise<Answer> {
-    const startedMs = performance.now();
-    const { answered, headers, text } = await this.#exchange(key, region, path, newPet);
-    const ms = performance.now() - startedMs;
-    if (answered !== status) {
-      throw new Error(
-        `${purpose} in ${REGIONS[region]?.name}: ${path} was answered with ${answered}: ${text}`,
-      );
-    }
-    this.samples.push({ purpose, region, ms, hops: Number(headers[HOPS_HEADER.toLowerCase()]) });
-    return { headers, body: JSON.parse(text) };
-  }
-
-  #exchange(key: string, region: number, path: string, newPet?: object) {
+    newPet?: string,
+  ): Promise<Response> {
     const headers = {
       Authorization: `Bearer ${this.#secrets.get(key)}`,
       ...(newPet && { "Content-Type": "application/json" }),
     };
-    const method = newPet === undefined ? "GET" : "POST";
-    const url = new URL(path, this.#urls[region]);
-    return new Promise<{ answered: number; headers: IncomingHttpHeaders; text: string }>(
-      (resolve, reject) => {
-        const sent = request(url.href, { method, agent: this.#agent, headers }, (response) => {
-          let text = "";
-          response.setEncoding("utf8");
-          response.on("data", (chunk) => (text += chunk));
-          response.on("end", () =>
-            resolve({ answered: response.statusCode ?? 0, headers: response.headers, text }),
-          );
-          response.on("error", reject);
-        });
-        sent.on("error", reject);
-        sent.end(newPet && JSON.stringify(newPet));
-      },
-    );
+    const startedMs = performance.now();
+    const response = await send(this.#agent, new URL(path, this.#urls[region]), headers, newPet);
+    const ms = performance.now() - startedMs;
+    if (response.status !== (newPet === undefined ? 200 : 201)) {
+      const { status, text } = response;
+      throw new Error(`${purpose} in ${REGIONS[region]?.name}: ${path} got ${status}: ${text}`);
+    }
+    const hops = Number(response.headers[HOPS_HEADER.toLowerCase()]);
+    this.samples.push({ purpose, region, ms, hops });
+    return response;
   }
 }

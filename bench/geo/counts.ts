@@ -1,6 +1,6 @@
-// What is counted because it is paid for, and what that costs.
+// The operations that Cloudflare charges for, and their prices.
 
-/** Operations, as they are billed. Rows are those of the database and of the objects together: they cost the same. */
+/** Billed operations. Rows of the database and of the objects are added up, because they cost the same. */
 export interface Counts {
   workerRequests: number;
   objectRequests: number;
@@ -8,29 +8,28 @@ export interface Counts {
   rowsRead: number;
 }
 
-export const NOTHING: Counts = { workerRequests: 0, objectRequests: 0, rowsWritten: 0, rowsRead: 0 };
+export const NO_COUNTS: Counts = { workerRequests: 0, objectRequests: 0, rowsWritten: 0, rowsRead: 0 };
 
 /**
- * Dollars per million, beyond what a subscription includes, from Cloudflare's documentation (the pricing pages of Workers,
- * Durable Objects and D1), November 2026. Left out: CPU time, which is $0.02 for each millisecond that a request takes, and
- * the time that an object is awake; neither can be told from a run in which all share one process.
+ * Dollars per million, beyond what a subscription includes, from Cloudflare's pricing pages of Workers, Durable Objects and D1,
+ * November 2026. Not included: CPU time ($0.02 per million milliseconds) and the duration of objects, because neither can be
+ * measured when everything runs in one process.
  */
 export const PRICES: Counts = { workerRequests: 0.3, objectRequests: 0.15, rowsWritten: 1, rowsRead: 0.001 };
 
 export const OPERATIONS = Object.keys(PRICES) as (keyof Counts)[];
 
-/** All of them together. */
 export function sum(all: readonly Counts[]): Counts {
-  const total = { ...NOTHING };
+  const total = { ...NO_COUNTS };
   for (const each of all) {
     for (const operation of OPERATIONS) total[operation] += each[operation];
   }
   return total;
 }
 
-/** What a million requests cost, in dollars, by operation: so many operations were counted for so many `requests`. */
+/** The cost of a million requests in dollars, by operation, given the counts of some `requests`. */
 export function dollarsPerMillion(counts: Counts, requests: number): Counts & { total: number } {
-  const dollars = { ...NOTHING };
+  const dollars = { ...NO_COUNTS };
   for (const operation of OPERATIONS) dollars[operation] = (counts[operation] / requests) * PRICES[operation];
   return { ...dollars, total: OPERATIONS.reduce((total, operation) => total + dollars[operation], 0) };
 }

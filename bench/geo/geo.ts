@@ -1,45 +1,34 @@
-// npm run bench:geo: how long requests take in six regions of the world, and what they cost, simulated.
+// npm run bench:geo: simulates how long requests take in six regions, and what they cost.
 //
 //   npm run bench:geo -- [--seconds N] [--seed N] [--json] [--svg]
 //
-// The service and the textbook's one run in workerd, one after the other, for 75 s of real time each by default. Each has a
-// Worker in six regions; the database's primary and the objects are at home in one of them, and each region has a replica.
-// Every statement and every call waits for a real round trip (distance.ts) of published length (regions.ts). Both get the
-// same requests at the same moments (visits.ts), beginning with empty memories. Every answer has to be the expected one, and
-// who creates a pet has to see it in the next list, wherever that is read, or the bench fails. --svg writes docs/geo.svg.
+// Runs the service and then the baseline in workerd, by default for 75 s each. Each has a Worker in six regions, each region has a
+// replica, and the primary and the objects are in one region. Every statement and every call waits for a round trip
+// (latency.ts) of published length (regions.ts). Both get the same requests at the same times (workload.ts) and start with
+// empty caches. If any response is not the expected one, or a created pet is missing in the next list in any region, the bench
+// fails. --svg writes docs/geo.svg.
 //
-// What is written goes to memory where there is a folder in it, as on Linux: a disk that many objects of one machine share
-// would make them wait for each other, which on Cloudflare they don't. Elsewhere TMPDIR should name one.
-//
-// What the figures do not say: how far a client is from its Worker, and how Cloudflare's own network differs from the source
-// of the round trips. A region has one isolate here and has many there: a key's requests that are spread over more of them
-// find what they need in memory less often. A minute is short: what is read again every 30 s is a large part of it.
+// State is in memory where /dev/shm exists, as on Linux, because objects that share a disk would wait for each other, which they
+// don't on Cloudflare. Elsewhere, set TMPDIR to a folder in memory. docs/performance.md says what the figures do not say.
 
 import "./memory-folder.ts";
-
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { positiveInteger, runCommand } from "../measure/command.ts";
 import { PETS } from "../measure/implementations.ts";
 import { installPackages } from "../measure/packages.ts";
 import { progress, tableText } from "../measure/report.ts";
 import { WORKERD_VERSION } from "../measure/workerd.ts";
 import { PRICES } from "./counts.ts";
 import { REGIONS, SOURCE } from "./regions.ts";
-import { GROUNDS, machineNote, resultOf, type WorldResult, worldPicture, worldTables } from "./results.ts";
-import { runInWorld, WORLD_CONTESTANTS, type WorldContestantName } from "./run.ts";
-import { drawVisits } from "./visits.ts";
+import { geoChart, geoTables, machineNote, NOTES, summarise } from "./results.ts";
+import { GEO_IMPLEMENTATIONS, simulate } from "./run.ts";
+import { drawWorkload } from "./workload.ts";
 
-const PICTURE = join(import.meta.dirname, "../../docs/geo.svg");
+const CHART = join(import.meta.dirname, "../../docs/geo.svg");
 
-try {
-  await main();
-} catch (error) {
-  process.stderr.write(`npm run bench:geo failed: ${error instanceof Error ? error.message : error}\n`);
-  process.exit(1);
-}
-
-async function main(): Promise<void> {
+await runCommand("npm run bench:geo", async () => {
   const { values } = parseArgs({
     options: {
       seconds: { type: "string", default: "75" },
@@ -48,33 +37,29 @@ async function main(): Promise<void> {
       svg: { type: "boolean", default: false },
     },
   });
-  const [seconds, seed] = [wholeNumber("seconds", values.seconds), wholeNumber("seed", values.seed)];
+  const seconds = positiveInteger("seconds", values.seconds);
+  const seed = positiveInteger("seed", values.seed);
   await installPackages();
-  const visits = drawVisits(seed, { regions: REGIONS.length, pets: PETS, seconds });
-  const run = async (name: WorldContestantName): Promise<WorldResult> => {
+  const tasks = drawWorkload(seed, { regions: REGIONS.length, pets: PETS, seconds });
+  const run = async (name: keyof typeof GEO_IMPLEMENTATIONS) => {
     progress(`${name}: ${seconds} s in ${REGIONS.length} regions …`);
-    return resultOf(await runInWorld(WORLD_CONTESTANTS[name], visits));
+    return summarise(await simulate(GEO_IMPLEMENTATIONS[name], tasks));
   };
   const petstore = await run("petstore");
-  const textbook = await run("textbook");
-  if (values.svg) await writeFile(PICTURE, worldPicture(petstore, textbook));
-  if (values.json) {
-    const world = {
-      workerd: WORKERD_VERSION,
-      seconds,
-      seed,
-      source: SOURCE,
-      regions: REGIONS,
-      prices: PRICES,
-    };
-    process.stdout.write(`${JSON.stringify({ ...world, results: { petstore, textbook } }, null, 2)}\n`);
-    return;
-  }
-  const tables = worldTables(petstore, textbook).map(tableText);
-  process.stdout.write(`${tables.join("\n")}\n${[machineNote(petstore, textbook), ...GROUNDS].join("\n")}\n`);
-}
-
-function wholeNumber(option: string, text: string): number {
-  if (!/^[1-9][0-9]{0,3}$/.test(text)) throw new Error(`--${option} must be a whole number from 1 on`);
-  return Number(text);
-}
+  const baseline = await run("baseline");
+  if (values.svg) await writeFile(CHART, geoChart(petstore, baseline));
+  const tables = geoTables(petstore, baseline).map(tableText);
+  const result = {
+    workerd: WORKERD_VERSION,
+    seconds,
+    seed,
+    source: SOURCE,
+    regions: REGIONS,
+    prices: PRICES,
+    results: { petstore, baseline },
+  };
+  const text = values.json
+    ? JSON.stringify(result, null, 2)
+    : [...tables, machineNote(petstore, baseline), ...NOTES].join("\n");
+  process.stdout.write(`${text}\n`);
+});

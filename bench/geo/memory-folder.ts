@@ -1,4 +1,4 @@
-// Has temporary files made in memory. To be imported before whatever makes one.
+// Puts temporary files into memory. Must be imported before any module that creates one.
 
 import { existsSync } from "node:fs";
 

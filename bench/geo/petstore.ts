@@ -1,9 +1,9 @@
-// The service in the world.
+// The service in the geo simulation.
 
 import worker, { RateLimiter as Original } from "../../src/index.ts";
-import { counts } from "./distance.ts";
+import { counts } from "./latency.ts";
 import { countedStorage } from "./storage.ts";
-import { inWorld } from "./worker.ts";
+import { withLatency } from "./worker.ts";
 
 export class RateLimiter extends Original {
   constructor(ctx: DurableObjectState, env: Env) {
@@ -16,4 +16,4 @@ export class RateLimiter extends Original {
   }
 }
 
-export default inWorld(worker);
+export default withLatency(worker);

@@ -1,13 +1,13 @@
-// Where the world's Workers are, and how far each is from its database's replica and from home: from the primary of the
-// database and from the objects that count, all in Eastern North America.
+// The regions of the simulation, and the round trips of each Worker to the replica in its region and to the primary region,
+// which has the primary of the database and all objects.
 //
-// The regions are those of D1's replicas. Where in a region a Worker or a replica stands, nobody can tell beforehand; here
-// each stands in a city of the source, and the replica in another one than the Worker, so that no hop is free.
+// The regions are those of D1's replicas. Cloudflare does not say where in a region a Worker or a replica runs. Here each is in
+// a location of the source, and the replica in another one than the Worker, so that no hop is free.
 //
-// Each round trip is a cell of "Azure network round-trip latency statistics" by Microsoft: the row of the Worker's place,
-// the column of the other. It is the 95th percentile of the probes of 30 days up to July 30, 2026, so it is nearer to the
-// worst than to the middle; for all contestants alike. It was read in the page's source,
-// github.com/mbender-ms/azure-docs, articles/networking/azure-network-latency.md, as of commit 5b3e2055eddead4c24aac48156dad9f006268126.
+// Each round trip is a cell of "Azure network round-trip latency statistics" by Microsoft: the row of the Worker's location, the
+// column of the other one. It is the 95th percentile of probes over 30 days up to July 30, 2026, so it is nearer to the maximum
+// than to the median, for all implementations. Read from the source of that page,
+// github.com/mbender-ms/azure-docs, articles/networking/azure-network-latency.md, at commit 5b3e2055eddead4c24aac48156dad9f006268126.
 
 export const SOURCE = {
   title:
@@ -15,17 +15,17 @@ export const SOURCE = {
   url: "https://learn.microsoft.com/en-us/azure/networking/azure-network-latency",
 } as const;
 
-/** Where the primary and the objects are, in the words of the source. */
-export const HOME = "East US 2";
+/** The region of the primary and the objects, as the source names it. */
+export const PRIMARY_REGION = "East US 2";
 
-/** A region, and round trips in milliseconds. Places have the names that the source gives them. */
+/** A region. `worker` and `replica` are locations as the source names them. */
 export interface Region {
   name: string;
   title: string;
   worker: string;
   replica: string;
   toReplicaMs: number;
-  toHomeMs: number;
+  toPrimaryMs: number;
 }
 
 export const REGIONS: readonly Region[] = [
@@ -35,7 +35,7 @@ export const REGIONS: readonly Region[] = [
     worker: "West US",
     replica: "West US 3",
     toReplicaMs: 23,
-    toHomeMs: 71,
+    toPrimaryMs: 71,
   },
   {
     name: "ENAM",
@@ -43,7 +43,7 @@ export const REGIONS: readonly Region[] = [
     worker: "East US",
     replica: "East US 2",
     toReplicaMs: 11,
-    toHomeMs: 11,
+    toPrimaryMs: 11,
   },
   {
     name: "WEUR",
@@ -51,7 +51,7 @@ export const REGIONS: readonly Region[] = [
     worker: "West Europe",
     replica: "Germany West Central",
     toReplicaMs: 14,
-    toHomeMs: 94,
+    toPrimaryMs: 94,
   },
   {
     name: "EEUR",
@@ -59,7 +59,7 @@ export const REGIONS: readonly Region[] = [
     worker: "Poland Central",
     replica: "Austria East",
     toReplicaMs: 20,
-    toHomeMs: 115,
+    toPrimaryMs: 115,
   },
   {
     name: "APAC",
@@ -67,7 +67,7 @@ export const REGIONS: readonly Region[] = [
     worker: "Southeast Asia",
     replica: "East Asia",
     toReplicaMs: 40,
-    toHomeMs: 232,
+    toPrimaryMs: 232,
   },
   {
     name: "OC",
@@ -75,6 +75,6 @@ export const REGIONS: readonly Region[] = [
     worker: "Australia East",
     replica: "Australia Southeast",
     toReplicaMs: 16,
-    toHomeMs: 224,
+    toPrimaryMs: 224,
   },
 ];

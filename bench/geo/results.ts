@@ -1,63 +1,59 @@
-// What a run comes to: the figures, the tables for people, and the picture.
+// The results of a simulation: figures, tables and the chart.
 
 import { type Table, whole } from "../measure/report.ts";
+import { mean, percentile } from "../measure/statistics.ts";
 import { PURPOSES, type Purpose, type Sample } from "./clients.ts";
 import { type Counts, dollarsPerMillion, OPERATIONS, PRICES } from "./counts.ts";
-import { mean, percentile } from "./percentile.ts";
-import { HOME, REGIONS, SOURCE } from "./regions.ts";
-import type { WorldRun } from "./run.ts";
+import { PRIMARY_REGION, REGIONS, SOURCE } from "./regions.ts";
+import type { GeoRun } from "./run.ts";
 import { milliseconds, svg } from "./svg.ts";
 
-/** Some requests of a contestant, and how long they took. */
-export interface Figures {
+/** Figures of a group of requests. */
+export interface Summary {
   requests: number;
   p50Ms: number;
   p95Ms: number;
   meanHops: number;
 }
 
-export interface WorldResult {
-  /** By region, the requests for a page, and the creations. */
-  lists: Record<string, Figures>;
-  creations: Record<string, Figures>;
-  /** In all regions, by what the requests were for. */
-  purposes: Record<string, Figures>;
-  all: Figures;
+export interface GeoResult {
+  /** By region. */
+  lists: Record<string, Summary>;
+  creations: Record<string, Summary>;
+  /** In all regions. */
+  purposes: Record<Purpose, Summary>;
+  all: Summary;
   counts: Counts;
   dollarsPerMillion: Counts & { total: number };
   /** What this machine adds to every request. */
   idle: { p50Ms: number; p95Ms: number };
 }
 
-/** If the machine adds more than that to one request in twenty, something else runs on it. */
+/** If the machine adds more than this to 5 % of the requests, other processes are running. */
 const BUSY_MS = 20;
 
-export function resultOf({ samples, counts, idleMs }: WorldRun): WorldResult {
-  const byRegion = (belongs: (sample: Sample) => boolean) =>
+export function summarise({ samples, counts, idleMs }: GeoRun): GeoResult {
+  const byRegion = (matches: (sample: Sample) => boolean) =>
     Object.fromEntries(
       REGIONS.map(({ name }, region) => [
         name,
-        figures(samples.filter((each) => each.region === region && belongs(each))),
+        summary(samples.filter((each) => each.region === region && matches(each))),
       ]),
     );
   return {
-    lists: byRegion(isList),
-    creations: byRegion((sample) => !isList(sample)),
+    lists: byRegion(({ purpose }) => purpose !== "creation"),
+    creations: byRegion(({ purpose }) => purpose === "creation"),
     purposes: Object.fromEntries(
-      PURPOSES.map((purpose) => [purpose, figures(samples.filter((each) => each.purpose === purpose))]),
-    ),
-    all: figures(samples),
+      PURPOSES.map((purpose) => [purpose, summary(samples.filter((each) => each.purpose === purpose))]),
+    ) as Record<Purpose, Summary>,
+    all: summary(samples),
     counts,
     dollarsPerMillion: dollarsPerMillion(counts, counts.workerRequests),
     idle: { p50Ms: percentile(idleMs, 0.5), p95Ms: percentile(idleMs, 0.95) },
   };
 }
 
-function isList({ purpose }: Sample): boolean {
-  return purpose !== "creation";
-}
-
-function figures(samples: readonly Sample[]): Figures {
+function summary(samples: readonly Sample[]): Summary {
   const times = samples.map(({ ms }) => ms);
   return {
     requests: samples.length,
@@ -67,11 +63,11 @@ function figures(samples: readonly Sample[]): Figures {
   };
 }
 
-const WHAT: Record<Purpose, string> = {
+const PURPOSE_NOTES: Record<Purpose, string> = {
   integrator: "20 a second in each region, the first three pages; two regions share a key",
   poller: "one every 2 to 5 s, the first page",
-  walker: "ten pages one after the other, from anywhere",
-  "last page": "by the key that has just created a pet, there and in one other region",
+  crawler: "ten consecutive pages, from a random pet on",
+  "last page": "with the key that has just created a pet, in its own and in one other region",
   creation: "one every 3 to 6 s in each region",
 };
 
@@ -82,102 +78,94 @@ const OPERATION_TITLES: Record<keyof Counts, string> = {
   rowsRead: "rows read",
 };
 
-/** The tables of a run of both. */
-export function worldTables(petstore: WorldResult, textbook: WorldResult): Table[] {
-  const quartet = (ours?: Figures, theirs?: Figures) =>
-    [ours?.p50Ms, ours?.p95Ms, theirs?.p50Ms, theirs?.p95Ms].map((each) => milliseconds(each ?? Number.NaN));
-  const hops = (ours?: Figures, theirs?: Figures) =>
-    [ours, theirs].map((each) => (each?.meanHops ?? Number.NaN).toFixed(2));
-  const columns = ["petstore p50", "p95", "textbook p50", "p95", "hops petstore", "textbook"];
+const COLUMNS = ["petstore p50", "p95", "baseline p50", "p95", "hops petstore", "baseline", ""];
+
+/** The cells of COLUMNS. */
+function cells(petstore: Summary | undefined, baseline: Summary | undefined, note = ""): string[] {
+  const both = [petstore ?? summary([]), baseline ?? summary([])];
+  const times = both.flatMap(({ p50Ms, p95Ms }) => [milliseconds(p50Ms), milliseconds(p95Ms)]);
+  return [...times, ...both.map(({ meanHops }) => meanHops.toFixed(2)), note];
+}
+
+export function geoTables(petstore: GeoResult, baseline: GeoResult): Table[] {
   const regionTable = (title: string, of: "lists" | "creations"): Table => ({
     title,
-    columns: ["region", "to home", "to replica", ...columns, ""],
-    rows: REGIONS.map(({ name, title, toHomeMs, toReplicaMs }) => [
+    columns: ["region", "to primary", "to replica", ...COLUMNS],
+    rows: REGIONS.map(({ name, title, toPrimaryMs, toReplicaMs }) => [
       `${name} ${title}`,
-      `${toHomeMs}`,
+      `${toPrimaryMs}`,
       `${toReplicaMs}`,
-      ...quartet(petstore[of][name], textbook[of][name]),
-      ...hops(petstore[of][name], textbook[of][name]),
-      "",
+      ...cells(petstore[of][name], baseline[of][name]),
     ]),
   });
+  const purposeRow = (name: string, ours: Summary, theirs: Summary, note?: string) => [
+    name,
+    whole(ours.requests),
+    ...cells(ours, theirs, note),
+  ];
   return [
     regionTable("lists: GET /v1/pets, ms", "lists"),
     regionTable("creations: POST /v1/pets, ms", "creations"),
     {
-      title: "by what the requests are for, in all regions, ms",
-      columns: ["", "requests", ...columns, ""],
+      title: "by purpose, in all regions, ms",
+      columns: ["", "requests", ...COLUMNS],
       rows: [
-        ...PURPOSES.map((purpose) => {
-          const [ours, theirs] = [petstore.purposes[purpose], textbook.purposes[purpose]];
-          const requests = whole(ours?.requests ?? 0);
-          return [purpose, requests, ...quartet(ours, theirs), ...hops(ours, theirs), WHAT[purpose]];
-        }),
-        [
-          "all",
-          whole(petstore.all.requests),
-          ...quartet(petstore.all, textbook.all),
-          ...hops(petstore.all, textbook.all),
-          "",
-        ],
+        ...PURPOSES.map((each) =>
+          purposeRow(each, petstore.purposes[each], baseline.purposes[each], PURPOSE_NOTES[each]),
+        ),
+        purposeRow("all", petstore.all, baseline.all),
       ],
     },
     {
-      title: "dollars per million requests, without CPU time and objects' time awake",
-      columns: ["", "a million", "petstore: a request", "$", "textbook: a request", "$", ""],
+      title: "dollars per million requests, without CPU time and the duration of objects",
+      columns: ["", "a million", "petstore: a request", "$", "baseline: a request", "$", ""],
       rows: [
         ...OPERATIONS.map((operation) => [
           OPERATION_TITLES[operation],
           `$${PRICES[operation]}`,
-          ...[petstore, textbook].flatMap(({ counts, dollarsPerMillion }) => [
+          ...[petstore, baseline].flatMap(({ counts, dollarsPerMillion }) => [
             (counts[operation] / counts.workerRequests).toFixed(3),
             dollarsPerMillion[operation].toFixed(3),
           ]),
           "",
         ]),
-        ["together", "", "", dollars(petstore), "", dollars(textbook), ""],
+        ["total", "", "", dollars(petstore), "", dollars(baseline), ""],
       ],
     },
   ];
 }
 
-function dollars({ dollarsPerMillion: { total } }: WorldResult): string {
+function dollars({ dollarsPerMillion: { total } }: GeoResult): string {
   return total.toFixed(2);
 }
 
-/** What the figures rest on. */
-export const GROUNDS = [
-  `Objects and primary are in ${HOME}. Time is in the Worker: the way between client and Worker comes on top, for both.`,
+export const NOTES = [
+  `Objects and primary are in ${PRIMARY_REGION}. Times are inside the Worker: the round trip between client and Worker is not included.`,
   `Round trips: ${SOURCE.title},`,
   `${SOURCE.url}`,
 ];
 
-/** What the machine has to do with the figures. */
-export function machineNote(petstore: WorldResult, textbook: WorldResult): string {
-  const [ours, theirs] = [petstore, textbook].map(
-    ({ idle: { p50Ms, p95Ms } }) => `${milliseconds(p50Ms)} (p95 ${milliseconds(p95Ms)})`,
+/** What the machine adds to the figures. */
+export function machineNote(petstore: GeoResult, baseline: GeoResult): string {
+  const [ours, theirs] = [petstore, baseline].map(
+    ({ idle: { p50Ms, p95Ms } }) => `${milliseconds(p50Ms)} ms (p95 ${milliseconds(p95Ms)})`,
   );
-  const note = `An answer for which nothing has to be done took ${ours} ms beside petstore and ${theirs} ms beside textbook.`;
-  if (Math.max(petstore.idle.p95Ms, textbook.idle.p95Ms) <= BUSY_MS) return note;
-  return `${note}\nThat is much: something else runs on this machine, and delays all of the above. Run it again later.`;
+  const note = `A request that needs no work took ${ours} beside petstore and ${theirs} beside baseline.`;
+  if (Math.max(petstore.idle.p95Ms, baseline.idle.p95Ms) <= BUSY_MS) return note;
+  return `${note}\nThe machine is busy with other processes, which delay all of the above. Run the bench again later.`;
 }
 
-/** The picture of a run of both. */
-export function worldPicture(petstore: WorldResult, textbook: WorldResult): string {
-  const none = { p50Ms: Number.NaN, p95Ms: Number.NaN };
+export function geoChart(petstore: GeoResult, baseline: GeoResult): string {
   return svg({
-    title: "GET /v1/pets in six regions, milliseconds in the Worker",
+    title: "GET /v1/pets in six regions: milliseconds inside the Worker",
     legend: [
       `petstore: $${dollars(petstore)} per million requests`,
-      `the same by the book: $${dollars(textbook)} per million requests`,
+      `baseline: $${dollars(baseline)} per million requests`,
     ],
     groups: REGIONS.map(({ name, title }) => ({
       name: title,
-      bars: [petstore.lists[name] ?? none, textbook.lists[name] ?? none],
+      bars: [petstore.lists[name] ?? summary([]), baseline.lists[name] ?? summary([])],
     })),
-    notes: [
-      "Solid: half of all requests were faster. Light: 95 % were. Simulated: npm run bench:geo.",
-      ...GROUNDS,
-    ],
+    notes: ["Solid: median. Light: 95th percentile. Simulated by npm run bench:geo.", ...NOTES],
   });
 }

@@ -1,94 +1,93 @@
-// Runs one contestant in the world: a Worker in each region and one at home, where the objects live, a database, and its
-// replicas. The replicas are databases of their own, into which new pets are copied once a second, so that whoever trusts a
-// replica too far is found out. How far behind Cloudflare's are, nobody says; usually less than that.
+// Simulates one implementation: a Worker in each region, one in the primary region with the objects, a database, and replicas.
+// Replicas are separate databases, into which new pets are copied once a second, so that an implementation that trusts a
+// replica too far fails. Cloudflare does not publish the lag of its replicas; it is usually shorter.
 
+import { setTimeout as wait } from "node:timers/promises";
 import { createKey } from "../../src/keys/admin.ts";
 import { insertKey } from "../../src/keys/store.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
 import { pagePath } from "../cases/cursor.ts";
 import { addTablesAndPets } from "../cases/pets.ts";
-import { PETS, PETSTORE, TEXTBOOK } from "../measure/implementations.ts";
+import { BASELINE, PETS, PETSTORE } from "../measure/implementations.ts";
 import { type RunningWorker, startWorkers, type WorkerSource } from "../measure/workerd.ts";
-import { Clients, type Dialect, type Sample } from "./clients.ts";
+import { Clients, type Pagination, type Sample } from "./clients.ts";
 import { type Counts, sum } from "./counts.ts";
 import { REGIONS } from "./regions.ts";
-import { type Habit, LIMITS, type Visit } from "./visits.ts";
 import { COUNTS_PATH } from "./worker.ts";
+import { LIMITS, type Task } from "./workload.ts";
 
 const LAG_MS = 1_000;
 
-/** How often it is looked how long an answer takes for which nothing has to be done. */
+/** The pause between requests that measure what this machine adds to every request. */
 const PROBE_MS = 250;
 
-/** After the last answer: what is done in the background is paid for too. */
-const AFTERWARDS_MS = 2_000;
+/** After the last response, for background work, which is charged too. */
+const SETTLE_MS = 2_000;
 
-export interface WorldContestant {
+export interface GeoImplementation {
   file: string;
   object: NonNullable<WorkerSource["object"]>;
-  dialect: Dialect;
+  pagination: Pagination;
 }
 
-export const WORLD_CONTESTANTS = {
+export const GEO_IMPLEMENTATIONS = {
   petstore: {
     ...PETSTORE,
     file: "bench/geo/petstore.ts",
-    dialect: {
-      page: (firstId, limit) => (firstId === 1 ? `/v1/pets?limit=${limit}` : pagePath(firstId, limit)),
+    pagination: {
+      first: (firstId, limit) => (firstId === 1 ? `/v1/pets?limit=${limit}` : pagePath(firstId, limit)),
       next: ({ link }) => {
         const url = /^<([^>]+)>; rel="next"$/.exec(`${link}`)?.[1];
-        if (url === undefined) throw new Error(`there is no way to the next page: Link: ${link}`);
+        if (url === undefined) throw new Error(`no next page in Link: ${link}`);
         const { pathname, search } = new URL(url);
         return `${pathname}${search}`;
       },
     },
   },
-  textbook: {
-    ...TEXTBOOK,
+  baseline: {
+    ...BASELINE,
     file: "bench/geo/baseline.ts",
-    dialect: {
-      page: (firstId, limit) => `/v1/pets?limit=${limit}&after=${firstId - 1}`,
+    pagination: {
+      first: (firstId, limit) => `/v1/pets?limit=${limit}&after=${firstId - 1}`,
       next: (_headers, lastId, limit) => `/v1/pets?limit=${limit}&after=${lastId}`,
     },
   },
-} as const satisfies Record<string, WorldContestant>;
+} as const satisfies Record<string, GeoImplementation>;
 
-export type WorldContestantName = keyof typeof WORLD_CONTESTANTS;
-
-/** What became of all visits. */
-export interface WorldRun {
+export interface GeoRun {
   samples: Sample[];
   counts: Counts;
-  /** How long answers took meanwhile for which nothing has to be done: what this machine adds to every request. */
+  /** The times of requests that need no work: what this machine adds to every request. */
   idleMs: number[];
 }
 
-/** Throws if any answer is not the expected one. */
-export async function runInWorld(contestant: WorldContestant, visits: readonly Visit[]): Promise<WorldRun> {
-  const { workers, stop } = await startWorkers(sources(contestant));
+/** Throws if any response is not the expected one. */
+export async function simulate(implementation: GeoImplementation, tasks: readonly Task[]): Promise<GeoRun> {
+  const { workers, stop } = await startWorkers(sources(implementation));
   try {
-    const home = workers.at(-1);
-    if (home === undefined) throw new Error("no Worker runs");
-    const places = workers.slice(0, REGIONS.length);
-    const primary = await home.database();
-    const replicas = await Promise.all(places.map((each) => each.database("REPLICA")));
+    const primaryWorker = workers.at(-1);
+    if (primaryWorker === undefined) throw new Error("no Worker runs");
+    const regional = workers.slice(0, REGIONS.length);
+    const primary = await primaryWorker.database();
+    const replicas = await Promise.all(regional.map((each) => each.database("REPLICA")));
     for (const database of [primary, ...replicas]) await addTablesAndPets(database, PETS);
-    const secrets = await makeKeys([primary, ...replicas], visits);
-    await wake(places);
+    const secrets = await createKeys(primary, replicas, tasks);
+    for (const each of regional) await warmUp(each);
 
-    const clients = new Clients(
-      places.map(({ url }) => url),
-      secrets,
-      contestant.dialect,
-    );
+    const urls = regional.map(({ url }) => url);
+    const clients = new Clients(urls, secrets, implementation.pagination);
     const idleMs: number[] = [];
-    const replication = every(LAG_MS, copying(primary, replicas));
-    const probe = every(PROBE_MS, async () => void idleMs.push(await idleAnswer(home)));
+    const stopped = new AbortController();
+    const background = Promise.all([
+      repeat(LAG_MS, stopped.signal, replication(primary, replicas)),
+      repeat(PROBE_MS, stopped.signal, async () => void idleMs.push(await idleRequestMs(primaryWorker))),
+    ]);
     try {
-      await Promise.race([send(clients, visits), replication.failed, probe.failed]);
-      await new Promise((resolve) => setTimeout(resolve, AFTERWARDS_MS));
+      await Promise.race([runTasks(clients, tasks), background]);
+      await wait(SETTLE_MS);
     } finally {
-      await Promise.all([replication.stop(), probe.stop()]);
+      stopped.abort();
+      await background;
       clients.close();
     }
     const all = workers.map(async ({ url }) => (await fetch(new URL(COUNTS_PATH, url))).json());
@@ -98,88 +97,63 @@ export async function runInWorld(contestant: WorldContestant, visits: readonly V
   }
 }
 
-/** A Worker in each region, and in the end the one at home. */
-function sources({ file, object }: WorldContestant): WorkerSource[] {
-  const inHome = { ...object, livesIn: REGIONS.length };
-  const source = (replica: string, toReplicaMs: number, toHomeMs: number): WorkerSource => ({
+/** A Worker for each region, and last the one in the primary region. */
+function sources({ file, object }: GeoImplementation): WorkerSource[] {
+  const source = (replica: string, toReplicaMs: number, toPrimaryMs: number): WorkerSource => ({
     file,
-    object: inHome,
+    object: { ...object, livesIn: REGIONS.length },
     sharedDatabases: { DB: "primary", REPLICA: replica },
-    values: { PLACE: { toReplicaMs, toHomeMs } },
+    values: { ROUND_TRIPS: { toReplicaMs, toPrimaryMs } },
   });
-  const places = REGIONS.map(({ name, toReplicaMs, toHomeMs }) => source(name, toReplicaMs, toHomeMs));
-  return [...places, source("primary", 0, 0)];
+  const regional = REGIONS.map(({ name, toReplicaMs, toPrimaryMs }) =>
+    source(name, toReplicaMs, toPrimaryMs),
+  );
+  return [...regional, source("primary", 0, 0)];
 }
 
-/** Makes the keys of all visits, the same in all databases. Returns their secrets by their names. */
-async function makeKeys(
-  [primary, ...replicas]: D1Database[],
-  visits: readonly Visit[],
-): Promise<Map<string, string>> {
-  if (primary === undefined) throw new Error("there is no database");
-  const habits = new Map<string, Habit>(visits.map(({ key, habit }) => [key, habit]));
+/** Creates the keys of all tasks, the same in all databases. Returns their secrets by name. */
+async function createKeys(primary: D1Database, replicas: D1Database[], tasks: readonly Task[]) {
   const secrets = new Map<string, string>();
-  for (const [name, habit] of habits) {
-    // The textbook knows no plans, so all limits are agreed ones.
-    const newKey = { name, plan: "enterprise", limits: LIMITS[habit], expiresAtMs: null } as const;
-    const { key, secret } = await createKey(primary, newKey, Date.now());
-    for (const replica of replicas) await insertKey(replica, key, await sha256(secret));
+  for (const [name, client] of new Map(tasks.map(({ key, client }) => [key, client]))) {
+    // The baseline has no plans, so every key has limits of its own.
+    const options = { name, plan: "enterprise", limits: LIMITS[client], expiresAtMs: null } as const;
+    const { key, secret } = await createKey(primary, options, Date.now());
+    for (const replica of replicas) await insertKey(replica, key, sha256(secret));
     secrets.set(name, secret);
   }
   return secrets;
 }
 
-/** Has each Worker's code loaded, by a request that it refuses: it does not learn anything. */
-async function wake(workers: readonly RunningWorker[]): Promise<void> {
-  for (const { url } of workers) {
-    const { status } = await fetch(new URL("/v1/pets", url));
-    if (status !== 401) throw new Error(`a request without a key was answered with ${status}`);
-  }
+/** Loads the code of a Worker by a request without a key, which fills no cache. */
+async function warmUp({ url }: RunningWorker): Promise<void> {
+  const { status } = await fetch(new URL("/v1/pets", url));
+  if (status !== 401) throw new Error(`a request without a key got ${status}`);
 }
 
-/** Sends each visit at its time, whether the ones before are over or not. */
-async function send(clients: Clients, visits: readonly Visit[]): Promise<void> {
+/** Starts each task at its time, whether earlier ones have ended or not. */
+async function runTasks(clients: Clients, tasks: readonly Task[]): Promise<void> {
   const startedMs = performance.now();
-  const timers: NodeJS.Timeout[] = [];
-  const sent = visits.map(
-    (visit) =>
-      new Promise<void>((resolve, reject) => {
-        const start = () => clients.visit(visit).then(resolve, reject);
-        timers.push(setTimeout(start, visit.atMs - (performance.now() - startedMs)));
-      }),
-  );
+  const cancelled = new AbortController();
+  const run = async (task: Task) => {
+    await wait(task.atMs - (performance.now() - startedMs), undefined, { signal: cancelled.signal });
+    await clients.run(task);
+  };
   try {
-    await Promise.all(sent);
+    await Promise.all(tasks.map(run));
   } finally {
-    for (const timer of timers) clearTimeout(timer);
+    cancelled.abort();
   }
 }
 
-/** Does `work` again and again, never twice at a time. `failed` rejects if that does not work. */
-function every(
-  pauseMs: number,
-  work: () => Promise<void>,
-): { stop: () => Promise<void>; failed: Promise<never> } {
-  let working: Promise<void> | undefined;
-  const { promise: failed, reject } = Promise.withResolvers<never>();
-  // It may fail when nobody looks any more.
-  failed.catch(() => {});
-  const timer = setInterval(() => {
-    working ??= work()
-      .catch(reject)
-      .finally(() => {
-        working = undefined;
-      });
-  }, pauseMs);
-  const stop = async () => {
-    clearInterval(timer);
-    await working;
-  };
-  return { stop, failed };
+async function repeat(pauseMs: number, stopped: AbortSignal, work: () => Promise<void>): Promise<void> {
+  while (!stopped.aborted) {
+    await wait(pauseMs);
+    await work();
+  }
 }
 
-/** What copies new pets from the primary into all replicas. */
-function copying(primary: D1Database, replicas: readonly D1Database[]): () => Promise<void> {
+/** Copies new pets from the primary to all replicas, each time it is called. */
+function replication(primary: D1Database, replicas: readonly D1Database[]): () => Promise<void> {
   let lastId = PETS;
   return async () => {
     const { results } = await primary
@@ -199,8 +173,8 @@ function copying(primary: D1Database, replicas: readonly D1Database[]): () => Pr
   };
 }
 
-/** Milliseconds for an answer that needs nothing. */
-async function idleAnswer({ url }: RunningWorker): Promise<number> {
+/** The milliseconds of a request that needs no work. */
+async function idleRequestMs({ url }: RunningWorker): Promise<number> {
   const startedMs = performance.now();
   await (await fetch(new URL(COUNTS_PATH, url))).text();
   return performance.now() - startedMs;

@@ -1,11 +1,11 @@
-// Counts what an object reads and writes. Its storage stays the real one: it hands itself to the runtime, which takes no
-// other, so it is the methods that are exchanged, for all objects of the isolate.
+// Counts the rows that objects read and write. The runtime accepts only its own storage object, so this patches the methods of
+// the storage, for all objects of the isolate.
 
-import { counts } from "./distance.ts";
+import { counts } from "./latency.ts";
 
 let isCounted = false;
 
-/** Has the storage of all objects counted, from the first that is constructed on. Returns what it is given. */
+/** Makes the storage of all objects count from now on. Returns its argument. */
 export function countedStorage(ctx: DurableObjectState): DurableObjectState {
   if (isCounted) return ctx;
   isCounted = true;
@@ -15,24 +15,14 @@ export function countedStorage(ctx: DurableObjectState): DurableObjectState {
     counts.rowsRead += rowsRead;
     counts.rowsWritten += rowsWritten;
   });
-  // A value by its key is a row of a hidden table, and so is the alarm.
-  const oneRow = () => {
-    counts.rowsWritten += 1;
-  };
-  for (const name of ["put", "delete", "setAlarm"]) after(storage, name, oneRow);
-  after(storage.kv, "put", oneRow);
-  for (const [owner, name] of [
-    [storage, "get"],
-    [storage.kv, "get"],
-  ] as const) {
-    after(owner, name, () => {
-      counts.rowsRead += 1;
-    });
-  }
+  // A key-value pair is a row of a hidden table, and so is the alarm.
+  for (const name of ["put", "delete", "setAlarm"]) after(storage, name, () => (counts.rowsWritten += 1));
+  after(storage.kv, "put", () => (counts.rowsWritten += 1));
+  for (const owner of [storage, storage.kv]) after(owner, "get", () => (counts.rowsRead += 1));
   return ctx;
 }
 
-/** Has `count` told what a method returned, as soon as its caller has read the rows of it. */
+/** Passes what a method returns to `count`, once the caller has read its rows. */
 function after(owner: object, name: string, count: (returned: unknown) => void): void {
   const prototype: object = Object.getPrototypeOf(owner);
   const method: unknown = Reflect.get(prototype, name);

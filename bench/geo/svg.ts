@@ -1,18 +1,18 @@
-// The picture of a run: for each region a pair of bars, the median solid and the 95th percentile lighter. Plain SVG, with
-// its own ground, so that it can be read whatever the page around it looks like.
+// A bar chart as SVG: for each group a pair of bars, the median solid and the 95th percentile lighter. It has its own background,
+// so that it is readable on a page of any colour.
 
-/** One bar: milliseconds. */
+/** Milliseconds. */
 export interface Bar {
   p50Ms: number;
   p95Ms: number;
 }
 
-export interface Picture {
+export interface Chart {
   title: string;
-  /** The contestants in the order of the bars, with a line about each. */
+  /** A line for each bar of a group, in their order. */
   legend: readonly [string, string];
   groups: readonly { name: string; bars: readonly [Bar, Bar] }[];
-  /** Below the bars. */
+  /** Lines below the bars. */
   notes: readonly string[];
 }
 
@@ -24,12 +24,11 @@ const BAR = 13;
 const GROUP = 42;
 const LINE = 17;
 
-/** Text is 12 px unless it says otherwise. */
 const STYLE = `
     text { font: 12px system-ui, sans-serif; fill: #1f2328; }
     .title { font-size: 16px; font-weight: 600; }
     .note { fill: #59636e; font-size: 11px; }
-    .ground { fill: #fff; stroke: #d1d9e0; }
+    .background { fill: #fff; stroke: #d1d9e0; }
     .grid { stroke: #d1d9e0; }
     .first { fill: #0a7d55; }
     .second { fill: #b35c00; }
@@ -37,14 +36,13 @@ const STYLE = `
     @media (prefers-color-scheme: dark) {
       text { fill: #f0f6fc; }
       .note { fill: #9198a1; }
-      .ground { fill: #0d1117; stroke: #3d444d; }
+      .background { fill: #0d1117; stroke: #3d444d; }
       .grid { stroke: #3d444d; }
       .first { fill: #3fb68b; }
       .second { fill: #e0913d; }
     }`;
 
-/** The text of the SVG file. */
-export function svg({ title, legend, groups, notes }: Picture): string {
+export function svg({ title, legend, groups, notes }: Chart): string {
   const longestMs = Math.max(...groups.flatMap(({ bars }) => bars.map(({ p95Ms }) => p95Ms)));
   const stepMs = axisStep(longestMs);
   const axisMs = Math.ceil(longestMs / stepMs) * stepMs;
@@ -68,7 +66,7 @@ export function svg({ title, legend, groups, notes }: Picture): string {
     lines.push(label(LEFT - 12, top + BAR + 5, name, 'text-anchor="end"'));
     for (const [index, { p50Ms, p95Ms }] of bars.entries()) {
       const y = top + index * (BAR + 2);
-      // The fastest would not be seen otherwise.
+      // The smallest bars would be invisible otherwise.
       const bar = (ms: number) => Math.max(2, round(x(ms) - LEFT));
       lines.push(
         `<rect class="${classOf(index)} p95" x="${LEFT}" y="${y}" width="${bar(p95Ms)}" height="${BAR}"/>`,
@@ -89,7 +87,7 @@ export function svg({ title, legend, groups, notes }: Picture): string {
   <title id="title">${escaped(title)}</title>
   <style>${STYLE}
   </style>
-  <rect class="ground" x="0.5" y="0.5" width="${WIDTH - 1}" height="${height - 1}" rx="8"/>
+  <rect class="background" x="0.5" y="0.5" width="${WIDTH - 1}" height="${height - 1}" rx="8"/>
   ${label(20, 30, title, 'class="title"')}
   ${lines.join("\n  ")}
 </svg>
@@ -104,13 +102,13 @@ function label(x: number, y: number, text: string, attributes = ""): string {
   return `<text x="${round(x)}" y="${y}"${attributes && ` ${attributes}`}>${escaped(text)}</text>`;
 }
 
-/** The smallest of 1, 2, 5 times a power of ten that gives at most six steps. */
+/** The smallest of 1, 2 or 5 times a power of ten that needs at most six steps. */
 function axisStep(longestMs: number): number {
   const power = 10 ** Math.floor(Math.log10(longestMs / 6));
   return [1, 2, 5, 10].map((each) => each * power).find((each) => longestMs / each <= 6) ?? 10 * power;
 }
 
-/** Milliseconds as people read them: below ten with one decimal. */
+/** Milliseconds as text, with one decimal below ten. */
 export function milliseconds(ms: number): string {
   return ms < 9.95 ? ms.toFixed(1) : `${Math.round(ms)}`;
 }

@@ -1,38 +1,38 @@
-// A contestant in a place of the world: the Worker as it is, with bindings that are far away.
+// Runs an unchanged Worker with delayed bindings.
 
 import type { Counts } from "./counts.ts";
-import { counts, farDatabase, farObjects, type Place, trails } from "./distance.ts";
+import { counts, delayedDatabase, delayedObjects, hopCounters, type RoundTrips } from "./latency.ts";
 
-/** Where the isolate's counts are read. */
-export const COUNTS_PATH = "/world/counts";
+/** The path that returns the isolate's counts. */
+export const COUNTS_PATH = "/geo/counts";
 
-/** In how many hops, one after the other, a request was answered. */
-export const HOPS_HEADER = "World-Hops";
+/** The response header with the number of sequential hops of the request. */
+export const HOPS_HEADER = "Geo-Hops";
 
-interface WorldEnv {
-  PLACE: Place;
+interface GeoEnv {
+  ROUND_TRIPS: RoundTrips;
   DB: D1Database;
-  /** What the nearest replica has of the database. */
+  /** The database of the nearest replica. */
   REPLICA: D1Database;
 }
 
-/** The Worker in the place that its bindings name. */
-export function inWorld<Bindings>(worker: {
+/** The Worker with bindings that are as far away as ROUND_TRIPS says. */
+export function withLatency<Bindings>(worker: {
   fetch(request: Request, env: Bindings, ctx: ExecutionContext): Response | Promise<Response>;
-}): ExportedHandler<WorldEnv> {
-  let farEnv: Bindings | undefined;
+}): ExportedHandler<GeoEnv> {
+  let delayedEnv: Bindings | undefined;
   return {
     async fetch(request, env, ctx) {
       if (new URL(request.url).pathname === COUNTS_PATH) return Response.json(counts satisfies Counts);
       counts.workerRequests += 1;
-      farEnv ??= farBindings(env) as Bindings;
-      const bindings = farEnv;
-      const trail = { hops: 0 };
+      delayedEnv ??= delayedBindings(env) as Bindings;
+      const bindings = delayedEnv;
+      const counter = { hops: 0 };
       const startedMs = Date.now();
-      const response = await trails.run(trail, async () => worker.fetch(request, bindings, ctx));
-      // Whoever waits for a call that another request has begun makes none, and yet is a hop later.
-      const isLater = Date.now() - startedMs >= env.PLACE.toReplicaMs;
-      const hops = trail.hops === 0 && isLater ? 1 : trail.hops;
+      const response = await hopCounters.run(counter, async () => worker.fetch(request, bindings, ctx));
+      // A request that waits for another request's call makes no call, but takes a hop longer.
+      const hasWaited = Date.now() - startedMs >= env.ROUND_TRIPS.toReplicaMs;
+      const hops = counter.hops === 0 && hasWaited ? 1 : counter.hops;
       const marked = new Response(response.body, response);
       marked.headers.set(HOPS_HEADER, `${hops}`);
       return marked;
@@ -40,12 +40,12 @@ export function inWorld<Bindings>(worker: {
   };
 }
 
-function farBindings(env: WorldEnv): object {
-  const { PLACE, REPLICA, ...bindings } = env;
-  const far = Object.entries(bindings).map(([name, binding]: [string, object]) => {
-    if (name === "DB") return [name, farDatabase(env.DB, REPLICA, PLACE)];
-    if ("idFromName" in binding) return [name, farObjects(binding as DurableObjectNamespace, PLACE)];
-    throw new Error(`nobody knows how far away the binding ${name} is`);
+function delayedBindings({ ROUND_TRIPS, REPLICA, ...bindings }: GeoEnv): object {
+  const delayed = Object.entries(bindings).map(([name, binding]: [string, object]) => {
+    if (name === "DB") return [name, delayedDatabase(bindings.DB, REPLICA, ROUND_TRIPS)];
+    if ("idFromName" in binding)
+      return [name, delayedObjects(binding as DurableObjectNamespace, ROUND_TRIPS)];
+    throw new Error(`the binding ${name} has no distance`);
   });
-  return Object.fromEntries(far);
+  return Object.fromEntries(delayed);
 }

@@ -1,39 +1,37 @@
-// What has to be ended or removed when the bench ends, however it does. Only what the bench has started is in here.
-//
-// All of it is done at once, while this process exits: on a signal, miniflare exits the process before anything that takes
-// time could be done.
+// Cleanup when the bench ends, however it ends: its processes are killed, and its temporary files are removed. This happens
+// synchronously while this process exits, because on a signal miniflare exits the process without waiting for anything.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { constants, tmpdir } from "node:os";
 import { join } from "node:path";
 
-const ends = new Set<() => void>();
+const handlers = new Set<() => void>();
 
-// All temporary files are in one folder, those that miniflare and wrangler make and may forget too.
+// Temporary files of miniflare and wrangler go into the same folder, because they may leave some behind.
 const temporary = mkdtempSync(join(tmpdir(), "petstore-bench-"));
 process.env.TMPDIR = temporary;
 
 process.on("exit", () => {
-  for (const end of [...ends].reverse()) end();
+  for (const handler of [...handlers].reverse()) handler();
   removeFolder(temporary);
 });
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
   process.once(signal, () => process.exit(128 + constants.signals[signal]));
 }
 
-/** Has `end` done when the bench ends. Returns what makes that needless, because it has been done. */
-export function atEnd(end: () => void): () => void {
-  ends.add(end);
-  return () => ends.delete(end);
+/** Calls `handler`, which must be synchronous, when this process exits. Returns a function that cancels that. */
+export function onExit(handler: () => void): () => void {
+  handlers.add(handler);
+  return () => handlers.delete(handler);
 }
 
-/** A fresh folder for the state of one server, and what removes it. */
-export function emptyFolder(): { folder: string; remove: () => void } {
+/** Makes an empty folder for the state of one server. */
+export function temporaryFolder(): { folder: string; remove: () => void } {
   const folder = mkdtempSync(join(temporary, "state-"));
   return { folder, remove: () => removeFolder(folder) };
 }
 
-/** A process that was killed just now may still be writing there. */
+/** Retries, because a process that was just killed may still be writing there. */
 function removeFolder(folder: string): void {
   rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
 }

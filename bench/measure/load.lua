@@ -1,5 +1,5 @@
--- What wrk sends, and what it reports: one line of JSON. Arguments: the method, the body, and how many client addresses
--- take turns (0: none is named).
+-- The requests that wrk sends, and its report: one line of JSON. Arguments: the method, the body, and the number of client
+-- addresses to rotate through (0: send no address).
 
 function init(args)
   wrk.method = args[1]
@@ -10,7 +10,7 @@ function init(args)
   if addresses == 0 then
     return
   end
-  -- Made beforehand, because the load generator must not be what is slow.
+  -- Built in advance, because the load generator must not be the bottleneck.
   local requests = {}
   for i = 1, addresses do
     wrk.headers["CF-Connecting-IP"] = string.format("10.%d.%d.%d", i / 65536, i / 256 % 256, i % 256)
@@ -26,7 +26,7 @@ end
 function done(summary, latency)
   local errors = summary.errors
   io.write(string.format(
-    '\n{"requests":%d,"seconds":%f,"p50Ms":%f,"p99Ms":%f,"notOk":%d,"socketErrors":%d}\n',
+    '\n{"requests":%d,"seconds":%f,"p50Ms":%f,"p99Ms":%f,"errorResponses":%d,"socketErrors":%d}\n',
     summary.requests, summary.duration / 1e6, latency:percentile(50) / 1e3, latency:percentile(99) / 1e3,
     errors.status, errors.connect + errors.read + errors.write + errors.timeout
   ))

@@ -1,43 +1,37 @@
-// Installs what the contestants are made of, into their folder, if it is not there: only the bench needs it.
+// Installs the packages of the baselines into bench/baselines/node_modules. Only the bench needs them.
 
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { progress } from "./report.ts";
 
 const folder = join(import.meta.dirname, "../baselines");
 
+const NPM_CI = ["ci", "--loglevel=error", "--no-progress", "--no-audit", "--no-fund", "--ignore-scripts"];
+
 if (import.meta.main) await installPackages();
 
-/** Installs the packages of contestants/package-lock.json unless they are there already. Throws what npm says if that fails. */
+/** Installs what bench/baselines/package-lock.json lists, unless it is installed. */
 export async function installPackages(): Promise<void> {
   if (await isInstalled()) return;
+  // The npm that runs this script, if it is known.
   const npm = process.env.npm_execpath;
-  // The same npm that runs this script, where it is known.
   const [command, ...prefix] = npm?.endsWith("js") ? [process.execPath, npm] : ["npm"];
-  const words = [
-    ...prefix,
-    "ci",
-    "--loglevel=error",
-    "--no-progress",
-    "--no-audit",
-    "--no-fund",
-    "--ignore-scripts",
-  ];
-  // npm needs no credential for Cloudflare.
+  // npm needs no Cloudflare credential.
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(CLOUDFLARE|CF)_/i.test(name)),
   );
-  process.stderr.write("Installing the packages of the contestants, once\n");
+  progress("Installing the packages of the baselines, once");
   try {
-    await promisify(execFile)(command, words, { cwd: folder, env });
+    await promisify(execFile)(command, [...prefix, ...NPM_CI], { cwd: folder, env });
   } catch (error) {
     const { stderr } = error as { stderr?: string };
-    throw new Error(`the packages of the contestants could not be installed: ${stderr?.trim() || error}`);
+    throw new Error(`can't install the packages of the baselines: ${stderr?.trim() || error}`);
   }
 }
 
-/** npm writes its own copy of the lock file last, so an interrupted installation counts as none. */
+/** npm writes node_modules/.package-lock.json last, so an interrupted installation does not pass. */
 async function isInstalled(): Promise<boolean> {
   const versions = async (file: string): Promise<string | undefined> => {
     const text = await readFile(join(folder, file), "utf8").catch(() => undefined);

@@ -1,8 +1,8 @@
-// Runs Workers in workerd, the way Cloudflare does and `wrangler dev` does not: requests come in through a socket of the
-// Worker's own. The proxy that wrangler and miniflare put before a Worker would be slower than the Worker.
+// Runs Workers in workerd. Each Worker has a socket of its own: the proxy that wrangler and miniflare put in front of a Worker
+// would be slower than the Worker.
 //
-// Miniflare's options are those of the version that wrangler pins; nobody documents them. It is used for what is hard to do
-// by hand: D1 and Durable Objects as they really are, in a folder of state.
+// Miniflare sets up the real D1 and Durable Objects in a folder of state. Its options are those of the version that wrangler
+// pins; they are undocumented.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -10,28 +10,25 @@ import { join } from "node:path";
 import { build } from "esbuild";
 import { Miniflare, NoOpLog } from "miniflare";
 import { unstable_readConfig } from "wrangler";
-import { atEnd, emptyFolder } from "./cleanup.ts";
+import { onExit, temporaryFolder } from "./cleanup.ts";
 
 const root = join(import.meta.dirname, "../..");
 
 const require = createRequire(import.meta.url);
 
-/** The path of the runtime's program, and its version. */
-const { default: workerd, version } = require("workerd") as {
-  default: string;
-  version: string;
-};
+/** The path of the runtime's executable, and its version. */
+const { default: workerd, version } = require("workerd") as { default: string; version: string };
 
 export const WORKERD_VERSION = version;
 
-/** A Worker: its source file, from the root of the project, and the bindings it has. */
+/** A Worker: its source file, relative to the root of the project, and its bindings. */
 export interface WorkerSource {
   file: string;
-  /** The name of the binding for a database of its own. */
+  /** The binding of a database that no other Worker has. */
   database?: "DB";
-  /** The binding and the class of a Durable Object, and at which place among the sources it lives if not in this Worker. */
+  /** The binding and the class of a Durable Object. `livesIn`: the index of the source that runs it, if not this one. */
   object?: { binding: string; className: string; livesIn?: number };
-  /** Databases that are shared: the binding of each, and a name that is the same for all who share it. */
+  /** Shared databases: their names by binding. */
   sharedDatabases?: Record<string, string>;
   /** Bindings that are plain values. */
   values?: Record<string, Record<string, number>>;
@@ -39,22 +36,25 @@ export interface WorkerSource {
 
 export interface RunningWorker {
   url: URL;
-  /** The database behind a binding, DB unless another is named. It fails if there is none. */
+  /** The database of a binding. Fails if there is no such binding. */
   database(binding?: string): Promise<D1Database>;
 }
 
-export interface RunningWorkers {
-  workers: RunningWorker[];
+export interface RunningWorkers<Sources extends readonly WorkerSource[]> {
+  /** One for each source, in the same order. */
+  workers: { [Index in keyof Sources]: RunningWorker };
   /** The process that all of them run in. */
   processId(): number;
   stop(): Promise<void>;
 }
 
-/** Starts Workers in one process. Whoever started them stops them. */
-export async function startWorkers(sources: WorkerSource[]): Promise<RunningWorkers> {
-  const { folder, remove } = emptyFolder();
-  const { faults, processId, killNow } = launchFrom(folder);
-  const isDone = atEnd(killNow);
+/** Starts Workers in one process. The caller stops them. */
+export async function startWorkers<const Sources extends readonly WorkerSource[]>(
+  sources: Sources,
+): Promise<RunningWorkers<Sources>> {
+  const { folder, remove } = temporaryFolder();
+  const { errorLog, processId, kill } = writeLauncher(folder);
+  const cancelKill = onExit(kill);
   const miniflare = new Miniflare({
     host: "127.0.0.1",
     port: 0,
@@ -65,7 +65,7 @@ export async function startWorkers(sources: WorkerSource[]): Promise<RunningWork
     workers: await Promise.all(sources.map(worker)),
   });
   await miniflare.ready.catch((error) => {
-    throw new Error(`the Workers did not start: ${error.message}\n${readFileSync(faults, "utf8")}`);
+    throw new Error(`the Workers did not start: ${error.message}\n${readFileSync(errorLog, "utf8")}`);
   });
   const workers = sources.map(async (_source, index) => ({
     url: await miniflare.unsafeGetDirectURL(nameOf(index)),
@@ -74,37 +74,37 @@ export async function startWorkers(sources: WorkerSource[]): Promise<RunningWork
   }));
   const stop = async () => {
     await miniflare.dispose();
-    isDone();
+    cancelKill();
     remove();
   };
-  return { workers: await Promise.all(workers), processId, stop };
+  return { workers: (await Promise.all(workers)) as RunningWorkers<Sources>["workers"], processId, stop };
 }
 
 /**
- * Has miniflare start workerd so that its log goes to nowhere, at the cost of a system call a line, for all contestants
- * alike. Otherwise miniflare would parse every line in this process, on the processors that are measured; Workers on
- * Cloudflare have no such pipe. What is wrong with workerd itself goes to the file `faults`. `killNow` kills workerd.
+ * Makes miniflare start workerd by a script that discards the log, at the cost of a system call per line for all Workers.
+ * Otherwise miniflare would parse every line in this process and take processor time from the measured one. Workers on
+ * Cloudflare have no such pipe. Errors of workerd itself go to the file `errorLog`.
  */
-function launchFrom(folder: string): { faults: string; processId: () => number; killNow: () => void } {
-  const [launcher, faults, pid] = [join(folder, "launch.sh"), join(folder, "faults"), join(folder, "pid")];
+function writeLauncher(folder: string): { errorLog: string; processId: () => number; kill: () => void } {
+  const [launcher, errorLog, pid] = [join(folder, "launch.sh"), join(folder, "errors"), join(folder, "pid")];
   const lines = [
     "#!/bin/sh",
-    // Ctrl+C reaches all processes of the terminal. Miniflare would start another workerd in place of one that it ended.
+    // Ctrl+C signals all processes of the terminal. If workerd ended, miniflare would start another one.
     "trap '' INT",
     `echo $$ > '${pid}'`,
-    `exec '${workerd}' "$@" > /dev/null 2> '${faults}'`,
+    `exec '${workerd}' "$@" > /dev/null 2> '${errorLog}'`,
   ];
   writeFileSync(launcher, `${lines.join("\n")}\n`, { mode: 0o755 });
   process.env.MINIFLARE_WORKERD_PATH = launcher;
   const processId = () => Number(readFileSync(pid, "utf8"));
-  const killNow = () => {
+  const kill = () => {
     try {
       process.kill(processId(), "SIGKILL");
     } catch {
-      // It has not started, or it is gone.
+      // It has not started, or it has ended.
     }
   };
-  return { faults, processId, killNow };
+  return { errorLog, processId, kill };
 }
 
 async function worker(
@@ -112,13 +112,13 @@ async function worker(
   index: number,
 ) {
   const name = nameOf(index);
-  const home = nameOf(object?.livesIn ?? index);
+  const host = nameOf(object?.livesIn ?? index);
   const databases = { ...(database && { [database]: name }), ...sharedDatabases };
   const { compatibility_date: compatibilityDate } = unstable_readConfig({
     config: join(root, "wrangler.toml"),
   });
   const objects = object && {
-    [object.binding]: { type: "durable-object" as const, worker: home, exportName: object.className },
+    [object.binding]: { type: "durable-object" as const, worker: host, exportName: object.className },
   };
   return {
     config: {
@@ -136,7 +136,7 @@ async function worker(
         ...objects,
       },
       exports:
-        object && home === name
+        object && host === name
           ? { [object.className]: { type: "durable-object" as const, storage: "sqlite" as const } }
           : undefined,
     },
@@ -166,6 +166,6 @@ async function bundle(file: string): Promise<string> {
     define: { "process.env.NODE_ENV": '"production"' },
   });
   const [output] = outputFiles;
-  if (output === undefined) throw new Error(`esbuild made nothing of ${file}`);
+  if (output === undefined) throw new Error(`esbuild has no output for ${file}`);
   return output.text;
 }

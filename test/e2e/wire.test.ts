@@ -5,14 +5,14 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { CONTESTANTS, type Contestant } from "../../bench/measure/implementations.ts";
+import { IMPLEMENTATIONS, type Implementation } from "../../bench/measure/implementations.ts";
 
-let service: Contestant;
+let service: Implementation;
 let database: D1Database;
 let authorization: string;
 
 beforeAll(async () => {
-  service = await CONTESTANTS.petstore();
+  service = await IMPLEMENTATIONS.petstore();
   if (service.database === undefined) throw new Error("the service has a database");
   database = service.database;
   authorization = `Authorization: ${service.authorization.Authorization}`;

@@ -4,7 +4,7 @@
 // starts again. What is not proven here is a crash of the machine itself.
 
 import { setTimeout as wait } from "node:timers/promises";
-import { atEnd } from "../../../bench/measure/cleanup.ts";
+import { onExit } from "../../../bench/measure/cleanup.ts";
 import type { UsageBody } from "../../../src/rate-limit/usage/usage-body.ts";
 import { answers, emptyState, keys, start } from "../../support/e2e/petstore.ts";
 import { hasSecret, issueSecret } from "../../support/worker/secrets.ts";
@@ -65,7 +65,7 @@ export async function crash(
 ): Promise<CrashReport> {
   const { state, remove } = await emptyState();
   const run = new CrashRun(state);
-  const isDone = atEnd(() => run.endNow());
+  const isDone = onExit(() => run.endNow());
   try {
     await run.begin();
     const done: Round[] = [];

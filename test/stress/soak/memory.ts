@@ -3,7 +3,7 @@
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
-import { median } from "../../../bench/measure/rounds.ts";
+import { median } from "../../../bench/measure/statistics.ts";
 
 /**
  * By how much the median of the last quarter may be above that of the second one. In ten minutes the runtime still gets some

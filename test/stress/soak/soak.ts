@@ -7,8 +7,8 @@
 
 import { setTimeout as wait } from "node:timers/promises";
 import { addTablesAndPets } from "../../../bench/cases/pets.ts";
-import { percentile } from "../../../bench/geo/percentile.ts";
 import { PETSTORE } from "../../../bench/measure/implementations.ts";
+import { percentile } from "../../../bench/measure/statistics.ts";
 import { startWorkers } from "../../../bench/measure/workerd.ts";
 import { createKey } from "../../../src/keys/admin.ts";
 import { MAX_LIMIT } from "../../../src/rate-limit/plans.ts";

@@ -1,9 +1,11 @@
-// Percentiles.
-
-/** The smallest of the values that is not exceeded by `share` of them, from above 0 to 1: the nearest rank. */
+/** The nearest-rank percentile: the smallest value that at least `share` of the values (above 0, at most 1) do not exceed. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
+}
+
+export function median(values: readonly number[]): number {
+  return percentile(values, 0.5);
 }
 
 /** The arithmetic mean. */

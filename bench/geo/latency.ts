@@ -1,0 +1,154 @@
+// Latency between a Worker and its bindings: each statement and each call of the real database and the real objects takes a
+// round trip, half of it before and half after the work. Also counts what Cloudflare charges for.
+//
+// Reads in a "first-unconstrained" session go to the replica of the region, everything else to the primary. Real sessions may
+// use a replica more often, so an implementation is disadvantaged if it uses other sessions.
+
+import { AsyncLocalStorage } from "node:async_hooks";
+import { type Counts, NO_COUNTS } from "./counts.ts";
+
+/** A Worker's round trips to the nearest replica, and to the region of the primary and the objects. */
+export interface RoundTrips {
+  toReplicaMs: number;
+  toPrimaryMs: number;
+}
+
+/** Counts the sequential hops of each request. */
+export const hopCounters = new AsyncLocalStorage<{ hops: number }>();
+
+/** The counts of this isolate since it started. */
+export const counts: Counts = { ...NO_COUNTS };
+
+async function delay<Result>(roundTripMs: number, work: () => Promise<Result>): Promise<Result> {
+  const counter = hopCounters.getStore();
+  // Two calls that start at the same time are one hop.
+  const hops = (counter?.hops ?? 0) + 1;
+  const outwardMs = Math.floor(roundTripMs / 2);
+  await scheduler.wait(outwardMs);
+  try {
+    return await work();
+  } finally {
+    await scheduler.wait(roundTripMs - outwardMs);
+    if (counter !== undefined) counter.hops = Math.max(counter.hops, hops);
+  }
+}
+
+const READS = /^\s*SELECT\b/i;
+
+type Row = Record<string, unknown>;
+
+class DelayedStatement {
+  readonly #session: DelayedSession;
+  readonly sql: string;
+  readonly values: readonly unknown[];
+
+  constructor(session: DelayedSession, sql: string, values: readonly unknown[] = []) {
+    this.#session = session;
+    this.sql = sql;
+    this.values = values;
+  }
+
+  bind(...values: unknown[]): DelayedStatement {
+    return new DelayedStatement(this.#session, this.sql, values);
+  }
+
+  all(): Promise<D1Result<Row>> {
+    return this.#session.run(this);
+  }
+
+  run(): Promise<D1Result<Row>> {
+    return this.#session.run(this);
+  }
+
+  /** Runs all(), because only that returns how many rows were read. */
+  async first(column?: string): Promise<unknown> {
+    const { results } = await this.all();
+    const [row] = results;
+    if (row === undefined) return null;
+    return column === undefined ? row : row[column];
+  }
+
+  raw(): never {
+    throw new Error("raw() does not return how many rows it has read");
+  }
+}
+
+/** A session, or the database itself, which always uses the primary. */
+class DelayedSession {
+  readonly #primary: D1Database;
+  readonly #replica: D1Database;
+  readonly #roundTrips: RoundTrips;
+  readonly #usesReplica: boolean;
+
+  constructor(primary: D1Database, replica: D1Database, roundTrips: RoundTrips, usesReplica: boolean) {
+    this.#primary = primary;
+    this.#replica = replica;
+    this.#roundTrips = roundTrips;
+    this.#usesReplica = usesReplica;
+  }
+
+  prepare(sql: string): DelayedStatement {
+    return new DelayedStatement(this, sql);
+  }
+
+  withSession(constraint?: string): DelayedSession {
+    const usesReplica = constraint === "first-unconstrained";
+    return new DelayedSession(this.#primary, this.#replica, this.#roundTrips, usesReplica);
+  }
+
+  async run(statement: DelayedStatement): Promise<D1Result<Row>> {
+    const { toReplicaMs, toPrimaryMs } = this.#roundTrips;
+    const isNear = this.#usesReplica && READS.test(statement.sql);
+    const [database, ms] = isNear ? [this.#replica, toReplicaMs] : [this.#primary, toPrimaryMs];
+    return counted(await delay(ms, () => on(database, statement).all<Row>()), !isNear);
+  }
+
+  async batch(statements: DelayedStatement[]): Promise<D1Result<Row>[]> {
+    const results = await delay(this.#roundTrips.toPrimaryMs, () =>
+      this.#primary.batch<Row>(statements.map((each) => on(this.#primary, each))),
+    );
+    return results.map((result) => counted(result, true));
+  }
+}
+
+function on(database: D1Database, { sql, values }: DelayedStatement): D1PreparedStatement {
+  return database.prepare(sql).bind(...values);
+}
+
+/** Counts the rows of a result, and adds `served_by_primary`, which the local database leaves out. */
+function counted(result: D1Result<Row>, isPrimary: boolean): D1Result<Row> {
+  counts.rowsRead += result.meta.rows_read;
+  counts.rowsWritten += result.meta.rows_written;
+  return { ...result, meta: { ...result.meta, served_by_primary: isPrimary } };
+}
+
+export function delayedDatabase(
+  primary: D1Database,
+  replica: D1Database,
+  roundTrips: RoundTrips,
+): D1Database {
+  return new DelayedSession(primary, replica, roundTrips, false) as unknown as D1Database;
+}
+
+/** The objects with latency. All of them are in the region of the primary. */
+export function delayedObjects(
+  objects: DurableObjectNamespace,
+  { toPrimaryMs }: RoundTrips,
+): DurableObjectNamespace {
+  const delayed = (stub: DurableObjectStub) =>
+    new Proxy(stub, {
+      get(_stub, name) {
+        const member: unknown = Reflect.get(stub, name);
+        if (typeof member !== "function") return member;
+        return (...words: unknown[]) => {
+          counts.objectRequests += 1;
+          return delay(toPrimaryMs, async () => Reflect.apply(member, stub, words));
+        };
+      },
+    });
+  return {
+    idFromName: (name: string) => objects.idFromName(name),
+    get: (id: DurableObjectId) => delayed(objects.get(id)),
+    getByName: (name: string) => delayed(objects.getByName(name)),
+  } as DurableObjectNamespace;
+}
