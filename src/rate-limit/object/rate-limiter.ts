@@ -10,6 +10,9 @@ import { acquire, type Quota, reconcile, rollOver, statusOf, UNUSED_QUOTA } from
 /** From the beginning of the day of the last request, so at least 40 days after that request. */
 const KEPT_UNUSED_MS = 41 * DAY_MS;
 
+/** Where the quota is stored. An incompatible shape gets a new key: what an earlier one left is ignored. */
+const QUOTA_KEY = "quota-2";
+
 export class RateLimiter extends DurableObject<Env> {
   /** What is stored; undefined until it has been read. */
   #quota: Quota | undefined;
@@ -43,7 +46,7 @@ export class RateLimiter extends DurableObject<Env> {
   }
 
   #read(): Quota {
-    this.#quota ??= this.ctx.storage.kv.get<Quota>("quota") ?? UNUSED_QUOTA;
+    this.#quota ??= this.ctx.storage.kv.get<Quota>(QUOTA_KEY) ?? UNUSED_QUOTA;
     return this.#quota;
   }
 
@@ -52,7 +55,7 @@ export class RateLimiter extends DurableObject<Env> {
     const before = this.#read();
     if (quota.revision === before.revision) return;
     const { storage } = this.ctx;
-    storage.kv.put("quota", quota);
+    storage.kv.put(QUOTA_KEY, quota);
     const { startMs } = quota.counts.day;
     // Not awaited: the output gate waits for it as for every other write.
     if (startMs !== before.counts.day.startMs) void storage.setAlarm(startMs + KEPT_UNUSED_MS);

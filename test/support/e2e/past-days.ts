@@ -27,10 +27,10 @@ export async function writePastDays(
   for (const file of readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))) {
     const database = new DatabaseSync(join(folder, file));
     const isUsed = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = '_cf_KV'").get() !== undefined;
-    const row = isUsed && database.prepare("SELECT value FROM _cf_KV WHERE key = 'quota'").get();
+    const row = isUsed && database.prepare("SELECT value FROM _cf_KV WHERE key = 'quota-2'").get();
     if (row) {
       const quota: Quota = { ...deserialize(row.value as Uint8Array), pastDays };
-      database.prepare("UPDATE _cf_KV SET value = ? WHERE key = 'quota'").run(serialize(quota));
+      database.prepare("UPDATE _cf_KV SET value = ? WHERE key = 'quota-2'").run(serialize(quota));
     }
     database.close();
   }
