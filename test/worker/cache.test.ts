@@ -55,6 +55,19 @@ it("revalidates a value in the background while it is used, and a request waits 
   expect(await loading).toBe(4);
 });
 
+it("counts the age of a value from when its load began", async () => {
+  const { cache, loads } = newCache({
+    async load() {
+      loads.push("a");
+      pass(10_000);
+      return loads.length;
+    },
+  });
+  await cache.get("a", "first");
+  pass(20_000);
+  expect(await cache.get("a", "second")).toBe(2);
+});
+
 it("loads a value once for all requests that wait for it", async () => {
   const { cache, loads } = newCache();
   expect(await Promise.all([cache.get("a", "first"), cache.get("a", "second")])).toEqual([1, 1]);
