@@ -1,13 +1,14 @@
-// Request bodies: media type, size and time, encoding, JSON and its limits, schema, in this order, each with an error of its own.
-// `c.req.json()` is not used because it rounds integers above 2^53 and mends invalid UTF-8, the `json` target of
-// `zValidator` is not because it takes a body of another media type for an empty object, and `hono/body-limit` is not
-// because it gives up reading in the middle of a large body: the local server then fails somebody else's request.
+// Validates request bodies: media type, size and time, encoding, JSON and its limits, schema, in this order, each with its own error.
+// Three helpers are not used: `c.req.json()` rounds integers above 2^53 and repairs invalid UTF-8; the `json` target of
+// `zValidator` treats another media type as an empty object; `hono/body-limit` stops reading large bodies (see drain.ts).
 
 import type { MiddlewareHandler } from "hono";
 import type * as z from "zod/mini";
 import { DeadlineExceeded, withDeadline } from "../lib/deadline.ts";
+import { JsonError, readMembers } from "../lib/json-scanner.ts";
+import { drain } from "./drain.ts";
 import { ApiError } from "./errors.ts";
-import { readMembers } from "./json-scanner.ts";
+import { MESSAGES } from "./messages.ts";
 import { invalidRequest } from "./query.ts";
 import type { HttpEnv } from "./request-context.ts";
 import { requestHeader } from "./request-header.ts";
@@ -15,15 +16,12 @@ import { requestHeader } from "./request-header.ts";
 export const MAX_BODY_BYTES = 64 * 1024;
 
 /**
- * How long a body may take to arrive; the largest then comes at 52 kbit/s. Its request was let in when it began, so whoever
- * holds a body back could otherwise have it done hours later, by a key that is long revoked.
+ * How long a body may take to arrive: 64 KiB at 52 kbit/s. The key was checked when the request started; without a limit,
+ * a client could complete the request long after its key was revoked.
  */
 export const MAX_BODY_MS = 10_000;
 
-/**
- * A value as a client of ours has it in TypeScript, where JSON has one type of number. Above 2^53 that is not exact in
- * JavaScript: whoever has such ids reads and writes the text.
- */
+/** The type of a value in a TypeScript client, where every JSON number is a `number`. Above 2^53 clients must use the text. */
 export type Json<Value> = Value extends bigint
   ? number
   : Value extends object
@@ -34,9 +32,7 @@ export type Json<Value> = Value extends bigint
 const JSON_MEDIA_TYPE = /^application\/([\w.!#$&^+-]+\+)?json\s*(;|$)/i;
 
 /**
- * Makes the body available as `c.req.valid("json")`, parsed and fitting `schema`, in which integers of
- * 64 bits are `bigint`.
- *
+ * Validates the body against `schema` and makes it available as `c.req.valid("json")`. 64-bit integers are `bigint`.
  * Throws `unsupported_media_type`, `payload_too_large` or `invalid_request`.
  */
 export function jsonBody<Schema extends z.ZodMiniObject>(
@@ -53,30 +49,36 @@ export function jsonBody<Schema extends z.ZodMiniObject>(
   };
 }
 
-/** The object that a body is, fitting `schema`. Throws `invalid_request`. */
+/** Parses and validates a body. Throws `invalid_request`. */
 export function parseBody<Schema extends z.ZodMiniObject>(
   schema: Schema,
   bytes: Uint8Array,
 ): z.output<Schema> {
-  const body = schema.safeParse(readMembers(bytes, Object.keys(schema.shape)));
+  const body = schema.safeParse(parseJson(bytes, Object.keys(schema.shape)));
   if (!body.success) throw invalidRequest(body.error.issues);
   return body.data;
 }
 
-function requireJson(headers: Headers): void {
-  if (!JSON_MEDIA_TYPE.test(requestHeader(headers, "Content-Type") ?? "")) {
-    throw new ApiError("unsupported_media_type", "Content-Type: must be application/json");
-  }
-  if ((requestHeader(headers, "Content-Encoding") ?? "identity").toLowerCase() !== "identity") {
-    const accepted = { "Accept-Encoding": "identity" };
-    throw new ApiError("unsupported_media_type", "Content-Encoding: must be absent", accepted);
+function parseJson(bytes: Uint8Array, names: readonly string[]): unknown {
+  try {
+    return readMembers(bytes, names);
+  } catch (error) {
+    if (!(error instanceof JsonError)) throw error;
+    throw new ApiError("invalid_request", MESSAGES.invalid_request.json[error.problem]);
   }
 }
 
-/**
- * The bytes of a body. One that is announced as too large is not touched, of one that turns out so the rest is dropped: to
- * give up reading would make the local server fail somebody else's request.
- */
+function requireJson(headers: Headers): void {
+  if (!JSON_MEDIA_TYPE.test(requestHeader(headers, "Content-Type") ?? "")) {
+    throw new ApiError("unsupported_media_type", MESSAGES.unsupported_media_type.contentType);
+  }
+  if ((requestHeader(headers, "Content-Encoding") ?? "identity").toLowerCase() !== "identity") {
+    const accepted = { "Accept-Encoding": "identity" };
+    throw new ApiError("unsupported_media_type", MESSAGES.unsupported_media_type.contentEncoding, accepted);
+  }
+}
+
+/** Reads a body. A body with a too large `Content-Length` stays unread. */
 async function readBody({ headers, body }: Request): Promise<Uint8Array> {
   const announced = Number(headers.get("Content-Length") ?? MAX_BODY_BYTES);
   if (announced > MAX_BODY_BYTES) throw tooLarge();
@@ -84,13 +86,13 @@ async function readBody({ headers, body }: Request): Promise<Uint8Array> {
   const reader = body.getReader({ mode: "byob" });
   const bytes = await readAll(reader, announced);
   if (bytes.length <= announced) return bytes;
-  await readToEnd(reader, bytes);
+  await drain(reader, bytes, MAX_BODY_MS);
   throw tooLarge();
 }
 
 /**
- * All bytes of a stream; of one that has more than `maxBytes`, one byte more. They are read into one buffer: a client
- * decides how short the chunks are, and each that is kept by itself would take four kilobytes.
+ * Reads a stream to its end, or one byte more than `maxBytes`. It reads into one buffer: clients choose the chunk size, and each
+ * short chunk kept by itself would take four kilobytes.
  */
 async function readAll(reader: ReadableStreamBYOBReader, maxBytes: number): Promise<Uint8Array> {
   const length = maxBytes + 1;
@@ -99,31 +101,12 @@ async function readAll(reader: ReadableStreamBYOBReader, maxBytes: number): Prom
     const { value = new Uint8Array() } = await withDeadline("the client", MAX_BODY_MS, read);
     return value;
   } catch (error) {
+    const { bodyTooSlow, bodyIncomplete } = MESSAGES.invalid_request;
     const isLate = error instanceof DeadlineExceeded;
-    const problem = isLate ? `must arrive within ${MAX_BODY_MS / 1_000} s` : "ended too early";
-    throw new ApiError("invalid_request", `body: ${problem}`);
+    throw new ApiError("invalid_request", isLate ? bodyTooSlow(MAX_BODY_MS / 1_000) : bodyIncomplete);
   }
 }
 
-/** Reads and drops what is left, into the same buffer, for as long again, and lets other requests go on in between. */
-async function readToEnd(reader: ReadableStreamBYOBReader, dropped: Uint8Array): Promise<void> {
-  let buffer: ArrayBufferLike | undefined = dropped.buffer;
-  const dropAll = async () => {
-    while (buffer !== undefined) {
-      const read: Promise<ReadableStreamReadResult<Uint8Array>> = reader.readAtLeast(
-        buffer.byteLength,
-        new Uint8Array(buffer),
-      );
-      const { done, value } = await read;
-      buffer = done || buffer === undefined ? undefined : value.buffer;
-      await scheduler.wait(0);
-    }
-  };
-  await withDeadline("the client", MAX_BODY_MS, dropAll).catch(() => {
-    buffer = undefined;
-  });
-}
-
 function tooLarge(): ApiError {
-  return new ApiError("payload_too_large", `body: must be at most ${MAX_BODY_BYTES} bytes`);
+  return new ApiError("payload_too_large", MESSAGES.payload_too_large.body(MAX_BODY_BYTES));
 }

@@ -5,6 +5,7 @@
 import type { Context } from "hono";
 import { DatabaseFull, DatabaseUnavailable } from "../d1/statements.ts";
 import { logFailure } from "./log.ts";
+import { MESSAGES, type OutageMessage } from "./messages.ts";
 import type { HttpEnv } from "./request-context.ts";
 
 /** The codes, each with its HTTP status (contract, sections 4 and 7). */
@@ -21,19 +22,13 @@ export const ERROR_STATUS = {
   key_banned: 429,
   internal_error: 500,
   service_unavailable: 503,
-} as const;
+} as const satisfies Record<keyof typeof MESSAGES, number>;
 
 /** After a 503. Longer than D1 takes to restart a database. */
 const RETRY_AFTER_SECONDS = 5;
 
 /** After a 503 that an operator has to end, which takes minutes at least; then nobody should wait much longer. */
 const FULL_RETRY_AFTER_SECONDS = 300;
-
-/** After a creation that may have been done. An Idempotency-Key that only the retry has makes a second pet. */
-const UNKNOWN_OUTCOME = "the database did not respond, so the pet may have been added";
-const RETRY_IS_SAFE = "a retry with the same Idempotency-Key and body adds no second pet";
-const RETRY_IS_NOT_SAFE =
-  "list the pets before you retry; send an Idempotency-Key with the first attempt of the next creation";
 
 export type ErrorCode = keyof typeof ERROR_STATUS;
 
@@ -88,44 +83,43 @@ export function errorResponse<E extends HttpEnv>(
 /** Answers for whatever a handler or a middleware threw. */
 export function handleError<E extends HttpEnv>(error: Error, c: Context<E>): Response {
   if (error instanceof ApiError) return errorResponse(c, error);
+  const { database, databaseFull, unknownOutcome, unknownOutcomeIdempotent } = MESSAGES.service_unavailable;
+  const requestId = c.get("requestId");
   if (error instanceof DatabaseFull) {
     logFailure(c, "database_full", error.cause);
-    const problem = "the database is full, so nothing was written";
-    return errorResponse(c, serviceUnavailable(problem, c.get("requestId"), FULL_RETRY_AFTER_SECONDS));
+    return errorResponse(c, serviceUnavailable(databaseFull, requestId, FULL_RETRY_AFTER_SECONDS));
   }
   if (error instanceof DatabaseUnavailable) {
     logFailure(c, "database_unavailable", error.cause);
-    const problem = error.wasWriting ? unknownOutcome(c) : "the database can't be reached";
-    return errorResponse(c, serviceUnavailable(problem, c.get("requestId")));
+    const isIdempotent = c.req.header("Idempotency-Key") !== undefined;
+    const unknown = isIdempotent ? unknownOutcomeIdempotent : unknownOutcome;
+    return errorResponse(c, serviceUnavailable(error.wasWriting ? unknown : database, requestId));
   }
   logFailure(c, "internal_error", error);
-  const message = `internal error; if it persists, report request ID ${c.get("requestId")}`;
-  return errorResponse(c, new ApiError("internal_error", message));
+  return errorResponse(c, new ApiError("internal_error", MESSAGES.internal_error.fault(requestId)));
 }
 
-function unknownOutcome<E extends HttpEnv>(c: Context<E>): string {
-  const hasIdempotencyKey = c.req.header("Idempotency-Key") !== undefined;
-  return `${UNKNOWN_OUTCOME}: ${hasIdempotencyKey ? RETRY_IS_SAFE : RETRY_IS_NOT_SAFE}`;
-}
-
-/** The error for a part that can't be reached, or gives no answer. `problem` says so to the client. */
+/** The error for a part that can't be reached or does not answer. */
 export function serviceUnavailable(
-  problem: string,
+  message: OutageMessage,
   requestId: string,
   retryAfterSeconds = RETRY_AFTER_SECONDS,
 ): ApiError {
-  const message = `${problem}; try again in ${retryAfterSeconds} s; if it persists, report request ID ${requestId}`;
-  return new ApiError("service_unavailable", message, { "Retry-After": `${retryAfterSeconds}` });
+  return new ApiError("service_unavailable", message({ retryAfterSeconds, requestId }), {
+    "Retry-After": `${retryAfterSeconds}`,
+  });
 }
 
 /** Answers for a path that no route has. It returns, because `methodNotAllowed` looks at returned 404s only. */
 export function handleUnknownPath<E extends HttpEnv>(c: Context<E>): Response {
-  const hint = /^\/v1(\/|$)/.test(c.req.path) ? "" : ": all operations are under /v1";
-  return errorResponse(c, new ApiError("not_found", `no operation has this path${hint}`));
+  const { path, pathOutsideApi } = MESSAGES.not_found;
+  return errorResponse(c, new ApiError("not_found", /^\/v1(\/|$)/.test(c.req.path) ? path : pathOutsideApi));
 }
 
 /** Answers for a method that the path does not have. `allowed`: the methods it has (RFC 9110, section 15.5.6). */
 export function handleWrongMethod<E extends HttpEnv>(c: Context<E>, allowed: string[]): never {
   const Allow = allowed.join(", ");
-  throw new ApiError("method_not_allowed", `${c.req.method} is not possible here, only ${Allow}`, { Allow });
+  throw new ApiError("method_not_allowed", MESSAGES.method_not_allowed.method(c.req.method, allowed), {
+    Allow,
+  });
 }

@@ -6,6 +6,7 @@ import type { HonoRequest } from "hono";
 import type * as z from "zod/mini";
 import { BoundedMap } from "../lib/bounded-map.ts";
 import { ApiError } from "./errors.ts";
+import { MESSAGES } from "./messages.ts";
 
 /** Queries that were found valid are remembered: together about 1 MB of the 128 that an isolate has. */
 const MAX_REMEMBERED = 1_000;
@@ -50,6 +51,7 @@ export function validQuery<Schema extends z.ZodMiniType>(schema: Schema, read = 
 
 /** The error for what a schema found wrong: `name: is required; status: must be one of …`. */
 export function invalidRequest(issues: readonly z.core.$ZodIssue[]): ApiError {
-  const sentences = issues.map(({ path, message }) => `${path.join(".") || "body"}: ${message}`);
-  return new ApiError("invalid_request", sentences.join("; "));
+  const { field } = MESSAGES.invalid_request;
+  const problems = issues.map(({ path, message }) => field(path.join(".") || "body", message));
+  return new ApiError("invalid_request", problems.join("; "));
 }

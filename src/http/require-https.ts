@@ -4,9 +4,8 @@
 
 import type { MiddlewareHandler } from "hono";
 import { errorResponse } from "./errors.ts";
+import { MESSAGES } from "./messages.ts";
 import type { HttpEnv } from "./request-context.ts";
-
-export const PLAIN_HTTP = "use https: over plain HTTP others can read the API key";
 
 /** URLs that leave no machine: localhost, *.localhost (RFC 6761, section 6.3), 127.0.0.0/8 and [::1]. */
 const LOOPBACK = /^http:\/\/(?:localhost|[^/?#@]+\.localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?(?:[/?#]|$)/;
@@ -16,7 +15,7 @@ export function requireHttps(): MiddlewareHandler<HttpEnv> {
   return async function requireHttps(c, next) {
     const { url } = c.req;
     if (url.startsWith("http:") && !LOOPBACK.test(url))
-      return errorResponse(c, { code: "invalid_request", message: PLAIN_HTTP });
+      return errorResponse(c, { code: "invalid_request", message: MESSAGES.invalid_request.plainHttp });
     await next();
   };
 }

@@ -3,17 +3,10 @@
 
 import type { MiddlewareHandler } from "hono";
 import { errorResponse } from "../http/errors.ts";
+import { MESSAGES } from "../http/messages.ts";
 import type { KeysEnv } from "./authenticate.ts";
 
 const CHALLENGE = 'Bearer realm="petstore"';
-
-const MESSAGES = {
-  missing: "the API key is missing: send it as Authorization: Bearer <API key>",
-  unknown: "the API key is not valid",
-  expired: "the API key has expired",
-  revoked: "the API key was revoked",
-  replaced: "the API key was replaced by a newer one",
-} as const;
 
 /** Sets `key`. Answers `unauthorized` with the challenge of RFC 6750, section 3 (contract, section 5). */
 export function requireKey(): MiddlewareHandler<KeysEnv> {
@@ -25,6 +18,6 @@ export function requireKey(): MiddlewareHandler<KeysEnv> {
     }
     const challenge = problem === "missing" ? CHALLENGE : `${CHALLENGE}, error="invalid_token"`;
     const headers = { "WWW-Authenticate": challenge };
-    return errorResponse(c, { code: "unauthorized", message: MESSAGES[problem], headers });
+    return errorResponse(c, { code: "unauthorized", message: MESSAGES.unauthorized[problem], headers });
   };
 }

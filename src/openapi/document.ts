@@ -2,6 +2,7 @@
 // constants that the service goes by. It is made when the site is built, never in the Worker. Each example is sent by a
 // test, and each answer that a test gets is held to it.
 
+import { MESSAGES } from "../http/messages.ts";
 import { INTERFACE_VERSION } from "../http/version.ts";
 import { ALLOW, HEADERS } from "./headers.ts";
 import { createPet, getPet, getUsage, listPets } from "./operations.ts";
@@ -12,7 +13,7 @@ const wrongMethod = failure({
   method: errorExample(
     "method_not_allowed",
     "DELETE of the list.",
-    "DELETE is not possible here, only GET, HEAD, POST",
+    MESSAGES.method_not_allowed.method("DELETE", ["GET", "HEAD", "POST"]),
   ),
 });
 
@@ -50,7 +51,7 @@ export function openApiDocument(guide: string) {
       responses: {
         ...ALWAYS_POSSIBLE,
         404: failure({
-          path: errorExample("not_found", "A path that does not exist.", "no operation has this path"),
+          path: errorExample("not_found", "A path that does not exist.", MESSAGES.not_found.path),
         }),
         405: { ...wrongMethod, headers: { ...wrongMethod.headers, Allow: ALLOW } },
       },

@@ -2,7 +2,7 @@
 
 import { MAX_BODY_BYTES, MAX_BODY_MS } from "../http/body.ts";
 import type { ErrorCode } from "../http/errors.ts";
-import { MAX_LEVELS, MAX_VALUES } from "../http/json-scanner.ts";
+import { MAX_LEVELS, MAX_VALUES } from "../lib/json-scanner.ts";
 import { REMEMBERED_MS } from "../pets/idempotency.ts";
 import { BAN_MS } from "../rate-limit/object/quota.ts";
 

@@ -1,11 +1,12 @@
 // How the published document describes the operations (contract, section 4, and GET /v1/usage).
 
 import { MAX_BODY_BYTES } from "../http/body.ts";
-import { MAX_LEVELS, MAX_VALUES } from "../http/json-scanner.ts";
-import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
+import { FIELD_PROBLEMS, MESSAGES } from "../http/messages.ts";
+import { MAX_LEVELS, MAX_VALUES } from "../lib/json-scanner.ts";
+import { DEPRECATED_AT, REMOVED_AT, SUNSET } from "../pets/deprecation.ts";
 import { REMEMBERED_MS } from "../pets/idempotency.ts";
 import { IDEMPOTENCY_KEY } from "../pets/idempotency-key.ts";
-import { PageQuery } from "../pets/schema.ts";
+import { MAX_PAGE_SIZE, PageQuery, PET_STATUSES } from "../pets/schema.ts";
 import { DAYS_KEPT } from "../rate-limit/protocol.ts";
 import { HEADERS, REAL_NAMES } from "./headers.ts";
 import {
@@ -30,6 +31,7 @@ export const EXAMPLE_PETS = {
   bello: { id: 5, name: "Bello", categoryId: 1 },
 } as const;
 
+const { field, json, idempotencyKey } = MESSAGES.invalid_request;
 const { rex, mimi, goldie, zoe, bello } = EXAMPLE_PETS;
 
 const ANNOUNCEMENT = ["Deprecation", "Sunset", "DeprecationLink"] as const;
@@ -57,16 +59,20 @@ export const listPets = {
       firstPage: { summary: "The first two pets of three, with limit=2.", value: [rex, mimi] },
     }),
     400: failure({
-      limit: errorExample("invalid_request", "limit=0.", "limit: must be an integer from 1 to 100"),
+      limit: errorExample(
+        "invalid_request",
+        "limit=0.",
+        field("limit", FIELD_PROBLEMS.pageSize(MAX_PAGE_SIZE)),
+      ),
       status: errorExample(
         "invalid_request",
         "status=lost.",
-        "status: must be one of available, pending, sold",
+        field("status", FIELD_PROBLEMS.oneOf(PET_STATUSES)),
       ),
       cursor: errorExample(
         "invalid_request",
         "A cursor that was made up.",
-        "cursor: must come from a Link header of this list",
+        field("cursor", FIELD_PROBLEMS.cursor),
       ),
       ...OVER_PLAIN_HTTP,
     }),
@@ -109,20 +115,20 @@ export const createPet = {
       withoutStatus: { summary: "Without a status.", value: bello },
     }),
     400: failure({
-      missing: errorExample("invalid_request", "No categoryId.", "categoryId: is required"),
-      json: errorExample("invalid_request", "A body that is no JSON.", "body: must be valid JSON"),
-      name: errorExample(
+      missing: errorExample(
         "invalid_request",
-        "An Idempotency-Key with a space in it.",
-        "Idempotency-Key: must be 1 to 255 visible ASCII characters",
+        "No categoryId.",
+        field("categoryId", FIELD_PROBLEMS.required),
       ),
+      json: errorExample("invalid_request", "A body that is no JSON.", json.syntax),
+      name: errorExample("invalid_request", "An Idempotency-Key with a space in it.", idempotencyKey),
       ...OVER_PLAIN_HTTP,
     }),
     413: failure({
       large: errorExample(
         "payload_too_large",
         "A body of 70,000 bytes.",
-        "body: must be at most 65536 bytes",
+        MESSAGES.payload_too_large.body(MAX_BODY_BYTES),
       ),
     }),
     415: failure(
@@ -130,12 +136,12 @@ export const createPet = {
         text: errorExample(
           "unsupported_media_type",
           "A body of text/plain.",
-          "Content-Type: must be application/json",
+          MESSAGES.unsupported_media_type.contentType,
         ),
         compressed: errorExample(
           "unsupported_media_type",
           "A compressed body.",
-          "Content-Encoding: must be absent",
+          MESSAGES.unsupported_media_type.contentEncoding,
         ),
       },
       ["Accept-Encoding"],
@@ -144,7 +150,7 @@ export const createPet = {
       reused: errorExample(
         "idempotency_key_reused",
         "Another pet under the name of an earlier one.",
-        "Idempotency-Key: was used for another pet in the last 24 hours",
+        MESSAGES.idempotency_key_reused.otherPet(REMEMBERED_MS / 3_600_000),
       ),
     }),
   },
@@ -175,14 +181,14 @@ export const getPet = {
       }),
     ),
     404: announced(
-      failure({ pet: errorExample("not_found", "An id that no pet has.", "no pet has this id") }),
+      failure({ pet: errorExample("not_found", "An id that no pet has.", MESSAGES.not_found.pet) }),
     ),
     410: announced(
       failure({
         removed: errorExample(
           "operation_removed",
           "Any id, from 5 December 2030 on.",
-          "removed on Thu, 05 Dec 2030 00:00:00 GMT; use GET /v1/pets, with status if it helps",
+          MESSAGES.operation_removed.getPet(SUNSET),
         ),
       }),
     ),

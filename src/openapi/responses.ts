@@ -2,7 +2,7 @@
 // operation answers is described once.
 
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
-import { PLAIN_HTTP } from "../http/require-https.ts";
+import { MESSAGES } from "../http/messages.ts";
 import { MEANING } from "./errors.ts";
 import { ALWAYS, HEADERS, type HeaderName, REAL_NAMES } from "./headers.ts";
 import { type JsonSchema, schemaRef } from "./schemas.ts";
@@ -71,11 +71,15 @@ export function headerRefs(names: readonly HeaderName[]): Record<string, object>
   );
 }
 
+/** The examples are from 20 November 2026, 12:34:20 UTC. */
+const NEXT_MINUTE = { seconds: 40, atMs: Date.UTC(2026, 10, 20, 12, 35) };
+const BAN_END_MS = Date.UTC(2026, 10, 20, 12, 44, 21);
+
 const WITHOUT_KEY = {
   withoutKey: errorExample(
     "rate_limit_exceeded",
     "The 61st request of a minute that came from one address without a valid key.",
-    "all 60 requests per minute without a valid API key are used up; retry in 40 s, at 2026-11-20T12:35:00Z",
+    MESSAGES.rate_limit_exceeded.withoutKey(60, "minute", NEXT_MINUTE),
   ),
 };
 
@@ -84,7 +88,7 @@ export const OVER_PLAIN_HTTP = {
   plainHttp: errorExample(
     "invalid_request",
     "Any request over plain HTTP, but for a loopback host.",
-    PLAIN_HTTP,
+    MESSAGES.invalid_request.plainHttp,
   ),
 };
 
@@ -95,12 +99,8 @@ export const SHARED_RESPONSES = {
   PlainHttp: failure(OVER_PLAIN_HTTP),
   Unauthorized: failure(
     {
-      missing: errorExample(
-        "unauthorized",
-        "No key.",
-        "the API key is missing: send it as Authorization: Bearer <API key>",
-      ),
-      unknown: errorExample("unauthorized", "A key that nobody has.", "the API key is not valid"),
+      missing: errorExample("unauthorized", "No key.", MESSAGES.unauthorized.missing),
+      unknown: errorExample("unauthorized", "A key that nobody has.", MESSAGES.unauthorized.unknown),
     },
     ["WWW-Authenticate"],
   ),
@@ -109,12 +109,12 @@ export const SHARED_RESPONSES = {
       minute: errorExample(
         "rate_limit_exceeded",
         "The 61st request of a minute with a Free key.",
-        "all 60 requests per minute are used up; retry in 40 s, at 2026-11-20T12:35:00Z",
+        MESSAGES.rate_limit_exceeded.key(60, "minute", NEXT_MINUTE),
       ),
       banned: errorExample(
         "key_banned",
         "A Free key, refused for the 61st time in this minute.",
-        "the API key is banned until 2026-11-20T12:44:21Z, because it kept sending requests after a 429; retry in 601 s, at 2026-11-20T12:44:21Z",
+        MESSAGES.key_banned.ban(BAN_END_MS, { seconds: 601, atMs: BAN_END_MS }),
       ),
       ...WITHOUT_KEY,
     },
@@ -125,7 +125,7 @@ export const SHARED_RESPONSES = {
     fault: errorExample(
       "internal_error",
       "Any request, when something fails that nobody has thought of.",
-      `internal error; if it persists, report request ID ${REQUEST_ID}`,
+      MESSAGES.internal_error.fault(REQUEST_ID),
     ),
   }),
   ServiceUnavailable: failure(
@@ -133,7 +133,7 @@ export const SHARED_RESPONSES = {
       database: errorExample(
         "service_unavailable",
         "Any request, when the database can't be reached and the key is not known.",
-        `the database can't be reached; try again in 5 s; if it persists, report request ID ${REQUEST_ID}`,
+        MESSAGES.service_unavailable.database({ retryAfterSeconds: 5, requestId: REQUEST_ID }),
       ),
     },
     ["OutageRetryAfter"],

@@ -3,6 +3,7 @@
 
 import type { MiddlewareHandler } from "hono";
 import { ApiError, errorResponse } from "../http/errors.ts";
+import { MESSAGES } from "../http/messages.ts";
 import type { HttpEnv } from "../http/request-context.ts";
 
 export const DEPRECATED_AT = new Date("2026-11-19T00:00:00Z");
@@ -29,7 +30,4 @@ export function deprecated(): MiddlewareHandler<HttpEnv> {
   };
 }
 
-const removed = new ApiError(
-  "operation_removed",
-  `removed on ${SUNSET}; use GET /v1/pets, with status if it helps`,
-);
+const removed = new ApiError("operation_removed", MESSAGES.operation_removed.getPet(SUNSET));

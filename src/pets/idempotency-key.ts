@@ -2,6 +2,7 @@
 // so that it may send it again when it got no answer.
 
 import { ApiError } from "../http/errors.ts";
+import { MESSAGES } from "../http/messages.ts";
 
 /** Bare, or a string of a structured field (RFC 9651, section 3.3.3), of which `\"` and `\\` are the only escapes. */
 export const IDEMPOTENCY_KEY = /^(?:([!#-~][!-~]{0,254})|"((?:[!#-[\]-~]|\\["\\]){1,255})")$/;
@@ -15,5 +16,5 @@ export function parseIdempotencyKey(header: string | undefined): string | undefi
   const [, bare, quoted] = header.match(IDEMPOTENCY_KEY) ?? [];
   const key = bare ?? quoted?.replace(/\\(.)/g, "$1");
   if (key !== undefined) return key;
-  throw new ApiError("invalid_request", "Idempotency-Key: must be 1 to 255 visible ASCII characters");
+  throw new ApiError("invalid_request", MESSAGES.invalid_request.idempotencyKey);
 }

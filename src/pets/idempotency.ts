@@ -3,6 +3,7 @@
 
 import { writeIdempotent } from "../d1/statements.ts";
 import { ApiError } from "../http/errors.ts";
+import { MESSAGES } from "../http/messages.ts";
 import { sha256 } from "../lib/sha256.ts";
 import type { NewPet } from "./schema.ts";
 import { PET_JSON, type StoredPet } from "./store.ts";
@@ -77,7 +78,7 @@ export async function insertPetOnce(
   if (!creation.is_same) {
     throw new ApiError(
       "idempotency_key_reused",
-      "Idempotency-Key: was used for another pet in the last 24 hours",
+      MESSAGES.idempotency_key_reused.otherPet(REMEMBERED_MS / 3_600_000),
     );
   }
   return { id: creation.id, petJson: creation.pet_json };

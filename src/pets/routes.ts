@@ -5,6 +5,7 @@ import { Hono, type TypedResponse } from "hono";
 import { readNearest } from "../d1/replicas.ts";
 import { type Json, jsonBody } from "../http/body.ts";
 import { ApiError } from "../http/errors.ts";
+import { MESSAGES } from "../http/messages.ts";
 import { validQuery } from "../http/query.ts";
 import { requestHeader } from "../http/request-header.ts";
 import { parseInt64 } from "../lib/int64.ts";
@@ -48,7 +49,7 @@ export function petRoutes(pages: PageCache, { replicas }: Optimizations) {
         const id = parseInt64(c.req.param("petId"));
         // A pet never changes, so a replica that has it is right.
         const petJson = id === undefined ? undefined : await find(c.env.DB, id);
-        if (petJson === undefined) throw new ApiError("not_found", "no pet has this id");
+        if (petJson === undefined) throw new ApiError("not_found", MESSAGES.not_found.pet);
         return json<Pet, 200>(petJson, 200);
       })
   );

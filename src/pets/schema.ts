@@ -2,6 +2,7 @@
 // The one place that defines it; the checks of the table repeat it.
 
 import * as z from "zod/mini";
+import { FIELD_PROBLEMS } from "../http/messages.ts";
 import { decodeCursor } from "./cursor.ts";
 
 const MAX_NAME_CODE_POINTS = 255;
@@ -10,20 +11,14 @@ const DEFAULT_PAGE_SIZE = 20;
 
 /** Contract, section 2, PetStatus. */
 export const PET_STATUSES = ["available", "pending", "sold"] as const;
-const STATUS_PROBLEM = `must be one of ${PET_STATUSES.join(", ")}`;
+const STATUS_PROBLEM = FIELD_PROBLEMS.oneOf(PET_STATUSES);
 
 /** Contract, section 2, NewPet. Unknown fields are dropped. */
 export const NewPet = z.object(
   {
-    name: z.string(orMissing("must be a string")).check(
-      z.refine(
-        (name) => hasLength(name, MAX_NAME_CODE_POINTS),
-        `must be 1 to ${MAX_NAME_CODE_POINTS} characters`,
-      ),
-      z.refine(
-        (name) => name.isWellFormed() && !name.includes("\0"),
-        "must be well-formed Unicode without U+0000",
-      ),
+    name: z.string(orMissing(FIELD_PROBLEMS.string)).check(
+      z.refine((name) => hasLength(name, MAX_NAME_CODE_POINTS), FIELD_PROBLEMS.length(MAX_NAME_CODE_POINTS)),
+      z.refine((name) => name.isWellFormed() && !name.includes("\0"), FIELD_PROBLEMS.unicode),
       // JSON Schema counts code points; zod's own checks of length, which it could translate by itself, do not.
       z.meta({
         description: "The name of the pet. It is kept as sent: neither trimmed nor normalised.",
@@ -33,11 +28,11 @@ export const NewPet = z.object(
       }),
     ),
     categoryId: z
-      .int64(orMissing("must be an integer of 64 bits, from -2^63 to 2^63-1"))
+      .int64(orMissing(FIELD_PROBLEMS.int64))
       .check(z.meta({ description: "The category that the pet belongs to: any integer of 64 bits." })),
     status: z.optional(z.enum(PET_STATUSES, STATUS_PROBLEM)),
   },
-  "must be a JSON object",
+  FIELD_PROBLEMS.object,
 );
 export type NewPet = z.output<typeof NewPet>;
 
@@ -50,8 +45,7 @@ export const Pet = z.object({
 });
 export type Pet = z.output<typeof Pet>;
 
-const PAGE_SIZE_PROBLEM = `must be an integer from 1 to ${MAX_PAGE_SIZE}`;
-const CURSOR_PROBLEM = "must come from a Link header of this list";
+const PAGE_SIZE_PROBLEM = FIELD_PROBLEMS.pageSize(MAX_PAGE_SIZE);
 
 /** The query of a list (contract, section 4.1), and the cursor by which its pages continue each other. */
 export const PageQuery = z.object({
@@ -75,11 +69,11 @@ export const PageQuery = z.object({
   cursor: z
     .optional(
       z.pipe(
-        z.string(orRepeated(CURSOR_PROBLEM)),
+        z.string(orRepeated(FIELD_PROBLEMS.cursor)),
         z.transform((text, context): bigint => {
           const cursor = decodeCursor(text);
           if (cursor !== undefined) return cursor;
-          context.issues.push({ code: "custom", input: text, message: CURSOR_PROBLEM });
+          context.issues.push({ code: "custom", input: text, message: FIELD_PROBLEMS.cursor });
           return z.NEVER;
         }),
       ),
@@ -96,13 +90,15 @@ export type PageQuery = z.output<typeof PageQuery>;
 
 /** Names what is wrong with a value of the wrong type: that it is missing, or else `problem`. */
 function orMissing(problem: string) {
-  return { error: ({ input }: { input?: unknown }) => (input === undefined ? "is required" : problem) };
+  return {
+    error: ({ input }: { input?: unknown }) => (input === undefined ? FIELD_PROBLEMS.required : problem),
+  };
 }
 
 /** The same for a query parameter, which is an array if it was given more than once. */
 function orRepeated(problem: string) {
   return {
-    error: ({ input }: { input?: unknown }) => (Array.isArray(input) ? "must be given only once" : problem),
+    error: ({ input }: { input?: unknown }) => (Array.isArray(input) ? FIELD_PROBLEMS.repeated : problem),
   };
 }
 

@@ -5,6 +5,7 @@ import type { Context, MiddlewareHandler } from "hono";
 import { clientAddress } from "../http/client-address.ts";
 import { errorResponse } from "../http/errors.ts";
 import { logFailure } from "../http/log.ts";
+import { MESSAGES } from "../http/messages.ts";
 import type { HttpEnv } from "../http/request-context.ts";
 import { anonymousRequests } from "./anonymous.ts";
 import { availableMs, headersOf, left, secondsToReset, tighterWindow } from "./headers.ts";
@@ -52,8 +53,9 @@ export function rateLimit(): MiddlewareHandler<RateLimitEnv> {
     const decision = counted instanceof Promise ? await counted : counted;
     setDecision(c, decision);
     if (decision.admitted) return next();
-    const which = refusal === undefined ? " without a valid API key" : " with unknown API keys";
-    return refuse(c, decision, key === undefined ? which : "");
+    const limited = MESSAGES.rate_limit_exceeded;
+    const withoutKey = refusal === undefined ? limited.withoutKey : limited.unknownKeys;
+    return refuse(c, decision, key === undefined ? withoutKey : limited.key);
   };
 }
 
@@ -64,21 +66,17 @@ export function setDecision(c: Context<RateLimitEnv>, decision: Decision): void 
   Object.assign(c.get("log"), { window, remaining: left(decision, window) });
 }
 
+type Exceeded = (typeof MESSAGES.rate_limit_exceeded)["key"];
+
 /** The error names the window or ban that refuses the request, and when to retry. */
-function refuse(c: Context<RateLimitEnv>, decision: Decision, which: string): Response {
+function refuse(c: Context<RateLimitEnv>, decision: Decision, exceeded: Exceeded): Response {
   const name = tighterWindow(decision);
   const { limit } = decision.windows[name] ?? decision.windows.minute;
-  const retry = `retry in ${secondsToReset(decision, name)} s, at ${instant(availableMs(decision, name))}`;
+  const retry = { seconds: secondsToReset(decision, name), atMs: availableMs(decision, name) };
   const headers = { "Cache-Control": "no-store" };
   if (decision.bannedUntilMs !== undefined) {
-    const end = instant(decision.bannedUntilMs);
-    const reason = `the API key is banned until ${end}, because it kept sending requests after a 429`;
-    return errorResponse(c, { code: "key_banned", message: `${reason}; ${retry}`, headers });
+    const message = MESSAGES.key_banned.ban(decision.bannedUntilMs, retry);
+    return errorResponse(c, { code: "key_banned", message, headers });
   }
-  const message = `all ${limit} requests per ${name}${which} are used up; ${retry}`;
-  return errorResponse(c, { code: "rate_limit_exceeded", message, headers });
-}
-
-function instant(ms: number): string {
-  return new Date(ms).toISOString().replace(".000Z", "Z");
+  return errorResponse(c, { code: "rate_limit_exceeded", message: exceeded(limit, name, retry), headers });
 }

@@ -12,6 +12,7 @@ import { parseItem, parseList } from "structured-headers";
 import { afterAll, assert, beforeAll, describe, expect, expectTypeOf, it, onTestFinished } from "vitest";
 import { keys } from "../../scripts/keys.ts";
 import type { Petstore } from "../../src/app.ts";
+import { MESSAGES } from "../../src/http/messages.ts";
 import { createKey } from "../../src/keys/admin.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
 import { undocumented } from "../support/documented.ts";
@@ -249,7 +250,7 @@ describe("hono's client, with the type of the service", () => {
     assert(missing.status === 404);
     const notFound = await missing.json();
     expectTypeOf(notFound).toEqualTypeOf<{ code: "not_found"; message: string; status: 404 }>();
-    expect(notFound).toEqual({ code: "not_found", message: "no pet has this id", status: 404 });
+    expect(notFound).toEqual({ code: "not_found", message: MESSAGES.not_found.pet, status: 404 });
 
     const keyless = await hc<Petstore>(origin, { fetch: documentedFetch }).v1.usage.$get();
     assert(keyless.status === 401);
@@ -296,7 +297,7 @@ describe("openapi-fetch, with types that openapi-typescript makes from the docum
     const { pet, pets, error } = await exchange(`${origin}/v1`, key, documentedFetch);
     expect(pet).toEqual({ id: expect.any(Number), name: "Zoë", categoryId: 2, status: "sold" });
     expect(pets).toEqual([expect.objectContaining({ status: "sold" })]);
-    expect(error).toEqual({ code: "not_found", message: "no pet has this id", status: 404 });
+    expect(error).toEqual({ code: "not_found", message: MESSAGES.not_found.pet, status: 404 });
   });
 });
 

@@ -334,9 +334,9 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
 
   it.each([
     ["no key", () => "", "There is no API key yet: paste it above."],
-    ["a wrong key", () => newSecret(), "The API key is not valid."],
-    ["a limited key", () => limitedKey, "All 1 requests per day are used up; retry in"],
-    ["a banned key", () => bannedKey, "The API key is banned until"],
+    ["a wrong key", () => newSecret(), "Invalid API key."],
+    ["a limited key", () => limitedKey, "Limit of 1 requests per day exceeded; retry in"],
+    ["a banned key", () => bannedKey, "The API key is temporarily banned until"],
     ["what can't be sent as a key", () => "pet_„quoted“", "This can't be a key"],
   ])("with %s, says so in a sentence that looks like a problem", async (_, secret, sentence) => {
     const { page } = await open("/");
@@ -575,7 +575,7 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
   it.each([
     ["no key", () => "", "There is no key yet: paste one."],
     ["what is no key", () => "pet_short", "This can't be a key: a key is pet_ and 38 letters and digits."],
-    ["a wrong key", () => newSecret(), "The API key is not valid."],
+    ["a wrong key", () => newSecret(), "Invalid API key."],
   ])("with %s, says so in a sentence", async (_, secret, sentence) => {
     const { page } = await usageOf(secret());
     await page.getByText(sentence).waitFor();

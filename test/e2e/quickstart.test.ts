@@ -7,7 +7,7 @@ import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { json } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { PLAIN_HTTP } from "../../src/http/require-https.ts";
+import { MESSAGES } from "../../src/http/messages.ts";
 import { emptyState, keys, start } from "../support/e2e/petstore.ts";
 import { expectNoSecret } from "../support/worker/log-lines.ts";
 
@@ -169,7 +169,7 @@ A key to try it with:   ${key}
     });
     expect([answer.statusCode, await json(answer)]).toEqual([
       400,
-      { code: "invalid_request", message: PLAIN_HTTP, status: 400 },
+      { code: "invalid_request", message: MESSAGES.invalid_request.plainHttp, status: 400 },
     ]);
   });
 

@@ -13,6 +13,7 @@ import { keys } from "../../scripts/keys.ts";
 import type { LoggedKey } from "../../scripts/usage/log.ts";
 import { keyText, logText } from "../../scripts/usage/text.ts";
 import { usage as usageCommand } from "../../scripts/usage.ts";
+import { MESSAGES } from "../../src/http/messages.ts";
 import { newSecret } from "../../src/keys/secret.ts";
 import type { UsageBody } from "../../src/rate-limit/usage/usage-body.ts";
 import { writePastDays } from "../support/e2e/past-days.ts";
@@ -161,7 +162,7 @@ describe("of a running service", () => {
     const lastFour = key.slice(-4);
     expectRefusal(
       outcome,
-      `usage failed: the service answered 401 to the key that ends in ${lastFour}: the API key was revoked`,
+      `usage failed: the service answered 401 to the key that ends in ${lastFour}: ${MESSAGES.unauthorized.revoked}`,
     );
   });
 

@@ -6,6 +6,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { IMPLEMENTATIONS, type Implementation } from "../../bench/measure/implementations.ts";
+import { MESSAGES } from "../../src/http/messages.ts";
 
 let service: Implementation;
 let database: D1Database;
@@ -109,7 +110,8 @@ const REPEATED: Record<string, Edited> = {
   },
   "the method": {
     request: (edit) => [`${edit("PUT")} /v1/pets HTTP/1.1`, "Host: localhost"],
-    isUnderstood: ({ body }) => body.includes("PUT is not possible here"),
+    isUnderstood: ({ body }) =>
+      body.includes(MESSAGES.method_not_allowed.method("PUT", ["GET", "HEAD", "POST"])),
   },
 };
 

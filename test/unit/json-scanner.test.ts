@@ -2,8 +2,8 @@
 
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { readMembers } from "../../src/http/json-scanner.ts";
 import { int64FromJsonNumber } from "../../src/lib/int64.ts";
+import { JsonError, readMembers } from "../../src/lib/json-scanner.ts";
 
 const NAMES = ["name", "id"];
 
@@ -33,7 +33,7 @@ function actual(text: string): unknown {
   try {
     return readMembers(encode(text), NAMES);
   } catch (error) {
-    if (error instanceof Error && error.message === "body: must be valid JSON") return "invalid";
+    if (error instanceof JsonError && error.problem === "syntax") return "invalid";
     throw error;
   }
 }

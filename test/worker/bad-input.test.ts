@@ -3,7 +3,9 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
+import { FIELD_PROBLEMS, MESSAGES } from "../../src/http/messages.ts";
 import { newSecret } from "../../src/keys/secret.ts";
+import { PET_STATUSES } from "../../src/pets/schema.ts";
 import { app } from "../support/worker/app.ts";
 import {
   countPets,
@@ -29,10 +31,14 @@ async function expectRefusal(
   expect(await countPets()).toBe(before);
 }
 
-const NAME = "name: is required";
-const CATEGORY = "categoryId: is required";
-const INTEGER = "categoryId: must be an integer of 64 bits, from -2^63 to 2^63-1";
-const STATUS = "status: must be one of available, pending, sold";
+const { field, json } = MESSAGES.invalid_request;
+const NAME = field("name", FIELD_PROBLEMS.required);
+const NAME_TYPE = field("name", FIELD_PROBLEMS.string);
+const NAME_LENGTH = field("name", FIELD_PROBLEMS.length(255));
+const CATEGORY = field("categoryId", FIELD_PROBLEMS.required);
+const INTEGER = field("categoryId", FIELD_PROBLEMS.int64);
+const STATUS = field("status", FIELD_PROBLEMS.oneOf(PET_STATUSES));
+const OBJECT = field("body", FIELD_PROBLEMS.object);
 const petWith = (value: string) => `{"name":"Rex","categoryId":1,"x":${value}}`;
 const NESTED = `${"[".repeat(30_000)}${"]".repeat(30_000)}`;
 
@@ -41,9 +47,9 @@ describe("a body that breaks the schema is a 400", () => {
     ["{}", `${NAME}; ${CATEGORY}`],
     [`{"name":"Rex"}`, CATEGORY],
     [`{"categoryId":1}`, NAME],
-    [`{"name":null,"categoryId":1}`, "name: must be a string"],
-    [`{"name":5,"categoryId":1}`, "name: must be a string"],
-    [`{"name":["Rex"],"categoryId":1}`, "name: must be a string"],
+    [`{"name":null,"categoryId":1}`, NAME_TYPE],
+    [`{"name":5,"categoryId":1}`, NAME_TYPE],
+    [`{"name":["Rex"],"categoryId":1}`, NAME_TYPE],
     [`{"name":"Rex","categoryId":null}`, INTEGER],
     [`{"name":"Rex","categoryId":"1"}`, INTEGER],
     [`{"name":"Rex","categoryId":1.5}`, INTEGER],
@@ -57,23 +63,23 @@ describe("a body that breaks the schema is a 400", () => {
     [`{"name":"Rex","categoryId":1,"status":"Sold"}`, STATUS],
     [`{"name":"Rex","categoryId":1,"status":["sold"]}`, STATUS],
     [`{"__proto__":{"name":"Rex","categoryId":1}}`, `${NAME}; ${CATEGORY}`],
-    [`{"name":"","categoryId":"x","status":"x"}`, `name: must be 1 to 255 characters; ${INTEGER}; ${STATUS}`],
-    ["[]", "body: must be a JSON object"],
-    ["null", "body: must be a JSON object"],
-    ["1", "body: must be a JSON object"],
-    [`"Rex"`, "body: must be a JSON object"],
-    ["", "body: must be valid JSON"],
-    ["{", "body: must be valid JSON"],
-    [`{"name":"Rex","categoryId":1,}`, "body: must be valid JSON"],
-    [`{"name":"Rex","categoryId":01}`, "body: must be valid JSON"],
-    [`{"name":"Rex","categoryId":NaN}`, "body: must be valid JSON"],
-    [`{"name":"Rex","categoryId":1} {}`, "body: must be valid JSON"],
-    [`{'name':'Rex','categoryId':1}`, "body: must be valid JSON"],
-    [NESTED, "body: must be nested at most 100 levels deep"],
-    [`{"name":"Rex","categoryId":1,"x":${NESTED}}`, "body: must be nested at most 100 levels deep"],
-    [petWith("[".repeat(100) + "]".repeat(100)), "body: must be nested at most 100 levels deep"],
-    [petWith(`[${Array(997).fill("{}").join()}]`), "body: must have at most 1000 values"],
-    [petWith(`[1${",1".repeat(32_000)}]`), "body: must have at most 1000 values"],
+    [`{"name":"","categoryId":"x","status":"x"}`, `${NAME_LENGTH}; ${INTEGER}; ${STATUS}`],
+    ["[]", OBJECT],
+    ["null", OBJECT],
+    ["1", OBJECT],
+    [`"Rex"`, OBJECT],
+    ["", json.syntax],
+    ["{", json.syntax],
+    [`{"name":"Rex","categoryId":1,}`, json.syntax],
+    [`{"name":"Rex","categoryId":01}`, json.syntax],
+    [`{"name":"Rex","categoryId":NaN}`, json.syntax],
+    [`{"name":"Rex","categoryId":1} {}`, json.syntax],
+    [`{'name':'Rex','categoryId':1}`, json.syntax],
+    [NESTED, json.levels],
+    [`{"name":"Rex","categoryId":1,"x":${NESTED}}`, json.levels],
+    [petWith("[".repeat(100) + "]".repeat(100)), json.levels],
+    [petWith(`[${Array(997).fill("{}").join()}]`), json.values],
+    [petWith(`[1${",1".repeat(32_000)}]`), json.values],
   ])("%.60s", async (body, message) => {
     const client = await newClient();
     await expectRefusal(() => client.post(body), 400, "invalid_request", message);
@@ -83,7 +89,7 @@ describe("a body that breaks the schema is a 400", () => {
     const client = await newClient();
     const headers = { "Content-Type": "application/json" };
     const post = () => client.call("/v1/pets", { method: "POST", headers });
-    await expectRefusal(post, 400, "invalid_request", "body: must be valid JSON");
+    await expectRefusal(post, 400, "invalid_request", json.syntax);
   });
 });
 
@@ -104,7 +110,7 @@ describe("a body of another media type is a 415", () => {
     "application/x y+json",
   ])("%j", async (type) => {
     const client = await newClient();
-    const message = "Content-Type: must be application/json";
+    const message = MESSAGES.unsupported_media_type.contentType;
     await expectRefusal(
       () => client.post(good, { "Content-Type": type }),
       415,
@@ -115,7 +121,7 @@ describe("a body of another media type is a 415", () => {
 
   it("none at all", async () => {
     const client = await newClient();
-    const message = "Content-Type: must be application/json";
+    const message = MESSAGES.unsupported_media_type.contentType;
     const bytes = new TextEncoder().encode(good);
     await expectRefusal(() => client.post(bytes, {}), 415, "unsupported_media_type", message);
   });
@@ -126,7 +132,7 @@ describe("a body of another media type is a 415", () => {
     const body = await new Response(compressed).arrayBuffer();
     const headers = { "Content-Type": "application/json", "Content-Encoding": "gzip" };
     const post = () => client.post(body, headers);
-    await expectRefusal(post, 415, "unsupported_media_type", "Content-Encoding: must be absent");
+    await expectRefusal(post, 415, "unsupported_media_type", MESSAGES.unsupported_media_type.contentEncoding);
     // Names what would be accepted (RFC 9110, section 15.5.16).
     expect((await post()).headers.get("Accept-Encoding")).toBe("identity");
   });
@@ -146,7 +152,7 @@ describe("a body of another media type is a 415", () => {
 });
 
 describe("a body of more than 64 KiB is a 413", () => {
-  const message = "body: must be at most 65536 bytes";
+  const message = MESSAGES.payload_too_large.body(65_536);
   const bodyOf = (bytes: number) => `{"name":"Rex","categoryId":1}`.padEnd(bytes, " ");
 
   it("one byte more, with a length", async () => {
@@ -224,7 +230,7 @@ it("a body whose sender hangs up is a 400, and no failure of ours", async () => 
     await expectDocumented("POST", "/v1/pets", response);
     return response;
   };
-  await expectRefusal(request, 400, "invalid_request", "body: ended too early");
+  await expectRefusal(request, 400, "invalid_request", MESSAGES.invalid_request.bodyIncomplete);
   expect(log).not.toHaveBeenCalled();
 });
 
@@ -297,12 +303,12 @@ it("a body that is held back is a 400 after 10 seconds, and nothing comes of it"
     finish();
     return response;
   };
-  await expectRefusal(request, 400, "invalid_request", "body: must arrive within 10 s");
+  await expectRefusal(request, 400, "invalid_request", MESSAGES.invalid_request.bodyTooSlow(10));
 });
 
 describe("a bad query is a 400", () => {
-  const LIMIT = "limit: must be an integer from 1 to 100";
-  const CURSOR = "cursor: must come from a Link header of this list";
+  const LIMIT = field("limit", FIELD_PROBLEMS.pageSize(100));
+  const CURSOR = field("cursor", FIELD_PROBLEMS.cursor);
   it.each([
     ["limit=", LIMIT],
     ["limit", LIMIT],
@@ -320,17 +326,17 @@ describe("a bad query is a 400", () => {
     ["limit=%EF%BC%91", LIMIT],
     ["limit=10%0A", LIMIT],
     ["limit=%ZZ", LIMIT],
-    ["limit=10&limit=10", "limit: must be given only once"],
+    ["limit=10&limit=10", field("limit", FIELD_PROBLEMS.repeated)],
     ["status=", STATUS],
     ["status=Available", STATUS],
     ["status=available,sold", STATUS],
     ["status=sold%00", STATUS],
-    ["status=sold&status=sold", "status: must be given only once"],
+    ["status=sold&status=sold", field("status", FIELD_PROBLEMS.repeated)],
     ["cursor=", CURSOR],
     ["cursor=x", CURSOR],
     ["cursor=%00", CURSOR],
     ["cursor=AQAAAAAAAAAB", CURSOR],
-    ["cursor=a&cursor=b", "cursor: must be given only once"],
+    ["cursor=a&cursor=b", field("cursor", FIELD_PROBLEMS.repeated)],
     ["limit=0&status=x", `${STATUS}; ${LIMIT}`],
   ])("%s", async (query, message) => {
     const client = await newClient();
@@ -374,14 +380,14 @@ describe("a path that leads nowhere is a 404", () => {
     "/v1/%70ets%2F",
   ])("%s", async (path) => {
     const client = await newClient();
-    await expectRefusal(() => client.get(path), 404, "not_found", "no operation has this path");
+    await expectRefusal(() => client.get(path), 404, "not_found", MESSAGES.not_found.path);
   });
 
   it.each(["/", "/pets", "/v1pets", "/v2/pets", "/V1/pets", "//v1/pets"])(
     "%s, outside the API, with or without a key",
     async (path) => {
       const client = await newClient();
-      const message = "no operation has this path: all operations are under /v1";
+      const message = MESSAGES.not_found.pathOutsideApi;
       await expectRefusal(() => client.get(path), 404, "not_found", message);
       await expectRefusal(() => fetchWithoutKey(path), 404, "not_found", message);
     },
@@ -404,13 +410,13 @@ describe("a path that leads nowhere is a 404", () => {
     "null",
   ])("/v1/pets/%s", async (petId) => {
     const client = await newClient();
-    await expectRefusal(() => client.get(`/v1/pets/${petId}`), 404, "not_found", "no pet has this id");
+    await expectRefusal(() => client.get(`/v1/pets/${petId}`), 404, "not_found", MESSAGES.not_found.pet);
   });
 });
 
 describe("a credential that is none is a 401", () => {
-  const MISSING = "the API key is missing: send it as Authorization: Bearer <API key>";
-  const INVALID = "the API key is not valid";
+  const MISSING = MESSAGES.unauthorized.missing;
+  const INVALID = MESSAGES.unauthorized.unknown;
 
   it.each([
     ["no header", {}],

@@ -3,6 +3,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
+import { MESSAGES } from "../../src/http/messages.ts";
 import type { RateLimiter } from "../../src/index.ts";
 import { headersOf } from "../../src/rate-limit/headers.ts";
 import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
@@ -151,9 +152,9 @@ describe("a client that keeps sending after a 429 is banned", () => {
     expect([banned.status, banned.headers.get("Retry-After")]).toEqual([429, "601"]);
     expect(banned.headers.get("Cache-Control")).toBe("no-store");
     // Ten minutes, and what is missing to a whole second.
-    const until = "2026-11-20T12:44:23Z";
+    const untilMs = Date.UTC(2026, 10, 20, 12, 44, 23);
     expect((await banned.json<ErrorBody>()).message).toBe(
-      `the API key is banned until ${until}, because it kept sending requests after a 429; retry in 601 s, at ${until}`,
+      MESSAGES.key_banned.ban(untilMs, { seconds: 601, atMs: untilMs }),
     );
     pass(600_498);
     expect((await client.get("/v1/pets")).headers.get("Retry-After")).toBe("1");
@@ -168,8 +169,10 @@ describe("a client that keeps sending after a 429 is banned", () => {
     await banKey(client.id);
     const banned = await client.get("/v1/pets");
     const { message } = await banned.json<ErrorBody>();
-    expect(message).toMatch(/^the API key is banned until 2026-11-20T12:44:21Z.* at 2026-11-21T00:00:00Z$/);
-    vi.setSystemTime(Date.now() + Number(banned.headers.get("Retry-After")) * 1000);
+    const seconds = Number(banned.headers.get("Retry-After"));
+    const untilMs = Date.UTC(2026, 10, 20, 12, 44, 21);
+    expect(message).toBe(MESSAGES.key_banned.ban(untilMs, { seconds, atMs: Date.UTC(2026, 10, 21) }));
+    vi.setSystemTime(Date.now() + seconds * 1000);
     expect((await client.get("/v1/pets")).status).toBe(200);
   });
 });

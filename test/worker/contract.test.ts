@@ -2,6 +2,7 @@
 // table of inputs has a file of its own: bad-input, text, int64, pages, rate-limit-headers, keys, limiter.
 
 import { describe, expect, it, vi } from "vitest";
+import { MESSAGES } from "../../src/http/messages.ts";
 import {
   countPets,
   type ErrorBody,
@@ -148,7 +149,7 @@ describe("getPet", () => {
       expect(response.status).toBe(410);
       expect(await response.json<ErrorBody>()).toEqual({
         code: "operation_removed",
-        message: "removed on Thu, 05 Dec 2030 00:00:00 GMT; use GET /v1/pets, with status if it helps",
+        message: MESSAGES.operation_removed.getPet("Thu, 05 Dec 2030 00:00:00 GMT"),
         status: 410,
       });
       expect(response.headers.get("Sunset")).toBe("Thu, 05 Dec 2030 00:00:00 GMT");
@@ -176,7 +177,7 @@ describe("Unknown path, wrong method", () => {
     expect(response.headers.get("Allow")).toBe(allow);
     expect(await response.json<ErrorBody>()).toEqual({
       code: "method_not_allowed",
-      message: `${method} is not possible here, only ${allow}`,
+      message: MESSAGES.method_not_allowed.method(method, allow.split(", ")),
       status: 405,
     });
   });
@@ -373,7 +374,7 @@ describe("Plain HTTP", () => {
         400,
         {
           code: "invalid_request",
-          message: "use https: over plain HTTP others can read the API key",
+          message: MESSAGES.invalid_request.plainHttp,
           status: 400,
         },
       ]);

@@ -2,6 +2,8 @@
 
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import type { ErrorCode } from "../../src/http/errors.ts";
+import { FIELD_PROBLEMS, MESSAGES } from "../../src/http/messages.ts";
 import { type ErrorBody, newClient } from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
 
@@ -19,7 +21,7 @@ it("a client learns the request id and nothing else; the log learns the cause", 
   expect(response.status).toBe(500);
   expect(await response.json<ErrorBody>()).toEqual({
     code: "internal_error",
-    message: "internal error; if it persists, report request ID request-4711",
+    message: MESSAGES.internal_error.fault("request-4711"),
     status: 500,
   });
   const [line] = takeLogLines();
@@ -36,6 +38,51 @@ it("a client learns the request id and nothing else; the log learns the cause", 
       },
     ],
   });
+});
+
+const RETRY = { seconds: 40, atMs: Date.UTC(2026, 10, 20, 12, 35) };
+/** One message of each code. */
+const LITERALS: Record<ErrorCode, [message: string, literal: string]> = {
+  invalid_request: [MESSAGES.invalid_request.field("name", FIELD_PROBLEMS.required), "name: is required"],
+  unauthorized: [MESSAGES.unauthorized.unknown, "invalid API key"],
+  not_found: [MESSAGES.not_found.pet, "no pet has this ID"],
+  method_not_allowed: [
+    MESSAGES.method_not_allowed.method("DELETE", ["GET", "HEAD", "POST"]),
+    "DELETE is not allowed; use GET, HEAD or POST",
+  ],
+  operation_removed: [
+    MESSAGES.operation_removed.getPet("Thu, 05 Dec 2030 00:00:00 GMT"),
+    "this operation was removed on Thu, 05 Dec 2030 00:00:00 GMT; use GET /v1/pets, optionally with status",
+  ],
+  payload_too_large: [MESSAGES.payload_too_large.body(65_536), "body: must be at most 65536 bytes"],
+  unsupported_media_type: [
+    MESSAGES.unsupported_media_type.contentType,
+    "Content-Type: must be application/json",
+  ],
+  idempotency_key_reused: [
+    MESSAGES.idempotency_key_reused.otherPet(24),
+    "Idempotency-Key: was used for a different pet in the last 24 hours; use a new key",
+  ],
+  rate_limit_exceeded: [
+    MESSAGES.rate_limit_exceeded.key(60, "minute", RETRY),
+    "limit of 60 requests per minute exceeded; retry in 40 s, at 2026-11-20T12:35:00Z",
+  ],
+  key_banned: [
+    MESSAGES.key_banned.ban(RETRY.atMs, RETRY),
+    "the API key is temporarily banned until 2026-11-20T12:35:00Z for ignoring 429 responses; retry in 40 s, at 2026-11-20T12:35:00Z",
+  ],
+  internal_error: [
+    MESSAGES.internal_error.fault("request-4711"),
+    "internal error; if it persists, report request ID request-4711",
+  ],
+  service_unavailable: [
+    MESSAGES.service_unavailable.database({ retryAfterSeconds: 5, requestId: "request-4711" }),
+    "the database is unavailable; retry in 5 s; if it persists, report request ID request-4711",
+  ],
+};
+
+it.each(Object.entries(LITERALS))("the message of %s changes only on purpose", (_, [message, literal]) => {
+  expect(message).toBe(literal);
 });
 
 it("an expected refusal is no failure", async () => {

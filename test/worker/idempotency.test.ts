@@ -4,6 +4,7 @@ import { createExecutionContext, createScheduledController, waitOnExecutionConte
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
+import { MESSAGES } from "../../src/http/messages.ts";
 import worker from "../../src/index.ts";
 import { forgetOldCreations, insertPetOnce, KEPT_MS } from "../../src/pets/idempotency.ts";
 import { parseIdempotencyKey } from "../../src/pets/idempotency-key.ts";
@@ -117,7 +118,7 @@ describe("another creation", () => {
     expect(response.status).toBe(422);
     expect(await response.json<ErrorBody>()).toEqual({
       code: "idempotency_key_reused",
-      message: "Idempotency-Key: was used for another pet in the last 24 hours",
+      message: MESSAGES.idempotency_key_reused.otherPet(24),
       status: 422,
     });
     expect(await countPets()).toBe(before);
@@ -244,7 +245,7 @@ describe("the header", () => {
     ["one, another", undefined],
   ])("%j names %j", (header, key) => {
     if (key === undefined) {
-      expect(() => parseIdempotencyKey(header)).toThrow("must be 1 to 255 visible ASCII characters");
+      expect(() => parseIdempotencyKey(header)).toThrow(MESSAGES.invalid_request.idempotencyKey);
     } else {
       expect(parseIdempotencyKey(header)).toBe(key);
     }
@@ -271,9 +272,7 @@ describe("the header", () => {
     const before = await countPets();
     const response = await post(client, "two words");
     expect(response.status).toBe(400);
-    expect((await response.json<ErrorBody>()).message).toBe(
-      "Idempotency-Key: must be 1 to 255 visible ASCII characters",
-    );
+    expect((await response.json<ErrorBody>()).message).toBe(MESSAGES.invalid_request.idempotencyKey);
     expect(await countPets()).toBe(before);
   });
 

@@ -4,6 +4,7 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { expect, it, vi } from "vitest";
 import { ERROR_STATUS } from "../../src/http/errors.ts";
+import { MESSAGES } from "../../src/http/messages.ts";
 import { headersOf, left, tighterWindow } from "../../src/rate-limit/headers.ts";
 import { type Decision, type KeyWindows, peek, room, startOfWindowMs } from "../../src/rate-limit/windows.ts";
 import { banKey, fetchWithoutKey, newAddress, newClient } from "../support/worker/client.ts";
@@ -159,8 +160,10 @@ it("show an address that has used up its requests as refused", async () => {
   expectHeaders(refused, 429, { "X-RateLimit-Remaining": "0", "Retry-After": "40" });
   expect(await refused.json()).toEqual({
     code: "rate_limit_exceeded",
-    message:
-      "all 60 requests per minute without a valid API key are used up; retry in 40 s, at 2026-11-20T12:35:00Z",
+    message: MESSAGES.rate_limit_exceeded.withoutKey(60, "minute", {
+      seconds: 40,
+      atMs: Date.UTC(2026, 10, 20, 12, 35),
+    }),
     status: 429,
   });
 });

@@ -4,6 +4,7 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
+import { MESSAGES } from "../../src/http/messages.ts";
 import type { RateLimiter } from "../../src/index.ts";
 import type { AcquireRequest } from "../../src/rate-limit/protocol.ts";
 import { type ErrorBody, newClient } from "../support/worker/client.ts";
@@ -40,9 +41,9 @@ it("admits exactly 60 of 200 requests at once on a Free key, each with a Remaini
 });
 
 it.each([
-  ["minute", { minute: 2, day: 100 }, Date.UTC(2026, 10, 20, 12, 35), "40 s, at 2026-11-20T12:35:00Z"],
-  ["day", { minute: 5, day: 2 }, Date.UTC(2026, 10, 21), "41140 s, at 2026-11-21T00:00:00Z"],
-])("refuses until the %s is over, and says so", async (window, limits, endMs, when) => {
+  ["minute", { minute: 2, day: 100 }, Date.UTC(2026, 10, 20, 12, 35), 40],
+  ["day", { minute: 5, day: 2 }, Date.UTC(2026, 10, 21), 41_140],
+])("refuses until the %s is over, and says so", async (window, limits, endMs, seconds) => {
   const client = await newClient({ plan: "enterprise", limits });
   const statuses = [];
   for (const nowMs of [Date.now(), Date.now(), endMs - 1, endMs]) {
@@ -52,7 +53,7 @@ it.each([
     const refused = await client.get("/v1/pets");
     expect(await refused.json<ErrorBody>()).toEqual({
       code: "rate_limit_exceeded",
-      message: `all 2 requests per ${window} are used up; retry in ${when}`,
+      message: MESSAGES.rate_limit_exceeded.key(2, window, { seconds, atMs: endMs }),
       status: 429,
     });
     expect(refused.headers.get("Cache-Control")).toBe("no-store");

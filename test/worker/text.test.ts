@@ -2,6 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { FIELD_PROBLEMS, MESSAGES } from "../../src/http/messages.ts";
 import { countPets, type ErrorBody, newClient } from "../support/worker/client.ts";
 
 const EMOJI = "😀";
@@ -39,8 +40,8 @@ describe("a name is kept exactly as it was sent", () => {
 });
 
 describe("a name is refused, and nothing is stored", () => {
-  const tooLong = "name: must be 1 to 255 characters";
-  const illFormed = "name: must be well-formed Unicode without U+0000";
+  const tooLong = MESSAGES.invalid_request.field("name", FIELD_PROBLEMS.length(255));
+  const illFormed = MESSAGES.invalid_request.field("name", FIELD_PROBLEMS.unicode);
   it.each([
     ["empty", `""`, tooLong],
     ["256 letters", `"${"x".repeat(256)}"`, tooLong],
@@ -72,7 +73,7 @@ describe("a name is refused, and nothing is stored", () => {
     // A decoder that mends would store U+FFFD and answer 201.
     expect(await response.json<ErrorBody>()).toEqual({
       code: "invalid_request",
-      message: "body: must be UTF-8",
+      message: MESSAGES.invalid_request.json.encoding,
       status: 400,
     });
     expect(await countPets()).toBe(before);

@@ -4,6 +4,7 @@
 import { type Context, Hono } from "hono";
 import { serviceUnavailable } from "../../http/errors.ts";
 import { logFailure } from "../../http/log.ts";
+import { MESSAGES } from "../../http/messages.ts";
 import { Cache } from "../../lib/cache.ts";
 import { type Limiters, usageOf } from "../isolate/limiter-clients.ts";
 import { type RateLimitEnv, setDecision } from "../middleware.ts";
@@ -49,7 +50,7 @@ async function currentUsage(c: Context<RateLimitEnv>, key: LimitedKey) {
     return await answers.get(key.id, { limiters: c.env.RATE_LIMITER, key });
   } catch (error) {
     logFailure(c, "limiter_unavailable", error);
-    throw serviceUnavailable("the counters of this key can't be reached", c.get("requestId"));
+    throw serviceUnavailable(MESSAGES.service_unavailable.limiter, c.get("requestId"));
   }
 }
 

@@ -2,6 +2,7 @@
 // (bursts.test.ts says how exactly).
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { MESSAGES } from "../../../src/http/messages.ts";
 import { changePlan, createKey, revokeKey, rotateKey } from "../../../src/keys/admin.ts";
 import { expectNoSecret } from "../../support/worker/log-lines.ts";
 import { issueSecret } from "../../support/worker/secrets.ts";
@@ -50,11 +51,11 @@ const inAll = (answer: string) => service.isolates.map(() => answer);
 
 describe("30 s after an operator's command, every isolate goes by it, and", () => {
   it.each([
-    ["a revoked key is refused", revokeKey, "401: the API key was revoked"],
+    ["a revoked key is refused", revokeKey, `401: ${MESSAGES.unauthorized.revoked}`],
     [
       "a rotated key is refused",
       (database: D1Database, id: string, nowMs: number) => rotateKey(database, id, 0, nowMs),
-      "401: the API key was replaced by a newer one",
+      `401: ${MESSAGES.unauthorized.replaced}`,
     ],
     [
       "a key on another plan has its limits",
@@ -91,7 +92,7 @@ describe("30 s after an operator's command, every isolate goes by it, and", () =
     await service.pass(99_999);
     expect(await answers(secret)).toEqual(inAll("200: 60"));
     await service.pass(1);
-    expect(await answers(secret)).toEqual(inAll("401: the API key was replaced by a newer one"));
+    expect(await answers(secret)).toEqual(inAll(`401: ${MESSAGES.unauthorized.replaced}`));
   });
 
   it("a rotated key with a grace of less than 30 s is refused", async () => {
@@ -101,7 +102,7 @@ describe("30 s after an operator's command, every isolate goes by it, and", () =
     await service.pass(19_999);
     expect(await answers(secret)).toEqual(inAll("200: 60"));
     await service.pass(10_001);
-    expect(await answers(secret)).toEqual(inAll("401: the API key was replaced by a newer one"));
+    expect(await answers(secret)).toEqual(inAll(`401: ${MESSAGES.unauthorized.replaced}`));
   });
 });
 
@@ -111,7 +112,7 @@ it("an expired key is refused by every isolate from that millisecond on", async 
   await service.pass(9_999);
   expect(await answers(secret)).toEqual(inAll("200: 60"));
   await service.pass(1);
-  expect(await answers(secret)).toEqual(inAll("401: the API key has expired"));
+  expect(await answers(secret)).toEqual(inAll(`401: ${MESSAGES.unauthorized.expired}`));
 });
 
 it("what one isolate remembers, the others never knew: they are three", async () => {
@@ -119,7 +120,7 @@ it("what one isolate remembers, the others never knew: they are three", async ()
   const headers = { Authorization: `Bearer ${secret}` };
   await (await service.isolates[0].fetch("/v1/pets", { headers })).arrayBuffer();
   await revokeKey(service.database, id, await service.pass(0));
-  const revoked = "401: the API key was revoked";
+  const revoked = `401: ${MESSAGES.unauthorized.revoked}`;
   expect(await answers(secret)).toEqual(["200: 60", revoked, revoked]);
 });
 

@@ -1,19 +1,30 @@
-// Reads named members of a JSON object (RFC 8259). It checks the whole text, but makes values of those members only, so its
-// cost depends on the length of a body and hardly on the content. JSON.parse takes several times as long for some content, and
-// hundreds of times with a reviver, which integers above 2^53 need. `npm run bench -- --only bodies` measures it.
+// Reads named members of a JSON object (RFC 8259). The scanner checks the whole text but creates values for those members only,
+// so its cost depends on the length of a body and hardly on its content. JSON.parse takes several times as long for some content,
+// and hundreds of times with a reviver, which integers above 2^53 need. `npm run bench -- --only bodies` measures it.
 
 import { isUtf8 } from "node:buffer";
-import { int64FromJsonNumber } from "../lib/int64.ts";
-import { ApiError } from "./errors.ts";
+import { int64FromJsonNumber } from "./int64.ts";
 
-/** Far more than a pet has. */
 export const MAX_LEVELS = 100;
 
-/** A value is an object, array, string, number, true, false or null. The name of a member is none (RFC 8259, section 3). */
+/** Values are objects, arrays, strings, numbers, true, false and null. Names of members do not count (RFC 8259, section 3). */
 export const MAX_VALUES = 1_000;
 
-/** Only the beginning of a longer string is read: it has more characters than any member may have. */
+/** Longer strings are cut off. The part that is read still exceeds the length limit of every field. */
 const MAX_STRING_BYTES = 4_096;
+
+/** Not UTF-8, not JSON, or a limit is exceeded. */
+export type JsonProblem = "encoding" | "syntax" | "values" | "levels";
+
+export class JsonError extends Error {
+  readonly problem: JsonProblem;
+
+  constructor(problem: JsonProblem) {
+    super(`JSON: ${problem}`);
+    this.name = "JsonError";
+    this.problem = problem;
+  }
+}
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -31,7 +42,7 @@ const LETTER_U = 0x75;
 const OPENING_BRACE = 0x7b;
 const CLOSING_BRACE = 0x7d;
 
-// Bytes by what they may be. A 0, which stands behind the end of the text, is in none of these.
+// Classes of bytes. The zeros after the end of the text are in none of them.
 const SPACE = bytesOf(" \t\n\r");
 const DIGIT = bytesOf("0123456789");
 const HEX_DIGIT = bytesOf("0123456789abcdefABCDEF");
@@ -42,18 +53,18 @@ const UNESCAPED = new Uint8Array(256).fill(1, 0x20);
 UNESCAPED[QUOTE] = 0;
 UNESCAPED[BACKSLASH] = 0;
 
-/** The longest that is looked at after a backslash. Reading beyond the end of an array would make all later scans slower. */
+/** Bytes read after a backslash, and the padding for them: reading beyond the end of an array would slow down all later scans. */
 const LONGEST_ESCAPE = 5;
 
 const decoder = new TextDecoder();
 
 /**
- * The members with these names, which must be ASCII letters, of the object that is the text. Integers of 64 bits are
- * `bigint`. An array, an object, another number or a long string becomes an empty array or object, NaN or a part of the
- * string: no schema here accepts it, and the schema says why. Throws `invalid_request` if the text is not JSON or exceeds a limit.
+ * Reads the members with these names (ASCII letters) of the object in `text`. 64-bit integers become `bigint`. Arrays and
+ * objects become empty ones, other numbers NaN, and long strings are cut off: schemas reject all of these, with their own
+ * message. Throws JsonError.
  */
 export function readMembers(text: Uint8Array, names: readonly string[]): unknown {
-  if (!isUtf8(text)) throw problem("must be UTF-8");
+  if (!isUtf8(text)) throw new JsonError("encoding");
   return new Scanner(text, names).read();
 }
 
@@ -61,7 +72,7 @@ class Scanner {
   readonly #bytes: Uint8Array;
   readonly #end: number;
   readonly #names: readonly string[];
-  /** Where the value of each named member begins and ends: of two with one name the later one, as JSON.parse does it. */
+  /** Start and end of each named member's value. The last of several members with the same name wins, as in JSON.parse. */
   readonly #members = new Map<string, [start: number, end: number]>();
   #at = 0;
   #values = 0;
@@ -82,7 +93,7 @@ class Scanner {
     this.#skipValue();
     const end = this.#at;
     this.#skipSpace();
-    if (this.#at !== this.#end) throw invalid();
+    if (this.#at !== this.#end) throw new JsonError("syntax");
     if (this.#byteAt(start) !== OPENING_BRACE) return this.#valueAt(start, end);
     return Object.fromEntries([...this.#members].map(([name, range]) => [name, this.#valueAt(...range)]));
   }
@@ -92,7 +103,7 @@ class Scanner {
   }
 
   #skip(byte: number): void {
-    if (this.#byteAt(this.#at) !== byte) throw invalid();
+    if (this.#byteAt(this.#at) !== byte) throw new JsonError("syntax");
     this.#at += 1;
   }
 
@@ -105,7 +116,7 @@ class Scanner {
 
   #skipValue(): void {
     this.#values += 1;
-    if (this.#values > MAX_VALUES) throw problem(`must have at most ${MAX_VALUES} values`);
+    if (this.#values > MAX_VALUES) throw new JsonError("values");
     const first = this.#byteAt(this.#at);
     if (first === QUOTE) this.#skipString();
     else if (first === OPENING_BRACE) this.#skipContainer(CLOSING_BRACE);
@@ -118,7 +129,7 @@ class Scanner {
 
   #skipContainer(closing: number): void {
     this.#levels += 1;
-    if (this.#levels > MAX_LEVELS) throw problem(`must be nested at most ${MAX_LEVELS} levels deep`);
+    if (this.#levels > MAX_LEVELS) throw new JsonError("levels");
     this.#at += 1;
     this.#skipSpace();
     for (let isFirst = true; this.#byteAt(this.#at) !== closing; isFirst = false) {
@@ -170,7 +181,7 @@ class Scanner {
     const start = this.#at;
     let at = start;
     while (DIGIT[bytes[at] ?? 0] === 1) at += 1;
-    if (at === start) throw invalid();
+    if (at === start) throw new JsonError("syntax");
     this.#at = at;
   }
 
@@ -188,21 +199,21 @@ class Scanner {
     this.#skip(QUOTE);
   }
 
-  /** Where the escape ends that begins here. */
+  /** The end of the escape that starts at `at`. */
   #endOfEscape(at: number): number {
     const bytes = this.#bytes;
     if (SHORT_ESCAPE[bytes[at + 1] ?? 0] === 1) return at + 2;
-    if (bytes[at + 1] !== LETTER_U) throw invalid();
+    if (bytes[at + 1] !== LETTER_U) throw new JsonError("syntax");
     const areHexDigits =
       HEX_DIGIT[bytes[at + 2] ?? 0] === 1 &&
       HEX_DIGIT[bytes[at + 3] ?? 0] === 1 &&
       HEX_DIGIT[bytes[at + 4] ?? 0] === 1 &&
       HEX_DIGIT[bytes[at + 5] ?? 0] === 1;
-    if (!areHexDigits) throw invalid();
+    if (!areHexDigits) throw new JsonError("syntax");
     return at + 6;
   }
 
-  /** Whether the string that begins here is this name. Its letters may be escaped: `\u006e`. */
+  /** Whether the string at `start` is `name`. Its letters may be escaped: `\u006e`. */
   #spells(name: string, start: number): boolean {
     const bytes = this.#bytes;
     let at = start;
@@ -245,7 +256,7 @@ class Scanner {
   }
 }
 
-/** Letters follow `@` in both cases: `A` and `a` end in 1. */
+/** `A` and `a` both have 1 in their low four bits. */
 function hexValue(digit: number): number {
   return digit < 0x40 ? digit - ZERO : (digit & 15) + 9;
 }
@@ -254,12 +265,4 @@ function bytesOf(characters: string): Uint8Array {
   const kind = new Uint8Array(256);
   for (const byte of new TextEncoder().encode(characters)) kind[byte] = 1;
   return kind;
-}
-
-function invalid(): ApiError {
-  return problem("must be valid JSON");
-}
-
-function problem(what: string): ApiError {
-  return new ApiError("invalid_request", `body: ${what}`);
 }
