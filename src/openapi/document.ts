@@ -1,6 +1,5 @@
-// The published description of the interface, GET /openapi.json: OpenAPI 3.1, made from the schemas that validate and the
-// constants that the service goes by. It is made when the site is built, never in the Worker. Each example is sent by a
-// test, and each answer that a test gets is held to it.
+// The published document, GET /openapi.json: OpenAPI 3.1, generated from the schemas that validate and the constants that the
+// service uses. `npm run build` generates it; the Worker never does. Tests send each example, and validate each response.
 
 import { MESSAGES } from "../http/messages.ts";
 import { INTERFACE_VERSION } from "../http/version.ts";
@@ -12,19 +11,19 @@ import { componentSchemas } from "./schemas.ts";
 const wrongMethod = failure({
   method: errorExample(
     "method_not_allowed",
-    "DELETE of the list.",
+    "DELETE /v1/pets.",
     MESSAGES.method_not_allowed.method("DELETE", ["GET", "HEAD", "POST"]),
   ),
 });
 
-/** The document. `guide` is what operations have no place for, in Markdown. */
+/** The document. `guide` is Markdown, for topics that span operations. */
 export function openApiDocument(guide: string) {
   return {
     openapi: "3.1.0",
     info: {
       title: "Petstore",
       version: INTERFACE_VERSION,
-      summary: "Pets for sale: list them, add one, get one.",
+      summary: "List pets for sale, add one, get one.",
       description: guide,
       contact: { name: "The operator of this service" },
       license: { name: "MIT", identifier: "MIT" },
@@ -33,13 +32,13 @@ export function openApiDocument(guide: string) {
       {
         url: "/v1",
         description:
-          "The service that this document comes from. The URL is relative to the document: give generated clients the full base URL.",
+          "The service that publishes this document. The URL is relative to the document; generated clients need the absolute base URL.",
       },
     ],
     security: [{ apiKey: [] }],
     tags: [
-      { name: "Pets", description: "List pets, add one, get one." },
-      { name: "Usage", description: "See how a key stands." },
+      { name: "Pets", description: "List, add and get pets." },
+      { name: "Usage", description: "Limits and requests of the API key." },
     ],
     paths: {
       "/pets": { get: listPets, post: createPet },
@@ -47,11 +46,11 @@ export function openApiDocument(guide: string) {
       "/usage": { get: getUsage },
     },
     "x-other-requests": {
-      description: "What a request under /v1 is answered that is for none of these operations.",
+      description: "Responses to requests under /v1 that match no operation.",
       responses: {
         ...ALWAYS_POSSIBLE,
         404: failure({
-          path: errorExample("not_found", "A path that does not exist.", MESSAGES.not_found.path),
+          path: errorExample("not_found", "An unknown path.", MESSAGES.not_found.path),
         }),
         405: { ...wrongMethod, headers: { ...wrongMethod.headers, Allow: ALLOW } },
       },
@@ -61,8 +60,8 @@ export function openApiDocument(guide: string) {
         apiKey: {
           type: "http",
           scheme: "bearer",
-          bearerFormat: "pet_ and 38 letters and digits",
-          description: "The API key. Whoever runs the service hands keys out.",
+          bearerFormat: "pet_ followed by 38 letters and digits",
+          description: "An API key, issued by the operator of the service.",
         },
       },
       schemas: componentSchemas(),

@@ -1,5 +1,4 @@
-// Fills the guide, src/openapi/guide.md, with what the service goes by, so that it can't say anything else. The pages are
-// filled in the same way.
+// Fills in the placeholders of the guide, src/openapi/guide.md, from the constants that the service uses, and those of the pages.
 
 import { FRESH_MS } from "../d1/freshness.ts";
 import { ERROR_STATUS } from "../http/errors.ts";
@@ -15,19 +14,19 @@ import { toJsonSchema } from "./schemas.ts";
 
 const { limit } = toJsonSchema(PageQuery).properties ?? {};
 
-const FACTS: Record<string, string> = {
+const VALUES: Record<string, string> = {
   minLimit: `${limit?.minimum}`,
   maxLimit: `${limit?.maximum}`,
   defaultLimit: `${limit?.default}`,
-  // A document does not know where it is read.
+  // The document does not know its own origin.
   origin: "https://petstore.example",
-  believedSeconds: `${FRESH_MS / 1000}`,
-  keylessPerMinute: `${REQUESTS_PER_MINUTE}`,
+  keyChangeSeconds: `${FRESH_MS / 1000}`,
+  anonymousPerMinute: `${REQUESTS_PER_MINUTE}`,
   daysKept: `${DAYS_KEPT}`,
   toleratedRefusals: `${MIN_TOLERATED_REFUSALS}`,
   banGraceSeconds: `${BAN_GRACE_MS / 1000}`,
   banMinutes: `${BAN_MS / 60_000}`,
-  rememberedHours: `${REMEMBERED_MS / 3_600_000}`,
+  idempotencyHours: `${REMEMBERED_MS / 3_600_000}`,
   deprecatedAt: longDate(DEPRECATED_AT),
   removedAt: longDate(REMOVED_AT),
   plans: table(
@@ -39,7 +38,7 @@ const FACTS: Record<string, string> = {
     ]),
   ),
   errors: table(
-    ["Status", "`code`", "When, and what to do"],
+    ["Status", "`code`", "Cause and remedy"],
     Object.entries(ERROR_STATUS).map(([code, status]) => [
       `${status}`,
       `\`${code}\``,
@@ -48,17 +47,17 @@ const FACTS: Record<string, string> = {
   ),
 };
 
-/** The guide in Markdown, with every `{{fact}}` filled in. Throws if there is no such fact. */
+/** Fills in every `{{name}}` of the guide. Throws if a name is unknown. */
 export function fillGuide(template: string): string {
-  return fill(template, FACTS);
+  return fill(template, VALUES);
 }
 
-/** A template in which every `{{fact}}` is filled in. Throws if there is no such fact. */
-export function fill(template: string, facts: Record<string, string>): string {
+/** Fills in every `{{name}}` of a template. Throws if a name is unknown. */
+export function fill(template: string, values: Record<string, string>): string {
   return template.replace(/\{\{(\w+)\}\}/g, (_, name: string) => {
-    const fact = facts[name];
-    if (fact === undefined) throw new Error(`${name} is asked for, which nobody knows`);
-    return fact;
+    const value = values[name];
+    if (value === undefined) throw new Error(`unknown placeholder {{${name}}}`);
+    return value;
   });
 }
 

@@ -1,4 +1,4 @@
-// How the published document describes the operations (contract, section 4, and GET /v1/usage).
+// The operations of the published document (contract, section 4, and GET /v1/usage).
 
 import { MAX_BODY_BYTES } from "../http/body.ts";
 import { FIELD_PROBLEMS, MESSAGES } from "../http/messages.ts";
@@ -8,6 +8,7 @@ import { REMEMBERED_MS } from "../pets/idempotency.ts";
 import { IDEMPOTENCY_KEY } from "../pets/idempotency-key.ts";
 import { MAX_PAGE_SIZE, PageQuery, PET_STATUSES } from "../pets/schema.ts";
 import { DAYS_KEPT } from "../rate-limit/protocol.ts";
+import { EXAMPLE_PETS, EXAMPLE_USAGE, isoDate, newPet } from "./examples.ts";
 import { HEADERS, REAL_NAMES } from "./headers.ts";
 import {
   ALWAYS_POSSIBLE,
@@ -22,15 +23,6 @@ import {
 } from "./responses.ts";
 import { type JsonSchema, schemaRef, toJsonSchema } from "./schemas.ts";
 
-/** The pets of the examples: the first three are there, the others are added. */
-export const EXAMPLE_PETS = {
-  rex: { id: 1, name: "Rex", categoryId: 1, status: "available" },
-  mimi: { id: 2, name: "Mimi", categoryId: 2, status: "pending" },
-  goldie: { id: 3, name: "Goldie", categoryId: 3 },
-  zoe: { id: 4, name: "Zoë", categoryId: 2, status: "available" },
-  bello: { id: 5, name: "Bello", categoryId: 1 },
-} as const;
-
 const { field, json, idempotencyKey } = MESSAGES.invalid_request;
 const { rex, mimi, goldie, zoe, bello } = EXAMPLE_PETS;
 
@@ -42,7 +34,7 @@ interface Parameter {
   required: boolean;
   description: unknown;
   schema: JsonSchema;
-  /** Beside the schema, where most tools look for it. */
+  /** Outside the schema, where most tools look for it. */
   example: unknown;
 }
 
@@ -51,12 +43,12 @@ export const listPets = {
   tags: ["Pets"],
   summary: "List pets",
   description:
-    "A page of pets, ordered by `id`. As long as there are more, `Link` says where the next page is. A parameter may be given once; one that is not listed here is ignored.",
+    "A page of pets, ordered by `id`. `Link` has the URL of the next page, if there is one. Each parameter may be given once; unknown parameters are ignored.",
   parameters: queryParameters({ limit: 2, status: "sold", cursor: "AQAAAAAAAAADaHtRVw" }),
   responses: {
     ...ALWAYS_POSSIBLE,
     200: success("A page of pets.", schemaRef("Pets"), ["Link"], {
-      firstPage: { summary: "The first two pets of three, with limit=2.", value: [rex, mimi] },
+      firstPage: { summary: "The first two of three pets, with limit=2.", value: [rex, mimi] },
     }),
     400: failure({
       limit: errorExample(
@@ -69,11 +61,7 @@ export const listPets = {
         "status=lost.",
         field("status", FIELD_PROBLEMS.oneOf(PET_STATUSES)),
       ),
-      cursor: errorExample(
-        "invalid_request",
-        "A cursor that was made up.",
-        field("cursor", FIELD_PROBLEMS.cursor),
-      ),
+      cursor: errorExample("invalid_request", "An invalid cursor.", field("cursor", FIELD_PROBLEMS.cursor)),
       ...OVER_PLAIN_HTTP,
     }),
   },
@@ -83,34 +71,33 @@ export const createPet = {
   operationId: "createPet",
   tags: ["Pets"],
   summary: "Add a pet",
-  description:
-    "Adds a pet and gives it an `id`. Whoever may have to send it again, because no answer came, names the creation by `Idempotency-Key`.",
+  description: "Adds a pet and assigns its `id`. Send an `Idempotency-Key`; then retrying is safe.",
   parameters: [
     {
       name: "Idempotency-Key",
       in: "header",
       required: false,
-      description: `A name that you invent for this creation: 1 to 255 visible ASCII characters, bare or quoted. Whoever sends the same pet under the same name within ${REMEMBERED_MS / 3_600_000} hours gets the same answer, and no second pet.`,
+      description: `Identifies the request, so that retrying it is safe: 1 to 255 visible ASCII characters, bare or quoted. Requests with the same key and the same pet within ${REMEMBERED_MS / 3_600_000} hours add one pet and get the same response.`,
       schema: { type: "string", pattern: IDEMPOTENCY_KEY.source },
       example: "order-4711",
     },
   ] satisfies Parameter[],
   requestBody: {
     required: true,
-    description: `At most ${MAX_BODY_BYTES / 1024} KiB, ${MAX_VALUES.toLocaleString("en")} values and ${MAX_LEVELS} levels of objects and arrays. Names of fields are not values.`,
+    description: `At most ${MAX_BODY_BYTES / 1024} KiB, ${MAX_VALUES.toLocaleString("en")} values and ${MAX_LEVELS} levels of nesting. Names of fields do not count as values.`,
     content: {
       "application/json": {
         schema: schemaRef("NewPet"),
         examples: {
-          complete: { summary: "With a status.", value: without(zoe, "id") },
-          withoutStatus: { summary: "Without a status.", value: without(bello, "id") },
+          complete: { summary: "With a status.", value: newPet(zoe) },
+          withoutStatus: { summary: "Without a status.", value: newPet(bello) },
         },
       },
     },
   },
   responses: {
     ...ALWAYS_POSSIBLE,
-    201: success("The pet that was added.", schemaRef("Pet"), ["Location"], {
+    201: success("The new pet.", schemaRef("Pet"), ["Location"], {
       complete: { summary: "With a status.", value: zoe },
       withoutStatus: { summary: "Without a status.", value: bello },
     }),
@@ -120,7 +107,7 @@ export const createPet = {
         "No categoryId.",
         field("categoryId", FIELD_PROBLEMS.required),
       ),
-      json: errorExample("invalid_request", "A body that is no JSON.", json.syntax),
+      json: errorExample("invalid_request", "A body that is not JSON.", json.syntax),
       name: errorExample("invalid_request", "An Idempotency-Key with a space in it.", idempotencyKey),
       ...OVER_PLAIN_HTTP,
     }),
@@ -149,7 +136,7 @@ export const createPet = {
     422: failure({
       reused: errorExample(
         "idempotency_key_reused",
-        "Another pet under the name of an earlier one.",
+        "An earlier Idempotency-Key with a different pet.",
         MESSAGES.idempotency_key_reused.otherPet(REMEMBERED_MS / 3_600_000),
       ),
     }),
@@ -160,15 +147,15 @@ export const getPet = {
   operationId: "getPet",
   tags: ["Pets"],
   summary: "Get a pet",
-  description: `Deprecated since ${day(DEPRECATED_AT)}. On ${day(REMOVED_AT)} it is removed, and answers 410 from then on. Use the list instead, with \`status\` if it helps.`,
+  description: `Deprecated since ${isoDate(DEPRECATED_AT)}. Answers 410 from ${isoDate(REMOVED_AT)} on. Use the list instead, optionally with \`status\`.`,
   deprecated: true,
-  "x-sunset": day(REMOVED_AT),
+  "x-sunset": isoDate(REMOVED_AT),
   parameters: [
     {
       name: "petId",
       in: "path",
       required: true,
-      description: "The id of the pet. What is no integer of 64 bits is the id of no pet, so it is a 404.",
+      description: "ID of the pet. A value that is not a 64-bit integer gets a 404.",
       schema: { type: "integer", format: "int64" },
       example: rex.id,
     },
@@ -180,50 +167,42 @@ export const getPet = {
         withoutStatus: { summary: "Without a status.", value: goldie },
       }),
     ),
-    404: announced(
-      failure({ pet: errorExample("not_found", "An id that no pet has.", MESSAGES.not_found.pet) }),
-    ),
+    404: announced(failure({ pet: errorExample("not_found", "An unknown ID.", MESSAGES.not_found.pet) })),
     410: announced(
       failure({
         removed: errorExample(
           "operation_removed",
-          "Any id, from 5 December 2030 on.",
+          "Any ID, from 5 December 2030 on.",
           MESSAGES.operation_removed.getPet(SUNSET),
         ),
       }),
     ),
     ...ALWAYS_POSSIBLE,
-    // What fails before the operation is reached does not announce its end.
-    500: perhapsAnnounced(SHARED_RESPONSES.InternalError),
-    503: perhapsAnnounced(SHARED_RESPONSES.ServiceUnavailable),
+    // Requests that fail before they reach the operation do not announce its removal.
+    500: maybeAnnounced(SHARED_RESPONSES.InternalError),
+    503: maybeAnnounced(SHARED_RESPONSES.ServiceUnavailable),
   },
 };
 
 export const getUsage = {
   operationId: "getUsage",
   tags: ["Usage"],
-  summary: "See how the key stands",
-  description: `The plan of the key, both windows, a ban if there is one, and what became of its requests on the last ${DAYS_KEPT} UTC days. It costs nothing, and works while the key is limited or banned. It may be as old as a second.`,
+  summary: "Get the usage of the key",
+  description: `The plan of the key, both windows, the ban if there is one, and the requests on each of the last ${DAYS_KEPT} UTC days. This request consumes nothing, and works while the key is limited or banned. The data may be one second old.`,
   responses: {
-    200: success("How the key stands.", schemaRef("Usage"), ["Cache-Control"], {
+    200: success("The usage of the key.", schemaRef("Usage"), ["Cache-Control"], {
       unused: {
         summary: "A Free key after its first request.",
-        value: {
-          plan: "free",
-          minute: { limit: 60, used: 1, remaining: 59, reset: 1795178100 },
-          day: { limit: 1000, used: 1, remaining: 999, reset: 1795219200 },
-          bannedUntil: null,
-          days: lastDays("2026-11-20", { admitted: 1, refused: 0 }),
-        },
+        value: EXAMPLE_USAGE,
       },
     }),
     ...ALWAYS_POSSIBLE,
-    // A valid key is not refused here.
+    // Requests with a valid key are never refused here.
     429: responseRef("TooManyRequestsWithoutKey"),
   },
 };
 
-/** The parameters of a list, each with its example. */
+/** The parameters of the list operation. */
 function queryParameters(examples: Record<keyof typeof PageQuery.shape, unknown>): Parameter[] {
   const { properties = {} } = toJsonSchema(PageQuery);
   return Object.entries(examples).map(([name, example]) => {
@@ -232,38 +211,16 @@ function queryParameters(examples: Record<keyof typeof PageQuery.shape, unknown>
   });
 }
 
-/** A response that says when the operation goes. */
+/** A response that announces the removal of the operation. */
 function announced(response: Response): Response {
   return { ...response, headers: { ...response.headers, ...headerRefs(ANNOUNCEMENT) } };
 }
 
-/** A response that says so if the operation was reached. */
-function perhapsAnnounced(response: Response): Response {
-  const perhaps = ANNOUNCEMENT.map((name) => [
+/** A response that announces it if the request reached the operation. */
+function maybeAnnounced(response: Response): Response {
+  const headers = ANNOUNCEMENT.map((name) => [
     REAL_NAMES[name] ?? name,
     { ...HEADERS[name], required: false },
   ]);
-  return { ...response, headers: { ...response.headers, ...Object.fromEntries(perhaps) } };
-}
-
-/** The last days of a key that nobody has used before `today`. */
-function lastDays(today: string, total: { admitted: number; refused: number }) {
-  const days = Array.from({ length: DAYS_KEPT }, (_, index) => {
-    const date = new Date(Date.parse(today) - (DAYS_KEPT - 1 - index) * 86_400_000);
-    return { date: day(date), admitted: 0, refused: 0 };
-  });
-  return [...days.slice(0, -1), { date: today, ...total }];
-}
-
-function without<Value extends object, Name extends keyof Value>(
-  value: Value,
-  name: Name,
-): Omit<Value, Name> {
-  const { [name]: _, ...rest } = value;
-  return rest;
-}
-
-/** A date as ISO 8601 writes it. */
-function day(date: Date): string {
-  return date.toISOString().slice(0, 10);
+  return { ...response, headers: { ...response.headers, ...Object.fromEntries(headers) } };
 }

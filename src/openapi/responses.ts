@@ -1,5 +1,4 @@
-// How the published document describes a response: body, headers and examples, which tests send. What more than one
-// operation answers is described once.
+// The responses of the published document: body, headers and examples. Responses that operations share are defined once.
 
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
 import { MESSAGES } from "../http/messages.ts";
@@ -22,12 +21,12 @@ export interface Response {
   content: { "application/json": { schema: JsonSchema; examples: Record<string, Example> } };
 }
 
-/** An example of an error: `summary` says what was sent. */
+/** An example of an error. `summary` describes the request. */
 export function errorExample(code: ErrorCode, summary: string, message: string): ErrorExample {
   return { summary, value: { code, message, status: ERROR_STATUS[code] } };
 }
 
-/** The response of an operation that did what it was asked. */
+/** A successful response. */
 export function success(
   description: string,
   schema: JsonSchema,
@@ -41,7 +40,7 @@ export function success(
   };
 }
 
-/** The response of one status with an error; its codes are those of its examples. */
+/** An error response of one status, with the codes of its examples. */
 export function failure(
   examples: Record<string, ErrorExample>,
   headers: readonly HeaderName[] = [],
@@ -64,7 +63,7 @@ export function failure(
   return success(description, schema, headers, examples);
 }
 
-/** References to headers by their names. */
+/** References to headers, by name. */
 export function headerRefs(names: readonly HeaderName[]): Record<string, object> {
   return Object.fromEntries(
     names.map((name) => [REAL_NAMES[name] ?? name, { $ref: `#/components/headers/${name}` }]),
@@ -78,29 +77,29 @@ const BAN_END_MS = Date.UTC(2026, 10, 20, 12, 44, 21);
 const WITHOUT_KEY = {
   withoutKey: errorExample(
     "rate_limit_exceeded",
-    "The 61st request of a minute that came from one address without a valid key.",
+    "The 61st request of a minute from one address without a valid key.",
     MESSAGES.rate_limit_exceeded.withoutKey(60, "minute", NEXT_MINUTE),
   ),
 };
 
-/** Of every operation, those that have other 400s included. */
+/** For every operation, also for those with other 400s. */
 export const OVER_PLAIN_HTTP = {
   plainHttp: errorExample(
     "invalid_request",
-    "Any request over plain HTTP, but for a loopback host.",
+    "Any request over plain HTTP, except to a loopback host.",
     MESSAGES.invalid_request.plainHttp,
   ),
 };
 
 const REQUEST_ID = HEADERS["X-Request-Id"].example;
 
-/** The responses that more than one operation gives, by name. */
+/** Responses that operations share, by name. */
 export const SHARED_RESPONSES = {
   PlainHttp: failure(OVER_PLAIN_HTTP),
   Unauthorized: failure(
     {
       missing: errorExample("unauthorized", "No key.", MESSAGES.unauthorized.missing),
-      unknown: errorExample("unauthorized", "A key that nobody has.", MESSAGES.unauthorized.unknown),
+      unknown: errorExample("unauthorized", "An unknown key.", MESSAGES.unauthorized.unknown),
     },
     ["WWW-Authenticate"],
   ),
@@ -113,7 +112,7 @@ export const SHARED_RESPONSES = {
       ),
       banned: errorExample(
         "key_banned",
-        "A Free key, refused for the 61st time in this minute.",
+        "A Free key whose clients kept sending requests after a 429.",
         MESSAGES.key_banned.ban(BAN_END_MS, { seconds: 601, atMs: BAN_END_MS }),
       ),
       ...WITHOUT_KEY,
@@ -124,7 +123,7 @@ export const SHARED_RESPONSES = {
   InternalError: failure({
     fault: errorExample(
       "internal_error",
-      "Any request, when something fails that nobody has thought of.",
+      "Any request, after an unexpected failure.",
       MESSAGES.internal_error.fault(REQUEST_ID),
     ),
   }),
@@ -132,7 +131,7 @@ export const SHARED_RESPONSES = {
     {
       database: errorExample(
         "service_unavailable",
-        "Any request, when the database can't be reached and the key is not known.",
+        "Any request, while the database is unavailable and the key is not cached.",
         MESSAGES.service_unavailable.database({ retryAfterSeconds: 5, requestId: REQUEST_ID }),
       ),
     },
@@ -140,12 +139,12 @@ export const SHARED_RESPONSES = {
   ),
 } satisfies Record<string, Response>;
 
-/** A reference to one of them. */
+/** A reference to a shared response. */
 export function responseRef(name: keyof typeof SHARED_RESPONSES) {
   return { $ref: `#/components/responses/${name}` };
 }
 
-/** What every operation that is counted may answer. */
+/** The responses of every rate-limited operation. */
 export const ALWAYS_POSSIBLE = {
   400: responseRef("PlainHttp"),
   401: responseRef("Unauthorized"),

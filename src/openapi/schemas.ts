@@ -1,6 +1,6 @@
-// What the published document says about values: the zod schemas that validate, in JSON Schema 2020-12, which is what
-// OpenAPI 3.1 speaks. Responses are not validated when they are made, so their schemas are only here; the types hold them
-// to what the code gives, and the tests hold every answer to them.
+// The schemas of the published document: the zod schemas that validate, converted to JSON Schema 2020-12, as OpenAPI 3.1 requires.
+// The service does not validate its responses, so their schemas are only here. Types check them against the code, and tests
+// validate every response.
 
 import * as z from "zod/mini";
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
@@ -9,7 +9,7 @@ import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../rate-limit/plans.ts";
 import { DAYS_KEPT } from "../rate-limit/protocol.ts";
 import type { UsageBody } from "../rate-limit/usage/usage-body.ts";
 
-/** JSON Schema, as far as this service needs it. */
+/** The part of JSON Schema that this service needs. */
 export interface JsonSchema {
   type?: string | string[];
   properties?: Record<string, JsonSchema>;
@@ -22,53 +22,55 @@ const PLANS = Object.keys(PLAN_LIMITS) as Plan[];
 const count = (description: string) => z.int().check(z.gte(0), z.meta({ description }));
 
 const ApiErrorBody = z.strictObject({
-  code: z.enum(CODES).check(z.meta({ description: "What went wrong, for programs." })),
-  message: z.string().check(z.minLength(1), z.meta({ description: "What went wrong, for people." })),
+  code: z.enum(CODES).check(z.meta({ description: "The kind of error. Branch on it." })),
+  message: z
+    .string()
+    .check(z.minLength(1), z.meta({ description: "What is wrong, in English. Show it to people." })),
   status: z
     .literal([...new Set(Object.values(ERROR_STATUS))])
-    .check(z.meta({ type: "integer", description: "The HTTP status of the response." })),
+    .check(z.meta({ type: "integer", description: "Same as the status of the response." })),
 });
 
 const UsageWindow = z.strictObject({
   limit: z
     .int()
     .check(z.gte(1), z.lte(MAX_LIMIT), z.meta({ description: "Requests that the window admits." })),
-  used: count("Requests that it has admitted."),
-  remaining: count("Requests that it has left. During a ban none of them is admitted: see `bannedUntil`."),
-  reset: count("When the next window begins, in Unix time."),
+  used: count("Requests admitted so far."),
+  remaining: count("Requests remaining. During a ban none of them is admitted: see `bannedUntil`."),
+  reset: count("Start of the next window (Unix time in seconds)."),
 });
 
 const UsageDay = z.strictObject({
   date: z.string().check(z.meta({ format: "date", description: "The UTC day." })),
-  admitted: count("Requests that were admitted."),
-  refused: count("Requests that were refused because a window was used up."),
+  admitted: count("Admitted requests."),
+  refused: count("Requests refused because a window was exhausted."),
 });
 
 const Usage = z.strictObject({
-  plan: z.enum(PLANS).check(z.meta({ description: "The plan that the key is on." })),
+  plan: z.enum(PLANS).check(z.meta({ description: "The plan of the key." })),
   minute: UsageWindow,
   day: UsageWindow,
   bannedUntil: z
     .nullable(z.int().check(z.gte(0)))
-    .check(z.meta({ description: "When the ban of the key ends, in Unix time; null if there is none." })),
+    .check(z.meta({ description: "End of the ban (Unix time in seconds), or null." })),
   days: z
     .array(UsageDay)
     .check(
       z.minLength(DAYS_KEPT),
       z.maxLength(DAYS_KEPT),
-      z.meta({ description: `The last ${DAYS_KEPT} UTC days, the oldest first; the last one is today.` }),
+      z.meta({ description: `The last ${DAYS_KEPT} UTC days, oldest first; the last entry is today.` }),
     ),
 }) satisfies z.ZodMiniType<UsageBody>;
 
-/** The schemas that the document names, each under its name in the contract, section 2, if it has one there. */
+/** The schemas that the document names. Names in the contract, section 2, stay the same. */
 const NAMED = {
-  NewPet: [NewPet, "What a pet is made of when it is added. Fields that are not listed here are ignored."],
-  Pet: [Pet, "A pet for sale. `status` is left out if it was not given."],
-  PetStatus: [z.enum(PET_STATUSES), "How far the sale of a pet has got."],
+  NewPet: [NewPet, "A pet to add. Unknown fields are ignored."],
+  Pet: [Pet, "A pet for sale. `status` is absent if it was not given."],
+  PetStatus: [z.enum(PET_STATUSES), "Sales status of a pet."],
   Error: [ApiErrorBody, "The body of every error: exactly these three fields."],
   UsageWindow: [UsageWindow, "One window: the current UTC minute, or the current UTC day."],
-  UsageDay: [UsageDay, "What became of a key's requests on one UTC day."],
-  Usage: [Usage, "How a key stands."],
+  UsageDay: [UsageDay, "Requests of a key on one UTC day."],
+  Usage: [Usage, "Usage of a key."],
 } as const satisfies Record<string, readonly [z.ZodMiniType, string]>;
 
 /** A reference to a named schema. */
@@ -92,8 +94,8 @@ export function componentSchemas(): Record<string, JsonSchema> {
 }
 
 /**
- * A schema in JSON Schema: with `input` what it accepts, else what it gives when it has read its text. Parts that have a
- * name are references, unless they are the `root`.
+ * Converts a schema: its input type with `io: "input"`, otherwise its output type. Named parts become references, except the
+ * `root`.
  */
 export function toJsonSchema(
   schema: z.ZodMiniType,
@@ -101,11 +103,11 @@ export function toJsonSchema(
 ): JsonSchema {
   const { $schema: _, ...jsonSchema } = z.toJSONSchema(schema, {
     io,
-    // Integers of 64 bits are bigint here, for which zod knows no JSON.
+    // 64-bit integers are bigint, which zod can't convert.
     unrepresentable: "any",
     override({ zodSchema, jsonSchema: part }) {
       if (zodSchema._zod.def.type === "bigint") Object.assign(part, { type: "integer", format: "int64" });
-      // That no number is larger than JavaScript can count says nothing about the service.
+      // The largest safe integer of JavaScript is no limit of the service.
       if (part.maximum === Number.MAX_SAFE_INTEGER) delete part.maximum;
       const name = nameOf(zodSchema);
       if (name === undefined || zodSchema === (root as z.core.$ZodType | undefined)) return;
@@ -117,7 +119,7 @@ export function toJsonSchema(
   return jsonSchema as JsonSchema;
 }
 
-/** Enumerations of statuses differ in their error messages only, so they go by what they enumerate. */
+/** Enumerations of statuses differ only in their error messages, so they are recognised by their values. */
 function nameOf(schema: z.core.$ZodType): keyof typeof NAMED | undefined {
   const names = Object.keys(NAMED) as (keyof typeof NAMED)[];
   const isStatus =

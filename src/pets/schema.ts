@@ -21,7 +21,7 @@ export const NewPet = z.object(
       z.refine((name) => name.isWellFormed() && !name.includes("\0"), FIELD_PROBLEMS.unicode),
       // JSON Schema counts code points; zod's own checks of length, which it could translate by itself, do not.
       z.meta({
-        description: "The name of the pet. It is kept as sent: neither trimmed nor normalised.",
+        description: "Name of the pet. It is stored as sent: neither trimmed nor normalised.",
         minLength: 1,
         maxLength: MAX_NAME_CODE_POINTS,
         pattern: "^[^\\u0000]*$",
@@ -29,7 +29,7 @@ export const NewPet = z.object(
     ),
     categoryId: z
       .int64(orMissing(FIELD_PROBLEMS.int64))
-      .check(z.meta({ description: "The category that the pet belongs to: any integer of 64 bits." })),
+      .check(z.meta({ description: "Category of the pet: any 64-bit integer." })),
     status: z.optional(z.enum(PET_STATUSES, STATUS_PROBLEM)),
   },
   FIELD_PROBLEMS.object,
@@ -38,9 +38,7 @@ export type NewPet = z.output<typeof NewPet>;
 
 /** Contract, section 2, Pet. */
 export const Pet = z.object({
-  id: z
-    .int64()
-    .check(z.meta({ description: "The id that the service gave the pet. No other pet ever gets it." })),
+  id: z.int64().check(z.meta({ description: "ID of the pet. IDs are never reused." })),
   ...NewPet.shape,
 });
 export type Pet = z.output<typeof Pet>;
@@ -62,7 +60,7 @@ export const PageQuery = z.object({
       ),
       DEFAULT_PAGE_SIZE,
     )
-    .check(z.meta({ type: "integer", description: "The most pets that the page may have." })),
+    .check(z.meta({ type: "integer", description: "Page size." })),
   status: z
     .optional(z.enum(PET_STATUSES, orRepeated(STATUS_PROBLEM)))
     .check(z.meta({ description: "Only pets with this status." })),
@@ -81,8 +79,7 @@ export const PageQuery = z.object({
     .check(
       z.meta({
         type: "string",
-        description:
-          "Where the page begins. It comes from the `Link` header of the page before; there is no other way to get one.",
+        description: "Start of the page, from the `Link` header of the previous page. Cursors are opaque.",
       }),
     ),
 });

@@ -400,9 +400,9 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
     await page.locator("#operations-Pets-createPet .execute").waitFor();
     expect(await page.locator(".opblock.is-open").count()).toBe(2);
     // What is not an operation stays what it is.
-    await page.evaluate("location.hash = '#limits'");
-    await isOnTop("#limits");
-    expect(page.url()).toBe(`${origin}/#limits`);
+    await page.evaluate("location.hash = '#rate-limits'");
+    await isOnTop("#rate-limits");
+    expect(page.url()).toBe(`${origin}/#rate-limits`);
   });
 
   it("without a network, says so in a sentence, and goes on when it is back", async () => {
@@ -481,7 +481,7 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
       "GET /v1/pets List pets",
       "POST /v1/pets Add a pet",
       "GET /v1/pets/{petId} Get a pet",
-      "GET /v1/usage See how the key stands",
+      "GET /v1/usage Get the usage of the key",
     ]);
     expect(await page.locator("noscript").textContent()).toContain("needs JavaScript");
     // What a browser takes for a tag is not shown.
@@ -496,11 +496,11 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
       "Operations",
       "Getting started",
       "Authentication",
-      "Paging",
-      "Limits",
+      "Pagination",
+      "Rate limits",
       "Bans",
       "Errors",
-      "Sending a creation again",
+      "Idempotency",
       "Exact 64-bit integers",
       "Deprecation",
     ]);

@@ -1,14 +1,16 @@
-// The published document against the service: every bound is tried on both sides, every example is sent and gives what it
-// says, every status and header of every operation is seen. That nothing undocumented is answered either is checked in
-// test/support/worker/client.ts, for all tests. That the document is valid OpenAPI is the linter's business: npm run check.
+// Compares the published document with the service: sends values on both sides of every bound, sends every example, and provokes
+// every status and header. test/support/worker/client.ts checks, for all tests, that no response is undocumented. `npm run check`
+// lints the document.
 
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { app } from "../../src/app.ts";
 import { ERROR_STATUS } from "../../src/http/errors.ts";
 import { newSecret } from "../../src/keys/secret.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
+import { EXAMPLE_PETS } from "../../src/openapi/examples.ts";
 import { fillGuide } from "../../src/openapi/guide.ts";
-import { EXAMPLE_PETS } from "../../src/openapi/operations.ts";
+
 import { NewPet, PageQuery, Pet } from "../../src/pets/schema.ts";
 import { insertPet } from "../../src/pets/store.ts";
 import { banKey, fetchWithoutKey, forgetPages, newAddress, newClient } from "../support/worker/client.ts";
@@ -40,7 +42,7 @@ const operations = {
 };
 type OperationId = keyof typeof operations;
 
-/** A schema or a response that may be a reference, as what it refers to. */
+/** Resolves a schema or response that may be a reference. */
 function resolved<Kind>(value: unknown): Kind {
   const { $ref } = value as { $ref?: string };
   if ($ref === undefined) return value as Kind;
@@ -63,8 +65,8 @@ const petName = schemaOf("NewPet").properties?.name as {
 
 const pet = (fields: Record<string, unknown>) => JSON.stringify({ name: "Rex", categoryId: 1, ...fields });
 
-describe("the schemas of the document", () => {
-  it("have the fields that are validated, and no others", () => {
+describe("a schema of the document", () => {
+  it("has exactly the validated fields", () => {
     expect(Object.keys(schemaOf("NewPet").properties ?? {})).toEqual(Object.keys(NewPet.shape));
     expect(Object.keys(schemaOf("Pet").properties ?? {})).toEqual(Object.keys(Pet.shape));
     const parameters = operations.listPets.parameters.map(({ name, required }) => [name, required]);
@@ -74,14 +76,14 @@ describe("the schemas of the document", () => {
     }
   });
 
-  it("leave room for unknown fields in what is sent, and none in what is answered", () => {
+  it("allows unknown fields in requests, but not in responses", () => {
     expect(schemaOf("NewPet")).not.toHaveProperty("additionalProperties");
     for (const name of ["Pet", "Error", "Usage", "UsageWindow", "UsageDay"]) {
       expect(schemaOf(name).additionalProperties, name).toBe(false);
     }
   });
 
-  it("require what the service requires", async () => {
+  it("requires the fields that the service requires", async () => {
     const client = await newClient();
     const complete: Record<string, unknown> = { name: "Rex", categoryId: 1, status: "sold" };
     const required: string[] = [];
@@ -93,7 +95,7 @@ describe("the schemas of the document", () => {
     expect(schemaOf("Pet").required).toEqual(["id", ...required]);
   });
 
-  it("bound limit as the service does, and have its default", async () => {
+  it("has the bounds and the default of `limit`", async () => {
     const client = await newClient();
     const { minimum, maximum, default: byDefault, type } = limit as Record<string, number | string>;
     expect(type).toBe("integer");
@@ -106,7 +108,7 @@ describe("the schemas of the document", () => {
     expect(await page.json()).toHaveLength(Number(byDefault));
   });
 
-  it("bound name as the service does, in code points", async () => {
+  it("has the bounds of `name`, in code points", async () => {
     const client = await newClient();
     const { minLength, maxLength, pattern } = petName;
     // Two UTF-16 units each.
@@ -120,7 +122,7 @@ describe("the schemas of the document", () => {
     }
   });
 
-  it("say int64 where the service takes all of it, and nothing beyond", async () => {
+  it("has int64 where the service accepts exactly that range", async () => {
     const client = await newClient();
     const int64 = { type: "integer", format: "int64" };
     const description = expect.any(String);
@@ -140,7 +142,7 @@ describe("the schemas of the document", () => {
     }
   });
 
-  it("enumerate the statuses that the service takes", async () => {
+  it("enumerates the statuses that the service accepts", async () => {
     const client = await newClient();
     expect(schemaOf("NewPet").properties?.status).toEqual({ $ref: "#/components/schemas/PetStatus" });
     for (const value of [...status.enum, "lost", "SOLD", ""]) {
@@ -150,7 +152,7 @@ describe("the schemas of the document", () => {
     }
   });
 
-  it("have the pattern of an Idempotency-Key that the service goes by", async () => {
+  it("has the pattern of `Idempotency-Key` that the service uses", async () => {
     const client = await newClient();
     const [parameter] = operations.createPet.parameters;
     const pattern = new RegExp(parameter?.schema.pattern as string);
@@ -179,7 +181,7 @@ describe("the schemas of the document", () => {
     expect(new Set(Object.values(outcomes))).toEqual(new Set([true, false]));
   });
 
-  it("enumerate the error codes, each with its status, and each is an answer of something", () => {
+  it("enumerates the error codes, each of which some operation returns", () => {
     expect(schemaOf("Error").properties?.code?.enum).toEqual(Object.keys(ERROR_STATUS));
     const answered = new Set<unknown>();
     for (const { responses } of Object.values(operations)) {
@@ -191,7 +193,7 @@ describe("the schemas of the document", () => {
     for (const code of Object.keys(ERROR_STATUS)) expect(answered).toContain(code);
   });
 
-  it("require what they describe in each part of an error, because tools may read the parts alone", () => {
+  it("requires, in each part of an error, the fields of that part, because tools may read parts alone", () => {
     const parts = Object.values(operations).flatMap(({ responses }) =>
       Object.values(responses).flatMap((response) => {
         const { schema } = resolved<Documented>(response).content["application/json"];
@@ -204,11 +206,32 @@ describe("the schemas of the document", () => {
 });
 
 describe("the document", () => {
-  it("is of the version that the contract names", () => {
+  const routes = app.routes.filter(({ method }) => method !== "ALL");
+
+  it("has every route of the app except GET /version", () => {
+    const documented = Object.entries(paths).flatMap(([path, item]) =>
+      Object.keys(item).map((method) => `${method.toUpperCase()} /v1${path}`),
+    );
+    const names = routes.map(({ method, path }) => `${method} ${path.replace(/:(\w+)/g, "{$1}")}`);
+    expect(new Set(names)).toEqual(new Set([...documented, "GET /version"]));
+  });
+
+  it("has only methods that preflights allow", async () => {
+    const methods = new Set(routes.map(({ method }) => method));
+    if (methods.has("GET")) methods.add("HEAD");
+    const preflight = await fetchWithoutKey("/v1/pets", {
+      method: "OPTIONS",
+      headers: { Origin: "https://shop.example", "Access-Control-Request-Method": "GET" },
+    });
+    const allowed = preflight.headers.get("Access-Control-Allow-Methods")?.split(", ");
+    expect(allowed?.toSorted()).toEqual([...methods].toSorted());
+  });
+
+  it("has the version of the contract", () => {
     expect(document.info.version).toBe("1.0.0");
   });
 
-  it("requires a body where the service does", async () => {
+  it("requires a body for createPet, as the service does", async () => {
     expect(operations.createPet.requestBody.required).toBe(true);
     const bodyless = await (await newClient()).call("/v1/pets", {
       method: "POST",
@@ -217,13 +240,13 @@ describe("the document", () => {
     expect(bodyless.status).toBe(400);
   });
 
-  it("requires a bearer token for everything", () => {
+  it("requires a bearer token for every operation", () => {
     expect(document.security).toEqual([{ apiKey: [] }]);
     expect(components.securitySchemes.apiKey).toMatchObject({ type: "http", scheme: "bearer" });
     for (const operation of Object.values(operations)) expect(operation).not.toHaveProperty("security");
   });
 
-  it("marks getPet alone as deprecated, until the day that the service names", async () => {
+  it("marks only getPet as deprecated, with the sunset date of the service", async () => {
     const deprecated = Object.entries(operations).filter(([, operation]) => "deprecated" in operation);
     expect(deprecated.map(([id]) => id)).toEqual(["getPet"]);
     expect(operations.getPet.deprecated).toBe(true);
@@ -231,10 +254,10 @@ describe("the document", () => {
     expect(new Date(sunset ?? "").toISOString()).toBe(`${operations.getPet["x-sunset"]}T00:00:00.000Z`);
   });
 
-  it("has a guide whose figures are those of the contract and of the service", () => {
+  it("has a guide with the figures of the contract and of the service", () => {
     expect(fillGuide("{{minLimit}} {{maxLimit}} {{defaultLimit}}")).toBe("1 100 20");
-    expect(fillGuide("{{believedSeconds}} {{keylessPerMinute}} {{daysKept}}")).toBe("30 60 30");
-    expect(fillGuide("{{toleratedRefusals}} {{banMinutes}} {{rememberedHours}}")).toBe("180 10 24");
+    expect(fillGuide("{{keyChangeSeconds}} {{anonymousPerMinute}} {{daysKept}}")).toBe("30 60 30");
+    expect(fillGuide("{{toleratedRefusals}} {{banMinutes}} {{idempotencyHours}}")).toBe("180 10 24");
     expect(fillGuide("{{deprecatedAt}}, {{removedAt}}")).toBe("19 November 2026, 5 December 2030");
     expect(fillGuide("{{plans}}").split("\n").slice(2)).toEqual([
       "| Free | 60 | 1,000 |",
@@ -242,15 +265,15 @@ describe("the document", () => {
       "| Business | 1,000 | 100,000 |",
       "| Enterprise | as agreed | as agreed |",
     ]);
-    expect(fillGuide("{{errors}}")).toContain("more than 64 KiB");
+    expect(fillGuide("{{errors}}")).toContain("larger than 64 KiB");
     for (const [code, number] of Object.entries(ERROR_STATUS)) {
       expect(fillGuide("{{errors}}")).toContain(`| ${number} | \`${code}\` | `);
     }
-    expect(() => fillGuide("{{nonsense}}")).toThrow("nonsense is asked for, which nobody knows");
+    expect(() => fillGuide("{{nonsense}}")).toThrow("unknown placeholder {{nonsense}}");
   });
 });
 
-/** The request of each operation that the examples are about. */
+/** A request of each operation. */
 const REQUESTS: Record<OperationId, [path: string, init: RequestInit]> = {
   listPets: ["/v1/pets?limit=2", {}],
   createPet: [
@@ -265,7 +288,7 @@ const REQUESTS: Record<OperationId, [path: string, init: RequestInit]> = {
 const REQUEST_ID = components.headers["X-Request-Id"]?.example as string;
 const TRACED = { "X-Request-Id": REQUEST_ID };
 
-/** How to get the answer of each example. What every operation can answer is in `forAny`. */
+/** Provokes the response of each example. `forAny` has the responses that operations share. */
 const PROVOCATIONS: Record<string, () => Promise<Response>> = {
   "listPets 200 firstPage": async () => (await free()).call("/v1/pets?limit=2", { headers: TRACED }),
   "listPets 400 limit": async () => (await free()).get("/v1/pets?limit=0"),
@@ -307,7 +330,7 @@ const PROVOCATIONS: Record<string, () => Promise<Response>> = {
   ...Object.assign({}, ...(Object.keys(operations) as OperationId[]).map(forAny)),
 };
 
-/** How to get what is the same for every operation. A key that is valid is not limited in what shows usage. */
+/** Provokes the responses that operations share. getUsage never refuses a valid key. */
 function forAny(id: OperationId): Record<string, () => Promise<Response>> {
   const provocations = {
     "400 plainHttp": () => fetchWithoutKey(...REQUESTS[id], "http://petstore.example"),
@@ -329,7 +352,7 @@ function forAny(id: OperationId): Record<string, () => Promise<Response>> {
         await fetchWithoutKey("/v1/pets", { headers: address });
       return withHeaders(id, address);
     },
-    // Real faults: a table is gone, nobody answers.
+    // Real faults: a missing table, an unreachable database.
     "500 fault": async () => {
       const client = await free();
       await env.DB.exec("ALTER TABLE keys RENAME TO lost_keys");
@@ -350,7 +373,7 @@ function forAny(id: OperationId): Record<string, () => Promise<Response>> {
   );
 }
 
-/** What has headers that no example has, or lacks some: the last page, and an operation that fails when it has begun. */
+/** Responses whose headers differ from the examples: the last page, and operations that fail after they have started. */
 const MORE: typeof PROVOCATIONS = {
   "listPets 200": async () => (await free()).get("/v1/pets?limit=100"),
   "getPet 500": async () => {
@@ -370,10 +393,10 @@ const MORE: typeof PROVOCATIONS = {
 
 const answers = new Map<string, { status: number; headers: Headers; body: unknown }>();
 
-/** What the service answers when it is provoked, which takes a while and happens once. */
+/** Provokes a response, once. */
 async function answerTo(name: string) {
   const provoke = PROVOCATIONS[name] ?? MORE[name];
-  if (provoke === undefined) throw new Error(`nothing here provokes ${name}`);
+  if (provoke === undefined) throw new Error(`no provocation for ${name}`);
   let answer = answers.get(name);
   if (answer === undefined) {
     const response = await provoke();
@@ -383,7 +406,7 @@ async function answerTo(name: string) {
   return answer;
 }
 
-describe("every example of the document", () => {
+describe("an example of the document", () => {
   beforeEach(async () => {
     forgetPages();
     await env.DB.batch(
@@ -397,7 +420,7 @@ describe("every example of the document", () => {
     }
   });
 
-  it("belongs to a response, and each response has one", () => {
+  it("exists for every response", () => {
     for (const [id, { responses }] of Object.entries(operations)) {
       for (const [number, response] of Object.entries(responses)) {
         const { content } = resolved<Documented>(response);
@@ -415,11 +438,11 @@ describe("every example of the document", () => {
     }),
   );
 
-  it("is sent here", () => {
+  it("is sent by this file", () => {
     expect(examples.map(([name]) => name).sort()).toEqual(Object.keys(PROVOCATIONS).sort());
   });
 
-  it.each(examples)("%s is what the service answers", async (name, number, value) => {
+  it.each(examples)("%s is what the service returns", async (name, number, value) => {
     const answer = await answerTo(name);
     expect(answer.status).toBe(number);
     expect(answer.body).toEqual(value);
@@ -439,9 +462,9 @@ describe("every example of the document", () => {
     }
   });
 
-  it("of a header is what one of these answers has, and every header that a response can have is seen", async () => {
+  it("of a header occurs in a response, and so does every documented header", async () => {
     const unseen = new Set<string>();
-    // What is documented as optional has to be missing somewhere, or it is not.
+    // An optional header must be absent somewhere.
     const neverMissing = new Set<string>();
     const examplesUnseen = new Set<string>();
     const everything = Object.keys({ ...PROVOCATIONS, ...MORE });
@@ -480,8 +503,8 @@ describe("every example of the document", () => {
   });
 });
 
-describe("the document finds out", () => {
-  /** What is wrong with an answer to a request, a creation if it begins with POST, if parts of it are replaced. */
+describe("validation against the document", () => {
+  /** Replaces parts of the response to a request such as "POST /v1/pets", and returns what the validator reports. */
   async function problems(request: string, headers: Record<string, string>, body?: (text: string) => string) {
     forgetPages();
     await env.DB.exec("DELETE FROM pets");
@@ -504,7 +527,7 @@ describe("the document finds out", () => {
     return verdict.json();
   }
 
-  it("nothing in what the service answers", async () => {
+  it("accepts the responses of the service", async () => {
     expect(await problems("/v1/pets?limit=1", {})).toEqual([]);
     expect(await problems("POST /v1/pets", {})).toEqual([]);
     expect(await problems("/v1/usage", {})).toEqual([]);
@@ -530,7 +553,7 @@ describe("the document finds out", () => {
     ["/v1/pets/999", "sunset", "Thu, 05 Dec 2030 00:00:01 GMT"],
     ["/v1/pets/999", "deprecation", "@1"],
     ["/v1/usage", "cache-control", "max-age=1"],
-  ])("%s: the header %s: %s", async (request, name, value) => {
+  ])("rejects %s with the header %s: %s", async (request, name, value) => {
     expect(await problems(request, { [name]: value })).not.toEqual([]);
   });
 
@@ -550,7 +573,7 @@ describe("the document finds out", () => {
     ["/v1/usage", '"date":"2026-11-20"', '"date":"20.11.2026"'],
     ["/v1/usage", '"days":[', '"days":[{"date":"2026-10-21","admitted":0,"refused":0},'],
     ["/v1/usage", /"days":\[\{[^}]*\},/, '"days":['],
-  ])("%s: %s replaced by %s", async (path, part, other) => {
+  ])("rejects %s with %s replaced by %s", async (path, part, other) => {
     let isReplaced = false;
     const spoil = (text: string) => {
       const spoiled = text.replace(part, other);
@@ -562,12 +585,12 @@ describe("the document finds out", () => {
   });
 });
 
-/** A client on the Free plan, as in all examples. */
+/** A client on the Free plan, like in all examples. */
 function free(): Promise<Client> {
   return newClient({ plan: "free" });
 }
 
-/** A client of which so many requests in this minute are behind it. */
+/** A client that has sent so many requests in this minute. */
 async function used(requests: number): Promise<Client> {
   const client = await free();
   for (let request = 0; request < requests; request += 1) await client.get("/v1/nowhere");
@@ -584,7 +607,7 @@ function withHeaders(id: OperationId, headers: Record<string, string>): Promise<
   return fetchWithoutKey(path, { ...init, headers: { ...init.headers, ...headers } as HeadersInit });
 }
 
-/** A creation under a name of the client's own. */
+/** Adds a pet with an Idempotency-Key. */
 function named(client: Client, idempotencyKey: string, name = "Rex"): Promise<Response> {
   return client.post(pet({ name }), {
     "Content-Type": "application/json",
@@ -596,7 +619,7 @@ function postOf(body: unknown): RequestInit {
   return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
 }
 
-/** Until the end of the test nobody reaches the database. */
+/** Makes the database unreachable until the end of the test. */
 function cutDatabaseOff(): void {
   meetStatements(() => Promise.reject(new Error("D1_ERROR: Network connection lost.")));
 }
