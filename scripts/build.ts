@@ -45,16 +45,20 @@ async function buildSite(): Promise<void> {
   const page = async (name: string) => fill(await readFile(join(source, name), "utf8"), facts);
 
   await write("openapi.json", JSON.stringify(document, null, 2));
-  await write("index.html", await page("index.html"));
+  await write("index.html", await page("reference/index.html"));
   await write("usage.html", await page("usage/usage.html"));
   for (const name of ["_headers", "paw.svg"]) await write(name, await readFile(join(source, name)));
   for (const name of ["swagger-ui.css", "swagger-ui-bundle.js"]) {
     await write(`${viewer}/${name}`, await readFile(join(viewerFolder, name)));
   }
   const { outputFiles } = await build({
-    entryPoints: ["reference.ts", "usage/usage.ts", "style.css", "reference.css", "usage/usage.css"].map(
-      (name) => join(source, name),
-    ),
+    entryPoints: [
+      "reference/reference.ts",
+      "usage/usage.ts",
+      "style.css",
+      "reference/reference.css",
+      "usage/usage.css",
+    ].map((name) => join(source, name)),
     outdir: target,
     entryNames: "[name]",
     bundle: true,

@@ -1,5 +1,4 @@
-// The API key that somebody has typed in, kept for as long as its tab is open: in sessionStorage, which another tab gets a
-// copy of only if it is made from this one. Where a browser allows no storage, the key lasts as long as the page.
+// The API key that a user has entered, in the sessionStorage of the tab. Without storage, the key lasts as long as the page.
 
 const NAME = "petstore-api-key";
 
@@ -14,26 +13,26 @@ export function storedKey(): string {
   }
 }
 
-/** Keeps a key for this tab; an empty one is forgotten. Keys are pasted, so space around one is no part of it. */
+/** Stores a trimmed key for this tab. An empty string deletes it. */
 export function storeKey(key: string): void {
   keyOfPage = key.trim();
   try {
     if (keyOfPage === "") sessionStorage.removeItem(NAME);
     else sessionStorage.setItem(NAME, keyOfPage);
   } catch {
-    // It is kept all the same.
+    // keyOfPage has it.
   }
 }
 
-/** Whether a header can carry this text: fetch refuses characters of more than one byte as if there were no network. */
+/** Whether a header can carry this text: fetch rejects other characters like a network error. */
 export function canBeSent(key: string): boolean {
   return /^[\x20-\x7e\x80-\xff]*$/.test(key);
 }
 
-export const NO_KEY = "This can't be a key: a key is pet_ and 38 letters and digits.";
+export const MALFORMED_KEY = "This is not an API key: keys are pet_ followed by 38 letters and digits.";
 
-/** What is plainly wrong with a key, before anybody is asked; undefined if nothing is. */
+/** What is wrong with the form of a key. */
 export function problemWithKey(key: string): string | undefined {
-  if (key === "") return "There is no key yet: paste one.";
-  return /^pet_[0-9A-Za-z]{38}$/.test(key) ? undefined : NO_KEY;
+  if (key === "") return "Enter an API key.";
+  return /^pet_[0-9A-Za-z]{38}$/.test(key) ? undefined : MALFORMED_KEY;
 }

@@ -1,4 +1,4 @@
-// What TypeScript's library does not know yet: ECMAScript, JSON.parse source text access.
+// Missing in TypeScript's library: JSON.parse source text access (ECMAScript).
 
 interface JSON {
   parse(

@@ -9,6 +9,7 @@ import { createRequire } from "node:module";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { keys } from "../../scripts/keys.ts";
+import { MESSAGES } from "../../src/http/messages.ts";
 import { newSecret } from "../../src/keys/secret.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
 import { fillGuide } from "../../src/openapi/guide.ts";
@@ -333,11 +334,11 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
   });
 
   it.each([
-    ["no key", () => "", "There is no API key yet: paste it above."],
+    ["no key", () => "", "Enter an API key above."],
     ["a wrong key", () => newSecret(), "Invalid API key."],
     ["a limited key", () => limitedKey, "Limit of 1 requests per day exceeded; retry in"],
     ["a banned key", () => bannedKey, "The API key is temporarily banned until"],
-    ["what can't be sent as a key", () => "pet_„quoted“", "This can't be a key"],
+    ["what can't be sent as a key", () => "pet_„quoted“", "This is not an API key"],
   ])("with %s, says so in a sentence that looks like a problem", async (_, secret, sentence) => {
     const { page } = await open("/");
     expect(await sentenceAbout(page, secret())).toContain(sentence);
@@ -409,7 +410,7 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
     const { page, context } = await open("/");
     await page.locator(".opblock").first().waitFor();
     await context.setOffline(true);
-    expect(await sentenceAbout(page, key)).toContain("There is no answer: the service can't be reached.");
+    expect(await sentenceAbout(page, key)).toContain("The service can't be reached.");
     await context.setOffline(false);
     await page.getByRole("button", { name: "Execute" }).click();
     await page.locator("pre.body").waitFor();
@@ -530,12 +531,12 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     const secret = await newKey("free");
     await call("/v1/pets", {}, secret);
     const { page, errors, foreign } = await usageOf(secret);
-    const day = page.getByRole("meter", { name: "This day (UTC)" });
+    const day = page.getByRole("meter", { name: "Today (UTC)" });
     await day.waitFor();
     expect(await day.getAttribute("aria-valuetext")).toBe("1 of 1,000 used");
     expect(await page.getByRole("meter", { name: "This minute" }).getAttribute("aria-valuemax")).toBe("60");
     expect(await page.locator("#state").textContent()).toBe("This key is on the Free plan.");
-    expect(await page.locator("#minute .reset").textContent()).toMatch(/^new in \d+ s$/);
+    expect(await page.locator("#minute .reset").textContent()).toMatch(/^resets in \d+ s$/);
     expect(await page.locator("#day .left").textContent()).toBe("999 left");
     expect(errors).toEqual([]);
     expect(foreign).toEqual([]);
@@ -567,14 +568,18 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     const height = (kind: string) =>
       yesterday.locator(`rect.${kind}`).evaluate((bar) => Number(bar.getAttribute("height")));
     expect((await height("admitted")) / (await height("refused"))).toBeCloseTo(4, 5);
-    await page.getByText("As a table").click();
+    await page.getByText("Show as a table").click();
     const cells = await page.locator("#days tr").nth(1).locator("td").allTextContents();
     expect(cells).toEqual(["1,000", "250"]);
   });
 
   it.each([
-    ["no key", () => "", "There is no key yet: paste one."],
-    ["what is no key", () => "pet_short", "This can't be a key: a key is pet_ and 38 letters and digits."],
+    ["no key", () => "", "Enter an API key."],
+    [
+      "what is no key",
+      () => "pet_short",
+      "This is not an API key: keys are pet_ followed by 38 letters and digits.",
+    ],
     ["a wrong key", () => newSecret(), "Invalid API key."],
   ])("with %s, says so in a sentence", async (_, secret, sentence) => {
     const { page } = await usageOf(secret());
@@ -583,20 +588,16 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
   });
 
   it.each([
-    [
-      "a limited key",
-      () => limitedKey,
-      /Its day is used up: the next request is admitted from .*00:00:00 UTC on\.$/,
-    ],
+    ["a limited key", () => limitedKey, /Its limit per day is exhausted until .*00:00:00 UTC\.$/],
     [
       "a banned key",
       () => bannedKey,
-      /It is banned until .*\d\d:\d\d:\d\d UTC, because it was used again and again/,
+      /It is temporarily banned until .*\d\d:\d\d:\d\d UTC for ignoring 429 responses/,
     ],
   ])("with %s, says so in a sentence, and shows its windows", async (_, secret, sentence) => {
     const { page } = await usageOf(secret());
     await page.getByText(sentence).waitFor();
-    expect(await page.getByRole("meter", { name: "This day (UTC)" }).getAttribute("aria-valuenow")).toBe("1");
+    expect(await page.getByRole("meter", { name: "Today (UTC)" }).getAttribute("aria-valuenow")).toBe("1");
   });
 
   it("without a network, says so and keeps what was known; when it is back, goes on", async () => {
@@ -604,7 +605,7 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     await page.getByRole("meter").first().waitFor();
     await context.setOffline(true);
     const problem = page.getByRole("alert");
-    await problem.getByText("There is no answer: the service can't be reached.").waitFor();
+    await problem.getByText("The service can't be reached.").waitFor();
     expect(await page.getByRole("meter").count()).toBe(2);
     await context.setOffline(false);
     await problem.waitFor({ state: "hidden" });
@@ -619,7 +620,7 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     await page.route("**/v1/usage", () => {});
     await page.waitForRequest("**/v1/usage");
     await page.evaluate("patience.abort()");
-    await page.getByText("What you see is what was known before.").waitFor();
+    await page.getByText("The page shows the last known data.").waitFor();
     expect(await page.getByRole("meter").count()).toBe(2);
   });
 
@@ -628,17 +629,12 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     [
       "a refusal",
       401,
-      '{"code":"unauthorized","message":"the API key is not valid","status":401}',
-      "not valid.",
+      JSON.stringify({ code: "unauthorized", message: MESSAGES.unauthorized.unknown, status: 401 }),
+      "Invalid API key.",
     ],
-    [
-      "a page in place of an answer",
-      200,
-      "<!doctype html>",
-      "status 200, and nothing that this page understands.",
-    ],
-    ["JSON that is no answer", 200, "{}", "status 200, and nothing that this page understands."],
-    ["a gateway's error", 502, "Bad gateway", "status 502, and nothing that this page understands."],
+    ["a page in place of an answer", 200, "<!doctype html>", "Unexpected response with status 200."],
+    ["JSON that is no answer", 200, "{}", "Unexpected response with status 200."],
+    ["a gateway's error", 502, "Bad gateway", "Unexpected response with status 502."],
   ])("says so after %s, and goes on when it is over", async (_, status, body, sentence) => {
     const { page } = await usageOf(key, {}, (each) => each.clock.install());
     await page.getByRole("meter").first().waitFor();
@@ -659,7 +655,7 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
       route.fulfill({ status: 503, headers: { "Retry-After": "30" }, body }),
     );
     await page.clock.runFor(2_000);
-    await page.getByText("The counters can not be reached. What you see is what was known before.").waitFor();
+    await page.getByText("The counters can not be reached. The page shows the last known data.").waitFor();
     let asked = 0;
     page.on("request", () => (asked += 1));
     await page.clock.runFor(29_000);
@@ -727,7 +723,7 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     const { page } = await usageOf(limitedKey, { timezoneId: "Asia/Tokyo" });
     const state = page.locator("#state");
     await state.getByText(/^This key is on the Enterprise plan\./).waitFor();
-    expect(await state.textContent()).toMatch(/admitted from (\d+ \w+ at )?09:00:00 GMT\+9 on\.$/);
+    expect(await state.textContent()).toMatch(/exhausted until (\d+ \w+ at )?09:00:00 GMT\+9\.$/);
   });
 
   describe("of what the service says,", () => {
@@ -765,13 +761,13 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
       });
       expect(await gauge("minute")).toEqual({
         figures: ["25", "of 10", "0 left"],
-        reset: "new in 40 s",
+        reset: "resets in 40 s",
         arc: "100 100",
         level: "empty",
       });
       expect(await gauge("day")).toEqual({
         figures: ["1", "of 100K", "99,999 left"],
-        reset: "new in 11 h 26 min",
+        reset: "resets in 11 h 26 min",
         arc: "1 100",
         level: "fine",
       });
@@ -779,20 +775,17 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
 
     it.each([
       ["", {}],
+      [" Its limit per minute is exhausted until 12:35:00 UTC.", { minute: { ...minute, remaining: 0 } }],
       [
-        " Its minute is used up: the next request is admitted from 12:35:00 UTC on.",
-        { minute: { ...minute, remaining: 0 } },
-      ],
-      [
-        " Its day is used up: the next request is admitted from 21 November at 00:00:00 UTC on.",
+        " Its limit per day is exhausted until 21 November at 00:00:00 UTC.",
         { minute: { ...minute, remaining: 0 }, day: { ...day, remaining: 0 } },
       ],
       [
-        " It is banned until 12:44:20 UTC, because it was used again and again after it was limited.",
+        " It is temporarily banned until 12:44:20 UTC for ignoring 429 responses.",
         { minute: { ...minute, remaining: 0 }, bannedUntil: nowMs / 1000 + 600 },
       ],
       [
-        " It is banned until 12:44:20 UTC, because it was used again and again after it was limited. Its day is used up: the next request is admitted from 21 November at 00:00:00 UTC on.",
+        " It is temporarily banned until 12:44:20 UTC for ignoring 429 responses. Its limit per day is exhausted until 21 November at 00:00:00 UTC.",
         { day: { ...day, remaining: 0 }, bannedUntil: nowMs / 1000 + 600 },
       ],
       ["", { bannedUntil: nowMs / 1000 - 1 }],
@@ -823,9 +816,9 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
       expect(await page.locator("#chart svg").getAttribute("aria-label")).toContain(
         "4,350 admitted, 60 refused",
       );
-      await page.getByText("As a table").click();
+      await page.getByText("Show as a table").click();
       expect((await text("#days tr"))?.trim()).toBe("20 Nov29060");
-      expect(await page.getByRole("heading", { name: "The last 30 days" }).count()).toBe(1);
+      expect(await page.getByRole("heading", { name: "Last 30 days" }).count()).toBe(1);
     });
   });
 
@@ -839,7 +832,7 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     const { page } = await usageOf(secret);
     await page.getByRole("meter").first().waitFor();
     expect(await page.locator("#day .of").textContent()).toBe("of 1B");
-    const dial = page.getByRole("meter", { name: "This day (UTC)" });
+    const dial = page.getByRole("meter", { name: "Today (UTC)" });
     expect(await dial.getAttribute("aria-valuetext")).toBe("0 of 1,000,000,000 used");
   });
 
@@ -863,7 +856,7 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     await other.goto(`${origin}/usage`);
     expect(await other.getByLabel("Your API key").inputValue()).toBe("");
 
-    await page.getByRole("button", { name: "Forget it" }).click();
+    await page.getByRole("button", { name: "Forget key" }).click();
     expect(await page.getByRole("meter").count()).toBe(0);
     expect(await page.getByRole("alert").count()).toBe(0);
     expect(await page.evaluate("document.activeElement.id")).toBe("key");

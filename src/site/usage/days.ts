@@ -1,7 +1,7 @@
-// The bar chart of a key's days, and the same as a table: a bar is what was admitted, with what was refused on top of it.
+// The bar chart and the table of a key's days. Each bar stacks refused requests on admitted ones.
 
 import type { UsageDay } from "../../rate-limit/usage/usage-body.ts";
-import { number } from "./sentences.ts";
+import { formatNumber } from "../text.ts";
 
 const WIDTH = 640;
 const HEIGHT = 220;
@@ -11,7 +11,7 @@ const TOP = 8;
 
 let drawn = "";
 
-/** Draws the days, the oldest first, unless they are drawn already: a picture that stands still can be pointed at. */
+/** Draws the days, oldest first. Unchanged days are not redrawn, so that tooltips stay open. */
 export function drawDays(chart: HTMLElement, table: HTMLElement, days: UsageDay[]): void {
   const latest = JSON.stringify(days);
   if (latest === drawn && chart.childElementCount > 0) return;
@@ -21,19 +21,19 @@ export function drawDays(chart: HTMLElement, table: HTMLElement, days: UsageDay[
     .toReversed()
     .map(
       ({ date, admitted, refused }) =>
-        `<tr><th scope="row">${shortDate(date)}</th><td>${number(admitted)}</td><td>${number(refused)}</td></tr>`,
+        `<tr><th scope="row">${shortDate(date)}</th><td>${formatNumber(admitted)}</td><td>${formatNumber(refused)}</td></tr>`,
     )
     .join("");
 }
 
-// Nothing but numbers and dates of the service's own goes into what follows, so that it needs no escaping.
+// The markup contains only numbers and dates from the service, so it needs no escaping.
 function svgOf(days: UsageDay[]): string {
   const most = Math.max(1, ...days.map(({ admitted, refused }) => admitted + refused));
   const ticks = ticksUpTo(most);
   const top = ticks.at(-1) ?? most;
   const y = (value: number) => HEIGHT - BOTTOM - ((HEIGHT - BOTTOM - TOP) * value) / top;
   const step = (WIDTH - LEFT) / days.length;
-  const total = (name: "admitted" | "refused") => number(days.reduce((sum, day) => sum + day[name], 0));
+  const total = (name: "admitted" | "refused") => formatNumber(days.reduce((sum, day) => sum + day[name], 0));
 
   const lines = ticks.map(
     (tick) => `
@@ -48,7 +48,7 @@ function svgOf(days: UsageDay[]): string {
         : "";
     return `
     <g>
-      <title>${shortDate(date)}: ${number(admitted)} admitted, ${number(refused)} refused</title>
+      <title>${shortDate(date)}: ${formatNumber(admitted)} admitted, ${formatNumber(refused)} refused</title>
       <rect class="hit" x="${x}" width="${step}" y="${TOP}" height="${HEIGHT - BOTTOM - TOP}"/>
       ${bar("admitted", 0, admitted)}${bar("refused", admitted, admitted + refused)}
     </g>`;
@@ -62,13 +62,13 @@ function svgOf(days: UsageDay[]): string {
       : [],
   );
   return `
-  <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="Requests on each of the last ${days.length} days: ${total("admitted")} admitted, ${total("refused")} refused in all. The table below has the figures.">
+  <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="Requests per day in the last ${days.length} days: ${total("admitted")} admitted, ${total("refused")} refused in total. The table below has the figures.">
     <g class="grid">${lines.join("")}</g>${bars.join("")}
     <g class="labels">${labels.join("")}</g>
   </svg>`;
 }
 
-/** Round numbers from 0 to the first that is not below `most`: some four of them. */
+/** About four round numbers, from 0 to the first that is at least `most`. */
 function ticksUpTo(most: number): number[] {
   const power = 10 ** Math.floor(Math.log10(most));
   const step =
@@ -77,7 +77,7 @@ function ticksUpTo(most: number): number[] {
   return Array.from({ length: Math.ceil(most / step) + 1 }, (_, index) => index * step);
 }
 
-/** `1.2K`, `100K`: there is little room. */
+/** `1.2K`, `100K`. */
 function compact(value: number): string {
   return value.toLocaleString("en", { notation: "compact" });
 }

@@ -1,17 +1,16 @@
-// A gauge of one window: an arc that is as long as what is used of it, and the figures beside it. It is drawn once, and
-// then changed, so that it moves.
+// The gauge of one window: an arc for the used share, and the figures. It is created once and then updated, so that it animates.
 
 import type { UsageWindow } from "../../rate-limit/usage/usage-body.ts";
-import { number } from "./sentences.ts";
+import { formatNumber } from "../text.ts";
 
-/** The arc is three quarters of a circle; lengths are in percent of it. */
+/** The arc is three quarters of a circle. Lengths are percentages. */
 const ARC = `
   <svg viewBox="0 0 120 104" aria-hidden="true">
     <path class="track" d="M 24.640 95.360 A 50 50 0 1 1 95.360 95.360" pathLength="100"/>
     <path class="used" d="M 24.640 95.360 A 50 50 0 1 1 95.360 95.360" pathLength="100"/>
   </svg>`;
 
-/** Draws a window into `place`. `nowMs` is Unix time. */
+/** `nowMs` is Unix time. */
 export function drawGauge(
   place: HTMLElement,
   title: string,
@@ -25,19 +24,19 @@ export function drawGauge(
       <p class="left"></p>
       <p class="reset"></p>`;
   }
-  // A plan can have been made smaller than what was used on the larger one.
+  // After a change to a smaller plan, `used` can exceed `limit`.
   const share = Math.min(100, (100 * used) / limit);
   const percent = used === 0 ? 0 : Math.max(1, share);
   set(place, "h2", title);
   set(place, "strong", brief(used));
   set(place, ".of", `of ${brief(limit)}`);
   set(place, ".left", `${brief(remaining)} left`);
-  set(place, ".reset", `new in ${duration(reset * 1000 - nowMs)}`);
+  set(place, ".reset", `resets in ${duration(reset * 1000 - nowMs)}`);
   const dial = place.querySelector(".dial");
   dial?.setAttribute("aria-label", title);
   dial?.setAttribute("aria-valuemax", `${limit}`);
   dial?.setAttribute("aria-valuenow", `${Math.min(used, limit)}`);
-  dial?.setAttribute("aria-valuetext", `${number(used)} of ${number(limit)} used`);
+  dial?.setAttribute("aria-valuetext", `${formatNumber(used)} of ${formatNumber(limit)} used`);
   dial?.querySelector(".used")?.setAttribute("stroke-dasharray", `${percent} 100`);
   place.dataset.level = remaining === 0 ? "empty" : share >= 80 ? "low" : "fine";
 }
@@ -47,9 +46,9 @@ function set(place: Element, selector: string, text: string): void {
   if (part !== null && part.textContent !== text) part.textContent = text;
 }
 
-/** A number that fits into the dial: `99,999`, `1.2M`. */
+/** Fits into the dial: `99,999`, `1.2M`. */
 function brief(value: number): string {
-  return value < 100_000 ? number(value) : value.toLocaleString("en", { notation: "compact" });
+  return value < 100_000 ? formatNumber(value) : value.toLocaleString("en", { notation: "compact" });
 }
 
 /** `40 s`, `11 h 25 min`. */

@@ -1,34 +1,32 @@
-// The usage page: asks GET /v1/usage every other second, which costs nothing, as long as somebody looks, and draws what it
-// says. What can't be had is said in a sentence, and what was known before stays on the page.
+// The usage page: polls GET /v1/usage, which costs nothing, while the page is visible, and draws the response. If a request fails,
+// the page shows the problem and keeps the last known data.
 
 import type { UsageBody } from "../../rate-limit/usage/usage-body.ts";
 import { problemWithKey, storedKey, storeKey } from "../key.ts";
+import { errorText, formatInstant, UNREACHABLE } from "../text.ts";
 import { drawDays } from "./days.ts";
 import { drawGauge } from "./gauge.ts";
-import { instant, NO_ANSWER, sentenceOf } from "./sentences.ts";
 
-/** How often the service is asked, which looks at most once a second, and how often after no answer. */
-const ASK_MS = 2_000;
-const ASK_AFTER_FAILURE_MS = 5_000;
+const POLL_MS = 2_000;
+const POLL_AFTER_FAILURE_MS = 5_000;
 
-/** A key that is refused may be good again: after a minute, if others at its address have tried too many wrong ones. */
-const ASK_AFTER_REFUSAL_MS = 60_000;
+/** After a 401. The key may become valid while the page is open. */
+const POLL_AFTER_REFUSAL_MS = 60_000;
 
-/** An answer that takes longer is none. */
-const PATIENCE_MS = 10_000;
+const TIMEOUT_MS = 10_000;
 
 const form = element<HTMLFormElement>("#key-form");
 const field = element<HTMLInputElement>("#key");
 const forget = element<HTMLButtonElement>("#forget");
-const problem = element<HTMLElement>("#problem");
+const problemField = element<HTMLElement>("#problem");
 const panel = element<HTMLElement>("#usage");
 const state = element<HTMLElement>("#state");
 
-/** Each key that is shown has a number; an answer for an earlier one comes too late. */
-let showing = 0;
+/** Counts the keys shown, so that late responses for earlier keys are dropped. */
+let generation = 0;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-/** Whether it was time to ask while nobody looked. */
+/** Whether the timer ended while the page was hidden. */
 let isDue = false;
 
 form.addEventListener("submit", (event) => {
@@ -39,21 +37,21 @@ form.addEventListener("submit", (event) => {
 forget.addEventListener("click", () => {
   storeKey("");
   show();
-  // Nobody needs to be told that who has just forgotten a key has none.
-  say(undefined);
+  // Without the problem that the key is missing.
+  showProblem(undefined);
   field.focus();
 });
 document.addEventListener("visibilitychange", () => {
-  if (document.visibilityState === "visible" && isDue) askNow();
+  if (document.visibilityState === "visible" && isDue) poll();
 });
 addEventListener("pageshow", ({ persisted }) => {
-  // Whoever comes back to this page may have put another key into another one.
+  // The key may have changed on another page.
   if (persisted) show();
 });
 
 if (storedKey() !== "") show();
 
-/** Begins with the key of this tab, or with none. */
+/** Shows the key of this tab, or none. */
 function show(): void {
   const key = storedKey();
   field.value = key;
@@ -61,62 +59,63 @@ function show(): void {
   panel.hidden = true;
   clearTimeout(timer);
   isDue = false;
-  showing += 1;
-  const trouble = problemWithKey(key);
-  say(trouble);
-  if (trouble === undefined) askNow();
+  generation += 1;
+  const problem = problemWithKey(key);
+  showProblem(problem);
+  if (problem === undefined) poll();
 }
 
-function askNow(): void {
+function poll(): void {
   clearTimeout(timer);
   isDue = false;
-  ask(storedKey(), showing).catch((error) => {
-    say("This page has failed. Load it again.");
+  update(storedKey(), generation).catch((error) => {
+    showProblem("Internal error: reload the page.");
     throw error;
   });
 }
 
-/** Asks once, draws the answer, and has it asked again. */
-async function ask(key: string, asking: number): Promise<void> {
-  const answer = await fetchUsage(key);
-  if (asking !== showing) return;
-  if ("usage" in answer) {
-    say(undefined);
-    draw(answer.usage, answer.nowMs);
-    askAgain(ASK_MS);
+/** Fetches and draws the usage once, and schedules the next poll. */
+async function update(key: string, ownGeneration: number): Promise<void> {
+  const result = await fetchUsage(key);
+  if (ownGeneration !== generation) return;
+  if ("usage" in result) {
+    showProblem(undefined);
+    draw(result.usage, result.nowMs);
+    schedule(POLL_MS);
     return;
   }
-  if (answer.isRefused) panel.hidden = true;
-  say(panel.hidden ? answer.problem : `${answer.problem} What you see is what was known before.`);
-  askAgain(answer.againInMs);
+  if (result.isUnauthorized) panel.hidden = true;
+  showProblem(panel.hidden ? result.problem : `${result.problem} The page shows the last known data.`);
+  schedule(result.retryMs);
 }
 
-type Answer =
+type Result =
   | { usage: UsageBody; nowMs: number }
-  | { problem: string; isRefused: boolean; againInMs: number };
+  | { problem: string; isUnauthorized: boolean; retryMs: number };
 
-/** What the service says of a key, or why it says nothing. */
-async function fetchUsage(key: string): Promise<Answer> {
+async function fetchUsage(key: string): Promise<Result> {
   try {
     const response = await fetch("/v1/usage", {
       headers: { Authorization: `Bearer ${key}` },
       cache: "no-store",
-      signal: AbortSignal.timeout(PATIENCE_MS),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
     });
     const { ok, status, headers } = response;
     const body = await response.text();
     const usage = ok ? usageIn(body) : undefined;
     if (usage !== undefined) return { usage, nowMs: serverClockMs(headers) };
     const retryAfterSeconds = Number(headers.get("Retry-After"));
-    const isRefused = status === 401;
-    const againInMs = isRefused ? ASK_AFTER_REFUSAL_MS : retryAfterSeconds * 1000 || ASK_AFTER_FAILURE_MS;
-    return { problem: sentenceOf(status, body), isRefused, againInMs };
+    const isUnauthorized = status === 401;
+    const retryMs = isUnauthorized
+      ? POLL_AFTER_REFUSAL_MS
+      : retryAfterSeconds * 1000 || POLL_AFTER_FAILURE_MS;
+    return { problem: errorText(status, body), isUnauthorized, retryMs };
   } catch {
-    return { problem: NO_ANSWER, isRefused: false, againInMs: ASK_AFTER_FAILURE_MS };
+    return { problem: UNREACHABLE, isUnauthorized: false, retryMs: POLL_AFTER_FAILURE_MS };
   }
 }
 
-/** The usage that a body tells of, or undefined if something else has answered for the service. */
+/** Parses the usage. Undefined if something else, such as a proxy, has sent the response. */
 function usageIn(body: string): UsageBody | undefined {
   try {
     const usage: Partial<UsageBody> = JSON.parse(body);
@@ -126,12 +125,12 @@ function usageIn(body: string): UsageBody | undefined {
   }
 }
 
-function askAgain(inMs: number): void {
+function schedule(delayMs: number): void {
   clearTimeout(timer);
   timer = setTimeout(() => {
     isDue = true;
-    if (document.visibilityState === "visible") askNow();
-  }, inMs);
+    if (document.visibilityState === "visible") poll();
+  }, delayMs);
 }
 
 function draw(usage: UsageBody, nowMs: number): void {
@@ -140,36 +139,36 @@ function draw(usage: UsageBody, nowMs: number): void {
   if (state.textContent !== text) state.textContent = text;
   state.classList.toggle("banned", usage.bannedUntil !== null);
   drawGauge(element("#minute"), "This minute", usage.minute, nowMs);
-  drawGauge(element("#day"), "This day (UTC)", usage.day, nowMs);
+  drawGauge(element("#day"), "Today (UTC)", usage.day, nowMs);
   drawDays(element("#chart"), element("#days"), usage.days);
 }
 
-/** How the key stands, in a sentence or two. */
+/** The plan, and the ban and the exhausted window if there are any. */
 function stateOf({ plan, minute, day, bannedUntil }: UsageBody, nowMs: number): string {
   const onPlan = `This key is on the ${plan.charAt(0).toUpperCase()}${plan.slice(1)} plan.`;
   const fullUntil = Math.max(...[minute, day].map(({ remaining, reset }) => (remaining === 0 ? reset : 0)));
   const isBanned = bannedUntil !== null && bannedUntil * 1000 > nowMs;
-  const what = fullUntil === day.reset ? "day" : "minute";
+  const window = fullUntil === day.reset ? "day" : "minute";
   const ban = isBanned
-    ? ` It is banned until ${instant(bannedUntil)}, because it was used again and again after it was limited.`
+    ? ` It is temporarily banned until ${formatInstant(bannedUntil)} for ignoring 429 responses.`
     : "";
   const full =
     fullUntil > (isBanned ? bannedUntil : 0)
-      ? ` Its ${what} is used up: the next request is admitted from ${instant(fullUntil)} on.`
+      ? ` Its limit per ${window} is exhausted until ${formatInstant(fullUntil)}.`
       : "";
   return onPlan + ban + full;
 }
 
-/** What the clock of the service says: the one of this machine may be wrong. */
+/** The time of the server, because the local clock may be wrong. */
 function serverClockMs(headers: Headers): number {
   const date = Date.parse(headers.get("Date") ?? "");
   return Number.isNaN(date) ? Date.now() : date;
 }
 
-/** Shows a sentence about what went wrong, or takes the last one away. */
-function say(sentence: string | undefined): void {
-  problem.hidden = sentence === undefined;
-  if (sentence !== undefined && problem.textContent !== sentence) problem.textContent = sentence;
+/** Shows a problem, or hides the last one. */
+function showProblem(text: string | undefined): void {
+  problemField.hidden = text === undefined;
+  if (text !== undefined && problemField.textContent !== text) problemField.textContent = text;
 }
 
 function element<Kind extends Element>(selector: string): Kind {

@@ -1,0 +1,121 @@
+// The reference page: shows the operations in Swagger UI, with a console, and repairs what Swagger UI lacks. The page is readable
+// before Swagger UI is loaded, and without it.
+
+import { storedKey, storeKey } from "../key.ts";
+import { authorizationHeader, type Plugin, petstorePlugin, type System } from "./swagger-ui.ts";
+
+declare const SwaggerUIBundle: (options: {
+  spec: object;
+  dom_id: string;
+  layout: string;
+  plugins: ((system: System) => Plugin)[];
+  requestInterceptor(request: { headers: Record<string, string> }): object;
+  responseInterceptor(response: { headers: Record<string, string | string[]> }): object;
+  [option: string]: unknown;
+}) => System;
+
+followColorScheme();
+fillInOrigin();
+bindKeyField();
+await showOperations();
+
+function bindKeyField(): void {
+  const field = document.querySelector<HTMLInputElement>("#key");
+  if (field === null) return;
+  const fill = () => (field.value = storedKey());
+  fill();
+  // The key may have changed on another page before the user came back.
+  addEventListener("pageshow", fill);
+  field.addEventListener("input", () => storeKey(field.value));
+  document.querySelector("#key-form")?.addEventListener("submit", (event) => event.preventDefault());
+}
+
+/** Replaces the example origin in the guide, so that its commands can be pasted. */
+function fillInOrigin(): void {
+  for (const code of document.querySelectorAll(".guide code")) {
+    code.textContent = code.textContent?.replaceAll("https://petstore.example", location.origin) ?? "";
+  }
+}
+
+async function showOperations(): Promise<void> {
+  const problem = document.querySelector<HTMLElement>("#viewer-problem");
+  try {
+    const spec = await (await fetch("/openapi.json", { signal: AbortSignal.timeout(10_000) })).json();
+    // The page shows the guide already.
+    delete spec.info.description;
+    // Swagger UI would send the examples of parameters as if the user had typed them.
+    const operations = Object.values<object>(spec.paths).flatMap((path) => Object.values(path));
+    for (const { parameters = [] } of operations) {
+      for (const parameter of parameters) delete parameter.example;
+    }
+    const viewer = SwaggerUIBundle({
+      spec,
+      dom_id: "#viewer",
+      layout: "operationsOnly",
+      plugins: [petstorePlugin],
+      tryItOutEnabled: true,
+      syntaxHighlight: { activated: false },
+      validatorUrl: null,
+      requestInterceptor(request) {
+        const authorization = authorizationHeader();
+        if (authorization !== undefined) request.headers.Authorization = authorization;
+        return request;
+      },
+      responseInterceptor(response) {
+        // Swagger UI has split the values at ", ", and would join them without the space.
+        for (const [name, value] of Object.entries(response.headers)) {
+          response.headers[name] = [value].flat().join(", ");
+        }
+        return response;
+      },
+    });
+    labelControls();
+    followFragment(viewer);
+  } catch {
+    if (problem === null) return;
+    problem.textContent = "The console can't be loaded. Check your connection and reload the page.";
+    problem.hidden = false;
+  }
+}
+
+/** Opens the operation that the fragment of the URL names, such as `#/Pets/createPet`. */
+function followFragment({ layoutActions }: System): void {
+  const follow = () => {
+    const [, tag, operation] = location.hash.match(/^#\/(\w+)\/(\w+)$/) ?? [];
+    if (tag === undefined || operation === undefined) return;
+    const part = ["operations", tag, operation];
+    layoutActions.show(part, true);
+    const rendered = document.getElementById(part.join("-"));
+    if (rendered === null) layoutActions.scrollTo(part);
+    else rendered.scrollIntoView();
+  };
+  addEventListener("hashchange", follow);
+  follow();
+}
+
+/** Swagger UI switches to its dark theme by a class. */
+function followColorScheme(): void {
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const follow = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+  dark.addEventListener("change", follow);
+  follow();
+}
+
+/** Labels the controls that Swagger UI renders without a label. */
+function labelControls(): void {
+  const viewer = document.querySelector("#viewer");
+  if (viewer === null) return;
+  const label = (selector: string, text: (control: Element) => string) => {
+    for (const control of viewer.querySelectorAll(selector)) {
+      if (!control.hasAttribute("aria-label")) control.setAttribute("aria-label", text(control));
+    }
+  };
+  const labelAll = () => {
+    label(".examples-select-element", () => "Example");
+    label("textarea", () => "Request body");
+    label("[data-param-name] select, [data-param-name] input", (control) => {
+      return control.closest("[data-param-name]")?.getAttribute("data-param-name") ?? "Parameter";
+    });
+  };
+  new MutationObserver(labelAll).observe(viewer, { childList: true, subtree: true });
+}

@@ -1,0 +1,33 @@
+// Texts and formats that the pages share.
+
+/** The text for an error response: the message of the service, as a sentence. */
+export function errorText(status: number, body: string): string {
+  const message = messageIn(body);
+  if (message === undefined) return `Unexpected response with status ${status}.`;
+  return `${message.charAt(0).toUpperCase()}${message.slice(1)}.`;
+}
+
+export const UNREACHABLE = "The service can't be reached. Check your connection and try again.";
+
+function messageIn(body: string): string | undefined {
+  try {
+    const { message } = JSON.parse(body);
+    return typeof message === "string" && message !== "" ? message : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** `1,000`. */
+export function formatNumber(value: number): string {
+  return value.toLocaleString("en");
+}
+
+/** The local time: `14:35:00 UTC`, or `22 November at 09:00:00 GMT+9` if that is another day. */
+export function formatInstant(unixSeconds: number): string {
+  const date = new Date(unixSeconds * 1000);
+  const isToday = date.toDateString() === new Date().toDateString();
+  const digits = { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" } as const;
+  const time = date.toLocaleTimeString("en-GB", digits);
+  return isToday ? time : `${date.toLocaleDateString("en-GB", { day: "numeric", month: "long" })} at ${time}`;
+}
