@@ -1,4 +1,4 @@
-// The documents for people name tests and commands as their proof. What they name has to be there.
+// The files, commands and test names in the documents exist.
 
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 const root = join(import.meta.dirname, "../..");
 const read = (file: string) => readFileSync(join(root, file), "utf8");
 
-/** The rows of all tables of a document, each as its cells. */
+/** The cells of all table rows of a document. */
 function rows(document: string): string[][] {
   const lines = document.split("\n").filter((line) => line.startsWith("| ") && !line.startsWith("| -"));
   return lines.map((line) =>
@@ -18,33 +18,33 @@ function rows(document: string): string[][] {
   );
 }
 
-/** The text of a file of tests, or of all in a folder. */
+/** The source of a test file, or of all test files in a folder. */
 function testsIn(name: string): string {
   const path = join(root, "test", name);
   const files = name.endsWith(".ts") ? [path] : globSync(join(path, "*.test.ts"));
-  if (files.length === 0) throw new Error(`there are no tests in ${name}`);
+  if (files.length === 0) throw new Error(`no tests in ${name}`);
   return files.map((file) => readFileSync(file, "utf8")).join("\n");
 }
 
 const THREATS = rows(read("docs/security.md")).filter(([threat]) => threat !== "Threat");
 
-it("docs/security.md has threats", () => {
+it("docs/security.md lists threats", () => {
   expect(THREATS.length).toBeGreaterThan(20);
 });
 
-describe.each(THREATS)("%s", (_threat, _defence, shownBy = "") => {
-  it("is shown by tests that are there", () => {
-    const places = [...shownBy.matchAll(/`([^`]+)`/g)].map(([, place = ""]) => place);
-    expect(places.length).toBeGreaterThan(0);
+describe.each(THREATS)("%s", (_threat, _defence, tests = "") => {
+  it("names tests that exist", () => {
+    const names = [...tests.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name);
+    expect(names.length).toBeGreaterThan(0);
     const { scripts } = JSON.parse(read("package.json"));
-    for (const command of places.filter((place) => place.startsWith("npm run "))) {
+    for (const command of names.filter((name) => name.startsWith("npm run "))) {
       expect(scripts).toHaveProperty(command.replace("npm run ", ""));
     }
-    const text = places
-      .filter((place) => !place.startsWith("npm run "))
+    const text = names
+      .filter((name) => !name.startsWith("npm run "))
       .map(testsIn)
       .join("\n");
-    for (const [, part = ""] of shownBy.matchAll(/"([^"]+)"/g))
+    for (const [, part = ""] of tests.matchAll(/"([^"]+)"/g))
       expect(text).toContain(part.replace(/ ?…$/, ""));
   });
 });
@@ -57,7 +57,7 @@ const DOCUMENTS = [
   ...globSync("docs/*.md", { cwd: root }),
 ];
 
-it.each(DOCUMENTS)("%s names tests and commands that are there", (document) => {
+it.each(DOCUMENTS)("%s names files and commands that exist", (document) => {
   const text = read(document);
   const files = [...text.matchAll(/(?<![\w./-])(?:test|src|scripts|bench|docs)\/[\w./-]*[\w/]/g)].map(
     ([file]) => file,
@@ -65,6 +65,6 @@ it.each(DOCUMENTS)("%s names tests and commands that are there", (document) => {
   for (const file of files) expect(existsSync(join(root, file)), file).toBe(true);
   const { scripts } = JSON.parse(read("package.json"));
   for (const [, script = ""] of text.matchAll(/npm run ([\w:-]+)/g)) expect(scripts).toHaveProperty([script]);
-  // Otherwise nothing was looked at.
+  // The patterns match something.
   expect(text).toMatch(/npm (run|test|start)/);
 });
