@@ -1,5 +1,5 @@
-// npm run build: makes what the service publishes beside its operations, in dist/: the OpenAPI document, the reference page
-// with its viewer, and the usage page. Wrangler runs it by itself before it serves or deploys.
+// npm run build: writes the static assets into dist/: the OpenAPI document, the reference page with its viewer, and the usage
+// page. wrangler runs it before it serves or deploys.
 
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
@@ -18,17 +18,17 @@ const target = join(root, "dist");
 const viewerFolder = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
 const { version: viewerVersion } = JSON.parse(await readFile(join(viewerFolder, "package.json"), "utf8"));
 
-/** How the name of a file ends that is being written. */
-const UNFINISHED = ".unfinished";
+/** The suffix of a temporary file. */
+const TEMPORARY = ".tmp";
 
-/** Its version is in its path, so that browsers may keep it for good. */
+/** The path contains the version, so browsers may cache it forever. */
 const viewer = `viewer-${viewerVersion}`;
 
 const written = new Set<string>();
 
 await buildSite();
 
-/** Writes all files, of which those that have not changed stay as they are: wrangler watches them. */
+/** Writes all files. Unchanged files are not touched, because wrangler watches them. */
 async function buildSite(): Promise<void> {
   const guide = fillGuide(await readFile(join(root, "src/openapi/guide.md"), "utf8"));
   const document = openApiDocument(guide);
@@ -68,10 +68,10 @@ async function buildSite(): Promise<void> {
     write: false,
   });
   for (const { path, contents } of outputFiles) await write(relative(target, path), contents);
-  await removeOthers();
+  await removeStaleFiles();
 }
 
-/** The guide as a part of the page, and its headings as entries of a list. */
+/** The guide as HTML, and its table of contents as list items. */
 function guideAsHtml(guide: string): { guide: string; contents: string } {
   const entries: string[] = [];
   const marked = new Marked({
@@ -84,7 +84,7 @@ function guideAsHtml(guide: string): { guide: string; contents: string } {
       },
     },
   });
-  // What is wider than a phone scrolls by itself, with the keyboard too.
+  // Wide blocks scroll within themselves on a phone, also with the keyboard.
   const html = marked
     .parse(guide, { async: false })
     .replaceAll("<pre>", '<pre tabindex="0">')
@@ -93,7 +93,7 @@ function guideAsHtml(guide: string): { guide: string; contents: string } {
   return { guide: html, contents: entries.join("\n          ") };
 }
 
-/** The operations as entries of a list, for the time until the viewer is there, or if it never is. */
+/** The operations as list items, for readers without the viewer. */
 function operationsAsHtml({ paths }: OpenApiDocument): string {
   return Object.entries(paths)
     .flatMap(([path, operations]) =>
@@ -104,25 +104,25 @@ function operationsAsHtml({ paths }: OpenApiDocument): string {
     .join("\n              ");
 }
 
-/** Writes a file at once and whole, so that whoever serves it never sees half of it; not at all if it is the same. */
+/** Writes a file atomically, because a server may read it at any time. */
 async function write(name: string, contents: string | Uint8Array): Promise<void> {
   const file = join(target, name);
   written.add(name);
   const bytes = Buffer.from(contents);
   if (existsSync(file) && bytes.equals(await readFile(file))) return;
   await mkdir(dirname(file), { recursive: true });
-  const unfinished = `${file}.${process.pid}${UNFINISHED}`;
-  await writeFile(unfinished, bytes);
-  await rename(unfinished, file);
+  const temporary = `${file}.${process.pid}${TEMPORARY}`;
+  await writeFile(temporary, bytes);
+  await rename(temporary, file);
 }
 
-/** Removes what an earlier version has written, but not what another build is writing now. */
-async function removeOthers(): Promise<void> {
+/** Removes the files of earlier builds, but not the temporary files of a build that is running. */
+async function removeStaleFiles(): Promise<void> {
   for (const entry of await readdir(target, { recursive: true, withFileTypes: true })) {
     const file = join(entry.parentPath, entry.name);
     if (!entry.isFile() || written.has(relative(target, file))) continue;
     const { mtimeMs } = await stat(file).catch(() => ({ mtimeMs: 0 }));
-    const isBeingWritten = entry.name.endsWith(UNFINISHED) && Date.now() - mtimeMs < 60_000;
-    if (!isBeingWritten) await rm(file, { force: true });
+    const isInUse = entry.name.endsWith(TEMPORARY) && Date.now() - mtimeMs < 60_000;
+    if (!isInUse) await rm(file, { force: true });
   }
 }

@@ -2,11 +2,11 @@
 // that fails ends it, with a line that says in which state things are.
 
 import { parseArgs } from "node:util";
-import { ApiRefusal, openAccount } from "./cloudflare/account.ts";
-import { print, runCommand, UsageError } from "./cloudflare/target.ts";
+import { CloudflareApiError, openAccount } from "./cloudflare/account.ts";
 import { runWrangler } from "./cloudflare/wrangler.ts";
 import { buildName, definition, prepareDatabase, readWorker, smokeKey } from "./deploy/deployment.ts";
 import { readOrigin, type SmokeOptions, smokeTest } from "./deploy/smoke-test.ts";
+import { print, runCommand, UsageError } from "./lib/command.ts";
 
 const USAGE = `npm run deploy [-- --url URL] [--dry-run]
 
@@ -63,8 +63,8 @@ async function rehearse(name: string, build: string): Promise<void> {
   print(`Would deploy ${build} to production:`);
   print("1. apply the migrations that the database has not seen");
   print(`2. upload the Worker ${name}, which wrangler describes as follows`);
-  const { said } = await runWrangler(["deploy", "--dry-run", "--define", defined(build)]);
-  print(said.replaceAll(/^/gm, "   "));
+  const { output } = await runWrangler(["deploy", "--dry-run", "--define", defined(build)]);
+  print(output.replaceAll(/^/gm, "   "));
   print("3. run the smoke test, without adding a pet");
   print("4. put the version before back, if that fails");
   print("Nothing was done.");
@@ -98,7 +98,7 @@ async function latestDeployments(name: string): Promise<Deployment[]> {
   try {
     return (await ask<{ deployments: Deployment[] }>(`/workers/scripts/${name}/deployments`)).deployments;
   } catch (error) {
-    if (error instanceof ApiRefusal && error.code === NO_SUCH_WORKER) return [];
+    if (error instanceof CloudflareApiError && error.code === NO_SUCH_WORKER) return [];
     throw error;
   }
 }

@@ -1,24 +1,16 @@
-// npm run keys: how an operator hands out keys, takes them back, and changes them. Every wrong use ends with exit code 1
-// and one line on standard error that says what to do. With --json, standard output is exactly one JSON value.
+// npm run keys: creates, lists, revokes, rotates and changes API keys. Wrong usage ends with exit code 1 and one line on
+// standard error. With --json, standard output is exactly one JSON value.
 
-import { parseArgs } from "node:util";
 import { FRESH_MS } from "../src/d1/freshness.ts";
 import { DatabaseUnavailable } from "../src/d1/statements.ts";
 import { changePlan, createKey, revokeKey, rotateKey, type Unchanged } from "../src/keys/admin.ts";
 import { type KeyRecord, listKeys } from "../src/keys/store.ts";
 import { MAX_LIMIT } from "../src/rate-limit/plans.ts";
 import { databaseExists, openDatabase, pendingMigrations, type Target } from "./cloudflare/database.ts";
-import {
-  persistTo,
-  print,
-  readTarget,
-  runCommand,
-  TARGET_OPTIONS,
-  targetWords,
-  UsageError,
-} from "./cloudflare/target.ts";
+import { readTarget, TARGET_OPTIONS, targetOptions } from "./cloudflare/target.ts";
 import { MAX_GRACE_SECONDS, readGrace, readId, readLimits, readNewKey, readPlan } from "./keys/arguments.ts";
-import { keyTable, nameOf, planOf, publicKey, time } from "./keys/text.ts";
+import { formatTime, keyAndPlan, keyJson, keyLabel, keyTable } from "./keys/text.ts";
+import { print, readArguments, runCommand, UsageError } from "./lib/command.ts";
 
 const USAGE = `npm run keys -- create --name NAME --plan free|pro|business|enterprise
                        [--per-minute N --per-day N] [--expires DATE]
@@ -27,13 +19,13 @@ npm run keys -- revoke ID
 npm run keys -- rotate ID [--grace SECONDS]
 npm run keys -- plan ID free|pro|business|enterprise [--per-minute N --per-day N]
 
-ID is the key's public id, which list shows, never the key itself.
---per-minute and --per-day belong to enterprise, and only to it: each 1 to ${MAX_LIMIT}.
---expires takes a UTC date (2027-01-31: the key ends as that day begins) or a time (2027-01-31T12:00:00Z).
---grace is how long the old key stays good after a rotation: 0 to ${MAX_GRACE_SECONDS} seconds, 0 if it is left out.
-All take --json, and one of these, or work on the local database:
---persist-to DIR (the folder that npm start was given), --preview NAME, --remote (production).
-What is changed is in force everywhere within 30 s.`;
+ID is the key's public ID, as shown by list, never the key itself.
+--per-minute, --per-day: the limits of an enterprise key, 1 to ${MAX_LIMIT}. Other plans have fixed limits.
+--expires: a UTC date (2027-01-31: the key expires when that day begins) or a time (2027-01-31T12:00:00Z).
+--grace: how long the old key keeps working, 0 to ${MAX_GRACE_SECONDS} seconds (default 0).
+All commands accept --json. They use the local database, unless one of these selects another:
+--persist-to DIR (the folder given to npm start), --preview NAME, --remote (production).
+Key changes take effect everywhere within 30 seconds.`;
 
 const KEY_OPTIONS = {
   name: { type: "string" },
@@ -52,54 +44,47 @@ const OPTIONS = {
 } as const;
 
 type KeyOption = keyof typeof KEY_OPTIONS;
-type Values = ReturnType<typeof readArguments>["values"];
+type Values = ReturnType<typeof parse>["values"];
 
 interface Command {
-  /** The arguments that follow it. */
-  words: string[];
+  positionals: string[];
   options: KeyOption[];
-  run(values: Values, words: string[]): Promise<void>;
+  run(values: Values, positionals: string[]): Promise<void>;
 }
 
 const COMMANDS: Record<string, Command> = {
-  create: { words: [], options: ["name", "plan", "per-minute", "per-day", "expires"], run: create },
-  list: { words: [], options: [], run: list },
-  revoke: { words: ["ID"], options: [], run: revoke },
-  rotate: { words: ["ID"], options: ["grace"], run: rotate },
-  plan: { words: ["ID", "PLAN"], options: ["per-minute", "per-day"], run: plan },
+  create: { positionals: [], options: ["name", "plan", "per-minute", "per-day", "expires"], run: create },
+  list: { positionals: [], options: [], run: list },
+  revoke: { positionals: ["ID"], options: [], run: revoke },
+  rotate: { positionals: ["ID"], options: ["grace"], run: rotate },
+  plan: { positionals: ["ID", "PLAN"], options: ["per-minute", "per-day"], run: plan },
 };
 
-/** Runs the command with these arguments. Throws as `runCommand` wants it. */
+/** Runs the command with these arguments. Errors are for `runCommand`. */
 export async function keys(args: string[]): Promise<void> {
-  const { values, positionals } = readArguments(args);
-  const [name = "", ...words] = positionals;
+  const { values, positionals } = parse(args);
+  const [name = "", ...rest] = positionals;
   if (values.help) return print(USAGE);
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (command === undefined) {
     const names = Object.keys(COMMANDS).join(", ");
     throw new UsageError(`the command must be one of ${names}: see npm run keys -- --help`);
   }
-  const extra = words.slice(command.words.length);
-  if (extra.length > 0) {
-    // npm takes options that stand before a "--" for its own, and leaves their values.
-    throw new UsageError(`"${extra.join(" ")}" is too much, or the -- after "npm run keys" is missing`);
+  const [extra] = rest.slice(command.positionals.length);
+  if (extra !== undefined) {
+    // Without the "--", npm consumes the names of options and passes on their values.
+    throw new UsageError(`unexpected argument "${extra}" (did you forget -- after npm run keys?)`);
   }
   for (const option of Object.keys(KEY_OPTIONS) as KeyOption[]) {
     if (values[option] !== undefined && !command.options.includes(option)) {
-      throw new UsageError(`--${option} does not belong to ${name}: see npm run keys -- --help`);
+      throw new UsageError(`${name} does not accept --${option}: see npm run keys -- --help`);
     }
   }
-  await command.run(values, words);
+  await command.run(values, rest);
 }
 
-function readArguments(args: string[]) {
-  try {
-    return parseArgs({ args, options: OPTIONS, allowPositionals: true });
-  } catch (error) {
-    // Node goes on with advice about its own syntax after the first sentence.
-    const [problem] = `${error instanceof Error ? error.message : error}`.split(/\. |\.?\n/);
-    throw new UsageError(`${problem}: see npm run keys -- --help`);
-  }
+function parse(args: string[]) {
+  return readArguments("keys", { args, options: OPTIONS, allowPositionals: true });
 }
 
 async function create(values: Values): Promise<void> {
@@ -107,103 +92,93 @@ async function create(values: Values): Promise<void> {
   const newKey = readNewKey(values, nowMs);
   const { key, secret } = await withDatabase(values, (database) => createKey(database, newKey, nowMs));
   if (values.json) return printSecretJson(key, secret);
-  const until = key.expiresAtMs === null ? "" : `, until ${time(key.expiresAtMs)}`;
-  print(`${secret}\n`);
-  print("This is the only time the key is shown.");
-  print(`It is ${nameOf(key)}, on ${planOf(key)}${until}.`);
+  const expiry = key.expiresAtMs === null ? "" : `, expires ${formatTime(key.expiresAtMs)}`;
+  print(`${secret}\n\nThis key is shown only once.\nCreated ${keyAndPlan(key)}${expiry}.`);
 }
 
 async function list(values: Values): Promise<void> {
   const keys = await withDatabase(values, listKeys);
   const nowMs = Date.now();
-  if (values.json) return printJson(keys.map((key) => publicKey(key, nowMs)));
-  if (keys.length === 0)
-    return print("There are no keys yet: npm run keys -- create --name NAME --plan free");
+  if (values.json) return printJson(keys.map((key) => keyJson(key, nowMs)));
+  if (keys.length === 0) return print("No keys yet: npm run keys -- create --name NAME --plan free");
   print(keyTable(keys, nowMs));
 }
 
-async function revoke(values: Values, [word]: string[]): Promise<void> {
-  const id = readId(word, "revoke");
+async function revoke(values: Values, [id]: string[]): Promise<void> {
+  const keyId = readId(id, "revoke");
   const nowMs = Date.now();
-  const changed = await withDatabase(values, (database) => revokeKey(database, id, nowMs));
-  if (!changed.ok) throw unchanged(id, changed);
-  if (values.json) return printJson(publicKey(changed.key, nowMs));
-  print(`${nameOf(changed.key)} is revoked, for good. Within 30 s it is refused everywhere.`);
+  const changed = await withDatabase(values, (database) => revokeKey(database, keyId, nowMs));
+  if (!changed.ok) throw unchanged(keyId, changed);
+  if (values.json) return printJson(keyJson(changed.key, nowMs));
+  print(`Revoked ${keyLabel(changed.key)} permanently. It stops working everywhere within 30 seconds.`);
 }
 
-async function rotate(values: Values, [word]: string[]): Promise<void> {
-  const id = readId(word, "rotate");
+async function rotate(values: Values, [id]: string[]): Promise<void> {
+  const keyId = readId(id, "rotate");
   const graceMs = readGrace(values.grace);
   const nowMs = Date.now();
-  const changed = await withDatabase(values, (database) => rotateKey(database, id, graceMs, nowMs));
-  if (!changed.ok) throw unchanged(id, changed);
+  const changed = await withDatabase(values, (database) => rotateKey(database, keyId, graceMs, nowMs));
+  if (!changed.ok) throw unchanged(keyId, changed);
   const { key, secret } = changed;
   if (values.json) return printSecretJson(key, secret);
-  print(`${secret}\n`);
-  print("This is the only time the key is shown.");
-  print(`It is the new one of ${nameOf(key)}, on ${planOf(key)}.`);
-  // A shorter grace is over before every isolate has heard of it.
+  print(`${secret}\n\nThis key is shown only once.\nRotated ${keyAndPlan(key)}.`);
+  // Isolates cache a key for longer than a shorter grace lasts.
   print(
     graceMs < FRESH_MS
-      ? "The old one is refused everywhere within 30 s."
-      : `The old one stays good until ${time(Math.min(nowMs + graceMs, key.expiresAtMs ?? Number.POSITIVE_INFINITY))}.`,
+      ? "The old key stops working everywhere within 30 seconds."
+      : `The old key works until ${formatTime(Math.min(nowMs + graceMs, key.expiresAtMs ?? Number.POSITIVE_INFINITY))}.`,
   );
 }
 
-async function plan(values: Values, [idWord, planWord]: string[]): Promise<void> {
-  const id = readId(idWord, "plan");
-  const newPlan = readPlan("the plan", planWord);
+async function plan(values: Values, [id, planName]: string[]): Promise<void> {
+  const keyId = readId(id, "plan");
+  const newPlan = readPlan("the plan", planName);
   const limits = readLimits(newPlan, values);
   const nowMs = Date.now();
-  const changed = await withDatabase(values, (database) => changePlan(database, id, newPlan, limits, nowMs));
-  if (!changed.ok) throw unchanged(id, changed);
-  if (values.json) return printJson(publicKey(changed.key, nowMs));
-  print(`${nameOf(changed.key)} is on ${planOf(changed.key)}. Within 30 s that is in force everywhere.`);
-  print("What the key has used up of its minute and its day stays used up.");
+  const changed = await withDatabase(values, (database) =>
+    changePlan(database, keyId, newPlan, limits, nowMs),
+  );
+  if (!changed.ok) throw unchanged(keyId, changed);
+  if (values.json) return printJson(keyJson(changed.key, nowMs));
+  print(`Changed ${keyAndPlan(changed.key)}. This takes effect everywhere within 30 seconds.`);
+  print("Requests already counted in the current minute and day still count.");
 }
 
 function unchanged(id: string, { problem }: Unchanged): UsageError {
   if (problem === "unknown") return new UsageError(`there is no key ${id}: see npm run keys -- list`);
-  const state = problem === "revoked" ? "is revoked already" : "has expired";
-  return new UsageError(`${id} ${state}, for good: make another key with npm run keys -- create`);
+  const state = problem === "revoked" ? "is already revoked" : "has expired";
+  return new UsageError(`${id} ${state}: create another key with npm run keys -- create`);
 }
 
-/** Does `work` on the database that the arguments name, if there is one and it is up to date. */
+/** Calls `work` with the selected database, which must exist and have all migrations. */
 async function withDatabase<Result>(
   values: Values,
   work: (database: D1Database) => Promise<Result>,
 ): Promise<Result> {
   const target = readTarget(values);
-  const update = howToUpdate(target);
+  const command = target.kind === "local" ? "npm start" : "npm run migrate";
+  const options = targetOptions(target);
+  const update = options === "" ? command : `${command} --${options}`;
   if (target.kind === "local" && !databaseExists(target.state)) {
-    throw new UsageError(`there is no database in ${target.state} yet: run ${update} once, which makes it`);
+    throw new UsageError(`there is no database in ${target.state}: create it with ${update}`);
   }
   const { database, close } = await openDatabase(target);
   try {
     if ((await pendingMigrations(database)).length > 0) {
-      throw new UsageError(
-        `the database${placeOf(target)} is not up to date: run ${update} once, which mends that`,
-      );
+      throw new UsageError(`${describe(target)} has pending migrations: apply them with ${update}`);
     }
     return await work(database);
   } catch (error) {
     if (!(error instanceof DatabaseUnavailable && error.wasWriting)) throw error;
-    throw new Error(`${error.message}; whether the change was made is unknown: see npm run keys -- list`);
+    throw new Error(`${error.message}; the change may have been made: see npm run keys -- list`);
   } finally {
     await close();
   }
 }
 
-function howToUpdate(target: Target): string {
-  if (target.kind !== "local") return `npm run migrate --${targetWords(target)}`;
-  const words = persistTo(target.state);
-  return words === "" ? "npm start" : `npm start --${words}`;
-}
-
-function placeOf(target: Target): string {
-  return target.kind === "local"
-    ? ` in ${target.state}`
-    : ` of ${target.kind === "preview" ? "the previews" : "production"}`;
+function describe(target: Target): string {
+  if (target.kind === "local") return `the database in ${target.state}`;
+  return target.kind === "preview" ? "the preview database" : "the production database";
 }
 
 function printSecretJson({ id, name, plan, limits }: KeyRecord, secret: string): void {

@@ -2,7 +2,8 @@
 
 import { parseArgs } from "node:util";
 import { databaseExists, migrate } from "./cloudflare/database.ts";
-import { readTarget, runCommand, TARGET_OPTIONS, UsageError } from "./cloudflare/target.ts";
+import { readTarget, TARGET_OPTIONS } from "./cloudflare/target.ts";
+import { runCommand, UsageError } from "./lib/command.ts";
 
 const USAGE = `npm run migrate [-- --persist-to DIR | --preview NAME | --remote]
 

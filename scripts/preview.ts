@@ -3,9 +3,8 @@
 
 import { createHash } from "node:crypto";
 import { parseArgs } from "node:util";
-import { ApiRefusal, openAccount } from "./cloudflare/account.ts";
+import { CloudflareApiError, openAccount } from "./cloudflare/account.ts";
 import { deployedDatabase } from "./cloudflare/database.ts";
-import { runCommand, UsageError } from "./cloudflare/target.ts";
 import {
   type D1Binding,
   readConfig,
@@ -15,6 +14,7 @@ import {
 } from "./cloudflare/wrangler.ts";
 import { buildName, definition, git, prepareDatabase, readWorker, smokeKey } from "./deploy/deployment.ts";
 import { readOrigin, smokeTest } from "./deploy/smoke-test.ts";
+import { runCommand, UsageError } from "./lib/command.ts";
 
 const USAGE = `npm run preview [-- NAME] [--json] [--dry-run]
 npm run preview -- NAME --delete
@@ -102,7 +102,7 @@ async function remove(name: string, dryRun: boolean, say: Say): Promise<void> {
   try {
     await ask(`/workers/workers/${worker}/previews/${name}`);
   } catch (error) {
-    if (!(error instanceof ApiRefusal && NOT_THERE.includes(error.code))) throw error;
+    if (!(error instanceof CloudflareApiError && NOT_THERE.includes(error.code))) throw error;
     return say("There is none.");
   }
   await runWrangler(["preview", "delete", "--name", name, "--skip-confirmation"]);
@@ -115,10 +115,10 @@ async function rehearse(name: string, build: string, say: Say): Promise<void> {
   say("1. apply the migrations that the database of the previews has not seen");
   say("2. upload the Worker, which wrangler describes as follows");
   const { previews, ...top } = await previewConfig(build, "the id of the account");
-  const { said } = await withConfigFile({ ...top, ...previews }, (path) =>
+  const { output } = await withConfigFile({ ...top, ...previews }, (path) =>
     runWrangler(["deploy", "--dry-run", "--config", path]),
   );
-  say(said.replaceAll(/^/gm, "   "));
+  say(output.replaceAll(/^/gm, "   "));
   say("3. run the smoke test, in which a pet is added");
   say("Nothing was done.");
 }

@@ -10,17 +10,11 @@ import {
   pendingMigrations,
   type Target,
 } from "./cloudflare/database.ts";
-import {
-  print,
-  readTarget,
-  runCommand,
-  TARGET_OPTIONS,
-  targetWords,
-  UsageError,
-} from "./cloudflare/target.ts";
+import { readTarget, TARGET_OPTIONS, targetOptions } from "./cloudflare/target.ts";
 import { keep, type Restore, restoreDatabase } from "./cloudflare/time-travel.ts";
-import { instantOf } from "./keys/arguments.ts";
-import { time } from "./keys/text.ts";
+import { parseTime } from "./keys/arguments.ts";
+import { formatTime } from "./keys/text.ts";
+import { print, runCommand, UsageError } from "./lib/command.ts";
 
 const USAGE = `npm run restore -- (--timestamp TIME | --bookmark B) (--remote | --preview NAME)
                          [--with-keys] (--dry-run | --yes)
@@ -106,20 +100,22 @@ async function announce(
   atMs: number | undefined,
 ): Promise<Restore> {
   if ((await pendingMigrations(database)).length > 0) {
-    const update = `npm run migrate --${targetWords(target)}`;
+    const update = `npm run migrate --${targetOptions(target)}`;
     throw new UsageError(`${name} is not up to date: run ${update}, or take away a migration that fails`);
   }
   const bookmark = values.bookmark ?? (await timeTravel.bookmark(atMs));
   const { pets, keys, highestId } = await keep(database);
   const withKeys = values["with-keys"];
-  print(`${name} goes back to bookmark ${bookmark}${atMs === undefined ? "" : `, which is ${time(atMs)}`}.`);
+  print(
+    `${name} goes back to bookmark ${bookmark}${atMs === undefined ? "" : `, which is ${formatTime(atMs)}`}.`,
+  );
   print(`It has ${pets} pets and ${keys.length} keys. No id up to ${highestId} will be given again.`);
   print(withKeys ? "Keys go back too, but what has ended since stays ended." : "Keys stay as they are now.");
   return { target, bookmark, withKeys, mark: `restoring_${Date.now()}` };
 }
 
 async function carryOut(deployed: DeployedDatabase, restore: Restore, file: string): Promise<void> {
-  const words = `${restore.withKeys ? " --with-keys" : ""}${targetWords(restore.target)}`;
+  const words = `${restore.withKeys ? " --with-keys" : ""}${targetOptions(restore.target)}`;
   const { pets, nextId, migrations } = await restoreDatabase(deployed, restore, file, (undo) =>
     print(`To undo it: npm run restore -- --bookmark ${undo}${words} --yes`),
   );
@@ -138,7 +134,7 @@ function readTime({ timestamp, bookmark }: Values): number | undefined {
     throw new UsageError("--bookmark must be one that npx wrangler d1 time-travel info shows");
   }
   if (timestamp === undefined) return undefined;
-  const atMs = instantOf(timestamp);
+  const atMs = parseTime(timestamp);
   const nowMs = Date.now();
   if (atMs !== undefined && atMs <= nowMs && atMs >= nowMs - KEPT_MS) return atMs;
   throw new UsageError("--timestamp must be a time such as 2026-11-19T12:00:00Z, within the last 30 days");

@@ -1,45 +1,43 @@
-// Runs a script of this project on a machine that has nothing but Node 20 and npm:
+// Runs a script of this project on a machine that has only Node 20 and npm:
 //
 //   node scripts/run.mjs FILE [ARGUMENT...]
 //
-// installs the locked packages first if they are missing or others than the lock file says, then runs FILE with the
-// machine's own Node, or with the one among the packages if the machine's is too old for wrangler. It is the one file
-// that has to run on an old Node, so it is JavaScript. It writes to standard error only: standard output belongs to FILE.
+// It installs the packages if node_modules does not match the lock file, then runs FILE with the machine's Node, or with the
+// one from the packages if wrangler needs a newer version. It is JavaScript, because it has to run on an old Node. It writes
+// to standard error only: standard output belongs to FILE.
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/**
- * @typedef {{ version: string, engines?: { node?: string }, optional?: boolean, os?: string[], cpu?: string[], libc?: string[] }} LockedPackage
- */
+/** @typedef {{ version: string, engines?: { node?: string }, optional?: boolean }} LockedPackage */
 
 const root = fileURLToPath(new URL("..", import.meta.url).href);
 
-const wanted = lockedPackages(join(root, "package-lock.json"));
+const locked = lockedPackages(join(root, "package-lock.json"));
 const follow = followSignals();
 if (!isInstalled()) await install();
-process.exitCode = await ended(
+process.exitCode = await exitCodeOf(
   follow(spawn(chooseNode(), process.argv.slice(2), { cwd: root, stdio: "inherit" })),
 );
 
 /**
- * The packages of a lock file, by the folder each belongs into.
+ * The packages of a lock file, by folder.
  * @param {string} file
  * @returns {Record<string, LockedPackage>}
  */
 function lockedPackages(file) {
   const { packages } = JSON.parse(readFileSync(file, "utf8"));
-  const { "": _project, ...locked } = packages;
-  return locked;
+  const { "": _project, ...dependencies } = packages;
+  return dependencies;
 }
 
-/** npm writes its own copy of the lock file last, so an interrupted installation counts as none. */
+/** npm writes its copy of the lock file last, so an interrupted installation does not count. */
 function isInstalled() {
   try {
     const installed = lockedPackages(join(root, "node_modules", ".package-lock.json"));
-    return Object.entries(wanted).every(([folder, { version, optional }]) =>
+    return Object.entries(locked).every(([folder, { version, optional }]) =>
       existsSync(join(root, folder)) ? installed[folder]?.version === version : optional === true,
     );
   } catch {
@@ -48,71 +46,29 @@ function isInstalled() {
 }
 
 async function install() {
-  const startedMs = Date.now();
-  const stopProgress = showProgress();
+  process.stderr.write("Installing the packages\n");
   const npm = process.env.npm_execpath;
-  // The same npm that runs this script. On Windows `npm` alone is no program.
+  // Use the npm that runs this script. On Windows, spawn does not find `npm`.
   const [command, ...prefix] = npm?.endsWith("js") ? [process.execPath, npm] : ["npm"];
-  // What npm prints is kept for the case that it fails: otherwise it is no news.
-  const options = ["--ignore-scripts", "--loglevel=error", "--no-progress", "--no-audit", "--no-fund"];
-  // npm needs no credential for Cloudflare.
+  const args = [...prefix, "ci", "--ignore-scripts", "--loglevel=error", "--no-audit", "--no-fund"];
+  // npm does not need Cloudflare credentials.
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(CLOUDFLARE|CF)_/i.test(name)),
   );
-  const child = spawn(command, [...prefix, "ci", ...options], {
-    cwd: root,
-    env,
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  follow(child);
-  let printed = "";
-  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (printed += chunk));
-  const exitCode = await ended(child);
-  stopProgress();
-  if (exitCode !== 0) {
-    process.stderr.write(
-      `${printed}\nThe packages could not be installed (npm ci ended with ${exitCode}).\n`,
-    );
-    process.exit(1);
-  }
-  process.stderr.write(`Installed the packages in ${Math.round((Date.now() - startedMs) / 1000)} s.\n`);
-}
-
-/** Says how far the installation is, every second on a terminal, else every ten. Returns what ends it. */
-function showProgress() {
-  const folders = Object.entries(wanted).flatMap(([folder, locked]) => (belongsHere(locked) ? [folder] : []));
-  const terminal = process.stderr.isTTY;
-  const report = () => {
-    const done = folders.filter((folder) => existsSync(join(root, folder, "package.json"))).length;
-    const line = `Installing the packages: ${done} of ${folders.length}`;
-    process.stderr.write(terminal ? `\r${line}` : `${line}\n`);
-  };
-  process.stderr.write(terminal ? "Installing the packages" : "Installing the packages, once\n");
-  const timer = setInterval(report, terminal ? 1_000 : 10_000);
-  return () => {
-    clearInterval(timer);
-    if (terminal) process.stderr.write("\r\x1b[K");
-  };
+  const exitCode = await exitCodeOf(
+    follow(spawn(command, args, { cwd: root, env, stdio: ["ignore", 2, 2] })),
+  );
+  if (exitCode === 0) return;
+  process.stderr.write(`Could not install the packages: npm ci exited with ${exitCode}\n`);
+  process.exit(1);
 }
 
 /**
- * Whether npm is going to install a package on this machine. Optional ones that fit every machine stand in for others,
- * those for musl are for small containers.
- * @param {LockedPackage} locked
- */
-function belongsHere({ optional, os, cpu, libc }) {
-  if (optional && os === undefined) return false;
-  const fits = (/** @type {string[] | undefined} */ all, /** @type {string} */ mine) =>
-    all?.includes(mine) ?? true;
-  return fits(os, process.platform) && fits(cpu, process.arch) && fits(libc, "glibc");
-}
-
-/**
- * Makes the process that is followed end when this one should. Returns what names that process.
+ * Forwards signals to the process that the returned function names.
  *
- * Ctrl+C reaches the whole group of processes, so this one only waits for the other to end. A supervisor's SIGTERM
- * often reaches npm alone: npm hands it to the shell between them, and the shell ends without a word to this process,
- * which sees no more than that its parent is another one.
+ * Ctrl+C reaches the whole process group, so this process only waits for the other to end. A supervisor often sends SIGTERM
+ * to npm alone. npm forwards it to the shell in between, which ends without a signal to this process: only its parent
+ * process id changes.
  */
 function followSignals() {
   /** @type {import("node:child_process").ChildProcess | undefined} */
@@ -129,26 +85,26 @@ function followSignals() {
 }
 
 /**
- * The machine's own Node if it is new enough, or if the lock file has none for this platform; else the one from the lock
- * file. npm puts that one before the machine's own in the PATH of everything that it starts, so where it is not needed its
- * link is removed: a credential of the next command then meets no binary of Node but the machine's.
+ * The machine's Node if it is new enough or the lock file has none for this platform, else the Node from the lock file. npm
+ * puts the latter first in the PATH of everything that it starts. Where it is not needed its link is removed, so that later
+ * commands, and their credentials, meet only the machine's Node.
  */
 function chooseNode() {
-  // npm starts this file with the first Node in its PATH, and says which one it runs on itself.
+  // npm starts this file with the first Node in PATH, and says which one runs npm.
   const own = process.env.npm_node_execpath ?? process.execPath;
-  const locked = lockedNode();
-  if (locked !== undefined && (own === locked || !isNewEnough(own))) return locked;
+  const fallback = lockedNode();
+  if (fallback !== undefined && (own === fallback || !isNewEnough(own))) return fallback;
   for (const name of ["node", "node.cmd", "node.ps1"]) {
     try {
       rmSync(join(root, "node_modules", ".bin", name), { force: true });
     } catch {
-      // The packages belong to another user.
+      // node_modules belongs to another user.
     }
   }
   return own;
 }
 
-/** The Node from the lock file, if there is one for this platform. */
+/** The Node from the lock file, if it has one for this platform. */
 function lockedNode() {
   const platform = process.platform === "win32" ? "win" : process.platform;
   const file = process.platform === "win32" ? "node.exe" : "node";
@@ -158,22 +114,22 @@ function lockedNode() {
 }
 
 /**
- * Whether wrangler runs on a Node, and TypeScript without an option.
+ * Whether wrangler supports this Node, and this Node runs TypeScript without an option.
  * @param {string} node
  */
 function isNewEnough(node) {
   const version = "process.features.typescript ? process.versions.node : 0";
   const found = execFileSync(node, ["--print", version], { encoding: "utf8" });
-  const [least = ""] = wanted["node_modules/wrangler"]?.engines?.node?.match(/[\d.]+/) ?? [];
-  return found.localeCompare(least, "en", { numeric: true }) >= 0;
+  const [minimum = ""] = locked["node_modules/wrangler"]?.engines?.node?.match(/[\d.]+/) ?? [];
+  return found.localeCompare(minimum, "en", { numeric: true }) >= 0;
 }
 
 /**
- * The exit code of a child as a shell would report it.
+ * The exit code of a child process, as a shell reports it.
  * @param {import("node:child_process").ChildProcess} child
  * @returns {Promise<number>}
  */
-function ended(child) {
+function exitCodeOf(child) {
   return new Promise((resolve, reject) => {
     child.once("error", reject);
     child.once("close", (code, signal) => resolve(code ?? 128 + constants.signals[signal ?? "SIGTERM"]));

@@ -4,8 +4,8 @@
 import { parseArgs } from "node:util";
 import { openAccount } from "./cloudflare/account.ts";
 import { deployedDatabase, type Target } from "./cloudflare/database.ts";
-import { print, runCommand, UsageError } from "./cloudflare/target.ts";
 import { prepareDatabase } from "./deploy/deployment.ts";
+import { print, runCommand, UsageError } from "./lib/command.ts";
 
 /** Where a database can be (D1, provide a location hint). */
 const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"];

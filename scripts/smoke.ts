@@ -2,8 +2,8 @@
 
 import { parseArgs } from "node:util";
 import { isWellFormedSecret } from "../src/keys/secret.ts";
-import { print, runCommand, UsageError } from "./cloudflare/target.ts";
 import { readOrigin, smokeTest } from "./deploy/smoke-test.ts";
+import { print, runCommand, UsageError } from "./lib/command.ts";
 
 const USAGE = `npm run smoke -- URL --key KEY [--create] [--build BUILD [--within SECONDS]]
 

@@ -1,21 +1,21 @@
-// The account that the commands work in, over Cloudflare's API, for what wrangler has no command for, or none whose answer can be
-// read. wrangler finds the credentials, so whoever can deploy can do this too.
+// Cloudflare's API, for what wrangler has no command for, or no command with parsable output. It uses wrangler's
+// credentials.
 
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { QUIET, readConfig, WRANGLER } from "./wrangler.ts";
 
-/** What the API answers, whatever was asked. */
-interface Answer<Result> {
+/** The envelope of every response. */
+interface Envelope<Result> {
   success: boolean;
   errors?: { code: number; message: string }[];
   result: Result;
 }
 
-const DEADLINE_MS = 20_000;
+const TIMEOUT_MS = 20_000;
 
-/** A refusal of the API, with its code and the HTTP status: of 500 and above, it may have done something all the same. */
-export class ApiRefusal extends Error {
+/** An error response. With a status of 500 or above, the request may have taken effect. */
+export class CloudflareApiError extends Error {
   readonly code: number;
   readonly status: number;
 
@@ -26,51 +26,51 @@ export class ApiRefusal extends Error {
   }
 }
 
-/** Asks the API at `path`, with POST if there is a body. Throws ApiRefusal, or an error if it can't be reached. */
-export type Ask = <Result>(path: string, body?: unknown, method?: string) => Promise<Result>;
+/** Calls the API, with POST if there is a body. Throws CloudflareApiError, or another error if the API is unreachable. */
+export type CallApi = <Result>(path: string, body?: unknown, method?: string) => Promise<Result>;
 
-let account: Promise<Ask> | undefined;
+let account: Promise<CallApi> | undefined;
 
-/** Opens the account that wrangler would use, once. */
-export function openAccount(): Promise<Ask> {
+/** Finds the account that wrangler uses. Paths of the calls are relative to it. */
+export function openAccount(): Promise<CallApi> {
   account ??= findAccount();
   return account;
 }
 
-async function findAccount(): Promise<Ask> {
-  const ask = askWith({ ...(await credentials()), "Content-Type": "application/json" });
+async function findAccount(): Promise<CallApi> {
+  const callApi = apiWith({ ...(await credentials()), "Content-Type": "application/json" });
   const { account_id } = await readConfig();
-  const id = account_id ?? process.env.CLOUDFLARE_ACCOUNT_ID ?? (await onlyAccount(ask));
-  // So that wrangler goes to the same one.
+  const id = account_id ?? process.env.CLOUDFLARE_ACCOUNT_ID ?? (await onlyAccount(callApi));
+  // For wrangler, so that it uses the same account.
   process.env.CLOUDFLARE_ACCOUNT_ID = id;
-  return (path, body, method) => ask(`/accounts/${id}${path}`, body, method);
+  return (path, body, method) => callApi(`/accounts/${id}${path}`, body, method);
 }
 
-function askWith(headers: Record<string, string>): Ask {
+function apiWith(headers: Record<string, string>): CallApi {
   const base = process.env.CLOUDFLARE_API_BASE_URL ?? "https://api.cloudflare.com/client/v4";
   return async <Result>(path: string, body?: unknown, method = body === undefined ? "GET" : "POST") => {
     const request = body === undefined ? { method } : { method, body: JSON.stringify(body) };
-    const signal = AbortSignal.timeout(DEADLINE_MS);
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
     const response = await fetch(base + path, { ...request, headers, signal }).catch((error: Error) => {
       const { message } = error.cause instanceof Error ? error.cause : error;
       throw new Error(`Cloudflare's API can't be reached: ${message}`);
     });
-    const answer = (await response.json().catch(() => undefined)) as Answer<Result> | undefined;
-    if (answer?.success === true) return answer.result;
+    const envelope = (await response.json().catch(() => undefined)) as Envelope<Result> | undefined;
+    if (envelope?.success === true) return envelope.result;
     const { status, statusText } = response;
-    const [refusal = { code: status, message: statusText }] = answer?.errors ?? [];
-    throw new ApiRefusal(refusal.code, status, refusal.message);
+    const [first = { code: status, message: statusText }] = envelope?.errors ?? [];
+    throw new CloudflareApiError(first.code, status, first.message);
   };
 }
 
 async function credentials(): Promise<Record<string, string>> {
-  const { CLOUDFLARE_API_TOKEN: given, CLOUDFLARE_API_KEY: preferred } = process.env;
-  // What wrangler would say too, a second later.
-  if (given && !preferred) return { Authorization: `Bearer ${given}` };
-  // At any other level it prints nothing, or more than the token.
+  const { CLOUDFLARE_API_TOKEN: apiToken, CLOUDFLARE_API_KEY: preferred } = process.env;
+  // wrangler would return the same a second later.
+  if (apiToken && !preferred) return { Authorization: `Bearer ${apiToken}` };
+  // At other levels wrangler prints nothing, or more than the token.
   const env = { ...process.env, ...QUIET, WRANGLER_LOG: "log" };
-  const words = [WRANGLER, "auth", "token", "--json"];
-  const { stdout } = await promisify(execFile)(process.execPath, words, { env }).catch(() => {
+  const args = [WRANGLER, "auth", "token", "--json"];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { env }).catch(() => {
     throw new Error(
       "you are not logged in to Cloudflare: run npx wrangler login, or set CLOUDFLARE_API_TOKEN",
     );
@@ -81,10 +81,10 @@ async function credentials(): Promise<Record<string, string>> {
     : { Authorization: `Bearer ${token}` };
 }
 
-async function onlyAccount(ask: Ask): Promise<string> {
-  const [account, another] = await ask<{ id: string }[]>("/accounts");
-  if (account === undefined || another !== undefined) {
-    throw new Error("set CLOUDFLARE_ACCOUNT_ID to the account that the service is deployed in");
+async function onlyAccount(callApi: CallApi): Promise<string> {
+  const [first, second] = await callApi<{ id: string }[]>("/accounts");
+  if (first === undefined || second !== undefined) {
+    throw new Error("set CLOUDFLARE_ACCOUNT_ID to the account of the service");
   }
-  return account.id;
+  return first.id;
 }

@@ -1,45 +1,44 @@
-// The service's database, opened from a command line: the local one that `wrangler dev` serves from, also while it does,
-// production's, or the one that the previews share. Applying migrations is wrangler's business; this file only asks
-// whether there are any to apply, and has it done.
+// The service's database for the command line: the local one, also while `wrangler dev` serves from it; production's; or the
+// one that all previews share. wrangler applies migrations; this file finds the pending ones.
 
 import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { read } from "../../src/d1/statements.ts";
-import { ApiRefusal, openAccount } from "./account.ts";
+import { messageOf } from "../lib/command.ts";
+import { CloudflareApiError, openAccount } from "./account.ts";
 import { d1OverApi, type TimeTravel, timeTravelOverApi } from "./d1-api.ts";
 import { type Config, type D1Binding, QUIET, readConfig, runWrangler, withConfigFile } from "./wrangler.ts";
 
-/** Where wrangler keeps local state if it is not told otherwise. */
+/** wrangler's default folder for local state. */
 export const DEFAULT_STATE = ".wrangler/state";
 
-/** The API's code for a database that is not there. */
+/** The API's error code for an unknown database. */
 const NO_SUCH_DATABASE = 7404;
 
-/** The local database in a folder of state, production's, or that of a preview. All previews share one. */
+/** Selects a database. `state` is a folder of local state. */
 export type Target =
   | { kind: "local"; state: string }
   | { kind: "production" }
   | { kind: "preview"; name: string };
 
-/** An open database. Whoever opened it closes it, or the process does not end. */
+/** The caller must close it, or the process does not end. */
 export interface OpenDatabase {
   database: D1Database;
   close(): Promise<void>;
 }
 
-/** An open database in the account, which has a name and a past. */
 export interface DeployedDatabase extends OpenDatabase {
   name: string;
   timeTravel: TimeTravel;
 }
 
-/** Whether there is a local database in the folder `state`. */
+/** Whether the folder `state` has a local database. */
 export function databaseExists(state: string): boolean {
   return existsSync(join(state, "v3", "d1"));
 }
 
-/** Opens a database. Makes an empty one if there is no local one; the others must be there. */
+/** Opens a database. Creates the local one if it does not exist. */
 export async function openDatabase(target: Target): Promise<OpenDatabase> {
   return target.kind === "local" ? openLocal(target.state) : openDeployed(target);
 }
@@ -56,45 +55,44 @@ async function openLocal(state: string): Promise<OpenDatabase> {
   });
 }
 
-/** Opens a database that must be there. */
+/** Throws if the database does not exist. */
 export async function openDeployed(target: Target): Promise<DeployedDatabase> {
   const { name, find } = await deployedDatabase(target);
-  const ask = await openAccount();
+  const callApi = await openAccount();
   const found = await find();
   if (found === undefined) {
-    throw new Error(`there is no database ${name} in this account yet: run npm run setup, which makes it`);
+    throw new Error(`there is no database ${name} in this account yet: run npm run setup, which creates it`);
   }
-  const { uuid } = found;
   return {
     name,
-    database: d1OverApi(ask, uuid),
-    timeTravel: timeTravelOverApi(ask, uuid),
+    database: d1OverApi(callApi, found.uuid),
+    timeTravel: timeTravelOverApi(callApi, found.uuid),
     close: async () => {},
   };
 }
 
-/** A database as Cloudflare's API describes it. */
-export interface Description {
+/** A database in a response of Cloudflare's API. */
+interface DatabaseInfo {
   uuid: string;
   read_replication?: { mode: string };
 }
 
-/** The name of a deployed database, and what finds it in the account, if it is there. */
+/** The name of a deployed database, and a function that looks it up in the account. */
 export async function deployedDatabase(target: Target) {
   const { database_id, database_name = "" } = bindingOf(target, await readConfig());
-  const find = async (): Promise<Description | undefined> => {
-    const ask = await openAccount();
+  const find = async (): Promise<DatabaseInfo | undefined> => {
+    const callApi = await openAccount();
     try {
-      return await ask<Description>(`/d1/database/${database_id ?? database_name}`);
+      return await callApi<DatabaseInfo>(`/d1/database/${database_id ?? database_name}`);
     } catch (error) {
-      if (error instanceof ApiRefusal && error.code === NO_SUCH_DATABASE) return undefined;
+      if (error instanceof CloudflareApiError && error.code === NO_SUCH_DATABASE) return undefined;
       throw error;
     }
   };
   return { name: database_name, find };
 }
 
-/** The names of the migrations that the database has not seen yet, in order. */
+/** The file names of the migrations that are not applied yet, in order. */
 export async function pendingMigrations(database: D1Database): Promise<string[]> {
   const files = (await readdir("migrations")).filter((file) => file.endsWith(".sql")).sort();
   const table = database.prepare("SELECT name FROM sqlite_schema WHERE name = 'd1_migrations'");
@@ -105,26 +103,24 @@ export async function pendingMigrations(database: D1Database): Promise<string[]>
   return files.filter((file) => !applied.has(file));
 }
 
-/** Applies what is pending. Throws an error whose message is wrangler's own. */
+/** Applies pending migrations. Throws an error with wrangler's message. */
 export async function applyMigrations(target: Target): Promise<void> {
   const where = target.kind === "local" ? ["--local", "--persist-to", resolve(target.state)] : ["--remote"];
   const binding = { ...bindingOf(target, await readConfig()), migrations_dir: resolve("migrations") };
-  // wrangler would look for the database of the previews among production's.
+  // With wrangler.toml, wrangler would look for the preview database among production's.
   await withConfigFile({ d1_databases: [binding] }, async (configPath) => {
     try {
       await runWrangler(["d1", "migrations", "apply", "DB", ...where, "--config", configPath]);
     } catch (error) {
-      throw new Error(
-        `the migrations could not be applied: ${error instanceof Error ? error.message : error}`,
-      );
+      throw new Error(`the migrations could not be applied: ${messageOf(error)}`);
     }
   });
 }
 
-/** Applies what a database has not seen yet. Returns the names of that. */
+/** Applies pending migrations, if there are any. Returns their file names. */
 export async function migrate(target: Target): Promise<string[]> {
   const { database, close } = await openDatabase(target);
-  // wrangler opens a local file by itself, and would now and then find it locked.
+  // Close first: wrangler opens a local file in another process, and could find it locked.
   const pending = await pendingMigrations(database).finally(close);
   if (pending.length > 0) await applyMigrations(target);
   return pending;
@@ -133,6 +129,6 @@ export async function migrate(target: Target): Promise<string[]> {
 function bindingOf(target: Target, { d1_databases, previews }: Config): D1Binding {
   const bindings = target.kind === "preview" ? previews?.d1_databases : d1_databases;
   const found = bindings?.find(({ binding }) => binding === "DB");
-  if (found === undefined) throw new Error(`wrangler.toml names no database for the ${target.kind}`);
+  if (found === undefined) throw new Error(`wrangler.toml has no binding DB for ${target.kind}`);
   return found;
 }

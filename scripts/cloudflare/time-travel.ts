@@ -7,7 +7,7 @@
 import { existsSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { read, writeIdempotent } from "../../src/d1/statements.ts";
-import { ApiRefusal } from "./account.ts";
+import { CloudflareApiError } from "./account.ts";
 import { applyMigrations, type DeployedDatabase, pendingMigrations, type Target } from "./database.ts";
 
 /** A restore that was asked for; with `kept`, one that may have begun. */
@@ -148,7 +148,7 @@ async function goBack(
     await timeTravel.restore(restore.bookmark);
   } catch (error) {
     // Refused, so nothing has happened. After anything else, that is unknown.
-    if (error instanceof ApiRefusal && error.status < 500) await rm(file);
+    if (error instanceof CloudflareApiError && error.status < 500) await rm(file);
     throw error;
   }
   return kept;

@@ -1,5 +1,5 @@
-// Runs wrangler for the commands: quietly, without questions, and with its failures in one line. What it has done it writes
-// into a file, entry by entry, which is easier to rely on than what it prints.
+// Runs wrangler for the commands: without extra output or prompts, and with failures in one line. Results come from wrangler's
+// output file, which is more stable than its text.
 
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -9,8 +9,8 @@ import { fileURLToPath } from "node:url";
 import { promisify, stripVTControlCharacters } from "node:util";
 
 /**
- * The environment of every wrangler process: it prints nothing that is no news, stays offline if possible, and writes no log
- * file. wrangler's log is world-readable and holds what it prints, which for `auth token` is the credential.
+ * The environment of every wrangler process: no banner, no metrics, no network where possible, and no log file. wrangler's log
+ * is world-readable and contains its output, which for `auth token` is the credential.
  */
 export const QUIET = {
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
@@ -19,19 +19,18 @@ export const QUIET = {
   WRANGLER_WRITE_LOGS: "false",
 };
 
-/** wrangler, as a script for Node: that needs no shell, on no platform. */
+/** wrangler's script, to run with Node: unlike its executable, it needs no shell on any platform. */
 export const WRANGLER = fileURLToPath(
   new URL("../../node_modules/wrangler/bin/wrangler.js", import.meta.url).href,
 );
 
-/** A database as the configuration names it. */
 export interface D1Binding {
   binding: string;
   database_name?: string;
   database_id?: string;
 }
 
-/** wrangler.toml, as far as the commands use it. */
+/** The parts of wrangler.toml that the commands use. */
 export interface Config {
   name: string;
   account_id?: string;
@@ -43,12 +42,12 @@ export interface Config {
 }
 
 export async function readConfig(): Promise<Config> {
-  // Loaded here because that takes half a second, which a mistyped command should not cost.
+  // Loading wrangler takes half a second, which wrong arguments should not cost.
   const { unstable_readConfig } = await import("wrangler");
   return unstable_readConfig({ config: "wrangler.toml", env: "" }) as Config;
 }
 
-/** wrangler.toml as it is written, with paths that hold wherever a copy of it is. */
+/** wrangler.toml as written, with absolute paths, so that a copy can be anywhere. */
 export async function readRawConfig() {
   const { experimental_readRawConfig } = await import("wrangler");
   const { rawConfig } = experimental_readRawConfig({ config: "wrangler.toml" });
@@ -60,64 +59,63 @@ export async function readRawConfig() {
   };
 }
 
-/** An entry of wrangler's output file, as far as the commands use it. */
+/** The parts of an entry in wrangler's output file that the commands use. */
 export interface Entry {
   type: string;
-  /** Of `deploy`: the addresses and triggers that there are. */
+  /** Of `deploy`: the addresses and triggers. */
   targets?: string[];
-  /** Of `preview`: its addresses, the first of which stays the same from one deployment to the next. */
+  /** Of `preview`: its addresses. The first is the same for every deployment. */
   preview_urls?: string[];
 }
 
-/**
- * Runs a command of wrangler on wrangler.toml, if no other configuration is named. Throws an error whose message is wrangler's
- * own, in one line.
- */
-export async function runWrangler(words: string[]): Promise<{ entries: Entry[]; said: string }> {
-  const folder = await mkdtemp(join(tmpdir(), "petstore-"));
-  const output = join(folder, "output.ndjson");
-  try {
-    // Neither the variable for another name nor an environment, which CLOUDFLARE_ENV could name, here or in a file that
-    // wrangler reads: either would be another Worker.
-    const { WRANGLER_CI_OVERRIDE_NAME: _otherName, ...given } = process.env;
-    // At a lower level it says nothing of a dry run.
-    const env = { ...given, ...QUIET, WRANGLER_LOG: "log", WRANGLER_OUTPUT_FILE_PATH: output };
-    const config = words.includes("--config") ? [] : ["--config", "wrangler.toml"];
-    const running = promisify(execFile)(process.execPath, [WRANGLER, ...words, ...config, "--env="], { env });
-    // Nobody is asked anything.
+/** Runs wrangler, by default with wrangler.toml. Throws an error with wrangler's message in one line. */
+export async function runWrangler(args: string[]): Promise<{ entries: Entry[]; output: string }> {
+  return withFolder(async (folder) => {
+    const outputFile = join(folder, "output.ndjson");
+    // WRANGLER_CI_OVERRIDE_NAME and an environment (CLOUDFLARE_ENV, here or in a .env file) would select another Worker.
+    const { WRANGLER_CI_OVERRIDE_NAME: _, ...inherited } = process.env;
+    // Below the level "log", a dry run prints nothing.
+    const env = { ...inherited, ...QUIET, WRANGLER_LOG: "log", WRANGLER_OUTPUT_FILE_PATH: outputFile };
+    const config = args.includes("--config") ? [] : ["--config", "wrangler.toml"];
+    const running = promisify(execFile)(process.execPath, [WRANGLER, ...args, ...config, "--env="], { env });
+    // No prompts.
     running.child.stdin?.end();
-    const { stdout } = await running;
-    const lines = await readFile(output, "utf8").catch(() => "");
+    const { stdout } = await running.catch((error) => {
+      throw new Error(reasonOf(error));
+    });
+    const lines = await readFile(outputFile, "utf8").catch(() => "");
     const entries = lines.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as Entry]));
-    return { entries, said: stripVTControlCharacters(stdout).trim() };
-  } catch (error) {
-    throw new Error(reasonOf(error));
-  } finally {
-    await rm(folder, { recursive: true });
-  }
+    return { entries, output: stripVTControlCharacters(stdout).trim() };
+  });
 }
 
-/** What wrangler said was wrong, without its advice to whoever maintains it. */
+/** wrangler's error message, without its advice to its maintainers. */
 function reasonOf(error: unknown): string {
   const { stderr } = error as { stderr?: string };
-  const said = stripVTControlCharacters(stderr?.trim() || `${error}`);
-  return said
+  return stripVTControlCharacters(stderr?.trim() || `${error}`)
     .replace(/\s*(If you think this is a bug|🪵).*/su, "")
     .replace(/^.*?\[ERROR\]\s*/s, "")
     .replace(/\s*\n\s*/g, " ")
     .trim();
 }
 
-/** Does `work` with a file that has this configuration and nothing else. */
-export async function withConfigFile<Result>(
+/** Calls `work` with the path of a file that has this configuration only. */
+export function withConfigFile<Result>(
   config: object,
   work: (path: string) => Promise<Result>,
 ): Promise<Result> {
-  const folder = await mkdtemp(join(tmpdir(), "petstore-"));
-  try {
+  return withFolder(async (folder) => {
     const path = join(folder, "wrangler.json");
     await writeFile(path, JSON.stringify({ name: "petstore", ...config }));
-    return await work(path);
+    return work(path);
+  });
+}
+
+/** Calls `work` with a temporary folder. */
+async function withFolder<Result>(work: (folder: string) => Promise<Result>): Promise<Result> {
+  const folder = await mkdtemp(join(tmpdir(), "petstore-"));
+  try {
+    return await work(folder);
   } finally {
     await rm(folder, { recursive: true });
   }

@@ -7,8 +7,8 @@ import { promisify } from "node:util";
 import { createKey, rotateKey } from "../../src/keys/admin.ts";
 import { listKeys, stateOf } from "../../src/keys/store.ts";
 import { deployedDatabase, migrate, openDatabase, type Target } from "../cloudflare/database.ts";
-import { UsageError } from "../cloudflare/target.ts";
 import { readConfig } from "../cloudflare/wrangler.ts";
+import { UsageError } from "../lib/command.ts";
 
 /** By this name an operator recognises the key in `npm run keys -- list`. */
 const SMOKE_KEY_NAME = "smoke test of deployments";

@@ -3,7 +3,7 @@
 // knows the service by its interface alone, so it says the same of a laptop, a preview and production.
 
 import { INTERFACE_VERSION } from "../../src/http/version.ts";
-import { UsageError } from "../cloudflare/target.ts";
+import { UsageError } from "../lib/command.ts";
 
 export interface SmokeOptions {
   /** Where the service is, without /v1. */

@@ -1,18 +1,20 @@
-// Counts what a log says about keys: the lines of src/http/log.ts, as the service writes them or within the events of
-// `wrangler tail --format json`. A log has ids and no secrets. It is read line by line, however long it is, and what can't be
-// read is an error, because numbers that leave something out look like others.
+// Counts requests by key from a log: the lines of src/http/log.ts, as the service writes them or inside the events of
+// `wrangler tail --format json`. It streams the log. An unreadable line is an error, because a count without it would
+// look complete.
 
 import { open } from "node:fs/promises";
 import { createInterface } from "node:readline";
-import { UsageError } from "../cloudflare/target.ts";
+import { UsageError } from "../lib/command.ts";
 
 const OUTCOMES = ["admitted", "refused", "banned"] as const;
 
-/** What became of a request with a valid key. Unlike GET /v1/usage, the log also has requests during a ban. */
+/** The outcome of a request with a valid key. Unlike GET /v1/usage, the log has requests during a ban. */
 export type Outcome = (typeof OUTCOMES)[number];
 
-/** One UTC day, as `2026-11-20`. */
-export interface LoggedDay extends Record<Outcome, number> {
+type Counts = Record<Outcome, number>;
+
+export interface LoggedDay extends Counts {
+  /** UTC, as `2026-11-20`. */
   date: string;
 }
 
@@ -21,13 +23,13 @@ export interface LoggedKey {
   days: LoggedDay[];
 }
 
-/** What a log says of all keys; `isIncomplete` if it says of itself that it is not the whole one. */
+/** `isIncomplete` if the log itself says that lines are missing. */
 export interface LogUsage {
   keys: LoggedKey[];
   isIncomplete: boolean;
 }
 
-/** Of a line of src/http/log.ts, what counts here. */
+/** The fields of a log line that matter here. */
 interface Line {
   event?: unknown;
   keyId?: unknown;
@@ -37,7 +39,7 @@ interface Line {
   code?: unknown;
 }
 
-/** Of an event of `wrangler tail`, what counts here. */
+/** The fields of an event of `wrangler tail` that matter here. */
 interface TailEvent {
   logs: { message?: unknown[] }[];
   /** Unix time in milliseconds. */
@@ -45,25 +47,26 @@ interface TailEvent {
   event?: { type?: unknown } | null;
 }
 
-/** Numbers by key and UTC day. */
-export class Tally {
-  readonly #keys = new Map<string, Map<string, Record<Outcome, number>>>();
+const ZERO: Counts = { admitted: 0, refused: 0, banned: 0 };
 
-  /** `requests` may be negative, to take some back. */
+/** Counts by key and UTC day. */
+export class Tally {
+  readonly #keys = new Map<string, Map<string, Counts>>();
+
+  /** `requests` may be negative. */
   add(keyId: string, date: string, outcome: Outcome, requests = 1): void {
-    const days = this.#keys.get(keyId) ?? new Map<string, Record<Outcome, number>>();
-    const counts = days.get(date) ?? { admitted: 0, refused: 0, banned: 0 };
-    counts[outcome] += requests;
-    this.#keys.set(keyId, days.set(date, counts));
+    const days = this.#keys.get(keyId) ?? new Map<string, Counts>();
+    const counts = days.get(date) ?? ZERO;
+    this.#keys.set(keyId, days.set(date, { ...counts, [outcome]: counts[outcome] + requests }));
   }
 
-  /** All keys, those with the most requests first, each on all of `dates`: those on which any key was used, if left out. */
+  /** All keys, the busiest first, each with all `dates` (default: the dates on which any key was used). */
   keys(dates = this.#dates()): LoggedKey[] {
     const keys = [...this.#keys].map(([keyId, days]) => ({
       keyId,
-      days: dates.map((date) => ({ date, ...(days.get(date) ?? { admitted: 0, refused: 0, banned: 0 }) })),
+      days: dates.map((date) => ({ date, ...(days.get(date) ?? ZERO) })),
     }));
-    return keys.sort((one, other) => totalOf(other) - totalOf(one) || (one.keyId < other.keyId ? -1 : 1));
+    return keys.sort((a, b) => totalOf(b) - totalOf(a) || (a.keyId < b.keyId ? -1 : 1));
   }
 
   #dates(): string[] {
@@ -71,7 +74,7 @@ export class Tally {
   }
 }
 
-/** The requests of a key on all of its days. */
+/** The requests of a key on all its days. */
 export function totalOf({ days }: LoggedKey): number {
   return days.reduce((sum, day) => sum + OUTCOMES.reduce((part, outcome) => part + day[outcome], 0), 0);
 }
@@ -82,9 +85,8 @@ export function dateOf(ms: number): string {
 }
 
 /**
- * What became of the request that a line is about, or undefined if it counted for no key: only a valid one has a plan, and
- * `window` is there if its meter was asked, as it is for GET /v1/usage too, which costs nothing. Whoever was let in may
- * have got any status.
+ * The outcome of a line's request, or undefined if it counted for no key. Only requests with a valid key have a plan; only
+ * those that asked the limiter have a window. GET /v1/usage asks it too, but is free.
  */
 export function outcomeOf({ plan, window, route, code }: Line): Outcome | undefined {
   if (plan === undefined || window === undefined || route === "/v1/usage") return;
@@ -92,8 +94,8 @@ export function outcomeOf({ plan, window, route, code }: Line): Outcome | undefi
   return code === "rate_limit_exceeded" ? "refused" : "admitted";
 }
 
-/** The lines of a file, or of standard input if it is called `-`. */
-export async function* linesOf(file: string): AsyncGenerator<string> {
+/** The lines of a file, or of standard input for `-`. */
+export async function* readLines(file: string): AsyncGenerator<string> {
   if (file === "-") {
     yield* createInterface({ input: process.stdin, crlfDelay: Number.POSITIVE_INFINITY });
     return;
@@ -104,11 +106,11 @@ export async function* linesOf(file: string): AsyncGenerator<string> {
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === "ENOENT") throw new UsageError(`there is no file ${file}`);
-    throw new UsageError(`${file} can't be read: ${message}`);
+    throw new UsageError(`can't read ${file}: ${message}`);
   }
 }
 
-/** Counts the lines of the log called `name`. `date` is the day of those that have no time. Throws UsageError. */
+/** Counts the lines of the log called `name`. `date` is the day of lines that have no time. Throws UsageError. */
 export async function readLog(
   lines: AsyncIterable<string>,
   name: string,
@@ -117,58 +119,51 @@ export async function readLog(
   const tally = new Tally();
   let isIncomplete = false;
   for await (const { value, lineNumber } of jsonValues(lines, name)) {
-    const count = (line: Line, day = date) => {
-      const outcome = outcomeOf(line);
-      if (outcome === undefined) return;
-      if (day === undefined) {
-        throw new UsageError(
-          `line ${lineNumber} of ${name} says no time: say which day it is of, with --date`,
-        );
-      }
-      tally.add(`${line.keyId}`, day, outcome);
-    };
-    if (isTailEvent(value)) {
-      const day = isTime(value.eventTimestamp) ? dateOf(value.eventTimestamp) : undefined;
-      for (const message of value.logs.flatMap((log) => log.message ?? [])) {
-        const line = parsed(message);
-        if (isObject(line)) count(line, day);
-      }
-      // wrangler is told so when there is more to show than it gets.
-      isIncomplete ||= value.event?.type === "overload";
-    } else if (isObject(value) && typeof (value as Line).event === "string") {
-      count(value);
-    } else {
+    const tailEvent = isTailEvent(value) ? value : undefined;
+    if (tailEvent === undefined && !isLine(value)) {
       throw new UsageError(
-        `line ${lineNumber} of ${name} is neither one of the log nor an event of wrangler tail --format json`,
+        `line ${lineNumber} of ${name} is neither a log line of the service nor an event of wrangler tail --format json`,
       );
     }
+    const day = isTime(tailEvent?.eventTimestamp) ? dateOf(tailEvent.eventTimestamp) : date;
+    const logged = tailEvent?.logs.flatMap(({ message = [] }) => message.map(parseJson)) ?? [value];
+    for (const line of logged.filter(isObject)) {
+      const outcome = outcomeOf(line);
+      if (outcome === undefined) continue;
+      if (day === undefined) {
+        throw new UsageError(`line ${lineNumber} of ${name} has no time: give its day with --date`);
+      }
+      tally.add(`${line.keyId}`, day, outcome);
+    }
+    // Cloudflare sends this event to wrangler when it begins to sample.
+    isIncomplete ||= tailEvent?.event?.type === "overload";
   }
   return { keys: tally.keys(), isIncomplete };
 }
 
 /**
- * The values that a file holds one after the other, each with the line where it begins: one a line, or over several lines
- * as JSON.stringify indents an object, where the first line is its opening brace alone and the last one its closing brace.
+ * The JSON values in a file, each with the number of its first line. A value is one line, or an object as JSON.stringify
+ * indents it: it starts with a line `{` and ends with a line `}`.
  */
 async function* jsonValues(lines: AsyncIterable<string>, name: string) {
-  let begun: string[] = [];
+  let pending: string[] = [];
   let lineNumber = 0;
   for await (const line of lines) {
     lineNumber += 1;
-    if (begun.length === 0 && line.trim() === "") continue;
-    begun.push(line);
-    if (begun[0] === "{" && line !== "}") continue;
-    const value = parsed(begun.join("\n"));
-    const firstLine = lineNumber - begun.length + 1;
-    if (value === undefined) throw new UsageError(`what begins in line ${firstLine} of ${name} is not JSON`);
+    if (pending.length === 0 && line.trim() === "") continue;
+    pending.push(line);
+    if (pending[0] === "{" && line !== "}") continue;
+    const value = parseJson(pending.join("\n"));
+    const firstLine = lineNumber - pending.length + 1;
+    if (value === undefined) throw new UsageError(`line ${firstLine} of ${name} does not start valid JSON`);
     yield { value, lineNumber: firstLine };
-    begun = [];
+    pending = [];
   }
-  if (begun.length > 0) throw new UsageError(`${name} ends in the middle of its last event`);
+  if (pending.length > 0) throw new UsageError(`${name} ends in the middle of an event`);
 }
 
-/** What a text is in JSON, or undefined. */
-function parsed(text: unknown): unknown {
+/** undefined if `text` is not JSON. */
+function parseJson(text: unknown): unknown {
   try {
     return typeof text === "string" ? JSON.parse(text) : undefined;
   } catch {
@@ -176,15 +171,19 @@ function parsed(text: unknown): unknown {
   }
 }
 
-function isObject(value: unknown): value is object {
+function isObject(value: unknown): value is Line {
   return typeof value === "object" && value !== null;
+}
+
+function isLine(value: unknown): boolean {
+  return isObject(value) && typeof value.event === "string";
 }
 
 function isTailEvent(value: unknown): value is TailEvent {
   return isObject(value) && Array.isArray((value as Partial<TailEvent>).logs);
 }
 
-/** Whether this is a Unix time in milliseconds that has a date (ECMAScript, section 21.4.1.1). */
+/** Whether this is a Unix time in milliseconds within the range of Date (ECMAScript, section 21.4.1.1). */
 function isTime(value: unknown): value is number {
   return typeof value === "number" && Math.abs(value) <= 8.64e15;
 }

@@ -1,12 +1,11 @@
-// Asks a running service how a key stands. It prints nothing, names a key by its last four characters only, and believes no
-// answer that has not the form of one: whatever is at a mistyped address may answer.
+// Fetches the usage of a key from a running service. It identifies a key by its last four characters, and validates the
+// response, because a mistyped URL may lead to another server.
 
 import * as z from "zod/mini";
 import { PLAN_LIMITS, type Plan } from "../../src/rate-limit/plans.ts";
 import type { UsageBody } from "../../src/rate-limit/usage/usage-body.ts";
 
-/** An answer that takes longer is none. */
-const PATIENCE_MS = 10_000;
+const TIMEOUT_MS = 10_000;
 
 const PLANS = Object.keys(PLAN_LIMITS) as Plan[];
 const DATE = /^\d{4}-\d\d-\d\d$/;
@@ -14,7 +13,7 @@ const DATE = /^\d{4}-\d\d-\d\d$/;
 const count = () => z.int().check(z.gte(0));
 const window = () => z.object({ limit: count(), used: count(), remaining: count(), reset: count() });
 
-/** The body as UsageBody has it. What a later version adds is left out. */
+/** Drops the fields that a later version may add. */
 const Usage = z.object({
   plan: z.enum(PLANS),
   minute: window(),
@@ -23,23 +22,23 @@ const Usage = z.object({
   days: z.array(z.object({ date: z.string().check(z.regex(DATE)), admitted: count(), refused: count() })),
 }) satisfies z.ZodMiniType<UsageBody>;
 
-/** How a key stands; `nowMs` is what the clock of the service says. */
 export interface KeyUsage {
   lastFour: string;
   usage: UsageBody;
+  /** The clock of the service, as Unix time. */
   nowMs: number;
 }
 
-/** Asks GET /v1/usage. Throws an error whose message is for people if there is no such answer. */
-export async function askUsage(url: URL, key: string): Promise<KeyUsage> {
+/** Calls GET /v1/usage. Throws an error whose message is for people. */
+export async function fetchUsage(url: URL, key: string): Promise<KeyUsage> {
   const lastFour = key.slice(-4);
   const response = await fetch(new URL("/v1/usage", url), {
     headers: { Authorization: `Bearer ${key}` },
-    // The key is for this address, not for another that it leads to.
+    // Don't send the key to another origin.
     redirect: "manual",
-    signal: AbortSignal.timeout(PATIENCE_MS),
+    signal: AbortSignal.timeout(TIMEOUT_MS),
   }).catch((error: Error) => {
-    throw new Error(`${url.origin} can't be reached (${reasonOf(error)}): is the service there? See --url`);
+    throw new Error(`can't reach ${url.origin} (${reasonOf(error)}): check --url`);
   });
   const body: unknown = await response.json().catch(() => undefined);
   const { success, data } = Usage.safeParse(body);
@@ -49,14 +48,14 @@ export async function askUsage(url: URL, key: string): Promise<KeyUsage> {
   }
   const { message } = (body ?? {}) as { message?: unknown };
   if (response.ok || typeof message !== "string") {
-    throw new Error(`${url.origin} is not the petstore: it answered ${response.status}, with something else`);
+    throw new Error(`${url.origin} is not the petstore: unexpected response with status ${response.status}`);
   }
-  throw new Error(`the service answered ${response.status} to the key that ends in ${lastFour}: ${message}`);
+  throw new Error(`the service refused the key ending in ${lastFour} with ${response.status}: ${message}`);
 }
 
-/** `ECONNREFUSED`, or what else can be said in a few words. */
+/** `ECONNREFUSED`, or another short reason. */
 function reasonOf(error: Error): string {
-  if (error.name === "TimeoutError") return `no answer in ${PATIENCE_MS / 1000} s`;
+  if (error.name === "TimeoutError") return `no response within ${TIMEOUT_MS / 1000} s`;
   const { code, message } = (error.cause ?? error) as { code?: string; message: string };
   return code ?? message;
 }

@@ -1,22 +1,22 @@
-// Has Cloudflare count the log that it keeps of the deployed Worker, by key and UTC day, over the query API of Workers
+// Counts requests by key and UTC day from the log that Cloudflare keeps of the Worker, with the query API of Workers
 // Observability:
 // https://developers.cloudflare.com/api/resources/workers/subresources/observability/subresources/telemetry/methods/query/
-// It only asks for lines that have something, never for lines that lack it, because what a missing field equals is not said
-// there: so who was admitted is who was counted, less all others. A day is a query of its own, because its bounds are exact.
+// The documentation does not say how filters treat a missing field, so every filter requires a field: admitted requests are
+// all counted requests minus all others. Each day is a query of its own.
 
-import { ApiRefusal, type Ask, openAccount } from "../cloudflare/account.ts";
+import { type CallApi, CloudflareApiError, openAccount } from "../cloudflare/account.ts";
 import { readConfig } from "../cloudflare/wrangler.ts";
 import { dateOf, type LogUsage, type Outcome, Tally } from "./log.ts";
 
-/** How long Workers Logs keep a line, on the Workers Paid plan. */
+/** The retention of Workers Logs on the Workers Paid plan. */
 export const MAX_DAYS_LOGGED = 7;
 
 const DAY_MS = 86_400_000;
 
-/** More groups than that can't be had. */
+/** The API's maximum. */
 const MAX_GROUPS = 2_000;
 
-/** The API's code for a token that lacks a permission, or is none. */
+/** The API's error code for an invalid token or a missing permission. */
 const NOT_ALLOWED = 10_000;
 
 interface Filter {
@@ -26,44 +26,50 @@ interface Filter {
   value?: string;
 }
 
-/** Of the result of a query, what counts here. */
+/** The fields of a query's result that matter here. */
 interface Result {
   calculations?: { aggregates: { value: number; groups?: { key: string; value: unknown }[] }[] }[];
-  /** Present if Cloudflare has looked at a part of the lines only: at every so manyth. */
+  /** `abr_level` n: Cloudflare sampled one line in n. */
   statistics?: { abr_level?: number };
 }
 
 const exists = (key: string): Filter => ({ key, operation: "exists", type: "string" });
 const equals = (key: string, value: string): Filter => ({ key, operation: "eq", type: "string", value });
 
-/** The lines of requests for which the meter of a valid key was asked (see `outcomeOf`). */
-const METERED = [exists("plan"), exists("window")];
+/** Selects requests with a valid key that asked the limiter (see `outcomeOf`). */
+const COUNTED = [exists("plan"), exists("window")];
 
-/** The account and the Worker are those of wrangler.toml and of wrangler's credentials. */
-export async function askCloudflare(dayCount: number, nowMs: number): Promise<LogUsage> {
+/** Queries the account of wrangler's credentials about the Worker of wrangler.toml. */
+export async function queryTelemetry(dayCount: number, nowMs: number): Promise<LogUsage> {
   const { name } = await readConfig();
-  const ask = await openAccount();
+  const callApi = await openAccount();
   try {
-    return await countDays(ask, name, dayCount, nowMs);
+    return await countDays(callApi, name, dayCount, nowMs);
   } catch (error) {
-    if (!(error instanceof ApiRefusal && error.code === NOT_ALLOWED)) throw error;
+    if (!(error instanceof CloudflareApiError && error.code === NOT_ALLOWED)) throw error;
     throw new Error(
       `${error.message}; CLOUDFLARE_API_TOKEN needs the permission Workers Observability, which wrangler login does not give`,
     );
   }
 }
 
-async function countDays(ask: Ask, worker: string, dayCount: number, nowMs: number): Promise<LogUsage> {
+async function countDays(
+  callApi: CallApi,
+  worker: string,
+  dayCount: number,
+  nowMs: number,
+): Promise<LogUsage> {
   const tally = new Tally();
   let isIncomplete = false;
   const todayMs = nowMs - (nowMs % DAY_MS);
   const daysMs = Array.from({ length: dayCount }, (_, index) => todayMs - (dayCount - 1 - index) * DAY_MS);
   for (const startMs of daysMs) {
     const timeframe = { from: startMs, to: Math.min(startMs + DAY_MS - 1, nowMs) };
-    /** Adds what has all of `filters` to `outcome`, and takes it from what was admitted if it was not. */
+    /** Adds the requests that match `filters` to `outcome`, and subtracts them from `admitted` if that is another. */
     const count = async (outcome: Outcome | undefined, ...filters: Filter[]) => {
-      const own = [equals("$metadata.service", worker), ...METERED, ...filters];
-      const result = await ask<Result>("/workers/observability/telemetry/query", queryOf(own, timeframe));
+      const allFilters = [equals("$metadata.service", worker), ...COUNTED, ...filters];
+      const query = queryOf(allFilters, timeframe);
+      const result = await callApi<Result>("/workers/observability/telemetry/query", query);
       const groups = groupsOf(result);
       isIncomplete ||= groups.length >= MAX_GROUPS || (result.statistics?.abr_level ?? 1) > 1;
       for (const { keyId, requests } of groups) {
@@ -76,18 +82,18 @@ async function countDays(ask: Ask, worker: string, dayCount: number, nowMs: numb
       count("banned", equals("code", "key_banned")),
       count(undefined, equals("route", "/v1/usage")),
     ]);
-    // Last, so that a line which arrives late is in no part without being in the whole.
+    // Last, so that a line that arrives late is never in a part but not in the total.
     await count("admitted");
   }
   return { keys: tally.keys(daysMs.map(dateOf)), isIncomplete };
 }
 
-/** The body of a query that counts by key. */
+/** The body of a query that counts requests by key. */
 function queryOf(filters: Filter[], timeframe: { from: number; to: number }) {
   return {
     queryId: "petstore-usage",
     view: "calculations",
-    // Not to be found among the saved ones.
+    // Don't save the query.
     dry: true,
     ignoreSeries: true,
     timeframe,
@@ -106,7 +112,7 @@ function queryOf(filters: Filter[], timeframe: { from: number; to: number }) {
 function groupsOf({ calculations }: Result): { keyId: string; requests: number }[] {
   const [calculation] = calculations ?? [];
   if (!Array.isArray(calculation?.aggregates)) {
-    throw new Error("Cloudflare's API has answered with something that is not the result of a query");
+    throw new Error("Cloudflare's API returned something other than a query result");
   }
   return calculation.aggregates.flatMap(({ groups, value }) => {
     const keyId = groups?.find(({ key }) => key === "keyId")?.value;

@@ -1,5 +1,4 @@
-// Clients that others wrote, over real sockets: what they read out of the headers, the types and the published document
-// is what the service means.
+// Third-party clients over real sockets: they understand the headers, the types and the published document.
 
 import { mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,19 +8,18 @@ import { hc, type InferResponseType } from "hono/client";
 import LinkHeader from "http-link-header";
 import openapiTS, { astToString } from "openapi-typescript";
 import { parseItem, parseList } from "structured-headers";
-import { afterAll, assert, beforeAll, describe, expect, expectTypeOf, it, onTestFinished } from "vitest";
-import { keys } from "../../scripts/keys.ts";
+import { assert, beforeAll, describe, expect, expectTypeOf, it, onTestFinished } from "vitest";
 import type { Petstore } from "../../src/app.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { createKey } from "../../src/keys/admin.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
 import { undocumented } from "../support/documented.ts";
 import { exchange } from "../support/e2e/openapi-client.ts";
-import { emptyState, type Outcome, runScript, start } from "../support/e2e/petstore.ts";
-import { runHere } from "../support/e2e/run-here.ts";
+import { type Outcome, runScript } from "../support/e2e/petstore.ts";
+import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 import { startIsolates } from "./isolates/isolates.ts";
 
-/** A pet, as JSON.parse gives it. */
+/** A pet, parsed with JSON.parse. */
 interface Pet {
   id: number;
   name: string;
@@ -29,28 +27,18 @@ interface Pet {
   status?: "available" | "pending" | "sold" | undefined;
 }
 
+const petstore = sharedPetstore();
 let origin: string;
-let headers: { Authorization: string };
-let service: Awaited<ReturnType<typeof start>> | undefined;
-let remove: () => Promise<void>;
 let key: string;
+let headers: { Authorization: string };
 
 beforeAll(async () => {
-  const empty = await emptyState();
-  remove = empty.remove;
-  service = await start(empty.state);
-  origin = service.origin;
-  const words = ["create", "--name", "clients", "--plan", "business", "--json", "--persist-to", empty.state];
-  key = JSON.parse((await runHere("keys", keys, words)).stdout).key;
+  ({ origin } = petstore);
+  ({ key } = await petstore.newKey("business"));
   headers = { Authorization: `Bearer ${key}` };
 });
 
-afterAll(async () => {
-  await service?.stop();
-  await remove();
-});
-
-/** Fetches, and holds the answer to the published document. */
+/** Validates the response against the published document. */
 async function documentedFetch(input: string | URL | Request, init?: RequestInit): Promise<Response> {
   const request = new Request(input, init);
   const response = await fetch(request);
@@ -68,10 +56,9 @@ async function expectDocumented(
 ) {
   const { pathname, search } = new URL(url);
   const exchanged = { method, path: pathname + search, status, headers: Object.fromEntries(headers), body };
-  expect(await undocumented(exchanged), `${method} ${url} answered ${status}`).toEqual([]);
+  expect(await undocumented(exchanged), `${method} ${url}: ${status}`).toEqual([]);
 }
 
-/** Adds a pet, for tests in which that is not the question. */
 async function addPet(name: string): Promise<Pet> {
   const response = await documentedFetch(`${origin}/v1/pets`, {
     method: "POST",
@@ -83,19 +70,19 @@ async function addPet(name: string): Promise<Pet> {
 }
 
 describe("got", () => {
-  it("waits after a 429 for as long as Retry-After says, and gets in", async () => {
-    const faked = await startIsolates();
-    onTestFinished(() => faked.stop());
-    const nowMs = await faked.pass(38_000);
+  it("waits for Retry-After after a 429, and is then admitted", async () => {
+    const isolates = await startIsolates();
+    onTestFinished(() => isolates.stop());
+    const nowMs = await isolates.pass(38_000);
     expect(new Date(nowMs).toISOString()).toBe("2026-11-20T12:34:58.500Z");
     const limits = { minute: 1, day: 1_000 };
     const owner = { name: "got", plan: "enterprise", limits, expiresAtMs: null } as const;
-    const { secret } = await createKey(faked.database, owner, nowMs);
+    const { secret } = await createKey(isolates.database, owner, nowMs);
     const headers = { Authorization: `Bearer ${secret}` };
-    const url = new URL("/v1/pets", faked.url);
+    const url = new URL("/v1/pets", isolates.url);
     await got(url, { headers });
 
-    const answers: GotResponse[] = [];
+    const responses: GotResponse[] = [];
     const delays: { retryAfter: string | undefined; delayMs: number }[] = [];
     const response = await got<Pet[]>(url, {
       headers,
@@ -107,21 +94,20 @@ describe("got", () => {
         },
       },
       hooks: {
-        // The answers are judged later: what is thrown here after a 429 would be retried too.
+        // The assertions come later: got would retry after an error that is thrown here.
         afterResponse: [
-          (each) => {
-            answers.push(each);
-            return each;
+          (received) => {
+            responses.push(received);
+            return received;
           },
         ],
-        // The service's clock stands still. It goes on by what got has waited, so a Retry-After that is a second too
-        // short leads to a second 429.
-        beforeRetry: [async () => void (await faked.pass(delays.at(-1)?.delayMs ?? 0))],
+        // The service's clock is stopped, and advanced by got's delay: a Retry-After that is too short leads to a second 429.
+        beforeRetry: [async () => void (await isolates.pass(delays.at(-1)?.delayMs ?? 0))],
       },
     });
     expect(delays).toEqual([{ retryAfter: "2", delayMs: 2_000 }]);
-    expect(answers.map(({ statusCode }) => statusCode)).toEqual([429, 200]);
-    for (const { url, statusCode, headers: received, body } of answers) {
+    expect(responses.map(({ statusCode }) => statusCode)).toEqual([429, 200]);
+    for (const { url, statusCode, headers: received, body } of responses) {
       const found = Object.entries(received) as [string, string][];
       await expectDocumented("GET", url, statusCode, found, JSON.stringify(body));
     }
@@ -130,7 +116,7 @@ describe("got", () => {
 });
 
 describe("http-link-header", () => {
-  it("leads through all pages to every pet, once", async () => {
+  it("follows the pages to every pet exactly once", async () => {
     const added: Pet[] = [];
     for (const name of ["Ada", "Bob", "Cleo", "Dino", "Elsa", "Fips", "Gina"]) added.push(await addPet(name));
 
@@ -143,11 +129,10 @@ describe("http-link-header", () => {
     const ids = pages.flat().map(({ id }) => id);
     expect(new Set(ids).size).toBe(ids.length);
     expect(pages.flat()).toEqual(expect.arrayContaining(added));
-    // Otherwise one page with everything would do.
     expect(pages.length).toBe(Math.ceil(ids.length / 2));
   });
 
-  it("finds out what replaces a deprecated operation, and where to read about it", async () => {
+  it("reads the successor and the documentation of a deprecated operation", async () => {
     const { id } = await addPet("Methuselah");
     const response = await documentedFetch(`${origin}/v1/pets/${id}`, { headers });
     const links = LinkHeader.parse(response.headers.get("Link") ?? "");
@@ -157,7 +142,7 @@ describe("http-link-header", () => {
 });
 
 describe("structured-headers", () => {
-  it("reads both windows out of RateLimit and RateLimit-Policy, as the X-RateLimit headers tell them", async () => {
+  it("reads the same windows from RateLimit and RateLimit-Policy as from the X-RateLimit headers", async () => {
     const { id } = await addPet("Structura");
     const { headers: found } = await documentedFetch(`${origin}/v1/pets/${id}`, { headers });
     expect(windows(found.get("RateLimit-Policy"))).toEqual([
@@ -171,24 +156,24 @@ describe("structured-headers", () => {
       ["day", { r: day.r, t: day.t }],
     ]);
 
-    // The minute has fewer requests left, so it is the window of the X-RateLimit headers.
+    // The minute is the tighter window.
     expect(found.get("X-RateLimit-Limit")).toBe("1000");
     expect(found.get("X-RateLimit-Remaining")).toBe(`${minute.r}`);
     expect([0 < minute.r && minute.r < 1_000, 0 < day.r && day.r < 100_000]).toEqual([true, true]);
     const resetSeconds = Number(found.get("X-RateLimit-Reset"));
     expect([resetSeconds % 60, 1 <= minute.t && minute.t <= 60]).toEqual([0, true]);
-    // What is left of both windows is told as of one instant, or the day would not end at midnight.
+    // Both t are relative to the same instant, so the day ends at midnight.
     expect((resetSeconds - minute.t + day.t) % 86_400).toBe(0);
   });
 
-  it("reads out of Deprecation since when an operation is deprecated", async () => {
+  it("reads the date of the deprecation", async () => {
     const { id } = await addPet("Vetus");
     const response = await documentedFetch(`${origin}/v1/pets/${id}`, { headers });
     const [deprecatedAt] = parseItem(response.headers.get("Deprecation") ?? "");
     expect(deprecatedAt).toEqual(new Date("2026-11-19T00:00:00Z"));
   });
 
-  /** The members of a list: the name of each, and its parameters. */
+  /** The names and parameters of a list. */
   function windows(header: string | null) {
     return parseList(header ?? "").map(([name, parameters]) => {
       for (const value of parameters.values()) expect(value).toSatisfy(Number.isInteger);
@@ -197,8 +182,8 @@ describe("structured-headers", () => {
   }
 });
 
-// Whether the types are right is not for a run to say but for the compiler, which has to accept each line.
-describe("hono's client, with the type of the service", () => {
+// The compiler checks the types.
+describe("hono's client with the type of the app", () => {
   const client = () => hc<Petstore>(origin, { headers, fetch: documentedFetch }).v1;
 
   it("adds a pet, gets it and lists it", async () => {
@@ -207,7 +192,7 @@ describe("hono's client, with the type of the service", () => {
     const pet = await added.json();
     expectTypeOf(pet).toEqualTypeOf<Pet>();
     expect(pet).toEqual({ id: pet.id, name: "Hono", categoryId: 7, status: "sold" });
-    // @ts-expect-error: no such field
+    // @ts-expect-error: unknown field
     expect(pet.colour).toBeUndefined();
 
     const one = await client().pets[":petId"].$get({ param: { petId: `${pet.id}` } });
@@ -223,18 +208,18 @@ describe("hono's client, with the type of the service", () => {
     expect(pets).toContainEqual(pet);
   });
 
-  it("names a creation beside the key, so that sending it again adds no second pet", async () => {
+  it("sends an Idempotency-Key, so that a retry adds no second pet", async () => {
     const json = { name: "Bello", categoryId: 1 };
-    const naming = { headers: { "Idempotency-Key": "order-4711" } };
+    const options = { headers: { "Idempotency-Key": "order-4711" } };
     const [first, second] = [
-      await client().pets.$post({ json }, naming),
-      await client().pets.$post({ json }, naming),
+      await client().pets.$post({ json }, options),
+      await client().pets.$post({ json }, options),
     ];
     assert(first.status === 201 && second.status === 201);
     expect(await second.json()).toEqual(await first.json());
   });
 
-  it("shows how the key stands", async () => {
+  it("gets the usage of the key", async () => {
     const usage = await client().usage.$get();
     assert(usage.ok);
     const { plan, minute, bannedUntil, days } = await usage.json();
@@ -245,7 +230,7 @@ describe("hono's client, with the type of the service", () => {
     expect([plan, minute.limit, bannedUntil, days.length]).toEqual(["business", 1_000, null, 30]);
   });
 
-  it("knows which codes an error can have by its status", async () => {
+  it("knows the error codes of each status", async () => {
     const missing = await client().pets[":petId"].$get({ param: { petId: "-1" } });
     assert(missing.status === 404);
     const notFound = await missing.json();
@@ -262,9 +247,9 @@ describe("hono's client, with the type of the service", () => {
     expectTypeOf<Refused["code"]>().toEqualTypeOf<"rate_limit_exceeded" | "key_banned">();
   });
 
-  it("does not compile what the service refuses", async () => {
+  it("does not compile requests that the service refuses", async () => {
     const responses = [
-      // @ts-expect-error: no such status
+      // @ts-expect-error: unknown status
       await client().pets.$get({ query: { status: "lost" } }),
       // @ts-expect-error: categoryId is required
       await client().pets.$post({ json: { name: "Rex" } }),
@@ -280,20 +265,20 @@ describe("hono's client, with the type of the service", () => {
   });
 });
 
-describe("openapi-fetch, with types that openapi-typescript makes from the document,", () => {
+describe("openapi-fetch with types from openapi-typescript", () => {
   const document = JSON.stringify(openApiDocument(""));
 
-  it("accepts a strict program, and none of its mistakes", async () => {
+  it("compiles a correct client, and rejects each mistake", async () => {
     expect(await compile(document)).toEqual({ exitCode: 0, stdout: "", stderr: "" });
   });
 
-  it("refuses the same program if the document says something else", async () => {
+  it("rejects the client if the document differs", async () => {
     const { exitCode, stdout } = await compile(document.replaceAll('"not_found"', '"missing"'));
     expect(exitCode).not.toBe(0);
     expect(stdout).toContain(`Type '"missing"' is not assignable to type '"not_found"'`);
   });
 
-  it("adds a pet, lists one and reads an error", async () => {
+  it("adds a pet, lists pets and reads an error", async () => {
     const { pet, pets, error } = await exchange(`${origin}/v1`, key, documentedFetch);
     expect(pet).toEqual({ id: expect.any(Number), name: "Zoë", categoryId: 2, status: "sold" });
     expect(pets).toEqual([expect.objectContaining({ status: "sold" })]);
@@ -301,7 +286,7 @@ describe("openapi-fetch, with types that openapi-typescript makes from the docum
   });
 });
 
-/** Has the project's compiler check the program beside types that are made from a document in JSON. */
+/** Compiles openapi-client.ts with types generated from a document in JSON. */
 async function compile(document: string): Promise<Outcome> {
   const folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
   onTestFinished(() => rm(folder, { recursive: true }));

@@ -7,9 +7,9 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { expect, it, onTestFinished, vi } from "vitest";
+import { ApiError } from "../support/e2e/api-error.ts";
 import { type LOGINS, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { type Outcome, runScript } from "../support/e2e/petstore.ts";
-import { Refusal } from "../support/e2e/refusal.ts";
 
 // A deployment takes ten seconds, and machines that run tests can be slow.
 vi.setConfig({ testTimeout: 300_000 });
@@ -169,7 +169,7 @@ it("npm run deploy goes back to the one before if it fails, and says how things 
   // Before the Worker is live.
   api.meet((request) => {
     if (request === "PUT /workers/scripts/petstore")
-      throw new Refusal(400, 10_021, "the script is too large");
+      throw new ApiError(400, 10_021, "the script is too large");
   });
   const tooLarge = await deploy("7.2.0", ...BROKEN);
   expect([tooLarge.exitCode, tooLarge.stderr]).toEqual([
@@ -180,7 +180,7 @@ it("npm run deploy goes back to the one before if it fails, and says how things 
 
   // After it.
   api.meet((request) => {
-    if (request.endsWith("/schedules")) throw new Refusal(400, 10_072, "too many cron triggers");
+    if (request.endsWith("/schedules")) throw new ApiError(400, 10_072, "too many cron triggers");
   });
   const noCron = await deploy("7.2.0", ...BROKEN);
   expect([noCron.exitCode, noCron.stderr]).toEqual([
@@ -196,7 +196,7 @@ it("npm run deploy goes back to the one before if it fails, and says how things 
   // While it goes back; the next deployment knows that what is live is no version to go back to.
   api.meet((request) => {
     if (request === "POST /workers/scripts/petstore/deployments")
-      throw new Refusal(500, 10_013, "try again later");
+      throw new ApiError(500, 10_013, "try again later");
   });
   const { folder, build } = await otherVersion("7.3.0", ...BROKEN);
   const again = () => run(folder, "deploy", "--url", api.production);

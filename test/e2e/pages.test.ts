@@ -1,5 +1,4 @@
-// What is published beside the operations: the document and its guide as they are served, and both pages in a real browser,
-// against the real service: what a developer sees who opens them, and what they say when something is wrong.
+// The static assets as served: the OpenAPI document and its guide, and both pages in a real browser against the real service.
 
 import { once } from "node:events";
 import { existsSync } from "node:fs";
@@ -8,7 +7,6 @@ import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { keys } from "../../scripts/keys.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { newSecret } from "../../src/keys/secret.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
@@ -17,20 +15,18 @@ import { HEADERS } from "../../src/openapi/headers.ts";
 import type { UsageBody } from "../../src/rate-limit/usage/usage-body.ts";
 import { findBrowser, openBrowser } from "../support/e2e/browser.ts";
 import { writePastDays } from "../support/e2e/past-days.ts";
-import { ban, emptyState, npmRun, outcomeOf, start } from "../support/e2e/petstore.ts";
-import { runHere } from "../support/e2e/run-here.ts";
+import { ban, npmRun, runProcess } from "../support/e2e/petstore.ts";
+import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 
 const executablePath = findBrowser();
 if (executablePath === undefined) {
-  process.stderr.write("There is no Chromium here, so its tests are skipped. CHROMIUM can name one.\n");
+  process.stderr.write("Chromium not found: skipping browser tests. Set CHROMIUM to its path.\n");
 }
 
-/** More than 2^53, so that whatever rounds it shows. */
+/** Above 2^53, so that rounding shows. */
 const LARGE = "9223372036854775807";
 
-let state: string;
-let remove: () => Promise<void>;
-let service: Awaited<ReturnType<typeof start>> | undefined;
+const petstore = sharedPetstore();
 let origin: string;
 let browser: Browser | undefined;
 let key: string;
@@ -39,13 +35,11 @@ let bannedKey: string;
 let axe: string;
 
 beforeAll(async () => {
-  ({ state, remove } = await emptyState());
-  service = await start(state);
-  origin = service.origin;
+  ({ origin } = petstore);
   key = await newKey("business");
   limitedKey = await newKey("enterprise", "--per-minute", "9", "--per-day", "1");
   bannedKey = await newKey("enterprise", "--per-minute", "9", "--per-day", "1");
-  await call("/v1/pets", {}, limitedKey);
+  await petstore.call("/v1/pets", limitedKey);
   await ban(origin, bannedKey);
   axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
   if (executablePath !== undefined) browser = await openBrowser(executablePath);
@@ -53,34 +47,28 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await browser?.close();
-  await service?.stop();
-  await remove();
 });
 
 async function newKey(plan: string, ...limits: string[]): Promise<string> {
-  const words = ["create", "--name", "a test", "--plan", plan, ...limits, "--json", "--persist-to", state];
-  return JSON.parse((await runHere("keys", keys, words)).stdout).key;
-}
-
-/** Calls the service past the browser. */
-function call(path: string, init: RequestInit = {}, secret = key): Promise<Response> {
-  const headers = new Headers(init.headers);
-  headers.set("Authorization", `Bearer ${secret}`);
-  return fetch(origin + path, { ...init, headers });
+  return (await petstore.newKey(plan, ...limits)).key;
 }
 
 function createPet(name: string): Promise<Response> {
   const body = `{"name":"${name}","categoryId":${LARGE}}`;
-  return call("/v1/pets", { method: "POST", headers: { "Content-Type": "application/json" }, body });
+  return petstore.call("/v1/pets", key, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body,
+  });
 }
 
-/** Opens a page of the service in a new window, and collects what it does that it should not. */
+/** Opens a page of the service in a new context, and collects errors and requests to other origins. */
 async function open(
   path: string,
   options: BrowserContextOptions = {},
   prepare: (page: Page) => unknown = () => {},
 ) {
-  if (browser === undefined) throw new Error("there is no browser");
+  if (browser === undefined) throw new Error("no browser");
   const context = await browser.newContext({ timezoneId: "UTC", ...options });
   onTestFinished(() => context.close());
   const page = await context.newPage();
@@ -97,7 +85,7 @@ async function open(
   return { page, context, errors, foreign };
 }
 
-/** The part of the reference page about one operation, unfolded. */
+/** Expands an operation of the reference page. */
 async function operation(page: Page, name: string) {
   const part = page.locator(`#operations-Pets-${name}`);
   await part.locator(".opblock-summary-control").click();
@@ -105,21 +93,21 @@ async function operation(page: Page, name: string) {
   return part;
 }
 
-/** Sends a list from the reference page with a key, and returns the sentence about its answer. */
-async function sentenceAbout(page: Page, secret: string): Promise<string> {
+/** Lists pets from the reference page with a key, and returns the summary of the response. */
+async function listPets(page: Page, secret: string): Promise<string> {
   await page.getByLabel("Your API key").fill(secret);
-  const listPets = await operation(page, "listPets");
-  await listPets.getByRole("button", { name: "Execute" }).click();
-  return (await listPets.locator(".explanation").textContent()) ?? "";
+  const part = await operation(page, "listPets");
+  await part.getByRole("button", { name: "Execute" }).click();
+  return (await part.locator(".explanation").textContent()) ?? "";
 }
 
-/** Has the browser refuse storage, as it does to those who have switched it off. */
+/** Makes the browser deny storage, as a user can configure it. */
 function forbidStorage(page: Page): Promise<unknown> {
   return page.addInitScript(`
     Object.defineProperty(window, "sessionStorage", { get() { throw new DOMException("denied", "SecurityError"); } })`);
 }
 
-/** What axe-core finds wrong with a page as it is. */
+/** The violations that axe-core finds on the page. */
 function accessibilityProblems(page: Page): Promise<string[]> {
   return page.evaluate(
     `${axe}; axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ": " + nodes.map(({ target }) => target)))`,
@@ -127,7 +115,7 @@ function accessibilityProblems(page: Page): Promise<string[]> {
 }
 
 describe("/openapi.json", () => {
-  it("is the document that the code makes, with the guide, and open to other sites", async () => {
+  it("is the generated document with the guide, readable by other origins", async () => {
     const response = await fetch(`${origin}/openapi.json`);
     expect(response.headers.get("Content-Type")).toBe("application/json");
     expect(response.headers.get("Access-Control-Allow-Origin")).toBe("*");
@@ -138,7 +126,7 @@ describe("/openapi.json", () => {
 });
 
 describe("npm run build", () => {
-  it("removes what an earlier version has published", async () => {
+  it("removes the files of earlier builds", async () => {
     await writeFile("dist/viewer-0.0.0.js", "old");
     expect(await npmRun("build", [])).toEqual({ exitCode: 0, stdout: "", stderr: "" });
     expect(existsSync("dist/viewer-0.0.0.js")).toBe(false);
@@ -147,7 +135,7 @@ describe("npm run build", () => {
 });
 
 describe("the guide", () => {
-  it("names no header that there is not", async () => {
+  it("names only headers that exist", async () => {
     const guide = await readFile("src/openapi/guide.md", "utf8");
     const named = [...guide.matchAll(/`([A-Z][A-Za-z]*(?:-[A-Z][A-Za-z]*)+)`|-H "([A-Za-z-]+):/g)].map(
       ([, inProse, inCommand]) => inProse ?? inCommand ?? "",
@@ -157,23 +145,23 @@ describe("the guide", () => {
     expect(named.length).toBeGreaterThan(10);
   });
 
-  it.each(["plans", "errors"])("has the table of %s that the README has", async (name) => {
+  it.each(["plans", "errors"])("has the same table of %s as the README", async (name) => {
     expect(await readFile("README.md", "utf8")).toContain(`\n${fillGuide(`{{${name}}}`)}\n`);
   });
 });
 
-describe("the recipe of the guide and the README for 64-bit integers", () => {
-  /** The recipe as it is published, and more uses of its functions; it ends with `outcome`. */
+describe("the code for 64-bit integers in the guide and the README", () => {
+  /** The published code and further calls of its functions. The result is `outcome`. */
   async function program(): Promise<string> {
     const { info } = (await (await fetch(`${origin}/openapi.json`)).json()) as {
       info: { description: string };
     };
-    const [, recipe = ""] = info.description.match(/## Exact 64-bit integers\n.*?```js\n(.*?)```/s) ?? [];
-    expect(await readFile("README.md", "utf8")).toContain(recipe);
+    const [, code = ""] = info.description.match(/## Exact 64-bit integers\n.*?```js\n(.*?)```/s) ?? [];
+    expect(await readFile("README.md", "utf8")).toContain(code);
     return `
       const baseUrl = "${origin}/v1";
       const key = "${key}";
-      ${recipe}
+      ${code}
       const post = async (pet) =>
         parse(await (await fetch(baseUrl + "/pets", { method: "POST", headers, body: stringify(pet) })).text());
       const odd = { name: 'é "id":12345678901234567890,\\\\', categoryId: -9007199254740993n, status: "sold" };
@@ -195,23 +183,23 @@ describe("the recipe of the guide and the README for 64-bit integers", () => {
   it.each([
     ["the machine's Node", "node"],
     ["the project's Node", process.execPath],
-  ])("sends and reads every digit on %s", async (_, node) => {
+  ])("is exact on %s", async (_, node) => {
     const script = `${await program()}; console.log(outcome)`;
-    expect(await outcomeOf(node, ["--input-type=module", "--eval", script])).toEqual({
+    expect(await runProcess(node, ["--input-type=module", "--eval", script])).toEqual({
       exitCode: 0,
       stdout: `${OUTCOME}\n`,
       stderr: "",
     });
   });
 
-  it.skipIf(executablePath === undefined)("sends and reads every digit in a browser", async () => {
+  it.skipIf(executablePath === undefined)("is exact in a browser", async () => {
     const { page } = await open("/");
     expect(await page.evaluate(`(async () => { ${await program()}; return outcome })()`)).toBe(OUTCOME);
   });
 });
 
 describe("the pages", () => {
-  it.each(["/", "/usage"])("%s lets nothing in that is not the service's own", async (path) => {
+  it.each(["/", "/usage"])("%s loads nothing from other origins, and cannot be framed", async (path) => {
     const { headers } = await fetch(origin + path);
     const policy = Object.fromEntries(
       (headers.get("Content-Security-Policy") ?? "").split("; ").map((each) => {
@@ -238,21 +226,21 @@ describe("the pages", () => {
     expect(headers.get("Strict-Transport-Security")).toBe("max-age=31536000");
   });
 
-  it.each(["/", "/usage"])("%s has every blank filled in", async (path) => {
+  it.each(["/", "/usage"])("%s has no unfilled placeholder", async (path) => {
     const page = await (await fetch(origin + path)).text();
     expect(page).toContain("<!doctype html>");
     expect(page).not.toMatch(/\{\{|undefined/);
   });
 
-  it("come with a viewer that a browser may keep, because its version is in its path", async () => {
+  it("load the viewer from a versioned path that browsers may cache forever", async () => {
     const [, script = ""] = (await (await fetch(origin)).text()).match(/src="(\/viewer-[^"]*)"/) ?? [];
     expect(script).toMatch(/^\/viewer-\d+\.\d+\.\d+\//);
     const { headers } = await fetch(origin + script);
     expect(headers.get("Cache-Control")).toBe("public, max-age=31536000, immutable");
   });
 
-  it("are where the deprecation of getPet leads", async () => {
-    const link = (await call("/v1/pets/1")).headers.get("Link") ?? "";
+  it("are the target of the deprecation link of getPet", async () => {
+    const link = (await petstore.call("/v1/pets/1", key)).headers.get("Link") ?? "";
     const [, target = ""] = link.match(/<([^>]*)>; rel="deprecation"/) ?? [];
     const page = await fetch(new URL(target, origin));
     expect(page.headers.get("Content-Type")).toContain("text/html");
@@ -261,7 +249,7 @@ describe("the pages", () => {
 });
 
 describe.skipIf(executablePath === undefined)("the reference page", () => {
-  it("lists the operations, and asks nobody but the service", async () => {
+  it("lists the operations, with requests to the service only", async () => {
     const { page, errors, foreign } = await open("/");
     await page.locator(".opblock").first().waitFor();
     const operations = await page
@@ -277,10 +265,10 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
     expect(foreign).toEqual([]);
   });
 
-  it("sends a list with the key, and shows the answer to the last digit, and its headers", async () => {
+  it("lists pets with the key, and shows the exact body and the headers", async () => {
     await createPet("Methuselah");
     const { page, errors } = await open("/");
-    expect(await sentenceAbout(page, key)).toMatch(
+    expect(await listPets(page, key)).toMatch(
       /^Done\. \d+ of 1000 requests left until \d\d:\d\d:\d\d UTC\.$/,
     );
     const body = await page.locator("pre.body").textContent();
@@ -295,7 +283,7 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
     expect(errors).toEqual([]);
   });
 
-  it("shows what others have stored as text, whatever it is", async () => {
+  it("shows stored pets as text, also HTML", async () => {
     const hostile = `<script>document.title = 'mine'</script><img src='x' onerror='document.title = "mine"'>`;
     const { id } = (await (await createPet(hostile.replaceAll('"', '\\"'))).json()) as { id: number };
     const { page, errors, foreign } = await open("/");
@@ -307,12 +295,12 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
     expect(JSON.parse((await body.textContent()) ?? "")).toMatchObject({ id, name: hostile });
     expect(await body.locator("*").count()).toBe(0);
     expect(await page.title()).not.toBe("mine");
-    // Nor has anything been tried that the Content-Security-Policy would have stopped.
+    // Nothing was blocked by the Content-Security-Policy either.
     expect(errors).toEqual([]);
     expect(foreign).toEqual([]);
   });
 
-  it("takes no orders from its address", async () => {
+  it("ignores configuration in its URL", async () => {
     const elsewhere = encodeURIComponent("https://petstore.example/other.json");
     const markup = encodeURIComponent("<img src=x onerror=alert(1)>");
     const query = `url=${elsewhere}&configUrl=${elsewhere}&persistAuthorization=true&name=${markup}`;
@@ -324,7 +312,7 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
     expect(foreign).toEqual([]);
   });
 
-  it("sends a creation with all the digits of its numbers", async () => {
+  it("adds a pet with an exact 64-bit integer", async () => {
     const { page } = await open("/");
     await page.getByLabel("Your API key").fill(key);
     const createPet = await operation(page, "createPet");
@@ -338,14 +326,14 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
     ["a wrong key", () => newSecret(), "Invalid API key."],
     ["a limited key", () => limitedKey, "Limit of 1 requests per day exceeded; retry in"],
     ["a banned key", () => bannedKey, "The API key is temporarily banned until"],
-    ["what can't be sent as a key", () => "pet_„quoted“", "This is not an API key"],
-  ])("with %s, says so in a sentence that looks like a problem", async (_, secret, sentence) => {
+    ["a malformed key", () => "pet_„quoted“", "This is not an API key"],
+  ])("with %s, shows the problem, highlighted", async (_, secret, sentence) => {
     const { page } = await open("/");
-    expect(await sentenceAbout(page, secret())).toContain(sentence);
+    expect(await listPets(page, secret())).toContain(sentence);
     const colour = (selector: string) =>
       page.evaluate(`getComputedStyle(document.querySelector("${selector}")).borderLeftColor`);
     expect(await colour(".explanation")).toBe(await colour("#viewer-problem"));
-    // So does not what went well.
+    // Success is not highlighted.
     await page.getByLabel("Your API key").fill(key);
     await page.getByRole("button", { name: "Execute" }).click();
     await page.locator(".explanation", { hasText: "Done." }).waitFor();
@@ -353,7 +341,7 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
   });
 
   it.each([
-    ["emptied", (page: Page) => page.getByLabel("Your API key").fill("")],
+    ["cleared", (page: Page) => page.getByLabel("Your API key").fill("")],
     [
       "forgotten on another page",
       (page: Page) =>
@@ -361,16 +349,16 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
           sessionStorage.clear();
           dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true }))`),
     ],
-  ])("does not show a key that was %s, nor the answer to it", async (_, forget) => {
+  ])("hides a key that was %s, and its response", async (_, forget) => {
     const { page } = await open("/");
-    await sentenceAbout(page, key);
+    await listPets(page, key);
     expect(await page.locator(".curl").first().textContent()).toContain(key);
     await forget(page);
     await page.locator(".explanation").waitFor({ state: "detached" });
     expect(await page.content()).not.toContain(key);
   });
 
-  it("does not show a key that was emptied before its answer came", async () => {
+  it("hides a key that was cleared before its response arrived", async () => {
     const { page } = await open("/");
     await page.getByLabel("Your API key").fill(key);
     const listPets = await operation(page, "listPets");
@@ -387,7 +375,7 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
     expect(await page.content()).not.toContain(key);
   });
 
-  it("opens and shows the operation that its address names, and no other", async () => {
+  it("expands and scrolls to the operation in its URL", async () => {
     const { page } = await open("/#/Usage/getUsage", { viewport: { width: 800, height: 300 } });
     const isOnTop = (part: string) =>
       page.locator(part).evaluate(`(part) => new Promise((resolve) => {
@@ -400,23 +388,23 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
     await isOnTop("#operations-Pets-createPet .opblock-summary");
     await page.locator("#operations-Pets-createPet .execute").waitFor();
     expect(await page.locator(".opblock.is-open").count()).toBe(2);
-    // What is not an operation stays what it is.
+    // Other fragments keep their meaning.
     await page.evaluate("location.hash = '#rate-limits'");
     await isOnTop("#rate-limits");
     expect(page.url()).toBe(`${origin}/#rate-limits`);
   });
 
-  it("without a network, says so in a sentence, and goes on when it is back", async () => {
+  it("reports a lost network connection, and works again afterwards", async () => {
     const { page, context } = await open("/");
     await page.locator(".opblock").first().waitFor();
     await context.setOffline(true);
-    expect(await sentenceAbout(page, key)).toContain("The service can't be reached.");
+    expect(await listPets(page, key)).toContain("The service can't be reached.");
     await context.setOffline(false);
     await page.getByRole("button", { name: "Execute" }).click();
     await page.locator("pre.body").waitFor();
   });
 
-  it("says so if its console can't be loaded, and shows all else", async () => {
+  it("reports a console that can't be loaded, and shows everything else", async () => {
     const { page } = await open("/", {}, (each) =>
       each.route("**/swagger-ui-bundle.js", (route) => route.abort()),
     );
@@ -424,7 +412,7 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
     expect(await page.locator(".operations li").count()).toBe(4);
   });
 
-  it("sends what is wrong too, because the service says best what is wrong with it", async () => {
+  it("sends invalid parameters, and shows the service's error", async () => {
     const { page } = await open("/");
     await page.getByLabel("Your API key").fill(key);
     const listPets = await operation(page, "listPets");
@@ -449,34 +437,34 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
     expect(new URL((await sent).url()).search).toBe("?limit=20");
   });
 
-  it("shows no answer while it waits for the next", async () => {
+  it("hides the previous response while a request is pending", async () => {
     const { page } = await open("/");
-    await sentenceAbout(page, key);
+    await listPets(page, key);
     await page.route("**/v1/pets?*", () => {});
     await page.getByRole("button", { name: "Execute" }).click();
     await page.locator(".explanation").waitFor({ state: "detached" });
   });
 
-  it("has examples that can be pasted: they name this service", async () => {
+  it("has examples with the URL of this service", async () => {
     const { page } = await open("/");
     const [first] = await page.locator(".guide pre").allTextContents();
     expect(first).toContain(`curl -i ${origin}/v1/pets`);
     expect(await page.locator(".guide code").getByText("petstore.example").count()).toBe(0);
   });
 
-  it("works where a browser allows no storage", async () => {
+  it("works without browser storage", async () => {
     const { page } = await open("/", {}, forbidStorage);
-    expect(await sentenceAbout(page, key)).toMatch(/^Done\. /);
+    expect(await listPets(page, key)).toMatch(/^Done\. /);
   });
 
-  it("goes dark and light with the machine", async () => {
+  it("follows the colour scheme of the system", async () => {
     const { page } = await open("/", { colorScheme: "dark" });
     await page.locator("html.dark-mode .opblock").first().waitFor();
     await page.emulateMedia({ colorScheme: "light" });
     await page.locator("html:not(.dark-mode) .opblock").first().waitFor();
   });
 
-  it("can be read without JavaScript", async () => {
+  it("is readable without JavaScript", async () => {
     const { page } = await open("/", { javaScriptEnabled: false });
     expect(await page.locator(".operations li").allTextContents()).toEqual([
       "GET /v1/pets List pets",
@@ -485,7 +473,7 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
       "GET /v1/usage Get the usage of the key",
     ]);
     expect(await page.locator("noscript").textContent()).toContain("needs JavaScript");
-    // What a browser takes for a tag is not shown.
+    // The text is escaped.
     expect((await page.locator("pre").allTextContents()).join()).toContain(
       "Link: <https://petstore.example/v1/pets",
     );
@@ -507,15 +495,18 @@ describe.skipIf(executablePath === undefined)("the reference page", () => {
     ]);
   });
 
-  it.each(["light", "dark"] as const)("is accessible, %s, with an answer on it", async (colorScheme) => {
-    const { page } = await open("/", { colorScheme });
-    await sentenceAbout(page, key);
-    expect(await accessibilityProblems(page)).toEqual([]);
-  });
+  it.each(["light", "dark"] as const)(
+    "is accessible in the %s scheme, with a response",
+    async (colorScheme) => {
+      const { page } = await open("/", { colorScheme });
+      await listPets(page, key);
+      expect(await accessibilityProblems(page)).toEqual([]);
+    },
+  );
 });
 
 describe.skipIf(executablePath === undefined)("the usage page", () => {
-  /** Opens it with a key. */
+  /** Opens the page with a key. */
   async function usageOf(
     secret: string,
     options: BrowserContextOptions = {},
@@ -527,9 +518,9 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     return opened;
   }
 
-  it("shows plan, both windows and their resets, and asks nobody but the service", async () => {
+  it("shows the plan and both windows, with requests to the service only", async () => {
     const secret = await newKey("free");
-    await call("/v1/pets", {}, secret);
+    await petstore.call("/v1/pets", secret);
     const { page, errors, foreign } = await usageOf(secret);
     const day = page.getByRole("meter", { name: "Today (UTC)" });
     await day.waitFor();
@@ -542,23 +533,23 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     expect(foreign).toEqual([]);
   });
 
-  it("moves when the key is used, without being asked", async () => {
+  it("updates by itself when the key is used", async () => {
     const secret = await newKey("free");
     const { page } = await usageOf(secret);
     const left = page.locator("#day .left");
     await left.getByText("1,000 left").waitFor();
     const arc = () => page.locator("#day .used").getAttribute("stroke-dasharray");
     expect(await arc()).toBe("0 100");
-    for (let request = 0; request < 20; request += 1) await call("/v1/pets", {}, secret);
+    for (let request = 0; request < 20; request += 1) await petstore.call("/v1/pets", secret);
     await left.getByText("980 left").waitFor();
     expect(await arc()).toBe("2 100");
     expect(await page.locator("#chart title").last().textContent()).toMatch(/: 20 admitted, 0 refused$/);
   });
 
-  it("shows 30 days as bars and as a table, admitted and refused", async () => {
+  it("shows 30 days as bars and as a table", async () => {
     const secret = await newKey("free");
-    await call("/v1/pets", {}, secret);
-    await writePastDays(service, state, [{ admitted: 1000, refused: 250 }], Date.now());
+    await petstore.call("/v1/pets", secret);
+    await writePastDays(petstore.service, petstore.state, [{ admitted: 1000, refused: 250 }], Date.now());
     const { page } = await usageOf(secret);
     const bars = page.locator("#chart g:has(title)");
     await bars.first().waitFor();
@@ -576,12 +567,12 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
   it.each([
     ["no key", () => "", "Enter an API key."],
     [
-      "what is no key",
+      "a malformed key",
       () => "pet_short",
       "This is not an API key: keys are pet_ followed by 38 letters and digits.",
     ],
     ["a wrong key", () => newSecret(), "Invalid API key."],
-  ])("with %s, says so in a sentence", async (_, secret, sentence) => {
+  ])("with %s, shows the problem", async (_, secret, sentence) => {
     const { page } = await usageOf(secret());
     await page.getByText(sentence).waitFor();
     expect(await page.getByRole("meter").count()).toBe(0);
@@ -594,13 +585,13 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
       () => bannedKey,
       /It is temporarily banned until .*\d\d:\d\d:\d\d UTC for ignoring 429 responses/,
     ],
-  ])("with %s, says so in a sentence, and shows its windows", async (_, secret, sentence) => {
+  ])("with %s, shows the reason and the windows", async (_, secret, sentence) => {
     const { page } = await usageOf(secret());
     await page.getByText(sentence).waitFor();
     expect(await page.getByRole("meter", { name: "Today (UTC)" }).getAttribute("aria-valuenow")).toBe("1");
   });
 
-  it("without a network, says so and keeps what was known; when it is back, goes on", async () => {
+  it("keeps the last figures while the network is down, and updates afterwards", async () => {
     const { page, context } = await usageOf(key);
     await page.getByRole("meter").first().waitFor();
     await context.setOffline(true);
@@ -611,31 +602,31 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     await problem.waitFor({ state: "hidden" });
   });
 
-  it("says so when there is no answer in time, and keeps what was known", async () => {
-    // The clock that runs out after ten seconds does so when the test says so.
+  it("reports a timeout, and keeps the last figures", async () => {
+    // The test triggers the timeout.
     const { page } = await usageOf(key, {}, (each) =>
-      each.addInitScript(`AbortSignal.timeout = () => (window.patience = new AbortController()).signal`),
+      each.addInitScript(`AbortSignal.timeout = () => (window.timeout = new AbortController()).signal`),
     );
     await page.getByRole("meter").first().waitFor();
     await page.route("**/v1/usage", () => {});
     await page.waitForRequest("**/v1/usage");
-    await page.evaluate("patience.abort()");
+    await page.evaluate("timeout.abort()");
     await page.getByText("The page shows the last known data.").waitFor();
     expect(await page.getByRole("meter").count()).toBe(2);
   });
 
-  // What the service never answers, but what stands before it may.
+  // Responses of something in front of the service.
   it.each([
     [
-      "a refusal",
+      "a 401",
       401,
       JSON.stringify({ code: "unauthorized", message: MESSAGES.unauthorized.unknown, status: 401 }),
       "Invalid API key.",
     ],
-    ["a page in place of an answer", 200, "<!doctype html>", "Unexpected response with status 200."],
-    ["JSON that is no answer", 200, "{}", "Unexpected response with status 200."],
-    ["a gateway's error", 502, "Bad gateway", "Unexpected response with status 502."],
-  ])("says so after %s, and goes on when it is over", async (_, status, body, sentence) => {
+    ["a page instead of JSON", 200, "<!doctype html>", "Unexpected response with status 200."],
+    ["unexpected JSON", 200, "{}", "Unexpected response with status 200."],
+    ["a gateway error", 502, "Bad gateway", "Unexpected response with status 502."],
+  ])("reports %s, and updates again afterwards", async (_, status, body, sentence) => {
     const { page } = await usageOf(key, {}, (each) => each.clock.install());
     await page.getByRole("meter").first().waitFor();
     await page.route("**/v1/usage", (route) => route.fulfill({ status, body }));
@@ -647,7 +638,7 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     expect(await page.getByRole("meter").count()).toBe(2);
   });
 
-  it("asks again when the service says that it makes sense, and not before", async () => {
+  it("waits for Retry-After before the next request", async () => {
     const { page } = await usageOf(key, {}, (each) => each.clock.install());
     await page.getByRole("meter").first().waitFor();
     const body = '{"code":"service_unavailable","message":"the counters can not be reached","status":503}';
@@ -656,34 +647,34 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     );
     await page.clock.runFor(2_000);
     await page.getByText("The counters can not be reached. The page shows the last known data.").waitFor();
-    let asked = 0;
-    page.on("request", () => (asked += 1));
+    let requests = 0;
+    page.on("request", () => (requests += 1));
     await page.clock.runFor(29_000);
-    expect(asked).toBe(0);
-    const askedAgain = page.waitForRequest("**/v1/usage");
+    expect(requests).toBe(0);
+    const nextRequest = page.waitForRequest("**/v1/usage");
     await page.clock.runFor(1_000);
-    await askedAgain;
+    await nextRequest;
   });
 
-  it("asks every other second while it is looked at, and not when it is not", async () => {
+  it("polls only while it is visible", async () => {
     const { page } = await usageOf(key, {}, (each) => each.clock.install());
     await page.getByRole("meter").first().waitFor();
-    let asked = 0;
-    page.on("request", () => (asked += 1));
+    let requests = 0;
+    page.on("request", () => (requests += 1));
     const show = (state: string) =>
       page.evaluate(`
         Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });
         document.dispatchEvent(new Event("visibilitychange"))`);
     await show("hidden");
     await page.clock.runFor(60_000);
-    expect(asked).toBe(0);
-    const askedAgain = page.waitForRequest("**/v1/usage");
+    expect(requests).toBe(0);
+    const nextRequest = page.waitForRequest("**/v1/usage");
     await show("visible");
-    await askedAgain;
-    expect(asked).toBe(1);
+    await nextRequest;
+    expect(requests).toBe(1);
   });
 
-  it("shows the key that is in the field, though an answer for another one comes later", async () => {
+  it("ignores a late response for an earlier key", async () => {
     const free = await newKey("free");
     let answer = () => {};
     const { page } = await open("/usage", {}, (each) =>
@@ -708,7 +699,7 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     expect(await page.locator("#state").textContent()).toBe("This key is on the Business plan.");
   });
 
-  it("shows the key of its tab to whoever comes back to it", async () => {
+  it("uses the tab's current key after navigation from the cache", async () => {
     const { page } = await usageOf(key);
     await page.getByRole("meter").first().waitFor();
     const free = await newKey("free");
@@ -719,14 +710,14 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     expect(await page.getByLabel("Your API key").inputValue()).toBe(free);
   });
 
-  it("tells the time of the reader, and the day if it is another", async () => {
+  it("shows times in the reader's time zone, with the date if it differs", async () => {
     const { page } = await usageOf(limitedKey, { timezoneId: "Asia/Tokyo" });
     const state = page.locator("#state");
     await state.getByText(/^This key is on the Enterprise plan\./).waitFor();
     expect(await state.textContent()).toMatch(/exhausted until (\d+ \w+ at )?09:00:00 GMT\+9\.$/);
   });
 
-  describe("of what the service says,", () => {
+  describe("with a fixed response", () => {
     const nowMs = Date.parse("2026-11-20T12:34:20Z");
     const minute = { limit: 60, used: 0, remaining: 60, reset: nowMs / 1000 + 40 };
     const day = { limit: 1000, used: 0, remaining: 1000, reset: nowMs / 1000 + 41_140 };
@@ -735,8 +726,8 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
       return { date, admitted: index * 10, refused: index === 29 ? 60 : 0 };
     });
 
-    /** The page on a machine whose clock is an hour slow, about a key that stands so. */
-    async function drawn(usage: Partial<UsageBody>) {
+    /** The page with this usage, on a machine whose clock is an hour slow. */
+    async function show(usage: Partial<UsageBody>) {
       const body = JSON.stringify({ plan: "free", minute, day, bannedUntil: null, days, ...usage });
       const headers = { "Content-Type": "application/json", Date: new Date(nowMs).toUTCString() };
       const { page } = await usageOf(key, {}, async (each) => {
@@ -754,8 +745,8 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
       return { page, text, gauge };
     }
 
-    it("draws the gauges, by the clock of the service", async () => {
-      const { gauge } = await drawn({
+    it("draws the gauges with the clock of the service", async () => {
+      const { gauge } = await show({
         minute: { ...minute, limit: 10, used: 25, remaining: 0 },
         day: { ...day, limit: 100_000, used: 1, remaining: 99_999 },
       });
@@ -789,13 +780,13 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
         { day: { ...day, remaining: 0 }, bannedUntil: nowMs / 1000 + 600 },
       ],
       ["", { bannedUntil: nowMs / 1000 - 1 }],
-    ])("says:%s", async (sentence, usage) => {
-      const { text } = await drawn(usage);
+    ])("shows the state:%s", async (sentence, usage) => {
+      const { text } = await show(usage);
       expect(await text("#state")).toBe(`This key is on the Free plan.${sentence}`);
     });
 
-    it("draws the days, and says what is in the picture", async () => {
-      const { page, text } = await drawn({});
+    it("draws the days, with a text alternative", async () => {
+      const { page, text } = await show({});
       expect(await page.locator("#chart .grid text").allTextContents()).toEqual([
         "0",
         "100",
@@ -822,12 +813,12 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     });
   });
 
-  it("takes no notice of space around a key", async () => {
+  it("ignores whitespace around a key", async () => {
     const { page } = await usageOf(`  ${key}\t`);
     await page.getByRole("meter").first().waitFor();
   });
 
-  it("fits the figures of large plans into its gauges", async () => {
+  it("abbreviates large limits in the gauges", async () => {
     const secret = await newKey("enterprise", "--per-minute", "1000000000", "--per-day", "1000000000");
     const { page } = await usageOf(secret);
     await page.getByRole("meter").first().waitFor();
@@ -836,12 +827,12 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     expect(await dial.getAttribute("aria-valuetext")).toBe("0 of 1,000,000,000 used");
   });
 
-  it("works where a browser allows no storage", async () => {
+  it("works without browser storage", async () => {
     const { page } = await usageOf(key, {}, forbidStorage);
     await page.getByRole("meter").first().waitFor();
   });
 
-  it("keeps the key in its tab only, until it is forgotten", async () => {
+  it('keeps the key in its tab only, until "Forget it"', async () => {
     const { page, context } = await usageOf(key);
     await page.getByRole("meter").first().waitFor();
     await page.reload();
@@ -864,26 +855,26 @@ describe.skipIf(executablePath === undefined)("the usage page", () => {
     expect(await page.getByLabel("Your API key").inputValue()).toBe("");
   });
 
-  it.each(["light", "dark"] as const)("is accessible, %s", async (colorScheme) => {
+  it.each(["light", "dark"] as const)("is accessible in the %s scheme", async (colorScheme) => {
     const { page } = await usageOf(key, { colorScheme });
     await page.getByRole("meter").first().waitFor();
     expect(await accessibilityProblems(page)).toEqual([]);
   });
 
-  it.each([320, 390, 1280])("fits into a window of %d pixels, and so does the reference", async (width) => {
+  it.each([320, 390, 1280])("both pages fit into a window of %d pixels", async (width) => {
     await createPet("n".repeat(255));
     const { page } = await usageOf(key, { viewport: { width, height: 800 } });
     await page.getByRole("meter").first().waitFor();
     const pageWidth = () => page.evaluate("document.documentElement.scrollWidth");
     expect(await pageWidth()).toBe(width);
     await page.goto(origin);
-    await sentenceAbout(page, key);
+    await listPets(page, key);
     expect(await pageWidth()).toBe(width);
   });
 });
 
 describe.skipIf(executablePath === undefined)("a page of another origin", () => {
-  it("can call the service, and read the limit headers, on errors too", async () => {
+  it("can call the service and read the rate-limit headers, also of errors", async () => {
     const shop = createServer((_, response) => {
       response.setHeader("Content-Type", "text/html");
       response.end("<!doctype html><title>A shop</title>");
@@ -891,7 +882,8 @@ describe.skipIf(executablePath === undefined)("a page of another origin", () => 
     await once(shop, "listening");
     onTestFinished(() => void shop.close());
     const address = shop.address();
-    if (browser === undefined || address === null || typeof address === "string") throw new Error("no shop");
+    if (browser === undefined || address === null || typeof address === "string")
+      throw new Error("no browser or address");
     const context = await browser.newContext();
     onTestFinished(() => context.close());
     const page = await context.newPage();

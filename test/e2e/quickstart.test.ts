@@ -1,21 +1,21 @@
-// The first quarter of an hour with the service: npm start on an empty folder, the printed key, list, add, get; a
-// second start; a second key. Over a real socket, so what only a real HTTP server does is tried here too.
+// A new user's first steps: npm start in an empty folder, requests with the printed key, a second key, a second start. Also
+// what only a real HTTP server does.
 
 import { cp, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { type IncomingMessage, request } from "node:http";
 import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { json } from "node:stream/consumers";
-import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { MESSAGES } from "../../src/http/messages.ts";
-import { emptyState, keys, start } from "../support/e2e/petstore.ts";
+import { emptyState, keys, type Service, start } from "../support/e2e/petstore.ts";
 import { expectNoSecret } from "../support/worker/log-lines.ts";
 
 const SECRET = /pet_[0-9A-Za-z]{38}/g;
 
 let state: string;
 let remove: () => Promise<void>;
-let service: Awaited<ReturnType<typeof start>> | undefined;
+let service: Service | undefined;
 let origin: string;
 let firstOrigin: string;
 let printedFirst: string;
@@ -33,41 +33,41 @@ beforeAll(async () => {
 afterAll(async () => {
   await service?.stop();
   await remove();
-  // At the level that a newcomer sees, the log has failures only; none of them may tell a secret either.
+  // At the default level the log has failures only. They must not contain a secret either.
   const lines = service?.printed().split("\n") ?? [];
   for (const line of lines.filter((each) => each.startsWith("{"))) expectNoSecret(line);
 });
 
-/** Calls the service with the key that was printed. */
+/** Sends a request with the printed key. */
 function call(path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
   headers.set("Authorization", `Bearer ${key}`);
   return fetch(origin + path, { ...init, headers });
 }
 
-/** What is left of the day's requests, and in how many seconds it ends. */
-function restOfDay({ headers }: Response): number[] {
+/** The remaining requests of the day, and the seconds until it ends. */
+function dayWindow({ headers }: Response): number[] {
   const [, ...numbers] = headers.get("RateLimit")?.match(/"day";r=(\d+);t=(\d+)/) ?? [];
   return numbers.map(Number);
 }
 
 describe("npm start", () => {
-  it("says nothing but where the service is, the key, and a line to paste", () => {
+  it("prints the URL, the demo key and a curl command, and nothing else", () => {
     const url = `${firstOrigin}/v1`;
     expect(printedFirst).toBe(`
-The pet store is open:  ${url}
-Read about it, try it:  ${firstOrigin}/
-A key to try it with:   ${key}
-                        (Free plan: 60 requests a minute, 1,000 a day; shown this once)
+Service:      ${url}
+Reference:    ${firstOrigin}/
+API key:      ${key}
+              (shown only once; Free plan: 60 requests per minute, 1,000 per day)
 
   curl -i ${url}/pets -H "Authorization: Bearer ${key}"
 
 `);
-    // wrangler was given --port: by itself it takes this one.
+    // The port comes from --port: wrangler's default is 8787.
     expect(firstOrigin).not.toBe("http://localhost:8787");
   });
 
-  it("serves pets: list, add, get", async () => {
+  it("lists, adds and gets pets", async () => {
     const list = await call("/v1/pets?limit=3");
     expect(list.status).toBe(200);
     expect(list.headers.get("X-RateLimit-Limit")).toBe("60");
@@ -86,7 +86,7 @@ A key to try it with:   ${key}
     expect(await found.text()).toBe(text);
   });
 
-  it("answers on a real socket as it does in the tests: HEAD, chunks, a body that is too large", async () => {
+  it("supports HEAD, chunked bodies and the limit on bodies over a real socket", async () => {
     const head = await call("/v1/pets", { method: "HEAD" });
     expect([head.status, await head.text()]).toEqual([200, ""]);
 
@@ -102,25 +102,34 @@ A key to try it with:   ${key}
     expect(await send(65_536, { "Transfer-Encoding": "chunked" })).toBe(201);
     expect(await send(65_537, { "Transfer-Encoding": "chunked" })).toBe(413);
     expect(await send(65_537, { "Content-Length": "65537" })).toBe(413);
-    // A read that is given up in the middle makes the local server fail somebody else's request.
-    for (let times = 0; times < 5; times += 1) {
+    // If the Worker stops reading in the middle, the local server fails another request.
+    for (let round = 0; round < 5; round += 1) {
       expect(await send(3_000_000, { "Transfer-Encoding": "chunked" })).toBe(413);
       expect(await send(100, { "Content-Length": "100" })).toBe(201);
     }
   });
 
-  it("shows to many who ask at once how the key stands", async () => {
+  it("answers concurrent requests for the usage of a key", async () => {
     const responses = await Promise.all(Array.from({ length: 20 }, () => call("/v1/usage")));
     expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]));
     const bodies = new Set(await Promise.all(responses.map((response) => response.text())));
-    // Nothing is counted meanwhile; only the minute may end.
+    // Nothing is counted meanwhile, but a new minute may begin.
     expect(bodies.size).toBeLessThanOrEqual(2);
     for (const body of bodies) expect(JSON.parse(body)).toMatchObject({ plan: "free", bannedUntil: null });
   });
 
-  it("takes a key that was made while it runs", async () => {
-    const made = await keys("create", "--name", "second", "--plan", "pro", "--json", "--persist-to", state);
-    const created = JSON.parse(made.stdout);
+  it("accepts a key that was created while it runs", async () => {
+    const { stdout } = await keys(
+      "create",
+      "--name",
+      "second",
+      "--plan",
+      "pro",
+      "--json",
+      "--persist-to",
+      state,
+    );
+    const created = JSON.parse(stdout);
     expect(created).toEqual({
       id: expect.stringMatching(/^key_[0-9A-Za-z]{12}$/),
       key: expect.stringMatching(/^pet_[0-9A-Za-z]{38}$/),
@@ -134,11 +143,11 @@ A key to try it with:   ${key}
     expect([response.status, response.headers.get("X-RateLimit-Remaining")]).toEqual([200, "299"]);
   });
 
-  it("adds a pet though another process has the database locked, as soon as it has not", async () => {
+  it("adds a pet after another process has released its lock on the database", async () => {
     const folder = join(state, "v3", "d1", "miniflare-D1DatabaseObject");
     const file = (await readdir(folder)).find((name) => /^[0-9a-f]+\.sqlite$/.test(name)) ?? "";
     const other = new DatabaseSync(join(folder, file));
-    // From here on the service knows the key, and needs the database for pets only.
+    // From here on the key is cached, and only pets need the database.
     expect((await call("/v1/nowhere")).status).toBe(404);
     other.exec("BEGIN IMMEDIATE");
     const body = `{"name":"Patience","categoryId":1}`;
@@ -147,22 +156,22 @@ A key to try it with:   ${key}
       headers: { "Content-Type": "application/json" },
       body,
     });
-    // By the time that this is answered the other request has met the lock.
+    // By the time of this response, the other request has met the lock.
     const unhindered = await call("/v1/nowhere");
     other.close();
     expect([unhindered.status, (await adding).status]).toEqual([404, 201]);
   });
 
-  it("says that a port is taken", async () => {
+  it("reports a port in use", async () => {
     const other = await emptyState();
     onTestFinished(() => other.remove());
     const port = Number(new URL(origin).port);
     await expect(start(other.state, { port })).rejects.toThrow(
-      `npm start failed: port ${port} is taken: name another with npm start -- --port PORT\n`,
+      `npm start failed: port ${port} is in use: choose another with npm start -- --port PORT\n`,
     );
   });
 
-  it("refuses plain HTTP at another host than this machine's", async () => {
+  it("refuses plain HTTP at hosts other than loopback", async () => {
     const answer = await new Promise<IncomingMessage>((resolve, reject) => {
       const headers = { Host: "petstore.example", Authorization: `Bearer ${key}` };
       request(`${origin}/v1/pets`, { headers }, resolve).once("error", reject).end();
@@ -173,7 +182,7 @@ A key to try it with:   ${key}
     ]);
   });
 
-  it("serves at localhost though wrangler.toml has a route", async () => {
+  it("serves at localhost if wrangler.toml has a route", async () => {
     const routed = await emptyState();
     onTestFinished(() => routed.remove());
     const cwd = dirname(routed.state);
@@ -194,44 +203,36 @@ A key to try it with:   ${key}
     ]);
   });
 
-  it("keeps pets, keys and counts from one start to the next, and shows no key again", async () => {
+  it("keeps pets, keys and counts across restarts, and prints no key again", async () => {
     const before = await call("/v1/pets?limit=100");
     const petsBefore = await before.text();
     await service?.stop();
     service = await start(state);
     origin = service.origin;
     expect(service.printed()).toContain(
-      `Another:  npm run keys -- create --name demo --plan free --persist-to ${state}\n`,
+      `Another key:  npm run keys -- create --name demo --plan free --persist-to ${state}\n`,
     );
     expect(service.printed().match(SECRET)).toBeNull();
 
     const after = await call("/v1/pets?limit=100");
     expect(await after.text()).toBe(petsBefore);
-    const [leftBefore = 0, secondsBefore = 0] = restOfDay(before);
-    const [leftAfter = 0, secondsAfter = 0] = restOfDay(after);
+    const [leftBefore = 0, secondsBefore = 0] = dayWindow(before);
+    const [leftAfter = 0, secondsAfter = 0] = dayWindow(after);
     const isNewDay = secondsAfter > secondsBefore;
-    // What was leased to the service when it was stopped, and what was stored ahead, does not come back.
+    // Leases lost with the isolate stay charged.
     const lost = (isNewDay ? 999 : leftBefore - 1) - leftAfter;
     expect(lost).toBeGreaterThanOrEqual(0);
-    expect(lost).toBeLessThanOrEqual(2 * Math.floor(60 / 16) + 60 / 20);
-  });
-});
-
-describe("npm start, when npm alone is told to end", () => {
-  let other: Awaited<ReturnType<typeof emptyState>>;
-  let orphan: Awaited<ReturnType<typeof start>> | undefined;
-
-  afterEach(async () => {
-    await orphan?.stop();
-    await other.remove();
+    expect(lost).toBeLessThanOrEqual(2 * Math.floor(60 / 16));
   });
 
-  it("ends as well, though npm tells nobody", async () => {
-    other = await emptyState();
-    orphan = await start(other.state);
-    // wrangler is ready as soon as its proxy is, and starts the Worker's runtime after that.
-    await expect.poll(orphan.runtimes, { timeout: 30_000 }).toHaveLength(2);
-    await orphan.stopNpmOnly();
-    expect(await orphan.runtimes()).toEqual([]);
+  it("ends if only npm is terminated", async () => {
+    const other = await emptyState();
+    onTestFinished(() => other.remove());
+    const { runtimes, stop, stopNpmOnly } = await start(other.state);
+    onTestFinished(stop);
+    // wrangler reports that it is ready when its proxy is, and starts the Worker's runtime after that.
+    await expect.poll(runtimes, { timeout: 30_000 }).toHaveLength(2);
+    await stopNpmOnly();
+    expect(await runtimes()).toEqual([]);
   });
 });

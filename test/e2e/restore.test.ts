@@ -6,7 +6,7 @@ import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { ApiRefusal, type Ask, openAccount } from "../../scripts/cloudflare/account.ts";
+import { type CallApi, CloudflareApiError, openAccount } from "../../scripts/cloudflare/account.ts";
 import { d1OverApi, timeTravelOverApi } from "../../scripts/cloudflare/d1-api.ts";
 import {
   applyMigrations,
@@ -23,8 +23,8 @@ import { insertPetOnce } from "../../src/pets/idempotency.ts";
 import { findPage, insertPet } from "../../src/pets/store.ts";
 import type { Plan } from "../../src/rate-limit/plans.ts";
 import { startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { runInProcess } from "../support/e2e/in-process.ts";
 import { emptyState, runScript } from "../support/e2e/petstore.ts";
-import { runHere } from "../support/e2e/run-here.ts";
 
 vi.setConfig({ testTimeout: 240_000 });
 
@@ -33,7 +33,7 @@ const NOW_MS = Date.UTC(2026, 10, 19, 12);
 
 let api: Awaited<ReturnType<typeof startCloudflareApi>>;
 let folder: string;
-let ask: Ask;
+let ask: CallApi;
 /** A bookmark of the database as it was made. */
 let nothing: string;
 
@@ -76,7 +76,7 @@ async function bookmarkNow(): Promise<string> {
 }
 
 /** The database as the command has it, with another way to the API if need be. */
-function deployed(through: Ask = ask): DeployedDatabase {
+function deployed(through: CallApi = ask): DeployedDatabase {
   const id = "id-of-petstore";
   const close = async () => {};
   return {
@@ -233,7 +233,7 @@ describe("a restore", () => {
   it("passes over ids that were given between its reading and its restore", async () => {
     const { bookmark } = await story();
     const late: string[] = [];
-    const through: Ask = async (path, body) => {
+    const through: CallApi = async (path, body) => {
       if (path.includes("/restore?")) late.push((await insertPet(database(), newPet("late"))).id);
       return ask(path, body);
     };
@@ -269,11 +269,11 @@ describe("a restore", () => {
   it("goes back to before there was any table, and makes them again", async () => {
     const { keys, pets } = await story().then(content);
     // In a database that has gone back so far this table is missing. The stand-in's can't lose it any more.
-    const through: Ask = async (path, body) => {
+    const through: CallApi = async (path, body) => {
       const isAboutIds = JSON.stringify(body ?? "").includes("sqlite_sequence");
       const table = database().prepare("SELECT name FROM sqlite_schema WHERE name = 'pets'");
       if (!isAboutIds || (await table.first()) !== null) return ask(path, body);
-      throw new ApiRefusal(7500, 400, "no such table: sqlite_sequence: SQLITE_ERROR");
+      throw new CloudflareApiError(7500, 400, "no such table: sqlite_sequence: SQLITE_ERROR");
     };
     const restored = await restoreDatabase(deployed(through), restoreTo(nothing), file, () => {});
     expect(restored).toMatchObject({ pets: 0, migrations: expect.arrayContaining(["0001_pets.sql"]) });
@@ -286,7 +286,7 @@ describe("a restore", () => {
     const { pets, creations } = await content();
     let undo = "";
     const first = deployed();
-    const through: Ask = (path, body) => {
+    const through: CallApi = (path, body) => {
       if (path.includes("/restore?")) expect(undo).not.toBe("");
       return ask(path, body);
     };
@@ -305,7 +305,7 @@ describe("a restore", () => {
 /** A way to the API that ends at the restore, before or after it has been done, and the restore that breaks off by it. */
 async function breakOff(bookmark: string, isDone: boolean, withKeys = false): Promise<Restore> {
   let isCut = false;
-  const through: Ask = async (path, body) => {
+  const through: CallApi = async (path, body) => {
     const isRestore = path.includes("/restore?");
     if (isRestore && isDone) await ask(path, body);
     isCut ||= isRestore;
@@ -446,7 +446,7 @@ describe("a key that is changed twice", () => {
       };
       return seen.calls === at ? happens(request) : request();
     };
-    return { through: through as Ask, seen };
+    return { through: through as CallApi, seen };
   }
 
   async function changeAgain(keys: Changed[], isBack: boolean): Promise<void> {
@@ -470,7 +470,7 @@ describe("a key that is changed twice", () => {
   };
   const cutAfter = async (request: () => Promise<unknown>) => {
     await request();
-    throw new ApiRefusal(7500, 502, "Bad gateway");
+    throw new CloudflareApiError(7500, 502, "Bad gateway");
   };
 
   // Which keys go back and how a call breaks are independent.
@@ -561,7 +561,7 @@ describe("a restore that broke off", () => {
       const { bookmark, expectPromisesKept } = await story();
       const unfinished = await breakOff(bookmark, false);
       let calls = 0;
-      const through: Ask = async (path, body, method) => {
+      const through: CallApi = async (path, body, method) => {
         calls += 1;
         if (calls === at) await past().restore(bookmark);
         return ask(path, body, method);
@@ -583,7 +583,7 @@ describe("npm run restore", () => {
   }
 
   async function restore(...words: string[]) {
-    const outcome = await runHere("restore", restoreCommand, words);
+    const outcome = await runInProcess("restore", restoreCommand, words);
     forgetLater(outcome.stderr);
     return outcome;
   }

@@ -1,20 +1,20 @@
-// scripts/run.mjs, through which every command runs, in a folder like the project's with packages of its own. They are installed
-// by the npm that runs the tests. What is not proven here is what other versions of npm and Node do.
+// scripts/run.mjs, which runs every command, in a small project with packages of its own. Tested only with the npm and the Node
+// that run the tests.
 
 import { existsSync } from "node:fs";
 import { copyFile, cp, mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { outcomeOf, runScript } from "../support/e2e/petstore.ts";
+import { runProcess, runScript } from "../support/e2e/petstore.ts";
 
-/** What wrangler asks of Node: what the Node that runs the tests is, and what none is. */
-const ENOUGH = ">=22.0.0";
-const TOO_MUCH = ">=999.0.0";
+/** Requirements of wrangler: one that the Node of the tests meets, and one that no Node meets. */
+const MET = ">=22.0.0";
+const UNMET = ">=999.0.0";
 
-/** Writes down the words of each process of Node, and the credentials that it has. */
+/** Records the arguments and the credentials of each Node process. */
 const SPY = `const { CLOUDFLARE_API_TOKEN, CF_API_KEY } = process.env;
-const line = JSON.stringify({ words: process.argv.slice(1), credentials: [CLOUDFLARE_API_TOKEN, CF_API_KEY] });
+const line = JSON.stringify({ args: process.argv.slice(1), credentials: [CLOUDFLARE_API_TOKEN, CF_API_KEY] });
 require("node:fs").appendFileSync(__dirname + "/processes", line + "\\n");
 `;
 
@@ -24,11 +24,11 @@ beforeAll(async () => {
   folder = await realpath(await mkdtemp(join(tmpdir(), "petstore-test-")));
   const files = {
     "package.json": {
-      name: "like-the-project",
+      name: "small-project",
       scripts: { command: "node scripts/run.mjs main.mjs" },
       dependencies: { trap: "file:trap-1.0.0.tgz", wrangler: "file:wrangler-1.0.0.tgz" },
     },
-    "wrangler/package.json": { name: "wrangler", version: "1.0.0", engines: { node: ENOUGH } },
+    "wrangler/package.json": { name: "wrangler", version: "1.0.0", engines: { node: MET } },
     "trap/package.json": {
       name: "trap",
       version: "1.0.0",
@@ -50,19 +50,19 @@ beforeAll(async () => {
 
 afterAll(() => rm(folder, { recursive: true }));
 
-async function npm(...words: string[]): Promise<void> {
-  const { exitCode } = await outcomeOf("npm", [...words, "--offline"], {}, folder);
+async function npm(...args: string[]): Promise<void> {
+  const { exitCode } = await runProcess("npm", [...args, "--offline"], {}, folder);
   expect(exitCode).toBe(0);
 }
 
-const sprung = () => existsSync(join(folder, "node_modules/trap/sprung"));
+const isTrapSprung = () => existsSync(join(folder, "node_modules/trap/sprung"));
 
-it("npm runs no script of a package that is installed by hand", async () => {
+it("npm ci runs no install scripts", async () => {
   await npm("ci");
-  expect([existsSync(join(folder, "node_modules/trap")), sprung()]).toEqual([true, false]);
+  expect([existsSync(join(folder, "node_modules/trap")), isTrapSprung()]).toEqual([true, false]);
 });
 
-it("a command installs packages without running their scripts, and without showing npm a credential", async () => {
+it("a command installs the packages without install scripts, and hides credentials from npm", async () => {
   await rm(join(folder, "node_modules"), { recursive: true, force: true });
   const { exitCode, stderr } = await runScript(
     join(folder, "scripts/run.mjs"),
@@ -72,17 +72,17 @@ it("a command installs packages without running their scripts, and without showi
       CLOUDFLARE_API_TOKEN: "token",
       CF_API_KEY: "key",
       npm_config_offline: "true",
-      // Whoever has this in an environment or a file of their own.
+      // A user may have this in an environment variable or in ~/.npmrc.
       npm_config_ignore_scripts: "false",
     },
     folder,
   );
-  expect([exitCode, stderr, sprung()]).toEqual([0, expect.stringContaining("Installed the packages"), false]);
+  expect([exitCode, stderr, isTrapSprung()]).toEqual([0, expect.stringContaining("added 2 packages"), false]);
   const lines = (await readFile(join(folder, "processes"), "utf8")).trimEnd().split("\n");
-  const processes = lines.map((line) => JSON.parse(line) as { words: string[]; credentials: unknown[] });
-  const credentialsOf = (word: string) =>
+  const processes = lines.map((line) => JSON.parse(line) as { args: string[]; credentials: unknown[] });
+  const credentialsOf = (arg: string) =>
     processes
-      .filter(({ words }) => words.some((each) => basename(each) === word))
+      .filter(({ args }) => args.some((path) => basename(path) === arg))
       .map(({ credentials }) => credentials);
   expect(credentialsOf("ci")).toEqual([[null, null]]);
   expect(credentialsOf("main.mjs").at(-1)).toEqual(["token", "key"]);
@@ -92,7 +92,7 @@ describe.skipIf(process.platform === "win32")("a command runs on", () => {
   const link = () => join(folder, "node_modules/.bin/node");
   let locked: string;
 
-  // As npm ci leaves it: the Node of the lock file is before any other for what npm starts.
+  // As npm ci leaves it: the Node from the lock file is first in PATH for what npm starts.
   beforeEach(async () => {
     await npm("ci");
     locked = join(folder, "locked-node");
@@ -103,25 +103,25 @@ describe.skipIf(process.platform === "win32")("a command runs on", () => {
     for (const path of [join(bin, "node"), link()]) await symlink(locked, path);
   });
 
-  /** The Node that a command says it runs on, where the machine's own is the one that runs the tests. */
+  /** The Node that runs a command, on a machine whose Node runs the tests. */
   async function nodeOf(engines: string): Promise<string> {
     const file = join(folder, "package-lock.json");
     const lock = await readFile(file, "utf8");
-    await writeFile(file, lock.replace(ENOUGH, engines));
+    await writeFile(file, lock.replace(MET, engines));
     const PATH = [dirname(process.execPath), process.env.PATH].join(delimiter);
-    const { stdout } = await outcomeOf("npm", ["run", "command"], { PATH }, folder);
+    const { stdout } = await runProcess("npm", ["run", "command"], { PATH }, folder);
     await writeFile(file, lock);
     return stdout.trim();
   }
 
-  it("the machine's own Node if that is new enough for wrangler, and nothing finds the other any more", async () => {
-    expect(await nodeOf(ENOUGH)).toBe(process.execPath);
+  it("the machine's Node if it is new enough for wrangler, and removes the link to the other one", async () => {
+    expect(await nodeOf(MET)).toBe(process.execPath);
     expect(existsSync(link())).toBe(false);
-    expect(await nodeOf(ENOUGH)).toBe(process.execPath);
+    expect(await nodeOf(MET)).toBe(process.execPath);
   });
 
-  it("the Node of the lock file otherwise, where npx finds it too", async () => {
-    expect(await nodeOf(TOO_MUCH)).toBe(locked);
+  it("the Node from the lock file otherwise, and keeps its link for npx", async () => {
+    expect(await nodeOf(UNMET)).toBe(locked);
     expect(existsSync(link())).toBe(true);
   });
 });

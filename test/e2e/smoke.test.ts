@@ -7,8 +7,8 @@ import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { keys } from "../../scripts/keys.ts";
-import { emptyState, NOBODY, runScript, start } from "../support/e2e/petstore.ts";
-import { runHere } from "../support/e2e/run-here.ts";
+import { runInProcess } from "../support/e2e/in-process.ts";
+import { emptyState, runScript, start, UNUSED_ORIGIN } from "../support/e2e/petstore.ts";
 
 let service: Awaited<ReturnType<typeof start>> | undefined;
 let remove: () => Promise<void>;
@@ -22,7 +22,7 @@ beforeAll(async () => {
   origin = service.origin;
   // Each run uses up 15 requests.
   const words = ["create", "--name", "smoke", "--plan", "business", "--json", "--persist-to", state];
-  const made = await runHere("keys", keys, words);
+  const made = await runInProcess("keys", keys, words);
   key = JSON.parse(made.stdout).key;
 });
 
@@ -268,7 +268,7 @@ it.each([
 });
 
 it("says that a service is not there", async () => {
-  const { stderr } = await smoke(NOBODY);
+  const { stderr } = await smoke(UNUSED_ORIGIN);
   expect(stderr).toMatch(
     /^the smoke test failed: at the step "it says which build it is": .* can't be reached: .*\n$/,
   );

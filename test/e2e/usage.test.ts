@@ -1,5 +1,4 @@
-// npm run usage: what it says of keys, from a running service, from its log, and from the log that Cloudflare keeps; and how
-// it refuses. What is not proven here is how Cloudflare itself writes and counts the log.
+// npm run usage with each of its sources. Cloudflare's query API is a stand-in.
 
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -8,19 +7,19 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import { keys } from "../../scripts/keys.ts";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { LoggedKey } from "../../scripts/usage/log.ts";
 import { keyText, logText } from "../../scripts/usage/text.ts";
 import { usage as usageCommand } from "../../scripts/usage.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { newSecret } from "../../src/keys/secret.ts";
 import type { UsageBody } from "../../src/rate-limit/usage/usage-body.ts";
+import { runInProcess } from "../support/e2e/in-process.ts";
 import { writePastDays } from "../support/e2e/past-days.ts";
-import { ban, emptyState, NOBODY, npmRun, type Outcome, runScript, start } from "../support/e2e/petstore.ts";
-import { runHere } from "../support/e2e/run-here.ts";
+import { ban, npmRun, type Outcome, runScript, UNUSED_ORIGIN } from "../support/e2e/petstore.ts";
+import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 
-// Machines that run tests can be slow.
+// For slow machines.
 vi.setConfig({ testTimeout: 120_000 });
 
 const DAY_MS = 86_400_000;
@@ -28,62 +27,38 @@ const DAY_MS = 86_400_000;
 /** A Sunday. */
 const NOW_MS = Date.parse("2026-11-22T11:36:41Z");
 
-let state: string;
-let folder: string;
-let remove: () => Promise<void>;
-let service: Awaited<ReturnType<typeof start>> | undefined;
-let origin: string;
+const petstore = sharedPetstore({ WRANGLER_LOG: "log" });
+const { newKey, call } = petstore;
 
-beforeAll(async () => {
-  ({ state, remove } = await emptyState());
-  folder = dirname(state);
-  service = await start(state, { more: { WRANGLER_LOG: "log" } });
-  origin = service.origin;
-});
-
-afterAll(async () => {
-  await service?.stop();
-  await remove();
-});
-
-async function newKey(plan: string, ...limits: string[]): Promise<{ id: string; key: string }> {
-  const words = ["create", "--name", "a test", "--plan", plan, ...limits, "--json", "--persist-to", state];
-  return JSON.parse((await runHere("keys", keys, words)).stdout);
-}
-
-function call(path: string, key: string, init: RequestInit = {}): Promise<Response> {
-  return fetch(origin + path, { ...init, headers: { ...init.headers, Authorization: `Bearer ${key}` } });
-}
-
-async function usage(words: string[], key = ""): Promise<Outcome> {
+async function usage(args: string[], key = ""): Promise<Outcome> {
   vi.stubEnv("PETSTORE_KEY", key);
   try {
-    return await runHere("usage", usageCommand, words);
+    return await runInProcess("usage", usageCommand, args);
   } finally {
     vi.unstubAllEnvs();
   }
 }
 
-/** The same in a process of its own, which knows no account yet. */
-function remoteUsage(words: string[], environment: NodeJS.ProcessEnv): Promise<Outcome> {
-  return runScript("scripts/usage.ts", ["--remote", ...words], environment);
+/** With --remote, in a process of its own: a process remembers its account. */
+function remoteUsage(args: string[], environment: NodeJS.ProcessEnv): Promise<Outcome> {
+  return runScript("scripts/usage.ts", ["--remote", ...args], environment);
 }
 
-/** The same with something on standard input. */
-function usageOf(input: string, words: string[]): Outcome {
+/** With standard input. */
+function usageOf(input: string, args: string[]): Outcome {
   const options = { input, encoding: "utf8" } as const;
-  const { status, stdout, stderr } = spawnSync(process.execPath, ["scripts/usage.ts", ...words], options);
+  const { status, stdout, stderr } = spawnSync(process.execPath, ["scripts/usage.ts", ...args], options);
   return { exitCode: status ?? Number.NaN, stdout, stderr };
 }
 
-/** A file for this test. */
+/** Writes a temporary file. */
 async function file(name: string, contents: string): Promise<string> {
-  const path = join(folder, name);
+  const path = join(dirname(petstore.state), name);
   await writeFile(path, contents);
   return path;
 }
 
-/** A server of this test, until it is over. */
+/** Starts a server for the current test. */
 async function serve(listener: RequestListener): Promise<string> {
   const server = createServer(listener).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -91,24 +66,29 @@ async function serve(listener: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** Refused, with exit code 1, nothing on standard output, and one line. */
-function expectRefusal({ exitCode, stdout, stderr }: Outcome, problem: string | RegExp): void {
+/** Exit code 1, empty standard output, and one line on standard error. */
+function expectFailure({ exitCode, stdout, stderr }: Outcome, problem: string | RegExp): void {
   expect([exitCode, stdout]).toEqual([1, ""]);
   expect(stderr).toMatch(/^[^\n]+\n$/);
   expect(stderr).toMatch(problem);
 }
 
-describe("of a running service", () => {
-  it("shows how a key stands and what it did, and names it by its last four characters alone", async () => {
+describe("npm run usage -- --key", () => {
+  it("shows the windows and the last days of a key, and only its last four characters", async () => {
     const { key } = await newKey("enterprise", "--per-minute", "1200", "--per-day", "5");
     for (let request = 0; request < 7; request += 1) await call("/v1/pets", key);
-    await writePastDays(service, state, [{ admitted: 1000, refused: 250 }], Date.now());
-    // Through npm, which would print its arguments at any other level of its log.
-    const { stdout, stderr, exitCode } = await npmRun("usage", ["--key", key, "--url", `${origin}/v1`]);
+    await writePastDays(petstore.service, petstore.state, [{ admitted: 1000, refused: 250 }], Date.now());
+    // With npm, which would print its arguments at another log level.
+    const { stdout, stderr, exitCode } = await npmRun("usage", [
+      "--key",
+      key,
+      "--url",
+      `${petstore.origin}/v1`,
+    ]);
     expect([exitCode, stderr]).toEqual([0, ""]);
     const lines = stdout.split("\n");
     expect(lines.slice(0, 3)).toEqual([
-      `Key …${key.slice(-4)}, on the enterprise plan`,
+      `Key …${key.slice(-4)}, enterprise plan`,
       "",
       "          USED  LIMIT   LEFT  RESETS",
     ]);
@@ -123,12 +103,12 @@ describe("of a running service", () => {
     expect(stdout).not.toContain(key.slice(0, -4));
   });
 
-  it("shows a ban with its end, and many keys, from arguments and standard input", async () => {
+  it("shows bans, and several keys from arguments and standard input", async () => {
     const banned = await newKey("enterprise", "--per-minute", "9", "--per-day", "1");
     const other = await newKey("pro");
-    await ban(origin, banned.key);
-    const words = ["--key", "-", "--key", banned.key, "--url", origin];
-    const { stdout, exitCode } = usageOf(`\n ${other.key} \r\n${banned.key}\n`, words);
+    await ban(petstore.origin, banned.key);
+    const args = ["--key", "-", "--key", banned.key, "--url", petstore.origin];
+    const { stdout, exitCode } = usageOf(`\n ${other.key} \r\n${banned.key}\n`, args);
     expect(exitCode).toBe(0);
     const headings = stdout.split("\n").filter((line) => line.startsWith("Key "));
     expect(headings.map((line) => line.slice(0, 9))).toEqual(
@@ -136,7 +116,7 @@ describe("of a running service", () => {
     );
     expect(stdout.match(/BANNED until \d\d:\d\d:\d\dZ, in \d+ min \d+ s/g)).toHaveLength(1);
 
-    const all = await usage(["--key", banned.key, "--url", origin, "--days", "30", "--json"]);
+    const all = await usage(["--key", banned.key, "--url", petstore.origin, "--days", "30", "--json"]);
     const [{ lastFour, plan, bannedUntil, days, ...rest }] = JSON.parse(all.stdout);
     expect([lastFour, plan, days.length]).toEqual([banned.key.slice(-4), "enterprise", 30]);
     expect(bannedUntil * 1000).toBeGreaterThan(Date.now());
@@ -145,30 +125,30 @@ describe("of a running service", () => {
     expect(days.at(-1).refused).toBeGreaterThan(180);
   });
 
-  it("takes the key from the environment, but no other source for it", async () => {
+  it("uses the key in PETSTORE_KEY unless another source is given", async () => {
     const { key } = await newKey("pro");
-    const words = ["--url", origin, "--days", "1", "--json"];
-    const { stdout } = await usage(words, key);
+    const args = ["--url", petstore.origin, "--days", "1", "--json"];
+    const { stdout } = await usage(args, key);
     expect(JSON.parse(stdout)).toMatchObject([{ lastFour: key.slice(-4), days: [{ admitted: 0 }] }]);
     const log = await file("empty.json", "");
-    expect((await usage(["--log", log], key)).stdout).toBe("There is no request with a valid key.\n");
+    expect((await usage(["--log", log], key)).stdout).toBe("No requests with a valid key.\n");
   });
 
-  it("says what the service says against a key, without the key", async () => {
-    const { id, key } = await newKey("pro");
-    const good = await newKey("pro");
-    await runHere("keys", keys, ["revoke", id, "--persist-to", state]);
-    const outcome = await usage(["--key", good.key, "--key", key, "--url", origin]);
-    const lastFour = key.slice(-4);
-    expectRefusal(
-      outcome,
-      `usage failed: the service answered 401 to the key that ends in ${lastFour}: ${MESSAGES.unauthorized.revoked}`,
+  it("reports the service's error for a key, without the key", async () => {
+    const { key } = await newKey("pro");
+    const unknown = newSecret();
+    expectFailure(
+      await usage(["--key", key, "--key", unknown, "--url", petstore.origin]),
+      `usage failed: the service refused the key ending in ${unknown.slice(-4)} with 401: ${MESSAGES.unauthorized.unknown}`,
     );
   });
 
-  it("says that nobody, or somebody else, is at an address, and leads a key nowhere else", async () => {
+  it("reports an address without the petstore, and follows no redirect with a key", async () => {
     const key = newSecret();
-    expectRefusal(await usage(["--key", key, "--url", NOBODY]), `${NOBODY} can't be reached (ECONNREFUSED)`);
+    expectFailure(
+      await usage(["--key", key, "--url", UNUSED_ORIGIN]),
+      `can't reach ${UNUSED_ORIGIN} (ECONNREFUSED)`,
+    );
     const seen: (string | undefined)[] = [];
     const elsewhere = await serve((request, response) => {
       seen.push(request.url);
@@ -187,17 +167,17 @@ describe("of a running service", () => {
     });
     for (const [status] of [...answers]) {
       const outcome = await usage(["--key", key, "--url", url]);
-      expectRefusal(outcome, `${url} is not the petstore: it answered ${status}, with something else`);
+      expectFailure(outcome, `${url} is not the petstore: unexpected response with status ${status}`);
     }
     expect([answers, seen]).toEqual([[], []]);
   });
 });
 
-describe("of a log", () => {
-  it("counts what the service itself counted, by key, from the lines that it wrote", async () => {
+describe("npm run usage -- --log", () => {
+  it("counts the service's log lines as the service counted the requests", async () => {
     const banned = await newKey("enterprise", "--per-minute", "9", "--per-day", "3");
     const other = await newKey("pro");
-    const lines = () => service?.printed().match(/^\{.*$/gm) ?? [];
+    const lines = () => petstore.service.printed().match(/^\{.*$/gm) ?? [];
     for (const path of ["/v1/pets", "/v1/pets/4711", "/v1/nowhere", "/v1/usage"]) await call(path, other.key);
     await call("/v1/pets", other.key, { method: "DELETE" });
     await call("/v1/pets", other.key, {
@@ -205,7 +185,7 @@ describe("of a log", () => {
       headers: { Origin: "https://shop.example", "Access-Control-Request-Method": "GET" },
     });
     await call("/v1/pets", newSecret());
-    await ban(origin, banned.key);
+    await ban(petstore.origin, banned.key);
     for (const { key } of [banned, other]) await call("/v1/usage", key);
     const linesOf = ({ id }: { id: string }) => lines().filter((line) => line.includes(id));
     await vi.waitFor(() => expect(linesOf(banned).at(-1)).toContain("/v1/usage"));
@@ -218,11 +198,13 @@ describe("of a log", () => {
       const { days } = (JSON.parse(stdout) as LoggedKey[]).find(({ keyId }) => keyId === id) ?? {};
       return days;
     });
-    const words = [banned, other].flatMap(({ key }) => ["--key", key]);
-    const own = JSON.parse((await usage([...words, "--url", origin, "--days", "1", "--json"])).stdout);
+    const args = [banned, other].flatMap(({ key }) => ["--key", key]);
+    const own = JSON.parse(
+      (await usage([...args, "--url", petstore.origin, "--days", "1", "--json"])).stdout,
+    );
     const [ownDay, otherDay] = own.map(({ days }: UsageBody) => days[0]);
     expect(otherDay).toMatchObject({ admitted: 4, refused: 0 });
-    // The request that begins a ban is refused in the usage of the key, and banned in the log.
+    // The request that starts a ban is "refused" in the usage of the key, and "banned" in the log.
     const refused = ownDay.refused - 1;
     expect(counted).toEqual([
       [{ date: "2026-02-28", admitted: 3, refused, banned: requests - 3 - refused }],
@@ -230,7 +212,7 @@ describe("of a log", () => {
     ]);
   });
 
-  const line = (keyId: string, more: object = {}) => ({
+  const line = (keyId: string, fields: object = {}) => ({
     event: "request",
     method: "GET",
     status: 200,
@@ -239,13 +221,13 @@ describe("of a log", () => {
     plan: "pro",
     window: "minute",
     remaining: 1,
-    ...more,
+    ...fields,
   });
   const refused = { status: 429, code: "rate_limit_exceeded" };
   const banned = { status: 429, code: "key_banned" };
 
-  /** An event as `wrangler tail` prints it: with four spaces, or in one line after jq -c. */
-  const event = (atMs: number, lines: unknown[], more: object = {}) => ({
+  /** An event of `wrangler tail`. */
+  const event = (atMs: number, lines: unknown[], fields: object = {}) => ({
     wallTime: 5,
     cpuTime: 1,
     truncated: false,
@@ -254,14 +236,14 @@ describe("of a log", () => {
     scriptName: "petstore",
     diagnosticsChannelEvents: [],
     exceptions: [],
-    logs: lines.map((each) => ({
-      message: [typeof each === "string" ? each : JSON.stringify(each)],
+    logs: lines.map((message) => ({
+      message: [typeof message === "string" ? message : JSON.stringify(message)],
       level: "log",
       timestamp: atMs + 5,
     })),
     eventTimestamp: atMs,
     event: { request: { url: "https://petstore.example/v1/pets", method: "GET", headers: {}, cf: {} } },
-    ...more,
+    ...fields,
   });
   const tail = (...events: object[]) => events.map((each) => JSON.stringify(each, null, 4)).join("\n");
 
@@ -270,8 +252,8 @@ describe("of a log", () => {
     event(MIDNIGHT_MS - 1, [line("key_aaaaaaaaaaaa")]),
     event(MIDNIGHT_MS, [line("key_aaaaaaaaaaaa", refused)]),
     ...[1, 2, 3].map((ms) => event(MIDNIGHT_MS + ms, [line("key_bbbbbbbbbbbb", banned)])),
-    // What is not about a request with a valid key that counted: the object's own event, a cron run, other lines, usage.
-    event(MIDNIGHT_MS, [], { entrypoint: "RateLimiter", event: { rpcMethod: "take" } }),
+    // Not counted: the object's own event, a cron run, other lines, GET /v1/usage, an invalid key, no rate limit.
+    event(MIDNIGHT_MS, [], { entrypoint: "RateLimiter", event: { rpcMethod: "acquire" } }),
     event(MIDNIGHT_MS, [{ event: "creations_forgotten", creations: 0 }], { event: { cron: "*/10 * * * *" } }),
     event(MIDNIGHT_MS, ["{", "null", "7", "no JSON", line("key_aaaaaaaaaaaa", { route: "/v1/usage" })]),
     event(MIDNIGHT_MS, [line("key_cccccccccccc", { plan: undefined, ...refused })], { event: null }),
@@ -294,14 +276,14 @@ describe("of a log", () => {
     },
   ];
 
-  it("counts the events of wrangler tail by UTC day, as it indents them or one a line", async () => {
+  it("counts the events of wrangler tail by UTC day, indented or one per line", async () => {
     const indented = await file("tail.json", `${tail(...EVENTS)}\n`);
     expect(JSON.parse((await usage(["--log", indented, "--json"])).stdout)).toEqual(COUNTED);
     const compact = EVENTS.map((each) => JSON.stringify(each)).join("\r\n\r\n");
     expect(JSON.parse(usageOf(compact, ["--log", "-", "--json"]).stdout)).toEqual(COUNTED);
   });
 
-  it("shows them as a table, the busiest key first", async () => {
+  it("prints a table for each key, the busiest first", async () => {
     const log = await file("table.json", tail(...EVENTS));
     const { stdout, stderr } = await npmRun("usage", ["--log", log]);
     expect(stderr).toBe("");
@@ -319,65 +301,50 @@ key_aaaaaaaaaaaa: 2 requests
 `);
   });
 
-  it("says if wrangler tail was told that it does not get all", () => {
+  it("warns if Cloudflare sampled the events of wrangler tail", async () => {
     const overload = event(MIDNIGHT_MS, [], {
       event: { type: "overload", message: "Tail is in sampling mode" },
     });
-    const { stdout, stderr, exitCode } = usageOf(tail(...EVENTS, overload), ["--log", "-", "--json"]);
+    const log = await file("sampled.json", tail(...EVENTS, overload));
+    const { stdout, stderr, exitCode } = await usage(["--log", log, "--json"]);
     expect([exitCode, JSON.parse(stdout)]).toEqual([0, COUNTED]);
-    expect(stderr).toMatch(/^These numbers are not exact: [^\n]+\n$/);
+    expect(stderr).toMatch(/^These counts are not exact: [^\n]+\n$/);
   });
 
   const plain = JSON.stringify(line("key_aaaaaaaaaaaa"));
   const key = newSecret();
+  const date = ["--date", "2026-11-22"];
   it.each([
+    ["a line without a time", [], plain, "line 1 of LOG has no time: give its day with --date"],
+    ["invalid JSON", date, `${plain}\n\n${key}\n${plain}`, "line 3 of LOG does not start valid JSON"],
     [
-      "a line that says no time",
-      plain,
-      "line 1 of standard input says no time: say which day it is of, with --date",
-    ],
-    [
-      "a line that is not JSON",
-      `${plain}\n\n${key}\n${plain}`,
-      "what begins in line 3 of standard input is not JSON",
-    ],
-    [
-      "an event that is broken",
+      "an event of invalid JSON",
+      date,
       `${tail(EVENTS[0] ?? {}).replace('"ok"', "ok")}\n${plain}`,
-      "what begins in line 1 of",
+      "line 1 of LOG does not start valid JSON",
     ],
+    ["a truncated file", date, tail(...EVENTS).slice(0, -2), "LOG ends in the middle of an event"],
+    ["another log", date, `${plain}\n{"level":"info"}`, "line 2 of LOG is neither a log line"],
     [
-      "a file that is cut off",
-      tail(...EVENTS).slice(0, -2),
-      "standard input ends in the middle of its last event",
-    ],
-    [
-      "events of something else",
-      `${plain}\n{"level":"info"}`,
-      "line 2 of standard input is neither one of the log nor",
-    ],
-    [
-      "an event that says no time",
+      "an event without a time",
+      [],
       JSON.stringify(event(Number.NaN, [line("key_aaaaaaaaaaaa")])),
-      "line 1 of standard input says no time",
+      "line 1 of LOG has no time",
     ],
-    [
-      "what is no object",
-      "[1]",
-      "line 1 of standard input is neither one of the log nor an event of wrangler tail",
-    ],
-  ])("refuses %s", (name, input, problem) => {
-    const date = name.includes("time") ? [] : ["--date", "2026-11-22"];
-    expectRefusal(usageOf(input, ["--log", "-", ...date]), problem);
+    ["an array", date, "[1]", "line 1 of LOG is neither a log line"],
+  ])("rejects %s", async (_, options, contents, problem) => {
+    const log = await file("rejected.json", contents);
+    expectFailure(await usage(["--log", log, ...options]), problem.replace("LOG", log));
   });
 
-  it("refuses a file that is not there, or none", async () => {
-    expectRefusal(await usage(["--log", join(folder, "nothing")]), /^there is no file .*nothing\n$/);
-    expectRefusal(await usage(["--log", folder]), "can't be read: EISDIR");
+  it("rejects a missing file and a folder", async () => {
+    const folder = dirname(petstore.state);
+    expectFailure(await usage(["--log", join(folder, "nothing")]), /^there is no file .*nothing\n$/);
+    expectFailure(await usage(["--log", folder]), /^can't read .*: EISDIR/);
   });
 });
 
-describe("of the log that Cloudflare keeps", () => {
+describe("npm run usage -- --remote", () => {
   interface Query {
     queryId: string;
     timeframe: { from: number; to: number };
@@ -387,7 +354,7 @@ describe("of the log that Cloudflare keeps", () => {
     };
   }
 
-  /** A stand-in for the query API: lines as it keeps them, which it filters and counts by key. */
+  /** A stand-in for the query API: filters and counts `lines`. */
   async function telemetry(lines: Record<string, unknown>[], statistics: object = {}) {
     const queries: Query[] = [];
     const url = await serve(async (request, response) => {
@@ -434,30 +401,30 @@ describe("of the log that Cloudflare keeps", () => {
 
   const todayMs = Math.floor(Date.now() / DAY_MS) * DAY_MS;
   const dates = [2, 1, 0].map((days) => new Date(todayMs - days * DAY_MS).toISOString().slice(0, 10));
-  const kept = (daysAgo: number, keyId: string, more: object = {}) => ({
+  const stored = (daysAgo: number, keyId: string, fields: object = {}) => ({
     timestamp: todayMs - daysAgo * DAY_MS,
     "$metadata.service": "petstore",
     event: "request",
     keyId,
     plan: "pro",
     window: "minute",
-    ...more,
+    ...fields,
   });
   const LINES = [
-    ...[1, 2, 3].map(() => kept(0, "key_aaaaaaaaaaaa")),
-    kept(0, "key_aaaaaaaaaaaa", { code: "rate_limit_exceeded" }),
-    kept(0, "key_aaaaaaaaaaaa", { code: "not_found" }),
-    kept(0, "key_aaaaaaaaaaaa", { route: "/v1/usage" }),
-    kept(1, "key_aaaaaaaaaaaa", { code: "key_banned" }),
-    kept(1, "key_bbbbbbbbbbbb", { timestamp: todayMs - 1 }),
-    // Nothing of this counts: too old, of another Worker, or for no valid key.
-    kept(3, "key_bbbbbbbbbbbb"),
-    kept(0, "key_bbbbbbbbbbbb", { "$metadata.service": "another" }),
-    kept(0, "key_cccccccccccc", { plan: undefined, code: "unauthorized" }),
+    ...[1, 2, 3].map(() => stored(0, "key_aaaaaaaaaaaa")),
+    stored(0, "key_aaaaaaaaaaaa", { code: "rate_limit_exceeded" }),
+    stored(0, "key_aaaaaaaaaaaa", { code: "not_found" }),
+    stored(0, "key_aaaaaaaaaaaa", { route: "/v1/usage" }),
+    stored(1, "key_aaaaaaaaaaaa", { code: "key_banned" }),
+    stored(1, "key_bbbbbbbbbbbb", { timestamp: todayMs - 1 }),
+    // Not counted: too old, of another Worker, without a valid key, of a cron run.
+    stored(3, "key_bbbbbbbbbbbb"),
+    stored(0, "key_bbbbbbbbbbbb", { "$metadata.service": "another" }),
+    stored(0, "key_cccccccccccc", { plan: undefined, code: "unauthorized" }),
     { timestamp: todayMs, "$metadata.service": "petstore", event: "creations_forgotten", creations: 0 },
   ];
 
-  it("shows by key and UTC day who was admitted, refused and banned", async () => {
+  it("counts admitted, refused and banned requests by key and UTC day", async () => {
     const { environment, queries } = await telemetry(LINES);
     const { stdout, stderr } = await remoteUsage(["--days", "3", "--json"], environment);
     expect(stderr).toBe("");
@@ -482,86 +449,59 @@ describe("of the log that Cloudflare keeps", () => {
     });
   });
 
-  it("says if they are estimates", async () => {
+  it("warns if Cloudflare sampled the log", async () => {
     const { environment } = await telemetry(LINES, { abr_level: 10 });
     const { stdout, stderr } = await remoteUsage([], environment);
-    expect(stderr).toMatch(/^These numbers are not exact: [^\n]+\n$/);
+    expect(stderr).toMatch(/^These counts are not exact: [^\n]+\n$/);
     expect(stdout).toMatch(/^key_aaaaaaaaaaaa: 6 requests\n/);
   });
 
-  it("says which permission is missing, and what came back instead of numbers", async () => {
+  it("reports a missing permission and an unexpected result", async () => {
     const { environment } = await telemetry([]);
-    expectRefusal(
+    expectFailure(
       await remoteUsage([], { ...environment, CLOUDFLARE_API_TOKEN: "another" }),
       /^usage failed: Cloudflare's API refused: Authentication error \(10000\); CLOUDFLARE_API_TOKEN needs the permission/,
     );
     const url = await serve((_, response) => void response.end(`{"success":true,"result":{}}`));
-    expectRefusal(
+    expectFailure(
       await remoteUsage([], { ...environment, CLOUDFLARE_API_BASE_URL: url }),
-      "Cloudflare's API has answered with something that is not the result of a query",
+      "Cloudflare's API returned something other than a query result",
     );
   });
 });
 
-describe("wrong arguments", () => {
+describe("npm run usage rejects", () => {
   const key = newSecret();
   const mistyped = `${key.slice(0, -1)}!`;
+  const service = ["--key", key];
   it.each([
-    [
-      "no source",
-      [],
-      /^say where to look: --key KEY, PETSTORE_KEY in the environment, --log FILE or --remote/,
-    ],
-    [
-      "two sources",
-      ["--key", key, "--log", "-"],
-      "--key, --log and --remote are different sources: give one of them",
-    ],
-    ["a mistyped key", ["--key", mistyped], /^this is not an API key, or is mistyped: /],
-    [
-      "an id for a key",
-      ["--key", key, "--key", "key_0123456789Ab"],
-      /^number 2 is not an API key, or is mistyped: /,
-    ],
-    [
-      "a key where none belongs",
-      [key],
-      'there is a word too many, or the -- after "npm run usage" is missing',
-    ],
-    ["--days 0", ["--key", key, "--days", "0"], "--days must be a number from 1 to 30"],
-    ["--days 31", ["--key", key, "--days", "31"], "--days must be a number from 1 to 30"],
-    ["--days x", ["--key", key, "--days", "x"], "--days must be a number from 1 to 30"],
-    ["more days than are kept", ["--remote", "--days", "8"], "--days must be a number from 1 to 7"],
-    ["--days for a log", ["--log", "-", "--days", "3"], "--days does not belong to --log"],
-    ["--date for a service", ["--key", key, "--date", "2026-11-22"], "--date does not belong to --key"],
-    [
-      "a date that does not exist",
-      ["--log", "-", "--date", "2026-02-30"],
-      "--date must be a UTC date, such as",
-    ],
-    [
-      "a date with a time",
-      ["--log", "-", "--date", "2026-11-22T00:00"],
-      "--date must be a UTC date, such as",
-    ],
-    [
-      "an address that is none",
-      ["--key", key, "--url", "localhost:8787"],
-      "--url must be where the service is",
-    ],
+    ["no source", [], /^give --key KEY \(or set PETSTORE_KEY\), --log FILE or --remote/],
+    ["two sources", [...service, "--log", "-"], "--key, --log and --remote are mutually exclusive"],
+    ["a mistyped key", ["--key", mistyped], /^the key is malformed: /],
+    ["an id instead of a key", [...service, "--key", "key_0123456789Ab"], /^key number 2 is malformed: /],
+    ["a key without --key", [key], "unexpected argument (did you forget -- after npm run usage?)"],
+    ["--days 0", [...service, "--days", "0"], "--days must be a number from 1 to 30"],
+    ["--days 31", [...service, "--days", "31"], "--days must be a number from 1 to 30"],
+    ["--days x", [...service, "--days", "x"], "--days must be a number from 1 to 30"],
+    ["more days than Cloudflare keeps", ["--remote", "--days", "8"], "--days must be a number from 1 to 7"],
+    ["--days with --log", ["--log", "-", "--days", "3"], "--log does not accept --days"],
+    ["--date with --key", [...service, "--date", "2026-11-22"], "--key does not accept --date"],
+    ["a date that does not exist", ["--log", "-", "--date", "2026-02-30"], "--date must be a UTC date"],
+    ["a date with a time", ["--log", "-", "--date", "2026-11-22T00:00"], "--date must be a UTC date"],
+    ["an invalid URL", [...service, "--url", "localhost:8787"], "--url must be the URL of the service"],
     ["an unknown option", ["--kye", key], /^Unknown option '--kye'[^\n]*: see npm run usage -- --help\n$/],
-  ])("%s", async (_, words, problem) => {
-    const outcome = await usage(words);
-    expectRefusal(outcome, problem);
+  ])("%s", async (_, args, problem) => {
+    const outcome = await usage(args);
+    expectFailure(outcome, problem);
     expect(outcome.stderr).not.toContain(key.slice(5, -5));
   });
 
-  it("no key on standard input", () => {
-    expectRefusal(usageOf("\n\n", ["--key", "-"]), "there was no key on standard input: it takes one a line");
+  it("standard input without a key", () => {
+    expectFailure(usageOf("\n\n", ["--key", "-"]), "standard input has no key: give one per line");
   });
 });
 
-describe("in a terminal", () => {
+describe("the text", () => {
   const body: UsageBody = {
     plan: "enterprise",
     minute: { limit: 1_000_000_000, used: 1_000_000_000, remaining: 0, reset: NOW_MS / 1000 + 19 },
@@ -573,7 +513,7 @@ describe("in a terminal", () => {
     ],
   };
 
-  it("is never wider than 80 columns, and shows the least part of a day", () => {
+  it("fits into 80 columns, and shows the smallest counts", () => {
     const parts = { admitted: 999_999_998, refused: 1, banned: 1 };
     const log = logText([{ keyId: "key_aaaaaaaaaaaa", days: [{ date: "2026-11-22", ...parts }] }]);
     for (const line of [keyText("abcd", body, NOW_MS), log].flatMap((each) => each.split("\n"))) {
@@ -593,7 +533,7 @@ describe("in a terminal", () => {
     expect(log).toMatch(/ {2}#{29}-x$/);
   });
 
-  it("scales the bars to the largest day of the key, and draws none for a day without a request", () => {
+  it("scales the bars to the busiest day, and draws none for a day without requests", () => {
     const days = [
       { date: "2026-11-20", admitted: 0, refused: 0 },
       { date: "2026-11-21", admitted: 300, refused: 100 },

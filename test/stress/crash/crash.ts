@@ -6,7 +6,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { onExit } from "../../../bench/measure/cleanup.ts";
 import type { UsageBody } from "../../../src/rate-limit/usage/usage-body.ts";
-import { answers, emptyState, keys, start } from "../../support/e2e/petstore.ts";
+import { emptyState, keys, start, waitUntilReady } from "../../support/e2e/petstore.ts";
 import { hasSecret, issueSecret } from "../../support/worker/secrets.ts";
 import { Admissions, LIMIT, type Minute } from "./admissions.ts";
 import { isNamed, KINDS, type Kind, type ListedPet, Writes } from "./writes.ts";
@@ -329,9 +329,9 @@ class CrashRun {
   }
 
   async #start(): Promise<void> {
-    this.#service = await start(this.#state, { more: LOGGING });
+    this.#service = await start(this.#state, { environment: LOGGING });
     // wrangler announces the service before the Worker's runtime has started.
-    await answers(this.#service.origin);
+    await waitUntilReady(this.#service.origin);
   }
 
   /** Keeps the lines that the Worker has written to its log. */

@@ -1,6 +1,5 @@
-// How the stand-in for Cloudflare's API refuses: with a status, and a code of Cloudflare's, which is what the commands go by.
-
-export class Refusal extends Error {
+/** An error response of the stand-in for Cloudflare's API. */
+export class ApiError extends Error {
   readonly status: number;
   readonly code: number;
 

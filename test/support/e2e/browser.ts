@@ -1,9 +1,9 @@
-// A real browser for tests: the machine's own Chromium, driven by playwright-core, which brings none.
+// The machine's Chromium, driven by playwright-core, which does not install a browser.
 
 import { existsSync } from "node:fs";
 import { chromium } from "playwright-core";
 
-const USUAL_PLACES = [
+const KNOWN_PATHS = [
   "/usr/bin/chromium",
   "/usr/bin/chromium-browser",
   "/usr/bin/google-chrome",
@@ -13,19 +13,19 @@ const USUAL_PLACES = [
   "C:\\Program Files\\Google\\Chrome\\Application\\chrome.exe",
 ];
 
-/** The program that CHROMIUM names, or one at a usual place; undefined if this machine has none. */
+/** The path in CHROMIUM, or a known path that exists. */
 export function findBrowser(): string | undefined {
   const { CHROMIUM } = process.env;
   if (CHROMIUM !== undefined && !existsSync(CHROMIUM))
     throw new Error(`CHROMIUM names no program: ${CHROMIUM}`);
-  return CHROMIUM ?? USUAL_PLACES.find(existsSync);
+  return CHROMIUM ?? KNOWN_PATHS.find(existsSync);
 }
 
-/** Starts a browser that asks nobody for anything by itself. Whoever starts it closes it. */
+/** Starts a browser without background requests. The caller closes it. */
 export function openBrowser(executablePath: string) {
-  const quiet = ["background-networking", "component-update", "sync", "quic"].map(
-    (each) => `--disable-${each}`,
+  const disabled = ["background-networking", "component-update", "sync", "quic"].map(
+    (feature) => `--disable-${feature}`,
   );
-  // Its sandbox can't be had as root, which is what containers run as; it loads nothing but our own pages.
-  return chromium.launch({ executablePath, args: [...quiet, "--no-sandbox", "--no-first-run"] });
+  // Chromium's sandbox does not work as root, the user of most containers. Tests load only the service's own pages.
+  return chromium.launch({ executablePath, args: [...disabled, "--no-sandbox", "--no-first-run"] });
 }

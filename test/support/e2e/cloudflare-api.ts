@@ -12,8 +12,8 @@ import { buffer } from "node:stream/consumers";
 import { Miniflare, NoOpLog } from "miniflare";
 import { d1OverApi } from "../../../scripts/cloudflare/d1-api.ts";
 import { QUIET } from "../../../scripts/cloudflare/wrangler.ts";
+import { ApiError } from "./api-error.ts";
 import { type ApiRequest, cloudflareWorkers } from "./cloudflare-workers.ts";
-import { Refusal } from "./refusal.ts";
 import { timeTravelOf } from "./time-travel.ts";
 
 /** What the API accepts, in whichever way it is sent. No file contains it by chance. */
@@ -66,11 +66,11 @@ export async function startCloudflareApi(names: string[] = []) {
     const bookmark =
       action === "bookmark" && (await past?.bookmark(searchParams.get("timestamp") ?? undefined));
     if (bookmark) return { bookmark };
-    throw new Refusal(400, 7500, "There is no such bookmark");
+    throw new ApiError(400, 7500, "There is no such bookmark");
   }
 
   function makeDatabase(name: string, location?: string): Database {
-    if (databases.has(name)) throw new Refusal(400, 7502, `A database with name '${name}' already exists`);
+    if (databases.has(name)) throw new ApiError(400, 7502, `A database with name '${name}' already exists`);
     const made = {
       uuid: idOf(name),
       name,
@@ -93,7 +93,7 @@ export async function startCloudflareApi(names: string[] = []) {
     const found = [...databases.values()].find(({ uuid, name }) => [uuid, name].includes(id));
     const database = env[found?.name ?? ""];
     if (found === undefined || database === undefined)
-      throw new Refusal(404, 7404, `The database ${id} could not be found`);
+      throw new ApiError(404, 7404, `The database ${id} could not be found`);
     if (method === "PUT") Object.assign(found, json());
     if (query === undefined) return found;
     const { batch, ...single } = json() as Query & { batch?: Query[] };
@@ -107,19 +107,19 @@ export async function startCloudflareApi(names: string[] = []) {
     const isKnown = authorization === `Bearer ${CREDENTIAL}` || (key === CREDENTIAL && email !== undefined);
     // Assets are uploaded with a token that was given for them.
     if (!isKnown && !authorization.startsWith("Bearer assets-")) {
-      throw new Refusal(403, 10_000, "Authentication error");
+      throw new ApiError(403, 10_000, "Authentication error");
     }
     const prefix = `/client/v4/accounts/${ACCOUNT}`;
     requests.push(`${method} ${url.split("?")[0]}`);
     await obstacle?.(`${method} ${url.slice(prefix.length).split("?")[0]}`);
-    if (!url.startsWith(`${prefix}/`)) throw new Refusal(404, 7404, `${url} is not in the account`);
+    if (!url.startsWith(`${prefix}/`)) throw new ApiError(404, 7404, `${url} is not in the account`);
     const path = url.slice(prefix.length);
     if (path.includes("/time_travel/")) return travel(path);
     const contentType = headers["content-type"] ?? "";
     const request = { method, path, contentType, body: await buffer(incoming) };
     if (path.startsWith("/d1/database")) return answerDatabase(request);
     const answered = await workers.answer(request);
-    if (answered === undefined) throw new Refusal(404, 10_007, `${method} ${path} is not known here`);
+    if (answered === undefined) throw new ApiError(404, 10_007, `${method} ${path} is not known here`);
     return answered;
   }
 
@@ -129,7 +129,7 @@ export async function startCloudflareApi(names: string[] = []) {
     try {
       reply(200, { success: true, errors: [], messages: [], result: await answer(request) });
     } catch (error) {
-      const { status = 400, code = 7500, message } = error as Partial<Refusal>;
+      const { status = 400, code = 7500, message } = error as Partial<ApiError>;
       reply(status, { success: false, errors: [{ code, message }], messages: [], result: null });
     }
   }).listen(0, "127.0.0.1");
@@ -183,7 +183,7 @@ export async function startCloudflareApi(names: string[] = []) {
       requests
         .filter((request) => !request.startsWith("GET ") && !request.endsWith("/query"))
         .map((request) => request.replace(/\/client\/v4\/accounts\/[^/]+/, "")),
-    /** Has each request meet this first, with its method and its path behind the account: it may throw a Refusal. */
+    /** Has each request meet this first, with its method and its path behind the account: it may throw an ApiError. */
     meet: (next: typeof obstacle) => {
       obstacle = next;
     },

@@ -10,7 +10,7 @@ import { type AddressInfo, connect, createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { pipeline } from "node:stream";
 import { QUIET, WRANGLER } from "../../../scripts/cloudflare/wrangler.ts";
-import { Refusal } from "./refusal.ts";
+import { ApiError } from "./api-error.ts";
 
 /** A request to the API, from behind the account on. */
 export interface ApiRequest {
@@ -89,7 +89,7 @@ export async function cloudflareWorkers(folder: string, state: string) {
 
   async function deploy(name: string, id: string) {
     const version = versions.get(id);
-    if (version === undefined) throw new Refusal(404, 10_007, `there is no version ${id}`);
+    if (version === undefined) throw new ApiError(404, 10_007, `there is no version ${id}`);
     await run(name, version);
     deployments.unshift({ versions: [{ version_id: id, percentage: 100 }] });
     return { id: randomUUID() };
@@ -151,7 +151,7 @@ export async function cloudflareWorkers(folder: string, state: string) {
         return made;
       }
       const found = [...previews.values()].find(({ id, name }) => [id, name].includes(identifier));
-      if (found === undefined) throw new Refusal(404, 10_025, "Preview not found");
+      if (found === undefined) throw new ApiError(404, 10_025, "Preview not found");
       if (isDeployment) {
         const version = await readUpload(request);
         await run(found.id, version);
@@ -177,7 +177,7 @@ export async function cloudflareWorkers(folder: string, state: string) {
       };
     }
     if (deployments.length === 0)
-      throw new Refusal(404, 10_007, "This Worker does not exist on your account.");
+      throw new ApiError(404, 10_007, "This Worker does not exist on your account.");
     if (path === "/workers/services/petstore") {
       return { default_environment: { script: { tag: "a-tag", tags: [], last_deployed_from: "wrangler" } } };
     }

@@ -1,11 +1,11 @@
-// Runs a command of the project inside the process of the test: to start another process takes longer than most commands.
+// Runs a command in the process of the test: starting a process takes longer than most commands.
 
 import { vi } from "vitest";
-import { failureLine } from "../../../scripts/cloudflare/target.ts";
+import { failureLine } from "../../../scripts/lib/command.ts";
 import type { Outcome } from "./petstore.ts";
 
-/** What `npm run NAME -- ARGUMENTS` would leave. Not for two at once: both would have what either prints. */
-export async function runHere(
+/** The outcome of `npm run NAME -- ARGUMENTS`. Not for concurrent calls, which would capture each other's output. */
+export async function runInProcess(
   name: string,
   command: (args: string[]) => Promise<void>,
   args: string[],

@@ -1,6 +1,6 @@
 // @ts-nocheck
-// A client whose types are made from the published document. They are not there before a test has made them, so the
-// compiler passes over this file; the test has it check a copy without the first line, beside the types.
+// A client with types generated from the published document. A test generates the types, and compiles a copy of this file
+// beside them, without the first line.
 
 import createClient from "openapi-fetch";
 import type { components, paths } from "./document.ts";
@@ -8,7 +8,7 @@ import type { components, paths } from "./document.ts";
 type Client = ReturnType<typeof createClient<paths>>;
 type Pet = components["schemas"]["Pet"];
 
-/** Adds a pet, lists one that is sold, and asks for one that is not there. */
+/** Adds a pet, lists one that is sold, and requests one that does not exist. */
 export async function exchange(baseUrl: string, key: string, fetch: (request: Request) => Promise<Response>) {
   const client: Client = createClient<paths>({ baseUrl, fetch, headers: { Authorization: `Bearer ${key}` } });
 
@@ -21,18 +21,18 @@ export async function exchange(baseUrl: string, key: string, fetch: (request: Re
   const pets: Pet[] = listed.data;
 
   const { error } = await client.GET("/pets/{petId}", { params: { path: { petId: -1 } } });
-  if (error?.status !== 404) throw new Error("a pet with this id is there");
+  if (error?.status !== 404) throw new Error("a pet has this id");
   const code: "not_found" = error.code;
   return { pet, pets, error: { ...error, code } };
 }
 
-/** What the types forbid. It is never called: that these lines must not compile is all. */
+/** Code that must not compile. It is never called. */
 export async function mistakes(client: Client, pet: Pet) {
-  // @ts-expect-error: no such path
+  // @ts-expect-error: unknown path
   await client.GET("/cats");
-  // @ts-expect-error: no such method
+  // @ts-expect-error: unknown method
   await client.DELETE("/pets/{petId}", { params: { path: { petId: 1 } } });
-  // @ts-expect-error: no such status
+  // @ts-expect-error: unknown status
   await client.GET("/pets", { params: { query: { status: "lost" } } });
   // @ts-expect-error: categoryId is required
   await client.POST("/pets", { body: { name: "Rex" } });
@@ -40,14 +40,14 @@ export async function mistakes(client: Client, pet: Pet) {
   await client.POST("/pets", { body: { name: "Rex", categoryId: "1" } });
   // @ts-expect-error: petId is required
   await client.GET("/pets/{petId}");
-  // @ts-expect-error: no such field
+  // @ts-expect-error: unknown field
   pet.colour;
-  // @ts-expect-error: it may have no status
+  // @ts-expect-error: status is optional
   pet.status.length;
   const { data, error } = await client.GET("/pets");
-  // @ts-expect-error: there is either a list or an error
+  // @ts-expect-error: data is undefined after an error
   data.length;
-  // @ts-expect-error: the list is always there
+  // @ts-expect-error: a list has no 404
   if (error?.code === "not_found") return;
   // @ts-expect-error: 401 has one code only
   if (error?.status === 401 && error.code === "invalid_request") return;

@@ -1,5 +1,5 @@
-// Gives keys a past, which a service that has just been started can't have: totals of earlier days in what their objects
-// store, as src/rate-limit/object/rate-limiter.ts writes it.
+// Gives keys a history: writes totals of earlier days into the stored state of their objects, in the format of
+// src/rate-limit/object/rate-limiter.ts.
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -8,19 +8,19 @@ import { deserialize, serialize } from "node:v8";
 import type { Quota } from "../../../src/rate-limit/object/quota.ts";
 import { DAY_MS } from "../../../src/rate-limit/protocol.ts";
 import { startOfWindowMs } from "../../../src/rate-limit/windows.ts";
-import type { start } from "./petstore.ts";
+import type { Service } from "./petstore.ts";
 
 /**
- * Writes what was admitted and refused on days before today into every object of a running service, except those that have
- * stored nothing. The first of `days` is yesterday. It kills the runtime: objects read what is stored when they begin.
+ * Sets the past days of every object that has stored a quota. The first of `days` is yesterday. It kills the runtime, because
+ * objects read their storage only when they start.
  */
 export async function writePastDays(
-  service: Awaited<ReturnType<typeof start>> | undefined,
+  service: Service,
   state: string,
   days: { admitted: number; refused: number }[],
   nowMs: number,
 ): Promise<void> {
-  await service?.killRuntime();
+  await service.killRuntime();
   const today = startOfWindowMs("day", nowMs);
   const pastDays = days.map((day, index) => ({ startMs: today - (index + 1) * DAY_MS, ...day })).reverse();
   const folder = join(state, "v3/do/petstore-RateLimiter");

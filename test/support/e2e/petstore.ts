@@ -1,5 +1,4 @@
-// Runs the project's own commands as somebody who has just cloned it does: through npm, in a folder of state of their
-// own, over real sockets.
+// Runs the project's commands as a new user does: with npm, in a temporary state folder, over real sockets.
 
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -9,13 +8,12 @@ import { delimiter, join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { promisify } from "node:util";
 
-/** An empty folder for the state of one test, and what removes it. */
+/** The path of a state folder that does not exist yet, and a function that removes it. */
 export async function emptyState() {
   const parent = await mkdtemp(join(tmpdir(), "petstore-test-"));
   return { state: join(parent, "state"), remove: () => rm(parent, { recursive: true, force: true }) };
 }
 
-/** What a command left: `exitCode` is what the shell sees. */
 export interface Outcome {
   exitCode: number;
   stdout: string;
@@ -23,113 +21,114 @@ export interface Outcome {
 }
 
 /** Runs `npm run keys -- ARGUMENTS`. */
-export function keys(...words: string[]): Promise<Outcome> {
-  return npmRun("keys", words);
+export function keys(...args: string[]): Promise<Outcome> {
+  return npmRun("keys", args);
 }
 
-/** Runs `npm run SCRIPT -- ARGUMENTS`, with more environment if need be. */
-export function npmRun(script: string, words: string[], more: NodeJS.ProcessEnv = {}): Promise<Outcome> {
-  return outcomeOf("npm", ["run", script, "--", ...words], more);
+/** Runs `npm run SCRIPT -- ARGUMENTS`. `environment` adds variables. */
+export function npmRun(script: string, args: string[], environment?: NodeJS.ProcessEnv): Promise<Outcome> {
+  return runProcess("npm", ["run", script, "--", ...args], environment);
 }
 
-/** Runs a script of the project on the project's own Node, in a folder that is or is like the project's. */
+/** Runs a script with the Node that runs the tests. */
 export function runScript(
   file: string,
-  words: string[],
-  more: NodeJS.ProcessEnv = {},
-  cwd = ".",
+  args: string[],
+  environment?: NodeJS.ProcessEnv,
+  cwd?: string,
 ): Promise<Outcome> {
-  return outcomeOf(process.execPath, [file, ...words], more, cwd);
+  return runProcess(process.execPath, [file, ...args], environment, cwd);
 }
 
-/** Runs a command with what a newcomer has on the PATH. */
-export async function outcomeOf(
-  command: string,
-  words: string[],
-  more: NodeJS.ProcessEnv = {},
+/** Runs a program. `environment` is added to a new user's environment. */
+export async function runProcess(
+  program: string,
+  args: string[],
+  environment: NodeJS.ProcessEnv = {},
   cwd = ".",
 ): Promise<Outcome> {
   try {
-    return { exitCode: 0, ...(await promisify(execFile)(command, words, { env: { ...env, ...more }, cwd })) };
+    const options = { env: { ...BASE_ENVIRONMENT, ...environment }, cwd };
+    return { exitCode: 0, ...(await promisify(execFile)(program, args, options)) };
   } catch (error) {
     const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string };
     return { exitCode: code, stdout, stderr };
   }
 }
 
-/** How often is asked whether the service answers, and for how long. */
-const LOOK_MS = 100;
-const MAX_LOOKS = 600;
+const POLL_INTERVAL_MS = 100;
+const MAX_POLLS = 600;
 
-/** The last thing that `npm start` prints. */
+/** The end of the output of `npm start`. */
 const ANNOUNCEMENT = /\n {2}curl -i (\S+)\/v1\/pets .*\n\n/;
 
 interface StartOptions {
-  /** More of an environment. */
-  more?: NodeJS.ProcessEnv;
+  /** Further variables. */
+  environment?: NodeJS.ProcessEnv;
   port?: number;
-  /** A folder that is or is like the project's. */
+  /** The folder of the project, or of a copy. */
   cwd?: string;
 }
 
+export type Service = Awaited<ReturnType<typeof start>>;
+
 /**
- * Runs `npm start` until `stop` is called; resolves when it has announced the service, which listens at `origin`. By default
- * the kernel chooses the ports, the debugger's too: another test or an outgoing connection can take a port that was only
- * found to be free.
+ * Runs `npm start` until `stop` is called. Resolves when it has announced the service, which listens at `origin`. By default
+ * the kernel chooses the ports, the debugger's too: a port that is only probed could be taken by another process.
  */
-export async function start(state: string, { more = {}, port = 0, cwd = "." }: StartOptions = {}) {
-  const words = ["start", "--", "--port", `${port}`, "--inspector-port", "0", "--persist-to", state];
-  // A group of its own, so that npm, wrangler and workerd end together, and nobody else's do.
-  const stdio = ["ignore", "pipe", "pipe"] as const;
-  const child = spawn("npm", words, { env: { ...env, ...more }, cwd, detached: true, stdio: [...stdio] });
+export async function start(state: string, { environment = {}, port = 0, cwd = "." }: StartOptions = {}) {
+  const args = ["start", "--", "--port", `${port}`, "--inspector-port", "0", "--persist-to", state];
+  const env = { ...BASE_ENVIRONMENT, ...environment };
+  // "detached" makes a process group, so that npm, wrangler and workerd can be ended together.
+  const child = spawn("npm", args, { env, cwd, detached: true, stdio: ["ignore", "pipe", "pipe"] });
   let printed = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (printed += chunk));
   const announced = new Promise<void>((resolve) => {
     child.stdout.on("data", () => ANNOUNCEMENT.test(printed) && resolve());
   });
   await Promise.race([announced, once(child, "exit")]);
-  if (child.exitCode !== null) throw new Error(`npm start ended with ${child.exitCode}:\n${printed}`);
+  if (child.exitCode !== null) throw new Error(`npm start exited with ${child.exitCode}:\n${printed}`);
   const [, origin = ""] = printed.match(ANNOUNCEMENT) ?? [];
-  // Not before npm, wrangler and workerd have all closed what they print to, so all of them are gone.
-  const ended = once(child, "close");
+  // "close" comes after npm, wrangler and workerd have all closed their output.
+  const closed = once(child, "close");
   const stop = async () => {
     endGroup(child);
-    await ended;
+    await closed;
   };
-  /** Ends npm alone, as a supervisor does that knows no other process. */
+  /** Ends npm alone, like a supervisor that knows no other process. */
   const stopNpmOnly = async () => {
     child.kill("SIGTERM");
-    await ended;
+    await closed;
   };
-  /** Kills everything at once, which nothing can prepare for. */
+  /** Kills all processes without warning. */
   const kill = async () => {
     endGroup(child, "SIGKILL");
-    await ended;
+    await closed;
   };
-  /** Its runtimes: wrangler's proxy, which has the port, and soon after the announcement the Worker's. */
+  /** Two workerd processes: wrangler's proxy, which has the port, and soon after the announcement the Worker's. */
   const runtimes = () => runtimesOf(child.pid);
-  /** Kills the Worker's runtime alone, as if it had crashed, and waits until wrangler has started it again. */
+  /** Kills the Worker's workerd process, as a crash does, and waits until wrangler has restarted it. */
   const killRuntime = async () => {
-    const found = (await runtimes()).find(({ words }) => words.includes("entry=127.0.0.1:0 "));
-    if (found === undefined) throw new Error("the runtime is not there");
+    const found = (await runtimes()).find(({ command }) => command.includes("entry=127.0.0.1:0 "));
+    if (found === undefined) throw new Error("the Worker's runtime is not running");
     process.kill(found.pid, "SIGKILL");
-    await answers(origin);
+    await waitUntilReady(origin);
   };
   return { origin, printed: () => printed, runtimes, stop, stopNpmOnly, kill, killRuntime };
 }
 
-/** Waits until the service answers a preflight, which costs nothing. While there is no runtime, wrangler's proxy answers. */
-export async function answers(origin: string): Promise<void> {
+/** Waits until the Worker answers a preflight, which does not count. Without a runtime, wrangler's proxy answers. */
+export async function waitUntilReady(origin: string): Promise<void> {
   const headers = { Origin: "https://shop.example", "Access-Control-Request-Method": "GET" };
-  for (let look = 0; look < MAX_LOOKS; look += 1) {
-    const answer = await fetch(`${origin}/v1/pets`, { method: "OPTIONS", headers }).catch(() => undefined);
-    if (answer?.headers.has("X-Request-Id")) return;
-    await wait(LOOK_MS);
+  for (let polls = 0; polls < MAX_POLLS; polls += 1) {
+    const response = await fetch(`${origin}/v1/pets`, { method: "OPTIONS", headers }).catch(() => undefined);
+    if (response?.headers.has("X-Request-Id")) return;
+    await wait(POLL_INTERVAL_MS);
   }
-  throw new Error("the runtime does not answer");
+  throw new Error("the Worker does not answer");
 }
 
-/** Uses a key up and goes on until it is banned. What counts for that comes 2 s after the first refusal of a minute. */
+/** Sends requests until the key is banned. Only refusals later than 2 s after the first one of a minute lead to a ban. */
 export async function ban(origin: string, key: string): Promise<void> {
   let body = "";
   for (let refusals = 0; !body.includes("key_banned"); ) {
@@ -137,22 +136,22 @@ export async function ban(origin: string, key: string): Promise<void> {
     const response = await fetch(`${origin}/v1/nowhere`, { headers });
     body = await response.text();
     if (response.status !== 429) continue;
-    // Now and then, because the minute may have ended.
+    // Wait again now and then, because a new minute may have begun.
     if (refusals % 200 === 0) await wait(2_100);
     refusals += 1;
   }
 }
 
-/** The processes of a group that run workerd. */
-async function runtimesOf(group: number | undefined): Promise<{ pid: number; words: string }[]> {
+/** The workerd processes of a process group. */
+async function runtimesOf(group: number | undefined): Promise<{ pid: number; command: string }[]> {
   const { stdout } = await promisify(execFile)("ps", ["-A", "-o", "pgid=,pid=,args="]);
   const processes = stdout.split("\n").map((line) => line.trim().match(/^(\d+) +(\d+) +(.*)/) ?? []);
   return processes
-    .filter(([, pgid, , words = ""]) => Number(pgid) === group && /workerd(\.exe)? serve /.test(words))
-    .map(([, , pid, words = ""]) => ({ pid: Number(pid), words }));
+    .filter(([, pgid, , command = ""]) => Number(pgid) === group && /workerd(\.exe)? serve /.test(command))
+    .map(([, , pid, command = ""]) => ({ pid: Number(pid), command }));
 }
 
-/** Ends npm and everything below it, unless all of that is gone. */
+/** Signals npm and all processes below it, if any is left. */
 function endGroup(child: ChildProcess, signal: NodeJS.Signals = "SIGTERM"): void {
   try {
     if (child.pid !== undefined) process.kill(-child.pid, signal);
@@ -162,14 +161,14 @@ function endGroup(child: ChildProcess, signal: NodeJS.Signals = "SIGTERM"): void
 }
 
 /**
- * Where no server listens, and none will: the port is assigned to no service, and only a privileged process can take it. It
- * is not 9, which `fetch` refuses by itself.
+ * An origin where no server listens: the port is assigned to no service, and only a privileged process can open it. `fetch`
+ * does not block it, as it does port 9.
  */
-export const NOBODY = "http://localhost:4";
+export const UNUSED_ORIGIN = "http://localhost:4";
 
-// What npm and the test runner set for themselves would change how the commands behave. Above all, npm puts the
-// installed Node before the machine's own, which is the one that a newcomer has.
-const env: NodeJS.ProcessEnv = {
+// Without the variables that npm and the test runner set, which would change how commands behave. Above all, npm puts the
+// installed Node first in PATH, where a new user has the machine's own.
+const BASE_ENVIRONMENT: NodeJS.ProcessEnv = {
   ...Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(VITEST|NODE_|TEST$|MODE$|DEV$|PROD$|npm_)/.test(name)),
   ),
