@@ -1,98 +1,103 @@
-// npm run deploy: production. Migrations, the Worker, the smoke test; if that fails, back to the version before. The first step
-// that fails ends it, with a line that says in which state things are.
+// npm run deploy: migrations, the Worker, the smoke test; rolls back if the smoke test fails. The first failing step ends the
+// command with a line that says what production runs now.
 
-import { parseArgs } from "node:util";
 import { CloudflareApiError, openAccount } from "./cloudflare/account.ts";
 import { runWrangler } from "./cloudflare/wrangler.ts";
-import { buildName, definition, prepareDatabase, readWorker, smokeKey } from "./deploy/deployment.ts";
+import {
+  buildDefinition,
+  buildName,
+  prepareDatabase,
+  printDryRun,
+  readWorker,
+  smokeKey,
+} from "./deploy/deployment.ts";
 import { readOrigin, type SmokeOptions, smokeTest } from "./deploy/smoke-test.ts";
-import { print, runCommand, UsageError } from "./lib/command.ts";
+import { messageOf, print, readArguments, runCommand, UsageError } from "./lib/command.ts";
 
 const USAGE = `npm run deploy [-- --url URL] [--dry-run]
 
-Deploys to production: applies migrations, uploads the Worker, and runs the smoke test, without adding a pet. If that fails,
-the version before is put back; the database stays as it is, because every version runs on the schema of the next.
---url is where the service is asked, if not at the address that wrangler names first.
---dry-run says what would be done, and builds the Worker, without an account.`;
+Deploys to production: applies migrations, uploads the Worker, and runs the smoke test without creating a pet. If that
+fails, it rolls the Worker back to the previous version. The database keeps its new schema, on which the previous version
+also runs.
+--url is the service's URL, if it is not the first one that wrangler prints.
+--dry-run prints the steps and builds the Worker; it needs no account.`;
 
 const PRODUCTION = { kind: "production" } as const;
 
-/** The API's code for a Worker that is not there. */
+/** The API's error code for a Worker that does not exist. */
 const NO_SUCH_WORKER = 10_007;
 
 await runCommand("deploy", async () => {
-  const { help, url, "dry-run": dryRun } = readOptions();
-  if (help) return print(USAGE);
-  const origin = url === undefined ? undefined : readOrigin(url);
+  const flag = { type: "boolean", default: false } as const;
+  const { values } = readArguments("deploy", {
+    options: { url: { type: "string" }, "dry-run": flag, help: { ...flag, short: "h" } },
+  });
+  if (values.help) return print(USAGE);
+  const givenOrigin = values.url === undefined ? undefined : readOrigin(values.url);
   const { name, isOnWorkersDev } = await readWorker();
   const build = await buildName();
-  if (dryRun) return rehearse(name, build);
-  if (origin === undefined && !isOnWorkersDev) {
+  if (values["dry-run"]) {
+    return printDryRun(
+      print,
+      `${build} to production`,
+      () => runWrangler(["deploy", "--dry-run", "--define", define(build)]),
+      "run the smoke test without creating a pet",
+      "if it fails, roll back to the previous version",
+    );
+  }
+  if (givenOrigin === undefined && !isOnWorkersDev) {
     throw new UsageError(
-      "by wrangler.toml the service is not on workers.dev, so say where it is: npm run deploy -- --url URL",
+      "by wrangler.toml the Worker is not on workers.dev: add its URL, npm run deploy -- --url URL",
     );
   }
 
-  print(`Deploys ${build} to production.`);
-  const standing = await standingOf(name, build);
+  print(`Deploying ${build} to production`);
+  const before = await readProduction(name, build);
   await prepareDatabase(PRODUCTION, print);
-  // Before anything is deployed that could not be tested without it.
+  // Before the upload: without a key the new version could not be tested.
   const key = await smokeKey(PRODUCTION);
-  const test = { key, create: false, say: print };
-  print(`Worker ${name}: uploads it`);
-  const uploaded = await upload(build).catch(async (error) => {
-    throw new Error(`${messageOf(error)}; ${await afterFailure(name, build, standing, test, origin)}`);
+  const test = { key, create: false, log: print };
+  print(`Worker ${name}: uploading`);
+  const uploadedOrigin = await upload(build).catch(async (error) => {
+    throw new Error(`${messageOf(error)}; ${await recover(name, build, before, test, givenOrigin)}`);
   });
-  const tested = origin ?? uploaded;
-  if (tested === undefined) {
+  const origin = givenOrigin ?? uploadedOrigin;
+  if (origin === undefined) {
     throw new Error(
-      "the Worker is deployed but has no address, so it is not tested: npm run deploy -- --url URL",
+      "the Worker is deployed, but has no URL and was not tested: run npm run deploy -- --url URL",
     );
   }
-  print(`Smoke test of ${tested}`);
-  await smokeTest({ ...test, origin: tested, build }).catch(async (error) => {
-    throw new Error(
-      `the smoke test failed ${messageOf(error)}; ${await afterFailure(name, build, standing, test, tested)}`,
-    );
+  print(`Smoke test of ${origin}`);
+  await smokeTest({ ...test, origin, build }).catch(async (error) => {
+    const state = await recover(name, build, before, test, origin);
+    throw new Error(`smoke test failed: ${messageOf(error)}; ${state}`);
   });
-  print(`Production is ${build}, at ${tested}`);
+  print(`Production is ${build} at ${origin}`);
 });
 
-/** Says what a deployment would do, and does as much of it as needs no account. */
-async function rehearse(name: string, build: string): Promise<void> {
-  print(`Would deploy ${build} to production:`);
-  print("1. apply the migrations that the database has not seen");
-  print(`2. upload the Worker ${name}, which wrangler describes as follows`);
-  const { output } = await runWrangler(["deploy", "--dry-run", "--define", defined(build)]);
-  print(output.replaceAll(/^/gm, "   "));
-  print("3. run the smoke test, without adding a pet");
-  print("4. put the version before back, if that fails");
-  print("Nothing was done.");
-}
-
-/** Uploads the Worker, to which all requests go from then on. Returns where that is, if it has an address. */
+/** Uploads the Worker, which then serves all requests. Returns its first URL, if it has any. */
 async function upload(build: string): Promise<string | undefined> {
-  const { entries } = await runWrangler(["deploy", "--tag", build, "--define", defined(build)]);
+  const { entries } = await runWrangler(["deploy", "--tag", build, "--define", define(build)]);
   const { targets = [] } = entries.find(({ type }) => type === "deploy") ?? {};
   return targets.find((target) => target.startsWith("https://"));
 }
 
-function defined(build: string): string {
-  return `BUILD:${definition(build).BUILD}`;
+function define(build: string): string {
+  return `BUILD:${buildDefinition(build).BUILD}`;
 }
 
-/** A version of the Worker, and the build that its tag names, if it was deployed by this command. */
+/** A version of the Worker, with its tag, which is the build if this command deployed it. */
 interface Version {
   id: string;
   build: string | undefined;
 }
 
-/** As Cloudflare's API describes it: which versions requests go to. */
+/** From Cloudflare's API: the versions that serve requests. */
 interface Deployment {
   versions: { version_id: string; percentage: number }[];
 }
 
-/** The latest deployments, the newest first; none if there is no such Worker. */
+/** The latest deployments, newest first; none if the Worker does not exist. */
 async function latestDeployments(name: string): Promise<Deployment[]> {
   const ask = await openAccount();
   try {
@@ -103,7 +108,7 @@ async function latestDeployments(name: string): Promise<Deployment[]> {
   }
 }
 
-async function describe(name: string, id: string): Promise<Version> {
+async function readVersion(name: string, id: string): Promise<Version> {
   const ask = await openAccount();
   const { annotations } = await ask<{ annotations?: Record<string, string> }>(
     `/workers/scripts/${name}/versions/${id}`,
@@ -111,91 +116,78 @@ async function describe(name: string, id: string): Promise<Version> {
   return { id, build: annotations?.["workers/tag"] };
 }
 
-/** How production stands before a deployment: the version that all requests go to, and the one to go back to. */
-interface Standing {
+/** Production before a deployment: the version that serves all requests, and the one to roll back to. */
+interface Production {
   currentId: string | undefined;
-  before: Version | undefined;
+  previous: Version | undefined;
 }
 
 /**
- * To go back to is the latest version that all requests went to and that is not this build, which may be deployed already,
- * untested. Throws if requests go to several versions now, because that is somebody's business.
+ * The previous version is the latest one that served all requests and is not this build: this build may be live already,
+ * untested. Throws if several versions share the requests, because a gradual deployment is under way.
  */
-async function standingOf(name: string, build: string): Promise<Standing> {
+async function readProduction(name: string, build: string): Promise<Production> {
   const deployments = await latestDeployments(name);
   const [current] = deployments;
   if (current !== undefined && current.versions.length > 1) {
-    throw new Error(
-      "requests go to several versions at present: end that first, with npx wrangler versions deploy",
-    );
+    throw new Error("a gradual deployment is under way: finish it first, with npx wrangler versions deploy");
   }
   const currentId = current?.versions[0]?.version_id;
   for (const { versions } of deployments) {
     const [only, another] = versions;
     if (only === undefined || another !== undefined) continue;
-    const version = await describe(name, only.version_id);
-    if (version.build !== build) return { currentId, before: version };
+    const version = await readVersion(name, only.version_id);
+    if (version.build !== build) return { currentId, previous: version };
   }
-  return { currentId, before: undefined };
+  return { currentId, previous: undefined };
 }
 
-/** Goes back if production is what this command has deployed. Returns how things stand now. */
-async function afterFailure(
+/** Rolls back if production runs the failed build. Returns what production runs now. */
+async function recover(
   name: string,
   build: string,
-  { currentId, before }: Standing,
+  { currentId, previous }: Production,
   test: Omit<SmokeOptions, "origin">,
   origin: string | undefined,
 ): Promise<string> {
+  // Cloudflare knows: wrangler can fail after the Worker is live, and another deployment may have followed.
   try {
     const id = (await latestDeployments(name))[0]?.versions[0]?.version_id;
-    if (id === undefined || id === currentId) return "production is as it was";
-    const now = await describe(name, id);
-    if (now.build !== build)
-      return `production is ${now.build ?? id}, which somebody else has deployed meanwhile`;
+    if (id === undefined || id === currentId) return "production is unchanged";
+    const now = await readVersion(name, id);
+    if (now.build !== build) {
+      return `production is ${now.build ?? id}, from another deployment; nothing was rolled back`;
+    }
   } catch (error) {
-    return `what production is now is unknown (${messageOf(error)}): GET /version tells`;
+    return `what production runs is unknown (${messageOf(error)}): check GET /version`;
   }
-  return before === undefined
-    ? `there is no version before, so production stays ${build}`
-    : goBack(before, build, test, origin);
+  return previous === undefined
+    ? `there is no previous version, so production stays ${build}`
+    : rollBack(name, previous, build, test, origin);
 }
 
-/** Puts the version before back, and looks whether that helps. Returns how things stand now. */
-async function goBack(
-  before: Version,
+/** Rolls back to the previous version and tests it. Returns what production runs now. */
+async function rollBack(
+  worker: string,
+  previous: Version,
   build: string,
   test: Omit<SmokeOptions, "origin">,
   origin: string | undefined,
 ): Promise<string> {
-  const name = before.build ?? before.id;
-  print(`Worker: puts ${name} back`);
+  const name = previous.build ?? previous.id;
+  print(`Worker ${worker}: rolling back to ${name}`);
   try {
-    await runWrangler(["rollback", before.id, "--yes", "--message", `${build} failed`]);
+    await runWrangler(["rollback", previous.id, "--yes", "--message", `${build} failed`]);
   } catch (error) {
-    return `production is still ${build}, because going back failed: ${messageOf(error)}`;
+    return `production is still ${build}, because the rollback failed: ${messageOf(error)}`;
   }
-  if (origin === undefined) return `production is ${name} again, which was not tested`;
+  if (origin === undefined) return `rolled back to ${name}, which was not tested`;
   print(`Smoke test of ${name}`);
   try {
-    // By its tag it may be called otherwise than it calls itself.
-    await smokeTest({ ...test, origin, otherThan: build });
+    // The previous version may report another build than its tag says, so only the failed build is ruled out.
+    await smokeTest({ ...test, origin, notBuild: build });
   } catch (error) {
-    return `production is ${name} again, which fails as well, ${messageOf(error)}`;
+    return `rolled back to ${name}, which also fails: ${messageOf(error)}`;
   }
-  return `production is ${name} again, which passes it`;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : `${error}`;
-}
-
-function readOptions() {
-  try {
-    const flag = { type: "boolean", default: false } as const;
-    return parseArgs({ options: { url: { type: "string" }, "dry-run": flag, help: { ...flag, short: "h" } } })
-      .values;
-  } catch {
-    throw new UsageError("npm run deploy takes -- --url URL and --dry-run, and nothing else");
-  }
+  return `rolled back to ${name}, which passes`;
 }

@@ -1,8 +1,7 @@
-// npm run restore: puts a deployed database back to an earlier state, with what must not go back. This file has the words;
-// the steps are in time-travel.ts.
+// npm run restore: restores a deployed database to an earlier state. This file has the arguments and the output; time-travel.ts
+// has the steps.
 
 import { readdir, readFile } from "node:fs/promises";
-import { parseArgs } from "node:util";
 import * as z from "zod/mini";
 import {
   type DeployedDatabase,
@@ -11,21 +10,20 @@ import {
   type Target,
 } from "./cloudflare/database.ts";
 import { readTarget, TARGET_OPTIONS, targetOptions } from "./cloudflare/target.ts";
-import { keep, type Restore, restoreDatabase } from "./cloudflare/time-travel.ts";
+import { type Restore, restoreDatabase, saveState } from "./cloudflare/time-travel.ts";
 import { parseTime } from "./keys/arguments.ts";
 import { formatTime } from "./keys/text.ts";
-import { print, runCommand, UsageError } from "./lib/command.ts";
+import { print, readArguments, runCommand, UsageError } from "./lib/command.ts";
 
 const USAGE = `npm run restore -- (--timestamp TIME | --bookmark B) (--remote | --preview NAME)
                          [--with-keys] (--dry-run | --yes)
 npm run restore -- --resume FILE
 
-Puts production's database, or that of the previews, back to what it was at a TIME (2026-11-19T12:00:00Z) or bookmark,
-at most 30 days ago (7 on the free plan). Pets go back, and the creations that are remembered for Idempotency-Key.
-No id is given again. Keys stay as they are now.
---with-keys lets keys go back too. What has ended since stays ended, and what was made since stays.
---dry-run says what would be done, and changes nothing; --yes does it.
---resume goes on with a restore that broke off.`;
+Restores the database of production or of the previews to a TIME (2026-11-19T12:00:00Z) or a bookmark, at most 30 days ago
+(7 on Workers Free). It restores pets and the idempotency records. No id is assigned twice. Keys stay as they are.
+--with-keys restores keys too. Keys and secrets that have ended since stay ended; new ones stay valid.
+--dry-run shows what would happen and changes nothing; --yes restores.
+--resume finishes an interrupted restore.`;
 
 const OPTIONS = {
   ...TARGET_OPTIONS,
@@ -38,13 +36,13 @@ const OPTIONS = {
   help: { type: "boolean", short: "h", default: false },
 } as const;
 
-/** D1 keeps no more, on any plan. */
-const KEPT_MS = 30 * 86_400_000;
+/** The history that D1 keeps on the paid plan. */
+const HISTORY_MS = 30 * 86_400_000;
 
 const BOOKMARK = /^[0-9a-f-]+$/;
 const ROWS = z.array(z.record(z.string(), z.union([z.string(), z.number(), z.null()])));
 
-/** What --resume finds in its file. Mark and bookmark go into SQL and a URL, so they must be what they look like. */
+/** The file of --resume. The marker goes into SQL and the bookmark into a URL, so their form is checked. */
 const UNFINISHED = z.object({
   target: z.union([
     z.object({ kind: z.literal("production") }),
@@ -52,8 +50,8 @@ const UNFINISHED = z.object({
   ]),
   bookmark: z.string().check(z.regex(BOOKMARK)),
   withKeys: z.boolean(),
-  mark: z.string().check(z.regex(/^restoring_\d+$/)),
-  kept: z.object({
+  marker: z.string().check(z.regex(/^restoring_\d+$/)),
+  saved: z.object({
     pets: z.number(),
     highestId: z.string().check(z.regex(/^\d+$/)),
     keys: ROWS,
@@ -63,37 +61,37 @@ const UNFINISHED = z.object({
 
 type Values = Omit<ReturnType<typeof readOptions>, "help" | "resume">;
 
-/** Runs the command with these arguments. Throws as `runCommand` wants it. */
-export async function restore(words: string[]): Promise<void> {
-  const { help, resume, ...values } = readOptions(words);
+/** Runs the command. Throws what `runCommand` expects. */
+export async function restore(args: string[]): Promise<void> {
+  const { help, resume, ...values } = readOptions(args);
   if (help) return print(USAGE);
   if (resume !== undefined) {
     const unfinished = await readUnfinished(resume, values);
-    return carryOut(await openDeployed(unfinished.target), unfinished, resume);
+    return run(await openDeployed(unfinished.target), unfinished, resume);
   }
   if (values["dry-run"] === values.yes) {
-    throw new UsageError("say --dry-run to see what would be done, or --yes to have it done");
+    throw new UsageError("add --dry-run to see what would happen, or --yes to restore");
   }
   const atMs = readTime(values);
   const target = readTarget(values);
   if (target.kind === "local") {
     throw new UsageError(
-      "say --remote or --preview NAME: a local database has no past but copies of its folder (docs/operating.md)",
+      "add --remote or --preview NAME: a local database has no history, only copies of its folder (docs/operating.md)",
     );
   }
-  // The keys of an unfinished restore are not merged yet: to save the current ones would lose what its file holds.
+  // An unfinished restore has not merged its keys: saving the current ones would lose those in its file.
   const unfinished = (await readdir(".")).find((name) => /^restoring_\d+\.json$/.test(name));
   if (unfinished !== undefined) {
-    throw new UsageError(`a restore broke off: finish it with npm run restore -- --resume ${unfinished}`);
+    throw new UsageError(`an earlier restore is unfinished: run npm run restore -- --resume ${unfinished}`);
   }
   const deployed = await openDeployed(target);
-  const announced = await announce(deployed, target, values, atMs);
-  if (values.yes) return carryOut(deployed, announced, `${announced.mark}.json`);
-  print("Nothing was changed: this was a dry run.");
+  const planned = await plan(deployed, target, values, atMs);
+  if (values.yes) return run(deployed, planned, `${planned.marker}.json`);
+  print("Nothing was changed.");
 }
 
-/** Says what is going to happen. */
-async function announce(
+/** Prints what the restore will do. */
+async function plan(
   { name, database, timeTravel }: DeployedDatabase,
   target: Target,
   values: Values,
@@ -101,64 +99,57 @@ async function announce(
 ): Promise<Restore> {
   if ((await pendingMigrations(database)).length > 0) {
     const update = `npm run migrate --${targetOptions(target)}`;
-    throw new UsageError(`${name} is not up to date: run ${update}, or take away a migration that fails`);
+    throw new UsageError(`${name} has pending migrations: run ${update}, or remove a migration that fails`);
   }
   const bookmark = values.bookmark ?? (await timeTravel.bookmark(atMs));
-  const { pets, keys, highestId } = await keep(database);
+  const { pets, keys, highestId } = await saveState(database);
   const withKeys = values["with-keys"];
-  print(
-    `${name} goes back to bookmark ${bookmark}${atMs === undefined ? "" : `, which is ${formatTime(atMs)}`}.`,
-  );
-  print(`It has ${pets} pets and ${keys.length} keys. No id up to ${highestId} will be given again.`);
-  print(withKeys ? "Keys go back too, but what has ended since stays ended." : "Keys stay as they are now.");
-  return { target, bookmark, withKeys, mark: `restoring_${Date.now()}` };
+  print(`Restoring ${name} to bookmark ${bookmark}${atMs === undefined ? "" : ` (${formatTime(atMs)})`}.`);
+  print(`It has ${pets} pets and ${keys.length} keys. Ids up to ${highestId} will not be assigned again.`);
+  print(withKeys ? "Keys are restored too; ended keys and secrets stay ended." : "Keys stay as they are.");
+  return { target, bookmark, withKeys, marker: `restoring_${Date.now()}` };
 }
 
-async function carryOut(deployed: DeployedDatabase, restore: Restore, file: string): Promise<void> {
-  const words = `${restore.withKeys ? " --with-keys" : ""}${targetOptions(restore.target)}`;
+async function run(deployed: DeployedDatabase, restore: Restore, file: string): Promise<void> {
+  const options = `${restore.withKeys ? " --with-keys" : ""}${targetOptions(restore.target)}`;
   const { pets, nextId, migrations } = await restoreDatabase(deployed, restore, file, (undo) =>
-    print(`To undo it: npm run restore -- --bookmark ${undo}${words} --yes`),
+    print(`To undo: npm run restore -- --bookmark ${undo}${options} --yes`),
   );
-  if (migrations.length > 0) print(`Applied again: ${migrations.join(", ")}.`);
-  print(`Restored: there are ${pets} pets, and the next one gets the id ${nextId}.`);
-  print("For 30 s the service may accept a key or secret that has ended.");
-  print("Until 30 s after the read replicas have caught up, it may show pages as they were.");
-  print("What is gone can be created again with the same Idempotency-Key: it is a new pet, with a new id.");
+  if (migrations.length > 0) print(`Applied migrations again: ${migrations.join(", ")}.`);
+  print(`Restored. There are ${pets} pets, and the next id is ${nextId}.`);
+  print("For 30 s the service may accept keys and secrets that have ended.");
+  print("It may return old pages until 30 s after the read replicas have caught up.");
+  print("An Idempotency-Key of a pet that is gone creates a new pet, with a new id.");
 }
 
 function readTime({ timestamp, bookmark }: Values): number | undefined {
   if ((timestamp === undefined) === (bookmark === undefined)) {
-    throw new UsageError("give either --timestamp TIME or --bookmark B: see npm run restore -- --help");
+    throw new UsageError("expected either --timestamp TIME or --bookmark B: see npm run restore -- --help");
   }
   if (bookmark !== undefined && !BOOKMARK.test(bookmark)) {
-    throw new UsageError("--bookmark must be one that npx wrangler d1 time-travel info shows");
+    throw new UsageError("--bookmark must be a bookmark that npx wrangler d1 time-travel info prints");
   }
   if (timestamp === undefined) return undefined;
   const atMs = parseTime(timestamp);
   const nowMs = Date.now();
-  if (atMs !== undefined && atMs <= nowMs && atMs >= nowMs - KEPT_MS) return atMs;
-  throw new UsageError("--timestamp must be a time such as 2026-11-19T12:00:00Z, within the last 30 days");
+  if (atMs !== undefined && atMs <= nowMs && atMs >= nowMs - HISTORY_MS) return atMs;
+  throw new UsageError("--timestamp must be within the last 30 days, such as 2026-11-19T12:00:00Z");
 }
 
 async function readUnfinished(file: string, values: Values): Promise<Restore> {
   if (Object.values(values).some((value) => value)) {
-    throw new UsageError("--resume takes nothing beside it: all else is in its FILE");
+    throw new UsageError("--resume can't be combined with other options: its FILE has them");
   }
   const content = await readFile(file, "utf8")
     .then(JSON.parse)
     .catch(() => undefined);
   const { data } = UNFINISHED.safeParse(content);
   if (data !== undefined) return data;
-  throw new UsageError(`--resume must name the file of a restore that broke off, which ${file} is not`);
+  throw new UsageError(`--resume needs the file of an unfinished restore, which ${file} is not`);
 }
 
 function readOptions(args: string[]) {
-  try {
-    return parseArgs({ args, options: OPTIONS }).values;
-  } catch (error) {
-    const [problem] = `${error instanceof Error ? error.message : error}`.split(/\. |\.?\n/);
-    throw new UsageError(`${problem}: see npm run restore -- --help`);
-  }
+  return readArguments("restore", { args, options: OPTIONS }).values;
 }
 
 if (import.meta.main) await runCommand("restore", () => restore(process.argv.slice(2)));

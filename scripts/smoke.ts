@@ -1,52 +1,43 @@
-// npm run smoke: the smoke test of a service that runs somewhere, with a key that is good there.
+// npm run smoke: the smoke test against a running service, with a key that is valid there.
 
-import { parseArgs } from "node:util";
 import { isWellFormedSecret } from "../src/keys/secret.ts";
 import { readOrigin, smokeTest } from "./deploy/smoke-test.ts";
-import { print, runCommand, UsageError } from "./lib/command.ts";
+import { print, readArguments, runCommand, UsageError } from "./lib/command.ts";
 
 const USAGE = `npm run smoke -- URL --key KEY [--create] [--build BUILD [--within SECONDS]]
 
-Sends the service at URL a client's first requests, and fails at the first that is not answered as it should be. Uses up a
-dozen requests of the key, which may be in the variable PETSTORE_KEY instead, where other users of the machine don't
-see it. With --create it adds a pet, which can't be removed: not for production. With --build it waits until
-that build answers, 90 seconds or as many as --within says.`;
+Sends a dozen requests to the service at URL and fails at the first wrong response. They count against the key's limits. The
+variable PETSTORE_KEY can hold the key instead of --key, which other users of the machine can see.
+--create also creates a pet, which can't be deleted: don't use it in production.
+--build waits up to 90 seconds, or --within SECONDS, until that build responds.`;
 
-await runCommand("the smoke test", async () => {
-  const { values, positionals } = readArguments();
+await runCommand("smoke test", async () => {
+  const { values, positionals } = readArguments("smoke", {
+    allowPositionals: true,
+    options: {
+      key: { type: "string" },
+      build: { type: "string" },
+      within: { type: "string", default: "90" },
+      create: { type: "boolean", default: false },
+      help: { type: "boolean", short: "h", default: false },
+    },
+  });
   if (values.help) return print(USAGE);
-  const [address, ...extra] = positionals;
-  if (address === undefined || extra.length > 0) {
-    throw new UsageError("name one address: npm run smoke -- http://localhost:8787 --key KEY");
+  const [url, ...extra] = positionals;
+  if (url === undefined || extra.length > 0) {
+    throw new UsageError("expected one URL: npm run smoke -- http://localhost:8787 --key KEY");
   }
-  const origin = readOrigin(address);
+  const origin = readOrigin(url);
   const key = values.key ?? process.env.PETSTORE_KEY;
-  if (key === undefined) throw new UsageError("a key is needed: --key KEY, or the variable PETSTORE_KEY");
-  if (!isWellFormedSecret(key))
-    throw new UsageError("that is no key: keys begin with pet_ and have 38 more characters");
-  if (!/^[0-9]{1,4}$/.test(values.within))
+  if (key === undefined) throw new UsageError("no key: add --key KEY, or set PETSTORE_KEY");
+  if (!isWellFormedSecret(key)) {
+    throw new UsageError("not an API key: keys begin with pet_ and have 38 more characters");
+  }
+  if (!/^[0-9]{1,4}$/.test(values.within)) {
     throw new UsageError("--within must be a number of seconds, up to 9999");
+  }
   print(`Smoke test of ${origin}`);
   const { build, create, within } = values;
-  await smokeTest({ origin, key, build, buildWithinMs: Number(within) * 1000, create, say: print });
-  print("All of it is as it should be.");
+  await smokeTest({ origin, key, build, timeoutMs: Number(within) * 1000, create, log: print });
+  print("Passed.");
 });
-
-function readArguments() {
-  try {
-    return parseArgs({
-      allowPositionals: true,
-      options: {
-        key: { type: "string" },
-        build: { type: "string" },
-        within: { type: "string", default: "90" },
-        create: { type: "boolean", default: false },
-        help: { type: "boolean", short: "h", default: false },
-      },
-    });
-  } catch {
-    throw new UsageError(
-      "npm run smoke takes -- URL --key KEY, --create, --build BUILD and --within SECONDS, and nothing else",
-    );
-  }
-}

@@ -1,29 +1,25 @@
-// The smoke test: a client's first requests to a service that was just deployed, each with what has to come back. It changes
-// nothing unless it is told to add a pet, because a client can't remove one, and it uses up a dozen requests of its key. It
-// knows the service by its interface alone, so it says the same of a laptop, a preview and production.
+// The smoke test: the first requests of a client. It creates a pet only if `create` is set, because no client can delete one,
+// and costs its key a dozen requests. It uses the public interface alone, so it tests a laptop, a preview and production alike.
 
+import assert from "node:assert/strict";
+import { setTimeout as wait } from "node:timers/promises";
 import { INTERFACE_VERSION } from "../../src/http/version.ts";
-import { UsageError } from "../lib/command.ts";
+import { messageOf, UsageError } from "../lib/command.ts";
+import type { Log } from "./deployment.ts";
 
 export interface SmokeOptions {
-  /** Where the service is, without /v1. */
+  /** The service's URL, without /v1. */
   origin: string;
-  /** A valid key. */
   key: string;
-  /** The build that has to answer. Right after a deployment the one before may still answer: it is waited for. */
+  /** The build that must respond. After a deployment the previous one may still respond, so the test waits. */
   build?: string | undefined;
-  /** The build that must not answer any more: the one that was taken back. */
-  otherThan?: string | undefined;
-  /** How long either is waited for; 90 s if left out. */
-  buildWithinMs?: number | undefined;
-  /** Whether a pet is added, too. */
+  /** The build that must not respond any more, after a rollback. The test waits too. */
+  notBuild?: string | undefined;
+  /** How long it waits; 90 s by default. */
+  timeoutMs?: number | undefined;
   create: boolean;
-  /** Takes what is to be told, a line for each step. */
-  say(line: string): void;
+  log: Log;
 }
-
-/** What a service did not do as it should. */
-export class SmokeFailure extends Error {}
 
 interface Answer {
   status: number;
@@ -31,198 +27,192 @@ interface Answer {
   text: string;
 }
 
-/** Where a service is, whatever of its address was given: npm start prints it with /v1. */
-export function readOrigin(address: string): string {
-  const url = URL.parse(address);
-  if (url === null || !/^https?:$/.test(url.protocol) || !/^(\/v1)?\/?$/.test(url.pathname)) {
-    throw new UsageError(
-      `${address} is no address of the service: it should look like https://petstore.example`,
-    );
-  }
-  return url.origin;
-}
-
-/** Asks the service. Throws SmokeFailure if it gives no answer. */
-type Ask = (path: string, init?: RequestInit) => Promise<Answer>;
+/** Sends a request to the service. Throws if there is no response. */
+type Send = (path: string, init?: RequestInit) => Promise<Answer>;
 
 interface Step {
-  /** What the service does. */
-  does: string;
-  run(ask: Ask, options: SmokeOptions): Promise<void>;
+  name: string;
+  run(send: Send, options: SmokeOptions): Promise<void>;
 }
 
 const DEADLINE_MS = 10_000;
 
-/** How long a build is waited for, and how often it is looked for. A deployment is everywhere within seconds, a first one later. */
-const BUILD_WITHIN_MS = 90_000;
-const LOOK_MS = 1_000;
-const LOOKS_IN_ROW = 3;
+/** A deployment is everywhere within seconds; a new address can take longer. */
+const BUILD_TIMEOUT_MS = 90_000;
+const POLL_MS = 1_000;
+const REQUIRED_IN_A_ROW = 3;
 
-/** The largest int64: whatever rounds integers changes its digits. */
+/** The largest int64, which a double can't represent. */
 const LARGEST = "9223372036854775807";
 
 const JSON_CONTENT = { "Content-Type": "application/json" };
 
 const STEPS: Step[] = [
-  { does: "says which build it is", run: saysBuild },
-  { does: "publishes its document and its pages", run: publishes },
-  { does: "refuses who has no key", run: refusesWithoutKey },
-  { does: "lists pets, page by page", run: listsPets },
-  { does: "tells what is wrong with a request", run: tellsWhatIsWrong },
-  { does: "counts what it admits, and tells how the key stands", run: counts },
+  { name: "reports its build", run: reportsBuild },
+  { name: "serves the document and the pages", run: servesDocumentAndPages },
+  { name: "rejects a request without a key", run: rejectsWithoutKey },
+  { name: "lists pets in pages", run: listsPets },
+  { name: "rejects invalid requests", run: rejectsInvalidRequests },
+  { name: "counts a request in the key's usage", run: countsRequests },
 ];
 
-const CREATION: Step = { does: "adds a pet once, to the last digit", run: addsPet };
+const CREATE: Step = { name: "creates a pet once, with exact integers", run: createsPet };
 
-const LAST: Step = { does: "is still that build", run: isStillThatBuild };
+/** Otherwise an earlier step may have tested another build. */
+const LAST: Step = {
+  name: "still reports that build",
+  run: async (send, options) => expectBuild(await send("/version"), options),
+};
 
-/** Runs the smoke test. Throws SmokeFailure at the first step that fails. */
+/** The origin of a service's URL, with or without /v1. */
+export function readOrigin(text: string): string {
+  const url = URL.parse(text);
+  if (url === null || !/^https?:$/.test(url.protocol) || !/^(\/v1)?\/?$/.test(url.pathname)) {
+    throw new UsageError(`${text} is not the URL of a service, such as https://petstore.example`);
+  }
+  return url.origin;
+}
+
+/** Runs the smoke test. Throws at the first step that fails. */
 export async function smokeTest(options: SmokeOptions): Promise<void> {
-  const steps = [...STEPS, ...(options.create ? [CREATION] : []), ...(expects(options) ? [LAST] : [])];
-  for (const { does, run } of steps) {
+  const send = sender(options);
+  const steps = [...STEPS, ...(options.create ? [CREATE] : []), ...(isBuildExpected(options) ? [LAST] : [])];
+  for (const { name, run } of steps) {
     try {
-      await run(askWith(options), options);
+      await run(send, options);
     } catch (error) {
-      if (!(error instanceof SmokeFailure)) throw error;
-      throw new SmokeFailure(`at the step "it ${does}": ${error.message}`);
+      throw new Error(`step "${name}": ${messageOf(error)}`);
     }
-    options.say(`  it ${does}`);
+    options.log(`  ok: ${name}`);
   }
 }
 
-async function saysBuild(ask: Ask, options: SmokeOptions): Promise<void> {
-  const answer = await (expects(options) ? waitForBuild(ask, options) : ask("/version"));
-  mustBe(answer, 200, "GET /version");
-  must(
-    parsed(answer).interface === INTERFACE_VERSION,
-    `it has version ${parsed(answer).interface} of the interface`,
-  );
-  mustBeBuild(answer, options);
+async function reportsBuild(send: Send, options: SmokeOptions): Promise<void> {
+  const answer = await (isBuildExpected(options) ? waitForBuild(send, options) : send("/version"));
+  expectStatus(answer, 200, "GET /version");
+  const { interface: version } = parse(answer);
+  assert(version === INTERFACE_VERSION, `the interface version is ${version}, expected ${INTERFACE_VERSION}`);
+  expectBuild(answer, options);
 }
 
-/** Whether it matters which build answers. */
-function expects({ build, otherThan }: SmokeOptions): boolean {
-  return build !== undefined || otherThan !== undefined;
+function isBuildExpected({ build, notBuild }: SmokeOptions): boolean {
+  return build !== undefined || notBuild !== undefined;
 }
 
 /**
- * The answer of the build that is expected, given several times in a row because a deployment spreads, or after a while what is
- * answered instead. A new address is unknown at first.
+ * Waits until the expected build has responded several times in a row, because a deployment spreads. Returns the last response,
+ * which at the deadline is another one.
  */
-async function waitForBuild(ask: Ask, options: SmokeOptions): Promise<Answer> {
-  const { build, say, buildWithinMs = BUILD_WITHIN_MS } = options;
-  const untilMs = Date.now() + buildWithinMs;
-  for (let looks = 0, inRow = 0; ; looks += 1) {
-    const answer = await ask("/version").catch((error: Error) => error);
+async function waitForBuild(send: Send, options: SmokeOptions): Promise<Answer> {
+  const { build, log, timeoutMs = BUILD_TIMEOUT_MS } = options;
+  const untilMs = Date.now() + timeoutMs;
+  for (let polls = 0, inRow = 0; ; polls += 1) {
+    // A new address does not resolve at first.
+    const answer = await send("/version").catch((error: Error) => error);
     inRow = isExpected(answer, options) ? inRow + 1 : 0;
-    if (inRow === LOOKS_IN_ROW || (inRow === 0 && Date.now() >= untilMs)) {
+    if (inRow === REQUIRED_IN_A_ROW || (inRow === 0 && Date.now() >= untilMs)) {
       if (answer instanceof Error) throw answer;
       return answer;
     }
-    if (inRow === 0 && looks === 0) say(`  waiting until ${build ?? "the other version"} answers`);
-    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    if (inRow === 0 && polls === 0) log(`  waiting for ${build ?? "the previous version"}`);
+    await wait(POLL_MS);
   }
 }
 
 function isExpected(answer: Answer | Error, options: SmokeOptions): boolean {
   try {
     if (answer instanceof Error || answer.status !== 200) return false;
-    mustBeBuild(answer, options);
+    expectBuild(answer, options);
     return true;
   } catch {
     return false;
   }
 }
 
-function mustBeBuild(answer: Answer, { build, otherThan }: SmokeOptions): void {
-  const found = parsed(answer).build;
-  must(build === undefined || found === build, `what answers is ${found}, not ${build}`);
-  must(otherThan === undefined || found !== otherThan, `${otherThan} still answers`);
+function expectBuild(answer: Answer, { build, notBuild }: SmokeOptions): void {
+  const found = parse(answer).build;
+  assert(build === undefined || found === build, `the build is ${found}, expected ${build}`);
+  assert(notBuild === undefined || found !== notBuild, `${notBuild} still responds`);
 }
 
-/** Whoever answered meanwhile: nothing of what was seen is of another build if the last one is not. */
-async function isStillThatBuild(ask: Ask, options: SmokeOptions): Promise<void> {
-  mustBeBuild(await ask("/version"), options);
-}
-
-async function publishes(ask: Ask): Promise<void> {
-  const document = await ask("/openapi.json");
-  mustBe(document, 200, "GET /openapi.json");
-  const { info } = parsed(document) as { info?: { version?: string } };
-  must(info?.version === INTERFACE_VERSION, `the document is that of version ${info?.version}`);
+async function servesDocumentAndPages(send: Send): Promise<void> {
+  const document = await send("/openapi.json");
+  expectStatus(document, 200, "GET /openapi.json");
+  const { info } = parse(document) as { info?: { version?: string } };
+  assert(
+    info?.version === INTERFACE_VERSION,
+    `/openapi.json has version ${info?.version}, expected ${INTERFACE_VERSION}`,
+  );
   for (const page of ["/", "/usage"]) {
-    const answer = await ask(page);
-    mustBe(answer, 200, `GET ${page}`);
-    must(answer.text.startsWith("<!doctype html>"), `GET ${page} is no page`);
+    const answer = await send(page);
+    expectStatus(answer, 200, `GET ${page}`);
+    assert(answer.text.startsWith("<!doctype html>"), `GET ${page} did not return HTML`);
   }
 }
 
-async function refusesWithoutKey(ask: Ask): Promise<void> {
-  const answer = await ask("/v1/pets", { headers: { Authorization: "" } });
-  mustBeError(answer, 401, "unauthorized", "GET /v1/pets without a key");
-  must(
-    answer.headers.get("WWW-Authenticate")?.startsWith("Bearer ") === true,
-    "it does not say how to send one",
-  );
+async function rejectsWithoutKey(send: Send): Promise<void> {
+  const answer = await send("/v1/pets", { headers: { Authorization: "" } });
+  expectError(answer, 401, "unauthorized", "GET /v1/pets without a key");
+  assert(answer.headers.get("WWW-Authenticate")?.startsWith("Bearer "), "the 401 has no WWW-Authenticate");
 }
 
-async function listsPets(ask: Ask): Promise<void> {
-  const answer = await ask("/v1/pets?limit=2");
-  mustBe(answer, 200, "GET /v1/pets?limit=2");
-  const pets = parsed(answer) as unknown;
-  must(Array.isArray(pets) && pets.length <= 2, "GET /v1/pets?limit=2 gives no array of at most two");
+async function listsPets(send: Send): Promise<void> {
+  const answer = await send("/v1/pets?limit=2");
+  expectStatus(answer, 200, "GET /v1/pets?limit=2");
+  const pets = parse(answer) as unknown;
+  assert(
+    Array.isArray(pets) && pets.length <= 2,
+    "GET /v1/pets?limit=2 did not return an array of at most 2",
+  );
   const next = answer.headers.get("Link")?.match(/<([^>]+)>; rel="next"/)?.[1];
   if (next === undefined) return;
   const { pathname, search } = new URL(next);
-  mustBe(await ask(pathname + search), 200, "the next page");
+  expectStatus(await send(pathname + search), 200, "the next page");
 }
 
-async function tellsWhatIsWrong(ask: Ask): Promise<void> {
+async function rejectsInvalidRequests(send: Send): Promise<void> {
   const post = (body: string, headers: Record<string, string>) =>
-    ask("/v1/pets", { method: "POST", body, headers });
-  mustBeError(await ask("/v1/pets?limit=0"), 400, "invalid_request", "a limit of 0");
-  mustBeError(await ask("/v1/pets/9e9"), 404, "not_found", "a pet that is none");
-  mustBeError(await ask("/v1/nowhere"), 404, "not_found", "an unknown path");
-  mustBeError(await ask("/v1/pets", { method: "DELETE" }), 405, "method_not_allowed", "DELETE");
-  mustBeError(await post(`{"name":""}`, JSON_CONTENT), 400, "invalid_request", "a pet without a name");
-  mustBeError(
-    await post("name=Rex", { "Content-Type": "text/plain" }),
-    415,
-    "unsupported_media_type",
-    "a pet as text",
-  );
+    send("/v1/pets", { method: "POST", body, headers });
+  const text = { "Content-Type": "text/plain" };
+  expectError(await send("/v1/pets?limit=0"), 400, "invalid_request", "limit=0");
+  expectError(await send("/v1/pets/9e9"), 404, "not_found", "an invalid id");
+  expectError(await send("/v1/nowhere"), 404, "not_found", "an unknown path");
+  expectError(await send("/v1/pets", { method: "DELETE" }), 405, "method_not_allowed", "DELETE");
+  expectError(await post(`{"name":""}`, JSON_CONTENT), 400, "invalid_request", "a pet without a name");
+  expectError(await post("name=Rex", text), 415, "unsupported_media_type", "a pet as text");
 }
 
-async function counts(ask: Ask): Promise<void> {
-  // What an isolate has leased for quick requests like those before counts as used, and comes back within a second.
-  await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
-  const before = await usage(ask);
+async function countsRequests(send: Send): Promise<void> {
+  // The earlier requests may have left a lease, which counts as used and is released within a second.
+  await wait(POLL_MS);
+  const before = await readDays(send);
   const today = before.at(-1)?.date ?? "";
-  const admitted = (days: Day[]) => sum(days.filter(({ date }) => date >= today).map((day) => day.admitted));
-  mustBe(await ask("/v1/pets?limit=1"), 200, "GET /v1/pets?limit=1");
-  // An isolate tells for a second what it was told; with more than one, another may be asked.
-  for (let looks = 0; looks < 5; looks += 1) {
-    if (admitted(await usage(ask)) > admitted(before)) return;
-    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  const admitted = (days: Day[]) =>
+    days.filter(({ date }) => date >= today).reduce((total, day) => total + day.admitted, 0);
+  expectStatus(await send("/v1/pets?limit=1"), 200, "GET /v1/pets?limit=1");
+  // An isolate may return usage that is up to a second old, and each poll may reach another isolate.
+  for (let polls = 0; polls < 5; polls += 1) {
+    if (admitted(await readDays(send)) > admitted(before)) return;
+    await wait(POLL_MS);
   }
-  throw new SmokeFailure("a request that was admitted is not in GET /v1/usage");
+  assert.fail("GET /v1/usage does not count an admitted request");
 }
 
-async function addsPet(ask: Ask): Promise<void> {
+async function createsPet(send: Send): Promise<void> {
   const name = `Smoke ${crypto.randomUUID()}`;
   const body = `{"name":"${name}","categoryId":${LARGEST},"status":"pending"}`;
   const headers = { ...JSON_CONTENT, "Idempotency-Key": name.replace(" ", "-") };
-  const added = await ask("/v1/pets", { method: "POST", body, headers });
-  mustBe(added, 201, "POST /v1/pets");
-  must(added.text.includes(`"categoryId":${LARGEST}`), `the pet came back as ${added.text}`);
-  const again = await ask("/v1/pets", { method: "POST", body, headers });
-  must(
-    again.status === 201 && again.text === added.text,
-    "the same creation, sent again, was answered otherwise",
+  const created = await send("/v1/pets", { method: "POST", body, headers });
+  expectStatus(created, 201, "POST /v1/pets");
+  assert(created.text.includes(`"categoryId":${LARGEST}`), `the pet was returned as ${created.text}`);
+  const repeated = await send("/v1/pets", { method: "POST", body, headers });
+  assert(
+    repeated.status === 201 && repeated.text === created.text,
+    "the same POST with the same Idempotency-Key got another response",
   );
-  const found = await ask(added.headers.get("Location") ?? "/v1/pets/none");
-  mustBe(found, 200, "the pet's Location");
-  must(found.text === added.text, `the pet at its Location is ${found.text}`);
+  const found = await send(created.headers.get("Location") ?? "/v1/pets/none");
+  expectStatus(found, 200, "the pet's Location");
+  assert(found.text === created.text, `the pet at its Location is ${found.text}`);
 }
 
 interface Day {
@@ -230,69 +220,59 @@ interface Day {
   admitted: number;
 }
 
-async function usage(ask: Ask): Promise<Day[]> {
-  const answer = await ask("/v1/usage");
-  mustBe(answer, 200, "GET /v1/usage");
-  const { days } = parsed(answer) as { days?: Day[] };
+async function readDays(send: Send): Promise<Day[]> {
+  const answer = await send("/v1/usage");
+  expectStatus(answer, 200, "GET /v1/usage");
+  const { days } = parse(answer) as { days?: Day[] };
   return days ?? [];
 }
 
-/** Asks again if there was no answer at all: one connection that is lost is no fault of the service. */
-function askWith(options: SmokeOptions): Ask {
+/** Sends again if there was no response, because one lost connection is not the service's fault. */
+function sender({ origin, key }: SmokeOptions): Send {
+  const sendOnce = async (path: string, init: RequestInit = {}) => {
+    const headers = { Authorization: `Bearer ${key}`, ...init.headers };
+    const signal = AbortSignal.timeout(DEADLINE_MS);
+    const response = await fetch(origin + path, { ...init, headers, signal, redirect: "manual" });
+    return { status: response.status, headers: response.headers, text: await response.text() };
+  };
   return async (path, init) => {
     try {
-      return await askOnce(options, path, init).catch(() => askOnce(options, path, init));
+      return await sendOnce(path, init).catch(() => sendOnce(path, init));
     } catch (error) {
-      const { message } =
-        error instanceof Error && error.cause instanceof Error ? error.cause : (error as Error);
-      throw new SmokeFailure(`${options.origin} can't be reached: ${message}`);
+      // Node's fetch says why only in the cause.
+      const reason = error instanceof Error && error.cause !== undefined ? error.cause : error;
+      throw new Error(`can't reach ${origin}: ${messageOf(reason)}`);
     }
   };
 }
 
-async function askOnce({ origin, key }: SmokeOptions, path: string, init: RequestInit = {}): Promise<Answer> {
-  const headers = { Authorization: `Bearer ${key}`, ...init.headers };
-  const signal = AbortSignal.timeout(DEADLINE_MS);
-  const response = await fetch(origin + path, { ...init, headers, signal, redirect: "manual" });
-  return { status: response.status, headers: response.headers, text: await response.text() };
-}
-
-function mustBe({ status: found, headers, text }: Answer, status: number, what: string): void {
-  if (found === status) return;
+function expectStatus({ status: found, headers, text }: Answer, status: number, what: string): void {
   const details = [
-    [", request ", headers.get("X-Request-Id")],
-    [", to ", headers.get("Location")],
+    [", request ID ", headers.get("X-Request-Id")],
+    [", Location ", headers.get("Location")],
     [": ", text.split("\n")[0]?.slice(0, 200)],
-  ].map(([before, value]) => (value ? `${before}${value}` : ""));
-  throw new SmokeFailure(`${what} was answered ${found} instead of ${status}${details.join("")}`);
+  ].map(([label, value]) => (value ? `${label}${value}` : ""));
+  assert(found === status, `${what} returned ${found}, expected ${status}${details.join("")}`);
 }
 
-/** An error in the service's own form, with the headers that every answer under /v1 has. */
-function mustBeError(answer: Answer, status: number, code: string, what: string): void {
-  mustBe(answer, status, what);
-  const body = parsed(answer);
-  must(body.code === code && body.status === status, `${what} was answered ${answer.text.slice(0, 200)}`);
+/** Expects an error body of the service, with the headers that every response under /v1 has. */
+function expectError(answer: Answer, status: number, code: string, what: string): void {
+  expectStatus(answer, status, what);
+  const body = parse(answer);
+  assert(body.code === code && body.status === status, `${what} returned ${answer.text.slice(0, 200)}`);
   for (const name of ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Request-Id"]) {
-    must(answer.headers.has(name), `the answer to ${what} has no ${name}`);
+    assert(answer.headers.has(name), `the response to ${what} has no ${name}`);
   }
 }
 
-function must(holds: boolean, otherwise: string): asserts holds {
-  if (!holds) throw new SmokeFailure(otherwise);
-}
-
-/** The object or array that an answer has. */
-function parsed({ text }: Answer): Record<string, unknown> {
+/** The JSON object or array of a response. */
+function parse({ text }: Answer): Record<string, unknown> {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    // What is no JSON is none of the service's answers: a page of somebody else.
+    // Such as an HTML page of another server.
   }
-  must(typeof value === "object" && value !== null, `it answers with ${JSON.stringify(text.slice(0, 80))}`);
+  assert(typeof value === "object" && value !== null, `the response is ${JSON.stringify(text.slice(0, 80))}`);
   return value as Record<string, unknown>;
-}
-
-function sum(numbers: number[]): number {
-  return numbers.reduce((total, each) => total + each, 0);
 }

@@ -1,5 +1,5 @@
-// Restoring a deployed database: that it is as it was, and that no promise goes back with it, wherever the restore
-// breaks off. What is not proven here is what Cloudflare's own Time Travel does, which a stand-in plays.
+// npm run restore against a fake of Cloudflare's API: a restored database keeps the guarantees about ids and keys, wherever the
+// restore is interrupted. Cloudflare's own Time Travel is not tested.
 
 import { existsSync } from "node:fs";
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -34,15 +34,15 @@ const NOW_MS = Date.UTC(2026, 10, 19, 12);
 let api: Awaited<ReturnType<typeof startCloudflareApi>>;
 let folder: string;
 let ask: CallApi;
-/** A bookmark of the database as it was made. */
-let nothing: string;
+/** A bookmark from before the first migration. */
+let emptyBookmark: string;
 
 beforeAll(async () => {
   api = await startCloudflareApi(["petstore", "petstore-previews"]);
   for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
   ask = await openAccount();
   folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
-  nothing = await bookmarkNow();
+  emptyBookmark = await bookmarkNow();
 });
 
 afterAll(async () => {
@@ -61,41 +61,44 @@ beforeEach(() => {
 
 function database(): D1Database {
   const found = api.database("petstore");
-  if (found === undefined) throw new Error("the stand-in has no database");
+  if (found === undefined) throw new Error("the fake has no database");
   return found;
 }
 
-function past() {
-  const found = api.past("petstore");
-  if (found === undefined) throw new Error("the stand-in has no past");
+function timeTravel() {
+  const found = api.timeTravel("petstore");
+  if (found === undefined) throw new Error("the fake has no history");
   return found;
 }
 
 async function bookmarkNow(): Promise<string> {
-  return (await past().bookmark()) ?? "";
+  return (await timeTravel().bookmark()) ?? "";
 }
 
-/** The database as the command has it, with another way to the API if need be. */
+/** The database as the command opens it, with calls of the API through `through`. */
 function deployed(through: CallApi = ask): DeployedDatabase {
   const id = "id-of-petstore";
-  const close = async () => {};
   return {
     name: "petstore",
     database: d1OverApi(through, id),
     timeTravel: timeTravelOverApi(through, id),
-    close,
+    close: async () => {},
   };
 }
 
 function restoreTo(bookmark: string, withKeys = false): Restore {
-  return { target: PRODUCTION, bookmark, withKeys, mark: "restoring_1" };
+  return { target: PRODUCTION, bookmark, withKeys, marker: "restoring_1" };
+}
+
+function runRestore(restore: Restore, through?: CallApi) {
+  return restoreDatabase(deployed(through), restore, file, () => {});
 }
 
 function newPet(name: string) {
   return { name, categoryId: 9_007_199_254_740_993n, status: "available" } as const;
 }
 
-function creation(idempotencyKey: string) {
+function createOnce(idempotencyKey: string) {
   return insertPetOnce(database(), newPet(idempotencyKey), { keyId: "key_a", idempotencyKey }, NOW_MS);
 }
 
@@ -107,7 +110,7 @@ async function found(secret: string) {
   return findKeyByHash(database(), sha256(secret));
 }
 
-/** All that the database is, but for its bookmarks. */
+/** The content of all tables. */
 async function content() {
   const tables = {
     pets: "SELECT quote(id) || name AS row FROM pets ORDER BY id",
@@ -125,22 +128,22 @@ async function content() {
   return Object.fromEntries(await Promise.all(Object.entries(tables).map(rows)));
 }
 
-/** Empties the database, and brings it up to date. The wranglers that do it take some seconds, so that is done once. */
-let upToDate: string | undefined;
-async function startAfresh(): Promise<void> {
-  if (upToDate === undefined) {
+/** Resets the database to empty tables. wrangler takes seconds to apply the migrations, so it does so once. */
+let migrated: string | undefined;
+async function reset(): Promise<void> {
+  if (migrated === undefined) {
     await applyMigrations(PRODUCTION);
-    upToDate = await bookmarkNow();
+    migrated = await bookmarkNow();
   }
-  await past().restore(upToDate);
+  await timeTravel().restore(migrated);
 }
 
 /**
- * A database with a past: three pets and some keys at `bookmark`, and since then two more pets, one pet damaged, keys
- * revoked, rotated, changed and made. `expectPromisesKept` is what has to hold after a restore, whatever it does to keys.
+ * A database with a history: three pets and some keys at `bookmark`; since then two more pets, a damaged pet, and keys that
+ * were revoked, rotated, changed and created. `expectGuarantees` holds after a restore, with and without --with-keys.
  */
-async function story() {
-  await startAfresh();
+async function prepare() {
+  await reset();
   const [untouched, revoked, rotated, shortened, changed] = [
     await newKey("untouched"),
     await newKey("revoked"),
@@ -152,22 +155,22 @@ async function story() {
   await rotateKey(database(), shortened.key.id, 3_600_000, NOW_MS);
   await insertPet(database(), newPet("Kit"));
   await insertPet(database(), newPet("Rex"));
-  const before = await creation("before");
+  const before = await createOnce("before");
   const bookmark = await bookmarkNow();
   const atBookmark = await content();
 
   await insertPet(database(), newPet("since"));
-  const since = await creation("since");
+  const since = await createOnce("since");
   await database().prepare("UPDATE pets SET name = 'damaged' WHERE name = 'Kit'").run();
   await revokeKey(database(), revoked.key.id, NOW_MS + 1);
   const rotation = await rotateKey(database(), rotated.key.id, 0, NOW_MS + 2);
   await rotateKey(database(), shortened.key.id, 0, NOW_MS + 3);
   await changePlan(database(), changed.key.id, "pro", undefined, NOW_MS + 4);
-  const made = await newKey("made");
-  const madeRotation = await rotateKey(database(), made.key.id, 0, NOW_MS + 5);
-  if (!rotation.ok || !madeRotation.ok) throw new Error("a rotation was refused");
+  const created = await newKey("created");
+  const createdRotation = await rotateKey(database(), created.key.id, 0, NOW_MS + 5);
+  if (!rotation.ok || !createdRotation.ok) throw new Error("a rotation was refused");
 
-  async function expectPromisesKept() {
+  async function expectGuarantees() {
     const page = await findPage(database(), { limit: 100 });
     expect(JSON.parse(page.petsJson).map(({ name }: { name: string }) => name)).toEqual([
       "Kit",
@@ -175,9 +178,9 @@ async function story() {
       "before",
     ]);
     expect((await content()).pets).toEqual(atBookmark.pets);
-    expect((await creation("before")).id).toBe(before.id);
+    expect((await createOnce("before")).id).toBe(before.id);
     // Ids since the bookmark were up to 5.
-    const ids = [await insertPet(database(), newPet("later")), await creation("since")].map(({ id }) =>
+    const ids = [await insertPet(database(), newPet("later")), await createOnce("since")].map(({ id }) =>
       Number(id),
     );
     expect(Math.min(...ids)).toBeGreaterThan(Number(since.id));
@@ -187,113 +190,112 @@ async function story() {
     expect(await found(rotation.ok ? rotation.secret : "")).toMatchObject({ secretGoodUntilMs: null });
     expect((await found(inGrace))?.secretGoodUntilMs).toBe(NOW_MS + 3);
     expect((await found(untouched.secret))?.secretGoodUntilMs).toBe(null);
-    expect((await found(made.secret))?.secretGoodUntilMs).toBe(NOW_MS + 5);
-    expect(await found(madeRotation.ok ? madeRotation.secret : "")).toMatchObject({
-      id: made.key.id,
+    expect((await found(created.secret))?.secretGoodUntilMs).toBe(NOW_MS + 5);
+    expect(await found(createdRotation.ok ? createdRotation.secret : "")).toMatchObject({
+      id: created.key.id,
       secretGoodUntilMs: null,
       revokedAtMs: null,
     });
     expect((await content()).schema).toEqual(atBookmark.schema);
   }
-  return { bookmark, expectPromisesKept, untouched, changed };
+  return { bookmark, expectGuarantees, untouched, changed };
 }
 
 describe("a restore", () => {
-  it("brings pets back, gives no id twice, and leaves keys as they are", async () => {
-    const { bookmark, expectPromisesKept, changed } = await story();
+  it("restores pets, assigns no id twice, and keeps keys as they are", async () => {
+    const { bookmark, expectGuarantees, changed } = await prepare();
     const keysBefore = await content();
-    const { pets, nextId } = await restoreDatabase(deployed(), restoreTo(bookmark), file, () => {});
+    const { pets, nextId } = await runRestore(restoreTo(bookmark));
     const { keys, replaced } = await content();
     expect({ keys, replaced }).toEqual({ keys: keysBefore.keys, replaced: keysBefore.replaced });
     expect((await findKeyById(database(), changed.key.id))?.plan).toBe("pro");
     expect([pets, nextId]).toEqual([3, 1_000_006n]);
-    await expectPromisesKept();
+    await expectGuarantees();
     expect(existsSync(file)).toBe(false);
   });
 
-  it("with --with-keys brings keys back too, and what has ended stays ended", async () => {
-    const { bookmark, expectPromisesKept, changed, untouched } = await story();
+  it("with --with-keys restores keys too, and ended keys and secrets stay ended", async () => {
+    const { bookmark, expectGuarantees, changed, untouched } = await prepare();
     const damage = database().prepare(
       "UPDATE keys SET name = 'damaged', hash = randomblob(32) WHERE id = ?1",
     );
     await damage.bind(untouched.key.id).run();
-    await restoreDatabase(deployed(), restoreTo(bookmark, true), file, () => {});
+    await runRestore(restoreTo(bookmark, true));
     expect((await findKeyById(database(), changed.key.id))?.plan).toBe("free");
     expect((await findKeyById(database(), untouched.key.id))?.name).toBe("untouched");
-    await expectPromisesKept();
+    await expectGuarantees();
   });
 
-  it("brings back a key that was deleted", async () => {
-    const { bookmark, expectPromisesKept, untouched } = await story();
+  it("restores a deleted key", async () => {
+    const { bookmark, expectGuarantees, untouched } = await prepare();
     await database().prepare("DELETE FROM keys WHERE id = ?1").bind(untouched.key.id).run();
-    await restoreDatabase(deployed(), restoreTo(bookmark), file, () => {});
-    await expectPromisesKept();
+    await runRestore(restoreTo(bookmark));
+    await expectGuarantees();
   });
 
-  it("passes over ids that were given between its reading and its restore", async () => {
-    const { bookmark } = await story();
+  it("skips ids that were assigned between the reading of the highest id and the restore", async () => {
+    const { bookmark } = await prepare();
     const late: string[] = [];
     const through: CallApi = async (path, body) => {
       if (path.includes("/restore?")) late.push((await insertPet(database(), newPet("late"))).id);
       return ask(path, body);
     };
-    await restoreDatabase(deployed(through), restoreTo(bookmark), file, () => {});
+    await runRestore(restoreTo(bookmark), through);
     const { id } = await insertPet(database(), newPet("later"));
     expect(Number(id)).toBeGreaterThan(Number(late[0]));
   });
 
-  it("keeps ids beyond 2^53, and the first one of a table that was empty", async () => {
-    await startAfresh();
+  it("keeps ids above 2^53, and the sequence of a table that was empty", async () => {
+    await reset();
     const bookmark = await bookmarkNow();
     await database()
       .prepare("INSERT INTO pets (id, name, category_id) VALUES (9007199254740993, 'Kit', 1)")
       .run();
-    await restoreDatabase(deployed(), restoreTo(bookmark), file, () => {});
+    await runRestore(restoreTo(bookmark));
     expect((await insertPet(database(), newPet("later"))).id).toBe("9007199255740994");
   });
 
-  it("puts back more keys than one statement takes", async () => {
-    await startAfresh();
+  it("restores more keys than fit into one statement", async () => {
+    await reset();
     const bookmark = await bookmarkNow();
     const many = `
       INSERT INTO keys (id, name, plan, hash, last_four, created_at_ms)
       WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1201)
-      SELECT 'key_' || i, 'one of many', 'free', randomblob(32), 'abcd', 1 FROM n`;
+      SELECT 'key_' || i, 'a key', 'free', randomblob(32), 'abcd', 1 FROM n`;
     await database().prepare(many).run();
     const { keys } = await content();
-    await restoreDatabase(deployed(), restoreTo(bookmark), file, () => {});
+    await runRestore(restoreTo(bookmark));
     expect((await content()).keys).toEqual(keys);
     expect(keys).toHaveLength(1201);
   });
 
-  it("goes back to before there was any table, and makes them again", async () => {
-    const { keys, pets } = await story().then(content);
-    // In a database that has gone back so far this table is missing. The stand-in's can't lose it any more.
+  it("to a state before the first migration applies all migrations again", async () => {
+    const { keys, pets } = await prepare().then(content);
+    // D1 has no sqlite_sequence in that state. The fake can't drop that table.
     const through: CallApi = async (path, body) => {
       const isAboutIds = JSON.stringify(body ?? "").includes("sqlite_sequence");
       const table = database().prepare("SELECT name FROM sqlite_schema WHERE name = 'pets'");
       if (!isAboutIds || (await table.first()) !== null) return ask(path, body);
       throw new CloudflareApiError(7500, 400, "no such table: sqlite_sequence: SQLITE_ERROR");
     };
-    const restored = await restoreDatabase(deployed(through), restoreTo(nothing), file, () => {});
+    const restored = await runRestore(restoreTo(emptyBookmark), through);
     expect(restored).toMatchObject({ pets: 0, migrations: expect.arrayContaining(["0001_pets.sql"]) });
     expect((await content()).keys).toEqual(keys);
     expect(Number((await insertPet(database(), newPet("later"))).id)).toBeGreaterThan(pets.length);
   });
 
-  it("is undone by the bookmark it announces before it changes anything, keys made meanwhile included", async () => {
-    const { bookmark } = await story();
+  it("is undone by the bookmark that it prints before it changes anything, and new keys survive that", async () => {
+    const { bookmark } = await prepare();
     const { pets, creations } = await content();
     let undo = "";
-    const first = deployed();
     const through: CallApi = (path, body) => {
       if (path.includes("/restore?")) expect(undo).not.toBe("");
       return ask(path, body);
     };
-    await restoreDatabase(deployed(through), restoreTo(bookmark), file, (announced) => (undo = announced));
+    await restoreDatabase(deployed(through), restoreTo(bookmark), file, (printed) => (undo = printed));
     const between = await newKey("between");
     const { id } = await insertPet(database(), newPet("between"));
-    await restoreDatabase(first, { ...restoreTo(undo), mark: "restoring_2" }, file, () => {});
+    await runRestore({ ...restoreTo(undo), marker: "restoring_2" });
     const after = await content();
     expect({ pets: after.pets, creations: after.creations }).toEqual({ pets, creations });
     expect(after.schema.filter((name: string) => name.startsWith("restoring"))).toEqual([]);
@@ -302,8 +304,8 @@ describe("a restore", () => {
   });
 });
 
-/** A way to the API that ends at the restore, before or after it has been done, and the restore that breaks off by it. */
-async function breakOff(bookmark: string, isDone: boolean, withKeys = false): Promise<Restore> {
+/** Starts a restore whose connection to the API is cut at the restore call, before or after that is carried out. */
+async function interrupt(bookmark: string, isDone: boolean, withKeys = false): Promise<Restore> {
   let isCut = false;
   const through: CallApi = async (path, body) => {
     const isRestore = path.includes("/restore?");
@@ -312,24 +314,24 @@ async function breakOff(bookmark: string, isDone: boolean, withKeys = false): Pr
     if (isCut) throw new Error("Cloudflare's API can't be reached");
     return ask(path, body);
   };
-  const begun = restoreDatabase(deployed(through), restoreTo(bookmark, withKeys), file, () => {});
-  await expect(begun).rejects.toThrow(`: npm run restore -- --resume ${file}`);
+  const restore = runRestore(restoreTo(bookmark, withKeys), through);
+  await expect(restore).rejects.toThrow(`: npm run restore -- --resume ${file}`);
   return JSON.parse(await readFile(file, "utf8"));
 }
 
-/** A key that is changed twice, and what must be true of it then: all as if the database had never gone back. */
-interface Changed {
+/** A key that is changed twice, with the state that it must have in the end: as if there had been no restore. */
+interface ChangedKey {
   id: string;
   secrets: { hash: string; endMs: number }[];
   isRevoked: boolean;
   plan: Plan;
-  /** With --with-keys: that at the bookmark, unless it was changed since the restore. */
+  /** The plan with --with-keys: the one at the bookmark, unless it was changed after the restore. */
   restoredPlan: Plan;
   isAtBookmark: boolean;
 }
 
-/** Changes a key, after the database has gone back or before. */
-type Change = (key: Changed, nowMs: number, isBack: boolean) => Promise<unknown>;
+/** Changes a key, before or after the restore call. */
+type Change = (key: ChangedKey, nowMs: number, isRestored: boolean) => Promise<unknown>;
 
 const HOUR_MS = 3_600_000;
 const CURRENT = Number.POSITIVE_INFINITY;
@@ -344,47 +346,52 @@ const rotate = (graceMs: number): Change => {
     key.secrets.push({ hash: sha256(rotated.secret), endMs: CURRENT });
   };
 };
-const rotateTwice: Change = async (key, nowMs, isBack) => {
-  await rotate(HOUR_MS)(key, nowMs, isBack);
-  await rotate(2 * HOUR_MS)(key, nowMs + 1, isBack);
+const rotateTwice: Change = async (key, nowMs, isRestored) => {
+  await rotate(HOUR_MS)(key, nowMs, isRestored);
+  await rotate(2 * HOUR_MS)(key, nowMs + 1, isRestored);
 };
 const revoke: Change = async (key, nowMs) => {
   if ((await revokeKey(database(), key.id, nowMs)).ok) key.isRevoked = true;
 };
 const toPlan = (plan: Plan): Change => {
-  return async (key, nowMs, isBack) => {
+  return async (key, nowMs, isRestored) => {
     if (!(await changePlan(database(), key.id, plan, undefined, nowMs)).ok) return;
     key.plan = plan;
-    if (isBack || !key.isAtBookmark) key.restoredPlan = plan;
+    if (isRestored || !key.isAtBookmark) key.restoredPlan = plan;
   };
 };
 
-// Plan and secrets are independent, so each key has one change of each.
+// Plan and secrets are independent, so each key gets a change of both.
 const KINDS = [
   [unchanged, toPlan("pro"), toPlan(START.plan)],
   [unchanged, rotate(0), rotate(HOUR_MS), rotateTwice, revoke],
 ];
 const PAIRS = 25;
 
-/** Changes all keys, so that the first and second time together are every pair of each kind. */
-async function changeAll(keys: Changed[], which: 0 | 1, nowMs: number, isBack: boolean): Promise<void> {
-  const change = async (key: Changed, index: number) => {
+/** Changes all keys. The two rounds together cover every pair of changes of each kind. */
+async function changeAll(
+  keys: ChangedKey[],
+  round: 0 | 1,
+  nowMs: number,
+  isRestored: boolean,
+): Promise<void> {
+  const change = async (key: ChangedKey, index: number) => {
     for (const kind of KINDS) {
-      const at = which === 0 ? index : Math.floor(index / kind.length);
-      await kind[at % kind.length]?.(key, nowMs, isBack);
+      const at = round === 0 ? index : Math.floor(index / kind.length);
+      await kind[at % kind.length]?.(key, nowMs, isRestored);
     }
   };
   await Promise.all(keys.map(change));
 }
 
-async function make(isAtBookmark: boolean, nowMs: number): Promise<Changed> {
+async function createChangedKey(isAtBookmark: boolean, nowMs: number): Promise<ChangedKey> {
   const { key, secret } = await createKey(database(), START, nowMs);
   const secrets = [{ hash: sha256(secret), endMs: CURRENT }];
   return { id: key.id, secrets, isRevoked: false, plan: START.plan, restoredPlan: START.plan, isAtBookmark };
 }
 
-/** What is true of all keys. Of one that is revoked nothing else matters. */
-async function statesOf(keys: Changed[]) {
+/** The state of all keys. Of a revoked key, only the revocation matters. */
+async function statesOf(keys: ChangedKey[]) {
   const rows = database().prepare("SELECT *, lower(hex(hash)) AS hash FROM keys");
   const current = await rows.all<Record<string, string | number | null>>();
   const replaced = await database()
@@ -405,64 +412,66 @@ async function statesOf(keys: Changed[]) {
   });
 }
 
-function wanted(keys: Changed[], withKeys: boolean) {
+function expectedStates(keys: ChangedKey[], withKeys: boolean) {
   return keys.map(({ id, secrets, isRevoked, plan, restoredPlan }) =>
     isRevoked ? { id, isRevoked } : { id, secrets, plan: withKeys ? restoredPlan : plan },
   );
 }
 
-describe("a key that is changed twice", () => {
+describe("two changes of a key survive", () => {
   let bookmark: string;
   let petsAtBookmark: unknown;
-  let atBookmark: Changed[];
-  /** After the first change, with some keys more. */
+  let atBookmark: ChangedKey[];
+  /** After the first change, with more keys. */
   let start: string;
-  let atStart: Changed[];
+  let atStart: ChangedKey[];
 
   beforeAll(async () => {
-    await startAfresh();
+    await reset();
     await insertPet(database(), newPet("Kit"));
-    atBookmark = await Promise.all(Array.from({ length: PAIRS }, () => make(true, NOW_MS - HOUR_MS)));
+    atBookmark = await Promise.all(
+      Array.from({ length: PAIRS }, () => createChangedKey(true, NOW_MS - HOUR_MS)),
+    );
     for (const key of atBookmark) await rotate(3 * HOUR_MS)(key, NOW_MS - 1, false);
     bookmark = await bookmarkNow();
     petsAtBookmark = (await content()).pets;
     await insertPet(database(), newPet("since"));
     atStart = structuredClone(atBookmark);
     await changeAll(atStart, 0, NOW_MS + 10, false);
-    for (let more = 0; more < PAIRS; more += 1) atStart.push(await make(false, NOW_MS + 10));
+    for (let count = 0; count < PAIRS; count += 1) atStart.push(await createChangedKey(false, NOW_MS + 10));
     start = await bookmarkNow();
   });
 
-  /** A way to the API where something else happens at one call. It sees how far the restore has come. */
-  function meeting(at: number, happens: (request: () => Promise<unknown>) => Promise<unknown>) {
-    const seen = { calls: 0, isKept: false, isBack: false };
+  /** An API client that hands call number `at` to `replace`. `seen` tells how far the restore has come. */
+  function interceptCall(at: number, replace: (request: () => Promise<unknown>) => Promise<unknown>) {
+    const seen = { calls: 0, isSaved: false, isRestored: false };
     const through = async (path: string, body?: unknown, method?: string) => {
       seen.calls += 1;
       const request = async () => {
         const answer = await ask(path, body, method);
-        seen.isKept ||= JSON.stringify(body ?? "").includes('"SELECT hex(hash)');
-        seen.isBack ||= path.includes("/restore?");
+        seen.isSaved ||= JSON.stringify(body ?? "").includes('"SELECT hex(hash)');
+        seen.isRestored ||= path.includes("/restore?");
         return answer;
       };
-      return seen.calls === at ? happens(request) : request();
+      return seen.calls === at ? replace(request) : request();
     };
     return { through: through as CallApi, seen };
   }
 
-  async function changeAgain(keys: Changed[], isBack: boolean): Promise<void> {
-    await changeAll(keys, 1, NOW_MS + 20, isBack);
-    keys.push(await make(false, NOW_MS + 20));
+  async function changeSecondTime(keys: ChangedKey[], isRestored: boolean): Promise<void> {
+    await changeAll(keys, 1, NOW_MS + 20, isRestored);
+    keys.push(await createChangedKey(false, NOW_MS + 20));
   }
 
-  async function expectRestored(keys: Changed[], withKeys: boolean, cell: string): Promise<void> {
-    expect(await statesOf(keys), cell).toEqual(wanted(keys, withKeys));
+  async function expectRestored(keys: ChangedKey[], withKeys: boolean, when: string): Promise<void> {
+    expect(await statesOf(keys), when).toEqual(expectedStates(keys, withKeys));
     const { pets, sequence, schema } = await content();
-    expect({ pets, sequence }, cell).toEqual({ pets: petsAtBookmark, sequence: ["pets1000002"] });
+    expect({ pets, sequence }, when).toEqual({ pets: petsAtBookmark, sequence: ["pets1000002"] });
     expect(
       schema.filter((name: string) => name.startsWith("restoring")),
-      cell,
+      when,
     ).toEqual([]);
-    expect(existsSync(file), cell).toBe(false);
+    expect(existsSync(file), when).toBe(false);
   }
 
   const cutBefore = async () => {
@@ -473,101 +482,106 @@ describe("a key that is changed twice", () => {
     throw new CloudflareApiError(7500, 502, "Bad gateway");
   };
 
-  // Which keys go back and how a call breaks are independent.
+  // --with-keys and the kind of failure are independent.
   it.each([
-    ["before it arrives", cutBefore, true],
-    ["before its answer arrives", cutAfter, false],
-  ])("before a restore, and after it broke off at any call, %s", async (_, cut, withKeys) => {
+    ["the request is lost", cutBefore, true],
+    ["the response is lost", cutAfter, false],
+  ])("an interruption of the restore between them, at any call: %s", async (_, cut, withKeys) => {
     let resumed = 0;
     for (let at = 1; ; at += 1) {
-      await past().restore(start);
+      await timeTravel().restore(start);
       const keys = structuredClone(atStart);
-      const { through, seen } = meeting(at, cut);
+      const { through, seen } = interceptCall(at, cut);
       let restore = restoreTo(bookmark, withKeys);
-      const begun = restoreDatabase(deployed(through), restore, file, () => {});
-      const failure = await begun.then(
+      const failure = await runRestore(restore, through).then(
         () => undefined,
         (error: Error) => error.message,
       );
       if (seen.calls < at) break;
-      await changeAgain(keys, seen.isBack);
+      await changeSecondTime(keys, seen.isRestored);
       if (failure?.endsWith("; nothing was changed")) {
         expect(existsSync(file)).toBe(false);
       } else if (failure !== undefined) {
-        expect(failure).toMatch(/; until it is finished, .*: npm run restore -- --resume .*\.json$/);
+        expect(failure).toMatch(/; until you finish it, .*: npm run restore -- --resume .*\.json$/);
         restore = JSON.parse(await readFile(file, "utf8"));
         resumed += 1;
       }
-      if (failure !== undefined) await restoreDatabase(deployed(), restore, file, () => {});
+      if (failure !== undefined) await runRestore(restore);
       await expectRestored(keys, withKeys, `after call ${at}`);
     }
     expect(resumed).toBeGreaterThan(5);
   });
 
-  // From reading the keys to the restore, a change is lost: nothing tells of it afterwards.
-  it.each([true, false])("before a restore, and at any call of it, --with-keys: %s", async (withKeys) => {
-    let changed = 0;
-    for (let at = 1; ; at += 1) {
-      await past().restore(start);
-      const keys = structuredClone(atStart);
-      const { through, seen } = meeting(at, async (request) => {
-        if (seen.isKept === seen.isBack) {
-          await changeAgain(keys, seen.isBack);
-          changed += 1;
-        }
-        return request();
-      });
-      await restoreDatabase(deployed(through), restoreTo(bookmark, withKeys), file, () => {});
-      if (seen.calls < at) break;
-      if (keys.length > atStart.length) await expectRestored(keys, withKeys, `at call ${at}`);
-    }
-    expect(changed).toBeGreaterThan(8);
-  });
+  // Not between the saving of the keys and the restore call: such a change is lost without a trace.
+  it.each([true, false])(
+    "if the second comes during any call of the restore, with --with-keys %s",
+    async (withKeys) => {
+      let changed = 0;
+      for (let at = 1; ; at += 1) {
+        await timeTravel().restore(start);
+        const keys = structuredClone(atStart);
+        const { through, seen } = interceptCall(at, async (request) => {
+          if (seen.isSaved === seen.isRestored) {
+            await changeSecondTime(keys, seen.isRestored);
+            changed += 1;
+          }
+          return request();
+        });
+        await runRestore(restoreTo(bookmark, withKeys), through);
+        if (seen.calls < at) break;
+        if (keys.length > atStart.length) await expectRestored(keys, withKeys, `at call ${at}`);
+      }
+      expect(changed).toBeGreaterThan(8);
+    },
+  );
 
-  it.each([true, false])("after it broke off, and after --resume did, --with-keys: %s", async (withKeys) => {
-    await past().restore(bookmark);
-    await insertPet(database(), newPet("since"));
-    const unfinished = await breakOff(bookmark, true, withKeys);
-    const changed = structuredClone(atBookmark);
-    await changeAll(changed, 0, NOW_MS + 10, true);
-    const brokenOff = await bookmarkNow();
-    for (let at = 1; ; at += 1) {
-      await past().restore(brokenOff);
-      await writeFile(file, JSON.stringify(unfinished));
-      const keys = structuredClone(changed);
-      const { through, seen } = meeting(at, cutAfter);
-      await restoreDatabase(deployed(through), unfinished, file, () => {}).catch(() => {});
-      if (seen.calls < at) break;
-      await changeAgain(keys, true);
-      await writeFile(file, JSON.stringify(unfinished));
-      await restoreDatabase(deployed(), unfinished, file, () => {});
-      await expectRestored(keys, withKeys, `after call ${at}`);
-    }
-  });
+  it.each([true, false])(
+    "interruptions of the restore and of --resume, with --with-keys %s",
+    async (withKeys) => {
+      await timeTravel().restore(bookmark);
+      await insertPet(database(), newPet("since"));
+      const unfinished = await interrupt(bookmark, true, withKeys);
+      const changed = structuredClone(atBookmark);
+      await changeAll(changed, 0, NOW_MS + 10, true);
+      const interrupted = await bookmarkNow();
+      for (let at = 1; ; at += 1) {
+        await timeTravel().restore(interrupted);
+        await writeFile(file, JSON.stringify(unfinished));
+        const keys = structuredClone(changed);
+        const { through, seen } = interceptCall(at, cutAfter);
+        await runRestore(unfinished, through).catch(() => {});
+        if (seen.calls < at) break;
+        await changeSecondTime(keys, true);
+        await writeFile(file, JSON.stringify(unfinished));
+        await runRestore(unfinished);
+        await expectRestored(keys, withKeys, `after call ${at}`);
+      }
+    },
+  );
 });
 
-describe("a restore that broke off", () => {
-  it("does not go back a second time", async () => {
-    const { bookmark } = await story();
-    const unfinished = await breakOff(bookmark, true);
+describe("--resume", () => {
+  it("does not restore a second time", async () => {
+    const { bookmark } = await prepare();
+    const unfinished = await interrupt(bookmark, true);
     const { id } = await insertPet(database(), newPet("meanwhile"));
-    await restoreDatabase(deployed(), unfinished, file, () => {});
+    await runRestore(unfinished);
     expect((await content()).pets).toContain(`${id}meanwhile`);
   });
 
   it.each([2, 5])(
-    "keeps what it has if the restore is carried out just before call %i of --resume",
+    "keeps the saved state if Cloudflare carries out the restore just before call %i",
     async (at) => {
-      const { bookmark, expectPromisesKept } = await story();
-      const unfinished = await breakOff(bookmark, false);
+      const { bookmark, expectGuarantees } = await prepare();
+      const unfinished = await interrupt(bookmark, false);
       let calls = 0;
       const through: CallApi = async (path, body, method) => {
         calls += 1;
-        if (calls === at) await past().restore(bookmark);
+        if (calls === at) await timeTravel().restore(bookmark);
         return ask(path, body, method);
       };
-      await restoreDatabase(deployed(through), unfinished, file, () => {});
-      await expectPromisesKept();
+      await runRestore(unfinished, through);
+      await expectGuarantees();
     },
   );
 });
@@ -575,21 +589,21 @@ describe("a restore that broke off", () => {
 describe("npm run restore", () => {
   let written: string[] = [];
 
-  /** Runs the command in a process of its own, for what it prints and how it exits. */
+  /** Runs the command in its own process, for its output and exit code. */
   async function run(...words: string[]) {
     const outcome = await runScript("scripts/restore.ts", words, api.environment);
-    forgetLater(outcome.stderr);
+    deleteLater(outcome.stderr);
     return outcome;
   }
 
   async function restore(...words: string[]) {
     const outcome = await runInProcess("restore", restoreCommand, words);
-    forgetLater(outcome.stderr);
+    deleteLater(outcome.stderr);
     return outcome;
   }
 
-  /** The file of a restore that broke off is in the project. */
-  function forgetLater(stderr: string): void {
+  /** An interrupted restore writes its file into the project. */
+  function deleteLater(stderr: string): void {
     written.push(...(stderr.match(/restoring_\d+\.json/g) ?? []));
   }
 
@@ -598,26 +612,26 @@ describe("npm run restore", () => {
     written = [];
   });
 
-  it("says what it does, does it, and says what came of it", async () => {
-    const { bookmark, expectPromisesKept } = await story();
+  it("prints its plan, restores, and prints the result", async () => {
+    const { bookmark, expectGuarantees } = await prepare();
     const { exitCode, stdout, stderr } = await run("--bookmark", bookmark, "--remote", "--yes");
     expect([exitCode, stderr]).toEqual([0, ""]);
     expect(stdout.split("\n")).toEqual([
-      `petstore goes back to bookmark ${bookmark}.`,
-      "It has 5 pets and 6 keys. No id up to 5 will be given again.",
-      "Keys stay as they are now.",
-      expect.stringMatching(/^To undo it: npm run restore -- --bookmark \d+ --remote --yes$/),
-      "Restored: there are 3 pets, and the next one gets the id 1000006.",
-      "For 30 s the service may accept a key or secret that has ended.",
-      "Until 30 s after the read replicas have caught up, it may show pages as they were.",
-      "What is gone can be created again with the same Idempotency-Key: it is a new pet, with a new id.",
+      `Restoring petstore to bookmark ${bookmark}.`,
+      "It has 5 pets and 6 keys. Ids up to 5 will not be assigned again.",
+      "Keys stay as they are.",
+      expect.stringMatching(/^To undo: npm run restore -- --bookmark \d+ --remote --yes$/),
+      "Restored. There are 3 pets, and the next id is 1000006.",
+      "For 30 s the service may accept keys and secrets that have ended.",
+      "It may return old pages until 30 s after the read replicas have caught up.",
+      "An Idempotency-Key of a pet that is gone creates a new pet, with a new id.",
       "",
     ]);
-    await expectPromisesKept();
+    await expectGuarantees();
   });
 
-  it("with --dry-run changes nothing", async () => {
-    await story();
+  it("changes nothing with --dry-run", async () => {
+    await prepare();
     const before = await content();
     const asked = api.requests.length;
     const time = new Date().toISOString();
@@ -625,7 +639,7 @@ describe("npm run restore", () => {
     const { stdout, stderr } = await restore(...words);
     expect(stderr).toBe("");
     expect(stdout).toMatch(
-      /^petstore goes back to bookmark \d+, which is .*\nIt has .*\nKeys go back too, .*\nNothing was changed: this was a dry run\.\n$/,
+      /^Restoring petstore to bookmark \d+ \(.*Z\)\.\nIt has .*\nKeys are restored too; .*\nNothing was changed\.\n$/,
     );
     expect(await content()).toEqual(before);
     const requests = api.requests.slice(asked);
@@ -633,8 +647,8 @@ describe("npm run restore", () => {
     expect(requests.filter((request) => request.endsWith("/time_travel/restore"))).toEqual([]);
   });
 
-  it("applies the migrations that the earlier database had not seen, and then puts back what they hold", async () => {
-    await startAfresh();
+  it("applies the migrations that the restored state lacks, then merges keys", async () => {
+    await reset();
     const { key, secret } = await newKey("revoked");
     for (const sql of [
       "INSERT INTO pets (name, category_id) VALUES ('Kit', 1)",
@@ -648,43 +662,45 @@ describe("npm run restore", () => {
     }
     const bookmark = await bookmarkNow();
     await applyMigrations(PRODUCTION);
-    const { id } = await creation("since");
+    const { id } = await createOnce("since");
     await revokeKey(database(), key.id, NOW_MS + 1);
     const { stdout } = await restore("--bookmark", bookmark, "--remote", "--yes");
     const applied = "0003_revocation_and_rotation.sql, 0004_creations.sql, 0005_plan_changes.sql";
-    expect(stdout).toContain(`\nApplied again: ${applied}.\nRestored: there are 1 pets,`);
+    expect(stdout).toContain(`\nApplied migrations again: ${applied}.\nRestored. There are 1 pets,`);
     expect((await found(secret))?.revokedAtMs).toBe(NOW_MS + 1);
-    expect(Number((await creation("since")).id)).toBeGreaterThan(Number(id));
+    expect(Number((await createOnce("since")).id)).toBeGreaterThan(Number(id));
   });
 
-  it("with --resume goes on where it broke off", async () => {
-    const { bookmark, expectPromisesKept } = await story();
-    await breakOff(bookmark, true);
+  it("finishes an interrupted restore with --resume", async () => {
+    const { bookmark, expectGuarantees } = await prepare();
+    await interrupt(bookmark, true);
     const { stdout, stderr } = await restore("--resume", file);
     expect(stderr).toBe("");
-    expect(stdout).toMatch(/^Restored: there are 3 pets, and the next one gets the id 1000006\.\n/);
-    await expectPromisesKept();
+    expect(stdout).toMatch(/^Restored\. There are 3 pets, and the next id is 1000006\.\n/);
+    await expectGuarantees();
     expect(existsSync(file)).toBe(false);
   });
 
-  it("does not begin while another is unfinished, which may be the one that would be undone", async () => {
+  it("refuses to start while an earlier restore is unfinished", async () => {
     written.push("restoring_1.json");
     await writeFile("restoring_1.json", "{}");
     const asked = api.requests.length;
     const { stderr } = await restore("--bookmark", "1", "--remote", "--yes");
-    expect(stderr).toBe("a restore broke off: finish it with npm run restore -- --resume restoring_1.json\n");
+    expect(stderr).toBe(
+      "an earlier restore is unfinished: run npm run restore -- --resume restoring_1.json\n",
+    );
     expect(api.requests).toHaveLength(asked);
   });
 
-  it("works on the database that all previews share", async () => {
+  it("with --preview works on the database of the previews", async () => {
     const { stderr } = await restore("--bookmark", "0", "--preview", "staging", "--yes");
     expect(stderr).toBe(
-      "petstore-previews is not up to date: run npm run migrate -- --preview staging, or take away a migration that fails\n",
+      "petstore-previews has pending migrations: run npm run migrate -- --preview staging, or remove a migration that fails\n",
     );
   });
 
-  it("changes nothing if the bookmark is refused", async () => {
-    await story();
+  it("changes nothing if Cloudflare refuses the bookmark", async () => {
+    await prepare();
     const before = await content();
     const { exitCode, stderr } = await run("--bookmark", "ffffffff", "--remote", "--yes");
     expect([exitCode, stderr]).toEqual([
@@ -695,53 +711,59 @@ describe("npm run restore", () => {
   });
 
   it.each([
-    ["in the mark", { mark: "restoring_1 (id INTEGER); DROP TABLE pets; --" }],
-    ["in the bookmark", { bookmark: "0/../../pets" }],
-    ["in the highest id", { kept: { pets: 0, highestId: "1; --", keys: [], replacedSecrets: [] } }],
-  ])("with --resume takes no file with something else %s", async (_, wrong) => {
-    const kept = { pets: 0, highestId: "5", keys: [], replacedSecrets: [] };
-    const unfinished = { target: PRODUCTION, bookmark: nothing, withKeys: false, mark: "restoring_1", kept };
-    // The text has what a mark looks like.
-    await writeFile(file, JSON.stringify({ like: { mark: "restoring_1" }, ...unfinished, ...wrong }));
+    ["marker", { marker: "restoring_1 (id INTEGER); DROP TABLE pets; --" }],
+    ["bookmark", { bookmark: "0/../../pets" }],
+    ["highest id", { saved: { pets: 0, highestId: "1; --", keys: [], replacedSecrets: [] } }],
+  ])("with --resume refuses a file with an invalid %s", async (_, wrong) => {
+    const saved = { pets: 0, highestId: "5", keys: [], replacedSecrets: [] };
+    const unfinished = {
+      target: PRODUCTION,
+      bookmark: emptyBookmark,
+      withKeys: false,
+      marker: "restoring_1",
+      saved,
+    };
+    // A valid marker elsewhere in the file must not do.
+    await writeFile(file, JSON.stringify({ like: { marker: "restoring_1" }, ...unfinished, ...wrong }));
     const asked = api.requests.length;
     expect((await restore("--resume", file)).stderr).toMatch(
-      /^--resume must name the file of a restore that broke off/,
+      /^--resume needs the file of an unfinished restore/,
     );
     expect(api.requests).toHaveLength(asked);
   });
 
-  const EITHER = "give either --timestamp TIME or --bookmark B: see npm run restore -- --help";
-  const TIME = "--timestamp must be a time such as 2026-11-19T12:00:00Z, within the last 30 days";
+  const EITHER = "expected either --timestamp TIME or --bookmark B: see npm run restore -- --help";
+  const TIME = "--timestamp must be within the last 30 days, such as 2026-11-19T12:00:00Z";
   const LOCAL =
-    "say --remote or --preview NAME: a local database has no past but copies of its folder (docs/operating.md)";
+    "add --remote or --preview NAME: a local database has no history, only copies of its folder (docs/operating.md)";
   it.each([
-    ["no moment", ["--remote", "--yes"], EITHER],
-    ["two moments", ["--remote", "--bookmark", "0", "--timestamp", "2026-11-19", "--yes"], EITHER],
-    ["a time that is none", ["--remote", "--timestamp", "yesterday", "--yes"], TIME],
-    ["a time to come", ["--remote", "--timestamp", "2999-01-01", "--yes"], TIME],
-    ["a time too long ago", ["--remote", "--timestamp", "2020-01-01", "--yes"], TIME],
+    ["neither time nor bookmark", ["--remote", "--yes"], EITHER],
+    ["both time and bookmark", ["--remote", "--bookmark", "0", "--timestamp", "2026-11-19", "--yes"], EITHER],
+    ["an invalid time", ["--remote", "--timestamp", "yesterday", "--yes"], TIME],
+    ["a time in the future", ["--remote", "--timestamp", "2999-01-01", "--yes"], TIME],
+    ["a time more than 30 days ago", ["--remote", "--timestamp", "2020-01-01", "--yes"], TIME],
     [
-      "a bookmark that is none",
+      "an invalid bookmark",
       ["--remote", "--bookmark", "0&x=1", "--yes"],
-      "--bookmark must be one that npx wrangler d1 time-travel info shows",
+      "--bookmark must be a bookmark that npx wrangler d1 time-travel info prints",
     ],
     ["a local database", ["--bookmark", "0", "--yes"], LOCAL],
-    ["a folder", ["--bookmark", "0", "--persist-to", "here", "--yes"], LOCAL],
+    ["--persist-to", ["--bookmark", "0", "--persist-to", "here", "--yes"], LOCAL],
     [
       "neither --dry-run nor --yes",
       ["--remote", "--bookmark", "0"],
-      "say --dry-run to see what would be done, or --yes to have it done",
+      "add --dry-run to see what would happen, or --yes to restore",
     ],
-    ["an option that is none", ["--now"], "Unknown option '--now': see npm run restore -- --help"],
+    ["an unknown option", ["--now"], "Unknown option '--now': see npm run restore -- --help"],
     [
-      "a file that is none",
+      "a file that is not of a restore",
       ["--resume", "package.json"],
-      "--resume must name the file of a restore that broke off, which package.json is not",
+      "--resume needs the file of an unfinished restore, which package.json is not",
     ],
     [
-      "more than a file",
+      "--resume with another option",
       ["--resume", "package.json", "--remote"],
-      "--resume takes nothing beside it: all else is in its FILE",
+      "--resume can't be combined with other options: its FILE has them",
     ],
   ])("refuses %s in one line", async (_, words, line) => {
     const asked = api.requests.length;
@@ -751,7 +773,7 @@ describe("npm run restore", () => {
   });
 });
 
-it("a copy of the folder brings the local database back", async () => {
+it("a copy of the folder restores the local database", async () => {
   const { state, remove } = await emptyState();
   const copy = `${state}-copy`;
   const target: Target = { kind: "local", state };

@@ -1,5 +1,4 @@
-// The smoke test passes on the service, and notices what is wrong with one: here the service itself, behind a proxy that spoils
-// one thing of its answers at a time.
+// npm run smoke passes on the service, and fails on each fault that a proxy puts into the service's responses.
 
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -20,7 +19,7 @@ beforeAll(async () => {
   remove = removeState;
   service = await start(state);
   origin = service.origin;
-  // Each run uses up 15 requests.
+  // Each run takes up to 15 requests.
   const words = ["create", "--name", "smoke", "--plan", "business", "--json", "--persist-to", state];
   const made = await runInProcess("keys", keys, words);
   key = JSON.parse(made.stdout).key;
@@ -35,20 +34,20 @@ function smoke(...words: string[]) {
   return runScript("scripts/smoke.ts", words, { PETSTORE_KEY: key });
 }
 
-/** An answer of the service, to be spoilt. Header names are in lower case. */
+/** Header names are in lower case. */
 interface Answer {
   status: number;
   headers: Record<string, string>;
   body: string;
 }
 
-/** What is changed of an answer, or whether there is none at all. */
+/** A change of a response; "none" cuts the connection. */
 type Change = Partial<Answer> | "none" | undefined | false;
-type Spoil = (answer: Answer, path: string, method: string) => Change;
+type Fault = (answer: Answer, path: string, method: string) => Change;
 
-/** Puts a proxy before the service that changes its answers, until the end of the test. Returns its address. */
-async function spoilt(spoil: Spoil): Promise<string> {
-  const proxy = createServer(async (request, response) => {
+/** Starts a proxy that changes the service's responses, until the end of the test. Returns its origin. */
+async function proxy(fault: Fault): Promise<string> {
+  const server = createServer(async (request, response) => {
     const { method = "", url = "", headers } = request;
     const passed = without(headers as Record<string, string>, "host", "connection", "transfer-encoding");
     const body = method === "POST" ? await buffer(request) : null;
@@ -60,21 +59,21 @@ async function spoilt(spoil: Spoil): Promise<string> {
       "content-length",
     );
     const answer = { status: given.status, headers: kept, body: await given.text() };
-    const change = spoil(answer, url, method);
+    const change = fault(answer, url, method);
     if (change === "none") return void request.socket.destroy();
     const changed = { ...answer, ...change };
     response.writeHead(changed.status, changed.headers).end(changed.body);
   }).listen(0, "127.0.0.1");
-  await once(proxy, "listening");
-  onTestFinished(() => void proxy.close());
-  return `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 function without(headers: Record<string, string>, ...names: string[]): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !names.includes(name)));
 }
 
-it("passes on the service as it is, and changes nothing, whatever of its address is given", async () => {
+it("passes on the service, and creates a pet only with --create", async () => {
   const list = async () => {
     const response = await fetch(`${origin}/v1/pets?limit=100`, {
       headers: { Authorization: `Bearer ${key}` },
@@ -84,161 +83,150 @@ it("passes on the service as it is, and changes nothing, whatever of its address
   const before = await list();
   const plain = await smoke(`${origin}/v1`);
   expect([plain.exitCode, plain.stderr]).toEqual([0, ""]);
-  expect(plain.stdout).not.toContain("adds a pet");
+  expect(plain.stdout).not.toContain("creates a pet");
   expect(await list()).toEqual(before);
 
   const create = await smoke(origin, "--create", "--build", "development");
   expect([create.exitCode, create.stderr]).toEqual([0, ""]);
-  expect(create.stdout).toContain("it adds a pet once, to the last digit\n");
+  expect(create.stdout).toContain("ok: creates a pet once, with exact integers\n");
   expect((await list()).length).toBe(before.length + 1);
   expect(plain.stdout + create.stdout).not.toContain(key);
 });
 
-describe("notices", () => {
+describe("fails on", () => {
   const FIRST_PAGE = "/v1/pets?limit=2";
-  it.each<[string, Spoil, string]>([
-    ["a page that fails", (_, path) => path === FIRST_PAGE && { status: 500 }, "answered 500 instead of 200"],
-    ["another interface", (_, path) => path === "/version" && { body: "{}" }, "it has version undefined"],
-    ["no page for people", (_, path) => path === "/" && { body: "{}" }, "GET / is no page"],
-    ["another document", (_, path) => path === "/openapi.json" && { body: "{}" }, "the document is that of"],
+  it.each<[string, Fault, string]>([
+    ["a failing list", (_, path) => path === FIRST_PAGE && { status: 500 }, "returned 500, expected 200"],
     [
-      "a next page that fails",
+      "another interface version",
+      (_, path) => path === "/version" && { body: "{}" },
+      "interface version is undefined",
+    ],
+    ["a page that is not HTML", (_, path) => path === "/" && { body: "{}" }, "GET / did not return HTML"],
+    [
+      "another document version",
+      (_, path) => path === "/openapi.json" && { body: "{}" },
+      "/openapi.json has version",
+    ],
+    [
+      "a failing next page",
       (_, path) => path.includes("cursor=") && { status: 500 },
-      "the next page was answered 500",
+      "the next page returned 500",
     ],
     [
-      "a way elsewhere",
+      "a redirect",
       () => ({ status: 302, headers: { location: "https://login.example" } }),
-      "answered 302 instead of 200, to https://login.example",
+      "returned 302, expected 200, Location https://login.example",
     ],
-    ["a list that is none", (_, path) => path === FIRST_PAGE && { body: "{}" }, "gives no array"],
-    ["too many pets", (_, path) => path === FIRST_PAGE && { body: "[1,2,3]" }, "gives no array"],
-    ["a service without keys", ({ status }) => status === 401 && { status: 200 }, "instead of 401"],
     [
-      "no word on how to send a key",
+      "a list that is not an array",
+      (_, path) => path === FIRST_PAGE && { body: "{}" },
+      "did not return an array",
+    ],
+    ["too many pets", (_, path) => path === FIRST_PAGE && { body: "[1,2,3]" }, "an array of at most 2"],
+    ["missing authentication", ({ status }) => status === 401 && { status: 200 }, "expected 401"],
+    [
+      "a missing WWW-Authenticate",
       ({ headers }) => ({ headers: without(headers, "www-authenticate") }),
-      "how to send one",
+      "has no WWW-Authenticate",
     ],
-    ["an error of another form", ({ status }) => status === 404 && { body: "{}" }, "was answered {}"],
+    ["an error without a code", ({ status }) => status === 404 && { body: "{}" }, "returned {}"],
+    ["an HTML error", ({ status }) => status === 405 && { body: "<html>" }, 'the response is "<html>"'],
     [
-      "an error that is a page",
-      ({ status }) => status === 405 && { body: "<html>" },
-      'answers with "<html>"',
-    ],
-    [
-      "no limits in an error",
+      "an error without rate-limit headers",
       ({ status, headers }) => status === 400 && { headers: without(headers, "x-ratelimit-reset") },
       "has no X-RateLimit-Reset",
     ],
-    ["a body that is not checked", ({ status }) => status === 400 && { status: 201 }, "instead of 400"],
+    ["missing validation", ({ status }) => status === 400 && { status: 201 }, "expected 400"],
     [
       "requests that are not counted",
       (_, path) => path === "/v1/usage" && { body: '{"days":[]}' },
-      "is not in GET /v1/usage",
+      "GET /v1/usage does not count",
     ],
     [
-      "digits that are lost",
+      "rounded integers",
       ({ body }) => ({ body: body.replace("775807", "775808") }),
-      "the pet came back as",
+      "the pet was returned as",
     ],
     [
-      "a pet that is not where it should be",
+      "a wrong Location",
       (_, path) => /pets\/\d+$/.test(path) && { body: "{}" },
       "the pet at its Location is {}",
     ],
     [
-      "a creation that is done twice",
+      "a POST that is not idempotent",
       ({ body }, _, method) =>
         method === "POST" && { body: body.replace(/"id":\d+/, `"id":${performance.now()}`) },
-      "sent again, was answered otherwise",
+      "the same Idempotency-Key got another response",
     ],
-  ])("%s", async (_, spoil, problem) => {
-    const { exitCode, stderr } = await smoke(await spoilt(spoil), "--create");
-    expect([exitCode, stderr]).toEqual([
-      1,
-      expect.stringMatching(/^the smoke test failed: at the step "it [^\n]+\n$/),
-    ]);
+  ])("%s", async (_, fault, problem) => {
+    const { exitCode, stderr } = await smoke(await proxy(fault), "--create");
+    expect([exitCode, stderr]).toEqual([1, expect.stringMatching(/^smoke test failed: step "[^\n]+\n$/)]);
     expect(stderr).toContain(problem);
   });
 });
 
-describe("waits", () => {
-  /** The build that answers after so many looks; the one before says that it is another. */
-  const beginningWith = (
-    looks: number,
-    before: Change = { body: '{"interface":"1.0.0","build":"before"}' },
-  ): Spoil => {
-    let looked = 0;
-    return (_, path) => {
+describe("with --build", () => {
+  const OTHER_BUILD = { body: '{"interface":"1.0.0","build":"previous"}' };
+  const WRONG_BUILD = "the build is previous, expected development\n";
+
+  /** Changes the responses of GET /version whose number, from 1 on, is `wrong`, and counts all. */
+  async function proxyVersion(wrong: (count: number) => boolean, change: Change = OTHER_BUILD) {
+    const seen = { count: 0 };
+    const origin = await proxy((_, path) => {
       if (path !== "/version") return undefined;
-      looked += 1;
-      return looked <= looks && before;
-    };
-  };
+      seen.count += 1;
+      return wrong(seen.count) && change;
+    });
+    return { origin, seen };
+  }
 
   it.each<[string, Change]>([
-    ["another build answers", { body: '{"interface":"1.0.0","build":"before"}' }],
-    ["somebody else answers", { body: "<html>soon</html>" }],
-    ["nothing is there", { status: 404 }],
-    ["nobody answers", "none"],
-  ])("as long as %s", async (_, before) => {
-    const url = await spoilt(beginningWith(2, before));
-    const { exitCode, stdout, stderr } = await smoke(url, "--build", "development");
+    ["another build responds", OTHER_BUILD],
+    ["another server responds", { body: "<html>soon</html>" }],
+    ["the path does not exist", { status: 404 }],
+    ["there is no response", "none"],
+  ])("waits while %s", async (_, change) => {
+    const { origin } = await proxyVersion((count) => count <= 2, change);
+    const { exitCode, stdout, stderr } = await smoke(origin, "--build", "development");
     expect([exitCode, stderr]).toEqual([0, ""]);
-    expect(stdout).toContain("  waiting until development answers\n  it says which build it is\n");
+    expect(stdout).toContain("  waiting for development\n  ok: reports its build\n");
   });
 
-  it("until the build answers several times in a row", async () => {
-    let looked = 0;
-    const url = await spoilt((_, path) => {
-      if (path === "/version") looked += 1;
-      return path === "/version" && looked === 2 && { body: '{"interface":"1.0.0","build":"before"}' };
-    });
-    expect((await smoke(url, "--build", "development")).exitCode).toBe(0);
-    // One, another, three in a row, and once more in the end.
-    expect(looked).toBe(6);
+  it("waits until the build responds several times in a row", async () => {
+    const { origin, seen } = await proxyVersion((count) => count === 2);
+    expect((await smoke(origin, "--build", "development")).exitCode).toBe(0);
+    // Right, wrong, three in a row, and the last step.
+    expect(seen.count).toBe(6);
   });
 
-  it("not for ever", async () => {
-    const { stderr } = await smoke(
-      await spoilt(beginningWith(1_000)),
-      "--build",
-      "development",
-      "--within",
-      "1",
-    );
-    expect(stderr).toContain(
-      'at the step "it says which build it is": what answers is before, not development\n',
-    );
+  it("fails if the build does not respond --within its time", async () => {
+    const { origin } = await proxyVersion(() => true);
+    const { stderr } = await smoke(origin, "--build", "development", "--within", "1");
+    expect(stderr).toContain(`step "reports its build": ${WRONG_BUILD}`);
   });
 
-  it("for a build that is there to the end", async () => {
-    let looked = 0;
-    const url = await spoilt((_, path) => {
-      if (path === "/version") looked += 1;
-      return path === "/version" && looked > 3 && { body: '{"interface":"1.0.0","build":"before"}' };
-    });
-    const { stderr } = await smoke(url, "--build", "development");
-    expect(stderr).toContain(
-      'at the step "it is still that build": what answers is before, not development\n',
-    );
+  it("fails if another build responds at the end", async () => {
+    const { origin } = await proxyVersion((count) => count > 3);
+    const { stderr } = await smoke(origin, "--build", "development");
+    expect(stderr).toContain(`step "still reports that build": ${WRONG_BUILD}`);
   });
 });
 
-describe("takes no offence", () => {
-  it("at a connection that is lost once", async () => {
-    const met = new Set<string>();
-    const url = await spoilt((_, path) => {
-      if (met.has(path)) return undefined;
-      met.add(path);
+describe("tolerates", () => {
+  it("one lost connection per path", async () => {
+    const seen = new Set<string>();
+    const url = await proxy((_, path) => {
+      if (seen.has(path)) return undefined;
+      seen.add(path);
       return "none";
     });
     expect(await smoke(url, "--create")).toMatchObject({ exitCode: 0, stderr: "" });
   });
 
-  it("at what another isolate has leased for quick requests, and gives back", async () => {
+  it("a lease that counts as used until it is released", async () => {
     let latestMs = 0;
-    const url = await spoilt((answer, path) => {
+    const url = await proxy((answer, path) => {
       const nowMs = performance.now();
       const isLeased = nowMs - latestMs < 800;
       if (!path.startsWith("/v1/usage")) latestMs = nowMs;
@@ -255,21 +243,19 @@ describe("takes no offence", () => {
 });
 
 it.each([
-  [[], "name one address"],
-  [["localhost:8787"], "localhost:8787 is no address"],
-  [["http://localhost:9", "--key", "pet_x"], "that is no key"],
-  [["http://localhost:9", "--new"], "and nothing else"],
-  [["https://petstore.example/shop"], "is no address of the service"],
+  [[], "expected one URL"],
+  [["localhost:8787"], "localhost:8787 is not the URL of a service"],
+  [["http://localhost:9", "--key", "pet_x"], "not an API key"],
+  [["http://localhost:9", "--new"], "Unknown option '--new'"],
+  [["https://petstore.example/shop"], "is not the URL of a service"],
   [["http://localhost:9", "--within", "soon"], "--within must be a number of seconds"],
-])("a wrong use is told in one line: %j", async (words, problem) => {
+])("rejects the arguments %j in one line", async (words, problem) => {
   const { exitCode, stderr } = await smoke(...words);
   expect([exitCode, stderr]).toEqual([1, expect.stringMatching(/^[^\n]+\n$/)]);
   expect(stderr).toContain(problem);
 });
 
-it("says that a service is not there", async () => {
+it("reports a service that can't be reached", async () => {
   const { stderr } = await smoke(UNUSED_ORIGIN);
-  expect(stderr).toMatch(
-    /^the smoke test failed: at the step "it says which build it is": .* can't be reached: .*\n$/,
-  );
+  expect(stderr).toMatch(/^smoke test failed: step "reports its build": can't reach http:.*: .*\n$/);
 });

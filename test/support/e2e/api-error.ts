@@ -1,4 +1,4 @@
-/** An error response of the stand-in for Cloudflare's API. */
+/** An error response of the fake of Cloudflare's API. */
 export class ApiError extends Error {
   readonly status: number;
   readonly code: number;

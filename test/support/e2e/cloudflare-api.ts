@@ -1,6 +1,5 @@
-// A stand-in for the part of Cloudflare's API that the commands use, because no account can be reached from a test. What
-// is behind it is real D1, and real Workers, run locally; how Cloudflare itself answers is taken from its documentation
-// and from wrangler's tests.
+// A fake of the part of Cloudflare's API that the commands use. Its databases are D1 and its Workers run in workerd, locally. Its
+// responses follow Cloudflare's documentation and wrangler's tests.
 
 import { once } from "node:events";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -13,13 +12,13 @@ import { Miniflare, NoOpLog } from "miniflare";
 import { d1OverApi } from "../../../scripts/cloudflare/d1-api.ts";
 import { QUIET } from "../../../scripts/cloudflare/wrangler.ts";
 import { ApiError } from "./api-error.ts";
-import { type ApiRequest, cloudflareWorkers } from "./cloudflare-workers.ts";
-import { timeTravelOf } from "./time-travel.ts";
+import { type ApiRequest, fakeWorkers } from "./cloudflare-workers.ts";
+import { fakeTimeTravel } from "./time-travel.ts";
 
-/** What the API accepts, in whichever way it is sent. No file contains it by chance. */
+/** The one credential that the API accepts. No file contains it by chance. */
 const CREDENTIAL = "the-credential-of-the-account";
 
-/** The ways to log in, by their variables. Only wrangler knows the older name. What OAuth gives is in a file. */
+/** The ways to log in, by their variables. Only wrangler knows the older name. OAuth uses a file. */
 export const LOGINS = {
   token: { CLOUDFLARE_API_TOKEN: CREDENTIAL },
   olderToken: { CF_API_TOKEN: CREDENTIAL },
@@ -29,7 +28,7 @@ export const LOGINS = {
 
 const ACCOUNT = "an-account";
 
-/** The databases that an account can have: each of these exists, or can be made. */
+/** The only names that a database can have here. */
 const NAMES = ["petstore", "petstore-previews"];
 
 interface Query {
@@ -44,43 +43,42 @@ interface Database {
   location?: string;
 }
 
-/** Serves an account with these databases, empty ones. `environment` makes wrangler and the commands use it. */
+/** Serves an account with these empty databases. `environment` makes wrangler and the commands use it. */
 export async function startCloudflareApi(names: string[] = []) {
   Object.assign(process.env, QUIET);
   const folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
   const state = join(folder, "state");
   const { env, dispose } = await startDatabases(state);
-  const pasts = new Map(Object.entries(env).map(([name, database]) => [name, timeTravelOf(database)]));
+  const timeTravel = new Map(Object.entries(env).map(([name, database]) => [name, fakeTimeTravel(database)]));
   const databases = new Map<string, Database>();
-  const workers = await cloudflareWorkers(join(folder, "workers"), state);
-  let obstacle: ((request: string) => unknown) | undefined;
-  /** What was asked so far: method and path, without the query. */
+  const workers = await fakeWorkers(join(folder, "workers"), state);
+  let interceptor: ((request: string) => unknown) | undefined;
+  /** All requests so far: method and path, without the query. */
   const requests: string[] = [];
 
-  /** What D1 answers about the past of a database. */
-  async function travel(path: string): Promise<unknown> {
+  async function answerTimeTravel(path: string): Promise<unknown> {
     const { pathname, searchParams } = new URL(path, "http://localhost");
     const [, name = "", action] = pathname.match(/\/database\/id-of-([^/]+)\/time_travel\/(.*)$/) ?? [];
-    const past = pasts.get(name);
-    if (action === "restore" && (await past?.restore(searchParams.get("bookmark")))) return {};
+    const history = timeTravel.get(name);
+    if (action === "restore" && (await history?.restore(searchParams.get("bookmark")))) return {};
     const bookmark =
-      action === "bookmark" && (await past?.bookmark(searchParams.get("timestamp") ?? undefined));
+      action === "bookmark" && (await history?.bookmark(searchParams.get("timestamp") ?? undefined));
     if (bookmark) return { bookmark };
     throw new ApiError(400, 7500, "There is no such bookmark");
   }
 
-  function makeDatabase(name: string, location?: string): Database {
+  function createDatabase(name: string, location?: string): Database {
     if (databases.has(name)) throw new ApiError(400, 7502, `A database with name '${name}' already exists`);
-    const made = {
+    const created = {
       uuid: idOf(name),
       name,
       read_replication: { mode: "disabled" },
       ...(location && { location }),
     };
-    databases.set(name, made);
-    return made;
+    databases.set(name, created);
+    return created;
   }
-  for (const name of names) makeDatabase(name);
+  for (const name of names) createDatabase(name);
 
   async function answerDatabase({ method, path, body }: ApiRequest): Promise<unknown> {
     const json = () => JSON.parse(`${body}`);
@@ -88,7 +86,7 @@ export async function startCloudflareApi(names: string[] = []) {
     if (id === "") {
       if (method === "GET") return [...databases.values()];
       const { name, primary_location_hint } = json();
-      return makeDatabase(name, primary_location_hint);
+      return createDatabase(name, primary_location_hint);
     }
     const found = [...databases.values()].find(({ uuid, name }) => [uuid, name].includes(id));
     const database = env[found?.name ?? ""];
@@ -105,21 +103,21 @@ export async function startCloudflareApi(names: string[] = []) {
     const { method = "", url = "", headers } = incoming;
     const { authorization = "", "x-auth-key": key, "x-auth-email": email } = headers;
     const isKnown = authorization === `Bearer ${CREDENTIAL}` || (key === CREDENTIAL && email !== undefined);
-    // Assets are uploaded with a token that was given for them.
+    // wrangler uploads assets with a token from their upload session.
     if (!isKnown && !authorization.startsWith("Bearer assets-")) {
       throw new ApiError(403, 10_000, "Authentication error");
     }
     const prefix = `/client/v4/accounts/${ACCOUNT}`;
     requests.push(`${method} ${url.split("?")[0]}`);
-    await obstacle?.(`${method} ${url.slice(prefix.length).split("?")[0]}`);
+    await interceptor?.(`${method} ${url.slice(prefix.length).split("?")[0]}`);
     if (!url.startsWith(`${prefix}/`)) throw new ApiError(404, 7404, `${url} is not in the account`);
     const path = url.slice(prefix.length);
-    if (path.includes("/time_travel/")) return travel(path);
+    if (path.includes("/time_travel/")) return answerTimeTravel(path);
     const contentType = headers["content-type"] ?? "";
     const request = { method, path, contentType, body: await buffer(incoming) };
     if (path.startsWith("/d1/database")) return answerDatabase(request);
     const answered = await workers.answer(request);
-    if (answered === undefined) throw new ApiError(404, 10_007, `${method} ${path} is not known here`);
+    if (answered === undefined) throw new ApiError(404, 10_007, `${method} ${path} is not in the fake`);
     return answered;
   }
 
@@ -145,8 +143,8 @@ export async function startCloudflareApi(names: string[] = []) {
   return {
     environment,
     /**
-     * Somebody who is logged in, with a home and a temporary folder of their own, and who has wrangler log all it can. `leaks`
-     * names the files there that contain the credential, other than the one in which wrangler keeps what OAuth gave it.
+     * The environment of a logged-in operator, with an own home and temporary folder and wrangler's most verbose log. `leaks`
+     * names the files there that contain the credential, except wrangler's own file of OAuth tokens.
      */
     async operator(login: keyof typeof LOGINS) {
       const home = await mkdtemp(join(folder, "home-"));
@@ -155,8 +153,9 @@ export async function startCloudflareApi(names: string[] = []) {
       const loginFile = join(XDG_CONFIG_HOME, ".wrangler", "config", "default.toml");
       await mkdir(TMPDIR);
       await mkdir(dirname(loginFile), { recursive: true });
-      const given = `oauth_token = "${CREDENTIAL}"\nrefresh_token = "${CREDENTIAL}"\n`;
-      if (login === "oauth") await writeFile(loginFile, `${given}expiration_time = "2099-01-01T00:00:00Z"\n`);
+      const tokens = `oauth_token = "${CREDENTIAL}"\nrefresh_token = "${CREDENTIAL}"\n`;
+      if (login === "oauth")
+        await writeFile(loginFile, `${tokens}expiration_time = "2099-01-01T00:00:00Z"\n`);
       return {
         environment: {
           ...environment,
@@ -176,16 +175,16 @@ export async function startCloudflareApi(names: string[] = []) {
     },
     database: (name: string) => env[name],
     databases,
-    past: (name: string) => pasts.get(name),
+    timeTravel: (name: string) => timeTravel.get(name),
     requests,
-    /** Those that change something, from behind the account on. */
-    changes: () =>
+    /** The requests that change something, with paths relative to the account. Queries of a database are left out. */
+    writes: () =>
       requests
         .filter((request) => !request.startsWith("GET ") && !request.endsWith("/query"))
         .map((request) => request.replace(/\/client\/v4\/accounts\/[^/]+/, "")),
-    /** Has each request meet this first, with its method and its path behind the account: it may throw an ApiError. */
-    meet: (next: typeof obstacle) => {
-      obstacle = next;
+    /** Calls this before each request is answered, with its method and its path in the account. It may throw a ApiError. */
+    intercept: (next: typeof interceptor) => {
+      interceptor = next;
     },
     deployments: workers.deployments,
     subdomain: workers.subdomain,
@@ -199,7 +198,7 @@ export async function startCloudflareApi(names: string[] = []) {
   };
 }
 
-/** Runs queries where the databases are. Through wrangler's proxy for Node, each statement would be three slow calls. */
+/** Runs queries inside workerd. Through wrangler's proxy for Node, each statement would take three slow calls. */
 const QUERY = `export default {
   async fetch(request, env) {
     const database = env[new URL(request.url).pathname.slice(1)];
@@ -235,7 +234,7 @@ async function startDatabases(state: string) {
   });
   const url = await miniflare.unsafeGetDirectURL("databases");
   const ask = async <Result>(name: string, body: unknown) => {
-    // The runtime closes idle connections without notice, and a request that is just then sent would fail.
+    // workerd closes idle connections without notice; a request on such a connection would fail.
     const request = { method: "POST", headers: { Connection: "close" }, body: JSON.stringify(body) };
     const response = await fetch(new URL(name, url), request);
     const { results, message } = (await response.json()) as { results: Result; message?: string };

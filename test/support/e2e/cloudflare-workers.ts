@@ -1,6 +1,5 @@
-// The part of the stand-in for Cloudflare's API that deploys Workers: what is uploaded, it runs, by `wrangler dev` and with the
-// account's databases, so that whoever deploys can ask it. The API's own answers are what wrangler's tests expect
-// of it; that Cloudflare gives them is not proven here.
+// The part of the fake of Cloudflare's API that deploys Workers: it runs each uploaded version by `wrangler dev`, with the
+// account's databases, so that a smoke test can use it. Its responses are those that wrangler's tests expect.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -12,7 +11,7 @@ import { pipeline } from "node:stream";
 import { QUIET, WRANGLER } from "../../../scripts/cloudflare/wrangler.ts";
 import { ApiError } from "./api-error.ts";
 
-/** A request to the API, from behind the account on. */
+/** A request to the API; its path is relative to the account. */
 export interface ApiRequest {
   method: string;
   path: string;
@@ -23,19 +22,19 @@ export interface ApiRequest {
 interface Binding {
   type: string;
   name: string;
-  /** Of a database: its id, as production and as previews call it. */
+  /** A database's id: `id` in production, `database_id` in previews. */
   id?: string;
   database_id?: string;
   class_name?: string;
 }
 
-/** What wrangler says of the modules that it uploads. */
+/** wrangler's description of an upload. */
 interface Metadata {
   main_module: string;
   compatibility_date: string;
   exports: object;
   assets: { jwt: string; config: { _headers?: string } };
-  /** A list for production, and by name for previews. */
+  /** Production has `bindings`, a list; a preview `env`, by name. */
   bindings?: Binding[];
   env?: Record<string, Omit<Binding, "name">>;
   annotations?: Record<string, string>;
@@ -48,26 +47,26 @@ interface Version {
   files: Map<string, string | Buffer>;
 }
 
-/** Runs what is deployed in `folder`, with the state of the account in `state`. */
-export async function cloudflareWorkers(folder: string, state: string) {
+/** Runs what is deployed in `folder`, with the account's databases in `state`. */
+export async function fakeWorkers(folder: string, state: string) {
   const contents = new Map<string, Buffer>();
   const manifests = new Map<string, Record<string, { hash: string }>>();
   const versions = new Map<string, Version>();
-  /** Those of production, the newest first: which versions requests go to. */
+  /** Of production, newest first. */
   const deployments: { versions: { version_id: string; percentage: number }[] }[] = [];
   const previews = new Map<string, { id: string; name: string; urls: string[] }>();
-  const production = await openAddress();
-  /** Of previews, by id, those that were deleted included. */
-  const addresses = new Map<string, Address>();
+  const production = await startProxy();
+  /** Of previews, by id, deleted ones included. */
+  const proxies = new Map<string, WorkerProxy>();
   const running = new Map<string, Awaited<ReturnType<typeof serve>>>();
-  /** What of production is on workers.dev. */
+  /** Production's settings for workers.dev. */
   const subdomain = { enabled: false, previews_enabled: false };
 
-  /** Has all requests to a Worker or preview go to a version. */
+  /** Makes a version serve all requests to production or to a preview. */
   async function run(name: string, version: Version): Promise<void> {
     await running.get(name)?.stop();
-    const address = addresses.get(name) ?? production;
-    running.set(name, await serve(join(folder, version.id), state, name, version, address));
+    const proxy = proxies.get(name) ?? production;
+    running.set(name, await serve(join(folder, version.id), state, name, version, proxy));
   }
 
   async function readUpload({ contentType, body }: ApiRequest): Promise<Version> {
@@ -112,7 +111,7 @@ export async function cloudflareWorkers(folder: string, state: string) {
     ...deployment,
   });
 
-  /** Answers what is asked of Workers; undefined if that is nothing it knows. */
+  /** The result of a request about Workers; undefined if the path is not in the fake. */
   async function answer(request: ApiRequest): Promise<unknown> {
     const { method, body } = request;
     const [path = ""] = request.path.split("?");
@@ -144,11 +143,11 @@ export async function cloudflareWorkers(folder: string, state: string) {
       if (method === "POST" && identifier === "") {
         const { name } = json();
         const id = `preview-${name}`;
-        const address = await openAddress();
-        const made = { id, name, slug: name, worker_name: "petstore", urls: [address.url] };
-        previews.set(id, made);
-        addresses.set(id, address);
-        return made;
+        const proxy = await startProxy();
+        const created = { id, name, slug: name, worker_name: "petstore", urls: [proxy.url] };
+        previews.set(id, created);
+        proxies.set(id, proxy);
+        return created;
       }
       const found = [...previews.values()].find(({ id, name }) => [id, name].includes(identifier));
       if (found === undefined) throw new ApiError(404, 10_025, "Preview not found");
@@ -195,23 +194,20 @@ export async function cloudflareWorkers(folder: string, state: string) {
   return {
     answer,
     deployments,
-    /** Where production is, once it was deployed. */
+    /** Production's URL. Connections are cut until the first deployment. */
     production: production.url,
     subdomain,
     async stop() {
       for (const { stop } of running.values()) await stop();
-      for (const address of [production, ...addresses.values()]) address.close();
+      for (const proxy of [production, ...proxies.values()]) proxy.close();
     },
   };
 }
 
-type Address = Awaited<ReturnType<typeof openAddress>>;
+type WorkerProxy = Awaited<ReturnType<typeof startProxy>>;
 
-/**
- * An address that is known before a version runs, and stays when another replaces it. It forwards connections to the port
- * of the version, which the kernel chose, and cuts them while there is none.
- */
-async function openAddress() {
+/** Forwards connections from a constant port to that of the version that runs, and cuts them while none runs. */
+async function startProxy() {
   let target: number | undefined;
   const server = createServer((socket) => {
     if (target === undefined) socket.destroy();
@@ -219,19 +215,19 @@ async function openAddress() {
   });
   await once(server.listen(0, "127.0.0.1"), "listening");
   const { port } = server.address() as AddressInfo;
-  const leadTo = (next: number | undefined) => {
+  const forwardTo = (next: number | undefined) => {
     target = next;
   };
-  return { url: `http://127.0.0.1:${port}`, leadTo, close: () => server.close() };
+  return { url: `http://127.0.0.1:${port}`, forwardTo, close: () => server.close() };
 }
 
-/** Runs a version at an address until `stop` is called. */
+/** Runs a version behind a proxy until `stop` is called. */
 async function serve(
   folder: string,
   state: string,
   name: string,
   { metadata, files }: Version,
-  address: Address,
+  proxy: WorkerProxy,
 ) {
   for (const [path, content] of files) {
     const file = join(folder, path);
@@ -265,7 +261,7 @@ async function serve(
     {
       env: { ...process.env, ...QUIET, WRANGLER_LOG: "error" },
       stdio: ["ignore", "pipe", "pipe", "ipc"],
-      // A group of its own, to end wrangler and workerd together.
+      // Its own process group, to end wrangler and workerd together.
       detached: true,
     },
   );
@@ -273,10 +269,10 @@ async function serve(
   for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => (printed += chunk));
   const ended = once(child, "close");
   const [ready] = await Promise.race([once(child, "message"), ended]);
-  if (child.exitCode !== null) throw new Error(`what was deployed does not run:\n${printed}`);
-  address.leadTo(JSON.parse(ready).port);
+  if (child.exitCode !== null) throw new Error(`the deployed version does not start:\n${printed}`);
+  proxy.forwardTo(JSON.parse(ready).port);
   const stop = async () => {
-    address.leadTo(undefined);
+    proxy.forwardTo(undefined);
     endGroup(child);
     await ended;
   };
