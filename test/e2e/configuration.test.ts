@@ -1,5 +1,4 @@
-// wrangler.toml, which is what is deployed: that previews have whatever production has, that nothing in it belongs to an
-// account, and that wrangler takes all of it.
+// wrangler.toml: previews have all bindings of production, nothing in it belongs to an account, and wrangler accepts it.
 
 import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -17,8 +16,8 @@ const { rawConfig } = experimental_readRawConfig({ config: "wrangler.toml" }) as
 };
 const { previews, ...production } = rawConfig;
 
-/** What a preview takes from the top, or can't have. Whatever else is at the top is a kind of binding. */
-const NO_BINDINGS = [
+/** Settings that a preview inherits or can't have. All other top-level settings are kinds of bindings. */
+const NOT_BINDINGS = [
   "name",
   "main",
   "compatibility_date",
@@ -34,9 +33,9 @@ const NO_BINDINGS = [
   "observability",
 ];
 
-const kinds = Object.keys(production).filter((kind) => !NO_BINDINGS.includes(kind));
+const kinds = Object.keys(production).filter((kind) => !NOT_BINDINGS.includes(kind));
 
-/** The bindings of one kind, in whatever way that kind has them: each under its name. */
+/** The bindings of one kind, by name. Kinds differ in how wrangler.toml lists them. */
 function bindings(settings: Settings, kind: string): Record<string, Settings> {
   const found = settings[kind];
   if (found === undefined) return {};
@@ -46,7 +45,7 @@ function bindings(settings: Settings, kind: string): Record<string, Settings> {
 }
 
 describe("previews", () => {
-  it("are held to more than nothing", () => {
+  it("are compared in the kinds of bindings that production has", () => {
     expect(kinds).toEqual(expect.arrayContaining(["d1_databases", "durable_objects"]));
   });
 
@@ -61,7 +60,7 @@ describe("previews", () => {
     for (const name of names(previews)) expect(names(production)).not.toContain(name);
   });
 
-  it("have objects of the same classes, which are their own", () => {
+  it("have their own Durable Objects of the same classes", () => {
     expect(bindings(previews, "durable_objects")).toEqual(bindings(production, "durable_objects"));
     for (const { class_name, script_name } of Object.values(bindings(previews, "durable_objects"))) {
       expect(production.exports).toHaveProperty(`${class_name}`);
@@ -69,7 +68,7 @@ describe("previews", () => {
     }
   });
 
-  it("are seen like production: each line of our log, and nothing that has an address with its query", () => {
+  it("log like production: every line of the Worker, and no query strings", () => {
     expect(previews.observability).toEqual(production.observability);
     expect(production.observability).toMatchObject({
       enabled: true,
@@ -79,18 +78,18 @@ describe("previews", () => {
   });
 });
 
-it("nothing in it belongs to an account, and nothing is secret", () => {
-  // Ids and secrets are the longest words that an account gives out: none looks like a name.
+it("wrangler.toml has no account id and no secret", () => {
+  // Cloudflare's ids and secrets are longer than any name in the file.
   const words = JSON.stringify(rawConfig).match(/[0-9A-Za-z_-]{24,}/g);
   expect(words).toBeNull();
   expect(Object.keys(rawConfig)).not.toContain("account_id");
 });
 
-it("does not keep an address on workers.dev beside routes", () => {
+it("wrangler.toml does not set workers_dev, so that routes take the Worker off workers.dev", () => {
   expect(rawConfig).not.toHaveProperty("workers_dev");
 });
 
-it("wrangler makes a deployment of it, and finds nothing to warn about", async () => {
+it("wrangler builds a deployment from it without a warning", async () => {
   const folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
   onTestFinished(() => rm(folder, { recursive: true }));
   const words = ["deploy", "--dry-run", "--outdir", folder];

