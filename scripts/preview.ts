@@ -28,8 +28,8 @@ const USAGE = `npm run preview [-- NAME] [--json] [--dry-run]
 npm run preview -- NAME --delete
 
 Creates or updates the preview NAME: applies migrations to the database that all previews share, uploads the Worker, runs
-the smoke test, which creates a pet, and prints the URL. NAME defaults to the branch. The preview "staging" is staging. If
-the smoke test fails, the preview stays, so that you can inspect it.
+the smoke test, which creates a pet, and prints the URL. NAME defaults to the branch; the preview named staging is the staging
+environment. If the smoke test fails, the preview stays, so that you can inspect it.
 --delete deletes the preview and the counters of its keys. Pets and keys stay: other previews share them.
 --json prints only {"name", "url", "build"} to standard output.
 --dry-run prints the steps and builds the Worker; it needs no account.`;

@@ -11,8 +11,10 @@ variable PETSTORE_KEY can hold the key instead of --key, which other users of th
 --create also creates a pet, which can't be deleted: don't use it in production.
 --build waits up to 90 seconds, or --within SECONDS, until that build responds.`;
 
-await runCommand("smoke test", async () => {
+/** Runs the command. Throws what `runCommand` expects. */
+export async function smoke(args: string[]): Promise<void> {
   const { values, positionals } = readArguments("smoke", {
+    args,
     allowPositionals: true,
     options: {
       key: { type: "string" },
@@ -40,4 +42,6 @@ await runCommand("smoke test", async () => {
   const { build, create, within } = values;
   await smokeTest({ origin, key, build, timeoutMs: Number(within) * 1000, create, log: print });
   print("Passed.");
-});
+}
+
+if (import.meta.main) await runCommand("smoke test", () => smoke(process.argv.slice(2)));

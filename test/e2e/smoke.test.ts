@@ -1,11 +1,13 @@
 // npm run smoke passes on the service, and fails on each fault that a proxy puts into the service's responses.
 
 import { once } from "node:events";
-import { createServer } from "node:http";
+import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type SmokeOptions, smokeTest } from "../../scripts/deploy/smoke-test.ts";
 import { keys } from "../../scripts/keys.ts";
+import { smoke } from "../../scripts/smoke.ts";
 import { runInProcess } from "../support/e2e/in-process.ts";
 import { emptyState, runScript, start, UNUSED_ORIGIN } from "../support/e2e/petstore.ts";
 
@@ -26,13 +28,10 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
+  for (const each of proxies) each.close();
   await service?.stop();
   await remove();
 });
-
-function smoke(...words: string[]) {
-  return runScript("scripts/smoke.ts", words, { PETSTORE_KEY: key });
-}
 
 /** Header names are in lower case. */
 interface Answer {
@@ -45,7 +44,9 @@ interface Answer {
 type Change = Partial<Answer> | "none" | undefined | false;
 type Fault = (answer: Answer, path: string, method: string) => Change;
 
-/** Starts a proxy that changes the service's responses, until the end of the test. Returns its origin. */
+const proxies: Server[] = [];
+
+/** Starts a proxy that changes the service's responses. Returns its origin. */
 async function proxy(fault: Fault): Promise<string> {
   const server = createServer(async (request, response) => {
     const { method = "", url = "", headers } = request;
@@ -65,12 +66,24 @@ async function proxy(fault: Fault): Promise<string> {
     response.writeHead(changed.status, changed.headers).end(changed.body);
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
-  onTestFinished(() => void server.close());
+  proxies.push(server);
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 function without(headers: Record<string, string>, ...names: string[]): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !names.includes(name)));
+}
+
+/** Runs the smoke test against the service behind a proxy. Returns its log, and its error if it fails. */
+async function smokeTestWith(fault: Fault, options: Partial<SmokeOptions> = {}) {
+  const lines: string[] = [];
+  const log = (line: string) => void lines.push(line);
+  const origin = await proxy(fault);
+  const error = await smokeTest({ origin, key, create: false, log, ...options }).then(
+    () => undefined,
+    ({ message }: Error) => message,
+  );
+  return { log: lines.join("\n"), error };
 }
 
 it("passes on the service, and creates a pet only with --create", async () => {
@@ -81,19 +94,20 @@ it("passes on the service, and creates a pet only with --create", async () => {
     return (await response.json()) as { name: string }[];
   };
   const before = await list();
-  const plain = await smoke(`${origin}/v1`);
+  const run = (...args: string[]) => runScript("scripts/smoke.ts", args, { PETSTORE_KEY: key });
+  const plain = await run(`${origin}/v1`);
   expect([plain.exitCode, plain.stderr]).toEqual([0, ""]);
   expect(plain.stdout).not.toContain("creates a pet");
   expect(await list()).toEqual(before);
 
-  const create = await smoke(origin, "--create", "--build", "development");
+  const create = await run(origin, "--create", "--build", "development");
   expect([create.exitCode, create.stderr]).toEqual([0, ""]);
   expect(create.stdout).toContain("ok: creates a pet once, with exact integers\n");
   expect((await list()).length).toBe(before.length + 1);
   expect(plain.stdout + create.stdout).not.toContain(key);
 });
 
-describe("fails on", () => {
+describe.concurrent("fails on", () => {
   const FIRST_PAGE = "/v1/pets?limit=2";
   it.each<[string, Fault, string]>([
     ["a failing list", (_, path) => path === FIRST_PAGE && { status: 500 }, "returned 500, expected 200"],
@@ -160,25 +174,30 @@ describe("fails on", () => {
       "the same Idempotency-Key got another response",
     ],
   ])("%s", async (_, fault, problem) => {
-    const { exitCode, stderr } = await smoke(await proxy(fault), "--create");
-    expect([exitCode, stderr]).toEqual([1, expect.stringMatching(/^smoke test failed: step "[^\n]+\n$/)]);
-    expect(stderr).toContain(problem);
+    const { error } = await smokeTestWith(fault, { create: true });
+    expect(error).toMatch(/^step "/);
+    expect(error).toContain(problem);
   });
 });
 
-describe("with --build", () => {
+describe.concurrent("with an expected build", () => {
   const OTHER_BUILD = { body: '{"interface":"1.0.0","build":"previous"}' };
-  const WRONG_BUILD = "the build is previous, expected development\n";
+  const WRONG_BUILD = "the build is previous, expected development";
 
-  /** Changes the responses of GET /version whose number, from 1 on, is `wrong`, and counts all. */
-  async function proxyVersion(wrong: (count: number) => boolean, change: Change = OTHER_BUILD) {
-    const seen = { count: 0 };
-    const origin = await proxy((_, path) => {
+  /** Expects the service's build, while a proxy changes the responses of GET /version whose number, from 1 on, is `wrong`. */
+  async function expectBuild(
+    wrong: (count: number) => boolean,
+    change: Change = OTHER_BUILD,
+    timeoutMs?: number,
+  ) {
+    let count = 0;
+    const fault: Fault = (_, path) => {
       if (path !== "/version") return undefined;
-      seen.count += 1;
-      return wrong(seen.count) && change;
-    });
-    return { origin, seen };
+      count += 1;
+      return wrong(count) && change;
+    };
+    const outcome = await smokeTestWith(fault, { build: "development", timeoutMs });
+    return { ...outcome, count };
   }
 
   it.each<[string, Change]>([
@@ -187,58 +206,51 @@ describe("with --build", () => {
     ["the path does not exist", { status: 404 }],
     ["there is no response", "none"],
   ])("waits while %s", async (_, change) => {
-    const { origin } = await proxyVersion((count) => count <= 2, change);
-    const { exitCode, stdout, stderr } = await smoke(origin, "--build", "development");
-    expect([exitCode, stderr]).toEqual([0, ""]);
-    expect(stdout).toContain("  waiting for development\n  ok: reports its build\n");
+    const { error, log } = await expectBuild((count) => count <= 2, change);
+    expect(error).toBeUndefined();
+    expect(log).toContain("  waiting for development\n  ok: reports its build\n");
   });
 
   it("waits until the build responds several times in a row", async () => {
-    const { origin, seen } = await proxyVersion((count) => count === 2);
-    expect((await smoke(origin, "--build", "development")).exitCode).toBe(0);
+    const { error, count } = await expectBuild((number) => number === 2);
+    expect(error).toBeUndefined();
     // Right, wrong, three in a row, and the last step.
-    expect(seen.count).toBe(6);
+    expect(count).toBe(6);
   });
 
-  it("fails if the build does not respond --within its time", async () => {
-    const { origin } = await proxyVersion(() => true);
-    const { stderr } = await smoke(origin, "--build", "development", "--within", "1");
-    expect(stderr).toContain(`step "reports its build": ${WRONG_BUILD}`);
+  it("fails if the build does not respond in time", async () => {
+    const { error } = await expectBuild(() => true, OTHER_BUILD, 1_000);
+    expect(error).toBe(`step "reports its build": ${WRONG_BUILD}`);
   });
 
   it("fails if another build responds at the end", async () => {
-    const { origin } = await proxyVersion((count) => count > 3);
-    const { stderr } = await smoke(origin, "--build", "development");
-    expect(stderr).toContain(`step "still reports that build": ${WRONG_BUILD}`);
+    const { error } = await expectBuild((count) => count > 3);
+    expect(error).toBe(`step "still reports that build": ${WRONG_BUILD}`);
   });
 });
 
-describe("tolerates", () => {
+describe.concurrent("tolerates", () => {
   it("one lost connection per path", async () => {
     const seen = new Set<string>();
-    const url = await proxy((_, path) => {
+    const { error } = await smokeTestWith((_, path) => {
       if (seen.has(path)) return undefined;
       seen.add(path);
       return "none";
     });
-    expect(await smoke(url, "--create")).toMatchObject({ exitCode: 0, stderr: "" });
+    expect(error).toBeUndefined();
   });
 
   it("a lease that counts as used until it is released", async () => {
     let latestMs = 0;
-    const url = await proxy((answer, path) => {
-      const nowMs = performance.now();
-      const isLeased = nowMs - latestMs < 800;
-      if (!path.startsWith("/v1/usage")) latestMs = nowMs;
-      if (path !== "/v1/usage" || !isLeased) return undefined;
-      return {
-        body: answer.body.replace(
-          /"admitted":(\d+)(?=[^[]*\]\}$)/g,
-          (_, count) => `"admitted":${Number(count) + 20}`,
-        ),
-      };
+    let reads = 0;
+    const { error } = await smokeTestWith(({ body }, path) => {
+      if (path === "/v1/usage") reads += 1;
+      else latestMs = performance.now();
+      if (path !== "/v1/usage" || reads > 1 || performance.now() - latestMs > 800) return undefined;
+      const leased = (_: string, count: string) => `"admitted":${Number(count) + 1_000}`;
+      return { body: body.replace(/"admitted":(\d+)(?=[^[]*\]\}$)/g, leased) };
     });
-    expect(await smoke(url)).toMatchObject({ exitCode: 0, stderr: "" });
+    expect(error).toBeUndefined();
   });
 });
 
@@ -249,13 +261,13 @@ it.each([
   [["http://localhost:9", "--new"], "Unknown option '--new'"],
   [["https://petstore.example/shop"], "is not the URL of a service"],
   [["http://localhost:9", "--within", "soon"], "--within must be a number of seconds"],
-])("rejects the arguments %j in one line", async (words, problem) => {
-  const { exitCode, stderr } = await smoke(...words);
+])("rejects the arguments %j in one line", async (args, problem) => {
+  const { exitCode, stderr } = await runInProcess("smoke test", smoke, ["--key", key, ...args]);
   expect([exitCode, stderr]).toEqual([1, expect.stringMatching(/^[^\n]+\n$/)]);
   expect(stderr).toContain(problem);
 });
 
 it("reports a service that can't be reached", async () => {
-  const { stderr } = await smoke(UNUSED_ORIGIN);
+  const { stderr } = await runInProcess("smoke test", smoke, [UNUSED_ORIGIN, "--key", key]);
   expect(stderr).toMatch(/^smoke test failed: step "reports its build": can't reach http:.*: .*\n$/);
 });
