@@ -1,4 +1,4 @@
-// What an operator does to a key, in the database: each command changes what it should and nothing else.
+// What the commands for keys change in the database.
 
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
@@ -7,7 +7,7 @@ import { findKeyByHash, findKeyById } from "../../src/keys/store.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
 import { newKey } from "../support/worker/client.ts";
 
-/** Until when a secret is good: null, while it is the current one. */
+/** When a secret expires: null for the current one. */
 async function goodUntil(secret: string) {
   return (await findKeyByHash(env.DB, await sha256(secret)))?.secretGoodUntilMs;
 }
@@ -17,7 +17,7 @@ async function rotate(id: string, graceMs: number, nowMs = Date.now()) {
   return rotated.secret;
 }
 
-it("a second rotation shortens the grace of the first", async () => {
+it("a second rotation shortens the grace period of the first", async () => {
   const { id, secret } = await newKey();
   const second = await rotate(id, 100_000);
   const third = await rotate(id, 10_000);
@@ -29,21 +29,21 @@ it("a second rotation shortens the grace of the first", async () => {
   ]);
 });
 
-it("a second rotation makes no grace longer, and brings none back", async () => {
+it("a second rotation does not extend or restore a grace period", async () => {
   const { id, secret } = await newKey();
   await rotate(id, 0);
   await rotate(id, 100_000);
   expect(await goodUntil(secret)).toBe(Date.now());
 });
 
-it("a rotation leaves the graces of other keys alone", async () => {
+it("a rotation does not change the grace periods of other keys", async () => {
   const other = await newKey();
   await rotate(other.id, 100_000);
   await rotate((await newKey()).id, 0);
   expect(await goodUntil(other.secret)).toBe(Date.now() + 100_000);
 });
 
-it.each(["revoked", "expired"] as const)("a key that is %s is changed by nothing", async (problem) => {
+it.each(["revoked", "expired"] as const)("a key that is %s can't be changed", async (problem) => {
   const expiresAtMs = Date.now() + 10_000;
   const { id, secret } = await newKey({ expiresAtMs });
   const second = await rotate(id, 100_000);
@@ -56,20 +56,20 @@ it.each(["revoked", "expired"] as const)("a key that is %s is changed by nothing
   expect([await goodUntil(secret), await goodUntil(second)]).toEqual([Date.now() + 100_000, null]);
 });
 
-it("a key with an expiry can be rotated and changed before it", async () => {
+it("a key can be rotated and changed until it expires", async () => {
   const { id } = await newKey({ expiresAtMs: Date.now() + 1 });
   expect(await rotateKey(env.DB, id, 0, Date.now())).toMatchObject({ ok: true });
   expect(await changePlan(env.DB, id, "pro", undefined, Date.now())).toMatchObject({ ok: true });
 });
 
-it("a key is revoked once: the time stays", async () => {
+it("a second revocation fails and keeps the time of the first", async () => {
   const { id } = await newKey();
   expect(await revokeKey(env.DB, id, Date.now())).toMatchObject({ ok: true, key: { id } });
   expect(await revokeKey(env.DB, id, Date.now() + 1)).toEqual({ ok: false, problem: "revoked" });
   expect((await findKeyById(env.DB, id))?.revokedAtMs).toBe(Date.now());
 });
 
-it("a rotation that broke off half-way can be done again", async () => {
+it("an interrupted rotation can be repeated", async () => {
   const { id, secret } = await newKey();
   const hash = await sha256(secret);
   await env.DB.prepare("INSERT INTO replaced_secrets VALUES (unhex(?1), ?2, ?3)")
@@ -83,25 +83,25 @@ it("a rotation that broke off half-way can be done again", async () => {
   });
 });
 
-it("a key that is revoked and expired is revoked", async () => {
+it("a revoked key that has expired is reported as revoked", async () => {
   const { id } = await newKey({ expiresAtMs: Date.now() + 1 });
   await revokeKey(env.DB, id, Date.now());
   expect(await rotateKey(env.DB, id, 0, Date.now() + 1)).toEqual({ ok: false, problem: "revoked" });
 });
 
-it("a key that leaves enterprise has no limits of its own any more", async () => {
+it("a key that leaves the enterprise plan loses its own limits", async () => {
   const { id } = await newKey({ plan: "enterprise", limits: { minute: 1, day: 2 } });
   expect(await changePlan(env.DB, id, "pro", undefined, Date.now())).toMatchObject({ ok: true });
 });
 
-it("what is asked for a key that nobody has changes nothing, and says so", async () => {
+it("commands for an unknown key fail", async () => {
   const unknown = { ok: false, problem: "unknown" };
   expect(await revokeKey(env.DB, "key_nobodyhasit", Date.now())).toEqual(unknown);
   expect(await rotateKey(env.DB, "key_nobodyhasit", 0, Date.now())).toEqual(unknown);
   expect(await changePlan(env.DB, "key_nobodyhasit", "pro", undefined, Date.now())).toEqual(unknown);
 });
 
-it("an enterprise key is not made without limits, and keeps those that were agreed", async () => {
+it("an enterprise key needs limits and keeps them", async () => {
   const agreed = { name: "agreed", plan: "enterprise", expiresAtMs: null } as const;
   await expect(createKey(env.DB, agreed, Date.now())).rejects.toThrow("needs limits");
   const { id } = await newKey({ plan: "enterprise", limits: { minute: 7, day: 70 } });

@@ -1,5 +1,4 @@
-// A table of bad bodies, media types, queries, paths and credentials: each with its status, its Error body, and
-// the proof that nothing was stored.
+// Invalid bodies, media types, queries, paths and credentials. Each gets the expected status and Error body, and stores nothing.
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
@@ -16,7 +15,7 @@ import {
   newKey,
 } from "../support/worker/client.ts";
 
-/** Checks the whole answer: status, exact body, media type; and that nothing was stored meanwhile. */
+/** Checks status, body and media type of the response, and that no pet was stored. */
 async function expectRefusal(
   request: () => Promise<Response>,
   status: number,
@@ -42,7 +41,7 @@ const OBJECT = field("body", FIELD_PROBLEMS.object);
 const petWith = (value: string) => `{"name":"Rex","categoryId":1,"x":${value}}`;
 const NESTED = `${"[".repeat(30_000)}${"]".repeat(30_000)}`;
 
-describe("a body that breaks the schema is a 400", () => {
+describe("an invalid body", () => {
   it.each([
     ["{}", `${NAME}; ${CATEGORY}`],
     [`{"name":"Rex"}`, CATEGORY],
@@ -80,12 +79,12 @@ describe("a body that breaks the schema is a 400", () => {
     [petWith("[".repeat(100) + "]".repeat(100)), json.levels],
     [petWith(`[${Array(997).fill("{}").join()}]`), json.values],
     [petWith(`[1${",1".repeat(32_000)}]`), json.values],
-  ])("%.60s", async (body, message) => {
+  ])("gets 400: $0", async (body, message) => {
     const client = await newClient();
     await expectRefusal(() => client.post(body), 400, "invalid_request", message);
   });
 
-  it("a POST without a body", async () => {
+  it("gets 400 if it is missing", async () => {
     const client = await newClient();
     const headers = { "Content-Type": "application/json" };
     const post = () => client.call("/v1/pets", { method: "POST", headers });
@@ -93,7 +92,7 @@ describe("a body that breaks the schema is a 400", () => {
   });
 });
 
-describe("a body of another media type is a 415", () => {
+describe("the media type of a body", () => {
   const good = `{"name":"Rex","categoryId":1}`;
 
   it.each([
@@ -108,7 +107,7 @@ describe("a body of another media type is a 415", () => {
     "",
     "text/html, application/json",
     "application/x y+json",
-  ])("%j", async (type) => {
+  ])("gets 415 for %j", async (type) => {
     const client = await newClient();
     const message = MESSAGES.unsupported_media_type.contentType;
     await expectRefusal(
@@ -119,21 +118,21 @@ describe("a body of another media type is a 415", () => {
     );
   });
 
-  it("none at all", async () => {
+  it("gets 415 if it is missing", async () => {
     const client = await newClient();
     const message = MESSAGES.unsupported_media_type.contentType;
     const bytes = new TextEncoder().encode(good);
     await expectRefusal(() => client.post(bytes, {}), 415, "unsupported_media_type", message);
   });
 
-  it("compressed", async () => {
+  it("gets 415 with a Content-Encoding", async () => {
     const client = await newClient();
     const compressed = new Blob([good]).stream().pipeThrough(new CompressionStream("gzip"));
     const body = await new Response(compressed).arrayBuffer();
     const headers = { "Content-Type": "application/json", "Content-Encoding": "gzip" };
     const post = () => client.post(body, headers);
     await expectRefusal(post, 415, "unsupported_media_type", MESSAGES.unsupported_media_type.contentEncoding);
-    // Names what would be accepted (RFC 9110, section 15.5.16).
+    // RFC 9110, section 15.5.16.
     expect((await post()).headers.get("Accept-Encoding")).toBe("identity");
   });
 
@@ -145,36 +144,36 @@ describe("a body of another media type is a 415", () => {
     "application/vnd.pets.v1+json",
     "application/merge-patch+json; profile=x",
     "application/a+b+json",
-  ])("but %j is JSON", async (type) => {
+  ])("can be %j", async (type) => {
     const client = await newClient();
     expect((await client.post(good, { "Content-Type": type })).status).toBe(201);
   });
 });
 
-describe("a body of more than 64 KiB is a 413", () => {
+describe("a body of more than 64 KiB", () => {
   const message = MESSAGES.payload_too_large.body(65_536);
   const bodyOf = (bytes: number) => `{"name":"Rex","categoryId":1}`.padEnd(bytes, " ");
 
-  it("one byte more, with a length", async () => {
+  it("gets 413 if it has a length", async () => {
     const client = await newClient();
     const headers = { "Content-Type": "application/json", "Content-Length": "65537" };
     await expectRefusal(() => client.post(bodyOf(65_537), headers), 413, "payload_too_large", message);
   });
 
-  it("one byte more, in a stream without a length", async () => {
+  it("gets 413 if it is a stream without a length", async () => {
     const client = await newClient();
     const stream = new Blob([bodyOf(65_537)]).stream();
     await expectRefusal(() => client.post(stream), 413, "payload_too_large", message);
   });
 
-  it("one announced to be too large is not waited for", async () => {
+  it("gets 413 at once if its Content-Length exceeds the limit", async () => {
     const client = await newClient();
     const endless = new ReadableStream({ type: "bytes" });
     const headers = { "Content-Type": "application/json", "Content-Length": "65537" };
     await expectRefusal(() => client.post(endless, headers), 413, "payload_too_large", message);
   });
 
-  it("one that turns out so is read to its end, and not kept", async () => {
+  it("is drained if it has no Content-Length", async () => {
     const client = await newClient();
     let left = 300;
     const long = new ReadableStream({
@@ -186,11 +185,11 @@ describe("a body of more than 64 KiB is a 413", () => {
       },
     });
     await expectRefusal(() => client.post(long), 413, "payload_too_large", message);
-    // A read that is given up in the middle makes the local server fail somebody else's request.
+    // Cancelling the read would make the local server fail another client's request.
     expect(left).toBeLessThan(0);
   });
 
-  it("while one that does not end is dropped, others are served", async () => {
+  it("does not delay other requests while it is drained", async () => {
     const { secret, get } = await newClient();
     let isOver = false;
     const endless = new ReadableStream({
@@ -201,21 +200,21 @@ describe("a body of more than 64 KiB is a 413", () => {
       },
     });
     const headers = { Authorization: `Bearer ${secret}`, "Content-Type": "application/json" };
-    // Handed to the app directly: a stream that is ready at once is the worst.
+    // Passed to the app directly: a stream that is always ready is the worst case.
     const refused = app.request("/v1/pets", { method: "POST", headers, body: endless }, env);
     expect((await get("/v1/pets")).status).toBe(200);
     isOver = true;
     expect((await refused).status).toBe(413);
   });
 
-  it("but 64 KiB are accepted, with a length and without", async () => {
+  it("is accepted at exactly 64 KiB, with and without a length", async () => {
     const client = await newClient();
     expect((await client.post(bodyOf(65_536))).status).toBe(201);
     expect((await client.post(new Blob([bodyOf(65_536)]).stream())).status).toBe(201);
   });
 });
 
-it("a body whose sender hangs up is a 400, and no failure of ours", async () => {
+it("an interrupted body gets 400 and logs no error", async () => {
   const log = vi.spyOn(console, "error");
   const client = await newClient();
   const broken = new ReadableStream({
@@ -224,7 +223,7 @@ it("a body whose sender hangs up is a 400, and no failure of ours", async () => 
     pull: (controller) => controller.error(new Error("connection lost")),
   });
   const headers = { Authorization: `Bearer ${client.secret}`, "Content-Type": "application/json" };
-  // Handed to the app directly: on its way to the Worker the broken stream would become a short one.
+  // Passed to the app directly: the way to the Worker would turn the broken stream into a short one.
   const request = async () => {
     const response = await app.request("/v1/pets", { method: "POST", headers, body: broken }, env);
     await expectDocumented("POST", "/v1/pets", response);
@@ -234,16 +233,16 @@ it("a body whose sender hangs up is a 400, and no failure of ours", async () => 
   expect(log).not.toHaveBeenCalled();
 });
 
-it("a body takes up one buffer, however short its chunks are", async () => {
+it("a body is read into one buffer, however short its chunks are", async () => {
   const client = await newClient();
   const text = new TextEncoder().encode(`{"name":"Rex","categoryId":1}`);
   const buffers = new Set<number>();
   let sent = 0;
-  const crumbs = new ReadableStream({
+  const tinyChunks = new ReadableStream({
     type: "bytes",
     pull(controller) {
       const view = controller.byobRequest?.view;
-      if (view === null || view === undefined) throw new Error("each chunk is put into a buffer of its own");
+      if (view === null || view === undefined) throw new Error("each chunk has a buffer of its own");
       buffers.add(view.buffer.byteLength);
       new Uint8Array(view.buffer, view.byteOffset)[0] = text[sent] ?? 0;
       sent += 1;
@@ -252,7 +251,7 @@ it("a body takes up one buffer, however short its chunks are", async () => {
     },
   });
   const headers = { Authorization: `Bearer ${client.secret}`, "Content-Type": "application/json" };
-  const response = await app.request("/v1/pets", { method: "POST", headers, body: crumbs }, env);
+  const response = await app.request("/v1/pets", { method: "POST", headers, body: tinyChunks }, env);
   expect(response.status).toBe(201);
   expect(sent).toBe(text.length);
   expect([...buffers]).toEqual([65_537]);
@@ -265,12 +264,12 @@ it.each([
   ["with brackets in a text", JSON.stringify("[{".repeat(1_000))],
   ["with brackets after a quote in a text", JSON.stringify(`"${"[{".repeat(1_000)}`)],
   ["with brackets in a text that ends in a backslash", JSON.stringify(`${"[{".repeat(1_000)}\\`)],
-])("a body %s is good", async (_, value) => {
+])("accepts a body %s", async (_, value) => {
   const client = await newClient();
   expect((await client.post(petWith(value))).status).toBe(201);
 });
 
-it("a body that is held back is a 400 after 10 seconds, and nothing comes of it", async () => {
+it("a stalled body gets 400 after 10 seconds and stores nothing", async () => {
   const client = await newClient();
   const { promise: reached, resolve: reach } = Promise.withResolvers<void>();
   let finish = () => {};
@@ -283,14 +282,14 @@ it("a body that is held back is a 400 after 10 seconds, and nothing comes of it"
         controller.close();
       };
     },
-    // Asked for more when it is being read.
+    // The first pull shows that the app is reading.
     pull: () => reach(),
   });
   const headers = { Authorization: `Bearer ${client.secret}`, "Content-Type": "application/json" };
   vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() });
   let isAnswered = false;
   const request = async () => {
-    // Handed to the app directly, so that it is this stream that is read.
+    // Passed to the app directly, so that the app reads this stream.
     const answer = Promise.resolve(app.request("/v1/pets", { method: "POST", headers, body: slow }, env));
     void answer.finally(() => (isAnswered = true));
     await reached;
@@ -306,7 +305,7 @@ it("a body that is held back is a 400 after 10 seconds, and nothing comes of it"
   await expectRefusal(request, 400, "invalid_request", MESSAGES.invalid_request.bodyTooSlow(10));
 });
 
-describe("a bad query is a 400", () => {
+describe("the query of a list", () => {
   const LIMIT = field("limit", FIELD_PROBLEMS.pageSize(100));
   const CURSOR = field("cursor", FIELD_PROBLEMS.cursor);
   it.each([
@@ -338,7 +337,7 @@ describe("a bad query is a 400", () => {
     ["cursor=AQAAAAAAAAAB", CURSOR],
     ["cursor=a&cursor=b", field("cursor", FIELD_PROBLEMS.repeated)],
     ["limit=0&status=x", `${STATUS}; ${LIMIT}`],
-  ])("%s", async (query, message) => {
+  ])("gets 400 for %s", async (query, message) => {
     const client = await newClient();
     await expectRefusal(() => client.get(`/v1/pets?${query}`), 400, "invalid_request", message);
   });
@@ -354,18 +353,18 @@ describe("a bad query is a 400", () => {
     "=",
     "&&",
     "%",
-  ])("but unknown parameters are ignored: %j", async (query) => {
+  ])("ignores unknown parameters: %j", async (query) => {
     const client = await newClient();
     expect((await client.get(`/v1/pets?${query}`)).status).toBe(200);
   });
 
-  it.each(["limit=1", "limit=100", "limit=%31", "limit=007"])("but %s is good", async (query) => {
+  it.each(["limit=1", "limit=100", "limit=%31", "limit=007"])("accepts %s", async (query) => {
     const client = await newClient();
     expect((await client.get(`/v1/pets?${query}`)).status).toBe(200);
   });
 });
 
-describe("a path that leads nowhere is a 404", () => {
+describe("an unknown path or id", () => {
   it.each([
     "/v1",
     "/v1/",
@@ -378,13 +377,13 @@ describe("a path that leads nowhere is a 404", () => {
     "/v1/orders",
     "/v1//pets",
     "/v1/%70ets%2F",
-  ])("%s", async (path) => {
+  ])("gets 404: %s", async (path) => {
     const client = await newClient();
     await expectRefusal(() => client.get(path), 404, "not_found", MESSAGES.not_found.path);
   });
 
   it.each(["/", "/pets", "/v1pets", "/v2/pets", "/V1/pets", "//v1/pets"])(
-    "%s, outside the API, with or without a key",
+    "gets 404 outside the API, with or without a key: %s",
     async (path) => {
       const client = await newClient();
       const message = MESSAGES.not_found.pathOutsideApi;
@@ -408,13 +407,13 @@ describe("a path that leads nowhere is a 404", () => {
     "1%20",
     "9223372036854775808",
     "null",
-  ])("/v1/pets/%s", async (petId) => {
+  ])("gets 404: /v1/pets/%s", async (petId) => {
     const client = await newClient();
     await expectRefusal(() => client.get(`/v1/pets/${petId}`), 404, "not_found", MESSAGES.not_found.pet);
   });
 });
 
-describe("a credential that is none is a 401", () => {
+describe("an invalid credential", () => {
   const MISSING = MESSAGES.unauthorized.missing;
   const INVALID = MESSAGES.unauthorized.unknown;
 
@@ -424,22 +423,22 @@ describe("a credential that is none is a 401", () => {
     ["another scheme", { Authorization: "Basic dXNlcjpwYXNz" }],
     ["a scheme without a key", { Authorization: "Bearer" }],
     ["another header", { "X-API-Key": newSecret() }],
-  ])("%s", async (_, headers) => {
+  ])("gets 401 as missing: %s", async (_, headers) => {
     const call = () => fetchWithoutKey("/v1/pets", { headers });
     await expectRefusal(call, 401, "unauthorized", MISSING);
     expect((await call()).headers.get("WWW-Authenticate")).toBe('Bearer realm="petstore"');
   });
 
   it.each([
-    ["one that was never made", () => newSecret()],
-    ["one without the form", () => "hunter2"],
-    ["one with a wrong checksum", () => `${newSecret().slice(0, -1)}!`],
-    ["one with another prefix", () => newSecret().replace("pet_", "cat_")],
-    ["one that is cut short", () => newSecret().slice(0, -1)],
-    ["one with something after it", () => `${newSecret()} `.padEnd(60, "x")],
-    ["two of them", () => `${newSecret()}, Bearer ${newSecret()}`],
-    ["a very long one", () => "x".repeat(8_000)],
-  ])("%s", async (_, secret) => {
+    ["an unknown key", () => newSecret()],
+    ["a malformed key", () => "hunter2"],
+    ["a wrong checksum", () => `${newSecret().slice(0, -1)}!`],
+    ["a wrong prefix", () => newSecret().replace("pet_", "cat_")],
+    ["a truncated key", () => newSecret().slice(0, -1)],
+    ["a key with a suffix", () => `${newSecret()} `.padEnd(60, "x")],
+    ["two keys", () => `${newSecret()}, Bearer ${newSecret()}`],
+    ["a very long key", () => "x".repeat(8_000)],
+  ])("gets 401 as not valid: %s", async (_, secret) => {
     const call = () => fetchWithoutKey("/v1/pets", { headers: { Authorization: `Bearer ${secret()}` } });
     await expectRefusal(call, 401, "unauthorized", INVALID);
     expect((await call()).headers.get("WWW-Authenticate")).toBe(
@@ -447,7 +446,7 @@ describe("a credential that is none is a 401", () => {
     );
   });
 
-  it("a key in the query is not a key", async () => {
+  it("gets 401 if the key is in the query", async () => {
     const { secret } = await newKey();
     for (const parameter of ["api_key", "key", "access_token"]) {
       await expectRefusal(
@@ -460,7 +459,7 @@ describe("a credential that is none is a 401", () => {
   });
 
   it.each(["bearer @", "BEARER @", "Bearer   @", "Bearer @ ", " Bearer @\t"])(
-    "but it may be written %j",
+    "is accepted in the form %j",
     async (form) => {
       const { secret } = await newKey();
       const headers = { Authorization: form.replace("@", secret) };
@@ -468,7 +467,7 @@ describe("a credential that is none is a 401", () => {
     },
   );
 
-  it("comes before everything else: an unknown path, a wrong method and a bad body included", async () => {
+  it("gets 401 also with an unknown path, a wrong method or an invalid body", async () => {
     await expectRefusal(() => fetchWithoutKey("/v1/nowhere"), 401, "unauthorized", MISSING);
     await expectRefusal(
       () => fetchWithoutKey("/v1/pets", { method: "DELETE" }),

@@ -1,4 +1,4 @@
-// When a key is banned, and when it is not: clients that wait for Retry-After are safe, those that go on after a 429 are not.
+// Bans: clients that wait for Retry-After are never banned, clients that keep sending after a 429 are.
 
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -24,7 +24,7 @@ const PLANS: [tolerated: number, limits: Limits][] = [
 
 type Acquire = (limits: Limits, requests: number, waitedMs?: number) => AcquireResult;
 
-/** Uses the object of a new key from within, where a batch costs no call; the clock is the caller's to step. */
+/** Runs `story` inside the object of a new key, where a batch costs no call. */
 function inLimiter(story: (acquire: Acquire) => void | Promise<void>): Promise<void> {
   const limiter = env.RATE_LIMITER.getByName(`key-${crypto.randomUUID()}`);
   return runInDurableObject(limiter, (instance: RateLimiter) =>
@@ -39,9 +39,9 @@ function pass(ms: number): void {
   vi.setSystemTime(Date.now() + ms);
 }
 
-describe("a ban never hits", () => {
+describe("a ban never affects", () => {
   it.each([0, 1, 5, 30])(
-    "150 clients of a Free key that wait for Retry-After and up to %i s",
+    "150 clients of a Free key that wait for Retry-After plus up to %i s",
     async (jitterS) => {
       await inLimiter((acquire) => {
         // The day is used up before it ends.
@@ -56,7 +56,7 @@ describe("a ban never hits", () => {
           const { refused, ...status } = acquire(FREE, 1);
           expect(status.bannedUntilMs).toBeUndefined();
           const { "Retry-After": retryAfterS } = headersOf({ ...status, admitted: refused === 0 });
-          // One that is admitted sends its next request 50 ms later.
+          // An admitted client sends its next request 50 ms later.
           const jitterMs = (request % 100) * 10 * jitterS;
           client.nextMs += retryAfterS === undefined ? 50 : Number(retryAfterS) * 1_000 + jitterMs;
           perDay.set(status.windows.day.startMs, status.windows.day.used);
@@ -67,7 +67,7 @@ describe("a ban never hits", () => {
   );
 
   it.each(PLANS.map(([, limits]) => limits))(
-    "clients that begin each minute with a burst far over its limit, %o",
+    "clients that start each minute with a burst far above the limit, %o",
     async (limits) => {
       await inLimiter((acquire) => {
         for (let minute = 0; minute < 3; minute += 1) {
@@ -83,27 +83,30 @@ describe("a ban never hits", () => {
   );
 });
 
-describe("a client that keeps sending after a 429 is banned", () => {
-  it.each(PLANS)("by more than %i late ones, for ten minutes, on %o", async (tolerated, limits) => {
-    await inLimiter((acquire) => {
-      acquire(limits, limits.minute + 1);
-      // Not late yet.
-      pass(2_000);
-      acquire(limits, 1_000);
-      pass(1);
-      expect(acquire(limits, tolerated).bannedUntilMs).toBeUndefined();
-      const bannedUntilMs = Math.ceil((Date.now() + 600_000) / 1_000) * 1_000;
-      expect(acquire(limits, 10)).toMatchObject({ admitted: 0, refused: 10, bannedUntilMs });
-      // The one that was too many is the last that counts, and requests during the ban do not extend it.
-      for (const ms of [Date.now(), Date.now() + 1, bannedUntilMs - 1]) {
-        vi.setSystemTime(ms);
-        const { bannedUntilMs: untilMs, windows } = acquire(limits, 1);
-        expect([untilMs, windows.day.refused]).toEqual([bannedUntilMs, 1 + 1_000 + tolerated + 1]);
-      }
-      pass(1);
-      expect(acquire(limits, 1)).toMatchObject({ admitted: 1, refused: 0 });
-    });
-  });
+describe("a client that keeps sending after a 429", () => {
+  it.each(PLANS)(
+    "is banned for ten minutes after more than %i late requests, on %o",
+    async (tolerated, limits) => {
+      await inLimiter((acquire) => {
+        acquire(limits, limits.minute + 1);
+        // Requests within 2 s are not late.
+        pass(2_000);
+        acquire(limits, 1_000);
+        pass(1);
+        expect(acquire(limits, tolerated).bannedUntilMs).toBeUndefined();
+        const bannedUntilMs = Math.ceil((Date.now() + 600_000) / 1_000) * 1_000;
+        expect(acquire(limits, 10)).toMatchObject({ admitted: 0, refused: 10, bannedUntilMs });
+        // Refusals during a ban neither count nor extend it.
+        for (const ms of [Date.now(), Date.now() + 1, bannedUntilMs - 1]) {
+          vi.setSystemTime(ms);
+          const { bannedUntilMs: untilMs, windows } = acquire(limits, 1);
+          expect([untilMs, windows.day.refused]).toEqual([bannedUntilMs, 1 + 1_000 + tolerated + 1]);
+        }
+        pass(1);
+        expect(acquire(limits, 1)).toMatchObject({ admitted: 1, refused: 0 });
+      });
+    },
+  );
 
   type Batches = [limits: Limits, requests: number][];
   it.each<[change: string, before: Limits, after: Batches]>([
@@ -117,7 +120,7 @@ describe("a client that keeps sending after a 429 is banned", () => {
     ],
     ["a downgrade", PRO, [[FREE, 900]]],
   ])(
-    "by three times the larger limit of the minute after %s, whatever an isolate believes",
+    "is banned after three times the larger limit of the minute after %s, also by isolates with the old plan",
     async (_, before, after) => {
       await inLimiter((acquire) => {
         acquire(before, before.minute + 1);
@@ -129,7 +132,7 @@ describe("a client that keeps sending after a 429 is banned", () => {
     },
   );
 
-  it("by requests that arrive late, not by a batch that comes late", async () => {
+  it("is banned by the arrival of its requests, not of their batch", async () => {
     await inLimiter((acquire) => {
       acquire(FREE, 61);
       pass(3_000);
@@ -138,7 +141,7 @@ describe("a client that keeps sending after a 429 is banned", () => {
     });
   });
 
-  it("and is told so, and when the ban ends", async () => {
+  it("gets `key_banned` and the end of the ban", async () => {
     const client = await newClient({ plan: "free" });
     const codes: string[] = [];
     for (let request = 0; request < 60 + 1 + 181; request += 1) {
@@ -151,7 +154,7 @@ describe("a client that keeps sending after a 429 is banned", () => {
     const banned = await client.get("/v1/pets");
     expect([banned.status, banned.headers.get("Retry-After")]).toEqual([429, "601"]);
     expect(banned.headers.get("Cache-Control")).toBe("no-store");
-    // Ten minutes, and what is missing to a whole second.
+    // Ten minutes, rounded up to a whole second.
     const untilMs = Date.UTC(2026, 10, 20, 12, 44, 23);
     expect((await banned.json<ErrorBody>()).message).toBe(
       MESSAGES.key_banned.ban(untilMs, { seconds: 601, atMs: untilMs }),
@@ -163,7 +166,7 @@ describe("a client that keeps sending after a 429 is banned", () => {
     expect([after.status, after.headers.get("X-RateLimit-Remaining")]).toEqual([200, "59"]);
   });
 
-  it("and is told to wait for the day, if that is used up beyond the ban", async () => {
+  it("is told to wait for the day if the day is used up beyond the ban", async () => {
     const client = await newClient({ plan: "enterprise", limits: { minute: 5, day: 2 } });
     for (let request = 0; request < 2; request += 1) await client.get("/v1/pets");
     await banKey(client.id);
@@ -183,7 +186,7 @@ it("during a ban, a flood touches neither object nor database", async () => {
   await client.get("/v1/pets");
   const statements = watchStatements();
   const calls = watchLimiter(client.id);
-  // To the end of the ban: the key is not even looked up again.
+  // Until the end of the ban the key is not looked up either.
   for (let request = 0; request < 200; request += 1) {
     expect((await client.get("/v1/pets")).status).toBe(429);
     pass(2_999);

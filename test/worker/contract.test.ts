@@ -1,5 +1,5 @@
-// The contract and each decision that fills a gap of it, one test or more for each, named after it. What needs a
-// table of inputs has a file of its own: bad-input, text, int64, pages, rate-limit-headers, keys, limiter.
+// The contract, and the decisions that fill its gaps. Tests with a table of inputs are in files of their own: bad-input, text,
+// int64, pages, rate-limit-headers, keys, rate-limiter.
 
 import { describe, expect, it, vi } from "vitest";
 import { MESSAGES } from "../../src/http/messages.ts";
@@ -19,7 +19,7 @@ import { meetStatements } from "../support/worker/database-stub.ts";
 const SUNSET_MS = Date.UTC(2030, 11, 5);
 
 describe("listPets", () => {
-  it("answers with a bare array of pets", async () => {
+  it("returns a bare array of pets", async () => {
     const client = await newClient();
     const pet = await client.create({ name: "Bello", categoryId: 7, status: "pending" });
     const response = await client.get("/v1/pets");
@@ -30,7 +30,7 @@ describe("listPets", () => {
     expect(pets.at(-1)).toEqual({ id: pet.id, name: "Bello", categoryId: 7, status: "pending" });
   });
 
-  it("gives 20 pets if no limit is named, and as many as are asked for up to 100", async () => {
+  it("returns 20 pets by default, and up to 100 with `limit`", async () => {
     const client = await newClient();
     for (let pet = 0; pet < 101; pet += 1) await client.create();
     const lengths = ["", "?limit=1", "?limit=20", "?limit=99", "?limit=100"].map(
@@ -50,7 +50,7 @@ describe("listPets", () => {
 });
 
 describe("createPet", () => {
-  it("answers 201 with the pet, and its id is new", async () => {
+  it("returns 201 and the pet with a new id", async () => {
     const client = await newClient();
     const first = await client.post(`{"name":"Rex","categoryId":3,"status":"sold"}`);
     expect(first.status).toBe(201);
@@ -61,7 +61,7 @@ describe("createPet", () => {
     expect(second.id).toBeGreaterThan(pet.id);
   });
 
-  it("201: names the pet's address in Location", async () => {
+  it("returns the pet's path in Location", async () => {
     const client = await newClient();
     const response = await client.post(`{"name":"Rex","categoryId":3}`);
     const text = await response.text();
@@ -70,7 +70,7 @@ describe("createPet", () => {
     expect(await (await client.get(`/v1/pets/${id}`)).text()).toBe(text);
   });
 
-  it("Absent status on creation: stays absent", async () => {
+  it("leaves an omitted status absent", async () => {
     const client = await newClient();
     const created = await client.post(`{"name":"Rex","categoryId":3}`);
     const text = await created.text();
@@ -79,7 +79,7 @@ describe("createPet", () => {
     expect(await (await client.get(created.headers.get("Location") ?? "")).text()).toBe(text);
   });
 
-  it("categoryId: 1.0 and 1e3 are integers", async () => {
+  it("accepts 1.0 and 1e3 as integers", async () => {
     const client = await newClient();
     for (const [written, meant] of [
       ["1.0", 1],
@@ -91,7 +91,7 @@ describe("createPet", () => {
     }
   });
 
-  it("Unknown body fields: ignored, an id included", async () => {
+  it("ignores unknown fields, including `id`", async () => {
     const client = await newClient();
     const response = await client.post(
       `{"id":424242,"name":"Rex","categoryId":1,"price":1e400,"tags":[{"a":null}],"__proto__":{"status":"sold"}}`,
@@ -102,7 +102,7 @@ describe("createPet", () => {
     expect(pet.id).not.toBe(424242);
   });
 
-  it("takes the last of repeated fields, as JSON parsers do", async () => {
+  it("uses the last of repeated fields, as JSON parsers do", async () => {
     const client = await newClient();
     const response = await client.post(`{"name":"one","name":"two","categoryId":1,"categoryId":2}`);
     expect(await response.json()).toMatchObject({ name: "two", categoryId: 2 });
@@ -110,7 +110,7 @@ describe("createPet", () => {
 });
 
 describe("getPet", () => {
-  it("answers with the pet", async () => {
+  it("returns the pet", async () => {
     const client = await newClient();
     const pet = await client.create({ name: "Mia", status: "available" });
     const response = await client.get(`/v1/pets/${pet.id}`);
@@ -118,7 +118,7 @@ describe("getPet", () => {
     expect(await response.json()).toEqual(pet);
   });
 
-  it("is deprecated: says since when, until when, and what to use instead, on a 404 too", async () => {
+  it("sends Deprecation, Sunset and a successor Link, also with a 404", async () => {
     const client = await newClient();
     const { id } = await client.create();
     for (const [path, status] of [
@@ -137,7 +137,7 @@ describe("getPet", () => {
     expect(list.headers.has("Deprecation") || list.headers.has("Sunset")).toBe(false);
   });
 
-  it("is gone by itself from 5 December 2030 on, to the millisecond", async () => {
+  it("returns 410 from the first millisecond of 5 December 2030", async () => {
     vi.setSystemTime(SUNSET_MS - 1);
     const client = await newClient();
     const { id } = await client.create();
@@ -159,7 +159,7 @@ describe("getPet", () => {
   });
 });
 
-describe("Unknown path, wrong method", () => {
+describe("routing", () => {
   it.each([
     ["/v1/pets", "PUT", "GET, HEAD, POST"],
     ["/v1/pets", "PATCH", "GET, HEAD, POST"],
@@ -170,7 +170,7 @@ describe("Unknown path, wrong method", () => {
     ["/v1/pets/1", "PUT", "GET, HEAD"],
     ["/v1/pets/1", "DELETE", "GET, HEAD"],
     ["/v1/pets/abc", "DELETE", "GET, HEAD"],
-  ])("%s: %s is a 405 with Allow", async (path, method, allow) => {
+  ])("%s: rejects %s with 405 and Allow", async (path, method, allow) => {
     const client = await newClient();
     const response = await client.call(path, { method });
     expect(response.status).toBe(405);
@@ -182,14 +182,14 @@ describe("Unknown path, wrong method", () => {
     });
   });
 
-  it("a wrong method on an unknown path is a 404", async () => {
+  it("rejects a wrong method on an unknown path with 404", async () => {
     const client = await newClient();
     const response = await client.call("/v1/store", { method: "DELETE" });
     expect(response.status).toBe(404);
     expect(response.headers.has("Allow")).toBe(false);
   });
 
-  it("HEAD works where GET does: the same status and headers, no body", async () => {
+  it("HEAD returns the status and headers of GET without a body", async () => {
     const client = await newClient({ plan: "free" });
     const { id } = await client.create();
     for (const path of [
@@ -203,9 +203,9 @@ describe("Unknown path, wrong method", () => {
       const head = await client.call(path, { method: "HEAD" });
       expect(head.status).toBe(get.status);
       expect(await head.text()).toBe("");
-      const changing = ["ratelimit", "x-ratelimit-remaining", "x-request-id"];
-      const steady = ({ headers }: Response) => [...headers].filter(([name]) => !changing.includes(name));
-      expect(steady(head)).toEqual(steady(get));
+      const varying = ["ratelimit", "x-ratelimit-remaining", "x-request-id"];
+      const stable = ({ headers }: Response) => [...headers].filter(([name]) => !varying.includes(name));
+      expect(stable(head)).toEqual(stable(get));
       // A HEAD counts like any other request.
       const left = ({ headers }: Response) => Number(headers.get("X-RateLimit-Remaining"));
       expect(left(head)).toBe(left(get) - 1);
@@ -213,8 +213,8 @@ describe("Unknown path, wrong method", () => {
   });
 });
 
-describe("What counts", () => {
-  it("every admitted request, whatever its outcome", async () => {
+describe("quota consumption", () => {
+  it("counts every admitted request, whatever its status", async () => {
     const client = await newClient({ plan: "free" });
     const outcomes = [
       await client.get("/v1/pets"),
@@ -230,8 +230,8 @@ describe("What counts", () => {
   });
 });
 
-describe("Order of checks", () => {
-  it("the rate limit comes before path, method and input", async () => {
+describe("order of checks", () => {
+  it("checks the rate limit before path, method and input", async () => {
     const client = await newClient({ plan: "enterprise", limits: { minute: 1, day: 9 } });
     await client.get("/v1/pets");
     const before = await countPets();
@@ -247,19 +247,19 @@ describe("Order of checks", () => {
   });
 });
 
-describe("Plans", () => {
+describe("plans", () => {
   it.each([
     ["free", 60, 1_000],
     ["pro", 300, 10_000],
     ["business", 1_000, 100_000],
-  ] as const)("%s: %i a minute and %i a day", async (plan, perMinute, perDay) => {
+  ] as const)("%s: %i requests per minute and %i per day", async (plan, perMinute, perDay) => {
     const client = await newClient({ plan });
     const { headers } = await client.get("/v1/pets");
     expect(headers.get("X-RateLimit-Limit")).toBe(`${perMinute}`);
     expect(headers.get("RateLimit-Policy")).toBe(`"minute";q=${perMinute};w=60, "day";q=${perDay};w=86400`);
   });
 
-  it("enterprise: as agreed per key", async () => {
+  it("enterprise: each key has its own limits", async () => {
     const client = await newClient({
       plan: "enterprise",
       limits: { minute: 1_000_000_000, day: 999_999_999 },
@@ -270,10 +270,10 @@ describe("Plans", () => {
   });
 });
 
-describe("Browsers", () => {
+describe("CORS", () => {
   const origin = { Origin: "https://shop.example" };
 
-  it("a preflight needs no key and costs nothing", async () => {
+  it("a preflight needs no key and consumes nothing", async () => {
     const address = { "CF-Connecting-IP": newAddress() };
     const preflight = {
       method: "OPTIONS",
@@ -304,19 +304,19 @@ describe("Browsers", () => {
     expect(response.headers.has("Retry-After")).toBe(false);
   });
 
-  it("can read what is wrong with a path outside of /v1", async () => {
+  it("every origin can read a 404 outside /v1", async () => {
     const response = await fetchWithoutKey("/pets", { headers: origin });
     expect([response.status, response.headers.get("Access-Control-Allow-Origin")]).toEqual([404, "*"]);
   });
 
-  it("an OPTIONS request that is no preflight is an ordinary one, and needs a key", async () => {
+  it("an OPTIONS request that is not a preflight needs a key", async () => {
     const withoutOrigin = { "Access-Control-Request-Method": "POST" };
     for (const headers of [{}, origin, withoutOrigin]) {
       expect((await fetchWithoutKey("/v1/pets", { method: "OPTIONS", headers })).status).toBe(401);
     }
   });
 
-  it("every response is open to all origins and shows its headers, errors too", async () => {
+  it("every response, including errors, allows all origins and exposes its headers", async () => {
     const client = await newClient({ plan: "enterprise", limits: { minute: 4, day: 9 } });
     const responses = [
       await client.call("/v1/pets", { headers: origin }),
@@ -360,7 +360,7 @@ describe("Plain HTTP", () => {
     "128.0.0.1",
     "0.0.0.0",
     "[::2]:8787",
-  ])("is a 400 whatever is asked for, and costs nothing: %s", async (host) => {
+  ])("is rejected with 400 on every path under /v1, and consumes nothing: %s", async (host) => {
     const client = await newClient({ plan: "free" });
     for (const [path, init] of [
       ["/v1/pets"],
@@ -382,7 +382,7 @@ describe("Plain HTTP", () => {
     expect((await client.get("/v1/pets")).headers.get("X-RateLimit-Remaining")).toBe("59");
   });
 
-  it("is refused before the key is looked at", async () => {
+  it("is rejected before the key is looked up", async () => {
     const client = await newClient();
     meetStatements(() => Promise.reject(new Error("D1_ERROR: Network connection lost.")));
     expect((await overHttp(client, "petstore.example", "/v1/pets")).status).toBe(400);
@@ -396,15 +396,15 @@ describe("Plain HTTP", () => {
     "127.0.0.1:8787",
     "127.1.2.3",
     "[::1]:8787",
-  ])("is served at a loopback host: %s", async (host) => {
+  ])("is allowed on the loopback host %s", async (host) => {
     expect((await overHttp(await newClient(), host, "/v1/pets")).status).toBe(200);
   });
 
-  it("is served outside of /v1, where no key is sent", async () => {
+  it("is allowed outside /v1, where no key is sent", async () => {
     expect((await fetchWithoutKey("/version", {}, "http://petstore.example")).status).toBe(200);
   });
 
-  it("a preflight is answered, so that the page can read the 400", async () => {
+  it("allows preflights, so that a page can read the 400", async () => {
     const headers = { Origin: "http://shop.example", "Access-Control-Request-Method": "GET" };
     const preflight = await fetchWithoutKey(
       "/v1/pets",
@@ -417,9 +417,9 @@ describe("Plain HTTP", () => {
   });
 });
 
-describe("Request id", () => {
+describe("request ID", () => {
   it.each(["12345678", "a-b_C-9-", "x".repeat(64)])(
-    "is the client's own if it is acceptable: %s",
+    "is taken from the client if it is valid: %s",
     async (id) => {
       const response = await fetchWithoutKey("/v1/pets", { headers: { "X-Request-Id": id } });
       expect(response.headers.get("X-Request-Id")).toBe(id);
@@ -427,14 +427,14 @@ describe("Request id", () => {
   );
 
   it.each(["1234567", "x".repeat(65), "with space", "a=b=c=d=e", "a.b.c.d.e", "<script>", ""])(
-    "else a new one: %j",
+    "is generated if the client's is invalid: %j",
     async (id) => {
       const response = await fetchWithoutKey("/v1/pets", { headers: { "X-Request-Id": id } });
       expect(response.headers.get("X-Request-Id")).toMatch(/^[0-9a-f-]{36}$/);
     },
   );
 
-  it("is on every response, outside the API too, and is a new one each time", async () => {
+  it("is unique and on every response, also outside the API", async () => {
     const client = await newClient();
     const paths = ["/", "/nowhere", "/v1/pets", "/v1/pets/0", "/v1/pets?limit=x", "/v1/nowhere"];
     const ids = await Promise.all(
@@ -445,8 +445,8 @@ describe("Request id", () => {
   });
 });
 
-describe("Consistency", () => {
-  it("a key that created a pet sees it in the next list", async () => {
+describe("consistency", () => {
+  it("a key sees a created pet in its next list", async () => {
     const client = await newClient();
     for (let times = 0; times < 5; times += 1) {
       const pet = await client.create({ status: "sold" });
@@ -456,15 +456,15 @@ describe("Consistency", () => {
   });
 });
 
-describe("Getting a key", () => {
-  it("is not possible over HTTP", async () => {
+describe("API keys", () => {
+  it("can't be created over HTTP", async () => {
     const client = await newClient();
     for (const path of ["/v1/keys", "/v1/key", "/v1/api-keys"]) {
       expect((await client.call(path, { method: "POST" })).status).toBe(404);
     }
   });
 
-  it("two keys do not see each other's limits, and both see all pets", async () => {
+  it("are unique, and each can read all pets", async () => {
     const [one, other] = [await newClient(), await newClient()];
     const pet = await one.create();
     expect(await (await other.get(`/v1/pets/${pet.id}`)).json()).toEqual(pet);

@@ -1,4 +1,4 @@
-// What a client learns when something fails on our side, and what the log learns.
+// Internal errors: what the client gets, and what the log gets.
 
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -15,7 +15,7 @@ afterAll(async () => {
   await env.DB.exec("ALTER TABLE lost_pets RENAME TO pets");
 });
 
-it("a client learns the request id and nothing else; the log learns the cause", async () => {
+it("the client gets the request ID only, the log gets the cause", async () => {
   const client = await newClient();
   const response = await client.call("/v1/pets", { headers: { "X-Request-Id": "request-4711" } });
   expect(response.status).toBe(500);
@@ -85,7 +85,7 @@ it.each(Object.entries(LITERALS))("the message of %s changes only on purpose", (
   expect(message).toBe(literal);
 });
 
-it("an expected refusal is no failure", async () => {
+it("a 4xx logs no failure", async () => {
   const client = await newClient();
   await client.get("/v1/pets?limit=0");
   await client.get("/v1/nowhere");

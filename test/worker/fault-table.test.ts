@@ -1,7 +1,6 @@
-// What a client gets when a binding fails: each binding, each way to fail, each operation, in one table. Beside what its
-// cell says, each of them shows that the request was counted once, that nothing is half written, and that the
-// service is well as soon as the binding is. A client that leaves needs a socket: test/e2e/gone. Why a cell is as
-// it is, the tests in faults.test.ts say.
+// The response for each binding, fault and operation, in one table. Each test also checks that the request was counted once,
+// that nothing is half written, and that the service recovers with the binding. Clients that disconnect need a socket:
+// test/e2e/gone. faults.test.ts has the messages and the log.
 
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -13,41 +12,41 @@ import { hasSettled } from "../support/worker/has-settled.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
 import { stubLimiters } from "../support/worker/stub-bindings.ts";
 
-/** `+1`: a pet more. `alone`: the isolate decided by itself, and the log says so. `at 5 s`: not a millisecond earlier. */
+/** `+1`: a pet was created. `local`: the isolate decided locally, and logged it. `at 5 s`: not a millisecond earlier. */
 const TABLE = `
-the database, of a key that is known here
+the database with a cached key
                          | listPets     | getPet       | createPet       | createPet, once | usage     | no operation
 throws                   | 503          | 503          | 503             | 503             | 200       | 404
 throws, retryable, once  | 200          | 200          | 503             | 201 +1          | 200       | 404
 throws, retryable        | 503          | 503          | 503             | 503             | 200       | 404
 throws, overloaded, once | 503          | 200          | 503             | 503             | 200       | 404
-does it, throws, once    | 200          | 200          | 503 +1          | 201 +1          | 200       | 404
-does it, throws          | 503          | 503          | 503 +1          | 503 +1          | 200       | 404
+executes, throws, once   | 200          | 200          | 503 +1          | 201 +1          | 200       | 404
+executes, throws         | 503          | 503          | 503 +1          | 503 +1          | 200       | 404
 hangs                    | 503 at 5 s   | 503 at 5 s   | 503 at 5 s      | 503 at 5 s      | 200       | 404
-does it, hangs           | 503 at 5 s   | 503 at 5 s   | 503 at 5 s +1   | 503 at 5 s +1   | 200       | 404
+executes, hangs          | 503 at 5 s   | 503 at 5 s   | 503 at 5 s +1   | 503 at 5 s +1   | 200       | 404
 is slow                  | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
 
-the database, of a key that is not known here
+the database with a new key
                          | listPets     | getPet       | createPet       | createPet, once | usage     | no operation
 throws                   | 503          | 503          | 503             | 503             | 503       | 503
 throws, retryable, once  | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
 throws, retryable        | 503          | 503          | 503             | 503             | 503       | 503
 throws, overloaded, once | 503          | 503          | 503             | 503             | 503       | 503
-does it, throws, once    | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
-does it, throws          | 503          | 503          | 503             | 503             | 503       | 503
+executes, throws, once   | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
+executes, throws         | 503          | 503          | 503             | 503             | 503       | 503
 hangs                    | 503 at 5 s   | 503 at 5 s   | 503 at 5 s      | 503 at 5 s      | 503 at 5 s | 503 at 5 s
-does it, hangs           | 503 at 5 s   | 503 at 5 s   | 503 at 5 s      | 503 at 5 s      | 503 at 5 s | 503 at 5 s
+executes, hangs          | 503 at 5 s   | 503 at 5 s   | 503 at 5 s      | 503 at 5 s      | 503 at 5 s | 503 at 5 s
 is slow                  | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
 
 the limiter
                          | listPets     | getPet       | createPet       | createPet, once | usage     | no operation
-throws                   | 200 alone    | 200 alone    | 201 +1 alone    | 201 +1 alone    | 503       | 404 alone
+throws                   | 200 local    | 200 local    | 201 +1 local    | 201 +1 local    | 503       | 404 local
 throws, once             | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
-throws, overloaded, once | 200 alone    | 200 alone    | 201 +1 alone    | 201 +1 alone    | 503       | 404 alone
-does it, throws, once    | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
-does it, throws          | 200 alone    | 200 alone    | 201 +1 alone    | 201 +1 alone    | 503       | 404 alone
-hangs                    | 200 at 2 s alone | 200 at 2 s alone | 201 at 2 s +1 alone | 201 at 2 s +1 alone | 503 at 2 s | 404 at 2 s alone
-does it, hangs           | 200 at 2 s alone | 200 at 2 s alone | 201 at 2 s +1 alone | 201 at 2 s +1 alone | 503 at 2 s | 404 at 2 s alone
+throws, overloaded, once | 200 local    | 200 local    | 201 +1 local    | 201 +1 local    | 503       | 404 local
+executes, throws, once   | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
+executes, throws         | 200 local    | 200 local    | 201 +1 local    | 201 +1 local    | 503       | 404 local
+hangs                    | 200 at 2 s local | 200 at 2 s local | 201 at 2 s +1 local | 201 at 2 s +1 local | 503 at 2 s | 404 at 2 s local
+executes, hangs          | 200 at 2 s local | 200 at 2 s local | 201 at 2 s +1 local | 201 at 2 s +1 local | 503 at 2 s | 404 at 2 s local
 is slow                  | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
 `;
 
@@ -57,8 +56,8 @@ const TYPE = { "Content-Type": "application/json" };
 const POST = { method: "POST", headers: TYPE, body: `{"name":"Rex","categoryId":1}` };
 const POST_ONCE = { ...POST, headers: { ...TYPE, "Idempotency-Key": "once" } };
 
-/** Each operation, and its answer when all is well. No pet is sold: a list of one page is read each time. */
-const OPERATIONS: Record<string, [path: string, init: RequestInit, well: string]> = {
+/** Each operation, and its result without faults. No pet is sold: a list of one page is never in the page cache. */
+const OPERATIONS: Record<string, [path: string, init: RequestInit, withoutFault: string]> = {
   listPets: ["/v1/pets?status=sold", {}, "200"],
   getPet: ["/v1/pets/1", {}, "200"],
   createPet: ["/v1/pets", POST, "201 +1"],
@@ -69,7 +68,7 @@ const OPERATIONS: Record<string, [path: string, init: RequestInit, well: string]
 
 type Call = () => Promise<unknown>;
 
-/** What becomes of a binding's calls. `count`: how many it has met, this one included; `error`: as it says that it fails. */
+/** How a faulty binding handles a call. `count`: calls so far, including this one. `error`: the binding's own error. */
 type Fault = (call: Call, count: number, error: Error) => Promise<unknown>;
 
 const fail = (error: Error) => Promise.reject(error);
@@ -80,13 +79,13 @@ const FAULTS: Record<string, Fault> = {
   "throws, once": (call, count, error) => (count === 1 ? fail(error) : call()),
   "throws, retryable, once": (call, count, error) => (count === 1 ? fail(error) : call()),
   "throws, retryable": (_call, _count, error) => fail(error),
-  // Who asks the same part again adds to its load. A read may go on from a replica to the primary.
+  // A retry would add to the load of the same part. A read may continue from a replica to the primary.
   "throws, overloaded, once": (call, count, error) => (count === 1 ? fail(error) : call()),
-  "does it, throws, once": (call, count, error) => (count === 1 ? call().then(() => fail(error)) : call()),
-  "does it, throws": (call, _count, error) => call().then(() => fail(error)),
+  "executes, throws, once": (call, count, error) => (count === 1 ? call().then(() => fail(error)) : call()),
+  "executes, throws": (call, _count, error) => call().then(() => fail(error)),
   hangs: never,
-  "does it, hangs": (call) => call().then(never),
-  // "is slow" is made where it is known how slow.
+  "executes, hangs": (call) => call().then(never),
+  // sendFaulty makes "is slow", because it knows the deadline.
 };
 
 interface Cell {
@@ -113,17 +112,17 @@ function columns(line: string): string[] {
   return line.split("|").map((each) => each.trim());
 }
 
-/** What a cell expects. */
+/** Parses a cell. */
 function readCell(expected: string) {
   return {
     status: Number(expected.slice(0, 3)),
     created: expected.includes("+1") ? 1 : 0,
-    isAlone: expected.includes("alone"),
+    isLocal: expected.includes("local"),
     atMs: Number(/ at (\d) s/.exec(expected)?.[1] ?? 0) * 1_000,
   };
 }
 
-/** How a binding says that an error may pass, or that it has too much to do. */
+/** The error of a binding that is overloaded, or that a retry may reach. */
 function errorOf(binding: "DB" | "RATE_LIMITER", fault: string): Error {
   const isOverload = fault.includes("overloaded");
   if (binding === "DB") {
@@ -135,13 +134,13 @@ function errorOf(binding: "DB" | "RATE_LIMITER", fault: string): Error {
   return Object.assign(new Error("Network connection lost."), properties);
 }
 
-/** The binding, each of whose calls meets `meet`. */
+/** The binding. Each of its calls meets `meet`. */
 function stubBinding(binding: "DB" | "RATE_LIMITER", meet: (call: Call) => Promise<unknown>): Partial<Env> {
   if (binding === "DB") return { DB: stubDatabase(meet) };
   return { RATE_LIMITER: stubLimiters(env.RATE_LIMITER, meet) };
 }
 
-/** Sends a request of an operation to the app, over the given bindings. */
+/** Sends a request of an operation to the app, with `bindings` in place of the real ones. */
 async function send(secret: string, operation: string, bindings: Partial<Env> = {}): Promise<Response> {
   const [path, init] = OPERATIONS[operation] ?? ["", {}];
   const headers = { ...init.headers, Authorization: `Bearer ${secret}`, "CF-Connecting-IP": newAddress() };
@@ -152,7 +151,7 @@ async function send(secret: string, operation: string, bindings: Partial<Env> = 
   return response;
 }
 
-/** Sends it over a binding with a fault. With `atMs`, nothing may come back earlier. */
+/** Sends a request through a faulty binding, and checks that it does not end before the `atMs` of the cell. */
 async function sendFaulty({ what, fault, operation, expected }: Cell, secret: string): Promise<Response> {
   const binding = what.startsWith("the database") ? "DB" : "RATE_LIMITER";
   const error = errorOf(binding, fault);
@@ -169,7 +168,7 @@ async function sendFaulty({ what, fault, operation, expected }: Cell, secret: st
 
   const isTimed = FAULTS[fault] === undefined || readCell(expected).atMs > 0;
   if (isTimed) vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() });
-  // A list is read while it is being counted: time must not run before the other binding has answered.
+  // The page is read while the limiter is called: the clock must not advance before the other binding has answered.
   let underway = 0;
   const watch = (call: Call) => {
     underway += 1;
@@ -181,10 +180,10 @@ async function sendFaulty({ what, fault, operation, expected }: Cell, secret: st
     await Promise.race([reached, response]);
     do await scheduler.wait(1);
     while (underway > 0);
-    // One millisecond less than it is waited for.
+    // One millisecond before the deadline.
     vi.advanceTimersByTime((readCell(expected).atMs || (binding === "DB" ? 5_000 : 2_000)) - 1);
     const isAnswered = await hasSettled(response);
-    expect(isAnswered, "before its time").toBe(count === 0);
+    expect(isAnswered, "answered before the deadline").toBe(count === 0);
     if (FAULTS[fault] === undefined) release();
     else vi.advanceTimersByTime(1);
   }
@@ -193,7 +192,7 @@ async function sendFaulty({ what, fault, operation, expected }: Cell, secret: st
   return response;
 }
 
-/** What is stored: pets, and the creations of a key, each of which must have its pet. */
+/** The number of pets, and of the key's idempotency records, each of which must have its pet. */
 async function stored(keyId: string) {
   const { results } = await env.DB.prepare(
     "SELECT pets.id AS pet_id FROM creations LEFT JOIN pets ON pets.id = pet_id WHERE key_id = ?1",
@@ -204,22 +203,22 @@ async function stored(keyId: string) {
   return { pets: await countPets(), creations: results.length };
 }
 
-/** Steps the clock so far that nobody remembers that the database has just hung. */
+/** Advances the clock beyond the pause that follows a hanging lookup. */
 function pause(): void {
   vi.setSystemTime(Date.now() + 5_000);
 }
 
-describe.each(CELLS)("when $what, $fault: $operation", (cell) => {
-  it(`is answered with ${cell.expected}`, async () => {
-    const { status, created, isAlone } = readCell(cell.expected);
-    const [, , wellAnswer] = OPERATIONS[cell.operation] ?? ["", {}, ""];
-    const well = readCell(wellAnswer);
+describe.each(CELLS)("$what, $fault: $operation", (cell) => {
+  it(`gets ${cell.expected}`, async () => {
+    const { status, created, isLocal } = readCell(cell.expected);
+    const [, , withoutFault] = OPERATIONS[cell.operation] ?? ["", {}, ""];
+    const recovered = readCell(withoutFault);
     const isOnce = cell.operation.endsWith("once");
     const isCounted = cell.operation !== "usage";
     const { id, secret } = await newKey({ plan: "free" });
     let counted = 0;
     await env.DB.prepare("INSERT OR IGNORE INTO pets (id, name, category_id) VALUES (1, 'Rex', 1)").run();
-    if (!cell.what.endsWith("not known here")) {
+    if (!cell.what.endsWith("new key")) {
       await send(secret, "no operation");
       counted += 1;
     }
@@ -232,9 +231,9 @@ describe.each(CELLS)("when $what, $fault: $operation", (cell) => {
     const failures = takeLogLines().at(-1)?.failures as { event: string }[] | undefined;
     const event = cell.what === "the limiter" ? "limiter_unavailable" : "database_unavailable";
     expect(failures?.map((failure) => failure.event)).toEqual(
-      isAlone || status === 503 ? [event] : undefined,
+      isLocal || status === 503 ? [event] : undefined,
     );
-    const isLookUp = cell.what.endsWith("not known here") && status === 503;
+    const isLookUp = cell.what.endsWith("new key") && status === 503;
     if (isCounted && !isLookUp) counted += 1;
     const after = await stored(id);
     expect(after).toEqual({
@@ -242,18 +241,18 @@ describe.each(CELLS)("when $what, $fault: $operation", (cell) => {
       creations: before.creations + (isOnce ? created : 0),
     });
 
-    // As soon as it works again all is well, and with an Idempotency-Key the pet is there once.
+    // The service recovers with the binding, and with an Idempotency-Key there is one pet.
     pause();
-    expect((await send(secret, cell.operation)).status).toBe(well.status);
+    expect((await send(secret, cell.operation)).status).toBe(recovered.status);
     if (isCounted) counted += 1;
-    expect(await countPets()).toBe(after.pets + (isOnce ? 1 - created : well.created));
+    expect(await countPets()).toBe(after.pets + (isOnce ? 1 - created : recovered.created));
     const { minute, day } = (await env.RATE_LIMITER.getByName(id).usage(FREE)).status.windows;
     expect([minute.used, day.used]).toEqual([counted, counted]);
   });
 });
 
-it("has every operation, and every fault of every binding", () => {
-  // An error of the database may pass or not; those of the limiter are all alike.
+it("the table has every operation and every fault of every binding", () => {
+  // Errors of the database are retryable or not. The limiter has no such difference.
   const faults = Object.keys(FAULTS).length + 1;
   expect(CELLS).toHaveLength((2 * (faults - 1) + faults - 2) * Object.keys(OPERATIONS).length);
 });

@@ -1,5 +1,4 @@
-// What clients see of a database whose nearest replica is behind: everything that is there, once, and nothing for longer
-// than was promised.
+// Reads with a lagging replica: clients see every commit once, and changes of keys take effect in time.
 
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -26,7 +25,7 @@ function pass(ms: number): void {
   vi.setSystemTime(Date.now() + ms);
 }
 
-/** A client of a service whose replica has nothing; its lists begin behind all pets that were there before. */
+/** A client of a service with an empty replica. Its lists begin after all existing pets. */
 async function newService(...lagging: Parameters<typeof laggingDatabase>) {
   const { DB, asked, primary, catchUp } = await laggingDatabase(...lagging);
   const { id: keyId, secret } = await newKey();
@@ -46,7 +45,7 @@ async function newService(...lagging: Parameters<typeof laggingDatabase>) {
     expect(response.status).toBe(201);
     return (await response.json<Pet>()).id;
   };
-  /** Creates so many, and returns their ids. */
+  /** Returns the ids. */
   const createMany = async (count: number) => {
     const ids: number[] = [];
     while (ids.length < count) ids.push(await create());
@@ -60,8 +59,8 @@ async function newService(...lagging: Parameters<typeof laggingDatabase>) {
   return { keyId, secret, asked, primary, catchUp, call, create, createMany, status, ids, list };
 }
 
-describe("though the replica is behind", () => {
-  it("a key sees what it created in its next list, at the end of a page as well", async () => {
+describe("with a lagging replica", () => {
+  it("a key sees a created pet in its next list, also at the end of a page", async () => {
     const { create, ids, list } = await newService();
     const created: number[] = [];
     for (let count = 0; count < 5; count += 1) {
@@ -71,7 +70,7 @@ describe("though the replica is behind", () => {
     }
   });
 
-  it("keys, pets and lists are found while the replica has not even the tables", async () => {
+  it("keys, pets and lists are found while the replica has no tables", async () => {
     const { create, status, list } = await newService();
     const id = await create();
     for (const table of ["replaced_secrets", "keys", "pets"]) await env.REPLICA.exec(`DROP TABLE ${table}`);
@@ -84,7 +83,7 @@ describe("though the replica is behind", () => {
     expect(await status(list(3), secret)).toBe(200);
   });
 
-  it("a page that had a next page still has it when it is read again", async () => {
+  it("a page keeps its next link when it is read again", async () => {
     const { createMany, call, list, asked } = await newService();
     const created = await createMany(3);
     await call(list(2));
@@ -93,27 +92,27 @@ describe("though the replica is behind", () => {
     const response = await call(list(2));
     expect((await response.json<Pet[]>()).map(({ id }) => id)).toEqual(created.slice(0, 2));
     expect(linkTo("next", response)).toBeDefined();
-    // The key, and the page.
+    // One statement for the key, two for the page.
     expect(asked).toEqual(["primary", "nearest", "primary"]);
   });
 
-  it("a walk meets every pet exactly once, when it comes to what the replica does not have", async () => {
+  it("a walk returns every pet once, including those that only the primary has", async () => {
     const { createMany, call, list, catchUp, asked } = await newService();
     const created = await createMany(9);
     await catchUp();
     created.push(...(await createMany(4)));
-    // So that it is known of each page but the last that it has a next one.
+    // Now the isolate knows of each page but the last that it has a next one.
     await walk<Pet>(call, list(2));
     pass(30_000);
     created.push(...(await createMany(4)));
     asked.length = 0;
     const pages = await walk<Pet>(call, list(2));
     expect(pages.flat().map(({ id }) => id)).toEqual(created);
-    // It began at the replica, and ended at the primary.
+    // It starts at the replica and ends at the primary.
     expect([asked[0], asked.at(-1)]).toEqual(["nearest", "primary"]);
   });
 
-  it("a pet is found that only the primary has, and one that nobody has is not", async () => {
+  it("a pet that only the primary has is found, an unknown one is not", async () => {
     const { create, catchUp, status, asked } = await newService();
     const old = await create();
     await catchUp();
@@ -130,29 +129,29 @@ describe("though the replica is behind", () => {
   });
 });
 
-/** What an operator does to a key, and how a creation and a list are answered from then on. */
+/** Changes of a key, and the responses to a POST and a list from then on. */
 const CHANGES: Record<string, [change: (keyId: string) => Promise<unknown>, answers: string[]]> = {
-  "is revoked": [(keyId) => revokeKey(env.DB, keyId, Date.now()), ["401", "401"]],
-  "gets another secret": [(keyId) => rotateKey(env.DB, keyId, 0, Date.now()), ["401", "401"]],
-  "is made to expire": [
+  revocation: [(keyId) => revokeKey(env.DB, keyId, Date.now()), ["401", "401"]],
+  rotation: [(keyId) => rotateKey(env.DB, keyId, 0, Date.now()), ["401", "401"]],
+  expiry: [
     (keyId) =>
       env.DB.prepare("UPDATE keys SET expires_at_ms = ?2 WHERE id = ?1").bind(keyId, Date.now()).run(),
     ["401", "401"],
   ],
-  "gets another plan": [
+  "another plan": [
     (keyId) => changePlan(env.DB, keyId, "pro", undefined, Date.now()),
     ["201 as pro", "200 as pro"],
   ],
 };
 
-describe("30 s after a key", () => {
+describe("a change of a key", () => {
   it.each(Object.entries(CHANGES))(
-    "%s, that is so for ten minutes, though the replica never learns of it, and the primary is away for three of them",
+    "takes effect after 30 s and for ten minutes, with a stale replica and three minutes without a primary: %s",
     async (_, [change, answers]) => {
       const { primary, call, create, catchUp, list } = await newService();
       await create();
       await create();
-      /** What is answered to a creation and a list. */
+      /** The responses to a POST and a list. */
       const ask = async ({ secret }: { secret: string }) => {
         const headers = { "Content-Type": "application/json" };
         const post = { method: "POST", headers, body: JSON.stringify({ name: "Rex", categoryId: 1 }) };
@@ -165,22 +164,22 @@ describe("30 s after a key", () => {
         return found;
       };
       const [inUse, idle] = [await newKey(), await newKey()];
-      // To this isolate, each of these is new when it is first sent.
-      const strangers = await Promise.all(Array.from({ length: 19 }, () => newKey()));
+      // The isolate does not know these keys before their first request.
+      const coldKeys = await Promise.all(Array.from({ length: 19 }, () => newKey()));
       await catchUp();
       for (const key of [inUse, idle]) expect(await ask(key)).toEqual(["201", "200"]);
       pass(1);
-      for (const { id } of [inUse, idle, ...strangers]) await change(id);
+      for (const { id } of [inUse, idle, ...coldKeys]) await change(id);
       pass(30_000);
       const pets = await countPets();
-      for (const [index, stranger] of strangers.entries()) {
+      for (const [index, cold] of coldKeys.entries()) {
         primary.isAway = index >= 6 && index < 12;
         const isRefused = answers[0] === "401";
         expect(await ask(inUse)).toEqual(
           primary.isAway && !isRefused ? ["503 as pro", "200 as pro"] : answers,
         );
-        // Of this key the isolate could know only what the replica says.
-        expect(await ask(stranger)).toEqual(primary.isAway ? ["503", "503"] : answers);
+        // Only the stale replica could answer for this key.
+        expect(await ask(cold)).toEqual(primary.isAway ? ["503", "503"] : answers);
         pass(30_000);
       }
       expect(await ask(idle)).toEqual(answers);
@@ -188,28 +187,28 @@ describe("30 s after a key", () => {
     },
   );
 
-  it("is revoked, it is refused where it is in use, because it is read again in the background", async () => {
+  it("takes effect after 20 s for a key in use, by a lookup in the background", async () => {
     const { keyId, status } = await newService();
     await revokeKey(env.DB, keyId, Date.now());
     const startMs = Date.now();
     let lastMs = 0;
     for (; Date.now() < startMs + 60_000; pass(500)) {
       if ((await status("/v1/nowhere")) === 404) lastMs = Date.now() - startMs;
-      // What is read in the background is over before time goes on.
+      // Lets the lookup in the background end before the clock advances.
       for (let turn = 0; turn < 5; turn += 1) await scheduler.wait(0);
     }
-    // From 20 s on it is read again, and after that not believed.
+    // The request at 20 s starts the lookup.
     expect(lastMs).toBe(20_000);
   });
 
-  it("should have been read again, it is good for five minutes more if only a replica answers, and no longer", async () => {
+  it("takes effect after 5.5 minutes while the primary is away", async () => {
     const { primary, keyId, status, catchUp } = await newService();
     await catchUp();
     await revokeKey(env.DB, keyId, Date.now());
     primary.isAway = true;
     const startMs = Date.now();
     const found = new Map<number, number>();
-    // The last time at which an answer had that status.
+    // The last time of each status.
     for (; Date.now() < startMs + 600_000; pass(10_000))
       found.set(await status("/v1/nowhere"), Date.now() - startMs);
     expect([...found]).toEqual([
@@ -219,8 +218,8 @@ describe("30 s after a key", () => {
   });
 });
 
-describe("what is right wherever it is read is read nearby:", () => {
-  it("a page that is known to have a next page", async () => {
+describe("reads at the nearest instance", () => {
+  it("are used for a page that is known to have a next page", async () => {
     const { createMany, catchUp, ids, list, asked } = await newService();
     const created = await createMany(4);
     await catchUp();
@@ -228,14 +227,14 @@ describe("what is right wherever it is read is read nearby:", () => {
     pass(30_000);
     asked.length = 0;
     expect(await ids(list(3))).toEqual(created.slice(0, 3));
-    // Its key is read at the primary.
+    // The key, then the page.
     expect(asked).toEqual(["primary", "nearest"]);
-    // And then nowhere.
+    // The page cache serves the next request.
     expect(await ids(list(3))).toEqual(created.slice(0, 3));
     expect(asked).toHaveLength(2);
   });
 
-  it("a pet, and that there is none, once, if the nearest is the primary", async () => {
+  it("suffice for a pet and for a 404 if the nearest is the primary", async () => {
     const { create, status, asked } = await newService({ nearest: env.DB });
     const id = await create();
     asked.length = 0;
@@ -244,7 +243,7 @@ describe("what is right wherever it is read is read nearby:", () => {
     expect(asked).toEqual(["nearest", "nearest"]);
   });
 
-  it("from the primary, if the nearest fails at once: nobody notices", async () => {
+  it("fall back to the primary if they fail", async () => {
     const failing = { prepare: () => failing, bind: () => failing, all: failNow, first: failNow };
     const nearest = { withSession: () => failing } as unknown as D1Database;
     const { create, ids, list, status } = await newService({ nearest });

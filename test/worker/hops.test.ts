@@ -1,5 +1,5 @@
-// How many hops to another part a request makes one after the other: that is what a client waits for. Two that overlap are
-// one. What goes on in the background is none, because no answer waits for it.
+// The number of sequential hops to the database and the limiter that a response waits for. Overlapping hops count once, hops in
+// the background do not count.
 
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -9,17 +9,17 @@ import { expectDocumented, newKey, ORIGIN } from "../support/worker/client.ts";
 import { stubDatabase } from "../support/worker/database-stub.ts";
 import { stubLimiters } from "../support/worker/stub-bindings.ts";
 
-/** How long a hop takes at least: longer than the code between two hops that are to overlap. */
+/** The minimum duration of a hop: longer than the code between two hops that should overlap. */
 const HOP_MS = 5;
 
 interface Hop {
   part: "database" | "limiter";
-  /** Its beginning and its end, in the order of all beginnings and ends. */
+  /** The position of its start and end among all starts and ends. */
   start: number;
   end: number;
 }
 
-/** The bindings of a service whose hops are recorded. */
+/** Bindings that record their hops. */
 function recordHops() {
   const hops: Hop[] = [];
   let order = 0;
@@ -39,7 +39,7 @@ function recordHops() {
   return { hops, bindings: { ...env, DB, RATE_LIMITER } };
 }
 
-/** The most hops of which each began when the one before had ended. */
+/** The length of the longest chain of hops that each start after the previous one has ended. */
 function inSequence(hops: readonly Hop[]): number {
   const depths = new Map<Hop, number>();
   for (const hop of hops.toSorted((a, b) => a.start - b.start)) {
@@ -49,11 +49,11 @@ function inSequence(hops: readonly Hop[]): number {
   return Math.max(0, ...depths.values());
 }
 
-/** A client of a service that does not know its key yet. */
+/** A client whose key is new to the isolate. */
 async function newClient() {
   const { hops, bindings } = recordHops();
   const { secret } = await newKey();
-  /** Sends a request, and returns the hops that its answer has waited for. */
+  /** Sends a request, and returns the hops that its response waited for. */
   const send = async (path: string, init: RequestInit = {}) => {
     const headers = { ...init.headers, Authorization: `Bearer ${secret}` };
     const ctx = createExecutionContext();
@@ -76,23 +76,23 @@ async function newClient() {
 
 const partsOf = (hops: Hop[]) => hops.map(({ part }) => part).sort();
 
-/** A list that no test has read yet, and that has a next page. */
+/** A list that is not cached and has a next page. */
 function newList(): string {
   lists += 1;
   return `/v1/pets?limit=${lists}`;
 }
 let lists = 0;
 
-/** So long that an isolate asks for a lease with the next request, and not so long that this is no client that keeps asking. */
+/** Long enough for the next request to request a lease, and short enough to be one streak of requests. */
 const STEP_MS = 100;
 
-/** Gets the isolate a lease: with the second request it asks for one. */
+/** Makes the isolate request a lease with its next request. */
 function step(): void {
   vi.setSystemTime(Date.now() + STEP_MS);
 }
 
 beforeEach(async () => {
-  // The clock stands still, so no lease may end by its timer.
+  // The clock stands still, so the timers of leases must not fire.
   const wait = scheduler.wait.bind(scheduler);
   vi.spyOn(scheduler, "wait").mockImplementation((ms) => (ms < STEP_MS ? wait(ms) : new Promise(() => {})));
 
@@ -101,14 +101,14 @@ beforeEach(async () => {
 });
 
 describe("a list request waits for", () => {
-  it("two hops in an isolate that knows nothing: the key, then the counter and the page side by side", async () => {
+  it("two hops in a cold isolate: the key, then the counter and the page in parallel", async () => {
     const { send } = await newClient();
     const hops = await send(newList());
     expect(partsOf(hops)).toEqual(["database", "database", "limiter"]);
     expect(inSequence(hops)).toBe(2);
   });
 
-  it("one where the key is known, whether the page is or not", async () => {
+  it("one hop with a cached key, with and without a cached page", async () => {
     const { send } = await newClient();
     await send(newList());
     vi.setSystemTime(Date.now() + 1_000);
@@ -117,22 +117,22 @@ describe("a list request waits for", () => {
     expect(partsOf(toNewPage)).toEqual(["database", "limiter"]);
     expect(inSequence(toNewPage)).toBe(1);
     vi.setSystemTime(Date.now() + 1_000);
-    const toKeptPage = await send(list);
-    expect(partsOf(toKeptPage)).toEqual(["limiter"]);
+    const toCachedPage = await send(list);
+    expect(partsOf(toCachedPage)).toEqual(["limiter"]);
   });
 
-  it("none where the isolate also holds a lease and the page", async () => {
+  it("no hop with a lease and a cached page", async () => {
     const { send } = await newClient();
     const list = newList();
     await send(list);
     step();
     expect(partsOf(await send(list))).toEqual(["limiter"]);
     expect(await send(list)).toEqual([]);
-    // With a lease, and without the page.
+    // The page is not cached.
     expect(partsOf(await send(newList()))).toEqual(["database"]);
   });
 
-  it("none either when the key and the page are to be read again soon", async () => {
+  it("no hop while the key and the page are revalidated", async () => {
     const { send } = await newClient();
     const list = newList();
     await send(list);
@@ -141,11 +141,11 @@ describe("a list request waits for", () => {
     step();
     await send(list);
     vi.setSystemTime(Date.now() + 1);
-    // The key was read again in the background, and is good for longer; now it is the page's turn.
+    // The key was revalidated in the background; now the page is due.
     expect(await send(list)).toEqual([]);
   });
 
-  it("three, all of them, when a hundred come at once to an isolate that knows nothing", async () => {
+  it("three hops if 100 requests arrive at once in a cold isolate", async () => {
     const { hops, bindings } = recordHops();
     const { secret } = await newKey();
     const headers = { Authorization: `Bearer ${secret}` };
@@ -155,31 +155,28 @@ describe("a list request waits for", () => {
       contexts.map((ctx) => app.request(ORIGIN + list, { headers }, bindings, ctx)),
     );
     expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]));
-    // The key, a call for the first, and one for all others: those who come while it is under way wait for the next.
+    // The key, a call for the first request, and a call for the batch that waited meanwhile.
     expect(inSequence(hops)).toBe(3);
     expect(hops.filter(({ part }) => part === "limiter")).toHaveLength(2);
     for (const ctx of contexts) await waitOnExecutionContext(ctx);
   });
 });
 
-describe("a creation waits for", () => {
+describe("a POST waits for", () => {
   it.each([
     ["without an Idempotency-Key", {}],
-    ["with one", { "Idempotency-Key": "once" }],
-  ])(
-    "three hops in an isolate that knows nothing, and for one with key and lease, %s",
-    async (_, headers) => {
-      const { create } = await newClient();
-      const cold = await create();
-      expect([inSequence(cold), partsOf(cold)]).toEqual([3, ["database", "database", "limiter"]]);
-      step();
-      await create();
-      expect(partsOf(await create(headers))).toEqual(["database"]);
-    },
-  );
+    ["with an Idempotency-Key", { "Idempotency-Key": "once" }],
+  ])("three hops in a cold isolate, and one with a cached key and a lease, %s", async (_, headers) => {
+    const { create } = await newClient();
+    const cold = await create();
+    expect([inSequence(cold), partsOf(cold)]).toEqual([3, ["database", "database", "limiter"]]);
+    step();
+    await create();
+    expect(partsOf(await create(headers))).toEqual(["database"]);
+  });
 });
 
-it("hops that overlap are counted once, and others each", () => {
+it("inSequence counts overlapping hops once, and others each", () => {
   const hop = (start: number, end: number): Hop => ({ part: "database", start, end });
   expect(inSequence([])).toBe(0);
   expect(inSequence([hop(1, 3), hop(2, 4)])).toBe(1);

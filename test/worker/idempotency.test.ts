@@ -1,4 +1,4 @@
-// Idempotency-Key: a creation that is sent again makes no second pet.
+// Idempotency-Key: a retried POST creates no second pet.
 
 import { createExecutionContext, createScheduledController, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -21,7 +21,7 @@ function post(client: Client, idempotencyKey: string, body = REX): Promise<Respo
   return client.post(body, { "Content-Type": "application/json", "Idempotency-Key": idempotencyKey });
 }
 
-/** All of a response that a client may go by. */
+/** The parts of a response that a retry must repeat. */
 async function seen(response: Response): Promise<unknown[]> {
   return [response.status, response.headers.get("Location"), await response.text()];
 }
@@ -38,8 +38,8 @@ async function runCron(): Promise<void> {
   await waitOnExecutionContext(ctx);
 }
 
-describe("the same creation again", () => {
-  it("gives the same 201 and makes no second pet", async () => {
+describe("a repeated POST", () => {
+  it("gets the same 201 and creates no second pet", async () => {
     const client = await newClient();
     const before = await countPets();
     const first = await seen(await post(client, "again"));
@@ -49,7 +49,7 @@ describe("the same creation again", () => {
     expect(await countPets()).toBe(before + 1);
   });
 
-  it("50 times at once gives 50 times the same 201 and one pet", async () => {
+  it("gets the same 201 and creates one pet, 50 times at once", async () => {
     const client = await newClient();
     const before = await countPets();
     const responses = await Promise.all(Array.from({ length: 50 }, () => post(client, "at-once")));
@@ -59,13 +59,13 @@ describe("the same creation again", () => {
     expect(await countPets()).toBe(before + 1);
   });
 
-  it("counts against the limits", async () => {
+  it("consumes quota", async () => {
     const client = await newClient({ plan: "free" });
     await post(client, "counted");
     expect((await post(client, "counted")).headers.get("X-RateLimit-Remaining")).toBe("58");
   });
 
-  it("gives what was answered, whatever has become of the pet", async () => {
+  it("gets the stored response even if the pet was deleted", async () => {
     const client = await newClient();
     const first = await seen(await post(client, "gone"));
     await env.DB.prepare("DELETE FROM pets WHERE id = ?1")
@@ -76,23 +76,23 @@ describe("the same creation again", () => {
 
   it.each([
     ["fields in another order", `{"status":"sold","categoryId":9223372036854775807,"name":"Rex"}`],
-    ["more white space", `{ "name": "Rex",\n "categoryId": 9223372036854775807, "status": "sold" }`],
-    ["another way to write the number", `{"name":"Rex","categoryId":9223372036854775807.0,"status":"sold"}`],
-    ["a field that is ignored", `{"name":"Rex","categoryId":9223372036854775807,"status":"sold","id":7}`],
-  ])("may be written with %s", async (_, body) => {
+    ["other white space", `{ "name": "Rex",\n "categoryId": 9223372036854775807, "status": "sold" }`],
+    ["another form of the number", `{"name":"Rex","categoryId":9223372036854775807.0,"status":"sold"}`],
+    ["an unknown field", `{"name":"Rex","categoryId":9223372036854775807,"status":"sold","id":7}`],
+  ])("may have %s", async (_, body) => {
     const client = await newClient();
     const first = await seen(await post(client, "written"));
     expect(await seen(await post(client, "written", body))).toEqual(first);
   });
 
-  it("may be quoted or bare", async () => {
+  it("may quote the Idempotency-Key", async () => {
     const client = await newClient();
     const first = await seen(await post(client, "quoted"));
     expect(await seen(await post(client, '"quoted"'))).toEqual(first);
   });
 });
 
-it("a creation whose answer is lost on the way is asked for again by itself, and done once", async () => {
+it("the service retries a write whose result was lost, and creates one pet", async () => {
   const client = await newClient();
   const before = await countPets();
   const batch = env.DB.batch.bind(env.DB);
@@ -104,13 +104,13 @@ it("a creation whose answer is lost on the way is asked for again by itself, and
   expect([calls.mock.calls.length, await countPets()]).toEqual([2, before + 1]);
 });
 
-describe("another creation", () => {
+describe("a different POST", () => {
   it.each([
     ["name", `{"name":"Max","categoryId":9223372036854775807,"status":"sold"}`],
     ["category", `{"name":"Rex","categoryId":9223372036854775806,"status":"sold"}`],
     ["status", `{"name":"Rex","categoryId":9223372036854775807,"status":"pending"}`],
-    ["absence of a status", `{"name":"Rex","categoryId":9223372036854775807}`],
-  ])("with the same key and another %s is 422", async (_, body) => {
+    ["status (none)", `{"name":"Rex","categoryId":9223372036854775807}`],
+  ])("gets 422 with the same key and another %s", async (_, body) => {
     const client = await newClient();
     await post(client, "other");
     const before = await countPets();
@@ -124,13 +124,13 @@ describe("another creation", () => {
     expect(await countPets()).toBe(before);
   });
 
-  it("is not one that was refused: what is wrong is not remembered", async () => {
+  it("succeeds after a 400 with the same key", async () => {
     const client = await newClient();
-    expect((await post(client, "mended", `{"name":"Rex"}`)).status).toBe(400);
-    expect((await post(client, "mended")).status).toBe(201);
+    expect((await post(client, "fixed", `{"name":"Rex"}`)).status).toBe(400);
+    expect((await post(client, "fixed")).status).toBe(201);
   });
 
-  it("is that of another API key", async () => {
+  it("may have an Idempotency-Key that another API key has used", async () => {
     const [one, other] = await Promise.all([newClient(), newClient()]);
     const [first, second] = [await seen(await post(one, "mine")), await seen(await post(other, "mine"))];
     expect([first[0], second[0]]).toEqual([201, 201]);
@@ -138,24 +138,24 @@ describe("another creation", () => {
     expect((await post(other, "mine", `{"name":"Max","categoryId":1}`)).status).toBe(422);
   });
 
-  it("is one with another Idempotency-Key, if only by case", async () => {
+  it("may have an Idempotency-Key that differs by case only", async () => {
     const client = await newClient();
     const [first, second] = [await seen(await post(client, "a")), await seen(await post(client, "A"))];
     expect(second[1]).not.toBe(first[1]);
   });
 });
 
-describe("a creation that is sent again within 24 hours makes no second pet", () => {
+describe("a retry within 24 hours", () => {
   const SKEWS_MS = [-30_000, 30_000];
   const orders = SKEWS_MS.flatMap((creationMs) =>
     SKEWS_MS.flatMap((retryMs) => SKEWS_MS.map((cleanupMs) => [creationMs, retryMs, cleanupMs] as const)),
   );
 
   it.each(orders)(
-    "by clocks that are off by %i ms, %i ms when it comes again, and %i ms where the cron trigger runs in between",
+    "creates no second pet with clock skews of %i ms first, %i ms at the retry, %i ms at the cron trigger",
     async (creationMs, retryMs, cleanupMs) => {
       const name = { keyId: "key", idempotencyKey: crypto.randomUUID() };
-      // How long a request may have waited when its statement runs.
+      // The longest time from a request's arrival to its statement.
       const waitMs = 26_000;
       const doneMs = Date.now();
       const insert = (arrivalMs: number) =>
@@ -168,8 +168,8 @@ describe("a creation that is sent again within 24 hours makes no second pet", ()
   );
 });
 
-describe("a creation is forgotten", () => {
-  it("after 24 hours and five minutes, though the cron trigger never ran", async () => {
+describe("the retention of an idempotency record", () => {
+  it("ends after 24 hours and five minutes, even if the cron trigger never ran", async () => {
     const client = await newClient();
     const first = await seen(await post(client, "day"));
     vi.setSystemTime(Date.now() + KEPT_MS - 1);
@@ -178,11 +178,11 @@ describe("a creation is forgotten", () => {
     const later = await seen(await post(client, "day", `{"name":"Max","categoryId":1}`));
     expect(later[0]).toBe(201);
     expect(later[1]).not.toBe(first[1]);
-    // And that is a creation like any other, remembered from then on.
+    // The new POST has a record again.
     expect(await seen(await post(client, "day", `{"name":"Max","categoryId":1}`))).toEqual(later);
   });
 
-  it("by the cron trigger then, and not before", async () => {
+  it("ends in the table when the cron trigger runs, not before", async () => {
     await env.DB.exec("DELETE FROM creations");
     const client = await newClient();
     await post(client, "first");
@@ -195,9 +195,9 @@ describe("a creation is forgotten", () => {
     expect(left.results).toEqual([{ idempotency_key: "second" }]);
   });
 
-  it("in bounded steps, and at most 40,000 in a run", async () => {
+  it("ends for at most 40,000 records per cron run, in batches", async () => {
     await env.DB.exec("DELETE FROM creations");
-    // More than a run may delete, and one that is not old enough.
+    // More than one run deletes, and one that has not expired.
     await env.DB.prepare(
       `INSERT INTO creations (key_id, idempotency_key, request_hash, pet_id, pet_json, created_at_ms)
        WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 41501)
@@ -218,7 +218,7 @@ describe("a creation is forgotten", () => {
   });
 });
 
-describe("the header", () => {
+describe("the Idempotency-Key header", () => {
   it.each([
     ["", undefined],
     ["a", "a"],
@@ -243,7 +243,7 @@ describe("the header", () => {
     [String.raw`"a\"`, undefined],
     ['a"b', 'a"b'],
     ["one, another", undefined],
-  ])("%j names %j", (header, key) => {
+  ])("%j is parsed as %j", (header, key) => {
     if (key === undefined) {
       expect(() => parseIdempotencyKey(header)).toThrow(MESSAGES.invalid_request.idempotencyKey);
     } else {
@@ -251,7 +251,7 @@ describe("the header", () => {
     }
   });
 
-  it("names the same key quoted as bare", () => {
+  it("means the same key with and without quotes", () => {
     const visible = fc.string({
       unit: fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCharCode(code)),
       minLength: 1,
@@ -261,13 +261,13 @@ describe("the header", () => {
       fc.property(visible, (key) => {
         const quoted = `"${key.replace(/["\\]/g, "\\$&")}"`;
         expect(parseIdempotencyKey(quoted)).toBe(key);
-        // A bare one can't begin with a quote: that is the other form.
+        // A leading quote always starts the quoted form.
         if (!key.startsWith('"')) expect(parseIdempotencyKey(key)).toBe(key);
       }),
     );
   });
 
-  it("is a 400 if it is none, and no pet is made", async () => {
+  it("gets 400 and creates no pet if it is invalid", async () => {
     const client = await newClient();
     const before = await countPets();
     const response = await post(client, "two words");
@@ -276,7 +276,7 @@ describe("the header", () => {
     expect(await countPets()).toBe(before);
   });
 
-  it("means nothing on other operations", async () => {
+  it("is ignored by other operations", async () => {
     const client = await newClient();
     const response = await client.call("/v1/pets", { headers: { "Idempotency-Key": "two words" } });
     expect(response.status).toBe(200);

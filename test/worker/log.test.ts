@@ -1,4 +1,4 @@
-// The log: one line for each request, with what an operator needs and nothing that a client wants kept.
+// The log: one line for each request, without secrets.
 
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
@@ -8,7 +8,7 @@ import { fetchWithoutKey, newClient } from "../support/worker/client.ts";
 import { expectNoSecret, takeLogLines } from "../support/worker/log-lines.ts";
 import { issueSecret } from "../support/worker/secrets.ts";
 
-it("one line says what was asked, by whom, what came of it, and how the key stands", async () => {
+it("a line names the request, the key, the result and the requests left", async () => {
   const client = await newClient({ plan: "free" });
   await client.call("/v1/pets/4711?token=s3cret", { headers: { "X-Request-Id": "request-1" } });
   expect(takeLogLines()).toEqual([
@@ -28,7 +28,7 @@ it("one line says what was asked, by whom, what came of it, and how the key stan
   ]);
 });
 
-it("each request has exactly one, whatever became of it", async () => {
+it("each request writes one line, whatever its status", async () => {
   const client = await newClient({ plan: "enterprise", limits: { minute: 9, day: 90 } });
   await client.get("/v1/pets");
   await client.call("/v1/pets", { method: "HEAD" });
@@ -58,7 +58,7 @@ it("each request has exactly one, whatever became of it", async () => {
   ]);
 });
 
-it("a refusal names the window that limits", async () => {
+it("the line of a 429 names the exhausted window", async () => {
   const client = await newClient({ plan: "enterprise", limits: { minute: 5, day: 1 } });
   await client.get("/v1/pets");
   await client.get("/v1/pets");
@@ -70,7 +70,7 @@ it("a refusal names the window that limits", async () => {
   });
 });
 
-it("names a key that is no longer valid: somebody still uses it", async () => {
+it("a line names a revoked key", async () => {
   const client = await newClient();
   await revokeKey(env.DB, client.id, Date.now());
   await client.get("/v1/pets");
@@ -79,7 +79,7 @@ it("names a key that is no longer valid: somebody still uses it", async () => {
   expect(line).not.toHaveProperty("plan");
 });
 
-it("the line of a request in which something failed is an error, with all that it came from; others are none", async () => {
+it("the line of a failed request is an error with the chain of causes", async () => {
   const [log, error] = [vi.spyOn(console, "log"), vi.spyOn(console, "error")];
   const client = await newClient();
   await client.get("/v1/nowhere");
@@ -95,7 +95,7 @@ it("the line of a request in which something failed is an error, with all that i
   });
 });
 
-it("says how long a request took", async () => {
+it("a line has the duration of the request", async () => {
   const client = await newClient();
   const now = vi.spyOn(Date, "now");
   const startMs = Date.now();
@@ -104,7 +104,7 @@ it("says how long a request took", async () => {
   expect(takeLogLines().at(-1)).toMatchObject({ ms: 250 });
 });
 
-it("holds no key, no header and no body, wherever a client puts them", async () => {
+it("the log has no keys, headers, bodies, queries or paths that a client sends", async () => {
   const client = await newClient();
   const { secret } = client;
   const unknown = newSecret();
@@ -122,24 +122,24 @@ it("holds no key, no header and no body, wherever a client puts them", async () 
   for (const mark of [secret, unknown, ...marks]) expect(text).not.toContain(mark);
 });
 
-it("takes no key for a request id, though it has the form of one", async () => {
+it("a request ID that contains a key is replaced", async () => {
   const client = await newClient();
   for (const id of [client.secret, `x_${client.secret}_x`]) {
     const response = await client.call("/v1/pets", { headers: { "X-Request-Id": id } });
     expect(response.headers.get("X-Request-Id")).toMatch(/^[0-9a-f-]{36}$/);
   }
-  // One that only begins like a key is as good as any other.
+  // The prefix of a key alone is allowed.
   const response = await client.call("/v1/pets", { headers: { "X-Request-Id": "pet_shop_request_1" } });
   expect(response.headers.get("X-Request-Id")).toBe("pet_shop_request_1");
 });
 
-it("is looked through after each test, and what should not be there would be found", () => {
+it("the check after each test finds secrets", () => {
   const secret = newSecret();
   issueSecret(secret);
   for (const line of [`{"key":"${secret}"}`, secret.slice(4, 36), "Bearer x", '{"authorization":1}']) {
     expect(() => expectNoSecret(line)).toThrow();
   }
-  // biome-ignore lint/suspicious/noConsole: it stands for a line that should not have been written
+  // biome-ignore lint/suspicious/noConsole: this line has a secret
   console.log(`{"event":"planted","key":"${secret}"}`);
   expect(() => takeLogLines()).toThrow();
 });

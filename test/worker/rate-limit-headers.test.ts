@@ -1,4 +1,4 @@
-// The rate-limit headers: one table of them on every status that the service gives under /v1, and which window they name.
+// The rate-limit headers: their values on every status under /v1, and the window that they name.
 
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
@@ -15,7 +15,7 @@ const post = { method: "POST", headers: { "Content-Type": "application/json" } }
 const tooLarge = { ...post, body: "x".repeat(70_000) };
 const preflight = { Origin: "https://shop.example", "Access-Control-Request-Method": "GET" };
 
-/** How to get each status with a valid key that is on its first request of the minute. */
+/** A call for each status, as the first request of a key in its minute. */
 const WITH_KEY: [status: number, call: (client: Client) => Promise<Response>][] = [
   [200, (client) => client.get("/v1/pets")],
   [200, (client) => client.call("/v1/pets", { method: "HEAD" })],
@@ -46,10 +46,10 @@ function expectHeaders(response: Response, status: number, headers: Record<strin
   seen.add(status);
 }
 
-/** A list without a next page: it is not kept in memory, however many pets other tests have made. */
-const NOT_KEPT = "/v1/pets?status=pending";
+/** A list without a next page, which is never cached. */
+const NOT_CACHED = "/v1/pets?status=pending";
 
-/** What `call` gives while a table is gone. */
+/** Runs `call` while a table is missing. */
 async function withoutTable(name: string, call: () => Promise<Response>): Promise<Response> {
   await env.DB.exec(`ALTER TABLE ${name} RENAME TO lost_${name}`);
   try {
@@ -59,7 +59,7 @@ async function withoutTable(name: string, call: () => Promise<Response>): Promis
   }
 }
 
-it("are on every status", async () => {
+it("every status has the rate-limit headers", async () => {
   for (const [status, call] of WITH_KEY) {
     const client = await newClient({ plan: "free" });
     expectHeaders(await call(client), status, { ...KEY_HEADERS, "Retry-After": null });
@@ -125,9 +125,9 @@ it("are on every status", async () => {
   });
   vi.setSystemTime(new Date("2026-11-20T12:34:20.500Z"));
 
-  // A real fault: the table is gone. The service answers for it before and after the caller is known.
+  // A missing table is a real fault, before and after authentication.
   const unlucky = await newClient({ plan: "free" });
-  const failed = await withoutTable("pets", () => unlucky.get(NOT_KEPT));
+  const failed = await withoutTable("pets", () => unlucky.get(NOT_CACHED));
   expectHeaders(failed, 500, { ...KEY_HEADERS, "Retry-After": null });
   const unknown = await newClient();
   expectHeaders(await withoutTable("keys", () => unknown.get("/v1/pets")), 500, {
@@ -136,24 +136,24 @@ it("are on every status", async () => {
     "Retry-After": null,
   });
 
-  // Another: nobody answers.
+  // An unreachable database.
   const cut = await newClient({ plan: "free" });
   await cut.get("/v1/nowhere");
   vi.spyOn(env.DB, "prepare").mockImplementation(() => {
     throw new Error("D1_ERROR: Network connection lost.");
   });
-  expectHeaders(await cut.get(NOT_KEPT), 503, {
+  expectHeaders(await cut.get(NOT_CACHED), 503, {
     ...KEY_HEADERS,
     "X-RateLimit-Remaining": "58",
     RateLimit: '"minute";r=58;t=40, "day";r=998;t=41140',
     "Retry-After": "5",
   });
 
-  // No status that the service knows was left out.
+  // The test covers every status.
   for (const status of Object.values(ERROR_STATUS)) expect(seen).toContain(status);
 });
 
-it("show an address that has used up its requests as refused", async () => {
+it("an address that has used up its requests gets Remaining 0 and Retry-After", async () => {
   const headers = { "CF-Connecting-IP": newAddress() };
   for (let request = 0; request < 60; request += 1) await fetchWithoutKey("/v1/pets", { headers });
   const refused = await fetchWithoutKey("/v1/pets", { headers });
@@ -168,7 +168,7 @@ it("show an address that has used up its requests as refused", async () => {
   });
 });
 
-/** A decision about limits of 5 in a minute and 9 in a day. */
+/** A decision with limits of 5 per minute and 9 per day. */
 function decisionOf(
   nowMs: number,
   minuteUsed: number,
@@ -184,7 +184,7 @@ function decisionOf(
   return { admitted, nowMs, windows, ...(isBanned && { bannedUntilMs: nowMs + banMs }) };
 }
 
-it("name a time to wait after which a request is admitted, and not a second more", () => {
+it("Retry-After is the smallest number of seconds after which a request is admitted", () => {
   const nowArbitrary = fc.integer({
     min: Date.UTC(2026, 10, 20, 23, 45),
     max: Date.UTC(2026, 10, 20, 23, 59, 59, 999),
@@ -208,10 +208,10 @@ it("name a time to wait after which a request is admitted, and not a second more
 });
 
 it.each<[named: string, window: "minute" | "day", decision: Decision]>([
-  ["the one with less left", "minute", decisionOf(Date.UTC(2026, 10, 20, 12), 1, 4)],
-  ["the one with less left", "day", decisionOf(Date.UTC(2026, 10, 20, 12), 1, 6)],
-  ["the day if both have the same left", "day", decisionOf(Date.UTC(2026, 10, 20, 12), 1, 5)],
-  ["the day if both also end together", "day", decisionOf(Date.UTC(2026, 10, 20, 23, 59, 30), 1, 5)],
+  ["the tighter window", "minute", decisionOf(Date.UTC(2026, 10, 20, 12), 1, 4)],
+  ["the tighter window", "day", decisionOf(Date.UTC(2026, 10, 20, 12), 1, 6)],
+  ["the day if tied", "day", decisionOf(Date.UTC(2026, 10, 20, 12), 1, 5)],
+  ["the day if both are tied and end together", "day", decisionOf(Date.UTC(2026, 10, 20, 23, 59, 30), 1, 5)],
   ["the day if both are used up", "day", decisionOf(Date.UTC(2026, 10, 20, 12), 5, 9)],
   ["the minute during a ban", "minute", decisionOf(Date.UTC(2026, 10, 20, 12), 4, 8, 600_000)],
   [
@@ -224,6 +224,6 @@ it.each<[named: string, window: "minute" | "day", decision: Decision]>([
     "minute",
     decisionOf(Date.UTC(2026, 10, 20, 23, 50), 5, 9, 600_000),
   ],
-])("name %s: the %s", (_, window, decision) => {
+])("the headers name %s: the %s", (_, window, decision) => {
   expect(tighterWindow(decision)).toBe(window);
 });

@@ -1,5 +1,4 @@
-// The Durable Object that counts a key: what it stores, for how long, and the whole way from a request to it. What it decides is
-// in quota.test.ts.
+// The rate-limiter object: what it stores, for how long, and the path from a request to it. quota.test.ts has its decisions.
 
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -12,7 +11,7 @@ import { type ErrorBody, newClient } from "../support/worker/client.ts";
 const DAY_MS = 86_400_000;
 const FREE = { minute: 60, day: 1_000 };
 
-/** The test pool keeps errors that begin like this out of its output: it makes such objects end themselves. */
+/** The test pool hides errors with this prefix, because it throws them itself. */
 const CRASH = "Instance disposed";
 
 const NOTHING = { released: [], outbox: [], bannedUntilMs: 0 };
@@ -23,27 +22,27 @@ function batch(requests: number, rest: Partial<AcquireRequest> = {}): AcquireReq
   return { id: crypto.randomUUID(), requests, waitedMs: 0, ...NOTHING, ...rest };
 }
 
-/** What is used of the minute and of the day, past the isolate. */
+/** The counts of minute and day in the object. */
 async function usedOf(limiter: DurableObjectStub<RateLimiter>): Promise<number[]> {
   const { minute, day } = (await limiter.usage(FREE)).status.windows;
   return [minute.used, day.used];
 }
 
-it("admits exactly 60 of 200 requests at once on a Free key, each with a Remaining of its own", async () => {
+it("admits exactly 60 of 200 concurrent requests on a Free key, each with a different Remaining", async () => {
   const client = await newClient({ plan: "free" });
   const responses = await Promise.all(Array.from({ length: 200 }, () => client.get("/v1/pets")));
   const admitted = responses.filter(({ status }) => status === 200);
   const refused = responses.filter(({ status }) => status === 429);
   expect([admitted.length, refused.length]).toEqual([60, 140]);
   const left = admitted.map(({ headers }) => Number(headers.get("X-RateLimit-Remaining")));
-  // 60 admitted could still share numbers if two were decided on the same count.
+  // Two requests decided on the same count would show the same number.
   expect(left.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 60 }, (_, index) => index));
 });
 
 it.each([
   ["minute", { minute: 2, day: 100 }, Date.UTC(2026, 10, 20, 12, 35), 40],
   ["day", { minute: 5, day: 2 }, Date.UTC(2026, 10, 21), 41_140],
-])("refuses until the %s is over, and says so", async (window, limits, endMs, seconds) => {
+])("refuses requests until the %s ends, and says so", async (window, limits, endMs, seconds) => {
   const client = await newClient({ plan: "enterprise", limits });
   const statuses = [];
   for (const nowMs of [Date.now(), Date.now(), endMs - 1, endMs]) {
@@ -61,7 +60,7 @@ it.each([
   expect(statuses).toEqual([200, 200, 429, 200]);
 });
 
-it("admits exactly the limit though the object crashes in the middle of a call, again and again", async () => {
+it("admits exactly the limit although the object crashes repeatedly in the middle of a call", async () => {
   const client = await newClient({ plan: "free" });
   const limiter = () => env.RATE_LIMITER.getByName(client.id);
   const statuses: number[] = [];
@@ -81,7 +80,7 @@ it("admits exactly the limit though the object crashes in the middle of a call, 
   expect(await usedOf(limiter())).toEqual([60, 60]);
 });
 
-it("forgets nothing by an eviction: neither requests, leases, batches, refusals nor a ban", async () => {
+it("keeps requests, leases, batches, refusals and bans across an eviction", async () => {
   const limits = { minute: 320, day: 10_000 };
   const limiter = newLimiter();
   const requests = [
@@ -95,7 +94,7 @@ it("forgets nothing by an eviction: neither requests, leases, batches, refusals 
     const before = await limiter.usage(limits);
     await evictDurableObject(limiter);
     expect(await limiter.usage(limits)).toEqual(before);
-    // A repeated batch has the same answer, but for refusals, which it would have to make anew.
+    // A repeated batch gets the same result, except refusals, which are not stored.
     if (answer.admitted > 0) expect(await limiter.acquire(limits, request)).toEqual(answer);
   }
   const { status } = await limiter.usage(limits);
@@ -103,7 +102,7 @@ it("forgets nothing by an eviction: neither requests, leases, batches, refusals 
   expect(status.windows.minute.used).toBe(320);
 });
 
-it("writes one value for each change, and none if nothing has changed", async () => {
+it("writes one value per change, and none without a change", async () => {
   const limits = { minute: 64, day: 1_000 };
   await runInDurableObject(newLimiter(), (instance: RateLimiter, { storage }) => {
     const put = vi.spyOn(storage.kv, "put");
@@ -126,7 +125,7 @@ it("writes one value for each change, and none if nothing has changed", async ()
   });
 });
 
-it("counts nothing that can't be written", async () => {
+it("counts nothing if the write fails", async () => {
   const limiter = newLimiter();
   await runInDurableObject(limiter, (instance: RateLimiter, { storage }) => {
     const put = vi.spyOn(storage.kv, "put").mockImplementation(() => {
@@ -139,10 +138,10 @@ it("counts nothing that can't be written", async () => {
   expect(await usedOf(limiter)).toEqual([1, 1]);
 });
 
-// In the future of every clock, so that no alarm rings by itself: the platform's own clock is not faked.
+// In the far future, so that no alarm fires by itself: the platform's clock is not faked.
 const FAR_MS = Date.UTC(2100, 0, 1, 23, 59);
 
-it("deletes everything when the key has not been used for 40 days, and not before", async () => {
+it("deletes its storage after 40 days without requests, not before", async () => {
   vi.setSystemTime(FAR_MS);
   const limiter = newLimiter();
   await limiter.acquire(FREE, batch(1));
@@ -160,7 +159,7 @@ it("deletes everything when the key has not been used for 40 days, and not befor
   expect(await usedOf(limiter)).toEqual([0, 0]);
 });
 
-it("counts and stores a request that comes while everything is deleted", async () => {
+it("counts and stores a request that arrives during the deletion", async () => {
   vi.setSystemTime(FAR_MS);
   const limiter = newLimiter();
   await limiter.acquire(FREE, batch(1));
@@ -175,7 +174,7 @@ it("counts and stores a request that comes while everything is deleted", async (
   expect((await limiter.usage(FREE)).pastDays).toEqual([]);
 });
 
-it("moves its alarm with the first request of each day, and with no other", async () => {
+it("moves its alarm with the first request of each day only", async () => {
   vi.setSystemTime(FAR_MS);
   const limiter = newLimiter();
   const alarms: number[] = [];

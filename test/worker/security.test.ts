@@ -1,5 +1,4 @@
-// What an attacker writes into the values that the service takes. The threats, and the tests elsewhere, are in
-// docs/security.md.
+// Attacks in the values of a request. docs/security.md lists the threats and the tests in other files.
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
@@ -7,7 +6,7 @@ import { newSecret, withChecksum } from "../../src/keys/secret.ts";
 import { countPets, fetchWithoutKey, newClient, newKey } from "../support/worker/client.ts";
 import { meetStatements } from "../support/worker/database-stub.ts";
 
-/** SQL that does something if it ever becomes part of a statement. */
+/** SQL that has an effect if it becomes part of a statement. */
 const SQL = [
   "'; DROP TABLE pets; --",
   `"; DELETE FROM keys; --`,
@@ -20,7 +19,7 @@ const SQL = [
   "\\'; DROP TABLE creations; --",
 ];
 
-/** The tables, and how many rows each has. */
+/** The tables with their row counts. */
 async function tables() {
   const { results } = await env.DB.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all<{
     name: string;
@@ -33,7 +32,7 @@ async function tables() {
 }
 
 describe.each(SQL)("the SQL %j", (sql) => {
-  it("is a name like any other, and comes out as it went in", async () => {
+  it("is stored and returned as a name", async () => {
     const client = await newClient();
     const pet = await client.create({ name: sql });
     expect(await (await client.get(`/v1/pets/${pet.id}`)).json()).toEqual({
@@ -43,7 +42,7 @@ describe.each(SQL)("the SQL %j", (sql) => {
     });
   });
 
-  it("is an Idempotency-Key like any other", async () => {
+  it("works as an Idempotency-Key", async () => {
     const client = await newClient();
     const headers = {
       "Content-Type": "application/json",
@@ -57,7 +56,7 @@ describe.each(SQL)("the SQL %j", (sql) => {
     expect(await countPets()).toBe(before + 1);
   });
 
-  it("is nothing else that the service takes, and changes no table", async () => {
+  it("is rejected everywhere else and changes no table", async () => {
     const client = await newClient();
     await client.get("/v1/nowhere");
     const before = await tables();
@@ -78,10 +77,10 @@ describe.each(SQL)("the SQL %j", (sql) => {
   });
 });
 
-describe("fields that every JavaScript object has", () => {
+describe("properties of every JavaScript object", () => {
   const FIELDS = ["__proto__", "constructor", "prototype", "toString", "hasOwnProperty", "then"];
 
-  it.each(FIELDS)("%s in a body is an unknown field", async (field) => {
+  it.each(FIELDS)("%s is ignored in a body", async (field) => {
     const client = await newClient();
     const polluted = `{"isAdmin":true,"id":7,"name":"Nemo","categoryId":2,"status":"sold","prototype":{"isAdmin":true}}`;
     const response = await client.post(`{"${field}":${polluted},"name":"Rex","categoryId":1}`);
@@ -90,13 +89,13 @@ describe("fields that every JavaScript object has", () => {
     expect(({} as { isAdmin?: boolean }).isAdmin).toBeUndefined();
   });
 
-  it.each(FIELDS)("%s does not stand for a field that is missing", async (field) => {
+  it.each(FIELDS)("%s does not replace a missing field", async (field) => {
     const client = await newClient();
     const response = await client.post(`{"${field}":{"name":"Nemo","categoryId":2}}`);
     expect(response.status).toBe(400);
   });
 
-  it.each(FIELDS)("%s in a query is an unknown parameter", async (field) => {
+  it.each(FIELDS)("%s is ignored in a query", async (field) => {
     const client = await newClient();
     for (const query of [`${field}=1`, `${field}=1&${field}=2`, `${field}[limit]=0`, `${field}.limit=0`]) {
       expect((await client.get(`/v1/pets?${query}&limit=1`)).status).toBe(200);
@@ -105,8 +104,8 @@ describe("fields that every JavaScript object has", () => {
   });
 });
 
-describe("a key that is nearly right", () => {
-  /** How many statements a request with this secret costs, which is refused. */
+describe("a nearly correct key", () => {
+  /** The number of statements that a request with an unknown secret costs. */
   async function statementsOf(secret: string): Promise<number> {
     let statements = 0;
     meetStatements((run) => {
@@ -118,12 +117,12 @@ describe("a key that is nearly right", () => {
     return statements;
   }
 
-  it("costs what any other wrong one costs: nothing tells how much of it is right", async () => {
+  it("costs as many statements as any unknown key", async () => {
     const { secret } = await newKey();
     const body = secret.slice(0, -6);
     const other = body.endsWith("0") ? "1" : "0";
     const nearly = withChecksum(body.slice(0, -1) + other);
-    // What is looked for is a hash, which has nothing in common with that of the key.
+    // The lookup is by hash, and hashes of similar keys have nothing in common.
     const statements = await statementsOf(newSecret());
     expect(statements).toBeGreaterThan(0);
     expect(await statementsOf(nearly)).toBe(statements);

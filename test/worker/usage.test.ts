@@ -1,4 +1,4 @@
-// GET /v1/usage: what it shows, that it costs nothing, and what it asks for.
+// GET /v1/usage: its content, its calls of the object, and that it consumes nothing.
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
@@ -19,7 +19,7 @@ interface UsageBody {
 
 type Client = Awaited<ReturnType<typeof newClient>>;
 
-/** The usage of a client, a second after whatever was shown before. */
+/** The usage of a client, one second later, so that it is not cached. */
 async function usageOf(client: Client): Promise<UsageBody> {
   vi.setSystemTime(Date.now() + 1_000);
   return (await client.get("/v1/usage")).json<UsageBody>();
@@ -30,8 +30,8 @@ function pass(ms: number): void {
 }
 
 /**
- * Holds the next query back until it is released. `asked` looks for its beginning, because a promise that is resolved by
- * another request may not be waited for.
+ * Holds the next query until `release`. `asked` polls for its start, because a request can't await a promise that another
+ * request resolves.
  */
 function holdNextQuery() {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
@@ -48,11 +48,11 @@ function holdNextQuery() {
 }
 
 describe("GET /v1/usage shows", () => {
-  it("the same of today in its days as in its window, while more is leased than was admitted", async () => {
+  it("the same count for today in `days` and `day`, although more is leased", async () => {
     const client = await newClient();
     const limiter = env.RATE_LIMITER.getByName(client.id);
     let requests = 0;
-    // On a slow machine a lease may be over before it is looked at.
+    // On a slow machine a lease may end before it is read.
     for (let used = 0; used <= requests; requests += 1) {
       await client.get("/v1/nowhere");
       pass(60);
@@ -62,7 +62,7 @@ describe("GET /v1/usage shows", () => {
     expect([body.day.used, body.days.at(-1)?.admitted]).toEqual([requests, requests]);
   });
 
-  it("the plan, both windows, and 30 days, of a key that was never used", async () => {
+  it("the plan, both windows and 30 days of an unused key", async () => {
     const client = await newClient({ plan: "pro" });
     const { days, ...rest } = await (await client.get("/v1/usage")).json<UsageBody>();
     expect(rest).toEqual({
@@ -76,7 +76,7 @@ describe("GET /v1/usage shows", () => {
     expect(days.every(({ admitted, refused }) => admitted === 0 && refused === 0)).toBe(true);
   });
 
-  it("what was admitted and refused, and when it is whole again", async () => {
+  it("admitted and refused requests", async () => {
     const client = await newClient({ plan: "enterprise", limits: { minute: 3, day: 10 } });
     for (let request = 0; request < 5; request += 1) await client.get("/v1/pets");
     const usage = await usageOf(client);
@@ -93,7 +93,7 @@ describe("GET /v1/usage shows", () => {
     expect((await usageOf(client)).bannedUntil).toBeNull();
   });
 
-  it("each of the last 30 UTC days, and nothing older", async () => {
+  it("the last 30 UTC days only", async () => {
     const client = await newClient({ plan: "enterprise", limits: { minute: 2, day: 2 } });
     for (const requests of [3, 1]) {
       for (let request = 0; request < requests; request += 1) await client.get("/v1/nowhere");
@@ -112,7 +112,7 @@ describe("GET /v1/usage shows", () => {
     expect((await usageOf(client)).days[0]).toEqual(days[1]);
   });
 
-  it("the headers of the windows, and no Retry-After", async () => {
+  it("the rate-limit headers without Retry-After", async () => {
     const client = await newClient({ plan: "enterprise", limits: { minute: 1, day: 9 } });
     await client.get("/v1/pets");
     const response = await client.get("/v1/usage");
@@ -123,8 +123,8 @@ describe("GET /v1/usage shows", () => {
   });
 });
 
-describe("GET /v1/usage takes nothing, and costs at most", () => {
-  it("nothing of the windows, and works when they are used up", async () => {
+describe("GET /v1/usage", () => {
+  it("consumes nothing, and works when the windows are used up", async () => {
     const client = await newClient({ plan: "enterprise", limits: { minute: 1, day: 9 } });
     await client.get("/v1/pets");
     expect((await client.get("/v1/pets")).status).toBe(429);
@@ -133,7 +133,7 @@ describe("GET /v1/usage takes nothing, and costs at most", () => {
     }
   });
 
-  it("one call of the object in a second, however many ask, at once or one after the other", async () => {
+  it("calls the object once in a second, for concurrent and sequential requests", async () => {
     const client = await newClient();
     await client.get("/v1/nowhere");
     const calls = watchLimiter(client.id);
@@ -147,9 +147,9 @@ describe("GET /v1/usage takes nothing, and costs at most", () => {
     expect(calls).toHaveLength(2);
   });
 
-  it("one call in a second, though one who came first had to wait for its key", async () => {
+  it("calls the object once in a second although the first request waits for its key", async () => {
     const client = await newClient();
-    // Another secret of the same key: those who send the same one wait for it together.
+    // Another secret of the same key: requests with the same secret would share the lookup.
     const rotated = await rotateKey(env.DB, client.id, 60_000, Date.now());
     if (!rotated.ok) throw new Error(rotated.problem);
     const headers = { Authorization: `Bearer ${rotated.secret}` };
@@ -165,7 +165,7 @@ describe("GET /v1/usage takes nothing, and costs at most", () => {
     expect(calls).toHaveLength(1);
   });
 
-  it("one call in a second from when it was asked, though the key took almost as long to be found", async () => {
+  it("calls the object once in a second after the call, not after a request that waited for its key", async () => {
     const client = await newClient();
     const { asked, release } = holdNextQuery();
     const calls = watchLimiter(client.id);
@@ -182,7 +182,7 @@ describe("GET /v1/usage takes nothing, and costs at most", () => {
     expect(calls).toHaveLength(2);
   });
 
-  it("one call that tells of a ban spares all others", async () => {
+  it("reports a ban to the isolate, which then refuses without a call", async () => {
     const client = await newClient();
     await banKey(client.id);
     await client.get("/v1/usage");
@@ -191,7 +191,7 @@ describe("GET /v1/usage takes nothing, and costs at most", () => {
     expect(calls).toEqual([]);
   });
 
-  it("one call in a second by the clock as it is, also after it was set back", async () => {
+  it("calls the object again after the clock was set back", async () => {
     const client = await newClient();
     await client.get("/v1/usage");
     const calls = watchLimiter(client.id);
@@ -200,7 +200,7 @@ describe("GET /v1/usage takes nothing, and costs at most", () => {
     expect(calls).toHaveLength(1);
   });
 
-  it("one call in a second during a ban, and a query for the key as seldom as otherwise", async () => {
+  it("calls the object once in a second during a ban, and looks the key up as rarely as otherwise", async () => {
     const client = await newClient({ plan: "free" });
     await client.get("/v1/pets/0");
     await banKey(client.id);
@@ -216,7 +216,7 @@ describe("GET /v1/usage takes nothing, and costs at most", () => {
   });
 });
 
-it("GET /v1/usage is refused to a revoked key after 30 s, though it is banned too", async () => {
+it("GET /v1/usage rejects a revoked key after 30 s, even if it is banned", async () => {
   const client = await newClient({ plan: "free" });
   await client.get("/v1/pets/0");
   await banKey(client.id);
@@ -226,8 +226,8 @@ it("GET /v1/usage is refused to a revoked key after 30 s, though it is banned to
   expect((await client.get("/v1/usage")).status).toBe(401);
 });
 
-describe("GET /v1/usage is like any other path", () => {
-  it("without a valid key: counted by address, 401, then 429", async () => {
+describe("the path /v1/usage", () => {
+  it("gets 401 without a valid key, then 429 by address", async () => {
     const headers = { "CF-Connecting-IP": newAddress() };
     const statuses: number[] = [];
     for (let request = 0; request < 61; request += 1) {
@@ -236,20 +236,20 @@ describe("GET /v1/usage is like any other path", () => {
     expect(statuses).toEqual([...Array(60).fill(401), 429]);
   });
 
-  it("with another method: 405, and that counts", async () => {
+  it("gets 405 with another method, and counts the request", async () => {
     const client = await newClient({ plan: "free" });
     const response = await client.call("/v1/usage", { method: "POST" });
     expect([response.status, response.headers.get("Allow")]).toEqual([405, "GET, HEAD"]);
     expect(response.headers.get("X-RateLimit-Remaining")).toBe("59");
   });
 
-  it("with HEAD: the same without a body", async () => {
+  it("answers HEAD without a body", async () => {
     const client = await newClient({ plan: "free" });
     const response = await client.call("/v1/usage", { method: "HEAD" });
     expect([response.status, await response.text()]).toEqual([200, ""]);
   });
 
-  it("below it: 404", async () => {
+  it("has no subpaths", async () => {
     const client = await newClient();
     expect((await client.get("/v1/usage/today")).status).toBe(404);
   });

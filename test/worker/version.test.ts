@@ -1,11 +1,11 @@
-// Which build answers: told to whoever asks, whatever is the matter with the rest.
+// GET /version: the build that answers, without a key and without any binding.
 
 import { expect, it } from "vitest";
 import { app } from "../../src/app.ts";
 import { fetchWithoutKey, ORIGIN } from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
 
-it("says which interface and which build, to callers without a key too, as often as they like", async () => {
+it("returns the versions of interface and build, without a key or a rate limit", async () => {
   const responses = await Promise.all(Array.from({ length: 70 }, () => fetchWithoutKey("/version")));
   expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]));
   const [response] = responses;
@@ -13,7 +13,7 @@ it("says which interface and which build, to callers without a key too, as often
   expect(response?.headers.get("Cache-Control")).toBe("no-store");
 });
 
-it("may be asked by pages of every origin, which may read the request id", async () => {
+it("allows every origin to read it and the request ID", async () => {
   const { headers } = await fetchWithoutKey("/version", { headers: { Origin: "https://status.example" } });
   expect(headers.get("Access-Control-Allow-Origin")).toBe("*");
   expect(headers.get("Access-Control-Expose-Headers")).toContain("X-Request-Id");
@@ -29,11 +29,11 @@ it("may be asked by pages of every origin, which may read the request id", async
   expect(preflight.headers.get("Access-Control-Allow-Headers")).toBe("x-request-id");
 });
 
-it("answers though no other part is there", async () => {
+it("needs no bindings", async () => {
   expect((await app.request(`${ORIGIN}/version`, {}, {})).status).toBe(200);
 });
 
-it("has a line in the log like any request, with the caller's id", async () => {
+it("is logged with the client's request ID", async () => {
   await fetchWithoutKey("/version", { headers: { "X-Request-Id": "request-1" } });
   expect(takeLogLines()).toMatchObject([{ requestId: "request-1", route: "/version", status: 200 }]);
 });
