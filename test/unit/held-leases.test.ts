@@ -1,4 +1,4 @@
-// Which lease an isolate asks for, when it renews one, and what it has to release. Times count from any beginning.
+// The leases that an isolate requests, renews and releases. Times have an arbitrary origin.
 
 import { expect, it } from "vitest";
 import { HeldLeases } from "../../src/rate-limit/isolate/held-leases.ts";
@@ -6,14 +6,14 @@ import { LEASE_MS } from "../../src/rate-limit/protocol.ts";
 
 const MINUTE_MS = 60_000;
 
-/** Leases of a client whose requests have come at these times. */
+/** The leases of a client after requests at these times. */
 function seen(...timesMs: number[]): HeldLeases {
   const leases = new HeldLeases();
   for (const ms of timesMs) leases.recordArrival(ms);
   return leases;
 }
 
-/** The same, which asked for a lease of so many at 1,000 ms and got it 20 ms later. */
+/** A client that requested a lease of `size` at 1,000 ms and got it 20 ms later. */
 function held(size: number): HeldLeases {
   const leases = seen(900, 1_000);
   leases.request("held", 1_000, 0);
@@ -21,7 +21,7 @@ function held(size: number): HeldLeases {
   return leases;
 }
 
-it("a lease is requested after 50 ms of requests, with gaps of less than 400 ms", () => {
+it("a lease is requested after 50 ms of requests with gaps below 400 ms", () => {
   const isRequested = (...timesMs: number[]) =>
     seen(...timesMs).request("id", timesMs.at(-1) ?? 0, 0) !== undefined;
   const streaks = [
@@ -33,7 +33,7 @@ it("a lease is requested after 50 ms of requests, with gaps of less than 400 ms"
   expect([new Set(streaks), new Set(none)]).toEqual([new Set([true]), new Set([false])]);
 });
 
-it("the first lease is for four requests and 200 ms, later ones for the rate since then, and half as much again", () => {
+it("the first lease is for 4 requests and 200 ms, later ones for 1.5 times the rate since the last", () => {
   const requested = (requests: number, afterMs: number) => {
     const leases = seen(900, 1_000);
     expect(leases.request("first", 1_000, 0)).toEqual({ size: 4, durationMs: 200 });
@@ -42,11 +42,11 @@ it("the first lease is for four requests and 200 ms, later ones for the rate sin
   };
   // 10 in 320 ms are 25 in 800.
   expect(requested(10, 320)).toEqual({ size: 38, durationMs: LEASE_MS });
-  // Never less than four; less than 50 ms say nothing of a rate.
+  // At least four. A rate needs at least 50 ms.
   expect([requested(1, 399), requested(3, 0)].map((each) => each?.size)).toEqual([4, 72]);
 });
 
-it("a rate of long ago, or from after now, is none", () => {
+it("a rate from long ago or from the future is ignored", () => {
   const requested = (...timesMs: number[]) => {
     const leases = held(8);
     for (const ms of timesMs) leases.recordArrival(ms);
@@ -57,12 +57,12 @@ it("a rate of long ago, or from after now, is none", () => {
   expect(requested(500, 600)).toEqual({ size: 4, durationMs: 200 });
 });
 
-it("a lease is for half of what the minute has left at most, and none is requested if that is hardly any", () => {
+it("a lease lasts at most half of the rest of the minute, and none is requested close to its end", () => {
   const durationMs = (leftMs: number) => seen(0, 100).request("id", 100, 2 * MINUTE_MS - leftMs)?.durationMs;
   expect([405, 404, 15, 14].map(durationMs)).toEqual([200, 199, 5, undefined]);
 });
 
-it("a lease is due when half of its requests are used, or 100 ms and the time of 1½ calls before its end", () => {
+it("a lease is due for renewal when half of it is used, or 100 ms plus 1½ calls before its end", () => {
   const leases = held(4);
   leases.consume(1_000, 0);
   expect(leases.shouldRenew(1_000)).toBe(false);
@@ -70,14 +70,14 @@ it("a lease is due when half of its requests are used, or 100 ms and the time of
   expect(leases.shouldRenew(1_000)).toBe(true);
   expect([held(8).shouldRenew(1_669), held(8).shouldRenew(1_670)]).toEqual([false, true]);
   expect(new HeldLeases().shouldRenew(1_000)).toBe(false);
-  // Only the newest matters.
+  // Only the newest lease counts.
   const both = held(4);
   both.add({ id: "newest", size: 8, grantedMs: 0, durationMs: LEASE_MS }, 1_000, 1_020);
   for (let request = 0; request < 3; request += 1) both.consume(1_000, 0);
   expect(both.shouldRenew(1_000)).toBe(false);
 });
 
-it("a lease admits as many as its size, in its time and its minute, and not if a clock has stepped beyond them", () => {
+it("a lease admits its size, within its time and its minute, also if a clock steps", () => {
   const used = (grantedMs: number, minuteMs = 0) => {
     const leases = held(3);
     const results = Array.from({ length: 9 }, () => leases.consume(grantedMs, minuteMs));
@@ -89,33 +89,33 @@ it("a lease admits as many as its size, in its time and its minute, and not if a
   expect([used(999), used(1_800), used(1_000, MINUTE_MS)]).toEqual([none, none, none]);
 });
 
-it("what is to be released is told until it is acknowledged, the latest 100", () => {
+it("the latest 100 ended leases are reported until they are acknowledged", () => {
   const leases = held(8);
   leases.end("held");
   leases.end("held");
   for (let lease = 1; lease <= 100; lease += 1) leases.endUnused(`${lease}`, lease);
-  const told = leases.ended;
-  expect(told).toEqual(
+  const reported = leases.ended;
+  expect(reported).toEqual(
     Array.from({ length: 100 }, (_, index) => ({ id: `${index + 1}`, unused: index + 1 })),
   );
   leases.endUnused("next", 4);
-  leases.acknowledge(told);
+  leases.acknowledge(reported);
   expect(leases.ended).toEqual([{ id: "next", unused: 4 }]);
 });
 
-it("of an outstanding lease, what is left is not used, until the object has been told", () => {
+it("the rest of a lease counts as unused until its release is acknowledged", () => {
   const lease = { id: "held", size: 8, grantedMs: 0, durationMs: LEASE_MS };
   const leases = held(8);
   leases.consume(1_000, 0);
   expect(leases.unused(lease)).toBe(7);
   leases.end("held");
-  expect([lease, { ...lease, id: "of others" }].map((each) => leases.unused(each))).toEqual([7, 0]);
+  expect([lease, { ...lease, id: "other isolate" }].map((each) => leases.unused(each))).toEqual([7, 0]);
   leases.acknowledge(leases.ended);
   expect(leases.unused(lease)).toBe(0);
-  // Granted to this isolate, and to another one, by an answer that is still on its way.
+  // Leases of this isolate and of another one, whose grants are still on their way.
   leases.recordArrival(1_000);
   leases.request("next", 1_000, 0);
-  expect([leases.unused({ ...lease, id: "next" }), leases.unused({ ...lease, id: "of others" })]).toEqual([
-    8, 0,
-  ]);
+  expect([leases.unused({ ...lease, id: "next" }), leases.unused({ ...lease, id: "other isolate" })]).toEqual(
+    [8, 0],
+  );
 });

@@ -1,4 +1,4 @@
-// Bodies are read as JSON.parse reads them, but for what no schema accepts.
+// The scanner reads bodies like JSON.parse, except values that no schema accepts.
 
 import fc from "fast-check";
 import { expect, it } from "vitest";
@@ -9,7 +9,7 @@ const NAMES = ["name", "id"];
 
 const encode = (text: string) => new TextEncoder().encode(text);
 
-/** What readMembers gives, by JSON.parse: "invalid" if it is not JSON. */
+/** The expected result of readMembers, by JSON.parse: "invalid" if it is not JSON. */
 function expected(text: string): unknown {
   let value: unknown;
   try {
@@ -75,12 +75,12 @@ const { value: anyText } = fc.letrec<{ value: string; list: string; object: stri
     ),
 }));
 
-/** In quotes; a backslash is meant as one. */
+/** Quotes a text. An escape in it stays one. */
 function quoted(text: string): string {
   return text.includes("\\u") ? `"${text}"` : JSON.stringify(text);
 }
 
-it("agrees with JSON.parse about texts that are JSON, and their members", () => {
+it("agrees with JSON.parse on valid JSON and its members", () => {
   fc.assert(
     fc.property(anyText, (text) => {
       expect(actual(text)).toEqual(expected(text));
@@ -89,7 +89,7 @@ it("agrees with JSON.parse about texts that are JSON, and their members", () => 
   );
 });
 
-it("agrees with it about texts that are nearly JSON", () => {
+it("agrees with JSON.parse on nearly valid JSON", () => {
   const change = fc.tuple(
     fc.nat(),
     fc.nat({ max: 2 }),
@@ -98,7 +98,7 @@ it("agrees with it about texts that are nearly JSON", () => {
   fc.assert(
     fc.property(anyText, change, (text, [at, deleted, inserted]) => {
       const start = at % (text.length + 1);
-      // Half of a pair of surrogates would be another character in UTF-8.
+      // UTF-8 has no lone surrogates.
       const changed = (text.slice(0, start) + inserted + text.slice(start + deleted)).toWellFormed();
       expect(actual(changed)).toEqual(expected(changed));
     }),
@@ -107,15 +107,15 @@ it("agrees with it about texts that are nearly JSON", () => {
 });
 
 it.each([
-  ["the last of two with one name", '{"name":"a","name":"b"}', { name: "b" }],
-  ["none that is deeper", '{"x":{"name":"a"},"y":[{"name":"b"}]}', {}],
-  ["what follows a byte order mark", '\ufeff{"name":"a"}', { name: "a" }],
+  ["the last of repeated members", '{"name":"a","name":"b"}', { name: "b" }],
+  ["no nested members", '{"x":{"name":"a"},"y":[{"name":"b"}]}', {}],
+  ["members after a byte order mark", '\ufeff{"name":"a"}', { name: "a" }],
 ])("reads %s", (_, text, members) => {
   expect(readMembers(encode(text), NAMES)).toEqual(members);
 });
 
 it.each(["x", "é", "漢", "🐈", "\\n", "\\u0041", 'a\\"', "\\\\"])(
-  "of a long string of %s reads more than a name may have",
+  "truncates a long string of %s, to more than the limit of a name",
   (part) => {
     const { name: read } = readMembers(encode(`{"name":"${part.repeat(5_000)}"}`), NAMES) as { name: string };
     expect([...read].length).toBeGreaterThan(340);

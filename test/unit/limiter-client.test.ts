@@ -1,5 +1,4 @@
-// The client of one key in an isolate, against the real object: what it does while it holds a lease, when calls fail, and when
-// answers overtake each other or clocks differ.
+// The limiter client of one key against the real object: with leases, failing calls, overtaken results and clock skew.
 
 import { describe, expect, it } from "vitest";
 import type { Runtime } from "../../src/lib/runtime.ts";
@@ -11,28 +10,28 @@ import { type Message, World } from "../simulation/world.ts";
 
 const START_MS = Date.UTC(2026, 10, 22, 12, 34, 2);
 
-/** How long a message is usually on its way. */
+/** The default one-way delay of a message. */
 const TRIP_MS = 50;
 
 const { free, pro } = PLAN_LIMITS;
 
 const OVERLOADED = Object.assign(new Error("too many requests"), { overloaded: true });
 
-/** What becomes of a message; `answer` has the object execute it, and answers. */
-type Meet = (message: Message, answer: () => void) => void;
+/** How the network handles a message. `answer` has the object execute it, and returns the result. */
+type Handler = (message: Message, answer: () => void) => void;
 
 const fails =
-  (error: object = new Error("out of order")): Meet =>
+  (error: object = new Error("out of order")): Handler =>
   (message) =>
     message.fail(error);
 
-const hangs: Meet = () => {};
+const hangs: Handler = () => {};
 
 type Request = Promise<{ decision: Awaited<ReturnType<World["request"]>>; waitedMs: number }>;
 
-/** One isolate, its object, and a network between them that tests can break. All times count from START_MS. */
+/** One isolate, its object, and a faulty network between them. All times count from START_MS. */
 function newService(limits: Limits, aheadMs = 0) {
-  const network = { tripMs: TRIP_MS, meet: ((_, answer) => answer()) as Meet };
+  const network = { tripMs: TRIP_MS, handle: ((_, answer) => answer()) as Handler };
   const messages: { method: string; atMs: number }[] = [];
   const answer = (message: Message, backMs = network.tripMs) =>
     world.time.after(network.tripMs, () => {
@@ -42,11 +41,11 @@ function newService(limits: Limits, aheadMs = 0) {
     });
   const send = (message: Message) => {
     messages.push({ method: message.method, atMs: world.time.nowMs - START_MS });
-    network.meet(message, () => answer(message));
+    network.handle(message, () => answer(message));
   };
   const world: World = new World({ startMs: START_MS, limits, send });
   const isolate = world.newIsolate(limits, aheadMs);
-  /** Sends a request then. */
+  /** Sends a request at `atMs`. */
   const at = (atMs: number, by = isolate): Request =>
     new Promise<void>((resolve) => world.time.after(START_MS + atMs - world.time.nowMs, resolve))
       .then(() => world.request(by))
@@ -56,10 +55,10 @@ function newService(limits: Limits, aheadMs = 0) {
   const every = (ms: number, fromMs: number, toMs: number) =>
     Array.from({ length: Math.ceil((toMs - fromMs) / ms) }, (_, index) => at(fromMs + index * ms));
   const runUntil = (atMs: number) => world.run(START_MS + atMs);
-  /** When such messages were sent. */
+  /** The times at which messages of this method were sent. */
   const sent = (method: Message["method"]) =>
     messages.filter((each) => each.method === method).map(({ atMs }) => atMs);
-  /** What the object has charged in this minute. */
+  /** The object's count of this minute. */
   const used = () => world.usage().status.windows.minute.used;
   return { network, world, isolate, answer, at, burst, every, runUntil, sent, used };
 }
@@ -75,7 +74,7 @@ describe("with a lease", () => {
     expect([renewals > 0, renewals < 10]).toEqual([true, true]);
   });
 
-  it("those who wait are served from it when it comes, without another call", async () => {
+  it("waiting requests are served from it when it arrives, without another call", async () => {
     const { world, sent, at } = newService(pro);
     // The second call is made at 100 ms, for two requests, and asks for a lease of four.
     const requests = [0, 30, 60, 120, 150, 180].map((ms) => at(ms));
@@ -85,13 +84,13 @@ describe("with a lease", () => {
     expect(sent("acquire")).toEqual([0, 100]);
   });
 
-  it("it ends by a timer, within its minute, though the clock steps back", async () => {
+  it("it ends by a timer within its minute, even if the clock steps back", async () => {
     const { world, isolate, sent, at, runUntil } = newService(pro);
     // A lease of four for 200 ms, requested at 57,580.
     for (const ms of [57_480, 57_540]) void at(ms);
     for (const stepMs of [57_770, 57_950]) {
       await runUntil(stepMs);
-      // By the clock, nothing is wrong.
+      // By the isolate's clock the lease has not expired.
       isolate.aheadMs -= 180;
     }
     expect(world.counts.leased).toBe(4);
@@ -100,7 +99,7 @@ describe("with a lease", () => {
     expect(decision.windows.minute.startMs).toBe(START_MS + 58_000);
   });
 
-  it("it ends when the object is heard to be in another minute, because its clock has stepped", async () => {
+  it("it ends when the object reports another minute because its clock has stepped", async () => {
     const { network, world, at, runUntil, sent, used } = newService(pro);
     network.tripMs = 10;
     // A lease of four from 60 to 260 ms, which is renewed at 165 ms.
@@ -116,23 +115,23 @@ describe("with a lease", () => {
 
 describe("a call", () => {
   it.each([
-    ["any error is made once more, after 250 ms", [fails()], [0, 250], 350, 0],
-    ["any error, twice, is not made a third time", [fails(), fails()], [0, 250], 250, 1],
-    ["an overloaded object is not repeated", [fails(OVERLOADED)], [0], 0, 1],
-    ["no answer is given up after 2 s and not repeated", [hangs], [0], 2_000, 1],
-    ["an error and then no answer is given up after 2 s", [fails(), hangs], [0, 250], 2_250, 1],
-  ])("that meets %s", async (_, faults, sentMs, waitedMs, local) => {
+    ["is retried once, after 250 ms", [fails()], [0, 250], 350, 0],
+    ["is not retried twice", [fails(), fails()], [0, 250], 250, 1],
+    ["is not retried if the object is overloaded", [fails(OVERLOADED)], [0], 0, 1],
+    ["is given up after 2 s without a result, and not retried", [hangs], [0], 2_000, 1],
+    ["is given up after 2 s if the retry has no result", [fails(), hangs], [0, 250], 2_250, 1],
+  ])("%s", async (_, faults, sentMs, waitedMs, local) => {
     const { network, world, at, sent, used } = newService(pro);
-    network.meet = (message, answer) => (faults.shift() ?? answer)(message, answer);
+    network.handle = (message, answer) => (faults.shift() ?? answer)(message, answer);
     const [request] = await Promise.all([at(0), world.run()]);
     expect([sent("acquire"), request.waitedMs]).toEqual([sentMs, waitedMs]);
     expect([request.decision.admitted, world.counts.local]).toEqual([true, local]);
     expect(used()).toBe(1);
   });
 
-  it("that fails decides those who wait for the next one, too: that would only fail later", async () => {
+  it("that fails also decides the requests that wait for the next call", async () => {
     const { network, world, at, runUntil, sent } = newService(pro);
-    network.meet = (message) => world.time.after(100, () => message.fail(OVERLOADED));
+    network.handle = (message) => world.time.after(100, () => message.fail(OVERLOADED));
     const requests = [0, 20, 40].map((ms) => at(ms));
     await runUntil(500);
     expect((await Promise.all(requests)).map(({ waitedMs }) => waitedMs)).toEqual([100, 80, 60]);
@@ -140,32 +139,32 @@ describe("a call", () => {
   });
 
   it.each([
-    ["executed, but its answer is lost", (message: Message) => message.deliver()],
+    ["executed without a result", (message: Message) => message.deliver()],
     ["never executed", () => {}],
     ["executed late", (message: Message, world: World) => world.time.after(8_000, () => message.deliver())],
-  ])("for a hundred requests that is %s counts them once", async (_, meet) => {
+  ])("of 100 requests counts them once if it is %s", async (_, fault) => {
     const { network, world, burst, used } = newService(pro);
-    network.meet = (message, answer) => (world.counts.calls === 2 ? void meet(message, world) : answer());
+    network.handle = (message, answer) => (world.counts.calls === 2 ? void fault(message, world) : answer());
     void burst(100, 0);
     await world.run();
     expect(world.counts.local).toBe(99);
     expect(used()).toBe(100);
   });
 
-  it("that leaves requests undecided is followed by another one 100 ms later", async () => {
+  it("that leaves requests undecided is followed by another call after 100 ms", async () => {
     const { world, isolate, at, burst, sent } = newService(pro);
-    // A lease of four that nobody uses, from 100 to 300 ms.
+    // An unused lease of four, from 100 to 300 ms.
     for (const ms of [0, 60]) void at(ms, isolate);
     const requests = burst(298, 150, world.newIsolate(pro));
     await world.run();
     const decided = await Promise.all(requests);
     expect(decided.filter(({ decision }) => !decision.admitted)).toEqual([]);
     expect(sent("acquire")).toEqual([0, 100, 150, 250, 450]);
-    // The admitted ones do not wait for that.
+    // The admitted requests do not wait for the next call.
     expect(new Set(decided.map(({ waitedMs }) => waitedMs))).toEqual(new Set([100, 200, 400]));
   });
 
-  it("says how long its requests have waited: they count towards a ban by when they arrived", async () => {
+  it("reports how long its requests have waited, so that they count towards a ban by their arrival", async () => {
     const { world, burst } = newService({ minute: 1, day: 9 });
     // The first refusal is decided at 150 ms, and those of this batch at 2,250 ms.
     void burst(2, 0);
@@ -176,7 +175,7 @@ describe("a call", () => {
   });
 });
 
-it("a call goes on when the request that made it is cut off, because others wait for it", () => {
+it("a call is kept alive beyond its request, because other requests wait for it", () => {
   const kept: unknown[] = [];
   const never = () => new Promise(() => {});
   const keepAlive = (work: unknown) => kept.push(work);
@@ -186,23 +185,23 @@ it("a call goes on when the request that made it is cut off, because others wait
 });
 
 describe("a release", () => {
-  it("that fails is repeated after 1 and 3 s", async () => {
+  it("is retried after 1 and 3 s", async () => {
     const { network, world, at, sent, used } = newService(pro);
     let failures = 2;
-    network.meet = (message, answer) => {
+    network.handle = (message, answer) => {
       if (message.method === "release" && failures-- > 0) message.fail(OVERLOADED);
       else answer();
     };
-    // A lease of four that nobody uses, from 100 to 300 ms.
+    // An unused lease of four, from 100 to 300 ms.
     for (const ms of [0, 60]) void at(ms);
     await world.run();
     expect(sent("release")).toEqual([300, 1_300, 4_300]);
     expect(used()).toBe(2);
   });
 
-  it("is also made of a lease that was granted by an answer that was lost", async () => {
+  it("is also sent for a lease whose grant was lost", async () => {
     const { network, world, at, used } = newService(pro);
-    network.meet = (message, answer) => (world.counts.calls === 2 ? void message.deliver() : answer());
+    network.handle = (message, answer) => (world.counts.calls === 2 ? void message.deliver() : answer());
     for (const ms of [0, 60]) void at(ms);
     await world.run();
     expect(world.counts.leased).toBe(4);
@@ -212,39 +211,39 @@ describe("a release", () => {
 
 describe("while the object can't be reached", () => {
   it.each([true, false])(
-    "a local ban is answered from memory, reported once a second (object heard of: %s)",
-    async (isHeardOf) => {
+    "a local ban refuses without calls and is reported once a second (with a status: %s)",
+    async (hasStatus) => {
       const { network, world, isolate, at, burst, every, sent, runUntil } = newService(free);
-      if (isHeardOf) void at(0);
+      if (hasStatus) void at(0);
       await runUntil(200);
-      network.meet = fails(OVERLOADED);
+      network.handle = fails(OVERLOADED);
       void burst(61, 300);
       void burst(181, 2_400);
       await runUntil(3_000);
       const banned = every(10, 3_000, 8_000);
       const before = sent("release").length;
       await runUntil(8_000);
-      // The object does not know of the ban yet, so what it says does not lift it.
+      // The object does not know the ban yet, so its status does not lift it.
       isolate.client.known.apply(free, world.usage().status);
       const bannedUntilMs = START_MS + 603_000;
       for (const { waitedMs, decision } of await Promise.all(banned))
         expect([waitedMs, decision.bannedUntilMs]).toEqual([0, bannedUntilMs]);
       expect(sent("acquire").filter((atMs) => atMs >= 3_000)).toEqual([]);
-      // Three of them are to tell of the admissions.
+      // Three of them report the admissions.
       expect(sent("release").length - before).toBeLessThanOrEqual(5 + 3);
 
-      network.meet = (_, answer) => answer();
+      network.handle = (_, answer) => answer();
       void every(10, 12_000, 15_000);
       await runUntil(15_000);
-      // The object knows of the ban, and of the admissions before it.
+      // The object knows the ban and the admissions before it.
       expect(sent("release").filter((atMs) => atMs >= 12_000)).toEqual([12_000]);
       expect(world.usage().status).toMatchObject({ bannedUntilMs, windows: { minute: { used: 60 } } });
     },
   );
 
-  it("what was admitted here counts in its own windows, whatever the object says that does not know of it", async () => {
+  it("local admissions count in their own windows, also after a status without them", async () => {
     const { network, world, isolate, at, runUntil } = newService({ minute: 3, day: 9 });
-    network.meet = fails(OVERLOADED);
+    network.handle = fails(OVERLOADED);
     const requests = [57_990, 57_990, 57_990, 58_000, 58_000, 58_030, 58_040].map((ms) => at(ms));
     await runUntil(58_020);
     isolate.client.known.apply(free, world.usage().status);
@@ -254,22 +253,22 @@ describe("while the object can't be reached", () => {
     expect(decisions.at(-2)?.windows).toMatchObject({ minute: { used: 3 }, day: { used: 6 } });
   });
 
-  it("its leases are used up, and every request counts once", async () => {
+  it("held leases are used, and every request counts once", async () => {
     const { network, world, every, runUntil, used } = newService(pro);
     const requests = every(20, 0, 3_000);
     await runUntil(1_000);
-    network.meet = fails(OVERLOADED);
+    network.handle = fails(OVERLOADED);
     await runUntil(2_000);
-    network.meet = (_, answer) => answer();
+    network.handle = (_, answer) => answer();
     await world.run();
     expect(world.counts.local).toBeGreaterThan(0);
     expect((await Promise.all(requests)).filter(({ decision }) => !decision.admitted)).toEqual([]);
     expect(used()).toBe(150);
   });
 
-  it("what is admitted while a report is under way is in the next one", async () => {
+  it("admissions during a report are in the next report", async () => {
     const { network, answer, at, runUntil, used } = newService(pro);
-    network.meet = (message) =>
+    network.handle = (message) =>
       message.method === "acquire" ? message.fail(OVERLOADED) : answer(message, 700);
     // The first report is under way from 1,000 to 1,750 ms.
     for (const ms of [0, 1_100]) void at(ms);
@@ -277,12 +276,12 @@ describe("while the object can't be reached", () => {
     expect(used()).toBe(2);
   });
 
-  it("a ban that begins while a report is under way is in the next one", async () => {
+  it("a ban that begins during a report is in the next report", async () => {
     const { network, world, answer, burst, runUntil } = newService(free);
-    network.meet = fails(OVERLOADED);
+    network.handle = fails(OVERLOADED);
     void burst(61, 300);
     await runUntil(4_000);
-    network.meet = (message) =>
+    network.handle = (message) =>
       message.method === "acquire" ? message.fail(OVERLOADED) : answer(message, 500);
     // The second report is under way from 4,300 to 4,850 ms.
     void burst(181, 4_500);
@@ -292,42 +291,42 @@ describe("while the object can't be reached", () => {
 
   it("a report is not delayed when the clock has stepped back", async () => {
     const { network, isolate, at, runUntil, used } = newService(pro);
-    network.meet = fails(OVERLOADED);
+    network.handle = fails(OVERLOADED);
     void at(30_000);
     await runUntil(35_000);
     isolate.aheadMs = -20_000;
     void at(36_000);
     await runUntil(36_500);
-    network.meet = (_, answer) => answer();
+    network.handle = (_, answer) => answer();
     await runUntil(38_000);
     expect(used()).toBe(2);
   });
 
   it("the outbox keeps the latest 100 batches", async () => {
     const { network, at, every, runUntil, used } = newService(pro);
-    network.meet = fails(OVERLOADED);
+    network.handle = fails(OVERLOADED);
     void every(5, 0, 750);
     await runUntil(800);
-    network.meet = (_, answer) => answer();
+    network.handle = (_, answer) => answer();
     void at(2_000);
     await runUntil(2_200);
     expect(used()).toBe(101);
   });
 });
 
-describe("an answer that was overtaken", () => {
+describe("an overtaken result", () => {
   const remainingOf = (requests: Request[]) =>
     Promise.all(requests).then((each) => each.map(({ decision }) => remaining(decision.windows.minute)));
 
-  it.each(["acquire", "release"])("is dropped, if it is to %s: Remaining never goes back", async (slow) => {
+  it.each(["acquire", "release"])("of %s is dropped, so that Remaining never rises", async (slow) => {
     const { network, world, answer, every } = newService(pro);
-    network.meet = (message) => answer(message, message.method === slow ? 700 : 20);
+    network.handle = (message) => answer(message, message.method === slow ? 700 : 20);
     const requests = every(20, 0, 3_000);
     await world.run();
     expect(await remainingOf(requests)).toEqual(Array.from({ length: 150 }, (_, index) => 299 - index));
   });
 
-  it("is dropped, if it is to usage, and shows no fewer than were admitted", async () => {
+  it("of usage is dropped, and the decision shows at least the admitted requests", async () => {
     const { isolate, world, every, runUntil } = newService(pro);
     const requests = every(20, 0, 3_000);
     for (let atMs = 400; atMs < 3_000; atMs += 130) {
@@ -341,7 +340,7 @@ describe("an answer that was overtaken", () => {
     expect(await remainingOf(requests)).toEqual(Array.from({ length: 150 }, (_, index) => 299 - index));
   });
 
-  it("is dropped, if it is to usage and comes after a lease was released", async () => {
+  it("of usage is dropped if a lease was released meanwhile", async () => {
     const { network, isolate, world, at, runUntil } = newService(pro);
     network.tripMs = 10;
     // A lease of four from 60 to 260 ms, of which one is used.
@@ -353,7 +352,7 @@ describe("an answer that was overtaken", () => {
   });
 });
 
-it("a remembered ban does not count when the clock has stepped back: its end is unknown", async () => {
+it("a cached ban is ignored after the clock has stepped back, because its end is unknown", async () => {
   const { world, isolate, at, burst, runUntil, sent } = newService({ minute: 1, day: 9 });
   void burst(2, 0);
   void burst(182, 2_200);
@@ -365,7 +364,7 @@ it("a remembered ban does not count when the clock has stepped back: its end is 
   expect(decision.bannedUntilMs).toBe(START_MS + 603_000);
 });
 
-it("a status with a ban is remembered, to the millisecond in which the ban ends", async () => {
+it("a ban from a status holds until its end, to the millisecond", async () => {
   const { world, isolate, runUntil } = newService(free);
   const bannedUntilMs = START_MS + 1_000;
   const { windows, nowMs, ...status } = world.usage().status;
@@ -378,7 +377,7 @@ it("a status with a ban is remembered, to the millisecond in which the ban ends"
   expect([await isAdmitted(0), await isAdmitted(999), await isAdmitted(1_000)]).toEqual([false, false, true]);
 });
 
-it("a status is dropped if one with a higher revision is known, or a later one with the same", () => {
+it("a status is dropped if a known one has a higher revision, or the same and a later time", () => {
   const { world, isolate } = newService(free);
   const { status } = world.usage();
   const known = [
@@ -395,19 +394,19 @@ it("a status is dropped if one with a higher revision is known, or a later one w
 });
 
 it.each([
-  ["before its minute, when that has ended", 57_400, 0],
+  ["in the previous minute", 57_400, 0],
   ["in the first millisecond of a minute", 57_850, 1],
-])("what is left of a lease that was granted %s is not shown as used", async (_, atMs, used) => {
+])("the rest of a lease granted %s is not shown as used", async (_, atMs, used) => {
   const { network, world, isolate, at, runUntil } = newService(pro);
-  network.meet = (message, answer) => (message.method === "release" ? message.fail(OVERLOADED) : answer());
+  network.handle = (message, answer) => (message.method === "release" ? message.fail(OVERLOADED) : answer());
   for (const ms of [atMs, atMs + 60]) void at(ms);
   await runUntil(58_100);
   const { windows } = isolate.client.known.apply(pro, world.usage().status);
   expect([world.counts.leases, windows.minute.used, windows.day.used]).toEqual([1, used, 2]);
 });
 
-describe.each([-1_500, 1_500])("by a clock that is %i ms ahead of the object's", (aheadMs) => {
-  it("a client that waits for Retry-After of a remembered ban is not refused again", async () => {
+describe.each([-1_500, 1_500])("with a clock %i ms ahead of the object's", (aheadMs) => {
+  it("a client that waits for the Retry-After of a cached ban is not refused again", async () => {
     const { world, isolate, at, burst, runUntil } = newService({ minute: 1, day: 9 }, aheadMs);
     void burst(2, 0);
     void burst(182, 2_200);
@@ -421,7 +420,7 @@ describe.each([-1_500, 1_500])("by a clock that is %i ms ahead of the object's",
     expect(isolate.client.known.peek({ minute: 1, day: 9 }).admitted).toBe(false);
   });
 
-  it("a key is known to have nothing left until its minute ends", async () => {
+  it("a key is known to be exhausted until its minute ends", async () => {
     const { isolate, burst, runUntil } = newService(free, aheadMs);
     const isExhausted = async (atMs: number) => {
       await runUntil(atMs);

@@ -1,4 +1,4 @@
-// What acquire and release do to a quota: against a reference of twenty lines, and the rules of leases, repeats and reports.
+// acquire and release on a quota: compared with a short reference, and the rules of leases, retries and reports.
 
 import fc from "fast-check";
 import { expect, it } from "vitest";
@@ -24,7 +24,7 @@ function newKey(limits: Limits, nowMs = MINUTE_MS) {
       batches += 1;
       const request = { id: `batch ${batches}`, requests, waitedMs: 0, ...NOTHING, ...rest };
       const next = acquire(quota, key.limits, request, key.nowMs);
-      // As the object does, which stores it.
+      // The object stores changes only.
       if (next.quota.revision !== quota.revision) ({ quota } = next);
       return next.result;
     },
@@ -35,7 +35,7 @@ function newKey(limits: Limits, nowMs = MINUTE_MS) {
     get quota(): Quota {
       return quota;
     },
-    /** What is used of the minute and of the day. */
+    /** The counts of minute and day. */
     get used(): number[] {
       return [quota.counts.minute.used, quota.counts.day.used];
     },
@@ -43,14 +43,14 @@ function newKey(limits: Limits, nowMs = MINUTE_MS) {
   return key;
 }
 
-/** What a quota without leases should do, as plainly as it can be said. */
+/** A simple implementation of a quota without leases. */
 class Reference {
   minute = { number: 0, used: 0, firstRefusalMs: 0, late: 0, maxLimit: 0 };
   day = 0;
   days = new Map<number, DayTotals>();
   bannedUntilMs = 0;
 
-  /** Returns how many are admitted. */
+  /** Returns the number of admitted requests. */
   acquire(limits: Limits, requests: number, waitedMs: number, nowMs: number): number {
     const number = Math.floor(nowMs / 60_000);
     let admitted = 0;
@@ -78,7 +78,7 @@ class Reference {
   }
 }
 
-/** Small plans, and such that three times their limit is about what is tolerated. */
+/** Small limits, and limits for which three times the limit is about the number of tolerated refusals. */
 const limitsArbitrary: fc.Arbitrary<Limits> = fc.oneof(
   fc.record({ minute: fc.integer({ min: 1, max: 5 }), day: fc.integer({ min: 1, max: 30 }) }),
   fc.record({ minute: fc.integer({ min: 55, max: 70 }), day: fc.integer({ min: 60, max: 300 }) }),
@@ -97,7 +97,7 @@ const stepArbitrary = fc.record({
   limits: fc.option(limitsArbitrary, { freq: 5 }),
 });
 
-it("decides as the reference does, whatever the limits, batches and steps of the clock", () => {
+it("a quota decides like the reference for all limits, batches and clock steps", () => {
   let bans = 0;
   const startArbitrary = fc.integer({ min: MINUTE_MS, max: MINUTE_MS + DAY_MS });
   const stepsArbitrary = fc.array(stepArbitrary, { maxLength: 40, size: "max" });
@@ -124,11 +124,11 @@ it("decides as the reference does, whatever the limits, batches and steps of the
     }),
     { numRuns: 500 },
   );
-  // Otherwise bans were not put to the test.
+  // The runs must include bans.
   expect(bans).toBeGreaterThan(50);
 });
 
-it("a lease is at most 1/16 of what is left, less the leases that are outstanding", () => {
+it("a lease is at most 1/16 of the remaining requests, minus outstanding leases", () => {
   const key = newKey({ minute: 321, day: 10_000 });
   const first = key.acquire(1, { id: "first", lease: { size: 15, durationMs: 800 } });
   expect([first.lease?.size, key.used]).toEqual([15, [16, 16]]);
@@ -139,14 +139,14 @@ it("a lease is at most 1/16 of what is left, less the leases that are outstandin
     durationMs: 800,
   });
   expect(key.acquire(1, { lease: LONG }).lease).toBeUndefined();
-  // When the time of the first ones and of a call is over, they are not expected back.
+  // After their time plus 2 s the first leases are no longer outstanding.
   key.nowMs += 2_799;
   expect(key.acquire(1, { lease: LONG }).lease).toBeUndefined();
   key.nowMs += 1;
   expect(key.acquire(1, { lease: LONG }).lease?.size).toBe(18);
 
   expect(newKey({ minute: 1_000, day: 65 }).acquire(1, { lease: LONG }).lease?.size).toBe(4);
-  // Not one only.
+  // A lease is for at least two.
   expect(newKey({ minute: 33, day: 65 }).acquire(1, { lease: LONG }).lease?.size).toBe(2);
   expect(newKey({ minute: 32, day: 65 }).acquire(1, { lease: LONG }).lease).toBeUndefined();
 });
@@ -154,7 +154,7 @@ it("a lease is at most 1/16 of what is left, less the leases that are outstandin
 it.each([
   { minute: 400, day: 4_000 },
   { minute: 4_000, day: 400 },
-])("nothing is leased when less than a quarter is left, of %o", (limits) => {
+])("no lease is granted when less than a quarter is left of %o", (limits) => {
   const sizeAfter = (requests: number) => newKey(limits).acquire(requests, { lease: LONG }).lease?.size;
   expect([sizeAfter(300), sizeAfter(301)]).toEqual([6, undefined]);
 });
@@ -165,7 +165,7 @@ it("a lease ends 5 ms before its minute", () => {
   expect([sizeAt(805), sizeAt(804)]).toEqual([6, undefined]);
 });
 
-/** A key that has one lease of 3, whose id is "lease", and nothing left in its minute. */
+/** A key with nothing left in its minute, and a lease of 3 with the id "lease". */
 function newExhaustedKey() {
   const key = newKey({ minute: 64, day: 640 });
   key.acquire(1, { id: "lease", lease: LONG });
@@ -173,18 +173,18 @@ function newExhaustedKey() {
   return key;
 }
 
-it("requests that do not fit are undecided while a lease is outstanding: neither counted nor remembered", () => {
+it("requests that do not fit are undecided while a lease is outstanding, and change nothing", () => {
   const key = newExhaustedKey();
   const before = key.quota;
   expect(key.acquire(5, { id: "undecided" })).toMatchObject({ admitted: 0, refused: 0 });
   expect(key.quota).toBe(before);
   key.release({ released: [{ id: "lease", unused: 2 }] });
-  // The same id is decided anew, and no lease is outstanding now.
+  // No lease is outstanding now, so the same batch is decided.
   expect(key.acquire(5, { id: "undecided" })).toMatchObject({ admitted: 2, refused: 3 });
   expect([key.used, key.quota.counts.minute.refused]).toEqual([[64, 64], 3]);
 });
 
-it("requests that do not fit are refused when the time of the lease and 2 s are over", () => {
+it("requests that do not fit are refused 2 s after the lease has expired", () => {
   const key = newExhaustedKey();
   // Also after a small step back of the clock.
   const refused = [-1, 2_799, 2_800].map((ms) => {
@@ -206,7 +206,7 @@ it("a lease delays a refusal only in the windows that it was granted in", () => 
   expect([afterMinute(640, 63), afterMinute(66, 62)]).toEqual([1, 0]);
 });
 
-it("a batch that is sent again gets the same answer, also one that was admitted in part, and is charged once", () => {
+it("a repeated batch gets the same result and is charged once, also if it was admitted in part", () => {
   const key = newKey({ minute: 321, day: 10_000 });
   key.acquire(1, { lease: { size: 10, durationMs: 800 } });
   const second = key.acquire(1, { id: "second", lease: LONG });
@@ -217,7 +217,7 @@ it("a batch that is sent again gets the same answer, also one that was admitted 
   expect(key.used).toEqual([321, 321]);
 });
 
-it("a refused batch that is sent again is refused, counts once, and is undecided when there is room again", () => {
+it("a repeated refused batch is refused and counts once, and is undecided when there is room again", () => {
   const key = newKey({ minute: 1, day: 10 });
   key.acquire(1);
   expect(key.acquire(2, { id: "refused" }).refused).toBe(2);
@@ -227,7 +227,7 @@ it("a refused batch that is sent again is refused, counts once, and is undecided
   expect(key.acquire(2, { id: "refused" })).toMatchObject({ admitted: 0, refused: 0 });
 });
 
-it("the latest 256 batches are remembered, and those that asked only for a lease", () => {
+it("the latest 256 batches are deduplicated, including those with a lease request only", () => {
   const key = newKey({ minute: 10_000, day: 10_000 });
   key.acquire(0, { id: "first", lease: { size: 8, durationMs: 10 } });
   for (let batch = 0; batch < 255; batch += 1) key.acquire(1);
@@ -239,7 +239,7 @@ it("the latest 256 batches are remembered, and those that asked only for a lease
   expect(key.used[0]).toBe(265);
 });
 
-it("a release takes what is unused off both windows, at most the size of the lease, and once", () => {
+it("a release credits the unused requests to both windows once, at most the size of the lease", () => {
   const key = newKey({ minute: 321, day: 10_000 });
   for (const id of ["first", "second", "third"]) key.acquire(4, { id, lease: { size: 4, durationMs: 800 } });
   const used = [
@@ -258,7 +258,7 @@ it("a release takes what is unused off both windows, at most the size of the lea
   expect(key.quota.leases.map(({ id }) => id)).toEqual(["third"]);
 });
 
-it("a lease that is released before the batch that asked for it arrives is not granted, nor is the batch counted", () => {
+it("a batch that arrives after the release of its lease gets no lease and is not counted", () => {
   const key = newKey({ minute: 320, day: 10_000 });
   key.release({ released: [{ id: "late", unused: 8 }] });
   const { admitted, refused, lease } = key.acquire(5, { id: "late", lease: LONG });
@@ -268,7 +268,7 @@ it("a lease that is released before the batch that asked for it arrives is not g
 it.each([
   ["after", 1],
   ["before", -1],
-])("a release changes nothing when the clock is 2 min %s the grant", (_, sign) => {
+])("a release is ignored when the clock is 2 min %s the grant", (_, sign) => {
   const usedAfter = (ms: number) => {
     const key = newExhaustedKey();
     key.nowMs += sign * ms;
@@ -278,7 +278,7 @@ it.each([
   expect([usedAfter(119_999), usedAfter(120_000)]).toEqual([61, 64]);
 });
 
-it("leases that were granted before midnight, and requests that were admitted before it, count in their own day", () => {
+it("leases and local admissions from before midnight count in their own day", () => {
   const key = newKey({ minute: 320, day: 10_000 }, MIDNIGHT_MS - 1_000);
   key.acquire(1, { id: "lease", lease: { size: 8, durationMs: 800 } });
   key.nowMs = MIDNIGHT_MS;
@@ -296,14 +296,14 @@ it("leases that were granted before midnight, and requests that were admitted be
   ]);
 });
 
-it("requests that an isolate admitted by itself count in the minute in which that happened, to the millisecond", () => {
+it("local admissions count in their own minute, to the millisecond", () => {
   const key = newKey({ minute: 60, day: 1_000 });
   const outbox = [MINUTE_MS - 1, MINUTE_MS].map((atMs) => ({ id: `at ${atMs}`, atMs, requests: 1 }));
   key.release({ outbox });
   expect(key.used).toEqual([1, 2]);
 });
 
-it("a batch that an isolate decided by itself counts once, though the object has admitted some of it, or gets it later", () => {
+it("a locally decided batch counts once, also if the object has admitted a part of it or gets it later", () => {
   const key = newKey({ minute: 2, day: 1_000 });
   key.acquire(5, { id: "early" });
   for (const id of ["early", "late", "late"]) key.release({ outbox: [{ id, atMs: MINUTE_MS, requests: 5 }] });
@@ -312,19 +312,19 @@ it("a batch that an isolate decided by itself counts once, though the object has
   expect(key.used).toEqual([10, 10]);
 });
 
-it("a ban that an isolate decided by itself holds, for at most ten minutes, and shortens no other one", () => {
+it("a local ban holds for at most ten minutes and shortens no other ban", () => {
   const key = newKey({ minute: 60, day: 1_000 });
   const untilMs = MINUTE_MS + 600_000;
   for (const bannedUntilMs of [MINUTE_MS + 3 * DAY_MS, MINUTE_MS + 1]) key.release({ bannedUntilMs });
   expect(key.acquire(1)).toMatchObject({ admitted: 0, refused: 1, bannedUntilMs: untilMs });
-  // What was admitted elsewhere meanwhile is charged all the same.
+  // Local admissions of other isolates are charged during a ban too.
   key.release({ outbox: [{ id: "elsewhere", atMs: MINUTE_MS, requests: 1 }] });
   expect(key.used).toEqual([1, 1]);
   key.nowMs = untilMs;
   expect(key.acquire(1).admitted).toBe(1);
 });
 
-it("every change raises the revision, at least to the time; a repeated report does not", () => {
+it("every change raises the revision, at least to the current time; a repeated report does not", () => {
   const key = newKey({ minute: 60, day: 1_000 });
   const report = { released: [{ id: "a", unused: 1 }], outbox: [{ id: "b", atMs: MINUTE_MS, requests: 1 }] };
   const revisions = [0, 5, -5].flatMap((ms) => {
