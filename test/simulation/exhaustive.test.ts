@@ -1,16 +1,16 @@
-// Every order of events in a small world: two isolates, a lease that one of them holds (or none), and few requests left. From each
-// state that is reached the world goes on undisturbed, and every count has to be right.
+// Every order of events in a small world: two isolates, with or without a lease, and few requests left. From each reachable
+// state the world continues without faults, and all counts must be exact.
 //
-// EXHAUSTIVE_DEPTH=n goes n events deep: 4 by default, some 10,000 states; 5 are some 75,000, and take a minute.
+// EXHAUSTIVE_DEPTH=n sets the number of events: 4 by default, some 10,000 states; 5 are some 75,000, and take a minute.
 
 import { expect, inject, it } from "vitest";
 import { type Isolate, type Message, World } from "./world.ts";
 
-/** A world that stands still until something is chosen to happen. */
+/** A world in which nothing happens except chosen events. */
 class Steps {
   readonly world: World;
   readonly #messages: { message: Message; name: string; sentMs: number; answer?: () => void }[] = [];
-  /** What each part has met, and when: a part that has met the same is in the same state. */
+  /** The events of each part with their times. Parts with equal histories are in equal states. */
   readonly #histories = new Map<string, string>();
   readonly #sent = new Map<Isolate, number>();
   readonly #burst: number;
@@ -23,7 +23,7 @@ class Steps {
     this.world = new World({
       startMs: Date.UTC(2026, 10, 22, 23, 59, 57),
       limits,
-      looksAgain: false,
+      polls: false,
       send: (message) => {
         const sent = (this.#sent.get(message.isolate) ?? 0) + 1;
         this.#sent.set(message.isolate, sent);
@@ -39,7 +39,7 @@ class Steps {
     return "AB"[this.world.isolates.indexOf(isolate)] ?? "";
   }
 
-  /** Both isolates have had a request lately, so that they ask for leases, and A has one if the limit is large enough. */
+  /** Sends recent requests through both isolates, so that they request leases. A gets one if the limit is large enough. */
   async warmUp(): Promise<void> {
     const [first, second] = this.world.isolates as [Isolate, Isolate];
     for (const [isolate, pauseMs] of [
@@ -66,7 +66,7 @@ class Steps {
     while (this.world.storage.writing.length > 0) this.world.written();
   }
 
-  /** What may happen next, by name. */
+  /** The names of the possible next events. */
   events(): string[] {
     const arrivals = this.#arrivals < 3 ? ["arrive A", "arrive B", "burst A", "burst B"] : [];
     const faults =
@@ -95,7 +95,7 @@ class Steps {
         if (message !== undefined) message.answer = message.message.deliver();
         break;
       case "answer":
-        // The output gate: what was written until now is durable.
+        // The output gate: a result is sent when all earlier writes are durable.
         this.#persist();
         this.#note(which.slice(0, 1), event);
         message?.answer?.();
@@ -129,7 +129,7 @@ class Steps {
       default:
         await world.run(Date.UTC(2026, 10, 23) + 10);
     }
-    // A call that exceeds its deadline, or that fails so late that its retry does, costs what it was about.
+    // A call that exceeds its deadline, itself or by its retry, makes counts inexact.
     const ages = [...this.#messages, ...(message ? [message] : [])].map(
       ({ sentMs }) => world.time.nowMs - sentMs,
     );
@@ -146,14 +146,14 @@ class Steps {
     this.#histories.set(part, `${this.#histories.get(part) ?? ""};${this.world.time.nowMs} ${what}`);
   }
 
-  /** States with the same one are the same. */
+  /** Equal for equal states. */
   get fingerprint(): string {
     const parts = ["A", "B", "object"].map((part) => this.#histories.get(part));
     const underway = this.#messages.map(({ name, answer }) => `${name}${answer === undefined ? "" : "!"}`);
     return [this.world.time.nowMs, this.#faults, ...parts, ...underway.sort()].join("|");
   }
 
-  /** Nothing is lost or delayed from now on: in the end, every count has to be right. */
+  /** Continues without faults, and checks all counts at the end. */
   async finish(): Promise<void> {
     const { world } = this;
     for (
@@ -171,7 +171,7 @@ class Steps {
   }
 }
 
-/** Goes through all sequences of so many events, but through each state once. Returns how many states there are. */
+/** Explores all sequences of up to `depth` events, each state once. Returns the number of states. */
 async function explore(limit: number, burst: number, depth: number) {
   const seen = new Set<string>();
   const met = { refused: 0, leases: 0, undecided: 0, local: 0 };
@@ -202,9 +202,9 @@ async function explore(limit: number, burst: number, depth: number) {
 }
 
 it.each([
-  // The smallest limit of which there is a lease after three requests. It is for two; a burst uses up what is left, and one more.
+  // The smallest limit with a lease after three requests. The lease is for two; a burst exceeds the rest by one.
   ["with a lease", 35, 31, inject("exhaustiveDepth")],
-  ["without", 5, 2, inject("exhaustiveDepth")],
+  ["without a lease", 5, 2, inject("exhaustiveDepth")],
 ] as const)(
   "limits are exact in every order of events, %s",
   { timeout: 0 },

@@ -1,24 +1,24 @@
-// Thousands of short lives of one key, each with other isolates, clients, limits and faults (life.ts).
+// Thousands of random scenarios of one key, with random isolates, clients, limits and faults (scenario.ts).
 //
-// SIMULATION_RUNS=100000 npm test -- test/simulation/simulation.test.ts lives as many as that says. A life that fails says its
-// seed, and SIMULATION_SEED=n lives just that one again.
+// `SIMULATION_RUNS=100000 npm test -- test/simulation/simulation.test.ts` sets the number of scenarios. A failure prints its seed;
+// SIMULATION_SEED=n runs that scenario alone.
 
 import { expect, inject, it } from "vitest";
-import { live, NO_TOTALS, type Totals } from "./life.ts";
+import { NO_TOTALS, runScenario, type Totals } from "./scenario.ts";
 
-it("limits are exact in every life", { timeout: 0 }, async () => {
+it("limits are exact in every scenario", { timeout: 0 }, async () => {
   const seed = inject("simulationSeed");
   const runs = seed === null ? inject("simulationRuns") : 1;
   const first = seed ?? Math.floor(Math.random() * 2 ** 31);
   const totals: Totals = { ...NO_TOTALS };
   for (let run = first; run < first + runs; run += 1) {
-    const seen = await live(run).catch((failure: Error) => {
+    const seen = await runScenario(run).catch((failure: Error) => {
       const again = `SIMULATION_SEED=${run} npm test -- test/simulation/simulation.test.ts`;
-      throw new Error(`${failure.message}\nTo see it again: ${again}`, { cause: failure });
+      throw new Error(`${failure.message}\nTo reproduce: ${again}`, { cause: failure });
     });
     for (const name of Object.keys(totals) as (keyof Totals)[]) totals[name] += seen[name];
   }
   if (process.env.SIMULATION_TOTALS !== undefined) process.stderr.write(`${JSON.stringify(totals)}\n`);
-  // Otherwise something was never put to the test.
+  // Every fault and event must have occurred.
   if (runs >= 1_000) expect(Object.entries(totals).filter(([, times]) => times === 0)).toEqual([]);
 });

@@ -1,6 +1,6 @@
-// One key on virtual time: its Durable Object (the class itself, on a storage that can crash), isolates with their real limiter
-// clients, and a network between them whose delays and faults the scenario chooses. A ledger compares what clients were
-// told with what the object counted, and throws at the first guarantee that is broken.
+// One key on virtual time: the real Durable Object class on a storage that can crash, isolates with real limiter clients, and a
+// network whose delays and faults the scenario chooses. The world compares the decisions of clients with the counts of the
+// object, and records the first broken guarantee.
 
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
 import type { Runtime } from "../../src/lib/runtime.ts";
@@ -31,10 +31,10 @@ import {
 
 const WINDOW_NAMES = ["minute", "day"] as const;
 
-/** Virtual time: events in their order, those of one instant in the order in which they were planned. */
+/** Virtual time. Runs events by time, then in the order in which they were added. */
 export class Timeline {
   nowMs: number;
-  /** The next one last. */
+  /** The next event is the last. */
   readonly #events: { atMs: number; run: () => void }[] = [];
 
   constructor(nowMs: number) {
@@ -63,7 +63,7 @@ export class Timeline {
   }
 }
 
-/** A storage whose writes become durable later, in their order; what is not durable is lost in a crash. */
+/** A storage whose writes become durable later, in order. A crash loses the others. */
 class Storage {
   durable: Quota | undefined;
   writing: Quota[] = [];
@@ -80,10 +80,10 @@ class Storage {
   }
 }
 
-/** The window of a repeated answer may be a later one than that in which its requests were counted. */
-type Counted = Window & { countedInMs?: number; answeredMs?: number };
+/** A repeated result may have a later window than the one that counted its requests. */
+type CountedWindow = Window & { countedInMs?: number; answeredMs?: number };
 
-/** What a window has. `lost` is what a fault may have cost: leases of isolates that ended, or that came back too late. */
+/** The records of a window. `lost`: the most that isolates that ended may have left charged. */
 export interface Entry {
   limit: number;
   admitted: number;
@@ -97,18 +97,18 @@ export interface Isolate {
   client: LimiterClient;
   limits: Limits;
   isAlive: boolean;
-  /** How far its clock is ahead of the object's. */
+  /** The lead of its clock over virtual time. */
   aheadMs: number;
   admittedLocally: number;
 }
 
-/** One call on its way: the scenario delivers it, answers it, or makes it fail. */
+/** A call under way. The scenario delivers it, returns its result, or makes it fail. */
 export interface Message {
   isolate: Isolate;
   method: "acquire" | "release";
-  /** Whether it is the second attempt of a call. */
+  /** Whether it is the retry of a call. */
   isRetry: boolean;
-  /** Has the object execute it. Returns what answers it, to be called once its writes are durable; not after a crash. */
+  /** Has the object execute it. Returns a function that returns the result, to be called once the writes are durable. */
   deliver(): () => void;
   fail(error: object): unknown;
 }
@@ -116,43 +116,43 @@ export interface Message {
 export interface Options {
   startMs: number;
   limits: Limits;
-  /** What becomes of a message. */
+  /** Handles a message. */
   send: (message: Message) => void;
   timerDelayMs?: () => number;
-  /** Whether waiting requests look again every 10 ms, besides after each event. */
-  looksAgain?: boolean;
+  /** Whether waiting requests check their condition every 10 ms, besides after each event. */
+  polls?: boolean;
 }
 
 export class World {
   readonly time: Timeline;
   readonly storage = new Storage();
   readonly isolates: Isolate[] = [];
-  /** How far the object's clock is ahead of virtual time. */
+  /** The lead of the object's clock over virtual time. */
   objectAheadMs = 0;
-  /** How often the object has crashed. */
-  life = 0;
-  /** Requests without a decision. */
+  /** The number of crashes of the object. */
+  crashes = 0;
+  /** The number of requests without a decision. */
   open = 0;
-  /** Whether isolates may have decided by themselves, or have other limits than each other. */
+  /** Whether counts may be inexact: isolates may have decided locally, or have different limits. */
   isDirty = false;
-  hasDeaths = false;
+  hasEndedIsolates = false;
   /** Whether a clock has stepped. */
   hasStepped = false;
   readonly counts = { calls: 0, leases: 0, leased: 0, undecided: 0, bans: 0, rows: 0, local: 0, refused: 0 };
-  /** What is known of each window, by its name and beginning. */
+  /** The records of each window, by its name and start. */
   readonly entries = new Map<string, Entry>();
   readonly #options: Options;
   #object: RateLimiter;
   #waiting: { isolate: Isolate; isDone: () => boolean; resolve: (value: unknown) => void }[] = [];
   #isTicking = false;
-  /** Who holds a lease, by its id; the windows that a batch was counted in, by its id. */
+  /** The holder of each lease, and the windows that counted each batch, by id. */
   readonly #holders = new Map<string, Isolate>();
   readonly #batches = new Map<string, KeyWindows>();
-  /** What calls without an answer may have charged. Calls that failed stay here. */
+  /** Calls without a result, with the requests that they may have charged. Failed calls stay here. */
   readonly #underway = new Map<Report, { isolate: Isolate; requests: number }>();
-  /** What ended isolates had admitted by themselves, and may not have reported. */
+  /** Local admissions of ended isolates, which may be unreported. */
   #unreported = 0;
-  /** Refusals by the beginning of their minute. */
+  /** Refusals by the start of their minute. */
   readonly #refusals = new Map<number, { count: number; firstMs: number; late: number; maxLimit: number }>();
   #bannedUntilMs = 0;
   #failure: Error | undefined;
@@ -218,9 +218,9 @@ export class World {
     return isolate;
   }
 
-  /** Conditions are looked at after each event, and every 10 ms. */
+  /** Conditions are checked after each event, and every 10 ms. */
   #until(isolate: Isolate, isDone: () => boolean): Promise<unknown> {
-    if (!this.#isTicking && this.#options.looksAgain !== false) this.#tick();
+    if (!this.#isTicking && this.#options.polls !== false) this.#tick();
     return new Promise((resolve) => this.#waiting.push({ isolate, isDone, resolve }));
   }
 
@@ -232,10 +232,10 @@ export class World {
     });
   }
 
-  /** Ends an isolate: its requests are nobody's any more, and what was leased to it, or is on its way to it, is lost. */
+  /** Ends an isolate. Its requests get no decisions, and its leases and calls are lost. */
   end(isolate: Isolate): void {
     isolate.isAlive = false;
-    this.hasDeaths = true;
+    this.hasEndedIsolates = true;
     this.#unreported += isolate.admittedLocally;
     const { status } = this.usage();
     const leased = status.leases.filter(({ id }) => this.#holders.get(id) === isolate);
@@ -254,7 +254,7 @@ export class World {
     }
   }
 
-  /** Has a share of the key's requests used before the scenario begins. */
+  /** Uses a share of the key's requests before the scenario. */
   prefill(limits: Limits, share: number): void {
     const requests = Math.floor(share * Math.min(limits.minute, limits.day));
     if (requests === 0) return;
@@ -264,7 +264,7 @@ export class World {
     for (const name of WINDOW_NAMES) this.entry(name, windows[name].startMs).admitted += requests;
   }
 
-  /** Runs one event, and everything that follows from it at that instant. */
+  /** Runs everything that follows from the last event at this instant. */
   async settle(): Promise<void> {
     for (let isSettled = false; !isSettled; ) {
       await new Promise(setImmediate);
@@ -280,7 +280,7 @@ export class World {
   async run(untilMs = Number.POSITIVE_INFINITY): Promise<void> {
     await this.settle();
     for (let events = 0; (this.time.nextMs ?? untilMs) < untilMs; events += 1) {
-      if (events > 400_000) throw new Error("it never comes to rest");
+      if (events > 400_000) throw new Error("the simulation does not end");
       this.time.step();
       await this.settle();
     }
@@ -324,8 +324,8 @@ export class World {
       return;
     }
     for (const name of WINDOW_NAMES) {
-      const window: Counted = windows[name];
-      // What a lease admits later counts in the window that it shows.
+      const window: CountedWindow = windows[name];
+      // A later admission from a lease counts in the window that it shows.
       const countedInMs = isAtOnce || window.answeredMs !== nowMs ? undefined : window.countedInMs;
       const entry = this.entry(name, countedInMs ?? window.startMs);
       entry.limit = Math.max(entry.limit, window.limit);
@@ -339,7 +339,7 @@ export class World {
           `${entry.admitted} admitted of ${entry.limit} in the ${name} of ${new Date(window.startMs).toISOString()}`,
       );
       if (isAtOnce && !this.hasStepped)
-        this.expect(this.objectNowMs < resetMs(window, name), () => `a lease has outlived its ${name}`);
+        this.expect(this.objectNowMs < resetMs(window, name), () => `a lease was used after its ${name}`);
     }
   }
 
@@ -347,21 +347,21 @@ export class World {
     return new RateLimiter({ storage: this.storage } as never, {} as never);
   }
 
-  /** Memory is gone; nothing is being written. */
+  /** Loses the object's memory, if all writes are durable. */
   evict(): void {
     if (this.storage.writing.length === 0) this.#object = this.#newObject();
   }
 
-  /** Memory is gone, and what was being written but for the first writes; calls that were not answered fail. */
+  /** Loses the object's memory and all but the first `written` pending writes. Calls without a result fail. */
   crash(written: number): void {
     const { storage } = this;
     storage.durable = storage.writing[written - 1] ?? storage.durable;
     storage.writing = [];
-    this.life += 1;
+    this.crashes += 1;
     this.#object = this.#newObject();
   }
 
-  /** The oldest write is durable. */
+  /** Makes the oldest pending write durable. */
   written(): void {
     this.storage.durable = this.storage.writing.shift() ?? this.storage.durable;
   }
@@ -377,9 +377,9 @@ export class World {
       return new Promise((resolve, reject) => {
         const deliver = () => {
           const answer = this.#execute(method, limits, structuredClone(words));
-          const life = this.life;
+          const crashes = this.crashes;
           return () => {
-            if (this.life !== life || !isolate.isAlive) return;
+            if (this.crashes !== crashes || !isolate.isAlive) return;
             if (this.time.nowMs - sentMs < CALL_DEADLINE_MS) this.#underway.delete(words);
             resolve(answer);
           };
@@ -427,7 +427,7 @@ export class World {
     }
     const counted = isRepeated ? this.#batches.get(id) : undefined;
     this.#batches.set(id, counted ?? result.windows);
-    const windows = mapWindows(result.windows, (each, name): Counted => {
+    const windows = mapWindows(result.windows, (each, name): CountedWindow => {
       const countedInMs = counted?.[name].startMs ?? each.startMs;
       return countedInMs === each.startMs || method === "release"
         ? each
@@ -436,7 +436,7 @@ export class World {
     return structuredClone({ ...result, windows });
   }
 
-  /** A key is banned by the refusal that is one too many, and by none before. */
+  /** Checks that exactly the first refusal beyond the threshold bans the key. */
   #checkBan(
     { waitedMs }: AcquireRequest,
     { refused, bannedUntilMs, nowMs, windows }: AcquireResult,
@@ -447,8 +447,8 @@ export class World {
     ban.maxLimit = Math.max(ban.maxLimit, limits.minute);
     const wasBanned = nowMs < this.#bannedUntilMs;
     this.#bannedUntilMs = bannedUntilMs ?? 0;
-    // A crash may forget refusals that nobody was told.
-    if (wasBanned || refused === 0 || this.life > 0) return;
+    // A crash may lose refusals without a result.
+    if (wasBanned || refused === 0 || this.crashes > 0) return;
     if (ban.count === 0) ban.firstMs = nowMs;
     ban.count += 1;
     if (nowMs - waitedMs > ban.firstMs + 2_000) ban.late += refused;
@@ -459,7 +459,7 @@ export class World {
     );
   }
 
-  /** What GET /v1/usage would be told. */
+  /** The result of GET /v1/usage. */
   usage() {
     return this.#byObjectClock(() => this.#object.usage(this.#options.limits));
   }
@@ -478,7 +478,7 @@ export class World {
     if (this.#failure !== undefined) throw this.#failure;
   }
 
-  /** At rest: in a window that refused somebody nothing is left but what ended isolates have lost. */
+  /** At rest, a window with refusals has nothing left, except what ended isolates have lost. */
   expectExact(): void {
     for (const [key, { limit, admitted, refused, lost }] of this.entries) {
       this.expect(
@@ -489,14 +489,14 @@ export class World {
     this.throwFailure();
   }
 
-  /** At rest: usage shows what was admitted. */
+  /** At rest, usage shows the admitted requests. */
   expectUsage(): void {
     const { status, pastDays } = this.usage();
     const shown = [
       ...WINDOW_NAMES.map((name) => [name, status.windows[name].startMs, status.windows[name].used] as const),
       ...pastDays.map(({ startMs, admitted }) => ["day", startMs, admitted] as const),
     ];
-    // A batch whose answer was lost may be counted in one window, and admitted by its isolate in the next.
+    // A batch with a lost result may be counted in one window by the object, and in the next by its isolate.
     const isMerged = this.counts.local > 0;
     const doubtful = [...this.#underway.values()].reduce((sum, { requests }) => sum + requests, 0);
     const check = (what: string, used: number, entries: Entry[]) => {
@@ -515,7 +515,7 @@ export class World {
     this.throwFailure();
   }
 
-  /** Where one isolate serves: no two admissions of a window show the same Remaining. */
+  /** With one isolate, no two admissions of a window show the same Remaining. */
   expectDistinctRemaining(): void {
     for (const [key, { remaining: shown }] of this.entries) {
       this.expect(new Set(shown).size === shown.length, () => `the same Remaining twice: ${shown}, ${key}`);
