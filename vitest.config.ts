@@ -5,7 +5,7 @@ import { availableParallelism } from "node:os";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
 import ClosingLine from "./test/support/closing-line.ts";
-import { serveUndocumented } from "./test/support/documented.ts";
+import { serveValidator } from "./test/support/openapi-validator.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -23,7 +23,7 @@ function insideWorkerd({ plain = false } = {}) {
     wrangler: { configPath: "./wrangler.toml" },
     miniflare: {
       bindings: { TEST_MIGRATIONS: await readD1Migrations("migrations"), ...(plain && { PLAIN: true }) },
-      serviceBindings: { UNDOCUMENTED: serveUndocumented },
+      serviceBindings: { OPENAPI_VALIDATOR: serveValidator },
       // A second database, for a replica that is behind.
       d1Databases: { REPLICA: "replica" },
     },

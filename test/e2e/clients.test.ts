@@ -13,10 +13,10 @@ import type { Petstore } from "../../src/app.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { createKey } from "../../src/keys/admin.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
-import { undocumented } from "../support/documented.ts";
 import { exchange } from "../support/e2e/openapi-client.ts";
 import { type Outcome, runScript } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
+import { findViolations } from "../support/openapi-validator.ts";
 import { startIsolates } from "./isolates/isolates.ts";
 
 /** A pet, parsed with JSON.parse. */
@@ -56,7 +56,7 @@ async function expectDocumented(
 ) {
   const { pathname, search } = new URL(url);
   const exchanged = { method, path: pathname + search, status, headers: Object.fromEntries(headers), body };
-  expect(await undocumented(exchanged), `${method} ${url}: ${status}`).toEqual([]);
+  expect(await findViolations(exchanged), `${method} ${url}: ${status}`).toEqual([]);
 }
 
 async function addPet(name: string): Promise<Pet> {

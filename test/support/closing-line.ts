@@ -1,8 +1,7 @@
-// A reporter that ends the run with one plain line: "N passed, N failed". Before it, how many answers were held to the
-// published document.
+// A reporter that ends the output with "N passed, N failed", after the number of validated responses.
 
 import type { Reporter, TestModule } from "vitest/node";
-import { validated } from "./documented.ts";
+import { validated } from "./openapi-validator.ts";
 
 export default class ClosingLine implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
@@ -11,10 +10,10 @@ export default class ClosingLine implements Reporter {
       if (module.state() === "failed" && [...module.children.allTests()].length === 0) count.failed += 1;
       for (const test of module.children.allTests()) count[test.result().state] += 1;
     }
-    // Those of tests outside of the runtime are counted elsewhere, in processes that are over.
+    // Responses that e2e tests validate are counted in other processes.
     if (validated.exchanges > 0) {
       process.stdout.write(
-        `${validated.exchanges} answers inside the runtime held to the published document\n`,
+        `${validated.exchanges} responses in workerd validated against the OpenAPI document\n`,
       );
     }
     const skipped = count.skipped > 0 ? `, ${count.skipped} skipped` : "";

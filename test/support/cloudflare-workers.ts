@@ -1,4 +1,4 @@
-// What src/rate-limit needs of the runtime, for Node: the classes themselves are the service's own.
+// The part of `cloudflare:workers` that src/rate-limit uses, for Node.
 
 export class DurableObject {
   readonly ctx: unknown;
@@ -9,5 +9,5 @@ export class DurableObject {
 }
 
 export function waitUntil(): void {
-  throw new Error("the simulation hands its own runtime in");
+  throw new Error("the simulation has its own runtime");
 }

@@ -1,4 +1,4 @@
-// TypeScript's library does not know the reviver's third argument yet (ECMAScript, JSON.parse source text access).
+// TypeScript's library lacks the reviver's third argument (ECMAScript, JSON.parse source text access).
 
 interface JSON {
   parse(

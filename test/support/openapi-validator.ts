@@ -1,10 +1,10 @@
-// Holds what the service answers to its published document: status, headers and body, by a validator that others wrote.
-// It runs in Node, because it compiles code, which the Worker's runtime forbids; tests in there reach it as a service.
+// Validates responses against the OpenAPI document: status, headers and body. The validator compiles code, which workerd forbids,
+// so it runs in Node; tests in workerd call it as a service.
 
 import { type Document, OpenAPIBackend, SetMatchType } from "openapi-backend";
 import { type OpenApiDocument, openApiDocument } from "../../src/openapi/document.ts";
 
-/** A request, and what the service answered. Header names are in lower case. */
+/** A request and its response. Header names are in lower case. */
 export interface Exchange {
   method: string;
   path: string;
@@ -13,28 +13,28 @@ export interface Exchange {
   body: string;
 }
 
-/** The content type, which OpenAPI takes from the content, and what HTTP servers do with a body on its way. */
-const NOT_DESCRIBED = ["content-type", "content-length", "content-encoding", "transfer-encoding"];
+/** Headers that the document does not describe: OpenAPI takes the type from the content, servers set the others. */
+const TRANSPORT_HEADERS = ["content-type", "content-length", "content-encoding", "transfer-encoding"];
 
 const OTHER_REQUESTS = "otherRequests";
 
-/** How many exchanges were held to the document. */
+/** The number of validated exchanges. */
 export const validated = { exchanges: 0 };
 
 const document = openApiDocument("");
 const validator = startValidator(document);
 
-/** What of an exchange is not documented: empty if all is as it should be. */
-export async function undocumented({ method, path, status, headers, body }: Exchange): Promise<string[]> {
+/** Returns how an exchange violates the document: empty if it conforms. */
+export async function findViolations({ method, path, status, headers, body }: Exchange): Promise<string[]> {
   validated.exchanges += 1;
   const api = await validator;
   const isHead = method === "HEAD";
   const { pathname } = new URL(path, "http://localhost");
   const operation = api.matchOperation({ method: isHead ? "get" : method, path: pathname, headers: {} });
-  // To the service, a path that ends with a slash is another one.
+  // The service distinguishes paths with a trailing slash, the validator does not.
   const operationId = pathname.endsWith("/") ? OTHER_REQUESTS : (operation?.operationId ?? OTHER_REQUESTS);
 
-  // The validator lets pass what it has no schema for.
+  // The validator accepts statuses without a schema.
   const response = api.getOperation(operationId)?.responses?.[status];
   if (response === undefined || "$ref" in response) return [`${operationId} does not answer ${status}`];
   const required = Object.entries(response.headers ?? {}).filter(
@@ -43,7 +43,7 @@ export async function undocumented({ method, path, status, headers, body }: Exch
   const missing = required.filter(([name]) => headers[name.toLowerCase()] === undefined);
   const [mediaType] = Object.keys(response.content ?? {});
   const described = Object.fromEntries(
-    Object.entries(headers).filter(([name]) => !NOT_DESCRIBED.includes(name)),
+    Object.entries(headers).filter(([name]) => !TRANSPORT_HEADERS.includes(name)),
   );
   const aboutHeaders = api.validateResponseHeaders(described, operationId, {
     statusCode: status,
@@ -59,19 +59,19 @@ export async function undocumented({ method, path, status, headers, body }: Exch
   ];
 }
 
-/** The same as a service: an exchange in JSON in, a JSON array of strings out. */
-export async function serveUndocumented(request: { json(): Promise<unknown> }) {
-  return Response.json(await undocumented((await request.json()) as Exchange));
+/** findViolations as a service: accepts an exchange, returns an array of strings. */
+export async function serveValidator(request: { json(): Promise<unknown> }) {
+  return Response.json(await findViolations((await request.json()) as Exchange));
 }
 
 async function startValidator({ paths, ...rest }: OpenApiDocument): Promise<OpenAPIBackend> {
-  // What is answered to a request that is for no operation belongs to an operation for once, for the validator's sake.
+  // The validator knows operations only, so responses to other requests get one.
   const other = { operationId: OTHER_REQUESTS, responses: rest["x-other-requests"].responses };
   const definition = { ...rest, paths: { ...paths, "/{other}/requests": { get: other } } };
   const api = new OpenAPIBackend({
     definition: dereferenced(definition, definition) as Document,
     apiRoot: "/v1",
-    // It would hold the document to OpenAPI 3.0; that it is valid is the linter's business.
+    // Skips validating the document as OpenAPI 3.0. The linter does that.
     quick: true,
     ajvOpts: { strict: false, allErrors: true },
     // JSON.parse rounds the largest int64 up by one; other tests compare digits.
@@ -83,7 +83,7 @@ async function startValidator({ paths, ...rest }: OpenApiDocument): Promise<Open
   return api.init();
 }
 
-/** The same value without references: each is replaced by what it refers to in `root`. */
+/** Replaces each reference in a value by its target in `root`. */
 export function dereferenced(value: unknown, root: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map((each) => dereferenced(each, root));

@@ -14,7 +14,7 @@ import {
   ORIGIN,
   walk,
 } from "../support/worker/client.ts";
-import { meetStatements } from "../support/worker/database-stub.ts";
+import { interceptStatements } from "../support/worker/database-stub.ts";
 
 const SUNSET_MS = Date.UTC(2030, 11, 5);
 
@@ -384,7 +384,7 @@ describe("Plain HTTP", () => {
 
   it("is rejected before the key is looked up", async () => {
     const client = await newClient();
-    meetStatements(() => Promise.reject(new Error("D1_ERROR: Network connection lost.")));
+    interceptStatements(() => Promise.reject(new Error("D1_ERROR: Network connection lost.")));
     expect((await overHttp(client, "petstore.example", "/v1/pets")).status).toBe(400);
     expect((await client.get("/v1/pets")).status).toBe(503);
   });

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { INT64_MAX, INT64_MIN, int64FromJsonNumber, parseInt64 } from "../../src/lib/int64.ts";
 import { decodeCursor, encodeCursor } from "../../src/pets/cursor.ts";
-import { forgetPages, linkTo, newClient } from "../support/worker/client.ts";
+import { invalidatePageCache, linkTo, newClient } from "../support/worker/client.ts";
 
 const EDGES = [0n, 1n, -1n, 2n ** 53n - 1n, 2n ** 53n, 2n ** 53n + 1n, -(2n ** 53n) + 1n, -(2n ** 53n) - 1n];
 const IN_RANGE = [...EDGES, INT64_MAX - 1n, INT64_MAX, INT64_MIN + 1n, INT64_MIN];
@@ -117,7 +117,7 @@ describe("with ids at the edges of int64", () => {
   const ids = IN_RANGE.toSorted((a, b) => (a < b ? -1 : 1));
 
   beforeEach(async () => {
-    forgetPages();
+    invalidatePageCache();
     await env.DB.exec("DELETE FROM pets");
     const insert = env.DB.prepare(
       "INSERT INTO pets (id, name, category_id, status) VALUES (?1, 'Rex', ?1, 'sold')",
@@ -127,7 +127,7 @@ describe("with ids at the edges of int64", () => {
 
   afterEach(async () => {
     // After the largest id SQLite can assign no other, so the sequence is reset.
-    forgetPages();
+    invalidatePageCache();
     await env.DB.exec("DELETE FROM pets");
     await env.DB.exec("UPDATE sqlite_sequence SET seq = 0 WHERE name = 'pets'");
   });
@@ -141,7 +141,7 @@ describe("with ids at the edges of int64", () => {
   });
 
   it("a POST returns the exact id of a pet above 2^53", async () => {
-    forgetPages();
+    invalidatePageCache();
     await env.DB.exec("DELETE FROM pets");
     await env.DB.exec("UPDATE sqlite_sequence SET seq = 9007199254740992 WHERE name = 'pets'");
     const client = await newClient();

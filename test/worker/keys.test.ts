@@ -13,14 +13,14 @@ import { sha256 } from "../../src/lib/sha256.ts";
 import { AddressCounter } from "../../src/rate-limit/anonymous.ts";
 import { room } from "../../src/rate-limit/windows.ts";
 import { fetchWithoutKey, newAddress, newClient, newKey, watchLimiter } from "../support/worker/client.ts";
-import { meetStatements, watchStatements } from "../support/worker/database-stub.ts";
+import { interceptStatements, watchStatements } from "../support/worker/database-stub.ts";
 import type { Place } from "../support/worker/stub-bindings.ts";
 
 /** Holds all statements until `count` requests have arrived. Returns the place of each statement. */
 function holdStatementsUntil(count: number): Place[] {
   const arrivals = vi.spyOn(crypto, "randomUUID");
   const places: Place[] = [];
-  meetStatements(async (run, place) => {
+  interceptStatements(async (run, place) => {
     places.push(place);
     while (arrivals.mock.calls.length < count) await scheduler.wait(0);
     // The last request looks up its key one turn later.
@@ -40,7 +40,7 @@ async function newKeyDuringGuesses() {
   const arrivals = vi.spyOn(crypto, "randomUUID");
   let statements = 0;
   let isHeld = true;
-  meetStatements(async (run) => {
+  interceptStatements(async (run) => {
     statements += 1;
     const isGuess = statements <= 60;
     while (isHeld && isGuess) await scheduler.wait(1);
@@ -69,7 +69,7 @@ async function newKeyDuringGuesses() {
 
 /** Runs `call` without a database, so that a revalidation in the background can't decide the result. */
 async function withoutDatabase<Result>(call: () => Promise<Result>): Promise<Result> {
-  meetStatements(() => Promise.reject(new Error("out of order")));
+  interceptStatements(() => Promise.reject(new Error("out of order")));
   const result = await call();
   // A revalidation fails meanwhile.
   for (let turn = 0; turn < 5; turn += 1) await scheduler.wait(1);
@@ -463,7 +463,7 @@ describe("the lookup throttle", () => {
     vi.setSystemTime(Date.now() + 30_000);
     let underway = 0;
     let most = 0;
-    meetStatements(async (run) => {
+    interceptStatements(async (run) => {
       underway += 1;
       most = Math.max(most, underway);
       while (most < 100) await scheduler.wait(1);

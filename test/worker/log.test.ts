@@ -6,7 +6,7 @@ import { revokeKey } from "../../src/keys/admin.ts";
 import { newSecret } from "../../src/keys/secret.ts";
 import { fetchWithoutKey, newClient } from "../support/worker/client.ts";
 import { expectNoSecret, takeLogLines } from "../support/worker/log-lines.ts";
-import { issueSecret } from "../support/worker/secrets.ts";
+import { trackSecret } from "../support/worker/secrets.ts";
 
 it("a line names the request, the key, the result and the requests left", async () => {
   const client = await newClient({ plan: "free" });
@@ -108,7 +108,7 @@ it("the log has no keys, headers, bodies, queries or paths that a client sends",
   const client = await newClient();
   const { secret } = client;
   const unknown = newSecret();
-  issueSecret(unknown);
+  trackSecret(unknown);
   const marks = ["Mark-name", "mark-query", "mark-header", "mark-path", "mark-token"];
   await client.post(`{"name":"Mark-name","categoryId":1}`);
   await client.post(`{"name":"Mark-name"`);
@@ -135,7 +135,7 @@ it("a request ID that contains a key is replaced", async () => {
 
 it("the check after each test finds secrets", () => {
   const secret = newSecret();
-  issueSecret(secret);
+  trackSecret(secret);
   for (const line of [`{"key":"${secret}"}`, secret.slice(4, 36), "Bearer x", '{"authorization":1}']) {
     expect(() => expectNoSecret(line)).toThrow();
   }

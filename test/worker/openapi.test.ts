@@ -13,9 +13,15 @@ import { fillGuide } from "../../src/openapi/guide.ts";
 
 import { NewPet, PageQuery, Pet } from "../../src/pets/schema.ts";
 import { insertPet } from "../../src/pets/store.ts";
-import { banKey, fetchWithoutKey, forgetPages, newAddress, newClient } from "../support/worker/client.ts";
-import { meetStatements } from "../support/worker/database-stub.ts";
-import { issueSecret } from "../support/worker/secrets.ts";
+import {
+  banKey,
+  fetchWithoutKey,
+  invalidatePageCache,
+  newAddress,
+  newClient,
+} from "../support/worker/client.ts";
+import { interceptStatements } from "../support/worker/database-stub.ts";
+import { trackSecret } from "../support/worker/secrets.ts";
 
 type Client = Awaited<ReturnType<typeof newClient>>;
 
@@ -337,7 +343,7 @@ function forAny(id: OperationId): Record<string, () => Promise<Response>> {
     "401 missing": () => fetchWithoutKey(...REQUESTS[id]),
     "401 unknown": async () => {
       const secret = newSecret();
-      issueSecret(secret);
+      trackSecret(secret);
       return withHeaders(id, { Authorization: `Bearer ${secret}` });
     },
     "429 minute": async () => send(await used(60), id),
@@ -408,7 +414,7 @@ async function answerTo(name: string) {
 
 describe("an example of the document", () => {
   beforeEach(async () => {
-    forgetPages();
+    invalidatePageCache();
     await env.DB.batch(
       ["DELETE FROM pets", "DELETE FROM sqlite_sequence WHERE name = 'pets'"].map((sql) =>
         env.DB.prepare(sql),
@@ -506,7 +512,7 @@ describe("an example of the document", () => {
 describe("validation against the document", () => {
   /** Replaces parts of the response to a request such as "POST /v1/pets", and returns what the validator reports. */
   async function problems(request: string, headers: Record<string, string>, body?: (text: string) => string) {
-    forgetPages();
+    invalidatePageCache();
     await env.DB.exec("DELETE FROM pets");
     const client = await free();
     await client.create();
@@ -520,7 +526,7 @@ describe("validation against the document", () => {
       headers: { ...Object.fromEntries(response.headers), ...headers },
       body: body?.(text) ?? text,
     };
-    const verdict = await env.UNDOCUMENTED.fetch("http://petstore.example", {
+    const verdict = await env.OPENAPI_VALIDATOR.fetch("http://petstore.example", {
       method: "POST",
       body: JSON.stringify(exchange),
     });
@@ -621,5 +627,5 @@ function postOf(body: unknown): RequestInit {
 
 /** Makes the database unreachable until the end of the test. */
 function cutDatabaseOff(): void {
-  meetStatements(() => Promise.reject(new Error("D1_ERROR: Network connection lost.")));
+  interceptStatements(() => Promise.reject(new Error("D1_ERROR: Network connection lost.")));
 }

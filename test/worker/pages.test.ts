@@ -4,7 +4,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { encodeCursor } from "../../src/pets/cursor.ts";
 import { selectPage } from "../../src/pets/store.ts";
-import { forgetPages, linkTo, newClient, ORIGIN, walk } from "../support/worker/client.ts";
+import { invalidatePageCache, linkTo, newClient, ORIGIN, walk } from "../support/worker/client.ts";
 
 const INSERT_MANY = `
   WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < ?1)
@@ -13,7 +13,7 @@ const INSERT_MANY = `
   FROM series`;
 
 async function fillWith(count: number) {
-  forgetPages();
+  invalidatePageCache();
   await env.DB.exec("DELETE FROM pets");
   if (count > 0) await env.DB.prepare(INSERT_MANY).bind(count).run();
 }

@@ -4,7 +4,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { newSecret, withChecksum } from "../../src/keys/secret.ts";
 import { countPets, fetchWithoutKey, newClient, newKey } from "../support/worker/client.ts";
-import { meetStatements } from "../support/worker/database-stub.ts";
+import { interceptStatements } from "../support/worker/database-stub.ts";
 
 /** SQL that has an effect if it becomes part of a statement. */
 const SQL = [
@@ -108,7 +108,7 @@ describe("a nearly correct key", () => {
   /** The number of statements that a request with an unknown secret costs. */
   async function statementsOf(secret: string): Promise<number> {
     let statements = 0;
-    meetStatements((run) => {
+    interceptStatements((run) => {
       statements += 1;
       return run();
     });

@@ -5,7 +5,7 @@ import { describe, expect, it, vi } from "vitest";
 import { revokeKey, rotateKey } from "../../src/keys/admin.ts";
 import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
 import { banKey, fetchWithoutKey, newAddress, newClient, watchLimiter } from "../support/worker/client.ts";
-import { meetStatements, watchStatements } from "../support/worker/database-stub.ts";
+import { interceptStatements, watchStatements } from "../support/worker/database-stub.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -36,7 +36,7 @@ function pass(ms: number): void {
 function holdNextQuery() {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   let queries = 0;
-  meetStatements(async (run) => {
+  interceptStatements(async (run) => {
     queries += 1;
     if (queries === 1) await released;
     return run();

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { MESSAGES } from "../../../src/http/messages.ts";
 import { changePlan, createKey, revokeKey, rotateKey } from "../../../src/keys/admin.ts";
 import { expectNoSecret } from "../../support/worker/log-lines.ts";
-import { issueSecret } from "../../support/worker/secrets.ts";
+import { trackSecret } from "../../support/worker/secrets.ts";
 import { startIsolates } from "./isolates.ts";
 
 let service: Awaited<ReturnType<typeof startIsolates>>;
@@ -30,7 +30,7 @@ async function newKey(lifetimeMs?: number) {
   const expiresAtMs = lifetimeMs === undefined ? null : nowMs + lifetimeMs;
   const newOne = { name: "a test", plan: "free", expiresAtMs } as const;
   const { key, secret } = await createKey(service.database, newOne, nowMs);
-  issueSecret(secret);
+  trackSecret(secret);
   return { id: key.id, secret };
 }
 

@@ -7,7 +7,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { onExit } from "../../../bench/measure/cleanup.ts";
 import type { UsageBody } from "../../../src/rate-limit/usage/usage-body.ts";
 import { emptyState, keys, start, waitUntilReady } from "../../support/e2e/petstore.ts";
-import { hasSecret, issueSecret } from "../../support/worker/secrets.ts";
+import { hasSecret, trackSecret } from "../../support/worker/secrets.ts";
 import { Admissions, LIMIT, type Minute } from "./admissions.ts";
 import { isNamed, KINDS, type Kind, type ListedPet, Writes } from "./writes.ts";
 
@@ -345,7 +345,7 @@ class CrashRun {
     const words = ["create", "--name", "a test", "--plan", "enterprise", ...limits];
     const { stdout } = await keys(...words, "--json", "--persist-to", this.#state);
     const { key } = JSON.parse(stdout) as { key: string };
-    issueSecret(key);
+    trackSecret(key);
     return key;
   }
 }

@@ -2,7 +2,7 @@
 // stored by what was refused; everything that was acknowledged is there; no answer for somebody else.
 
 import { isDeepStrictEqual } from "node:util";
-import { undocumented } from "../../support/documented.ts";
+import { findViolations } from "../../support/openapi-validator.ts";
 import type { Operation } from "./document.ts";
 import {
   type Answer,
@@ -397,7 +397,7 @@ async function documentedProblems(
   const body = textOf(answer.body);
   if (Buffer.compare(Buffer.from(body), answer.body) !== 0) problems.push("the body is no UTF-8");
   try {
-    return [...problems, ...(await undocumented({ method, path: href, status, headers, body }))];
+    return [...problems, ...(await findViolations({ method, path: href, status, headers, body }))];
   } catch (error) {
     return [...problems, `the body is no JSON: ${preview(answer)} (${error})`];
   }

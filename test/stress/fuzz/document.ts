@@ -1,7 +1,7 @@
 // What the fuzzer takes from the published document: operations, with their parameters, bodies and statuses. Nothing about
 // a field or a bound is written down here, so that whatever the document gains is tried from then on.
 
-import { dereferenced } from "../../support/documented.ts";
+import { dereferenced } from "../../support/openapi-validator.ts";
 
 /** A schema of the document, without references. Which keywords are understood, values.ts says. */
 export interface Schema {

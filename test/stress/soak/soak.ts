@@ -13,7 +13,7 @@ import { startWorkers } from "../../../bench/measure/workerd.ts";
 import { createKey } from "../../../src/keys/admin.ts";
 import { MAX_LIMIT } from "../../../src/rate-limit/plans.ts";
 import type { UsageBody } from "../../../src/rate-limit/usage/usage-body.ts";
-import { type Exchange, undocumented } from "../../support/documented.ts";
+import { type Exchange, findViolations } from "../../support/openapi-validator.ts";
 import { Strangers } from "./anonymous-clients.ts";
 import { type Answer, Connections, type Outgoing } from "./connections.ts";
 import { KeyClient } from "./key-client.ts";
@@ -284,7 +284,7 @@ class Soak {
   }
 
   async #checkDocumented(exchange: Exchange): Promise<void> {
-    const found = await undocumented(exchange);
+    const found = await findViolations(exchange);
     const { method, path, status } = exchange;
     this.#problems.expect(
       found.length === 0,

@@ -1,11 +1,11 @@
-// What the tests use to call the Worker: through its own front door, with keys made as an operator makes them.
+// Clients for tests in the Worker: real requests, with keys from the same code as the commands.
 
 import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import { createKey } from "../../../src/keys/admin.ts";
 import { PLAN_LIMITS, type Plan } from "../../../src/rate-limit/plans.ts";
 import type { Limits } from "../../../src/rate-limit/windows.ts";
-import { issueSecret } from "./secrets.ts";
+import { trackSecret } from "./secrets.ts";
 
 export const ORIGIN = "https://petstore.example";
 
@@ -17,24 +17,24 @@ export interface ErrorBody {
 
 interface KeyOptions {
   plan?: Plan;
-  /** For enterprise only; the other plans have their own. */
+  /** For the enterprise plan only. */
   limits?: Limits;
   expiresAtMs?: number | null;
 }
 
-/** Stores a new key; on the business plan if nothing else is asked for, so that limits are out of the way. */
+/** Creates a key. The default is the business plan, whose limits most tests don't reach. */
 export async function newKey({ plan = "business", limits, expiresAtMs = null }: KeyOptions = {}) {
   const key = { name: "a test", plan, expiresAtMs, ...(limits && { limits }) };
   const { key: stored, secret } = await createKey(env.DB, key, Date.now());
-  issueSecret(secret);
+  trackSecret(secret);
   keyIds.add(stored.id);
   return { id: stored.id, secret };
 }
 const keyIds = new Set<string>();
 
 /**
- * One entry for each call of the object of a key from now on; if none is named, of objects that belong to no key. Those of
- * other keys do not count: their leases are released while other tests run.
+ * Returns an array that gets one entry per call of a key's object; without `keyId`, per call of an object that belongs to no
+ * key. Calls for other keys do not count: their leases are released while other tests run.
  */
 export function watchLimiter(keyId?: string): string[] {
   const calls: string[] = [];
@@ -46,13 +46,13 @@ export function watchLimiter(keyId?: string): string[] {
 }
 const getByName = env.RATE_LIMITER.getByName.bind(env.RATE_LIMITER);
 
-/** Bans a key for ten minutes from now. No isolate knows it yet. */
+/** Bans a key for ten minutes, in its object only. No isolate knows of the ban yet. */
 export async function banKey(keyId: string): Promise<void> {
   const report = { released: [], outbox: [], bannedUntilMs: Number.MAX_SAFE_INTEGER };
   await getByName(keyId).release(PLAN_LIMITS.free, report);
 }
 
-/** Calls the Worker without a key, from an address of its own unless `init` names one. */
+/** Calls the Worker without a key, from a new address unless `init` has one. */
 export async function fetchWithoutKey(
   path: string,
   init: RequestInit = {},
@@ -65,7 +65,7 @@ export async function fetchWithoutKey(
   return response;
 }
 
-/** Fails if the published document does not say that this may be the answer. Paths outside of /v1 are not in it. */
+/** Validates a response against the OpenAPI document, which describes paths under /v1 only. */
 export async function expectDocumented(method: string, path: string, response: Response): Promise<void> {
   const isPreflight = method === "OPTIONS" && response.status === 204;
   if (!path.startsWith("/v1/") || isPreflight) return;
@@ -77,11 +77,14 @@ export async function expectDocumented(method: string, path: string, response: R
     headers: Object.fromEntries(headers),
     body: await response.clone().text(),
   };
-  const verdict = await env.UNDOCUMENTED.fetch(ORIGIN, { method: "POST", body: JSON.stringify(exchange) });
-  expect(await verdict.json(), `${method} ${path} answered ${status}`).toEqual([]);
+  const violations = await env.OPENAPI_VALIDATOR.fetch(ORIGIN, {
+    method: "POST",
+    body: JSON.stringify(exchange),
+  });
+  expect(await violations.json(), `${method} ${path} answered ${status}`).toEqual([]);
 }
 
-/** An address that nobody else has used. */
+/** An unused address. */
 export function newAddress(): string {
   addresses += 1;
   return `198.18.${addresses >> 8}.${addresses & 255}`;
@@ -99,7 +102,7 @@ export async function newClient(options: KeyOptions = {}) {
   /** Posts a body as it is. */
   const post = (body: BodyInit, headers: HeadersInit = { "Content-Type": "application/json" }) =>
     call("/v1/pets", { method: "POST", body, headers });
-  /** Creates a pet and returns it, for tests in which that is not the question. */
+  /** Creates a pet and returns it. */
   const create = async (pet: { name?: string; categoryId?: number; status?: string } = {}) => {
     const response = await post(JSON.stringify({ name: "Rex", categoryId: 1, ...pet }));
     if (response.status !== 201) throw new Error(`${response.status} ${await response.text()}`);
@@ -109,21 +112,21 @@ export async function newClient(options: KeyOptions = {}) {
 }
 
 /**
- * For tests that change the table by hand: sets the clock a millisecond further back than ever before, so that all pages
- * which are kept are from the future, and not believed.
+ * For tests that change the table directly. Sets the clock to a millisecond before all earlier times, so that all cached pages
+ * are from the future, and ignored.
  */
-export function forgetPages(): void {
+export function invalidatePageCache(): void {
   earliestMs = Math.min(earliestMs, Date.now()) - 1;
   vi.setSystemTime(earliestMs);
 }
 let earliestMs = Number.POSITIVE_INFINITY;
 
-/** How many pets there are, read past the service. */
+/** The number of pets in the table. */
 export async function countPets(): Promise<number> {
   return (await env.DB.prepare("SELECT count(*) AS pets FROM pets").first<number>("pets")) ?? 0;
 }
 
-/** The address in a Link header with this relation (RFC 8288), as a path. */
+/** The path of the Link with this relation (RFC 8288). */
 export function linkTo(relation: string, response: Response): string | undefined {
   for (const [, target = "", parameters = ""] of (response.headers.get("Link") ?? "").matchAll(
     /<([^>]*)>([^<]*)/g,
@@ -136,7 +139,7 @@ export function linkTo(relation: string, response: Response): string | undefined
   return undefined;
 }
 
-/** All pets of a list, page by page along the links. */
+/** All pages of a list, along the next links. */
 export async function walk<Pet>(get: (path: string) => Promise<Response>, path: string): Promise<Pet[][]> {
   const pages: Pet[][] = [];
   for (let next: string | undefined = path; next !== undefined; ) {

@@ -1,34 +1,37 @@
-// A database that tests can look at, hold back and break: every statement that is run meets what the test says, wherever
-// it is run, in a session or not. What stands behind it is real.
+// A real database behind a stub: a test can observe, hold or fail every statement, in sessions too.
 
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
-import { type Meet, type Place, stubDatabase as stubDatabaseOf } from "./stub-bindings.ts";
+import { type Interceptor, type Place, stubDatabase as stubDatabaseOf } from "./stub-bindings.ts";
 
-/** The database as it is when nobody spies on it. */
+/** The database without spies. */
 const REAL = {
   prepare: env.DB.prepare.bind(env.DB),
   batch: env.DB.batch.bind(env.DB),
   withSession: env.DB.withSession.bind(env.DB),
 } as D1Database;
 
-/** The database, each of whose statements meets `meet`. Its sessions have `nearby` behind them. */
-export function stubDatabase(meet: Meet, primary: D1Database = REAL, nearby = primary): D1Database {
-  return stubDatabaseOf(primary, meet, nearby);
+/** A database whose statements go through `intercept`. Sessions read from `nearby`. */
+export function stubDatabase(
+  intercept: Interceptor,
+  primary: D1Database = REAL,
+  nearby = primary,
+): D1Database {
+  return stubDatabaseOf(primary, intercept, nearby);
 }
 
-/** The database of the Worker that `fetchWithoutKey` calls: until the end of the test, each of its statements meets `meet`. */
-export function meetStatements(meet: Meet): void {
-  const stub = stubDatabase(meet);
+/** Until the end of the test, all statements of the Worker that `fetchWithoutKey` calls go through `intercept`. */
+export function interceptStatements(intercept: Interceptor): void {
+  const stub = stubDatabase(intercept);
   vi.spyOn(env.DB, "prepare").mockImplementation(stub.prepare);
   vi.spyOn(env.DB, "batch").mockImplementation(stub.batch);
   vi.spyOn(env.DB, "withSession").mockImplementation(stub.withSession);
 }
 
-/** The places at which statements are run from now on, in order. */
+/** Returns an array that gets the place of each statement from now on. */
 export function watchStatements(): Place[] {
   const places: Place[] = [];
-  meetStatements((run, place) => {
+  interceptStatements((run, place) => {
     places.push(place);
     return run();
   });

@@ -1,6 +1,4 @@
-// For tests of what waits.
-
-/** Whether a promise has settled by now, after everything else that can go on has gone on. */
+/** Whether a promise settles without further events. */
 export async function hasSettled(promise: Promise<unknown>): Promise<boolean> {
   let settled = false;
   const note = () => (settled = true);

@@ -1,5 +1,4 @@
-// A database with a replica that is behind: two databases, of which the second has what the first had when it last caught
-// up. What stands behind both is real; only that they belong together is made up.
+// A database with a lagging replica: two real databases. The second has the rows that the first had at the last catchUp().
 
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -9,8 +8,8 @@ import type { Place } from "./stub-bindings.ts";
 const TABLES = ["pets", "keys", "replaced_secrets", "creations"];
 
 /**
- * A database whose replica has nothing yet. `asked` has the place of every statement that is over. While `primary.isAway`,
- * only the replica answers.
+ * A database with an empty replica. `asked` has the place of every completed statement. While `primary.isAway`, only the
+ * replica answers.
  */
 export async function laggingDatabase({ nearest = env.REPLICA } = {}) {
   await applyD1Migrations(env.REPLICA, env.TEST_MIGRATIONS);
@@ -34,12 +33,12 @@ export async function laggingDatabase({ nearest = env.REPLICA } = {}) {
   return { DB, asked, primary, catchUp };
 }
 
-/** Gives the replica what the primary has. */
+/** Copies all rows to the replica. */
 async function catchUp(): Promise<void> {
   for (const table of TABLES) {
     const rows = await env.DB.prepare(`SELECT * FROM ${table}`).raw();
     const statements = rows.map((row) => {
-      // A BLOB comes as numbers.
+      // D1 returns a BLOB as an array of numbers.
       const values = row.map((value) => (Array.isArray(value) ? new Uint8Array(value) : value));
       const places = values.map(() => "?").join(", ");
       return env.REPLICA.prepare(`INSERT OR REPLACE INTO ${table} VALUES (${places})`).bind(...values);

@@ -1,4 +1,4 @@
-// What the Worker writes to its log while tests run: collected instead of printed, and looked through after each test.
+// Collects the log of the Worker instead of printing it, and checks it after each test.
 
 import { expect } from "vitest";
 import { hasSecret } from "./secrets.ts";
@@ -9,14 +9,14 @@ export interface LogLine extends Record<string, unknown> {
 
 const lines: string[] = [];
 
-/** From now on nothing that is written to the console is printed. */
+/** From now on the console collects lines instead of printing them. */
 export function collectLogLines(): void {
   for (const level of ["debug", "log", "info", "warn", "error"] as const) {
     console[level] = (...values: unknown[]) => void lines.push(values.join(" "));
   }
 }
 
-/** The lines since the last call, parsed. */
+/** Returns the lines since the last call, parsed. */
 export function takeLogLines(): LogLine[] {
   return lines.splice(0).map((line) => {
     expectNoSecret(line);
@@ -24,8 +24,8 @@ export function takeLogLines(): LogLine[] {
   });
 }
 
-/** A line must hold nothing that looks like a key, nor one that was issued, nor a header that has one. */
+/** Fails if a line contains a secret. */
 export function expectNoSecret(line: string): void {
-  // The line itself is not printed: it may have a secret.
+  // The message omits the line, which has the secret.
   if (hasSecret(line)) expect.fail("a secret is in the log");
 }

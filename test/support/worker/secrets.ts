@@ -1,15 +1,15 @@
-// What must never be in a log: the secrets that were issued, and whatever looks like one.
+// Finds secrets in log lines.
 
-const issuedSecrets = new Set<string>();
+const trackedSecrets = new Set<string>();
 
-/** Has every line searched for a secret from now on, and for its random part alone. */
-export function issueSecret(secret: string): void {
-  issuedSecrets.add(secret.slice(4, 36));
+/** From now on, `hasSecret` finds this secret, also by its random part alone. */
+export function trackSecret(secret: string): void {
+  trackedSecrets.add(secret.slice(4, 36));
 }
 
-/** Whether a line holds what looks like a key, one that was issued, or a header that has one. */
+/** Whether a line contains a tracked secret, text in the format of a key, or an Authorization header. */
 export function hasSecret(line: string): boolean {
   if (/pet_[0-9A-Za-z]{30,}|bearer|authorization/i.test(line)) return true;
-  for (const secret of issuedSecrets) if (line.includes(secret)) return true;
+  for (const secret of trackedSecrets) if (line.includes(secret)) return true;
   return false;
 }

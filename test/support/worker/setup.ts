@@ -1,6 +1,5 @@
-// Gives every test file the tables, and a clock that stands still in the middle of a minute and of a day, so
-// that nothing depends on when the tests run. Only `Date` is faked. Every line that any test makes the Worker write is
-// looked through for secrets.
+// Every test file gets the tables, and a fixed clock in the middle of a minute and of a day. Only `Date` is faked. All log lines
+// are searched for secrets.
 
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -11,10 +10,10 @@ declare global {
   namespace Cloudflare {
     interface Env {
       TEST_MIGRATIONS: Parameters<typeof applyD1Migrations>[1];
-      /** What stands for a replica of the database: test/support/worker/lagging-database.ts. */
+      /** The replica of the database in test/support/worker/lagging-database.ts. */
       REPLICA: D1Database;
-      /** Says what of an exchange is not documented: test/support/documented.ts. */
-      UNDOCUMENTED: Fetcher;
+      /** Validates an exchange: test/support/openapi-validator.ts. */
+      OPENAPI_VALIDATOR: Fetcher;
     }
   }
 }
