@@ -1,32 +1,32 @@
-// Callers without a valid key: without any, with one that is mistyped, and with one that nobody has; from several addresses,
-// one of which floods. Each address has a minute of its own, and so has each IPv6 network.
+// Clients without a valid key (missing, malformed or unknown), from several addresses, one of which floods. Each IPv4 address and
+// each IPv6 network has limits of its own.
 
 import { newSecret } from "../../../src/keys/secret.ts";
 import { REQUESTS_PER_MINUTE } from "../../../src/rate-limit/anonymous.ts";
 import type { Answer, Outgoing } from "./connections.ts";
-import { Ledger } from "./ledger.ts";
 import type { Problems } from "./problems.ts";
+import { WindowRecords } from "./window-records.ts";
 
-/** Those who call from one of these are one client. */
+/** The addresses in one row count as one client. */
 const NETWORKS = [
   ["198.51.100.1"],
-  // Four addresses with few requests for each that has some more.
+  // Addresses with few requests each.
   ...Array.from({ length: 24 }, (_, number) => [`203.0.113.${number}`]),
   ["2001:db8::1", "2001:db8::2", "2001:DB8:0:0:ffff::3"],
   ["2001:db8:0:1::1", "2001:db8:0:1::2"],
 ];
 
-/** One request in so many comes from the address that floods. */
+/** One in this many requests comes from the address that floods. */
 const FLOOD_SHARE = 4;
 
-/** So few that the service has seen all of them soon. */
+/** Few, so that the service caches all of them. */
 const UNKNOWN_KEYS = 200;
 
 const PATHS = ["/v1/pets", "/v1/pets/1", "/v1/usage", "/v1/nowhere"];
 
-export class Strangers {
+export class AnonymousClients {
   readonly #problems: Problems;
-  readonly #ledgers = NETWORKS.map(() => new Ledger({ minute: REQUESTS_PER_MINUTE }));
+  readonly #records = NETWORKS.map(() => new WindowRecords({ minute: REQUESTS_PER_MINUTE }));
   readonly #unknownKeys = Array.from({ length: UNKNOWN_KEYS }, newSecret);
   #sent = 0;
 
@@ -34,35 +34,35 @@ export class Strangers {
     this.#problems = problems;
   }
 
-  /** A request, and what has to be told of its answer. */
-  next(): { asked: Outgoing; enter(answer: Answer): void } {
+  /** A request, and a function that records its response. */
+  next(): { planned: Outgoing; record(answer: Answer): void } {
     const turn = this.#sent;
     this.#sent += 1;
     const network = turn % FLOOD_SHARE === 0 ? 0 : 1 + (turn % (NETWORKS.length - 1));
-    const [addresses = [], ledger] = [NETWORKS[network], this.#ledgers[network]];
+    const [addresses = [], records] = [NETWORKS[network], this.#records[network]];
     const address = addresses[turn % addresses.length] ?? "";
     const headers = { "CF-Connecting-IP": address, ...this.#credentials(turn) };
-    const asked = { method: "GET", path: PATHS[(turn >> 2) % PATHS.length] ?? "/", headers };
-    const enter = (answer: Answer) => {
-      const outcome = ledger?.enter(answer);
+    const planned = { method: "GET", path: PATHS[(turn >> 2) % PATHS.length] ?? "/", headers };
+    const record = (answer: Answer) => {
+      const outcome = records?.record(answer);
       const isRight = outcome === "refused" || answer.status === 401;
       this.#problems.expect(
         isRight,
-        "a stranger was served",
-        `${asked.path}: ${answer.status} ${answer.body}`,
+        "a client without a valid key was served",
+        `${planned.path}: ${answer.status} ${answer.body}`,
       );
     };
-    return { asked, enter };
+    return { planned, record };
   }
 
   check(): void {
-    for (const [index, ledger] of this.#ledgers.entries())
-      ledger.check(`address ${NETWORKS[index]}`, this.#problems);
+    for (const [index, records] of this.#records.entries())
+      records.check(`address ${NETWORKS[index]}`, this.#problems);
   }
 
   get figures(): { admitted: number; refused: number } {
-    const sum = (of: (ledger: Ledger) => number) =>
-      this.#ledgers.reduce((total, each) => total + of(each), 0);
+    const sum = (of: (records: WindowRecords) => number) =>
+      this.#records.reduce((total, each) => total + of(each), 0);
     return { admitted: sum(({ admitted }) => admitted), refused: sum(({ refused }) => refused) };
   }
 

@@ -1,14 +1,14 @@
-// Sends requests over connections that stay open, and measures how long each took. It waits for nothing before it sends, so
-// a server that is slow gets no fewer requests for it.
+// Sends requests over persistent connections and measures their latencies. It does not wait for earlier responses, so a slow
+// server gets the same load.
 
 import { Agent, type IncomingHttpHeaders, request } from "node:http";
 
-/** An idle connection is closed here before the server does it, which takes five seconds: a request could meet its end. */
+/** Closes idle connections before the server does after five seconds, so that no request meets a closing connection. */
 const IDLE_MS = 2_000;
 
 export interface Outgoing {
   method: string;
-  /** From the root of the server on. */
+  /** From the root of the server. */
   path: string;
   headers: Record<string, string>;
   body?: string;
@@ -19,10 +19,10 @@ export interface Answer {
   /** By name in lower case. */
   headers: Record<string, string>;
   body: string;
-  /** By the clock (Unix time), because the server's answers are about that. */
+  /** Unix time. */
   sentAtMs: number;
   cameAtMs: number;
-  /** From sending to the last byte. */
+  /** From sending to the last byte received. */
   tookMs: number;
 }
 
@@ -34,7 +34,7 @@ export class Connections {
     this.#url = url;
   }
 
-  /** Throws what Node does if there is no whole answer. */
+  /** Throws Node's error if the response is incomplete. */
   send({ method, path, headers, body }: Outgoing): Promise<Answer> {
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
     const sentAtMs = Date.now();

@@ -1,4 +1,4 @@
-// How much memory a process has, over time, and whether that levels off.
+// The memory of a process over time, and a check that it is stable.
 
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
@@ -6,13 +6,13 @@ import { promisify } from "node:util";
 import { median } from "../../../bench/measure/statistics.ts";
 
 /**
- * By how much the median of the last quarter may be above that of the second one. In ten minutes the runtime still gets some
- * 5 % larger after the second quarter: each object's SQLite fills its cache, and the allocator keeps what it once had, while
- * the heap of JavaScript stays as it is. What is kept of every request shows from about half a kilobyte a request on.
+ * The maximum growth of the median from the second quarter to the last. In a run of ten minutes the runtime still grows by some
+ * 5 % after the second quarter: each object's SQLite fills its cache, and the allocator keeps freed memory, while the JavaScript
+ * heap is constant. A leak is visible from about half a kilobyte per request.
  */
 export const MAX_GROWTH = 0.1;
 
-/** In less than eight minutes, the second quarter is still part of the time that everything takes to get warm. */
+/** Below eight minutes, the second quarter is part of the warm-up. */
 const MIN_SAMPLES = 48;
 
 export interface MemoryVerdict {
@@ -43,7 +43,7 @@ async function fromPs(processId: number): Promise<number> {
   return Number(stdout);
 }
 
-/** Whether the memory levels off; undefined if it was not watched for long enough. */
+/** Checks that memory is stable. Undefined if there are too few samples. */
 export function judge(megabytes: number[]): MemoryVerdict | undefined {
   if (megabytes.length < MIN_SAMPLES) return undefined;
   const quarter = megabytes.length / 4;
@@ -55,7 +55,7 @@ export function judge(megabytes: number[]): MemoryVerdict | undefined {
 
 const BARS = "▁▂▃▄▅▆▇█";
 
-/** A line of bars from zero to the largest, and below it the figures, ten a line. */
+/** A line of bars from zero to the maximum, and the figures below it. */
 export function curve(megabytes: number[]): string {
   const most = Math.max(...megabytes);
   const bars = megabytes.map(

@@ -1,11 +1,11 @@
-// The pets that were created, as they were acknowledged; in the end each has to be in the list once, digit for digit.
+// Records of acknowledged pets. At the end each must be in the list once, with exact numbers.
 
 import type { Answer } from "./connections.ts";
 import type { Problems } from "./problems.ts";
 
 export class Pets {
   readonly #problems: Problems;
-  /** By the id in decimal: JavaScript numbers would round. */
+  /** By the decimal id, because JavaScript numbers would round. */
   readonly #created = new Map<string, string>();
   readonly #ids: string[] = [];
 
@@ -17,53 +17,57 @@ export class Pets {
     return this.#created.size;
   }
 
-  /** Enters the answer to a creation: what was sent, with an id, and the address of that. */
+  /** Records the response to a POST: it must have the sent fields, an id, and its path in Location. */
   add(sent: string, { body: petJson, headers }: Answer): void {
-    const { id = "", ...pet } = exactly(petJson);
-    const isAsSent = JSON.stringify(pet) === JSON.stringify(exactly(sent));
+    const { id = "", ...pet } = parseExact(petJson);
+    const isAsSent = JSON.stringify(pet) === JSON.stringify(parseExact(sent));
     const isThere = headers.location === `/v1/pets/${id}`;
-    this.#problems.expect(isAsSent && isThere, "a pet is not as it was sent", `${petJson}, not ${sent}`);
+    this.#problems.expect(
+      isAsSent && isThere,
+      "a created pet differs from the request",
+      `${petJson}, not ${sent}`,
+    );
     const known = this.#created.get(id);
     this.#problems.expect(
       known === undefined || known === petJson,
-      "an id was given twice",
+      "an id was assigned twice",
       `${known} ${petJson}`,
     );
     if (known === undefined) this.#ids.push(id);
     this.#created.set(id, petJson);
   }
 
-  /** One of the pets, another one each `turn`. */
+  /** A pet, a different one for each `turn`. */
   any(turn: number): { id: string; petJson: string } | undefined {
     const id = this.#ids[(turn * 7919) % this.#ids.length];
     return id === undefined ? undefined : { id, petJson: this.#created.get(id) ?? "" };
   }
 
-  /** Holds all pages of the list, in which there are so many other pets, to what was created. */
+  /** Checks all pages of the list, which has `others` more pets, against the records. */
   check(pages: string[], others: number): void {
-    const listed = pages.flatMap((page) => exactly(page) as unknown as Record<string, string>[]);
+    const listed = pages.flatMap((page) => parseExact(page) as unknown as Record<string, string>[]);
     const ids = new Map(listed.map((pet) => [pet.id ?? "", pet]));
     this.#problems.expect(
       ids.size === listed.length,
       "a pet is listed twice",
-      `${listed.length - ids.size} of them`,
+      `${listed.length - ids.size} pets`,
     );
     const all = others + this.#created.size;
     this.#problems.expect(
       listed.length === all,
-      "the list has more or fewer pets",
+      "the list has a wrong number of pets",
       `${listed.length}, not ${all}`,
     );
     for (const [id, petJson] of this.#created) {
       const found = JSON.stringify(ids.get(id));
-      const isSame = found === JSON.stringify(exactly(petJson));
-      this.#problems.expect(isSame, "a created pet is not in the list", `${petJson}; there is ${found}`);
+      const isSame = found === JSON.stringify(parseExact(petJson));
+      this.#problems.expect(isSame, "a created pet is not in the list", `${petJson}; found ${found}`);
     }
   }
 }
 
-/** A value in which numbers are the text that they are written as. */
-function exactly(json: string): Record<string, string> {
+/** Parses JSON, with numbers as their source text. */
+function parseExact(json: string): Record<string, string> {
   return JSON.parse(json, (_key, value, { source }) =>
     typeof value === "number" ? (source ?? "") : value,
   ) as Record<string, string>;

@@ -1,28 +1,28 @@
-// What a key sends, in turns: reads of all kinds, creations, and mistakes; and whether the answers are the right ones.
+// The requests of a key in turn: reads, POSTs and invalid requests, with checks of their responses.
 
 import { randomUUID } from "node:crypto";
 import type { Answer, Outgoing } from "./connections.ts";
 import type { Pets } from "./pets.ts";
 import type { Problems } from "./problems.ts";
 
-/** Kinds of requests whose times are measured together. */
-export const KINDS = ["hot list", "other read", "creation", "mistake"] as const;
+/** Kinds of requests whose latencies are measured together. */
+export const KINDS = ["hot list", "other read", "creation", "invalid"] as const;
 
 export type Kind = (typeof KINDS)[number];
 
-/** A request, which status it has to get unless it is refused, and what else must be so. */
-export interface Asked extends Outgoing {
+/** A request, the status that it must get unless it is refused, and a check of the response. */
+export interface PlannedRequest extends Outgoing {
   kind: Kind;
   status: number;
   onAnswer?(answer: Answer): void;
 }
 
-type Turn = () => Asked;
+type Turn = () => PlannedRequest;
 
 const JSON_CONTENT = { "Content-Type": "application/json" };
 const STATUSES = ["available", "pending", "sold", undefined] as const;
 
-/** Any int64 is a category; these are the ones that are easily spoiled. */
+/** Values of int64 that rounding would change, and others. */
 const CATEGORY_IDS = ["1", "9223372036854775807", "-9223372036854775808", "9007199254740993", "0"];
 
 type Mistake = Omit<Outgoing, "headers"> & { headers?: Record<string, string>; status: number };
@@ -49,8 +49,8 @@ const MISTAKES: Mistake[] = [
 ];
 
 /**
- * For those only who are never refused: a large body that the service does not read, be it announced or refused, makes
- * workerd hang up, whether a client has sent it all, and received the answer, or not.
+ * For clients that are never refused: if the service does not read a large body, workerd closes the connection, even before the
+ * client has received the response.
  */
 const LARGE_MISTAKE: Mistake = {
   method: "POST",
@@ -60,7 +60,7 @@ const LARGE_MISTAKE: Mistake = {
   status: 413,
 };
 
-/** The requests of one key, one after the other. */
+/** The requests of one key, in turn. */
 export class Requests {
   readonly #pets: Pets;
   readonly #problems: Problems;
@@ -68,12 +68,11 @@ export class Requests {
   #sent: number;
   #newPets: number;
   #nextPage: string | undefined;
-  /** The latest creation with an Idempotency-Key, and the pet that it made as far as that is known. */
+  /** The latest POST with an Idempotency-Key, and its pet if it is known. */
   #named: { headers: Record<string, string>; body: string; petJson?: string } | undefined;
 
   /**
-   * `first`: where in the row of turns it begins, so that not all keys do the same at the same time. `isNeverRefused`: it
-   * stays under its limit.
+   * `first`: the first turn, so that keys differ at the same time. `isNeverRefused`: whether the client stays under its limit.
    */
   constructor(pets: Pets, problems: Problems, first: number, isNeverRefused: boolean) {
     this.#pets = pets;
@@ -83,10 +82,10 @@ export class Requests {
     this.#newPets = first;
   }
 
-  next(): Asked {
+  next(): PlannedRequest {
     const turn = this.#turns[this.#sent % this.#turns.length];
     this.#sent += 1;
-    if (turn === undefined) throw new Error("there is no turn");
+    if (turn === undefined) throw new Error("no turn");
     return turn.call(this);
   }
 
@@ -113,18 +112,18 @@ export class Requests {
     this.#walk,
   ];
 
-  /** What everybody asks for. */
-  #firstPage(): Asked {
+  /** The list that all keys request. */
+  #firstPage(): PlannedRequest {
     return { ...read("/v1/pets"), kind: "hot list" };
   }
 
-  #filtered(): Asked {
+  #filtered(): PlannedRequest {
     const status = STATUSES[this.#sent % 3];
     return read(`/v1/pets?limit=${1 + (this.#sent % 100)}&status=${status}`);
   }
 
-  /** A page further than last time, or the first one again. */
-  #walk(): Asked {
+  /** The next page, or the first page after the last. */
+  #walk(): PlannedRequest {
     const path = this.#nextPage ?? "/v1/pets?limit=100";
     const onAnswer = ({ headers }: Answer) => {
       const target = headers.link?.match(/^<([^>]+)>; rel="next"$/)?.[1];
@@ -134,37 +133,37 @@ export class Requests {
     return { ...read(path), onAnswer };
   }
 
-  #get(): Asked {
+  #get(): PlannedRequest {
     const pet = this.#pets.any(this.#sent);
     if (pet === undefined) return this.#firstPage();
     const isSame = ({ body }: Answer) =>
-      this.#problems.expect(body === pet.petJson, "a pet is not what it was", `${body}, not ${pet.petJson}`);
+      this.#problems.expect(body === pet.petJson, "a pet has changed", `${body}, not ${pet.petJson}`);
     return { ...read(`/v1/pets/${pet.id}`), onAnswer: isSame };
   }
 
-  #head(): Asked {
+  #head(): PlannedRequest {
     return { ...read("/v1/pets"), method: "HEAD" };
   }
 
-  #create(): Asked {
+  #create(): PlannedRequest {
     return this.#creation(this.#newPet(), JSON_CONTENT);
   }
 
-  #createNamed(): Asked {
+  #createNamed(): PlannedRequest {
     const headers = { ...JSON_CONTENT, "Idempotency-Key": randomUUID() };
     this.#named = { headers, body: this.#newPet() };
     return this.#repeatNamed();
   }
 
-  /** The same creation once more, or for the first time if it was refused. */
-  #repeatNamed(): Asked {
+  /** Repeats the POST, or sends it for the first time if it was refused. */
+  #repeatNamed(): PlannedRequest {
     const named = this.#named;
     if (named === undefined) return this.#create();
     const onAnswer = ({ body }: Answer) => {
       const isSame = named.petJson === undefined || named.petJson === body;
       this.#problems.expect(
         isSame,
-        "a repeated creation has another answer",
+        "a repeated POST got a different response",
         `${body}, not ${named.petJson}`,
       );
       named.petJson = body;
@@ -172,7 +171,11 @@ export class Requests {
     return this.#creation(named.body, named.headers, onAnswer);
   }
 
-  #creation(body: string, headers: Record<string, string>, onAnswer?: (answer: Answer) => void): Asked {
+  #creation(
+    body: string,
+    headers: Record<string, string>,
+    onAnswer?: (answer: Answer) => void,
+  ): PlannedRequest {
     const onCreated = (answer: Answer) => {
       this.#pets.add(body, answer);
       onAnswer?.(answer);
@@ -188,7 +191,7 @@ export class Requests {
     };
   }
 
-  /** A body whose name nobody else has. */
+  /** A body with a unique name. */
   #newPet(): string {
     const name = JSON.stringify(`Zoë 🐈 ${randomUUID()}`);
     const categoryId = CATEGORY_IDS[this.#newPets % CATEGORY_IDS.length];
@@ -197,15 +200,15 @@ export class Requests {
     return `{"name":${name},"categoryId":${categoryId}${status === undefined ? "" : `,"status":"${status}"`}}`;
   }
 
-  #mistake(): Asked {
-    // Two turns of twenty are mistakes.
+  #mistake(): PlannedRequest {
+    // Two of twenty turns are invalid requests.
     const mistake = this.#mistakes[Math.floor(this.#sent / 10) % this.#mistakes.length];
-    if (mistake === undefined) throw new Error("there is no mistake");
+    if (mistake === undefined) throw new Error("no invalid request");
     const headers = mistake.body === undefined ? {} : JSON_CONTENT;
-    return { headers, ...mistake, kind: "mistake" };
+    return { headers, ...mistake, kind: "invalid" };
   }
 }
 
-function read(path: string): Asked {
+function read(path: string): PlannedRequest {
   return { kind: "other read", method: "GET", path, headers: {}, status: 200 };
 }

@@ -1,9 +1,9 @@
-// Mixed traffic from many keys for minutes, at a pace that does not wait for answers, over sockets to the Workers runtime
-// with real D1 and Durable Objects; the floor of the bench, a constant text, gets requests at the same time, in a process of
-// its own, so that latencies can be compared with what this machine gave in the same seconds. In the end all books have to
-// agree: what each key was let in and refused for, what its limits are, what its usage shows, and which pets there are.
+// Mixed open-loop traffic from many keys for minutes, over sockets to the Workers runtime with real D1 and Durable Objects. The
+// floor of the bench, a constant text in a process of its own, gets requests at the same time, so that latencies can be compared
+// with those of this machine in the same seconds. At the end all counts must reconcile: the admissions and refusals of each
+// key, its limits, its usage, and the pets in the list.
 //
-// One isolate serves all of it, and nothing crashes: so no lease is lost or held elsewhere, and every count has to be exact.
+// One isolate serves all requests and nothing crashes, so no lease is lost and every count must be exact.
 
 import { setTimeout as wait } from "node:timers/promises";
 import { addTablesAndPets } from "../../../bench/cases/pets.ts";
@@ -14,34 +14,34 @@ import { createKey } from "../../../src/keys/admin.ts";
 import { MAX_LIMIT } from "../../../src/rate-limit/plans.ts";
 import type { UsageBody } from "../../../src/rate-limit/usage/usage-body.ts";
 import { type Exchange, findViolations } from "../../support/openapi-validator.ts";
-import { Strangers } from "./anonymous-clients.ts";
+import { AnonymousClients } from "./anonymous-clients.ts";
 import { type Answer, Connections, type Outgoing } from "./connections.ts";
 import { KeyClient } from "./key-client.ts";
-import { habitOf, limitsOf } from "./keys.ts";
 import { judge, type MemoryVerdict, residentMb } from "./memory.ts";
 import { Pets } from "./pets.ts";
 import { Problems } from "./problems.ts";
+import { limitsOf, profileOf } from "./profiles.ts";
 import { KINDS } from "./requests.ts";
 
 const OTHER_PETS = 10_000;
 
 const FLOOR_PER_SECOND = 100;
-const STRANGERS_PER_SECOND = 16;
+const ANONYMOUS_PER_SECOND = 16;
 const PREFLIGHTS_PER_SECOND = 2;
 const USAGES_PER_SECOND_AND_KEY = 0.1;
 
-/** A machine that is too slow for the pace must not fail by its number of connections: then some requests are not sent. */
+/** Above this, sends are skipped, so that a slow machine does not fail by its number of connections. */
 const MAX_UNDERWAY = 200;
 
-/** One answer in so many is held to the published document. */
+/** One in this many responses is validated against the OpenAPI document. */
 const SAMPLE = 50;
 
 const MEMORY_EVERY_MS = 10_000;
 
-/** Longer than leases last and usage is shown. */
+/** Longer than leases, and than usage is cached. */
 const QUIET_MS = 2_500;
 
-/** The kinds whose times are reported. A refusal is a 429, whatever was asked for. */
+/** The kinds whose latencies are reported. A refusal is any 429. */
 export const TIMED = [...KINDS, "refusal", "all", "floor"] as const;
 
 export type Timed = (typeof TIMED)[number];
@@ -51,7 +51,7 @@ export interface Latency {
   requests: number;
   p50Ms: number;
   p99Ms: number;
-  /** The same, divided by the floor's. */
+  /** Relative to the floor. */
   p50Ratio: number;
   p99Ratio: number;
 }
@@ -63,16 +63,16 @@ export interface SoakReport {
   requestsPerSecond: number;
   admitted: number;
   refused: number;
-  /** Of the refused ones, those that usage does not show. */
+  /** Refusals by a ban, which usage does not show. */
   banned: number;
   usedUpWindows: number;
-  waitsKept: number;
-  strangers: { admitted: number; refused: number };
+  admittedAfterWait: number;
+  anonymous: { admitted: number; refused: number };
   pets: number;
-  documented: number;
-  /** Turns that were left out, because too many requests were without an answer. */
-  notSent: number;
-  /** How late requests were sent, because this process was busy. */
+  validated: number;
+  /** Sends that were skipped, because too many requests were under way. */
+  skipped: number;
+  /** The delay of sends, because this process was busy. */
   lateP99Ms: number;
   latencies: Latency[];
   memoryMb: number[];
@@ -84,11 +84,11 @@ export interface SoakReport {
 export interface SoakOptions {
   seconds: number;
   keys: number;
-  /** Is told how far it is, now and then. */
+  /** Called with the progress. */
   onProgress?(line: string): void;
 }
 
-/** Runs the service for so long, and closes the books. */
+/** Runs the traffic and the checks. */
 export async function soak(options: SoakOptions): Promise<SoakReport> {
   const service = await startWorkers([PETSTORE]);
   try {
@@ -109,7 +109,7 @@ export async function soak(options: SoakOptions): Promise<SoakReport> {
 }
 
 function missing(): never {
-  throw new Error("a Worker was started, and none runs");
+  throw new Error("no Worker is running");
 }
 
 class Soak {
@@ -125,7 +125,7 @@ class Soak {
   readonly #memoryMb: number[] = [];
   readonly #underway = new Set<Promise<void>>();
   #requests = 0;
-  #notSent = 0;
+  #skipped = 0;
 
   constructor(options: SoakOptions, url: URL, floorUrl: URL, processId: number) {
     this.#options = options;
@@ -139,7 +139,7 @@ class Soak {
     await addTablesAndPets(database, OTHER_PETS);
     const clients = await this.#newClients(database);
     const inspector = await newSecretKey(database);
-    const strangers = new Strangers(this.#problems);
+    const anonymous = new AnonymousClients(this.#problems);
 
     const startMs = performance.now();
     const endMs = startMs + seconds * 1000;
@@ -156,7 +156,7 @@ class Soak {
           index * 0.382,
         ),
       ),
-      pace(STRANGERS_PER_SECOND, () => this.#sendStranger(strangers), 0.25),
+      pace(ANONYMOUS_PER_SECOND, () => this.#sendAnonymous(anonymous), 0.25),
       pace(PREFLIGHTS_PER_SECOND, () => this.#send(PREFLIGHT, expectStatus(204, this.#problems)), 0.75),
       pace(FLOOR_PER_SECOND, () => this.#sendToFloor(), 0.5),
       this.#watchMemory(endMs),
@@ -167,77 +167,85 @@ class Soak {
     await wait(QUIET_MS);
     for (const client of clients) await this.#checkUsage(client);
     for (const client of clients) client.check(this.#problems);
-    strangers.check();
+    anonymous.check();
     this.#pets.check(await this.#allPages(inspector), OTHER_PETS);
-    for (const exchange of this.#sample) await this.#checkDocumented(exchange);
+    for (const exchange of this.#sample) await this.#validate(exchange);
     this.#service.close();
     this.#floor.close();
-    return this.#report(clients, strangers, passedSeconds);
+    return this.#report(clients, anonymous, passedSeconds);
   }
 
   async #newClients(database: D1Database): Promise<KeyClient[]> {
     const clients: KeyClient[] = [];
     for (let number = 0; number < this.#options.keys; number += 1) {
-      const habit = habitOf(number);
-      const limits = limitsOf(habit);
-      const agreed = habit.agreed && { limits };
-      const newOne = { name: `soak ${number}`, plan: habit.plan, expiresAtMs: null, ...agreed };
+      const profile = profileOf(number);
+      const limits = limitsOf(profile);
+      const ownLimits = profile.ownLimits && { limits };
+      const newOne = { name: `soak ${number}`, plan: profile.plan, expiresAtMs: null, ...ownLimits };
       const { secret } = await createKey(database, newOne, Date.now());
       const { seconds } = this.#options;
       clients.push(
-        new KeyClient({ number, habit, limits, secret, seconds, pets: this.#pets, problems: this.#problems }),
+        new KeyClient({
+          number,
+          profile,
+          limits,
+          secret,
+          seconds,
+          pets: this.#pets,
+          problems: this.#problems,
+        }),
       );
     }
     return clients;
   }
 
-  /** Does something again and again, and does not wait for what comes of it. Who is late catches up. */
+  /** Calls `act` at a fixed rate. Late calls catch up. */
   async #pace(everyMs: number, act: () => void, firstMs: number, endMs: number): Promise<void> {
     for (let atMs = firstMs; atMs < endMs; atMs += everyMs) {
       await wait(Math.max(0, atMs - performance.now()));
       this.#lateMs.push(performance.now() - atMs);
       if (this.#underway.size < MAX_UNDERWAY) act();
-      else this.#notSent += 1;
+      else this.#skipped += 1;
     }
   }
 
   #sendBurst(client: KeyClient): void {
-    for (const asked of client.burst()) this.#send(asked, asked.onAnswer, asked.kind);
+    for (const planned of client.burst()) this.#send(planned, planned.onAnswer, planned.kind);
   }
 
-  #sendStranger(strangers: Strangers): void {
-    const { asked, enter } = strangers.next();
-    this.#send(asked, enter, "mistake");
+  #sendAnonymous(anonymous: AnonymousClients): void {
+    const { planned, record } = anonymous.next();
+    this.#send(planned, record, "invalid");
   }
 
   #sendToFloor(): void {
     const answered = async () => {
       const { status, tookMs } = await this.#floor.send({ method: "GET", path: "/", headers: {} });
-      this.#problems.expect(status === 200, "the floor has failed", `${status}`);
+      this.#problems.expect(status === 200, "the floor failed", `${status}`);
       this.#times.get("floor")?.push(tookMs);
     };
     this.#track(answered(), "the floor");
   }
 
-  #send(asked: Outgoing, onAnswer: (answer: Answer) => void, kind?: Timed): void {
+  #send(planned: Outgoing, onAnswer: (answer: Answer) => void, kind?: Timed): void {
     this.#requests += 1;
     const isSampled = this.#requests % SAMPLE === 0;
     const answered = async () => {
-      const answer = await this.#service.send(asked);
-      const { method, path } = asked;
+      const answer = await this.#service.send(planned);
+      const { method, path } = planned;
       const { status, headers, body, tookMs } = answer;
-      this.#problems.expect(status < 500, "an answer of 5xx", `${method} ${path}: ${status} ${body}`);
+      this.#problems.expect(status < 500, "a response was 5xx", `${method} ${path}: ${status} ${body}`);
       if (isSampled && method !== "OPTIONS") this.#sample.push({ method, path, status, headers, body });
       this.#times.get("all")?.push(tookMs);
       if (kind !== undefined) this.#times.get(status === 429 ? "refusal" : kind)?.push(tookMs);
       onAnswer(answer);
     };
-    this.#track(answered(), `${asked.method} ${asked.path}`);
+    this.#track(answered(), `${planned.method} ${planned.path}`);
   }
 
   #track(answered: Promise<void>, what: string): void {
     const done: Promise<void> = answered
-      .catch((error: Error) => this.#problems.add("no answer", `${what}: ${error.message}`))
+      .catch((error: Error) => this.#problems.add("a request got no response", `${what}: ${error.message}`))
       .finally(() => this.#underway.delete(done));
     this.#underway.add(done);
   }
@@ -256,17 +264,21 @@ class Soak {
     }
   }
 
-  /** What the key's usage shows of each day has to be what its client has seen. */
+  /** Compares the key's usage with the records of its client. */
   async #checkUsage(client: KeyClient): Promise<void> {
     const { body } = await this.#service.send(client.usage());
     const { days } = JSON.parse(body) as UsageBody;
-    for (const seen of client.ledger.days()) {
+    for (const seen of client.records.days()) {
       const shown = days.find(({ date }) => date === seen.date) ?? { admitted: 0, refused: 0 };
-      const detail = `${client.name}: ${JSON.stringify(shown)}, seen was ${JSON.stringify(seen)}`;
-      this.#problems.expect(shown.admitted === seen.admitted, "usage shows other admissions", detail);
+      const detail = `${client.name}: ${JSON.stringify(shown)}, expected ${JSON.stringify(seen)}`;
+      this.#problems.expect(
+        shown.admitted === seen.admitted,
+        "usage shows a wrong number of admissions",
+        detail,
+      );
       const [least, most] = seen.refused;
       const isRefused = shown.refused >= least && shown.refused <= most;
-      this.#problems.expect(isRefused, "usage shows other refusals", detail);
+      this.#problems.expect(isRefused, "usage shows a wrong number of refusals", detail);
     }
   }
 
@@ -275,25 +287,24 @@ class Soak {
     for (let path: string | undefined = "/v1/pets?limit=100"; path !== undefined; ) {
       const headers = { Authorization: `Bearer ${secret}` };
       const answer: Answer = await this.#service.send({ method: "GET", path, headers });
-      if (answer.status !== 200)
-        throw new Error(`the list was answered with ${answer.status}: ${answer.body}`);
+      if (answer.status !== 200) throw new Error(`the list got ${answer.status}: ${answer.body}`);
       pages.push(answer.body);
       path = answer.headers.link?.match(/<http:\/\/[^/]+([^>]+)>/)?.[1];
     }
     return pages;
   }
 
-  async #checkDocumented(exchange: Exchange): Promise<void> {
+  async #validate(exchange: Exchange): Promise<void> {
     const found = await findViolations(exchange);
     const { method, path, status } = exchange;
     this.#problems.expect(
       found.length === 0,
-      "not documented",
+      "a response violates the OpenAPI document",
       `${method} ${path}: ${status}: ${found.join("; ")}`,
     );
   }
 
-  #report(clients: KeyClient[], strangers: Strangers, passedSeconds: number): SoakReport {
+  #report(clients: KeyClient[], anonymous: AnonymousClients, passedSeconds: number): SoakReport {
     const sum = (of: (client: KeyClient) => number) =>
       clients.reduce((total, client) => total + of(client), 0);
     const floor = this.#times.get("floor") ?? [];
@@ -302,15 +313,15 @@ class Soak {
       keys: clients.length,
       requests: this.#requests,
       requestsPerSecond: Math.round(this.#requests / passedSeconds),
-      admitted: sum(({ ledger }) => ledger.admitted),
-      refused: sum(({ ledger }) => ledger.refused),
-      banned: sum(({ ledger }) => ledger.banned),
-      usedUpWindows: sum(({ ledger }) => ledger.usedUpWindows),
-      waitsKept: sum(({ waitsKept }) => waitsKept),
-      strangers: strangers.figures,
+      admitted: sum(({ records }) => records.admitted),
+      refused: sum(({ records }) => records.refused),
+      banned: sum(({ records }) => records.banned),
+      usedUpWindows: sum(({ records }) => records.usedUpWindows),
+      admittedAfterWait: sum(({ admittedAfterWait }) => admittedAfterWait),
+      anonymous: anonymous.figures,
       pets: this.#pets.size,
-      documented: this.#sample.length,
-      notSent: this.#notSent,
+      validated: this.#sample.length,
+      skipped: this.#skipped,
       lateP99Ms: percentile(this.#lateMs, 0.99),
       latencies: TIMED.map((kind) => latencyOf(kind, this.#times.get(kind) ?? [], floor)),
       memoryMb: this.#memoryMb.map((each) => Math.round(each * 10) / 10),
@@ -331,10 +342,11 @@ const PREFLIGHT: Outgoing = {
 };
 
 function expectStatus(expected: number, problems: Problems): (answer: Answer) => void {
-  return ({ status, body }) => problems.expect(status === expected, `not ${expected}`, `${status} ${body}`);
+  return ({ status, body }) =>
+    problems.expect(status === expected, `a response was not ${expected}`, `${status} ${body}`);
 }
 
-/** A key for whoever closes the books. */
+/** A key for the final checks. */
 async function newSecretKey(database: D1Database): Promise<string> {
   const limits = { minute: MAX_LIMIT, day: MAX_LIMIT };
   const newOne = { name: "inspector", plan: "enterprise", limits, expiresAtMs: null } as const;

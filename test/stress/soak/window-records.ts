@@ -1,6 +1,6 @@
-// What one key, or one address, was let in and refused for, window by window, as its answers say; and whether that is what
-// its limits promise. An answer belongs to the windows that its `RateLimit` header describes: what `t` counts seconds to is
-// the end of a UTC minute or day, so rounding to the nearest one finds it, however slow the answer was.
+// The admissions and refusals of one key or address by window, from its responses, and checks of them against its limits. A
+// response belongs to the windows in its `RateLimit` header: `t` counts seconds to the end of a UTC minute or day, so rounding to
+// the nearest end finds the window, also for slow responses.
 
 import { BAN_MS, MIN_TOLERATED_REFUSALS } from "../../../src/rate-limit/object/quota.ts";
 import { WINDOW_SECONDS, type WindowName } from "../../../src/rate-limit/windows.ts";
@@ -15,41 +15,41 @@ interface WindowOfTime {
   name: WindowName;
   endMs: number;
   limit: number;
-  /** When each request was sent that was let in. */
+  /** When each admitted request was sent. */
   admittedSentAtMs: number[];
-  /** How many were refused while this window was open, whichever window refused. */
+  /** The number of refusals in this window, by any window. */
   refused: number;
-  /** When the first refusal came that this window was the reason of. */
+  /** When the first refusal by this window arrived. */
   firstRefusalAtMs: number;
 }
 
-/** What a key's usage should show of a UTC day. */
+/** The expected usage of a UTC day. */
 export interface DayFigures {
   date: string;
   admitted: number;
-  /** At least, and at most: the batch that begins a ban is answered as one, and only its first refusals count. */
+  /** Minimum and maximum: of the batch that starts a ban, only the first refusals count. */
   refused: [number, number];
 }
 
-export class Ledger {
+export class WindowRecords {
   readonly #limits: Partial<Record<WindowName, number>>;
   readonly #windows = new Map<string, WindowOfTime>();
-  /** The ends of bans, and of the minutes in which one began. */
+  /** The ends of bans, and of the minutes in which they began. */
   readonly #bans = new Set<number>();
   readonly #bannedMinutes = new Set<number>();
-  /** Of refusals that no window is the reason of: what they said of the windows. */
-  readonly #unexplained: string[] = [];
+  /** The `RateLimit` headers of refusals that no exhausted window explains. */
+  readonly #unexplainedRefusals: string[] = [];
   admitted = 0;
   refused = 0;
   banned = 0;
 
-  /** `limits`: an address has a minute only. */
+  /** `limits`: addresses have no limit per day. */
   constructor(limits: Partial<Record<WindowName, number>>) {
     this.#limits = limits;
   }
 
-  /** Enters an answer to a request that counts. */
-  enter(answer: Answer): Outcome {
+  /** Records the response to a request that counts. */
+  record(answer: Answer): Outcome {
     const { status, headers } = answer;
     if (status !== 429) {
       this.admitted += 1;
@@ -60,7 +60,7 @@ export class Ledger {
     if (this.#isBan(answer, resetMs)) {
       this.banned += 1;
       this.#bans.add(resetMs);
-      // The end of a ban is rounded up to a second.
+      // The end of a ban is rounded up to a whole second.
       this.#bannedMinutes.add(endOf("minute", resetMs - BAN_MS - 1));
       return "banned";
     }
@@ -72,30 +72,35 @@ export class Ledger {
       window.firstRefusalAtMs = Math.min(window.firstRefusalAtMs, answer.cameAtMs);
       isExplained = true;
     }
-    if (!isExplained) this.#unexplained.push(headers.ratelimit ?? "");
+    if (!isExplained) this.#unexplainedRefusals.push(headers.ratelimit ?? "");
     return "refused";
   }
 
-  /** Looks whether the limits were kept, and nobody was refused before one was used up. */
-  check(who: string, problems: Problems): void {
+  /** Checks that no limit was exceeded, and that no request was refused before a limit was used up. */
+  check(client: string, problems: Problems): void {
     for (const { name, endMs, limit, admittedSentAtMs, firstRefusalAtMs } of this.#windows.values()) {
-      const window = `${who} in the ${name} to ${new Date(endMs).toISOString()}`;
+      const window = `${client} in the ${name} to ${new Date(endMs).toISOString()}`;
       const { length: admitted } = admittedSentAtMs;
-      problems.expect(admitted <= limit, "more than the limit", `${window}: ${admitted} of ${limit}`);
-      // What was decided before the refusal was sent before the refusal came.
+      problems.expect(admitted <= limit, "a limit was exceeded", `${window}: ${admitted} of ${limit}`);
+      // Requests decided before the refusal were sent before it arrived.
       const before = admittedSentAtMs.filter((sentAtMs) => sentAtMs <= firstRefusalAtMs).length;
       const wasUsedUp = firstRefusalAtMs === Number.POSITIVE_INFINITY || before >= limit;
-      problems.expect(wasUsedUp, "refused too early", `${window}: after ${before} of ${limit}`);
+      problems.expect(wasUsedUp, "a request was refused too early", `${window}: after ${before} of ${limit}`);
     }
-    for (const state of this.#unexplained) problems.add("refused with something left", `${who}: ${state}`);
+    for (const state of this.#unexplainedRefusals)
+      problems.add("a request was refused with requests left", `${client}: ${state}`);
     for (const endMs of this.#bannedMinutes) {
       const refused = this.#windows.get(nameOf("minute", endMs))?.refused ?? 0;
       const enough = refused + this.banned > this.#tolerated;
-      problems.expect(enough, "banned too early", `${who}: after ${refused} refusals in the minute`);
+      problems.expect(
+        enough,
+        "a key was banned too early",
+        `${client}: after ${refused} refusals in the minute`,
+      );
     }
   }
 
-  /** What the key's usage should show. */
+  /** The expected usage of the key. */
   days(): DayFigures[] {
     const dates = new Map<string, DayFigures>();
     for (const { name, endMs, admittedSentAtMs, refused } of this.#windows.values()) {
@@ -110,12 +115,12 @@ export class Ledger {
     return [...dates.values()];
   }
 
-  /** How often a limit was met. */
+  /** The number of windows that were used up. */
   get usedUpWindows(): number {
     return [...this.#windows.values()].filter((each) => each.admittedSentAtMs.length === each.limit).length;
   }
 
-  /** A body says so; the answer to HEAD has none, but only a ban stands against a request for longer than a minute. */
+  /** The body says so. A response to HEAD has no body, but only a ban exhausts the minute for more than 60 s. */
   #isBan({ body, headers }: Answer, resetMs: number): boolean {
     if (body !== "") return body.includes("key_banned");
     const [, secondsOfMinute] = headers.ratelimit?.match(/"minute";r=0;t=(\d+)/) ?? [];
@@ -126,11 +131,11 @@ export class Ledger {
     return Math.max(MIN_TOLERATED_REFUSALS, 3 * (this.#limits.minute ?? 0));
   }
 
-  /** The windows that an answer describes, and what is left of each. */
+  /** The windows of a response, with the requests left in each. */
   #windowsOf({ headers, sentAtMs, cameAtMs }: Answer): { window: WindowOfTime; left: number }[] {
     const described = headers.ratelimit?.matchAll(/"(minute|day)";r=(\d+);t=(\d+)/g) ?? [];
     return Array.from(described, ([, name, left, seconds]) => {
-      // It was decided between sending and coming; `t` is rounded up.
+      // The decision was made between sending and receiving; `t` is rounded up.
       const nearMs = (sentAtMs + cameAtMs) / 2 + Number(seconds) * 1000 - 500;
       return { window: this.#window(name as WindowName, nearMs), left: Number(left) };
     });
