@@ -1,28 +1,28 @@
-// What the limited key was let in for, minute by minute, and how much of each minute may be lost by the kills in it.
+// The admissions of the limited key by minute, and how many requests kills may cost in each minute.
 
 export const LIMIT = 150;
 
-/** What a kill may cost, besides requests under way: all leases together are at most a sixteenth of what is left. */
+/** The most that a kill may cost besides requests under way: all leases together are at most 1/16 of the remaining requests. */
 const MAX_LEASED = Math.floor(LIMIT / 16);
 
 /**
- * With so little left of a minute, but some, a kill shows most: there are no leases any more, the loss of which would make up
- * for what was forgotten.
+ * With so few requests left in a minute, there are no leases, whose loss would hide forgotten requests. So a kill is most
+ * telling then.
  */
 const NEARLY_USED_UP = { atMost: LIMIT / 4 - 1, atLeast: 5 };
 
 const MINUTE_MS = 60_000;
 
-/** What was counted before a kill can be of the minute before. */
+/** Requests before a kill may have been counted in the previous minute. */
 const LATE_MS = 1_000;
 
-/** A minute of the limit. */
+/** A minute of the limited key. */
 export interface Minute {
   endsAt: string;
   admitted: number;
   isUsedUp: boolean;
   kills: number;
-  mayBeLost: number;
+  maxLost: number;
 }
 
 export class Admissions {
@@ -33,7 +33,7 @@ export class Admissions {
   readonly #killsMs: number[] = [];
   readonly #readers: number;
 
-  /** `readers`: how many requests there can be under way at a kill, each of which may have been counted. */
+  /** `readers`: the most requests under way at a kill, each of which may have been counted. */
   constructor(readers: number) {
     this.#readers = readers;
   }
@@ -54,7 +54,7 @@ export class Admissions {
     return [...this.#admitted.values()].reduce((sum, count) => sum + count, 0);
   }
 
-  /** Whether it is time for the one kill in a minute that has little left. The minute ends at this time, in seconds. */
+  /** Whether to kill now, once per nearly used-up minute. `endsAtSeconds` is the end of the minute. */
   isTimeToKill(endsAtSeconds: number): boolean {
     const left = LIMIT - (this.#admitted.get(endsAtSeconds) ?? 0);
     const isNear = left <= NEARLY_USED_UP.atMost && left >= NEARLY_USED_UP.atLeast;
@@ -67,7 +67,7 @@ export class Admissions {
     return this.#usedUp.size > 0;
   }
 
-  /** The minutes in which something was let in or refused. */
+  /** The minutes with admissions or refusals. */
   minutes(): Minute[] {
     const ends = [...new Set([...this.#admitted.keys(), ...this.#usedUp])].sort((a, b) => a - b);
     return ends.map((end) => {
@@ -77,13 +77,13 @@ export class Admissions {
         admitted: this.#admitted.get(end) ?? 0,
         isUsedUp: this.#usedUp.has(end),
         kills: kills.length,
-        mayBeLost: Math.min(LIMIT, kills.length * (MAX_LEASED + this.#readers)),
+        maxLost: Math.min(LIMIT, kills.length * (MAX_LEASED + this.#readers)),
       };
     });
   }
 }
 
-/** The ends of the minutes that what is lost at this time can be of, in seconds of Unix time. */
+/** The ends of the minutes that a kill at this time can affect, in seconds of Unix time. */
 function minutesEnding(atMs: number): number[] {
   return [atMs - LATE_MS, atMs].map((ms) => (Math.floor(ms / MINUTE_MS) + 1) * (MINUTE_MS / 1000));
 }

@@ -1,9 +1,9 @@
-// npm run crash: kills the service under load, time after time, and looks whether its promises have held.
+// npm run crash: kills the service under load repeatedly, and checks its guarantees.
 //
 //   npm run crash -- [--rounds 20] [--json]
 //
-// It runs `npm start` in a folder of state of its own, and takes some five seconds a round. The exit code is 1 if a promise
-// is broken. Standard output has the figures, standard error a line for each round.
+// It runs `npm start` with a state folder of its own, for some five seconds per round. The exit code is 1 if a guarantee is
+// violated. Standard output has the figures, standard error a line per round.
 
 import { parseArgs } from "node:util";
 import { progress, tableText } from "../../../bench/measure/report.ts";
@@ -21,26 +21,25 @@ try {
 }
 
 async function main(): Promise<void> {
-  if (!/^[1-9][0-9]{0,3}$/.test(values.rounds))
-    throw new Error("--rounds must be a whole number, at least 1");
+  if (!/^[1-9][0-9]{0,3}$/.test(values.rounds)) throw new Error("--rounds must be an integer from 1 to 9999");
   const report = await crash(Number(values.rounds), (round) => progress(roundText(round)));
   process.stdout.write(values.json ? `${JSON.stringify(report, null, 2)}\n` : reportText(report));
-  if (report.broken.length > 0) process.exitCode = 1;
+  if (report.violations.length > 0) process.exitCode = 1;
 }
 
 function roundText({
   number,
   killed,
   acknowledged,
-  cutOff,
+  interrupted,
   admitted,
-  readsCutOff,
+  interruptedReads,
   lostReads,
   downMs,
 }: Round): string {
-  const writes = `${acknowledged} writes acknowledged, ${cutOff} cut off`;
-  const reads = `${admitted} reads admitted, ${readsCutOff} cut off, ${lostReads} lost`;
-  return `round ${number}: ${writes}; ${reads}; killed ${killed}, back after ${(downMs / 1000).toFixed(1)} s`;
+  const writes = `${acknowledged} writes acknowledged, ${interrupted} interrupted`;
+  const reads = `${admitted} reads admitted, ${interruptedReads} interrupted, ${lostReads} lost`;
+  return `round ${number}: ${writes}; ${reads}; killed ${killed}, down for ${(downMs / 1000).toFixed(1)} s`;
 }
 
 function reportText({
@@ -49,39 +48,41 @@ function reportText({
   limit,
   minutes,
   lostReads,
-  mayBeLost,
+  maxLost,
   logLines,
-  broken,
+  violations,
 }: CrashReport): string {
   const writesTable = tableText({
     title: `${rounds.length} kills: writes`,
     columns: ["", "pets", ""],
     rows: [
       ["acknowledged", `${writes.acknowledged}`, ""],
-      ["lost of these", `${writes.lost}`, "none may be"],
-      ["cut off", `${writes.cutOff}`, "no answer: done, or not"],
-      ["sent again and acknowledged", `${writes.sentAgain}`, "those with an Idempotency-Key"],
-      ["without one, and not sent again", `${writes.bareCutOff}`, `${writes.bareThere} of them were done`],
+      ["acknowledged and lost", `${writes.lost}`, "must be 0"],
+      ["interrupted", `${writes.interrupted}`, "no response: stored or not"],
+      ["retried and acknowledged", `${writes.retried}`, "with an Idempotency-Key"],
+      ["not retried", `${writes.plainInterrupted}`, `without one; ${writes.plainStored} were stored`],
       ["in the list", `${writes.pets}`, ""],
-      ["made twice", `${writes.madeTwice}`, "none may be"],
-      ["ids given twice", `${writes.idsGivenTwice}`, "none may be"],
+      ["duplicated", `${writes.duplicated}`, "must be 0"],
+      ["repeated ids", `${writes.repeatedIds}`, "must be 0"],
     ],
   });
   const limitTable = tableText({
-    title: `a key of ${limit} requests a minute`,
-    columns: ["the minute to", "admitted", "kills", "may be lost", ""],
+    title: `a key with ${limit} requests per minute`,
+    columns: ["minute until", "admitted", "kills", "max lost", ""],
     rows: [
       ...minutes.map((minute) => [
         minute.endsAt,
         `${minute.admitted}`,
         `${minute.kills}`,
-        `${minute.mayBeLost}`,
-        minute.isUsedUp ? `used up, so ${limit - minute.admitted} lost` : "",
+        `${minute.maxLost}`,
+        minute.isUsedUp ? `used up: ${limit - minute.admitted} lost` : "",
       ]),
-      ["lost in all", "", "", `${mayBeLost}`, `${lostReads}, as the key's usage shows`],
+      ["total", "", "", `${maxLost}`, `${lostReads} lost, by GET /v1/usage`],
     ],
   });
   const verdict =
-    broken.length === 0 ? "Every promise has held." : broken.map((each) => `BROKEN: ${each}`).join("\n");
-  return `${writesTable}\n${limitTable}\n${logLines} lines of log, searched for secrets.\n${verdict}\n`;
+    violations.length === 0
+      ? "All guarantees hold."
+      : violations.map((each) => `VIOLATED: ${each}`).join("\n");
+  return `${writesTable}\n${limitTable}\n${logLines} log lines searched for secrets.\n${verdict}\n`;
 }

@@ -1,7 +1,6 @@
-// Kills the service under load, with no warning, and has it started again, round after round, in one folder of state. Then
-// it looks whether what was acknowledged is there, once, and whether anybody got more than the limit, or lost more of it
-// than is said. In two rounds of three everything is killed at once, in the other one the runtime alone, which wrangler
-// starts again. What is not proven here is a crash of the machine itself.
+// Kills the service under load and restarts it, round after round, with one state folder. At the end it checks that each
+// acknowledged write is stored once, and that no key exceeded its limit or lost more requests than documented. In two of three
+// rounds it kills all processes, in the third the runtime only, which wrangler restarts. It does not test a crash of the machine.
 
 import { setTimeout as wait } from "node:timers/promises";
 import { onExit } from "../../../bench/measure/cleanup.ts";
@@ -9,39 +8,39 @@ import type { UsageBody } from "../../../src/rate-limit/usage/usage-body.ts";
 import { emptyState, keys, start, waitUntilReady } from "../../support/e2e/petstore.ts";
 import { hasSecret, trackSecret } from "../../support/worker/secrets.ts";
 import { Admissions, LIMIT, type Minute } from "./admissions.ts";
-import { isNamed, KINDS, type Kind, type ListedPet, Writes } from "./writes.ts";
+import { isIdempotent, KINDS, type Kind, type ListedPet, Writes } from "./writes.ts";
 
-/** Acknowledged writes, and admitted requests of the limited key, after which a round is cut off, if not before. */
+/** The acknowledged writes and admitted reads of the limited key after which a round ends, if not before. */
 const WRITES_PER_ROUND = 100;
 const READS_PER_ROUND = 20;
 
 const WRITERS = 4;
 const READERS = 2;
 
-/** How long a reader waits after an answer, so that the limit lasts for some rounds, and is met in each minute. */
+/** The pause of a reader after a response, so that the limit lasts for some rounds and is reached in each minute. */
 const READ_EVERY_MS = 30;
 
-/** wrangler prints what the Worker logs. */
+/** Makes wrangler print the Worker's log. */
 const LOGGING = { WRANGLER_LOG: "log" };
 
-/** Usage shows what was so up to a second ago. */
-const SHOWN_MS = 1_100;
+/** Usage is cached for a second. */
+const USAGE_CACHE_MS = 1_100;
 
-/** How often is asked for usage. */
+/** The most requests for one usage. */
 const MAX_ATTEMPTS = 5;
 
-export type Fault = "everything" | "the runtime";
+export type Fault = "all processes" | "the runtime";
 
 export interface Round {
   number: number;
   killed: Fault;
   acknowledged: number;
-  cutOff: number;
+  interrupted: number;
   admitted: number;
-  readsCutOff: number;
-  /** How many more requests of the limited key are counted than were admitted: leases, and requests that were cut off. */
+  interruptedReads: number;
+  /** Requests of the limited key that are counted but were not admitted: leases and interrupted requests. */
   lostReads: number;
-  /** From the kill until the service answered again. */
+  /** From the kill until the service responded again. */
   downMs: number;
 }
 
@@ -50,15 +49,15 @@ export interface CrashReport {
   writes: ReturnType<Writes["figures"]>;
   limit: number;
   minutes: Minute[];
-  /** The same in the end. */
+  /** Over all rounds. */
   lostReads: number;
-  mayBeLost: number;
+  maxLost: number;
   logLines: number;
-  /** What should not be so, each in a sentence. */
-  broken: string[];
+  /** Violated guarantees, each in a sentence. */
+  violations: string[];
 }
 
-/** Runs so many rounds. Tells `onRound` of each. */
+/** Runs the rounds. Calls `onRound` after each. */
 export async function crash(
   rounds: number,
   onRound: (round: Round) => void = () => {},
@@ -82,8 +81,8 @@ export async function crash(
   }
 }
 
-/** The request has no answer of the service: it may have been done or not. */
-class CutOff extends Error {}
+/** The request got no response from the service. It may have been executed. */
+class Interrupted extends Error {}
 
 class CrashRun {
   readonly #state: string;
@@ -93,12 +92,12 @@ class CrashRun {
   #service: Awaited<ReturnType<typeof start>> | undefined;
   #writer = "";
   #limited = "";
-  /** What the service let the writer's key do. */
+  /** Admitted requests of the writer's key. */
   #admittedOfWriter = 0;
   #lostReads = 0;
-  /** The limited key has little left, so it is time for a kill. */
+  /** The limited key has few requests left, so it is time for a kill. */
   #isNearlyUsedUp = false;
-  /** Nobody sends anything more in this round. */
+  /** Clients stop sending in this round. */
   #isOver = false;
   #onAnswer = () => {};
 
@@ -116,19 +115,19 @@ class CrashRun {
     await this.#service?.stop();
   }
 
-  /** The same at once, for the case that this process is ended. */
+  /** For the end of this process: does not wait. */
   endNow(): void {
     void this.#service?.kill();
   }
 
-  /** Load, a kill in its midst, and the service there again. */
+  /** Runs load, kills the service under it, and waits until it responds again. */
   async round(number: number): Promise<Round> {
-    const killed: Fault = number % 3 === 2 ? "the runtime" : "everything";
+    const killed: Fault = number % 3 === 2 ? "the runtime" : "all processes";
     const before = { ...this.#writes.figures([]), admitted: this.#admissions.total };
     this.#isOver = false;
     this.#isNearlyUsedUp = false;
     let readersLeft = READERS;
-    let readsCutOff = 0;
+    let interruptedReads = 0;
     const underLoad = new Promise<void>((resolve) => {
       this.#onAnswer = () => {
         const hasWritten = this.#writes.acknowledged >= before.acknowledged + WRITES_PER_ROUND;
@@ -138,12 +137,12 @@ class CrashRun {
     });
     const writing = Array.from({ length: WRITERS }, (_, writer) => this.#write(kindOf(number + writer)));
     const reading = Array.from({ length: READERS }, async () => {
-      if (await this.#read()) readsCutOff += 1;
+      if (await this.#read()) interruptedReads += 1;
       readersLeft -= 1;
       this.#onAnswer();
     });
     const load = Promise.all([...writing, ...reading]);
-    // What fails is not waited for.
+    // A failing client ends the wait.
     await Promise.race([underLoad, load]);
     this.#isOver = true;
     this.#admissions.kill(Date.now());
@@ -151,30 +150,30 @@ class CrashRun {
     await this.#kill(killed);
     const downMs = Math.round(performance.now() - killedAtMs);
     await load;
-    const { acknowledged, cutOff } = this.#writes.figures([]);
+    const { acknowledged, interrupted } = this.#writes.figures([]);
     const lostBefore = this.#lostReads;
     this.#lostReads = (await this.#counted(this.#limited)) - this.#admissions.total;
     return {
       number,
       killed,
       acknowledged: acknowledged - before.acknowledged,
-      cutOff: cutOff - before.cutOff,
+      interrupted: interrupted - before.interrupted,
       admitted: this.#admissions.total - before.admitted,
-      readsCutOff,
+      interruptedReads,
       lostReads: this.#lostReads - lostBefore,
       downMs,
     };
   }
 
-  /** Meets the limit, asks again for what was not answered, and looks at what there is. */
+  /** Uses up the limit, retries interrupted writes, and checks everything. */
   async finish(rounds: Round[]): Promise<CrashReport> {
     this.#isOver = false;
-    // The rest of the minute, to its end or the next one's.
+    // Reads until a minute is used up.
     while (!this.#admissions.wasUsedUp) await this.#read();
-    for (const name of this.#writes.toBeSentAgain) this.#writes.acknowledge(name, await this.#addPet(name));
+    for (const name of this.#writes.toRetry) this.#writes.acknowledge(name, await this.#addPet(name));
 
     const writes = this.#writes.figures(await this.#allPets());
-    await wait(SHOWN_MS);
+    await wait(USAGE_CACHE_MS);
     const minutes = this.#admissions.minutes();
     const counted = await this.#counted(this.#limited);
     const countedOfWriter = await this.#counted(this.#writer);
@@ -185,45 +184,45 @@ class CrashRun {
       limit: LIMIT,
       minutes,
       lostReads: counted - this.#admissions.total,
-      mayBeLost: minutes.reduce((sum, { mayBeLost }) => sum + mayBeLost, 0),
+      maxLost: minutes.reduce((sum, { maxLost }) => sum + maxLost, 0),
       logLines: this.#log.length,
     };
     const forgotten = [
       [counted, this.#admissions.total],
       [countedOfWriter, this.#admittedOfWriter],
     ].flatMap(([has = 0, had = 0]) =>
-      has < had ? [`${had} requests of a key were let in, and it has ${has} on its account`] : [],
+      has < had ? [`${had} requests of a key were admitted, but ${has} are counted`] : [],
     );
-    return { ...report, broken: [...this.#brokenPromises(report), ...forgotten] };
+    return { ...report, violations: [...this.#violations(report), ...forgotten] };
   }
 
-  #brokenPromises({ rounds, writes, minutes, lostReads, mayBeLost }: Omit<CrashReport, "broken">): string[] {
-    const { lost, madeTwice, idsGivenTwice, unknown, cutOff } = writes;
-    const broken: [boolean, string][] = [
-      [cutOff === 0, "nothing was cut off, so nothing was tried"],
+  #violations({ rounds, writes, minutes, lostReads, maxLost }: Omit<CrashReport, "violations">): string[] {
+    const { lost, duplicated, repeatedIds, unexpected, interrupted } = writes;
+    const checks: [boolean, string][] = [
+      [interrupted === 0, "no write was interrupted, so the run tested nothing"],
       [lost > 0, `${lost} acknowledged pets are lost`],
-      [madeTwice > 0, `${madeTwice} pets were made twice`],
-      [idsGivenTwice > 0, `${idsGivenTwice} ids were given twice`],
-      [unknown > 0, `${unknown} pets are there that nobody asked for`],
-      [lostReads > mayBeLost, `${lostReads} requests are lost, and ${mayBeLost} may be`],
-      [this.#log.length < writes.acknowledged, `the log has ${this.#log.length} lines only`],
+      [duplicated > 0, `${duplicated} pets are duplicated`],
+      [repeatedIds > 0, `${repeatedIds} ids are repeated`],
+      [unexpected > 0, `${unexpected} pets are stored without a request`],
+      [lostReads > maxLost, `${lostReads} requests are lost, more than ${maxLost}`],
+      [this.#log.length < writes.acknowledged, `the log has only ${this.#log.length} lines`],
       ...rounds.map(({ number, lostReads: more }): [boolean, string] => [
         more < 0,
-        `${-more} requests were let in before kill ${number}, and are forgotten after it`,
+        `${-more} requests admitted before kill ${number} are no longer counted`,
       ]),
       [this.#log.some(hasSecret), "a secret is in the log"],
-      ...minutes.flatMap(({ endsAt, admitted, isUsedUp, mayBeLost: mayBe }): [boolean, string][] => [
-        [admitted > LIMIT, `${admitted} of ${LIMIT} were admitted in the minute to ${endsAt}`],
+      ...minutes.flatMap(({ endsAt, admitted, isUsedUp, maxLost: maxLostHere }): [boolean, string][] => [
+        [admitted > LIMIT, `${admitted} of ${LIMIT} requests were admitted in the minute until ${endsAt}`],
         [
-          isUsedUp && admitted + mayBe < LIMIT,
-          `${admitted} of ${LIMIT} were admitted in the minute to ${endsAt}, ${mayBe} may be lost, and it was used up`,
+          isUsedUp && admitted + maxLostHere < LIMIT,
+          `the minute until ${endsAt} was used up by ${admitted} of ${LIMIT} requests, but at most ${maxLostHere} may be lost`,
         ],
       ]),
     ];
-    return broken.flatMap(([isBroken, what]) => (isBroken ? [what] : []));
+    return checks.flatMap(([isViolated, what]) => (isViolated ? [what] : []));
   }
 
-  /** Writes one after the other until the round is over. */
+  /** Writes sequentially until the round is over. */
   async #write(kind: Kind): Promise<void> {
     while (!this.#isOver) {
       const name = this.#writes.newName(kind);
@@ -231,14 +230,14 @@ class CrashRun {
       const answers = await Promise.allSettled(Array.from({ length: times }, () => this.#addPet(name)));
       for (const answer of answers) {
         if (answer.status === "fulfilled") this.#writes.acknowledge(name, answer.value);
-        else if (!(answer.reason instanceof CutOff)) throw answer.reason;
+        else if (!(answer.reason instanceof Interrupted)) throw answer.reason;
       }
-      if (answers.every(({ status }) => status === "rejected")) this.#writes.cutOff(name);
+      if (answers.every(({ status }) => status === "rejected")) this.#writes.interrupted(name);
       this.#onAnswer();
     }
   }
 
-  /** Reads one after the other until the round is over, or the minute used up. Returns whether it was cut off. */
+  /** Reads sequentially until the round is over or the minute is used up. Returns whether a read was interrupted. */
   async #read(): Promise<boolean> {
     try {
       while (!this.#isOver) {
@@ -248,7 +247,7 @@ class CrashRun {
           this.#admissions.refuse(endsAtSeconds);
           return false;
         }
-        if (status !== 404) throw new Error(`a read was answered with ${status}`);
+        if (status !== 404) throw new Error(`a read got ${status}`);
         this.#admissions.admit(endsAtSeconds);
         if (this.#admissions.isTimeToKill(endsAtSeconds)) this.#isNearlyUsedUp = true;
         this.#onAnswer();
@@ -256,14 +255,14 @@ class CrashRun {
       }
       return false;
     } catch (error) {
-      if (error instanceof CutOff) return true;
+      if (error instanceof Interrupted) return true;
       throw error;
     }
   }
 
-  /** Adds the pet of this name, which, if it is of a kind that has one, is also its Idempotency-Key. */
+  /** Adds a pet. Its name is also its Idempotency-Key if its kind has one. */
   async #addPet(name: string): Promise<number> {
-    const idempotencyKey = isNamed(name) ? { "Idempotency-Key": name } : {};
+    const idempotencyKey = isIdempotent(name) ? { "Idempotency-Key": name } : {};
     const headers = { "Content-Type": "application/json", ...idempotencyKey };
     const body = JSON.stringify({ name, categoryId: 1 });
     const response = await this.#call(this.#writer, "/v1/pets", { method: "POST", headers, body });
@@ -281,14 +280,13 @@ class CrashRun {
     return pets;
   }
 
-  /** How many requests of a key the service has on its account. On a slow machine it may have to be asked again. */
+  /** The number of requests that usage shows. Retries a 503, for slow machines. */
   async #counted(key: string): Promise<number> {
     for (let attempt = 1; ; attempt += 1) {
       const { status, headers, text } = await this.#send(key, "/v1/usage");
       if (status === 200)
         return (JSON.parse(text) as UsageBody).days.reduce((sum, { admitted }) => sum + admitted, 0);
-      if (status !== 503 || attempt === MAX_ATTEMPTS)
-        throw new Error(`usage was answered with ${status}: ${text}`);
+      if (status !== 503 || attempt === MAX_ATTEMPTS) throw new Error(`usage got ${status}: ${text}`);
       await wait(Number(headers.get("Retry-After")) * 1000);
     }
   }
@@ -301,8 +299,8 @@ class CrashRun {
   }
 
   /**
-   * Throws CutOff if there is no whole answer, or none of the service: wrangler's proxy answers while the runtime is gone,
-   * and passes on the first part of a body as if it were all.
+   * Throws Interrupted if the response is incomplete or not from the service: wrangler's proxy responds while the runtime is
+   * down, and passes on partial bodies as if they were complete.
    */
   async #send(key: string, path: string, init: RequestInit = {}) {
     const headers = { ...init.headers, Authorization: `Bearer ${key}` };
@@ -314,7 +312,7 @@ class CrashRun {
     } catch (error) {
       if (!(error instanceof TypeError)) throw error;
     }
-    throw new CutOff(path);
+    throw new Interrupted(path);
   }
 
   async #kill(fault: Fault): Promise<void> {
@@ -330,11 +328,11 @@ class CrashRun {
 
   async #start(): Promise<void> {
     this.#service = await start(this.#state, { environment: LOGGING });
-    // wrangler announces the service before the Worker's runtime has started.
+    // wrangler announces the service before the runtime has started.
     await waitUntilReady(this.#service.origin);
   }
 
-  /** Keeps the lines that the Worker has written to its log. */
+  /** Keeps the Worker's log lines. */
   #keepLog(): void {
     const lines = this.#service?.printed().split("\n") ?? [];
     this.#log.push(...lines.filter((line) => line.startsWith('{"event":')));
@@ -350,9 +348,9 @@ class CrashRun {
   }
 }
 
-/** The kinds of writes take turns. */
+/** The kinds of writes alternate. */
 function kindOf(turn: number): Kind {
-  return KINDS[turn % KINDS.length] ?? "named";
+  return KINDS[turn % KINDS.length] ?? "idempotent";
 }
 
 function isWhole(json: string): boolean {

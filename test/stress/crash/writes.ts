@@ -1,7 +1,7 @@
-// The pets that were asked for, what came of it, and what should have. A pet's name says of what kind its creation was.
+// Records of POSTs and their results. A pet's name has the kind of its POST.
 
-/** With an Idempotency-Key, without one, and with one, sent twice at the same time. */
-export const KINDS = ["named", "bare", "twice at once"] as const;
+/** With an Idempotency-Key, without one, and with one and sent twice at the same time. */
+export const KINDS = ["idempotent", "plain", "twice at once"] as const;
 
 export type Kind = (typeof KINDS)[number];
 
@@ -12,73 +12,74 @@ export interface ListedPet {
 
 const PREFIX = "crash-";
 
-/** Whether the pet of this name is asked for with an Idempotency-Key. */
-export function isNamed(name: string): boolean {
-  return !name.startsWith(`${PREFIX}bare`);
+/** Whether the POST of this pet has an Idempotency-Key. */
+export function isIdempotent(name: string): boolean {
+  return !name.startsWith(`${PREFIX}plain`);
 }
 
 export class Writes {
-  /** The ids that the answers gave each name. */
+  /** The ids in the responses, by name. */
   readonly #ids = new Map<string, Set<number>>();
-  readonly #cutOff = new Set<string>();
-  /** Pets that were acknowledged when they were asked for once more. */
-  readonly #sentAgain = new Set<string>();
+  readonly #interrupted = new Set<string>();
+  /** Pets that were acknowledged at a retry. */
+  readonly #retried = new Set<string>();
   #names = 0;
 
-  /** A name that no other pet has. */
+  /** A unique name. */
   newName(kind: Kind): string {
     this.#names += 1;
     return `${PREFIX}${kind} ${this.#names}`.replaceAll(" ", "-");
   }
 
-  /** The service has answered that the pet is there. */
+  /** Records a response with the pet's id. */
   acknowledge(name: string, id: number): void {
-    if (this.#cutOff.has(name)) this.#sentAgain.add(name);
+    if (this.#interrupted.has(name)) this.#retried.add(name);
     this.#ids.set(name, (this.#ids.get(name) ?? new Set()).add(id));
   }
 
-  /** The service has not answered. */
-  cutOff(name: string): void {
-    this.#cutOff.add(name);
+  /** Records a POST without a response. */
+  interrupted(name: string): void {
+    this.#interrupted.add(name);
   }
 
-  /** How many were acknowledged at once. */
+  /** The number of pets acknowledged without a retry. */
   get acknowledged(): number {
-    return this.#ids.size - this.#sentAgain.size;
+    return this.#ids.size - this.#retried.size;
   }
 
-  /** What was not answered, and may be asked for again without harm. */
-  get toBeSentAgain(): string[] {
-    return [...this.#cutOff].filter(isNamed);
+  /** Interrupted POSTs that are safe to retry. */
+  get toRetry(): string[] {
+    return [...this.#interrupted].filter(isIdempotent);
   }
 
-  /** What became of all writes, if these are the pets that there are. */
+  /** The results of all POSTs, given the pets in the list. */
   figures(pets: ListedPet[]) {
     const ours = pets.filter(({ name }) => name.startsWith(PREFIX));
     const listed = Map.groupBy(ours, ({ name }) => name);
     const isListed = (name: string, id: number) => listed.get(name)?.some((pet) => pet.id === id) ?? false;
     const acknowledgedIds = [...this.#ids.values()].flatMap((ids) => [...ids]);
-    const bare = [...this.#cutOff].filter((name) => !isNamed(name));
+    const plain = [...this.#interrupted].filter((name) => !isIdempotent(name));
     return {
       acknowledged: this.acknowledged,
       lost: [...this.#ids].filter(([name, ids]) => ![...ids].some((id) => isListed(name, id))).length,
-      cutOff: this.#cutOff.size,
-      sentAgain: this.#sentAgain.size,
-      /** Without an Idempotency-Key nothing is asked for again; a pet may be there all the same. */
-      bareCutOff: bare.length,
-      bareThere: bare.filter((name) => listed.has(name)).length,
+      interrupted: this.#interrupted.size,
+      retried: this.#retried.size,
+      /** POSTs without an Idempotency-Key are not retried. They may be stored. */
+      plainInterrupted: plain.length,
+      plainStored: plain.filter((name) => listed.has(name)).length,
       pets: ours.length,
-      /** Pets that are there more than once, or that two answers gave different ids. */
-      madeTwice: [
+      /** Names that are in the list more than once, or got different ids. */
+      duplicated: [
         ...[...listed.values()].filter((each) => each.length > 1),
         ...[...this.#ids.values()].filter((ids) => ids.size > 1),
       ].length,
-      idsGivenTwice:
+      repeatedIds:
         acknowledgedIds.length -
         new Set(acknowledgedIds).size +
         pets.length -
         new Set(pets.map(({ id }) => id)).size,
-      unknown: [...listed.keys()].filter((name) => !this.#ids.has(name) && !this.#cutOff.has(name)).length,
+      unexpected: [...listed.keys()].filter((name) => !this.#ids.has(name) && !this.#interrupted.has(name))
+        .length,
     };
   }
 }
