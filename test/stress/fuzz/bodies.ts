@@ -1,13 +1,13 @@
-// Bodies: what fits the document, and the ways to break it, from the media type to the last byte.
+// Bodies: valid ones, and the ways to make a body or its media type invalid.
 
 import fc from "fast-check";
 import type { Operation } from "./document.ts";
-import type { BrokenPart, Part } from "./requests.ts";
-import { waysToBreak, written } from "./values.ts";
+import type { InvalidPart, Part } from "./requests.ts";
+import { validValues, violationsOf } from "./values.ts";
 
 type Body = NonNullable<Operation["body"]>;
 
-/** Bodies that fit, in each way to write, announce and frame them. */
+/** Valid bodies, with all notations, media types and framings. */
 export function validBody({ schema, mediaType, maxBytes }: Body): fc.Arbitrary<Part> {
   const [type, subtype] = mediaType.split("/");
   const types = fc.constantFrom(
@@ -19,11 +19,11 @@ export function validBody({ schema, mediaType, maxBytes }: Body): fc.Arbitrary<P
     // RFC 6839, section 3.1.
     `${type}/problem+${subtype}`,
   );
-  const full = fc.tuple(written(schema), fc.constantFrom(0, 1, 1000)).map(([each, less]) => ({
+  const full = fc.tuple(validValues(schema), fc.constantFrom(0, 1, 1000)).map(([each, less]) => ({
     ...each,
     text: each.text + " ".repeat(Math.max(0, maxBytes - less - Buffer.byteLength(each.text))),
   }));
-  const bodies = fc.oneof({ weight: 60, arbitrary: written(schema) }, { weight: 1, arbitrary: full });
+  const bodies = fc.oneof({ weight: 60, arbitrary: validValues(schema) }, { weight: 1, arbitrary: full });
   return fc
     .tuple(types, bodies, chunkings())
     .map(([contentType, { text, value }, chunkBytes]) =>
@@ -44,16 +44,16 @@ function bodyPart(contentType: string, body: Uint8Array, chunkBytes?: number, va
   };
 }
 
-/** The ways to break a body. */
-export function brokenBody(body: Body): BrokenPart[] {
+/** The ways to make a body invalid. */
+export function invalidBody(body: Body): InvalidPart[] {
   const { schema, mediaType, maxBytes } = body;
-  const good = written(schema).map(({ text }) => text);
+  const good = validValues(schema).map(({ text }) => text);
   const slot = "body";
   const part = (texts: fc.Arbitrary<string>) =>
     fc
       .tuple(texts, chunkings())
       .map(([text, chunkBytes]) => bodyPart(mediaType, Buffer.from(text), chunkBytes));
-  const broken = (statuses: number[], what: string, parts: fc.Arbitrary<Part>): BrokenPart => ({
+  const invalid = (statuses: number[], what: string, parts: fc.Arbitrary<Part>): InvalidPart => ({
     slot,
     what: `body: ${what}`,
     part: parts,
@@ -64,28 +64,32 @@ export function brokenBody(body: Body): BrokenPart[] {
   const padded = (extra: number) => (text: string) =>
     text + " ".repeat(Math.max(0, maxBytes + extra - Buffer.byteLength(text)));
   return [
-    ...waysToBreak(schema, slot).map(({ what, texts }) => ({
+    ...violationsOf(schema, slot).map(({ what, texts }) => ({
       slot,
       what,
       part: part(texts),
       statuses: [400],
     })),
-    broken([400], "cut off", part(fc.tuple(good, fc.nat()).map(([text, length]) => cutOff(text, length)))),
-    broken(
+    invalid(
       [400],
-      "no JSON",
-      part(fc.tuple(good, fc.constantFrom(...NO_JSON)).map(([text, spoil]) => spoil(text))),
+      "truncated",
+      part(fc.tuple(good, fc.nat()).map(([text, length]) => truncate(text, length))),
     ),
-    broken(
+    invalid(
       [400],
-      "no UTF-8",
+      "not JSON",
+      part(fc.tuple(good, fc.constantFrom(...INVALID_JSON)).map(([text, spoil]) => spoil(text))),
+    ),
+    invalid(
+      [400],
+      "not UTF-8",
       bytes(
         fc
-          .tuple(good, fc.nat(), fc.constantFrom(...NO_UTF8))
+          .tuple(good, fc.nat(), fc.constantFrom(...INVALID_UTF8))
           .map(([text, at, bad]) => withBytes(text, at, bad)),
       ),
     ),
-    broken(
+    invalid(
       [400],
       "nested too deeply",
       part(
@@ -94,7 +98,7 @@ export function brokenBody(body: Body): BrokenPart[] {
           .chain(([open, depth]) => good.map((text) => nested(text, open, depth))),
       ),
     ),
-    broken(
+    invalid(
       [400],
       "missing",
       fc.constantFrom<Part>(
@@ -103,7 +107,7 @@ export function brokenBody(body: Body): BrokenPart[] {
         bodyPart(mediaType, Buffer.from("  \n")),
       ),
     ),
-    broken(
+    invalid(
       [413],
       "too large",
       fc
@@ -112,19 +116,19 @@ export function brokenBody(body: Body): BrokenPart[] {
           bodyPart(mediaType, Buffer.from(padded(extra)(text)), chunkBytes && 1000),
         ),
     ),
-    broken(
+    invalid(
       [415],
-      "of another media type",
+      "another media type",
       fc
         .tuple(good, fc.constantFrom(...OTHER_MEDIA_TYPES))
         .map(([text, type]) => bodyPart(type, Buffer.from(text))),
     ),
-    broken(
+    invalid(
       [415],
-      "of no media type",
+      "no media type",
       good.map((text) => ({ body: Buffer.from(text) })),
     ),
-    broken(
+    invalid(
       [415],
       "compressed",
       fc
@@ -158,14 +162,14 @@ const OTHER_MEDIA_TYPES = [
   "",
 ];
 
-/** A part of a text, from its beginning. The text of an object is no JSON before its last brace. */
-function cutOff(text: string, length: number): string {
+/** A prefix of a text. No proper prefix of an object is JSON. */
+function truncate(text: string, length: number): string {
   const whole = text.trim();
   return whole.slice(0, length % whole.length);
 }
 
-/** What makes an object no JSON. */
-const NO_JSON: ((text: string) => string)[] = [
+/** Changes that make the text of an object invalid JSON. */
+const INVALID_JSON: ((text: string) => string)[] = [
   (text) => `${text},`,
   (text) => `${text}}`,
   (text) => `${text} ${text}`,
@@ -183,8 +187,8 @@ const NO_JSON: ((text: string) => string)[] = [
   (text) => text.replace("{", '{"a":undefined,'),
 ];
 
-/** What is nowhere in UTF-8 (RFC 3629): bytes of no character, overlong ones, surrogates, beyond U+10FFFF, cut off. */
-const NO_UTF8 = [
+/** Invalid UTF-8 (RFC 3629): invalid bytes, overlong forms, surrogates, code points above U+10FFFF, truncated characters. */
+const INVALID_UTF8 = [
   "ff",
   "fe",
   "80",
@@ -199,7 +203,7 @@ const NO_UTF8 = [
   "c3",
 ].map((hex) => Buffer.from(hex, "hex"));
 
-/** A text with bytes in it that are no UTF-8: in one of its strings, or anywhere. */
+/** Inserts invalid UTF-8 into a text: in one of its strings, or anywhere. */
 function withBytes(text: string, at: number, bad: Uint8Array): Uint8Array {
   const places = [...text.matchAll(/:\s*"/g)].map((match) => match.index + match[0].length);
   const place = at % 4 === 0 ? at % (text.length + 1) : (places[at % places.length] ?? 0);

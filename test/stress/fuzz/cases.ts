@@ -1,64 +1,65 @@
-// The requests that are HTTP: those that fit the document, and those that break it in exactly one place.
+// HTTP requests: valid ones, and ones that violate the document in exactly one place.
 
 import fc from "fast-check";
 import { type Operation, operationsOf } from "./document.ts";
-import { otherMethods, otherPaths, preflights } from "./others.ts";
-import { brokenParts, validParts } from "./parts.ts";
-import { type Case, caseOf, type Given, type Part, requests } from "./requests.ts";
+import { otherMethods, otherPaths, preflights } from "./other-requests.ts";
+import { invalidParts, validParts } from "./parts.ts";
+import { type Case, caseOf, type Part, requests, type Samples } from "./requests.ts";
 import type { Service } from "./service.ts";
 
-/** Everything that can be sent but for what is no HTTP. */
-export function cases(document: object, service: Service, given: Given): fc.Arbitrary<Case> {
+/** All requests except malformed HTTP. */
+export function cases(document: object, service: Service, samples: Samples): fc.Arbitrary<Case> {
   const operations = operationsOf(document);
   const valid = operations.map((operation) => ({
     weight: operation.body ? 3 : 1,
-    arbitrary: validCases(operation, service, given),
+    arbitrary: validCases(operation, service, samples),
   }));
-  const broken = operations.flatMap((operation) => brokenCases(operation, service, given));
+  const invalid = operations.flatMap((operation) => invalidCases(operation, service, samples));
   const others = [
-    ...otherMethods(operations, service, given),
+    ...otherMethods(operations, service, samples),
     ...otherPaths(operations, service),
     ...preflights(operations),
   ];
-  const limited = operations.flatMap((operation) => limitedCases(operation, service, given));
+  const limited = operations.flatMap((operation) => limitedCases(operation, service, samples));
   return fc.oneof(
     { weight: 33, arbitrary: fc.oneof(...valid) },
-    { weight: 51, arbitrary: fc.oneof(...broken) },
+    { weight: 51, arbitrary: fc.oneof(...invalid) },
     { weight: 9, arbitrary: fc.oneof(...others) },
     ...(limited.length > 0 ? [{ weight: 2, arbitrary: fc.oneof(...limited) }] : []),
   );
 }
 
-/** Requests that an operation has to accept. */
-export function validCases(operation: Operation, service: Service, given: Given): fc.Arbitrary<Case> {
-  return requests(operation, validParts(operation, service, given)).map(({ request, part }) =>
+/** Requests that an operation must accept. */
+export function validCases(operation: Operation, service: Service, samples: Samples): fc.Arbitrary<Case> {
+  return requests(operation, validParts(operation, service, samples)).map(({ request, part }) =>
     caseOf(operation, "valid", "", request, part, acceptedStatuses(operation, part)),
   );
 }
 
-/** What is answered to a request that fits. Who asks for one thing may be told that it is not there, or no longer. */
+/** The statuses of a valid request. A request for one pet may get 404 or 410. */
 function acceptedStatuses({ statuses, parameters }: Operation, { knownId }: Part): number[] {
-  const asksForOne = parameters.some((each) => each.in === "path");
+  const isForOnePet = parameters.some((each) => each.in === "path");
   return statuses.filter(
-    (status) => status < 300 || (asksForOne && (status === 410 || (status === 404 && knownId === undefined))),
+    (status) =>
+      status < 300 || (isForOnePet && (status === 410 || (status === 404 && knownId === undefined))),
   );
 }
 
-/** For each way to break a request, requests that are broken in this way. */
-function brokenCases(operation: Operation, service: Service, given: Given): fc.Arbitrary<Case>[] {
-  const parts = validParts(operation, service, given);
-  return brokenParts(operation, service, given).map(({ slot, what, part, statuses }) =>
+/** Invalid requests, for each way to make one invalid. */
+function invalidCases(operation: Operation, service: Service, samples: Samples): fc.Arbitrary<Case>[] {
+  const parts = validParts(operation, service, samples);
+  return invalidParts(operation, service, samples).map(({ slot, what, part, statuses }) =>
     requests(operation, { ...parts, [slot]: part }).map(({ request, part: { asked: _, ...whole } }) =>
-      caseOf(operation, "broken", what, request, whole, statuses),
+      caseOf(operation, "invalid", what, request, whole, statuses),
     ),
   );
 }
 
-/** Requests with a key that is at its limit, or banned: refused, unless the operation costs nothing. */
-function limitedCases(operation: Operation, service: Service, given: Given): fc.Arbitrary<Case>[] {
+/** Requests with an exhausted or banned key: refused, unless the operation consumes nothing. */
+function limitedCases(operation: Operation, service: Service, samples: Samples): fc.Arbitrary<Case>[] {
   const { limited, banned } = service;
   if (limited.length === 0) return [];
-  const { method: isHead, ...parts } = validParts(operation, service, given);
+  const { method: isHead, ...parts } = validParts(operation, service, samples);
   const kinds: [string, string[]][] = [
     ["key: limited", limited],
     ["key: banned", banned],
@@ -73,7 +74,7 @@ function limitedCases(operation: Operation, service: Service, given: Given): fc.
         operation.isFree
           ? caseOf(operation, "valid", what, request, part, [200])
           : {
-              ...caseOf(operation, "broken", what, request, part, [429]),
+              ...caseOf(operation, "invalid", what, request, part, [429]),
               limited: secret,
             },
       ),

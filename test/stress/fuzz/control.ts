@@ -1,5 +1,5 @@
-// A Worker that reads what it is sent and does nothing but tell what it saw. It shows which answers are the server's, and
-// for bytes that may be anything, which method and path a Worker takes them for.
+// A Worker that returns the method and URL of each request. It shows which responses come from the HTTP server, and which
+// method and path the server reads from malformed bytes.
 
 export default {
   async fetch(request: Request): Promise<Response> {

@@ -1,9 +1,9 @@
-// What the fuzzer takes from the published document: operations, with their parameters, bodies and statuses. Nothing about
-// a field or a bound is written down here, so that whatever the document gains is tried from then on.
+// Reads operations from the OpenAPI document, with their parameters, bodies and statuses. The fuzzer has no fields or bounds of
+// its own, so it covers every addition to the document.
 
 import { dereferenced } from "../../support/openapi-validator.ts";
 
-/** A schema of the document, without references. Which keywords are understood, values.ts says. */
+/** A schema of the document, without references. values.ts has the supported keywords. */
 export interface Schema {
   type?: string;
   enum?: unknown[];
@@ -34,15 +34,15 @@ export interface Parameter {
 export interface Operation {
   operationId: string;
   method: string;
-  /** From the root on, with `{name}` for each path parameter. */
+  /** From the root, with `{name}` for each path parameter. */
   path: string;
   parameters: Parameter[];
   body: { mediaType: string; schema: Schema; maxBytes: number } | undefined;
   /** The documented statuses. */
   statuses: number[];
-  /** The schema of what is answered on success. */
+  /** The schema of the success response. */
   answer: Schema;
-  /** Whether a valid key that is limited or banned is let in all the same. */
+  /** Whether an exhausted or banned key is admitted. */
   isFree: boolean;
 }
 
@@ -77,7 +77,7 @@ function operationOf(
   const statuses = Object.keys(responses).map(Number);
   const success = statuses.find((status) => status < 300);
   const [answer] = Object.values(responses[`${success}`]?.content ?? {});
-  if (answer === undefined) throw new Error(`the document does not say what ${operationId} answers`);
+  if (answer === undefined) throw new Error(`${operationId} has no success response in the document`);
   const [content] = Object.entries(requestBody?.content ?? {});
   return {
     operationId,
@@ -95,13 +95,13 @@ function operationOf(
   };
 }
 
-/** The largest body. JSON Schema has no word for it, so it is in the message of the error that is answered. */
+/** The largest body. JSON Schema has no keyword for it, so it is read from the example of the 413. */
 function maxBytesOf(operationId: string, responses: Record<string, ResponseObject>): number {
   const examples = Object.values(responses[413]?.content ?? {}).flatMap((each) =>
     Object.values(each.examples ?? {}),
   );
   const bytes = examples.map(({ value }) => value.message?.match(/at most (\d+) bytes/)?.[1]).find(Boolean);
   if (bytes === undefined)
-    throw new Error(`the document does not say how large a body of ${operationId} may be`);
+    throw new Error(`${operationId} has no 413 example with the largest body in the document`);
   return Number(bytes);
 }

@@ -1,12 +1,12 @@
-// npm run fuzz: sends the service what its published document allows, what it forbids, and what is no HTTP at all, and holds
-// every answer to the document.
+// npm run fuzz: sends requests that fit the OpenAPI document, requests that violate it, and bytes that are not HTTP, and validates
+// every response against the document.
 //
 //   npm run fuzz -- [--requests N] [--seed N] [--path PATH] [--url URL --key KEY]
 //
-// It starts the service by itself, in the real runtime with a real database, unless a URL and a key are given: that key
-// must have no limits that matter, nobody else may add pets meanwhile, and nothing is sent that is no HTTP. A failure is
-// printed with the smallest request that was found, and with the seed and the path that repeat it; the exit code is then 1.
-// A seed gives the same requests as long as the document and the fuzzer stay the same; the keys are others each time.
+// It starts the service in the real runtime with a real database, unless a URL and a key are given. Then the key must have limits
+// that are never reached, no other client may add pets, and only HTTP is sent. A failure is printed with the smallest failing
+// request, and with the seed and path that reproduce it; the exit code is then 1. A seed gives the same requests with the same
+// document and fuzzer, except for keys.
 
 import { parseArgs } from "node:util";
 import { tableText, whole } from "../../../bench/measure/report.ts";
@@ -29,7 +29,7 @@ const { values } = parseArgs({
 const seed = Number(values.seed ?? Math.floor(Math.random() * 1_000_000_000));
 const requests = Number(values.requests);
 if (!Number.isSafeInteger(seed) || !Number.isSafeInteger(requests))
-  throw new Error("--seed and --requests are whole numbers");
+  throw new Error("--seed and --requests must be integers");
 
 process.stderr.write(`seed ${seed}\n`);
 let printedMs = Date.now();
@@ -50,7 +50,7 @@ if (failure !== undefined) {
   process.stdout.write(failureText(failure));
   process.exitCode = 1;
 } else {
-  process.stdout.write(`seed ${seed}: nothing was wrong.\n`);
+  process.stdout.write(`seed ${seed}: no failures.\n`);
 }
 
 function progressLine({ requests, cases }: Counts, passed: number): string {
@@ -59,7 +59,7 @@ function progressLine({ requests, cases }: Counts, passed: number): string {
   return `${whole(passed)} s: ${whole(requests)} requests, ${whole(requests / passed)}/s; cases: ${each}`;
 }
 
-/** How many cases there were of each kind. */
+/** The number of cases of each kind. */
 function kindsOf(cases: Counts["cases"]): Map<string, number> {
   const kinds = new Map<string, number>();
   for (const [operation, counts] of cases) {
@@ -82,7 +82,7 @@ function summary({ requests, cases, statuses }: Counts, passed: number): string 
       columns: ["for", "cases", "kind"],
       rows: rows.sort((a, b) => `${a}`.localeCompare(`${b}`)),
     }),
-    tableText({ title: "Answers", columns: ["status", "answers", ""], rows: byStatus }),
+    tableText({ title: "Responses", columns: ["status", "responses", ""], rows: byStatus }),
     `${whole(requests)} requests in ${whole(passed)} s, ${whole(requests / passed)}/s\n`,
   ].join("\n");
 }

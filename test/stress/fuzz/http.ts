@@ -1,6 +1,4 @@
-// Requests as the bytes that are sent, and a client on a bare socket that reads what comes back. A library of HTTP would
-// refuse to send most of what a fuzzer is for, and would mend what is wrong with an answer. It reads what servers send
-// with HTTP/1.1: a length, chunks, or all until the end.
+// HTTP/1.1 on bare sockets. An HTTP library would refuse to send most of the requests, and would correct faulty responses.
 
 import { connect, type Socket } from "node:net";
 import { connect as connectWithTls } from "node:tls";
@@ -9,36 +7,36 @@ export type Header = [name: string, value: string];
 
 export interface Request {
   method: string;
-  /** As it stands in the request line. */
+  /** The target in the request line. */
   target: string;
   headers: Header[];
   body?: Uint8Array | undefined;
-  /** Whether the body comes in chunks of this many bytes, and not with its length. */
+  /** Sends the body in chunks of this many bytes, instead of with a length. */
   chunkBytes?: number | undefined;
 }
 
 export interface Answer {
   status: number;
-  /** By name in lower case. Those of the same name are joined, and named in `repeated`. */
+  /** By name in lower case. Headers with the same name are joined and listed in `repeated`. */
   headers: Record<string, string>;
   repeated: string[];
   body: Uint8Array;
 }
 
-/** How long nothing may happen before a server counts as hanging. */
-const PATIENCE_MS = 30_000;
+/** The longest time without a response. */
+const TIMEOUT_MS = 30_000;
 
-/** Bytes as text: UTF-8, or one character for each byte. */
+/** Decodes bytes as UTF-8, or as one character per byte. */
 export function textOf(bytes: Uint8Array, encoding: "utf8" | "latin1" = "utf8"): string {
   return bufferOf(bytes).toString(encoding);
 }
 
-/** The same bytes as Node's own kind. */
+/** The same bytes as a Buffer. */
 function bufferOf({ buffer, byteOffset, length }: Uint8Array) {
   return Buffer.from(buffer, byteOffset, length);
 }
 
-/** The bytes of a request. Names and values of headers are one byte a character. */
+/** The bytes of a request. Header names and values are one byte per character. */
 export function bytesOf({ method, target, headers, body, chunkBytes }: Request): Uint8Array {
   const framing: Header[] =
     body === undefined
@@ -52,7 +50,7 @@ export function bytesOf({ method, target, headers, body, chunkBytes }: Request):
   return Buffer.concat([head, chunkBytes === undefined ? body : chunked(body, chunkBytes)]);
 }
 
-/** Text for a header, whose characters are the bytes of its UTF-8. */
+/** A header value with one character per UTF-8 byte of the text. */
 export function headerText(text: string): string {
   return Buffer.from(text, "utf8").toString("latin1");
 }
@@ -66,12 +64,12 @@ function chunked(body: Uint8Array, chunkBytes: number): Uint8Array {
   return Buffer.concat([...parts, Buffer.from("0\r\n\r\n")]);
 }
 
-/** Something is wrong with an answer as HTTP, or there is none. */
+/** A response is missing or not valid HTTP. */
 export class BadAnswer extends Error {}
 
 /**
- * Reads the first answer in `bytes`: the answer and how many bytes it has, or undefined if it is not complete. `isEnd`:
- * nothing will follow. Throws BadAnswer.
+ * Reads the first response in `bytes` and its length. Undefined if it is incomplete. `isEnd`: whether the connection has ended.
+ * Throws BadAnswer.
  */
 export function readAnswer(
   bytes: Uint8Array,
@@ -82,7 +80,7 @@ export function readAnswer(
   if (headEnd === -1) {
     if (isEnd && bytes.length > 0)
       throw new BadAnswer(
-        `the answer ends in its head: ${JSON.stringify(textOf(bytes.subarray(0, 200), "latin1"))}`,
+        `the response ends in its head: ${JSON.stringify(textOf(bytes.subarray(0, 200), "latin1"))}`,
       );
     return undefined;
   }
@@ -122,7 +120,7 @@ function bodyOf(
   isEnd: boolean,
 ): { body: Uint8Array; end: number } | undefined {
   const incomplete = () => {
-    if (isEnd) throw new BadAnswer("the answer ends in its body");
+    if (isEnd) throw new BadAnswer("the response ends in its body");
     return undefined;
   };
   if (isEmpty) return { body: Buffer.alloc(0), end: start };
@@ -151,7 +149,7 @@ function bodyOf(
   }
 }
 
-/** A connection that is kept for one request after the other. */
+/** A persistent connection. */
 export class Connection {
   readonly #url: URL;
   #socket: Socket | undefined;
@@ -163,13 +161,13 @@ export class Connection {
     this.#url = url;
   }
 
-  /** Sends a request and gives its answer. Throws BadAnswer. */
+  /** Sends a request and returns its response. Throws BadAnswer. */
   async exchange(bytes: Uint8Array, method: string): Promise<Answer> {
     const isKept = this.#socket !== undefined;
-    // A kept connection may have been closed by the server just now.
+    // The server may just have closed a persistent connection.
     const answer =
       (await this.#once(bytes, method)) ?? (isKept ? await this.#once(bytes, method) : undefined);
-    if (answer === undefined) throw new BadAnswer("the connection was closed without an answer");
+    if (answer === undefined) throw new BadAnswer("the connection was closed without a response");
     return answer;
   }
 
@@ -195,13 +193,13 @@ export class Connection {
     const socket = connectTo(this.#url);
     this.#socket = socket;
     this.#received = Buffer.alloc(0);
-    socket.setTimeout(PATIENCE_MS);
+    socket.setTimeout(TIMEOUT_MS);
     socket.on("data", (chunk) => {
       this.#received = this.#received.length === 0 ? chunk : Buffer.concat([this.#received, chunk]);
       this.#read(socket, false);
     });
     socket.on("timeout", () => {
-      this.#settle?.(new BadAnswer(`there was no answer for ${PATIENCE_MS / 1000} s`));
+      this.#settle?.(new BadAnswer(`there was no response for ${TIMEOUT_MS / 1000} s`));
       socket.destroy();
     });
     socket.on("error", () => socket.destroy());
@@ -226,7 +224,7 @@ export class Connection {
       }
       const settle = this.#settle;
       this.#settle = undefined;
-      settle(this.#received.length > 0 ? new BadAnswer("more was answered than was asked") : found.answer);
+      settle(this.#received.length > 0 ? new BadAnswer("the response has extra bytes") : found.answer);
     } catch (error) {
       if (!(error instanceof BadAnswer)) throw error;
       this.#settle?.(error);
@@ -234,19 +232,18 @@ export class Connection {
   }
 }
 
-/** A connection to a service that may be anywhere, so with TLS too. */
 function connectTo({ protocol, hostname: host, port }: URL): Socket {
   return protocol === "https:"
     ? connectWithTls({ host, servername: host, port: Number(port || 443) })
     : connect({ host, port: Number(port || 80), noDelay: true });
 }
 
-/** How a client of no manners ends: it says that nothing more comes, or it is gone. */
+/** How a client ends a connection: it closes its side, or resets the connection. */
 export type Ending = "half-close" | "reset";
 
 /**
- * Sends bytes on a connection of their own, and ends it. Gives whatever came back until the server closed it, or nothing
- * if the client was gone. Throws BadAnswer if the server does not close it.
+ * Sends bytes on a new connection, and ends it. Returns all bytes until the server closes it, or none after a reset. Throws
+ * BadAnswer if the server does not close it.
  */
 export function sendAndEnd(url: URL, bytes: Uint8Array, ending: Ending): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
@@ -257,11 +254,11 @@ export function sendAndEnd(url: URL, bytes: Uint8Array, ending: Ending): Promise
       allowHalfOpen: true,
       noDelay: true,
     });
-    socket.setTimeout(PATIENCE_MS);
+    socket.setTimeout(TIMEOUT_MS);
     socket.on("data", (chunk) => received.push(chunk));
     socket.on("timeout", () => {
       reject(
-        new BadAnswer(`the server neither answered nor closed the connection for ${PATIENCE_MS / 1000} s`),
+        new BadAnswer(`the server neither responded nor closed the connection for ${TIMEOUT_MS / 1000} s`),
       );
       socket.destroy();
     });

@@ -1,11 +1,11 @@
-// The key of a request: the ways to write it, and the ways to have none.
+// Invalid keys.
 
 import fc from "fast-check";
 import { type Header, headerText } from "./http.ts";
-import { type BrokenPart, NO_PART, type Part } from "./requests.ts";
+import { type InvalidPart, NO_PART, type Part } from "./requests.ts";
 import type { Service } from "./service.ts";
 
-/** Addresses that come hardly ever twice, not even while a failing request is made smaller. */
+/** Addresses that hardly ever repeat, even while a failing request is shrunk. */
 function addresses(): fc.Arbitrary<string> {
   const numbers = (max: number, count: number) =>
     fc.noShrink(fc.array(fc.noBias(fc.nat(max)), { minLength: count, maxLength: count }));
@@ -17,15 +17,15 @@ function addresses(): fc.Arbitrary<string> {
   );
 }
 
-/** Ways to have no key. Each request is from another address, so that none of them is limited. */
-export function brokenKeys({ secret, unknown }: Service): BrokenPart[] {
+/** Requests without a valid key. Each has another address, so that the limit per address is not reached. */
+export function invalidKeys({ secret, unknown }: Service): InvalidPart[] {
   const slot = "key";
   const withAddress = (headers: fc.Arbitrary<Part>) =>
     fc.tuple(headers, addresses()).map(([part, address]) => ({
       ...part,
       headers: [...(part.headers ?? []), ["CF-Connecting-IP", address] as Header],
     }));
-  const way = (what: string, credentials: fc.Arbitrary<string>): BrokenPart => ({
+  const way = (what: string, credentials: fc.Arbitrary<string>): InvalidPart => ({
     slot,
     what: `key: ${what}`,
     statuses: [401],
@@ -54,7 +54,7 @@ export function brokenKeys({ secret, unknown }: Service): BrokenPart[] {
       ),
     },
     way(
-      "nobody's",
+      "unknown",
       fc.constantFrom(...unknown).map((each) => `Bearer ${each}`),
     ),
     way(
@@ -62,7 +62,7 @@ export function brokenKeys({ secret, unknown }: Service): BrokenPart[] {
       near.filter((value) => value !== `Bearer ${secret}`),
     ),
     way(
-      "of no form",
+      "malformed",
       fc.oneof(
         fc.constantFrom("", "Bearer", "Bearer ", "Bearer null", "Bearer pet_", `Bearer ${"a".repeat(5000)}`),
         fc.string({ unit: "grapheme-ascii", maxLength: 60 }).map((text) => `Bearer ${text}`),
@@ -80,7 +80,7 @@ export function brokenKeys({ secret, unknown }: Service): BrokenPart[] {
       ),
     ),
     way(
-      "of another scheme",
+      "another scheme",
       fc.constantFrom(
         `Basic ${secret}`,
         secret,
@@ -93,7 +93,7 @@ export function brokenKeys({ secret, unknown }: Service): BrokenPart[] {
     ),
     {
       slot,
-      what: "key: given twice",
+      what: "key: repeated",
       statuses: [401],
       part: withAddress(
         fc.constant({

@@ -1,5 +1,5 @@
-// What is no HTTP, or HTTP as nobody sends it: raw bytes, good requests with some bytes changed, and requests with one
-// odd piece, from the request line to the framing of the body.
+// Malformed HTTP: raw bytes, valid requests with changed bytes, truncated requests, and requests with one unusual element, from
+// the request line to the framing of the body.
 
 import fc from "fast-check";
 import { validCases } from "./cases.ts";
@@ -7,7 +7,7 @@ import type { Operation } from "./document.ts";
 import { bytesOf, type Ending, type Header } from "./http.ts";
 import type { Service } from "./service.ts";
 
-/** Bytes for a connection of their own, and how it ends. */
+/** The bytes of a connection, and how it ends. */
 export interface Malformed {
   kind: "malformed";
   what: string;
@@ -15,9 +15,9 @@ export interface Malformed {
   ending: Ending;
 }
 
-/** All of it. `operations`: what the good parts are for. */
+/** All malformed requests, derived from the operations. */
 export function malformed(operations: Operation[], service: Service): fc.Arbitrary<Malformed> {
-  // Of those with an Idempotency-Key nobody would know which were used up.
+  // Without header parameters, because the use of an Idempotency-Key would be unknown.
   const named = operations.map((each) => ({
     ...each,
     parameters: each.parameters.filter((parameter) => parameter.in !== "header"),
@@ -63,7 +63,7 @@ function rawBytes(): fc.Arbitrary<Malformed> {
       fc.constantFrom(...known).map((text) => Buffer.from(text, "latin1")),
       anything,
     )
-    .map((bytes) => make("bytes that are no HTTP", bytes));
+    .map((bytes) => make("bytes that are not HTTP", bytes));
 }
 
 interface Mutation {
@@ -86,7 +86,7 @@ function mutated(good: fc.Arbitrary<Uint8Array>): fc.Arbitrary<Malformed> {
   );
   return fc
     .tuple(good, mutations)
-    .map(([bytes, all]) => make("a request with some bytes changed", all.reduce(mutate, bytes)));
+    .map(([bytes, all]) => make("a request with changed bytes", all.reduce(mutate, bytes)));
 }
 
 function mutate(bytes: Uint8Array, { at, action, byte, length }: Mutation): Uint8Array {
@@ -100,13 +100,13 @@ function mutate(bytes: Uint8Array, { at, action, byte, length }: Mutation): Uint
   return Buffer.concat([before, after.subarray(0, length), after]);
 }
 
-/** Good requests that end too early, by a client that stops or one that is gone. None of them is complete. */
+/** Truncated requests, from a client that closes its side or resets the connection. */
 function interrupted(good: fc.Arbitrary<Uint8Array>): fc.Arbitrary<Malformed> {
   const ending = fc.constantFrom<Ending[]>("half-close", "reset");
   return fc
     .tuple(good, fc.nat(5_000), ending)
     .map(([bytes, length, how]) =>
-      make("a request that is cut off", bytes.subarray(0, length % bytes.length), how),
+      make("a truncated request", bytes.subarray(0, length % bytes.length), how),
     );
 }
 
@@ -148,7 +148,7 @@ const VERSIONS = [
   "HTTP/1.1 HTTP/1.1",
 ];
 
-/** Odd targets that stand for a path: `root` is a path of the interface. */
+/** Unusual targets derived from a path. */
 function targets(path: string): string[] {
   return [
     "*",
@@ -293,7 +293,7 @@ const HEADERS: string[] = [
   "Sec-Fetch-Mode: navigate",
 ];
 
-/** A body in frames that lie, contradict each other, or are none: headers, and what follows them. */
+/** Wrong, contradictory or missing framings of a body: headers and body. */
 const FRAMINGS: [string, string][] = [
   ["Content-Length: 5", "{}"],
   ["Content-Length: 1", '{"name":"a","categoryId":1}'],
@@ -348,7 +348,7 @@ const FRAMINGS: [string, string][] = [
   ["Content-Length: 27\r\nContent-Encoding: gzip", '{"name":"a","categoryId":1}'],
 ];
 
-/** Requests that are good but for one piece. */
+/** Valid requests except for one element. */
 function crafted(operations: Operation[], [name, value]: Header): fc.Arbitrary<Malformed> {
   const paths = [...new Set(operations.map(({ path }) => path.replace(/\{[^}]+\}/g, "1")))];
   const operation = fc.constantFrom(
@@ -361,18 +361,20 @@ function crafted(operations: Operation[], [name, value]: Header): fc.Arbitrary<M
   return fc.oneof(
     fc
       .tuple(operation, fc.constantFrom(...METHODS))
-      .map(([{ path }, method]) => line("an odd method", `${method} ${path} HTTP/1.1`, usual)),
+      .map(([{ path }, method]) => line("an unusual method", `${method} ${path} HTTP/1.1`, usual)),
     fc
       .tuple(operation, fc.constantFrom(...VERSIONS))
-      .map(([{ method, path }, version]) => line("an odd version", `${method} ${path} ${version}`, usual)),
+      .map(([{ method, path }, version]) =>
+        line("an unusual version", `${method} ${path} ${version}`, usual),
+      ),
     fc
       .tuple(fc.constantFrom("GET", "GET", "HEAD", "POST", "OPTIONS", "CONNECT"), target)
-      .map(([method, each]) => line("an odd target", `${method} ${each} HTTP/1.1`, usual)),
+      .map(([method, each]) => line("an unusual target", `${method} ${each} HTTP/1.1`, usual)),
     fc
       .tuple(operation, fc.constantFrom(...HEADERS), fc.boolean())
       .map(([{ method, path }, header, isFirst]) =>
         line(
-          "an odd header",
+          "an unusual header",
           `${method} ${path} HTTP/1.1`,
           isFirst ? `${header}\r\n${usual}` : `${usual}\r\n${header}`,
         ),
@@ -381,7 +383,7 @@ function crafted(operations: Operation[], [name, value]: Header): fc.Arbitrary<M
       .tuple(operation, fc.constantFrom(...FRAMINGS))
       .map(([{ method, path, body }, [framing, bytes]]) =>
         line(
-          "an odd framing",
+          "an unusual framing",
           `${method} ${path} HTTP/1.1`,
           [usual, ...(body ? [`Content-Type: ${body.mediaType}`] : []), ...(framing ? [framing] : [])].join(
             "\r\n",
@@ -389,12 +391,14 @@ function crafted(operations: Operation[], [name, value]: Header): fc.Arbitrary<M
           bytes,
         ),
       ),
-    operation.map(({ method, path }) => line("no host", `${method} ${path} HTTP/1.1`, `${name}: ${value}`)),
+    operation.map(({ method, path }) =>
+      line("a missing host", `${method} ${path} HTTP/1.1`, `${name}: ${value}`),
+    ),
     fc
       .tuple(operation, fc.constantFrom("\n", "\r", "\n\r", "\r\r\n"))
       .map(([{ method, path }, end]) =>
         make(
-          "odd ends of lines",
+          "unusual line ends",
           Buffer.from(
             [`${method} ${path} HTTP/1.1`, usual, "", ""].join("\r\n").replaceAll("\r\n", end),
             "latin1",

@@ -1,13 +1,13 @@
-// Requests that are for no operation of the document: methods and paths that it does not have, and what browsers ask first.
+// Requests outside the operations of the document: other methods, other paths, and preflights.
 
 import fc from "fast-check";
 import type { Operation } from "./document.ts";
-import { brokenKeys } from "./keys.ts";
+import { invalidKeys } from "./keys.ts";
 import { validParts } from "./parts.ts";
-import { type Case, type Given, type Part, requests } from "./requests.ts";
+import { type Case, type Part, requests, type Samples } from "./requests.ts";
 import type { Service } from "./service.ts";
 
-/** Methods that a server may know and the service does not. */
+/** Methods that servers may know. Those of a path's operations are filtered out. */
 const METHODS = [
   "GET",
   "HEAD",
@@ -25,16 +25,20 @@ const METHODS = [
   "SEARCH",
 ];
 
-/** Methods that a path does not have, with a key and without. */
-export function otherMethods(operations: Operation[], service: Service, given: Given): fc.Arbitrary<Case>[] {
+/** Methods that a path does not have, with and without a key. */
+export function otherMethods(
+  operations: Operation[],
+  service: Service,
+  samples: Samples,
+): fc.Arbitrary<Case>[] {
   return operations.map((operation) => {
     const here = operations.filter(({ path }) => path === operation.path).map(({ method }) => method);
     const allowed = here.includes("GET") ? [...here, "HEAD"] : here;
-    const { method: _, ...parts } = validParts(operation, service, given);
+    const { method: _, ...parts } = validParts(operation, service, samples);
     const method = fc.constantFrom(...METHODS.filter((each) => !allowed.includes(each)));
     const withKey = requests(operation, { ...parts, method: method.map((each) => ({ method: each })) }).map(
       ({ request }): Case => ({
-        kind: "broken",
+        kind: "invalid",
         operation: "other",
         what: "method",
         request,
@@ -42,14 +46,14 @@ export function otherMethods(operations: Operation[], service: Service, given: G
         allowed,
       }),
     );
-    const nobody = brokenKeys(service).map(({ part }) => part);
+    const invalidKeyParts = invalidKeys(service).map(({ part }) => part);
     const withoutKey = requests(operation, {
       ...parts,
-      key: fc.oneof(...nobody),
+      key: fc.oneof(...invalidKeyParts),
       method: method.map((each) => ({ method: each })),
     }).map(
       ({ request }): Case => ({
-        kind: "broken",
+        kind: "invalid",
         operation: "other",
         what: "method, without a key",
         request,
@@ -60,7 +64,7 @@ export function otherMethods(operations: Operation[], service: Service, given: G
   });
 }
 
-/** Paths under the root of the interface that no operation has, with a key and without. */
+/** Paths under the root of the API that no operation has, with and without a key. */
 export function otherPaths(operations: Operation[], service: Service): fc.Arbitrary<Case>[] {
   const paths = operations.map(({ path }) => path.replace(/\{[^}]+\}/g, "1"));
   const near = paths.flatMap((path) => [
@@ -100,7 +104,7 @@ export function otherPaths(operations: Operation[], service: Service): fc.Arbitr
   const make = (what: string, key: fc.Arbitrary<Part>, statuses: number[]) =>
     fc.tuple(target, method, key).map(
       ([path, each, { headers = [], query = [] }]): Case => ({
-        kind: "broken",
+        kind: "invalid",
         operation: "other",
         what,
         request: { method: each, target: query.length > 0 ? `${path}?${query.join("&")}` : path, headers },
@@ -108,11 +112,11 @@ export function otherPaths(operations: Operation[], service: Service): fc.Arbitr
       }),
     );
   const good = fc.constant<Part>({ headers: [["Authorization", `Bearer ${service.secret}`]] });
-  const nobody = fc.oneof(...brokenKeys(service).map(({ part }) => part));
-  return [make("path", good, [404]), make("path, without a key", nobody, [401])];
+  const invalidKeyParts = fc.oneof(...invalidKeys(service).map(({ part }) => part));
+  return [make("path", good, [404]), make("path, without a key", invalidKeyParts, [401])];
 }
 
-/** Whether a path is one of a template. A slash at the end is a segment too. */
+/** Whether a path matches a template. A trailing slash adds a segment. */
 function fits(template: string, path: string): boolean {
   const expression = template
     .split("/")
@@ -121,7 +125,7 @@ function fits(template: string, path: string): boolean {
   return new RegExp(`^${expression}$`).test(path);
 }
 
-/** What a browser asks before it sends a request of another origin (Fetch standard, section 3.3). It has no key. */
+/** CORS preflights (Fetch standard, section 3.3), without a key. */
 export function preflights(operations: Operation[]): fc.Arbitrary<Case>[] {
   const paths = operations.map(({ path }) => path.replace(/\{[^}]+\}/g, "1"));
   return [

@@ -1,22 +1,22 @@
-// Parameters in paths, queries and headers: what fits the document, and the ways to break it.
+// Parameters in paths, queries and headers: valid ones, and the ways to make them invalid.
 
 import fc from "fast-check";
 import type { Parameter } from "./document.ts";
 import { headerText } from "./http.ts";
-import { type BrokenPart, type Given, NO_PART, type Part } from "./requests.ts";
-import { CODE_POINT, plainTexts, plainWaysToBreak, type Way } from "./values.ts";
+import { type InvalidPart, NO_PART, type Part, type Samples } from "./requests.ts";
+import { CODE_POINT, plainTexts, plainViolationsOf, type Violation } from "./values.ts";
 
-/** Names the place of a parameter. */
+/** The slot of a parameter. */
 export function slotOf(parameter: Parameter): string {
   return `${parameter.in} ${parameter.name}`;
 }
 
-/** A parameter that fits, or none if that is possible. */
-export function validParameter(parameter: Parameter, given: Given): fc.Arbitrary<Part> {
+/** A valid parameter, or none if it is optional. */
+export function validParameter(parameter: Parameter, samples: Samples): fc.Arbitrary<Part> {
   const { name, required, schema } = parameter;
-  const known = given[name];
+  const known = samples[name];
   const isId = parameter.in === "path";
-  // What is given is no more than an example where the schema says what fits, and all there is where it does not.
+  // Samples are the only valid values of opaque parameters. Ids can have any valid value.
   const texts =
     known === undefined || (isId && known.length > 0) ? plainTexts(schema) : fc.constantFrom(...known);
   const part = fc.tuple(texts, encodings()).map(([text, encode]) => parameterPart(parameter, text, encode));
@@ -41,17 +41,16 @@ function parameterPart({ name, in: where }: Parameter, text: string, encode: (te
   };
 }
 
-/** Ways to write a text in a URL; all mean the same. */
+/** Equivalent encodings of a text in a URL. */
 function encodings(): fc.Arbitrary<(text: string) => string> {
   return fc.constantFrom(encodeURIComponent, encodeURIComponent, encodeURIComponent, encodeAll);
 }
 
 function encodeAll(text: string): string {
-  // A segment of dots would be one even so (URL standard, section 4.4).
   return [...Buffer.from(text)].map((byte: number) => `%${byte.toString(16).padStart(2, "0")}`).join("");
 }
 
-/** Query parameters that nobody knows. They are to be ignored. */
+/** Unknown query parameters, which the service must ignore. */
 export function ignoredQuery(parameters: Parameter[]): fc.Arbitrary<Part> {
   const names = fc
     .constantFrom("page", "offset", "__proto__", "constructor", "toString", "Limit", "limit[]", "api_key", "")
@@ -67,19 +66,19 @@ export function ignoredQuery(parameters: Parameter[]): fc.Arbitrary<Part> {
   );
 }
 
-/** The ways to break a parameter. */
-export function brokenParameter(parameter: Parameter, given: Given): BrokenPart[] {
+/** The ways to make a parameter invalid. */
+export function invalidParameter(parameter: Parameter, samples: Samples): InvalidPart[] {
   const { name, required, schema } = parameter;
   const slot = slotOf(parameter);
-  // What is no id is the id of nothing.
+  // An invalid id is an unknown id.
   const statuses = parameter.in === "path" ? [404, 410] : [400];
-  const opaque = given[name];
-  const ways: Way[] =
+  const opaque = samples[name];
+  const violations: Violation[] =
     opaque !== undefined && schema.type === "string"
-      ? waysToForge(opaque, slot)
-      : plainWaysToBreak(schema, slot);
+      ? forgedTexts(opaque, slot)
+      : plainViolationsOf(schema, slot);
   const encode = parameter.in === "query" ? encodings() : fc.constant(encodeURIComponent);
-  const broken = ways.map(({ what, texts }) => ({
+  const invalid = violations.map(({ what, texts }) => ({
     slot,
     what,
     statuses,
@@ -87,36 +86,36 @@ export function brokenParameter(parameter: Parameter, given: Given): BrokenPart[
       .tuple(parameter.in === "header" ? texts.filter(isHeaderValue) : texts, encode)
       .map(([text, encoded]) => ({ ...parameterPart(parameter, text, encoded) })),
   }));
-  const repeated = validParameter({ ...parameter, required: true }, given).map(({ query, headers }) => ({
+  const repeated = validParameter({ ...parameter, required: true }, samples).map(({ query, headers }) => ({
     ...(query && { query: [...query, ...query] }),
     ...(headers && { headers: [...headers, ...headers] }),
   }));
-  if (parameter.in !== "path") broken.push({ slot, what: `${slot}: given twice`, statuses, part: repeated });
+  if (parameter.in !== "path") invalid.push({ slot, what: `${slot}: repeated`, statuses, part: repeated });
   if (parameter.in === "query") {
     const empty = fc.constantFrom(name, `${name}=`, `${name}=%`, `${name}=%zz`, `${name}=%ff`);
-    broken.push({
+    invalid.push({
       slot,
-      what: `${slot}: empty, or no text`,
+      what: `${slot}: empty or not text`,
       statuses,
       part: empty.map((each) => ({ query: [each] })),
     });
   }
   if (parameter.in === "header") {
-    broken.push({ slot, what: `${slot}: empty`, statuses, part: fc.constant({ headers: [[name, ""]] }) });
+    invalid.push({ slot, what: `${slot}: empty`, statuses, part: fc.constant({ headers: [[name, ""]] }) });
   }
   if (required && parameter.in !== "path")
-    broken.push({ slot, what: `${slot}: missing`, statuses, part: fc.constant(NO_PART) });
-  return broken;
+    invalid.push({ slot, what: `${slot}: missing`, statuses, part: fc.constant(NO_PART) });
+  return invalid;
 }
 
-/** What HTTP lets a header be, without space at its ends, which is not part of it. */
+/** Whether HTTP allows a header value, and keeps it: white space at its ends is removed. */
 function isHeaderValue(text: string): boolean {
   return !/[\0\r\n]/.test(text) && text.trim() === text && !/^[\t ]|[\t ]$/.test(text);
 }
 
-/** Texts that look like those that the service gave. */
-function waysToForge(given: string[], place: string): Way[] {
-  const ways: [string, fc.Arbitrary<string>][] = [
+/** Texts similar to the samples. */
+function forgedTexts(samples: string[], place: string): Violation[] {
+  const violations: [string, fc.Arbitrary<string>][] = [
     [
       "made up",
       fc.oneof(
@@ -129,7 +128,7 @@ function waysToForge(given: string[], place: string): Way[] {
       "changed in one character",
       fc
         .tuple(
-          fc.constantFrom(...given),
+          fc.constantFrom(...samples),
           fc.nat(200),
           fc.constantFrom(..."ABCDEFGHabcdefgh0123456789-_+/= \u0000é"),
         )
@@ -139,20 +138,20 @@ function waysToForge(given: string[], place: string): Way[] {
         }),
     ],
     [
-      "cut off",
+      "truncated",
       fc
-        .tuple(fc.constantFrom(...given), fc.nat(200))
+        .tuple(fc.constantFrom(...samples), fc.nat(200))
         .map(([text, length]) => text.slice(0, length % text.length)),
     ],
     [
-      "with more to it",
+      "extended",
       fc
-        .tuple(fc.constantFrom(...given), fc.constantFrom("A", "=", "==", " ", "\n", "\u0000", "AAAA"))
+        .tuple(fc.constantFrom(...samples), fc.constantFrom("A", "=", "==", " ", "\n", "\u0000", "AAAA"))
         .map((both) => both.join("")),
     ],
   ];
-  return ways.map(([what, texts]) => ({
+  return violations.map(([what, texts]) => ({
     what: `${place}: ${what}`,
-    texts: texts.filter((text) => !given.includes(text)),
+    texts: texts.filter((text) => !samples.includes(text)),
   }));
 }

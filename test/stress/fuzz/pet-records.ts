@@ -1,33 +1,33 @@
-// What the service has said it stored, held to what it shows: every pet that was acknowledged is in the list, digit for
-// digit, and nothing else is. It reads the end of the list only, so that it takes no longer when there are many pets.
+// Records of acknowledged pets, compared with the list: it must have every acknowledged pet, with exact numbers, and no other.
+// Only the end of the list is read, so that the time does not grow with the number of pets.
 
 import { isDeepStrictEqual } from "node:util";
 import { type Answer, textOf } from "./http.ts";
 
-/** Few, so that most readings are short. */
+/** Small pages, so that most reads are short. */
 const PAGE = "/v1/pets?limit=20";
 
-/** A pet as its JSON says, integers as bigint. */
+/** A pet with integers as bigint. */
 export type ExactPet = Record<string, unknown>;
 
-/** Reads a path of the service, with a key that may. */
+/** Reads a path of the service with a valid key. */
 export type Read = (path: string) => Promise<Answer>;
 
-export class PetsLedger {
-  /** The page that the latest pets are on. */
+export class PetRecords {
+  /** The page with the latest pets. */
   #lastPage = PAGE;
-  /** What was acknowledged and was not seen in the list yet, or is on the last page. */
+  /** Acknowledged pets that were not seen in the list yet, or are on the last page. */
   readonly #recent = new Map<string, ExactPet>();
   readonly #ids = new Set<string>();
   readonly #seen = new Set<string>();
   readonly #inFlight = new Set<Promise<unknown>>();
 
-  /** Notes the pets that are there at the beginning. */
+  /** Records the initial pets. */
   async start(read: Read): Promise<ExactPet[]> {
     const all: ExactPet[] = [];
     for (let path: string | undefined = "/v1/pets?limit=100"; path !== undefined; ) {
       const page = await read(path);
-      all.push(...(exactly(page) as ExactPet[]));
+      all.push(...(parseExact(page) as ExactPet[]));
       path = nextPath(page);
     }
     for (const pet of all) {
@@ -38,7 +38,7 @@ export class PetsLedger {
     return all;
   }
 
-  /** Runs what may store pets: until it is over, pets may be there that nobody has been told of. */
+  /** Runs a request that may store pets. Until it ends, the list may have pets that are not acknowledged yet. */
   async storing<Result>(run: () => Promise<Result>): Promise<Result> {
     const running = run();
     const settled = running.catch(() => {});
@@ -50,22 +50,22 @@ export class PetsLedger {
     }
   }
 
-  /** Notes a pet that the service says it has stored. Returns what is wrong with its id. */
+  /** Records an acknowledged pet. Returns problems with its id. */
   acknowledge(pet: ExactPet): string[] {
     const id = `${pet.id}`;
-    if (this.#ids.has(id)) return [`the id ${id} was given before`];
+    if (this.#ids.has(id)) return [`the id ${id} was assigned before`];
     this.#ids.add(id);
     this.#recent.set(id, pet);
     return [];
   }
 
-  /** Reads the end of the list. Returns what is there and should not be; and, if it is not, that `expected` should. */
+  /** Reads the end of the list. Returns unexpected pets, and that `expected` is missing. */
   async problems(read: Read, expected?: ExactPet): Promise<string[]> {
     const shown: ExactPet[] = [];
     for (let path: string | undefined = this.#lastPage; path !== undefined; ) {
       const answer = await read(path);
-      if (answer.status !== 200) return [`GET ${path} was answered with ${answer.status}`];
-      const pets = exactly(answer) as ExactPet[];
+      if (answer.status !== 200) return [`GET ${path} got ${answer.status}`];
+      const pets = parseExact(answer) as ExactPet[];
       shown.push(...pets);
       for (const { id } of pets) this.#seen.add(`${id}`);
       path = nextPath(answer);
@@ -73,26 +73,26 @@ export class PetsLedger {
     }
     await Promise.all(this.#inFlight);
     const problems: string[] = [];
-    // Each is reported once: the next request is not to blame for it.
+    // Reports each problem once, not again after the next request.
     for (const pet of shown) {
       const id = `${pet.id}`;
-      const told = this.#recent.get(id);
-      if (told !== undefined && !isDeepStrictEqual(pet, told)) {
-        problems.push(`the list has ${written(pet)}, and not ${written(told)}`);
+      const recorded = this.#recent.get(id);
+      if (recorded !== undefined && !isDeepStrictEqual(pet, recorded)) {
+        problems.push(`the list has ${preview(pet)} instead of ${preview(recorded)}`);
         this.#recent.set(id, pet);
       }
       if (!this.#ids.has(id)) {
-        problems.push(`the list has a pet that was never acknowledged: ${written(pet)}`);
+        problems.push(`the list has a pet that was never acknowledged: ${preview(pet)}`);
         this.#ids.add(id);
       }
     }
     if (expected !== undefined && !this.#seen.has(`${expected.id}`))
-      problems.push(`the list does not have ${written(expected)}`);
+      problems.push(`the list does not have ${preview(expected)}`);
     this.#forget(shown);
     return problems;
   }
 
-  /** What was seen, and is not on the last page, does not come again. */
+  /** Removes pets that were seen and are before the last page, because they are not read again. */
   #forget(shown: ExactPet[]): void {
     const last = new Set(shown.slice(-20).map(({ id }) => `${id}`));
     for (const id of this.#recent.keys()) {
@@ -102,8 +102,8 @@ export class PetsLedger {
   }
 }
 
-/** A JSON text, or the body of an answer, with integers as bigint. Any other number stays text, which equals nothing. */
-export function exactly(source: Answer | string): unknown {
+/** Parses JSON with integers as bigint. Any other number becomes a text that equals no expected value. */
+export function parseExact(source: Answer | string): unknown {
   const text = typeof source === "string" ? source : textOf(source.body);
   return JSON.parse(text, (_key, value, { source: number = "" }) =>
     typeof value !== "number"
@@ -114,7 +114,7 @@ export function exactly(source: Answer | string): unknown {
   );
 }
 
-/** Where the next page of a list is. */
+/** The path of the next page. */
 export function nextPath({ headers }: Answer): string | undefined {
   const url = headers.link?.match(/^<([^>]+)>; rel="next"$/)?.[1];
   if (url === undefined) return undefined;
@@ -122,6 +122,6 @@ export function nextPath({ headers }: Answer): string | undefined {
   return pathname + search;
 }
 
-function written(pet: ExactPet): string {
+function preview(pet: ExactPet): string {
   return JSON.stringify(pet, (_key, value) => (typeof value === "bigint" ? `${value}` : value)).slice(0, 400);
 }

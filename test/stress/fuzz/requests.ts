@@ -1,69 +1,68 @@
-// A request is put together from parts: one for each parameter, one for the body, one for the key. Here is what a part is,
-// how parts become a request, and what such a request is sent for.
+// A request consists of parts: one for each parameter, the body and the key. This file combines parts into requests and cases.
 
 import fc from "fast-check";
 import type { Operation } from "./document.ts";
 import type { Header, Request } from "./http.ts";
 
-/** Whether a request fits the document or breaks it. */
-export type Kind = "valid" | "broken";
+/** Whether a request fits the document or violates it. */
+export type Kind = "valid" | "invalid";
 
-/** What is sent, and what may be answered. */
+/** A request and its expected statuses. */
 export interface Case {
   kind: Kind;
-  /** The operation it is for, or what else. */
+  /** The operation, or another group. */
   operation: string;
-  /** What is broken, or what is special. */
+  /** What is invalid or special. */
   what: string;
   request: Request;
   statuses: number[];
   /** The value of the body, if it fits the document. */
   value?: unknown;
-  /** What the list operation was asked for. */
+  /** The query of a list. */
   query?: Record<string, string>;
-  /** The key, if it has a limit. */
+  /** The key, if it is exhausted or banned. */
   limited?: string;
-  /** The methods that a 405 has to name. */
+  /** The methods that Allow must have. */
   allowed?: string[];
-  /** The id that is asked for, and is there. */
+  /** The requested id, if the pet exists. */
   knownId?: string;
 }
 
-/** What only the service can give: values of parameters that no schema describes, by the name of the parameter. */
-export type Given = Record<string, string[]>;
+/** Values of parameters that only the service has, by parameter. */
+export type Samples = Record<string, string[]>;
 
 /** What one part adds to a request. */
 export interface Part {
   method?: string;
   path?: Record<string, string>;
-  /** What stands between the ampersands. */
+  /** The fields of the query, encoded. */
   query?: string[];
   headers?: Header[];
   body?: Uint8Array;
   chunkBytes?: number | undefined;
-  /** What the body says. */
+  /** The value of the body. */
   value?: unknown;
-  /** What the query says, by parameter. */
+  /** The values of the query, by parameter. */
   asked?: Record<string, string>;
-  /** The id that the path names, if it is there. */
+  /** The id in the path, if the pet exists. */
   knownId?: string;
 }
 
 /** The parts of a request, by slot. */
 export type Parts = Record<string, fc.Arbitrary<Part>>;
 
-/** A way to break one part of a request. */
-export interface BrokenPart {
+/** A way to make one part of a request invalid. */
+export interface InvalidPart {
   slot: string;
   what: string;
   part: fc.Arbitrary<Part>;
   statuses: number[];
 }
 
-/** What is left out. */
+/** An omitted part. */
 export const NO_PART: Part = {};
 
-/** A request to an operation as a case, with what its parts know of it. */
+/** Makes a case of a request. */
 export function caseOf(
   { operationId }: Operation,
   kind: Kind,
@@ -84,7 +83,7 @@ export function caseOf(
   };
 }
 
-/** Requests made of parts. */
+/** Combines parts into requests. */
 export function requests(operation: Operation, parts: Parts): fc.Arbitrary<{ request: Request; part: Part }> {
   return fc.tuple(...Object.values(parts)).map((all) => {
     const {

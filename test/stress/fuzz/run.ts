@@ -1,50 +1,49 @@
-// A run of the fuzzer: batches of cases, each with a seed of its own, on several connections at once. When something fails,
-// the batches that were under way are repeated alone, one after the other, so that what is reported is the request that
-// fails and not one that met it, and is as small as fast-check can make it.
+// A run of the fuzzer: batches of cases, each with its own seed, on several connections at once. After a failure, the batches
+// under way are repeated sequentially, to find the request that fails by itself, and to shrink it.
 
 import fc from "fast-check";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 import { cases } from "./cases.ts";
-import { Checks, type Counts, Lane } from "./checks.ts";
+import { CheckedConnection, Checks, type Counts } from "./checks.ts";
 import { operationsOf } from "./document.ts";
 import { bytesOf, textOf } from "./http.ts";
 import { type Malformed, malformed } from "./malformed.ts";
-import { nextPath } from "./pets-ledger.ts";
-import type { Case, Given } from "./requests.ts";
+import { nextPath } from "./pet-records.ts";
+import type { Case, Samples } from "./requests.ts";
 import { runningService, type Service, startService } from "./service.ts";
 
-/** Cases in a batch. Short, so that a failure is soon repeated. */
+/** Cases in a batch. Few, so that a failure is repeated quickly. */
 const BATCH = 200;
 
 const CONNECTIONS = 8;
 
-/** How long it may take to make a failing request smaller. */
+/** The time limit for shrinking a failing request. */
 const SHRINKING_MS = 120_000;
 
-/** How many pets and cursors of the beginning are used. Few, so that they are the same in each run. */
-const GIVEN = 200;
+/** The number of initial pets to use as samples. Few, so that they are the same in each run. */
+const MAX_SAMPLES = 200;
 
 export interface RunOptions {
-  /** How many requests are sent at least. */
+  /** The minimum number of requests. */
   requests: number;
-  /** The seed of the first batch. The others count on from there. */
+  /** The seed of the first batch. Later batches increment it. */
   seed: number;
-  /** Repeats the one case of the first batch that this names, as a failure did. */
+  /** Repeats one case of the first batch: the path of a failure. */
   path?: string | undefined;
-  /** A service that runs, and a key; otherwise one is started. */
+  /** A running service and a key. By default the fuzzer starts a service. */
   url?: URL | undefined;
   secret?: string | undefined;
-  /** Is told now and then how far the run is. */
+  /** Called with the progress. */
   onProgress?: (counts: Counts, seconds: number) => void;
 }
 
-/** Something that is wrong, and how to see it again. */
+/** A failing request, and how to reproduce it. */
 export interface Failure {
   seed: number;
   path: string;
-  /** What the request was for. */
+  /** The kind of request. */
   what: string;
-  /** The request, as text that the printf of bash turns into its bytes, if KEY is in the environment. */
+  /** The request as a format for bash's printf, with the key in the environment variable KEY. */
   request: string;
   problems: string[];
   /** Whether it failed only while other requests were under way. */
@@ -57,10 +56,10 @@ export interface Report {
   failure: Failure | undefined;
 }
 
-/** What is printed of a failing request at most. */
+/** The most characters of a failing request to print. */
 const MAX_PRINTED = 4_000;
 
-class Wrong extends Error {
+class CheckFailed extends Error {
   readonly problems: string[];
 
   constructor(problems: string[]) {
@@ -84,31 +83,31 @@ async function run(service: Service, { requests, seed, path, onProgress }: RunOp
   const document = openApiDocument("");
   const operations = operationsOf(document);
   const checks = new Checks(service, operations);
-  const first = new Lane(checks, "first");
-  const given = await givenBy(first);
-  // What is no HTTP says more about what stands before a service than about it: only where that is known.
+  const first = new CheckedConnection(checks, "first");
+  const samples = await readSamples(first);
+  // Malformed bytes test the HTTP server, so they are sent only to a server of our own.
   const all = fc.oneof(
-    { weight: 9, arbitrary: cases(document, service, given) },
+    { weight: 9, arbitrary: cases(document, service, samples) },
     { weight: service.controlUrl === undefined ? 0 : 1, arbitrary: malformed(operations, service) },
   );
   const startedMs = Date.now();
   const seconds = () => (Date.now() - startedMs) / 1000;
   const report = (failure: Failure | undefined) => ({ counts: checks.counts, seconds: seconds(), failure });
   const { secret } = service;
-  const batch = { all, lane: first, secret, isOver: () => false };
+  const batch = { all, connection: first, secret, isOver: () => false };
   if (path !== undefined) return report(await runBatch({ ...batch, seed, path, shrinks: true }));
 
   let nextSeed = seed;
   let isOver = false;
   const suspects: { seed: number; failure: Failure | undefined }[] = [];
   const work = async (index: number) => {
-    const lane = new Lane(checks, `${index}`);
+    const connection = new CheckedConnection(checks, `${index}`);
     while (!isOver && checks.counts.requests < requests) {
       const batchSeed = nextSeed;
       nextSeed += 1;
       const failure = await runBatch({
         all,
-        lane,
+        connection,
         secret,
         isOver: () => isOver,
         seed: batchSeed,
@@ -118,7 +117,7 @@ async function run(service: Service, { requests, seed, path, onProgress }: RunOp
       if (isOver) suspects.push({ seed: batchSeed, failure });
       onProgress?.(checks.counts, seconds());
     }
-    lane.close();
+    connection.close();
   };
   await Promise.all(Array.from({ length: CONNECTIONS }, (_, index) => work(index)));
   suspects.sort((one, other) => Number(other.failure !== undefined) - Number(one.failure !== undefined));
@@ -131,38 +130,38 @@ async function run(service: Service, { requests, seed, path, onProgress }: RunOp
   return report(concurrent && { ...concurrent, isConcurrent: true });
 }
 
-/** What only the service can give: ids that are there, and cursors. */
-async function givenBy(lane: Lane): Promise<Given> {
-  const pets = await lane.start();
+/** Reads values that only the service has: ids and cursors. */
+async function readSamples(connection: CheckedConnection): Promise<Samples> {
+  const pets = await connection.start();
   const cursors: string[] = [];
   for (const path of ["/v1/pets?limit=7", "/v1/pets?limit=1", "/v1/pets?limit=3&status=sold"]) {
-    let next = nextPath(await lane.read(path));
+    let next = nextPath(await connection.read(path));
     for (let pages = 0; next !== undefined && pages < 12; pages += 1) {
       const cursor = new URL(next, "http://localhost").searchParams.get("cursor");
       if (cursor !== null) cursors.push(cursor);
-      next = nextPath(await lane.read(next));
+      next = nextPath(await connection.read(next));
     }
   }
   if (cursors.length === 0) throw new Error("the service has too few pets: a list of 8 or more is needed");
-  return { petId: pets.slice(0, GIVEN).map(({ id }) => `${id}`), cursor: [...new Set(cursors)] };
+  return { petId: pets.slice(0, MAX_SAMPLES).map(({ id }) => `${id}`), cursor: [...new Set(cursors)] };
 }
 
 interface Batch {
   all: fc.Arbitrary<Case | Malformed>;
-  lane: Lane;
-  /** The key that is not to be printed. */
+  connection: CheckedConnection;
+  /** The key to redact. */
   secret: string;
   seed: number;
   path?: string;
-  /** Whether a failing request is made smaller. */
+  /** Whether to shrink a failing request. */
   shrinks: boolean;
-  /** Whether the rest of the batch is needless. */
+  /** Whether to skip the rest of the batch. */
   isOver: () => boolean;
 }
 
 async function runBatch({
   all,
-  lane,
+  connection,
   secret,
   seed,
   path,
@@ -171,8 +170,8 @@ async function runBatch({
 }: Batch): Promise<Failure | undefined> {
   const property = fc.asyncProperty(all, async (each) => {
     if (isOver()) return;
-    const problems = await lane.problems(each);
-    if (problems.length > 0) throw new Wrong(problems);
+    const problems = await connection.problems(each);
+    if (problems.length > 0) throw new CheckFailed(problems);
   });
   const details = await fc.check(property, {
     seed,
@@ -184,7 +183,7 @@ async function runBatch({
   if (!details.failed || details.counterexample === null) return undefined;
   const [each] = details.counterexample;
   const error = details.errorInstance;
-  if (!(error instanceof Wrong)) throw error;
+  if (!(error instanceof CheckFailed)) throw error;
   return {
     seed,
     path: details.counterexamplePath ?? "",
@@ -195,7 +194,7 @@ async function runBatch({
   };
 }
 
-/** A request as text: what is not printable is written as printf reads it, the key is left out. */
+/** A request as a printf format, without the key. */
 function printable(each: Case | Malformed, secret: string): string {
   const bytes = "bytes" in each ? each.bytes : bytesOf(each.request);
   const text = textOf(bytes, "latin1").replaceAll(secret, "$KEY");

@@ -1,6 +1,4 @@
-// What is fuzzed: the service in workerd with a real database and real Durable Objects, behind a socket of its own, and
-// with it the keys that requests are sent with. Beside it runs a Worker that does nothing, which tells what the server
-// answers by itself.
+// The service under test in workerd, with a real database, real Durable Objects, a socket and keys; and the control Worker.
 
 import { addTablesAndPets, NO_LIMIT, newKey } from "../../../bench/cases/pets.ts";
 import { PETSTORE } from "../../../bench/measure/implementations.ts";
@@ -11,32 +9,30 @@ const PETS = 250;
 const LIMITED_KEYS = 20;
 const UNKNOWN_KEYS = 1_000;
 
-/** Makes new ids larger than JavaScript can count, so that whoever takes one for a number is found out. */
+/** Makes new ids exceed 2^53, to find code that reads an id as a double. */
 const NEXT_ID = "UPDATE sqlite_sequence SET seq = CAST(?1 AS INTEGER) WHERE name = 'pets'";
 
-/** What a key gets that is sent again and again after a 429: see the contract of bans in the guide. */
 const REQUESTS_UNTIL_BANNED = 63;
 
 export interface Service {
   url: URL;
-  /** Where a Worker listens that does nothing but read requests; undefined if nobody knows what else runs there. */
+  /** The address of the control Worker. Undefined for a running service, whose HTTP server is unknown. */
   controlUrl: URL | undefined;
-  /** A key that is never at its limit. */
+  /** A key that never reaches its limits. */
   secret: string;
-  /** Keys that are let in once a day. */
+  /** Keys with one request per day. */
   limited: string[];
-  /** Keys that are banned. */
   banned: string[];
-  /** Keys of the right form that nobody has. */
+  /** Well-formed keys that do not exist. */
   unknown: string[];
   stop(): Promise<void>;
 }
 
-/** Starts a service with some pets. Whoever started it stops it. */
+/** Starts a service with pets. The caller must stop it. */
 export async function startService(): Promise<Service> {
   const { workers, stop } = await startWorkers([PETSTORE, { file: "test/stress/fuzz/control.ts" }]);
   const [petstore, control] = workers;
-  if (petstore === undefined || control === undefined) throw new Error("two Workers were started");
+  if (petstore === undefined || control === undefined) throw new Error("the Workers did not start");
   const database = await petstore.database();
   await addTablesAndPets(database, PETS);
   await database
@@ -61,7 +57,7 @@ export async function startService(): Promise<Service> {
   };
 }
 
-/** A service that runs already, for which the caller has a key without limits that matter. */
+/** A running service, and a key that never reaches its limits. */
 export function runningService(url: URL, secret: string): Service {
   const stop = async () => {};
   return { url, controlUrl: undefined, secret, limited: [], banned: [], unknown: unknownKeys(), stop };

@@ -1,23 +1,22 @@
-// Values that fit a schema, as the texts that write them, and the ways to break a schema in exactly one place. Texts,
-// because JSON has more ways to write an integer than JavaScript has integers. A keyword that is not understood is an error:
-// otherwise a bound that somebody adds would go untried in silence.
+// Valid values of a schema, and the ways to violate it in exactly one place. Values are JSON texts, because JSON has several
+// notations of an integer. An unsupported keyword is an error: otherwise a new bound would be untested.
 
 import fc from "fast-check";
 import type { Schema } from "./document.ts";
 
-/** A value, and a JSON text that writes it. Integers are bigint. */
-export interface Written {
+/** A value and one of its JSON texts. Integers are bigint. */
+export interface JsonValue {
   text: string;
   value: unknown;
 }
 
-/** One way to break something: what it is, and texts that are broken in this way. */
-export interface Way {
+/** A way to violate a schema, and texts that do. */
+export interface Violation {
   what: string;
   texts: fc.Arbitrary<string>;
 }
 
-const UNDERSTOOD = new Set(
+const SUPPORTED_KEYWORDS = new Set(
   "type enum const format minimum maximum minLength maxLength pattern properties required additionalProperties items minItems maxItems anyOf default description examples title deprecated".split(
     " ",
   ),
@@ -25,11 +24,11 @@ const UNDERSTOOD = new Set(
 
 const INT64 = { min: -(2n ** 63n), max: 2n ** 63n - 1n };
 
-/** Where no bound is documented. */
+/** Without a documented bound. */
 const LONGEST_TEXT = 60;
 const LONGEST_ARRAY = 5;
 
-/** Names that mean something to JavaScript, or to the service, but nothing in a body. */
+/** Names with a meaning in JavaScript or in the service, but not in a body. */
 const ODD_NAMES = [
   "__proto__",
   "constructor",
@@ -45,8 +44,8 @@ const ODD_NAMES = [
   "$ref",
 ];
 
-/** Values of the types of JSON, one text each. */
-const OF_TYPE: Record<string, string[]> = {
+/** Texts of values of each JSON type. */
+const TEXTS_BY_TYPE: Record<string, string[]> = {
   null: ["null"],
   boolean: ["true", "false"],
   integer: ["1", "0", "-1"],
@@ -58,12 +57,11 @@ const OF_TYPE: Record<string, string[]> = {
 
 const ASCII = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index));
 
-/** Any code point but a surrogate. fast-check's own of these takes a second to begin. */
+/** Any code point except surrogates. fast-check's own arbitrary takes a second to start. */
 export const CODE_POINT = fc
   .nat(0x10ffff - 0x800)
   .map((index) => String.fromCodePoint(index < 0xd800 ? index : index + 0x800));
 
-/** One character, that is one code point. */
 const CHARACTER: fc.Arbitrary<string> = fc.oneof(
   { weight: 4, arbitrary: fc.constantFrom(...ASCII) },
   { weight: 3, arbitrary: CODE_POINT },
@@ -75,10 +73,10 @@ const CHARACTER: fc.Arbitrary<string> = fc.oneof(
   },
 );
 
-/** Values that fit a schema. */
-export function written(schema: Schema): fc.Arbitrary<Written> {
-  requireUnderstood(schema);
-  if (schema.anyOf !== undefined) return fc.oneof(...schema.anyOf.map(written));
+/** Valid values of a schema. */
+export function validValues(schema: Schema): fc.Arbitrary<JsonValue> {
+  requireSupported(schema);
+  if (schema.anyOf !== undefined) return fc.oneof(...schema.anyOf.map(validValues));
   const choices = schema.enum ?? (schema.const === undefined ? undefined : [schema.const]);
   if (choices !== undefined) return fc.constantFrom(...choices).chain(constant);
   switch (schema.type) {
@@ -103,12 +101,12 @@ export function written(schema: Schema): fc.Arbitrary<Written> {
   }
 }
 
-/** The ways to break a schema in one place. `place` names the value that should fit it. */
-export function waysToBreak(schema: Schema, place: string): Way[] {
-  requireUnderstood(schema);
-  const ways = [...wrongTypes(schema, place)];
+/** The ways to violate a schema in one place. `place` names the value. */
+export function violationsOf(schema: Schema, place: string): Violation[] {
+  requireSupported(schema);
+  const violations = [...wrongTypes(schema, place)];
   const add = (what: string, texts: fc.Arbitrary<string> | undefined) => {
-    if (texts !== undefined) ways.push({ what: `${place}: ${what}`, texts });
+    if (texts !== undefined) violations.push({ what: `${place}: ${what}`, texts });
   };
   if (schema.enum !== undefined) {
     const notIn = otherChoices(schema.enum);
@@ -117,47 +115,48 @@ export function waysToBreak(schema: Schema, place: string): Way[] {
       notIn?.map((text) => JSON.stringify(text)),
     );
   } else if (schema.type === "string") {
-    for (const [what, texts] of brokenStrings(schema)) add(what, texts.chain(stringTexts));
-    add("no well-formed Unicode", malformedUnicode());
+    for (const [what, texts] of invalidStrings(schema)) add(what, texts.chain(stringTexts));
+    add("ill-formed Unicode", malformedUnicode());
   } else if (schema.type === "integer") {
     add(
-      "no integer",
+      "not an integer",
       fc.constantFrom("1.5", "-0.5", "1e-1", "0.1e0", "9007199254740992.5", "1e-400", "10.00e-2"),
     );
     add("out of range", outOfRange(schema).chain(numberTexts));
     add("far out of range", fc.constantFrom("1e19", "-1e19", "1e400", "-1e400", "1e99999", "9".repeat(400)));
     add(
-      "no number of JSON",
+      "not a JSON number",
       fc.constantFrom("01", "+1", "1.", ".5", "0x10", "1_0", "NaN", "Infinity", "-", "1e", "1n"),
     );
   } else if (schema.type === "array") {
-    ways.push(...brokenArrays(schema, place));
+    violations.push(...invalidArrays(schema, place));
   } else if (schema.type === "object") {
-    ways.push(...brokenObjects(schema, place));
+    violations.push(...invalidObjects(schema, place));
   }
-  return ways;
+  return violations;
 }
 
-/** Values that fit a schema, as the plain texts that a path, a query or a header has. */
+/** Valid values of a schema as plain text, for paths, queries and headers. */
 export function plainTexts(schema: Schema): fc.Arbitrary<string> {
-  requireUnderstood(schema);
+  requireSupported(schema);
   if (schema.enum !== undefined) return fc.constantFrom(...schema.enum.map(String));
   if (schema.type === "integer") return integers(schema).map(String);
   if (schema.type === "string") return strings(schema);
   if (schema.type === "boolean") return fc.constantFrom("true", "false");
-  throw new Error(`the fuzzer can't write a parameter of type ${schema.type} yet`);
+  throw new Error(`the fuzzer does not support parameters of type ${schema.type}`);
 }
 
-/** The ways to break a schema in plain text. */
-export function plainWaysToBreak(schema: Schema, place: string): Way[] {
-  const named = (what: string, texts: fc.Arbitrary<string> | undefined): Way[] =>
+/** The ways to violate a schema in plain text. */
+export function plainViolationsOf(schema: Schema, place: string): Violation[] {
+  const named = (what: string, texts: fc.Arbitrary<string> | undefined): Violation[] =>
     texts === undefined ? [] : [{ what: `${place}: ${what}`, texts }];
   if (schema.enum !== undefined) return named("not one of the enumeration", otherChoices(schema.enum));
-  if (schema.type === "string") return brokenStrings(schema).flatMap(([what, texts]) => named(what, texts));
-  if (schema.type === "boolean") return named("no boolean", fc.constantFrom("", "1", "TRUE", "yes", "null"));
+  if (schema.type === "string") return invalidStrings(schema).flatMap(([what, texts]) => named(what, texts));
+  if (schema.type === "boolean")
+    return named("not a boolean", fc.constantFrom("", "1", "TRUE", "yes", "null"));
   return [
     ...named(
-      "no decimal integer",
+      "not a decimal integer",
       fc.oneof(
         fc.constantFrom(
           ..."+1|1.0|1e1|0x10|0b1| 10|10 |1 0|1_0|1,0|--1|-|١|１|null|NaN|Infinity|true|undefined|1n|[1]|{}|1;2|%|1%".split(
@@ -182,19 +181,19 @@ export function plainWaysToBreak(schema: Schema, place: string): Way[] {
   ];
 }
 
-function requireUnderstood(schema: Schema): void {
+function requireSupported(schema: Schema): void {
   const unknown = Object.keys(schema).find(
-    (keyword) => !UNDERSTOOD.has(keyword) && !keyword.startsWith("x-"),
+    (keyword) => !SUPPORTED_KEYWORDS.has(keyword) && !keyword.startsWith("x-"),
   );
-  if (unknown !== undefined) throw new Error(`the fuzzer does not understand the keyword ${unknown} yet`);
+  if (unknown !== undefined) throw new Error(`the fuzzer does not support the keyword ${unknown}`);
 }
 
-function constant(value: unknown): fc.Arbitrary<Written> {
+function constant(value: unknown): fc.Arbitrary<JsonValue> {
   if (typeof value === "string") return stringTexts(value).map((text) => ({ text, value }));
   return fc.constant({ text: JSON.stringify(value), value });
 }
 
-/** The texts of a string: as short as it can be, or with escapes that nobody needs. */
+/** The JSON texts of a string, with and without unnecessary escapes. */
 function stringTexts(value: string): fc.Arbitrary<string> {
   const plain = JSON.stringify(value);
   const escaped = value
@@ -204,7 +203,7 @@ function stringTexts(value: string): fc.Arbitrary<string> {
   return fc.constantFrom(plain, plain, plain.replaceAll("/", "\\/"), `"${escaped}"`);
 }
 
-/** The texts of an integer. All of these are integers to JSON Schema (2020-12, core, section 4.2.3). */
+/** The JSON texts of an integer by JSON Schema (2020-12, core, section 4.2.3). */
 function numberTexts(value: bigint): fc.Arbitrary<string> {
   const decimal = `${value}`;
   const zeros = value === 0n ? 0 : (decimal.match(/0+$/)?.[0].length ?? 0);
@@ -285,11 +284,11 @@ function strings(schema: Schema): fc.Arbitrary<string> {
     textsOf(min, Math.min(max, min + 12)),
     textsOf(min, min),
     textsOf(min, max),
-    // Who trims or normalises changes these.
+    // Trimming or normalising would change these.
     fc.tuple(SPACES, textsOf(0, 2), SPACES).map((all) => all.join("")),
     fc.constantFrom("e\u0301", "\u212b", "\ufb01", "\u1e9b\u0323", "\uac00\u11a8"),
   ];
-  // Of characters that are two units of UTF-16 and four bytes of UTF-8.
+  // Characters of two UTF-16 units and four UTF-8 bytes.
   const astral = (length: number) =>
     fc.constantFrom("😀", "\u{10ffff}", "𝒳").map((each) => each.repeat(length));
   if (maxLength !== undefined) lengths.push(textsOf(max, max), astral(max));
@@ -304,15 +303,16 @@ function strings(schema: Schema): fc.Arbitrary<string> {
     : fc.stringMatching(expression).filter((text) => maxLength === undefined || fits(text));
 }
 
-/** The ways to break a string, which stays a string. */
-function brokenStrings(schema: Schema): [string, fc.Arbitrary<string>][] {
+/** The ways to make a string invalid that is still a string. */
+function invalidStrings(schema: Schema): [string, fc.Arbitrary<string>][] {
   const { minLength = 0, maxLength, pattern, format } = schema;
-  const ways: [string, fc.Arbitrary<string>][] = [];
-  if (minLength > 0) ways.push(["too short", minLength === 1 ? fc.constant("") : textsOf(0, minLength - 1)]);
+  const violations: [string, fc.Arbitrary<string>][] = [];
+  if (minLength > 0)
+    violations.push(["too short", minLength === 1 ? fc.constant("") : textsOf(0, minLength - 1)]);
   if (maxLength !== undefined) {
     const fill = (text: string, more: number) => text.repeat(maxLength + more);
     const tooLong = fc.tuple(fc.constantFrom("a", " ", "é", "😀", "\u0301"), fc.constantFrom(1, 1, 2, 100));
-    ways.push(["too long", tooLong.map(([text, more]) => fill(text, more))]);
+    violations.push(["too long", tooLong.map(([text, more]) => fill(text, more))]);
   }
   if (pattern !== undefined) {
     const expression = new RegExp(pattern, "u");
@@ -330,14 +330,14 @@ function brokenStrings(schema: Schema): [string, fc.Arbitrary<string>][] {
     const breaks = fc
       .sample(fc.tuple(good, odd), { numRuns: 200, seed: 1 })
       .some(([text, inserted]) => !expression.test(inserted + text.slice(1)));
-    if (breaks) ways.push(["not of the pattern", bad]);
+    if (breaks) violations.push(["not matching the pattern", bad]);
   }
   if (format === "date")
-    ways.push(["no date", fc.constantFrom("", "2026-13-01", "2026-02-30", "2026-1-1", "yesterday")]);
-  return ways;
+    violations.push(["not a date", fc.constantFrom("", "2026-13-01", "2026-02-30", "2026-1-1", "yesterday")]);
+  return violations;
 }
 
-/** JSON texts of strings with half of a pair of surrogates, which no UTF-8 can write, but an escape can. */
+/** JSON texts of strings with lone surrogates, which only escapes can write. */
 function malformedUnicode(): fc.Arbitrary<string> {
   return fc.constantFrom(
     '"\\ud800"',
@@ -349,7 +349,7 @@ function malformedUnicode(): fc.Arbitrary<string> {
   );
 }
 
-/** Strings that are near one of an enumeration, or far from all. */
+/** Strings outside an enumeration, similar to its values or not. */
 function otherChoices(choices: unknown[]): fc.Arbitrary<string> {
   const texts = choices.filter((each): each is string => typeof each === "string");
   const near = texts.flatMap((each) => [
@@ -370,13 +370,13 @@ function otherChoices(choices: unknown[]): fc.Arbitrary<string> {
     .filter((text) => !texts.includes(text));
 }
 
-function wrongTypes(schema: Schema, place: string): Way[] {
+function wrongTypes(schema: Schema, place: string): Violation[] {
   const types = new Set((schema.anyOf ?? [schema]).flatMap((each) => typesOf(each)));
   if (types.size === 0) return [];
-  return Object.entries(OF_TYPE)
+  return Object.entries(TEXTS_BY_TYPE)
     .filter(([type]) => !types.has(type) && !(type === "integer" && types.has("number")))
     .filter(([type]) => !(type === "number" && types.has("integer")))
-    .map(([type, texts]) => ({ what: `${place}: ${type} in its place`, texts: fc.constantFrom(...texts) }));
+    .map(([type, texts]) => ({ what: `${place}: ${type} instead`, texts: fc.constantFrom(...texts) }));
 }
 
 function typesOf({ type, enum: choices, const: constant }: Schema): string[] {
@@ -389,21 +389,21 @@ function arrays({
   items = {},
   minItems = 0,
   maxItems = minItems + LONGEST_ARRAY,
-}: Schema): fc.Arbitrary<Written> {
-  return fc.array(written(items), { minLength: minItems, maxLength: maxItems }).map((all) => ({
+}: Schema): fc.Arbitrary<JsonValue> {
+  return fc.array(validValues(items), { minLength: minItems, maxLength: maxItems }).map((all) => ({
     text: `[${all.map(({ text }) => text).join(",")}]`,
     value: all.map(({ value }) => value),
   }));
 }
 
-function brokenArrays({ items = {}, minItems = 0, maxItems }: Schema, place: string): Way[] {
-  const good = written(items).map(({ text }) => text);
+function invalidArrays({ items = {}, minItems = 0, maxItems }: Schema, place: string): Violation[] {
+  const good = validValues(items).map(({ text }) => text);
   const of = (length: number) =>
     fc.array(good, { minLength: length, maxLength: length }).map((all) => `[${all.join(",")}]`);
   return [
     ...(minItems > 0 ? [{ what: `${place}: too few`, texts: of(minItems - 1) }] : []),
     ...(maxItems !== undefined ? [{ what: `${place}: too many`, texts: of(maxItems + 1) }] : []),
-    ...waysToBreak(items, `${place}[]`).map(({ what, texts }) => ({
+    ...violationsOf(items, `${place}[]`).map(({ what, texts }) => ({
       what,
       texts: fc
         .tuple(
@@ -418,7 +418,7 @@ function brokenArrays({ items = {}, minItems = 0, maxItems }: Schema, place: str
   ];
 }
 
-/** Members that no schema names, each with any value, as the text of a member. They are to be ignored. */
+/** The texts of unknown members with any value, which the service must ignore. */
 function unknownMembers(names: string[]): fc.Arbitrary<string[]> {
   const free = fc
     .oneof(fc.constantFrom(...ODD_NAMES), fc.string({ maxLength: 12 }))
@@ -444,10 +444,10 @@ function unknownMembers(names: string[]): fc.Arbitrary<string[]> {
   );
 }
 
-function objects(schema: Schema): fc.Arbitrary<Written> {
+function objects(schema: Schema): fc.Arbitrary<JsonValue> {
   const { properties = {}, required = [] } = schema;
   const members = Object.entries(properties).map(([name, each]) =>
-    required.includes(name) ? written(each) : fc.option(written(each), { nil: undefined }),
+    required.includes(name) ? validValues(each) : fc.option(validValues(each), { nil: undefined }),
   );
   return fc.tuple(fc.tuple(...members), layouts(schema)).map(([all, layout]) => {
     const given = Object.keys(properties).flatMap((name, index) => {
@@ -461,7 +461,7 @@ function objects(schema: Schema): fc.Arbitrary<Written> {
   });
 }
 
-/** How an object is written: what else is in it, the order of its members, and the space between them. */
+/** The notation of an object: unknown members, order of members, and white space. */
 interface Layout {
   others: string[];
   order: number[];
@@ -486,27 +486,27 @@ function lay(members: { name: string; text: string }[], { others, order, space }
   return `{${space}${sorted.join(`${space},${space}`)}${space}}`;
 }
 
-function brokenObjects(schema: Schema, place: string): Way[] {
+function invalidObjects(schema: Schema, place: string): Violation[] {
   const { properties = {}, required = [], additionalProperties } = schema;
-  /** The object with one member replaced, or left out. */
+  /** The object with one member replaced or omitted. */
   const withMember = (replaced: string, texts: fc.Arbitrary<string | undefined>) => {
     const rest = {
       ...schema,
       properties: Object.fromEntries(Object.entries(properties).filter(([name]) => name !== replaced)),
     };
     const others = Object.entries(rest.properties).map(([name, each]) =>
-      (required.includes(name) ? written(each) : fc.option(written(each), { nil: undefined })).map(
+      (required.includes(name) ? validValues(each) : fc.option(validValues(each), { nil: undefined })).map(
         (member) => member && { name, text: member.text },
       ),
     );
-    // Among the members that nobody knows there must be none of this name.
+    // The layout of the whole schema, so that no unknown member has this name.
     return fc.tuple(texts, fc.tuple(...others), layouts(schema)).map(([text, all, layout]) => {
       const given = all.filter((each) => each !== undefined);
       return lay(text === undefined ? given : [{ name: replaced, text }, ...given], layout);
     });
   };
   const members = Object.entries(properties).flatMap(([name, each]) =>
-    waysToBreak(each, `${place}.${name}`).map(({ what, texts }) => ({
+    violationsOf(each, `${place}.${name}`).map(({ what, texts }) => ({
       what,
       texts: withMember(name, texts),
     })),
@@ -519,5 +519,5 @@ function brokenObjects(schema: Schema, place: string): Way[] {
   const texts = fc
     .constantFrom(...ODD_NAMES.filter((name) => !(name in properties)))
     .chain((name) => withMember(name, fc.constant("1")));
-  return [...members, ...missing, { what: `${place}: a member that nobody knows`, texts }];
+  return [...members, ...missing, { what: `${place}: an unknown member`, texts }];
 }
