@@ -1,5 +1,5 @@
-// Mutants that no test needs to notice, each with the reason. They are known by the text of their line, so that they stay
-// known when lines move; an explanation that fits no mutant any more fails the run.
+// Mutants that no test needs to kill, each with the reason. They are identified by the text of their line, so that they may move;
+// an entry that matches no mutant fails the run.
 
 export interface Explanation {
   file: string;
@@ -7,7 +7,7 @@ export interface Explanation {
   line: string;
   /** What is written there, and what the mutants have instead. */
   changes: (readonly [original: string, replacement: string])[];
-  kind: "equivalent" | "asks the types" | "only speed" | "may be another";
+  kind: "equivalent" | "types only" | "performance only" | "arbitrary value";
   /** One sentence. */
   reason: string;
 }
@@ -20,7 +20,7 @@ export const EXPLAINED: Explanation[] = [
     file: "src/http/client-address.ts",
     line: 'const [head = "", tail] = address.toLowerCase().split("::");',
     changes: [['""', '"mutated"']],
-    kind: "asks the types",
+    kind: "types only",
     reason: "What is split has a first part.",
   },
   {
@@ -35,7 +35,7 @@ export const EXPLAINED: Explanation[] = [
     file: "src/rate-limit/anonymous.ts",
     line: "const MAX_ADDRESSES = 10_000;",
     changes: [["10_000", "10001"]],
-    kind: "may be another",
+    kind: "arbitrary value",
     reason: "It bounds memory.",
   },
   // headers.ts
@@ -46,7 +46,7 @@ export const EXPLAINED: Explanation[] = [
       ['values[name] ?? ""', "values[name]"],
       ['""', '"mutated"'],
     ],
-    kind: "asks the types",
+    kind: "types only",
     reason: "Each of the names has a value.",
   },
   {
@@ -54,14 +54,14 @@ export const EXPLAINED: Explanation[] = [
     // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a line
     line: 'let state = `"minute";r=${left(decision, "minute")};t=${secondsToReset(decision, "minute")}`;',
     changes: [['"minute"', '""']],
-    kind: "asks the types",
+    kind: "types only",
     reason: "For every name but day, windowOf returns the minute.",
   },
   {
     file: "src/rate-limit/headers.ts",
     line: 'const fewer = left(decision, "day") - left(decision, "minute");',
     changes: [['"minute"', '""']],
-    kind: "asks the types",
+    kind: "types only",
     reason: "For every name but day, windowOf returns the minute.",
   },
   {
@@ -78,7 +78,7 @@ export const EXPLAINED: Explanation[] = [
     file: "src/rate-limit/headers.ts",
     line: "return windows[name] ?? windows.minute;",
     changes: [["windows[name] ?? windows.minute", "windows[name]"]],
-    kind: "asks the types",
+    kind: "types only",
     reason: "The day is only looked up if there is one.",
   },
   // quota.ts
@@ -107,7 +107,7 @@ export const EXPLAINED: Explanation[] = [
     file: "src/rate-limit/object/quota.ts",
     line: "const result: AcquireResult = { ...statusOf(after, nowMs), admitted, refused, ...(lease && { lease }) };",
     changes: [["lease", "true"]],
-    kind: "asks the types",
+    kind: "types only",
     reason: "No caller distinguishes an undefined lease from a missing one.",
   },
   {
@@ -154,7 +154,7 @@ export const EXPLAINED: Explanation[] = [
     file: "src/rate-limit/isolate/limiter-client.ts",
     line: "const UNDECIDED_PAUSE_MS = 100;",
     changes: [["100", "99"]],
-    kind: "may be another",
+    kind: "arbitrary value",
     reason: "A pause that is 1 ms shorter serves as well.",
   },
   {
@@ -164,14 +164,14 @@ export const EXPLAINED: Explanation[] = [
       ["1_000", "1001"],
       ["3_000", "3001"],
     ],
-    kind: "may be another",
+    kind: "arbitrary value",
     reason: "Pauses that are 1 ms longer serve as well.",
   },
   {
     file: "src/rate-limit/isolate/limiter-client.ts",
     line: "const REPORT_INTERVAL_MS = 1_000;",
     changes: [["1_000", "1001"]],
-    kind: "may be another",
+    kind: "arbitrary value",
     reason: "An interval that is 1 ms longer serves as well.",
   },
   {
@@ -210,49 +210,49 @@ export const EXPLAINED: Explanation[] = [
       [">", ">="],
       ["0", "1"],
     ],
-    kind: "only speed",
+    kind: "performance only",
     reason: "Without a ban, the result of peek is not used.",
   },
   {
     file: "src/rate-limit/isolate/limiter-client.ts",
     line: "return leftMs > 0 && leftMs <= MAX_CALL_MS;",
     changes: [["0", "1"]],
-    kind: "may be another",
+    kind: "arbitrary value",
     reason: "The pause is 1 ms shorter.",
   },
   {
     file: "src/rate-limit/isolate/limiter-client.ts",
     line: 'return callObject(this.#runtime, "the limiter", async () => call(limiters.getByName(this.#keyId)));',
     changes: [['"the limiter"', '""']],
-    kind: "may be another",
+    kind: "arbitrary value",
     reason: "The name is only part of an error message.",
   },
   {
     file: "src/rate-limit/isolate/limiter-client.ts",
     line: "const refusal = { admitted: false, nowMs, windows, ...(bannedUntilMs && { bannedUntilMs }) };",
     changes: [["bannedUntilMs", "true"]],
-    kind: "asks the types",
+    kind: "types only",
     reason: "No caller distinguishes an undefined end of a ban from a missing one.",
   },
   {
     file: "src/rate-limit/isolate/limiter-client.ts",
     line: "const before = (each: Window) => ({ ...each, used: Math.max(0, each.used - later) });",
     changes: [["0", "1"]],
-    kind: "may be another",
+    kind: "arbitrary value",
     reason: "When an answer is repeated in a new window, Remaining is one less.",
   },
   {
     file: "src/rate-limit/isolate/limiter-client.ts",
     line: "this.#localBanMs = Math.max(this.#localBanMs, result.bannedUntilMs ?? 0);",
     changes: [["0", "1"]],
-    kind: "only speed",
+    kind: "performance only",
     reason: "The isolate sends a report that changes nothing.",
   },
   {
     file: "src/rate-limit/isolate/limiter-client.ts",
     line: "if (Math.abs(nowMs - this.#lastReportMs) < REPORT_INTERVAL_MS) return;",
     changes: [["<", "<="]],
-    kind: "may be another",
+    kind: "arbitrary value",
     reason: "The interval is 1 ms longer.",
   },
   {
@@ -263,7 +263,7 @@ export const EXPLAINED: Explanation[] = [
       [">", ">="],
       ["0", "1"],
     ],
-    kind: "only speed",
+    kind: "performance only",
     reason: "A pause of 0 ms changes nothing else.",
   },
   {
@@ -277,7 +277,7 @@ export const EXPLAINED: Explanation[] = [
     file: "src/rate-limit/isolate/limiter-client.ts",
     line: "return;",
     changes: [["return;", ""]],
-    kind: "only speed",
+    kind: "performance only",
     reason: "The next attempt finds nothing to report.",
   },
   {
@@ -314,42 +314,42 @@ export const EXPLAINED: Explanation[] = [
       ["12", "13"],
       ["12", "11"],
     ],
-    kind: "may be another",
+    kind: "arbitrary value",
     reason: "Ids only have to differ.",
   },
   {
     file: "src/rate-limit/plans.ts",
     line: "export const MAX_LIMIT = 1_000_000_000;",
     changes: [["1_000_000_000", "1000000001"]],
-    kind: "may be another",
+    kind: "arbitrary value",
     reason: "Whoever makes a key meets it, at the command line, and is tested there.",
   },
   {
     file: "src/keys/authenticate.ts",
     line: "const MAX_LOOKUPS = 10_000;",
     changes: [["10_000", "10001"]],
-    kind: "may be another",
+    kind: "arbitrary value",
     reason: "It bounds memory.",
   },
   {
     file: "src/keys/authenticate.ts",
     line: "const MAX_OUTAGES = 1_000;",
     changes: [["1_000", "1001"]],
-    kind: "may be another",
+    kind: "arbitrary value",
     reason: "It bounds memory.",
   },
   {
     file: "src/keys/authenticate.ts",
     line: "const MAX_HASHES = 1_000;",
     changes: [["1_000", "1001"]],
-    kind: "may be another",
+    kind: "arbitrary value",
     reason: "It bounds memory.",
   },
   {
     file: "src/keys/authenticate.ts",
     line: 'c.set("caller", found instanceof Promise ? await found : found);',
     changes: [["found instanceof Promise", "true"]],
-    kind: "only speed",
+    kind: "performance only",
     reason: "It waits for what is there.",
   },
   {
@@ -366,7 +366,7 @@ export const EXPLAINED: Explanation[] = [
     file: "src/keys/authenticate.ts",
     line: "if (hash === undefined) {",
     changes: [["hash === undefined", "true"]],
-    kind: "only speed",
+    kind: "performance only",
     reason: "It hashes the secret once more.",
   },
   {
@@ -376,7 +376,7 @@ export const EXPLAINED: Explanation[] = [
       ["flights.isUnderway(hash)", "false"],
       ["return;", ""],
     ],
-    kind: "only speed",
+    kind: "performance only",
     reason: "It would wait for the same look-up.",
   },
   {
@@ -387,7 +387,7 @@ export const EXPLAINED: Explanation[] = [
       ["hashes.has(secret)", "false"],
       ["hashes.set(secret, hash);", ""],
     ],
-    kind: "only speed",
+    kind: "performance only",
     reason: "It saves hashing a secret again.",
   },
   {
@@ -399,7 +399,7 @@ export const EXPLAINED: Explanation[] = [
       // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a line
       ["throw new Error(`${id} could not be changed, though it is active`);", ""],
     ],
-    kind: "asks the types",
+    kind: "types only",
     reason: "What could not be changed is not active.",
   },
   {
@@ -409,14 +409,14 @@ export const EXPLAINED: Explanation[] = [
       ['"missing"', '""'],
       ['c.get("caller") ?? {}', 'c.get("caller")'],
     ],
-    kind: "asks the types",
+    kind: "types only",
     reason: "Who calls was found out before.",
   },
   {
     file: "src/keys/store.ts",
     line: "return results[2]?.results[0] ?? null;",
     changes: [["?.", "."]],
-    kind: "asks the types",
+    kind: "types only",
     reason: "A batch of three statements has three results.",
   },
   {
@@ -427,7 +427,7 @@ export const EXPLAINED: Explanation[] = [
       ["row.per_day ?? 0", "row.per_day"],
       ["0", "1"],
     ],
-    kind: "asks the types",
+    kind: "types only",
     reason: "The schema of the table has limits exactly where the plan has none.",
   },
 ];

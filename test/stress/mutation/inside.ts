@@ -1,6 +1,5 @@
-// Runs beside the tests, in workerd or in Node, before anything else is loaded: says which mutant is active, and lets each
-// test run only for the mutants that it can notice. What is tried by chance is the same each time, so that of two runs of
-// the proof the second one finds the same.
+// Runs in the process of the tests (workerd or Node) before other modules: sets the active mutant, and runs each test only for
+// the mutants that it reaches. Random inputs have a fixed seed, so that runs are reproducible.
 
 import fc from "fast-check";
 import {
@@ -70,7 +69,7 @@ if (inject("simulationRuns") !== undefined) Math.random = () => 0.25;
 
 globalThis.$mutant = (id) => {
   calls += 1;
-  if (calls > maxCalls) throw new Error("this goes on forever");
+  if (calls > maxCalls) throw new Error("endless loop");
   reached[id] = 1;
   return id === active;
 };

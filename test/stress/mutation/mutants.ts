@@ -1,10 +1,8 @@
-// The mutants of a source file: all the small changes that are tried, each one operator, number, text, condition, call or
-// statement. All of one file are put into its text at once, each behind `$mutant(id)`, which says whether that one is
-// active; so switching from one to the next loads nothing anew.
+// The mutants of a source file, each a change of one operator, number, text, condition, call or statement. The file contains all
+// of its mutants, each behind `$mutant(id)`, so that switching between them reloads nothing.
 //
-// Left out is what changes no behaviour (types, comments) and the texts of errors that are only logged. Of a condition the
-// mutants are "always" and "never", and for < <= > >= the bound besides: the other comparisons would be noticed by the same
-// tests. Numbers from 1,000 on are only made greater by one, as a bound that is one too low is as easily seen.
+// Types, comments and the texts of logged errors have no mutants. A condition has the mutants true and false, and < <= > >= also
+// a shifted bound: the same tests would kill the other comparisons. Numbers from 1,000 are only incremented.
 
 import ts from "typescript";
 

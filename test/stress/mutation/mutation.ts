@@ -1,19 +1,18 @@
-// Mutation testing of the limiter and of the keys: breaks their code in some 1,300 ways, each alone, and looks for a test that
-// notices. What none notices is a gap in the tests, or is explained in explained.ts; anything else ends with exit code 1.
+// Mutation testing of the limiter and of the keys, with some 1,300 mutants. The exit code is 1 if a mutant survives that is not
+// in equivalent-mutants.ts.
 //
-//   npm run mutation                                     all of it: half an hour, on an idle machine with two processors
-//   npm run mutation -- --files src/keys/store.ts        of some files, with commas between them
-//   npm run mutation -- --only src/keys/store.ts:77      of one line, and which tests notice it
+//   npm run mutation                                     all mutants: half an hour, on an idle machine with two processors
+//   npm run mutation -- --files src/keys/store.ts        mutants of some files, separated by commas
+//   npm run mutation -- --only src/keys/store.ts:77      mutants of one line, and the tests that kill them
 //
-// Many mutants are tried in one run of a test file, one after the other in one isolate: to start workerd for each would take
-// hours. Behind them the code as it is has to pass once more. A test that doesn't is tried with each mutant alone, at the end;
-// there too nothing counts that fails without the mutant.
+// One run of a test file tries many mutants in one isolate, because starting workerd for each would take hours. At its end the
+// tests must pass with the original code. A test that does not is run with each mutant alone, at the end, and its failure counts
+// only if it passes without the mutant.
 //
-// Tests that need nothing of the runtime come first, then those in test/simulation/, then those nearest to a source (at first
-// eight of a slow file), and only if mutants are left all others. A constant has to be another from the beginning, so it needs
-// runs of its own, and is tried with the nearest files only.
+// Tests without the runtime come first, then test/simulation/, then the tests nearest to a source (at first eight of a slow
+// file), and all others if mutants are left. A mutated constant needs runs of its own, so only the nearest files try it.
 //
-// StrykerJS works in workerd too, but starts one for each mutant, and changes neither numbers nor single statements.
+// StrykerJS works in workerd too, but starts one for each mutant, and mutates neither numbers nor single statements.
 
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -129,7 +128,7 @@ process.exit(report() ? 0 : 1);
 /** Who interrupts it sees what was found until then. */
 function endEarly(): void {
   report();
-  print("Interrupted: what has survived was not tried with all tests.");
+  print("Interrupted: surviving mutants were not tried with all tests.");
   process.exit(130);
 }
 
@@ -220,7 +219,7 @@ async function record(project: Project, file: string): Promise<TestFile> {
   );
   if (!hasEnded || tests.length === 0 || errors.length > 0 || failed.length > 0) {
     const why = [...errors, ...failed.map(({ name, error }) => `${name}: ${error}`)].join("\n");
-    throw new Error(`${file} fails without any mutant\n${why}`);
+    throw new Error(`${file} fails without a mutant\n${why}`);
   }
   const reaching = new Map<number, string[]>();
   for (const { mutant, name, reached, error } of tests.toSorted((a, b) => a.durationMs - b.durationMs)) {
@@ -247,7 +246,7 @@ async function tryFile(testFile: TestFile, some: Mutant[], most: number): Promis
   await inParallel(batches.map((batch) => () => tryBatch(testFile, batch, most)));
   const noticed = reached.filter(({ id }) => fates.has(id)).length;
   say(
-    `${testFile.file} (${testFile.project}) noticed ${noticed} of ${reached.length}, ${alive().length} left`,
+    `${testFile.file} (${testFile.project}) killed ${noticed} of ${reached.length}, ${alive().length} left`,
   );
 }
 
@@ -270,12 +269,12 @@ async function tryBatch(testFile: TestFile, batch: Mutant[], most: number): Prom
       maxCalls,
     },
   });
-  if (hasEnded && tests.length === 0) throw new Error(`${file} runs no test: ${errors.join("\n")}`);
+  if (hasEnded && tests.length === 0) throw new Error(`${file} ran no tests: ${errors.join("\n")}`);
   const failures = tests.filter(({ error }) => error !== undefined);
   const disturbed = failures.filter(({ mutant }) => mutant === control.id);
   if (disturbed.length > 0) {
     for (const { name, error } of disturbed) {
-      say(`${file}: "${name}" does not stand so many mutants: ${error}`);
+      say(`${file}: "${name}" fails after other mutants: ${error}`);
       testFile.once.add(name);
     }
     return tryBatch(
@@ -289,7 +288,7 @@ async function tryBatch(testFile: TestFile, batch: Mutant[], most: number): Prom
   }
   say(`${file}: tried ${batch.length}`);
   if (hasEnded) return;
-  say(`${file}: mutant ${begun} of ${batch.length} does not come to an end`);
+  say(`${file}: mutant ${begun} of ${batch.length} does not end`);
   const busy = batch.find(({ id }) => id === begun || batch.length === 1);
   if (busy !== undefined) fates.set(busy.id, { by: file, isTimeout: true });
   // What became of those before it was perhaps not heard any more.
@@ -350,7 +349,7 @@ async function isNoticed(
   const failureByItself = failuresByItself.get(asked) ?? failureOf(CONTROL, testFile, tests, isStatic);
   failuresByItself.set(asked, failureByItself);
   if ((await failureByItself) !== undefined) {
-    say(`${testFile.file} fails without it too: ${await failureByItself}`);
+    say(`${testFile.file} fails without the mutant too: ${await failureByItself}`);
     return false;
   }
   fates.set(mutant.id, { by, isTimeout: isTimeout(failure) });
@@ -367,11 +366,11 @@ async function failureOf(
   const order = { tried: [{ id, tests }], isStatic, isRecording: false, maxCalls };
   const outcome = await crew.run({ project, file, order });
   const failed = outcome.tests.find(({ error }) => error !== undefined);
-  return failed?.error ?? outcome.errors[0] ?? (outcome.hasEnded ? undefined : "it goes on forever");
+  return failed?.error ?? outcome.errors[0] ?? (outcome.hasEnded ? undefined : "endless loop");
 }
 
 function isTimeout(error: string): boolean {
-  return /timed out in|goes on forever/.test(error);
+  return /timed out in|endless loop/.test(error);
 }
 
 /** Runs so many at a time; the results are in the order of the tasks. */
@@ -407,12 +406,10 @@ function report(): boolean {
     ];
     print(`${(file ?? "all").padEnd(32)}${numbers.map((number) => `${number}`.padStart(9)).join("")}`);
   }
-  print(
-    open.length > 0 ? "\nNoticed by no test, and not explained:" : "\nAll that no test notices is explained.",
-  );
+  print(open.length > 0 ? "\nUnexplained survivors:" : "\nAll survivors are explained.");
   for (const mutant of open) {
     const isReached = recordedFiles.some(({ reaching }) => reaching.has(mutant.id));
-    print(`${describeMutant(mutant)}${isReached ? "" : "  (no test gets there)"}`);
+    print(`${describeMutant(mutant)}${isReached ? "" : "  (no coverage)"}`);
   }
   if (options.only !== undefined) {
     for (const each of wanted) print(`${describeMutant(each)}: ${fates.get(each.id)?.by ?? "survived"}`);
@@ -423,7 +420,7 @@ function report(): boolean {
   );
   for (const [kind, explanations] of kinds) print(`${kind}: ${explanations.length}`);
   const stale = EXPLAINED.flatMap((each) => staleOf(each, survivors));
-  if (stale.length > 0) print(`\nExplained, but not there or noticed:\n${stale.join("\n")}`);
+  if (stale.length > 0) print(`\nExplained, but missing or killed:\n${stale.join("\n")}`);
   print(`\n${Math.round((Date.now() - startedMs) / 1000)} s`);
   return open.length === 0 && stale.length === 0;
 }

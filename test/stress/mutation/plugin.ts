@@ -1,5 +1,5 @@
-// How Vite loads the code under test and the tests: the sources with all mutants in them, and of a test file its whole body
-// once for each mutant of a job, so that many mutants share the start of one workerd.
+// A Vite plugin that loads sources with all their mutants, and repeats the body of a test file for each mutant of a job, so that
+// many mutants share one start of workerd.
 
 import { relative } from "node:path";
 import ts from "typescript";

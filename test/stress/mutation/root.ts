@@ -1,4 +1,4 @@
-// Where the project is.
+// The root of the project.
 
 import { fileURLToPath } from "node:url";
 

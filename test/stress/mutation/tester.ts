@@ -1,5 +1,5 @@
-// A process with a vitest that stays: it is told one test file and the mutants to try, runs it, and says of each test what
-// became of it. It is a process of its own because a mutant may never come to an end.
+// A process with a persistent vitest: it gets a test file and mutants, runs them, and reports the result of each test. A separate
+// process can be ended when a mutant hangs.
 
 import { BroadcastChannel } from "node:worker_threads";
 import { createVitest, type Reporter, type TestCase, type TestSuite, type Vitest } from "vitest/node";

@@ -1,5 +1,4 @@
-// The processes that try mutants, two at a time. One that says nothing for long, because a mutant keeps it busy forever, is
-// ended with all that it started, and another takes its place.
+// The processes that try mutants, two at a time. A process that reports nothing for long, because a mutant hangs, is replaced.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
