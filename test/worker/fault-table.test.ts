@@ -134,10 +134,13 @@ function errorOf(binding: "DB" | "RATE_LIMITER", fault: string): Error {
   return Object.assign(new Error("Network connection lost."), properties);
 }
 
-/** The binding. Each of its calls meets `meet`. */
-function stubBinding(binding: "DB" | "RATE_LIMITER", meet: (call: Call) => Promise<unknown>): Partial<Env> {
-  if (binding === "DB") return { DB: stubDatabase(meet) };
-  return { RATE_LIMITER: stubLimiters(env.RATE_LIMITER, meet) };
+/** The binding. Its calls go through `intercept`. */
+function stubBinding(
+  binding: "DB" | "RATE_LIMITER",
+  intercept: (call: Call) => Promise<unknown>,
+): Partial<Env> {
+  if (binding === "DB") return { DB: stubDatabase(intercept) };
+  return { RATE_LIMITER: stubLimiters(env.RATE_LIMITER, intercept) };
 }
 
 /** Sends a request of an operation to the app, with `bindings` in place of the real ones. */
@@ -157,11 +160,11 @@ async function sendFaulty({ what, fault, operation, expected }: Cell, secret: st
   const error = errorOf(binding, fault);
   const { promise: reached, resolve: reach } = Promise.withResolvers<void>();
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  const meetFault = FAULTS[fault] ?? ((call: Call) => released.then(call));
+  const applyFault = FAULTS[fault] ?? ((call: Call) => released.then(call));
   let count = 0;
-  const meet = (call: Call) => {
+  const intercept = (call: Call) => {
     count += 1;
-    const result = meetFault(call, count, error);
+    const result = applyFault(call, count, error);
     reach();
     return result;
   };
@@ -175,7 +178,7 @@ async function sendFaulty({ what, fault, operation, expected }: Cell, secret: st
     return call().finally(() => (underway -= 1));
   };
   const other = stubBinding(binding === "DB" ? "RATE_LIMITER" : "DB", watch);
-  const response = send(secret, operation, { ...other, ...stubBinding(binding, meet) });
+  const response = send(secret, operation, { ...other, ...stubBinding(binding, intercept) });
   if (isTimed) {
     await Promise.race([reached, response]);
     do await scheduler.wait(1);
