@@ -9,7 +9,7 @@ import { headersOf } from "../../src/rate-limit/headers.ts";
 import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
 import type { AcquireResult } from "../../src/rate-limit/protocol.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
-import { banKey, type ErrorBody, newClient, watchLimiter } from "../support/worker/client.ts";
+import { banKey, type ErrorBody, newClient, pass, watchLimiter } from "../support/worker/client.ts";
 import { watchStatements } from "../support/worker/database-stub.ts";
 
 const { free: FREE, pro: PRO, business: BUSINESS } = PLAN_LIMITS;
@@ -33,10 +33,6 @@ function inLimiter(story: (acquire: Acquire) => void | Promise<void>): Promise<v
       return instance.acquire(limits, { id, requests, waitedMs, released: [], outbox: [], bannedUntilMs: 0 });
     }),
   );
-}
-
-function pass(ms: number): void {
-  vi.setSystemTime(Date.now() + ms);
 }
 
 describe("a ban never affects", () => {

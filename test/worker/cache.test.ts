@@ -1,16 +1,15 @@
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { expect, it, vi } from "vitest";
 import { Cache, type CacheOptions } from "../../src/lib/cache.ts";
+import { pass } from "../support/worker/client.ts";
 
-const pass = (ms: number) => vi.setSystemTime(Date.now() + ms);
-
-/** Lets loads in the background end. */
+/** Waits for loads in the background. */
 async function settle(): Promise<void> {
   await waitOnExecutionContext(createExecutionContext());
   for (let turn = 0; turn < 3; turn += 1) await scheduler.wait(0);
 }
 
-/** A cache of the numbers of its loads: fresh for 30 s, revalidated after 20 s, stale for 60 s more. */
+/** A cache whose values count its loads: fresh for 30 s, revalidated after 20 s, stale for another 60 s. */
 function newCache(options: Partial<CacheOptions<number | undefined, string>> = {}) {
   const loads: string[] = [];
   const source = { isDown: false };
@@ -29,7 +28,7 @@ function newCache(options: Partial<CacheOptions<number | undefined, string>> = {
   return { cache, loads, source, onStale };
 }
 
-it("serves a fresh value at once, without another load", async () => {
+it("serves a fresh value at once without another load", async () => {
   const { cache, loads } = newCache();
   expect(await cache.get("a", "first")).toBe(1);
   pass(19_999);
@@ -37,7 +36,7 @@ it("serves a fresh value at once, without another load", async () => {
   expect(loads).toEqual(["a for first, known undefined"]);
 });
 
-it("revalidates a value in the background while it is used, and a request waits for one that is not", async () => {
+it("revalidates a value in use in the background, and loads an expired value while the request waits", async () => {
   const { cache, loads } = newCache();
   await cache.get("a", "first");
   pass(20_000);
@@ -45,7 +44,7 @@ it("revalidates a value in the background while it is used, and a request waits 
   await settle();
   expect(loads).toEqual(["a for first, known undefined", "a for second, known 1"]);
   expect(cache.get("a", "fourth")).toBe(2);
-  // It is fresh for 30 s from when that load began.
+  // It is fresh for 30 s from the start of its load.
   pass(29_999);
   expect(cache.get("a", "fifth")).toBe(2);
   await settle();
@@ -55,7 +54,7 @@ it("revalidates a value in the background while it is used, and a request waits 
   expect(await loading).toBe(4);
 });
 
-it("counts the age of a value from when its load began", async () => {
+it("counts the age of a value from the start of its load", async () => {
   const { cache, loads } = newCache({
     async load() {
       loads.push("a");
@@ -68,20 +67,20 @@ it("counts the age of a value from when its load began", async () => {
   expect(await cache.get("a", "second")).toBe(2);
 });
 
-it("loads a value once for all requests that wait for it", async () => {
+it("loads a value once for concurrent requests", async () => {
   const { cache, loads } = newCache();
   expect(await Promise.all([cache.get("a", "first"), cache.get("a", "second")])).toEqual([1, 1]);
   expect(loads).toHaveLength(1);
 });
 
-it("does not trust an age after the clock has stepped back", async () => {
+it("does not serve a value after the clock was set back", async () => {
   const { cache } = newCache();
   await cache.get("a", "first");
   pass(-1);
   expect(await cache.get("a", "second")).toBe(2);
 });
 
-it("serves a stale value while its source fails, for its time and no longer", async () => {
+it("serves a stale value while its source fails, until staleIfErrorMs", async () => {
   const { cache, source, onStale } = newCache();
   await cache.get("a", "first");
   source.isDown = true;
@@ -94,7 +93,7 @@ it("serves a stale value while its source fails, for its time and no longer", as
   await expect(cache.get("a", "fourth")).rejects.toThrow("down");
 });
 
-it("tries again at once when a value is no longer fresh, though a revalidation has just failed", async () => {
+it("loads an expired value at once, even if a revalidation has just failed", async () => {
   const { cache, source } = newCache({ failureMs: () => 5_000 });
   await cache.get("a", "first");
   pass(29_999);
@@ -117,7 +116,7 @@ it("serves no stale value if onStale throws", async () => {
   await expect(cache.get("a", "second")).rejects.toThrow("a bug");
 });
 
-it("does not repeat a failed load for the time of its failure, which may depend on a stale value", async () => {
+it("does not repeat a failed load within failureMs, which may depend on a stale value", async () => {
   const { cache, loads, source } = newCache({ failureMs: (_, isStale) => (isStale ? 5_000 : 0) });
   source.isDown = true;
   for (let times = 0; times < 2; times += 1) await expect(cache.get("a", "first")).rejects.toThrow("down");
@@ -137,7 +136,7 @@ it("does not repeat a failed load for the time of its failure, which may depend 
   }
 });
 
-it("serves a stale value without a load where the request allows it", async () => {
+it("serves a stale value without a load if the request allows it", async () => {
   const { cache, loads } = newCache();
   await cache.get("a", "first");
   pass(3_600_000);
@@ -147,7 +146,7 @@ it("serves a stale value without a load where the request allows it", async () =
   expect(await cache.get("a", "third", () => false)).toBe(2);
 });
 
-it("forgets a value whose load gives undefined", async () => {
+it("removes a value whose load returns undefined", async () => {
   let value: number | undefined = 1;
   const { cache } = newCache({ load: async () => value });
   await cache.get("a", "first");
@@ -161,7 +160,7 @@ it("evicts the oldest values by their size", async () => {
   const { cache } = newCache({ maxSize: 7, sizeOf: (value) => value ?? 0 });
   for (const key of ["a", "b", "c"]) await cache.get(key, "first");
   expect(["a", "b", "c"].map((key) => cache.has(key))).toEqual([true, true, true]);
-  // The fourth has size 4, so the first two and the third make room.
+  // The fourth value has size 4, so the first two are evicted.
   await cache.get("d", "first");
   expect(["a", "b", "c", "d"].map((key) => cache.has(key))).toEqual([false, false, true, true]);
 });

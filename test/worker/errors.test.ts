@@ -1,4 +1,4 @@
-// Internal errors: what the client gets, and what the log gets.
+// Error messages, and what the client and the log get of an internal error.
 
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, expect, it } from "vitest";

@@ -2,14 +2,13 @@
 // that nothing is half written, and that the service recovers with the binding. Clients that disconnect need a socket:
 // test/e2e/gone. faults.test.ts has the messages and the log.
 
-import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { app } from "../support/worker/app.ts";
-import { countPets, expectDocumented, newAddress, newKey, ORIGIN } from "../support/worker/client.ts";
+import { countPets, newKey } from "../support/worker/client.ts";
 import { stubDatabase } from "../support/worker/database-stub.ts";
 import { hasSettled } from "../support/worker/has-settled.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
+import { requestApp } from "../support/worker/request-app.ts";
 import { stubLimiters } from "../support/worker/stub-bindings.ts";
 
 /** `+1`: a pet was created. `local`: the isolate decided locally, and logged it. `at 5 s`: not a millisecond earlier. */
@@ -143,15 +142,13 @@ function stubBinding(
   return { RATE_LIMITER: stubLimiters(env.RATE_LIMITER, intercept) };
 }
 
-/** Sends a request of an operation to the app, with `bindings` in place of the real ones. */
-async function send(secret: string, operation: string, bindings: Partial<Env> = {}): Promise<Response> {
+function send(secret: string, operation: string, bindings: Partial<Env> = {}): Promise<Response> {
   const [path, init] = OPERATIONS[operation] ?? ["", {}];
-  const headers = { ...init.headers, Authorization: `Bearer ${secret}`, "CF-Connecting-IP": newAddress() };
-  const ctx = createExecutionContext();
-  const response = await app.request(ORIGIN + path, { ...init, headers }, { ...env, ...bindings }, ctx);
-  await waitOnExecutionContext(ctx);
-  await expectDocumented(init.method ?? "GET", path, response);
-  return response;
+  return requestApp(
+    path,
+    { ...init, headers: { ...init.headers, Authorization: `Bearer ${secret}` } },
+    bindings,
+  );
 }
 
 /** Sends a request through a faulty binding, and checks that it does not end before the `atMs` of the cell. */

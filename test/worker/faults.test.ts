@@ -1,26 +1,17 @@
 // Responses when the limiter or the database fails. The bindings are real, behind stubs that throw, hang, answer late, or
 // execute a call and lose its result.
 
-import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { MESSAGES, type OutageMessage } from "../../src/http/messages.ts";
 import { revokeKey } from "../../src/keys/admin.ts";
 import { newSecret } from "../../src/keys/secret.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
-import { app } from "../support/worker/app.ts";
-import {
-  countPets,
-  type ErrorBody,
-  expectDocumented,
-  newAddress,
-  newClient,
-  newKey,
-  ORIGIN,
-} from "../support/worker/client.ts";
+import { countPets, type ErrorBody, newClient, newKey } from "../support/worker/client.ts";
 import { stubDatabase } from "../support/worker/database-stub.ts";
 import { hasSettled } from "../support/worker/has-settled.ts";
 import { type LogLine, takeLogLines } from "../support/worker/log-lines.ts";
+import { requestApp } from "../support/worker/request-app.ts";
 import { stubLimiters } from "../support/worker/stub-bindings.ts";
 
 const OUTAGES = MESSAGES.service_unavailable;
@@ -64,21 +55,10 @@ function faultyDatabase(fault: Fault) {
   return { calls, DB };
 }
 
-/** Sends a request to the app, with `bindings` in place of the real ones. */
-async function send(
-  secret: string | undefined,
-  path: string,
-  bindings: Partial<Env> = {},
-  init: RequestInit = {},
-) {
+function send(secret: string | undefined, path: string, bindings: Partial<Env> = {}, init: RequestInit = {}) {
   const headers = new Headers(init.headers);
   if (secret !== undefined) headers.set("Authorization", `Bearer ${secret}`);
-  headers.set("CF-Connecting-IP", newAddress());
-  const ctx = createExecutionContext();
-  const response = await app.request(ORIGIN + path, { ...init, headers }, { ...env, ...bindings }, ctx);
-  await waitOnExecutionContext(ctx);
-  await expectDocumented(init.method ?? "GET", path, response);
-  return response;
+  return requestApp(path, { ...init, headers }, bindings);
 }
 
 function left(response: Response): string | null {

@@ -1,28 +1,15 @@
 // Reads with a lagging replica: clients see every commit once, and changes of keys take effect in time.
 
-import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { app } from "../../src/app.ts";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { changePlan, revokeKey, rotateKey } from "../../src/keys/admin.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
-import {
-  countPets,
-  expectDocumented,
-  linkTo,
-  newAddress,
-  newKey,
-  ORIGIN,
-  walk,
-} from "../support/worker/client.ts";
+import { countPets, linkTo, newAddress, newKey, pass, walk } from "../support/worker/client.ts";
 import { laggingDatabase } from "../support/worker/lagging-database.ts";
+import { requestApp } from "../support/worker/request-app.ts";
 
 interface Pet {
   id: number;
-}
-
-function pass(ms: number): void {
-  vi.setSystemTime(Date.now() + ms);
 }
 
 /** A client of a service with an empty replica. Its lists begin after all existing pets. */
@@ -30,13 +17,9 @@ async function newService(...lagging: Parameters<typeof laggingDatabase>) {
   const { DB, asked, primary, catchUp } = await laggingDatabase(...lagging);
   const { id: keyId, secret } = await newKey();
   const address = newAddress();
-  const call = async (path: string, init: RequestInit = {}, bearer = secret) => {
+  const call = (path: string, init: RequestInit = {}, bearer = secret) => {
     const headers = { ...init.headers, Authorization: `Bearer ${bearer}`, "CF-Connecting-IP": address };
-    const ctx = createExecutionContext();
-    const response = await app.request(ORIGIN + path, { ...init, headers }, { ...env, DB }, ctx);
-    await waitOnExecutionContext(ctx);
-    await expectDocumented(init.method ?? "GET", path, response);
-    return response;
+    return requestApp(path, { ...init, headers }, { DB });
   };
   const create = async () => {
     const body = JSON.stringify({ name: "Rex", categoryId: 1 });

@@ -71,7 +71,7 @@ async function newKeyDuringGuesses() {
 async function withoutDatabase<Result>(call: () => Promise<Result>): Promise<Result> {
   interceptStatements(() => Promise.reject(new Error("out of order")));
   const result = await call();
-  // A revalidation fails meanwhile.
+  // Waits for the revalidation to fail.
   for (let turn = 0; turn < 5; turn += 1) await scheduler.wait(1);
   vi.restoreAllMocks();
   return result;
@@ -200,15 +200,6 @@ describe("authentication", () => {
     vi.setSystemTime(Date.now() + 29_999);
     expect((await withoutDatabase(call)).status).toBe(404);
     vi.setSystemTime(Date.now() + 1);
-    expect((await call()).status).toBe(401);
-  });
-
-  it("ignores a cached lookup from the future, after the clock was set back", async () => {
-    const { id, secret } = await newKey();
-    const call = () => fetchWithoutKey("/v1/pets", { headers: { Authorization: `Bearer ${secret}` } });
-    expect((await call()).status).toBe(200);
-    await env.DB.prepare("DELETE FROM keys WHERE id = ?1").bind(id).run();
-    vi.setSystemTime(Date.now() - 1);
     expect((await call()).status).toBe(401);
   });
 

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { poll, SingleFlight } from "../../src/lib/single-flight.ts";
 
 describe("poll", () => {
-  /** Polls on virtual time for a condition that holds from `doneMs` on. */
+  /** Polls on a fake clock for a condition that holds from `doneMs` on. */
   async function polled(doneMs: number, maxMs: number) {
     let nowMs = 0;
     const pausesMs: number[] = [];
@@ -14,7 +14,7 @@ describe("poll", () => {
     return { pausesMs, nowMs };
   }
 
-  it("looks at once, then after a fifth of the time waited, so it is late by a fifth at most", async () => {
+  it("checks at once, then after pauses of a fifth of the time waited", async () => {
     expect(await polled(0, 100)).toEqual({ pausesMs: [], nowMs: 0 });
     expect((await polled(20, 100)).pausesMs).toEqual([...Array(10).fill(1), 2, 2, 2, 3, 3]);
     for (const doneMs of [50, 1_000, 10_000]) {
@@ -23,14 +23,14 @@ describe("poll", () => {
     }
   });
 
-  it("gives up after the longest time", async () => {
+  it("gives up after the maximum time", async () => {
     const { nowMs } = await polled(1_000, 100);
     expect([nowMs >= 100, nowMs < 120]).toEqual([true, true]);
   });
 });
 
 describe("a single flight", () => {
-  /** Runs that wait for the work of one name, and the works that they have begun. */
+  /** A flight with one name, and the works that its runs have started. */
   function newFlight() {
     const flight = new SingleFlight<number>();
     const works: PromiseWithResolvers<number>[] = [];
@@ -43,7 +43,7 @@ describe("a single flight", () => {
     return { flight, works, run };
   }
 
-  it("gives the result of one work to all that ask meanwhile, and works anew after it", async () => {
+  it("shares the result of one work with concurrent runs, and starts a new one afterwards", async () => {
     const { works, run } = newFlight();
     const all = [run(), run(), run()];
     works[0]?.resolve(1);
@@ -53,7 +53,7 @@ describe("a single flight", () => {
     expect(await next).toBe(2);
   });
 
-  it("rejects for all if the work fails", async () => {
+  it("rejects all runs if the work fails", async () => {
     const { works, run } = newFlight();
     const all = [run(), run()];
     works[0]?.reject(new Error("down"));
@@ -61,7 +61,7 @@ describe("a single flight", () => {
     expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
   });
 
-  it("begins one other work, not one for each that waits, after the first was cut off", async () => {
+  it("starts one other work for all waiting runs after the first was cut off", async () => {
     const { flight, works, run } = newFlight();
     const all = Array.from({ length: 5 }, run);
     vi.setSystemTime(Date.now() + 11_999);
@@ -72,7 +72,7 @@ describe("a single flight", () => {
     works[1]?.resolve(2);
     expect(await Promise.all(all.slice(1))).toEqual([2, 2, 2, 2]);
     expect(works).toHaveLength(2);
-    // A result that comes too late reaches only the request that has waited for it.
+    // A late result reaches only the run that started it.
     works[0]?.resolve(1);
     expect(await all[0]).toBe(1);
   });

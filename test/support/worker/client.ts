@@ -84,6 +84,11 @@ export async function expectDocumented(method: string, path: string, response: R
   expect(await violations.json(), `${method} ${path} answered ${status}`).toEqual([]);
 }
 
+/** Advances the clock. */
+export function pass(ms: number): void {
+  vi.setSystemTime(Date.now() + ms);
+}
+
 /** An unused address. */
 export function newAddress(): string {
   addresses += 1;

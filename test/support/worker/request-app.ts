@@ -1,0 +1,15 @@
+import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { app } from "./app.ts";
+import { expectDocumented, newAddress, ORIGIN } from "./client.ts";
+
+/** Sends a request to the app, with `bindings` in place of the real ones, and waits for its work in the background. */
+export async function requestApp(path: string, init: RequestInit, bindings: Partial<Env>): Promise<Response> {
+  const headers = new Headers(init.headers);
+  if (!headers.has("CF-Connecting-IP")) headers.set("CF-Connecting-IP", newAddress());
+  const ctx = createExecutionContext();
+  const response = await app.request(ORIGIN + path, { ...init, headers }, { ...env, ...bindings }, ctx);
+  await waitOnExecutionContext(ctx);
+  await expectDocumented(init.method ?? "GET", path, response);
+  return response;
+}
