@@ -1,7 +1,7 @@
 // The files, commands and test names in the documents exist.
 
 import { existsSync, globSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 
 const root = join(import.meta.dirname, "../..");
@@ -54,6 +54,7 @@ const DOCUMENTS = [
   "DESIGN.md",
   "SECURITY.md",
   "CHANGELOG.md",
+  "CONTRIBUTING.md",
   ...globSync("docs/*.md", { cwd: root }),
 ];
 
@@ -67,4 +68,19 @@ it.each(DOCUMENTS)("%s names files and commands that exist", (document) => {
   for (const [, script = ""] of text.matchAll(/npm run ([\w:-]+)/g)) expect(scripts).toHaveProperty([script]);
   // The patterns match something.
   expect(text).toMatch(/npm (run|test|start)/);
+});
+
+/** The anchors that GitHub gives the headings of a document. */
+function anchors(text: string): string[] {
+  const headings = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => heading.toLowerCase());
+  return headings.map((heading) => heading.replace(/[^\p{L}\p{N} _-]/gu, "").replaceAll(" ", "-"));
+}
+
+it.each(DOCUMENTS)("%s links to files and headings that exist", (document) => {
+  for (const [, link = ""] of read(document).matchAll(/\]\((?!https?:)([^)]+)\)/g)) {
+    const [path = "", anchor] = link.split("#");
+    const target = path === "" ? document : join(dirname(document), path);
+    expect(existsSync(join(root, target)), link).toBe(true);
+    if (anchor !== undefined) expect(anchors(read(target)), link).toContain(anchor);
+  }
 });
