@@ -1,4 +1,4 @@
-// A map of bounded size: the oldest entries make room for new ones. It is used as a cache, so callers must tolerate eviction.
+// A FIFO-bounded cache: callers must tolerate eviction.
 
 export class BoundedMap<Key, Value> {
   readonly #entries = new Map<Key, Value>();
@@ -6,7 +6,7 @@ export class BoundedMap<Key, Value> {
   readonly #sizeOf: (value: Value) => number;
   #size = 0;
 
-  /** `sizeOf` is what a value adds to the size; by default each adds 1. */
+  /** `maxSize`: the largest sum of `sizeOf` over all values; by default their number. */
   constructor(maxSize: number, sizeOf: (value: Value) => number = () => 1) {
     this.#maxSize = maxSize;
     this.#sizeOf = sizeOf;
@@ -20,7 +20,6 @@ export class BoundedMap<Key, Value> {
     return this.#entries.has(key);
   }
 
-  /** The value of a key; a new one is stored if there is none. */
   getOrAdd(key: Key, make: () => Value): Value {
     const known = this.#entries.get(key);
     if (known !== undefined) return known;
@@ -36,7 +35,7 @@ export class BoundedMap<Key, Value> {
     this.#size -= this.#sizeOf(value);
   }
 
-  /** Stores a value as the newest one. */
+  /** Stores a value as the newest. */
   set(key: Key, value: Value): void {
     this.delete(key);
     this.#entries.set(key, value);

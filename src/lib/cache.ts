@@ -1,41 +1,36 @@
-// A cache in the isolate's memory (RFC 5861: stale-while-revalidate, stale-if-error). A value is fresh for a time, and loaded again in
-// the background while it is used; it is served stale if its source fails; requests that need it at the same time load it once.
+// A cache in the isolate's memory with stale-while-revalidate and stale-if-error (RFC 5861). Concurrent requests share one load.
 //
-// Ages go by the isolate's clock, from when a load began. After a step back the age is unknown, so the value is not fresh.
+// An age is measured by the isolate's clock from the start of the load. After the clock steps back, the value is not fresh.
 
 import { waitUntil } from "cloudflare:workers";
 import { BoundedMap } from "./bounded-map.ts";
 import { SingleFlight } from "./single-flight.ts";
 
-/** How long a value may be served, in milliseconds since its load began. */
+/** How long a value may be served, in milliseconds since the start of its load. */
 export interface Lifetime {
   freshMs: number;
-  /** From this age on, a fresh value that is used is loaded again in the background. */
+  /** From this age on, using a fresh value reloads it in the background. */
   revalidateMs: number;
-  /** For how much longer it is served if its load fails. */
+  /** How much longer it may be served if a reload fails. */
   staleIfErrorMs: number;
 }
 
 export interface CacheOptions<Value, Context> {
-  /** Loads a value for a request; `known` is the stale value, if there is one. Undefined is not kept, and removes what was. */
+  /** Loads a value for a request. `known` is the stale value. The result `undefined` removes the entry. */
   load(key: string, context: Context, known: Value | undefined): Promise<Value>;
   lifetimeOf(value: Value): Lifetime;
-  /** The total of `sizeOf`, by default the number of values. The oldest make room. */
+  /** The largest sum of `sizeOf`, by default the number of values. The oldest are evicted first. */
   maxSize: number;
   sizeOf?(value: Value): number;
-  /** How long a failed load is not repeated; by default it is. `isStale`: whether a stale value is served meanwhile. */
+  /** How long after a failure the load is not retried, by default 0. `isStale`: a stale value is served meanwhile. */
   failureMs?(error: unknown, isStale: boolean): number;
-  /** Is told that a stale value is served, and why. Throws if it must not be. */
+  /** Called before a stale value is served after `error`. Throws to prevent that. */
   onStale?(context: Context, error: unknown): void;
 }
 
-interface Entry<Value> {
-  value: Value;
-  loadedMs: number;
-  lifetime: Lifetime;
-}
+type Entry<Value> = { value: Value; loadedMs: number; lifetime: Lifetime };
 
-/** Failures, which are remembered apart: a flood of keys that can't be loaded must not evict values. */
+/** Failures are stored separately: a flood of keys that can't be loaded must not evict values. */
 const MAX_FAILURES = 1_000;
 
 export class Cache<Value, Context> {
@@ -49,15 +44,12 @@ export class Cache<Value, Context> {
     this.#entries = new BoundedMap(options.maxSize, ({ value }) => options.sizeOf?.(value) ?? 1);
   }
 
-  /** Whether a value of this key is here, however old. */
+  /** Whether the cache has a value, fresh or stale. */
   has(key: string): boolean {
     return this.#entries.has(key);
   }
 
-  /**
-   * The value of a key, at once if it is fresh, or if `mayBeStale` says so of one that is not. Rejects like `load`, or with its
-   * remembered failure.
-   */
+  /** Returns a fresh value synchronously, also a stale one that `mayBeStale` accepts. Rejects as `load` does or recently did. */
   get(key: string, context: Context, mayBeStale?: (value: Value) => boolean): Value | Promise<Value> {
     const entry = this.#entries.get(key);
     if (entry === undefined) return this.#load(key, context, entry);
@@ -65,12 +57,12 @@ export class Cache<Value, Context> {
     const ageMs = ageOf(loadedMs);
     if (ageMs < lifetime.revalidateMs || mayBeStale?.(value)) return value;
     if (ageMs >= lifetime.freshMs) return this.#load(key, context, entry);
-    // If this fails, the request that needs the value finds out.
+    // A failure is ignored here: the next request after `freshMs` loads again.
     if (!this.#flights.isUnderway(key)) waitUntil(this.#reload(key, context, value).catch(() => {}));
     return value;
   }
 
-  /** Keeps a value whose load began at `loadedMs` (Unix time), or forgets that there was one. */
+  /** Stores a value whose load began at `loadedMs` (Unix time); `undefined` removes the entry. */
   set(key: string, value: Value, loadedMs: number): void {
     if (value === undefined) this.#entries.delete(key);
     else this.#entries.set(key, { value, loadedMs, lifetime: this.#options.lifetimeOf(value) });
@@ -104,7 +96,6 @@ export class Cache<Value, Context> {
   }
 }
 
-/** Milliseconds since `atMs` (Unix time). */
 function ageOf(atMs: number): number {
   const nowMs = Date.now();
   return atMs <= nowMs ? nowMs - atMs : Number.POSITIVE_INFINITY;

@@ -1,5 +1,4 @@
-// How long the service waits for another part: a binding that hangs must not make a client hang. Giving up tells
-// nothing about what the other part did, or still will do.
+// Deadlines: a binding that hangs must not make a client hang. The work may still complete after its deadline.
 
 export class DeadlineExceeded extends Error {
   constructor(part: string, deadlineMs: number) {
@@ -8,7 +7,7 @@ export class DeadlineExceeded extends Error {
   }
 }
 
-/** What `work` gives, or DeadlineExceeded if that takes longer. What comes too late, even a failure, is dropped. */
+/** Rejects with DeadlineExceeded if `work` takes longer. A later result or failure is ignored. */
 export async function withDeadline<Result>(
   part: string,
   deadlineMs: number,

@@ -1,37 +1,31 @@
-// 64-bit integers as they come in: text becomes a bigint here, and only here. A JavaScript number holds
-// integers up to 2^53 exactly, so an int64 is never one, on no way through the service.
+// Parses 64-bit integers to bigint. JavaScript numbers are exact only up to 2^53, so the service never uses them for an int64.
 
 export const INT64_MIN = -(2n ** 63n);
 export const INT64_MAX = 2n ** 63n - 1n;
 
-/** A number of more digits is out of range, and not worth computing: it may have thousands of millions. */
+/** A number with more digits is out of range; an exponent can give it billions, so it is never computed. */
 const MAX_DIGITS = 19;
 
-/** No text is long enough to make up for an exponent of more digits. */
+/** No body has enough digits to compensate for a longer exponent. */
 const MAX_EXPONENT_DIGITS = 12;
 
 const NONZERO_DIGITS = [..."123456789"];
 
-/**
- * The int64 that `text` writes in decimal, the one way it can be written (no sign plus, no leading zeros,
- * no -0), or undefined if it writes none.
- */
+/** The int64 that `text` writes in canonical decimal (no `+`, leading zeros or `-0`); otherwise undefined. */
 export function parseInt64(text: string): bigint | undefined {
   return /^(0|-?[1-9][0-9]{0,18})$/.test(text) ? inRange(text) : undefined;
 }
 
 /**
- * The int64 that a JSON number stands for, or undefined if it is none: `1`, `1.0`, `10e-1` and `1e0` are
- * all one (JSON Schema 2020-12, core, section 4.2.3), and `-0` is 0.
- *
- * @param source the number as RFC 8259, section 6 writes it
+ * The int64 equal to a JSON number (RFC 8259, section 6), if there is one: `1`, `1.0`, `10e-1` and `1e0` are all 1 (JSON Schema
+ * 2020-12, core, section 4.2.3), and `-0` is 0.
  */
 export function int64FromJsonNumber(source: string): bigint | undefined {
   const [mantissa = "", exponent = ""] = source.toLowerCase().split("e");
   const [whole = "", fraction = ""] = mantissa.split(".");
   const sign = whole.startsWith("-") ? "-" : "";
 
-  // Written as significant digits times a power of ten.
+  // The number is `significant` times ten to the `power`.
   const digits = fromFirstNonzero(whole + fraction);
   if (digits === "") return 0n;
   if (fromFirstNonzero(digits.slice(MAX_DIGITS)) !== "") return undefined;
@@ -46,7 +40,7 @@ export function int64FromJsonNumber(source: string): bigint | undefined {
   return inRange(sign + significant + "0".repeat(power));
 }
 
-/** The text from its first digit 1 to 9 on. Nine plain searches are faster than a loop, and more reliably so than a regular expression. */
+/** The text from its first nonzero digit on. `indexOf` is faster than a loop, and more predictable than a regular expression. */
 function fromFirstNonzero(text: string): string {
   const indexes = NONZERO_DIGITS.map((digit) => text.indexOf(digit)).filter((index) => index !== -1);
   return indexes.length === 0 ? "" : text.slice(Math.min(...indexes));

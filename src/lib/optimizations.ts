@@ -1,7 +1,7 @@
-// What saves network hops, besides leases. Answers are the same without it: tests run with all of it and with none.
+// Optimizations that save network hops, besides leases. They don't change responses: tests run with all and with none.
 
 export interface Optimizations {
-  /** Reads cached keys and pages again in the background, before they are stale. */
+  /** Reloads cached keys and pages in the background before they become stale. */
   revalidation: boolean;
   pageCache: boolean;
   /** Reads a page while the request is still being counted. */

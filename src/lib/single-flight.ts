@@ -1,16 +1,16 @@
-// Several requests that wait for one result: the first does the work, the others poll until it is there.
+// Single flight: of the requests that need one result, the first does the work and the others poll for it.
 //
-// A Worker may await a promise of another request (since compatibility date 2024-10-14). But it hangs if that request was cut off,
-// for instance because its client left, unless the work was given to `waitUntil`; and Cloudflare has cancelled such waiting
-// requests (cloudflare-docs#29797). A timer of one's own always ends.
+// A request that awaits another request's promise hangs if that request is cancelled, for instance because its client left,
+// unless the work was given to `waitUntil`; and Cloudflare has cancelled requests that waited so (cloudflare-docs#29797). A
+// request's own timer always fires.
 
 import { waitUntil } from "cloudflare:workers";
 
 const FIRST_PAUSE_MS = 1;
-/** A pause is a fifth of the time waited so far, so a wait is too long by at most a fifth. */
+/** A pause is a fifth of the time waited so far, so polling adds at most a fifth to a wait. */
 const PAUSE_SHARE = 0.2;
 
-/** Longer than any work may take: after that it was cut off, together with the request that began it. */
+/** Longer than any work takes: work older than this was cancelled together with its request. */
 const MAX_WORK_MS = 12_000;
 
 /** Waits until a condition holds, for at most `maxMs`. */
@@ -27,15 +27,15 @@ type Flight<Result> = { sinceMs: number; outcome?: PromiseSettledResult<Result> 
 export class SingleFlight<Result> {
   readonly #flights = new Map<string, Flight<Result>>();
 
-  /** Whether the work of this name is under way, and was not cut off. */
+  /** Whether work of this name is running and was not cancelled. */
   isUnderway(name: string): boolean {
     const flight = this.#flights.get(name);
     return flight !== undefined && Math.abs(Date.now() - flight.sinceMs) < MAX_WORK_MS;
   }
 
-  /** The result of the work of this name that is under way, else of `work`. It goes on if the request ends. */
+  /** The result of the running work of this name, or else of `work`, which continues if the request ends. */
   async run(name: string, work: () => Promise<Result>): Promise<Result> {
-    // There is no `await` between the last look and the beginning of the work, so it begins once.
+    // There is no `await` between the last check and the start of the work, so it starts once.
     while (this.isUnderway(name)) {
       const flight = this.#flights.get(name);
       const isOver = () => flight?.outcome !== undefined || this.#flights.get(name) !== flight;

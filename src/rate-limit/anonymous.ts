@@ -1,5 +1,5 @@
-// Counts requests by client address, for clients without a valid key: in the isolate's memory, so that a flood costs neither a query
-// nor an object call. Approximate by design: each isolate counts by itself, and a flood from very many addresses evicts the oldest.
+// Counts requests without a valid key by client address, in the isolate's memory: a flood costs neither a query nor an object
+// call. The counts are approximate: each isolate has its own, and very many addresses evict the oldest.
 
 import { BoundedMap } from "../lib/bounded-map.ts";
 import { add, type Decision, peek, UNUSED_COUNT, type Window } from "./windows.ts";
@@ -11,7 +11,7 @@ const MAX_ADDRESSES = 10_000;
 export class AddressCounter {
   readonly #windows = new BoundedMap<string, Window>(MAX_ADDRESSES);
 
-  /** Counts one request, or one attempt, of an address. */
+  /** Counts one request of an address. */
   count(address: string, nowMs: number): Decision {
     const { admitted, windows } = this.peek(address, nowMs);
     const counted = add(windows, admitted ? 1 : 0, admitted ? 0 : 1);
@@ -19,7 +19,7 @@ export class AddressCounter {
     return { admitted, nowMs, windows: counted };
   }
 
-  /** The status of an address. Counts nothing. */
+  /** The decision about the next request of an address. Counts nothing. */
   peek(address: string, nowMs: number): Decision {
     const minute = this.#windows.get(address) ?? { ...UNUSED_COUNT, limit: REQUESTS_PER_MINUTE };
     return peek({ minute }, nowMs);

@@ -1,12 +1,12 @@
-// The rate-limit headers of a decision. Nothing else in the service sets any of them.
+// The rate-limit headers of a decision.
 
 import type { Decision, Window, WindowName } from "./windows.ts";
 import { remaining, resetMs, WINDOW_SECONDS } from "./windows.ts";
 
 /**
- * The headers of a decision: X-RateLimit-* (contract, section 8; Reset in epoch seconds), RateLimit and
- * RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-11; `t` in seconds from the decision), and on a
- * refusal Retry-After (RFC 9110, section 10.2.3; in seconds from the decision, never before Reset).
+ * X-RateLimit-* (contract, section 8; Reset is Unix time in seconds), RateLimit and RateLimit-Policy
+ * (draft-ietf-httpapi-ratelimit-headers-11), and on a refusal Retry-After (RFC 9110, section 10.2.3), which never ends before
+ * Reset. `t` and Retry-After are seconds from the decision.
  */
 export function headersOf(decision: Decision): Record<string, string> {
   const { minute, day } = decision.windows;
@@ -29,8 +29,8 @@ export function headersOf(decision: Decision): Record<string, string> {
 }
 
 /**
- * The tighter window: the one with fewer requests left, which after a refusal is the one that refused; if both have the same, the
- * one that resets last, which is the day. During a ban that is the minute, unless the day is used up beyond the ban's end.
+ * The tighter window: the one with fewer requests left, which after a refusal is the one that refused; if tied, the one that
+ * resets later: the day. During a ban it is the minute, unless the day is used up and resets after the ban.
  */
 export function tighterWindow(decision: Decision): WindowName {
   if (decision.windows.day === undefined) return "minute";
@@ -40,12 +40,12 @@ export function tighterWindow(decision: Decision): WindowName {
   return later > 0 || decision.bannedUntilMs === undefined ? "day" : "minute";
 }
 
-/** The requests that a window has left: none during a ban. */
+/** The requests that a window has left: 0 during a ban. */
 export function left(decision: Decision, name: WindowName): number {
   return decision.bannedUntilMs === undefined ? remaining(windowOf(decision, name)) : 0;
 }
 
-/** When a window has more left than now (Unix time, a whole second): after its reset, or after a ban that ends later. */
+/** When a window will have more requests left (Unix time, a whole second): at its reset, or at the end of a ban. */
 export function availableMs(decision: Decision, name: WindowName): number {
   const { bannedUntilMs } = decision;
   const window = windowOf(decision, name);
@@ -53,7 +53,7 @@ export function availableMs(decision: Decision, name: WindowName): number {
   return remaining(window) > 0 ? bannedUntilMs : Math.max(bannedUntilMs, resetMs(window, name));
 }
 
-/** Whole seconds, rounded up, so at least 1: that instant lies ahead. Waiting that long is always enough. */
+/** Seconds until `availableMs`, rounded up, so at least 1. Waiting that long is always enough. */
 export function secondsToReset(decision: Decision, name: WindowName): number {
   return Math.ceil((availableMs(decision, name) - decision.nowMs) / 1000);
 }

@@ -1,9 +1,6 @@
-// The plans an operator can put a key on (contract, section 8). They are in the code and not in the database: a plan
-// changes with a deployment, a key's plan without one.
-
 import type { Limits } from "./windows.ts";
 
-/** The limits of each plan. Enterprise has none of its own: they are agreed per key. */
+/** The limits of each plan (contract, section 8). Those of an enterprise key are stored with the key. */
 export const PLAN_LIMITS = {
   free: { minute: 60, day: 1_000 },
   pro: { minute: 300, day: 10_000 },
@@ -13,5 +10,5 @@ export const PLAN_LIMITS = {
 
 export type Plan = keyof typeof PLAN_LIMITS;
 
-/** The largest limit that an enterprise key can have; the schema of the table says the same. */
+/** The largest limit of an enterprise key, also in the schema of the table. */
 export const MAX_LIMIT = 1_000_000_000;

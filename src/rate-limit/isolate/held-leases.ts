@@ -1,38 +1,37 @@
-// The leases of one key that an isolate holds, and those that it has to release. A lease counts from before the isolate asked for
-// it, by its own clock, so that it ends before the object's time for it does, however far the two clocks are apart. A timer
-// ends it as well, because a timer does not step. All times here are of the isolate's clock (Unix time).
+// The leases of one key that an isolate holds or has to release. A lease's time runs from before its request, by the isolate's
+// clock, so it ends before the object's time for it does, whatever the difference of the clocks. A timer ends it too, because
+// timers don't step. All times here are the isolate's (Unix time).
 
 import { type AcquireRequest, LEASE_MARGIN_MS, LEASE_MS, type Lease, type Report } from "../protocol.ts";
 import { WINDOW_SECONDS } from "../windows.ts";
 
-/** A lease is asked for when requests have come for this long without a gap. */
+/** A lease is requested once requests have arrived for this long without a gap. */
 const STREAK_MS = 50;
 const MAX_GAP_MS = 400;
-/** The first lease, when no rate is known. */
+/** The first lease, before a rate is known. */
 const FIRST_SIZE = 4;
 const FIRST_LEASE_MS = 200;
-/** Later ones are for the rate since the last, and half as much again. Less time than this says nothing of a rate. */
+/** Later leases are for the rate since the last one, times this. A shorter sample gives no rate. */
 const HEADROOM = 1.5;
 const MIN_SAMPLE_MS = 50;
-/** A lease is renewed so long before its end, besides the time of 1½ calls. */
+/** A lease is renewed this long before its end, plus the time of 1½ calls. */
 const RENEW_MS = 100;
 const RENEW_CALLS = 1.5;
-/** In an outage longer than this list, what is left of further leases stays charged. */
+/** If an outage lasts longer than this list, the unused requests of further leases stay charged. */
 const MAX_ENDED = 100;
 const MINUTE_MS = WINDOW_SECONDS.minute * 1000;
 
 type HeldLease = Lease & { left: number; requestedMs: number; renewMs: number };
 
 export class HeldLeases {
-  /** Oldest first; it is used up first. */
+  /** Oldest first; consumed in this order. */
   #held: readonly HeldLease[] = [];
-  /** What was left of leases that ended, until the object has acknowledged it. */
+  /** Ended leases that the object has not acknowledged. */
   ended: Report["released"] = [];
-  /** The lease that was requested last (no id once it has come), and the requests since then. */
+  /** The latest lease request (no id once it is granted), and the number of requests since. */
   #latest = { id: "", requestedMs: Number.NEGATIVE_INFINITY, requests: 0 };
   #streak = { startMs: 0, lastMs: Number.NEGATIVE_INFINITY };
 
-  /** Records that a request has arrived. */
   recordArrival(nowMs: number): void {
     const { startMs, lastMs } = this.#streak;
     const isGap = nowMs < lastMs || nowMs - lastMs >= MAX_GAP_MS;
@@ -40,10 +39,10 @@ export class HeldLeases {
     this.#latest.requests += 1;
   }
 
-  /** Consumes one leased request, if there is one. `minuteMs`: when the minute began, by the object's clock (Unix time). */
+  /** Consumes one leased request, if there is one. `minuteMs`: the start of the minute, by the object's clock (Unix time). */
   consume(nowMs: number, minuteMs: number): boolean {
     for (const { id, requestedMs, durationMs, grantedMs } of this.#held) {
-      // If this clock has stepped back, the lease's age is unknown; if the object's has stepped on, its minute is over.
+      // After this clock steps back, the lease's age is unknown; after the object's steps forward, the lease's minute is over.
       const isGood = requestedMs <= nowMs && nowMs < requestedMs + durationMs && grantedMs >= minuteMs;
       if (!isGood) this.end(id);
     }
@@ -54,21 +53,21 @@ export class HeldLeases {
     return true;
   }
 
-  /** Whether to ask for the next lease, once a lease: half of the newest is used, or it will soon be over. */
+  /** Whether to request the next lease: the newest is half used or ends soon. True until one is requested. */
   shouldRenew(nowMs: number): boolean {
     const newest = this.#held.at(-1);
     if (newest === undefined || this.#latest.requestedMs > newest.requestedMs) return false;
     return newest.left <= newest.size / 2 || nowMs >= newest.renewMs;
   }
 
-  /** The lease to ask for with a batch, if any. `objectMs`: what time it is by the object's clock (Unix time). */
+  /** The lease to request with a batch, if any. `objectMs`: the time by the object's clock (Unix time). */
   request(id: string, nowMs: number, objectMs: number): AcquireRequest["lease"] {
     if (nowMs - this.#streak.startMs < STREAK_MS) return undefined;
     const { requests, requestedMs } = this.#latest;
     const sampleMs = Math.max(MIN_SAMPLE_MS, nowMs - requestedMs);
     const isFirst = nowMs < requestedMs || sampleMs >= 2 * LEASE_MS;
     const wanted = isFirst ? 0 : Math.ceil((HEADROOM * LEASE_MS * requests) / sampleMs);
-    // Half of what the minute has left, so that the lease still ends in it however long the call takes.
+    // At most half of the minute's rest, so that the lease ends within the minute however long the call takes.
     const halfMs = Math.floor((MINUTE_MS - (objectMs % MINUTE_MS) - LEASE_MARGIN_MS) / 2);
     const durationMs = Math.min(isFirst ? FIRST_LEASE_MS : LEASE_MS, halfMs);
     if (durationMs < LEASE_MARGIN_MS) return undefined;
@@ -76,14 +75,13 @@ export class HeldLeases {
     return { size: Math.max(FIRST_SIZE, wanted), durationMs };
   }
 
-  /** Takes over a lease that was asked for at `requestedMs`. */
+  /** Adds a granted lease that was requested at `requestedMs`. */
   add(lease: Lease, requestedMs: number, nowMs: number): void {
     const renewMs = requestedMs + lease.durationMs - RENEW_MS - RENEW_CALLS * (nowMs - requestedMs);
     this.#held = [...this.#held, { ...lease, left: lease.size, requestedMs, renewMs }];
     this.#latest.id = "";
   }
 
-  /** Ends a lease, unless it has ended. */
   end(id: string): void {
     const lease = this.#held.find((each) => each.id === id);
     if (lease === undefined) return;
@@ -91,7 +89,7 @@ export class HeldLeases {
     this.endUnused(id, lease.left);
   }
 
-  /** Ends a lease with so many unused requests. Its answer may have been lost, so that it was never held. */
+  /** Ends a lease that may never have been held, because its response was lost. */
   endUnused(id: string, unused: number): void {
     this.ended = [...this.ended, { id, unused }].slice(-MAX_ENDED);
   }
@@ -100,9 +98,9 @@ export class HeldLeases {
     this.ended = this.ended.filter((each) => !released.includes(each));
   }
 
-  /** How many requests of an outstanding lease this isolate was charged for and has not used. */
+  /** How many requests of an outstanding lease this isolate holds unused. */
   unused({ id, size }: Lease): number {
-    // Granted, but the answer is still on its way: another one has overtaken it.
+    // The lease was granted, but a later response has overtaken that of its request.
     if (this.#latest.id === id) return size;
     const held = this.#held.find((each) => each.id === id);
     return held?.left ?? Math.min(this.ended.find((each) => each.id === id)?.unused ?? 0, size);

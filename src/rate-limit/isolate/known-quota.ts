@@ -1,52 +1,44 @@
-// What an isolate knows of a key's quota: the object's last status, and what the isolate has decided locally since and the object has
-// not acknowledged. It answers during a ban without a call, and decides while the object can't be reached: isolates then don't
-// know of each other, so together they may exceed the limit.
+// An isolate's copy of a key's quota: the object's last status, and the local decisions that the object has not acknowledged.
+// With it the isolate answers during a ban without a call, and decides locally while the object can't be reached. Isolates then
+// don't know of each other's requests, so together they may exceed the limit.
 
 import type { Runtime } from "../../lib/runtime.ts";
 import { acquire, type Quota, UNUSED_QUOTA } from "../object/quota.ts";
 import type { AcquireRequest, AcquireResult, Lease, Report, Status } from "../protocol.ts";
-import {
-  type Count,
-  type KeyDecision,
-  type KeyWindows,
-  type Limits,
-  mapWindows,
-  peek,
-  withLimits,
-} from "../windows.ts";
+import type { Count, KeyDecision, KeyWindows, Limits } from "../windows.ts";
+import { mapWindows, peek, withLimits } from "../windows.ts";
 import type { HeldLeases } from "./held-leases.ts";
 
-/** In an outage with more batches than this, the admissions of the others are never charged. */
+/** If an outage has more batches than this, the oldest are never charged. */
 const MAX_OUTBOX = 100;
 
 export class KnownQuota {
   readonly #runtime: Runtime;
   readonly #leases: HeldLeases;
   #quota: Quota = UNUSED_QUOTA;
-  /** When the last status was made, by the object's clock, and when it came, by this isolate's (Unix time). */
-  #status: { madeMs: number; cameMs: number } | undefined;
+  /** When the last status was made, by the object's clock, and when it came, by the isolate's (Unix time). */
+  #status: { madeMs: number; receivedMs: number } | undefined;
   #outbox: Report["outbox"] = [];
   #localBanMs = 0;
 
-  /** `leases`: what the isolate holds, which the object has charged. */
   constructor(runtime: Runtime, leases: HeldLeases) {
     this.#runtime = runtime;
     this.#leases = leases;
   }
 
-  /** What time it is by the clock of the object, or a little earlier, because its status has been on the way. */
+  /** The time by the object's clock, less the time that the last status took to arrive. */
   get objectMs(): number {
     const nowMs = this.#runtime.now();
-    const { madeMs, cameMs } = this.#status ?? { madeMs: nowMs, cameMs: nowMs };
-    return madeMs + Math.max(0, nowMs - cameMs);
+    const { madeMs, receivedMs } = this.#status ?? { madeMs: nowMs, receivedMs: nowMs };
+    return madeMs + Math.max(0, nowMs - receivedMs);
   }
 
-  /** When the minute began that was counted last, by the object's clock (Unix time). */
+  /** The start of the last counted minute, by the object's clock (Unix time). */
   get minuteMs(): number {
     return this.#quota.counts.minute.startMs;
   }
 
-  /** Whether there has been a ban, which may be over. */
+  /** Whether there was a ban, even if it has ended. */
   get wasBanned(): boolean {
     return this.#quota.bannedUntilMs > 0;
   }
@@ -56,17 +48,15 @@ export class KnownQuota {
     const nowMs = this.objectMs;
     const { counts, bannedUntilMs } = this.#quota;
     const decision = peek(withLimits(counts, limits), nowMs);
-    // If the clock has stepped back to before the status came, the end of the ban is unknown.
-    const isBanned = nowMs < bannedUntilMs && this.#runtime.now() >= (this.#status?.cameMs ?? 0);
+    // If the clock has stepped back to before the last status, the end of the ban is unknown.
+    const isBanned = nowMs < bannedUntilMs && this.#runtime.now() >= (this.#status?.receivedMs ?? 0);
     return isBanned ? { ...decision, admitted: false, bannedUntilMs } : decision;
   }
 
-  /** The windows, without the unused requests of leases that this isolate holds. */
+  /** The windows without the unused requests of this isolate's leases. */
   windows(limits: Limits): KeyWindows {
-    return this.excludingHeldLeases({
-      windows: withLimits(this.#quota.counts, limits),
-      leases: this.#quota.leases,
-    });
+    const windows = withLimits(this.#quota.counts, limits);
+    return this.excludingHeldLeases({ windows, leases: this.#quota.leases });
   }
 
   excludingHeldLeases({ windows, leases }: { windows: KeyWindows; leases: readonly Lease[] }): KeyWindows {
@@ -77,21 +67,21 @@ export class KnownQuota {
     });
   }
 
-  /** Remembers a status that the object gave. Returns what is known now, without the unused requests of held leases. */
+  /** Stores a status, and returns it as a decision without the unused requests of held leases. */
   apply(limits: Limits, status: Status): KeyDecision {
-    this.remember(status);
+    this.#store(status);
     const { bannedUntilMs } = this.#quota;
     const ban = status.nowMs < bannedUntilMs ? { bannedUntilMs } : {};
     return { admitted: true, nowMs: status.nowMs, windows: this.windows(limits), ...ban };
   }
 
-  /** Remembers a status, unless a newer one is known: answers can overtake each other. */
-  remember({ revision, nowMs, bannedUntilMs = 0, windows, leases }: Status): void {
+  /** Stores a status, unless a newer one is known: responses can overtake each other. */
+  #store({ revision, nowMs, bannedUntilMs = 0, windows, leases }: Status): void {
     const isOlder = revision === this.#quota.revision && nowMs < (this.#status?.madeMs ?? 0);
     if (revision < this.#quota.revision || isOlder) return;
     const unreported = (each: Count) =>
       this.#outbox.reduce((sum, { atMs, requests }) => sum + (atMs >= each.startMs ? requests : 0), 0);
-    this.#status = { madeMs: nowMs, cameMs: this.#runtime.now() };
+    this.#status = { madeMs: nowMs, receivedMs: this.#runtime.now() };
     this.#quota = {
       ...UNUSED_QUOTA,
       revision,
@@ -101,7 +91,7 @@ export class KnownQuota {
     };
   }
 
-  /** Decides about a batch as the object would if it knew what is known here. */
+  /** Decides a batch locally, by the object's rules. */
   decide(limits: Limits, batch: Pick<AcquireRequest, "id" | "requests" | "waitedMs">): AcquireResult {
     const atMs = this.objectMs;
     const { revision, leases } = this.#quota;
@@ -109,8 +99,8 @@ export class KnownQuota {
     const { result, quota } = acquire({ ...this.#quota, leases: [] }, limits, request, atMs);
     this.#quota = { ...quota, revision, leases };
     const { admitted, bannedUntilMs = 0 } = result;
-    if (admitted > 0)
-      this.#outbox = [...this.#outbox, { id: batch.id, requests: admitted, atMs }].slice(-MAX_OUTBOX);
+    const admission = { id: batch.id, requests: admitted, atMs };
+    if (admitted > 0) this.#outbox = [...this.#outbox, admission].slice(-MAX_OUTBOX);
     this.#localBanMs = Math.max(this.#localBanMs, bannedUntilMs);
     return result;
   }
@@ -120,11 +110,11 @@ export class KnownQuota {
     return { released: this.#leases.ended, outbox: this.#outbox, bannedUntilMs: this.#localBanMs };
   }
 
-  /** Forgets a report that the object has received, and remembers the status that it has answered. */
+  /** Removes what the object has acknowledged, and stores the status of its response. */
   acknowledge({ released, outbox, bannedUntilMs }: Report, status: Status): void {
     this.#leases.acknowledge(released);
     this.#outbox = this.#outbox.filter((each) => !outbox.includes(each));
     if (bannedUntilMs === this.#localBanMs) this.#localBanMs = 0;
-    this.remember(status);
+    this.#store(status);
   }
 }

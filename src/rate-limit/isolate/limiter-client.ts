@@ -1,28 +1,28 @@
-// How an isolate counts the requests of one key: from a lease if it holds one, else by calls to the key's object (protocol.ts). One
-// call is under way at a time; requests that arrive meanwhile wait, and the next call counts all of them. So a burst costs one or
-// two calls, not one a request.
+// An isolate's client of the limiter for one key. It counts requests from a lease, or by calls to the key's object (protocol.ts).
+// Only one call runs at a time; requests that arrive meanwhile wait, and the next call counts all of them. So a burst costs one
+// or two calls.
 
 import { randomBase62 } from "../../lib/base62.ts";
 import type { Runtime } from "../../lib/runtime.ts";
-import type { AcquireRequest, AcquireResult } from "../protocol.ts";
-import { BATCH_ID_LENGTH } from "../protocol.ts";
+import { type AcquireRequest, type AcquireResult, BATCH_ID_LENGTH } from "../protocol.ts";
 import { type Count, type KeyDecision, type Limits, mapWindows } from "../windows.ts";
 import { callObject, MAX_CALL_MS } from "./call-object.ts";
 import { HeldLeases } from "./held-leases.ts";
 import { KnownQuota } from "./known-quota.ts";
 
-/** After an undecided answer: about as long as a release needs to arrive. */
+/** After an undecided response: about the time that a release needs. */
 const UNDECIDED_PAUSE_MS = 100;
-/** The pauses before each attempt to release a lease, or to report what was decided locally, and how often that begins at most. */
+/** The pauses before each attempt to release a lease or to report local decisions. */
 const RELEASE_PAUSES_MS = [0, 1_000, 3_000];
 const REPORT_PAUSES_MS = [1_000, 3_000];
+/** The shortest time between two reports of local decisions. */
 const REPORT_INTERVAL_MS = 1_000;
 
 export type Limiters = Env["RATE_LIMITER"];
-/** Is told why the object could not be reached. */
+/** Called with the reason if a request was decided locally. */
 export type OnLocal = (error: unknown) => void;
 
-/** A request that waits for a decision. `failure` says why it was decided locally. */
+/** A request that waits for its decision. `failure` is set if it was decided locally. */
 type Waiter = { arrivedMs: number; decision?: KeyDecision; failure?: unknown };
 
 export class LimiterClient {
@@ -30,11 +30,11 @@ export class LimiterClient {
   readonly #keyId: string;
   readonly #leases = new HeldLeases();
   readonly known: KnownQuota;
-  /** As the latest request has them. */
+  /** From the latest request. */
   #limits: Limits = { minute: 0, day: 0 };
   #limiters: Limiters | undefined;
   #waiters: Waiter[] = [];
-  /** By the isolate's clock (Unix time): when the next call may begin. */
+  /** When the next call may begin, by the isolate's clock (Unix time). */
   #busyUntilMs = 0;
   #lastReportMs = Number.NEGATIVE_INFINITY;
 
@@ -44,7 +44,7 @@ export class LimiterClient {
     this.known = new KnownQuota(runtime, this.#leases);
   }
 
-  /** Counts one request, at once if no call is needed. `onLocal` is told if it was decided locally. */
+  /** Counts one request, synchronously if no call is needed. */
   acquire(limits: Limits, limiters: Limiters, onLocal: OnLocal): KeyDecision | Promise<KeyDecision> {
     this.#limits = limits;
     this.#limiters = limiters;
@@ -58,7 +58,7 @@ export class LimiterClient {
     const leased = this.#useLease(nowMs);
     if (leased === undefined) {
       const waiting = this.#wait({ arrivedMs: nowMs }, onLocal);
-      // Also if the client leaves: others may wait for this one's call, and it must not be counted at some later time.
+      // It continues if its client leaves: other requests may wait for its call, and it must not be counted later.
       this.#runtime.keepAlive(waiting);
       return waiting;
     }
@@ -66,7 +66,7 @@ export class LimiterClient {
     return leased;
   }
 
-  /** Waits for a decision, and calls for all that wait whenever no call is under way. */
+  /** Waits for a decision. Whenever no call is running, calls for all waiting requests. */
   async #wait(waiter: Waiter, onLocal: OnLocal): Promise<KeyDecision> {
     this.#waiters.push(waiter);
     while (waiter.decision === undefined) {
@@ -77,14 +77,14 @@ export class LimiterClient {
     return waiter.decision;
   }
 
-  /** Whether a call is under way, or an undecided answer came a moment ago. */
+  /** Whether a call is running, or an undecided response has just come. */
   #isBusy(): boolean {
     const leftMs = this.#busyUntilMs - this.#runtime.now();
-    // More is left only after a step of the clock.
+    // More than MAX_CALL_MS is left only after the clock has stepped back.
     return leftMs > 0 && leftMs <= MAX_CALL_MS;
   }
 
-  /** Has the object count all requests that wait, and asks for a lease if more will probably follow. */
+  /** Calls the object to count all waiting requests, and requests a lease if more requests are likely. */
   async #callForBatch(): Promise<void> {
     const sentMs = this.#runtime.now();
     const waiters = [...this.#waiters];
@@ -92,10 +92,10 @@ export class LimiterClient {
     const report = this.known.report();
     const lease = this.#leases.request(id, sentMs, this.known.objectMs);
     if (waiters.length === 0 && lease === undefined) return;
-    // A call that takes longer was cut off, with the request that made it.
+    // A call that takes longer was cancelled together with its request.
     this.#busyUntilMs = sentMs + MAX_CALL_MS;
     const request = { ...this.#batch(id, waiters), ...report, ...(lease && { lease }) };
-    // It runs from before the object knows of the lease, so that it ends before the object's time for it is over.
+    // The timer starts before the object grants the lease, so the lease ends here before it ends at the object.
     const leaseTime = lease && this.#runtime.wait(lease.durationMs);
     let pauseMs = 0;
     try {
@@ -111,7 +111,7 @@ export class LimiterClient {
     } catch (failure) {
       if (lease !== undefined) this.#leases.endUnused(id, lease.size);
       this.#decideLocally(id, waiters, failure);
-      // Those who wait for the next call would only wait for that to fail.
+      // The next call would probably fail too.
       this.#decideLocally(randomBase62(BATCH_ID_LENGTH), [...this.#waiters], failure);
       this.#reportSoon(REPORT_PAUSES_MS);
     }
@@ -125,16 +125,16 @@ export class LimiterClient {
 
   #call<Result>(call: (limiter: ReturnType<Limiters["getByName"]>) => Promise<Result>): Promise<Result> {
     const limiters = this.#limiters as Limiters;
-    return callObject(this.#runtime, "the limiter", async () => call(limiters.getByName(this.#keyId)));
+    return callObject(this.#runtime, async () => call(limiters.getByName(this.#keyId)));
   }
 
-  /** Admits one request that the object has charged already. */
+  /** Admits one request from a lease. */
   #useLease(nowMs: number): KeyDecision | undefined {
     if (!this.#leases.consume(nowMs, this.known.minuteMs)) return undefined;
     return { admitted: true, nowMs: this.known.objectMs, windows: this.known.windows(this.#limits) };
   }
 
-  /** Serves requests that wait, as far as a lease that has just come suffices. */
+  /** Admits waiting requests from a lease that has just been granted. */
   #serveFromLeases(): void {
     for (let waiter = this.#waiters[0]; waiter !== undefined; waiter = this.#waiters[0]) {
       const decision = this.#useLease(this.#runtime.now());
@@ -144,14 +144,14 @@ export class LimiterClient {
     }
   }
 
-  /** Gives the requests of a batch their decisions, in their order; the undecided ones have none. */
+  /** Gives the requests of a batch their decisions, in order of arrival. Undecided requests get none. */
   #settle(waiters: Waiter[], result: AcquireResult, failure?: unknown): void {
     const { admitted, refused, nowMs, windows, bannedUntilMs } = result;
     const after = this.known.excludingHeldLeases(result);
     const refusal = { admitted: false, nowMs, windows, ...(bannedUntilMs && { bannedUntilMs }) };
     for (const [index, waiter] of waiters.slice(0, admitted + refused).entries()) {
       const later = admitted - 1 - index;
-      // A repeated answer may come when a new window has begun, in which nothing was used.
+      // The result of a retry may belong to a new window, in which nothing is used.
       const before = <Each extends Count>(each: Each) => ({ ...each, used: Math.max(0, each.used - later) });
       if (waiter.decision !== undefined) continue;
       waiter.decision = later < 0 ? refusal : { admitted: true, nowMs, windows: mapWindows(after, before) };
@@ -164,14 +164,14 @@ export class LimiterClient {
     this.#settle(waiters, this.known.decide(this.#limits, this.#batch(id, waiters)), failure);
   }
 
-  /** Ends a lease by a timer, so that a client that pauses gets back what it has not used. */
+  /** Ends a lease by a timer, so that a client that pauses gets back its unused requests. */
   async #endLease(id: string, leaseTime: unknown): Promise<void> {
     await leaseTime;
     this.#leases.end(id);
     await this.#sendReport(RELEASE_PAUSES_MS);
   }
 
-  /** Reports in the background, unless that was done a moment ago. */
+  /** Reports in the background, unless a report began within the last second. */
   #reportSoon(pausesMs: readonly number[]): void {
     const nowMs = this.#runtime.now();
     if (Math.abs(nowMs - this.#lastReportMs) < REPORT_INTERVAL_MS) return;
@@ -189,7 +189,7 @@ export class LimiterClient {
         this.known.acknowledge(report, await this.#call((limiter) => limiter.release(this.#limits, report)));
         return;
       } catch {
-        // Again after the next pause, or with the next batch.
+        // The next attempt or batch repeats the report.
       }
     }
   }

@@ -1,49 +1,48 @@
-// What the object keeps of a key, and how acquire and release change it. Pure functions of (quota, limits, request, now). An
-// isolate that can't reach the object runs the same function on what it last knew.
+// A key's quota in its object, and how acquire and release change it. Pure functions of (quota, limits, request, now). An isolate
+// that can't reach the object runs the same functions on the last status it knows.
 
-import type { AcquireRequest, AcquireResult, DayTotals, Lease, Report, Status } from "../protocol.ts";
+import type { AcquireRequest, DayTotals, Lease, Report, Status } from "../protocol.ts";
 import { CALL_DEADLINE_MS, DAY_MS, DAYS_KEPT, LEASE_MARGIN_MS, LEASE_MS } from "../protocol.ts";
 import type { Counts, Limits } from "../windows.ts";
 import * as Windows from "../windows.ts";
 
-/** How long a ban lasts, up to the next whole second. It is neither extended nor shortened. */
+/** How long a ban lasts; its end is rounded up to a whole second. It is never extended or shortened. */
 export const BAN_MS = 10 * 60_000;
-/** A whole second, as X-RateLimit-Reset is. */
 const banEndMs = (nowMs: number) => Math.ceil((nowMs + BAN_MS) / 1000) * 1000;
-/** A refusal counts towards a ban if its request arrived so long after the first refusal of its minute. */
+/** A refusal counts towards a ban if its request arrived this long after the first refusal of its minute. */
 export const BAN_GRACE_MS = 2_000;
-/** A minute may have so many of those, or three times its largest limit if that is more. */
+/** How many such refusals a minute tolerates, or three times its largest limit if that is more. */
 export const MIN_TOLERATED_REFUSALS = 180;
 
-/** Leases: all together are at most so much of what is left, each has at least two requests, and the last quarter has none. */
+/** All leases together are at most this share of the remaining requests. */
 const LEASE_SHARE = 1 / 16;
 const MIN_LEASE = 2;
+/** Nothing is leased while a window has less than this share of its limit left. */
 const LEASE_FLOOR = 1 / 4;
 
-/** After its time, a lease is outstanding as long as a call takes: then it was released, unless a call failed or it is lost. */
+/** How long a lease stays outstanding after its time: by then it was released, unless a call failed or the isolate has ended. */
 const RELEASE_MS = CALL_DEADLINE_MS;
-/** How long after its grant a lease can be released: isolates try again for 17 s, and after an outage with their next call. */
+/** How long after its grant a lease can be released: isolates retry for 17 s, and after an outage with their next call. */
 const LEASE_KEPT_MS = 120_000;
 
-/** A batch that is repeated after so many others is charged twice: at 100 calls a second, after 2.5 s. */
+/** A batch that is retried after this many others is charged twice: at 100 calls a second, after 2.5 s. */
 const MAX_RECENT_BATCHES = 256;
 
 export interface Quota {
-  /** Grows with every change, and is never less than the time of the change (Unix time). */
+  /** Grows with every change; at least the time of the last change (Unix time). */
   revision: number;
   counts: Counts;
-  /** Of the minute: when the first request was refused (Unix time, or 0), what counts towards a ban, the largest limit. */
+  /** Of the minute: the time of the first refusal (Unix time, or 0), the refusals that count towards a ban, the largest limit. */
   refusals: { firstMs: number; late: number; maxLimit: number };
-  /** Unix time; 0 if there never was a ban. */
+  /** Unix time, or 0. */
   bannedUntilMs: number;
-  /** How many requests of each batch were admitted, by batch id, oldest first. */
+  /** How many requests were admitted, by batch id, oldest first. */
   recentBatches: ReadonlyMap<string, number>;
-  /** Leases that can still be released. They are counted in `used`. */
+  /** Leases that can still be released. They are included in `used`. */
   leases: readonly Lease[];
   pastDays: readonly DayTotals[];
 }
 
-/** The quota of a key that was never used. */
 export const UNUSED_QUOTA: Quota = {
   revision: 0,
   counts: { minute: Windows.UNUSED_COUNT, day: Windows.UNUSED_COUNT },
@@ -54,7 +53,7 @@ export const UNUSED_QUOTA: Quota = {
   pastDays: [],
 };
 
-/** The quota as of `nowMs`: counts of windows that are over are replaced, and the totals of a day that is over are kept. */
+/** The quota as of `nowMs`: starts new windows, and moves the totals of a finished day to `pastDays`. */
 export function rollOver(quota: Quota, limits: Limits, nowMs: number): Quota {
   const { minute, day } = quota.counts;
   const counts = Windows.rollOver(quota.counts, nowMs);
@@ -70,30 +69,25 @@ export function rollOver(quota: Quota, limits: Limits, nowMs: number): Quota {
   };
 }
 
-/** The status of a quota that was rolled over to `nowMs`. */
+/** `quota` must be rolled over to `nowMs`. */
 export function statusOf(quota: Quota, limits: Limits, nowMs: number): Status {
   const { revision, counts, bannedUntilMs, leases } = quota;
   const windows = Windows.withLimits(counts, limits);
   return { revision, nowMs, windows, leases, ...(nowMs < bannedUntilMs && { bannedUntilMs }) };
 }
 
-/** Counts a batch: admits what fits, refuses the rest if nothing can come back, and grants a lease if all of it fits. */
+/** Admits the requests that fit, refuses the rest if no lease can make room, and grants a lease. */
 export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, nowMs: number) {
   const { id, requests } = request;
   const before = reconcile(rollOver(quota, limits, nowMs), request, nowMs);
   const answer = (after: Quota, admitted: number, refused: number, lease?: Lease) => {
-    const result: AcquireResult = {
-      ...statusOf(after, limits, nowMs),
-      admitted,
-      refused,
-      ...(lease && { lease }),
-    };
+    const result = { ...statusOf(after, limits, nowMs), admitted, refused, ...(lease && { lease }) };
     return { result, quota: after };
   };
   const known = before.recentBatches.get(id);
   const isBanned = nowMs < before.bannedUntilMs;
   if (known !== undefined || isBanned) {
-    // What a repeated batch was refused is undecided if there is room again: the window may be another one.
+    // In a retry, requests that were refused are undecided if there is room again: a new window may have begun.
     const refused = isBanned || !canComeBack(before, limits, nowMs) ? requests - (known ?? 0) : 0;
     const lease = before.leases.find((each) => each.id === id);
     return answer(before, known ?? 0, refused, lease);
@@ -116,7 +110,7 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   return answer(revised(after, nowMs), admitted, refused, lease);
 }
 
-/** Applies a report. Returns `quota` itself if that changes nothing. */
+/** Applies a report. Returns `quota` itself if nothing changes. */
 export function reconcile(quota: Quota, report: Report, nowMs: number): Quota {
   let { counts, pastDays, recentBatches, leases } = quota;
   const charge = (requests: number, atMs: number) => {
@@ -129,7 +123,7 @@ export function reconcile(quota: Quota, report: Report, nowMs: number): Quota {
     const lease = leases.find((each) => each.id === id);
     if (lease !== undefined) charge(-Math.min(unused, lease.size), lease.grantedMs);
     leases = leases.filter((each) => each !== lease);
-    // The call that asked for the lease may still be on its way: then it gets nothing.
+    // The call that requested the lease may still arrive: then it must not be granted.
     if (!recentBatches.has(id)) recentBatches = withBatch(recentBatches, id, 0);
   }
   for (const { id, requests, atMs } of report.outbox) {
@@ -138,7 +132,7 @@ export function reconcile(quota: Quota, report: Report, nowMs: number): Quota {
     charge(uncharged, atMs);
     recentBatches = withBatch(recentBatches, id, requests);
   }
-  // The isolate's clock may be wrong: a ban is not longer for that.
+  // The isolate's clock may be wrong, but must not make a ban longer.
   const bannedUntilMs = Math.max(quota.bannedUntilMs, Math.min(report.bannedUntilMs, banEndMs(nowMs)));
   const isSame = recentBatches === quota.recentBatches && leases.length === quota.leases.length;
   if (isSame && bannedUntilMs === quota.bannedUntilMs) return quota;
@@ -149,7 +143,7 @@ function revised(quota: Quota, nowMs: number): Quota {
   return { ...quota, revision: Math.max(quota.revision + 1, nowMs) };
 }
 
-/** Counts refusals of requests that arrived at `arrivedMs`. The one that is too many begins a ban and is the last that counts. */
+/** Counts refusals of requests that arrived at `arrivedMs`. The first one over the limit starts a ban; the rest don't count. */
 function refuse(quota: Quota, requests: number, arrivedMs: number, nowMs: number): Quota {
   const { firstMs, late, maxLimit } = quota.refusals;
   const isLate = firstMs > 0 && arrivedMs > firstMs + BAN_GRACE_MS;
@@ -176,23 +170,22 @@ function isOutstanding({ grantedMs, durationMs }: Lease, nowMs: number): boolean
   return nowMs < grantedMs + durationMs + RELEASE_MS;
 }
 
-/** The lease that a request gets, if any. */
 function grant(
-  { counts, leases }: Quota,
+  quota: Quota,
   limits: Limits,
   { id, lease }: AcquireRequest,
   nowMs: number,
 ): Lease | undefined {
   if (lease === undefined) return undefined;
-  const windows = Windows.withLimits(counts, limits);
-  const outstanding = leases.filter((each) => isOutstanding(each, nowMs));
+  const windows = Windows.withLimits(quota.counts, limits);
+  const outstanding = quota.leases.filter((each) => isOutstanding(each, nowMs));
   const most = Math.floor(Windows.room(windows) * LEASE_SHARE);
   const free = outstanding.reduce((left, each) => left - each.size, most);
   const [size, durationMs] = [Math.min(lease.size, free), Math.min(lease.durationMs, LEASE_MS)];
   const hasTime = nowMs + durationMs + LEASE_MARGIN_MS <= Windows.resetMs(windows.minute, "minute");
   const isLow = Object.values(windows).some((each) => Windows.remaining(each) < each.limit * LEASE_FLOOR);
   if (isLow || !hasTime || size < MIN_LEASE) return undefined;
-  // After a step back of the clock the window lies ahead; the lease was charged to it.
+  // If the clock has stepped back, the window is in the future; the lease was charged to it.
   return { id, size, grantedMs: Math.max(nowMs, windows.minute.startMs), durationMs };
 }
 
@@ -211,7 +204,7 @@ function chargeDay(days: readonly DayTotals[], requests: number, atMs: number): 
   return [...others, { startMs, admitted: admitted + requests, refused }];
 }
 
-/** Those of the days that are among the last 30, today excluded. */
+/** The days among the last 30, which include today. */
 function daysBefore({ day }: Counts, days: readonly DayTotals[]): DayTotals[] {
   return days.filter(({ startMs }) => startMs > day.startMs - DAYS_KEPT * DAY_MS);
 }

@@ -1,30 +1,30 @@
-// The Durable Object that counts one API key's requests; its name is the key's id. quota.ts decides; this stores each change as
-// one value, before the output gate lets its answer out. So a crash or an eviction loses nothing that was answered. No timer: a
-// window rolls over when it is next looked at. One alarm: if it rings, nobody has used the key for 40 days.
+// The Durable Object that counts one API key's requests; its name is the key's id. quota.ts decides. Each change is stored as one
+// value, and the output gate holds the response until it is durable, so a crash or an eviction loses no acknowledged change.
+// There is no timer: windows roll over at the next call. The alarm fires after at least 40 days without a request.
 
 import { DurableObject } from "cloudflare:workers";
 import { type AcquireRequest, type AcquireResult, DAY_MS, type Report, type Status } from "../protocol.ts";
 import type { Limits } from "../windows.ts";
 import { acquire, type Quota, reconcile, rollOver, statusOf, UNUSED_QUOTA } from "./quota.ts";
 
-/** From the beginning of the day of the last request, so at least 40 days after that request. */
+/** From the start of the last request's day. */
 const KEPT_UNUSED_MS = 41 * DAY_MS;
 
-/** Where the quota is stored. An incompatible shape gets a new key: what an earlier one left is ignored. */
+/** An incompatible shape of the stored quota gets a new key, so that older values are ignored. */
 const QUOTA_KEY = "quota-2";
 
 export class RateLimiter extends DurableObject<Env> {
-  /** What is stored; undefined until it has been read. */
+  /** A copy of the stored value; undefined until it is read. */
   #quota: Quota | undefined;
 
-  /** Counts a batch. There is no `await` between reading and writing, so concurrent calls are decided one after the other. */
+  /** Counts a batch. Calls are serial, because there is no `await` between reading and writing. */
   acquire(limits: Limits, request: AcquireRequest): AcquireResult {
     const { result, quota } = acquire(this.#read(), limits, request, Date.now());
     this.#store(quota);
     return result;
   }
 
-  /** Applies a report. Counts nothing. */
+  /** Applies a report. */
   release(limits: Limits, report: Report): Status {
     const nowMs = Date.now();
     const quota = reconcile(rollOver(this.#read(), limits, nowMs), report, nowMs);
@@ -32,14 +32,14 @@ export class RateLimiter extends DurableObject<Env> {
     return statusOf(quota, limits, nowMs);
   }
 
-  /** The status of the key, and its earlier days with a request, of the last 30 with today. Changes nothing. */
+  /** The status of the key, and the totals of earlier days. Changes nothing. */
   usage(limits: Limits) {
     const nowMs = Date.now();
     const quota = rollOver(this.#read(), limits, nowMs);
     return { status: statusOf(quota, limits, nowMs), pastDays: quota.pastDays };
   }
 
-  /** Deletes everything. Does nothing if the clock was set back since the alarm was set: the next day's request moves it. */
+  /** Deletes the quota, unless the clock was set back after the alarm was set: then a request of another day sets it again. */
   override async alarm(): Promise<void> {
     if (Date.now() < this.#read().counts.day.startMs + KEPT_UNUSED_MS) return;
     await this.ctx.storage.deleteAll();
@@ -50,14 +50,14 @@ export class RateLimiter extends DurableObject<Env> {
     return this.#quota;
   }
 
-  /** Stores a quota if it has changed: one row, and once a day the alarm. */
+  /** Stores a changed quota as one row, and sets the alarm once a day. */
   #store(quota: Quota): void {
     const before = this.#read();
     if (quota.revision === before.revision) return;
     const { storage } = this.ctx;
     storage.kv.put(QUOTA_KEY, quota);
     const { startMs } = quota.counts.day;
-    // Not awaited: the output gate waits for it as for every other write.
+    // The output gate waits for it, as for every write.
     if (startMs !== before.counts.day.startMs) void storage.setAlarm(startMs + KEPT_UNUSED_MS);
     this.#quota = quota;
   }

@@ -1,24 +1,15 @@
-// What GET /v1/usage answers with. It stands alone so that the usage page, which runs in a browser, can share it.
+// The body of GET /v1/usage, shared with the usage page, which runs in a browser.
 
 import type { Plan } from "../plans.ts";
 import type { WindowName } from "../windows.ts";
 
-/** One window; `reset` is Unix time in seconds. */
-export interface UsageWindow {
-  limit: number;
-  used: number;
-  remaining: number;
-  reset: number;
-}
+/** `reset` is Unix time in seconds. */
+export type UsageWindow = { limit: number; used: number; remaining: number; reset: number };
 
-/** One UTC day, as `2026-11-20`. */
-export interface UsageDay {
-  date: string;
-  admitted: number;
-  refused: number;
-}
+/** `date` is a UTC day, such as `2026-11-20`. */
+export type UsageDay = { date: string; admitted: number; refused: number };
 
-/** How a key stands; `bannedUntil` is Unix time in seconds, and the days are the last 30, the oldest first. */
+/** `bannedUntil` is Unix time in seconds; the days are the last 30, oldest first. */
 export interface UsageBody extends Record<WindowName, UsageWindow> {
   plan: Plan;
   bannedUntil: number | null;

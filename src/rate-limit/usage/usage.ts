@@ -1,38 +1,39 @@
-// GET /v1/usage: the status of a key. It costs nothing and works while the key is limited or banned, so it is registered before the
-// rate limit. It is cheap because an isolate asks the key's object at most once a second.
+// GET /v1/usage: the status of a key. It is registered before the rate limit, so it is free and works while the key is limited or
+// banned. An isolate calls the key's object for it at most once a second.
 
 import { type Context, Hono } from "hono";
 import { serviceUnavailable } from "../../http/errors.ts";
 import { logFailure } from "../../http/log.ts";
 import { MESSAGES } from "../../http/messages.ts";
 import { Cache } from "../../lib/cache.ts";
-import { type Limiters, usageOf } from "../isolate/limiter-clients.ts";
+import type { Limiters } from "../isolate/limiter-client.ts";
+import { usageOf } from "../isolate/limiter-clients.ts";
 import { type RateLimitEnv, setDecision } from "../middleware.ts";
 import { DAY_MS, DAYS_KEPT, type DayTotals, type LimitedKey } from "../protocol.ts";
 import { type KeyWindows, remaining, resetMs, type WindowName } from "../windows.ts";
 import type { UsageBody, UsageDay, UsageWindow } from "./usage-body.ts";
 
-/** How long an answer of the object is shown, or its failure. */
-const SHOWN_MS = 1_000;
+/** How long a response or failure of the object is cached. */
+const MAX_AGE_MS = 1_000;
 
 /** Together about 5 MB of the 128 that an isolate has. */
 const MAX_ANSWERS = 1_000;
 
 const answers = new Cache<Awaited<ReturnType<typeof usageOf>>, { limiters: Limiters; key: LimitedKey }>({
   load: (_keyId, { limiters, key }) => usageOf(limiters, key),
-  lifetimeOf: () => ({ freshMs: SHOWN_MS, revalidateMs: SHOWN_MS, staleIfErrorMs: 0 }),
-  failureMs: () => SHOWN_MS,
+  lifetimeOf: () => ({ freshMs: MAX_AGE_MS, revalidateMs: MAX_AGE_MS, staleIfErrorMs: 0 }),
+  failureMs: () => MAX_AGE_MS,
   maxSize: MAX_ANSWERS,
 });
 
 export const usage = new Hono<RateLimitEnv>().get("/", async (c, next) => {
   const key = c.get("caller")?.key;
-  // Without a valid key this is a request like any other: counted by address, and refused.
+  // Without a valid key, the rate limit counts the request by address, and it is refused.
   if (key === undefined) return next();
 
   const { decision, pastDays } = await currentUsage(c, key);
   const { bannedUntilMs, windows } = decision;
-  // The headers tell of a ban, but this request was not refused.
+  // The headers show a ban, but this request is not refused.
   setDecision(c, { ...decision, admitted: true });
   const body: UsageBody = {
     plan: key.plan,
@@ -44,7 +45,7 @@ export const usage = new Hono<RateLimitEnv>().get("/", async (c, next) => {
   return c.json(body, 200, { "Cache-Control": "no-store" });
 });
 
-/** What the object answered within the last second. Throws `service_unavailable`. */
+/** Throws `service_unavailable`. */
 async function currentUsage(c: Context<RateLimitEnv>, key: LimitedKey) {
   try {
     return await answers.get(key.id, { limiters: c.env.RATE_LIMITER, key });
@@ -60,7 +61,7 @@ function describe(windows: KeyWindows, name: WindowName): UsageWindow {
   return { limit, used, remaining: remaining(window), reset: resetMs(window, name) / 1000 };
 }
 
-/** The last 30 UTC days up to that of the windows, oldest first, also those without a request. */
+/** The last 30 UTC days, oldest first, including days without a request. */
 function everyDay(pastDays: readonly DayTotals[], { day }: KeyWindows): UsageDay[] {
   const today = { startMs: day.startMs, admitted: day.used, refused: day.refused };
   return Array.from({ length: DAYS_KEPT }, (_, index) => {
