@@ -1,7 +1,13 @@
 // How long an isolate uses what it has read from D1.
 
-/** So long it is fresh: an operator's change takes effect everywhere within this time. */
+import type { Lifetime } from "../lib/cache.ts";
+
+/** An operator's change takes effect everywhere within this time. */
 export const FRESH_MS = 30_000;
 
-/** From this age on it is read again in the background while it is used, so that no request waits for that. */
-export const REVALIDATE_MS = 20_000;
+/** From this age on, a value in use is reloaded in the background, so that no request waits for the reload. */
+const REVALIDATE_MS = 20_000;
+
+export function lifetime({ revalidation = false, staleIfErrorMs = 0 }): Lifetime {
+  return { freshMs: FRESH_MS, revalidateMs: revalidation ? REVALIDATE_MS : FRESH_MS, staleIfErrorMs };
+}

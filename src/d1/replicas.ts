@@ -1,7 +1,7 @@
-// Where a statement is read. D1 has a primary, which has every commit, and replicas, which are near and may lag.
+// Reads from D1's replicas, which are near but may lag behind the primary.
 //
-// A replica has the commits of some moment, in their order. So what it has is right if it can't have changed since (the caller
-// decides that), and what it does not have is read at the primary.
+// A replica has all commits up to some moment. So a row that never changes (the caller decides that) can be read from it; a row
+// that it lacks is read from the primary.
 
 import { DeadlineExceeded } from "../lib/deadline.ts";
 import { DatabaseUnavailable } from "./statements.ts";
@@ -9,18 +9,14 @@ import { DatabaseUnavailable } from "./statements.ts";
 /** The database, or a session of it. */
 export type ReadSession = Pick<D1Database, "prepare">;
 
-/** What was read, if it is there, and whether the primary answered: undefined if the database does not say. */
-export interface ReadResult<Value> {
-  value: Value | undefined;
-  fromPrimary: boolean | undefined;
-}
+/** `fromPrimary` is undefined if the database does not say which instance answered; the local one does not. */
+export type ReadResult<Value> = { value: Value | undefined; fromPrimary: boolean | undefined };
 
-/** A session of the nearest instance. */
 export function nearest(database: D1Database): ReadSession {
   return database.withSession("first-unconstrained");
 }
 
-/** Reads at the nearest instance, and at the primary if that has no value. So `read` may be called twice. */
+/** Reads from the nearest instance, and then from the primary if there is no value. */
 export async function readNearest<Value>(
   database: D1Database,
   read: (session: ReadSession) => Promise<ReadResult<Value>>,
@@ -31,14 +27,9 @@ export async function readNearest<Value>(
 }
 
 /**
- * Undefined in place of a failure after which the primary may be asked: a replica that lags behind a migration calls even a
- * correct statement wrong. After a deadline there is no time left.
+ * Ignores a replica's failure, because the primary is asked next: a replica that lags behind a migration rejects correct
+ * statements. After a deadline there is no time for that.
  */
 export function ignoreFailure(error: unknown): undefined {
   if (error instanceof DatabaseUnavailable && error.cause instanceof DeadlineExceeded) throw error;
-}
-
-/** Whether the primary has answered. The local database does not say. */
-export function isFromPrimary({ meta }: D1Result): boolean | undefined {
-  return meta.served_by_primary;
 }

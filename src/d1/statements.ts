@@ -1,31 +1,31 @@
-// How statements reach D1: again after a fault if that can do no harm, and not for longer than a deadline.
-// A fault that is not the statement's own becomes DatabaseUnavailable, whatever it was.
+// Runs D1 statements with a deadline, and retries them where that is safe. A fault that the statement did not cause becomes
+// DatabaseUnavailable.
 //
-// In production D1 has no second writer, and repeats reads by itself; on a laptop the command line writes into the same
-// file while the service runs, and SQLite then calls the database locked.
+// In production D1 retries reads itself and has no second writer. Locally the command line writes to the same file while the
+// service runs, so SQLite may report that the database is locked.
 
 import { withDeadline } from "../lib/deadline.ts";
 
-/** D1 gives up a query after 30 s; no client waits that long. */
+/** D1's own limit is 30 s; no client waits that long. */
 const DEADLINE_MS = 5_000;
 
-/** Three tenths of a second together. */
+/** 0.3 s in total. */
 const RETRY_DELAYS_MS = [5, 10, 20, 40, 75, 150];
 
-/** Nothing was written. */
+/** Errors after which nothing was written. */
 const LOCKED = /SQLITE_BUSY/;
 
-/** Passing faults after which a statement may have been run, or not. Never "overloaded": that would add to it. */
+/** Transient errors after which a statement may have run. Not "overloaded": a retry would add to the load. */
 const INTERRUPTED =
   /SQLITE_BUSY|internal error|Network connection lost|object to be reset|reset because its code was updated|Cannot resolve D1 DB/i;
 
-/** SQLite's words, and D1's for a database and for an account. Nothing was written. */
+/** Errors of SQLite and of D1, for a database and for an account. Nothing was written. */
 const FULL = /SQLITE_FULL|Exceeded maximum DB size|maximum account storage limit/i;
 
-/** What SQLite says of a statement that is wrong, or forbidden by the schema: that is no matter of the database's health. */
+/** Errors of a statement that is wrong or violates the schema: they say nothing about the database's health. */
 const OWN_FAULT = /SQLITE_(ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG|MISUSE|AUTH)|D1_TYPE_ERROR/;
 
-/** The database can't be reached, or does not answer. After a write, whether that was done is unknown. */
+/** The database can't be reached or does not answer. A write may or may not have happened. */
 export class DatabaseUnavailable extends Error {
   readonly wasWriting: boolean;
 
@@ -36,7 +36,7 @@ export class DatabaseUnavailable extends Error {
   }
 }
 
-/** The database, or all storage of the account, is full: nothing was written, and nothing will be until an operator makes room. */
+/** The database or the account's storage is full: nothing was written, and an operator has to make room. */
 export class DatabaseFull extends DatabaseUnavailable {
   constructor(cause: unknown) {
     super(cause, false);
@@ -44,49 +44,45 @@ export class DatabaseFull extends DatabaseUnavailable {
   }
 }
 
-/** Runs a reading statement. Throws DatabaseUnavailable, or what is the statement's own fault. */
+/** Runs a read. Throws DatabaseUnavailable, or an error of the statement itself. */
 export function read<Result>(run: () => Promise<Result>): Promise<Result> {
-  return reach(run, INTERRUPTED, false);
+  return runStatement(run, INTERRUPTED, false);
 }
 
-/** Runs a writing statement, again only if nothing was written. Throws like `read`. */
+/** Runs a write, and retries only if nothing was written. Throws like `read`. */
 export function write<Result>(run: () => Promise<Result>): Promise<Result> {
-  return reach(run, LOCKED, true);
+  return runStatement(run, LOCKED, true);
 }
 
-/** Runs a writing statement that does nothing the second time. Throws like `read`. */
+/** Runs a write that has no effect when repeated. Throws like `read`. */
 export function writeIdempotent<Result>(run: () => Promise<Result>): Promise<Result> {
-  return reach(run, INTERRUPTED, true);
+  return runStatement(run, INTERRUPTED, true);
 }
 
-async function reach<Result>(
-  run: () => Promise<Result>,
-  passing: RegExp,
-  isWriting: boolean,
-): Promise<Result> {
-  let tries = 0;
-  const runOnce = () => {
-    tries += 1;
-    return run();
+async function runStatement<Result>(run: () => Promise<Result>, transient: RegExp, isWriting: boolean) {
+  let attempts = 0;
+  const attempt = async (): Promise<Result> => {
+    const delayMs = RETRY_DELAYS_MS[attempts];
+    attempts += 1;
+    try {
+      return await run();
+    } catch (error) {
+      if (delayMs === undefined || !transient.test(messageOf(error))) throw error;
+      await new Promise((resolve) => setTimeout(resolve, delayMs));
+      return attempt();
+    }
   };
   try {
-    return await withDeadline("the database", DEADLINE_MS, () => retry(runOnce, passing));
+    return await withDeadline("the database", DEADLINE_MS, attempt);
   } catch (error) {
-    // After another try it is unknown whether that one wrote.
-    if (tries === 1 && error instanceof Error && FULL.test(error.message)) throw new DatabaseFull(error);
-    if (error instanceof Error && OWN_FAULT.test(error.message)) throw error;
+    // An earlier attempt may have written.
+    if (attempts === 1 && FULL.test(messageOf(error))) throw new DatabaseFull(error);
+    if (OWN_FAULT.test(messageOf(error))) throw error;
     throw new DatabaseUnavailable(error, isWriting);
   }
 }
 
-async function retry<Result>(run: () => Promise<Result>, passing: RegExp): Promise<Result> {
-  for (const delayMs of RETRY_DELAYS_MS) {
-    try {
-      return await run();
-    } catch (error) {
-      if (!(error instanceof Error && passing.test(error.message))) throw error;
-      await new Promise((resolve) => setTimeout(resolve, delayMs));
-    }
-  }
-  return run();
+/** Empty for a thrown value that is not an Error: it says nothing about the database. */
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : "";
 }

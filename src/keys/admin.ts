@@ -1,97 +1,70 @@
-// What an operator does with keys, for the command line: the Worker never does it, because there is no way to it over
-// HTTP. A secret is made here, handed to the caller, and forgotten.
+// The operations of the command line on keys; they are not available over HTTP. A new secret is returned and not stored.
 
 import { randomBase62 } from "../lib/base62.ts";
 import { sha256 } from "../lib/sha256.ts";
 import { PLAN_LIMITS, type Plan } from "../rate-limit/plans.ts";
 import type { Limits } from "../rate-limit/windows.ts";
 import { newSecret } from "./secret.ts";
-import {
-  findKeyById,
-  insertKey,
-  type KeyRecord,
-  replaceSecret,
-  setPlan,
-  setRevoked,
-  stateOf,
-} from "./store.ts";
+import type { KeyRecord } from "./store.ts";
+import { findKeyById, insertKey, replaceSecret, setPlan, setRevoked, stateOf } from "./store.ts";
 
-/** 71 bits: enough never to meet twice, short enough to type. */
+/** 71 bits: collisions are negligible, and it is short enough to type. */
 const ID_LENGTH = 12;
 
-export interface NewKey {
-  /** 1 to 255 characters, for people. */
-  name: string;
-  plan: Plan;
-  /** For enterprise, and only for it. */
-  limits?: Limits;
-  /** Unix time in milliseconds, later than now; null: never. */
-  expiresAtMs: number | null;
-}
+/** The name has 1 to 255 characters; `limits` are for enterprise only; the expiry must be in the future. */
+export type NewKey = Pick<KeyRecord, "name" | "plan" | "expiresAtMs"> & { limits?: Limits };
 
-/** Why nothing was changed: there is no such key, or it is not in a state for that. */
-export interface Unchanged {
-  ok: false;
-  problem: "unknown" | "revoked" | "expired";
-}
+/** The key does not exist, or its state does not permit the change. */
+export type Unchanged = { ok: false; problem: "unknown" | "revoked" | "expired" };
 
-export type Changed = { ok: true; key: KeyRecord };
+type Outcome<More = unknown> = (More & { ok: true; key: KeyRecord }) | Unchanged;
 
-/** Makes a key and stores it. The secret is nowhere but in the returned value. */
+/** Creates a key. The secret exists only in the returned value. */
 export async function createKey(
   database: D1Database,
-  { name, plan, limits, expiresAtMs }: NewKey,
+  newKey: NewKey,
   nowMs: number,
 ): Promise<{ key: KeyRecord; secret: string }> {
   const secret = newSecret();
   const key: KeyRecord = {
+    ...newKey,
     id: `key_${randomBase62(ID_LENGTH)}`,
-    name,
-    plan,
-    limits: effectiveLimits(plan, limits),
-    lastFour: lastFourOf(secret),
+    limits: effectiveLimits(newKey.plan, newKey.limits),
+    lastFour: secret.slice(-4),
     createdAtMs: nowMs,
-    expiresAtMs,
     revokedAtMs: null,
   };
   await insertKey(database, key, sha256(secret));
   return { key, secret };
 }
 
-/** Ends a key for good, with all its secrets. An expired one too: its holder is then told so. */
-export async function revokeKey(
-  database: D1Database,
-  id: string,
-  nowMs: number,
-): Promise<Changed | Unchanged> {
+/** Revokes a key with all its secrets, also an expired one: its client is then told that it was revoked. */
+export async function revokeKey(database: D1Database, id: string, nowMs: number): Promise<Outcome> {
   const key = await setRevoked(database, id, nowMs);
   return key === undefined ? whyUnchanged(database, id, nowMs) : { ok: true, key };
 }
 
-/**
- * Gives a key a new secret. The one until now, and any that is still in its grace, ends `graceMs` after `nowMs` or
- * earlier: when that time is over, only the new one is good.
- */
+/** Gives a key a new secret. All earlier secrets end `graceMs` after `nowMs`, or before. */
 export async function rotateKey(
   database: D1Database,
   id: string,
   graceMs: number,
   nowMs: number,
-): Promise<(Changed & { secret: string }) | Unchanged> {
+): Promise<Outcome<{ secret: string }>> {
   const secret = newSecret();
-  const replacement = { hash: sha256(secret), lastFour: lastFourOf(secret) };
+  const replacement = { hash: sha256(secret), lastFour: secret.slice(-4) };
   const key = await replaceSecret(database, id, replacement, nowMs + graceMs, nowMs);
   return key === undefined ? whyUnchanged(database, id, nowMs) : { ok: true, key, secret };
 }
 
-/** Puts a key on another plan; `limits` for enterprise, and only for it. What it has used up stays used up. */
+/** Changes the plan of a key; `limits` for enterprise only. Its current usage stays counted. */
 export async function changePlan(
   database: D1Database,
   id: string,
   plan: Plan,
   limits: Limits | undefined,
   nowMs: number,
-): Promise<Changed | Unchanged> {
+): Promise<Outcome> {
   const key = await setPlan(database, id, plan, effectiveLimits(plan, limits), nowMs);
   return key === undefined ? whyUnchanged(database, id, nowMs) : { ok: true, key };
 }
@@ -108,8 +81,4 @@ function effectiveLimits(plan: Plan, limits: Limits | undefined): Limits {
   const effective = PLAN_LIMITS[plan] ?? limits;
   if (effective === undefined) throw new Error("an enterprise key needs limits of its own");
   return effective;
-}
-
-function lastFourOf(secret: string): string {
-  return secret.slice(-4);
 }

@@ -1,17 +1,17 @@
-// Finds out who calls. The path of a secret: token, form, cache, throttle, store, caller. It refuses no request: what a client without
-// a valid key gets is decided later, because a 429 comes before a 401.
+// Identifies the caller. A secret passes these steps: token, format, cache, lookup throttle, store. No request is refused here,
+// because the rate limit comes first: a 429 has precedence over a 401.
 //
-// Keys are read at the primary only. A replica may lag by any time, and would revive a key that was revoked. The trade-off: the first
-// request of a key in an isolate waits for the primary, however far away that is.
+// Keys are read from the primary only: a lagging replica could accept a revoked key. The cost: the first request of a key in an
+// isolate waits for the primary, however far away that is.
 
 import type { Context, MiddlewareHandler } from "hono";
-import { FRESH_MS, REVALIDATE_MS } from "../d1/freshness.ts";
+import { lifetime } from "../d1/freshness.ts";
 import { DatabaseUnavailable } from "../d1/statements.ts";
 import { lookupBuckets } from "../http/client-address.ts";
 import { logFailure } from "../http/log.ts";
 import { requestHeader } from "../http/request-header.ts";
 import { BoundedMap } from "../lib/bounded-map.ts";
-import { Cache, type Lifetime } from "../lib/cache.ts";
+import { Cache } from "../lib/cache.ts";
 import { DeadlineExceeded } from "../lib/deadline.ts";
 import type { Optimizations } from "../lib/optimizations.ts";
 import { sha256 } from "../lib/sha256.ts";
@@ -21,14 +21,14 @@ import { LookupThrottle, NoSlot } from "./lookup-throttle.ts";
 import { isWellFormedSecret } from "./secret.ts";
 import { type FoundKey, findKeyByHash, type Key, type KeyState, stateOf } from "./store.ts";
 
-/** A valid key, or what is wrong with what was sent. `keyId` also names a key that is no longer valid. */
+/** A valid key, or why there is none. `keyId` is also set for a key that is no longer valid. */
 export type Caller =
   | { key: Key; keyId: string; problem?: never; refusal?: never }
   | {
       key?: never;
       keyId?: string;
       problem: "missing" | "unknown" | "replaced" | Exclude<KeyState, "active">;
-      /** Set if the key was not looked up, because its address or network has sent too many unknown ones. */
+      /** Set if the key was not looked up, because its address or network has sent too many unknown keys. */
       refusal?: Decision;
     };
 
@@ -41,11 +41,9 @@ export interface KeysEnv extends RateLimitEnv {
   };
 }
 
-/** An unknown key is cached too, but neither revalidated, because it may be one of a flood, nor served stale. */
-const UNKNOWN: Lifetime = { freshMs: FRESH_MS, revalidateMs: FRESH_MS, staleIfErrorMs: 0 };
-const FOUND: Lifetime = { freshMs: FRESH_MS, revalidateMs: REVALIDATE_MS, staleIfErrorMs: 5 * 60_000 };
+const STALE_IF_ERROR_MS = 5 * 60_000;
 
-/** How long a look-up that failed is not repeated: a database that hangs must not make every request wait. */
+/** How long a failed look-up is not retried: a database that hangs must not make every request wait. */
 const FAILURE_MS = 5_000;
 
 /** Together about 5 MB of the 128 that an isolate has. */
@@ -56,20 +54,22 @@ export class Authenticator {
   /** Keys by the hash of a secret; null if there is none. */
   readonly #keys: Cache<FoundKey | null, Context<KeysEnv>>;
   readonly #throttle = new LookupThrottle();
-  /** The hashes of valid secrets: hashing costs a quarter of the processor time of a hot request. */
+  /** The hashes of valid secrets: hashing takes a quarter of the CPU time of a hot request. */
   readonly #hashes = new BoundedMap<string, string>(MAX_HASHES);
 
   constructor({ revalidation }: Optimizations) {
-    const found = revalidation ? FOUND : { ...FOUND, revalidateMs: FRESH_MS };
+    const found = lifetime({ revalidation, staleIfErrorMs: STALE_IF_ERROR_MS });
+    // An unknown key is not revalidated, because it may belong to a flood.
+    const unknown = lifetime({});
     this.#keys = new Cache({
       load: (hash, c, known) => {
-        // A key that was good when it was last looked up is not unknown, whatever else its address has sent.
+        // A key that was found before is not throttled, whatever else its address has sent.
         const buckets = known ? [] : lookupBuckets(c.req);
         return this.#throttle.run(buckets, c.get("nowMs"), () => findKeyByHash(c.env.DB, hash));
       },
-      lifetimeOf: (key) => (key === null ? UNKNOWN : found),
+      lifetimeOf: (key) => (key === null ? unknown : found),
       maxSize: MAX_KEYS,
-      // If no stale key can be served meanwhile, only a database that hangs is given a pause: another failure may be over.
+      // Without a stale key, only a database that hangs is given a pause: other failures may be over.
       failureMs: (error, isStale) =>
         error instanceof DatabaseUnavailable && (isStale || error.cause instanceof DeadlineExceeded)
           ? FAILURE_MS
@@ -82,8 +82,8 @@ export class Authenticator {
   }
 
   /**
-   * Sets `caller`, unless it is set. A key for which `mayBeStale` says so is not looked up again: it will be refused, and a flood
-   * must not reach the database. Throws DatabaseUnavailable if a key can't be looked up and is not cached.
+   * Sets `caller`, unless it is set. A stale key that `mayBeStale` accepts is not looked up again: it will be refused, and a
+   * flood must not reach the database. Throws DatabaseUnavailable if a key is not cached and can't be looked up.
    */
   authenticate(mayBeStale?: (key: Key) => boolean): MiddlewareHandler<KeysEnv> {
     const isStaleEnough = mayBeStale && ((key: FoundKey | null) => key !== null && mayBeStale(key));
@@ -108,12 +108,12 @@ export class Authenticator {
       return callerOf(key, secret, c.get("nowMs"));
     } catch (error) {
       const refusal = refusalOf(error, lookupBuckets(c.req));
-      // Another address that sent the same key had no slot; this one may have.
+      // The look-up was shared with a request of another address, which had no slot; this address may have one.
       return refusal === undefined ? this.#identify(c, mayBeStale) : { problem: "unknown", refusal };
     }
   }
 
-  /** The hash of a secret that has the form of one. */
+  /** The hash of a well-formed secret. */
   #hashOf(secret: string): string | undefined {
     return this.#hashes.get(secret) ?? (isWellFormedSecret(secret) ? sha256(secret) : undefined);
   }
@@ -132,7 +132,7 @@ function callerOf(key: FoundKey | null, secret: string | undefined, nowMs: numbe
   return { keyId: key.id, problem: state === "active" ? "replaced" : state };
 }
 
-/** Why a look-up had no slot in these buckets; undefined if it waited in others. Throws any other error. */
+/** The refusal if these buckets had no slot; undefined if the look-up used other buckets. Throws any other error. */
 function refusalOf(error: unknown, buckets: readonly string[]): Decision | undefined {
   if (!(error instanceof NoSlot)) throw error;
   if (error.buckets.join() !== buckets.join()) return undefined;
