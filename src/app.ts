@@ -1,5 +1,5 @@
-// The lifecycle of a request, in order; DESIGN.md has the picture. The order is the contract: HTTPS comes before the key, the key before
-// the rate limit, that before method and path, those before the input. What runs before the rate limit costs a client nothing.
+// The lifecycle of a request, in order (DESIGN.md has the picture). The order is part of the contract: HTTPS, key, rate limit,
+// method and path, input. Everything before the rate limit is free for clients.
 
 import { Hono } from "hono";
 import type { ApplyGlobalResponse } from "hono/client";
@@ -27,22 +27,17 @@ export function createApp(optimizations: Optimizations) {
   const authenticator = new Authenticator(optimizations);
   const pages = new PageCache(optimizations);
 
-  app.use(requestContext({ redact: withoutSecrets }), logRequest());
-  app.use("/v1/*", rateLimitHeaders());
-  app.use(cors());
+  app.use(requestContext({ redact: withoutSecrets }), logRequest);
+  app.use("/v1/*", rateLimitHeaders);
+  app.use(cors);
   app.route("/version", version);
-  app.use("/v1/*", requireHttps());
+  app.use("/v1/*", requireHttps);
   // A banned key is served here, so it has to be fresh.
   app.use("/v1/usage", authenticator.authenticate());
   const free = app.route("/v1/usage", usage);
   app.use("/v1/*", authenticator.authenticate(isBanned));
   if (optimizations.prefetch) app.get("/v1/pets", prefetch(pages, { skipIf: isExhausted }));
-  app.use(
-    "/v1/*",
-    rateLimit(),
-    requireKey(),
-    methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }),
-  );
+  app.use("/v1/*", rateLimit, requireKey, methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }));
   const routes = free.route("/v1/pets", petRoutes(pages, optimizations));
   app.notFound(handleUnknownPath);
   app.onError(handleError);

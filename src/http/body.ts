@@ -1,6 +1,6 @@
-// Validates request bodies: media type, size and time, encoding, JSON and its limits, schema, in this order, each with its own error.
-// Three helpers are not used: `c.req.json()` rounds integers above 2^53 and repairs invalid UTF-8; the `json` target of
-// `zValidator` treats another media type as an empty object; `hono/body-limit` stops reading large bodies (see drain.ts).
+// Validates request bodies: media type, size and time, encoding, JSON and its limits, schema, in this order, each with its own
+// error. Two helpers are not used: `c.req.json()` rounds integers above 2^53 and repairs invalid UTF-8; `hono/body-limit` stops
+// reading large bodies (see drain.ts).
 
 import type { MiddlewareHandler } from "hono";
 import type * as z from "zod/mini";

@@ -1,6 +1,5 @@
-// Every error response of the service is made here: one class, a closed set of codes, one body.
-// A handler throws an ApiError; whatever else is thrown is a fault or a bug, of which the client
-// learns the request id and what to do, and the log learns everything.
+// Error responses: a closed set of codes and one body. Handlers throw ApiError. For any other error the client gets the request
+// ID and what to do, and the log gets the details.
 
 import type { Context } from "hono";
 import { DatabaseFull, DatabaseUnavailable } from "../d1/statements.ts";
@@ -8,7 +7,7 @@ import { logFailure } from "./log.ts";
 import { MESSAGES, type OutageMessage } from "./messages.ts";
 import type { HttpEnv } from "./request-context.ts";
 
-/** The codes, each with its HTTP status (contract, sections 4 and 7). */
+/** Contract, sections 4 and 7. */
 export const ERROR_STATUS = {
   invalid_request: 400,
   unauthorized: 401,
@@ -24,15 +23,14 @@ export const ERROR_STATUS = {
   service_unavailable: 503,
 } as const satisfies Record<keyof typeof MESSAGES, number>;
 
-/** After a 503. Longer than D1 takes to restart a database. */
+/** Longer than D1 takes to restart a database. */
 const RETRY_AFTER_SECONDS = 5;
 
-/** After a 503 that an operator has to end, which takes minutes at least; then nobody should wait much longer. */
+/** For a full database: an operator needs minutes at least to make room. */
 const FULL_RETRY_AFTER_SECONDS = 300;
 
 export type ErrorCode = keyof typeof ERROR_STATUS;
 
-/** The codes that a status can have. */
 type CodeOf<Status extends number> = {
   [Code in ErrorCode]: (typeof ERROR_STATUS)[Code] extends Status ? Code : never;
 }[ErrorCode];
@@ -44,15 +42,9 @@ export type ErrorResponses = {
   };
 };
 
-/** What a client is told about a failure: `message` is for people, `headers` go into the response. */
-interface Failing {
-  code: ErrorCode;
-  message: string;
-  headers?: Record<string, string>;
-}
+type ErrorInit = Pick<ApiError, "code" | "message"> & Partial<Pick<ApiError, "headers">>;
 
-/** A failure that the client is told about. */
-export class ApiError extends Error implements Failing {
+export class ApiError extends Error {
   readonly code: ErrorCode;
   readonly headers: Record<string, string>;
 
@@ -64,23 +56,16 @@ export class ApiError extends Error implements Failing {
   }
 }
 
-/**
- * The response of an error: exactly `code`, `message`, `status` (contract, section 2, Error). A middleware at which floods
- * end returns it by itself, which is cheaper than to throw.
- */
-export function errorResponse<E extends HttpEnv>(
-  c: Context<E>,
-  { code, message, headers }: Failing,
-): Response {
+/** The response of an error (contract, section 2, Error). To refuse floods, middleware returns it: throwing costs more. */
+export function errorResponse<E extends HttpEnv>(c: Context<E>, error: ErrorInit): Response {
+  const { code, message, headers } = error;
   const status = ERROR_STATUS[code];
   c.get("log").code = code;
-  return new Response(JSON.stringify({ code, message, status }), {
-    status,
-    headers: { "Content-Type": "application/json", ...headers },
-  });
+  const init = { status, headers: { "Content-Type": "application/json", ...headers } };
+  return new Response(JSON.stringify({ code, message, status }), init);
 }
 
-/** Answers for whatever a handler or a middleware threw. */
+/** Answers for an error that a handler or middleware threw. */
 export function handleError<E extends HttpEnv>(error: Error, c: Context<E>): Response {
   if (error instanceof ApiError) return errorResponse(c, error);
   const { database, databaseFull, unknownOutcome, unknownOutcomeIdempotent } = MESSAGES.service_unavailable;
@@ -110,13 +95,13 @@ export function serviceUnavailable(
   });
 }
 
-/** Answers for a path that no route has. It returns, because `methodNotAllowed` looks at returned 404s only. */
+/** Answers for an unknown path. It returns the 404, because `methodNotAllowed` ignores a thrown one. */
 export function handleUnknownPath<E extends HttpEnv>(c: Context<E>): Response {
   const { path, pathOutsideApi } = MESSAGES.not_found;
   return errorResponse(c, new ApiError("not_found", /^\/v1(\/|$)/.test(c.req.path) ? path : pathOutsideApi));
 }
 
-/** Answers for a method that the path does not have. `allowed`: the methods it has (RFC 9110, section 15.5.6). */
+/** Answers for a method that the path does not have (RFC 9110, section 15.5.6). */
 export function handleWrongMethod<E extends HttpEnv>(c: Context<E>, allowed: string[]): never {
   const Allow = allowed.join(", ");
   throw new ApiError("method_not_allowed", MESSAGES.method_not_allowed.method(c.req.method, allowed), {

@@ -1,55 +1,48 @@
-// How input that breaks a schema is refused: with `invalid_request` and a sentence for each field.
-// The one file that knows `@hono/zod-validator`.
+// Validates query parameters, and turns what a schema reports into `invalid_request`.
 
-import { zValidator } from "@hono/zod-validator";
-import type { HonoRequest } from "hono";
+import type { HonoRequest, MiddlewareHandler } from "hono";
 import type * as z from "zod/mini";
 import { BoundedMap } from "../lib/bounded-map.ts";
 import { ApiError } from "./errors.ts";
 import { MESSAGES } from "./messages.ts";
+import type { HttpEnv } from "./request-context.ts";
 
-/** Queries that were found valid are remembered: together about 1 MB of the 128 that an isolate has. */
-const MAX_REMEMBERED = 1_000;
-const MAX_REMEMBERED_CHARACTERS = 300;
+/** Valid queries are cached: together about 1 MB of the 128 that an isolate has. */
+const MAX_CACHED = 1_000;
+const MAX_CACHED_CHARACTERS = 300;
 
-/** What reads the query of a request as `schema` does, if it fits that. */
-export function queryReader<Schema extends z.ZodMiniType>(
-  schema: Schema,
-): (request: HonoRequest) => z.output<Schema> | undefined {
-  const remembered = new BoundedMap<string, z.output<Schema>>(MAX_REMEMBERED);
+type Result<Schema extends z.ZodMiniObject> = z.core.util.SafeParseResult<z.output<Schema>>;
+type QueryReader<Schema extends z.ZodMiniObject> = (request: HonoRequest) => Result<Schema>;
+
+/** Parses the query of a request with `schema`. */
+export function queryReader<Schema extends z.ZodMiniObject>(schema: Schema): QueryReader<Schema> {
+  const cache = new BoundedMap<string, Result<Schema>>(MAX_CACHED);
   return function readQuery(request) {
-    const { url } = request;
-    const start = url.indexOf("?");
-    const search = start === -1 ? "" : url.slice(start);
-    const known = remembered.get(search);
-    if (known !== undefined) return known;
-    const parameters = Object.entries(request.queries());
-    const query = schema.safeParse(
-      Object.fromEntries(
-        parameters.map(([name, values]) => [name, values.length === 1 ? values[0] : values]),
-      ),
-    );
-    if (query.success && search.length <= MAX_REMEMBERED_CHARACTERS) remembered.set(search, query.data);
-    return query.data;
+    const start = request.url.indexOf("?");
+    const search = start === -1 ? "" : request.url.slice(start);
+    const cached = cache.get(search);
+    if (cached !== undefined) return cached;
+    const unwrap = (values: string[]) => (values.length === 1 ? values[0] : values);
+    const parameters = Object.entries(request.queries()).map(([name, values]) => [name, unwrap(values)]);
+    const query = schema.safeParse(Object.fromEntries(parameters));
+    if (query.success && search.length <= MAX_CACHED_CHARACTERS) cache.set(search, query);
+    return query;
   };
 }
 
-/** Makes the query available as `c.req.valid("query")`, fitting `schema`. Throws `invalid_request`. */
-export function validQuery<Schema extends z.ZodMiniType>(schema: Schema, read = queryReader(schema)) {
-  const validate = zValidator("query", schema, (result) => {
-    if (!result.success) throw invalidRequest(result.error.issues);
-  });
-  const validQuery: typeof validate = (c, next) => {
+/** Makes the query available as `c.req.valid("query")`. Throws `invalid_request`. */
+export function validQuery<Schema extends z.ZodMiniObject>(
+  read: QueryReader<Schema>,
+): MiddlewareHandler<HttpEnv, string, { in: { query: z.input<Schema> }; out: { query: z.output<Schema> } }> {
+  return function validQuery(c, next) {
     const query = read(c.req);
-    // What is wrong with it is the validator's to say.
-    if (query === undefined) return validate(c, next);
-    c.req.addValidatedData("query", query as object);
+    if (!query.success) throw invalidRequest(query.error.issues);
+    c.req.addValidatedData("query", query.data);
     return next();
   };
-  return validQuery;
 }
 
-/** The error for what a schema found wrong: `name: is required; status: must be one of …`. */
+/** The error for what a schema reports: `name: is required; status: must be one of …`. */
 export function invalidRequest(issues: readonly z.core.$ZodIssue[]): ApiError {
   const { field } = MESSAGES.invalid_request;
   const problems = issues.map(({ path, message }) => field(path.join(".") || "body", message));

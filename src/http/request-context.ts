@@ -1,10 +1,9 @@
-// What every request has: an id, which its response and its log line show, the time of its arrival, and the fields of its log line.
-// The Worker judges the request as of its arrival. Only counters go by another clock, their Durable Object's, and caches look again.
+// What every request has: an ID, its arrival time and the fields of its log line. The Worker decides by the arrival time.
+// Exceptions are the counters, which use their Durable Object's clock, and the caches, which read the current time.
 
 import type { MiddlewareHandler } from "hono";
 import { requestHeader } from "./request-header.ts";
 
-/** What this folder sets, and what it needs. */
 export interface HttpEnv {
   Bindings: Env;
   Variables: {
@@ -16,7 +15,6 @@ export interface HttpEnv {
   };
 }
 
-/** Fields of a request's log line. */
 export interface LogFields {
   /** Also of a key that is no longer valid. */
   keyId?: string;
@@ -24,12 +22,12 @@ export interface LogFields {
   /** The tighter window of the rate limit, and the requests that it has left. */
   window?: string;
   remaining?: number;
-  /** The code of the error that is answered. */
+  /** The code of the error response. */
   code?: string;
   failures?: Failure[];
 }
 
-/** Something that failed in the service while a request was served, whether its client notices or not. */
+/** A failure within the service, whether or not the client noticed it. */
 export interface Failure {
   event: "internal_error" | "limiter_unavailable" | "database_unavailable" | "database_full";
   cause: string;
@@ -38,12 +36,12 @@ export interface Failure {
   stack?: string | undefined;
 }
 
-/** What a client may choose as its id: long enough to be one, and harmless in any log. */
+/** Request IDs that clients may choose: harmless in any log. */
 const ACCEPTABLE_ID = /^[A-Za-z0-9_-]{8,64}$/;
 
 /**
- * Sets the variables and the header X-Request-Id: the client's own id if it is acceptable, else a new one. Ids are logged, so
- * `redact` replaces what looks like a secret, by characters that no acceptable id has.
+ * Sets the variables and the header X-Request-Id: the client's own ID if it is acceptable, else a new one. IDs are logged, so
+ * `redact` replaces anything that looks like a secret with characters that no acceptable ID has.
  */
 export function requestContext({ redact }: { redact(text: string): string }): MiddlewareHandler<HttpEnv> {
   return async function requestContext(c, next) {

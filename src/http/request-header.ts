@@ -1,8 +1,6 @@
-// Request headers as RFC 9110 reads them, whatever the runtime leaves of them.
-
 /**
- * The value of a header. White space around it is no part of it (RFC 9110, section 5.5), but workerd leaves it at the end of
- * what comes over a socket. A loop, because an expression that ends in `$` takes quadratic time on a row of blanks.
+ * The value of a header without surrounding white space (RFC 9110, section 5.5): workerd keeps trailing blanks. It loops because
+ * a regular expression that ends in `$` takes quadratic time on a run of blanks, and `trim` removes other characters too.
  */
 export function requestHeader(headers: Headers, name: string): string | undefined {
   const value = headers.get(name);

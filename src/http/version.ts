@@ -1,13 +1,12 @@
-// GET /version: which build answers, for whoever deploys or is called at night. It is beside the interface, so it needs no key,
-// counts for nobody and asks no other part: it answers while all of them are away.
+// GET /version: the build that answers. It needs no key, is not counted, and works while other parts fail.
 
 import { Hono } from "hono";
 import type { HttpEnv } from "./request-context.ts";
 
-/** The version of the interface (contract, section 9). It changes with the interface, a build with every deployment. */
+/** The version of the interface (contract, section 9), not of a deployment. */
 export const INTERFACE_VERSION = "1.0.0";
 
-/** Written into the code by a deployment (scripts/deploy/deployment.ts), so that it can't be told of other code. */
+/** A deployment compiles this into the code (scripts/deploy/deployment.ts). */
 declare const BUILD: string | undefined;
 
 export const version = new Hono<HttpEnv>().get("/", (c) => {

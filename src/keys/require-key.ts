@@ -1,5 +1,5 @@
-// Refuses requests without a valid key. It runs after the rate limit, so that such requests are counted first. The message says what is
-// wrong with the key: only a client that has its secret can see that.
+// Refuses requests without a valid key, after the rate limit has counted them. The message may say what is wrong with the key,
+// because only a client with its secret sees that.
 
 import type { MiddlewareHandler } from "hono";
 import { errorResponse } from "../http/errors.ts";
@@ -8,16 +8,14 @@ import type { KeysEnv } from "./authenticate.ts";
 
 const CHALLENGE = 'Bearer realm="petstore"';
 
-/** Sets `key`. Answers `unauthorized` with the challenge of RFC 6750, section 3 (contract, section 5). */
-export function requireKey(): MiddlewareHandler<KeysEnv> {
-  return async function requireKey(c, next) {
-    const { key, problem = "missing" } = c.get("caller") ?? {};
-    if (key !== undefined) {
-      c.set("key", key);
-      return next();
-    }
-    const challenge = problem === "missing" ? CHALLENGE : `${CHALLENGE}, error="invalid_token"`;
-    const headers = { "WWW-Authenticate": challenge };
-    return errorResponse(c, { code: "unauthorized", message: MESSAGES.unauthorized[problem], headers });
-  };
-}
+/** Sets `key`, or answers `unauthorized` (contract, section 5) with the challenge of RFC 6750, section 3. */
+export const requireKey: MiddlewareHandler<KeysEnv> = async (c, next) => {
+  const { key, problem = "missing" } = c.get("caller") ?? {};
+  if (key !== undefined) {
+    c.set("key", key);
+    return next();
+  }
+  const challenge = problem === "missing" ? CHALLENGE : `${CHALLENGE}, error="invalid_token"`;
+  const headers = { "WWW-Authenticate": challenge };
+  return errorResponse(c, { code: "unauthorized", message: MESSAGES.unauthorized[problem], headers });
+};

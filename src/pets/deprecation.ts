@@ -1,5 +1,4 @@
-// The end of `getPet` (contract, section 9): announced by each answer of the operation, and kept by itself when the
-// day comes, without a deployment. A request that is refused before it gets here is told nothing.
+// The deprecation of `getPet` (contract, section 9). The operation ends on the day of its sunset, without a deployment.
 
 import type { MiddlewareHandler } from "hono";
 import { ApiError, errorResponse } from "../http/errors.ts";
@@ -13,21 +12,19 @@ export const REMOVED_AT = new Date("2030-12-05T00:00:00Z");
 export const DEPRECATION = `@${DEPRECATED_AT.getTime() / 1000}`;
 export const SUNSET = REMOVED_AT.toUTCString();
 
-/** Where to go instead, and where that is explained (RFC 8288), for whoever has asked `url`. */
+/** Links to the replacement and to its documentation (RFC 8288). `url` is that of the request. */
 export function deprecationLink(url: string): string {
   const { origin } = new URL(url);
   return `<${origin}/v1/pets>; rel="successor-version", <${origin}/>; rel="deprecation"; type="text/html"`;
 }
 
-/** Announces that the operation goes, and answers `operation_removed` in its place once it is gone. */
-export function deprecated(): MiddlewareHandler<HttpEnv> {
-  return async function deprecated(c, next) {
-    if (c.get("nowMs") < REMOVED_AT.getTime()) await next();
-    else c.res = errorResponse(c, removed);
-    c.header("Deprecation", DEPRECATION);
-    c.header("Sunset", SUNSET);
-    c.header("Link", deprecationLink(c.req.url));
-  };
-}
+/** Announces the removal. Answers `operation_removed` after it. */
+export const deprecated: MiddlewareHandler<HttpEnv> = async (c, next) => {
+  if (c.get("nowMs") < REMOVED_AT.getTime()) await next();
+  else c.res = errorResponse(c, removed);
+  c.header("Deprecation", DEPRECATION);
+  c.header("Sunset", SUNSET);
+  c.header("Link", deprecationLink(c.req.url));
+};
 
 const removed = new ApiError("operation_removed", MESSAGES.operation_removed.getPet(SUNSET));

@@ -1,5 +1,4 @@
-// Reads the page of a list while the request is still being counted, so that the two hops overlap. If the request is refused, the
-// page is discarded.
+// Reads the page of a list while the request is counted, so that the two hops overlap. A refused request's page is discarded.
 
 import { waitUntil } from "cloudflare:workers";
 import type { MiddlewareHandler } from "hono";
@@ -14,34 +13,34 @@ export interface PetsEnv extends RateLimitEnv {
   Variables: RateLimitEnv["Variables"] & {
     /** The valid key. Set by the authentication. */
     key: LimitedKey;
-    /** The page that a list asks for. Set by `prefetch`. */
+    /** The requested page. Set by `prefetch`. */
     page?: Page | Promise<Page>;
   };
 }
 
-/** Pages of one key that are read ahead at a time. More requests at once may be a flood, most of which is refused. */
-const MAX_AT_A_TIME = 20;
+/** Concurrent prefetches per key. More concurrent requests may be a flood, most of which is refused. */
+const MAX_CONCURRENT = 20;
 
-/** Reads the query of a list. */
 export const readPageQuery = queryReader(PageQuery);
 
 /**
- * Begins to read the page that a list request asks for, and sets `page`. Does nothing without a valid key or query, and if
- * `skipIf` says that the key's request will probably be refused, so that a flood does not reach the database.
+ * Sets `page` if the key and the query are valid. `skipIf` says whether the request will probably be refused: then a flood does
+ * not reach the database.
  */
 export function prefetch(
   pages: PageCache,
   { skipIf }: { skipIf(key: LimitedKey): boolean },
 ): MiddlewareHandler<PetsEnv> {
-  /** How many pages are being read, by key id. */
+  /** The number of running prefetches, by key id. */
   const reading = new Map<string, number>();
   return function prefetch(c, next) {
     const key = c.get("caller")?.key;
-    const query = key === undefined || skipIf(key) ? undefined : readPageQuery(c.req);
-    if (key === undefined || query === undefined) return next();
+    if (key === undefined || skipIf(key)) return next();
+    const query = readPageQuery(c.req);
+    if (!query.success) return next();
     const others = reading.get(key.id) ?? 0;
-    if (others >= MAX_AT_A_TIME) return next();
-    const page = pages.get(c.env.DB, query);
+    if (others >= MAX_CONCURRENT) return next();
+    const page = pages.get(c.env.DB, query.data);
     if (page instanceof Promise) {
       reading.set(key.id, others + 1);
       const finish = () => {
@@ -49,7 +48,7 @@ export function prefetch(
         if (left > 0) reading.set(key.id, left);
         else reading.delete(key.id);
       };
-      // The handler learns of a failure; after a refusal nobody needs to.
+      // The handler awaits the page and so gets a failure; after a refusal it doesn't matter.
       waitUntil(page.then(finish, finish));
     }
     c.set("page", page);

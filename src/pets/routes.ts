@@ -1,5 +1,4 @@
-// The operations on pets (contract, section 4). JSON of pets comes from the store as text and is passed on as it is: parsing it would
-// round 64-bit ids.
+// The operations on pets (contract, section 4). The store's JSON text is sent unparsed, because parsing would round int64.
 
 import { Hono, type TypedResponse } from "hono";
 import { readNearest } from "../d1/replicas.ts";
@@ -15,7 +14,7 @@ import { insertPetOnce } from "./idempotency.ts";
 import { parseIdempotencyKey } from "./idempotency-key.ts";
 import type { PageCache } from "./page-cache.ts";
 import { type PetsEnv, readPageQuery } from "./prefetch.ts";
-import { NewPet, PageQuery, type Pet } from "./schema.ts";
+import { NewPet, type PageQuery, type Pet } from "./schema.ts";
 import { findPet, insertPet } from "./store.ts";
 
 export function petRoutes(pages: PageCache, { replicas }: Optimizations) {
@@ -23,14 +22,11 @@ export function petRoutes(pages: PageCache, { replicas }: Optimizations) {
     new Hono<PetsEnv>()
 
       // listPets
-      .get("/", validQuery(PageQuery, readPageQuery), async (c) => {
+      .get("/", validQuery(readPageQuery), async (c) => {
         const query = c.req.valid("query");
         const { petsJson, nextCursor } = await (c.get("page") ?? pages.get(c.env.DB, query));
-        return json<Pet[], 200>(
-          petsJson,
-          200,
-          nextCursor === undefined ? {} : { Link: nextLink(c.req.url, query, nextCursor) },
-        );
+        const headers = nextCursor === undefined ? {} : { Link: nextLink(c.req.url, query, nextCursor) };
+        return json<Pet[], 200>(petsJson, 200, headers);
       })
 
       // createPet
@@ -45,9 +41,9 @@ export function petRoutes(pages: PageCache, { replicas }: Optimizations) {
       })
 
       // getPet
-      .get("/:petId", deprecated(), async (c) => {
+      .get("/:petId", deprecated, async (c) => {
         const id = parseInt64(c.req.param("petId"));
-        // A pet never changes, so a replica that has it is right.
+        // A pet never changes, so any replica may serve it.
         const petJson = id === undefined ? undefined : await find(c.env.DB, id);
         if (petJson === undefined) throw new ApiError("not_found", MESSAGES.not_found.pet);
         return json<Pet, 200>(petJson, 200);
@@ -60,20 +56,17 @@ export function petRoutes(pages: PageCache, { replicas }: Optimizations) {
   }
 }
 
-/** The response of a JSON text, and for clients in TypeScript what it is the text of. */
+/** A response with a JSON text, typed for Hono's client as `Value`. */
 function json<Value, Status extends 200 | 201>(
   text: string,
   status: Status,
   headers: Record<string, string> = {},
 ): Response & TypedResponse<Json<Value>, Status, "json"> {
-  const response = new Response(text, {
-    status,
-    headers: { "Content-Type": "application/json", ...headers },
-  });
-  return response as Response & TypedResponse<Json<Value>, Status, "json">;
+  const init = { status, headers: { "Content-Type": "application/json", ...headers } };
+  return new Response(text, init) as Response & TypedResponse<Json<Value>, Status, "json">;
 }
 
-/** The link to the next page (RFC 8288): the same list, the same limit and status, from another place on. */
+/** The link to the next page (RFC 8288), with the same limit and status. */
 function nextLink(url: string, { limit, status }: PageQuery, cursor: string): string {
   const [path] = url.split(/[?#]/);
   return `<${path}?limit=${limit}${status === undefined ? "" : `&status=${status}`}&cursor=${cursor}>; rel="next"`;

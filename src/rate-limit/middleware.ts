@@ -1,5 +1,5 @@
-// Admits a request if its client has requests left, and puts the rate-limit headers on every response. A valid key is counted by its
-// own Durable Object, exactly; other requests by client address, in memory.
+// Enforces the rate limit and sets its headers. A valid key's requests are counted exactly, by its Durable Object; other requests
+// are counted by client address, in memory.
 
 import type { Context, MiddlewareHandler } from "hono";
 import { clientAddress } from "../http/client-address.ts";
@@ -16,7 +16,7 @@ import type { Decision } from "./windows.ts";
 
 export interface RateLimitEnv extends HttpEnv {
   Variables: HttpEnv["Variables"] & {
-    /** Set by the authentication: the valid key, or why the request is refused though its key was not looked up. */
+    /** Set by the authentication. `refusal`: the key was not looked up, and the request is refused. */
     caller?: { key?: LimitedKey & { plan: Plan }; refusal?: Decision };
     /** Set by `rateLimit` and GET /v1/usage; absent if the request did not get that far. */
     decision?: Decision;
@@ -24,42 +24,38 @@ export interface RateLimitEnv extends HttpEnv {
 }
 
 /**
- * Puts the rate-limit headers on every response. It is outermost because headers that are set before a handler ran are lost if
- * the handler fails. A request that was not counted, such as a preflight, shows the status of its address.
+ * Sets the rate-limit headers of every response. It is outermost because headers that are set before a handler runs are lost if
+ * the handler fails. A request that was not counted, such as a preflight, gets the headers of its address.
  */
-export function rateLimitHeaders(): MiddlewareHandler<RateLimitEnv> {
-  return async function rateLimitHeaders(c, next) {
-    await next();
-    const decision = c.get("decision") ?? {
-      ...anonymousRequests.peek(clientAddress(c.req), c.get("nowMs")),
-      // It was not counted, so it was not refused either.
-      admitted: true,
-    };
-    // `c.header` would make a new response for each of them.
-    const { headers } = c.res;
-    const values = headersOf(decision);
-    for (const name in values) headers.set(name, values[name] ?? "");
+export const rateLimitHeaders: MiddlewareHandler<RateLimitEnv> = async (c, next) => {
+  await next();
+  const decision = c.get("decision") ?? {
+    ...anonymousRequests.peek(clientAddress(c.req), c.get("nowMs")),
+    // A request that was not counted was not refused either.
+    admitted: true,
   };
-}
+  // `c.header` would create a new response for each header.
+  const { headers } = c.res;
+  const values = headersOf(decision);
+  for (const name in values) headers.set(name, values[name] ?? "");
+};
 
 /** Counts the request and sets `decision`. Answers `rate_limit_exceeded` or `key_banned`. */
-export function rateLimit(): MiddlewareHandler<RateLimitEnv> {
-  return async function rateLimit(c, next) {
-    const { key, refusal } = c.get("caller") ?? {};
-    const counted =
-      key === undefined
-        ? (refusal ?? anonymousRequests.count(clientAddress(c.req), c.get("nowMs")))
-        : countRequest(c.env.RATE_LIMITER, key, (error) => logFailure(c, "limiter_unavailable", error));
-    const decision = counted instanceof Promise ? await counted : counted;
-    setDecision(c, decision);
-    if (decision.admitted) return next();
-    const limited = MESSAGES.rate_limit_exceeded;
-    const withoutKey = refusal === undefined ? limited.withoutKey : limited.unknownKeys;
-    return refuse(c, decision, key === undefined ? withoutKey : limited.key);
-  };
-}
+export const rateLimit: MiddlewareHandler<RateLimitEnv> = async (c, next) => {
+  const { key, refusal } = c.get("caller") ?? {};
+  const counted =
+    key === undefined
+      ? (refusal ?? anonymousRequests.count(clientAddress(c.req), c.get("nowMs")))
+      : countRequest(c.env.RATE_LIMITER, key, (error) => logFailure(c, "limiter_unavailable", error));
+  const decision = counted instanceof Promise ? await counted : counted;
+  setDecision(c, decision);
+  if (decision.admitted) return next();
+  const limited = MESSAGES.rate_limit_exceeded;
+  const withoutKey = refusal === undefined ? limited.withoutKey : limited.unknownKeys;
+  return refuse(c, decision, key === undefined ? withoutKey : limited.key);
+};
 
-/** Sets `decision`, and the fields of the log line that show it. */
+/** Sets `decision` and its log fields. */
 export function setDecision(c: Context<RateLimitEnv>, decision: Decision): void {
   c.set("decision", decision);
   const window = tighterWindow(decision);
@@ -68,7 +64,6 @@ export function setDecision(c: Context<RateLimitEnv>, decision: Decision): void 
 
 type Exceeded = (typeof MESSAGES.rate_limit_exceeded)["key"];
 
-/** The error names the window or ban that refuses the request, and when to retry. */
 function refuse(c: Context<RateLimitEnv>, decision: Decision, exceeded: Exceeded): Response {
   const name = tighterWindow(decision);
   const { limit } = decision.windows[name] ?? decision.windows.minute;
