@@ -1,5 +1,4 @@
-// The Worker, as Cloudflare runs it: requests go to the app, the cron trigger to `scheduled`, and the counters of each
-// API key live in a RateLimiter. Nothing else is exported, and nothing is decided here.
+// The Worker's exports: the app, the cron trigger and the Durable Object class.
 
 export { RateLimiter } from "./rate-limit/object/rate-limiter.ts";
 

@@ -1,9 +1,9 @@
-// What the cron trigger does. Nothing depends on its running, but for the size of a table.
+// The cron trigger. Only the size of a table depends on it.
 
 import { logRun } from "./http/log.ts";
-import { forgetOldCreations } from "./pets/idempotency.ts";
+import { deleteExpired } from "./pets/idempotency.ts";
 
-/** Forgets creations that are no longer honoured, and says how many. Throws DatabaseUnavailable; the next run goes on. */
+/** Deletes expired idempotency records. Throws DatabaseUnavailable; the next run continues. */
 export async function scheduled(_controller: ScheduledController, env: Env): Promise<void> {
-  logRun("creations_forgotten", { creations: await forgetOldCreations(env.DB, Date.now()) });
+  logRun("idempotency_records_deleted", { records: await deleteExpired(env.DB, Date.now()) });
 }

@@ -3,7 +3,7 @@
 import { MAX_BODY_BYTES, MAX_BODY_MS } from "../http/body.ts";
 import type { ErrorCode } from "../http/errors.ts";
 import { MAX_LEVELS, MAX_VALUES } from "../lib/json-scanner.ts";
-import { REMEMBERED_MS } from "../pets/idempotency.ts";
+import { RETENTION_MS } from "../pets/idempotency.ts";
 import { BAN_MS } from "../rate-limit/object/quota.ts";
 
 /** When each error occurs, and what a client can do about it. */
@@ -17,7 +17,7 @@ export const MEANING: Record<ErrorCode, string> = {
   payload_too_large: `The body is larger than ${MAX_BODY_BYTES / 1024} KiB.`,
   unsupported_media_type:
     "The `Content-Type` is not `application/json` or `application/…+json`, or the body is compressed.",
-  idempotency_key_reused: `The \`Idempotency-Key\` was used for a different pet in the last ${REMEMBERED_MS / 3_600_000} hours. Use a new one.`,
+  idempotency_key_reused: `The \`Idempotency-Key\` was used for a different pet in the last ${RETENTION_MS / 3_600_000} hours. Use a new one.`,
   rate_limit_exceeded: "The limit per minute or per day is exhausted. Wait `Retry-After` seconds.",
   key_banned: `Clients kept sending requests after a 429. Wait \`Retry-After\` seconds; the ban ends after ${BAN_MS / 60_000} minutes.`,
   internal_error: "Internal error. If it persists, report the request ID in the message.",

@@ -3,7 +3,7 @@
 import { FRESH_MS } from "../d1/freshness.ts";
 import { ERROR_STATUS } from "../http/errors.ts";
 import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
-import { REMEMBERED_MS } from "../pets/idempotency.ts";
+import { RETENTION_MS } from "../pets/idempotency.ts";
 import { PageQuery } from "../pets/schema.ts";
 import { REQUESTS_PER_MINUTE } from "../rate-limit/anonymous.ts";
 import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS } from "../rate-limit/object/quota.ts";
@@ -26,7 +26,7 @@ const VALUES: Record<string, string> = {
   toleratedRefusals: `${MIN_TOLERATED_REFUSALS}`,
   banGraceSeconds: `${BAN_GRACE_MS / 1000}`,
   banMinutes: `${BAN_MS / 60_000}`,
-  idempotencyHours: `${REMEMBERED_MS / 3_600_000}`,
+  idempotencyHours: `${RETENTION_MS / 3_600_000}`,
   deprecatedAt: longDate(DEPRECATED_AT),
   removedAt: longDate(REMOVED_AT),
   plans: table(

@@ -4,8 +4,7 @@ import { MAX_BODY_BYTES } from "../http/body.ts";
 import { FIELD_PROBLEMS, MESSAGES } from "../http/messages.ts";
 import { MAX_LEVELS, MAX_VALUES } from "../lib/json-scanner.ts";
 import { DEPRECATED_AT, REMOVED_AT, SUNSET } from "../pets/deprecation.ts";
-import { REMEMBERED_MS } from "../pets/idempotency.ts";
-import { IDEMPOTENCY_KEY } from "../pets/idempotency-key.ts";
+import { IDEMPOTENCY_KEY, RETENTION_MS } from "../pets/idempotency.ts";
 import { MAX_PAGE_SIZE, PageQuery, PET_STATUSES } from "../pets/schema.ts";
 import { DAYS_KEPT } from "../rate-limit/protocol.ts";
 import { EXAMPLE_PETS, EXAMPLE_USAGE, isoDate, newPet } from "./examples.ts";
@@ -77,7 +76,7 @@ export const createPet = {
       name: "Idempotency-Key",
       in: "header",
       required: false,
-      description: `Identifies the request, so that retrying it is safe: 1 to 255 visible ASCII characters, bare or quoted. Requests with the same key and the same pet within ${REMEMBERED_MS / 3_600_000} hours add one pet and get the same response.`,
+      description: `Identifies the request, so that retrying it is safe: 1 to 255 visible ASCII characters, bare or quoted. Requests with the same key and the same pet within ${RETENTION_MS / 3_600_000} hours add one pet and get the same response.`,
       schema: { type: "string", pattern: IDEMPOTENCY_KEY.source },
       example: "order-4711",
     },
@@ -137,7 +136,7 @@ export const createPet = {
       reused: errorExample(
         "idempotency_key_reused",
         "An earlier Idempotency-Key with a different pet.",
-        MESSAGES.idempotency_key_reused.otherPet(REMEMBERED_MS / 3_600_000),
+        MESSAGES.idempotency_key_reused.otherPet(RETENTION_MS / 3_600_000),
       ),
     }),
   },

@@ -1,6 +1,5 @@
-// The cursor of a page: where in the list it begins. Base64url of 13 bytes: the version, the id of the page's
-// first pet, and the CRC32 of those, which tells a cursor that was made here from any other text. It is
-// neither secret nor signed: whoever forges one gets a page that could be had by walking there.
+// The cursor of a page: base64url of 13 bytes, which are the version, the id of the page's first pet, and the CRC32 of both. The
+// checksum detects mistyped cursors. There is no signature: a forged cursor gives a page that the client may read anyway.
 
 import { crc32 } from "node:zlib";
 
@@ -9,7 +8,6 @@ const ID_OFFSET = 1;
 const CHECKSUM_OFFSET = 9;
 const CURSOR_BYTES = 13;
 
-/** Makes the cursor of the page that begins with the pet `firstId` (int64). */
 export function encodeCursor(firstId: bigint): string {
   const bytes = new Uint8Array(CURSOR_BYTES);
   const view = new DataView(bytes.buffer);
@@ -19,9 +17,9 @@ export function encodeCursor(firstId: bigint): string {
   return bytes.toBase64({ alphabet: "base64url", omitPadding: true });
 }
 
-/** The id that a cursor holds, or undefined if `text` is not a cursor that `encodeCursor` made. */
+/** The id that a cursor holds; undefined if `encodeCursor` did not make it. */
 export function decodeCursor(text: string): bigint | undefined {
-  // A valid text decodes to one id, and that id encodes to one text: comparing the texts checks everything.
+  // Each id has one cursor, so comparing the texts checks the version, the checksum and the encoding.
   const bytes = fromBase64url(text);
   if (bytes?.length !== CURSOR_BYTES) return undefined;
   const firstId = new DataView(bytes.buffer).getBigInt64(ID_OFFSET);

@@ -1,5 +1,5 @@
-// Creations with an Idempotency-Key, remembered in D1 for a day: all SQL about them is here. One batch is one
-// transaction, so the pet is there exactly if it is remembered, and of two at once the second finds the first.
+// Idempotency-Key (draft-ietf-httpapi-idempotency-key-header), with records in D1. The pet and its record are written by one
+// batch, which is one transaction: of two concurrent requests, the second finds the record of the first.
 
 import { writeIdempotent } from "../d1/statements.ts";
 import { ApiError } from "../http/errors.ts";
@@ -8,94 +8,81 @@ import { sha256 } from "../lib/sha256.ts";
 import type { NewPet } from "./schema.ts";
 import { PET_JSON, type StoredPet } from "./store.ts";
 
-/** How long clients may rely on a creation's being remembered. */
-export const REMEMBERED_MS = 24 * 60 * 60_000;
+/** Bare, or a structured-field string (RFC 9651, section 3.3.3), whose only escapes are `\"` and `\\`. */
+export const IDEMPOTENCY_KEY = /^(?:([!#-~][!-~]{0,254})|"((?:[!#-[\]-~]|\\["\\]){1,255})")$/;
 
-/**
- * How long its row is kept. It is longer because the clocks of two isolates, or of an isolate and the cron trigger, may differ
- * by a minute, and because a statement may run half a minute after its request arrived.
- */
-export const KEPT_MS = REMEMBERED_MS + 5 * 60_000;
-
-/** What one statement deletes, which is what other statements have to wait for. */
-const ROWS_PER_STEP = 1_000;
-
-/** What one run deletes at most: every ten minutes, that keeps up with 67 creations a second. */
-const STEPS_PER_RUN = 40;
-
-/** What names a creation: the id of the API key, and the client's own name for it. */
-export interface CreationName {
-  keyId: string;
-  idempotencyKey: string;
+/** The idempotency key in a header. Throws `invalid_request`. */
+export function parseIdempotencyKey(header: string | undefined): string | undefined {
+  if (header === undefined) return undefined;
+  const [, bare, quoted] = header.match(IDEMPOTENCY_KEY) ?? [];
+  const key = bare ?? quoted?.replace(/\\(.)/g, "$1");
+  if (key !== undefined) return key;
+  throw new ApiError("invalid_request", MESSAGES.invalid_request.idempotencyKey);
 }
 
-// In all of these, ?1 and ?2 name the creation.
-const IS_KNOWN = "EXISTS (SELECT 1 FROM creations WHERE key_id = ?1 AND idempotency_key = ?2)";
-const FORGET_ONE = "DELETE FROM creations WHERE key_id = ?1 AND idempotency_key = ?2 AND created_at_ms <= ?3";
-const INSERT_PET = `INSERT INTO pets (name, category_id, status) SELECT ?3, ?4, ?5 WHERE NOT ${IS_KNOWN}`;
-const REMEMBER = `
-  INSERT INTO creations (key_id, idempotency_key, request_hash, pet_id, pet_json, created_at_ms)
-  SELECT ?1, ?2, unhex(?3), id, ${PET_JSON}, ?4 FROM pets WHERE id = last_insert_rowid() AND NOT ${IS_KNOWN}`;
-const SELECT_CREATION = `
-  SELECT request_hash = unhex(?3) AS is_same, CAST(pet_id AS TEXT) AS id, pet_json
-  FROM creations WHERE key_id = ?1 AND idempotency_key = ?2`;
+/** How long a client may retry with the same key. */
+export const RETENTION_MS = 24 * 60 * 60_000;
 
-const FORGET_OLD = `
+/** Longer, because the clocks of isolates differ, and because a statement may run half a minute after its request arrived. */
+export const ROW_RETENTION_MS = RETENTION_MS + 5 * 60_000;
+
+/** Other statements wait while one step runs. At one run every ten minutes, this keeps up with 67 POSTs a second. */
+const ROWS_PER_STEP = 1_000;
+const STEPS_PER_RUN = 40;
+
+// In the first five, ?1 is the id of the API key and ?2 the idempotency key.
+const RECORD_EXISTS = "EXISTS (SELECT 1 FROM creations WHERE key_id = ?1 AND idempotency_key = ?2)";
+const DELETE_EXPIRED =
+  "DELETE FROM creations WHERE key_id = ?1 AND idempotency_key = ?2 AND created_at_ms <= ?3";
+const INSERT_PET = `INSERT INTO pets (name, category_id, status) SELECT ?3, ?4, ?5 WHERE NOT ${RECORD_EXISTS}`;
+const INSERT_RECORD = `
+  INSERT INTO creations (key_id, idempotency_key, request_hash, pet_id, pet_json, created_at_ms)
+  SELECT ?1, ?2, unhex(?3), id, ${PET_JSON}, ?4 FROM pets WHERE id = last_insert_rowid() AND NOT ${RECORD_EXISTS}`;
+const SELECT_RECORD = `
+  SELECT request_hash = unhex(?3) AS isSamePet, CAST(pet_id AS TEXT) AS id, pet_json AS petJson
+  FROM creations WHERE key_id = ?1 AND idempotency_key = ?2`;
+const DELETE_ALL_EXPIRED = `
   DELETE FROM creations WHERE (key_id, idempotency_key) IN
   (SELECT key_id, idempotency_key FROM creations WHERE created_at_ms <= ?1 ORDER BY created_at_ms LIMIT ?2)`;
 
-interface CreationRow {
-  is_same: number;
-  id: string;
-  pet_json: string;
-}
-
 /**
- * Stores a pet under a new id, unless this creation is still remembered: then it gives what was stored
- * then. Throws `idempotency_key_reused` if that was another pet. `nowMs`, Unix time, is when the request arrived.
+ * Stores a pet under a new id, or returns the pet that the idempotency key has already created. Throws `idempotency_key_reused`
+ * if that is another pet. `nowMs` (Unix time) is when the request arrived.
  */
 export async function insertPetOnce(
   database: D1Database,
   pet: NewPet,
-  { keyId, idempotencyKey }: CreationName,
+  { keyId, idempotencyKey }: { keyId: string; idempotencyKey: string },
   nowMs: number,
 ): Promise<StoredPet> {
   const { name, categoryId, status = null } = pet;
-  // What a pet is made of, not how it was written: a client may order its fields differently the second time.
+  // Of the values, not of the body: a retry may order its fields differently.
   const hash = sha256(JSON.stringify([name, `${categoryId}`, status]));
   const results = await writeIdempotent(() => {
     const statement = (sql: string, ...values: unknown[]) =>
       database.prepare(sql).bind(keyId, idempotencyKey, ...values);
-    return database.batch<CreationRow>([
-      statement(FORGET_ONE, nowMs - KEPT_MS),
+    return database.batch<StoredPet & { isSamePet: number }>([
+      statement(DELETE_EXPIRED, nowMs - ROW_RETENTION_MS),
       statement(INSERT_PET, name, `${categoryId}`, status),
-      statement(REMEMBER, hash, nowMs),
-      statement(SELECT_CREATION, hash),
+      statement(INSERT_RECORD, hash, nowMs),
+      statement(SELECT_RECORD, hash),
     ]);
   });
-  const creation = results.at(-1)?.results[0];
-  if (creation === undefined) throw new Error("a creation that was just remembered is not there");
-  if (!creation.is_same) {
-    throw new ApiError(
-      "idempotency_key_reused",
-      MESSAGES.idempotency_key_reused.otherPet(REMEMBERED_MS / 3_600_000),
-    );
-  }
-  return { id: creation.id, petJson: creation.pet_json };
+  const record = results.at(-1)?.results[0];
+  if (record === undefined) throw new Error("an idempotency record is missing right after its insertion");
+  const { otherPet } = MESSAGES.idempotency_key_reused;
+  if (!record.isSamePet) throw new ApiError("idempotency_key_reused", otherPet(RETENTION_MS / 3_600_000));
+  return { id: record.id, petJson: record.petJson };
 }
 
-/** Deletes creations that are no longer remembered, in steps, and not more than a run may. Returns how many. */
-export async function forgetOldCreations(database: D1Database, nowMs: number): Promise<number> {
-  let forgotten = 0;
+/** Deletes expired records, at most as many as one run may. Returns their number. */
+export async function deleteExpired(database: D1Database, nowMs: number): Promise<number> {
+  let deleted = 0;
   for (let step = 0; step < STEPS_PER_RUN; step += 1) {
-    const { meta } = await writeIdempotent(() =>
-      database
-        .prepare(FORGET_OLD)
-        .bind(nowMs - KEPT_MS, ROWS_PER_STEP)
-        .run(),
-    );
-    forgotten += meta.changes;
+    const statement = database.prepare(DELETE_ALL_EXPIRED).bind(nowMs - ROW_RETENTION_MS, ROWS_PER_STEP);
+    const { meta } = await writeIdempotent(() => statement.run());
+    deleted += meta.changes;
     if (meta.changes < ROWS_PER_STEP) break;
   }
-  return forgotten;
+  return deleted;
 }

@@ -1,5 +1,4 @@
-// What a request may say about pets, the sentence for everything else, and what the published document says about it.
-// The one place that defines it; the checks of the table repeat it.
+// The schemas of pets and of their queries: validation, error texts and descriptions for the OpenAPI document.
 
 import * as z from "zod/mini";
 import { FIELD_PROBLEMS } from "../http/messages.ts";
@@ -19,7 +18,7 @@ export const NewPet = z.object(
     name: z.string(orMissing(FIELD_PROBLEMS.string)).check(
       z.refine((name) => hasLength(name, MAX_NAME_CODE_POINTS), FIELD_PROBLEMS.length(MAX_NAME_CODE_POINTS)),
       z.refine((name) => name.isWellFormed() && !name.includes("\0"), FIELD_PROBLEMS.unicode),
-      // JSON Schema counts code points; zod's own checks of length, which it could translate by itself, do not.
+      // JSON Schema counts code points; zod's length checks count UTF-16 code units.
       z.meta({
         description: "Name of the pet. It is stored as sent: neither trimmed nor normalised.",
         minLength: 1,
@@ -45,7 +44,7 @@ export type Pet = z.output<typeof Pet>;
 
 const PAGE_SIZE_PROBLEM = FIELD_PROBLEMS.pageSize(MAX_PAGE_SIZE);
 
-/** The query of a list (contract, section 4.1), and the cursor by which its pages continue each other. */
+/** The query of a list (contract, section 4.1), and the cursor of its pages. */
 export const PageQuery = z.object({
   limit: z
     ._default(
@@ -85,14 +84,14 @@ export const PageQuery = z.object({
 });
 export type PageQuery = z.output<typeof PageQuery>;
 
-/** Names what is wrong with a value of the wrong type: that it is missing, or else `problem`. */
+/** The error for a value of the wrong type: it is missing, or `problem`. */
 function orMissing(problem: string) {
   return {
     error: ({ input }: { input?: unknown }) => (input === undefined ? FIELD_PROBLEMS.required : problem),
   };
 }
 
-/** The same for a query parameter, which is an array if it was given more than once. */
+/** The same for a query parameter, which is an array if it is repeated. */
 function orRepeated(problem: string) {
   return {
     error: ({ input }: { input?: unknown }) => (Array.isArray(input) ? FIELD_PROBLEMS.repeated : problem),

@@ -254,7 +254,9 @@ describe("npm run usage -- --log", () => {
     ...[1, 2, 3].map((ms) => event(MIDNIGHT_MS + ms, [line("key_bbbbbbbbbbbb", banned)])),
     // Not counted: the object's own event, a cron run, other lines, GET /v1/usage, an invalid key, no rate limit.
     event(MIDNIGHT_MS, [], { entrypoint: "RateLimiter", event: { rpcMethod: "acquire" } }),
-    event(MIDNIGHT_MS, [{ event: "creations_forgotten", creations: 0 }], { event: { cron: "*/10 * * * *" } }),
+    event(MIDNIGHT_MS, [{ event: "idempotency_records_deleted", records: 0 }], {
+      event: { cron: "*/10 * * * *" },
+    }),
     event(MIDNIGHT_MS, ["{", "null", "7", "no JSON", line("key_aaaaaaaaaaaa", { route: "/v1/usage" })]),
     event(MIDNIGHT_MS, [line("key_cccccccccccc", { plan: undefined, ...refused })], { event: null }),
     event(MIDNIGHT_MS, [line("key_cccccccccccc", { window: undefined, status: 500 })]),
@@ -421,7 +423,7 @@ describe("npm run usage -- --remote", () => {
     stored(3, "key_bbbbbbbbbbbb"),
     stored(0, "key_bbbbbbbbbbbb", { "$metadata.service": "another" }),
     stored(0, "key_cccccccccccc", { plan: undefined, code: "unauthorized" }),
-    { timestamp: todayMs, "$metadata.service": "petstore", event: "creations_forgotten", creations: 0 },
+    { timestamp: todayMs, "$metadata.service": "petstore", event: "idempotency_records_deleted", records: 0 },
   ];
 
   it("counts admitted, refused and banned requests by key and UTC day", async () => {

@@ -6,8 +6,12 @@ import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { MESSAGES } from "../../src/http/messages.ts";
 import worker from "../../src/index.ts";
-import { forgetOldCreations, insertPetOnce, KEPT_MS } from "../../src/pets/idempotency.ts";
-import { parseIdempotencyKey } from "../../src/pets/idempotency-key.ts";
+import {
+  deleteExpired,
+  insertPetOnce,
+  parseIdempotencyKey,
+  ROW_RETENTION_MS,
+} from "../../src/pets/idempotency.ts";
 import { countPets, type ErrorBody, newClient } from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
 
@@ -162,7 +166,7 @@ describe("a retry within 24 hours", () => {
         insertPetOnce(env.DB, { name: "Rex", categoryId: 1n }, name, arrivalMs);
       const first = await insert(doneMs - waitMs + creationMs);
       const arrivalMs = doneMs + DAY_MS - 1;
-      await forgetOldCreations(env.DB, arrivalMs + waitMs + cleanupMs);
+      await deleteExpired(env.DB, arrivalMs + waitMs + cleanupMs);
       expect(await insert(arrivalMs + retryMs)).toEqual(first);
     },
   );
@@ -172,7 +176,7 @@ describe("the retention of an idempotency record", () => {
   it("ends after 24 hours and five minutes, even if the cron trigger never ran", async () => {
     const client = await newClient();
     const first = await seen(await post(client, "day"));
-    vi.setSystemTime(Date.now() + KEPT_MS - 1);
+    vi.setSystemTime(Date.now() + ROW_RETENTION_MS - 1);
     expect(await seen(await post(client, "day"))).toEqual(first);
     vi.setSystemTime(Date.now() + 1);
     const later = await seen(await post(client, "day", `{"name":"Max","categoryId":1}`));
@@ -188,9 +192,9 @@ describe("the retention of an idempotency record", () => {
     await post(client, "first");
     vi.setSystemTime(Date.now() + 1);
     await post(client, "second");
-    vi.setSystemTime(Date.now() + KEPT_MS - 1);
+    vi.setSystemTime(Date.now() + ROW_RETENTION_MS - 1);
     await runCron();
-    expect(takeLogLines().at(-1)).toEqual({ event: "creations_forgotten", creations: 1 });
+    expect(takeLogLines().at(-1)).toEqual({ event: "idempotency_records_deleted", records: 1 });
     const left = await env.DB.prepare("SELECT idempotency_key FROM creations").all();
     expect(left.results).toEqual([{ idempotency_key: "second" }]);
   });
@@ -203,7 +207,7 @@ describe("the retention of an idempotency record", () => {
        WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 41501)
        SELECT 'key', i, zeroblob(32), i, '{}', CAST(?1 AS INTEGER) - iif(i = 41501, 0, ?2) FROM n`,
     )
-      .bind(Date.now(), KEPT_MS)
+      .bind(Date.now(), ROW_RETENTION_MS)
       .run();
     const statements = vi.spyOn(env.DB, "prepare");
     await runCron();
