@@ -1,21 +1,22 @@
 // Validates query parameters, and turns what a schema reports into `invalid_request`.
 
-import type { HonoRequest, MiddlewareHandler } from "hono";
+import { zValidator } from "@hono/zod-validator";
+import type { HonoRequest } from "hono";
 import type * as z from "zod/mini";
 import { BoundedMap } from "../lib/bounded-map.ts";
 import { ApiError } from "./errors.ts";
 import { MESSAGES } from "./messages.ts";
-import type { HttpEnv } from "./request-context.ts";
 
 /** Valid queries are cached: together about 1 MB of the 128 that an isolate has. */
 const MAX_CACHED = 1_000;
 const MAX_CACHED_CHARACTERS = 300;
 
-type Result<Schema extends z.ZodMiniObject> = z.core.util.SafeParseResult<z.output<Schema>>;
-type QueryReader<Schema extends z.ZodMiniObject> = (request: HonoRequest) => Result<Schema>;
+type Result<Schema extends z.ZodMiniType> = z.core.util.SafeParseResult<z.output<Schema>>;
 
 /** Parses the query of a request with `schema`. */
-export function queryReader<Schema extends z.ZodMiniObject>(schema: Schema): QueryReader<Schema> {
+export function queryReader<Schema extends z.ZodMiniType>(
+  schema: Schema,
+): (request: HonoRequest) => Result<Schema> {
   const cache = new BoundedMap<string, Result<Schema>>(MAX_CACHED);
   return function readQuery(request) {
     const start = request.url.indexOf("?");
@@ -31,15 +32,17 @@ export function queryReader<Schema extends z.ZodMiniObject>(schema: Schema): Que
 }
 
 /** Makes the query available as `c.req.valid("query")`. Throws `invalid_request`. */
-export function validQuery<Schema extends z.ZodMiniObject>(
-  read: QueryReader<Schema>,
-): MiddlewareHandler<HttpEnv, string, { in: { query: z.input<Schema> }; out: { query: z.output<Schema> } }> {
-  return function validQuery(c, next) {
+export function validQuery<Schema extends z.ZodMiniType>(schema: Schema, read = queryReader(schema)) {
+  const validate = zValidator("query", schema, (result) => {
+    if (!result.success) throw invalidRequest(result.error.issues);
+  });
+  const validQuery: typeof validate = (c, next) => {
     const query = read(c.req);
-    if (!query.success) throw invalidRequest(query.error.issues);
-    c.req.addValidatedData("query", query.data);
+    if (!query.success) return validate(c, next);
+    c.req.addValidatedData("query", query.data as object);
     return next();
   };
+  return validQuery;
 }
 
 /** The error for what a schema reports: `name: is required; status: must be one of …`. */

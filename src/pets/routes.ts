@@ -13,7 +13,7 @@ import { deprecated } from "./deprecation.ts";
 import { insertPetOnce, parseIdempotencyKey } from "./idempotency.ts";
 import type { PageCache } from "./page-cache.ts";
 import { type PetsEnv, readPageQuery } from "./prefetch.ts";
-import { NewPet, type PageQuery, type Pet } from "./schema.ts";
+import { NewPet, PageQuery, type Pet } from "./schema.ts";
 import { findPet, insertPet } from "./store.ts";
 
 export function petRoutes(pages: PageCache, { replicas }: Optimizations) {
@@ -21,7 +21,7 @@ export function petRoutes(pages: PageCache, { replicas }: Optimizations) {
     new Hono<PetsEnv>()
 
       // listPets
-      .get("/", validQuery(readPageQuery), async (c) => {
+      .get("/", validQuery(PageQuery, readPageQuery), async (c) => {
         const query = c.req.valid("query");
         const { petsJson, nextCursor } = await (c.get("page") ?? pages.get(c.env.DB, query));
         const headers = nextCursor === undefined ? {} : { Link: nextLink(c.req.url, query, nextCursor) };

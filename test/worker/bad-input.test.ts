@@ -336,7 +336,7 @@ describe("the query of a list", () => {
     ["cursor=%00", CURSOR],
     ["cursor=AQAAAAAAAAAB", CURSOR],
     ["cursor=a&cursor=b", field("cursor", FIELD_PROBLEMS.repeated)],
-    ["limit=0&status=x", `${LIMIT}; ${STATUS}`],
+    ["limit=0&status=x", `${STATUS}; ${LIMIT}`],
   ])("gets 400 for %s", async (query, message) => {
     const client = await newClient();
     await expectRefusal(() => client.get(`/v1/pets?${query}`), 400, "invalid_request", message);
