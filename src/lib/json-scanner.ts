@@ -4,6 +4,7 @@
 
 import { isUtf8 } from "node:buffer";
 import { int64FromJsonNumber } from "./int64.ts";
+import * as Byte from "./json-bytes.ts";
 
 export const MAX_LEVELS = 100;
 
@@ -25,33 +26,6 @@ export class JsonError extends Error {
     this.problem = problem;
   }
 }
-
-const QUOTE = 0x22;
-const COMMA = 0x2c;
-const MINUS = 0x2d;
-const POINT = 0x2e;
-const ZERO = 0x30;
-const COLON = 0x3a;
-const OPENING_BRACKET = 0x5b;
-const BACKSLASH = 0x5c;
-const CLOSING_BRACKET = 0x5d;
-const LETTER_F = 0x66;
-const LETTER_N = 0x6e;
-const LETTER_T = 0x74;
-const LETTER_U = 0x75;
-const OPENING_BRACE = 0x7b;
-const CLOSING_BRACE = 0x7d;
-
-// Classes of bytes. The zeros after the end of the text are in none of them.
-const SPACE = bytesOf(" \t\n\r");
-const DIGIT = bytesOf("0123456789");
-const HEX_DIGIT = bytesOf("0123456789abcdefABCDEF");
-const EXPONENT = bytesOf("eE");
-const SIGN = bytesOf("+-");
-const SHORT_ESCAPE = bytesOf('"\\/bfnrt');
-const UNESCAPED = new Uint8Array(256).fill(1, 0x20);
-UNESCAPED[QUOTE] = 0;
-UNESCAPED[BACKSLASH] = 0;
 
 /** Bytes read after a backslash, and the padding for them: reading beyond the end of an array would slow down all later scans. */
 const LONGEST_ESCAPE = 5;
@@ -94,7 +68,7 @@ class Scanner {
     const end = this.#at;
     this.#skipSpace();
     if (this.#at !== this.#end) throw new JsonError("syntax");
-    if (this.#byteAt(start) !== OPENING_BRACE) return this.#valueAt(start, end);
+    if (this.#byteAt(start) !== Byte.OPENING_BRACE) return this.#valueAt(start, end);
     return Object.fromEntries([...this.#members].map(([name, range]) => [name, this.#valueAt(...range)]));
   }
 
@@ -110,7 +84,7 @@ class Scanner {
   #skipSpace(): void {
     const bytes = this.#bytes;
     let at = this.#at;
-    while (SPACE[bytes[at] ?? 0] === 1) at += 1;
+    while (Byte.SPACE[bytes[at] ?? 0] === 1) at += 1;
     this.#at = at;
   }
 
@@ -118,12 +92,12 @@ class Scanner {
     this.#values += 1;
     if (this.#values > MAX_VALUES) throw new JsonError("values");
     const first = this.#byteAt(this.#at);
-    if (first === QUOTE) this.#skipString();
-    else if (first === OPENING_BRACE) this.#skipContainer(CLOSING_BRACE);
-    else if (first === OPENING_BRACKET) this.#skipContainer(CLOSING_BRACKET);
-    else if (first === LETTER_T) this.#skipWord("true");
-    else if (first === LETTER_F) this.#skipWord("false");
-    else if (first === LETTER_N) this.#skipWord("null");
+    if (first === Byte.QUOTE) this.#skipString();
+    else if (first === Byte.OPENING_BRACE) this.#skipContainer(Byte.CLOSING_BRACE);
+    else if (first === Byte.OPENING_BRACKET) this.#skipContainer(Byte.CLOSING_BRACKET);
+    else if (first === Byte.LETTER_T) this.#skipWord("true");
+    else if (first === Byte.LETTER_F) this.#skipWord("false");
+    else if (first === Byte.LETTER_N) this.#skipWord("null");
     else this.#skipNumber();
   }
 
@@ -134,10 +108,10 @@ class Scanner {
     this.#skipSpace();
     for (let isFirst = true; this.#byteAt(this.#at) !== closing; isFirst = false) {
       if (!isFirst) {
-        this.#skip(COMMA);
+        this.#skip(Byte.COMMA);
         this.#skipSpace();
       }
-      if (closing === CLOSING_BRACE) this.#skipMember();
+      if (closing === Byte.CLOSING_BRACE) this.#skipMember();
       else this.#skipValue();
       this.#skipSpace();
     }
@@ -150,7 +124,7 @@ class Scanner {
     this.#skipString();
     const name = this.#levels === 1 ? this.#names.find((each) => this.#spells(each, nameStart)) : undefined;
     this.#skipSpace();
-    this.#skip(COLON);
+    this.#skip(Byte.COLON);
     this.#skipSpace();
     const start = this.#at;
     this.#skipValue();
@@ -162,16 +136,16 @@ class Scanner {
   }
 
   #skipNumber(): void {
-    if (this.#byteAt(this.#at) === MINUS) this.#at += 1;
-    if (this.#byteAt(this.#at) === ZERO) this.#at += 1;
+    if (this.#byteAt(this.#at) === Byte.MINUS) this.#at += 1;
+    if (this.#byteAt(this.#at) === Byte.ZERO) this.#at += 1;
     else this.#skipDigits();
-    if (this.#byteAt(this.#at) === POINT) {
+    if (this.#byteAt(this.#at) === Byte.POINT) {
       this.#at += 1;
       this.#skipDigits();
     }
-    if (EXPONENT[this.#byteAt(this.#at)] === 1) {
+    if (Byte.EXPONENT[this.#byteAt(this.#at)] === 1) {
       this.#at += 1;
-      if (SIGN[this.#byteAt(this.#at)] === 1) this.#at += 1;
+      if (Byte.SIGN[this.#byteAt(this.#at)] === 1) this.#at += 1;
       this.#skipDigits();
     }
   }
@@ -180,35 +154,35 @@ class Scanner {
     const bytes = this.#bytes;
     const start = this.#at;
     let at = start;
-    while (DIGIT[bytes[at] ?? 0] === 1) at += 1;
+    while (Byte.DIGIT[bytes[at] ?? 0] === 1) at += 1;
     if (at === start) throw new JsonError("syntax");
     this.#at = at;
   }
 
   #skipString(): void {
-    this.#skip(QUOTE);
+    this.#skip(Byte.QUOTE);
     const bytes = this.#bytes;
     let at = this.#at;
     for (;;) {
       const byte = bytes[at] ?? 0;
-      if (UNESCAPED[byte] === 1) at += 1;
-      else if (byte === BACKSLASH) at = this.#endOfEscape(at);
+      if (Byte.UNESCAPED[byte] === 1) at += 1;
+      else if (byte === Byte.BACKSLASH) at = this.#endOfEscape(at);
       else break;
     }
     this.#at = at;
-    this.#skip(QUOTE);
+    this.#skip(Byte.QUOTE);
   }
 
   /** The end of the escape that starts at `at`. */
   #endOfEscape(at: number): number {
     const bytes = this.#bytes;
-    if (SHORT_ESCAPE[bytes[at + 1] ?? 0] === 1) return at + 2;
-    if (bytes[at + 1] !== LETTER_U) throw new JsonError("syntax");
+    if (Byte.SHORT_ESCAPE[bytes[at + 1] ?? 0] === 1) return at + 2;
+    if (bytes[at + 1] !== Byte.LETTER_U) throw new JsonError("syntax");
     const areHexDigits =
-      HEX_DIGIT[bytes[at + 2] ?? 0] === 1 &&
-      HEX_DIGIT[bytes[at + 3] ?? 0] === 1 &&
-      HEX_DIGIT[bytes[at + 4] ?? 0] === 1 &&
-      HEX_DIGIT[bytes[at + 5] ?? 0] === 1;
+      Byte.HEX_DIGIT[bytes[at + 2] ?? 0] === 1 &&
+      Byte.HEX_DIGIT[bytes[at + 3] ?? 0] === 1 &&
+      Byte.HEX_DIGIT[bytes[at + 4] ?? 0] === 1 &&
+      Byte.HEX_DIGIT[bytes[at + 5] ?? 0] === 1;
     if (!areHexDigits) throw new JsonError("syntax");
     return at + 6;
   }
@@ -220,23 +194,24 @@ class Scanner {
     for (let index = 0; index < name.length; index += 1) {
       let code = bytes[at] ?? 0;
       at += 1;
-      if (code === BACKSLASH) {
-        if (bytes[at] !== LETTER_U || bytes[at + 1] !== ZERO || bytes[at + 2] !== ZERO) return false;
+      if (code === Byte.BACKSLASH) {
+        if (bytes[at] !== Byte.LETTER_U || bytes[at + 1] !== Byte.ZERO || bytes[at + 2] !== Byte.ZERO)
+          return false;
         code = 16 * hexValue(bytes[at + 3] ?? 0) + hexValue(bytes[at + 4] ?? 0);
         at += 5;
       }
       if (code !== name.charCodeAt(index)) return false;
     }
-    return bytes[at] === QUOTE;
+    return bytes[at] === Byte.QUOTE;
   }
 
   #valueAt(start: number, end: number): unknown {
     const first = this.#byteAt(start);
-    if (first === OPENING_BRACE) return {};
-    if (first === OPENING_BRACKET) return [];
-    if (first === QUOTE) return this.#stringAt(start, end);
+    if (first === Byte.OPENING_BRACE) return {};
+    if (first === Byte.OPENING_BRACKET) return [];
+    if (first === Byte.QUOTE) return this.#stringAt(start, end);
     const text = this.#text(start, end);
-    const isNumber = first === MINUS || DIGIT[first] === 1;
+    const isNumber = first === Byte.MINUS || Byte.DIGIT[first] === 1;
     return isNumber ? (int64FromJsonNumber(text) ?? Number.NaN) : JSON.parse(text);
   }
 
@@ -245,7 +220,7 @@ class Scanner {
     if (end - start > MAX_STRING_BYTES) {
       last = start + 1;
       while (last < start + MAX_STRING_BYTES) {
-        last = this.#byteAt(last) === BACKSLASH ? this.#endOfEscape(last) : last + 1;
+        last = this.#byteAt(last) === Byte.BACKSLASH ? this.#endOfEscape(last) : last + 1;
       }
     }
     return JSON.parse(`${this.#text(start, last)}"`);
@@ -258,11 +233,5 @@ class Scanner {
 
 /** `A` and `a` both have 1 in their low four bits. */
 function hexValue(digit: number): number {
-  return digit < 0x40 ? digit - ZERO : (digit & 15) + 9;
-}
-
-function bytesOf(characters: string): Uint8Array {
-  const kind = new Uint8Array(256);
-  for (const byte of new TextEncoder().encode(characters)) kind[byte] = 1;
-  return kind;
+  return digit < 0x40 ? digit - Byte.ZERO : (digit & 15) + 9;
 }
