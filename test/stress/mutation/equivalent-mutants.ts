@@ -221,8 +221,8 @@ export const EXPLAINED: Explanation[] = [
     reason: "The pause is 1 ms shorter.",
   },
   {
-    file: "src/rate-limit/isolate/limiter-client.ts",
-    line: 'return callObject(this.#runtime, "the limiter", async () => call(limiters.getByName(this.#keyId)));',
+    file: "src/rate-limit/isolate/call-object.ts",
+    line: 'const callOnce = () => runtime.withDeadline("the limiter", CALL_DEADLINE_MS, call);',
     changes: [['"the limiter"', '""']],
     kind: "arbitrary value",
     reason: "The name is only part of an error message.",
@@ -421,10 +421,10 @@ export const EXPLAINED: Explanation[] = [
   },
   {
     file: "src/keys/store.ts",
-    line: "limits: PLAN_LIMITS[row.plan] ?? { minute: row.per_minute ?? 0, day: row.per_day ?? 0 },",
+    line: "return { ...key, limits: PLAN_LIMITS[key.plan] ?? { minute: perMinute ?? 0, day: perDay ?? 0 } };",
     changes: [
-      ["row.per_minute ?? 0", "row.per_minute"],
-      ["row.per_day ?? 0", "row.per_day"],
+      ["perMinute ?? 0", "perMinute"],
+      ["perDay ?? 0", "perDay"],
       ["0", "1"],
     ],
     kind: "types only",
