@@ -1,5 +1,5 @@
-// npm run screenshots: takes the pictures of both pages that the README shows, into docs/, from the service itself: a key on
-// the Free plan that has been used today, with 29 days before that are made up.
+// npm run screenshots: takes the pictures of both pages that the documents show, into docs/. The service is real; the key is on the
+// Free plan and was used today, and its 29 days before that are invented.
 
 import { join } from "node:path";
 import type { Page } from "playwright-core";
@@ -8,9 +8,8 @@ import { writePastDays } from "../support/e2e/past-days.ts";
 import { emptyState, keys, start } from "../support/e2e/petstore.ts";
 
 const FOLDER = join(import.meta.dirname, "../../docs");
-const WINDOWS = { desktop: { width: 1280, height: 1400 }, phone: { width: 390, height: 1180 } };
 
-/** Busy on weekdays, and over the limit now and then. */
+/** Busy on weekdays, and sometimes over the limit. */
 const PAST_DAYS = Array.from({ length: 29 }, (_, index) => {
   const isQuiet = index % 7 === 5 || index % 7 === 6;
   const wanted = Math.round((isQuiet ? 180 : 760) + 260 * Math.sin(index * 1.7) + 90 * Math.sin(index * 4.1));
@@ -29,16 +28,14 @@ try {
   await use(key);
   await writePastDays(service, state, PAST_DAYS, Date.now());
   for (const colorScheme of ["light", "dark"] as const) {
-    for (const [name, viewport] of Object.entries(WINDOWS)) {
-      const page = await browser.newPage({ colorScheme, viewport });
-      await openReference(page, key, name === "phone");
-      await take(page, `reference-${name}-${colorScheme}`);
-      await use(key);
-      await openUsage(page);
-      await page.setViewportSize({ ...viewport, height: name === "phone" ? 1180 : 960 });
-      await take(page, `usage-${name}-${colorScheme}`);
-      await page.close();
-    }
+    const page = await browser.newPage({ colorScheme, viewport: { width: 1280, height: 1400 } });
+    await openReference(page, key);
+    await take(page, `reference-desktop-${colorScheme}`);
+    await use(key);
+    await openUsage(page);
+    await page.setViewportSize({ width: 1280, height: 960 });
+    await take(page, `usage-desktop-${colorScheme}`);
+    await page.close();
   }
 } finally {
   await browser.close();
@@ -46,34 +43,32 @@ try {
   await remove();
 }
 
-/** Writes the picture of what is in the window. */
+/** Takes a picture of the visible part of a page. */
 async function take(page: Page, name: string): Promise<void> {
   await page.screenshot({ path: join(FOLDER, `${name}.png`), animations: "disabled" });
 }
 
-/** Some requests, so that there is something to see in this minute. */
+/** Sends some requests, so that the minute has a count. */
 async function use(key: string): Promise<void> {
   for (let request = 0; request < 13; request += 1) {
     await fetch(`${origin}/v1/pets`, { headers: { Authorization: `Bearer ${key}` } });
   }
 }
 
-/** The reference page after a list was sent from it: on a desktop the answer, on a phone how the page begins. */
-async function openReference(page: Page, key: string, isPhone: boolean): Promise<void> {
+/** Shows the response to a list request that was sent from the reference page. */
+async function openReference(page: Page, key: string): Promise<void> {
   await page.goto(origin);
   await page.getByLabel("Your API key").fill(key);
   const listPets = page.locator("#operations-Pets-listPets");
   await listPets.locator(".opblock-summary-control").click();
   await listPets.getByRole("button", { name: "Execute" }).click();
   await listPets.locator("pre.body").waitFor();
-  const top = isPhone
-    ? 0
-    : ((await listPets.boundingBox())?.y ?? 0) + (await page.evaluate<number>("scrollY"));
+  const top = ((await listPets.boundingBox())?.y ?? 0) + (await page.evaluate<number>("scrollY"));
   await page.mouse.move(0, 0);
   await page.evaluate(`document.activeElement.blur(); scrollTo(0, ${top - 24})`);
 }
 
-/** The usage page, which finds the key in its tab. */
+/** Opens the usage page, which finds the key in the tab's storage. */
 async function openUsage(page: Page): Promise<void> {
   await page.goto(`${origin}/usage`);
   await page.getByRole("meter").first().waitFor();
