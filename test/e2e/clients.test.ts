@@ -73,7 +73,7 @@ describe("got", () => {
   it("waits for Retry-After after a 429, and is then admitted", async () => {
     const isolates = await startIsolates();
     onTestFinished(() => isolates.stop());
-    const nowMs = await isolates.pass(38_000);
+    const nowMs = await isolates.advance(38_000);
     expect(new Date(nowMs).toISOString()).toBe("2026-11-20T12:34:58.500Z");
     const limits = { minute: 1, day: 1_000 };
     const owner = { name: "got", plan: "enterprise", limits, expiresAtMs: null } as const;
@@ -102,7 +102,7 @@ describe("got", () => {
           },
         ],
         // The service's clock is stopped, and advanced by got's delay: a Retry-After that is too short leads to a second 429.
-        beforeRetry: [async () => void (await isolates.pass(delays.at(-1)?.delayMs ?? 0))],
+        beforeRetry: [async () => void (await isolates.advance(delays.at(-1)?.delayMs ?? 0))],
       },
     });
     expect(delays).toEqual([{ retryAfter: "2", delayMs: 2_000 }]);

@@ -17,7 +17,7 @@ vi.setConfig({ testTimeout: 300_000 });
 let api: Awaited<ReturnType<typeof startCloudflareApi>>;
 let operator: Awaited<ReturnType<typeof api.operator>>;
 
-/** Starts an account for one test, with an operator who is logged in like this. */
+/** Starts an account for one test, with an operator logged in as `login` says. */
 async function openAccount(login: keyof typeof LOGINS, ...databases: string[]): Promise<void> {
   api = await startCloudflareApi(databases);
   onTestFinished(api.stop);

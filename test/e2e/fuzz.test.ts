@@ -1,5 +1,4 @@
-// A short run of npm run fuzz, and a check that the fuzzer covers new fields of the document. The seed is random and in the test
-// name; `FUZZ_SEED=N npm test -- test/e2e/fuzz.test.ts` repeats a run.
+// A short run of npm run fuzz. `FUZZ_SEED=N npm test -- test/e2e/fuzz.test.ts` repeats the run with the seed in the test name.
 
 import { expect, it } from "vitest";
 import { openApiDocument } from "../../src/openapi/document.ts";
@@ -11,7 +10,7 @@ import { runningService } from "../stress/fuzz/service.ts";
 
 const REQUESTS = 2_000;
 
-/** Only to end what hangs. */
+/** Ends a run that hangs. */
 const TIMEOUT_MS = 300_000;
 
 const seed = Number(process.env.FUZZ_SEED ?? Math.floor(Math.random() * 1_000_000_000));
@@ -31,7 +30,7 @@ it(
   TIMEOUT_MS,
 );
 
-it("the fuzzer makes a new field of the document invalid in each way", () => {
+it("the fuzzer generates every kind of invalid value for a new field of the document", () => {
   const document = structuredClone(openApiDocument("")) as {
     components: { schemas: Record<string, object> };
   };
@@ -44,8 +43,8 @@ it("the fuzzer makes a new field of the document invalid in each way", () => {
   const createPet = operationsOf(document).find(({ operationId }) => operationId === "createPet");
   if (createPet === undefined) throw new Error("the document has no createPet");
   const service = runningService(new URL("http://localhost"), "pet_key");
-  const ways = invalidParts(createPet, service, {}).map(({ what }) => what);
-  expect(ways.filter((what) => what.startsWith("body.age"))).toEqual([
+  const kinds = invalidParts(createPet, service, {}).map(({ what }) => what);
+  expect(kinds.filter((what) => what.startsWith("body.age"))).toEqual([
     "body.age: null instead",
     "body.age: boolean instead",
     "body.age: string instead",

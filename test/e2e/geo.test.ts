@@ -1,4 +1,4 @@
-// The parts of npm run bench:geo that compute figures. The bench itself does not run here.
+// The arithmetic, the workload and the chart of npm run bench:geo. The simulation itself does not run here.
 
 import { describe, expect, it } from "vitest";
 import { dollarsPerMillion, NO_COUNTS, sum } from "../../bench/geo/counts.ts";
@@ -17,7 +17,7 @@ describe("percentile", () => {
     expect(percentile(values, share)).toBe(expected);
   });
 
-  it("is NaN without values, like the mean", () => {
+  it("is NaN without values, and so is the mean", () => {
     expect([percentile([], 0.5), mean([])]).toEqual([Number.NaN, Number.NaN]);
   });
 });
@@ -46,7 +46,7 @@ describe("workload", () => {
     expect(drawWorkload(2, extent)).not.toEqual(tasks);
   });
 
-  it("is in the order of time, in all regions, with 20 integrator requests a second in each", () => {
+  it("is chronological, uses all regions, and averages 20 integrator requests a second in each", () => {
     const times = tasks.map(({ atMs }) => atMs);
     expect(times).toEqual(times.toSorted((a, b) => a - b));
     expect(new Set(tasks.map(({ region }) => region)).size).toBe(6);
@@ -54,13 +54,13 @@ describe("workload", () => {
     expect(Math.abs(integrators / (6 * 60) - 20)).toBeLessThan(1);
   });
 
-  it("reads after each creation in a second region, which is each region at some time", () => {
+  it("reads each created pet in another region, and uses every region for that", () => {
     const writers = tasks.filter(({ client }) => client === "writer");
     expect(new Set(writers.map(({ otherRegion }) => otherRegion)).size).toBe(6);
     expect(writers.filter(({ region, otherRegion }) => otherRegion === region)).toEqual([]);
   });
 
-  it("keeps every key far from its limit", () => {
+  it("keeps every key below half of its limit", () => {
     const requests = { poller: 1, crawler: 10, integrator: 1, writer: 3 };
     const sent = new Map<string, number>();
     for (const { key, client } of tasks) sent.set(key, (sent.get(key) ?? 0) + requests[client]);
@@ -81,14 +81,14 @@ describe("chart", () => {
     notes: ["below"],
   });
 
-  it("has bars in proportion to the times, and a minimum width", () => {
+  it("draws bars in proportion to the times, with a minimum width", () => {
     const widths = Array.from(
       chart.matchAll(/<rect class="(?:first|second).*?width="([\d.]+)" height="13"/g),
     );
     expect(widths.map(([, width]) => width)).toEqual(["41", "2", "410", "164"]);
   });
 
-  it("shows the times, and escapes its texts", () => {
+  it("shows the times and escapes text", () => {
     expect(chart).toContain(">1.2, 100<");
     expect(chart).toContain(">A &lt; B &amp; C<");
   });

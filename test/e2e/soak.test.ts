@@ -1,4 +1,4 @@
-// Eight seconds of npm run soak. Memory needs minutes, and latencies an idle machine.
+// Eight seconds of npm run soak: too short to judge memory. Latencies need an idle machine.
 
 import { expect, it } from "vitest";
 import type { SoakReport } from "../stress/soak/soak.ts";

@@ -1,6 +1,6 @@
 // The response for each binding, fault and operation, in one table. Each test also checks that the request was counted once,
 // that nothing is half written, and that the service recovers with the binding. Clients that disconnect need a socket:
-// test/e2e/gone. faults.test.ts has the messages and the log.
+// test/e2e/disconnects. faults.test.ts has the messages and the log.
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";

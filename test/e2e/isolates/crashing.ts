@@ -1,17 +1,18 @@
-// The service, but the object of a key that may make 61 requests a day crashes once, when all requests of a burst wait for it.
+// The service with an object that crashes in its first call if its key has a limit of 61 requests a day.
 
 import { RateLimiter as Original } from "../../../src/index.ts";
 
 export { default } from "../../../src/index.ts";
 
+/** By then, all requests of a burst wait for the object. */
 const CRASH_AFTER_MS = 300;
 
 const crashed = new Set<string>();
 
 export class RateLimiter extends Original {
-  override acquire(...words: Parameters<Original["acquire"]>) {
-    const result = super.acquire(...words);
-    const [limits] = words;
+  override acquire(...args: Parameters<Original["acquire"]>) {
+    const result = super.acquire(...args);
+    const [limits] = args;
     const id = this.ctx.id.toString();
     if (limits.day !== 61 || crashed.has(id)) return result;
     const crash = () => {

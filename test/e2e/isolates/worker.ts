@@ -1,4 +1,4 @@
-// The Worker as it is, but on a clock that stands still until a test sets it. One of these runs in each isolate.
+// The Worker with a clock that stands still until a test sets it.
 
 import { WorkerEntrypoint } from "cloudflare:workers";
 import worker from "../../../src/index.ts";
@@ -8,7 +8,7 @@ export { RateLimiter } from "../../../src/index.ts";
 let nowMs = 0;
 Date.now = () => nowMs;
 globalThis.Date = new Proxy(Date, {
-  construct: (RealDate, words) => Reflect.construct(RealDate, words.length > 0 ? words : [nowMs]),
+  construct: (RealDate, args) => Reflect.construct(RealDate, args.length > 0 ? args : [nowMs]),
 });
 
 export default class extends WorkerEntrypoint<Env> {
@@ -16,7 +16,7 @@ export default class extends WorkerEntrypoint<Env> {
     return worker.fetch(request, this.env, this.ctx);
   }
 
-  /** Sets the clock of this isolate, which is also that of the Durable Objects in it. */
+  /** Sets the clock of this isolate and of the Durable Objects in it. */
   setClock(ms: number): void {
     nowMs = ms;
   }
