@@ -1,5 +1,5 @@
 // The message of every error response, by error code: what is wrong, and what a client can do about it. The published document
-// and the tests import them. Values that other folders define are parameters.
+// and the tests import them. Values that folders above `http/` define are parameters.
 
 import { type JsonProblem, MAX_LEVELS, MAX_VALUES } from "../lib/json-scanner.ts";
 

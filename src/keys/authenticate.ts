@@ -1,5 +1,5 @@
 // Identifies the caller. A secret passes these steps: token, format, cache, lookup throttle, store. No request is refused here,
-// because the rate limit comes first: a 429 has precedence over a 401.
+// because a 429 has precedence over a 401.
 //
 // Keys are read from the primary only: a lagging replica could accept a revoked key. The cost: the first request of a key in an
 // isolate waits for the primary, however far away that is.
@@ -22,7 +22,7 @@ import { isWellFormedSecret } from "./secret.ts";
 import { type FoundKey, findKeyByHash, type Key, type KeyState, stateOf } from "./store.ts";
 
 /** A valid key, or why there is none. `keyId` is also set for a key that is no longer valid. */
-export type Caller =
+type Caller =
   | { key: Key; keyId: string; problem?: never; refusal?: never }
   | {
       key?: never;
@@ -54,7 +54,7 @@ export class Authenticator {
   /** Keys by the hash of a secret; null if there is none. */
   readonly #keys: Cache<FoundKey | null, Context<KeysEnv>>;
   readonly #throttle = new LookupThrottle();
-  /** The hashes of valid secrets: hashing takes a quarter of the CPU time of a hot request. */
+  /** The hashes of secrets that exist: hashing takes a quarter of the CPU time of a hot request. */
   readonly #hashes = new BoundedMap<string, string>(MAX_HASHES);
 
   constructor({ revalidation }: Optimizations) {
@@ -83,7 +83,8 @@ export class Authenticator {
 
   /**
    * Sets `caller`, unless it is set. A stale key that `mayBeStale` accepts is not looked up again: it will be refused, and a
-   * flood must not reach the database. Throws DatabaseUnavailable if a key is not cached and can't be looked up.
+   * flood must not reach the database. Throws DatabaseUnavailable if a key can't be looked up, and no
+   * copy of it in the cache may be served.
    */
   authenticate(mayBeStale?: (key: Key) => boolean): MiddlewareHandler<KeysEnv> {
     const isStaleEnough = mayBeStale && ((key: FoundKey | null) => key !== null && mayBeStale(key));
@@ -107,8 +108,8 @@ export class Authenticator {
       }
       return callerOf(key, secret, c.get("nowMs"));
     } catch (error) {
-      const refusal = refusalOf(error, lookupBuckets(c.req));
-      // The look-up was shared with a request of another address, which had no slot; this address may have one.
+      const refusal = refusalOf(error, lookupBuckets(c.req), c.get("nowMs"));
+      // The look-up was shared with another request, which had no slot; this one may have one.
       return refusal === undefined ? this.#identify(c, mayBeStale) : { problem: "unknown", refusal };
     }
   }
@@ -132,10 +133,10 @@ function callerOf(key: FoundKey | null, secret: string | undefined, nowMs: numbe
   return { keyId: key.id, problem: state === "active" ? "replaced" : state };
 }
 
-/** The refusal if these buckets had no slot; undefined if the look-up used other buckets. Throws any other error. */
-function refusalOf(error: unknown, buckets: readonly string[]): Decision | undefined {
+/** The refusal of a request that had no slot; undefined if only another request had none. Throws any other error. */
+function refusalOf(error: unknown, buckets: readonly string[], nowMs: number): Decision | undefined {
   if (!(error instanceof NoSlot)) throw error;
-  if (error.buckets.join() !== buckets.join()) return undefined;
+  if (!error.appliesTo(buckets, nowMs)) return undefined;
   if (error.refusal === undefined) throw new DatabaseUnavailable(error, false);
   return error.refusal;
 }

@@ -3,14 +3,11 @@
 // free, a request waits up to two seconds for one.
 
 import { BoundedMap } from "../lib/bounded-map.ts";
-import { poll } from "../lib/single-flight.ts";
+import { MAX_WORK_MS, poll } from "../lib/single-flight.ts";
 import { AddressCounter } from "../rate-limit/anonymous.ts";
 import { type Decision, room } from "../rate-limit/windows.ts";
 
 const MAX_WAIT_MS = 2_000;
-
-/** An older look-up was cancelled together with its request. */
-const MAX_LOOK_UP_MS = 12_000;
 
 /** Together about 2 MB of the 128 that an isolate has. */
 const MAX_BUCKETS = 10_000;
@@ -18,13 +15,21 @@ const MAX_BUCKETS = 10_000;
 /** No slot was free: a bucket is exhausted (then `refusal` is set), or its look-ups take too long. */
 export class NoSlot extends Error {
   readonly buckets: readonly string[];
+  readonly nowMs: number;
   readonly refusal: Decision | undefined;
 
-  constructor(buckets: readonly string[], refusal: Decision | undefined) {
+  constructor(buckets: readonly string[], nowMs: number, refusal: Decision | undefined) {
     super("too many keys of one address are being looked up");
     this.name = "NoSlot";
     this.buckets = buckets;
+    this.nowMs = nowMs;
     this.refusal = refusal;
+  }
+
+  /** Whether a request of these buckets that arrived at `nowMs` (Unix time) had no slot either. A later one has its own wait. */
+  appliesTo(buckets: readonly string[], nowMs: number): boolean {
+    if (buckets.join() !== this.buckets.join()) return false;
+    return nowMs === this.nowMs || (this.refusal === undefined && Date.now() - nowMs >= MAX_WAIT_MS);
   }
 }
 
@@ -42,7 +47,7 @@ export class LookupThrottle {
     const isOver = () => this.#refusal(buckets, nowMs) !== undefined || this.#hasSlot(buckets, nowMs);
     // There is no `await` between the check and taking the slot, so no other request takes it.
     if (!isOver()) await poll(isOver, MAX_WAIT_MS);
-    if (!this.#hasSlot(buckets, nowMs)) throw new NoSlot(buckets, this.#refusal(buckets, nowMs));
+    if (!this.#hasSlot(buckets, nowMs)) throw new NoSlot(buckets, nowMs, this.#refusal(buckets, nowMs));
     const own = { beganMs: Date.now() };
     for (const bucket of buckets) this.#running.set(bucket, [...this.#runningIn(bucket), own]);
     try {
@@ -72,8 +77,6 @@ export class LookupThrottle {
   /** The running look-ups that were not cancelled. */
   #runningIn(bucket: string) {
     const nowMs = Date.now();
-    return (this.#running.get(bucket) ?? []).filter(
-      ({ beganMs }) => Math.abs(nowMs - beganMs) < MAX_LOOK_UP_MS,
-    );
+    return (this.#running.get(bucket) ?? []).filter(({ beganMs }) => Math.abs(nowMs - beganMs) < MAX_WORK_MS);
   }
 }

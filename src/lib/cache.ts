@@ -2,7 +2,6 @@
 //
 // An age is measured by the isolate's clock from the start of the load. After the clock steps back, the value is not fresh.
 
-import { waitUntil } from "cloudflare:workers";
 import { BoundedMap } from "./bounded-map.ts";
 import { SingleFlight } from "./single-flight.ts";
 
@@ -16,7 +15,7 @@ export interface Lifetime {
 }
 
 export interface CacheOptions<Value, Context> {
-  /** Loads a value for a request. `known` is the stale value. The result `undefined` removes the entry. */
+  /** Loads a value for a request. `known` is the cached value, if any. The result `undefined` removes the entry. */
   load(key: string, context: Context, known: Value | undefined): Promise<Value>;
   lifetimeOf(value: Value): Lifetime;
   /** The largest sum of `sizeOf`, by default the number of values. The oldest are evicted first. */
@@ -58,7 +57,7 @@ export class Cache<Value, Context> {
     if (ageMs < lifetime.revalidateMs || mayBeStale?.(value)) return value;
     if (ageMs >= lifetime.freshMs) return this.#load(key, context, entry);
     // A failure is ignored here: the next request after `freshMs` loads again.
-    if (!this.#flights.isUnderway(key)) waitUntil(this.#reload(key, context, value).catch(() => {}));
+    if (!this.#flights.isUnderway(key)) void this.#reload(key, context, value).catch(() => {});
     return value;
   }
 
@@ -79,7 +78,9 @@ export class Cache<Value, Context> {
       if (isPaused) throw failure.error;
       return await this.#reload(key, context, entry?.value);
     } catch (error) {
-      if (!isPaused) this.#failures.set(key, { error, atMs: Date.now() });
+      // A failure that causes no pause is not kept: a flood of such must not evict others.
+      if (!isPaused && (failureMs?.(error, isStale) ?? 0) > 0)
+        this.#failures.set(key, { error, atMs: Date.now() });
       if (!isStale) throw error;
       onStale?.(context, error);
       return entry.value;

@@ -5,18 +5,22 @@
 // request's own timer always fires.
 
 import { waitUntil } from "cloudflare:workers";
+import { BoundedMap } from "./bounded-map.ts";
 
 const FIRST_PAUSE_MS = 1;
 /** A pause is a fifth of the time waited so far, so polling adds at most a fifth to a wait. */
 const PAUSE_SHARE = 0.2;
 
 /** Longer than any work takes: work older than this was cancelled together with its request. */
-const MAX_WORK_MS = 12_000;
+export const MAX_WORK_MS = 12_000;
+
+/** Cancelled work leaves its flight behind. Together about 2 MB of the 128 that an isolate has. */
+const MAX_FLIGHTS = 10_000;
 
 /** Waits until a condition holds, for at most `maxMs`. */
 export async function poll(isDone: () => boolean, maxMs = Number.POSITIVE_INFINITY): Promise<void> {
   for (let waitedMs = 0; waitedMs < maxMs && !isDone(); ) {
-    const pauseMs = Math.max(FIRST_PAUSE_MS, Math.floor(PAUSE_SHARE * waitedMs));
+    const pauseMs = Math.min(maxMs - waitedMs, Math.max(FIRST_PAUSE_MS, Math.floor(PAUSE_SHARE * waitedMs)));
     await scheduler.wait(pauseMs);
     waitedMs += pauseMs;
   }
@@ -25,7 +29,7 @@ export async function poll(isDone: () => boolean, maxMs = Number.POSITIVE_INFINI
 type Flight<Result> = { sinceMs: number; outcome?: PromiseSettledResult<Result> };
 
 export class SingleFlight<Result> {
-  readonly #flights = new Map<string, Flight<Result>>();
+  readonly #flights = new BoundedMap<string, Flight<Result>>(MAX_FLIGHTS);
 
   /** Whether work of this name is running and was not cancelled. */
   isUnderway(name: string): boolean {

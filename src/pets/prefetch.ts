@@ -11,7 +11,7 @@ import type { Page } from "./store.ts";
 
 export interface PetsEnv extends RateLimitEnv {
   Variables: RateLimitEnv["Variables"] & {
-    /** The valid key. Set by the authentication. */
+    /** The valid key. Set by `requireKey`. */
     key: LimitedKey;
     /** The requested page. Set by `prefetch`. */
     page?: Page | Promise<Page>;

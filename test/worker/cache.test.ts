@@ -164,3 +164,15 @@ it("evicts the oldest values by their size", async () => {
   await cache.get("d", "first");
   expect(["a", "b", "c", "d"].map((key) => cache.has(key))).toEqual([false, false, true, true]);
 });
+
+it("keeps a pause while a flood of other keys fails without one", async () => {
+  const { cache, loads, source } = newCache({ failureMs: (_, isStale) => (isStale ? 5_000 : 0) });
+  await cache.get("a", "first");
+  source.isDown = true;
+  pass(30_000);
+  expect(await cache.get("a", "second")).toBe(1);
+  for (let key = 0; key < 1_000; key += 1) await expect(cache.get(`${key}`, "flood")).rejects.toThrow("down");
+  const before = loads.length;
+  expect(await cache.get("a", "third")).toBe(1);
+  expect(loads).toHaveLength(before);
+});

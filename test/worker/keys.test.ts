@@ -53,9 +53,10 @@ async function newKeyDuringGuesses() {
   const untilArrived = async (count: number) => {
     while (arrivals.mock.calls.length < count) await scheduler.wait(1);
   };
+  // No deadline of a statement ends.
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() });
   const guesses = Array.from({ length: 60 }, () => send(newSecret(), address));
   while (statements < 60) await scheduler.wait(1);
-  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() });
   const there = send(secret, address);
   await untilArrived(61);
   const elsewhere = send(secret, newAddress());
@@ -64,7 +65,7 @@ async function newKeyDuringGuesses() {
     isHeld = false;
     await Promise.all(guesses);
   };
-  return { there, elsewhere, release };
+  return { there, elsewhere, release, sendAgain: () => send(secret, address), untilArrived };
 }
 
 /** Runs `call` without a database, so that a revalidation in the background can't decide the result. */
@@ -433,6 +434,16 @@ describe("the lookup throttle", () => {
     const message = MESSAGES.service_unavailable.database({ retryAfterSeconds: 5, requestId });
     expect(await (await there).json()).toMatchObject({ code: "service_unavailable", message });
     await release();
+  });
+
+  it("does not refuse a request for the unknown keys of the minute before its own", async () => {
+    vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 34, 59, 900));
+    const { there, release, sendAgain, untilArrived } = await newKeyDuringGuesses();
+    vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 35, 0, 100));
+    const later = sendAgain();
+    await untilArrived(63);
+    await release();
+    expect([(await there).status, (await later).status]).toEqual([429, 404]);
   });
 
   it("allows a known key to be revalidated after 60 unknown ones from its address", async () => {

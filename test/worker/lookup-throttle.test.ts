@@ -88,8 +88,13 @@ describe("a look-up beside sixty of the same address", () => {
     await somePolls();
     expect(isOver).toBe(false);
     vi.advanceTimersByTime(1);
-    expect((await last).refusal).toBeUndefined();
+    const error = await last;
+    expect(error.refusal).toBeUndefined();
     expect(look).not.toHaveBeenCalled();
+    // A request that came later, and waited for the same look-up, has two seconds of its own.
+    expect(error.appliesTo([ADDRESS], Date.now() + 1)).toBe(false);
+    vi.setSystemTime(Date.now() + 2_001);
+    expect(error.appliesTo([ADDRESS], Date.now() - 2_000)).toBe(true);
   });
 });
 

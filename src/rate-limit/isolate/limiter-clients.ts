@@ -19,7 +19,7 @@ export function isBanned({ id, limits }: LimitedKey): boolean {
   return clients.get(id)?.known.peek(limits).bannedUntilMs !== undefined;
 }
 
-/** Whether a key's next request would be refused, as far as this isolate knows. Makes no call. */
+/** Whether a key's next request will probably be refused, as far as this isolate knows. Makes no call. */
 export function isExhausted({ id, limits }: LimitedKey): boolean {
   return clients.get(id)?.known.peek(limits).admitted === false;
 }

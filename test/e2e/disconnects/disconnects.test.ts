@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { addTablesAndPets } from "../../../bench/cases/pets.ts";
 import { type RunningWorker, startWorkers } from "../../../bench/measure/workerd.ts";
 import { createKey } from "../../../src/keys/admin.ts";
+import { sha256 } from "../../../src/lib/sha256.ts";
 
 let service: RunningWorker;
 let database: D1Database;
@@ -162,4 +163,15 @@ it("requests that wait for a running call are counted even if all clients discon
   await sendAndDisconnect("listPets", secret, 4);
   await gate("POST");
   await expect.poll(async () => (await send("usage", secret)).remaining, { timeout: 10_000 }).toBe(9_995);
+});
+
+it("a look-up of a key goes on for another request that waits for it if the client that began it disconnects", async () => {
+  const secret = await newSecret();
+  await gate("POST", "?binding=DB&place=after");
+  await sendAndDisconnect("usage", secret);
+  const waiting = send("usage", secret);
+  // A look-up of its own would find nothing.
+  await database.prepare("DELETE FROM keys WHERE hash = unhex(?1)").bind(sha256(secret)).run();
+  await gate("POST");
+  expect((await waiting).status).toBe(200);
 });
