@@ -41,16 +41,6 @@ export const EXPLAINED: Explanation[] = [
   // headers.ts
   {
     file: "src/rate-limit/headers.ts",
-    line: 'for (const name in values) headers.set(name, values[name] ?? "");',
-    changes: [
-      ['values[name] ?? ""', "values[name]"],
-      ['""', '"mutated"'],
-    ],
-    kind: "types only",
-    reason: "Each of the names has a value.",
-  },
-  {
-    file: "src/rate-limit/headers.ts",
     // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a line
     line: 'let state = `"minute";r=${left(decision, "minute")};t=${secondsToReset(decision, "minute")}`;',
     changes: [['"minute"', '""']],
@@ -81,6 +71,17 @@ export const EXPLAINED: Explanation[] = [
     kind: "types only",
     reason: "The day is only looked up if there is one.",
   },
+  // middleware.ts
+  {
+    file: "src/rate-limit/middleware.ts",
+    line: 'for (const name in values) headers.set(name, values[name] ?? "");',
+    changes: [
+      ['values[name] ?? ""', "values[name]"],
+      ['""', '"mutated"'],
+    ],
+    kind: "types only",
+    reason: "Each of the names has a value.",
+  },
   // quota.ts
   {
     file: "src/rate-limit/object/quota.ts",
@@ -105,7 +106,7 @@ export const EXPLAINED: Explanation[] = [
   },
   {
     file: "src/rate-limit/object/quota.ts",
-    line: "const result: AcquireResult = { ...statusOf(after, nowMs), admitted, refused, ...(lease && { lease }) };",
+    line: "const result = { ...statusOf(after, limits, nowMs), admitted, refused, ...(lease && { lease }) };",
     changes: [["lease", "true"]],
     kind: "types only",
     reason: "No caller distinguishes an undefined lease from a missing one.",
@@ -190,26 +191,8 @@ export const EXPLAINED: Explanation[] = [
   },
   {
     file: "src/rate-limit/isolate/limiter-client.ts",
-    line: "#localBanMs = 0;",
-    changes: [["0", "1"]],
-    kind: "equivalent",
-    reason: AT_1_MS,
-  },
-  {
-    file: "src/rate-limit/isolate/limiter-client.ts",
-    line: "const isBanned = nowMs < bannedUntilMs && this.#runtime.now() >= (this.#status?.cameMs ?? 0);",
-    changes: [["0", "1"]],
-    kind: "equivalent",
-    reason: AT_1_MS,
-  },
-  {
-    file: "src/rate-limit/isolate/limiter-client.ts",
-    line: "const known = this.#quota.bannedUntilMs > 0 ? this.peek(limits) : undefined;",
-    changes: [
-      ["this.#quota.bannedUntilMs > 0", "true"],
-      [">", ">="],
-      ["0", "1"],
-    ],
+    line: "const known = this.known.wasBanned ? this.known.peek(limits) : undefined;",
+    changes: [["this.known.wasBanned", "true"]],
     kind: "performance only",
     reason: "Without a ban, the result of peek is not used.",
   },
@@ -236,17 +219,10 @@ export const EXPLAINED: Explanation[] = [
   },
   {
     file: "src/rate-limit/isolate/limiter-client.ts",
-    line: "const before = (each: Window) => ({ ...each, used: Math.max(0, each.used - later) });",
+    line: "const before = <Each extends Count>(each: Each) => ({ ...each, used: Math.max(0, each.used - later) });",
     changes: [["0", "1"]],
     kind: "arbitrary value",
     reason: "When an answer is repeated in a new window, Remaining is one less.",
-  },
-  {
-    file: "src/rate-limit/isolate/limiter-client.ts",
-    line: "this.#localBanMs = Math.max(this.#localBanMs, result.bannedUntilMs ?? 0);",
-    changes: [["0", "1"]],
-    kind: "performance only",
-    reason: "The isolate sends a report that changes nothing.",
   },
   {
     file: "src/rate-limit/isolate/limiter-client.ts",
@@ -280,15 +256,37 @@ export const EXPLAINED: Explanation[] = [
     kind: "performance only",
     reason: "The next attempt finds nothing to report.",
   },
+  // known-quota.ts
   {
-    file: "src/rate-limit/isolate/limiter-client.ts",
-    line: "#remember({ revision, nowMs, bannedUntilMs = 0, windows, leases }: Status): void {",
+    file: "src/rate-limit/isolate/known-quota.ts",
+    line: "#localBanMs = 0;",
     changes: [["0", "1"]],
     kind: "equivalent",
     reason: AT_1_MS,
   },
   {
-    file: "src/rate-limit/isolate/limiter-client.ts",
+    file: "src/rate-limit/isolate/known-quota.ts",
+    line: "const isBanned = nowMs < bannedUntilMs && this.#runtime.now() >= (this.#status?.receivedMs ?? 0);",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: AT_1_MS,
+  },
+  {
+    file: "src/rate-limit/isolate/known-quota.ts",
+    line: "const { admitted, bannedUntilMs = 0 } = result;",
+    changes: [["0", "1"]],
+    kind: "performance only",
+    reason: "The isolate sends a report that changes nothing.",
+  },
+  {
+    file: "src/rate-limit/isolate/known-quota.ts",
+    line: "#store({ revision, nowMs, bannedUntilMs = 0, windows, leases }: Status): void {",
+    changes: [["0", "1"]],
+    kind: "equivalent",
+    reason: AT_1_MS,
+  },
+  {
+    file: "src/rate-limit/isolate/known-quota.ts",
     line: "const isOlder = revision === this.#quota.revision && nowMs < (this.#status?.madeMs ?? 0);",
     changes: [
       ["<", "<="],
@@ -298,13 +296,24 @@ export const EXPLAINED: Explanation[] = [
     kind: "equivalent",
     reason: "Two statuses with the same revision and time are the same, and the first status is never older.",
   },
+  {
+    file: "src/rate-limit/isolate/known-quota.ts",
+    line: "return this.#quota.bannedUntilMs > 0;",
+    changes: [
+      ["this.#quota.bannedUntilMs > 0", "true"],
+      [">", ">="],
+      ["0", "1"],
+    ],
+    kind: "performance only",
+    reason: "Without a ban, the result of peek is not used.",
+  },
   // windows.ts
   {
     file: "src/rate-limit/windows.ts",
-    line: "export const UNUSED_WINDOW: Window = { limit: 0, startMs: 0, used: 0, refused: 0 };",
+    line: "export const UNUSED_COUNT: Count = { startMs: 0, used: 0, refused: 0 };",
     changes: [["0", "1"]],
     kind: "equivalent",
-    reason: "It is rolled over and gets its limit before it is used.",
+    reason: "It is rolled over before it is used.",
   },
   // keys
   {
@@ -325,16 +334,40 @@ export const EXPLAINED: Explanation[] = [
     reason: "Whoever makes a key meets it, at the command line, and is tested there.",
   },
   {
-    file: "src/keys/authenticate.ts",
-    line: "const MAX_LOOKUPS = 10_000;",
+    file: "src/keys/lookup-throttle.ts",
+    line: "const MAX_WAIT_MS = 2_000;",
+    changes: [["2_000", "2001"]],
+    kind: "arbitrary value",
+    reason: "A wait that is 1 ms longer serves as well.",
+  },
+  {
+    file: "src/keys/lookup-throttle.ts",
+    line: "const MAX_BUCKETS = 10_000;",
     changes: [["10_000", "10001"]],
     kind: "arbitrary value",
     reason: "It bounds memory.",
   },
   {
+    file: "src/keys/lookup-throttle.ts",
+    line: 'super("too many keys of one address are being looked up");',
+    changes: [['"too many keys of one address are being looked up"', '""']],
+    kind: "arbitrary value",
+    reason: "The text is only logged.",
+  },
+  {
+    file: "src/keys/lookup-throttle.ts",
+    line: "if (others.length > 0) this.#running.set(bucket, others);",
+    changes: [
+      ["others.length > 0", "true"],
+      [">", ">="],
+    ],
+    kind: "performance only",
+    reason: "An empty list counts like a missing one, but takes memory.",
+  },
+  {
     file: "src/keys/authenticate.ts",
-    line: "const MAX_OUTAGES = 1_000;",
-    changes: [["1_000", "1001"]],
+    line: "const MAX_KEYS = 10_000;",
+    changes: [["10_000", "10001"]],
     kind: "arbitrary value",
     reason: "It bounds memory.",
   },
@@ -347,46 +380,24 @@ export const EXPLAINED: Explanation[] = [
   },
   {
     file: "src/keys/authenticate.ts",
-    line: 'c.set("caller", found instanceof Promise ? await found : found);',
-    changes: [["found instanceof Promise", "true"]],
-    kind: "performance only",
-    reason: "It waits for what is there.",
-  },
-  {
-    file: "src/keys/authenticate.ts",
-    line: 'c.set("caller", { problem: "missing" });',
+    line: "if (secret !== undefined && hash !== undefined && key !== null && !this.#hashes.has(secret)) {",
     changes: [
-      ['c.set("caller", { problem: "missing" });', ""],
-      ['"caller"', '""'],
-    ],
-    kind: "equivalent",
-    reason: "Of whom nothing is known is answered as who sent no key.",
-  },
-  {
-    file: "src/keys/authenticate.ts",
-    line: "if (hash === undefined) {",
-    changes: [["hash === undefined", "true"]],
-    kind: "performance only",
-    reason: "It hashes the secret once more.",
-  },
-  {
-    file: "src/keys/authenticate.ts",
-    line: "if (flights.isUnderway(hash)) return;",
-    changes: [
-      ["flights.isUnderway(hash)", "false"],
-      ["return;", ""],
+      ["secret !== undefined", "true"],
+      ["secret !== undefined", "false"],
+      ["hash !== undefined", "true"],
+      ["hash !== undefined", "false"],
+      ["key !== null", "true"],
+      ["key !== null", "false"],
+      ["this.#hashes.has(secret)", "true"],
+      ["this.#hashes.has(secret)", "false"],
     ],
     kind: "performance only",
-    reason: "It would wait for the same look-up.",
+    reason: "It saves hashing a secret again; without a secret there is neither a hash nor a key.",
   },
   {
     file: "src/keys/authenticate.ts",
-    line: "if (!hashes.has(secret)) hashes.set(secret, hash);",
-    changes: [
-      ["hashes.has(secret)", "true"],
-      ["hashes.has(secret)", "false"],
-      ["hashes.set(secret, hash);", ""],
-    ],
+    line: "this.#hashes.set(secret, hash);",
+    changes: [["this.#hashes.set(secret, hash);", ""]],
     kind: "performance only",
     reason: "It saves hashing a secret again.",
   },

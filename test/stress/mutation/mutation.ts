@@ -22,7 +22,7 @@ import { type Mutant, mutate } from "./mutants.ts";
 import { ROOT } from "./root.ts";
 import { Crew } from "./workers.ts";
 
-const SOURCES = ["src/{rate-limit,keys}/**/*.ts", "src/http/client-address.ts", "src/lib/{poll,runtime}.ts"];
+const SOURCES = ["src/{rate-limit,keys}/**/*.ts", "src/http/client-address.ts", "src/lib/runtime.ts"];
 const SIMULATION = "test/simulation/*.test.ts";
 
 /** Mutants in one run: what is lost if one of them hangs, or disturbs what runs behind it, is not much. */
@@ -65,9 +65,9 @@ const NEAREST: Record<string, string[]> = {
   "src/keys/require-key.ts": ["keys", "rate-limit-headers"],
   "src/keys/secret.ts": ["keys"],
   "src/keys/store.ts": ["admin", "keys"],
-  "src/lib/poll.ts": ["lookup-throttle"],
   "src/rate-limit/anonymous.ts": ["keys", "rate-limit-headers"],
   "src/rate-limit/headers.ts": ["rate-limit-headers", "bans"],
+  "src/rate-limit/isolate/known-quota.ts": ["rate-limiter", "faults"],
   "src/rate-limit/isolate/limiter-client.ts": ["rate-limiter", "faults"],
   "src/rate-limit/isolate/limiter-clients.ts": ["rate-limiter", "faults"],
   "src/rate-limit/object/quota.ts": ["bans", "usage"],

@@ -14,7 +14,7 @@ export function loadMutants(mutated: Record<string, string>) {
       const file = relative(ROOT, id.split("?")[0] ?? id);
       return (
         mutated[file] ??
-        (/^test\/(simulation\/)?[^/]+\.test\.ts$/.test(file) ? onceForEach(file, code) : undefined)
+        (/^test\/(simulation|unit|worker)\/[^/]+\.test\.ts$/.test(file) ? onceForEach(file, code) : undefined)
       );
     },
   };
