@@ -50,7 +50,7 @@ export const MESSAGES = {
   not_found: {
     pet: "no pet has this ID",
     path: "no operation has this path",
-    pathOutsideApi: "no operation has this path; all paths start with /v1",
+    pathOutsideApi: "no operation has this path; API paths start with /v1",
   },
   method_not_allowed: {
     method: (method: string, allowed: string[]) =>
@@ -77,7 +77,7 @@ export const MESSAGES = {
     withoutKey: (limit: number, window: string, retry: Retry) =>
       `limit of ${limit} requests per ${window} without a valid API key exceeded; ${retryAt(retry)}`,
     unknownKeys: (limit: number, window: string, retry: Retry) =>
-      `too many unknown API keys from this address or network (limit: ${limit} per ${window}); ${retryAt(retry)}`,
+      `too many unknown API keys from this address or network (limit: ${limit} per ${window}), so this key was not checked; ${retryAt(retry)}`,
   },
   key_banned: {
     ban: (untilMs: number, retry: Retry) =>
