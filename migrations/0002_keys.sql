@@ -1,5 +1,5 @@
 -- API keys. Of the secret there is the SHA-256 and, for people to recognise it by, the last four characters.
--- Limits are stored for enterprise only; those of the other plans are in src/rate-limit/plans.ts.
+-- Limits are stored for enterprise only; those of the other plans are in src/keys/plans.ts.
 CREATE TABLE keys (
   id TEXT PRIMARY KEY,
   name TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 255),

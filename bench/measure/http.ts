@@ -1,3 +1,5 @@
+// HTTP requests over kept connections.
+
 import { type Agent, type IncomingHttpHeaders, request } from "node:http";
 
 export interface Response {

@@ -83,8 +83,7 @@ export class Authenticator {
 
   /**
    * Sets `caller`, unless it is set. A stale key that `mayBeStale` accepts is not looked up again: it will be refused, and a
-   * flood must not reach the database. Throws DatabaseUnavailable if a key can't be looked up, and no
-   * copy of it in the cache may be served.
+   * flood must not reach the database. Throws DatabaseUnavailable if a key can't be looked up and the cache can't serve it.
    */
   authenticate(mayBeStale?: (key: Key) => boolean): MiddlewareHandler<KeysEnv> {
     const isStaleEnough = mayBeStale && ((key: FoundKey | null) => key !== null && mayBeStale(key));

@@ -1,3 +1,5 @@
+// SHA-256 as text, for the Worker and the command line.
+
 import { hash } from "node:crypto";
 
 /** The SHA-256 of a text's UTF-8, in hexadecimal. Unlike Web Crypto, node:crypto is synchronous. */

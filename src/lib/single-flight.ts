@@ -14,7 +14,7 @@ const PAUSE_SHARE = 0.2;
 /** Longer than any work takes: work older than this was cancelled together with its request. */
 export const MAX_WORK_MS = 12_000;
 
-/** Cancelled work leaves its flight behind. Together about 2 MB of the 128 that an isolate has. */
+/** Only cancelled work leaves its flight behind: at most 2 MB of the 128 that an isolate has, for each SingleFlight. */
 const MAX_FLIGHTS = 10_000;
 
 /** Waits until a condition holds, for at most `maxMs`. */

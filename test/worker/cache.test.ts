@@ -1,3 +1,5 @@
+// The cache: what it serves fresh, revalidated or stale, what it loads, and what it evicts.
+
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { expect, it, vi } from "vitest";
 import { Cache, type CacheOptions } from "../../src/lib/cache.ts";

@@ -1,3 +1,5 @@
+// The lookup throttle: which look-ups wait for a slot, and which are refused.
+
 import { describe, expect, it, vi } from "vitest";
 import { LookupThrottle, type NoSlot } from "../../src/keys/lookup-throttle.ts";
 

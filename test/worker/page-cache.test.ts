@@ -1,3 +1,5 @@
+// The page cache: which pages it keeps, and how many.
+
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { ALL, NONE } from "../../src/lib/optimizations.ts";

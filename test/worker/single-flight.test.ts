@@ -1,3 +1,5 @@
+// Waiting for a result: how often poll looks, and that one request works for all that wait.
+
 import { describe, expect, it, vi } from "vitest";
 import { poll, SingleFlight } from "../../src/lib/single-flight.ts";
 
