@@ -37,8 +37,10 @@ export function createApp(optimizations: Optimizations) {
   const free = app.route("/v1/usage", usage);
   app.use("/v1/*", authenticator.authenticate(isBanned));
   if (optimizations.prefetch) app.get("/v1/pets", prefetch(pages, { skipIf: isExhausted }));
-  app.use("/v1/*", rateLimit, requireKey, methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }));
+  app.use("/v1/*", rateLimit, requireKey);
   const routes = free.route("/v1/pets", petRoutes(pages, optimizations));
+  // Only requests that no route has answered get here.
+  app.use("/v1/*", methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }));
   app.notFound(handleUnknownPath);
   app.onError(handleError);
   return routes;

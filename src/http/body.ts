@@ -12,6 +12,7 @@ import { MESSAGES } from "./messages.ts";
 import { invalidRequest } from "./query.ts";
 import type { HttpEnv } from "./request-context.ts";
 import { requestHeader } from "./request-header.ts";
+import type { Json } from "./respond.ts";
 
 export const MAX_BODY_BYTES = 64 * 1024;
 
@@ -20,13 +21,6 @@ export const MAX_BODY_BYTES = 64 * 1024;
  * a client could complete the request long after its key was revoked.
  */
 export const MAX_BODY_MS = 10_000;
-
-/** The type of a value in a TypeScript client, where every JSON number is a `number`. Above 2^53 clients must use the text. */
-export type Json<Value> = Value extends bigint
-  ? number
-  : Value extends object
-    ? { [Key in keyof Value]: Json<Value[Key]> }
-    : Value;
 
 /** `application/json` or any `application/…+json`, with or without parameters (RFC 8259, RFC 6839). */
 const JSON_MEDIA_TYPE = /^application\/([\w.!#$&^+-]+\+)?json\s*(;|$)/i;

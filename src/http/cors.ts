@@ -4,13 +4,9 @@
 import type { MiddlewareHandler } from "hono";
 import type { HttpEnv } from "./request-context.ts";
 import { requestHeader } from "./request-header.ts";
+import { respond } from "./respond.ts";
 
 const METHODS = "GET, HEAD, POST";
-
-/** Headers beyond the safelisted ones that a page may read, on errors too. */
-export const EXPOSED_HEADERS =
-  "Deprecation, Link, Location, RateLimit, RateLimit-Policy, Retry-After, Sunset, " +
-  "X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id";
 
 /** How long a browser may cache a preflight; Chromium's own limit. */
 const MAX_AGE_SECONDS = "7200";
@@ -20,22 +16,19 @@ const HEADER_NAMES = /^[A-Za-z0-9_, -]+$/;
 
 /** Answers preflights (Fetch standard, section 3.3), and opens every other response to all origins. */
 export const cors: MiddlewareHandler<HttpEnv> = async (c, next) => {
+  const headers = c.get("headers");
+  headers["Access-Control-Allow-Origin"] = "*";
+  headers["Access-Control-Expose-Headers"] = "*";
   const isPreflight =
     c.req.method === "OPTIONS" &&
     c.req.header("Origin") !== undefined &&
     c.req.header("Access-Control-Request-Method") !== undefined;
-
-  if (isPreflight) {
-    c.res = new Response(null, { status: 204 });
-    c.header("Access-Control-Allow-Methods", METHODS);
-    // The wildcard would not cover Authorization, so the requested headers are allowed by name.
-    const requestedHeaders = requestHeader(c.req.raw.headers, "Access-Control-Request-Headers") ?? "";
-    if (HEADER_NAMES.test(requestedHeaders)) c.header("Access-Control-Allow-Headers", requestedHeaders);
-    c.header("Access-Control-Max-Age", MAX_AGE_SECONDS);
-    c.header("Vary", "Access-Control-Request-Headers");
-  } else {
-    await next();
-    c.res.headers.set("Access-Control-Expose-Headers", EXPOSED_HEADERS);
-  }
-  c.res.headers.set("Access-Control-Allow-Origin", "*");
+  if (!isPreflight) return next();
+  // The wildcard would not cover Authorization, so the requested headers are allowed by name.
+  const requestedHeaders = requestHeader(c.req.raw.headers, "Access-Control-Request-Headers") ?? "";
+  if (HEADER_NAMES.test(requestedHeaders)) headers["Access-Control-Allow-Headers"] = requestedHeaders;
+  headers["Access-Control-Allow-Methods"] = METHODS;
+  headers["Access-Control-Max-Age"] = MAX_AGE_SECONDS;
+  headers.Vary = "Access-Control-Request-Headers";
+  return respond(c, null, 204);
 };

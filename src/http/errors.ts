@@ -6,6 +6,7 @@ import { DatabaseFull, DatabaseUnavailable } from "../d1/statements.ts";
 import { logFailure } from "./log.ts";
 import { MESSAGES, type OutageMessage } from "./messages.ts";
 import type { HttpEnv } from "./request-context.ts";
+import { respond } from "./respond.ts";
 
 /** Contract, sections 4 and 7. */
 export const ERROR_STATUS = {
@@ -61,8 +62,8 @@ export function errorResponse<E extends HttpEnv>(c: Context<E>, error: ErrorInit
   const { code, message, headers } = error;
   const status = ERROR_STATUS[code];
   c.get("log").code = code;
-  const init = { status, headers: { "Content-Type": "application/json", ...headers } };
-  return new Response(JSON.stringify({ code, message, status }), init);
+  Object.assign(c.get("headers"), { "Content-Type": "application/json" }, headers);
+  return respond(c, JSON.stringify({ code, message, status }), status);
 }
 
 /** Answers for an error that a handler or middleware threw. */

@@ -13,18 +13,22 @@ const MAX_CACHED_CHARACTERS = 300;
 
 type Result<Schema extends z.ZodMiniType> = z.core.util.SafeParseResult<z.output<Schema>>;
 
+/** A Hono context. */
+type RequestContext = { get(name: "url"): string; req: HonoRequest };
+
 /** Parses the query of a request with `schema`. */
 export function queryReader<Schema extends z.ZodMiniType>(
   schema: Schema,
-): (request: HonoRequest) => Result<Schema> {
+): (c: RequestContext) => Result<Schema> {
   const cache = new BoundedMap<string, Result<Schema>>(MAX_CACHED);
-  return function readQuery(request) {
-    const start = request.url.indexOf("?");
-    const search = start === -1 ? "" : request.url.slice(start);
+  return function readQuery(c) {
+    const url = c.get("url");
+    const start = url.indexOf("?");
+    const search = start === -1 ? "" : url.slice(start);
     const cached = cache.get(search);
     if (cached !== undefined) return cached;
     const unwrap = (values: string[]) => (values.length === 1 ? values[0] : values);
-    const parameters = Object.entries(request.queries()).map(([name, values]) => [name, unwrap(values)]);
+    const parameters = Object.entries(c.req.queries()).map(([name, values]) => [name, unwrap(values)]);
     const query = schema.safeParse(Object.fromEntries(parameters));
     if (query.success && search.length <= MAX_CACHED_CHARACTERS) cache.set(search, query);
     return query;
@@ -37,7 +41,7 @@ export function validQuery<Schema extends z.ZodMiniType>(schema: Schema, read = 
     if (!result.success) throw invalidRequest(result.error.issues);
   });
   const validQuery: typeof validate = (c, next) => {
-    const query = read(c.req);
+    const query = read(c);
     if (!query.success) return validate(c, next);
     c.req.addValidatedData("query", query.data as object);
     return next();

@@ -10,6 +10,10 @@ export interface HttpEnv {
     /** Unix time. */
     nowMs: number;
     requestId: string;
+    /** Read once, because each read of `request.url` copies it. */
+    url: string;
+    /** The headers of the response. Each module adds those that it knows, before `respond` makes the response. */
+    headers: Record<string, string>;
     /** Each module adds the fields that it knows. */
     log: LogFields;
   };
@@ -17,8 +21,8 @@ export interface HttpEnv {
 
 export interface LogFields {
   /** Also of a key that is no longer valid. */
-  keyId?: string;
-  plan?: string;
+  keyId?: string | undefined;
+  plan?: string | undefined;
   /** The tighter window of the rate limit, and the requests that it has left. */
   window?: string;
   remaining?: number;
@@ -40,18 +44,19 @@ export interface Failure {
 const ACCEPTABLE_ID = /^[A-Za-z0-9_-]{8,64}$/;
 
 /**
- * Sets the variables and the header X-Request-Id: the client's own ID if it is acceptable, else a new one. IDs are logged, so
+ * Sets the variables, and the header X-Request-Id: the client's own ID if it is acceptable, else a new one. IDs are logged, so
  * `redact` replaces anything that looks like a secret with characters that no acceptable ID has.
  */
 export function requestContext({ redact }: { redact(text: string): string }): MiddlewareHandler<HttpEnv> {
-  return async function requestContext(c, next) {
+  return function requestContext(c, next) {
     const offered = requestHeader(c.req.raw.headers, "X-Request-Id");
     const isAcceptable = offered !== undefined && ACCEPTABLE_ID.test(redact(offered));
     const id = isAcceptable ? offered : crypto.randomUUID();
     c.set("nowMs", Date.now());
     c.set("requestId", id);
+    c.set("url", c.req.url);
+    c.set("headers", { "X-Request-Id": id });
     c.set("log", {});
-    await next();
-    c.res.headers.set("X-Request-Id", id);
+    return next();
   };
 }

@@ -2,6 +2,7 @@
 
 import { Hono } from "hono";
 import type { HttpEnv } from "./request-context.ts";
+import { respondJson } from "./respond.ts";
 
 /** The version of the interface (contract, section 9), not of a deployment. */
 export const INTERFACE_VERSION = "1.0.0";
@@ -11,5 +12,7 @@ declare const BUILD: string | undefined;
 
 export const version = new Hono<HttpEnv>().get("/", (c) => {
   const build = typeof BUILD === "undefined" ? "development" : BUILD;
-  return c.json({ interface: INTERFACE_VERSION, build }, 200, { "Cache-Control": "no-store" });
+  const body = { interface: INTERFACE_VERSION, build };
+  c.get("headers")["Cache-Control"] = "no-store";
+  return respondJson<typeof body, 200>(c, JSON.stringify(body), 200);
 });

@@ -89,33 +89,42 @@ export class Authenticator {
     const isStaleEnough = mayBeStale && ((key: FoundKey | null) => key !== null && mayBeStale(key));
     return async (c, next) => {
       if (c.get("caller") === undefined) {
-        const caller = await this.#identify(c, isStaleEnough);
+        const found = this.#identify(c, isStaleEnough);
+        const caller = found instanceof Promise ? await found : found;
         c.set("caller", caller);
-        Object.assign(c.get("log"), { keyId: caller.keyId, plan: caller.key?.plan });
+        const log = c.get("log");
+        log.keyId = caller.keyId;
+        log.plan = caller.key?.plan;
       }
-      await next();
+      return next();
     };
   }
 
-  async #identify(c: Context<KeysEnv>, mayBeStale?: (key: FoundKey | null) => boolean): Promise<Caller> {
+  /** Identifies the caller synchronously if no look-up is needed. */
+  #identify(c: Context<KeysEnv>, mayBeStale?: (key: FoundKey | null) => boolean): Caller | Promise<Caller> {
     const secret = bearerToken(requestHeader(c.req.raw.headers, "Authorization"));
-    const hash = secret === undefined ? undefined : this.#hashOf(secret);
+    if (secret === undefined) return { problem: "missing" };
+    const knownHash = this.#hashes.get(secret);
+    if (knownHash === undefined && !isWellFormedSecret(secret)) return { problem: "unknown" };
+    const hash = knownHash ?? sha256(secret);
+    const key = this.#keys.get(hash, c, mayBeStale);
+    if (key instanceof Promise) return this.#awaitLookup(key, c, mayBeStale);
+    if (key !== null && knownHash === undefined) this.#hashes.set(secret, hash);
+    return callerOf(key, c.get("nowMs"));
+  }
+
+  async #awaitLookup(
+    lookup: Promise<FoundKey | null>,
+    c: Context<KeysEnv>,
+    mayBeStale?: (key: FoundKey | null) => boolean,
+  ): Promise<Caller> {
     try {
-      const key = hash === undefined ? null : await this.#keys.get(hash, c, mayBeStale);
-      if (secret !== undefined && hash !== undefined && key !== null && !this.#hashes.has(secret)) {
-        this.#hashes.set(secret, hash);
-      }
-      return callerOf(key, secret, c.get("nowMs"));
+      return callerOf(await lookup, c.get("nowMs"));
     } catch (error) {
       const refusal = refusalOf(error, lookupBuckets(c.req), c.get("nowMs"));
       // The look-up was shared with another request, which had no slot; this one may have one.
       return refusal === undefined ? this.#identify(c, mayBeStale) : { problem: "unknown", refusal };
     }
-  }
-
-  /** The hash of a well-formed secret. */
-  #hashOf(secret: string): string | undefined {
-    return this.#hashes.get(secret) ?? (isWellFormedSecret(secret) ? sha256(secret) : undefined);
   }
 }
 
@@ -124,8 +133,8 @@ function bearerToken(authorization: string | undefined): string | undefined {
   return authorization?.match(/^bearer +(.+)/i)?.[1];
 }
 
-function callerOf(key: FoundKey | null, secret: string | undefined, nowMs: number): Caller {
-  if (key === null) return { problem: secret === undefined ? "missing" : "unknown" };
+function callerOf(key: FoundKey | null, nowMs: number): Caller {
+  if (key === null) return { problem: "unknown" };
   const state = stateOf(key, nowMs);
   const isReplaced = key.secretGoodUntilMs !== null && key.secretGoodUntilMs <= nowMs;
   if (state === "active" && !isReplaced) return { key, keyId: key.id };

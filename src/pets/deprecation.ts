@@ -20,11 +20,11 @@ export function deprecationLink(url: string): string {
 
 /** Announces the removal. Answers `operation_removed` after it. */
 export const deprecated: MiddlewareHandler<HttpEnv> = async (c, next) => {
-  if (c.get("nowMs") < REMOVED_AT.getTime()) await next();
-  else c.res = errorResponse(c, removed);
-  c.header("Deprecation", DEPRECATION);
-  c.header("Sunset", SUNSET);
-  c.header("Link", deprecationLink(c.req.url));
+  const headers = c.get("headers");
+  headers.Deprecation = DEPRECATION;
+  headers.Sunset = SUNSET;
+  headers.Link = deprecationLink(c.get("url"));
+  return c.get("nowMs") < REMOVED_AT.getTime() ? next() : errorResponse(c, removed);
 };
 
 const removed = new ApiError("operation_removed", MESSAGES.operation_removed.getPet(SUNSET));

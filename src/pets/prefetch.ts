@@ -36,7 +36,7 @@ export function prefetch(
   return function prefetch(c, next) {
     const key = c.get("caller")?.key;
     if (key === undefined || skipIf(key)) return next();
-    const query = readPageQuery(c.req);
+    const query = readPageQuery(c);
     if (!query.success) return next();
     const others = reading.get(key.id) ?? 0;
     if (others >= MAX_CONCURRENT) return next();

@@ -1,12 +1,13 @@
 // The operations on pets (contract, section 4). The store's JSON text is sent unparsed, because parsing would round int64.
 
-import { Hono, type TypedResponse } from "hono";
+import { Hono } from "hono";
 import { readNearest } from "../d1/replicas.ts";
-import { type Json, jsonBody } from "../http/body.ts";
+import { jsonBody } from "../http/body.ts";
 import { ApiError } from "../http/errors.ts";
 import { MESSAGES } from "../http/messages.ts";
 import { validQuery } from "../http/query.ts";
 import { requestHeader } from "../http/request-header.ts";
+import { respondJson } from "../http/respond.ts";
 import { parseInt64 } from "../lib/int64.ts";
 import type { Optimizations } from "../lib/optimizations.ts";
 import { deprecated } from "./deprecation.ts";
@@ -24,8 +25,8 @@ export function petRoutes(pages: PageCache, { replicas }: Optimizations) {
       .get("/", validQuery(PageQuery, readPageQuery), async (c) => {
         const query = c.req.valid("query");
         const { petsJson, nextCursor } = await (c.get("page") ?? pages.get(c.env.DB, query));
-        const headers = nextCursor === undefined ? {} : { Link: nextLink(c.req.url, query, nextCursor) };
-        return json<Pet[], 200>(petsJson, 200, headers);
+        if (nextCursor !== undefined) c.get("headers").Link = nextLink(c.get("url"), query, nextCursor);
+        return respondJson<Pet[], 200>(c, petsJson, 200);
       })
 
       // createPet
@@ -36,7 +37,8 @@ export function petRoutes(pages: PageCache, { replicas }: Optimizations) {
           idempotencyKey === undefined
             ? await insertPet(c.env.DB, pet)
             : await insertPetOnce(c.env.DB, pet, { keyId: c.var.key.id, idempotencyKey }, c.var.nowMs);
-        return json<Pet, 201>(petJson, 201, { Location: `/v1/pets/${id}` });
+        c.get("headers").Location = `/v1/pets/${id}`;
+        return respondJson<Pet, 201>(c, petJson, 201);
       })
 
       // getPet
@@ -45,7 +47,7 @@ export function petRoutes(pages: PageCache, { replicas }: Optimizations) {
         // A pet never changes, so any replica may serve it.
         const petJson = id === undefined ? undefined : await find(c.env.DB, id);
         if (petJson === undefined) throw new ApiError("not_found", MESSAGES.not_found.pet);
-        return json<Pet, 200>(petJson, 200);
+        return respondJson<Pet, 200>(c, petJson, 200);
       })
   );
 
@@ -55,18 +57,9 @@ export function petRoutes(pages: PageCache, { replicas }: Optimizations) {
   }
 }
 
-/** A response with a JSON text, typed for Hono's client as `Value`. */
-function json<Value, Status extends 200 | 201>(
-  text: string,
-  status: Status,
-  headers: Record<string, string> = {},
-): Response & TypedResponse<Json<Value>, Status, "json"> {
-  const init = { status, headers: { "Content-Type": "application/json", ...headers } };
-  return new Response(text, init) as Response & TypedResponse<Json<Value>, Status, "json">;
-}
-
 /** The link to the next page (RFC 8288), with the same limit and status. */
 function nextLink(url: string, { limit, status }: PageQuery, cursor: string): string {
-  const [path] = url.split(/[?#]/);
+  const end = url.search(/[?#]/);
+  const path = end === -1 ? url : url.slice(0, end);
   return `<${path}?limit=${limit}${status === undefined ? "" : `&status=${status}`}&cursor=${cursor}>; rel="next"`;
 }

@@ -4,11 +4,11 @@ import type { Decision, Window, WindowName } from "./windows.ts";
 import { remaining, resetMs, WINDOW_SECONDS } from "./windows.ts";
 
 /**
- * X-RateLimit-* (contract, section 8; Reset is Unix time in seconds), RateLimit and RateLimit-Policy
- * (draft-ietf-httpapi-ratelimit-headers-11), and on a refusal Retry-After (RFC 9110, section 10.2.3), which never ends before
- * Reset. `t` and Retry-After are seconds from the decision.
+ * Adds the headers of a decision to `headers`: X-RateLimit-* (contract, section 8; Reset is Unix time in seconds), RateLimit and
+ * RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-11), and on a refusal Retry-After (RFC 9110, section 10.2.3), which
+ * never ends before Reset. `t` and Retry-After are seconds from the decision.
  */
-export function headersOf(decision: Decision): Record<string, string> {
+export function headersOf(decision: Decision, headers: Record<string, string> = {}): Record<string, string> {
   const { minute, day } = decision.windows;
   const name = tighterWindow(decision);
   let policy = `"minute";q=${minute.limit};w=${WINDOW_SECONDS.minute}`;
@@ -17,13 +17,11 @@ export function headersOf(decision: Decision): Record<string, string> {
     policy += `, "day";q=${day.limit};w=${WINDOW_SECONDS.day}`;
     state += `, "day";r=${left(decision, "day")};t=${secondsToReset(decision, "day")}`;
   }
-  const headers: Record<string, string> = {
-    "X-RateLimit-Limit": `${windowOf(decision, name).limit}`,
-    "X-RateLimit-Remaining": `${left(decision, name)}`,
-    "X-RateLimit-Reset": `${availableMs(decision, name) / 1000}`,
-    "RateLimit-Policy": policy,
-    RateLimit: state,
-  };
+  headers["X-RateLimit-Limit"] = `${windowOf(decision, name).limit}`;
+  headers["X-RateLimit-Remaining"] = `${left(decision, name)}`;
+  headers["X-RateLimit-Reset"] = `${availableMs(decision, name) / 1000}`;
+  headers["RateLimit-Policy"] = policy;
+  headers.RateLimit = state;
   if (!decision.admitted) headers["Retry-After"] = `${secondsToReset(decision, name)}`;
   return headers;
 }

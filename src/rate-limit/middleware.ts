@@ -23,21 +23,14 @@ export interface RateLimitEnv extends HttpEnv {
   };
 }
 
-/**
- * Sets the rate-limit headers of every response. It is outermost because headers that are set before a handler runs are lost if
- * the handler fails. A request that was not counted, such as a preflight, gets the headers of its address.
- */
+/** Adds the rate-limit headers of the client's address to a response whose request was not counted, such as a preflight. */
 export const rateLimitHeaders: MiddlewareHandler<RateLimitEnv> = async (c, next) => {
   await next();
-  const decision = c.get("decision") ?? {
-    ...anonymousRequests.peek(clientAddress(c.req), c.get("nowMs")),
-    // A request that was not counted was not refused either.
-    admitted: true,
-  };
-  // `c.header` would create a new response for each header.
-  const { headers } = c.res;
-  const values = headersOf(decision);
-  for (const name in values) headers.set(name, values[name] ?? "");
+  if (c.get("decision") !== undefined) return;
+  const decision = anonymousRequests.peek(clientAddress(c.req), c.get("nowMs"));
+  // The request was not refused either.
+  const headers = headersOf({ ...decision, admitted: true });
+  for (const [name, value] of Object.entries(headers)) c.res.headers.set(name, value);
 };
 
 /** Counts the request and sets `decision`. Answers `rate_limit_exceeded` or `key_banned`. */
@@ -55,11 +48,14 @@ export const rateLimit: MiddlewareHandler<RateLimitEnv> = async (c, next) => {
   return refuse(c, decision, key === undefined ? withoutKey : limited.key);
 };
 
-/** Sets `decision` and its log fields. */
+/** Sets `decision`, its headers and its log fields. */
 export function setDecision(c: Context<RateLimitEnv>, decision: Decision): void {
   c.set("decision", decision);
+  headersOf(decision, c.get("headers"));
   const window = tighterWindow(decision);
-  Object.assign(c.get("log"), { window, remaining: left(decision, window) });
+  const log = c.get("log");
+  log.window = window;
+  log.remaining = left(decision, window);
 }
 
 type Exceeded = (typeof MESSAGES.rate_limit_exceeded)["key"];

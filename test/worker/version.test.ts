@@ -16,7 +16,7 @@ it("returns the versions of interface and build, without a key or a rate limit",
 it("allows every origin to read it and the request ID", async () => {
   const { headers } = await fetchWithoutKey("/version", { headers: { Origin: "https://status.example" } });
   expect(headers.get("Access-Control-Allow-Origin")).toBe("*");
-  expect(headers.get("Access-Control-Expose-Headers")).toContain("X-Request-Id");
+  expect(headers.get("Access-Control-Expose-Headers")).toBe("*");
   const preflight = await fetchWithoutKey("/version", {
     method: "OPTIONS",
     headers: {

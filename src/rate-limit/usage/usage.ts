@@ -5,6 +5,7 @@ import { type Context, Hono } from "hono";
 import { serviceUnavailable } from "../../http/errors.ts";
 import { logFailure } from "../../http/log.ts";
 import { MESSAGES } from "../../http/messages.ts";
+import { respondJson } from "../../http/respond.ts";
 import { Cache } from "../../lib/cache.ts";
 import type { Limiters } from "../isolate/limiter-client.ts";
 import { usageOf } from "../isolate/limiter-clients.ts";
@@ -42,7 +43,8 @@ export const usage = new Hono<RateLimitEnv>().get("/", async (c, next) => {
     bannedUntil: bannedUntilMs === undefined ? null : bannedUntilMs / 1000,
     days: everyDay(pastDays, windows),
   };
-  return c.json(body, 200, { "Cache-Control": "no-store" });
+  c.get("headers")["Cache-Control"] = "no-store";
+  return respondJson<UsageBody, 200>(c, JSON.stringify(body), 200);
 });
 
 /** Throws `service_unavailable`. */
