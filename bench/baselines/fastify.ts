@@ -1,12 +1,16 @@
 // The same service as one process on one machine: keys and pets in SQLite, counters in memory. A write is on disk before the
 // response. The process exits with its parent.
 //
-//   node fastify.ts DATABASE
+//   node fastify.ts DATABASE [same-headers EXPOSED]
+//
+// With `same-headers` it sends the headers of the service: a request ID, a link to the next page, both families of rate-limit
+// headers for both windows, and, unless EXPOSED is empty, those of CORS, which expose the headers EXPOSED.
 
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { DatabaseSync } from "node:sqlite";
+import cors from "@fastify/cors";
 import rateLimit from "@fastify/rate-limit";
-import Fastify from "fastify";
+import Fastify, { type FastifyReply, type FastifyRequest } from "fastify";
 
 interface Key {
   id: string;
@@ -14,7 +18,10 @@ interface Key {
   per_day: number;
 }
 
-const database = new DatabaseSync(process.argv[2] ?? "");
+const [, , file = "", option, exposedHeaders = ""] = process.argv;
+const sendsSameHeaders = option === "same-headers";
+
+const database = new DatabaseSync(file);
 database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
 const selectKey = database.prepare("SELECT id, per_minute, per_day FROM keys WHERE hash = ?");
 const selectPage = database.prepare(
@@ -47,7 +54,18 @@ const keyOf = (request: object): Key => {
   return key;
 };
 
-const app = Fastify({ logger: false });
+const app = Fastify({
+  logger: false,
+  ...(sendsSameHeaders && { requestIdHeader: "x-request-id", genReqId: () => randomUUID() }),
+});
+
+if (sendsSameHeaders) {
+  app.addHook("onRequest", (request, reply, done) => {
+    reply.header("X-Request-Id", request.id);
+    done();
+  });
+  if (exposedHeaders !== "") await app.register(cors, { exposedHeaders });
+}
 
 app.addHook("onRequest", async (request, reply) => {
   const secret = request.headers.authorization?.replace(/^Bearer /, "") ?? "";
@@ -55,21 +73,38 @@ app.addHook("onRequest", async (request, reply) => {
   if (key === undefined) return reply.code(401).send({ error: "no valid key" });
   keys.set(request, key);
 });
-await app.register(rateLimit, {
+
+const keyGenerator = (request: FastifyRequest) => keyOf(request).id;
+const minute = {
   timeWindow: "1 minute",
-  max: (request) => keyOf(request).per_minute,
-  keyGenerator: (request) => keyOf(request).id,
-});
-await app.register(rateLimit, {
-  timeWindow: "1 day",
-  max: (request) => keyOf(request).per_day,
-  keyGenerator: (request) => keyOf(request).id,
-});
+  max: (request: FastifyRequest) => keyOf(request).per_minute,
+  keyGenerator,
+};
+const day = { timeWindow: "1 day", max: (request: FastifyRequest) => keyOf(request).per_day, keyGenerator };
+
+if (sendsSameHeaders) {
+  await app.register(rateLimit, { global: false });
+  const [countMinute, countDay] = [app.createRateLimit(minute), app.createRateLimit(day)];
+  app.addHook("onRequest", async (request, reply) => {
+    const inMinute = statusOf(await countMinute(request));
+    const inDay = statusOf(await countDay(request));
+    sendRateLimit(reply, inMinute, inDay);
+    if (inMinute.isExceeded || inDay.isExceeded) return reply.code(429).send({ error: "too many requests" });
+  });
+} else {
+  await app.register(rateLimit, minute);
+  await app.register(rateLimit, day);
+}
 
 app.get<{ Querystring: { limit: number; after: number } }>(
   "/v1/pets",
   { schema: { querystring: PAGE_QUERY, response: { 200: { type: "array", items: PET } } } },
-  async ({ query }) => selectPage.all(query.after, query.limit),
+  async ({ query: { after, limit } }, reply) => {
+    const pets = selectPage.all(after, limit);
+    if (sendsSameHeaders && pets.length === limit)
+      reply.header("Link", `</v1/pets?limit=${limit}&after=${pets.at(-1)?.id}>; rel="next"`);
+    return pets;
+  },
 );
 
 app.post<{ Body: { name: string; categoryId: number; status?: string } }>(
@@ -78,6 +113,32 @@ app.post<{ Body: { name: string; categoryId: number; status?: string } }>(
   async ({ body }, reply) =>
     reply.code(201).send(insertPet.get(body.name, body.categoryId, body.status ?? null)),
 );
+
+interface Status {
+  max: number;
+  remaining: number;
+  ttl: number;
+  ttlInSeconds: number;
+  isExceeded: boolean;
+}
+
+/** No caller is exempt here. */
+function statusOf(status: { isAllowed: true } | ({ isAllowed: false } & Status)): Status {
+  if (status.isAllowed) throw new Error("a request was not counted");
+  return status;
+}
+
+/** X-RateLimit-* of the tighter window, with its reset as Unix time, and RateLimit and RateLimit-Policy of both. */
+function sendRateLimit(reply: FastifyReply, inMinute: Status, inDay: Status): void {
+  const tighter = inMinute.remaining < inDay.remaining ? inMinute : inDay;
+  reply.headers({
+    "X-RateLimit-Limit": tighter.max,
+    "X-RateLimit-Remaining": tighter.remaining,
+    "X-RateLimit-Reset": Math.ceil((Date.now() + tighter.ttl) / 1000),
+    RateLimit: `"minute";r=${inMinute.remaining};t=${inMinute.ttlInSeconds}, "day";r=${inDay.remaining};t=${inDay.ttlInSeconds}`,
+    "RateLimit-Policy": `"minute";q=${inMinute.max};w=60, "day";q=${inDay.max};w=86400`,
+  });
+}
 
 process.on("disconnect", () => process.exit());
 process.send?.(await app.listen({ host: "127.0.0.1", port: 0 }));

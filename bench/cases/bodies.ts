@@ -1,15 +1,15 @@
 // The processor time of the runtime to check and parse the worst bodies of a creation. The reference is JSON.parse of the
-// longest pet, padded to the same size with one long string. Linux only, because the time is read from /proc.
+// longest pet, padded to the same size with one long string. Linux only (measure/processor-time.ts).
 
-import { readFileSync } from "node:fs";
 import { MAX_BODY_BYTES } from "../../src/http/body.ts";
+import { processorTimer } from "../measure/processor-time.ts";
 import { progress, type Table, verdict } from "../measure/report.ts";
 import { median } from "../measure/statistics.ts";
 import { startWorkers } from "../measure/workerd.ts";
 
 const ROUNDS = 5;
 
-/** Takes about 0.2 s, because the kernel counts hundredths of a second. */
+/** Takes about 0.2 s, beside which the rest of the request does not count. */
 const REPETITIONS = 2_000;
 
 /** In this round, which is not counted, the code is compiled. */
@@ -103,12 +103,12 @@ export async function measureBodies(): Promise<BodiesResult[]> {
     const [worker] = workers;
     const measure = async (name: string, by: string, body: string | Uint8Array, expected: string) => {
       const url = new URL(`/?times=${REPETITIONS}&by=${by}`, worker.url);
-      const before = processorMs(processId());
+      const usedMs = processorTimer(processId());
       const response = await fetch(url, { method: "POST", body, headers: { Connection: "close" } });
       const outcome = await response.text();
       if (!outcome.startsWith(expected))
         throw new Error(`bodies: ${name} got ${outcome}, expected ${expected}`);
-      return ((processorMs(processId()) - before) / REPETITIONS) * 1_000;
+      return (usedMs() / REPETITIONS) * 1_000;
     };
     const [, reference = ""] = BODIES["long string"] ?? [];
     const references: number[] = [];
@@ -131,13 +131,6 @@ export async function measureBodies(): Promise<BodiesResult[]> {
   } finally {
     await stop();
   }
-}
-
-/** The processor time that a process has used, with all its threads. */
-function processorMs(processId: number): number {
-  const [, fields = ""] = readFileSync(`/proc/${processId}/stat`, "utf8").split(") ");
-  const [user = 0, system = 0] = fields.split(" ").slice(11, 13).map(Number);
-  return (user + system) * 10;
 }
 
 /** A body of at most the largest size: `head`, as many `part`s as fit, and `tail`. */

@@ -5,6 +5,8 @@ import { type Agent, type IncomingHttpHeaders, request } from "node:http";
 export interface Response {
   status: number;
   headers: IncomingHttpHeaders;
+  /** Names and values in turn, as sent. */
+  rawHeaders: string[];
   text: string;
 }
 
@@ -22,7 +24,12 @@ export function send(
       response.setEncoding("utf8");
       response.on("data", (chunk) => (text += chunk));
       response.on("end", () =>
-        resolve({ status: response.statusCode ?? 0, headers: response.headers, text }),
+        resolve({
+          status: response.statusCode ?? 0,
+          headers: response.headers,
+          rawHeaders: response.rawHeaders,
+          text,
+        }),
       );
       response.on("error", reject);
     });

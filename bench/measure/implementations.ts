@@ -8,6 +8,7 @@ import { DatabaseSync } from "node:sqlite";
 import { newSecret } from "../../src/keys/secret.ts";
 import { fillD1, fillSqlite } from "../cases/pets.ts";
 import { onExit, temporaryFolder } from "./cleanup.ts";
+import { receive, type WireResponse } from "./same-response.ts";
 import { startWorkers, type WorkerSource } from "./workerd.ts";
 
 export const PETS = 10_000;
@@ -19,6 +20,7 @@ export interface Implementation {
   authorization: { Authorization: string };
   /** The D1 database, if it has one. */
   database: D1Database | undefined;
+  processId(): number;
   stop(): Promise<void>;
 }
 
@@ -38,35 +40,60 @@ export const BASELINE = {
 /** Starts each implementation. */
 export const IMPLEMENTATIONS = {
   floor: () => startWorker({ file: "bench/baselines/floor.ts" }),
+  "floor-same-response": startFloorSameResponse,
   "d1-floor": () => startWorker({ file: "bench/baselines/d1-floor.ts", database: "DB" }),
   "insert-floor": () => startWorker({ file: "bench/baselines/insert-floor.ts", database: "DB" }),
   baseline: () => startWorker(BASELINE),
-  fastify: startFastify,
+  fastify: () => startFastify(),
+  "fastify-same-headers": startFastifySameHeaders,
   petstore: () => startWorker(PETSTORE),
 } as const;
 
 export type ImplementationName = keyof typeof IMPLEMENTATIONS;
 
 async function startWorker(source: WorkerSource): Promise<Implementation> {
-  const { workers, stop } = await startWorkers([source]);
+  const { workers, processId, stop } = await startWorkers([source]);
   const [worker] = workers;
   const database = source.database && (await worker.database());
   // An implementation that checks no key gets one too, so that its requests are as long.
   const secret = database ? await fillD1(database, PETS) : newSecret();
-  return { url: worker.url, authorization: bearer(secret), database, stop };
+  return { url: worker.url, authorization: bearer(secret), database, processId, stop };
 }
 
-async function startFastify(): Promise<Implementation> {
+async function startFloorSameResponse(): Promise<Implementation> {
+  const { headers, body } = await hotList();
+  const values = { RESPONSE: { headers, body } };
+  return startWorker({ file: "bench/baselines/floor-same-response.ts", values });
+}
+
+async function startFastifySameHeaders(): Promise<Implementation> {
+  const { headers } = await hotList();
+  return startFastify("same-headers", new Headers(headers).get("Access-Control-Expose-Headers") ?? "");
+}
+
+/** The service's response to a request for the first page. */
+async function hotList(): Promise<WireResponse> {
+  const { url, authorization, stop } = await startWorker(PETSTORE);
+  try {
+    return await receive(new URL("/v1/pets", url), authorization);
+  } finally {
+    await stop();
+  }
+}
+
+/** The words are arguments of fastify.ts. */
+async function startFastify(...words: string[]): Promise<Implementation> {
   const { folder, remove } = temporaryFolder();
   const file = join(folder, "pets.sqlite");
   const database = new DatabaseSync(file);
   const secret = await fillSqlite(database, PETS);
   database.close();
-  const child = fork(join(import.meta.dirname, "../baselines/fastify.ts"), [file], {
+  const child = fork(join(import.meta.dirname, "../baselines/fastify.ts"), [file, ...words], {
     execArgv: ["--disable-warning=ExperimentalWarning", "--experimental-strip-types"],
     stdio: ["ignore", "ignore", "inherit", "ipc"],
     env: { ...process.env, NODE_ENV: "production" },
   });
+  const processId = () => child.pid ?? 0;
   const cancelKill = onExit(() => void child.kill());
   const exited = once(child, "exit");
   const [url] = await Promise.race([once(child, "message"), exited.then(() => [])]);
@@ -77,7 +104,7 @@ async function startFastify(): Promise<Implementation> {
     cancelKill();
     remove();
   };
-  return { url: new URL(`${url}`), authorization: bearer(secret), database: undefined, stop };
+  return { url: new URL(`${url}`), authorization: bearer(secret), database: undefined, processId, stop };
 }
 
 function bearer(secret: string): { Authorization: string } {

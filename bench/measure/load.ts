@@ -4,6 +4,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { onExit } from "./cleanup.ts";
+import { countingCommand, hasInstructions, parseCount } from "./instructions.ts";
+import { HAS_PROCESSOR_TIME, processorTimer } from "./processor-time.ts";
 
 const CONNECTIONS = 32;
 
@@ -29,6 +31,10 @@ export interface Measurement {
   requestsPerSecond: number;
   p50Ms: number;
   p99Ms: number;
+  /** The server's processor time per response; NaN if it is not measured. */
+  microseconds: number;
+  /** The instructions that the server executed per response; NaN if they are not counted. */
+  instructions: number;
 }
 
 /** What load.lua prints. */
@@ -61,33 +67,55 @@ export async function verify(url: URL, exchange: Exchange): Promise<void> {
   throw new Error(`${method} ${path} got ${response.status}: ${text.slice(0, 300)}`);
 }
 
-/** Loads a server. Throws unless every response had the expected status and no connection failed. */
-export async function load(url: URL, exchange: Exchange, seconds: number): Promise<Measurement> {
+/**
+ * Loads a server. Throws unless every response had the expected status and no connection failed. With the id of the server's
+ * process, its processor time is measured too; at most one request per connection is in that time but gets no response.
+ */
+export async function load(
+  url: URL,
+  exchange: Exchange,
+  seconds: number,
+  processId?: number,
+): Promise<Measurement> {
   const { path, method = "GET", headers = {}, body = "", freshAddresses, status } = exchange;
   const words = ["--threads", "1", "--connections", `${CONNECTIONS}`, "--duration", `${seconds}s`];
   words.push("--timeout", `${TIMEOUT_SECONDS}s`);
   for (const [name, value] of Object.entries(headers)) words.push("--header", `${name}: ${value}`);
   words.push("--script", join(import.meta.dirname, "load.lua"), new URL(path, url).href);
-  const report = await wrk([...words, "--", method, body, `${freshAddresses ? FRESH_ADDRESSES : 0}`]);
+  const command = ["wrk", ...words, "--", method, body, `${freshAddresses ? FRESH_ADDRESSES : 0}`];
+  const { report, usedMs, instructions } = await run(command, processId);
   const { requests, errorResponses, socketErrors, p50Ms, p99Ms } = report;
   if (requests === 0 || socketErrors > 0)
     throw new Error(`${socketErrors} connections failed, ${requests} requests`);
   const expected = status < 400 ? 0 : requests;
   if (errorResponses !== expected)
     throw new Error(`${errorResponses} of ${requests} responses were errors, expected ${expected}`);
-  return { requestsPerSecond: requests / report.seconds, p50Ms, p99Ms };
+  return {
+    requestsPerSecond: requests / report.seconds,
+    p50Ms,
+    p99Ms,
+    microseconds: (usedMs * 1000) / requests,
+    instructions: instructions / requests,
+  };
 }
 
-async function wrk(words: string[]): Promise<WrkReport> {
-  const child = spawn("wrk", words, { stdio: ["ignore", "pipe", "inherit"] });
+/** Runs wrk, and measures what the server's process uses meanwhile. */
+async function run(command: string[], serverId: number | undefined) {
+  const counts = serverId !== undefined && (await hasInstructions());
+  const [file = "", ...words] = counts ? countingCommand(serverId, command) : command;
+  const timer = serverId !== undefined && HAS_PROCESSOR_TIME ? processorTimer(serverId) : undefined;
+  const child = spawn(file, words, { stdio: ["ignore", "pipe", "inherit", "pipe"] });
   const cancelKill = onExit(() => void child.kill());
-  let printed = "";
-  child.stdout.on("data", (chunk) => (printed += chunk));
+  const printed = { 1: "", 3: "" };
+  for (const descriptor of [1, 3] as const) {
+    child.stdio[descriptor]?.on("data", (chunk) => (printed[descriptor] += chunk));
+  }
   await once(child, "close");
+  const usedMs = timer?.() ?? Number.NaN;
   cancelKill();
-  const line = printed.split("\n").findLast((each) => each.startsWith("{"));
-  if (line === undefined) throw new Error(`wrk printed no report:\n${printed}`);
-  return JSON.parse(line);
+  const line = printed[1].split("\n").findLast((each) => each.startsWith("{"));
+  if (line === undefined) throw new Error(`wrk printed no report:\n${printed[1]}`);
+  return { report: JSON.parse(line) as WrkReport, usedMs, instructions: parseCount(printed[3]) };
 }
 
 /** An address that load.lua does not send. */

@@ -21,6 +21,8 @@ const { default: workerd, version } = require("workerd") as { default: string; v
 
 export const WORKERD_VERSION = version;
 
+type Json = string | number | { [name: string]: Json };
+
 /** A Worker: its source file, relative to the root of the project, and its bindings. */
 export interface WorkerSource {
   file: string;
@@ -30,8 +32,8 @@ export interface WorkerSource {
   object?: { binding: string; className: string; livesIn?: number };
   /** Shared databases: their names by binding. */
   sharedDatabases?: Record<string, string>;
-  /** Bindings that are plain values. */
-  values?: Record<string, Record<string, number>>;
+  /** Bindings that are JSON values. */
+  values?: Record<string, Json>;
 }
 
 export interface RunningWorker {
