@@ -2,11 +2,16 @@
 //
 //   npm run bench -- [--only NAME,NAME] [--rounds N] [--seconds N] [--json]
 //
-// A load case (cases/http.ts) loads its implementations in turn: wrk with one thread and 32 connections, by default five
-// rounds of four seconds after a warm-up of two. It reports medians of the rounds, the slowest and the fastest round, and the
-// ratio of the service's median to the others'. If any response is not the expected one, the bench fails. The other sections
-// measure depth, rows read, calls and writes of an object, processor time of the worst bodies (Linux only), the size of the
-// bundle, and bytes stored and sent. wrk is needed for the load cases and for `objects`.
+// A load case (cases/http.ts) loads its implementations in turn, with wrk, one thread and 32 connections: by default nine rounds
+// of ten seconds each, in slices of one second (measure/rounds.ts). The result is the ratio of the service's processor time per response,
+// user and system, to that of each other implementation: the median of the rounds, with its 95 % confidence interval. Two values
+// differ if the interval excludes 1. Targets are judged by the median; a verdict is uncertain if the interval contains the target.
+// Beside it are the medians of requests per second and latencies, with the slowest and the fastest round, and, where perf can
+// count them, instructions per response. Processor time is measured on Linux only; elsewhere ratios are of requests per second,
+// which have hardly any targets. If any response is not the expected one, the bench fails.
+//
+// The other sections measure depth, rows read, calls and writes of an object, processor time of the worst bodies (Linux only),
+// the size of the bundle, and bytes stored and sent. wrk is needed for the load cases and for `objects`.
 //
 // Workers run in workerd with real D1 and Durable Objects, in a temporary folder; TMPDIR names another disk. docs/performance.md
 // has the figures, and what they do not say.
@@ -21,11 +26,12 @@ import { CASES } from "./cases/http.ts";
 import { withLargeDatabase } from "./cases/large.ts";
 import { measureObjects, objectsTable } from "./cases/objects.ts";
 import { measureRowsRead, rowsReadTable } from "./cases/rows-read.ts";
+import { caseTable } from "./measure/case-table.ts";
 import { positiveInteger, runCommand } from "./measure/command.ts";
 import { requireWrk } from "./measure/load.ts";
 import { installPackages } from "./measure/packages.ts";
 import { progress, type Table, tableText } from "./measure/report.ts";
-import { caseTable, measureCase } from "./measure/rounds.ts";
+import { measureCase } from "./measure/rounds.ts";
 import { WORKERD_VERSION } from "./measure/workerd.ts";
 
 interface Section {
@@ -40,8 +46,8 @@ await runCommand("npm run bench", async () => {
   const { values } = parseArgs({
     options: {
       only: { type: "string" },
-      rounds: { type: "string", default: "5" },
-      seconds: { type: "string", default: "4" },
+      rounds: { type: "string", default: "9" },
+      seconds: { type: "string", default: "10" },
       json: { type: "boolean", default: false },
     },
   });

@@ -25,9 +25,13 @@ end
 
 function done(summary, latency)
   local errors = summary.errors
+  local percentiles = {}
+  for i = 1, 1000 do
+    percentiles[i] = latency:percentile(i / 10) / 1e3
+  end
   io.write(string.format(
-    '\n{"requests":%d,"seconds":%f,"p50Ms":%f,"p99Ms":%f,"errorResponses":%d,"socketErrors":%d}\n',
-    summary.requests, summary.duration / 1e6, latency:percentile(50) / 1e3, latency:percentile(99) / 1e3,
-    errors.status, errors.connect + errors.read + errors.write + errors.timeout
+    '\n{"requests":%d,"seconds":%f,"latenciesMs":[%s],"errorResponses":%d,"socketErrors":%d}\n',
+    summary.requests, summary.duration / 1e6, table.concat(percentiles, ","), errors.status,
+    errors.connect + errors.read + errors.write + errors.timeout
   ))
 end

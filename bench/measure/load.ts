@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { onExit } from "./cleanup.ts";
 import { countingCommand, hasInstructions, parseCount } from "./instructions.ts";
 import { HAS_PROCESSOR_TIME, processorTimer } from "./processor-time.ts";
+import { percentile } from "./statistics.ts";
 
 const CONNECTIONS = 32;
 
@@ -28,7 +29,11 @@ export interface Exchange {
 }
 
 export interface Measurement {
+  requests: number;
+  seconds: number;
   requestsPerSecond: number;
+  /** Samples: the percentiles 0.1 to 100. */
+  latenciesMs: number[];
   p50Ms: number;
   p99Ms: number;
   /** The server's processor time per response; NaN if it is not measured. */
@@ -41,8 +46,8 @@ export interface Measurement {
 interface WrkReport {
   requests: number;
   seconds: number;
-  p50Ms: number;
-  p99Ms: number;
+  /** The percentiles 0.1 to 100. */
+  latenciesMs: number[];
   /** Responses with status 400 or above. */
   errorResponses: number;
   socketErrors: number;
@@ -84,19 +89,40 @@ export async function load(
   words.push("--script", join(import.meta.dirname, "load.lua"), new URL(path, url).href);
   const command = ["wrk", ...words, "--", method, body, `${freshAddresses ? FRESH_ADDRESSES : 0}`];
   const { report, usedMs, instructions } = await run(command, processId);
-  const { requests, errorResponses, socketErrors, p50Ms, p99Ms } = report;
+  const { requests, latenciesMs, errorResponses, socketErrors } = report;
   if (requests === 0 || socketErrors > 0)
     throw new Error(`${socketErrors} connections failed, ${requests} requests`);
   const expected = status < 400 ? 0 : requests;
   if (errorResponses !== expected)
     throw new Error(`${errorResponses} of ${requests} responses were errors, expected ${expected}`);
   return {
+    requests,
+    seconds: report.seconds,
     requestsPerSecond: requests / report.seconds,
-    p50Ms,
-    p99Ms,
+    ...latencies(latenciesMs),
     microseconds: (usedMs * 1000) / requests,
     instructions: instructions / requests,
   };
+}
+
+/** Measurements of one server, equally long, as one. */
+export function merge(measurements: Measurement[]): Measurement {
+  const sum = (of: (each: Measurement) => number) =>
+    measurements.map(of).reduce((total, each) => total + each);
+  const requests = sum((each) => each.requests);
+  const seconds = sum((each) => each.seconds);
+  return {
+    requests,
+    seconds,
+    requestsPerSecond: requests / seconds,
+    ...latencies(measurements.flatMap(({ latenciesMs }) => latenciesMs)),
+    microseconds: sum((each) => each.microseconds * each.requests) / requests,
+    instructions: sum((each) => each.instructions * each.requests) / requests,
+  };
+}
+
+function latencies(latenciesMs: number[]) {
+  return { latenciesMs, p50Ms: percentile(latenciesMs, 0.5), p99Ms: percentile(latenciesMs, 0.99) };
 }
 
 /** Runs wrk, and measures what the server's process uses meanwhile. */

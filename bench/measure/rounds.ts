@@ -1,21 +1,25 @@
-// Measures one case in rounds of short slices: the service, another implementation, the service, the next one, …, the service.
-// Each slice of another implementation makes a pair with the service's slices right before and after it: their mean, divided by
-// its value. So a steady change of the machine's speed cancels out, and a slow minute affects both sides. The result is the
-// median of the pairs' ratios, with its 95 % confidence interval. No two pairs of the same implementations share a slice.
+// Measures one case in rounds. A round loads the implementations in turn, each for a second, in an order that reverses each time:
+// A B C, C B A, A B C, … So all of them share what changes the machine's speed for longer than a few seconds, and a steady change
+// cancels out. A round gives one ratio of the service to each other implementation, from the sums of their slices; the result is
+// the median of the rounds, with its 95 % confidence interval.
+//
+// Ratios of single slices would be of little use: under load, workerd collects garbage for 0.3 to 0.4 s, about every 50,000
+// requests, so some slices have such a pause and others have none.
 //
 // All implementations keep running, but only one is loaded at a time.
 
 import type { Case } from "../cases/http.ts";
 import { IMPLEMENTATIONS, type Implementation, type ImplementationName } from "./implementations.ts";
-import { type Exchange, load, type Measurement, verify } from "./load.ts";
+import { type Exchange, load, type Measurement, merge, verify } from "./load.ts";
 import { HAS_PROCESSOR_TIME } from "./processor-time.ts";
-import { progress, type Table, whole } from "./report.ts";
+import { progress, whole } from "./report.ts";
 import { difference, receive } from "./same-response.ts";
-import { LEAST_FOR_INTERVAL, mean, median, medianInterval } from "./statistics.ts";
+import { LEAST_FOR_INTERVAL, median, medianInterval } from "./statistics.ts";
 
-const WARM_UP_SECONDS = 3;
+const WARM_UP_SECONDS = 5;
+const SLICE_SECONDS = 1;
 
-/** Medians of the slices. Processor time and instructions are NaN (in JSON null) if they were not measured. */
+/** Medians of the rounds. Processor time and instructions are NaN (in JSON null) if they were not measured. */
 export interface Result {
   implementation: ImplementationName;
   microseconds: number;
@@ -50,13 +54,8 @@ export interface CaseResult {
 interface Running extends Implementation {
   name: ImplementationName;
   exchange: Exchange;
-  slices: Measurement[];
-}
-
-interface Pair {
-  to: ImplementationName;
-  other: Measurement;
-  service: Measurement[];
+  /** One for each round. */
+  measurements: Measurement[];
 }
 
 /** Measures a case. Throws if any response is not the expected one. */
@@ -66,23 +65,18 @@ export async function measureCase(
 ): Promise<CaseResult> {
   if (rounds < LEAST_FOR_INTERVAL) throw new Error(`--rounds must be at least ${LEAST_FOR_INTERVAL}`);
   const running: Running[] = [];
-  const pairs: Pair[] = [];
   try {
     for (const name of Object.keys(measured.exchanges) as ImplementationName[]) {
       const implementation = await IMPLEMENTATIONS[name]();
-      running.push({
-        ...implementation,
-        name,
-        exchange: await exchangeOf(measured, name, implementation),
-        slices: [],
-      });
+      const exchange = await exchangeOf(measured, name, implementation);
+      running.push({ ...implementation, name, exchange, measurements: [] });
     }
     for (const each of running) await measureSlice(each, WARM_UP_SECONDS);
     await checkSameResponses(measured, running);
     for (let round = 1; round <= rounds; round += 1) {
-      pairs.push(...(await measureRound(measured, running, seconds)));
+      await measureRound(measured, running, seconds);
       const rates = running.map(
-        ({ name, slices }) => `${name} ${whole(slices.at(-1)?.requestsPerSecond ?? 0)}`,
+        ({ name, measurements }) => `${name} ${whole(measurements.at(-1)?.requestsPerSecond ?? 0)}`,
       );
       progress(`${measured.name}, round ${round} of ${rounds}, requests/s: ${rates.join(", ")}`);
     }
@@ -92,7 +86,7 @@ export async function measureCase(
     for (const { stop } of running) await stop();
   }
   const { name, title } = measured;
-  return { name, title, results: running.map(summarise), ratios: ratiosOf(measured, pairs) };
+  return { name, title, results: running.map(summarise), ratios: ratiosOf(measured, running) };
 }
 
 async function exchangeOf(
@@ -105,24 +99,16 @@ async function exchangeOf(
   return makeExchange(implementation);
 }
 
-/** Measures a slice of each other implementation, and the service's slices around them. */
-async function measureRound(measured: Case, running: Running[], seconds: number): Promise<Pair[]> {
+/** Loads each implementation for `seconds`. */
+async function measureRound(measured: Case, running: Running[], seconds: number): Promise<void> {
   for (const each of running) each.exchange = await exchangeOf(measured, each.name, each);
-  const slice = async (each: Running) => {
-    const measurement = await measureSlice(each, seconds);
-    each.slices.push(measurement);
-    return measurement;
-  };
-  const pairs: Pair[] = [];
-  const service = find(running, "petstore");
-  let before = await slice(service);
-  for (const each of running.filter((one) => one !== service)) {
-    const other = await slice(each);
-    const after = await slice(service);
-    pairs.push({ to: each.name, other, service: [before, after] });
-    before = after;
+  const slices = new Map<Running, Measurement[]>(running.map((each) => [each, []]));
+  for (let turn = 0; turn < seconds / SLICE_SECONDS; turn += 1) {
+    for (const each of turn % 2 === 0 ? running : running.toReversed()) {
+      slices.get(each)?.push(await measureSlice(each, SLICE_SECONDS));
+    }
   }
-  return pairs;
+  for (const [each, own] of slices) each.measurements.push(merge(own));
 }
 
 async function measureSlice(
@@ -155,30 +141,31 @@ function find(running: Running[], name: string): Running {
   return found;
 }
 
-function summarise({ name, slices }: Running): Result {
-  const rates = slices.map(({ requestsPerSecond }) => requestsPerSecond);
-  const medianOf = (quantity: keyof Measurement) => median(slices.map((slice) => slice[quantity]));
+function summarise({ name, measurements }: Running): Result {
+  const all = (quantity: Exclude<keyof Measurement, "latenciesMs">) =>
+    measurements.map((each) => each[quantity]);
+  const rates = all("requestsPerSecond");
   return {
     implementation: name,
-    microseconds: medianOf("microseconds"),
-    instructions: medianOf("instructions"),
+    microseconds: median(all("microseconds")),
+    instructions: median(all("instructions")),
     requestsPerSecond: { median: median(rates), min: Math.min(...rates), max: Math.max(...rates) },
-    p50Ms: medianOf("p50Ms"),
-    p99Ms: medianOf("p99Ms"),
+    p50Ms: median(all("p50Ms")),
+    p99Ms: median(all("p99Ms")),
   };
 }
 
-function ratiosOf({ targets, rateTargets = {} }: Case, pairs: Pair[]): Ratio[] {
-  const others = [...new Set(pairs.map(({ to }) => to))];
-  return others.flatMap((to) => {
-    const ratios = (of: Quantity) =>
-      pairs
-        .filter((pair) => pair.to === to)
-        .map(({ service, other }) => mean(service.map((slice) => slice[of])) / other[of]);
-    const time = ratio(to, "microseconds", ratios("microseconds"), targets[to]);
-    const rate = ratio(to, "requestsPerSecond", ratios("requestsPerSecond"), rateTargets[to]);
-    return HAS_PROCESSOR_TIME ? [time, rate] : [rate];
-  });
+function ratiosOf({ targets, rateTargets = {} }: Case, running: Running[]): Ratio[] {
+  const service = find(running, "petstore");
+  return running
+    .filter((each) => each !== service)
+    .flatMap(({ name, measurements }) => {
+      const ratios = (of: Quantity) =>
+        measurements.map((other, round) => (service.measurements[round]?.[of] ?? Number.NaN) / other[of]);
+      const time = ratio(name, "microseconds", ratios("microseconds"), targets[name]);
+      const rate = ratio(name, "requestsPerSecond", ratios("requestsPerSecond"), rateTargets[name]);
+      return HAS_PROCESSOR_TIME ? [time, rate] : [rate];
+    });
 }
 
 function ratio(to: ImplementationName, of: Quantity, ratios: number[], limit: number | undefined): Ratio {
@@ -195,48 +182,4 @@ function ratio(to: ImplementationName, of: Quantity, ratios: number[], limit: nu
     differs: excludes(1),
     ...(limit !== undefined && { target: { limit, met: met(limit), isCertain: excludes(limit) } }),
   };
-}
-
-export function caseTable({ name, title, results, ratios }: CaseResult): Table {
-  const hasInstructions = results.some(({ instructions }) => !Number.isNaN(instructions));
-  const optional = (isShown: boolean, cell: string) => (isShown ? [cell] : []);
-  const compared = HAS_PROCESSOR_TIME ? "µs" : "requests/s";
-  return {
-    title: `${name}: ${title}`,
-    columns: [
-      "",
-      ...optional(HAS_PROCESSOR_TIME, "µs"),
-      ...optional(hasInstructions, "instructions"),
-      ...["requests/s", "min", "max", "p50 ms", "p99 ms"],
-      `petstore's ${compared} ÷ its (95 % interval)`,
-    ],
-    rows: results.map((result) => {
-      const { implementation, microseconds, instructions, requestsPerSecond: rate, p50Ms, p99Ms } = result;
-      const own = ratios.filter(({ to }) => to === implementation);
-      return [
-        implementation,
-        ...optional(HAS_PROCESSOR_TIME, microseconds.toFixed(1)),
-        ...optional(hasInstructions, whole(instructions)),
-        ...[rate.median, rate.min, rate.max].map(whole),
-        ...[p50Ms, p99Ms].map((ms) => ms.toFixed(2)),
-        own.filter(isShown).map(ratioText).join("; "),
-      ];
-    }),
-  };
-}
-
-/** Requests per second are compared where they have a target, or where processor time is not measured. */
-function isShown({ of, target }: Ratio): boolean {
-  return of === "microseconds" || target !== undefined || !HAS_PROCESSOR_TIME;
-}
-
-function ratioText({ of, median: middle, low, high, differs, target }: Ratio): string {
-  const digits = middle < 0.1 ? 4 : 3;
-  const [value = "", from = "", to = ""] = [middle, low, high].map((each) => each.toFixed(digits));
-  const interval = `${from} to ${to}, ${differs ? "differs" : "no difference seen"}`;
-  const text = `${of === "requestsPerSecond" ? "requests/s " : ""}${value} (${interval})`;
-  if (target === undefined) return text;
-  const { limit, met, isCertain } = target;
-  const bound = of === "microseconds" ? "at most" : "at least";
-  return `${text}, ${bound} ${limit}: ${met ? "met" : "missed"}${isCertain ? "" : ", uncertain"}`;
 }
