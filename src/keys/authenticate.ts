@@ -46,16 +46,15 @@ const STALE_IF_ERROR_MS = 5 * 60_000;
 /** How long a failed look-up is not retried: a database that hangs must not make every request wait. */
 const FAILURE_MS = 5_000;
 
-/** Together about 5 MB of the 128 that an isolate has. */
+/** Keys and hashes together take about 7 MB of the 128 that an isolate has. */
 const MAX_KEYS = 10_000;
-const MAX_HASHES = 1_000;
 
 export class Authenticator {
   /** Keys by the hash of a secret; null if there is none. */
   readonly #keys: Cache<FoundKey | null, Context<KeysEnv>>;
   readonly #throttle = new LookupThrottle();
   /** The hashes of secrets that exist: hashing takes a quarter of the CPU time of a hot request. */
-  readonly #hashes = new BoundedMap<string, string>(MAX_HASHES);
+  readonly #hashes = new BoundedMap<string, string>(MAX_KEYS);
 
   constructor({ revalidation }: Optimizations) {
     const found = lifetime({ revalidation, staleIfErrorMs: STALE_IF_ERROR_MS });
