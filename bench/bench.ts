@@ -1,6 +1,6 @@
 // npm run bench: the service's speed and costs, compared with other implementations (measure/implementations.ts).
 //
-//   npm run bench -- [--only NAME,NAME] [--rounds N] [--seconds N] [--json]
+//   npm run bench -- [--only NAME,NAME] [--rounds N] [--seconds N] [--json] [--svg]
 //
 // A load case (cases/http.ts) loads its implementations in turn, with wrk, one thread and 32 connections: by default nine rounds
 // of ten seconds each, in slices of one second (measure/rounds.ts). The result is the ratio of the service's processor time per response,
@@ -11,12 +11,16 @@
 // which have hardly any targets. If any response is not the expected one, the bench fails.
 //
 // The other sections measure depth, rows read, calls and writes of an object, processor time of the worst bodies (Linux only),
-// the size of the bundle, and bytes stored and sent. wrk is needed for the load cases and for `objects`.
+// the size of the bundle, bytes stored and sent, and (Linux only) whether processor time stays the same as the service grows:
+// `scale`, of which --svg writes docs/scale.svg; its many objects need a fast TMPDIR, such as /dev/shm. wrk is needed for the load
+// cases, `objects` and `scale`.
 //
 // Workers run in workerd with real D1 and Durable Objects, in a temporary folder; TMPDIR names another disk. docs/performance.md
 // has the figures, and what they do not say.
 
+import { writeFile } from "node:fs/promises";
 import { cpus } from "node:os";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { bodiesTable, measureBodies } from "./cases/bodies.ts";
 import { bundleTable, measureBundle } from "./cases/bundle.ts";
@@ -26,6 +30,8 @@ import { CASES } from "./cases/http.ts";
 import { withLargeDatabase } from "./cases/large.ts";
 import { measureObjects, objectsTable } from "./cases/objects.ts";
 import { measureRowsRead, rowsReadTable } from "./cases/rows-read.ts";
+import { measureScale, type ScaleSeries, scaleTable } from "./cases/scale.ts";
+import { scaleChart } from "./cases/scale-chart.ts";
 import { caseTable } from "./measure/case-table.ts";
 import { positiveInteger, runCommand } from "./measure/command.ts";
 import { requireWrk } from "./measure/load.ts";
@@ -33,6 +39,8 @@ import { installPackages } from "./measure/packages.ts";
 import { progress, type Table, tableText } from "./measure/report.ts";
 import { measureCase } from "./measure/rounds.ts";
 import { WORKERD_VERSION } from "./measure/workerd.ts";
+
+const CHART = join(import.meta.dirname, "../docs/scale.svg");
 
 interface Section {
   name: string;
@@ -49,11 +57,14 @@ await runCommand("npm run bench", async () => {
       rounds: { type: "string", default: "9" },
       seconds: { type: "string", default: "10" },
       json: { type: "boolean", default: false },
+      svg: { type: "boolean", default: false },
     },
   });
   const rounds = positiveInteger("rounds", values.rounds);
   const seconds = positiveInteger("seconds", values.seconds);
   const sections = select(allSections({ rounds, seconds }), values.only);
+  if (values.svg && !sections.some(({ name }) => name === "scale"))
+    throw new Error("--svg needs the section scale");
   if (sections.some(({ isLoad }) => isLoad)) {
     await requireWrk();
     await installPackages();
@@ -66,6 +77,7 @@ await runCommand("npm run bench", async () => {
     results[name] = result;
     tables.push(tableText(table));
   }
+  if (values.svg) await writeFile(CHART, scaleChart(results.scale as ScaleSeries[]));
   const processors = cpus();
   const machine = {
     processors: processors.length,
@@ -87,6 +99,7 @@ function allSections(effort: { rounds: number; seconds: number }): Section[] {
     section("depth", false, depth, depthTable),
     section("rows-read", false, rowsRead, rowsReadTable),
     section("objects", true, measureObjects, objectsTable),
+    section("scale", true, measureScale, scaleTable),
     section("bodies", false, measureBodies, bodiesTable),
     section("bundle", false, measureBundle, bundleTable),
     section("bytes", false, measureBytes, bytesTable),

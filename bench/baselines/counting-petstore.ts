@@ -1,11 +1,20 @@
 // The service with objects that count their calls and the rows that they write. GET /counts?key=ID returns these counts and the
-// size of the object's storage. GET /acquire?key=ID counts one request of a key like an isolate without a lease.
+// size of the object's storage; GET /calls the calls of all objects. GET /acquire?key=ID counts one request of a key like an
+// isolate without a lease. GET /ban?key=ID bans a key as if an isolate had decided it.
 
 import { env } from "cloudflare:workers";
 import worker, { RateLimiter as Uncounted } from "../../src/index.ts";
 import { randomBase62 } from "../../src/lib/base62.ts";
+import { BAN_MS } from "../../src/rate-limit/object/quota.ts";
 import { MAX_LIMIT } from "../../src/rate-limit/plans.ts";
 import { BATCH_ID_LENGTH } from "../../src/rate-limit/protocol.ts";
+
+const LIMITS = { minute: MAX_LIMIT, day: MAX_LIMIT };
+
+const ban = () => ({ released: [], outbox: [], bannedUntilMs: Date.now() + BAN_MS });
+
+/** Of all objects: here they run in the Worker's own isolate. */
+let allCalls = 0;
 
 export class RateLimiter extends Uncounted {
   #calls = 0;
@@ -24,11 +33,13 @@ export class RateLimiter extends Uncounted {
 
   override acquire(...words: Parameters<Uncounted["acquire"]>) {
     this.#calls += 1;
+    allCalls += 1;
     return super.acquire(...words);
   }
 
   override release(...words: Parameters<Uncounted["release"]>) {
     this.#calls += 1;
+    allCalls += 1;
     return super.release(...words);
   }
 
@@ -43,10 +54,11 @@ export default {
     const limiters = env.RATE_LIMITER as unknown as DurableObjectNamespace<RateLimiter>;
     const limiter = () => limiters.getByName(searchParams.get("key") ?? "");
     if (pathname === "/counts") return Response.json(await limiter().counts());
+    if (pathname === "/calls") return Response.json(allCalls);
+    if (pathname === "/ban") return Response.json(await limiter().release(LIMITS, ban()));
     if (pathname !== "/acquire") return worker.fetch(request, bindings, ctx);
     const id = randomBase62(BATCH_ID_LENGTH);
-    const limits = { minute: MAX_LIMIT, day: MAX_LIMIT };
     const batch = { id, requests: 1, waitedMs: 0, released: [], outbox: [], bannedUntilMs: 0 };
-    return Response.json(await limiter().acquire(limits, batch));
+    return Response.json(await limiter().acquire(LIMITS, batch));
   },
 } satisfies ExportedHandler<Env>;

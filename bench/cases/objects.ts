@@ -38,7 +38,7 @@ interface Key {
 
 /** Starts the service with objects that count, and an empty database. The caller stops it. */
 export async function startCountingPetstore() {
-  const { workers, stop } = await startWorkers([
+  const { workers, processId, stop } = await startWorkers([
     {
       file: "bench/baselines/counting-petstore.ts",
       database: "DB",
@@ -46,7 +46,7 @@ export async function startCountingPetstore() {
     },
   ]);
   const [{ url, database }] = workers;
-  return { url, database: await database(), stop };
+  return { url, database: await database(), processId, stop };
 }
 
 export async function measureObjects(): Promise<ObjectsResult[]> {

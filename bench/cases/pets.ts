@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { createKey } from "../../src/keys/admin.ts";
 import { newSecret } from "../../src/keys/secret.ts";
+import { randomBase62 } from "../../src/lib/base62.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
 import { MAX_LIMIT } from "../../src/rate-limit/plans.ts";
 
@@ -24,6 +25,11 @@ const INSERT_PETS = `
 const INSERT_KEY = `
   INSERT INTO keys (id, name, plan, per_minute, per_day, hash, last_four, created_at_ms)
   VALUES ('key_bench', 'bench', 'enterprise', ?1, ?1, unhex(?2), ?3, 1)`;
+
+const INSERT_KEYS = `
+  INSERT INTO keys (id, name, plan, per_minute, per_day, hash, last_four, created_at_ms)
+  SELECT value ->> 'id', 'bench', 'enterprise', ?1, ?1, unhex(value ->> 'hash'), value ->> 'lastFour', 1
+  FROM json_each(?2)`;
 
 /** Fills an empty database. Returns the secret of its key. */
 export async function fillD1(database: D1Database, pets: number): Promise<string> {
@@ -57,6 +63,17 @@ export async function newKeyWithId(
   const options = { name: "bench", plan: "enterprise", limits, expiresAtMs: null } as const;
   const { key, secret } = await createKey(database, options, Date.now());
   return { id: key.id, secret };
+}
+
+/** Creates keys with limits that no load reaches. */
+export async function newKeys(
+  database: D1Database,
+  count: number,
+): Promise<{ id: string; secret: string }[]> {
+  const keys = Array.from({ length: count }, () => ({ id: `key_${randomBase62(12)}`, secret: newSecret() }));
+  const rows = keys.map(({ id, secret }) => ({ id, hash: sha256(secret), lastFour: secret.slice(-4) }));
+  await database.prepare(INSERT_KEYS).bind(`${NO_LIMIT}`, JSON.stringify(rows)).run();
+  return keys;
 }
 
 /** Like fillD1, for a database in this process. */

@@ -1,5 +1,6 @@
-// A bar chart as SVG: for each group a pair of bars, the median solid and the 95th percentile lighter. It has its own background,
-// so that it is readable on a page of any colour.
+// A bar chart as SVG: for each group a pair of bars, the median solid and the 95th percentile lighter.
+
+import { LINE, label, legendEntry, round, SERIES, svgDocument } from "../measure/svg.ts";
 
 /** Milliseconds. */
 export interface Bar {
@@ -16,31 +17,11 @@ export interface Chart {
   notes: readonly string[];
 }
 
-const WIDTH = 760;
 const LEFT = 190;
 const RIGHT = 600;
 const TOP = 104;
 const BAR = 13;
 const GROUP = 42;
-const LINE = 17;
-
-const STYLE = `
-    text { font: 12px system-ui, sans-serif; fill: #1f2328; }
-    .title { font-size: 16px; font-weight: 600; }
-    .note { fill: #59636e; font-size: 11px; }
-    .background { fill: #fff; stroke: #d1d9e0; }
-    .grid { stroke: #d1d9e0; }
-    .first { fill: #0a7d55; }
-    .second { fill: #b35c00; }
-    .p95 { opacity: 0.35; }
-    @media (prefers-color-scheme: dark) {
-      text { fill: #f0f6fc; }
-      .note { fill: #9198a1; }
-      .background { fill: #0d1117; stroke: #3d444d; }
-      .grid { stroke: #3d444d; }
-      .first { fill: #3fb68b; }
-      .second { fill: #e0913d; }
-    }`;
 
 export function svg({ title, legend, groups, notes }: Chart): string {
   const longestMs = Math.max(...groups.flatMap(({ bars }) => bars.map(({ p95Ms }) => p95Ms)));
@@ -57,9 +38,7 @@ export function svg({ title, legend, groups, notes }: Chart): string {
     );
   }
   for (const [index, each] of legend.entries()) {
-    const y = 48 + index * LINE;
-    lines.push(`<rect class="${classOf(index)}" x="20" y="${y}" width="11" height="11"/>`);
-    lines.push(label(38, y + 10, each));
+    lines.push(...legendEntry(20, 48 + index * LINE, index, each));
   }
   for (const [group, { name, bars }] of groups.entries()) {
     const top = TOP + group * GROUP;
@@ -69,8 +48,8 @@ export function svg({ title, legend, groups, notes }: Chart): string {
       // The smallest bars would be invisible otherwise.
       const bar = (ms: number) => Math.max(2, round(x(ms) - LEFT));
       lines.push(
-        `<rect class="${classOf(index)} p95" x="${LEFT}" y="${y}" width="${bar(p95Ms)}" height="${BAR}"/>`,
-        `<rect class="${classOf(index)}" x="${LEFT}" y="${y}" width="${bar(p50Ms)}" height="${BAR}"/>`,
+        `<rect class="${SERIES[index]} p95" x="${LEFT}" y="${y}" width="${bar(p95Ms)}" height="${BAR}"/>`,
+        `<rect class="${SERIES[index]}" x="${LEFT}" y="${y}" width="${bar(p50Ms)}" height="${BAR}"/>`,
         label(
           LEFT + bar(p95Ms) + 6,
           y + BAR - 2,
@@ -83,23 +62,10 @@ export function svg({ title, legend, groups, notes }: Chart): string {
   for (const [index, note] of notes.entries()) {
     lines.push(label(20, bottom + 38 + index * LINE, note, 'class="note"'));
   }
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}" role="img" aria-labelledby="title">
-  <title id="title">${escaped(title)}</title>
-  <style>${STYLE}
-  </style>
-  <rect class="background" x="0.5" y="0.5" width="${WIDTH - 1}" height="${height - 1}" rx="8"/>
-  ${label(20, 30, title, 'class="title"')}
-  ${lines.join("\n  ")}
-</svg>
-`;
-}
-
-function classOf(index: number): string {
-  return index === 0 ? "first" : "second";
-}
-
-function label(x: number, y: number, text: string, attributes = ""): string {
-  return `<text x="${round(x)}" y="${y}"${attributes && ` ${attributes}`}>${escaped(text)}</text>`;
+  const description = groups
+    .map(({ name, bars }) => `${name}: ${bars.map(({ p50Ms }) => milliseconds(p50Ms)).join(" and ")} ms`)
+    .join("; ");
+  return svgDocument({ title, description, height }, lines);
 }
 
 /** The smallest of 1, 2 or 5 times a power of ten that needs at most six steps. */
@@ -111,12 +77,4 @@ function axisStep(longestMs: number): number {
 /** Milliseconds as text, with one decimal below ten. */
 export function milliseconds(ms: number): string {
   return ms < 9.95 ? ms.toFixed(1) : `${Math.round(ms)}`;
-}
-
-function round(value: number): number {
-  return Math.round(value * 10) / 10;
-}
-
-function escaped(text: string): string {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }

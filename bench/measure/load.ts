@@ -1,9 +1,10 @@
-// The load generator: wrk, one thread, 32 connections. A measurement counts only if every response is the expected one.
+// The load generator: wrk, one thread, by default 32 connections. A measurement counts only if every response is the expected one.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { onExit } from "./cleanup.ts";
+import { onExit, temporaryFolder } from "./cleanup.ts";
 import { countingCommand, hasInstructions, parseCount } from "./instructions.ts";
 import { HAS_PROCESSOR_TIME, processorTimer } from "./processor-time.ts";
 import { percentile } from "./statistics.ts";
@@ -24,8 +25,15 @@ export interface Exchange {
   body?: string;
   /** Whether each request comes from another address. */
   freshAddresses?: boolean;
+  /** Requests that are sent in turn instead of the one above: other paths and keys, the same in all else. */
+  turns?: readonly Turn[];
   status: number;
   isExpected(body: string): boolean;
+}
+
+export interface Turn {
+  path: string;
+  authorization: string;
 }
 
 export interface Measurement {
@@ -81,14 +89,18 @@ export async function load(
   exchange: Exchange,
   seconds: number,
   processId?: number,
+  connections = CONNECTIONS,
 ): Promise<Measurement> {
-  const { path, method = "GET", headers = {}, body = "", freshAddresses, status } = exchange;
-  const words = ["--threads", "1", "--connections", `${CONNECTIONS}`, "--duration", `${seconds}s`];
+  const { path, method = "GET", headers = {}, body = "", freshAddresses, turns = [], status } = exchange;
+  const words = ["--threads", "1", "--connections", `${connections}`, "--duration", `${seconds}s`];
   words.push("--timeout", `${TIMEOUT_SECONDS}s`);
   for (const [name, value] of Object.entries(headers)) words.push("--header", `${name}: ${value}`);
   words.push("--script", join(import.meta.dirname, "load.lua"), new URL(path, url).href);
-  const command = ["wrk", ...words, "--", method, body, `${freshAddresses ? FRESH_ADDRESSES : 0}`];
-  const { report, usedMs, instructions } = await run(command, processId);
+  const { folder, remove } = temporaryFolder();
+  const turnsFile = join(folder, "turns");
+  await writeFile(turnsFile, turns.map((each) => `${each.path}\t${each.authorization}\n`).join(""));
+  const command = ["wrk", ...words, "--", method, body, `${freshAddresses ? FRESH_ADDRESSES : 0}`, turnsFile];
+  const { report, usedMs, instructions } = await run(command, processId).finally(remove);
   const { requests, latenciesMs, errorResponses, socketErrors } = report;
   if (requests === 0 || socketErrors > 0)
     throw new Error(`${socketErrors} connections failed, ${requests} requests`);
