@@ -2,8 +2,8 @@
 //
 //   npm run bench -- [--only NAME,NAME] [--rounds N] [--seconds N] [--json] [--svg]
 //
-// A load case (cases/http.ts) loads its implementations in turn, with wrk, one thread and 32 connections: by default nine rounds
-// of ten seconds each, in slices of one second (measure/rounds.ts). The result is the ratio of the service's processor time per response,
+// A load case (cases/http.ts) loads its implementations in turn, with wrk, one thread and 32 connections: by default 15 rounds
+// of five seconds each, in slices of one second (measure/rounds.ts). The result is the ratio of the service's processor time per response,
 // user and system, to that of each other implementation: the median of the rounds, with its 95 % confidence interval. Two values
 // differ if the interval excludes 1. Targets are judged by the median; a verdict is uncertain if the interval contains the target.
 // Beside it are the medians of requests per second and latencies, with the slowest and the fastest round, and, where perf can
@@ -54,8 +54,8 @@ await runCommand("npm run bench", async () => {
   const { values } = parseArgs({
     options: {
       only: { type: "string" },
-      rounds: { type: "string", default: "9" },
-      seconds: { type: "string", default: "10" },
+      rounds: { type: "string", default: "15" },
+      seconds: { type: "string", default: "5" },
       json: { type: "boolean", default: false },
       svg: { type: "boolean", default: false },
     },

@@ -18,7 +18,7 @@ export interface Case {
   rateTargets?: Partial<Record<ImplementationName, number>>;
   /** The implementations that must send the headers of the service, or its whole response. */
   same?: Partial<Record<ImplementationName, "headers" | "response">>;
-  /** Makes the exchange of each implementation, anew before each round. */
+  /** Makes the exchange of each implementation, anew in each round. */
   exchanges: Partial<Record<ImplementationName, (of: Implementation) => Exchange | Promise<Exchange>>>;
 }
 

@@ -1,12 +1,11 @@
-// Measures one case in rounds. A round loads the implementations in turn, each for a second, in an order that reverses each time:
-// A B C, C B A, A B C, … So all of them share what changes the machine's speed for longer than a few seconds, and a steady change
-// cancels out. A round gives one ratio of the service to each other implementation, from the sums of their slices; the result is
-// the median of the rounds, with its 95 % confidence interval.
+// Measures one case in rounds. A round starts the implementations and loads them in turn, each for a second, in an order that
+// reverses each time: A B C, C B A, A B C, … So all of them share what changes the machine's speed for longer than a few seconds,
+// and a steady change cancels out. A round gives one ratio of the service to each other implementation, from the sums of their
+// slices; the result is the median of the rounds, with its 95 % confidence interval.
 //
 // Ratios of single slices would be of little use: under load, workerd collects garbage for 0.3 to 0.4 s, about every 50,000
-// requests, so some slices have such a pause and others have none.
-//
-// All implementations keep running, but only one is loaded at a time.
+// requests, so some slices have such a pause and others have none. Each round has new processes, because two processes of the
+// same program differ in speed by several per cent, as long as they run.
 
 import type { Case } from "../cases/http.ts";
 import { IMPLEMENTATIONS, type Implementation, type ImplementationName } from "./implementations.ts";
@@ -16,7 +15,7 @@ import { progress, whole } from "./report.ts";
 import { difference, receive } from "./same-response.ts";
 import { LEAST_FOR_INTERVAL, median, medianInterval } from "./statistics.ts";
 
-const WARM_UP_SECONDS = 5;
+const WARM_UP_SECONDS = 4;
 const SLICE_SECONDS = 1;
 
 /** Medians of the rounds. Processor time and instructions are NaN (in JSON null) if they were not measured. */
@@ -51,11 +50,12 @@ export interface CaseResult {
   ratios: Ratio[];
 }
 
+type Measurements = Map<ImplementationName, Measurement[]>;
+
 interface Running extends Implementation {
   name: ImplementationName;
   exchange: Exchange;
-  /** One for each round. */
-  measurements: Measurement[];
+  slices: Measurement[];
 }
 
 /** Measures a case. Throws if any response is not the expected one. */
@@ -64,29 +64,48 @@ export async function measureCase(
   { rounds, seconds }: { rounds: number; seconds: number },
 ): Promise<CaseResult> {
   if (rounds < LEAST_FOR_INTERVAL) throw new Error(`--rounds must be at least ${LEAST_FOR_INTERVAL}`);
+  const { name: caseName, title, exchanges } = measured;
+  const names = Object.keys(exchanges) as ImplementationName[];
+  const measurements: Measurements = new Map(names.map((name) => [name, []]));
+  for (let round = 1; round <= rounds; round += 1) {
+    const rates: string[] = [];
+    for (const { name, slices } of await measureRound(measured, names, seconds)) {
+      const measurement = merge(slices);
+      measurements.get(name)?.push(measurement);
+      rates.push(`${name} ${whole(measurement.requestsPerSecond)}`);
+    }
+    progress(`${caseName}, round ${round} of ${rounds}, requests/s: ${rates.join(", ")}`);
+  }
+  const results = [...measurements].map(([name, each]) => summarise(name, each));
+  return { name: caseName, title, results, ratios: ratiosOf(measured, measurements) };
+}
+
+/** Starts the implementations, and loads each for `seconds`. */
+async function measureRound(
+  measured: Case,
+  names: ImplementationName[],
+  seconds: number,
+): Promise<Running[]> {
   const running: Running[] = [];
   try {
-    for (const name of Object.keys(measured.exchanges) as ImplementationName[]) {
+    for (const name of names) {
       const implementation = await IMPLEMENTATIONS[name]();
       const exchange = await exchangeOf(measured, name, implementation);
-      running.push({ ...implementation, name, exchange, measurements: [] });
+      running.push({ ...implementation, name, exchange, slices: [] });
     }
     for (const each of running) await measureSlice(each, WARM_UP_SECONDS);
     await checkSameResponses(measured, running);
-    for (let round = 1; round <= rounds; round += 1) {
-      await measureRound(measured, running, seconds);
-      const rates = running.map(
-        ({ name, measurements }) => `${name} ${whole(measurements.at(-1)?.requestsPerSecond ?? 0)}`,
-      );
-      progress(`${measured.name}, round ${round} of ${rounds}, requests/s: ${rates.join(", ")}`);
+    for (let turn = 0; turn < seconds / SLICE_SECONDS; turn += 1) {
+      for (const each of turn % 2 === 0 ? running : running.toReversed()) {
+        each.slices.push(await measureSlice(each, SLICE_SECONDS));
+      }
     }
   } catch (error) {
     throw new Error(`${measured.name}, ${error instanceof Error ? error.message : error}`);
   } finally {
     for (const { stop } of running) await stop();
   }
-  const { name, title } = measured;
-  return { name, title, results: running.map(summarise), ratios: ratiosOf(measured, running) };
+  return running;
 }
 
 async function exchangeOf(
@@ -97,18 +116,6 @@ async function exchangeOf(
   const makeExchange = exchanges[name];
   if (makeExchange === undefined) throw new Error(`${name} has no exchange`);
   return makeExchange(implementation);
-}
-
-/** Loads each implementation for `seconds`. */
-async function measureRound(measured: Case, running: Running[], seconds: number): Promise<void> {
-  for (const each of running) each.exchange = await exchangeOf(measured, each.name, each);
-  const slices = new Map<Running, Measurement[]>(running.map((each) => [each, []]));
-  for (let turn = 0; turn < seconds / SLICE_SECONDS; turn += 1) {
-    for (const each of turn % 2 === 0 ? running : running.toReversed()) {
-      slices.get(each)?.push(await measureSlice(each, SLICE_SECONDS));
-    }
-  }
-  for (const [each, own] of slices) each.measurements.push(merge(own));
 }
 
 async function measureSlice(
@@ -141,12 +148,12 @@ function find(running: Running[], name: string): Running {
   return found;
 }
 
-function summarise({ name, measurements }: Running): Result {
+function summarise(implementation: ImplementationName, measurements: Measurement[]): Result {
   const all = (quantity: Exclude<keyof Measurement, "latenciesMs">) =>
     measurements.map((each) => each[quantity]);
   const rates = all("requestsPerSecond");
   return {
-    implementation: name,
+    implementation,
     microseconds: median(all("microseconds")),
     instructions: median(all("instructions")),
     requestsPerSecond: { median: median(rates), min: Math.min(...rates), max: Math.max(...rates) },
@@ -155,17 +162,15 @@ function summarise({ name, measurements }: Running): Result {
   };
 }
 
-function ratiosOf({ targets, rateTargets = {} }: Case, running: Running[]): Ratio[] {
-  const service = find(running, "petstore");
-  return running
-    .filter((each) => each !== service)
-    .flatMap(({ name, measurements }) => {
-      const ratios = (of: Quantity) =>
-        measurements.map((other, round) => (service.measurements[round]?.[of] ?? Number.NaN) / other[of]);
-      const time = ratio(name, "microseconds", ratios("microseconds"), targets[name]);
-      const rate = ratio(name, "requestsPerSecond", ratios("requestsPerSecond"), rateTargets[name]);
-      return HAS_PROCESSOR_TIME ? [time, rate] : [rate];
-    });
+function ratiosOf({ targets, rateTargets = {} }: Case, measurements: Measurements): Ratio[] {
+  const { petstore: service = [], ...others } = Object.fromEntries(measurements);
+  return (Object.entries(others) as [ImplementationName, Measurement[]][]).flatMap(([name, each]) => {
+    const ratios = (of: Quantity) =>
+      each.map((other, round) => (service[round]?.[of] ?? Number.NaN) / other[of]);
+    const time = ratio(name, "microseconds", ratios("microseconds"), targets[name]);
+    const rate = ratio(name, "requestsPerSecond", ratios("requestsPerSecond"), rateTargets[name]);
+    return HAS_PROCESSOR_TIME ? [time, rate] : [rate];
+  });
 }
 
 function ratio(to: ImplementationName, of: Quantity, ratios: number[], limit: number | undefined): Ratio {
