@@ -21,6 +21,8 @@ const { default: workerd, version } = require("workerd") as { default: string; v
 
 export const WORKERD_VERSION = version;
 
+const config = unstable_readConfig({ config: join(root, "wrangler.toml") });
+
 type Json = string | number | { [name: string]: Json };
 
 /** A Worker: its source file, relative to the root of the project, and its bindings. */
@@ -116,9 +118,6 @@ async function worker(
   const name = nameOf(index);
   const host = nameOf(object?.livesIn ?? index);
   const databases = { ...(database && { [database]: name }), ...sharedDatabases };
-  const { compatibility_date: compatibilityDate } = unstable_readConfig({
-    config: join(root, "wrangler.toml"),
-  });
   const objects = object && {
     [object.binding]: { type: "durable-object" as const, worker: host, exportName: object.className },
   };
@@ -126,7 +125,7 @@ async function worker(
     config: {
       type: "worker" as const,
       name,
-      compatibilityDate,
+      compatibilityDate: config.compatibility_date,
       manifest: {
         mainModule: "index.js",
         modulesRoot: root,
@@ -154,7 +153,7 @@ function nameOf(index: number): string {
   return `worker-${index}`;
 }
 
-/** Bundles a Worker as wrangler does for a deployment. */
+/** Bundles a Worker as wrangler does for a deployment. All Workers are bundled by the service's configuration. */
 async function bundle(file: string): Promise<string> {
   const { outputFiles } = await build({
     entryPoints: [file],
@@ -164,7 +163,7 @@ async function bundle(file: string): Promise<string> {
     target: "es2024",
     conditions: ["workerd", "worker", "browser"],
     external: ["cloudflare:*", "node:*"],
-    keepNames: true,
+    keepNames: config.keep_names ?? true,
     define: { "process.env.NODE_ENV": '"production"' },
   });
   const [output] = outputFiles;
