@@ -39,7 +39,7 @@ export function createApp(optimizations: Optimizations) {
   if (optimizations.prefetch) app.get("/v1/pets", prefetch(pages, { skipIf: isExhausted }));
   app.use("/v1/*", rateLimit, requireKey);
   const routes = free.route("/v1/pets", petRoutes(pages, optimizations));
-  // Only requests that no route has answered get here.
+  // Last, because only a request without a route gets here: its input is not looked at.
   app.use("/v1/*", methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }));
   app.notFound(handleUnknownPath);
   app.onError(handleError);

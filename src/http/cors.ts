@@ -18,12 +18,14 @@ const HEADER_NAMES = /^[A-Za-z0-9_, -]+$/;
 export const cors: MiddlewareHandler<HttpEnv> = async (c, next) => {
   const headers = c.get("headers");
   headers["Access-Control-Allow-Origin"] = "*";
-  headers["Access-Control-Expose-Headers"] = "*";
   const isPreflight =
     c.req.method === "OPTIONS" &&
     c.req.header("Origin") !== undefined &&
     c.req.header("Access-Control-Request-Method") !== undefined;
-  if (!isPreflight) return next();
+  if (!isPreflight) {
+    headers["Access-Control-Expose-Headers"] = "*";
+    return next();
+  }
   // The wildcard would not cover Authorization, so the requested headers are allowed by name.
   const requestedHeaders = requestHeader(c.req.raw.headers, "Access-Control-Request-Headers") ?? "";
   if (HEADER_NAMES.test(requestedHeaders)) headers["Access-Control-Allow-Headers"] = requestedHeaders;

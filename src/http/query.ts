@@ -13,13 +13,13 @@ const MAX_CACHED_CHARACTERS = 300;
 
 type Result<Schema extends z.ZodMiniType> = z.core.util.SafeParseResult<z.output<Schema>>;
 
-/** A Hono context. */
-type RequestContext = { get(name: "url"): string; req: HonoRequest };
+/** The part of Hono's context that is needed here. */
+type HasUrl = { get(name: "url"): string; req: HonoRequest };
 
 /** Parses the query of a request with `schema`. */
 export function queryReader<Schema extends z.ZodMiniType>(
   schema: Schema,
-): (c: RequestContext) => Result<Schema> {
+): (c: HasUrl) => Result<Schema> {
   const cache = new BoundedMap<string, Result<Schema>>(MAX_CACHED);
   return function readQuery(c) {
     const url = c.get("url");

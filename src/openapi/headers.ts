@@ -56,7 +56,7 @@ export const HEADERS = {
     example: "*",
   },
   "Access-Control-Expose-Headers": {
-    description: "Pages of other origins can read all headers.",
+    description: "Pages of other origins can read all response headers.",
     schema: { type: "string", const: "*" },
     example: "*",
   },

@@ -23,12 +23,12 @@ export interface RateLimitEnv extends HttpEnv {
   };
 }
 
-/** Adds the rate-limit headers of the client's address to a response whose request was not counted, such as a preflight. */
+/** Adds the rate-limit headers of the client's address to a response without a decision, such as that of a preflight. */
 export const rateLimitHeaders: MiddlewareHandler<RateLimitEnv> = async (c, next) => {
   await next();
   if (c.get("decision") !== undefined) return;
   const decision = anonymousRequests.peek(clientAddress(c.req), c.get("nowMs"));
-  // The request was not refused either.
+  // The request was neither counted nor refused.
   const headers = headersOf({ ...decision, admitted: true });
   for (const [name, value] of Object.entries(headers)) c.res.headers.set(name, value);
 };
