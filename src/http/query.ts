@@ -17,9 +17,7 @@ type Result<Schema extends z.ZodMiniType> = z.core.util.SafeParseResult<z.output
 type HasUrl = { get(name: "url"): string; req: HonoRequest };
 
 /** Parses the query of a request with `schema`. */
-export function queryReader<Schema extends z.ZodMiniType>(
-  schema: Schema,
-): (c: HasUrl) => Result<Schema> {
+export function queryReader<Schema extends z.ZodMiniType>(schema: Schema): (c: HasUrl) => Result<Schema> {
   const cache = new BoundedMap<string, Result<Schema>>(MAX_CACHED);
   return function readQuery(c) {
     const url = c.get("url");
