@@ -3,9 +3,9 @@
 //   npm run bench -- [--only NAME,NAME] [--rounds N] [--seconds N] [--json] [--svg]
 //
 // A load case (cases/http.ts) loads its implementations in turn, with wrk, one thread and 32 connections: by default 15 rounds
-// of five seconds each, in slices of one second (measure/rounds.ts). The result is the ratio of the service's processor time per response,
-// user and system, to that of each other implementation: the median of the rounds, with its 95 % confidence interval. Two values
-// differ if the interval excludes 1. Targets are judged by the median; a verdict is uncertain if the interval contains the target.
+// of five seconds each, in slices of one second (measure/rounds.ts). The result is the ratio of the service's processor time per
+// response, user and system, to that of each other implementation: the median of the rounds, with its 95 % confidence interval.
+// Two values differ if the interval excludes 1. Targets are judged by the median; a verdict is uncertain if the interval contains the target.
 // Beside it are the medians of requests per second and latencies, with the slowest and the fastest round, and, where perf can
 // count them, instructions per response. Processor time is measured on Linux only; elsewhere ratios are of requests per second,
 // which have hardly any targets. If any response is not the expected one, the bench fails.

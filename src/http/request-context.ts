@@ -1,5 +1,6 @@
-// What every request has: an ID, its arrival time and the fields of its log line. The Worker decides by the arrival time.
-// Exceptions are a key's counters, which use their Durable Object's clock, and the caches, which read the current time.
+// What every request has: an ID, its arrival time, its URL, the headers of its response and the fields of its log line. The Worker
+// decides by the arrival time. Exceptions are a key's counters, which use their Durable Object's clock, and the caches, which read
+// the current time.
 
 import type { MiddlewareHandler } from "hono";
 import { requestHeader } from "./request-header.ts";
