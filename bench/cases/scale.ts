@@ -13,7 +13,7 @@ import { addTablesAndPets, fillD1, newKeys } from "./pets.ts";
 /** The largest ratio to the reference. */
 export const TARGET = 1.2;
 
-const ROUNDS = LEAST_FOR_INTERVAL;
+const ROUNDS = 2 * LEAST_FOR_INTERVAL;
 const WARM_UP_SECONDS = 2;
 
 /** Up to as many as an isolate has limiter clients for. */
@@ -36,7 +36,7 @@ const LEAST_BUSY_CONNECTIONS = 10;
 /** Pages of one pet that an isolate has read. Some 26,000 of them fill its cache, and then each evicts another. */
 const PAGES_READ = [5_000, 10_000, 15_000];
 const PAGES_IN_FULL_CACHE = 30_000;
-const FRESH_ISOLATES = 2;
+const FRESH_ISOLATES = 3;
 /** More than an isolate reads from the database. */
 const MAX_PAGES_PER_SECOND = 5_000;
 const PAGES_WARM_UP_SECONDS = 6;
@@ -47,7 +47,7 @@ export interface ScalePoint {
   requestsPerSecond: number;
   /** Calls of objects; NaN if they were not counted. */
   callsPerRequest: number;
-  /** The processor time relative to the reference: the median, and its 95 % confidence interval. */
+  /** The processor time relative to the reference: the median, and its 95 % confidence interval if there are enough samples. */
   relative: number;
   low: number;
   high: number;
@@ -93,7 +93,7 @@ class Pairs {
       requestsPerSecond: of(({ requestsPerSecond }) => requestsPerSecond),
       callsPerRequest: of(({ callsPerRequest = Number.NaN }) => callsPerRequest),
       relative,
-      ...medianInterval(ratios),
+      ...(ratios.length < LEAST_FOR_INTERVAL ? { low: relative, high: relative } : medianInterval(ratios)),
       ...(hasTarget && { met: relative <= TARGET }),
     };
   }
