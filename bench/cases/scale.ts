@@ -47,7 +47,7 @@ export interface ScalePoint {
   requestsPerSecond: number;
   /** Calls of objects; NaN if they were not counted. */
   callsPerRequest: number;
-  /** The processor time relative to the reference: the median, and its 95 % confidence interval if there are enough samples. */
+  /** The processor time relative to the reference: the median, and its 95 % confidence interval. Of too few samples all are equal. */
   relative: number;
   low: number;
   high: number;
