@@ -6,14 +6,15 @@ import { stubDatabase, stubLimiters } from "../../support/worker/stub-bindings.t
 
 export { RateLimiter };
 
-/** The binding whose calls wait, where they wait, and how many do. */
+/** The binding whose calls wait, where they wait, how many do, and how many requests have arrived since the gate was set. */
 interface Gate {
   binding: "DB" | "RATE_LIMITER" | null;
   place: "before" | "after";
   waiting: number;
+  arrived: number;
 }
 
-let gate: Gate = { binding: null, place: "before", waiting: 0 };
+let gate: Gate = { binding: null, place: "before", waiting: 0, arrived: 0 };
 
 /** Waits until the gate is replaced. It polls, because a request in a Worker can't await another request's promise. */
 async function waitAt(closed: Gate): Promise<void> {
@@ -37,9 +38,12 @@ export default {
   async fetch(request, env, ctx) {
     const { pathname, searchParams } = new URL(request.url);
     if (pathname === "/gate") {
-      if (request.method === "POST") gate = { ...Object.fromEntries(searchParams), waiting: 0 } as Gate;
-      return Response.json(gate.waiting);
+      if (request.method === "POST") {
+        gate = { ...Object.fromEntries(searchParams), waiting: 0, arrived: 0 } as Gate;
+      }
+      return Response.json(gate);
     }
+    gate.arrived += 1;
     const gatedEnv = {
       ...env,
       DB: stubDatabase(env.DB, gated("DB")),
