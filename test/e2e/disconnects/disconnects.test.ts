@@ -101,22 +101,24 @@ async function send(operation: Operation, secret: string): Promise<{ status: num
 }
 
 /** POST opens the gate, or closes it as `search` says. Returns how many calls wait at it, and how many requests have arrived. */
-async function gate(method: "GET" | "POST", search = ""): Promise<{ waiting: number; arrived: number }> {
+async function gate(method: "GET" | "POST", search = "") {
   const response = await fetch(new URL(`/gate${search}`, service.url), { method });
   return (await response.json()) as { waiting: number; arrived: number };
 }
 
 /** Waits until this many requests have arrived since the gate was closed, and a call waits at it. */
-async function arrival(requests: number): Promise<void> {
-  let state = await gate("GET");
-  while (state.waiting === 0 || state.arrived < requests) state = await gate("GET");
+async function waitForArrival(requests: number): Promise<void> {
+  for (;;) {
+    const { waiting, arrived } = await gate("GET");
+    if (waiting > 0 && arrived >= requests) return;
+  }
 }
 
 /** Sends a request from each client, and disconnects all of them once all have arrived and a call waits at the gate. */
 async function sendAndDisconnect(operation: Operation, secret: string, clients = 1): Promise<void> {
   const sockets = Array.from({ length: clients }, () => connect(Number(service.url.port), "127.0.0.1"));
   for (const socket of sockets) socket.write(requestText(operation, secret));
-  await arrival(clients);
+  await waitForArrival(clients);
   for (const socket of sockets) {
     socket.resetAndDestroy();
     await once(socket, "close");
@@ -176,8 +178,8 @@ it("a look-up of a key goes on for another request that waits for it if the clie
   await gate("POST", "?binding=DB&place=after");
   await sendAndDisconnect("usage", secret);
   const waiting = send("usage", secret);
-  await arrival(2);
-  // A look-up of its own would find nothing.
+  await waitForArrival(2);
+  // From now on, a look-up of its own would find nothing.
   await database.prepare("DELETE FROM keys WHERE hash = unhex(?1)").bind(sha256(secret)).run();
   await gate("POST");
   expect((await waiting).status).toBe(200);
