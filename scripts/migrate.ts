@@ -1,22 +1,23 @@
 // npm run migrate: applies pending migrations to one database.
 
 import { databaseExists, migrate } from "./cloudflare/database.ts";
-import { readTarget, TARGET_OPTIONS } from "./cloudflare/target.ts";
-import { print, readArguments, runCommand } from "./lib/command.ts";
+import { readTarget, withTargetOptions } from "./cloudflare/target.ts";
+import { type Define, newCommand } from "./lib/command.ts";
 
-const USAGE = `npm run migrate [-- --persist-to DIR | --preview NAME | --remote]
-
-Applies pending migrations to the local database, the one in DIR, the database of the previews, or production's. Run it
-before you deploy a Worker that needs them.`;
-
-await runCommand("migrate", async () => {
-  const { values } = readArguments("migrate", {
-    options: { ...TARGET_OPTIONS, help: { type: "boolean", short: "h" } },
+const define: Define = (io) =>
+  withTargetOptions(
+    newCommand(
+      "npm run migrate",
+      "Applies pending migrations to a database, by default the local one. Run it before you deploy a Worker that needs them.",
+      "",
+      "--remote",
+    ),
+  ).action(async (options) => {
+    const target = readTarget(options);
+    const isNew = target.kind === "local" && !databaseExists(target.state);
+    const applied = await io.step("Applying pending migrations", () => migrate(target));
+    const done = applied.length === 0 ? "No pending migrations" : `Applied ${applied.join(", ")}`;
+    io.print(`${done}${isNew ? " to a new database" : ""}.`);
   });
-  if (values.help) return print(USAGE);
-  const target = readTarget(values);
-  const isNew = target.kind === "local" && !databaseExists(target.state);
-  const applied = await migrate(target);
-  const done = applied.length === 0 ? "No pending migrations" : `Applied ${applied.join(", ")}`;
-  print(`${done}${isNew ? " to a new database" : ""}.`);
-});
+
+export default define;

@@ -1,39 +1,60 @@
 // The options that choose a command's database: the local one by default.
 
-import { UsageError } from "../lib/command.ts";
+import { type Command, InvalidArgumentError, Option } from "@commander-js/extra-typings";
+import { shellWord } from "../lib/command.ts";
 import { DEFAULT_STATE, type Target } from "./database.ts";
 
-/** For `parseArgs`. */
-export const TARGET_OPTIONS = {
-  "persist-to": { type: "string" },
-  preview: { type: "string" },
-  remote: { type: "boolean" },
-} as const;
-
-interface TargetValues {
-  "persist-to"?: string | undefined;
+export interface TargetOptions {
+  persistTo?: string | undefined;
   preview?: string | undefined;
-  remote?: boolean | undefined;
+  remote?: true | undefined;
 }
 
-export function readTarget({ "persist-to": state, preview, remote }: TargetValues): Target {
-  if ([state, preview, remote].filter((value) => value !== undefined).length > 1) {
-    throw new UsageError("--persist-to, --preview and --remote are mutually exclusive");
-  }
+/** Adds --preview and --remote. */
+export function withRemoteOptions<Args extends unknown[], Opts extends Record<string, unknown>>(
+  command: Command<Args, Opts>,
+) {
+  return command
+    .addOption(
+      new Option("--preview <name>", "the database that all previews share")
+        .argParser(previewName)
+        .conflicts("remote"),
+    )
+    .addOption(new Option("--remote", "the production database"));
+}
+
+/** Adds the options of every target. */
+export function withTargetOptions<Args extends unknown[], Opts extends Record<string, unknown>>(
+  command: Command<Args, Opts>,
+) {
+  return withRemoteOptions(
+    command.addOption(
+      new Option("--persist-to <dir>", "the local database of npm start -- --persist-to DIR")
+        .argParser(folder)
+        .conflicts(["preview", "remote"]),
+    ),
+  );
+}
+
+export function readTarget({ persistTo, preview, remote }: TargetOptions): Target {
   if (remote) return { kind: "production" };
-  if (preview !== undefined) {
-    if (!/^[\w-]+$/.test(preview)) throw new UsageError("--preview must name a preview, such as staging");
-    return { kind: "preview", name: preview };
-  }
-  if (state === "") throw new UsageError("--persist-to must name a folder");
-  return { kind: "local", state: state ?? DEFAULT_STATE };
+  if (preview !== undefined) return { kind: "preview", name: preview };
+  return { kind: "local", state: persistTo ?? DEFAULT_STATE };
 }
 
 /** The options that choose `target`, to append to a command line. Empty for the default. */
 export function targetOptions(target: Target): string {
   if (target.kind === "production") return " --remote";
   if (target.kind === "preview") return ` --preview ${target.name}`;
-  const { state } = target;
-  if (state === DEFAULT_STATE) return "";
-  return ` --persist-to ${/^[\w./-]+$/.test(state) ? state : `'${state.replaceAll("'", "'\\''")}'`}`;
+  return target.state === DEFAULT_STATE ? "" : ` --persist-to ${shellWord(target.state)}`;
+}
+
+function folder(text: string): string {
+  if (text !== "") return text;
+  throw new InvalidArgumentError("It must name a folder.");
+}
+
+function previewName(text: string): string {
+  if (/^[\w-]+$/.test(text)) return text;
+  throw new InvalidArgumentError("It must name a preview, such as staging.");
 }

@@ -1,11 +1,15 @@
-/** Rows of cells as lines with aligned columns: text to the left, numbers to the right. */
-export function tableLines(rows: string[][], isText: (column: number) => boolean): string[] {
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  return rows.map((row) => {
-    const cells = row.map((cell, column) => {
-      const width = widths[column] ?? 0;
-      return isText(column) ? cell.padEnd(width) : cell.padStart(width);
-    });
-    return cells.join("  ").trimEnd();
+// Tables for terminals: columns without borders, which know that some characters are two columns wide.
+
+import { getBorderCharacters, table } from "table";
+
+/** Rows of cells as text with aligned columns, the header first. `numbers` are the columns to align to the right. */
+export function tableText(rows: string[][], numbers: number[] = []): string {
+  const columns = Object.fromEntries(numbers.map((column) => [column, { alignment: "right" as const }]));
+  const text = table(rows, {
+    border: getBorderCharacters("void"),
+    drawHorizontalLine: () => false,
+    columnDefault: { paddingLeft: 0, paddingRight: 2 },
+    columns,
   });
+  return text.replaceAll(/ +$/gm, "").trimEnd();
 }
