@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { parseArgs } from "node:util";
 import { createKey } from "../src/keys/admin.ts";
-import { listKeys } from "../src/keys/store.ts";
+import { listKeys } from "../src/keys/records.ts";
 import { findPage, insertPet } from "../src/pets/store.ts";
 import { DEFAULT_STATE, migrate, openDatabase, type Target } from "./cloudflare/database.ts";
 import { targetOptions } from "./cloudflare/target.ts";
@@ -42,7 +42,7 @@ await runCommand("npm start", async () => {
   try {
     const url = await ready(server);
     // A key is shown only once, so create it only after the server has started.
-    const isFirstRun = (await listKeys(database)).length === 0;
+    const isFirstRun = (await listKeys(database, Date.now(), { limit: 1 })).total === 0;
     announce(url, target, isFirstRun ? await createDemo(database) : undefined);
     await close();
   } catch (error) {
@@ -105,7 +105,8 @@ function ready(child: ChildProcess): Promise<string> {
 async function createDemo(database: D1Database): Promise<string> {
   const { petsJson } = await findPage(database, { limit: 1 });
   for (const pet of petsJson === "[]" ? DEMO_PETS : []) await insertPet(database, pet);
-  const { secret } = await createKey(database, { name: "demo", plan: "free", expiresAtMs: null }, Date.now());
+  const operator = { by: "npm start", nowMs: Date.now() };
+  const { secret } = await createKey(database, { name: "demo", plan: "free", expiresAtMs: null }, operator);
   return secret;
 }
 

@@ -18,7 +18,7 @@ import { ALL, type Optimizations } from "./lib/optimizations.ts";
 import { PageCache } from "./pets/page-cache.ts";
 import { prefetch } from "./pets/prefetch.ts";
 import { petRoutes } from "./pets/routes.ts";
-import { isBanned, isExhausted } from "./rate-limit/isolate/limiter-clients.ts";
+import { isExhausted } from "./rate-limit/isolate/limiter-clients.ts";
 import { rateLimit, rateLimitHeaders } from "./rate-limit/middleware.ts";
 import { usage } from "./rate-limit/usage/usage.ts";
 
@@ -32,10 +32,8 @@ export function createApp(optimizations: Optimizations) {
   app.use(cors);
   app.route("/version", version);
   app.use("/v1/*", requireHttps);
-  // A banned key is served here, so it has to be fresh.
-  app.use("/v1/usage", authenticator.authenticate());
+  app.use("/v1/*", authenticator.authenticate);
   const free = app.route("/v1/usage", usage);
-  app.use("/v1/*", authenticator.authenticate(isBanned));
   if (optimizations.prefetch) app.get("/v1/pets", prefetch(pages, { skipIf: isExhausted }));
   app.use("/v1/*", rateLimit, requireKey);
   const routes = free.route("/v1/pets", petRoutes(pages, optimizations));

@@ -111,7 +111,7 @@ async function storedByObject(url: URL): Promise<BytesResult[]> {
 async function sent(url: URL, database: D1Database): Promise<BytesResult[]> {
   const limits = { minute: 300, day: 10_000 };
   const options = { name: "bytes", plan: "pro", limits, expiresAtMs: null } as const;
-  const { secret } = await createKey(database, options, Date.now());
+  const { secret } = await createKey(database, options, { by: "bench", nowMs: Date.now() });
   const exchange = async (title: string, name: string, line: string, body = "") => {
     const head = [
       `${line} HTTP/1.1`,

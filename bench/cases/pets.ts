@@ -61,7 +61,7 @@ export async function newKeyWithId(
 ): Promise<{ id: string; secret: string }> {
   const limits = { minute: limit, day: limit };
   const options = { name: "bench", plan: "enterprise", limits, expiresAtMs: null } as const;
-  const { key, secret } = await createKey(database, options, Date.now());
+  const { key, secret } = await createKey(database, options, { by: "bench", nowMs: Date.now() });
   return { id: key.id, secret };
 }
 

@@ -3,9 +3,7 @@
 // replica too far fails. Cloudflare does not publish the lag of its replicas; it is usually shorter.
 
 import { setTimeout as wait } from "node:timers/promises";
-import { createKey } from "../../src/keys/admin.ts";
-import { insertKey } from "../../src/keys/store.ts";
-import { sha256 } from "../../src/lib/sha256.ts";
+import { createKey, insertKeys } from "../../src/keys/admin.ts";
 import { pagePath } from "../cases/cursor.ts";
 import { addTablesAndPets } from "../cases/pets.ts";
 import { BASELINE, PETS, PETSTORE } from "../measure/implementations.ts";
@@ -117,9 +115,10 @@ async function createKeys(primary: D1Database, replicas: D1Database[], tasks: re
   for (const [name, client] of new Map(tasks.map(({ key, client }) => [key, client]))) {
     // The baseline has no plans, so every key has limits of its own.
     const options = { name, plan: "enterprise", limits: LIMITS[client], expiresAtMs: null } as const;
-    const { key, secret } = await createKey(primary, options, Date.now());
-    for (const replica of replicas) await insertKey(replica, key, sha256(secret));
-    secrets.set(name, secret);
+    const operator = { by: "bench", nowMs: Date.now() };
+    const created = await createKey(primary, options, operator);
+    for (const replica of replicas) await insertKeys(replica, [created], operator);
+    secrets.set(name, created.secret);
   }
   return secrets;
 }

@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { createKey, rotateKey } from "../../src/keys/admin.ts";
-import { listKeys, stateOf } from "../../src/keys/store.ts";
+import { listKeys } from "../../src/keys/records.ts";
 import { deployedDatabase, migrate, openDatabase, type Target } from "../cloudflare/database.ts";
 import { readConfig, type runWrangler } from "../cloudflare/wrangler.ts";
 import { UsageError } from "../lib/command.ts";
@@ -68,13 +68,13 @@ export async function smokeKey(target: Target): Promise<string> {
   const { database, close } = await openDatabase(target);
   try {
     const nowMs = Date.now();
-    const existing = (await listKeys(database)).find(
-      (key) => key.name === SMOKE_KEY_NAME && stateOf(key, nowMs) === "active",
-    );
-    const rotated = existing && (await rotateKey(database, existing.id, SMOKE_GRACE_MS, nowMs));
+    const operator = { by: "deployment", nowMs };
+    const { keys } = await listKeys(database, nowMs, { search: SMOKE_KEY_NAME, state: "active", limit: 1 });
+    const [existing] = keys;
+    const rotated = existing && (await rotateKey(database, existing.id, SMOKE_GRACE_MS, operator));
     if (rotated?.ok) return rotated.secret;
     const newKey = { name: SMOKE_KEY_NAME, plan: "pro", expiresAtMs: null } as const;
-    return (await createKey(database, newKey, nowMs)).secret;
+    return (await createKey(database, newKey, operator)).secret;
   } finally {
     await close();
   }

@@ -141,7 +141,9 @@ function requireSeparator(root: CommandUnknownOpts, args: string[], env: NodeJS.
   if (taken.length === 0) return;
   // npm takes an option as a flag, and passes its value on as an argument, unless there is a "=".
   const isMixed = taken.some(({ option, value }) => !option.isBoolean() && value === "true");
-  const given = isMixed ? command.registeredArguments.map((each) => `<${each.name()}>`) : args.slice(found && 1);
+  const given = isMixed
+    ? command.registeredArguments.map((each) => `<${each.name()}>`)
+    : args.slice(found && 1);
   const options = taken.map(({ option, value }) =>
     option.isBoolean() ? option.long : value === "true" ? option.flags : `${option.long} ${shellWord(value)}`,
   );

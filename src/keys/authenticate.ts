@@ -80,49 +80,37 @@ export class Authenticator {
     });
   }
 
-  /**
-   * Sets `caller`, unless it is set. A stale key that `mayBeStale` accepts is not looked up again: it will be refused, and a
-   * flood must not reach the database. Throws DatabaseUnavailable if a key can't be looked up and the cache can't serve it.
-   */
-  authenticate(mayBeStale?: (key: Key) => boolean): MiddlewareHandler<KeysEnv> {
-    const isStaleEnough = mayBeStale && ((key: FoundKey | null) => key !== null && mayBeStale(key));
-    return async (c, next) => {
-      if (c.get("caller") === undefined) {
-        const found = this.#identify(c, isStaleEnough);
-        const caller = found instanceof Promise ? await found : found;
-        c.set("caller", caller);
-        const log = c.get("log");
-        log.keyId = caller.keyId;
-        log.plan = caller.key?.plan;
-      }
-      return next();
-    };
-  }
+  /** Sets `caller`. Throws DatabaseUnavailable if a key can't be looked up and the cache can't serve it. */
+  readonly authenticate: MiddlewareHandler<KeysEnv> = async (c, next) => {
+    const found = this.#identify(c);
+    const caller = found instanceof Promise ? await found : found;
+    c.set("caller", caller);
+    const log = c.get("log");
+    log.keyId = caller.keyId;
+    log.plan = caller.key?.plan;
+    return next();
+  };
 
   /** Identifies the caller synchronously if no look-up is needed. */
-  #identify(c: Context<KeysEnv>, mayBeStale?: (key: FoundKey | null) => boolean): Caller | Promise<Caller> {
+  #identify(c: Context<KeysEnv>): Caller | Promise<Caller> {
     const secret = bearerToken(requestHeader(c.req.raw.headers, "Authorization"));
     if (secret === undefined) return { problem: "missing" };
     const knownHash = this.#hashes.get(secret);
     if (knownHash === undefined && !isWellFormedSecret(secret)) return { problem: "unknown" };
     const hash = knownHash ?? sha256(secret);
-    const key = this.#keys.get(hash, c, mayBeStale);
-    if (key instanceof Promise) return this.#awaitLookup(key, c, mayBeStale);
+    const key = this.#keys.get(hash, c);
+    if (key instanceof Promise) return this.#awaitLookup(key, c);
     if (key !== null && knownHash === undefined) this.#hashes.set(secret, hash);
     return callerOf(key, c.get("nowMs"));
   }
 
-  async #awaitLookup(
-    lookup: Promise<FoundKey | null>,
-    c: Context<KeysEnv>,
-    mayBeStale?: (key: FoundKey | null) => boolean,
-  ): Promise<Caller> {
+  async #awaitLookup(lookup: Promise<FoundKey | null>, c: Context<KeysEnv>): Promise<Caller> {
     try {
       return callerOf(await lookup, c.get("nowMs"));
     } catch (error) {
       const refusal = refusalOf(error, lookupBuckets(c.req), c.get("nowMs"));
       // The look-up was shared with another request, which had no slot; this one may have one.
-      return refusal === undefined ? this.#identify(c, mayBeStale) : { problem: "unknown", refusal };
+      return refusal === undefined ? this.#identify(c) : { problem: "unknown", refusal };
     }
   }
 }

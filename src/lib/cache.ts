@@ -48,13 +48,13 @@ export class Cache<Value, Context> {
     return this.#entries.has(key);
   }
 
-  /** Returns a fresh value synchronously, also a stale one that `mayBeStale` accepts. Rejects as `load` does or recently did. */
-  get(key: string, context: Context, mayBeStale?: (value: Value) => boolean): Value | Promise<Value> {
+  /** Returns a fresh value synchronously. Rejects as `load` does or recently did. */
+  get(key: string, context: Context): Value | Promise<Value> {
     const entry = this.#entries.get(key);
     if (entry === undefined) return this.#load(key, context, entry);
     const { value, loadedMs, lifetime } = entry;
     const ageMs = ageOf(loadedMs);
-    if (ageMs < lifetime.revalidateMs || mayBeStale?.(value)) return value;
+    if (ageMs < lifetime.revalidateMs) return value;
     if (ageMs >= lifetime.freshMs) return this.#load(key, context, entry);
     // A failure is ignored here: the next request after `freshMs` loads again.
     if (!this.#flights.isUnderway(key)) void this.#reload(key, context, value).catch(() => {});

@@ -23,8 +23,8 @@
 
 import { type KeyWindows, type Limits, WINDOW_SECONDS } from "./windows.ts";
 
-/** A key, as its object counts it. */
-export type LimitedKey = { id: string; limits: Limits };
+/** A key, as its object counts it. An operator has lifted the bans that end by `bansLiftedUntilMs` (Unix time, or 0). */
+export type LimitedKey = { id: string; limits: Limits; bansLiftedUntilMs: number };
 
 /** The deadline of a call: ten times a round trip to another continent. */
 export const CALL_DEADLINE_MS = 2_000;
@@ -51,7 +51,7 @@ export interface Lease {
   durationMs: number;
 }
 
-/** Released leases, local admissions and a local ban. Idempotent. */
+/** Released leases, local admissions, a local ban and lifted bans. Idempotent. */
 export interface Report {
   /** Ended leases, each with the number of its unused requests. */
   released: readonly { id: string; unused: number }[];
@@ -59,6 +59,8 @@ export interface Report {
   outbox: readonly { id: string; requests: number; atMs: number }[];
   /** The end of a ban that the isolate decided locally (Unix time), or 0. */
   bannedUntilMs: number;
+  /** See LimitedKey. */
+  bansLiftedUntilMs: number;
 }
 
 /** A batch of requests to count, in their order of arrival; 0 requests if the isolate only wants a lease. */

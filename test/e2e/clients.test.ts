@@ -77,7 +77,7 @@ describe("got", () => {
     expect(new Date(nowMs).toISOString()).toBe("2026-11-20T12:34:58.500Z");
     const limits = { minute: 1, day: 1_000 };
     const owner = { name: "got", plan: "enterprise", limits, expiresAtMs: null } as const;
-    const { secret } = await createKey(isolates.database, owner, nowMs);
+    const { secret } = await createKey(isolates.database, owner, { by: "test", nowMs });
     const headers = { Authorization: `Bearer ${secret}` };
     const url = new URL("/v1/pets", isolates.url);
     await got(url, { headers });

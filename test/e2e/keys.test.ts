@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { applyMigrations, type OpenDatabase, openDatabase } from "../../scripts/cloudflare/database.ts";
 import { keys } from "../../scripts/keys.ts";
 import { createKey } from "../../src/keys/admin.ts";
-import { findKeyById } from "../../src/keys/store.ts";
+import { findKeyById } from "../../src/keys/records.ts";
 import { runInProcess } from "../support/e2e/in-process.ts";
 import { emptyState, keys as npmRunKeys, runScript } from "../support/e2e/petstore.ts";
 
@@ -35,7 +35,10 @@ function run(...args: string[]) {
 async function newKey(lifetimeMs?: number) {
   const expiresAtMs = lifetimeMs === undefined ? null : Date.now() + lifetimeMs;
   const newKey = { name: "Ann's shop", plan: "free", expiresAtMs } as const;
-  const { key, secret } = await createKey(opened.database, newKey, Date.now() - 60_000);
+  const { key, secret } = await createKey(opened.database, newKey, {
+    by: "test",
+    nowMs: Date.now() - 60_000,
+  });
   return { id: key.id, key: secret, expiresAtMs };
 }
 
@@ -127,7 +130,7 @@ describe("npm run keys -- rotate", () => {
     expect(rest.join("\n")).toMatch(
       /Rotated key_\w{12} \("Ann's shop"\): free plan.*\nThe old key works until \d{4}-.*Z\.\n$/,
     );
-    expect((await findKeyById(opened.database, id))?.lastFour).toBe(secret.slice(-4));
+    expect((await findKeyById(opened.database, id, Date.now()))?.lastFour).toBe(secret.slice(-4));
   });
 
   it("announces no grace beyond the key's expiry", async () => {

@@ -126,6 +126,7 @@ export interface Options {
 export class World {
   readonly time: Timeline;
   readonly storage = new Storage();
+  recordedBans = 0;
   readonly isolates: Isolate[] = [];
   /** The lead of the object's clock over virtual time. */
   objectAheadMs = 0;
@@ -258,7 +259,15 @@ export class World {
   prefill(limits: Limits, share: number): void {
     const requests = Math.floor(share * Math.min(limits.minute, limits.day));
     if (requests === 0) return;
-    const request = { id: "prefilled0", requests, waitedMs: 0, released: [], outbox: [], bannedUntilMs: 0 };
+    const request = {
+      id: "prefilled0",
+      requests,
+      waitedMs: 0,
+      released: [],
+      outbox: [],
+      bannedUntilMs: 0,
+      bansLiftedUntilMs: 0,
+    };
     const { windows } = this.#execute("acquire", limits, request);
     while (this.storage.writing.length > 0) this.written();
     for (const name of WINDOW_NAMES) this.entry(name, windows[name].startMs).admitted += requests;
@@ -344,7 +353,11 @@ export class World {
   }
 
   #newObject(): RateLimiter {
-    return new RateLimiter({ storage: this.storage } as never, {} as never);
+    const ctx = { storage: this.storage, id: {}, waitUntil: () => {} };
+    const run = async () => {
+      this.recordedBans += 1;
+    };
+    return new RateLimiter(ctx as never, { DB: { prepare: () => ({ bind: () => ({ run }) }) } } as never);
   }
 
   /** Loses the object's memory, if all writes are durable. */

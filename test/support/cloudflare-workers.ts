@@ -2,9 +2,11 @@
 
 export class DurableObject {
   readonly ctx: unknown;
+  readonly env: unknown;
 
-  constructor(ctx: unknown) {
+  constructor(ctx: unknown, env: unknown) {
     this.ctx = ctx;
+    this.env = env;
   }
 }
 

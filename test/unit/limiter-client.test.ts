@@ -241,6 +241,32 @@ describe("while the object can't be reached", () => {
     },
   );
 
+  it("a local ban that an operator lifts refuses no more, also if the object has heard of it", async () => {
+    const { network, world, isolate, burst, at, runUntil } = newService(free);
+    const decisionAt = async (ms: number) => {
+      const request = at(ms);
+      await runUntil(ms + 1_000);
+      return (await request).decision;
+    };
+    network.handle = fails(OVERLOADED);
+    void burst(61, 300);
+    void burst(181, 2_400);
+    await runUntil(3_000);
+    const { bannedUntilMs = 0 } = await decisionAt(3_000);
+    expect(bannedUntilMs).toBe(START_MS + 603_000);
+    network.handle = (_, answer) => answer();
+    // An earlier ban.
+    isolate.client.known.liftBans(bannedUntilMs - 1_000);
+    expect((await decisionAt(5_000)).admitted).toBe(false);
+    expect([world.usage().status.bannedUntilMs, world.recordedBans]).toEqual([bannedUntilMs, 1]);
+
+    isolate.client.known.liftBans(bannedUntilMs);
+    // The object shows the ban until the next request.
+    isolate.client.known.apply(free, world.usage().status);
+    expect((await decisionAt(60_000)).admitted).toBe(true);
+    expect(world.usage().status.bannedUntilMs).toBeUndefined();
+  });
+
   it("local admissions count in their own windows, also after a status without them", async () => {
     const { network, world, isolate, at, runUntil } = newService({ minute: 3, day: 9 });
     network.handle = fails(OVERLOADED);

@@ -2,7 +2,14 @@
 
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { acquire, type Quota, reconcile, rollOver, UNUSED_QUOTA } from "../../src/rate-limit/object/quota.ts";
+import {
+  acquire,
+  banEndMs,
+  type Quota,
+  reconcile,
+  rollOver,
+  UNUSED_QUOTA,
+} from "../../src/rate-limit/object/quota.ts";
 import type { AcquireRequest, AcquireResult, DayTotals, Report } from "../../src/rate-limit/protocol.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 
@@ -10,7 +17,7 @@ const DAY_MS = 86_400_000;
 const MINUTE_MS = Date.UTC(2026, 10, 20, 12, 34);
 const MIDNIGHT_MS = Date.UTC(2026, 10, 21);
 
-const NOTHING: Report = { released: [], outbox: [], bannedUntilMs: 0 };
+const NOTHING: Report = { released: [], outbox: [], bannedUntilMs: 0, bansLiftedUntilMs: 0 };
 const LONG = { size: 1_000, durationMs: 10_000 };
 
 /** A key's quota; the test moves its clock. */
@@ -51,7 +58,11 @@ class Reference {
   bannedUntilMs = 0;
 
   /** Returns the number of admitted requests. */
-  acquire(limits: Limits, requests: number, waitedMs: number, nowMs: number): number {
+  acquire(limits: Limits, requests: number, waitedMs: number, nowMs: number, liftedMs: number): number {
+    if (this.bannedUntilMs > 0 && this.bannedUntilMs <= liftedMs) {
+      this.bannedUntilMs = 0;
+      this.minute.late = 0;
+    }
     const number = Math.floor(nowMs / 60_000);
     let admitted = 0;
     for (let request = 0; request < requests && nowMs >= this.bannedUntilMs; request += 1) {
@@ -95,23 +106,31 @@ const stepArbitrary = fc.record({
   requests: fc.oneof(fc.integer({ min: 1, max: 8 }), fc.integer({ min: 50, max: 250 })),
   waitedMs: fc.constantFrom(0, 0, 1, 2_000),
   limits: fc.option(limitsArbitrary, { freq: 5 }),
+  /** An operator lifts bans: those that began before, relative to now. */
+  liftMs: fc.option(fc.constantFrom(-600_000, -1_000, 0, 1_000), { freq: 3 }),
 });
 
 it("a quota decides like the reference for all limits, batches and clock steps", () => {
   let bans = 0;
+  let lifted = 0;
   const startArbitrary = fc.integer({ min: MINUTE_MS, max: MINUTE_MS + DAY_MS });
   const stepsArbitrary = fc.array(stepArbitrary, { maxLength: 40, size: "max" });
   fc.assert(
     fc.property(startArbitrary, limitsArbitrary, stepsArbitrary, (startMs, limits, steps) => {
       const reference = new Reference();
       const key = newKey(limits, startMs);
-      for (const { passMs, requests, waitedMs, limits: changed } of steps) {
+      let bansLiftedUntilMs = 0;
+      let wasBanned = false;
+      for (const { passMs, requests, waitedMs, limits: changed, liftMs } of steps) {
         key.nowMs += passMs;
         key.limits = changed ?? key.limits;
-        const result = key.acquire(requests, { waitedMs });
-        const admitted = reference.acquire(key.limits, requests, waitedMs, key.nowMs);
+        if (liftMs !== null) bansLiftedUntilMs = banEndMs(key.nowMs + liftMs);
+        if (key.nowMs < reference.bannedUntilMs && reference.bannedUntilMs <= bansLiftedUntilMs) lifted += 1;
+        const result = key.acquire(requests, { waitedMs, bansLiftedUntilMs });
+        const admitted = reference.acquire(key.limits, requests, waitedMs, key.nowMs, bansLiftedUntilMs);
         expect([result.admitted, result.refused]).toEqual([admitted, requests - admitted]);
         const { bannedUntilMs, minute } = reference;
+        wasBanned ||= bannedUntilMs > 0;
         expect(result.bannedUntilMs).toBe(key.nowMs < bannedUntilMs ? bannedUntilMs : undefined);
         const { counts, pastDays } = key.quota;
         expect(counts.minute).toMatchObject({ startMs: minute.number * 60_000, used: minute.used });
@@ -120,12 +139,13 @@ it("a quota decides like the reference for all limits, batches and clock steps",
           [...reference.days.values()].filter(({ startMs: dayMs }) => dayMs > todayMs - 30 * DAY_MS),
         );
       }
-      if (reference.bannedUntilMs > 0) bans += 1;
+      if (wasBanned) bans += 1;
     }),
     { numRuns: 500 },
   );
-  // The runs must include bans.
+  // The runs must include bans, and bans that are lifted.
   expect(bans).toBeGreaterThan(50);
+  expect(lifted).toBeGreaterThan(10);
 });
 
 it("a lease is at most 1/16 of the remaining requests, minus outstanding leases", () => {

@@ -3,16 +3,17 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { changePlan, createKey, revokeKey, rotateKey } from "../../src/keys/admin.ts";
-import { findKeyByHash, findKeyById } from "../../src/keys/store.ts";
+import { findKeyById } from "../../src/keys/records.ts";
+import { findKeyByHash } from "../../src/keys/store.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
-import { newKey } from "../support/worker/client.ts";
+import { newKey, operator } from "../support/worker/client.ts";
 
 /** When a secret expires: null for the current one. */
 async function goodUntil(secret: string) {
   return (await findKeyByHash(env.DB, await sha256(secret)))?.secretGoodUntilMs;
 }
 async function rotate(id: string, graceMs: number, nowMs = Date.now()) {
-  const rotated = await rotateKey(env.DB, id, graceMs, nowMs);
+  const rotated = await rotateKey(env.DB, id, graceMs, operator(nowMs));
   if (!rotated.ok) throw new Error(rotated.problem);
   return rotated.secret;
 }
@@ -47,26 +48,26 @@ it.each(["revoked", "expired"] as const)("a key that is %s can't be changed", as
   const expiresAtMs = Date.now() + 10_000;
   const { id, secret } = await newKey({ expiresAtMs });
   const second = await rotate(id, 100_000);
-  if (problem === "revoked") await revokeKey(env.DB, id, Date.now());
+  if (problem === "revoked") await revokeKey(env.DB, id, operator());
   const nowMs = problem === "expired" ? expiresAtMs : Date.now();
-  const before = await findKeyById(env.DB, id);
-  expect(await rotateKey(env.DB, id, 0, nowMs)).toEqual({ ok: false, problem });
-  expect(await changePlan(env.DB, id, "pro", undefined, nowMs)).toEqual({ ok: false, problem });
-  expect(await findKeyById(env.DB, id)).toEqual(before);
+  const before = await findKeyById(env.DB, id, Date.now());
+  expect(await rotateKey(env.DB, id, 0, operator(nowMs))).toEqual({ ok: false, problem });
+  expect(await changePlan(env.DB, id, "pro", undefined, operator(nowMs))).toEqual({ ok: false, problem });
+  expect(await findKeyById(env.DB, id, Date.now())).toEqual(before);
   expect([await goodUntil(secret), await goodUntil(second)]).toEqual([Date.now() + 100_000, null]);
 });
 
 it("a key can be rotated and changed until it expires", async () => {
   const { id } = await newKey({ expiresAtMs: Date.now() + 1 });
-  expect(await rotateKey(env.DB, id, 0, Date.now())).toMatchObject({ ok: true });
-  expect(await changePlan(env.DB, id, "pro", undefined, Date.now())).toMatchObject({ ok: true });
+  expect(await rotateKey(env.DB, id, 0, operator())).toMatchObject({ ok: true });
+  expect(await changePlan(env.DB, id, "pro", undefined, operator())).toMatchObject({ ok: true });
 });
 
 it("a second revocation fails and keeps the time of the first", async () => {
   const { id } = await newKey();
-  expect(await revokeKey(env.DB, id, Date.now())).toMatchObject({ ok: true, key: { id } });
-  expect(await revokeKey(env.DB, id, Date.now() + 1)).toEqual({ ok: false, problem: "revoked" });
-  expect((await findKeyById(env.DB, id))?.revokedAtMs).toBe(Date.now());
+  expect(await revokeKey(env.DB, id, operator())).toMatchObject({ ok: true, key: { id } });
+  expect(await revokeKey(env.DB, id, operator(Date.now() + 1))).toEqual({ ok: false, problem: "revoked" });
+  expect((await findKeyById(env.DB, id, Date.now()))?.revokedAtMs).toBe(Date.now());
 });
 
 it("an interrupted rotation can be repeated", async () => {
@@ -85,25 +86,25 @@ it("an interrupted rotation can be repeated", async () => {
 
 it("a revoked key that has expired is reported as revoked", async () => {
   const { id } = await newKey({ expiresAtMs: Date.now() + 1 });
-  await revokeKey(env.DB, id, Date.now());
-  expect(await rotateKey(env.DB, id, 0, Date.now() + 1)).toEqual({ ok: false, problem: "revoked" });
+  await revokeKey(env.DB, id, operator());
+  expect(await rotateKey(env.DB, id, 0, operator(Date.now() + 1))).toEqual({ ok: false, problem: "revoked" });
 });
 
 it("a key that leaves the enterprise plan loses its own limits", async () => {
   const { id } = await newKey({ plan: "enterprise", limits: { minute: 1, day: 2 } });
-  expect(await changePlan(env.DB, id, "pro", undefined, Date.now())).toMatchObject({ ok: true });
+  expect(await changePlan(env.DB, id, "pro", undefined, operator())).toMatchObject({ ok: true });
 });
 
 it("commands for an unknown key fail", async () => {
   const unknown = { ok: false, problem: "unknown" };
-  expect(await revokeKey(env.DB, "key_nobodyhasit", Date.now())).toEqual(unknown);
-  expect(await rotateKey(env.DB, "key_nobodyhasit", 0, Date.now())).toEqual(unknown);
-  expect(await changePlan(env.DB, "key_nobodyhasit", "pro", undefined, Date.now())).toEqual(unknown);
+  expect(await revokeKey(env.DB, "key_nobodyhasit", operator())).toEqual(unknown);
+  expect(await rotateKey(env.DB, "key_nobodyhasit", 0, operator())).toEqual(unknown);
+  expect(await changePlan(env.DB, "key_nobodyhasit", "pro", undefined, operator())).toEqual(unknown);
 });
 
 it("an enterprise key needs limits and keeps them", async () => {
   const agreed = { name: "agreed", plan: "enterprise", expiresAtMs: null } as const;
-  await expect(createKey(env.DB, agreed, Date.now())).rejects.toThrow("needs limits");
+  await expect(createKey(env.DB, agreed, operator())).rejects.toThrow("needs limits");
   const { id } = await newKey({ plan: "enterprise", limits: { minute: 7, day: 70 } });
-  expect((await findKeyById(env.DB, id))?.limits).toEqual({ minute: 7, day: 70 });
+  expect((await findKeyById(env.DB, id, Date.now()))?.limits).toEqual({ minute: 7, day: 70 });
 });

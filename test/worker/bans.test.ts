@@ -5,12 +5,15 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { MESSAGES } from "../../src/http/messages.ts";
 import type { RateLimiter } from "../../src/index.ts";
+import { textOfTime, unbanKey } from "../../src/keys/admin.ts";
+import { findKeyById, listChanges } from "../../src/keys/records.ts";
 import { headersOf } from "../../src/rate-limit/headers.ts";
 import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
 import type { AcquireResult } from "../../src/rate-limit/protocol.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
-import { banKey, type ErrorBody, newClient, pass, watchLimiter } from "../support/worker/client.ts";
+import { banKey, type ErrorBody, newClient, operator, pass, watchLimiter } from "../support/worker/client.ts";
 import { watchStatements } from "../support/worker/database-stub.ts";
+import { takeLogLines } from "../support/worker/log-lines.ts";
 
 const { free: FREE, pro: PRO, business: BUSINESS } = PLAN_LIMITS;
 
@@ -30,7 +33,15 @@ function inLimiter(story: (acquire: Acquire) => void | Promise<void>): Promise<v
   return runInDurableObject(limiter, (instance: RateLimiter) =>
     story((limits, requests, waitedMs = 0) => {
       const id = crypto.randomUUID();
-      return instance.acquire(limits, { id, requests, waitedMs, released: [], outbox: [], bannedUntilMs: 0 });
+      return instance.acquire(limits, {
+        id,
+        requests,
+        waitedMs,
+        released: [],
+        outbox: [],
+        bannedUntilMs: 0,
+        bansLiftedUntilMs: 0,
+      });
     }),
   );
 }
@@ -176,19 +187,117 @@ describe("a client that keeps sending after a 429", () => {
   });
 });
 
-it("during a ban, a flood touches neither object nor database", async () => {
+it("during a ban, a flood reaches no object, and the database only to look up the key again", async () => {
   const client = await newClient({ plan: "free" });
   await banKey(client.id);
   await client.get("/v1/pets");
   const statements = watchStatements();
   const calls = watchLimiter(client.id);
-  // Until the end of the ban the key is not looked up either.
   for (let request = 0; request < 200; request += 1) {
     expect((await client.get("/v1/pets")).status).toBe(429);
     pass(2_999);
   }
-  expect([statements, calls]).toEqual([[], []]);
+  expect(calls).toEqual([]);
+  // In 600 s, every 20 s at most.
+  expect([statements.length > 0, statements.length <= 30]).toEqual([true, true]);
   pass(700);
   expect((await client.get("/v1/pets")).status).toBe(200);
-  expect([statements.length, calls.length]).toEqual([2, 1]);
+  expect(calls).toHaveLength(1);
+});
+
+type Client = Awaited<ReturnType<typeof newClient>>;
+
+/** Sends requests of a Free key until the last is answered with `code`. */
+async function sendUntil(client: Client, code: string): Promise<number> {
+  for (let requests = 1; requests < 1_000; requests += 1) {
+    const body = await (await client.get("/v1/pets/0")).json<ErrorBody>();
+    if (body.code === code) return requests;
+  }
+  expect.fail(`no response has the code ${code}`);
+}
+
+/** Bans a Free key by requests, at the start of a minute. */
+async function getBanned(client: Client): Promise<void> {
+  pass(60_000 - (Date.now() % 60_000));
+  await sendUntil(client, "rate_limit_exceeded");
+  pass(2_001);
+  await sendUntil(client, "key_banned");
+}
+
+describe("an unban", () => {
+  it("takes effect within 30 s, and forgets the refusals that led to the ban", async () => {
+    const client = await newClient({ plan: "free" });
+    await getBanned(client);
+    expect(await unbanKey(env.DB, client.id, operator())).toMatchObject({ ok: true });
+    pass(30_000);
+    // Requests may go on, and are refused for the limit only.
+    expect(await sendUntil(client, "rate_limit_exceeded")).toBe(1);
+    expect(await sendUntil(client, "key_banned")).toBe(180);
+    // That is another ban: the unban does not lift it.
+    pass(30_000);
+    expect((await (await client.get("/v1/pets")).json<ErrorBody>()).code).toBe("key_banned");
+  });
+
+  it("also lifts a ban that is not recorded, or began by a clock ahead of the operator's", async () => {
+    const client = await newClient({ plan: "free" });
+    await getBanned(client);
+    await env.DB.prepare("DELETE FROM key_changes WHERE key_id = ?1").bind(client.id).run();
+    expect(await unbanKey(env.DB, client.id, operator())).toMatchObject({ ok: true });
+    pass(60_000);
+    expect((await client.get("/v1/pets")).status).toBe(200);
+
+    await getBanned(client);
+    const behind = operator(Date.now() - 300_000);
+    await vi.waitFor(async () =>
+      expect(await unbanKey(env.DB, client.id, behind)).toMatchObject({ key: { bans: 1 } }),
+    );
+    pass(60_000);
+    expect((await client.get("/v1/pets")).status).toBe(200);
+  });
+
+  it("also shows in GET /v1/usage", async () => {
+    const client = await newClient({ plan: "free" });
+    await getBanned(client);
+    const bannedUntil = async () =>
+      (await (await client.get("/v1/usage")).json<{ bannedUntil: number | null }>()).bannedUntil;
+    expect(await bannedUntil()).toEqual(expect.any(Number));
+    await unbanKey(env.DB, client.id, operator());
+    pass(30_000);
+    expect(await bannedUntil()).toBeNull();
+  });
+});
+
+describe("the record of a ban", () => {
+  const bansOf = async (id: string) =>
+    (await listChanges(env.DB, id, 10)).filter(({ change }) => change === "banned");
+
+  it("is one row, which shows in the key's record until the ban ends", async () => {
+    const client = await newClient({ plan: "free" });
+    await getBanned(client);
+    const bannedUntilMs = Math.ceil((Date.now() + 600_000) / 1_000) * 1_000;
+    await vi.waitFor(async () => expect(await bansOf(client.id)).toHaveLength(1));
+    const [row] = await bansOf(client.id);
+    expect(row).toMatchObject({ to: textOfTime(bannedUntilMs), from: null, by: "rate limiter" });
+    const record = () => findKeyById(env.DB, client.id, Date.now());
+    expect(await record()).toMatchObject({ bannedUntilMs, bans: 1, states: ["banned"] });
+    vi.setSystemTime(bannedUntilMs);
+    expect(await record()).toMatchObject({ bannedUntilMs: null, bans: 1, states: ["active"] });
+  });
+
+  it("is missing if the database fails, and the ban is the same", async () => {
+    const client = await newClient({ plan: "free" });
+    const prepare = env.DB.prepare.bind(env.DB);
+    vi.spyOn(env.DB, "prepare").mockImplementation((sql) => {
+      if (sql.includes("key_changes")) throw new Error("D1_ERROR: the database is away");
+      return prepare(sql);
+    });
+    takeLogLines();
+    await getBanned(client);
+    expect((await (await client.get("/v1/pets")).json<ErrorBody>()).code).toBe("key_banned");
+    await vi.waitFor(() =>
+      expect(takeLogLines()).toContainEqual(
+        expect.objectContaining({ event: "ban_not_recorded", keyId: client.id }),
+      ),
+    );
+  });
 });

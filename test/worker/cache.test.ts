@@ -138,16 +138,6 @@ it("does not repeat a failed load within failureMs, which may depend on a stale 
   }
 });
 
-it("serves a stale value without a load if the request allows it", async () => {
-  const { cache, loads } = newCache();
-  await cache.get("a", "first");
-  pass(3_600_000);
-  expect(cache.get("a", "second", (value) => value === 1)).toBe(1);
-  await settle();
-  expect(loads).toHaveLength(1);
-  expect(await cache.get("a", "third", () => false)).toBe(2);
-});
-
 it("removes a value whose load returns undefined", async () => {
   let value: number | undefined = 1;
   const { cache } = newCache({ load: async () => value });

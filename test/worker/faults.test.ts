@@ -7,7 +7,7 @@ import { MESSAGES, type OutageMessage } from "../../src/http/messages.ts";
 import { revokeKey } from "../../src/keys/admin.ts";
 import { newSecret } from "../../src/keys/secret.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
-import { countPets, type ErrorBody, newClient, newKey } from "../support/worker/client.ts";
+import { countPets, type ErrorBody, newClient, newKey, operator } from "../support/worker/client.ts";
 import { stubDatabase } from "../support/worker/database-stub.ts";
 import { hasSettled } from "../support/worker/has-settled.ts";
 import { type LogLine, takeLogLines } from "../support/worker/log-lines.ts";
@@ -385,7 +385,7 @@ describe("with an unreachable database", () => {
     };
     const late503 = send(secret, "/v1/nowhere", faultyDatabase(late));
     await reached;
-    await revokeKey(env.DB, id, Date.now());
+    await revokeKey(env.DB, id, operator());
     // Requests no longer wait for a lookup that began so long ago.
     vi.setSystemTime(Date.now() + 12_000);
     expect((await send(secret, "/v1/nowhere")).status).toBe(401);

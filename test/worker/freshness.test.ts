@@ -4,7 +4,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { changePlan, revokeKey, rotateKey } from "../../src/keys/admin.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
-import { countPets, linkTo, newAddress, newKey, pass, walk } from "../support/worker/client.ts";
+import { countPets, linkTo, newAddress, newKey, operator, pass, walk } from "../support/worker/client.ts";
 import { laggingDatabase } from "../support/worker/lagging-database.ts";
 import { requestApp } from "../support/worker/request-app.ts";
 
@@ -56,7 +56,8 @@ describe("with a lagging replica", () => {
   it("keys, pets and lists are found while the replica has no tables", async () => {
     const { create, status, list } = await newService();
     const id = await create();
-    for (const table of ["replaced_secrets", "keys", "pets"]) await env.REPLICA.exec(`DROP TABLE ${table}`);
+    for (const table of ["replaced_secrets", "keys", "pets", "key_changes"])
+      await env.REPLICA.exec(`DROP TABLE ${table}`);
     onTestFinished(async () => {
       await env.REPLICA.exec("DROP TABLE d1_migrations");
       await env.REPLICA.exec("DROP TABLE creations");
@@ -114,15 +115,15 @@ describe("with a lagging replica", () => {
 
 /** Changes of a key, and the responses to a POST and a list from then on. */
 const CHANGES: Record<string, [change: (keyId: string) => Promise<unknown>, answers: string[]]> = {
-  revocation: [(keyId) => revokeKey(env.DB, keyId, Date.now()), ["401", "401"]],
-  rotation: [(keyId) => rotateKey(env.DB, keyId, 0, Date.now()), ["401", "401"]],
+  revocation: [(keyId) => revokeKey(env.DB, keyId, operator()), ["401", "401"]],
+  rotation: [(keyId) => rotateKey(env.DB, keyId, 0, operator()), ["401", "401"]],
   expiry: [
     (keyId) =>
       env.DB.prepare("UPDATE keys SET expires_at_ms = ?2 WHERE id = ?1").bind(keyId, Date.now()).run(),
     ["401", "401"],
   ],
   "another plan": [
-    (keyId) => changePlan(env.DB, keyId, "pro", undefined, Date.now()),
+    (keyId) => changePlan(env.DB, keyId, "pro", undefined, operator()),
     ["201 as pro", "200 as pro"],
   ],
 };
@@ -172,7 +173,7 @@ describe("a change of a key", () => {
 
   it("takes effect after 20 s for a key in use, by a lookup in the background", async () => {
     const { keyId, status } = await newService();
-    await revokeKey(env.DB, keyId, Date.now());
+    await revokeKey(env.DB, keyId, operator());
     const startMs = Date.now();
     let lastMs = 0;
     for (; Date.now() < startMs + 60_000; pass(500)) {
@@ -187,7 +188,7 @@ describe("a change of a key", () => {
   it("takes effect after 5.5 minutes while the primary is away", async () => {
     const { primary, keyId, status, catchUp } = await newService();
     await catchUp();
-    await revokeKey(env.DB, keyId, Date.now());
+    await revokeKey(env.DB, keyId, operator());
     primary.isAway = true;
     const startMs = Date.now();
     const found = new Map<number, number>();

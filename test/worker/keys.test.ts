@@ -6,13 +6,20 @@ import { describe, expect, it, vi } from "vitest";
 import { clientAddress } from "../../src/http/client-address.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { revokeKey, rotateKey } from "../../src/keys/admin.ts";
+import { listKeys } from "../../src/keys/records.ts";
 import { isWellFormedSecret, newSecret, withChecksum, withoutSecrets } from "../../src/keys/secret.ts";
-import { listKeys } from "../../src/keys/store.ts";
 import { randomBase62 } from "../../src/lib/base62.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
 import { AddressCounter } from "../../src/rate-limit/anonymous.ts";
 import { room } from "../../src/rate-limit/windows.ts";
-import { fetchWithoutKey, newAddress, newClient, newKey, watchLimiter } from "../support/worker/client.ts";
+import {
+  fetchWithoutKey,
+  newAddress,
+  newClient,
+  newKey,
+  operator,
+  watchLimiter,
+} from "../support/worker/client.ts";
 import { interceptStatements, watchStatements } from "../support/worker/database-stub.ts";
 import type { Place } from "../support/worker/stub-bindings.ts";
 
@@ -141,7 +148,7 @@ describe("a stored key", () => {
       last_four: secret.slice(-4),
     });
     expect(JSON.stringify(row)).not.toContain(secret.slice(4, 36));
-    expect(JSON.stringify(await listKeys(env.DB))).not.toContain(secret.slice(4, 36));
+    expect(JSON.stringify(await listKeys(env.DB, Date.now()))).not.toContain(secret.slice(4, 36));
   });
 
   it("matches the SHA-256 test vector of NIST", async () => {
@@ -251,8 +258,8 @@ describe("authentication", () => {
 describe("a revoked key", () => {
   it("is reported as revoked, also if its secret was replaced before", async () => {
     const { id, secret } = await newKey();
-    await rotateKey(env.DB, id, 0, Date.now());
-    await revokeKey(env.DB, id, Date.now());
+    await rotateKey(env.DB, id, 0, operator());
+    await revokeKey(env.DB, id, operator());
     const headers = { Authorization: `Bearer ${secret}` };
     const response = await fetchWithoutKey("/v1/pets", { headers });
     expect(await response.json()).toMatchObject({
@@ -263,7 +270,7 @@ describe("a revoked key", () => {
 
   it("is rejected again after each lookup, even if it was never counted", async () => {
     const { id, secret } = await newKey();
-    await revokeKey(env.DB, id, Date.now());
+    await revokeKey(env.DB, id, operator());
     const headers = { Authorization: `Bearer ${secret}` };
     const statuses: number[] = [];
     for (const pauseMs of [0, 20_000, 30_000, 30_000]) {
@@ -275,7 +282,7 @@ describe("a revoked key", () => {
 
   it("does not use up the lookups of its address", async () => {
     const client = await newClient();
-    await revokeKey(env.DB, client.id, Date.now());
+    await revokeKey(env.DB, client.id, operator());
     const address = { "CF-Connecting-IP": newAddress() };
     for (let minute = 0; minute < 70; minute += 1) {
       await client.call("/v1/pets", { headers: address });
@@ -296,12 +303,12 @@ const WRONG = {
   },
   revoked: async () => {
     const { id, secret } = await newKey();
-    await revokeKey(env.DB, id, Date.now());
+    await revokeKey(env.DB, id, operator());
     return secret;
   },
   replaced: async () => {
     const { id, secret } = await newKey();
-    await rotateKey(env.DB, id, 0, Date.now());
+    await rotateKey(env.DB, id, 0, operator());
     return secret;
   },
 } satisfies Partial<Record<keyof typeof MESSAGES.unauthorized, () => Promise<string>>>;

@@ -4,7 +4,7 @@ import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { revokeKey } from "../../src/keys/admin.ts";
 import { newSecret } from "../../src/keys/secret.ts";
-import { fetchWithoutKey, newClient, pass } from "../support/worker/client.ts";
+import { fetchWithoutKey, newClient, operator, pass } from "../support/worker/client.ts";
 import { interceptStatements } from "../support/worker/database-stub.ts";
 import { expectNoSecret, takeLogLines } from "../support/worker/log-lines.ts";
 import { trackSecret } from "../support/worker/secrets.ts";
@@ -73,7 +73,7 @@ it("the line of a 429 names the exhausted window", async () => {
 
 it("a line names a revoked key", async () => {
   const client = await newClient();
-  await revokeKey(env.DB, client.id, Date.now());
+  await revokeKey(env.DB, client.id, operator());
   await client.get("/v1/pets");
   const line = takeLogLines().at(-1);
   expect(line).toMatchObject({ keyId: client.id, status: 401, code: "unauthorized" });

@@ -14,7 +14,7 @@ const FREE = { minute: 60, day: 1_000 };
 /** The test pool hides errors with this prefix, because it throws them itself. */
 const CRASH = "Instance disposed";
 
-const NOTHING = { released: [], outbox: [], bannedUntilMs: 0 };
+const NOTHING = { released: [], outbox: [], bannedUntilMs: 0, bansLiftedUntilMs: 0 };
 
 const newLimiter = () => env.RATE_LIMITER.getByName(`key-${crypto.randomUUID()}`);
 

@@ -9,6 +9,7 @@ import {
   fetchWithoutKey,
   newAddress,
   newClient,
+  operator,
   pass,
   watchLimiter,
 } from "../support/worker/client.ts";
@@ -153,7 +154,7 @@ describe("GET /v1/usage", () => {
   it("calls the object once in a second although the first request waits for its key", async () => {
     const client = await newClient();
     // Another secret of the same key: requests with the same secret would share the lookup.
-    const rotated = await rotateKey(env.DB, client.id, 60_000, Date.now());
+    const rotated = await rotateKey(env.DB, client.id, 60_000, operator());
     if (!rotated.ok) throw new Error(rotated.problem);
     const headers = { Authorization: `Bearer ${rotated.secret}` };
     const { asked, release } = holdNextQuery();
@@ -197,7 +198,7 @@ it("GET /v1/usage rejects a revoked key after 30 s, even if it is banned", async
   const client = await newClient({ plan: "free" });
   await client.get("/v1/pets/0");
   await banKey(client.id);
-  await revokeKey(env.DB, client.id, Date.now());
+  await revokeKey(env.DB, client.id, operator());
   expect((await client.get("/v1/usage")).status).toBe(200);
   pass(30_000);
   expect((await client.get("/v1/usage")).status).toBe(401);

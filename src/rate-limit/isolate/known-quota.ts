@@ -3,7 +3,7 @@
 // don't know of each other's requests, so together they may exceed the limit.
 
 import type { Runtime } from "../../lib/runtime.ts";
-import { acquire, type Quota, UNUSED_QUOTA } from "../object/quota.ts";
+import { acquire, liftBan, type Quota, UNUSED_QUOTA } from "../object/quota.ts";
 import type { AcquireRequest, AcquireResult, Lease, Report, Status } from "../protocol.ts";
 import type { Count, KeyDecision, KeyWindows, Limits } from "../windows.ts";
 import { mapWindows, peek, withLimits } from "../windows.ts";
@@ -20,6 +20,7 @@ export class KnownQuota {
   #status: { madeMs: number; receivedMs: number } | undefined;
   #outbox: Report["outbox"] = [];
   #localBanMs = 0;
+  #bansLiftedUntilMs = 0;
 
   constructor(runtime: Runtime, leases: HeldLeases) {
     this.#runtime = runtime;
@@ -41,6 +42,14 @@ export class KnownQuota {
   /** Whether there was a ban, even if it has ended. */
   get wasBanned(): boolean {
     return this.#quota.bannedUntilMs > 0;
+  }
+
+  /** Forgets the bans that an operator has lifted (see LimitedKey). The next call tells the object. */
+  liftBans(untilMs: number): void {
+    if (untilMs <= this.#bansLiftedUntilMs) return;
+    this.#bansLiftedUntilMs = untilMs;
+    this.#quota = liftBan(this.#quota, untilMs);
+    if (this.#localBanMs <= untilMs) this.#localBanMs = 0;
   }
 
   /** Whether a request would be admitted. */
@@ -82,20 +91,22 @@ export class KnownQuota {
     const unreported = (each: Count) =>
       this.#outbox.reduce((sum, { atMs, requests }) => sum + (atMs >= each.startMs ? requests : 0), 0);
     this.#status = { madeMs: nowMs, receivedMs: this.#runtime.now() };
-    this.#quota = {
+    const known = {
       ...UNUSED_QUOTA,
       revision,
       counts: mapWindows(windows, (each) => ({ ...each, used: each.used + unreported(each) })),
       bannedUntilMs: Math.max(bannedUntilMs, this.#localBanMs),
       leases,
     };
+    // The object may not know yet that the ban was lifted.
+    this.#quota = liftBan(known, this.#bansLiftedUntilMs);
   }
 
   /** Decides a batch locally, by the object's rules. */
   decide(limits: Limits, batch: Pick<AcquireRequest, "id" | "requests" | "waitedMs">): AcquireResult {
     const atMs = this.objectMs;
     const { revision, leases } = this.#quota;
-    const request = { ...batch, released: [], outbox: [], bannedUntilMs: 0 };
+    const request = { ...batch, released: [], outbox: [], bannedUntilMs: 0, bansLiftedUntilMs: 0 };
     const { result, quota } = acquire({ ...this.#quota, leases: [] }, limits, request, atMs);
     this.#quota = { ...quota, revision, leases };
     const { admitted, bannedUntilMs = 0 } = result;
@@ -107,7 +118,13 @@ export class KnownQuota {
 
   /** What the object has not acknowledged. */
   report(): Report {
-    return { released: this.#leases.ended, outbox: this.#outbox, bannedUntilMs: this.#localBanMs };
+    const { ended: released } = this.#leases;
+    const [outbox, bannedUntilMs, bansLiftedUntilMs] = [
+      this.#outbox,
+      this.#localBanMs,
+      this.#bansLiftedUntilMs,
+    ];
+    return { released, outbox, bannedUntilMs, bansLiftedUntilMs };
   }
 
   /** Removes what the object has acknowledged, and stores the status of its response. */

@@ -12,11 +12,10 @@ const MAX_CLIENTS = 5_000;
 
 const clients = new BoundedMap<string, LimiterClient>(MAX_CLIENTS);
 
-const clientOf = (keyId: string) => clients.getOrAdd(keyId, () => new LimiterClient(RUNTIME, keyId));
-
-/** Whether a key is banned, as far as this isolate knows. Makes no call. */
-export function isBanned({ id, limits }: LimitedKey): boolean {
-  return clients.get(id)?.known.peek(limits).bannedUntilMs !== undefined;
+function clientOf({ id, bansLiftedUntilMs }: LimitedKey): LimiterClient {
+  const client = clients.getOrAdd(id, () => new LimiterClient(RUNTIME, id));
+  client.known.liftBans(bansLiftedUntilMs);
+  return client;
 }
 
 /** Whether a key's next request will probably be refused, as far as this isolate knows. Makes no call. */
@@ -25,12 +24,13 @@ export function isExhausted({ id, limits }: LimitedKey): boolean {
 }
 
 /** See LimiterClient.acquire. */
-export function countRequest(limiters: Limiters, { id, limits }: LimitedKey, onLocal: OnLocal) {
-  return clientOf(id).acquire(limits, limiters, onLocal);
+export function countRequest(limiters: Limiters, key: LimitedKey, onLocal: OnLocal) {
+  return clientOf(key).acquire(key.limits, limiters, onLocal);
 }
 
 /** The usage of a key, without the unused requests of this isolate's leases. Throws what the call throws. */
-export async function usageOf(limiters: Limiters, { id, limits }: LimitedKey) {
+export async function usageOf(limiters: Limiters, key: LimitedKey) {
+  const { id, limits } = key;
   const { status, pastDays } = await callObject(RUNTIME, async () => limiters.getByName(id).usage(limits));
-  return { decision: clientOf(id).known.apply(limits, status), pastDays };
+  return { decision: clientOf(key).known.apply(limits, status), pastDays };
 }

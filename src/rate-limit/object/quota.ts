@@ -6,9 +6,10 @@ import { CALL_DEADLINE_MS, DAY_MS, DAYS_KEPT, LEASE_MARGIN_MS, LEASE_MS } from "
 import type { Counts, Limits } from "../windows.ts";
 import * as Windows from "../windows.ts";
 
-/** How long a ban lasts; its end is rounded up to a whole second. It is never extended or shortened. */
+/** How long a ban lasts. It is never extended; only an operator ends it earlier. */
 export const BAN_MS = 10 * 60_000;
-const banEndMs = (nowMs: number) => Math.ceil((nowMs + BAN_MS) / 1000) * 1000;
+/** When a ban that begins at `nowMs` ends (both Unix time): a whole second. A later ban ends later, so the end identifies it. */
+export const banEndMs = (nowMs: number) => Math.ceil((nowMs + BAN_MS) / 1000) * 1000;
 /** A refusal counts towards a ban if its request arrived this long after the first refusal of its minute. */
 export const BAN_GRACE_MS = 2_000;
 /** How many such refusals a minute tolerates, or three times its largest limit if that is more. */
@@ -133,10 +134,17 @@ export function reconcile(quota: Quota, report: Report, nowMs: number): Quota {
     recentBatches = withBatch(recentBatches, id, requests);
   }
   // The isolate's clock may be wrong, but must not make a ban longer.
-  const bannedUntilMs = Math.max(quota.bannedUntilMs, Math.min(report.bannedUntilMs, banEndMs(nowMs)));
+  const banMs = Math.max(quota.bannedUntilMs, Math.min(report.bannedUntilMs, banEndMs(nowMs)));
+  const { bannedUntilMs, refusals } = liftBan({ ...quota, bannedUntilMs: banMs }, report.bansLiftedUntilMs);
   const isSame = recentBatches === quota.recentBatches && leases.length === quota.leases.length;
   if (isSame && bannedUntilMs === quota.bannedUntilMs) return quota;
-  return revised({ ...quota, counts, pastDays, recentBatches, leases, bannedUntilMs }, nowMs);
+  return revised({ ...quota, counts, refusals, pastDays, recentBatches, leases, bannedUntilMs }, nowMs);
+}
+
+/** Ends a ban that ends by `liftedUntilMs`. The refusals that led to it don't count any more. */
+export function liftBan(quota: Quota, liftedUntilMs: number): Quota {
+  if (quota.bannedUntilMs === 0 || quota.bannedUntilMs > liftedUntilMs) return quota;
+  return { ...quota, bannedUntilMs: 0, refusals: { ...quota.refusals, late: 0 } };
 }
 
 function revised(quota: Quota, nowMs: number): Quota {

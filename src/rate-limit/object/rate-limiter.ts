@@ -5,6 +5,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { type AcquireRequest, type AcquireResult, DAY_MS, type Report, type Status } from "../protocol.ts";
 import type { Limits } from "../windows.ts";
+import { recordBan } from "./ban-record.ts";
 import { acquire, type Quota, reconcile, rollOver, statusOf, UNUSED_QUOTA } from "./quota.ts";
 
 /** From the start of the last request's day. */
@@ -56,6 +57,9 @@ export class RateLimiter extends DurableObject<Env> {
     if (quota.revision === before.revision) return;
     const { storage } = this.ctx;
     storage.kv.put(QUOTA_KEY, quota);
+    // Isolates that decided a ban locally may extend it by moments: that is the same ban.
+    const isBan = quota.bannedUntilMs > before.bannedUntilMs && before.bannedUntilMs <= Date.now();
+    if (isBan) this.ctx.waitUntil(recordBan(this.env.DB, this.ctx.id.name ?? "", quota.bannedUntilMs));
     const { startMs } = quota.counts.day;
     // The output gate waits for it, as for every write.
     if (startMs !== before.counts.day.startMs) void storage.setAlarm(startMs + KEPT_UNUSED_MS);

@@ -67,7 +67,7 @@ async function newSecret(): Promise<string> {
   const { secret } = await createKey(
     database,
     { name: "a test", plan: "pro", expiresAtMs: null },
-    Date.now(),
+    { by: "a test", nowMs: Date.now() },
   );
   return secret;
 }

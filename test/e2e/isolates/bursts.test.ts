@@ -35,7 +35,7 @@ afterAll(async () => {
 
 async function newSecret(limits: Limits): Promise<string> {
   const key = { name: "a test", plan: "enterprise", limits, expiresAtMs: null } as const;
-  return (await createKey(database, key, Date.now())).secret;
+  return (await createKey(database, key, { by: "test", nowMs: Date.now() })).secret;
 }
 
 /** Sends one request through an isolate. */

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { MESSAGES } from "../../../src/http/messages.ts";
-import { changePlan, createKey, revokeKey, rotateKey } from "../../../src/keys/admin.ts";
+import { changePlan, createKey, type Operator, revokeKey, rotateKey } from "../../../src/keys/admin.ts";
 import { expectNoSecret } from "../../support/worker/log-lines.ts";
 import { trackSecret } from "../../support/worker/secrets.ts";
 import { startIsolates } from "./isolates.ts";
@@ -28,7 +28,7 @@ async function newKey(lifetimeMs?: number) {
   const nowMs = await service.advance(0);
   const expiresAtMs = lifetimeMs === undefined ? null : nowMs + lifetimeMs;
   const fields = { name: "a test", plan: "free", expiresAtMs } as const;
-  const { key, secret } = await createKey(service.database, fields, nowMs);
+  const { key, secret } = await createKey(service.database, fields, { by: "test", nowMs });
   trackSecret(secret);
   return { id: key.id, secret };
 }
@@ -53,19 +53,20 @@ describe("every isolate", () => {
     ["rejects a revoked key", revokeKey, `401: ${MESSAGES.unauthorized.revoked}`],
     [
       "rejects the old secret of a rotated key",
-      (database: D1Database, id: string, nowMs: number) => rotateKey(database, id, 0, nowMs),
+      (database: D1Database, id: string, operator: Operator) => rotateKey(database, id, 0, operator),
       `401: ${MESSAGES.unauthorized.replaced}`,
     ],
     [
       "applies the limits of a new plan",
-      (database: D1Database, id: string, nowMs: number) => changePlan(database, id, "pro", undefined, nowMs),
+      (database: D1Database, id: string, operator: Operator) =>
+        changePlan(database, id, "pro", undefined, operator),
       "200: 300",
     ],
   ])("%s after 30 s", async (_, command, response) => {
     const [idle, used] = [await newKey(), await newKey()];
     for (const { id, secret } of [idle, used]) {
       expect(await responses(secret)).toEqual(inAll("200: 60"));
-      await command(service.database, id, await service.advance(0));
+      await command(service.database, id, { by: "test", nowMs: await service.advance(0) });
     }
     // This is no guarantee, but it shows that the isolates cache the key. These requests revalidate it in the background.
     await service.advance(29_999);
@@ -76,7 +77,7 @@ describe("every isolate", () => {
 
   it("accepts the new secret of a rotated key at once", async () => {
     const { id } = await newKey();
-    const rotated = await rotateKey(service.database, id, 0, await service.advance(0));
+    const rotated = await rotateKey(service.database, id, 0, { by: "test", nowMs: await service.advance(0) });
     if (!rotated.ok) throw new Error(rotated.problem);
     expect(await responses(rotated.secret)).toEqual(inAll("200: 60"));
     await service.advance(30_000);
@@ -86,7 +87,7 @@ describe("every isolate", () => {
   it("accepts the old secret until a grace of more than 30 s ends, to the millisecond", async () => {
     const { id, secret } = await newKey();
     expect(await responses(secret)).toEqual(inAll("200: 60"));
-    await rotateKey(service.database, id, 100_000, await service.advance(0));
+    await rotateKey(service.database, id, 100_000, { by: "test", nowMs: await service.advance(0) });
     await service.advance(99_999);
     expect(await responses(secret)).toEqual(inAll("200: 60"));
     await service.advance(1);
@@ -96,7 +97,7 @@ describe("every isolate", () => {
   it("rejects the old secret after 30 s if its grace is shorter", async () => {
     const { id, secret } = await newKey();
     expect(await responses(secret)).toEqual(inAll("200: 60"));
-    await rotateKey(service.database, id, 20_000, await service.advance(0));
+    await rotateKey(service.database, id, 20_000, { by: "test", nowMs: await service.advance(0) });
     await service.advance(19_999);
     expect(await responses(secret)).toEqual(inAll("200: 60"));
     await service.advance(10_001);
@@ -117,7 +118,7 @@ it("each isolate has its own key cache", async () => {
   const { id, secret } = await newKey();
   const headers = { Authorization: `Bearer ${secret}` };
   await (await service.isolates[0].fetch("/v1/pets", { headers })).arrayBuffer();
-  await revokeKey(service.database, id, await service.advance(0));
+  await revokeKey(service.database, id, { by: "test", nowMs: await service.advance(0) });
   const revoked = `401: ${MESSAGES.unauthorized.revoked}`;
   expect(await responses(secret)).toEqual(["200: 60", revoked, revoked]);
 });

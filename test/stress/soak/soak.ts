@@ -182,7 +182,7 @@ class Soak {
       const limits = limitsOf(profile);
       const ownLimits = profile.ownLimits && { limits };
       const newOne = { name: `soak ${number}`, plan: profile.plan, expiresAtMs: null, ...ownLimits };
-      const { secret } = await createKey(database, newOne, Date.now());
+      const { secret } = await createKey(database, newOne, { by: "test", nowMs: Date.now() });
       const { seconds } = this.#options;
       clients.push(
         new KeyClient({
@@ -350,7 +350,7 @@ function expectStatus(expected: number, problems: Problems): (answer: Answer) =>
 async function newSecretKey(database: D1Database): Promise<string> {
   const limits = { minute: MAX_LIMIT, day: MAX_LIMIT };
   const newOne = { name: "inspector", plan: "enterprise", limits, expiresAtMs: null } as const;
-  return (await createKey(database, newOne, Date.now())).secret;
+  return (await createKey(database, newOne, { by: "test", nowMs: Date.now() })).secret;
 }
 
 function latencyOf(kind: Timed, times: number[], floor: number[]): Latency {

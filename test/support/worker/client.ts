@@ -22,10 +22,13 @@ interface KeyOptions {
   expiresAtMs?: number | null;
 }
 
+/** Who changes keys in tests. */
+export const operator = (nowMs = Date.now()) => ({ by: "a test", nowMs });
+
 /** Creates a key. The default is the business plan, whose limits most tests don't reach. */
 export async function newKey({ plan = "business", limits, expiresAtMs = null }: KeyOptions = {}) {
   const key = { name: "a test", plan, expiresAtMs, ...(limits && { limits }) };
-  const { key: stored, secret } = await createKey(env.DB, key, Date.now());
+  const { key: stored, secret } = await createKey(env.DB, key, operator());
   trackSecret(secret);
   keyIds.add(stored.id);
   return { id: stored.id, secret };
@@ -48,7 +51,7 @@ const getByName = env.RATE_LIMITER.getByName.bind(env.RATE_LIMITER);
 
 /** Bans a key for ten minutes, in its object only. No isolate knows of the ban yet. */
 export async function banKey(keyId: string): Promise<void> {
-  const report = { released: [], outbox: [], bannedUntilMs: Number.MAX_SAFE_INTEGER };
+  const report = { released: [], outbox: [], bannedUntilMs: Number.MAX_SAFE_INTEGER, bansLiftedUntilMs: 0 };
   await getByName(keyId).release(PLAN_LIMITS.free, report);
 }
 

@@ -5,7 +5,7 @@ import { env } from "cloudflare:workers";
 import { stubDatabase } from "./database-stub.ts";
 import type { Place } from "./stub-bindings.ts";
 
-const TABLES = ["pets", "keys", "replaced_secrets", "creations"];
+const TABLES = ["pets", "keys", "replaced_secrets", "creations", "key_changes"];
 
 /**
  * A database with an empty replica. `asked` has the place of every completed statement. While `primary.isAway`, only the

@@ -1,0 +1,137 @@
+// What operators read about keys: records with bans and graces, and the record of changes. All times are Unix time in milliseconds.
+
+import { read } from "../d1/statements.ts";
+import type { Plan } from "../rate-limit/plans.ts";
+import { DAY_MS } from "../rate-limit/protocol.ts";
+import { KEY_COLUMNS, type Key, keyOf, type Row } from "./store.ts";
+
+/** How far back bans are counted. */
+export const BANS_COUNTED_DAYS = 30;
+/** A key that expires within this time is expiring. */
+const EXPIRING_DAYS = 30;
+
+/** A key as operators see it. */
+export interface KeyRecord extends Key {
+  name: string;
+  lastFour: string;
+  createdAtMs: number;
+  /** When the last grace of a replaced secret ends; null if none is left. */
+  graceUntilMs: number | null;
+  /** The end of the recorded ban that is in force. */
+  bannedUntilMs: number | null;
+  /** How many bans began in the last 30 days. */
+  bans: number;
+}
+
+/** A change of a key, or a ban: `change` is one of those in migrations/0006_key_changes.sql. Values are texts. */
+export interface ChangeRecord {
+  atMs: number;
+  keyId: string;
+  name: string;
+  change: string;
+  from: string | null;
+  to: string | null;
+  by: string;
+}
+
+// ?1: now.
+const RECORDS = `
+  WITH ban AS (
+    SELECT key_id, count(*) AS bans, max(unixepoch(to_value)) * 1000 AS ms FROM key_changes
+    WHERE change = 'banned' AND at_ms > ?1 - ${BANS_COUNTED_DAYS * DAY_MS} GROUP BY key_id
+  ), grace AS (
+    SELECT key_id, max(good_until_ms) AS ms FROM replaced_secrets WHERE good_until_ms > ?1 GROUP BY key_id
+  ), record AS (
+    SELECT ${KEY_COLUMNS}, name, last_four AS lastFour, created_at_ms AS createdAtMs, grace.ms AS graceUntilMs,
+      iif(ban.ms > max(?1, coalesce(bans_lifted_until_ms, 0)), ban.ms, NULL) AS bannedUntilMs, coalesce(bans, 0) AS bans
+    FROM keys LEFT JOIN ban ON ban.key_id = id LEFT JOIN grace ON grace.key_id = id
+  )`;
+
+const ENDED = "(revokedAtMs IS NOT NULL OR ifnull(expiresAtMs <= ?1, 0))";
+
+/** The SQL of each state. A key can be in several: an active one may be expiring. ?1: now. */
+const STATES = {
+  active: `NOT ${ENDED} AND bannedUntilMs IS NULL`,
+  banned: `NOT ${ENDED} AND bannedUntilMs IS NOT NULL`,
+  expiring: `NOT ${ENDED} AND expiresAtMs <= ?1 + ${EXPIRING_DAYS * DAY_MS}`,
+  "in-grace": `NOT ${ENDED} AND graceUntilMs IS NOT NULL`,
+  expired: `revokedAtMs IS NULL AND ${ENDED}`,
+  revoked: "revokedAtMs IS NOT NULL",
+};
+
+export type ListState = keyof typeof STATES;
+export const LIST_STATES = Object.keys(STATES) as ListState[];
+
+const ORDERS = {
+  created: "createdAtMs DESC, id",
+  name: "name COLLATE NOCASE, id",
+  expires: "expiresAtMs IS NULL, expiresAtMs, id",
+  bans: "bans DESC, createdAtMs DESC, id",
+};
+
+export const LIST_ORDERS = Object.keys(ORDERS) as (keyof typeof ORDERS)[];
+
+export interface ListQuery {
+  id?: string;
+  /** A part of the name (ignoring case in ASCII) or of the id, or the last four characters of the secret. */
+  search?: string | undefined;
+  plan?: Plan | undefined;
+  state?: ListState | undefined;
+  sort?: keyof typeof ORDERS | undefined;
+  /** -1 for all. */
+  limit?: number | undefined;
+  offset?: number | undefined;
+}
+
+/** A page of keys, with the states of each, and how many keys match. Reads as of `nowMs`. */
+export async function listKeys(database: D1Database, nowMs: number, query: ListQuery = {}) {
+  const { id = null, search = null, plan = null, state, sort = "created", limit = -1, offset = 0 } = query;
+  const states = LIST_STATES.map((name) => `iif(${STATES[name]}, '${name}', NULL)`);
+  const sql = `${RECORDS}
+    SELECT *, concat_ws(' ', ${states.join(", ")}) AS states, count(*) OVER () AS total FROM record
+    WHERE (?2 IS NULL OR instr(lower(name), lower(?2)) > 0 OR instr(id, ?2) > 0 OR lastFour = ?2)
+      AND (?3 IS NULL OR plan = ?3) AND (?6 IS NULL OR id = ?6) AND ${state === undefined ? "true" : STATES[state]}
+    ORDER BY ${ORDERS[sort]} LIMIT ?4 OFFSET ?5`;
+  const statement = database.prepare(sql).bind(nowMs, search, plan, limit, offset, id);
+  type Listed = Row<KeyRecord> & { states: string; total: number };
+  const { results } = await read(() => statement.all<Listed>());
+  const keys = results.map(({ states, total: _, ...row }) => ({
+    ...keyOf<KeyRecord>(row),
+    states: states.split(" ") as ListState[],
+  }));
+  return { keys, total: results[0]?.total ?? 0 };
+}
+
+export type ListedKey = Awaited<ReturnType<typeof listKeys>>["keys"][number];
+
+/** A key in any state. */
+export async function findKeyById(
+  database: D1Database,
+  id: string,
+  nowMs: number,
+): Promise<ListedKey | undefined> {
+  return (await listKeys(database, nowMs, { id })).keys[0];
+}
+
+/** When the graces of a key's replaced secrets end, the last first. */
+export async function findGraces(database: D1Database, id: string, nowMs: number): Promise<number[]> {
+  const sql =
+    "SELECT good_until_ms AS ms FROM replaced_secrets WHERE key_id = ?1 AND good_until_ms > ?2 ORDER BY 1 DESC";
+  const { results } = await read(() => database.prepare(sql).bind(id, nowMs).all<{ ms: number }>());
+  return results.map(({ ms }) => ms);
+}
+
+/** The latest changes of a key, or of all keys, the latest first. */
+export async function listChanges(
+  database: D1Database,
+  id: string | undefined,
+  limit: number,
+): Promise<ChangeRecord[]> {
+  const sql = `
+    SELECT at_ms AS atMs, key_id AS keyId, coalesce(name, '') AS name, change, from_value AS "from", to_value AS "to",
+      changed_by AS "by"
+    FROM key_changes LEFT JOIN keys ON keys.id = key_id
+    ${id === undefined ? "WHERE ?1 IS NULL" : "WHERE key_id = ?1"} ORDER BY at_ms DESC, key_changes.id DESC LIMIT ?2`;
+  const statement = database.prepare(sql).bind(id ?? null, limit);
+  return (await read(() => statement.all<ChangeRecord>())).results;
+}
