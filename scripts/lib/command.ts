@@ -15,6 +15,9 @@ import { withoutSecrets } from "../../src/keys/secret.ts";
 /** Wrong usage: exit code 2. The message says what to do. */
 export class UsageError extends Error {}
 
+/** A failure whose output is complete: no line is added. */
+export class ReportedError extends Error {}
+
 export interface Streams {
   stdin: Readable & { isTTY?: boolean };
   stdout: Writable;
@@ -116,13 +119,13 @@ export async function runCommand(define: Define, args: string[], streams: Stream
     return 0;
   } catch (error) {
     if (!(error instanceof CommanderError)) {
-      io.note(failureLine(error));
+      if (!(error instanceof ReportedError)) io.note(failureLine(error));
       return error instanceof UsageError ? 2 : 1;
     }
     if (error.exitCode === 0) return 0;
     // Without a subcommand, the help was written.
     if (error.code !== "commander.help") {
-      const problem = error.message.replace(/^error: /, "").replaceAll("\n", " ");
+      const problem = error.message.replace(/^error: |\.$/g, "").replaceAll("\n", " ");
       io.note(failureLine(`${problem}; see ${command.name()} --help`));
     }
     return 2;
