@@ -1,29 +1,33 @@
-// Runs a command in the process of the test: starting a process takes longer than most commands.
+// Runs a command in the process of the test, through streams: starting a process takes longer than most commands.
 
-import { vi } from "vitest";
-import { failureLine } from "../../../scripts/lib/command.ts";
+import { PassThrough } from "node:stream";
+import { text } from "node:stream/consumers";
+import { type Define, runCommand } from "../../../scripts/lib/command.ts";
 import type { Outcome } from "./petstore.ts";
 
-/** The outcome of `npm run NAME -- ARGUMENTS`. Not for concurrent calls, which would capture each other's output. */
-export async function runInProcess(
-  name: string,
-  command: (args: string[]) => Promise<void>,
+interface Options {
+  /** What somebody types before the end of the input. */
+  stdin?: string;
+  /** Whether standard input and standard error are a terminal. */
+  isTTY?: boolean;
+  /** The whole environment. */
+  env?: NodeJS.ProcessEnv;
+}
+
+/** The outcome of `npm run COMMAND -- ARGUMENTS`. */
+export async function runCommandInProcess(
+  define: Define,
   args: string[],
+  { stdin = "", isTTY = false, env = {} }: Options = {},
 ): Promise<Outcome> {
-  const outcome = { exitCode: 0, stdout: "", stderr: "" };
-  const spies = (["stdout", "stderr"] as const).map((stream) =>
-    vi.spyOn(process[stream], "write").mockImplementation((text) => {
-      outcome[stream] += text;
-      return true;
-    }),
-  );
-  try {
-    await command(args);
-  } catch (error) {
-    outcome.exitCode = 1;
-    outcome.stderr += `${failureLine(name, error)}\n`;
-  } finally {
-    for (const spy of spies) spy.mockRestore();
-  }
-  return outcome;
+  const input = Object.assign(new PassThrough(), { isTTY });
+  input.end(stdin);
+  const stdout = new PassThrough();
+  const stderr = Object.assign(new PassThrough(), { isTTY });
+  const written = Promise.all([text(stdout), text(stderr)]);
+  const exitCode = await runCommand(define, args, { stdin: input, stdout, stderr, env });
+  stdout.end();
+  stderr.end();
+  const [out, err] = await written;
+  return { exitCode, stdout: out, stderr: err };
 }
