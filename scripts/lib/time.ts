@@ -1,0 +1,23 @@
+// Times in arguments and output: dates, and times as in RFC 3339.
+
+/** RFC 3339 has no later years; a time with an offset can fall into one. */
+const YEAR_10000_MS = Date.UTC(10_000, 0);
+
+/** The Unix time of a UTC date or an RFC 3339 time, in milliseconds; undefined if `text` is neither. */
+export function parseTime(text: string): number | undefined {
+  const [, date, timeOfDay = "T00:00:00Z"] =
+    text
+      .toUpperCase()
+      .match(/^(\d{4}-\d{2}-\d{2})(T(?!24)\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2}))?$/) ?? [];
+  if (date === undefined) return undefined;
+  const timeMs = Date.parse(date + timeOfDay);
+  // Date.parse takes 31 February for 3 March.
+  const exists = new Date(Date.parse(`${date}T00:00:00Z`)).getUTCDate() === Number(date.slice(8));
+  // NaN fails this comparison too.
+  return exists && timeMs < YEAR_10000_MS ? timeMs : undefined;
+}
+
+/** RFC 3339, in UTC, without fractions of a second. */
+export function formatTime(ms: number): string {
+  return new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");
+}
