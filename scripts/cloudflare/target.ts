@@ -1,7 +1,7 @@
 // The options that choose a command's database: the local one by default.
 
-import { type Command, InvalidArgumentError, Option } from "@commander-js/extra-typings";
-import { shellWord } from "../lib/command.ts";
+import { type Command, Option } from "@commander-js/extra-typings";
+import { matching, shellWord } from "../lib/command.ts";
 import { DEFAULT_STATE, type Target } from "./database.ts";
 
 export interface TargetOptions {
@@ -17,7 +17,7 @@ export function withRemoteOptions<Args extends unknown[], Opts extends Record<st
   return command
     .addOption(
       new Option("--preview <name>", "the database that all previews share")
-        .argParser(previewName)
+        .argParser(matching(/^[\w-]+$/, "It must name a preview, such as staging."))
         .conflicts("remote"),
     )
     .addOption(new Option("--remote", "the production database"));
@@ -30,7 +30,7 @@ export function withTargetOptions<Args extends unknown[], Opts extends Record<st
   return withRemoteOptions(
     command.addOption(
       new Option("--persist-to <dir>", "the local database of npm start -- --persist-to DIR")
-        .argParser(folder)
+        .argParser(matching(/./, "It must name a folder."))
         .conflicts(["preview", "remote"]),
     ),
   );
@@ -47,14 +47,4 @@ export function targetOptions(target: Target): string {
   if (target.kind === "production") return " --remote";
   if (target.kind === "preview") return ` --preview ${target.name}`;
   return target.state === DEFAULT_STATE ? "" : ` --persist-to ${shellWord(target.state)}`;
-}
-
-function folder(text: string): string {
-  if (text !== "") return text;
-  throw new InvalidArgumentError("It must name a folder.");
-}
-
-function previewName(text: string): string {
-  if (/^[\w-]+$/.test(text)) return text;
-  throw new InvalidArgumentError("It must name a preview, such as staging.");
 }

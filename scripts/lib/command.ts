@@ -169,6 +169,14 @@ export function integer(min: number, max: number) {
   };
 }
 
+/** Parses an option's value that matches `pattern`. `hint` is a sentence. */
+export function matching(pattern: RegExp, hint: string) {
+  return (text: string): string => {
+    if (pattern.test(text)) return text;
+    throw new InvalidArgumentError(hint);
+  };
+}
+
 /** An error as one line, without API keys. */
 export function failureLine(error: unknown): string {
   return withoutSecrets(`error: ${messageOf(error).split("\n")[0]}`);
