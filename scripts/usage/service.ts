@@ -22,40 +22,27 @@ const Usage = z.object({
   days: z.array(z.object({ date: z.string().check(z.regex(DATE)), admitted: count(), refused: count() })),
 }) satisfies z.ZodMiniType<UsageBody>;
 
-export interface KeyUsage {
-  lastFour: string;
-  usage: UsageBody;
-  /** The clock of the service, as Unix time. */
-  nowMs: number;
-}
-
-/** Calls GET /v1/usage. Throws an error whose message is for people. */
-export async function fetchUsage(url: URL, key: string): Promise<KeyUsage> {
+/** Calls GET /v1/usage. Throws an error whose message is for people. `nowMs` is the clock of the service, as Unix time. */
+export async function fetchUsage(url: URL, key: string) {
   const lastFour = key.slice(-4);
   const response = await fetch(new URL("/v1/usage", url), {
     headers: { Authorization: `Bearer ${key}` },
     // Don't send the key to another origin.
     redirect: "manual",
     signal: AbortSignal.timeout(TIMEOUT_MS),
-  }).catch((error: Error) => {
-    throw new Error(`can't reach ${url.origin} (${reasonOf(error)}): check --url`);
+  }).catch(({ name, message, cause }: Error) => {
+    const { code = message } = (cause ?? {}) as { code?: string };
+    const reason = name === "TimeoutError" ? `no response within ${TIMEOUT_MS / 1000} s` : code;
+    throw new Error(`can't reach ${url.origin} (${reason}): check --url`);
   });
   const body: unknown = await response.json().catch(() => undefined);
   const { success, data } = Usage.safeParse(body);
   if (success) {
-    const dateMs = Date.parse(response.headers.get("Date") ?? "");
-    return { lastFour, usage: data, nowMs: Number.isNaN(dateMs) ? Date.now() : dateMs };
+    const nowMs = Date.parse(response.headers.get("Date") ?? "") || Date.now();
+    return { lastFour, usage: data, nowMs };
   }
   const { message } = (body ?? {}) as { message?: unknown };
-  if (response.ok || typeof message !== "string") {
+  if (response.ok || typeof message !== "string")
     throw new Error(`${url.origin} is not the petstore: unexpected response with status ${response.status}`);
-  }
   throw new Error(`the service refused the key ending in ${lastFour} with ${response.status}: ${message}`);
-}
-
-/** `ECONNREFUSED`, or another short reason. */
-function reasonOf(error: Error): string {
-  if (error.name === "TimeoutError") return `no response within ${TIMEOUT_MS / 1000} s`;
-  const { code, message } = (error.cause ?? error) as { code?: string; message: string };
-  return code ?? message;
 }

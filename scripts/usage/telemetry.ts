@@ -4,9 +4,8 @@
 // The documentation does not say how filters treat a missing field, so every filter requires a field: admitted requests are
 // all counted requests minus all others. Each day is a query of its own.
 
-import { type CallApi, CloudflareApiError, openAccount } from "../cloudflare/account.ts";
+import { type CallApi, CloudflareApiError, findAccount } from "../cloudflare/account.ts";
 import { readConfig } from "../cloudflare/wrangler.ts";
-import { dateOf, type LogUsage, type Outcome, Tally } from "./log.ts";
 
 /** The retention of Workers Logs on the Workers Paid plan. */
 export const MAX_DAYS_LOGGED = 7;
@@ -19,78 +18,99 @@ const MAX_GROUPS = 2_000;
 /** The API's error code for an invalid token or a missing permission. */
 const NOT_ALLOWED = 10_000;
 
-interface Filter {
-  key: string;
-  operation: "eq" | "exists";
-  type: "string";
-  value?: string;
+/**
+ * Requests with a valid key on a UTC day (`2026-11-20`). Unlike GET /v1/usage, the log has requests during a ban, and calls the
+ * request that starts one banned.
+ */
+export interface LoggedDay {
+  date: string;
+  admitted: number;
+  refused: number;
+  banned: number;
+}
+
+export interface LoggedKey {
+  keyId: string;
+  days: LoggedDay[];
 }
 
 /** The fields of a query's result that matter here. */
 interface Result {
-  calculations?: { aggregates: { value: number; groups?: { key: string; value: unknown }[] }[] }[];
+  calculations?: { aggregates: { value: number; groups: { value: string }[] }[] }[];
   /** `abr_level` n: Cloudflare sampled one line in n. */
   statistics?: { abr_level?: number };
 }
 
-const exists = (key: string): Filter => ({ key, operation: "exists", type: "string" });
-const equals = (key: string, value: string): Filter => ({ key, operation: "eq", type: "string", value });
+const exists = (key: string) => ({ key, operation: "exists", type: "string" });
+const equals = (key: string, value: string) => ({ key, operation: "eq", type: "string", value });
+type Filter = ReturnType<typeof exists | typeof equals>;
 
-/** Selects requests with a valid key that asked the limiter (see `outcomeOf`). */
+/** Only requests with a valid key have a plan; only those that asked the limiter have a window. */
 const COUNTED = [exists("plan"), exists("window")];
 
-/** Queries the account of wrangler's credentials about the Worker of wrangler.toml. */
-export async function queryTelemetry(dayCount: number, nowMs: number): Promise<LogUsage> {
-  const { name } = await readConfig();
-  const callApi = await openAccount();
-  try {
-    return await countDays(callApi, name, dayCount, nowMs);
-  } catch (error) {
-    if (!(error instanceof CloudflareApiError && error.code === NOT_ALLOWED)) throw error;
-    throw new Error(
-      `${error.message}; CLOUDFLARE_API_TOKEN needs the permission Workers Observability, which wrangler login does not give`,
-    );
-  }
+/** Counts the last days of one key, up to today. */
+export async function queryKeyDays(keyId: string, dayCount: number, nowMs: number) {
+  const { keys, isIncomplete } = await queryKeys(dayCount, nowMs, equals("keyId", keyId));
+  return { days: keys[0]?.days ?? noDays(dayCount, nowMs), isIncomplete };
 }
 
-async function countDays(
-  callApi: CallApi,
-  worker: string,
-  dayCount: number,
-  nowMs: number,
-): Promise<LogUsage> {
-  const tally = new Tally();
+/**
+ * Counts the last days of all keys that match `filters`, the busiest first, for the Worker of wrangler.toml in the account of
+ * wrangler's credentials. `isIncomplete` if Cloudflare left out lines.
+ */
+export async function queryKeys(dayCount: number, nowMs: number, ...filters: Filter[]) {
+  const { name } = await readConfig();
+  const { callApi } = await findAccount();
+  const keys = new Map<string, LoggedDay[]>();
   let isIncomplete = false;
-  const todayMs = nowMs - (nowMs % DAY_MS);
-  const daysMs = Array.from({ length: dayCount }, (_, index) => todayMs - (dayCount - 1 - index) * DAY_MS);
-  for (const startMs of daysMs) {
+  for (const [index, { date }] of noDays(dayCount, nowMs).entries()) {
+    const startMs = Date.parse(date);
     const timeframe = { from: startMs, to: Math.min(startMs + DAY_MS - 1, nowMs) };
-    /** Adds the requests that match `filters` to `outcome`, and subtracts them from `admitted` if that is another. */
-    const count = async (outcome: Outcome | undefined, ...filters: Filter[]) => {
-      const allFilters = [equals("$metadata.service", worker), ...COUNTED, ...filters];
-      const query = queryOf(allFilters, timeframe);
-      const result = await callApi<Result>("/workers/observability/telemetry/query", query);
-      const groups = groupsOf(result);
-      isIncomplete ||= groups.length >= MAX_GROUPS || (result.statistics?.abr_level ?? 1) > 1;
-      for (const { keyId, requests } of groups) {
-        if (outcome !== undefined) tally.add(keyId, dateOf(startMs), outcome, requests);
-        if (outcome !== "admitted") tally.add(keyId, dateOf(startMs), "admitted", -requests);
-      }
+    /** The number of requests by key. */
+    const count = async (...more: Filter[]) => {
+      const all = [equals("$metadata.service", name), ...COUNTED, ...filters, ...more];
+      const { calculations, statistics } = await runQuery(callApi, all, timeframe);
+      const groups = calculations?.[0]?.aggregates;
+      if (groups === undefined)
+        throw new Error("Cloudflare's API returned something other than a query result");
+      isIncomplete ||= groups.length >= MAX_GROUPS || (statistics?.abr_level ?? 1) > 1;
+      return new Map(groups.map(({ groups: [keyId], value }) => [keyId?.value ?? "", value]));
     };
-    await Promise.all([
-      count("refused", equals("code", "rate_limit_exceeded")),
-      count("banned", equals("code", "key_banned")),
-      count(undefined, equals("route", "/v1/usage")),
+    const parts = await Promise.all([
+      count(equals("code", "rate_limit_exceeded")),
+      count(equals("code", "key_banned")),
+      // It asks the limiter, but is free.
+      count(equals("route", "/v1/usage")),
     ]);
     // Last, so that a line that arrives late is never in a part but not in the total.
-    await count("admitted");
+    for (const [keyId, requests] of await count()) {
+      const [refused = 0, banned = 0, free = 0] = parts.map((part) => part.get(keyId) ?? 0);
+      const days = keys.get(keyId) ?? noDays(dayCount, nowMs);
+      days[index] = { date, admitted: requests - refused - banned - free, refused, banned };
+      keys.set(keyId, days);
+    }
   }
-  return { keys: tally.keys(daysMs.map(dateOf)), isIncomplete };
+  const counted = [...keys].map(([keyId, days]) => ({ keyId, days }));
+  const sorted = counted.sort((a, b) => totalOf(b) - totalOf(a) || (a.keyId < b.keyId ? -1 : 1));
+  return { keys: sorted.filter((key) => totalOf(key) > 0), isIncomplete };
 }
 
-/** The body of a query that counts requests by key. */
-function queryOf(filters: Filter[], timeframe: { from: number; to: number }) {
-  return {
+/** The requests of a key on all its days. */
+export function totalOf({ days }: LoggedKey): number {
+  return days.reduce((sum, { admitted, refused, banned }) => sum + admitted + refused + banned, 0);
+}
+
+/** The last days up to today, the oldest first. */
+function noDays(dayCount: number, nowMs: number): LoggedDay[] {
+  return Array.from({ length: dayCount }, (_, index) => {
+    const date = new Date(nowMs - (dayCount - 1 - index) * DAY_MS).toISOString().slice(0, 10);
+    return { date, admitted: 0, refused: 0, banned: 0 };
+  });
+}
+
+/** Counts the log's lines that match all filters by key. */
+async function runQuery(callApi: CallApi, filters: Filter[], timeframe: object): Promise<Result> {
+  const query = {
     queryId: "petstore-usage",
     view: "calculations",
     // Don't save the query.
@@ -107,15 +127,12 @@ function queryOf(filters: Filter[], timeframe: { from: number; to: number }) {
       limit: MAX_GROUPS,
     },
   };
-}
-
-function groupsOf({ calculations }: Result): { keyId: string; requests: number }[] {
-  const [calculation] = calculations ?? [];
-  if (!Array.isArray(calculation?.aggregates)) {
-    throw new Error("Cloudflare's API returned something other than a query result");
+  try {
+    return await callApi<Result>("/workers/observability/telemetry/query", query);
+  } catch (error) {
+    if (!(error instanceof CloudflareApiError && error.code === NOT_ALLOWED)) throw error;
+    throw new Error(
+      `${error.message}; CLOUDFLARE_API_TOKEN needs the permission Workers Observability, which wrangler login does not give`,
+    );
   }
-  return calculation.aggregates.flatMap(({ groups, value }) => {
-    const keyId = groups?.find(({ key }) => key === "keyId")?.value;
-    return typeof keyId === "string" ? [{ keyId, requests: value }] : [];
-  });
 }
