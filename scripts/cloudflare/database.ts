@@ -8,6 +8,7 @@ import { read } from "../../src/d1/statements.ts";
 import { messageOf } from "../lib/command.ts";
 import { CloudflareApiError, openAccount } from "./account.ts";
 import { d1OverApi, type TimeTravel, timeTravelOverApi } from "./d1-api.ts";
+import { registryPath } from "./registry.ts";
 import { type Config, type D1Binding, QUIET, readConfig, runWrangler, withConfigFile } from "./wrangler.ts";
 
 /** wrangler's default folder for local state. */
@@ -25,6 +26,8 @@ export type Target =
 /** The caller must close it, or the process does not end. */
 export interface OpenDatabase {
   database: D1Database;
+  /** The objects of the service that runs on a local database. A call fails if none runs. */
+  limiters?: Env["RATE_LIMITER"];
   close(): Promise<void>;
 }
 
@@ -46,12 +49,15 @@ export async function openDatabase(target: Target): Promise<OpenDatabase> {
 async function openLocal(state: string): Promise<OpenDatabase> {
   Object.assign(process.env, QUIET);
   const { getPlatformProxy } = await import("wrangler");
-  const { d1_databases } = await readConfig();
-  // With the whole configuration, wrangler would warn that the Durable Object does not run here.
-  return withConfigFile({ d1_databases }, async (configPath) => {
+  const { name, d1_databases } = await readConfig();
+  // The objects run in `npm start`, which wrangler finds by the Worker's name.
+  process.env.WRANGLER_REGISTRY_PATH = registryPath(state);
+  const bindings = [{ name: "RATE_LIMITER", class_name: "RateLimiter", script_name: name }];
+  const config = { name: "petstore-commands", d1_databases, durable_objects: { bindings } };
+  return withConfigFile(config, async (configPath) => {
     const persist = { path: join(state, "v3") };
     const { env, dispose } = await getPlatformProxy<Env>({ configPath, persist });
-    return { database: env.DB, close: dispose };
+    return { database: env.DB, limiters: env.RATE_LIMITER, close: dispose };
   });
 }
 

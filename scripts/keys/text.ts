@@ -1,10 +1,18 @@
 // Keys as the command line shows them, as text and as JSON. Never a secret.
 
-import { type KeyRecord, stateOf } from "../../src/keys/store.ts";
-import { tableLines } from "../lib/table.ts";
+import { BANS_COUNTED_DAYS, type ChangeRecord, type ListedKey } from "../../src/keys/records.ts";
+import type { Plan } from "../../src/rate-limit/plans.ts";
+import type { Limits } from "../../src/rate-limit/windows.ts";
+import { tableText } from "../lib/table.ts";
+import { formatTime } from "../lib/time.ts";
 
-/** A key in the output of `--json`. */
-export function keyJson(key: KeyRecord, nowMs: number) {
+/** A key with more bans than this stands out. */
+const FEW_BANS = 1;
+
+const timeOrNull = (ms: number | null) => (ms === null ? null : formatTime(ms));
+
+/** A key in the output of `--json`. `state` is the main one of `states`. */
+export function keyJson(key: ListedKey) {
   return {
     id: key.id,
     name: key.name,
@@ -13,45 +21,83 @@ export function keyJson(key: KeyRecord, nowMs: number) {
     perDay: key.limits.day,
     lastFour: key.lastFour,
     createdAt: formatTime(key.createdAtMs),
-    expiresAt: key.expiresAtMs === null ? null : formatTime(key.expiresAtMs),
-    revokedAt: key.revokedAtMs === null ? null : formatTime(key.revokedAtMs),
-    state: stateOf(key, nowMs),
+    expiresAt: timeOrNull(key.expiresAtMs),
+    revokedAt: timeOrNull(key.revokedAtMs),
+    graceUntil: timeOrNull(key.graceUntilMs),
+    bannedUntil: timeOrNull(key.bannedUntilMs),
+    bansInLast30Days: key.bans,
+    state: key.states[0],
+    states: key.states,
   };
 }
 
 /** The output of `list`. */
-export function keyTable(keys: KeyRecord[], nowMs: number): string {
+export function keyTable(keys: ListedKey[]): string {
   const header = ["ID", "NAME", "PLAN", "PER MINUTE", "PER DAY", "LAST FOUR", "CREATED", "EXPIRES", "STATE"];
-  const rows = keys.map((key) => {
-    const { id, plan, perMinute, perDay, lastFour, createdAt, expiresAt, state } = keyJson(key, nowMs);
-    const name = truncated(printable(key.name));
-    return [id, name, plan, `${perMinute}`, `${perDay}`, lastFour, createdAt, expiresAt ?? "never", state];
-  });
-  return tableLines([header, ...rows], () => true).join("\n");
+  const rows = keys.map(({ id, name, plan, limits, lastFour, createdAtMs, expiresAtMs, ...key }) => [
+    id,
+    printable(name, 32),
+    plan,
+    `${limits.minute}`,
+    `${limits.day}`,
+    lastFour,
+    formatTime(createdAtMs).slice(0, 10),
+    expiresAtMs === null ? "never" : formatTime(expiresAtMs).replace("T00:00:00Z", ""),
+    stateText(key),
+  ]);
+  return tableText([header, ...rows], [3, 4]);
 }
 
-/** `key_0123456789Ab ("Jo's shop")` */
-export function keyLabel({ id, name }: KeyRecord): string {
-  return `${id} ("${printable(name)}")`;
+/** `active, expiring`, and bans: the current one, or that there were several. */
+export function stateText({
+  states,
+  bannedUntilMs,
+  bans,
+}: Pick<ListedKey, "states" | "bannedUntilMs" | "bans">) {
+  const until = bannedUntilMs === null ? "" : ` until ${formatTime(bannedUntilMs)}`;
+  const often = bans > FEW_BANS ? `, BANNED ${bans} TIMES in ${BANS_COUNTED_DAYS} days` : "";
+  return `${states.join(", ").replace("banned", `banned${until}`)}${often}`;
+}
+
+/** The output of `log`. */
+export function changeTable(changes: ChangeRecord[]): string {
+  const rows = changes.map(({ atMs, keyId, name, change, from, to, by }) => {
+    const values = [from ?? "", to ?? "", by].map((value) => printable(value, 60));
+    return [formatTime(atMs), keyId, printable(name, 32), change, ...values];
+  });
+  return tableText([["TIME", "ID", "NAME", "CHANGE", "FROM", "TO", "BY"], ...rows]);
+}
+
+export function changeJson({ atMs, keyId, ...change }: ChangeRecord) {
+  return { at: formatTime(atMs), id: keyId, ...change };
+}
+
+/** Whose key it is: `key_0123456789Ab ("Jo's shop", ending in aB3d, created 2026-11-20)` */
+export function keyOwner({ id, name, lastFour, createdAtMs }: ListedKey): string {
+  const created = formatTime(createdAtMs).slice(0, 10);
+  return `${id} ("${printable(name, 255)}", ending in ${lastFour}, created ${created})`;
 }
 
 /** `key_0123456789Ab ("Jo's shop"): free plan, 60 requests per minute, 1000 per day` */
-export function keyAndPlan(key: KeyRecord): string {
-  const { minute, day } = key.limits;
-  return `${keyLabel(key)}: ${key.plan} plan, ${minute} requests per minute, ${day} per day`;
+export function keyAndPlan({
+  id,
+  name,
+  ...key
+}: {
+  id: string;
+  name: string;
+  plan: Plan;
+  limits: Limits;
+}): string {
+  return `${id} ("${printable(name, 255)}"): ${planText(key)}`;
 }
 
-/** RFC 3339, in UTC, without fractions of a second. */
-export function formatTime(ms: number): string {
-  return new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");
+export function planText({ plan, limits: { minute, day } }: { plan: Plan; limits: Limits }): string {
+  return `${plan} plan, ${minute} requests per minute, ${day} per day`;
 }
 
-/** Without control and format characters, which could deceive the reader of a terminal. */
-function printable(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "?");
-}
-
-function truncated(text: string): string {
-  const characters = [...text];
-  return characters.length > 32 ? `${characters.slice(0, 31).join("")}…` : text;
+/** At most `max` characters, and no control or format characters, which could deceive the reader of a terminal. */
+export function printable(text: string, max: number): string {
+  const characters = [...text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "?")];
+  return characters.length > max ? `${characters.slice(0, max - 1).join("")}…` : characters.join("");
 }

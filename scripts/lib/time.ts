@@ -17,7 +17,4 @@ export function parseTime(text: string): number | undefined {
   return exists && timeMs < YEAR_10000_MS ? timeMs : undefined;
 }
 
-/** RFC 3339, in UTC, without fractions of a second. */
-export function formatTime(ms: number): string {
-  return new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");
-}
+export { formatTime } from "../../src/lib/rfc3339.ts";

@@ -15,13 +15,16 @@ type Day = { date: string } & { [part in Part]?: number };
 /** The usage of the key that ends in `lastFour`. `nowMs` is Unix time. */
 export function keyText(lastFour: string, usage: UsageBody, nowMs: number): string {
   const { plan, bannedUntil, days } = usage;
+  const ban = bannedUntil === null ? "" : `\n  BANNED until ${formatReset(bannedUntil * 1000, nowMs)}`;
+  return `Key …${lastFour}, ${plan} plan${ban}\n\n${windowsText(usage, nowMs)}\n\n${daysText(days)}`;
+}
+
+export function windowsText(usage: Pick<UsageBody, "minute" | "day">, nowMs: number): string {
   const windows = (["minute", "day"] as const).map((name) => {
     const { used, limit, remaining, reset } = usage[name];
     return [name, number(used), number(limit), number(remaining), formatReset(reset * 1000, nowMs)];
   });
-  const ban = bannedUntil === null ? "" : `\n  BANNED until ${formatReset(bannedUntil * 1000, nowMs)}`;
-  const table = tableText([["", "USED", "LIMIT", "LEFT", "RESETS"], ...windows], [1, 2, 3]);
-  return `Key …${lastFour}, ${plan} plan${ban}\n\n${indented(table)}\n\n${daysText(days)}`;
+  return indented(tableText([["", "USED", "LIMIT", "LEFT", "RESETS"], ...windows], [1, 2, 3]));
 }
 
 /** The counts of a log. */

@@ -5,6 +5,7 @@
 
 import { write } from "../d1/statements.ts";
 import { randomBase62 } from "../lib/base62.ts";
+import { formatTime } from "../lib/rfc3339.ts";
 import { sha256 } from "../lib/sha256.ts";
 import { banEndMs } from "../rate-limit/object/quota.ts";
 import { PLAN_LIMITS, type Plan } from "../rate-limit/plans.ts";
@@ -129,7 +130,7 @@ export function setExpiry(
   expiresAtMs: number | null,
   operator: Operator,
 ): Promise<Outcome> {
-  const to = expiresAtMs === null ? "never" : textOfTime(expiresAtMs);
+  const to = expiresAtMs === null ? "never" : formatTime(expiresAtMs);
   const set = { where: NOT_REVOKED, set: "expires_at_ms = ?3", values: [expiresAtMs] };
   return change(database, id, operator, { change: "expiry", from: SELECT_TIME("expires_at_ms"), to, ...set });
 }
@@ -168,7 +169,7 @@ export async function rotateKey(
   const secret = newSecret();
   const lastFour = secret.slice(-4);
   const goodUntilMs = operator.nowMs + graceMs;
-  const to = graceMs === 0 ? lastFour : `${lastFour}, the old key works until ${textOfTime(goodUntilMs)}`;
+  const to = graceMs === 0 ? lastFour : `${lastFour}, the old key works until ${formatTime(goodUntilMs)}`;
   const set = { where: ACTIVE, set: "hash = unhex(?3), last_four = ?4", values: [sha256(secret), lastFour] };
   const changed = await change(
     database,
@@ -222,11 +223,6 @@ async function change(
   const state = stateOf(key, nowMs);
   if (state === "active") throw new Error(`${id} could not be changed, though it is active`);
   return { ok: false, problem: state };
-}
-
-/** RFC 3339, in UTC, without fractions of a second. */
-export function textOfTime(ms: number): string {
-  return new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");
 }
 
 /** As SELECT_PLAN. */

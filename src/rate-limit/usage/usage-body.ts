@@ -1,7 +1,8 @@
-// The body of GET /v1/usage, shared with the usage page, which runs in a browser.
+// The body of GET /v1/usage. The command line makes it too, and the usage page reads it.
 
 import type { Plan } from "../plans.ts";
-import type { WindowName } from "../windows.ts";
+import { DAY_MS, DAYS_KEPT, type DayTotals } from "../protocol.ts";
+import { type KeyWindows, remaining, resetMs, type WindowName } from "../windows.ts";
 
 /** `reset` is Unix time in seconds. */
 export type UsageWindow = { limit: number; used: number; remaining: number; reset: number };
@@ -14,4 +15,36 @@ export interface UsageBody extends Record<WindowName, UsageWindow> {
   plan: Plan;
   bannedUntil: number | null;
   days: UsageDay[];
+}
+
+/** The usage of a key whose object reports this; `bannedUntilMs` is Unix time. */
+export function usageBody(
+  plan: Plan,
+  windows: KeyWindows,
+  bannedUntilMs: number | undefined,
+  pastDays: readonly DayTotals[],
+): UsageBody {
+  return {
+    plan,
+    minute: describe(windows, "minute"),
+    day: describe(windows, "day"),
+    bannedUntil: bannedUntilMs === undefined ? null : bannedUntilMs / 1000,
+    days: everyDay(pastDays, windows),
+  };
+}
+
+function describe(windows: KeyWindows, name: WindowName): UsageWindow {
+  const window = windows[name];
+  const { limit, used } = window;
+  return { limit, used, remaining: remaining(window), reset: resetMs(window, name) / 1000 };
+}
+
+/** The last 30 UTC days, oldest first, including days without a request. */
+function everyDay(pastDays: readonly DayTotals[], { day }: KeyWindows): UsageDay[] {
+  const today = { startMs: day.startMs, admitted: day.used, refused: day.refused };
+  return Array.from({ length: DAYS_KEPT }, (_, index) => {
+    const startMs = day.startMs - (DAYS_KEPT - 1 - index) * DAY_MS;
+    const { admitted = 0, refused = 0 } = [...pastDays, today].find((each) => each.startMs === startMs) ?? {};
+    return { date: new Date(startMs).toISOString().slice(0, 10), admitted, refused };
+  });
 }

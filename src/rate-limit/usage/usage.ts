@@ -10,9 +10,8 @@ import { Cache } from "../../lib/cache.ts";
 import type { Limiters } from "../isolate/limiter-client.ts";
 import { usageOf } from "../isolate/limiter-clients.ts";
 import { type RateLimitEnv, setDecision } from "../middleware.ts";
-import { DAY_MS, DAYS_KEPT, type DayTotals, type LimitedKey } from "../protocol.ts";
-import { type KeyWindows, remaining, resetMs, type WindowName } from "../windows.ts";
-import type { UsageBody, UsageDay, UsageWindow } from "./usage-body.ts";
+import type { LimitedKey } from "../protocol.ts";
+import { type UsageBody, usageBody } from "./usage-body.ts";
 
 /** How long a response or failure of the object is cached. */
 const MAX_AGE_MS = 1_000;
@@ -36,13 +35,7 @@ export const usage = new Hono<RateLimitEnv>().get("/", async (c, next) => {
   const { bannedUntilMs, windows } = decision;
   // The headers show a ban, but this request is not refused.
   setDecision(c, { ...decision, admitted: true });
-  const body: UsageBody = {
-    plan: key.plan,
-    minute: describe(windows, "minute"),
-    day: describe(windows, "day"),
-    bannedUntil: bannedUntilMs === undefined ? null : bannedUntilMs / 1000,
-    days: everyDay(pastDays, windows),
-  };
+  const body = usageBody(key.plan, windows, bannedUntilMs, pastDays);
   c.get("headers")["Cache-Control"] = "no-store";
   return respondJson<UsageBody, 200>(c, JSON.stringify(body), 200);
 });
@@ -55,20 +48,4 @@ async function currentUsage(c: Context<RateLimitEnv>, key: LimitedKey) {
     logFailure(c, "limiter_unavailable", error);
     throw serviceUnavailable(MESSAGES.service_unavailable.limiter, c.get("requestId"));
   }
-}
-
-function describe(windows: KeyWindows, name: WindowName): UsageWindow {
-  const window = windows[name];
-  const { limit, used } = window;
-  return { limit, used, remaining: remaining(window), reset: resetMs(window, name) / 1000 };
-}
-
-/** The last 30 UTC days, oldest first, including days without a request. */
-function everyDay(pastDays: readonly DayTotals[], { day }: KeyWindows): UsageDay[] {
-  const today = { startMs: day.startMs, admitted: day.used, refused: day.refused };
-  return Array.from({ length: DAYS_KEPT }, (_, index) => {
-    const startMs = day.startMs - (DAYS_KEPT - 1 - index) * DAY_MS;
-    const { admitted = 0, refused = 0 } = [...pastDays, today].find((each) => each.startMs === startMs) ?? {};
-    return { date: new Date(startMs).toISOString().slice(0, 10), admitted, refused };
-  });
 }

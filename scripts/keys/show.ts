@@ -1,0 +1,93 @@
+// npm run keys -- show: all about one key. Its counts come from the running service (local) or from Cloudflare's log (production).
+
+import { type ChangeRecord, findGraces, type ListedKey, listChanges } from "../../src/keys/records.ts";
+import { type UsageBody, usageBody } from "../../src/rate-limit/usage/usage-body.ts";
+import type { OpenDatabase, Target } from "../cloudflare/database.ts";
+import { messageOf } from "../lib/command.ts";
+import { tableText } from "../lib/table.ts";
+import { formatTime } from "../lib/time.ts";
+import { type LoggedDay, queryKeyDays } from "../usage/telemetry.ts";
+import { daysText, windowsText } from "../usage/text.ts";
+import { changeJson, changeTable, keyJson, planText, printable, stateText } from "./text.ts";
+
+const SHOWN_CHANGES = 20;
+const SHOWN_DAYS = 7;
+
+/** `windows` only if the object could be asked; otherwise `problem` says why not. */
+interface Counts {
+  windows?: Pick<UsageBody, "minute" | "day">;
+  days?: UsageBody["days"] | LoggedDay[];
+  problem?: string;
+}
+
+export interface KeyDetails {
+  key: ListedKey;
+  graces: number[];
+  changes: ChangeRecord[];
+  counts: Counts;
+}
+
+export async function readDetails(
+  { database, limiters }: OpenDatabase,
+  key: ListedKey,
+  target: Target,
+  nowMs: number,
+): Promise<KeyDetails> {
+  const graces = await findGraces(database, key.id, nowMs);
+  const changes = await listChanges(database, key.id, SHOWN_CHANGES);
+  const counts = await readCounts(key, target, limiters, nowMs).catch((error) => ({
+    problem: messageOf(error),
+  }));
+  return { key, graces, changes, counts };
+}
+
+async function readCounts(
+  { id, plan, limits }: ListedKey,
+  { kind }: Target,
+  limiters: OpenDatabase["limiters"],
+  nowMs: number,
+): Promise<Counts> {
+  if (kind === "production") return { days: (await queryKeyDays(id, SHOWN_DAYS, nowMs)).days };
+  if (limiters === undefined) return { problem: "each preview counts for itself: its page /usage shows it" };
+  const usage = await limiters
+    .getByName(id)
+    .usage(limits)
+    .catch(() => undefined);
+  if (usage === undefined) return { problem: "the local service counts, and it does not run: npm start" };
+  const { windows, bannedUntilMs } = usage.status;
+  const { minute, day, days } = usageBody(plan, windows, bannedUntilMs, usage.pastDays);
+  return { windows: { minute, day }, days: days.slice(-SHOWN_DAYS) };
+}
+
+export function detailsJson({ key, graces, changes, counts }: KeyDetails) {
+  const { windows = null, days = null } = counts;
+  return {
+    ...keyJson(key),
+    graces: graces.map(formatTime),
+    changes: changes.map(changeJson),
+    windows,
+    days,
+  };
+}
+
+export function detailsText({ key, graces, changes, counts }: KeyDetails, nowMs: number): string {
+  const { windows, days, problem } = counts;
+  const facts = [
+    ["State", stateText(key)],
+    ["Plan", planText(key)],
+    ["Key", `ends in ${key.lastFour}`],
+    ["Created", formatTime(key.createdAtMs)],
+    ["Expires", key.expiresAtMs === null ? "never" : formatTime(key.expiresAtMs)],
+    ["Replaced keys", graces.map((ms) => `works until ${formatTime(ms)}`).join(", ") || "none works"],
+    ["Bans", `${key.bans} in the last 30 days`],
+  ];
+  const parts = [
+    `${key.id}  ${printable(key.name, 255)}`,
+    tableText(facts),
+    windows && windowsText(windows, nowMs),
+    days && daysText(days),
+    problem && `Counts: unknown; ${problem}`,
+    `The latest ${SHOWN_CHANGES} changes:\n${changes.length === 0 ? "none" : changeTable(changes)}`,
+  ];
+  return parts.filter((part) => part !== undefined).join("\n\n");
+}

@@ -1,0 +1,6 @@
+// Times as text (RFC 3339), in UTC.
+
+/** Without fractions of a second, such as `2026-11-20T12:34:56Z`. */
+export function formatTime(ms: number): string {
+  return new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");
+}
