@@ -5,44 +5,48 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
-import { build } from "esbuild";
-import { Marked } from "marked";
-import { type OpenApiDocument, openApiDocument } from "../src/openapi/document.ts";
-import { fill, fillGuide } from "../src/openapi/guide.ts";
+import type { OpenApiDocument } from "../src/openapi/document.ts";
 import { DAYS_KEPT } from "../src/rate-limit/protocol.ts";
+import { type Define, newCommand } from "./lib/command.ts";
 
 const root = join(import.meta.dirname, "..");
 const source = join(root, "src/site");
 const target = join(root, "dist");
 
-const viewerFolder = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
-const { version: viewerVersion } = JSON.parse(await readFile(join(viewerFolder, "package.json"), "utf8"));
-
 /** The suffix of a temporary file. */
 const TEMPORARY = ".tmp";
 
-/** The path contains the version, so browsers may cache it forever. */
-const viewer = `viewer-${viewerVersion}`;
+const define: Define = () =>
+  newCommand(
+    "npm run build",
+    "Writes the static assets into dist/: the OpenAPI document, the reference page and the usage page. npm start and npm run deploy do it too.",
+    "",
+    "--help",
+  ).action(buildSite);
 
-const written = new Set<string>();
-
-await buildSite();
+export default define;
 
 /** Writes all files. Unchanged files are not touched, because wrangler watches them. */
 async function buildSite(): Promise<void> {
+  const { build } = await import("esbuild");
+  const { openApiDocument } = await import("../src/openapi/document.ts");
+  const { fill, fillGuide } = await import("../src/openapi/guide.ts");
+  const viewerFolder = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
+  const { version: viewerVersion } = JSON.parse(await readFile(join(viewerFolder, "package.json"), "utf8"));
+  // The path contains the version, so browsers may cache it forever.
+  const viewer = `viewer-${viewerVersion}`;
   const guide = fillGuide(await readFile(join(root, "src/openapi/guide.md"), "utf8"));
   const document = openApiDocument(guide);
   const { title, version, summary } = document.info;
-  const facts = {
-    title,
-    version,
-    summary,
-    daysKept: `${DAYS_KEPT}`,
-    viewer,
-    ...guideAsHtml(guide),
-    operations: operationsAsHtml(document),
+  const operations = operationsAsHtml(document);
+  const facts = { title, version, summary, daysKept: `${DAYS_KEPT}`, viewer, operations };
+  const values = { ...facts, ...(await guideAsHtml(guide)) };
+  const page = async (name: string) => fill(await readFile(join(source, name), "utf8"), values);
+  const written = new Set<string>();
+  const write = async (name: string, contents: string | Uint8Array) => {
+    written.add(name);
+    await writeIfChanged(join(target, name), contents);
   };
-  const page = async (name: string) => fill(await readFile(join(source, name), "utf8"), facts);
 
   await write("openapi.json", JSON.stringify(document, null, 2));
   await write("index.html", await page("reference/index.html"));
@@ -51,14 +55,10 @@ async function buildSite(): Promise<void> {
   for (const name of ["swagger-ui.css", "swagger-ui-bundle.js"]) {
     await write(`${viewer}/${name}`, await readFile(join(viewerFolder, name)));
   }
+  const scripts = ["reference/reference.ts", "usage/usage.ts"];
+  const styles = ["style.css", "reference/reference.css", "usage/usage.css"];
   const { outputFiles } = await build({
-    entryPoints: [
-      "reference/reference.ts",
-      "usage/usage.ts",
-      "style.css",
-      "reference/reference.css",
-      "usage/usage.css",
-    ].map((name) => join(source, name)),
+    entryPoints: [...scripts, ...styles].map((name) => join(source, name)),
     outdir: target,
     entryNames: "[name]",
     bundle: true,
@@ -68,11 +68,12 @@ async function buildSite(): Promise<void> {
     write: false,
   });
   for (const { path, contents } of outputFiles) await write(relative(target, path), contents);
-  await removeStaleFiles();
+  await removeStaleFiles(written);
 }
 
 /** The guide as HTML, and its table of contents as list items. */
-function guideAsHtml(guide: string): { guide: string; contents: string } {
+async function guideAsHtml(guide: string): Promise<{ guide: string; contents: string }> {
+  const { Marked } = await import("marked");
   const entries: string[] = [];
   const marked = new Marked({
     renderer: {
@@ -105,9 +106,7 @@ function operationsAsHtml({ paths }: OpenApiDocument): string {
 }
 
 /** Writes a file atomically, because a server may read it at any time. */
-async function write(name: string, contents: string | Uint8Array): Promise<void> {
-  const file = join(target, name);
-  written.add(name);
+async function writeIfChanged(file: string, contents: string | Uint8Array): Promise<void> {
   const bytes = Buffer.from(contents);
   if (existsSync(file) && bytes.equals(await readFile(file))) return;
   await mkdir(dirname(file), { recursive: true });
@@ -117,7 +116,7 @@ async function write(name: string, contents: string | Uint8Array): Promise<void>
 }
 
 /** Removes the files of earlier builds, but not the temporary files of a build that is running. */
-async function removeStaleFiles(): Promise<void> {
+async function removeStaleFiles(written: Set<string>): Promise<void> {
   for (const entry of await readdir(target, { recursive: true, withFileTypes: true })) {
     const file = join(entry.parentPath, entry.name);
     if (!entry.isFile() || written.has(relative(target, file))) continue;

@@ -1,9 +1,11 @@
 // npm run deploy: migrations, the Worker, the smoke test; rolls back if the smoke test fails. The first failing step ends the
 // command with a line that says what production runs now.
 
-import { CloudflareApiError, openAccount } from "./cloudflare/account.ts";
+import { Option } from "@commander-js/extra-typings";
+import { ifFound, openAccount } from "./cloudflare/account.ts";
 import { runWrangler } from "./cloudflare/wrangler.ts";
 import {
+  announce,
   buildDefinition,
   buildName,
   prepareDatabase,
@@ -11,109 +13,68 @@ import {
   readWorker,
   smokeKey,
 } from "./deploy/deployment.ts";
-import { readOrigin, type SmokeOptions, smokeTest } from "./deploy/smoke-test.ts";
-import { messageOf, print, readArguments, runCommand, UsageError } from "./lib/command.ts";
-
-const USAGE = `npm run deploy [-- --url URL] [--dry-run]
-
-Deploys to production: applies migrations, uploads the Worker, and runs the smoke test without creating a pet. If that
-fails, it rolls the Worker back to the previous version. The database keeps its new schema, on which the previous version
-also runs.
---url is the service's URL, if it is not the first one that wrangler prints.
---dry-run prints the steps and builds the Worker; it needs no account.`;
+import { readOrigin, smokeTest } from "./deploy/smoke-test.ts";
+import { type Define, type Io, messageOf, newCommand, UsageError } from "./lib/command.ts";
 
 const PRODUCTION = { kind: "production" } as const;
 
-/** The API's error code for a Worker that does not exist. */
-const NO_SUCH_WORKER = 10_007;
+const define: Define = (io) =>
+  newCommand(
+    "npm run deploy",
+    "Deploys to production: applies migrations, uploads the Worker, and runs the smoke test without creating a pet. If that fails, it rolls the Worker back to the previous version. The database keeps its new schema, on which the previous version also runs.",
+    "--dry-run",
+    "--url https://petstore.example",
+  )
+    .addOption(
+      new Option(
+        "--url <url>",
+        "the service's URL, if it is not the first one that wrangler prints",
+      ).argParser(readOrigin),
+    )
+    .option("--dry-run", "print the steps and build the Worker; needs no account")
+    .action(async ({ url, dryRun }) => {
+      const { name, isOnWorkersDev } = await readWorker();
+      const build = await buildName();
+      const define = ["--define", `BUILD:${buildDefinition(build).BUILD}`];
+      if (dryRun) {
+        const buildWorker = () => runWrangler(["deploy", "--dry-run", ...define]);
+        return printDryRun(io, `${build} to production`, buildWorker);
+      }
+      if (url === undefined && !isOnWorkersDev) {
+        throw new UsageError(
+          "by wrangler.toml the Worker is not on workers.dev: say where it is, npm run deploy -- --url URL",
+        );
+      }
+      await announce(io, `${build} to production${url ? `, ${url}` : ""}`, name, PRODUCTION);
+      const before = await io.step("Reading what production runs", () => readProduction(name, build));
+      await prepareDatabase(io, PRODUCTION);
+      // Before the upload: without a key the new version could not be tested.
+      const run: Run = { ...before, io, worker: name, build, key: await smokeKey(io, PRODUCTION) };
+      const uploading = io.step(`Uploading the Worker ${name}`, () =>
+        runWrangler(["deploy", "--tag", build, ...define]),
+      );
+      const { entries } = await uploading.catch((error) => recover(run, error, url));
+      const { targets = [] } = entries.find(({ type }) => type === "deploy") ?? {};
+      const origin = url ?? targets.find((target) => target.startsWith("https://"));
+      if (origin === undefined) {
+        throw new Error(
+          "the Worker is deployed, but has no URL and was not tested: run npm run deploy -- --url URL",
+        );
+      }
+      const testing = smokeTest(io, { origin, key: run.key, build, create: false });
+      await testing.catch((error) => recover(run, error, origin));
+      io.print(`Production is ${build} at ${origin}`);
+      const { previous } = before;
+      if (previous === undefined) io.note("Next: npm run keys -- create --name NAME --plan pro --remote");
+      else io.note(`To go back to ${previous.name}: npx wrangler rollback ${previous.id}`);
+    });
 
-await runCommand("deploy", async () => {
-  const flag = { type: "boolean", default: false } as const;
-  const { values } = readArguments("deploy", {
-    options: { url: { type: "string" }, "dry-run": flag, help: { ...flag, short: "h" } },
-  });
-  if (values.help) return print(USAGE);
-  const givenOrigin = values.url === undefined ? undefined : readOrigin(values.url);
-  const { name, isOnWorkersDev } = await readWorker();
-  const build = await buildName();
-  if (values["dry-run"]) {
-    return printDryRun(
-      print,
-      `${build} to production`,
-      () => runWrangler(["deploy", "--dry-run", "--define", define(build)]),
-      "run the smoke test without creating a pet",
-      "if it fails, roll back to the previous version",
-    );
-  }
-  if (givenOrigin === undefined && !isOnWorkersDev) {
-    throw new UsageError(
-      "by wrangler.toml the Worker is not on workers.dev: add its URL, npm run deploy -- --url URL",
-    );
-  }
+export default define;
 
-  print(`Deploying ${build} to production`);
-  const before = await readProduction(name, build);
-  await prepareDatabase(PRODUCTION, print);
-  // Before the upload: without a key the new version could not be tested.
-  const key = await smokeKey(PRODUCTION);
-  const test = { key, create: false, log: print };
-  print(`Worker ${name}: uploading`);
-  const uploadedOrigin = await upload(build).catch(async (error) => {
-    throw new Error(`${messageOf(error)}; ${await recover(name, build, before, test, givenOrigin)}`);
-  });
-  const origin = givenOrigin ?? uploadedOrigin;
-  if (origin === undefined) {
-    throw new Error(
-      "the Worker is deployed, but has no URL and was not tested: run npm run deploy -- --url URL",
-    );
-  }
-  print(`Smoke test of ${origin}`);
-  await smokeTest({ ...test, origin, build }).catch(async (error) => {
-    const state = await recover(name, build, before, test, origin);
-    throw new Error(`smoke test failed: ${messageOf(error)}; ${state}`);
-  });
-  print(`Production is ${build} at ${origin}`);
-});
-
-/** Uploads the Worker, which then serves all requests. Returns its first URL, if it has any. */
-async function upload(build: string): Promise<string | undefined> {
-  const { entries } = await runWrangler(["deploy", "--tag", build, "--define", define(build)]);
-  const { targets = [] } = entries.find(({ type }) => type === "deploy") ?? {};
-  return targets.find((target) => target.startsWith("https://"));
-}
-
-function define(build: string): string {
-  return `BUILD:${buildDefinition(build).BUILD}`;
-}
-
-/** A version of the Worker, with its tag, which is the build if this command deployed it. */
+/** A version of the Worker. Its name is its tag, which is the build if this command deployed it, or its id. */
 interface Version {
   id: string;
-  build: string | undefined;
-}
-
-/** From Cloudflare's API: the versions that serve requests. */
-interface Deployment {
-  versions: { version_id: string; percentage: number }[];
-}
-
-/** The latest deployments, newest first; none if the Worker does not exist. */
-async function latestDeployments(name: string): Promise<Deployment[]> {
-  const ask = await openAccount();
-  try {
-    return (await ask<{ deployments: Deployment[] }>(`/workers/scripts/${name}/deployments`)).deployments;
-  } catch (error) {
-    if (error instanceof CloudflareApiError && error.code === NO_SUCH_WORKER) return [];
-    throw error;
-  }
-}
-
-async function readVersion(name: string, id: string): Promise<Version> {
-  const ask = await openAccount();
-  const { annotations } = await ask<{ annotations?: Record<string, string> }>(
-    `/workers/scripts/${name}/versions/${id}`,
-  );
-  return { id, build: annotations?.["workers/tag"] };
+  name: string;
 }
 
 /** Production before a deployment: the version that serves all requests, and the one to roll back to. */
@@ -122,72 +83,80 @@ interface Production {
   previous: Version | undefined;
 }
 
+/** A deployment that is under way. */
+interface Run extends Production {
+  io: Io;
+  worker: string;
+  build: string;
+  key: string;
+}
+
+/** The ids of the versions that serve requests, for each of the latest deployments, newest first; none without a Worker. */
+async function latestDeployments(worker: string): Promise<string[][]> {
+  type Found = { deployments: { versions: { version_id: string }[] }[] };
+  const callApi = await openAccount();
+  const found = await ifFound(callApi<Found>(`/workers/scripts/${worker}/deployments`));
+  return found?.deployments.map(({ versions }) => versions.map((each) => each.version_id)) ?? [];
+}
+
+async function readVersion(worker: string, id: string): Promise<Version> {
+  const callApi = await openAccount();
+  const path = `/workers/scripts/${worker}/versions/${id}`;
+  const { annotations } = await callApi<{ annotations?: Record<string, string> }>(path);
+  return { id, name: annotations?.["workers/tag"] ?? id };
+}
+
 /**
  * The previous version is the latest one that served all requests and is not this build: this build may be live already,
  * untested. Throws if several versions share the requests, because a gradual deployment is under way.
  */
-async function readProduction(name: string, build: string): Promise<Production> {
-  const deployments = await latestDeployments(name);
-  const [current] = deployments;
-  if (current !== undefined && current.versions.length > 1) {
+async function readProduction(worker: string, build: string): Promise<Production> {
+  const deployments = await latestDeployments(worker);
+  const [[currentId, another] = []] = deployments;
+  if (another !== undefined) {
     throw new Error("a gradual deployment is under way: finish it first, with npx wrangler versions deploy");
   }
-  const currentId = current?.versions[0]?.version_id;
-  for (const { versions } of deployments) {
-    const [only, another] = versions;
-    if (only === undefined || another !== undefined) continue;
-    const version = await readVersion(name, only.version_id);
-    if (version.build !== build) return { currentId, previous: version };
+  for (const [id, ...others] of deployments) {
+    if (id === undefined || others.length > 0) continue;
+    const version = await readVersion(worker, id);
+    if (version.name !== build) return { currentId, previous: version };
   }
   return { currentId, previous: undefined };
 }
 
-/** Rolls back if production runs the failed build. Returns what production runs now. */
-async function recover(
-  name: string,
-  build: string,
-  { currentId, previous }: Production,
-  test: Omit<SmokeOptions, "origin">,
-  origin: string | undefined,
-): Promise<string> {
+/** Rolls back if production runs the failed build. Throws the error, and what production runs now. */
+async function recover(run: Run, error: unknown, origin: string | undefined): Promise<never> {
+  throw new Error(`${messageOf(error)}; ${await stateAfter(run, origin)}`);
+}
+
+async function stateAfter(run: Run, origin: string | undefined): Promise<string> {
+  const { worker, build, currentId, previous } = run;
   // Cloudflare knows: wrangler can fail after the Worker is live, and another deployment may have followed.
   try {
-    const id = (await latestDeployments(name))[0]?.versions[0]?.version_id;
+    const [[id] = []] = await latestDeployments(worker);
     if (id === undefined || id === currentId) return "production is unchanged";
-    const now = await readVersion(name, id);
-    if (now.build !== build) {
-      return `production is ${now.build ?? id}, from another deployment; nothing was rolled back`;
-    }
+    const { name } = await readVersion(worker, id);
+    if (name !== build) return `production is ${name}, from another deployment; nothing was rolled back`;
   } catch (error) {
     return `what production runs is unknown (${messageOf(error)}): check GET /version`;
   }
-  return previous === undefined
-    ? `there is no previous version, so production stays ${build}`
-    : rollBack(name, previous, build, test, origin);
+  if (previous === undefined) return `there is no previous version, so production stays ${build}`;
+  return rollBack(run, previous, origin);
 }
 
 /** Rolls back to the previous version and tests it. Returns what production runs now. */
-async function rollBack(
-  worker: string,
-  previous: Version,
-  build: string,
-  test: Omit<SmokeOptions, "origin">,
-  origin: string | undefined,
-): Promise<string> {
-  const name = previous.build ?? previous.id;
-  print(`Worker ${worker}: rolling back to ${name}`);
+async function rollBack({ io, build, key }: Run, { id, name }: Version, origin: string | undefined) {
   try {
-    await runWrangler(["rollback", previous.id, "--yes", "--message", `${build} failed`]);
+    const words = ["rollback", id, "--yes", "--message", `${build} failed`];
+    await io.step(`Rolling back to ${name}`, () => runWrangler(words));
   } catch (error) {
     return `production is still ${build}, because the rollback failed: ${messageOf(error)}`;
   }
   if (origin === undefined) return `rolled back to ${name}, which was not tested`;
-  print(`Smoke test of ${name}`);
-  try {
-    // The previous version may report another build than its tag says, so only the failed build is ruled out.
-    await smokeTest({ ...test, origin, notBuild: build });
-  } catch (error) {
-    return `rolled back to ${name}, which also fails: ${messageOf(error)}`;
-  }
-  return `rolled back to ${name}, which passes`;
+  // The previous version may report another build than its tag says, so only the failed build is ruled out.
+  const testing = smokeTest(io, { origin, key, create: false, notBuild: build });
+  return testing.then(
+    () => `rolled back to ${name}, which passes`,
+    (error) => `rolled back to ${name}, which also fails: ${messageOf(error)}`,
+  );
 }

@@ -2,7 +2,8 @@
 // staging. Each has its own counters; all share one database.
 
 import { createHash } from "node:crypto";
-import { CloudflareApiError, openAccount } from "./cloudflare/account.ts";
+import { InvalidArgumentError, Option } from "@commander-js/extra-typings";
+import { findAccount, ifFound } from "./cloudflare/account.ts";
 import { deployedDatabase } from "./cloudflare/database.ts";
 import {
   type D1Binding,
@@ -12,90 +13,70 @@ import {
   withConfigFile,
 } from "./cloudflare/wrangler.ts";
 import {
+  announce,
   buildDefinition,
   buildName,
   git,
-  type Log,
   prepareDatabase,
   printDryRun,
   readWorker,
   smokeKey,
 } from "./deploy/deployment.ts";
-import { readOrigin, smokeTest } from "./deploy/smoke-test.ts";
-import { readArguments, runCommand, UsageError } from "./lib/command.ts";
-
-const USAGE = `npm run preview [-- NAME] [--json] [--dry-run]
-npm run preview -- NAME --delete
-
-Creates or updates the preview NAME: applies migrations to the database that all previews share, uploads the Worker, runs
-the smoke test, which creates a pet, and prints the URL. NAME defaults to the branch; the preview named staging is the staging
-environment. If the smoke test fails, the preview stays, so that you can inspect it.
---delete deletes the preview and the counters of its keys. Pets and keys stay: other previews share them.
---json prints only {"name", "url", "build"} to standard output.
---dry-run prints the steps and builds the Worker; it needs no account.`;
+import { smokeTest } from "./deploy/smoke-test.ts";
+import { type Define, type Io, messageOf, newCommand, UsageError } from "./lib/command.ts";
 
 /** What a host name allows; Cloudflare changes other names to this. 40 characters leave room for the Worker's name. */
 const NAME = /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/;
 
-/** The API's error codes for a Worker and for a preview that do not exist. */
-const NOT_FOUND = [10_007, 10_025];
+const define: Define = (io) =>
+  newCommand(
+    "npm run preview",
+    'Creates or updates a preview: applies migrations to the database that all previews share, uploads the Worker, and runs the smoke test, which creates a pet. If that fails, the preview stays, so that you can inspect it. The preview named "staging" is the staging environment.',
+    "staging",
+    "pr-12 --delete",
+  )
+    .argument("[name]", "the preview's name; by default made from the branch", readName)
+    .option("--delete", "delete the preview and the counters of its keys; other previews share pets and keys")
+    .option("--yes", "with --delete: don't ask")
+    .addOption(new Option("--json", 'print {"name", "url", "build"}').conflicts(["delete", "dryRun"]))
+    .option("--dry-run", "print the steps and build the Worker; needs no account")
+    .action(async (givenName, options) => {
+      if (options.delete) return deletePreview(io, givenName, options);
+      const name = givenName ?? (await nameOfBranch());
+      const { name: worker } = await readWorker();
+      const build = await buildName();
+      if (options.dryRun) {
+        const { previews, ...top } = await previewConfig(build, "the id of the account");
+        // wrangler has no dry run for previews; it builds them like production.
+        const dryRun = (path: string) => runWrangler(["deploy", "--dry-run", "--config", path]);
+        const buildWorker = () => withConfigFile({ ...top, ...previews }, dryRun);
+        return printDryRun(io, `${build} to the preview ${name}`, buildWorker);
+      }
+      const target = { kind: "preview", name } as const;
+      await announce(io, `${build} to the preview ${name}`, worker, target);
+      await prepareDatabase(io, target);
+      const key = await smokeKey(io, target);
+      const url = await io.step(`Uploading the preview ${name}`, () => upload(name, build));
+      if (url === undefined) {
+        throw new Error(
+          "the preview has no URL: the account needs a workers.dev subdomain, and production one deployment, which enables preview URLs",
+        );
+      }
+      const { origin } = new URL(url);
+      await smokeTest(io, { origin, key, build, create: true }).catch((error) => {
+        throw new Error(`${messageOf(error)}; the preview stays at ${origin}`);
+      });
+      if (options.json) io.printJson({ name, url: origin, build });
+      else io.print(`Preview ${name} is ${build} at ${origin}`);
+      io.note(`Next: npm run keys -- create --name NAME --plan pro --preview ${name}, or npm run deploy`);
+    });
 
-await runCommand("preview", async () => {
-  const flag = { type: "boolean", default: false } as const;
-  const { values, positionals } = readArguments("preview", {
-    allowPositionals: true,
-    options: { delete: flag, json: flag, "dry-run": flag, help: { ...flag, short: "h" } },
-  });
-  const [givenName, ...extra] = positionals;
-  if (extra.length > 0) throw new UsageError("expected one NAME: see npm run preview -- --help");
-  const log: Log = (line) => void (values.json ? process.stderr : process.stdout).write(`${line}\n`);
-  if (values.help) return log(USAGE);
-  if (values.delete && givenName === undefined) {
-    throw new UsageError("--delete needs a name: npm run preview -- NAME --delete");
-  }
-  const name = givenName ?? (await nameOfBranch());
-  if (!NAME.test(name)) {
-    throw new UsageError(
-      `invalid preview name ${JSON.stringify(name)}: use up to 40 of a-z, 0-9 and inner "-", such as pr-12`,
-    );
-  }
-  if (values.json && (values.delete || values["dry-run"])) {
-    throw new UsageError("--json can't be combined with --delete or --dry-run");
-  }
-  if (values.delete) return deletePreview(name, values["dry-run"], log);
-  await readWorker();
-  const build = await buildName();
-  if (values["dry-run"]) {
-    const { previews, ...top } = await previewConfig(build, "the id of the account");
-    // wrangler has no dry run for previews; it builds them like production.
-    const dryRun = (path: string) => runWrangler(["deploy", "--dry-run", "--config", path]);
-    return printDryRun(
-      log,
-      `${build} to the preview ${name}`,
-      () => withConfigFile({ ...top, ...previews }, dryRun),
-      "run the smoke test, which creates a pet",
-    );
-  }
+export default define;
 
-  const target = { kind: "preview", name } as const;
-  log(`Deploying ${build} to the preview ${name}`);
-  await prepareDatabase(target, log);
-  const key = await smokeKey(target);
-  log(`Preview ${name}: uploading`);
-  const url = await upload(name, build);
-  if (url === undefined) {
-    throw new Error(
-      "the preview has no URL: the account needs a workers.dev subdomain, and production one deployment, which enables preview URLs",
-    );
-  }
-  const origin = readOrigin(url);
-  log(`Smoke test of ${origin}`);
-  await smokeTest({ origin, key, build, create: true, log }).catch((error: Error) => {
-    throw new Error(`smoke test failed: ${error.message}; the preview stays at ${origin}`);
-  });
-  log(`Preview ${name} is ${build} at ${origin}`);
-  if (values.json) process.stdout.write(`${JSON.stringify({ name, url: origin, build })}\n`);
-});
+function readName(text: string): string {
+  if (NAME.test(text)) return text;
+  throw new InvalidArgumentError('Use up to 40 of a-z, 0-9 and inner "-", such as pr-12.');
+}
 
 /** Uploads the Worker, by a copy of wrangler.toml that also has the database's id. Returns the preview's URL, if it has any. */
 async function upload(name: string, build: string): Promise<string | undefined> {
@@ -111,26 +92,29 @@ async function upload(name: string, build: string): Promise<string | undefined> 
   return entries.find(({ type }) => type === "preview")?.preview_urls?.[0];
 }
 
-async function previewConfig(build: string, databaseId: string) {
-  const config = await readRawConfig();
-  const { previews } = config;
-  const databases = previews?.d1_databases?.map((each: D1Binding) => ({ ...each, database_id: databaseId }));
-  return { ...config, previews: { ...previews, define: buildDefinition(build), d1_databases: databases } };
+async function previewConfig(build: string, database_id: string) {
+  const { previews, ...config } = await readRawConfig();
+  const d1_databases = previews?.d1_databases?.map((each: D1Binding) => ({ ...each, database_id }));
+  return { ...config, previews: { ...previews, define: buildDefinition(build), d1_databases } };
 }
 
-async function deletePreview(name: string, dryRun: boolean, log: Log): Promise<void> {
+async function deletePreview(
+  io: Io,
+  name: string | undefined,
+  { yes, dryRun }: { yes?: true; dryRun?: true },
+): Promise<void> {
+  if (name === undefined) throw new UsageError("--delete needs a name: npm run preview -- NAME --delete");
   const { name: worker } = await readConfig();
-  log(`Deleting the preview ${name} of ${worker}, with its counters`);
-  if (dryRun) return log("Nothing was changed.");
-  const ask = await openAccount();
-  try {
-    await ask(`/workers/workers/${worker}/previews/${name}`);
-  } catch (error) {
-    if (!(error instanceof CloudflareApiError && NOT_FOUND.includes(error.code))) throw error;
-    return log("There is no such preview.");
+  const deleted = `the preview ${name} of the Worker ${worker}, with the counters of its keys`;
+  if (dryRun) return io.print(`Would delete ${deleted}.\nNothing was changed.`);
+  const { label, callApi } = await findAccount();
+  if ((await ifFound(callApi(`/workers/workers/${worker}/previews/${name}`))) === undefined) {
+    return io.print(`There is no preview ${name} of the Worker ${worker} in account ${label}.`);
   }
-  await runWrangler(["preview", "delete", "--name", name, "--skip-confirmation"]);
-  log("Deleted.");
+  await io.confirm(`This deletes ${deleted}, in account ${label}. Pets and keys stay.`, yes);
+  const words = ["preview", "delete", "--name", name, "--skip-confirmation"];
+  await io.step(`Deleting the preview ${name}`, () => runWrangler(words));
+  io.print(`Deleted the preview ${name}.`);
 }
 
 /** The branch as a preview's name. A changed name gets a part of the branch's hash, because two branches could share it. */
@@ -142,9 +126,6 @@ async function nameOfBranch(): Promise<string> {
   }
   if (NAME.test(branch)) return branch;
   const hash = createHash("sha256").update(branch).digest("hex").slice(0, 6);
-  return `${branch
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, "-")
-    .replace(/^-/, "")
-    .slice(0, 33)}-${hash}`.replace("--", "-");
+  const words = branch.toLowerCase().match(/[a-z0-9]+/g) ?? [];
+  return [...words.join("-").slice(0, 33).split("-"), hash].filter((word) => word !== "").join("-");
 }

@@ -14,6 +14,9 @@ interface Envelope<Result> {
 
 const TIMEOUT_MS = 20_000;
 
+/** The API's error codes for a database, a Worker and a preview that do not exist. */
+const NOT_FOUND = [7404, 10_007, 10_025];
+
 /** An error response. With a status of 500 or above, the request may have taken effect. */
 export class CloudflareApiError extends Error {
   readonly code: number;
@@ -21,29 +24,47 @@ export class CloudflareApiError extends Error {
 
   constructor(code: number, status: number, message: string) {
     super(`Cloudflare's API refused: ${message.split("\n")[0]} (${code})`);
-    this.code = code;
-    this.status = status;
+    [this.code, this.status] = [code, status];
   }
 }
 
 /** Calls the API, with POST if there is a body. Throws CloudflareApiError, or another error if the API is unreachable. */
 export type CallApi = <Result>(path: string, body?: unknown, method?: string) => Promise<Result>;
 
-let account: Promise<CallApi> | undefined;
-
-/** Finds the account that wrangler uses. Paths of the calls are relative to it. */
-export function openAccount(): Promise<CallApi> {
-  account ??= findAccount();
-  return account;
+interface Account {
+  /** Its name, or its id if that was given. */
+  label: string;
+  /** Paths are relative to the account. */
+  callApi: CallApi;
 }
 
-async function findAccount(): Promise<CallApi> {
+let found: Promise<Account> | undefined;
+
+/** Finds the account that wrangler uses. */
+export function findAccount(): Promise<Account> {
+  found ??= findOnce();
+  return found;
+}
+
+export async function openAccount(): Promise<CallApi> {
+  return (await findAccount()).callApi;
+}
+
+/** The result of a call; undefined if what it asks for does not exist. */
+export function ifFound<Result>(call: Promise<Result>): Promise<Result | undefined> {
+  return call.catch((error) => {
+    if (error instanceof CloudflareApiError && NOT_FOUND.includes(error.code)) return undefined;
+    throw error;
+  });
+}
+
+async function findOnce(): Promise<Account> {
   const callApi = apiWith({ ...(await credentials()), "Content-Type": "application/json" });
-  const { account_id } = await readConfig();
-  const id = account_id ?? process.env.CLOUDFLARE_ACCOUNT_ID ?? (await onlyAccount(callApi));
+  const given = (await readConfig()).account_id ?? process.env.CLOUDFLARE_ACCOUNT_ID;
+  const { id, name } = given ? { id: given, name: given } : await onlyAccount(callApi);
   // For wrangler, so that it uses the same account.
   process.env.CLOUDFLARE_ACCOUNT_ID = id;
-  return (path, body, method) => callApi(`/accounts/${id}${path}`, body, method);
+  return { label: name, callApi: (path, ...request) => callApi(`/accounts/${id}${path}`, ...request) };
 }
 
 function apiWith(headers: Record<string, string>): CallApi {
@@ -56,7 +77,7 @@ function apiWith(headers: Record<string, string>): CallApi {
       throw new Error(`Cloudflare's API can't be reached: ${message}`);
     });
     const envelope = (await response.json().catch(() => undefined)) as Envelope<Result> | undefined;
-    if (envelope?.success === true) return envelope.result;
+    if (envelope?.success) return envelope.result;
     const { status, statusText } = response;
     const [first = { code: status, message: statusText }] = envelope?.errors ?? [];
     throw new CloudflareApiError(first.code, status, first.message);
@@ -71,20 +92,15 @@ async function credentials(): Promise<Record<string, string>> {
   const env = { ...process.env, ...QUIET, WRANGLER_LOG: "log" };
   const args = [WRANGLER, "auth", "token", "--json"];
   const { stdout } = await promisify(execFile)(process.execPath, args, { env }).catch(() => {
-    throw new Error(
-      "you are not logged in to Cloudflare: run npx wrangler login, or set CLOUDFLARE_API_TOKEN",
-    );
+    throw new Error("not logged in to Cloudflare: run npx wrangler login, or set CLOUDFLARE_API_TOKEN");
   });
   const { type, token, key, email } = JSON.parse(stdout);
-  return type === "api_key"
-    ? { "X-Auth-Key": key, "X-Auth-Email": email }
-    : { Authorization: `Bearer ${token}` };
+  if (type === "api_key") return { "X-Auth-Key": key, "X-Auth-Email": email };
+  return { Authorization: `Bearer ${token}` };
 }
 
-async function onlyAccount(callApi: CallApi): Promise<string> {
-  const [first, second] = await callApi<{ id: string }[]>("/accounts");
-  if (first === undefined || second !== undefined) {
-    throw new Error("set CLOUDFLARE_ACCOUNT_ID to the account of the service");
-  }
-  return first.id;
+async function onlyAccount(callApi: CallApi): Promise<{ id: string; name: string }> {
+  const [first, second] = await callApi<{ id: string; name: string }[]>("/accounts");
+  if (first !== undefined && second === undefined) return first;
+  throw new Error("set CLOUDFLARE_ACCOUNT_ID to the account of the service");
 }

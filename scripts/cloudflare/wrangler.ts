@@ -52,11 +52,8 @@ export async function readRawConfig() {
   const { experimental_readRawConfig } = await import("wrangler");
   const { rawConfig } = experimental_readRawConfig({ config: "wrangler.toml" });
   const { main = "", assets } = rawConfig;
-  return {
-    ...rawConfig,
-    main: resolve(main),
-    assets: { ...assets, directory: resolve(assets?.directory ?? "") },
-  };
+  const directory = resolve(assets?.directory ?? "");
+  return { ...rawConfig, main: resolve(main), assets: { ...assets, directory } };
 }
 
 /** The parts of an entry in wrangler's output file that the commands use. */
@@ -69,9 +66,8 @@ export interface Entry {
 }
 
 /** Runs wrangler, by default with wrangler.toml. Throws an error with wrangler's message in one line. */
-export async function runWrangler(args: string[]): Promise<{ entries: Entry[]; output: string }> {
-  return withFolder(async (folder) => {
-    const outputFile = join(folder, "output.ndjson");
+export function runWrangler(args: string[]): Promise<{ entries: Entry[]; output: string }> {
+  return withFile("output.ndjson", "", async (outputFile) => {
     // WRANGLER_CI_OVERRIDE_NAME and an environment (CLOUDFLARE_ENV, here or in a .env file) would select another Worker.
     const { WRANGLER_CI_OVERRIDE_NAME: _, ...inherited } = process.env;
     // Below the level "log", a dry run prints nothing.
@@ -83,16 +79,15 @@ export async function runWrangler(args: string[]): Promise<{ entries: Entry[]; o
     const { stdout } = await running.catch((error) => {
       throw new Error(reasonOf(error));
     });
-    const lines = await readFile(outputFile, "utf8").catch(() => "");
-    const entries = lines.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as Entry]));
+    const lines = (await readFile(outputFile, "utf8")).split("\n").filter((line) => line !== "");
+    const entries = lines.map((line) => JSON.parse(line) as Entry);
     return { entries, output: stripVTControlCharacters(stdout).trim() };
   });
 }
 
 /** wrangler's error message, without its advice to its maintainers. */
-function reasonOf(error: unknown): string {
-  const { stderr } = error as { stderr?: string };
-  return stripVTControlCharacters(stderr?.trim() || `${error}`)
+function reasonOf(error: { stderr?: string }): string {
+  return stripVTControlCharacters(error.stderr?.trim() || `${error}`)
     .replace(/\s*(If you think this is a bug|🪵).*/su, "")
     .replace(/^.*?\[ERROR\]\s*/s, "")
     .replace(/\s*\n\s*/g, " ")
@@ -100,22 +95,17 @@ function reasonOf(error: unknown): string {
 }
 
 /** Calls `work` with the path of a file that has this configuration only. */
-export function withConfigFile<Result>(
-  config: object,
-  work: (path: string) => Promise<Result>,
-): Promise<Result> {
-  return withFolder(async (folder) => {
-    const path = join(folder, "wrangler.json");
-    await writeFile(path, JSON.stringify({ name: "petstore", ...config }));
-    return work(path);
-  });
+export function withConfigFile<Result>(config: object, work: (path: string) => Promise<Result>) {
+  return withFile("wrangler.json", JSON.stringify({ name: "petstore", ...config }), work);
 }
 
-/** Calls `work` with a temporary folder. */
-async function withFolder<Result>(work: (folder: string) => Promise<Result>): Promise<Result> {
+/** Calls `work` with the path of a temporary file. */
+async function withFile<Result>(name: string, content: string, work: (path: string) => Promise<Result>) {
   const folder = await mkdtemp(join(tmpdir(), "petstore-"));
   try {
-    return await work(folder);
+    const path = join(folder, name);
+    await writeFile(path, content);
+    return await work(path);
   } finally {
     await rm(folder, { recursive: true });
   }

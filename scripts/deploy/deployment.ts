@@ -5,23 +5,22 @@ import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { createKey, rotateKey } from "../../src/keys/admin.ts";
 import { listKeys } from "../../src/keys/records.ts";
+import { findAccount } from "../cloudflare/account.ts";
 import { deployedDatabase, migrate, openDatabase, type Target } from "../cloudflare/database.ts";
 import { readConfig, type runWrangler } from "../cloudflare/wrangler.ts";
-import { UsageError } from "../lib/command.ts";
-
-export type Log = (line: string) => void;
+import type { Io } from "../lib/command.ts";
 
 const SMOKE_KEY_NAME = "smoke test of deployments";
 
 /** Another smoke test may still use the previous secret: all previews share the key. */
 const SMOKE_GRACE_MS = 10 * 60_000;
 
-/** The Worker's name, and whether production is on workers.dev. Throws a UsageError for workers.dev together with routes. */
+/** The Worker's name, and whether production is on workers.dev. Throws for workers.dev together with routes. */
 export async function readWorker(): Promise<{ name: string; isOnWorkersDev: boolean }> {
   const { name, workers_dev, route, routes = [] } = await readConfig();
   const hasRoutes = route !== undefined || routes.length > 0;
   if (workers_dev && hasRoutes) {
-    throw new UsageError(
+    throw new Error(
       "wrangler.toml has both workers_dev = true and routes: delete workers_dev, because a zone's firewall rules don't cover workers.dev",
     );
   }
@@ -55,42 +54,44 @@ export function buildDefinition(build: string): { BUILD: string } {
   return { BUILD: JSON.stringify(build) };
 }
 
+/** Says what is deployed, and where. */
+export async function announce(io: Io, deployment: string, worker: string, target: Target): Promise<void> {
+  const { name: database } = await deployedDatabase(target);
+  const { label } = await findAccount();
+  io.note(`Deploying ${deployment}: Worker ${worker} and database ${database} of account ${label}`);
+}
+
 /** Applies pending migrations. This comes before the upload of the Worker that needs them. */
-export async function prepareDatabase(target: Target, log: Log): Promise<void> {
+export async function prepareDatabase(io: Io, target: Target): Promise<void> {
   const { name } = await deployedDatabase(target);
-  log(`Database ${name}: applying pending migrations`);
-  const applied = await migrate(target);
-  log(applied.length === 0 ? "  none pending" : `  applied ${applied.join(", ")}`);
+  const applied = await io.step(`Applying pending migrations to ${name}`, () => migrate(target));
+  io.note(applied.length === 0 ? "  none pending" : `  applied ${applied.join(", ")}`);
 }
 
 /** A key for the smoke test. Each call rotates its secret, so none has to be stored; its id, and so its counters, stay. */
-export async function smokeKey(target: Target): Promise<string> {
-  const { database, close } = await openDatabase(target);
-  try {
-    const nowMs = Date.now();
-    const operator = { by: "deployment", nowMs };
-    const { keys } = await listKeys(database, nowMs, { search: SMOKE_KEY_NAME, state: "active", limit: 1 });
-    const [existing] = keys;
-    const rotated = existing && (await rotateKey(database, existing.id, SMOKE_GRACE_MS, operator));
-    if (rotated?.ok) return rotated.secret;
-    const newKey = { name: SMOKE_KEY_NAME, plan: "pro", expiresAtMs: null } as const;
-    return (await createKey(database, newKey, operator)).secret;
-  } finally {
-    await close();
-  }
+export function smokeKey(io: Io, target: Target): Promise<string> {
+  return io.step("Rotating the smoke test's key", async () => {
+    const { database, close } = await openDatabase(target);
+    try {
+      const nowMs = Date.now();
+      const operator = { by: "deployment", nowMs };
+      const { keys } = await listKeys(database, nowMs, { search: SMOKE_KEY_NAME, state: "active", limit: 1 });
+      const rotated = keys[0] && (await rotateKey(database, keys[0].id, SMOKE_GRACE_MS, operator));
+      if (rotated?.ok) return rotated.secret;
+      const newKey = { name: SMOKE_KEY_NAME, plan: "pro", expiresAtMs: null } as const;
+      return (await createKey(database, newKey, operator)).secret;
+    } finally {
+      await close();
+    }
+  });
+}
 }
 
-/** Prints the steps of a deployment, with wrangler's description of the Worker. Needs no account. */
-export async function printDryRun(
-  log: Log,
-  deployment: string,
-  buildWorker: () => ReturnType<typeof runWrangler>,
-  ...laterSteps: string[]
-): Promise<void> {
-  log(`Would deploy ${deployment}:`);
-  log("1. apply pending migrations");
-  log("2. upload the Worker; wrangler describes it:");
-  log((await buildWorker()).output.replaceAll(/^/gm, "   "));
-  for (const [index, step] of laterSteps.entries()) log(`${index + 3}. ${step}`);
-  log("Nothing was changed.");
+/** Prints what a deployment would do, with wrangler's description of the Worker. Needs no account. */
+export async function printDryRun(io: Io, deployment: string, build: () => ReturnType<typeof runWrangler>) {
+  const { output } = await io.step("Building the Worker", build);
+  io.print(
+    `Would deploy ${deployment}: apply pending migrations, upload the Worker, and run the smoke test.`,
+  );
+  io.print(`wrangler describes the Worker:\n${output}\nNothing was changed.`);
 }

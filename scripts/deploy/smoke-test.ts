@@ -3,9 +3,9 @@
 
 import assert from "node:assert/strict";
 import { setTimeout as wait } from "node:timers/promises";
+import { InvalidArgumentError } from "@commander-js/extra-typings";
 import { INTERFACE_VERSION } from "../../src/http/version.ts";
-import { messageOf, UsageError } from "../lib/command.ts";
-import type { Log } from "./deployment.ts";
+import { type Io, messageOf } from "../lib/command.ts";
 
 export interface SmokeOptions {
   /** The service's URL, without /v1. */
@@ -15,29 +15,27 @@ export interface SmokeOptions {
   build?: string | undefined;
   /** The build that must not respond any more, after a rollback. The test waits too. */
   notBuild?: string | undefined;
-  /** How long it waits; 90 s by default. */
+  /** How long it waits; 90 s by default: a deployment is everywhere within seconds, a new address can take longer. */
   timeoutMs?: number | undefined;
   create: boolean;
-  log: Log;
 }
 
 interface Answer {
-  status: number;
   headers: Headers;
   text: string;
 }
 
-/** Sends a request to the service. Throws if there is no response. */
-type Send = (path: string, init?: RequestInit) => Promise<Answer>;
+type Request = RequestInit & {
+  /** The code of the expected error. */
+  code?: string;
+};
 
-interface Step {
-  name: string;
-  run(send: Send, options: SmokeOptions): Promise<void>;
-}
+/** Sends a request, with the key. Throws if the response has another status, or is another error. */
+type Send = (path: string, status: number, request?: Request) => Promise<Answer>;
+
+type Step = (send: Send, options: SmokeOptions) => Promise<unknown>;
 
 const DEADLINE_MS = 10_000;
-
-/** A deployment is everywhere within seconds; a new address can take longer. */
 const BUILD_TIMEOUT_MS = 90_000;
 const POLL_MS = 1_000;
 const REQUIRED_IN_A_ROW = 3;
@@ -47,184 +45,127 @@ const LARGEST = "9223372036854775807";
 
 const JSON_CONTENT = { "Content-Type": "application/json" };
 
-const STEPS: Step[] = [
-  { name: "reports its build", run: reportsBuild },
-  { name: "serves the document and the pages", run: servesDocumentAndPages },
-  { name: "rejects a request without a key", run: rejectsWithoutKey },
-  { name: "lists pets in pages", run: listsPets },
-  { name: "rejects invalid requests", run: rejectsInvalidRequests },
-  { name: "counts a request in the key's usage", run: countsRequests },
+const INVALID_REQUESTS: Parameters<Send>[] = [
+  ["/v1/pets?limit=0", 400, { code: "invalid_request" }],
+  ["/v1/pets/9e9", 404, { code: "not_found" }],
+  ["/v1/nowhere", 404, { code: "not_found" }],
+  ["/v1/pets", 405, { code: "method_not_allowed", method: "DELETE" }],
+  ["/v1/pets", 400, { code: "invalid_request", method: "POST", body: '{"name":""}', headers: JSON_CONTENT }],
+  ["/v1/pets", 415, { code: "unsupported_media_type", method: "POST", body: "name=Rex" }],
 ];
 
-const CREATE: Step = { name: "creates a pet once, with exact integers", run: createsPet };
-
-/** Otherwise an earlier step may have tested another build. */
-const LAST: Step = {
-  name: "still reports that build",
-  run: async (send, options) => expectBuild(await send("/version"), options),
+const STEPS: Record<string, Step> = {
+  "reports its build": (send, options) =>
+    (isBuildExpected(options) ? waitForBuild : checkVersion)(send, options),
+  "serves the document and the pages": async (send) => {
+    const { info } = parse(await send("/openapi.json", 200)) as { info?: { version?: string } };
+    const found = info?.version;
+    assert(found === INTERFACE_VERSION, `/openapi.json has version ${found}, expected ${INTERFACE_VERSION}`);
+    for (const page of ["/", "/usage"]) {
+      const { text } = await send(page, 200);
+      assert(text.startsWith("<!doctype html>"), `GET ${page} did not return HTML`);
+    }
+  },
+  "rejects a request without a key": async (send) => {
+    const noKey = { code: "unauthorized", headers: { Authorization: "" } };
+    const { headers } = await send("/v1/pets", 401, noKey);
+    assert(headers.get("WWW-Authenticate")?.startsWith("Bearer "), "the 401 has no WWW-Authenticate");
+  },
+  "lists pets in pages": async (send) => {
+    const answer = await send("/v1/pets?limit=2", 200);
+    const pets: unknown = parse(answer);
+    const isPage = Array.isArray(pets) && pets.length <= 2;
+    assert(isPage, "GET /v1/pets?limit=2 did not return an array of at most 2");
+    const [, next] = answer.headers.get("Link")?.match(/<https?:\/\/[^/]+([^>]+)>; rel="next"/) ?? [];
+    if (next !== undefined) await send(next, 200);
+  },
+  "rejects invalid requests": async (send) => {
+    for (const request of INVALID_REQUESTS) await send(...request);
+  },
+  "counts a request in the key's usage": async (send) => {
+    // The earlier requests may have left a lease, which counts as used and is released within a second.
+    await wait(POLL_MS);
+    const before = await readToday(send);
+    await send("/v1/pets?limit=1", 200);
+    // An isolate may return usage that is up to a second old, and each poll may reach another isolate.
+    for (let polls = 0; polls < 5; polls += 1) {
+      const { date, admitted } = await readToday(send);
+      // At midnight, a new day begins.
+      if (date > before.date || admitted > before.admitted) return;
+      await wait(POLL_MS);
+    }
+    assert.fail("GET /v1/usage does not count an admitted request");
+  },
 };
 
-/** The origin of a service's URL, with or without /v1. */
+const CREATE_STEP: Record<string, Step> = {
+  "creates a pet once, with exact integers": async (send) => {
+    const id = crypto.randomUUID();
+    const body = `{"name":"Smoke ${id}","categoryId":${LARGEST},"status":"pending"}`;
+    const request = { method: "POST", body, headers: { ...JSON_CONTENT, "Idempotency-Key": id } };
+    const { headers, text } = await send("/v1/pets", 201, request);
+    assert(text.includes(`"categoryId":${LARGEST}`), `the pet was returned as ${text}`);
+    const repeated = await send("/v1/pets", 201, request);
+    assert(repeated.text === text, "the same POST with the same Idempotency-Key got another response");
+    const found = await send(headers.get("Location") ?? "/v1/pets/none", 200);
+    assert(found.text === text, `the pet at its Location is ${found.text}`);
+  },
+};
+
+/** Otherwise an earlier step may have tested another build. */
+const LAST_STEP: Record<string, Step> = { "still reports that build": checkVersion };
+
+/** Parses a service's URL, with or without /v1. Returns its origin. */
 export function readOrigin(text: string): string {
   const url = URL.parse(text);
-  if (url === null || !/^https?:$/.test(url.protocol) || !/^(\/v1)?\/?$/.test(url.pathname)) {
-    throw new UsageError(`${text} is not the URL of a service, such as https://petstore.example`);
-  }
-  return url.origin;
+  if (url && /^https?:$/.test(url.protocol) && /^(\/v1)?\/?$/.test(url.pathname)) return url.origin;
+  throw new InvalidArgumentError("It must be the URL of a service, such as https://petstore.example");
 }
 
 /** Runs the smoke test. Throws at the first step that fails. */
-export async function smokeTest(options: SmokeOptions): Promise<void> {
+export async function smokeTest(io: Pick<Io, "note" | "step">, options: SmokeOptions): Promise<void> {
   const send = sender(options);
-  const steps = [...STEPS, ...(options.create ? [CREATE] : []), ...(isBuildExpected(options) ? [LAST] : [])];
-  for (const { name, run } of steps) {
-    try {
-      await run(send, options);
-    } catch (error) {
-      throw new Error(`step "${name}": ${messageOf(error)}`);
-    }
-    options.log(`  ok: ${name}`);
+  const steps = { ...STEPS, ...(options.create && CREATE_STEP), ...(isBuildExpected(options) && LAST_STEP) };
+  io.note(`Smoke test of ${options.origin}`);
+  for (const [name, run] of Object.entries(steps)) {
+    await io
+      .step(`  ${name}`, () => run(send, options))
+      .catch((error) => {
+        throw new Error(`smoke test failed: step "${name}": ${messageOf(error)}`);
+      });
   }
-}
-
-async function reportsBuild(send: Send, options: SmokeOptions): Promise<void> {
-  const answer = await (isBuildExpected(options) ? waitForBuild(send, options) : send("/version"));
-  expectStatus(answer, 200, "GET /version");
-  const { interface: version } = parse(answer);
-  assert(version === INTERFACE_VERSION, `the interface version is ${version}, expected ${INTERFACE_VERSION}`);
-  expectBuild(answer, options);
 }
 
 function isBuildExpected({ build, notBuild }: SmokeOptions): boolean {
   return build !== undefined || notBuild !== undefined;
 }
 
-/**
- * Waits until the expected build has responded several times in a row, because a deployment spreads. Returns the last response,
- * which at the deadline is another one.
- */
-async function waitForBuild(send: Send, options: SmokeOptions): Promise<Answer> {
-  const { build, log, timeoutMs = BUILD_TIMEOUT_MS } = options;
-  const untilMs = Date.now() + timeoutMs;
-  for (let polls = 0, inRow = 0; ; polls += 1) {
-    // A new address does not resolve at first.
-    const answer = await send("/version").catch((error: Error) => error);
-    inRow = isExpected(answer, options) ? inRow + 1 : 0;
-    if (inRow === REQUIRED_IN_A_ROW || (inRow === 0 && Date.now() >= untilMs)) {
-      if (answer instanceof Error) throw answer;
-      return answer;
-    }
-    if (inRow === 0 && polls === 0) log(`  waiting for ${build ?? "the previous version"}`);
-    await wait(POLL_MS);
-  }
-}
-
-function isExpected(answer: Answer | Error, options: SmokeOptions): boolean {
-  try {
-    if (answer instanceof Error || answer.status !== 200) return false;
-    expectBuild(answer, options);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function expectBuild(answer: Answer, { build, notBuild }: SmokeOptions): void {
-  const found = parse(answer).build;
+async function checkVersion(send: Send, { build, notBuild }: SmokeOptions): Promise<void> {
+  const { interface: version, build: found } = parse(await send("/version", 200));
+  assert(version === INTERFACE_VERSION, `the interface version is ${version}, expected ${INTERFACE_VERSION}`);
   assert(build === undefined || found === build, `the build is ${found}, expected ${build}`);
   assert(notBuild === undefined || found !== notBuild, `${notBuild} still responds`);
 }
 
-async function servesDocumentAndPages(send: Send): Promise<void> {
-  const document = await send("/openapi.json");
-  expectStatus(document, 200, "GET /openapi.json");
-  const { info } = parse(document) as { info?: { version?: string } };
-  assert(
-    info?.version === INTERFACE_VERSION,
-    `/openapi.json has version ${info?.version}, expected ${INTERFACE_VERSION}`,
-  );
-  for (const page of ["/", "/usage"]) {
-    const answer = await send(page);
-    expectStatus(answer, 200, `GET ${page}`);
-    assert(answer.text.startsWith("<!doctype html>"), `GET ${page} did not return HTML`);
+/** Waits until the expected build has responded several times in a row, because a deployment spreads. */
+async function waitForBuild(send: Send, options: SmokeOptions): Promise<void> {
+  const untilMs = Date.now() + (options.timeoutMs ?? BUILD_TIMEOUT_MS);
+  for (let inRow = 0; ; await wait(POLL_MS)) {
+    try {
+      await checkVersion(send, options);
+      inRow += 1;
+      if (inRow === REQUIRED_IN_A_ROW) return;
+    } catch (error) {
+      // A new address does not resolve at first.
+      if (Date.now() >= untilMs) throw error;
+      inRow = 0;
+    }
   }
 }
 
-async function rejectsWithoutKey(send: Send): Promise<void> {
-  const answer = await send("/v1/pets", { headers: { Authorization: "" } });
-  expectError(answer, 401, "unauthorized", "GET /v1/pets without a key");
-  assert(answer.headers.get("WWW-Authenticate")?.startsWith("Bearer "), "the 401 has no WWW-Authenticate");
-}
-
-async function listsPets(send: Send): Promise<void> {
-  const answer = await send("/v1/pets?limit=2");
-  expectStatus(answer, 200, "GET /v1/pets?limit=2");
-  const pets = parse(answer) as unknown;
-  assert(
-    Array.isArray(pets) && pets.length <= 2,
-    "GET /v1/pets?limit=2 did not return an array of at most 2",
-  );
-  const next = answer.headers.get("Link")?.match(/<([^>]+)>; rel="next"/)?.[1];
-  if (next === undefined) return;
-  const { pathname, search } = new URL(next);
-  expectStatus(await send(pathname + search), 200, "the next page");
-}
-
-async function rejectsInvalidRequests(send: Send): Promise<void> {
-  const post = (body: string, headers: Record<string, string>) =>
-    send("/v1/pets", { method: "POST", body, headers });
-  const text = { "Content-Type": "text/plain" };
-  expectError(await send("/v1/pets?limit=0"), 400, "invalid_request", "limit=0");
-  expectError(await send("/v1/pets/9e9"), 404, "not_found", "an invalid id");
-  expectError(await send("/v1/nowhere"), 404, "not_found", "an unknown path");
-  expectError(await send("/v1/pets", { method: "DELETE" }), 405, "method_not_allowed", "DELETE");
-  expectError(await post(`{"name":""}`, JSON_CONTENT), 400, "invalid_request", "a pet without a name");
-  expectError(await post("name=Rex", text), 415, "unsupported_media_type", "a pet as text");
-}
-
-async function countsRequests(send: Send): Promise<void> {
-  // The earlier requests may have left a lease, which counts as used and is released within a second.
-  await wait(POLL_MS);
-  const before = await readDays(send);
-  const today = before.at(-1)?.date ?? "";
-  const admitted = (days: Day[]) =>
-    days.filter(({ date }) => date >= today).reduce((total, day) => total + day.admitted, 0);
-  expectStatus(await send("/v1/pets?limit=1"), 200, "GET /v1/pets?limit=1");
-  // An isolate may return usage that is up to a second old, and each poll may reach another isolate.
-  for (let polls = 0; polls < 5; polls += 1) {
-    if (admitted(await readDays(send)) > admitted(before)) return;
-    await wait(POLL_MS);
-  }
-  assert.fail("GET /v1/usage does not count an admitted request");
-}
-
-async function createsPet(send: Send): Promise<void> {
-  const name = `Smoke ${crypto.randomUUID()}`;
-  const body = `{"name":"${name}","categoryId":${LARGEST},"status":"pending"}`;
-  const headers = { ...JSON_CONTENT, "Idempotency-Key": name.replace(" ", "-") };
-  const created = await send("/v1/pets", { method: "POST", body, headers });
-  expectStatus(created, 201, "POST /v1/pets");
-  assert(created.text.includes(`"categoryId":${LARGEST}`), `the pet was returned as ${created.text}`);
-  const repeated = await send("/v1/pets", { method: "POST", body, headers });
-  assert(
-    repeated.status === 201 && repeated.text === created.text,
-    "the same POST with the same Idempotency-Key got another response",
-  );
-  const found = await send(created.headers.get("Location") ?? "/v1/pets/none");
-  expectStatus(found, 200, "the pet's Location");
-  assert(found.text === created.text, `the pet at its Location is ${found.text}`);
-}
-
-interface Day {
-  date: string;
-  admitted: number;
-}
-
-async function readDays(send: Send): Promise<Day[]> {
-  const answer = await send("/v1/usage");
-  expectStatus(answer, 200, "GET /v1/usage");
-  const { days } = parse(answer) as { days?: Day[] };
-  return days ?? [];
+async function readToday(send: Send): Promise<{ date: string; admitted: number }> {
+  const { days } = parse(await send("/v1/usage", 200)) as { days?: Awaited<ReturnType<typeof readToday>>[] };
+  return days?.at(-1) ?? { date: "", admitted: 0 };
 }
 
 /** Sends again if there was no response, because one lost connection is not the service's fault. */
@@ -235,34 +176,29 @@ function sender({ origin, key }: SmokeOptions): Send {
     const response = await fetch(origin + path, { ...init, headers, signal, redirect: "manual" });
     return { status: response.status, headers: response.headers, text: await response.text() };
   };
-  return async (path, init) => {
-    try {
-      return await sendOnce(path, init).catch(() => sendOnce(path, init));
-    } catch (error) {
-      // Node's fetch says why only in the cause.
-      const reason = error instanceof Error && error.cause !== undefined ? error.cause : error;
-      throw new Error(`can't reach ${origin}: ${messageOf(reason)}`);
+  return async (path, status, { code, ...init } = {}) => {
+    const what = `${init.method ?? "GET"} ${path}`;
+    const again = () => sendOnce(path, init);
+    const answer = await again()
+      .catch(again)
+      .catch((error: Error) => {
+        // Node's fetch says why only in the cause.
+        throw new Error(`can't reach ${origin}: ${messageOf(error.cause ?? error)}`);
+      });
+    const { headers, text } = answer;
+    const details = ["X-Request-Id", "Location"].flatMap((name) =>
+      headers.has(name) ? `, ${name} ${headers.get(name)}` : [],
+    );
+    const found = `${what} returned ${answer.status}${details.join("")}: ${text.split("\n")[0]?.slice(0, 200)}`;
+    assert(answer.status === status, `${found}; expected ${status}`);
+    if (code === undefined) return answer;
+    const error = parse(answer);
+    assert(error.code === code && error.status === status, `${found}; expected the error ${code}`);
+    for (const name of ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Request-Id"]) {
+      assert(headers.has(name), `the response to ${what} has no ${name}`);
     }
+    return answer;
   };
-}
-
-function expectStatus({ status: found, headers, text }: Answer, status: number, what: string): void {
-  const details = [
-    [", request ID ", headers.get("X-Request-Id")],
-    [", Location ", headers.get("Location")],
-    [": ", text.split("\n")[0]?.slice(0, 200)],
-  ].map(([label, value]) => (value ? `${label}${value}` : ""));
-  assert(found === status, `${what} returned ${found}, expected ${status}${details.join("")}`);
-}
-
-/** Expects an error body of the service, with the headers that every response under /v1 has. */
-function expectError(answer: Answer, status: number, code: string, what: string): void {
-  expectStatus(answer, status, what);
-  const body = parse(answer);
-  assert(body.code === code && body.status === status, `${what} returned ${answer.text.slice(0, 200)}`);
-  for (const name of ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Request-Id"]) {
-    assert(answer.headers.has(name), `the response to ${what} has no ${name}`);
-  }
 }
 
 /** The JSON object or array of a response. */

@@ -2,14 +2,19 @@
 // that fail. Cloudflare's own responses are not tested.
 
 import { execFile } from "node:child_process";
-import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { expect, it, onTestFinished, vi } from "vitest";
+import deployCommand from "../../scripts/deploy.ts";
+import previewCommand from "../../scripts/preview.ts";
+import setupCommand from "../../scripts/setup.ts";
 import { ApiError } from "../support/e2e/api-error.ts";
 import { type LOGINS, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
-import { type Outcome, runScript } from "../support/e2e/petstore.ts";
+import { runCommandInProcess } from "../support/e2e/in-process.ts";
+import { type Outcome, runProcess, runScript } from "../support/e2e/petstore.ts";
 
 // A deployment takes ten seconds, and machines that run tests can be slow.
 vi.setConfig({ testTimeout: 300_000 });
@@ -52,7 +57,7 @@ async function copyProject(version: string, file?: string, from = "", to = "") {
 
 /** Runs `npm run COMMAND -- WORDS` in such a copy. */
 function run(folder: string, command: string, ...words: string[]): Promise<Outcome> {
-  return runScript(join(folder, "scripts", `${command}.ts`), words, operator.environment, folder);
+  return runScript("scripts/main.ts", [`scripts/${command}.ts`, ...words], operator.environment, folder);
 }
 
 async function buildAt(url: string): Promise<string> {
@@ -76,33 +81,38 @@ const BROKEN = [
 const ROUTES = `routes = [{ pattern = "petstore.example", custom_domain = true }]`;
 const WITH_ROUTES = ["wrangler.toml", "preview_urls = true", `preview_urls = true\n${ROUTES}`] as const;
 
-const SMOKE_STEPS = `  ok: reports its build
-  ok: serves the document and the pages
-  ok: rejects a request without a key
-  ok: lists pets in pages
-  ok: rejects invalid requests
-  ok: counts a request in the key's usage
+const SMOKE_STEPS = `  reports its build
+  serves the document and the pages
+  rejects a request without a key
+  lists pets in pages
+  rejects invalid requests
+  counts a request in the key's usage
 `;
-const LAST_STEP = "  ok: still reports that build\n";
+const LAST_STEP = "  still reports that build\n";
 
 it("npm run setup creates what is missing, in --location, and nothing twice", async () => {
   await openAccount("oauth");
-  const { stderr } = await run(".", "setup");
-  expect(stderr).toBe("database petstore does not exist: add --location weur|eeur|apac|oc|wnam|enam\n");
+  const unlocated = await run(".", "setup");
+  expect([unlocated.exitCode, unlocated.stdout]).toEqual([2, ""]);
+  expect(unlocated.stderr).toMatch(
+    /\nerror: database petstore does not exist: .* npm run setup -- --location weur\|.*\n$/,
+  );
   expect(api.writes()).toEqual([]);
 
   const setup = () => run(".", "setup", "--location", "weur");
-  expect((await setup()).stdout).toBe(
-    ["petstore", "petstore-previews"]
-      .map(
-        (name) => `Database ${name}: creating it in weur
-Database ${name}: enabling read replication
-Database ${name}: applying pending migrations
-  applied 0001_pets.sql, 0002_keys.sql, 0003_revocation_and_rotation.sql, 0004_creations.sql, 0005_plan_changes.sql
+  const { exitCode, stdout, stderr } = await setup();
+  expect([exitCode, stdout]).toEqual([0, "Both databases are ready.\n"]);
+  const migrations = (await readdir("migrations")).sort().join(", ");
+  const steps = ["petstore", "petstore-previews"].map(
+    (name) => `Looking for database ${name}
+Creating it in weur
+Enabling read replication
+Applying pending migrations to ${name}
+  applied ${migrations}
 `,
-      )
-      .join("")
-      .concat("Setup complete. Next: npm run preview -- staging, then npm run deploy\n"),
+  );
+  expect(stderr).toBe(
+    `Preparing the databases of account an-account\n${steps.join("")}Next: npm run preview -- staging, then npm run deploy\n`,
   );
   const ready = { location: "weur", read_replication: { mode: "auto" } };
   expect([...api.databases.values()]).toMatchObject([ready, ready]);
@@ -112,7 +122,7 @@ Database ${name}: applying pending migrations
   const [made] = api.databases.values();
   Object.assign(made ?? {}, { read_replication: { mode: "disabled" } });
   api.requests.length = 0;
-  expect((await setup()).stdout).toContain("Database petstore: already exists\n");
+  expect((await setup()).stdout).toBe("Both databases are ready.\n");
   expect(api.writes()).toEqual(["PUT /d1/database/id-of-petstore"]);
   expect([...api.databases.values()]).toMatchObject([ready, ready]);
   expect(await operator.leaks()).toEqual([]);
@@ -126,7 +136,7 @@ async function deploy(...version: Parameters<typeof copyProject>) {
 
 /** The error of a deployment whose lists fail. */
 const failed = (state: string) =>
-  new RegExp(`^deploy failed: smoke test failed: step "lists pets in pages": .* 500, .*; ${state}\\n$`);
+  new RegExp(`\nerror: smoke test failed: step "lists pets in pages": .* 500, .*; ${state}\n$`);
 
 const escaped = (text: string) => text.replace(/[+.]/g, "\\$&");
 
@@ -143,14 +153,19 @@ it("npm run deploy prints its steps, and fails if the smoke test does", async ()
   expect(api.subdomain).toEqual({ enabled: true, previews_enabled: true });
 
   const good = await deploy("7.1.0", ...WITH_ROUTES);
-  expect([good.exitCode, good.stderr]).toEqual([0, ""]);
+  expect([good.exitCode, good.stdout]).toEqual([0, `Production is ${good.build} at ${url}\n`]);
   expect(api.subdomain).toEqual({ enabled: false, previews_enabled: true });
-  expect(good.stdout).toBe(`Deploying ${good.build} to production
-Database petstore: applying pending migrations
+  const [, { versions: [previous] = [] } = {}] = api.deployments;
+  expect(
+    good.stderr,
+  ).toBe(`Deploying ${good.build} to production, ${url}: Worker petstore and database petstore of account an-account
+Reading what production runs
+Applying pending migrations to petstore
   none pending
-Worker petstore: uploading
+Rotating the smoke test's key
+Uploading the Worker petstore
 Smoke test of ${url}
-${SMOKE_STEPS}${LAST_STEP}Production is ${good.build} at ${url}
+${SMOKE_STEPS}${LAST_STEP}To go back to ${first.build}: npx wrangler rollback ${previous?.version_id}
 `);
   expect(await buildAt(url)).toBe(good.build);
 
@@ -171,7 +186,7 @@ it("npm run deploy rolls back if it fails, and says what production runs", async
   const tooLarge = await deploy("7.2.0", ...BROKEN);
   expect([tooLarge.exitCode, tooLarge.stderr]).toEqual([
     1,
-    expect.stringMatching(/^deploy failed: .*the script is too large.*; production is unchanged\n$/),
+    expect.stringMatching(/\nerror: .*the script is too large.*; production is unchanged\n$/),
   ]);
   expect(await buildAt(api.production)).toBe(good.build);
 
@@ -184,7 +199,7 @@ it("npm run deploy rolls back if it fails, and says what production runs", async
     1,
     expect.stringMatching(
       new RegExp(
-        `^deploy failed: .*too many cron triggers.*; rolled back to ${escaped(good.build)}, which passes\\n$`,
+        `\nerror: .*too many cron triggers.*; rolled back to ${escaped(good.build)}, which passes\n$`,
       ),
     ),
   ]);
@@ -219,8 +234,8 @@ it("npm run deploy rolls back if it fails, and says what production runs", async
   const parts = [90, 10].map((percentage) => ({ ...version, percentage }));
   api.deployments.unshift({ versions: parts });
   api.requests.length = 0;
-  expect((await again()).stderr).toBe(
-    "deploy failed: a gradual deployment is under way: finish it first, with npx wrangler versions deploy\n",
+  expect((await again()).stderr).toContain(
+    "\nerror: a gradual deployment is under way: finish it first, with npx wrangler versions deploy\n",
   );
   expect(api.writes()).toEqual([]);
 });
@@ -232,18 +247,23 @@ it("npm run preview deploys beside production, on the database of the previews, 
   const elsewhere = { CLOUDFLARE_ENV: "elsewhere", WRANGLER_CI_OVERRIDE_NAME: "elsewhere" };
   const preview = (...words: string[]) =>
     runScript(
-      join(folder, "scripts/preview.ts"),
-      ["staging", ...words],
+      "scripts/main.ts",
+      ["scripts/preview.ts", "staging", ...words],
       { ...operator.environment, ...elsewhere },
       folder,
     );
   const { exitCode, stdout, stderr } = await preview("--json");
-  expect([exitCode, stderr]).toEqual([0, expect.any(String)]);
+  expect([exitCode, stderr]).toEqual([
+    0,
+    expect.stringMatching(
+      /^Deploying .* to the preview staging: Worker petstore and database petstore-previews of account an-account\n/,
+    ),
+  ]);
   const { url, ...rest } = JSON.parse(stdout);
   expect(rest).toEqual({ name: "staging", build });
   expect(await buildAt(url)).toBe(build);
   expect(stderr).toContain(
-    `${SMOKE_STEPS}  ok: creates a pet once, with exact integers\n${LAST_STEP}Preview staging is ${build} at ${url}\n`,
+    `${SMOKE_STEPS}  creates a pet once, with exact integers\n${LAST_STEP}Next: npm run keys -- create `,
   );
   expect([
     await countRows("petstore-previews", "pets"),
@@ -252,12 +272,23 @@ it("npm run preview deploys beside production, on the database of the previews, 
   expect(api.writes()).not.toContain("PUT /workers/scripts/petstore");
   expect(api.requests.join("\n")).not.toContain("elsewhere");
 
-  const removed = await preview("--delete");
-  expect([removed.exitCode, removed.stderr]).toEqual([0, ""]);
+  const consequence =
+    "This deletes the preview staging of the Worker petstore, with the counters of its keys, in account an-account. Pets and keys stay.\n";
+  const unasked = await preview("--delete");
+  expect([unasked.exitCode, unasked.stdout]).toEqual([2, ""]);
+  expect(unasked.stderr).toBe(`${consequence}error: no terminal to ask in: add --yes to do it\n`);
+  expect(await buildAt(url)).toBe(build);
+
+  const removed = await preview("--delete", "--yes");
+  expect([removed.exitCode, removed.stdout]).toEqual([0, "Deleted the preview staging.\n"]);
+  expect(removed.stderr).toContain(consequence);
   await expect(buildAt(url)).rejects.toThrow("fetch failed");
   // A closed pull request may have no preview.
   const again = await preview("--delete");
-  expect([again.exitCode, again.stdout.split("\n").at(-2)]).toEqual([0, "There is no such preview."]);
+  expect([again.exitCode, again.stdout]).toEqual([
+    0,
+    "There is no preview staging of the Worker petstore in account an-account.\n",
+  ]);
   expect(await operator.leaks()).toEqual([]);
 });
 
@@ -268,44 +299,83 @@ it.each(["deploy", "preview staging"])("npm run %s reports a missing database", 
   expect([exitCode, stderr]).toEqual([
     1,
     expect.stringMatching(
-      /^(deploy|preview) failed: there is no database petstore\S* in this account yet: run npm run setup, .*\n$/,
+      /\nerror: there is no database petstore\S* in this account yet: run npm run setup, .*\n$/,
     ),
   ]);
   expect(api.writes()).toEqual([]);
 });
 
 it.each([
-  ["deploy", "both workers_dev = true and routes", `workers_dev = true\n${ROUTES}`],
+  ["deploy", 1, "both workers_dev = true and routes", `workers_dev = true\n${ROUTES}`],
   [
     "preview staging",
+    1,
     "both workers_dev = true and routes",
     `workers_dev = true\nroute = "petstore.example/*"`,
   ],
-  ["deploy", "the Worker is not on workers.dev: add its URL", ROUTES],
-])("npm run %s rejects a wrangler.toml before it does anything: %s", async (words, problem, settings) => {
+  ["deploy", 2, "the Worker is not on workers.dev: say where it is, npm run deploy -- --url URL", ROUTES],
+])("npm run %s rejects a wrangler.toml before it does anything", async (words, code, problem, settings) => {
   await openAccount("token", "petstore", "petstore-previews");
   const { folder } = await copyProject("7.0.0", "wrangler.toml", "preview_urls = true", settings);
   const [command = "", ...more] = words.split(" ");
   const { exitCode, stdout, stderr } = await run(folder, command, ...more);
-  expect([exitCode, stdout, stderr]).toEqual([1, "", expect.stringContaining(problem)]);
+  expect([exitCode, stdout, stderr]).toEqual([code, "", expect.stringMatching(`^error: .*${problem}`)]);
   expect(api.requests).toEqual([]);
 });
 
-it.each(["setup", "deploy", "preview staging", "preview staging --delete"])(
-  "npm run %s --dry-run works without an account",
-  async (words) => {
-    const [command = "", ...more] = words.split(" ");
-    const { exitCode, stdout, stderr } = await runScript(`scripts/${command}.ts`, [...more, "--dry-run"], {
-      CLOUDFLARE_API_TOKEN: "",
-      CLOUDFLARE_API_BASE_URL: "http://127.0.0.1:9",
-    });
-    expect([exitCode, stderr]).toEqual([0, ""]);
-    expect(stdout).toMatch(/Nothing was changed\.\n$/);
-  },
-);
+const COMMANDS = { setup: setupCommand, deploy: deployCommand, preview: previewCommand };
+
+it.each([
+  ["setup", "", "Would create database petstore in the --location if it does not exist"],
+  ["deploy", "Building the Worker\n", "Would deploy 1.0.0+"],
+  ["preview staging", "Building the Worker\n", "to the preview staging: apply pending migrations"],
+  ["preview staging --delete", "", "Would delete the preview staging of the Worker petstore"],
+] as const)("npm run %s --dry-run works without an account", async (words, progress, plan) => {
+  vi.stubEnv("CLOUDFLARE_API_TOKEN", "");
+  vi.stubEnv("CLOUDFLARE_API_BASE_URL", "http://127.0.0.1:9");
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const [command, ...more] = words.split(" ") as [keyof typeof COMMANDS, ...string[]];
+  const { exitCode, stdout, stderr } = await runCommandInProcess(COMMANDS[command], [...more, "--dry-run"]);
+  expect([exitCode, stderr]).toEqual([0, progress]);
+  expect(stdout).toContain(plan);
+  expect(stdout).toMatch(/\nNothing was changed\.\n$/);
+});
+
+it.each([
+  ["setup --location mars", "Allowed choices are weur, eeur"],
+  ["deploy --url localhost:8787", "It must be the URL of a service"],
+  ["deploy staging", "too many arguments"],
+  ["preview Feature_1", 'Use up to 40 of a-z, 0-9 and inner "-"'],
+  ["preview pr-1- --delete --yes", "Use up to 40"],
+  ["preview --delete", "--delete needs a name: npm run preview -- NAME --delete"],
+  ["preview pr-1 --json --delete", "'--json' cannot be used with option '--delete'"],
+  ["preview pr-1 --json --dry-run", "'--json' cannot be used with option '--dry-run'"],
+])("npm run %s is wrong usage", async (words, problem) => {
+  const [command, ...more] = words.split(" ") as [keyof typeof COMMANDS, ...string[]];
+  const { exitCode, stdout, stderr } = await runCommandInProcess(COMMANDS[command], more);
+  expect([exitCode, stdout, stderr]).toEqual([2, "", expect.stringMatching(/^error: [^\n]+\n$/)]);
+  expect(stderr).toContain(problem);
+});
+
+it.each([
+  ["setup --dry-run", "npm run setup -- --dry-run"],
+  ["deploy --dry-run", "npm run deploy -- --dry-run"],
+  ["preview pr-1 --delete --yes", "npm run preview -- pr-1 --delete --yes"],
+])("npm run %s without -- is refused", async (words, line) => {
+  await openAccount("token", "petstore", "petstore-previews");
+  const outcome = await runProcess("npm", ["run", "--silent", ...words.split(" ")], operator.environment);
+  expect(outcome).toEqual({ exitCode: 2, stdout: "", stderr: expect.stringMatching(`type ${line}\n$`) });
+  expect(api.requests).toEqual([]);
+});
+
+it("npm run build --help does not build", async () => {
+  const { folder } = await copyProject("7.0.0");
+  const help = await runScript("scripts/main.ts", ["scripts/build.ts", "--help"], {}, folder);
+  expect([help.exitCode, existsSync(join(folder, "dist"))]).toEqual([0, false]);
+});
 
 it("npm run deploy continues if the reader of its output stops", async () => {
-  const command = `"${process.execPath}" scripts/deploy.ts --dry-run | head -n 1`;
+  const command = `"${process.execPath}" scripts/main.ts scripts/deploy.ts --dry-run | head -n 1`;
   const { stdout, stderr } = await promisify(execFile)("bash", ["-o", "pipefail", "-c", command]);
-  expect([stdout.split("\n").length, stderr]).toEqual([2, ""]);
+  expect([stdout.split("\n").length, stderr]).toEqual([2, "Building the Worker\n"]);
 });
