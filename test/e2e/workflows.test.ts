@@ -212,7 +212,7 @@ function faultsOfSecrets(title: string, job: Job, forPullRequests: boolean): str
 /** The npm scripts and files that a script of a workflow names and that do not exist. */
 function missing(run: string): string[] {
   const { scripts } = JSON.parse(read("package.json"));
-  const names = [...run.matchAll(/\bnpm run ([\w:-]+)/g)].map(([, name = ""]) => name);
+  const names = [...run.matchAll(/\bnpm run (?:--silent )?([\w:-]+)/g)].map(([, name = ""]) => name);
   // Words that look like a path. Paths in variables belong to the runner.
   const files = [...run.matchAll(/(?<![^\s])[\w.-]+(?:\/[\w.-]+)+/g)].map(([file]) => file);
   return [
