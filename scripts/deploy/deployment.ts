@@ -85,7 +85,6 @@ export function smokeKey(io: Io, target: Target): Promise<string> {
     }
   });
 }
-}
 
 /** Prints what a deployment would do, with wrangler's description of the Worker. Needs no account. */
 export async function printDryRun(io: Io, deployment: string, build: () => ReturnType<typeof runWrangler>) {

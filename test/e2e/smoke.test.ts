@@ -6,10 +6,10 @@ import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type SmokeOptions, smokeTest } from "../../scripts/deploy/smoke-test.ts";
-import { keys } from "../../scripts/keys.ts";
-import { smoke } from "../../scripts/smoke.ts";
-import { runInProcess } from "../support/e2e/in-process.ts";
-import { emptyState, runScript, start, UNUSED_ORIGIN } from "../support/e2e/petstore.ts";
+import keysCommand from "../../scripts/keys.ts";
+import smokeCommand from "../../scripts/smoke.ts";
+import { runCommandInProcess } from "../support/e2e/in-process.ts";
+import { emptyState, start, UNUSED_ORIGIN } from "../support/e2e/petstore.ts";
 
 let service: Awaited<ReturnType<typeof start>> | undefined;
 let remove: () => Promise<void>;
@@ -23,7 +23,7 @@ beforeAll(async () => {
   origin = service.origin;
   // Each run takes up to 15 requests.
   const words = ["create", "--name", "smoke", "--plan", "business", "--json", "--persist-to", state];
-  const made = await runInProcess("keys", keys, words);
+  const made = await runCommandInProcess(keysCommand, words);
   key = JSON.parse(made.stdout).key;
 });
 
@@ -74,16 +74,19 @@ function without(headers: Record<string, string>, ...names: string[]): Record<st
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !names.includes(name)));
 }
 
-/** Runs the smoke test against the service behind a proxy. Returns its log, and its error if it fails. */
-async function smokeTestWith(fault: Fault, options: Partial<SmokeOptions> = {}) {
-  const lines: string[] = [];
-  const log = (line: string) => void lines.push(line);
+/** Runs the smoke test against the service behind a proxy. Returns its error if it fails. */
+async function smokeTestWith(fault: Fault, options: Partial<SmokeOptions> = {}): Promise<string | undefined> {
+  const io = { note: () => {}, step: <Result>(_: string, work: () => Promise<Result>) => work() };
   const origin = await proxy(fault);
-  const error = await smokeTest({ origin, key, create: false, log, ...options }).then(
+  return smokeTest(io, { origin, key, create: false, ...options }).then(
     () => undefined,
     ({ message }: Error) => message,
   );
-  return { log: lines.join("\n"), error };
+}
+
+/** Runs `npm run smoke -- ARGUMENTS`, with the key in the environment. */
+function smoke(...args: string[]) {
+  return runCommandInProcess(smokeCommand, args, { env: { PETSTORE_KEY: key } });
 }
 
 it("passes on the service, and creates a pet only with --create", async () => {
@@ -94,23 +97,27 @@ it("passes on the service, and creates a pet only with --create", async () => {
     return (await response.json()) as { name: string }[];
   };
   const before = await list();
-  const run = (...args: string[]) => runScript("scripts/smoke.ts", args, { PETSTORE_KEY: key });
-  const plain = await run(`${origin}/v1`);
-  expect([plain.exitCode, plain.stderr]).toEqual([0, ""]);
-  expect(plain.stdout).not.toContain("creates a pet");
+  const plain = await smoke(`${origin}/v1`);
+  expect([plain.exitCode, plain.stdout]).toEqual([0, `${origin} passes the smoke test.\n`]);
+  expect(plain.stderr).toMatch(/^Smoke test of .*\n {2}reports its build\n/);
+  expect(plain.stderr).not.toContain("creates a pet");
   expect(await list()).toEqual(before);
 
-  const create = await run(origin, "--create", "--build", "development");
-  expect([create.exitCode, create.stderr]).toEqual([0, ""]);
-  expect(create.stdout).toContain("ok: creates a pet once, with exact integers\n");
+  const create = await smoke(origin, "--create", "--build", "development");
+  expect([create.exitCode, create.stdout]).toEqual([0, plain.stdout]);
+  expect(create.stderr).toContain("  creates a pet once, with exact integers\n");
   expect((await list()).length).toBe(before.length + 1);
-  expect(plain.stdout + create.stdout).not.toContain(key);
+  expect(plain.stderr + create.stderr).not.toContain(key);
 });
 
 describe.concurrent("fails on", () => {
   const FIRST_PAGE = "/v1/pets?limit=2";
   it.each<[string, Fault, string]>([
-    ["a failing list", (_, path) => path === FIRST_PAGE && { status: 500 }, "returned 500, expected 200"],
+    [
+      "a failing list",
+      (_, path) => path === FIRST_PAGE && { status: 500 },
+      "GET /v1/pets?limit=2 returned 500",
+    ],
     [
       "another interface version",
       (_, path) => path === "/version" && { body: "{}" },
@@ -122,15 +129,11 @@ describe.concurrent("fails on", () => {
       (_, path) => path === "/openapi.json" && { body: "{}" },
       "/openapi.json has version",
     ],
-    [
-      "a failing next page",
-      (_, path) => path.includes("cursor=") && { status: 500 },
-      "the next page returned 500",
-    ],
+    ["a failing next page", (_, path) => path.includes("cursor=") && { status: 500 }, "returned 500, "],
     [
       "a redirect",
       () => ({ status: 302, headers: { location: "https://login.example" } }),
-      "returned 302, expected 200, Location https://login.example",
+      "returned 302, Location https://login.example: ",
     ],
     [
       "a list that is not an array",
@@ -138,20 +141,24 @@ describe.concurrent("fails on", () => {
       "did not return an array",
     ],
     ["too many pets", (_, path) => path === FIRST_PAGE && { body: "[1,2,3]" }, "an array of at most 2"],
-    ["missing authentication", ({ status }) => status === 401 && { status: 200 }, "expected 401"],
+    ["missing authentication", ({ status }) => status === 401 && { status: 200 }, "; expected 401"],
     [
       "a missing WWW-Authenticate",
       ({ headers }) => ({ headers: without(headers, "www-authenticate") }),
       "has no WWW-Authenticate",
     ],
-    ["an error without a code", ({ status }) => status === 404 && { body: "{}" }, "returned {}"],
+    [
+      "an error without a code",
+      ({ status }) => status === 404 && { body: "{}" },
+      ": {}; expected the error not_found",
+    ],
     ["an HTML error", ({ status }) => status === 405 && { body: "<html>" }, 'the response is "<html>"'],
     [
       "an error without rate-limit headers",
       ({ status, headers }) => status === 400 && { headers: without(headers, "x-ratelimit-reset") },
       "has no X-RateLimit-Reset",
     ],
-    ["missing validation", ({ status }) => status === 400 && { status: 201 }, "expected 400"],
+    ["missing validation", ({ status }) => status === 400 && { status: 201 }, "; expected 400"],
     [
       "requests that are not counted",
       (_, path) => path === "/v1/usage" && { body: '{"days":[]}' },
@@ -174,8 +181,8 @@ describe.concurrent("fails on", () => {
       "the same Idempotency-Key got another response",
     ],
   ])("%s", async (_, fault, problem) => {
-    const { error } = await smokeTestWith(fault, { create: true });
-    expect(error).toMatch(/^step "/);
+    const error = await smokeTestWith(fault, { create: true });
+    expect(error).toMatch(/^smoke test failed: step "/);
     expect(error).toContain(problem);
   });
 });
@@ -196,8 +203,8 @@ describe.concurrent("with an expected build", () => {
       count += 1;
       return wrong(count) && change;
     };
-    const outcome = await smokeTestWith(fault, { build: "development", timeoutMs });
-    return { ...outcome, count };
+    const error = await smokeTestWith(fault, { build: "development", timeoutMs });
+    return { error, count };
   }
 
   it.each<[string, Change]>([
@@ -206,9 +213,8 @@ describe.concurrent("with an expected build", () => {
     ["the path does not exist", { status: 404 }],
     ["there is no response", "none"],
   ])("waits while %s", async (_, change) => {
-    const { error, log } = await expectBuild((count) => count <= 2, change);
+    const { error } = await expectBuild((count) => count <= 2, change);
     expect(error).toBeUndefined();
-    expect(log).toContain("  waiting for development\n  ok: reports its build\n");
   });
 
   it("waits until the build responds several times in a row", async () => {
@@ -220,19 +226,19 @@ describe.concurrent("with an expected build", () => {
 
   it("fails if the build does not respond in time", async () => {
     const { error } = await expectBuild(() => true, OTHER_BUILD, 1_000);
-    expect(error).toBe(`step "reports its build": ${WRONG_BUILD}`);
+    expect(error).toBe(`smoke test failed: step "reports its build": ${WRONG_BUILD}`);
   });
 
   it("fails if another build responds at the end", async () => {
     const { error } = await expectBuild((count) => count > 3);
-    expect(error).toBe(`step "still reports that build": ${WRONG_BUILD}`);
+    expect(error).toBe(`smoke test failed: step "still reports that build": ${WRONG_BUILD}`);
   });
 });
 
 describe.concurrent("tolerates", () => {
   it("one lost connection per path", async () => {
     const seen = new Set<string>();
-    const { error } = await smokeTestWith((_, path) => {
+    const error = await smokeTestWith((_, path) => {
       if (seen.has(path)) return undefined;
       seen.add(path);
       return "none";
@@ -243,7 +249,7 @@ describe.concurrent("tolerates", () => {
   it("a lease that counts as used until it is released", async () => {
     let latestMs = 0;
     let reads = 0;
-    const { error } = await smokeTestWith(({ body }, path) => {
+    const error = await smokeTestWith(({ body }, path) => {
       if (path === "/v1/usage") reads += 1;
       else latestMs = performance.now();
       if (path !== "/v1/usage" || reads > 1 || performance.now() - latestMs > 800) return undefined;
@@ -255,19 +261,30 @@ describe.concurrent("tolerates", () => {
 });
 
 it.each([
-  [[], "expected one URL"],
-  [["localhost:8787"], "localhost:8787 is not the URL of a service"],
+  [[], "missing required argument 'url'"],
+  [["http://localhost:9", "http://localhost:9"], "too many arguments"],
+  [["localhost:8787"], "It must be the URL of a service"],
+  [["https://petstore.example/shop"], "It must be the URL of a service"],
   [["http://localhost:9", "--key", "pet_x"], "not an API key"],
-  [["http://localhost:9", "--new"], "Unknown option '--new'"],
-  [["https://petstore.example/shop"], "is not the URL of a service"],
-  [["http://localhost:9", "--within", "soon"], "--within must be a number of seconds"],
+  [["http://localhost:9", "--creat"], "Did you mean --create?"],
+  [["http://localhost:9", "--within", "soon"], "It must be an integer from 0 to 9999"],
 ])("rejects the arguments %j in one line", async (args, problem) => {
-  const { exitCode, stderr } = await runInProcess("smoke test", smoke, ["--key", key, ...args]);
-  expect([exitCode, stderr]).toEqual([1, expect.stringMatching(/^[^\n]+\n$/)]);
+  const { exitCode, stdout, stderr } = await smoke(...args);
+  expect([exitCode, stdout, stderr]).toEqual([2, "", expect.stringMatching(/^error: [^\n]+\n$/)]);
   expect(stderr).toContain(problem);
 });
 
+it("rejects a call without a key, and one whose options npm took", async () => {
+  const noKey = await runCommandInProcess(smokeCommand, [UNUSED_ORIGIN]);
+  expect(noKey.stderr).toBe("error: no key: npm run smoke -- URL --key KEY, or set PETSTORE_KEY\n");
+  const env = { PETSTORE_KEY: key, npm_config_create: "true" };
+  const swallowed = await runCommandInProcess(smokeCommand, [UNUSED_ORIGIN], { env });
+  expect(swallowed.stderr).toContain(`: type npm run smoke -- ${UNUSED_ORIGIN} --create\n`);
+  expect([noKey.exitCode, swallowed.exitCode]).toEqual([2, 2]);
+});
+
 it("reports a service that can't be reached", async () => {
-  const { stderr } = await runInProcess("smoke test", smoke, [UNUSED_ORIGIN, "--key", key]);
-  expect(stderr).toMatch(/^smoke test failed: step "reports its build": can't reach http:.*: .*\n$/);
+  const { exitCode, stderr } = await smoke(UNUSED_ORIGIN);
+  expect(exitCode).toBe(1);
+  expect(stderr).toMatch(/\nerror: smoke test failed: step "reports its build": can't reach http:.*: .*\n$/);
 });
