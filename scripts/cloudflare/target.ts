@@ -10,30 +10,28 @@ export interface TargetOptions {
   remote?: true | undefined;
 }
 
+export const folder = matching(/./, "It must name a folder.");
+
+const PREVIEW = new Option("--preview <name>", "the database that all previews share")
+  .argParser(matching(/^[\w-]+$/, "It must name a preview, such as staging."))
+  .conflicts("remote");
+const REMOTE = new Option("--remote", "the production database");
+const PERSIST_TO = new Option("--persist-to <dir>", "the local database of npm start -- --persist-to DIR")
+  .argParser(folder)
+  .conflicts(["preview", "remote"]);
+
 /** Adds --preview and --remote. */
 export function withRemoteOptions<Args extends unknown[], Opts extends Record<string, unknown>>(
   command: Command<Args, Opts>,
 ) {
-  return command
-    .addOption(
-      new Option("--preview <name>", "the database that all previews share")
-        .argParser(matching(/^[\w-]+$/, "It must name a preview, such as staging."))
-        .conflicts("remote"),
-    )
-    .addOption(new Option("--remote", "the production database"));
+  return command.addOption(PREVIEW).addOption(REMOTE);
 }
 
 /** Adds the options of every target. */
 export function withTargetOptions<Args extends unknown[], Opts extends Record<string, unknown>>(
   command: Command<Args, Opts>,
 ) {
-  return withRemoteOptions(
-    command.addOption(
-      new Option("--persist-to <dir>", "the local database of npm start -- --persist-to DIR")
-        .argParser(matching(/./, "It must name a folder."))
-        .conflicts(["preview", "remote"]),
-    ),
-  );
+  return withRemoteOptions(command.addOption(PERSIST_TO));
 }
 
 export function readTarget({ persistTo, preview, remote }: TargetOptions): Target {
