@@ -1,6 +1,4 @@
-// npm run bench: the service's speed and costs, compared with other implementations (measure/implementations.ts).
-//
-//   npm run bench -- [--only NAME,NAME] [--rounds N] [--seconds N] [--json] [--svg]
+// The service's speed and costs, compared with other implementations (measure/implementations.ts).
 //
 // A load case (cases/http.ts) loads its implementations in turn, with wrk, one thread and 32 connections: by default 15 rounds
 // of five seconds each, in slices of one second (measure/rounds.ts). The result is the ratio of the service's processor time per
@@ -21,7 +19,7 @@
 import { writeFile } from "node:fs/promises";
 import { cpus } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
+import { UsageError } from "../scripts/lib/command.ts";
 import { bodiesTable, measureBodies } from "./cases/bodies.ts";
 import { bundleTable, measureBundle } from "./cases/bundle.ts";
 import { bytesTable, measureBytes } from "./cases/bytes.ts";
@@ -33,7 +31,6 @@ import { measureRowsRead, rowsReadTable } from "./cases/rows-read.ts";
 import { measureScale, type ScaleSeries, scaleTable } from "./cases/scale.ts";
 import { scaleChart } from "./cases/scale-chart.ts";
 import { caseTable } from "./measure/case-table.ts";
-import { positiveInteger, runCommand } from "./measure/command.ts";
 import { requireWrk } from "./measure/load.ts";
 import { installPackages } from "./measure/packages.ts";
 import { progress, type Table, tableText } from "./measure/report.ts";
@@ -50,21 +47,20 @@ interface Section {
   run(): Promise<{ result: object; table: Table }>;
 }
 
-await runCommand("npm run bench", async () => {
-  const { values } = parseArgs({
-    options: {
-      only: { type: "string" },
-      rounds: { type: "string", default: "15" },
-      seconds: { type: "string", default: "5" },
-      json: { type: "boolean", default: false },
-      svg: { type: "boolean", default: false },
-    },
-  });
-  const rounds = positiveInteger("rounds", values.rounds);
-  const seconds = positiveInteger("seconds", values.seconds);
-  const sections = select(allSections({ rounds, seconds }), values.only);
-  if (values.svg && !sections.some(({ name }) => name === "scale"))
-    throw new Error("--svg needs the section scale");
+export interface BenchOptions {
+  /** Names of sections, separated by commas. By default all. */
+  only?: string | undefined;
+  rounds: number;
+  seconds: number;
+  json?: true | undefined;
+  svg?: true | undefined;
+}
+
+/** Measures sections. Returns tables, or JSON. */
+export async function bench({ only, rounds, seconds, json, svg }: BenchOptions): Promise<string> {
+  const sections = select(allSections({ rounds, seconds }), only);
+  if (svg && !sections.some(({ name }) => name === "scale"))
+    throw new UsageError("--svg needs the section scale");
   if (sections.some(({ isLoad }) => isLoad)) {
     await requireWrk();
     await installPackages();
@@ -77,7 +73,8 @@ await runCommand("npm run bench", async () => {
     results[name] = result;
     tables.push(tableText(table));
   }
-  if (values.svg) await writeFile(CHART, scaleChart(results.scale as ScaleSeries[]));
+  if (svg) await writeFile(CHART, scaleChart(results.scale as ScaleSeries[]));
+  if (!json) return tables.join("\n");
   const processors = cpus();
   const machine = {
     processors: processors.length,
@@ -85,11 +82,8 @@ await runCommand("npm run bench", async () => {
     node: process.version,
     workerd: WORKERD_VERSION,
   };
-  const text = values.json
-    ? JSON.stringify({ machine, rounds, seconds, results }, null, 2)
-    : tables.join("\n");
-  process.stdout.write(`${text}\n`);
-});
+  return JSON.stringify({ machine, rounds, seconds, results }, null, 2);
+}
 
 function allSections(effort: { rounds: number; seconds: number }): Section[] {
   const depth = () => withLargeDatabase(measureDepth);
@@ -125,6 +119,6 @@ function select(sections: Section[], only: string | undefined): Section[] {
   return only.split(",").map((name) => {
     const section = sections.find((each) => each.name === name);
     if (section !== undefined) return section;
-    throw new Error(`--only ${name}: use ${sections.map((each) => each.name).join(", ")}`);
+    throw new UsageError(`--only ${name}: use ${sections.map((each) => each.name).join(", ")}`);
   });
 }

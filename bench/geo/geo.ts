@@ -1,6 +1,4 @@
-// npm run bench:geo: simulates how long requests take in six regions, and what they cost.
-//
-//   npm run bench:geo -- [--seconds N] [--seed N] [--json] [--svg]
+// Simulates how long requests take in six regions, and what they cost.
 //
 // Runs the service and then the baseline in workerd, by default for 75 s each. Each has a Worker in six regions, each region has a
 // replica, and the primary and the objects are in one region. Every statement and every call waits for a round trip
@@ -14,8 +12,6 @@
 import "./memory-folder.ts";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
-import { positiveInteger, runCommand } from "../measure/command.ts";
 import { PETS } from "../measure/implementations.ts";
 import { installPackages } from "../measure/packages.ts";
 import { progress, tableText } from "../measure/report.ts";
@@ -28,17 +24,15 @@ import { drawWorkload } from "./workload.ts";
 
 const CHART = join(import.meta.dirname, "../../docs/geo.svg");
 
-await runCommand("npm run bench:geo", async () => {
-  const { values } = parseArgs({
-    options: {
-      seconds: { type: "string", default: "75" },
-      seed: { type: "string", default: "1" },
-      json: { type: "boolean", default: false },
-      svg: { type: "boolean", default: false },
-    },
-  });
-  const seconds = positiveInteger("seconds", values.seconds);
-  const seed = positiveInteger("seed", values.seed);
+export interface GeoOptions {
+  seconds: number;
+  seed: number;
+  json?: true | undefined;
+  svg?: true | undefined;
+}
+
+/** Runs the simulation. Returns tables, or JSON. */
+export async function geo({ seconds, seed, json, svg }: GeoOptions): Promise<string> {
   await installPackages();
   const tasks = drawWorkload(seed, { regions: REGIONS.length, pets: PETS, seconds });
   const run = async (name: keyof typeof GEO_IMPLEMENTATIONS) => {
@@ -47,8 +41,11 @@ await runCommand("npm run bench:geo", async () => {
   };
   const petstore = await run("petstore");
   const baseline = await run("baseline");
-  if (values.svg) await writeFile(CHART, geoChart(petstore, baseline));
-  const tables = geoTables(petstore, baseline).map(tableText);
+  if (svg) await writeFile(CHART, geoChart(petstore, baseline));
+  if (!json) {
+    const tables = geoTables(petstore, baseline).map(tableText);
+    return [...tables, machineNote(petstore, baseline), ...NOTES].join("\n");
+  }
   const result = {
     workerd: WORKERD_VERSION,
     seconds,
@@ -58,8 +55,5 @@ await runCommand("npm run bench:geo", async () => {
     prices: PRICES,
     results: { petstore, baseline },
   };
-  const text = values.json
-    ? JSON.stringify(result, null, 2)
-    : [...tables, machineNote(petstore, baseline), ...NOTES].join("\n");
-  process.stdout.write(`${text}\n`);
-});
+  return JSON.stringify(result, null, 2);
+}

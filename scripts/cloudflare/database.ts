@@ -14,6 +14,8 @@ import { type Config, type D1Binding, QUIET, readConfig, runWrangler, withConfig
 /** wrangler's default folder for local state. */
 export const DEFAULT_STATE = ".wrangler/state";
 
+const GIVEN_REGISTRY = process.env.WRANGLER_REGISTRY_PATH;
+
 /** The API's error code for an unknown database. */
 const NO_SUCH_DATABASE = 7404;
 
@@ -51,7 +53,7 @@ async function openLocal(state: string): Promise<OpenDatabase> {
   const { getPlatformProxy } = await import("wrangler");
   const { name, d1_databases } = await readConfig();
   // The objects run in `npm start`, which wrangler finds by the Worker's name.
-  process.env.WRANGLER_REGISTRY_PATH = registryPath(state);
+  process.env.WRANGLER_REGISTRY_PATH = GIVEN_REGISTRY ?? registryPath(state);
   const bindings = [{ name: "RATE_LIMITER", class_name: "RateLimiter", script_name: name }];
   const config = { name: "petstore-commands", d1_databases, durable_objects: { bindings } };
   return withConfigFile(config, async (configPath) => {

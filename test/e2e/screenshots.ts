@@ -1,13 +1,11 @@
-// npm run screenshots: takes the pictures of both pages that the documents show, into docs/. The service is real; the key is on the
-// Free plan and was used today, and its 29 days before that are invented.
+// npm run screenshots: takes the pictures of both pages that the documents show. The service is real; the key is on the Free plan and
+// was used today, and its 29 days before that are invented.
 
 import { join } from "node:path";
 import type { Page } from "playwright-core";
-import { findBrowser, openBrowser } from "../support/e2e/browser.ts";
-import { writePastDays } from "../support/e2e/past-days.ts";
-import { emptyState, keys, start } from "../support/e2e/petstore.ts";
+import { type Define, newCommand } from "../../scripts/lib/command.ts";
 
-const FOLDER = join(import.meta.dirname, "../../docs");
+const FOLDER = "docs";
 
 /** Busy on weekdays, and sometimes over the limit. */
 const PAST_DAYS = Array.from({ length: 29 }, (_, index) => {
@@ -16,47 +14,72 @@ const PAST_DAYS = Array.from({ length: 29 }, (_, index) => {
   return { admitted: Math.min(1000, Math.max(0, wanted)), refused: Math.max(0, wanted - 1000) };
 });
 
-const executablePath = findBrowser();
-if (executablePath === undefined) throw new Error("there is no Chromium here: CHROMIUM can name one");
-const { state, remove } = await emptyState();
-const service = await start(state);
-const { origin } = service;
-const browser = await openBrowser(executablePath);
-try {
-  const { stdout } = await keys("create", "--name", "Jo", "--plan", "free", "--json", "--persist-to", state);
-  const { key } = JSON.parse(stdout);
-  await use(key);
-  await writePastDays(service, state, PAST_DAYS, Date.now());
-  for (const colorScheme of ["light", "dark"] as const) {
-    const page = await browser.newPage({ colorScheme, viewport: { width: 1280, height: 1400 } });
-    await openReference(page, key);
-    await take(page, `reference-desktop-${colorScheme}`);
-    await use(key);
-    await openUsage(page);
-    await page.setViewportSize({ width: 1280, height: 960 });
-    await take(page, `usage-desktop-${colorScheme}`);
-    await page.close();
-  }
-} finally {
-  await browser.close();
-  await service.stop();
-  await remove();
-}
+const define: Define = (io) =>
+  newCommand(
+    "npm run screenshots",
+    "Takes the pictures of the reference page and the usage page that the documents show. It needs Chromium: CHROMIUM can name one.",
+    "",
+    "--folder /tmp",
+  )
+    .option("--folder <dir>", "where to write the pictures", FOLDER)
+    .action(({ folder }) => io.step("Taking pictures", () => takeAll(folder)));
 
-/** Takes a picture of the visible part of a page. */
-async function take(page: Page, name: string): Promise<void> {
-  await page.screenshot({ path: join(FOLDER, `${name}.png`), animations: "disabled" });
+export default define;
+
+async function takeAll(folder: string): Promise<void> {
+  const { findBrowser, openBrowser } = await import("../support/e2e/browser.ts");
+  const { writePastDays } = await import("../support/e2e/past-days.ts");
+  const { emptyState, keys, start } = await import("../support/e2e/petstore.ts");
+  const executablePath = findBrowser();
+  if (executablePath === undefined) throw new Error("there is no Chromium here: CHROMIUM can name one");
+  const { state, remove } = await emptyState();
+  const service = await start(state);
+  const { origin } = service;
+  const browser = await openBrowser(executablePath);
+  try {
+    const { stdout } = await keys(
+      "create",
+      "--name",
+      "Jo",
+      "--plan",
+      "free",
+      "--json",
+      "--persist-to",
+      state,
+    );
+    const { key } = JSON.parse(stdout);
+    await use(origin, key);
+    await writePastDays(service, state, PAST_DAYS, Date.now());
+    for (const colorScheme of ["light", "dark"] as const) {
+      const take = (name: string) =>
+        page.screenshot({ path: join(folder, `${name}-desktop-${colorScheme}.png`), animations: "disabled" });
+      const page = await browser.newPage({ colorScheme, viewport: { width: 1280, height: 1400 } });
+      await openReference(page, origin, key);
+      await take("reference");
+      await use(origin, key);
+      // The page finds the key in the tab's storage.
+      await page.goto(`${origin}/usage`);
+      await page.getByRole("meter").first().waitFor();
+      await page.setViewportSize({ width: 1280, height: 960 });
+      await take("usage");
+      await page.close();
+    }
+  } finally {
+    await browser.close();
+    await service.stop();
+    await remove();
+  }
 }
 
 /** Sends some requests, so that the minute has a count. */
-async function use(key: string): Promise<void> {
+async function use(origin: string, key: string): Promise<void> {
   for (let request = 0; request < 13; request += 1) {
     await fetch(`${origin}/v1/pets`, { headers: { Authorization: `Bearer ${key}` } });
   }
 }
 
 /** Shows the response to a list request that was sent from the reference page. */
-async function openReference(page: Page, key: string): Promise<void> {
+async function openReference(page: Page, origin: string, key: string): Promise<void> {
   await page.goto(origin);
   await page.getByLabel("Your API key").fill(key);
   const listPets = page.locator("#operations-Pets-listPets");
@@ -66,10 +89,4 @@ async function openReference(page: Page, key: string): Promise<void> {
   const top = ((await listPets.boundingBox())?.y ?? 0) + (await page.evaluate<number>("scrollY"));
   await page.mouse.move(0, 0);
   await page.evaluate(`document.activeElement.blur(); scrollTo(0, ${top - 24})`);
-}
-
-/** Opens the usage page, which finds the key in the tab's storage. */
-async function openUsage(page: Page): Promise<void> {
-  await page.goto(`${origin}/usage`);
-  await page.getByRole("meter").first().waitFor();
 }

@@ -1,31 +1,26 @@
 // npm run crash: kills the service under load repeatedly, and checks its guarantees.
-//
-//   npm run crash -- [--rounds 20] [--json]
-//
-// It runs `npm start` with a state folder of its own, for some five seconds per round. The exit code is 1 if a guarantee is
-// violated. Standard output has the figures, standard error a line per round.
 
-import { parseArgs } from "node:util";
-import { progress, tableText } from "../../../bench/measure/report.ts";
-import { type CrashReport, crash, type Round } from "./crash.ts";
+import { tableText } from "../../../bench/measure/report.ts";
+import { type Define, integer, newCommand } from "../../../scripts/lib/command.ts";
+import type { CrashReport, Round } from "./crash.ts";
 
-const { values } = parseArgs({
-  options: { rounds: { type: "string", default: "20" }, json: { type: "boolean", default: false } },
-});
+const SUMMARY =
+  "Runs npm start with a state folder of its own, kills it under load some five seconds later, and restarts it, round after " +
+  "round. It fails if a guarantee is violated. Figures go to standard output, a line per round to standard error.";
 
-try {
-  await main();
-} catch (error) {
-  process.stderr.write(`npm run crash failed: ${error instanceof Error ? error.message : error}\n`);
-  process.exit(1);
-}
+const define: Define = (io) =>
+  newCommand("npm run crash", SUMMARY, "", "--rounds 100 --json")
+    .option("--rounds <number>", "how many kills, from 1 to 9999", integer(1, 9_999), 20)
+    .option("--json", "print JSON")
+    .action(async ({ rounds, json }) => {
+      const { crash } = await import("./crash.ts");
+      const report = await crash(rounds, (round) => io.note(roundText(round)));
+      io.print(json ? JSON.stringify(report, null, 2) : reportText(report));
+      if (report.violations.length > 0)
+        throw new Error(`${report.violations.length} guarantees are violated`);
+    });
 
-async function main(): Promise<void> {
-  if (!/^[1-9][0-9]{0,3}$/.test(values.rounds)) throw new Error("--rounds must be an integer from 1 to 9999");
-  const report = await crash(Number(values.rounds), (round) => progress(roundText(round)));
-  process.stdout.write(values.json ? `${JSON.stringify(report, null, 2)}\n` : reportText(report));
-  if (report.violations.length > 0) process.exitCode = 1;
-}
+export default define;
 
 function roundText({
   number,
@@ -84,5 +79,5 @@ function reportText({
     violations.length === 0
       ? "All guarantees hold."
       : violations.map((each) => `VIOLATED: ${each}`).join("\n");
-  return `${writesTable}\n${limitTable}\n${logLines} log lines searched for secrets.\n${verdict}\n`;
+  return `${writesTable}\n${limitTable}\n${logLines} log lines searched for secrets.\n${verdict}`;
 }

@@ -1,9 +1,5 @@
-// Mutation testing of the limiter and of the keys, with some 1,300 mutants. The exit code is 1 if a mutant survives that is not
-// in equivalent-mutants.ts.
-//
-//   npm run mutation                                     all mutants: half an hour, on an idle machine with two processors
-//   npm run mutation -- --files src/keys/store.ts        mutants of some files, separated by commas
-//   npm run mutation -- --only src/keys/store.ts:77      mutants of one line, and the tests that kill them
+// Mutation testing of the limiter and of the keys, with some 1,300 mutants. It fails if a mutant survives that is not in
+// equivalent-mutants.ts.
 //
 // One run of a test file tries many mutants in one isolate, because starting workerd for each would take hours. At its end the
 // tests must pass with the original code. A test that does not is run with each mutant alone, at the end, and its failure counts
@@ -16,7 +12,7 @@
 
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
+import { type Io, UsageError } from "../../../scripts/lib/command.ts";
 import { EXPLAINED, type Explanation } from "./equivalent-mutants.ts";
 import { type Mutant, mutate } from "./mutants.ts";
 import { ROOT } from "./root.ts";
@@ -99,31 +95,47 @@ type Fate = { by: string; isTimeout: boolean };
 /** No mutant: the code as it is, after others were tried. */
 const CONTROL = -1;
 
+export interface MutationOptions {
+  /** The sources whose mutants to try, separated by commas. */
+  files?: string | undefined;
+  /** The one line or place whose mutants to try: the tests that kill them are printed too. */
+  only?: string | undefined;
+}
+
 const startedMs = Date.now();
-const { values: options } = parseArgs({ options: { files: { type: "string" }, only: { type: "string" } } });
+let options: MutationOptions = {};
+let io: Io;
+let crew: Crew;
 const { mutants, mutated } = mutateAll();
-const wanted = mutants.filter(isWanted);
+const wanted: Mutant[] = [];
 const fates = new Map<number, Fate>();
 /** The errors of tests that were run alone, without a mutant, by file and names. */
 const failuresByItself = new Map<string, Promise<string | undefined>>();
-for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, endEarly);
-const crew = new Crew(mutated);
-
 const recordedFiles: TestFile[] = [];
-const firstFiles = await recordAll(testsToRun().filter(comesFirst));
-for (const testFile of firstFiles) {
-  const most = testFile.durationMs < QUICK_FILE_MS ? Number.POSITIVE_INFINITY : FIRST_TESTS;
-  await tryFile(testFile, nearTo(testFile), most);
+const firstFiles: TestFile[] = [];
+
+/** Tries the mutants, once in a process. Returns whether all survivors are explained. */
+export async function tryMutants(chosen: MutationOptions, streams: Io): Promise<boolean> {
+  [options, io] = [chosen, streams];
+  wanted.push(...mutants.filter(isWanted));
+  if (wanted.length === 0) throw new UsageError(`no mutants in ${options.only ?? options.files}`);
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, endEarly);
+  crew = new Crew(mutated);
+  firstFiles.push(...(await recordAll(testsToRun().filter(comesFirst))));
+  for (const testFile of firstFiles) {
+    const most = testFile.durationMs < QUICK_FILE_MS ? Number.POSITIVE_INFINITY : FIRST_TESTS;
+    await tryFile(testFile, nearTo(testFile), most);
+  }
+  for (const testFile of firstFiles) await tryFile(testFile, unexplained(), Number.POSITIVE_INFINITY);
+  const constants = unexplained().filter(({ isStatic }) => isStatic);
+  await inParallel(constants.map((mutant) => () => tryStatic(mutant)));
+  const otherFiles = await recordOthers();
+  for (const testFile of otherFiles) await tryFile(testFile, unexplained(), Number.POSITIVE_INFINITY);
+  const unnoticed = unexplained().filter(({ isStatic }) => !isStatic);
+  await inParallel(unnoticed.map((mutant) => () => tryAlone(mutant)));
+  crew.end();
+  return report();
 }
-for (const testFile of firstFiles) await tryFile(testFile, unexplained(), Number.POSITIVE_INFINITY);
-const constants = unexplained().filter(({ isStatic }) => isStatic);
-await inParallel(constants.map((mutant) => () => tryStatic(mutant)));
-const otherFiles = await recordOthers();
-for (const testFile of otherFiles) await tryFile(testFile, unexplained(), Number.POSITIVE_INFINITY);
-const unnoticed = unexplained().filter(({ isStatic }) => !isStatic);
-await inParallel(unnoticed.map((mutant) => () => tryAlone(mutant)));
-crew.end();
-process.exit(report() ? 0 : 1);
 
 /** Who interrupts it sees what was found until then. */
 function endEarly(): void {
@@ -447,9 +459,9 @@ function staleOf({ file, line, changes }: Explanation, survivors: Mutant[]): str
 }
 
 function say(text: string): void {
-  process.stderr.write(`${Math.round((Date.now() - startedMs) / 1000)} s: ${text}\n`);
+  io.note(`${Math.round((Date.now() - startedMs) / 1000)} s: ${text}`);
 }
 
 function print(text: string): void {
-  process.stdout.write(`${text}\n`);
+  io.print(text);
 }

@@ -1,39 +1,36 @@
 // npm run soak: mixed traffic for minutes. At the end all counts must reconcile, and memory must be stable.
-//
-//   npm run soak -- [--minutes 10] [--keys 50] [--json]
-//
-// The service and the floor of the bench run in workerd, each with its own process and state. The exit code is 1 if a check
-// fails. Latencies and memory are meaningful only on an idle machine; latencies are not checked, memory is checked from eight
-// minutes on. Progress goes to standard error.
 
-import { parseArgs } from "node:util";
-import { progress, tableText, whole } from "../../../bench/measure/report.ts";
+import { InvalidArgumentError } from "@commander-js/extra-typings";
+import { tableText, whole } from "../../../bench/measure/report.ts";
+import { type Define, integer, newCommand } from "../../../scripts/lib/command.ts";
 import { curve, MAX_GROWTH, type MemoryVerdict } from "./memory.ts";
-import { type SoakReport, soak } from "./soak.ts";
+import type { SoakReport } from "./soak.ts";
 
-const { values } = parseArgs({
-  options: {
-    minutes: { type: "string", default: "10" },
-    keys: { type: "string", default: "50" },
-    json: { type: "boolean", default: false },
-  },
-});
+const SUMMARY =
+  "Sends mixed traffic to the service and to the floor of the bench, each in workerd with its own process and state. It fails if " +
+  "counts don't reconcile, or if memory grows: that is checked from eight minutes on. Latencies and memory are meaningful only on " +
+  "an idle machine; latencies are not checked.";
 
-try {
-  await main();
-} catch (error) {
-  process.stderr.write(`npm run soak failed: ${error instanceof Error ? error.stack : error}\n`);
-  process.exit(1);
-}
+const define: Define = (io) =>
+  newCommand("npm run soak", SUMMARY, "", "--minutes 60 --keys 100 --json")
+    .option("--minutes <number>", "how long, from 0.1 to 1440", minutes, 10)
+    .option("--keys <number>", "how many API keys, from 1 to 200", integer(1, 200), 50)
+    .option("--json", "print JSON")
+    .action(async (options) => {
+      const { soak } = await import("./soak.ts");
+      const onProgress = (line: string) => io.note(line);
+      const report = await soak({ seconds: options.minutes * 60, keys: options.keys, onProgress });
+      io.print(options.json ? JSON.stringify(report, null, 2) : reportText(report));
+      if (report.problems.length > 0) throw new Error(`${report.problems.length} checks failed`);
+      if (report.memory?.isFlat === false) throw new Error("memory is not stable");
+    });
 
-async function main(): Promise<void> {
-  const [minutes, keys] = [Number(values.minutes), Number(values.keys)];
-  if (!(minutes >= 0.1 && minutes <= 1_440)) throw new Error("--minutes must be a number from 0.1 to 1440");
-  if (!(Number.isInteger(keys) && keys >= 1 && keys <= 200))
-    throw new Error("--keys must be an integer from 1 to 200");
-  const report = await soak({ seconds: minutes * 60, keys, onProgress: progress });
-  process.stdout.write(values.json ? `${JSON.stringify(report, null, 2)}\n` : reportText(report));
-  if (report.problems.length > 0 || report.memory?.isFlat === false) process.exitCode = 1;
+export default define;
+
+function minutes(text: string): number {
+  const value = /^[0-9]+(\.[0-9]+)?$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= 0.1 && value <= 1_440) return value;
+  throw new InvalidArgumentError("It must be a number from 0.1 to 1440.");
 }
 
 function reportText(report: SoakReport): string {
@@ -71,7 +68,7 @@ function reportText(report: SoakReport): string {
   const tooSlow = report.skipped === 0 ? "" : slow;
   const verdict =
     problems.length === 0 ? "All counts reconcile." : problems.map((each) => `FAILED: ${each}`).join("\n");
-  return `${counts}\n${times}\n${memory}\n\n${tooSlow}${verdict}\n`;
+  return `${counts}\n${times}\n${memory}\n\n${tooSlow}${verdict}`;
 }
 
 function memoryText(memory: MemoryVerdict | undefined): string {

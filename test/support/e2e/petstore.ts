@@ -25,9 +25,9 @@ export function keys(...args: string[]): Promise<Outcome> {
   return npmRun("keys", args);
 }
 
-/** Runs `npm run SCRIPT -- ARGUMENTS`. `environment` adds variables. */
+/** Runs `npm run --silent SCRIPT -- ARGUMENTS`: standard output has only the command's. `environment` adds variables. */
 export function npmRun(script: string, args: string[], environment?: NodeJS.ProcessEnv): Promise<Outcome> {
-  return runProcess("npm", ["run", script, "--", ...args], environment);
+  return runProcess("npm", ["run", "--silent", script, "--", ...args], environment);
 }
 
 /** Runs a script with the Node that runs the tests. */
@@ -77,7 +77,17 @@ export type Service = Awaited<ReturnType<typeof start>>;
  * the kernel chooses the ports, the debugger's too: a port that is only probed could be taken by another process.
  */
 export async function start(state: string, { environment = {}, port = 0, cwd = "." }: StartOptions = {}) {
-  const args = ["start", "--", "--port", `${port}`, "--inspector-port", "0", "--persist-to", state];
+  const args = [
+    "start",
+    "--silent",
+    "--",
+    "--port",
+    `${port}`,
+    "--inspector-port",
+    "0",
+    "--persist-to",
+    state,
+  ];
   const env = { ...BASE_ENVIRONMENT, ...environment };
   // "detached" makes a process group, so that npm, wrangler and workerd can be ended together.
   const child = spawn("npm", args, { env, cwd, detached: true, stdio: ["ignore", "pipe", "pipe"] });
