@@ -42,7 +42,6 @@ import { formatTime } from "./lib/time.ts";
 
 const RUN = "npm run keys --";
 const PAGE_SIZE = 50;
-const IN_FORCE = "This takes effect everywhere within 30 seconds.";
 const JSON_LINES = new Option("--json-lines", "print one JSON value per line").conflicts("json");
 
 interface Options extends TargetOptions {
@@ -83,7 +82,11 @@ const define: Define = (io) => {
     .option("--expires <date>", "when the key ends: the beginning of a UTC day, or a time", expiry)
     .option("--count <n>", "how many keys; their names get a number", integer(1, 100_000), 1)
     .addOption(JSON_LINES)
-    .action((options) => withDatabase(io, options, (opened) => create(io, opened, options)));
+    .action((options) => {
+      const limits = readLimits(options.plan, options);
+      warnOfLimits(io, limits);
+      return withDatabase(io, options, (opened) => create(io, opened, options, limits));
+    });
 
   withCommonOptions(
     command(
@@ -121,7 +124,7 @@ const define: Define = (io) => {
       "rename key_0123456789Ab Acme --remote",
     ).argument("<name>", "the new name", keyName),
   ).action((id, name, options) =>
-    change(io, options, id, async ({ database }, operator) => {
+    change(io, options, id, "Renamed", async ({ database }, operator) => {
       await warnOfName(io, database, name, operator.nowMs, id);
       return admin.renameKey(database, id, name, operator);
     }),
@@ -135,7 +138,9 @@ const define: Define = (io) => {
       "expire key_0123456789Ab never",
     ).argument("<date>", 'a UTC day, which is then not part of it, a time, or "never"', expiryOrNever),
   ).action((id, expiresAtMs, options) =>
-    change(io, options, id, ({ database }, operator) => admin.setExpiry(database, id, expiresAtMs, operator)),
+    change(io, options, id, "Changed the expiry of", ({ database }, operator) =>
+      admin.setExpiry(database, id, expiresAtMs, operator),
+    ),
   );
 
   withLimitOptions(
@@ -150,7 +155,7 @@ const define: Define = (io) => {
   ).action((id, plan, options) => {
     const limits = readLimits(plan, options);
     warnOfLimits(io, limits);
-    return change(io, options, id, ({ database }, operator) =>
+    return change(io, options, id, "Changed", ({ database }, operator) =>
       admin.changePlan(database, id, plan, limits, operator),
     );
   });
@@ -172,7 +177,7 @@ const define: Define = (io) => {
   )
     .addOption(yes)
     .action((id, options) =>
-      change(io, options, id, async (opened, operator) => {
+      change(io, options, id, "Revoked", async (opened, operator) => {
         const owner = keyOwner(await find(opened, id));
         await io.confirm(`This ends ${owner} for good: it can't be undone.`, options.yes);
         return admin.revokeKey(opened.database, id, operator);
@@ -182,7 +187,7 @@ const define: Define = (io) => {
   withChangeOptions(
     keyCommand("unban", "lift the ban of a key", "unban key_0123456789Ab", "unban key_0123456789Ab --remote"),
   ).action((id, options) =>
-    change(io, options, id, async (opened, operator) => {
+    change(io, options, id, "Lifted the ban of", async (opened, operator) => {
       const { bannedUntilMs } = await find(opened, id);
       if (bannedUntilMs === null) io.note("No ban is recorded. If there is one all the same, it is lifted.");
       return admin.unbanKey(opened.database, id, operator);
@@ -197,7 +202,7 @@ const define: Define = (io) => {
     withDatabase(io, options, async ({ database }) => {
       const changes = await listChanges(database, id, options.limit);
       if (options.json) return io.printJson(changes.map(changeJson));
-      io.print(changes.length === 0 ? "No changes are recorded." : changeTable(changes));
+      io.print(changes.length === 0 ? "No changes are recorded." : changeTable(changes, id === undefined));
     }),
   );
   return keys;
@@ -208,17 +213,18 @@ export default define;
 interface CreateOptions extends Options {
   name: string;
   plan: Plan;
-  perMinute?: number | undefined;
-  perDay?: number | undefined;
   expires?: number | undefined;
   count: number;
   jsonLines?: true | undefined;
 }
 
-async function create(io: Io, { database }: OpenDatabase, options: CreateOptions): Promise<void> {
+async function create(
+  io: Io,
+  { database }: OpenDatabase,
+  options: CreateOptions,
+  limits: Limits | undefined,
+): Promise<void> {
   const { name, plan, expires = null, count } = options;
-  const limits = readLimits(plan, options);
-  warnOfLimits(io, limits);
   const operator = operatorOf(options);
   await warnOfName(io, database, name, operator.nowMs);
   const newKey = { plan, expiresAtMs: expires, ...(limits && { limits }) };
@@ -232,8 +238,7 @@ async function create(io: Io, { database }: OpenDatabase, options: CreateOptions
     else if (options.jsonLines) io.printJson(secretJson(key, secret));
     else io.print(count === 1 ? secret : `${secret}  ${key.id}  ${key.name}`);
     if (count > 1 || options.json || options.jsonLines) continue;
-    const expiryText = expires === null ? "" : `, expires ${formatTime(expires)}`;
-    io.note(`\nThis key is shown only once.\nCreated ${keyAndPlan(key)}${expiryText}.`);
+    io.note(`\nThis key is shown only once.\nCreated ${keyAndPlan(key)}.`);
   }
   if (options.json) io.printJson(count === 1 ? all[0] : all);
   if (count > 1) io.note(`Created ${count} keys. They are shown only once.`);
@@ -257,12 +262,12 @@ async function list(io: Io, { database }: OpenDatabase, options: ListOptions): P
   if (options.json) return io.printJson(keys.map(keyJson));
   if (options.jsonLines) for (const key of keys) io.printJson(keyJson(key));
   if (options.jsonLines) return;
-  if (keys.length === 0)
-    return io.note(`No key matches. To create one: ${RUN} create --name NAME --plan free`);
+  if (keys.length === 0 && offset > 0) return io.note(`There is no page ${page}.`);
+  if (keys.length === 0) return io.note(`No key matches. Next: ${RUN} create --name NAME --plan free`);
   io.print(keyTable(keys));
-  if (total > keys.length) {
-    io.note(`Keys ${offset + 1} to ${offset + keys.length} of ${total}; --page ${page + 1} shows the next.`);
-  }
+  const last = offset + keys.length;
+  const next = last < total ? `; --page ${page + 1} shows the next` : "";
+  if (total > keys.length) io.note(`Keys ${offset + 1} to ${last} of ${total}${next}.`);
 }
 
 async function rotate(
@@ -286,19 +291,20 @@ async function rotate(
   io.note(`\nThis key is shown only once.\nRotated ${keyAndPlan(changed.key)}.`);
 }
 
-/** Runs a subcommand that changes a key, and prints the key afterwards. */
+/** Runs a subcommand that changes a key, and prints what was `done`, such as "Renamed". */
 async function change(
   io: Io,
   options: Options,
   id: string,
+  done: string,
   work: (opened: OpenDatabase, operator: admin.Operator) => ReturnType<typeof admin.revokeKey>,
 ): Promise<void> {
   await withDatabase(io, options, async (opened) => {
     const changed = await work(opened, operatorOf(options));
     if (!changed.ok) throw unchanged(id, changed);
     if (options.json) return io.printJson(keyJson(changed.key));
-    io.print(keyTable([changed.key]));
-    io.note(IN_FORCE);
+    io.print(`${done} ${keyAndPlan(changed.key)}.`);
+    io.note("This takes effect everywhere within 30 seconds.");
   });
 }
 

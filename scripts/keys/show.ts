@@ -78,7 +78,7 @@ export function detailsText({ key, graces, changes, counts }: KeyDetails, nowMs:
     ["Key", `ends in ${key.lastFour}`],
     ["Created", formatTime(key.createdAtMs)],
     ["Expires", key.expiresAtMs === null ? "never" : formatTime(key.expiresAtMs)],
-    ["Replaced keys", graces.map((ms) => `works until ${formatTime(ms)}`).join(", ") || "none works"],
+    ["Old keys", graces.map((ms) => `valid until ${formatTime(ms)}`).join(", ") || "none valid"],
     ["Bans", `${key.bans} in the last 30 days`],
   ];
   const parts = [
@@ -87,7 +87,7 @@ export function detailsText({ key, graces, changes, counts }: KeyDetails, nowMs:
     windows && windowsText(windows, nowMs),
     days && daysText(days),
     problem && `Counts: unknown; ${problem}`,
-    `The latest ${SHOWN_CHANGES} changes:\n${changes.length === 0 ? "none" : changeTable(changes)}`,
+    `The latest ${SHOWN_CHANGES} changes:\n${changes.length === 0 ? "none" : changeTable(changes, false)}`,
   ];
   return parts.filter((part) => part !== undefined).join("\n\n");
 }

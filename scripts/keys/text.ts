@@ -9,6 +9,12 @@ import { formatTime } from "../lib/time.ts";
 /** A key with more bans than this stands out. */
 const FEW_BANS = 1;
 
+interface Identity {
+  id: string;
+  name: string;
+  expiresAtMs: number | null;
+}
+
 const timeOrNull = (ms: number | null) => (ms === null ? null : formatTime(ms));
 
 /** A key in the output of `--json`. `state` is the main one of `states`. */
@@ -59,13 +65,15 @@ export function stateText({
   return `${states.join(", ").replace("banned", `banned${until}`)}${often}`;
 }
 
-/** The output of `log`. */
-export function changeTable(changes: ChangeRecord[]): string {
+/** The changes of one key, or of several, which it names. */
+export function changeTable(changes: ChangeRecord[], ofSeveral: boolean): string {
   const rows = changes.map(({ atMs, keyId, name, change, from, to, by }) => {
     const values = [from ?? "", to ?? "", by].map((value) => printable(value, 60));
-    return [formatTime(atMs), keyId, printable(name, 32), change, ...values];
+    const owner = ofSeveral ? [keyId, printable(name, 32)] : [];
+    return [formatTime(atMs), ...owner, change, ...values];
   });
-  return tableText([["TIME", "ID", "NAME", "CHANGE", "FROM", "TO", "BY"], ...rows]);
+  const header = ["TIME", ...(ofSeveral ? ["ID", "NAME"] : []), "CHANGE", "FROM", "TO", "BY"];
+  return tableText([header, ...rows]);
 }
 
 export function changeJson({ atMs, keyId, ...change }: ChangeRecord) {
@@ -78,18 +86,15 @@ export function keyOwner({ id, name, lastFour, createdAtMs }: ListedKey): string
   return `${id} ("${printable(name, 255)}", ending in ${lastFour}, created ${created})`;
 }
 
-/** `key_0123456789Ab ("Jo's shop"): free plan, 60 requests per minute, 1000 per day` */
+/** `key_0123456789Ab ("Jo's shop"): free plan, 60 requests per minute, 1000 per day, expires 2027-01-31T00:00:00Z` */
 export function keyAndPlan({
   id,
   name,
+  expiresAtMs,
   ...key
-}: {
-  id: string;
-  name: string;
-  plan: Plan;
-  limits: Limits;
-}): string {
-  return `${id} ("${printable(name, 255)}"): ${planText(key)}`;
+}: Parameters<typeof planText>[0] & Identity): string {
+  const expires = expiresAtMs === null ? "" : `, expires ${formatTime(expiresAtMs)}`;
+  return `${id} ("${printable(name, 255)}"): ${planText(key)}${expires}`;
 }
 
 export function planText({ plan, limits: { minute, day } }: { plan: Plan; limits: Limits }): string {

@@ -1,8 +1,8 @@
 // One running service for all tests of a file.
 
 import { afterAll, beforeAll } from "vitest";
-import { keys } from "../../../scripts/keys.ts";
-import { runInProcess } from "./in-process.ts";
+import keys from "../../../scripts/keys.ts";
+import { runCommandInProcess } from "./in-process.ts";
 import { emptyState, type Service, start } from "./petstore.ts";
 
 interface SharedPetstore {
@@ -35,7 +35,7 @@ export function sharedPetstore(environment: NodeJS.ProcessEnv = {}): SharedPetst
 
   async function newKey(plan: string, ...limits: string[]) {
     const args = ["create", "--name", "a test", "--plan", plan, ...limits, "--json"];
-    const { stdout } = await runInProcess("keys", keys, [...args, "--persist-to", petstore.state]);
+    const { stdout } = await runCommandInProcess(keys, [...args, "--persist-to", petstore.state]);
     return JSON.parse(stdout);
   }
 
