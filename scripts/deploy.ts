@@ -1,7 +1,6 @@
 // npm run deploy: migrations, the Worker, the smoke test; rolls back if the smoke test fails. The first failing step ends the
 // command with a line that says what production runs now.
 
-import { Option } from "@commander-js/extra-typings";
 import { ifFound, openAccount } from "./cloudflare/account.ts";
 import { runWrangler } from "./cloudflare/wrangler.ts";
 import {
@@ -25,12 +24,7 @@ const define: Define = (io) =>
     "--dry-run",
     "--url https://petstore.example",
   )
-    .addOption(
-      new Option(
-        "--url <url>",
-        "the service's URL, if it is not the first one that wrangler prints",
-      ).argParser(readOrigin),
-    )
+    .option("--url <url>", "the service's URL, if it is not the first that wrangler prints", readOrigin)
     .option("--dry-run", "print the steps and build the Worker; needs no account")
     .action(async ({ url, dryRun }) => {
       const { name, isOnWorkersDev } = await readWorker();
@@ -41,25 +35,20 @@ const define: Define = (io) =>
         return printDryRun(io, `${build} to production`, buildWorker);
       }
       if (url === undefined && !isOnWorkersDev) {
-        throw new UsageError(
-          "by wrangler.toml the Worker is not on workers.dev: say where it is, npm run deploy -- --url URL",
-        );
+        throw new UsageError("the Worker is not on workers.dev: say where, npm run deploy -- --url URL");
       }
       await announce(io, `${build} to production${url ? `, ${url}` : ""}`, name, PRODUCTION);
       const before = await io.step("Reading what production runs", () => readProduction(name, build));
       await prepareDatabase(io, PRODUCTION);
       // Before the upload: without a key the new version could not be tested.
       const run: Run = { ...before, io, worker: name, build, key: await smokeKey(io, PRODUCTION) };
-      const uploading = io.step(`Uploading the Worker ${name}`, () =>
-        runWrangler(["deploy", "--tag", build, ...define]),
-      );
+      const upload = () => runWrangler(["deploy", "--tag", build, ...define]);
+      const uploading = io.step(`Uploading the Worker ${name}`, upload);
       const { entries } = await uploading.catch((error) => recover(run, error, url));
       const { targets = [] } = entries.find(({ type }) => type === "deploy") ?? {};
       const origin = url ?? targets.find((target) => target.startsWith("https://"));
       if (origin === undefined) {
-        throw new Error(
-          "the Worker is deployed, but has no URL and was not tested: run npm run deploy -- --url URL",
-        );
+        throw new Error("the Worker is deployed, but not tested: it has no URL; npm run deploy -- --url URL");
       }
       const testing = smokeTest(io, { origin, key: run.key, build, create: false });
       await testing.catch((error) => recover(run, error, origin));

@@ -3,7 +3,7 @@
 
 import { createHash } from "node:crypto";
 import { InvalidArgumentError, Option } from "@commander-js/extra-typings";
-import { findAccount, ifFound } from "./cloudflare/account.ts";
+import { ifFound, openAccount } from "./cloudflare/account.ts";
 import { deployedDatabase } from "./cloudflare/database.ts";
 import {
   type D1Binding,
@@ -41,7 +41,7 @@ const define: Define = (io) =>
     .addOption(new Option("--json", 'print {"name", "url", "build"}').conflicts(["delete", "dryRun"]))
     .option("--dry-run", "print the steps and build the Worker; needs no account")
     .action(async (givenName, options) => {
-      if (options.delete) return deletePreview(io, givenName, options);
+      if (options.delete) return deletePreview(io, givenName, options.yes, options.dryRun);
       const name = givenName ?? (await nameOfBranch());
       const { name: worker } = await readWorker();
       const build = await buildName();
@@ -80,11 +80,8 @@ function readName(text: string): string {
 
 /** Uploads the Worker, by a copy of wrangler.toml that also has the database's id. Returns the preview's URL, if it has any. */
 async function upload(name: string, build: string): Promise<string | undefined> {
-  const { find } = await deployedDatabase({ kind: "preview", name });
-  const database = await find();
-  if (database === undefined) {
-    throw new Error("the database of the previews no longer exists: run npm run setup");
-  }
+  const database = await (await deployedDatabase({ kind: "preview", name })).find();
+  if (database === undefined) throw new Error("the previews' database no longer exists: run npm run setup");
   const config = await previewConfig(build, database.uuid);
   const { entries } = await withConfigFile(config, (path) =>
     runWrangler(["preview", "--name", name, "--tag", build, "--json", "--config", path]),
@@ -98,20 +95,16 @@ async function previewConfig(build: string, database_id: string) {
   return { ...config, previews: { ...previews, define: buildDefinition(build), d1_databases } };
 }
 
-async function deletePreview(
-  io: Io,
-  name: string | undefined,
-  { yes, dryRun }: { yes?: true; dryRun?: true },
-): Promise<void> {
+async function deletePreview(io: Io, name: string | undefined, yes?: true, dryRun?: true): Promise<void> {
   if (name === undefined) throw new UsageError("--delete needs a name: npm run preview -- NAME --delete");
   const { name: worker } = await readConfig();
   const deleted = `the preview ${name} of the Worker ${worker}, with the counters of its keys`;
   if (dryRun) return io.print(`Would delete ${deleted}.\nNothing was changed.`);
-  const { label, callApi } = await findAccount();
+  const callApi = await io.step("Finding the account", openAccount);
   if ((await ifFound(callApi(`/workers/workers/${worker}/previews/${name}`))) === undefined) {
-    return io.print(`There is no preview ${name} of the Worker ${worker} in account ${label}.`);
+    return io.print(`There is no preview ${name} of the Worker ${worker} in account ${callApi.label}.`);
   }
-  await io.confirm(`This deletes ${deleted}, in account ${label}. Pets and keys stay.`, yes);
+  await io.confirm(`This deletes ${deleted}, in account ${callApi.label}. Pets and keys stay.`, yes);
   const words = ["preview", "delete", "--name", name, "--skip-confirmation"];
   await io.step(`Deleting the preview ${name}`, () => runWrangler(words));
   io.print(`Deleted the preview ${name}.`);

@@ -2,7 +2,7 @@
 // migrations. Safe to repeat: it skips what is already done.
 
 import { Option } from "@commander-js/extra-typings";
-import { findAccount } from "./cloudflare/account.ts";
+import { openAccount } from "./cloudflare/account.ts";
 import { deployedDatabase, type Target } from "./cloudflare/database.ts";
 import { prepareDatabase } from "./deploy/deployment.ts";
 import { type Define, newCommand, UsageError } from "./lib/command.ts";
@@ -20,22 +20,21 @@ const define: Define = (io) =>
     "--location enam --dry-run",
   )
     .addOption(
-      new Option(
-        "--location <location>",
-        "where to create the databases; they can't be moved, so choose the location from which most pets are added",
-      ).choices(LOCATIONS),
+      new Option("--location <location>", "where most pets are added: databases can't be moved").choices(
+        LOCATIONS,
+      ),
     )
     .option("--dry-run", "print the steps; needs no account")
     .action(async ({ location, dryRun }) => {
-      if (!dryRun) io.note(`Preparing the databases of account ${(await findAccount()).label}`);
+      const callApi = dryRun ? undefined : await io.step("Finding the account", openAccount);
+      if (callApi) io.note(`Preparing the databases of account ${callApi.label}`);
       for (const target of TARGETS) {
         const { name, find } = await deployedDatabase(target);
-        if (dryRun) {
+        if (callApi === undefined) {
           io.print(`Would create database ${name} in ${location ?? "the --location"} if it does not exist,`);
           io.print("  enable read replication, and apply pending migrations");
           continue;
         }
-        const { callApi } = await findAccount();
         let database = await io.step(`Looking for database ${name}`, find);
         if (database === undefined) {
           if (location === undefined) {

@@ -5,7 +5,7 @@ import { text } from "node:stream/consumers";
 import { InvalidArgumentError, Option } from "@commander-js/extra-typings";
 import { isWellFormedSecret } from "../src/keys/secret.ts";
 import { DAYS_KEPT } from "../src/rate-limit/protocol.ts";
-import { findAccount } from "./cloudflare/account.ts";
+import { openAccount } from "./cloudflare/account.ts";
 import { readConfig } from "./cloudflare/wrangler.ts";
 import { type Define, type Io, integer, newCommand, UsageError } from "./lib/command.ts";
 import { fetchUsage } from "./usage/service.ts";
@@ -45,7 +45,7 @@ const define: Define = (io) =>
 
 async function showLog(io: Io, { days, json }: Options): Promise<void> {
   if (days > MAX_DAYS_LOGGED) throw new UsageError(`--days must be at most ${MAX_DAYS_LOGGED} with --remote`);
-  const [{ name }, { label }] = await Promise.all([readConfig(), findAccount()]);
+  const [{ name }, { label }] = await Promise.all([readConfig(), openAccount()]);
   const work = `Reading Cloudflare's log of the Worker ${name} in the account ${label}`;
   const { keys, isIncomplete } = await io.step(work, () => queryKeys(days, Date.now()));
   if (json) io.printJson(keys);

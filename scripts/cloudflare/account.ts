@@ -31,23 +31,15 @@ export class CloudflareApiError extends Error {
 /** Calls the API, with POST if there is a body. Throws CloudflareApiError, or another error if the API is unreachable. */
 export type CallApi = <Result>(path: string, body?: unknown, method?: string) => Promise<Result>;
 
-interface Account {
-  /** Its name, or its id if that was given. */
-  label: string;
-  /** Paths are relative to the account. */
-  callApi: CallApi;
-}
+/** Calls whose paths are relative to an account. `label` is its name, or its id if that was given. */
+export type Account = CallApi & { label: string };
 
-let found: Promise<Account> | undefined;
+let opened: Promise<Account> | undefined;
 
-/** Finds the account that wrangler uses. */
-export function findAccount(): Promise<Account> {
-  found ??= findOnce();
-  return found;
-}
-
-export async function openAccount(): Promise<CallApi> {
-  return (await findAccount()).callApi;
+/** Opens the account that wrangler uses. The first call can take a second or two. */
+export function openAccount(): Promise<Account> {
+  opened ??= findAccount();
+  return opened;
 }
 
 /** The result of a call; undefined if what it asks for does not exist. */
@@ -58,13 +50,14 @@ export function ifFound<Result>(call: Promise<Result>): Promise<Result | undefin
   });
 }
 
-async function findOnce(): Promise<Account> {
+async function findAccount(): Promise<Account> {
   const callApi = apiWith({ ...(await credentials()), "Content-Type": "application/json" });
   const given = (await readConfig()).account_id ?? process.env.CLOUDFLARE_ACCOUNT_ID;
   const { id, name } = given ? { id: given, name: given } : await onlyAccount(callApi);
   // For wrangler, so that it uses the same account.
   process.env.CLOUDFLARE_ACCOUNT_ID = id;
-  return { label: name, callApi: (path, ...request) => callApi(`/accounts/${id}${path}`, ...request) };
+  const within: CallApi = (path, ...request) => callApi(`/accounts/${id}${path}`, ...request);
+  return Object.assign(within, { label: name });
 }
 
 function apiWith(headers: Record<string, string>): CallApi {

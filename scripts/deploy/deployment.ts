@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { createKey, rotateKey } from "../../src/keys/admin.ts";
 import { listKeys } from "../../src/keys/records.ts";
-import { findAccount } from "../cloudflare/account.ts";
+import { openAccount } from "../cloudflare/account.ts";
 import { deployedDatabase, migrate, openDatabase, type Target } from "../cloudflare/database.ts";
 import { readConfig, type runWrangler } from "../cloudflare/wrangler.ts";
 import type { Io } from "../lib/command.ts";
@@ -57,7 +57,7 @@ export function buildDefinition(build: string): { BUILD: string } {
 /** Says what is deployed, and where. */
 export async function announce(io: Io, deployment: string, worker: string, target: Target): Promise<void> {
   const { name: database } = await deployedDatabase(target);
-  const { label } = await findAccount();
+  const { label } = await io.step("Finding the account", openAccount);
   io.note(`Deploying ${deployment}: Worker ${worker} and database ${database} of account ${label}`);
 }
 
@@ -89,8 +89,6 @@ export function smokeKey(io: Io, target: Target): Promise<string> {
 /** Prints what a deployment would do, with wrangler's description of the Worker. Needs no account. */
 export async function printDryRun(io: Io, deployment: string, build: () => ReturnType<typeof runWrangler>) {
   const { output } = await io.step("Building the Worker", build);
-  io.print(
-    `Would deploy ${deployment}: apply pending migrations, upload the Worker, and run the smoke test.`,
-  );
+  io.print(`Would apply pending migrations, deploy ${deployment}, and run the smoke test.`);
   io.print(`wrangler describes the Worker:\n${output}\nNothing was changed.`);
 }

@@ -4,7 +4,7 @@
 // The documentation does not say how filters treat a missing field, so every filter requires a field: admitted requests are
 // all counted requests minus all others. Each day is a query of its own.
 
-import { type CallApi, CloudflareApiError, findAccount } from "../cloudflare/account.ts";
+import { type CallApi, CloudflareApiError, openAccount } from "../cloudflare/account.ts";
 import { readConfig } from "../cloudflare/wrangler.ts";
 
 /** The retention of Workers Logs on the Workers Paid plan. */
@@ -60,7 +60,7 @@ export async function queryKeyDays(keyId: string, dayCount: number, nowMs: numbe
  */
 export async function queryKeys(dayCount: number, nowMs: number, ...filters: Filter[]) {
   const { name } = await readConfig();
-  const { callApi } = await findAccount();
+  const { callApi } = await openAccount();
   const keys = new Map<string, LoggedDay[]>();
   let isIncomplete = false;
   for (const [index, { date }] of noDays(dayCount, nowMs).entries()) {

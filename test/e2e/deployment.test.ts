@@ -112,7 +112,7 @@ Applying pending migrations to ${name}
 `,
   );
   expect(stderr).toBe(
-    `Preparing the databases of account an-account\n${steps.join("")}Next: npm run preview -- staging, then npm run deploy\n`,
+    `Finding the account\nPreparing the databases of account an-account\n${steps.join("")}Next: npm run preview -- staging, then npm run deploy\n`,
   );
   const ready = { location: "weur", read_replication: { mode: "auto" } };
   expect([...api.databases.values()]).toMatchObject([ready, ready]);
@@ -156,9 +156,8 @@ it("npm run deploy prints its steps, and fails if the smoke test does", async ()
   expect([good.exitCode, good.stdout]).toEqual([0, `Production is ${good.build} at ${url}\n`]);
   expect(api.subdomain).toEqual({ enabled: false, previews_enabled: true });
   const [, { versions: [previous] = [] } = {}] = api.deployments;
-  expect(
-    good.stderr,
-  ).toBe(`Deploying ${good.build} to production, ${url}: Worker petstore and database petstore of account an-account
+  expect(good.stderr).toBe(`Finding the account
+Deploying ${good.build} to production, ${url}: Worker petstore and database petstore of account an-account
 Reading what production runs
 Applying pending migrations to petstore
   none pending
@@ -256,7 +255,7 @@ it("npm run preview deploys beside production, on the database of the previews, 
   expect([exitCode, stderr]).toEqual([
     0,
     expect.stringMatching(
-      /^Deploying .* to the preview staging: Worker petstore and database petstore-previews of account an-account\n/,
+      /\nDeploying .* to the preview staging: Worker petstore and database petstore-previews of account an-account\n/,
     ),
   ]);
   const { url, ...rest } = JSON.parse(stdout);
@@ -276,7 +275,7 @@ it("npm run preview deploys beside production, on the database of the previews, 
     "This deletes the preview staging of the Worker petstore, with the counters of its keys, in account an-account. Pets and keys stay.\n";
   const unasked = await preview("--delete");
   expect([unasked.exitCode, unasked.stdout]).toEqual([2, ""]);
-  expect(unasked.stderr).toBe(`${consequence}error: no terminal to ask in: add --yes to do it\n`);
+  expect(unasked.stderr).toContain(`\n${consequence}error: no terminal to ask in: add --yes to do it\n`);
   expect(await buildAt(url)).toBe(build);
 
   const removed = await preview("--delete", "--yes");
@@ -313,7 +312,7 @@ it.each([
     "both workers_dev = true and routes",
     `workers_dev = true\nroute = "petstore.example/*"`,
   ],
-  ["deploy", 2, "the Worker is not on workers.dev: say where it is, npm run deploy -- --url URL", ROUTES],
+  ["deploy", 2, "the Worker is not on workers.dev: say where, npm run deploy -- --url URL", ROUTES],
 ])("npm run %s rejects a wrangler.toml before it does anything", async (words, code, problem, settings) => {
   await openAccount("token", "petstore", "petstore-previews");
   const { folder } = await copyProject("7.0.0", "wrangler.toml", "preview_urls = true", settings);
@@ -327,8 +326,8 @@ const COMMANDS = { setup: setupCommand, deploy: deployCommand, preview: previewC
 
 it.each([
   ["setup", "", "Would create database petstore in the --location if it does not exist"],
-  ["deploy", "Building the Worker\n", "Would deploy 1.0.0+"],
-  ["preview staging", "Building the Worker\n", "to the preview staging: apply pending migrations"],
+  ["deploy", "Building the Worker\n", "Would apply pending migrations, deploy 1.0.0+"],
+  ["preview staging", "Building the Worker\n", " to the preview staging, and run the smoke test"],
   ["preview staging --delete", "", "Would delete the preview staging of the Worker petstore"],
 ] as const)("npm run %s --dry-run works without an account", async (words, progress, plan) => {
   vi.stubEnv("CLOUDFLARE_API_TOKEN", "");

@@ -8,6 +8,7 @@ import { createKey, renameKey } from "../../src/keys/admin.ts";
 import { findKeyById } from "../../src/keys/records.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
 import { emptyState, keys as npmRunKeys, runScript } from "../support/e2e/petstore.ts";
+import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 
 const SECRET = /^pet_[0-9A-Za-z]{38}$/;
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
@@ -350,6 +351,23 @@ describe("npm run keys -- show", () => {
     const details = JSON.parse((await run("show", id, "--json")).stdout);
     expect(details).toMatchObject({ id, state: "active", windows: null, days: null });
     expect(details).toMatchObject({ graces: [expect.stringMatching(TIME)], changes: { length: 3 } });
+  });
+});
+
+describe("with a running service", () => {
+  const petstore = sharedPetstore();
+
+  it("show has the counts of that service, without a request to it", async () => {
+    const { id, key } = await petstore.newKey("free");
+    const show = (...args: string[]) =>
+      runCommandInProcess(keys, ["show", id, "--persist-to", petstore.state, ...args]);
+    await petstore.call("/v1/pets", key);
+    const { windows, days } = JSON.parse((await show("--json")).stdout);
+    const { days: sevenDays, ...usage } = await (await petstore.call("/v1/usage", key)).json();
+    expect(windows).toEqual({ minute: usage.minute, day: usage.day });
+    expect(windows.day).toMatchObject({ limit: 1_000, used: 1 });
+    expect(days).toEqual(sevenDays.slice(-7));
+    expect((await show()).stdout).toMatch(/\n {2}day +1 +1,000 +999 +00:00:00Z, in [^\n]+\n/);
   });
 });
 

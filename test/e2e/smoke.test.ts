@@ -123,11 +123,11 @@ describe.concurrent("fails on", () => {
       (_, path) => path === "/version" && { body: "{}" },
       "interface version is undefined",
     ],
-    ["a page that is not HTML", (_, path) => path === "/" && { body: "{}" }, "GET / did not return HTML"],
+    ["a page that is not HTML", (_, path) => path === "/" && { body: "{}" }, "GET / returned 200"],
     [
       "another document version",
       (_, path) => path === "/openapi.json" && { body: "{}" },
-      "/openapi.json has version",
+      "GET /openapi.json returned 200",
     ],
     ["a failing next page", (_, path) => path.includes("cursor=") && { status: 500 }, "returned 500, "],
     [
@@ -145,7 +145,7 @@ describe.concurrent("fails on", () => {
     [
       "a missing WWW-Authenticate",
       ({ headers }) => ({ headers: without(headers, "www-authenticate") }),
-      "has no WWW-Authenticate",
+      "expected the header WWW-Authenticate",
     ],
     [
       "an error without a code",
@@ -156,7 +156,7 @@ describe.concurrent("fails on", () => {
     [
       "an error without rate-limit headers",
       ({ status, headers }) => status === 400 && { headers: without(headers, "x-ratelimit-reset") },
-      "has no X-RateLimit-Reset",
+      "expected the header X-RateLimit-Reset",
     ],
     ["missing validation", ({ status }) => status === 400 && { status: 201 }, "; expected 400"],
     [
@@ -167,18 +167,14 @@ describe.concurrent("fails on", () => {
     [
       "rounded integers",
       ({ body }) => ({ body: body.replace("775807", "775808") }),
-      "the pet was returned as",
+      '; expected "categoryId":',
     ],
-    [
-      "a wrong Location",
-      (_, path) => /pets\/\d+$/.test(path) && { body: "{}" },
-      "the pet at its Location is {}",
-    ],
+    ["a wrong Location", (_, path) => /pets\/\d+$/.test(path) && { body: "{}" }, ": {}; expected {"],
     [
       "a POST that is not idempotent",
       ({ body }, _, method) =>
         method === "POST" && { body: body.replace(/"id":\d+/, `"id":${performance.now()}`) },
-      "the same Idempotency-Key got another response",
+      "POST /v1/pets returned 201",
     ],
   ])("%s", async (_, fault, problem) => {
     const error = await smokeTestWith(fault, { create: true });
