@@ -60,7 +60,7 @@ export async function queryKeyDays(keyId: string, dayCount: number, nowMs: numbe
  */
 export async function queryKeys(dayCount: number, nowMs: number, ...filters: Filter[]) {
   const { name } = await readConfig();
-  const { callApi } = await openAccount();
+  const callApi = await openAccount();
   const keys = new Map<string, LoggedDay[]>();
   let isIncomplete = false;
   for (const [index, { date }] of noDays(dayCount, nowMs).entries()) {

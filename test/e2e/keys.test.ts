@@ -6,6 +6,7 @@ import { applyMigrations, type OpenDatabase, openDatabase } from "../../scripts/
 import keys from "../../scripts/keys.ts";
 import { createKey, renameKey } from "../../src/keys/admin.ts";
 import { findKeyById } from "../../src/keys/records.ts";
+import type { UsageBody } from "../../src/rate-limit/usage/usage-body.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
 import { emptyState, keys as npmRunKeys, runScript } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
@@ -363,10 +364,10 @@ describe("with a running service", () => {
       runCommandInProcess(keys, ["show", id, "--persist-to", petstore.state, ...args]);
     await petstore.call("/v1/pets", key);
     const { windows, days } = JSON.parse((await show("--json")).stdout);
-    const { days: sevenDays, ...usage } = await (await petstore.call("/v1/usage", key)).json();
+    const usage = (await (await petstore.call("/v1/usage", key)).json()) as UsageBody;
     expect(windows).toEqual({ minute: usage.minute, day: usage.day });
     expect(windows.day).toMatchObject({ limit: 1_000, used: 1 });
-    expect(days).toEqual(sevenDays.slice(-7));
+    expect(days).toEqual(usage.days.slice(-7));
     expect((await show()).stdout).toMatch(/\n {2}day +1 +1,000 +999 +00:00:00Z, in [^\n]+\n/);
   });
 });
