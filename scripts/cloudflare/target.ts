@@ -20,6 +20,8 @@ const PERSIST_TO = new Option("--persist-to <dir>", "the local database of npm s
   .argParser(folder)
   .conflicts(["preview", "remote"]);
 
+export const TARGET_OPTIONS = [PERSIST_TO, PREVIEW, REMOTE];
+
 /** Adds --preview and --remote. */
 export function withRemoteOptions<Args extends unknown[], Opts extends Record<string, unknown>>(
   command: Command<Args, Opts>,
@@ -45,4 +47,9 @@ export function targetOptions(target: Target): string {
   if (target.kind === "production") return " --remote";
   if (target.kind === "preview") return ` --preview ${target.name}`;
   return target.state === DEFAULT_STATE ? "" : ` --persist-to ${shellWord(target.state)}`;
+}
+
+export function describeTarget(target: Target): string {
+  if (target.kind === "local") return `the database in ${target.state}`;
+  return target.kind === "preview" ? "the database of the previews" : "the production database";
 }

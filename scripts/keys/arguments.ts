@@ -1,96 +1,112 @@
-// The arguments of `npm run keys`: how each is read, and the options that several subcommands have.
+// The arguments and options of `npm run keys`, and how each is read.
 
 import { userInfo } from "node:os";
-import { type Command, InvalidArgumentError, Option } from "@commander-js/extra-typings";
+import { Argument, InvalidArgumentError, Option } from "@commander-js/extra-typings";
+import { LIST_ORDERS, LIST_STATES, type ListQuery } from "../../src/keys/records.ts";
 import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../../src/rate-limit/plans.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
-import { withTargetOptions } from "../cloudflare/target.ts";
+import { TARGET_OPTIONS, type TargetOptions } from "../cloudflare/target.ts";
 import { integer, matching, UsageError } from "../lib/command.ts";
 import { parseTime } from "../lib/time.ts";
 
+export const PAGE_SIZE = 50;
 /** 30 days. */
 const MAX_GRACE_SECONDS = 30 * 86_400;
+const MANY = integer(1, 100_000);
+const PLANS = Object.keys(PLAN_LIMITS);
 
-export const PLANS = Object.keys(PLAN_LIMITS) as Plan[];
-
-export const keyId = matching(
+const keyId = matching(
   /^key_[0-9A-Za-z]{12}$/,
   "It must be a key's public ID, such as key_0123456789Ab, never the key itself: see npm run keys -- list.",
 );
-
-export const graceSeconds = integer(0, MAX_GRACE_SECONDS);
+export const ID = new Argument("<id>", "the key's public ID").argParser(keyId);
+export const ANY_ID = new Argument("[id]", "the key's public ID; without it, all keys").argParser(keyId);
+export const NAME = new Argument("<name>", "the new name").argParser(keyName);
+export const PLAN = new Argument("<plan>", "the new plan").choices(PLANS);
+export const DATE = new Argument(
+  "<date>",
+  'the UTC day whose beginning ends the key, a time, or "never"',
+).argParser<number | null>((text) => (text === "never" ? null : expiry(text)));
 
 /** The options of every subcommand. */
-export function withCommonOptions<Args extends unknown[], Opts extends Record<string, unknown>>(
-  command: Command<Args, Opts>,
-) {
-  return withTargetOptions(command).option("--json", "print one JSON value");
-}
-
+export const COMMON = [...TARGET_OPTIONS, new Option("--json", "print one JSON value")];
 /** The options of a subcommand that changes a key. */
-export function withChangeOptions<Args extends unknown[], Opts extends Record<string, unknown>>(
-  command: Command<Args, Opts>,
-) {
-  return withCommonOptions(command).option(
-    "--by <name>",
-    "who makes the change, for the record (default: your login name)",
+export const CHANGE = [
+  ...COMMON,
+  new Option("--by <name>", "who makes the change, for the record (default: your login name)").argParser(
     changedBy,
-  );
+  ),
+];
+const LIMITS = [
+  new Option("--per-minute <n>", "requests per minute, for enterprise").argParser(integer(1, MAX_LIMIT)),
+  new Option("--per-day <n>", "requests per day, for enterprise").argParser(integer(1, MAX_LIMIT)),
+];
+const JSON_LINES = new Option("--json-lines", "print one JSON value per line").conflicts("json");
+const YES = new Option("--yes", "don't ask");
+
+export const CREATE = [
+  new Option("--name <name>", "the owner's name").argParser(keyName).makeOptionMandatory(),
+  new Option("--plan <plan>", "the plan").choices(PLANS).makeOptionMandatory(),
+  ...LIMITS,
+  new Option("--expires <date>", "when the key ends: the beginning of a UTC day, or a time").argParser(
+    expiry,
+  ),
+  new Option("--count <n>", "how many keys; their names get a number").argParser(MANY).default(1),
+  ...CHANGE,
+  JSON_LINES,
+];
+export const LIST = [
+  new Option("--search <text>", "a part of the name or the ID, or the last four characters of the key"),
+  new Option("--plan <plan>", "only this plan").choices(PLANS),
+  new Option("--state <state>", "only this state").choices(LIST_STATES),
+  new Option("--sort <order>", "the order").choices(LIST_ORDERS).default("created"),
+  new Option("--limit <n>", `keys per page (default: ${PAGE_SIZE}; all with --json)`).argParser(MANY),
+  new Option("--page <n>", "the page").argParser(MANY).default(1),
+  ...COMMON,
+  JSON_LINES,
+];
+export const LOG = [
+  new Option("--limit <n>", "how many, the latest first").argParser(MANY).default(PAGE_SIZE),
+  ...COMMON,
+];
+export const SET_PLAN = [...LIMITS, ...CHANGE];
+export const REVOKE = [...CHANGE, YES];
+export const ROTATE = [
+  new Option("--grace <seconds>", "how long the old key keeps working, up to 30 days")
+    .argParser(integer(0, MAX_GRACE_SECONDS))
+    .default(0),
+  ...REVOKE,
+];
+
+export interface Options extends TargetOptions {
+  json?: true;
+  jsonLines?: true;
+  by?: string;
+  yes?: true;
 }
 
-/** The options of a subcommand that sets a plan. */
-export function withLimitOptions<Args extends unknown[], Opts extends Record<string, unknown>>(
-  command: Command<Args, Opts>,
-) {
-  return command
-    .addOption(
-      new Option("--per-minute <n>", "requests per minute, of an enterprise key").argParser(
-        integer(1, MAX_LIMIT),
-      ),
-    )
-    .addOption(
-      new Option("--per-day <n>", "requests per day, of an enterprise key").argParser(integer(1, MAX_LIMIT)),
-    );
+export interface LimitOptions extends Options {
+  perMinute?: number;
+  perDay?: number;
 }
 
-/** The limits of an enterprise key; undefined for the other plans, whose limits are fixed. */
-export function readLimits(
-  plan: Plan,
-  { perMinute, perDay }: { perMinute?: number | undefined; perDay?: number | undefined },
-): Limits | undefined {
+export interface CreateOptions extends LimitOptions {
+  name: string;
+  plan: Plan;
+  expires?: number;
+  count: number;
+}
+
+export type ListOptions = Options & ListQuery & { page: number };
+
+/** The limits of an enterprise key; undefined for the other plans, whose limits are fixed. Throws UsageError. */
+export function readLimits(plan: Plan, { perMinute, perDay }: LimitOptions): Limits | undefined {
   if (plan !== "enterprise") {
     if (perMinute === undefined && perDay === undefined) return undefined;
     throw new UsageError(`--per-minute and --per-day are for enterprise only: ${plan} has fixed limits`);
   }
-  if (perMinute === undefined || perDay === undefined) {
-    throw new UsageError("enterprise needs --per-minute and --per-day: it has no default limits");
-  }
-  return { minute: perMinute, day: perDay };
-}
-
-export function keyName(text: string): string {
-  // The shell passes on what follows, also if the name was forgotten.
-  if (text.startsWith("--")) throw new InvalidArgumentError("It must be a name, and looks like an option.");
-  const { length } = [...text];
-  if (length >= 1 && length <= 255 && text.isWellFormed()) return text;
-  throw new InvalidArgumentError("It must be 1 to 255 characters.");
-}
-
-/** The end of a key (Unix time in milliseconds). */
-export function expiry(text: string): number {
-  const expiresAtMs = parseTime(text);
-  if (expiresAtMs === undefined) {
-    throw new InvalidArgumentError(
-      "It must be a UTC date such as 2027-01-31, whose beginning is meant, or a time such as 2027-01-31T12:00:00Z.",
-    );
-  }
-  if (expiresAtMs > Date.now()) return expiresAtMs;
-  throw new InvalidArgumentError("It must be in the future.");
-}
-
-/** As `expiry`, or null for `never`. */
-export function expiryOrNever(text: string): number | null {
-  return text === "never" ? null : expiry(text);
+  if (perMinute !== undefined && perDay !== undefined) return { minute: perMinute, day: perDay };
+  throw new UsageError("enterprise needs --per-minute and --per-day: it has no default limits");
 }
 
 /** The login name, where there is one. */
@@ -102,7 +118,27 @@ export function loginName(): string {
   }
 }
 
+function keyName(text: string): string {
+  // commander takes the next word as the value, also if it is an option.
+  if (text.startsWith("--")) throw new InvalidArgumentError("It must be a name, and looks like an option.");
+  const { length } = [...text];
+  if (length >= 1 && length <= 255 && text.isWellFormed()) return text;
+  throw new InvalidArgumentError("It must be 1 to 255 characters.");
+}
+
 function changedBy(text: string): string {
-  if (/^[^\p{Cc}]{1,100}$/u.test(text) && !text.startsWith("--")) return text;
+  if (/^(?!--)[^\p{Cc}]{1,100}$/u.test(text)) return text;
   throw new InvalidArgumentError("It must be 1 to 100 characters.");
+}
+
+/** The end of a key (Unix time in milliseconds). */
+function expiry(text: string): number {
+  const expiresAtMs = parseTime(text);
+  if (expiresAtMs === undefined) {
+    throw new InvalidArgumentError(
+      "It must be a UTC date such as 2027-01-31 or a time such as 2027-01-31T12:00:00Z.",
+    );
+  }
+  if (expiresAtMs > Date.now()) return expiresAtMs;
+  throw new InvalidArgumentError("It must be in the future.");
 }

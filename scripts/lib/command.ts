@@ -9,6 +9,7 @@ import {
   type CommandUnknownOpts,
   InvalidArgumentError,
 } from "@commander-js/extra-typings";
+import { distance } from "fastest-levenshtein";
 import yoctoSpinner from "yocto-spinner";
 import { withoutSecrets } from "../../src/keys/secret.ts";
 
@@ -132,14 +133,14 @@ export async function runCommand(define: Define, args: string[], streams: Stream
   }
 }
 
-/** npm takes options for itself if the `--` before them is missing. It leaves them in the environment. */
+/** npm takes options for itself if the `--` before them is missing, and leaves them in the environment. */
 function requireSeparator(root: CommandUnknownOpts, args: string[], env: NodeJS.ProcessEnv): void {
   const found = root.commands.find((each) => each.name() === args[0]);
   const command = found ?? root;
   const taken = command.options.flatMap((option) => {
-    const value = env[`npm_config_${option.long?.slice(2).replaceAll("-", "_")}`];
+    const name = Object.keys(env).find((each) => env[each] && isOption(each, option));
     const isGiven = args.some((arg) => arg.split("=")[0] === option.long);
-    return value && !isGiven ? [{ option, value }] : [];
+    return name === undefined || isGiven ? [] : [{ option, value: env[name] ?? "" }];
   });
   if (taken.length === 0) return;
   // npm takes an option as a flag, and passes its value on as an argument, unless there is a "=".
@@ -153,6 +154,13 @@ function requireSeparator(root: CommandUnknownOpts, args: string[], env: NodeJS.
   const line = [root.name(), found?.name(), ...given, ...options].filter((word) => word !== undefined);
   const names = taken.map(({ option }) => option.long).join(", ");
   throw new UsageError(`npm took ${names} for itself, because "--" is missing: type ${line.join(" ")}`);
+}
+
+/** Whether npm made this variable of an option, which may be mistyped. Short names are too similar to each other. */
+function isOption(variable: string, { long = "" }: { long?: string | undefined }): boolean {
+  const [, taken] = variable.match(/^npm_config_(.+)$/) ?? [];
+  const name = long.replaceAll("-", "");
+  return taken !== undefined && distance(taken.replaceAll("_", ""), name) <= (name.length < 6 ? 0 : 2);
 }
 
 /** A word of a shell's command line. */
