@@ -1,7 +1,6 @@
 // npm run build: writes the static assets into dist/: the OpenAPI document, the reference page with its viewer, and the usage
 // page. wrangler runs it before it serves or deploys.
 
-import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
@@ -13,8 +12,7 @@ const root = join(import.meta.dirname, "..");
 const source = join(root, "src/site");
 const target = join(root, "dist");
 
-/** The suffix of a temporary file. */
-const TEMPORARY = ".tmp";
+const TEMPORARY_SUFFIX = ".tmp";
 
 const define: Define = () =>
   newCommand(
@@ -31,16 +29,16 @@ async function buildSite(): Promise<void> {
   const { build } = await import("esbuild");
   const { openApiDocument } = await import("../src/openapi/document.ts");
   const { fill, fillGuide } = await import("../src/openapi/guide.ts");
-  const viewerFolder = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
-  const { version: viewerVersion } = JSON.parse(await readFile(join(viewerFolder, "package.json"), "utf8"));
+  const require = createRequire(import.meta.url);
+  const viewerFolder = dirname(require.resolve("swagger-ui-dist/package.json"));
   // The path contains the version, so browsers may cache it forever.
-  const viewer = `viewer-${viewerVersion}`;
+  const viewer = `viewer-${require("swagger-ui-dist/package.json").version}`;
   const guide = fillGuide(await readFile(join(root, "src/openapi/guide.md"), "utf8"));
   const document = openApiDocument(guide);
   const { title, version, summary } = document.info;
   const operations = operationsAsHtml(document);
-  const facts = { title, version, summary, daysKept: `${DAYS_KEPT}`, viewer, operations };
-  const values = { ...facts, ...(await guideAsHtml(guide)) };
+  const facts = { title, version, summary, viewer, operations, ...(await guideAsHtml(guide)) };
+  const values = { ...facts, daysKept: `${DAYS_KEPT}` };
   const page = async (name: string) => fill(await readFile(join(source, name), "utf8"), values);
   const written = new Set<string>();
   const write = async (name: string, contents: string | Uint8Array) => {
@@ -108,9 +106,10 @@ function operationsAsHtml({ paths }: OpenApiDocument): string {
 /** Writes a file atomically, because a server may read it at any time. */
 async function writeIfChanged(file: string, contents: string | Uint8Array): Promise<void> {
   const bytes = Buffer.from(contents);
-  if (existsSync(file) && bytes.equals(await readFile(file))) return;
+  const current = await readFile(file).catch(() => undefined);
+  if (current && bytes.equals(current)) return;
   await mkdir(dirname(file), { recursive: true });
-  const temporary = `${file}.${process.pid}${TEMPORARY}`;
+  const temporary = `${file}.${process.pid}${TEMPORARY_SUFFIX}`;
   await writeFile(temporary, bytes);
   await rename(temporary, file);
 }
@@ -121,7 +120,7 @@ async function removeStaleFiles(written: Set<string>): Promise<void> {
     const file = join(entry.parentPath, entry.name);
     if (!entry.isFile() || written.has(relative(target, file))) continue;
     const { mtimeMs } = await stat(file).catch(() => ({ mtimeMs: 0 }));
-    const isInUse = entry.name.endsWith(TEMPORARY) && Date.now() - mtimeMs < 60_000;
+    const isInUse = entry.name.endsWith(TEMPORARY_SUFFIX) && Date.now() - mtimeMs < 60_000;
     if (!isInUse) await rm(file, { force: true });
   }
 }

@@ -68,7 +68,9 @@ const define: Define = (io) =>
       });
       if (options.json) io.printJson({ name, url: origin, build });
       else io.print(`Preview ${name} is ${build} at ${origin}`);
-      io.note(`Next: npm run keys -- create --name NAME --plan pro --preview ${name}, or npm run deploy`);
+      io.note(
+        `Next: npm run keys -- create --name NAME --plan pro --preview ${name}${name === "staging" ? ", then npm run deploy" : ""}`,
+      );
     });
 
 export default define;

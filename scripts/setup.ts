@@ -27,7 +27,8 @@ const define: Define = (io) =>
     .option("--dry-run", "print the steps; needs no account")
     .action(async ({ location, dryRun }) => {
       const callApi = dryRun ? undefined : await io.step("Finding the account", openAccount);
-      if (callApi) io.note(`Preparing the databases of account ${callApi.label}`);
+      if (callApi)
+        io.note(`Preparing the databases of production and of the previews in account ${callApi.label}`);
       for (const target of TARGETS) {
         const { name, find } = await deployedDatabase(target);
         if (callApi === undefined) {

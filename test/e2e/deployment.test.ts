@@ -112,7 +112,7 @@ Applying pending migrations to ${name}
 `,
   );
   expect(stderr).toBe(
-    `Finding the account\nPreparing the databases of account an-account\n${steps.join("")}Next: npm run preview -- staging, then npm run deploy\n`,
+    `Finding the account\nPreparing the databases of production and of the previews in account an-account\n${steps.join("")}Next: npm run preview -- staging, then npm run deploy\n`,
   );
   const ready = { location: "weur", read_replication: { mode: "auto" } };
   expect([...api.databases.values()]).toMatchObject([ready, ready]);
