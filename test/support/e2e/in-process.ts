@@ -8,7 +8,7 @@ import type { Outcome } from "./petstore.ts";
 interface Options {
   /** What somebody types before the end of the input. */
   stdin?: string;
-  /** Whether standard input and standard error are a terminal. */
+  /** Whether standard input is a terminal. Standard error is none, because spinners need a real one. */
   isTTY?: boolean;
   /** The whole environment. */
   env?: NodeJS.ProcessEnv;
@@ -23,7 +23,7 @@ export async function runCommandInProcess(
   const input = Object.assign(new PassThrough(), { isTTY });
   input.end(stdin);
   const stdout = new PassThrough();
-  const stderr = Object.assign(new PassThrough(), { isTTY });
+  const stderr = new PassThrough();
   const written = Promise.all([text(stdout), text(stderr)]);
   const exitCode = await runCommand(define, args, { stdin: input, stdout, stderr, env });
   stdout.end();
