@@ -236,11 +236,12 @@ describe("npm run usage -- --remote", () => {
     stored(0, "key_aaaaaaaaaaaa", { route: "/v1/usage" }),
     stored(1, "key_aaaaaaaaaaaa", { code: "key_banned" }),
     stored(1, "key_bbbbbbbbbbbb", { timestamp: todayMs - 1 }),
-    // Not counted: too old, of another Worker, free, without a valid key, of a cron run.
+    // Not counted: too old, of another Worker, free, without a valid key, without the limiter, of a cron run.
     stored(3, "key_bbbbbbbbbbbb"),
     stored(0, "key_bbbbbbbbbbbb", { "$metadata.service": "another" }),
     stored(0, "key_cccccccccccc", { route: "/v1/usage" }),
     stored(0, "key_cccccccccccc", { plan: undefined, code: "unauthorized" }),
+    stored(0, "key_cccccccccccc", { window: undefined, code: "internal_error" }),
     { timestamp: todayMs, "$metadata.service": "petstore", event: "idempotency_records_deleted", records: 0 },
   ];
 
