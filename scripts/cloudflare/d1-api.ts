@@ -9,37 +9,32 @@ interface Query {
 
 /** The database with this id in the account of `callApi`. */
 export function d1OverApi(callApi: CallApi, databaseId: string): D1Database {
-  const run = <Row>(body: Query | { batch: Query[] }) =>
-    callApi<D1Result<Row>[]>(`/d1/database/${databaseId}/query`, body);
-  const statement = (query: Query) => ({
-    query,
-    bind: (...params: unknown[]) => statement({ ...query, params }),
-    all: async () => (await run(query))[0],
-    run: async () => (await run(query))[0],
-    first: async () => (await run(query))[0]?.results[0] ?? null,
-  });
+  const query = (body: Query | { batch: Query[] }) =>
+    callApi<D1Result[]>(`/d1/database/${databaseId}/query`, body);
+  const statement = (each: Query) => {
+    const run = async () => (await query(each))[0];
+    const first = async () => (await run())?.results[0] ?? null;
+    return { each, bind: (...params: unknown[]) => statement({ ...each, params }), all: run, run, first };
+  };
   const database = {
     prepare: (sql: string) => statement({ sql, params: [] }),
-    batch: (statements: { query: Query }[]) => run({ batch: statements.map(({ query }) => query) }),
+    batch: (statements: { each: Query }[]) => query({ batch: statements.map(({ each }) => each) }),
   };
   return database as unknown as D1Database;
 }
 
-/** D1 Time Travel. A bookmark names a state of the whole database. */
-export interface TimeTravel {
-  /** The bookmark of now, or of the latest state at or before `atMs` (Unix time). */
-  bookmark(atMs?: number): Promise<string>;
-  /** Restores the database in place. */
-  restore(bookmark: string): Promise<void>;
-}
+export type TimeTravel = ReturnType<typeof timeTravelOverApi>;
 
-export function timeTravelOverApi(callApi: CallApi, databaseId: string): TimeTravel {
+/** D1 Time Travel. A bookmark names a state of the whole database. */
+export function timeTravelOverApi(callApi: CallApi, databaseId: string) {
   const path = `/d1/database/${databaseId}/time_travel`;
   return {
-    bookmark: async (atMs) => {
+    /** The bookmark of now, or of the latest state at or before `atMs` (Unix time). */
+    async bookmark(atMs?: number): Promise<string> {
       const query = atMs === undefined ? "" : `?timestamp=${new Date(atMs).toISOString()}`;
       return (await callApi<{ bookmark: string }>(`${path}/bookmark${query}`)).bookmark;
     },
-    restore: (bookmark) => callApi(`${path}/restore?bookmark=${bookmark}`, undefined, "POST"),
+    /** Restores the database in place. */
+    restore: (bookmark: string) => callApi<void>(`${path}/restore?bookmark=${bookmark}`, undefined, "POST"),
   };
 }

@@ -6,7 +6,7 @@ import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { read } from "../../src/d1/statements.ts";
 import { messageOf } from "../lib/command.ts";
-import { CloudflareApiError, openAccount } from "./account.ts";
+import { ifFound, openAccount } from "./account.ts";
 import { d1OverApi, type TimeTravel, timeTravelOverApi } from "./d1-api.ts";
 import { registryPath } from "./registry.ts";
 import { type Config, type D1Binding, QUIET, readConfig, runWrangler, withConfigFile } from "./wrangler.ts";
@@ -15,9 +15,6 @@ import { type Config, type D1Binding, QUIET, readConfig, runWrangler, withConfig
 export const DEFAULT_STATE = ".wrangler/state";
 
 const GIVEN_REGISTRY = process.env.WRANGLER_REGISTRY_PATH;
-
-/** The API's error code for an unknown database. */
-const NO_SUCH_DATABASE = 7404;
 
 /** Selects a database. `state` is a folder of local state. */
 export type Target =
@@ -35,6 +32,8 @@ export interface OpenDatabase {
 
 export interface DeployedDatabase extends OpenDatabase {
   name: string;
+  /** The name or id of its account. */
+  account: string;
   timeTravel: TimeTravel;
 }
 
@@ -44,7 +43,7 @@ export function databaseExists(state: string): boolean {
 }
 
 /** Opens a database. Creates the local one if it does not exist. */
-export async function openDatabase(target: Target): Promise<OpenDatabase> {
+export function openDatabase(target: Target): Promise<OpenDatabase> {
   return target.kind === "local" ? openLocal(target.state) : openDeployed(target);
 }
 
@@ -67,16 +66,12 @@ async function openLocal(state: string): Promise<OpenDatabase> {
 export async function openDeployed(target: Target): Promise<DeployedDatabase> {
   const { name, find } = await deployedDatabase(target);
   const callApi = await openAccount();
-  const found = await find();
-  if (found === undefined) {
+  const uuid = (await find())?.uuid;
+  if (uuid === undefined)
     throw new Error(`there is no database ${name} in this account yet: run npm run setup, which creates it`);
-  }
-  return {
-    name,
-    database: d1OverApi(callApi, found.uuid),
-    timeTravel: timeTravelOverApi(callApi, found.uuid),
-    close: async () => {},
-  };
+  const timeTravel = timeTravelOverApi(callApi, uuid);
+  const database = d1OverApi(callApi, uuid);
+  return { name, account: callApi.label, database, timeTravel, close: async () => {} };
 }
 
 /** A database in a response of Cloudflare's API. */
@@ -87,17 +82,12 @@ interface DatabaseInfo {
 
 /** The name of a deployed database, and a function that looks it up in the account. */
 export async function deployedDatabase(target: Target) {
-  const { database_id, database_name = "" } = bindingOf(target, await readConfig());
-  const find = async (): Promise<DatabaseInfo | undefined> => {
+  const { database_id, database_name: name = "" } = bindingOf(target, await readConfig());
+  const find = async () => {
     const callApi = await openAccount();
-    try {
-      return await callApi<DatabaseInfo>(`/d1/database/${database_id ?? database_name}`);
-    } catch (error) {
-      if (error instanceof CloudflareApiError && error.code === NO_SUCH_DATABASE) return undefined;
-      throw error;
-    }
+    return ifFound(callApi<DatabaseInfo>(`/d1/database/${database_id ?? name}`));
   };
-  return { name: database_name, find };
+  return { name, find };
 }
 
 /** The file names of the migrations that are not applied yet, in order. */

@@ -1,15 +1,17 @@
-// A restore with D1 Time Travel, which restores the whole database in place. Two guarantees must survive it: an id is assigned
-// once, and a key or secret that has ended stays ended. So the command saves the highest id and all keys to a file before it
-// changes anything, and merges them afterwards. From that file an interrupted restore can be finished.
+// A restore with D1 Time Travel, which restores the whole database in place. Three guarantees must survive it: an id is assigned
+// once, a key or secret that has ended stays ended, and the record of key changes loses none. So the command saves the highest id,
+// all keys and the record to a file before it changes anything, and merges them afterwards. From that file an interrupted restore
+// can be finished.
 //
 // The service keeps running. A POST between the restore and the first statement after it gets an id that was assigned before.
 
 import { existsSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { read, writeIdempotent } from "../../src/d1/statements.ts";
-import { messageOf } from "../lib/command.ts";
+import { type Io, messageOf, shellWord } from "../lib/command.ts";
 import { CloudflareApiError } from "./account.ts";
 import { applyMigrations, type DeployedDatabase, pendingMigrations, type Target } from "./database.ts";
+import { targetOptions } from "./target.ts";
 
 export interface Restore {
   target: Target;
@@ -21,24 +23,27 @@ export interface Restore {
   saved?: Saved;
 }
 
-/** The later of two plan changes decides all of these. */
-const PLAN_COLUMNS = ["plan", "per_minute", "per_day", "plan_set_at_ms"];
-
 /** What the restore must not lose, as it was right before. Blobs are hexadecimal. */
 export interface Saved {
+  atMs: number;
   pets: number;
   highestId: string;
   keys: Row[];
   replacedSecrets: Row[];
-}
-
-export interface RestoreResult {
-  pets: number;
-  nextId: bigint;
-  migrations: string[];
+  /** The record of key changes, oldest first. */
+  changes: Row[];
 }
 
 type Row = Record<string, string | number | null>;
+
+/** The columns that a change of a key sets, with its name in key_changes. The later of two changes decides. */
+const CHANGE_OF: Record<string, string> = {
+  name: "renamed",
+  plan: "plan",
+  per_minute: "plan",
+  per_day: "plan",
+  expires_at_ms: "expiry",
+};
 
 /**
  * Ids to skip, because clients get some between the reading of the highest id and the restore. D1 runs about a thousand
@@ -49,6 +54,9 @@ const SPARE_IDS = 1_000_000n;
 /** With some dozens of replaced secrets each, these are well below the 2 MB that one parameter may have. */
 const KEYS_PER_STATEMENT = 100;
 
+/** A row with two names of 255 characters has about 3 kB. */
+const CHANGES_PER_STATEMENT = 500;
+
 const SELECT_PETS = `
   SELECT count(*) AS pets, CAST(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'pets'), 0) AS TEXT) AS highestId
   FROM pets`;
@@ -57,8 +65,17 @@ const INSERT_SEQUENCE = `
   INSERT INTO sqlite_sequence (name, seq)
   SELECT 'pets', 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'pets')`;
 const RAISE_SEQUENCE = "UPDATE sqlite_sequence SET seq = max(seq, CAST(?1 AS INTEGER)) WHERE name = 'pets'";
-const SELECT_COLUMNS = "SELECT name, type FROM pragma_table_info('keys')";
+const SELECT_COLUMNS = "SELECT name, type = 'BLOB' AS isBlob FROM pragma_table_info('keys')";
 const SELECT_REPLACED = "SELECT hex(hash) AS hash, key_id, good_until_ms FROM replaced_secrets";
+const RECORD = ["key_id", "at_ms", "change", "from_value", "to_value", "changed_by"];
+const SELECT_CHANGES = `SELECT ${RECORD.join(", ")} FROM key_changes ORDER BY at_ms, id`;
+// ?1: rows of the record. Inserts those that are missing. Ids differ: those of the missing may have been assigned again.
+const INSERT_CHANGES = `
+  INSERT INTO key_changes (${RECORD.join(", ")})
+  SELECT ${RECORD.map((column) => `value ->> '${column}'`).join(", ")} FROM json_each(?1)
+  WHERE NOT EXISTS (
+    SELECT 1 FROM key_changes WHERE ${RECORD.map((column) => `${column} IS value ->> '${column}'`).join(" AND ")}
+  )`;
 const SELECT_MARKERS = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'restoring_*'";
 
 // ?1: saved keys, ?2: their replaced secrets. Runs after the keys were merged: if the current secret is not the saved one, a
@@ -85,35 +102,25 @@ export async function saveState(database: D1Database): Promise<Saved> {
     isBlob ? `hex(${name}) AS ${name}` : name,
   );
   const pets = await readPets(database);
-  // Keys last, because the restore undoes every later change of them. One batch shows keys and secrets of the same moment.
-  const [keys, replaced] = await read(() =>
-    database.batch<Row>([
-      database.prepare(`SELECT ${columns.join(", ")} FROM keys`),
-      database.prepare(SELECT_REPLACED),
-    ]),
-  );
-  if (keys === undefined || replaced === undefined) throw new Error("a statement returned no result");
-  return { ...pets, keys: keys.results, replacedSecrets: replaced.results };
+  // Last, because the restore undoes every later change of a key. One batch shows all tables at the same moment.
+  const queries = [`SELECT ${columns.join(", ")} FROM keys`, SELECT_REPLACED, SELECT_CHANGES];
+  const results = await read(() => database.batch<Row>(queries.map((sql) => database.prepare(sql))));
+  const [keys, replacedSecrets, changes] = results.map((each) => each.results);
+  if (!keys || !replacedSecrets || !changes) throw new Error("a statement returned no result");
+  return { ...pets, atMs: Date.now(), keys, replacedSecrets, changes };
 }
 
 /**
- * Restores the database, or finishes the restore in `file`, and removes the file. Passes the bookmark that undoes it to
- * `onUndoBookmark` before it changes anything. Throws an error that says what has happened and how to go on.
+ * Restores the database, or finishes the restore in the file, and removes the file. Prints the command that undoes it before
+ * it changes anything. Throws an error that says what has happened and how to go on.
  */
-export async function restoreDatabase(
-  deployed: DeployedDatabase,
-  restore: Restore,
-  file: string,
-  onUndoBookmark: (bookmark: string) => void,
-): Promise<RestoreResult> {
+export async function restoreDatabase(deployed: DeployedDatabase, restore: Restore, file: string, io: Io) {
   const { database } = deployed;
   try {
-    let { saved } = restore;
-    // While the marker exists, the service changes what is going to be restored, so the state is saved anew.
-    if (saved === undefined || (await findMarkers(database)).includes(restore.marker)) {
-      saved = await saveAndRestore(deployed, restore, file, onUndoBookmark);
-    }
-    const result = await merge(database, restore, saved);
+    // Until the restore has happened, the service changes what is going to be restored, so the state is saved anew.
+    const saved =
+      (await savedIfRestored(database, restore)) ?? (await saveAndRestore(deployed, restore, file, io));
+    const result = await io.step("Merging ids and keys", () => merge(database, restore, saved));
     await rm(file);
     return result;
   } catch (error) {
@@ -121,34 +128,35 @@ export async function restoreDatabase(
     // A marker that can't be removed is harmless.
     if (!isStarted) await dropMarkers(database).catch(() => {});
     const state = isStarted
-      ? `until you finish it, ids may be assigned twice and ended keys may be valid: npm run restore -- --resume ${file}`
+      ? `until you finish it, ids may be assigned twice and ended keys may be valid: npm run restore -- --resume ${shellWord(file)}`
       : "nothing was changed";
     throw new Error(`${messageOf(error)}; ${state}`);
   }
 }
 
-async function saveAndRestore(
-  { database, timeTravel }: DeployedDatabase,
-  restore: Restore,
-  file: string,
-  onUndoBookmark: (bookmark: string) => void,
-): Promise<Saved> {
+/** What an earlier attempt saved, if its restore has happened: that removes the marker. */
+async function savedIfRestored(database: D1Database, { saved, marker }: Restore) {
+  return saved && !(await findMarkers(database)).includes(marker) ? saved : undefined;
+}
+
+async function saveAndRestore(deployed: DeployedDatabase, restore: Restore, file: string, io: Io) {
+  const { database, timeTravel } = deployed;
+  const { target, bookmark, withKeys, marker } = restore;
   // Not again on --resume: Cloudflare may still be working on an earlier restore, which removes the table.
   if (restore.saved === undefined) {
-    await writeIdempotent(() =>
-      database.prepare(`CREATE TABLE IF NOT EXISTS ${restore.marker} (id INTEGER) STRICT`).run(),
-    );
+    const create = database.prepare(`CREATE TABLE IF NOT EXISTS ${marker} (id INTEGER) STRICT`);
+    await writeIdempotent(() => create.run());
   }
   const undoBookmark = await timeTravel.bookmark();
-  const saved = await saveState(database);
+  const saved = await io.step("Saving ids and keys", () => saveState(database));
   // The earlier restore has happened meanwhile, so `saved` may be the restored state.
-  if (restore.saved !== undefined && !(await findMarkers(database)).includes(restore.marker)) {
-    return restore.saved;
-  }
-  onUndoBookmark(undoBookmark);
+  const earlier = await savedIfRestored(database, restore);
+  if (earlier !== undefined) return earlier;
+  const options = `${withKeys ? " --with-keys" : ""}${targetOptions(target)}`;
+  io.note(`To undo: npm run restore -- --bookmark ${undoBookmark}${options}`);
   await writeFile(file, JSON.stringify({ ...restore, saved }), { mode: 0o600 });
   try {
-    await timeTravel.restore(restore.bookmark);
+    await io.step("Restoring", () => timeTravel.restore(bookmark));
   } catch (error) {
     // A 4xx means that nothing has happened. After any other failure the restore may have happened.
     if (error instanceof CloudflareApiError && error.status < 500) await rm(file);
@@ -158,19 +166,19 @@ async function saveAndRestore(
 }
 
 /** Merges the saved state into the restored database. Each step is idempotent. */
-async function merge(
-  database: D1Database,
-  { target, withKeys }: Restore,
-  saved: Saved,
-): Promise<RestoreResult> {
+async function merge(database: D1Database, restore: Restore, saved: Saved) {
   const highestId = BigInt(saved.highestId) + SPARE_IDS;
   // First of all. It fails if the table does not exist yet, and is repeated after the migrations.
   await raiseSequence(database, highestId).catch(() => {});
   const migrations = await pendingMigrations(database);
-  if (migrations.length > 0) await applyMigrations(target);
+  if (migrations.length > 0) await applyMigrations(restore.target);
   await raiseSequence(database, highestId);
 
-  await mergeKeys(database, saved, withKeys);
+  await mergeKeys(database, saved, restore.withKeys);
+  for (const rows of chunksOf(saved.changes, CHANGES_PER_STATEMENT)) {
+    const insert = database.prepare(INSERT_CHANGES).bind(JSON.stringify(rows));
+    await writeIdempotent(() => insert.run());
+  }
   await dropMarkers(database);
 
   const { pets, highestId: raisedId } = await readPets(database);
@@ -188,30 +196,49 @@ async function mergeKeys(database: D1Database, saved: Saved, withKeys: boolean):
     INSERT INTO keys (${columns.map(({ name }) => name).join(", ")})
     SELECT ${values.join(", ")} FROM json_each(?1)
     WHERE true ON CONFLICT (id) DO UPDATE SET
-    ${columns.map(({ name }) => `${name} = ${mergedValue(name, withKeys)}`).join(", ")}`;
-  for (let start = 0; start < saved.keys.length; start += KEYS_PER_STATEMENT) {
-    const keys = saved.keys.slice(start, start + KEYS_PER_STATEMENT);
+    ${columns.map(({ name }) => `${name} = ${mergedValue(name, withKeys, saved.atMs)}`).join(", ")}`;
+  for (const keys of chunksOf(saved.keys, KEYS_PER_STATEMENT)) {
     const ids = new Set(keys.map(({ id }) => id));
-    const replaced = saved.replacedSecrets.filter(({ key_id: id = null }) => ids.has(id));
-    const parameters = [JSON.stringify(keys), JSON.stringify(replaced)];
-    const statements = [mergeKey, MERGE_REPLACED_SECRETS].map((sql) =>
-      database.prepare(sql).bind(...parameters),
-    );
+    const ofKeys = (rows: Row[]) => rows.filter(({ key_id: id = null }) => ids.has(id));
+    // A later change of the same kind replaces the time of an earlier one.
+    const times = ofKeys(saved.changes).map((each) => [`${each.key_id} ${each.change}`, each.at_ms]);
+    const parameters = [keys, ofKeys(saved.replacedSecrets)].map((rows) => JSON.stringify(rows));
+    const statements = [
+      database.prepare(mergeKey).bind(...parameters, JSON.stringify(Object.fromEntries(times))),
+      database.prepare(MERGE_REPLACED_SECRETS).bind(...parameters),
+    ];
     await writeIdempotent(() => database.batch(statements));
   }
 }
 
-/** The SQL for a merged column: `keys` is the restored key, with changes since the restore; `excluded` the saved one. */
-function mergedValue(column: string, withKeys: boolean): string {
+/**
+ * The SQL for a merged column: `keys` is the restored key, with changes since the restore; `excluded` the saved one. ?2: replaced
+ * secrets, ?3: the time of the last change by key and kind, both as saved.
+ */
+function mergedValue(column: string, withKeys: boolean, savedAtMs: number): string {
   const [restored, saved] = [`keys.${column}`, `excluded.${column}`];
   // A key that was revoked on either side stays revoked.
   if (column === "revoked_at_ms") return `coalesce(${restored}, ${saved})`;
+  if (column === "bans_lifted_until_ms")
+    return `nullif(max(coalesce(${restored}, 0), coalesce(${saved}, 0)), 0)`;
   // A current secret that is not among the saved ones was made since the restore, and stays current.
   if (column === "hash" || column === "last_four")
     return `iif(keys.hash IN (SELECT unhex(value ->> 'hash') FROM json_each(?2)), ${saved}, ${restored})`;
-  if (withKeys) return restored;
-  const isLater = "coalesce(keys.plan_set_at_ms, 0) > coalesce(excluded.plan_set_at_ms, 0)";
-  return PLAN_COLUMNS.includes(column) ? `iif(${isLater}, ${restored}, ${saved})` : saved;
+  const change = CHANGE_OF[column];
+  // The restored record can only have a later change if it was made since the restore.
+  const isChangedSince = `EXISTS (
+    SELECT 1 FROM key_changes WHERE key_id = keys.id AND change = '${change}'
+    AND at_ms > coalesce((SELECT value FROM json_each(?3) WHERE key = keys.id || ' ${change}'), 0))`;
+  if (!withKeys) return change === undefined ? saved : `iif(${isChangedSince}, ${restored}, ${saved})`;
+  // A key that had expired stays expired.
+  return column === "expires_at_ms"
+    ? `iif(${saved} <= ${savedAtMs} AND NOT ${isChangedSince}, ${saved}, ${restored})`
+    : restored;
+}
+
+function chunksOf(rows: Row[], size: number): Row[][] {
+  const starts = Array.from({ length: Math.ceil(rows.length / size) }, (_, index) => index * size);
+  return starts.map((start) => rows.slice(start, start + size));
 }
 
 async function readPets(database: D1Database): Promise<{ pets: number; highestId: string }> {
@@ -222,11 +249,10 @@ async function readPets(database: D1Database): Promise<{ pets: number; highestId
 
 /** The columns that the table has, so that a migration's new column is merged too. */
 async function keyColumns(database: D1Database) {
-  const { results } = await read(() =>
-    database.prepare(SELECT_COLUMNS).all<{ name: string; type: string }>(),
-  );
-  if (results.length > 0) return results.map(({ name, type }) => ({ name, isBlob: type === "BLOB" }));
-  throw new Error("there is no table keys");
+  const select = database.prepare(SELECT_COLUMNS);
+  const { results } = await read(() => select.all<{ name: string; isBlob: number }>());
+  if (results.length === 0) throw new Error("there is no table keys");
+  return results;
 }
 
 /** In one call, because until it arrives old ids are assigned again. */

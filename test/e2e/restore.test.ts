@@ -5,6 +5,7 @@ import { existsSync } from "node:fs";
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { PassThrough } from "node:stream";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { type CallApi, CloudflareApiError, openAccount } from "../../scripts/cloudflare/account.ts";
 import { d1OverApi, timeTravelOverApi } from "../../scripts/cloudflare/d1-api.ts";
@@ -15,16 +16,27 @@ import {
   type Target,
 } from "../../scripts/cloudflare/database.ts";
 import { type Restore, restoreDatabase } from "../../scripts/cloudflare/time-travel.ts";
-import { restore as restoreCommand } from "../../scripts/restore.ts";
-import { changePlan, createKey, revokeKey, rotateKey } from "../../src/keys/admin.ts";
-import { findKeyByHash, findKeyById } from "../../src/keys/store.ts";
+import { Io } from "../../scripts/lib/command.ts";
+import restoreCommand from "../../scripts/restore.ts";
+import {
+  changePlan,
+  createKey,
+  renameKey,
+  revokeKey,
+  rotateKey,
+  setExpiry,
+  unbanKey,
+} from "../../src/keys/admin.ts";
+import { findKeyById } from "../../src/keys/records.ts";
+import { findKeyByHash } from "../../src/keys/store.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
 import { insertPetOnce } from "../../src/pets/idempotency.ts";
 import { findPage, insertPet } from "../../src/pets/store.ts";
+import { banEndMs } from "../../src/rate-limit/object/quota.ts";
 import type { Plan } from "../../src/rate-limit/plans.ts";
 import { startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
-import { runInProcess } from "../support/e2e/in-process.ts";
-import { emptyState, runScript } from "../support/e2e/petstore.ts";
+import { runCommandInProcess } from "../support/e2e/in-process.ts";
+import { emptyState } from "../support/e2e/petstore.ts";
 
 vi.setConfig({ testTimeout: 240_000 });
 
@@ -80,6 +92,7 @@ function deployed(through: CallApi = ask): DeployedDatabase {
   const id = "id-of-petstore";
   return {
     name: "petstore",
+    account: "an-account",
     database: d1OverApi(through, id),
     timeTravel: timeTravelOverApi(through, id),
     close: async () => {},
@@ -90,8 +103,21 @@ function restoreTo(bookmark: string, withKeys = false): Restore {
   return { target: PRODUCTION, bookmark, withKeys, marker: "restoring_1" };
 }
 
+/** An Io whose notes are in `written`. */
+function quietIo() {
+  let written = "";
+  const stderr = new PassThrough().on("data", (chunk) => (written += chunk));
+  const io = new Io({ stdin: process.stdin, stdout: new PassThrough(), stderr, env: {} });
+  return { io, written: () => written };
+}
+
 function runRestore(restore: Restore, through?: CallApi) {
-  return restoreDatabase(deployed(through), restore, file, () => {});
+  return restoreDatabase(deployed(through), restore, file, quietIo().io);
+}
+
+/** An operator at this time. */
+function at(nowMs: number) {
+  return { by: "jo", nowMs };
 }
 
 function newPet(name: string) {
@@ -103,7 +129,7 @@ function createOnce(idempotencyKey: string) {
 }
 
 function newKey(name: string) {
-  return createKey(database(), { name, plan: "free", expiresAtMs: null }, NOW_MS);
+  return createKey(database(), { name, plan: "free", expiresAtMs: null }, at(NOW_MS));
 }
 
 async function found(secret: string) {
@@ -115,7 +141,9 @@ async function content() {
   const tables = {
     pets: "SELECT quote(id) || name AS row FROM pets ORDER BY id",
     keys: `SELECT json_array(id, name, plan, per_minute, per_day, hex(hash), last_four, created_at_ms, expires_at_ms,
-      revoked_at_ms) AS row FROM keys ORDER BY id`,
+      revoked_at_ms, bans_lifted_until_ms) AS row FROM keys ORDER BY id`,
+    changes: `SELECT json_array(key_id, at_ms, change, from_value, to_value, changed_by) AS row FROM key_changes
+      ORDER BY at_ms, row`,
     replaced: "SELECT hex(hash) || key_id || good_until_ms AS row FROM replaced_secrets ORDER BY hash",
     creations: "SELECT idempotency_key || pet_json AS row FROM creations ORDER BY idempotency_key",
     sequence: "SELECT name || CAST(seq AS TEXT) AS row FROM sqlite_sequence WHERE name = 'pets'",
@@ -144,15 +172,16 @@ async function reset(): Promise<void> {
  */
 async function prepare() {
   await reset();
-  const [untouched, revoked, rotated, shortened, changed] = [
+  const [untouched, revoked, rotated, shortened, changed, expired] = [
     await newKey("untouched"),
     await newKey("revoked"),
     await newKey("rotated"),
     await newKey("shortened"),
     await newKey("changed"),
+    await newKey("expired"),
   ];
   const inGrace = shortened.secret;
-  await rotateKey(database(), shortened.key.id, 3_600_000, NOW_MS);
+  await rotateKey(database(), shortened.key.id, 3_600_000, at(NOW_MS));
   await insertPet(database(), newPet("Kit"));
   await insertPet(database(), newPet("Rex"));
   const before = await createOnce("before");
@@ -162,13 +191,17 @@ async function prepare() {
   await insertPet(database(), newPet("since"));
   const since = await createOnce("since");
   await database().prepare("UPDATE pets SET name = 'damaged' WHERE name = 'Kit'").run();
-  await revokeKey(database(), revoked.key.id, NOW_MS + 1);
-  const rotation = await rotateKey(database(), rotated.key.id, 0, NOW_MS + 2);
-  await rotateKey(database(), shortened.key.id, 0, NOW_MS + 3);
-  await changePlan(database(), changed.key.id, "pro", undefined, NOW_MS + 4);
+  await revokeKey(database(), revoked.key.id, at(NOW_MS + 1));
+  const rotation = await rotateKey(database(), rotated.key.id, 0, at(NOW_MS + 2));
+  await rotateKey(database(), shortened.key.id, 0, at(NOW_MS + 3));
+  await changePlan(database(), changed.key.id, "pro", undefined, at(NOW_MS + 4));
+  await renameKey(database(), changed.key.id, "renamed", at(NOW_MS + 4));
+  await setExpiry(database(), changed.key.id, Date.UTC(2100, 0), at(NOW_MS + 4));
+  await setExpiry(database(), expired.key.id, NOW_MS + 5, at(NOW_MS + 4));
   const created = await newKey("created");
-  const createdRotation = await rotateKey(database(), created.key.id, 0, NOW_MS + 5);
+  const createdRotation = await rotateKey(database(), created.key.id, 0, at(NOW_MS + 5));
   if (!rotation.ok || !createdRotation.ok) throw new Error("a rotation was refused");
+  const { changes } = await content();
 
   async function expectGuarantees() {
     const page = await findPage(database(), { limit: 100 });
@@ -196,19 +229,21 @@ async function prepare() {
       secretGoodUntilMs: null,
       revokedAtMs: null,
     });
-    expect((await content()).schema).toEqual(atBookmark.schema);
+    expect((await found(expired.secret))?.expiresAtMs).toBe(NOW_MS + 5);
+    const { schema, changes: restoredChanges } = await content();
+    expect(schema).toEqual(atBookmark.schema);
+    expect(restoredChanges).toEqual(changes);
   }
-  return { bookmark, expectGuarantees, untouched, changed };
+  return { bookmark, expectGuarantees, untouched, changed, expired };
 }
 
 describe("a restore", () => {
   it("restores pets, assigns no id twice, and keeps keys as they are", async () => {
-    const { bookmark, expectGuarantees, changed } = await prepare();
+    const { bookmark, expectGuarantees } = await prepare();
     const keysBefore = await content();
     const { pets, nextId } = await runRestore(restoreTo(bookmark));
     const { keys, replaced } = await content();
     expect({ keys, replaced }).toEqual({ keys: keysBefore.keys, replaced: keysBefore.replaced });
-    expect((await findKeyById(database(), changed.key.id))?.plan).toBe("pro");
     expect([pets, nextId]).toEqual([3, 1_000_006n]);
     await expectGuarantees();
     expect(existsSync(file)).toBe(false);
@@ -221,9 +256,21 @@ describe("a restore", () => {
     );
     await damage.bind(untouched.key.id).run();
     await runRestore(restoreTo(bookmark, true));
-    expect((await findKeyById(database(), changed.key.id))?.plan).toBe("free");
-    expect((await findKeyById(database(), untouched.key.id))?.name).toBe("untouched");
+    expect(await findKeyById(database(), changed.key.id, NOW_MS)).toMatchObject({
+      plan: "free",
+      name: "changed",
+      expiresAtMs: null,
+    });
+    expect((await findKeyById(database(), untouched.key.id, NOW_MS))?.name).toBe("untouched");
     await expectGuarantees();
+  });
+
+  it("with --with-keys keeps an expiry that is set after the restore, before --resume", async () => {
+    const { bookmark, expired } = await prepare();
+    const unfinished = await interrupt(bookmark, true, true);
+    await setExpiry(database(), expired.key.id, Date.UTC(2100, 0), at(NOW_MS + 20));
+    await runRestore(unfinished);
+    expect((await found(expired.secret))?.expiresAtMs).toBe(Date.UTC(2100, 0));
   });
 
   it("restores a deleted key", async () => {
@@ -255,7 +302,7 @@ describe("a restore", () => {
     expect((await insertPet(database(), newPet("later"))).id).toBe("9007199255740994");
   });
 
-  it("restores more keys than fit into one statement", async () => {
+  it("restores more keys and changes than fit into one statement", async () => {
     await reset();
     const bookmark = await bookmarkNow();
     const many = `
@@ -263,10 +310,17 @@ describe("a restore", () => {
       WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1201)
       SELECT 'key_' || i, 'a key', 'free', randomblob(32), 'abcd', 1 FROM n`;
     await database().prepare(many).run();
-    const { keys } = await content();
+    // The longest names, as long as they can be in JSON.
+    const name = "'\"\u{1F63A}\u0001" + "\u0001".repeat(252);
+    const renamed = `
+      INSERT INTO key_changes (key_id, at_ms, change, from_value, to_value, changed_by)
+      SELECT id, 1, 'renamed', ?1, ?1, 'jo' FROM keys`;
+    await database().prepare(renamed).bind(name).run();
+    const { keys, changes } = await content();
     await runRestore(restoreTo(bookmark));
-    expect((await content()).keys).toEqual(keys);
-    expect(keys).toHaveLength(1201);
+    const restored = await content();
+    expect({ keys: restored.keys, changes: restored.changes }).toEqual({ keys, changes });
+    expect([keys.length, changes.length]).toEqual([1201, 1201]);
   });
 
   it("to a state before the first migration applies all migrations again", async () => {
@@ -287,12 +341,15 @@ describe("a restore", () => {
   it("is undone by the bookmark that it prints before it changes anything, and new keys survive that", async () => {
     const { bookmark } = await prepare();
     const { pets, creations } = await content();
-    let undo = "";
+    const { io, written } = quietIo();
+    const undoOf = () =>
+      written().match(/^To undo: npm run restore -- --bookmark (\d+) --remote$/m)?.[1] ?? "";
     const through: CallApi = (path, body) => {
-      if (path.includes("/restore?")) expect(undo).not.toBe("");
+      if (path.includes("/restore?")) expect(undoOf()).not.toBe("");
       return ask(path, body);
     };
-    await restoreDatabase(deployed(through), restoreTo(bookmark), file, (printed) => (undo = printed));
+    await restoreDatabase(deployed(through), restoreTo(bookmark), file, io);
+    const undo = undoOf();
     const between = await newKey("between");
     const { id } = await insertPet(database(), newPet("between"));
     await runRestore({ ...restoreTo(undo), marker: "restoring_2" });
@@ -319,14 +376,23 @@ async function interrupt(bookmark: string, isDone: boolean, withKeys = false): P
   return JSON.parse(await readFile(file, "utf8"));
 }
 
+interface Settings {
+  plan: Plan;
+  name: string;
+  expiresAtMs: number | null;
+}
+
 /** A key that is changed twice, with the state that it must have in the end: as if there had been no restore. */
 interface ChangedKey {
   id: string;
   secrets: { hash: string; endMs: number }[];
   isRevoked: boolean;
-  plan: Plan;
-  /** The plan with --with-keys: the one at the bookmark, unless it was changed after the restore. */
-  restoredPlan: Plan;
+  settings: Settings;
+  /** The settings with --with-keys: each is the one at the bookmark, unless it was changed after the restore. */
+  restoredSettings: Settings;
+  bansLiftedUntilMs: number | null;
+  /** The rows of the record. */
+  changes: string[];
   isAtBookmark: boolean;
 }
 
@@ -338,12 +404,23 @@ const CURRENT = Number.POSITIVE_INFINITY;
 const START = { name: "a shop", plan: "free", expiresAtMs: null } as const;
 
 const unchanged: Change = async () => {};
+/** Makes a change, and expects its row in the record. Returns whether it was made. */
+async function make(key: ChangedKey, nowMs: number, change: string, run: typeof revokeKey): Promise<boolean> {
+  const { ok } = await run(database(), key.id, at(nowMs));
+  if (ok) key.changes.push(`${nowMs} ${change}`);
+  return ok;
+}
 const rotate = (graceMs: number): Change => {
   return async (key, nowMs) => {
-    const rotated = await rotateKey(database(), key.id, graceMs, nowMs);
-    if (!rotated.ok) return;
+    let secret = "";
+    const isRotated = await make(key, nowMs, "rotated", async (...args) => {
+      const rotated = await rotateKey(args[0], args[1], graceMs, args[2]);
+      if (rotated.ok) secret = rotated.secret;
+      return rotated;
+    });
+    if (!isRotated) return;
     key.secrets = key.secrets.map(({ hash, endMs }) => ({ hash, endMs: Math.min(endMs, nowMs + graceMs) }));
-    key.secrets.push({ hash: sha256(rotated.secret), endMs: CURRENT });
+    key.secrets.push({ hash: sha256(secret), endMs: CURRENT });
   };
 };
 const rotateTwice: Change = async (key, nowMs, isRestored) => {
@@ -351,19 +428,33 @@ const rotateTwice: Change = async (key, nowMs, isRestored) => {
   await rotate(2 * HOUR_MS)(key, nowMs + 1, isRestored);
 };
 const revoke: Change = async (key, nowMs) => {
-  if ((await revokeKey(database(), key.id, nowMs)).ok) key.isRevoked = true;
+  if (await make(key, nowMs, "revoked", revokeKey)) key.isRevoked = true;
 };
-const toPlan = (plan: Plan): Change => {
+const unban: Change = async (key, nowMs) => {
+  if (await make(key, nowMs, "unbanned", unbanKey)) key.bansLiftedUntilMs = banEndMs(nowMs);
+};
+function setting(change: string, settings: Partial<Settings>, run: typeof revokeKey): Change {
   return async (key, nowMs, isRestored) => {
-    if (!(await changePlan(database(), key.id, plan, undefined, nowMs)).ok) return;
-    key.plan = plan;
-    if (isRestored || !key.isAtBookmark) key.restoredPlan = plan;
+    if (!(await make(key, nowMs, change, run))) return;
+    Object.assign(key.settings, settings);
+    if (isRestored || !key.isAtBookmark) Object.assign(key.restoredSettings, settings);
   };
-};
+}
+const toPlan = (plan: Plan) =>
+  setting("plan", { plan }, (database, id, operator) => changePlan(database, id, plan, undefined, operator));
+const rename = (name: string) =>
+  setting("renamed", { name }, (database, id, operator) => renameKey(database, id, name, operator));
+const expire = (expiresAtMs: number | null) =>
+  setting("expiry", { expiresAtMs }, (database, id, operator) =>
+    setExpiry(database, id, expiresAtMs, operator),
+  );
 
-// Plan and secrets are independent, so each key gets a change of both.
+// The kinds are independent, so each key gets a change of each.
 const KINDS = [
   [unchanged, toPlan("pro"), toPlan(START.plan)],
+  [unchanged, rename("another shop"), rename(START.name)],
+  [unchanged, expire(Date.UTC(2100, 0)), expire(START.expiresAtMs)],
+  [unchanged, unban],
   [unchanged, rotate(0), rotate(HOUR_MS), rotateTwice, revoke],
 ];
 const PAIRS = 25;
@@ -385,37 +476,54 @@ async function changeAll(
 }
 
 async function createChangedKey(isAtBookmark: boolean, nowMs: number): Promise<ChangedKey> {
-  const { key, secret } = await createKey(database(), START, nowMs);
-  const secrets = [{ hash: sha256(secret), endMs: CURRENT }];
-  return { id: key.id, secrets, isRevoked: false, plan: START.plan, restoredPlan: START.plan, isAtBookmark };
+  const { key, secret } = await createKey(database(), START, at(nowMs));
+  return {
+    id: key.id,
+    secrets: [{ hash: sha256(secret), endMs: CURRENT }],
+    isRevoked: false,
+    settings: { ...START },
+    restoredSettings: { ...START },
+    bansLiftedUntilMs: null,
+    changes: [`${nowMs} created`],
+    isAtBookmark,
+  };
 }
 
-/** The state of all keys. Of a revoked key, only the revocation matters. */
+/** The state of all keys. Of a revoked key, only the revocation and the record matter. */
 async function statesOf(keys: ChangedKey[]) {
   const rows = database().prepare("SELECT *, lower(hex(hash)) AS hash FROM keys");
   const current = await rows.all<Record<string, string | number | null>>();
   const replaced = await database()
     .prepare("SELECT lower(hex(hash)) AS hash, key_id, good_until_ms FROM replaced_secrets")
     .all<{ hash: string; key_id: string; good_until_ms: number }>();
+  const record = await database()
+    .prepare("SELECT key_id, at_ms || ' ' || change AS change FROM key_changes ORDER BY at_ms")
+    .all<{ key_id: string; change: string }>();
+  const changes = Map.groupBy(record.results, (row) => row.key_id);
   expect(current.results).toHaveLength(keys.length);
   const byId = new Map(current.results.map((row) => [row.id, row]));
   const ends = new Map(replaced.results.map((row) => [`${row.key_id} ${row.hash}`, row.good_until_ms]));
   return keys.map(({ id, secrets }) => {
     const row = byId.get(id);
-    if (row?.revoked_at_ms !== null) return { id, isRevoked: true };
+    const made = changes.get(id)?.map(({ change }) => change);
+    if (row?.revoked_at_ms !== null) return { id, isRevoked: true, changes: made?.toSorted() };
     const endOf = (hash: string) => (hash === row.hash ? CURRENT : ends.get(`${id} ${hash}`));
     return {
       id,
       secrets: secrets.map(({ hash }) => ({ hash, endMs: endOf(hash) })),
-      plan: row.plan,
+      settings: { plan: row.plan, name: row.name, expiresAtMs: row.expires_at_ms },
+      bansLiftedUntilMs: row.bans_lifted_until_ms,
+      changes: made?.toSorted(),
     };
   });
 }
 
 function expectedStates(keys: ChangedKey[], withKeys: boolean) {
-  return keys.map(({ id, secrets, isRevoked, plan, restoredPlan }) =>
-    isRevoked ? { id, isRevoked } : { id, secrets, plan: withKeys ? restoredPlan : plan },
-  );
+  return keys.map(({ id, isRevoked, secrets, settings, restoredSettings, bansLiftedUntilMs, ...key }) => {
+    const changes = key.changes.toSorted();
+    if (isRevoked) return { id, isRevoked, changes };
+    return { id, secrets, settings: withKeys ? restoredSettings : settings, bansLiftedUntilMs, changes };
+  });
 }
 
 describe("two changes of a key survive", () => {
@@ -589,15 +697,8 @@ describe("--resume", () => {
 describe("npm run restore", () => {
   let written: string[] = [];
 
-  /** Runs the command in its own process, for its output and exit code. */
-  async function run(...words: string[]) {
-    const outcome = await runScript("scripts/restore.ts", words, api.environment);
-    deleteLater(outcome.stderr);
-    return outcome;
-  }
-
   async function restore(...words: string[]) {
-    const outcome = await runInProcess("restore", restoreCommand, words);
+    const outcome = await runCommandInProcess(restoreCommand, words);
     deleteLater(outcome.stderr);
     return outcome;
   }
@@ -614,17 +715,24 @@ describe("npm run restore", () => {
 
   it("prints its plan, restores, and prints the result", async () => {
     const { bookmark, expectGuarantees } = await prepare();
-    const { exitCode, stdout, stderr } = await run("--bookmark", bookmark, "--remote", "--yes");
-    expect([exitCode, stderr]).toEqual([0, ""]);
-    expect(stdout.split("\n")).toEqual([
-      `Restoring petstore to bookmark ${bookmark}.`,
-      "It has 5 pets and 6 keys. Ids up to 5 will not be assigned again.",
+    const { exitCode, stdout, stderr } = await restore("--bookmark", bookmark, "--remote", "--yes");
+    expect([exitCode, stdout]).toEqual([
+      0,
+      "Restored the database petstore of the account an-account. There are 3 pets, and the next id is 1000006.\n",
+    ]);
+    expect(stderr.split("\n")).toEqual([
+      "Reading the database",
+      `Restores the database petstore of the account an-account to bookmark ${bookmark}.`,
+      "It has 5 pets and 7 keys now. Ids up to 5 will not be assigned again.",
       "Keys stay as they are.",
-      expect.stringMatching(/^To undo: npm run restore -- --bookmark \d+ --remote --yes$/),
-      "Restored. There are 3 pets, and the next id is 1000006.",
+      "Saving ids and keys",
+      expect.stringMatching(/^To undo: npm run restore -- --bookmark \d+ --remote$/),
+      "Restoring",
+      "Merging ids and keys",
       "For 30 s the service may accept keys and secrets that have ended.",
       "It may return old pages until 30 s after the read replicas have caught up.",
       "An Idempotency-Key of a pet that is gone creates a new pet, with a new id.",
+      "Next, look at the keys: npm run keys -- list --remote",
       "",
     ]);
     await expectGuarantees();
@@ -636,15 +744,32 @@ describe("npm run restore", () => {
     const asked = api.requests.length;
     const time = new Date().toISOString();
     const words = ["--timestamp", time, "--remote", "--with-keys", "--dry-run"];
-    const { stdout, stderr } = await restore(...words);
-    expect(stderr).toBe("");
+    const { stdout } = await restore(...words);
     expect(stdout).toMatch(
-      /^Restoring petstore to bookmark \d+ \(.*Z\)\.\nIt has .*\nKeys are restored too; .*\nNothing was changed\.\n$/,
+      /^Restores the database petstore .* to bookmark (\d+) \(.*Z\)\.\nIt has .*\nKeys are restored too; .*\nNothing was changed\. To restore: npm run restore -- --bookmark \1 --with-keys --remote\n$/,
     );
     expect(await content()).toEqual(before);
     const requests = api.requests.slice(asked);
     expect(requests.some((request) => request.endsWith("/time_travel/bookmark"))).toBe(true);
     expect(requests.filter((request) => request.endsWith("/time_travel/restore"))).toEqual([]);
+  });
+
+  it("asks before it changes anything", async () => {
+    const { bookmark } = await prepare();
+    const before = await content();
+    const words = ["--bookmark", bookmark, "--remote"];
+    const unattended = await restore(...words);
+    expect([unattended.exitCode, unattended.stderr]).toEqual([
+      2,
+      expect.stringMatching(/: add --yes to do it\n$/),
+    ]);
+    const options = { isTTY: true, stdin: "n\n" };
+    const refused = await runCommandInProcess(restoreCommand, words, options);
+    expect([refused.exitCode, refused.stdout]).toEqual([1, ""]);
+    expect(refused.stderr).toMatch(/Restores the database petstore .*cancelled: nothing was changed\n$/s);
+    expect(await content()).toEqual(before);
+    const agreed = await runCommandInProcess(restoreCommand, words, { ...options, stdin: "y\n" });
+    expect(agreed.stdout).toMatch(/^Restored /);
   });
 
   it("applies the migrations that the restored state lacks, then merges keys", async () => {
@@ -654,8 +779,9 @@ describe("npm run restore", () => {
       "INSERT INTO pets (name, category_id) VALUES ('Kit', 1)",
       "DROP TABLE creations",
       "DROP TABLE replaced_secrets",
+      "DROP TABLE key_changes",
       "ALTER TABLE keys DROP COLUMN revoked_at_ms",
-      "ALTER TABLE keys DROP COLUMN plan_set_at_ms",
+      "ALTER TABLE keys DROP COLUMN bans_lifted_until_ms",
       "DELETE FROM d1_migrations WHERE name >= '0003'",
     ]) {
       await database().prepare(sql).run();
@@ -663,10 +789,14 @@ describe("npm run restore", () => {
     const bookmark = await bookmarkNow();
     await applyMigrations(PRODUCTION);
     const { id } = await createOnce("since");
-    await revokeKey(database(), key.id, NOW_MS + 1);
+    await revokeKey(database(), key.id, at(NOW_MS + 1));
+    const { changes } = await content();
     const { stdout } = await restore("--bookmark", bookmark, "--remote", "--yes");
-    const applied = "0003_revocation_and_rotation.sql, 0004_creations.sql, 0005_plan_changes.sql";
-    expect(stdout).toContain(`\nApplied migrations again: ${applied}.\nRestored. There are 1 pets,`);
+    const applied =
+      "0003_revocation_and_rotation.sql, 0004_creations.sql, 0005_plan_changes.sql, 0006_key_changes.sql";
+    expect(stdout).toMatch(/^Applied migrations again: (.*)\.\nRestored .* There are 1 pets,/);
+    expect(stdout).toContain(applied);
+    expect((await content()).changes).toEqual(changes);
     expect((await found(secret))?.revokedAtMs).toBe(NOW_MS + 1);
     expect(Number((await createOnce("since")).id)).toBeGreaterThan(Number(id));
   });
@@ -675,8 +805,10 @@ describe("npm run restore", () => {
     const { bookmark, expectGuarantees } = await prepare();
     await interrupt(bookmark, true);
     const { stdout, stderr } = await restore("--resume", file);
-    expect(stderr).toBe("");
-    expect(stdout).toMatch(/^Restored\. There are 3 pets, and the next id is 1000006\.\n/);
+    expect(stderr).toMatch(
+      /^Finishes the restore of the database petstore of the account an-account to bookmark /,
+    );
+    expect(stdout).toMatch(/^Restored .* There are 3 pets, and the next id is 1000006\.\n$/);
     await expectGuarantees();
     expect(existsSync(file)).toBe(false);
   });
@@ -687,7 +819,7 @@ describe("npm run restore", () => {
     const asked = api.requests.length;
     const { stderr } = await restore("--bookmark", "1", "--remote", "--yes");
     expect(stderr).toBe(
-      "an earlier restore is unfinished: run npm run restore -- --resume restoring_1.json\n",
+      "error: an earlier restore is unfinished: run npm run restore -- --resume restoring_1.json\n",
     );
     expect(api.requests).toHaveLength(asked);
   });
@@ -695,80 +827,75 @@ describe("npm run restore", () => {
   it("with --preview works on the database of the previews", async () => {
     const { stderr } = await restore("--bookmark", "0", "--preview", "staging", "--yes");
     expect(stderr).toBe(
-      "petstore-previews has pending migrations: run npm run migrate -- --preview staging, or remove a migration that fails\n",
+      "Reading the database\nerror: petstore-previews has pending migrations: run npm run migrate -- --preview staging, or remove a migration that fails\n",
     );
   });
 
   it("changes nothing if Cloudflare refuses the bookmark", async () => {
     await prepare();
     const before = await content();
-    const { exitCode, stderr } = await run("--bookmark", "ffffffff", "--remote", "--yes");
-    expect([exitCode, stderr]).toEqual([
+    const { exitCode, stderr } = await restore("--bookmark", "ffffffff", "--remote", "--yes");
+    expect([exitCode, stderr.split("\n").at(-2)]).toEqual([
       1,
-      "restore failed: Cloudflare's API refused: There is no such bookmark (7500); nothing was changed\n",
+      "error: Cloudflare's API refused: There is no such bookmark (7500); nothing was changed",
     ]);
     expect(await content()).toEqual(before);
   });
 
+  const SAVED = { atMs: NOW_MS, pets: 0, highestId: "5", keys: [], replacedSecrets: [], changes: [] };
   it.each([
     ["marker", { marker: "restoring_1 (id INTEGER); DROP TABLE pets; --" }],
     ["bookmark", { bookmark: "0/../../pets" }],
-    ["highest id", { saved: { pets: 0, highestId: "1; --", keys: [], replacedSecrets: [] } }],
+    ["highest id", { saved: { ...SAVED, highestId: "1; --" } }],
+    ["time", { saved: { ...SAVED, atMs: "1; --" } }],
   ])("with --resume refuses a file with an invalid %s", async (_, wrong) => {
-    const saved = { pets: 0, highestId: "5", keys: [], replacedSecrets: [] };
     const unfinished = {
       target: PRODUCTION,
       bookmark: emptyBookmark,
       withKeys: false,
       marker: "restoring_1",
-      saved,
+      saved: SAVED,
     };
     // A valid marker elsewhere in the file must not do.
     await writeFile(file, JSON.stringify({ like: { marker: "restoring_1" }, ...unfinished, ...wrong }));
     const asked = api.requests.length;
     expect((await restore("--resume", file)).stderr).toMatch(
-      /^--resume needs the file of an unfinished restore/,
+      /^error: --resume needs the file of an unfinished restore/,
     );
     expect(api.requests).toHaveLength(asked);
   });
 
-  const EITHER = "expected either --timestamp TIME or --bookmark B: see npm run restore -- --help";
-  const TIME = "--timestamp must be within the last 30 days, such as 2026-11-19T12:00:00Z";
-  const LOCAL =
-    "add --remote or --preview NAME: a local database has no history, only copies of its folder (docs/operating.md)";
+  const TIME = "It must be a time within the last 30 days, such as 2026-11-19T12:00:00Z";
   it.each([
-    ["neither time nor bookmark", ["--remote", "--yes"], EITHER],
-    ["both time and bookmark", ["--remote", "--bookmark", "0", "--timestamp", "2026-11-19", "--yes"], EITHER],
-    ["an invalid time", ["--remote", "--timestamp", "yesterday", "--yes"], TIME],
-    ["a time in the future", ["--remote", "--timestamp", "2999-01-01", "--yes"], TIME],
-    ["a time more than 30 days ago", ["--remote", "--timestamp", "2020-01-01", "--yes"], TIME],
+    ["neither time nor bookmark", ["--remote", "--yes"], "add --timestamp TIME or --bookmark B"],
+    [
+      "both time and bookmark",
+      ["--bookmark", "0", "--timestamp", new Date().toISOString()],
+      "cannot be used with",
+    ],
+    ["an invalid time", ["--timestamp", "yesterday"], TIME],
+    ["a time in the future", ["--timestamp", "2999-01-01"], TIME],
+    ["a time more than 30 days ago", ["--timestamp", "2020-01-01"], TIME],
     [
       "an invalid bookmark",
-      ["--remote", "--bookmark", "0&x=1", "--yes"],
-      "--bookmark must be a bookmark that npx wrangler d1 time-travel info prints",
+      ["--bookmark", "0&x=1"],
+      "It must be a bookmark that npx wrangler d1 time-travel info",
     ],
-    ["a local database", ["--bookmark", "0", "--yes"], LOCAL],
-    ["--persist-to", ["--bookmark", "0", "--persist-to", "here", "--yes"], LOCAL],
-    [
-      "neither --dry-run nor --yes",
-      ["--remote", "--bookmark", "0"],
-      "add --dry-run to see what would happen, or --yes to restore",
-    ],
-    ["an unknown option", ["--now"], "Unknown option '--now': see npm run restore -- --help"],
-    [
-      "a file that is not of a restore",
-      ["--resume", "package.json"],
-      "--resume needs the file of an unfinished restore, which package.json is not",
-    ],
+    ["a local database", ["--bookmark", "0", "--yes"], "a local database has no history"],
+    ["--dry-run with --yes", ["--bookmark", "0", "--dry-run", "--yes"], "'--yes' cannot be used with"],
+    ["an unknown option", ["--bookmrak", "0"], "(Did you mean --bookmark?)"],
+    ["a file that is not of a restore", ["--resume", "package.json"], "which package.json is not"],
     [
       "--resume with another option",
       ["--resume", "package.json", "--remote"],
-      "--resume can't be combined with other options: its FILE has them",
+      "'--resume <file>' cannot be used",
     ],
-  ])("refuses %s in one line", async (_, words, line) => {
+  ])("refuses %s in one line", async (_, words, problem) => {
     const asked = api.requests.length;
-    const { stdout, stderr } = await restore(...words);
-    expect([stdout, stderr]).toEqual(["", `${line}\n`]);
+    const { exitCode, stdout, stderr } = await restore(...words);
+    expect([exitCode, stdout]).toEqual([2, ""]);
+    expect(stderr).toMatch(/^error: [^\n]+\n$/);
+    expect(stderr).toContain(problem);
     expect(api.requests).toHaveLength(asked);
   });
 });
