@@ -378,6 +378,7 @@ async function interrupt(bookmark: string, isDone: boolean, withKeys = false): P
 
 interface Settings {
   plan: Plan;
+  perMinute: number | null;
   name: string;
   expiresAtMs: number | null;
 }
@@ -440,8 +441,11 @@ function setting(change: string, settings: Partial<Settings>, run: typeof revoke
     if (isRestored || !key.isAtBookmark) Object.assign(key.restoredSettings, settings);
   };
 }
-const toPlan = (plan: Plan) =>
-  setting("plan", { plan }, (database, id, operator) => changePlan(database, id, plan, undefined, operator));
+const toPlan = (plan: Plan, perMinute: number | null = null) =>
+  setting("plan", { plan, perMinute }, (database, id, operator) => {
+    const limits = perMinute === null ? undefined : { minute: perMinute, day: perMinute };
+    return changePlan(database, id, plan, limits, operator);
+  });
 const rename = (name: string) =>
   setting("renamed", { name }, (database, id, operator) => renameKey(database, id, name, operator));
 const expire = (expiresAtMs: number | null) =>
@@ -451,7 +455,7 @@ const expire = (expiresAtMs: number | null) =>
 
 // The kinds are independent, so each key gets a change of each.
 const KINDS = [
-  [unchanged, toPlan("pro"), toPlan(START.plan)],
+  [unchanged, toPlan("enterprise", 9), toPlan(START.plan)],
   [unchanged, rename("another shop"), rename(START.name)],
   [unchanged, expire(Date.UTC(2100, 0)), expire(START.expiresAtMs)],
   [unchanged, unban],
@@ -481,8 +485,8 @@ async function createChangedKey(isAtBookmark: boolean, nowMs: number): Promise<C
     id: key.id,
     secrets: [{ hash: sha256(secret), endMs: CURRENT }],
     isRevoked: false,
-    settings: { ...START },
-    restoredSettings: { ...START },
+    settings: { ...START, perMinute: null },
+    restoredSettings: { ...START, perMinute: null },
     bansLiftedUntilMs: null,
     changes: [`${nowMs} created`],
     isAtBookmark,
@@ -511,7 +515,12 @@ async function statesOf(keys: ChangedKey[]) {
     return {
       id,
       secrets: secrets.map(({ hash }) => ({ hash, endMs: endOf(hash) })),
-      settings: { plan: row.plan, name: row.name, expiresAtMs: row.expires_at_ms },
+      settings: {
+        plan: row.plan,
+        perMinute: row.per_minute,
+        name: row.name,
+        expiresAtMs: row.expires_at_ms,
+      },
       bansLiftedUntilMs: row.bans_lifted_until_ms,
       changes: made?.toSorted(),
     };
