@@ -70,7 +70,9 @@ async function showKeys(io: Io, { key, url, days, json }: Options): Promise<void
 
 /** The keys in the arguments and on standard input, without duplicates. */
 async function readKeys(io: Io, options: string[]): Promise<string[]> {
-  if (options.join() === "") throw new UsageError("add --key KEY or --remote, or set PETSTORE_KEY");
+  // npm keeps --key for itself if the "--" is missing, and leaves no trace of it.
+  if (options.join() === "")
+    throw new UsageError("add --key KEY or --remote after npm run usage --, or set PETSTORE_KEY");
   const input = options.includes("-") ? (await text(io.stdin)).split("\n") : [];
   const lines = input.map((line) => line.trim()).filter((line) => line !== "");
   const keys = [...new Set(options.flatMap((option) => (option === "-" ? lines : [option])))];
