@@ -181,7 +181,7 @@ export default define;
 
 async function create(
   context: Context,
-  { name, plan, expires = null, count, json, jsonLines }: CreateOptions,
+  { name, plan, expires, count, json, jsonLines }: CreateOptions,
   limits?: Limits,
 ) {
   const { io, database, operator } = context;
@@ -190,7 +190,7 @@ async function create(
   const newKeys = Array.from({ length: count }, (_, index) => ({
     name: count === 1 ? name : `${name} ${index + 1}`,
     plan,
-    expiresAtMs: expires,
+    expiresAtMs: expires ?? null,
     ...(limits && { limits }),
   }));
   const all: object[] = [];

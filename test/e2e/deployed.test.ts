@@ -38,7 +38,7 @@ describe.each([
     expect([early.exitCode, early.stdout]).toEqual([1, ""]);
     expect(early.stderr).toMatch(
       new RegExp(
-        `error: the .* database has pending migrations: apply them with npm run migrate -- ${options}\\n$`,
+        `error: the (production )?database.* has pending migrations: apply them with npm run migrate -- ${options}\\n$`,
       ),
     );
     expect((await migrate(target)).stdout).toContain("0001_pets.sql");
@@ -60,7 +60,9 @@ it("every command of npm run keys works on a deployed database", async () => {
   const created = await keys(["create", "--name", "Acme", ...agreed, "--json", "--remote"]);
   expect(created.exitCode).toBe(0);
   const { id, key } = JSON.parse(created.stdout);
-  const rotated = JSON.parse((await keys(["rotate", id, "--grace", "60", "--json", "--remote"])).stdout);
+  const rotated = JSON.parse(
+    (await keys(["rotate", id, "--grace", "60", "--yes", "--json", "--remote"])).stdout,
+  );
   expect(rotated).toMatchObject({ id, name: "Acme", plan: "enterprise", perMinute: 7, perDay: 70 });
   expect(rotated.key).not.toBe(key);
   expect((await keys(["plan", id, "pro", "--remote"])).stdout).toContain(`Changed ${id} ("Acme"): pro plan`);
