@@ -10,30 +10,23 @@ import type { Limits } from "../src/rate-limit/windows.ts";
 import { databaseExists, type OpenDatabase, openDatabase, pendingMigrations } from "./cloudflare/database.ts";
 import { describeTarget, readTarget, targetOptions } from "./cloudflare/target.ts";
 import * as args from "./keys/arguments.ts";
-import {
-  type CreateOptions,
-  type ListOptions,
-  loginName,
-  type Options,
-  PAGE_SIZE,
-  readLimits,
-} from "./keys/arguments.ts";
 import { detailsJson, detailsText, readDetails } from "./keys/show.ts";
 import { changeJson, changeTable, keyAndPlan, keyJson, keyOwner, keyTable } from "./keys/text.ts";
 import { type Define, type Io, newCommand, withExamples } from "./lib/command.ts";
 import { formatTime } from "./lib/time.ts";
 
+const { ID, CHANGE } = args;
 const RUN = "npm run keys --";
+const AN_ID = "key_0123456789Ab";
 
-/** What a subcommand works with, once its arguments are read. */
+/** What a subcommand works with. */
 interface Context extends OpenDatabase {
   io: Io;
-  options: Options;
+  options: args.Options;
   operator: admin.Operator;
 }
 
-/** Reads arguments, and returns the work. */
-type Prepare = (options: never, ...values: never[]) => (context: Context) => Promise<void>;
+type Work = (context: Context) => Promise<void>;
 
 const define: Define = (io) => {
   const keys = newCommand(
@@ -42,208 +35,189 @@ const define: Define = (io) => {
     'create --name "Jo\'s shop" --plan pro',
     "list --state banned --remote",
   );
-  /** Adds a subcommand. Examples are what follows its name. */
+  /** Adds a subcommand. `prepare` reads its arguments, and returns its work. The second example is by default for production. */
   function add(
-    name: string,
+    [name, ...words]: [string, ...Argument[]],
     summary: string,
-    values: Argument[],
     options: Option[],
-    examples: string[],
-    prepare: Prepare,
+    [example, another = `${example} --remote`]: string[],
+    prepare: (options: never, ...words: never[]) => Work,
   ) {
     const command = keys.command(name).summary(summary).description(summary);
-    for (const value of values) command.addArgument(value);
+    for (const word of words) command.addArgument(word);
     for (const option of options) command.addOption(option);
-    withExamples(command, ...examples.map((example) => `${RUN} ${name} ${example}`.trimEnd()));
+    withExamples(command, `${RUN} ${name} ${example}`.trimEnd(), `${RUN} ${name} ${another}`);
     command.action((...given: unknown[]) => {
-      const chosen = given[values.length] as Options;
-      const work = prepare(chosen as never, ...(given.slice(0, values.length) as never[]));
-      return withDatabase(io, chosen, work);
+      const chosen = given[words.length] as args.Options;
+      return withDatabase(io, chosen, prepare(chosen as never, ...(given.slice(0, words.length) as never[])));
     });
   }
-
+  const enterprise = "enterprise --per-minute 5000 --per-day 1000000";
+  const created = ['--name "Jo\'s shop" --plan pro', `--name Acme --plan ${enterprise} --expires 2027-12-31`];
+  const listed = ["--search shop --plan pro", "--state expiring --sort expires --json"];
+  add(["create"], "create a key, or several, and print it", args.CREATE, created, create);
+  add(["list"], "list keys, with their states and bans", args.LIST, listed, list);
+  add(["show", ID], "show all about a key", args.COMMON, [AN_ID], show);
+  add(["rename", ID, args.NAME], "rename a key", CHANGE, [`${AN_ID} "Jo & Ann"`], rename);
   add(
-    "create",
-    "create a key, or several, and print it",
-    [],
-    args.CREATE,
-    ['--name "Jo\'s shop" --plan pro', "--name Acme --plan enterprise --per-minute 5000 --per-day 1000000"],
-    (options: CreateOptions) => {
-      const limits = readLimits(options.plan, options);
-      return (context) => create(context, options, limits);
-    },
-  );
-  add(
-    "list",
-    "list keys, with their states and bans",
-    [],
-    args.LIST,
-    ["--search shop --plan pro", "--state expiring --sort expires --json"],
-    (options: ListOptions) => (context) => list(context, options),
-  );
-  add(
-    "show",
-    "show all about a key",
-    [args.ID],
-    args.COMMON,
-    ["key_0123456789Ab", "key_0123456789Ab --remote"],
-    (_, id: string) => show(id),
-  );
-  add(
-    "rename",
-    "rename a key",
-    [args.ID, args.NAME],
-    args.CHANGE,
-    ['key_0123456789Ab "Jo & Ann"', "key_0123456789Ab Acme --remote"],
-    (_, id: string, name: string) =>
-      change(id, "Renamed", async (context) => {
-        await warnOfName(context, name, id);
-        return admin.renameKey(context.database, id, name, context.operator);
-      }),
-  );
-  add(
-    "expire",
+    ["expire", ID, args.DATE],
     "set or remove the expiry of a key",
-    [args.ID, args.DATE],
-    args.CHANGE,
-    ["key_0123456789Ab 2027-12-31", "key_0123456789Ab never"],
-    (_, id: string, expiresAtMs: number | null) =>
-      change(id, "Changed the expiry of", ({ database, operator }) =>
-        admin.setExpiry(database, id, expiresAtMs, operator),
-      ),
+    CHANGE,
+    [`${AN_ID} 2027-12-31`, `${AN_ID} never`],
+    expire,
   );
   add(
-    "plan",
+    ["plan", ID, args.PLAN],
     "change the plan of a key; what it has used stays counted",
-    [args.ID, args.PLAN],
     args.SET_PLAN,
-    ["key_0123456789Ab business", "key_0123456789Ab enterprise --per-minute 5000 --per-day 1000000"],
-    (options: args.LimitOptions, id: string, plan: Plan) => {
-      const limits = readLimits(plan, options);
-      return change(id, "Changed", ({ io, database, operator }) => {
-        warnOfLimits(io, limits);
-        return admin.changePlan(database, id, plan, limits, operator);
-      });
-    },
+    [`${AN_ID} business`, `${AN_ID} ${enterprise}`],
+    setPlan,
   );
   add(
-    "rotate",
+    ["rotate", ID],
     "replace a key by a new one with the same ID, and print it",
-    [args.ID],
     args.ROTATE,
-    ["key_0123456789Ab", "key_0123456789Ab --grace 86400 --yes"],
-    ({ grace }: { grace: number }, id: string) => rotate(id, grace * 1000),
+    [AN_ID, `${AN_ID} --grace 86400 --yes`],
+    rotate,
   );
+  add(["revoke", ID], "end a key for good", args.REVOKE, [AN_ID, `${AN_ID} --yes`], revoke);
+  add(["unban", ID], "lift the ban of a key", CHANGE, [AN_ID], unban);
   add(
-    "revoke",
-    "end a key for good",
-    [args.ID],
-    args.REVOKE,
-    ["key_0123456789Ab", "key_0123456789Ab --yes"],
-    (_, id: string) =>
-      change(id, "Revoked", async (context) => {
-        const owner = keyOwner(await find(context, id));
-        await io.confirm(`This ends ${owner} for good: it can't be undone.`, context.options.yes);
-        return admin.revokeKey(context.database, id, context.operator);
-      }),
-  );
-  add(
-    "unban",
-    "lift the ban of a key",
-    [args.ID],
-    args.CHANGE,
-    ["key_0123456789Ab", "key_0123456789Ab --remote"],
-    (_, id: string) =>
-      change(id, "Lifted the ban of", async (context) => {
-        const { bannedUntilMs } = await find(context, id);
-        if (bannedUntilMs === null)
-          io.note("No ban is recorded. If there is one all the same, it is lifted.");
-        return admin.unbanKey(context.database, id, context.operator);
-      }),
-  );
-  add(
-    "log",
+    ["log", args.ANY_ID],
     "show the changes of a key, or of all keys",
-    [args.ANY_ID],
     args.LOG,
-    ["", "key_0123456789Ab --limit 100"],
-    ({ limit }: { limit: number }, id: string | undefined) =>
-      async ({ options, database }) => {
-        const changes = await listChanges(database, id, limit);
-        if (options.json) return io.printJson(changes.map(changeJson));
-        io.print(changes.length === 0 ? "No changes are recorded." : changeTable(changes, id === undefined));
-      },
+    ["", `${AN_ID} --limit 100`],
+    log,
   );
   return keys;
 };
 
 export default define;
 
-async function create(
-  context: Context,
-  { name, plan, expires, count, json, jsonLines }: CreateOptions,
-  limits?: Limits,
-) {
-  const { io, database, operator } = context;
-  warnOfLimits(io, limits);
-  await warnOfName(context, name);
-  const newKeys = Array.from({ length: count }, (_, index) => ({
-    name: count === 1 ? name : `${name} ${index + 1}`,
-    plan,
-    expiresAtMs: expires ?? null,
-    ...(limits && { limits }),
-  }));
-  const all: object[] = [];
-  for await (const { key, secret } of admin.createKeys(database, newKeys, operator)) {
-    if (json) all.push(secretJson(key, secret));
-    else if (jsonLines) io.printJson(secretJson(key, secret));
-    else if (count > 1) io.print(`${secret}  ${key.id}  ${key.name}`);
-    else printSecret(io, "Created", key, secret);
-  }
-  if (json) io.printJson(count === 1 ? all[0] : all);
-  if (count > 1) io.note(`Created ${count} keys. They are shown only once.`);
+function create(options: args.CreateOptions): Work {
+  const { name, plan, expires, count, json, jsonLines } = options;
+  const limits = args.readLimits(plan, options);
+  return async (context) => {
+    const { io, database, operator } = context;
+    warnOfLimits(io, limits);
+    await warnOfName(context, name);
+    const newKeys = Array.from({ length: count }, (_, index) => ({
+      name: count === 1 ? name : `${name} ${index + 1}`,
+      plan,
+      expiresAtMs: expires ?? null,
+      ...(limits && { limits }),
+    }));
+    const all: object[] = [];
+    for await (const { key, secret } of admin.createKeys(database, newKeys, operator)) {
+      if (json) all.push(secretJson(key, secret));
+      else if (jsonLines) io.printJson(secretJson(key, secret));
+      else if (count > 1) io.print(`${secret}  ${key.id}  ${key.name}`);
+      else printSecret(io, "Created", key, secret);
+    }
+    if (json) io.printJson(count === 1 ? all[0] : all);
+    if (count > 1) io.note(`Created ${count} keys. They are shown only once.`);
+  };
 }
 
-async function list({ io, database, operator: { nowMs } }: Context, options: ListOptions): Promise<void> {
-  const isTable = !options.json && !options.jsonLines;
-  const { page, limit = isTable ? PAGE_SIZE : -1, ...query } = options;
-  const offset = (page - 1) * Math.max(limit, 0);
-  const { keys, total } = await listKeys(database, nowMs, { ...query, limit, offset });
-  if (options.json) return io.printJson(keys.map(keyJson));
-  if (options.jsonLines) for (const key of keys) io.printJson(keyJson(key));
-  if (options.jsonLines) return;
-  if (keys.length === 0 && offset > 0) return io.note(`There is no page ${page}.`);
-  if (keys.length === 0) return io.note(`No key matches. Next: ${RUN} create --name NAME --plan free`);
-  io.print(keyTable(keys));
-  const last = offset + keys.length;
-  const next = last < total ? `; --page ${page + 1} shows the next` : "";
-  if (total > keys.length) io.note(`Keys ${offset + 1} to ${last} of ${total}${next}.`);
+function list({
+  json,
+  jsonLines,
+  page,
+  limit = json || jsonLines ? -1 : args.PAGE_SIZE,
+  ...query
+}: args.ListOptions): Work {
+  return async ({ io, database, operator }) => {
+    const offset = (page - 1) * Math.max(limit, 0);
+    const { keys, total } = await listKeys(database, operator.nowMs, { ...query, limit, offset });
+    if (json) return io.printJson(keys.map(keyJson));
+    if (jsonLines) for (const key of keys) io.printJson(keyJson(key));
+    if (jsonLines) return;
+    if (keys.length === 0 && offset > 0) return io.note(`There is no page ${page}.`);
+    if (keys.length === 0) return io.note(`No key matches. Next: ${RUN} create --name NAME --plan free`);
+    io.print(keyTable(keys));
+    const last = offset + keys.length;
+    const next = last < total ? `; --page ${page + 1} shows the next` : "";
+    if (total > keys.length) io.note(`Keys ${offset + 1} to ${last} of ${total}${next}.`);
+  };
 }
 
-const show = (id: string) => async (context: Context) => {
-  const { io, options, operator } = context;
-  const details = await readDetails(context, await find(context, id), readTarget(options), operator.nowMs);
-  if (options.json) io.printJson(detailsJson(details));
-  else io.print(detailsText(details, operator.nowMs));
-};
+function show(options: args.Options, id: string): Work {
+  return async (context) => {
+    const { io, operator } = context;
+    const details = await readDetails(context, await find(context, id), readTarget(options), operator.nowMs);
+    if (options.json) io.printJson(detailsJson(details));
+    else io.print(detailsText(details, operator.nowMs));
+  };
+}
 
-const rotate = (id: string, graceMs: number) => async (context: Context) => {
-  const { io, database, options, operator } = context;
-  const before = await find(context, id);
-  const untilMs = Math.min(operator.nowMs + graceMs, before.expiresAtMs ?? Number.POSITIVE_INFINITY);
-  // Isolates cache a key for longer than a shorter grace lasts.
-  const end = graceMs < FRESH_MS ? "within 30 seconds" : `at ${formatTime(untilMs)}`;
-  await io.confirm(`The current key of ${keyOwner(before)} stops working everywhere ${end}.`, options.yes);
-  const changed = await admin.rotateKey(database, id, graceMs, operator);
-  if (!changed.ok) throw unchanged(id, changed);
-  if (options.json) return io.printJson(secretJson(changed.key, changed.secret));
-  printSecret(io, "Rotated", changed.key, changed.secret);
-};
+function rename(_: args.Options, id: string, name: string): Work {
+  return change(id, "Renamed", async (context) => {
+    await warnOfName(context, name, id);
+    return admin.renameKey(context.database, id, name, context.operator);
+  });
+}
+
+function expire(_: args.Options, id: string, expiresAtMs: number | null): Work {
+  return change(id, "Changed the expiry of", ({ database, operator }) =>
+    admin.setExpiry(database, id, expiresAtMs, operator),
+  );
+}
+
+function setPlan(options: args.LimitOptions, id: string, plan: Plan): Work {
+  const limits = args.readLimits(plan, options);
+  return change(id, "Changed", ({ io, database, operator }) => {
+    warnOfLimits(io, limits);
+    return admin.changePlan(database, id, plan, limits, operator);
+  });
+}
+
+function rotate({ grace, json, yes }: args.Options & { grace: number }, id: string): Work {
+  return async (context) => {
+    const { io, database, operator } = context;
+    const before = await find(context, id);
+    const untilMs = Math.min(operator.nowMs + grace * 1000, before.expiresAtMs ?? Number.POSITIVE_INFINITY);
+    // Isolates cache a key for longer than a shorter grace lasts.
+    const end = grace * 1000 < FRESH_MS ? "within 30 seconds" : `at ${formatTime(untilMs)}`;
+    await io.confirm(`The current key of ${keyOwner(before)} stops working everywhere ${end}.`, yes);
+    const changed = await admin.rotateKey(database, id, grace * 1000, operator);
+    if (!changed.ok) throw unchanged(id, changed);
+    if (json) return io.printJson(secretJson(changed.key, changed.secret));
+    printSecret(io, "Rotated", changed.key, changed.secret);
+  };
+}
+
+function revoke({ yes }: args.Options, id: string): Work {
+  return change(id, "Revoked", async (context) => {
+    const owner = keyOwner(await find(context, id));
+    await context.io.confirm(`This ends ${owner} for good: it can't be undone.`, yes);
+    return admin.revokeKey(context.database, id, context.operator);
+  });
+}
+
+function unban(_: args.Options, id: string): Work {
+  return change(id, "Lifted the ban of", async (context) => {
+    const { bannedUntilMs } = await find(context, id);
+    if (bannedUntilMs === null)
+      context.io.note("No ban is recorded. If there is one all the same, it is lifted.");
+    return admin.unbanKey(context.database, id, context.operator);
+  });
+}
+
+function log({ json, limit }: args.Options & { limit: number }, id: string | undefined): Work {
+  return async ({ io, database }) => {
+    const changes = await listChanges(database, id, limit);
+    if (json) return io.printJson(changes.map(changeJson));
+    io.print(changes.length === 0 ? "No changes are recorded." : changeTable(changes, id === undefined));
+  };
+}
 
 /** Makes a change, and prints what was `done`, such as "Renamed". */
-const change =
-  (id: string, done: string, work: (context: Context) => ReturnType<typeof admin.revokeKey>) =>
-  async (context: Context) => {
+function change(
+  id: string,
+  done: string,
+  work: (context: Context) => ReturnType<typeof admin.revokeKey>,
+): Work {
+  return async (context) => {
     const { io, options } = context;
     const changed = await work(context);
     if (!changed.ok) throw unchanged(id, changed);
@@ -251,6 +225,7 @@ const change =
     io.print(`${done} ${keyAndPlan(changed.key)}.`);
     io.note("This takes effect everywhere within 30 seconds.");
   };
+}
 
 async function find({ database, operator }: Context, id: string): Promise<ListedKey> {
   const key = await findKeyById(database, id, operator.nowMs);
@@ -287,11 +262,7 @@ function secretJson({ id, name, plan, limits }: NamedKey, key: string) {
 }
 
 /** Does the work on the selected database, which must exist and have all migrations. */
-async function withDatabase(
-  io: Io,
-  options: Options,
-  work: (context: Context) => Promise<void>,
-): Promise<void> {
+async function withDatabase(io: Io, options: args.Options, work: Work): Promise<void> {
   const target = readTarget(options);
   const selected = targetOptions(target);
   const command = target.kind === "local" ? "npm start" : "npm run migrate";
@@ -306,7 +277,7 @@ async function withDatabase(
     if ((await pendingMigrations(opened.database)).length > 0) {
       throw new Error(`${place} has pending migrations: apply them with ${update}`);
     }
-    const operator = { by: options.by ?? loginName(), nowMs: Date.now() };
+    const operator = { by: options.by ?? args.loginName(), nowMs: Date.now() };
     await work({ ...opened, io, options, operator });
   } catch (error) {
     if (!(error instanceof DatabaseUnavailable && error.wasWriting)) throw error;
