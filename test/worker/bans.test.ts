@@ -188,7 +188,7 @@ describe("a client that keeps sending after a 429", () => {
   });
 });
 
-it("during a ban, a flood reaches no object, and the database only to look up the key again", async () => {
+it("during a ban, a flood touches no object, and the database only to look up the key", async () => {
   const client = await newClient({ plan: "free" });
   await banKey(client.id);
   await client.get("/v1/pets");
