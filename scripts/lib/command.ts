@@ -126,7 +126,9 @@ export async function runCommand(define: Define, args: string[], streams: Stream
     if (error.exitCode === 0) return 0;
     // Without a subcommand, the help was written.
     if (error.code !== "commander.help") {
-      const problem = error.message.replace(/^error: |\.$/g, "").replaceAll("\n", " ");
+      // npm also takes some options without a trace, and passes on their values.
+      const hint = error.code === "commander.excessArguments" ? ' (is "--" missing before the options?)' : "";
+      const problem = error.message.replace(/^error: |\.$/g, "").replaceAll("\n", " ") + hint;
       io.note(failureLine(`${problem}; see ${command.name()} --help`));
     }
     return 2;

@@ -383,7 +383,7 @@ describe("wrong usage ends with exit code 2 and one line", () => {
 
   it.each([
     [["lst"], "unknown command 'lst' (Did you mean list?)"],
-    [["list", "all"], "too many arguments for 'list'"],
+    [["list", "all"], 'got 1: all (is "--" missing before the options?); see npm run keys -- --help'],
     [["list", "--name", "x"], "unknown option '--name'"],
     [["list", "--serch", "x"], "(Did you mean --search?)"],
     [["list", "--state", "gone"], "Allowed choices are active, banned, expiring, in-grace, expired, revoked"],
@@ -446,6 +446,7 @@ describe("wrong usage ends with exit code 2 and one line", () => {
   it.each([
     [["list"], { npm_config_remote: "true" }, "npm run keys -- list --remote"],
     [["rotate", ID, "60"], { npm_config_grace: "true" }, "npm run keys -- rotate <id> --grace <seconds>"],
+    [["list"], { npm_config_remtoe: "true" }, "npm run keys -- list --remote"],
     [["rotate", ID], { npm_config_grace: "60" }, `npm run keys -- rotate ${ID} --grace 60`],
     [
       ["create", "Jo", "pro"],
