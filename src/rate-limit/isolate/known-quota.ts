@@ -49,7 +49,6 @@ export class KnownQuota {
     if (untilMs <= this.#bansLiftedUntilMs) return;
     this.#bansLiftedUntilMs = untilMs;
     this.#quota = liftBan(this.#quota, untilMs);
-    if (this.#localBanMs <= untilMs) this.#localBanMs = 0;
   }
 
   /** Whether a request would be admitted. */
