@@ -164,6 +164,7 @@ describe("npm run keys -- list", () => {
     for (const id of [ids.banned, ids.unbanned]) await recordBans(id, 1);
     await run("unban", ids.unbanned);
     await run("rotate", ids["in grace"], "--grace", "60", "--yes");
+    await run("rotate", ids.fresh, "--yes");
     await run("revoke", ids.revoked, "--yes");
     const { stdout } = await run("list", "--search", name.toUpperCase(), "--state", wanted, "--json");
     const found: { id: string }[] = JSON.parse(stdout);

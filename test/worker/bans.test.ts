@@ -26,6 +26,8 @@ const PLANS: [tolerated: number, limits: Limits][] = [
   [183, { minute: 61, day: 500 }],
 ];
 
+const NOTHING = { released: [], outbox: [], bannedUntilMs: 0, bansLiftedUntilMs: 0 };
+
 type Acquire = (limits: Limits, requests: number, waitedMs?: number) => AcquireResult;
 
 /** Runs `story` inside the object of a new key, where a batch costs no call. */
@@ -283,6 +285,16 @@ describe("the record of a ban", () => {
     expect(await record()).toMatchObject({ bannedUntilMs, bans: 1, states: ["banned"] });
     vi.setSystemTime(bannedUntilMs);
     expect(await record()).toMatchObject({ bannedUntilMs: null, bans: 1, states: ["active"] });
+  });
+
+  it("is also one row if isolates that decided it locally report different ends", async () => {
+    const client = await newClient({ plan: "free" });
+    const endsMs = [300_000, 301_000].map((ms) => Date.now() + ms);
+    for (const bannedUntilMs of endsMs)
+      await env.RATE_LIMITER.getByName(client.id).release(FREE, { ...NOTHING, bannedUntilMs });
+    await vi.waitFor(async () => expect(await bansOf(client.id)).toHaveLength(1));
+    await env.DB.prepare("SELECT 1").run();
+    expect(await bansOf(client.id)).toHaveLength(1);
   });
 
   it("is missing if the database fails, and the ban is the same", async () => {
