@@ -9,9 +9,9 @@ import { listKeys } from "../src/keys/records.ts";
 import { findPage, insertPet } from "../src/pets/store.ts";
 import { DEFAULT_STATE, migrate, openDatabase, type Target } from "./cloudflare/database.ts";
 import { registryPath } from "./cloudflare/registry.ts";
-import { folder, targetOptions } from "./cloudflare/target.ts";
+import { targetOptions } from "./cloudflare/target.ts";
 import { QUIET, readConfig, WRANGLER } from "./cloudflare/wrangler.ts";
-import { type Define, integer, newCommand, ReportedError } from "./lib/command.ts";
+import { type Define, integer, matching, newCommand, ReportedError } from "./lib/command.ts";
 import { hasSucceeded, spawnScript } from "./lib/script.ts";
 
 const DEMO_PETS = [
@@ -30,7 +30,12 @@ const define: Define = (io) =>
     .argument("[arguments...]", "for wrangler dev, as npx wrangler dev --help lists them")
     .allowUnknownOption()
     .option("--port <port>", "the port, by default 8787 or a free one; 0 is a free one", integer(0, 65_535))
-    .option("--persist-to <dir>", "the folder of the local state", folder, DEFAULT_STATE)
+    .option(
+      "--persist-to <dir>",
+      "the folder of the local state",
+      matching(/./, "It must name a folder."),
+      DEFAULT_STATE,
+    )
     .option("--local-protocol <protocol>", "http or https", "http")
     .action(async (forwarded, { port, persistTo: state, localProtocol }) => {
       if (port !== undefined) await requireFreePort(port);
