@@ -19,7 +19,11 @@ const define: Define = (io) =>
     .action(async (options) => {
       const { soak } = await import("./soak.ts");
       const onProgress = (line: string) => io.note(line);
-      const report = await soak({ seconds: options.minutes * 60, keys: options.keys, onProgress });
+      const report = await soak({
+        seconds: Math.round(options.minutes * 60),
+        keys: options.keys,
+        onProgress,
+      });
       io.print(options.json ? JSON.stringify(report, null, 2) : reportText(report));
       if (report.problems.length > 0) throw new Error(`${report.problems.length} checks failed`);
       if (report.memory?.isFlat === false) throw new Error("memory is not stable");

@@ -77,17 +77,7 @@ export type Service = Awaited<ReturnType<typeof start>>;
  * the kernel chooses the ports, the debugger's too: a port that is only probed could be taken by another process.
  */
 export async function start(state: string, { environment = {}, port = 0, cwd = "." }: StartOptions = {}) {
-  const args = [
-    "start",
-    "--silent",
-    "--",
-    "--port",
-    `${port}`,
-    "--inspector-port",
-    "0",
-    "--persist-to",
-    state,
-  ];
+  const args = ["start", "--silent", "--", `--port=${port}`, "--inspector-port=0", "--persist-to", state];
   const env = { ...BASE_ENVIRONMENT, ...environment };
   // "detached" makes a process group, so that npm, wrangler and workerd can be ended together.
   const child = spawn("npm", args, { env, cwd, detached: true, stdio: ["ignore", "pipe", "pipe"] });

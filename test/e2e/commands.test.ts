@@ -1,0 +1,134 @@
+// What every script of package.json has in common: help without side effects, wrong usage that exits with 2, and options that npm
+// took for itself.
+
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { describe, expect, it } from "vitest";
+import { type Define, Io } from "../../scripts/lib/command.ts";
+import { runCommandInProcess } from "../support/e2e/in-process.ts";
+import { npmRun, runProcess } from "../support/e2e/petstore.ts";
+
+const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as { scripts: Record<string, string> };
+
+/** The scripts that forward unknown options to a tool, which refuses them. */
+const FORWARDING = /^(start|dev|test|format|types|check:.*)$/;
+
+/** Runs the command of a script. `taken` are options that npm took for itself. */
+async function run(script: string, args: string[], taken: NodeJS.ProcessEnv = {}) {
+  return runCommandInProcess(await defineOf(script), args, {
+    env: { npm_lifecycle_event: script, ...taken },
+  });
+}
+
+async function defineOf(script: string): Promise<Define> {
+  const [, file = ""] =
+    scripts[script]?.match(/^node scripts\/run\.mjs (?:--\S+ )?scripts\/main\.ts (\S+)$/) ?? [];
+  return (await import(resolve(file))).default;
+}
+
+/** A script's command, or its first subcommand with options, and that subcommand's name. */
+async function commandOf(script: string): Promise<{ command: CommandUnknownOpts; words: string[] }> {
+  const { stdin, stdout, stderr } = process;
+  const env = { npm_lifecycle_event: script };
+  const root = (await defineOf(script))(new Io({ stdin, stdout, stderr, env }));
+  const command = [root, ...root.commands].find(({ options }) => options.length > 0) ?? root;
+  return { command, words: command === root ? [] : [command.name()] };
+}
+
+describe.each(Object.keys(scripts))("npm run %s", (script) => {
+  it("has help with a usage line and two examples that name it", async () => {
+    const { exitCode, stdout, stderr } = await run(script, ["--help"]);
+    expect([exitCode, stderr]).toEqual([0, ""]);
+    const usual = script === "dev" ? "start" : script;
+    const name = ["start", "test"].includes(usual) ? `npm ${usual}` : `npm run ${usual}`;
+    expect(stdout).toContain(`Usage: ${name} -- `);
+    const [, examples = ""] = stdout.split("\nExamples:\n");
+    const lines = examples.trimEnd().split("\n");
+    expect(lines.length).toBeGreaterThanOrEqual(2);
+    for (const line of lines) expect(line).toMatch(new RegExp(`^  (.*\\| )?${name}( -- |$| >)`));
+  });
+
+  it.skipIf(FORWARDING.test(script))("refuses an unknown option", async () => {
+    const { words } = await commandOf(script);
+    const { exitCode, stdout, stderr } = await run(script, [...words, "--nonsense"]);
+    expect([exitCode, stdout]).toEqual([2, ""]);
+    expect(stderr).toBe(`error: unknown option '--nonsense'; see npm run ${script} -- --help\n`);
+  });
+
+  it("refuses every option that npm took for itself, with the line to type", async () => {
+    const { command, words } = await commandOf(script);
+    for (const option of command.options) {
+      const name = option.long ?? "";
+      const taken = { [`npm_config_${name.slice(2).replaceAll("-", "_")}`]: "true" };
+      const { exitCode, stdout, stderr } = await run(script, words, taken);
+      expect([exitCode, stdout]).toEqual([2, ""]);
+      expect(stderr).toMatch(`error: npm took ${name} for itself, because "--" is missing: type npm `);
+      expect(stderr).toMatch(new RegExp(` -- .*${name}.*\n$`));
+    }
+  });
+});
+
+it.each([
+  ["crash", "--roundz", "--rounds"],
+  ["soak", "--minute", "--minutes"],
+  ["migrate", "--remot", "--remote"],
+])("npm run %s suggests the right option for %s", async (script, typo, right) => {
+  expect((await run(script, [typo])).stderr).toContain(`(Did you mean ${right}?)`);
+});
+
+it.each([
+  ["crash", ["--rounds", "0"]],
+  ["soak", ["--minutes", "0x10"]],
+  ["soak", ["--keys", "201"]],
+  ["fuzz", ["--url", "localhost"]],
+  ["fuzz", ["--url", "http://localhost:4"]],
+  ["fuzz", ["--path", "0:0"]],
+  ["bench", ["--rounds", "many"]],
+  ["bench:geo", ["--seconds", "1.5"]],
+  ["start", ["--port", "65536"]],
+  ["start", ["--persist-to", ""]],
+  ["check", ["stlye"]],
+])("npm run %s refuses %j", async (script, args) => {
+  const { exitCode, stdout, stderr } = await run(script, args);
+  expect([exitCode, stdout]).toEqual([2, ""]);
+  expect(stderr).toMatch(/^error: .*\n$/);
+});
+
+describe("through npm", () => {
+  it("help of all scripts changes no file", async () => {
+    const files = async () => (await runProcess("git", ["status", "--porcelain", "--ignored"])).stdout;
+    const before = await files();
+    const helps = await Promise.all(Object.keys(scripts).map((script) => npmRun(script, ["--help"])));
+    expect(helps.map(({ exitCode }) => exitCode)).toEqual(helps.map(() => 0));
+    expect(await files()).toBe(before);
+  });
+
+  it("an option without -- is refused, and --silent leaves standard output to the command", async () => {
+    const swallowed = await runProcess("npm", ["run", "--silent", "crash", "--rounds=3"]);
+    expect(swallowed).toEqual({
+      exitCode: 2,
+      stdout: "",
+      stderr:
+        'error: npm took --rounds for itself, because "--" is missing: type npm run crash -- --rounds 3\n',
+    });
+    const help = await npmRun("crash", ["--help"]);
+    expect(help.stdout).toMatch(/^Usage: /);
+  });
+
+  it("a misspelled script gets a suggestion, and npm run lists the scripts", async () => {
+    const { exitCode, stderr } = await runProcess("npm", ["run", "deplyo"]);
+    expect([exitCode, stderr]).toEqual([1, expect.stringContaining("npm run deploy")]);
+    expect((await runProcess("npm", ["run"])).stdout).toContain("scripts/deploy.ts");
+  });
+
+  it("arguments reach the tool, and its failure is npm's", async () => {
+    const words = ["--project", "unit", "test/unit/quota.test.ts", "-t", "no such name"];
+    const found = await npmRun("test", words);
+    expect([found.exitCode, found.stdout]).toEqual([
+      0,
+      expect.stringMatching(/\n0 passed, 0 failed, \d+ skipped\n$/),
+    ]);
+    expect((await npmRun("test", ["--projct", "unit"])).exitCode).toBe(1);
+  });
+});
