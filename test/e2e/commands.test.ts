@@ -3,6 +3,7 @@
 
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
+import { PassThrough } from "node:stream";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { describe, expect, it } from "vitest";
 import { type Define, Io } from "../../scripts/lib/command.ts";
@@ -27,13 +28,13 @@ async function defineOf(script: string): Promise<Define> {
   return (await import(resolve(file))).default;
 }
 
-/** A script's command, or its first subcommand with options, and that subcommand's name. */
-async function commandOf(script: string): Promise<{ command: CommandUnknownOpts; words: string[] }> {
-  const { stdin, stdout, stderr } = process;
+/** A script's command and its subcommands, each with the words that select it. */
+async function commandsOf(script: string): Promise<{ command: CommandUnknownOpts; words: string[] }[]> {
+  const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
   const env = { npm_lifecycle_event: script };
   const root = (await defineOf(script))(new Io({ stdin, stdout, stderr, env }));
-  const command = [root, ...root.commands].find(({ options }) => options.length > 0) ?? root;
-  return { command, words: command === root ? [] : [command.name()] };
+  const subcommands = root.commands.map((command) => ({ command, words: [command.name()] }));
+  return [{ command: root, words: [] }, ...subcommands];
 }
 
 describe.each(Object.keys(scripts))("npm run %s", (script) => {
@@ -50,16 +51,21 @@ describe.each(Object.keys(scripts))("npm run %s", (script) => {
   });
 
   it.skipIf(FORWARDING.test(script))("refuses an unknown option", async () => {
-    const { words } = await commandOf(script);
-    const { exitCode, stdout, stderr } = await run(script, [...words, "--nonsense"]);
-    expect([exitCode, stdout]).toEqual([2, ""]);
-    expect(stderr).toBe(`error: unknown option '--nonsense'; see npm run ${script} -- --help\n`);
+    for (const { command, words } of await commandsOf(script)) {
+      if (command.options.some(({ mandatory }) => mandatory)) continue;
+      const { exitCode, stdout, stderr } = await run(script, [...words, "--nonsense"]);
+      expect([exitCode, stdout]).toEqual([2, ""]);
+      expect(stderr).toBe(`error: unknown option '--nonsense'; see npm run ${script} -- --help\n`);
+    }
   });
 
   it("refuses every option that npm took for itself, with the line to type", async () => {
-    const { command, words } = await commandOf(script);
-    for (const option of command.options) {
-      const name = option.long ?? "";
+    const commands = await commandsOf(script);
+    const all = commands.flatMap(({ command, words }) =>
+      command.options.map(({ long }) => ({ long, words })),
+    );
+    for (const { long, words } of all) {
+      const name = long ?? "";
       const taken = { [`npm_config_${name.slice(2).replaceAll("-", "_")}`]: "true" };
       const { exitCode, stdout, stderr } = await run(script, words, taken);
       expect([exitCode, stdout]).toEqual([2, ""]);
