@@ -7,6 +7,7 @@ import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { json } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { registryPath } from "../../scripts/cloudflare/registry.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { emptyState, keys, type Service, start } from "../support/e2e/petstore.ts";
 import { expectNoSecret } from "../support/worker/log-lines.ts";
@@ -167,7 +168,7 @@ API key:      ${key}
     onTestFinished(() => other.remove());
     const port = Number(new URL(origin).port);
     await expect(start(other.state, { port })).rejects.toThrow(
-      `npm start failed: port ${port} is in use: choose another with npm start -- --port PORT\n`,
+      `error: port ${port} is in use: choose another with npm start -- --port PORT\n`,
     );
   });
 
@@ -225,14 +226,17 @@ API key:      ${key}
     expect(lost).toBeLessThanOrEqual(2 * Math.floor(60 / 16));
   });
 
-  it("ends if only npm is terminated", async () => {
+  it("ends if only npm is terminated, and leaves no entry in the registry of its state folder", async () => {
     const other = await emptyState();
     onTestFinished(() => other.remove());
     const { runtimes, stop, stopNpmOnly } = await start(other.state);
     onTestFinished(stop);
     // wrangler reports that it is ready when its proxy is, and starts the Worker's runtime after that.
     await expect.poll(runtimes, { timeout: 30_000 }).toHaveLength(2);
+    // Commands find the running service by its entry in the registry.
+    const registered = () => readdir(registryPath(other.state));
+    await expect.poll(registered, { timeout: 30_000 }).toEqual(["petstore"]);
     await stopNpmOnly();
-    expect(await runtimes()).toEqual([]);
+    expect([await runtimes(), await registered()]).toEqual([[], []]);
   });
 });

@@ -109,7 +109,7 @@ describe.skipIf(process.platform === "win32")("a command runs on", () => {
     const lock = await readFile(file, "utf8");
     await writeFile(file, lock.replace(MET, engines));
     const PATH = [dirname(process.execPath), process.env.PATH].join(delimiter);
-    const { stdout } = await runProcess("npm", ["run", "command"], { PATH }, folder);
+    const { stdout } = await runProcess("npm", ["run", "--silent", "command"], { PATH }, folder);
     await writeFile(file, lock);
     return stdout.trim();
   }
