@@ -1,31 +1,28 @@
-// Runs a script of this project on a machine that has only Node 20 and npm:
-//
-//   node scripts/run.mjs FILE [ARGUMENT...]
-//
-// It installs the packages if node_modules does not match the lock file, then runs FILE with the machine's Node, or with the
-// one from the packages if wrangler needs a newer version. It is JavaScript, because it has to run on an old Node. It writes
-// to standard error only: standard output belongs to FILE.
+// node scripts/run.mjs FILE [ARGUMENT...] runs a script of this project on a machine that has only Node 20 and npm. It
+// installs the packages if node_modules does not match the lock file, then runs FILE with the machine's Node, or with the one
+// from the packages if wrangler needs a newer version. It is JavaScript, because it has to run on an old Node. It writes to
+// standard error only: standard output belongs to FILE.
+
 import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** @typedef {{ version: string, engines?: { node?: string }, optional?: boolean }} LockedPackage */
-
 const root = fileURLToPath(new URL("..", import.meta.url).href);
 
 const locked = lockedPackages(join(root, "package-lock.json"));
-const follow = followSignals();
+/** @type {import("node:child_process").ChildProcess | undefined} */
+let running;
+forwardSignals();
 if (!isInstalled()) await install();
-process.exitCode = await exitCodeOf(
-  follow(spawn(chooseNode(), process.argv.slice(2), { cwd: root, stdio: "inherit" })),
-);
+process.exitCode = await run(chooseNode(), process.argv.slice(2), { stdio: "inherit" });
 
 /**
  * The packages of a lock file, by folder.
  * @param {string} file
- * @returns {Record<string, LockedPackage>}
+ * @returns {Record<string, { version: string, engines?: { node?: string }, optional?: boolean }>}
  */
 function lockedPackages(file) {
   const { packages } = JSON.parse(readFileSync(file, "utf8"));
@@ -55,33 +52,39 @@ async function install() {
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(CLOUDFLARE|CF)_/i.test(name)),
   );
-  const exitCode = await exitCodeOf(
-    follow(spawn(command, args, { cwd: root, env, stdio: ["ignore", 2, 2] })),
-  );
+  const exitCode = await run(command, args, { env, stdio: ["ignore", 2, 2] });
   if (exitCode === 0) return;
   process.stderr.write(`Could not install the packages: npm ci exited with ${exitCode}\n`);
   process.exit(1);
 }
 
 /**
- * Forwards signals to the process that the returned function names.
- *
- * Ctrl+C reaches the whole process group, so this process only waits for the other to end. A supervisor often sends SIGTERM
- * to npm alone. npm forwards it to the shell in between, which ends without a signal to this process: only its parent
- * process id changes.
+ * Runs a program and returns its exit code, as a shell reports it.
+ * @param {string} program
+ * @param {string[]} args
+ * @param {import("node:child_process").SpawnOptions} options
+ * @returns {Promise<number>}
  */
-function followSignals() {
-  /** @type {import("node:child_process").ChildProcess | undefined} */
-  let followed;
+async function run(program, args, options) {
+  running = spawn(program, args, { cwd: root, ...options });
+  const [code, signal] = await once(running, "close");
+  return code ?? 128 + constants.signals[/** @type {NodeJS.Signals} */ (signal)];
+}
+
+/**
+ * Forwards signals to the running program. Ctrl+C reaches the whole process group, so this process only waits for the program to
+ * end. A supervisor often sends SIGTERM to npm alone. npm forwards it to the shell in between, which ends without a signal to
+ * this process: only its parent process id changes.
+ */
+function forwardSignals() {
   const end = (/** @type {NodeJS.Signals} */ signal) => {
-    if (followed?.exitCode === null && followed.signalCode === null) followed.kill(signal);
+    if (running?.exitCode === null && running.signalCode === null) running.kill(signal);
     else process.exit(1);
   };
   process.on("SIGINT", () => {});
   for (const signal of /** @type {const} */ (["SIGTERM", "SIGHUP"])) process.on(signal, end);
   const parent = process.ppid;
   setInterval(() => process.ppid !== parent && end("SIGTERM"), 500).unref();
-  return (/** @type {import("node:child_process").ChildProcess} */ child) => (followed = child);
 }
 
 /**
@@ -106,8 +109,7 @@ function chooseNode() {
 
 /** The Node from the lock file, if it has one for this platform. */
 function lockedNode() {
-  const platform = process.platform === "win32" ? "win" : process.platform;
-  const file = process.platform === "win32" ? "node.exe" : "node";
+  const [platform, file] = process.platform === "win32" ? ["win", "node.exe"] : [process.platform, "node"];
   const candidates = [`node-${platform}-${process.arch}`, `node-bin-${platform}-${process.arch}`];
   const found = candidates.map((name) => join(root, "node_modules", name, "bin", file)).find(existsSync);
   return found && realpathSync(found);
@@ -122,16 +124,4 @@ function isNewEnough(node) {
   const found = execFileSync(node, ["--print", version], { encoding: "utf8" });
   const [minimum = ""] = locked["node_modules/wrangler"]?.engines?.node?.match(/[\d.]+/) ?? [];
   return found.localeCompare(minimum, "en", { numeric: true }) >= 0;
-}
-
-/**
- * The exit code of a child process, as a shell reports it.
- * @param {import("node:child_process").ChildProcess} child
- * @returns {Promise<number>}
- */
-function exitCodeOf(child) {
-  return new Promise((resolve, reject) => {
-    child.once("error", reject);
-    child.once("close", (code, signal) => resolve(code ?? 128 + constants.signals[signal ?? "SIGTERM"]));
-  });
 }
