@@ -12,7 +12,7 @@ import { registryPath } from "./cloudflare/registry.ts";
 import { targetOptions } from "./cloudflare/target.ts";
 import { QUIET, readConfig, WRANGLER } from "./cloudflare/wrangler.ts";
 import { type Define, integer, matching, newCommand, ReportedError } from "./lib/command.ts";
-import { hasSucceeded, spawnScript } from "./lib/script.ts";
+import { spawnScript } from "./lib/script.ts";
 
 const DEMO_PETS = [
   { name: "Rex", categoryId: 1n, status: "available" },
@@ -30,12 +30,7 @@ const define: Define = (io) =>
     .argument("[arguments...]", "for wrangler dev, as npx wrangler dev --help lists them")
     .allowUnknownOption()
     .option("--port <port>", "the port, by default 8787 or a free one; 0 is a free one", integer(0, 65_535))
-    .option(
-      "--persist-to <dir>",
-      "the folder of the local state",
-      matching(/./, "It must name a folder."),
-      DEFAULT_STATE,
-    )
+    .option("--persist-to <dir>", "the local state", matching(/./, "It must name a folder."), DEFAULT_STATE)
     .option("--local-protocol <protocol>", "http or https", "http")
     .action(async (forwarded, { port, persistTo: state, localProtocol }) => {
       if (port !== undefined) await requireFreePort(port);
@@ -50,9 +45,9 @@ const define: Define = (io) =>
         { WRANGLER_LOG: "error", WRANGLER_REGISTRY_PATH: registryPath(state), ...io.env, ...QUIET },
         true,
       );
-      const succeeded = hasSucceeded(server);
+      const exited = once(server, "exit");
       try {
-        const address = await Promise.race([ready(server), succeeded]);
+        const address = await Promise.race([ready(server), exited]);
         // A key is shown only once, so create it only after the server has started.
         if (typeof address === "string") {
           const isFirstRun = (await listKeys(database, Date.now(), { limit: 1 })).total === 0;
@@ -64,7 +59,8 @@ const define: Define = (io) =>
         server.kill();
         throw error;
       }
-      if (!(await succeeded)) throw new ReportedError("wrangler dev failed");
+      const [code] = await exited;
+      if (code !== 0) throw new ReportedError("wrangler dev failed");
     });
 
 export default define;
@@ -72,12 +68,9 @@ export default define;
 /** workerd would report a port in use with a stack trace. */
 async function requireFreePort(port: number): Promise<void> {
   const probe = createServer().listen(port, "localhost");
-  try {
-    await once(probe, "listening");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
-    throw new Error(`port ${port} is in use: choose another with npm start -- --port PORT`);
-  }
+  await once(probe, "listening").catch(({ code }) => {
+    throw new Error(`can't listen on port ${port} (${code}): choose another with npm start -- --port PORT`);
+  });
   probe.close();
   await once(probe, "close");
 }

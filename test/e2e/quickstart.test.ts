@@ -168,7 +168,7 @@ API key:      ${key}
     onTestFinished(() => other.remove());
     const port = Number(new URL(origin).port);
     await expect(start(other.state, { port })).rejects.toThrow(
-      `error: port ${port} is in use: choose another with npm start -- --port PORT\n`,
+      `error: can't listen on port ${port} (EADDRINUSE): choose another with npm start -- --port PORT\n`,
     );
   });
 
