@@ -8,7 +8,7 @@ const define: Define = (io) =>
     "Tries some 1,300 mutants of the limiter and the keys, which takes half an hour on an idle machine with two processors. It fails if " +
       "a mutant survives that test/stress/mutation/equivalent-mutants.ts does not explain.",
     "--files src/keys/store.ts",
-    "--only src/keys/store.ts:77",
+    "--only src/keys/lookup-throttle.ts:50",
   )
     .option("--files <files>", "only the mutants of these sources, separated by commas")
     .option("--only <place>", "only those of one line; prints the tests that kill them")
