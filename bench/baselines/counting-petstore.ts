@@ -11,7 +11,8 @@ import { BATCH_ID_LENGTH } from "../../src/rate-limit/protocol.ts";
 
 const LIMITS = { minute: MAX_LIMIT, day: MAX_LIMIT };
 
-const ban = () => ({ released: [], outbox: [], bannedUntilMs: Date.now() + BAN_MS });
+const NOTHING = { released: [], outbox: [], bannedUntilMs: 0, bansLiftedUntilMs: 0 };
+const ban = () => ({ ...NOTHING, bannedUntilMs: Date.now() + BAN_MS });
 
 /** Of all objects: here they run in the Worker's own isolate. */
 let allCalls = 0;
@@ -58,7 +59,7 @@ export default {
     if (pathname === "/ban") return Response.json(await limiter().release(LIMITS, ban()));
     if (pathname !== "/acquire") return worker.fetch(request, bindings, ctx);
     const id = randomBase62(BATCH_ID_LENGTH);
-    const batch = { id, requests: 1, waitedMs: 0, released: [], outbox: [], bannedUntilMs: 0 };
+    const batch = { id, requests: 1, waitedMs: 0, ...NOTHING };
     return Response.json(await limiter().acquire(LIMITS, batch));
   },
 } satisfies ExportedHandler<Env>;
