@@ -13,6 +13,7 @@ CREATE TABLE key_changes (
 
 CREATE INDEX key_changes_by_key ON key_changes (key_id, at_ms);
 CREATE INDEX key_changes_by_time ON key_changes (at_ms);
+CREATE INDEX bans ON key_changes (key_id, at_ms) WHERE change = 'banned';
 
 -- An operator has lifted the bans that end by then: Unix time in milliseconds, NULL for never.
 ALTER TABLE keys ADD COLUMN bans_lifted_until_ms INTEGER;

@@ -5,6 +5,7 @@ import { FRESH_MS } from "../src/d1/freshness.ts";
 import { DatabaseUnavailable } from "../src/d1/statements.ts";
 import * as admin from "../src/keys/admin.ts";
 import { findKeyById, type ListedKey, listChanges, listKeys } from "../src/keys/records.ts";
+import { stateOf } from "../src/keys/store.ts";
 import type { Plan } from "../src/rate-limit/plans.ts";
 import type { Limits } from "../src/rate-limit/windows.ts";
 import { databaseExists, type OpenDatabase, openDatabase, pendingMigrations } from "./cloudflare/database.ts";
@@ -100,7 +101,7 @@ function create(options: args.CreateOptions): Work {
   return async (context) => {
     const { io, database, operator } = context;
     warnOfLimits(io, limits);
-    await warnOfName(context, name);
+    await warnOfName(context, count === 1 ? name : `${name} 1`);
     const newKeys = Array.from({ length: count }, (_, index) => ({
       name: count === 1 ? name : `${name} ${index + 1}`,
       plan,
@@ -133,7 +134,10 @@ function list({
     if (jsonLines) for (const key of keys) io.printJson(keyJson(key));
     if (jsonLines) return;
     if (keys.length === 0 && offset > 0) return io.note(`There is no page ${page}.`);
-    if (keys.length === 0) return io.note(`No key matches. Next: ${RUN} create --name NAME --plan free`);
+    const isAll = !query.search && !query.plan && !query.state;
+    if (keys.length === 0 && isAll)
+      return io.note(`No keys yet. Next: ${RUN} create --name NAME --plan free`);
+    if (keys.length === 0) return io.note("No key matches.");
     io.print(keyTable(keys));
     const last = offset + keys.length;
     const next = last < total ? `; --page ${page + 1} shows the next` : "";
@@ -174,7 +178,7 @@ function setPlan(options: args.LimitOptions, id: string, plan: Plan): Work {
 function rotate({ grace, json, yes }: args.Options & { grace: number }, id: string): Work {
   return async (context) => {
     const { io, database, operator } = context;
-    const before = await find(context, id);
+    const before = await findActive(context, id);
     const untilMs = Math.min(operator.nowMs + grace * 1000, before.expiresAtMs ?? Number.POSITIVE_INFINITY);
     // Isolates cache a key for longer than a shorter grace lasts.
     const end = grace * 1000 < FRESH_MS ? "within 30 seconds" : `at ${formatTime(untilMs)}`;
@@ -188,7 +192,9 @@ function rotate({ grace, json, yes }: args.Options & { grace: number }, id: stri
 
 function revoke({ yes }: args.Options, id: string): Work {
   return change(id, "Revoked", async (context) => {
-    const owner = keyOwner(await find(context, id));
+    const key = await find(context, id);
+    if (key.revokedAtMs !== null) throw unchanged(id, { ok: false, problem: "revoked" });
+    const owner = keyOwner(key);
     await context.io.confirm(`This ends ${owner} for good: it can't be undone.`, yes);
     return admin.revokeKey(context.database, id, context.operator);
   });
@@ -196,9 +202,8 @@ function revoke({ yes }: args.Options, id: string): Work {
 
 function unban(_: args.Options, id: string): Work {
   return change(id, "Lifted the ban of", async (context) => {
-    const { bannedUntilMs } = await find(context, id);
-    if (bannedUntilMs === null)
-      context.io.note("No ban is recorded. If there is one all the same, it is lifted.");
+    const { bannedUntilMs } = await findActive(context, id);
+    if (bannedUntilMs === null) context.io.note("No ban is recorded. A ban without a record is lifted too.");
     return admin.unbanKey(context.database, id, context.operator);
   });
 }
@@ -233,10 +238,17 @@ async function find({ database, operator }: Context, id: string): Promise<Listed
   return key;
 }
 
+async function findActive(context: Context, id: string): Promise<ListedKey> {
+  const key = await find(context, id);
+  const problem = stateOf(key, context.operator.nowMs);
+  if (problem !== "active") throw unchanged(id, { ok: false, problem });
+  return key;
+}
+
 function unchanged(id: string, { problem }: admin.Unchanged): Error {
   if (problem === "unknown") return new Error(`there is no key ${id}: see ${RUN} list`);
   if (problem === "expired") return new Error(`${id} has expired: ${RUN} expire ${id} DATE moves its end`);
-  return new Error(`${id} is already revoked: create another key with ${RUN} create`);
+  return new Error(`${id} is revoked, for good: nothing about it can be changed`);
 }
 
 async function warnOfName({ io, database, operator }: Context, name: string, id?: string): Promise<void> {

@@ -75,8 +75,9 @@ export function smokeKey(io: Io, target: Target): Promise<string> {
     try {
       const nowMs = Date.now();
       const operator = { by: "deployment", nowMs };
-      const { keys } = await listKeys(database, nowMs, { search: SMOKE_KEY_NAME, state: "active", limit: 1 });
-      const rotated = keys[0] && (await rotateKey(database, keys[0].id, SMOKE_GRACE_MS, operator));
+      const { keys } = await listKeys(database, nowMs, { search: SMOKE_KEY_NAME, state: "active" });
+      const existing = keys.find(({ name }) => name === SMOKE_KEY_NAME);
+      const rotated = existing && (await rotateKey(database, existing.id, SMOKE_GRACE_MS, operator));
       if (rotated?.ok) return rotated.secret;
       const newKey = { name: SMOKE_KEY_NAME, plan: "pro", expiresAtMs: null } as const;
       return (await createKey(database, newKey, operator)).secret;

@@ -17,7 +17,7 @@ const PLANS = Object.keys(PLAN_LIMITS);
 
 const keyId = matching(
   /^key_[0-9A-Za-z]{12}$/,
-  "It must be a key's public ID, such as key_0123456789Ab, never the key itself: see npm run keys -- list.",
+  "It must be a public ID such as key_0123456789Ab, as npm run keys -- list shows it, never the key itself.",
 );
 export const ID = new Argument("<id>", "the key's public ID").argParser(keyId);
 export const ANY_ID = new Argument("[id]", "the key's public ID; without it, all keys").argParser(keyId);
@@ -51,14 +51,16 @@ export const CREATE = [
   new Option("--expires <date>", "when the key ends: the beginning of a UTC day, or a time").argParser(
     expiry,
   ),
-  new Option("--count <n>", "how many keys; their names get a number").argParser(MANY).default(1),
+  new Option("--count <n>", "how many keys, with numbered names; --json-lines prints them as they are made")
+    .argParser(MANY)
+    .default(1),
   ...CHANGE,
   JSON_LINES,
 ];
 export const LIST = [
   new Option("--search <text>", "a part of the name or the ID, or the last four characters of the key"),
   new Option("--plan <plan>", "only this plan").choices(PLANS),
-  new Option("--state <state>", "only this state").choices(LIST_STATES),
+  new Option("--state <state>", "only this state; expiring is within 30 days").choices(LIST_STATES),
   new Option("--sort <order>", "the order").choices(LIST_ORDERS).default("created"),
   new Option("--limit <n>", `keys per page (default: ${PAGE_SIZE}; all with --json)`).argParser(MANY),
   new Option("--page <n>", "the page").argParser(MANY).default(1),

@@ -13,7 +13,7 @@ import { changeJson, changeTable, keyJson, planText, printable, stateText } from
 const SHOWN_CHANGES = 20;
 const SHOWN_DAYS = 7;
 
-/** `windows` only if the object could be asked; otherwise `problem` says why not. */
+/** `windows` only if the object could be asked. `problem`: why there are no counts, or why they are not exact. */
 interface Counts {
   windows?: Pick<UsageBody, "minute" | "day">;
   days?: UsageBody["days"] | LoggedDay[];
@@ -36,7 +36,7 @@ export async function readDetails(
   const graces = await findGraces(database, key.id, nowMs);
   const changes = await listChanges(database, key.id, SHOWN_CHANGES);
   const counts = await readCounts(key, target, limiters, nowMs).catch((error) => ({
-    problem: messageOf(error),
+    problem: `unknown: ${messageOf(error)}`,
   }));
   return { key, graces, changes, counts };
 }
@@ -47,26 +47,32 @@ async function readCounts(
   limiters: OpenDatabase["limiters"],
   nowMs: number,
 ): Promise<Counts> {
-  if (kind === "production") return { days: (await queryKeyDays(id, SHOWN_DAYS, nowMs)).days };
-  if (limiters === undefined) return { problem: "each preview counts for itself: its page /usage shows it" };
+  if (kind === "production") {
+    const { days, isIncomplete } = await queryKeyDays(id, SHOWN_DAYS, nowMs);
+    return { days, ...(isIncomplete && { problem: "not exact, because Cloudflare left out log lines" }) };
+  }
+  if (limiters === undefined)
+    return { problem: "unknown: each preview counts for itself, and shows it at /usage" };
   const usage = await limiters
     .getByName(id)
     .usage(limits)
     .catch(() => undefined);
-  if (usage === undefined) return { problem: "the local service counts, and it does not run: npm start" };
+  if (usage === undefined)
+    return { problem: "unknown: the local service counts, and it does not run (npm start)" };
   const { windows, bannedUntilMs } = usage.status;
   const { minute, day, days } = usageBody(plan, windows, bannedUntilMs, usage.pastDays);
   return { windows: { minute, day }, days: days.slice(-SHOWN_DAYS) };
 }
 
 export function detailsJson({ key, graces, changes, counts }: KeyDetails) {
-  const { windows = null, days = null } = counts;
+  const { windows = null, days = null, problem = null } = counts;
   return {
     ...keyJson(key),
     graces: graces.map(formatTime),
     changes: changes.map(changeJson),
     windows,
     days,
+    countsProblem: problem,
   };
 }
 
@@ -86,8 +92,8 @@ export function detailsText({ key, graces, changes, counts }: KeyDetails, nowMs:
     tableText(facts),
     windows && windowsText(windows, nowMs),
     days && daysText(days),
-    problem && `Counts: unknown; ${problem}`,
-    `The latest ${SHOWN_CHANGES} changes:\n${changes.length === 0 ? "none" : changeTable(changes, false)}`,
+    problem && `Counts: ${problem}`,
+    `Changes (the latest ${SHOWN_CHANGES}):\n${changes.length === 0 ? "none" : changeTable(changes, false)}`,
   ];
   return parts.filter((part) => part !== undefined).join("\n\n");
 }

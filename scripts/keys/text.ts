@@ -1,13 +1,10 @@
 // Keys as the command line shows them, as text and as JSON. Never a secret.
 
-import { BANS_COUNTED_DAYS, type ChangeRecord, type ListedKey } from "../../src/keys/records.ts";
+import type { ChangeRecord, ListedKey } from "../../src/keys/records.ts";
 import type { Plan } from "../../src/rate-limit/plans.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { tableText } from "../lib/table.ts";
 import { formatTime } from "../lib/time.ts";
-
-/** A key with more bans than this stands out. */
-const FEW_BANS = 1;
 
 interface Identity {
   id: string;
@@ -39,7 +36,18 @@ export function keyJson(key: ListedKey) {
 
 /** The output of `list`. */
 export function keyTable(keys: ListedKey[]): string {
-  const header = ["ID", "NAME", "PLAN", "PER MINUTE", "PER DAY", "LAST FOUR", "CREATED", "EXPIRES", "STATE"];
+  const header = [
+    "ID",
+    "NAME",
+    "PLAN",
+    "PER MINUTE",
+    "PER DAY",
+    "LAST FOUR",
+    "CREATED",
+    "EXPIRES",
+    "STATE",
+    "BANS",
+  ];
   const rows = keys.map(({ id, name, plan, limits, lastFour, createdAtMs, expiresAtMs, ...key }) => [
     id,
     printable(name, 32),
@@ -50,19 +58,16 @@ export function keyTable(keys: ListedKey[]): string {
     formatTime(createdAtMs).slice(0, 10),
     expiresAtMs === null ? "never" : formatTime(expiresAtMs).replace("T00:00:00Z", ""),
     stateText(key),
+    // A key that is banned again and again stands out.
+    ["", "1"][key.bans] ?? `${key.bans} TIMES`,
   ]);
   return tableText([header, ...rows], [3, 4]);
 }
 
-/** `active, expiring`, and bans: the current one, or that there were several. */
-export function stateText({
-  states,
-  bannedUntilMs,
-  bans,
-}: Pick<ListedKey, "states" | "bannedUntilMs" | "bans">) {
+/** `active, expiring`, or `banned until` and a time. */
+export function stateText({ states, bannedUntilMs }: Pick<ListedKey, "states" | "bannedUntilMs">): string {
   const until = bannedUntilMs === null ? "" : ` until ${formatTime(bannedUntilMs)}`;
-  const often = bans > FEW_BANS ? `, BANNED ${bans} TIMES in ${BANS_COUNTED_DAYS} days` : "";
-  return `${states.join(", ").replace("banned", `banned${until}`)}${often}`;
+  return states.join(", ").replace("banned", `banned${until}`);
 }
 
 /** The changes of one key, or of several, which it names. */
@@ -86,14 +91,14 @@ export function keyOwner({ id, name, lastFour, createdAtMs }: ListedKey): string
   return `${id} ("${printable(name, 255)}", ending in ${lastFour}, created ${created})`;
 }
 
-/** `key_0123456789Ab ("Jo's shop"): free plan, 60 requests per minute, 1000 per day, expires 2027-01-31T00:00:00Z` */
+/** `key_0123456789Ab ("Jo's shop"): free plan, 60 requests per minute, 1000 per day, never expires` */
 export function keyAndPlan({
   id,
   name,
   expiresAtMs,
   ...key
 }: Parameters<typeof planText>[0] & Identity): string {
-  const expires = expiresAtMs === null ? "" : `, expires ${formatTime(expiresAtMs)}`;
+  const expires = expiresAtMs === null ? ", never expires" : `, expires ${formatTime(expiresAtMs)}`;
   return `${id} ("${printable(name, 255)}"): ${planText(key)}${expires}`;
 }
 

@@ -129,7 +129,9 @@ export async function runCommand(define: Define, args: string[], streams: Stream
       // npm also takes some options without a trace, and passes on their values.
       const hint = error.code === "commander.excessArguments" ? ' (is "--" missing before the options?)' : "";
       const problem = error.message.replace(/^error: |\.$/g, "").replaceAll("\n", " ") + hint;
-      io.note(failureLine(`${problem}; see ${command.name()} --help`));
+      const found = command.commands.find((each) => each.name() === args[0]);
+      const name = [command.name(), ...(found ? [found.name()] : [])].join(" ");
+      io.note(failureLine(`${problem}; see ${name} --help`));
     }
     return 2;
   }
@@ -153,7 +155,11 @@ function requireSeparator(root: CommandUnknownOpts, args: string[], env: NodeJS.
   const options = taken.map(({ option, value }) =>
     option.isBoolean() ? option.long : value === "true" ? option.flags : `${option.long} ${shellWord(value)}`,
   );
-  const line = [root.name(), found?.name(), ...given, ...options].filter((word) => word !== undefined);
+  const missing = command.options.filter(
+    (option) => option.mandatory && taken.every((each) => each.option !== option),
+  );
+  const flags = [...options, ...missing.map((option) => option.flags)];
+  const line = [root.name(), found?.name(), ...given, ...flags].filter((word) => word !== undefined);
   const names = taken.map(({ option }) => option.long).join(", ");
   throw new UsageError(`npm took ${names} for itself, because "--" is missing: type ${line.join(" ")}`);
 }

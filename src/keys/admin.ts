@@ -206,9 +206,10 @@ async function change(
   { change: name, from, to, where, set, values = [] }: KeyChange,
   ...before: D1PreparedStatement[]
 ): Promise<Outcome> {
+  // A name, an expiry or a plan that the key already has is no change.
   const record = `
     INSERT INTO key_changes (key_id, at_ms, change, from_value, to_value, changed_by)
-    SELECT id, ?2, '${name}', ${from}, ?3, ?4 FROM keys WHERE ${where}`;
+    SELECT id, ?2, '${name}', ${from}, ?3, ?4 FROM keys WHERE ${where} AND (?3 IS NULL OR ${from} IS NOT ?3)`;
   const update = `UPDATE keys SET ${set} WHERE ${where} AND ?2 > 0 RETURNING id`;
   const results = await write(() =>
     database.batch([

@@ -34,17 +34,19 @@ export interface ChangeRecord {
   by: string;
 }
 
-// ?1: now.
-const RECORDS = `
+/** The records, of one key if `hasId`. ?1: now, ?2: its id. */
+const records = (hasId: boolean) => `
   WITH ban AS (
-    SELECT key_id, count(*) AS bans, max(unixepoch(to_value)) * 1000 AS ms FROM key_changes
-    WHERE change = 'banned' AND at_ms > ?1 - ${BANS_COUNTED_DAYS * DAY_MS} GROUP BY key_id
+    SELECT key_id, count(*) AS bans, max(unixepoch(to_value)) * 1000 AS ms FROM key_changes INDEXED BY bans
+    WHERE change = 'banned' AND at_ms > ?1 - ${BANS_COUNTED_DAYS * DAY_MS} AND ${hasId ? "key_id = ?2" : "?2 IS NULL"}
+    GROUP BY key_id
   ), grace AS (
-    SELECT key_id, max(good_until_ms) AS ms FROM replaced_secrets WHERE good_until_ms > ?1 GROUP BY key_id
+    SELECT key_id, max(good_until_ms) AS ms FROM replaced_secrets
+    WHERE good_until_ms > ?1 ${hasId ? "AND key_id = ?2" : ""} GROUP BY key_id
   ), record AS (
     SELECT ${KEY_COLUMNS}, name, last_four AS lastFour, created_at_ms AS createdAtMs, grace.ms AS graceUntilMs,
       iif(ban.ms > max(?1, coalesce(bans_lifted_until_ms, 0)), ban.ms, NULL) AS bannedUntilMs, coalesce(bans, 0) AS bans
-    FROM keys LEFT JOIN ban ON ban.key_id = id LEFT JOIN grace ON grace.key_id = id
+    FROM keys LEFT JOIN ban ON ban.key_id = id LEFT JOIN grace ON grace.key_id = id ${hasId ? "WHERE id = ?2" : ""}
   )`;
 
 const ENDED = "(revokedAtMs IS NOT NULL OR ifnull(expiresAtMs <= ?1, 0))";
@@ -85,14 +87,14 @@ export interface ListQuery {
 
 /** A page of keys, with the states of each, and how many keys match. Reads as of `nowMs`. */
 export async function listKeys(database: D1Database, nowMs: number, query: ListQuery = {}) {
-  const { id = null, search = null, plan = null, state, sort = "created", limit = -1, offset = 0 } = query;
+  const { id, search = null, plan = null, state, sort = "created", limit = -1, offset = 0 } = query;
   const states = LIST_STATES.map((name) => `iif(${STATES[name]}, '${name}', NULL)`);
-  const sql = `${RECORDS}
+  const sql = `${records(id !== undefined)}
     SELECT *, concat_ws(' ', ${states.join(", ")}) AS states, count(*) OVER () AS total FROM record
-    WHERE (?2 IS NULL OR instr(lower(name), lower(?2)) > 0 OR instr(id, ?2) > 0 OR lastFour = ?2)
-      AND (?3 IS NULL OR plan = ?3) AND (?6 IS NULL OR id = ?6) AND ${state === undefined ? "true" : STATES[state]}
-    ORDER BY ${ORDERS[sort]} LIMIT ?4 OFFSET ?5`;
-  const statement = database.prepare(sql).bind(nowMs, search, plan, limit, offset, id);
+    WHERE (?3 IS NULL OR instr(lower(name), lower(?3)) > 0 OR instr(id, ?3) > 0 OR lastFour = ?3)
+      AND (?4 IS NULL OR plan = ?4) AND ${state === undefined ? "true" : STATES[state]}
+    ORDER BY ${ORDERS[sort]} LIMIT ?5 OFFSET ?6`;
+  const statement = database.prepare(sql).bind(nowMs, id ?? null, search, plan, limit, offset);
   type Listed = Row<KeyRecord> & { states: string; total: number };
   const { results } = await read(() => statement.all<Listed>());
   const keys = results.map(({ states, total: _, ...row }) => ({
