@@ -261,6 +261,8 @@ describe("while the object can't be reached", () => {
     expect([world.usage().status.bannedUntilMs, world.recordedBans]).toEqual([bannedUntilMs, 1]);
 
     isolate.client.known.liftBans(bannedUntilMs);
+    // An older look-up, of another secret of the key.
+    isolate.client.known.liftBans(0);
     // The object shows the ban until the next request.
     isolate.client.known.apply(free, world.usage().status);
     expect((await decisionAt(60_000)).admitted).toBe(true);
