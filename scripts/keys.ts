@@ -12,7 +12,15 @@ import { databaseExists, type OpenDatabase, openDatabase, pendingMigrations } fr
 import { describeTarget, readTarget, targetOptions } from "./cloudflare/target.ts";
 import * as args from "./keys/arguments.ts";
 import { detailsJson, detailsText, readDetails } from "./keys/show.ts";
-import { changeJson, changeTable, keyAndPlan, keyJson, keyOwner, keyTable } from "./keys/text.ts";
+import {
+  changeJson,
+  changeTable,
+  keyAndPlan,
+  keyJson,
+  keyOwner,
+  keyTable,
+  type NamedKey,
+} from "./keys/text.ts";
 import { type Define, type Io, newCommand, withExamples } from "./lib/command.ts";
 import { formatTime } from "./lib/time.ts";
 
@@ -261,8 +269,6 @@ function warnOfLimits(io: Io, limits: Limits | undefined): void {
   if (limits === undefined || limits.day >= limits.minute) return;
   io.note(`warning: the day's limit (${limits.day}) is smaller than the minute's (${limits.minute})`);
 }
-
-type NamedKey = admin.CreatedKey["key"];
 
 function printSecret(io: Io, done: string, key: NamedKey, secret: string): void {
   io.print(secret);

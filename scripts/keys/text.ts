@@ -1,16 +1,12 @@
 // Keys as the command line shows them, as text and as JSON. Never a secret.
 
+import type { CreatedKey } from "../../src/keys/admin.ts";
 import type { ChangeRecord, ListedKey } from "../../src/keys/records.ts";
-import type { Plan } from "../../src/rate-limit/plans.ts";
-import type { Limits } from "../../src/rate-limit/windows.ts";
 import { tableText } from "../lib/table.ts";
 import { formatTime } from "../lib/time.ts";
 
-interface Identity {
-  id: string;
-  name: string;
-  expiresAtMs: number | null;
-}
+/** A key, whether it was just created or read. */
+export type NamedKey = CreatedKey["key"];
 
 const timeOrNull = (ms: number | null) => (ms === null ? null : formatTime(ms));
 
@@ -36,18 +32,7 @@ export function keyJson(key: ListedKey) {
 
 /** The output of `list`. */
 export function keyTable(keys: ListedKey[]): string {
-  const header = [
-    "ID",
-    "NAME",
-    "PLAN",
-    "PER MINUTE",
-    "PER DAY",
-    "LAST FOUR",
-    "CREATED",
-    "EXPIRES",
-    "STATE",
-    "BANS",
-  ];
+  const header = "ID/NAME/PLAN/PER MINUTE/PER DAY/LAST FOUR/CREATED/EXPIRES/STATE/BANS".split("/");
   const rows = keys.map(({ id, name, plan, limits, lastFour, createdAtMs, expiresAtMs, ...key }) => [
     id,
     printable(name, 32),
@@ -92,17 +77,12 @@ export function keyOwner({ id, name, lastFour, createdAtMs }: ListedKey): string
 }
 
 /** `key_0123456789Ab ("Jo's shop"): free plan, 60 requests per minute, 1000 per day, never expires` */
-export function keyAndPlan({
-  id,
-  name,
-  expiresAtMs,
-  ...key
-}: Parameters<typeof planText>[0] & Identity): string {
-  const expires = expiresAtMs === null ? ", never expires" : `, expires ${formatTime(expiresAtMs)}`;
-  return `${id} ("${printable(name, 255)}"): ${planText(key)}${expires}`;
+export function keyAndPlan(key: NamedKey): string {
+  const expires = key.expiresAtMs === null ? ", never expires" : `, expires ${formatTime(key.expiresAtMs)}`;
+  return `${key.id} ("${printable(key.name, 255)}"): ${planText(key)}${expires}`;
 }
 
-export function planText({ plan, limits: { minute, day } }: { plan: Plan; limits: Limits }): string {
+export function planText({ plan, limits: { minute, day } }: NamedKey): string {
   return `${plan} plan, ${minute} requests per minute, ${day} per day`;
 }
 
