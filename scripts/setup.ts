@@ -5,7 +5,7 @@ import { Option } from "@commander-js/extra-typings";
 import { openAccount } from "./cloudflare/account.ts";
 import { deployedDatabase, type Target } from "./cloudflare/database.ts";
 import { prepareDatabase } from "./deploy/deployment.ts";
-import { type Define, newCommand, UsageError } from "./lib/command.ts";
+import { type Define, newCommand } from "./lib/command.ts";
 
 /** D1's location hints. */
 const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"] as const;
@@ -20,40 +20,32 @@ const define: Define = (io) =>
     "--location enam --dry-run",
   )
     .addOption(
-      new Option("--location <location>", "where most pets are added: databases can't be moved").choices(
-        LOCATIONS,
-      ),
+      new Option("--location <location>", "where most pets are added: databases can't be moved")
+        .choices(LOCATIONS)
+        .makeOptionMandatory(),
     )
     .option("--dry-run", "print the steps; needs no account")
     .action(async ({ location, dryRun }) => {
-      const callApi = dryRun ? undefined : await io.step("Finding the account", openAccount);
-      if (callApi)
-        io.note(`Preparing the databases of production and of the previews in account ${callApi.label}`);
+      const names = (await Promise.all(TARGETS.map(deployedDatabase))).map(({ name }) => name).join(" and ");
+      if (dryRun) {
+        io.print(`Would create the databases ${names} in ${location}, unless they exist,`);
+        return io.print("enable read replication, and apply pending migrations.\nNothing was changed.");
+      }
+      const callApi = await io.step("Finding the account", openAccount);
+      io.note(`Preparing the databases ${names} in account ${callApi.label}`);
       for (const target of TARGETS) {
         const { name, find } = await deployedDatabase(target);
-        if (callApi === undefined) {
-          io.print(`Would create database ${name} in ${location ?? "the --location"} if it does not exist,`);
-          io.print("  enable read replication, and apply pending migrations");
-          continue;
-        }
-        let database = await io.step(`Looking for database ${name}`, find);
-        if (database === undefined) {
-          if (location === undefined) {
-            const line = `npm run setup -- --location ${LOCATIONS.join("|")}`;
-            throw new UsageError(`database ${name} does not exist: say where to create it, ${line}`);
-          }
-          const request = { name, primary_location_hint: location };
-          const create = () => callApi<NonNullable<typeof database>>("/d1/database", request);
-          database = await io.step(`Creating it in ${location}`, create);
-        }
+        const found = await io.step(`Looking for database ${name}`, find);
+        const request = { name, primary_location_hint: location };
+        const create = () => callApi<NonNullable<typeof found>>("/d1/database", request);
+        const database = found ?? (await io.step(`Creating it in ${location}`, create));
         if (database.read_replication?.mode !== "auto") {
-          const request = { read_replication: { mode: "auto" } };
-          const enable = () => callApi(`/d1/database/${database.uuid}`, request, "PUT");
+          const enable = () =>
+            callApi(`/d1/database/${database.uuid}`, { read_replication: { mode: "auto" } }, "PUT");
           await io.step("Enabling read replication", enable);
         }
         await prepareDatabase(io, target);
       }
-      if (dryRun) return io.print("Nothing was changed.");
       io.print("Both databases are ready.");
       io.note("Next: npm run preview -- staging, then npm run deploy");
     });

@@ -2,27 +2,23 @@
 
 import { isWellFormedSecret } from "../src/keys/secret.ts";
 import { readOrigin, smokeTest } from "./deploy/smoke-test.ts";
-import { type Define, integer, newCommand, UsageError } from "./lib/command.ts";
+import { type Define, newCommand, UsageError } from "./lib/command.ts";
 
 const define: Define = (io) =>
   newCommand(
     "npm run smoke",
     "Sends a dozen requests to a running service and fails at the first wrong response. They count against the key's limits.",
     "http://localhost:8787 --key KEY --create",
-    "https://petstore.example --build 1.0.0+0123abc --within 30",
   )
     .argument("<url>", "the service's URL", readOrigin)
     .option("--key <key>", "an API key; other users of the machine can't see it in the variable PETSTORE_KEY")
     .option("--create", "also create a pet, which can't be deleted: don't use it in production")
-    .option("--build <build>", "wait until this build responds")
-    .option("--within <seconds>", "how long to wait for --build", integer(0, 9999), 90)
-    .action(async (origin, { key = io.env.PETSTORE_KEY, create = false, build, within }) => {
+    .action(async (origin, { key = io.env.PETSTORE_KEY, create = false }) => {
       if (key === undefined)
         throw new UsageError("no key: npm run smoke -- URL --key KEY, or set PETSTORE_KEY");
-      if (!isWellFormedSecret(key)) {
+      if (!isWellFormedSecret(key))
         throw new UsageError("not an API key: keys begin with pet_ and have 38 more characters");
-      }
-      await smokeTest(io, { origin, key, build, timeoutMs: within * 1000, create });
+      await smokeTest(io, { origin, key, create });
       io.print(`${origin} passes the smoke test.`);
     });
 

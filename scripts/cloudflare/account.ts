@@ -1,9 +1,8 @@
 // Cloudflare's API, for what wrangler has no command for, or no command with parsable output. It uses wrangler's
 // credentials.
 
-import { execFile } from "node:child_process";
-import { promisify } from "node:util";
-import { QUIET, readConfig, WRANGLER } from "./wrangler.ts";
+import { messageOf } from "../lib/command.ts";
+import { readConfig, runWrangler } from "./wrangler.ts";
 
 /** The envelope of every response. */
 interface Envelope<Result> {
@@ -53,21 +52,25 @@ export function ifFound<Result>(call: Promise<Result>): Promise<Result | undefin
 async function findAccount(): Promise<Account> {
   const callApi = apiWith({ ...(await credentials()), "Content-Type": "application/json" });
   const given = (await readConfig()).account_id ?? process.env.CLOUDFLARE_ACCOUNT_ID;
-  const { id, name } = given ? { id: given, name: given } : await onlyAccount(callApi);
+  const accounts = given
+    ? [{ id: given, name: given }]
+    : await callApi<{ id: string; name: string }[]>("/accounts");
+  const [account, another] = accounts;
+  if (account === undefined || another !== undefined)
+    throw new Error("set CLOUDFLARE_ACCOUNT_ID to the account of the service");
   // For wrangler, so that it uses the same account.
-  process.env.CLOUDFLARE_ACCOUNT_ID = id;
-  const within: CallApi = (path, ...request) => callApi(`/accounts/${id}${path}`, ...request);
-  return Object.assign(within, { label: name });
+  process.env.CLOUDFLARE_ACCOUNT_ID = account.id;
+  const within: CallApi = (path, ...request) => callApi(`/accounts/${account.id}${path}`, ...request);
+  return Object.assign(within, { label: account.name });
 }
 
 function apiWith(headers: Record<string, string>): CallApi {
   const base = process.env.CLOUDFLARE_API_BASE_URL ?? "https://api.cloudflare.com/client/v4";
   return async <Result>(path: string, body?: unknown, method = body === undefined ? "GET" : "POST") => {
-    const request = body === undefined ? { method } : { method, body: JSON.stringify(body) };
+    const request = { method, headers, body: body === undefined ? null : JSON.stringify(body) };
     const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const response = await fetch(base + path, { ...request, headers, signal }).catch((error: Error) => {
-      const { message } = error.cause instanceof Error ? error.cause : error;
-      throw new Error(`Cloudflare's API can't be reached: ${message}`);
+    const response = await fetch(base + path, { ...request, signal }).catch((error: Error) => {
+      throw new Error(`Cloudflare's API can't be reached: ${messageOf(error.cause ?? error)}`);
     });
     const envelope = (await response.json().catch(() => undefined)) as Envelope<Result> | undefined;
     if (envelope?.success) return envelope.result;
@@ -81,19 +84,10 @@ async function credentials(): Promise<Record<string, string>> {
   const { CLOUDFLARE_API_TOKEN: apiToken, CLOUDFLARE_API_KEY: preferred } = process.env;
   // wrangler would return the same a second later.
   if (apiToken && !preferred) return { Authorization: `Bearer ${apiToken}` };
-  // At other levels wrangler prints nothing, or more than the token.
-  const env = { ...process.env, ...QUIET, WRANGLER_LOG: "log" };
-  const args = [WRANGLER, "auth", "token", "--json"];
-  const { stdout } = await promisify(execFile)(process.execPath, args, { env }).catch(() => {
+  const { output } = await runWrangler(["auth", "token", "--json"]).catch(() => {
     throw new Error("not logged in to Cloudflare: run npx wrangler login, or set CLOUDFLARE_API_TOKEN");
   });
-  const { type, token, key, email } = JSON.parse(stdout);
+  const { type, token, key, email } = JSON.parse(output);
   if (type === "api_key") return { "X-Auth-Key": key, "X-Auth-Email": email };
   return { Authorization: `Bearer ${token}` };
-}
-
-async function onlyAccount(callApi: CallApi): Promise<{ id: string; name: string }> {
-  const [first, second] = await callApi<{ id: string; name: string }[]>("/accounts");
-  if (first !== undefined && second === undefined) return first;
-  throw new Error("set CLOUDFLARE_ACCOUNT_ID to the account of the service");
 }

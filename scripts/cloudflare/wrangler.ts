@@ -5,8 +5,8 @@ import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify, stripVTControlCharacters } from "node:util";
+import type { Unstable_Config } from "wrangler";
 
 /**
  * The environment of every wrangler process: no banner, no metrics, no network where possible, and no log file. wrangler's log
@@ -20,26 +20,10 @@ export const QUIET = {
 };
 
 /** wrangler's script, to run with Node: unlike its executable, it needs no shell on any platform. */
-export const WRANGLER = fileURLToPath(
-  new URL("../../node_modules/wrangler/bin/wrangler.js", import.meta.url).href,
-);
+export const WRANGLER = resolve(import.meta.dirname, "../../node_modules/wrangler/bin/wrangler.js");
 
-export interface D1Binding {
-  binding: string;
-  database_name?: string;
-  database_id?: string;
-}
-
-/** The parts of wrangler.toml that the commands use. */
-export interface Config {
-  name: string;
-  account_id?: string;
-  workers_dev?: boolean;
-  route?: unknown;
-  routes?: unknown[];
-  d1_databases: D1Binding[];
-  previews?: { d1_databases?: D1Binding[] };
-}
+export type Config = Unstable_Config & { name: string };
+export type D1Binding = Config["d1_databases"][number];
 
 export async function readConfig(): Promise<Config> {
   // Loading wrangler takes half a second, which wrong arguments should not cost.
@@ -47,26 +31,11 @@ export async function readConfig(): Promise<Config> {
   return unstable_readConfig({ config: "wrangler.toml", env: "" }) as Config;
 }
 
-/** wrangler.toml as written, with absolute paths, so that a copy can be anywhere. */
-export async function readRawConfig() {
-  const { experimental_readRawConfig } = await import("wrangler");
-  const { rawConfig } = experimental_readRawConfig({ config: "wrangler.toml" });
-  const { main = "", assets } = rawConfig;
-  const directory = resolve(assets?.directory ?? "");
-  return { ...rawConfig, main: resolve(main), assets: { ...assets, directory } };
-}
-
-/** The parts of an entry in wrangler's output file that the commands use. */
-export interface Entry {
-  type: string;
-  /** Of `deploy`: the addresses and triggers. */
-  targets?: string[];
-  /** Of `preview`: its addresses. The first is the same for every deployment. */
-  preview_urls?: string[];
-}
-
-/** Runs wrangler, by default with wrangler.toml. Throws an error with wrangler's message in one line. */
-export function runWrangler(args: string[]): Promise<{ entries: Entry[]; output: string }> {
+/**
+ * Runs wrangler, by default with wrangler.toml. Throws an error with wrangler's message in one line. `urls` are those of what it
+ * deployed; the first one of a preview is the same for every deployment.
+ */
+export function runWrangler(args: string[]): Promise<{ output: string; urls: string[] }> {
   return withFile("output.ndjson", "", async (outputFile) => {
     // WRANGLER_CI_OVERRIDE_NAME and an environment (CLOUDFLARE_ENV, here or in a .env file) would select another Worker.
     const { WRANGLER_CI_OVERRIDE_NAME: _, ...inherited } = process.env;
@@ -80,8 +49,12 @@ export function runWrangler(args: string[]): Promise<{ entries: Entry[]; output:
       throw new Error(reasonOf(error));
     });
     const lines = (await readFile(outputFile, "utf8")).split("\n").filter((line) => line !== "");
-    const entries = lines.map((line) => JSON.parse(line) as Entry);
-    return { entries, output: stripVTControlCharacters(stdout).trim() };
+    const urls = lines.flatMap((line) => {
+      // A deployment's targets also include its triggers.
+      const { targets = [], preview_urls = [] }: Record<string, string[]> = JSON.parse(line);
+      return [...targets, ...preview_urls].filter((target) => target.startsWith("http"));
+    });
+    return { output: stripVTControlCharacters(stdout).trim(), urls };
   });
 }
 

@@ -6,8 +6,8 @@ import { promisify } from "node:util";
 import { createKey, rotateKey } from "../../src/keys/admin.ts";
 import { listKeys } from "../../src/keys/records.ts";
 import { openAccount } from "../cloudflare/account.ts";
-import { deployedDatabase, migrate, openDatabase, type Target } from "../cloudflare/database.ts";
-import { readConfig, type runWrangler } from "../cloudflare/wrangler.ts";
+import { deployedDatabase, migrate, openDeployed, type Target } from "../cloudflare/database.ts";
+import { readConfig, runWrangler } from "../cloudflare/wrangler.ts";
 import type { Io } from "../lib/command.ts";
 
 const SMOKE_KEY_NAME = "smoke test of deployments";
@@ -29,18 +29,13 @@ export async function readWorker(): Promise<{ name: string; isOnWorkersDev: bool
 
 /**
  * The package's version and the commit, such as `1.0.0+0123abc` (build metadata of Semantic Versioning). With uncommitted
- * changes, or without a repository, the time makes it unique.
+ * changes, the time makes it unique.
  */
 export async function buildName(): Promise<string> {
   const { version } = JSON.parse(await readFile("package.json", "utf8"));
   const time = new Date().toISOString().replace(/[-:]|\..*/g, "");
-  try {
-    const commit = await git("rev-parse", "--short=7", "HEAD");
-    const isChanged = (await git("status", "--porcelain")) !== "";
-    return `${version}+${commit}${isChanged ? `.changed.${time}` : ""}`;
-  } catch {
-    return `${version}+${time}`;
-  }
+  const commit = await git("describe", "--always", "--exclude=*", "--abbrev=7", `--dirty=.changed.${time}`);
+  return `${version}+${commit}`;
 }
 
 /** Runs git and returns its output. Throws if there is no repository. */
@@ -49,19 +44,16 @@ export async function git(...words: string[]): Promise<string> {
   return stdout.trim();
 }
 
-/** The setting by which wrangler replaces BUILD in the code: see src/http/version.ts. */
-export function buildDefinition(build: string): { BUILD: string } {
-  return { BUILD: JSON.stringify(build) };
-}
-
-/** Says what is deployed, and where. */
-export async function announce(io: Io, deployment: string, worker: string, target: Target): Promise<void> {
+/** All that comes before an upload: says what is deployed and where, migrates, and returns a key for the smoke test. */
+export async function prepare(io: Io, deployment: string, worker: string, target: Target): Promise<string> {
   const { name: database } = await deployedDatabase(target);
   const { label } = await io.step("Finding the account", openAccount);
   io.note(`Deploying ${deployment}: Worker ${worker} and database ${database} of account ${label}`);
+  await prepareDatabase(io, target);
+  return io.step("Rotating the smoke test's key", () => smokeKey(target));
 }
 
-/** Applies pending migrations. This comes before the upload of the Worker that needs them. */
+/** Applies pending migrations. */
 export async function prepareDatabase(io: Io, target: Target): Promise<void> {
   const { name } = await deployedDatabase(target);
   const applied = await io.step(`Applying pending migrations to ${name}`, () => migrate(target));
@@ -69,26 +61,21 @@ export async function prepareDatabase(io: Io, target: Target): Promise<void> {
 }
 
 /** A key for the smoke test. Each call rotates its secret, so none has to be stored; its id, and so its counters, stay. */
-export function smokeKey(io: Io, target: Target): Promise<string> {
-  return io.step("Rotating the smoke test's key", async () => {
-    const { database, close } = await openDatabase(target);
-    try {
-      const nowMs = Date.now();
-      const operator = { by: "deployment", nowMs };
-      const { keys } = await listKeys(database, nowMs, { search: SMOKE_KEY_NAME, state: "active" });
-      const existing = keys.find(({ name }) => name === SMOKE_KEY_NAME);
-      const rotated = existing && (await rotateKey(database, existing.id, SMOKE_GRACE_MS, operator));
-      if (rotated?.ok) return rotated.secret;
-      const newKey = { name: SMOKE_KEY_NAME, plan: "pro", expiresAtMs: null } as const;
-      return (await createKey(database, newKey, operator)).secret;
-    } finally {
-      await close();
-    }
-  });
+async function smokeKey(target: Target): Promise<string> {
+  const { database } = await openDeployed(target);
+  const nowMs = Date.now();
+  const operator = { by: "deployment", nowMs };
+  const { keys } = await listKeys(database, nowMs, { search: SMOKE_KEY_NAME, state: "active" });
+  const existing = keys.find(({ name }) => name === SMOKE_KEY_NAME);
+  const rotated = existing && (await rotateKey(database, existing.id, SMOKE_GRACE_MS, operator));
+  if (rotated?.ok) return rotated.secret;
+  const newKey = { name: SMOKE_KEY_NAME, plan: "pro", expiresAtMs: null } as const;
+  return (await createKey(database, newKey, operator)).secret;
 }
 
 /** Prints what a deployment would do, with wrangler's description of the Worker. Needs no account. */
-export async function printDryRun(io: Io, deployment: string, build: () => ReturnType<typeof runWrangler>) {
+export async function printDryRun(io: Io, deployment: string, ...options: string[]): Promise<void> {
+  const build = () => runWrangler(["deploy", "--dry-run", ...options]);
   const { output } = await io.step("Building the Worker", build);
   io.print(`Would apply pending migrations, deploy ${deployment}, and run the smoke test.`);
   io.print(`wrangler describes the Worker:\n${output}\nNothing was changed.`);

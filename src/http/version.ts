@@ -7,7 +7,7 @@ import { respondJson } from "./respond.ts";
 /** The version of the interface (contract, section 9), not of a deployment. */
 export const INTERFACE_VERSION = "1.0.0";
 
-/** A deployment compiles this into the code (scripts/deploy/deployment.ts). */
+/** A deployment compiles this into the code (scripts/deploy.ts, scripts/preview.ts). */
 declare const BUILD: string | undefined;
 
 export const version = new Hono<HttpEnv>().get("/", (c) => {
