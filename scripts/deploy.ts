@@ -2,8 +2,8 @@
 // command with a line that says what production runs now.
 
 import { ifFound, openAccount } from "./cloudflare/account.ts";
-import { runWrangler } from "./cloudflare/wrangler.ts";
-import { buildName, prepare, printDryRun, readWorker } from "./deploy/deployment.ts";
+import { readConfig, runWrangler } from "./cloudflare/wrangler.ts";
+import { buildName, prepare, printDryRun } from "./deploy/deployment.ts";
 import { readOrigin, smokeTest } from "./deploy/smoke-test.ts";
 import { type Define, type Io, messageOf, newCommand, UsageError } from "./lib/command.ts";
 
@@ -17,15 +17,15 @@ const define: Define = (io) =>
     .option("--url <url>", "the service's URL, if it is not the first that wrangler prints", readOrigin)
     .option("--dry-run", "print the steps and build the Worker; needs no account")
     .action(async ({ url, dryRun }) => {
-      const { name: worker, isOnWorkersDev } = await readWorker();
+      const { name: worker, route, routes = [] } = await readConfig();
       const build = await buildName();
       const define = ["--define", `BUILD:${JSON.stringify(build)}`];
       if (dryRun) return printDryRun(io, `${build} to production`, ...define);
-      if (url === undefined && !isOnWorkersDev)
+      if (url === undefined && (route !== undefined || routes.length > 0))
         throw new UsageError("the Worker is not on workers.dev: say where, npm run deploy -- --url URL");
       const read = () => readProduction(worker, build);
       const production = await io.step("Reading what production runs", read);
-      const key = await prepare(io, `${build} to production`, worker, { kind: "production" });
+      const key = await prepare(io, `${build} to production`, { kind: "production" });
       let origin = url;
       try {
         const upload = () => runWrangler(["deploy", "--tag", build, ...define]);
@@ -44,24 +44,20 @@ const define: Define = (io) =>
 
 export default define;
 
-/** The part of Cloudflare's API about a Worker. */
-async function readScript<Result>(worker: string, path: string): Promise<Result> {
+/** The latest deployments of a Worker, newest first: the versions that serve its requests. Empty without such a Worker. */
+async function latestDeployments(worker: string) {
+  type Deployments = { deployments: { versions: { version_id: string }[] }[] };
+  type Version = { annotations?: Record<string, string> };
   const callApi = await openAccount();
-  return callApi(`/workers/scripts/${worker}${path}`);
-}
-
-/** The ids of the versions that serve requests, for each of the latest deployments, newest first; none without a Worker. */
-async function latestDeployments(worker: string): Promise<string[][]> {
-  type Found = { deployments: { versions: { version_id: string }[] }[] };
-  const found = await ifFound(readScript<Found>(worker, "/deployments"));
-  return found?.deployments.map(({ versions }) => versions.map((each) => each.version_id)) ?? [];
-}
-
-/** A version of the Worker. Its name is its tag, which is the build if this command deployed it, or its id. */
-async function readVersion(worker: string, id: string): Promise<{ id: string; name: string }> {
-  type Found = { annotations?: Record<string, string> };
-  const { annotations } = await readScript<Found>(worker, `/versions/${id}`);
-  return { id, name: annotations?.["workers/tag"] ?? id };
+  const path = `/workers/scripts/${worker}`;
+  const readVersion = async ({ version_id: id }: { version_id: string }) => {
+    const { annotations } = await callApi<Version>(`${path}/versions/${id}`);
+    // The tag is the build if this command deployed the version.
+    return { id, name: annotations?.["workers/tag"] ?? id };
+  };
+  const found = await ifFound(callApi<Deployments>(`${path}/deployments`));
+  const deployments = found?.deployments ?? [];
+  return Promise.all(deployments.map(({ versions }) => Promise.all(versions.map(readVersion))));
 }
 
 /**
@@ -70,22 +66,17 @@ async function readVersion(worker: string, id: string): Promise<{ id: string; na
  */
 async function readProduction(worker: string, build: string) {
   const deployments = await latestDeployments(worker);
-  const [[currentId, another] = []] = deployments;
+  const [[live, another] = []] = deployments;
   if (another !== undefined)
     throw new Error("a gradual deployment is under way: finish it first, with npx wrangler versions deploy");
-  const production = { worker, build, currentId };
-  for (const [id, ...others] of deployments) {
-    if (id === undefined || others.length > 0) continue;
-    const previous = await readVersion(worker, id);
-    if (previous.name !== build) return { ...production, previous };
-  }
-  return { ...production, previous: undefined };
+  const previous = deployments.find(([first, second]) => first?.name !== build && second === undefined)?.[0];
+  return { worker, build, live, previous };
 }
 
 /** Rolls back if production runs the failed build, and tests the previous version. Returns what production runs now. */
 async function recover(
   io: Io,
-  { worker, build, currentId, previous }: Awaited<ReturnType<typeof readProduction>>,
+  { worker, build, live, previous }: Awaited<ReturnType<typeof readProduction>>,
   key: string,
   origin: string | undefined,
 ): Promise<string> {
@@ -93,11 +84,10 @@ async function recover(
   let state = "what production runs is unknown, check GET /version";
   try {
     // Cloudflare knows: wrangler can fail after the Worker is live, and another deployment may have followed.
-    const [[id] = []] = await latestDeployments(worker);
-    if (id === undefined || id === currentId) return "production is unchanged";
-    const live = await readVersion(worker, id);
-    if (live.name !== build)
-      return `production is ${live.name}, from another deployment; nothing was rolled back`;
+    const [[now] = []] = await latestDeployments(worker);
+    if (now?.id === live?.id) return "production is unchanged";
+    if (now?.name !== build)
+      return `production is ${now?.name}, from another deployment; nothing was rolled back`;
     if (previous === undefined) return `there is no previous version, so production stays ${build}`;
     state = `production is still ${build}, because the rollback failed`;
     const words = ["rollback", previous.id, "--yes", "--message", `${build} failed`];

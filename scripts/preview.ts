@@ -6,7 +6,7 @@ import { Option } from "@commander-js/extra-typings";
 import { ifFound, openAccount } from "./cloudflare/account.ts";
 import { deployedDatabase } from "./cloudflare/database.ts";
 import { type D1Binding, readConfig, runWrangler, withConfigFile } from "./cloudflare/wrangler.ts";
-import { buildName, git, prepare, printDryRun, readWorker } from "./deploy/deployment.ts";
+import { buildName, git, prepare, printDryRun } from "./deploy/deployment.ts";
 import { smokeTest } from "./deploy/smoke-test.ts";
 import { type Define, type Io, matching, messageOf, newCommand, UsageError } from "./lib/command.ts";
 
@@ -34,7 +34,6 @@ const define: Define = (io) =>
     .action(async (givenName, options) => {
       const name = givenName ?? (await nameOfBranch());
       if (options.delete) return deletePreview(io, name, options.yes);
-      const { name: worker } = await readWorker();
       const build = await buildName();
       const deployment = `${build} to the preview ${name}`;
       if (options.dryRun) {
@@ -44,19 +43,16 @@ const define: Define = (io) =>
         return withConfigFile({ ...top, ...previews }, print);
       }
       const target = { kind: "preview", name } as const;
-      const key = await prepare(io, deployment, worker, target);
+      const key = await prepare(io, deployment, target);
       const database = await (await deployedDatabase(target)).find();
+      const config = await previewConfig(build, database?.uuid);
       const words = ["preview", "--name", name, "--tag", build, "--json"];
-      const { urls } = await io.step(`Uploading the preview ${name}`, async () =>
-        withConfigFile(await previewConfig(build, database?.uuid), (path) =>
-          runWrangler([...words, "--config", path]),
-        ),
-      );
-      if (urls[0] === undefined) {
+      const upload = (path: string) => runWrangler([...words, "--config", path]);
+      const { urls } = await io.step(`Uploading the preview ${name}`, () => withConfigFile(config, upload));
+      if (urls[0] === undefined)
         throw new Error(
-          "the preview has no URL: the account needs a workers.dev subdomain, and production one deployment, which enables preview URLs",
+          "the preview has no URL: check the workers.dev subdomain, and deploy to production once",
         );
-      }
       const { origin } = new URL(urls[0]);
       const isExpected = (found: string) => found === build;
       await smokeTest(io, { origin, key, create: true, isExpected }).catch((error) => {
@@ -75,12 +71,11 @@ export default define;
  */
 async function previewConfig(build: string, database_id?: string) {
   const { experimental_readRawConfig } = await import("wrangler");
-  const { main, assets, previews, ...config } = experimental_readRawConfig({
-    config: "wrangler.toml",
-  }).rawConfig;
+  const { rawConfig } = experimental_readRawConfig({ config: "wrangler.toml" });
+  const { main, assets, previews } = rawConfig;
   const d1_databases = previews.d1_databases.map((each: D1Binding) => ({ ...each, database_id }));
   return {
-    ...config,
+    ...rawConfig,
     main: resolve(main),
     assets: { ...assets, directory: resolve(assets.directory) },
     previews: { ...previews, define: { BUILD: JSON.stringify(build) }, d1_databases },
@@ -102,12 +97,8 @@ async function deletePreview(io: Io, name: string, yes?: true): Promise<void> {
 /** The branch as a preview's name. */
 async function nameOfBranch(): Promise<string> {
   const branch = await git("branch", "--show-current").catch(() => "");
-  const name = branch
-    .toLowerCase()
-    .match(/[a-z0-9]+/g)
-    ?.join("-")
-    .slice(0, 40)
-    .replace(/-$/, "");
-  if (name !== undefined && name !== "staging") return name;
-  throw new UsageError("add a name, npm run preview -- NAME: no branch other than staging is checked out");
+  const words = branch.toLowerCase().match(/[a-z0-9]+/g) ?? [];
+  const name = words.join("-").slice(0, 40).replace(/-$/, "");
+  if (name !== "" && name !== "staging") return name;
+  throw new UsageError("add a name, npm run preview -- NAME: the branch is staging, or none is checked out");
 }

@@ -7,9 +7,6 @@ import { deployedDatabase, type Target } from "./cloudflare/database.ts";
 import { prepareDatabase } from "./deploy/deployment.ts";
 import { type Define, newCommand } from "./lib/command.ts";
 
-/** D1's location hints. */
-const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"] as const;
-
 const TARGETS: Target[] = [{ kind: "production" }, { kind: "preview", name: "any" }];
 
 const define: Define = (io) =>
@@ -21,7 +18,7 @@ const define: Define = (io) =>
   )
     .addOption(
       new Option("--location <location>", "where most pets are added: databases can't be moved")
-        .choices(LOCATIONS)
+        .choices(["weur", "eeur", "apac", "oc", "wnam", "enam"])
         .makeOptionMandatory(),
     )
     .option("--dry-run", "print the steps; needs no account")

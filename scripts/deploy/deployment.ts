@@ -1,4 +1,4 @@
-// Shared by the commands that deploy: the Worker's configuration, the name of a build, migrations, the smoke test's key.
+// Shared by the commands that deploy: the name of a build, what comes before an upload, and dry runs.
 
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
@@ -14,18 +14,6 @@ const SMOKE_KEY_NAME = "smoke test of deployments";
 
 /** Another smoke test may still use the previous secret: all previews share the key. */
 const SMOKE_GRACE_MS = 10 * 60_000;
-
-/** The Worker's name, and whether production is on workers.dev. Throws for workers.dev together with routes. */
-export async function readWorker(): Promise<{ name: string; isOnWorkersDev: boolean }> {
-  const { name, workers_dev, route, routes = [] } = await readConfig();
-  const hasRoutes = route !== undefined || routes.length > 0;
-  if (workers_dev && hasRoutes) {
-    throw new Error(
-      "wrangler.toml has both workers_dev = true and routes: delete workers_dev, because a zone's firewall rules don't cover workers.dev",
-    );
-  }
-  return { name, isOnWorkersDev: workers_dev ?? !hasRoutes };
-}
 
 /**
  * The package's version and the commit, such as `1.0.0+0123abc` (build metadata of Semantic Versioning). With uncommitted
@@ -45,7 +33,8 @@ export async function git(...words: string[]): Promise<string> {
 }
 
 /** All that comes before an upload: says what is deployed and where, migrates, and returns a key for the smoke test. */
-export async function prepare(io: Io, deployment: string, worker: string, target: Target): Promise<string> {
+export async function prepare(io: Io, deployment: string, target: Target): Promise<string> {
+  const { name: worker } = await readConfig();
   const { name: database } = await deployedDatabase(target);
   const { label } = await io.step("Finding the account", openAccount);
   io.note(`Deploying ${deployment}: Worker ${worker} and database ${database} of account ${label}`);
