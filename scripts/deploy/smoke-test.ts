@@ -125,7 +125,7 @@ async function waitForBuild(send: Send, options: SmokeOptions): Promise<void> {
   if (options.isExpected === undefined) return checkBuild(send, options);
   await poll(options.timeoutMs ?? BUILD_TIMEOUT_MS, async () => {
     for (let inRow = 0; inRow < REQUIRED_IN_A_ROW; inRow += 1) {
-      await wait(inRow && POLL_MS);
+      if (inRow > 0) await wait(POLL_MS);
       await checkBuild(send, options);
     }
   });

@@ -112,44 +112,34 @@ it("passes on the service, and creates a pet only with --create", async () => {
 
 describe.concurrent("fails on", () => {
   const FIRST_PAGE = "/v1/pets?limit=2";
+  const at =
+    (wanted: string, change: Change): Fault =>
+    (_, path) =>
+      path === wanted && change;
+  const having =
+    (wanted: number, change: Change): Fault =>
+    ({ status }) =>
+      status === wanted && change;
+  const login = { status: 302, headers: { location: "https://login.example" } };
+
   it.each<[string, Fault, string]>([
-    [
-      "a failing list",
-      (_, path) => path === FIRST_PAGE && { status: 500 },
-      "GET /v1/pets?limit=2 returned 500",
-    ],
-    [
-      "another interface version",
-      (_, path) => path === "/version" && { body: "{}" },
-      "GET /version returned 200",
-    ],
-    ["a page that is not HTML", (_, path) => path === "/" && { body: "{}" }, "GET / returned 200"],
-    [
-      "another document version",
-      (_, path) => path === "/openapi.json" && { body: "{}" },
-      "GET /openapi.json returned 200",
-    ],
+    ["another interface version", at("/version", { body: "{}" }), "GET /version returned 200"],
+    ["another document version", at("/openapi.json", { body: "{}" }), "GET /openapi.json returned 200"],
+    ["a page that is not HTML", at("/", { body: "{}" }), "GET / returned 200"],
+    ["a redirect", () => login, "returned 302, Location https://login.example: "],
+    ["a failing list", at(FIRST_PAGE, { status: 500 }), "GET /v1/pets?limit=2 returned 500"],
+    ["a list that is not an array", at(FIRST_PAGE, { body: "{}" }), "did not return an array"],
+    ["a list that is not JSON", at(FIRST_PAGE, { body: "<html>" }), "is not valid JSON"],
+    ["too many pets", at(FIRST_PAGE, { body: "[1,2,3]" }), "an array of at most 2"],
     ["a failing next page", (_, path) => path.includes("cursor=") && { status: 500 }, "returned 500, "],
-    [
-      "a redirect",
-      () => ({ status: 302, headers: { location: "https://login.example" } }),
-      "returned 302, Location https://login.example: ",
-    ],
-    [
-      "a list that is not an array",
-      (_, path) => path === FIRST_PAGE && { body: "{}" },
-      "did not return an array",
-    ],
-    ["too many pets", (_, path) => path === FIRST_PAGE && { body: "[1,2,3]" }, "an array of at most 2"],
-    ["missing authentication", ({ status }) => status === 401 && { status: 200 }, "; expected 401"],
-    ["an error without a code", ({ status }) => status === 404 && { body: "{}" }, ": {}; expected not_found"],
-    ["a list that is not JSON", (_, path) => path === FIRST_PAGE && { body: "<html>" }, "is not valid JSON"],
+    ["missing authentication", having(401, { status: 200 }), "; expected 401"],
+    ["missing validation", having(400, { status: 201 }), "; expected 400"],
+    ["an error without a code", having(404, { body: "{}" }), ": {}; expected not_found"],
     [
       "missing rate-limit headers",
-      ({ status, headers }) => status === 200 && { headers: without(headers, "x-ratelimit-reset") },
+      ({ headers }) => ({ headers: without(headers, "x-ratelimit-reset") }),
       "expected the header X-RateLimit-Reset",
     ],
-    ["missing validation", ({ status }) => status === 400 && { status: 201 }, "; expected 400"],
     [
       "requests that are not counted",
       ({ body }) => ({ body: body.replaceAll(/"admitted":\d+/g, '"admitted":1') }),
