@@ -2,10 +2,12 @@
 // command with a line that says what production runs now.
 
 import { ifFound, openAccount } from "./cloudflare/account.ts";
-import { readConfig, runWrangler } from "./cloudflare/wrangler.ts";
-import { buildName, prepare, printDryRun } from "./deploy/deployment.ts";
+import { runWrangler } from "./cloudflare/wrangler.ts";
+import { announce, buildName, prepare, printDryRun, readWorker } from "./deploy/deployment.ts";
 import { readOrigin, smokeTest } from "./deploy/smoke-test.ts";
 import { type Define, type Io, messageOf, newCommand, UsageError } from "./lib/command.ts";
+
+const PRODUCTION = { kind: "production" } as const;
 
 const define: Define = (io) =>
   newCommand(
@@ -17,15 +19,16 @@ const define: Define = (io) =>
     .option("--url <url>", "the service's URL, if it is not the first that wrangler prints", readOrigin)
     .option("--dry-run", "print the steps and build the Worker; needs no account")
     .action(async ({ url, dryRun }) => {
-      const { name: worker, route, routes = [] } = await readConfig();
+      const { worker, hasRoutes } = await readWorker();
       const build = await buildName();
       const define = ["--define", `BUILD:${JSON.stringify(build)}`];
       if (dryRun) return printDryRun(io, `${build} to production`, ...define);
-      if (url === undefined && (route !== undefined || routes.length > 0))
+      if (url === undefined && hasRoutes)
         throw new UsageError("the Worker is not on workers.dev: say where, npm run deploy -- --url URL");
+      await announce(io, `${build} to production`, PRODUCTION);
       const read = () => readProduction(worker, build);
       const production = await io.step("Reading what production runs", read);
-      const key = await prepare(io, `${build} to production`, { kind: "production" });
+      const key = await prepare(io, PRODUCTION);
       let origin = url;
       try {
         const upload = () => runWrangler(["deploy", "--tag", build, ...define]);

@@ -6,7 +6,7 @@ import { Option } from "@commander-js/extra-typings";
 import { ifFound, openAccount } from "./cloudflare/account.ts";
 import { deployedDatabase } from "./cloudflare/database.ts";
 import { type D1Binding, readConfig, runWrangler, withConfigFile } from "./cloudflare/wrangler.ts";
-import { buildName, git, prepare, printDryRun } from "./deploy/deployment.ts";
+import { announce, buildName, git, prepare, printDryRun } from "./deploy/deployment.ts";
 import { smokeTest } from "./deploy/smoke-test.ts";
 import { type Define, type Io, matching, messageOf, newCommand, UsageError } from "./lib/command.ts";
 
@@ -43,7 +43,8 @@ const define: Define = (io) =>
         return withConfigFile({ ...top, ...previews }, print);
       }
       const target = { kind: "preview", name } as const;
-      const key = await prepare(io, deployment, target);
+      await announce(io, deployment, target);
+      const key = await prepare(io, target);
       const database = await (await deployedDatabase(target)).find();
       const config = await previewConfig(build, database?.uuid);
       const words = ["preview", "--name", name, "--tag", build, "--json"];

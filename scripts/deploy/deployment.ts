@@ -8,7 +8,7 @@ import { listKeys } from "../../src/keys/records.ts";
 import { openAccount } from "../cloudflare/account.ts";
 import { deployedDatabase, migrate, openDeployed, type Target } from "../cloudflare/database.ts";
 import { readConfig, runWrangler } from "../cloudflare/wrangler.ts";
-import type { Io } from "../lib/command.ts";
+import { type Io, UsageError } from "../lib/command.ts";
 
 const SMOKE_KEY_NAME = "smoke test of deployments";
 
@@ -32,12 +32,26 @@ export async function git(...words: string[]): Promise<string> {
   return stdout.trim();
 }
 
-/** All that comes before an upload: says what is deployed and where, migrates, and returns a key for the smoke test. */
-export async function prepare(io: Io, deployment: string, target: Target): Promise<string> {
-  const { name: worker } = await readConfig();
+/** The Worker of wrangler.toml. Throws UsageError if it has routes and would stay on workers.dev. */
+export async function readWorker(): Promise<{ worker: string; hasRoutes: boolean }> {
+  const { name: worker, workers_dev, route, routes = [] } = await readConfig();
+  const hasRoutes = route !== undefined || routes.length > 0;
+  if (!workers_dev || !hasRoutes) return { worker, hasRoutes };
+  throw new UsageError(
+    "delete workers_dev from wrangler.toml: no firewall rule of a route covers workers.dev",
+  );
+}
+
+/** Says what is deployed, and where. */
+export async function announce(io: Io, deployment: string, target: Target): Promise<void> {
+  const { worker } = await readWorker();
   const { name: database } = await deployedDatabase(target);
   const { label } = await io.step("Finding the account", openAccount);
   io.note(`Deploying ${deployment}: Worker ${worker} and database ${database} of account ${label}`);
+}
+
+/** All that comes before an upload: migrations, and a key for the smoke test, which it returns. */
+export async function prepare(io: Io, target: Target): Promise<string> {
   await prepareDatabase(io, target);
   return io.step("Rotating the smoke test's key", () => smokeKey(target));
 }

@@ -148,9 +148,9 @@ it("npm run deploy prints its steps, and fails if the smoke test does", async ()
   expect([good.exitCode, good.stdout]).toEqual([0, `Production is ${good.build} at ${url}\n`]);
   expect(api.subdomain).toEqual({ enabled: false, previews_enabled: true });
   const [, { versions: [previous] = [] } = {}] = api.deployments;
-  expect(good.stderr).toBe(`Reading what production runs
-Finding the account
+  expect(good.stderr).toBe(`Finding the account
 Deploying ${good.build} to production: Worker petstore and database petstore of account an-account
+Reading what production runs
 Applying pending migrations to petstore
   none pending
 Rotating the smoke test's key
@@ -292,6 +292,19 @@ it("npm run deploy reports a missing database", async () => {
   expect(exitCode).toBe(1);
   expect(api.writes()).toEqual([]);
 });
+
+it.each(["deploy", "preview staging"])(
+  "npm run %s rejects workers_dev together with routes",
+  async (words) => {
+    await openAccount("token", "petstore", "petstore-previews");
+    const [command = "", ...more] = words.split(" ");
+    const settings = `preview_urls = true\nworkers_dev = true\n${ROUTES}`;
+    const { folder } = await copyProject("7.0.0", "wrangler.toml", "preview_urls = true", settings);
+    const stderr = expect.stringMatching(/^error: delete workers_dev from wrangler.toml: [^\n]+\n$/);
+    expect(await run(folder, command, ...more)).toEqual({ exitCode: 2, stdout: "", stderr });
+    expect(api.requests).toEqual([]);
+  },
+);
 
 it("npm run deploy wants a URL, before it does anything, if wrangler.toml has routes", async () => {
   await openAccount("token", "petstore");
