@@ -4,13 +4,12 @@
 // The documentation does not say how filters treat a missing field, so every filter requires a field: admitted requests are
 // all counted requests minus all others. Each day is a query of its own.
 
+import { DAY_MS } from "../../src/rate-limit/protocol.ts";
 import { type CallApi, CloudflareApiError, openAccount } from "../cloudflare/account.ts";
 import { readConfig } from "../cloudflare/wrangler.ts";
 
 /** The retention of Workers Logs on the Workers Paid plan. */
 export const MAX_DAYS_LOGGED = 7;
-
-const DAY_MS = 86_400_000;
 
 /** The API's maximum. */
 const MAX_GROUPS = 2_000;
@@ -22,17 +21,7 @@ const NOT_ALLOWED = 10_000;
  * Requests with a valid key on a UTC day (`2026-11-20`). Unlike GET /v1/usage, the log has requests during a ban, and calls the
  * request that starts one banned.
  */
-export interface LoggedDay {
-  date: string;
-  admitted: number;
-  refused: number;
-  banned: number;
-}
-
-export interface LoggedKey {
-  keyId: string;
-  days: LoggedDay[];
-}
+export type LoggedDay = ReturnType<typeof noDays>[number];
 
 /** The fields of a query's result that matter here. */
 interface Result {
@@ -50,8 +39,8 @@ const COUNTED = [exists("plan"), exists("window")];
 
 /** Counts the last days of one key, up to today. */
 export async function queryKeyDays(keyId: string, dayCount: number, nowMs: number) {
-  const { keys, isIncomplete } = await queryKeys(dayCount, nowMs, equals("keyId", keyId));
-  return { days: keys[0]?.days ?? noDays(dayCount, nowMs), isIncomplete };
+  const { keys } = await queryKeys(dayCount, nowMs, equals("keyId", keyId));
+  return keys[0] ?? { days: noDays(dayCount, nowMs) };
 }
 
 /**
@@ -85,23 +74,23 @@ export async function queryKeys(dayCount: number, nowMs: number, ...filters: Fil
     // Last, so that a line that arrives late is never in a part but not in the total.
     for (const [keyId, requests] of await count()) {
       const [refused = 0, banned = 0, free = 0] = parts.map((part) => part.get(keyId) ?? 0);
+      if (requests === free) continue;
       const days = keys.get(keyId) ?? noDays(dayCount, nowMs);
       days[index] = { date, admitted: requests - refused - banned - free, refused, banned };
       keys.set(keyId, days);
     }
   }
-  const counted = [...keys].map(([keyId, days]) => ({ keyId, days }));
-  const sorted = counted.sort((a, b) => totalOf(b) - totalOf(a) || (a.keyId < b.keyId ? -1 : 1));
-  return { keys: sorted.filter((key) => totalOf(key) > 0), isIncomplete };
+  const sorted = [...keys].sort(([, a], [, b]) => totalOf(b) - totalOf(a));
+  return { keys: sorted.map(([keyId, days]) => ({ keyId, days })), isIncomplete };
 }
 
-/** The requests of a key on all its days. */
-export function totalOf({ days }: LoggedKey): number {
+/** All requests on these days. */
+export function totalOf(days: LoggedDay[]): number {
   return days.reduce((sum, { admitted, refused, banned }) => sum + admitted + refused + banned, 0);
 }
 
 /** The last days up to today, the oldest first. */
-function noDays(dayCount: number, nowMs: number): LoggedDay[] {
+function noDays(dayCount: number, nowMs: number) {
   return Array.from({ length: dayCount }, (_, index) => {
     const date = new Date(nowMs - (dayCount - 1 - index) * DAY_MS).toISOString().slice(0, 10);
     return { date, admitted: 0, refused: 0, banned: 0 };
@@ -110,29 +99,20 @@ function noDays(dayCount: number, nowMs: number): LoggedDay[] {
 
 /** Counts the log's lines that match all filters by key. */
 async function runQuery(callApi: CallApi, filters: Filter[], timeframe: object): Promise<Result> {
-  const query = {
-    queryId: "petstore-usage",
-    view: "calculations",
-    // Don't save the query.
-    dry: true,
-    ignoreSeries: true,
-    timeframe,
+  const parameters = {
+    filters,
+    filterCombination: "and",
+    calculations: [{ operator: "count", alias: "requests" }],
+    groupBys: [{ type: "string", value: "keyId" }],
+    orderBy: { value: "requests", order: "desc" },
     limit: MAX_GROUPS,
-    parameters: {
-      filters,
-      filterCombination: "and",
-      calculations: [{ operator: "count", alias: "requests" }],
-      groupBys: [{ type: "string", value: "keyId" }],
-      orderBy: { value: "requests", order: "desc" },
-      limit: MAX_GROUPS,
-    },
   };
-  try {
-    return await callApi<Result>("/workers/observability/telemetry/query", query);
-  } catch (error) {
+  // `dry`: don't save the query.
+  const options = { queryId: "petstore-usage", view: "calculations", dry: true, ignoreSeries: true };
+  const query = { ...options, timeframe, limit: MAX_GROUPS, parameters };
+  return callApi<Result>("/workers/observability/telemetry/query", query).catch((error) => {
     if (!(error instanceof CloudflareApiError && error.code === NOT_ALLOWED)) throw error;
-    throw new Error(
-      `${error.message}; CLOUDFLARE_API_TOKEN needs the permission Workers Observability, which wrangler login does not give`,
-    );
-  }
+    const permission = "the permission Workers Observability, which wrangler login does not give";
+    throw new Error(`${error.message}; CLOUDFLARE_API_TOKEN needs ${permission}`);
+  });
 }
