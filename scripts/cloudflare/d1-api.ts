@@ -23,8 +23,6 @@ export function d1OverApi(callApi: CallApi, databaseId: string): D1Database {
   return database as unknown as D1Database;
 }
 
-export type TimeTravel = ReturnType<typeof timeTravelOverApi>;
-
 /** D1 Time Travel. A bookmark names a state of the whole database. */
 export function timeTravelOverApi(callApi: CallApi, databaseId: string) {
   const path = `/d1/database/${databaseId}/time_travel`;
@@ -35,6 +33,7 @@ export function timeTravelOverApi(callApi: CallApi, databaseId: string) {
       return (await callApi<{ bookmark: string }>(`${path}/bookmark${query}`)).bookmark;
     },
     /** Restores the database in place. */
-    restore: (bookmark: string) => callApi<void>(`${path}/restore?bookmark=${bookmark}`, undefined, "POST"),
+    restore: (bookmark: string) =>
+      callApi<void>(`${path}/restore?bookmark=${encodeURIComponent(bookmark)}`, undefined, "POST"),
   };
 }

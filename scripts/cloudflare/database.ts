@@ -7,14 +7,13 @@ import { join, resolve } from "node:path";
 import { read } from "../../src/d1/statements.ts";
 import { messageOf } from "../lib/command.ts";
 import { ifFound, openAccount } from "./account.ts";
-import { d1OverApi, type TimeTravel, timeTravelOverApi } from "./d1-api.ts";
-import { registryPath } from "./registry.ts";
+import { d1OverApi, timeTravelOverApi } from "./d1-api.ts";
 import { type Config, type D1Binding, QUIET, readConfig, runWrangler, withConfigFile } from "./wrangler.ts";
 
 /** wrangler's default folder for local state. */
 export const DEFAULT_STATE = ".wrangler/state";
 
-const GIVEN_REGISTRY = process.env.WRANGLER_REGISTRY_PATH;
+const { WRANGLER_REGISTRY_PATH } = process.env;
 
 /** Selects a database. `state` is a folder of local state. */
 export type Target =
@@ -30,12 +29,7 @@ export interface OpenDatabase {
   close(): Promise<void>;
 }
 
-export interface DeployedDatabase extends OpenDatabase {
-  name: string;
-  /** The name or id of its account. */
-  account: string;
-  timeTravel: TimeTravel;
-}
+export type DeployedDatabase = Awaited<ReturnType<typeof openDeployed>>;
 
 /** Whether the folder `state` has a local database. */
 export function databaseExists(state: string): boolean {
@@ -52,7 +46,7 @@ async function openLocal(state: string): Promise<OpenDatabase> {
   const { getPlatformProxy } = await import("wrangler");
   const { name, d1_databases } = await readConfig();
   // The objects run in `npm start`, which wrangler finds by the Worker's name.
-  process.env.WRANGLER_REGISTRY_PATH = GIVEN_REGISTRY ?? registryPath(state);
+  process.env.WRANGLER_REGISTRY_PATH = registryPath(state);
   const bindings = [{ name: "RATE_LIMITER", class_name: "RateLimiter", script_name: name }];
   const config = { name: "petstore-commands", d1_databases, durable_objects: { bindings } };
   return withConfigFile(config, async (configPath) => {
@@ -62,19 +56,27 @@ async function openLocal(state: string): Promise<OpenDatabase> {
   });
 }
 
+/** Where wrangler registers the Workers that run on this state, so that its other processes can reach them. */
+export function registryPath(state: string): string {
+  return WRANGLER_REGISTRY_PATH ?? resolve(state, "registry");
+}
+
 /** Throws if the database does not exist. */
-export async function openDeployed(target: Target): Promise<DeployedDatabase> {
+export async function openDeployed(target: Target) {
   const { name, find } = await deployedDatabase(target);
   const callApi = await openAccount();
   const uuid = (await find())?.uuid;
   if (uuid === undefined)
     throw new Error(`there is no database ${name} in this account yet: run npm run setup, which creates it`);
-  const timeTravel = timeTravelOverApi(callApi, uuid);
-  const database = d1OverApi(callApi, uuid);
-  return { name, account: callApi.label, database, timeTravel, close: async () => {} };
+  const label = `the database ${name} of the account ${callApi.label}`;
+  return {
+    label,
+    database: d1OverApi(callApi, uuid),
+    timeTravel: timeTravelOverApi(callApi, uuid),
+    async close() {},
+  };
 }
 
-/** A database in a response of Cloudflare's API. */
 interface DatabaseInfo {
   uuid: string;
   read_replication?: { mode: string };
@@ -93,12 +95,13 @@ export async function deployedDatabase(target: Target) {
 /** The file names of the migrations that are not applied yet, in order. */
 export async function pendingMigrations(database: D1Database): Promise<string[]> {
   const files = (await readdir("migrations")).filter((file) => file.endsWith(".sql")).sort();
-  const table = database.prepare("SELECT name FROM sqlite_schema WHERE name = 'd1_migrations'");
-  if ((await read(() => table.first())) === null) return files;
-  const names = database.prepare("SELECT name FROM d1_migrations");
-  const { results } = await read(() => names.all<{ name: string }>());
-  const applied = new Set(results.map(({ name }) => name));
-  return files.filter((file) => !applied.has(file));
+  const select = database.prepare("SELECT name FROM d1_migrations");
+  const { results } = await read(() => select.all<{ name: string }>()).catch((error) => {
+    // wrangler creates the table with the first migration.
+    if (!messageOf(error).includes("no such table")) throw error;
+    return { results: [] };
+  });
+  return files.filter((file) => !results.some(({ name }) => name === file));
 }
 
 /** Applies pending migrations. Throws an error with wrangler's message. */
@@ -106,13 +109,9 @@ export async function applyMigrations(target: Target): Promise<void> {
   const where = target.kind === "local" ? ["--local", "--persist-to", resolve(target.state)] : ["--remote"];
   const binding = { ...bindingOf(target, await readConfig()), migrations_dir: resolve("migrations") };
   // With wrangler.toml, wrangler would look for the preview database among production's.
-  await withConfigFile({ d1_databases: [binding] }, async (configPath) => {
-    try {
-      await runWrangler(["d1", "migrations", "apply", "DB", ...where, "--config", configPath]);
-    } catch (error) {
-      throw new Error(`the migrations could not be applied: ${messageOf(error)}`);
-    }
-  });
+  await withConfigFile({ d1_databases: [binding] }, (configPath) =>
+    runWrangler(["d1", "migrations", "apply", "DB", ...where, "--config", configPath]),
+  );
 }
 
 /** Applies pending migrations, if there are any. Returns their file names. */

@@ -91,8 +91,7 @@ async function bookmarkNow(): Promise<string> {
 function deployed(through: CallApi = ask): DeployedDatabase {
   const id = "id-of-petstore";
   return {
-    name: "petstore",
-    account: "an-account",
+    label: "the database petstore",
     database: d1OverApi(through, id),
     timeTravel: timeTravelOverApi(through, id),
     close: async () => {},
@@ -241,10 +240,9 @@ describe("a restore", () => {
   it("restores pets, assigns no id twice, and keeps keys as they are", async () => {
     const { bookmark, expectGuarantees } = await prepare();
     const keysBefore = await content();
-    const { pets, nextId } = await runRestore(restoreTo(bookmark));
+    await runRestore(restoreTo(bookmark));
     const { keys, replaced } = await content();
     expect({ keys, replaced }).toEqual({ keys: keysBefore.keys, replaced: keysBefore.replaced });
-    expect([pets, nextId]).toEqual([3, 1_000_006n]);
     await expectGuarantees();
     expect(existsSync(file)).toBe(false);
   });
@@ -332,8 +330,7 @@ describe("a restore", () => {
       if (!isAboutIds || (await table.first()) !== null) return ask(path, body);
       throw new CloudflareApiError(7500, 400, "no such table: sqlite_sequence: SQLITE_ERROR");
     };
-    const restored = await runRestore(restoreTo(emptyBookmark), through);
-    expect(restored).toMatchObject({ pets: 0, migrations: expect.arrayContaining(["0001_pets.sql"]) });
+    expect(await runRestore(restoreTo(emptyBookmark), through)).toContain("0001_pets.sql");
     expect((await content()).keys).toEqual(keys);
     expect(Number((await insertPet(database(), newPet("later"))).id)).toBeGreaterThan(pets.length);
   });
@@ -372,7 +369,7 @@ async function interrupt(bookmark: string, isDone: boolean, withKeys = false): P
     return ask(path, body);
   };
   const restore = runRestore(restoreTo(bookmark, withKeys), through);
-  await expect(restore).rejects.toThrow(`: npm run restore -- --resume ${file}`);
+  await expect(restore).rejects.toThrow(": npm run restore -- --resume");
   return JSON.parse(await readFile(file, "utf8"));
 }
 
@@ -566,7 +563,7 @@ describe("two changes of a key survive", () => {
       seen.calls += 1;
       const request = async () => {
         const answer = await ask(path, body, method);
-        seen.isSaved ||= JSON.stringify(body ?? "").includes('"SELECT hex(hash)');
+        seen.isSaved ||= JSON.stringify(body ?? "").includes("hex(hash) AS hex");
         seen.isRestored ||= path.includes("/restore?");
         return answer;
       };
@@ -619,14 +616,14 @@ describe("two changes of a key survive", () => {
       if (failure?.endsWith("; nothing was changed")) {
         expect(existsSync(file)).toBe(false);
       } else if (failure !== undefined) {
-        expect(failure).toMatch(/; until you finish it, .*: npm run restore -- --resume .*\.json$/);
+        expect(failure).toMatch(/; until you finish it, .*: npm run restore -- --resume$/);
         restore = JSON.parse(await readFile(file, "utf8"));
         resumed += 1;
       }
       if (failure !== undefined) await runRestore(restore);
       await expectRestored(keys, withKeys, `after call ${at}`);
     }
-    expect(resumed).toBeGreaterThan(5);
+    expect(resumed).toBeGreaterThan(4);
   });
 
   // Not between the saving of the keys and the restore call: such a change is lost without a trace.
@@ -648,7 +645,7 @@ describe("two changes of a key survive", () => {
         if (seen.calls < at) break;
         if (keys.length > atStart.length) await expectRestored(keys, withKeys, `at call ${at}`);
       }
-      expect(changed).toBeGreaterThan(8);
+      expect(changed).toBeGreaterThan(7);
     },
   );
 
@@ -704,35 +701,21 @@ describe("--resume", () => {
 });
 
 describe("npm run restore", () => {
-  let written: string[] = [];
+  const restore = (...words: string[]) => runCommandInProcess(restoreCommand, words);
 
-  async function restore(...words: string[]) {
-    const outcome = await runCommandInProcess(restoreCommand, words);
-    deleteLater(outcome.stderr);
-    return outcome;
-  }
-
-  /** An interrupted restore writes its file into the project. */
-  function deleteLater(stderr: string): void {
-    written.push(...(stderr.match(/restoring_\d+\.json/g) ?? []));
-  }
-
-  afterEach(async () => {
-    for (const name of written) await rm(name, { force: true });
-    written = [];
+  beforeEach(() => {
+    file = "restoring.json";
   });
+  afterEach(() => rm(file, { force: true }));
 
   it("prints its plan, restores, and prints the result", async () => {
     const { bookmark, expectGuarantees } = await prepare();
     const { exitCode, stdout, stderr } = await restore("--bookmark", bookmark, "--remote", "--yes");
-    expect([exitCode, stdout]).toEqual([
-      0,
-      "Restored the database petstore of the account an-account. There are 3 pets, and the next id is 1000006.\n",
-    ]);
+    expect([exitCode, stdout]).toEqual([0, "Restored the database petstore of the account an-account.\n"]);
     expect(stderr.split("\n")).toEqual([
       "Reading the database",
       `Restores the database petstore of the account an-account to bookmark ${bookmark}.`,
-      "It has 5 pets and 7 keys now. Ids up to 5 will not be assigned again.",
+      "It has 7 keys now. Ids up to 5 will not be assigned again.",
       "Keys stay as they are.",
       "Saving ids and keys",
       expect.stringMatching(/^To undo: npm run restore -- --bookmark \d+ --remote$/),
@@ -803,7 +786,7 @@ describe("npm run restore", () => {
     const { stdout } = await restore("--bookmark", bookmark, "--remote", "--yes");
     const applied =
       "0003_revocation_and_rotation.sql, 0004_creations.sql, 0005_plan_changes.sql, 0006_key_changes.sql";
-    expect(stdout).toMatch(/^Applied migrations again: (.*)\.\nRestored .* There are 1 pets,/);
+    expect(stdout).toMatch(/^Applied migrations again: (.*)\.\nRestored /);
     expect(stdout).toContain(applied);
     expect((await content()).changes).toEqual(changes);
     expect((await found(secret))?.revokedAtMs).toBe(NOW_MS + 1);
@@ -813,30 +796,27 @@ describe("npm run restore", () => {
   it("finishes an interrupted restore with --resume", async () => {
     const { bookmark, expectGuarantees } = await prepare();
     await interrupt(bookmark, true);
-    const { stdout, stderr } = await restore("--resume", file);
+    const { stdout, stderr } = await restore("--resume");
     expect(stderr).toMatch(
       /^Finishes the restore of the database petstore of the account an-account to bookmark /,
     );
-    expect(stdout).toMatch(/^Restored .* There are 3 pets, and the next id is 1000006\.\n$/);
+    expect(stdout).toMatch(/^Restored /);
     await expectGuarantees();
     expect(existsSync(file)).toBe(false);
   });
 
   it("refuses to start while an earlier restore is unfinished", async () => {
-    written.push("restoring_1.json");
-    await writeFile("restoring_1.json", "{}");
+    await writeFile(file, "{}");
     const asked = api.requests.length;
     const { stderr } = await restore("--bookmark", "1", "--remote", "--yes");
-    expect(stderr).toBe(
-      "error: an earlier restore is unfinished: run npm run restore -- --resume restoring_1.json\n",
-    );
+    expect(stderr).toBe("error: an earlier restore is unfinished: run npm run restore -- --resume\n");
     expect(api.requests).toHaveLength(asked);
   });
 
   it("with --preview works on the database of the previews", async () => {
     const { stderr } = await restore("--bookmark", "0", "--preview", "staging", "--yes");
     expect(stderr).toBe(
-      "Reading the database\nerror: petstore-previews has pending migrations: run npm run migrate -- --preview staging, or remove a migration that fails\n",
+      "Reading the database\nerror: the database petstore-previews of the account an-account has pending migrations: run npm run migrate -- --preview staging, or remove a migration that fails\n",
     );
   });
 
@@ -851,30 +831,7 @@ describe("npm run restore", () => {
     expect(await content()).toEqual(before);
   });
 
-  const SAVED = { atMs: NOW_MS, pets: 0, highestId: "5", keys: [], replacedSecrets: [], changes: [] };
-  it.each([
-    ["marker", { marker: "restoring_1 (id INTEGER); DROP TABLE pets; --" }],
-    ["bookmark", { bookmark: "0/../../pets" }],
-    ["highest id", { saved: { ...SAVED, highestId: "1; --" } }],
-    ["time", { saved: { ...SAVED, atMs: "1; --" } }],
-  ])("with --resume refuses a file with an invalid %s", async (_, wrong) => {
-    const unfinished = {
-      target: PRODUCTION,
-      bookmark: emptyBookmark,
-      withKeys: false,
-      marker: "restoring_1",
-      saved: SAVED,
-    };
-    // A valid marker elsewhere in the file must not do.
-    await writeFile(file, JSON.stringify({ like: { marker: "restoring_1" }, ...unfinished, ...wrong }));
-    const asked = api.requests.length;
-    expect((await restore("--resume", file)).stderr).toMatch(
-      /^error: --resume needs the file of an unfinished restore/,
-    );
-    expect(api.requests).toHaveLength(asked);
-  });
-
-  const TIME = "It must be a time within the last 30 days, such as 2026-11-19T12:00:00Z";
+  const TIME = "It must be a time in the past, such as 2026-11-19T12:00:00Z";
   it.each([
     ["neither time nor bookmark", ["--remote", "--yes"], "add --timestamp TIME or --bookmark B"],
     [
@@ -884,21 +841,11 @@ describe("npm run restore", () => {
     ],
     ["an invalid time", ["--timestamp", "yesterday"], TIME],
     ["a time in the future", ["--timestamp", "2999-01-01"], TIME],
-    ["a time more than 30 days ago", ["--timestamp", "2020-01-01"], TIME],
-    [
-      "an invalid bookmark",
-      ["--bookmark", "0&x=1"],
-      "It must be a bookmark that npx wrangler d1 time-travel info",
-    ],
-    ["a local database", ["--bookmark", "0", "--yes"], "a local database has no history"],
+    ["a local database", ["--bookmark", "0", "--yes"], "add --remote or --preview NAME"],
     ["--dry-run with --yes", ["--bookmark", "0", "--dry-run", "--yes"], "'--yes' cannot be used with"],
     ["an unknown option", ["--bookmrak", "0"], "(Did you mean --bookmark?)"],
-    ["a file that is not of a restore", ["--resume", "package.json"], "which package.json is not"],
-    [
-      "--resume with another option",
-      ["--resume", "package.json", "--remote"],
-      "'--resume <file>' cannot be used",
-    ],
+    ["--resume without a restore", ["--resume"], "restoring.json does not exist"],
+    ["--resume with another option", ["--resume", "--dry-run"], "'--resume' cannot be used"],
   ])("refuses %s in one line", async (_, words, problem) => {
     const asked = api.requests.length;
     const { exitCode, stdout, stderr } = await restore(...words);
