@@ -1,5 +1,7 @@
 // npm run usage: shows what the keys of production did on the last days, from the log that Cloudflare keeps.
 
+import { openAccount } from "./cloudflare/account.ts";
+import { readConfig } from "./cloudflare/wrangler.ts";
 import { type Define, integer, newCommand } from "./lib/command.ts";
 import { MAX_DAYS_LOGGED, queryKeys, totalOf } from "./usage/telemetry.ts";
 import { daysText } from "./usage/text.ts";
@@ -8,12 +10,14 @@ const define: Define = (io) =>
   newCommand(
     "npm run usage",
     `Shows what each key did on the last UTC days. It reads Cloudflare's log of production, which has ${MAX_DAYS_LOGGED} days (3 on Workers Free).`,
-    "--days 3",
+    "",
+    "--days 3 --json",
   )
     .option("--days <n>", "how many days to show, up to today", integer(1, MAX_DAYS_LOGGED), MAX_DAYS_LOGGED)
     .option("--json", "print one JSON value")
     .action(async ({ days: dayCount, json }) => {
-      const work = "Reading Cloudflare's log of production";
+      const [{ name }, { label }] = await Promise.all([readConfig(), openAccount()]);
+      const work = `Reading Cloudflare's log of the Worker ${name} in account ${label}`;
       const { keys, isIncomplete } = await io.step(work, () => queryKeys(dayCount, Date.now()));
       const texts = keys.map(({ keyId, days }) => {
         return `${keyId}: ${totalOf(days).toLocaleString("en")} requests\n\n${daysText(days)}`;

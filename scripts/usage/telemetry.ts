@@ -39,8 +39,8 @@ const COUNTED = [exists("plan"), exists("window")];
 
 /** Counts the last days of one key, up to today. */
 export async function queryKeyDays(keyId: string, dayCount: number, nowMs: number) {
-  const { keys } = await queryKeys(dayCount, nowMs, equals("keyId", keyId));
-  return keys[0] ?? { days: noDays(dayCount, nowMs) };
+  const { keys, isIncomplete } = await queryKeys(dayCount, nowMs, equals("keyId", keyId));
+  return { days: keys[0]?.days ?? noDays(dayCount, nowMs), isIncomplete };
 }
 
 /**

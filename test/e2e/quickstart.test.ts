@@ -7,7 +7,7 @@ import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { json } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { registryPath } from "../../scripts/cloudflare/registry.ts";
+import { registryPath } from "../../scripts/cloudflare/database.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { emptyState, keys, type Service, start } from "../support/e2e/petstore.ts";
 import { expectNoSecret } from "../support/worker/log-lines.ts";

@@ -122,7 +122,7 @@ const LINES = [
 it("counts admitted, refused and banned requests by key and UTC day, the busiest key first", async () => {
   const { stdout, stderr } = await usage("--days", "3", "--json");
   expect(stderr).toBe(
-    "Reading Cloudflare's log of production\nNext, look at a key: npm run keys -- show ID --remote\n",
+    "Reading Cloudflare's log of the Worker petstore in account an-account\nNext, look at a key: npm run keys -- show ID --remote\n",
   );
   expect(JSON.parse(stdout)).toEqual([
     { keyId: "key_aaaaaaaaaaaa", days: [day(0), day(1, 0, 0, 1), day(2, 4, 1, 0)] },
