@@ -20,6 +20,7 @@ import {
   keyOwner,
   keyTable,
   type NamedKey,
+  printable,
 } from "./keys/text.ts";
 import { type Define, type Io, newCommand, withExamples } from "./lib/command.ts";
 import { formatTime } from "./lib/time.ts";
@@ -132,11 +133,11 @@ function list({
   json,
   jsonLines,
   page,
-  limit = json || jsonLines ? -1 : args.PAGE_SIZE,
+  limit = (json || jsonLines) && page === undefined ? -1 : args.PAGE_SIZE,
   ...query
 }: args.ListOptions): Work {
   return async ({ io, database, operator }) => {
-    const offset = (page - 1) * Math.max(limit, 0);
+    const offset = ((page ?? 1) - 1) * Math.max(limit, 0);
     const { keys, total } = await listKeys(database, operator.nowMs, { ...query, limit, offset });
     if (json) return io.printJson(keys.map(keyJson));
     if (jsonLines) for (const key of keys) io.printJson(keyJson(key));
@@ -148,7 +149,7 @@ function list({
     if (keys.length === 0) return io.note("No key matches.");
     io.print(keyTable(keys));
     const last = offset + keys.length;
-    const next = last < total ? `; --page ${page + 1} shows the next` : "";
+    const next = last < total ? `; --page ${(page ?? 1) + 1} shows the next` : "";
     if (total > keys.length) io.note(`Keys ${offset + 1} to ${last} of ${total}${next}.`);
   };
 }
@@ -209,7 +210,7 @@ function revoke({ yes }: args.Options, id: string): Work {
 }
 
 function unban(_: args.Options, id: string): Work {
-  return change(id, "Lifted the ban of", async (context) => {
+  return change(id, "Lifted any ban of", async (context) => {
     const { bannedUntilMs } = await findActive(context, id);
     if (bannedUntilMs === null) context.io.note("No ban is recorded. A ban without a record is lifted too.");
     return admin.unbanKey(context.database, id, context.operator);
@@ -262,6 +263,8 @@ function unchanged(id: string, { problem }: admin.Unchanged): Error {
 async function warnOfName({ io, database, operator }: Context, name: string, id?: string): Promise<void> {
   const { keys } = await listKeys(database, operator.nowMs, { search: name });
   const other = keys.find((key) => key.name === name && key.id !== id && key.revokedAtMs === null);
+  if (printable(name, 255) !== name)
+    io.note('warning: some characters of the name are not printable: "?" is shown');
   if (other !== undefined) io.note(`warning: another key has this name: ${keyOwner(other)}`);
 }
 

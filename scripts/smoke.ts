@@ -9,6 +9,7 @@ const define: Define = (io) =>
     "npm run smoke",
     "Sends a dozen requests to a running service and fails at the first wrong response. They count against the key's limits.",
     "http://localhost:8787 --key KEY --create",
+    "https://petstore.example --key KEY",
   )
     .argument("<url>", "the service's URL", readOrigin)
     .option("--key <key>", "an API key; other users of the machine can't see it in the variable PETSTORE_KEY")

@@ -10,7 +10,7 @@ export interface TargetOptions {
   remote?: true | undefined;
 }
 
-export const folder = matching(/./, "It must name a folder.");
+export const folder = matching(/^(?!--)./, "It must name a folder.");
 
 const PREVIEW = new Option("--preview <name>", "the database that all previews share")
   .argParser(matching(/^[\w-]+$/, "It must name a preview, such as staging."))

@@ -3,6 +3,7 @@
 import { userInfo } from "node:os";
 import { Argument, InvalidArgumentError, Option } from "@commander-js/extra-typings";
 import { LIST_ORDERS, LIST_STATES, type ListQuery } from "../../src/keys/records.ts";
+import { withoutSecrets } from "../../src/keys/secret.ts";
 import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../../src/rate-limit/plans.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { TARGET_OPTIONS, type TargetOptions } from "../cloudflare/target.ts";
@@ -26,7 +27,7 @@ export const PLAN = new Argument("<plan>", "the new plan").choices(PLANS);
 export const DATE = new Argument(
   "<date>",
   'the UTC day whose beginning ends the key, a time, or "never"',
-).argParser<number | null>((text) => (text === "never" ? null : expiry(text)));
+).argParser<number | null>((text) => (text === "never" ? null : expiry(text, ", or never")));
 
 /** The options of every subcommand. */
 export const COMMON = [...TARGET_OPTIONS, new Option("--json", "print one JSON value")];
@@ -58,12 +59,15 @@ export const CREATE = [
   JSON_LINES,
 ];
 export const LIST = [
-  new Option("--search <text>", "a part of the name or the ID, or the last four characters of the key"),
+  new Option(
+    "--search <text>",
+    "a part of the name or the ID, or the last four characters of the key",
+  ).argParser(matching(/^(?!--)/, "It looks like an option.")),
   new Option("--plan <plan>", "only this plan").choices(PLANS),
   new Option("--state <state>", "only this state; expiring is within 30 days").choices(LIST_STATES),
   new Option("--sort <order>", "the order").choices(LIST_ORDERS).default("created"),
   new Option("--limit <n>", `keys per page (default: ${PAGE_SIZE}; all with --json)`).argParser(MANY),
-  new Option("--page <n>", "the page").argParser(MANY).default(1),
+  new Option("--page <n>", "the page (default: 1)").argParser(MANY),
   ...COMMON,
   JSON_LINES,
 ];
@@ -99,7 +103,7 @@ export interface CreateOptions extends LimitOptions {
   count: number;
 }
 
-export type ListOptions = Options & ListQuery & { page: number };
+export type ListOptions = Options & ListQuery & { page?: number };
 
 /** The limits of an enterprise key; undefined for the other plans, whose limits are fixed. Throws UsageError. */
 export function readLimits(plan: Plan, { perMinute, perDay }: LimitOptions): Limits | undefined {
@@ -123,22 +127,24 @@ export function loginName(): string {
 function keyName(text: string): string {
   // commander takes the next word as the value, also if it is an option.
   if (text.startsWith("--")) throw new InvalidArgumentError("It must be a name, and looks like an option.");
+  if (withoutSecrets(text) !== text) throw new InvalidArgumentError("It must not contain an API key.");
   const { length } = [...text];
   if (length >= 1 && length <= 255 && text.isWellFormed()) return text;
   throw new InvalidArgumentError("It must be 1 to 255 characters.");
 }
 
 function changedBy(text: string): string {
-  if (/^(?!--)[^\p{Cc}]{1,100}$/u.test(text)) return text;
-  throw new InvalidArgumentError("It must be 1 to 100 characters.");
+  if (/^(?!--)[^\p{Cc}]{1,100}$/u.test(text) && withoutSecrets(text) === text) return text;
+  throw new InvalidArgumentError("It must be 1 to 100 characters, and no API key.");
 }
 
 /** The end of a key (Unix time in milliseconds). */
-function expiry(text: string): number {
+function expiry(text: string, orElse: unknown): number {
   const expiresAtMs = parseTime(text);
   if (expiresAtMs === undefined) {
+    const more = typeof orElse === "string" ? orElse : "";
     throw new InvalidArgumentError(
-      "It must be a UTC date such as 2027-01-31 or a time such as 2027-01-31T12:00:00Z.",
+      `It must be a UTC date such as 2027-01-31, a time such as 2027-01-31T12:00:00Z${more}.`,
     );
   }
   if (expiresAtMs > Date.now()) return expiresAtMs;

@@ -3,6 +3,7 @@
 import { type ChangeRecord, findGraces, type ListedKey, listChanges } from "../../src/keys/records.ts";
 import { type UsageBody, usageBody } from "../../src/rate-limit/usage/usage-body.ts";
 import type { OpenDatabase, Target } from "../cloudflare/database.ts";
+import { targetOptions } from "../cloudflare/target.ts";
 import { messageOf } from "../lib/command.ts";
 import { tableText } from "../lib/table.ts";
 import { formatTime } from "../lib/time.ts";
@@ -43,11 +44,11 @@ export async function readDetails(
 
 async function readCounts(
   { id, plan, limits }: ListedKey,
-  { kind }: Target,
+  target: Target,
   limiters: OpenDatabase["limiters"],
   nowMs: number,
 ): Promise<Counts> {
-  if (kind === "production") {
+  if (target.kind === "production") {
     const { days, isIncomplete } = await queryKeyDays(id, SHOWN_DAYS, nowMs);
     return { days, ...(isIncomplete && { problem: "not exact, because Cloudflare left out log lines" }) };
   }
@@ -58,7 +59,9 @@ async function readCounts(
     .usage(limits)
     .catch(() => undefined);
   if (usage === undefined)
-    return { problem: "unknown: the local service counts, and it does not run (npm start)" };
+    return {
+      problem: `unknown: the local service counts, and it does not run: npm start --${targetOptions(target)}`,
+    };
   const { windows, bannedUntilMs } = usage.status;
   const { minute, day, days } = usageBody(plan, windows, bannedUntilMs, usage.pastDays);
   return { windows: { minute, day }, days: days.slice(-SHOWN_DAYS) };

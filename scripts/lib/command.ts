@@ -142,33 +142,56 @@ function requireSeparator(root: CommandUnknownOpts, args: string[], env: NodeJS.
   const found = root.commands.find((each) => each.name() === args[0]);
   const command = found ?? root;
   const taken = command.options.flatMap((option) => {
-    const name = Object.keys(env).find((each) => env[each] && isOption(each, option));
+    const value = takenValue(option.long ?? "", env);
     const isGiven = args.some((arg) => arg.split("=")[0] === option.long);
-    return name === undefined || isGiven ? [] : [{ option, value: env[name] ?? "" }];
+    return value === undefined || isGiven ? [] : [{ option, value }];
   });
   if (taken.length === 0) return;
-  // npm takes an option as a flag, and passes its value on as an argument, unless there is a "=".
-  const isMixed = taken.some(({ option, value }) => !option.isBoolean() && value === "true");
-  const given = isMixed
-    ? command.registeredArguments.map((each) => `<${each.name()}>`)
-    : args.slice(found && 1);
-  const options = taken.map(({ option, value }) =>
-    option.isBoolean() ? option.long : value === "true" ? option.flags : `${option.long} ${shellWord(value)}`,
-  );
   const missing = command.options.filter(
     (option) => option.mandatory && taken.every((each) => each.option !== option),
   );
-  const flags = [...options, ...missing.map((option) => option.flags)];
-  const line = [root.name(), found?.name(), ...given, ...flags].filter((word) => word !== undefined);
+  // npm takes an option as a flag, and passes its value on as an argument, unless there is a "=".
+  const options = taken.map(({ option, value }) =>
+    option.isBoolean() ? option.long : value === "true" ? option.flags : `${option.long} ${shellWord(value)}`,
+  );
+  const given = command.registeredArguments.flatMap((argument, index) => {
+    const value = args[found ? index + 1 : index];
+    if (value !== undefined && accepts(argument.parseArg, value)) return [shellWord(value)];
+    return argument.required ? [`<${argument.name()}>`] : [];
+  });
+  const words = [root.name(), found?.name(), ...given, ...options, ...missing.map(({ flags }) => flags)];
   const names = taken.map(({ option }) => option.long).join(", ");
-  throw new UsageError(`npm took ${names} for itself, because "--" is missing: type ${line.join(" ")}`);
+  const line = words.filter((word) => word !== undefined).join(" ");
+  throw new UsageError(`npm took ${names} for itself, because "--" is missing: type ${line}`);
 }
 
-/** Whether npm made this variable of an option, which may be mistyped. Short names are too similar to each other. */
-function isOption(variable: string, { long = "" }: { long?: string | undefined }): boolean {
-  const [, taken] = variable.match(/^npm_config_(.+)$/) ?? [];
-  const name = long.replaceAll("-", "");
-  return taken !== undefined && distance(taken.replaceAll("_", ""), name) <= (name.length < 6 ? 0 : 2);
+/** What npm makes of options whose letters or beginning it knows. */
+const KNOWN_TO_NPM: Record<string, string[]> = {
+  "--plan": ["parseable", "long", "all"],
+  "--by": ["bypass_2fa"],
+  "--days": ["all", "yes"],
+};
+
+/** The value of an option that npm took, also of a mistyped one; "true" if npm passed it on. Short names must be exact. */
+function takenValue(option: string, env: NodeJS.ProcessEnv): string | undefined {
+  const known = KNOWN_TO_NPM[option];
+  if (known?.every((name) => env[`npm_config_${name}`])) return "true";
+  const name = option.replaceAll("-", "");
+  const tolerated = name.length < 4 ? 0 : name.length < 6 ? 1 : 2;
+  const variable = Object.keys(env).find((each) => {
+    const [, taken] = each.match(/^npm_config_(.+)$/) ?? [];
+    return taken !== undefined && env[each] && distance(taken.replaceAll("_", ""), name) <= tolerated;
+  });
+  return variable && env[variable];
+}
+
+function accepts(parse: ((value: string, previous: never) => unknown) | undefined, value: string): boolean {
+  try {
+    parse?.(value, undefined as never);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** A word of a shell's command line. */

@@ -55,12 +55,15 @@ const INSERT_KEYS = `
   FROM json_each(?1)`;
 const RECORD_CREATION = `
   INSERT INTO key_changes (key_id, at_ms, change, to_value, changed_by)
-  SELECT value ->> 'id', ?2, 'created', value ->> 'planText', ?3 FROM json_each(?1)`;
+  SELECT value ->> 'id', ?2, 'created', value ->> 'created', ?3 FROM json_each(?1)`;
 
 const SELECT_TIME = (column: string) =>
   `ifnull(strftime('%Y-%m-%dT%H:%M:%SZ', ${column} / 1000, 'unixepoch'), 'never')`;
 const SELECT_PLAN = "plan || iif(plan = 'enterprise', ' ' || per_minute || '/min ' || per_day || '/day', '')";
-const SELECT_BAN = "(SELECT max(to_value) FROM key_changes WHERE key_id = keys.id AND change = 'banned')";
+/** The end of the recorded ban that is in force. */
+const SELECT_BAN = `(
+  SELECT max(to_value) FROM key_changes WHERE key_id = keys.id AND change = 'banned'
+  AND unixepoch(to_value) * 1000 > max(?2, ifnull(bans_lifted_until_ms, 0)))`;
 
 /** Creates keys. Throws if one violates the schema of the table; those before it may exist. */
 export async function* createKeys(
@@ -88,8 +91,9 @@ export async function insertKeys(
 ): Promise<void> {
   const rows = keys.map(({ key, secret }) => {
     const [perMinute, perDay] = ownLimits(key.plan, key.limits);
-    const planText = textOfPlan(key.plan, key.limits);
-    return { ...key, perMinute, perDay, planText, hash: sha256(secret) };
+    const expires = key.expiresAtMs === null ? "" : `, expires ${formatTime(key.expiresAtMs)}`;
+    const created = `${textOfPlan(key.plan, key.limits)}${expires}`;
+    return { ...key, perMinute, perDay, created, hash: sha256(secret) };
   });
   const json = JSON.stringify(rows);
   const insert = database.prepare(INSERT_KEYS).bind(json, nowMs);

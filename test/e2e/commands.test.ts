@@ -64,7 +64,8 @@ describe.each(Object.keys(scripts))("npm run %s", (script) => {
       if (command.options.some(({ mandatory }) => mandatory)) continue;
       const { exitCode, stdout, stderr } = await read(script, [...words, "--nonsense"]);
       expect([exitCode, stdout]).toEqual([2, ""]);
-      expect(stderr).toBe(`error: unknown option '--nonsense'; see npm run ${script} -- --help\n`);
+      const help = ["npm", "run", script, "--", ...words, "--help"].join(" ");
+      expect(stderr).toBe(`error: unknown option '--nonsense'; see ${help}\n`);
     }
   });
 

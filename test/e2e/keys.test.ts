@@ -8,7 +8,7 @@ import { createKey, renameKey } from "../../src/keys/admin.ts";
 import { findKeyById } from "../../src/keys/records.ts";
 import type { UsageBody } from "../../src/rate-limit/usage/usage-body.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
-import { emptyState, keys as npmRunKeys, runScript } from "../support/e2e/petstore.ts";
+import { emptyState, keys as npmRunKeys, runProcess, runScript } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 
 const SECRET = /^pet_[0-9A-Za-z]{38}$/;
@@ -128,6 +128,11 @@ describe("npm run keys -- create", () => {
     expect(await changesOf(created[500]?.id ?? "")).toEqual(["created: null → free (Ann)"]);
   });
 
+  it("warns of a name that is shown otherwise", async () => {
+    const { stderr } = await run("create", "--name", "Jo\u202e", "--plan", "free");
+    expect(stderr).toContain('warning: some characters of the name are not printable: "?" is shown\n');
+  });
+
   it("warns of limits that make no sense, and of a name that exists", async () => {
     const { id } = await newKey(undefined, "Twin & Sons");
     const limits = ["--per-minute", "5000", "--per-day", "10"];
@@ -197,6 +202,8 @@ describe("npm run keys -- list", () => {
     // Each of the three characters takes two columns.
     expect(second.stdout).toMatch(/^ID {16}NAME {9}PLAN .*\nkey_\w{12} {2}日本語 page {2}free /);
     expect(second.stderr).toBe("Keys 3 to 3 of 3.\n");
+    const json = await run("list", "--search", " page", "--page", "2", "--json");
+    expect(JSON.parse(json.stdout)).toEqual([]);
     expect(await page(3)).toEqual({ exitCode: 0, stdout: "", stderr: "There is no page 3.\n" });
   });
 
@@ -302,6 +309,7 @@ it("every change is recorded, with the values before and after, and who made it"
   const rotated = (await run("rotate", id, "--by", "Jo", "--yes")).stdout.trim();
   await recordBans(id, 1);
   await run("unban", id, "--by", "Jo");
+  await run("unban", id, "--by", "Ann");
   await run("revoke", id, "--yes");
   const me = userInfo().username;
   expect((await changesOf(id)).reverse()).toEqual([
@@ -314,6 +322,7 @@ it("every change is recorded, with the values before and after, and who made it"
     `rotated: ${lastFour} → ${rotated.slice(-4)} (Jo)`,
     expect.stringMatching(/^banned: null → \d{4}-\S+Z \(a test\)$/),
     expect.stringMatching(/^unbanned: \d{4}-\S+Z → null \(Jo\)$/),
+    "unbanned: null → null (Ann)",
     `revoked: null → null (${me})`,
   ]);
   const log = await run("log");
@@ -350,7 +359,9 @@ describe("npm run keys -- show", () => {
     expect(stdout).toMatch(new RegExp(`^${id} {2}Ann\\?\\?shop\n`));
     expect(stdout).toMatch(/\nState +active, in-grace\n/);
     expect(stdout).toMatch(/\nOld keys +valid until \d{4}-\S+Z\n/);
-    expect(stdout).toContain("Counts: unknown: the local service counts, and it does not run (npm start)");
+    expect(stdout).toContain(
+      `Counts: unknown: the local service counts, and it does not run: npm start -- --persist-to ${state}`,
+    );
     expect(stdout).toMatch(/ +renamed +Ann's shop +Ann\?\?shop +a test\n/);
     const details = JSON.parse((await run("show", id, "--json")).stdout);
     expect(details).toMatchObject({ id, state: "active", windows: null, days: null });
@@ -415,6 +426,10 @@ describe("wrong usage ends with exit code 2 and one line", () => {
     [create("--plan", "free", "--expires", "2027-01-31T24:00:00Z"), DATE],
     [create("--plan", "free", "--expires", "9999-12-31T23:59:59-23:59"), DATE],
     [create("--plan", "free", "--by", ""), "It must be 1 to 100 characters"],
+    [["rename", ID, `pet_${"x".repeat(38)}`], "It must not contain an API key"],
+    [create("--plan", "free", "--by", `pet_${"x".repeat(38)}`), "and no API key"],
+    [["expire", ID, "nevr"], "2027-01-31T12:00:00Z, or never"],
+    [["list", "--search", "--json"], "It looks like an option"],
     [["list", "--persist-to="], "It must name a folder"],
     [["list", "--remote"], "cannot be used with option"],
     [["list", "--preview", "staging"], "cannot be used with option"],
@@ -451,19 +466,27 @@ describe("wrong usage ends with exit code 2 and one line", () => {
 
   it.each([
     [["list"], { npm_config_remote: "true" }, "npm run keys -- list --remote"],
-    [["rotate", ID, "60"], { npm_config_grace: "true" }, "npm run keys -- rotate <id> --grace <seconds>"],
+    [["rotate", ID, "60"], { npm_config_grace: "true" }, `npm run keys -- rotate ${ID} --grace <seconds>`],
+    [["rotate", "60", ID], { npm_config_grace: "true" }, "npm run keys -- rotate <id> --grace <seconds>"],
     [["list"], { npm_config_remtoe: "true" }, "npm run keys -- list --remote"],
     [["rotate", ID], { npm_config_grace: "60" }, `npm run keys -- rotate ${ID} --grace 60`],
-    [
-      ["create", "Jo", "pro"],
-      { npm_config_name: "true", npm_config_plan: "true" },
-      "npm run keys -- create --name <name> --plan <plan>",
-    ],
+    [["create", "Jo"], { npm_config_name: "true" }, "npm run keys -- create --name <name> --plan <plan>"],
+    [["log", "5"], { npm_config_limit: "true" }, "npm run keys -- log --limit <n>"],
   ])("without -- before the options: %j %j", async (args, env, line) => {
     const { exitCode, stderr } = await runCommandInProcess(keys, args, { env });
     expect([exitCode, stderr]).toEqual([2, expect.stringMatching(/^error: npm took [^\n]+\n$/)]);
     expect(stderr).toContain(`type ${line}\n`);
   });
+});
+
+it.each([
+  ["rename key_000000000000 --by=Jo", "npm run keys -- rename key_000000000000 Jo --by <name>"],
+  ["list --plan free", "npm run keys -- list --plan <plan>"],
+  ["list --stat=banned", "npm run keys -- list --state banned"],
+])("npm itself takes the options of npm run keys %s, and the command refuses", async (words, line) => {
+  const outcome = await runProcess("npm", ["run", "--silent", "keys", ...words.split(" ")]);
+  expect(outcome).toMatchObject({ exitCode: 2, stdout: "" });
+  expect(outcome.stderr).toContain(`because "--" is missing: type ${line}\n`);
 });
 
 describe("a failure ends with exit code 1 and one line", () => {
