@@ -14,8 +14,6 @@ export interface SmokeOptions {
   create: boolean;
   /** Selects the builds to test; by default any. After a deployment the previous build may still respond, so the test waits. */
   isExpected?: (build: string) => boolean;
-  /** How long it waits; 90 s by default: a deployment is everywhere within seconds, a new address can take longer. */
-  timeoutMs?: number;
 }
 
 /** A request and what its response must have: its status, and a part of its body. */
@@ -27,6 +25,7 @@ type Send = (...check: Check) => Promise<{ headers: Headers; text: string }>;
 type Step = (send: Send, options: SmokeOptions) => Promise<unknown>;
 
 const DEADLINE_MS = 10_000;
+/** A deployment is everywhere within seconds; a new address can take longer. */
 const BUILD_TIMEOUT_MS = 90_000;
 const POLL_MS = 1_000;
 const REQUIRED_IN_A_ROW = 3;
@@ -114,16 +113,10 @@ export async function smokeTest(io: Pick<Io, "note" | "step">, options: SmokeOpt
   }
 }
 
-async function checkBuild(send: Send, { isExpected }: SmokeOptions): Promise<void> {
-  const { text } = await send("/version", 200, `"interface":"${INTERFACE_VERSION}"`);
-  const { build } = JSON.parse(text);
-  assert(isExpected?.(build) ?? true, `build ${build} responds, which is not the expected one`);
-}
-
 /** Waits until an expected build has responded several times in a row, because a deployment spreads. */
 async function waitForBuild(send: Send, options: SmokeOptions): Promise<void> {
   if (options.isExpected === undefined) return checkBuild(send, options);
-  await poll(options.timeoutMs ?? BUILD_TIMEOUT_MS, async () => {
+  await poll(BUILD_TIMEOUT_MS, async () => {
     for (let inRow = 0; inRow < REQUIRED_IN_A_ROW; inRow += 1) {
       if (inRow > 0) await wait(POLL_MS);
       await checkBuild(send, options);
@@ -131,35 +124,40 @@ async function waitForBuild(send: Send, options: SmokeOptions): Promise<void> {
   });
 }
 
+async function checkBuild(send: Send, { isExpected = () => true }: SmokeOptions): Promise<void> {
+  const { text } = await send("/version", 200, `"interface":"${INTERFACE_VERSION}"`);
+  const { build } = JSON.parse(text);
+  assert(isExpected(build), `build ${build} responds, which is not the expected one`);
+}
+
 /** Repeats a check until it passes. After `timeoutMs`, its error is thrown. */
 async function poll(timeoutMs: number, check: () => Promise<void>): Promise<void> {
   const untilMs = Date.now() + timeoutMs;
-  while (Date.now() < untilMs) {
+  for (;;) {
     try {
       return await check();
-    } catch {
+    } catch (error) {
+      if (Date.now() >= untilMs) throw error;
       await wait(POLL_MS);
     }
   }
-  await check();
 }
 
 function sender({ origin, key }: SmokeOptions): Send {
   return async (path, status, contains = "", request = {}) => {
-    const send = async () => {
+    const attempt = async () => {
       const headers = { Authorization: `Bearer ${key}`, ...request.headers };
       const signal = AbortSignal.timeout(DEADLINE_MS);
       const response = await fetch(origin + path, { ...request, headers, signal, redirect: "manual" });
       return { found: response.status, headers: response.headers, text: await response.text() };
     };
     // Once more if there was no response, because one lost connection is not the service's fault.
-    const answer = await send()
-      .catch(send)
+    const { found, headers, text } = await attempt()
+      .catch(attempt)
       .catch((error: Error) => {
         // Node's fetch says why only in the cause.
         throw new Error(`can't reach ${origin}: ${messageOf(error.cause ?? error)}`);
       });
-    const { found, headers, text } = answer;
     const shown = ["X-Request-Id", "Location"].filter((name) => headers.has(name));
     const details = shown.map((name) => `, ${name} ${headers.get(name)}`).join("");
     const start = text.split("\n")[0]?.slice(0, 200);
@@ -168,6 +166,6 @@ function sender({ origin, key }: SmokeOptions): Send {
     assert(text.includes(contains), `${problem} ${contains}`);
     const required = path.startsWith("/v1") ? REQUIRED_HEADERS : [];
     for (const name of required) assert(headers.has(name), `${problem} the header ${name}`);
-    return answer;
+    return { headers, text };
   };
 }
