@@ -210,10 +210,10 @@ async function change(
   { change: name, from, to, where, set, values = [] }: KeyChange,
   ...before: D1PreparedStatement[]
 ): Promise<Outcome> {
-  // A name, an expiry or a plan that the key already has is no change.
+  // Also of a value that the key already has: after a restore, it decides that the value stays.
   const record = `
     INSERT INTO key_changes (key_id, at_ms, change, from_value, to_value, changed_by)
-    SELECT id, ?2, '${name}', ${from}, ?3, ?4 FROM keys WHERE ${where} AND (?3 IS NULL OR ${from} IS NOT ?3)`;
+    SELECT id, ?2, '${name}', ${from}, ?3, ?4 FROM keys WHERE ${where}`;
   const update = `UPDATE keys SET ${set} WHERE ${where} AND ?2 > 0 RETURNING id`;
   const results = await write(() =>
     database.batch([

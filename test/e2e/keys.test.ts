@@ -297,10 +297,6 @@ describe("npm run keys -- rotate", () => {
 it("every change is recorded, with the values before and after, and who made it", async () => {
   const { id, lastFour } = await newKey();
   await run("rename", id, "Ann & Jo", "--by", "Jo");
-  // No change.
-  await run("rename", id, "Ann & Jo", "--by", "Jo");
-  await run("plan", id, "free", "--by", "Jo");
-  await run("expire", id, "never", "--by", "Jo");
   await run("plan", id, "enterprise", "--per-minute", "7", "--per-day", "1000000000", "--by", "Jo");
   const { stdout } = await run("plan", id, "pro", "--by", "Jo", "--json");
   expect(JSON.parse(stdout)).toMatchObject({ name: "Ann & Jo", plan: "pro", perMinute: 300, perDay: 10_000 });
