@@ -1,7 +1,7 @@
 // What operators do to keys, at the command line; none of it is available over HTTP. A new secret is returned and not stored.
 //
-// Every change is one batch: its row in the record of changes, then the change, then the key as it is afterwards. Cloudflare's API
-// does not document a batch to be a transaction. In this order an interrupted batch is harmless and can be repeated.
+// Every change is one batch: its row in the record of changes, then the change. Cloudflare's API does not document a batch to be a
+// transaction. In this order an interrupted batch is harmless: it can be repeated, and no change lacks its row.
 
 import { write } from "../d1/statements.ts";
 import { randomBase62 } from "../lib/base62.ts";
@@ -40,9 +40,6 @@ export type CreatedKey = { key: NewKey & { id: string; limits: Limits; lastFour:
 export type Unchanged = { ok: false; problem: "unknown" | "revoked" | "expired" };
 
 type Outcome<More = unknown> = (More & { ok: true; key: ListedKey }) | Unchanged;
-
-/** One value in a statement. */
-type Value = string | number | null;
 
 // ?1: the id, ?2: now.
 const NOT_REVOKED = "id = ?1 AND revoked_at_ms IS NULL";
@@ -200,9 +197,10 @@ interface KeyChange {
   to: string | null;
   where: string;
   set: string;
-  values?: Value[];
+  values?: (string | number | null)[];
 }
 
+/** Records a change and makes it, if the key's state permits it. */
 async function change(
   database: D1Database,
   id: string,
@@ -214,6 +212,7 @@ async function change(
   const record = `
     INSERT INTO key_changes (key_id, at_ms, change, from_value, to_value, changed_by)
     SELECT id, ?2, '${name}', ${from}, ?3, ?4 FROM keys WHERE ${where}`;
+  // Each bound parameter has to occur, also ?2.
   const update = `UPDATE keys SET ${set} WHERE ${where} AND ?2 > 0 RETURNING id`;
   const results = await write(() =>
     database.batch([

@@ -6,7 +6,7 @@ import { DAY_MS } from "../rate-limit/protocol.ts";
 import { KEY_COLUMNS, type Key, keyOf, type Row } from "./store.ts";
 
 /** How far back bans are counted. */
-export const BANS_COUNTED_DAYS = 30;
+const BANS_COUNTED_DAYS = 30;
 /** A key that expires within this time is expiring. */
 const EXPIRING_DAYS = 30;
 

@@ -1,7 +1,8 @@
 import { existsSync } from "node:fs";
 import { userInfo } from "node:os";
 import { dirname, join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import type { PlatformProxy } from "wrangler";
 import { applyMigrations, type OpenDatabase, openDatabase } from "../../scripts/cloudflare/database.ts";
 import keys from "../../scripts/keys.ts";
 import { createKey, renameKey } from "../../src/keys/admin.ts";
@@ -14,6 +15,19 @@ import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 const SECRET = /^pet_[0-9A-Za-z]{38}$/;
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
 
+// The real local runtime, but one process for each folder: starting one takes longer than all else that a command does.
+const proxies = vi.hoisted(() => new Map<unknown, Promise<PlatformProxy>>());
+vi.mock("wrangler", async (importOriginal) => {
+  const wrangler = await importOriginal<typeof import("wrangler")>();
+  const getPlatformProxy: typeof wrangler.getPlatformProxy = async (options) => {
+    const folder = JSON.stringify(options?.persist);
+    const proxy = proxies.get(folder) ?? wrangler.getPlatformProxy(options);
+    proxies.set(folder, proxy);
+    return { ...(await proxy), dispose: async () => {} } as never;
+  };
+  return { ...wrangler, getPlatformProxy };
+});
+
 let state: string;
 let remove: () => Promise<void>;
 let opened: OpenDatabase;
@@ -25,7 +39,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await opened?.close();
+  for (const proxy of proxies.values()) await (await proxy).dispose();
   await remove();
 });
 

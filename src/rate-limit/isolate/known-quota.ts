@@ -117,13 +117,12 @@ export class KnownQuota {
 
   /** What the object has not acknowledged. */
   report(): Report {
-    const { ended: released } = this.#leases;
-    const [outbox, bannedUntilMs, bansLiftedUntilMs] = [
-      this.#outbox,
-      this.#localBanMs,
-      this.#bansLiftedUntilMs,
-    ];
-    return { released, outbox, bannedUntilMs, bansLiftedUntilMs };
+    return {
+      released: this.#leases.ended,
+      outbox: this.#outbox,
+      bannedUntilMs: this.#localBanMs,
+      bansLiftedUntilMs: this.#bansLiftedUntilMs,
+    };
   }
 
   /** Removes what the object has acknowledged, and stores the status of its response. */
