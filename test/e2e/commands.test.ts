@@ -133,12 +133,11 @@ describe("through npm", () => {
     await symlink(resolve("node_modules"), join(folder, "node_modules"));
     const files = async () => (await readdir(folder, { recursive: true })).sort();
     const before = await files();
-    const help = (script: string) => {
-      const words = ["run", "--silent", script, "--", "--help"];
-      return runProcess("npm", words, {}, folder);
-    };
-    const helps = await Promise.all(Object.keys(scripts).map(help));
-    expect(helps.map(({ exitCode }) => exitCode)).toEqual(helps.map(() => 0));
+    // One after the other: all at once would be a hundred processes.
+    for (const script of Object.keys(scripts)) {
+      const help = await runProcess("npm", ["run", "--silent", script, "--", "--help"], {}, folder);
+      expect([script, help.exitCode]).toEqual([script, 0]);
+    }
     expect(await files()).toEqual(before);
   });
 
