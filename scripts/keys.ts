@@ -140,8 +140,7 @@ function list({
     const offset = ((page ?? 1) - 1) * Math.max(limit, 0);
     const { keys, total } = await listKeys(database, operator.nowMs, { ...query, limit, offset });
     if (json) return io.printJson(keys.map(keyJson));
-    if (jsonLines) for (const key of keys) io.printJson(keyJson(key));
-    if (jsonLines) return;
+    if (jsonLines) return keys.map(keyJson).forEach(io.printJson, io);
     if (keys.length === 0 && offset > 0) return io.note(`There is no page ${page}.`);
     const isAll = !query.search && !query.plan && !query.state;
     if (keys.length === 0 && isAll)

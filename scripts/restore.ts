@@ -40,7 +40,7 @@ const define: Define = (io) =>
       const isUnfinished = existsSync(FILE);
       if (resume) {
         if (!isUnfinished) throw new UsageError(`there is no unfinished restore: ${FILE} does not exist`);
-        const unfinished: Restore = JSON.parse(await readFile(FILE, "utf8"));
+        const unfinished = await readUnfinished();
         const deployed = await openDeployed(unfinished.target);
         io.note(`Finishes the restore of ${deployed.label} to bookmark ${unfinished.bookmark}.`);
         return run(io, deployed, unfinished);
@@ -73,6 +73,16 @@ const define: Define = (io) =>
       await io.confirm(plan, yes);
       await run(io, deployed, { target, bookmark, withKeys, marker: `restoring_${Date.now()}` });
     });
+
+/** Reads the unfinished restore. Its marker and the columns of its keys become SQL, so they must be names. */
+async function readUnfinished(): Promise<Restore> {
+  const unfinished: Partial<Restore> | undefined = await readFile(FILE, "utf8")
+    .then((text) => JSON.parse(text))
+    .catch(() => undefined);
+  const names = [unfinished?.marker ?? "", ...(unfinished?.saved?.keys ?? [{ "": 0 }]).flatMap(Object.keys)];
+  if (names.every((name) => /^\w+$/.test(name))) return unfinished as Restore;
+  throw new UsageError(`${FILE} is not the file of an unfinished restore`);
+}
 
 async function run(io: Io, deployed: DeployedDatabase, restore: Restore): Promise<void> {
   const migrations = await restoreDatabase(deployed, restore, FILE, io);

@@ -813,6 +813,20 @@ describe("npm run restore", () => {
     expect(api.requests).toHaveLength(asked);
   });
 
+  const KEYS = { marker: "restoring_1", saved: { keys: [{ id: "key_1" }] } };
+  it.each([
+    ["no JSON", "{"],
+    ["no saved state", JSON.stringify({ marker: "restoring_1" })],
+    ["SQL as its marker", JSON.stringify({ ...KEYS, marker: "a INTEGER); DROP TABLE keys; --" })],
+    ["SQL as a column", JSON.stringify({ ...KEYS, saved: { keys: [{ "id) SELECT 1; --": 1 }] } })],
+  ])("refuses to resume from a file with %s", async (_, content) => {
+    await writeFile(file, content);
+    const asked = api.requests.length;
+    const stderr = "error: restoring.json is not the file of an unfinished restore\n";
+    expect(await restore("--resume")).toEqual({ exitCode: 2, stdout: "", stderr });
+    expect(api.requests).toHaveLength(asked);
+  });
+
   it("with --preview works on the database of the previews", async () => {
     const { stderr } = await restore("--bookmark", "0", "--preview", "staging", "--yes");
     expect(stderr).toBe(
