@@ -10,6 +10,8 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import deployCommand from "../../scripts/deploy.ts";
 import previewCommand from "../../scripts/preview.ts";
 import setupCommand from "../../scripts/setup.ts";
+import { createKey } from "../../src/keys/admin.ts";
+import { findKeyById } from "../../src/keys/records.ts";
 import { ApiError } from "../support/e2e/api-error.ts";
 import { type LOGINS, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
@@ -144,6 +146,10 @@ it("npm run deploy prints its steps, and fails if the smoke test does", async ()
 
   expect(api.subdomain).toEqual({ enabled: true, previews_enabled: true });
 
+  const database = api.database("petstore") as D1Database;
+  const customer = { name: "smoke test of deployments, Inc.", plan: "free", expiresAtMs: null } as const;
+  const { key: customersKey } = await createKey(database, customer, { by: "a test", nowMs: Date.now() });
+
   const good = await deploy("7.1.0", ...WITH_ROUTES);
   expect([good.exitCode, good.stdout]).toEqual([0, `Production is ${good.build} at ${url}\n`]);
   expect(api.subdomain).toEqual({ enabled: false, previews_enabled: true });
@@ -160,8 +166,9 @@ ${SMOKE_STEPS}${LAST_STEP}To go back to ${first.build}: npx wrangler rollback ${
 `);
   expect(await buildAt(url)).toBe(good.build);
 
-  // Two smoke tests leave one key, which was rotated, and no pet.
-  expect([await countRows("petstore", "pets"), await countRows("petstore", "keys")]).toEqual([0, 1]);
+  // Two smoke tests leave one key, which was rotated, and no pet. A customer's key with such a name is not touched.
+  expect([await countRows("petstore", "pets"), await countRows("petstore", "keys")]).toEqual([0, 2]);
+  expect((await findKeyById(database, customersKey.id, Date.now()))?.lastFour).toBe(customersKey.lastFour);
   expect(await operator.leaks()).toEqual([]);
 });
 
