@@ -1,4 +1,4 @@
-// `unit` and `simulation` run in Node, the simulation on virtual time. `worker` and `plain` run inside workerd, with real D1 and
+// `unit` and `simulation` run in Node, the simulation on virtual time. `worker` runs inside workerd, with real D1 and
 // real Durable Objects. `e2e` runs the commands and uses the service over a socket or in a browser.
 
 import { availableParallelism } from "node:os";
@@ -6,6 +6,7 @@ import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
 import ClosingLine from "./test/support/closing-line.ts";
 import { serveValidator } from "./test/support/openapi-validator.ts";
+import { IN_NODE, UNIT } from "./vitest.unit.config.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -17,12 +18,11 @@ declare module "vitest" {
 }
 
 /** Real D1 and real Durable Objects, and a validator in Node that holds each answer to the document. */
-function insideWorkerd({ plain = false } = {}) {
+function insideWorkerd() {
   return cloudflareTest(async () => ({
-    ...(plain && { main: "./test/support/worker/plain.ts" }),
     wrangler: { configPath: "./wrangler.toml" },
     miniflare: {
-      bindings: { TEST_MIGRATIONS: await readD1Migrations("migrations"), ...(plain && { PLAIN: true }) },
+      bindings: { TEST_MIGRATIONS: await readD1Migrations("migrations") },
       serviceBindings: { OPENAPI_VALIDATOR: serveValidator },
       // A second database, for a replica that is behind.
       d1Databases: { REPLICA: "replica" },
@@ -32,16 +32,7 @@ function insideWorkerd({ plain = false } = {}) {
 
 const IN_WORKERD = { setupFiles: ["./test/support/worker/setup.ts"] };
 
-/** `cloudflare:workers`, of which the limiter uses little, for tests in Node. */
-const IN_NODE = {
-  alias: {
-    "cloudflare:workers": new URL("test/support/cloudflare-workers.ts", import.meta.url).pathname,
-  },
-};
-
 const { SIMULATION_RUNS = 1_000, SIMULATION_SEED, EXHAUSTIVE_DEPTH = 4 } = process.env;
-
-const PLAIN = ["bad-input", "contract", "faults", "idempotency", "int64", "keys", "pages", "usage"];
 
 export default defineConfig({
   test: {
@@ -54,19 +45,20 @@ export default defineConfig({
     testTimeout: 90_000,
     hookTimeout: 120_000,
     projects: [
-      { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"], ...IN_NODE } },
+      { extends: true, test: UNIT },
       {
         extends: true,
         plugins: [insideWorkerd()],
-        test: { name: "worker", include: ["test/worker/**/*.test.ts"], ...IN_WORKERD },
+        test: { name: "worker", include: ["test/worker/**/*.test.ts"], ...IN_WORKERD, isolate: false },
       },
-      // The contract once more, without optimizations: the answers are the same.
       {
         extends: true,
-        plugins: [insideWorkerd({ plain: true })],
-        test: { name: "plain", include: PLAIN.map((name) => `test/worker/${name}.test.ts`), ...IN_WORKERD },
+        test: {
+          name: "e2e",
+          include: ["test/e2e/**/*.test.ts"],
+          globalSetup: "./test/support/e2e/global-setup.ts",
+        },
       },
-      { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"] } },
       {
         extends: true,
         test: {

@@ -38,7 +38,8 @@ interface Context extends OpenDatabase {
 
 type Work = (context: Context) => Promise<void>;
 
-const define: Define = (io) => {
+/** The command, on databases that `open` opens. */
+const define = (io: Io, open = openDatabase): ReturnType<Define> => {
   const keys = newCommand(
     "npm run keys",
     "Creates, shows and changes API keys. ID is a key's public ID, as list shows it, never the key itself.",
@@ -59,7 +60,12 @@ const define: Define = (io) => {
     withExamples(command, `${RUN} ${name} ${example}`.trimEnd(), `${RUN} ${name} ${another}`);
     command.action((...given: unknown[]) => {
       const chosen = given[words.length] as args.Options;
-      return withDatabase(io, chosen, prepare(chosen as never, ...(given.slice(0, words.length) as never[])));
+      return withDatabase(
+        io,
+        open,
+        chosen,
+        prepare(chosen as never, ...(given.slice(0, words.length) as never[])),
+      );
     });
   }
   const enterprise = "enterprise --per-minute 5000 --per-day 1000000";
@@ -282,7 +288,12 @@ function secretJson({ id, name, plan, limits }: NamedKey, key: string) {
 }
 
 /** Does the work on the selected database, which must exist and have all migrations. */
-async function withDatabase(io: Io, options: args.Options, work: Work): Promise<void> {
+async function withDatabase(
+  io: Io,
+  open: typeof openDatabase,
+  options: args.Options,
+  work: Work,
+): Promise<void> {
   const target = readTarget(options);
   const selected = targetOptions(target);
   const command = target.kind === "local" ? "npm start" : "npm run migrate";
@@ -291,8 +302,8 @@ async function withDatabase(io: Io, options: args.Options, work: Work): Promise<
   if (target.kind === "local" && !databaseExists(target.state)) {
     throw new Error(`there is no database in ${target.state}: create it with ${update}`);
   }
-  const open = () => openDatabase(target);
-  const opened = await (target.kind === "local" ? open() : io.step(`Opening ${place}`, open));
+  const opening = () => open(target);
+  const opened = await (target.kind === "local" ? opening() : io.step(`Opening ${place}`, opening));
   try {
     if ((await pendingMigrations(opened.database)).length > 0) {
       throw new Error(`${place} has pending migrations: apply them with ${update}`);

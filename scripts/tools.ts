@@ -17,6 +17,11 @@ const TOOLS: Record<string, [summary: string, example: string, ...steps: string[
     'test/worker/pages.test.ts -t "next link"',
     "node_modules/vitest/vitest.mjs run",
   ],
+  mutation: [
+    "Changes the modules that run in Node, one operator at a time, and expects a test to fail. It takes half an hour.",
+    "--mutate src/rate-limit/windows.ts",
+    "node_modules/@stryker-mutator/core/bin/stryker.js run",
+  ],
   format: ["Formats files with Biome, by default all.", "src/pets", `${BIOME} check --write`],
   types: [
     "Writes worker-configuration.d.ts.",
@@ -58,7 +63,7 @@ const define: Define = (io) => {
   const [summary, example] = TOOLS[script];
   const command = newCommand(script === "test" ? "npm test" : `npm run ${script}`, summary, "", example);
   if (script === "test")
-    command.option("--project <name>", "unit, worker, plain, simulation or e2e; may be repeated", projects);
+    command.option("--project <name>", "unit, worker, simulation or e2e; may be repeated", projects);
   return command
     .argument("[arguments...]", "for the tool")
     .allowUnknownOption()

@@ -14,7 +14,6 @@ import { version } from "./http/version.ts";
 import { Authenticator } from "./keys/authenticate.ts";
 import { requireKey } from "./keys/require-key.ts";
 import { withoutSecrets } from "./keys/secret.ts";
-import { ALL, type Optimizations } from "./lib/optimizations.ts";
 import { PageCache } from "./pets/page-cache.ts";
 import { prefetch } from "./pets/prefetch.ts";
 import { petRoutes } from "./pets/routes.ts";
@@ -22,10 +21,10 @@ import { isExhausted } from "./rate-limit/isolate/limiter-clients.ts";
 import { rateLimit, rateLimitHeaders } from "./rate-limit/middleware.ts";
 import { usage } from "./rate-limit/usage/usage.ts";
 
-export function createApp(optimizations: Optimizations) {
+function createApp() {
   const app = new Hono<AppEnv>();
-  const authenticator = new Authenticator(optimizations);
-  const pages = new PageCache(optimizations);
+  const authenticator = new Authenticator();
+  const pages = new PageCache();
 
   app.use(requestContext({ redact: withoutSecrets }), logRequest);
   app.use("/v1/*", rateLimitHeaders);
@@ -34,9 +33,9 @@ export function createApp(optimizations: Optimizations) {
   app.use("/v1/*", requireHttps);
   app.use("/v1/*", authenticator.authenticate);
   const free = app.route("/v1/usage", usage);
-  if (optimizations.prefetch) app.get("/v1/pets", prefetch(pages, { skipIf: isExhausted }));
+  app.get("/v1/pets", prefetch(pages, { skipIf: isExhausted }));
   app.use("/v1/*", rateLimit, requireKey);
-  const routes = free.route("/v1/pets", petRoutes(pages, optimizations));
+  const routes = free.route("/v1/pets", petRoutes(pages));
   // Last, because only a request without a route gets here: its input is not looked at.
   app.use("/v1/*", methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }));
   app.notFound(handleUnknownPath);
@@ -44,7 +43,7 @@ export function createApp(optimizations: Optimizations) {
   return routes;
 }
 
-export const app = createApp(ALL);
+export const app = createApp();
 
 /** The service as `hc<Petstore>()` sees it: what each operation takes and gives, an error included. */
 export type Petstore = ApplyGlobalResponse<typeof app, ErrorResponses>;

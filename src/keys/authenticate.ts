@@ -13,7 +13,6 @@ import { requestHeader } from "../http/request-header.ts";
 import { BoundedMap } from "../lib/bounded-map.ts";
 import { Cache } from "../lib/cache.ts";
 import { DeadlineExceeded } from "../lib/deadline.ts";
-import type { Optimizations } from "../lib/optimizations.ts";
 import { sha256 } from "../lib/sha256.ts";
 import type { RateLimitEnv } from "../rate-limit/middleware.ts";
 import type { Decision } from "../rate-limit/windows.ts";
@@ -56,8 +55,8 @@ export class Authenticator {
   /** The hashes of secrets that exist: hashing takes a quarter of the CPU time of a hot request. */
   readonly #hashes = new BoundedMap<string, string>(MAX_KEYS);
 
-  constructor({ revalidation }: Optimizations) {
-    const found = lifetime({ revalidation, staleIfErrorMs: STALE_IF_ERROR_MS });
+  constructor() {
+    const found = lifetime({ revalidation: true, staleIfErrorMs: STALE_IF_ERROR_MS });
     // An unknown key is not revalidated, because it may belong to a flood.
     const unknown = lifetime({});
     this.#keys = new Cache({

@@ -9,7 +9,6 @@
 import { lifetime } from "../d1/freshness.ts";
 import { ignoreFailure, nearest } from "../d1/replicas.ts";
 import { Cache } from "../lib/cache.ts";
-import type { Optimizations } from "../lib/optimizations.ts";
 import type { PageQuery } from "./schema.ts";
 import { findPage, type Page } from "./store.ts";
 
@@ -28,13 +27,12 @@ export class PageCache {
   /** Pages that have a next page. */
   readonly #pages: Cache<Page | undefined, PageRequest>;
 
-  constructor({ pageCache, replicas, revalidation }: Optimizations, maxBytes = MAX_BYTES) {
-    const pageLifetime = lifetime({ revalidation });
+  constructor(maxBytes = MAX_BYTES) {
+    const pageLifetime = lifetime({ revalidation: true });
     this.#pages = new Cache({
-      load: async (_key, { database, query }) =>
-        cacheable(await findPage(replicas ? nearest(database) : database, query)),
+      load: async (_key, { database, query }) => cacheable(await findPage(nearest(database), query)),
       lifetimeOf: () => pageLifetime,
-      maxSize: pageCache ? maxBytes : 0,
+      maxSize: maxBytes,
       sizeOf: (page) => ENTRY_BYTES + (page?.petsJson.length ?? 0) * BYTES_PER_CHARACTER,
     });
   }

@@ -9,7 +9,6 @@ import { validQuery } from "../http/query.ts";
 import { requestHeader } from "../http/request-header.ts";
 import { respondJson } from "../http/respond.ts";
 import { parseInt64 } from "../lib/int64.ts";
-import type { Optimizations } from "../lib/optimizations.ts";
 import { deprecated } from "./deprecation.ts";
 import { insertPetOnce, parseIdempotencyKey } from "./idempotency.ts";
 import type { PageCache } from "./page-cache.ts";
@@ -17,7 +16,7 @@ import { type PetsEnv, readPageQuery } from "./prefetch.ts";
 import { NewPet, PageQuery, type Pet } from "./schema.ts";
 import { findPet, insertPet } from "./store.ts";
 
-export function petRoutes(pages: PageCache, { replicas }: Optimizations) {
+export function petRoutes(pages: PageCache) {
   return (
     new Hono<PetsEnv>()
 
@@ -45,16 +44,12 @@ export function petRoutes(pages: PageCache, { replicas }: Optimizations) {
       .get("/:petId", deprecated, async (c) => {
         const id = parseInt64(c.req.param("petId"));
         // A pet never changes, so any replica may serve it.
-        const petJson = id === undefined ? undefined : await find(c.env.DB, id);
+        const petJson =
+          id === undefined ? undefined : await readNearest(c.env.DB, (session) => findPet(session, id));
         if (petJson === undefined) throw new ApiError("not_found", MESSAGES.not_found.pet);
         return respondJson<Pet, 200>(c, petJson, 200);
       })
   );
-
-  async function find(database: D1Database, id: bigint): Promise<string | undefined> {
-    if (replicas) return readNearest(database, (session) => findPet(session, id));
-    return (await findPet(database, id)).value;
-  }
 }
 
 /** The link to the next page (RFC 8288), with the same limit and status. */

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { experimental_readRawConfig } from "wrangler";
 import { QUIET, WRANGLER } from "../../scripts/cloudflare/wrangler.ts";
 import { runScript } from "../support/e2e/petstore.ts";
@@ -17,23 +17,10 @@ const { rawConfig } = experimental_readRawConfig({ config: "wrangler.toml" }) as
 const { previews, ...production } = rawConfig;
 
 /** Settings that a preview inherits or can't have. All other top-level settings are kinds of bindings. */
-const NOT_BINDINGS = [
-  "name",
-  "main",
-  "compatibility_date",
-  "send_metrics",
-  "route",
-  "routes",
-  "preview_urls",
-  "assets",
-  "build",
-  "placement",
-  "exports",
-  "triggers",
-  "observability",
-];
+const NOT_BINDINGS =
+  "name main compatibility_date send_metrics route routes preview_urls assets build placement exports triggers observability";
 
-const kinds = Object.keys(production).filter((kind) => !NOT_BINDINGS.includes(kind));
+const kinds = Object.keys(production).filter((kind) => !NOT_BINDINGS.split(" ").includes(kind));
 
 /** The bindings of one kind, by name. Kinds differ in how wrangler.toml lists them. */
 function bindings(settings: Settings, kind: string): Record<string, Settings> {
@@ -44,48 +31,37 @@ function bindings(settings: Settings, kind: string): Record<string, Settings> {
   return Object.fromEntries(list.map((each) => [`${each.binding ?? each.name}`, each]));
 }
 
-describe("previews", () => {
-  it("are compared in the kinds of bindings that production has", () => {
-    expect(kinds).toEqual(expect.arrayContaining(["d1_databases", "durable_objects"]));
-  });
+it("previews have every binding of production, but databases of their own", () => {
+  const names = (settings: Settings) => kinds.map((kind) => [kind, Object.keys(bindings(settings, kind))]);
+  expect(names(previews)).toEqual(names(production));
+  expect(kinds).toEqual(expect.arrayContaining(["d1_databases", "durable_objects"]));
+  const databases = (settings: Settings) =>
+    Object.values(bindings(settings, "d1_databases")).map(({ database_name }) => database_name);
+  expect(databases(production)).not.toContain(undefined);
+  for (const name of databases(previews)) expect(databases(production)).not.toContain(name);
+});
 
-  it.each(kinds)("have every binding of production: %s", (kind) => {
-    expect(Object.keys(bindings(previews, kind))).toEqual(Object.keys(bindings(production, kind)));
-  });
+it("previews have their own Durable Objects of the same classes", () => {
+  expect(bindings(previews, "durable_objects")).toEqual(bindings(production, "durable_objects"));
+  for (const { class_name, script_name } of Object.values(bindings(previews, "durable_objects"))) {
+    expect(production.exports).toHaveProperty(`${class_name}`);
+    expect(script_name).toBeUndefined();
+  }
+});
 
-  it("share no database with production", () => {
-    const names = (settings: Settings) =>
-      Object.values(bindings(settings, "d1_databases")).map(({ database_name }) => database_name);
-    expect(names(production)).not.toContain(undefined);
-    for (const name of names(previews)) expect(names(production)).not.toContain(name);
-  });
-
-  it("have their own Durable Objects of the same classes", () => {
-    expect(bindings(previews, "durable_objects")).toEqual(bindings(production, "durable_objects"));
-    for (const { class_name, script_name } of Object.values(bindings(previews, "durable_objects"))) {
-      expect(production.exports).toHaveProperty(`${class_name}`);
-      expect(script_name).toBeUndefined();
-    }
-  });
-
-  it("log like production: every line of the Worker, and no query strings", () => {
-    expect(previews.observability).toEqual(production.observability);
-    expect(production.observability).toMatchObject({
-      enabled: true,
-      redact_query_string: true,
-      logs: { enabled: true, head_sampling_rate: 1, invocation_logs: false },
-    });
+it("previews log like production: every line of the Worker, and no query strings", () => {
+  expect(previews.observability).toEqual(production.observability);
+  expect(production.observability).toMatchObject({
+    enabled: true,
+    redact_query_string: true,
+    logs: { enabled: true, head_sampling_rate: 1, invocation_logs: false },
   });
 });
 
-it("wrangler.toml has no account id and no secret", () => {
+it("wrangler.toml has no account id and no secret, and lets routes take the Worker off workers.dev", () => {
   // Cloudflare's ids and secrets are longer than any name in the file.
-  const words = JSON.stringify(rawConfig).match(/[0-9A-Za-z_-]{24,}/g);
-  expect(words).toBeNull();
-  expect(Object.keys(rawConfig)).not.toContain("account_id");
-});
-
-it("wrangler.toml does not set workers_dev, so that routes take the Worker off workers.dev", () => {
+  expect(JSON.stringify(rawConfig).match(/[0-9A-Za-z_-]{24,}/g)).toBeNull();
+  expect(rawConfig).not.toHaveProperty("account_id");
   expect(rawConfig).not.toHaveProperty("workers_dev");
 });
 
@@ -96,8 +72,7 @@ it("wrangler builds a deployment from it without a warning", async () => {
   const { exitCode, stdout, stderr } = await runScript(WRANGLER, words, { ...QUIET, WRANGLER_LOG: "log" });
   expect([exitCode, stderr]).toEqual([0, ""]);
   expect(stdout).not.toMatch(/warning|unexpected/i);
-  for (const binding of kinds.flatMap((kind) => Object.keys(bindings(production, kind)))) {
-    expect(stdout).toContain(`env.${binding} `);
-  }
+  const names = kinds.flatMap((kind) => Object.keys(bindings(production, kind)));
+  for (const name of names) expect(stdout).toContain(`env.${name} `);
   expect(existsSync(join(folder, "index.js"))).toBe(true);
 });

@@ -1,64 +1,121 @@
-// npm run setup, preview and deploy against a fake of Cloudflare's API that runs what is deployed, with smoke tests that pass and
-// that fail. Cloudflare's own responses are not tested.
+// The commands that work in a Cloudflare account, against a fake of its API that runs what is deployed: npm run setup, keys, preview
+// and deploy, with smoke tests that pass and that fail. Cloudflare's own responses are not tested.
 
 import { execFile } from "node:child_process";
 import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { PassThrough, Writable } from "node:stream";
 import { promisify } from "node:util";
-import { expect, it, onTestFinished, vi } from "vitest";
-import deployCommand from "../../scripts/deploy.ts";
-import previewCommand from "../../scripts/preview.ts";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import buildCommand from "../../scripts/build.ts";
+import { runCommand } from "../../scripts/lib/command.ts";
 import setupCommand from "../../scripts/setup.ts";
 import { createKey } from "../../src/keys/admin.ts";
 import { findKeyById } from "../../src/keys/records.ts";
 import { ApiError } from "../support/e2e/api-error.ts";
-import { type LOGINS, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { CREDENTIAL, type LOGINS, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
-import { type Outcome, runProcess, runScript } from "../support/e2e/petstore.ts";
+import type { Outcome } from "../support/e2e/petstore.ts";
 
 // A deployment takes ten seconds, and machines that run tests can be slow.
-vi.setConfig({ testTimeout: 300_000 });
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
 
+const project = resolve(import.meta.dirname, "../..");
+
+/** A copy of the project, in which the commands run. */
+let copy: string;
 let api: Awaited<ReturnType<typeof startCloudflareApi>>;
 let operator: Awaited<ReturnType<typeof api.operator>>;
 
-/** Starts an account for one test, with an operator logged in as `login` says. */
-async function openAccount(login: keyof typeof LOGINS, ...databases: string[]): Promise<void> {
-  api = await startCloudflareApi(databases);
-  onTestFinished(api.stop);
+/** What two commands say before the first setup, and what that prints. The database of the previews does not exist before. */
+let early: Outcome[];
+let setup: Outcome;
+
+beforeAll(async () => {
+  copy = await copyProject();
+  process.chdir(copy);
+  await runCommandInProcess(buildCommand, []);
+  api = await startCloudflareApi(["petstore"]);
+  await logIn("token");
+  early = [await run("keys", "list", "--remote"), await run("keys", "list", "--preview", "staging")];
+  await logIn("key");
+  setup = await run("setup", "--location", "weur");
+  expect(await operator.leaks()).toEqual([]);
+});
+
+beforeEach(() => logIn("token"));
+
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  api.intercept(undefined);
+  // The credential is in no file after any test.
+  expect(await operator.leaks()).toEqual([]);
+});
+
+afterAll(async () => {
+  process.chdir(project);
+  await api?.stop();
+  await rm(copy, { recursive: true });
+});
+
+/** Makes commands run as an operator who has logged in like this. */
+async function logIn(login: keyof typeof LOGINS): Promise<void> {
   operator = await api.operator(login);
+  // wrangler starts faster from a cache of its compiled code, and would build for tests with the runner's NODE_ENV.
+  const environment = { NODE_COMPILE_CACHE: join(copy, ".wrangler/compiled"), NODE_ENV: undefined };
+  for (const [name, value] of Object.entries({ ...operator.environment, ...environment }))
+    vi.stubEnv(name, value);
 }
 
-/** Copies the project into its own repository, with another version and one replacement in its code. */
-async function copyProject(version: string, file?: string, from = "", to = "") {
+/** Runs `npm run COMMAND -- WORDS` in the copy. Modules are loaded anew, as by a process: they keep the account that they opened. */
+async function run(command: string, ...words: string[]): Promise<Outcome> {
+  vi.resetModules();
+  const { runCommandInProcess } = await import("../support/e2e/in-process.ts");
+  const { default: define } = await import(join(project, `scripts/${command}.ts`));
+  const outcome = await runCommandInProcess(define, words);
+  expect(outcome.stdout + outcome.stderr).not.toContain(CREDENTIAL);
+  return outcome;
+}
+
+const BUILD_STEP = `[build]\ncommand = "npm run --silent build"\n`;
+
+/** Copies the project into a repository of its own, where deployments skip the build of the assets. */
+async function copyProject(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
-  onTestFinished(() => rm(folder, { recursive: true }));
-  for (const name of ["src", "scripts", "migrations", "wrangler.toml", "package-lock.json", ".gitignore"]) {
-    await cp(name, join(folder, name), { recursive: true });
-  }
-  const manifest = JSON.parse(await readFile("package.json", "utf8"));
-  await writeFile(join(folder, "package.json"), JSON.stringify({ ...manifest, version }));
-  await symlink(resolve("node_modules"), join(folder, "node_modules"));
-  if (file !== undefined) {
-    const text = await readFile(file, "utf8");
-    expect(text).toContain(from);
-    await writeFile(join(folder, file), text.replace(from, to));
-  }
-  const git = async (...words: string[]) => {
-    const author = ["-c", "user.name=test", "-c", "user.email=test@petstore.example"];
-    const { stdout } = await promisify(execFile)("git", [...author, ...words], { cwd: folder });
-    return stdout.trim();
-  };
-  await git("init", "--quiet");
-  await git("add", "--all");
-  await git("commit", "--quiet", "--message", version);
-  return { folder, build: `${version}+${await git("rev-parse", "--short=7", "HEAD")}` };
+  const names = ["src", "scripts", "migrations", "wrangler.toml", "package.json", "package-lock.json"];
+  for (const name of [...names, ".gitignore"])
+    await cp(join(project, name), join(folder, name), { recursive: true });
+  await symlink(join(project, "node_modules"), join(folder, "node_modules"));
+  await replace(join(folder, "wrangler.toml"), BUILD_STEP, "");
+  for (const words of [["init"], ["add", "--all"], ["commit", "--message=copy"], ["tag", "copy"]])
+    await git(folder, ...words);
+  return folder;
 }
 
-/** Runs `npm run COMMAND -- WORDS` in such a copy. */
-function run(folder: string, command: string, ...words: string[]): Promise<Outcome> {
-  return runScript("scripts/main.ts", [`scripts/${command}.ts`, ...words], operator.environment, folder);
+async function git(cwd: string, ...words: string[]): Promise<string> {
+  const author = ["-c", "user.name=test", "-c", "user.email=test@petstore.example"];
+  const { stdout } = await promisify(execFile)("git", [...author, ...words], { cwd });
+  return stdout.trim();
+}
+
+async function replace(file: string, from: string | RegExp, to: string): Promise<void> {
+  const text = await readFile(file, "utf8");
+  const changed = text.replace(from, to);
+  expect(changed).not.toBe(text);
+  await writeFile(file, changed);
+}
+
+/** A replacement in a file of the copy. */
+type Change = readonly [file: string, from: string | RegExp, to: string];
+
+/** Commits a version of the copy with these changes. Returns the name of its build. */
+async function commit(version: string, ...changes: Change[]): Promise<string> {
+  await git(copy, "checkout", "--quiet", "--force", "copy");
+  await replace("package.json", /"version": ".*"/, `"version": "${version}"`);
+  for (const change of changes) await replace(...change);
+  await git(copy, "commit", "--quiet", "--all", "--message", version);
+  return `${version}+${await git(copy, "rev-parse", "--short=7", "HEAD")}`;
 }
 
 async function buildAt(url: string): Promise<string> {
@@ -66,21 +123,27 @@ async function buildAt(url: string): Promise<string> {
   return build;
 }
 
-async function countRows(database: string, table: string): Promise<number> {
-  const counted = api.database(database)?.prepare(`SELECT count(*) AS n FROM ${table}`);
-  return (await counted?.first<{ n: number }>())?.n ?? Number.NaN;
+function database(name: string): D1Database {
+  const found = api.database(name);
+  if (found === undefined) throw new Error(`there is no database ${name}`);
+  return found;
+}
+
+async function countRows(name: string, table: string): Promise<number | undefined> {
+  const counted = database(name).prepare(`SELECT count(*) AS n FROM ${table}`);
+  return (await counted.first<{ n: number }>())?.n;
 }
 
 /** Makes every list fail, in the first line of its handler. */
-const BROKEN = [
+const BROKEN: Change = [
   "src/pets/routes.ts",
   "const query =",
   `if (c.env.DB) throw new Error("broken"); const query =`,
-] as const;
+];
 
-/** A custom domain for the Worker, in wrangler.toml. */
+/** A custom domain for the Worker. */
 const ROUTES = `routes = [{ pattern = "petstore.example", custom_domain = true }]`;
-const WITH_ROUTES = ["wrangler.toml", "preview_urls = true", `preview_urls = true\n${ROUTES}`] as const;
+const WITH_ROUTES: Change = ["wrangler.toml", "preview_urls = true", `preview_urls = true\n${ROUTES}`];
 
 const SMOKE_STEPS = `  reports its build
   serves the document and the pages
@@ -91,166 +154,201 @@ const SMOKE_STEPS = `  reports its build
 `;
 const LAST_STEP = "  still reports that build\n";
 
-it("npm run setup creates what is missing, in --location, and nothing twice", async () => {
-  await openAccount("oauth");
-  const setup = () => run(".", "setup", "--location", "weur");
-  const { exitCode, stdout, stderr } = await setup();
-  expect([exitCode, stdout]).toEqual([0, "Both databases are ready.\n"]);
-  const migrations = (await readdir("migrations")).sort().join(", ");
-  const steps = ["petstore", "petstore-previews"].map(
-    (name) => `Looking for database ${name}
-Creating it in weur
-Enabling read replication
-Applying pending migrations to ${name}
-  applied ${migrations}
-`,
-  );
-  expect(stderr).toBe(
-    `Finding the account\nPreparing the databases petstore and petstore-previews in account an-account\n${steps.join("")}Next: npm run preview -- staging, then npm run deploy\n`,
-  );
-  const ready = { location: "weur", read_replication: { mode: "auto" } };
-  expect([...api.databases.values()]).toMatchObject([ready, ready]);
-  expect([await countRows("petstore", "pets"), await countRows("petstore-previews", "pets")]).toEqual([0, 0]);
+describe("npm run setup", () => {
+  it("creates what is missing, in --location", async () => {
+    const hints = [
+      /\nerror: the production database has pending migrations: apply them with npm run migrate -- --remote\n$/,
+      /\nerror: there is no database petstore-previews in this account yet: run npm run setup, .*\n$/,
+    ];
+    expect(early).toEqual(
+      hints.map((hint) => ({ exitCode: 1, stdout: "", stderr: expect.stringMatching(hint) })),
+    );
+    const migrations = (await readdir("migrations")).sort().join(", ");
+    const stepsOf = (name: string, creation: string) =>
+      `Looking for database ${name}\n${creation}Enabling read replication\nApplying pending migrations to ${name}\n  applied ${migrations}\n`;
+    const steps = stepsOf("petstore", "") + stepsOf("petstore-previews", "Creating it in weur\n");
+    expect(setup).toEqual({
+      exitCode: 0,
+      stdout: "Both databases are ready.\n",
+      stderr: `Finding the account\nPreparing the databases petstore and petstore-previews in account an-account\n${steps}Next: npm run preview -- staging, then npm run deploy\n`,
+    });
+    expect(api.databases.get("petstore-previews")?.location).toBe("weur");
+  });
 
-  // As if it had been interrupted.
-  const [made] = api.databases.values();
-  Object.assign(made ?? {}, { read_replication: { mode: "disabled" } });
-  api.requests.length = 0;
-  expect((await setup()).stdout).toBe("Both databases are ready.\n");
-  expect(api.writes()).toEqual(["PUT /d1/database/id-of-petstore"]);
-  expect([...api.databases.values()]).toMatchObject([ready, ready]);
-  expect(await operator.leaks()).toEqual([]);
+  it("creates nothing twice", async () => {
+    const REPLICATED = { read_replication: { mode: "auto" } };
+    expect([...api.databases.values()]).toMatchObject([REPLICATED, REPLICATED]);
+    // As if it had been interrupted.
+    Object.assign(api.databases.get("petstore") ?? {}, { read_replication: { mode: "disabled" } });
+    await logIn("olderToken");
+    api.requests.length = 0;
+    expect((await run("setup", "--location", "weur")).stdout).toBe("Both databases are ready.\n");
+    expect(api.writes()).toEqual(["PUT /d1/database/id-of-petstore"]);
+    expect([...api.databases.values()]).toMatchObject([REPLICATED, REPLICATED]);
+  });
 });
 
-/** Deploys a copy of the project to production. */
-async function deploy(...version: Parameters<typeof copyProject>) {
-  const { folder, build } = await copyProject(...version);
-  return { build, ...(await run(folder, "deploy", "--url", api.production)) };
-}
+describe.each([
+  ["--remote", ["--remote"], "petstore", "petstore-previews"],
+  ["--preview staging", ["--preview", "staging"], "petstore-previews", "petstore"],
+])("with %s", (_, target, name, otherName) => {
+  it("npm run keys works on that database only", async () => {
+    const keys = (...words: string[]) => run("keys", ...words, ...target);
+    const { id } = JSON.parse((await keys("create", "--name", "Acme", "--plan", "pro", "--json")).stdout);
+    const { key } = JSON.parse((await keys("rotate", id, "--grace", "60", "--yes", "--json")).stdout);
+    expect((await keys("revoke", id, "--yes")).stdout).toContain(`Revoked ${id}`);
+    const listed = JSON.parse((await keys("list", "--json")).stdout);
+    const changed = { id, name: "Acme", plan: "pro", state: "revoked", lastFour: key.slice(-4) };
+    expect(listed).toContainEqual(expect.objectContaining(changed));
+    expect(await findKeyById(database(name), id, Date.now())).toMatchObject({ id });
+    expect(await findKeyById(database(otherName), id, Date.now())).toBeUndefined();
+  });
+});
 
-/** The error of a deployment whose lists fail. */
-const failed = (state: string) =>
-  new RegExp(`\nerror: smoke test failed: step "lists pets in pages": .* 500, .*; ${state}\n$`);
+describe("npm run deploy", () => {
+  let first: Awaited<ReturnType<typeof deploy>>;
+  let good: Awaited<ReturnType<typeof deploy>>;
+  let customers: Awaited<ReturnType<typeof createKey>>["key"];
+  let deployments: typeof api.deployments;
+  /** Whether production was on workers.dev after each of the two. */
+  const onWorkersDev: boolean[] = [];
 
-const escaped = (text: string) => text.replace(/[+.]/g, "\\$&");
+  /** Deploys a version to production. */
+  async function deploy(...version: Parameters<typeof commit>) {
+    const build = await commit(...version);
+    return { build, ...(await run("deploy", "--url", api.production)) };
+  }
 
-it("npm run deploy prints its steps, and fails if the smoke test does", async () => {
-  await openAccount("key", "petstore");
-  const url = api.production;
+  beforeAll(async () => {
+    await logIn("token");
+    await writeFile("migrations/9999_new.sql", "CREATE TABLE new (id INTEGER);");
+    first = await deploy("7.0.0", BROKEN);
+    await rm("migrations/9999_new.sql");
+    onWorkersDev.push(api.subdomain.enabled);
+    const customer = { name: "smoke test of deployments, Inc.", plan: "free", expiresAtMs: null } as const;
+    customers = (await createKey(database("petstore"), customer, { by: "a test", nowMs: Date.now() })).key;
+    good = await deploy("7.1.0", WITH_ROUTES);
+    onWorkersDev.push(api.subdomain.enabled);
+    deployments = [...api.deployments];
+  });
 
-  const first = await deploy("7.0.0", ...BROKEN);
-  expect(first.stderr).toMatch(
-    failed(`there is no previous version, so production stays ${escaped(first.build)}`),
-  );
-  expect(first.exitCode).toBe(1);
+  // Production's Worker may be that of another test.
+  beforeEach(() => {
+    api.deployments.splice(0, api.deployments.length, ...deployments);
+  });
 
-  expect(api.subdomain).toEqual({ enabled: true, previews_enabled: true });
+  const escaped = (text: string) => text.replace(/[+.]/g, "\\$&");
 
-  const database = api.database("petstore") as D1Database;
-  const customer = { name: "smoke test of deployments, Inc.", plan: "free", expiresAtMs: null } as const;
-  const { key: customersKey } = await createKey(database, customer, { by: "a test", nowMs: Date.now() });
+  /** The error of a deployment. */
+  const failed = (problem: string, state: string) => ({
+    exitCode: 1,
+    stdout: "",
+    stderr: expect.stringMatching(new RegExp(`\nerror: .*${problem}.*; ${state}\n$`)),
+  });
 
-  const good = await deploy("7.1.0", ...WITH_ROUTES);
-  expect([good.exitCode, good.stdout]).toEqual([0, `Production is ${good.build} at ${url}\n`]);
-  expect(api.subdomain).toEqual({ enabled: false, previews_enabled: true });
-  const [, { versions: [previous] = [] } = {}] = api.deployments;
-  expect(good.stderr).toBe(`Finding the account
+  /** The problem of a Worker whose lists fail. */
+  const LISTS_FAIL = `step "lists pets in pages": .* 500, `;
+
+  it("applies migrations before the upload; a first version that fails stays", () => {
+    const order =
+      /\n {2}applied 9999_new.sql\nRotating the smoke test's key\nUploading the Worker petstore\nSmoke test of /;
+    expect(first.stderr).toMatch(order);
+    const state = `there is no previous version, so production stays ${escaped(first.build)}`;
+    expect(first).toMatchObject(failed(LISTS_FAIL, state));
+  });
+
+  it("prints its steps", async () => {
+    expect([good.exitCode, good.stdout]).toEqual([0, `Production is ${good.build} at ${api.production}\n`]);
+    const [, { versions: [previous] = [] } = {}] = deployments;
+    expect(good.stderr).toBe(`Finding the account
 Deploying ${good.build} to production: Worker petstore and database petstore of account an-account
 Reading what production runs
 Applying pending migrations to petstore
   none pending
 Rotating the smoke test's key
 Uploading the Worker petstore
-Smoke test of ${url}
+Smoke test of ${api.production}
 ${SMOKE_STEPS}${LAST_STEP}To go back to ${first.build}: npx wrangler rollback ${previous?.version_id}
 `);
-  expect(await buildAt(url)).toBe(good.build);
-
-  // Two smoke tests leave one key, which was rotated, and no pet. A customer's key with such a name is not touched.
-  expect([await countRows("petstore", "pets"), await countRows("petstore", "keys")]).toEqual([0, 2]);
-  expect((await findKeyById(database, customersKey.id, Date.now()))?.lastFour).toBe(customersKey.lastFour);
-  expect(await operator.leaks()).toEqual([]);
-});
-
-it("npm run deploy rolls back if it fails, and says what production runs", async () => {
-  await openAccount("token", "petstore");
-  const good = await deploy("7.1.0");
-
-  // A failure before the Worker is live.
-  api.intercept((request) => {
-    if (request === "PUT /workers/scripts/petstore")
-      throw new ApiError(400, 10_021, "the script is too large");
   });
-  const tooLarge = await deploy("7.2.0", ...BROKEN);
-  expect([tooLarge.exitCode, tooLarge.stderr]).toEqual([
-    1,
-    expect.stringMatching(/\nerror: .*the script is too large.*; production is unchanged\n$/),
-  ]);
-  expect(await buildAt(api.production)).toBe(good.build);
 
-  // A failure after it is live.
-  api.intercept((request) => {
-    if (request.endsWith("/schedules")) throw new ApiError(400, 10_072, "too many cron triggers");
+  it("rotates the smoke test's key, no customer's, and creates no pet", async () => {
+    const { results } = await database("petstore")
+      .prepare("SELECT name FROM keys WHERE name GLOB 'smoke*'")
+      .all();
+    const names = ["smoke test of deployments", "smoke test of deployments, Inc."];
+    expect(results.map(({ name }) => name).sort()).toEqual(names);
+    const found = await findKeyById(database("petstore"), customers.id, Date.now());
+    expect(found?.lastFour).toBe(customers.lastFour);
+    expect(await countRows("petstore", "pets")).toBe(0);
   });
-  const noCron = await deploy("7.2.0", ...BROKEN);
-  expect([noCron.exitCode, noCron.stderr]).toEqual([
-    1,
-    expect.stringMatching(
-      new RegExp(
-        `\nerror: .*too many cron triggers.*; rolled back to ${escaped(good.build)}, which passes\n$`,
-      ),
-    ),
-  ]);
-  expect(await buildAt(api.production)).toBe(good.build);
 
-  // A failed rollback. The next deployment does not roll back to the live version, which is the failed build.
-  api.intercept((request) => {
-    if (request === "POST /workers/scripts/petstore/deployments")
-      throw new ApiError(500, 10_013, "try again later");
+  it("takes production off workers.dev if it has routes", () => {
+    expect(onWorkersDev).toEqual([true, false]);
   });
-  const { folder, build } = await copyProject("7.3.0", ...BROKEN);
-  const again = () => run(folder, "deploy", "--url", api.production);
-  expect((await again()).stderr).toMatch(
-    failed(`production is still ${escaped(build)}, because the rollback failed: .*try again later.*`),
-  );
-  api.intercept(undefined);
-  expect((await again()).stderr).toMatch(failed(`rolled back to ${escaped(good.build)}, which passes`));
 
-  // Another deployment at the same time.
-  const [{ versions: [version] = [] } = {}, ...earlier] = api.deployments;
-  const other = earlier.find(({ versions: [each] }) => each?.version_id !== version?.version_id);
-  api.intercept((request) => {
-    if (request.endsWith("/schedules") && other !== undefined) api.deployments.unshift(other);
+  it("says that production is unchanged if the upload fails", async () => {
+    api.intercept((request) => {
+      if (request === "PUT /workers/scripts/petstore") throw new ApiError(400, 10_021, "too large");
+    });
+    const outcome = await run("deploy", "--url", api.production);
+    expect(outcome).toEqual(failed("too large", "production is unchanged"));
+    expect(api.deployments).toEqual(deployments);
   });
-  expect((await deploy("7.4.0", ...BROKEN)).stderr).toMatch(
-    failed("production is 7\\.[23]\\.0\\S*, from another deployment; nothing was rolled back"),
-  );
-  api.intercept(undefined);
 
-  // A gradual deployment.
-  if (version === undefined) throw new Error("production has a version");
-  const parts = [90, 10].map((percentage) => ({ ...version, percentage }));
-  api.deployments.unshift({ versions: parts });
-  api.requests.length = 0;
-  expect((await again()).stderr).toContain(
-    "\nerror: a gradual deployment is under way: finish it first, with npx wrangler versions deploy\n",
-  );
-  expect(api.writes()).toEqual([]);
+  it("rolls back to the previous version, not to a failed one", async () => {
+    // The Worker is live when this fails.
+    api.intercept((request) => {
+      if (request.endsWith("/schedules")) throw new ApiError(400, 10_072, "too many cron triggers");
+      if (request === "POST /workers/scripts/petstore/deployments")
+        throw new ApiError(500, 10_013, "try again later");
+    });
+    const { build, ...outcome } = await deploy("7.3.0", BROKEN);
+    const state = `production is still ${escaped(build)}, because the rollback failed: .*try again later.*`;
+    expect(outcome).toEqual(failed("too many cron triggers", state));
+    expect(await buildAt(api.production)).toBe(build);
+
+    api.intercept(undefined);
+    const again = await run("deploy", "--url", api.production);
+    expect(again).toEqual(failed(LISTS_FAIL, `rolled back to ${escaped(good.build)}, which passes`));
+    expect(await buildAt(api.production)).toBe(good.build);
+  });
+
+  it("rolls nothing back after another deployment at the same time", async () => {
+    const [current, other] = deployments;
+    api.intercept((request) => {
+      if (!request.endsWith("/schedules") || other === undefined) return;
+      api.deployments.unshift(other);
+      throw new ApiError(400, 10_072, "too many cron triggers");
+    });
+    const state = `production is ${escaped(first.build)}, from another deployment; nothing was rolled back`;
+    expect(await deploy("7.4.0")).toMatchObject(failed("too many cron triggers", state));
+    expect([api.deployments.length, api.deployments[2]]).toEqual([4, current]);
+  });
+
+  it("stops before it changes anything while a gradual deployment is under way", async () => {
+    const versions = deployments.flatMap((each) =>
+      each.versions.map((version) => ({ ...version, percentage: 50 })),
+    );
+    api.deployments.unshift({ versions });
+    api.requests.length = 0;
+    expect((await run("deploy", "--url", api.production)).stderr).toContain(
+      "\nerror: a gradual deployment is under way: finish it first, with npx wrangler versions deploy\n",
+    );
+    expect(api.writes()).toEqual([]);
+  });
 });
 
 it("npm run preview deploys beside production, on the database of the previews, until it is deleted", async () => {
-  await openAccount("oauth", "petstore", "petstore-previews");
-  const { folder, build } = await copyProject("7.0.0", ...WITH_ROUTES);
+  const build = await commit("7.0.0", WITH_ROUTES, ["wrangler.toml", "[assets]", `${BUILD_STEP}\n[assets]`]);
+  await rm("dist", { recursive: true });
   // wrangler would deploy another Worker with these.
-  const elsewhere = { CLOUDFLARE_ENV: "elsewhere", WRANGLER_CI_OVERRIDE_NAME: "elsewhere" };
-  const preview = (...words: string[]) =>
-    runScript(
-      "scripts/main.ts",
-      ["scripts/preview.ts", "staging", ...words],
-      { ...operator.environment, ...elsewhere },
-      folder,
-    );
-  const { exitCode, stdout, stderr } = await preview("--json");
+  vi.stubEnv("CLOUDFLARE_ENV", "elsewhere");
+  vi.stubEnv("WRANGLER_CI_OVERRIDE_NAME", "elsewhere");
+  await logIn("oauth");
+  api.requests.length = 0;
+  const pets = await countRows("petstore-previews", "pets");
+  const { exitCode, stdout, stderr } = await run("preview", "staging", "--json");
   expect([exitCode, stderr]).toEqual([
     0,
     expect.stringMatching(
@@ -263,109 +361,90 @@ it("npm run preview deploys beside production, on the database of the previews, 
   expect(stderr).toContain(
     `${SMOKE_STEPS}  creates a pet once, with exact integers\n${LAST_STEP}Next: npm run keys -- create `,
   );
-  expect([
-    await countRows("petstore-previews", "pets"),
-    await countRows("petstore-previews", "keys"),
-  ]).toEqual([1, 1]);
-  expect(api.writes()).not.toContain("PUT /workers/scripts/petstore");
-  expect(api.requests.join("\n")).not.toContain("elsewhere");
+  expect(await countRows("petstore-previews", "pets")).toBe(Number(pets) + 1);
+  expect(await operator.leaks()).toEqual([]);
 
+  await logIn("token");
   const consequence =
     "This deletes the preview staging of the Worker petstore, in account an-account, with the counters of its keys. Pets and keys stay.\n";
-  const unasked = await preview("--delete");
+  const unasked = await run("preview", "staging", "--delete");
   expect([unasked.exitCode, unasked.stdout]).toEqual([2, ""]);
   expect(unasked.stderr).toContain(`\n${consequence}error: no terminal to ask in: add --yes to do it\n`);
   expect(await buildAt(url)).toBe(build);
 
-  const removed = await preview("--delete", "--yes");
+  const removed = await run("preview", "staging", "--delete", "--yes");
   expect([removed.exitCode, removed.stdout]).toEqual([0, "Deleted the preview staging.\n"]);
   expect(removed.stderr).toContain(consequence);
-  await expect(buildAt(url)).rejects.toThrow("fetch failed");
+  expect((await fetch(url)).status).toBe(404);
   // A closed pull request may have no preview.
-  const again = await preview("--delete");
-  expect([again.exitCode, again.stdout]).toEqual([
-    0,
-    "Not found: the preview staging of the Worker petstore, in account an-account.\n",
-  ]);
-  expect(await operator.leaks()).toEqual([]);
+  const again = await run("preview", "staging", "--delete");
+  const notFound = "Not found: the preview staging of the Worker petstore, in account an-account.\n";
+  expect([again.exitCode, again.stdout]).toEqual([0, notFound]);
+  expect(api.requests.join("\n")).not.toMatch(/elsewhere|PUT .*scripts/);
 });
 
-it("npm run deploy reports a missing database", async () => {
-  await openAccount("token");
-  const { exitCode, stderr } = await run(".", "deploy");
-  expect(stderr).toMatch(
-    /\nerror: there is no database petstore in this account yet: run npm run setup, .*\n$/,
-  );
-  expect(exitCode).toBe(1);
-  expect(api.writes()).toEqual([]);
+it.each([
+  ["no login", { CLOUDFLARE_API_TOKEN: "" }, "not logged in to Cloudflare: run npx wrangler login"],
+  ["a wrong token", { CLOUDFLARE_API_TOKEN: "x" }, "Cloudflare's API refused: Authentication error (10000)"],
+  ["no network", { CLOUDFLARE_API_BASE_URL: "http://127.0.0.1:9" }, "Cloudflare's API can't be reached: "],
+])("%s is reported in one line", async (_, environment, problem) => {
+  for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value);
+  const { exitCode, stdout, stderr } = await run("migrate", "--remote");
+  expect([exitCode, stdout]).toEqual([1, ""]);
+  expect(stderr).toMatch(/^[^\n]+\nerror: [^\n]+\n$/);
+  expect(stderr).toContain(problem);
 });
-
-it.each(["deploy", "preview staging"])(
-  "npm run %s rejects workers_dev together with routes",
-  async (words) => {
-    await openAccount("token", "petstore", "petstore-previews");
-    const [command = "", ...more] = words.split(" ");
-    const settings = `preview_urls = true\nworkers_dev = true\n${ROUTES}`;
-    const { folder } = await copyProject("7.0.0", "wrangler.toml", "preview_urls = true", settings);
-    const stderr = expect.stringMatching(/^error: delete workers_dev from wrangler.toml: [^\n]+\n$/);
-    expect(await run(folder, command, ...more)).toEqual({ exitCode: 2, stdout: "", stderr });
-    expect(api.requests).toEqual([]);
-  },
-);
-
-it("npm run deploy wants a URL, before it does anything, if wrangler.toml has routes", async () => {
-  await openAccount("token", "petstore");
-  const { folder } = await copyProject("7.0.0", ...WITH_ROUTES);
-  const outcome = await run(folder, "deploy");
-  const stderr = "error: the Worker is not on workers.dev: say where, npm run deploy -- --url URL\n";
-  expect(outcome).toEqual({ exitCode: 2, stdout: "", stderr });
-  expect(api.requests).toEqual([]);
-});
-
-const COMMANDS = { setup: setupCommand, deploy: deployCommand, preview: previewCommand };
 
 it.each([
   ["setup --location weur", "", "Would create the databases petstore and petstore-previews in weur, unless"],
-  ["deploy", "Building the Worker\n", "Would apply pending migrations, deploy 1.0.0+"],
+  ["deploy", "Building the Worker\n", "Would apply pending migrations, deploy 7.0.0+"],
   ["preview staging", "Building the Worker\n", " to the preview staging, and run the smoke test"],
-] as const)("npm run %s --dry-run works without an account", async (words, progress, plan) => {
+])("npm run %s --dry-run works without an account", async (words, progress, plan) => {
+  await commit("7.0.0");
   vi.stubEnv("CLOUDFLARE_API_TOKEN", "");
-  vi.stubEnv("CLOUDFLARE_API_BASE_URL", "http://127.0.0.1:9");
-  onTestFinished(() => void vi.unstubAllEnvs());
-  const [command, ...more] = words.split(" ") as [keyof typeof COMMANDS, ...string[]];
-  const { exitCode, stdout, stderr } = await runCommandInProcess(COMMANDS[command], [...more, "--dry-run"]);
+  api.requests.length = 0;
+  const [command = "", ...more] = words.split(" ");
+  const { exitCode, stdout, stderr } = await run(command, ...more, "--dry-run");
   expect([exitCode, stderr]).toEqual([0, progress]);
   expect(stdout).toContain(plan);
   expect(stdout).toMatch(/\nNothing was changed\.\n$/);
+  expect(api.requests).toEqual([]);
 });
 
-it.each([
+const WITH_WORKERS_DEV: Change = [
+  "wrangler.toml",
+  "preview_urls",
+  `workers_dev = true\n${ROUTES}\npreview_urls`,
+];
+
+it.each<[words: string, problem: string, ...Change[]]>([
   ["setup", "required option '--location <location>' not specified"],
   ["setup --location mars", "Allowed choices are weur, eeur"],
   ["deploy --url localhost:8787", "It must be the URL of a service"],
   ["deploy staging", "too many arguments"],
+  ["deploy", "say where, npm run deploy -- --url URL", WITH_ROUTES],
+  ["deploy", "delete workers_dev from wrangler.toml", WITH_WORKERS_DEV],
+  ["preview staging", "delete workers_dev from wrangler.toml", WITH_WORKERS_DEV],
   ["preview Feature_1", 'Use up to 40 of a-z, 0-9 and inner "-"'],
   ["preview pr-1- --delete --yes", "Use up to 40"],
   ["preview pr-1 --json --delete", "'--json' cannot be used with option '--delete'"],
   ["preview pr-1 --delete --dry-run", "'--delete' cannot be used with option '--dry-run'"],
-])("npm run %s is wrong usage", async (words, problem) => {
-  const [command, ...more] = words.split(" ") as [keyof typeof COMMANDS, ...string[]];
-  const { exitCode, stdout, stderr } = await runCommandInProcess(COMMANDS[command], more);
-  expect([exitCode, stdout, stderr]).toEqual([2, "", expect.stringMatching(/^error: [^\n]+\n$/)]);
-  expect(stderr).toContain(problem);
-});
-
-it("npm run deploy --dry-run without -- is refused", async () => {
-  await openAccount("token", "petstore");
-  const words = ["run", "--silent", "deploy", "--dry-run"];
-  const outcome = await runProcess("npm", words, operator.environment);
-  const stderr = expect.stringMatching(/type npm run deploy -- --dry-run\n$/);
+  ["migrate --preview=", "It must name a preview, such as staging"],
+])("npm run %s is refused: %s", async (words, problem, ...changes) => {
+  await commit("7.0.0", ...changes);
+  api.requests.length = 0;
+  const [command = "", ...more] = words.split(" ");
+  const stderr = expect.stringMatching(/^error: [^\n]+\n$/);
+  const outcome = await run(command, ...more);
   expect(outcome).toEqual({ exitCode: 2, stdout: "", stderr });
+  expect(outcome.stderr).toContain(problem);
   expect(api.requests).toEqual([]);
 });
 
-it("npm run deploy continues if the reader of its output stops", async () => {
-  const command = `"${process.execPath}" scripts/main.ts scripts/deploy.ts --dry-run | head -n 1`;
-  const { stdout, stderr } = await promisify(execFile)("bash", ["-o", "pipefail", "-c", command]);
-  expect([stdout.split("\n").length, stderr]).toEqual([2, "Building the Worker\n"]);
+it("a command continues if the reader of its output stops", async () => {
+  // An "error" event without a listener would end the process, and so the tests.
+  const stdout = new Writable({ write: (_chunk, _encoding, done) => done(new Error("EPIPE")) });
+  const streams = { stdin: new PassThrough(), stdout, stderr: new PassThrough(), env: {} };
+  expect(await runCommand(setupCommand, ["--location", "weur", "--dry-run"], streams)).toBe(0);
+  expect(stdout.errored?.message).toBe("EPIPE");
 });

@@ -1,22 +1,14 @@
-// The files, commands and test names in the documents exist.
+// The files, commands, test names and headers in the documents exist, and the README agrees with the guide.
 
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
+import { ERROR_STATUS } from "../../src/http/errors.ts";
+import { fillGuide } from "../../src/openapi/guide.ts";
+import { HEADERS } from "../../src/openapi/headers.ts";
 
 const root = join(import.meta.dirname, "../..");
 const read = (file: string) => readFileSync(join(root, file), "utf8");
-
-/** The cells of all table rows of a document. */
-function rows(document: string): string[][] {
-  const lines = document.split("\n").filter((line) => line.startsWith("| ") && !line.startsWith("| -"));
-  return lines.map((line) =>
-    line
-      .split("|")
-      .map((cell) => cell.trim())
-      .slice(1, -1),
-  );
-}
 
 /** The source of a test file, or of all test files in a folder. */
 function testsIn(name: string): string {
@@ -26,45 +18,30 @@ function testsIn(name: string): string {
   return files.map((file) => readFileSync(file, "utf8")).join("\n");
 }
 
-const THREATS = rows(read("docs/security.md")).filter(([threat]) => threat !== "Threat");
+const { scripts } = JSON.parse(read("package.json"));
+const THREATS = [...read("docs/security.md").matchAll(/^\| (\*\*.*) \| (.*) \| (.*) \|$/gm)].map((row) =>
+  row.slice(1),
+);
 
 it("docs/security.md lists threats", () => {
   expect(THREATS.length).toBeGreaterThan(20);
 });
 
-describe.each(THREATS)("%s", (_threat, _defence, tests = "") => {
-  it("names tests that exist", () => {
-    const names = [...tests.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name);
-    expect(names.length).toBeGreaterThan(0);
-    const { scripts } = JSON.parse(read("package.json"));
-    for (const command of names.filter((name) => name.startsWith("npm run "))) {
-      expect(scripts).toHaveProperty(command.replace("npm run ", ""));
-    }
-    const text = names
-      .filter((name) => !name.startsWith("npm run "))
-      .map(testsIn)
-      .join("\n");
-    for (const [, part = ""] of tests.matchAll(/"([^"]+)"/g))
-      expect(text).toContain(part.replace(/ ?…$/, ""));
-  });
+it.each(THREATS)("%s: names tests that exist", (_threat, _defence, tests = "") => {
+  const names = [...tests.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name);
+  const files = names.filter((name) => !name.startsWith("npm run "));
+  expect(names.length).toBeGreaterThan(0);
+  const text = files.map(testsIn).join("\n");
+  for (const [, part = ""] of tests.matchAll(/"([^"]+)"/g)) expect(text).toContain(part.replace(/ ?…$/, ""));
 });
 
-const DOCUMENTS = [
-  "README.md",
-  "DESIGN.md",
-  "SECURITY.md",
-  "CHANGELOG.md",
-  "CONTRIBUTING.md",
-  ...globSync("docs/*.md", { cwd: root }),
-];
+const TOP_LEVEL = ["README.md", "DESIGN.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md"];
+const DOCUMENTS = [...TOP_LEVEL, ...globSync("docs/*.md", { cwd: root })];
 
 it.each(DOCUMENTS)("%s names files and commands that exist", (document) => {
   const text = read(document);
-  const files = [...text.matchAll(/(?<![\w./-])(?:test|src|scripts|bench|docs)\/[\w./-]*[\w/]/g)].map(
-    ([file]) => file,
-  );
-  for (const file of files) expect(existsSync(join(root, file)), file).toBe(true);
-  const { scripts } = JSON.parse(read("package.json"));
+  const files = text.matchAll(/(?<![\w./-])(?:test|src|scripts|bench|docs)\/[\w./-]*[\w/]/g);
+  for (const [file] of files) expect(existsSync(join(root, file)), file).toBe(true);
   for (const [, script = ""] of text.matchAll(/npm run (?:--silent )?(\w[\w:-]*)/g))
     expect(scripts).toHaveProperty([script]);
   // The patterns match something.
@@ -84,4 +61,21 @@ it.each(DOCUMENTS)("%s links to files and headings that exist", (document) => {
     expect(existsSync(join(root, target)), link).toBe(true);
     if (anchor !== undefined) expect(anchors(read(target)), link).toContain(anchor);
   }
+});
+
+it("the guide names only headers that exist", () => {
+  const pattern = /`([A-Z][A-Za-z]*(?:-[A-Z][A-Za-z]*)+)`|-H "([A-Za-z-]+):/g;
+  const named = [...read("src/openapi/guide.md").matchAll(pattern)].map(
+    ([, prose, command]) => prose ?? command,
+  );
+  const existing = [...Object.keys(HEADERS), "Authorization", "Content-Type", "Idempotency-Key"];
+  for (const name of named) expect(existing).toContain(name);
+  expect(named.length).toBeGreaterThan(10);
+});
+
+it("the README has the plans and the error codes of the guide", () => {
+  const readme = read("README.md").replaceAll("\n", " ");
+  expect(readme).toContain(fillGuide("{{plans}}").replaceAll("\n", " "));
+  for (const [code, status] of Object.entries(ERROR_STATUS))
+    expect(readme).toContain(`${status} \`${code}\``);
 });

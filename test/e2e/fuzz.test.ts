@@ -1,12 +1,17 @@
-// A short run of npm run fuzz. `FUZZ_SEED=N npm test -- test/e2e/fuzz.test.ts` repeats the run with the seed in the test name.
+// A short run of npm run fuzz, and faults that it must notice. `FUZZ_SEED=N npm test -- test/e2e/fuzz.test.ts` repeats the run with
+// the seed in the test name.
 
-import { expect, it } from "vitest";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { openApiDocument } from "../../src/openapi/document.ts";
+import { Checks } from "../stress/fuzz/checks.ts";
 import { operationsOf } from "../stress/fuzz/document.ts";
-import { failureText } from "../stress/fuzz/failure.ts";
-import { invalidParts } from "../stress/fuzz/parts.ts";
+import { parseRequest } from "../stress/fuzz/exact.ts";
+import type { Answer, Request } from "../stress/fuzz/http.ts";
+import { cases } from "../stress/fuzz/requests.ts";
 import { fuzz } from "../stress/fuzz/run.ts";
-import { runningService } from "../stress/fuzz/service.ts";
+import { type Service, startService } from "../stress/fuzz/service.ts";
+import { jsonTexts, violation } from "../stress/fuzz/values.ts";
 
 const REQUESTS = 2_000;
 
@@ -15,45 +20,94 @@ const TIMEOUT_MS = 300_000;
 
 const seed = Number(process.env.FUZZ_SEED ?? Math.floor(Math.random() * 1_000_000_000));
 
+let service: Service;
+
+beforeAll(async () => {
+  service = await startService();
+});
+
+afterAll(() => service.stop());
+
 it(
   `${REQUESTS} valid and invalid requests get the documented responses (seed ${seed})`,
   async () => {
-    const { counts, failure } = await fuzz({ requests: REQUESTS, seed });
-    expect(failure && failureText(failure)).toBeUndefined();
+    const { counts, failure } = await fuzz({ service, requests: REQUESTS, seed });
+    expect(failure).toBeUndefined();
     expect(counts.requests).toBeGreaterThanOrEqual(REQUESTS);
-    // Each operation got valid and invalid requests.
-    for (const { operationId } of operationsOf(openApiDocument(""))) {
-      expect([...(counts.cases.get(operationId)?.keys() ?? [])].sort()).toEqual(["invalid", "valid"]);
-    }
-    expect(counts.cases.get("malformed")?.size).toBeGreaterThan(0);
+    const kinds = operationsOf(openApiDocument("")).flatMap(({ operationId }) =>
+      ["valid", "invalid key", "invalid method"].map((kind) => `${operationId}, ${kind}`),
+    );
+    expect([...counts.cases.keys()]).toEqual(expect.arrayContaining([...kinds, "malformed, truncated"]));
   },
   TIMEOUT_MS,
 );
 
-it("the fuzzer generates every kind of invalid value for a new field of the document", () => {
-  const document = structuredClone(openApiDocument("")) as {
-    components: { schemas: Record<string, object> };
+type Fault = (answer: Answer, request: Request) => Answer;
+
+function withoutHeader(name: string, answer: Answer): Answer {
+  const { [name]: _, ...headers } = answer.headers;
+  return { ...answer, headers };
+}
+
+/** Faults of a service, what the fuzzer reports, and how they change a response. */
+const FAULTS: [fault: string, reported: string, change: Fault][] = [
+  [
+    "rounds ids",
+    "Location is",
+    (answer) => ({ ...answer, body: answer.body.replace(/(?<="id":\d{15})\d/, "0") }),
+  ],
+  [
+    "loses a field",
+    "the pet is not",
+    (answer) => ({ ...answer, body: answer.body.replace(/,"status":"[a-z]+"/, "") }),
+  ],
+  [
+    "sends a wrong status",
+    "400 instead of 415",
+    (answer) => (answer.status === 415 ? { ...answer, status: 400 } : answer),
+  ],
+  [
+    "omits a header of an error",
+    "RateLimit is missing",
+    (answer) => (answer.status === 404 ? withoutHeader("ratelimit", answer) : answer),
+  ],
+  [
+    "has only two pages",
+    "the list does not have",
+    (answer, { target }) => (target.includes("cursor=") ? withoutHeader("link", answer) : answer),
+  ],
+  ["allows nothing", "the header Allow is missing", (answer) => withoutHeader("allow", answer)],
+];
+
+it.each(FAULTS)("a service that %s is noticed", async (_, reported, change) => {
+  const send = async (request: Request) => change(await service.send(request), request);
+  const faulty = { ...service, secret: await service.newSecret(), send };
+  const checks = new Checks(faulty);
+  const all = cases(operationsOf(openApiDocument("")), faulty, await checks.start());
+  let problems: string[] = [];
+  for (const each of fc.sample(all, { numRuns: 500, seed: 1 })) {
+    problems = await checks.problems(each);
+    if (problems.length > 0) break;
+  }
+  expect(problems).toContainEqual(expect.stringContaining(reported));
+});
+
+it("a new field of the document is violated in every way", () => {
+  const document = openApiDocument("");
+  const properties = {
+    age: { type: "integer", minimum: 0, maximum: 30 },
+    mood: { type: "string", minLength: 1, pattern: "^[a-z]*$" },
   };
-  const { NewPet } = document.components.schemas as Record<
-    string,
-    { properties: object; required: string[] }
-  >;
-  Object.assign(NewPet?.properties ?? {}, { age: { type: "integer", minimum: 0, maximum: 30 } });
-  NewPet?.required.push("age");
-  const createPet = operationsOf(document).find(({ operationId }) => operationId === "createPet");
-  if (createPet === undefined) throw new Error("the document has no createPet");
-  const service = runningService(new URL("http://localhost"), "pet_key");
-  const kinds = invalidParts(createPet, service, {}).map(({ what }) => what);
-  expect(kinds.filter((what) => what.startsWith("body.age"))).toEqual([
-    "body.age: null instead",
-    "body.age: boolean instead",
-    "body.age: string instead",
-    "body.age: array instead",
-    "body.age: object instead",
-    "body.age: not an integer",
-    "body.age: out of range",
-    "body.age: far out of range",
-    "body.age: not a JSON number",
-    "body.age: missing",
-  ]);
+  const schemas = {
+    ...document.components.schemas,
+    NewPet: { type: "object", properties, required: ["age"] },
+  };
+  const operations = operationsOf({ ...document, components: { ...document.components, schemas } });
+  const schema = operations.find(({ body }) => body !== undefined)?.body?.schema ?? {};
+  const found = fc
+    .sample(jsonTexts(schema), { numRuns: 2_000, seed: 1 })
+    .map((text) => violation(schema, parseRequest(text)));
+  const ofAge = ["type", "required", "minimum", "maximum"].map((keyword) => `.age: ${keyword}`);
+  const ofMood = ["type", "minLength", "pattern", "Unicode"].map((keyword) => `.mood: ${keyword}`);
+  expect(new Set(found)).toEqual(new Set([undefined, ": type", ...ofAge, ...ofMood]));
 });

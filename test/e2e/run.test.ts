@@ -5,7 +5,7 @@ import { existsSync } from "node:fs";
 import { copyFile, cp, mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, delimiter, dirname, join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { runProcess, runScript } from "../support/e2e/petstore.ts";
 
 /** Requirements of wrangler: one that the Node of the tests meets, and one that no Node meets. */
@@ -19,33 +19,36 @@ require("node:fs").appendFileSync(__dirname + "/processes", line + "\\n");
 `;
 
 let folder: string;
+let isSprungByNpm: boolean;
 
 beforeAll(async () => {
   folder = await realpath(await mkdtemp(join(tmpdir(), "petstore-test-")));
   const files = {
-    "package.json": {
+    "package.json": JSON.stringify({
       name: "small-project",
       scripts: { command: "node scripts/run.mjs main.mjs" },
       dependencies: { trap: "file:trap-1.0.0.tgz", wrangler: "file:wrangler-1.0.0.tgz" },
-    },
-    "wrangler/package.json": { name: "wrangler", version: "1.0.0", engines: { node: MET } },
-    "trap/package.json": {
+    }),
+    "wrangler/package.json": JSON.stringify({ name: "wrangler", version: "1.0.0", engines: { node: MET } }),
+    "trap/package.json": JSON.stringify({
       name: "trap",
       version: "1.0.0",
       scripts: { postinstall: `node --eval "fs.writeFileSync('sprung', '')"` },
-    },
+    }),
+    "spy.cjs": SPY,
+    "main.mjs": "console.log(process.execPath);",
   };
-  for (const name of ["trap", "wrangler"]) await mkdir(join(folder, name));
-  for (const [name, content] of Object.entries(files))
-    await writeFile(join(folder, name), JSON.stringify(content));
-  await writeFile(join(folder, "spy.cjs"), SPY);
-  await writeFile(join(folder, "main.mjs"), "console.log(process.execPath);");
-  await cp(".npmrc", join(folder, ".npmrc"));
-  await cp("scripts/run.mjs", join(folder, "scripts/run.mjs"));
+  for (const [name, content] of Object.entries(files)) {
+    await mkdir(dirname(join(folder, name)), { recursive: true });
+    await writeFile(join(folder, name), content);
+  }
+  for (const name of [".npmrc", "scripts/run.mjs"]) await cp(name, join(folder, name));
   await npm("pack", "./trap", "./wrangler");
   await npm("install", "--package-lock-only");
   const { packages } = JSON.parse(await readFile(join(folder, "package-lock.json"), "utf8"));
   expect(packages["node_modules/trap"].hasInstallScript).toBe(true);
+  await npm("ci");
+  isSprungByNpm = isTrapSprung();
 });
 
 afterAll(() => rm(folder, { recursive: true }));
@@ -57,13 +60,10 @@ async function npm(...args: string[]): Promise<void> {
 
 const isTrapSprung = () => existsSync(join(folder, "node_modules/trap/sprung"));
 
-it("npm ci runs no install scripts", async () => {
-  await npm("ci");
-  expect([existsSync(join(folder, "node_modules/trap")), isTrapSprung()]).toEqual([true, false]);
-});
+it("npm ci runs no install scripts", () => expect(isSprungByNpm).toBe(false));
 
 it("a command installs the packages without install scripts, and hides credentials from npm", async () => {
-  await rm(join(folder, "node_modules"), { recursive: true, force: true });
+  await rm(join(folder, "node_modules"), { recursive: true });
   const { exitCode, stderr } = await runScript(
     join(folder, "scripts/run.mjs"),
     ["main.mjs"],
@@ -80,48 +80,31 @@ it("a command installs the packages without install scripts, and hides credentia
   expect([exitCode, stderr, isTrapSprung()]).toEqual([0, expect.stringContaining("added 2 packages"), false]);
   const lines = (await readFile(join(folder, "processes"), "utf8")).trimEnd().split("\n");
   const processes = lines.map((line) => JSON.parse(line) as { args: string[]; credentials: unknown[] });
-  const credentialsOf = (arg: string) =>
-    processes
-      .filter(({ args }) => args.some((path) => basename(path) === arg))
-      .map(({ credentials }) => credentials);
-  expect(credentialsOf("ci")).toEqual([[null, null]]);
-  expect(credentialsOf("main.mjs").at(-1)).toEqual(["token", "key"]);
+  const credentialsOf = (name: string) =>
+    processes.filter(({ args }) => args.some((path) => basename(path) === name)).at(-1)?.credentials;
+  expect(credentialsOf("ci")).toEqual([null, null]);
+  expect(credentialsOf("main.mjs")).toEqual(["token", "key"]);
 });
 
-describe.skipIf(process.platform === "win32")("a command runs on", () => {
-  const link = () => join(folder, "node_modules/.bin/node");
-  let locked: string;
-
+it.skipIf(process.platform === "win32").each([
+  ["the machine's Node if it is new enough for wrangler, and removes the link to the other one", MET],
+  ["the Node from the lock file otherwise, and keeps its link for npx", UNMET],
+])("a command runs on %s", async (_, engines) => {
+  const [link, locked] = [join(folder, "node_modules/.bin/node"), join(folder, "locked-node")];
+  await copyFile(process.execPath, locked);
   // As npm ci leaves it: the Node from the lock file is first in PATH for what npm starts.
-  beforeEach(async () => {
-    await npm("ci");
-    locked = join(folder, "locked-node");
-    if (!existsSync(locked)) await copyFile(process.execPath, locked);
-    const bin = join(folder, "node_modules", `node-${process.platform}-${process.arch}`, "bin");
-    await mkdir(bin, { recursive: true });
-    await mkdir(dirname(link()), { recursive: true });
-    for (const path of [join(bin, "node"), link()]) await symlink(locked, path);
-  });
-
-  /** The Node that runs a command, on a machine whose Node runs the tests. */
-  async function nodeOf(engines: string): Promise<string> {
-    const file = join(folder, "package-lock.json");
-    const lock = await readFile(file, "utf8");
-    await writeFile(file, lock.replace(MET, engines));
-    const PATH = [dirname(process.execPath), process.env.PATH].join(delimiter);
-    const { stdout } = await runProcess("npm", ["run", "--silent", "command"], { PATH }, folder);
-    await writeFile(file, lock);
-    return stdout.trim();
+  const bin = join(folder, "node_modules", `node-${process.platform}-${process.arch}`, "bin");
+  for (const path of [join(bin, "node"), link]) {
+    await rm(path, { force: true });
+    await mkdir(dirname(path), { recursive: true });
+    await symlink(locked, path);
   }
-
-  it("the machine's Node if it is new enough for wrangler, and removes the link to the other one", async () => {
-    expect(await nodeOf(MET)).toBe(process.execPath);
-    expect(existsSync(link())).toBe(false);
-    expect(await nodeOf(MET)).toBe(process.execPath);
-  });
-
-  it("the Node from the lock file otherwise, and keeps its link for npx", async () => {
-    expect(await nodeOf(UNMET)).toBe(locked);
-    expect(existsSync(link())).toBe(true);
-  });
+  const file = join(folder, "package-lock.json");
+  const lock = await readFile(file, "utf8");
+  await writeFile(file, lock.replace(MET, engines));
+  const PATH = [dirname(process.execPath), process.env.PATH].join(delimiter);
+  const { stdout } = await runProcess("npm", ["run", "--silent", "command"], { PATH }, folder);
+  await writeFile(file, lock);
+  const expected = engines === MET ? [process.execPath, false] : [locked, true];
+  expect([stdout.trim(), existsSync(link)]).toEqual(expected);
 });

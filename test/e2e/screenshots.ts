@@ -1,13 +1,14 @@
-// npm run screenshots: takes the pictures of both pages that the documents show. The service is real; the key is on the Free plan and
-// was used today, and its 29 days before that are invented.
+// npm run screenshots: takes the pictures of both pages that the documents show, from the real service. The key is on the Free plan and
+// was used today; its 29 days before that are invented.
 
 import { join } from "node:path";
-import type { Page } from "playwright-core";
+import type { Page, Route } from "playwright-core";
 import { type Define, newCommand } from "../../scripts/lib/command.ts";
+import type { UsageBody } from "../../src/rate-limit/usage/usage-body.ts";
 
 const FOLDER = "docs";
 
-/** Busy on weekdays, and sometimes over the limit. */
+/** Busy on weekdays, and sometimes over the limit. The first is yesterday. */
 const PAST_DAYS = Array.from({ length: 29 }, (_, index) => {
   const isQuiet = index % 7 === 5 || index % 7 === 6;
   const wanted = Math.round((isQuiet ? 180 : 760) + 260 * Math.sin(index * 1.7) + 90 * Math.sin(index * 4.1));
@@ -28,8 +29,7 @@ export default define;
 
 async function takeAll(folder: string): Promise<void> {
   const { findBrowser, openBrowser } = await import("../support/e2e/browser.ts");
-  const { writePastDays } = await import("../support/e2e/past-days.ts");
-  const { emptyState, keys, start } = await import("../support/e2e/petstore.ts");
+  const { emptyState, npmRun, start } = await import("../support/e2e/petstore.ts");
   const executablePath = findBrowser();
   if (executablePath === undefined) throw new Error("there is no Chromium here: CHROMIUM can name one");
   const { state, remove } = await emptyState();
@@ -37,23 +37,13 @@ async function takeAll(folder: string): Promise<void> {
   const { origin } = service;
   const browser = await openBrowser(executablePath);
   try {
-    const { stdout } = await keys(
-      "create",
-      "--name",
-      "Jo",
-      "--plan",
-      "free",
-      "--json",
-      "--persist-to",
-      state,
-    );
-    const { key } = JSON.parse(stdout);
-    await use(origin, key);
-    await writePastDays(service, state, PAST_DAYS, Date.now());
+    const words = ["create", "--name", "Jo", "--plan", "free", "--json", "--persist-to", state];
+    const { key } = JSON.parse((await npmRun("keys", words)).stdout);
     for (const colorScheme of ["light", "dark"] as const) {
       const take = (name: string) =>
         page.screenshot({ path: join(folder, `${name}-desktop-${colorScheme}.png`), animations: "disabled" });
       const page = await browser.newPage({ colorScheme, viewport: { width: 1280, height: 1400 } });
+      await page.route("**/v1/usage", inventPastDays);
       await openReference(page, origin, key);
       await take("reference");
       await use(origin, key);
@@ -69,6 +59,13 @@ async function takeAll(folder: string): Promise<void> {
     await service.stop();
     await remove();
   }
+}
+
+async function inventPastDays(route: Route): Promise<void> {
+  const response = await route.fetch();
+  const usage = (await response.json()) as UsageBody;
+  const days = usage.days.map((day, index) => ({ ...day, ...PAST_DAYS.at(-1 - index) }));
+  await route.fulfill({ response, json: { ...usage, days } });
 }
 
 /** Sends some requests, so that the minute has a count. */

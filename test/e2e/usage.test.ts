@@ -1,10 +1,7 @@
 // npm run usage, with a stand-in for Cloudflare's query API.
 
-import { once } from "node:events";
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
+import keysCommand from "../../scripts/keys.ts";
 import { queryKeyDays } from "../../scripts/usage/telemetry.ts";
 import { daysText, windowsText } from "../../scripts/usage/text.ts";
 import usageCommand from "../../scripts/usage.ts";
@@ -15,10 +12,7 @@ import { runCommandInProcess } from "../support/e2e/in-process.ts";
 import { ban } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 
-// For slow machines.
-vi.setConfig({ testTimeout: 120_000 });
-
-const petstore = sharedPetstore({ WRANGLER_LOG: "log" });
+const petstore = sharedPetstore();
 const { newKey, call } = petstore;
 
 function usage(...args: string[]) {
@@ -26,7 +20,6 @@ function usage(...args: string[]) {
 }
 
 interface Query {
-  queryId: string;
   timeframe: { from: number; to: number };
   parameters: {
     filters: { key: string; operation: string; value?: string }[];
@@ -34,52 +27,48 @@ interface Query {
   };
 }
 
-/** A stand-in for the query API: filters and counts `log.lines`. */
+/** A stand-in for Cloudflare's query API: filters and counts `log.lines`. */
 const log = { lines: [] as Record<string, unknown>[], statistics: {}, isAllowed: true, isValid: true };
 let queries: Query[];
-let server: Server;
 
-// One server for all tests, because a process remembers its account.
-beforeAll(async () => {
-  server = createServer(async (request, response) => {
-    const reply = (status: number, body: object) => response.writeHead(status).end(JSON.stringify(body));
-    if (request.headers.authorization !== "Bearer a-token" || !log.isAllowed)
-      return reply(403, { success: false, errors: [{ code: 10_000, message: "Authentication error" }] });
-    if (request.url !== "/client/v4/accounts/an-account/workers/observability/telemetry/query")
-      return reply(404, { success: false, errors: [{ code: 7003, message: "Could not route" }] });
-    const query = JSON.parse(await text(request)) as Query;
-    queries.push(query);
-    const { timeframe, parameters } = query;
-    const found = log.lines.filter(
-      ({ timestamp, ...fields }) =>
-        Number(timestamp) >= timeframe.from &&
-        Number(timestamp) <= timeframe.to &&
-        parameters.filters.every(({ key, operation, value }) =>
-          operation === "exists" ? fields[key] !== undefined : operation === "eq" && fields[key] === value,
-        ),
-    );
-    const [{ value: field } = { value: "" }] = parameters.groupBys;
-    const groups = Map.groupBy(found, (each) => `${each[field]}`);
-    const aggregates = [...groups].map(([value, members]) => ({
-      value: members.length,
-      count: members.length,
-      interval: 0,
-      sampleInterval: 1,
-      groups: [{ key: field, value }],
-    }));
-    const calculations = [{ calculation: "count", alias: "requests", aggregates, series: [] }];
-    const result = log.isValid ? { calculations, statistics: log.statistics } : {};
-    reply(200, { success: true, errors: [], messages: [], result });
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  vi.stubEnv("CLOUDFLARE_API_BASE_URL", `http://127.0.0.1:${port}/client/v4`);
+function answerQuery(query: Query): Response {
+  queries.push(query);
+  if (!log.isAllowed) {
+    const errors = [{ code: 10_000, message: "Authentication error" }];
+    return Response.json({ success: false, errors }, { status: 403 });
+  }
+  const { timeframe, parameters } = query;
+  const found = log.lines.filter(
+    ({ timestamp, ...fields }) =>
+      Number(timestamp) >= timeframe.from &&
+      Number(timestamp) <= timeframe.to &&
+      parameters.filters.every(({ key, operation, value }) =>
+        operation === "exists" ? fields[key] !== undefined : operation === "eq" && fields[key] === value,
+      ),
+  );
+  const [{ value: field } = { value: "" }] = parameters.groupBys;
+  const groups = Map.groupBy(found, (each) => `${each[field]}`);
+  const aggregates = [...groups].map(([value, members]) => ({
+    value: members.length,
+    groups: [{ key: field, value }],
+  }));
+  const calculations = [{ calculation: "count", alias: "requests", aggregates }];
+  const result = log.isValid ? { calculations, statistics: log.statistics } : {};
+  return Response.json({ success: true, errors: [], messages: [], result });
+}
+
+beforeAll(() => {
   vi.stubEnv("CLOUDFLARE_API_TOKEN", "a-token");
   vi.stubEnv("CLOUDFLARE_ACCOUNT_ID", "an-account");
+  const { fetch } = globalThis;
+  vi.stubGlobal("fetch", async (url: string, init?: RequestInit) => {
+    const isQuery = `${url}`.endsWith("/accounts/an-account/workers/observability/telemetry/query");
+    return isQuery ? answerQuery(JSON.parse(`${init?.body}`)) : fetch(url, init);
+  });
 });
 afterAll(() => {
   vi.unstubAllEnvs();
-  server.close();
+  vi.unstubAllGlobals();
 });
 beforeEach(() => {
   Object.assign(log, { lines: LINES, statistics: {}, isAllowed: true, isValid: true });
@@ -137,6 +126,9 @@ it("counts admitted, refused and banned requests by key and UTC day, the busiest
       groupBys: [{ type: "string", value: "keyId" }],
     },
   });
+  const daysOf = async (keyId: string) => (await queryKeyDays(keyId, 3, Date.now())).days;
+  expect(await daysOf("key_bbbbbbbbbbbb")).toEqual([day(0), day(1, 1), day(2)]);
+  expect(await daysOf("key_dddddddddddd")).toEqual([day(0), day(1), day(2)]);
 });
 
 it("prints a table for each key", async () => {
@@ -159,16 +151,22 @@ key_bbbbbbbbbbbb: 1 requests
   expect((await usage()).stdout).toBe("No requests with a valid key.\n");
 });
 
-it("counts one key, also without requests, for npm run keys", async () => {
-  const days = (keyId: string) => queryKeyDays(keyId, 3, Date.now());
-  expect((await days("key_bbbbbbbbbbbb")).days).toEqual([day(0), day(1, 1), day(2)]);
-  expect((await days("key_dddddddddddd")).days).toEqual([day(0), day(1), day(2)]);
+it("npm run keys -- show has the counts of the running service, without a request to it", async () => {
+  const { id, key } = await newKey("free");
+  const show = (...args: string[]) =>
+    runCommandInProcess(keysCommand, ["show", id, "--persist-to", petstore.state, ...args]);
+  await call("/v1/pets", key);
+  const { windows, days } = JSON.parse((await show("--json")).stdout);
+  const own = (await (await call("/v1/usage", key)).json()) as UsageBody;
+  expect(windows).toEqual({ minute: own.minute, day: own.day });
+  expect(windows.day).toMatchObject({ limit: 1_000, used: 1 });
+  expect(days).toEqual(own.days.slice(-7));
+  expect((await show()).stdout).toMatch(/\n {2}day +1 +1,000 +999 +00:00:00Z, in [^\n]+\n/);
 });
 
 it("counts the service's log lines as the service counted the requests", async () => {
-  const banned = await newKey("enterprise", "--per-minute", "9", "--per-day", "3");
+  const banned = await newKey("enterprise", { minute: 9, day: 3 });
   const other = await newKey("pro");
-  const lines = () => petstore.service.printed().match(/^\{.*$/gm) ?? [];
   for (const path of ["/v1/pets", "/v1/pets/4711", "/v1/nowhere", "/v1/usage"]) await call(path, other.key);
   await call("/v1/pets", other.key, { method: "DELETE" });
   await call("/v1/pets", other.key, {
@@ -178,12 +176,13 @@ it("counts the service's log lines as the service counted the requests", async (
   await call("/v1/pets", newSecret());
   await ban(petstore.origin, banned.key);
   for (const { key } of [banned, other]) await call("/v1/usage", key);
-  const linesOf = ({ id }: { id: string }) => lines().filter((line) => line.includes(id));
-  await vi.waitFor(() => expect(linesOf(banned).at(-1)).toContain("/v1/usage"));
-  const requests = linesOf(banned).length - 1;
+  const linesOf = async ({ id }: { id: string }) =>
+    (await petstore.logLines()).filter((line) => line.includes(id));
+  await vi.waitFor(async () => expect((await linesOf(banned)).at(-1)).toContain("/v1/usage"));
+  const requests = (await linesOf(banned)).length - 1;
 
   const fields = { timestamp: Date.now(), "$metadata.service": "petstore" };
-  log.lines = lines().map((line) => ({ ...fields, ...JSON.parse(line) }));
+  log.lines = (await petstore.logLines()).map((line) => ({ ...fields, ...JSON.parse(line) }));
   const counted = await Promise.all([banned, other].map(({ id }) => queryKeyDays(id, 1, Date.now())));
   const own = await Promise.all(
     [banned, other].map(async ({ key }) => (await (await call("/v1/usage", key)).json()) as UsageBody),

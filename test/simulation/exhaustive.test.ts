@@ -57,13 +57,9 @@ class Steps {
   #deliverAll(): void {
     for (const { message, answer } of this.#messages.splice(0)) {
       const answerNow = answer ?? message.deliver();
-      this.#persist();
+      this.world.persist();
       answerNow();
     }
-  }
-
-  #persist(): void {
-    while (this.world.storage.writing.length > 0) this.world.written();
   }
 
   /** The names of the possible next events. */
@@ -96,7 +92,7 @@ class Steps {
         break;
       case "answer":
         // The output gate: a result is sent when all earlier writes are durable.
-        this.#persist();
+        this.world.persist();
         this.#note(which.slice(0, 1), event);
         message?.answer?.();
         this.#drop(which);
@@ -119,7 +115,7 @@ class Steps {
         break;
       case "evict":
         this.#faults += 1;
-        this.#persist();
+        this.world.persist();
         this.#note("object", event);
         world.evict();
         break;

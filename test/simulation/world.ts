@@ -5,7 +5,6 @@
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
 import type { Runtime } from "../../src/lib/runtime.ts";
 import { headersOf, left, tighterWindow } from "../../src/rate-limit/headers.ts";
-
 import { LimiterClient } from "../../src/rate-limit/isolate/limiter-client.ts";
 import type { Quota } from "../../src/rate-limit/object/quota.ts";
 import { RateLimiter } from "../../src/rate-limit/object/rate-limiter.ts";
@@ -53,13 +52,11 @@ export class Timeline {
     return this.#events.at(-1)?.atMs;
   }
 
-  /** Runs the next event. False if there is none. */
-  step(): boolean {
+  /** Runs the next event, if there is one. */
+  step(): void {
     const event = this.#events.pop();
-    if (event === undefined) return false;
-    this.nowMs = event.atMs;
-    event.run();
-    return true;
+    this.nowMs = event?.atMs ?? this.nowMs;
+    event?.run();
   }
 }
 
@@ -67,7 +64,6 @@ export class Timeline {
 class Storage {
   durable: Quota | undefined;
   writing: Quota[] = [];
-  alarmMs: number | null = null;
   readonly kv = {
     get: () => structuredClone(this.latest),
     put: (_: string, quota: Quota) => void this.writing.push(structuredClone(quota)),
@@ -75,9 +71,7 @@ class Storage {
   get latest(): Quota | undefined {
     return this.writing.at(-1) ?? this.durable;
   }
-  setAlarm(ms: number): void {
-    this.alarmMs = ms;
-  }
+  setAlarm(): void {}
 }
 
 /** A repeated result may have a later window than the one that counted its requests. */
@@ -176,14 +170,7 @@ export class World {
     const key = `${name} ${new Date(startMs).toISOString()}`;
     const known = this.entries.get(key);
     if (known !== undefined) return known;
-    const entry = {
-      limit: 0,
-      admitted: 0,
-      admittedLocally: 0,
-      refused: 0,
-      lost: 0,
-      remaining: [],
-    };
+    const entry = { limit: 0, admitted: 0, admittedLocally: 0, refused: 0, lost: 0, remaining: [] };
     this.entries.set(key, entry);
     return entry;
   }
@@ -259,17 +246,10 @@ export class World {
   prefill(limits: Limits, share: number): void {
     const requests = Math.floor(share * Math.min(limits.minute, limits.day));
     if (requests === 0) return;
-    const request = {
-      id: "prefilled0",
-      requests,
-      waitedMs: 0,
-      released: [],
-      outbox: [],
-      bannedUntilMs: 0,
-      bansLiftedUntilMs: 0,
-    };
+    const report = { released: [], outbox: [], bannedUntilMs: 0, bansLiftedUntilMs: 0 };
+    const request = { ...report, id: "prefilled0", requests, waitedMs: 0 };
     const { windows } = this.#execute("acquire", limits, request);
-    while (this.storage.writing.length > 0) this.written();
+    this.persist();
     for (const name of WINDOW_NAMES) this.entry(name, windows[name].startMs).admitted += requests;
   }
 
@@ -377,6 +357,11 @@ export class World {
   /** Makes the oldest pending write durable. */
   written(): void {
     this.storage.durable = this.storage.writing.shift() ?? this.storage.durable;
+  }
+
+  /** Makes all pending writes durable. */
+  persist(): void {
+    while (this.storage.writing.length > 0) this.written();
   }
 
   #stub(isolate: Isolate) {

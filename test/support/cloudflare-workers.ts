@@ -1,4 +1,4 @@
-// The part of `cloudflare:workers` that src/rate-limit uses, for Node.
+// The part of the Workers runtime that src/ uses, for Node.
 
 export class DurableObject {
   readonly ctx: unknown;
@@ -10,6 +10,9 @@ export class DurableObject {
   }
 }
 
-export function waitUntil(): void {
-  throw new Error("the simulation has its own runtime");
-}
+/** In Node, work continues anyway. */
+export function waitUntil(): void {}
+
+/** Unlike Node's own scheduler, it waits on fake timers too. */
+const wait = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+Object.assign(globalThis, { scheduler: { wait } });

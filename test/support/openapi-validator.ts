@@ -2,7 +2,8 @@
 // so it runs in Node; tests in workerd call it as a service.
 
 import { type Document, OpenAPIBackend, SetMatchType } from "openapi-backend";
-import { type OpenApiDocument, openApiDocument } from "../../src/openapi/document.ts";
+import type { OpenApiDocument } from "../../src/openapi/document.ts";
+import { DOCUMENT, dereferenced } from "./openapi-document.ts";
 
 /** A request and its response. Header names are in lower case. */
 export interface Exchange {
@@ -21,8 +22,7 @@ const OTHER_REQUESTS = "otherRequests";
 /** The number of validated exchanges. */
 export const validated = { exchanges: 0 };
 
-const document = openApiDocument("");
-const validator = startValidator(document);
+const validator = startValidator(DOCUMENT);
 
 /** Returns how an exchange violates the document: empty if it conforms. */
 export async function findViolations({ method, path, status, headers, body }: Exchange): Promise<string[]> {
@@ -59,9 +59,15 @@ export async function findViolations({ method, path, status, headers, body }: Ex
   ];
 }
 
-/** findViolations as a service: accepts an exchange, returns an array of strings. */
+/** findViolations as a service: accepts an array of exchanges, returns one text for each that violates the document. */
 export async function serveValidator(request: { json(): Promise<unknown> }) {
-  return Response.json(await findViolations((await request.json()) as Exchange));
+  const exchanges = (await request.json()) as Exchange[];
+  const found = await Promise.all(exchanges.map(findViolations));
+  const texts = exchanges.map(({ method, path, status }, index) => {
+    const violations = found[index] ?? [];
+    return violations.length > 0 ? `${method} ${path} answered ${status}: ${violations.join("; ")}` : [];
+  });
+  return Response.json(texts.flat());
 }
 
 async function startValidator({ paths, ...rest }: OpenApiDocument): Promise<OpenAPIBackend> {
@@ -81,17 +87,4 @@ async function startValidator({ paths, ...rest }: OpenApiDocument): Promise<Open
         .addFormat("date", /^\d{4}-\d\d-\d\d$/),
   });
   return api.init();
-}
-
-/** Replaces each reference in a value by its target in `root`. */
-export function dereferenced(value: unknown, root: unknown): unknown {
-  if (typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) return value.map((each) => dereferenced(each, root));
-  const { $ref, ...rest } = value as { $ref?: string };
-  const own = Object.entries(rest).map(([name, each]) => [name, dereferenced(each, root)]);
-  const target = $ref
-    ?.slice(2)
-    .split("/")
-    .reduce((parent, name) => (parent as Record<string, unknown>)[name], root);
-  return { ...(dereferenced(target, root) as object | undefined), ...Object.fromEntries(own) };
 }

@@ -42,18 +42,7 @@ const name = fc.oneof(
   fc.constantFrom(...NAMES, "__proto__", "\\u006eam\\u0065", "\\u0069D", "nam\\/", ""),
   fc.string(),
 );
-const number = fc.constantFrom(
-  "0",
-  "-0",
-  "1",
-  "-12",
-  "1.5",
-  "1.0",
-  "1e2",
-  "1E+2",
-  "12e-1",
-  "9223372036854775808",
-);
+const number = fc.constantFrom(..."0 -0 1 -12 1.5 1.0 1e2 1E+2 12e-1 9223372036854775808".split(" "));
 const word = fc.constantFrom("true", "false", "null", '"\\ud83d\\udc08"', '"\\b\\n\\u00e9"', '"é🐈"');
 const space = fc.constantFrom("", "", " ", "\n\t\r ");
 
@@ -80,16 +69,7 @@ function quoted(text: string): string {
   return text.includes("\\u") ? `"${text}"` : JSON.stringify(text);
 }
 
-it("agrees with JSON.parse on valid JSON and its members", () => {
-  fc.assert(
-    fc.property(anyText, (text) => {
-      expect(actual(text)).toEqual(expected(text));
-    }),
-    { numRuns: 2_000 },
-  );
-});
-
-it("agrees with JSON.parse on nearly valid JSON", () => {
+it("agrees with JSON.parse on valid JSON and its members, and on nearly valid JSON", () => {
   const change = fc.tuple(
     fc.nat(),
     fc.nat({ max: 2 }),
@@ -100,18 +80,14 @@ it("agrees with JSON.parse on nearly valid JSON", () => {
       const start = at % (text.length + 1);
       // UTF-8 has no lone surrogates.
       const changed = (text.slice(0, start) + inserted + text.slice(start + deleted)).toWellFormed();
-      expect(actual(changed)).toEqual(expected(changed));
+      for (const each of [text, changed]) expect(actual(each)).toEqual(expected(each));
     }),
-    { numRuns: 10_000 },
+    { numRuns: 4_000 },
   );
 });
 
-it.each([
-  ["the last of repeated members", '{"name":"a","name":"b"}', { name: "b" }],
-  ["no nested members", '{"x":{"name":"a"},"y":[{"name":"b"}]}', {}],
-  ["members after a byte order mark", '\ufeff{"name":"a"}', { name: "a" }],
-])("reads %s", (_, text, members) => {
-  expect(readMembers(encode(text), NAMES)).toEqual(members);
+it("reads members after a byte order mark", () => {
+  expect(readMembers(encode('\ufeff{"name":"a"}'), NAMES)).toEqual({ name: "a" });
 });
 
 it.each(["x", "é", "漢", "🐈", "\\n", "\\u0041", 'a\\"', "\\\\"])(

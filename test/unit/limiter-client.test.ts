@@ -1,11 +1,9 @@
 // The limiter client of one key against the real object: with leases, failing calls, overtaken results and clock skew.
 
 import { describe, expect, it } from "vitest";
-import type { Runtime } from "../../src/lib/runtime.ts";
 import { headersOf } from "../../src/rate-limit/headers.ts";
-import { LimiterClient } from "../../src/rate-limit/isolate/limiter-client.ts";
 import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
-import { type Limits, remaining } from "../../src/rate-limit/windows.ts";
+import type { Limits } from "../../src/rate-limit/windows.ts";
 import { type Message, World } from "../simulation/world.ts";
 
 const START_MS = Date.UTC(2026, 10, 22, 12, 34, 2);
@@ -20,12 +18,7 @@ const OVERLOADED = Object.assign(new Error("too many requests"), { overloaded: t
 /** How the network handles a message. `answer` has the object execute it, and returns the result. */
 type Handler = (message: Message, answer: () => void) => void;
 
-const fails =
-  (error: object = new Error("out of order")): Handler =>
-  (message) =>
-    message.fail(error);
-
-const hangs: Handler = () => {};
+const isOverloaded: Handler = (message) => message.fail(OVERLOADED);
 
 type Request = Promise<{ decision: Awaited<ReturnType<World["request"]>>; waitedMs: number }>;
 
@@ -36,7 +29,7 @@ function newService(limits: Limits, aheadMs = 0) {
   const answer = (message: Message, backMs = network.tripMs) =>
     world.time.after(network.tripMs, () => {
       const reply = message.deliver();
-      while (world.storage.writing.length > 0) world.written();
+      world.persist();
       world.time.after(backMs, reply);
     });
   const send = (message: Message) => {
@@ -114,19 +107,16 @@ describe("with a lease", () => {
 });
 
 describe("a call", () => {
-  it.each([
-    ["is retried once, after 250 ms", [fails()], [0, 250], 350, 0],
-    ["is not retried twice", [fails(), fails()], [0, 250], 250, 1],
-    ["is not retried if the object is overloaded", [fails(OVERLOADED)], [0], 0, 1],
-    ["is given up after 2 s without a result, and not retried", [hangs], [0], 2_000, 1],
-    ["is given up after 2 s if the retry has no result", [fails(), hangs], [0, 250], 2_250, 1],
-  ])("%s", async (_, faults, sentMs, waitedMs, local) => {
+  it("is retried once, after 250 ms, and given up 2 s later", async () => {
     const { network, world, at, sent, used } = newService(pro);
-    network.handle = (message, answer) => (faults.shift() ?? answer)(message, answer);
+    // The first call fails, the second hangs.
+    network.handle = (message, answer) => {
+      if (world.counts.calls > 2) answer();
+      else if (world.counts.calls === 1) message.fail(new Error("out of order"));
+    };
     const [request] = await Promise.all([at(0), world.run()]);
-    expect([sent("acquire"), request.waitedMs]).toEqual([sentMs, waitedMs]);
-    expect([request.decision.admitted, world.counts.local]).toEqual([true, local]);
-    expect(used()).toBe(1);
+    expect([sent("acquire"), request.waitedMs]).toEqual([[0, 250], 2_250]);
+    expect([request.decision.admitted, world.counts.local, used()]).toEqual([true, 1, 1]);
   });
 
   it("that fails also decides the requests that wait for the next call", async () => {
@@ -140,7 +130,6 @@ describe("a call", () => {
 
   it.each([
     ["executed without a result", (message: Message) => message.deliver()],
-    ["never executed", () => {}],
     ["executed late", (message: Message, world: World) => world.time.after(8_000, () => message.deliver())],
   ])("of 100 requests counts them once if it is %s", async (_, fault) => {
     const { network, world, burst, used } = newService(pro);
@@ -175,15 +164,6 @@ describe("a call", () => {
   });
 });
 
-it("a call is kept alive beyond its request, because other requests wait for it", () => {
-  const kept: unknown[] = [];
-  const never = () => new Promise(() => {});
-  const keepAlive = (work: unknown) => kept.push(work);
-  const runtime = { now: () => START_MS, wait: never, withDeadline: never, keepAlive };
-  void new LimiterClient(runtime as unknown as Runtime, "key").acquire(free, {} as never, () => {});
-  expect(kept).toHaveLength(1);
-});
-
 describe("a release", () => {
   it("is retried after 1 and 3 s", async () => {
     const { network, world, at, sent, used } = newService(pro);
@@ -210,68 +190,57 @@ describe("a release", () => {
 });
 
 describe("while the object can't be reached", () => {
-  it.each([true, false])(
-    "a local ban refuses without calls and is reported once a second (with a status: %s)",
-    async (hasStatus) => {
-      const { network, world, isolate, at, burst, every, sent, runUntil } = newService(free);
-      if (hasStatus) void at(0);
-      await runUntil(200);
-      network.handle = fails(OVERLOADED);
-      void burst(61, 300);
-      void burst(181, 2_400);
-      await runUntil(3_000);
-      const banned = every(10, 3_000, 8_000);
-      const before = sent("release").length;
-      await runUntil(8_000);
-      // The object does not know the ban yet, so its status does not lift it.
-      isolate.client.known.apply(free, world.usage().status);
-      const bannedUntilMs = START_MS + 603_000;
-      for (const { waitedMs, decision } of await Promise.all(banned))
-        expect([waitedMs, decision.bannedUntilMs]).toEqual([0, bannedUntilMs]);
-      expect(sent("acquire").filter((atMs) => atMs >= 3_000)).toEqual([]);
-      // Three of them report the admissions.
-      expect(sent("release").length - before).toBeLessThanOrEqual(5 + 3);
+  /** Has decided a ban locally, which ends at 603,000 ms. */
+  async function newBanned() {
+    const service = newService(free);
+    service.network.handle = isOverloaded;
+    void service.burst(61, 300);
+    void service.burst(181, 2_400);
+    await service.runUntil(3_000);
+    return { ...service, bannedUntilMs: START_MS + 603_000 };
+  }
 
-      network.handle = (_, answer) => answer();
-      void every(10, 12_000, 15_000);
-      await runUntil(15_000);
-      // The object knows the ban and the admissions before it.
-      expect(sent("release").filter((atMs) => atMs >= 12_000)).toEqual([12_000]);
-      expect(world.usage().status).toMatchObject({ bannedUntilMs, windows: { minute: { used: 60 } } });
-    },
-  );
+  it("a local ban refuses without calls and is reported once a second", async () => {
+    const { network, world, isolate, every, sent, runUntil, bannedUntilMs } = await newBanned();
+    const banned = every(10, 3_000, 8_000);
+    const before = sent("release").length;
+    await runUntil(8_000);
+    // The object does not know the ban yet, so its status does not lift it.
+    isolate.client.known.apply(free, world.usage().status);
+    for (const { waitedMs, decision } of await Promise.all(banned))
+      expect([waitedMs, decision.bannedUntilMs]).toEqual([0, bannedUntilMs]);
+    expect(sent("acquire").filter((atMs) => atMs >= 3_000)).toEqual([]);
+    // Three of them report the admissions.
+    expect(sent("release").length - before).toBeLessThanOrEqual(5 + 3);
+
+    network.handle = (_, answer) => answer();
+    void every(10, 12_000, 15_000);
+    await runUntil(15_000);
+    // The object knows the ban and the admissions before it.
+    expect(sent("release").filter((atMs) => atMs >= 12_000)).toEqual([12_000]);
+    expect(world.usage().status).toMatchObject({ bannedUntilMs, windows: { minute: { used: 60 } } });
+  });
 
   it("a local ban that an operator lifts refuses no more, also if the object has heard of it", async () => {
-    const { network, world, isolate, burst, at, runUntil } = newService(free);
-    const decisionAt = async (ms: number) => {
-      const request = at(ms);
-      await runUntil(ms + 1_000);
-      return (await request).decision;
-    };
-    network.handle = fails(OVERLOADED);
-    void burst(61, 300);
-    void burst(181, 2_400);
-    await runUntil(3_000);
-    const { bannedUntilMs = 0 } = await decisionAt(3_000);
-    expect(bannedUntilMs).toBe(START_MS + 603_000);
+    const { network, world, isolate, at, runUntil, bannedUntilMs } = await newBanned();
     network.handle = (_, answer) => answer();
     // An earlier ban.
     isolate.client.known.liftBans(bannedUntilMs - 1_000);
-    expect((await decisionAt(5_000)).admitted).toBe(false);
+    void at(5_000);
+    await runUntil(6_000);
     expect([world.usage().status.bannedUntilMs, world.recordedBans]).toEqual([bannedUntilMs, 1]);
 
-    isolate.client.known.liftBans(bannedUntilMs);
-    // An older look-up, of another secret of the key.
-    isolate.client.known.liftBans(0);
+    // The second is by an older look-up, of another secret of the key.
+    for (const untilMs of [bannedUntilMs, 0]) isolate.client.known.liftBans(untilMs);
     // The object shows the ban until the next request.
     isolate.client.known.apply(free, world.usage().status);
-    expect((await decisionAt(60_000)).admitted).toBe(true);
-    expect(world.usage().status.bannedUntilMs).toBeUndefined();
+    const [{ decision }] = await Promise.all([at(60_000), runUntil(61_000)]);
+    expect([decision.admitted, world.usage().status.bannedUntilMs]).toEqual([true, undefined]);
   });
 
   it("local admissions count in their own windows, also after a status without them", async () => {
     const { network, world, isolate, at, runUntil } = newService({ minute: 3, day: 9 });
-    network.handle = fails(OVERLOADED);
+    network.handle = isOverloaded;
     const requests = [57_990, 57_990, 57_990, 58_000, 58_000, 58_030, 58_040].map((ms) => at(ms));
     await runUntil(58_020);
     isolate.client.known.apply(free, world.usage().status);
@@ -281,17 +250,29 @@ describe("while the object can't be reached", () => {
     expect(decisions.at(-2)?.windows).toMatchObject({ minute: { used: 3 }, day: { used: 6 } });
   });
 
-  it("held leases are used, and every request counts once", async () => {
-    const { network, world, every, runUntil, used } = newService(pro);
-    const requests = every(20, 0, 3_000);
-    await runUntil(1_000);
-    network.handle = fails(OVERLOADED);
-    await runUntil(2_000);
-    network.handle = (_, answer) => answer();
-    await world.run();
-    expect(world.counts.local).toBeGreaterThan(0);
-    expect((await Promise.all(requests)).filter(({ decision }) => !decision.admitted)).toEqual([]);
-    expect(used()).toBe(150);
+  it("requests that don't fit are refused when their call fails, although another isolate holds a lease", async () => {
+    const { network, world, at, burst, runUntil } = newService(pro);
+    const other = world.newIsolate(pro);
+    // An unused lease of four, from 100 to 300 ms.
+    for (const ms of [0, 60]) void at(ms, other);
+    void at(120);
+    await runUntil(230);
+    network.handle = (message) => world.time.after(1, () => message.fail(OVERLOADED));
+    const requests = burst(298, 240);
+    await runUntil(3_000);
+    const decided = await Promise.all(requests);
+    expect(new Set(decided.map(({ waitedMs }) => waitedMs))).toEqual(new Set([1]));
+    expect(decided.filter(({ decision }) => !decision.admitted)).toHaveLength(298 - (300 - 3 - 4));
+  });
+
+  it("the rest of a lease is not shown as used, also after its renewal has failed", async () => {
+    const { network, at, runUntil } = newService(pro);
+    const requests = [0, 60, 210, 220, 230].map((ms) => at(ms));
+    await runUntil(205);
+    network.handle = isOverloaded;
+    await runUntil(400);
+    const used = (await Promise.all(requests)).map(({ decision }) => decision.windows.minute.used);
+    expect(used).toEqual([1, 2, 3, 4, 5]);
   });
 
   it("admissions during a report are in the next report", async () => {
@@ -306,7 +287,7 @@ describe("while the object can't be reached", () => {
 
   it("a ban that begins during a report is in the next report", async () => {
     const { network, world, answer, burst, runUntil } = newService(free);
-    network.handle = fails(OVERLOADED);
+    network.handle = isOverloaded;
     void burst(61, 300);
     await runUntil(4_000);
     network.handle = (message) =>
@@ -319,7 +300,7 @@ describe("while the object can't be reached", () => {
 
   it("a report is not delayed when the clock has stepped back", async () => {
     const { network, isolate, at, runUntil, used } = newService(pro);
-    network.handle = fails(OVERLOADED);
+    network.handle = isOverloaded;
     void at(30_000);
     await runUntil(35_000);
     isolate.aheadMs = -20_000;
@@ -332,7 +313,7 @@ describe("while the object can't be reached", () => {
 
   it("the outbox keeps the latest 100 batches", async () => {
     const { network, at, every, runUntil, used } = newService(pro);
-    network.handle = fails(OVERLOADED);
+    network.handle = isOverloaded;
     void every(5, 0, 750);
     await runUntil(800);
     network.handle = (_, answer) => answer();
@@ -342,42 +323,15 @@ describe("while the object can't be reached", () => {
   });
 });
 
-describe("an overtaken result", () => {
-  const remainingOf = (requests: Request[]) =>
-    Promise.all(requests).then((each) => each.map(({ decision }) => remaining(decision.windows.minute)));
-
-  it.each(["acquire", "release"])("of %s is dropped, so that Remaining never rises", async (slow) => {
-    const { network, world, answer, every } = newService(pro);
-    network.handle = (message) => answer(message, message.method === slow ? 700 : 20);
-    const requests = every(20, 0, 3_000);
-    await world.run();
-    expect(await remainingOf(requests)).toEqual(Array.from({ length: 150 }, (_, index) => 299 - index));
-  });
-
-  it("of usage is dropped, and the decision shows at least the admitted requests", async () => {
-    const { isolate, world, every, runUntil } = newService(pro);
-    const requests = every(20, 0, 3_000);
-    for (let atMs = 400; atMs < 3_000; atMs += 130) {
-      await runUntil(atMs);
-      const { status } = world.usage();
-      const { admitted } = world.entry("minute", START_MS - 2_000);
-      await runUntil(atMs + 120);
-      expect(isolate.client.known.apply(pro, status).windows.minute.used).toBeGreaterThanOrEqual(admitted);
-    }
-    await world.run();
-    expect(await remainingOf(requests)).toEqual(Array.from({ length: 150 }, (_, index) => 299 - index));
-  });
-
-  it("of usage is dropped if a lease was released meanwhile", async () => {
-    const { network, isolate, world, at, runUntil } = newService(pro);
-    network.tripMs = 10;
-    // A lease of four from 60 to 260 ms, of which one is used.
-    for (const ms of [0, 60, 100]) void at(ms);
-    await runUntil(265);
-    const { status } = world.usage();
-    await world.run();
-    expect(isolate.client.known.apply(pro, status).windows.minute.used).toBe(3);
-  });
+it("an overtaken usage is dropped if a lease was released meanwhile", async () => {
+  const { network, isolate, world, at, runUntil } = newService(pro);
+  network.tripMs = 10;
+  // A lease of four from 60 to 260 ms, of which one is used.
+  for (const ms of [0, 60, 100]) void at(ms);
+  await runUntil(265);
+  const { status } = world.usage();
+  await world.run();
+  expect(isolate.client.known.apply(pro, status).windows.minute.used).toBe(3);
 });
 
 it("a cached ban is ignored after the clock has stepped back, because its end is unknown", async () => {
@@ -390,19 +344,6 @@ it("a cached ban is ignored after the clock has stepped back, because its end is
   const [{ decision }] = await Promise.all([at(7_000), world.run()]);
   expect(sent("acquire").filter((atMs) => atMs >= 5_000)).toEqual([7_000]);
   expect(decision.bannedUntilMs).toBe(START_MS + 603_000);
-});
-
-it("a ban from a status holds until its end, to the millisecond", async () => {
-  const { world, isolate, runUntil } = newService(free);
-  const bannedUntilMs = START_MS + 1_000;
-  const { windows, nowMs, ...status } = world.usage().status;
-  const decision = isolate.client.known.apply(free, { ...status, windows, nowMs, bannedUntilMs });
-  expect(decision).toEqual({ admitted: true, nowMs, windows, bannedUntilMs });
-  const isAdmitted = async (atMs: number) => {
-    await runUntil(atMs);
-    return isolate.client.known.peek(free).admitted;
-  };
-  expect([await isAdmitted(0), await isAdmitted(999), await isAdmitted(1_000)]).toEqual([false, false, true]);
 });
 
 it("a status is dropped if a known one has a higher revision, or the same and a later time", () => {
@@ -433,8 +374,9 @@ it.each([
   expect([world.counts.leases, windows.minute.used, windows.day.used]).toEqual([1, used, 2]);
 });
 
-describe.each([-1_500, 1_500])("with a clock %i ms ahead of the object's", (aheadMs) => {
-  it("a client that waits for the Retry-After of a cached ban is not refused again", async () => {
+it.each([-1_500, 1_500])(
+  "with a clock %i ms ahead of the object's, a client that waits for the Retry-After of a cached ban is not refused again",
+  async (aheadMs) => {
     const { world, isolate, at, burst, runUntil } = newService({ minute: 1, day: 9 }, aheadMs);
     void burst(2, 0);
     void burst(182, 2_200);
@@ -446,16 +388,5 @@ describe.each([-1_500, 1_500])("with a clock %i ms ahead of the object's", (ahea
     expect(retryMs).toBeLessThan(bannedUntilMs + 1_000 + TRIP_MS);
     await runUntil(70_000);
     expect(isolate.client.known.peek({ minute: 1, day: 9 }).admitted).toBe(false);
-  });
-
-  it("a key is known to be exhausted until its minute ends", async () => {
-    const { isolate, burst, runUntil } = newService(free, aheadMs);
-    const isExhausted = async (atMs: number) => {
-      await runUntil(atMs);
-      return !isolate.client.known.peek(free).admitted;
-    };
-    expect(await isExhausted(0)).toBe(false);
-    void burst(60, 0);
-    expect([await isExhausted(57_999), await isExhausted(58_000 + TRIP_MS)]).toEqual([true, false]);
-  });
-});
+  },
+);

@@ -1,6 +1,6 @@
 // Idempotency-Key: a retried POST creates no second pet.
 
-import { createExecutionContext, createScheduledController, waitOnExecutionContext } from "cloudflare:test";
+import { createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
@@ -30,43 +30,33 @@ async function seen(response: Response): Promise<unknown[]> {
   return [response.status, response.headers.get("Location"), await response.text()];
 }
 
-async function countCreations(): Promise<number> {
-  return (
-    (await env.DB.prepare("SELECT count(*) AS creations FROM creations").first<number>("creations")) ?? 0
-  );
+function countCreations(): Promise<number | null> {
+  return env.DB.prepare("SELECT count(*) AS creations FROM creations").first<number>("creations");
 }
 
-async function runCron(): Promise<void> {
-  const ctx = createExecutionContext();
-  await worker.scheduled(createScheduledController(), env);
-  await waitOnExecutionContext(ctx);
-}
+const runCron = () => worker.scheduled(createScheduledController(), env);
 
 describe("a repeated POST", () => {
-  it("gets the same 201 and creates no second pet", async () => {
-    const client = await newClient();
+  it("gets the same 201, creates no second pet and consumes quota", async () => {
+    const client = await newClient({ plan: "free" });
     const before = await countPets();
     const first = await seen(await post(client, "again"));
     expect(first[0]).toBe(201);
     expect(first[2]).toContain(`"categoryId":9223372036854775807`);
-    expect(await seen(await post(client, "again"))).toEqual(first);
+    const again = await post(client, "again");
+    expect(again.headers.get("X-RateLimit-Remaining")).toBe("58");
+    expect(await seen(again)).toEqual(first);
     expect(await countPets()).toBe(before + 1);
   });
 
-  it("gets the same 201 and creates one pet, 50 times at once", async () => {
+  it("gets the same 201 and creates one pet, 10 times at once", async () => {
     const client = await newClient();
     const before = await countPets();
-    const responses = await Promise.all(Array.from({ length: 50 }, () => post(client, "at-once")));
+    const responses = await Promise.all(Array.from({ length: 10 }, () => post(client, "at-once")));
     const answers = await Promise.all(responses.map(seen));
     expect(new Set(answers.map((each) => JSON.stringify(each))).size).toBe(1);
     expect(answers[0]?.[0]).toBe(201);
     expect(await countPets()).toBe(before + 1);
-  });
-
-  it("consumes quota", async () => {
-    const client = await newClient({ plan: "free" });
-    await post(client, "counted");
-    expect((await post(client, "counted")).headers.get("X-RateLimit-Remaining")).toBe("58");
   });
 
   it("gets the stored response even if the pet was deleted", async () => {
@@ -83,29 +73,12 @@ describe("a repeated POST", () => {
     ["other white space", `{ "name": "Rex",\n "categoryId": 9223372036854775807, "status": "sold" }`],
     ["another form of the number", `{"name":"Rex","categoryId":9223372036854775807.0,"status":"sold"}`],
     ["an unknown field", `{"name":"Rex","categoryId":9223372036854775807,"status":"sold","id":7}`],
-  ])("may have %s", async (_, body) => {
+    ["a quoted Idempotency-Key", REX, '"written"'],
+  ])("may have %s", async (_, body, idempotencyKey = "written") => {
     const client = await newClient();
     const first = await seen(await post(client, "written"));
-    expect(await seen(await post(client, "written", body))).toEqual(first);
+    expect(await seen(await post(client, idempotencyKey, body))).toEqual(first);
   });
-
-  it("may quote the Idempotency-Key", async () => {
-    const client = await newClient();
-    const first = await seen(await post(client, "quoted"));
-    expect(await seen(await post(client, '"quoted"'))).toEqual(first);
-  });
-});
-
-it("the service retries a write whose result was lost, and creates one pet", async () => {
-  const client = await newClient();
-  const before = await countPets();
-  const batch = env.DB.batch.bind(env.DB);
-  const calls = vi.spyOn(env.DB, "batch").mockImplementationOnce(async (statements) => {
-    await batch(statements);
-    throw new Error("D1_ERROR: Network connection lost.");
-  });
-  expect((await post(client, "lost")).status).toBe(201);
-  expect([calls.mock.calls.length, await countPets()]).toEqual([2, before + 1]);
 });
 
 describe("a different POST", () => {
@@ -134,42 +107,30 @@ describe("a different POST", () => {
     expect((await post(client, "fixed")).status).toBe(201);
   });
 
-  it("may have an Idempotency-Key that another API key has used", async () => {
+  it("may have an Idempotency-Key that differs by case only, or that another API key has used", async () => {
     const [one, other] = await Promise.all([newClient(), newClient()]);
-    const [first, second] = [await seen(await post(one, "mine")), await seen(await post(other, "mine"))];
-    expect([first[0], second[0]]).toEqual([201, 201]);
-    expect(second[1]).not.toBe(first[1]);
+    const first = await seen(await post(one, "mine"));
+    for (const second of [await post(one, "MINE"), await post(other, "mine")]) {
+      const [status, location] = await seen(second);
+      expect(status).toBe(201);
+      expect(location).not.toBe(first[1]);
+    }
     expect((await post(other, "mine", `{"name":"Max","categoryId":1}`)).status).toBe(422);
-  });
-
-  it("may have an Idempotency-Key that differs by case only", async () => {
-    const client = await newClient();
-    const [first, second] = [await seen(await post(client, "a")), await seen(await post(client, "A"))];
-    expect(second[1]).not.toBe(first[1]);
   });
 });
 
-describe("a retry within 24 hours", () => {
-  const SKEWS_MS = [-30_000, 30_000];
-  const orders = SKEWS_MS.flatMap((creationMs) =>
-    SKEWS_MS.flatMap((retryMs) => SKEWS_MS.map((cleanupMs) => [creationMs, retryMs, cleanupMs] as const)),
-  );
-
-  it.each(orders)(
-    "creates no second pet with clock skews of %i ms first, %i ms at the retry, %i ms at the cron trigger",
-    async (creationMs, retryMs, cleanupMs) => {
-      const name = { keyId: "key", idempotencyKey: crypto.randomUUID() };
-      // The longest time from a request's arrival to its statement.
-      const waitMs = 26_000;
-      const doneMs = Date.now();
-      const insert = (arrivalMs: number) =>
-        insertPetOnce(env.DB, { name: "Rex", categoryId: 1n }, name, arrivalMs);
-      const first = await insert(doneMs - waitMs + creationMs);
-      const arrivalMs = doneMs + DAY_MS - 1;
-      await deleteExpired(env.DB, arrivalMs + waitMs + cleanupMs);
-      expect(await insert(arrivalMs + retryMs)).toEqual(first);
-    },
-  );
+it("a retry within 24 hours creates no second pet, with clocks that differ by 30 s", async () => {
+  const skewMs = 30_000;
+  // The longest time from a request's arrival to its statement.
+  const waitMs = 26_000;
+  const name = { keyId: "key", idempotencyKey: crypto.randomUUID() };
+  const insert = (arrivalMs: number) =>
+    insertPetOnce(env.DB, { name: "Rex", categoryId: 1n }, name, arrivalMs);
+  const doneMs = Date.now();
+  const first = await insert(doneMs - waitMs - skewMs);
+  const retryMs = doneMs + DAY_MS - 1;
+  await deleteExpired(env.DB, retryMs + waitMs + skewMs);
+  expect(await insert(retryMs + skewMs)).toEqual(first);
 });
 
 describe("the retention of an idempotency record", () => {
@@ -224,65 +185,48 @@ describe("the retention of an idempotency record", () => {
 
 describe("the Idempotency-Key header", () => {
   it.each([
-    ["", undefined],
-    ["a", "a"],
-    ["!~", "!~"],
-    ["x".repeat(255), "x".repeat(255)],
-    ["x".repeat(256), undefined],
-    ["two words", undefined],
-    ["tab\tbed", undefined],
-    ["ünïcode", undefined],
-    ['"quoted"', "quoted"],
-    ['""', undefined],
-    ['"two words"', undefined],
-    [`"${"x".repeat(255)}"`, "x".repeat(255)],
-    [`"${"x".repeat(256)}"`, undefined],
-    ['"open', undefined],
-    ['"', undefined],
-    ['"a"b"', undefined],
-    ['"a"; b=1', undefined],
-    [String.raw`"a\"b"`, 'a"b'],
-    [String.raw`"a\\b"`, String.raw`a\b`],
-    [String.raw`"a\b"`, undefined],
-    [String.raw`"a\"`, undefined],
-    ['a"b', 'a"b'],
-    ["one, another", undefined],
-  ])("%j is parsed as %j", (header, key) => {
-    if (key === undefined) {
-      expect(() => parseIdempotencyKey(header)).toThrow(MESSAGES.invalid_request.idempotencyKey);
-    } else {
-      expect(parseIdempotencyKey(header)).toBe(key);
-    }
+    "",
+    "x".repeat(256),
+    "two words",
+    "tab\tbed",
+    "ünïcode",
+    "one, another",
+    '""',
+    '"two words"',
+    `"${"x".repeat(256)}"`,
+    '"open',
+    '"a"b"',
+    '"a"; b=1',
+    String.raw`"a\b"`,
+    String.raw`"a\"`,
+  ])("is invalid: %j", (header) => {
+    expect(() => parseIdempotencyKey(header)).toThrow(MESSAGES.invalid_request.idempotencyKey);
   });
 
-  it("means the same key with and without quotes", () => {
+  it("means the same key with and without quotes, of 1 to 255 visible characters", () => {
     const visible = fc.string({
       unit: fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCharCode(code)),
       minLength: 1,
       maxLength: 255,
     });
-    fc.assert(
-      fc.property(visible, (key) => {
-        const quoted = `"${key.replace(/["\\]/g, "\\$&")}"`;
-        expect(parseIdempotencyKey(quoted)).toBe(key);
-        // A leading quote always starts the quoted form.
-        if (!key.startsWith('"')) expect(parseIdempotencyKey(key)).toBe(key);
-      }),
-    );
+    const expectParsed = (key: string) => {
+      const quoted = `"${key.replace(/["\\]/g, "\\$&")}"`;
+      expect(parseIdempotencyKey(quoted)).toBe(key);
+      // A leading quote always starts the quoted form.
+      if (!key.startsWith('"')) expect(parseIdempotencyKey(key)).toBe(key);
+    };
+    fc.assert(fc.property(visible, expectParsed));
+    for (const key of ["!", "~", "x".repeat(255)]) expectParsed(key);
   });
 
-  it("gets 400 and creates no pet if it is invalid", async () => {
+  it("gets 400 and creates no pet if it is invalid, and is ignored by other operations", async () => {
     const client = await newClient();
     const before = await countPets();
     const response = await post(client, "two words");
     expect(response.status).toBe(400);
     expect((await response.json<ErrorBody>()).message).toBe(MESSAGES.invalid_request.idempotencyKey);
     expect(await countPets()).toBe(before);
-  });
-
-  it("is ignored by other operations", async () => {
-    const client = await newClient();
-    const response = await client.call("/v1/pets", { headers: { "Idempotency-Key": "two words" } });
-    expect(response.status).toBe(200);
+    const list = await client.call("/v1/pets", { headers: { "Idempotency-Key": "two words" } });
+    expect(list.status).toBe(200);
   });
 });

@@ -2,16 +2,24 @@
 
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
+import { MESSAGES } from "../../src/http/messages.ts";
 import { revokeKey } from "../../src/keys/admin.ts";
 import { newSecret } from "../../src/keys/secret.ts";
-import { fetchWithoutKey, newClient, operator, pass } from "../support/worker/client.ts";
+import {
+  fetchWithoutKey,
+  newClient,
+  newKey,
+  operator,
+  pass,
+  withoutTable,
+} from "../support/worker/client.ts";
 import { interceptStatements } from "../support/worker/database-stub.ts";
 import { expectNoSecret, takeLogLines } from "../support/worker/log-lines.ts";
 import { trackSecret } from "../support/worker/secrets.ts";
 
 it("a line names the request, the key, the result and the requests left", async () => {
   const client = await newClient({ plan: "free" });
-  await client.call("/v1/pets/4711?token=s3cret", { headers: { "X-Request-Id": "request-1" } });
+  await client.call("/v1/pets/999999999?token=s3cret", { headers: { "X-Request-Id": "request-1" } });
   expect(takeLogLines()).toEqual([
     {
       event: "request",
@@ -59,24 +67,18 @@ it("each request writes one line, whatever its status", async () => {
   ]);
 });
 
-it("the line of a 429 names the exhausted window", async () => {
+it("the line of a 429 names the exhausted window, that of a revoked key no plan", async () => {
   const client = await newClient({ plan: "enterprise", limits: { minute: 5, day: 1 } });
   await client.get("/v1/pets");
   await client.get("/v1/pets");
-  expect(takeLogLines().at(-1)).toMatchObject({
-    status: 429,
-    code: "rate_limit_exceeded",
-    window: "day",
-    remaining: 0,
-  });
-});
+  const refused = { status: 429, code: "rate_limit_exceeded", window: "day", remaining: 0 };
+  expect(takeLogLines().at(-1)).toMatchObject(refused);
 
-it("a line names a revoked key", async () => {
-  const client = await newClient();
-  await revokeKey(env.DB, client.id, operator());
-  await client.get("/v1/pets");
+  const { id, secret } = await newKey();
+  await revokeKey(env.DB, id, operator());
+  await fetchWithoutKey("/v1/pets", { headers: { Authorization: `Bearer ${secret}` } });
   const line = takeLogLines().at(-1);
-  expect(line).toMatchObject({ keyId: client.id, status: 401, code: "unauthorized" });
+  expect(line).toMatchObject({ keyId: id, status: 401, code: "unauthorized" });
   expect(line).not.toHaveProperty("plan");
 });
 
@@ -85,6 +87,7 @@ it("the line of a failed request is an error with the chain of causes", async ()
   const client = await newClient();
   await client.get("/v1/nowhere");
   expect([log.mock.calls.length, error.mock.calls.length]).toEqual([1, 0]);
+  expect(takeLogLines().at(-1)).not.toHaveProperty("failures");
   vi.spyOn(env.RATE_LIMITER, "getByName").mockImplementation(() => {
     throw new Error("out of order", { cause: new Error("no power") });
   });
@@ -94,6 +97,29 @@ it("the line of a failed request is an error with the chain of causes", async ()
     failure: "limiter_unavailable",
     failures: [{ event: "limiter_unavailable", cause: "Error: out of order; caused by Error: no power" }],
   });
+});
+
+it("of an internal error, the client gets the request ID only, and the log gets the cause", async () => {
+  const client = await newClient();
+  await client.get("/v1/nowhere");
+  takeLogLines();
+  const init = { headers: { "X-Request-Id": "request-4711" } };
+  const response = await withoutTable("pets", () => client.call("/v1/pets/1", init));
+  expect(await response.json()).toEqual({
+    code: "internal_error",
+    message: MESSAGES.internal_error.fault("request-4711"),
+    status: 500,
+  });
+  const cause = expect.stringContaining("no such table: pets");
+  const hint = expect.stringContaining("run npm run migrate");
+  expect(takeLogLines()).toMatchObject([
+    {
+      requestId: "request-4711",
+      status: 500,
+      code: "internal_error",
+      failures: [{ event: "internal_error", cause, hint, stack: cause }],
+    },
+  ]);
 });
 
 it("a line has the duration of the request", async () => {

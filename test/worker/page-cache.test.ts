@@ -2,52 +2,53 @@
 
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { ALL, NONE } from "../../src/lib/optimizations.ts";
 import { cacheKey, PageCache } from "../../src/pets/page-cache.ts";
+import type { PageQuery } from "../../src/pets/schema.ts";
 import { watchStatements } from "../support/worker/database-stub.ts";
 
-/** Stores so many pets with names of 100 characters. */
-async function addPets(count: number): Promise<void> {
-  const insert = env.DB.prepare("INSERT INTO pets (name, category_id) VALUES (?1, 1)").bind("x".repeat(100));
-  await env.DB.batch(Array.from({ length: count }, () => insert));
+/** Stores so many pets with names of 100 characters, and returns queries of a page from each on. */
+async function addPets(count: number): Promise<PageQuery[]> {
+  const insert = env.DB.prepare("INSERT INTO pets (name, category_id) VALUES (?1, 1) RETURNING id");
+  const name = "x".repeat(100);
+  const added = await env.DB.batch<{ id: number }>(Array.from({ length: count }, () => insert.bind(name)));
+  return added.flatMap(({ results }) => results.map(({ id }) => ({ limit: 1, cursor: BigInt(id) })));
 }
 
-it("caches only a page that has a next page, and none without the optimization", async () => {
-  await addPets(2);
+/** Reads pages through a cache, and returns how many statements that took. */
+function countReads(cache: PageCache) {
   const statements = watchStatements();
-  const cache = new PageCache(ALL);
-  for (let times = 0; times < 2; times += 1) await cache.get(env.DB, { limit: 1 });
-  expect(statements).toHaveLength(1);
-  for (let times = 0; times < 2; times += 1) await cache.get(env.DB, { limit: 100, cursor: 2n ** 62n });
-  expect(statements).toHaveLength(3);
-  const uncached = new PageCache(NONE);
-  for (let times = 0; times < 2; times += 1) await uncached.get(env.DB, { limit: 1 });
-  expect(statements).toHaveLength(5);
+  return async (queries: PageQuery[]) => {
+    statements.length = 0;
+    for (const query of queries) await cache.get(env.DB, query);
+    return statements.length;
+  };
+}
+
+it("caches only a page that has a next page", async () => {
+  const [page = { limit: 1 }] = await addPets(2);
+  const read = countReads(new PageCache());
+  expect(await read([page, page])).toBe(1);
+  const last = { limit: 100, cursor: 2n ** 62n };
+  expect(await read([last, last])).toBe(2);
 });
 
 it("evicts the oldest pages by their bytes", async () => {
-  await addPets(4);
-  // A page takes 500 bytes, and some 300 for its one pet.
-  const cache = new PageCache(ALL, 2_000);
-  const statements = watchStatements();
-  const read = async (...cursors: bigint[]) => {
-    statements.length = 0;
-    for (const cursor of cursors) await cache.get(env.DB, { limit: 1, cursor });
-    return statements.length;
-  };
-  expect(await read(1n, 2n)).toBe(2);
-  expect(await read(1n, 2n)).toBe(0);
-  expect(await read(3n)).toBe(1);
-  expect(await read(2n, 3n)).toBe(0);
-  expect(await read(1n)).toBe(1);
+  const pages = await addPets(4);
+  // A page takes 500 bytes, and some 300 for its one pet: two fit.
+  const read = countReads(new PageCache(2_000));
+  expect(await read(pages.slice(0, 2))).toBe(2);
+  expect(await read(pages.slice(0, 2))).toBe(0);
+  expect(await read(pages.slice(2, 3))).toBe(1);
+  expect(await read(pages.slice(1, 3))).toBe(0);
+  expect(await read(pages.slice(0, 1))).toBe(1);
 });
 
 it("has another key for each query", () => {
-  const keys = [
+  const queries = [
     { limit: 20 },
     { limit: 2 },
     { limit: 20, cursor: 0n },
     { limit: 20, status: "sold" as const },
-  ].map(cacheKey);
-  expect(new Set(keys).size).toBe(4);
+  ];
+  expect(new Set(queries.map(cacheKey)).size).toBe(4);
 });

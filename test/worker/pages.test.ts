@@ -1,10 +1,17 @@
 // Pagination: rows read, order, next links and cursors.
 
 import { env } from "cloudflare:workers";
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { encodeCursor } from "../../src/pets/cursor.ts";
 import { selectPage } from "../../src/pets/store.ts";
-import { invalidatePageCache, linkTo, newClient, ORIGIN, walk } from "../support/worker/client.ts";
+import {
+  type Client,
+  invalidatePageCache,
+  linkTo,
+  newUnlimitedClient,
+  ORIGIN,
+  walk,
+} from "../support/worker/client.ts";
 
 const INSERT_MANY = `
   WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < ?1)
@@ -23,31 +30,30 @@ interface Pet {
   status?: string;
 }
 
-describe("on a table of 100,000 pets", () => {
-  beforeEach(() => fillWith(100_000));
+let client: Client;
 
-  it("a page reads at most limit + 1 rows, at any depth, with and without a status", async () => {
-    for (const status of [undefined, "available", "pending", "sold"] as const) {
-      for (const limit of [1, 20, 100]) {
-        for (const depth of [undefined, 50_000n, 99_000n, 99_999n, 200_000n]) {
-          const { meta } = await selectPage(env.DB, { limit, status, cursor: depth }).all();
-          // Not 0 either: that would mean that the figure is not measured.
-          expect(meta.rows_read).toBeLessThanOrEqual(limit + 1);
-          if (depth === undefined || depth < 99_000n) expect(meta.rows_read).toBe(limit + 1);
-        }
+beforeAll(async () => {
+  client = await newUnlimitedClient();
+});
+
+const idsOf = async (response: Response) => (await response.json<Pet[]>()).map(({ id }) => id);
+
+it("a page of a large table holds the pets after its cursor, and reads at most limit + 1 rows", async () => {
+  await fillWith(10_000);
+  for (const status of [undefined, "available", "pending", "sold"] as const) {
+    for (const limit of [1, 20, 100]) {
+      for (const cursor of [undefined, 5_000n, 9_999n, 20_000n]) {
+        const { meta } = await selectPage(env.DB, { limit, status, cursor }).all();
+        // Not 0 either: that would mean that the figure is not measured.
+        expect(meta.rows_read).toBeLessThanOrEqual(limit + 1);
+        if (cursor === undefined || cursor < 9_000n) expect(meta.rows_read).toBe(limit + 1);
       }
     }
-  });
-
-  it("a page holds the pets after its cursor, in order", async () => {
-    const client = await newClient();
-    const response = await client.get(`/v1/pets?limit=100&status=sold&cursor=${encodeCursor(70_001n)}`);
-    const ids = (await response.json<Pet[]>()).map(({ id }) => id);
-    expect(ids).toEqual(Array.from({ length: 100 }, (_, index) => 70_003 + 4 * index));
-    const next = linkTo("next", response);
-    const [first] = await (await client.get(next ?? "")).json<Pet[]>();
-    expect(first?.id).toBe(70_403);
-  });
+  }
+  const response = await client.get(`/v1/pets?limit=100&status=sold&cursor=${encodeCursor(7_001n)}`);
+  expect(await idsOf(response)).toEqual(Array.from({ length: 100 }, (_, index) => 7_003 + 4 * index));
+  const [first] = await idsOf(await client.get(linkTo("next", response) ?? ""));
+  expect(first).toBe(7_403);
 });
 
 describe("the next link", () => {
@@ -56,25 +62,15 @@ describe("the next link", () => {
     [1, 3, [[1]]],
     [3, 3, [[1, 2, 3]]],
     [4, 3, [[1, 2, 3], [4]]],
-    [
-      6,
-      3,
-      [
-        [1, 2, 3],
-        [4, 5, 6],
-      ],
-    ],
     [7, 3, [[1, 2, 3], [4, 5, 6], [7]]],
   ])("is on every page but the last: %i pets in pages of %i", async (count, limit, pages) => {
     await fillWith(count);
-    const client = await newClient();
     const walked = await walk<Pet>(client.get, `/v1/pets?limit=${limit}`);
     expect(walked.map((page) => page.map(({ id }) => id))).toEqual(pages);
   });
 
   it("is absolute and carries limit and status only", async () => {
     await fillWith(50);
-    const client = await newClient();
     const target = async (path: string) => {
       const [, url = ""] = (await client.get(path)).headers.get("Link")?.match(/^<(.+)>; rel="next"$/) ?? [];
       return new URL(url);
@@ -91,7 +87,6 @@ describe("the next link", () => {
 
   it("leads to an empty page if the pets after it were deleted", async () => {
     await fillWith(10);
-    const client = await newClient();
     const next = linkTo("next", await client.get("/v1/pets?limit=8"));
     await env.DB.exec("DELETE FROM pets WHERE id > 8");
     const response = await client.get(next ?? "");
@@ -103,7 +98,6 @@ describe("the next link", () => {
 describe("a walk", () => {
   it.each(["", "&status=sold"])("returns every pet once while others are created%s", async (filter) => {
     await fillWith(200);
-    const client = await newClient();
     const met: Pet[] = [];
     for (let path: string | undefined = `/v1/pets?limit=7${filter}`; path !== undefined; ) {
       const [response] = await Promise.all([
@@ -125,34 +119,20 @@ describe("a walk", () => {
 
   it("continues from its cursor after pets were deleted", async () => {
     await fillWith(10);
-    const client = await newClient();
     const next = linkTo("next", await client.get("/v1/pets?limit=4"));
     await env.DB.exec("DELETE FROM pets WHERE id IN (1, 4, 5)");
-    const ids = (await (await client.get(next ?? "")).json<Pet[]>()).map(({ id }) => id);
+    const ids = await idsOf(await client.get(next ?? ""));
     expect(ids).toEqual([6, 7, 8, 9]);
   });
 });
 
-describe("a forged cursor", () => {
+it("a forged cursor gets 400", async () => {
   const cursor = encodeCursor(5n);
   const bytes = Uint8Array.fromBase64(cursor, { alphabet: "base64url" });
-  const changed = (index: number) => bytes.map((byte, at) => (at === index ? byte ^ 1 : byte));
-  const text = (of: Uint8Array) => of.toBase64({ alphabet: "base64url", omitPadding: true });
-
-  it.each([
-    ["another version", text(changed(0))],
-    ["another id", text(changed(8))],
-    ["another checksum", text(changed(12))],
-    ["a missing byte", text(bytes.slice(0, 12))],
-    ["an extra byte", text(new Uint8Array([...bytes, 0]))],
-    ["padding", `${cursor}==`],
-    ["a space", `${cursor}%20`],
-    ["another alphabet", "+/+/+/+/+/+/+/+/+/"],
-    ["unused bits that are set", `${cursor.slice(0, -1)}${String.fromCharCode(cursor.charCodeAt(17) + 1)}`],
-    ["an id in decimal", "5"],
-  ])("gets 400: %s", async (_, forged) => {
-    const client = await newClient();
-    expect((await client.get(`/v1/pets?cursor=${forged}`)).status).toBe(400);
-    expect((await client.get(`/v1/pets?cursor=${cursor}`)).status).toBe(200);
-  });
+  const withOtherId = bytes.map((byte, at) => (at === 8 ? byte ^ 1 : byte));
+  const forged = withOtherId.toBase64({ alphabet: "base64url", omitPadding: true });
+  for (const wrong of [forged, `${cursor}==`, "5"]) {
+    expect((await client.get(`/v1/pets?cursor=${wrong}`)).status, wrong).toBe(400);
+  }
+  expect((await client.get(`/v1/pets?cursor=${cursor}`)).status).toBe(200);
 });

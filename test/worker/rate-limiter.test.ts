@@ -5,11 +5,12 @@ import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { MESSAGES } from "../../src/http/messages.ts";
 import type { RateLimiter } from "../../src/index.ts";
+import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
 import type { AcquireRequest } from "../../src/rate-limit/protocol.ts";
 import { type ErrorBody, newClient } from "../support/worker/client.ts";
 
 const DAY_MS = 86_400_000;
-const FREE = { minute: 60, day: 1_000 };
+const FREE = PLAN_LIMITS.free;
 
 /** The test pool hides errors with this prefix, because it throws them itself. */
 const CRASH = "Instance disposed";
@@ -28,15 +29,15 @@ async function usedOf(limiter: DurableObjectStub<RateLimiter>): Promise<number[]
   return [minute.used, day.used];
 }
 
-it("admits exactly 60 of 200 concurrent requests on a Free key, each with a different Remaining", async () => {
-  const client = await newClient({ plan: "free" });
-  const responses = await Promise.all(Array.from({ length: 200 }, () => client.get("/v1/pets")));
+it("admits exactly 20 of 50 concurrent requests, each with a different Remaining", async () => {
+  const client = await newClient({ plan: "enterprise", limits: { minute: 20, day: 1_000 } });
+  const responses = await Promise.all(Array.from({ length: 50 }, () => client.get("/v1/pets")));
   const admitted = responses.filter(({ status }) => status === 200);
   const refused = responses.filter(({ status }) => status === 429);
-  expect([admitted.length, refused.length]).toEqual([60, 140]);
+  expect([admitted.length, refused.length]).toEqual([20, 30]);
   const left = admitted.map(({ headers }) => Number(headers.get("X-RateLimit-Remaining")));
   // Two requests decided on the same count would show the same number.
-  expect(left.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 60 }, (_, index) => index));
+  expect(left.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, index) => index));
 });
 
 it.each([
@@ -61,10 +62,10 @@ it.each([
 });
 
 it("admits exactly the limit although the object crashes repeatedly in the middle of a call", async () => {
-  const client = await newClient({ plan: "free" });
+  const client = await newClient({ plan: "enterprise", limits: { minute: 10, day: 1_000 } });
   const limiter = () => env.RATE_LIMITER.getByName(client.id);
   const statuses: number[] = [];
-  for (let round = 0; round < 6; round += 1) {
+  for (let round = 0; round < 3; round += 1) {
     await runInDurableObject(limiter(), (_: RateLimiter, ctx) => {
       const { kv } = ctx.storage;
       const put = kv.put.bind(kv);
@@ -73,11 +74,11 @@ it("admits exactly the limit although the object crashes repeatedly in the middl
         ctx.abort(CRASH);
       });
     });
-    const responses = await Promise.all(Array.from({ length: 15 }, () => client.get("/v1/nowhere")));
+    const responses = await Promise.all(Array.from({ length: 5 }, () => client.get("/v1/nowhere")));
     statuses.push(...responses.map(({ status }) => status));
   }
-  expect(statuses.toSorted()).toEqual([...Array(60).fill(404), ...Array(30).fill(429)]);
-  expect(await usedOf(limiter())).toEqual([60, 60]);
+  expect(statuses.toSorted()).toEqual([...Array(10).fill(404), ...Array(5).fill(429)]);
+  expect(await usedOf(limiter())).toEqual([10, 10]);
 });
 
 it("keeps requests, leases, batches, refusals and bans across an eviction", async () => {
@@ -169,6 +170,7 @@ it("counts and stores a request that arrives during the deletion", async () => {
     instance.acquire(FREE, batch(1));
     await alarm;
   });
+  expect(await usedOf(limiter)).toEqual([1, 1]);
   await evictDurableObject(limiter);
   expect(await usedOf(limiter)).toEqual([1, 1]);
   expect((await limiter.usage(FREE)).pastDays).toEqual([]);

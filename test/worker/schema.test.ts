@@ -1,28 +1,32 @@
-// Constraints and indexes of the tables of keys and idempotency records. text.test.ts has the constraints of pets, keys.test.ts
-// those of new keys.
+// Constraints and indexes of the tables. keys.test.ts has the constraints of new keys.
 
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { newKey } from "../support/worker/client.ts";
 
+const pet = (values: string) => `INSERT INTO pets (name, category_id, status) VALUES (${values})`;
+const replaced = (values: string) => `INSERT INTO replaced_secrets SELECT ${values} FROM keys`;
+const creation = (values: string) => `INSERT INTO creations VALUES ('k', ${values}, 1)`;
+
 it.each([
+  ["an empty name", pet("'', 1, NULL")],
+  ["a name of 256 characters", pet(`'${"x".repeat(256)}', 1, NULL`)],
+  ["U+0000 in a name", pet("'a' || char(0) || 'b', 1, NULL")],
+  ["a missing name", pet("NULL, 1, NULL")],
+  ["a missing category", pet("'a', NULL, NULL")],
+  ["a category that is not an integer", pet("'a', 1.5, NULL")],
+  ["a status that does not exist", pet("'a', 1, 'gone'")],
   ["a revocation at 0", "UPDATE keys SET revoked_at_ms = 0"],
-  ["a replaced secret of 31 bytes", "INSERT INTO replaced_secrets SELECT randomblob(31), id, 1 FROM keys"],
-  [
-    "a replaced secret of an unknown key",
-    "INSERT INTO replaced_secrets VALUES (randomblob(32), 'nobody', 1)",
-  ],
-  ["a grace period that ends at 0", "INSERT INTO replaced_secrets SELECT randomblob(32), id, 0 FROM keys"],
-  ["an empty idempotency key", "INSERT INTO creations VALUES ('k', '', zeroblob(32), 1, '{}', 1)"],
-  [
-    "an idempotency key of 256 characters",
-    "INSERT INTO creations VALUES ('k', hex(zeroblob(128)), zeroblob(32), 1, '{}', 1)",
-  ],
-  ["a request hash of 31 bytes", "INSERT INTO creations VALUES ('k', 'b', zeroblob(31), 1, '{}', 1)"],
-  ["a stored pet that is not JSON", "INSERT INTO creations VALUES ('k', 'a', zeroblob(32), 1, '{', 1)"],
+  ["a replaced secret of 31 bytes", replaced("randomblob(31), id, 1")],
+  ["a replaced secret of an unknown key", replaced("randomblob(32), 'nobody', 1")],
+  ["a grace period that ends at 0", replaced("randomblob(32), id, 0")],
+  ["an empty idempotency key", creation("'', zeroblob(32), 1, '{}'")],
+  ["an idempotency key of 256 characters", creation("hex(zeroblob(128)), zeroblob(32), 1, '{}'")],
+  ["a request hash of 31 bytes", creation("'b', zeroblob(31), 1, '{}'")],
+  ["a stored pet that is not JSON", creation("'a', zeroblob(32), 1, '{'")],
 ])("the schema rejects %s", async (_, sql) => {
   await newKey();
-  await expect(env.DB.prepare(sql).run()).rejects.toThrow(/constraint/i);
+  await expect(env.DB.prepare(sql).run()).rejects.toThrow(/constraint|datatype/i);
 });
 
 it.each([

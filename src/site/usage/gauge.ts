@@ -1,7 +1,7 @@
 // The gauge of one window: an arc for the used share, and the figures. It is created once and then updated, so that it animates.
 
 import type { UsageWindow } from "../../rate-limit/usage/usage-body.ts";
-import { formatNumber } from "../text.ts";
+import { gaugeFigures } from "./figures.ts";
 
 /** The arc is three quarters of a circle. Lengths are percentages. */
 const ARC = `
@@ -11,12 +11,7 @@ const ARC = `
   </svg>`;
 
 /** `nowMs` is Unix time. */
-export function drawGauge(
-  place: HTMLElement,
-  title: string,
-  { limit, used, remaining, reset }: UsageWindow,
-  nowMs: number,
-): void {
+export function drawGauge(place: HTMLElement, title: string, window: UsageWindow, nowMs: number): void {
   if (place.childElementCount === 0) {
     place.innerHTML = `
       <h2></h2>
@@ -24,37 +19,22 @@ export function drawGauge(
       <p class="left"></p>
       <p class="reset"></p>`;
   }
-  // After a change to a smaller plan, `used` can exceed `limit`.
-  const share = Math.min(100, (100 * used) / limit);
-  const percent = used === 0 ? 0 : Math.max(1, share);
+  const { used, of, left, reset, percent, level, current, description } = gaugeFigures(window, nowMs);
   set(place, "h2", title);
-  set(place, "strong", brief(used));
-  set(place, ".of", `of ${brief(limit)}`);
-  set(place, ".left", `${brief(remaining)} left`);
-  set(place, ".reset", `resets in ${duration(reset * 1000 - nowMs)}`);
+  set(place, "strong", used);
+  set(place, ".of", of);
+  set(place, ".left", left);
+  set(place, ".reset", reset);
   const dial = place.querySelector(".dial");
   dial?.setAttribute("aria-label", title);
-  dial?.setAttribute("aria-valuemax", `${limit}`);
-  dial?.setAttribute("aria-valuenow", `${Math.min(used, limit)}`);
-  dial?.setAttribute("aria-valuetext", `${formatNumber(used)} of ${formatNumber(limit)} used`);
+  dial?.setAttribute("aria-valuemax", `${window.limit}`);
+  dial?.setAttribute("aria-valuenow", `${current}`);
+  dial?.setAttribute("aria-valuetext", description);
   dial?.querySelector(".used")?.setAttribute("stroke-dasharray", `${percent} 100`);
-  place.dataset.level = remaining === 0 ? "empty" : share >= 80 ? "low" : "fine";
+  place.dataset.level = level;
 }
 
 function set(place: Element, selector: string, text: string): void {
   const part = place.querySelector(selector);
   if (part !== null && part.textContent !== text) part.textContent = text;
-}
-
-/** Fits into the dial: `99,999`, `1.2M`. */
-function brief(value: number): string {
-  return value < 100_000 ? formatNumber(value) : value.toLocaleString("en", { notation: "compact" });
-}
-
-/** `40 s`, `11 h 25 min`. */
-function duration(ms: number): string {
-  const seconds = Math.max(0, Math.ceil(ms / 1000));
-  if (seconds < 120) return `${seconds} s`;
-  const minutes = Math.ceil(seconds / 60);
-  return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }

@@ -1,10 +1,11 @@
 // The usage page: polls GET /v1/usage, which costs nothing, while the page is visible, and draws the response. If a request fails,
 // the page shows the problem and keeps the last known data.
 
-import type { UsageBody } from "../../rate-limit/usage/usage-body.ts";
+import type { UsageBody, UsageDay } from "../../rate-limit/usage/usage-body.ts";
 import { problemWithKey, storedKey, storeKey } from "../key.ts";
-import { errorText, formatInstant, UNREACHABLE } from "../text.ts";
-import { drawDays } from "./days.ts";
+import { errorText, UNREACHABLE } from "../text.ts";
+import { chartSvg, tableRows } from "./chart.ts";
+import { stateText } from "./figures.ts";
 import { drawGauge } from "./gauge.ts";
 
 const POLL_MS = 2_000;
@@ -28,6 +29,8 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 
 /** Whether the timer ended while the page was hidden. */
 let isDue = false;
+
+let drawnDays = "";
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
@@ -135,28 +138,21 @@ function schedule(delayMs: number): void {
 
 function draw(usage: UsageBody, nowMs: number): void {
   panel.hidden = false;
-  const text = stateOf(usage, nowMs);
+  const text = stateText(usage, nowMs);
   if (state.textContent !== text) state.textContent = text;
   state.classList.toggle("banned", usage.bannedUntil !== null);
   drawGauge(element("#minute"), "This minute", usage.minute, nowMs);
   drawGauge(element("#day"), "Today (UTC)", usage.day, nowMs);
-  drawDays(element("#chart"), element("#days"), usage.days);
+  drawDays(usage.days);
 }
 
-/** The plan, and the ban and the exhausted window if there are any. */
-function stateOf({ plan, minute, day, bannedUntil }: UsageBody, nowMs: number): string {
-  const onPlan = `This key is on the ${plan.charAt(0).toUpperCase()}${plan.slice(1)} plan.`;
-  const fullUntil = Math.max(...[minute, day].map(({ remaining, reset }) => (remaining === 0 ? reset : 0)));
-  const isBanned = bannedUntil !== null && bannedUntil * 1000 > nowMs;
-  const window = fullUntil === day.reset ? "day" : "minute";
-  const ban = isBanned
-    ? ` It is temporarily banned until ${formatInstant(bannedUntil)} for ignoring 429 responses.`
-    : "";
-  const full =
-    fullUntil > (isBanned ? bannedUntil : 0)
-      ? ` Its limit per ${window} is exhausted until ${formatInstant(fullUntil)}.`
-      : "";
-  return onPlan + ban + full;
+/** Unchanged days are not redrawn, so that tooltips stay open. */
+function drawDays(days: UsageDay[]): void {
+  const latest = JSON.stringify(days);
+  if (latest === drawnDays) return;
+  drawnDays = latest;
+  element("#chart").innerHTML = chartSvg(days);
+  element("#days").innerHTML = tableRows(days);
 }
 
 /** The time of the server, because the local clock may be wrong. */

@@ -6,30 +6,22 @@ import { stubDatabase, stubLimiters } from "../../support/worker/stub-bindings.t
 
 export { RateLimiter };
 
-/** The binding whose calls wait, where they wait, how many do, and how many requests have arrived since the gate was set. */
-interface Gate {
-  binding: "DB" | "RATE_LIMITER" | null;
-  place: "before" | "after";
-  waiting: number;
-  arrived: number;
-}
-
-let gate: Gate = { binding: null, place: "before", waiting: 0, arrived: 0 };
+/** Where calls wait, such as "DB before"; how many do, and how many requests have arrived since the gate was set. */
+let gate = { place: "", waiting: 0, arrived: 0 };
 
 /** Waits until the gate is replaced. It polls, because a request in a Worker can't await another request's promise. */
-async function waitAt(closed: Gate): Promise<void> {
+async function waitAt(closed: typeof gate): Promise<void> {
   closed.waiting += 1;
   while (gate === closed) await scheduler.wait(1);
 }
 
 /** Makes each call of a binding wait as the gate says. */
-function gated(binding: Gate["binding"]) {
+function gated(binding: string) {
   return async (call: () => Promise<unknown>) => {
     const current = gate;
-    if (current.binding !== binding) return call();
-    if (current.place === "before") await waitAt(current);
+    if (current.place === `${binding} before`) await waitAt(current);
     const result = await call();
-    if (current.place === "after") await waitAt(current);
+    if (current.place === `${binding} after`) await waitAt(current);
     return result;
   };
 }
@@ -38,17 +30,13 @@ export default {
   async fetch(request, env, ctx) {
     const { pathname, searchParams } = new URL(request.url);
     if (pathname === "/gate") {
-      if (request.method === "POST") {
-        gate = { ...Object.fromEntries(searchParams), waiting: 0, arrived: 0 } as Gate;
-      }
+      if (request.method === "POST")
+        gate = { place: searchParams.get("place") ?? "", waiting: 0, arrived: 0 };
       return Response.json(gate);
     }
     gate.arrived += 1;
-    const gatedEnv = {
-      ...env,
-      DB: stubDatabase(env.DB, gated("DB")),
-      RATE_LIMITER: stubLimiters(env.RATE_LIMITER, gated("RATE_LIMITER")),
-    };
-    return app.fetch(request, gatedEnv, ctx);
+    const DB = stubDatabase(env.DB, gated("DB"));
+    const RATE_LIMITER = stubLimiters(env.RATE_LIMITER, gated("RATE_LIMITER"));
+    return app.fetch(request, { ...env, DB, RATE_LIMITER }, ctx);
   },
 } satisfies ExportedHandler<Env>;

@@ -1,23 +1,24 @@
-// The Worker with a clock that stands still until a test sets it.
+// The service with a clock that tests stop and set at the path /clock.
 
-import { WorkerEntrypoint } from "cloudflare:workers";
-import worker from "../../../src/index.ts";
+import app from "../../../src/index.ts";
 
 export { RateLimiter } from "../../../src/index.ts";
 
-let nowMs = 0;
-Date.now = () => nowMs;
+/** Unix time; null while the clock is the real one. */
+let stoppedMs: number | null = null;
+
+const realNow = Date.now;
+Date.now = () => stoppedMs ?? realNow();
 globalThis.Date = new Proxy(Date, {
-  construct: (RealDate, args) => Reflect.construct(RealDate, args.length > 0 ? args : [nowMs]),
+  construct: (RealDate, args) => Reflect.construct(RealDate, args.length > 0 ? args : [Date.now()]),
 });
 
-export default class extends WorkerEntrypoint<Env> {
-  override fetch(request: Request): Response | Promise<Response> {
-    return worker.fetch(request, this.env, this.ctx);
-  }
-
-  /** Sets the clock of this isolate and of the Durable Objects in it. */
-  setClock(ms: number): void {
-    nowMs = ms;
-  }
-}
+export default {
+  fetch(request, env, ctx) {
+    const { pathname, searchParams } = new URL(request.url);
+    if (pathname !== "/clock") return app.fetch(request, env, ctx);
+    const ms = searchParams.get("ms");
+    stoppedMs = ms === null ? null : Number(ms);
+    return new Response();
+  },
+} satisfies ExportedHandler<Env>;

@@ -1,28 +1,16 @@
-// Checks of every response and of the stored pets: documented status, headers, content type and body; a refused request stores
-// nothing; every acknowledged pet is in the list; every response belongs to its request.
+// Checks of every response and of the stored pets: documented status, headers, content type and body; a created pet has the sent
+// values; pages follow one another; Idempotency-Keys work; every response belongs to its request.
 
 import { isDeepStrictEqual } from "node:util";
 import { findViolations } from "../../support/openapi-validator.ts";
-import type { Operation } from "./document.ts";
-import {
-  type Answer,
-  BadAnswer,
-  bytesOf,
-  Connection,
-  type Request,
-  readAnswer,
-  sendAndEnd,
-  textOf,
-} from "./http.ts";
+import type { Operation, Parameter } from "./document.ts";
+import { exactJson, parseRequest, parseResponse } from "./exact.ts";
+import { type Answer, BadAnswer, type Header, type Request, sendBytes } from "./http.ts";
 import type { Malformed } from "./malformed.ts";
-import { type ExactPet, nextPath, PetRecords, parseExact } from "./pet-records.ts";
+import { type ExactPet, LIST, nextPath, type Page, PetRecords, pagesFrom } from "./pet-records.ts";
 import type { Case } from "./requests.ts";
 import type { Service } from "./service.ts";
-
-/** On every response under /v1. */
-const ALWAYS = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "x-request-id"];
-
-const LIST = "/v1/pets";
+import type { Samples } from "./slots.ts";
 
 /**
  * On an overloaded machine a part of the service can stall for longer than its deadline, which gives a 503. A read that gets one
@@ -31,442 +19,255 @@ const LIST = "/v1/pets";
 const STALL_MS = 2_000;
 const TRIES = 3;
 
+const IDEMPOTENCY_KEY = "Idempotency-Key";
+
 /** Counts for the summary. */
 export interface Counts {
   requests: number;
-  /** Cases by operation, then by kind. */
-  cases: Map<string, Map<string, number>>;
+  /** Cases and failures, by group and kind. */
+  cases: Map<string, { cases: number; failures: number }>;
   statuses: Map<string, number>;
 }
 
-/** The state that all connections share. */
+/** The values of a body that the document describes, by name. */
+type Values = Record<string, unknown>;
+
 export class Checks {
   readonly counts: Counts = { requests: 0, cases: new Map(), statuses: new Map() };
-  readonly records = new PetRecords();
-  readonly service: Service;
-  readonly operations: Map<string, Operation>;
-  /** The pet of each Idempotency-Key, and the request that uses the key now. */
-  readonly #creations = new Map<string, { value: unknown; pet: ExactPet }>();
-  readonly #busy = new Map<string, Promise<unknown>>();
-  /** The admissions of exhausted keys, by key and reset time. */
-  readonly #admissions = new Set<string>();
+  readonly #service: Service;
+  readonly #records = new PetRecords();
+  readonly #usedKeys = new Set<string>();
+  #latest: Values | undefined;
+  #knownIds: string[] = [];
+  /** Exhausted keys are admitted again on the next day. */
+  readonly #day = new Date().getUTCDate();
+  /** What is wrong in the current case. */
+  #problems: string[] = [];
 
-  constructor(service: Service, operations: Operation[]) {
-    this.service = service;
-    this.operations = new Map(operations.map((each) => [each.operationId, each]));
+  constructor(service: Service) {
+    this.#service = service;
   }
 
-  count(operation: string, kind: string): void {
-    const kinds = this.counts.cases.get(operation) ?? new Map<string, number>();
-    kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
-    this.counts.cases.set(operation, kinds);
+  /** Reads the initial pets. Returns ids and cursors, which only the service has. */
+  async start(): Promise<Samples> {
+    await this.#records.problems(this.read);
+    const pages: Page[] = [];
+    for (const query of ["limit=100", "limit=7", "limit=1", "limit=3&status=sold"])
+      pages.push(...(await Array.fromAsync(pagesFrom(this.read, `${LIST}?${query}`, 12))));
+    this.#knownIds = pages.flatMap(({ pets }) => pets.map(({ id }) => `${id}`));
+    const cursors = pages.map(({ path }) => queryOf(path).get("cursor"));
+    return { petId: this.#knownIds, cursor: cursors.filter((each) => each !== null) };
   }
 
-  countStatus(status: string): void {
-    this.counts.statuses.set(status, (this.counts.statuses.get(status) ?? 0) + 1);
-  }
-
-  /** Records the admission of a limited key. Returns whether it was within the limit. */
-  recordAdmission(secret: string, { headers }: Answer): boolean {
-    const admission = `${secret} ${headers["x-ratelimit-reset"]}`;
-    if (this.#admissions.has(admission)) return false;
-    this.#admissions.add(admission);
-    return true;
-  }
-
-  /** Serialises POSTs with the same Idempotency-Key, so that their order is known. */
-  async alone<Result>(name: string | undefined, run: () => Promise<Result>): Promise<Result> {
-    if (name === undefined) return run();
-    while (this.#busy.has(name)) await this.#busy.get(name);
-    const running = run();
-    this.#busy.set(
-      name,
-      running.catch(() => {}),
-    );
-    try {
-      return await running;
-    } finally {
-      this.#busy.delete(name);
-    }
-  }
-
-  creation(name: string | undefined) {
-    return name === undefined ? undefined : this.#creations.get(name);
-  }
-
-  remember(name: string, value: unknown, pet: ExactPet): void {
-    this.#creations.set(name, { value, pet });
-  }
-}
-
-/** A connection that checks its responses. */
-export class CheckedConnection {
-  readonly #checks: Checks;
-  readonly #connection: Connection;
-  readonly #name: string;
-  #sent = 0;
-  /** The value of the last created pet. */
-  #latestValue: unknown;
-
-  constructor(checks: Checks, name: string) {
-    this.#checks = checks;
-    this.#connection = new Connection(checks.service.url);
-    this.#name = name;
-  }
-
-  close(): void {
-    this.#connection.close();
-  }
-
-  /** Records the initial pets. */
-  start(): Promise<ExactPet[]> {
-    return this.#checks.records.start((path) => this.read(path));
-  }
-
-  /** Sends a case. Returns problems of the response and of the stored pets. */
+  /** Sends a case. Returns what is wrong with the responses and with the stored pets. */
   async problems(each: Case | Malformed): Promise<string[]> {
+    this.#problems = [];
     try {
-      return await ("bytes" in each ? this.#problemsOfMalformed(each) : this.#problemsOfCase(each));
+      await ("bytes" in each ? this.#sendMalformed(each.bytes) : this.#sendCase(each));
+      if ("bytes" in each || !isRead(each.request))
+        this.#problems.push(...(await this.#records.problems(this.read)));
     } catch (error) {
-      if (error instanceof BadAnswer) return [error.message];
-      if (error instanceof SyntaxError) return [`a response is not JSON: ${error.message}`];
-      throw error;
+      // JSON.parse throws a SyntaxError.
+      if (!(error instanceof BadAnswer || error instanceof SyntaxError)) throw error;
+      this.#problems.push(error.message);
     }
+    const kind = `${each.group}, ${each.kind}`;
+    const { cases, failures } = this.counts.cases.get(kind) ?? { cases: 0, failures: 0 };
+    this.counts.cases.set(kind, { cases: cases + 1, failures: failures + Math.sign(this.#problems.length) });
+    return this.#problems;
+  }
+
+  #expect(isRight: boolean, problem: string, answer?: Answer): void {
+    const response =
+      answer && `; the response is ${answer.status} ${JSON.stringify(answer.body.slice(0, 400))}`;
+    if (!isRight) this.#problems.push(problem + (response ?? ""));
   }
 
   /** Reads a path with the key that never reaches its limits. */
-  read(target: string): Promise<Answer> {
-    return this.#send({ method: "GET", target, headers: this.#key() });
-  }
-
-  #key(): [string, string][] {
-    return [["Authorization", `Bearer ${this.#checks.service.secret}`]];
-  }
+  readonly read = (target: string): Promise<Answer> =>
+    this.#send({ method: "GET", target, headers: [["Authorization", `Bearer ${this.#service.secret}`]] });
 
   async #send(request: Request, tries = TRIES): Promise<Answer> {
-    this.#checks.counts.requests += 1;
     const startedMs = performance.now();
-    const answer = await this.#connection.exchange(bytesOf(request), request.method);
-    const hasStalled = performance.now() - startedMs >= STALL_MS;
-    const isRead = request.method === "GET" || request.method === "HEAD";
-    if (answer.status === 503 && hasStalled && isRead && tries > 1) {
-      this.#checks.countStatus("503 after a stall");
-      return this.#send(request, tries - 1);
-    }
-    this.#checks.countStatus(`${answer.status}`);
-    return answer;
+    const answer = await this.#service.send(request);
+    const hasStalled = answer.status === 503 && performance.now() - startedMs >= STALL_MS;
+    this.#count(`${answer.status}`);
+    return hasStalled && isRead(request) && tries > 1 ? this.#send(request, tries - 1) : answer;
   }
 
-  async #problemsOfCase(each: Case): Promise<string[]> {
-    this.#checks.count(each.operation, each.kind);
-    const name = idempotencyName(each.request);
-    return this.#checks.alone(each.value === undefined ? undefined : name, () =>
-      this.#problemsAlone(each, name),
-    );
+  #count(status: string): void {
+    this.counts.requests += 1;
+    this.counts.statuses.set(status, (this.counts.statuses.get(status) ?? 0) + 1);
   }
 
-  async #problemsAlone(each: Case, name: string | undefined): Promise<string[]> {
-    const { request, limited } = each;
-    const fits = each.kind === "valid" || limited !== undefined;
-    const known = fits ? this.#checks.creation(name) : undefined;
-    const isReused = known !== undefined && !isDeepStrictEqual(known.value, each.value);
-    let statuses = isReused && limited === undefined ? [422] : each.statuses;
-
+  async #sendCase(each: Case): Promise<void> {
+    const { kind, operation, statuses, allowed } = each;
+    const request = kind === "valid" ? this.#withUnusedKey(each.request) : each.request;
     // Every other request has an ID, to check that the response belongs to it.
-    this.#sent += 1;
-    const id = this.#sent % 2 === 0 ? `fuzz_${this.#name}_${this.#sent}`.padEnd(8, "_") : undefined;
-    const sent: Request =
-      id === undefined ? request : { ...request, headers: [...request.headers, ["X-Request-Id", id]] };
-    const writes = !["GET", "HEAD", "OPTIONS"].includes(request.method);
-    const creationProblems: string[] = [];
-    const exchange = async () => {
-      const answer = await this.#send(sent);
-      if (writes && answer.status === 201) {
-        creationProblems.push(...this.#noteCreation(each, answer, name, known?.pet));
-      }
-      return answer;
-    };
-    const answer = writes ? await this.#checks.records.storing(exchange) : await exchange();
-    if (limited !== undefined && answer.status !== 429) {
-      if (!this.#checks.recordAdmission(limited, answer)) return ["a key over its limit was admitted"];
-      statuses = [200, 201, 404, 410];
-    }
+    const id = this.counts.requests % 2 === 0 ? `fuzz_${this.counts.requests}_`.padEnd(8, "_") : undefined;
+    const headers: Header[] = id === undefined ? [] : [["X-Request-Id", id]];
+    const answer = await this.#send({ ...request, headers: [...request.headers, ...headers] });
+    if (statuses.includes(429) && new Date().getUTCDate() !== this.#day) return;
 
-    const problems = [...(await documentProblems(request, answer)), ...creationProblems];
-    if (!statuses.includes(answer.status)) {
-      problems.push(`the status is ${answer.status} instead of ${statuses.join(" or ")}: ${preview(answer)}`);
-    }
-    if (!fits && answer.status === 422 && this.#checks.creation(name) !== undefined) {
-      problems.push("(the first request got 201)");
-    }
-    if (id !== undefined && answer.headers["x-request-id"] !== id)
-      problems.push(`X-Request-Id is ${answer.headers["x-request-id"]} instead of ${id}`);
-    if (each.allowed && !isSameSet(answer.headers.allow, each.allowed))
-      problems.push(`Allow is ${answer.headers.allow} instead of ${each.allowed.join(", ")}`);
-    if (problems.length > 0) return problems;
-
-    if (answer.status === 201) return this.#problemsOfCreation(each, answer, name, limited);
-    if (writes) return this.#checks.records.problems((path) => this.read(path));
-    if (answer.status === 200 && request.method === "GET") return this.#problemsOfReading(each, answer);
-    return [];
-  }
-
-  /** Records an acknowledged pet at once. `earlier`: the pet with the same Idempotency-Key. */
-  #noteCreation(each: Case, answer: Answer, name: string | undefined, earlier?: ExactPet): string[] {
-    const pet = parseExact(answer) as ExactPet;
-    if (earlier !== undefined) {
-      const isSame = isDeepStrictEqual(pet, earlier);
-      return isSame ? [] : [`a repeated POST got another pet: ${preview(answer)}`];
-    }
-    // Includes pets that should have been refused: their status is the problem, not the next list.
-    if (name !== undefined) this.#checks.remember(name, each.value, pet);
-    return this.#checks.records.acknowledge(pet);
-  }
-
-  /** Checks that a created pet has the sent fields, is at its Location, and was created once. */
-  async #problemsOfCreation(
-    each: Case,
-    answer: Answer,
-    name: string | undefined,
-    limited: string | undefined,
-  ): Promise<string[]> {
-    const pet = parseExact(answer) as ExactPet;
-    const value = each.value as Record<string, unknown>;
-    const { body: asked, path } = this.#operation(each);
-    const problems: string[] = [];
-    for (const field of Object.keys(asked?.schema.properties ?? {})) {
-      if (!isDeepStrictEqual(pet[field], value[field]))
-        problems.push(`${field} is ${jsonPreview(pet[field])} instead of ${jsonPreview(value[field])}`);
-    }
-    const location = `${path}/${pet.id}`;
-    if (answer.headers.location !== location)
-      problems.push(`Location is ${answer.headers.location} instead of ${location}`);
-    const found = await this.read(location);
-    problems.push(...(await documentProblems({ method: "GET", target: location }, found)));
-    if (found.status !== 410 && !(found.status === 200 && isDeepStrictEqual(parseExact(found), pet)))
-      problems.push(`${location} got ${found.status}: ${preview(found)}`);
-    if (name !== undefined && limited === undefined)
-      problems.push(...(await this.#problemsOfRepetition(each, pet)));
-    this.#latestValue = value;
-    return [...problems, ...(await this.#checks.records.problems((page) => this.read(page), pet))];
-  }
-
-  /** Checks that a repeated POST gets the same pet, and a different one with the same Idempotency-Key gets 422. */
-  async #problemsOfRepetition(each: Case, pet: ExactPet): Promise<string[]> {
-    const { request, value } = each;
-    const again = await this.#send(request);
-    const problems = await documentProblems(request, again);
-    if (
-      again.status !== 201 ||
-      !isDeepStrictEqual(parseExact(again), pet) ||
-      !again.headers.location?.endsWith(`/${pet.id}`)
-    ) {
-      problems.push(`the repeated POST got ${again.status}: ${preview(again)}`);
-    }
-    if (this.#latestValue === undefined || isDeepStrictEqual(this.#latestValue, value)) return problems;
-    const other = { ...request, body: Buffer.from(exactJson(this.#latestValue)) };
-    const refused = await this.#send(other);
-    problems.push(...(await documentProblems(other, refused)));
-    if (refused.status !== 422)
-      problems.push(
-        `a different POST with the same Idempotency-Key got ${refused.status}: ${preview(refused)}`,
-      );
-    return problems;
-  }
-
-  /** Checks of a list or a pet beyond its schema. */
-  async #problemsOfReading(each: Case, answer: Answer): Promise<string[]> {
-    const body = parseExact(answer);
-    if (each.knownId !== undefined && `${(body as ExactPet).id}` !== each.knownId)
-      return [`the pet is not ${each.knownId}: ${preview(answer)}`];
-    if (!Array.isArray(body)) return [];
-    const pets = body as ExactPet[];
-    const query = each.query ?? {};
-    const { parameters, answer: schema } = this.#operation(each);
-    const problems: string[] = [];
-    const limit = Number(query.limit ?? parameters.find(({ name }) => name === "limit")?.schema.default);
-    if (pets.length > limit) problems.push(`the list has ${pets.length} pets, more than ${limit}`);
-    if (!isAscending(pets)) problems.push("the list is not ordered by id");
-    // A parameter with the name of a field is a filter.
-    for (const [name, text] of Object.entries(query)) {
-      const isFilter = name in (schema.items?.properties ?? {});
-      if (isFilter && pets.some((pet) => `${pet[name]}` !== text))
-        problems.push(`the list has pets whose ${name} is not ${text}`);
-    }
-    const next = nextPath(answer);
-    if (next === undefined) return problems;
-    if (pets.length !== limit)
-      problems.push(`a page before the last has ${pets.length} pets instead of ${limit}`);
-    const following = await this.read(next);
-    problems.push(...(await documentProblems({ method: "GET", target: next }, following)));
-    if (
-      following.status !== 200 ||
-      !isAscending([...pets.slice(-1), ...(parseExact(following) as ExactPet[])])
-    )
-      problems.push(`the next page, ${next}, got ${following.status}: ${preview(following)}`);
-    return problems;
-  }
-
-  #operation({ operation }: Case): Operation {
-    const found = this.#checks.operations.get(operation);
-    if (found === undefined) throw new Error(`the document has no operation ${operation}`);
-    return found;
-  }
-
-  async #problemsOfMalformed({ what, bytes, ending }: Malformed): Promise<string[]> {
-    this.#checks.count("malformed", what);
-    this.#checks.counts.requests += 1;
-    const problems = await this.#checks.records.storing(async () => {
-      const received = await sendAndEnd(this.#checks.service.url, bytes, ending);
-      return this.#problemsOfAnswers(bytes, received);
-    });
-    // The server must survive, and must not merge two requests.
-    const next = await this.read(`${LIST}?limit=1`);
-    problems.push(...(await documentProblems({ method: "GET", target: `${LIST}?limit=1` }, next)));
-    if (next.status !== 200) problems.push(`the next request got ${next.status}: ${preview(next)}`);
-    return problems;
-  }
-
-  /** Checks the responses to malformed bytes: none, or responses of the HTTP server or of the service. */
-  async #problemsOfAnswers(bytes: Uint8Array, received: Uint8Array): Promise<string[]> {
-    const problems: string[] = [];
-    for (let at = 0; at < received.length; ) {
-      const isFirst = at === 0;
-      const found = readOne(received.subarray(at), isFirst ? methodOf(bytes) : "GET");
-      if (found === undefined) break;
-      at += found.length;
-      const { answer } = found;
-      if (answer.headers["x-request-id"] === undefined) {
-        this.#checks.countStatus(`${answer.status} by the HTTP server`);
-        problems.push(...(await this.#problemsOfServer(bytes, answer)));
-        continue;
-      }
-      this.#checks.countStatus(`${answer.status}`);
-      if (answer.status >= 500) problems.push(`the status is ${answer.status}: ${preview(answer)}`);
-      if (answer.status === 201)
-        problems.push(...this.#checks.records.acknowledge(parseExact(answer) as ExactPet));
-      const seen = isFirst ? await this.#seen(bytes) : undefined;
-      problems.push(...(seen === undefined ? basicProblems(answer) : await documentProblems(seen, answer)));
-    }
-    return problems;
-  }
-
-  /** The HTTP server may refuse malformed bytes before a Worker sees them. Other responses must equal the control's. */
-  async #problemsOfServer(bytes: Uint8Array, answer: Answer): Promise<string[]> {
+    await this.#validate(request.method, operation, answer);
     const { status } = answer;
-    if ((status >= 400 && status < 500) || status === 501 || status === 505) return [];
-    const control = status === 500 ? await this.#control(bytes) : undefined;
-    if (control?.status === status && textOf(control.body) === textOf(answer.body)) return [];
-    return [`the HTTP server responded instead of the service: ${status}: ${preview(answer)}`];
+    const isExpected = statuses.includes(status) || this.#isUnknownPet(each, answer);
+    this.#expect(isExpected, `the status is ${status} instead of ${statuses.join(" or ")}`, answer);
+    this.#expect(id === undefined || answer.headers["x-request-id"] === id, `X-Request-Id is not ${id}`);
+    const isAllowed = isDeepStrictEqual(answer.headers.allow?.split(", ").sort(), allowed.toSorted());
+    this.#expect(status !== 405 || isAllowed, `Allow is ${answer.headers.allow} instead of ${allowed}`);
+    if (status === 201) await this.#checkCreation(request, operation, answer);
+    if (status === 200 && kind === "valid" && request.method === "GET")
+      await this.#checkReading(each, answer);
   }
 
-  /** The method and path that the server reads from the bytes. Undefined if unknown. */
-  async #seen(bytes: Uint8Array): Promise<Pick<Request, "method" | "target"> | undefined> {
-    const { "seen-method": method, "seen-url": url } = (await this.#control(bytes))?.headers ?? {};
-    const [, target] = decodeURIComponent(url ?? "").match(/^https?:\/\/[^/]*(\/[^?#]*)/) ?? [];
-    return method === undefined || target === undefined ? undefined : { method, target };
+  /** A request with another Idempotency-Key, if its own was used. A key may be a string by RFC 9651, section 3.3.3. */
+  #withUnusedKey(request: Request): Request {
+    const used = this.#usedKeys.size;
+    const headers = request.headers.map(([name, value]): Header => {
+      if (name !== IDEMPOTENCY_KEY) return [name, value];
+      const key = value.startsWith('"') ? value.slice(1, -1).replace(/\\(.)/g, "$1") : value;
+      const isUsed = this.#usedKeys.has(key);
+      this.#usedKeys.add(isUsed ? `fuzz-${used}` : key);
+      return [name, isUsed ? `fuzz-${used}` : value];
+    });
+    return { ...request, headers };
   }
 
-  /** The response of the control Worker to the same bytes. */
-  async #control(bytes: Uint8Array): Promise<Answer | undefined> {
-    const { controlUrl } = this.#checks.service;
-    if (controlUrl === undefined) return undefined;
-    return readOne(await sendAndEnd(controlUrl, bytes, "half-close"), methodOf(bytes))?.answer;
+  /** Validates a response against the OpenAPI document. */
+  async #validate(
+    method: string,
+    operation: Operation | undefined,
+    { status, headers, body }: Answer,
+  ): Promise<void> {
+    const path = operation === undefined ? "/v1/other" : operation.path.replace(/\{[^}]+\}/g, "1");
+    if (status !== 204)
+      this.#problems.push(...(await findViolations({ method, path, status, headers, body })));
+  }
+
+  /** Whether a request for one pet may get this 404 or 410: the pet is unknown, or the operation was removed. */
+  #isUnknownPet({ kind, operation, request }: Case, { status }: Answer): boolean {
+    const id = kind === "valid" ? petIdOf(request, operation) : undefined;
+    return id !== undefined && (status === 410 || (status === 404 && !this.#knownIds.includes(id)));
+  }
+
+  /** Checks that a new pet has the sent values and is at its Location. */
+  async #checkCreation(request: Request, operation: Operation | undefined, answer: Answer): Promise<void> {
+    const pet = parseResponse(answer.body) as ExactPet;
+    this.#problems.push(...this.#records.acknowledge(pet));
+    const sent = sentValues(request, operation);
+    if (operation === undefined || sent === undefined) return;
+    const { id, ...fields } = pet;
+    this.#expect(isDeepStrictEqual(fields, sent), `the pet is not ${exactJson(sent)}`, answer);
+    const location = `${operation.path}/${id}`;
+    this.#expect(answer.headers.location === location, `Location is not ${location}`);
+    const found = await this.read(location);
+    const isSame = found.status === 410 || found.body === answer.body;
+    this.#expect(isSame, `the pet differs from ${answer.body}`, found);
+    const hasKey = request.headers.some(([name]) => name === IDEMPOTENCY_KEY);
+    if (hasKey) await this.#retry(request, operation, sent, answer.body);
+    this.#latest = sent;
+  }
+
+  /** Checks that a repeated POST gets the same pet, and one with another value of one field a 422. */
+  async #retry(request: Request, operation: Operation, value: Values, body: string): Promise<void> {
+    const again = await this.#send(request);
+    await this.#validate("POST", operation, again);
+    this.#expect(again.status === 201 && again.body === body, `the repeated POST did not get ${body}`, again);
+    const latest = this.#latest ?? value;
+    const names = Object.keys({ ...value, ...latest });
+    const differing = names.filter((each) => !isDeepStrictEqual(value[each], latest[each]));
+    const name = differing[this.counts.requests % differing.length];
+    if (name === undefined) return;
+    const other = exactJson({ ...value, [name]: latest[name] });
+    const refused = await this.#send({ ...request, body: Buffer.from(other) });
+    await this.#validate("POST", operation, refused);
+    this.#expect(refused.status === 422, `${other} with the same Idempotency-Key was not refused`, refused);
+  }
+
+  /** Checks that a pet is the requested one, and the pages of a list. */
+  async #checkReading({ request, operation }: Case, answer: Answer): Promise<void> {
+    const body = parseResponse(answer.body) as ExactPet | ExactPet[];
+    const id = petIdOf(request, operation);
+    this.#expect(id === undefined || ("id" in body && `${body.id}` === id), `the pet is not ${id}`, answer);
+    if (Array.isArray(body) && operation !== undefined)
+      await this.#checkPages(request, operation, body, nextPath(answer));
+  }
+
+  /** Checks the size of a page, and the order and the filter of the page and the next one. */
+  async #checkPages(
+    { target }: Request,
+    { parameters, answer }: Operation,
+    pets: ExactPet[],
+    next: string | undefined,
+  ) {
+    const query = queryOf(target);
+    const given = ({ name, schema }: Parameter) => query.get(name) ?? `${schema.default}`;
+    const limit = Number(parameters.filter(({ name }) => name === "limit").map(given));
+    const isFull = next === undefined ? pets.length <= limit : pets.length === limit;
+    this.#expect(isFull, `the page has ${pets.length} pets, and the limit is ${limit}`);
+    const following = next === undefined ? [] : await Array.fromAsync(pagesFrom(this.read, next, 1));
+    const both = [...pets, ...following.flatMap((page) => page.pets)];
+    this.#expect(isAscending(both), `the page or the next one, ${next}, is out of order`);
+    // A parameter with the name of a field is a filter.
+    const filters = parameters.filter(({ name }) => query.has(name) && answer?.items?.properties?.[name]);
+    const isFiltered = filters.every((each) => both.every((pet) => `${pet[each.name]}` === given(each)));
+    this.#expect(isFiltered, `the page or the next one, ${next}, has pets that do not fit the query`);
+  }
+
+  /** Sends malformed bytes, and checks the responses: none, or responses of the HTTP server or of the service. */
+  async #sendMalformed(bytes: string): Promise<void> {
+    for (const answer of await sendBytes(this.#service.url, bytes)) {
+      const isFromService = answer.headers["x-request-id"] !== undefined;
+      this.#count(isFromService ? `${answer.status}` : `${answer.status} by the HTTP server`);
+      if (isFromService) this.#expect(answer.status < 400 || isError(answer), "the error is wrong", answer);
+      else this.#expect(await this.#isRefusal(bytes, answer), "the HTTP server responded", answer);
+      if (answer.status === 201)
+        this.#problems.push(...this.#records.acknowledge(parseResponse(answer.body) as ExactPet));
+    }
+    const next = await this.read(`${LIST}?limit=1`);
+    this.#expect(next.status === 200, "the server did not survive", next);
+  }
+
+  /** The HTTP server may refuse malformed bytes before a Worker gets them. Then the control Worker gets the same response. */
+  async #isRefusal(bytes: string, { status, body }: Answer): Promise<boolean> {
+    const { controlUrl } = this.#service;
+    if (status !== 500 || controlUrl === undefined)
+      return status === 501 || status === 505 || (status >= 400 && status < 500);
+    return (await sendBytes(controlUrl, bytes)).some((each) => each.status === status && each.body === body);
   }
 }
 
-/** Reads a response of the service, or of the HTTP server, which may send a body to HEAD. */
-function readOne(bytes: Uint8Array, method: string) {
-  const found = readAnswer(bytes, method, true);
-  if (found === undefined || found.answer.headers["x-request-id"] !== undefined) return found;
-  const rest = textOf(bytes.subarray(found.length), "latin1");
-  return rest === "" || rest.startsWith("HTTP/1.") ? found : readAnswer(bytes, "GET", true);
+/** Whether an error has the Error shape, and is no 5xx. */
+function isError({ status, headers, body }: Answer): boolean {
+  if (status >= 500 || headers["content-type"] !== "application/json") return false;
+  if (body === "") return true;
+  const error = parseResponse(body) as Record<string, unknown>;
+  return `${Object.keys(error)}` === "code,message,status" && error.status === BigInt(status);
 }
 
-/** Validates a response against the OpenAPI document. */
-async function documentProblems(
-  { method, target }: Pick<Request, "method" | "target">,
-  answer: Answer,
-): Promise<string[]> {
-  const { status, headers, repeated } = answer;
-  const problems = repeated.map((name) => `the header ${name} is repeated`);
-  const { pathname, href } = urlOf(target);
-  if (!/^\/v1(\/|$)/.test(pathname)) return [...problems, ...basicProblems(answer)];
-  problems.push(
-    ...ALWAYS.filter((name) => headers[name] === undefined).map((name) => `the header ${name} is missing`),
-  );
-  if (status === 204) return problems;
-  const body = textOf(answer.body);
-  if (Buffer.compare(Buffer.from(body), answer.body) !== 0) problems.push("the body is not UTF-8");
-  try {
-    return [...problems, ...(await findViolations({ method, path: href, status, headers, body }))];
-  } catch (error) {
-    return [...problems, `the body is not JSON: ${preview(answer)} (${error})`];
-  }
+function sentValues({ body }: Request, operation: Operation | undefined): Values | undefined {
+  const names = Object.keys(operation?.body?.schema.properties ?? {});
+  if (body === undefined || names.length === 0) return undefined;
+  const members = Object.entries(parseRequest(Buffer.from(body).toString()) as object);
+  return Object.fromEntries(members.filter(([name]) => names.includes(name)));
 }
 
-/** Checks a response to an unknown request: an error must have the Error shape. */
-function basicProblems(answer: Answer): string[] {
-  const { status, headers, body } = answer;
-  const problems = headers["x-request-id"] === undefined ? ["the header x-request-id is missing"] : [];
-  if (status < 400 || body.length === 0) return problems;
-  if (headers["content-type"] !== "application/json")
-    return [...problems, `the content is ${headers["content-type"]}`];
-  const error = parseExact(answer) as Record<string, unknown>;
-  const isError =
-    isDeepStrictEqual(Object.keys(error), ["code", "message", "status"]) && error.status === BigInt(status);
-  return isError ? problems : [...problems, `the error is ${preview(answer)}`];
+/** The requested id, if the operation is for one pet. */
+function petIdOf({ target }: Request, operation: Operation | undefined): string | undefined {
+  if (!operation?.path.includes("{")) return undefined;
+  const [, text = ""] = target.match(new RegExp(`^${operation.path.replace(/\{[^}]+\}/, "([^/?]+)")}`)) ?? [];
+  return decodeURIComponent(text);
 }
 
-/**
- * The path of a target as an equivalent URL: decodes unreserved characters (RFC 3986, section 6.2.2.2), and encodes characters
- * that the URL standard would interpret.
- */
-function urlOf(target: string): URL {
-  const decoded = target.replace(/%([0-9a-f]{2})/gi, (code, hex: string) => {
-    const character = String.fromCharCode(Number.parseInt(hex, 16));
-    return /[0-9A-Za-z~_-]/.test(character) ? character : code;
-  });
-  const [path = ""] = decoded.split(/[?#]/);
-  const encoded = path.replace(/[^\w.~%/!$&'()*+,;=:@-]/gu, encodeURIComponent).replace(/%2e/gi, "%252e");
-  return new URL(`http://localhost${encoded}`);
-}
-/** The method of a request, to read its response. */
-function methodOf(bytes: Uint8Array): string {
-  return /^HEAD[ \t]/.test(textOf(bytes.subarray(0, 5), "latin1")) ? "HEAD" : "GET";
-}
-
-/** The Idempotency-Key of a request (bare, or a string by RFC 9651, section 3.3.3) with its API key. */
-function idempotencyName({ headers }: Request): string | undefined {
-  const header = headers.find(([name]) => name === "Idempotency-Key")?.[1];
-  if (header === undefined) return undefined;
-  const bare = header.startsWith('"') ? header.slice(1, -1).replace(/\\(.)/g, "$1") : header;
-  const [, credential] = headers.find(([name]) => name === "Authorization") ?? [];
-  return `${credential?.split(" ").at(-1)} ${bare}`;
+function queryOf(target: string): URLSearchParams {
+  return new URL(target, "http://localhost").searchParams;
 }
 
 function isAscending(pets: ExactPet[]): boolean {
-  return pets.every(({ id }, index) => index === 0 || (pets[index - 1]?.id as bigint) < (id as bigint));
+  return pets.every(({ id }, index) => index === 0 || (pets[index - 1]?.id ?? id) < id);
 }
 
-function isSameSet(listed: string | undefined, expected: string[]): boolean {
-  return isDeepStrictEqual(listed?.split(", ").sort(), [...expected].sort());
-}
-
-function jsonPreview(value: unknown): string {
-  return value === undefined ? "nothing" : exactJson(value).slice(0, 400);
-}
-
-/** The JSON text of a value with bigint in it. */
-function exactJson(value: unknown): string {
-  if (typeof value === "bigint") return `${value}`;
-  if (Array.isArray(value)) return `[${value.map(exactJson).join(",")}]`;
-  if (typeof value !== "object" || value === null) return JSON.stringify(value);
-  return `{${Object.entries(value)
-    .map(([name, each]) => `${JSON.stringify(name)}:${exactJson(each)}`)
-    .join(",")}}`;
-}
-
-function preview({ body }: Answer): string {
-  return textOf(body).slice(0, 400);
+function isRead({ method }: Request): boolean {
+  return method === "GET" || method === "HEAD";
 }

@@ -3,9 +3,8 @@
 
 import { InvalidArgumentError } from "@commander-js/extra-typings";
 import { tableText, whole } from "../../../bench/measure/report.ts";
-import { type Define, integer, newCommand, UsageError } from "../../../scripts/lib/command.ts";
+import { type Define, integer, newCommand, ReportedError, UsageError } from "../../../scripts/lib/command.ts";
 import type { Counts } from "./checks.ts";
-import { failureText } from "./failure.ts";
 
 const PROGRESS_MS = 10_000;
 
@@ -27,23 +26,21 @@ const define: Define = (io) =>
       if (path !== undefined && seedGiven === undefined) throw new UsageError("--path needs --seed");
       const seed = seedGiven ?? Math.floor(Math.random() * 1_000_000_000);
       io.note(`seed ${seed}`);
-      let printedMs = Date.now();
       const { fuzz } = await import("./run.ts");
-      const { counts, seconds, failure } = await fuzz({
-        requests,
-        seed,
-        path,
-        url,
-        secret: key,
-        onProgress(progress, passed) {
-          if (Date.now() - printedMs < PROGRESS_MS) return;
-          printedMs = Date.now();
-          io.note(progressLine(progress, passed));
-        },
-      });
-      io.print(summary(counts, seconds));
-      io.print(failure === undefined ? `seed ${seed}: no failures.` : failureText(failure));
-      if (failure !== undefined) throw new Error(`wrong response to ${failure.what}`);
+      const { runningService, startService } = await import("./service.ts");
+      const service = url && key ? runningService(url, key) : await startService();
+      const startedMs = Date.now();
+      let printedMs = startedMs;
+      const onProgress = (counts: Counts) => {
+        if (Date.now() - printedMs < PROGRESS_MS) return;
+        printedMs = Date.now();
+        io.note(speed(counts, startedMs));
+      };
+      const { counts, failure } = await fuzz({ service, requests, seed, path, onProgress });
+      await service.stop();
+      io.print(summary(counts));
+      io.print(`${speed(counts, startedMs)}\nseed ${seed}: ${failure ?? "no failures."}`);
+      if (failure !== undefined) throw new ReportedError("wrong response");
     });
 
 export default define;
@@ -53,36 +50,15 @@ function httpUrl(text: string): URL {
   throw new InvalidArgumentError("It must be a URL, such as http://localhost:8787.");
 }
 
-function progressLine({ requests, cases }: Counts, passed: number): string {
-  const kinds = kindsOf(cases);
-  const each = [...kinds].map(([kind, count]) => `${kind} ${whole(count)}`).join(", ");
-  return `${whole(passed)} s: ${whole(requests)} requests, ${whole(requests / passed)}/s; cases: ${each}`;
+function speed({ requests }: Counts, startedMs: number): string {
+  const seconds = (Date.now() - startedMs) / 1000;
+  return `${whole(requests)} requests in ${whole(seconds)} s, ${whole(requests / seconds)}/s`;
 }
 
-/** The number of cases of each kind. */
-function kindsOf(cases: Counts["cases"]): Map<string, number> {
-  const kinds = new Map<string, number>();
-  for (const [operation, counts] of cases) {
-    for (const [kind, count] of counts) {
-      const name = operation === "malformed" ? operation : kind;
-      kinds.set(name, (kinds.get(name) ?? 0) + count);
-    }
-  }
-  return kinds;
-}
-
-function summary({ requests, cases, statuses }: Counts, passed: number): string {
-  const rows = [...cases].flatMap(([operation, kinds]) =>
-    [...kinds].sort().map(([kind, count]) => [operation, whole(count), kind]),
-  );
-  const byStatus = [...statuses].sort().map(([status, count]) => [status, whole(count), ""]);
-  return [
-    tableText({
-      title: "Cases",
-      columns: ["for", "cases", "kind"],
-      rows: rows.sort((a, b) => `${a}`.localeCompare(`${b}`)),
-    }),
-    tableText({ title: "Responses", columns: ["status", "responses", ""], rows: byStatus }),
-    `${whole(requests)} requests in ${whole(passed)} s, ${whole(requests / passed)}/s`,
-  ].join("\n");
+function summary({ cases, statuses }: Counts): string {
+  const rows = [...cases].map(([kind, each]) => [kind, whole(each.cases), whole(each.failures), ""]);
+  const byStatus = [...statuses].map(([status, count]) => [status, whole(count), ""]);
+  const ofCases = { title: "Cases", columns: ["kind", "cases", "failures", ""], rows: rows.sort() };
+  const ofResponses = { title: "Responses", columns: ["status", "responses", ""], rows: byStatus.sort() };
+  return `${tableText(ofCases)}\n${tableText(ofResponses)}`;
 }

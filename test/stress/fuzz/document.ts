@@ -1,25 +1,20 @@
 // Reads operations from the OpenAPI document, with their parameters, bodies and statuses. The fuzzer has no fields or bounds of
 // its own, so it covers every addition to the document.
 
-import { dereferenced } from "../../support/openapi-validator.ts";
+import { dereferenced } from "../../support/openapi-document.ts";
+
+type Bound = "minimum" | "maximum" | "minLength" | "maxLength" | "minItems" | "maxItems";
 
 /** A schema of the document, without references. values.ts has the supported keywords. */
-export interface Schema {
+export interface Schema extends Partial<Record<Bound, number>> {
   type?: string;
   enum?: unknown[];
-  const?: unknown;
   format?: string;
-  minimum?: number;
-  maximum?: number;
-  minLength?: number;
-  maxLength?: number;
   pattern?: string;
   properties?: Record<string, Schema>;
   required?: string[];
   additionalProperties?: boolean;
   items?: Schema;
-  minItems?: number;
-  maxItems?: number;
   anyOf?: Schema[];
   default?: unknown;
 }
@@ -38,23 +33,21 @@ export interface Operation {
   path: string;
   parameters: Parameter[];
   body: { mediaType: string; schema: Schema; maxBytes: number } | undefined;
-  /** The documented statuses. */
-  statuses: number[];
-  /** The schema of the success response. */
-  answer: Schema;
-  /** Whether an exhausted or banned key is admitted. */
+  /** The documented statuses of success. */
+  successes: number[];
+  /** The schema of the success response, if it has a body. */
+  answer: Schema | undefined;
+  /** Whether an exhausted key is admitted. */
   isFree: boolean;
 }
 
-interface ResponseObject {
-  content?: Record<string, { schema: Schema; examples?: Record<string, { value: { message?: string } }> }>;
-}
+type Content = Record<string, { schema: Schema }>;
 
 interface OperationObject {
   operationId: string;
   parameters?: Parameter[];
-  requestBody?: { content: Record<string, { schema: Schema }> };
-  responses: Record<string, ResponseObject>;
+  requestBody?: { content: Content };
+  responses: Record<string, { content?: Content }>;
 }
 
 /** The operations of a document. */
@@ -63,45 +56,33 @@ export function operationsOf(document: object): Operation[] {
     paths: Record<string, Record<string, OperationObject>>;
     servers: { url: string }[];
   };
-  const root = servers[0]?.url ?? "";
   return Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => operationOf(method, root + path, operation)),
+    Object.entries(methods).map(([method, operation]) =>
+      operationOf(method.toUpperCase(), `${servers[0]?.url}${path}`, operation),
+    ),
   );
 }
 
-function operationOf(
-  method: string,
-  path: string,
-  { operationId, parameters = [], requestBody, responses }: OperationObject,
-): Operation {
-  const statuses = Object.keys(responses).map(Number);
-  const success = statuses.find((status) => status < 300);
-  const [answer] = Object.values(responses[`${success}`]?.content ?? {});
-  if (answer === undefined) throw new Error(`${operationId} has no success response in the document`);
+function operationOf(method: string, path: string, operation: OperationObject): Operation {
+  const { operationId, parameters = [], requestBody, responses } = operation;
+  const successes = Object.keys(responses).filter((status) => status.startsWith("2"));
   const [content] = Object.entries(requestBody?.content ?? {});
+  const [answer] = Object.values(responses[successes[0] ?? ""]?.content ?? {});
   return {
     operationId,
-    method: method.toUpperCase(),
+    method,
     path,
     parameters,
-    body: content && {
-      mediaType: content[0],
-      schema: content[1].schema,
-      maxBytes: maxBytesOf(operationId, responses),
-    },
-    statuses,
-    answer: answer.schema,
+    body: content && { mediaType: content[0], schema: content[1].schema, maxBytes: maxBytesOf(operation) },
+    successes: successes.map(Number),
+    answer: answer?.schema,
     isFree: !JSON.stringify(responses[429]).includes('"code":"key_banned"'),
   };
 }
 
 /** The largest body. JSON Schema has no keyword for it, so it is read from the example of the 413. */
-function maxBytesOf(operationId: string, responses: Record<string, ResponseObject>): number {
-  const examples = Object.values(responses[413]?.content ?? {}).flatMap((each) =>
-    Object.values(each.examples ?? {}),
-  );
-  const bytes = examples.map(({ value }) => value.message?.match(/at most (\d+) bytes/)?.[1]).find(Boolean);
-  if (bytes === undefined)
-    throw new Error(`${operationId} has no 413 example with the largest body in the document`);
+function maxBytesOf({ operationId, responses }: OperationObject): number {
+  const [, bytes] = JSON.stringify(responses[413]).match(/at most (\d+) bytes/) ?? [];
+  if (bytes === undefined) throw new Error(`the 413 of ${operationId} has no example with the largest body`);
   return Number(bytes);
 }

@@ -1,68 +1,53 @@
-// The service under test in workerd, with a real database, real Durable Objects, a socket and keys; and the control Worker.
+// The service under test: in workerd, with a real database, real Durable Objects and a socket; or one that is running.
 
 import { addTablesAndPets, NO_LIMIT, newKey } from "../../../bench/cases/pets.ts";
 import { PETSTORE } from "../../../bench/measure/implementations.ts";
 import { startWorkers } from "../../../bench/measure/workerd.ts";
-import { newSecret } from "../../../src/keys/secret.ts";
+import { client, type Send } from "./http.ts";
 
 const PETS = 250;
-const LIMITED_KEYS = 20;
-const UNKNOWN_KEYS = 1_000;
+const EXHAUSTED_KEYS = 5;
 
 /** Makes new ids exceed 2^53, to find code that reads an id as a double. */
-const NEXT_ID = "UPDATE sqlite_sequence SET seq = CAST(?1 AS INTEGER) WHERE name = 'pets'";
-
-const REQUESTS_UNTIL_BANNED = 63;
+const NEXT_ID = `UPDATE sqlite_sequence SET seq = ${2n ** 53n} WHERE name = 'pets'`;
 
 export interface Service {
   url: URL;
+  send: Send;
   /** The address of the control Worker. Undefined for a running service, whose HTTP server is unknown. */
   controlUrl: URL | undefined;
   /** A key that never reaches its limits. */
   secret: string;
-  /** Keys with one request per day. */
-  limited: string[];
-  banned: string[];
-  /** Well-formed keys that do not exist. */
-  unknown: string[];
+  /** Keys that have used their one request of the day. */
+  exhausted: string[];
+  /** A key of its own for each run: Idempotency-Keys of an earlier one are unknown. */
+  newSecret(): Promise<string>;
   stop(): Promise<void>;
+}
+
+/** A running service, and a key that never reaches its limits. */
+export function runningService(url: URL, secret: string): Service {
+  const { send, close } = client(url);
+  const newSecret = async () => secret;
+  return { url, send, controlUrl: undefined, secret, exhausted: [], newSecret, stop: async () => close() };
 }
 
 /** Starts a service with pets. The caller must stop it. */
 export async function startService(): Promise<Service> {
   const { workers, stop } = await startWorkers([PETSTORE, { file: "test/stress/fuzz/control.ts" }]);
   const [petstore, control] = workers;
-  if (petstore === undefined || control === undefined) throw new Error("the Workers did not start");
   const database = await petstore.database();
   await addTablesAndPets(database, PETS);
-  await database
-    .prepare(NEXT_ID)
-    .bind(`${2n ** 53n}`)
-    .run();
-  const secret = await newKey(database, NO_LIMIT);
-  const limited = await Promise.all(Array.from({ length: LIMITED_KEYS }, () => newKey(database, 1)));
-  const banned = await newKey(database, 1);
-  const headers = { Authorization: `Bearer ${banned}` };
-  for (let sent = 0; sent < REQUESTS_UNTIL_BANNED; sent += 1) {
-    await (await fetch(new URL("/v1/pets", petstore.url), { headers })).arrayBuffer();
+  await database.prepare(NEXT_ID).run();
+  const service = runningService(petstore.url, "");
+  const exhausted = await Promise.all(Array.from({ length: EXHAUSTED_KEYS }, () => newKey(database, 1)));
+  for (const key of exhausted) {
+    await service.send({ method: "GET", target: "/v1/pets", headers: [["Authorization", `Bearer ${key}`]] });
   }
-  return {
-    url: petstore.url,
-    controlUrl: control.url,
-    secret,
-    limited,
-    banned: [banned],
-    unknown: unknownKeys(),
-    stop,
+  const stopAll = async () => {
+    await service.stop();
+    await stop();
   };
-}
-
-/** A running service, and a key that never reaches its limits. */
-export function runningService(url: URL, secret: string): Service {
-  const stop = async () => {};
-  return { url, controlUrl: undefined, secret, limited: [], banned: [], unknown: unknownKeys(), stop };
-}
-
-function unknownKeys(): string[] {
-  return Array.from({ length: UNKNOWN_KEYS }, newSecret);
+  const newSecret = () => newKey(database, NO_LIMIT);
+  return { ...service, newSecret, controlUrl: control.url, exhausted, stop: stopAll };
 }

@@ -6,17 +6,15 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { dirname, join, relative } from "node:path";
+import { dirname, join } from "node:path";
 import { buffer } from "node:stream/consumers";
-import { Miniflare, NoOpLog } from "miniflare";
-import { d1OverApi } from "../../../scripts/cloudflare/d1-api.ts";
-import { QUIET } from "../../../scripts/cloudflare/wrangler.ts";
 import { ApiError } from "./api-error.ts";
+import { idOf, startRuntime } from "./cloudflare-runtime.ts";
 import { type ApiRequest, fakeWorkers } from "./cloudflare-workers.ts";
 import { fakeTimeTravel } from "./time-travel.ts";
 
 /** The one credential that the API accepts. No file contains it by chance. */
-const CREDENTIAL = "the-credential-of-the-account";
+export const CREDENTIAL = "the-credential-of-the-account";
 
 /** The ways to log in, by their variables. Only wrangler knows the older name. OAuth uses a file. */
 export const LOGINS = {
@@ -26,77 +24,48 @@ export const LOGINS = {
   oauth: {},
 };
 
+/** The variables of all of them, unset. */
+const NO_LOGIN = Object.fromEntries(
+  Object.keys(Object.assign({}, ...Object.values(LOGINS))).map((name) => [name, undefined]),
+);
+
 const ACCOUNT = "an-account";
-
-/** The only names that a database can have here. */
-const NAMES = ["petstore", "petstore-previews"];
-
-interface Query {
-  sql: string;
-  params?: unknown[];
-}
-
-interface Database {
-  uuid: string;
-  name: string;
-  read_replication: { mode: string };
-  location?: string;
-}
 
 /** Serves an account with these empty databases. `environment` makes wrangler and the commands use it. */
 export async function startCloudflareApi(names: string[] = []) {
-  Object.assign(process.env, QUIET);
   const folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
-  const state = join(folder, "state");
-  const { env, dispose } = await startDatabases(state);
-  const timeTravel = new Map(Object.entries(env).map(([name, database]) => [name, fakeTimeTravel(database)]));
-  const databases = new Map<string, Database>();
-  const workers = await fakeWorkers(join(folder, "workers"), state);
+  const runtime = await startRuntime(join(folder, "state"));
+  const history = new Map(
+    Object.entries(runtime.databases).map(([name, each]) => [name, fakeTimeTravel(each)]),
+  );
+  const databases = new Map(names.map((name) => [name, newDatabase(name)]));
+  const workers = fakeWorkers(runtime);
   let interceptor: ((request: string) => unknown) | undefined;
   /** All requests so far: method and path, without the query. */
   const requests: string[] = [];
 
-  async function answerTimeTravel(path: string): Promise<unknown> {
-    const { pathname, searchParams } = new URL(path, "http://localhost");
-    const [, name = "", action] = pathname.match(/\/database\/id-of-([^/]+)\/time_travel\/(.*)$/) ?? [];
-    const history = timeTravel.get(name);
-    if (action === "restore" && (await history?.restore(searchParams.get("bookmark")))) return {};
-    const bookmark =
-      action === "bookmark" && (await history?.bookmark(searchParams.get("timestamp") ?? undefined));
-    if (bookmark) return { bookmark };
-    throw new ApiError(400, 7500, "There is no such bookmark");
-  }
-
-  function createDatabase(name: string, location?: string): Database {
-    if (databases.has(name)) throw new ApiError(400, 7502, `A database with name '${name}' already exists`);
-    const created = {
-      uuid: idOf(name),
-      name,
-      read_replication: { mode: "disabled" },
-      ...(location && { location }),
-    };
-    databases.set(name, created);
-    return created;
-  }
-  for (const name of names) createDatabase(name);
-
   async function answerDatabase({ method, path, body }: ApiRequest): Promise<unknown> {
+    const { pathname, searchParams } = new URL(path, "http://localhost");
+    const [, id, action] = pathname.match(/^\/d1\/database(?:\/([^/]+))?(?:\/(.+))?$/) ?? [];
     const json = () => JSON.parse(`${body}`);
-    const [, id = "", query] = path.match(/^\/d1\/database(?:\/([^/?]+))?(\/query)?(?:\?.*)?$/) ?? [];
-    if (id === "") {
-      if (method === "GET") return [...databases.values()];
-      const { name, primary_location_hint } = json();
-      return createDatabase(name, primary_location_hint);
+    if (id === undefined && method === "GET") return [...databases.values()];
+    if (id === undefined) {
+      const { name, primary_location_hint: location } = json();
+      databases.set(name, newDatabase(name, location));
+      return databases.get(name);
     }
     const found = [...databases.values()].find(({ uuid, name }) => [uuid, name].includes(id));
-    const database = env[found?.name ?? ""];
-    if (found === undefined || database === undefined)
-      throw new ApiError(404, 7404, `The database ${id} could not be found`);
+    if (found === undefined) throw new ApiError(404, 7404, `The database ${id} could not be found`);
+    if (action === "query") return runtime.query(found.name, json());
     if (method === "PUT") Object.assign(found, json());
-    if (query === undefined) return found;
-    const { batch, ...single } = json() as Query & { batch?: Query[] };
-    const statement = ({ sql, params = [] }: Query) => database.prepare(sql).bind(...params);
-    return batch === undefined ? [await statement(single).all()] : database.batch(batch.map(statement));
+    if (action === undefined) return found;
+    const copies = history.get(found.name);
+    if (action === "time_travel/restore" && (await copies?.restore(searchParams.get("bookmark")))) return {};
+    const bookmark =
+      action === "time_travel/bookmark" &&
+      (await copies?.bookmark(searchParams.get("timestamp") ?? undefined));
+    if (bookmark) return { bookmark };
+    throw new ApiError(400, 7500, "There is no such bookmark");
   }
 
   async function answer(incoming: IncomingMessage): Promise<unknown> {
@@ -104,20 +73,20 @@ export async function startCloudflareApi(names: string[] = []) {
     const { authorization = "", "x-auth-key": key, "x-auth-email": email } = headers;
     const isKnown = authorization === `Bearer ${CREDENTIAL}` || (key === CREDENTIAL && email !== undefined);
     // wrangler uploads assets with a token from their upload session.
-    if (!isKnown && !authorization.startsWith("Bearer assets-")) {
+    if (!isKnown && !authorization.startsWith("Bearer assets-"))
       throw new ApiError(403, 10_000, "Authentication error");
-    }
-    const prefix = `/client/v4/accounts/${ACCOUNT}`;
-    requests.push(`${method} ${url.split("?")[0]}`);
-    await interceptor?.(`${method} ${url.slice(prefix.length).split("?")[0]}`);
-    if (!url.startsWith(`${prefix}/`)) throw new ApiError(404, 7404, `${url} is not in the account`);
-    const path = url.slice(prefix.length);
-    if (path.includes("/time_travel/")) return answerTimeTravel(path);
-    const contentType = headers["content-type"] ?? "";
-    const request = { method, path, contentType, body: await buffer(incoming) };
-    if (path.startsWith("/d1/database")) return answerDatabase(request);
-    const answered = await workers.answer(request);
-    if (answered === undefined) throw new ApiError(404, 10_007, `${method} ${path} is not in the fake`);
+    const path = url.replace(`/client/v4/accounts/${ACCOUNT}`, "");
+    const name = `${method} ${path.split("?")[0]}`;
+    requests.push(name);
+    await interceptor?.(name);
+    const request = {
+      method,
+      path,
+      contentType: headers["content-type"] ?? "",
+      body: await buffer(incoming),
+    };
+    const answered = await (path.startsWith("/d1/") ? answerDatabase(request) : workers.answer(request));
+    if (answered === undefined) throw new ApiError(404, 10_007, `${name} is not in the fake`);
     return answered;
   }
 
@@ -142,111 +111,54 @@ export async function startCloudflareApi(names: string[] = []) {
 
   return {
     environment,
-    /**
-     * The environment of a logged-in operator, with an own home and temporary folder and wrangler's most verbose log. `leaks`
-     * names the files there that contain the credential, except wrangler's own file of OAuth tokens.
-     */
-    async operator(login: keyof typeof LOGINS) {
-      const home = await mkdtemp(join(folder, "home-"));
-      const TMPDIR = join(home, "tmp");
-      const XDG_CONFIG_HOME = join(home, ".config");
-      const loginFile = join(XDG_CONFIG_HOME, ".wrangler", "config", "default.toml");
-      await mkdir(TMPDIR);
-      await mkdir(dirname(loginFile), { recursive: true });
-      const tokens = `oauth_token = "${CREDENTIAL}"\nrefresh_token = "${CREDENTIAL}"\n`;
-      if (login === "oauth")
-        await writeFile(loginFile, `${tokens}expiration_time = "2099-01-01T00:00:00Z"\n`);
-      return {
-        environment: {
-          ...environment,
-          CLOUDFLARE_API_TOKEN: undefined,
-          ...LOGINS[login],
-          ...{ HOME: home, XDG_CONFIG_HOME, TMPDIR, WRANGLER_LOG: "debug", WRANGLER_LOG_SANITIZE: "false" },
-        },
-        async leaks() {
-          const entries = await readdir(home, { recursive: true, withFileTypes: true });
-          const files = entries.flatMap((each) => (each.isFile() ? [join(each.parentPath, each.name)] : []));
-          const texts = await Promise.all(files.map((file) => readFile(file, "latin1")));
-          return files
-            .filter((file, index) => file !== loginFile && texts[index]?.includes(CREDENTIAL))
-            .map((file) => relative(home, file));
-        },
-      };
-    },
-    database: (name: string) => env[name],
+    operator: (login: keyof typeof LOGINS) => newOperator(join(folder, "home-"), login, environment),
+    database: (name: string) => runtime.databases[name],
     databases,
-    timeTravel: (name: string) => timeTravel.get(name),
+    timeTravel: (name: string) => history.get(name),
     requests,
-    /** The requests that change something, with paths relative to the account. Queries of a database are left out. */
-    writes: () =>
-      requests
-        .filter((request) => !request.startsWith("GET ") && !request.endsWith("/query"))
-        .map((request) => request.replace(/\/client\/v4\/accounts\/[^/]+/, "")),
-    /** Calls this before each request is answered, with its method and its path in the account. It may throw a ApiError. */
+    /** The requests that change something. Queries of a database are left out. */
+    writes: () => requests.filter((request) => !/^GET |\/query$/.test(request)),
+    /** Calls this before each request is answered, with its method and its path in the account. It may throw an ApiError. */
     intercept: (next: typeof interceptor) => {
       interceptor = next;
     },
     deployments: workers.deployments,
     subdomain: workers.subdomain,
-    production: workers.production,
+    /** Production's URL. */
+    production: await runtime.urlOf("petstore"),
     async stop() {
-      await workers.stop();
       server.close();
-      await dispose();
+      await runtime.stop();
       await rm(folder, { recursive: true });
     },
   };
 }
 
-/** Runs queries inside workerd. Through wrangler's proxy for Node, each statement would take three slow calls. */
-const QUERY = `export default {
-  async fetch(request, env) {
-    const database = env[new URL(request.url).pathname.slice(1)];
-    const { batch, ...single } = await request.json();
-    const statements = (batch ?? [single]).map(({ sql, params }) => database.prepare(sql).bind(...params));
-    const run = batch === undefined ? statements[0].all().then((result) => [result]) : database.batch(statements);
-    return Response.json(await run.then((results) => ({ results }), ({ message }) => ({ message })));
-  },
-};`;
-
-async function startDatabases(state: string) {
-  const worker = {
-    config: {
-      type: "worker" as const,
-      name: "databases",
-      compatibilityDate: "2026-09-18",
-      manifest: {
-        mainModule: "query.js",
-        modulesRoot: state,
-        modules: { "query.js": { type: "esm" as const, contents: QUERY } },
-      },
-      env: Object.fromEntries(NAMES.map((name) => [name, { type: "d1" as const, id: idOf(name) }])),
-    },
-    dev: { unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }] },
-  };
-  const miniflare = new Miniflare({
-    host: "127.0.0.1",
-    port: 0,
-    cf: false,
-    log: new NoOpLog(),
-    resourcePersistencePath: join(state, "v3"),
-    workers: [worker],
-  });
-  const url = await miniflare.unsafeGetDirectURL("databases");
-  const ask = async <Result>(name: string, body: unknown) => {
-    // workerd closes idle connections without notice; a request on such a connection would fail.
-    const request = { method: "POST", headers: { Connection: "close" }, body: JSON.stringify(body) };
-    const response = await fetch(new URL(name, url), request);
-    const { results, message } = (await response.json()) as { results: Result; message?: string };
-    if (message !== undefined) throw new Error(message);
-    return results;
-  };
-  const env: Record<string, D1Database> = Object.fromEntries(
-    NAMES.map((name) => [name, d1OverApi((_path, body) => ask(name, body), name)]),
-  );
-  return { env, dispose: () => miniflare.dispose() };
+function newDatabase(name: string, location?: string) {
+  return { uuid: idOf(name), name, location, read_replication: { mode: "disabled" } };
 }
 
-function idOf(name: string): string {
-  return `id-of-${name}`;
+/**
+ * A logged-in operator: an environment with its own home and temporary folder and wrangler's most verbose log. `leaks` names the
+ * files there that contain the credential, except wrangler's own file of OAuth tokens.
+ */
+async function newOperator(prefix: string, login: keyof typeof LOGINS, account: NodeJS.ProcessEnv) {
+  const HOME = await mkdtemp(prefix);
+  const [TMPDIR, XDG_CONFIG_HOME] = [join(HOME, "tmp"), join(HOME, ".config")];
+  const loginFile = join(XDG_CONFIG_HOME, ".wrangler", "config", "default.toml");
+  await mkdir(TMPDIR);
+  await mkdir(dirname(loginFile), { recursive: true });
+  const tokens = `oauth_token = "${CREDENTIAL}"\nrefresh_token = "${CREDENTIAL}"\n`;
+  if (login === "oauth") await writeFile(loginFile, `${tokens}expiration_time = "2099-01-01T00:00:00Z"\n`);
+  const folders = { HOME, TMPDIR, XDG_CONFIG_HOME };
+  const logs = { WRANGLER_LOG: "debug", WRANGLER_LOG_SANITIZE: "false" };
+  return {
+    environment: { ...account, ...NO_LOGIN, ...LOGINS[login], ...folders, ...logs },
+    async leaks() {
+      const entries = await readdir(HOME, { recursive: true, withFileTypes: true });
+      const files = entries.filter((each) => each.isFile()).map((each) => join(each.parentPath, each.name));
+      const texts = await Promise.all(files.map((file) => readFile(file, "latin1")));
+      return files.filter((file, index) => file !== loginFile && texts[index]?.includes(CREDENTIAL));
+    },
+  };
 }

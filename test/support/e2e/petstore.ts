@@ -20,11 +20,6 @@ export interface Outcome {
   stderr: string;
 }
 
-/** Runs `npm run keys -- ARGUMENTS`. */
-export function keys(...args: string[]): Promise<Outcome> {
-  return npmRun("keys", args);
-}
-
 /** Runs `npm run --silent SCRIPT -- ARGUMENTS`: standard output has only the command's. `environment` adds variables. */
 export function npmRun(script: string, args: string[], environment?: NodeJS.ProcessEnv): Promise<Outcome> {
   return runProcess("npm", ["run", "--silent", script, "--", ...args], environment);
@@ -55,9 +50,6 @@ export async function runProcess(
     return { exitCode: code, stdout, stderr };
   }
 }
-
-const POLL_INTERVAL_MS = 100;
-const MAX_POLLS = 600;
 
 /** The end of the output of `npm start`. */
 const ANNOUNCEMENT = /\n {2}curl -i (\S+)\/v1\/pets .*\n\n/;
@@ -100,32 +92,9 @@ export async function start(state: string, { environment = {}, port = 0, cwd = "
     child.kill("SIGTERM");
     await closed;
   };
-  /** Kills all processes without warning. */
-  const kill = async () => {
-    endGroup(child, "SIGKILL");
-    await closed;
-  };
   /** Two workerd processes: wrangler's proxy, which has the port, and soon after the announcement the Worker's. */
   const runtimes = () => runtimesOf(child.pid);
-  /** Kills the Worker's workerd process, as a crash does, and waits until wrangler has restarted it. */
-  const killRuntime = async () => {
-    const found = (await runtimes()).find(({ command }) => command.includes("entry=127.0.0.1:0 "));
-    if (found === undefined) throw new Error("the Worker's runtime is not running");
-    process.kill(found.pid, "SIGKILL");
-    await waitUntilReady(origin);
-  };
-  return { origin, printed: () => printed, runtimes, stop, stopNpmOnly, kill, killRuntime };
-}
-
-/** Waits until the Worker answers a preflight, which does not count. Without a runtime, wrangler's proxy answers. */
-export async function waitUntilReady(origin: string): Promise<void> {
-  const headers = { Origin: "https://shop.example", "Access-Control-Request-Method": "GET" };
-  for (let polls = 0; polls < MAX_POLLS; polls += 1) {
-    const response = await fetch(`${origin}/v1/pets`, { method: "OPTIONS", headers }).catch(() => undefined);
-    if (response?.headers.has("X-Request-Id")) return;
-    await wait(POLL_INTERVAL_MS);
-  }
-  throw new Error("the Worker does not answer");
+  return { origin, printed: () => printed, runtimes, stop, stopNpmOnly };
 }
 
 /** Sends requests until the key is banned. Only refusals later than 2 s after the first one of a minute lead to a ban. */
@@ -151,10 +120,10 @@ async function runtimesOf(group: number | undefined): Promise<{ pid: number; com
     .map(([, , pid, command = ""]) => ({ pid: Number(pid), command }));
 }
 
-/** Signals npm and all processes below it, if any is left. */
-function endGroup(child: ChildProcess, signal: NodeJS.Signals = "SIGTERM"): void {
+/** Ends npm and all processes below it, if any is left. */
+function endGroup(child: ChildProcess): void {
   try {
-    if (child.pid !== undefined) process.kill(-child.pid, signal);
+    if (child.pid !== undefined) process.kill(-child.pid, "SIGTERM");
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }

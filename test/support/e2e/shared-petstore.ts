@@ -1,42 +1,37 @@
-// One running service for all tests of a file.
+// A running service that all test files share, with its real assets, database and objects (global-setup.ts). Tests use keys and pets
+// of their own, and do not count those of others.
 
-import { afterAll, beforeAll } from "vitest";
-import keys from "../../../scripts/keys.ts";
-import { runCommandInProcess } from "./in-process.ts";
-import { emptyState, type Service, start } from "./petstore.ts";
+import { beforeAll, inject } from "vitest";
+import type { KeyRequest } from "./global-setup.ts";
 
 interface SharedPetstore {
-  state: string;
-  service: Service;
   origin: string;
-  /** Creates a key. `limits` are further options of `npm run keys -- create`. */
-  newKey(plan: string, ...limits: string[]): Promise<{ id: string; key: string }>;
+  /** The folder of its state, for `--persist-to`. */
+  state: string;
+  newKey(plan: KeyRequest["plan"], limits?: KeyRequest["limits"]): Promise<{ id: string; key: string }>;
   /** Sends a request with a key. */
   call(path: string, key: string, init?: RequestInit): Promise<Response>;
+  /** All lines that the service has logged. A line can come after its response. */
+  logLines(): Promise<string[]>;
 }
 
-/** Starts a service before the first test and stops it after the last one. The properties are set by then. */
-export function sharedPetstore(environment: NodeJS.ProcessEnv = {}): SharedPetstore {
-  const petstore = { newKey, call } as SharedPetstore;
-  let remove: (() => Promise<void>) | undefined;
-  let service: Service | undefined;
-
+/** The service. `origin` and `state` are set before the first test, which waits until it runs. */
+export function sharedPetstore(): SharedPetstore {
+  const petstore = { newKey, call, logLines: () => ask("/log") } as SharedPetstore;
   beforeAll(async () => {
-    const empty = await emptyState();
-    remove = empty.remove;
-    service = await start(empty.state, { environment });
-    Object.assign(petstore, { state: empty.state, service, origin: service.origin });
+    Object.assign(petstore, await ask("/"));
   });
 
-  afterAll(async () => {
-    await service?.stop();
-    await remove?.();
-  });
+  async function ask<Result>(path: string, body?: object): Promise<Result> {
+    const url = new URL(path, inject("petstoreUrl"));
+    const response = await fetch(url, body && { method: "POST", body: JSON.stringify(body) });
+    const result = await response.json();
+    if (!response.ok) throw new Error((result as Error).message);
+    return result as Result;
+  }
 
-  async function newKey(plan: string, ...limits: string[]) {
-    const args = ["create", "--name", "a test", "--plan", plan, ...limits, "--json"];
-    const { stdout } = await runCommandInProcess(keys, [...args, "--persist-to", petstore.state]);
-    return JSON.parse(stdout);
+  function newKey(plan: KeyRequest["plan"], limits?: KeyRequest["limits"]) {
+    return ask<{ id: string; key: string }>("/keys", { plan, ...(limits && { limits }) });
   }
 
   function call(path: string, key: string, init: RequestInit = {}) {

@@ -8,6 +8,9 @@ interface Copy {
   statements: string[];
 }
 
+/** A statement has at most 100 kB. */
+const ROWS_PER_STATEMENT = 50;
+
 const INTERNAL = "name GLOB 'sqlite_*' OR name GLOB '_cf_*'";
 
 export function fakeTimeTravel(database: D1Database) {
@@ -28,8 +31,11 @@ export function fakeTimeTravel(database: D1Database) {
   async function inserts(table: string): Promise<string[]> {
     const names = await column<string>(`SELECT name AS value FROM pragma_table_info('${table}')`);
     const values = names.map((name) => `quote("${name}")`).join(` || ', ' || `);
-    const rows = await column<string>(`SELECT ${values} AS value FROM "${table}"`);
-    return rows.map((row) => `INSERT INTO "${table}" (${names.join(", ")}) VALUES (${row})`);
+    const rows = await column<string>(`SELECT '(' || ${values} || ')' AS value FROM "${table}"`);
+    const chunks = Array.from({ length: Math.ceil(rows.length / ROWS_PER_STATEMENT) }, (_, chunk) =>
+      rows.slice(chunk * ROWS_PER_STATEMENT, (chunk + 1) * ROWS_PER_STATEMENT),
+    );
+    return chunks.map((chunk) => `INSERT INTO "${table}" (${names.join(", ")}) VALUES ${chunk.join(", ")}`);
   }
 
   return {

@@ -3,8 +3,9 @@
 import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import { createKey } from "../../../src/keys/admin.ts";
-import { PLAN_LIMITS, type Plan } from "../../../src/rate-limit/plans.ts";
+import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../../../src/rate-limit/plans.ts";
 import type { Limits } from "../../../src/rate-limit/windows.ts";
+import type { Exchange } from "../openapi-validator.ts";
 import { trackSecret } from "./secrets.ts";
 
 export const ORIGIN = "https://petstore.example";
@@ -68,23 +69,21 @@ export async function fetchWithoutKey(
   return response;
 }
 
-/** Validates a response against the OpenAPI document, which describes paths under /v1 only. */
+/** Has a response validated against the OpenAPI document, which describes paths under /v1 only, at the end of the test. */
 export async function expectDocumented(method: string, path: string, response: Response): Promise<void> {
   const isPreflight = method === "OPTIONS" && response.status === 204;
   if (!path.startsWith("/v1/") || isPreflight) return;
-  const { status, headers } = response;
-  const exchange = {
-    method,
-    path,
-    status,
-    headers: Object.fromEntries(headers),
-    body: await response.clone().text(),
-  };
-  const violations = await env.OPENAPI_VALIDATOR.fetch(ORIGIN, {
-    method: "POST",
-    body: JSON.stringify(exchange),
-  });
-  expect(await violations.json(), `${method} ${path} answered ${status}`).toEqual([]);
+  const { status } = response;
+  const headers = Object.fromEntries(response.headers);
+  exchanges.push({ method, path, status, headers, body: await response.clone().text() });
+}
+const exchanges: Exchange[] = [];
+
+/** Validates all responses since the last call, in one request: the validator is in another process. */
+export async function validateResponses(): Promise<void> {
+  const body = JSON.stringify(exchanges.splice(0));
+  const violations = await env.OPENAPI_VALIDATOR.fetch(ORIGIN, { method: "POST", body });
+  expect(await violations.json()).toEqual([]);
 }
 
 /** Advances the clock. */
@@ -99,6 +98,13 @@ export function newAddress(): string {
 }
 let addresses = 0;
 
+export type Client = Awaited<ReturnType<typeof newClient>>;
+
+/** A client for all tests of a file. It can be made before the clock is set. */
+export function newUnlimitedClient(): Promise<Client> {
+  return newClient({ plan: "enterprise", limits: { minute: MAX_LIMIT, day: MAX_LIMIT } });
+}
+
 /** A client with a key of its own. */
 export async function newClient(options: KeyOptions = {}) {
   const { id, secret } = await newKey(options);
@@ -111,7 +117,7 @@ export async function newClient(options: KeyOptions = {}) {
   const post = (body: BodyInit, headers: HeadersInit = { "Content-Type": "application/json" }) =>
     call("/v1/pets", { method: "POST", body, headers });
   /** Creates a pet and returns it. */
-  const create = async (pet: { name?: string; categoryId?: number; status?: string } = {}) => {
+  const create = async (pet: { name?: string; categoryId?: number; status?: string | undefined } = {}) => {
     const response = await post(JSON.stringify({ name: "Rex", categoryId: 1, ...pet }));
     if (response.status !== 201) throw new Error(`${response.status} ${await response.text()}`);
     return response.json<{ id: number; name: string; categoryId: number; status?: string }>();
@@ -128,6 +134,23 @@ export function invalidatePageCache(): void {
   vi.setSystemTime(earliestMs);
 }
 let earliestMs = Number.POSITIVE_INFINITY;
+
+/** Adds pets directly to the table. */
+export async function addPets(count: number): Promise<void> {
+  const series = "WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < ?1)";
+  const insert = `${series} INSERT INTO pets (name, category_id) SELECT 'Rex', 1 FROM series`;
+  await env.DB.prepare(insert).bind(count).run();
+}
+
+/** Calls a function while a table is missing. */
+export async function withoutTable<Result>(table: string, call: () => Promise<Result>): Promise<Result> {
+  await env.DB.exec(`ALTER TABLE ${table} RENAME TO lost_${table}`);
+  try {
+    return await call();
+  } finally {
+    await env.DB.exec(`ALTER TABLE lost_${table} RENAME TO ${table}`);
+  }
+}
 
 /** The number of pets in the table. */
 export async function countPets(): Promise<number> {

@@ -1,6 +1,6 @@
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { app } from "./app.ts";
+import { app } from "../../../src/app.ts";
 import { expectDocumented, newAddress, ORIGIN } from "./client.ts";
 
 /** Sends a request to the app, with `bindings` in place of the real ones, and waits for its work in the background. */

@@ -1,9 +1,10 @@
 // Every test file gets the tables, and a fixed clock in the middle of a minute and of a day. Only `Date` is faked. All log lines
-// are searched for secrets.
+// are searched for secrets, and all responses are validated against the OpenAPI document.
 
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, vi } from "vitest";
+import { validateResponses } from "./client.ts";
 import { collectLogLines, takeLogLines } from "./log-lines.ts";
 
 declare global {
@@ -12,7 +13,7 @@ declare global {
       TEST_MIGRATIONS: Parameters<typeof applyD1Migrations>[1];
       /** The replica of the database in test/support/worker/lagging-database.ts. */
       REPLICA: D1Database;
-      /** Validates an exchange: test/support/openapi-validator.ts. */
+      /** Validates exchanges: test/support/openapi-validator.ts. */
       OPENAPI_VALIDATOR: Fetcher;
     }
   }
@@ -25,8 +26,9 @@ beforeEach(() => {
   vi.useFakeTimers({ toFake: ["Date"], now: new Date("2026-11-20T12:34:20.500Z") });
 });
 
-afterEach(() => {
+afterEach(async () => {
   vi.useRealTimers();
   vi.restoreAllMocks();
   takeLogLines();
+  await validateResponses();
 });

@@ -25,10 +25,21 @@ export function stubLimiters(
 ): Env["RATE_LIMITER"] {
   const getByName = (name: string) => {
     const limiter = limiters.getByName(name);
+    // On the platform, a stub whose call has failed may fail forever. Here it does.
+    let isBroken = false;
+    const callWith = async (run: () => Promise<unknown>, method: string) => {
+      if (isBroken) throw new Error("a call of this stub has failed before");
+      try {
+        return await intercept(run, method);
+      } catch (error) {
+        isBroken = true;
+        throw error;
+      }
+    };
     const stubbed: Record<string, unknown> = {};
     for (const method of ["acquire", "release", "usage"] as const) {
       const call = limiter[method] as (...words: unknown[]) => Promise<unknown>;
-      stubbed[method] = (...words: unknown[]) => intercept(() => call(...words), method);
+      stubbed[method] = (...words: unknown[]) => callWith(() => call(...words), method);
     }
     return stubbed;
   };

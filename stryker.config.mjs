@@ -1,0 +1,27 @@
+// Mutation testing with Stryker: npm run mutation. It changes the modules that run in Node, one operator at a time, and expects a test
+// of the project `unit` to fail.
+
+export default {
+  mutate: [
+    "src/rate-limit/**/*.ts",
+    "src/keys/{secret,lookup-throttle}.ts",
+    "src/pets/{cursor,schema}.ts",
+    "src/http/client-address.ts",
+    "src/d1/statements.ts",
+    "src/lib/**/*.ts",
+    // They run in workerd only.
+    "!src/rate-limit/{middleware,usage/usage,object/rate-limiter,object/ban-record,isolate/limiter-clients}.ts",
+    "!src/lib/{runtime,sha256,rfc3339}.ts",
+  ],
+  testRunner: "vitest",
+  plugins: ["@stryker-mutator/vitest-runner"],
+  vitest: { configFile: "vitest.unit.config.ts" },
+  // What the tests read; the rest is not copied.
+  ignorePatterns: ["**", "!src/**", "!test/**", "!package.json", "!vitest.unit.config.ts"],
+  ignoreStatic: false,
+  timeoutMS: 10_000,
+  reporters: ["clear-text", "progress-append-only"],
+  clearTextReporter: { allowEmojis: false, logTests: false, reportTests: false },
+  // Parts were measured on their own: 91 to 96 %. Most survivors change nothing, or only a description.
+  thresholds: { high: 95, low: 90, break: 85 },
+};

@@ -1,0 +1,182 @@
+// The clients: each has a key, sends requests above, at or below its limits in turn, and records the responses.
+
+import { randomUUID } from "node:crypto";
+import { PLAN_LIMITS, type Plan } from "../../../src/rate-limit/plans.ts";
+import type { Limits } from "../../../src/rate-limit/windows.ts";
+import { type Answer, Ledger } from "./ledger.ts";
+import { NAME_PREFIX, type Pets } from "./pets.ts";
+import type { Problems } from "./problems.ts";
+
+export interface HttpRequest {
+  method: string;
+  path: string;
+  headers?: Record<string, string>;
+  body?: string;
+}
+
+/** A request, and the status that it must get unless it is refused. */
+export interface Planned extends HttpRequest {
+  status: number;
+}
+
+export interface Profile {
+  plan: Plan;
+  limits: Limits;
+  perMinute: number;
+  /** How many requests it sends at once. */
+  burst: number;
+  /** Whether it waits for Retry-After after a refusal. */
+  isPatient?: boolean;
+  /** Whether it only adds pets. */
+  isWriter?: boolean;
+}
+
+const { free, pro, business } = PLAN_LIMITS;
+const enterprise = (minute: number, day = 1_000_000) => ({ minute, day });
+
+/** They repeat. A client below four times its limit is never banned. */
+export const PROFILES: Profile[] = [
+  { plan: "enterprise", limits: enterprise(4_000), perMinute: 800, burst: 8, isWriter: true },
+  // Reaches its limit in the first seconds of a minute, then waits.
+  { plan: "free", limits: free, perMinute: 1_200, burst: 5, isPatient: true },
+  // Reaches its limit per day early.
+  { plan: "enterprise", limits: enterprise(1_200, 20), perMinute: 500, burst: 1 },
+  { plan: "pro", limits: pro, perMinute: 450, burst: 3 },
+  { plan: "enterprise", limits: enterprise(500), perMinute: 600, burst: 2 },
+  { plan: "free", limits: free, perMinute: 60, burst: 1 },
+  { plan: "free", limits: free, perMinute: 30, burst: 1 },
+  { plan: "business", limits: business, perMinute: 250, burst: 4 },
+  { plan: "enterprise", limits: enterprise(2_000), perMinute: 300, burst: 1 },
+];
+
+/** In a burst, the repetition is sent at the same time as the first. */
+const WRITES = ["create", "create named", "repeat named", "create named"];
+const MIXED = [
+  ...["hot list", "next page", "filtered", "hot list", "create", "next page", "hot list"],
+  ...["create named", "repeat named", "next page", "hot list", "repeat named", "next page"],
+];
+
+const FIRST_PAGE = "/v1/pets?limit=100";
+/** Values of int64 that rounding would change, and others. */
+const CATEGORY_IDS = ["1", "9223372036854775807", "-9223372036854775808", "9007199254740993"];
+
+interface Shared {
+  pets: Pets;
+  problems: Problems;
+  /** As in Ledger. */
+  kills: readonly number[];
+}
+
+export class Client {
+  readonly profile: Profile;
+  readonly ledger: Ledger;
+  /** A request for the usage, which is free. */
+  readonly usage: HttpRequest;
+  readonly #name: string;
+  readonly #authorization: { Authorization: string };
+  readonly #pets: Pets;
+  readonly #problems: Problems;
+  #turn: number;
+  #nextPage = FIRST_PAGE;
+  /** The latest POST with an Idempotency-Key. */
+  #named: Planned | undefined;
+  /** Interrupted POSTs with an Idempotency-Key. */
+  readonly #toRetry: Planned[] = [];
+  #unanswered = 0;
+  #waitsUntilMs = 0;
+  #hasWaited = false;
+  /** How often it was admitted after it had waited for Retry-After. */
+  admittedAfterWait = 0;
+
+  constructor(number: number, profile: Profile, secret: string, { pets, problems, kills }: Shared) {
+    this.#name = `key ${number} (${profile.plan}, ${profile.perMinute} requests per minute)`;
+    this.profile = profile;
+    this.ledger = new Ledger(this.#name, profile.limits, kills);
+    this.#authorization = { Authorization: `Bearer ${secret}` };
+    this.usage = { method: "GET", path: "/v1/usage", headers: this.#authorization };
+    this.#pets = pets;
+    this.#problems = problems;
+    // Clients differ at the same time.
+    this.#turn = number * 7;
+  }
+
+  /** The requests to send now, at once. A patient client sends none until all responses and Retry-After are over. */
+  burst(): Planned[] {
+    if (this.profile.isPatient && (this.#unanswered > 0 || Date.now() < this.#waitsUntilMs)) return [];
+    this.#hasWaited = this.#waitsUntilMs > 0;
+    this.#waitsUntilMs = 0;
+    this.#unanswered += this.profile.burst;
+    return Array.from({ length: this.profile.burst }, () => this.#next());
+  }
+
+  /** An interrupted POST to retry, if there is one left. */
+  retry(): Planned | undefined {
+    return this.#toRetry.shift();
+  }
+
+  record({ method, path, body, status }: Planned, answer: Answer): void {
+    this.#unanswered -= 1;
+    const isAdmitted = this.ledger.record(answer);
+    if (this.#hasWaited) this.admittedAfterWait += 1;
+    const isInVain = this.#hasWaited && !isAdmitted;
+    this.#problems.expect(!isInVain, "a client was refused after Retry-After", this.#name);
+    if (!isAdmitted) {
+      const retryAfterMs = Number(answer.headers.get("Retry-After")) * 1000;
+      if (this.profile.isPatient) this.#waitsUntilMs = answer.cameAtMs + retryAfterMs;
+      return;
+    }
+    const detail = `${this.#name}: ${method} ${path}: ${answer.body.slice(0, 200)}`;
+    this.#problems.expect(answer.status === status, `a response was ${answer.status}, not ${status}`, detail);
+    if (path === this.#nextPage) this.#nextPage = nextPath(answer) ?? FIRST_PAGE;
+    if (body !== undefined && answer.status === 201) this.#pets.acknowledge(body, answer);
+  }
+
+  /** A kill has left the request without a response. */
+  interrupt(planned: Planned): void {
+    this.#unanswered -= 1;
+    this.ledger.interrupt();
+    if (planned.body === undefined) return;
+    this.#pets.interrupt(planned.body);
+    if (planned.headers?.["Idempotency-Key"] !== undefined) this.#toRetry.push(planned);
+  }
+
+  #next(): Planned {
+    this.#turn += 1;
+    const kinds = this.profile.isWriter ? WRITES : MIXED;
+    switch (kinds[this.#turn % kinds.length]) {
+      case "create":
+        return this.#create();
+      case "create named":
+        this.#named = this.retry() ?? this.#create({ "Idempotency-Key": randomUUID() });
+        return this.#named;
+      case "repeat named":
+        return this.#named ?? this.#create();
+      case "next page":
+        return this.#read(this.#nextPage);
+      case "filtered":
+        return this.#read(`/v1/pets?limit=${1 + (this.#turn % 100)}&status=sold`);
+      default:
+        return this.#read("/v1/pets");
+    }
+  }
+
+  /** A POST of a pet with a unique name. */
+  #create(more: Record<string, string> = {}): Planned {
+    const categoryId = CATEGORY_IDS[this.#turn % CATEGORY_IDS.length];
+    const status = this.#turn % 3 === 0 ? "" : ',"status":"pending"';
+    const body = `{"name":"${NAME_PREFIX}${randomUUID()}","categoryId":${categoryId}${status}}`;
+    const headers = { ...this.#authorization, "Content-Type": "application/json", ...more };
+    return { method: "POST", path: "/v1/pets", headers, body, status: 201 };
+  }
+
+  #read(path: string): Planned {
+    return { method: "GET", path, headers: this.#authorization, status: 200 };
+  }
+}
+
+/** The path of the next page in a response's Link header. */
+export function nextPath({ headers }: Answer): string | undefined {
+  const [, target] = headers.get("Link")?.match(/^<([^>]+)>; rel="next"$/) ?? [];
+  const url = target === undefined ? undefined : new URL(target, "http://localhost");
+  return url && url.pathname + url.search;
+}

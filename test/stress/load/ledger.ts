@@ -1,0 +1,146 @@
+// The admissions and refusals of one key by window, from the responses to its client, and checks of them against its limits and its
+// usage. A response belongs to the windows in its `RateLimit` header: `t` counts seconds to the end of a UTC minute or day, so
+// rounding to the nearest end finds the window, also for slow responses.
+//
+// A kill of the runtime loses what was leased at that moment, and requests under way may have been counted or not. Nothing else
+// makes counts inexact.
+
+import type { UsageDay } from "../../../src/rate-limit/usage/usage-body.ts";
+import { type Limits, WINDOW_SECONDS, type WindowName } from "../../../src/rate-limit/windows.ts";
+import type { Problems } from "./problems.ts";
+
+/** All leases of a key together are at most this share of the remaining requests. */
+const LEASED_SHARE = 1 / 16;
+/** A request or a lease may have been counted this long before a kill, in the window before. */
+const LATE_MS = 1_000;
+
+/** A response. Times are Unix time. */
+export interface Answer {
+  status: number;
+  headers: Headers;
+  body: string;
+  sentAtMs: number;
+  cameAtMs: number;
+}
+
+interface WindowRecord {
+  name: WindowName;
+  endMs: number;
+  /** When each admitted request was sent. */
+  admittedSentAtMs: number[];
+  /** When the first refusal by this window arrived. */
+  firstRefusalAtMs: number;
+}
+
+export class Ledger {
+  readonly #client: string;
+  readonly #limits: Limits;
+  readonly #kills: readonly number[];
+  readonly #windows = new Map<string, WindowRecord>();
+  /** The `RateLimit` headers of refusals that no exhausted window explains. */
+  readonly #unexplained: string[] = [];
+  /** The kills that interrupted requests, one for each request. */
+  readonly #interruptions: number[] = [];
+  admitted = 0;
+  refused = 0;
+  /** The requests that usage shows, but that were not admitted. It never decreases: a kill must not forget admissions. */
+  lost = 0;
+
+  /** `kills`: when the runtime was killed; the caller adds to it. */
+  constructor(client: string, limits: Limits, kills: readonly number[] = []) {
+    this.#client = client;
+    this.#limits = limits;
+    this.#kills = kills;
+  }
+
+  /** Records the response to a request that counts. Returns whether it was admitted. */
+  record(answer: Answer): boolean {
+    const windows = this.#windowsOf(answer);
+    if (answer.status !== 429) {
+      this.admitted += 1;
+      for (const { window } of windows) window.admittedSentAtMs.push(answer.sentAtMs);
+      return true;
+    }
+    this.refused += 1;
+    const resetMs = Number(answer.headers.get("X-RateLimit-Reset")) * 1000;
+    const full = windows.filter(({ window, left }) => left === 0 && window.endMs === resetMs);
+    if (full.length === 0) this.#unexplained.push(`${answer.headers.get("RateLimit")}: ${answer.body}`);
+    for (const { window } of full)
+      window.firstRefusalAtMs = Math.min(window.firstRefusalAtMs, answer.cameAtMs);
+    return false;
+  }
+
+  /** Records a request that the latest kill left without a response. */
+  interrupt(): void {
+    this.#interruptions.push(...this.#kills.slice(-1));
+  }
+
+  /** The number of windows that refused requests. */
+  get exhausted(): number {
+    return [...this.#windows.values()].filter(({ firstRefusalAtMs }) => firstRefusalAtMs < Infinity).length;
+  }
+
+  /** Checks that no limit was exceeded, and that no request was refused before a limit was reached. */
+  check(problems: Problems): void {
+    const [first] = this.#unexplained;
+    const detail = `${this.#client}: ${first}`;
+    problems.expect(first === undefined, "a request was refused with requests left", detail);
+    for (const window of this.#windows.values()) this.#checkWindow(window, problems);
+  }
+
+  #checkWindow({ name, endMs, admittedSentAtMs, firstRefusalAtMs }: WindowRecord, problems: Problems): void {
+    const limit = this.#limits[name];
+    const startMs = endMs - WINDOW_SECONDS[name] * 1000;
+    const maxLost = this.#maxLost(this.#kills.filter((at) => startMs <= at && at <= endMs + LATE_MS));
+    const window = `${this.#client} in the ${name} to ${new Date(endMs).toISOString()}`;
+    const { length: admitted } = admittedSentAtMs;
+    problems.expect(admitted <= limit, "a limit was exceeded", `${window}: ${admitted} of ${limit}`);
+    // Requests decided before the refusal were sent before it arrived.
+    const before = admittedSentAtMs.filter((sentAtMs) => sentAtMs <= firstRefusalAtMs).length;
+    const wasReached = firstRefusalAtMs === Infinity || before + maxLost >= limit;
+    const detail = `${window}: after ${before} of ${limit}, of which at most ${maxLost} are lost`;
+    problems.expect(wasReached, "a request was refused too early", detail);
+  }
+
+  /** Compares the usage with the responses. Call it after each kill and at the end, with no request under way. */
+  checkUsage(usage: readonly UsageDay[], problems: Problems): void {
+    const lost = usage.reduce((sum, { admitted }) => sum + admitted, -this.admitted);
+    const isAdmitted = this.lost <= lost && lost <= this.maxLost;
+    const detail = `${this.#client}: ${lost} more than admitted, ${this.lost} before, at most ${this.maxLost}`;
+    problems.expect(isAdmitted, "usage shows a wrong number of admissions", detail);
+    this.lost = lost;
+    const more = usage.reduce((sum, { refused }) => sum + refused, -this.refused);
+    const isRefused = more >= 0 && more <= this.#interruptions.length;
+    const refusals = `${this.#client}: ${more} more than refused, of ${this.refused}`;
+    problems.expect(isRefused, "usage shows a wrong number of refusals", refusals);
+  }
+
+  get maxLost(): number {
+    return this.#maxLost(this.#kills);
+  }
+
+  /** What these kills may have lost: leases, and requests under way. */
+  #maxLost(kills: readonly number[]): number {
+    const leased = Math.floor(Math.min(this.#limits.minute, this.#limits.day) * LEASED_SHARE);
+    return kills.length * leased + this.#interruptions.filter((atMs) => kills.includes(atMs)).length;
+  }
+
+  /** The windows of a response, with the requests left in each. */
+  #windowsOf({ headers, sentAtMs, cameAtMs }: Answer): { window: WindowRecord; left: number }[] {
+    const described = headers.get("RateLimit")?.matchAll(/"(minute|day)";r=(\d+);t=(\d+)/g) ?? [];
+    return Array.from(described, ([, name, left, seconds]) => {
+      // The decision was made between sending and receiving; `t` is rounded up.
+      const nearMs = (sentAtMs + cameAtMs) / 2 + Number(seconds) * 1000 - 500;
+      return { window: this.#window(name as WindowName, nearMs), left: Number(left) };
+    });
+  }
+
+  #window(name: WindowName, nearMs: number): WindowRecord {
+    const lengthMs = WINDOW_SECONDS[name] * 1000;
+    const endMs = Math.round(nearMs / lengthMs) * lengthMs;
+    const empty = { name, endMs, admittedSentAtMs: [], firstRefusalAtMs: Infinity };
+    const window = this.#windows.get(`${name} ${endMs}`) ?? empty;
+    this.#windows.set(`${name} ${endMs}`, window);
+    return window;
+  }
+}

@@ -1,0 +1,90 @@
+// The service that all test files share. It runs in vitest's own process, which loads wrangler for other tests too, and starts
+// when the first file asks for it. Files run in processes of their own and ask over HTTP: shared-petstore.ts.
+
+import { once } from "node:events";
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { json } from "node:stream/consumers";
+import type { TestProject } from "vitest/node";
+import { QUIET } from "../../../scripts/cloudflare/wrangler.ts";
+import { createKey, type NewKey } from "../../../src/keys/admin.ts";
+import { migrateEmpty } from "./migrations.ts";
+import { emptyState } from "./petstore.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** Where files ask for the service. */
+    petstoreUrl: string;
+  }
+}
+
+/** What a file wants of a new key. */
+export type KeyRequest = Pick<NewKey, "plan" | "limits">;
+
+type Petstore = Awaited<ReturnType<typeof startPetstore>>;
+
+export default async function setup(project: TestProject) {
+  let starting: Promise<Petstore> | undefined;
+  const server = createServer(async (request, response) => {
+    const reply = (status: number, body: unknown) => response.writeHead(status).end(JSON.stringify(body));
+    starting ??= startPetstore();
+    await starting
+      .then((petstore) => answer(petstore, request))
+      .then(
+        (body) => reply(200, body),
+        ({ message }: Error) => reply(500, { message }),
+      );
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  project.provide("petstoreUrl", `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  return async () => {
+    server.close();
+    const petstore = await starting?.catch(() => undefined);
+    await petstore?.stop();
+  };
+}
+
+async function answer({ origin, state, newKey, log }: Petstore, request: IncomingMessage): Promise<unknown> {
+  if (request.url === "/keys") return newKey((await json(request)) as KeyRequest);
+  return request.url === "/log" ? log : { origin, state };
+}
+
+/** Serves as `npm start` does, without a process of wrangler's command line. */
+async function startPetstore() {
+  Object.assign(process.env, QUIET, { WRANGLER_LOG: "error" });
+  const { unstable_startWorker } = await import("wrangler");
+  const { state, remove } = await emptyState();
+  const log: string[] = [];
+  const worker = await unstable_startWorker({
+    config: "wrangler.toml",
+    dev: {
+      server: { hostname: "127.0.0.1", port: 0 },
+      inspector: false,
+      watch: false,
+      persist: state,
+      registry: join(state, "registry"),
+      structuredLogsHandler: ({ message }: { message: string }) => void log.push(message),
+    },
+  });
+  const { origin } = await worker.url;
+  // Without a runtime yet, this waits for it.
+  await worker.fetch(origin);
+  const miniflare = worker.raw.runtimes[0]?.mf;
+  if (miniflare === undefined) throw new Error("the service has no runtime");
+  const database = (await miniflare.getD1Database("DB", "petstore")) as unknown as D1Database;
+  await migrateEmpty(database);
+
+  async function newKey(request: KeyRequest) {
+    const newKey = { name: "a test", expiresAtMs: null, ...request };
+    const { key, secret } = await createKey(database, newKey, { by: "a test", nowMs: Date.now() });
+    return { id: key.id, key: secret };
+  }
+
+  async function stop(): Promise<void> {
+    await worker.dispose();
+    await remove();
+  }
+
+  return { origin, state, log, newKey, stop };
+}

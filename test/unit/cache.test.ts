@@ -1,0 +1,100 @@
+// The cache: what it serves fresh or revalidated, what it loads, and when it loads again after a failure. Stale values and evictions
+// are in test/worker/faults.test.ts and page-cache.test.ts.
+
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { Cache, type CacheOptions } from "../../src/lib/cache.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A cache whose values count its loads: fresh for 30 s, revalidated after 20 s, stale for another 60 s. */
+function newCache(options: Partial<CacheOptions<number | undefined, string>> = {}) {
+  const loads: string[] = [];
+  const source = { isDown: false };
+  const cache = new Cache<number | undefined, string>({
+    async load(key, context, known) {
+      loads.push(`${key} for ${context}, known ${known}`);
+      if (source.isDown) throw new Error("down");
+      return loads.length;
+    },
+    lifetimeOf: () => ({ freshMs: 30_000, revalidateMs: 20_000, staleIfErrorMs: 60_000 }),
+    maxSize: 10,
+    ...options,
+  });
+  return { cache, loads, source };
+}
+
+/** Advances the clock without running timers. */
+const pass = (ms: number) => vi.setSystemTime(Date.now() + ms);
+
+/** Waits for loads in the background, and for requests that share one. */
+const settle = () => vi.advanceTimersByTimeAsync(1);
+
+it("revalidates a fresh value in the background, and loads an expired value while the request waits", async () => {
+  const { cache, loads } = newCache();
+  expect(await cache.get("a", "first")).toBe(1);
+  pass(19_999);
+  expect(cache.get("a", "second")).toBe(1);
+  pass(1);
+  expect([cache.get("a", "third"), cache.get("a", "fourth")]).toEqual([1, 1]);
+  await settle();
+  expect(loads).toEqual(["a for first, known undefined", "a for third, known 1"]);
+  // It is fresh for 30 s from the start of its load.
+  pass(29_998);
+  expect(cache.get("a", "fifth")).toBe(2);
+  await settle();
+  pass(30_000);
+  const both = Promise.all([cache.get("a", "sixth"), cache.get("a", "seventh")]);
+  await settle();
+  expect(await both).toEqual([4, 4]);
+  // After the clock was set back, its age is unknown.
+  pass(-100);
+  expect(await cache.get("a", "eighth")).toBe(5);
+});
+
+it("counts the age of a value from the start of its load", async () => {
+  const load = vi.fn(async () => {
+    pass(10_000);
+    return load.mock.calls.length;
+  });
+  const { cache } = newCache({ load });
+  await cache.get("a", "first");
+  pass(20_000);
+  expect(await cache.get("a", "second")).toBe(2);
+});
+
+it("does not repeat a failed load within failureMs, which may depend on a stale value", async () => {
+  const { cache, loads, source } = newCache({
+    failureMs: (_, isStale) => (isStale ? 5_000 : 0),
+  });
+  await cache.get("a", "first");
+  source.isDown = true;
+  pass(30_000);
+  expect(await cache.get("a", "second")).toBe(1);
+  // A flood of other keys, which fail without a pause, evicts neither the value nor the pause.
+  for (let key = 0; key < 1_001; key += 1) await expect(cache.get(`${key}`, "flood")).rejects.toThrow("down");
+  await expect(cache.get("0", "flood")).rejects.toThrow("down");
+  expect(loads).toHaveLength(2 + 1_002);
+  loads.length = 0;
+  pass(4_999);
+  expect([await cache.get("a", "third"), loads.length]).toEqual([1, 0]);
+  pass(1);
+  expect([await cache.get("a", "fourth"), loads.length]).toEqual([1, 1]);
+  // The pause begins again.
+  source.isDown = false;
+  pass(4_999);
+  expect([await cache.get("a", "fifth"), loads.length]).toEqual([1, 1]);
+});
+
+it("removes a value whose load returns undefined", async () => {
+  const load = vi.fn(async (): Promise<number | undefined> => undefined).mockResolvedValueOnce(1);
+  const { cache } = newCache({ load });
+  await cache.get("a", "first");
+  pass(30_000);
+  expect(await cache.get("a", "second")).toBeUndefined();
+  expect(cache.has("a")).toBe(false);
+});

@@ -1,0 +1,158 @@
+// The published document: its schemas, operations and guide, and what the validator of the other tests rejects by it.
+// test/worker/openapi.test.ts compares the document with the service; `npm run check` lints it.
+
+import { describe, expect, it } from "vitest";
+import { app } from "../../src/app.ts";
+import { ERROR_STATUS } from "../../src/http/errors.ts";
+import { fillGuide } from "../../src/openapi/guide.ts";
+import { NewPet, PageQuery, Pet } from "../../src/pets/schema.ts";
+import { DOCUMENT, EXAMPLES, OPERATIONS, RESPONSES } from "../support/openapi-document.ts";
+import { type Exchange, findViolations } from "../support/openapi-validator.ts";
+
+const { paths, components } = DOCUMENT;
+const schemaOf = (name: string) => components.schemas[name] ?? {};
+
+describe("a schema", () => {
+  it("has exactly the validated fields", () => {
+    expect(Object.keys(schemaOf("NewPet").properties ?? {})).toEqual(Object.keys(NewPet.shape));
+    expect(Object.keys(schemaOf("Pet").properties ?? {})).toEqual(Object.keys(Pet.shape));
+    expect(schemaOf("Pet").required).toEqual(["id", ...(schemaOf("NewPet").required as string[])]);
+    const parameters = OPERATIONS.listPets.parameters.map(({ name, required }) => [name, required]);
+    expect(parameters).toEqual(Object.keys(PageQuery.shape).map((name) => [name, false]));
+  });
+
+  it("allows unknown fields in requests, but not in responses", () => {
+    expect(schemaOf("NewPet")).not.toHaveProperty("additionalProperties");
+    for (const name of ["Pet", "Error", "Usage", "UsageWindow", "UsageDay"]) {
+      expect(schemaOf(name).additionalProperties, name).toBe(false);
+    }
+  });
+
+  it("has int64 for ids and categories, and refers to the statuses by name", () => {
+    const int64 = { type: "integer", format: "int64" };
+    const { categoryId, status } = schemaOf("NewPet").properties ?? {};
+    const { id, categoryId: stored } = schemaOf("Pet").properties ?? {};
+    for (const schema of [id, categoryId, stored, OPERATIONS.getPet.parameters[0]?.schema])
+      expect(schema).toMatchObject(int64);
+    expect(status).toEqual({ $ref: "#/components/schemas/PetStatus" });
+  });
+
+  it("enumerates the error codes, each of which some operation returns", () => {
+    expect(schemaOf("Error").properties?.code?.enum).toEqual(Object.keys(ERROR_STATUS));
+    const answered = EXAMPLES.map(({ value }) => (value as { code?: unknown }).code);
+    for (const code of Object.keys(ERROR_STATUS)) expect(answered).toContain(code);
+  });
+
+  it("requires, in each part of an error, the fields of that part, because tools may read parts alone", () => {
+    const parts = RESPONSES.flatMap(({ content }) => content["application/json"].schema.allOf ?? []);
+    for (const { properties, required } of parts) expect(required).toEqual(Object.keys(properties));
+    expect(parts.length).toBeGreaterThan(0);
+  });
+});
+
+describe("the document", () => {
+  it("has every route of the app except GET /version", () => {
+    const documented = Object.entries(paths).flatMap(([path, item]) =>
+      Object.keys(item).map((method) => `${method.toUpperCase()} /v1${path}`),
+    );
+    const routes = app.routes.filter(({ method }) => method !== "ALL");
+    const names = routes.map(({ method, path }) => `${method} ${path.replace(/:(\w+)/g, "{$1}")}`);
+    expect(new Set(names)).toEqual(new Set([...documented, "GET /version"]));
+  });
+
+  it("has the version of the contract, and requires a bearer token, and for createPet a body", () => {
+    expect(DOCUMENT.info.version).toBe("1.0.0");
+    expect(DOCUMENT.security).toEqual([{ apiKey: [] }]);
+    expect(components.securitySchemes.apiKey).toMatchObject({ type: "http", scheme: "bearer" });
+    for (const operation of Object.values(OPERATIONS)) expect(operation).not.toHaveProperty("security");
+    expect(OPERATIONS.createPet.requestBody.required).toBe(true);
+  });
+
+  it("marks only getPet as deprecated, with the date of its Sunset header", () => {
+    const deprecated = Object.entries(OPERATIONS).filter(([, operation]) => "deprecated" in operation);
+    expect(deprecated.map(([id]) => id)).toEqual(["getPet"]);
+    expect(OPERATIONS.getPet.deprecated).toBe(true);
+    const sunset = new Date(`${components.headers.Sunset?.example}`).toISOString();
+    expect(sunset).toBe(`${OPERATIONS.getPet["x-sunset"]}T00:00:00.000Z`);
+  });
+
+  it("has a guide with the figures of the contract and of the service", () => {
+    expect(fillGuide("{{minLimit}} {{maxLimit}} {{defaultLimit}}")).toBe("1 100 20");
+    expect(fillGuide("{{keyChangeSeconds}} {{anonymousPerMinute}} {{daysKept}}")).toBe("30 60 30");
+    expect(fillGuide("{{toleratedRefusals}} {{banMinutes}} {{idempotencyHours}}")).toBe("180 10 24");
+    expect(fillGuide("{{deprecatedAt}}, {{removedAt}}")).toBe("19 November 2026, 5 December 2030");
+    expect(fillGuide("{{plans}}")).toContain("| Business | 1,000 | 100,000 |\n| Enterprise | as agreed |");
+    expect(fillGuide("{{errors}}")).toContain("larger than 64 KiB");
+    for (const [code, number] of Object.entries(ERROR_STATUS)) {
+      expect(fillGuide("{{errors}}")).toContain(`| ${number} | \`${code}\` | `);
+    }
+  });
+});
+
+const PATHS = { listPets: "/v1/pets", createPet: "/v1/pets", getPet: "/v1/pets/1", getUsage: "/v1/usage" };
+const LIST = "listPets 200 firstPage";
+const ERROR = "listPets 400 limit";
+const USAGE = "getUsage 200 unused";
+
+/** The exchange of an example: its body, and the examples of its headers. */
+function exchangeOf(name: string): Exchange {
+  const { id, status, value, headers } = EXAMPLES.find(
+    (each) => each.name === name,
+  ) as (typeof EXAMPLES)[number];
+  const examples = Object.entries(headers).map(([header, { example }]) => [
+    header.toLowerCase(),
+    `${example}`,
+  ]);
+  return {
+    method: id === "createPet" ? "POST" : "GET",
+    path: PATHS[id as keyof typeof PATHS],
+    status,
+    headers: { "content-type": "application/json", ...Object.fromEntries(examples) },
+    body: JSON.stringify(value),
+  };
+}
+
+// Every response of the tests in workerd is valid; these are not.
+describe("validation against the document", () => {
+  it.each([
+    [LIST, "ratelimit", "minute;r=1"],
+    [LIST, "ratelimit-policy", '"minute";q=60;w=61, "day";q=1000;w=86400'],
+    [LIST, "x-ratelimit-limit", "0"],
+    [LIST, "x-ratelimit-remaining", "-1"],
+    [LIST, "x-ratelimit-reset", "soon"],
+    [LIST, "x-request-id", "1234567"],
+    [LIST, "x-request-id", "x".repeat(65)],
+    [LIST, "access-control-allow-origin", "https://shop.example"],
+    ["createPet 201 complete", "location", "https://petstore.example"],
+    [LIST, "link", "/v1/pets?cursor=x"],
+    [LIST, "x-powered-by", "pets"],
+    ["getPet 404 pet", "sunset", "Thu, 05 Dec 2030 00:00:01 GMT"],
+    ["getPet 404 pet", "deprecation", "@1"],
+    [USAGE, "cache-control", "max-age=1"],
+  ])("rejects %s with the header %s: %s", async (name, header, value) => {
+    const exchange = exchangeOf(name);
+    expect(await findViolations(exchange)).toEqual([]);
+    const headers = { ...exchange.headers, [header]: value };
+    expect(await findViolations({ ...exchange, headers })).not.toEqual([]);
+  });
+
+  it.each([
+    [LIST, '"categoryId":1', '"categoryId":1.5'],
+    [LIST, '"name":"Rex"', '"name":""'],
+    [LIST, '"status":"available"', '"status":"lost"'],
+    [ERROR, '"status":400', '"status":401'],
+    [ERROR, '"code":"invalid_request"', '"code":"unauthorized"'],
+    [ERROR, /"message":"[^"]*"/, '"message":""'],
+    [USAGE, '"used":1', '"used":-1'],
+    [USAGE, '"plan":"free"', '"plan":"gold"'],
+    [USAGE, '"bannedUntil":null', '"bannedUntil":-1'],
+    [USAGE, '"date":"2026-11-20"', '"date":"20.11.2026"'],
+    [USAGE, '"days":[', '"days":[{"date":"2026-10-21","admitted":0,"refused":0},'],
+    [USAGE, /"days":\[\{[^}]*\},/, '"days":['],
+  ])("rejects %s with %s replaced by %s", async (name, part, other) => {
+    const exchange = exchangeOf(name);
+    const body = exchange.body.replace(part, other);
+    expect(body).not.toBe(exchange.body);
+    expect(await findViolations({ ...exchange, body })).not.toEqual([]);
+  });
+});

@@ -1,0 +1,137 @@
+// Bodies and queries of pets: what the service accepts, and the message of what it refuses.
+
+import { Hono } from "hono";
+import { describe, expect, it } from "vitest";
+import { jsonBody, parseBody } from "../../src/http/body.ts";
+import type { ApiError } from "../../src/http/errors.ts";
+import { FIELD_PROBLEMS, MESSAGES } from "../../src/http/messages.ts";
+import { invalidRequest } from "../../src/http/query.ts";
+import { encodeCursor } from "../../src/pets/cursor.ts";
+import { NewPet, PageQuery, PET_STATUSES } from "../../src/pets/schema.ts";
+
+const { field, json } = MESSAGES.invalid_request;
+const NAME = field("name", FIELD_PROBLEMS.required);
+const NAME_TYPE = field("name", FIELD_PROBLEMS.string);
+const NAME_LENGTH = field("name", FIELD_PROBLEMS.length(255));
+const NAME_UNICODE = field("name", FIELD_PROBLEMS.unicode);
+const CATEGORY = field("categoryId", FIELD_PROBLEMS.required);
+const INTEGER = field("categoryId", FIELD_PROBLEMS.int64);
+const STATUS = field("status", FIELD_PROBLEMS.oneOf(PET_STATUSES));
+const OBJECT = field("body", FIELD_PROBLEMS.object);
+
+const NESTED = `${"[".repeat(30_000)}${"]".repeat(30_000)}`;
+const EMOJI = "😀";
+
+/** Table rows of inputs that all get the same message. */
+const rows = <Input>(inputs: Input[], message: string) =>
+  inputs.map((input): [Input, string] => [input, message]);
+
+/** The bytes of a text, or of a pet whose name has these bytes. */
+function bytesOf(body: string | number[]): Uint8Array {
+  if (typeof body === "string") return new TextEncoder().encode(body);
+  return new Uint8Array([...bytesOf(`{"name":"`), ...body, ...bytesOf(`","categoryId":1}`)]);
+}
+const petNamed = (name: string) => `{"name":${name},"categoryId":1}`;
+const petCalled = (text: string) => petNamed(`"${text}"`);
+const petOf = (categoryId: string) => `{"name":"Rex","categoryId":${categoryId}}`;
+const petHaving = (value: string) => petWith(`"x":${value}`);
+const petWith = (member: string) => `{"name":"Rex","categoryId":1,${member}}`;
+
+describe("a body", () => {
+  it.each([
+    ...rows(["{}", `{"__proto__":{"name":"Rex","categoryId":1}}`], `${NAME}; ${CATEGORY}`),
+    [`{"name":"","categoryId":"x","status":"x"}`, `${NAME_LENGTH}; ${INTEGER}; ${STATUS}`],
+    ...rows(["null", "5", `["Rex"]`].map(petNamed), NAME_TYPE),
+    ...rows(["null", `"1"`, "1.5", "true", "[1]", "{}", "9223372036854775808", "1e400"].map(petOf), INTEGER),
+    ...rows([`"status":null`, `"status":"Sold"`, `"status":["sold"]`].map(petWith), STATUS),
+    ...rows(["[]", "null", "1", `"Rex"`], OBJECT),
+    ...rows(["x".repeat(256), EMOJI.repeat(256)].map(petCalled), NAME_LENGTH),
+    ...rows(["\\u0000", "Re\\u0000x", "\\ud83d", "a\\ude00b", "\\ude00\\ud83d"].map(petCalled), NAME_UNICODE),
+    ...rows(["", petWith(""), `${petNamed("1")} {}`], json.syntax),
+    ...rows([NESTED, ...[NESTED, "[".repeat(100) + "]".repeat(100)].map(petHaving)], json.levels),
+    [petHaving(`[${Array(997).fill("{}").join()}]`), json.values],
+    // An invalid first byte, a truncated character, an overlong encoding, a surrogate: a lenient decoder would store U+FFFD.
+    ...rows([[0xff], [0xf0, 0x9f, 0x98], [0xc0, 0xaf], [0xed, 0xa0, 0x80]], json.encoding),
+  ])("is refused: $0", (body, message) => {
+    const error = { code: "invalid_request", message };
+    expect(() => parseBody(NewPet, bytesOf(body))).toThrow(expect.objectContaining(error));
+  });
+
+  it.each([
+    ["with 1000 values, each with a name", `{${Array(996).fill('"y":0').join()}}`],
+    ["with brackets after a quote in a text", JSON.stringify(`"${"[{".repeat(1_000)}`)],
+    ["with brackets in a text that ends in a backslash", JSON.stringify(`${"[{".repeat(1_000)}\\`)],
+  ])("is accepted %s, and unknown fields are dropped", (_, value) => {
+    const pet = parseBody(NewPet, bytesOf(petHaving(value)));
+    expect(pet).toEqual({ name: "Rex", categoryId: 1n });
+  });
+
+  it.each(["x", EMOJI])("is accepted with a name of 255 times %s", (character) => {
+    const pet = { name: character.repeat(255), categoryId: 1n, status: "sold" };
+    const body = `{"name":"${pet.name}","categoryId":1,"status":"sold"}`;
+    expect(parseBody(NewPet, bytesOf(body))).toEqual(pet);
+  });
+});
+
+describe("the media type", () => {
+  const app = new Hono();
+  app.post("/", jsonBody(NewPet) as never);
+  app.onError((error) => new Response((error as ApiError).code));
+  const codeOf = async (headers: Record<string, string>) =>
+    (await app.request("/", { method: "POST", headers })).text();
+
+  it.each([
+    "text/json",
+    "application/jsonp",
+    "application/json-seq",
+    "application/xml+jsonx",
+    "application/+json",
+    "json",
+    "text/html, application/json",
+    "application/x y+json",
+    "",
+  ])("must not be %j", async (type) => {
+    expect(await codeOf({ "Content-Type": type })).toBe("unsupported_media_type");
+  });
+
+  it.each([
+    "application/json;charset=UTF-8",
+    "Application/JSON",
+    "application/vnd.pets.v1+json",
+    "application/merge-patch+json; profile=x",
+    "application/a+b+json",
+  ])("can be %j", async (type) => {
+    // The missing body is the next fault.
+    expect(await codeOf({ "Content-Type": type, "Content-Encoding": "Identity" })).toBe("invalid_request");
+  });
+});
+
+describe("the query of a list", () => {
+  const LIMIT = field("limit", FIELD_PROBLEMS.pageSize(100));
+  const CURSOR = field("cursor", FIELD_PROBLEMS.cursor);
+  const LIMITS = ["", "0", "101", "9".repeat(309), "1e1", " 10", "+10", "10.0", "１", "10\n"];
+
+  it.each<[query: object, message: string]>([
+    ...LIMITS.map((limit): [object, string] => [{ limit }, LIMIT]),
+    [{ status: "Available" }, STATUS],
+    [{ status: "available,sold" }, STATUS],
+    [{ cursor: "" }, CURSOR],
+    [{ cursor: "AQAAAAAAAAAB" }, CURSOR],
+    [{ cursor: ["a", "b"] }, field("cursor", FIELD_PROBLEMS.repeated)],
+  ])("is refused: $0", async (query, message) => {
+    const { error } = await PageQuery.safeParseAsync(query);
+    expect(invalidRequest(error?.issues ?? [])).toMatchObject({ code: "invalid_request", message });
+  });
+
+  it.each([
+    [{}, { limit: 20 }],
+    [{ limit: "1" }, { limit: 1 }],
+    [{ limit: "0100", "limit[]": "0" }, { limit: 100 }],
+    [
+      { status: "sold", cursor: encodeCursor(-5n) },
+      { limit: 20, status: "sold", cursor: -5n },
+    ],
+  ])("is accepted: %j", (query, expected) => {
+    expect(PageQuery.parse(query)).toEqual(expected);
+  });
+});

@@ -1,0 +1,142 @@
+// The texts, figures and charts of the pages. test/e2e/pages.test.ts draws them in a browser.
+
+import { afterEach, assert, beforeEach, describe, expect, it, vi } from "vitest";
+import type { UsageBody } from "../../src/rate-limit/usage/usage-body.ts";
+import { errorText, formatInstant } from "../../src/site/text.ts";
+import { chartSvg, tableRows } from "../../src/site/usage/chart.ts";
+import { gaugeFigures, stateText } from "../../src/site/usage/figures.ts";
+
+const nowMs = Date.parse("2026-11-20T12:34:20Z");
+const now = nowMs / 1000;
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: nowMs });
+  vi.stubEnv("TZ", "UTC");
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllEnvs();
+});
+
+it.each([
+  ["a message, as a sentence", '{"message":"the key has expired"}', "The key has expired."],
+  ["no JSON", "Bad gateway", "Unexpected response with status 502."],
+  ["JSON without a message", "{}", "Unexpected response with status 502."],
+  ["a message that is not text", '{"message":1}', "Unexpected response with status 502."],
+  ["an empty message", '{"message":""}', "Unexpected response with status 502."],
+])("an error response with %s", (_, body, text) => {
+  expect(errorText(502, body)).toBe(text);
+});
+
+it.each([
+  ["UTC", now + 3_599, "13:34:19 UTC"],
+  ["UTC", now + 41_140, "21 November at 00:00:00 UTC"],
+  ["Asia/Tokyo", now, "21:34:20 GMT+9"],
+  ["Asia/Tokyo", now + 10_800, "21 November at 00:34:20 GMT+9"],
+  ["Asia/Tokyo", now + 41_140, "21 November at 09:00:00 GMT+9"],
+])("a time in the reader's time zone, %s, has the date if it differs", (timeZone, seconds, text) => {
+  vi.stubEnv("TZ", timeZone);
+  expect(formatInstant(seconds)).toBe(text);
+});
+
+describe("the state of a key", () => {
+  const minute = { limit: 60, used: 0, remaining: 60, reset: now + 40 };
+  const day = { limit: 1000, used: 0, remaining: 1000, reset: now + 41_140 };
+  const noneLeft = { remaining: 0 };
+  const ban = "It is temporarily banned until 12:44:20 UTC for ignoring 429 responses.";
+  const dayLimit = "Its limit per day is exhausted until 21 November at 00:00:00 UTC.";
+
+  it.each<[string, Partial<UsageBody>, string]>([
+    ["neither banned nor limited", {}, ""],
+    [
+      "the minute",
+      { minute: { ...minute, ...noneLeft } },
+      " Its limit per minute is exhausted until 12:35:00 UTC.",
+    ],
+    ["both windows", { minute: { ...minute, ...noneLeft }, day: { ...day, ...noneLeft } }, ` ${dayLimit}`],
+    ["a ban beyond the minute", { minute: { ...minute, ...noneLeft }, bannedUntil: now + 600 }, ` ${ban}`],
+    ["a ban within the day", { day: { ...day, ...noneLeft }, bannedUntil: now + 600 }, ` ${ban} ${dayLimit}`],
+    ["a ban that has ended", { bannedUntil: now - 1 }, ""],
+  ])("%s", (_, usage, text) => {
+    const body: UsageBody = { plan: "free", minute, day, bannedUntil: null, days: [], ...usage };
+    expect(stateText(body, nowMs)).toBe(`This key is on the Free plan.${text}`);
+  });
+});
+
+describe("a gauge", () => {
+  it.each([
+    ["nothing used", 60, 0, { used: "0", of: "of 60", left: "60 left", percent: 0, level: "fine" }],
+    ["one of many", 100_000, 1, { used: "1", of: "of 100K", left: "99,999 left", percent: 1, level: "fine" }],
+    ["79 %", 1000, 790, { percent: 79, level: "fine" }],
+    ["80 %", 1000, 800, { left: "200 left", percent: 80, level: "low" }],
+    ["all", 1000, 1000, { left: "0 left", percent: 100, level: "empty" }],
+    ["more than a smaller plan has", 10, 25, { used: "25", percent: 100, level: "empty", current: 10 }],
+    ["much", 1e9, 1_234_567, { used: "1.2M", of: "of 1B", description: "1,234,567 of 1,000,000,000 used" }],
+  ])("shows %s", (_, limit, used, figures) => {
+    const window = { limit, used, remaining: Math.max(0, limit - used), reset: now };
+    expect(gaugeFigures(window, nowMs)).toMatchObject(figures);
+  });
+
+  it.each([
+    [-5, "0 s"],
+    [119, "119 s"],
+    [120, "2 min"],
+    [3_540, "59 min"],
+    [3_541, "1 h 0 min"],
+    [86_340, "23 h 59 min"],
+  ])("shows that the window resets in %d seconds", (seconds, text) => {
+    const { reset } = gaugeFigures({ limit: 1, used: 0, remaining: 1, reset: now + seconds }, nowMs + 1);
+    expect(reset).toBe(`resets in ${text}`);
+  });
+});
+
+describe("the chart of the days", () => {
+  const days = Array.from({ length: 30 }, (_, index) => {
+    const date = new Date(nowMs - (29 - index) * 86_400_000).toISOString().slice(0, 10);
+    return { date, admitted: index * 10, refused: index === 29 ? 60 : 0 };
+  });
+  const svg = chartSvg(days);
+  const texts = (part: string) => {
+    const [group = ""] = svg.match(new RegExp(`<g class="${part}">[^]*?</g>`)) ?? [];
+    return [...group.matchAll(/>([^<]+)<\/text>/g)].map(([, text]) => text);
+  };
+
+  it("has the days, round numbers and a text alternative", () => {
+    expect(texts("grid")).toEqual(["0", "100", "200", "300", "400"]);
+    expect(texts("labels")).toEqual(["23 Oct", "30 Oct", "6 Nov", "13 Nov", "20 Nov"]);
+    expect(svg).toContain("30 days: 4,350 admitted, 60 refused in total");
+    expect(svg).toContain("<title>20 Nov: 290 admitted, 60 refused</title>");
+  });
+
+  it("stacks refused requests on admitted ones, in proportion, and draws no empty bar", () => {
+    const bars = [...svg.matchAll(/<rect class="(admitted|refused)".*? y="([\d.]+)" height="([\d.]+)"/g)];
+    expect(bars).toHaveLength(30);
+    const [admitted, refused] = bars
+      .slice(-2)
+      .map(([, kind, y, height]) => ({ kind, y: Number(y), height: Number(height) }));
+    assert(admitted && refused);
+    expect([admitted.kind, refused.kind]).toEqual(["admitted", "refused"]);
+    expect(admitted.height / refused.height).toBeCloseTo(290 / 60, 5);
+    expect(refused.y + refused.height).toBeCloseTo(admitted.y, 5);
+  });
+
+  it.each([
+    [0, ["0", "1"]],
+    [3, ["0", "1", "2", "3"]],
+    [9, ["0", "5", "10"]],
+    [1_250, ["0", "500", "1K", "1.5K"]],
+  ])("has a scale for at most %d requests a day", (admitted, ticks) => {
+    const chart = chartSvg([{ date: "2026-11-20", admitted, refused: 0 }]);
+    expect([...chart.matchAll(/text-anchor="end">([\d.K]+)</g)].map(([, tick]) => tick)).toEqual(ticks);
+  });
+
+  it("has a table of UTC days, the latest first", () => {
+    vi.stubEnv("TZ", "America/New_York");
+    const rows = tableRows([
+      { date: "2026-11-19", admitted: 1000, refused: 250 },
+      { date: "2026-11-20", admitted: 1, refused: 0 },
+    ]);
+    const cells = rows.replaceAll(/<tr><th scope="row">|<\/td><\/tr>/g, "|").replaceAll(/<[^>]+>+/g, " ");
+    expect(cells.split("|").filter(Boolean)).toEqual(["20 Nov  1  0", "19 Nov  1,000  250"]);
+  });
+});

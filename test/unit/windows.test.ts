@@ -1,0 +1,102 @@
+// Windows, the counts of addresses, and the rate-limit headers of a decision.
+
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { AddressCounter } from "../../src/rate-limit/anonymous.ts";
+import { headersOf, left, tighterWindow } from "../../src/rate-limit/headers.ts";
+import * as Windows from "../../src/rate-limit/windows.ts";
+
+const NOON_MS = Date.UTC(2026, 10, 20, 12);
+const DAY_MS = 86_400_000;
+
+/** A decision with limits of 5 per minute and 9 per day. A ban is relative to now. */
+function decisionOf(nowMs: number, minuteUsed: number, dayUsed: number, banMs?: number) {
+  const windows: Windows.KeyWindows = {
+    minute: { limit: 5, startMs: Windows.startOfWindowMs("minute", nowMs), used: minuteUsed, refused: 0 },
+    day: { limit: 9, startMs: Windows.startOfWindowMs("day", nowMs), used: dayUsed, refused: 0 },
+  };
+  const isBanned = banMs !== undefined;
+  const admitted = Windows.room(windows) > 0 && !isBanned;
+  return { admitted, nowMs, windows, ...(isBanned && { bannedUntilMs: nowMs + banMs }) };
+}
+
+it("a window begins again with its minute or day, but not when the clock steps back", () => {
+  const { windows } = decisionOf(NOON_MS, 5, 9);
+  const refused = Windows.add(windows, 0, 2);
+  const at = (ms: number) => {
+    const { minute, day } = Windows.rollOver(refused, NOON_MS + ms);
+    return [minute.startMs - NOON_MS, minute.used, minute.refused, day.startMs - NOON_MS, day.used];
+  };
+  expect([-DAY_MS, 0, 59_999].map(at)).toEqual(Array(3).fill([0, 5, 2, -DAY_MS / 2, 9]));
+  expect(at(60_000)).toEqual([60_000, 0, 0, -DAY_MS / 2, 9]);
+  expect(at(DAY_MS / 2)).toEqual([DAY_MS / 2, 0, 0, DAY_MS / 2, 0]);
+});
+
+it("the address counter evicts the addresses that it has not counted for longest", () => {
+  const addresses = new AddressCounter();
+  for (let address = 0; address < 10_001; address += 1) addresses.count(`${address}`, NOON_MS);
+  const remaining = (address: string) => Windows.room(addresses.peek(address, NOON_MS).windows);
+  // A sixteenth is evicted at once.
+  expect(["0", "625", "626", "10000"].map(remaining)).toEqual([60, 60, 59, 59]);
+});
+
+it.each([
+  ["an admitted request", decisionOf(NOON_MS + 20_500, 2, 3), ["5", "3", 60, 3, 40, 6, 43_180, undefined]],
+  ["a refused request", decisionOf(NOON_MS + 20_500, 5, 3), ["5", "0", 60, 0, 40, 6, 43_180, "40"]],
+  ["a lowered limit", decisionOf(NOON_MS, 1, 12), ["9", "0", 43_200, 4, 60, 0, 43_200, "43200"]],
+  ["a ban", decisionOf(NOON_MS, 1, 1, 600_000), ["5", "0", 600, 0, 600, 0, 600, "600"]],
+])("the headers of %s", (_, decision, values) => {
+  const [limit, remaining, resetSeconds, minute, minuteSeconds, day, daySeconds, retryAfter] = values;
+  expect(headersOf(decision, { Vary: "Origin" })).toEqual({
+    Vary: "Origin",
+    "X-RateLimit-Limit": limit,
+    "X-RateLimit-Remaining": remaining,
+    "X-RateLimit-Reset": `${NOON_MS / 1_000 + Number(resetSeconds)}`,
+    "RateLimit-Policy": '"minute";q=5;w=60, "day";q=9;w=86400',
+    RateLimit: `"minute";r=${minute};t=${minuteSeconds}, "day";r=${day};t=${daySeconds}`,
+    ...(retryAfter !== undefined && { "Retry-After": retryAfter }),
+  });
+});
+
+it("the headers of an address name no day", () => {
+  const { RateLimit, "RateLimit-Policy": policy } = headersOf(new AddressCounter().count("a", NOON_MS));
+  expect([RateLimit, policy]).toEqual(['"minute";r=59;t=60', '"minute";q=60;w=60']);
+});
+
+it("Retry-After is the smallest number of seconds after which a request is admitted", () => {
+  const midnightMs = NOON_MS + DAY_MS / 2;
+  const now = fc.integer({ min: midnightMs - 900_000, max: midnightMs - 1 });
+  const used = fc.integer({ min: 0, max: 10 });
+  const ban = fc.option(fc.integer({ min: 1, max: 600_000 }), { nil: undefined });
+  fc.assert(
+    fc.property(now, used, used, ban, (nowMs, minuteUsed, dayUsed, banMs) => {
+      const decision = decisionOf(nowMs, minuteUsed, dayUsed, banMs);
+      const { "Retry-After": retryAfter, "X-RateLimit-Reset": reset } = headersOf(decision);
+      expect(retryAfter === undefined).toBe(decision.admitted);
+      if (retryAfter === undefined) return;
+      expect(left(decision, tighterWindow(decision))).toBe(0);
+      const isAdmittedAt = (atMs: number) =>
+        atMs >= (decision.bannedUntilMs ?? 0) && Windows.peek(decision.windows, atMs).admitted;
+      const endMs = nowMs + Number(retryAfter) * 1_000;
+      expect([endMs - 1_000, endMs, Number(reset) * 1_000].map(isAdmittedAt)).toEqual([false, true, true]);
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+it.each([
+  ["the tighter window", "minute", decisionOf(NOON_MS, 1, 4)],
+  ["the tighter window", "day", decisionOf(NOON_MS, 1, 6)],
+  ["the day if tied", "day", decisionOf(NOON_MS, 1, 5)],
+  ["the day if both are tied and end together", "day", decisionOf(NOON_MS + DAY_MS / 2 - 30_000, 1, 5)],
+  ["the day if both are used up", "day", decisionOf(NOON_MS, 5, 9)],
+  ["the minute during a ban", "minute", decisionOf(NOON_MS, 4, 8, 600_000)],
+  ["the day if it is used up beyond a ban", "day", decisionOf(NOON_MS + DAY_MS / 2 - 600_001, 5, 9, 600_000)],
+  [
+    "the minute if a ban ends with the day",
+    "minute",
+    decisionOf(NOON_MS + DAY_MS / 2 - 600_000, 5, 9, 600_000),
+  ],
+])("the headers name %s: the %s", (_, window, decision) => {
+  expect(tighterWindow(decision)).toBe(window);
+});

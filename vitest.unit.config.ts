@@ -1,0 +1,15 @@
+// The project `unit`. Stryker runs it by itself, because the other projects' plugin starts workerd.
+
+import { defineConfig } from "vitest/config";
+
+/** The part of the Workers runtime that src/ uses outside of workerd. */
+export const IN_NODE = {
+  alias: {
+    "cloudflare:workers": new URL("test/support/cloudflare-workers.ts", import.meta.url).pathname,
+  },
+};
+
+/** Its tests wait for nothing real, so a long one hangs. */
+export const UNIT = { name: "unit", include: ["test/unit/**/*.test.ts"], testTimeout: 30_000, ...IN_NODE };
+
+export default defineConfig({ test: UNIT });
