@@ -59,6 +59,7 @@ describe("a body", () => {
 
   it.each([
     ["with 1000 values, each with a name", `{${Array(996).fill('"y":0').join()}}`],
+    ["with 100 levels", "[".repeat(99) + "]".repeat(99)],
     ["with brackets after a quote in a text", JSON.stringify(`"${"[{".repeat(1_000)}`)],
     ["with brackets in a text that ends in a backslash", JSON.stringify(`${"[{".repeat(1_000)}\\`)],
   ])("is accepted %s, and unknown fields are dropped", (_, value) => {

@@ -1,5 +1,5 @@
-// Invalid bodies, media types, queries and paths over HTTP, each kind once: the response has the expected status and Error body, and
-// nothing is stored. test/unit/pet-input.test.ts has all values, openapi.test.ts the bounds, keys.test.ts the credentials.
+// Refused bodies, queries and paths over HTTP: the response has the expected status and Error body, and nothing is stored.
+// test/unit/pet-input.test.ts has the values and media types, openapi.test.ts the bounds, keys.test.ts the credentials.
 
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it, vi } from "vitest";
@@ -11,9 +11,10 @@ import {
   countPets,
   type ErrorBody,
   expectDocumented,
-  fetchWithoutKey,
   newUnlimitedClient,
 } from "../support/worker/client.ts";
+import { hasSettled } from "../support/worker/has-settled.ts";
+import { takeLogLines } from "../support/worker/log-lines.ts";
 
 let client: Client;
 
@@ -37,69 +38,14 @@ async function expectRefusal(
   return response;
 }
 
-const { field, json } = MESSAGES.invalid_request;
-const NAME = field("name", FIELD_PROBLEMS.length(255));
-const CATEGORY = field("categoryId", FIELD_PROBLEMS.required);
-const INTEGER = field("categoryId", FIELD_PROBLEMS.int64);
-const STATUS = field("status", FIELD_PROBLEMS.oneOf(PET_STATUSES));
+const { field, bodyIncomplete, bodyTooSlow } = MESSAGES.invalid_request;
 const REX = `{"name":"Rex","categoryId":1}`;
-const petWith = (value: string) => `{"name":"Rex","categoryId":1,"x":${value}}`;
+const bytesOf = (text: string) => new TextEncoder().encode(text);
 
-describe("an invalid body", () => {
-  it.each([
-    [`{"name":"Rex"}`, CATEGORY],
-    [`{"name":"","categoryId":"x","status":"x"}`, `${NAME}; ${INTEGER}; ${STATUS}`],
-    ["[]", field("body", FIELD_PROBLEMS.object)],
-    ["{", json.syntax],
-    ["", json.syntax],
-    [undefined, json.syntax],
-    [new Uint8Array([0x22, 0xff, 0x22]), json.encoding],
-    [petWith("[".repeat(100) + "]".repeat(100)), json.levels],
-    [petWith(`[1${",1".repeat(32_000)}]`), json.values],
-  ])("gets 400: $0", async (body, message) => {
-    const headers = { "Content-Type": "application/json" };
-    const post = () =>
-      client.call("/v1/pets", { method: "POST", headers, ...(body !== undefined && { body }) });
-    await expectRefusal(post, 400, "invalid_request", message);
-  });
-
-  it("is not one with 100 levels, 1000 values or brackets in a text", async () => {
-    for (const value of [
-      "[".repeat(99) + "]".repeat(99),
-      `[${Array(996).fill("{}").join()}]`,
-      JSON.stringify("[{".repeat(1_000)),
-    ]) {
-      expect((await client.post(petWith(value))).status).toBe(201);
-    }
-  });
-});
-
-describe("the media type of a body", () => {
-  const { contentType, contentEncoding } = MESSAGES.unsupported_media_type;
-
-  it.each(["text/plain", "application/jsonp", ""])("gets 415 for %j", async (type) => {
-    const post = () => client.post(REX, { "Content-Type": type });
-    await expectRefusal(post, 415, "unsupported_media_type", contentType);
-  });
-
-  it("gets 415 if it is missing", async () => {
-    const bytes = new TextEncoder().encode(REX);
-    await expectRefusal(() => client.post(bytes, {}), 415, "unsupported_media_type", contentType);
-  });
-
-  it("gets 415 with a Content-Encoding", async () => {
-    const compressed = new Blob([REX]).stream().pipeThrough(new CompressionStream("gzip"));
-    const body = await new Response(compressed).arrayBuffer();
-    const headers = { "Content-Type": "application/json", "Content-Encoding": "gzip" };
-    const post = () => client.post(body, headers);
-    const response = await expectRefusal(post, 415, "unsupported_media_type", contentEncoding);
-    // RFC 9110, section 15.5.16.
-    expect(response.headers.get("Accept-Encoding")).toBe("identity");
-  });
-
-  it.each(["application/json; charset=utf-8", "application/vnd.pets.v1+json"])("can be %j", async (type) => {
-    expect((await client.post(REX, { "Content-Type": type })).status).toBe(201);
-  });
+it("a body without a media type gets 415", async () => {
+  const { contentType } = MESSAGES.unsupported_media_type;
+  const post = () => client.post(bytesOf(REX), {});
+  await expectRefusal(post, 415, "unsupported_media_type", contentType);
 });
 
 /** Posts a body directly to the app: on the way to the Worker the stream would become another one. */
@@ -125,22 +71,7 @@ describe("a body of more than 64 KiB", () => {
     await expectRefusal(() => client.post(endless, headers), 413, "payload_too_large", message);
   });
 
-  it("is drained if it has no Content-Length", async () => {
-    let left = 300;
-    const long = new ReadableStream({
-      type: "bytes",
-      pull(controller) {
-        if (left > 0) controller.enqueue(new Uint8Array(10_000));
-        else controller.close();
-        left -= 1;
-      },
-    });
-    await expectRefusal(() => client.post(long), 413, "payload_too_large", message);
-    // Cancelling the read would make the local server fail another client's request.
-    expect(left).toBeLessThan(0);
-  });
-
-  it("does not delay other requests while it is drained", async () => {
+  it("is drained if it has no Content-Length, and other requests are served while it is drained", async () => {
     let isOver = false;
     // Always ready: the worst case.
     const endless = new ReadableStream({
@@ -152,6 +83,8 @@ describe("a body of more than 64 KiB", () => {
     });
     const refused = postToApp(endless);
     expect((await client.get("/v1/pets")).status).toBe(200);
+    // Cancelling the read would make the local server fail another client's request.
+    expect(await hasSettled(refused)).toBe(false);
     isOver = true;
     expect((await refused).status).toBe(413);
   });
@@ -163,19 +96,20 @@ describe("a body of more than 64 KiB", () => {
 });
 
 it("an interrupted body gets 400 and logs no error", async () => {
-  const log = vi.spyOn(console, "error");
-  const broken = new ReadableStream({
-    type: "bytes",
-    start: (controller) => controller.enqueue(new TextEncoder().encode(`{"name":"Rex",`)),
-    pull: (controller) => controller.error(new Error("connection lost")),
-  });
-  const message = MESSAGES.invalid_request.bodyIncomplete;
-  await expectRefusal(() => postToApp(broken), 400, "invalid_request", message);
-  expect(log).not.toHaveBeenCalled();
+  const { readable, writable } = new IdentityTransformStream();
+  const writer = writable.getWriter();
+  const post = async () => {
+    const response = postToApp(readable);
+    await writer.write(bytesOf(`{"name":"Rex",`));
+    await writer.abort(new Error("connection lost"));
+    return response;
+  };
+  await expectRefusal(post, 400, "invalid_request", bodyIncomplete);
+  expect(takeLogLines().at(-1)).not.toHaveProperty("failures");
 });
 
 it("a body is read into one buffer, however short its chunks are", async () => {
-  const text = new TextEncoder().encode(REX);
+  const text = bytesOf(REX);
   const buffers = new Set<number>();
   let sent = 0;
   const tinyChunks = new ReadableStream({
@@ -196,50 +130,35 @@ it("a body is read into one buffer, however short its chunks are", async () => {
 });
 
 it("a stalled body gets 400 after 10 seconds and stores nothing", async () => {
-  const { promise: reached, resolve: reach } = Promise.withResolvers<void>();
-  let finish = () => {};
-  const slow = new ReadableStream({
-    type: "bytes",
-    start(controller) {
-      controller.enqueue(new TextEncoder().encode(`{"name":"Rex",`));
-      finish = () => {
-        controller.enqueue(new TextEncoder().encode(`"categoryId":1}`));
-        controller.close();
-      };
-    },
-    // The first pull shows that the app is reading.
-    pull: () => reach(),
-  });
+  const { readable, writable } = new IdentityTransformStream();
+  const writer = writable.getWriter();
   vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() });
-  let isAnswered = false;
-  const request = async () => {
-    const answer = postToApp(slow).finally(() => (isAnswered = true));
-    await reached;
+  const post = async () => {
+    const response = postToApp(readable);
+    // This resolves when the app reads.
+    await writer.write(bytesOf(`{"name":"Rex",`));
     vi.advanceTimersByTime(9_999);
-    await scheduler.wait(1);
-    expect(isAnswered).toBe(false);
+    expect(await hasSettled(response)).toBe(false);
     vi.advanceTimersByTime(1);
-    const response = await answer;
-    finish();
+    await response;
+    // Too late: no pet must be stored.
+    await writer.write(bytesOf(`"categoryId":1}`));
+    await writer.close();
     return response;
   };
-  await expectRefusal(request, 400, "invalid_request", MESSAGES.invalid_request.bodyTooSlow(10));
+  await expectRefusal(post, 400, "invalid_request", bodyTooSlow(10));
 });
 
 describe("the query of a list", () => {
   const LIMIT = field("limit", FIELD_PROBLEMS.pageSize(100));
-  const CURSOR = field("cursor", FIELD_PROBLEMS.cursor);
+  const STATUS = field("status", FIELD_PROBLEMS.oneOf(PET_STATUSES));
 
   it.each([
     ["limit", LIMIT],
-    ["limit=%2010", LIMIT],
     ["limit=+10", LIMIT],
     ["limit=%ZZ", LIMIT],
     ["limit=10&limit=10", field("limit", FIELD_PROBLEMS.repeated)],
     ["status=sold%00", STATUS],
-    ["status=sold&status=sold", field("status", FIELD_PROBLEMS.repeated)],
-    ["cursor=", CURSOR],
-    ["cursor=a&cursor=b", field("cursor", FIELD_PROBLEMS.repeated)],
     ["limit=0&status=x", `${STATUS}; ${LIMIT}`],
   ])("gets 400 for %s", async (query, message) => {
     await expectRefusal(() => client.get(`/v1/pets?${query}`), 400, "invalid_request", message);
@@ -266,9 +185,5 @@ describe("an unknown path or id", () => {
     ...["/", "/pets", "/v1pets", "/V1/pets", "//v1/pets"].map((path) => [path, pathOutsideApi] as const),
   ])("gets 404: %s", async (path, message) => {
     await expectRefusal(() => client.get(path), 404, "not_found", message);
-  });
-
-  it("gets 404 outside the API also without a key", async () => {
-    await expectRefusal(() => fetchWithoutKey("/v2/pets"), 404, "not_found", pathOutsideApi);
   });
 });

@@ -1,4 +1,4 @@
-// Constraints and indexes of the tables. keys.test.ts has the constraints of new keys.
+// Constraints and indexes of the tables.
 
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
@@ -6,6 +6,9 @@ import { newKey } from "../support/worker/client.ts";
 
 const pet = (values: string) => `INSERT INTO pets (name, category_id, status) VALUES (${values})`;
 const replaced = (values: string) => `INSERT INTO replaced_secrets SELECT ${values} FROM keys`;
+const key = (values: string) => `
+  INSERT INTO keys (id, name, plan, per_minute, per_day, hash, last_four, created_at_ms, expires_at_ms)
+  SELECT hex(randomblob(8)), ${values}`;
 const creation = (values: string) => `INSERT INTO creations VALUES ('k', ${values}, 1)`;
 
 it.each([
@@ -16,6 +19,22 @@ it.each([
   ["a missing category", pet("'a', NULL, NULL")],
   ["a category that is not an integer", pet("'a', 1.5, NULL")],
   ["a status that does not exist", pet("'a', 1, 'gone'")],
+  ["a plan that does not exist", key("'n', 'gold', NULL, NULL, randomblob(32), 'abcd', 1, NULL")],
+  ["enterprise without limits", key("'n', 'enterprise', NULL, NULL, randomblob(32), 'abcd', 1, NULL")],
+  ["enterprise without a limit per day", key("'n', 'enterprise', 5, NULL, randomblob(32), 'abcd', 1, NULL")],
+  [
+    "enterprise without a limit per minute",
+    key("'n', 'enterprise', NULL, 5, randomblob(32), 'abcd', 1, NULL"),
+  ],
+  ["a limit per minute on another plan", key("'n', 'free', 5, NULL, randomblob(32), 'abcd', 1, NULL")],
+  ["a limit per day on another plan", key("'n', 'free', NULL, 5, randomblob(32), 'abcd', 1, NULL")],
+  ["a limit of 0", key("'n', 'enterprise', 0, 5, randomblob(32), 'abcd', 1, NULL")],
+  ["a limit above 10^9", key("'n', 'enterprise', 5, 1000000001, randomblob(32), 'abcd', 1, NULL")],
+  ["a hash of 31 bytes", key("'n', 'free', NULL, NULL, randomblob(31), 'abcd', 1, NULL")],
+  ["a hash that is text", key(`'n', 'free', NULL, NULL, '${"a".repeat(32)}', 'abcd', 1, NULL`)],
+  ["the hash of another key", key("'n', 'free', NULL, NULL, hash, 'abcd', 1, NULL FROM keys")],
+  ["an expiry before its creation", key("'n', 'free', NULL, NULL, randomblob(32), 'abcd', 5, 5")],
+  ["no name", key("'', 'free', NULL, NULL, randomblob(32), 'abcd', 1, NULL")],
   ["a revocation at 0", "UPDATE keys SET revoked_at_ms = 0"],
   ["a replaced secret of 31 bytes", replaced("randomblob(31), id, 1")],
   ["a replaced secret of an unknown key", replaced("randomblob(32), 'nobody', 1")],
