@@ -28,7 +28,7 @@ import {
   withoutTable,
 } from "../support/worker/client.ts";
 import { interceptStatements } from "../support/worker/database-stub.ts";
-import { trackSecret } from "../support/worker/secrets.ts";
+import { trackSecret } from "../support/worker/log-lines.ts";
 
 let client: Client;
 
@@ -71,22 +71,11 @@ const addWithKey = (key: unknown) => addNamed(client, `${key}`);
 const quoted = (texts: readonly string[]) => texts.map((text) => JSON.stringify(text));
 /** Each parrot has two UTF-16 code units. */
 const parrots = (...lengths: number[]) => quoted(lengths.map((length) => "🦜".repeat(length)));
-const LONG = "x".repeat(255);
-const KEYS = [
-  "a",
-  LONG,
-  `${LONG}x`,
-  '"a"',
-  `"${LONG}"`,
-  `"${LONG}x"`,
-  '""',
-  '"',
-  'a"',
-  '"a\\"b"',
-  '"a\\b"',
-  "a b",
-];
 const NAMES = ["a", "\0", "a\0b", "a\u0001b", "é\n"];
+const LONG = "x".repeat(255);
+const PLAIN_KEYS = ["a", LONG, `${LONG}x`, "a b", '"', 'a"'];
+const QUOTED_KEYS = ['"a"', `"${LONG}"`, `"${LONG}x"`, '""', '"a\\"b"', '"a\\b"'];
+const KEYS = [...PLAIN_KEYS, ...QUOTED_KEYS];
 
 describe("the service accepts what the document allows, and refuses what it forbids", () => {
   it.each<[string, (value: unknown) => Promise<Response>, allowed: unknown[], forbidden: unknown[]]>([
@@ -104,12 +93,6 @@ describe("the service accepts what the document allows, and refuses what it forb
       addWith("name"),
       quoted(NAMES.filter((each) => namePattern.test(each))),
       quoted(NAMES.filter((each) => !namePattern.test(each))),
-    ],
-    [
-      "int64 of categoryId",
-      addWith("categoryId"),
-      ["9223372036854775807", "-9223372036854775808"],
-      ["9223372036854775808", "-9223372036854775809", "1.5", '"1"'],
     ],
     ["required fields", addWithout, ["status"], newPet.required as string[]],
     [
@@ -151,77 +134,78 @@ const REQUESTS: Record<OperationId, [path: string, init: RequestInit]> = {
 
 const TRACED = { "X-Request-Id": `${DOCUMENT.components.headers["X-Request-Id"]?.example}` };
 
+/** Provokes a response to a new client on the Free plan, like in all examples. */
+type Provocation = (user: Client) => Promise<Response>;
+
 /** Provokes the response of each example. `forAny` has the responses that operations share. */
-const PROVOCATIONS: Record<string, () => Promise<Response>> = {
-  "listPets 200 firstPage": async () => (await free()).call("/v1/pets?limit=2", { headers: TRACED }),
-  "listPets 400 limit": async () => (await free()).get("/v1/pets?limit=0"),
-  "listPets 400 status": async () => (await free()).get("/v1/pets?status=lost"),
-  "listPets 400 cursor": async () => (await free()).get("/v1/pets?cursor=made-up"),
-  "createPet 201 complete": async () => send(await free(), "createPet"),
-  "createPet 201 withoutStatus": async () => {
-    const poster = await free();
-    await send(poster, "createPet");
-    return poster.call("/v1/pets", postOf(examples.withoutStatus.value));
+const PROVOCATIONS: Record<string, Provocation> = {
+  "listPets 200 firstPage": (user) => request("listPets", TRACED, user.call),
+  "listPets 400 limit": (user) => user.get("/v1/pets?limit=0"),
+  "listPets 400 status": (user) => user.get("/v1/pets?status=lost"),
+  "listPets 400 cursor": (user) => user.get("/v1/pets?cursor=made-up"),
+  "createPet 201 complete": (user) => request("createPet", {}, user.call),
+  "createPet 201 withoutStatus": async (user) => {
+    await request("createPet", {}, user.call);
+    return user.call("/v1/pets", postOf(examples.withoutStatus.value));
   },
-  "createPet 400 missing": async () => (await free()).post(`{"name":"Rex"}`),
-  "createPet 400 json": async () => (await free()).post("{"),
-  "createPet 400 name": async () => addNamed(await free(), "order 4711"),
-  "createPet 413 large": async () => (await free()).post(" ".repeat(70_000)),
-  "createPet 415 text": async () => (await free()).post("Rex", { "Content-Type": "text/plain" }),
-  "createPet 415 compressed": async () =>
-    (await free()).post("{}", { "Content-Type": "application/json", "Content-Encoding": "gzip" }),
-  "createPet 422 reused": async () => {
-    const poster = await free();
-    await addNamed(poster, "order-4711", "Rex");
-    return addNamed(poster, "order-4711", "Mimi");
+  "createPet 400 missing": (user) => user.post(`{"name":"Rex"}`),
+  "createPet 400 json": (user) => user.post("{"),
+  "createPet 400 name": (user) => addNamed(user, "order 4711"),
+  "createPet 413 large": (user) => user.post(" ".repeat(70_000)),
+  "createPet 415 text": (user) => user.post("Rex", { "Content-Type": "text/plain" }),
+  "createPet 415 compressed": (user) =>
+    user.post("{}", { "Content-Type": "application/json", "Content-Encoding": "gzip" }),
+  "createPet 422 reused": async (user) => {
+    await addNamed(user, "order-4711", "Rex");
+    return addNamed(user, "order-4711", "Mimi");
   },
-  "getPet 200 complete": async () => (await free()).get("/v1/pets/1"),
-  "getPet 200 withoutStatus": async () => (await free()).get("/v1/pets/3"),
-  "getPet 404 pet": async () => (await free()).get("/v1/pets/999"),
-  "getPet 410 removed": async () => {
+  "getPet 200 complete": (user) => user.get("/v1/pets/1"),
+  "getPet 200 withoutStatus": (user) => user.get("/v1/pets/3"),
+  "getPet 404 pet": (user) => user.get("/v1/pets/999"),
+  "getPet 410 removed": (user) => {
     vi.setSystemTime(Date.UTC(2030, 11, 5));
-    return (await free()).get("/v1/pets/1");
+    return user.get("/v1/pets/1");
   },
-  "getUsage 200 unused": async () => {
-    const user = await free();
+  "getUsage 200 unused": async (user) => {
     await user.get("/v1/pets");
     return user.get("/v1/usage");
   },
-  "otherRequests 404 path": async () => (await free()).get("/v1/nowhere"),
-  "otherRequests 405 method": async () => (await free()).call("/v1/pets", { method: "DELETE" }),
+  "otherRequests 404 path": (user) => user.get("/v1/nowhere"),
+  "otherRequests 405 method": (user) => user.call("/v1/pets", { method: "DELETE" }),
   ...Object.assign({}, ...(Object.keys(OPERATIONS) as OperationId[]).map(forAny)),
 };
 
 /** Provokes the responses that operations share. getUsage never refuses a valid key. */
-function forAny(id: OperationId): Record<string, () => Promise<Response>> {
-  const provocations = {
+function forAny(id: OperationId): Record<string, Provocation> {
+  const provocations: Record<string, Provocation> = {
     "400 plainHttp": () => fetchWithoutKey(...REQUESTS[id], "http://petstore.example"),
-    "401 missing": () => fetchWithoutKey(...REQUESTS[id]),
-    "401 unknown": async () => {
+    "401 missing": () => request(id),
+    "401 unknown": () => {
       const secret = newSecret();
       trackSecret(secret);
-      return withHeaders(id, { Authorization: `Bearer ${secret}` });
+      return request(id, { Authorization: `Bearer ${secret}` });
     },
-    "429 minute": async () => send(await exhausted(), id),
-    "429 banned": async () => {
-      const banned = await free();
-      await banKey(banned.id);
-      return send(banned, id);
+    "429 minute": async (user) => {
+      // Uses up the minute through another isolate.
+      const report = { released: [], outbox: [], bannedUntilMs: 0, bansLiftedUntilMs: 0 };
+      const batch = { id: "batch", requests: 60, waitedMs: 0, ...report };
+      await env.RATE_LIMITER.getByName(user.id).acquire(PLAN_LIMITS.free, batch);
+      return request(id, {}, user.call);
     },
-    "429 withoutKey": async () => {
+    "429 banned": async (user) => {
+      await banKey(user.id);
+      return request(id, {}, user.call);
+    },
+    "429 withoutKey": () => {
       const address = newAddress();
-      for (let request = 0; request < 60; request += 1) anonymousRequests.count(address, Date.now());
-      return withHeaders(id, { "CF-Connecting-IP": address });
+      for (let count = 0; count < 60; count += 1) anonymousRequests.count(address, Date.now());
+      return request(id, { "CF-Connecting-IP": address });
     },
     // Real faults: a missing table, an unreachable database.
-    "500 fault": async () => {
-      const user = await free();
-      return withoutTable("keys", () => send(user, id, TRACED));
-    },
-    "503 database": async () => {
-      const user = await free();
+    "500 fault": (user) => withoutTable("keys", () => request(id, TRACED, user.call)),
+    "503 database": (user) => {
       cutDatabaseOff();
-      return send(user, id, TRACED);
+      return request(id, TRACED, user.call);
     },
   };
   return Object.fromEntries(
@@ -233,13 +217,9 @@ function forAny(id: OperationId): Record<string, () => Promise<Response>> {
 
 /** Responses whose headers differ from the examples: the last page, and operations that fail after they have started. */
 const MORE: typeof PROVOCATIONS = {
-  "listPets 200": async () => (await free()).get("/v1/pets?limit=100"),
-  "getPet 500": async () => {
-    const user = await free();
-    return withoutTable("pets", () => user.get("/v1/pets/1"));
-  },
-  "getPet 503": async () => {
-    const user = await free();
+  "listPets 200": (user) => user.get("/v1/pets?limit=100"),
+  "getPet 500": (user) => withoutTable("pets", () => user.get("/v1/pets/1")),
+  "getPet 503": async (user) => {
     await user.get("/v1/nowhere");
     cutDatabaseOff();
     return user.get("/v1/pets/1");
@@ -255,7 +235,7 @@ async function answerTo(example: string) {
   let answer = answers.get(example);
   if (answer === undefined) {
     await resetPets();
-    const response = await provoke();
+    const response = await provoke(await newClient({ plan: "free" }));
     vi.restoreAllMocks();
     answer = { status: response.status, headers: response.headers, body: await response.json() };
     answers.set(example, answer);
@@ -275,10 +255,6 @@ async function resetPets(): Promise<void> {
 }
 
 describe("an example of the document", () => {
-  it("is sent by this file", () => {
-    expect(EXAMPLES.map((example) => example.name).sort()).toEqual(Object.keys(PROVOCATIONS).sort());
-  });
-
   it.each(EXAMPLES)("$name is what the service returns", async ({ name: example, status: number, value }) => {
     const answer = await answerTo(example);
     expect(answer.status).toBe(number);
@@ -322,28 +298,10 @@ describe("an example of the document", () => {
   });
 });
 
-/** A client on the Free plan, like in all examples. */
-function free(): Promise<Client> {
-  return newClient({ plan: "free" });
-}
-
-/** A client that has used up its minute, through another isolate. */
-async function exhausted(): Promise<Client> {
-  const user = await free();
-  const report = { released: [], outbox: [], bannedUntilMs: 0, bansLiftedUntilMs: 0 };
-  const request = { id: "batch", requests: 60, waitedMs: 0, ...report };
-  await env.RATE_LIMITER.getByName(user.id).acquire(PLAN_LIMITS.free, request);
-  return user;
-}
-
-function send(sender: Client, id: OperationId, headers: HeadersInit = {}): Promise<Response> {
+/** Sends a request of an operation, by default without a key. */
+function request(id: OperationId, headers: HeadersInit = {}, call: Client["call"] = fetchWithoutKey) {
   const [path, init] = REQUESTS[id];
-  return sender.call(path, { ...init, headers: { ...init.headers, ...headers } as HeadersInit });
-}
-
-function withHeaders(id: OperationId, headers: Record<string, string>): Promise<Response> {
-  const [path, init] = REQUESTS[id];
-  return fetchWithoutKey(path, { ...init, headers: { ...init.headers, ...headers } as HeadersInit });
+  return call(path, { ...init, headers: { ...init.headers, ...headers } as HeadersInit });
 }
 
 /** Adds a pet with an Idempotency-Key. */

@@ -6,7 +6,7 @@ import { createKey } from "../../../src/keys/admin.ts";
 import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../../../src/rate-limit/plans.ts";
 import type { Limits } from "../../../src/rate-limit/windows.ts";
 import type { Exchange } from "../openapi-validator.ts";
-import { trackSecret } from "./secrets.ts";
+import { trackSecret } from "./log-lines.ts";
 
 export const ORIGIN = "https://petstore.example";
 
@@ -135,13 +135,6 @@ export function invalidatePageCache(): void {
 }
 let earliestMs = Number.POSITIVE_INFINITY;
 
-/** Adds pets directly to the table. */
-export async function addPets(count: number): Promise<void> {
-  const series = "WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < ?1)";
-  const insert = `${series} INSERT INTO pets (name, category_id) SELECT 'Rex', 1 FROM series`;
-  await env.DB.prepare(insert).bind(count).run();
-}
-
 /** Calls a function while a table is missing. */
 export async function withoutTable<Result>(table: string, call: () => Promise<Result>): Promise<Result> {
   await env.DB.exec(`ALTER TABLE ${table} RENAME TO lost_${table}`);
@@ -159,15 +152,8 @@ export async function countPets(): Promise<number> {
 
 /** The path of the Link with this relation (RFC 8288). */
 export function linkTo(relation: string, response: Response): string | undefined {
-  for (const [, target = "", parameters = ""] of (response.headers.get("Link") ?? "").matchAll(
-    /<([^>]*)>([^<]*)/g,
-  )) {
-    if (parameters.includes(`rel="${relation}"`)) {
-      const url = new URL(target, ORIGIN);
-      return url.pathname + url.search;
-    }
-  }
-  return undefined;
+  const [, path] = response.headers.get("Link")?.match(`<${ORIGIN}([^>]*)>; rel="${relation}"`) ?? [];
+  return path;
 }
 
 /** All pages of a list, along the next links. */
