@@ -53,6 +53,7 @@ it.each([
   ["a write", write, LOST],
   // A retry would add to the load.
   ["a read", read, "D1 DB is overloaded. Requests queued for too long."],
+  ["a read", read, "D1_ERROR: disk I/O error: SQLITE_IOERR"],
 ])("$0 is not retried, and the database counts as unavailable: $2", async (_, run, message) => {
   const { outcome, runs } = await outcomeOf(run, message);
   const error = { name: "DatabaseUnavailable", cause: { message }, wasWriting: run === write };

@@ -1,18 +1,17 @@
-// Responses when the limiter or the database fails. The bindings are real, behind stubs that throw, hang, answer late, or execute a
-// call and lose its result. One table has each binding, fault and operation; special cases follow. Clients that disconnect need a
-// socket: test/e2e/disconnects.
+// Responses when the limiter or the database fails. The bindings are real, behind stubs that throw, hang, or execute a call and
+// lose its result. One table has each binding, fault and operation; special cases follow. test/unit/statements.test.ts and
+// limiter-client.test.ts have the rules of retries. Clients that disconnect need a socket: test/e2e/disconnects.
 
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it, vi } from "vitest";
 import { MESSAGES, type OutageMessage } from "../../src/http/messages.ts";
-import { revokeKey } from "../../src/keys/admin.ts";
 import { newSecret } from "../../src/keys/secret.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
 import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
-import { countPets, type ErrorBody, newKey, operator, pass } from "../support/worker/client.ts";
+import { countPets, type ErrorBody, newKey, pass } from "../support/worker/client.ts";
 import { stubDatabase } from "../support/worker/database-stub.ts";
 import { hasSettled } from "../support/worker/has-settled.ts";
-import { type LogLine, takeLogLines } from "../support/worker/log-lines.ts";
+import { takeLogLines } from "../support/worker/log-lines.ts";
 import { requestApp } from "../support/worker/request-app.ts";
 import { stubLimiters } from "../support/worker/stub-bindings.ts";
 
@@ -28,7 +27,6 @@ executes, throws, once   | 200          | 200          | 503 +1          | 201 +
 executes, throws         | 503          | 503          | 503 +1          | 503 +1          | 200       | 404
 hangs                    | 503 at 5 s   | 503 at 5 s   | 503 at 5 s      | 503 at 5 s      | 200       | 404
 executes, hangs          | 503 at 5 s   | 503 at 5 s   | 503 at 5 s +1   | 503 at 5 s +1   | 200       | 404
-is slow                  | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
 
 the database with a new key
                          | listPets     | getPet       | createPet       | createPet, once | usage     | no operation
@@ -40,7 +38,6 @@ executes, throws, once   | 200          | 200          | 201 +1          | 201 +
 executes, throws         | 503          | 503          | 503             | 503             | 503       | 503
 hangs                    | 503 at 5 s   | 503 at 5 s   | 503 at 5 s      | 503 at 5 s      | 503 at 5 s | 503 at 5 s
 executes, hangs          | 503 at 5 s   | 503 at 5 s   | 503 at 5 s      | 503 at 5 s      | 503 at 5 s | 503 at 5 s
-is slow                  | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
 
 the limiter
                          | listPets     | getPet       | createPet       | createPet, once | usage     | no operation
@@ -51,7 +48,6 @@ executes, throws, once   | 200          | 200          | 201 +1          | 201 +
 executes, throws         | 200 local    | 200 local    | 201 +1 local    | 201 +1 local    | 503       | 404 local
 hangs                    | 200 at 2 s local | 200 at 2 s local | 201 at 2 s +1 local | 201 at 2 s +1 local | 503 at 2 s | 404 at 2 s local
 executes, hangs          | 200 at 2 s local | 200 at 2 s local | 201 at 2 s +1 local | 201 at 2 s +1 local | 503 at 2 s | 404 at 2 s local
-is slow                  | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
 `;
 
 const OUTAGES = MESSAGES.service_unavailable;
@@ -75,29 +71,39 @@ const OPERATIONS: Record<string, [path: string, init: RequestInit, withoutFault:
 
 type Binding = "DB" | "RATE_LIMITER";
 
-/** One call of a binding. `count`: the calls so far, including this one. `error`: the binding's own. `released`: by the test. */
-type Call = { run: () => Promise<unknown>; count: number; error: Error; released: Promise<unknown> };
+/** One call of a binding. `count`: the calls so far, including this one. `released`: by the test. */
+type Call = { run: () => Promise<unknown>; count: number; released: Promise<unknown> };
 
 /** How a faulty binding handles a call. */
 type Fault = (call: Call) => Promise<unknown>;
 
+/** A retry may reach either binding. */
+const LOST = new Error("D1_ERROR: Network connection lost.");
+/** A retry would add to the load of the same part. D1 has the message only, an object the properties. */
+const OVERLOADED = Object.assign(new Error("D1_ERROR: D1 DB is overloaded. Too many requests queued."), {
+  overloaded: true,
+  retryable: true,
+});
+
 const fail = (error: unknown) => Promise.reject(error);
-const failsOnce: Fault = ({ run, count, error }) => (count === 1 ? fail(error) : run());
+const failsOnce =
+  (error: Error): Fault =>
+  ({ run, count }) =>
+    count === 1 ? fail(error) : run();
 
 const FAULTS: Record<string, Fault> = {
   // Not an Error.
   throws: () => fail("out of order"),
-  "throws, once": failsOnce,
-  "throws, retryable, once": failsOnce,
-  "throws, retryable": ({ error }) => fail(error),
-  // A retry would add to the load of the same part. A read may continue from a replica to the primary.
-  "throws, overloaded, once": failsOnce,
-  "executes, throws, once": ({ run, count, error }) => (count === 1 ? run().then(() => fail(error)) : run()),
-  "executes, throws": ({ run, error }) => run().then(() => fail(error)),
+  "throws, once": failsOnce(LOST),
+  "throws, retryable, once": failsOnce(LOST),
+  "throws, retryable": () => fail(LOST),
+  // A read may continue from a replica to the primary.
+  "throws, overloaded, once": failsOnce(OVERLOADED),
+  "executes, throws, once": ({ run, count }) => (count === 1 ? run().then(() => fail(LOST)) : run()),
+  "executes, throws": ({ run }) => run().then(() => fail(LOST)),
   // Late failures and results are dropped: an unhandled rejection would fail the run.
   hangs: ({ released }) => released.then(() => fail("late")),
   "executes, hangs": ({ run, released }) => run().then(() => released),
-  "is slow": ({ run, released }) => released.then(run),
 };
 
 interface Cell {
@@ -134,18 +140,6 @@ function readCell(expected: string) {
   };
 }
 
-/** The error of a binding that is overloaded, or that a retry may reach. */
-function errorOf(binding: Binding, fault: string): Error {
-  const isOverload = fault.includes("overloaded");
-  if (binding === "DB") {
-    const text = isOverload ? "D1 DB is overloaded. Too many requests queued." : "Network connection lost.";
-    return new Error(`D1_ERROR: ${text}`);
-  }
-  // The platform sets both for an object that is overloaded, and neither for one that has crashed.
-  const properties = isOverload ? { overloaded: true, retryable: true } : {};
-  return Object.assign(new Error("Network connection lost."), properties);
-}
-
 /** A binding whose calls go through `intercept`. */
 function stubBinding(name: Binding, intercept: (run: Call["run"]) => Promise<unknown>): Partial<Env> {
   if (name === "DB") return { DB: stubDatabase(intercept) };
@@ -153,12 +147,12 @@ function stubBinding(name: Binding, intercept: (run: Call["run"]) => Promise<unk
 }
 
 /** A faulty binding. `calls` has an entry for each call, `reached` resolves at the first. */
-function faulty(name: Binding, fault: Fault, error = errorOf(name, "")) {
+function faulty(name: Binding, fault: Fault) {
   const calls: Call[] = [];
   const { promise: reached, resolve: reach } = Promise.withResolvers<void>();
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   const binding = stubBinding(name, (run) => {
-    const call = { run, count: calls.length + 1, error, released };
+    const call = { run, count: calls.length + 1, released };
     calls.push(call);
     reach();
     return fault(call);
@@ -188,10 +182,9 @@ function sendOperation(secret: string, operation: string, bindings: Partial<Env>
 async function sendFaulty({ what, fault, operation, expected }: Cell, secret: string): Promise<Response> {
   const name = what.startsWith("the database") ? "DB" : "RATE_LIMITER";
   const { atMs } = readCell(expected);
-  const isSlow = fault === "is slow";
-  const isTimed = isSlow || atMs > 0;
-  const { calls, reached, release, binding } = faulty(name, FAULTS[fault] as Fault, errorOf(name, fault));
-  if (isTimed) fakeTimers();
+  const { reached, release, binding } = faulty(name, FAULTS[fault] as Fault);
+  if (atMs === 0) return sendOperation(secret, operation, binding);
+  fakeTimers();
   // The page is read while the limiter is called: the clock must not advance before the other binding has answered.
   let underway = 0;
   const other = stubBinding(name === "DB" ? "RATE_LIMITER" : "DB", (run) => {
@@ -199,36 +192,21 @@ async function sendFaulty({ what, fault, operation, expected }: Cell, secret: st
     return run().finally(() => (underway -= 1));
   });
   const response = sendOperation(secret, operation, { ...other, ...binding });
-  if (isTimed) {
-    await Promise.race([reached, response]);
-    do await scheduler.wait(1);
-    while (underway > 0);
-    // One millisecond before the deadline.
-    vi.advanceTimersByTime((atMs || (name === "DB" ? 5_000 : 2_000)) - 1);
-    expect(await hasSettled(response), "answered before the deadline").toBe(calls.length === 0);
-    if (isSlow) release();
-    else vi.advanceTimersByTime(1);
-  }
+  await reached;
+  do await scheduler.wait(1);
+  while (underway > 0);
+  vi.advanceTimersByTime(atMs - 1);
+  expect(await hasSettled(response), "answered before the deadline").toBe(false);
+  vi.advanceTimersByTime(1);
   await response;
   release();
-  if (isTimed) vi.useFakeTimers({ toFake: ["Date"], now: Date.now() });
+  vi.useFakeTimers({ toFake: ["Date"], now: Date.now() });
   return response;
 }
 
-/** The number of pets, and of the key's idempotency records, each of which must have its pet. */
-async function stored(keyId: string) {
-  const { results } = await env.DB.prepare(
-    "SELECT pets.id AS pet_id FROM creations LEFT JOIN pets ON pets.id = pet_id WHERE key_id = ?1",
-  )
-    .bind(keyId)
-    .all<{ pet_id: number | null }>();
-  expect(results.map(({ pet_id }) => pet_id)).not.toContain(null);
-  return { pets: await countPets(), creations: results.length };
-}
-
 /** The failures in the latest log line. */
-function failures(lines: LogLine[]): unknown {
-  return lines.at(-1)?.failures;
+function latestFailures(): unknown {
+  return takeLogLines().at(-1)?.failures;
 }
 
 /** Checks that a 503 says which part has failed, and when to retry. */
@@ -249,94 +227,41 @@ beforeAll(async () => {
   await env.DB.prepare("INSERT OR IGNORE INTO pets (id, name, category_id) VALUES (1, 'Rex', 1)").run();
 });
 
-describe.each(CELLS)("$what, $fault: $operation", (cell) => {
-  it(`gets ${cell.expected}, is counted once, and recovers`, async () => {
-    const { status, created, isLocal, atMs } = readCell(cell.expected);
-    const [, , withoutFault] = OPERATIONS[cell.operation] ?? ["", {}, ""];
-    const recovered = readCell(withoutFault);
-    const isOnce = cell.operation.endsWith("once");
-    const isCounted = cell.operation !== "usage";
-    const { id, secret } = await newKey({ plan: "free" });
-    const isNew = cell.what.endsWith("new key");
-    let counted = 0;
-    if (!isNew) {
-      await send(secret, "/v1/nowhere");
-      counted += 1;
-    }
-    const before = await stored(id);
-    takeLogLines();
-
-    const response = await sendFaulty(cell, secret);
-    expect(response.status).toBe(status);
-    if (status === 503) await expectServiceUnavailable(response, outageOf(cell));
-    const event = cell.what === "the limiter" ? "limiter_unavailable" : "database_unavailable";
-    expect(failures(takeLogLines())).toEqual(
-      isLocal || status === 503 ? [expect.objectContaining({ event })] : undefined,
-    );
-    if (isCounted && !(isNew && status === 503)) counted += 1;
-    const after = await stored(id);
-    expect(after).toEqual({
-      pets: before.pets + created,
-      creations: before.creations + (isOnce ? created : 0),
-    });
-
-    // The service recovers with the binding: at once, or after the pause that follows a look-up that hangs or a failed usage.
-    if (atMs > 0) pass(5_000);
-    else if (cell.operation === "usage") pass(1_000);
-    expect((await sendOperation(secret, cell.operation)).status).toBe(recovered.status);
-    if (isCounted) counted += 1;
-    // With an Idempotency-Key there is one pet.
-    expect(await countPets()).toBe(after.pets + (isOnce ? 1 - created : recovered.created));
-    const { minute, day } = (await env.RATE_LIMITER.getByName(id).usage(PLAN_LIMITS.free)).status.windows;
-    expect([minute.used, day.used]).toEqual([counted, counted]);
-  });
-});
-
-describe("with an unreachable limiter", () => {
-  const overloaded: Fault = () => fail(Object.assign(new Error("busy"), { overloaded: true }));
-
-  it("the isolate decides locally if getByName throws", async () => {
-    const { secret } = await newKey();
-    const getByName = () => {
-      throw new Error("no stub");
-    };
-    const RATE_LIMITER = { getByName } as unknown as Env["RATE_LIMITER"];
-    expect((await send(secret, "/v1/pets", { RATE_LIMITER })).status).toBe(200);
-    expect(failures(takeLogLines())).toMatchObject([{ event: "limiter_unavailable" }]);
-  });
-
-  it("other requests wait 4.25 seconds for a hanging call, then make another", async () => {
-    const { secret } = await newKey();
-    const hangsOnce: Fault = ({ run, count }) => (count === 1 ? new Promise(() => {}) : run());
-    const { calls, reached, binding } = faulty("RATE_LIMITER", hangsOnce);
-    fakeTimers();
-    const startMs = Date.now();
-    const first = send(secret, "/v1/nowhere", binding);
-    await reached;
-    vi.setSystemTime(startMs + 4_249);
-    const second = send(secret, "/v1/nowhere", binding);
-    expect(await hasSettled(second)).toBe(false);
-    expect(calls).toHaveLength(1);
-    vi.setSystemTime(startMs + 4_250);
-    expect((await second).status).toBe(404);
-    expect(calls).toHaveLength(2);
-    vi.advanceTimersByTime(2_000);
-    expect((await first).status).toBe(404);
-  });
-
-  it("the isolate enforces the limits from the last known counts, with the same headers", async () => {
-    const { secret } = await newKey({ plan: "enterprise", limits: { minute: 3, day: 9 } });
+it.each(CELLS)("$what, $fault: $operation gets $expected, is counted once, and recovers", async (cell) => {
+  const { status, created, isLocal, atMs } = readCell(cell.expected);
+  const [, , withoutFault] = OPERATIONS[cell.operation] ?? ["", {}, ""];
+  const recovered = readCell(withoutFault);
+  const isOnce = cell.operation.endsWith("once");
+  const isCounted = cell.operation !== "usage";
+  const { id, secret } = await newKey({ plan: "free" });
+  const isNew = cell.what.endsWith("new key");
+  let counted = 0;
+  if (!isNew) {
     await send(secret, "/v1/nowhere");
-    const { binding } = faulty("RATE_LIMITER", overloaded);
-    const responses: Response[] = [];
-    while (responses.length < 3) responses.push(await send(secret, "/v1/nowhere", binding));
-    expect(responses.map(({ status }) => status)).toEqual([404, 404, 429]);
-    expect(responses[1]?.headers.get("RateLimit")).toBe('"minute";r=0;t=40, "day";r=6;t=41140');
-    expect(responses[2]?.headers.get("Retry-After")).toBe("40");
-    pass(40_000);
-    const next = await send(secret, "/v1/nowhere", binding);
-    expect(next.headers.get("X-RateLimit-Remaining")).toBe("2");
-  });
+    counted += 1;
+  }
+  const before = await countPets();
+  takeLogLines();
+
+  const response = await sendFaulty(cell, secret);
+  expect(response.status).toBe(status);
+  if (status === 503) await expectServiceUnavailable(response, outageOf(cell));
+  const event = cell.what === "the limiter" ? "limiter_unavailable" : "database_unavailable";
+  expect(latestFailures()).toEqual(
+    isLocal || status === 503 ? [expect.objectContaining({ event })] : undefined,
+  );
+  if (isCounted && !(isNew && status === 503)) counted += 1;
+  expect(await countPets()).toBe(before + created);
+
+  // The service recovers with the binding: at once, or after the pause that follows a look-up that hangs or a failed usage.
+  if (atMs > 0) pass(5_000);
+  else if (cell.operation === "usage") pass(1_000);
+  expect((await sendOperation(secret, cell.operation)).status).toBe(recovered.status);
+  if (isCounted) counted += 1;
+  // With an Idempotency-Key there is one pet.
+  expect(await countPets()).toBe(before + (isOnce ? 1 : created + recovered.created));
+  const { minute, day } = (await env.RATE_LIMITER.getByName(id).usage(PLAN_LIMITS.free)).status.windows;
+  expect([minute.used, day.used]).toEqual([counted, counted]);
 });
 
 describe("with an unreachable database", () => {
@@ -359,17 +284,16 @@ describe("with an unreachable database", () => {
       env.DB.prepare("UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'pets'").bind(last),
     ]);
     await expectServiceUnavailable(response, OUTAGES.databaseFull, 300);
-    expect(failures(takeLogLines())).toEqual([
+    expect(latestFailures()).toEqual([
       { event: "database_full", cause: expect.stringContaining("SQLITE_FULL") },
     ]);
     expect((await send(secret, "/v1/pets", {}, init)).status).toBe(201);
   });
 
-  it("a cached key stays valid for 5 minutes longer, unless it expires, and is looked up once in 5 seconds", async () => {
+  it("a cached key stays valid for 5 minutes longer, and is looked up once in 5 seconds", async () => {
     const startMs = Date.now();
     const { secret } = await newKey();
-    const { secret: expiring } = await newKey({ expiresAtMs: startMs + 329_999 });
-    for (const each of [secret, expiring]) await send(each, "/v1/nowhere");
+    await send(secret, "/v1/nowhere");
     const { calls, binding } = faulty("DB", throws);
     for (const [afterMs, status, lookups] of [
       // In the background.
@@ -382,19 +306,12 @@ describe("with an unreachable database", () => {
     ] as const) {
       vi.setSystemTime(startMs + afterMs);
       expect((await send(secret, "/v1/nowhere", binding)).status).toBe(status);
-      expect(failures(takeLogLines())).toEqual(
+      expect(latestFailures()).toEqual(
         afterMs < 30_000 ? undefined : [expect.objectContaining({ event: "database_unavailable" })],
       );
       expect(calls).toHaveLength(lookups);
     }
-    const statuses: number[] = [];
-    for (const afterMs of [329_998, 329_999]) {
-      vi.setSystemTime(startMs + afterMs);
-      statuses.push((await send(expiring, "/v1/nowhere", binding)).status);
-    }
-    expect(statuses).toEqual([404, 401]);
     // The service recovers with the database.
-    vi.setSystemTime(startMs + 330_000);
     expect((await send(secret, "/v1/nowhere")).status).toBe(404);
   });
 
@@ -409,40 +326,6 @@ describe("with an unreachable database", () => {
     pass(4_999);
     await expectServiceUnavailable(await send(secret, "/v1/pets", binding), OUTAGES.database);
     expect(calls).toHaveLength(1);
-    // If the clock was set back, the outage lies in the future and does not count.
-    pass(-3_600_000);
-    expect((await send(secret, "/v1/pets")).status).toBe(200);
-  });
-
-  it("a look-up that fails late does not replace a newer result", async () => {
-    const { id, secret } = await newKey();
-    await send(secret, "/v1/nowhere");
-    pass(30_000);
-    const { reached, release, binding } = faulty("DB", FAULTS.hangs as Fault);
-    const late503 = send(secret, "/v1/nowhere", binding);
-    await reached;
-    await revokeKey(env.DB, id, operator());
-    // Requests no longer wait for a look-up that began so long ago.
-    pass(12_000);
-    expect((await send(secret, "/v1/nowhere")).status).toBe(401);
-    release();
-    await late503;
-    expect((await send(secret, "/v1/nowhere")).status).toBe(401);
-  });
-
-  it("a disk failure gets 503, an invalid statement 500, also when a cached key is looked up again", async () => {
-    const { secret } = await newKey();
-    const sendWith = (message: string) => {
-      const fault = () => fail(new Error(`D1_ERROR: ${message}`));
-      return send(secret, "/v1/nowhere", faulty("DB", fault).binding);
-    };
-    expect((await sendWith("disk I/O error: SQLITE_IOERR")).status).toBe(503);
-    await send(secret, "/v1/nowhere");
-    pass(30_000);
-    expect((await sendWith("no such table: keys: SQLITE_ERROR")).status).toBe(500);
-    expect(failures(takeLogLines())).toMatchObject([{ event: "internal_error" }]);
-    // It is not an outage: the next request looks the key up at once.
-    expect((await send(secret, "/v1/nowhere")).status).toBe(404);
   });
 
   it("a key cached as unknown gets 503 when that result has expired", async () => {
@@ -454,12 +337,23 @@ describe("with an unreachable database", () => {
     expect((await send(secret, "/v1/pets", binding)).status).toBe(503);
   });
 
+  it("an invalid statement gets 500, also when a cached key is looked up again", async () => {
+    const { secret } = await newKey();
+    await send(secret, "/v1/nowhere");
+    pass(30_000);
+    const { binding } = faulty("DB", () => fail(new Error("D1_ERROR: no such table: keys: SQLITE_ERROR")));
+    expect((await send(secret, "/v1/nowhere", binding)).status).toBe(500);
+    expect(latestFailures()).toMatchObject([{ event: "internal_error" }]);
+    // It is not an outage: the next request looks the key up at once.
+    expect((await send(secret, "/v1/nowhere")).status).toBe(404);
+  });
+
   it("the log names both failures if the limiter fails too", async () => {
     const { secret } = await newKey();
     await send(secret, "/v1/nowhere");
     const bindings = { ...faulty("DB", throws).binding, ...faulty("RATE_LIMITER", throws).binding };
     await expectServiceUnavailable(await send(secret, LIST, bindings), OUTAGES.database);
-    expect(failures(takeLogLines())).toMatchObject([
+    expect(latestFailures()).toMatchObject([
       { event: "limiter_unavailable" },
       { event: "database_unavailable" },
     ]);
