@@ -264,6 +264,24 @@ it.each(CELLS)("$what, $fault: $operation gets $expected, is counted once, and r
   expect([minute.used, day.used]).toEqual([counted, counted]);
 });
 
+it("other requests wait 4.25 seconds for a hanging call of the limiter, then make another", async () => {
+  const { secret } = await newKey();
+  const hangsOnce: Fault = ({ run, count }) => (count === 1 ? new Promise(() => {}) : run());
+  const { calls, reached, binding } = faulty("RATE_LIMITER", hangsOnce);
+  fakeTimers();
+  const first = send(secret, "/v1/nowhere", binding);
+  await reached;
+  pass(4_249);
+  const second = send(secret, "/v1/nowhere", binding);
+  expect(await hasSettled(second)).toBe(false);
+  expect(calls).toHaveLength(1);
+  pass(1);
+  expect((await second).status).toBe(404);
+  expect(calls).toHaveLength(2);
+  vi.advanceTimersByTime(2_000);
+  expect((await first).status).toBe(404);
+});
+
 describe("with an unreachable database", () => {
   const throws: Fault = () => fail(new Error("out of order"));
 
