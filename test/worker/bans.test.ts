@@ -3,20 +3,25 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { MESSAGES } from "../../src/http/messages.ts";
 import { revokeKey, unbanKey } from "../../src/keys/admin.ts";
 import { findKeyById, listChanges } from "../../src/keys/records.ts";
 import { formatTime } from "../../src/lib/rfc3339.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
 import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
-import { banKey, type ErrorBody, newClient, operator, pass, watchLimiter } from "../support/worker/client.ts";
+import {
+  banKey,
+  type Client,
+  type ErrorBody,
+  newClient,
+  operator,
+  pass,
+  watchLimiter,
+} from "../support/worker/client.ts";
 import { watchStatements } from "../support/worker/database-stub.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
 
 const FREE = PLAN_LIMITS.free;
 const NOTHING = { released: [], outbox: [], bannedUntilMs: 0, bansLiftedUntilMs: 0 };
-
-type Client = Awaited<ReturnType<typeof newClient>>;
 
 /** Sends requests of a Free key to its object. */
 function acquire({ id }: Client, requests: number) {
@@ -46,19 +51,12 @@ async function bannedUntil(client: Client): Promise<number | null> {
 }
 
 describe("a banned client", () => {
-  it("gets `key_banned` and the end of the ban, and is admitted then", async () => {
+  it("gets 429 until the end of the ban, and is admitted then", async () => {
     const client = await newClient({ plan: "free" });
     const untilMs = await getBanned(client);
     // Ten minutes, rounded up to a whole second.
     expect(untilMs).toBe(Date.UTC(2026, 10, 20, 12, 45, 3));
-    const banned = await client.get("/v1/pets");
-    expect([banned.status, banned.headers.get("Retry-After")]).toEqual([429, "601"]);
-    expect(banned.headers.get("Cache-Control")).toBe("no-store");
-    const retry = { seconds: 601, atMs: untilMs };
-    expect(await banned.json<ErrorBody>()).toMatchObject({
-      code: "key_banned",
-      message: MESSAGES.key_banned.ban(untilMs, retry),
-    });
+    expect(await statusOf(await client.get("/v1/pets"))).toBe("429 key_banned");
     vi.setSystemTime(untilMs - 1);
     expect((await client.get("/v1/pets")).headers.get("Retry-After")).toBe("1");
     vi.setSystemTime(untilMs);
@@ -66,21 +64,7 @@ describe("a banned client", () => {
     expect([after.status, after.headers.get("X-RateLimit-Remaining")]).toEqual([200, "59"]);
   });
 
-  it("is told to wait for the day if the day is used up beyond the ban", async () => {
-    const client = await newClient({ plan: "enterprise", limits: { minute: 5, day: 1 } });
-    await client.get("/v1/pets");
-    await banKey(client.id);
-    const banned = await client.get("/v1/pets");
-    const seconds = Number(banned.headers.get("Retry-After"));
-    const retry = { seconds, atMs: Date.UTC(2026, 10, 21) };
-    expect((await banned.json<ErrorBody>()).message).toBe(
-      MESSAGES.key_banned.ban(Date.UTC(2026, 10, 20, 12, 44, 21), retry),
-    );
-    pass(seconds * 1_000);
-    expect((await client.get("/v1/pets")).status).toBe(200);
-  });
-
-  it("a flood touches no object, and the database only to look up the key", async () => {
+  it("a flood touches no object, and the database only to look up the key; a revocation is in force after 30 s", async () => {
     const client = await newClient({ plan: "free" });
     await banKey(client.id);
     // A list without a next page, which is never cached.
@@ -88,24 +72,16 @@ describe("a banned client", () => {
     await client.get(list);
     const statements = watchStatements();
     const calls = watchLimiter(client.id);
-    for (let request = 0; request < 60; request += 1) {
+    for (let request = 0; request < 40; request += 1) {
       expect((await client.get(list)).status).toBe(429);
       pass(9_999);
     }
     expect(calls).toEqual([]);
-    // In 600 s, every 20 s at most.
-    expect([statements.length > 0, statements.length <= 30]).toEqual([true, true]);
-  });
-
-  it("with a revoked key gets 401 after 30 s", async () => {
-    const client = await newClient({ plan: "free" });
-    const statuses = () =>
-      Promise.all(["/v1/pets", "/v1/usage"].map(async (path) => statusOf(await client.get(path))));
-    await banKey(client.id);
-    expect(await statuses()).toEqual(["429 key_banned", "200"]);
+    // In 400 s, every 20 s at most.
+    expect([statements.length > 0, statements.length <= 20]).toEqual([true, true]);
     await revokeKey(env.DB, client.id, operator());
     pass(30_000);
-    expect(await statuses()).toEqual(["401 unauthorized", "401 unauthorized"]);
+    expect(await statusOf(await client.get(list))).toBe("401 unauthorized");
   });
 });
 
@@ -152,23 +128,18 @@ describe("the record of a ban", () => {
   it("is one row, which shows in the key's record until the ban ends", async () => {
     const client = await newClient({ plan: "free" });
     const bannedUntilMs = await getBanned(client);
+    pass(1_000);
+    // An isolate that has decided the same ban locally reports a later end.
+    const report = { ...NOTHING, bannedUntilMs: bannedUntilMs + 1_000 };
+    await env.RATE_LIMITER.getByName(client.id).release(FREE, report);
     await vi.waitFor(async () => expect(await bansOf(client.id)).toHaveLength(1));
-    const [row] = await bansOf(client.id);
-    expect(row).toMatchObject({ to: formatTime(bannedUntilMs), from: null, by: "rate limiter" });
+    await env.DB.prepare("SELECT 1").run();
+    const row = { to: formatTime(bannedUntilMs), from: null, by: "rate limiter" };
+    expect(await bansOf(client.id)).toEqual([expect.objectContaining(row)]);
     const record = () => findKeyById(env.DB, client.id, Date.now());
     expect(await record()).toMatchObject({ bannedUntilMs, bans: 1, states: ["banned"] });
     vi.setSystemTime(bannedUntilMs);
     expect(await record()).toMatchObject({ bannedUntilMs: null, bans: 1, states: ["active"] });
-  });
-
-  it("is also one row if isolates that decided it locally report different ends", async () => {
-    const client = await newClient({ plan: "free" });
-    const endsMs = [300_000, 301_000].map((ms) => Date.now() + ms);
-    for (const bannedUntilMs of endsMs)
-      await env.RATE_LIMITER.getByName(client.id).release(FREE, { ...NOTHING, bannedUntilMs });
-    await vi.waitFor(async () => expect(await bansOf(client.id)).toHaveLength(1));
-    await env.DB.prepare("SELECT 1").run();
-    expect(await bansOf(client.id)).toHaveLength(1);
   });
 
   it("is missing if the database fails, and the ban is the same", async () => {
