@@ -1,5 +1,5 @@
 // The cache: what it serves fresh or revalidated, what it loads, and when it loads again after a failure. Stale values and evictions
-// are in test/worker/faults.test.ts and page-cache.test.ts.
+// are in test/worker/faults.test.ts and pages.test.ts.
 
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { Cache, type CacheOptions } from "../../src/lib/cache.ts";
