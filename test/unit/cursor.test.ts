@@ -24,15 +24,11 @@ const textOf = (of: Uint8Array) => Buffer.from(of).toString("base64url");
 
 it.each([
   ["another version", textOf(withBit(0))],
-  ["another id", textOf(withBit(8))],
   ["another checksum", textOf(withBit(12))],
   ["a missing byte", textOf(bytes.subarray(0, 12))],
-  ["an extra byte", textOf(new Uint8Array([...bytes, 0]))],
   ["padding", `${CURSOR}==`],
-  ["a space", `${CURSOR} `],
   ["the alphabet of base64", encodeCursor(-1n).replaceAll("_", "/")],
   ["unused bits that are set", `${CURSOR.slice(0, -1)}${String.fromCharCode(CURSOR.charCodeAt(17) + 1)}`],
-  ["an id in decimal", "5"],
   ["nothing", ""],
 ])("a forged cursor is rejected: %s", (_, forged) => {
   expect(decodeCursor(forged)).toBeUndefined();
