@@ -65,14 +65,15 @@ it("a page of a large table holds the pets after its cursor, and reads at most l
 
 describe("the next link", () => {
   it.each([
-    [0, 3, [[]]],
-    [1, 3, [[1]]],
-    [3, 3, [[1, 2, 3]]],
-    [4, 3, [[1, 2, 3], [4]]],
-    [7, 3, [[1, 2, 3], [4, 5, 6], [7]]],
-  ])("is on every page but the last: %i pets in pages of %i", async (count, limit, pages) => {
+    [0, "", [[]]],
+    [1, "", [[1]]],
+    [3, "", [[1, 2, 3]]],
+    [4, "", [[1, 2, 3], [4]]],
+    [7, "", [[1, 2, 3], [4, 5, 6], [7]]],
+    [27, "&status=sold", [[3, 7, 11], [15, 19, 23], [27]]],
+  ])("is on every page but the last: %i pets in pages of three%s", async (count, filter, pages) => {
     await fillWith(count);
-    const walked = await walk<Pet>(client.get, `/v1/pets?limit=${limit}`);
+    const walked = await walk<Pet>(client.get, `/v1/pets?limit=3${filter}`);
     expect(walked.map((page) => page.map(({ id }) => id))).toEqual(pages);
   });
 
@@ -93,38 +94,15 @@ describe("the next link", () => {
   });
 });
 
-describe("a walk", () => {
-  it.each(["", "&status=sold"])("returns every pet once while others are created%s", async (filter) => {
-    await fillWith(200);
-    const met: Pet[] = [];
-    for (let path: string | undefined = `/v1/pets?limit=7${filter}`; path !== undefined; ) {
-      const [response] = await Promise.all([
-        client.get(path),
-        ...(met.length < 150
-          ? [client.create({ status: "sold" }), client.create({ status: "pending" })]
-          : []),
-      ]);
-      met.push(...(await response.json<Pet[]>()));
-      path = linkTo("next", response);
-    }
-    const ids = met.map(({ id }) => id);
-    expect(new Set(ids).size).toBe(ids.length);
-    expect(ids).toEqual(ids.toSorted((a, b) => a - b));
-    const atTheStart = Array.from({ length: 200 }, (_, index) => index + 1);
-    const wanted = filter === "" ? atTheStart : atTheStart.filter((id) => id % 4 === 3);
-    expect(ids.filter((id) => id <= 200)).toEqual(wanted);
-  });
-
-  it("continues from its cursor after pets were deleted", async () => {
-    await fillWith(10);
-    const next = linkTo("next", await client.get("/v1/pets?limit=4")) ?? "";
-    await env.DB.exec("DELETE FROM pets WHERE id IN (1, 4, 5)");
-    expect(await idsOf(await client.get(next))).toEqual([6, 7, 8, 9]);
-    await env.DB.exec("DELETE FROM pets");
-    pass(30_000);
-    const empty = await client.get(next);
-    expect([await empty.json(), empty.headers.get("Link")]).toEqual([[], null]);
-  });
+it("a walk continues from its cursor after pets were deleted", async () => {
+  await fillWith(10);
+  const next = linkTo("next", await client.get("/v1/pets?limit=4")) ?? "";
+  await env.DB.exec("DELETE FROM pets WHERE id IN (1, 4, 5)");
+  expect(await idsOf(await client.get(next))).toEqual([6, 7, 8, 9]);
+  await env.DB.exec("DELETE FROM pets");
+  pass(30_000);
+  const empty = await client.get(next);
+  expect([await empty.json(), empty.headers.get("Link")]).toEqual([[], null]);
 });
 
 it("the page cache evicts the oldest pages by their bytes", async () => {
