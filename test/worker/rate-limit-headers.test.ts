@@ -2,9 +2,12 @@
 // for all windows; all tests in workerd check that no response under /v1 lacks them (test/support/openapi-validator.ts).
 
 import { expect, it } from "vitest";
+import { MESSAGES } from "../../src/http/messages.ts";
 import { banKey, type Client, fetchWithoutKey, newAddress, newClient } from "../support/worker/client.ts";
 
 type Headers = Record<string, string | null>;
+
+const MIDNIGHT_MS = Date.UTC(2026, 10, 21);
 
 /** The headers of the first request of a Free key. */
 const FIRST: Headers = {
@@ -35,15 +38,22 @@ it.each<[status: number, what: string, send: (client: Client) => Promise<Respons
   [200, "a list", (client) => client.get("/v1/pets")],
   [
     429,
-    "a key beyond its limit",
-    async (client) => {
-      for (let request = 0; request < 60; request += 1) await client.get("/v1/nowhere");
-      return client.get("/v1/pets");
+    "a key that has used up its day",
+    async () => {
+      const client = await newClient({ plan: "enterprise", limits: { minute: 9, day: 1 } });
+      await client.get("/v1/pets");
+      const refused = await client.get("/v1/pets");
+      const message = MESSAGES.rate_limit_exceeded.key(1, "day", { seconds: 41_140, atMs: MIDNIGHT_MS });
+      expect(await refused.clone().json()).toMatchObject({ message });
+      return refused;
     },
     {
+      "X-RateLimit-Limit": "1",
       "X-RateLimit-Remaining": "0",
-      RateLimit: '"minute";r=0;t=40, "day";r=940;t=41140',
-      "Retry-After": "40",
+      "X-RateLimit-Reset": `${MIDNIGHT_MS / 1_000}`,
+      "RateLimit-Policy": '"minute";q=9;w=60, "day";q=1;w=86400',
+      RateLimit: '"minute";r=8;t=40, "day";r=0;t=41140',
+      "Retry-After": "41140",
     },
   ],
   [
