@@ -146,16 +146,6 @@ it("requests that do not fit are undecided while a lease is outstanding, and cha
   expect([key.used, key.quota.counts.minute.refused]).toEqual([[64, 64], 3]);
 });
 
-it("requests that do not fit are refused 2 s after the lease has expired", () => {
-  const key = newExhaustedKey();
-  // Also after a small step back of the clock.
-  const refused = [-1, 2_799, 2_800].map((ms) => {
-    key.nowMs = MINUTE_MS + ms;
-    return key.acquire(1).refused;
-  });
-  expect(refused).toEqual([0, 0, 1]);
-});
-
 it("a lease delays a refusal only in the windows that it was granted in", () => {
   const afterMinute = (day: number, requests: number) => {
     const key = newKey({ minute: 63, day }, MINUTE_MS + 59_000);
@@ -247,18 +237,6 @@ it("a locally decided batch counts once, also if the object has admitted a part 
   expect(key.used).toEqual([10, 10]);
   expect(key.acquire(5, { id: "late" })).toMatchObject({ admitted: 5, refused: 0 });
   expect(key.used).toEqual([10, 10]);
-});
-
-it("a local ban holds for at most ten minutes and shortens no other ban", () => {
-  const key = newKey({ minute: 60, day: 1_000 });
-  const untilMs = MINUTE_MS + 600_000;
-  for (const bannedUntilMs of [MINUTE_MS + 3 * DAY_MS, MINUTE_MS + 1]) key.release({ bannedUntilMs });
-  expect(key.acquire(1)).toMatchObject({ admitted: 0, refused: 1, bannedUntilMs: untilMs });
-  // Local admissions of other isolates are charged during a ban too.
-  key.release({ outbox: [{ id: "elsewhere", atMs: MINUTE_MS, requests: 1 }] });
-  expect(key.used).toEqual([1, 1]);
-  key.nowMs = untilMs;
-  expect(key.acquire(1).admitted).toBe(1);
 });
 
 it("every change raises the revision, at least to the current time; a repeated report does not", () => {
