@@ -12,8 +12,7 @@ describe("parseInt64", () => {
   it("parses the decimal digits of every int64", () => {
     const anyInt64 = fc.bigInt({ min: INT64_MIN, max: INT64_MAX });
     fc.assert(fc.property(anyInt64, (value) => parseInt64(`${value}`) === value));
-    for (const value of [0n, 2n ** 53n + 1n, INT64_MAX, INT64_MIN])
-      expect(parseInt64(`${value}`)).toBe(value);
+    for (const value of [0n, INT64_MAX, INT64_MIN]) expect(parseInt64(`${value}`)).toBe(value);
   });
 
   it.each([...OUT_OF_RANGE, ...NOT_CANONICAL])("rejects %j", (text) => {

@@ -83,11 +83,9 @@ describe("the media type", () => {
 
   it.each([
     "text/json",
-    "application/jsonp",
     "application/json-seq",
     "application/xml+jsonx",
     "application/+json",
-    "json",
     "text/html, application/json",
     "application/x y+json",
     "",
@@ -99,7 +97,6 @@ describe("the media type", () => {
     "application/json;charset=UTF-8",
     "Application/JSON",
     "application/vnd.pets.v1+json",
-    "application/merge-patch+json; profile=x",
     "application/a+b+json",
   ])("can be %j", async (type) => {
     // The missing body is the next fault.
