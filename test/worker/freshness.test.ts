@@ -41,9 +41,9 @@ async function newService(...lagging: Parameters<typeof laggingDatabase>) {
   return { asked, primary, catchUp, call, create, status, ids, list };
 }
 
-/** A replica whose statements fail. */
-function failingReplica(message: string): D1Database {
-  const fail = () => Promise.reject(new Error(`D1_ERROR: ${message}`));
+/** A replica whose statements fail, for instance because it has no tables yet. */
+function failingReplica(): D1Database {
+  const fail = () => Promise.reject(new Error("D1_ERROR: no such table: pets: SQLITE_ERROR"));
   const failing = { prepare: () => failing, bind: () => failing, all: fail, first: fail };
   return { withSession: () => failing } as unknown as D1Database;
 }
@@ -97,11 +97,8 @@ describe("with a lagging replica", () => {
     }
   });
 
-  it.each([
-    ["has no tables", "no such table: pets: SQLITE_ERROR"],
-    ["fails", "the replica is out of order"],
-  ])("pets and lists are found while the replica %s", async (_, message) => {
-    const { create, ids, list, status } = await newService({ nearest: failingReplica(message) });
+  it("pets and lists are found while the replica fails", async () => {
+    const { create, ids, list, status } = await newService({ nearest: failingReplica() });
     const [id] = await create(2);
     expect(await status(`/v1/pets/${id}`)).toBe(200);
     // A page that has a next page is read from the replica when it is no longer fresh.

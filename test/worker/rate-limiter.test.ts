@@ -1,9 +1,10 @@
-// The rate-limiter object on the platform: what it stores, and for how long. test/unit/quota.test.ts has its decisions, test/simulation
+// The rate limiter on the platform: a refusal, and what the object stores for how long. test/unit/quota.test.ts has its decisions, test/simulation
 // its crashes and evictions.
 
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
+import { MESSAGES } from "../../src/http/messages.ts";
 import type { RateLimiter } from "../../src/index.ts";
 import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
 import type { AcquireRequest } from "../../src/rate-limit/protocol.ts";
@@ -29,6 +30,18 @@ async function usedOf(limiter: DurableObjectStub<RateLimiter>): Promise<number[]
   return [minute.used, day.used];
 }
 
+it("refuses a key that has used up its day until the day ends, and says so", async () => {
+  const client = await newClient({ plan: "enterprise", limits: { minute: 9, day: 1 } });
+  await client.get("/v1/pets");
+  const refused = await client.get("/v1/pets");
+  const midnightMs = Date.UTC(2026, 10, 21);
+  const message = MESSAGES.rate_limit_exceeded.key(1, "day", { seconds: 41_140, atMs: midnightMs });
+  expect(await refused.json()).toEqual({ code: "rate_limit_exceeded", message, status: 429 });
+  expect(refused.headers.get("RateLimit")).toBe('"minute";r=8;t=40, "day";r=0;t=41140');
+  vi.setSystemTime(midnightMs);
+  expect((await client.get("/v1/pets")).status).toBe(200);
+});
+
 it("admits exactly the limit although the object crashes repeatedly in the middle of a call", async () => {
   const client = await newClient({ plan: "enterprise", limits: { minute: 10, day: 1_000 } });
   const limiter = () => env.RATE_LIMITER.getByName(client.id);
@@ -49,8 +62,9 @@ it("admits exactly the limit although the object crashes repeatedly in the middl
   expect(await usedOf(limiter())).toEqual([10, 10]);
 });
 
-it("writes one value per change, and none without a change", async () => {
-  await runInDurableObject(newLimiter(), (instance: RateLimiter, { storage }) => {
+it("writes one value per change, none without a change, and counts nothing if the write fails", async () => {
+  const limiter = newLimiter();
+  await runInDurableObject(limiter, (instance: RateLimiter, { storage }) => {
     const put = vi.spyOn(storage.kv, "put");
     const leased = batch(1, { lease: { size: 3, durationMs: 800 } });
     const report = { ...NOTHING, released: [{ id: leased.id, unused: 3 }] };
@@ -63,18 +77,10 @@ it("writes one value per change, and none without a change", async () => {
       return put.mock.calls.length;
     });
     expect(writes).toEqual([0, 1, 0, 0, 1, 0]);
-  });
-});
-
-it("counts nothing if the write fails", async () => {
-  const limiter = newLimiter();
-  await runInDurableObject(limiter, (instance: RateLimiter, { storage }) => {
-    const put = vi.spyOn(storage.kv, "put").mockImplementation(() => {
+    put.mockImplementation(() => {
       throw new Error("the disk is full");
     });
     expect(() => instance.acquire(FREE, batch(1))).toThrow("the disk is full");
-    put.mockRestore();
-    instance.acquire(FREE, batch(1));
   });
   expect(await usedOf(limiter)).toEqual([1, 1]);
 });
