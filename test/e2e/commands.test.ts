@@ -10,11 +10,13 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type Define, Io } from "../../scripts/lib/command.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
-import { npmRun } from "../support/e2e/petstore.ts";
+import { npmRun, runProcess } from "../support/e2e/petstore.ts";
 
 const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as { scripts: Record<string, string> };
 
 const PROJECT = resolve();
+
+const ID = "key_000000000000";
 
 /** The scripts that forward unknown options to a tool, which refuses them. */
 const FORWARDING = /^(start|dev|test|mutation|format|types|check:.*)$/;
@@ -101,26 +103,115 @@ describe.each(Object.keys(scripts))("npm run %s", (script) => {
   });
 });
 
-it("suggests the right option for a typo", async () => {
-  expect((await read("migrate", ["--remot"])).stderr).toContain("(Did you mean --remote?)");
+const LIMIT = "It must be an integer from 1 to 1000000000";
+const DATE = "It must be a UTC date such as 2027-01-31";
+const PAST = "It must be a time in the past, such as 2026-11-19T12:00:00Z";
+const PREVIEW = 'Use up to 40 of a-z, 0-9 and inner "-"';
+const SECRET = `pet_${"x".repeat(38)}`;
+const CREATE = "keys create --name x --plan";
+
+it.each([
+  ["start --port 65536", "It must be an integer from 0 to 65535"],
+  ["start --persist-to=", "It must name a folder"],
+  ["migrate --preview=", "It must name a preview, such as staging"],
+  ["setup", "required option '--location <location>' not specified"],
+  ["setup --location mars", "Allowed choices are weur, eeur"],
+  ["deploy --url localhost:8787", "It must be the URL of a service"],
+  ["preview Feature_1", PREVIEW],
+  ["preview pr-1- --delete --yes", PREVIEW],
+  ["preview pr-1 --json --delete", "'--json' cannot be used with option '--delete'"],
+  ["preview pr-1 --delete --dry-run", "'--delete' cannot be used with option '--dry-run'"],
+  ["smoke localhost:8787", "It must be the URL of a service"],
+  ["smoke https://petstore.example/shop", "It must be the URL of a service"],
+  ["smoke http://localhost:9", "no key: npm run smoke -- URL --key KEY, or set PETSTORE_KEY"],
+  ["smoke http://localhost:9 --key pet_x", "not an API key"],
+  ["usage --days 8", "It must be an integer from 1 to 7"],
+  ["restore --remote --yes", "add --timestamp TIME or --bookmark B"],
+  ["restore --bookmark 0 --timestamp 2026-11-19", "cannot be used with"],
+  ["restore --timestamp yesterday", PAST],
+  ["restore --timestamp 2999-01-01", PAST],
+  ["restore --bookmark 0 --yes", "add --remote or --preview NAME"],
+  ["restore --bookmark 0 --dry-run --yes", "'--yes' cannot be used with"],
+  ["restore --resume", "restoring.json does not exist"],
+  ["restore --resume --dry-run", "'--resume' cannot be used"],
+  ["keys lst", "unknown command 'lst' (Did you mean list?)"],
+  ["keys list all", 'got 1: all (is "--" missing before the options?); see npm run keys -- list --help'],
+  ["keys list --state gone", "Allowed choices are active, banned, expiring, in-grace, expired, revoked"],
+  ["keys list --json --json-lines", "cannot be used with option '--json'"],
+  ["keys list --search --json", "It looks like an option"],
+  ["keys list --persist-to x --remote", "cannot be used with option"],
+  ["keys list --persist-to x --preview staging", "cannot be used with option"],
+  ["keys create --plan free", "required option '--name <name>' not specified"],
+  ["keys create --name= --plan free", "It must be 1 to 255 characters"],
+  [`keys create --name ${"x".repeat(256)} --plan free`, "It must be 1 to 255 characters"],
+  ["keys create --name --plan free", "It must be a name, and looks like an option"],
+  [`${CREATE} enterprise --per-day 5`, "enterprise needs --per-minute and --per-day"],
+  [`${CREATE} enterprise --per-minute 0 --per-day 5`, LIMIT],
+  [`${CREATE} enterprise --per-minute 5 --per-day 1000000001`, LIMIT],
+  [`${CREATE} free --count 0`, "It must be an integer from 1 to 100000"],
+  [`${CREATE} free --expires 2020-01-01`, "It must be in the future"],
+  [`${CREATE} free --expires 2027-02-31`, DATE],
+  [`${CREATE} free --expires 2027-01-31T25:00:00Z`, DATE],
+  [`${CREATE} free --expires 2027-01-31T24:00:00Z`, DATE],
+  [`${CREATE} free --expires 2027-01-31T12:00:00`, DATE],
+  [`${CREATE} free --expires 2027-01-31T12:00Z`, DATE],
+  [`${CREATE} free --expires 9999-12-31T23:59:59-23:59`, DATE],
+  [`${CREATE} free --by=`, "It must be 1 to 100 characters"],
+  [`${CREATE} free --by ${SECRET}`, "and no API key"],
+  [`keys rename ${ID} ${SECRET}`, "It must not contain an API key"],
+  [`keys expire ${ID} nevr`, "2027-01-31T12:00:00Z, or never"],
+  ["keys revoke demo", "It must be a public ID such as key_0123456789Ab, as npm run keys -- list shows it"],
+  ["keys revoke key_'OR'1'='1'--", "It must be a public ID"],
+  [`keys rotate ${ID} --grace 2592001`, "It must be an integer from 0 to 2592000"],
+  [`keys plan ${ID} toString`, "Allowed choices are free, pro, business, enterprise"],
+  [`keys plan ${ID} pro --per-day 5`, "are for enterprise only: pro has fixed limits"],
+  ["keys log --limit none", "It must be an integer from 1 to 100000"],
+  ["crash --rounds 0", "It must be an integer from 1"],
+  ["soak --minutes 0x10", "It must be an integer from 1"],
+  ["soak --keys 201", "It must be an integer from 1"],
+  ["fuzz --url localhost", "It must be"],
+  ["fuzz --url http://localhost:4", "--url and --key need each other"],
+  ["fuzz --path 0:0", "--path needs --seed"],
+  ["bench --rounds many", "It must be an integer from 1"],
+  ["bench:geo --seconds 1.5", "It must be an integer from 1"],
+  ["check stlye", "Allowed choices are"],
+])("npm run %s is refused with exit code 2 and one line: %s", async (line, problem) => {
+  const [script = "", ...args] = line.split(" ");
+  const { exitCode, stdout, stderr } = await run(script, args);
+  expect([exitCode, stdout]).toEqual([2, ""]);
+  expect(stderr).toMatch(/^error: [^\n]+\n$/);
+  expect(stderr).toContain(problem);
 });
 
 it.each([
-  ["crash", ["--rounds", "0"]],
-  ["soak", ["--minutes", "0x10"]],
-  ["soak", ["--keys", "201"]],
-  ["fuzz", ["--url", "localhost"]],
-  ["fuzz", ["--url", "http://localhost:4"]],
-  ["fuzz", ["--path", "0:0"]],
-  ["bench", ["--rounds", "many"]],
-  ["bench:geo", ["--seconds", "1.5"]],
-  ["start", ["--port", "65536"]],
-  ["start", ["--persist-to", ""]],
-  ["check", ["stlye"]],
-])("npm run %s refuses %j", async (script, args) => {
-  const { exitCode, stdout, stderr } = await run(script, args);
+  ["keys list", { npm_config_remtoe: "true" }, "npm run keys -- list --remote"],
+  ["keys list", { npm_config_stat: "banned" }, "npm run keys -- list --state banned"],
+  [`keys rotate ${ID} 60`, { npm_config_grace: "true" }, `npm run keys -- rotate ${ID} --grace <seconds>`],
+  [`keys rotate 60 ${ID}`, { npm_config_grace: "true" }, "npm run keys -- rotate <id> --grace <seconds>"],
+  ["keys create Jo", { npm_config_name: "true" }, "npm run keys -- create --name <name> --plan <plan>"],
+  ["keys log 5", { npm_config_limit: "true" }, "npm run keys -- log --limit <n>"],
+])(
+  "npm run %s without -- before the options %j is refused with the line to type",
+  async (line, taken, typed) => {
+    const [script = "", ...args] = line.split(" ");
+    const { exitCode, stderr } = await read(script, args, taken);
+    expect([exitCode, stderr]).toEqual([2, expect.stringMatching(/^error: npm took [^\n]+\n$/)]);
+    expect(stderr).toContain(`type ${typed}\n`);
+  },
+);
+
+it("npm itself takes options without --, also --plan, --by and a mistyped --count", async () => {
+  const words = ["create", "Jo", "--plan", "free", "--by=Ann", "--coun=3"];
+  const { exitCode, stdout, stderr } = await runProcess("npm", ["run", "--silent", "keys", ...words]);
   expect([exitCode, stdout]).toEqual([2, ""]);
-  expect(stderr).toMatch(/^error: .*\n$/);
+  const options = "--plan <plan> --count 3 --by <name> --name <name>";
+  expect(stderr).toContain(`because "--" is missing: type npm run keys -- create ${options}\n`);
+});
+
+it("npm run keys shows the help without a command", async () => {
+  const { exitCode, stdout, stderr } = await run("keys", []);
+  expect([exitCode, stdout]).toEqual([2, ""]);
+  expect(stderr).toMatch(/^Usage: npm run keys -- /);
 });
 
 it("npm test hands its arguments to the test runner, whose failure is npm's", async () => {

@@ -31,19 +31,18 @@ function bindings(settings: Settings, kind: string): Record<string, Settings> {
   return Object.fromEntries(list.map((each) => [`${each.binding ?? each.name}`, each]));
 }
 
-it("previews have every binding of production, but databases of their own", () => {
+it("previews have every binding of production, but databases and Durable Objects of their own", () => {
+  expect(kinds).toEqual(expect.arrayContaining(["d1_databases", "durable_objects"]));
   const names = (settings: Settings) => kinds.map((kind) => [kind, Object.keys(bindings(settings, kind))]);
   expect(names(previews)).toEqual(names(production));
-  expect(kinds).toEqual(expect.arrayContaining(["d1_databases", "durable_objects"]));
-  const databases = (settings: Settings) =>
-    Object.values(bindings(settings, "d1_databases")).map(({ database_name }) => database_name);
-  expect(databases(production)).not.toContain(undefined);
-  for (const name of databases(previews)) expect(databases(production)).not.toContain(name);
-});
-
-it("previews have their own Durable Objects of the same classes", () => {
-  expect(bindings(previews, "durable_objects")).toEqual(bindings(production, "durable_objects"));
-  for (const { class_name, script_name } of Object.values(bindings(previews, "durable_objects"))) {
+  const databases = [production, previews].flatMap((settings) =>
+    Object.values(bindings(settings, "d1_databases")).map(({ database_name }) => database_name),
+  );
+  expect(databases).not.toContain(undefined);
+  expect(new Set(databases).size).toBe(databases.length);
+  const objects = bindings(previews, "durable_objects");
+  expect(objects).toEqual(bindings(production, "durable_objects"));
+  for (const { class_name, script_name } of Object.values(objects)) {
     expect(production.exports).toHaveProperty(`${class_name}`);
     expect(script_name).toBeUndefined();
   }

@@ -12,7 +12,7 @@ import { createKey, renameKey } from "../../src/keys/admin.ts";
 import { findKeyById } from "../../src/keys/records.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
 import { migrateEmpty } from "../support/e2e/migrations.ts";
-import { emptyState, npmRun, type Outcome, runProcess, runScript } from "../support/e2e/petstore.ts";
+import { emptyState, npmRun, type Outcome, runScript } from "../support/e2e/petstore.ts";
 
 const SECRET = /^pet_[0-9A-Za-z]{38}$/;
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
@@ -244,38 +244,25 @@ it("npm run keys -- revoke ends a key for good, after saying whose it is", async
   const owner = `${id} \\("Ann's shop", ending in ${lastFour}, created \\d{4}-\\d\\d-\\d\\d\\)`;
   expect(stderr).toMatch(new RegExp(`This ends ${owner} for good`));
   expect(await rowOf(id)).toMatch(/ revoked$/);
-  for (const [command = "", ...args] of CHANGES) {
-    const failed = await run(command, id, ...args);
-    expect([failed.exitCode, failed.stdout]).toEqual([1, ""]);
-    expect(failed.stderr).toContain(`error: ${id} is revoked, for good: nothing about it can be changed\n`);
-  }
-  expect(await changesOf(id)).toHaveLength(2);
 });
 
-describe("npm run keys -- rotate", () => {
-  it("prints a new key for the same id, and the end of the grace", async () => {
-    const { id, key } = await newKey();
-    const { stdout, stderr } = await run("rotate", id, "--grace", "3600", "--yes");
-    const secret = stdout.trim();
-    expect(secret).toMatch(SECRET);
-    expect(secret).not.toBe(key);
-    expect(stderr).toMatch(/The current key of .* stops working everywhere at \d{4}-\S+Z\.\n/);
-    expect(stderr).toMatch(/Rotated key_\w{12} \("Ann's shop"\): free plan/);
-    expect((await findKeyById(opened.database, id, Date.now()))?.lastFour).toBe(secret.slice(-4));
-    const { key: another, ...rest } = await json("rotate", id, "--yes");
-    expect(rest).toEqual({ id, name: "Ann's shop", plan: "free", perMinute: 60, perDay: 1_000 });
-    expect(another).toMatch(SECRET);
-    expect([key, secret]).not.toContain(another);
-  });
+it("npm run keys -- rotate prints a new key for the same id, and when the old one ends", async () => {
+  const { id, key, expiresAtMs } = await newKey(DAY_MS);
+  const { stdout, stderr } = await run("rotate", id, "--grace", "3600", "--yes");
+  const secret = stdout.trim();
+  expect(secret).toMatch(SECRET);
+  expect(stderr).toMatch(/The current key of .* stops working everywhere at \d{4}-\S+Z\.\n/);
+  expect(stderr).toMatch(/Rotated key_\w{12} \("Ann's shop"\): free plan/);
+  expect((await findKeyById(opened.database, id, Date.now()))?.lastFour).toBe(secret.slice(-4));
+  const { key: another, ...rest } = await json("rotate", id, "--yes");
+  expect(rest).toEqual({ id, name: "Ann's shop", plan: "free", perMinute: 60, perDay: 1_000 });
+  expect(new Set([key, secret, another]).size).toBe(3);
 
-  it("announces a grace that ends with the key, and that reaches every isolate", async () => {
-    const { id, expiresAtMs } = await newKey(DAY_MS);
-    const end = new Date(expiresAtMs ?? 0).toISOString().replace(/\.\d+Z/, "Z");
-    const long = await run("rotate", id, "--grace", "2592000", "--yes");
-    expect(long.stderr).toContain(`stops working everywhere at ${end}.`);
-    const short = await run("rotate", id, "--grace", "29", "--yes");
-    expect(short.stderr).toContain("stops working everywhere within 30 seconds.");
-  });
+  const end = new Date(expiresAtMs ?? 0).toISOString().replace(/\.\d+Z/, "Z");
+  const long = await run("rotate", id, "--grace", "2592000", "--yes");
+  expect(long.stderr).toContain(`stops working everywhere at ${end}.`);
+  const short = await run("rotate", id, "--grace", "29", "--yes");
+  expect(short.stderr).toContain("stops working everywhere within 30 seconds.");
 });
 
 it("every change is recorded, with the values before and after, and who made it", async () => {
@@ -311,18 +298,9 @@ it("every change is recorded, with the values before and after, and who made it"
   expect(log.stdout).not.toContain(rotated);
 });
 
-it("an expired key can be revoked or prolonged, but not rotated or moved to another plan", async () => {
+it("an expired key can be prolonged or revoked", async () => {
   const { id } = await newKey(-1);
   expect(await rowOf(id)).toMatch(/ expired$/);
-  const message = `error: ${id} has expired: npm run keys -- expire ${id} DATE moves its end\n`;
-  for (const args of [
-    ["plan", id, "pro"],
-    ["rotate", id, "--yes"],
-    ["unban", id],
-  ]) {
-    const { exitCode, stderr } = await run(...args);
-    expect([exitCode, stderr]).toEqual([1, expect.stringContaining(message)]);
-  }
   expect((await run("expire", id, "2099-01-31")).stdout).toContain("expires 2099-01-31T00:00:00Z.");
   expect(await rowOf(id)).toMatch(/ 2099-01-31 +active$/);
   expect((await run("revoke", (await newKey(-1)).id, "--yes")).exitCode).toBe(0);
@@ -349,114 +327,32 @@ it("npm run keys -- show shows all about a key, and why its counts are unknown",
 
 const ID = "key_000000000000";
 
-/** The subcommands that change a key, with their arguments after its id. */
-const CHANGES = [
-  ["revoke", "--yes"],
-  ["rotate", "--yes"],
-  ["plan", "pro"],
-  ["rename", "other"],
-  ["expire", "never"],
-  ["unban"],
-];
-
-describe("wrong usage ends with exit code 2 and one line", () => {
-  const create = (...args: string[]) => ["create", "--name", "x", ...args];
-  const free = (...args: string[]) => create("--plan", "free", ...args);
-  const enterprise = (perMinute: string, perDay: string) =>
-    create("--plan", "enterprise", "--per-minute", perMinute, "--per-day", perDay);
-  const LIMIT = "It must be an integer from 1 to 1000000000";
-  const DATE = "It must be a UTC date such as 2027-01-31";
-
-  it.each([
-    [["lst"], "unknown command 'lst' (Did you mean list?)"],
-    [["list", "all"], 'got 1: all (is "--" missing before the options?); see npm run keys -- list --help'],
-    [["list", "--serch", "x"], "(Did you mean --search?)"],
-    [["list", "--state", "gone"], "Allowed choices are active, banned, expiring, in-grace, expired, revoked"],
-    [["list", "--json", "--json-lines"], "cannot be used with option '--json'"],
-    [["list", "--search", "--json"], "It looks like an option"],
-    [["list", "--persist-to="], "It must name a folder"],
-    [["list", "--remote"], "cannot be used with option"],
-    [["list", "--preview", "staging"], "cannot be used with option"],
-    [["create", "--plan", "free"], "required option '--name <name>' not specified"],
-    [["create", "--name=", "--plan", "free"], "It must be 1 to 255 characters"],
-    [["create", "--name", "x".repeat(256), "--plan", "free"], "It must be 1 to 255 characters"],
-    [["create", "--name", "--plan", "free"], "It must be a name, and looks like an option"],
-    [create(), "required option '--plan <plan>' not specified"],
-    [create("--plan", "enterprise", "--per-day", "5"), "enterprise needs --per-minute and --per-day"],
-    [enterprise("0", "5"), LIMIT],
-    [enterprise("5", "1000000001"), LIMIT],
-    [enterprise("1e3", "5"), LIMIT],
-    [free("--count", "0"), "It must be an integer from 1 to 100000"],
-    [free("--expires", "2020-01-01"), "It must be in the future"],
-    [free("--expires", "2027-02-31"), DATE],
-    [free("--expires", "2027-01-31T25:00:00Z"), DATE],
-    [free("--expires", "2027-01-31T24:00:00Z"), DATE],
-    [free("--expires", "2027-01-31T12:00:00"), DATE],
-    [free("--expires", "2027-01-31T12:00Z"), DATE],
-    [free("--expires", "9999-12-31T23:59:59-23:59"), DATE],
-    [free("--by", ""), "It must be 1 to 100 characters"],
-    [free("--by", `pet_${"x".repeat(38)}`), "and no API key"],
-    [["rename", ID, `pet_${"x".repeat(38)}`], "It must not contain an API key"],
-    [["expire", ID, "nevr"], "2027-01-31T12:00:00Z, or never"],
-    [["revoke"], "missing required argument 'id'"],
-    [["revoke", "demo"], "It must be a public ID such as key_0123456789Ab, as npm run keys -- list shows it"],
-    [["revoke", "key_' OR 1=1--"], "It must be a public ID"],
-    [["revoke", ID, "key_000000000001"], "too many arguments for 'revoke'"],
-    [["rotate", ID, "--grace", "2592001"], "It must be an integer from 0 to 2592000"],
-    [["plan", ID, "toString"], "Allowed choices are free, pro, business, enterprise"],
-    [["plan", ID, "pro", "--per-day", "5"], "are for enterprise only: pro has fixed limits"],
-    [["log", "--limit", "none"], "It must be an integer from 1 to 100000"],
-  ])("%j", async (args, problem) => {
-    const { exitCode, stdout, stderr } = await run(...args);
-    expect([exitCode, stdout]).toEqual([2, ""]);
-    expect(stderr).toMatch(/^error: [^\n]+\n$/);
-    expect(stderr).toContain(problem);
-  });
-
-  it("or the help, without a command", async () => {
-    const { exitCode, stdout, stderr } = await runCommandInProcess(keys, []);
-    expect([exitCode, stdout]).toEqual([2, ""]);
-    expect(stderr).toMatch(/^Usage: npm run keys -- /);
-  });
-
-  it.each([
-    [["list"], { npm_config_remote: "true" }, "npm run keys -- list --remote"],
-    [["list"], { npm_config_remtoe: "true" }, "npm run keys -- list --remote"],
-    [["list"], { npm_config_stat: "banned" }, "npm run keys -- list --state banned"],
-    [["rotate", ID, "60"], { npm_config_grace: "true" }, `npm run keys -- rotate ${ID} --grace <seconds>`],
-    [["rotate", "60", ID], { npm_config_grace: "true" }, "npm run keys -- rotate <id> --grace <seconds>"],
-    [["rotate", ID], { npm_config_grace: "60" }, `npm run keys -- rotate ${ID} --grace 60`],
-    [["create", "Jo"], { npm_config_name: "true" }, "npm run keys -- create --name <name> --plan <plan>"],
-    [["log", "5"], { npm_config_limit: "true" }, "npm run keys -- log --limit <n>"],
-  ])("without -- before the options: %j %j", async (args, env, line) => {
-    const { exitCode, stderr } = await runCommandInProcess(keys, args, { env });
-    expect([exitCode, stderr]).toEqual([2, expect.stringMatching(/^error: npm took [^\n]+\n$/)]);
-    expect(stderr).toContain(`type ${line}\n`);
-  });
-
-  it("without -- through npm itself, which also takes --plan, --by and a mistyped --count", async () => {
-    const words = ["create", "Jo", "--plan", "free", "--by=Ann", "--coun=3"];
-    const { exitCode, stdout, stderr } = await runProcess("npm", ["run", "--silent", "keys", ...words]);
-    expect([exitCode, stdout]).toEqual([2, ""]);
-    const options = "--plan <plan> --count 3 --by <name> --name <name>";
-    expect(stderr).toContain(`because "--" is missing: type npm run keys -- create ${options}\n`);
-  });
-});
-
 describe("a failure ends with exit code 1 and one line", () => {
-  it.each([["show"], ...CHANGES])("%s of an unknown key", async (command, ...rest) => {
-    const stderr = `error: there is no key ${ID}: see npm run keys -- list\n`;
-    expect(await run(command, ID, ...rest)).toEqual({ exitCode: 1, stdout: "", stderr });
+  it("for changes of a key that is unknown, revoked or expired", async () => {
+    const { id: revoked } = await newKey();
+    await run("revoke", revoked, "--yes");
+    const { id: expired } = await newKey(-1);
+    const needActive = [["rotate", "--yes"], ["plan", "pro"], ["unban"]];
+    const changes = [...needActive, ["revoke", "--yes"], ["rename", "other"], ["expire", "never"]];
+    for (const [id, commands, problem] of [
+      [ID, [["show"], ...changes], `there is no key ${ID}: see npm run keys -- list`],
+      [revoked, changes, `${revoked} is revoked, for good: nothing about it can be changed`],
+      [expired, needActive, `${expired} has expired: npm run keys -- expire ${expired} DATE moves its end`],
+    ] as const) {
+      for (const [command = "", ...args] of commands) {
+        const stderr = expect.stringMatching(new RegExp(`(^|\n)error: ${problem}\n$`));
+        expect(await run(command, id, ...args)).toEqual({ exitCode: 1, stdout: "", stderr });
+      }
+    }
+    expect(await changesOf(revoked)).toHaveLength(2);
   });
 
   it("does not print a key that is given instead of an id", async () => {
     const { key } = await newKey();
     for (const args of [
       ["revoke", key],
-      ["list", key],
       ["revoke", ID, key],
       ["list", `--${key}`],
-      ["list", "--state", key],
     ]) {
       const { exitCode, stderr } = await run(...args);
       expect([exitCode, stderr.includes(key.slice(4, 20))]).toEqual([2, false]);

@@ -27,12 +27,12 @@ beforeAll(async () => {
     "package.json": JSON.stringify({
       name: "small-project",
       scripts: { command: "node scripts/run.mjs main.mjs" },
-      dependencies: { trap: "file:trap-1.0.0.tgz", wrangler: "file:wrangler-1.0.0.tgz" },
+      dependencies: { wrangler: "file:wrangler-1.0.0.tgz" },
     }),
-    "wrangler/package.json": JSON.stringify({ name: "wrangler", version: "1.0.0", engines: { node: MET } }),
-    "trap/package.json": JSON.stringify({
-      name: "trap",
+    "wrangler/package.json": JSON.stringify({
+      name: "wrangler",
       version: "1.0.0",
+      engines: { node: MET },
       scripts: { postinstall: `node --eval "fs.writeFileSync('sprung', '')"` },
     }),
     "spy.cjs": SPY,
@@ -43,10 +43,10 @@ beforeAll(async () => {
     await writeFile(join(folder, name), content);
   }
   for (const name of [".npmrc", "scripts/run.mjs"]) await cp(name, join(folder, name));
-  await npm("pack", "./trap", "./wrangler");
+  await npm("pack", "./wrangler");
   await npm("install", "--package-lock-only");
   const { packages } = JSON.parse(await readFile(join(folder, "package-lock.json"), "utf8"));
-  expect(packages["node_modules/trap"].hasInstallScript).toBe(true);
+  expect(packages["node_modules/wrangler"].hasInstallScript).toBe(true);
   await npm("ci");
   isSprungByNpm = isTrapSprung();
 });
@@ -58,7 +58,7 @@ async function npm(...args: string[]): Promise<void> {
   expect(exitCode).toBe(0);
 }
 
-const isTrapSprung = () => existsSync(join(folder, "node_modules/trap/sprung"));
+const isTrapSprung = () => existsSync(join(folder, "node_modules/wrangler/sprung"));
 
 it("npm ci runs no install scripts", () => expect(isSprungByNpm).toBe(false));
 
@@ -77,7 +77,7 @@ it("a command installs the packages without install scripts, and hides credentia
     },
     folder,
   );
-  expect([exitCode, stderr, isTrapSprung()]).toEqual([0, expect.stringContaining("added 2 packages"), false]);
+  expect([exitCode, stderr, isTrapSprung()]).toEqual([0, expect.stringContaining("added 1 package"), false]);
   const lines = (await readFile(join(folder, "processes"), "utf8")).trimEnd().split("\n");
   const processes = lines.map((line) => JSON.parse(line) as { args: string[]; credentials: unknown[] });
   const credentialsOf = (name: string) =>

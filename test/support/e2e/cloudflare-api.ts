@@ -2,45 +2,34 @@
 // responses follow Cloudflare's documentation and wrangler's tests.
 
 import { once } from "node:events";
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
-import { ApiError } from "./api-error.ts";
 import { idOf, startRuntime } from "./cloudflare-runtime.ts";
-import { type ApiRequest, fakeWorkers } from "./cloudflare-workers.ts";
+import { type ApiRequest, apiError, fakeWorkers } from "./cloudflare-workers.ts";
 import { fakeTimeTravel } from "./time-travel.ts";
 
-/** The one credential that the API accepts. No file contains it by chance. */
+/** The one credential that the API accepts, as a token and as a key. No file contains it by chance. */
 export const CREDENTIAL = "the-credential-of-the-account";
-
-/** The ways to log in, by their variables. Only wrangler knows the older name. OAuth uses a file. */
-export const LOGINS = {
-  token: { CLOUDFLARE_API_TOKEN: CREDENTIAL },
-  olderToken: { CF_API_TOKEN: CREDENTIAL },
-  key: { CLOUDFLARE_API_KEY: CREDENTIAL, CLOUDFLARE_EMAIL: "operator@petstore.example" },
-  oauth: {},
-};
-
-/** The variables of all of them, unset. */
-const NO_LOGIN = Object.fromEntries(
-  Object.keys(Object.assign({}, ...Object.values(LOGINS))).map((name) => [name, undefined]),
-);
 
 const ACCOUNT = "an-account";
 
+/** Answers a request, by its method and its path in the account. `send` does what is asked. May throw an `apiError`. */
+type Interceptor = (request: string, body: string, send: () => Promise<unknown>) => Promise<unknown>;
+
 /** Serves an account with these empty databases. `environment` makes wrangler and the commands use it. */
-export async function startCloudflareApi(names: string[] = []) {
+export async function startCloudflareApi(names: string[]) {
   const folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
   const runtime = await startRuntime(join(folder, "state"));
-  const history = new Map(
-    Object.entries(runtime.databases).map(([name, each]) => [name, fakeTimeTravel(each)]),
-  );
+  const database = (name: string) => runtime.databases[name] as D1Database;
+  const histories = new Map(names.map((name) => [name, fakeTimeTravel(database(name))]));
+  const timeTravel = (name: string) => histories.get(name) as ReturnType<typeof fakeTimeTravel>;
   const databases = new Map(names.map((name) => [name, newDatabase(name)]));
   const workers = fakeWorkers(runtime);
-  let interceptor: ((request: string) => unknown) | undefined;
+  let interceptor: Interceptor | undefined;
   /** All requests so far: method and path, without the query. */
   const requests: string[] = [];
 
@@ -55,17 +44,14 @@ export async function startCloudflareApi(names: string[] = []) {
       return databases.get(name);
     }
     const found = [...databases.values()].find(({ uuid, name }) => [uuid, name].includes(id));
-    if (found === undefined) throw new ApiError(404, 7404, `The database ${id} could not be found`);
+    if (found === undefined) throw apiError(404, 7404, `The database ${id} could not be found`);
     if (action === "query") return runtime.query(found.name, json());
     if (method === "PUT") Object.assign(found, json());
     if (action === undefined) return found;
-    const copies = history.get(found.name);
-    if (action === "time_travel/restore" && (await copies?.restore(searchParams.get("bookmark")))) return {};
-    const bookmark =
-      action === "time_travel/bookmark" &&
-      (await copies?.bookmark(searchParams.get("timestamp") ?? undefined));
-    if (bookmark) return { bookmark };
-    throw new ApiError(400, 7500, "There is no such bookmark");
+    if (action === "time_travel/restore") await timeTravel(found.name).restore(searchParams.get("bookmark"));
+    if (action === "time_travel/bookmark")
+      return { bookmark: await timeTravel(found.name).bookmark(searchParams.get("timestamp")) };
+    return {};
   }
 
   async function answer(incoming: IncomingMessage): Promise<unknown> {
@@ -74,19 +60,15 @@ export async function startCloudflareApi(names: string[] = []) {
     const isKnown = authorization === `Bearer ${CREDENTIAL}` || (key === CREDENTIAL && email !== undefined);
     // wrangler uploads assets with a token from their upload session.
     if (!isKnown && !authorization.startsWith("Bearer assets-"))
-      throw new ApiError(403, 10_000, "Authentication error");
+      throw apiError(403, 10_000, "Authentication error");
     const path = url.replace(`/client/v4/accounts/${ACCOUNT}`, "");
     const name = `${method} ${path.split("?")[0]}`;
     requests.push(name);
-    await interceptor?.(name);
-    const request = {
-      method,
-      path,
-      contentType: headers["content-type"] ?? "",
-      body: await buffer(incoming),
-    };
-    const answered = await (path.startsWith("/d1/") ? answerDatabase(request) : workers.answer(request));
-    if (answered === undefined) throw new ApiError(404, 10_007, `${name} is not in the fake`);
+    const body = await buffer(incoming);
+    const request = { method, path, contentType: headers["content-type"] ?? "", body };
+    const send = async () => (path.startsWith("/d1/") ? answerDatabase(request) : workers.answer(request));
+    const answered = await (interceptor?.(name, `${body}`, send) ?? send());
+    if (answered === undefined) throw apiError(404, 10_007, `${name} is not in the fake`);
     return answered;
   }
 
@@ -96,7 +78,7 @@ export async function startCloudflareApi(names: string[] = []) {
     try {
       reply(200, { success: true, errors: [], messages: [], result: await answer(request) });
     } catch (error) {
-      const { status = 400, code = 7500, message } = error as Partial<ApiError>;
+      const { status = 400, code = 7500, message } = error as Partial<ReturnType<typeof apiError>>;
       reply(status, { success: false, errors: [{ code, message }], messages: [], result: null });
     }
   }).listen(0, "127.0.0.1");
@@ -111,15 +93,14 @@ export async function startCloudflareApi(names: string[] = []) {
 
   return {
     environment,
-    operator: (login: keyof typeof LOGINS) => newOperator(join(folder, "home-"), login, environment),
-    database: (name: string) => runtime.databases[name],
+    database,
     databases,
-    timeTravel: (name: string) => history.get(name),
+    timeTravel,
     requests,
     /** The requests that change something. Queries of a database are left out. */
     writes: () => requests.filter((request) => !/^GET |\/query$/.test(request)),
-    /** Calls this before each request is answered, with its method and its path in the account. It may throw an ApiError. */
-    intercept: (next: typeof interceptor) => {
+    /** Makes `next` answer all requests from now on; without it, the fake does. */
+    intercept: (next?: Interceptor) => {
       interceptor = next;
     },
     deployments: workers.deployments,
@@ -136,29 +117,4 @@ export async function startCloudflareApi(names: string[] = []) {
 
 function newDatabase(name: string, location?: string) {
   return { uuid: idOf(name), name, location, read_replication: { mode: "disabled" } };
-}
-
-/**
- * A logged-in operator: an environment with its own home and temporary folder and wrangler's most verbose log. `leaks` names the
- * files there that contain the credential, except wrangler's own file of OAuth tokens.
- */
-async function newOperator(prefix: string, login: keyof typeof LOGINS, account: NodeJS.ProcessEnv) {
-  const HOME = await mkdtemp(prefix);
-  const [TMPDIR, XDG_CONFIG_HOME] = [join(HOME, "tmp"), join(HOME, ".config")];
-  const loginFile = join(XDG_CONFIG_HOME, ".wrangler", "config", "default.toml");
-  await mkdir(TMPDIR);
-  await mkdir(dirname(loginFile), { recursive: true });
-  const tokens = `oauth_token = "${CREDENTIAL}"\nrefresh_token = "${CREDENTIAL}"\n`;
-  if (login === "oauth") await writeFile(loginFile, `${tokens}expiration_time = "2099-01-01T00:00:00Z"\n`);
-  const folders = { HOME, TMPDIR, XDG_CONFIG_HOME };
-  const logs = { WRANGLER_LOG: "debug", WRANGLER_LOG_SANITIZE: "false" };
-  return {
-    environment: { ...account, ...NO_LOGIN, ...LOGINS[login], ...folders, ...logs },
-    async leaks() {
-      const entries = await readdir(HOME, { recursive: true, withFileTypes: true });
-      const files = entries.filter((each) => each.isFile()).map((each) => join(each.parentPath, each.name));
-      const texts = await Promise.all(files.map((file) => readFile(file, "latin1")));
-      return files.filter((file, index) => file !== loginFile && texts[index]?.includes(CREDENTIAL));
-    },
-  };
 }

@@ -2,8 +2,12 @@
 // Its responses are those that wrangler's tests expect.
 
 import { randomUUID } from "node:crypto";
-import { ApiError } from "./api-error.ts";
 import type { CloudflareRuntime, Upload } from "./cloudflare-runtime.ts";
+
+/** An error response. */
+export function apiError(status: number, code: number, message: string) {
+  return Object.assign(new Error(message), { status, code });
+}
 
 /** A request to the API; its path is relative to the account. */
 export interface ApiRequest {
@@ -63,7 +67,7 @@ export function fakeWorkers(runtime: CloudflareRuntime) {
       preview = { id: name, name, urls: [await runtime.urlOf(name)] };
       return preview;
     }
-    if (preview?.id !== id) throw new ApiError(404, 10_025, "Preview not found");
+    if (preview?.id !== id) throw apiError(404, 10_025, "Preview not found");
     const { name, urls } = preview;
     if (isDeployment) {
       const version = await readUpload(request);
@@ -103,8 +107,7 @@ export function fakeWorkers(runtime: CloudflareRuntime) {
       await deploy(version.id);
       return { id: "petstore", deployment_id: version.id };
     }
-    if (deployments.length === 0)
-      throw new ApiError(404, 10_007, "This Worker does not exist on your account.");
+    if (deployments.length === 0) throw apiError(404, 10_007, "This Worker does not exist on your account.");
     if (path === "/workers/services/petstore")
       return { default_environment: { script: { tags: [], last_deployed_from: "wrangler" } } };
     if (rest === "/deployments" && method === "POST") return deploy(json().versions[0].version_id);

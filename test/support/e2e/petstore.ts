@@ -5,7 +5,6 @@ import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
-import { setTimeout as wait } from "node:timers/promises";
 import { promisify } from "node:util";
 
 /** The path of a state folder that does not exist yet, and a function that removes it. */
@@ -20,18 +19,13 @@ export interface Outcome {
   stderr: string;
 }
 
-/** Runs `npm run --silent SCRIPT -- ARGUMENTS`: standard output has only the command's. `environment` adds variables. */
-export function npmRun(script: string, args: string[], environment?: NodeJS.ProcessEnv): Promise<Outcome> {
-  return runProcess("npm", ["run", "--silent", script, "--", ...args], environment);
+/** Runs `npm run --silent SCRIPT -- ARGUMENTS`: standard output has only the command's. */
+export function npmRun(script: string, args: string[]): Promise<Outcome> {
+  return runProcess("npm", ["run", "--silent", script, "--", ...args]);
 }
 
 /** Runs a script with the Node that runs the tests. */
-export function runScript(
-  file: string,
-  args: string[],
-  environment?: NodeJS.ProcessEnv,
-  cwd?: string,
-): Promise<Outcome> {
+export function runScript(file: string, args: string[], environment?: NodeJS.ProcessEnv, cwd?: string) {
   return runProcess(process.execPath, [file, ...args], environment, cwd);
 }
 
@@ -54,25 +48,18 @@ export async function runProcess(
 /** The end of the output of `npm start`. */
 const ANNOUNCEMENT = /\n {2}curl -i (\S+)\/v1\/pets .*\n\n/;
 
-interface StartOptions {
-  /** Further variables. */
-  environment?: NodeJS.ProcessEnv;
-  port?: number;
-  /** The folder of the project, or of a copy. */
-  cwd?: string;
-}
-
 export type Service = Awaited<ReturnType<typeof start>>;
 
 /**
- * Runs `npm start` until `stop` is called. Resolves when it has announced the service, which listens at `origin`. By default
- * the kernel chooses the ports, the debugger's too: a port that is only probed could be taken by another process.
+ * Runs `npm start` in the project or a copy of it, until `stop` is called. Resolves when it has announced the service, which
+ * listens at `origin`. The kernel chooses the ports, the debugger's too: a port that is only probed could be taken by another
+ * process.
  */
-export async function start(state: string, { environment = {}, port = 0, cwd = "." }: StartOptions = {}) {
-  const args = ["start", "--silent", "--", `--port=${port}`, "--inspector-port=0", "--persist-to", state];
-  const env = { ...BASE_ENVIRONMENT, ...environment };
+export async function start(state: string, { cwd = "." } = {}) {
+  const args = ["start", "--silent", "--", "--port=0", "--inspector-port=0", "--persist-to", state];
   // "detached" makes a process group, so that npm, wrangler and workerd can be ended together.
-  const child = spawn("npm", args, { env, cwd, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+  const options = { env: BASE_ENVIRONMENT, cwd, detached: true };
+  const child = spawn("npm", args, { ...options, stdio: ["ignore", "pipe", "pipe"] });
   let printed = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (printed += chunk));
   const announced = new Promise<void>((resolve) => {
@@ -97,27 +84,12 @@ export async function start(state: string, { environment = {}, port = 0, cwd = "
   return { origin, printed: () => printed, runtimes, stop, stopNpmOnly };
 }
 
-/** Sends requests until the key is banned. Only refusals later than 2 s after the first one of a minute lead to a ban. */
-export async function ban(origin: string, key: string): Promise<void> {
-  let body = "";
-  for (let refusals = 0; !body.includes("key_banned"); ) {
-    const headers = { Authorization: `Bearer ${key}` };
-    const response = await fetch(`${origin}/v1/nowhere`, { headers });
-    body = await response.text();
-    if (response.status !== 429) continue;
-    // Wait again now and then, because a new minute may have begun.
-    if (refusals % 200 === 0) await wait(2_100);
-    refusals += 1;
-  }
-}
-
 /** The workerd processes of a process group. */
-async function runtimesOf(group: number | undefined): Promise<{ pid: number; command: string }[]> {
-  const { stdout } = await promisify(execFile)("ps", ["-A", "-o", "pgid=,pid=,args="]);
-  const processes = stdout.split("\n").map((line) => line.trim().match(/^(\d+) +(\d+) +(.*)/) ?? []);
-  return processes
-    .filter(([, pgid, , command = ""]) => Number(pgid) === group && /workerd(\.exe)? serve /.test(command))
-    .map(([, , pid, command = ""]) => ({ pid: Number(pid), command }));
+async function runtimesOf(group = 0): Promise<string[]> {
+  const { stdout } = await promisify(execFile)("ps", ["-A", "-o", "pgid=,args="]);
+  return stdout
+    .split("\n")
+    .filter((line) => Number.parseInt(line, 10) === group && line.includes("workerd serve "));
 }
 
 /** Ends npm and all processes below it, if any is left. */
