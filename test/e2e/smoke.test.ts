@@ -109,9 +109,10 @@ const having = (wanted: number, change: Change): Fault => {
 const replacing = (from: RegExp, to: () => string): Fault => {
   return ({ body }) => ({ body: body.replace(from, to) });
 };
-const withoutReset: Fault = ({ headers }) => {
+const withoutReset: Fault = (answer) => {
+  const headers = new Headers(answer.headers);
   headers.delete("X-RateLimit-Reset");
-  return undefined;
+  return { headers };
 };
 const inFirstTwo = (count: number) => count <= 2;
 
