@@ -152,16 +152,16 @@ it("counts the service's log lines as the service counted the requests", async (
   // The first three are admitted. Refusals for more than two seconds lead to a ban.
   for (; !body.includes("key_banned"); requests += 1) body = await (await call("/v1/nowhere", key)).text();
   await call("/v1/pets", key);
-  const own = (await (await call("/v1/usage", key)).json()) as UsageBody;
-  // The request that starts a ban is "refused" in the usage of the key, and "banned" in the log.
-  const refused = requests - 4;
-  expect(own.days.at(-1)).toMatchObject({ admitted: 3, refused: refused + 1 });
   const fields = { timestamp: Date.now(), "$metadata.service": "petstore" };
-  // A line can come after its response.
+  const refused = requests - 4;
+  // Counts and lines can come after their response.
   await vi.waitFor(async () => {
+    const own = (await (await call("/v1/usage", key)).json()) as UsageBody;
     const lines = (await petstore.logLines()).map((line) => ({ ...fields, ...JSON.parse(line) }));
     answer = answerWith(lines);
     const { days } = await queryKeyDays(id, 1, Date.now());
+    // The request that starts a ban is "refused" in the usage of the key, and "banned" in the log.
+    expect(own.days.at(-1)).toMatchObject({ admitted: 3, refused: refused + 1 });
     expect(days).toMatchObject([{ admitted: 3, refused, banned: 2 }]);
   });
 });

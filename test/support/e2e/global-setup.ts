@@ -22,19 +22,14 @@ declare module "vitest" {
 /** What a file wants of a new key. */
 export type KeyRequest = Pick<NewKey, "plan" | "limits">;
 
-type Petstore = Awaited<ReturnType<typeof startPetstore>>;
-
 export default async function setup(project: TestProject) {
-  let starting: Promise<Petstore> | undefined;
+  let starting: ReturnType<typeof startPetstore> | undefined;
   const server = createServer(async (request, response) => {
-    const reply = (status: number, body: unknown) => response.writeHead(status).end(JSON.stringify(body));
     starting ??= startPetstore();
-    await starting
-      .then((petstore) => answer(petstore, request))
-      .then(
-        (body) => reply(200, body),
-        ({ message }: Error) => reply(500, { message }),
-      );
+    const answer = await starting
+      .then(({ answer }) => answer(request))
+      .catch(({ message }: Error) => ({ problem: message }));
+    response.end(JSON.stringify(answer));
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   project.provide("petstoreUrl", `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
@@ -43,11 +38,6 @@ export default async function setup(project: TestProject) {
     const petstore = await starting?.catch(() => undefined);
     await petstore?.stop();
   };
-}
-
-async function answer({ origin, state, newKey, log }: Petstore, request: IncomingMessage): Promise<unknown> {
-  if (request.url === "/keys") return newKey((await json(request)) as KeyRequest);
-  return request.url === "/log" ? log : { origin, state };
 }
 
 /** Serves as `npm start` does, without a process of wrangler's command line. */
@@ -75,8 +65,10 @@ async function startPetstore() {
   const database = (await miniflare.getD1Database("DB", "petstore")) as unknown as D1Database;
   await migrateEmpty(database);
 
-  async function newKey(request: KeyRequest) {
-    const newKey = { name: "a test", expiresAtMs: null, ...request };
+  async function answer(request: IncomingMessage) {
+    if (request.url === "/log") return log;
+    if (request.url === "/") return { origin, state };
+    const newKey = { name: "a test", expiresAtMs: null, ...((await json(request)) as KeyRequest) };
     const { key, secret } = await createKey(database, newKey, { by: "a test", nowMs: Date.now() });
     return { id: key.id, key: secret };
   }
@@ -86,5 +78,5 @@ async function startPetstore() {
     await remove();
   }
 
-  return { origin, state, log, newKey, stop };
+  return { answer, stop };
 }

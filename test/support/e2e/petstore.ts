@@ -1,6 +1,6 @@
 // Runs the project's commands as a new user does: with npm, in a temporary state folder, over real sockets.
 
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -70,8 +70,9 @@ export async function start(state: string, { cwd = "." } = {}) {
   const [, origin = ""] = printed.match(ANNOUNCEMENT) ?? [];
   // "close" comes after npm, wrangler and workerd have all closed their output.
   const closed = once(child, "close");
+  const { pid = Number.NaN } = child;
   const stop = async () => {
-    endGroup(child);
+    process.kill(-pid, "SIGTERM");
     await closed;
   };
   /** Ends npm alone, like a supervisor that knows no other process. */
@@ -80,25 +81,12 @@ export async function start(state: string, { cwd = "." } = {}) {
     await closed;
   };
   /** Two workerd processes: wrangler's proxy, which has the port, and soon after the announcement the Worker's. */
-  const runtimes = () => runtimesOf(child.pid);
+  const runtimes = async () => {
+    const { stdout } = await promisify(execFile)("ps", ["-A", "-o", "pgid=,args="]);
+    const own = stdout.split("\n").filter((line) => Number.parseInt(line, 10) === pid);
+    return own.filter((line) => line.includes("workerd serve "));
+  };
   return { origin, printed: () => printed, runtimes, stop, stopNpmOnly };
-}
-
-/** The workerd processes of a process group. */
-async function runtimesOf(group = 0): Promise<string[]> {
-  const { stdout } = await promisify(execFile)("ps", ["-A", "-o", "pgid=,args="]);
-  return stdout
-    .split("\n")
-    .filter((line) => Number.parseInt(line, 10) === group && line.includes("workerd serve "));
-}
-
-/** Ends npm and all processes below it, if any is left. */
-function endGroup(child: ChildProcess): void {
-  try {
-    if (child.pid !== undefined) process.kill(-child.pid, "SIGTERM");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-  }
 }
 
 /**
