@@ -5,10 +5,10 @@ import { readFileSync } from "node:fs";
 import { mkdtemp, rmdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { PassThrough } from "node:stream";
+import { PassThrough, Writable } from "node:stream";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { type Define, Io } from "../../scripts/lib/command.ts";
+import { type Define, Io, runCommand } from "../../scripts/lib/command.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
 import { npmRun, runProcess } from "../support/e2e/petstore.ts";
 
@@ -198,6 +198,15 @@ it("npm run keys shows the help without a command", async () => {
   const { exitCode, stdout, stderr } = await run("keys", []);
   expect([exitCode, stdout]).toEqual([2, ""]);
   expect(stderr).toMatch(/^Usage: npm run keys -- /);
+  expect(stderr).not.toContain("error");
+});
+
+it("a command continues if the reader of its output stops", async () => {
+  // An "error" event without a listener would end the process, and so the tests.
+  const stdout = new Writable({ write: (_chunk, _encoding, done) => done(new Error("EPIPE")) });
+  const streams = { stdin: new PassThrough(), stdout, stderr: new PassThrough(), env: {} };
+  expect(await runCommand(await defineOf("setup"), ["--help"], streams)).toBe(0);
+  expect(stdout.errored?.message).toBe("EPIPE");
 });
 
 it("npm test hands its arguments to the test runner, whose failure is npm's", async () => {

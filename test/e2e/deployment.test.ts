@@ -5,14 +5,11 @@ import { execFile } from "node:child_process";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { PassThrough, Writable } from "node:stream";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import buildCommand from "../../scripts/build.ts";
-import { runCommand } from "../../scripts/lib/command.ts";
-import setupCommand from "../../scripts/setup.ts";
+import { pendingMigrations } from "../../scripts/cloudflare/database.ts";
 import { createKey } from "../../src/keys/admin.ts";
-import { findKeyById } from "../../src/keys/records.ts";
 import { CREDENTIAL, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { apiError } from "../support/e2e/cloudflare-workers.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
@@ -41,9 +38,9 @@ beforeAll(async () => {
   home = await mkdtemp(join(tmpdir(), "petstore-test-"));
   await mkdir(join(home, "tmp"));
   logIn(TOKEN);
-  early = [await run("keys", "list", "--remote"), await run("keys", "list", "--preview", "staging")];
+  early = [await run("keys list --remote"), await run("keys list --preview staging")];
   logIn({ CLOUDFLARE_API_KEY: CREDENTIAL, CLOUDFLARE_EMAIL: "operator@petstore.example" });
-  setup = await run("setup", "--location", "weur");
+  setup = await run("setup --location weur");
 });
 
 beforeEach(() => logIn(TOKEN));
@@ -85,8 +82,9 @@ async function leaks(): Promise<string[]> {
   return files.filter((_, index) => texts[index]?.includes(CREDENTIAL));
 }
 
-/** Runs `npm run COMMAND -- WORDS` in the copy. Modules are loaded anew, as by a process: they keep the account that they opened. */
-async function run(command: string, ...words: string[]): Promise<Outcome> {
+/** Runs "COMMAND WORDS" in the copy. Modules are loaded anew, as by a process: they keep the account that they opened. */
+async function run(line: string): Promise<Outcome> {
+  const [command, ...words] = line.split(" ");
   vi.resetModules();
   const { runCommandInProcess } = await import("../support/e2e/in-process.ts");
   const { default: define } = await import(join(project, `scripts/${command}.ts`));
@@ -140,10 +138,13 @@ async function buildAt(url: string): Promise<string> {
   return build;
 }
 
-async function countRows(name: string, table: string): Promise<number | undefined> {
-  const counted = api.database(name).prepare(`SELECT count(*) AS n FROM ${table}`);
-  return (await counted.first<{ n: number }>())?.n;
+async function countPets(name: string): Promise<number> {
+  return (await api.database(name).prepare("SELECT id FROM pets").all()).results.length;
 }
+
+const ROTATED = `
+  SELECT name, EXISTS (SELECT 1 FROM key_changes WHERE key_id = keys.id AND change = 'rotated') AS isRotated
+  FROM keys WHERE name GLOB 'smoke*' ORDER BY name`;
 
 /** Makes every list fail, in the first line of its handler. */
 const BROKEN: Change = [
@@ -158,23 +159,16 @@ const WITH_ROUTES: Change = ["wrangler.toml", "preview_urls = true", `preview_ur
 
 describe("npm run setup", () => {
   it("creates what is missing, in --location", async () => {
-    const hints = [
-      /\nerror: the production database has pending migrations: apply them with npm run migrate -- --remote\n$/,
-      /\nerror: there is no database petstore-previews in this account yet: run npm run setup, .*\n$/,
-    ];
-    expect(early).toEqual(
-      hints.map((hint) => ({ exitCode: 1, stdout: "", stderr: expect.stringMatching(hint) })),
-    );
-    expect([setup.exitCode, setup.stdout]).toEqual([0, "Both databases are ready.\n"]);
-    const applied = `  applied ${(await readdir("migrations")).sort().join(", ")}\n`;
-    expect(setup.stderr.split(applied)).toEqual([
-      expect.stringMatching(/database petstore\nEnabling read replication\nApplying pending /),
+    expect(early.map(({ stderr }) => stderr.split("\nerror: ")[1])).toEqual([
+      "the production database has pending migrations: apply them with npm run migrate -- --remote\n",
       expect.stringMatching(
-        /database petstore-previews\nCreating it in weur\nEnabling read replication\nApplying /,
+        /^there is no database petstore-previews in this account yet: run npm run setup, /,
       ),
-      "Next: npm run preview -- staging, then npm run deploy\n",
     ]);
+    expect([setup.exitCode, setup.stdout]).toEqual([0, "Both databases are ready.\n"]);
     expect(api.databases.get("petstore-previews")?.location).toBe("weur");
+    for (const name of ["petstore", "petstore-previews"])
+      expect(await pendingMigrations(api.database(name))).toEqual([]);
   });
 
   it("creates nothing twice", async () => {
@@ -185,7 +179,7 @@ describe("npm run setup", () => {
     // Only wrangler knows this older name.
     logIn({ CF_API_TOKEN: CREDENTIAL });
     api.requests.length = 0;
-    expect((await run("setup", "--location", "weur")).stdout).toBe("Both databases are ready.\n");
+    expect((await run("setup --location weur")).stdout).toBe("Both databases are ready.\n");
     expect(api.writes()).toEqual(["PUT /d1/database/id-of-petstore"]);
     expect([...api.databases.values()]).toMatchObject([REPLICATED, REPLICATED]);
   });
@@ -194,7 +188,6 @@ describe("npm run setup", () => {
 describe("npm run deploy", () => {
   let first: Awaited<ReturnType<typeof deploy>>;
   let good: Awaited<ReturnType<typeof deploy>>;
-  let customers: Awaited<ReturnType<typeof createKey>>["key"];
   let deployments: typeof api.deployments;
   /** Whether production was on workers.dev after each of the two. */
   const onWorkersDev: boolean[] = [];
@@ -202,7 +195,7 @@ describe("npm run deploy", () => {
   /** Deploys a version to production. */
   async function deploy(...version: Parameters<typeof commit>) {
     const build = await commit(...version);
-    return { build, ...(await run("deploy", "--url", api.production)) };
+    return { build, ...(await run(`deploy --url ${api.production}`)) };
   }
 
   beforeAll(async () => {
@@ -212,8 +205,7 @@ describe("npm run deploy", () => {
     await rm("migrations/9999_new.sql");
     onWorkersDev.push(api.subdomain.enabled);
     const customer = { name: "smoke test of deployments, Inc.", plan: "free", expiresAtMs: null } as const;
-    customers = (await createKey(api.database("petstore"), customer, { by: "a test", nowMs: Date.now() }))
-      .key;
+    await createKey(api.database("petstore"), customer, { by: "a test", nowMs: Date.now() });
     good = await deploy("7.1.0", WITH_ROUTES);
     onWorkersDev.push(api.subdomain.enabled);
     deployments = [...api.deployments];
@@ -251,15 +243,12 @@ describe("npm run deploy", () => {
   });
 
   it("rotates the smoke test's key, no customer's, and creates no pet", async () => {
-    const { results } = await api
-      .database("petstore")
-      .prepare("SELECT name FROM keys WHERE name GLOB 'smoke*'")
-      .all();
-    const names = ["smoke test of deployments", "smoke test of deployments, Inc."];
-    expect(results.map(({ name }) => name).sort()).toEqual(names);
-    const found = await findKeyById(api.database("petstore"), customers.id, Date.now());
-    expect(found?.lastFour).toBe(customers.lastFour);
-    expect(await countRows("petstore", "pets")).toBe(0);
+    const { results } = await api.database("petstore").prepare(ROTATED).all();
+    expect(results).toEqual([
+      { name: "smoke test of deployments", isRotated: 1 },
+      { name: "smoke test of deployments, Inc.", isRotated: 0 },
+    ]);
+    expect(await countPets("petstore")).toBe(0);
   });
 
   it("takes production off workers.dev if it has routes", () => {
@@ -271,7 +260,7 @@ describe("npm run deploy", () => {
       if (request === "PUT /workers/scripts/petstore") throw apiError(400, 10_021, "too large");
       return send();
     });
-    const outcome = await run("deploy", "--url", api.production);
+    const outcome = await run(`deploy --url ${api.production}`);
     expect(outcome).toEqual(failed("too large", "production is unchanged"));
     expect(api.deployments).toEqual(deployments);
   });
@@ -289,7 +278,7 @@ describe("npm run deploy", () => {
     expect(await buildAt(api.production)).toBe(build);
 
     api.intercept();
-    const again = await run("deploy", "--url", api.production);
+    const again = await run(`deploy --url ${api.production}`);
     expect(again).toEqual(failed(LISTS_FAIL, `rolled back to ${escaped(good.build)}, which passes`));
     expect(await buildAt(api.production)).toBe(good.build);
   });
@@ -307,12 +296,9 @@ describe("npm run deploy", () => {
   });
 
   it("stops before it changes anything while a gradual deployment is under way", async () => {
-    const versions = deployments.flatMap((each) =>
-      each.versions.map((version) => ({ ...version, percentage: 50 })),
-    );
-    api.deployments.unshift({ versions });
+    api.deployments.unshift({ versions: deployments.flatMap(({ versions }) => versions) });
     api.requests.length = 0;
-    expect((await run("deploy", "--url", api.production)).stderr).toContain(
+    expect((await run(`deploy --url ${api.production}`)).stderr).toContain(
       "\nerror: a gradual deployment is under way: finish it first, with npx wrangler versions deploy\n",
     );
     expect(api.writes()).toEqual([]);
@@ -331,35 +317,31 @@ it("npm run preview deploys beside production, on the database of the previews, 
   await writeFile(login, `${tokens}expiration_time = "2099-01-01T00:00:00Z"\n`);
   logIn({});
   api.requests.length = 0;
-  const pets = await countRows("petstore-previews", "pets");
-  const { stdout, stderr } = await run("preview", "staging", "--json");
+  const pets = await countPets("petstore-previews");
+  const { stdout, stderr } = await run("preview staging --json");
   expect(stderr).toMatch(
     /\n {2}creates a pet once, .*\n {2}still reports that build\nNext: npm run keys -- create /,
   );
   const { url, ...rest } = JSON.parse(stdout);
   expect(rest).toEqual({ name: "staging", build });
   expect(await buildAt(url)).toBe(build);
-  expect(await countRows("petstore-previews", "pets")).toBe(Number(pets) + 1);
+  expect(await countPets("petstore-previews")).toBe(pets + 1);
   expect(await leaks()).toEqual([login]);
   await rm(login);
 
   logIn(TOKEN);
-  const consequence =
-    "This deletes the preview staging of the Worker petstore, in account an-account, with the counters of its keys. Pets and keys stay.\n";
-  const unasked = await run("preview", "staging", "--delete");
+  const unasked = await run("preview staging --delete");
   expect([unasked.exitCode, unasked.stdout]).toEqual([2, ""]);
-  expect(unasked.stderr).toContain(`\n${consequence}error: no terminal to ask in: add --yes to do it\n`);
+  const question =
+    /\nThis deletes the preview staging of .*\nerror: no terminal to ask in: add --yes to do it\n$/;
+  expect(unasked.stderr).toMatch(question);
   expect(await buildAt(url)).toBe(build);
 
-  const removed = await run("preview", "staging", "--delete", "--yes");
-  expect([removed.exitCode, removed.stdout]).toEqual([0, "Deleted the preview staging.\n"]);
+  expect((await run("preview staging --delete --yes")).stdout).toBe("Deleted the preview staging.\n");
   expect((await fetch(url)).status).toBe(404);
   // A closed pull request may have no preview.
-  const again = await run("preview", "staging", "--delete");
-  expect([again.exitCode, again.stdout]).toEqual([
-    0,
-    expect.stringMatching(/^Not found: the preview staging /),
-  ]);
+  const again = await run("preview staging --delete");
+  expect([again.exitCode, again.stdout.slice(0, 31)]).toEqual([0, "Not found: the preview staging "]);
   expect(api.requests.join("\n")).not.toMatch(/elsewhere|PUT .*scripts/);
 });
 
@@ -368,7 +350,7 @@ it.each([
   ["no network", { CLOUDFLARE_API_BASE_URL: "http://127.0.0.1:9" }, "Cloudflare's API can't be reached: "],
 ])("%s is reported in one line", async (_, environment, problem) => {
   for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value);
-  const { exitCode, stdout, stderr } = await run("migrate", "--remote");
+  const { exitCode, stdout, stderr } = await run("migrate --remote");
   expect([exitCode, stdout]).toEqual([1, ""]);
   expect(stderr).toMatch(/^[^\n]+\nerror: [^\n]+\n$/);
   expect(stderr).toContain(problem);
@@ -382,8 +364,7 @@ it.each([
   await commit("7.0.0");
   vi.stubEnv("CLOUDFLARE_API_TOKEN", "");
   api.requests.length = 0;
-  const [command = "", ...more] = words.split(" ");
-  const { exitCode, stdout, stderr } = await run(command, ...more, "--dry-run");
+  const { exitCode, stdout, stderr } = await run(`${words} --dry-run`);
   expect([exitCode, stderr]).toEqual([0, progress]);
   expect(stdout).toContain(plan);
   expect(stdout).toMatch(/\nNothing was changed\.\n$/);
@@ -403,17 +384,8 @@ it.each([
 ])("npm run %s is refused: %s", async (words, problem, change) => {
   await commit("7.0.0", change);
   api.requests.length = 0;
-  const [command = "", ...more] = words.split(" ");
-  const { exitCode, stderr } = await run(command, ...more);
+  const { exitCode, stderr } = await run(words);
   expect([exitCode, stderr]).toEqual([2, expect.stringMatching(/^error: [^\n]+\n$/)]);
   expect(stderr).toContain(problem);
   expect(api.requests).toEqual([]);
-});
-
-it("a command continues if the reader of its output stops", async () => {
-  // An "error" event without a listener would end the process, and so the tests.
-  const stdout = new Writable({ write: (_chunk, _encoding, done) => done(new Error("EPIPE")) });
-  const streams = { stdin: new PassThrough(), stdout, stderr: new PassThrough(), env: {} };
-  expect(await runCommand(setupCommand, ["--location", "weur", "--dry-run"], streams)).toBe(0);
-  expect(stdout.errored?.message).toBe("EPIPE");
 });

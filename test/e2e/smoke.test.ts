@@ -7,11 +7,7 @@ import { runCommandInProcess } from "../support/e2e/in-process.ts";
 import { UNUSED_ORIGIN } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 
-interface Answer {
-  status: number;
-  headers: Headers;
-  body: string;
-}
+type Answer = { status: number; headers: Headers; body: string };
 
 /** A change of a response; "none" for a lost connection. */
 type Change = Partial<Answer> | "none" | undefined | false;
