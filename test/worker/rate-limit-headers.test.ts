@@ -1,0 +1,27 @@
+// The limits of the plans, and the refusal of a key that has used up its day. test/unit/windows.test.ts has the headers for all windows,
+// openapi.test.ts those of the document's examples; all tests in workerd check that no response under /v1 lacks them.
+
+import { expect, it, vi } from "vitest";
+import { MESSAGES } from "../../src/http/messages.ts";
+import { newClient } from "../support/worker/client.ts";
+
+it.each([
+  ["free", 60, 1_000],
+  ["pro", 300, 10_000],
+  ["business", 1_000, 100_000],
+] as const)("the plan %s has %i requests per minute and %i per day", async (plan, minute, day) => {
+  const { headers } = await (await newClient({ plan })).get("/v1/pets");
+  expect(headers.get("RateLimit-Policy")).toBe(`"minute";q=${minute};w=60, "day";q=${day};w=86400`);
+});
+
+it("a key that has used up its day is refused until the day ends, and told so", async () => {
+  const client = await newClient({ plan: "enterprise", limits: { minute: 9, day: 1 } });
+  await client.get("/v1/pets");
+  const refused = await client.get("/v1/pets");
+  const midnightMs = Date.UTC(2026, 10, 21);
+  const message = MESSAGES.rate_limit_exceeded.key(1, "day", { seconds: 41_140, atMs: midnightMs });
+  expect(await refused.json()).toEqual({ code: "rate_limit_exceeded", message, status: 429 });
+  expect(refused.headers.get("RateLimit")).toBe('"minute";r=8;t=40, "day";r=0;t=41140');
+  vi.setSystemTime(midnightMs);
+  expect((await client.get("/v1/pets")).status).toBe(200);
+});
