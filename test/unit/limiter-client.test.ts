@@ -223,6 +223,18 @@ describe("while the object can't be reached", () => {
     expect(decisions.at(-2)?.windows).toMatchObject({ minute: { used: 3 }, day: { used: 6 } });
   });
 
+  it("requests that don't fit are refused, although another isolate holds a lease", async () => {
+    const { network, world, at, burst, runUntil } = newService(pro);
+    const other = world.newIsolate(pro);
+    // An unused lease of four, from 100 to 300 ms.
+    for (const ms of [0, 60]) void at(ms, other);
+    void at(120);
+    await runUntil(230);
+    network.handle = isOverloaded;
+    const [decided] = await Promise.all([Promise.all(burst(298, 240)), runUntil(3_000)]);
+    expect(decided.filter(({ decision }) => !decision.admitted)).toHaveLength(298 - (300 - 3 - 4));
+  });
+
   it("the rest of a lease is not shown as used, also after its renewal has failed", async () => {
     const { network, at, runUntil } = newService(pro);
     const requests = [0, 60, 210, 220, 230].map((ms) => at(ms));
