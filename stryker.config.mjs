@@ -16,8 +16,17 @@ export default {
   testRunner: "vitest",
   plugins: ["@stryker-mutator/vitest-runner"],
   vitest: { configFile: "vitest.unit.config.ts" },
-  // What the tests read; the rest is not copied.
-  ignorePatterns: ["**", "!src/**", "!test/**", "!package.json", "!vitest.unit.config.ts"],
+  // What the tests read, and the configuration of TypeScript; the rest is not copied.
+  ignorePatterns: [
+    "**",
+    "!src/**",
+    "!test/**",
+    "!bench/**",
+    "!scripts/**",
+    "!package.json",
+    "!tsconfig.json",
+    "!vitest.unit.config.ts",
+  ],
   ignoreStatic: false,
   timeoutMS: 10_000,
   reporters: ["clear-text", "progress-append-only"],
