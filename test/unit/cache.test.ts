@@ -1,14 +1,12 @@
 // The cache: what it serves fresh or revalidated, what it loads, and when it loads again after a failure. Stale values and evictions
 // are in test/worker/faults.test.ts and pages.test.ts.
 
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { beforeEach, expect, it, vi } from "vitest";
 import { Cache, type CacheOptions } from "../../src/lib/cache.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
-});
-afterEach(() => {
-  vi.useRealTimers();
+  return () => vi.useRealTimers();
 });
 
 /** A cache whose values count its loads: fresh for 30 s, revalidated after 20 s, stale for another 60 s. A load takes `loadMs`. */

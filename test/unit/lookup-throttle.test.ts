@@ -1,6 +1,6 @@
 // The lookup throttle: which lookups wait for a slot, and which are refused.
 
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { LookupThrottle, type NoSlot } from "../../src/keys/lookup-throttle.ts";
 
 const ADDRESS = "198.18.0.1";
@@ -8,9 +8,7 @@ const never = () => new Promise<never>(() => {});
 
 beforeEach(() => {
   vi.useFakeTimers({ now: Date.UTC(2026, 10, 20, 12, 34, 20) });
-});
-afterEach(() => {
-  vi.useRealTimers();
+  return () => vi.useRealTimers();
 });
 
 /** A throttle with so many lookups of one address that do not end. */

@@ -1,13 +1,11 @@
 // Waiting for a result: how often poll looks, and that one request works for all that wait.
 
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, expect, it, vi } from "vitest";
 import { poll, SingleFlight } from "../../src/lib/single-flight.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
-});
-afterEach(() => {
-  vi.useRealTimers();
+  return () => vi.useRealTimers();
 });
 
 /** When `poll` looks whether a condition holds that does from `doneMs` on, and when it ends. */
@@ -27,41 +25,42 @@ it("poll looks at once, then after pauses of a fifth of the time waited, until t
   expect((await polled(1_000, 100)).endMs).toBe(100);
 });
 
-describe("a single flight", () => {
-  /** A flight with one name, and the works that its runs have started. */
-  function newFlight() {
-    const flight = new SingleFlight<number>();
-    const works: PromiseWithResolvers<number>[] = [];
-    const run = () =>
-      flight.run("name", () => {
-        const work = Promise.withResolvers<number>();
-        works.push(work);
-        return work.promise;
-      });
-    /** The outcomes of runs. None waits for longer than work can take. */
-    const outcomesOf = async (runs: Promise<number>[]) => {
-      const settled = Promise.allSettled(runs);
-      await vi.advanceTimersByTimeAsync(11_000);
-      return (await settled).map((each) => (each.status === "fulfilled" ? each.value : each.reason.message));
-    };
-    return { flight, works, run, outcomesOf };
-  }
+/** A flight with one name, and the works that its runs have started. */
+function newFlight() {
+  const flight = new SingleFlight<number>();
+  const works: PromiseWithResolvers<number>[] = [];
+  const run = () =>
+    flight.run("name", () => {
+      const work = Promise.withResolvers<number>();
+      works.push(work);
+      return work.promise;
+    });
+  /** The outcomes of runs. None waits for longer than work can take. */
+  const outcomesOf = async (runs: Promise<number>[]) => {
+    const settled = Promise.allSettled(runs);
+    await vi.advanceTimersByTimeAsync(11_000);
+    return (await settled).map((each) => (each.status === "fulfilled" ? each.value : each.reason.message));
+  };
+  return { flight, works, run, outcomesOf };
+}
 
-  it("shares the outcome of one work with concurrent runs, and starts a new one afterwards", async () => {
-    const { works, run, outcomesOf } = newFlight();
-    const first = [run(), run(), run()];
-    works[0]?.resolve(1);
-    expect(await outcomesOf(first)).toEqual([1, 1, 1]);
-    const second = [run(), run()];
-    works[1]?.reject(new Error("down"));
-    expect(await outcomesOf(second)).toEqual(["down", "down"]);
-    expect(works).toHaveLength(2);
-  });
+it("a single flight shares the outcome of one work with concurrent runs, and starts a new one afterwards", async () => {
+  const { works, run, outcomesOf } = newFlight();
+  const first = [run(), run(), run()];
+  works[0]?.resolve(1);
+  expect(await outcomesOf(first)).toEqual([1, 1, 1]);
+  const second = [run(), run()];
+  works[1]?.reject(new Error("down"));
+  expect(await outcomesOf(second)).toEqual(["down", "down"]);
+  expect(works).toHaveLength(2);
+});
 
-  it.each([
-    [11_999, 12_000],
-    [-11_999, -12_100],
-  ])("waits for a work after %i ms, and starts another for all waiting runs after %i", async (...steps) => {
+it.each([
+  [11_999, 12_000],
+  [-11_999, -12_100],
+])(
+  "a single flight waits for a work after %i ms, and starts another for all waiting runs after %i",
+  async (...steps) => {
     const { flight, works, run, outcomesOf } = newFlight();
     const all = Array.from({ length: 5 }, run);
     const startMs = Date.now();
@@ -78,5 +77,5 @@ describe("a single flight", () => {
     works[1]?.resolve(2);
     expect(await outcomesOf(others)).toEqual([2, 2, 2, 2, 2]);
     expect(works).toHaveLength(2);
-  });
-});
+  },
+);

@@ -1,6 +1,6 @@
 // Statements: which failures are retried, and what the others become.
 
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { beforeEach, expect, it, vi } from "vitest";
 import { read, write, writeIdempotent } from "../../src/d1/statements.ts";
 
 const LOCKED = "D1_ERROR: database is locked: SQLITE_BUSY";
@@ -9,9 +9,7 @@ const LOST = "D1_ERROR: Network connection lost.";
 
 beforeEach(() => {
   vi.useFakeTimers();
-});
-afterEach(() => {
-  vi.useRealTimers();
+  return () => vi.useRealTimers();
 });
 
 /** Runs a statement that fails with these errors first. Returns its rows or the error, its runs, and the time that it took. */
