@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { idOf, startRuntime } from "./cloudflare-runtime.ts";
-import { type ApiRequest, apiError, fakeWorkers } from "./cloudflare-workers.ts";
+import { type ApiRequest, ASSETS_TOKEN, apiError, fakeWorkers } from "./cloudflare-workers.ts";
 import { fakeTimeTravel } from "./time-travel.ts";
 
 /** The one credential that the API accepts, as a token and as a key. No file contains it by chance. */
@@ -57,10 +57,8 @@ export async function startCloudflareApi(names: string[]) {
   async function answer(incoming: IncomingMessage): Promise<unknown> {
     const { method = "", url = "", headers } = incoming;
     const { authorization = "", "x-auth-key": key, "x-auth-email": email } = headers;
-    const isKnown = authorization === `Bearer ${CREDENTIAL}` || (key === CREDENTIAL && email !== undefined);
-    // wrangler uploads assets with a token from their upload session.
-    if (!isKnown && !authorization.startsWith("Bearer assets-"))
-      throw apiError(403, 10_000, "Authentication error");
+    const isKnown = [`Bearer ${CREDENTIAL}`, `Bearer ${ASSETS_TOKEN}`].includes(authorization);
+    if (!isKnown && !(key === CREDENTIAL && email)) throw apiError(403, 10_000, "Authentication error");
     const path = url.replace(`/client/v4/accounts/${ACCOUNT}`, "");
     const name = `${method} ${path.split("?")[0]}`;
     requests.push(name);

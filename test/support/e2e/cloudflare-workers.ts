@@ -17,11 +17,14 @@ export interface ApiRequest {
   body: Buffer;
 }
 
+/** wrangler uploads assets with a token from their upload session. */
+export const ASSETS_TOKEN = "token-of-assets";
+
 /** Deploys to `runtime`. */
 export function fakeWorkers(runtime: CloudflareRuntime) {
-  /** The contents of assets by hash, and the hash of each asset by the token of an upload. */
+  /** The contents of assets by hash, and the assets of the latest upload. */
   const contents = new Map<string, Buffer>();
-  const manifests = new Map<string, Record<string, { hash: string }>>();
+  let manifest: Record<string, { hash: string }> = {};
   const versions = new Map<string, Upload>();
   /** Of production, newest first. */
   const deployments: { versions: { version_id: string; percentage: number }[] }[] = [];
@@ -37,8 +40,7 @@ export function fakeWorkers(runtime: CloudflareRuntime) {
       if (typeof part !== "string" && part.type.startsWith("application/javascript"))
         modules[part.name] = await part.text();
     }
-    const assets = Object.entries(manifests.get(metadata.assets.jwt) ?? {});
-    const files = assets.map(([path, { hash }]) => [path, contents.get(hash)]);
+    const files = Object.entries(manifest).map(([path, { hash }]) => [path, contents.get(hash)]);
     return { id: randomUUID(), metadata, modules, assets: Object.fromEntries(files) };
   }
 
@@ -50,15 +52,13 @@ export function fakeWorkers(runtime: CloudflareRuntime) {
 
   async function answerAssets({ body, ...request }: ApiRequest) {
     if (request.path.endsWith("/assets-upload-session")) {
-      const { manifest } = JSON.parse(`${body}`) as { manifest: Record<string, { hash: string }> };
-      const jwt = `assets-${randomUUID()}`;
-      manifests.set(jwt, manifest);
-      return { jwt, buckets: [Object.values(manifest).map(({ hash }) => hash)] };
+      ({ manifest } = JSON.parse(`${body}`));
+      return { jwt: ASSETS_TOKEN, buckets: [Object.values(manifest).map(({ hash }) => hash)] };
     }
     for (const [hash, part] of await readForm({ body, ...request })) {
       contents.set(hash, Buffer.from(typeof part === "string" ? part : await part.text(), "base64"));
     }
-    return { jwt: [...manifests.keys()].at(-1) };
+    return { jwt: ASSETS_TOKEN };
   }
 
   async function answerPreview(request: ApiRequest, id = "", isDeployment = false) {

@@ -1,12 +1,8 @@
 // A fake of D1 Time Travel on a real database: a bookmark is a copy of the schema and all rows. Unlike D1, it knows only the
 // moments at which a bookmark was taken.
 
-interface Copy {
-  bookmark: string;
-  atMs: number;
-  /** These create the copy. */
-  statements: string[];
-}
+/** The statements create the copy. */
+type Copy = { bookmark: string; atMs: number; statements: string[] };
 
 const INTERNAL = "name GLOB 'sqlite_*' OR name GLOB '_cf_*'";
 
