@@ -2,7 +2,7 @@
 // test/unit/secret.test.ts the format of keys, admin.test.ts what commands change, schema.test.ts the constraints of the table.
 
 import { env } from "cloudflare:workers";
-import { describe, expect, it, vi } from "vitest";
+import { assert, describe, expect, it, vi } from "vitest";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { revokeKey, rotateKey } from "../../src/keys/admin.ts";
 import { listKeys } from "../../src/keys/records.ts";
@@ -67,6 +67,18 @@ describe("authentication", () => {
   it("rejects a cached key from the millisecond of its expiry", async () => {
     const { secret } = await newKey({ expiresAtMs: Date.now() + 10_000 });
     pass(9_999);
+    expect((await send(secret)).status).toBe(404);
+    pass(1);
+    expect((await send(secret)).status).toBe(401);
+  });
+
+  it("accepts the new secret of a rotated key at once, and the old one to the millisecond of its grace", async () => {
+    const { id, secret } = await newKey();
+    expect((await send(secret)).status).toBe(404);
+    const rotated = await rotateKey(env.DB, id, 100_000, operator());
+    assert(rotated.ok);
+    expect((await send(rotated.secret)).status).toBe(404);
+    pass(99_999);
     expect((await send(secret)).status).toBe(404);
     pass(1);
     expect((await send(secret)).status).toBe(401);

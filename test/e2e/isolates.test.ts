@@ -1,0 +1,72 @@
+// Three isolates over sockets. They have separate memories, but share a key's limits exactly, also in bursts, with leases.
+
+import { setTimeout as wait } from "node:timers/promises";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { addTablesAndPets } from "../../bench/cases/pets.ts";
+import { startWorkers, type WorkerSource } from "../../bench/measure/workerd.ts";
+import { createKey, revokeKey } from "../../src/keys/admin.ts";
+import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
+
+const ISOLATE = {
+  file: "src/index.ts",
+  object: { binding: "RATE_LIMITER", className: "RateLimiter", livesIn: 0 },
+  sharedDatabases: { DB: "shared" },
+} satisfies WorkerSource;
+const OPERATOR = { by: "a test", nowMs: Date.now() };
+
+const start = () => startWorkers([ISOLATE, ISOLATE, ISOLATE]);
+
+let service: Awaited<ReturnType<typeof start>>;
+let database: D1Database;
+
+beforeAll(async () => {
+  service = await start();
+  database = await service.workers[0].database();
+  await addTablesAndPets(database, 0);
+});
+
+afterAll(() => service.stop());
+
+async function newKey() {
+  const pro = { name: "a test", plan: "pro", expiresAtMs: null } as const;
+  const { key, secret } = await createKey(database, pro, OPERATOR);
+  /** Sends a request through an isolate. */
+  const send = async (isolate: number) => {
+    const init = { headers: { Authorization: `Bearer ${secret}` } };
+    const { status, headers } = await fetch(new URL("/v1/nowhere", service.workers[isolate]?.url), init);
+    return { status, remaining: headers.get("X-RateLimit-Remaining") };
+  };
+  return { id: key.id, send };
+}
+
+it("isolates that have cached a key accept it for a while after it was revoked, others do not", async () => {
+  const { id, send } = await newKey();
+  for (const isolate of [0, 1]) expect((await send(isolate)).status).toBe(404);
+  await revokeKey(database, id, OPERATOR);
+  const statuses = [0, 1, 2].map(async (isolate) => (await send(isolate)).status);
+  expect(await Promise.all(statuses)).toEqual([404, 404, 401]);
+});
+
+/** A burst must end in the minute in which it begins. */
+const BURST_MS = 10_000;
+
+it.each([
+  [1, 0],
+  [1, 60],
+  [3, 0],
+  [3, 60],
+])(
+  "a burst of exactly the limit through %i isolates, in ten steps of %i ms, is admitted, and the next request is refused",
+  async (isolates, stepMs) => {
+    const { send } = await newKey();
+    const { minute } = PLAN_LIMITS.pro;
+    const untilNextMinuteMs = 60_000 - (Date.now() % 60_000);
+    if (untilNextMinuteMs < BURST_MS) await wait(untilNextMinuteMs);
+    const sent = Array.from({ length: minute }, async (_, index) => {
+      await wait(stepMs * Math.floor((10 * index) / minute));
+      return (await send(index % isolates)).status;
+    });
+    expect(await Promise.all(sent)).toEqual(Array(minute).fill(404));
+    expect(await send(0)).toEqual({ status: 429, remaining: "0" });
+  },
+);
