@@ -2,7 +2,7 @@
 // test/worker/faults.test.ts.
 
 import { once } from "node:events";
-import { connect } from "node:net";
+import { type IncomingMessage, type RequestOptions, request } from "node:http";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { addTablesAndPets } from "../../../bench/cases/pets.ts";
 import { startWorkers } from "../../../bench/measure/workerd.ts";
@@ -29,16 +29,17 @@ beforeAll(async () => {
 
 afterAll(() => stop());
 
-const POST = ["POST /v1/pets HTTP/1.1", "Content-Type: application/json"];
+const POST = { method: "POST", headers: { "Content-Type": "application/json" } };
+const PET = `{"name":"Rex","categoryId":1}`;
 
-/** The head of each operation's request. */
+/** A request of each operation. */
 const OPERATIONS = {
-  listPets: ["GET /v1/pets?status=sold HTTP/1.1"],
-  getPet: ["GET /v1/pets/1 HTTP/1.1"],
-  createPet: POST,
-  "createPet, once": [...POST, "Idempotency-Key: once"],
-  usage: ["GET /v1/usage HTTP/1.1"],
-};
+  listPets: { path: "/v1/pets?status=sold" },
+  getPet: { path: "/v1/pets/1" },
+  createPet: { path: "/v1/pets", ...POST },
+  "createPet, once": { path: "/v1/pets", ...POST, headers: { ...POST.headers, "Idempotency-Key": "once" } },
+  usage: { path: "/v1/usage" },
+} satisfies Record<string, RequestOptions>;
 type Operation = keyof typeof OPERATIONS;
 
 async function newSecret(): Promise<string> {
@@ -48,23 +49,15 @@ async function newSecret(): Promise<string> {
 
 /** Connects and sends a request. */
 function open(operation: Operation, secret: string) {
-  const socket = connect(Number(url.port), "127.0.0.1");
-  const head = OPERATIONS[operation];
-  const body = head[0] === POST[0] ? `{"name":"Rex","categoryId":1}` : "";
-  const headers = ["Host: localhost", `Authorization: Bearer ${secret}`, `Content-Length: ${body.length}`];
-  socket.write(`${[...head, ...headers].join("\r\n")}\r\n\r\n${body}`);
-  return socket;
+  const options: RequestOptions = OPERATIONS[operation];
+  const headers = { ...options.headers, Authorization: `Bearer ${secret}` };
+  return request(url.href, { ...options, headers, agent: false }).end(options.method && PET);
 }
 
 /** Sends a request. Returns the status, and the requests left of the day, because a minute may end during the test. */
-async function send(operation: Operation, secret: string): Promise<{ status: number; remaining: number }> {
-  let head = "";
-  for await (const chunk of open(operation, secret)) {
-    head += chunk;
-    if (head.includes("\r\n\r\n")) break;
-  }
-  const [, remaining] = /^RateLimit: .*"day";r=(\d+)/im.exec(head) ?? [];
-  return { status: Number(head.slice("HTTP/1.1 ".length).slice(0, 3)), remaining: Number(remaining) };
+async function send(operation: Operation, secret: string) {
+  const [{ statusCode, headers }] = (await once(open(operation, secret), "response")) as [IncomingMessage];
+  return { status: statusCode, remaining: Number(/"day";r=(\d+)/.exec(`${headers.ratelimit}`)?.[1]) };
 }
 
 /** POST opens the gate, or closes it at `place`. Returns how many calls wait at it, and how many requests have arrived. */
@@ -83,11 +76,12 @@ async function waitForArrival(requests: number): Promise<void> {
 
 /** Sends a request from each client, and disconnects all of them once all have arrived and a call waits at the gate. */
 async function sendAndDisconnect(operation: Operation, secret: string, clients = 1): Promise<void> {
-  const sockets = Array.from({ length: clients }, () => open(operation, secret));
+  const requests = Array.from({ length: clients }, () => open(operation, secret));
   await waitForArrival(clients);
-  for (const socket of sockets) {
-    socket.resetAndDestroy();
-    await once(socket, "close");
+  for (const each of requests) {
+    // Only a reset tells the runtime that the client has gone: an end of what it sends does not.
+    each.socket?.resetAndDestroy();
+    await once(each, "error");
   }
   // When the server responds to this, it has seen the disconnects.
   await gate("GET");
