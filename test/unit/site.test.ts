@@ -2,6 +2,7 @@
 
 import { afterEach, assert, beforeEach, describe, expect, it, vi } from "vitest";
 import type { UsageBody } from "../../src/rate-limit/usage/usage-body.ts";
+import { storedKey, storeKey } from "../../src/site/key.ts";
 import { errorText, formatInstant } from "../../src/site/text.ts";
 import { chartSvg, tableRows } from "../../src/site/usage/chart.ts";
 import { gaugeFigures, stateText } from "../../src/site/usage/figures.ts";
@@ -16,6 +17,15 @@ beforeEach(() => {
 afterEach(() => {
   vi.useRealTimers();
   vi.unstubAllEnvs();
+  vi.unstubAllGlobals();
+});
+
+it("a key lasts as long as the page if the browser denies storage", () => {
+  vi.stubGlobal("sessionStorage", undefined);
+  storeKey("  pet_key\t");
+  expect(storedKey()).toBe("pet_key");
+  storeKey("");
+  expect(storedKey()).toBe("");
 });
 
 it.each([

@@ -1,7 +1,8 @@
-// The machine's Chromium, driven by playwright-core, which does not install a browser.
+// The machine's Chromium, driven by playwright-core, which does not install a browser; and the reference page in it.
 
 import { existsSync } from "node:fs";
-import { chromium } from "playwright-core";
+import { chromium, type Locator, type Page } from "playwright-core";
+import type { UsageBody } from "../../../src/rate-limit/usage/usage-body.ts";
 
 const KNOWN_PATHS = [
   "/usr/bin/chromium",
@@ -14,18 +15,30 @@ const KNOWN_PATHS = [
 ];
 
 /** The path in CHROMIUM, or a known path that exists. */
-export function findBrowser(): string | undefined {
-  const { CHROMIUM } = process.env;
-  if (CHROMIUM !== undefined && !existsSync(CHROMIUM))
-    throw new Error(`CHROMIUM names no program: ${CHROMIUM}`);
-  return CHROMIUM ?? KNOWN_PATHS.find(existsSync);
+export const CHROMIUM = process.env.CHROMIUM ?? KNOWN_PATHS.find(existsSync);
+
+/** Starts the browser. The caller closes it. */
+export function openBrowser() {
+  if (CHROMIUM === undefined) throw new Error("Chromium not found: set CHROMIUM to its path");
+  return chromium.launch({ executablePath: CHROMIUM });
 }
 
-/** Starts a browser without background requests. The caller closes it. */
-export function openBrowser(executablePath: string) {
-  const disabled = ["background-networking", "component-update", "sync", "quic"].map(
-    (feature) => `--disable-${feature}`,
-  );
-  // Chromium's sandbox does not work as root, the user of most containers. Tests load only the service's own pages.
-  return chromium.launch({ executablePath, args: [...disabled, "--no-sandbox", "--no-first-run"] });
+export const keyField = (page: Page): Locator => page.getByLabel("Your API key");
+
+/** An operation of the reference page, opened, such as `listPets`. */
+export async function openOperation(page: Page, name: string) {
+  const operation = page.locator(`#operations-Pets-${name}`);
+  const execute = operation.getByRole("button", { name: "Execute" });
+  await operation.waitFor();
+  if (!(await execute.isVisible())) await operation.locator(".opblock-summary-control").click();
+  return { operation, execute };
+}
+
+/** The time of the document's examples (Unix time). */
+export const EXAMPLE_MS = Date.parse("2026-11-20T12:34:20Z");
+
+/** Answers the usage page instead of the service, at that time. */
+export function answerUsage(page: Page, usage: UsageBody) {
+  const headers = { Date: new Date(EXAMPLE_MS).toUTCString() };
+  return page.route("**/v1/usage", (route) => route.fulfill({ json: usage, headers }));
 }
