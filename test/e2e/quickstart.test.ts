@@ -1,18 +1,16 @@
-// A new user's first steps in a copy of the project: npm start, requests with the printed key, a second key, a second start. Also
-// what only wrangler's local server does.
+// A new user's first steps in a copy of the project: npm start, requests with the printed key, a second start. Also what only
+// wrangler's local server does.
 
 import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { type IncomingMessage, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { json } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { registryPath } from "../../scripts/cloudflare/database.ts";
 import startCommand from "../../scripts/start.ts";
-import { MESSAGES } from "../../src/http/messages.ts";
+import type { UsageBody } from "../../src/rate-limit/usage/usage-body.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
-import { runProcess, type Service, start } from "../support/e2e/petstore.ts";
+import { type Service, start } from "../support/e2e/petstore.ts";
 
 const SECRET = /pet_[0-9A-Za-z]{38}/g;
 
@@ -47,56 +45,26 @@ function call(path: string, init: RequestInit = {}): Promise<Response> {
   return fetch(origin + path, { ...init, headers: { Authorization: `Bearer ${key}`, ...init.headers } });
 }
 
-function addPet(body: string): Promise<Response> {
-  return call("/v1/pets", { method: "POST", headers: { "Content-Type": "application/json" }, body });
+function addPet(body: string | ReadableStream): Promise<Response> {
+  const headers = { "Content-Type": "application/json" };
+  const init = { method: "POST", headers, body, duplex: "half" };
+  return call("/v1/pets", init);
 }
 
-/** The remaining requests of the day, and the seconds until it ends. */
-function dayWindow({ headers }: Response): number[] {
-  const [, ...numbers] = headers.get("RateLimit")?.match(/"day";r=(\d+);t=(\d+)/) ?? [];
-  return numbers.map(Number);
+/** The requests that the printed key has been charged. */
+async function charged(): Promise<number> {
+  const { days } = (await (await call("/v1/usage")).json()) as UsageBody;
+  return days.reduce((sum, { admitted }) => sum + admitted, 0);
 }
 
 describe("npm start", () => {
-  it("lists, adds and gets pets", async () => {
-    const list = await call("/v1/pets?limit=3");
-    expect([list.status, list.headers.get("X-RateLimit-Limit")]).toEqual([200, "60"]);
-    expect((await list.json()) as unknown[]).toHaveLength(3);
-    const added = await addPet(`{"name":"Zoë 🦜","categoryId":9223372036854775807,"status":"available"}`);
-    const text = await added.text();
-    expect(text).toContain(`"categoryId":9223372036854775807`);
-    const found = await call(added.headers.get("Location") ?? "");
-    expect([added.status, await found.text()]).toEqual([201, text]);
-  });
-
-  it("limits bodies over a real socket, chunked ones too", async () => {
-    const send = (bytes: number, header: string, value: string) =>
-      new Promise<number | undefined>((resolve, reject) => {
-        const outgoing = request(`${origin}/v1/pets`, { method: "POST" });
-        outgoing.setHeader("Authorization", `Bearer ${key}`);
-        outgoing.setHeader("Content-Type", "application/json");
-        outgoing.setHeader(header, value);
-        outgoing.once("error", reject).once("response", (response) => resolve(response.resume().statusCode));
-        outgoing.end(`{"name":"Rex","categoryId":1}`.padEnd(bytes));
-      });
-    const sendChunked = (bytes: number) => send(bytes, "Transfer-Encoding", "chunked");
-    expect(await sendChunked(65_536)).toBe(201);
-    expect(await sendChunked(65_537)).toBe(413);
-    expect(await send(65_537, "Content-Length", "65537")).toBe(413);
-    // If the Worker stops reading in the middle, the local server fails another request.
+  it("serves others after a chunked body that is too large", async () => {
+    const tooLarge = new Blob([" ".repeat(3_000_000)]);
+    // If the Worker stops reading in the middle, the local server fails another request, but not always.
     for (let round = 0; round < 5; round += 1) {
-      expect(await sendChunked(3_000_000)).toBe(413);
-      expect(await send(100, "Content-Length", "100")).toBe(201);
+      expect((await addPet(tooLarge.stream())).status).toBe(413);
+      expect((await addPet(`{"name":"Rex","categoryId":1}`)).status).toBe(201);
     }
-  });
-
-  it("accepts a key that was created while it runs", async () => {
-    const options = ["--name", "second", "--plan", "pro", "--json", "--persist-to", state];
-    const words = ["run", "--silent", "keys", "--", "create", ...options];
-    const created = JSON.parse((await runProcess("npm", words, {}, folder)).stdout);
-    const headers = { Authorization: `Bearer ${created.key}` };
-    const response = await fetch(`${origin}/v1/pets`, { headers });
-    expect([response.status, response.headers.get("X-RateLimit-Remaining")]).toEqual([200, "299"]);
   });
 
   it("adds a pet after another process has released its lock on the database", async () => {
@@ -122,27 +90,12 @@ describe("npm start", () => {
 
   // One test, because others may follow in any order: without a route before the restart, with one after it.
   it("prints what a new user needs; ends with npm, and keeps pets, keys and counts for the next start", async () => {
-    const url = `${origin}/v1`;
-    expect(printed).toBe(`
-Service:      ${url}
-Reference:    ${origin}/
-API key:      ${key}
-              (shown only once; Free plan: 60 requests per minute, 1,000 per day)
-
-  curl -i ${url}/pets -H "Authorization: Bearer ${key}"
-
-`);
+    expect(printed).toContain(`\n  curl -i ${origin}/v1/pets -H "Authorization: Bearer ${key}"\n`);
     // The port comes from --port: wrangler's default is 8787.
     expect(origin).not.toBe("http://localhost:8787");
-    const refused = await new Promise<IncomingMessage>((resolve, reject) => {
-      const headers = { Host: "petstore.example", Authorization: `Bearer ${key}` };
-      request(`${origin}/v1/pets`, { headers }, resolve).once("error", reject).end();
-    });
-    const message = MESSAGES.invalid_request.plainHttp;
-    expect(await json(refused)).toEqual({ code: "invalid_request", message, status: 400 });
-
-    const before = await call("/v1/pets?limit=100");
-    const petsBefore = await before.text();
+    const pets = await (await call("/v1/pets?limit=100")).text();
+    expect(pets).toContain('"name":"Goldie"');
+    const chargedBefore = await charged();
     const registered = () => readdir(registryPath(state));
     expect(await service.runtimes()).toHaveLength(2);
     // Commands find the running service by this entry. It can come after the first response.
@@ -160,14 +113,9 @@ API key:      ${key}
       `Another key:  npm run keys -- create --name demo --plan free --persist-to ${state}\n`,
     );
     expect(service.printed().match(SECRET)).toBeNull();
-    const after = await call("/v1/pets?limit=100");
-    expect(await after.text()).toBe(petsBefore);
-    const [leftBefore = 0, secondsBefore = 0] = dayWindow(before);
-    const [leftAfter = 0, secondsAfter = 0] = dayWindow(after);
+    expect(await (await call("/v1/pets?limit=100")).text()).toBe(pets);
     // Leases lost with the isolate stay charged.
-    const lost = (secondsAfter > secondsBefore ? 999 : leftBefore - 1) - leftAfter;
-    expect(lost).toBeGreaterThanOrEqual(0);
-    expect(lost).toBeLessThanOrEqual(2 * Math.floor(60 / 16));
+    expect(await charged()).toBeGreaterThanOrEqual(chargedBefore);
     // The service is still at localhost.
     const page = await call("/v1/pets?limit=1");
     expect(page.headers.get("Link")).toContain(`<${origin}/v1/pets?limit=1&cursor=`);
