@@ -34,7 +34,6 @@ const PET = `{"name":"Rex","categoryId":1}`;
 const LENGTH = `Content-Length: ${PET.length}`;
 const JSON_TYPE = "Content-Type: application/json";
 const KEY = "Authorization: Bearer @key";
-const LAST = [KEY, "Connection: close", "", ""];
 
 /** A POST without a key. */
 const postOf = (headers: string[], body = PET) => [
@@ -44,67 +43,40 @@ const postOf = (headers: string[], body = PET) => [
   "",
   body,
 ];
-/** A POST with a key. */
-const creation = (...headers: string[]) => postOf([...headers, LENGTH, ...LAST.slice(0, 2)]);
 const requestOf = (target: string, ...headers: string[]) => [
   `${target} HTTP/1.1`,
-  "Host: localhost",
-  ...headers,
-  ...LAST,
+  ...["Host: localhost", ...headers, KEY, "Connection: close", "", ""],
 ];
 
-const PREFLIGHT = [
-  ...["Origin: https://shop.example", "Access-Control-Request-Method: POST"],
-  "Access-Control-Request-Headers:‹x›",
-];
+const PREFLIGHT = ["Origin: https://shop.example", "Access-Control-Request-Method: POST"];
 
-/** Requests with a value before ›, and ‹ before it in a header, and what shows in the response that the value is understood. */
+/** Requests with a value before ›, and where the response repeats the value. */
 const REPEATED: [what: string, request: string[], shown: string][] = [
-  ["X-Request-Id", requestOf("GET /v1/nowhere", "X-Request-Id:‹12345678›"), "x-request-id: 12345678\r\n"],
+  ["X-Request-Id", requestOf("GET /v1/nowhere", "X-Request-Id: 12345678›"), "x-request-id: 12345678\r\n"],
   [
     "Access-Control-Request-Headers",
-    requestOf("OPTIONS /v1/pets", ...PREFLIGHT),
+    requestOf("OPTIONS /v1/pets", ...PREFLIGHT, "Access-Control-Request-Headers: x›"),
     "access-control-allow-headers: x\r\n",
   ],
   [
     "Host",
-    ["GET /v1/pets?limit=1 HTTP/1.1", "Host: localhost›", ...LAST],
+    requestOf("GET /v1/pets?limit=1").with(1, "Host: localhost›"),
     "link: <http://localhost/v1/pets?limit=1&cursor=",
   ],
   ["the method", requestOf("PUT› /v1/pets"), "put is not allowed"],
 ];
 
-/** The other headers that the service reads. */
-const READ: typeof REPEATED = [
-  [
-    "Authorization",
-    ["GET /v1/nowhere HTTP/1.1", "Host: localhost", "Authorization:‹Bearer @key›", ...LAST.slice(1)],
-    "http/1.1 404",
-  ],
-  ["Content-Type", creation("Content-Type:‹application/json›"), "http/1.1 201"],
-  ["Content-Encoding", creation(JSON_TYPE, "Content-Encoding:‹identity›"), "http/1.1 201"],
-  ["Idempotency-Key", creation(JSON_TYPE, "Idempotency-Key:‹padded›"), "http/1.1 201"],
-];
-
-// White space: RFC 9110, section 5.5.
-it.each([...REPEATED, ...READ])(
-  "a valid %s is repeated or used, without white space around it",
-  async (_, request, shown) => {
-    for (const blank of ["", " ", "\t "]) {
-      const lines = request.map((line) => line.replace(/‹(.*)›/, `${blank}$1${blank}`).replace("›", ""));
-      expect((await send(lines)).map((response) => response.toLowerCase())).toEqual([
-        expect.stringContaining(shown),
-      ]);
-    }
-  },
-);
+it.each(REPEATED)("a valid %s is repeated", async (_, request, shown) => {
+  const [response] = await send(request.map((line) => line.replace("›", "")));
+  expect(response?.toLowerCase()).toContain(shown);
+});
 
 /** Requests with a value that no response repeats. */
 const NOT_REPEATED: [what: string, request: string[]][] = [
   ["the path", requestOf("GET /v1/pets/›")],
   ["an unknown parameter", requestOf("GET /v1/pets?limit=1&x=›")],
   ["an invalid parameter", requestOf("GET /v1/pets?status=›")],
-  ["Idempotency-Key", creation(JSON_TYPE, "Idempotency-Key: x›")],
+  ["Idempotency-Key", postOf([JSON_TYPE, "Idempotency-Key: x›", LENGTH, KEY, "Connection: close"])],
 ];
 
 /** Texts that HTTP, a lenient parser, a decoder or a truncating conversion to bytes may take for a line break. */
@@ -124,7 +96,7 @@ describe.each<[string, string[], shown?: string]>([...REPEATED, ...NOT_REPEATED]
     "with %s injects no header into the response",
     async (_name, lineBreak) => {
       for (const injected of ["Injected: 1", "Injected"]) {
-        const lines = request.map((line) => line.replace("‹", " ").replace("›", lineBreak + injected));
+        const lines = request.map((line) => line.replace("›", lineBreak + injected));
         const responses = await send(lines);
         expect(responses).toHaveLength(1);
         const [response = ""] = responses;
@@ -139,22 +111,16 @@ describe.each<[string, string[], shown?: string]>([...REPEATED, ...NOT_REPEATED]
   );
 });
 
+// npm run fuzz sends more lengths that are invalid.
 describe("a body with an ambiguous length", () => {
   const CHUNKED = "Transfer-Encoding: chunked";
   const END = "0\r\n\r\n";
 
   it.each([
     ["two lengths", [LENGTH, "Content-Length: 0"], PET],
-    ["a list of lengths", [`${LENGTH}, 0`], PET],
     ["a length and chunks", ["Content-Length: 0", CHUNKED], END],
     ["chunks and a length", [CHUNKED, "Content-Length: 5"], END],
-    ["an unknown coding", ["Content-Length: 0", "Transfer-Encoding: xchunked"], END],
     ["chunks behind a line break", ["Content-Length: 0", `X: x\n${CHUNKED}`], END],
-    ["a folded header", ["Content-Length: 0", "Transfer-Encoding:\r\n chunked"], END],
-    ["a space before the colon", [LENGTH.replace(":", " :")], PET],
-    ["a negative length", ["Content-Length: -1"], PET],
-    ["a chunk beyond 64 bits", [CHUNKED], `1000000000000001d\r\n${PET}\r\n${END}`],
-    ["a chunk shorter than its size", [CHUNKED], `ff\r\n${PET}\r\n${END}`],
     ["a body longer than its length", ["Content-Length: 1"], PET],
     ["a body shorter than its length", ["Content-Length: 99"], PET],
   ])("(%s) stores nothing, and lends its key to no smuggled request", async (_, headers, body) => {

@@ -3,7 +3,7 @@
 
 import { type Document, OpenAPIBackend, SetMatchType } from "openapi-backend";
 import type { OpenApiDocument } from "../../src/openapi/document.ts";
-import { DOCUMENT, dereferenced } from "./openapi-document.ts";
+import { DOCUMENT, dereferenced, RESPONSES } from "./openapi-document.ts";
 
 /** A request and its response. Header names are in lower case. */
 export interface Exchange {
@@ -31,17 +31,14 @@ export async function findViolations({ method, path, status, headers, body }: Ex
   const isHead = method === "HEAD";
   const { pathname } = new URL(path, "http://localhost");
   const operation = api.matchOperation({ method: isHead ? "get" : method, path: pathname, headers: {} });
-  // The service distinguishes paths with a trailing slash, the validator does not.
-  const operationId = pathname.endsWith("/") ? OTHER_REQUESTS : (operation?.operationId ?? OTHER_REQUESTS);
+  const operationId = operation?.operationId ?? OTHER_REQUESTS;
 
   // The validator accepts statuses without a schema.
-  const response = api.getOperation(operationId)?.responses?.[status];
-  if (response === undefined || "$ref" in response) return [`${operationId} does not answer ${status}`];
-  const required = Object.entries(response.headers ?? {}).filter(
-    ([, header]) => "required" in header && header.required,
+  const response = RESPONSES.find((each) => each.id === operationId && each.status === status);
+  if (response === undefined) return [`${operationId} does not answer ${status}`];
+  const missing = Object.entries(response.headers).filter(
+    ([name, { required }]) => required && headers[name.toLowerCase()] === undefined,
   );
-  const missing = required.filter(([name]) => headers[name.toLowerCase()] === undefined);
-  const [mediaType] = Object.keys(response.content ?? {});
   const described = Object.fromEntries(
     Object.entries(headers).filter(([name]) => !TRANSPORT_HEADERS.includes(name)),
   );
@@ -50,9 +47,10 @@ export async function findViolations({ method, path, status, headers, body }: Ex
     setMatchType: SetMatchType.Subset,
   });
   const aboutBody = isHead ? undefined : api.validateResponse(JSON.parse(body), operationId, status);
+  const { "content-type": type } = headers;
   return [
     ...missing.map(([name]) => `the header ${name} is missing`),
-    ...(headers["content-type"] === mediaType ? [] : [`the content is ${headers["content-type"]}`]),
+    ...(type === "application/json" ? [] : [`the content is ${type}`]),
     ...[...(aboutHeaders.errors ?? []), ...(aboutBody?.errors ?? [])].map(
       ({ instancePath, message, params }) => `${instancePath} ${message} ${JSON.stringify(params)}`,
     ),
@@ -75,8 +73,10 @@ async function startValidator({ paths, ...rest }: OpenApiDocument): Promise<Open
   const other = { operationId: OTHER_REQUESTS, responses: rest["x-other-requests"].responses };
   const definition = { ...rest, paths: { ...paths, "/{other}/requests": { get: other } } };
   const api = new OpenAPIBackend({
+    // The library does not resolve references to references.
     definition: dereferenced(definition, definition) as Document,
     apiRoot: "/v1",
+    ignoreTrailingSlashes: false,
     // Skips validating the document as OpenAPI 3.0. The linter does that.
     quick: true,
     ajvOpts: { strict: false, allErrors: true },

@@ -24,12 +24,8 @@ it("the workload has the same requests for a seed, in all regions, in their orde
   const tasks = drawWorkload(1, extent);
   expect(drawWorkload(1, extent)).toEqual(tasks);
   expect(drawWorkload(2, extent)).not.toEqual(tasks);
-
-  const times = tasks.map(({ atMs }) => atMs);
-  expect(times).toEqual(times.toSorted((a, b) => a - b));
+  expect(tasks).toEqual(tasks.toSorted((a, b) => a.atMs - b.atMs));
   expect(new Set(tasks.map(({ region }) => region)).size).toBe(6);
-  const integrators = tasks.filter(({ client }) => client === "integrator").length;
-  expect(Math.abs(integrators / (6 * 60) - 20)).toBeLessThan(1);
 
   // Created pets are read in another region.
   const writers = tasks.filter(({ client }) => client === "writer");
