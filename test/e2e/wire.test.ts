@@ -1,6 +1,6 @@
-// Requests that no HTTP client sends: line breaks in every value that a response repeats, and ambiguous lengths. They go
+// Requests that no HTTP client sends: white space around values, and line breaks in every value that a response repeats. They go
 // directly to the Workers runtime; Cloudflare's proxy would refuse some of them. A response without X-Request-Id comes from the
-// runtime: the request did not reach the service.
+// runtime: the request did not reach the service. npm run fuzz sends more malformed requests.
 
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -31,21 +31,14 @@ const isFromService = (response: string) => /^x-request-id: /im.test(response);
 const statusOf = (response: string) => Number(response.split(" ")[1]);
 
 const PET = `{"name":"Rex","categoryId":1}`;
-const LENGTH = `Content-Length: ${PET.length}`;
-const JSON_TYPE = "Content-Type: application/json";
 const KEY = "Authorization: Bearer @key";
 
-/** A POST without a key. */
-const postOf = (headers: string[], body = PET) => [
-  "POST /v1/pets HTTP/1.1",
-  "Host: localhost",
-  ...headers,
-  "",
-  body,
-];
-const requestOf = (target: string, ...headers: string[]) => [
-  `${target} HTTP/1.1`,
-  ...["Host: localhost", ...headers, KEY, "Connection: close", "", ""],
+const LAST = ["Host: localhost", "Connection: close", "", ""];
+const requestOf = (first: string, ...headers: string[]) => [`${first} HTTP/1.1`, ...headers, KEY, ...LAST];
+/** A POST without a key and a type. */
+const postOf = (...headers: string[]) => [
+  ...["POST /v1/pets HTTP/1.1", `Content-Length: ${PET.length}`],
+  ...[...headers, ...LAST.slice(0, -1), PET],
 ];
 
 const PREFLIGHT = ["Origin: https://shop.example", "Access-Control-Request-Method: POST"];
@@ -60,7 +53,7 @@ const REPEATED: [what: string, request: string[], shown: string][] = [
   ],
   [
     "Host",
-    requestOf("GET /v1/pets?limit=1").with(1, "Host: localhost›"),
+    ["GET /v1/pets?limit=1 HTTP/1.1", "Host: localhost›", KEY, ...LAST.slice(1)],
     "link: <http://localhost/v1/pets?limit=1&cursor=",
   ],
   ["the method", requestOf("PUT› /v1/pets"), "put is not allowed"],
@@ -71,12 +64,33 @@ it.each(REPEATED)("a valid %s is repeated", async (_, request, shown) => {
   expect(response?.toLowerCase()).toContain(shown);
 });
 
+// White space: RFC 9110, section 5.5. The runtime keeps it.
+it.each(["", " ", "\t "])("white space around the values of headers is ignored: %j", async (blank) => {
+  const padded = (name: string, value: string) => `${name}:${blank}${value}${blank}`;
+  const creation = postOf(
+    padded("X-Request-Id", "12345678"),
+    padded("Authorization", "Bearer @key"),
+    padded("Content-Type", "application/json"),
+    padded("Content-Encoding", "identity"),
+    padded("Idempotency-Key", "padded"),
+  );
+  expect(await send(creation)).toEqual([
+    expect.stringMatching(/^HTTP\/1.1 201 .*x-request-id: 12345678\r\n/is),
+  ]);
+  const preflight = requestOf(
+    "OPTIONS /v1/pets",
+    ...PREFLIGHT,
+    padded("Access-Control-Request-Headers", "x"),
+  );
+  expect(await send(preflight)).toEqual([expect.stringMatching(/access-control-allow-headers: x\r\n/i)]);
+});
+
 /** Requests with a value that no response repeats. */
 const NOT_REPEATED: [what: string, request: string[]][] = [
   ["the path", requestOf("GET /v1/pets/›")],
   ["an unknown parameter", requestOf("GET /v1/pets?limit=1&x=›")],
   ["an invalid parameter", requestOf("GET /v1/pets?status=›")],
-  ["Idempotency-Key", postOf([JSON_TYPE, "Idempotency-Key: x›", LENGTH, KEY, "Connection: close"])],
+  ["Idempotency-Key", postOf(KEY, "Content-Type: application/json", "Idempotency-Key: x›")],
 ];
 
 /** Texts that HTTP, a lenient parser, a decoder or a truncating conversion to bytes may take for a line break. */
@@ -109,30 +123,4 @@ describe.each<[string, string[], shown?: string]>([...REPEATED, ...NOT_REPEATED]
       }
     },
   );
-});
-
-// npm run fuzz sends more lengths that are invalid.
-describe("a body with an ambiguous length", () => {
-  const CHUNKED = "Transfer-Encoding: chunked";
-  const END = "0\r\n\r\n";
-
-  it.each([
-    ["two lengths", [LENGTH, "Content-Length: 0"], PET],
-    ["a length and chunks", ["Content-Length: 0", CHUNKED], END],
-    ["chunks and a length", [CHUNKED, "Content-Length: 5"], END],
-    ["chunks behind a line break", ["Content-Length: 0", `X: x\n${CHUNKED}`], END],
-    ["a body longer than its length", ["Content-Length: 1"], PET],
-    ["a body shorter than its length", ["Content-Length: 99"], PET],
-  ])("(%s) stores nothing, and lends its key to no smuggled request", async (_, headers, body) => {
-    const countPets = () => service.database?.prepare("SELECT count(*) AS pets FROM pets").first("pets");
-    const before = await countPets();
-    expect(before).toBeGreaterThan(0);
-    const smuggled = postOf([JSON_TYPE, LENGTH]).join("\r\n");
-    const responses = await send(postOf([KEY, JSON_TYPE, ...headers], body + smuggled));
-    expect(responses.length).toBeGreaterThan(0);
-    // The smuggled request has no key.
-    for (const response of responses.filter(isFromService))
-      expect([400, 401, 413]).toContain(statusOf(response));
-    expect(await countPets()).toBe(before);
-  });
 });
