@@ -5,13 +5,11 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { hc, type InferResponseType } from "hono/client";
 import openapiTS, { astToString } from "openapi-typescript";
-import { assert, expect, expectTypeOf, it, onTestFinished } from "vitest";
+import { expect, expectTypeOf, it, onTestFinished } from "vitest";
 import type { Petstore } from "../../src/app.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
-import { encodeCursor } from "../../src/pets/cursor.ts";
 import type { UsageBody } from "../../src/rate-limit/usage/usage-body.ts";
 import { runScript } from "../support/e2e/petstore.ts";
-import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 
 /** A pet, parsed with JSON.parse. */
 interface Pet {
@@ -21,54 +19,27 @@ interface Pet {
   status?: "available" | "pending" | "sold" | undefined;
 }
 
-const petstore = sharedPetstore();
+// The compiler checks the types. Nothing is sent.
+it("hono's client has the types of all requests and responses", () => {
+  const { pets, usage } = hc<Petstore>("").v1;
+  type Listed<Status extends 200 | 400 | 401 | 429> = InferResponseType<typeof pets.$get, Status>;
+  type Got<Status extends 200 | 404> = InferResponseType<(typeof pets)[":petId"]["$get"], Status>;
+  expectTypeOf<InferResponseType<typeof pets.$post, 201>>().toEqualTypeOf<Pet>();
+  expectTypeOf<Listed<200>>().toEqualTypeOf<Pet[]>();
+  expectTypeOf<Got<200>>().toEqualTypeOf<Pet>();
+  expectTypeOf<InferResponseType<typeof usage.$get, 200>>().toEqualTypeOf<UsageBody>();
+  expectTypeOf<Got<404>>().toEqualTypeOf<{ code: "not_found"; message: string; status: 404 }>();
+  expectTypeOf<Listed<400>["code"]>().toEqualTypeOf<"invalid_request">();
+  expectTypeOf<Listed<401>["code"]>().toEqualTypeOf<"unauthorized">();
+  expectTypeOf<Listed<429>["code"]>().toEqualTypeOf<"rate_limit_exceeded" | "key_banned">();
 
-// The compiler checks the types.
-it("hono's client has the types of all responses, and does not compile requests that the service refuses", async () => {
-  const { key } = await petstore.newKey("free");
-  const { pets, usage } = hc<Petstore>(petstore.origin, { headers: { Authorization: `Bearer ${key}` } }).v1;
-  const json = { name: "Hono", categoryId: 7, status: "sold" } as const;
-  const added = await pets.$post({ json });
-  assert(added.status === 201);
-  const pet = await added.json();
-  expectTypeOf(pet).toEqualTypeOf<Pet>();
-  expect(pet).toEqual({ id: pet.id, ...json });
-  // @ts-expect-error: unknown field
-  expect(pet.colour).toBeUndefined();
-
-  const one = await pets[":petId"].$get({ param: { petId: `${pet.id}` } });
-  assert(one.ok);
-  expectTypeOf(await one.json()).toEqualTypeOf<Pet>();
-  const list = await pets.$get({
-    query: { limit: "100", status: "sold", cursor: encodeCursor(BigInt(pet.id)) },
-  });
-  assert(list.status === 200);
-  const listed = await list.json();
-  expectTypeOf(listed).toEqualTypeOf<Pet[]>();
-  expect(listed).toContainEqual(pet);
-
-  const used = await usage.$get();
-  assert(used.ok);
-  expectTypeOf(await used.json()).toEqualTypeOf<UsageBody>();
-
-  const missing = await pets[":petId"].$get({ param: { petId: "-1" } });
-  assert(missing.status === 404);
-  expectTypeOf(await missing.json()).toEqualTypeOf<{ code: "not_found"; message: string; status: 404 }>();
-  type Refused<Status extends 401 | 429> = InferResponseType<typeof pets.$get, Status>;
-  expectTypeOf<Refused<401>["code"]>().toEqualTypeOf<"unauthorized">();
-  expectTypeOf<Refused<429>["code"]>().toEqualTypeOf<"rate_limit_exceeded" | "key_banned">();
-
-  for (const response of [
-    // @ts-expect-error: unknown status
-    await pets.$get({ query: { status: "lost" } }),
-    // @ts-expect-error: categoryId is required
-    await pets.$post({ json: { name: "Rex" } }),
-    // @ts-expect-error: categoryId is a number
-    await pets.$post({ json: { name: "Rex", categoryId: "1" } }),
-  ]) {
-    assert(response.status === 400);
-    expectTypeOf((await response.json()).code).toEqualTypeOf<"invalid_request">();
-  }
+  type List = Parameters<typeof pets.$get>[0];
+  type Addition = Parameters<typeof pets.$post>[0];
+  expectTypeOf<{ query: { limit: string; status: "sold"; cursor: string } }>().toExtend<List>();
+  expectTypeOf<{ query: { status: "lost" } }>().not.toExtend<List>();
+  expectTypeOf<{ json: { name: string; categoryId: number } }>().toExtend<Addition>();
+  expectTypeOf<{ json: { name: string } }>().not.toExtend<Addition>();
+  expectTypeOf<{ json: { name: string; categoryId: string } }>().not.toExtend<Addition>();
 });
 
 it("openapi-fetch with types from openapi-typescript compiles a correct client, and rejects each mistake", async () => {

@@ -1,8 +1,6 @@
 // The published document: its schemas, operations and guide, and what the validator of the other tests rejects by it.
 // test/worker/openapi.test.ts compares the document with the service; `npm run check` lints it.
 
-import LinkHeader from "http-link-header";
-import { parseItem, parseList } from "structured-headers";
 import { assert, describe, expect, it } from "vitest";
 import { app } from "../../src/app.ts";
 import { ERROR_STATUS } from "../../src/http/errors.ts";
@@ -75,26 +73,6 @@ describe("the document", () => {
     expect(fillGuide("{{toleratedRefusals}} {{banMinutes}} {{idempotencyHours}}")).toBe("180 10 24");
     expect(fillGuide("{{deprecatedAt}}, {{removedAt}}")).toBe("19 November 2026, 5 December 2030");
   });
-});
-
-it("parsers of links and structured fields understand the examples of headers", () => {
-  const example = (name: string) => `${components.headers[name]?.example}`;
-  const windows = (name: string) =>
-    parseList(example(name)).map(([window, parameters]) => [window, Object.fromEntries(parameters)]);
-  expect(windows("RateLimit-Policy")).toEqual([
-    ["minute", { q: 60, w: 60 }],
-    ["day", { q: 1_000, w: 86_400 }],
-  ]);
-  expect(windows("RateLimit")).toEqual([
-    ["minute", { r: 59, t: 40 }],
-    ["day", { r: 999, t: 41_140 }],
-  ]);
-  expect(parseItem(example("Deprecation"))[0]).toEqual(new Date("2026-11-19T00:00:00Z"));
-  expect(LinkHeader.parse(example("Link")).rel("next")).toHaveLength(1);
-  expect(LinkHeader.parse(example("DeprecationLink")).refs).toEqual([
-    { uri: "https://petstore.example/v1/pets", rel: "successor-version" },
-    { uri: "https://petstore.example/", rel: "deprecation", type: "text/html" },
-  ]);
 });
 
 const PATHS = { listPets: "/v1/pets", createPet: "/v1/pets", getPet: "/v1/pets/1", getUsage: "/v1/usage" };
