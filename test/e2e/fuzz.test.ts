@@ -6,7 +6,6 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { openApiDocument } from "../../src/openapi/document.ts";
 import { Checks } from "../stress/fuzz/checks.ts";
 import { operationsOf } from "../stress/fuzz/document.ts";
-import { parseRequest } from "../stress/fuzz/exact.ts";
 import type { Answer, Request } from "../stress/fuzz/http.ts";
 import { cases } from "../stress/fuzz/requests.ts";
 import { fuzz } from "../stress/fuzz/run.ts";
@@ -37,7 +36,7 @@ it(
     const kinds = operationsOf(openApiDocument("")).flatMap(({ operationId }) =>
       ["valid", "invalid key", "invalid method"].map((kind) => `${operationId}, ${kind}`),
     );
-    expect([...counts.cases.keys()]).toEqual(expect.arrayContaining([...kinds, "malformed, truncated"]));
+    expect([...counts.kinds.keys()]).toEqual(expect.arrayContaining([...kinds, "malformed, truncated"]));
   },
   TIMEOUT_MS,
 );
@@ -52,9 +51,10 @@ function withoutHeader(name: string, answer: Answer): Answer {
 /** Faults of a service, what the fuzzer reports, and how they change a response. */
 const FAULTS: [fault: string, reported: string, change: Fault][] = [
   [
-    "rounds ids",
+    "acknowledges another id",
     "Location is",
-    (answer) => ({ ...answer, body: answer.body.replace(/(?<="id":\d{15})\d/, "0") }),
+    (answer) =>
+      answer.status === 201 ? { ...answer, body: answer.body.replace(/(?<="id":)\d/, "8") } : answer,
   ],
   [
     "loses a field",
@@ -66,17 +66,12 @@ const FAULTS: [fault: string, reported: string, change: Fault][] = [
     "400 instead of 415",
     (answer) => (answer.status === 415 ? { ...answer, status: 400 } : answer),
   ],
-  [
-    "omits a header of an error",
-    "RateLimit is missing",
-    (answer) => (answer.status === 404 ? withoutHeader("ratelimit", answer) : answer),
-  ],
+  ["omits a header of an error", "the header Allow is missing", (answer) => withoutHeader("allow", answer)],
   [
     "has only two pages",
-    "the list does not have",
+    "its next page is undefined",
     (answer, { target }) => (target.includes("cursor=") ? withoutHeader("link", answer) : answer),
   ],
-  ["allows nothing", "the header Allow is missing", (answer) => withoutHeader("allow", answer)],
 ];
 
 it.each(FAULTS)("a service that %s is noticed", async (_, reported, change) => {
@@ -92,22 +87,16 @@ it.each(FAULTS)("a service that %s is noticed", async (_, reported, change) => {
   expect(problems).toContainEqual(expect.stringContaining(reported));
 });
 
-it("a new field of the document is violated in every way", () => {
-  const document = openApiDocument("");
+it("a new field is violated in every way", () => {
   const properties = {
     age: { type: "integer", minimum: 0, maximum: 30 },
     mood: { type: "string", minLength: 1, pattern: "^[a-z]*$" },
   };
-  const schemas = {
-    ...document.components.schemas,
-    NewPet: { type: "object", properties, required: ["age"] },
-  };
-  const operations = operationsOf({ ...document, components: { ...document.components, schemas } });
-  const schema = operations.find(({ body }) => body !== undefined)?.body?.schema ?? {};
+  const schema = { type: "object", properties, required: ["age"] };
   const found = fc
     .sample(jsonTexts(schema), { numRuns: 2_000, seed: 1 })
-    .map((text) => violation(schema, parseRequest(text)));
-  const ofAge = ["type", "required", "minimum", "maximum"].map((keyword) => `.age: ${keyword}`);
-  const ofMood = ["type", "minLength", "pattern", "Unicode"].map((keyword) => `.mood: ${keyword}`);
-  expect(new Set(found)).toEqual(new Set([undefined, ": type", ...ofAge, ...ofMood]));
+    .map((text) => violation(schema, text));
+  const ofAge = ["type", "minimum", "maximum"].map((keyword) => `/age ${keyword}`);
+  const ofMood = ["type", "minLength", "pattern"].map((keyword) => `/mood ${keyword}`);
+  expect(new Set(found)).toEqual(new Set([undefined, " type", " required", ...ofAge, ...ofMood]));
 });

@@ -4,9 +4,6 @@
 import { InvalidArgumentError } from "@commander-js/extra-typings";
 import { tableText, whole } from "../../../bench/measure/report.ts";
 import { type Define, integer, newCommand, ReportedError, UsageError } from "../../../scripts/lib/command.ts";
-import type { Counts } from "./checks.ts";
-
-const PROGRESS_MS = 10_000;
 
 const SUMMARY =
   "Validates the service's responses to valid, invalid and malformed requests. It starts the service in the real runtime with a real " +
@@ -30,16 +27,14 @@ const define: Define = (io) =>
       const { runningService, startService } = await import("./service.ts");
       const service = url && key ? runningService(url, key) : await startService();
       const startedMs = Date.now();
-      let printedMs = startedMs;
-      const onProgress = (counts: Counts) => {
-        if (Date.now() - printedMs < PROGRESS_MS) return;
-        printedMs = Date.now();
-        io.note(speed(counts, startedMs));
-      };
-      const { counts, failure } = await fuzz({ service, requests, seed, path, onProgress });
+      const run = () => fuzz({ service, requests, seed, path });
+      const { counts, failure } = await io.step(`Sending ${whole(requests)} requests`, run);
       await service.stop();
-      io.print(summary(counts));
-      io.print(`${speed(counts, startedMs)}\nseed ${seed}: ${failure ?? "no failures."}`);
+      io.print(tableOf("Requests", counts.kinds));
+      io.print(tableOf("Responses", counts.statuses));
+      const seconds = (Date.now() - startedMs) / 1000;
+      io.print(`${whole(counts.requests)} requests in ${whole(seconds)} s`);
+      io.print(`seed ${seed}: ${failure ?? "no failures."}`);
       if (failure !== undefined) throw new ReportedError("wrong response");
     });
 
@@ -50,15 +45,7 @@ function httpUrl(text: string): URL {
   throw new InvalidArgumentError("It must be a URL, such as http://localhost:8787.");
 }
 
-function speed({ requests }: Counts, startedMs: number): string {
-  const seconds = (Date.now() - startedMs) / 1000;
-  return `${whole(requests)} requests in ${whole(seconds)} s, ${whole(requests / seconds)}/s`;
-}
-
-function summary({ cases, statuses }: Counts): string {
-  const rows = [...cases].map(([kind, each]) => [kind, whole(each.cases), whole(each.failures), ""]);
-  const byStatus = [...statuses].map(([status, count]) => [status, whole(count), ""]);
-  const ofCases = { title: "Cases", columns: ["kind", "cases", "failures", ""], rows: rows.sort() };
-  const ofResponses = { title: "Responses", columns: ["status", "responses", ""], rows: byStatus.sort() };
-  return `${tableText(ofCases)}\n${tableText(ofResponses)}`;
+function tableOf(title: string, counts: Map<string, number>): string {
+  const rows = [...counts].map(([name, count]) => [name, whole(count), ""]);
+  return tableText({ title, columns: ["", "", ""], rows: rows.sort() });
 }

@@ -29,11 +29,7 @@ function integerOf(source: string): bigint | undefined {
   return isInteger ? BigInt(sign + digits.slice(0, zeros)) : undefined;
 }
 
-/** The JSON text of a value, without undefined members. */
+/** The JSON text of a value. */
 export function exactJson(value: unknown): string {
-  if (typeof value === "bigint") return `${value}`;
-  if (Array.isArray(value)) return `[${value.map(exactJson).join(",")}]`;
-  if (typeof value !== "object" || value === null) return JSON.stringify(value);
-  const members = Object.entries(value).filter(([, each]) => each !== undefined);
-  return `{${members.map(([name, each]) => `${JSON.stringify(name)}:${exactJson(each)}`).join(",")}}`;
+  return JSON.stringify(value, (_name, each) => (typeof each === "bigint" ? JSON.rawJSON(`${each}`) : each));
 }

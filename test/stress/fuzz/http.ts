@@ -1,10 +1,9 @@
 // HTTP/1.1 clients: Node's for well-formed requests, and a bare socket for bytes that no HTTP library sends.
 
-import { isUtf8 } from "node:buffer";
-import http, { type IncomingMessage } from "node:http";
+import http from "node:http";
 import https from "node:https";
 import { connect } from "node:net";
-import { buffer } from "node:stream/consumers";
+import { text as readText } from "node:stream/consumers";
 
 export type Header = [name: string, value: string];
 
@@ -20,7 +19,7 @@ export interface Request {
 
 export interface Answer {
   status: number;
-  /** By name in lower case. Repeated headers are joined. */
+  /** By name in lower case. */
   headers: Record<string, string>;
   body: string;
 }
@@ -41,7 +40,13 @@ export function client({ href, protocol }: URL): { send: Send; close: () => void
     new Promise<Answer>((resolve, reject) => {
       const { method, target: path, body = Buffer.alloc(0), chunks = 1 } = each;
       const options = { agent, method, path, headers: headersOf(each).flat(), timeout: TIMEOUT_MS };
-      const sent = request(href, options, (response) => answerOf(response).then(resolve, reject));
+      const sent = request(href, options, async (response) => {
+        const headers = response.headers as Record<string, string>;
+        readText(response).then(
+          (body) => resolve({ status: response.statusCode ?? 0, headers, body }),
+          reject,
+        );
+      });
       sent.on("timeout", () => sent.destroy(new Error(`no response for ${TIMEOUT_MS / 1000} s`)));
       sent.on("error", (error) => {
         // The server may just have closed the persistent connection.
@@ -53,24 +58,6 @@ export function client({ href, protocol }: URL): { send: Send; close: () => void
       sent.end();
     });
   return { send, close: () => agent.destroy() };
-}
-
-async function answerOf(response: IncomingMessage): Promise<Answer> {
-  const { statusCode: status = 0, rawHeaders } = response;
-  const body = await buffer(response).catch((error) => Promise.reject(new BadAnswer(`${error}`)));
-  const lines = rawHeaders.flatMap((name, at) => (at % 2 === 0 ? [`${name}: ${rawHeaders[at + 1]}`] : []));
-  return answer(status, lines, body);
-}
-
-function answer(status: number, lines: string[], body: Buffer): Answer {
-  const headers: Record<string, string> = {};
-  for (const line of lines) {
-    const [, name = "", value = ""] = line.match(/^([^:]+):\s*(.*)$/) ?? [];
-    const key = name.toLowerCase();
-    headers[key] = key in headers ? `${headers[key]}, ${value}` : value;
-  }
-  if (!isUtf8(body)) throw new BadAnswer("the body is not UTF-8");
-  return { status, headers, body: body.toString() };
 }
 
 function headersOf({ method, headers, body, chunks }: Request): Header[] {
@@ -86,28 +73,20 @@ export function requestText(request: Request): string {
   return `${request.method} ${request.target} HTTP/1.1\r\n${lines.join("")}\r\n${Buffer.from(request.body ?? []).toString("latin1")}`;
 }
 
-/** Sends bytes, one per character, on a new connection, and closes its side. Returns the responses. */
-export async function sendBytes({ hostname: host, port }: URL, bytes: string): Promise<Answer[]> {
+/** Sends bytes, one per character, on a new connection, and closes its side. Returns the final responses. */
+export async function sendBytes({ hostname: host, port }: URL, bytes: string): Promise<string[]> {
   const socket = connect({ host, port: Number(port), allowHalfOpen: true });
-  const late = new Error(`the server did not close the connection for ${TIMEOUT_MS / 1000} s`);
+  const late = new BadAnswer(`the server did not close the connection for ${TIMEOUT_MS / 1000} s`);
   socket.setTimeout(TIMEOUT_MS, () => socket.destroy(late));
   socket.end(bytes, "latin1");
-  const chunks: Buffer[] = [];
+  let received = "";
   try {
-    for await (const chunk of socket) chunks.push(chunk);
+    for await (const chunk of socket.setEncoding("utf8")) received += chunk;
   } catch (error) {
-    if (error === late) throw new BadAnswer(late.message);
+    // The server may close a connection that still sends.
+    if (error === late) throw error;
   }
-  return answersIn(Buffer.concat(chunks).toString("latin1"));
-}
-
-/** The responses in the bytes of a connection. No body of the service has a status line. */
-function answersIn(received: string): Answer[] {
-  return received.split(/(?=HTTP\/1\.1 \d{3} )/).flatMap((text) => {
-    const [, status, head, body] = text.match(/^HTTP\/1\.1 (\d{3}) .*?\r\n(.*?)\r\n\r\n(.*)$/s) ?? [];
-    if (text !== "" && head === undefined)
-      throw new BadAnswer(`the response is ${JSON.stringify(text.slice(0, 200))}`);
-    if (head === undefined || Number(status) < 200) return [];
-    return [answer(Number(status), head.split("\r\n"), Buffer.from(body ?? "", "latin1"))];
-  });
+  // No body of the service has a status line.
+  const responses = received.split(/(?=HTTP\/1\.1 \d{3} )/);
+  return responses.filter((text) => text !== "" && !text.startsWith("HTTP/1.1 1"));
 }

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import type { Operation } from "./document.ts";
 import type { Header, Request } from "./http.ts";
 import type { Service } from "./service.ts";
-import { methodsOf, type Part, type Samples, type Slot, slotsOf, type Text } from "./slots.ts";
+import { methodsOf, type Part, type Samples, type Slot, slotsOf } from "./slots.ts";
 
 /** A request and its expected statuses. */
 export interface Case {
@@ -20,8 +20,8 @@ export interface Case {
   allowed: string[];
 }
 
-/** How often slots are invalid. */
-const WEIGHTS: Record<string, number> = { method: 1, path: 1, coding: 1, body: 12 };
+/** How often slots are invalid. Any address and any framing is valid. */
+const WEIGHTS: Record<string, number> = { method: 1, path: 1, coding: 1, body: 12, address: 0, framing: 0 };
 
 /** All requests except malformed HTTP. */
 export function cases(operations: Operation[], service: Service, samples: Samples): fc.Arbitrary<Case> {
@@ -29,19 +29,21 @@ export function cases(operations: Operation[], service: Service, samples: Sample
     operation,
     slots: slotsOf(operation, operations, service, samples),
   }));
-  const valid = all.map((each) => ({
-    weight: each.operation.body ? 3 : 1,
-    arbitrary: casesOf(each, operations),
+  const valid = all.map(({ operation, slots }) => ({
+    weight: operation.body ? 3 : 1,
+    arbitrary: casesOf(operation, slots, operations),
   }));
-  const invalid = all.flatMap((each) =>
-    Object.entries(each.slots)
-      .filter(([, slot]) => canBeRefused(slot))
-      .map(([name]) => ({ weight: WEIGHTS[name] ?? 3, arbitrary: casesOf(each, operations, name) })),
+  const invalid = all.flatMap(({ operation, slots }) =>
+    Object.keys(slots).map((name) => ({
+      weight: WEIGHTS[name] ?? 3,
+      arbitrary: casesOf(operation, slots, operations, name),
+    })),
   );
   // An exhausted key is as good as any other for operations that consume nothing.
   const free = operations.filter(({ isFree }) => isFree);
-  const [secret] = service.exhausted;
-  const exhausted = secret ? free.map((operation) => validCases(operation, { ...service, secret })) : [];
+  const exhausted = service.exhausted.flatMap((secret) =>
+    free.map((each) => validCases(each, { ...service, secret })),
+  );
   return fc.oneof(
     { weight: 36, arbitrary: fc.oneof(...valid) },
     { weight: 60, arbitrary: fc.oneof(...invalid) },
@@ -51,47 +53,29 @@ export function cases(operations: Operation[], service: Service, samples: Sample
 
 /** Requests that an operation must accept. */
 export function validCases(operation: Operation, service: Service): fc.Arbitrary<Case> {
-  return casesOf({ operation, slots: slotsOf(operation, [operation], service, {}) }, [operation]);
-}
-
-function isRefused({ refusals }: Slot, text: Text): boolean {
-  return (refusals(text) ?? []).length > 0;
-}
-
-/** Any text of a slot without bounds is valid. */
-function canBeRefused(slot: Slot): boolean {
-  return fc.sample(slot.texts, { numRuns: 100, seed: 1 }).some((text) => isRefused(slot, text));
-}
-
-interface Slots {
-  operation: Operation;
-  slots: Record<string, Slot>;
+  return casesOf(operation, slotsOf(operation, [operation], service, {}), [operation]);
 }
 
 /** Requests with valid texts in all slots, except for `invalid`. */
-function casesOf({ operation, slots }: Slots, operations: Operation[], invalid?: string): fc.Arbitrary<Case> {
-  const names = Object.keys(slots);
-  const texts = Object.entries(slots).map(([name, slot]) =>
-    slot.texts.filter((text) =>
-      name === invalid ? isRefused(slot, text) : slot.refusals(text)?.length === 0,
-    ),
+function casesOf(
+  operation: Operation,
+  slots: Record<string, Slot>,
+  operations: Operation[],
+  invalid?: string,
+): fc.Arbitrary<Case> {
+  const choices = Object.entries(slots).map(([name, { texts, refusals, part }]) =>
+    texts
+      .map((text) => ({ name, refusals: refusals(text), part: text === undefined ? {} : part(text) }))
+      .filter((each) => each.refusals !== undefined && each.refusals.length > 0 === (name === invalid)),
   );
-  const allowed = methodsOf(operation, operations);
-  return fc.tuple(...texts).map((chosen) => {
-    const parts = Object.values(slots).map(({ part }, index) => partOf(part, chosen[index]));
-    return {
-      group: operation.operationId,
-      kind: invalid === undefined ? "valid" : `invalid ${invalid}`,
-      operation: invalid === "path" ? undefined : operation,
-      request: requestOf(parts),
-      statuses: slots[invalid ?? ""]?.refusals(chosen[names.indexOf(invalid ?? "")]) ?? operation.successes,
-      allowed,
-    };
-  });
-}
-
-function partOf(part: Slot["part"], text: Text): Part {
-  return text === undefined ? {} : part(text);
+  return fc.tuple(...choices).map((chosen) => ({
+    group: operation.operationId,
+    kind: invalid === undefined ? "valid" : `invalid ${invalid}`,
+    operation: invalid === "path" ? undefined : operation,
+    request: requestOf(chosen.map(({ part }) => part)),
+    statuses: chosen.find(({ name }) => name === invalid)?.refusals ?? operation.successes,
+    allowed: methodsOf(operation, operations),
+  }));
 }
 
 function requestOf(parts: Part[]): Request {

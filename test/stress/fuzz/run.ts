@@ -26,8 +26,6 @@ export interface RunOptions {
   seed: number;
   /** Repeats one case of the first batch: the path of a failure. */
   path?: string | undefined;
-  /** Called after each batch. */
-  onProgress?: (counts: Counts) => void;
 }
 
 export interface Report {
@@ -39,7 +37,7 @@ export interface Report {
 class CheckFailed extends Error {}
 
 /** Runs the fuzzer until enough requests were sent, or one fails. */
-export async function fuzz({ requests, seed, path, onProgress, ...options }: RunOptions): Promise<Report> {
+export async function fuzz({ requests, seed, path, ...options }: RunOptions): Promise<Report> {
   const service = { ...options.service, secret: await options.service.newSecret() };
   const operations = operationsOf(openApiDocument(""));
   const checks = new Checks(service);
@@ -55,18 +53,22 @@ export async function fuzz({ requests, seed, path, onProgress, ...options }: Run
     if (problems.length > 0) throw new CheckFailed(problems.join("\n"));
   });
   for (let next = seed; counts.requests < requests; next += 1) {
-    const options = { seed: next, numRuns: BATCH, interruptAfterTimeLimit: SHRINKING_MS };
-    const result = await fc.check(property, path === undefined ? options : { ...options, path });
+    const replay = path === undefined ? {} : { path };
+    const result = await fc.check(property, {
+      seed: next,
+      numRuns: BATCH,
+      interruptAfterTimeLimit: SHRINKING_MS,
+      ...replay,
+    });
     const { counterexample, counterexamplePath, errorInstance: error } = result;
     if (error !== null && !(error instanceof CheckFailed)) throw error;
-    const command = `npm run fuzz -- --seed ${next} --path ${counterexamplePath}`;
     if (counterexample !== null) {
       const request = printable(counterexample[0]).replaceAll(service.secret, "$KEY");
+      const command = `npm run fuzz -- --seed ${next} --path ${counterexamplePath}`;
       return { counts, failure: [error?.message, request, `To reproduce: ${command}`].join("\n\n") };
     }
     if (result.interrupted) throw new Error(`the service does not answer ${BATCH} requests in two minutes`);
     if (path !== undefined) break;
-    onProgress?.(counts);
   }
   return { counts, failure: undefined };
 }

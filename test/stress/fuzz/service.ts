@@ -41,9 +41,8 @@ export async function startService(): Promise<Service> {
   await database.prepare(NEXT_ID).run();
   const service = runningService(petstore.url, "");
   const exhausted = await Promise.all(Array.from({ length: EXHAUSTED_KEYS }, () => newKey(database, 1)));
-  for (const key of exhausted) {
+  for (const key of exhausted)
     await service.send({ method: "GET", target: "/v1/pets", headers: [["Authorization", `Bearer ${key}`]] });
-  }
   const stopAll = async () => {
     await service.stop();
     await stop();

@@ -1,39 +1,18 @@
-// Values near the bounds of a schema, valid or violating it in one place, and the check that tells which. Values are JSON texts,
-// because a number or a string has several notations.
+// Values near the bounds of a schema, valid or violating it in one place, and the validation that tells which. Values are JSON
+// texts, because a number or a string has several notations.
 
+import { Ajv } from "ajv";
 import fc from "fast-check";
 import type { Schema } from "./document.ts";
-import { exactJson, parseRequest } from "./exact.ts";
+import { parseRequest } from "./exact.ts";
 import { mutated, words } from "./mutations.ts";
-
-const KEYWORDS =
-  words(`type enum format minimum maximum minLength maxLength pattern properties required items minItems maxItems
-  anyOf default description examples title deprecated`);
 
 const INT64 = [-(2n ** 63n), 2n ** 63n - 1n] as const;
 
 /** Odd values of parameters. */
-const ODD_PLAIN = [
-  "",
-  " 10",
-  "10 ",
-  "1,0",
-  "\u0661",
-  "\uff11",
-  "NaN",
-  "1n",
-  "1.0",
-  "1e1",
-  "+1",
-  "[1]",
-  "null",
-  "%",
-  "1\0",
-  "\ufeff1",
-];
+const ODD_PLAIN = words("1,0 \u0661 \uff11 NaN 1n 1.0 1e1 +1 [1] null % 1\0 \ufeff1");
 
-/** How far values without a documented bound go. */
-const SOME_ITEMS = 5;
+/** How far strings without a documented bound go. */
 const SOME_CHARACTERS = 60;
 
 /** Any code point except surrogates. fast-check's own arbitrary takes a second to start. */
@@ -60,18 +39,43 @@ const OF_ALL_TYPES = words(`null true false 1 0 -1 1.5 "1" "null" "" [] [1] ["av
 const ODD_NAMES = words("__proto__ constructor prototype toString hasOwnProperty then toJSON 0 id $ref");
 const ODD_VALUES = [...OF_ALL_TYPES, ...ILL_FORMED, '"\\u0000"', "[".repeat(90) + "]".repeat(90)];
 
+const validator = new Ajv({ strict: false }).addFormat("int64", {
+  type: "number",
+  validate: (value) => Math.abs(value) <= 2 ** 63,
+});
+
+/** The member and the keyword that a JSON text violates. Undefined if it is valid. Throws if it is not JSON. */
+export function violation(schema: Schema, json: string): string | undefined {
+  validator.validate(schema, toValidate(parseRequest(json)));
+  const [error] = validator.errors ?? [];
+  return error && `${error.instancePath} ${error.keyword}`;
+}
+
+/**
+ * A value for the validator, which knows no bigint and rounds numbers to doubles: integers beyond int64, fractions and ill-formed
+ * strings become what it refuses.
+ */
+function toValidate(value: unknown): unknown {
+  if (typeof value === "bigint") return BigInt.asIntN(64, value) === value ? Number(value) : 1e300;
+  if (typeof value === "number") return 0.5;
+  if (typeof value === "string") return value.isWellFormed() ? value : null;
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map(toValidate);
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, toValidate(each)]));
+}
+
 /** JSON texts, valid or violating the schema in one place. */
 export function jsonTexts(schema: Schema): fc.Arbitrary<string> {
-  const { format = "int64" } = schema;
-  const unknown = Object.keys(schema).find((each) => !KEYWORDS.includes(each) && !each.startsWith("x-"));
-  if (unknown !== undefined || format !== "int64")
-    throw new Error(`the fuzzer does not support ${unknown ?? format}`);
   return fc.oneof({ weight: 6, arbitrary: textsOfType(schema) }, fc.constantFrom(...OF_ALL_TYPES));
+}
+
+function validTexts(schema: Schema): fc.Arbitrary<string> {
+  return jsonTexts(schema).filter((text) => violation(schema, text) === undefined);
 }
 
 /** Texts in paths, queries and headers, valid or violating the schema. */
 export function plainTexts(schema: Schema): fc.Arbitrary<string> {
-  const odd = fc.oneof(fc.constantFrom(...ODD_PLAIN), fc.string({ unit: CODE_POINT }));
+  const odd = fc.oneof(fc.constantFrom("", " 10", "10 ", ...ODD_PLAIN), fc.string({ unit: CODE_POINT }));
   if (schema.type === "integer") return fc.oneof({ weight: 2, arbitrary: integers(schema).map(String) }, odd);
   return fc.oneof({ weight: 3, arbitrary: textsOfType(schema).map(plainText) }, odd);
 }
@@ -80,81 +84,17 @@ function plainText(json: string): string {
   return json.startsWith('"') ? JSON.parse(json) : json;
 }
 
-export function plainValue({ type }: Schema, text: string): unknown {
-  if (type === "boolean" && /^(true|false)$/.test(text)) return text === "true";
-  return type === "integer" && /^-?\d+$/.test(text) ? BigInt(text) : text;
-}
-
-/** The place in a value and the keyword that it violates. Undefined if it is valid. */
-export function violation(schema: Schema, value: unknown, place = ""): string | undefined {
-  const { anyOf, type, items = {}, minItems = 0, maxItems = Infinity } = schema;
-  const [keyword] = [
-    type !== undefined && !hasType(type, value) && "type",
-    choicesOf(schema)?.includes(exactJson(value)) === false && "enum",
-    anyOf?.every((each) => violation(each, value) !== undefined) && "anyOf",
-    typeof value === "string" && violatedByText(schema, value),
-    typeof value === "bigint" && violatedByInteger(schema, value),
-    Array.isArray(value) && (value.length < minItems || value.length > maxItems) && "length",
-  ].filter((each) => typeof each === "string");
-  if (keyword !== undefined) return `${place}: ${keyword}`;
-  if (Array.isArray(value)) return value.map((each) => violation(items, each, `${place}[]`)).find(Boolean);
-  return type === "object" ? violatedByMembers(schema, value as object, place) : undefined;
-}
-
-function hasType(type: string, value: unknown): boolean {
-  if (type === "integer") return typeof value === "bigint";
-  if (type === "number") return typeof value === "bigint" || typeof value === "number";
-  if (type === "null") return value === null;
-  if (type === "array") return Array.isArray(value);
-  return typeof value === type && value !== null && !Array.isArray(value);
-}
-
-function violatedByText({ minLength = 0, maxLength = Infinity, pattern = "" }: Schema, text: string) {
-  const length = [...text].length;
-  if (!text.isWellFormed()) return "Unicode";
-  if (length < minLength) return "minLength";
-  if (length > maxLength) return "maxLength";
-  return new RegExp(pattern, "u").test(text) ? undefined : "pattern";
-}
-
-function violatedByInteger(schema: Schema, value: bigint): string | undefined {
-  const [min = value, max = value] = rangeOf(schema);
-  return value < min ? "minimum" : value > max ? "maximum" : undefined;
-}
-
-function violatedByMembers({ properties = {}, required = [] }: Schema, value: object, place: string) {
-  const missing = required.find((name) => !Object.hasOwn(value, name));
-  if (missing !== undefined) return `${place}.${missing}: required`;
-  const known = Object.entries(value).filter(([name]) => Object.hasOwn(properties, name));
-  return known
-    .map(([name, each]) => violation(properties[name] ?? {}, each, `${place}.${name}`))
-    .find(Boolean);
-}
-
-/** The JSON texts of an enumeration. */
-function choicesOf({ enum: choices }: Schema): string[] | undefined {
-  return choices?.map((each) => JSON.stringify(each));
-}
-
-function rangeOf({ minimum, maximum, format }: Schema): (bigint | undefined)[] {
-  const [min, max] = format === "int64" ? INT64 : [];
-  return [minimum === undefined ? min : BigInt(minimum), maximum === undefined ? max : BigInt(maximum)];
-}
-
-function validTexts(schema: Schema): fc.Arbitrary<string> {
-  return jsonTexts(schema).filter((text) => violation(schema, parseRequest(text)) === undefined);
+export function isValidPlain(schema: Schema, text: string): boolean {
+  const isInteger = schema.type === "integer" && /^-?\d+$/.test(text);
+  return violation(schema, isInteger ? `${BigInt(text)}` : JSON.stringify(text)) === undefined;
 }
 
 function textsOfType(schema: Schema): fc.Arbitrary<string> {
-  const { type, anyOf, minimum = -1e9, maximum = 1e9 } = schema;
-  const choices = choicesOf(schema);
-  if (anyOf !== undefined) return fc.oneof(...anyOf.map(jsonTexts));
+  const choices = schema.enum?.map((each) => JSON.stringify(each));
   if (choices !== undefined) return fc.constantFrom(...choices, ...choices, ...choices.flatMap(near));
-  if (type === "object") return objects(schema);
-  if (type === "array") return arrays(schema);
-  if (type === "integer") return integers(schema).chain(integerNotations);
-  if (type === "number") return fc.double({ min: minimum, max: maximum, noNaN: true }).map(String);
-  if (type !== "string") return fc.constantFrom(...OF_ALL_TYPES);
+  if (schema.type === "object") return objects(schema);
+  if (schema.type === "integer") return integers(schema).chain(integerNotations);
+  if (schema.type !== "string") return fc.constantFrom(...OF_ALL_TYPES);
   const notations = strings(schema).chain(textNotations);
   return fc.oneof({ weight: 9, arbitrary: notations }, fc.constantFrom(...ILL_FORMED));
 }
@@ -180,22 +120,23 @@ function integerNotations(value: bigint): fc.Arbitrary<string> {
   return fc.oneof(fc.constant(`${value}`), fc.constantFrom(...same, ...others));
 }
 
-function integers(schema: Schema): fc.Arbitrary<bigint> {
-  const [min, max] = rangeOf(schema);
-  const bounds = [min, max].filter((bound) => bound !== undefined);
-  const near = bounds.flatMap((bound) => [bound - 1n, bound, bound + 1n]);
-  const far = bounds.flatMap((bound) => [bound - 2n ** 64n, bound + 2n ** 32n, bound * 2n]);
-  const powers = [0n, 1n, 10n, 1000n, 2n ** 31n, 2n ** 53n, 2n ** 53n + 1n, -(2n ** 53n) - 1n, 10n ** 400n];
+/** Integers at the bounds of a schema, between them and far away. */
+function integers({ minimum, maximum }: Schema): fc.Arbitrary<bigint> {
+  const min = minimum === undefined ? INT64[0] : BigInt(minimum);
+  const max = maximum === undefined ? INT64[1] : BigInt(maximum);
+  const near = [min, max].flatMap((bound) => [bound - 1n, bound, bound + 1n]);
+  const far = [min, max].flatMap((bound) => [bound - 2n ** 64n, bound + 2n ** 32n, bound * 2n]);
+  const powers = [1n, 10n, 1000n, 2n ** 31n, 2n ** 53n, 2n ** 53n + 1n, -(2n ** 53n) - 1n, 10n ** 400n];
   return fc.oneof(
-    fc.constantFrom(...near, 0n),
+    { weight: 3, arbitrary: fc.constantFrom(...near, 0n) },
     fc.constantFrom(...far, ...powers),
-    fc.bigInt({ min: min ?? INT64[0], max: max ?? INT64[1] }),
+    fc.bigInt({ min, max }),
   );
 }
 
 /** Texts near the bounds of a schema. */
-function strings(schema: Schema): fc.Arbitrary<string> {
-  const { minLength: min = 0, maxLength: max = min + SOME_CHARACTERS, pattern } = schema;
+function strings({ minLength: min = 0, maxLength, pattern }: Schema): fc.Arbitrary<string> {
+  const max = maxLength ?? min + SOME_CHARACTERS;
   const ofLength = (minLength: number, maxLength: number) =>
     fc.string({ unit: CHARACTER, minLength, maxLength, size: "max" });
   // Characters of one or two UTF-16 units and one to four UTF-8 bytes.
@@ -216,47 +157,32 @@ function strings(schema: Schema): fc.Arbitrary<string> {
   return fc.oneof({ weight: 3, arbitrary: any }, matching, mutated(matching));
 }
 
-/** Arrays of valid items, except for one. */
-function arrays({
-  items = {},
-  minItems = 0,
-  maxItems = minItems + SOME_ITEMS,
-}: Schema): fc.Arbitrary<string> {
-  const others = fc.array(validTexts(items), { minLength: Math.max(0, minItems - 2), maxLength: maxItems });
-  return fc.tuple(jsonTexts(items), others).map((all) => `[${all.flat().join(",")}]`);
-}
-
-/** Objects of valid members, except for one, in any order and with any white space. */
+/** Objects of valid members, except for one, with unknown members, in any order and with any white space. */
 function objects({ properties = {}, required = [] }: Schema): fc.Arbitrary<string> {
-  const names = Object.keys(properties);
-  const missing = { nil: undefined, freq: 15 };
-  const valid = Object.entries(properties).map(([name, each]) =>
-    required.includes(name) ? validTexts(each) : fc.option(validTexts(each), { nil: undefined }),
+  const members = Object.entries(properties);
+  const texts = members.map(([name, schema]) =>
+    required.includes(name) ? validTexts(schema) : fc.option(validTexts(schema)),
   );
-  const any = Object.values(properties).map((each) => fc.option(jsonTexts(each), missing));
+  const known = members.map(([, schema], index) =>
+    fc.tuple(...texts.with(index, fc.option(jsonTexts(schema), { freq: 15 }))),
+  );
   const spaces = fc.constantFrom("", "", " ", "\n  ", "\t\r\n");
-  const some = fc.oneof(...any.map((each, index) => fc.tuple<Text[]>(...valid.with(index, each))));
-  return fc.tuple(some, unknownMembers(names), spaces).chain(([texts, unknown, space]) => {
-    const known = texts.flatMap((text, index) =>
-      text === undefined ? [] : [`"${names[index]}"${space}:${text}`],
+  return fc.tuple(fc.oneof(...known), UNKNOWN_MEMBERS, spaces).chain(([chosen, unknown, space]) => {
+    const all = chosen.flatMap((text, index) =>
+      text === null ? [] : [`"${members[index]?.[0]}"${space}:${text}`],
     );
-    const members = [...known, ...unknown];
-    const shuffled = fc.shuffledSubarray(members, { minLength: members.length });
-    return shuffled.map((all) => `{${space}${all.join(`${space},${space}`)}}`);
+    const shuffled = fc.shuffledSubarray([...all, ...unknown], { minLength: all.length + unknown.length });
+    return shuffled.map((each) => `{${space}${each.join(`${space},${space}`)}}`);
   });
 }
 
-type Text = string | undefined;
-
 /** Members of any name and value, which the service must ignore. */
-function unknownMembers(names: string[]): fc.Arbitrary<string[]> {
-  const name = fc.oneof(fc.constantFrom(...ODD_NAMES), fc.string({ maxLength: 12 }));
-  const value = fc.oneof(fc.json({ maxDepth: 3 }), fc.constantFrom(...ODD_VALUES));
-  const member = fc
+const UNKNOWN_MEMBERS = fc.array(
+  fc
     .tuple(
-      name.filter((each) => !names.includes(each)),
-      value,
+      fc.oneof(fc.constantFrom(...ODD_NAMES), fc.string({ maxLength: 12 })),
+      fc.oneof(fc.json({ maxDepth: 3 }), fc.constantFrom(...ODD_VALUES)),
     )
-    .map(([each, text]) => `${JSON.stringify(each)}:${text}`);
-  return fc.oneof(fc.constant<string[]>([]), fc.array(member, { minLength: 1, maxLength: 3 }));
-}
+    .map(([name, value]) => `${JSON.stringify(name)}:${value}`),
+  { maxLength: 3 },
+);

@@ -1,0 +1,109 @@
+// The pets that the service must have, in the order of the list. Every page is compared with them, with exact numbers.
+
+import { isDeepStrictEqual } from "node:util";
+import type { Parameter } from "./document.ts";
+import { exactJson, parseResponse } from "./exact.ts";
+import { type Answer, BadAnswer } from "./http.ts";
+
+export const LIST = "/v1/pets";
+
+/** A pet with integers as bigint. */
+export type ExactPet = Record<string, unknown> & { id: bigint };
+
+/** Reads a path of the service with a valid key. */
+export type Read = (path: string) => Promise<Answer>;
+
+export class Pets {
+  #all: ExactPet[] = [];
+  /** The id of the first pet of each page, by cursor. */
+  readonly #starts = new Map([["", -(2n ** 63n)]]);
+  /** Only the end of the list is read again. */
+  #lastPage = `${LIST}?limit=20`;
+
+  get ids(): string[] {
+    return this.#all.map(({ id }) => `${id}`);
+  }
+
+  get cursors(): string[] {
+    return [...this.#starts.keys()].filter((cursor) => cursor !== "");
+  }
+
+  /** Adds a pet that the service has acknowledged. Returns what is wrong with its id. */
+  add(pet: ExactPet): string[] {
+    const latest = this.#all.at(-1);
+    this.#all.push(pet);
+    return latest && pet.id <= latest.id ? [`the id ${pet.id} was assigned before`] : [];
+  }
+
+  /** Reads the end of the list. Returns what is wrong with it, once: then these are the pets. */
+  async checkEnd(read: Read): Promise<string[]> {
+    const start = this.#startOf(this.#lastPage);
+    const problems: string[] = [];
+    const listed: ExactPet[] = [];
+    for (let path: string | undefined = this.#lastPage; path !== undefined; ) {
+      const answer = await read(path);
+      problems.push(...this.checkPages(path, [answer]));
+      const page = petsIn(answer);
+      listed.push(...page);
+      if (page[0] !== undefined) this.#starts.set(cursorOf(path), page[0].id);
+      this.#lastPage = path;
+      path = nextPath(answer);
+    }
+    const kept = this.#all.findLastIndex(({ id }) => id < start) + 1;
+    this.#all = [...this.#all.slice(0, kept), ...listed];
+    return problems;
+  }
+
+  /** Returns what is wrong with a page and those after it. `parameters` are those of the list. */
+  checkPages(path: string, pages: Answer[], parameters: Parameter[] = []): string[] {
+    const query = queryOf(path);
+    const limit = Number(
+      query.get("limit") ?? parameters.find(({ name }) => name === "limit")?.schema.default,
+    );
+    const filters = parameters.filter(({ name }) => query.has(name) && name !== "limit" && name !== "cursor");
+    const start = this.#startOf(path);
+    const rest = this.#all.filter(
+      (pet) => pet.id >= start && filters.every(({ name }) => `${pet[name]}` === query.get(name)),
+    );
+    return pages.flatMap((page, index) => {
+      const [listed, next] = [petsIn(page), nextPath(page)];
+      const expected = rest.slice(index * limit, (index + 1) * limit);
+      const following = rest[(index + 1) * limit];
+      if (next !== undefined && following !== undefined) this.#starts.set(cursorOf(next), following.id);
+      const at = [...listed, ...expected].findIndex(
+        (_, each) => !isDeepStrictEqual(listed[each], expected[each]),
+      );
+      const wrong = `${textOf(listed[at])} instead of ${textOf(expected[at])}`;
+      return [
+        ...(at === -1 ? [] : [`page ${index + 1} from ${path} on has ${wrong}`]),
+        ...((next === undefined) === (following === undefined) ? [] : [`its next page is ${next}`]),
+      ];
+    });
+  }
+
+  #startOf(path: string): bigint {
+    return this.#starts.get(cursorOf(path)) ?? -(2n ** 63n);
+  }
+}
+
+function queryOf(path: string): URLSearchParams {
+  return new URL(path, "http://localhost").searchParams;
+}
+
+function cursorOf(path: string): string {
+  return queryOf(path).get("cursor") ?? "";
+}
+
+function petsIn({ status, body }: Answer): ExactPet[] {
+  if (status !== 200) throw new BadAnswer(`a page has the status ${status}`);
+  return parseResponse(body) as ExactPet[];
+}
+
+/** The path of the next page. */
+export function nextPath({ headers }: Answer): string | undefined {
+  return headers.link?.match(/^<https?:\/\/[^/]+([^>]+)>; rel="next"$/)?.[1];
+}
+
+function textOf(pet: ExactPet | undefined): string {
+  return pet === undefined ? "no pet" : exactJson(pet);
+}
