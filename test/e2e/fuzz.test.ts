@@ -36,7 +36,7 @@ it(
     const kinds = operationsOf(openApiDocument("")).flatMap(({ operationId }) =>
       ["valid", "invalid key", "invalid method"].map((kind) => `${operationId}, ${kind}`),
     );
-    expect([...counts.kinds.keys()]).toEqual(expect.arrayContaining([...kinds, "malformed, truncated"]));
+    expect([...counts.kinds.keys()]).toEqual(expect.arrayContaining(kinds));
   },
   TIMEOUT_MS,
 );

@@ -5,8 +5,7 @@ import { isDeepStrictEqual } from "node:util";
 import { findViolations } from "../../support/openapi-validator.ts";
 import type { Operation } from "./document.ts";
 import { exactJson, parseRequest, parseResponse } from "./exact.ts";
-import { type Answer, BadAnswer, type Header, type Request, sendBytes } from "./http.ts";
-import type { Malformed } from "./malformed.ts";
+import { type Answer, BadAnswer, type Header, type Request } from "./http.ts";
 import { type ExactPet, LIST, nextPath, Pets } from "./pets.ts";
 import type { Case } from "./requests.ts";
 import type { Service } from "./service.ts";
@@ -55,13 +54,12 @@ export class Checks {
   }
 
   /** Sends a case. Returns what is wrong with the responses and with the stored pets. */
-  async problems(each: Case | Malformed): Promise<string[]> {
+  async problems(each: Case): Promise<string[]> {
     this.#problems = [];
     count(this.counts.kinds, `${each.group}, ${each.kind}`);
     try {
-      await ("bytes" in each ? this.#sendMalformed(each.bytes) : this.#sendCase(each));
-      if ("bytes" in each || !isRead(each.request))
-        this.#problems.push(...(await this.#pets.checkEnd(this.read)));
+      await this.#sendCase(each);
+      if (!isRead(each.request)) this.#problems.push(...(await this.#pets.checkEnd(this.read)));
     } catch (error) {
       // JSON.parse throws a SyntaxError.
       if (!(error instanceof BadAnswer || error instanceof SyntaxError)) throw error;
@@ -84,13 +82,9 @@ export class Checks {
     const startedMs = performance.now();
     const answer = await this.#service.send(request);
     const hasStalled = answer.status === 503 && performance.now() - startedMs >= STALL_MS;
-    this.#count(`${answer.status}`);
-    return hasStalled && isRead(request) && tries > 1 ? this.#send(request, tries - 1) : answer;
-  }
-
-  #count(status: string): void {
     this.counts.requests += 1;
-    count(this.counts.statuses, status);
+    count(this.counts.statuses, `${answer.status}`);
+    return hasStalled && isRead(request) && tries > 1 ? this.#send(request, tries - 1) : answer;
   }
 
   async #sendCase(each: Case): Promise<void> {
@@ -184,32 +178,6 @@ export class Checks {
     const isRequested = id === undefined || `${(parseResponse(answer.body) as ExactPet).id}` === id;
     this.#expect(isRequested, `the pet is not ${id}`, answer);
   }
-
-  /** Sends malformed bytes, and checks the responses: none, or responses of the HTTP server or of the service. */
-  async #sendMalformed(bytes: string): Promise<void> {
-    for (const response of await sendBytes(this.#service.url, bytes)) {
-      const status = Number(response.split(" ")[1]);
-      const isFromService = /^x-request-id: /im.test(response);
-      this.#count(isFromService ? `${status}` : `${status} by the HTTP server`);
-      const isRight = isFromService ? status < 500 : await this.#isByServer(bytes, status, response);
-      this.#expect(isRight, `the response is ${response}`);
-      if (status === 201) this.#problems.push(...this.#pets.add(parseResponse(bodyOf(response)) as ExactPet));
-    }
-    const next = await this.read(`${LIST}?limit=1`);
-    this.#expect(next.status === 200, "the server did not survive", next);
-  }
-
-  /** The HTTP server may refuse malformed bytes before a Worker gets them. Then the control Worker gets the same response. */
-  async #isByServer(bytes: string, status: number, response: string): Promise<boolean> {
-    if (status >= 400 && status < 500) return true;
-    const { controlUrl } = this.#service;
-    const others = controlUrl === undefined ? [] : await sendBytes(controlUrl, bytes);
-    return others.map(bodyOf).includes(bodyOf(response));
-  }
-}
-
-function bodyOf(response: string): string {
-  return response.slice(response.indexOf("\r\n\r\n") + 4);
 }
 
 function count(counts: Map<string, number>, name: string): void {

@@ -1,12 +1,12 @@
-// npm run fuzz: sends requests that fit the OpenAPI document, requests that violate it, and bytes that are not HTTP, and validates
-// every response against the document. A seed gives the same requests with the same document and fuzzer, except for keys.
+// npm run fuzz: sends requests that fit the OpenAPI document and requests that violate it, and validates every response against the
+// document. A seed gives the same requests with the same document and fuzzer, except for keys.
 
 import { InvalidArgumentError } from "@commander-js/extra-typings";
 import { tableText, whole } from "../../../bench/measure/report.ts";
 import { type Define, integer, newCommand, ReportedError, UsageError } from "../../../scripts/lib/command.ts";
 
 const SUMMARY =
-  "Validates the service's responses to valid, invalid and malformed requests. It starts the service in the real runtime with a real " +
+  "Validates the service's responses to valid and invalid requests. It starts the service in the real runtime with a real " +
   "database, or uses the one at --url: its key must have limits that are never reached, no other client may add pets, and only HTTP " +
   "is sent. A failure is printed with the smallest failing request, and with the seed and path that reproduce it.";
 

@@ -1,8 +1,7 @@
-// HTTP/1.1 clients: Node's for well-formed requests, and a bare socket for bytes that no HTTP library sends.
+// An HTTP/1.1 client that sends requests as they are, whatever method, target or headers they have.
 
 import http from "node:http";
 import https from "node:https";
-import { connect } from "node:net";
 import { text as readText } from "node:stream/consumers";
 
 export type Header = [name: string, value: string];
@@ -71,22 +70,4 @@ function headersOf({ method, headers, body, chunks }: Request): Header[] {
 export function requestText(request: Request): string {
   const lines = headersOf(request).map(([name, value]) => `${name}: ${value}\r\n`);
   return `${request.method} ${request.target} HTTP/1.1\r\n${lines.join("")}\r\n${Buffer.from(request.body ?? []).toString("latin1")}`;
-}
-
-/** Sends bytes, one per character, on a new connection, and closes its side. Returns the final responses. */
-export async function sendBytes({ hostname: host, port }: URL, bytes: string): Promise<string[]> {
-  const socket = connect({ host, port: Number(port), allowHalfOpen: true });
-  const late = new BadAnswer(`the server did not close the connection for ${TIMEOUT_MS / 1000} s`);
-  socket.setTimeout(TIMEOUT_MS, () => socket.destroy(late));
-  socket.end(bytes, "latin1");
-  let received = "";
-  try {
-    for await (const chunk of socket.setEncoding("utf8")) received += chunk;
-  } catch (error) {
-    // The server may close a connection that still sends.
-    if (error === late) throw error;
-  }
-  // No body of the service has a status line.
-  const responses = received.split(/(?=HTTP\/1\.1 \d{3} )/);
-  return responses.filter((text) => text !== "" && !text.startsWith("HTTP/1.1 1"));
 }

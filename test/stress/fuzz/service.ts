@@ -12,13 +12,10 @@ const EXHAUSTED_KEYS = 5;
 const NEXT_ID = `UPDATE sqlite_sequence SET seq = ${2n ** 53n} WHERE name = 'pets'`;
 
 export interface Service {
-  url: URL;
   send: Send;
-  /** The address of the control Worker. Undefined for a running service, whose HTTP server is unknown. */
-  controlUrl: URL | undefined;
   /** A key that never reaches its limits. */
   secret: string;
-  /** Keys that have used their one request of the day. */
+  /** Keys that have used their one request of the day. A running service has none. */
   exhausted: string[];
   /** A key of its own for each run: Idempotency-Keys of an earlier one are unknown. */
   newSecret(): Promise<string>;
@@ -29,13 +26,13 @@ export interface Service {
 export function runningService(url: URL, secret: string): Service {
   const { send, close } = client(url);
   const newSecret = async () => secret;
-  return { url, send, controlUrl: undefined, secret, exhausted: [], newSecret, stop: async () => close() };
+  return { send, secret, exhausted: [], newSecret, stop: async () => close() };
 }
 
 /** Starts a service with pets. The caller must stop it. */
 export async function startService(): Promise<Service> {
-  const { workers, stop } = await startWorkers([PETSTORE, { file: "test/stress/fuzz/control.ts" }]);
-  const [petstore, control] = workers;
+  const { workers, stop } = await startWorkers([PETSTORE]);
+  const [petstore] = workers;
   const database = await petstore.database();
   await addTablesAndPets(database, PETS);
   await database.prepare(NEXT_ID).run();
@@ -48,5 +45,5 @@ export async function startService(): Promise<Service> {
     await stop();
   };
   const newSecret = () => newKey(database, NO_LIMIT);
-  return { ...service, newSecret, controlUrl: control.url, exhausted, stop: stopAll };
+  return { ...service, newSecret, exhausted, stop: stopAll };
 }

@@ -5,7 +5,7 @@ import { isUtf8 } from "node:buffer";
 import fc from "fast-check";
 import { newSecret } from "../../../src/keys/secret.ts";
 import type { Operation, Parameter } from "./document.ts";
-import type { Request } from "./http.ts";
+import type { Header, Request } from "./http.ts";
 import { mutated, words } from "./mutations.ts";
 import type { Service } from "./service.ts";
 import { isValidPlain, jsonTexts, plainTexts, violation } from "./values.ts";
@@ -38,7 +38,7 @@ const MEDIA_TYPES = words(
 const CODINGS = ["identity", "Identity", "gzip", "br", "deflate", "zstd", "identity, gzip", "x"];
 
 /** Well-formed keys that do not exist. */
-const UNKNOWN_KEYS = Array.from({ length: 100 }, newSecret);
+const UNKNOWN_KEYS = Array.from({ length: 20 }, newSecret);
 
 /** The slots of an operation, by name. */
 export function slotsOf(operation: Operation, operations: Operation[], service: Service, samples: Samples) {
@@ -49,6 +49,7 @@ export function slotsOf(operation: Operation, operations: Operation[], service: 
     path: pathSlot(operation, operations),
     key: keySlot(operation, service),
     address: ADDRESS,
+    "other header": OTHER_HEADER,
     ...Object.fromEntries(named),
     ...(body && {
       "media type": mediaTypeSlot(body),
@@ -100,18 +101,18 @@ function headerSlot(name: string, texts: fc.Arbitrary<Text>, refusals: Slot["ref
   };
 }
 
-function keySlot({ isFree }: Operation, { secret, exhausted, controlUrl }: Service): Slot {
+function keySlot({ isFree }: Operation, { secret, exhausted }: Service): Slot {
   const good = fc.constantFrom(`Bearer ${secret}`, `bearer ${secret}`, `BEARER  ${secret}`);
-  const keys = [...UNKNOWN_KEYS, ...exhausted, `${secret}, Bearer ${secret}`, "a".repeat(5000), "pet_"];
+  const others = [...exhausted, `${secret}, Bearer ${secret}`, "a".repeat(5000), "pet_"];
   const malformed = [undefined, "", "Bearer", `Basic ${secret}`, secret];
-  const bad = fc.constantFrom(...keys.map((key) => `Bearer ${key}`), ...malformed);
+  const bad = fc.constantFrom(...[...UNKNOWN_KEYS, ...others].map((key) => `Bearer ${key}`), ...malformed);
   const texts = fc.oneof({ weight: 4, arbitrary: good }, { weight: 2, arbitrary: bad }, mutated(good));
   return headerSlot("Authorization", texts, (text = "") => {
     const [, key = ""] = text.match(/^bearer +([^ ]+)$/i) ?? [];
     if (key === secret) return [];
     if (exhausted.includes(key)) return isFree ? undefined : [429];
-    // Cloudflare sets the real address, whose limit may be reached.
-    return controlUrl === undefined ? [401, 429] : [401];
+    // Before a running service, Cloudflare sets the real address, whose limit may be reached.
+    return exhausted.length === 0 ? [401, 429] : [401];
   });
 }
 
@@ -125,6 +126,24 @@ const ADDRESS = headerSlot(
   ),
   () => [],
 );
+
+/** Headers that the service ignores. */
+const OTHER_HEADERS = [
+  "Accept: nonsense",
+  "Accept-Encoding: gzip;q=2, *;q=0",
+  "Cookie: a=b; \xff",
+  "If-None-Match: *",
+  "Range: bytes=0-1",
+  "X-HTTP-Method-Override: DELETE",
+  "X-Original-URL: /v1/usage",
+  `__proto__: ${"a".repeat(10_000)}`,
+];
+
+const OTHER_HEADER: Slot = {
+  texts: fc.constantFrom(undefined, ...OTHER_HEADERS),
+  refusals: () => [],
+  part: (text) => ({ headers: [text.split(": ") as Header] }),
+};
 
 function parameterSlot(parameter: Parameter, samples: string[] = []): Slot {
   const { name, required, schema, in: where } = parameter;
