@@ -1,6 +1,6 @@
 // The checks of npm run soak and npm run crash: each notices its violation, and nothing else is one.
 
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { Ledger } from "../stress/load/ledger.ts";
 import { checkMemory } from "../stress/load/memory.ts";
 import { NAME_PREFIX, Pets } from "../stress/load/pets.ts";
@@ -28,8 +28,30 @@ function answer(status: number, left: number, ms: number) {
 
 const EXACT = { admitted: 32, left: 0, refused: 1, later: 0, kills: 0, interrupted: 0, usage: {} };
 
-/** What the checks find after so many admissions, one a millisecond, then refusals and interruptions, and more admissions. */
-function ledgerOf(run: Partial<typeof EXACT>) {
+const EXCEEDED = ["a limit was exceeded"];
+const EARLY = ["a request was refused too early"];
+const ADMISSIONS = ["usage shows a wrong number of admissions"];
+const REFUSALS = ["usage shows a wrong number of refusals"];
+
+it.each<[what: string, run: Partial<typeof EXACT>, found: string[]]>([
+  ["exactly the limit", {}, []],
+  ["fewer requests than the limit", { admitted: 20, refused: 0 }, []],
+  ["losses of two leases and a request under way", { admitted: 27, kills: 2, interrupted: 1 }, []],
+  ["lost requests in usage", { kills: 1, interrupted: 1, usage: { admitted: 35, refused: 2 } }, []],
+  ["one more than the limit", { admitted: 33 }, EXCEEDED],
+  ["one more than the limit, despite a kill", { admitted: 33, kills: 1 }, EXCEEDED],
+  ["a refusal of the last request", { admitted: 31 }, EARLY],
+  ["a refusal before the last one", { admitted: 31, later: 1 }, EARLY],
+  ["more losses than a kill explains", { admitted: 29, kills: 1 }, EARLY],
+  ["a refusal with requests left", { left: 1 }, ["a request was refused with requests left"]],
+  ["a forgotten admission", { usage: { admitted: 31 } }, ADMISSIONS],
+  ["a forgotten admission at a kill", { kills: 1, usage: { admitted: 31 } }, ADMISSIONS],
+  ["an admission counted twice", { usage: { admitted: 33 } }, ADMISSIONS],
+  ["more counted than a kill explains", { kills: 1, usage: { admitted: 35 } }, ADMISSIONS],
+  ["a forgotten refusal", { usage: { refused: 0 } }, REFUSALS],
+  ["a refusal counted twice", { usage: { refused: 2 } }, REFUSALS],
+])("in the ledger of a client, %s: %j finds %j", (_, run, found) => {
+  // One admission a millisecond, then refusals and interruptions, and later admissions.
   const { admitted, left, refused, later, kills, interrupted, usage } = { ...EXACT, ...run };
   const killedMs = Array.from({ length: kills }, () => START_MS + 500);
   const ledger = new Ledger("a client", LIMITS, killedMs);
@@ -39,106 +61,67 @@ function ledgerOf(run: Partial<typeof EXACT>) {
   for (let sent = 0; sent < later; sent += 1) ledger.record(answer(200, 0, 700));
   for (let sent = 0; sent < interrupted; sent += 1) ledger.interrupt();
   const day = { date: "2026-11-20", admitted: admitted + later, refused, ...usage };
-  return kindsOf((problems) => {
+  const kinds = kindsOf((problems) => {
     ledger.check(problems);
     ledger.checkUsage([day], problems);
   });
-}
-
-const ADMISSIONS = "usage shows a wrong number of admissions";
-const REFUSALS = "usage shows a wrong number of refusals";
-
-describe("the ledger of a client", () => {
-  it.each([
-    ["exactly the limit", {}],
-    ["fewer requests than the limit", { admitted: 20, refused: 0 }],
-    ["losses of two leases and a request under way", { admitted: 27, kills: 2, interrupted: 1 }],
-    ["lost requests in usage", { kills: 1, interrupted: 1, usage: { admitted: 35, refused: 2 } }],
-  ])("accepts %s", (_, run) => {
-    expect(ledgerOf(run)).toEqual([]);
-  });
-
-  it.each([
-    ["one more than the limit", { admitted: 33 }, "a limit was exceeded"],
-    ["one more than the limit, despite a kill", { admitted: 33, kills: 1 }, "a limit was exceeded"],
-    ["a refusal of the last request", { admitted: 31 }, "a request was refused too early"],
-    ["a refusal before the last one", { admitted: 31, later: 1 }, "a request was refused too early"],
-    ["more losses than a kill explains", { admitted: 29, kills: 1 }, "a request was refused too early"],
-    ["a refusal with requests left", { left: 1 }, "a request was refused with requests left"],
-    ["a forgotten admission", { usage: { admitted: 31 } }, ADMISSIONS],
-    ["a forgotten admission at a kill", { kills: 1, usage: { admitted: 31 } }, ADMISSIONS],
-    ["an admission counted twice", { usage: { admitted: 33 } }, ADMISSIONS],
-    ["more counted than a kill explains", { kills: 1, usage: { admitted: 35 } }, ADMISSIONS],
-    ["a forgotten refusal", { usage: { refused: 0 } }, REFUSALS],
-    ["a refusal counted twice", { usage: { refused: 2 } }, REFUSALS],
-  ])("notices %s", (_, run, kind) => {
-    expect(ledgerOf(run)).toEqual([kind]);
-  });
+  expect(kinds).toEqual(found);
 });
 
-describe("the records of pets", () => {
-  const sent = (name: string) => `{"name":"${NAME_PREFIX}${name}","categoryId":9007199254740993}`;
-  const stored = (id: number, name: string) => `{"id":${id},${sent(name).slice(1)}`;
-  const created = (id: number, name: string, location = `/v1/pets/${id}`) => ({
-    ...answer(201, 1, 0),
-    headers: new Headers({ Location: location }),
-    body: stored(id, name),
-  });
-  const other = '{"id":1,"name":"Rex","categoryId":1}';
+const sent = (name: string) => `{"name":"${NAME_PREFIX}${name}","categoryId":9007199254740993}`;
+const stored = (id: number, name: string) => `{"id":${id},${sent(name).slice(1)}`;
+/** The response to a POST. */
+const created = (id: number, name: string, location = `/v1/pets/${id}`) => ({
+  ...answer(201, 1, 0),
+  headers: new Headers({ Location: location }),
+  body: stored(id, name),
+});
 
-  /** What the checks find if the list has other pets than "a" and "b", which were acknowledged, and perhaps "c". */
-  const found = (list: string[], act: (pets: Pets) => void = () => {}) =>
-    kindsOf((problems) => {
-      const pets = new Pets(problems);
-      pets.acknowledge(sent("a"), created(2, "a"));
-      pets.interrupt(sent("b"));
-      pets.acknowledge(sent("b"), created(3, "b"));
-      pets.interrupt(sent("c"));
-      act(pets);
-      pets.check([`[${list}]`], 1);
-    });
-  const list = [other, stored(2, "a"), stored(3, "b")];
+const REX = '{"id":1,"name":"Rex","categoryId":1}';
+const [A, B] = [stored(2, "a"), stored(3, "b")];
 
-  it("accept each acknowledged pet once, and an interrupted one once or never", () => {
-    expect(found(list)).toEqual([]);
-    expect(found([...list, stored(4, "c")], (pets) => pets.acknowledge(sent("a"), created(2, "a")))).toEqual(
-      [],
-    );
-  });
+const LOST = ["an acknowledged pet is lost"];
+const TWICE = ["a pet is stored twice"];
+const DIFFERS = ["a created pet differs from the request"];
 
-  it.each([
-    ["a lost pet", list.slice(0, 2), "an acknowledged pet is lost"],
-    [
-      "a rounded number",
-      [other, stored(2, "a").replace("993}", "992}"), stored(3, "b")],
-      "an acknowledged pet is lost",
-    ],
-    ["a pet stored twice", [...list, stored(4, "b")], "a pet is stored twice"],
-    ["an interrupted pet stored twice", [...list, stored(4, "c"), stored(5, "c")], "a pet is stored twice"],
-    ["an id listed twice", [...list, other], "an id is listed twice"],
-    ["a pet whose POST was refused", [...list, stored(4, "d")], "a pet is stored whose POST was refused"],
-    ["a lost pet of others", list.slice(1), "other pets are lost"],
-  ])("notice %s", (_, listed, kind) => {
-    expect(found(listed)).toContain(kind);
+/** "a" and "b" were acknowledged, "b" after an interruption; "c" was interrupted. Then there is one more response to `to`. */
+it.each<[what: string, list: string[], found: string[], to?: string, more?: ReturnType<typeof created>]>([
+  ["each acknowledged pet once", [REX, A, B], []],
+  ["an interrupted pet", [REX, A, B, stored(4, "c")], []],
+  ["a lost pet", [REX, A], LOST],
+  ["a rounded number", [REX, A.replace("993}", "992}"), B], LOST],
+  ["a pet stored twice", [REX, A, B, stored(4, "b")], TWICE],
+  ["an interrupted pet stored twice", [REX, A, B, stored(4, "c"), stored(5, "c")], TWICE],
+  ["an id listed twice", [REX, A, B, B], ["an id is listed twice", ...TWICE]],
+  ["a pet whose POST was refused", [REX, A, B, stored(4, "d")], ["a pet is stored whose POST was refused"]],
+  ["a lost pet of others", [A, B], ["other pets are lost"]],
+  ["a repeated POST that gets the same pet", [REX, A, B], [], "a", created(2, "a")],
+  ["one that gets another", [REX, A, B, stored(4, "a")], TWICE, "a", created(4, "a")],
+  ["a response to another POST", [REX, A, B], DIFFERS, "b", created(2, "a")],
+  ["a wrong Location", [REX, A, B], DIFFERS, "a", created(2, "a", "/v1/pets/3")],
+])("of pets, %s: %j finds %j", (_, list, found, to, more) => {
+  const kinds = kindsOf((problems) => {
+    const pets = new Pets(problems);
+    pets.acknowledge(sent("a"), created(2, "a"));
+    pets.interrupt(sent("b"));
+    pets.acknowledge(sent("b"), created(3, "b"));
+    pets.interrupt(sent("c"));
+    if (to !== undefined && more !== undefined) pets.acknowledge(sent(to), more);
+    pets.check([`[${list}]`], 1);
   });
-
-  it("notice a repeated POST that made another pet, and a response that differs from its request", () => {
-    const twice = found([...list, stored(4, "a")], (pets) => pets.acknowledge(sent("a"), created(4, "a")));
-    expect(twice).toEqual(["a pet is stored twice"]);
-    const differs = "a created pet differs from the request";
-    expect(found(list, (pets) => pets.acknowledge(sent("b"), created(2, "a")))).toEqual([differs]);
-    expect(found(list, (pets) => pets.acknowledge(sent("a"), created(2, "a", "/v1/pets/3")))).toEqual([
-      differs,
-    ]);
-  });
+  expect(kinds).toEqual(found);
 });
 
 it("memory that grows between the third and the last quarter is noticed", () => {
-  const growing = (step: number, samples = 48) =>
-    Array.from({ length: samples }, (_, index) => 500 + step * index);
-  const found = (megabytes: number[]) => kindsOf((problems) => checkMemory(megabytes, problems));
-  expect(found(growing(3))).toEqual(["memory is not stable"]);
-  expect(found(growing(2))).toEqual([]);
+  const found = (step: number, samples = 48) =>
+    kindsOf((problems) =>
+      checkMemory(
+        Array.from({ length: samples }, (_, index) => 500 + step * index),
+        problems,
+      ),
+    );
+  expect(found(3)).toEqual(["memory is not stable"]);
+  expect(found(2)).toEqual([]);
   // Too short to tell growth from the warm-up.
-  expect(found(growing(3, 47))).toEqual([]);
+  expect(found(3, 47)).toEqual([]);
 });

@@ -25,8 +25,6 @@ export interface Profile {
   perMinute: number;
   /** How many requests it sends at once. */
   burst: number;
-  /** Whether it waits for Retry-After after a refusal. */
-  isPatient?: boolean;
   /** Whether it only adds pets. */
   isWriter?: boolean;
 }
@@ -34,11 +32,11 @@ export interface Profile {
 const { free, pro, business } = PLAN_LIMITS;
 const enterprise = (minute: number, day = 1_000_000) => ({ minute, day });
 
-/** They repeat. A client below four times its limit is never banned. */
+/** They repeat. A client below four times its limit, or 180 requests above it, is never banned. */
 export const PROFILES: Profile[] = [
   { plan: "enterprise", limits: enterprise(4_000), perMinute: 800, burst: 8, isWriter: true },
-  // Reaches its limit in the first seconds of a minute, then waits.
-  { plan: "free", limits: free, perMinute: 1_200, burst: 5, isPatient: true },
+  // Reaches its limit in the first seconds of a minute.
+  { plan: "enterprise", limits: enterprise(10), perMinute: 180, burst: 5 },
   // Reaches its limit per day early.
   { plan: "enterprise", limits: enterprise(1_200, 20), perMinute: 500, burst: 1 },
   { plan: "pro", limits: pro, perMinute: 450, burst: 3 },
@@ -82,11 +80,6 @@ export class Client {
   #named: Planned | undefined;
   /** Interrupted POSTs with an Idempotency-Key. */
   readonly #toRetry: Planned[] = [];
-  #unanswered = 0;
-  #waitsUntilMs = 0;
-  #hasWaited = false;
-  /** How often it was admitted after it had waited for Retry-After. */
-  admittedAfterWait = 0;
 
   constructor(number: number, profile: Profile, secret: string, { pets, problems, kills }: Shared) {
     this.#name = `key ${number} (${profile.plan}, ${profile.perMinute} requests per minute)`;
@@ -100,12 +93,8 @@ export class Client {
     this.#turn = number * 7;
   }
 
-  /** The requests to send now, at once. A patient client sends none until all responses and Retry-After are over. */
+  /** The requests to send now, at once. */
   burst(): Planned[] {
-    if (this.profile.isPatient && (this.#unanswered > 0 || Date.now() < this.#waitsUntilMs)) return [];
-    this.#hasWaited = this.#waitsUntilMs > 0;
-    this.#waitsUntilMs = 0;
-    this.#unanswered += this.profile.burst;
     return Array.from({ length: this.profile.burst }, () => this.#next());
   }
 
@@ -115,16 +104,7 @@ export class Client {
   }
 
   record({ method, path, body, status }: Planned, answer: Answer): void {
-    this.#unanswered -= 1;
-    const isAdmitted = this.ledger.record(answer);
-    if (this.#hasWaited) this.admittedAfterWait += 1;
-    const isInVain = this.#hasWaited && !isAdmitted;
-    this.#problems.expect(!isInVain, "a client was refused after Retry-After", this.#name);
-    if (!isAdmitted) {
-      const retryAfterMs = Number(answer.headers.get("Retry-After")) * 1000;
-      if (this.profile.isPatient) this.#waitsUntilMs = answer.cameAtMs + retryAfterMs;
-      return;
-    }
+    if (!this.ledger.record(answer)) return;
     const detail = `${this.#name}: ${method} ${path}: ${answer.body.slice(0, 200)}`;
     this.#problems.expect(answer.status === status, `a response was ${answer.status}, not ${status}`, detail);
     if (path === this.#nextPage) this.#nextPage = nextPath(answer) ?? FIRST_PAGE;
@@ -133,7 +113,6 @@ export class Client {
 
   /** A kill has left the request without a response. */
   interrupt(planned: Planned): void {
-    this.#unanswered -= 1;
     this.ledger.interrupt();
     if (planned.body === undefined) return;
     this.#pets.interrupt(planned.body);
@@ -176,7 +155,5 @@ export class Client {
 
 /** The path of the next page in a response's Link header. */
 export function nextPath({ headers }: Answer): string | undefined {
-  const [, target] = headers.get("Link")?.match(/^<([^>]+)>; rel="next"$/) ?? [];
-  const url = target === undefined ? undefined : new URL(target, "http://localhost");
-  return url && url.pathname + url.search;
+  return headers.get("Link")?.match(/^<https?:\/\/[^/]+([^>]+)>; rel="next"$/)?.[1];
 }

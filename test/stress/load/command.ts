@@ -34,7 +34,8 @@ function crash(io: Io) {
 
 async function run(io: Io, options: LoadOptions): Promise<void> {
   const { load } = await import("./load.ts");
-  const { figures, memoryMb, problems } = await load({ ...options, onProgress: (line) => io.note(line) });
+  const text = `Sending requests for ${options.seconds} s`;
+  const { figures, memoryMb, problems } = await io.step(text, () => load(options));
   const rows = Object.entries(figures).map(([label, value]) => [label, whole(value), ""]);
   io.print(tableText({ title: "Figures", columns: ["", "", ""], rows }));
   if (memoryMb.length > 0) io.print(`Memory in MB, every 10 s: ${memoryMb.join(" ")}`);

@@ -128,19 +128,16 @@ export class Ledger {
   /** The windows of a response, with the requests left in each. */
   #windowsOf({ headers, sentAtMs, cameAtMs }: Answer): { window: WindowRecord; left: number }[] {
     const described = headers.get("RateLimit")?.matchAll(/"(minute|day)";r=(\d+);t=(\d+)/g) ?? [];
-    return Array.from(described, ([, name, left, seconds]) => {
+    return Array.from(described, ([, word, left, seconds]) => {
+      const name = word as WindowName;
+      const lengthMs = WINDOW_SECONDS[name] * 1000;
       // The decision was made between sending and receiving; `t` is rounded up.
       const nearMs = (sentAtMs + cameAtMs) / 2 + Number(seconds) * 1000 - 500;
-      return { window: this.#window(name as WindowName, nearMs), left: Number(left) };
+      const endMs = Math.round(nearMs / lengthMs) * lengthMs;
+      const unused = { name, endMs, admittedSentAtMs: [], firstRefusalAtMs: Infinity };
+      const window = this.#windows.get(`${name} ${endMs}`) ?? unused;
+      this.#windows.set(`${name} ${endMs}`, window);
+      return { window, left: Number(left) };
     });
-  }
-
-  #window(name: WindowName, nearMs: number): WindowRecord {
-    const lengthMs = WINDOW_SECONDS[name] * 1000;
-    const endMs = Math.round(nearMs / lengthMs) * lengthMs;
-    const empty = { name, endMs, admittedSentAtMs: [], firstRefusalAtMs: Infinity };
-    const window = this.#windows.get(`${name} ${endMs}`) ?? empty;
-    this.#windows.set(`${name} ${endMs}`, window);
-    return window;
   }
 }

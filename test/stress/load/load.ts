@@ -20,10 +20,6 @@ const OTHER_PETS = 300;
 /** Above this, bursts are skipped, so that a slow machine does not fail by its number of connections. */
 const MAX_UNDERWAY = 200;
 
-/** A kill comes when fewer than this many POSTs of a burst are acknowledged, so that some are under way. */
-const MAX_ACKNOWLEDGED = 3;
-const MAX_POLLS = 100;
-
 /** Only to end what hangs. */
 const TIMEOUT_MS = 30_000;
 const POLL_MS = 50;
@@ -36,7 +32,6 @@ export interface LoadOptions {
   keys: number;
   /** How often the runtime is killed, at equal distances. Memory is watched if it never is. */
   kills: number;
-  onProgress?(line: string): void;
 }
 
 export interface LoadReport {
@@ -80,7 +75,6 @@ class Load {
     const clients = await this.#newClients(database);
     const inspector = await newKey(database, NO_LIMIT);
     await this.#runTraffic(clients);
-    this.#options.onProgress?.("checking all counts");
     for (const client of clients) await this.#retryInterrupted(client);
     await wait(QUIET_MS);
     await this.#checkUsage(clients);
@@ -125,15 +119,16 @@ class Load {
     const everyMs = 60_000 * (client.profile.burst / client.profile.perMinute);
     for (let atMs = performance.now() + Math.random() * everyMs; !this.#isOver; atMs += everyMs) {
       await wait(Math.max(0, atMs - performance.now()));
-      if (!this.#isDown && !this.#isOver && this.#underway.size < MAX_UNDERWAY) this.#sendBurst(client);
+      if (!this.#isDown && !this.#isOver && this.#underway.size < MAX_UNDERWAY) void this.#sendBurst(client);
     }
   }
 
-  #sendBurst(client: Client): void {
-    for (const planned of client.burst()) {
+  #sendBurst(client: Client): Promise<void>[] {
+    return client.burst().map((planned) => {
       const done = this.#send(client, planned).finally(() => this.#underway.delete(done));
       this.#underway.add(done);
-    }
+      return done;
+    });
   }
 
   async #send(client: Client, planned: Planned): Promise<void> {
@@ -157,34 +152,28 @@ class Load {
   }
 
   async #watchMemory(): Promise<void> {
-    const { seconds, onProgress } = this.#options;
-    for (let sample = 1; sample * SAMPLE_EVERY_MS <= seconds * 1000; sample += 1) {
+    for (let sample = 1; sample * SAMPLE_EVERY_MS <= this.#options.seconds * 1000; sample += 1) {
       await wait(SAMPLE_EVERY_MS);
-      const megabytes = residentMb(this.#service.processId());
-      this.#memoryMb.push(megabytes);
-      onProgress?.(`${sample * 10} of ${seconds} s, ${this.#requests} requests, ${megabytes.toFixed(0)} MB`);
+      this.#memoryMb.push(residentMb(this.#service.processId()));
     }
   }
 
   async #killRepeatedly(clients: Client[]): Promise<void> {
-    const { seconds, kills, onProgress } = this.#options;
+    const { seconds, kills } = this.#options;
     const writers = clients.filter(({ profile }) => profile.isWriter);
     for (let kill = 1; kill <= kills; kill += 1) {
       await wait((seconds * 1000) / (kills + 1));
-      const enough = this.#pets.acknowledged + Math.floor(Math.random() * MAX_ACKNOWLEDGED);
-      for (const writer of writers) this.#sendBurst(writer);
-      for (let polls = 0; polls < MAX_POLLS && this.#pets.acknowledged < enough; polls += 1) await wait(1);
-      const downMs = await this.#killRuntime();
+      // At the first response, or before it, so that POSTs are under way.
+      const sent = writers.flatMap((writer) => this.#sendBurst(writer));
+      if (kill % 2 === 1) await Promise.race(sent);
+      await this.#killRuntime();
       await this.#checkUsage(clients);
       this.#isDown = false;
-      const { acknowledged, interrupted } = this.#pets;
-      const writes = `${acknowledged} writes acknowledged, ${interrupted} interrupted`;
-      onProgress?.(`kill ${kill}: ${writes}; down for ${(downMs / 1000).toFixed(1)} s`);
     }
   }
 
-  /** Kills the runtime, which miniflare starts again, and waits until it answers. Returns how long that took. */
-  async #killRuntime(): Promise<number> {
+  /** Kills the runtime, which miniflare starts again, and waits until it answers. */
+  async #killRuntime(): Promise<void> {
     const killedMs = performance.now();
     this.#isDown = true;
     this.#kills.push(Date.now());
@@ -194,7 +183,6 @@ class Load {
       if (performance.now() - killedMs > TIMEOUT_MS) throw new Error("the runtime does not start again");
       await wait(POLL_MS);
     }
-    return performance.now() - killedMs;
   }
 
   async #retryInterrupted(client: Client): Promise<void> {
@@ -234,7 +222,6 @@ class Load {
       "admitted with a key": total(({ ledger }) => ledger.admitted),
       refused: total(({ ledger }) => ledger.refused),
       "windows that reached their limit": total(({ ledger }) => ledger.exhausted),
-      "admitted after Retry-After": total(({ admittedAfterWait }) => admittedAfterWait),
       "acknowledged pets": this.#pets.acknowledged,
       "interrupted pets": this.#pets.interrupted,
       "of these, acknowledged after a retry": this.#pets.retried,
