@@ -41,41 +41,20 @@ it(
   TIMEOUT_MS,
 );
 
-type Fault = (answer: Answer, request: Request) => Answer;
-
-function withoutHeader(name: string, answer: Answer): Answer {
-  const { [name]: _, ...headers } = answer.headers;
-  return { ...answer, headers };
-}
-
 /** Faults of a service, what the fuzzer reports, and how they change a response. */
-const FAULTS: [fault: string, reported: string, change: Fault][] = [
-  [
-    "acknowledges another id",
-    "Location is",
-    (answer) =>
-      answer.status === 201 ? { ...answer, body: answer.body.replace(/(?<="id":)\d/, "8") } : answer,
-  ],
-  [
-    "loses a field",
-    "the pet is not",
-    (answer) => ({ ...answer, body: answer.body.replace(/,"status":"[a-z]+"/, "") }),
-  ],
-  [
-    "sends a wrong status",
-    "400 instead of 415",
-    (answer) => (answer.status === 415 ? { ...answer, status: 400 } : answer),
-  ],
-  ["omits a header of an error", "the header Allow is missing", (answer) => withoutHeader("allow", answer)],
-  [
-    "has only two pages",
-    "its next page is undefined",
-    (answer, { target }) => (target.includes("cursor=") ? withoutHeader("link", answer) : answer),
-  ],
+const FAULTS: [fault: string, reported: string, change: (answer: Answer) => Partial<Answer>][] = [
+  ["acknowledges another id", "is not", ({ body }) => ({ body: body.replace(/^{"id":\d/, '{"id":8') })],
+  ["loses a field", "the pet is not", ({ body }) => ({ body: body.replace(/,"status":"[a-z]+"/, "") })],
+  ["sends a wrong status", "400 instead of 415", ({ status }) => ({ status: status === 415 ? 400 : status })],
+  ["sends no Allow", "the header Allow is missing", ({ headers: { allow: _, ...headers } }) => ({ headers })],
+  ["has one page", "page", ({ headers: { link: _, ...headers } }) => ({ headers })],
 ];
 
 it.each(FAULTS)("a service that %s is noticed", async (_, reported, change) => {
-  const send = async (request: Request) => change(await service.send(request), request);
+  const send = async (request: Request) => {
+    const answer = await service.send(request);
+    return { ...answer, ...change(answer) };
+  };
   const faulty = { ...service, secret: await service.newSecret(), send };
   const checks = new Checks(faulty);
   const all = cases(operationsOf(openApiDocument("")), faulty, await checks.start());

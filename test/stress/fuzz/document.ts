@@ -29,11 +29,9 @@ export interface Operation {
   /** From the root, with `{name}` for each path parameter. */
   path: string;
   parameters: Parameter[];
-  body: { mediaType: string; schema: Schema; maxBytes: number } | undefined;
+  body: { mediaType: string; schema: Schema } | undefined;
   /** The documented statuses of success. */
   successes: number[];
-  /** Whether an exhausted key is admitted. */
-  isFree: boolean;
 }
 
 interface OperationObject {
@@ -58,19 +56,11 @@ export function operationsOf(document: object): Operation[] {
         method: method.toUpperCase(),
         path: `${servers[0]?.url}${path}`,
         parameters,
-        body: content && { mediaType: content[0], ...content[1], maxBytes: maxBytesOf(operation) },
+        body: content && { mediaType: content[0], ...content[1] },
         successes: Object.keys(responses)
           .map(Number)
           .filter((status) => status < 300),
-        isFree: !JSON.stringify(responses[429]).includes('"code":"key_banned"'),
       };
     }),
   );
-}
-
-/** The largest body. JSON Schema has no keyword for it, so it is read from the example of the 413. */
-function maxBytesOf({ operationId, responses }: OperationObject): number {
-  const [, bytes] = JSON.stringify(responses[413]).match(/at most (\d+) bytes/) ?? [];
-  if (bytes === undefined) throw new Error(`the 413 of ${operationId} has no example with the largest body`);
-  return Number(bytes);
 }
