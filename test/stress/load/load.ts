@@ -8,13 +8,12 @@ import { PETSTORE } from "../../../bench/measure/implementations.ts";
 import { type RunningWorkers, startWorkers } from "../../../bench/measure/workerd.ts";
 import { createKey } from "../../../src/keys/admin.ts";
 import type { UsageBody } from "../../../src/rate-limit/usage/usage-body.ts";
-import { Client, type HttpRequest, nextPath, type Planned, PROFILES, type Profile } from "./clients.ts";
+import { Client, type HttpRequest, type Planned, PROFILES, type Profile } from "./clients.ts";
 import type { Answer } from "./ledger.ts";
 import { checkMemory, residentMb, SAMPLE_EVERY_MS } from "./memory.ts";
 import { Pets } from "./pets.ts";
 import { Problems } from "./problems.ts";
 
-/** So few that clients walk to the end of the list, which grows. */
 const OTHER_PETS = 300;
 
 /** Above this, bursts are skipped, so that a slow machine does not fail by its number of connections. */
@@ -23,6 +22,9 @@ const MAX_UNDERWAY = 200;
 /** Only to end what hangs. */
 const TIMEOUT_MS = 30_000;
 const POLL_MS = 50;
+
+/** Sends a burst, and is shorter than the time of a response. */
+const SENDING_MS = 3;
 
 /** Longer than leases, and than usage is cached. */
 const QUIET_MS = 2_500;
@@ -34,15 +36,8 @@ export interface LoadOptions {
   kills: number;
 }
 
-export interface LoadReport {
-  figures: Record<string, number>;
-  memoryMb: number[];
-  /** Empty if every check has passed. */
-  problems: string[];
-}
-
-/** Runs the traffic and the checks. */
-export async function load(options: LoadOptions): Promise<LoadReport> {
+/** Runs the traffic and the checks. `problems` is empty if every check has passed. */
+export async function load(options: LoadOptions) {
   const service = await startWorkers([PETSTORE]);
   try {
     return await new Load(options, service).run();
@@ -69,7 +64,7 @@ class Load {
     this.#service = service;
   }
 
-  async run(): Promise<LoadReport> {
+  async run() {
     const database = await this.#service.workers[0].database();
     await addTablesAndPets(database, OTHER_PETS);
     const clients = await this.#newClients(database);
@@ -163,9 +158,9 @@ class Load {
     const writers = clients.filter(({ profile }) => profile.isWriter);
     for (let kill = 1; kill <= kills; kill += 1) {
       await wait((seconds * 1000) / (kills + 1));
-      // At the first response, or before it, so that POSTs are under way.
+      // POSTs are under way before the first response, and mostly after it.
       const sent = writers.flatMap((writer) => this.#sendBurst(writer));
-      if (kill % 2 === 1) await Promise.race(sent);
+      await (kill % 2 === 1 ? wait(SENDING_MS) : Promise.race(sent));
       await this.#killRuntime();
       await this.#checkUsage(clients);
       this.#isDown = false;
@@ -202,7 +197,7 @@ class Load {
     for (let path: string | undefined = "/v1/pets?limit=100"; path !== undefined; ) {
       const answer: Answer = await this.#read({ method: "GET", path, headers });
       pages.push(answer.body);
-      path = nextPath(answer);
+      path = answer.headers.get("Link")?.match(/^<https?:\/\/[^/]+([^>]+)>; rel="next"$/)?.[1];
     }
     return pages;
   }
