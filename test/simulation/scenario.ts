@@ -24,12 +24,10 @@ type Fault = (typeof HARMLESS)[number] | (typeof HARMFUL)[number];
 /** The longest wait of a request: an outstanding lease, and calls that fail twice. */
 const MAX_WAIT_MS = 20_000;
 
+/** What must occur: in a simulation without it, some guarantee is not checked. */
 const EVENTS = ["requests", "writesLost", "refusedMinutes", "refusedDays"] as const;
 const CHECKS = ["exactScenarios", "usageChecked", "distinctChecked"] as const;
 const COUNTED = [...HARMLESS, ...HARMFUL, ...EVENTS, ...CHECKS];
-
-/** How often each fault and event occurred, to detect a simulation without them. */
-type Totals = Record<(typeof COUNTED)[number], number>;
 
 /** Throws if a guarantee is broken. */
 export async function runScenario(seed: number): Promise<Record<string, number>> {
@@ -44,7 +42,10 @@ export async function runScenario(seed: number): Promise<Record<string, number>>
 }
 
 class Scenario {
-  readonly totals = Object.fromEntries(COUNTED.map((name) => [name, 0])) as Totals;
+  readonly totals = Object.fromEntries(COUNTED.map((name) => [name, 0])) as Record<
+    (typeof COUNTED)[number],
+    number
+  >;
   readonly faults: Set<Fault>;
   readonly #random: Random;
   readonly #world: World;

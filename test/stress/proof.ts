@@ -44,10 +44,8 @@ export const proofCommand =
         const failed: string[] = [];
         for (const [name, proof] of proofs) {
           io.note(`proof: ${name}`);
-          const startMs = performance.now();
           const hasPassed = await run(proof);
-          const minutes = ((performance.now() - startMs) / 60_000).toFixed(1);
-          io.print(`${name}: ${hasPassed ? "passed" : "FAILED"} after ${minutes} min`);
+          io.print(`${name}: ${hasPassed ? "passed" : "FAILED"}`);
           if (!hasPassed) failed.push(name);
         }
         if (failed.length > 0)
