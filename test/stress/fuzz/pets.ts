@@ -14,7 +14,7 @@ export type ExactPet = Record<string, unknown> & { id: bigint };
 export type Read = (path: string) => Promise<Answer>;
 
 export class Pets {
-  #all: ExactPet[] = [];
+  readonly #all: ExactPet[] = [];
   /** The id of the first pet of each page, by cursor. */
   readonly #starts = new Map([["", -(2n ** 63n)]]);
   /** Only the end of the list is read again. */
@@ -37,7 +37,7 @@ export class Pets {
 
   /** Reads the end of the list. Returns what is wrong with it, once: then these are the pets. */
   async checkEnd(read: Read): Promise<string[]> {
-    const start = this.#startOf(this.#lastPage);
+    const { length: expected } = this.#from(this.#lastPage);
     const problems: string[] = [];
     const listed: ExactPet[] = [];
     for (let path: string | undefined = this.#lastPage; path !== undefined; ) {
@@ -49,8 +49,7 @@ export class Pets {
       this.#lastPage = path;
       path = nextPath(answer);
     }
-    const kept = this.#all.findLastIndex(({ id }) => id < start) + 1;
-    this.#all = [...this.#all.slice(0, kept), ...listed];
+    this.#all.splice(this.#all.length - expected, expected, ...listed);
     return problems;
   }
 
@@ -61,9 +60,8 @@ export class Pets {
       query.get("limit") ?? parameters.find(({ name }) => name === "limit")?.schema.default,
     );
     const filters = parameters.filter(({ name }) => query.has(name) && name !== "limit" && name !== "cursor");
-    const start = this.#startOf(path);
-    const rest = this.#all.filter(
-      (pet) => pet.id >= start && filters.every(({ name }) => `${pet[name]}` === query.get(name)),
+    const rest = this.#from(path).filter((pet) =>
+      filters.every(({ name }) => `${pet[name]}` === query.get(name)),
     );
     return pages.flatMap((page, index) => {
       const [listed, next] = [petsIn(page), nextPath(page)];
@@ -81,8 +79,10 @@ export class Pets {
     });
   }
 
-  #startOf(path: string): bigint {
-    return this.#starts.get(cursorOf(path)) ?? -(2n ** 63n);
+  /** The pets from the first one of a page on. */
+  #from(path: string): ExactPet[] {
+    const start = this.#starts.get(cursorOf(path)) ?? -(2n ** 63n);
+    return this.#all.slice(this.#all.findLastIndex(({ id }) => id < start) + 1);
   }
 }
 
