@@ -11,6 +11,7 @@ import { IN_NODE, UNIT } from "./vitest.unit.config.ts";
 declare module "vitest" {
   interface ProvidedContext {
     simulationRuns: number;
+    exhaustiveDepth: number;
     /** The one run that is wanted, or null. */
     simulationSeed: number | null;
   }
@@ -31,7 +32,7 @@ function insideWorkerd() {
 
 const IN_WORKERD = { setupFiles: ["./test/support/worker/setup.ts"] };
 
-const { SIMULATION_RUNS = 1_000, SIMULATION_SEED } = process.env;
+const { SIMULATION_RUNS = 1_000, SIMULATION_SEED, EXHAUSTIVE_DEPTH = 4 } = process.env;
 
 export default defineConfig({
   test: {
@@ -66,6 +67,7 @@ export default defineConfig({
           ...IN_NODE,
           provide: {
             simulationRuns: Number(SIMULATION_RUNS),
+            exhaustiveDepth: Number(EXHAUSTIVE_DEPTH),
             simulationSeed: SIMULATION_SEED === undefined ? null : Number(SIMULATION_SEED),
           },
         },

@@ -23,6 +23,7 @@ import {
   mapWindows,
   remaining,
   resetMs,
+  startOfWindowMs,
   type Window,
   type WindowName,
 } from "../../src/rate-limit/windows.ts";
@@ -75,12 +76,13 @@ class Storage {
 /** A repeated result may have a later window than the one that counted its requests. */
 type CountedWindow = Window & { countedInMs?: number; answeredMs?: number };
 
-/** The records of a window. */
+/** The records of a window. `lost`: the most that isolates that ended may have left charged. */
 export interface Entry {
   limit: number;
   admitted: number;
   admittedLocally: number;
   refused: number;
+  lost: number;
   remaining: number[];
 }
 
@@ -90,6 +92,7 @@ export interface Isolate {
   isAlive: boolean;
   /** The lead of its clock over virtual time. */
   aheadMs: number;
+  admittedLocally: number;
 }
 
 /** A call under way. The scenario delivers it, returns its result, or makes it fail. */
@@ -109,6 +112,8 @@ export interface Options {
   /** Handles a message. */
   send: (message: Message) => void;
   timerDelayMs?: () => number;
+  /** Whether waiting requests check their condition every 10 ms, besides after each event. */
+  polls?: boolean;
 }
 
 export class World {
@@ -122,22 +127,25 @@ export class World {
   crashes = 0;
   /** The number of requests without a decision. */
   open = 0;
-  /** Whether counts may be inexact: isolates may have decided locally, have different limits, or have ended. */
+  /** Whether counts may be inexact: isolates may have decided locally, or have different limits. */
   isDirty = false;
   hasEndedIsolates = false;
   /** Whether a clock has stepped. */
   hasStepped = false;
-  readonly counts = { calls: 0, leases: 0, leased: 0, undecided: 0, bans: 0, local: 0, refused: 0 };
+  readonly counts = { calls: 0, leases: 0, leased: 0, undecided: 0, bans: 0, rows: 0, local: 0, refused: 0 };
   /** The records of each window, by its name and start. */
   readonly entries = new Map<string, Entry>();
   readonly #options: Options;
   #object: RateLimiter;
   #waiting: { isolate: Isolate; isDone: () => boolean; resolve: (value: unknown) => void }[] = [];
   #isTicking = false;
-  /** The windows that counted each batch, by id. */
+  /** The holder of each lease, and the windows that counted each batch, by id. */
+  readonly #holders = new Map<string, Isolate>();
   readonly #batches = new Map<string, KeyWindows>();
   /** Calls without a result, with the requests that they may have charged. Failed calls stay here. */
-  readonly #underway = new Map<Report, number>();
+  readonly #underway = new Map<Report, { isolate: Isolate; requests: number }>();
+  /** Local admissions of ended isolates, which may be unreported. */
+  #unreported = 0;
   /** Refusals by the start of their minute. */
   readonly #refusals = new Map<number, { count: number; firstMs: number; late: number; maxLimit: number }>();
   #bannedUntilMs = 0;
@@ -161,14 +169,20 @@ export class World {
     const key = `${name} ${new Date(startMs).toISOString()}`;
     const known = this.entries.get(key);
     if (known !== undefined) return known;
-    const entry = { limit: 0, admitted: 0, admittedLocally: 0, refused: 0, remaining: [] };
+    const entry = { limit: 0, admitted: 0, admittedLocally: 0, refused: 0, lost: 0, remaining: [] };
     this.entries.set(key, entry);
     return entry;
   }
 
   newIsolate(limits: Limits, aheadMs = 0): Isolate {
     const { time } = this;
-    const isolate: Isolate = { client: undefined as never, limits, isAlive: true, aheadMs };
+    const isolate: Isolate = {
+      client: undefined as never,
+      limits,
+      isAlive: true,
+      aheadMs,
+      admittedLocally: 0,
+    };
     const wait = (ms: number) =>
       new Promise<void>((resolve) => {
         time.after(ms + (this.#options.timerDelayMs?.() ?? 0), () => isolate.isAlive && resolve());
@@ -193,7 +207,7 @@ export class World {
 
   /** Conditions are checked after each event, and every 10 ms. */
   #until(isolate: Isolate, isDone: () => boolean): Promise<unknown> {
-    if (!this.#isTicking) this.#tick();
+    if (!this.#isTicking && this.#options.polls !== false) this.#tick();
     return new Promise((resolve) => this.#waiting.push({ isolate, isDone, resolve }));
   }
 
@@ -209,7 +223,22 @@ export class World {
   end(isolate: Isolate): void {
     isolate.isAlive = false;
     this.hasEndedIsolates = true;
-    this.isDirty = true;
+    this.#unreported += isolate.admittedLocally;
+    const { status } = this.usage();
+    const leased = status.leases.filter(({ id }) => this.#holders.get(id) === isolate);
+    const underway = [...this.#underway.values()].filter((each) => each.isolate === isolate);
+    const lose = (name: WindowName, atMs: number, requests: number) => {
+      this.entry(name, startOfWindowMs(name, atMs)).lost += requests;
+    };
+    for (const name of WINDOW_NAMES) {
+      for (const { grantedMs, size } of leased) lose(name, grantedMs, size);
+      // A call on its way may arrive in the next window.
+      for (const { requests } of underway) {
+        lose(name, this.objectNowMs, requests);
+        const laterMs = this.objectNowMs + CALL_DEADLINE_MS;
+        if (startOfWindowMs(name, laterMs) > this.objectNowMs) lose(name, laterMs, requests);
+      }
+    }
   }
 
   /** Uses a share of the key's requests before the scenario. */
@@ -227,7 +256,7 @@ export class World {
   async settle(): Promise<void> {
     for (let isSettled = false; !isSettled; ) {
       await new Promise(setImmediate);
-      this.throwFailure();
+      if (this.#failure !== undefined) throw this.#failure;
       const due = this.#waiting.filter(({ isolate, isDone }) => isolate.isAlive && isDone());
       this.#waiting = this.#waiting.filter((each) => each.isolate.isAlive && !due.includes(each));
       for (const { resolve } of due) resolve(undefined);
@@ -257,6 +286,7 @@ export class World {
     const isAtOnce = !(result instanceof Promise);
     const decision = await result;
     this.open -= 1;
+    if (isLocal && decision.admitted) isolate.admittedLocally += 1;
     this.#record(decision, limits, isLocal, isAtOnce);
     return decision;
   }
@@ -339,7 +369,8 @@ export class World {
       const sentMs = this.time.nowMs;
       const isRetry = this.#underway.has(words);
       const requests = (words.requests ?? 0) + (words.lease?.size ?? 0);
-      this.#underway.set(words, requests);
+      this.#underway.set(words, { isolate, requests });
+      if (words.id !== undefined) this.#holders.set(words.id, isolate);
       return new Promise((resolve, reject) => {
         const deliver = () => {
           const answer = this.#execute(method, limits, structuredClone(words));
@@ -361,17 +392,22 @@ export class World {
   }
 
   #execute(method: Message["method"], limits: Limits, words: Report): Status {
+    const before = this.storage.writing.length;
     const id = (words as Partial<AcquireRequest>).id ?? "";
     const isRepeated = this.storage.latest?.recentBatches.has(id) ?? false;
+    const usedBefore = this.usage().status.windows;
     const result: Status = this.#byObjectClock(() =>
       method === "acquire"
         ? this.#object.acquire(limits, words as AcquireRequest)
         : this.#object.release(limits, words),
     );
+    this.counts.rows += this.storage.writing.length - before;
+    const released = words.released.reduce((sum, { unused }) => sum + unused, 0);
     for (const name of WINDOW_NAMES) {
-      const { startMs, limit } = result.windows[name];
-      const entry = this.entry(name, startMs);
-      entry.limit = Math.max(entry.limit, limit);
+      const [was, is] = [usedBefore[name], result.windows[name]];
+      const shrunk = was.startMs === is.startMs ? was.used - is.used : 0;
+      this.expect(shrunk <= released, () => `${shrunk} less are used, ${released} released`);
+      this.entry(name, is.startMs).limit = Math.max(this.entry(name, is.startMs).limit, is.limit);
     }
     if (method === "acquire") {
       if (!isRepeated) this.#checkBan(words as AcquireRequest, result as AcquireResult, limits);
@@ -439,13 +475,15 @@ export class World {
     if (this.#failure !== undefined) throw this.#failure;
   }
 
-  /** At rest, a window with refusals has nothing left. */
+  /** At rest, a window with refusals has nothing left, except what ended isolates have lost. */
   expectExact(): void {
-    for (const [key, { limit, admitted, refused }] of this.entries)
+    for (const [key, { limit, admitted, refused, lost }] of this.entries) {
       this.expect(
-        refused === 0 || admitted >= limit,
+        refused === 0 || admitted + lost >= limit,
         () => `refused, with ${admitted} of ${limit} admitted, ${key}`,
       );
+    }
+    this.throwFailure();
   }
 
   /** At rest, usage shows the admitted requests. */
@@ -457,12 +495,13 @@ export class World {
     ];
     // A batch with a lost result may be counted in one window by the object, and in the next by its isolate.
     const isMerged = this.counts.local > 0;
-    const doubtful = [...this.#underway.values()].reduce((sum, requests) => sum + requests, 0);
+    const doubtful = [...this.#underway.values()].reduce((sum, { requests }) => sum + requests, 0);
     const check = (what: string, used: number, entries: Entry[]) => {
       const admitted = entries.reduce((sum, entry) => sum + entry.admitted, 0);
+      const lost = entries.reduce((sum, entry) => sum + entry.lost, 0);
       this.expect(
-        used >= admitted && used <= admitted + doubtful,
-        () => `usage shows ${used}, ${admitted} were admitted, ${what}`,
+        used + this.#unreported >= admitted && used <= admitted + lost + doubtful,
+        () => `usage shows ${used}, ${admitted} were admitted (${lost} lost), ${what}`,
       );
     };
     for (const [name, startMs, used] of isMerged ? [] : shown)
@@ -470,6 +509,7 @@ export class World {
     const days = [...this.entries].filter(([key]) => key.startsWith("day")).map(([, entry]) => entry);
     const usedInDays = shown.reduce((sum, [name, , used]) => sum + (name === "day" ? used : 0), 0);
     check("all days", usedInDays, days);
+    this.throwFailure();
   }
 
   /** With one isolate, no two admissions of a window show the same Remaining. */
@@ -477,5 +517,6 @@ export class World {
     for (const [key, { remaining: shown }] of this.entries) {
       this.expect(new Set(shown).size === shown.length, () => `the same Remaining twice: ${shown}, ${key}`);
     }
+    this.throwFailure();
   }
 }
