@@ -16,17 +16,8 @@ export default {
   testRunner: "vitest",
   plugins: ["@stryker-mutator/vitest-runner"],
   vitest: { configFile: "vitest.unit.config.ts" },
-  // What the tests read, and the configuration of TypeScript; the rest is not copied.
-  ignorePatterns: [
-    "**",
-    "!src/**",
-    "!test/**",
-    "!bench/**",
-    "!scripts/**",
-    "!package.json",
-    "!tsconfig.json",
-    "!vitest.unit.config.ts",
-  ],
+  // Not copied, like node_modules.
+  ignorePatterns: [".wrangler", "dist"],
   ignoreStatic: false,
   timeoutMS: 10_000,
   reporters: ["clear-text", "progress-append-only"],
