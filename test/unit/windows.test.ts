@@ -86,10 +86,8 @@ it("Retry-After is the smallest number of seconds after which a request is admit
 });
 
 it.each([
-  ["the tighter window", "minute", decisionOf(NOON_MS, 1, 4)],
   ["the day if tied", "day", decisionOf(NOON_MS, 1, 5)],
   ["the day if both are tied and end together", "day", decisionOf(NOON_MS + DAY_MS / 2 - 30_000, 1, 5)],
-  ["the minute during a ban", "minute", decisionOf(NOON_MS, 4, 8, 600_000)],
   ["the day if it is used up beyond a ban", "day", decisionOf(NOON_MS + DAY_MS / 2 - 600_001, 5, 9, 600_000)],
   [
     "the minute if a ban ends with the day",

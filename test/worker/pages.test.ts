@@ -29,7 +29,6 @@ async function fillWith(count: number) {
 
 interface Pet {
   id: number;
-  status?: string;
 }
 
 let client: Client;
