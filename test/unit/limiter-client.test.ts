@@ -230,8 +230,9 @@ describe("while the object can't be reached", () => {
     for (const ms of [0, 60]) void at(ms, other);
     void at(120);
     await runUntil(230);
-    network.handle = isOverloaded;
+    network.handle = (message) => world.time.after(1, () => message.fail(OVERLOADED));
     const [decided] = await Promise.all([Promise.all(burst(298, 240)), runUntil(3_000)]);
+    expect(new Set(decided.map(({ waitedMs }) => waitedMs))).toEqual(new Set([1]));
     expect(decided.filter(({ decision }) => !decision.admitted)).toHaveLength(298 - (300 - 3 - 4));
   });
 
