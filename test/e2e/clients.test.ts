@@ -54,8 +54,7 @@ it("openapi-fetch with types from openapi-typescript compiles a correct client, 
     ...["--ignoreConfig", "--noEmit", "--skipLibCheck"],
     ...["--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess"],
     ...["--target", "esnext", "--module", "esnext", "--moduleResolution", "bundler"],
-    "--allowImportingTsExtensions",
-    join(folder, "openapi-client.ts"),
+    ...["--allowImportingTsExtensions", join(folder, "openapi-client.ts")],
   ]);
   expect(outcome).toEqual({ exitCode: 0, stdout: "", stderr: "" });
 });

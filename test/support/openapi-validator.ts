@@ -47,10 +47,9 @@ export async function findViolations({ method, path, status, headers, body }: Ex
     setMatchType: SetMatchType.Subset,
   });
   const aboutBody = isHead ? undefined : api.validateResponse(JSON.parse(body), operationId, status);
-  const { "content-type": type } = headers;
   return [
     ...missing.map(([name]) => `the header ${name} is missing`),
-    ...(type === "application/json" ? [] : [`the content is ${type}`]),
+    ...(headers["content-type"] === "application/json" ? [] : [`the content is ${headers["content-type"]}`]),
     ...[...(aboutHeaders.errors ?? []), ...(aboutBody?.errors ?? [])].map(
       ({ instancePath, message, params }) => `${instancePath} ${message} ${JSON.stringify(params)}`,
     ),

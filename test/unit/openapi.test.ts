@@ -101,7 +101,6 @@ describe("validation against the document", () => {
     [LIST, "x-ratelimit-remaining", "-1"],
     [LIST, "x-ratelimit-reset", "soon"],
     [LIST, "x-request-id", "1234567"],
-    [LIST, "x-request-id", "x".repeat(65)],
     [LIST, "access-control-allow-origin", "https://shop.example"],
     ["createPet 201 complete", "location", "https://petstore.example"],
     [LIST, "link", "/v1/pets?cursor=x"],
@@ -118,8 +117,6 @@ describe("validation against the document", () => {
 
   it.each([
     [LIST, '"categoryId":1', '"categoryId":1.5'],
-    [LIST, '"name":"Rex"', '"name":""'],
-    [LIST, '"status":"available"', '"status":"lost"'],
     [ERROR, '"status":400', '"status":401'],
     [ERROR, '"code":"invalid_request"', '"code":"unauthorized"'],
     [ERROR, /"message":"[^"]*"/, '"message":""'],

@@ -91,8 +91,7 @@ async function sendAndDisconnect(operation: Operation, secret: string, clients =
 async function stored() {
   const sql = `SELECT (SELECT count(*) FROM pets) AS pets,
     (SELECT count(*) FROM creations WHERE pet_id NOT IN (SELECT id FROM pets)) AS orphans`;
-  const { results } = await database.prepare(sql).all<{ pets: number; orphans: number }>();
-  return results[0] as { pets: number; orphans: number };
+  return (await database.prepare(sql).first()) as { pets: number; orphans: number };
 }
 
 /** Where the client disconnects: before a call of the binding, or before the result of the call returns. */
