@@ -11,6 +11,12 @@ const PAST_DAYS = EXAMPLE_USAGE.days.slice(0, -1).map(({ date }, index) => {
   return { date, admitted: Math.min(1000, sent), refused: Math.max(0, sent - 1000) };
 });
 
+const USAGE = {
+  ...EXAMPLE_USAGE,
+  minute: { ...EXAMPLE_USAGE.minute, used: 14, remaining: 46 },
+  days: [...PAST_DAYS, ...EXAMPLE_USAGE.days.slice(-1)],
+};
+
 const define: Define = (io) =>
   newCommand(
     "npm run screenshots",
@@ -41,12 +47,12 @@ async function takeAll(folder: string): Promise<void> {
       await execute.click();
       await operation.locator("pre.body").waitFor();
       await page.mouse.move(0, 0);
-      await operation.evaluate(
-        "(operation) => { document.activeElement.blur(); operation.scrollIntoView(); scrollBy(0, -24); }",
-      );
+      await page.evaluate(`
+        document.activeElement.blur();
+        document.querySelector("#operations-Pets-listPets").scrollIntoView({ behavior: "instant" })`);
       await take("reference");
 
-      await answerUsage(page, { ...EXAMPLE_USAGE, days: [...PAST_DAYS, ...EXAMPLE_USAGE.days.slice(-1)] });
+      await answerUsage(page, USAGE);
       // The page finds the key in the tab's storage.
       await page.goto(`${service.origin}/usage`);
       await page.getByRole("meter").first().waitFor();
