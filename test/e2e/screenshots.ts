@@ -11,12 +11,6 @@ const PAST_DAYS = EXAMPLE_USAGE.days.slice(0, -1).map(({ date }, index) => {
   return { date, admitted: Math.min(1000, sent), refused: Math.max(0, sent - 1000) };
 });
 
-const USAGE = {
-  ...EXAMPLE_USAGE,
-  minute: { ...EXAMPLE_USAGE.minute, used: 14, remaining: 46 },
-  days: [...PAST_DAYS, ...EXAMPLE_USAGE.days.slice(-1)],
-};
-
 const define: Define = (io) =>
   newCommand(
     "npm run screenshots",
@@ -52,7 +46,7 @@ async function takeAll(folder: string): Promise<void> {
         document.querySelector("#operations-Pets-listPets").scrollIntoView({ behavior: "instant" })`);
       await take("reference");
 
-      await answerUsage(page, USAGE);
+      await answerUsage(page, { ...EXAMPLE_USAGE, days: [...PAST_DAYS, ...EXAMPLE_USAGE.days.slice(-1)] });
       // The page finds the key in the tab's storage.
       await page.goto(`${service.origin}/usage`);
       await page.getByRole("meter").first().waitFor();
