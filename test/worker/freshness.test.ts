@@ -2,9 +2,9 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { revokeKey } from "../../src/keys/admin.ts";
+import { changePlan, revokeKey, setExpiry } from "../../src/keys/admin.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
-import { linkTo, newAddress, newKey, operator, pass } from "../support/worker/client.ts";
+import { linkTo, newAddress, newClient, newKey, operator, pass } from "../support/worker/client.ts";
 import { laggingDatabase } from "../support/worker/lagging-database.ts";
 import { requestApp } from "../support/worker/request-app.ts";
 
@@ -137,4 +137,16 @@ it("a revocation takes effect after 30 s, with a stale replica and while the pri
   expect(await statusesOf(cold.secret)).toEqual([503, 503]);
   primary.isAway = false;
   expect(await statusesOf(cold.secret)).toEqual([401, 401]);
+});
+
+it("a new plan and a new expiry take effect after 30 s", async () => {
+  const client = await newClient({ plan: "free" });
+  const limit = async () => (await client.get("/v1/nowhere")).headers.get("X-RateLimit-Limit");
+  expect(await limit()).toBe("60");
+  await changePlan(env.DB, client.id, "pro", undefined, operator());
+  await setExpiry(env.DB, client.id, Date.now() + 40_000, operator());
+  pass(30_000);
+  expect(await limit()).toBe("300");
+  pass(10_000);
+  expect((await client.get("/v1/nowhere")).status).toBe(401);
 });

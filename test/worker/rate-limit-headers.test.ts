@@ -1,4 +1,4 @@
-// The limits of the plans, and the refusal of a key that has used up its day. test/unit/windows.test.ts has the headers for all windows,
+// The limits of the plans, what counts, and the refusal of a key that has used up its day. test/unit/windows.test.ts has the headers for all windows,
 // openapi.test.ts those of the document's examples; all tests in workerd check that no response under /v1 lacks them.
 
 import { expect, it, vi } from "vitest";
@@ -12,6 +12,18 @@ it.each([
 ] as const)("the plan %s has %i requests per minute and %i per day", async (plan, minute, day) => {
   const { headers } = await (await newClient({ plan })).get("/v1/pets");
   expect(headers.get("RateLimit-Policy")).toBe(`"minute";q=${minute};w=60, "day";q=${day};w=86400`);
+});
+
+it("every admitted request counts, whatever its status", async () => {
+  const client = await newClient({ plan: "free" });
+  for (const [response, status, remaining] of [
+    [await client.get("/v1/pets"), 200, "59"],
+    [await client.post("{"), 400, "58"],
+    [await client.post("x", { "Content-Type": "text/plain" }), 415, "57"],
+    [await client.get("/v1/nowhere"), 404, "56"],
+    [await client.call("/v1/pets", { method: "DELETE" }), 405, "55"],
+  ] as const)
+    expect([response.status, response.headers.get("X-RateLimit-Remaining")]).toEqual([status, remaining]);
 });
 
 it("a key that has used up its day is refused until the day ends, and told so", async () => {
