@@ -164,6 +164,7 @@ class Steps {
     world.expect(world.open === 0, () => `${world.open} requests were never decided`);
     if (!world.isDirty) world.expectExact();
     world.expectUsage();
+    world.throwFailure();
   }
 }
 
