@@ -171,7 +171,7 @@ class Steps {
 /** Explores all sequences of up to `depth` events, each state once. Returns the number of states. */
 async function explore(limit: number, burst: number, depth: number) {
   const seen = new Set<string>();
-  const met = { refused: 0, leases: 0, undecided: 0, local: 0 };
+  const met = { refused: 0, leases: 0, undecided: 0 };
   const reach = async (path: readonly string[]): Promise<Steps> => {
     const steps = new Steps(limit, burst);
     await steps.warmUp();

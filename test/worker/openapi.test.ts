@@ -53,8 +53,7 @@ function boundsOf(schema: unknown): Bounds {
 const parameter = (wanted: string) =>
   boundsOf(OPERATIONS.listPets.parameters.find(({ name }) => name === wanted)?.schema);
 const { limit, status } = { limit: parameter("limit"), status: parameter("status") };
-const newPet = DOCUMENT.components.schemas.NewPet ?? {};
-const name = boundsOf(newPet.properties?.name);
+const name = boundsOf(DOCUMENT.components.schemas.NewPet?.properties?.name);
 const namePattern = new RegExp(name.pattern, "u");
 const keyPattern = new RegExp(boundsOf(OPERATIONS.createPet.parameters[0]?.schema).pattern);
 
@@ -63,8 +62,6 @@ const listWith = (query: string) => (value: unknown) => client.get(`/v1/pets?${q
 /** Adds a pet with the JSON text of a field. */
 const addWith = (field: string) => (json: unknown) =>
   client.post(`{"name":"Rex","categoryId":1,"${field}":${json}}`);
-const addWithout = (field: unknown) =>
-  client.post(JSON.stringify({ name: "Rex", categoryId: 1, status: "sold", [`${field}`]: undefined }));
 const addWithKey = (key: unknown) => addNamed(client, `${key}`);
 
 /** JSON texts. */
@@ -81,7 +78,6 @@ describe("the service accepts what the document allows, and refuses what it forb
   it.each<[string, (value: unknown) => Promise<Response>, allowed: unknown[], forbidden: unknown[]]>([
     ["limit", listWith("limit"), [limit.minimum, limit.maximum], [limit.minimum - 1, limit.maximum + 1]],
     ["status in a query", listWith("status"), status.enum, ["lost", "SOLD", ""]],
-    ["status", addWith("status"), quoted(status.enum), quoted(["lost", "SOLD", ""])],
     [
       "length of name in code points",
       addWith("name"),
@@ -94,7 +90,6 @@ describe("the service accepts what the document allows, and refuses what it forb
       quoted(NAMES.filter((each) => namePattern.test(each))),
       quoted(NAMES.filter((each) => !namePattern.test(each))),
     ],
-    ["required fields", addWithout, ["status"], newPet.required as string[]],
     [
       "Idempotency-Key",
       addWithKey,
@@ -105,10 +100,6 @@ describe("the service accepts what the document allows, and refuses what it forb
     expect(allowed.length * forbidden.length).toBeGreaterThan(0);
     for (const value of allowed) expect([200, 201], `${value}`).toContain((await send(value)).status);
     for (const value of forbidden) expect((await send(value)).status, `${value}`).toBe(400);
-  });
-
-  it("has as many pets on a page as the maximum of `limit`", () => {
-    expect(DOCUMENT.components.schemas.Pets?.maxItems).toBe(limit.maximum);
   });
 
   it("preflights allow the methods of the document", async () => {

@@ -7,17 +7,7 @@ import { type Client, fetchWithoutKey, newKey, newUnlimitedClient } from "../sup
 import { watchStatements } from "../support/worker/database-stub.ts";
 
 /** SQL that has an effect if it becomes part of a statement. */
-const SQL = [
-  "'; DROP TABLE pets; --",
-  `"; DELETE FROM keys; --`,
-  "' OR '1'='1",
-  "1 OR 1=1",
-  "0) UNION SELECT hash FROM keys --",
-  "?1",
-  "$[0]",
-  "%' --",
-  "\\'; DROP TABLE creations; --",
-];
+const SQL = [`'; DROP TABLE pets; --`, `"; DELETE FROM keys; --`, "0) UNION SELECT hash FROM keys --", "?1"];
 
 /** The tables with their row counts. */
 async function tables() {
