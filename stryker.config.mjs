@@ -10,7 +10,7 @@ export default {
     "src/d1/statements.ts",
     "src/lib/**/*.ts",
     // They run in workerd only.
-    "!src/rate-limit/{middleware,usage/usage,object/rate-limiter,object/ban-record,isolate/limiter-clients}.ts",
+    "!src/rate-limit/{middleware,usage/*,object/rate-limiter,object/ban-record,isolate/limiter-clients}.ts",
     "!src/lib/{runtime,sha256,rfc3339}.ts",
   ],
   testRunner: "vitest",
@@ -22,6 +22,6 @@ export default {
   timeoutMS: 10_000,
   reporters: ["clear-text", "progress-append-only"],
   clearTextReporter: { allowEmojis: false, logTests: false, reportTests: false },
-  // Parts were measured on their own: 91 to 96 %. Most survivors change nothing, or only a description.
-  thresholds: { high: 95, low: 90, break: 85 },
+  // 93 % were detected in November 2026. Most survivors change nothing, or only a description.
+  thresholds: { high: 95, low: 93, break: 91 },
 };
