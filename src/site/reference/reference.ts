@@ -69,7 +69,7 @@ async function showOperations(): Promise<void> {
         return response;
       },
     });
-    labelControls();
+    labelParts();
     followFragment(viewer);
   } catch {
     if (problem === null) return;
@@ -101,18 +101,22 @@ function followColorScheme(): void {
   follow();
 }
 
-/** Labels the controls that Swagger UI renders without a label. */
-function labelControls(): void {
+/** Labels what Swagger UI renders without a label. */
+function labelParts(): void {
   const viewer = document.querySelector("#viewer");
   if (viewer === null) return;
-  const label = (selector: string, text: (control: Element) => string) => {
-    for (const control of viewer.querySelectorAll(selector)) {
-      if (!control.hasAttribute("aria-label")) control.setAttribute("aria-label", text(control));
+  const label = (selector: string, text: (part: Element) => string) => {
+    for (const part of viewer.querySelectorAll(selector)) {
+      if (!part.hasAttribute("aria-label")) part.setAttribute("aria-label", text(part));
     }
   };
   const labelAll = () => {
     label(".examples-select-element", () => "Example");
     label("textarea", () => "Request body");
+    label("table[role=region]", (responses) => {
+      const operation = responses.closest(".opblock")?.querySelector(".opblock-summary-description");
+      return `Responses: ${operation?.textContent}`;
+    });
     label("[data-param-name] select, [data-param-name] input", (control) => {
       return control.closest("[data-param-name]")?.getAttribute("data-param-name") ?? "Parameter";
     });
