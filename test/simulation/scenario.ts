@@ -282,12 +282,11 @@ class Scenario {
     for (const isolate of world.isolates.filter(({ isAlive }) => isAlive)) void world.request(isolate);
     await world.run();
     for (const fault of occurred) faults.add(fault);
-    const hasSteps = world.hasStepped;
     if (!world.hasEndedIsolates)
       world.expect(world.open === 0, () => `${world.open} requests were never decided`);
     const isHarmed = HARMFUL.some((fault) => faults.has(fault));
     world.expect(isHarmed || world.counts.local === 0, () => "an isolate has decided locally");
-    if (!world.isDirty && !hasSteps) {
+    if (!world.isDirty && !world.hasStepped) {
       world.expectExact();
       totals.exactScenarios += 1;
       if (world.isolates.length === 1) {
@@ -295,7 +294,7 @@ class Scenario {
         totals.distinctChecked += 1;
       }
     }
-    if (!hasSteps) {
+    if (!world.hasStepped) {
       world.expectUsage();
       totals.usageChecked += 1;
     }

@@ -11,12 +11,8 @@ export default class ClosingLine implements Reporter {
       for (const test of module.children.allTests()) count[test.result().state] += 1;
     }
     // Responses that e2e tests validate are counted in other processes.
-    if (validated.exchanges > 0) {
-      process.stdout.write(
-        `${validated.exchanges} responses in workerd validated against the OpenAPI document\n`,
-      );
-    }
+    const responses = `${validated.exchanges} responses in workerd validated against the OpenAPI document`;
     const skipped = count.skipped > 0 ? `, ${count.skipped} skipped` : "";
-    process.stdout.write(`${count.passed} passed, ${count.failed} failed${skipped}\n`);
+    process.stdout.write(`${responses}\n${count.passed} passed, ${count.failed} failed${skipped}\n`);
   }
 }
