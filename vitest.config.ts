@@ -37,7 +37,7 @@ const { SIMULATION_RUNS = 1_000, SIMULATION_SEED, EXHAUSTIVE_DEPTH = 4 } = proce
 export default defineConfig({
   test: {
     reporters: ["default", new ClosingLine()],
-    // Files share nothing, so their order is no matter, and the largest come first: else one runs alone in the end.
+    // Files don't depend on each other's order, and the largest come first: else one runs alone in the end.
     sequence: { shuffle: { tests: true } },
     // One more than processors, because some tests wait for a service or a page. On two processors, two more were slower.
     maxWorkers: availableParallelism() + 1,

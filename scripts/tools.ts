@@ -18,7 +18,7 @@ const TOOLS: Record<string, [summary: string, example: string, ...steps: string[
     "node_modules/vitest/vitest.mjs run",
   ],
   mutation: [
-    "Changes the modules that run in Node, one operator at a time, and expects a test to fail. It takes half an hour.",
+    "Changes the modules that run in Node, one operator at a time, and expects a test to fail. It takes a quarter of an hour.",
     "--mutate src/rate-limit/windows.ts",
     "node_modules/@stryker-mutator/core/bin/stryker.js run",
   ],

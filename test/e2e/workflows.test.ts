@@ -79,14 +79,13 @@ it("preview.yml has secrets after the checks, only for branches of this reposito
   const isOwn = "github.event.pull_request.head.repo.full_name == github.repository";
   const condition = `${isOwn} && github.event.pull_request.user.login != 'dependabot[bot]'`;
   const environment = "preview";
-  const reviewedCode = { with: { ref: "main" } };
   expect((await parse("preview.yml")).jobs).toMatchObject({
     check: { uses: "./.github/workflows/check.yml" },
     preview: { needs: "check", environment, if: `github.event.action != 'closed' && ${condition}` },
     delete: {
       environment,
       if: `github.event.action == 'closed' && ${condition}`,
-      steps: [reviewedCode, {}, {}, {}],
+      steps: [{ with: { ref: "main" } }, {}, {}, {}],
     },
   });
 });

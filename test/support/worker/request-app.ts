@@ -1,9 +1,10 @@
+// Sends a request to the app, with `bindings` in place of the real ones, and waits for its work in the background.
+
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { app } from "../../../src/app.ts";
 import { expectDocumented, newAddress, ORIGIN } from "./client.ts";
 
-/** Sends a request to the app, with `bindings` in place of the real ones, and waits for its work in the background. */
 export async function requestApp(path: string, init: RequestInit, bindings: Partial<Env>): Promise<Response> {
   const headers = new Headers(init.headers);
   if (!headers.has("CF-Connecting-IP")) headers.set("CF-Connecting-IP", newAddress());
