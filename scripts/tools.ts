@@ -38,6 +38,12 @@ const TOOLS: Record<string, [summary: string, example: string, ...steps: string[
     "bench/measure/packages.ts",
     `${TSC} --project bench/baselines`,
   ],
+  "check:client": [
+    "Checks that the types of the client package are those of the document, and its code.",
+    "--pretty false",
+    "scripts/main.ts scripts/client.ts --check",
+    `${TSC} --project client`,
+  ],
   "check:document": [
     "Builds the OpenAPI document, and checks it with Redocly.",
     "--format json",

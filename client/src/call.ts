@@ -1,0 +1,214 @@
+// One call: requests until one succeeds, an error can't be repaired by a retry, or the time is over.
+
+import { ApiError, ConnectionError, errorOf, PetstoreError, RateLimitError, TimeoutError } from "./errors.ts";
+import type { Pacer, Sent } from "./pacer.ts";
+import { parseRateLimit, type RateLimit } from "./rate-limit.ts";
+
+/** Options of every call. Times are in milliseconds, and may be Infinity. */
+export interface CallOptions {
+  /** Ends the call at once, in waits too: it rejects with the reason of the signal. */
+  signal?: AbortSignal;
+  /** Added to those of the client. */
+  headers?: Record<string, string>;
+  /** Retries after a lost connection, a timeout, or status 408, 429 or 5xx. 2 by default. */
+  maxRetries?: number;
+  /** The longest time of one request, with its response body. 10 s by default. */
+  timeoutMs?: number;
+  /** The longest time of the call, with retries and waits. 90 s by default. */
+  totalTimeoutMs?: number;
+  /** The longest wait that the service may demand: the call rejects at once if it demands more. 60 s by default. */
+  maxWaitMs?: number;
+}
+
+/** A request that is about to be sent, or was. It never contains the API key. */
+export interface RequestEvent {
+  method: string;
+  url: string;
+  /** 1 for the first request of a call. */
+  attempt: number;
+}
+
+export interface ResponseEvent extends RequestEvent {
+  status: number;
+  headers: Headers;
+  durationMs: number;
+}
+
+export interface WaitEvent extends RequestEvent {
+  waitMs: number;
+  /** Why the request is repeated. Undefined if it waits for requests to be left. */
+  error?: PetstoreError;
+}
+
+/** What a logger needs. If one throws, the call rejects with that error, although the service may have done its work. */
+export interface Hooks {
+  onRequest?: (event: RequestEvent) => void;
+  onResponse?: (event: ResponseEvent) => void;
+  onWait?: (event: WaitEvent) => void;
+}
+
+export interface Transport extends Hooks {
+  fetch: typeof fetch;
+  pacer: Pacer | undefined;
+  onRateLimit(rateLimit: RateLimit): void;
+}
+
+export interface Call<Result> {
+  method: "GET" | "POST";
+  url: string;
+  headers: Headers;
+  body?: string;
+  /** Reads a successful response. It throws if that is not what the service sends. */
+  read(text: string, headers: Headers): Result;
+}
+
+/** The longest that setTimeout can wait. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+const MIN_BACKOFF_MS = 500;
+const MAX_BACKOFF_MS = 8_000;
+/** Added to waits that the service demands, because other clients wait for the same time. */
+const MAX_JITTER_MS = 1_000;
+
+/** Makes a call. `pacer` is undefined if the call consumes nothing of the limits, or shall not wait for them. */
+export async function send<Result>(
+  { method, url, headers, body, read }: Call<Result>,
+  { fetch, pacer, onRateLimit, onRequest, onResponse, onWait }: Transport,
+  { signal, maxRetries = 2, timeoutMs = 10_000, totalTimeoutMs = 90_000, maxWaitMs = 60_000 }: CallOptions,
+): Promise<Result> {
+  const deadlineMs = performance.now() + totalTimeoutMs;
+  const isTooLong = (waitMs: number) => performance.now() + waitMs >= deadlineMs;
+  let attempts = 0;
+  for (;;) {
+    try {
+      return await exchange(await admit());
+    } catch (error) {
+      if (!(error instanceof PetstoreError)) throw error;
+      error.attempts = attempts;
+      error.idempotencyKey = headers.get("Idempotency-Key") ?? undefined;
+      const { retryAfterMs = 0 } = error as Partial<ApiError>;
+      const waitMs = retryAfterMs + Math.random() * (retryAfterMs > 0 ? MAX_JITTER_MS : backoffMs(attempts));
+      const mayRetry = isTransient(error) && attempts <= maxRetries;
+      if (!mayRetry || retryAfterMs > maxWaitMs || isTooLong(waitMs)) throw error;
+      onWait?.({ method, url, attempt: attempts + 1, waitMs, error });
+      await sleep(waitMs, signal);
+    }
+  }
+
+  /** Waits until the limits have room. Throws at once if that takes too long. */
+  async function admit(): Promise<Sent | undefined> {
+    if (pacer === undefined) return undefined;
+    const place = pacer.enter();
+    try {
+      for (;;) {
+        const delay = pacer.delay(place, performance.now());
+        if (delay === undefined) return pacer.send();
+        const { askAgainMs, totalMs = askAgainMs } = delay;
+        if (askAgainMs > maxWaitMs || isTooLong(totalMs)) throw exhausted(totalMs);
+        const waitMs = askAgainMs + Math.random() * Math.min(askAgainMs, MAX_JITTER_MS);
+        if (delay.totalMs !== undefined) onWait?.({ method, url, attempt: attempts + 1, waitMs });
+        await sleep(waitMs, signal);
+      }
+    } finally {
+      pacer.leave(place);
+    }
+  }
+
+  /** Sends one request, and reads its response. */
+  async function exchange(sent: Sent | undefined): Promise<Result> {
+    const sentMs = performance.now();
+    attempts += 1;
+    const event = { method, url, attempt: attempts };
+    let rateLimit: RateLimit | undefined;
+    try {
+      onRequest?.(event);
+      const [response, text] = await inTime(Math.min(timeoutMs, deadlineMs - sentMs), async (within) => {
+        const init = { method, headers, body: body ?? null, signal: within, redirect: "manual" } as const;
+        const response = await fetch(url, init);
+        rateLimit = parseRateLimit(response.headers);
+        return [response, await response.text()] as const;
+      });
+      const { status, ok, headers: received } = response;
+      onResponse?.({ ...event, status, headers: received, durationMs: performance.now() - sentMs });
+      if (!ok) throw errorOf(status, received, text);
+      return readBody(() => read(text, received));
+    } finally {
+      if (sent) pacer?.settle(sent, rateLimit, performance.now());
+      if (rateLimit) onRateLimit(rateLimit);
+    }
+  }
+
+  /** Does the work of a request, unless the time is over or the call is aborted before it is done. */
+  async function inTime<Done>(timeMs: number, work: (signal: AbortSignal) => Promise<Done>): Promise<Done> {
+    const ended = new AbortController();
+    // Also ends the wait for a fetch that ignores its signal.
+    const end = new Promise<never>((_, reject) => {
+      ended.signal.addEventListener("abort", () => reject(ended.signal.reason));
+    });
+    const abort = () => ended.abort(signal?.reason);
+    const timer = setTimeout(
+      () => ended.abort(new TimeoutError(`no complete response in ${Math.round(timeMs)} ms`)),
+      Math.min(timeMs, MAX_TIMER_MS),
+    );
+    signal?.addEventListener("abort", abort);
+    if (signal?.aborted) abort();
+    try {
+      return await Promise.race([work(ended.signal), end]);
+    } catch (cause) {
+      throw ended.signal.aborted ? ended.signal.reason : connectionError(cause);
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", abort);
+    }
+  }
+}
+
+function readBody<Result>(read: () => Result): Result {
+  try {
+    return read();
+  } catch (cause) {
+    throw new ConnectionError("the response is not one of the service", { cause });
+  }
+}
+
+function isTransient(error: PetstoreError): boolean {
+  if (error instanceof ApiError) return error.status === 408 || error.status === 429 || error.status >= 500;
+  return error instanceof ConnectionError;
+}
+
+/** The longest backoff after this many attempts: exponential, with full jitter. */
+function backoffMs(attempts: number): number {
+  return Math.min(MAX_BACKOFF_MS, MIN_BACKOFF_MS * 2 ** (attempts - 1));
+}
+
+/** The error of a call that is not sent, because a 429 is certain. */
+function exhausted(waitMs: number): RateLimitError {
+  const message = `no requests left for ${Math.ceil(waitMs / 1000)} s, which is longer than this call may take`;
+  return new RateLimitError(429, { code: "rate_limit_exceeded", message }, new Headers(), waitMs);
+}
+
+/** Node's fetch says what happened in the cause of its error only. */
+function connectionError(cause: unknown): ConnectionError {
+  const { cause: deeper, message } = cause as Error & { cause?: { code?: string; message?: string } };
+  return new ConnectionError(`no complete response: ${deeper?.code || deeper?.message || message}`, {
+    cause,
+  });
+}
+
+/** Rejects with the reason of the signal. */
+function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const end = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(
+      () => {
+        signal?.removeEventListener("abort", end);
+        resolve();
+      },
+      Math.min(ms, MAX_TIMER_MS),
+    );
+    if (signal?.aborted) end();
+    signal?.addEventListener("abort", end, { once: true });
+  });
+}

@@ -1,0 +1,88 @@
+// npm run client: builds the client package, client/. Its types come from the published document: they are generated into
+// client/src/schema.ts, and the build fails if its code does not fit them.
+
+import { once } from "node:events";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { build } from "esbuild";
+import { openApiDocument } from "../src/openapi/document.ts";
+import { type Define, newCommand, ReportedError } from "./lib/command.ts";
+import { spawnScript } from "./lib/script.ts";
+
+const FOLDER = "client";
+const SCHEMA = join(FOLDER, "src/schema.ts");
+const DIST = join(FOLDER, "dist");
+const TSC = "node_modules/@typescript/native/bin/tsc";
+
+const HEADER = "// Generated from the published document by `npm run client`. Don't change it.\n\n";
+
+const define: Define = () =>
+  newCommand(
+    "npm run client",
+    "Generates the types of the client package from the OpenAPI document, and builds the package into client/dist.",
+    "",
+    "--check",
+  )
+    .option("--check", "only check that the types are those of the document")
+    .action(async ({ check = false }) => {
+      const types = HEADER + (await generateTypes());
+      const isCurrent = types === (await readFile(SCHEMA, "utf8").catch(() => ""));
+      if (check && !isCurrent) throw new Error(`${SCHEMA} does not fit the document: run npm run client`);
+      if (check) return;
+      if (!isCurrent) await writeFile(SCHEMA, types);
+      await buildPackage();
+    });
+
+export default define;
+
+/** The schemas of the document, and the parameters of a list, as TypeScript. An int64 is a bigint. */
+async function generateTypes(): Promise<string> {
+  const [{ default: openapiTS, astToString }, { default: ts }] = await Promise.all([
+    import("openapi-typescript"),
+    import("typescript"),
+  ]);
+  const { paths, components } = JSON.parse(JSON.stringify(openApiDocument("")));
+  const parameters = paths["/pets"].get.parameters as { name: string; description: string; schema: object }[];
+  const properties = parameters.map(({ name, description, schema }) => [name, { ...schema, description }]);
+  const schemas = {
+    ...components.schemas,
+    ListParameters: { type: "object", properties: Object.fromEntries(properties) },
+  };
+  const info = { title: "", version: "" };
+  const nodes = await openapiTS(
+    { openapi: "3.1.0", info, paths: {}, components: { schemas } },
+    {
+      rootTypes: true,
+      rootTypesNoSchemaPrefix: true,
+      defaultNonNullable: false,
+      transform({ format }) {
+        return format === "int64" ? ts.factory.createKeywordTypeNode(ts.SyntaxKind.BigIntKeyword) : undefined;
+      },
+    },
+  );
+  // Without those that are empty.
+  return astToString(nodes).replace(/^export type \S+ = Record<string, never>;\n/gm, "");
+}
+
+/** ECMAScript modules in dist/, and the same as CommonJS in dist/cjs/, each with its declarations. */
+async function buildPackage(): Promise<void> {
+  await rm(DIST, { recursive: true, force: true });
+  const commonJs = join(DIST, "cjs");
+  await mkdir(commonJs, { recursive: true });
+  const entryPoints = [join(FOLDER, "src/index.ts")];
+  // Small, and debuggers show the source.
+  const options = { entryPoints, bundle: true, target: "es2022", minify: true, sourcemap: true };
+  await build({ ...options, format: "esm", outfile: join(DIST, "index.js") });
+  await build({ ...options, format: "cjs", outfile: join(commonJs, "index.js") });
+  const declarations = ["--project", FOLDER, "--noEmit", "false", "--emitDeclarationOnly", "--declaration"];
+  const [code] = await once(spawnScript([TSC, ...declarations, "--outDir", DIST]), "exit");
+  if (code !== 0) throw new ReportedError("tsc");
+  for (const name of await readdir(DIST)) {
+    if (!name.endsWith(".d.ts")) continue;
+    // The compiler leaves the names of the sources.
+    const text = (await readFile(join(DIST, name), "utf8")).replace(/(?<=from "\.\/[\w-]+)\.ts(?=")/g, ".js");
+    for (const folder of [DIST, commonJs]) await writeFile(join(folder, name), text);
+  }
+  // In the package's own package.json, "type" is "module".
+  await writeFile(join(commonJs, "package.json"), '{ "type": "commonjs" }\n');
+}
