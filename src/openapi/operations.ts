@@ -20,6 +20,7 @@ import {
   SHARED_RESPONSES,
   success,
 } from "./responses.ts";
+import { SAMPLES } from "./samples.ts";
 import { type JsonSchema, schemaRef, toJsonSchema } from "./schemas.ts";
 
 const { field, json, idempotencyKey } = MESSAGES.invalid_request;
@@ -39,6 +40,7 @@ interface Parameter {
 
 export const listPets = {
   operationId: "listPets",
+  "x-codeSamples": SAMPLES.listPets,
   tags: ["Pets"],
   summary: "List pets",
   description:
@@ -68,6 +70,7 @@ export const listPets = {
 
 export const createPet = {
   operationId: "createPet",
+  "x-codeSamples": SAMPLES.createPet,
   tags: ["Pets"],
   summary: "Add a pet",
   description: "Adds a pet and assigns its `id`. Send an `Idempotency-Key`; then retrying is safe.",
@@ -144,6 +147,7 @@ export const createPet = {
 
 export const getPet = {
   operationId: "getPet",
+  "x-codeSamples": SAMPLES.getPet,
   tags: ["Pets"],
   summary: "Get a pet",
   description: `Deprecated since ${isoDate(DEPRECATED_AT)}. Answers 410 from ${isoDate(REMOVED_AT)} on. Use the list instead, optionally with \`status\`.`,
@@ -185,6 +189,7 @@ export const getPet = {
 
 export const getUsage = {
   operationId: "getUsage",
+  "x-codeSamples": SAMPLES.getUsage,
   tags: ["Usage"],
   summary: "Get the usage of the key",
   description: `The plan of the key, both windows, the ban if there is one, and the requests on each of the last ${DAYS_KEPT} UTC days. This request consumes nothing, and works while the key is limited or banned. The data may be one second old.`,
