@@ -15,15 +15,18 @@ const CLIENT = `import { Petstore } from "petstore-client";
 
 const petstore = new Petstore({ apiKey: "${key}", baseURL: "${origin}" });`;
 
+/** The guide has it too. */
+export const LIST_WITH_CLIENT = `${CLIENT}
+for await (const pet of petstore.pets.list()) {
+  console.log(pet.id, pet.name);
+}`;
+
 export const SAMPLES = {
   listPets: codeSamples(
     `# If there are more pets, the Link header has the URL of the next page.
 curl -i "${origin}/v1/pets?limit=100" -H "Authorization: Bearer ${key}"`,
 
-    `${CLIENT}
-for await (const pet of petstore.pets.list()) {
-  console.log(pet.id, pet.name);
-}`,
+    LIST_WITH_CLIENT,
 
     `import requests
 from requests.adapters import HTTPAdapter
@@ -53,7 +56,7 @@ const pet = await petstore.pets.create({
   categoryId: 9223372036854775807n,
   status: "available",
 });
-console.log(pet.id, pet.categoryId);`,
+console.log(pet);`,
 
     `import uuid
 

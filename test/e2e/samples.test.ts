@@ -1,0 +1,123 @@
+// The code samples of the published document: each runs as it stands against the service, with only its placeholders filled in.
+
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { fillSample, PLACEHOLDERS } from "../../src/site/reference/sample.ts";
+import { runProcess, runScript } from "../support/e2e/petstore.ts";
+import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
+import { OPERATIONS } from "../support/openapi-document.ts";
+
+const { otherRequests: _, ...SAMPLED } = OPERATIONS;
+type Operation = keyof typeof SAMPLED;
+const OPERATION_IDS = Object.keys(SAMPLED) as Operation[];
+
+/** What runs a file, and what it needs. */
+const LANGUAGES = [
+  { lang: "Shell", program: "sh", needs: ["curl", "--version"] },
+  { lang: "TypeScript", program: process.execPath, needs: [process.execPath, "--version"] },
+  { lang: "Python", program: "python3", needs: ["python3", "-c", "import requests"] },
+];
+
+const missing = new Set<string>();
+for (const { lang, needs } of LANGUAGES) {
+  const [program = "", ...args] = needs;
+  if ((await runProcess(program, args)).exitCode === 0) continue;
+  missing.add(lang);
+  process.stderr.write(`${needs.join(" ")} fails: skipping the samples for ${lang}.\n`);
+}
+
+const petstore = sharedPetstore();
+let folder: string;
+let key: string;
+
+/** More than a page of pets. */
+const NAMES = Array.from({ length: 101 }, (_, index) => `Sample ${1000 + index}`);
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
+  const client = join(folder, "node_modules/petstore-client");
+  await mkdir(client, { recursive: true });
+  // The sources, because other tests may be building the package; linked, because Node runs no TypeScript in node_modules.
+  await symlink(resolve("client/src"), join(client, "src"), "junction");
+  await writeFile(join(client, "package.json"), '{ "exports": "./src/index.ts" }');
+  await writeFile(join(folder, "package.json"), '{ "type": "module" }');
+  ({ key } = await petstore.newKey("business"));
+  const options = { method: "POST", headers: { "Content-Type": "application/json" } };
+  const add = (name: string) =>
+    petstore.call("/v1/pets", key, { ...options, body: JSON.stringify({ name, categoryId: 1 }) });
+  await Promise.all(NAMES.map(add));
+});
+
+afterAll(() => rm(folder, { recursive: true }));
+
+/** The file of a sample. Without a key, its placeholder stays. */
+async function write(lang: string, operation: Operation, values: { key?: string } = {}): Promise<string> {
+  const { source = "" } = SAMPLED[operation]["x-codeSamples"].find((sample) => sample.lang === lang) ?? {};
+  const file = join(folder, `${operation}.${lang === "TypeScript" ? "ts" : lang}`);
+  await writeFile(file, fillSample(source, { origin: petstore.origin, ...values }));
+  return file;
+}
+
+// curl -i shows the error instead, and the client throws it.
+it.skipIf(missing.has("Python")).each(OPERATION_IDS)("the Python of %s fails without a key", async (id) => {
+  const { exitCode, stderr } = await runProcess("python3", [await write("Python", id)]);
+  expect([exitCode, stderr]).toEqual([1, expect.stringContaining("401")]);
+});
+
+describe.each(LANGUAGES)("the sample for $lang", ({ lang, program }) => {
+  const test = it.skipIf(missing.has(lang));
+
+  async function run(operation: Operation, secret = key): Promise<string> {
+    const file = await write(lang, operation, { key: secret });
+    const { exitCode, stdout, stderr } = await runProcess(program, [file]);
+    expect(exitCode, stderr).toBe(0);
+    return stdout;
+  }
+
+  test("lists each pet once, of all pages or of the first with a link", async () => {
+    const text = await run("listPets");
+    if (lang === "Shell") {
+      expect(text.match(/"id":/g)).toHaveLength(100);
+      expect(text).toContain('rel="next"');
+    } else expect(text.match(/Sample \d+/g)?.sort()).toEqual(NAMES);
+  });
+
+  test("adds a pet, with an exact categoryId", async () => {
+    const [, id] =
+      (await run("createPet")).match(/\bid\W+(\d+)n?,.*categoryId\W+9223372036854775807\D/s) ?? [];
+    const response = await petstore.call(`/v1/pets/${id}`, key);
+    const fields = '"name":"Zoë","categoryId":9223372036854775807,"status":"available"';
+    expect(await response.text()).toBe(`{"id":${id},${fields}}`);
+  });
+
+  test("gets a pet", async () => {
+    expect(await run("getPet")).toMatch(/\bid\W+1\D/);
+  });
+
+  test("gets the usage", async () => {
+    const { key } = await petstore.newKey("enterprise", { minute: 900, day: 9_000 });
+    await petstore.call("/v1/pets?limit=1", key);
+    // A new minute may have begun.
+    expect(await run("getUsage", key)).toMatch(/enterprise.*\b(899|900)\b.*\b8999\b/s);
+  });
+});
+
+it("the samples for TypeScript compile", async () => {
+  const files = await Promise.all(OPERATION_IDS.map((operation) => write("TypeScript", operation)));
+  const outcome = await runScript("node_modules/@typescript/native/bin/tsc", [
+    ...["--ignoreConfig", "--noEmit", "--strict", "--exactOptionalPropertyTypes"],
+    ...["--target", "esnext", "--module", "esnext", "--moduleResolution", "bundler"],
+    ...["--allowImportingTsExtensions", ...files],
+  ]);
+  expect(outcome).toEqual({ exitCode: 0, stdout: "", stderr: "" });
+});
+
+it("a value that a language could read as code leaves the placeholder", () => {
+  const source = Object.values(PLACEHOLDERS).join(" ");
+  for (const value of ["", "$(ls)", "`ls`", 'a"', "a'", "a\\", "a b"]) {
+    expect(fillSample(source, { origin: value, key: value })).toBe(source);
+  }
+  expect(fillSample(source, { origin: "http://[::1]:8787", key: "pet_••" })).toBe("http://[::1]:8787 pet_••");
+});
