@@ -9,7 +9,9 @@ import { REQUESTS_PER_MINUTE } from "../rate-limit/anonymous.ts";
 import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS } from "../rate-limit/object/quota.ts";
 import { PLAN_LIMITS } from "../rate-limit/plans.ts";
 import { DAYS_KEPT } from "../rate-limit/protocol.ts";
+import { PLACEHOLDERS } from "../site/reference/sample.ts";
 import { MEANING } from "./errors.ts";
+import { LIST_WITH_CLIENT } from "./samples.ts";
 import { toJsonSchema } from "./schemas.ts";
 
 const { limit } = toJsonSchema(PageQuery).properties ?? {};
@@ -19,7 +21,8 @@ const VALUES: Record<string, string> = {
   maxLimit: `${limit?.maximum}`,
   defaultLimit: `${limit?.default}`,
   // The document does not know its own origin.
-  origin: "https://petstore.example",
+  origin: PLACEHOLDERS.origin,
+  clientSample: LIST_WITH_CLIENT,
   keyChangeSeconds: `${FRESH_MS / 1000}`,
   anonymousPerMinute: `${REQUESTS_PER_MINUTE}`,
   daysKept: `${DAYS_KEPT}`,
