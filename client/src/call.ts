@@ -1,7 +1,7 @@
 // One call: requests until one succeeds, an error can't be repaired by a retry, or the time is over.
 
 import { ApiError, ConnectionError, errorOf, PetstoreError, RateLimitError, TimeoutError } from "./errors.ts";
-import type { Pacer, Sent } from "./pacer.ts";
+import type { Pacer } from "./pacer.ts";
 import { parseRateLimit, type RateLimit } from "./rate-limit.ts";
 
 /** Options of every call. Times are in milliseconds, and may be Infinity. */
@@ -95,36 +95,42 @@ export async function send<Result>(
   }
 
   /** Waits until the limits have room. Throws at once if that takes too long. */
-  async function admit(): Promise<Sent | undefined> {
-    if (pacer === undefined) return undefined;
-    const place = pacer.enter();
+  async function admit(): Promise<number | undefined> {
+    const place = pacer?.enter() ?? {};
     try {
       for (;;) {
-        const delay = pacer.delay(place, performance.now());
-        if (delay === undefined) return pacer.send();
-        const { askAgainMs, totalMs = askAgainMs } = delay;
-        if (askAgainMs > maxWaitMs || isTooLong(totalMs)) throw exhausted(totalMs);
-        const waitMs = askAgainMs + Math.random() * Math.min(askAgainMs, MAX_JITTER_MS);
-        if (delay.totalMs !== undefined) onWait?.({ method, url, attempt: attempts + 1, waitMs });
+        signal?.throwIfAborted();
+        // A timer may have been late.
+        if (isTooLong(0)) throw timeoutError(totalTimeoutMs);
+        const delay = pacer?.delay(place, performance.now());
+        if (!delay) return pacer?.send();
+        const { askAgainMs, totalMs } = delay;
+        if (totalMs !== undefined && (askAgainMs > maxWaitMs || isTooLong(totalMs))) throw exhausted(totalMs);
+        const leftMs = deadlineMs - performance.now();
+        const jitterMs = Math.random() * Math.min(askAgainMs, MAX_JITTER_MS, leftMs - askAgainMs);
+        const waitMs = Math.min(askAgainMs + jitterMs, leftMs);
+        if (totalMs !== undefined) onWait?.({ method, url, attempt: attempts + 1, waitMs });
         await sleep(waitMs, signal);
       }
     } finally {
-      pacer.leave(place);
+      pacer?.leave(place);
     }
   }
 
-  /** Sends one request, and reads its response. */
-  async function exchange(sent: Sent | undefined): Promise<Result> {
+  /** Sends one request, and reads its response. `number` is the pacer's. */
+  async function exchange(number: number | undefined): Promise<Result> {
     const sentMs = performance.now();
     attempts += 1;
     const event = { method, url, attempt: attempts };
     let rateLimit: RateLimit | undefined;
+    let clockMs = 0;
     try {
       onRequest?.(event);
       const [response, text] = await inTime(Math.min(timeoutMs, deadlineMs - sentMs), async (within) => {
         const init = { method, headers, body: body ?? null, signal: within, redirect: "manual" } as const;
         const response = await fetch(url, init);
         rateLimit = parseRateLimit(response.headers);
+        clockMs = performance.now() - Date.now();
         return [response, await response.text()] as const;
       });
       const { status, ok, headers: received } = response;
@@ -132,7 +138,7 @@ export async function send<Result>(
       if (!ok) throw errorOf(status, received, text);
       return readBody(() => read(text, received));
     } finally {
-      if (sent) pacer?.settle(sent, rateLimit, performance.now());
+      if (number) pacer?.settle(number, rateLimit, clockMs);
       if (rateLimit) onRateLimit(rateLimit);
     }
   }
@@ -145,10 +151,7 @@ export async function send<Result>(
       ended.signal.addEventListener("abort", () => reject(ended.signal.reason));
     });
     const abort = () => ended.abort(signal?.reason);
-    const timer = setTimeout(
-      () => ended.abort(new TimeoutError(`no complete response in ${Math.round(timeMs)} ms`)),
-      Math.min(timeMs, MAX_TIMER_MS),
-    );
+    const timer = setTimeout(() => ended.abort(timeoutError(timeMs)), Math.min(timeMs, MAX_TIMER_MS));
     signal?.addEventListener("abort", abort);
     if (signal?.aborted) abort();
     try {
@@ -186,6 +189,10 @@ function exhausted(waitMs: number): RateLimitError {
   return new RateLimitError(429, { code: "rate_limit_exceeded", message }, new Headers(), waitMs);
 }
 
+function timeoutError(timeMs: number): TimeoutError {
+  return new TimeoutError(`no complete response in ${Math.round(timeMs)} ms`);
+}
+
 /** Node's fetch says what happened in the cause of its error only. */
 function connectionError(cause: unknown): ConnectionError {
   const { cause: deeper, message } = cause as Error & { cause?: { code?: string; message?: string } };
@@ -209,6 +216,6 @@ function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
       Math.min(ms, MAX_TIMER_MS),
     );
     if (signal?.aborted) end();
-    signal?.addEventListener("abort", end, { once: true });
+    else signal?.addEventListener("abort", end, { once: true });
   });
 }

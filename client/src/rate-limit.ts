@@ -17,22 +17,16 @@ export type RateLimit = Partial<Record<WindowName, RateLimitWindow>>;
 
 /** Reads `RateLimit` and `RateLimit-Policy`. Undefined if the response is not from the service. */
 export function parseRateLimit(headers: Headers): RateLimit | undefined {
-  const limits = pairs(headers, "RateLimit-Policy", "q");
-  const remaining = pairs(headers, "RateLimit", "r");
-  // Relative, because clocks differ.
-  const seconds = pairs(headers, "RateLimit", "t");
   const windows: RateLimit = {};
   for (const name of ["minute", "day"] as const) {
-    const [limit, left, wait] = [limits.get(name), remaining.get(name), seconds.get(name)];
-    if (limit === undefined || left === undefined || wait === undefined) continue;
-    windows[name] = { limit, remaining: left, resetAt: new Date(Date.now() + wait * 1000) };
+    // Such as `r` in `"minute";r=59;t=42, "day";r=940;t=51233`. NaN if it is missing.
+    const read = (header: string, parameter: string) =>
+      Number(headers.get(header)?.match(`"${name}"[^,]*;${parameter}=(\\d+)`)?.[1]);
+    const limit = read("RateLimit-Policy", "q");
+    const remaining = read("RateLimit", "r");
+    // Relative, because clocks differ.
+    const resetAt = new Date(Date.now() + read("RateLimit", "t") * 1000);
+    if (limit + remaining + resetAt.getTime() > 0) windows[name] = { limit, remaining, resetAt };
   }
   return windows.minute && windows;
-}
-
-/** A parameter of each window: 59 and 940 for `r` in `"minute";r=59;t=42, "day";r=940;t=51233`. */
-function pairs(headers: Headers, name: string, parameter: string): Map<string | undefined, number> {
-  const pattern = new RegExp(`"(\\w+)"[^,]*;${parameter}=(\\d+)`, "g");
-  const found = (headers.get(name) ?? "").matchAll(pattern);
-  return new Map(Array.from(found, ([, window, value]) => [window, Number(value)]));
 }

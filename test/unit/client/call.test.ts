@@ -1,0 +1,230 @@
+// Retries, waits, deadlines, aborts, hooks and errors of a call, on virtual time: what is sent, when, and how the call ends.
+
+import { getEventListeners } from "node:events";
+import { inspect } from "node:util";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { type ClientOptions, type CreateOptions, type NewPet, Petstore } from "../../../client/src/index.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date", "performance"] });
+});
+afterEach(() => vi.useRealTimers());
+
+const KEY = "pet_secret";
+const PET = '{"id":9223372036854775807,"name":"Rex","categoryId":2}';
+
+type Answer = (signal: AbortSignal) => Response | Promise<Response>;
+
+const answer =
+  (status: number, body: string | ReadableStream = PET, headers = {}): Answer =>
+  () =>
+    new Response(body, { status, headers: { "X-Request-Id": "req", ...headers } });
+const error = (status: number, code: string, headers = {}) =>
+  answer(status, JSON.stringify({ code, message: code, status }), headers);
+const after = (seconds: unknown) => ({ "Retry-After": `${seconds}` });
+const untilAbort: Answer = (signal) =>
+  new Promise((_, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason));
+  });
+const never: Answer = () => new Promise(() => {});
+const halfABody: Answer = (signal) => {
+  const start = (stream: ReadableStreamDefaultController) => {
+    stream.enqueue(new TextEncoder().encode(PET.slice(0, 9)));
+    signal.addEventListener("abort", () => stream.error(signal.reason));
+  };
+  return new Response(new ReadableStream({ start }));
+};
+const networkError: Answer = () => {
+  throw new TypeError("fetch failed", { cause: { code: "ECONNRESET" } });
+};
+
+/** A client whose requests get these answers in turn, the last one again and again. */
+function newStore(answers: Answer[], options: Partial<ClientOptions> = {}) {
+  const requests: { ms: number; key: string | null; body: unknown }[] = [];
+  const fetch = async (_: unknown, { headers, body, signal }: RequestInit = {}) => {
+    requests.push({ ms: performance.now(), key: new Headers(headers).get("Idempotency-Key"), body });
+    return (answers[requests.length - 1] ?? answers.at(-1) ?? never)(signal as AbortSignal);
+  };
+  const base = { apiKey: KEY, baseURL: "https://petstore.test", fetch: fetch as typeof globalThis.fetch };
+  return { store: new Petstore({ ...base, ...options }), requests };
+}
+
+/** How the creation of a pet ends: its id, or an error; and how long it takes. */
+async function create(store: Petstore, options: CreateOptions = {}) {
+  const startMs = performance.now();
+  const pet: NewPet = { name: "Rex", categoryId: 2 };
+  const done = await store.pets.create(pet, options).then(
+    ({ id }) => ({ end: `${id}`, error: undefined }),
+    (error) => ({ end: error.name ?? error, error }),
+  );
+  return { ...done, ms: performance.now() - startMs };
+}
+
+const OK = "9223372036854775807";
+const day = (ms: number) => new Date(ms).toUTCString();
+const HOUR_MS = 3_600_000;
+
+// The answers before a success; how the call ends; the shortest wait and its jitter before each further request, in seconds.
+type Row = [name: string, answers: Answer[], end: string, waits: string, options?: CreateOptions];
+const PATIENT = { maxRetries: Infinity, maxWaitMs: Infinity, totalTimeoutMs: Infinity, timeoutMs: Infinity };
+it.each<Row>([
+  ["200", [answer(200)], OK, ""],
+  ["201", [answer(201)], OK, ""],
+  ["broken JSON", [answer(200, "{"), answer(200, "[]")], OK, "0+0.5 0+1"],
+  ["another JSON", [answer(200, '{"id":null}')], OK, "0+0.5"],
+  ...[301, 400, 401, 404, 410, 413, 415, 422].map((it): Row => [`${it}`, [error(it, "")], "ApiError", ""]),
+  ["408, 500, 503", [error(408, ""), error(500, ""), error(503, "")], "ApiError", "0+0.5 0+1"],
+  ["a page of HTML", [answer(520, "<html>")], OK, "0+0.5"],
+  ["a 429", [error(429, "rate_limit_exceeded", after(42))], OK, "42+1"],
+  ["a ban", [error(429, "key_banned", after(600))], "RateLimitError", ""],
+  ["a ban and patience", [error(429, "key_banned", after(600))], OK, "600+1", PATIENT],
+  ["503 after 5", [error(503, "", after(5))], OK, "5+1"],
+  ["503 after 300", [error(503, "", after(300))], "ApiError", ""],
+  ["a wait until the deadline", [error(503, "", after(50))], "ApiError", "", { totalTimeoutMs: 50_000 }],
+  ["ten seconds of 503", [error(503, "", after(10)), error(503, "", after(5))], OK, "10+1 5+1"],
+  ["a date", [error(503, "", { ...after(day(HOUR_MS + 7_000)), Date: day(HOUR_MS) })], OK, "7+1"],
+  ["a past date", [error(503, "", { ...after(day(HOUR_MS)), Date: day(HOUR_MS + 7_000) })], OK, "0+0.5"],
+  ["garbage", [error(503, "", after("soon"))], OK, "0+0.5"],
+  ["0", [error(503, "", after(0))], OK, "0+0.5"],
+  ["network errors", [networkError, networkError], OK, "0+0.5 0+1"],
+  ["no response", [untilAbort], OK, "10+0.5"],
+  ["half a body", [halfABody], OK, "10+0.5"],
+  ["an ignored signal", [never, never, never], "TimeoutError", "10+0.5 10+1"],
+  ["no retries", [networkError], "ConnectionError", "", { maxRetries: 0 }],
+  ["patience", Array(7).fill(networkError), OK, "0+0.5 0+1 0+2 0+4 0+8 0+8 0+8", PATIENT],
+])("%s: it is retried if and when it may be", async (_, answers, end, waits, options) => {
+  for (const random of [0, 0.999]) {
+    vi.spyOn(Math, "random").mockReturnValue(random);
+    const { store, requests } = newStore([...answers, answer(201)]);
+    const done = create(store, options);
+    await vi.runAllTimersAsync();
+    expect((await done).end).toBe(end);
+    const waitsMs = requests.slice(1).map(({ ms }, index) => ms - Number(requests[index]?.ms));
+    const expected = [...waits.matchAll(/(\S+)\+(\S+)/g)].map(([, least, jitter]) => {
+      return expect.closeTo(1_000 * (Number(least) + random * Number(jitter)), -1);
+    });
+    expect(waitsMs).toEqual(expected);
+    expect(new Set(requests.map(({ key, body }) => `${key} ${body}`)).size).toBe(1);
+  }
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+it.each([
+  never,
+  untilAbort,
+  halfABody,
+  networkError,
+  answer(200, ""),
+  error(503, "", after(7)),
+  error(429, "", after(60)),
+])("a call ends by its deadline, and sends nothing later (%#)", async (each) => {
+  for (const totalTimeoutMs of [0, 400, 25_300]) {
+    const { store, requests } = newStore([each]);
+    const deadlineMs = performance.now() + totalTimeoutMs;
+    const done = create(store, { totalTimeoutMs, maxRetries: Infinity });
+    await vi.runAllTimersAsync();
+    expect(await done).toMatchObject({ end: expect.stringMatching(/Error$/) });
+    expect((await done).ms).toBeLessThanOrEqual(totalTimeoutMs);
+    expect(requests.every(({ ms }) => ms < deadlineMs)).toBe(true);
+  }
+});
+
+const full = (minute: string) =>
+  answer(201, PET, {
+    "RateLimit-Policy": '"minute";q=60;w=60, "day";q=1000;w=86400',
+    RateLimit: `"minute";${minute}, "day";r=940;t=80000`,
+  });
+
+it.each([
+  ["sent before the deadline", { totalTimeoutMs: 20_100 }, OK, 20_099.9, 1],
+  ["rejected at once if the deadline is earlier", { totalTimeoutMs: 19_900 }, "RateLimitError", 0, 0],
+  ["rejected at once if that takes too long", { maxWaitMs: 19_900 }, "RateLimitError", 0, 0],
+])("a call that waits for requests to be left is %s", async (_, options, end, ms, waits) => {
+  vi.spyOn(Math, "random").mockReturnValue(0.999);
+  const onWait = vi.fn();
+  const { store } = newStore([full("r=0;t=20")], { pace: true, onWait });
+  await create(store);
+  const done = create(store, options);
+  await vi.runAllTimersAsync();
+  expect(await done).toMatchObject({ end, ms: expect.closeTo(ms, -1) });
+  if (waits === 0) expect((await done).error).toMatchObject({ retryAfterMs: 20_000, attempts: 0 });
+  expect(onWait).toHaveBeenCalledTimes(waits);
+});
+
+it("a call that waits behind one without a response times out", async () => {
+  const { store } = newStore([never], { pace: true, maxWaitMs: 0, maxRetries: 0 });
+  const both = [create(store), create(store, { totalTimeoutMs: 5_000 })];
+  await vi.runAllTimersAsync();
+  const timeout = (ms: number) => ({ end: "TimeoutError", ms: expect.closeTo(ms, -1) });
+  expect(await Promise.all(both)).toMatchObject([timeout(10_000), timeout(5_000)]);
+});
+
+it.each<[string, number, Answer, number, number]>([
+  ["before", 9, never, -1, 0],
+  ["during the request", 9, never, 50, 1],
+  ["during the body", 9, halfABody, 50, 1],
+  ["in a backoff", 9, networkError, 50, 1],
+  ["during a wait for requests to be left", 0, never, 50, 0],
+  ["after the response", 9, answer(201), 50, 1],
+])(
+  "an abort %s ends the call at once with its reason, and nothing stays behind",
+  async (when, left, each, ms, sent) => {
+    vi.spyOn(Math, "random").mockReturnValue(0.5);
+    const { store, requests } = newStore([full(`r=${left};t=20`), each], { pace: true });
+    await create(store);
+    const controller = new AbortController();
+    if (ms < 0) controller.abort("reason");
+    const done = create(store, { signal: controller.signal });
+    await vi.advanceTimersByTimeAsync(Math.max(0, ms));
+    if (when === "after the response") await done;
+    controller.abort("reason");
+    expect((await done).end).toBe(when === "after the response" ? OK : "reason");
+    expect(requests).toHaveLength(1 + sent);
+    expect([vi.getTimerCount(), getEventListeners(controller.signal, "abort").length]).toEqual([0, 0]);
+  },
+);
+
+it("hooks and errors say what happened, and never the key", async () => {
+  const events: unknown[] = [];
+  const hook = (name: string) => (event: object) => events.push({ name, ...event });
+  const hooks = { onRequest: hook("request"), onResponse: hook("response"), onWait: hook("wait") };
+  const { store } = newStore([networkError, error(503, "service_unavailable")], { ...hooks, maxRetries: 1 });
+  const done = create(store, { idempotencyKey: "mine" });
+  await vi.runAllTimersAsync();
+  const failed = (await done).error;
+  const about = {
+    code: "service_unavailable",
+    status: 503,
+    requestId: "req",
+    attempts: 2,
+    idempotencyKey: "mine",
+  };
+  expect(failed).toMatchObject({ message: "service_unavailable", ...about });
+  const each = (name: string, attempt: number, more = {}) => {
+    return { name, method: "POST", url: "https://petstore.test/v1/pets", attempt, ...more };
+  };
+  expect(events).toMatchObject([
+    each("request", 1),
+    each("wait", 2, {
+      waitMs: expect.any(Number),
+      error: expect.objectContaining({ message: "no complete response: ECONNRESET" }),
+    }),
+    each("request", 2),
+    each("response", 2, { status: 503, durationMs: 0 }),
+  ]);
+  const shown = [store, store.pets, failed, failed.cause, events].map((one) =>
+    [inspect(one, { depth: 9, showHidden: true }), JSON.stringify(one), `${one}`, failed.stack].join(),
+  );
+  expect(shown.join()).not.toContain(KEY);
+});
+
+it("each creation has a key of its own", async () => {
+  const { store, requests } = newStore([answer(201)]);
+  await Promise.all([create(store), create(store), create(store, { idempotencyKey: "mine" })]);
+  expect(requests.map(({ key }) => key)).toEqual([
+    expect.stringMatching(/^[0-9a-f]{32}$/),
+    expect.any(String),
+    "mine",
+  ]);
+  expect(new Set(requests.map(({ key }) => key)).size).toBe(3);
+});
