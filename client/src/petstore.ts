@@ -85,9 +85,7 @@ export class Pets {
   }
 
   #page(parameters: schema.ListParameters, options: CallOptions): Promise<Page> {
-    const query = new URLSearchParams(
-      Object.entries(defined(parameters)).map(([name, value]) => [name, `${value}`]),
-    );
+    const query = `${new URLSearchParams(defined(parameters) as Record<string, string>)}`;
     const read = (text: string, headers: Headers): Page => {
       const pets = parse(text);
       if (!Array.isArray(pets)) throw new TypeError("not an array");
@@ -95,13 +93,11 @@ export class Pets {
       if (link === undefined) return { pets };
       // Only its cursor is used, so that the API key is never sent to the origin of a link.
       const cursor = new URL(link).searchParams.get("cursor");
-      if (cursor === null) throw new TypeError(`no cursor in ${link}`);
+      // With the same cursor, a walk would never end.
+      if (cursor === null || cursor === parameters.cursor) throw new TypeError(`no new cursor in ${link}`);
       return { pets, next: { ...parameters, cursor } };
     };
-    return this.#calls.make(
-      { method: "GET", path: `/pets${query.size > 0 ? `?${query}` : ""}`, read },
-      options,
-    );
+    return this.#calls.make({ method: "GET", path: `/pets${query && `?${query}`}`, read }, options);
   }
 }
 
@@ -124,10 +120,16 @@ class Calls {
     // Otherwise fetch would reject it, with a message that contains it.
     if (!/^[!-~]+$/.test(apiKey)) throw new TypeError("apiKey: must be visible ASCII characters");
     this.#base = readBase(new URL(baseURL));
-    this.#headers = { Accept: "application/json", Authorization: `Bearer ${apiKey}`, ...headers };
     // Browsers set their own.
-    if (!/^Mozilla/.test(globalThis.navigator?.userAgent))
-      this.#headers["User-Agent"] ??= `petstore-client/${VERSION}`;
+    const { navigator } = globalThis as { navigator?: { userAgent?: string } };
+    const isBrowser = navigator?.userAgent?.startsWith("Mozilla");
+    const userAgent = isBrowser ? {} : { "User-Agent": `petstore-client/${VERSION}` };
+    this.#headers = {
+      Accept: "application/json",
+      Authorization: `Bearer ${apiKey}`,
+      ...userAgent,
+      ...headers,
+    };
     this.#defaults = requireTimes(options);
     this.#transport = {
       ...options,
@@ -151,12 +153,13 @@ class Calls {
   }
 }
 
-/** The base URL without a final slash. Throws a TypeError for one that would send the key in clear text. */
-function readBase({ protocol, hostname, origin, pathname }: URL): string {
+/** The base URL without a final slash. Throws a TypeError for one that would send the key in clear text, or has more than a path. */
+function readBase({ protocol, hostname, origin, pathname, href }: URL): string {
   const isLoopback = /^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
   if (protocol !== "https:" && !(protocol === "http:" && isLoopback))
     throw new TypeError("baseURL: must begin with https://");
-  return origin + (pathname === "/" ? "/v1" : pathname.replace(/\/+$/, ""));
+  if (href !== origin + pathname) throw new TypeError("baseURL: must have no credentials, query or fragment");
+  return origin + (pathname.replace(/\/+$/, "") || "/v1");
 }
 
 /** The options that are defined. Throws a TypeError for a number that is NaN or negative. */

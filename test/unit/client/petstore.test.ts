@@ -1,0 +1,160 @@
+// What the client sends and reads: base URLs, headers, 64-bit integers, pages.
+
+import fc from "fast-check";
+import { expect, it, vi } from "vitest";
+import { type ClientOptions, type Page, Petstore, parse, stringify } from "../../../client/src/index.ts";
+
+/** A client of a list of pages with 2 pets each, and the requests that it sends. */
+function newStore(
+  options: Partial<ClientOptions> = {},
+  link = (page: number) => `https://else.test/?cursor=${page}`,
+) {
+  const requests: { url: URL; headers: Headers }[] = [];
+  const fetch = async (address: unknown, { headers }: RequestInit = {}) => {
+    const url = new URL(`${address}`);
+    requests.push({ url, headers: new Headers(headers) });
+    const page = Number(url.searchParams.get("cursor"));
+    const pets = [2 * page, 2 * page + 1].map((id) => ({ id, name: "", categoryId: 0 }));
+    const links = { Link: `<https://x.test>; rel="first", <${link(page + 1)}>; rel="next"` };
+    return new Response(JSON.stringify(pets), page < 3 ? { headers: links } : {});
+  };
+  const base = { apiKey: "key", baseURL: "https://petstore.test", fetch: fetch as typeof globalThis.fetch };
+  return { store: new Petstore({ ...base, maxRetries: 0, ...options }), requests };
+}
+
+it.each([
+  ["https://petstore.test", "https://petstore.test/v1"],
+  ["https://petstore.test//", "https://petstore.test/v1"],
+  ["https://petstore.test/v1/", "https://petstore.test/v1"],
+  ["https://petstore.test/a/v2", "https://petstore.test/a/v2"],
+  ["http://localhost:8787", "http://localhost:8787/v1"],
+  ["http://a.localhost", "http://a.localhost/v1"],
+  ["http://127.0.0.1:1/v1", "http://127.0.0.1:1/v1"],
+  ["http://[::1]", "http://[::1]/v1"],
+  ["http://petstore.test", undefined],
+  ["http://127.0.0.1.petstore.test", undefined],
+  ["http://localhost.petstore.test", undefined],
+  ["ftp://localhost", undefined],
+  ["https://user:password@petstore.test", undefined],
+  ["https://petstore.test/v1?key=value", undefined],
+  ["https://petstore.test/#there", undefined],
+  ["petstore.test", undefined],
+])("the base URL %s is %s", async (baseURL, base) => {
+  if (base === undefined) return expect(() => newStore({ baseURL })).toThrow(TypeError);
+  const { store, requests } = newStore({ baseURL: new URL(baseURL) });
+  await store.pets.list({});
+  expect(`${requests[0]?.url}`).toBe(`${base}/pets`);
+});
+
+it("invalid options are refused", async () => {
+  for (const apiKey of ["", "a b", "key\n", "ключ"]) expect(() => newStore({ apiKey })).toThrow(/^apiKey: /);
+  expect(() => newStore({ timeoutMs: Number.NaN })).toThrow("timeoutMs: must not be NaN");
+  const { store, requests } = newStore();
+  expect(() => store.usage({ maxRetries: -1 })).toThrow("maxRetries: must not be -1");
+  for (const id of [2 ** 53, 1.5, Number.NaN]) {
+    await expect(store.pets.get(id)).rejects.toThrow(`id: must be a bigint or a safe integer, not ${id}`);
+    await expect(store.pets.create({ name: "", categoryId: id })).rejects.toThrow(/^categoryId: /);
+  }
+  expect(requests).toEqual([]);
+});
+
+it("headers of a call replace those of the client, which replace its own; browsers set User-Agent", async () => {
+  const { store, requests } = newStore({ headers: { "user-agent": "mine", one: "1", two: "1" } });
+  await store.pets.list({}, { headers: { TWO: "2" } });
+  const expected = {
+    accept: "application/json",
+    authorization: "Bearer key",
+    "user-agent": "mine",
+    one: "1",
+    two: "2",
+  };
+  expect(Object.fromEntries(requests[0]?.headers ?? [])).toEqual(expected);
+  for (const [userAgent, sent] of [
+    ["Mozilla/5.0", null],
+    ["Node.js/22", "petstore-client/1.0.0"],
+  ] as const) {
+    vi.stubGlobal("navigator", { userAgent });
+    const { store, requests } = newStore();
+    await store.pets.list();
+    expect(requests[0]?.headers.get("User-Agent")).toBe(sent);
+  }
+  vi.unstubAllGlobals();
+});
+
+it("a list is requested when it is awaited or iterated, page by page, and only from the origin of the client", async () => {
+  const { store, requests } = newStore();
+  const list = store.pets.list({ status: "sold" });
+  expect(requests).toEqual([]);
+  const page: Page = await list;
+  expect([await list, await list.finally(), page.next]).toEqual([
+    page,
+    page,
+    { status: "sold", cursor: "1" },
+  ]);
+  const ids: bigint[] = [];
+  for await (const { id } of list) {
+    ids.push(id);
+    if (id === 3n) break;
+  }
+  for await (const { pets } of store.pets.list({ cursor: "2", limit: 2 }).pages())
+    ids.push(...pets.map(({ id }) => id));
+  expect(ids).toEqual([0n, 1n, 2n, 3n, 4n, 5n, 6n, 7n]);
+  const first = "https://petstore.test/v1/pets";
+  expect(requests.map(({ url }) => `${url}`.replace(first, ""))).toEqual([
+    "?status=sold",
+    "?limit=100&status=sold",
+    "?limit=100&status=sold&cursor=1",
+    "?limit=2&cursor=2",
+    "?limit=2&cursor=3",
+  ]);
+});
+
+it.each(["https://petstore.test/v1/pets", "https://petstore.test/v1/pets?cursor=1", "/v1/pets"])(
+  "a walk whose next page is %s rejects, and does not go on forever",
+  async (link) => {
+    const { store, requests } = newStore({}, () => link);
+    const walk = Array.fromAsync(store.pets.list());
+    await expect(walk).rejects.toThrow("the response is not one of the service");
+    expect(requests.length).toBeLessThan(3);
+  },
+);
+
+const int64 = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
+const name = fc.oneof(
+  fc.string({ unit: "binary" }),
+  fc.stringMatching(/^([\\",:{}[\]]|"id" ?: ?|\d{17}|\n|\ud800)*$/),
+);
+const status = fc.constantFrom("available", "pending", "sold");
+const pet = fc.record(
+  { id: int64, name, categoryId: int64, status },
+  { requiredKeys: ["id", "name", "categoryId"] },
+);
+const { rawJSON } = JSON as unknown as { rawJSON(text: string): unknown };
+const raw = (_: string, value: unknown) => (typeof value === "bigint" ? rawJSON(`${value}`) : value);
+
+it("pets are read and written exactly, as with source text access", () => {
+  fc.assert(
+    fc.property(fc.array(pet), fc.constantFrom(undefined, 2, "\t"), (pets, space) => {
+      const text = stringify(pets, space);
+      expect(text).toBe(JSON.stringify(pets, raw, space));
+      expect(parse(text)).toEqual(pets);
+    }),
+  );
+  expect(() => parse('{"id":12345678901234567.5,"categoryId":1}')).toThrow();
+});
+
+it("stringify writes what JSON.stringify does, with integers for bigints, also if programs give them a toJSON", () => {
+  const values = fc.anything({ withBigInt: true, withDate: true }).filter((value) => value !== undefined);
+  const prototype = BigInt.prototype as { toJSON?: () => string };
+  fc.assert(
+    fc.property(values, fc.boolean(), (value, isPatched) => {
+      const expected = JSON.stringify([value], raw);
+      if (isPatched) prototype.toJSON = () => "patched";
+      try {
+        expect(stringify([value])).toBe(expected);
+      } finally {
+        delete prototype.toJSON;
+      }
+    }),
+  );
+});
