@@ -9,6 +9,8 @@ export default {
     "src/http/client-address.ts",
     "src/d1/statements.ts",
     "src/lib/**/*.ts",
+    "client/src/*.ts",
+    "!client/src/{index,schema,version}.ts",
     // They run in workerd only.
     "!src/rate-limit/{middleware,usage/*,object/rate-limiter,object/ban-record,isolate/limiter-clients}.ts",
     "!src/lib/{runtime,sha256,rfc3339}.ts",
