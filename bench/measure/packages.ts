@@ -1,20 +1,20 @@
-// Installs the packages of the baselines into bench/baselines/node_modules. Only the bench needs them.
+// Installs packages that only the bench or one test needs, each set from a folder with a lock file of its own.
 
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { progress } from "./report.ts";
 
-const folder = join(import.meta.dirname, "../baselines");
+const BASELINES = join(import.meta.dirname, "../baselines");
 
 const NPM_CI = ["ci", "--loglevel=error", "--no-progress", "--no-audit", "--no-fund", "--ignore-scripts"];
 
 if (import.meta.main) await installPackages();
 
-/** Installs what bench/baselines/package-lock.json lists, unless it is installed. */
-export async function installPackages(): Promise<void> {
-  if (await isInstalled()) return;
+/** Installs what package-lock.json of the folder lists, by default bench/baselines, unless it is installed. */
+export async function installPackages(folder = BASELINES): Promise<void> {
+  if (await isInstalled(folder)) return;
   // The npm that runs this script, if it is known.
   const npm = process.env.npm_execpath;
   const [command, ...prefix] = npm?.endsWith("js") ? [process.execPath, npm] : ["npm"];
@@ -22,24 +22,26 @@ export async function installPackages(): Promise<void> {
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(CLOUDFLARE|CF)_/i.test(name)),
   );
-  progress("Installing the packages of the baselines, once");
+  progress(`Installing the packages of the ${basename(folder)}, once`);
   try {
     await promisify(execFile)(command, [...prefix, ...NPM_CI], { cwd: folder, env });
   } catch (error) {
     const { stderr } = error as { stderr?: string };
-    throw new Error(`can't install the packages of the baselines: ${stderr?.trim() || error}`);
+    throw new Error(`can't install the packages of the ${basename(folder)}: ${stderr?.trim() || error}`);
   }
 }
 
 /** npm writes node_modules/.package-lock.json last, so an interrupted installation does not pass. */
-async function isInstalled(): Promise<boolean> {
-  const versions = async (file: string): Promise<string | undefined> => {
-    const text = await readFile(join(folder, file), "utf8").catch(() => undefined);
-    if (text === undefined) return undefined;
-    const { packages } = JSON.parse(text) as { packages: Record<string, { version?: string }> };
-    const { "": _project, ...locked } = packages;
-    return JSON.stringify(Object.entries(locked).map(([name, { version }]) => [name, version]));
+async function isInstalled(folder: string): Promise<boolean> {
+  type Locked = Record<string, { version?: string; os?: string | string[]; cpu?: string | string[] }>;
+  const read = async (file: string): Promise<Locked> => {
+    const text = await readFile(join(folder, file), "utf8").catch(() => '{ "packages": {} }');
+    const { "": _project, ...locked } = (JSON.parse(text) as { packages: Locked }).packages;
+    return locked;
   };
-  const installed = await versions("node_modules/.package-lock.json");
-  return installed !== undefined && installed === (await versions("package-lock.json"));
+  const installed = await read("node_modules/.package-lock.json");
+  return Object.entries(await read("package-lock.json")).every(
+    ([name, { version, os = process.platform, cpu = process.arch }]) =>
+      installed[name]?.version === version || !os.includes(process.platform) || !cpu.includes(process.arch),
+  );
 }
