@@ -17,10 +17,10 @@ const KNOWN_PATHS = [
 /** The path in CHROMIUM, or a known path that exists. */
 export const CHROMIUM = process.env.CHROMIUM ?? KNOWN_PATHS.find(existsSync);
 
-/** Starts the browser. The caller closes it. */
-export function openBrowser() {
+/** Starts the browser, with further switches. The caller closes it. */
+export function openBrowser(args: string[] = []) {
   if (CHROMIUM === undefined) throw new Error("Chromium not found: set CHROMIUM to its path");
-  return chromium.launch({ executablePath: CHROMIUM });
+  return chromium.launch({ executablePath: CHROMIUM, args });
 }
 
 export const keyField = (page: Page): Locator => page.getByLabel("Your API key");

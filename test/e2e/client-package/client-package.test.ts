@@ -1,0 +1,216 @@
+// The client package as its users get it: packed, installed into a new project, and used in every runtime and with every compiler
+// that it supports, against the service. How it retries, waits and paces is tested elsewhere.
+
+import { once } from "node:events";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { copyFile, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join, relative, resolve } from "node:path";
+import { gzipSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { installPackages } from "../../../bench/measure/packages.ts";
+import { startWorkers } from "../../../bench/measure/workerd.ts";
+import { VERSION } from "../../../client/src/version.ts";
+import { ERROR_STATUS } from "../../../src/http/errors.ts";
+import { CHROMIUM, openBrowser } from "../../support/e2e/browser.ts";
+import { runProcess } from "../../support/e2e/petstore.ts";
+import { sharedPetstore } from "../../support/e2e/shared-petstore.ts";
+import type { run } from "./program.js";
+
+const petstore = sharedPetstore();
+
+/** A project in which the packed package is installed. */
+let project: string;
+
+beforeAll(async () => {
+  project = await mkdtemp(join(tmpdir(), "petstore-test-"));
+  const npm = (folder: string, ...args: string[]) => runIn(folder, "npm", [...args, "--loglevel=error"]);
+  await npm("client", "pack", "--pack-destination", project);
+  const [tarball] = await readdir(project);
+  await writeFile(join(project, "package.json"), `{ "type": "module" }`);
+  await npm(project, "install", "--offline", "--no-audit", "--no-fund", `./${tarball}`);
+  await copyFile(join(import.meta.dirname, "program.js"), join(project, "program.js"));
+  for (const name of ["types.mts", "types.cts", "worker.ts"]) {
+    const text = await readFile(join(import.meta.dirname, name.replace(/\.[mc]ts/, ".ts")), "utf8");
+    await writeFile(join(project, name), text.replace("// @ts-nocheck\n", ""));
+  }
+});
+
+afterAll(() => rm(project, { recursive: true, force: true }));
+
+/** Runs a program, and returns what it prints. Fails if the program does, or if it writes to standard error. */
+async function runIn(folder: string, program: string, args: string[], environment?: NodeJS.ProcessEnv) {
+  const { stdout, ...outcome } = await runProcess(program, args, environment, folder);
+  expect(outcome, stdout).toEqual({ exitCode: 0, stderr: "" });
+  return stdout;
+}
+
+type Report = Awaited<ReturnType<typeof run>>;
+
+/** Runs the program with a new key, and compares its report with what the service itself responds. */
+async function expectCorrect(runProgram: (key: string) => Promise<unknown>): Promise<void> {
+  const { key } = await petstore.newKey("business");
+  const { created, got, firstFive, sold, ...others } = (await runProgram(key)) as Report;
+  const textOf = async (path: string) => (await petstore.call(path, key)).text();
+  const ids = created.map((text) => /^{"id":(\d+)/.exec(text)?.[1]);
+  expect(created).toEqual(await Promise.all(ids.map((id) => textOf(`/v1/pets/${id}`))));
+  const categories = ["9223372036854775807", "-9223372036854775808", "9007199254740993", "0", "5"];
+  expect(created.map((text) => /"categoryId":(-?\d+)/.exec(text)?.[1])).toEqual(categories);
+  expect(got).toEqual(created);
+  expect(firstFive).toBe(await textOf("/v1/pets?limit=5"));
+  expect(sold.filter((id) => ids.includes(id)).sort()).toEqual(ids.sort());
+  const error = [true, "not_found", 404];
+  expect(others).toEqual({ plan: "business", minuteLimit: 1000, error, aborted: "stop" });
+}
+
+it("the package has its code, types, licence and README, no dependency, and at most 4 KB of code", async () => {
+  const installed = join(project, "node_modules/petstore-client");
+  const sources = readdirSync("client/src").map((name) => name.replace(".ts", ".d.ts"));
+  const built = ["index.js", "index.js.map", ...sources].flatMap((name) => [
+    `dist/${name}`,
+    `dist/cjs/${name}`,
+  ]);
+  const others = ["LICENSE", "README.md", "dist", "dist/cjs", "dist/cjs/package.json", "package.json"];
+  expect((await readdir(installed, { recursive: true })).sort()).toEqual([...others, ...built].sort());
+  expect(await readdir(join(project, "node_modules"))).toEqual([".package-lock.json", "petstore-client"]);
+  const description = JSON.parse(await readFile(join(installed, "package.json"), "utf8"));
+  expect(Object.keys(description).filter((name) => /dependencies/i.test(name))).toEqual([]);
+  expect(description.version).toBe(VERSION);
+  const code = await readFile(join(installed, "dist/index.js"));
+  expect(gzipSync(code, { level: 9 }).length).toBeLessThanOrEqual(4096);
+});
+
+describe("Node", () => {
+  const RUNTIMES = resolve("test/support/e2e/runtimes");
+  const PLATFORM = `${process.platform}-${process.arch}`;
+
+  /** Node 22 is the project's own; the others are downloaded, once. Undefined if it is missing. */
+  function nodeOf(version: number): string | undefined {
+    const own = [`node_modules/node-${PLATFORM}`, `node_modules/node-bin-${PLATFORM}`];
+    const folders = version === 22 ? own : [`${RUNTIMES}/node_modules/node-${version}-${PLATFORM}`];
+    return folders.map((folder) => resolve(folder, "bin/node")).find(existsSync);
+  }
+
+  const IMPORTS = {
+    module: `import * as client from "petstore-client";`,
+    commonjs: `const client = require("petstore-client");`,
+  };
+  const RUN = `import("./program.js").then(({ run }) => run(client, ...process.argv.slice(1)))
+    .then((report) => console.log(JSON.stringify({ node: process.version, ...report })));`;
+
+  const CASES = [20, 22, 24].flatMap((version) => [
+    { version, type: "module" as const },
+    { version, type: "commonjs" as const },
+  ]);
+
+  beforeAll(() =>
+    installPackages(RUNTIMES).catch(({ message }) => void process.stderr.write(`${message}\n`)),
+  );
+
+  it.for(CASES)("$version: a $type calls the service", async ({ version, type }, { skip }) => {
+    const node = nodeOf(version) ?? "";
+    if (node === "" && !process.env.CI) {
+      process.stderr.write(`Node ${version} is not installed: skipping its tests.\n`);
+      return skip();
+    }
+    await expectCorrect(async (key) => {
+      const args = [`--input-type=${type}`, "--eval", IMPORTS[type] + RUN, petstore.origin, key];
+      const { node: actual, ...report } = JSON.parse(await runIn(project, node, args));
+      expect(actual).toMatch(`v${version}.`);
+      return report;
+    });
+  });
+});
+
+const COMPILERS = { 5: "node_modules/typescript/bin/tsc", 7: "node_modules/@typescript/native/bin/tsc" };
+const STRICT = ["--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess"];
+
+function compile(version: 5 | 7, resolution: string, args: string[]) {
+  const module = resolution === "bundler" ? "esnext" : resolution;
+  const options = ["--noEmit", "--target", "es2022", "--module", module, "--moduleResolution", resolution];
+  return runIn(project, process.execPath, [resolve(COMPILERS[version]), ...options, ...STRICT, ...args]);
+}
+
+const DOM = ["--lib", "es2022,dom"];
+const NODE = ["--lib", "es2022", resolve("node_modules/@types/node/index.d.ts")];
+const WORKERS = ["--lib", "es2022", resolve("node_modules/@cloudflare/workers-types/index.d.ts")];
+
+it.each([
+  { types: "the DOM", resolution: "node16", args: [...DOM, "types.mts", "types.cts"] },
+  { types: "Node", resolution: "bundler", args: [...NODE, "types.mts"] },
+  { types: "Workers", resolution: "bundler", args: [...WORKERS, "types.mts", "--allowJs", "worker.ts"] },
+])("with the types of $types, programs compile, and mistakes don't", async ({ resolution, args }) => {
+  await compile(5, resolution, args);
+  await compile(7, resolution, args);
+});
+
+describe("README.md", () => {
+  const text = readFileSync("client/README.md", "utf8");
+  const [client = "", ...examples] = [...text.matchAll(/```ts\n(.*?)```/gs)].map(([, code = ""]) => code);
+
+  it.each(examples)("example %# compiles, runs, and prints what it says", async (code) => {
+    const folder = await mkdtemp(join(project, "example-"));
+    const example = join(folder, "example.ts");
+    await writeFile(join(folder, "petstore.ts"), client);
+    await writeFile(example, code);
+    await compile(7, "node16", [...NODE, "--allowImportingTsExtensions", example]);
+    const { key } = await petstore.newKey("business");
+    const environment = { PETSTORE_URL: petstore.origin, PETSTORE_KEY: key };
+    const printed = await runIn(project, process.execPath, [example], environment);
+    const lines = [...code.matchAll(/console\.log\(.*\)[;,] \/\/ (.*)$/gm)].map(([, line]) => line);
+    expect(printed.split("\n")).toEqual(expect.arrayContaining(lines));
+  });
+
+  it("has the options with their defaults, and all codes", () => {
+    const defaults = [...text.matchAll(/^\| `(\w+)` \| ([\d,]+) \|/gm)];
+    const source = readFileSync("client/src/call.ts", "utf8");
+    for (const [, name, value] of defaults)
+      expect(source).toContain(` ${name} = ${value?.replace(",", "_")}`);
+    expect(defaults).toHaveLength(4);
+    for (const code of Object.keys(ERROR_STATUS)) expect(text).toContain(`\`${code}\``);
+  });
+});
+
+it("a Worker calls the service from a client at module scope, in 20 requests at once", async () => {
+  const { key } = await petstore.newKey("business");
+  const values = { baseURL: petstore.origin, apiKey: key };
+  const { workers, stop } = await startWorkers([{ file: relative(".", join(project, "worker.ts")), values }]);
+  onTestFinished(stop);
+  const [{ url }] = workers;
+  const responses = await Promise.all(Array.from({ length: 20 }, () => fetch(url)));
+  expect(await Promise.all(responses.map((response) => response.text()))).toEqual(Array(20).fill("1000"));
+  await expectCorrect(async () => (await fetch(new URL("/program", url))).json());
+});
+
+const PAGES = [
+  { host: "localhost", isSecure: true },
+  { host: "insecure.test", isSecure: false },
+];
+
+it.skipIf(CHROMIUM === undefined).each(PAGES)(
+  "a page at $host calls the service",
+  async ({ host, isSecure }) => {
+    const server = createServer(async ({ url = "" }, response) => {
+      response.setHeader("Content-Type", url.endsWith(".js") ? "text/javascript" : "text/html");
+      response.end(await readFile(join(project, url)).catch(() => ""));
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    onTestFinished(() => void server.close());
+    const browser = await openBrowser(["--host-resolver-rules=MAP insecure.test 127.0.0.1"]);
+    onTestFinished(() => browser.close());
+    const page = await browser.newPage();
+    const messages: string[] = [];
+    page.on("console", (message) => messages.push(message.text()));
+    await page.goto(`http://${host}:${(server.address() as AddressInfo).port}/`);
+    expect(await page.evaluate("isSecureContext")).toBe(isSecure);
+    const imports = `import("/node_modules/petstore-client/dist/index.js"), import("/program.js")`;
+    await expectCorrect((key) => {
+      const call = `run(client, "${petstore.origin}", "${key}")`;
+      return page.evaluate(`Promise.all([${imports}]).then(([client, { run }]) => ${call})`);
+    });
+    // The response about the pet that is missing.
+    expect(messages).toEqual([expect.stringContaining("404")]);
+  },
+);
