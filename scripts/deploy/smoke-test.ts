@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as wait } from "node:timers/promises";
 import { InvalidArgumentError } from "@commander-js/extra-typings";
+import { Petstore, stringify } from "../../client/src/index.ts";
 import { INTERFACE_VERSION } from "../../src/http/version.ts";
 import { type Io, messageOf } from "../lib/command.ts";
 
@@ -20,9 +21,9 @@ export interface SmokeOptions {
 type Check = [path: string, status: number, contains?: string, request?: RequestInit];
 
 /** Sends a request, with the key. Throws if the response is another one. */
-type Send = (...check: Check) => Promise<{ headers: Headers; text: string }>;
+type Send = (...check: Check) => Promise<Response>;
 
-type Step = (send: Send, options: SmokeOptions) => Promise<unknown>;
+type Step = (send: Send, context: SmokeOptions & { client: Petstore }) => Promise<unknown>;
 
 const DEADLINE_MS = 10_000;
 /** A deployment is everywhere within seconds; a new address can take longer. */
@@ -31,7 +32,7 @@ const POLL_MS = 1_000;
 const REQUIRED_IN_A_ROW = 3;
 
 /** The largest int64, which a double can't represent. */
-const LARGEST = "9223372036854775807";
+const LARGEST = 9_223_372_036_854_775_807n;
 
 /** Of every response under /v1. */
 const REQUIRED_HEADERS = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Request-Id"];
@@ -48,13 +49,10 @@ const STEPS: Record<string, Step | Check[]> = {
     ["/usage", 200, "<!doctype html>"],
   ],
   "rejects a request without a key": [["/v1/pets", 401, "unauthorized", { headers: { Authorization: "" } }]],
-  "lists pets in pages": async (send) => {
-    const { headers, text } = await send("/v1/pets?limit=2", 200);
-    const pets: unknown = JSON.parse(text);
-    const isPage = Array.isArray(pets) && pets.length <= 2;
-    assert(isPage, "GET /v1/pets?limit=2 did not return an array of at most 2");
-    const [, next] = headers.get("Link")?.match(/<https?:\/\/[^/]+([^>]+)>; rel="next"/) ?? [];
-    if (next !== undefined) await send(next, 200);
+  "lists pets in pages": async (_, { client }) => {
+    const { pets, next } = await client.pets.list({ limit: 2 });
+    assert(pets.length <= 2, `GET /v1/pets?limit=2 returned ${pets.length} pets`);
+    if (next !== undefined) await client.pets.list(next);
   },
   "rejects invalid requests": [
     ["/v1/pets?limit=0", 400, "invalid_request"],
@@ -64,12 +62,12 @@ const STEPS: Record<string, Step | Check[]> = {
     ["/v1/pets", 400, "invalid_request", { method: "POST", body: '{"name":""}', headers: JSON_CONTENT }],
     ["/v1/pets", 415, "unsupported_media_type", { method: "POST", body: "name=Rex" }],
   ],
-  "counts a request in the key's usage": async (send) => {
-    const today = async () => JSON.parse((await send("/v1/usage", 200)).text).days.at(-1);
+  "counts a request in the key's usage": async (_, { client }) => {
+    const today = async () => (await client.usage()).days.at(-1) ?? assert.fail("GET /v1/usage has no days");
     // The earlier requests may have left a lease, which counts as used and is released within a second.
     await wait(POLL_MS);
     const before = await today();
-    await send("/v1/pets?limit=1", 200);
+    await client.pets.list({ limit: 1 });
     // An isolate may return usage that is up to a second old, and each poll may reach another isolate.
     await poll(5 * POLL_MS, async () => {
       const { date, admitted } = await today();
@@ -78,13 +76,14 @@ const STEPS: Record<string, Step | Check[]> = {
       assert(isCounted, "GET /v1/usage does not count an admitted request");
     });
   },
-  [CREATION]: async (send) => {
-    const id = crypto.randomUUID();
-    const body = `{"name":"Smoke ${id}","categoryId":${LARGEST},"status":"pending"}`;
-    const request = { method: "POST", body, headers: { ...JSON_CONTENT, "Idempotency-Key": id } };
-    const { headers, text } = await send("/v1/pets", 201, `"categoryId":${LARGEST}`, request);
-    await send("/v1/pets", 201, text, request);
-    await send(headers.get("Location") ?? "/v1/pets/none", 200, text);
+  [CREATION]: async (send, { client }) => {
+    const idempotencyKey = crypto.randomUUID();
+    const sent = { name: `Smoke ${idempotencyKey}`, categoryId: LARGEST, status: "pending" } as const;
+    const { id } = await client.pets.create(sent, { idempotencyKey });
+    const pet = stringify({ id, ...sent });
+    const headers = { ...JSON_CONTENT, "Idempotency-Key": idempotencyKey };
+    const repeated = await send("/v1/pets", 201, pet, { method: "POST", body: stringify(sent), headers });
+    await send(repeated.headers.get("Location") ?? "/v1/pets/none", 200, pet);
   },
   // Otherwise an earlier step may have tested another build.
   "still reports that build": checkBuild,
@@ -100,15 +99,26 @@ export function readOrigin(text: string): string {
 /** Runs the smoke test. Throws at the first step that fails. */
 export async function smokeTest(io: Pick<Io, "note" | "step">, options: SmokeOptions): Promise<void> {
   io.note(`Smoke test of ${options.origin}`);
+  const { origin, key } = options;
   const send = sender(options);
+  const client = new Petstore({
+    apiKey: key,
+    baseURL: origin,
+    fetch: (url, init) => send(`${url}`.slice(origin.length), init?.method === "POST" ? 201 : 200, "", init),
+    // They would hide errors. `send` repeats lost connections.
+    maxRetries: 0,
+    timeoutMs: Infinity,
+  });
   for (const [name, step] of Object.entries(STEPS)) {
     if (name === CREATION && !options.create) continue;
     const run = async () => {
-      if (typeof step === "function") return step(send, options);
+      if (typeof step === "function") return step(send, { ...options, client });
       for (const check of step) await send(...check);
     };
     await io.step(`  ${name}`, run).catch((error) => {
-      throw new Error(`smoke test failed: step "${name}": ${messageOf(error)}`);
+      // The client calls a wrong response a lost one.
+      const reason = error.cause instanceof assert.AssertionError ? error.cause : error;
+      throw new Error(`smoke test failed: step "${name}": ${messageOf(reason)}`);
     });
   }
 }
@@ -125,8 +135,8 @@ async function waitForBuild(send: Send, options: SmokeOptions): Promise<void> {
 }
 
 async function checkBuild(send: Send, { isExpected = () => true }: SmokeOptions): Promise<void> {
-  const { text } = await send("/version", 200, `"interface":"${INTERFACE_VERSION}"`);
-  const { build } = JSON.parse(text);
+  const response = await send("/version", 200, `"interface":"${INTERFACE_VERSION}"`);
+  const { build } = (await response.json()) as { build: string };
   assert(isExpected(build), `build ${build} responds, which is not the expected one`);
 }
 
@@ -146,7 +156,8 @@ async function poll(timeoutMs: number, check: () => Promise<void>): Promise<void
 function sender({ origin, key }: SmokeOptions): Send {
   return async (path, status, contains = "", request = {}) => {
     const attempt = async () => {
-      const headers = { Authorization: `Bearer ${key}`, ...request.headers };
+      const headers = new Headers(request.headers);
+      if (!headers.has("Authorization")) headers.set("Authorization", `Bearer ${key}`);
       const signal = AbortSignal.timeout(DEADLINE_MS);
       const response = await fetch(origin + path, { ...request, headers, signal, redirect: "manual" });
       return { found: response.status, headers: response.headers, text: await response.text() };
@@ -166,6 +177,6 @@ function sender({ origin, key }: SmokeOptions): Send {
     assert(text.includes(contains), `${problem} ${contains}`);
     const required = path.startsWith("/v1") ? REQUIRED_HEADERS : [];
     for (const name of required) assert(headers.has(name), `${problem} the header ${name}`);
-    return { headers, text };
+    return new Response(text, { status, headers });
   };
 }
