@@ -1,6 +1,7 @@
 // The clients: each has a key, sends requests above, at or below its limits in turn, and records the responses.
 
 import { randomUUID } from "node:crypto";
+import { type NewPet, stringify } from "../../../client/src/index.ts";
 import { PLAN_LIMITS, type Plan } from "../../../src/rate-limit/plans.ts";
 import type { Limits } from "../../../src/rate-limit/windows.ts";
 import { type Answer, Ledger } from "./ledger.ts";
@@ -14,9 +15,10 @@ export interface HttpRequest {
   body?: string;
 }
 
-/** A request, and the status that it must get unless it is refused. */
+/** A request, the status that it must get unless it is refused, and the pet that it adds. */
 export interface Planned extends HttpRequest {
   status: number;
+  pet?: NewPet;
 }
 
 export interface Profile {
@@ -52,7 +54,7 @@ const WRITES = ["create", "create named", "repeat named", "create named"];
 const MIXED = ["list", "filtered", "create", "list", "create named", "repeat named", "list"];
 
 /** Values of int64 that rounding would change, and others. */
-const CATEGORY_IDS = ["1", "9223372036854775807", "-9223372036854775808", "9007199254740993"];
+const CATEGORY_IDS = [1n, 2n ** 63n - 1n, -(2n ** 63n), 2n ** 53n + 1n] as const;
 
 interface Shared {
   pets: Pets;
@@ -64,8 +66,7 @@ interface Shared {
 export class Client {
   readonly profile: Profile;
   readonly ledger: Ledger;
-  /** A request for the usage, which is free. */
-  readonly usage: HttpRequest;
+  readonly secret: string;
   readonly #name: string;
   readonly #authorization: { Authorization: string };
   readonly #shared: Shared;
@@ -80,7 +81,7 @@ export class Client {
     this.profile = profile;
     this.ledger = new Ledger(this.#name, profile.limits, shared.kills);
     this.#authorization = { Authorization: `Bearer ${secret}` };
-    this.usage = { method: "GET", path: "/v1/usage", headers: this.#authorization };
+    this.secret = secret;
     this.#shared = shared;
     // Clients differ at the same time.
     this.#turn = number;
@@ -96,7 +97,7 @@ export class Client {
     return this.#toRetry.shift();
   }
 
-  record({ method, path, body, status }: Planned, answer: Answer): void {
+  record({ method, path, pet, status }: Planned, answer: Answer): void {
     if (!this.ledger.record(answer)) return;
     const detail = `${this.#name}: ${method} ${path}: ${answer.body.slice(0, 200)}`;
     this.#shared.problems.expect(
@@ -104,14 +105,14 @@ export class Client {
       `a response was ${answer.status}, not ${status}`,
       detail,
     );
-    if (body !== undefined && answer.status === 201) this.#shared.pets.acknowledge(body, answer);
+    if (pet !== undefined && answer.status === 201) this.#shared.pets.acknowledge(pet, answer);
   }
 
   /** A kill has left the request without a response. */
   interrupt(planned: Planned): void {
     this.ledger.interrupt();
-    if (planned.body === undefined) return;
-    this.#shared.pets.interrupt(planned.body);
+    if (planned.pet === undefined) return;
+    this.#shared.pets.interrupt(planned.pet);
     if (planned.headers?.["Idempotency-Key"] !== undefined) this.#toRetry.push(planned);
   }
 
@@ -135,11 +136,11 @@ export class Client {
 
   /** A POST of a pet with a unique name. */
   #create(more: Record<string, string> = {}): Planned {
-    const categoryId = CATEGORY_IDS[this.#turn % CATEGORY_IDS.length];
-    const status = this.#turn % 3 === 0 ? "" : ',"status":"pending"';
-    const body = `{"name":"${NAME_PREFIX}${randomUUID()}","categoryId":${categoryId}${status}}`;
+    const categoryId = CATEGORY_IDS[this.#turn % CATEGORY_IDS.length] ?? 1n;
+    const pet: NewPet = { name: NAME_PREFIX + randomUUID(), categoryId };
+    if (this.#turn % 3 !== 0) pet.status = "pending";
     const headers = { ...this.#authorization, "Content-Type": "application/json", ...more };
-    return { method: "POST", path: "/v1/pets", headers, body, status: 201 };
+    return { method: "POST", path: "/v1/pets", headers, body: stringify(pet), status: 201, pet };
   }
 
   #read(path: string): Planned {

@@ -6,8 +6,8 @@ import { setTimeout as wait } from "node:timers/promises";
 import { addTablesAndPets, NO_LIMIT, newKey } from "../../../bench/cases/pets.ts";
 import { PETSTORE } from "../../../bench/measure/implementations.ts";
 import { type RunningWorkers, startWorkers } from "../../../bench/measure/workerd.ts";
+import { Petstore } from "../../../client/src/index.ts";
 import { createKey } from "../../../src/keys/admin.ts";
-import type { UsageBody } from "../../../src/rate-limit/usage/usage-body.ts";
 import { Client, type HttpRequest, type Planned, PROFILES, type Profile } from "./clients.ts";
 import type { Answer } from "./ledger.ts";
 import { checkMemory, residentMb, SAMPLE_EVERY_MS } from "./memory.ts";
@@ -68,13 +68,13 @@ class Load {
     const database = await this.#service.workers[0].database();
     await addTablesAndPets(database, OTHER_PETS);
     const clients = await this.#newClients(database);
-    const inspector = await newKey(database, NO_LIMIT);
+    const inspector = this.#petstore(await newKey(database, NO_LIMIT));
     await this.#runTraffic(clients);
     for (const client of clients) await this.#retryInterrupted(client);
     await wait(QUIET_MS);
     await this.#checkUsage(clients);
     for (const { ledger } of clients) ledger.check(this.#problems);
-    this.#pets.check(await this.#allPages(inspector), OTHER_PETS);
+    this.#pets.check(await Array.fromAsync(inspector.pets.list()), OTHER_PETS);
     checkMemory(this.#memoryMb, this.#problems);
     const isUseful = this.#kills.length === 0 || this.#pets.interrupted > 0;
     this.#problems.expect(isUseful, "no write was interrupted, so the kills tested nothing", "");
@@ -185,28 +185,14 @@ class Load {
   }
 
   async #checkUsage(clients: Client[]): Promise<void> {
-    for (const { ledger, usage } of clients) {
-      const { days } = JSON.parse((await this.#read(usage)).body) as UsageBody;
-      ledger.checkUsage(days, this.#problems);
-    }
+    for (const { ledger, secret } of clients)
+      ledger.checkUsage((await this.#petstore(secret).usage()).days, this.#problems);
   }
 
-  async #allPages(secret: string): Promise<string[]> {
-    const headers = { Authorization: `Bearer ${secret}` };
-    const pages: string[] = [];
-    for (let path: string | undefined = "/v1/pets?limit=100"; path !== undefined; ) {
-      const answer: Answer = await this.#read({ method: "GET", path, headers });
-      pages.push(answer.body);
-      path = answer.headers.get("Link")?.match(/^<https?:\/\/[^/]+([^>]+)>; rel="next"$/)?.[1];
-    }
-    return pages;
-  }
-
-  /** Fails if the status is not 200. */
-  async #read(request: HttpRequest): Promise<Answer> {
-    const answer = await this.#fetch(request);
-    if (answer.status === 200) return answer;
-    throw new Error(`${request.path} got ${answer.status}: ${answer.body}`);
+  /** Without retries, which would hide errors. */
+  #petstore(apiKey: string): Petstore {
+    const baseURL = this.#service.workers[0].url;
+    return new Petstore({ apiKey, baseURL, maxRetries: 0, timeoutMs: TIMEOUT_MS });
   }
 
   #figures(clients: Client[]): Record<string, number> {

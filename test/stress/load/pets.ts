@@ -1,13 +1,13 @@
 // What clients know of the pets that they sent. Each name is sent in one POST, or in several with the same Idempotency-Key, so the
 // list has each name at most once.
 
+import { isDeepStrictEqual } from "node:util";
+import { type NewPet, type Pet, parse, stringify } from "../../../client/src/index.ts";
 import type { Answer } from "./ledger.ts";
 import type { Problems } from "./problems.ts";
 
 /** The beginning of the names of pets from clients. Other pets have other names. */
 export const NAME_PREFIX = "Zoë 🐈 ";
-
-type Pet = Record<string, unknown>;
 
 export class Pets {
   readonly #problems: Problems;
@@ -22,19 +22,20 @@ export class Pets {
   }
 
   /** Records the 201 response to a POST: it must have the sent fields, an id, and its path in Location. */
-  acknowledge(sent: string, { body, headers }: Answer): void {
-    const { id, ...pet } = parseExact(body);
-    const isAsSent = same(pet, parseExact(sent)) && headers.get("Location") === `/v1/pets/${id}`;
-    this.#problems.expect(isAsSent, "a created pet differs from the request", `${body}, not ${sent}`);
-    const name = `${parseExact(sent).name}`;
+  acknowledge(sent: NewPet, { body, headers }: Answer): void {
+    const { id, ...pet } = parse(body) as Pet;
+    const isAsSent = isDeepStrictEqual(pet, sent) && headers.get("Location") === `/v1/pets/${id}`;
+    const detail = `${body}, not ${stringify(sent)}`;
+    this.#problems.expect(isAsSent, "a created pet differs from the request", detail);
+    const { name } = sent;
     const bodies = this.#acknowledged.get(name) ?? new Set();
     if (bodies.size === 0 && this.#interrupted.has(name)) this.retried += 1;
     this.#acknowledged.set(name, bodies.add(body));
   }
 
   /** Records a POST without a response: the pet may be stored. */
-  interrupt(sent: string): void {
-    this.#interrupted.add(`${parseExact(sent).name}`);
+  interrupt({ name }: NewPet): void {
+    this.#interrupted.add(name);
   }
 
   get acknowledged(): number {
@@ -45,18 +46,18 @@ export class Pets {
     return this.#interrupted.size;
   }
 
-  /** Checks all pages of the list, which has `others` more pets. */
-  check(pages: readonly string[], others: number): void {
+  /** Checks the whole list, which has `others` more pets. */
+  check(listed: readonly Pet[], others: number): void {
     const problems = this.#problems;
-    const listed = pages.flatMap((page) => parseExact(page) as unknown as Pet[]);
     const ids = new Map(listed.map((pet) => [pet.id, pet]));
     problems.expect(ids.size === listed.length, "an id is listed twice", `${listed.length - ids.size} pets`);
     for (const body of [...this.#acknowledged.values()].flatMap((bodies) => [...bodies])) {
-      const found = ids.get(parseExact(body).id);
-      const isSame = same(found, parseExact(body));
-      problems.expect(isSame, "an acknowledged pet is lost", `${body}; found ${JSON.stringify(found)}`);
+      const pet = parse(body) as Pet;
+      const found = ids.get(pet.id);
+      const isSame = isDeepStrictEqual(found, pet);
+      problems.expect(isSame, "an acknowledged pet is lost", `${body}; found ${found && stringify(found)}`);
     }
-    const ours = listed.map(({ name }) => `${name}`).filter((name) => name.startsWith(NAME_PREFIX));
+    const ours = listed.map(({ name }) => name).filter((name) => name.startsWith(NAME_PREFIX));
     for (const [name, { length }] of Map.groupBy(ours, (each) => each)) {
       problems.expect(length === 1, "a pet is stored twice", name);
       const isKnown = this.#acknowledged.has(name) || this.#interrupted.has(name);
@@ -65,13 +66,4 @@ export class Pets {
     const found = listed.length - ours.length;
     problems.expect(found === others, "other pets are lost", `${found} of ${others}`);
   }
-}
-
-/** Parses JSON, with numbers as their source text, because JavaScript would round them. */
-function parseExact(json: string): Pet {
-  return JSON.parse(json, (_key, value, { source }) => (typeof value === "number" ? source : value)) as Pet;
-}
-
-function same(one: unknown, other: unknown): boolean {
-  return JSON.stringify(one) === JSON.stringify(other);
 }
