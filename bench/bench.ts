@@ -9,7 +9,7 @@
 // which have hardly any targets. If any response is not the expected one, the bench fails.
 //
 // The other sections measure depth, rows read, calls and writes of an object, processor time of the worst bodies (Linux only),
-// the size of the bundle, bytes stored and sent, and (Linux only) whether processor time stays the same as the service grows:
+// the size of the bundle, bytes stored and sent, the client package, and (Linux only) whether processor time stays the same as the service grows:
 // `scale`, of which --svg writes docs/scale.svg; its many objects need a fast TMPDIR, such as /dev/shm. wrk is needed for the load
 // cases, `objects` and `scale`.
 //
@@ -23,6 +23,7 @@ import { UsageError } from "../scripts/lib/command.ts";
 import { bodiesTable, measureBodies } from "./cases/bodies.ts";
 import { bundleTable, measureBundle } from "./cases/bundle.ts";
 import { bytesTable, measureBytes } from "./cases/bytes.ts";
+import { clientTable, measureClient } from "./cases/client.ts";
 import { depthTable, measureDepth } from "./cases/depth.ts";
 import { CASES } from "./cases/http.ts";
 import { withLargeDatabase } from "./cases/large.ts";
@@ -97,6 +98,7 @@ function allSections(effort: { rounds: number; seconds: number }): Section[] {
     section("bodies", false, measureBodies, bodiesTable),
     section("bundle", false, measureBundle, bundleTable),
     section("bytes", false, measureBytes, bytesTable),
+    section("client", false, () => measureClient(effort), clientTable),
   ];
 }
 
