@@ -35,13 +35,13 @@ it.each(THREATS)("%s: names tests that exist", (_threat, _defence, tests = "") =
 });
 
 const TOP_LEVEL = ["README.md", "DESIGN.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md"];
-const DOCUMENTS = [...TOP_LEVEL, ...globSync("docs/*.md")];
+const DOCUMENTS = [...TOP_LEVEL, ...globSync("{client,docs}/*.md")];
 
 const WORKFLOWS = globSync(".github/workflows/*.yml");
 
 it.each([...DOCUMENTS, ...WORKFLOWS])("%s names files and commands that exist", (document) => {
   const text = read(document);
-  const files = text.matchAll(/(?<![\w./-])(?:test|src|scripts|bench|docs|\.ci)\/[\w./-]*[\w/]/g);
+  const files = text.matchAll(/(?<![\w./-])(?:test|src|scripts|bench|docs|client|\.ci)\/[\w./-]*[\w/]/g);
   for (const [file] of files) expect(existsSync(file), file).toBe(true);
   for (const [, script = ""] of text.matchAll(/npm run (?:--silent )?(\w[\w:-]*)/g))
     expect(scripts).toHaveProperty([script]);
