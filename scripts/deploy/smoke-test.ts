@@ -167,7 +167,7 @@ function sender({ origin, key }: SmokeOptions): Send {
       .catch(attempt)
       .catch((error: Error) => {
         // Node's fetch says why only in the cause.
-        throw new Error(`can't reach ${origin}: ${messageOf(error.cause ?? error)}`);
+        assert.fail(`can't reach ${origin}: ${messageOf(error.cause ?? error)}`);
       });
     const shown = ["X-Request-Id", "Location"].filter((name) => headers.has(name));
     const details = shown.map((name) => `, ${name} ${headers.get(name)}`).join("");
