@@ -96,13 +96,13 @@ export async function send<Result>(
 
   /** Waits until the limits have room. Throws at once if that takes too long. */
   async function admit(): Promise<number | undefined> {
-    const place = pacer?.enter() ?? {};
+    const place = pacer?.enter();
     try {
       for (;;) {
         signal?.throwIfAborted();
         // A timer may have been late.
         if (isTooLong(0)) throw timeoutError(totalTimeoutMs);
-        const delay = pacer?.delay(place, performance.now());
+        const delay = place && pacer?.delay(place, performance.now());
         if (!delay) return pacer?.send();
         const { askAgainMs, totalMs } = delay;
         if (totalMs !== undefined && (askAgainMs > maxWaitMs || isTooLong(totalMs))) throw exhausted(totalMs);
@@ -113,7 +113,7 @@ export async function send<Result>(
         await sleep(waitMs, signal);
       }
     } finally {
-      pacer?.leave(place);
+      if (place) pacer?.leave(place);
     }
   }
 
@@ -169,7 +169,7 @@ function readBody<Result>(read: () => Result): Result {
   try {
     return read();
   } catch (cause) {
-    throw new ConnectionError("the response is not one of the service", { cause });
+    throw new ConnectionError("the body of the response is not one of the service", { cause });
   }
 }
 

@@ -1,26 +1,26 @@
-// Decides when requests may be sent, so that none is refused. It counts down by itself, because calls run in parallel and responses
-// come in any order, and corrects itself by each response. If nobody else uses the key and no response is lost, its count is exact:
-// it admits no request too many and none too few. Times are of performance.now().
+// Decides when requests may be sent, so that none is refused and no window is left unused. It counts by itself, because calls run in
+// parallel and responses come in any order. If nobody else uses the key and no response is lost, its count is exact.
 //
-// Requests wait with timers of their own and never for each other's promises, which Workers don't allow across requests.
+// Waiting requests have timers of their own and ask again: Workers don't let a request wait for another's promise.
 
 import { type RateLimit, WINDOW_MS, type WindowName } from "./rate-limit.ts";
 
 interface Window {
   limit: number;
-  /** The next window has begun by then. */
+  /** The next window has begun by then (performance.now()). */
   resetMs: number;
-  /** The fewest that a response has shown to be left. */
-  least: number;
-  /** At least as many are left, if nobody else uses the key. */
-  own: number;
-  /** At most as many are left: by the response to the latest request that was answered, after those sent since. */
-  shown: number;
-  /** The number of that request, or of the latest one that was sent before the window was known. */
-  latest: number;
+  /** The fewest requests that a response has shown to be left. */
+  left: number;
+  /** The number of the latest request that was sent before this window was known. */
+  sentBefore: number;
 }
 
-/** In how long a waiting request should ask again, and probably be sent, if that can be known. */
+/** The place of a request in the queue. */
+export interface Place {
+  ahead: number;
+}
+
+/** In how long a waiting request should ask again, and probably be sent, if that is known. */
 export interface Delay {
   askAgainMs: number;
   totalMs?: number;
@@ -31,63 +31,56 @@ const POLL_MS = 20;
 
 export class Pacer {
   readonly #windows = new Map<WindowName, Window>();
-  /** In order of arrival, so that earlier calls are sent first. */
-  readonly #waiting = new Set<object>();
+  readonly #queue = new Set<Place>();
   #sent = 0;
   #underway = 0;
-  /** Requests without a response, which may have been counted. The response to a request that was sent later shows it. */
+  /** Requests without a response. They may have been counted, until the response to a request that was sent later shows it. */
   #lost = 0;
-  /** How many requests had been sent when the last one was lost. */
   #sentAtLoss = 0;
 
-  /** Joins the queue. */
-  enter(): object {
-    const place = {};
-    this.#waiting.add(place);
+  /** Joins the queue. Earlier calls are sent first. */
+  enter(): Place {
+    const place = { ahead: this.#queue.size };
+    this.#queue.add(place);
     return place;
   }
 
-  leave(place: object): void {
-    this.#waiting.delete(place);
+  leave({ ahead }: Place): void {
+    for (const place of this.#queue) {
+      if (place.ahead === ahead) this.#queue.delete(place);
+      else if (place.ahead > ahead) place.ahead -= 1;
+    }
   }
 
   /** How long the request must wait; undefined if it may be sent now. */
-  delay(place: object, nowMs: number): Delay | undefined {
-    const ahead = [...this.#waiting].indexOf(place);
-    const poll = ahead + this.#underway > 0 ? { askAgainMs: POLL_MS } : undefined;
-    // Only one request is under way before the first response.
-    let delay: Delay | undefined = this.#windows.size > 0 ? undefined : poll;
+  delay({ ahead }: Place, nowMs: number): Delay | undefined {
+    const undecided = this.#underway + this.#lost;
+    let isKnown = this.#windows.size > 0;
+    let delay: Required<Delay> | undefined;
     for (const [name, window] of this.#windows) {
+      const lengthMs = WINDOW_MS[name];
       if (nowMs >= window.resetMs) {
-        window.resetMs += Math.floor((nowMs - window.resetMs) / WINDOW_MS[name] + 1) * WINDOW_MS[name];
-        window.least = window.shown = window.limit;
-        // The others may count in the new window.
-        window.own = window.limit - this.#undecided;
-        window.latest = this.#sent;
+        window.resetMs += Math.floor((nowMs - window.resetMs) / lengthMs + 1) * lengthMs;
+        window.left = window.limit;
+        window.sentBefore = this.#sent;
       }
-      const missing = ahead - Math.min(window.own, window.shown);
-      if (missing < 0) continue;
-      if (ahead < window.shown && this.#undecided > 0) {
-        // A response will show whether there is room. If none is to come, the first request is sent to get one.
-        delay ??= poll;
+      if (ahead < window.left - undecided) continue;
+      if (ahead < window.left) {
+        // Those under way may be counted in `left` already.
+        isKnown = false;
         continue;
       }
-      const askAgainMs = window.resetMs - nowMs;
-      const totalMs = askAgainMs + Math.floor(missing / window.limit) * WINDOW_MS[name];
-      delay = {
-        askAgainMs: Math.max(askAgainMs, delay?.askAgainMs ?? 0),
-        totalMs: Math.max(totalMs, delay?.totalMs ?? 0),
-      };
+      const askAgainMs = Math.max(window.resetMs - nowMs, delay?.askAgainMs ?? 0);
+      const windows = Math.floor((ahead - window.left) / window.limit);
+      delay = { askAgainMs, totalMs: Math.max(askAgainMs + windows * lengthMs, delay?.totalMs ?? 0) };
     }
-    return delay;
+    // One request shows what is left.
+    const mayShow = ahead + this.#underway === 0;
+    return delay ?? (isKnown || mayShow ? undefined : { askAgainMs: POLL_MS });
   }
 
   /** Records that a request is sent. Returns its number. */
   send(): number {
-    for (const window of this.#windows.values()) {
-      window.own -= 1;
-      window.shown -= 1;
-    }
     this.#underway += 1;
     this.#sent += 1;
     return this.#sent;
@@ -99,44 +92,23 @@ export class Pacer {
     if (rateLimit === undefined) {
       this.#lost += 1;
       this.#sentAtLoss = this.#sent;
-    } else if (rateLimit.day && number > this.#sentAtLoss) this.#lost = 0;
-    for (const name of ["minute", "day"] as const) {
-      let window = this.#windows.get(name);
-      // Without a day, they are not the windows of the key, and the request was not counted.
-      const described = rateLimit?.day && rateLimit[name];
-      if (described) {
-        const { limit, remaining, resetAt } = described;
-        const resetMs = resetAt.getTime() + clockMs;
-        const aheadMs = resetMs - (window?.resetMs ?? 0);
-        const isOther = Math.abs(aheadMs) > WINDOW_MS[name] / 2;
-        // A late response of an earlier window. (During a ban, the reset is its end, so a later response may have an earlier one.)
-        if (!(window && isOther && aheadMs < 0 && number <= window.latest)) {
-          if (!window || isOther || limit !== window.limit) {
-            window = {
-              limit,
-              resetMs,
-              least: remaining,
-              own: -Infinity,
-              shown: remaining,
-              latest: this.#sent,
-            };
-            this.#windows.set(name, window);
-          }
-          // It is rounded up.
-          window.resetMs = Math.min(window.resetMs, resetMs);
-          window.least = Math.min(window.least, remaining);
-          if (number > window.latest) {
-            window.shown = remaining;
-            window.latest = number;
-          }
-        }
-      } else if (window && number > window.latest) window.shown = Math.min(window.least, window.shown + 1);
-      if (window) window.own = Math.max(window.own, window.least - this.#undecided);
     }
-  }
-
-  /** How many requests may be counted after the responses so far. */
-  get #undecided(): number {
-    return this.#underway + this.#lost;
+    // Without a day, the windows are not those of the key, and the request was not counted in them.
+    if (!rateLimit?.day) return;
+    if (number > this.#sentAtLoss) this.#lost = 0;
+    for (const [name, { limit, remaining, resetAt }] of Object.entries(rateLimit)) {
+      const resetMs = resetAt.getTime() + clockMs;
+      const window = this.#windows.get(name as WindowName);
+      const laterMs = resetMs - (window?.resetMs ?? -Infinity);
+      const halfMs = WINDOW_MS[name as WindowName] / 2;
+      if (window?.limit === limit && Math.abs(laterMs) < halfMs) {
+        window.left = Math.min(window.left, remaining);
+        // It is rounded up.
+        window.resetMs = Math.min(window.resetMs, resetMs);
+      } else if (laterMs > halfMs || number > (window?.sentBefore ?? 0)) {
+        // Not a late response of an earlier window. The reset can be earlier nevertheless: during a ban, it was the end of the ban.
+        this.#windows.set(name as WindowName, { limit, resetMs, left: remaining, sentBefore: this.#sent });
+      }
+    }
   }
 }
