@@ -2,13 +2,16 @@
 
 import { getEventListeners } from "node:events";
 import { inspect } from "node:util";
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { beforeEach, expect, it, vi } from "vitest";
 import { type ClientOptions, type CreateOptions, type NewPet, Petstore } from "../../../client/src/index.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date", "performance"] });
+  return () => {
+    vi.useRealTimers();
+    vi.restoreAllMocks();
+  };
 });
-afterEach(() => vi.useRealTimers());
 
 const KEY = "pet_secret";
 const PET = '{"id":9223372036854775807,"name":"Rex","categoryId":2}';
@@ -227,4 +230,11 @@ it("each creation has a key of its own", async () => {
     "mine",
   ]);
   expect(new Set(requests.map(({ key }) => key)).size).toBe(3);
+});
+
+it("usage does not wait for requests to be left", async () => {
+  const { store, requests } = newStore([full("r=0;t=20")], { pace: true });
+  await create(store);
+  await store.usage();
+  expect([requests.length, store.rateLimit?.day?.remaining]).toEqual([2, 940]);
 });
