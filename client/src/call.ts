@@ -103,7 +103,7 @@ export async function send<Result>(
         // A timer may have been late.
         if (isTooLong(0)) throw timeoutError(totalTimeoutMs);
         const delay = place && pacer?.delay(place, performance.now());
-        if (!delay) return pacer?.send();
+        if (!delay) return pacer?.send(performance.now() + timeoutMs);
         const { askAgainMs, totalMs } = delay;
         if (totalMs !== undefined && (askAgainMs > maxWaitMs || isTooLong(totalMs))) throw exhausted(totalMs);
         const leftMs = deadlineMs - performance.now();

@@ -22,13 +22,18 @@ export function parse(text: string): Pet | Pet[] {
   return value;
 }
 
-/** Like JSON.stringify, which throws on a bigint: writes it as an integer. */
+/**
+ * Like JSON.stringify, which throws on a bigint: writes it as an integer. Throws a TypeError for an integer that is a number and may be
+ * rounded already.
+ */
 export function stringify(value: unknown, space?: string | number): string {
   // Texts in the value can't contain it by accident or design.
   const mark = randomToken();
   const markBigint = function (this: Record<string, unknown>, key: string, converted: unknown) {
     // Not `converted`: some programs give BigInt.prototype a toJSON.
     const original = this[key];
+    if (Number.isInteger(original) && !Number.isSafeInteger(original))
+      throw new TypeError(`${original}: must be a bigint, because a number may be rounded`);
     return typeof original === "bigint" ? mark + original : converted;
   };
   return JSON.stringify(value, markBigint, space).replace(new RegExp(`"${mark}(-?\\d+)"`, "g"), "$1");

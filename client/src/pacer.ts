@@ -1,7 +1,8 @@
 // Decides when requests may be sent, so that none is refused and no window is left unused. It counts by itself, because calls run in
 // parallel and responses come in any order. If nobody else uses the key and no response is lost, its count is exact.
 //
-// Waiting requests have timers of their own and ask again: Workers don't let a request wait for another's promise.
+// Waiting requests have timers of their own and ask again, because Workers don't let a request wait for another's promise. If the client
+// of a Worker disconnects, the Worker's calls end without any exception. So calls that are overdue are forgotten.
 
 import { type RateLimit, WINDOW_MS, type WindowName } from "./rate-limit.ts";
 
@@ -15,46 +16,52 @@ interface Window {
   sentBefore: number;
 }
 
-/** The place of a request in the queue. */
-export interface Place {
-  ahead: number;
-}
-
 /** In how long a waiting request should ask again, and probably be sent, if that is known. */
 export interface Delay {
   askAgainMs: number;
   totalMs?: number;
 }
 
-/** For requests that wait until a response shows how many are left. */
+/** For requests that wait until a response shows how many are left. Later ones ask less often. */
 const POLL_MS = 20;
+
+/** Timers are hardly ever later than this. If one is, its call joins the queue again. */
+const MAX_LATE_MS = 2_000;
 
 export class Pacer {
   readonly #windows = new Map<WindowName, Window>();
-  readonly #queue = new Set<Place>();
-  #sent = 0;
-  #underway = 0;
+  /** In the order of the calls, with the time at which each asks again. */
+  readonly #queue = new Map<object, number>();
+  /** By number, with the time at which each ends at the latest. */
+  readonly #underway = new Map<number, number>();
   /** Requests without a response. They may have been counted, until the response to a request that was sent later shows it. */
   #lost = 0;
+  #sent = 0;
   #sentAtLoss = 0;
 
-  /** Joins the queue. Earlier calls are sent first. */
-  enter(): Place {
-    const place = { ahead: this.#queue.size };
-    this.#queue.add(place);
+  /** Joins the queue. */
+  enter(): object {
+    const place = {};
+    this.#queue.set(place, Infinity);
     return place;
   }
 
-  leave({ ahead }: Place): void {
-    for (const place of this.#queue) {
-      if (place.ahead === ahead) this.#queue.delete(place);
-      else if (place.ahead > ahead) place.ahead -= 1;
-    }
+  leave(place: object): void {
+    this.#queue.delete(place);
   }
 
   /** How long the request must wait; undefined if it may be sent now. */
-  delay({ ahead }: Place, nowMs: number): Delay | undefined {
-    const undecided = this.#underway + this.#lost;
+  delay(place: object, nowMs: number): Delay | undefined {
+    this.#queue.set(place, Infinity);
+    for (const [each, atMs] of this.#queue) if (atMs + MAX_LATE_MS < nowMs) this.leave(each);
+    for (const [each, atMs] of this.#underway) if (atMs + MAX_LATE_MS < nowMs) this.#lose(each);
+    const delay = this.#delay([...this.#queue.keys()].indexOf(place), nowMs);
+    if (delay) this.#queue.set(place, nowMs + delay.askAgainMs);
+    return delay;
+  }
+
+  #delay(ahead: number, nowMs: number): Delay | undefined {
+    const undecided = this.#underway.size + this.#lost;
     let isKnown = this.#windows.size > 0;
     let delay: Required<Delay> | undefined;
     for (const [name, window] of this.#windows) {
@@ -75,24 +82,21 @@ export class Pacer {
       delay = { askAgainMs, totalMs: Math.max(askAgainMs + windows * lengthMs, delay?.totalMs ?? 0) };
     }
     // One request shows what is left.
-    const mayShow = ahead + this.#underway === 0;
-    return delay ?? (isKnown || mayShow ? undefined : { askAgainMs: POLL_MS });
+    const isSent = isKnown || ahead + this.#underway.size === 0;
+    return delay ?? (isSent ? undefined : { askAgainMs: POLL_MS + ahead });
   }
 
-  /** Records that a request is sent. Returns its number. */
-  send(): number {
-    this.#underway += 1;
+  /** Records that a request is sent, which ends at `endMs` at the latest. Returns its number. */
+  send(endMs: number): number {
     this.#sent += 1;
+    this.#underway.set(this.#sent, endMs);
     return this.#sent;
   }
 
   /** Records the response to a request, or that there will be none. `clockMs` is performance.now() - Date.now() at the response. */
   settle(number: number, rateLimit: RateLimit | undefined, clockMs: number): void {
-    this.#underway -= 1;
-    if (rateLimit === undefined) {
-      this.#lost += 1;
-      this.#sentAtLoss = this.#sent;
-    }
+    if (rateLimit === undefined) this.#lose(number);
+    this.#underway.delete(number);
     // Without a day, the windows are not those of the key, and the request was not counted in them.
     if (!rateLimit?.day) return;
     if (number > this.#sentAtLoss) this.#lost = 0;
@@ -110,5 +114,11 @@ export class Pacer {
         this.#windows.set(name as WindowName, { limit, resetMs, left: remaining, sentBefore: this.#sent });
       }
     }
+  }
+
+  #lose(number: number): void {
+    if (!this.#underway.delete(number)) return;
+    this.#lost += 1;
+    this.#sentAtLoss = this.#sent;
   }
 }

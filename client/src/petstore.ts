@@ -71,7 +71,7 @@ export class Pets {
 
   /** Adds a pet, once, however often it retries. Throws a TypeError for a number that is no safe integer. */
   async create(pet: NewPet, { idempotencyKey = randomToken(), ...options }: CreateOptions = {}) {
-    const body = stringify({ ...pet, categoryId: int64("categoryId", pet.categoryId) });
+    const body = stringify(pet);
     const headers = { "Content-Type": "application/json", "Idempotency-Key": idempotencyKey };
     return this.#calls.make({ method: "POST", path: "/pets", headers, body, read: parsePet }, options);
   }
@@ -81,7 +81,7 @@ export class Pets {
    * @deprecated The service removes this operation on 5 December 2030. Use `list`.
    */
   async get(id: bigint | number, options: CallOptions = {}): Promise<schema.Pet> {
-    return this.#calls.make({ method: "GET", path: `/pets/${int64("id", id)}`, read: parsePet }, options);
+    return this.#calls.make({ method: "GET", path: `/pets/${stringify(id)}`, read: parsePet }, options);
   }
 
   #page(parameters: schema.ListParameters, options: CallOptions): Promise<Page> {
@@ -178,9 +178,4 @@ function parsePet(text: string): schema.Pet {
   const pet = parse(text);
   if (Array.isArray(pet)) throw new TypeError("an array");
   return pet;
-}
-
-function int64(name: string, value: bigint | number): bigint {
-  if (typeof value === "bigint" || Number.isSafeInteger(value)) return BigInt(value);
-  throw new TypeError(`${name}: must be a bigint or a safe integer, not ${value}`);
 }
