@@ -4,7 +4,7 @@
 import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { copyFile, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
+import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
@@ -49,8 +49,13 @@ async function runIn(folder: string, program: string, args: string[], environmen
 
 type Report = Awaited<ReturnType<typeof run>>;
 
+const USER_AGENT = `petstore-client/${VERSION}`;
+
 /** Runs the program with a new key, and compares its report with what the service itself responds. */
-async function expectCorrect(runProgram: (key: string) => Promise<unknown>): Promise<void> {
+async function expectCorrect(
+  runProgram: (key: string) => Promise<unknown>,
+  userAgent: string | null = USER_AGENT,
+): Promise<void> {
   const { key } = await petstore.newKey("business");
   const { created, got, firstFive, sold, ...others } = (await runProgram(key)) as Report;
   const textOf = async (path: string) => (await petstore.call(path, key)).text();
@@ -62,7 +67,7 @@ async function expectCorrect(runProgram: (key: string) => Promise<unknown>): Pro
   expect(firstFive).toBe(await textOf("/v1/pets?limit=5"));
   expect(sold.filter((id) => ids.includes(id)).sort()).toEqual(ids.sort());
   const error = [true, "not_found", 404];
-  expect(others).toEqual({ plan: "business", minuteLimit: 1000, error, aborted: "stop" });
+  expect(others).toEqual({ plan: "business", minuteLimit: 1000, error, aborted: "stop", userAgent });
 }
 
 it("the package has its code, types, licence and README, no dependency, and at most 4 KB of code", async () => {
@@ -173,12 +178,22 @@ describe("README.md", () => {
   });
 });
 
-it("a Worker calls the service from a client at module scope, in 20 requests at once", async () => {
+it("a Worker calls the service from a client at module scope, in 20 requests after one was cancelled", async () => {
+  const { promise: sent, resolve: receive } = Promise.withResolvers<void>();
+  const silent = createServer(() => receive()).listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  onTestFinished(() => void silent.close());
   const { key } = await petstore.newKey("business");
-  const values = { baseURL: petstore.origin, apiKey: key };
+  const silentURL = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+  const values = { baseURL: petstore.origin, apiKey: key, silentURL };
   const { workers, stop } = await startWorkers([{ file: relative(".", join(project, "worker.ts")), values }]);
   onTestFinished(stop);
   const [{ url }] = workers;
+  // A reset cancels the request in the Worker without an exception there.
+  const cancelled = request(`${url.href}silent`, { agent: false }).end();
+  await sent;
+  cancelled.socket?.resetAndDestroy();
+  await once(cancelled, "error");
   const responses = await Promise.all(Array.from({ length: 20 }, () => fetch(url)));
   expect(await Promise.all(responses.map((response) => response.text()))).toEqual(Array(20).fill("1000"));
   await expectCorrect(async () => (await fetch(new URL("/program", url))).json());
@@ -206,10 +221,12 @@ it.skipIf(CHROMIUM === undefined).each(PAGES)(
     await page.goto(`http://${host}:${(server.address() as AddressInfo).port}/`);
     expect(await page.evaluate("isSecureContext")).toBe(isSecure);
     const imports = `import("/node_modules/petstore-client/dist/index.js"), import("/program.js")`;
-    await expectCorrect((key) => {
+    const runProgram = (key: string) => {
       const call = `run(client, "${petstore.origin}", "${key}")`;
       return page.evaluate(`Promise.all([${imports}]).then(([client, { run }]) => ${call})`);
-    });
+    };
+    // The browser's own.
+    await expectCorrect(runProgram, null);
     // The response about the pet that is missing.
     expect(messages).toEqual([expect.stringContaining("404")]);
   },

@@ -24,10 +24,17 @@ export async function run({ ApiError, Petstore, PetstoreError, stringify }, base
   const got = await Promise.all(created.map(({ id }) => pets.get(id)));
   const missing = await pets.get(0).catch((error) => error);
 
-  // The request has been sent when it is aborted.
+  // Aborted when its request has been sent.
   const stop = new AbortController();
-  const onRequest = () => queueMicrotask(() => stop.abort("stop"));
-  const list = new Petstore({ apiKey, baseURL, onRequest }).pets.list({}, { signal: stop.signal });
+  let userAgent;
+  const list = new Petstore({
+    ...{ apiKey, baseURL },
+    fetch: (url, init) => {
+      queueMicrotask(() => stop.abort("stop"));
+      userAgent = new Headers(init?.headers).get("User-Agent");
+      return fetch(url, init);
+    },
+  }).pets.list({}, { signal: stop.signal });
 
   return {
     created: created.map((pet) => stringify(pet)),
@@ -38,5 +45,6 @@ export async function run({ ApiError, Petstore, PetstoreError, stringify }, base
     minuteLimit: petstore.rateLimit?.minute?.limit,
     error: [missing instanceof ApiError && missing instanceof PetstoreError, missing.code, missing.status],
     aborted: await list.catch((reason) => reason),
+    userAgent,
   };
 }

@@ -12,6 +12,8 @@ declare global {
     interface Env {
       baseURL: string;
       apiKey: string;
+      /** A server that never answers. */
+      silentURL: string;
       /** The service as a service binding. */
       API: Fetcher;
     }
@@ -19,14 +21,19 @@ declare global {
 }
 
 // Here Workers allow no request, no timer and no random value.
-const { baseURL, apiKey } = env;
-const petstore = new client.Petstore({ baseURL, apiKey, pace: true });
+const { baseURL, apiKey, silentURL } = env;
+let isSilent = false;
+const petstore = new client.Petstore({
+  ...{ baseURL, apiKey, pace: true, timeoutMs: 1_000, maxRetries: 9 },
+  fetch: (url, init) => fetch(isSilent ? silentURL : url, init),
+});
 // It is only compiled.
 export const bound = new client.Petstore({ baseURL, apiKey, fetch: (url, init) => env.API.fetch(url, init) });
 
 export default {
   async fetch({ url }) {
     if (url.endsWith("/program")) return Response.json(await run(client, baseURL, apiKey));
+    isSilent = url.endsWith("/silent");
     await petstore.pets.list({ limit: 1 });
     return Response.json(petstore.rateLimit?.minute?.limit);
   },
