@@ -8,7 +8,10 @@ import { progress } from "./report.ts";
 
 const BASELINES = join(import.meta.dirname, "../baselines");
 
-const NPM_CI = ["ci", "--loglevel=error", "--no-progress", "--no-audit", "--no-fund", "--ignore-scripts"];
+// Without a network, npm would retry for more than a minute.
+const RETRIES = ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=2000"];
+const QUIET = ["--loglevel=error", "--no-progress", "--no-audit", "--no-fund"];
+const NPM_CI = ["ci", "--ignore-scripts", ...QUIET, ...RETRIES];
 
 if (import.meta.main) await installPackages();
 
