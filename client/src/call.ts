@@ -4,20 +4,20 @@ import { ApiError, ConnectionError, errorOf, PetstoreError, RateLimitError, Time
 import type { Pacer } from "./pacer.ts";
 import { parseRateLimit, type RateLimit } from "./rate-limit.ts";
 
-/** Options of every call. Times are in milliseconds, and may be Infinity. */
+/** Options of every call; undefined is the same as absent. Times are in milliseconds, and may be Infinity. */
 export interface CallOptions {
   /** Ends the call at once, in waits too: it rejects with the reason of the signal. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   /** Added to those of the client. */
-  headers?: Record<string, string>;
+  headers?: Record<string, string> | undefined;
   /** Retries after a lost connection, a timeout, or status 408, 429 or 5xx. 2 by default. */
-  maxRetries?: number;
+  maxRetries?: number | undefined;
   /** The longest time of one request, with its response body. 10 s by default. */
-  timeoutMs?: number;
+  timeoutMs?: number | undefined;
   /** The longest time of the call, with retries and waits. 90 s by default. */
-  totalTimeoutMs?: number;
+  totalTimeoutMs?: number | undefined;
   /** The longest wait that the service may demand: the call rejects at once if it demands more. 60 s by default. */
-  maxWaitMs?: number;
+  maxWaitMs?: number | undefined;
 }
 
 /** A request that is about to be sent, or was. It never contains the API key. */
@@ -42,9 +42,9 @@ export interface WaitEvent extends RequestEvent {
 
 /** What a logger needs. If one throws, the call rejects with that error, although the service may have done its work. */
 export interface Hooks {
-  onRequest?: (event: RequestEvent) => void;
-  onResponse?: (event: ResponseEvent) => void;
-  onWait?: (event: WaitEvent) => void;
+  onRequest?: ((event: RequestEvent) => void) | undefined;
+  onResponse?: ((event: ResponseEvent) => void) | undefined;
+  onWait?: ((event: WaitEvent) => void) | undefined;
 }
 
 export interface Transport extends Hooks {

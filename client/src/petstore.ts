@@ -8,11 +8,14 @@ import type { RateLimit } from "./rate-limit.ts";
 import type * as schema from "./schema.ts";
 import { VERSION } from "./version.ts";
 
+/** Parameters that may be undefined, which is the same as absent. */
+type OrUndefined<Parameters> = { [Name in keyof Parameters]: Parameters[Name] | undefined };
+
 /** A pet to add. A number is accepted for an int64 if it is a safe integer. */
 export type NewPet = {
   [Field in keyof schema.NewPet]: bigint extends schema.NewPet[Field]
     ? bigint | number
-    : schema.NewPet[Field];
+    : schema.NewPet[Field] | (undefined extends schema.NewPet[Field] ? undefined : never);
 };
 
 /** `signal` belongs to single calls; the other options of calls are the defaults of this client's. */
@@ -22,14 +25,14 @@ export interface ClientOptions extends Omit<CallOptions, "signal">, Hooks {
   /** The URL of the service: https, unless the host is a loopback host. Without a path, /v1 is added. */
   baseURL: string | URL;
   /** Wait before a request that the limits would refuse. The calls of one client share the count. False by default. */
-  pace?: boolean;
+  pace?: boolean | undefined;
   /** Used instead of the global fetch. */
-  fetch?: typeof fetch;
+  fetch?: typeof fetch | undefined;
 }
 
 export interface CreateOptions extends CallOptions {
   /** 1 to 255 visible ASCII characters. A new one for each call by default, which makes its retries safe. */
-  idempotencyKey?: string;
+  idempotencyKey?: string | undefined;
 }
 
 /** A client of the petstore. Methods reject with a `PetstoreError`, or with the reason of the call's signal. */
@@ -65,8 +68,8 @@ export class Pets {
   }
 
   /** Lists pets in the order of their ids: `await` it for one page, or iterate it for all. */
-  list(parameters: schema.ListParameters = {}, options: CallOptions = {}): PetList {
-    return new PetList(parameters, (page) => this.#page(page, options));
+  list(parameters: OrUndefined<schema.ListParameters> = {}, options: CallOptions = {}): PetList {
+    return new PetList(defined(parameters), (page) => this.#page(page, options));
   }
 
   /** Adds a pet, once, however often it retries. Throws a TypeError for a number that is no safe integer. */
@@ -85,7 +88,7 @@ export class Pets {
   }
 
   #page(parameters: schema.ListParameters, options: CallOptions): Promise<Page> {
-    const query = `${new URLSearchParams(defined(parameters) as Record<string, string>)}`;
+    const query = `${new URLSearchParams(parameters as Record<string, string>)}`;
     const read = (text: string, headers: Headers): Page => {
       const pets = parse(text);
       if (!Array.isArray(pets)) throw new TypeError("not an array");
@@ -170,7 +173,7 @@ function requireTimes(options: CallOptions): CallOptions {
   return defined(options);
 }
 
-function defined<Values extends object>(values: Values): Values {
+function defined<Values extends object>(values: OrUndefined<Values>): Values {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Values;
 }
 

@@ -23,6 +23,16 @@ export async function use(signal: AbortSignal): Promise<ListParameters | undefin
   for await (const { id, status = "sold" } of petstore.pets.list({ status: "sold" })) {
     if (status === "sold" && id > 5 && !byId.has(id)) await petstore.pets.get(id);
   }
+  const { maybe = undefined }: { maybe?: undefined } = {};
+  await petstore.pets.list({ limit: maybe, status: maybe }, { signal: maybe, maxRetries: maybe });
+  await petstore.pets.create({ name: "Rex", categoryId: 5, status: maybe }, { idempotencyKey: maybe });
+  new Petstore({
+    apiKey: "pet_1",
+    baseURL: "https://petstore.example",
+    fetch: maybe,
+    pace: maybe,
+    onWait: maybe,
+  });
   try {
     for await (const { pets } of petstore.pets.list().pages()) pets.map(({ name }) => name.length);
     (await petstore.usage()).days.map(({ admitted }) => admitted.toFixed());
