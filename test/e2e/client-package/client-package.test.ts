@@ -154,16 +154,18 @@ it.for([
 
 describe("README.md", () => {
   const text = readFileSync("client/README.md", "utf8");
-  const [client = "", ...examples] = [...text.matchAll(/```ts\n(.*?)```/gs)].map(([, code = ""]) => code);
+  const examples = [...text.matchAll(/```ts\n(.*?)```/gs)].map(([, code = ""]) => code);
+  const [client] = examples[0]?.match(/^.*new Petstore.*?\n/s) ?? [];
+  const [inProject = ""] = readFileSync("README.md", "utf8").match(/(?<=```ts\n)import .*?(?=```)/s) ?? [];
 
-  it.each(examples)("example %# compiles, runs, and prints what it says", async (code) => {
+  it.each([...examples, inProject])("example %# compiles, runs, and prints what it says", async (code) => {
     const folder = await mkdtemp(join(project, "example-"));
     const example = join(folder, "example.ts");
-    await writeFile(join(folder, "petstore.ts"), client);
-    await writeFile(example, code);
-    await compile(7, "node16", [...NODE, "--allowImportingTsExtensions", example]);
+    const program = code.includes("new Petstore") ? code : `${client}${code}`;
+    await writeFile(example, program.replace("http://localhost:8787", petstore.origin));
+    await compile(7, "node16", [...NODE, example]);
     const { key } = await petstore.newKey("business");
-    const environment = { PETSTORE_URL: petstore.origin, PETSTORE_KEY: key };
+    const environment = { PETSTORE_URL: petstore.origin, PETSTORE_KEY: key, KEY: key };
     const printed = await runIn(project, process.execPath, [example], environment);
     const lines = [...code.matchAll(/console\.log\(.*\)[;,] \/\/ (.*)$/gm)].map(([, line]) => line);
     expect(printed.split("\n")).toEqual(expect.arrayContaining(lines));
