@@ -1,7 +1,7 @@
 // Fills in the placeholders of the guide, src/openapi/guide.md, from the constants that the service uses, and those of the pages.
 
 import { FRESH_MS } from "../d1/freshness.ts";
-import { ERROR_STATUS } from "../http/errors.ts";
+import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
 import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
 import { RETENTION_MS } from "../pets/idempotency.ts";
 import { PageQuery } from "../pets/schema.ts";
@@ -10,7 +10,7 @@ import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS } from "../rate-limit/obje
 import { PLAN_LIMITS } from "../rate-limit/plans.ts";
 import { DAYS_KEPT } from "../rate-limit/protocol.ts";
 import { PLACEHOLDERS } from "../site/reference/sample.ts";
-import { MEANING } from "./errors.ts";
+import { meaning } from "./errors.ts";
 import { LIST_WITH_CLIENT } from "./samples.ts";
 import { toJsonSchema } from "./schemas.ts";
 
@@ -45,7 +45,7 @@ const VALUES: Record<string, string> = {
     Object.entries(ERROR_STATUS).map(([code, status]) => [
       `${status}`,
       `\`${code}\``,
-      MEANING[code as keyof typeof MEANING],
+      meaning(code as ErrorCode),
     ]),
   ),
 };

@@ -2,7 +2,7 @@
 
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
 import { MESSAGES } from "../http/messages.ts";
-import { MEANING } from "./errors.ts";
+import { meaning } from "./errors.ts";
 import { ALWAYS, HEADERS, type HeaderName, REAL_NAMES } from "./headers.ts";
 import { type JsonSchema, schemaRef } from "./schemas.ts";
 
@@ -59,7 +59,7 @@ export function failure(
       },
     ],
   };
-  const description = codes.map((code) => `\`${code}\`: ${MEANING[code]}`).join("\n\n");
+  const description = codes.map((code) => `\`${code}\`: ${meaning(code)}`).join("\n\n");
   return success(description, schema, headers, examples);
 }
 
