@@ -1,27 +1,17 @@
-// The API key that a user has entered, in the sessionStorage of the tab. Without storage, the key lasts as long as the page.
+// The API key that a user has entered.
 
-const NAME = "petstore-api-key";
+import { SessionText } from "./session-text.ts";
 
-let keyOfPage = "";
+const key = new SessionText("petstore-api-key");
 
 /** The key of this tab, or an empty string. */
 export function storedKey(): string {
-  try {
-    return sessionStorage.getItem(NAME) ?? "";
-  } catch {
-    return keyOfPage;
-  }
+  return key.read();
 }
 
 /** Stores a trimmed key for this tab. An empty string deletes it. */
-export function storeKey(key: string): void {
-  keyOfPage = key.trim();
-  try {
-    if (keyOfPage === "") sessionStorage.removeItem(NAME);
-    else sessionStorage.setItem(NAME, keyOfPage);
-  } catch {
-    // keyOfPage has it.
-  }
+export function storeKey(text: string): void {
+  key.write(text);
 }
 
 /** Whether a header can carry this text: fetch rejects other characters like a network error. */
