@@ -5,8 +5,9 @@ import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promise
 import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
 import { openApiDocument } from "../src/openapi/document.ts";
+import { REMEDIES } from "../src/openapi/errors.ts";
 import { fill, fillGuide } from "../src/openapi/guide.ts";
-import { guideAsHtml, operationsAsHtml } from "../src/openapi/html.ts";
+import { changesForClients, guideAsHtml, operationsAsHtml } from "../src/openapi/html.ts";
 import { DAYS_KEPT } from "../src/rate-limit/protocol.ts";
 import { type Define, newCommand } from "./lib/command.ts";
 
@@ -31,9 +32,9 @@ async function buildSite(): Promise<void> {
   // The path contains the version, so browsers may cache it forever.
   const viewer = `viewer-${JSON.parse(await readFile(join(VIEWER, "package.json"), "utf8")).version}`;
   const { title, version, summary } = document.info;
-  const operations = operationsAsHtml(document);
-  const facts = { title, version, summary, viewer, operations, daysKept: `${DAYS_KEPT}` };
-  const values = { ...facts, ...guideAsHtml(guide) };
+  const changes = changesForClients(await readFile("CHANGELOG.md", "utf8"));
+  const facts = { title, version, summary, viewer, daysKept: `${DAYS_KEPT}` };
+  const values = { ...facts, ...operationsAsHtml(document), ...guideAsHtml(`${guide}\n\n${changes}`) };
   const page = async (name: string) => fill(await readFile(join(SOURCE, name), "utf8"), values);
   const files = new Map<string, string | Uint8Array>([
     ["openapi.json", JSON.stringify(document, null, 2)],
@@ -53,6 +54,7 @@ async function buildSite(): Promise<void> {
     format: "esm",
     target: "es2022",
     minify: true,
+    define: { REMEDIES: JSON.stringify(REMEDIES) },
     write: false,
   });
   for (const { path, contents } of outputFiles) files.set(relative(TARGET, path), contents);

@@ -12,7 +12,7 @@ export function guideAsHtml(markdown: string): { guide: string; contents: string
         const id = text.toLowerCase().replace(/[^a-z0-9]+/g, "-");
         const html = this.parser.parseInline(tokens);
         entries.push(`<li><a href="#${id}">${html}</a></li>`);
-        return `<h${depth} id="${id}">${html}</h${depth}>\n`;
+        return `<div class="heading"><h${depth} id="${id}">${html}</h${depth}>${anchor(id, text)}</div>\n`;
       },
     },
   });
@@ -25,13 +25,38 @@ export function guideAsHtml(markdown: string): { guide: string; contents: string
   return { guide, contents: entries.join("\n          ") };
 }
 
-/** The operations as list items, for readers without the viewer. */
-export function operationsAsHtml({ paths }: OpenApiDocument): string {
-  return Object.entries(paths)
-    .flatMap(([path, operations]) =>
-      Object.entries(operations).map(
-        ([method, { summary }]) => `<li><code>${method.toUpperCase()} /v1${path}</code> ${summary}</li>`,
-      ),
-    )
-    .join("\n              ");
+/** A link to a part of the page, which the reader can copy. */
+function anchor(id: string, name: string): string {
+  return `<a class="anchor" href="#${id}" aria-label="Link to ${name}">#</a>`;
+}
+
+/** The operations as list items, for readers without the viewer, and their entries in the table of contents. */
+export function operationsAsHtml({ paths }: OpenApiDocument): { operations: string; operationLinks: string } {
+  const all = Object.entries(paths).flatMap(([path, operations]) =>
+    Object.entries(operations).map(([method, { operationId, summary, tags }]) => {
+      const name = `${method.toUpperCase()} /v1${path}`;
+      return { id: `/${tags[0]}/${operationId}`, name, summary };
+    }),
+  );
+  const list = all.map(({ id, name, summary }) => `<li id="${id}"><code>${name}</code> ${summary}</li>`);
+  const links = all.map(({ id, summary }) => `<li><a href="#${id}">${summary}</a></li>`);
+  return { operations: list.join("\n              "), operationLinks: links.join("\n              ") };
+}
+
+/**
+ * The changes of each release that concern clients, as a section of Markdown. The page has no files of the repository, so links to
+ * them become text.
+ */
+export function changesForClients(changelog: string): string {
+  const releases = changelog.split(/^## /m).slice(1);
+  const changes = releases.flatMap((release) => {
+    const [name = ""] = release.split("\n", 1);
+    const [, text] = release.match(/^### For clients\n(.*?)(?=^### |$(?!.))/ms) ?? [];
+    return text === undefined ? [] : [{ name, text: text.replace(/\[([^\]]*)\]\((?!https:)[^)]*\)/g, "$1") }];
+  });
+  const details = changes.map(
+    ({ name, text }, index) =>
+      `<details${index === 0 ? " open" : ""}>\n<summary>${name}</summary>\n\n${text.trim()}\n\n</details>`,
+  );
+  return ['<section class="changes">', "## Changes", ...details, "</section>"].join("\n\n");
 }

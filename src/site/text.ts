@@ -2,19 +2,19 @@
 
 /** The text for an error response: the message of the service, as a sentence. */
 export function errorText(status: number, body: string): string {
-  const message = messageIn(body);
-  if (message === undefined) return `Unexpected response with status ${status}.`;
+  const { message } = errorIn(body);
+  if (typeof message !== "string" || message === "") return `Unexpected response with status ${status}.`;
   return `${message.charAt(0).toUpperCase()}${message.slice(1)}.`;
 }
 
 export const UNREACHABLE = "The service can't be reached. Check your connection and try again.";
 
-function messageIn(body: string): string | undefined {
+/** The fields of an error's body, which may be something else than the service's. */
+export function errorIn(body: string): { code?: unknown; message?: unknown } {
   try {
-    const { message } = JSON.parse(body);
-    return typeof message === "string" && message !== "" ? message : undefined;
+    return JSON.parse(body) ?? {};
   } catch {
-    return undefined;
+    return {};
   }
 }
 

@@ -9,6 +9,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTes
 import buildCommand from "../../scripts/build.ts";
 import { newSecret } from "../../src/keys/secret.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
+import { REMEDIES } from "../../src/openapi/errors.ts";
 import { EXAMPLE_USAGE } from "../../src/openapi/examples.ts";
 import { fillGuide } from "../../src/openapi/guide.ts";
 import { MALFORMED_KEY } from "../../src/site/key.ts";
@@ -132,16 +133,30 @@ describe("the pages", () => {
   it("are readable without JavaScript", async () => {
     const page = await (await fetch(origin)).text();
     const all = (pattern: RegExp) => [...page.matchAll(pattern)].map(([, found]) => found);
-    expect(all(/<li><code>(.*<\/code>.*)<\/li>/g)).toHaveLength(4);
-    expect(page).toContain("<li><code>GET /v1/pets/{petId}</code> Get a pet</li>");
+    expect(page).toContain('<li id="/Pets/getPet"><code>GET /v1/pets/{petId}</code> Get a pet</li>');
     expect(page).toMatch(/<noscript>.*needs JavaScript.*<\/noscript>/);
     expect(page).toContain("Link: &lt;https://petstore.example/v1/pets");
-    const ids = all(/<h[2-6] id="(.*?)"/g);
-    expect(all(/<li><a href="#(.*?)"/g)).toEqual(ids);
-    // The target of the deprecation link of getPet.
-    expect(ids).toContain("deprecation");
+    const ids = all(/<(?:h[2-6]|li) id="(.*?)"/g);
+    expect(all(/<li>\s*<a href="#(.*?)"/g)).toEqual(ids);
+    expect(all(/<a class="anchor" href="#(.*?)"/g)).toEqual(ids.filter((id) => !id?.startsWith("/")));
+    // The deprecation link of getPet leads to this heading.
+    expect(ids).toEqual(expect.arrayContaining(["/Usage/getUsage", "deprecation", "changes"]));
+    expect(page).toMatch(/<details>\n<summary>1\.0\.0 .*<\/summary>\s*<ul>\s*<li>List pets in pages/);
+    expect(page).not.toContain("npm run");
   });
 });
+
+/** Waits until an element is where a fragment scrolls to. */
+function reachTop(page: Page, id: string): Promise<void> {
+  return page.evaluate(`new Promise((resolve) => {
+    const check = () => {
+      const { top } = document.getElementById("${id}")?.getBoundingClientRect() ?? {};
+      if (Math.round(top) === 16) resolve();
+      else requestAnimationFrame(check);
+    };
+    check();
+  })`);
+}
 
 /** Lists pets from the reference page with a key, and returns the summary of the response. */
 async function listPets(page: Page, secret: string): Promise<string | null> {
@@ -188,6 +203,12 @@ describe.skipIf(CHROMIUM === undefined)("the reference page", () => {
     ] as const) {
       expect(await listPets(page, secret)).toContain(problem);
       expect(await failures.count()).toBe(1);
+      const isAnswered = secret.startsWith("pet_") && problem !== MALFORMED_KEY;
+      expect(await failures.locator(".hint").allTextContents()).toEqual(
+        isAnswered ? [REMEDIES.unauthorized] : [],
+      );
+      const color = await page.evaluate("getComputedStyle(document.querySelector('.failed .outcome')).color");
+      expect(color).toBe("rgb(163, 44, 27)");
     }
     expect(await listPets(page, key)).toMatch(
       /^Done\. \d+ of 1000 requests left until \d\d:\d\d:\d\d UTC\.$/,
@@ -205,7 +226,7 @@ describe.skipIf(CHROMIUM === undefined)("the reference page", () => {
     const { operation } = await openOperation(page, "createPet");
     expect(await operation.getByRole("textbox", { name: "Idempotency-Key" }).inputValue()).toBe("");
     await openOperation(page, "listPets");
-    const limit = page.getByLabel("limit");
+    const limit = page.getByLabel("limit", { exact: true });
     onTestFinished(() => limit.fill("20"));
     await limit.fill("0");
     const sent = page.waitForRequest("**/v1/pets*");
@@ -217,10 +238,8 @@ describe.skipIf(CHROMIUM === undefined)("the reference page", () => {
     const forget = `sessionStorage.clear(); dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true }))`;
     for (const hide of [() => keyField(page).fill(""), () => page.evaluate(forget)]) {
       await listPets(page, key);
-      expect(await page.locator(".curl").first().textContent()).toContain(key);
       await hide();
       await page.locator(".explanation").waitFor({ state: "detached" });
-      expect(await page.content()).not.toContain(key);
     }
   });
 
@@ -238,7 +257,7 @@ describe.skipIf(CHROMIUM === undefined)("the reference page", () => {
     answer.resolve();
     // Swagger UI has got the response.
     await operation.locator(".responses-inner h4").first().waitFor();
-    expect(await page.content()).not.toContain(key);
+    expect(await page.locator(".explanation, pre.body").count()).toBe(0);
   });
 
   it("fits into narrow windows with a long name, follows the system's colour scheme, and is accessible", async () => {
@@ -252,8 +271,8 @@ describe.skipIf(CHROMIUM === undefined)("the reference page", () => {
     await expectUsable(page);
     // One operation at a time: Swagger UI gives the parts of all operations the same labels.
     await operation.locator(".opblock-summary-control").click();
-    await openOperation(page, "createPet");
-    await listPets(page, key);
+    expect(await listPets(page, newSecret())).toContain("Invalid API key.");
+    await page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true");
     await expectUsable(page);
     await page.locator("html.dark-mode").waitFor();
     await page.emulateMedia({ colorScheme: "light" });
@@ -261,31 +280,124 @@ describe.skipIf(CHROMIUM === undefined)("the reference page", () => {
   });
 });
 
+describe.skipIf(CHROMIUM === undefined)("a sample on the reference page", () => {
+  const sampleOf = (page: Page, operation: string) => page.locator(`#sample-${operation}`);
+  const copied = (page: Page) => page.evaluate<string>("navigator.clipboard.readText()");
+  const permissions = ["clipboard-read", "clipboard-write"];
+
+  it("has the reader's address and key, masked where shown and whole where copied", async () => {
+    const page = await open("/", undefined, { permissions });
+    const { operation, execute } = await openOperation(page, "createPet");
+    const text = async () => (await sampleOf(page, "createPet").textContent()) ?? "";
+    expect(await text()).toContain(`"${origin}/v1/pets" -H "Authorization: Bearer YOUR_API_KEY"`);
+    await keyField(page).fill(key);
+    const address = page.getByLabel("Address in samples");
+    await address.fill("https://pets.example:8443/");
+    const masked = `"https://pets.example:8443/v1/pets" -H "Authorization: Bearer pet_…${key.slice(-4)}"`;
+    expect(await text()).toContain(masked);
+    // To this service, which the observer of requests in `open` checks.
+    await execute.click();
+    await operation.locator("pre.body").waitFor();
+    expect(await page.content()).not.toContain(key);
+
+    const whole = (await text()).replace(/pet_…..../, key);
+    const copy = operation.locator(".copy");
+    await copy.click();
+    await operation.getByRole("status").getByText("Copied").waitFor();
+    expect(await copied(page)).toBe(whole);
+    await page.evaluate(`navigator.clipboard.writeText("").then(() => {
+      navigator.clipboard.writeText = () => Promise.reject(new Error("denied")) })`);
+    await copy.click();
+    await operation.getByRole("status").getByText("Selected").waitFor();
+    await page.keyboard.press("ControlOrMeta+c");
+    expect(await copied(page)).toBe(whole);
+
+    await address.fill("javascript:alert(1)");
+    expect(await address.getAttribute("aria-invalid")).toBe("true");
+    await keyField(page).fill("pet_short");
+    expect(await text()).toContain(`"${origin}/v1/pets" -H "Authorization: Bearer YOUR_API_KEY"`);
+  });
+
+  it("is in the language chosen last, for all operations and after a reload", async () => {
+    const page = await open("/");
+    const { operation } = await openOperation(page, "createPet");
+    await openOperation(page, "listPets");
+    const tab = (name: string) => operation.getByRole("tab", { name });
+    await tab("curl").focus();
+    const selected: (string | null)[] = [];
+    for (const press of ["ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft"]) {
+      await page.keyboard.press(press);
+      selected.push(await page.locator("[role=tab]:focus[aria-selected=true][tabindex='0']").textContent());
+    }
+    expect(selected).toEqual(["TypeScript", "Python", "curl", "Python"]);
+    expect(await operation.locator("[role=tab][tabindex='0']").count()).toBe(1);
+    expect(await sampleOf(page, "listPets").textContent()).toContain("import requests");
+    await tab("TypeScript").click();
+    await page.reload();
+    await openOperation(page, "listPets");
+    const panel = page.getByRole("tabpanel", { name: "TypeScript" });
+    expect(await panel.textContent()).toContain("petstore.pets.list()");
+  });
+});
+
 describe.skipIf(CHROMIUM === undefined)("the reference page with another URL or script", () => {
+  it("keeps the linked part at the top until the user acts, and marks it in the contents", async () => {
+    const page = await open("/#/Usage/getUsage", undefined, { viewport: { width: 1280, height: 720 } });
+    // As in browsers without scroll anchoring.
+    await page.evaluate("document.documentElement.style.overflowAnchor = 'none'");
+    const current = page.locator(".contents [aria-current=location]");
+    const expectAtTop = async (id: string, entry: string) => {
+      await reachTop(page, id);
+      await page.locator(".contents [aria-current]").getByText(entry, { exact: true }).waitFor();
+      expect(await current.count()).toBe(1);
+    };
+    await expectAtTop("operations-Usage-getUsage", "Get the usage of the key");
+    const growAbove = `
+      document.querySelector(".opblock-tag-section").style.paddingTop = Math.random() * 300 + "px";
+      new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))`;
+    await page.evaluate(growAbove);
+    await expectAtTop("operations-Usage-getUsage", "Get the usage of the key");
+
+    const link = page.getByRole("link", { name: "Link to createPet" });
+    for (const _ of ["another fragment", "the same fragment"]) {
+      await link.click();
+      await page.locator("#operations-Pets-createPet .execute").waitFor();
+      await expectAtTop("operations-Pets-createPet", "Add a pet");
+      await page.locator("#operations-Pets-createPet .opblock-summary-control").click();
+    }
+    expect(page.url()).toBe(`${origin}/#/Pets/createPet`);
+    const scrolled = await page.evaluate("scrollBy(0, 50); scrollY");
+    await page.evaluate(growAbove);
+    expect(await page.evaluate("scrollY")).toBe(scrolled);
+
+    // A short section, and the last one.
+    for (const entry of ["Deprecation", "Changes"]) {
+      await page.getByRole("link", { name: entry, exact: true }).click();
+      await expectAtTop(entry.toLowerCase(), entry);
+    }
+    await page.evaluate("scrollTo(0, 0)");
+    await current.getByText("Operations").waitFor();
+  });
+
   it("ignores configuration in its URL, and opens the operation that the fragment names", async () => {
     const elsewhere = encodeURIComponent("https://petstore.example/other.json");
     const markup = encodeURIComponent("<img src=x onerror=alert(1)>");
     const query = `url=${elsewhere}&configUrl=${elsewhere}&persistAuthorization=true&name=${markup}`;
     const viewport = { width: 800, height: 300 };
     const page = await open(`/?${query}#/Usage/getUsage`, undefined, { viewport });
-    const isOnTop = (part: string) =>
-      page.locator(part).evaluate(`(part) => new Promise((resolve) => {
-        const begin = ([{ isIntersecting }]) => isIntersecting && resolve();
-        new IntersectionObserver(begin, { rootMargin: "0px 0px -200px 0px" }).observe(part);
-      })`);
-    await isOnTop("#operations-Usage-getUsage .opblock-summary");
+    await reachTop(page, "operations-Usage-getUsage");
     await page.locator("#operations-Usage-getUsage .execute").waitFor();
     expect(await page.locator(".opblock").count()).toBe(4);
 
     await page.evaluate("location.hash = '#/Pets/createPet'");
-    await isOnTop("#operations-Pets-createPet .opblock-summary");
+    await reachTop(page, "operations-Pets-createPet");
     await page.locator("#operations-Pets-createPet .execute").waitFor();
     await page.evaluate(`location.hash = "#/${markup}/${markup}"`);
     expect(await page.locator(".opblock.is-open").count()).toBe(2);
     expect(await page.content()).not.toContain("onerror");
     // Other fragments keep their meaning.
     await page.evaluate("location.hash = '#rate-limits'");
-    await isOnTop("#rate-limits");
+    await reachTop(page, "rate-limits");
   });
 
   it("reports a console that can't be loaded, and shows everything else", async () => {

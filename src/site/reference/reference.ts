@@ -2,7 +2,11 @@
 // before Swagger UI is loaded, and without it.
 
 import { storedKey, storeKey } from "../key.ts";
-import { authorizationHeader, type Plugin, petstorePlugin, type System } from "./swagger-ui.ts";
+import { followFragment, markPresent } from "./navigation.ts";
+import { storedAddress } from "./sample-tabs.ts";
+import { originOf } from "./sample-values.ts";
+import { authorizationHeader, type Plugin, petstorePlugin } from "./swagger-ui.ts";
+import type { System } from "./system.ts";
 
 declare const SwaggerUIBundle: (options: {
   spec: object;
@@ -16,17 +20,34 @@ declare const SwaggerUIBundle: (options: {
 
 followColorScheme();
 fillInOrigin();
-bindKeyField();
-await showOperations();
+bindFields();
+const container = document.querySelector("#viewer");
+if (container !== null) {
+  markPresent(container);
+  labelParts(container);
+  await showOperations(container);
+}
 
-function bindKeyField(): void {
-  const field = document.querySelector<HTMLInputElement>("#key");
-  if (field === null) return;
-  const fill = () => (field.value = storedKey());
+function bindFields(): void {
+  const key = document.querySelector<HTMLInputElement>("#key");
+  const address = document.querySelector<HTMLInputElement>("#address");
+  if (key === null || address === null) return;
+  address.placeholder = location.origin;
+  const check = () => {
+    const isUsable = address.value === "" || originOf(address.value) !== undefined;
+    address.setAttribute("aria-invalid", `${!isUsable}`);
+  };
+  const fill = () => {
+    key.value = storedKey();
+    address.value = storedAddress.read();
+    check();
+  };
   fill();
   // The key may have changed on another page before the user came back.
   addEventListener("pageshow", fill);
-  field.addEventListener("input", () => storeKey(field.value));
+  key.addEventListener("input", () => storeKey(key.value));
+  address.addEventListener("input", () => storedAddress.write(address.value));
+  address.addEventListener("input", check);
   document.querySelector("#key-form")?.addEventListener("submit", (event) => event.preventDefault());
 }
 
@@ -37,7 +58,7 @@ function fillInOrigin(): void {
   }
 }
 
-async function showOperations(): Promise<void> {
+async function showOperations(container: Element): Promise<void> {
   const problem = document.querySelector<HTMLElement>("#viewer-problem");
   try {
     const spec = await (await fetch("/openapi.json", { signal: AbortSignal.timeout(10_000) })).json();
@@ -69,28 +90,12 @@ async function showOperations(): Promise<void> {
         return response;
       },
     });
-    labelParts();
-    followFragment(viewer);
+    followFragment(container, viewer);
   } catch {
     if (problem === null) return;
     problem.textContent = "The console can't be loaded. Check your connection and reload the page.";
     problem.hidden = false;
   }
-}
-
-/** Opens the operation that the fragment of the URL names, such as `#/Pets/createPet`. */
-function followFragment({ layoutActions }: System): void {
-  const follow = () => {
-    const [, tag, operation] = location.hash.match(/^#\/(\w+)\/(\w+)$/) ?? [];
-    if (tag === undefined || operation === undefined) return;
-    const part = ["operations", tag, operation];
-    layoutActions.show(part, true);
-    const rendered = document.getElementById(part.join("-"));
-    if (rendered === null) layoutActions.scrollTo(part);
-    else rendered.scrollIntoView();
-  };
-  addEventListener("hashchange", follow);
-  follow();
 }
 
 /** Swagger UI switches to its dark theme by a class. */
@@ -102,9 +107,7 @@ function followColorScheme(): void {
 }
 
 /** Labels what Swagger UI renders without a label. */
-function labelParts(): void {
-  const viewer = document.querySelector("#viewer");
-  if (viewer === null) return;
+function labelParts(viewer: Element): void {
   const label = (selector: string, text: (part: Element) => string) => {
     for (const part of viewer.querySelectorAll(selector)) {
       if (!part.hasAttribute("aria-label")) part.setAttribute("aria-label", text(part));

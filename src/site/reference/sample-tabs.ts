@@ -1,0 +1,115 @@
+// The samples of an operation: a tab for each language, with the reader's address and key. What is shown has the key masked, what
+// is copied has it whole, by the button or by hand. The key never is in the DOM, where extensions and screenshots would find it.
+
+import { storedKey } from "../key.ts";
+import { SessionText } from "../session-text.ts";
+import { fillSample } from "./sample.ts";
+import { maskedKey, originOf } from "./sample-values.ts";
+import { onInput, type Wrap } from "./system.ts";
+
+interface Sample {
+  label: string;
+  source: string;
+}
+
+interface Operation {
+  get(name: "operationId"): string;
+  get(name: "x-codeSamples"): { toJS(): Sample[] };
+}
+
+export const storedAddress = new SessionText("petstore-sample-address");
+const storedLanguage = new SessionText("petstore-sample-language");
+
+/** Adds the samples above the parameters of each operation. */
+export const withSamples: Wrap =
+  (Original, { React }) =>
+  (props) => {
+    const language = React.useSyncExternalStore(onInput, () => storedLanguage.read());
+    const address = React.useSyncExternalStore(onInput, () => storedAddress.read());
+    const key = React.useSyncExternalStore(onInput, storedKey);
+    const [status, setStatus] = React.useState("");
+    const operation = props.operation as Operation;
+    const samples = operation.get("x-codeSamples").toJS();
+    const sample = samples.find(({ label }) => label === language) ?? samples[0];
+    if (sample === undefined) return null;
+
+    const { origin } = location;
+    const mask = maskedKey(key);
+    const fillIn = (text: string) =>
+      fillSample(sample.source, { origin: originOf(address) ?? origin, key: text });
+    const id = `sample-${operation.get("operationId")}`;
+
+    const choose = ({ label }: Sample) => {
+      storedLanguage.write(label);
+      setStatus("");
+      // The samples of the other operations follow.
+      dispatchEvent(new Event("input"));
+    };
+    const moveFocus = (event: KeyboardEvent) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (step === undefined) return;
+      const next = (samples.indexOf(sample) + step + samples.length) % samples.length;
+      choose(samples[next] ?? sample);
+      const list = event.currentTarget as Element;
+      (list.children[next] as HTMLElement).focus();
+    };
+    const copy = async (event: Event) => {
+      const code = (event.currentTarget as Element).closest(".sample")?.querySelector("pre");
+      setStatus("");
+      try {
+        await navigator.clipboard.writeText(fillIn(mask && key));
+        setStatus("Copied");
+      } catch {
+        // Only secure contexts have a clipboard, and users may deny it.
+        if (code) getSelection()?.selectAllChildren(code);
+        setStatus("Selected");
+      }
+    };
+    /** The user copies by hand. */
+    const copySelection = (event: ClipboardEvent) => {
+      if (mask === "") return;
+      event.preventDefault();
+      event.clipboardData?.setData("text/plain", `${getSelection()}`.replaceAll(mask, key));
+    };
+
+    const tabs = samples.map((each) => {
+      const isSelected = each === sample;
+      const attributes = {
+        key: each.label,
+        type: "button",
+        role: "tab",
+        id: `${id}-${each.label}`,
+        "aria-selected": isSelected,
+        "aria-controls": id,
+        tabIndex: isSelected ? 0 : -1,
+        onClick: () => choose(each),
+      };
+      return React.createElement("button", attributes, each.label);
+    });
+    const list = { role: "tablist", "aria-label": "Language of the sample", onKeyDown: moveFocus };
+    const button = { type: "button", className: "copy", onClick: copy, onBlur: () => setStatus("") };
+    const panel = {
+      id,
+      role: "tabpanel",
+      tabIndex: 0,
+      "aria-labelledby": `${id}-${sample.label}`,
+      onCopy: copySelection,
+    };
+    const bar = React.createElement(
+      "div",
+      { className: "sample-bar" },
+      React.createElement("div", list, ...tabs),
+      React.createElement("span", { role: "status" }, status),
+      React.createElement("button", button, status || "Copy"),
+    );
+    // Every second part is a comment.
+    const parts = fillIn(mask).split(/((?:#|\/\/) .*)/);
+    const lines = parts.map((part, index) => (index % 2 ? React.createElement("i", null, part) : part));
+    const code = React.createElement("pre", panel, ...lines);
+    return React.createElement(
+      React.Fragment,
+      null,
+      React.createElement("div", { className: "sample" }, bar, code),
+      React.createElement(Original, props),
+    );
+  };
