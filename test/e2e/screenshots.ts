@@ -38,12 +38,14 @@ async function takeAll(folder: string): Promise<void> {
       await page.goto(service.origin);
       await keyField(page).fill(key);
       const { operation, execute } = await openOperation(page, "listPets");
+      await operation.getByRole("tab", { name: "TypeScript" }).click();
       await execute.click();
       await operation.locator("pre.body").waitFor();
       await page.mouse.move(0, 0);
       await page.evaluate(`
         document.activeElement.blur();
         document.querySelector("#operations-Pets-listPets").scrollIntoView({ behavior: "instant" })`);
+      await page.locator(".contents [aria-current]").getByText("List pets").waitFor();
       await take("reference");
 
       await answerUsage(page, { ...EXAMPLE_USAGE, days: [...PAST_DAYS, ...EXAMPLE_USAGE.days.slice(-1)] });
