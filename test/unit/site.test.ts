@@ -35,6 +35,7 @@ it("a key lasts as long as the page if the browser denies storage", () => {
 it.each([
   ["a message, as a sentence", '{"message":"the key has expired"}', "The key has expired."],
   ["no JSON", "Bad gateway", "Unexpected response with status 502."],
+  ["null", "null", "Unexpected response with status 502."],
   ["JSON without a message", "{}", "Unexpected response with status 502."],
   ["a message that is not text", '{"message":1}', "Unexpected response with status 502."],
   ["an empty message", '{"message":""}', "Unexpected response with status 502."],
