@@ -34,10 +34,7 @@ export class Pacer {
   readonly #queue = new Map<object, number>();
   /** By number, with the time at which each ends at the latest. */
   readonly #underway = new Map<number, number>();
-  /** Requests without a response. They may have been counted, until the response to a request that was sent later shows it. */
-  #lost = 0;
   #sent = 0;
-  #sentAtLoss = 0;
 
   /** Joins the queue. */
   enter(): object {
@@ -54,14 +51,13 @@ export class Pacer {
   delay(place: object, nowMs: number): Delay | undefined {
     this.#queue.set(place, Infinity);
     for (const [each, atMs] of this.#queue) if (atMs + MAX_LATE_MS < nowMs) this.leave(each);
-    for (const [each, atMs] of this.#underway) if (atMs + MAX_LATE_MS < nowMs) this.#lose(each);
+    for (const [each, atMs] of this.#underway) if (atMs + MAX_LATE_MS < nowMs) this.#underway.delete(each);
     const delay = this.#delay([...this.#queue.keys()].indexOf(place), nowMs);
     if (delay) this.#queue.set(place, nowMs + delay.askAgainMs);
     return delay;
   }
 
   #delay(ahead: number, nowMs: number): Delay | undefined {
-    const undecided = this.#underway.size + this.#lost;
     let isKnown = this.#windows.size > 0;
     let delay: Required<Delay> | undefined;
     for (const [name, window] of this.#windows) {
@@ -71,9 +67,9 @@ export class Pacer {
         window.left = window.limit;
         window.sentBefore = this.#sent;
       }
-      if (ahead < window.left - undecided) continue;
-      if (ahead < window.left) {
-        // Those under way may be counted in `left` already.
+      if (ahead < window.left - this.#underway.size) continue;
+      if (this.#underway.size > 0) {
+        // They may be counted in `left` already: their responses will show it.
         isKnown = false;
         continue;
       }
@@ -95,11 +91,9 @@ export class Pacer {
 
   /** Records the response to a request, or that there will be none. `clockMs` is performance.now() - Date.now() at the response. */
   settle(number: number, rateLimit: RateLimit | undefined, clockMs: number): void {
-    if (rateLimit === undefined) this.#lose(number);
     this.#underway.delete(number);
     // Without a day, the windows are not those of the key, and the request was not counted in them.
     if (!rateLimit?.day) return;
-    if (number > this.#sentAtLoss) this.#lost = 0;
     for (const [name, { limit, remaining, resetAt }] of Object.entries(rateLimit)) {
       const resetMs = resetAt.getTime() + clockMs;
       const window = this.#windows.get(name as WindowName);
@@ -114,11 +108,5 @@ export class Pacer {
         this.#windows.set(name as WindowName, { limit, resetMs, left: remaining, sentBefore: this.#sent });
       }
     }
-  }
-
-  #lose(number: number): void {
-    if (!this.#underway.delete(number)) return;
-    this.#lost += 1;
-    this.#sentAtLoss = this.#sent;
   }
 }
