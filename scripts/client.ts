@@ -70,8 +70,9 @@ async function buildPackage(): Promise<void> {
   const commonJs = join(DIST, "cjs");
   await mkdir(commonJs, { recursive: true });
   const entryPoints = [join(FOLDER, "src/index.ts")];
-  // Small, and debuggers show the source.
-  const options = { entryPoints, bundle: true, target: "es2022", minify: true, sourcemap: true };
+  // Small, and debuggers show the source. Node prints the whole line that threw an uncaught error.
+  const small = { minify: true, sourcemap: true, lineLimit: 800 };
+  const options = { entryPoints, bundle: true, target: "es2022", ...small };
   await build({ ...options, format: "esm", outfile: join(DIST, "index.js") });
   await build({ ...options, format: "cjs", outfile: join(commonJs, "index.js") });
   const declarations = ["--project", FOLDER, "--noEmit", "false", "--emitDeclarationOnly", "--declaration"];

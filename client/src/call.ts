@@ -1,6 +1,14 @@
 // One call: requests until one succeeds, an error can't be repaired by a retry, or the time is over.
 
-import { ApiError, ConnectionError, errorOf, PetstoreError, RateLimitError, TimeoutError } from "./errors.ts";
+import {
+  type ApiError,
+  ConnectionError,
+  errorOf,
+  PetstoreError,
+  RateLimitError,
+  readRetryAfterMs,
+  TimeoutError,
+} from "./errors.ts";
 import type { Pacer } from "./pacer.ts";
 import { parseRateLimit, type RateLimit } from "./rate-limit.ts";
 
@@ -49,6 +57,7 @@ export interface Hooks {
 
 export interface Transport extends Hooks {
   fetch: typeof fetch;
+  /** Undefined if the call consumes nothing of the limits, or shall not wait for them. */
   pacer: Pacer | undefined;
   onRateLimit(rateLimit: RateLimit): void;
 }
@@ -56,8 +65,10 @@ export interface Transport extends Hooks {
 export interface Call<Result> {
   method: "GET" | "POST";
   url: string;
+  /** Shows the limits, and consumes nothing. A paced client begins with it. */
+  usageURL: string;
   headers: Headers;
-  body?: string;
+  body?: string | undefined;
   /** Reads a successful response. It throws if that is not what the service sends. */
   read(text: string, headers: Headers): Result;
 }
@@ -69,28 +80,33 @@ const MAX_BACKOFF_MS = 8_000;
 /** Added to waits that the service demands, because other clients wait for the same time. */
 const MAX_JITTER_MS = 1_000;
 
-/** Makes a call. `pacer` is undefined if the call consumes nothing of the limits, or shall not wait for them. */
+/** Makes a call. */
 export async function send<Result>(
-  { method, url, headers, body, read }: Call<Result>,
+  call: Call<Result>,
   { fetch, pacer, onRateLimit, onRequest, onResponse, onWait }: Transport,
   { signal, maxRetries = 2, timeoutMs = 10_000, totalTimeoutMs = 90_000, maxWaitMs = 60_000 }: CallOptions,
 ): Promise<Result> {
+  const { method, url, headers } = call;
   const deadlineMs = performance.now() + totalTimeoutMs;
   const isTooLong = (waitMs: number) => performance.now() + waitMs >= deadlineMs;
   let attempts = 0;
   for (;;) {
     try {
-      return await exchange(await admit());
+      const number = await admit();
+      attempts += 1;
+      return await exchange(call, attempts, number);
     } catch (error) {
       if (!(error instanceof PetstoreError)) throw error;
       error.attempts = attempts;
       error.idempotencyKey = headers.get("Idempotency-Key") ?? undefined;
-      const { retryAfterMs = 0 } = error as Partial<ApiError>;
+      // Without a response, it is as after a 500.
+      const { status = 500 } = error as Partial<ApiError>;
+      const { retryAfterMs = 0 } = error;
       const waitMs = retryAfterMs + Math.random() * (retryAfterMs > 0 ? MAX_JITTER_MS : backoffMs(attempts));
-      const mayRetry = isTransient(error) && attempts <= maxRetries;
-      if (!mayRetry || retryAfterMs > maxWaitMs || isTooLong(waitMs)) throw error;
+      const isTransient = status === 408 || status === 429 || status >= 500;
+      if (!isTransient || attempts > maxRetries || retryAfterMs > maxWaitMs || isTooLong(waitMs)) throw error;
       onWait?.({ method, url, attempt: attempts + 1, waitMs, error });
-      await sleep(waitMs, signal);
+      await sleep(waitMs);
     }
   }
 
@@ -103,14 +119,22 @@ export async function send<Result>(
         // A timer may have been late.
         if (isTooLong(0)) throw timeoutError(totalTimeoutMs);
         const delay = place && pacer?.delay(place, performance.now());
-        if (!delay) return pacer?.send(performance.now() + timeoutMs);
+        if (!delay) {
+          const number = pacer?.send(performance.now() + timeoutMs);
+          if (!pacer || pacer.isInformed) return number;
+          // If it fails, the call itself shows the limits.
+          const usage = { ...call, method: "GET", url: call.usageURL, body: undefined, read() {} } as const;
+          await exchange(usage, attempts + 1, number).catch(rethrowOthers);
+          pacer.isInformed = true;
+          continue;
+        }
         const { askAgainMs, totalMs } = delay;
         if (totalMs !== undefined && (askAgainMs > maxWaitMs || isTooLong(totalMs))) throw exhausted(totalMs);
         const leftMs = deadlineMs - performance.now();
         const jitterMs = Math.random() * Math.min(askAgainMs, MAX_JITTER_MS, leftMs - askAgainMs);
         const waitMs = Math.min(askAgainMs + jitterMs, leftMs);
         if (totalMs !== undefined) onWait?.({ method, url, attempt: attempts + 1, waitMs });
-        await sleep(waitMs, signal);
+        await sleep(waitMs);
       }
     } finally {
       if (place) pacer?.leave(place);
@@ -118,25 +142,36 @@ export async function send<Result>(
   }
 
   /** Sends one request, and reads its response. `number` is the pacer's. */
-  async function exchange(number: number | undefined): Promise<Result> {
+  async function exchange<Read>(
+    { method, url, headers, body, read }: Call<Read>,
+    attempt: number,
+    number: number | undefined,
+  ): Promise<Read> {
     const sentMs = performance.now();
-    attempts += 1;
-    const event = { method, url, attempt: attempts };
+    const event = { method, url, attempt };
+    let retryAfterMs: number | undefined;
     let rateLimit: RateLimit | undefined;
     let clockMs = 0;
     try {
       onRequest?.(event);
-      const [response, text] = await inTime(Math.min(timeoutMs, deadlineMs - sentMs), async (within) => {
+      const done = await inTime(Math.min(timeoutMs, deadlineMs - sentMs), async (within) => {
         const init = { method, headers, body: body ?? null, signal: within, redirect: "manual" } as const;
         const response = await fetch(url, init);
+        retryAfterMs = readRetryAfterMs(response.headers);
         rateLimit = parseRateLimit(response.headers);
         clockMs = performance.now() - Date.now();
-        return [response, await response.text()] as const;
+        const text = await response.text();
+        const result = response.ok ? { read: read(text, response.headers) } : undefined;
+        return { status: response.status, headers: response.headers, text, result };
       });
-      const { status, ok, headers: received } = response;
+      const { status, headers: received, text, result } = done;
       onResponse?.({ ...event, status, headers: received, durationMs: performance.now() - sentMs });
-      if (!ok) throw errorOf(status, received, text);
-      return readBody(() => read(text, received));
+      if (result === undefined) throw errorOf(status, received, text);
+      return result.read;
+    } catch (error) {
+      // Also if the body is missing.
+      if (error instanceof PetstoreError) error.retryAfterMs = retryAfterMs;
+      throw error;
     } finally {
       if (number) pacer?.settle(number, rateLimit, clockMs);
       if (rateLimit) onRateLimit(rateLimit);
@@ -163,19 +198,15 @@ export async function send<Result>(
       signal?.removeEventListener("abort", abort);
     }
   }
-}
 
-function readBody<Result>(read: () => Result): Result {
-  try {
-    return read();
-  } catch (cause) {
-    throw new ConnectionError("the body of the response is not one of the service", { cause });
+  /** Does nothing until the time is over. */
+  function sleep(timeMs: number): Promise<void> {
+    return inTime(timeMs, () => new Promise<void>(() => {})).catch(rethrowOthers);
   }
 }
 
-function isTransient(error: PetstoreError): boolean {
-  if (error instanceof ApiError) return error.status === 408 || error.status === 429 || error.status >= 500;
-  return error instanceof ConnectionError;
+function rethrowOthers(error: unknown): void {
+  if (!(error instanceof PetstoreError)) throw error;
 }
 
 /** The longest backoff after this many attempts: exponential, with full jitter. */
@@ -185,8 +216,10 @@ function backoffMs(attempts: number): number {
 
 /** The error of a call that is not sent, because a 429 is certain. */
 function exhausted(waitMs: number): RateLimitError {
-  const message = `no requests left for ${Math.ceil(waitMs / 1000)} s, which is longer than this call may take`;
-  return new RateLimitError(429, { code: "rate_limit_exceeded", message }, new Headers(), waitMs);
+  const message = `no requests left for ${Math.ceil(waitMs / 1000)} s, too long for this call`;
+  const error = new RateLimitError(429, { code: "rate_limit_exceeded", message }, new Headers());
+  error.retryAfterMs = Math.ceil(waitMs);
+  return error;
 }
 
 function timeoutError(timeMs: number): TimeoutError {
@@ -195,27 +228,7 @@ function timeoutError(timeMs: number): TimeoutError {
 
 /** Node's fetch says what happened in the cause of its error only. */
 function connectionError(cause: unknown): ConnectionError {
-  const { cause: deeper, message } = cause as Error & { cause?: { code?: string; message?: string } };
-  return new ConnectionError(`no complete response: ${deeper?.code || deeper?.message || message}`, {
-    cause,
-  });
-}
-
-/** Rejects with the reason of the signal. */
-function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const end = () => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    const timer = setTimeout(
-      () => {
-        signal?.removeEventListener("abort", end);
-        resolve();
-      },
-      Math.min(ms, MAX_TIMER_MS),
-    );
-    if (signal?.aborted) end();
-    else signal?.addEventListener("abort", end, { once: true });
-  });
+  const error = cause as (Error & { cause?: { code?: string; message?: string } }) | undefined;
+  const reason = error?.cause?.code || error?.cause?.message || error?.message;
+  return new ConnectionError(`no valid response: ${reason}`, { cause });
 }

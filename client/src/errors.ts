@@ -12,6 +12,8 @@ export class PetstoreError extends Error {
   attempts = 0;
   /** Of a creation: with this key, it can be repeated safely within 24 hours, also by another process. */
   idempotencyKey: string | undefined;
+  /** How long to wait before the next request, if the response said so, or if pacing knows it. */
+  retryAfterMs: number | undefined;
 }
 
 /** The service, or something in front of it, answered with an error. */
@@ -23,21 +25,13 @@ export class ApiError extends PetstoreError {
   /** Identifies the request in the log of the service. */
   readonly requestId: string | undefined;
   readonly headers: Headers;
-  /** How long to wait before the next request, if the response says so. */
-  readonly retryAfterMs: number | undefined;
 
-  constructor(
-    status: number,
-    { code, message }: Partial<ErrorBody>,
-    headers: Headers,
-    retryAfterMs?: number,
-  ) {
+  constructor(status: number, { code, message }: Partial<ErrorBody>, headers: Headers) {
     super(message ?? `unexpected response with status ${status}`);
     this.status = status;
     this.code = code;
     this.requestId = headers.get("X-Request-Id") ?? undefined;
     this.headers = headers;
-    this.retryAfterMs = retryAfterMs;
   }
 }
 
@@ -59,7 +53,7 @@ export class TimeoutError extends ConnectionError {
 /** The error of a response whose status is not a success. */
 export function errorOf(status: number, headers: Headers, text: string): ApiError {
   const Class = status === 429 ? RateLimitError : ApiError;
-  return new Class(status, errorBody(text), headers, retryAfterMs(headers));
+  return new Class(status, errorBody(text), headers);
 }
 
 function errorBody(text: string): Partial<ErrorBody> {
@@ -74,11 +68,12 @@ function errorBody(text: string): Partial<ErrorBody> {
   }
 }
 
-/** RFC 9110, section 10.2.3: seconds or a date, which is read by the clock of the server. */
-function retryAfterMs(headers: Headers): number | undefined {
-  const value = headers.get("Retry-After");
-  if (value === null) return undefined;
-  if (/^\d+$/.test(value)) return Number(value) * 1000;
-  const waitMs = Date.parse(value) - (Date.parse(headers.get("Date") ?? "") || Date.now());
+/** How long a response says to wait (RFC 9110, section 10.2.3): seconds, or a date by the clock of the server. */
+export function readRetryAfterMs(headers: Headers): number | undefined {
+  const value = headers.get("Retry-After") ?? "a";
+  const nowMs = Date.parse(headers.get("Date") ?? "") || Date.now();
+  // If there are several, the headers are joined by a comma.
+  const seconds = Math.max(...value.split(",").map(Number));
+  const waitMs = /[a-z]/i.test(value) ? Date.parse(value) - nowMs : seconds * 1000;
   return Number.isNaN(waitMs) ? undefined : Math.max(0, waitMs);
 }

@@ -5,7 +5,7 @@ import type { Pet } from "./schema.ts";
 
 /** The fields that are int64. The compiler refuses a list that lacks one of the schema. */
 type Int64Field = { [Field in keyof Pet]-?: bigint extends Pet[Field] ? Field : never }[keyof Pet];
-const INT64_FIELDS = Object.keys({ id: 0, categoryId: 0 } satisfies Record<Int64Field, 0>) as Int64Field[];
+const INT64_FIELDS = Object.keys({ id: 0, categoryId: 0 } satisfies Record<Int64Field, 0>);
 
 /** The shortest integers that JSON.parse may round have 16 digits. */
 const LONG_INTEGER = /\d{16}/;
@@ -13,13 +13,28 @@ const LONG_INTEGER = /\d{16}/;
 /** An int64 field with its value. A quote inside a string has a backslash before it, so this matches fields only. */
 const INT64_FIELD = new RegExp(`(?<!\\\\)"(${INT64_FIELDS.join("|")})"\\s*:\\s*(-?\\d+)`, "g");
 
-/** Parses a pet or an array of pets, as the service and `stringify` write them. Throws if the text is something else. */
-export function parse(text: string): Pet | Pet[] {
+/**
+ * Like JSON.parse, but an integer is a bigint in each field `id` and `categoryId`, at any depth. It reads what `stringify` writes, and the
+ * bodies of the service. The result is not checked: `Value` only says what the caller expects.
+ */
+export function parse<Value = Pet | Pet[]>(text: string): Value {
   const value = JSON.parse(LONG_INTEGER.test(text) ? text.replace(INT64_FIELD, '"$1":"$2"') : text);
-  for (const pet of Array.isArray(value) ? value : [value]) {
-    for (const field of INT64_FIELDS) pet[field] = BigInt(pet[field]);
-  }
+  makeBigints(value);
   return value;
+}
+
+function makeBigints(value: unknown): void {
+  if (Array.isArray(value)) {
+    for (const each of value) makeBigints(each);
+    return;
+  }
+  const fields = value as Record<string, unknown>;
+  for (const name in fields) {
+    const field = fields[name];
+    if (typeof field === "object") makeBigints(field);
+    else if (INT64_FIELDS.includes(name) && /^-?\d+$/.test(`${field}`))
+      fields[name] = BigInt(field as string);
+  }
 }
 
 /**
@@ -33,7 +48,7 @@ export function stringify(value: unknown, space?: string | number): string {
     // Not `converted`: some programs give BigInt.prototype a toJSON.
     const original = this[key];
     if (Number.isInteger(original) && !Number.isSafeInteger(original))
-      throw new TypeError(`${original}: must be a bigint, because a number may be rounded`);
+      throw new TypeError(`${original}: must be a bigint`);
     return typeof original === "bigint" ? mark + original : converted;
   };
   return JSON.stringify(value, markBigint, space).replace(new RegExp(`"${mark}(-?\\d+)"`, "g"), "$1");

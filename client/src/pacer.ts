@@ -29,6 +29,8 @@ const POLL_MS = 20;
 const MAX_LATE_MS = 2_000;
 
 export class Pacer {
+  /** Whether the first request was made, which consumes nothing and shows the limits. */
+  isInformed = false;
   readonly #windows = new Map<WindowName, Window>();
   /** In the order of the calls, with the time at which each asks again. */
   readonly #queue = new Map<object, number>();
@@ -49,10 +51,15 @@ export class Pacer {
 
   /** How long the request must wait; undefined if it may be sent now. */
   delay(place: object, nowMs: number): Delay | undefined {
-    this.#queue.set(place, Infinity);
-    for (const [each, atMs] of this.#queue) if (atMs + MAX_LATE_MS < nowMs) this.leave(each);
     for (const [each, atMs] of this.#underway) if (atMs + MAX_LATE_MS < nowMs) this.#underway.delete(each);
-    const delay = this.#delay([...this.#queue.keys()].indexOf(place), nowMs);
+    this.#queue.set(place, Infinity);
+    let ahead = 0;
+    for (const [each, atMs] of this.#queue) {
+      if (each === place) break;
+      if (atMs + MAX_LATE_MS < nowMs) this.leave(each);
+      else ahead += 1;
+    }
+    const delay = this.#delay(ahead, nowMs);
     if (delay) this.#queue.set(place, nowMs + delay.askAgainMs);
     return delay;
   }

@@ -47,7 +47,7 @@ export class Petstore {
   }
 
   /** Gets the limits of the key and its last 30 days. It consumes nothing, and works while the key is limited or banned. */
-  usage(options: CallOptions = {}): Promise<schema.Usage> {
+  async usage(options: CallOptions = {}): Promise<schema.Usage> {
     return this.#calls.make(
       { method: "GET", path: "/usage", read: (text) => JSON.parse(text), isFree: true },
       options,
@@ -73,9 +73,12 @@ export class Pets {
   }
 
   /** Adds a pet, once, however often it retries. Throws a TypeError for a number that is no safe integer. */
-  async create(pet: NewPet, { idempotencyKey = randomToken(), ...options }: CreateOptions = {}) {
+  async create(pet: NewPet, { idempotencyKey, ...options }: CreateOptions = {}) {
     const body = stringify(pet);
-    const headers = { "Content-Type": "application/json", "Idempotency-Key": idempotencyKey };
+    const headers = {
+      "Content-Type": "application/json",
+      "Idempotency-Key": idempotencyKey ?? randomToken(),
+    };
     return this.#calls.make({ method: "POST", path: "/pets", headers, body, read: parsePet }, options);
   }
 
@@ -84,20 +87,23 @@ export class Pets {
    * @deprecated The service removes this operation on 5 December 2030. Use `list`.
    */
   async get(id: bigint | number, options: CallOptions = {}): Promise<schema.Pet> {
-    return this.#calls.make({ method: "GET", path: `/pets/${stringify(id)}`, read: parsePet }, options);
+    return this.#calls.make(
+      { method: "GET", path: `/pets/${encodeURIComponent(stringify(id))}`, read: parsePet },
+      options,
+    );
   }
 
   #page(parameters: schema.ListParameters, options: CallOptions): Promise<Page> {
     const query = `${new URLSearchParams(parameters as Record<string, string>)}`;
     const read = (text: string, headers: Headers): Page => {
-      const pets = parse(text);
-      if (!Array.isArray(pets)) throw new TypeError("not an array");
-      const [, link] = headers.get("Link")?.match(/<([^>]*)>; *rel="next"/) ?? [];
+      const pets = parse<schema.Pet[]>(text);
+      pets.forEach(requirePet);
+      const [, link] = headers.get("Link")?.match(/<([^>]*)>[^,]*rel="?([^"]* )?next\b/i) ?? [];
       if (link === undefined) return { pets };
       // Only its cursor is used, so that the API key is never sent to the origin of a link.
       const cursor = new URL(link).searchParams.get("cursor");
       // With the same cursor, a walk would never end.
-      if (cursor === null || cursor === parameters.cursor) throw new TypeError(`no new cursor in ${link}`);
+      if (cursor === null || cursor === parameters.cursor) throw new TypeError("no new cursor");
       return { pets, next: { ...parameters, cursor } };
     };
     return this.#calls.make({ method: "GET", path: `/pets${query && `?${query}`}`, read }, options);
@@ -121,19 +127,19 @@ class Calls {
 
   constructor({ apiKey, baseURL, pace = false, fetch, headers, ...options }: ClientOptions) {
     // Otherwise fetch would reject it, with a message that contains it.
-    if (!/^[!-~]+$/.test(apiKey)) throw new TypeError("apiKey: must be visible ASCII characters");
+    if (typeof apiKey !== "string" || !/^[!-~]+$/.test(apiKey))
+      throw new TypeError("apiKey: must be visible ASCII");
     this.#base = readBase(new URL(baseURL));
     // Browsers set their own.
     const { navigator } = globalThis as { navigator?: { userAgent?: string } };
     const isBrowser = navigator?.userAgent?.startsWith("Mozilla");
-    const userAgent = isBrowser ? {} : { "User-Agent": `petstore-client/${VERSION}` };
     this.#headers = {
       Accept: "application/json",
       Authorization: `Bearer ${apiKey}`,
-      ...userAgent,
+      ...(!isBrowser && { "User-Agent": `petstore-client/${VERSION}` }),
       ...headers,
     };
-    this.#defaults = requireTimes(options);
+    this.#defaults = defined(options);
     this.#transport = {
       ...options,
       // Looked up at each call, because programs replace it.
@@ -151,26 +157,18 @@ class Calls {
       for (const [name, value] of Object.entries(each ?? {})) headers.set(name, value);
     }
     const transport = isFree ? { ...this.#transport, pacer: undefined } : this.#transport;
-    const call = { ...operation, url: this.#base + path, headers };
-    return send(call, transport, { ...this.#defaults, ...requireTimes(options) });
+    const call = { ...operation, url: this.#base + path, usageURL: `${this.#base}/usage`, headers };
+    return send(call, transport, { ...this.#defaults, ...defined(options) });
   }
 }
 
-/** The base URL without a final slash. Throws a TypeError for one that would send the key in clear text, or has more than a path. */
-function readBase({ protocol, hostname, origin, pathname, href }: URL): string {
-  const isLoopback = /^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
-  if (protocol !== "https:" && !(protocol === "http:" && isLoopback))
-    throw new TypeError("baseURL: must begin with https://");
-  if (href !== origin + pathname) throw new TypeError("baseURL: must have no credentials, query or fragment");
+/** HTTPS, or HTTP to a loopback host, because the key is a secret; without credentials, query and fragment. */
+const BASE_URL = /^(https:\/\/|http:\/\/(([^/]+\.)?localhost|127(\.\d+){3}|\[::1\])[:/])[^@?#]*$/;
+
+/** The base URL without a final slash. */
+function readBase({ href, origin, pathname }: URL): string {
+  if (!BASE_URL.test(href)) throw new TypeError("baseURL: must begin with https://");
   return origin + (pathname.replace(/\/+$/, "") || "/v1");
-}
-
-/** The options that are defined. Throws a TypeError for a number that is NaN or negative. */
-function requireTimes(options: CallOptions): CallOptions {
-  for (const [name, value] of Object.entries(options)) {
-    if (typeof value === "number" && !(value >= 0)) throw new TypeError(`${name}: must not be ${value}`);
-  }
-  return defined(options);
 }
 
 function defined<Values extends object>(values: OrUndefined<Values>): Values {
@@ -178,7 +176,12 @@ function defined<Values extends object>(values: OrUndefined<Values>): Values {
 }
 
 function parsePet(text: string): schema.Pet {
-  const pet = parse(text);
-  if (Array.isArray(pet)) throw new TypeError("an array");
+  const pet = parse<schema.Pet>(text);
+  requirePet(pet);
   return pet;
+}
+
+/** Throws if the value is no pet: something else has responded. */
+function requirePet({ id, categoryId }: schema.Pet): void {
+  if (typeof id !== "bigint" || typeof categoryId !== "bigint") throw new TypeError("not a pet");
 }

@@ -21,7 +21,7 @@ export function parseRateLimit(headers: Headers): RateLimit | undefined {
   for (const name of ["minute", "day"] as const) {
     // Such as `r` in `"minute";r=59;t=42, "day";r=940;t=51233`. NaN if it is missing.
     const read = (header: string, parameter: string) =>
-      Number(headers.get(header)?.match(`"${name}"[^,]*;${parameter}=(\\d+)`)?.[1]);
+      Number(headers.get(header)?.match(`"${name}"[^,]*; *${parameter}=(\\d+)`)?.[1]);
     const limit = read("RateLimit-Policy", "q");
     const remaining = read("RateLimit", "r");
     // Relative, because clocks differ.

@@ -2,7 +2,7 @@
 
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
-import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { addTablesAndPets } from "../../bench/cases/pets.ts";
 import { PETSTORE } from "../../bench/measure/implementations.ts";
 import { startWorkers } from "../../bench/measure/workerd.ts";
@@ -22,7 +22,12 @@ beforeAll(async () => {
 });
 
 afterAll(() => service.stop());
-afterEach(() => vi.restoreAllMocks());
+
+// No waits between retries.
+beforeEach(() => {
+  vi.spyOn(Math, "random").mockReturnValue(0);
+  return () => vi.restoreAllMocks();
+});
 
 async function newKey(plan: "free" | "enterprise"): Promise<string> {
   const limits = plan === "enterprise" ? { minute: 100_000, day: 1_000_000 } : undefined;
@@ -90,8 +95,6 @@ async function create(apiKey: string, fault: Fault, options = {}) {
 it.each(["RST", "FIN"] as const)(
   "a creation survives a %s after every byte, and adds one pet",
   async (how) => {
-    // No waits between retries.
-    vi.spyOn(Math, "random").mockReturnValue(0);
     const key = await newKey("enterprise");
     const { passed } = await create(key, { side: "request", bytes: 0, how, connections: 0 });
     // Some headers vary in length.

@@ -120,7 +120,7 @@ it.concurrent.each<[string, Fault, string]>([
   ["a page that is not HTML", at("/", { body: "{}" }), "GET / returned 200"],
   ["a redirect", () => LOGIN, "returned 302, Location https://login.example: "],
   ["one failing list", at(FIRST_PAGE, { status: 500 }, isFirst), `pages": GET /v1/pets?limit=2 returned 500`],
-  ["a list that is not an array", at(FIRST_PAGE, { body: "{}" }), "not one of the service"],
+  ["a list that is not an array", at(FIRST_PAGE, { body: "{}" }), "no valid response"],
   ["too many pets", at(FIRST_PAGE, { body: THREE_PETS }), "returned 3 pets"],
   ["a failing next page", (_, path) => path.includes("cursor=") && { status: 500 }, "returned 500, "],
   ["missing authentication", having(401, { status: 200 }), "; expected 401"],

@@ -13,6 +13,7 @@ beforeEach(() => {
   };
 });
 
+const HOUR_MS = 3_600_000;
 const KEY = "pet_secret";
 const PET = '{"id":9223372036854775807,"name":"Rex","categoryId":2}';
 
@@ -37,14 +38,29 @@ const halfABody: Answer = (signal) => {
   };
   return new Response(new ReadableStream({ start }));
 };
+/** A response whose body never comes. */
+const cutOff =
+  (status: number, headers: object): Answer =>
+  () => {
+    const start = (stream: ReadableStreamDefaultController) => stream.error(new TypeError("terminated"));
+    return new Response(new ReadableStream({ start }), { status, headers: { ...headers } });
+  };
 const networkError: Answer = () => {
   throw new TypeError("fetch failed", { cause: { code: "ECONNRESET" } });
 };
 
+const slow: Answer = () => new Promise((resolve) => setTimeout(resolve, HOUR_MS, new Response(PET)));
+
 /** A client whose requests get these answers in turn, the last one again and again. */
 function newStore(answers: Answer[], options: Partial<ClientOptions> = {}) {
   const requests: { ms: number; key: string | null; body: unknown }[] = [];
+  let isFirst = true;
   const fetch = async (_: unknown, { headers, body, signal }: RequestInit = {}) => {
+    // With pacing, the first request is GET /v1/usage.
+    if (options.pace && isFirst) {
+      isFirst = false;
+      return new Response("{}");
+    }
     requests.push({ ms: performance.now(), key: new Headers(headers).get("Idempotency-Key"), body });
     return (answers[requests.length - 1] ?? answers.at(-1) ?? never)(signal as AbortSignal);
   };
@@ -65,7 +81,6 @@ async function create(store: Petstore, options: CreateOptions = {}) {
 
 const OK = "9223372036854775807";
 const day = (ms: number) => new Date(ms).toUTCString();
-const HOUR_MS = 3_600_000;
 
 // The answers before a success; how the call ends; the shortest wait and its jitter before each further request, in seconds.
 type Row = [name: string, answers: Answer[], end: string, waits: string, options?: CreateOptions];
@@ -79,6 +94,7 @@ it.each<Row>([
   ["408, 500, 503", [error(408, ""), error(500, ""), error(503, "")], "ApiError", "0+0.5 0+1"],
   ["a page of HTML", [answer(520, "<html>")], OK, "0+0.5"],
   ["a 429", [error(429, "rate_limit_exceeded", after(42))], OK, "42+1"],
+  ["the longest wait", [error(429, "rate_limit_exceeded", after(60))], OK, "60+1"],
   ["a ban", [error(429, "key_banned", after(600))], "RateLimitError", ""],
   ["a ban and patience", [error(429, "key_banned", after(600))], OK, "600+1", PATIENT],
   ["503 after 5", [error(503, "", after(5))], OK, "5+1"],
@@ -87,13 +103,18 @@ it.each<Row>([
   ["ten seconds of 503", [error(503, "", after(10)), error(503, "", after(5))], OK, "10+1 5+1"],
   ["a date", [error(503, "", { ...after(day(HOUR_MS + 7_000)), Date: day(HOUR_MS) })], OK, "7+1"],
   ["a past date", [error(503, "", { ...after(day(HOUR_MS)), Date: day(HOUR_MS + 7_000) })], OK, "0+0.5"],
-  ["garbage", [error(503, "", after("soon"))], OK, "0+0.5"],
+  ["garbage", [error(503, "", after("soon")), error(503, "", after("1;2"))], OK, "0+0.5 0+1"],
+  ["two waits", [error(503, "", after("5, 42 "))], OK, "42+1"],
+  ["a wait without its body", [cutOff(503, after(42))], OK, "42+1"],
+  ["a ban without its body", [cutOff(429, after(600))], "ConnectionError", ""],
+  ["a wait with another body", [answer(200, "<html>", after(42))], OK, "42+1"],
   ["0", [error(503, "", after(0))], OK, "0+0.5"],
   ["network errors", [networkError, networkError], OK, "0+0.5 0+1"],
   ["no response", [untilAbort], OK, "10+0.5"],
   ["half a body", [halfABody], OK, "10+0.5"],
   ["an ignored signal", [never, never, never], "TimeoutError", "10+0.5 10+1"],
   ["no retries", [networkError], "ConnectionError", "", { maxRetries: 0 }],
+  ["a slow response", [slow], OK, "", PATIENT],
   ["patience", Array(7).fill(networkError), OK, "0+0.5 0+1 0+2 0+4 0+8 0+8 0+8", PATIENT],
 ])("%s: it is retried if and when it may be", async (_, answers, end, waits, options) => {
   for (const random of [0, 0.999]) {
@@ -139,7 +160,7 @@ const full = (minute: string) =>
   });
 
 it.each([
-  ["sent before the deadline", { totalTimeoutMs: 20_100 }, OK, 20_099.9, 1],
+  ["sent before the deadline", { totalTimeoutMs: 20_100, maxWaitMs: 20_000 }, OK, 20_099.9, 1],
   ["rejected at once if the deadline is earlier", { totalTimeoutMs: 19_900 }, "RateLimitError", 0, 0],
   ["rejected at once if that takes too long", { maxWaitMs: 19_900 }, "RateLimitError", 0, 0],
 ])("a call that waits for requests to be left is %s", async (_, options, end, ms, waits) => {
@@ -150,16 +171,25 @@ it.each([
   const done = create(store, options);
   await vi.runAllTimersAsync();
   expect(await done).toMatchObject({ end, ms: expect.closeTo(ms, -1) });
-  if (waits === 0) expect((await done).error).toMatchObject({ retryAfterMs: 20_000, attempts: 0 });
-  expect(onWait).toHaveBeenCalledTimes(waits);
+  const exhausted = { code: "rate_limit_exceeded", retryAfterMs: 20_000, attempts: 0 };
+  if (waits === 0) expect((await done).error).toMatchObject(exhausted);
+  const wait = {
+    method: "POST",
+    url: "https://petstore.test/v1/pets",
+    attempt: 1,
+    waitMs: expect.closeTo(ms, -1),
+  };
+  expect(onWait.mock.calls).toEqual(Array(waits).fill([wait]));
 });
 
 it("a call that waits behind one without a response times out", async () => {
-  const { store } = newStore([never], { pace: true, maxWaitMs: 0, maxRetries: 0 });
+  const onWait = vi.fn();
+  const { store } = newStore([never], { pace: true, maxWaitMs: 0, maxRetries: 0, onWait });
   const both = [create(store), create(store, { totalTimeoutMs: 5_000 })];
   await vi.runAllTimersAsync();
   const timeout = (ms: number) => ({ end: "TimeoutError", ms: expect.closeTo(ms, -1) });
   expect(await Promise.all(both)).toMatchObject([timeout(10_000), timeout(5_000)]);
+  expect(onWait).not.toHaveBeenCalled();
 });
 
 it.each<[string, number, Answer, number, number]>([
@@ -168,20 +198,20 @@ it.each<[string, number, Answer, number, number]>([
   ["during the body", 9, halfABody, 50, 1],
   ["in a backoff", 9, networkError, 50, 1],
   ["during a wait for requests to be left", 0, never, 50, 0],
-  ["after the response", 9, answer(201), 50, 1],
+  ["after a retry", 9, networkError, 1_000, 2],
 ])(
   "an abort %s ends the call at once with its reason, and nothing stays behind",
   async (when, left, each, ms, sent) => {
     vi.spyOn(Math, "random").mockReturnValue(0.5);
-    const { store, requests } = newStore([full(`r=${left};t=20`), each], { pace: true });
+    const { store, requests } = newStore([full(`r=${left};t=20`), each, answer(201)], { pace: true });
     await create(store);
     const controller = new AbortController();
     if (ms < 0) controller.abort("reason");
     const done = create(store, { signal: controller.signal });
     await vi.advanceTimersByTimeAsync(Math.max(0, ms));
-    if (when === "after the response") await done;
+    if (when === "after a retry") await done;
     controller.abort("reason");
-    expect((await done).end).toBe(when === "after the response" ? OK : "reason");
+    expect((await done).end).toBe(when === "after a retry" ? OK : "reason");
     expect(requests).toHaveLength(1 + sent);
     expect([vi.getTimerCount(), getEventListeners(controller.signal, "abort").length]).toEqual([0, 0]);
   },
@@ -210,7 +240,7 @@ it("hooks and errors say what happened, and never the key", async () => {
     each("request", 1),
     each("wait", 2, {
       waitMs: expect.any(Number),
-      error: expect.objectContaining({ message: "no complete response: ECONNRESET" }),
+      error: expect.objectContaining({ message: "no valid response: ECONNRESET" }),
     }),
     each("request", 2),
     each("response", 2, { status: 503, durationMs: 0 }),

@@ -3,7 +3,7 @@
 import { beforeEach, expect, it, vi } from "vitest";
 import { type ClientOptions, Petstore } from "../../../client/src/index.ts";
 import { headersOf } from "../../../src/rate-limit/headers.ts";
-import { acquire, UNUSED_QUOTA } from "../../../src/rate-limit/object/quota.ts";
+import { acquire, rollOver, statusOf, UNUSED_QUOTA } from "../../../src/rate-limit/object/quota.ts";
 import { startOfWindowMs } from "../../../src/rate-limit/windows.ts";
 import { Random } from "../../simulation/random.ts";
 
@@ -13,6 +13,8 @@ const HOUR_MS = 3_600_000;
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date", "performance"], now: START_MS });
+  const random = new Random(1);
+  vi.spyOn(Math, "random").mockImplementation(() => random.next());
   return () => {
     vi.useRealTimers();
     vi.restoreAllMocks();
@@ -54,6 +56,12 @@ function newService(minute: number, { day = 1e6, startMs = START_MS } = {}) {
       const code = decision.bannedUntilMs === undefined ? "rate_limit_exceeded" : "key_banned";
       return new Response(JSON.stringify({ code, message: "wait" }), { status: 429, headers });
     },
+    /** GET /v1/usage, which counts for nothing. */
+    usage(): Response {
+      const nowMs = service.nowMs();
+      const status = statusOf(rollOver(service.quota, service.limits, nowMs), service.limits, nowMs);
+      return new Response("{}", { headers: headersOf({ ...status, admitted: true }) });
+    },
     /** How many requests each minute has admitted, from the first one. */
     minutes() {
       const [first, last] = [minuteOf(admittedMs[0] ?? 0), minuteOf(admittedMs.at(-1) ?? 0)];
@@ -81,9 +89,10 @@ function newClient(
     throw new TypeError("fetch failed");
   };
   const fetch = async (url: unknown) => {
-    sentMs[Number(`${url}`.split("/").at(-1))] = performance.now();
+    const [id = ""] = `${url}`.split("/").slice(-1);
+    if (id !== "usage") sentMs[Number(id)] = performance.now();
     await travel();
-    const response = service.answer();
+    const response = id === "usage" ? service.usage() : service.answer();
     await travel();
     return response;
   };
@@ -177,6 +186,14 @@ it("a lost response costs one request or refusal at most, and an outage does not
   const sinceMs = performance.now();
   await finish(Promise.all(range(10).map(get)));
   expect(performance.now() - sinceMs).toBeLessThan(1_000);
+});
+
+it("a new client of a key whose limit is exhausted waits, and sends nothing that is refused", async () => {
+  const service = newService(60);
+  for (let request = 0; request < 60; request += 1) service.answer();
+  const { get } = newClient(service, { maxRetries: 0, totalTimeoutMs: 90_000, maxWaitMs: 60_000 });
+  await finish(Promise.all(range(30).map(get)));
+  expect([service.minutes(), service.refused]).toEqual([[60, 30], 0]);
 });
 
 it("if another user exhausts the limit, only one request is refused", async () => {

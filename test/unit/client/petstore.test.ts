@@ -28,12 +28,13 @@ it.each([
   ["https://petstore.test/v1/", "https://petstore.test/v1"],
   ["https://petstore.test/a/v2", "https://petstore.test/a/v2"],
   ["http://localhost:8787", "http://localhost:8787/v1"],
-  ["http://a.localhost", "http://a.localhost/v1"],
-  ["http://127.0.0.1:1/v1", "http://127.0.0.1:1/v1"],
+  ["http://shop.localhost", "http://shop.localhost/v1"],
+  ["http://127.0.0.12:1/v1", "http://127.0.0.12:1/v1"],
   ["http://[::1]", "http://[::1]/v1"],
   ["http://petstore.test", undefined],
   ["http://127.0.0.1.petstore.test", undefined],
   ["http://localhost.petstore.test", undefined],
+  ["http://notlocalhost", undefined],
   ["ftp://localhost", undefined],
   ["https://user:password@petstore.test", undefined],
   ["https://petstore.test/v1?key=value", undefined],
@@ -47,10 +48,9 @@ it.each([
 });
 
 it("invalid options are refused", async () => {
-  for (const apiKey of ["", "a b", "key\n", "ключ"]) expect(() => newStore({ apiKey })).toThrow(/^apiKey: /);
-  expect(() => newStore({ timeoutMs: Number.NaN })).toThrow("timeoutMs: must not be NaN");
+  for (const apiKey of ["", "a b", "key\n", "ключ", undefined as unknown as string])
+    expect(() => newStore({ apiKey })).toThrow(/^apiKey: /);
   const { store, requests } = newStore();
-  expect(() => store.usage({ maxRetries: -1 })).toThrow("maxRetries: must not be -1");
   for (const id of [2 ** 53, -(2 ** 63), 1e300]) {
     await expect(store.pets.get(id)).rejects.toThrow(`${id}: must be a bigint`);
     await expect(store.pets.create({ name: "", categoryId: id })).rejects.toThrow(TypeError);
@@ -109,15 +109,16 @@ it("a list is requested when it is awaited or iterated, page by page, and only f
   ]);
 });
 
-it.each(["https://petstore.test/v1/pets", "https://petstore.test/v1/pets?cursor=1", "/v1/pets"])(
-  "a walk whose next page is %s rejects, and does not go on forever",
-  async (link) => {
-    const { store, requests } = newStore({}, () => link);
-    const walk = Array.fromAsync(store.pets.list());
-    await expect(walk).rejects.toThrow("the response is not one of the service");
-    expect(requests.length).toBeLessThan(3);
-  },
-);
+it.each([
+  ["https://petstore.test/v1/pets", 1],
+  ["https://petstore.test/v1/pets?cursor=1", 2],
+  ["/v1/pets", 1],
+])("a walk whose next page is %s rejects, and does not go on forever", async (link, sent) => {
+  const { store, requests } = newStore({}, () => link);
+  const walk = Array.fromAsync(store.pets.list());
+  await expect(walk).rejects.toThrow("no valid response");
+  expect(requests).toHaveLength(sent);
+});
 
 const int64 = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
 const name = fc.oneof(
@@ -141,6 +142,8 @@ it("pets are read and written exactly, as with source text access", () => {
     }),
   );
   expect(() => parse('{"id":12345678901234567.5,"categoryId":1}')).toThrow();
+  const own = [{ id: "pet-1", pets: { a: [{ id: 2n ** 62n, categoryId: null }] }, ids: [1] }, null, "id"];
+  expect(parse(stringify(own))).toEqual(own);
 });
 
 it("stringify writes what JSON.stringify does, with integers for bigints, also if programs give them a toJSON", () => {
