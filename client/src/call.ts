@@ -120,7 +120,7 @@ export async function send<Result>(
         if (isTooLong(0)) throw timeoutError(totalTimeoutMs);
         const delay = place && pacer?.delay(place, performance.now());
         if (!delay) {
-          const number = pacer?.send(performance.now() + timeoutMs);
+          const number = place && pacer?.send(place, performance.now() + timeoutMs);
           if (!pacer || pacer.isInformed) return number;
           // If it fails, the call itself shows the limits.
           const usage = { ...call, method: "GET", url: call.usageURL, body: undefined, read() {} } as const;

@@ -89,8 +89,9 @@ export class Pacer {
     return delay ?? (isSent ? undefined : { askAgainMs: POLL_MS + ahead });
   }
 
-  /** Records that a request is sent, which ends at `endMs` at the latest. Returns its number. */
-  send(endMs: number): number {
+  /** Records that a request is sent, which ends at `endMs` at the latest. Returns its number. The place stays until it is left. */
+  send(place: object, endMs: number): number {
+    this.#queue.set(place, endMs);
     this.#sent += 1;
     this.#underway.set(this.#sent, endMs);
     return this.#sent;
