@@ -98,7 +98,16 @@ const BUILD_STEP = `[build]\ncommand = "npm run --silent build"\n`;
 /** Copies the project into a repository of its own, where deployments skip the build of the assets. */
 async function copyProject(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
-  const names = ["src", "scripts", "migrations", "wrangler.toml", "package.json", "package-lock.json"];
+  const names = [
+    "src",
+    "client/src",
+    "CHANGELOG.md",
+    "scripts",
+    "migrations",
+    "wrangler.toml",
+    "package.json",
+    "package-lock.json",
+  ];
   for (const name of [...names, ".gitignore"])
     await cp(join(project, name), join(folder, name), { recursive: true });
   await symlink(join(project, "node_modules"), join(folder, "node_modules"));

@@ -13,7 +13,7 @@ import { type Service, start } from "../support/e2e/petstore.ts";
 
 const SECRET = /pet_[0-9A-Za-z]{38}/g;
 
-const CONFIGURATION = ["package.json", "package-lock.json", ".npmrc", "wrangler.toml"];
+const CONFIGURATION = ["CHANGELOG.md", "package.json", "package-lock.json", ".npmrc", "wrangler.toml"];
 
 let folder: string;
 let state: string;
