@@ -24,6 +24,6 @@ export default {
   timeoutMS: 10_000,
   reporters: ["clear-text", "progress-append-only"],
   clearTextReporter: { allowEmojis: false, logTests: false, reportTests: false },
-  // 93 % were detected in November 2026. Most survivors change nothing, or only a description.
-  thresholds: { high: 95, low: 93, break: 91 },
+  // In November 2026, 93 % were detected in the service, 88 % in the client. Most survivors change nothing, or only a description.
+  thresholds: { high: 95, low: 93, break: 90 },
 };
