@@ -24,7 +24,7 @@ export interface CallOptions {
   timeoutMs?: number | undefined;
   /** The longest time of the call, with retries and waits. 90 s by default. */
   totalTimeoutMs?: number | undefined;
-  /** The longest wait that the service may demand: the call rejects at once if it demands more. 60 s by default. */
+  /** The longest wait for Retry-After or for the next window: the call rejects at once if it is longer. 60 s by default. */
   maxWaitMs?: number | undefined;
 }
 

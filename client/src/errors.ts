@@ -8,7 +8,7 @@ export type ErrorCode = ErrorBody["code"];
 /** The call failed. */
 export class PetstoreError extends Error {
   override readonly name: string = "PetstoreError";
-  /** How many requests were sent. */
+  /** How many requests were sent, without the one that shows a paced client its limits. */
   attempts = 0;
   /** Of a creation: with this key, it can be repeated safely within 24 hours, also by another process. */
   idempotencyKey: string | undefined;

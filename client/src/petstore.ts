@@ -163,11 +163,11 @@ class Calls {
 }
 
 /** HTTPS, or HTTP to a loopback host, because the key is a secret; without credentials, query and fragment. */
-const BASE_URL = /^(https:\/\/|http:\/\/(([^/]+\.)?localhost|127(\.\d+){3}|\[::1\])[:/])[^@?#]*$/;
+const BASE_URL = /^(https:\/\/|http:\/\/(([^/@]+\.)?localhost|127(\.\d+){3}|\[::1\])[:/])[^@?#]*$/;
 
 /** The base URL without a final slash. */
 function readBase({ href, origin, pathname }: URL): string {
-  if (!BASE_URL.test(href)) throw new TypeError("baseURL: must begin with https://");
+  if (!BASE_URL.test(href)) throw new TypeError("baseURL: must be https, a host and a path");
   return origin + (pathname.replace(/\/+$/, "") || "/v1");
 }
 

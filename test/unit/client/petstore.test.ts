@@ -37,6 +37,7 @@ it.each([
   ["http://notlocalhost", undefined],
   ["ftp://localhost", undefined],
   ["https://user:password@petstore.test", undefined],
+  ["http://user:password@shop.localhost", undefined],
   ["https://petstore.test/v1?key=value", undefined],
   ["https://petstore.test/#there", undefined],
   ["petstore.test", undefined],
