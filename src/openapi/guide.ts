@@ -8,7 +8,7 @@ import { PageQuery } from "../pets/schema.ts";
 import { REQUESTS_PER_MINUTE } from "../rate-limit/anonymous.ts";
 import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS } from "../rate-limit/object/quota.ts";
 import { PLAN_LIMITS } from "../rate-limit/plans.ts";
-import { DAYS_KEPT } from "../rate-limit/protocol.ts";
+import { DAYS_KEPT, MAX_WAIT_MS } from "../rate-limit/protocol.ts";
 import { PLACEHOLDERS } from "../site/reference/sample.ts";
 import { meaning } from "./errors.ts";
 import { LIST_WITH_CLIENT } from "./samples.ts";
@@ -26,6 +26,7 @@ const VALUES: Record<string, string> = {
   keyChangeSeconds: `${FRESH_MS / 1000}`,
   anonymousPerMinute: `${REQUESTS_PER_MINUTE}`,
   daysKept: `${DAYS_KEPT}`,
+  maxWaitSeconds: `${MAX_WAIT_MS / 1000}`,
   toleratedRefusals: `${MIN_TOLERATED_REFUSALS}`,
   banGraceSeconds: `${BAN_GRACE_MS / 1000}`,
   banMinutes: `${BAN_MS / 60_000}`,

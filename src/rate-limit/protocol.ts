@@ -1,76 +1,88 @@
 // The protocol by which isolates and a key's Durable Object count the key's requests.
 //
 //    every isolate: LimiterClient                                  one object per key: RateLimiter
-//    waiting requests, held leases, outbox                         windows, ban, leases, recent batches
+//    waiting requests, a lease, local decisions                    windows, ban; for each isolate its lease and latest call
 //
-//    acquire  ── a batch of requests, a lease request, a report ─▶  admits requests, charges a lease,
+//    acquire  ── a batch of requests, the recent rate, a report ─▶  applies the report, admits requests, charges a lease,
 //             ◀── admitted, refused (the rest is undecided), lease ──  and stores the change
-//    release  ── a report: ended leases, their unused requests ──▶  credits the unused requests
-//             ◀── the status of the key ──────────────────────────
 //
-// A lease is *outstanding* until it is released, or until 2 s after its time: a release takes no longer unless it fails. A request
-// is *undecided* if it does not fit while a lease is outstanding; its isolate asks again after 100 ms.
+// An isolate has one call under way. The object refuses what can't be admitted any more. A request is *undecided* if the unused
+// requests of other isolates' leases could still make room for it: its isolate asks again after a pause.
 //
 // Invariants, each with the fault it prevents:
 // - The object charges a lease to both windows when it grants it, and an isolate uses it only within its time, which ends before
 //   the minute does. Otherwise more than the limit is admitted.
 // - The object refuses only if no outstanding lease could make room, and no request waits in an isolate that holds leased requests.
 //   Otherwise a client with requests left is refused.
-// - The object charges a batch and credits a release once: it deduplicates the last 256 ids. Otherwise a retry is charged twice.
+// - The calls and local decisions of an isolate are numbered. The object remembers the latest call of each isolate and what it
+//   charged: a repeated call that was charged gets the same result, and a local decision about a call whose result was lost
+//   replaces that result. Otherwise a retry is charged twice.
+// - A lease that the next call of its isolate does not name was never received, and is credited. Otherwise it is lost.
 // - A change is durable before its response is sent (output gate). Otherwise a crash admits the same requests again.
-// - Every change raises the revision, and an isolate ignores the status of an older one. Otherwise Remaining goes back.
-// - When an isolate ends, its leases and the batch that it has sent stay charged. A crash costs no more.
+// - Every change raises the revision, and an isolate ignores an older status. Otherwise the known counts go back.
+// - When an isolate ends, its lease and the batch that it has sent stay charged. A crash costs no more.
 
-import { type KeyWindows, type Limits, WINDOW_SECONDS } from "./windows.ts";
+import { type KeyWindows, type Limits, WINDOW_SECONDS, type WindowName } from "./windows.ts";
 
 /** A key, as its object counts it. An operator has lifted the bans that end by `bansLiftedUntilMs` (Unix time, or 0). */
 export type LimitedKey = { id: string; limits: Limits; bansLiftedUntilMs: number };
 
-/** The deadline of a call: ten times a round trip to another continent. */
-export const CALL_DEADLINE_MS = 2_000;
+/** The deadline of a call. Longer: more isolates can call an object at once and be counted; shorter: shorter waits if it hangs. */
+export const CALL_DEADLINE_MS = 3_000;
+/** The longest wait for a decision. Longer: more patience with a slow object; shorter: more decisions without it. */
+export const MAX_WAIT_MS = 5_000;
 
 export const DAY_MS = WINDOW_SECONDS.day * 1000;
 /** Days with totals, today included. */
 export const DAYS_KEPT = 30;
 
-/** The longest lease. */
-export const LEASE_MS = 800;
+/** The longest lease, and the time over which rates are measured. Longer: fewer calls; but its return must fit into MAX_WAIT_MS. */
+export const LEASE_MS = 4_300;
 /** A lease ends at least this long before its minute, because a timer may be late by as much. */
 export const LEASE_MARGIN_MS = 5;
 
-/** Characters in the id of a batch: 59 bits in base62. */
-export const BATCH_ID_LENGTH = 10;
+/** Characters in the id of an isolate's client: 59 bits in base62. */
+export const CLIENT_ID_LENGTH = 10;
 
 /** Requests that an isolate may admit without a call. */
 export interface Lease {
-  /** The id of the batch that it was granted with. */
-  id: string;
+  /** The number of the call that it was first granted to; a renewal keeps it. */
+  id: number;
+  /** How many requests it has had in all. */
   size: number;
-  /** By the object's clock (Unix time). */
-  grantedMs: number;
+  /** From the grant or renewal on. */
   durationMs: number;
 }
 
-/** Released leases, local admissions, a local ban and lifted bans. Idempotent. */
-export interface Report {
-  /** Ended leases, each with the number of its unused requests. */
-  released: readonly { id: string; unused: number }[];
-  /** Batches that the isolate decided locally: how many requests it admitted, and when, by the object's clock (Unix time). */
-  outbox: readonly { id: string; requests: number; atMs: number }[];
-  /** The end of a ban that the isolate decided locally (Unix time), or 0. */
-  bannedUntilMs: number;
-  /** See LimitedKey. */
-  bansLiftedUntilMs: number;
+/** Requests that an isolate has decided without a call, or whose call has failed. */
+export interface LocalDecision {
+  /** Of the failed call, or a number of its own that no call has. */
+  number: number;
+  /** By the object's clock (Unix time). */
+  atMs: number;
+  admitted: number;
+  refused: number;
+  /** How many of the refused count towards a ban. */
+  late: number;
 }
 
-/** A batch of requests to count, in their order of arrival; 0 requests if the isolate only wants a lease. */
-export interface AcquireRequest extends Report {
-  /** Chosen by the isolate; a retry has the same id. */
-  id: string;
+/** A batch of requests to count, in their order of arrival; 0 requests if the isolate only reports or wants a lease. */
+export interface AcquireRequest {
+  /** The id of the isolate's client. */
+  client: string;
+  /** Higher than that of all earlier calls and local decisions of the client. A retry has the same. */
+  number: number;
   requests: number;
-  /** How long the first request has waited in the isolate. */
-  waitedMs: number;
-  lease?: Pick<Lease, "size" | "durationMs">;
+  /** The earliest time at which the first request can have arrived, by the object's clock (Unix time). */
+  arrivedMs: number;
+  /** How many requests arrived in the isolate within the last LEASE_MS, for the size of its lease; 0 if it wants none. */
+  recent: number;
+  /** The client's lease, with the number of requests that it has used. After `isOver` it uses no more. */
+  lease?: { id: number; used: number; isOver: boolean };
+  /** What the object has not acknowledged, oldest first. */
+  decisions: readonly LocalDecision[];
+  /** See LimitedKey. */
+  bansLiftedUntilMs: number;
 }
 
 /** The status of a key at `nowMs`, by the object's clock (Unix time). */
@@ -78,16 +90,21 @@ export interface Status {
   revision: number;
   nowMs: number;
   windows: KeyWindows;
+  /** How many requests of each window other isolates may give back. */
+  leased: Record<WindowName, number>;
+  /** When the minute's first request was refused (Unix time), or 0. */
+  firstRefusalMs: number;
   /** Set during a ban (Unix time). */
   bannedUntilMs?: number;
-  /** Leases that were not released. They are charged to the windows in which they were granted. */
-  leases: readonly Lease[];
 }
 
-/** The first `admitted` requests are admitted, the next `refused` are refused, the others are undecided. */
+/** The first `admitted` requests are admitted, and the last `refused` refused; those between are undecided. */
 export interface AcquireResult extends Status {
   admitted: number;
   refused: number;
+  /** If requests are undecided: when the next lease ends (Unix time, by the object's clock). */
+  retryMs?: number;
+  /** Set if the call granted or renewed it. */
   lease?: Lease;
 }
 

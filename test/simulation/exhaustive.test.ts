@@ -15,13 +15,14 @@ class Steps {
   readonly #sent = new Map<Isolate, number>();
   readonly #burst: number;
   #faults = 0;
+  #changes = 0;
   #arrivals = 0;
 
-  constructor(limit: number, burst: number) {
+  constructor(limit: number, burst: number, second: number) {
     this.#burst = burst;
     const limits = { minute: limit, day: 3 * limit };
     this.world = new World({
-      startMs: Date.UTC(2026, 10, 22, 23, 59, 57),
+      startMs: Date.UTC(2026, 10, 22, 23, 59, second),
       limits,
       polls: false,
       send: (message) => {
@@ -70,7 +71,9 @@ class Steps {
     const steps = this.#messages.map(
       ({ name, answer }) => `${answer === undefined ? "deliver" : "answer"} ${name}`,
     );
-    return [...arrivals, ...steps, ...faults, "pass 100", "pass 1000", "boundary"];
+    // One isolate learns of another plan.
+    const changes = this.#changes < 1 ? ["lower A", "raise B"] : [];
+    return [...arrivals, ...steps, ...faults, ...changes, "pass 100", "pass 1000", "boundary"];
   }
 
   async do(event: string): Promise<void> {
@@ -119,6 +122,15 @@ class Steps {
         this.#note("object", event);
         world.evict();
         break;
+      case "lower":
+      case "raise": {
+        this.#changes += 1;
+        this.#note(which, what);
+        const { minute, day } = (isolate as Isolate).limits;
+        const change = what === "lower" ? -5 : 5;
+        (isolate as Isolate).limits = { minute: minute + change, day: day + change };
+        break;
+      }
       case "pass":
         await world.run(world.time.nowMs + Number(which));
         break;
@@ -154,7 +166,7 @@ class Steps {
     const { world } = this;
     for (
       let round = 0;
-      round < 100 && (world.open > 0 || this.#messages.length > 0 || round < 8);
+      round < 100 && (world.open > 0 || this.#messages.length > 0 || round < 12);
       round += 1
     ) {
       this.#deliverAll();
@@ -169,11 +181,11 @@ class Steps {
 }
 
 /** Explores all sequences of up to `depth` events, each state once. Returns the number of states. */
-async function explore(limit: number, burst: number, depth: number) {
+async function explore(limit: number, burst: number, second: number, depth: number) {
   const seen = new Set<string>();
   const met = { refused: 0, leases: 0, undecided: 0 };
   const reach = async (path: readonly string[]): Promise<Steps> => {
-    const steps = new Steps(limit, burst);
+    const steps = new Steps(limit, burst, second);
     await steps.warmUp();
     for (const event of path) await steps.do(event);
     return steps;
@@ -199,14 +211,15 @@ async function explore(limit: number, burst: number, depth: number) {
 }
 
 it.each([
-  // The smallest limit with a lease after three requests. The lease is for two; a burst exceeds the rest by one.
-  ["with a lease", 35, 31, inject("exhaustiveDepth")],
-  ["without a lease", 5, 2, inject("exhaustiveDepth")],
+  // A has a lease of four, and a burst exceeds the rest by one.
+  ["with a lease", 12, 6, 57, inject("exhaustiveDepth")],
+  ["with a lease, early in the minute", 12, 6, 30, inject("exhaustiveDepth") - 1],
+  ["without a lease", 5, 2, 57, inject("exhaustiveDepth")],
 ] as const)(
   "limits are exact in every order of events, %s",
   { timeout: 0 },
-  async (name, limit, burst, depth) => {
-    const { states, refused, leases, undecided } = await explore(limit, burst, depth);
+  async (name, limit, burst, second, depth) => {
+    const { states, refused, leases, undecided } = await explore(limit, burst, second, depth);
     if (process.env.SIMULATION_TOTALS !== undefined)
       process.stderr.write(`${name}: ${states} states at depth ${depth}\n`);
     expect(refused).toBeGreaterThan(0);

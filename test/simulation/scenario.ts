@@ -1,31 +1,45 @@
 // A random scenario of one key: limits, isolates, clients and faults. It depends on the seed only.
 
 import { headersOf } from "../../src/rate-limit/headers.ts";
+import { banEndMs } from "../../src/rate-limit/object/quota.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { Random } from "./random.ts";
-import { type Isolate, type Message, World } from "./world.ts";
+import { type Isolate, MAX_WAIT_MS, type Message, QUICK_MS, World } from "./world.ts";
 
 /** Faults under which counting stays exact in both directions. */
-const HARMLESS = ["slowNetwork", "evictions", "crashes", "failures", "lateTimers"] as const;
+const HARMLESS = [
+  "slowNetwork",
+  "evictions",
+  "crashes",
+  "failures",
+  "lateTimers",
+  "evictedClients",
+  "planChanges",
+  "usageCalls",
+  "unbans",
+] as const;
+
+/** Of these, the faults that make no request wait longer. */
+const QUICK: readonly Fault[] = ["evictions", "usageCalls", "unbans"];
 
 /** Faults that make isolates decide locally, or that lose leases. */
 const HARMFUL = [
   "outages",
   "hangs",
   "overload",
+  "cancelledCalls",
   "isolateEnds",
   "isolateSteps",
   "objectSteps",
-  "planChanges",
 ] as const;
 
 type Fault = (typeof HARMLESS)[number] | (typeof HARMFUL)[number];
 
-/** The longest wait of a request: an outstanding lease, and calls that fail twice. */
-const MAX_WAIT_MS = 20_000;
+/** After it all leases have ended, and were reported or given up. */
+const REST_MS = 20_000;
 
 const EVENTS = ["requests", "writesLost", "refusedMinutes", "refusedDays"] as const;
-const CHECKS = ["exactScenarios", "usageChecked", "distinctChecked"] as const;
+const CHECKS = ["exactScenarios", "usageChecked", "remainingChecked", "quickScenarios"] as const;
 const COUNTED = [...HARMLESS, ...HARMFUL, ...EVENTS, ...CHECKS];
 
 /** How often each fault and event occurred, to detect a simulation without them. */
@@ -69,8 +83,11 @@ class Scenario {
       limits,
       send: (message) => this.#send(message),
       timerDelayMs: () => (this.#has("lateTimers", 0.1) ? random.int(0, 30) : 0),
+      isCancelled: () => this.#has("cancelledCalls", 0.03),
+      random: () => random.next(),
     });
-    const isolates = random.pick(1, 1, 2, 3, random.int(4, 20));
+    this.#world.mustBan = this.faults.size === 0;
+    const isolates = random.chance(0.02) ? random.int(50, 300) : random.pick(1, 1, 2, 3, random.int(4, 20));
     for (let index = 0; index < isolates; index += 1) this.#newIsolate(limits);
     this.#world.prefill(limits, random.pick(0, 0.5, 0.8, 0.95));
   }
@@ -88,7 +105,7 @@ class Scenario {
   }
 
   #tripMs({ isolate }: Message): number {
-    if (this.#has("slowNetwork", 0.2)) return this.#random.int(50, 900);
+    if (this.#has("slowNetwork", 0.2)) return this.#random.int(50, 400);
     return Math.max(0, (this.#distances.get(isolate) ?? 0) + this.#random.int(-5, 5));
   }
 
@@ -150,8 +167,8 @@ class Scenario {
     this.#plan();
     await world.run();
     await this.#finish();
-    for (const [key, { refused }] of world.entries) {
-      if (refused > 0) totals[key.startsWith("day") ? "refusedDays" : "refusedMinutes"] += 1;
+    for (const [key, { refusedLimit }] of world.entries) {
+      if (refusedLimit > 0) totals[key.startsWith("day") ? "refusedDays" : "refusedMinutes"] += 1;
     }
     return { ...totals, ...world.counts };
   }
@@ -185,6 +202,11 @@ class Scenario {
       send(Math.min(1_000, minute), () => burstMs + random.int(0, 50));
     }
     if (random.chance(0.3)) {
+      // Sparse traffic, for which leases are long.
+      const gapMs = random.int(100, 800);
+      send(Math.floor(durationMs / gapMs), (index) => index * gapMs + random.int(0, gapMs));
+    }
+    if (random.chance(0.3)) {
       const waiting = random.int(1, Math.min(180, 2 * minute));
       const jitterMs = random.pick(0, 1_000, 5_000, 30_000);
       // Each client gets at most one refusal per minute: too few for a ban.
@@ -209,6 +231,18 @@ class Scenario {
     };
     plan("crashes", () => this.#crash());
     plan("evictions", () => world.evict());
+    plan("evictedClients", () => world.newClient(this.#anIsolate()));
+    plan("unbans", () => {
+      world.bansLiftedUntilMs = banEndMs(world.objectNowMs);
+    });
+    for (let calls = 0; calls < 5; calls += 1) {
+      plan("usageCalls", () => {
+        const { client, aheadMs } = this.#anIsolate();
+        const sentMs = world.time.nowMs + aheadMs;
+        const { status } = world.usage();
+        world.time.after(random.int(1, 200), () => client.learn(status, sentMs));
+      });
+    }
     plan("outages", () => {
       this.#outageUntilMs = world.time.nowMs + random.int(100, 6_000);
     });
@@ -228,15 +262,15 @@ class Scenario {
       world.hasStepped = true;
       world.objectAheadMs += stepMs();
     });
-    plan("planChanges", () => {
-      world.isDirty = true;
-      const factor = random.pick(0.3, 0.8, 1.5, 3);
-      for (const isolate of world.isolates) {
-        if (!random.chance(0.6)) continue;
-        const minute = Math.max(1, Math.floor(isolate.limits.minute * factor));
-        isolate.limits = { minute, day: Math.max(1, Math.floor(isolate.limits.day * factor)) };
-      }
-    });
+    // Isolates learn of a change at different times.
+    const factor = random.pick(0.3, 0.8, 1.5, 3);
+    const changed = (limit: number) => Math.max(1, Math.floor(limit * factor));
+    const { minute, day } = world.isolates[0]?.limits ?? { minute: 1, day: 1 };
+    const limits = { minute: changed(minute), day: changed(day) };
+    for (const isolate of world.isolates)
+      plan("planChanges", () => {
+        isolate.limits = limits;
+      });
   }
 
   /** One that ends is replaced, so there is always one. */
@@ -278,20 +312,25 @@ class Scenario {
     const occurred = [...faults];
     faults.clear();
     this.#outageUntilMs = 0;
-    world.time.nowMs += MAX_WAIT_MS;
+    world.time.nowMs += REST_MS;
     for (const isolate of world.isolates.filter(({ isAlive }) => isAlive)) void world.request(isolate);
     await world.run();
     for (const fault of occurred) faults.add(fault);
     if (!world.hasEndedIsolates)
-      world.expect(world.open === 0, () => `${world.open} requests were never decided`);
+      world.expect(world.open <= world.cancelled, () => `${world.open} requests were never decided`);
     const isHarmed = HARMFUL.some((fault) => faults.has(fault));
-    world.expect(isHarmed || world.counts.local === 0, () => "an isolate has decided locally");
+    const hasWaited = world.waits.some(({ ms }) => ms >= MAX_WAIT_MS - 100);
+    world.expect(isHarmed || hasWaited || world.counts.local === 0, () => "an isolate has decided locally");
+    if (occurred.every((fault) => QUICK.includes(fault))) {
+      this.#expectQuick();
+      totals.quickScenarios += 1;
+    }
     if (!world.isDirty && !world.hasStepped) {
       world.expectExact();
       totals.exactScenarios += 1;
-      if (world.isolates.length === 1) {
-        world.expectDistinctRemaining();
-        totals.distinctChecked += 1;
+      if (world.isolates.length === 1 && !faults.has("planChanges") && !faults.has("evictedClients")) {
+        world.expectExactRemaining();
+        totals.remainingChecked += 1;
       }
     }
     if (!world.hasStepped) {
@@ -299,5 +338,13 @@ class Scenario {
       totals.usageChecked += 1;
     }
     world.throwFailure();
+  }
+
+  /** Without faults a request waits for a second at most, unless a burst uses a window, or what is left of it, within seconds. */
+  #expectQuick(): void {
+    const world = this.#world;
+    for (const { atMs, ms, inBurst } of world.waits) {
+      world.expect(ms <= QUICK_MS || inBurst, () => `a request waited for ${ms} ms at ${atMs % 1e6}`);
+    }
   }
 }

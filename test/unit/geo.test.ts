@@ -2,6 +2,7 @@
 
 import { expect, it } from "vitest";
 import { dollarsPerMillion, NO_COUNTS, sum } from "../../bench/geo/counts.ts";
+import { REGIONS } from "../../bench/geo/regions.ts";
 import { mean, percentile } from "../../bench/measure/statistics.ts";
 
 it("a percentile is the nearest rank, in any order", () => {
@@ -16,4 +17,13 @@ it("the cost per million requests is each operation's price times its count per 
   const rounded = Object.entries(dollars).map(([name, value]) => [name, Number(value.toFixed(9))]);
   const operations = { workerRequests: 0.3, objectRequests: 0.3, rowsWritten: 0.5, rowsRead: 0.02 };
   expect(Object.fromEntries(rounded)).toEqual({ ...operations, total: 1.12 });
+});
+
+it("a round trip between two regions differs by less than 10 % from that in the other direction", () => {
+  for (const [from, { toObjectsMs, toReplicaMs }] of REGIONS.entries()) {
+    expect(toObjectsMs).toHaveLength(REGIONS.length);
+    expect(toObjectsMs[from]).toBe(toReplicaMs);
+    const back = REGIONS.map((region) => region.toObjectsMs[from] ?? Number.NaN);
+    for (const [to, ms] of toObjectsMs.entries()) expect(ms / (back[to] ?? 0)).toBeLessThan(1.1);
+  }
 });

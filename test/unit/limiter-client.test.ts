@@ -1,31 +1,37 @@
-// The limiter client of one key against the real object: with leases, failing calls, overtaken results and clock skew.
+// The limiter client of one key against the real object: with leases, full windows, failing calls and clock skew. The world also
+// checks its own guarantees in each test, such as the longest wait.
 
 import { describe, expect, it } from "vitest";
 import { headersOf } from "../../src/rate-limit/headers.ts";
 import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
+import { CALL_DEADLINE_MS } from "../../src/rate-limit/protocol.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
-import { type Message, World } from "../simulation/world.ts";
+import { type Message, type Options, World } from "../simulation/world.ts";
 
 const START_MS = Date.UTC(2026, 10, 22, 12, 34, 2);
 
 /** The default one-way delay of a message. */
 const TRIP_MS = 50;
 
-const { free, pro } = PLAN_LIMITS;
+const { free, pro, business } = PLAN_LIMITS;
 
 const OVERLOADED = Object.assign(new Error("too many requests"), { overloaded: true });
 
 /** How the network handles a message. `answer` has the object execute it, and returns the result. */
 type Handler = (message: Message, answer: () => void) => void;
 
+const works: Handler = (_, answer) => answer();
 const isOverloaded: Handler = (message) => message.fail(OVERLOADED);
 
 type Request = Promise<{ decision: Awaited<ReturnType<World["request"]>>; waitedMs: number }>;
 
 /** One isolate, its object, and a faulty network between them. All times count from START_MS. */
-function newService(limits: Limits, aheadMs = 0) {
-  const network = { tripMs: TRIP_MS, handle: ((_, answer) => answer()) as Handler };
-  const messages: { method: string; atMs: number }[] = [];
+function newService(
+  limits: Limits,
+  { aheadMs = 0, ...options }: Partial<Options> & { aheadMs?: number } = {},
+) {
+  const network = { tripMs: TRIP_MS, handle: works };
+  const calls: { atMs: number; message: Message }[] = [];
   const answer = (message: Message, backMs = network.tripMs) =>
     world.time.after(network.tripMs, () => {
       const reply = message.deliver();
@@ -33,10 +39,10 @@ function newService(limits: Limits, aheadMs = 0) {
       world.time.after(backMs, reply);
     });
   const send = (message: Message) => {
-    messages.push({ method: message.method, atMs: world.time.nowMs - START_MS });
+    calls.push({ atMs: world.time.nowMs - START_MS, message });
     network.handle(message, () => answer(message));
   };
-  const world: World = new World({ startMs: START_MS, limits, send });
+  const world: World = new World({ startMs: START_MS, limits, send, polls: false, ...options });
   const isolate = world.newIsolate(limits, aheadMs);
   /** Sends a request at `atMs`. */
   const at = (atMs: number, by = isolate): Request =>
@@ -45,62 +51,106 @@ function newService(limits: Limits, aheadMs = 0) {
       .then((decision) => ({ decision, waitedMs: world.time.nowMs - START_MS - atMs }));
   const burst = (times: number, atMs: number, by = isolate) =>
     Array.from({ length: times }, () => at(atMs, by));
-  const every = (ms: number, fromMs: number, toMs: number) =>
-    Array.from({ length: Math.ceil((toMs - fromMs) / ms) }, (_, index) => at(fromMs + index * ms));
+  const every = (ms: number, fromMs: number, toMs: number, by = isolate) =>
+    Array.from({ length: Math.ceil((toMs - fromMs) / ms) }, (_, index) => at(fromMs + index * ms, by));
   const runUntil = (atMs: number) => world.run(START_MS + atMs);
-  /** The times at which messages of this method were sent. */
-  const sent = (method: Message["method"]) =>
-    messages.filter((each) => each.method === method).map(({ atMs }) => atMs);
-  /** The object's count of this minute. */
-  const used = () => world.usage().status.windows.minute.used;
-  return { network, world, isolate, answer, at, burst, every, runUntil, sent, used };
+  /** The times at which an isolate has called. */
+  const sent = (by = isolate) =>
+    calls.filter(({ message }) => message.isolate === by).map(({ atMs }) => atMs);
+  /** The object's counts of this minute. */
+  const counted = () => world.usage().status.windows.minute;
+  const used = () => counted().used;
+  return { network, world, isolate, calls, answer, at, burst, every, runUntil, sent, counted, used };
 }
 
+type Service = ReturnType<typeof newService>;
+
+/** Another isolate sends three requests, and holds an unused lease from 200 to 4,100 ms. */
+function newHolder({ world, at }: Service) {
+  const holder = world.newIsolate(pro);
+  for (const ms of [0, 10, 20]) void at(ms, holder);
+  return holder;
+}
+
+const admissions = (decided: Awaited<Request>[]) =>
+  decided.filter(({ decision }) => decision.admitted).length;
+const longest = (decided: Awaited<Request>[]) => Math.max(...decided.map(({ waitedMs }) => waitedMs));
+
 describe("with a lease", () => {
-  it("no request waits for a renewal", async () => {
+  it("no request waits for a renewal, and there are few calls", async () => {
     const { world, sent, every } = newService({ minute: 10_000, day: 100_000 });
-    const [early, late] = [every(20, 0, 1_000), every(20, 1_000, 3_000)];
+    const [early, late] = [every(20, 0, 4_000), every(20, 4_000, 20_000)];
     await world.run();
     await Promise.all(early);
-    expect((await Promise.all(late)).filter(({ waitedMs }) => waitedMs > 0)).toEqual([]);
-    const renewals = sent("acquire").filter((atMs) => atMs > 1_000).length;
-    expect([renewals > 0, renewals < 10]).toEqual([true, true]);
+    expect(longest(await Promise.all(late))).toBe(0);
+    const renewals = sent().filter((atMs) => atMs >= 4_000 && atMs < 20_000).length;
+    expect([renewals >= 3, renewals <= 8]).toEqual([true, true]);
   });
 
   it("waiting requests are served from it when it arrives, without another call", async () => {
-    const { world, sent, at } = newService(pro);
-    // The second call is made at 100 ms, for two requests, and asks for a lease of four.
+    const { sent, at, runUntil } = newService(pro);
     const requests = [0, 30, 60, 120, 150, 180].map((ms) => at(ms));
-    await world.run();
+    await runUntil(1_000);
     const waitedMs = (await Promise.all(requests)).map((each) => each.waitedMs);
     expect(waitedMs).toEqual([100, 170, 140, 80, 50, 20]);
-    expect(sent("acquire")).toEqual([0, 100]);
+    expect(sent()).toEqual([0, 100]);
+  });
+
+  it("what is not used is given back at its end, also if its grant was lost", async () => {
+    const { network, world, used, sent, every } = newService(pro);
+    network.handle = (message, answer) => (world.counts.calls === 2 ? void message.deliver() : answer());
+    void every(30, 0, 300);
+    await world.run();
+    expect([used(), sent().length <= 6]).toEqual([10, true]);
   });
 
   it("it ends when the object reports another minute because its clock has stepped", async () => {
-    const { network, world, at, runUntil, sent, used } = newService(pro);
-    network.tripMs = 10;
-    // A lease of four from 60 to 260 ms, which is renewed at 165 ms.
-    for (const ms of [0, 60, 165, 200]) void at(ms);
-    await runUntil(90);
+    const { world, isolate, every, at, runUntil, counted } = newService(pro);
+    void every(30, 0, 300);
+    await runUntil(400);
     world.objectAheadMs = 60_000;
     world.hasStepped = true;
-    await world.run();
-    expect(sent("acquire")).toContain(165);
-    expect([used(), world.entry("minute", START_MS + 58_000).admitted]).toEqual([1, 1]);
+    isolate.client.known.store(world.usage().status, START_MS + 400);
+    const [{ waitedMs }] = await Promise.all([at(410), runUntil(600)]);
+    expect([waitedMs, counted().startMs]).toEqual([100, START_MS + 58_000]);
+  });
+
+  it("each response shows one request more as used, also while calls fail and when a minute begins", async () => {
+    const { network, every, runUntil } = newService(pro);
+    const requests = every(30, 55_000, 61_000);
+    await runUntil(56_000);
+    network.handle = isOverloaded;
+    await runUntil(57_000);
+    network.handle = works;
+    await runUntil(62_000);
+    const used = (await Promise.all(requests)).map(({ decision }) => decision.windows.minute.used);
+    const counts = (length: number) => Array.from({ length }, (_, index) => index + 1);
+    const first = used.lastIndexOf(1);
+    expect(used).toEqual([...counts(first), ...counts(200 - first)]);
+    expect(Math.abs(first - 100)).toBeLessThan(5);
+  });
+
+  it("Remaining does not rise in other isolates when it comes back", async () => {
+    const service = newService(pro);
+    newHolder(service);
+    const requests = service.every(700, 1_000, 8_000);
+    await service.world.run();
+    const remaining = (await Promise.all(requests)).map(({ decision }) => 300 - decision.windows.minute.used);
+    expect(remaining).toEqual(remaining.toSorted((a, b) => b - a));
+    expect(service.used()).toBe(13);
   });
 });
 
 describe("a call", () => {
-  it("is retried once, after 250 ms, and given up 2 s later", async () => {
+  it("is retried once, after 250 ms, and given up at the deadline", async () => {
     const { network, world, at, sent, used } = newService(pro);
-    // The first call fails, the second hangs.
+    // The first attempt fails, the second hangs.
     network.handle = (message, answer) => {
-      if (world.counts.calls > 2) answer();
-      else if (world.counts.calls === 1) message.fail(new Error("out of order"));
+      if (sent().length > 2) answer();
+      else if (sent().length === 1) message.fail(new Error("out of order"));
     };
     const [request] = await Promise.all([at(0), world.run()]);
-    expect([sent("acquire"), request.waitedMs]).toEqual([[0, 250], 2_250]);
+    expect([sent().slice(0, 2), request.waitedMs]).toEqual([[0, 250], 250 + CALL_DEADLINE_MS]);
     expect([request.decision.admitted, world.counts.local, used()]).toEqual([true, 1, 1]);
   });
 
@@ -110,10 +160,10 @@ describe("a call", () => {
     const requests = [0, 20, 40].map((ms) => at(ms));
     await runUntil(500);
     expect((await Promise.all(requests)).map(({ waitedMs }) => waitedMs)).toEqual([100, 80, 60]);
-    expect(sent("acquire")).toEqual([0]);
+    expect(sent()).toEqual([0]);
   });
 
-  it("of 100 requests counts them once if its result is lost", async () => {
+  it("of 100 requests counts them once if its result is lost, and they are reported", async () => {
     const { network, world, burst, used } = newService(pro);
     network.handle = (message, answer) => (world.counts.calls === 2 ? void message.deliver() : answer());
     void burst(100, 0);
@@ -122,188 +172,298 @@ describe("a call", () => {
     expect(used()).toBe(100);
   });
 
-  it("that leaves requests undecided is followed by another call after 100 ms", async () => {
-    const { world, isolate, at, burst, sent } = newService(pro);
-    // An unused lease of four, from 100 to 300 ms.
-    for (const ms of [0, 60]) void at(ms, isolate);
-    const requests = burst(298, 150, world.newIsolate(pro));
-    await world.run();
+  it("that leaves requests undecided is repeated, but not often, until the lease that has room comes back", async () => {
+    const service = newService(pro);
+    const holder = newHolder(service);
+    const requests = service.burst(297, 1_000);
+    await service.world.run();
     const decided = await Promise.all(requests);
-    expect(decided.filter(({ decision }) => !decision.admitted)).toEqual([]);
-    expect(sent("acquire")).toEqual([0, 100, 150, 250, 450]);
+    expect([admissions(decided), service.used()]).toEqual([297, 300]);
     // The admitted requests do not wait for the next call.
-    expect(new Set(decided.map(({ waitedMs }) => waitedMs))).toEqual(new Set([100, 200, 400]));
+    expect(decided.filter(({ waitedMs }) => waitedMs > 200).length).toBeLessThan(30);
+    const backMs = (service.sent(holder).at(-1) ?? 0) + TRIP_MS;
+    expect(longest(decided)).toBeLessThan(backMs - 1_000 + 700);
+    // Two calls for the burst, and at most three in a second.
+    expect(service.sent().filter((atMs) => atMs < backMs).length).toBeLessThan(2 + (3 * backMs) / 1_000);
   });
 
-  it("reports how long its requests have waited, so that they count towards a ban by their arrival", async () => {
-    const { world, burst } = newService({ minute: 1, day: 9 });
-    // The first refusal is decided at 150 ms, and those of this batch at 2,250 ms.
-    void burst(2, 0);
-    void burst(2, 2_100);
-    void burst(181, 2_120);
-    await world.run();
-    expect([world.counts.refused, world.counts.bans]).toEqual([184, 0]);
-  });
-});
-
-describe("a release", () => {
-  it("is retried after 1 and 3 s", async () => {
-    const { network, world, at, sent, used } = newService(pro);
-    let failures = 2;
-    network.handle = (message, answer) => {
-      if (message.method === "release" && failures-- > 0) message.fail(OVERLOADED);
-      else answer();
-    };
-    // An unused lease of four, from 100 to 300 ms.
-    for (const ms of [0, 60]) void at(ms);
-    await world.run();
-    expect(sent("release")).toEqual([300, 1_300, 4_300]);
-    expect(used()).toBe(2);
-  });
-});
-
-describe("while the object can't be reached", () => {
-  /** Has decided a ban locally, which ends at 603,000 ms. */
-  async function newBanned() {
-    const service = newService(free);
-    service.network.handle = isOverloaded;
-    void service.burst(61, 300);
-    void service.burst(181, 2_400);
+  it("is repeated at another time than that of other isolates that wait", async () => {
+    const numbers = [0.1, 0.9];
+    const service = newService(pro, { random: () => numbers.reverse()[0] ?? 0 });
+    newHolder(service);
+    const isolates = [service.world.newIsolate(pro), service.world.newIsolate(pro)];
+    for (const each of isolates) void service.burst(297, 1_000, each);
     await service.runUntil(3_000);
-    return { ...service, bannedUntilMs: START_MS + 603_000 };
+    const [first, second] = isolates.map((each) => service.sent(each)[2] ?? 0);
+    expect(Math.abs((first ?? 0) - (second ?? 0))).toBeGreaterThan(10);
+  });
+
+  it("is not delayed by a pause that the clock, which has stepped back, would make longer", async () => {
+    const { network, world, isolate, at, runUntil } = newService(pro);
+    network.handle = isOverloaded;
+    // The sixth call in a second has to wait.
+    for (const ms of [0, 10, 20, 30, 40]) void at(ms);
+    await runUntil(45);
+    isolate.aheadMs = -5_000;
+    world.hasStepped = true;
+    const [{ waitedMs }] = await Promise.all([at(50), runUntil(6_000)]);
+    expect(waitedMs).toBeLessThanOrEqual(1_000);
+  });
+
+  it("does not make requests count twice that wait for it while the clock steps back", async () => {
+    const { world, isolate, every, runUntil, used } = newService(pro);
+    const requests = every(10, 0, 400);
+    await runUntil(35);
+    isolate.aheadMs = -10_000;
+    world.hasStepped = true;
+    await world.run();
+    expect(admissions(await Promise.all(requests))).toBe(40);
+    expect(used()).toBe(40);
+  });
+});
+
+it.each([
+  ["free", free],
+  ["pro", pro],
+  ["business", business],
+])(
+  "a flood with a %s key makes at most 5 calls in a second from each isolate, also with a fast network",
+  async (_, limits) => {
+    const { network, world, isolate, every, runUntil, sent } = newService(limits);
+    network.tripMs = 2;
+    const other = world.newIsolate(limits);
+    for (const each of [isolate, other]) void every(5, 0, 4_000, each);
+    await runUntil(8_000);
+    const most = [isolate, other].map((each) =>
+      Math.max(...sent(each).map((ms) => sent(each).filter((at) => ms - 1_000 < at && at <= ms).length)),
+    );
+    expect(most.every((calls) => calls > 0 && calls <= 5)).toBe(true);
+    expect(world.counts.admitted).toBe(limits.minute < 1_600 ? limits.minute : 1_600);
+  },
+);
+
+describe("a request waits for at most 5 s", () => {
+  /** 297 of 300 requests are left, of which an isolate that has ended holds some. */
+  function newUndecided() {
+    const service = newService(pro);
+    const holder = newHolder(service);
+    service.world.time.after(500, () => service.world.end(holder));
+    return { ...service, requests: service.burst(297, 600) };
   }
 
-  it("a local ban refuses without calls and is reported once a second", async () => {
-    const { network, world, isolate, every, sent, runUntil, bannedUntilMs } = await newBanned();
-    const banned = every(10, 3_000, 8_000);
-    const before = sent("release").length;
-    await runUntil(8_000);
-    // The object does not know the ban yet, so its status does not lift it.
-    isolate.client.known.apply(free, world.usage().status);
-    for (const { waitedMs, decision } of await Promise.all(banned))
-      expect([waitedMs, decision.bannedUntilMs]).toEqual([0, bannedUntilMs]);
-    expect(sent("acquire").filter((atMs) => atMs >= 3_000)).toEqual([]);
-    // Three of them report the admissions.
-    expect(sent("release").length - before).toBeLessThanOrEqual(5 + 3);
-
-    network.handle = (_, answer) => answer();
-    void every(10, 12_000, 15_000);
-    await runUntil(15_000);
-    // The object knows the ban and the admissions before it.
-    expect(sent("release").filter((atMs) => atMs >= 12_000)).toEqual([12_000]);
-    expect(world.usage().status).toMatchObject({ bannedUntilMs, windows: { minute: { used: 60 } } });
+  it("for a lease of an isolate that has ended", async () => {
+    const { world, requests } = newUndecided();
+    await world.run();
+    const decided = await Promise.all(requests);
+    expect(longest(decided)).toBe(5_000);
+    expect(
+      decided.filter(({ waitedMs }) => waitedMs === 5_000).every(({ decision }) => !decision.admitted),
+    ).toBe(true);
   });
 
-  it("a local ban that an operator lifts refuses no more, also if the object has heard of it", async () => {
-    const { network, world, isolate, at, runUntil, bannedUntilMs } = await newBanned();
-    network.handle = (_, answer) => answer();
-    // An earlier ban.
-    isolate.client.known.liftBans(bannedUntilMs - 1_000);
-    void at(5_000);
-    await runUntil(6_000);
-    expect([world.usage().status.bannedUntilMs, world.recordedBans]).toEqual([bannedUntilMs, 1]);
+  it("if the object hangs while it waits", async () => {
+    const { network, requests, runUntil } = newUndecided();
+    await runUntil(4_000);
+    network.handle = () => {};
+    await runUntil(7_000);
+    const lasted = longest(await Promise.all(requests));
+    expect([lasted > 4_000, lasted <= 5_000]).toEqual([true, true]);
+  });
 
-    // The second is by an older look-up, of another secret of the key.
-    for (const untilMs of [bannedUntilMs, 0]) isolate.client.known.liftBans(untilMs);
-    // The object shows the ban until the next request.
-    isolate.client.known.apply(free, world.usage().status);
+  it("for a call that was cancelled together with its request, and the next requests call again", async () => {
+    let isCancelled = true;
+    const { at, world, runUntil, sent } = newService(pro, { isCancelled: () => isCancelled });
+    void at(0);
+    const second = at(100);
+    await runUntil(50);
+    isCancelled = false;
+    const [third] = await Promise.all([at(5_200), runUntil(6_000)]);
+    expect([(await second).waitedMs, third.waitedMs]).toEqual([5_000, 100]);
+    expect([sent().includes(5_200), world.usage().status.windows.minute.used]).toEqual([true, 3]);
+  });
+});
+
+describe("while a window is full", () => {
+  it("requests are refused without a call, and counted by a report within a second", async () => {
+    const { world, burst, every, runUntil, sent, counted } = newService({ minute: 3, day: 9 });
+    void burst(4, 0);
+    const requests = every(10, 300, 3_300);
+    await runUntil(1_500);
+    expect(counted().refused).toBeGreaterThan(90);
+    await runUntil(3_300);
+    expect(longest(await Promise.all(requests))).toBe(0);
+    expect(sent().filter((atMs) => atMs > 200).length).toBeLessThanOrEqual(3);
+    await world.run(START_MS + 4_500);
+    expect(counted()).toMatchObject({ used: 3, refused: 301 });
+  });
+
+  it("requests are admitted as soon as the limits of the key are higher", async () => {
+    const { isolate, burst, at, runUntil } = newService({ minute: 3, day: 9 });
+    void burst(4, 0);
+    await runUntil(500);
+    isolate.limits = { minute: 5, day: 9 };
+    const [{ decision }] = await Promise.all([at(600), runUntil(1_000)]);
+    expect(decision).toMatchObject({ admitted: true, windows: { minute: { used: 4, limit: 5 } } });
+  });
+
+  it("the object is asked if its minute may be over by its clock", async () => {
+    const { burst, at, runUntil, sent } = newService({ minute: 1, day: 9 });
+    void burst(2, 50_000);
+    // The minute ends at 58,000 ms. The isolate knows the object's time to 100 ms.
+    const requests = [57_949, 57_951, 58_040].map((ms) => at(ms));
+    await runUntil(58_500);
+    const decided = await Promise.all(requests);
+    expect(decided.map(({ decision }) => decision.admitted)).toEqual([false, true, false]);
+    expect(decided.map(({ waitedMs }) => waitedMs)).toEqual([0, 100, 11]);
+    expect(sent().filter((atMs) => atMs > 57_900)).toEqual([57_951]);
+  });
+});
+
+describe("a refusal counts towards a ban by the arrival of its request", () => {
+  it("320 requests at once lead to no ban, although a call is lost after 1.9 s", async () => {
+    const { network, world, burst, runUntil } = newService(free);
+    const isLost = (message: Message) => world.counts.calls === 2 && !message.isRetry;
+    network.handle = (message, answer) =>
+      isLost(message) ? world.time.after(1_900, () => message.fail(new Error("lost"))) : answer();
+    const requests = burst(320, 0);
+    await runUntil(6_000);
+    expect([admissions(await Promise.all(requests)), world.counts.refused]).toEqual([60, 260]);
+    expect(world.usage().status.bannedUntilMs).toBeUndefined();
+  });
+
+  it("a call says when its first request arrived, by the object's clock, at the earliest", async () => {
+    const { calls, at, runUntil } = newService(pro, { aheadMs: -1_500 });
+    for (const ms of [0, 30, 90]) void at(ms);
+    await runUntil(1_000);
+    const [first, second = 0] = calls.map(({ message }) => message.request.arrivedMs);
+    // The isolate knows the time only when the first call has returned, and then to 50 ms.
+    expect([first, second - START_MS]).toEqual([0, 30 - TRIP_MS]);
+  });
+
+  it("requests that waited in another isolate while the 2 s passed lead to no ban", async () => {
+    const { world, burst, at, runUntil } = newService({ minute: 1, day: 9 });
+    const other = world.newIsolate({ minute: 1, day: 9 });
+    void burst(2, 0);
+    await runUntil(1_500);
+    const graceEndsMs = world.usage().status.firstRefusalMs + 2_000 - START_MS;
+    // The other isolate learns of the refusal 70 ms after the end.
+    void at(graceEndsMs - 30, other);
+    void burst(400, graceEndsMs - 20, other);
+    await runUntil(6_000);
+    expect([world.counts.refused, world.usage().status.bannedUntilMs]).toEqual([402, undefined]);
+  });
+
+  it("late requests that isolates refuse by themselves lead to a ban, which is then refused without calls", async () => {
+    const { world, burst, every, runUntil, sent } = newService(free);
+    void burst(61, 0);
+    // The 181st of them arrives at 3,810 ms.
+    const requests = every(10, 2_000, 8_000);
+    await runUntil(8_000);
+    const bannedUntilMs = START_MS + 606_000;
+    const decided = await Promise.all(requests);
+    expect(world.usage().status.bannedUntilMs).toBeLessThan(bannedUntilMs);
+    const first = decided.findIndex(({ decision }) => decision.bannedUntilMs !== undefined);
+    expect([first > 180, first < 320]).toEqual([true, true]);
+    // A report of the refusals before it may follow.
+    expect(sent().filter((atMs) => atMs > 2_000 + 10 * first).length).toBeLessThanOrEqual(1);
+  });
+});
+
+describe("a cached ban", () => {
+  /** Knows a ban, which ends at 606,000 ms. */
+  async function newBanned(aheadMs = 0) {
+    const service = newService({ minute: 1, day: 9 }, { aheadMs });
+    void service.burst(2, 0);
+    void service.burst(182, 4_000);
+    await service.runUntil(6_000);
+    const { bannedUntilMs = 0 } = service.world.usage().status;
+    expect(bannedUntilMs).toBe(START_MS + 606_000);
+    return { ...service, bannedUntilMs };
+  }
+
+  it("is ignored after the clock has stepped back, because its end is unknown", async () => {
+    const { isolate, at, runUntil, sent, bannedUntilMs } = await newBanned();
+    isolate.aheadMs = -10_000;
+    const [{ decision }] = await Promise.all([at(7_000), runUntil(8_000)]);
+    expect(sent()).toContain(7_000);
+    expect(decision.bannedUntilMs).toBe(bannedUntilMs);
+  });
+
+  it("that an operator has lifted refuses no more, and the object learns of it", async () => {
+    const { world, isolate, at, runUntil, bannedUntilMs } = await newBanned();
+    // The second is an earlier ban; the third an older look-up, of another secret of the key.
+    for (const untilMs of [bannedUntilMs, bannedUntilMs - 1_000, 0]) isolate.client.known.liftBans(untilMs);
     const [{ decision }] = await Promise.all([at(60_000), runUntil(61_000)]);
     expect([decision.admitted, world.usage().status.bannedUntilMs]).toEqual([true, undefined]);
   });
 
+  it("is not refused again after its Retry-After, with a slow clock", async () => {
+    const { at, runUntil, bannedUntilMs } = await newBanned(-1_500);
+    const [{ decision, waitedMs }] = await Promise.all([at(20_000), runUntil(21_000)]);
+    expect(waitedMs).toBe(0);
+    const retryMs = START_MS + 20_000 + 1_000 * Number(headersOf(decision)["Retry-After"]);
+    expect(retryMs).toBeGreaterThanOrEqual(bannedUntilMs);
+    expect(retryMs).toBeLessThan(bannedUntilMs + 1_000 + TRIP_MS);
+  });
+});
+
+describe("while the object can't be reached", () => {
   it("local admissions count in their own windows, also after a status without them", async () => {
     const { network, world, isolate, at, runUntil } = newService({ minute: 3, day: 9 });
     network.handle = isOverloaded;
     const requests = [57_990, 57_990, 57_990, 58_000, 58_000, 58_030, 58_040].map((ms) => at(ms));
     await runUntil(58_020);
-    isolate.client.known.apply(free, world.usage().status);
-    await runUntil(58_050);
+    isolate.client.known.store(world.usage().status, START_MS + 58_020);
+    await runUntil(60_000);
     const decisions = (await Promise.all(requests)).map(({ decision }) => decision);
     expect(decisions.slice(-2).map(({ admitted }) => admitted)).toEqual([true, false]);
     expect(decisions.at(-2)?.windows).toMatchObject({ minute: { used: 3 }, day: { used: 6 } });
   });
 
   it("requests that don't fit are refused, although another isolate holds a lease", async () => {
-    const { network, world, at, burst, runUntil } = newService(pro);
-    const other = world.newIsolate(pro);
-    // An unused lease of four, from 100 to 300 ms.
-    for (const ms of [0, 60]) void at(ms, other);
-    void at(120);
-    await runUntil(230);
+    const service = newService(pro);
+    const { network, world, at, burst, runUntil } = service;
+    newHolder(service);
+    void at(300);
+    await runUntil(500);
     network.handle = (message) => world.time.after(1, () => message.fail(OVERLOADED));
-    const [decided] = await Promise.all([Promise.all(burst(298, 240)), runUntil(3_000)]);
-    expect(new Set(decided.map(({ waitedMs }) => waitedMs))).toEqual(new Set([1]));
-    expect(decided.filter(({ decision }) => !decision.admitted)).toHaveLength(298 - (300 - 3 - 4));
+    const [decided, next] = await Promise.all([Promise.all(burst(298, 600)), at(700), runUntil(3_000)]);
+    // The next one without a call.
+    expect([longest(decided), next.waitedMs, next.decision.admitted]).toEqual([1, 0, false]);
+    expect([admissions(decided) < 296, admissions(decided) > 250]).toEqual([true, true]);
   });
 
-  it("the rest of a lease is not shown as used, also after its renewal has failed", async () => {
-    const { network, at, runUntil } = newService(pro);
-    const requests = [0, 60, 210, 220, 230].map((ms) => at(ms));
-    await runUntil(205);
+  it("a report that fails is repeated, at most once a second", async () => {
+    const { network, at, runUntil, sent, used } = newService(pro);
     network.handle = isOverloaded;
-    await runUntil(400);
-    const used = (await Promise.all(requests)).map(({ decision }) => decision.windows.minute.used);
-    expect(used).toEqual([1, 2, 3, 4, 5]);
+    void at(0);
+    await runUntil(6_500);
+    network.handle = works;
+    await runUntil(11_000);
+    expect(sent().every((atMs) => atMs % 1_000 === 0)).toBe(true);
+    expect([used(), sent().length <= 8]).toEqual([1, true]);
   });
 
   it("admissions during a report are in the next report", async () => {
     const { network, answer, at, runUntil, used } = newService(pro);
     network.handle = (message) =>
-      message.method === "acquire" ? message.fail(OVERLOADED) : answer(message, 700);
+      message.request.requests > 0 ? message.fail(OVERLOADED) : answer(message, 700);
     // The first report is under way from 1,000 to 1,750 ms.
     for (const ms of [0, 1_100]) void at(ms);
-    await runUntil(3_000);
+    await runUntil(5_000);
     expect(used()).toBe(2);
   });
 
-  it("a ban that begins during a report is in the next report", async () => {
-    const { network, world, answer, burst, runUntil } = newService(free);
-    network.handle = isOverloaded;
-    void burst(61, 300);
-    await runUntil(4_000);
-    network.handle = (message) =>
-      message.method === "acquire" ? message.fail(OVERLOADED) : answer(message, 500);
-    // The second report is under way from 4,300 to 4,850 ms.
-    void burst(181, 4_500);
-    await runUntil(5_600);
-    expect(world.usage().status.bannedUntilMs).toBe(START_MS + 605_000);
-  });
-
-  it("a report is not delayed when the clock has stepped back", async () => {
-    const { network, isolate, at, runUntil, used } = newService(pro);
-    network.handle = isOverloaded;
-    void at(30_000);
-    await runUntil(35_000);
-    isolate.aheadMs = -20_000;
-    void at(36_000);
-    await runUntil(36_500);
-    network.handle = (_, answer) => answer();
-    await runUntil(38_000);
-    expect(used()).toBe(2);
-  });
-
-  it("the outbox keeps the latest 100 batches", async () => {
+  it("the latest 100 batches are reported", async () => {
     const { network, at, every, runUntil, used } = newService(pro);
     network.handle = isOverloaded;
-    void every(5, 0, 750);
-    await runUntil(800);
-    network.handle = (_, answer) => answer();
-    void at(2_000);
-    await runUntil(2_200);
+    void every(400, 0, 45_000);
+    await runUntil(46_000);
+    network.handle = works;
+    void at(46_000);
+    await runUntil(55_000);
     expect(used()).toBe(101);
   });
-});
-
-it("a cached ban is ignored after the clock has stepped back, because its end is unknown", async () => {
-  const { world, isolate, at, burst, runUntil, sent } = newService({ minute: 1, day: 9 });
-  void burst(2, 0);
-  void burst(182, 2_200);
-  void at(5_000);
-  await runUntil(6_000);
-  isolate.aheadMs = -10_000;
-  const [{ decision }] = await Promise.all([at(7_000), world.run()]);
-  expect(sent("acquire").filter((atMs) => atMs >= 5_000)).toEqual([7_000]);
-  expect(decision.bannedUntilMs).toBe(START_MS + 603_000);
 });
 
 it("a status is dropped if a known one has a higher revision, or the same and a later time", () => {
@@ -316,32 +476,8 @@ it("a status is dropped if a known one has a higher revision, or the same and a 
     { revision: 1, atMs: 20 },
     { revision: 0, atMs: 200 },
   ].map(({ revision, atMs }) => {
-    isolate.client.known.apply(free, { ...status, revision, nowMs: START_MS + atMs });
+    isolate.client.known.store({ ...status, revision, nowMs: START_MS + atMs }, START_MS);
     return isolate.client.known.peek(free).nowMs - START_MS;
   });
   expect(known).toEqual([100, 100, 150, 20, 20]);
-});
-
-it.each([
-  ["in the previous minute", 57_400, 0],
-  ["in the first millisecond of a minute", 57_850, 1],
-])("the rest of a lease granted %s is not shown as used", async (_, atMs, used) => {
-  const { network, world, isolate, at, runUntil } = newService(pro);
-  network.handle = (message, answer) => (message.method === "release" ? message.fail(OVERLOADED) : answer());
-  for (const ms of [atMs, atMs + 60]) void at(ms);
-  await runUntil(58_100);
-  const { windows } = isolate.client.known.apply(pro, world.usage().status);
-  expect([world.counts.leases, windows.minute.used, windows.day.used]).toEqual([1, used, 2]);
-});
-
-it("with a slow clock, a client that waits for the Retry-After of a cached ban is not refused again", async () => {
-  const { world, at, burst } = newService({ minute: 1, day: 9 }, -1_500);
-  void burst(2, 0);
-  void burst(182, 2_200);
-  const [{ decision, waitedMs }] = await Promise.all([at(20_000), world.run()]);
-  expect(waitedMs).toBe(0);
-  const { bannedUntilMs = 0 } = world.usage().status;
-  const retryMs = START_MS + 20_000 + 1_000 * Number(headersOf(decision)["Retry-After"]);
-  expect(retryMs).toBeGreaterThanOrEqual(bannedUntilMs);
-  expect(retryMs).toBeLessThan(bannedUntilMs + 1_000 + TRIP_MS);
 });

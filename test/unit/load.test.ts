@@ -41,13 +41,14 @@ it.each<[what: string, run: Partial<typeof EXACT>, found: string[]]>([
   ["one more than the limit, despite a kill", { admitted: 33, kills: 1 }, EXCEEDED],
   ["a refusal of the last request", { admitted: 31 }, EARLY],
   ["a refusal before the last one", { admitted: 31, later: 1 }, EARLY],
-  ["more losses than a kill explains", { admitted: 29, kills: 1 }, EARLY],
+  ["more losses than a kill explains", { admitted: 15, kills: 1 }, EARLY],
   ["a refusal with requests left", { left: 1 }, ["a request was refused with requests left"]],
   ["a forgotten admission", { usage: { admitted: 31 } }, ADMISSIONS],
   ["a forgotten admission at a kill", { kills: 1, usage: { admitted: 31 } }, ADMISSIONS],
   ["an admission counted twice", { usage: { admitted: 33 } }, ADMISSIONS],
-  ["more counted than a kill explains", { kills: 1, usage: { admitted: 35 } }, ADMISSIONS],
+  ["more counted than a kill explains", { kills: 1, usage: { admitted: 49 } }, ADMISSIONS],
   ["a forgotten refusal", { usage: { refused: 0 } }, REFUSALS],
+  ["an unreported refusal at a kill", { kills: 1, usage: { refused: 0 } }, []],
   ["a refusal counted twice", { usage: { refused: 2 } }, REFUSALS],
 ])("in the ledger of a client, %s: %j finds %j", (_, run, found) => {
   // One admission a millisecond, then refusals and interruptions, and later admissions.

@@ -1,46 +1,47 @@
-// acquire and release on a quota: windows, bans, leases, retries and reports. The simulation has random lives of a key.
+// acquire on a quota: windows, bans, leases, reports and repeated calls. The simulation has random lives of a key.
 
 import { expect, it } from "vitest";
-import { acquire, type Quota, reconcile, rollOver, UNUSED_QUOTA } from "../../src/rate-limit/object/quota.ts";
-import type { AcquireRequest, AcquireResult, Report } from "../../src/rate-limit/protocol.ts";
+import { acquire, type Quota, UNUSED_QUOTA } from "../../src/rate-limit/object/quota.ts";
+import { type AcquireRequest, type AcquireResult, LEASE_MS } from "../../src/rate-limit/protocol.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 
 const DAY_MS = 86_400_000;
 const MINUTE_MS = Date.UTC(2026, 10, 20, 12, 34);
 const MIDNIGHT_MS = Date.UTC(2026, 10, 21);
 
-const NOTHING: Report = { released: [], outbox: [], bannedUntilMs: 0, bansLiftedUntilMs: 0 };
-const LONG = { size: 1_000, durationMs: 10_000 };
+/** More than any limit here: the lease is as large as possible. */
+const HOT = { recent: 2_000 };
 
-/** A key's quota; the test moves its clock. */
+/** A key's quota; the test moves its clock. Calls are those of isolate A, and have the numbers 10, 20 and so on. */
 function newKey(limits: Limits, nowMs = MINUTE_MS) {
-  let batches = 0;
+  let number = 0;
   let quota: Quota = UNUSED_QUOTA;
   const key = {
     limits,
     nowMs,
     acquire(requests: number, rest: Partial<AcquireRequest> = {}): AcquireResult {
-      batches += 1;
-      const request = { id: `batch ${batches}`, requests, waitedMs: 0, ...NOTHING, ...rest };
+      number += 10;
+      const batch = { client: "A", number, requests, arrivedMs: key.nowMs, recent: 0 };
+      const request = { ...batch, decisions: [], bansLiftedUntilMs: 0, ...rest };
       const next = acquire(quota, key.limits, request, key.nowMs);
       // The object stores changes only.
       if (next.quota.revision !== quota.revision) ({ quota } = next);
       return next.result;
     },
-    release(report: Partial<Report>): void {
-      const current = rollOver(quota, key.limits, key.nowMs);
-      quota = reconcile(current, { ...NOTHING, ...report }, key.nowMs);
+    /** Acquires without requests. Returns the counts of minute and day. */
+    usedAfter(rest: Partial<AcquireRequest>): number[] {
+      const { windows } = key.acquire(0, rest);
+      return [windows.minute.used, windows.day.used];
     },
     get quota(): Quota {
       return quota;
     },
-    /** The counts of minute and day. */
-    get used(): number[] {
-      return [quota.counts.minute.used, quota.counts.day.used];
-    },
   };
   return key;
 }
+
+/** How a batch was decided. */
+const outcome = ({ admitted, refused }: AcquireResult) => ({ admitted, refused });
 
 it("the totals of the last 30 days are kept, today included", () => {
   const key = newKey({ minute: 60, day: 2 });
@@ -67,18 +68,32 @@ it.each([
   const key = newRefusedKey(limits);
   // A lowered limit does not lower what its minute tolerates.
   key.limits = { minute: 1, day: 1_000 };
-  expect(key.acquire(900, { waitedMs: 1 }).bannedUntilMs).toBeUndefined();
+  // 0: the isolate does not know the time of the object.
+  for (const arrivedMs of [0, MINUTE_MS + 2_000])
+    expect(key.acquire(900, { arrivedMs }).bannedUntilMs).toBeUndefined();
   expect(key.acquire(tolerated).bannedUntilMs).toBeUndefined();
   const bannedUntilMs = MINUTE_MS + 603_000;
   expect(key.acquire(5)).toMatchObject({ admitted: 0, refused: 5, bannedUntilMs });
   expect(key.acquire(5)).toMatchObject({ admitted: 0, refused: 5, bannedUntilMs });
   // Only the refusal that began the ban counts.
-  expect(key.quota.counts.minute.refused).toBe(1 + 900 + tolerated + 1);
+  expect(key.quota.counts.minute.refused).toBe(1 + 1_800 + tolerated + 1);
   const admitted = [bannedUntilMs - 1, bannedUntilMs].map((nowMs) => {
     key.nowMs = nowMs;
     return key.acquire(1).admitted;
   });
   expect(admitted).toEqual([0, 1]);
+});
+
+it("late refusals that isolates report lead to a ban, but not those of an earlier minute", () => {
+  const key = newKey({ minute: 1, day: 9 });
+  const report = (client: string, atMs: number, refused: number, late: number) => {
+    const decisions = [{ number: 5, atMs, admitted: 0, refused, late }];
+    return key.acquire(0, { client, decisions }).bannedUntilMs;
+  };
+  expect(report("A", MINUTE_MS - 1, 500, 500)).toBeUndefined();
+  expect(report("B", MINUTE_MS, 500, 90)).toBeUndefined();
+  expect(report("C", MINUTE_MS, 90, 90)).toBeUndefined();
+  expect(report("D", MINUTE_MS, 1, 1)).toBe(MINUTE_MS + 600_000);
 });
 
 it("a ban that an operator has lifted is over, and its refusals don't count any more", () => {
@@ -92,159 +107,225 @@ it("a ban that an operator has lifted is over, and its refusals don't count any 
   expect(banAfter(1, bannedUntilMs)).toBe(bannedUntilMs + 1_000);
 });
 
-it("a lease is at most 1/16 of the remaining requests, minus outstanding leases", () => {
-  const key = newKey({ minute: 321, day: 10_000 });
-  const first = key.acquire(1, { id: "first", lease: { size: 15, durationMs: 800 } });
-  expect([first.lease?.size, key.used]).toEqual([15, [16, 16]]);
-  // 304 are left, and 1/16 of them is 19.
-  expect(key.acquire(1, { lease: LONG }).lease).toMatchObject({
-    size: 4,
-    grantedMs: MINUTE_MS,
-    durationMs: 800,
-  });
-  expect(key.acquire(1, { lease: LONG }).lease).toBeUndefined();
-  // After their time plus 2 s the first leases are no longer outstanding.
-  key.nowMs += 2_799;
-  expect(key.acquire(1, { lease: LONG }).lease).toBeUndefined();
-  key.nowMs += 1;
-  expect(key.acquire(1, { lease: LONG }).lease?.size).toBe(18);
-
-  expect(newKey({ minute: 1_000, day: 65 }).acquire(1, { lease: LONG }).lease?.size).toBe(4);
-  // A lease is for at least two.
-  expect(newKey({ minute: 33, day: 65 }).acquire(1, { lease: LONG }).lease?.size).toBe(2);
-  expect(newKey({ minute: 32, day: 65 }).acquire(1, { lease: LONG }).lease).toBeUndefined();
-});
-
-it("no lease is granted when less than a quarter is left, or less than its time plus 5 ms", () => {
-  const sizeAfter = (limits: Limits, requests: number, atMs = MINUTE_MS) =>
-    newKey(limits, atMs).acquire(requests, { lease: LONG }).lease?.size;
+it("a lease is charged at once, and is at most half of what is left in the tighter window", () => {
   for (const limits of [
-    { minute: 400, day: 4_000 },
-    { minute: 4_000, day: 400 },
-  ])
-    expect([300, 301].map((requests) => sizeAfter(limits, requests))).toEqual([6, undefined]);
-  const sizeAt = (leftMs: number) => sizeAfter({ minute: 100, day: 1_000 }, 1, MINUTE_MS + 60_000 - leftMs);
-  expect([805, 804].map(sizeAt)).toEqual([6, undefined]);
+    { minute: 101, day: 1_000 },
+    { minute: 1_000, day: 101 },
+  ]) {
+    const { lease, windows } = newKey(limits).acquire(1, HOT);
+    expect([lease?.size, windows.minute.used, windows.day.used]).toEqual([50, 51, 51]);
+  }
+  // A lease is for at least two.
+  const sizes = [4, 5].map((minute) => newKey({ minute, day: 1_000 }).acquire(1, HOT).lease?.size);
+  expect(sizes).toEqual([undefined, 2]);
 });
 
-/** A key with nothing left in its minute, and a lease of 3 with the id "lease". */
-function newExhaustedKey() {
-  const key = newKey({ minute: 64, day: 640 });
-  key.acquire(1, { id: "lease", lease: LONG });
-  key.acquire(60);
+it("a lease lasts its longest time if the limit is far away, less if all isolates reach it within seconds, and ends with its minute", () => {
+  const granted = (minute: number, { leftMs = 60_000, ofOthers = 0, recent = 100 } = {}) => {
+    const key = newKey({ minute, day: 1_000_000 }, MINUTE_MS + 60_000 - leftMs);
+    key.acquire(ofOthers, { client: "B" });
+    return key.acquire(1, { recent }).lease;
+  };
+  const far = granted(100_000);
+  expect(far?.durationMs).toBe(LEASE_MS);
+  // For more than the recent requests, but not for much more.
+  expect(far?.size).toBeGreaterThan(120);
+  expect(far?.size).toBeLessThan(400);
+  // The limit is reached in 10 s at the rate of this isolate; in 2 s at the rate of all.
+  const [slow = 0, fast = 0] = [
+    granted(251)?.durationMs,
+    granted(651, { ofOthers: 400, recent: 100 })?.durationMs,
+  ];
+  expect([slow > 1_000, slow < 4_000, fast > 100, fast < 1_000]).toEqual([true, true, true, true]);
+  const atEnd = [1_000, 10, 9].map((leftMs) => granted(100_000, { leftMs, ...HOT })?.durationMs);
+  expect(atEnd).toEqual([995, 5, undefined]);
+});
+
+it("a lease is granted to an isolate with three recent requests, and not for one", () => {
+  const hasLease = (recent: number) =>
+    newKey({ minute: 10_000, day: 100_000 }).acquire(1, { recent }).lease !== undefined;
+  expect([0, 1, 3].map(hasLease)).toEqual([false, false, true]);
+});
+
+it("a renewed lease keeps its id and what is used of it meanwhile, and only what it never used is credited", () => {
+  const key = newKey({ minute: 10_000, day: 100_000 });
+  const { lease: first } = key.acquire(1, { recent: 100 });
+  const { lease } = key.acquire(0, { recent: 100, lease: { id: 10, used: 90, isOver: false } });
+  expect([first?.id, lease?.id]).toEqual([10, 10]);
+  // It has as many unused requests as before.
+  expect(lease?.size).toBe((first?.size ?? 0) + 90);
+  expect(key.acquire(0, { client: "B" }).leased.minute).toBe(first?.size);
+  expect(key.quota.counts.minute.used).toBe(1 + (lease?.size ?? 0));
+  expect(key.usedAfter({ lease: { id: 10, used: 150, isOver: true } })).toEqual([151, 151]);
+  // It is credited once.
+  expect(key.usedAfter({ lease: { id: 10, used: 150, isOver: true } })).toEqual([151, 151]);
+});
+
+it("a lease that the next call of its isolate does not name is credited, and those of others are not", () => {
+  const key = newKey({ minute: 1_000, day: 10_000 });
+  const other = key.acquire(1, { client: "B", ...HOT }).lease?.size ?? 0;
+  key.acquire(1, HOT);
+  const used = 2 + other;
+  expect(key.usedAfter({})).toEqual([used, used]);
+  expect(key.acquire(0, HOT).lease?.id).toBe(40);
+  expect(key.usedAfter({ lease: { id: 20, used: 5, isOver: false } })).toEqual([used, used]);
+});
+
+/** A key with a limit of 101: isolate A has used 1, and has an unused lease of 50. */
+function newLeasedKey(nowMs = MINUTE_MS, day = 10_000) {
+  const key = newKey({ minute: 101, day }, nowMs);
+  key.acquire(1, HOT);
   return key;
 }
 
-it("requests that do not fit are undecided while a lease is outstanding, and change nothing", () => {
-  const key = newExhaustedKey();
-  const before = key.quota;
-  expect(key.acquire(5, { id: "undecided" })).toMatchObject({ admitted: 0, refused: 0 });
-  expect(key.quota).toBe(before);
-  key.release({ released: [{ id: "lease", unused: 2 }] });
-  // No lease is outstanding now, so the same batch is decided.
-  expect(key.acquire(5, { id: "undecided" })).toMatchObject({ admitted: 2, refused: 3 });
-  expect([key.used, key.quota.counts.minute.refused]).toEqual([[64, 64], 3]);
-});
-
-it("a lease delays a refusal only in the windows that it was granted in", () => {
-  const afterMinute = (day: number, requests: number) => {
-    const key = newKey({ minute: 63, day }, MINUTE_MS + 59_000);
-    key.acquire(1, { lease: LONG });
-    key.nowMs += 1_000;
-    key.acquire(requests);
-    return key.acquire(1).refused;
+it("requests are undecided only if an outstanding lease can make room for them, in the minute's last 5 s all that don't fit", () => {
+  const decided = (leftMs: number) => {
+    const key = newLeasedKey(MINUTE_MS + 60_000 - leftMs);
+    return outcome(key.acquire(120, { client: "B" }));
   };
-  // Only the new minute is used up; only the day is.
-  expect([afterMinute(640, 63), afterMinute(66, 62)]).toEqual([1, 0]);
-});
-
-it("a repeated batch gets the same result and is charged once, also if it was admitted in part", () => {
-  const key = newKey({ minute: 321, day: 10_000 });
-  key.acquire(1, { lease: { size: 10, durationMs: 800 } });
-  const second = key.acquire(1, { id: "second", lease: LONG });
-  expect(second.lease).toMatchObject({ id: "second", size: 9 });
-  expect(key.acquire(1, { id: "second", lease: LONG })).toEqual(second);
-  expect(key.acquire(310, { id: "in part" })).toMatchObject({ admitted: 300, refused: 0 });
-  expect(key.acquire(310, { id: "in part" })).toMatchObject({ admitted: 300, refused: 0 });
-  expect(key.used).toEqual([321, 321]);
-});
-
-it("a repeated refused batch is refused and counts once, and is undecided when there is room again", () => {
-  const key = newKey({ minute: 1, day: 10 });
-  key.acquire(1);
-  expect(key.acquire(2, { id: "refused" }).refused).toBe(2);
-  expect(key.acquire(2, { id: "refused" })).toMatchObject({ admitted: 0, refused: 2 });
-  expect(key.quota.counts.minute.refused).toBe(2);
-  key.nowMs += 60_000;
-  expect(key.acquire(2, { id: "refused" })).toMatchObject({ admitted: 0, refused: 0 });
-});
-
-it("the latest 256 batches are deduplicated, including those with a lease request only", () => {
-  const key = newKey({ minute: 10_000, day: 10_000 });
-  key.acquire(0, { id: "first", lease: { size: 8, durationMs: 10 } });
-  for (let batch = 0; batch < 255; batch += 1) key.acquire(1);
-  key.acquire(0, { id: "first", lease: LONG });
-  expect(key.used[0]).toBe(263);
-  key.acquire(1);
-  expect(key.quota.recentBatches.size).toBe(256);
-  key.acquire(1, { id: "first" });
-  expect(key.used[0]).toBe(265);
-});
-
-it("a batch that arrives after the release of its lease gets no lease and is not counted", () => {
-  const key = newKey({ minute: 320, day: 10_000 });
-  key.release({ released: [{ id: "late", unused: 8 }] });
-  const { admitted, refused, lease } = key.acquire(5, { id: "late", lease: LONG });
-  expect([admitted, refused, lease, key.used]).toEqual([0, 0, undefined, [0, 0]]);
-});
-
-it.each([
-  ["after", 1],
-  ["before", -1],
-])("a release is ignored when the clock is 2 min %s the grant", (_, sign) => {
-  const usedAfter = (ms: number) => {
-    const key = newExhaustedKey();
-    key.nowMs += sign * ms;
-    // More than the size of the lease, like from an isolate that has not got it.
-    key.release({ released: [{ id: "lease", unused: 9 }] });
-    return key.used[1];
-  };
-  expect([usedAfter(119_999), usedAfter(120_000)]).toEqual([61, 64]);
-});
-
-it("leases and local admissions from before midnight count in their own day", () => {
-  const key = newKey({ minute: 320, day: 10_000 }, MIDNIGHT_MS - 1_000);
-  key.acquire(1, { id: "lease", lease: { size: 8, durationMs: 800 } });
-  key.nowMs = MIDNIGHT_MS;
-  key.acquire(1);
-  const outbox = [MIDNIGHT_MS - 2 * DAY_MS, MIDNIGHT_MS - 1, MIDNIGHT_MS].map((atMs) => ({
-    id: `at ${atMs}`,
-    atMs,
-    requests: 10,
-  }));
-  key.release({ released: [{ id: "lease", unused: 5 }], outbox });
-  expect(key.used).toEqual([11, 11]);
-  expect(key.quota.pastDays).toEqual([
-    { startMs: MIDNIGHT_MS - 2 * DAY_MS, admitted: 10, refused: 0 },
-    { startMs: MIDNIGHT_MS - DAY_MS, admitted: 14, refused: 0 },
+  expect([5_001, 5_000].map(decided)).toEqual([
+    { admitted: 50, refused: 20 },
+    { admitted: 50, refused: 0 },
   ]);
 });
 
-it("a locally decided batch counts once, also if the object has admitted a part of it or gets it later", () => {
-  const key = newKey({ minute: 2, day: 1_000 });
-  key.acquire(5, { id: "early" });
-  for (const id of ["early", "late", "late"]) key.release({ outbox: [{ id, atMs: MINUTE_MS, requests: 5 }] });
-  expect(key.used).toEqual([10, 10]);
-  expect(key.acquire(5, { id: "late" })).toMatchObject({ admitted: 5, refused: 0 });
-  expect(key.used).toEqual([10, 10]);
+it("undecided requests are decided once the lease has come back, and no lease is granted until the minute ends", () => {
+  const key = newLeasedKey();
+  expect(outcome(key.acquire(90, { client: "B" }))).toEqual({ admitted: 50, refused: 0 });
+  key.acquire(0, { lease: { id: 10, used: 8, isOver: true }, ...HOT });
+  // The requests of B that wait need what has come back.
+  const { lease, ...result } = key.acquire(40, { client: "B", ...HOT });
+  expect([outcome(result), lease]).toEqual([{ admitted: 40, refused: 0 }, undefined]);
+  expect(outcome(key.acquire(5))).toEqual({ admitted: 2, refused: 3 });
+  key.nowMs += 60_000;
+  expect(key.acquire(1, HOT).lease).toBeDefined();
 });
 
-it("every change raises the revision, at least to the current time; a repeated report does not", () => {
+it("a lease is outstanding until 3 s after its time, and can be credited later", () => {
+  const key = newLeasedKey();
+  const durationMs = key.quota.clients.get("A")?.lease?.durationMs ?? 0;
+  key.acquire(50, { client: "B" });
+  const refused = [2_999, 3_000].map((ms) => {
+    key.nowMs = MINUTE_MS + durationMs + ms;
+    return key.acquire(1, { client: "B" }).refused;
+  });
+  expect(refused).toEqual([0, 1]);
+  expect(key.usedAfter({ lease: { id: 10, used: 3, isOver: true } })).toEqual([54, 54]);
+});
+
+it("after a limit was lowered, requests are refused at once if an outstanding lease can't make room", () => {
+  const refused = (minute: number) => {
+    const key = newLeasedKey();
+    key.limits = { minute, day: 10_000 };
+    return key.acquire(1, { client: "B" }).refused;
+  };
+  expect([1, 2].map(refused)).toEqual([1, 0]);
+});
+
+it("a lease delays a refusal only in the windows that it was granted in, and only of other isolates", () => {
+  const afterMinute = (day: number, requests: number) => {
+    const key = newLeasedKey(MINUTE_MS + 59_000, day);
+    key.nowMs += 1_000;
+    key.acquire(requests, { client: "B" });
+    return key.acquire(1, { client: "B" });
+  };
+  // Only the new minute is used up; only the day is.
+  expect([afterMinute(10_000, 101), afterMinute(151, 100)].map(({ refused }) => refused)).toEqual([1, 0]);
+  expect(newLeasedKey().acquire(0, { lease: { id: 10, used: 0, isOver: false } }).leased.minute).toBe(0);
+  expect(newLeasedKey().acquire(0, { client: "B" }).leased).toEqual({ minute: 50, day: 50 });
+});
+
+it("a repeated call gets the same result and is charged once, also if it was admitted in part", () => {
+  const key = newKey({ minute: 100, day: 1_000 });
+  const leased = key.acquire(20, { number: 10, ...HOT });
+  expect(leased.lease?.size).toBe(40);
+  expect(key.acquire(20, { number: 10, ...HOT })).toEqual(leased);
+  const inPart = key.acquire(90, { number: 30, lease: { id: 10, used: 40, isOver: true } });
+  expect(outcome(inPart)).toEqual({ admitted: 40, refused: 50 });
+  expect(key.acquire(90, { number: 30 })).toEqual(inPart);
+  expect(key.quota.counts.minute).toMatchObject({ used: 100, refused: 50 });
+});
+
+it("a repeated call that was refused is undecided when there is room again, and counts as not refused", () => {
+  const key = newKey({ minute: 1, day: 10 });
+  key.acquire(3, { number: 1 });
+  key.nowMs += 60_000;
+  for (let time = 0; time < 2; time += 1)
+    expect(outcome(key.acquire(3, { number: 1 }))).toEqual({ admitted: 1, refused: 0 });
+  expect(key.quota.counts.day).toMatchObject({ used: 1, refused: 0 });
+});
+
+it("a call that a later one of its isolate has overtaken is ignored", () => {
+  const key = newKey({ minute: 100, day: 1_000 });
+  key.acquire(1, { number: 20 });
+  expect(outcome(key.acquire(5, { number: 10, client: "A", ...HOT }))).toEqual({ admitted: 0, refused: 0 });
+  expect(outcome(key.acquire(5, { number: 10, client: "B" }))).toEqual({ admitted: 5, refused: 0 });
+  expect(key.usedAfter({})).toEqual([6, 6]);
+});
+
+it.each([
+  ["more", { admitted: 5, refused: 0 }],
+  ["less", { admitted: 0, refused: 5 }],
+])(
+  "a local decision about a call whose result was lost replaces it, also with %s admissions",
+  (_, decided) => {
+    const key = newKey({ minute: 2, day: 1_000 });
+    key.acquire(5, { number: 10 });
+    // The second is the first report again: its result was lost. The object never got call 15.
+    const decisions = [
+      { number: 10, atMs: MINUTE_MS, ...decided, late: 0 },
+      { number: 15, atMs: MINUTE_MS, admitted: 7, refused: 1, late: 0 },
+    ];
+    for (const number of [20, 30]) key.acquire(0, { number, decisions });
+    expect(key.acquire(7, { number: 15 })).toMatchObject({ admitted: 0, refused: 0 });
+    const { admitted, refused } = decided;
+    expect(key.quota.counts.day).toMatchObject({ used: admitted + 7, refused: refused + 1 });
+  },
+);
+
+it("a local decision counts in its own minute, although the call that it replaces was charged to the one before", () => {
+  const key = newKey({ minute: 9, day: 99 }, MINUTE_MS + 59_999);
+  key.acquire(5, { number: 10 });
+  key.nowMs += 1;
+  const decisions = [{ number: 10, atMs: key.nowMs, admitted: 5, refused: 0, late: 0 }];
+  expect(key.usedAfter({ number: 20, decisions })).toEqual([5, 5]);
+});
+
+it("leases and local decisions from before midnight count in their own day", () => {
+  const key = newKey({ minute: 320, day: 10_000 }, MIDNIGHT_MS - 1_000);
+  key.acquire(1, HOT);
+  key.nowMs = MIDNIGHT_MS;
+  const decisions = [MIDNIGHT_MS - 2 * DAY_MS, MIDNIGHT_MS - 1, MIDNIGHT_MS].map((atMs, index) => ({
+    ...{ number: 11 + index, atMs, admitted: 10, refused: 2, late: 0 },
+  }));
+  key.acquire(1, { lease: { id: 10, used: 3, isOver: true }, decisions });
+  expect(key.quota.counts.day).toMatchObject({ used: 11, refused: 2 });
+  expect(key.quota.pastDays).toEqual([
+    { startMs: MIDNIGHT_MS - 2 * DAY_MS, admitted: 10, refused: 2 },
+    { startMs: MIDNIGHT_MS - DAY_MS, admitted: 14, refused: 2 },
+  ]);
+});
+
+it.each([1, -1])(
+  "an isolate is forgotten after 60 s without a call, in either direction of the clock: %i",
+  (sign) => {
+    const usedAfter = (ms: number) => {
+      const key = newKey({ minute: 100, day: 1_000 });
+      key.acquire(1, { number: 10 });
+      key.nowMs += sign * ms;
+      key.acquire(1, { client: "B" });
+      key.acquire(1, { number: 10 });
+      return key.quota.counts.day.used;
+    };
+    expect([59_999, 60_000].map(usedAfter)).toEqual([2, 3]);
+  },
+);
+
+it("every change raises the revision, at least to the current time; a call without effect does not", () => {
   const key = newKey({ minute: 60, day: 1_000 });
-  const report = { released: [{ id: "a", unused: 1 }], outbox: [{ id: "b", atMs: MINUTE_MS, requests: 1 }] };
   const revisions = [0, 5, -5].flatMap((ms) => {
     key.nowMs += ms;
-    return [key.acquire(1), key.acquire(0, report)].map(({ revision }) => revision - MINUTE_MS);
+    return [key.acquire(1), key.acquire(0)].map(({ revision }) => revision - MINUTE_MS);
   });
-  expect(revisions).toEqual([0, 1, 5, 5, 6, 6]);
+  expect(revisions).toEqual([0, 0, 5, 5, 6, 6]);
 });

@@ -2,7 +2,7 @@
 // test/unit/pet-input.test.ts has the values and media types, openapi.test.ts the bounds, keys.test.ts the credentials.
 
 import { env } from "cloudflare:workers";
-import { beforeAll, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { app } from "../../src/app.ts";
 import { FIELD_PROBLEMS, MESSAGES } from "../../src/http/messages.ts";
 import { PET_STATUSES } from "../../src/pets/schema.ts";
@@ -18,7 +18,7 @@ import { takeLogLines } from "../support/worker/log-lines.ts";
 
 let client: Client;
 
-beforeAll(async () => {
+beforeEach(async () => {
   client = await newUnlimitedClient();
 });
 

@@ -3,7 +3,7 @@
 // tests, that no response is undocumented.
 
 import { env } from "cloudflare:workers";
-import { beforeAll, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { newSecret } from "../../src/keys/secret.ts";
 import { EXAMPLE_PETS } from "../../src/openapi/examples.ts";
 import { insertPet } from "../../src/pets/store.ts";
@@ -19,6 +19,7 @@ import {
 } from "../support/openapi-document.ts";
 import {
   banKey,
+  batch,
   type Client,
   fetchWithoutKey,
   invalidatePageCache,
@@ -32,7 +33,7 @@ import { trackSecret } from "../support/worker/log-lines.ts";
 
 let client: Client;
 
-beforeAll(async () => {
+beforeEach(async () => {
   client = await newUnlimitedClient();
 });
 
@@ -178,9 +179,7 @@ function forAny(id: OperationId): Record<string, Provocation> {
     },
     "429 minute": async (user) => {
       // Uses up the minute through another isolate.
-      const report = { released: [], outbox: [], bannedUntilMs: 0, bansLiftedUntilMs: 0 };
-      const batch = { id: "batch", requests: 60, waitedMs: 0, ...report };
-      await env.RATE_LIMITER.getByName(user.id).acquire(PLAN_LIMITS.free, batch);
+      await env.RATE_LIMITER.getByName(user.id).acquire(PLAN_LIMITS.free, batch(60));
       return request(id, {}, user.call);
     },
     "429 banned": async (user) => {

@@ -1,7 +1,7 @@
 // Pagination: rows read, order, next links and cursors.
 
 import { env } from "cloudflare:workers";
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { encodeCursor } from "../../src/pets/cursor.ts";
 import { PageCache } from "../../src/pets/page-cache.ts";
 import { selectPage } from "../../src/pets/store.ts";
@@ -33,7 +33,7 @@ interface Pet {
 
 let client: Client;
 
-beforeAll(async () => {
+beforeEach(async () => {
   client = await newUnlimitedClient();
 });
 

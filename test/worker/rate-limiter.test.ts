@@ -3,11 +3,12 @@
 
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { RateLimiter } from "../../src/index.ts";
+import { listChanges } from "../../src/keys/records.ts";
 import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
-import type { AcquireRequest } from "../../src/rate-limit/protocol.ts";
-import { newClient } from "../support/worker/client.ts";
+import { banKey, batch, newClient, newKey, pass } from "../support/worker/client.ts";
+import { takeLogLines } from "../support/worker/log-lines.ts";
 
 const DAY_MS = 86_400_000;
 const FREE = PLAN_LIMITS.free;
@@ -15,13 +16,7 @@ const FREE = PLAN_LIMITS.free;
 /** The test pool hides errors with this prefix, because it throws them itself. */
 const CRASH = "Instance disposed";
 
-const NOTHING = { released: [], outbox: [], bannedUntilMs: 0, bansLiftedUntilMs: 0 };
-
 const newLimiter = () => env.RATE_LIMITER.getByName(`key-${crypto.randomUUID()}`);
-
-function batch(requests: number, rest: Partial<AcquireRequest> = {}): AcquireRequest {
-  return { id: crypto.randomUUID(), requests, waitedMs: 0, ...NOTHING, ...rest };
-}
 
 /** The counts of minute and day in the object. */
 async function usedOf(limiter: DurableObjectStub<RateLimiter>): Promise<number[]> {
@@ -53,12 +48,13 @@ it("writes one value per change, none without a change, and counts nothing if th
   const limiter = newLimiter();
   await runInDurableObject(limiter, (instance: RateLimiter, { storage }) => {
     const put = vi.spyOn(storage.kv, "put");
-    const leased = batch(1, { lease: { size: 3, durationMs: 800 } });
-    const report = { ...NOTHING, released: [{ id: leased.id, unused: 3 }] };
-    const acquire = () => instance.acquire(FREE, leased);
-    const release = () => instance.release(FREE, report);
+    const client = "isolate";
     const usage = () => instance.usage(FREE);
-    const writes = [usage, acquire, acquire, usage, release, release].map((call) => {
+    const first = batch(1, { client, recent: 20 });
+    const lease = { id: 1, used: 0, isOver: true };
+    const report = (number: number) => () => instance.acquire(FREE, batch(0, { client, number, lease }));
+    const acquire = () => instance.acquire(FREE, first);
+    const writes = [usage, acquire, acquire, usage, report(2), report(3)].map((call) => {
       put.mockClear();
       call();
       return put.mock.calls.length;
@@ -122,4 +118,53 @@ it("moves its alarm with the first request of each day only", async () => {
     vi.setSystemTime(Date.now() + DAY_MS);
   }
   expect(alarms).toEqual([41, 42, 43].map((days) => Date.UTC(2100, 0, 1) + days * DAY_MS));
+});
+
+describe("the record of a ban", () => {
+  /** Has just begun a ban. Its alarm fires when the test says so. */
+  async function newBanned() {
+    vi.setSystemTime(FAR_MS);
+    const { id } = await newKey({ plan: "free" });
+    const limiter = env.RATE_LIMITER.getByName(id);
+    await banKey(id);
+    const alarmMs = () => runInDurableObject(limiter, (_: RateLimiter, { storage }) => storage.getAlarm());
+    const rows = async () =>
+      (await listChanges(env.DB, id, 10)).filter(({ change }) => change === "banned").length;
+    return { id, limiter, alarmMs, rows };
+  }
+
+  it("is made by an alarm, which survives a crash, once", async () => {
+    const { limiter, alarmMs, rows } = await newBanned();
+    await evictDurableObject(limiter);
+    expect([await alarmMs(), await rows()]).toEqual([FAR_MS, 0]);
+    for (let time = 0; time < 2; time += 1) await runDurableObjectAlarm(limiter);
+    expect(await rows()).toBe(1);
+    expect(await alarmMs()).toBe(Date.UTC(2100, 0, 1) + 41 * DAY_MS);
+  });
+
+  it("is tried every 30 s while the database fails, until the ban ends", async () => {
+    const { id, limiter, alarmMs, rows } = await newBanned();
+    const prepare = env.DB.prepare.bind(env.DB);
+    const failing = vi.spyOn(env.DB, "prepare").mockImplementation((sql) => {
+      if (sql.includes("key_changes")) throw new Error("D1_ERROR: the database is away");
+      return prepare(sql);
+    });
+    takeLogLines();
+    await runDurableObjectAlarm(limiter);
+    expect(takeLogLines()).toEqual([expect.objectContaining({ event: "ban_not_recorded", keyId: id })]);
+    expect(await alarmMs()).toBe(FAR_MS + 30_000);
+    failing.mockRestore();
+    pass(30_000);
+    await runDurableObjectAlarm(limiter);
+    expect(await rows()).toBe(1);
+  });
+
+  it("is not given up because a new day begins", async () => {
+    const { limiter, alarmMs } = await newBanned();
+    pass(60_000);
+    const refusals = { number: 1, atMs: Date.now(), admitted: 0, refused: 1, late: 0 };
+    await limiter.acquire(FREE, batch(0, { number: 2, decisions: [refusals] }));
+    // The alarm of the ban.
+    expect(await alarmMs()).toBe(FAR_MS);
+  });
 });

@@ -1,7 +1,7 @@
 // Attacks in the values of a request. docs/security.md lists the threats and the tests in other files.
 
 import { env } from "cloudflare:workers";
-import { beforeAll, expect, it } from "vitest";
+import { beforeEach, expect, it } from "vitest";
 import { newSecret, withChecksum } from "../../src/keys/secret.ts";
 import { type Client, fetchWithoutKey, newKey, newUnlimitedClient } from "../support/worker/client.ts";
 import { watchStatements } from "../support/worker/database-stub.ts";
@@ -23,7 +23,7 @@ async function tables() {
 
 let client: Client;
 
-beforeAll(async () => {
+beforeEach(async () => {
   client = await newUnlimitedClient();
 });
 

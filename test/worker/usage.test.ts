@@ -4,10 +4,9 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
 import type { UsageBody } from "../../src/rate-limit/usage/usage-body.ts";
-import { banKey, type Client, newClient, pass, watchLimiter } from "../support/worker/client.ts";
+import { banKey, batch, type Client, newClient, pass, watchLimiter } from "../support/worker/client.ts";
 
 const DAY_MS = 86_400_000;
-const NOTHING = { released: [], outbox: [], bannedUntilMs: 0, bansLiftedUntilMs: 0 };
 
 /** The usage of a client, one second later, so that it is not cached. */
 async function usageOf(client: Client): Promise<UsageBody> {
@@ -41,8 +40,7 @@ describe("GET /v1/usage shows", () => {
     });
     expect([days.length, days[0]]).toEqual([30, { date: "2026-10-22", admitted: 0, refused: 0 }]);
     // Sent by another isolate.
-    const batch = { id: "batch", requests: 305, waitedMs: 0, ...NOTHING };
-    await env.RATE_LIMITER.getByName(client.id).acquire(PLAN_LIMITS.pro, batch);
+    await env.RATE_LIMITER.getByName(client.id).acquire(PLAN_LIMITS.pro, batch(305));
     pass(DAY_MS);
     await client.get("/v1/pets");
     const used = await usageOf(client);
@@ -69,6 +67,16 @@ describe("GET /v1/usage shows", () => {
 });
 
 describe("GET /v1/usage", () => {
+  it("shows what the last response has shown, or less, also while the answer of the object is cached", async () => {
+    const client = await newClient({ plan: "pro" });
+    const remaining: (string | null)[] = [];
+    for (const path of ["/v1/usage", "/v1/nowhere", "/v1/nowhere", "/v1/usage"])
+      remaining.push((await client.get(path)).headers.get("X-RateLimit-Remaining"));
+    expect(remaining).toEqual(["300", "299", "298", "298"]);
+    const body = await (await client.get("/v1/usage")).json<UsageBody>();
+    expect([body.minute.remaining, body.day.used, body.days.at(-1)?.admitted]).toEqual([298, 2, 2]);
+  });
+
   it("consumes nothing, and works when the windows are used up", async () => {
     const client = await newClient({ plan: "enterprise", limits: { minute: 1, day: 9 } });
     await client.get("/v1/pets");

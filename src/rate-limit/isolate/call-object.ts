@@ -7,19 +7,26 @@ import { CALL_DEADLINE_MS } from "../protocol.ts";
 /** Longer than an object takes to restart after a crash. */
 const RETRY_PAUSE_MS = 250;
 
-export const MAX_CALL_MS = 2 * CALL_DEADLINE_MS + RETRY_PAUSE_MS;
-
 /**
  * Calls an object, and retries a failed call unless the object is overloaded or the deadline has passed. `call` must be
- * idempotent and make a new stub each time. Throws what the platform throws, or DeadlineExceeded.
+ * idempotent and make a new stub each time. Ends within `maxMs`. Throws what the platform throws, or DeadlineExceeded.
  */
-export async function callObject<Result>(runtime: Runtime, call: () => Promise<Result>): Promise<Result> {
-  const callOnce = () => runtime.withDeadline("the limiter", CALL_DEADLINE_MS, call);
+export async function callObject<Result>(
+  runtime: Runtime,
+  maxMs: number,
+  call: () => Promise<Result>,
+): Promise<Result> {
+  const callOnce = (ms: number) => runtime.withDeadline("the limiter", Math.min(ms, CALL_DEADLINE_MS), call);
+  const beganMs = runtime.now();
   try {
-    return await callOnce();
+    return await callOnce(maxMs);
   } catch (error) {
-    if (error instanceof DeadlineExceeded || (error as { overloaded?: boolean }).overloaded) throw error;
+    // After the clock steps, the rest is unknown.
+    const tookMs = Math.min(CALL_DEADLINE_MS, Math.abs(runtime.now() - beganMs));
+    const leftMs = maxMs - tookMs - RETRY_PAUSE_MS;
+    const isFinal = error instanceof DeadlineExceeded || (error as { overloaded?: boolean }).overloaded;
+    if (isFinal || leftMs <= 0) throw error;
     await runtime.wait(RETRY_PAUSE_MS);
-    return callOnce();
+    return callOnce(leftMs);
   }
 }

@@ -1,135 +1,202 @@
-// An isolate's copy of a key's quota: the object's last status, and the local decisions that the object has not acknowledged.
-// With it the isolate answers during a ban without a call, and decides locally while the object can't be reached. Isolates then
-// don't know of each other's requests, so together they may exceed the limit.
+// An isolate's copy of a key's quota: the object's last status, the lease, and the local decisions that the object has not
+// acknowledged. With it the isolate refuses without a call once a window is full or the key is banned, and decides by itself while
+// the object can't be reached. Isolates then don't know of each other's requests, so together they may exceed the limit.
 
 import type { Runtime } from "../../lib/runtime.ts";
-import { acquire, liftBan, type Quota, UNUSED_QUOTA } from "../object/quota.ts";
-import type { AcquireRequest, AcquireResult, Lease, Report, Status } from "../protocol.ts";
-import type { Count, KeyDecision, KeyWindows, Limits } from "../windows.ts";
-import { mapWindows, peek, withLimits } from "../windows.ts";
-import type { HeldLeases } from "./held-leases.ts";
+import { isLate } from "../object/quota.ts";
+import type { LocalDecision, Status } from "../protocol.ts";
+import type { Counts, KeyDecision, KeyWindows, Limits } from "../windows.ts";
+import * as Windows from "../windows.ts";
+import { HeldLease } from "./held-lease.ts";
 
 /** If an outage has more batches than this, the oldest are never charged. */
-const MAX_OUTBOX = 100;
+const MAX_DECISIONS = 100;
+
+/** `sentMs`, `receivedMs`: when the call began and ended, by the isolate's clock (Unix time). */
+type KnownStatus = Status & { sentMs: number; receivedMs: number };
+
+const NOTHING_USED: Counts = { minute: Windows.UNUSED_COUNT, day: Windows.UNUSED_COUNT };
 
 export class KnownQuota {
   readonly #runtime: Runtime;
-  readonly #leases: HeldLeases;
-  #quota: Quota = UNUSED_QUOTA;
-  /** When the last status was made, by the object's clock, and when it came, by the isolate's (Unix time). */
-  #status: { madeMs: number; receivedMs: number } | undefined;
-  #outbox: Report["outbox"] = [];
-  #localBanMs = 0;
-  #bansLiftedUntilMs = 0;
+  readonly lease = new HeldLease();
+  #status: KnownStatus | undefined;
+  /** Local decisions that the object has not acknowledged. */
+  decisions: readonly LocalDecision[] = [];
+  /** The highest number of a call or local decision, and of a call. */
+  #number = 0;
+  #calledNumber = 0;
+  /** The latest time that the minute's first local refusal can have had, by the object's clock (Unix time). */
+  #firstRefusalMs = 0;
+  bansLiftedUntilMs = 0;
+  /** What responses have shown. Leases that come back must not make Remaining rise. */
+  readonly #shown: Counts = { ...NOTHING_USED };
 
-  constructor(runtime: Runtime, leases: HeldLeases) {
+  constructor(runtime: Runtime) {
     this.#runtime = runtime;
-    this.#leases = leases;
   }
 
-  /** The time by the object's clock, less the time that the last status took to arrive. */
+  /** The number of a new call. */
+  newCall(): number {
+    this.#calledNumber = this.newNumber();
+    return this.#calledNumber;
+  }
+
+  /** A number for a batch that is decided without a call. */
+  newNumber(): number {
+    this.#number += 1;
+    return this.#number;
+  }
+
+  /** The earliest time that it can be by the object's clock: the last status is as old as it was when it arrived, or older. */
   get objectMs(): number {
     const nowMs = this.#runtime.now();
-    const { madeMs, receivedMs } = this.#status ?? { madeMs: nowMs, receivedMs: nowMs };
+    const { nowMs: madeMs, receivedMs } = this.#status ?? { nowMs, receivedMs: nowMs };
     return madeMs + Math.max(0, nowMs - receivedMs);
   }
 
-  /** The start of the last counted minute, by the object's clock (Unix time). */
-  get minuteMs(): number {
-    return this.#quota.counts.minute.startMs;
+  /** The earliest time at which a request can have arrived, by the object's clock; 0 if nothing is known of that clock. */
+  arrivedMs(localMs: number): number {
+    return this.#status === undefined ? 0 : this.objectMs - Math.max(0, this.#runtime.now() - localMs);
   }
 
-  /** Whether there was a ban, even if it has ended. */
-  get wasBanned(): boolean {
-    return this.#quota.bannedUntilMs > 0;
+  /** The latest time that it can be by the object's clock; unknown after this clock has stepped back. */
+  get #latestMs(): number {
+    const nowMs = this.#runtime.now();
+    if (this.#status === undefined || nowMs < this.#status.receivedMs) return Number.POSITIVE_INFINITY;
+    return this.#status.nowMs + nowMs - this.#status.sentMs;
+  }
+
+  /** The time of a local decision, by the object's clock: if that has stepped back, its minute is in the future. */
+  get #decidedMs(): number {
+    return Math.max(this.objectMs, this.minuteMs);
+  }
+
+  /** The start of the last known minute, by the object's clock (Unix time). */
+  get minuteMs(): number {
+    return this.#status?.windows.minute.startMs ?? 0;
   }
 
   /** Forgets the bans that an operator has lifted (see LimitedKey). The next call tells the object. */
   liftBans(untilMs: number): void {
-    if (untilMs <= this.#bansLiftedUntilMs) return;
-    this.#bansLiftedUntilMs = untilMs;
-    this.#quota = liftBan(this.#quota, untilMs);
+    this.bansLiftedUntilMs = Math.max(this.bansLiftedUntilMs, untilMs);
   }
 
-  /** Whether a request would be admitted. */
-  peek(limits: Limits): KeyDecision {
-    const nowMs = this.objectMs;
-    const { counts, bannedUntilMs } = this.#quota;
-    const decision = peek(withLimits(counts, limits), nowMs);
-    // If the clock has stepped back to before the last status, the end of the ban is unknown.
-    const isBanned = nowMs < bannedUntilMs && this.#runtime.now() >= (this.#status?.receivedMs ?? 0);
-    return isBanned ? { ...decision, admitted: false, bannedUntilMs } : decision;
+  /** Unix time; undefined if there is no ban, or if it may be over. */
+  get #bannedUntilMs(): number | undefined {
+    const { bannedUntilMs = 0 } = this.#status ?? {};
+    return bannedUntilMs > this.bansLiftedUntilMs && this.#latestMs < bannedUntilMs
+      ? bannedUntilMs
+      : undefined;
   }
 
-  /** The windows without the unused requests of this isolate's leases. */
+  /** The known windows as of `objectMs`, as requests see them. */
   windows(limits: Limits): KeyWindows {
-    const windows = withLimits(this.#quota.counts, limits);
-    return this.excludingHeldLeases({ windows, leases: this.#quota.leases });
+    const counts = this.#status?.windows ?? NOTHING_USED;
+    return this.adjust(Windows.rollOver(Windows.withLimits(counts, limits), this.objectMs));
   }
 
-  excludingHeldLeases({ windows, leases }: { windows: KeyWindows; leases: readonly Lease[] }): KeyWindows {
-    return mapWindows(windows, (each) => {
-      let { used } = each;
-      for (const lease of leases) if (lease.grantedMs >= each.startMs) used -= this.#leases.unused(lease);
-      return { ...each, used };
+  /** Windows of the object without the unused requests of the lease, but with the decisions that the object does not know. */
+  adjust(windows: KeyWindows): KeyWindows {
+    return Windows.mapWindows(windows, (each) => {
+      const adjusted = { ...each, used: each.used - this.lease.unused(each.startMs) };
+      for (const { atMs, admitted, refused } of this.decisions) {
+        if (atMs < each.startMs) continue;
+        adjusted.used += admitted;
+        adjusted.refused += refused;
+      }
+      return adjusted;
     });
   }
 
-  /** Stores a status, and returns it as a decision without the unused requests of held leases. */
-  apply(limits: Limits, status: Status): KeyDecision {
-    this.#store(status);
-    const { bannedUntilMs } = this.#quota;
-    const ban = status.nowMs < bannedUntilMs ? { bannedUntilMs } : {};
-    return { admitted: true, nowMs: status.nowMs, windows: this.windows(limits), ...ban };
+  /** An admission as the next response shows it: leases of other isolates that have come back stay hidden until the window ends. */
+  show(decision: KeyDecision): KeyDecision {
+    // A refusal must not name a window that has requests left.
+    if (!decision.admitted) return decision;
+    const windows = Windows.mapWindows(decision.windows, (each, name) => {
+      const shown = this.#shown[name];
+      if (shown.startMs === each.startMs && shown.used > each.used) return { ...each, used: shown.used };
+      if (shown.startMs <= each.startMs) this.#shown[name] = each;
+      return each;
+    });
+    return { ...decision, windows };
   }
 
-  /** Stores a status, unless a newer one is known: responses can overtake each other. */
-  #store({ revision, nowMs, bannedUntilMs = 0, windows, leases }: Status): void {
-    const isOlder = revision === this.#quota.revision && nowMs < (this.#status?.madeMs ?? 0);
-    if (revision < this.#quota.revision || isOlder) return;
-    const unreported = (each: Count) =>
-      this.#outbox.reduce((sum, { atMs, requests }) => sum + (atMs >= each.startMs ? requests : 0), 0);
-    this.#status = { madeMs: nowMs, receivedMs: this.#runtime.now() };
-    const known = {
-      ...UNUSED_QUOTA,
-      revision,
-      counts: mapWindows(windows, (each) => ({ ...each, used: each.used + unreported(each) })),
-      bannedUntilMs: Math.max(bannedUntilMs, this.#localBanMs),
-      leases,
-    };
-    // The object may not know yet that the ban was lifted.
-    this.#quota = liftBan(known, this.#bansLiftedUntilMs);
+  /** Whether the next request is admitted, as far as is known. */
+  peek(limits: Limits): KeyDecision {
+    const bannedUntilMs = this.#bannedUntilMs;
+    const windows = this.windows(limits);
+    const admitted = bannedUntilMs === undefined && Windows.room(windows) > 0;
+    return { admitted, nowMs: this.objectMs, windows, ...(bannedUntilMs && { bannedUntilMs }) };
   }
 
-  /** Decides a batch locally, by the object's rules. */
-  decide(limits: Limits, batch: Pick<AcquireRequest, "id" | "requests" | "waitedMs">): AcquireResult {
-    const atMs = this.objectMs;
-    const { revision, leases } = this.#quota;
-    const request = { ...batch, released: [], outbox: [], bannedUntilMs: 0, bansLiftedUntilMs: 0 };
-    const { result, quota } = acquire({ ...this.#quota, leases: [] }, limits, request, atMs);
-    this.#quota = { ...quota, revision, leases };
-    const { admitted, bannedUntilMs = 0 } = result;
-    const admission = { id: batch.id, requests: admitted, atMs };
-    if (admitted > 0) this.#outbox = [...this.#outbox, admission].slice(-MAX_OUTBOX);
-    this.#localBanMs = Math.max(this.#localBanMs, bannedUntilMs);
-    return result;
+  /** The refusal of a banned key. */
+  ban(limits: Limits): KeyDecision | undefined {
+    return this.#bannedUntilMs === undefined ? undefined : this.peek(limits);
   }
 
-  /** What the object has not acknowledged. */
-  report(): Report {
-    return {
-      released: this.#leases.ended,
-      outbox: this.#outbox,
-      bannedUntilMs: this.#localBanMs,
-      bansLiftedUntilMs: this.#bansLiftedUntilMs,
-    };
+  /** Refuses a request that arrived at `localMs` if a window is full and no lease can make room before its end. */
+  refuse(limits: Limits, localMs: number): KeyDecision | undefined {
+    const status = this.#status;
+    if (status === undefined) return undefined;
+    const windows = this.windows(limits);
+    const isFull = (["minute", "day"] as const).some((name) => {
+      const { startMs, used, limit } = windows[name];
+      if (startMs !== status.windows[name].startMs || used - status.leased[name] < limit) return false;
+      return this.#latestMs < Windows.resetMs(windows[name], name);
+    });
+    if (!isFull) return undefined;
+    const { startMs } = windows.minute;
+    const firstMs = [status.firstRefusalMs, this.#firstRefusalMs].find((each) => each >= startMs);
+    if (firstMs === undefined) this.#firstRefusalMs = this.#latestMs;
+    this.#addRefusal(this.#decidedMs, isLate(firstMs ?? 0, this.arrivedMs(localMs)) ? 1 : 0, startMs);
+    return { admitted: false, nowMs: this.objectMs, windows: fullWindows(windows, status.leased) };
   }
 
-  /** Removes what the object has acknowledged, and stores the status of its response. */
-  acknowledge({ released, outbox, bannedUntilMs }: Report, status: Status): void {
-    this.#leases.acknowledge(released);
-    this.#outbox = this.#outbox.filter((each) => !outbox.includes(each));
-    if (bannedUntilMs === this.#localBanMs) this.#localBanMs = 0;
-    this.#store(status);
+  /** Adds a refusal to the latest local decision, unless a call has reported that or the minute is another. */
+  #addRefusal(atMs: number, late: number, minuteMs: number): void {
+    const latest = this.decisions.at(-1);
+    if (latest !== undefined && latest.number > this.#calledNumber && latest.atMs >= minuteMs) {
+      latest.refused += 1;
+      latest.late += late;
+      return;
+    }
+    this.#addDecision({ number: this.newNumber(), atMs, admitted: 0, refused: 1, late });
   }
+
+  #addDecision(decision: LocalDecision): void {
+    this.decisions = [...this.decisions, decision].slice(-MAX_DECISIONS);
+  }
+
+  /** From now on, what other isolates may give back is not waited for. */
+  forgetLeases(): void {
+    if (this.#status !== undefined) this.#status = { ...this.#status, leased: { minute: 0, day: 0 } };
+  }
+
+  /** Decides a batch without the object, from what is known. */
+  decide(limits: Limits, number: number, requests: number) {
+    const atMs = this.#decidedMs;
+    const admitted = Math.min(requests, Windows.room(this.windows(limits)));
+    this.#addDecision({ number, atMs, admitted, refused: requests - admitted, late: 0 });
+    return { admitted, refused: requests - admitted, nowMs: atMs, windows: this.windows(limits) };
+  }
+
+  /** Stores a status, unless a newer one is known: that of GET /v1/usage can overtake that of a call. */
+  store(status: Status, sentMs: number): void {
+    const known = this.#status;
+    if (known !== undefined && status.revision < known.revision) return;
+    if (status.revision === known?.revision && status.nowMs < known.nowMs) return;
+    this.#status = { ...status, sentMs, receivedMs: this.#runtime.now() };
+  }
+
+  /** Removes the local decisions that the object has acknowledged. */
+  acknowledge(decisions: readonly LocalDecision[]): void {
+    this.decisions = this.decisions.filter((each) => !decisions.includes(each));
+  }
+}
+
+/** The windows of a refusal: one that is full only because other isolates hold leases must not look full beside one that is. */
+export function fullWindows(windows: KeyWindows, leased: Status["leased"]): KeyWindows {
+  const least = Windows.mapWindows(windows, (each, name) => ({ ...each, used: each.used - leased[name] }));
+  return Windows.room(least) === 0 ? least : windows;
 }

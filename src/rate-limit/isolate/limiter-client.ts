@@ -1,47 +1,67 @@
-// An isolate's client of the limiter for one key. It counts requests from a lease, or by calls to the key's object (protocol.ts).
-// Only one call runs at a time; requests that arrive meanwhile wait, and the next call counts all of them. So a burst costs one
-// or two calls.
+// An isolate's client of the limiter for one key. It decides requests from a lease, refuses them by itself while a window is full, or
+// calls the key's object (protocol.ts). Only one call runs at a time; requests that arrive meanwhile wait, and the next call counts
+// all of them. So a burst costs one or two calls.
 
 import { randomBase62 } from "../../lib/base62.ts";
+import { DeadlineExceeded } from "../../lib/deadline.ts";
 import type { Runtime } from "../../lib/runtime.ts";
-import { type AcquireRequest, type AcquireResult, BATCH_ID_LENGTH } from "../protocol.ts";
+import {
+  type AcquireRequest,
+  type AcquireResult,
+  CLIENT_ID_LENGTH,
+  MAX_WAIT_MS,
+  type Status,
+} from "../protocol.ts";
 import { type Count, type KeyDecision, type Limits, mapWindows } from "../windows.ts";
-import { callObject, MAX_CALL_MS } from "./call-object.ts";
-import { HeldLeases } from "./held-leases.ts";
-import { KnownQuota } from "./known-quota.ts";
+import { callObject } from "./call-object.ts";
+import { fullWindows, KnownQuota } from "./known-quota.ts";
 
-/** After an undecided response: about the time that a release needs. */
-const UNDECIDED_PAUSE_MS = 100;
-/** The pauses before each attempt to release a lease or to report local decisions. */
-const RELEASE_PAUSES_MS = [0, 1_000, 3_000];
-const REPORT_PAUSES_MS = [1_000, 3_000];
-/** The shortest time between two reports of local decisions. */
-const REPORT_INTERVAL_MS = 1_000;
+/** The most calls of one isolate for one key in a second, without retries. More: shorter waits at the end of a window; less: a calmer object. */
+const MAX_CALLS = 5;
+/** Of these, the last is for reports, for which other isolates may wait, and the two last are not for renewals. */
+const REQUEST_CALLS = MAX_CALLS - 1;
+const RENEWAL_CALLS = MAX_CALLS - 2;
+const SECOND_MS = 1_000;
+/** The longest pause after an undecided response. Longer: longer waits; shorter: more calls if the holder of a lease has ended. */
+const UNDECIDED_PAUSE_MS = 400;
+/** A pause is up to so much longer, so that isolates do not ask at the same time. */
+const SPREAD = 0.25;
+/** How late the report on a lease may be after its end. */
+const LATE_MS = 50;
+/** A timer belongs to a request, which Cloudflare ends 30 s after its response; then another request has to renew the lease. */
+const MAX_RENEWALS = 5;
+/** A report that takes longer was cancelled together with its request. */
+const MAX_REPORT_MS = 4 * MAX_WAIT_MS;
 
 export type Limiters = Env["RATE_LIMITER"];
 /** Called with the reason if a request was decided locally. */
 export type OnLocal = (error: unknown) => void;
 
 /** A request that waits for its decision. `failure` is set if it was decided locally. */
-type Waiter = { arrivedMs: number; decision?: KeyDecision; failure?: unknown };
+type Waiter = { arrivedMs: number; decision?: KeyDecision | undefined; failure?: unknown };
 
 export class LimiterClient {
+  readonly id = randomBase62(CLIENT_ID_LENGTH);
   readonly #runtime: Runtime;
   readonly #keyId: string;
-  readonly #leases = new HeldLeases();
   readonly known: KnownQuota;
   /** From the latest request. */
   #limits: Limits = { minute: 0, day: 0 };
   #limiters: Limiters | undefined;
   #waiters: Waiter[] = [];
-  /** When the next call may begin, by the isolate's clock (Unix time). */
-  #busyUntilMs = 0;
-  #lastReportMs = Number.NEGATIVE_INFINITY;
+  /** The call under way, with its requests. */
+  #call: { number: number; waiters: readonly Waiter[] } | undefined;
+  /** The beginnings of the last calls, and the end of the pause after an undecided response (Unix time, by this clock). */
+  #calledMs: number[] = [];
+  #pausedUntilMs = 0;
+  /** The number of renewals by a timer in a row. */
+  #renewals = 0;
+  #reportingSinceMs = Number.NEGATIVE_INFINITY;
 
   constructor(runtime: Runtime, keyId: string) {
     this.#runtime = runtime;
     this.#keyId = keyId;
-    this.known = new KnownQuota(runtime, this.#leases);
+    this.known = new KnownQuota(runtime);
   }
 
   /** Counts one request, synchronously if no call is needed. */
@@ -49,148 +69,218 @@ export class LimiterClient {
     this.#limits = limits;
     this.#limiters = limiters;
     const nowMs = this.#runtime.now();
-    this.#leases.recordArrival(nowMs);
-    const known = this.known.wasBanned ? this.known.peek(limits) : undefined;
-    if (known?.bannedUntilMs !== undefined) {
-      this.#reportSoon([0]);
-      return known;
+    const { lease } = this.known;
+    lease.recordArrival(nowMs);
+    const decision = this.#decideAtOnce(nowMs);
+    if (
+      decision?.admitted &&
+      lease.isDue(nowMs, this.#renewals < MAX_RENEWALS) &&
+      !this.#isBusy(RENEWAL_CALLS)
+    ) {
+      this.#renewals = 0;
+      this.#runtime.keepAlive(this.#callForBatch());
     }
-    const leased = this.#useLease(nowMs);
-    if (leased === undefined) {
-      const waiting = this.#wait({ arrivedMs: nowMs }, onLocal);
-      // It continues if its client leaves: other requests may wait for its call, and it must not be counted later.
-      this.#runtime.keepAlive(waiting);
-      return waiting;
-    }
-    if (this.#leases.shouldRenew(nowMs) && !this.#isBusy()) this.#runtime.keepAlive(this.#callForBatch());
-    return leased;
+    if (decision !== undefined) return this.known.show(decision);
+    const waiting = this.#wait({ arrivedMs: nowMs }, onLocal);
+    // It continues if its client leaves: other requests may wait for its call, and it must not be counted later.
+    this.#runtime.keepAlive(waiting);
+    return waiting;
+  }
+
+  /** Decides a request without a call, if there is a ban, a lease or a full window. */
+  #decideAtOnce(arrivedMs: number): KeyDecision | undefined {
+    const { known } = this;
+    const limits = this.#limits;
+    const ban = known.ban(limits);
+    if (ban !== undefined) return ban;
+    if (known.lease.consume(this.#runtime.now(), known.minuteMs))
+      return { admitted: true, nowMs: known.objectMs, windows: known.windows(limits) };
+    const refusal = known.refuse(limits, arrivedMs);
+    if (refusal !== undefined) this.#reportSoon();
+    return refusal;
+  }
+
+  /** Stores a status that was asked for at `sentMs`, unless a call or a report is on its way that it may not include. */
+  learn(status: Status, sentMs: number): void {
+    if (this.#call === undefined && this.known.decisions.length === 0) this.known.store(status, sentMs);
   }
 
   /** Waits for a decision. Whenever no call is running, calls for all waiting requests. */
   async #wait(waiter: Waiter, onLocal: OnLocal): Promise<KeyDecision> {
     this.#waiters.push(waiter);
+    this.#renewals = 0;
     while (waiter.decision === undefined) {
-      if (this.#isBusy()) await this.#runtime.until(() => waiter.decision !== undefined || !this.#isBusy());
+      const leftMs = this.#leftMs(waiter);
+      const pauseMs = this.#pauseMs(REQUEST_CALLS);
+      if (leftMs === 0 && this.#call === undefined) this.#decide(this.known.newNumber(), [waiter], overdue());
+      else if (leftMs === 0) this.#decideLocally(overdue());
+      else if (this.#call !== undefined)
+        await this.#runtime.until(() => waiter.decision !== undefined || this.#call === undefined, leftMs);
+      else if (pauseMs > 0) await this.#runtime.wait(Math.min(pauseMs, leftMs));
       else await this.#callForBatch();
     }
     if (waiter.failure !== undefined) onLocal(waiter.failure);
-    return waiter.decision;
+    return this.known.show(waiter.decision);
   }
 
-  /** Whether a call is running, or an undecided response has just come. */
-  #isBusy(): boolean {
-    const leftMs = this.#busyUntilMs - this.#runtime.now();
-    // More than MAX_CALL_MS is left only after the clock has stepped back.
-    return leftMs > 0 && leftMs <= MAX_CALL_MS;
+  /** How long a request may wait. After the clock steps back, it waits anew. */
+  #leftMs(waiter: Waiter): number {
+    const nowMs = this.#runtime.now();
+    waiter.arrivedMs = Math.min(waiter.arrivedMs, nowMs);
+    return Math.max(0, waiter.arrivedMs + MAX_WAIT_MS - nowMs);
   }
 
-  /** Calls the object to count all waiting requests, and requests a lease if more requests are likely. */
-  async #callForBatch(): Promise<void> {
+  /** Whether a call has to wait that must be one of the first `calls` in a second. */
+  #isBusy(calls: number): boolean {
+    return this.#call !== undefined || this.#pauseMs(calls) > 0;
+  }
+
+  #pauseMs(calls: number): number {
+    const nowMs = this.#runtime.now();
+    const first = this.#calledMs.at(-calls);
+    const pacedMs = first === undefined ? nowMs : first + SECOND_MS;
+    const leftMs = Math.max(pacedMs, this.#pausedUntilMs) - nowMs;
+    // More is left only after the clock has stepped back.
+    return leftMs <= SECOND_MS ? Math.max(0, leftMs) : 0;
+  }
+
+  /** Calls the object to count all waiting requests, to report, and to get a lease if `wantsLease` and more requests are likely. */
+  async #callForBatch(wantsLease = true): Promise<void> {
+    const { known } = this;
     const sentMs = this.#runtime.now();
     const waiters = [...this.#waiters];
-    const id = randomBase62(BATCH_ID_LENGTH);
-    const report = this.known.report();
-    const lease = this.#leases.request(id, sentMs, this.known.objectMs);
-    if (waiters.length === 0 && lease === undefined) return;
-    // A call that takes longer was cancelled together with its request.
-    this.#busyUntilMs = sentMs + MAX_CALL_MS;
-    const request = { ...this.#batch(id, waiters), ...report, ...(lease && { lease }) };
-    // The timer starts before the object grants the lease, so the lease ends here before it ends at the object.
-    const leaseTime = lease && this.#runtime.wait(lease.durationMs);
-    let pauseMs = 0;
-    try {
-      const result = await this.#call((limiter) => limiter.acquire(this.#limits, request));
-      if (result.lease !== undefined) {
-        this.#leases.add(result.lease, sentMs, this.#runtime.now());
-        this.#runtime.keepAlive(this.#endLease(id, leaseTime));
-      }
-      this.known.acknowledge(report, result);
-      this.#settle(waiters, result);
-      this.#serveFromLeases();
-      if (result.admitted + result.refused < waiters.length) pauseMs = UNDECIDED_PAUSE_MS;
-    } catch (failure) {
-      if (lease !== undefined) this.#leases.endUnused(id, lease.size);
-      this.#decideLocally(id, waiters, failure);
-      // The next call would probably fail too.
-      this.#decideLocally(randomBase62(BATCH_ID_LENGTH), [...this.#waiters], failure);
-      this.#reportSoon(REPORT_PAUSES_MS);
-    }
-    this.#busyUntilMs = pauseMs > 0 ? this.#runtime.now() + pauseMs : 0;
-  }
-
-  #batch(id: string, waiters: Waiter[]): Pick<AcquireRequest, "id" | "requests" | "waitedMs"> {
-    const nowMs = this.#runtime.now();
-    return { id, requests: waiters.length, waitedMs: Math.max(0, nowMs - (waiters[0]?.arrivedMs ?? nowMs)) };
-  }
-
-  #call<Result>(call: (limiter: ReturnType<Limiters["getByName"]>) => Promise<Result>): Promise<Result> {
+    const { arrivedMs = sentMs } = waiters[0] ?? {};
+    const call = { number: known.newCall(), waiters };
+    const request: AcquireRequest = {
+      client: this.id,
+      number: call.number,
+      requests: waiters.length,
+      arrivedMs: known.arrivedMs(arrivedMs),
+      recent: wantsLease ? known.lease.recent(sentMs) : 0,
+      decisions: known.decisions,
+      bansLiftedUntilMs: known.bansLiftedUntilMs,
+      ...(known.lease.report && { lease: known.lease.report }),
+    };
+    this.#call = call;
+    this.#calledMs = [...this.#calledMs, sentMs].slice(-MAX_CALLS);
+    const maxMs = Math.min(MAX_WAIT_MS, ...waiters.slice(0, 1).map((each) => this.#leftMs(each)));
     const limiters = this.#limiters as Limiters;
-    return callObject(this.#runtime, async () => call(limiters.getByName(this.#keyId)));
-  }
-
-  /** Admits one request from a lease. */
-  #useLease(nowMs: number): KeyDecision | undefined {
-    if (!this.#leases.consume(nowMs, this.known.minuteMs)) return undefined;
-    return { admitted: true, nowMs: this.known.objectMs, windows: this.known.windows(this.#limits) };
-  }
-
-  /** Admits waiting requests from a lease that has just been granted. */
-  #serveFromLeases(): void {
-    for (let waiter = this.#waiters[0]; waiter !== undefined; waiter = this.#waiters[0]) {
-      const decision = this.#useLease(this.#runtime.now());
-      if (decision === undefined) return;
-      waiter.decision = decision;
-      this.#waiters.shift();
+    const acquire = async () => limiters.getByName(this.#keyId).acquire(this.#limits, request);
+    const outcome = await callObject(this.#runtime, maxMs, acquire).then(
+      (result) => ({ result }),
+      (failure: unknown) => ({ failure }),
+    );
+    // Its requests have been decided meanwhile.
+    if (this.#call !== call) return;
+    if ("failure" in outcome) {
+      this.#decideLocally(outcome.failure);
+      return;
     }
+    const { result } = outcome;
+    this.#call = undefined;
+    this.#apply(request, result, sentMs);
+    this.#settle(waiters, { ...result, windows: known.adjust(result.windows) });
+    for (const waiter of this.#waiters) waiter.decision = this.#decideAtOnce(waiter.arrivedMs);
+    this.#waiters = this.#waiters.filter(({ decision }) => decision === undefined);
+    this.#pause(result, sentMs);
   }
 
-  /** Gives the requests of a batch their decisions, in order of arrival. Undecided requests get none. */
-  #settle(waiters: Waiter[], result: AcquireResult, failure?: unknown): void {
-    const { admitted, refused, nowMs, windows, bannedUntilMs } = result;
-    const after = this.known.excludingHeldLeases(result);
-    const refusal = { admitted: false, nowMs, windows, ...(bannedUntilMs && { bannedUntilMs }) };
-    for (const [index, waiter] of waiters.slice(0, admitted + refused).entries()) {
+  /** Applies all of a result but the decisions. */
+  #apply(request: AcquireRequest, result: AcquireResult, sentMs: number): void {
+    const { known } = this;
+    known.acknowledge(request.decisions);
+    known.store(result, sentMs);
+    const nowMs = this.#runtime.now();
+    const lease = known.lease.apply(request.lease, result, sentMs, nowMs);
+    if (lease === undefined) return;
+    const renew = async () => {
+      await this.#runtime.wait(lease.renewMs - nowMs);
+      const isInUse = known.lease.isInUse(lease, this.#runtime.now()) && this.#renewals < MAX_RENEWALS;
+      if (!isInUse || this.#isBusy(RENEWAL_CALLS)) return;
+      this.#renewals += 1;
+      await this.#callForBatch();
+    };
+    const end = async () => {
+      await this.#runtime.wait(lease.untilMs - nowMs);
+      if (known.lease.end(lease)) await this.#report(0);
+    };
+    this.#runtime.keepAlive(Promise.all([renew(), end()]));
+  }
+
+  /** After an undecided response, sets a pause: until the next lease has ended, or longer if that or the object is far away. */
+  #pause({ nowMs: madeMs, retryMs }: AcquireResult, sentMs: number): void {
+    if (retryMs === undefined) return;
+    const nowMs = this.#runtime.now();
+    const callMs = Math.max(0, nowMs - sentMs);
+    const untilEndMs = retryMs + LATE_MS - madeMs - callMs;
+    const isSoon = Math.max(untilEndMs, callMs) < UNDECIDED_PAUSE_MS;
+    const pauseMs = isSoon ? untilEndMs : Math.max(UNDECIDED_PAUSE_MS, callMs);
+    this.#pausedUntilMs = nowMs + Math.min(SECOND_MS, pauseMs * (1 + SPREAD * this.#runtime.random()));
+  }
+
+  /** Gives the requests of a batch their decisions. Undecided requests get none. */
+  #settle(waiters: readonly Waiter[], result: Batch, failure?: unknown): void {
+    const { admitted, refused, nowMs, windows, leased = { minute: 0, day: 0 }, bannedUntilMs } = result;
+    const full = fullWindows(windows, leased);
+    const refusal = { admitted: false, nowMs, windows: full, ...(bannedUntilMs && { bannedUntilMs }) };
+    for (const [index, waiter] of waiters.entries()) {
+      if (index >= admitted && index < waiters.length - refused) continue;
       const later = admitted - 1 - index;
       // The result of a retry may belong to a new window, in which nothing is used.
       const before = <Each extends Count>(each: Each) => ({ ...each, used: Math.max(0, each.used - later) });
-      if (waiter.decision !== undefined) continue;
-      waiter.decision = later < 0 ? refusal : { admitted: true, nowMs, windows: mapWindows(after, before) };
+      const admission = () => ({ admitted: true, nowMs, windows: mapWindows(windows, before) });
+      waiter.decision = later < 0 ? refusal : admission();
       waiter.failure = failure;
     }
     this.#waiters = this.#waiters.filter(({ decision }) => decision === undefined);
   }
 
-  #decideLocally(id: string, waiters: Waiter[], failure: unknown): void {
-    this.#settle(waiters, this.known.decide(this.#limits, this.#batch(id, waiters)), failure);
+  /** Decides all waiting requests without the object, because it can't be reached. */
+  #decideLocally(failure: unknown): void {
+    const { number = 0, waiters = [] } = this.#call ?? {};
+    this.#call = undefined;
+    this.known.forgetLeases();
+    this.#decide(number, waiters, failure);
+    // The next call would probably fail too.
+    this.#decide(this.known.newNumber(), [...this.#waiters], failure);
+    this.#reportSoon();
   }
 
-  /** Ends a lease by a timer, so that a client that pauses gets back its unused requests. */
-  async #endLease(id: string, leaseTime: unknown): Promise<void> {
-    await leaseTime;
-    this.#leases.end(id);
-    await this.#sendReport(RELEASE_PAUSES_MS);
+  /** Decides requests without the object. */
+  #decide(number: number, waiters: readonly Waiter[], failure: unknown): void {
+    if (waiters.length === 0) return;
+    this.#settle(waiters, this.known.decide(this.#limits, number, waiters.length), failure);
+    this.#reportSoon();
   }
 
-  /** Reports in the background, unless a report began within the last second. */
-  #reportSoon(pausesMs: readonly number[]): void {
+  /** Reports in the background, once a second. */
+  #reportSoon(): void {
     const nowMs = this.#runtime.now();
-    if (Math.abs(nowMs - this.#lastReportMs) < REPORT_INTERVAL_MS) return;
-    this.#lastReportMs = nowMs;
-    this.#runtime.keepAlive(this.#sendReport(pausesMs));
+    if (Math.abs(nowMs - this.#reportingSinceMs) < MAX_REPORT_MS) return;
+    this.#reportingSinceMs = nowMs;
+    this.#runtime.keepAlive(this.#report(SECOND_MS));
   }
 
-  /** Reports, and again after each pause until the object has received it. */
-  async #sendReport(pausesMs: readonly number[]): Promise<void> {
-    for (const pauseMs of pausesMs) {
-      if (pauseMs > 0) await this.#runtime.wait(pauseMs);
-      const report = this.known.report();
-      if (report.released.length + report.outbox.length + report.bannedUntilMs === 0) return;
-      try {
-        this.known.acknowledge(report, await this.#call((limiter) => limiter.release(this.#limits, report)));
-        return;
-      } catch {
-        // The next attempt or batch repeats the report.
-      }
-    }
+  /** Reports after a pause what the object does not know yet. */
+  async #report(pauseMs: number): Promise<void> {
+    await this.#runtime.wait(pauseMs);
+    const call = this.#call;
+    await this.#runtime.until(() => !this.#isBusy(MAX_CALLS), MAX_WAIT_MS);
+    // It was cancelled together with its request.
+    if (call !== undefined && call === this.#call) this.#decideLocally(overdue());
+    // What follows from now on is in the next report.
+    if (pauseMs > 0) this.#reportingSinceMs = Number.NEGATIVE_INFINITY;
+    const { decisions, lease } = this.known;
+    if (decisions.length === 0 && !lease.isEnded) return;
+    if (this.#isBusy(MAX_CALLS)) this.#reportSoon();
+    else await this.#callForBatch(this.#waiters.length > 0);
   }
+}
+
+/** The decisions of a batch. */
+type Batch = Pick<AcquireResult, "admitted" | "refused" | "nowMs" | "windows" | "bannedUntilMs"> &
+  Partial<Pick<AcquireResult, "leased">>;
+
+function overdue(): DeadlineExceeded {
+  return new DeadlineExceeded("the limiter", MAX_WAIT_MS);
 }

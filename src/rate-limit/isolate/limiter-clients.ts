@@ -1,9 +1,9 @@
 // The isolate's limiter clients, one for each key. The oldest client is evicted first, however much its key is used: for this
-// isolate the key is then new.
+// isolate the key is then new. Timers still report its lease and its decisions, unless an outage lasts longer than they do.
 
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { RUNTIME } from "../../lib/runtime.ts";
-import type { LimitedKey } from "../protocol.ts";
+import { type LimitedKey, MAX_WAIT_MS } from "../protocol.ts";
 import { callObject } from "./call-object.ts";
 import { LimiterClient, type Limiters, type OnLocal } from "./limiter-client.ts";
 
@@ -28,9 +28,14 @@ export function countRequest(limiters: Limiters, key: LimitedKey, onLocal: OnLoc
   return clientOf(key).acquire(key.limits, limiters, onLocal);
 }
 
-/** The usage of a key, without the unused requests of this isolate's leases. Throws what the call throws. */
-export async function usageOf(limiters: Limiters, key: LimitedKey) {
-  const { id, limits } = key;
-  const { status, pastDays } = await callObject(RUNTIME, async () => limiters.getByName(id).usage(limits));
-  return { decision: clientOf(key).known.apply(limits, status), pastDays };
+/** Asks the object for a key's usage: the totals of days, and a function for the windows of now. Throws what the call throws. */
+export async function usageOf(limiters: Limiters, { id, limits, ...key }: LimitedKey) {
+  const client = clientOf({ id, limits, ...key });
+  const sentMs = RUNTIME.now();
+  const usage = async () => limiters.getByName(id).usage(limits);
+  const { status, pastDays } = await callObject(RUNTIME, MAX_WAIT_MS, usage);
+  client.learn(status, sentMs);
+  const { startMs, used, refused } = status.windows.day;
+  const days = [...pastDays, { startMs, admitted: used, refused }];
+  return { days, decide: (now: LimitedKey) => client.known.peek(now.limits) };
 }

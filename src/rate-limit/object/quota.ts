@@ -1,9 +1,9 @@
-// A key's quota in its object, and how acquire and release change it. Pure functions of (quota, limits, request, now). An isolate
-// that can't reach the object runs the same functions on the last status it knows.
+// A key's quota in its object, and how a call changes it. Pure functions of (quota, limits, request, now).
 
-import type { AcquireRequest, DayTotals, Lease, Report, Status } from "../protocol.ts";
-import { CALL_DEADLINE_MS, DAY_MS, DAYS_KEPT, LEASE_MARGIN_MS, LEASE_MS } from "../protocol.ts";
-import type { Counts, Limits } from "../windows.ts";
+import type { AcquireRequest, AcquireResult, DayTotals, Lease, Status } from "../protocol.ts";
+import { DAY_MS, DAYS_KEPT, LEASE_MARGIN_MS, LEASE_MS, MAX_WAIT_MS } from "../protocol.ts";
+import { addRecent, NONE_RECENT, type Recent, recentCount } from "../recent.ts";
+import type { Counts, Limits, WindowName } from "../windows.ts";
 import * as Windows from "../windows.ts";
 
 /** How long a ban lasts. It is never extended; only an operator ends it earlier. */
@@ -15,42 +15,63 @@ export const BAN_GRACE_MS = 2_000;
 /** How many such refusals a minute tolerates, or three times its largest limit if that is more. */
 export const MIN_TOLERATED_REFUSALS = 180;
 
-/** All leases together are at most this share of the remaining requests. */
-const LEASE_SHARE = 1 / 16;
+/** The shortest lease. Longer: fewer calls at the end of a window; shorter: shorter waits there. */
+const MIN_LEASE_MS = 300;
 const MIN_LEASE = 2;
-/** Nothing is leased while a window has less than this share of its limit left. */
-const LEASE_FLOOR = 1 / 4;
+/** Isolates with fewer requests in LEASE_MS get no lease: it would cost more calls than it saves. */
+const MIN_RECENT = 2;
+/** A lease is for twice the recent requests and some more: as much as the rate varies, so that it ends by its time. */
+const HEADROOM = 2;
+const RESERVE = 8;
+/** A lease ends before the window can be full: within this share of the time that the key's recent rate needs for that. */
+const TIME_SHARE = 1 / 4;
+/** What one isolate may take of the remaining requests. More: fewer calls; less: fewer requests that wait for its lease's end. */
+const LEASE_SHARE = 1 / 2;
 
-/** How long a lease stays outstanding after its time: by then it was released, unless a call failed or the isolate has ended. */
-const RELEASE_MS = CALL_DEADLINE_MS;
-/** How long after its grant a lease can be released: isolates retry for 17 s, and after an outage with their next call. */
-const LEASE_KEPT_MS = 120_000;
+/** How long a lease stays outstanding after its time: its isolate reports it by then, unless a call fails or it has ended. */
+const RELEASE_MS = 3_000;
+/** How long the object remembers an isolate. Longer: more to store; shorter: after an outage a lost call counts twice. */
+const CLIENT_KEPT_MS = 60_000;
 
-/** A batch that is retried after this many others is charged twice: at 100 calls a second, after 2.5 s. */
-const MAX_RECENT_BATCHES = 256;
+/** A lease as the object knows it. All of `size` is charged; `used` is what its isolate has reported. */
+type GrantedLease = Lease & { used: number; grantedMs: number; renewedMs: number };
+
+/** An isolate: its latest call, with what that has charged, and its lease. */
+interface Client {
+  number: number;
+  admitted: number;
+  refused: number;
+  seenMs: number;
+  lease?: GrantedLease | undefined;
+}
+
+const NEW_CLIENT: Client = { number: 0, admitted: 0, refused: 0, seenMs: 0 };
 
 export interface Quota {
   /** Grows with every change; at least the time of the last change (Unix time). */
   revision: number;
   counts: Counts;
-  /** Of the minute: the time of the first refusal (Unix time, or 0), the refusals that count towards a ban, the largest limit. */
-  refusals: { firstMs: number; late: number; maxLimit: number };
+  /**
+   * Of the minute: whether a request did not fit, the time of the first refusal (Unix time, or 0), the refusals that count
+   * towards a ban, the largest limit.
+   */
+  refusals: { wasFull: boolean; firstMs: number; late: number; maxLimit: number };
   /** Unix time, or 0. */
   bannedUntilMs: number;
-  /** How many requests were admitted, by batch id, oldest first. */
-  recentBatches: ReadonlyMap<string, number>;
-  /** Leases that can still be released. They are included in `used`. */
-  leases: readonly Lease[];
+  /** By id, in the order of their latest calls. */
+  clients: ReadonlyMap<string, Client>;
+  /** The requests of all isolates. */
+  recent: Recent;
   pastDays: readonly DayTotals[];
 }
 
 export const UNUSED_QUOTA: Quota = {
   revision: 0,
   counts: { minute: Windows.UNUSED_COUNT, day: Windows.UNUSED_COUNT },
-  refusals: { firstMs: 0, late: 0, maxLimit: 0 },
+  refusals: { wasFull: false, firstMs: 0, late: 0, maxLimit: 0 },
   bannedUntilMs: 0,
-  recentBatches: new Map(),
-  leases: [],
+  clients: new Map(),
+  recent: NONE_RECENT,
   pastDays: [],
 };
 
@@ -65,151 +86,239 @@ export function rollOver(quota: Quota, limits: Limits, nowMs: number): Quota {
     ...quota,
     counts,
     refusals: { ...refusals, maxLimit: Math.max(refusals.maxLimit, limits.minute) },
-    leases: quota.leases.filter(({ grantedMs }) => Math.abs(nowMs - grantedMs) < LEASE_KEPT_MS),
     pastDays: isNewDay ? daysBefore(counts, [...quota.pastDays, over]) : quota.pastDays,
   };
 }
 
-/** `quota` must be rolled over to `nowMs`. */
-export function statusOf(quota: Quota, limits: Limits, nowMs: number): Status {
-  const { revision, counts, bannedUntilMs, leases } = quota;
-  const windows = Windows.withLimits(counts, limits);
-  return { revision, nowMs, windows, leases, ...(nowMs < bannedUntilMs && { bannedUntilMs }) };
+/** The status, for an isolate with the lease `own`. `quota` must be rolled over to `nowMs`. */
+export function statusOf(quota: Quota, limits: Limits, nowMs: number, own?: GrantedLease): Status {
+  const { revision, counts, refusals, bannedUntilMs } = quota;
+  return {
+    revision,
+    nowMs,
+    windows: Windows.withLimits(counts, limits),
+    leased: outstanding(quota, nowMs, own),
+    firstRefusalMs: refusals.firstMs,
+    ...(nowMs < bannedUntilMs && { bannedUntilMs }),
+  };
 }
 
-/** Admits the requests that fit, refuses the rest if no lease can make room, and grants a lease. */
+/** Applies the report, admits the requests that fit, refuses those for which no lease can make room, and grants a lease. */
 export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, nowMs: number) {
-  const { id, requests } = request;
-  const before = reconcile(rollOver(quota, limits, nowMs), request, nowMs);
-  const answer = (after: Quota, admitted: number, refused: number, lease?: Lease) => {
-    const result = { ...statusOf(after, limits, nowMs), admitted, refused, ...(lease && { lease }) };
+  const rolled = liftBan(rollOver(quota, limits, nowMs), request.bansLiftedUntilMs);
+  const known = rolled.clients.get(request.client) ?? NEW_CLIENT;
+  const answer = (after: Quota, admitted: number, refused: number, lease?: GrantedLease) => {
+    const { id, size, durationMs } = lease ?? {};
+    const result: AcquireResult = {
+      ...statusOf(after, limits, nowMs, after.clients.get(request.client)?.lease),
+      admitted,
+      refused,
+      ...(admitted + refused < request.requests && { retryMs: nextEndMs(after, nowMs) }),
+      ...(lease && ({ lease: { id, size, durationMs } } as { lease: Lease })),
+    };
     return { result, quota: after };
   };
-  const known = before.recentBatches.get(id);
-  const isBanned = nowMs < before.bannedUntilMs;
-  if (known !== undefined || isBanned) {
-    // In a retry, requests that were refused are undecided if there is room again: a new window may have begun.
-    const refused = isBanned || !canComeBack(before, limits, nowMs) ? requests - (known ?? 0) : 0;
-    const lease = before.leases.find((each) => each.id === id);
-    return answer(before, known ?? 0, refused, lease);
+  // Nobody waits for the result of an overtaken call.
+  if (request.number < known.number) return answer(rolled, 0, 0);
+  const isBanned = nowMs < rolled.bannedUntilMs;
+  if (request.number === known.number) {
+    const lease = known.lease?.renewedMs === known.seenMs ? known.lease : undefined;
+    if (isBanned) return answer(rolled, known.admitted, request.requests - known.admitted);
+    const { quota: after, refused } = repeatRefusals(rolled, limits, request.client, nowMs);
+    return answer(after, known.admitted, refused, lease);
   }
 
-  const admitted = Math.min(requests, Windows.room(Windows.withLimits(before.counts, limits)));
-  const charged = { ...before, counts: Windows.add(before.counts, admitted, 0) };
-  const rest = requests - admitted;
-  const refused = canComeBack(charged, limits, nowMs) ? 0 : rest;
-  const counted = refused > 0 ? refuse(charged, refused, nowMs - request.waitedMs, nowMs) : charged;
-  const lease = grant(counted, limits, request, nowMs);
-  const leased = lease?.size ?? 0;
-  if (admitted + refused + leased === 0) return answer(before, 0, 0);
-  const after = {
-    ...counted,
-    counts: Windows.add(counted.counts, leased, 0),
-    recentBatches: withBatch(before.recentBatches, id, admitted),
-    leases: lease === undefined ? before.leases : [...before.leases, lease],
-  };
+  const before = applyReport(rolled, request, nowMs);
+  const { lease: held } = before.clients.get(request.client) ?? NEW_CLIENT;
+  if (isBanned || nowMs < before.bannedUntilMs) {
+    const client = { ...NEW_CLIENT, number: request.number, seenMs: nowMs, lease: held };
+    const clients = withClient(before.clients, request.client, client, nowMs);
+    return answer(before === rolled ? rolled : revised({ ...before, clients }, nowMs), 0, request.requests);
+  }
+  const admitted = Math.min(request.requests, Windows.room(Windows.withLimits(before.counts, limits)));
+  const rest = request.requests - admitted;
+  const refusals = { ...before.refusals, wasFull: before.refusals.wasFull || rest > 0 };
+  const charged = { ...before, refusals, counts: Windows.add(before.counts, admitted, 0) };
+  const refused = rest - undecided(charged, limits, rest, nowMs);
+  const counted = refused > 0 ? refuse(charged, refused, request.arrivedMs, nowMs) : charged;
+  const recent = addRecent(before.recent, admitted + refused, nowMs);
+  const lease = grant({ ...counted, recent }, limits, request, held, nowMs);
+  const isChanged = before !== rolled || refusals.wasFull !== before.refusals.wasFull;
+  if (!isChanged && admitted + refused === 0 && lease === undefined) return answer(rolled, 0, 0);
+  const granted = lease === undefined ? 0 : lease.size - (held?.size ?? 0);
+  const client = { number: request.number, admitted, refused, seenMs: nowMs, lease: lease ?? held };
+  const clients = withClient(before.clients, request.client, client, nowMs);
+  const after = { ...counted, counts: Windows.add(counted.counts, granted, 0), recent, clients };
   return answer(revised(after, nowMs), admitted, refused, lease);
 }
 
-/** Applies a report. Returns `quota` itself if nothing changes. */
-export function reconcile(quota: Quota, report: Report, nowMs: number): Quota {
-  let { counts, pastDays, recentBatches, leases } = quota;
-  const charge = (requests: number, atMs: number) => {
-    counts = Windows.mapWindows(counts, (each) =>
-      atMs < each.startMs ? each : { ...each, used: each.used + requests },
-    );
-    if (atMs < counts.day.startMs) pastDays = daysBefore(counts, chargeDay(pastDays, requests, atMs));
-  };
-  for (const { id, unused } of report.released) {
-    const lease = leases.find((each) => each.id === id);
-    if (lease !== undefined) charge(-Math.min(unused, lease.size), lease.grantedMs);
-    leases = leases.filter((each) => each !== lease);
-    // The call that requested the lease may still arrive: then it must not be granted.
-    if (!recentBatches.has(id)) recentBatches = withBatch(recentBatches, id, 0);
+/** Applies what a client has used of its lease, and its local decisions. Returns `quota` itself if nothing changes. */
+function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quota {
+  const known = quota.clients.get(request.client) ?? NEW_CLIENT;
+  let after = quota;
+  const { lease } = known;
+  if (lease !== undefined) {
+    const named = request.lease?.id === lease.id ? request.lease : { used: lease.used, isOver: true };
+    const isUsed = named.used > lease.used;
+    if (named.isOver) after = charge(after, lease.grantedMs, named.used - lease.size, 0);
+    if (named.isOver || isUsed) {
+      const client = { ...known, lease: named.isOver ? undefined : { ...lease, used: named.used } };
+      after = { ...after, clients: withClient(after.clients, request.client, client, nowMs) };
+    }
+    if (isUsed) after = { ...after, recent: addRecent(after.recent, named.used - lease.used, nowMs) };
   }
-  for (const { id, requests, atMs } of report.outbox) {
-    const uncharged = requests - (recentBatches.get(id) ?? 0);
-    if (uncharged <= 0) continue;
-    charge(uncharged, atMs);
-    recentBatches = withBatch(recentBatches, id, requests);
+  for (const { number, atMs, admitted, refused, late } of request.decisions) {
+    if (number < known.number) continue;
+    const isReplaced = number === known.number;
+    if (isReplaced) after = charge(after, known.seenMs, -known.admitted, -known.refused);
+    after = charge(after, atMs, admitted, refused);
+    after = { ...after, recent: addRecent(after.recent, isReplaced ? 0 : admitted + refused, nowMs) };
+    if (refused > 0 && atMs >= after.counts.minute.startMs) after = countTowardsBan(after, late, nowMs);
   }
-  // The isolate's clock may be wrong, but must not make a ban longer.
-  const banMs = Math.max(quota.bannedUntilMs, Math.min(report.bannedUntilMs, banEndMs(nowMs)));
-  const { bannedUntilMs, refusals } = liftBan({ ...quota, bannedUntilMs: banMs }, report.bansLiftedUntilMs);
-  const isSame = recentBatches === quota.recentBatches && leases.length === quota.leases.length;
-  if (isSame && bannedUntilMs === quota.bannedUntilMs) return quota;
-  return revised({ ...quota, counts, refusals, pastDays, recentBatches, leases, bannedUntilMs }, nowMs);
+  return after;
+}
+
+/** Adds requests that were decided at `atMs` to the windows of that time. */
+function charge(quota: Quota, atMs: number, admitted: number, refused: number): Quota {
+  const counts = Windows.mapWindows(quota.counts, (each) =>
+    atMs < each.startMs ? each : { ...each, used: each.used + admitted, refused: each.refused + refused },
+  );
+  const { pastDays } = quota;
+  if (atMs >= counts.day.startMs) return { ...quota, counts };
+  const startMs = Windows.startOfWindowMs("day", atMs);
+  const day = pastDays.find((each) => each.startMs === startMs) ?? { startMs, admitted: 0, refused: 0 };
+  const changed = { startMs, admitted: day.admitted + admitted, refused: day.refused + refused };
+  const others = pastDays.filter((each) => each !== day);
+  return { ...quota, counts, pastDays: daysBefore(counts, [...others, changed]) };
+}
+
+/** The refusals of a repeated call. If there may be room again, because a new window has begun, they are undecided. */
+function repeatRefusals(quota: Quota, limits: Limits, clientId: string, nowMs: number) {
+  const known = quota.clients.get(clientId) ?? NEW_CLIENT;
+  const { refused, seenMs } = known;
+  if (refused === 0 || comingBack(quota, limits, nowMs) === 0) return { quota, refused };
+  const clients = withClient(quota.clients, clientId, { ...known, refused: 0 }, nowMs);
+  return { quota: revised({ ...charge(quota, seenMs, 0, -refused), clients }, nowMs), refused: 0 };
 }
 
 /** Ends a ban that ends by `liftedUntilMs`. The refusals that led to it don't count any more. */
-export function liftBan(quota: Quota, liftedUntilMs: number): Quota {
+function liftBan(quota: Quota, liftedUntilMs: number): Quota {
   if (quota.bannedUntilMs === 0 || quota.bannedUntilMs > liftedUntilMs) return quota;
-  return { ...quota, bannedUntilMs: 0, refusals: { ...quota.refusals, late: 0 } };
+  return revised({ ...quota, bannedUntilMs: 0, refusals: { ...quota.refusals, late: 0 } }, 0);
 }
 
 function revised(quota: Quota, nowMs: number): Quota {
   return { ...quota, revision: Math.max(quota.revision + 1, nowMs) };
 }
 
-/** Counts refusals of requests that arrived at `arrivedMs`. The first one over the limit starts a ban; the rest don't count. */
+/** Whether the refusal of a request that arrived at `arrivedMs` counts towards a ban (all Unix time; `firstMs` 0 if none). */
+export function isLate(firstMs: number, arrivedMs: number): boolean {
+  return firstMs > 0 && arrivedMs > firstMs + BAN_GRACE_MS;
+}
+
+/** Counts refusals of a batch whose first request arrived at `arrivedMs`. If one of them starts a ban, the rest don't count. */
 function refuse(quota: Quota, requests: number, arrivedMs: number, nowMs: number): Quota {
   const { firstMs, late, maxLimit } = quota.refusals;
-  const isLate = firstMs > 0 && arrivedMs > firstMs + BAN_GRACE_MS;
-  const left = Math.max(MIN_TOLERATED_REFUSALS, 3 * maxLimit) - late;
-  const refused = isLate ? Math.min(requests, left + 1) : requests;
+  const areLate = isLate(firstMs, arrivedMs);
+  const counted = areLate ? Math.min(requests, toleratedRefusals(maxLimit) - late + 1) : requests;
+  const after = { ...quota, counts: Windows.add(quota.counts, 0, counted) };
+  return countTowardsBan(after, areLate ? counted : 0, nowMs);
+}
+
+/** Counts late refusals of this minute. If it had none yet, this is the first. */
+function countTowardsBan(quota: Quota, requests: number, nowMs: number): Quota {
+  const { refusals, bannedUntilMs } = quota;
+  const late = refusals.late + requests;
+  const isBan = late > toleratedRefusals(refusals.maxLimit) && nowMs >= bannedUntilMs;
   return {
     ...quota,
-    counts: Windows.add(quota.counts, 0, refused),
-    refusals: { firstMs: firstMs || nowMs, late: late + (isLate ? refused : 0), maxLimit },
-    bannedUntilMs: isLate && refused > left ? banEndMs(nowMs) : quota.bannedUntilMs,
+    refusals: { ...refusals, firstMs: refusals.firstMs || nowMs, late },
+    bannedUntilMs: isBan ? banEndMs(nowMs) : bannedUntilMs,
   };
 }
 
-/** Whether outstanding leases could make room in every window that has none. */
-function canComeBack({ counts, leases }: Quota, limits: Limits, nowMs: number): boolean {
-  return Object.values(Windows.withLimits(counts, limits)).every(
-    (window) =>
-      Windows.remaining(window) > 0 ||
-      leases.some((each) => each.grantedMs >= window.startMs && isOutstanding(each, nowMs)),
+function toleratedRefusals(maxLimit: number): number {
+  return Math.max(MIN_TOLERATED_REFUSALS, 3 * maxLimit);
+}
+
+/** How many of the requests that don't fit have to wait: as many as leases can make room for. */
+function undecided(quota: Quota, limits: Limits, requests: number, nowMs: number): number {
+  const coming = comingBack(quota, limits, nowMs);
+  const isEarly = nowMs + MAX_WAIT_MS < Windows.resetMs(quota.counts.minute, "minute");
+  // Requests that are still waiting when the minute ends leave room in it, which others must not have been refused.
+  return isEarly ? Math.min(requests, coming) : coming > 0 ? requests : 0;
+}
+
+/** How many requests would be admitted if all outstanding leases came back unused. */
+function comingBack(quota: Quota, limits: Limits, nowMs: number): number {
+  const leased = outstanding(quota, nowMs);
+  return Windows.room(
+    Windows.mapWindows(Windows.withLimits(quota.counts, limits), (each, name) => ({
+      ...each,
+      used: each.used - leased[name],
+    })),
   );
 }
 
-function isOutstanding({ grantedMs, durationMs }: Lease, nowMs: number): boolean {
-  return nowMs < grantedMs + durationMs + RELEASE_MS;
-}
-
-function grant(
-  quota: Quota,
-  limits: Limits,
-  { id, lease }: AcquireRequest,
+/** How many requests of each window are leased and may come back, without those of the lease `except`. */
+function outstanding(
+  { counts, clients }: Quota,
   nowMs: number,
-): Lease | undefined {
-  if (lease === undefined) return undefined;
-  const windows = Windows.withLimits(quota.counts, limits);
-  const outstanding = quota.leases.filter((each) => isOutstanding(each, nowMs));
-  const most = Math.floor(Windows.room(windows) * LEASE_SHARE);
-  const free = outstanding.reduce((left, each) => left - each.size, most);
-  const [size, durationMs] = [Math.min(lease.size, free), Math.min(lease.durationMs, LEASE_MS)];
-  const hasTime = nowMs + durationMs + LEASE_MARGIN_MS <= Windows.resetMs(windows.minute, "minute");
-  const isLow = Object.values(windows).some((each) => Windows.remaining(each) < each.limit * LEASE_FLOOR);
-  if (isLow || !hasTime || size < MIN_LEASE) return undefined;
-  // If the clock has stepped back, the window is in the future; the lease was charged to it.
-  return { id, size, grantedMs: Math.max(nowMs, windows.minute.startMs), durationMs };
+  except?: GrantedLease,
+): Record<WindowName, number> {
+  const leased = { minute: 0, day: 0 };
+  for (const { lease } of clients.values()) {
+    if (lease === undefined || lease === except) continue;
+    if (nowMs >= lease.renewedMs + lease.durationMs + RELEASE_MS) continue;
+    if (lease.grantedMs >= counts.minute.startMs) leased.minute += lease.size - lease.used;
+    if (lease.grantedMs >= counts.day.startMs) leased.day += lease.size - lease.used;
+  }
+  return leased;
 }
 
-function withBatch(recentBatches: Quota["recentBatches"], id: string, admitted: number) {
-  const batches = new Map(recentBatches);
-  batches.set(id, admitted);
-  const [oldest = id] = batches.keys();
-  if (batches.size > MAX_RECENT_BATCHES) batches.delete(oldest);
-  return batches;
+/** When the next lease ends. One whose time is over should have been reported. */
+function nextEndMs({ clients }: Quota, nowMs: number): number {
+  const endsMs = [...clients.values()].map(({ lease }) => (lease ? lease.renewedMs + lease.durationMs : 0));
+  return Math.min(...endsMs.filter((each) => each > nowMs), nowMs + LEASE_MS);
 }
 
-function chargeDay(days: readonly DayTotals[], requests: number, atMs: number): DayTotals[] {
-  const startMs = Windows.startOfWindowMs("day", atMs);
-  const { admitted = 0, refused = 0 } = days.find((each) => each.startMs === startMs) ?? {};
-  const others = days.filter((each) => each.startMs !== startMs);
-  return [...others, { startMs, admitted: admitted + requests, refused }];
+/** Grants a lease, or renews the one that the isolate holds. */
+function grant(
+  { counts, refusals, recent }: Quota,
+  limits: Limits,
+  request: AcquireRequest,
+  held: GrantedLease | undefined,
+  nowMs: number,
+): GrantedLease | undefined {
+  const { minute, day } = Windows.withLimits(counts, limits);
+  const left = Windows.room({ minute, day });
+  // Once requests had to wait, what comes back is for them. A lease of an earlier minute ends by itself.
+  if (request.recent < MIN_RECENT || refusals.wasFull || (held && held.grantedMs < minute.startMs))
+    return undefined;
+  const fullMs = (left * LEASE_MS) / Math.max(request.recent, recentCount(recent, nowMs));
+  const leftMs = Windows.resetMs(minute, "minute") - nowMs - LEASE_MARGIN_MS;
+  const durationMs = Math.floor(Math.min(leftMs, LEASE_MS, Math.max(MIN_LEASE_MS, fullMs * TIME_SHARE)));
+  const wanted = Math.ceil(((HEADROOM * request.recent + RESERVE) * durationMs) / LEASE_MS);
+  const unused = held === undefined ? 0 : held.size - held.used;
+  const more = Math.max(0, Math.min(wanted - unused, Math.floor(left * LEASE_SHARE)));
+  // A lease that has become much too large is given back at its end.
+  if (durationMs < LEASE_MARGIN_MS || unused + more < MIN_LEASE || unused > HEADROOM * wanted)
+    return undefined;
+  const renewed = { durationMs, renewedMs: nowMs };
+  if (held !== undefined) return { ...held, ...renewed, size: held.size + more };
+  // If the clock has stepped back, the window is in the future; the lease is charged to it.
+  return { ...renewed, id: request.number, size: more, used: 0, grantedMs: Math.max(nowMs, minute.startMs) };
+}
+
+/** Puts a client last, and forgets those that were not seen for long. */
+function withClient(clients: Quota["clients"], id: string, client: Client, nowMs: number): Quota["clients"] {
+  const all = new Map(clients);
+  all.delete(id);
+  for (const [each, { seenMs }] of all) {
+    if (Math.abs(nowMs - seenMs) < CLIENT_KEPT_MS) break;
+    all.delete(each);
+  }
+  return all.set(id, client);
 }
 
 /** The days among the last 30, which include today. */

@@ -1,18 +1,24 @@
 // The Durable Object that counts one API key's requests; its name is the key's id. quota.ts decides. Each change is stored as one
 // value, and the output gate holds the response until it is durable, so a crash or an eviction loses no acknowledged change.
-// There is no timer: windows roll over at the next call. The alarm fires after at least 40 days without a request.
+// There is no timer: windows roll over at the next call. An alarm records a ban, because it survives a crash; another deletes the
+// quota after at least 40 days without a request.
 
 import { DurableObject } from "cloudflare:workers";
-import { type AcquireRequest, type AcquireResult, DAY_MS, type Report, type Status } from "../protocol.ts";
+import { logRun } from "../../http/log.ts";
+import { type AcquireRequest, type AcquireResult, DAY_MS } from "../protocol.ts";
 import type { Limits } from "../windows.ts";
 import { recordBan } from "./ban-record.ts";
-import { acquire, type Quota, reconcile, rollOver, statusOf, UNUSED_QUOTA } from "./quota.ts";
+import { acquire, type Quota, rollOver, statusOf, UNUSED_QUOTA } from "./quota.ts";
 
 /** From the start of the last request's day. */
 const KEPT_UNUSED_MS = 41 * DAY_MS;
 
+/** After a failed attempt to record a ban, until the ban ends. */
+const RECORD_PAUSE_MS = 30_000;
+
 /** An incompatible shape of the stored quota gets a new key, so that older values are ignored. */
-const QUOTA_KEY = "quota-2";
+const QUOTA_KEY = "quota-3";
+const KEY_ID_KEY = "key-id";
 
 export class RateLimiter extends DurableObject<Env> {
   /** A copy of the stored value; undefined until it is read. */
@@ -25,14 +31,6 @@ export class RateLimiter extends DurableObject<Env> {
     return result;
   }
 
-  /** Applies a report. */
-  release(limits: Limits, report: Report): Status {
-    const nowMs = Date.now();
-    const quota = reconcile(rollOver(this.#read(), limits, nowMs), report, nowMs);
-    this.#store(quota);
-    return statusOf(quota, limits, nowMs);
-  }
-
   /** The status of the key, and the totals of earlier days. Changes nothing. */
   usage(limits: Limits) {
     const nowMs = Date.now();
@@ -40,10 +38,26 @@ export class RateLimiter extends DurableObject<Env> {
     return { status: statusOf(quota, limits, nowMs), pastDays: quota.pastDays };
   }
 
-  /** Deletes the quota, unless the clock was set back after the alarm was set: then a request of another day sets it again. */
+  /** Records a ban, and deletes the quota of an unused key. */
   override async alarm(): Promise<void> {
-    if (Date.now() < this.#read().counts.day.startMs + KEPT_UNUSED_MS) return;
-    await this.ctx.storage.deleteAll();
+    const { storage, id } = this.ctx;
+    const { bannedUntilMs, counts } = this.#read();
+    const nowMs = Date.now();
+    const deletedMs = counts.day.startMs + KEPT_UNUSED_MS;
+    if (nowMs >= deletedMs) return storage.deleteAll();
+    let nextMs = deletedMs;
+    if (bannedUntilMs > nowMs) {
+      // An alarm may start an object that nobody has named yet.
+      const keyId = id.name ?? storage.kv.get<string>(KEY_ID_KEY) ?? "";
+      try {
+        await recordBan(this.env.DB, keyId, bannedUntilMs);
+      } catch (error) {
+        logRun("ban_not_recorded", { keyId, cause: `${error}` });
+        nextMs = nowMs + RECORD_PAUSE_MS;
+      }
+    }
+    // Another ban may have begun meanwhile.
+    void storage.setAlarm(this.#read().bannedUntilMs > bannedUntilMs ? nowMs : nextMs);
   }
 
   #read(): Quota {
@@ -51,18 +65,20 @@ export class RateLimiter extends DurableObject<Env> {
     return this.#quota;
   }
 
-  /** Stores a changed quota as one row, and sets the alarm once a day. */
+  /** Stores a changed quota as one row, and sets the alarm once a day and at the beginning of a ban. */
   #store(quota: Quota): void {
     const before = this.#read();
     if (quota.revision === before.revision) return;
     const { storage } = this.ctx;
     storage.kv.put(QUOTA_KEY, quota);
-    // Isolates that decided a ban locally may extend it by moments: that is the same ban.
-    const isBan = quota.bannedUntilMs > before.bannedUntilMs && before.bannedUntilMs <= Date.now();
-    if (isBan) this.ctx.waitUntil(recordBan(this.env.DB, this.ctx.id.name ?? "", quota.bannedUntilMs));
+    const nowMs = Date.now();
     const { startMs } = quota.counts.day;
-    // The output gate waits for it, as for every write.
-    if (startMs !== before.counts.day.startMs) void storage.setAlarm(startMs + KEPT_UNUSED_MS);
+    // The output gate waits for the alarm, as for every write. A new day must not replace the alarm that records a ban.
+    if (quota.bannedUntilMs > before.bannedUntilMs) {
+      storage.kv.put(KEY_ID_KEY, this.ctx.id.name ?? "");
+      void storage.setAlarm(nowMs);
+    } else if (startMs !== before.counts.day.startMs && quota.bannedUntilMs <= nowMs)
+      void storage.setAlarm(startMs + KEPT_UNUSED_MS);
     this.#quota = quota;
   }
 }

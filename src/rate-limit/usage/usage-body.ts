@@ -44,7 +44,7 @@ function everyDay(pastDays: readonly DayTotals[], { day }: KeyWindows): UsageDay
   const today = { startMs: day.startMs, admitted: day.used, refused: day.refused };
   return Array.from({ length: DAYS_KEPT }, (_, index) => {
     const startMs = day.startMs - (DAYS_KEPT - 1 - index) * DAY_MS;
-    const { admitted = 0, refused = 0 } = [...pastDays, today].find((each) => each.startMs === startMs) ?? {};
+    const { admitted = 0, refused = 0 } = [today, ...pastDays].find((each) => each.startMs === startMs) ?? {};
     return { date: new Date(startMs).toISOString().slice(0, 10), admitted, refused };
   });
 }

@@ -31,11 +31,13 @@ export const usage = new Hono<RateLimitEnv>().get("/", async (c, next) => {
   // Without a valid key, the rate limit counts the request by address, and it is refused.
   if (key === undefined) return next();
 
-  const { decision, pastDays } = await currentUsage(c, key);
+  const { days, decide } = await currentUsage(c, key);
+  // The windows are those of now, because the cached answer may be older than the last response.
+  const decision = decide(key);
   const { bannedUntilMs, windows } = decision;
   // The headers show a ban, but this request is not refused.
   setDecision(c, { ...decision, admitted: true });
-  const body = usageBody(key.plan, windows, bannedUntilMs, pastDays);
+  const body = usageBody(key.plan, windows, bannedUntilMs, days);
   c.get("headers")["Cache-Control"] = "no-store";
   return respondJson<UsageBody, 200>(c, JSON.stringify(body), 200);
 });

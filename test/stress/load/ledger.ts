@@ -2,15 +2,17 @@
 // usage. A response belongs to the windows in its `RateLimit` header: `t` counts seconds to the end of a UTC minute or day, so
 // rounding to the nearest end finds the window, also for slow responses.
 //
-// A kill of the runtime loses what was leased at that moment, and requests under way may have been counted or not. Nothing else
-// makes counts inexact.
+// A kill of the runtime loses what was leased at that moment and refusals of the last second, and requests under way may have been
+// counted or not. Nothing else makes counts inexact.
 
 import type { UsageDay } from "../../../src/rate-limit/usage/usage-body.ts";
 import { type Limits, WINDOW_SECONDS, type WindowName } from "../../../src/rate-limit/windows.ts";
 import type { Problems } from "./problems.ts";
 
-/** All leases of a key together are at most this share of the remaining requests. */
-const LEASED_SHARE = 1 / 16;
+/** The lease of the killed isolate is at most this share of the remaining requests. */
+const LEASED_SHARE = 1 / 2;
+/** An isolate reports its refusals after a second, and the call may take a while. */
+const UNREPORTED_MS = 2_000;
 /** A request or a lease may have been counted this long before a kill, in the window before. */
 const LATE_MS = 1_000;
 
@@ -41,6 +43,9 @@ export class Ledger {
   readonly #unexplained: string[] = [];
   /** The kills that interrupted requests, one for each request. */
   readonly #interruptions: number[] = [];
+  /** When refusals arrived since the last check of usage, and how many refusals kills may have lost before it. */
+  #refusedAtMs: number[] = [];
+  #unreported = 0;
   admitted = 0;
   refused = 0;
   /** The requests that usage shows, but that were not admitted. It never decreases: a kill must not forget admissions. */
@@ -62,6 +67,7 @@ export class Ledger {
       return true;
     }
     this.refused += 1;
+    this.#refusedAtMs.push(answer.cameAtMs);
     const resetMs = Number(answer.headers.get("X-RateLimit-Reset")) * 1000;
     const full = windows.filter(({ window, left }) => left === 0 && window.endMs === resetMs);
     if (full.length === 0) this.#unexplained.push(`${answer.headers.get("RateLimit")}: ${answer.body}`);
@@ -110,7 +116,11 @@ export class Ledger {
     problems.expect(isAdmitted, "usage shows a wrong number of admissions", detail);
     this.lost = lost;
     const more = usage.reduce((sum, { refused }) => sum + refused, -this.refused);
-    const isRefused = more >= 0 && more <= this.#interruptions.length;
+    this.#unreported += this.#refusedAtMs.filter((atMs) =>
+      this.#kills.some((killedMs) => killedMs - UNREPORTED_MS < atMs && atMs <= killedMs + LATE_MS),
+    ).length;
+    this.#refusedAtMs = [];
+    const isRefused = more >= -this.#unreported && more <= this.#interruptions.length;
     const refusals = `${this.#client}: ${more} more than refused, of ${this.refused}`;
     problems.expect(isRefused, "usage shows a wrong number of refusals", refusals);
   }

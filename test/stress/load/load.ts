@@ -26,8 +26,8 @@ const POLL_MS = 50;
 /** Sends a burst, and is shorter than the time of a response. */
 const SENDING_MS = 3;
 
-/** Longer than leases, and than usage is cached. */
-const QUIET_MS = 2_500;
+/** Longer than leases and the reports of their ends, and than usage is cached. */
+const QUIET_MS = 7_000;
 
 export interface LoadOptions {
   seconds: number;

@@ -4,6 +4,7 @@ import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import { createKey } from "../../../src/keys/admin.ts";
 import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../../../src/rate-limit/plans.ts";
+import type { AcquireRequest } from "../../../src/rate-limit/protocol.ts";
 import type { Limits } from "../../../src/rate-limit/windows.ts";
 import type { Exchange } from "../openapi-validator.ts";
 import { trackSecret } from "./log-lines.ts";
@@ -50,10 +51,16 @@ export function watchLimiter(keyId?: string): string[] {
 }
 const getByName = env.RATE_LIMITER.getByName.bind(env.RATE_LIMITER);
 
-/** Bans a key for ten minutes, in its object only. No isolate knows of the ban yet. */
+/** A call of a key's object with a batch that arrived now, by default the first call of a new isolate. */
+export function batch(requests: number, rest: Partial<AcquireRequest> = {}): AcquireRequest {
+  const first = { client: crypto.randomUUID(), number: 1, arrivedMs: Date.now() };
+  return { ...first, requests, recent: 0, decisions: [], bansLiftedUntilMs: 0, ...rest };
+}
+
+/** Bans a Free key for ten minutes, by a report of refusals. No isolate of the tests knows of the ban yet. */
 export async function banKey(keyId: string): Promise<void> {
-  const report = { released: [], outbox: [], bannedUntilMs: Number.MAX_SAFE_INTEGER, bansLiftedUntilMs: 0 };
-  await getByName(keyId).release(PLAN_LIMITS.free, report);
+  const refusals = { number: 1, atMs: Date.now(), admitted: 0, refused: 181, late: 181 };
+  await getByName(keyId).acquire(PLAN_LIMITS.free, batch(0, { number: 2, decisions: [refusals] }));
 }
 
 /** Calls the Worker without a key, from a new address unless `init` has one. */
@@ -100,7 +107,7 @@ let addresses = 0;
 
 export type Client = Awaited<ReturnType<typeof newClient>>;
 
-/** A client for all tests of a file. It can be made before the clock is set. */
+/** A client for a test. The clock steps back between tests, and calls with one key are paced by it. */
 export function newUnlimitedClient(): Promise<Client> {
   return newClient({ plan: "enterprise", limits: { minute: MAX_LIMIT, day: MAX_LIMIT } });
 }

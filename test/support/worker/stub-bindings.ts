@@ -37,7 +37,7 @@ export function stubLimiters(
       }
     };
     const stubbed: Record<string, unknown> = {};
-    for (const method of ["acquire", "release", "usage"] as const) {
+    for (const method of ["acquire", "usage"] as const) {
       const call = limiter[method] as (...words: unknown[]) => Promise<unknown>;
       stubbed[method] = (...words: unknown[]) => callWith(() => call(...words), method);
     }

@@ -34,17 +34,14 @@ function newService(minute: number, { day = 1e6, startMs = START_MS } = {}) {
     quota: UNUSED_QUOTA,
     admittedMs,
     refused: 0,
+    calls: 0,
     nowMs: () => Math.floor(originMs + performance.now()),
     answer(): Response {
       const nowMs = service.nowMs();
-      const call = {
-        id: `${Math.random()}`,
-        requests: 1,
-        waitedMs: 0,
-        bannedUntilMs: 0,
-        bansLiftedUntilMs: 0,
-      };
-      const acquired = acquire(service.quota, service.limits, { ...call, released: [], outbox: [] }, nowMs);
+      service.calls += 1;
+      const call = { client: "isolate", number: service.calls, requests: 1, arrivedMs: nowMs, recent: 0 };
+      const request = { ...call, decisions: [], bansLiftedUntilMs: 0 };
+      const acquired = acquire(service.quota, service.limits, request, nowMs);
       service.quota = acquired.quota;
       const decision = { ...acquired.result, admitted: acquired.result.admitted === 1 };
       const headers = headersOf(decision);

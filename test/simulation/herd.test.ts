@@ -1,0 +1,104 @@
+// Hundreds of isolates use one key. The object handles calls one after another, each for 3 ms, and 5 % of its responses are lost.
+
+import { serialize } from "node:v8";
+import { expect, it } from "vitest";
+import { Random } from "./random.ts";
+import { type Message, World } from "./world.ts";
+
+const START_MS = Date.UTC(2026, 10, 22, 12, 34, 2);
+const CALL_MS = 3;
+const TRIP_MS = 10;
+/** When an isolate notices that a response is lost. */
+const LOST_MS = 1_000;
+
+/** A key with this limit per minute, and its isolates. */
+function newHerd(limit: number, isolates: number, lostShare = 0.05) {
+  const random = new Random(1);
+  const limits = { minute: limit, day: 10 * limit };
+  const largest = { answerBytes: 0 };
+  let freeMs = START_MS;
+  const send = (message: Message) => {
+    const { time } = world;
+    const isLost = !message.isRetry && random.chance(lostShare);
+    freeMs = Math.max(time.nowMs + TRIP_MS, freeMs) + CALL_MS;
+    time.after(freeMs - time.nowMs, () => {
+      const answer = message.deliver();
+      world.persist();
+      if (isLost) time.after(LOST_MS, () => message.fail(new Error("lost")));
+      else time.after(TRIP_MS, answer);
+    });
+  };
+  const onAnswer = (answer: object) => {
+    largest.answerBytes = Math.max(largest.answerBytes, serialize(answer).length);
+  };
+  const world: World = new World({ startMs: START_MS, limits, send, onAnswer, random: () => random.next() });
+  for (let isolate = 0; isolate < isolates; isolate += 1) world.newIsolate(limits);
+  /** Sends requests through random isolates, at random times within `ms`. */
+  const request = (requests: number, ms: number) => {
+    for (let sent = 0; sent < requests; sent += 1)
+      world.time.after(random.int(0, ms), () => {
+        const isolate = world.isolates[random.int(0, isolates - 1)];
+        if (isolate !== undefined) void world.request(isolate);
+      });
+  };
+  return { world, request, largest };
+}
+
+it.each([
+  ["a steady rate through 100 isolates", 3_000, 100, 6_000, 12_000],
+  ["a steady rate through 300 isolates", 3_000, 300, 6_000, 12_000],
+  ["a burst through 300 isolates", 1_000, 300, 1_500, 0],
+])("exactly the limit is admitted with %s", async (_, limit, isolates, requests, ms) => {
+  const { world, request, largest } = newHerd(limit, isolates);
+  request(requests, ms);
+  await world.run();
+  const { admitted, refused } = world.counts;
+  expect({ admitted, refused }).toEqual({ admitted: limit, refused: requests - limit });
+  world.expectUsage();
+  world.throwFailure();
+  expect(largest.answerBytes).toBeLessThan(1_024);
+});
+
+it("when the holder of a lease has ended, waiting isolates ask less than twice a second", async () => {
+  const { world, request } = newHerd(600, 301, 0);
+  const [holder, ...others] = world.isolates;
+  if (holder === undefined) throw new Error("no isolate");
+  for (let ms = 0; ms < 2_000; ms += 20) world.time.after(ms, () => void world.request(holder));
+  await world.run(START_MS + 2_010);
+  world.end(holder);
+  world.isolates.splice(0, 1);
+  const callsBefore = world.counts.calls;
+  request(800, 100);
+  await world.run(START_MS + 5_010);
+  const { calls, undecided } = world.counts;
+  expect(undecided).toBeGreaterThan(0);
+  // Each of them has made one call before it had to wait.
+  expect((calls - callsBefore) / others.length).toBeLessThan(1 + 2 * 3);
+  await world.run();
+  world.throwFailure();
+});
+
+it.each([20, 116, 140])(
+  "a burst after sparse traffic is counted exactly, with calls of twice %i ms",
+  async (tripMs) => {
+    for (let burstMs = 1_500; burstMs < 5_000; burstMs += 97) {
+      const limits = { minute: 60, day: 1_000 };
+      const random = new Random(burstMs);
+      const send = (message: Message) =>
+        world.time.after(tripMs, () => {
+          const answer = message.deliver();
+          world.persist();
+          world.time.after(tripMs, answer);
+        });
+      const world: World = new World({ startMs: START_MS, limits, send, random: () => random.next() });
+      const [sparse, burst] = [world.newIsolate(limits), world.newIsolate(limits)];
+      for (let ms = 0; ms < 9_000; ms += 250) world.time.after(ms, () => void world.request(sparse));
+      world.time.after(burstMs, () => {
+        for (let request = 0; request < 100; request += 1) void world.request(burst);
+      });
+      await world.run();
+      world.throwFailure();
+      expect([burstMs, world.counts.admitted]).toEqual([burstMs, 60]);
+    }
+  },
+);
