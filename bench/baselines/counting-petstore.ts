@@ -1,18 +1,19 @@
 // The service with objects that count their calls and the rows that they write. GET /counts?key=ID returns these counts and the
 // size of the object's storage; GET /calls the calls of all objects. GET /acquire?key=ID counts one request of a key like an
-// isolate without a lease. GET /ban?key=ID bans a key as if an isolate had decided it.
+// isolate without a lease. GET /ban?key=ID bans a key by a report of refusals.
 
 import { env } from "cloudflare:workers";
 import worker, { RateLimiter as Uncounted } from "../../src/index.ts";
-import { randomBase62 } from "../../src/lib/base62.ts";
-import { BAN_MS } from "../../src/rate-limit/object/quota.ts";
 import { MAX_LIMIT } from "../../src/rate-limit/plans.ts";
-import { BATCH_ID_LENGTH } from "../../src/rate-limit/protocol.ts";
+import type { AcquireRequest } from "../../src/rate-limit/protocol.ts";
 
 const LIMITS = { minute: MAX_LIMIT, day: MAX_LIMIT };
 
-const NOTHING = { released: [], outbox: [], bannedUntilMs: 0, bansLiftedUntilMs: 0 };
-const ban = () => ({ ...NOTHING, bannedUntilMs: Date.now() + BAN_MS });
+/** A ban needs more late refusals than three times the limit. */
+const REFUSALS = 3 * MAX_LIMIT + 1;
+
+/** Of an isolate without a lease. */
+let lastNumber = 0;
 
 /** Of all objects: here they run in the Worker's own isolate. */
 let allCalls = 0;
@@ -38,12 +39,6 @@ export class RateLimiter extends Uncounted {
     return super.acquire(...words);
   }
 
-  override release(...words: Parameters<Uncounted["release"]>) {
-    this.#calls += 1;
-    allCalls += 1;
-    return super.release(...words);
-  }
-
   counts() {
     return { calls: this.#calls, rowsWritten: this.#rowsWritten, bytes: this.ctx.storage.sql.databaseSize };
   }
@@ -54,12 +49,17 @@ export default {
     const { pathname, searchParams } = new URL(request.url);
     const limiters = env.RATE_LIMITER as unknown as DurableObjectNamespace<RateLimiter>;
     const limiter = () => limiters.getByName(searchParams.get("key") ?? "");
+    const acquire = async (requests: number, rest: Partial<AcquireRequest> = {}) => {
+      lastNumber += 2;
+      const batch = { client: "isolate", number: lastNumber, requests, arrivedMs: 0, recent: 0 };
+      const call = { ...batch, decisions: [], bansLiftedUntilMs: 0, ...rest };
+      return Response.json(await limiter().acquire(LIMITS, call));
+    };
     if (pathname === "/counts") return Response.json(await limiter().counts());
     if (pathname === "/calls") return Response.json(allCalls);
-    if (pathname === "/ban") return Response.json(await limiter().release(LIMITS, ban()));
-    if (pathname !== "/acquire") return worker.fetch(request, bindings, ctx);
-    const id = randomBase62(BATCH_ID_LENGTH);
-    const batch = { id, requests: 1, waitedMs: 0, ...NOTHING };
-    return Response.json(await limiter().acquire(LIMITS, batch));
+    if (pathname === "/acquire") return acquire(1);
+    if (pathname !== "/ban") return worker.fetch(request, bindings, ctx);
+    const refusals = { atMs: Date.now(), admitted: 0, refused: REFUSALS, late: REFUSALS };
+    return acquire(0, { decisions: [{ number: lastNumber + 1, ...refusals }] });
   },
 } satisfies ExportedHandler<Env>;

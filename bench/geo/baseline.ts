@@ -1,7 +1,7 @@
 // The baseline in the geo simulation.
 
 import worker, { DurableObjectRateLimiter as Original } from "../baselines/baseline.ts";
-import { counts } from "./latency.ts";
+import { countsOf, keyIdOf } from "./latency.ts";
 import { countedStorage } from "./storage.ts";
 import { withLatency } from "./worker.ts";
 
@@ -11,7 +11,7 @@ export class DurableObjectRateLimiter extends Original {
   }
 
   override alarm(): Promise<void> {
-    counts.objectRequests += 1;
+    countsOf(keyIdOf(this.ctx.id)).objectRequests += 1;
     return super.alarm();
   }
 }

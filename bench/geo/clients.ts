@@ -4,7 +4,7 @@ import { Agent, type IncomingHttpHeaders } from "node:http";
 import { type Response, send } from "../measure/http.ts";
 import { REGIONS } from "./regions.ts";
 import { HOPS_HEADER } from "./worker.ts";
-import { CRAWLED_PAGE, CRAWLED_PAGES, PAGE, type Task } from "./workload.ts";
+import { CRAWLED_PAGE, CRAWLED_PAGES, generator, PAGE, type Task } from "./workload.ts";
 
 /** What a request is for. A writer reads the last page after a creation. */
 export type Purpose = "integrator" | "poller" | "crawler" | "last page" | "creation";
@@ -36,22 +36,31 @@ interface Pet {
   name: string;
 }
 
+/** A task with the random numbers that choose an isolate for each of its requests. */
+type RunningTask = Task & { random: () => number };
+
 export class Clients {
   readonly samples: Sample[] = [];
-  readonly #urls: readonly URL[];
+  readonly #urls: readonly (readonly URL[])[];
   readonly #secrets: ReadonlyMap<string, string>;
   readonly #pagination: Pagination;
   readonly #agent = new Agent({ keepAlive: true, timeout: IDLE_MS });
 
-  /** `urls`: the Worker of each region. `secrets`: by the name of the key. */
-  constructor(urls: readonly URL[], secrets: ReadonlyMap<string, string>, pagination: Pagination) {
+  /** `urls`: the isolates of each region. `secrets`: by the name of the key. */
+  constructor(
+    urls: readonly (readonly URL[])[],
+    secrets: ReadonlyMap<string, string>,
+    pagination: Pagination,
+  ) {
     this.#urls = urls;
     this.#secrets = secrets;
     this.#pagination = pagination;
   }
 
   /** Throws if any response is not the expected one. */
-  async run(task: Task): Promise<void> {
+  async run(drawn: Task): Promise<void> {
+    // The time is a seed that the workload's seed has drawn.
+    const task = { ...drawn, random: generator(Math.floor(drawn.atMs * 1_000)) };
     if (task.client === "crawler") return this.#crawl(task);
     if (task.client === "writer") return this.#create(task);
     await this.#list(task, task.client, this.#pagination.first(task.firstId, PAGE), PAGE, task.firstId);
@@ -61,7 +70,7 @@ export class Clients {
     this.#agent.destroy();
   }
 
-  async #crawl(task: Task): Promise<void> {
+  async #crawl(task: RunningTask): Promise<void> {
     let { firstId } = task;
     let path = this.#pagination.first(firstId, CRAWLED_PAGE);
     for (let page = 0; page < CRAWLED_PAGES; page += 1) {
@@ -72,7 +81,7 @@ export class Clients {
   }
 
   /** Creates a pet, and expects it in the last page in both regions. */
-  async #create(task: Task): Promise<void> {
+  async #create(task: RunningTask): Promise<void> {
     const { region, otherRegion } = task;
     const name = `From ${REGIONS[region]?.name} at ${Math.round(task.atMs)}`;
     const newPet = JSON.stringify({ name, categoryId: 1 });
@@ -89,7 +98,7 @@ export class Clients {
   }
 
   async #list(
-    task: Task,
+    task: RunningTask,
     purpose: Purpose,
     path: string,
     length: number,
@@ -102,7 +111,7 @@ export class Clients {
   }
 
   async #send(
-    { key }: Task,
+    { key, random }: RunningTask,
     purpose: Purpose,
     region: number,
     path: string,
@@ -112,8 +121,10 @@ export class Clients {
       Authorization: `Bearer ${this.#secrets.get(key)}`,
       ...(newPet && { "Content-Type": "application/json" }),
     };
+    const isolates = this.#urls[region] ?? [];
+    const url = new URL(path, isolates[Math.floor(random() * isolates.length)]);
     const startedMs = performance.now();
-    const response = await send(this.#agent, new URL(path, this.#urls[region]), headers, newPet);
+    const response = await send(this.#agent, url, headers, newPet);
     const ms = performance.now() - startedMs;
     if (response.status !== (newPet === undefined ? 200 : 201)) {
       const { status, text } = response;

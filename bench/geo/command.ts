@@ -7,8 +7,9 @@ const define: Define = (io) =>
     "npm run bench:geo",
     "Simulates how long requests take in six regions, and what they cost, with the service and with a baseline.",
     "",
-    "--seconds 20 --json",
+    "--isolates 16 --seconds 20 --json",
   )
+    .option("--isolates <numbers>", "isolates in each region, separated by commas", isolates, [1, 4, 16])
     .option("--seconds <number>", "seconds of requests to each", integer(1, 9_999), 75)
     .option("--seed <number>", "repeats the requests of a run", integer(1, 9_999), 1)
     .option("--json", "print JSON")
@@ -17,5 +18,9 @@ const define: Define = (io) =>
       const { geo } = await import("./geo.ts");
       io.print(await geo(options));
     });
+
+function isolates(text: string): number[] {
+  return text.split(",").map(integer(1, 99));
+}
 
 export default define;

@@ -7,17 +7,30 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type Counts, NO_COUNTS } from "./counts.ts";
 
-/** A Worker's round trips to the nearest replica, and to the region of the primary and the objects. */
+/** A Worker's round trips to the nearest replica and to the primary. */
 export interface RoundTrips {
   toReplicaMs: number;
   toPrimaryMs: number;
 }
 
+/** A Worker's round trips to the objects of each key, by the key's id. */
+export type ObjectRoundTrips = Record<string, number>;
+
 /** Counts the sequential hops of each request. */
 export const hopCounters = new AsyncLocalStorage<{ hops: number }>();
 
-/** The counts of this isolate since it started. */
-export const counts: Counts = { ...NO_COUNTS };
+/** The counts of this isolate since it started, by the id of the key whose object it is; "" for everything else. */
+export const countsByKey: Record<string, Counts> = {};
+
+export function countsOf(keyId = ""): Counts {
+  countsByKey[keyId] ??= { ...NO_COUNTS };
+  return countsByKey[keyId];
+}
+
+/** The id of the key whose object it is: the object's name, in the baseline after a prefix. */
+export function keyIdOf({ name = "" }: DurableObjectId): string {
+  return name.slice(name.lastIndexOf(":") + 1);
+}
 
 async function delay<Result>(roundTripMs: number, work: () => Promise<Result>): Promise<Result> {
   const counter = hopCounters.getStore();
@@ -117,6 +130,7 @@ function on(database: D1Database, { sql, values }: DelayedStatement): D1Prepared
 
 /** Counts the rows of a result, and adds `served_by_primary`, which the local database leaves out. */
 function counted(result: D1Result<Row>, isPrimary: boolean): D1Result<Row> {
+  const counts = countsOf();
   counts.rowsRead += result.meta.rows_read;
   counts.rowsWritten += result.meta.rows_written;
   return { ...result, meta: { ...result.meta, served_by_primary: isPrimary } };
@@ -130,22 +144,25 @@ export function delayedDatabase(
   return new DelayedSession(primary, replica, roundTrips, false) as unknown as D1Database;
 }
 
-/** The objects with latency. All of them are in the region of the primary. */
 export function delayedObjects(
   objects: DurableObjectNamespace,
-  { toPrimaryMs }: RoundTrips,
+  roundTrips: ObjectRoundTrips,
 ): DurableObjectNamespace {
-  const delayed = (stub: DurableObjectStub) =>
-    new Proxy(stub, {
+  const delayed = (stub: DurableObjectStub) => {
+    const keyId = keyIdOf(stub.id);
+    const ms = roundTrips[keyId];
+    if (ms === undefined) throw new Error(`the objects of ${keyId} have no distance`);
+    return new Proxy(stub, {
       get(_stub, name) {
         const member: unknown = Reflect.get(stub, name);
         if (typeof member !== "function") return member;
         return (...words: unknown[]) => {
-          counts.objectRequests += 1;
-          return delay(toPrimaryMs, async () => Reflect.apply(member, stub, words));
+          countsOf(keyId).objectRequests += 1;
+          return delay(ms, async () => Reflect.apply(member, stub, words));
         };
       },
     });
+  };
   return {
     idFromName: (name: string) => objects.idFromName(name),
     get: (id: DurableObjectId) => delayed(objects.get(id)),

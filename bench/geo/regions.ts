@@ -1,8 +1,9 @@
-// The regions of the simulation, and the round trips of each Worker to the replica in its region and to the primary region,
-// which has the primary of the database and all objects.
+// The regions of the simulation, and the round trips of each Worker: to the replica in its region, to the primary of the database,
+// and to objects in each region.
 //
 // The regions are those of D1's replicas. Cloudflare does not say where in a region a Worker or a replica runs. Here each is in
-// a location of the source, and the replica in another one than the Worker, so that no hop is free.
+// a location of the source, and the replica in another one than the Worker, so that no hop is free. Objects are where the Worker of
+// their region is, but for a Worker of the same region as far as its replica.
 //
 // Each round trip is a cell of "Azure network round-trip latency statistics" by Microsoft: the row of the Worker's location, the
 // column of the other one. It is the 95th percentile of probes over 30 days up to July 30, 2026, so it is nearer to the maximum
@@ -15,7 +16,7 @@ export const SOURCE = {
   url: "https://learn.microsoft.com/en-us/azure/networking/azure-network-latency",
 } as const;
 
-/** The region of the primary and the objects, as the source names it. */
+/** The location of the primary, as the source names it. */
 export const PRIMARY_REGION = "East US 2";
 
 /** A region. `worker` and `replica` are locations as the source names them. */
@@ -26,6 +27,8 @@ export interface Region {
   replica: string;
   toReplicaMs: number;
   toPrimaryMs: number;
+  /** To objects in each region, in the order of REGIONS. */
+  toObjectsMs: readonly number[];
 }
 
 export const REGIONS: readonly Region[] = [
@@ -36,6 +39,7 @@ export const REGIONS: readonly Region[] = [
     replica: "West US 3",
     toReplicaMs: 23,
     toPrimaryMs: 71,
+    toObjectsMs: [23, 72, 151, 167, 172, 142],
   },
   {
     name: "ENAM",
@@ -44,6 +48,7 @@ export const REGIONS: readonly Region[] = [
     replica: "East US 2",
     toReplicaMs: 11,
     toPrimaryMs: 11,
+    toObjectsMs: [74, 11, 89, 104, 229, 207],
   },
   {
     name: "WEUR",
@@ -52,6 +57,7 @@ export const REGIONS: readonly Region[] = [
     replica: "Germany West Central",
     toReplicaMs: 14,
     toPrimaryMs: 94,
+    toObjectsMs: [153, 91, 14, 28, 182, 282],
   },
   {
     name: "EEUR",
@@ -60,6 +66,7 @@ export const REGIONS: readonly Region[] = [
     replica: "Austria East",
     toReplicaMs: 20,
     toPrimaryMs: 115,
+    toObjectsMs: [168, 112, 28, 20, 201, 300],
   },
   {
     name: "APAC",
@@ -68,6 +75,7 @@ export const REGIONS: readonly Region[] = [
     replica: "East Asia",
     toReplicaMs: 40,
     toPrimaryMs: 232,
+    toObjectsMs: [171, 229, 181, 202, 40, 98],
   },
   {
     name: "OC",
@@ -76,5 +84,6 @@ export const REGIONS: readonly Region[] = [
     replica: "Australia Southeast",
     toReplicaMs: 16,
     toPrimaryMs: 224,
+    toObjectsMs: [141, 206, 282, 300, 98, 16],
   },
 ];

@@ -1,12 +1,12 @@
 // The results of a simulation: figures, tables and the chart.
 
-import { type Table, whole } from "../measure/report.ts";
+import type { Table } from "../measure/report.ts";
 import { mean, percentile } from "../measure/statistics.ts";
 import { PURPOSES, type Purpose, type Sample } from "./clients.ts";
-import { type Counts, dollarsPerMillion, OPERATIONS, PRICES } from "./counts.ts";
+import { type Counts, dollarsPerMillion, OPERATIONS, PRICES, sum } from "./counts.ts";
 import { PRIMARY_REGION, REGIONS, SOURCE } from "./regions.ts";
 import type { GeoRun } from "./run.ts";
-import { milliseconds, svg } from "./svg.ts";
+import { type Bar, milliseconds, svg } from "./svg.ts";
 
 /** Figures of a group of requests. */
 export interface Summary {
@@ -17,6 +17,8 @@ export interface Summary {
 }
 
 export interface GeoResult {
+  /** In each region. */
+  isolates: number;
   /** By region. */
   lists: Record<string, Summary>;
   creations: Record<string, Summary>;
@@ -24,6 +26,8 @@ export interface GeoResult {
   purposes: Record<Purpose, Summary>;
   all: Summary;
   counts: Counts;
+  /** The integrators' requests, and their objects' part of the rest. */
+  integratorCounts: Counts;
   dollarsPerMillion: Counts & { total: number };
   /** What this machine adds to every request. */
   idle: { p50Ms: number; p95Ms: number };
@@ -32,7 +36,12 @@ export interface GeoResult {
 /** If the machine adds more than this to 5 % of the requests, other processes are running. */
 const BUSY_MS = 20;
 
-export function summarise({ samples, counts, idleMs }: GeoRun): GeoResult {
+export function summarise(isolates: number, { samples, counts, idleMs }: GeoRun): GeoResult {
+  const countsOf = (keys: string, requests: readonly Sample[]): Counts => {
+    const matching = counts.filter(([key]) => key.startsWith(keys)).map(([, each]) => each);
+    return { ...sum(matching), workerRequests: requests.length };
+  };
+  const allCounts = countsOf("", samples);
   const byRegion = (matches: (sample: Sample) => boolean) =>
     Object.fromEntries(
       REGIONS.map(({ name }, region) => [
@@ -41,14 +50,19 @@ export function summarise({ samples, counts, idleMs }: GeoRun): GeoResult {
       ]),
     );
   return {
+    isolates,
     lists: byRegion(({ purpose }) => purpose !== "creation"),
     creations: byRegion(({ purpose }) => purpose === "creation"),
     purposes: Object.fromEntries(
       PURPOSES.map((purpose) => [purpose, summary(samples.filter((each) => each.purpose === purpose))]),
     ) as Record<Purpose, Summary>,
     all: summary(samples),
-    counts,
-    dollarsPerMillion: dollarsPerMillion(counts, counts.workerRequests),
+    counts: allCounts,
+    integratorCounts: countsOf(
+      "integrator",
+      samples.filter(({ purpose }) => purpose === "integrator"),
+    ),
+    dollarsPerMillion: dollarsPerMillion(allCounts, samples.length),
     idle: { p50Ms: percentile(idleMs, 0.5), p95Ms: percentile(idleMs, 0.95) },
   };
 }
@@ -78,61 +92,64 @@ const OPERATION_TITLES: Record<keyof Counts, string> = {
   rowsRead: "rows read",
 };
 
-const COLUMNS = ["petstore p50", "p95", "baseline p50", "p95", "hops petstore", "baseline", ""];
+/** A row of a table: its name, its cell for a result, and a note. */
+type Row = readonly [string, (result: GeoResult) => string, string];
 
-/** The cells of COLUMNS. */
-function cells(petstore: Summary | undefined, baseline: Summary | undefined, note = ""): string[] {
-  const both = [petstore ?? summary([]), baseline ?? summary([])];
-  const times = both.flatMap(({ p50Ms, p95Ms }) => [milliseconds(p50Ms), milliseconds(p95Ms)]);
-  return [...times, ...both.map(({ meanHops }) => meanHops.toFixed(2)), note];
+const regionRows = (of: "lists" | "creations"): Row[] =>
+  REGIONS.map(({ name, title, toPrimaryMs, toReplicaMs }) => [
+    `${name} ${title}`,
+    (result) => figures(result[of][name]),
+    `${toPrimaryMs} ms to the primary, ${toReplicaMs} to a replica`,
+  ]);
+
+const ROWS: Record<string, readonly Row[]> = {
+  "GET /v1/pets: p50 and p95 in ms, hops": regionRows("lists"),
+  "POST /v1/pets: p50 and p95 in ms, hops": regionRows("creations"),
+  "by purpose, in all regions: p50 and p95 in ms, hops": [
+    ...PURPOSES.map((each): Row => [each, ({ purposes }) => figures(purposes[each]), PURPOSE_NOTES[each]]),
+    ["all", ({ all }) => figures(all), ""],
+    ["no work", ({ idle }) => figures({ ...idle, meanHops: 0 }), "what this machine adds to every request"],
+  ],
+  "per request": [
+    ...OPERATIONS.map(
+      (operation): Row => [
+        OPERATION_TITLES[operation],
+        ({ counts }) => perRequest(counts, operation),
+        `$${PRICES[operation]} a million`,
+      ],
+    ),
+    ...(["objectRequests", "rowsWritten"] as const).map(
+      (operation): Row => [
+        `${OPERATION_TITLES[operation]}, integrators`,
+        ({ integratorCounts }) => perRequest(integratorCounts, operation),
+        "",
+      ],
+    ),
+    ["dollars per million requests", dollars, "without CPU time and the duration of objects"],
+  ],
+};
+
+function figures({ p50Ms, p95Ms, meanHops }: Omit<Summary, "requests"> = summary([])): string {
+  return [milliseconds(p50Ms), milliseconds(p95Ms), meanHops.toFixed(2)]
+    .map((each) => each.padStart(5))
+    .join("");
 }
 
-export function geoTables(petstore: GeoResult, baseline: GeoResult): Table[] {
-  const regionTable = (title: string, of: "lists" | "creations"): Table => ({
+function perRequest(counts: Counts, operation: keyof Counts): string {
+  return (counts[operation] / counts.workerRequests).toFixed(3);
+}
+
+/** Tables with a column for each number of isolates. */
+export function geoTables(petstore: readonly GeoResult[], baseline: GeoResult): Table[] {
+  const titles = [
+    ...petstore.map(({ isolates }) => `petstore: ${isolates}`),
+    `baseline: ${baseline.isolates}`,
+  ];
+  return Object.entries(ROWS).map(([title, rows]) => ({
     title,
-    columns: ["region", "to primary", "to replica", ...COLUMNS],
-    rows: REGIONS.map(({ name, title, toPrimaryMs, toReplicaMs }) => [
-      `${name} ${title}`,
-      `${toPrimaryMs}`,
-      `${toReplicaMs}`,
-      ...cells(petstore[of][name], baseline[of][name]),
-    ]),
-  });
-  const purposeRow = (name: string, ours: Summary, theirs: Summary, note?: string) => [
-    name,
-    whole(ours.requests),
-    ...cells(ours, theirs, note),
-  ];
-  return [
-    regionTable("lists: GET /v1/pets, ms", "lists"),
-    regionTable("creations: POST /v1/pets, ms", "creations"),
-    {
-      title: "by purpose, in all regions, ms",
-      columns: ["", "requests", ...COLUMNS],
-      rows: [
-        ...PURPOSES.map((each) =>
-          purposeRow(each, petstore.purposes[each], baseline.purposes[each], PURPOSE_NOTES[each]),
-        ),
-        purposeRow("all", petstore.all, baseline.all),
-      ],
-    },
-    {
-      title: "dollars per million requests, without CPU time and the duration of objects",
-      columns: ["", "a million", "petstore: a request", "$", "baseline: a request", "$", ""],
-      rows: [
-        ...OPERATIONS.map((operation) => [
-          OPERATION_TITLES[operation],
-          `$${PRICES[operation]}`,
-          ...[petstore, baseline].flatMap(({ counts, dollarsPerMillion }) => [
-            (counts[operation] / counts.workerRequests).toFixed(3),
-            dollarsPerMillion[operation].toFixed(3),
-          ]),
-          "",
-        ]),
-        ["total", "", "", dollars(petstore), "", dollars(baseline), ""],
-      ],
-    },
-  ];
+    columns: ["isolates in each region", ...titles, ""],
+    rows: rows.map(([name, cell, note]) => [name, ...[...petstore, baseline].map(cell), note]),
+  }));
 }
 
 function dollars({ dollarsPerMillion: { total } }: GeoResult): string {
@@ -140,31 +157,44 @@ function dollars({ dollarsPerMillion: { total } }: GeoResult): string {
 }
 
 export const NOTES = [
-  `Objects and primary are in ${PRIMARY_REGION}. Times are inside the Worker: the round trip between client and Worker is not included.`,
+  `The primary is in ${PRIMARY_REGION}. An object is in the region in which its key was first used.`,
+  "Times are inside the Worker: the round trip between client and Worker is not included.",
   `Round trips: ${SOURCE.title},`,
   `${SOURCE.url}`,
 ];
 
-/** What the machine adds to the figures. */
-export function machineNote(petstore: GeoResult, baseline: GeoResult): string {
-  const [ours, theirs] = [petstore, baseline].map(
-    ({ idle: { p50Ms, p95Ms } }) => `${milliseconds(p50Ms)} ms (p95 ${milliseconds(p95Ms)})`,
-  );
-  const note = `A request that needs no work took ${ours} beside petstore and ${theirs} beside baseline.`;
-  if (Math.max(petstore.idle.p95Ms, baseline.idle.p95Ms) <= BUSY_MS) return note;
-  return `${note}\nThe machine is busy with other processes, which delay all of the above. Run the bench again later.`;
+/** The regions of the integrators' objects. Their lists take longer in other regions. */
+export function homesNote(homes: ReadonlyMap<string, number>): string {
+  const integrators = [...homes].filter(([key]) => key.startsWith("integrator")).sort();
+  return integrators.map(([key, home]) => `Objects of ${key} are in ${REGIONS[home]?.name}.`).join(" ");
 }
 
-export function geoChart(petstore: GeoResult, baseline: GeoResult): string {
+export function machineNotes(results: readonly GeoResult[]): string[] {
+  if (results.every(({ idle }) => idle.p95Ms <= BUSY_MS)) return [];
+  return [
+    "The machine is busy with other processes, which delay all of the above. Run the bench again later.",
+  ];
+}
+
+export function geoChart(petstore: readonly GeoResult[], baseline: GeoResult): string {
+  const bar = (each: Summary | undefined, name: string, series: number): Bar => ({
+    ...(each ?? summary([])),
+    name,
+    series,
+  });
+  const isolates = petstore.map((each) => each.isolates).join(", ");
   return svg({
     title: "GET /v1/pets in six regions: milliseconds inside the Worker",
     legend: [
-      `petstore: $${dollars(petstore)} per million requests`,
+      `petstore with ${isolates} isolates in each region: $${petstore.map(dollars).join(", ")} per million requests`,
       `baseline: $${dollars(baseline)} per million requests`,
     ],
     groups: REGIONS.map(({ name, title }) => ({
       name: title,
-      bars: [petstore.lists[name] ?? summary([]), baseline.lists[name] ?? summary([])],
+      bars: [
+        ...petstore.map(({ isolates, lists }) => bar(lists[name], `${isolates}`, 0)),
+        bar(baseline.lists[name], "baseline", 1),
+      ],
     })),
     notes: ["Solid: median. Light: 95th percentile. Simulated by npm run bench:geo.", ...NOTES],
   });

@@ -1,18 +1,21 @@
-// Simulates one implementation: a Worker in each region, one in the primary region with the objects, a database, and replicas.
+// Simulates one implementation: isolates of a Worker in each region, one more with the objects, a database, and replicas. An isolate
+// is a Worker service of workerd: each loads the code for itself. Those of a region share a replica.
+//
 // Replicas are separate databases, into which new pets are copied once a second, so that an implementation that trusts a
 // replica too far fails. Cloudflare does not publish the lag of its replicas; it is usually shorter.
 
 import { setTimeout as wait } from "node:timers/promises";
-import { createKey, insertKeys } from "../../src/keys/admin.ts";
+import { type CreatedKey, createKey, insertKeys } from "../../src/keys/admin.ts";
 import { pagePath } from "../cases/cursor.ts";
 import { addTablesAndPets } from "../cases/pets.ts";
 import { BASELINE, PETS, PETSTORE } from "../measure/implementations.ts";
 import { type RunningWorker, startWorkers, type WorkerSource } from "../measure/workerd.ts";
 import { Clients, type Pagination, type Sample } from "./clients.ts";
-import { type Counts, sum } from "./counts.ts";
+import type { Counts } from "./counts.ts";
+import type { ObjectRoundTrips } from "./latency.ts";
 import { REGIONS } from "./regions.ts";
-import { COUNTS_PATH } from "./worker.ts";
-import { LIMITS, type Task } from "./workload.ts";
+import { COUNTS_PATH, OBJECTS_PATH } from "./worker.ts";
+import { homesOf, LIMITS, type Task } from "./workload.ts";
 
 const LAG_MS = 1_000;
 
@@ -54,25 +57,35 @@ export const GEO_IMPLEMENTATIONS = {
 
 export interface GeoRun {
   samples: Sample[];
-  counts: Counts;
+  /** With the name of the key whose object it is, or "". */
+  counts: (readonly [string, Counts])[];
   /** The times of requests that need no work: what this machine adds to every request. */
   idleMs: number[];
 }
 
-/** Throws if any response is not the expected one. */
-export async function simulate(implementation: GeoImplementation, tasks: readonly Task[]): Promise<GeoRun> {
-  const { workers, stop } = await startWorkers(sources(implementation));
+/** Throws if any response is not the expected one. `isolates`: in each region. */
+export async function simulate(
+  implementation: GeoImplementation,
+  tasks: readonly Task[],
+  isolates: number,
+): Promise<GeoRun> {
+  const { workers, stop } = await startWorkers(sources(implementation, isolates));
   try {
     const primaryWorker = workers.at(-1);
     if (primaryWorker === undefined) throw new Error("no Worker runs");
-    const regional = workers.slice(0, REGIONS.length);
+    const regional = REGIONS.map((_, region) => workers.slice(region * isolates, (region + 1) * isolates));
     const primary = await primaryWorker.database();
-    const replicas = await Promise.all(regional.map((each) => each.database("REPLICA")));
+    const replicas = await Promise.all(regional.flatMap(([first]) => first?.database("REPLICA") ?? []));
     for (const database of [primary, ...replicas]) await addTablesAndPets(database, PETS);
-    const secrets = await createKeys(primary, replicas, tasks);
-    for (const each of regional) await warmUp(each);
+    const keys = await createKeys(primary, replicas, tasks);
+    const homes = homesOf(tasks);
+    for (const [region, { toObjectsMs }] of REGIONS.entries()) {
+      const toObjects = keys.map(({ key }) => [key.id, toObjectsMs[homes.get(key.name) ?? -1]]);
+      for (const each of regional[region] ?? []) await warmUp(each, Object.fromEntries(toObjects));
+    }
 
-    const urls = regional.map(({ url }) => url);
+    const urls = regional.map((each) => each.map(({ url }) => url));
+    const secrets = new Map(keys.map(({ key, secret }) => [key.name, secret]));
     const clients = new Clients(urls, secrets, implementation.pagination);
     const idleMs: number[] = [];
     const stopped = new AbortController();
@@ -88,43 +101,48 @@ export async function simulate(implementation: GeoImplementation, tasks: readonl
       await background;
       clients.close();
     }
+    const names = new Map(keys.map(({ key }) => [key.id, key.name]));
     const all = workers.map(async ({ url }) => (await fetch(new URL(COUNTS_PATH, url))).json());
-    return { samples: clients.samples, counts: sum((await Promise.all(all)) as Counts[]), idleMs };
+    const counts = (await Promise.all(all))
+      .flatMap((each) => Object.entries(each as Record<string, Counts>))
+      .map(([id, each]) => [names.get(id) ?? "", each] as const);
+    return { samples: clients.samples, counts, idleMs };
   } finally {
     await stop();
   }
 }
 
-/** A Worker for each region, and last the one in the primary region. */
-function sources({ file, object }: GeoImplementation): WorkerSource[] {
+/** The isolates of each region, and last the Worker with the objects. */
+function sources({ file, object }: GeoImplementation, isolates: number): WorkerSource[] {
   const source = (replica: string, toReplicaMs: number, toPrimaryMs: number): WorkerSource => ({
     file,
-    object: { ...object, livesIn: REGIONS.length },
+    object: { ...object, livesIn: REGIONS.length * isolates },
     sharedDatabases: { DB: "primary", REPLICA: replica },
     values: { ROUND_TRIPS: { toReplicaMs, toPrimaryMs } },
   });
-  const regional = REGIONS.map(({ name, toReplicaMs, toPrimaryMs }) =>
-    source(name, toReplicaMs, toPrimaryMs),
+  const regional = REGIONS.flatMap(({ name, toReplicaMs, toPrimaryMs }) =>
+    Array.from({ length: isolates }, () => source(name, toReplicaMs, toPrimaryMs)),
   );
   return [...regional, source("primary", 0, 0)];
 }
 
-/** Creates the keys of all tasks, the same in all databases. Returns their secrets by name. */
+/** Creates the keys of all tasks, the same in all databases. */
 async function createKeys(primary: D1Database, replicas: D1Database[], tasks: readonly Task[]) {
-  const secrets = new Map<string, string>();
+  const keys: CreatedKey[] = [];
   for (const [name, client] of new Map(tasks.map(({ key, client }) => [key, client]))) {
     // The baseline has no plans, so every key has limits of its own.
     const options = { name, plan: "enterprise", limits: LIMITS[client], expiresAtMs: null } as const;
     const operator = { by: "bench", nowMs: Date.now() };
     const created = await createKey(primary, options, operator);
     for (const replica of replicas) await insertKeys(replica, [created], operator);
-    secrets.set(name, created.secret);
+    keys.push(created);
   }
-  return secrets;
+  return keys;
 }
 
-/** Loads the code of a Worker by a request without a key, which fills no cache. */
-async function warmUp({ url }: RunningWorker): Promise<void> {
+/** Tells a Worker where the objects are, and loads its code by a request without a key, which fills no cache. */
+async function warmUp({ url }: RunningWorker, objects: ObjectRoundTrips): Promise<void> {
+  await fetch(new URL(OBJECTS_PATH, url), { method: "POST", body: JSON.stringify(objects) });
   const { status } = await fetch(new URL("/v1/pets", url));
   if (status !== 401) throw new Error(`a request without a key got ${status}`);
 }

@@ -1,10 +1,19 @@
 // Runs an unchanged Worker with delayed bindings.
 
-import type { Counts } from "./counts.ts";
-import { counts, delayedDatabase, delayedObjects, hopCounters, type RoundTrips } from "./latency.ts";
+import {
+  countsByKey,
+  delayedDatabase,
+  delayedObjects,
+  hopCounters,
+  type ObjectRoundTrips,
+  type RoundTrips,
+} from "./latency.ts";
 
 /** The path that returns the isolate's counts. */
 export const COUNTS_PATH = "/geo/counts";
+
+/** The path that takes the round trips to objects, as the first request. They are in no binding, because keys get ids later. */
+export const OBJECTS_PATH = "/geo/objects";
 
 /** The response header with the number of sequential hops of the request. */
 export const HOPS_HEADER = "Geo-Hops";
@@ -20,12 +29,17 @@ interface GeoEnv {
 export function withLatency<Bindings>(worker: {
   fetch(request: Request, env: Bindings, ctx: ExecutionContext): Response | Promise<Response>;
 }): ExportedHandler<GeoEnv> {
+  let objects: ObjectRoundTrips = {};
   let delayedEnv: Bindings | undefined;
   return {
     async fetch(request, env, ctx) {
-      if (new URL(request.url).pathname === COUNTS_PATH) return Response.json(counts satisfies Counts);
-      counts.workerRequests += 1;
-      delayedEnv ??= delayedBindings(env) as Bindings;
+      const { pathname } = new URL(request.url);
+      if (pathname === COUNTS_PATH) return Response.json(countsByKey);
+      if (pathname === OBJECTS_PATH) {
+        objects = await request.json();
+        return new Response();
+      }
+      delayedEnv ??= delayedBindings(env, objects) as Bindings;
       const bindings = delayedEnv;
       const counter = { hops: 0 };
       const startedMs = Date.now();
@@ -40,11 +54,10 @@ export function withLatency<Bindings>(worker: {
   };
 }
 
-function delayedBindings({ ROUND_TRIPS, REPLICA, ...bindings }: GeoEnv): object {
+function delayedBindings({ ROUND_TRIPS, REPLICA, ...bindings }: GeoEnv, objects: ObjectRoundTrips): object {
   const delayed = Object.entries(bindings).map(([name, binding]: [string, object]) => {
     if (name === "DB") return [name, delayedDatabase(bindings.DB, REPLICA, ROUND_TRIPS)];
-    if ("idFromName" in binding)
-      return [name, delayedObjects(binding as DurableObjectNamespace, ROUND_TRIPS)];
+    if ("idFromName" in binding) return [name, delayedObjects(binding as DurableObjectNamespace, objects)];
     throw new Error(`the binding ${name} has no distance`);
   });
   return Object.fromEntries(delayed);

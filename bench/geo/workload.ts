@@ -94,8 +94,14 @@ export function drawWorkload(seed: number, { regions, pets, seconds }: Extent): 
   return tasks.sort((a, b) => a.atMs - b.atMs);
 }
 
+/** The region of each key's objects, by the key's name: Cloudflare creates an object near its first caller. */
+export function homesOf(tasks: readonly Task[]): Map<string, number> {
+  // Of equal keys the last counts.
+  return new Map(tasks.toReversed().map(({ key, region }) => [key, region]));
+}
+
 /** Random numbers from 0 to below 1: mulberry32, a known short generator, because they need not be unpredictable. */
-function generator(seed: number): () => number {
+export function generator(seed: number): () => number {
   let state = seed;
   return () => {
     state = (state + 0x6d2b79f5) | 0;

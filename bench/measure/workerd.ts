@@ -59,6 +59,9 @@ export async function startWorkers<const Sources extends readonly WorkerSource[]
   const { folder, remove } = temporaryFolder();
   const { errorLog, processId, kill } = writeLauncher(folder);
   const cancelKill = onExit(kill);
+  const files = [...new Set(sources.map(({ file }) => file))];
+  const bundles = files.map(async (file) => [file, await bundle(join(root, file))] as const);
+  const code = new Map(await Promise.all(bundles));
   const miniflare = new Miniflare({
     host: "127.0.0.1",
     port: 0,
@@ -66,7 +69,7 @@ export async function startWorkers<const Sources extends readonly WorkerSource[]
     log: new NoOpLog(),
     logRequests: false,
     resourcePersistencePath: join(folder, "state"),
-    workers: await Promise.all(sources.map(worker)),
+    workers: sources.map((source, index) => worker(source, index, code.get(source.file) ?? "")),
   });
   await miniflare.ready.catch((error) => {
     throw new Error(`the Workers did not start: ${error.message}\n${readFileSync(errorLog, "utf8")}`);
@@ -111,9 +114,10 @@ function writeLauncher(folder: string): { errorLog: string; processId: () => num
   return { errorLog, processId, kill };
 }
 
-async function worker(
-  { file, database, object, sharedDatabases = {}, values = {} }: WorkerSource,
+function worker(
+  { database, object, sharedDatabases = {}, values = {} }: Omit<WorkerSource, "file">,
   index: number,
+  code: string,
 ) {
   const name = nameOf(index);
   const host = nameOf(object?.livesIn ?? index);
@@ -129,7 +133,7 @@ async function worker(
       manifest: {
         mainModule: "index.js",
         modulesRoot: root,
-        modules: { "index.js": { type: "esm" as const, contents: await bundle(join(root, file)) } },
+        modules: { "index.js": { type: "esm" as const, contents: code } },
       },
       env: {
         ...mapValues(databases, (id) => ({ type: "d1" as const, id })),
