@@ -38,8 +38,6 @@ export const DAYS_KEPT = 30;
 
 /** The longest lease, and the time over which rates are measured. Longer: fewer calls; but its return must fit into MAX_WAIT_MS. */
 export const LEASE_MS = 4_300;
-/** A lease ends at least this long before its minute, because a timer may be late by as much. */
-export const LEASE_MARGIN_MS = 5;
 
 /** Characters in the id of an isolate's client: 59 bits in base62. */
 export const CLIENT_ID_LENGTH = 10;
@@ -50,6 +48,8 @@ export interface Lease {
   id: number;
   /** How many requests it has had in all. */
   size: number;
+  /** When it was first granted, by the object's clock (Unix time): it counts in the windows of that time. */
+  grantedMs: number;
   /** From the grant or renewal on. */
   durationMs: number;
 }
@@ -75,7 +75,7 @@ export interface AcquireRequest {
   requests: number;
   /** The earliest time at which the first request can have arrived, by the object's clock (Unix time). */
   arrivedMs: number;
-  /** How many requests arrived in the isolate within the last LEASE_MS, for the size of its lease; 0 if it wants none. */
+  /** How many requests have arrived in the isolate in LEASE_MS, as a moving average; 0 if it wants no lease. */
   recent: number;
   /** The client's lease, with the number of requests that it has used. After `isOver` it uses no more. */
   lease?: { id: number; used: number; isOver: boolean };

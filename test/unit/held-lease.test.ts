@@ -2,29 +2,15 @@
 
 import { expect, it } from "vitest";
 import { HeldLease } from "../../src/rate-limit/isolate/held-lease.ts";
-import {
-  type AcquireRequest,
-  type AcquireResult,
-  LEASE_MS,
-  type Lease,
-} from "../../src/rate-limit/protocol.ts";
+import { type AcquireRequest, LEASE_MS, type Lease } from "../../src/rate-limit/protocol.ts";
 
 const MINUTE_MS = 60_000;
 const MADE_MS = 95_000;
 
-/** The result of a call, with a lease or without. */
-function answer(lease?: Lease): AcquireResult {
-  const window = { startMs: MINUTE_MS, used: 0, refused: 0, limit: 100 };
-  const status = { revision: 1, windows: { minute: window, day: { ...window, startMs: 0 } } };
-  const leased = { minute: 0, day: 0 };
-  const result = { ...status, nowMs: MADE_MS, leased, firstRefusalMs: 0, admitted: 0, refused: 0 };
-  return { ...result, ...(lease && { lease }) };
-}
-
 /** Calls at 100,000 ms; the result comes 20 ms later. */
 function call(held: HeldLease, lease?: Partial<Lease>, reported: AcquireRequest["lease"] = held.report) {
-  const granted = lease && { id: 1, size: 3, durationMs: 2_000, ...lease };
-  return held.apply(reported, answer(granted), 100_000, 100_020);
+  const granted = lease && { id: 1, size: 3, durationMs: 2_000, grantedMs: MADE_MS, ...lease };
+  return held.apply(reported, granted, 100_000, 100_020);
 }
 
 function newHeld(lease: Partial<Lease> = {}): HeldLease {
@@ -82,7 +68,7 @@ it("a timer ends a lease, but not one that has been renewed meanwhile", () => {
 
 it("a lease is not held if the clock has stepped back during its call, because its age is unknown", () => {
   const held = new HeldLease();
-  held.apply(undefined, answer({ id: 1, size: 3, durationMs: 2_000 }), 100_000, 99_999);
+  held.apply(undefined, { id: 1, size: 3, durationMs: 2_000, grantedMs: MADE_MS }, 100_000, 99_999);
   expect([held.report, consume(held, 1)]).toEqual([undefined, 0]);
 });
 
@@ -92,24 +78,34 @@ it("what is left of a lease counts as unused in the windows that it was granted 
   expect([0, MINUTE_MS, MADE_MS, MADE_MS + 1].map((startMs) => held.unused(startMs))).toEqual([2, 2, 2, 0]);
 });
 
-it("a lease is due for renewal before its end, or when its rest is for less than a call at the recent rate", () => {
+it("a lease is due for renewal before its end, earlier without a timer, or when most of it is used, until a call does not renew it", () => {
   const held = newHeld({ size: 100 });
-  expect([100_100, 101_990].map((ms) => held.isDue(ms, true))).toEqual([false, true]);
-  // 1,000 requests in 4 s are 5 in a call of 20 ms.
-  for (let request = 0; request < 1_000; request += 1) held.recordArrival(100_000);
-  consume(held, 80);
-  expect(held.isDue(100_100, true)).toBe(false);
-  consume(held, 15);
-  expect(held.isDue(100_100, true)).toBe(true);
+  const isDue = (hasTimer: boolean) => [100_100, 101_600, 101_990].map((ms) => held.isDue(ms, hasTimer));
+  expect([isDue(true), isDue(false)]).toEqual([
+    [false, false, true],
+    [false, true, true],
+  ]);
+  consume(held, 90);
+  expect(isDue(true)).toEqual([true, true, true]);
+  call(held, undefined);
+  expect(isDue(false)).toEqual([false, false, false]);
 });
 
-it("recent requests are those of the last LEASE_MS, about; none from before the clock stepped back", () => {
+it("a lease that the object has granted instead of one that it has forgotten begins unused", () => {
+  const held = newHeld();
+  consume(held, 2);
+  call(held, { id: 7, size: 2 });
+  expect([consume(held, 9), held.report]).toEqual([2, { id: 7, used: 2, isOver: true }]);
+});
+
+it("the average of recent requests approaches those of LEASE_MS, forgets a burst soon, and survives a step of the clock", () => {
   const fromMs = 10 * LEASE_MS;
-  const recentAfter = (ms: number) => {
-    const held = new HeldLease();
-    for (let request = 0; request < 40; request += 1) held.recordArrival(fromMs + (request * LEASE_MS) / 40);
-    return Math.round(held.recent(fromMs + ms));
-  };
-  expect([1, 1.5, 2].map((periods) => recentAfter(periods * LEASE_MS))).toEqual([40, 20, 0]);
-  expect(recentAfter(-1)).toBe(0);
+  const held = new HeldLease();
+  held.recordArrival(0);
+  expect(held.recent(0)).toBe(1);
+  for (let request = 0; request < 200; request += 1) held.recordArrival(fromMs + (request * LEASE_MS) / 40);
+  // 40, but for the share of those that are older than five times LEASE_MS.
+  expect(Math.round(held.recent(fromMs + 5 * LEASE_MS))).toBe(39);
+  const later = [6, 15, -1_000].map((periods) => held.recent(fromMs + periods * LEASE_MS));
+  expect(later.map((each) => each < 20)).toEqual([true, true, true]);
 });

@@ -15,6 +15,7 @@ const MAX_DECISIONS = 100;
 /** `sentMs`, `receivedMs`: when the call began and ended, by the isolate's clock (Unix time). */
 type KnownStatus = Status & { sentMs: number; receivedMs: number };
 
+const NOTHING_LEASED = { minute: 0, day: 0 };
 const NOTHING_USED: Counts = { minute: Windows.UNUSED_COUNT, day: Windows.UNUSED_COUNT };
 
 export class KnownQuota {
@@ -23,9 +24,8 @@ export class KnownQuota {
   #status: KnownStatus | undefined;
   /** Local decisions that the object has not acknowledged. */
   decisions: readonly LocalDecision[] = [];
-  /** The highest number of a call or local decision, and of a call. */
+  /** The highest number of a call or local decision. */
   #number = 0;
-  #calledNumber = 0;
   /** The latest time that the minute's first local refusal can have had, by the object's clock (Unix time). */
   #firstRefusalMs = 0;
   bansLiftedUntilMs = 0;
@@ -36,13 +36,7 @@ export class KnownQuota {
     this.#runtime = runtime;
   }
 
-  /** The number of a new call. */
-  newCall(): number {
-    this.#calledNumber = this.newNumber();
-    return this.#calledNumber;
-  }
-
-  /** A number for a batch that is decided without a call. */
+  /** The number of a new call or local decision. */
   newNumber(): number {
     this.#number += 1;
     return this.#number;
@@ -153,15 +147,13 @@ export class KnownQuota {
     return { admitted: false, nowMs: this.objectMs, windows: fullWindows(windows, status.leased) };
   }
 
-  /** Adds a refusal to the latest local decision, unless a call has reported that or the minute is another. */
+  /** Adds a refusal to the latest local decision, unless a call has begun since that or the minute is another. */
   #addRefusal(atMs: number, late: number, minuteMs: number): void {
     const latest = this.decisions.at(-1);
-    if (latest !== undefined && latest.number > this.#calledNumber && latest.atMs >= minuteMs) {
+    if (latest?.number === this.#number && latest.atMs >= minuteMs) {
       latest.refused += 1;
       latest.late += late;
-      return;
-    }
-    this.#addDecision({ number: this.newNumber(), atMs, admitted: 0, refused: 1, late });
+    } else this.#addDecision({ number: this.newNumber(), atMs, admitted: 0, refused: 1, late });
   }
 
   #addDecision(decision: LocalDecision): void {
@@ -170,7 +162,7 @@ export class KnownQuota {
 
   /** From now on, what other isolates may give back is not waited for. */
   forgetLeases(): void {
-    if (this.#status !== undefined) this.#status = { ...this.#status, leased: { minute: 0, day: 0 } };
+    if (this.#status !== undefined) this.#status = { ...this.#status, leased: NOTHING_LEASED };
   }
 
   /** Decides a batch without the object, from what is known. */
@@ -178,7 +170,8 @@ export class KnownQuota {
     const atMs = this.#decidedMs;
     const admitted = Math.min(requests, Windows.room(this.windows(limits)));
     this.#addDecision({ number, atMs, admitted, refused: requests - admitted, late: 0 });
-    return { admitted, refused: requests - admitted, nowMs: atMs, windows: this.windows(limits) };
+    const leased = NOTHING_LEASED;
+    return { admitted, refused: requests - admitted, nowMs: atMs, windows: this.windows(limits), leased };
   }
 
   /** Stores a status, unless a newer one is known: that of GET /v1/usage can overtake that of a call. */

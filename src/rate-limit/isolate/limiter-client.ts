@@ -18,9 +18,8 @@ import { fullWindows, KnownQuota } from "./known-quota.ts";
 
 /** The most calls of one isolate for one key in a second, without retries. More: shorter waits at the end of a window; less: a calmer object. */
 const MAX_CALLS = 5;
-/** Of these, the last is for reports, for which other isolates may wait, and the two last are not for renewals. */
+/** The last of these is for reports, for which other isolates may wait. */
 const REQUEST_CALLS = MAX_CALLS - 1;
-const RENEWAL_CALLS = MAX_CALLS - 2;
 const SECOND_MS = 1_000;
 /** The longest pause after an undecided response. Longer: longer waits; shorter: more calls if the holder of a lease has ended. */
 const UNDECIDED_PAUSE_MS = 400;
@@ -72,11 +71,8 @@ export class LimiterClient {
     const { lease } = this.known;
     lease.recordArrival(nowMs);
     const decision = this.#decideAtOnce(nowMs);
-    if (
-      decision?.admitted &&
-      lease.isDue(nowMs, this.#renewals < MAX_RENEWALS) &&
-      !this.#isBusy(RENEWAL_CALLS)
-    ) {
+    const isDue = decision?.admitted && lease.isDue(nowMs, this.#renewals < MAX_RENEWALS);
+    if (isDue && !this.#isBusy(REQUEST_CALLS)) {
       this.#renewals = 0;
       this.#runtime.keepAlive(this.#callForBatch());
     }
@@ -109,14 +105,15 @@ export class LimiterClient {
   async #wait(waiter: Waiter, onLocal: OnLocal): Promise<KeyDecision> {
     this.#waiters.push(waiter);
     this.#renewals = 0;
+    const isDecided = () => waiter.decision !== undefined;
     while (waiter.decision === undefined) {
       const leftMs = this.#leftMs(waiter);
       const pauseMs = this.#pauseMs(REQUEST_CALLS);
       if (leftMs === 0 && this.#call === undefined) this.#decide(this.known.newNumber(), [waiter], overdue());
       else if (leftMs === 0) this.#decideLocally(overdue());
       else if (this.#call !== undefined)
-        await this.#runtime.until(() => waiter.decision !== undefined || this.#call === undefined, leftMs);
-      else if (pauseMs > 0) await this.#runtime.wait(Math.min(pauseMs, leftMs));
+        await this.#runtime.until(() => isDecided() || this.#call === undefined, leftMs);
+      else if (pauseMs > 0) await this.#runtime.until(isDecided, Math.min(pauseMs, leftMs));
       else await this.#callForBatch();
     }
     if (waiter.failure !== undefined) onLocal(waiter.failure);
@@ -150,7 +147,7 @@ export class LimiterClient {
     const sentMs = this.#runtime.now();
     const waiters = [...this.#waiters];
     const { arrivedMs = sentMs } = waiters[0] ?? {};
-    const call = { number: known.newCall(), waiters };
+    const call = { number: known.newNumber(), waiters };
     const request: AcquireRequest = {
       client: this.id,
       number: call.number,
@@ -178,33 +175,28 @@ export class LimiterClient {
     }
     const { result } = outcome;
     this.#call = undefined;
-    this.#apply(request, result, sentMs);
+    known.acknowledge(request.decisions);
+    known.store(result, sentMs);
+    const lease = known.lease.apply(request.lease, result.lease, sentMs, this.#runtime.now());
+    if (lease !== undefined) this.#runtime.keepAlive(this.#renewOrEnd(lease));
     this.#settle(waiters, { ...result, windows: known.adjust(result.windows) });
     for (const waiter of this.#waiters) waiter.decision = this.#decideAtOnce(waiter.arrivedMs);
     this.#waiters = this.#waiters.filter(({ decision }) => decision === undefined);
     this.#pause(result, sentMs);
   }
 
-  /** Applies all of a result but the decisions. */
-  #apply(request: AcquireRequest, result: AcquireResult, sentMs: number): void {
-    const { known } = this;
-    known.acknowledge(request.decisions);
-    known.store(result, sentMs);
+  /** When a lease's time comes to an end, renews it if requests still come. Otherwise reports its end. */
+  async #renewOrEnd(lease: NonNullable<ReturnType<KnownQuota["lease"]["apply"]>>): Promise<void> {
     const nowMs = this.#runtime.now();
-    const lease = known.lease.apply(request.lease, result, sentMs, nowMs);
-    if (lease === undefined) return;
-    const renew = async () => {
-      await this.#runtime.wait(lease.renewMs - nowMs);
-      const isInUse = known.lease.isInUse(lease, this.#runtime.now()) && this.#renewals < MAX_RENEWALS;
-      if (!isInUse || this.#isBusy(RENEWAL_CALLS)) return;
+    const end = this.#runtime.wait(lease.untilMs - nowMs);
+    await this.#runtime.wait(lease.renewMs - nowMs);
+    const isInUse = this.#renewals < MAX_RENEWALS && this.known.lease.isInUse(lease, this.#runtime.now());
+    if (isInUse && !this.#isBusy(REQUEST_CALLS)) {
       this.#renewals += 1;
       await this.#callForBatch();
-    };
-    const end = async () => {
-      await this.#runtime.wait(lease.untilMs - nowMs);
-      if (known.lease.end(lease)) await this.#report(0);
-    };
-    this.#runtime.keepAlive(Promise.all([renew(), end()]));
+    }
+    await end;
+    if (this.known.lease.end(lease)) await this.#report(0);
   }
 
   /** After an undecided response, sets a pause: until the next lease has ended, or longer if that or the object is far away. */
@@ -213,14 +205,18 @@ export class LimiterClient {
     const nowMs = this.#runtime.now();
     const callMs = Math.max(0, nowMs - sentMs);
     const untilEndMs = retryMs + LATE_MS - madeMs - callMs;
-    const isSoon = Math.max(untilEndMs, callMs) < UNDECIDED_PAUSE_MS;
+    const isSoon = untilEndMs < UNDECIDED_PAUSE_MS;
     const pauseMs = isSoon ? untilEndMs : Math.max(UNDECIDED_PAUSE_MS, callMs);
     this.#pausedUntilMs = nowMs + Math.min(SECOND_MS, pauseMs * (1 + SPREAD * this.#runtime.random()));
   }
 
   /** Gives the requests of a batch their decisions. Undecided requests get none. */
-  #settle(waiters: readonly Waiter[], result: Batch, failure?: unknown): void {
-    const { admitted, refused, nowMs, windows, leased = { minute: 0, day: 0 }, bannedUntilMs } = result;
+  #settle(
+    waiters: readonly Waiter[],
+    result: Omit<AcquireResult, "revision" | "firstRefusalMs">,
+    failure?: unknown,
+  ): void {
+    const { admitted, refused, nowMs, windows, leased, bannedUntilMs } = result;
     const full = fullWindows(windows, leased);
     const refusal = { admitted: false, nowMs, windows: full, ...(bannedUntilMs && { bannedUntilMs }) };
     for (const [index, waiter] of waiters.entries()) {
@@ -276,10 +272,6 @@ export class LimiterClient {
     else await this.#callForBatch(this.#waiters.length > 0);
   }
 }
-
-/** The decisions of a batch. */
-type Batch = Pick<AcquireResult, "admitted" | "refused" | "nowMs" | "windows" | "bannedUntilMs"> &
-  Partial<Pick<AcquireResult, "leased">>;
 
 function overdue(): DeadlineExceeded {
   return new DeadlineExceeded("the limiter", MAX_WAIT_MS);

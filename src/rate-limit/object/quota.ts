@@ -1,8 +1,7 @@
 // A key's quota in its object, and how a call changes it. Pure functions of (quota, limits, request, now).
 
 import type { AcquireRequest, AcquireResult, DayTotals, Lease, Status } from "../protocol.ts";
-import { DAY_MS, DAYS_KEPT, LEASE_MARGIN_MS, LEASE_MS, MAX_WAIT_MS } from "../protocol.ts";
-import { addRecent, NONE_RECENT, type Recent, recentCount } from "../recent.ts";
+import { DAY_MS, DAYS_KEPT, LEASE_MS, MAX_WAIT_MS } from "../protocol.ts";
 import type { Counts, Limits, WindowName } from "../windows.ts";
 import * as Windows from "../windows.ts";
 
@@ -17,9 +16,11 @@ export const MIN_TOLERATED_REFUSALS = 180;
 
 /** The shortest lease. Longer: fewer calls at the end of a window; shorter: shorter waits there. */
 const MIN_LEASE_MS = 300;
+/** A lease ends at least this long before its minute, because a timer may be late by as much. */
+const LEASE_MARGIN_MS = 5;
 const MIN_LEASE = 2;
-/** Isolates with fewer requests in LEASE_MS get no lease: it would cost more calls than it saves. */
-const MIN_RECENT = 2;
+/** Isolates with fewer recent requests get no lease: it would cost more calls than it saves. Two requests in a second are more. */
+const MIN_RECENT = 1.75;
 /** A lease is for twice the recent requests and some more: as much as the rate varies, so that it ends by its time. */
 const HEADROOM = 2;
 const RESERVE = 8;
@@ -34,18 +35,20 @@ const RELEASE_MS = 3_000;
 const CLIENT_KEPT_MS = 60_000;
 
 /** A lease as the object knows it. All of `size` is charged; `used` is what its isolate has reported. */
-type GrantedLease = Lease & { used: number; grantedMs: number; renewedMs: number };
+type GrantedLease = Lease & { used: number; renewedMs: number };
 
 /** An isolate: its latest call, with what that has charged, and its lease. */
 interface Client {
   number: number;
   admitted: number;
   refused: number;
+  /** See AcquireRequest. */
+  recent: number;
   seenMs: number;
   lease?: GrantedLease | undefined;
 }
 
-const NEW_CLIENT: Client = { number: 0, admitted: 0, refused: 0, seenMs: 0 };
+const NEW_CLIENT: Client = { number: 0, admitted: 0, refused: 0, recent: 0, seenMs: 0 };
 
 export interface Quota {
   /** Grows with every change; at least the time of the last change (Unix time). */
@@ -60,8 +63,6 @@ export interface Quota {
   bannedUntilMs: number;
   /** By id, in the order of their latest calls. */
   clients: ReadonlyMap<string, Client>;
-  /** The requests of all isolates. */
-  recent: Recent;
   pastDays: readonly DayTotals[];
 }
 
@@ -71,7 +72,6 @@ export const UNUSED_QUOTA: Quota = {
   refusals: { wasFull: false, firstMs: 0, late: 0, maxLimit: 0 },
   bannedUntilMs: 0,
   clients: new Map(),
-  recent: NONE_RECENT,
   pastDays: [],
 };
 
@@ -108,47 +108,42 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const rolled = liftBan(rollOver(quota, limits, nowMs), request.bansLiftedUntilMs);
   const known = rolled.clients.get(request.client) ?? NEW_CLIENT;
   const answer = (after: Quota, admitted: number, refused: number, lease?: GrantedLease) => {
-    const { id, size, durationMs } = lease ?? {};
     const result: AcquireResult = {
       ...statusOf(after, limits, nowMs, after.clients.get(request.client)?.lease),
       admitted,
       refused,
       ...(admitted + refused < request.requests && { retryMs: nextEndMs(after, nowMs) }),
-      ...(lease && ({ lease: { id, size, durationMs } } as { lease: Lease })),
+      ...(lease && { lease }),
     };
     return { result, quota: after };
   };
   // Nobody waits for the result of an overtaken call.
   if (request.number < known.number) return answer(rolled, 0, 0);
-  const isBanned = nowMs < rolled.bannedUntilMs;
   if (request.number === known.number) {
-    const lease = known.lease?.renewedMs === known.seenMs ? known.lease : undefined;
-    if (isBanned) return answer(rolled, known.admitted, request.requests - known.admitted);
     const { quota: after, refused } = repeatRefusals(rolled, limits, request.client, nowMs);
+    const lease = known.lease?.renewedMs === known.seenMs ? known.lease : undefined;
     return answer(after, known.admitted, refused, lease);
   }
 
   const before = applyReport(rolled, request, nowMs);
-  const { lease: held } = before.clients.get(request.client) ?? NEW_CLIENT;
-  if (isBanned || nowMs < before.bannedUntilMs) {
-    const client = { ...NEW_CLIENT, number: request.number, seenMs: nowMs, lease: held };
-    const clients = withClient(before.clients, request.client, client, nowMs);
-    return answer(before === rolled ? rolled : revised({ ...before, clients }, nowMs), 0, request.requests);
-  }
-  const admitted = Math.min(request.requests, Windows.room(Windows.withLimits(before.counts, limits)));
-  const rest = request.requests - admitted;
+  // During a ban nothing is counted, and the isolate refuses.
+  const isBanned = nowMs < before.bannedUntilMs;
+  const { requests, recent } = isBanned ? { requests: 0, recent: 0 } : request;
+  const admitted = Math.min(requests, Windows.room(Windows.withLimits(before.counts, limits)));
+  const rest = requests - admitted;
   const refusals = { ...before.refusals, wasFull: before.refusals.wasFull || rest > 0 };
   const charged = { ...before, refusals, counts: Windows.add(before.counts, admitted, 0) };
   const refused = rest - undecided(charged, limits, rest, nowMs);
   const counted = refused > 0 ? refuse(charged, refused, request.arrivedMs, nowMs) : charged;
-  const recent = addRecent(before.recent, admitted + refused, nowMs);
-  const lease = grant({ ...counted, recent }, limits, request, held, nowMs);
-  const isChanged = before !== rolled || refusals.wasFull !== before.refusals.wasFull;
-  if (!isChanged && admitted + refused === 0 && lease === undefined) return answer(rolled, 0, 0);
-  const granted = lease === undefined ? 0 : lease.size - (held?.size ?? 0);
-  const client = { number: request.number, admitted, refused, seenMs: nowMs, lease: lease ?? held };
+  const { lease: held } = before.clients.get(request.client) ?? NEW_CLIENT;
+  const client: Client = { number: request.number, admitted, refused, recent, seenMs: nowMs, lease: held };
   const clients = withClient(before.clients, request.client, client, nowMs);
-  const after = { ...counted, counts: Windows.add(counted.counts, granted, 0), recent, clients };
+  const lease = grant({ ...counted, clients }, limits, client, nowMs);
+  const isSame = before === rolled && refusals.wasFull === before.refusals.wasFull;
+  if (isSame && admitted + refused === 0 && lease === undefined) return answer(rolled, 0, 0);
+  if (lease !== undefined) clients.set(request.client, { ...client, lease });
+  const leased = (lease?.size ?? 0) - (lease && held ? held.size : 0);
+  const after = { ...counted, counts: Windows.add(counted.counts, leased, 0), clients };
   return answer(revised(after, nowMs), admitted, refused, lease);
 }
 
@@ -159,20 +154,16 @@ function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quot
   const { lease } = known;
   if (lease !== undefined) {
     const named = request.lease?.id === lease.id ? request.lease : { used: lease.used, isOver: true };
-    const isUsed = named.used > lease.used;
     if (named.isOver) after = charge(after, lease.grantedMs, named.used - lease.size, 0);
-    if (named.isOver || isUsed) {
+    if (named.isOver || named.used > lease.used) {
       const client = { ...known, lease: named.isOver ? undefined : { ...lease, used: named.used } };
       after = { ...after, clients: withClient(after.clients, request.client, client, nowMs) };
     }
-    if (isUsed) after = { ...after, recent: addRecent(after.recent, named.used - lease.used, nowMs) };
   }
   for (const { number, atMs, admitted, refused, late } of request.decisions) {
     if (number < known.number) continue;
-    const isReplaced = number === known.number;
-    if (isReplaced) after = charge(after, known.seenMs, -known.admitted, -known.refused);
+    if (number === known.number) after = charge(after, known.seenMs, -known.admitted, -known.refused);
     after = charge(after, atMs, admitted, refused);
-    after = { ...after, recent: addRecent(after.recent, isReplaced ? 0 : admitted + refused, nowMs) };
     if (refused > 0 && atMs >= after.counts.minute.startMs) after = countTowardsBan(after, late, nowMs);
   }
   return after;
@@ -282,36 +273,43 @@ function nextEndMs({ clients }: Quota, nowMs: number): number {
   return Math.min(...endsMs.filter((each) => each > nowMs), nowMs + LEASE_MS);
 }
 
-/** Grants a lease, or renews the one that the isolate holds. */
-function grant(
-  { counts, refusals, recent }: Quota,
-  limits: Limits,
-  request: AcquireRequest,
-  held: GrantedLease | undefined,
-  nowMs: number,
-): GrantedLease | undefined {
-  const { minute, day } = Windows.withLimits(counts, limits);
-  const left = Windows.room({ minute, day });
+/** Grants a client a lease, or renews the one that it holds. */
+function grant(quota: Quota, limits: Limits, client: Client, nowMs: number): GrantedLease | undefined {
+  const { minute, day } = Windows.withLimits(quota.counts, limits);
+  const { number, recent, lease: held } = client;
   // Once requests had to wait, what comes back is for them. A lease of an earlier minute ends by itself.
-  if (request.recent < MIN_RECENT || refusals.wasFull || (held && held.grantedMs < minute.startMs))
-    return undefined;
-  const fullMs = (left * LEASE_MS) / Math.max(request.recent, recentCount(recent, nowMs));
+  const isOld = held !== undefined && held.grantedMs < minute.startMs;
+  if (recent < MIN_RECENT || quota.refusals.wasFull || isOld) return undefined;
+  const left = Windows.room({ minute, day });
+  const fullMs = (left * LEASE_MS) / recentOfAll(quota, nowMs);
   const leftMs = Windows.resetMs(minute, "minute") - nowMs - LEASE_MARGIN_MS;
   const durationMs = Math.floor(Math.min(leftMs, LEASE_MS, Math.max(MIN_LEASE_MS, fullMs * TIME_SHARE)));
-  const wanted = Math.ceil(((HEADROOM * request.recent + RESERVE) * durationMs) / LEASE_MS);
+  const wanted = Math.ceil(((HEADROOM * recent + RESERVE) * durationMs) / LEASE_MS);
   const unused = held === undefined ? 0 : held.size - held.used;
   const more = Math.max(0, Math.min(wanted - unused, Math.floor(left * LEASE_SHARE)));
-  // A lease that has become much too large is given back at its end.
-  if (durationMs < LEASE_MARGIN_MS || unused + more < MIN_LEASE || unused > HEADROOM * wanted)
-    return undefined;
-  const renewed = { durationMs, renewedMs: nowMs };
-  if (held !== undefined) return { ...held, ...renewed, size: held.size + more };
+  // A lease that has become much too large is given back at its end, and one of a minute that ends ends with it.
+  const leastMs = held === undefined ? LEASE_MARGIN_MS : MIN_LEASE_MS;
+  const isUseful = durationMs >= leastMs && unused + more >= MIN_LEASE && unused <= HEADROOM * wanted;
+  if (!isUseful) return undefined;
   // If the clock has stepped back, the window is in the future; the lease is charged to it.
-  return { ...renewed, id: request.number, size: more, used: 0, grantedMs: Math.max(nowMs, minute.startMs) };
+  const granted = { id: number, size: 0, used: 0, grantedMs: Math.max(nowMs, minute.startMs), ...held };
+  return { ...granted, size: granted.size + more, durationMs, renewedMs: nowMs };
+}
+
+/** How many requests came within LEASE_MS, by the isolates that have called since. */
+function recentOfAll({ clients }: Quota, nowMs: number): number {
+  let sum = 0;
+  for (const { recent, seenMs } of clients.values()) if (nowMs - seenMs < LEASE_MS) sum += recent;
+  return sum;
 }
 
 /** Puts a client last, and forgets those that were not seen for long. */
-function withClient(clients: Quota["clients"], id: string, client: Client, nowMs: number): Quota["clients"] {
+function withClient(
+  clients: Quota["clients"],
+  id: string,
+  client: Client,
+  nowMs: number,
+): Map<string, Client> {
   const all = new Map(clients);
   all.delete(id);
   for (const [each, { seenMs }] of all) {
