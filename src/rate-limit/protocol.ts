@@ -6,29 +6,24 @@
 //    acquire  ── a batch of requests, the recent rate, a report ─▶  applies the report, admits requests, charges a lease,
 //             ◀── admitted, refused (the rest is undecided), lease ──  and stores the change
 //
-// An isolate has one call under way. The object refuses what can't be admitted any more. A request is *undecided* if the unused
-// requests of other isolates' leases could still make room for it: its isolate asks again after a pause.
+// An isolate has one call under way. A request is *undecided* if leases of other isolates could still make room for it: its isolate
+// asks again after a pause.
 //
 // Invariants, each with the fault it prevents:
-// - The object charges a lease to both windows when it grants it, and an isolate uses it only within its time, which ends before
-//   the minute does. Otherwise more than the limit is admitted.
+// - A lease is charged to both windows when it is granted, and ends before the minute does. Otherwise the limit is exceeded.
 // - The object refuses only if no outstanding lease could make room, and no request waits in an isolate that holds leased requests.
 //   Otherwise a client with requests left is refused.
-// - The calls and local decisions of an isolate are numbered. The object remembers the latest call of each isolate and what it
-//   charged: a repeated call that was charged gets the same result, and a local decision about a call whose result was lost
-//   replaces that result. Otherwise a retry is charged twice.
+// - Calls and local decisions are numbered. The object remembers the latest call of each isolate: its repetition gets the same
+//   result, and a local decision with its number replaces what it was charged. Otherwise a retry is charged twice.
 // - A lease that the next call of its isolate does not name was never received, and is credited. Otherwise it is lost.
 // - A change is durable before its response is sent (output gate). Otherwise a crash admits the same requests again.
 // - Every change raises the revision, and an isolate ignores an older status. Otherwise the known counts go back.
-// - When an isolate ends, its lease and the batch that it has sent stay charged. A crash costs no more.
 
 import { type KeyWindows, type Limits, WINDOW_SECONDS, type WindowName } from "./windows.ts";
 
 /** A key, as its object counts it. An operator has lifted the bans that end by `bansLiftedUntilMs` (Unix time, or 0). */
 export type LimitedKey = { id: string; limits: Limits; bansLiftedUntilMs: number };
 
-/** The deadline of a call. Longer: more isolates can call an object at once and be counted; shorter: shorter waits if it hangs. */
-export const CALL_DEADLINE_MS = 3_000;
 /** The longest wait for a decision. Longer: more patience with a slow object; shorter: more decisions without it. */
 export const MAX_WAIT_MS = 5_000;
 

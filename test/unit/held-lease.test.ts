@@ -89,6 +89,9 @@ it("a lease is due for renewal before its end, earlier without a timer, or when 
   expect(isDue(true)).toEqual([true, true, true]);
   call(held, undefined);
   expect(isDue(false)).toEqual([false, false, false]);
+  // Renewed: again it has 100.
+  call(held, { size: 190 });
+  expect(isDue(true)).toEqual([false, false, true]);
 });
 
 it("a lease that the object has granted instead of one that it has forgotten begins unused", () => {

@@ -3,8 +3,8 @@
 
 import { describe, expect, it } from "vitest";
 import { headersOf } from "../../src/rate-limit/headers.ts";
+import { CALL_DEADLINE_MS } from "../../src/rate-limit/isolate/call-object.ts";
 import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
-import { CALL_DEADLINE_MS } from "../../src/rate-limit/protocol.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { type Message, type Options, World } from "../simulation/world.ts";
 

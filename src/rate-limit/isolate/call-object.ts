@@ -2,8 +2,9 @@
 
 import { DeadlineExceeded } from "../../lib/deadline.ts";
 import type { Runtime } from "../../lib/runtime.ts";
-import { CALL_DEADLINE_MS } from "../protocol.ts";
 
+/** The deadline of a call. Longer: more isolates can call an object at once and be counted; shorter: shorter waits if it hangs. */
+export const CALL_DEADLINE_MS = 3_000;
 /** Longer than an object takes to restart after a crash. */
 const RETRY_PAUSE_MS = 250;
 

@@ -9,23 +9,17 @@ const RENEW_CALLS = 1.5;
 const RENEW_RESERVE_MS = 50;
 /** Without a timer, requests renew a lease earlier, by this share of its time. */
 const UNTIMED_SHARE = 1 / 4;
-/** A lease is also renewed if so much of it is used: then the rate has risen. */
-const USED_SHARE = 3 / 4;
+/** A lease is also renewed if less than this share of its requests is left: then the rate has risen. */
+const LEAST_SHARE = 1 / 4;
 /** A lease is in use if a request came within this share of its time. More: leases that nobody needs; less: waits for new ones. */
 const IN_USE_SHARE = 1 / 2;
 
 /**
- * From `renewMs` on it is to be renewed. If it `isOver`, it is kept until the object has acknowledged that. `isLast`: a
- * call has not renewed it, so another would only delay the report of its end.
+ * It is to be renewed from `renewMs` on, or if fewer than `least` requests are left. If it `isOver`, it is kept until the object has
+ * acknowledged that. `isLast`: a call has not renewed it, so another would only delay the report of its end.
  */
-type Held = Lease & {
-  used: number;
-  sinceMs: number;
-  renewMs: number;
-  untilMs: number;
-  isOver: boolean;
-  isLast: boolean;
-};
+type Held = Lease & { used: number; least: number } & Record<"sinceMs" | "renewMs" | "untilMs", number> &
+  Record<"isOver" | "isLast", boolean>;
 
 export class HeldLease {
   #held: Held | undefined;
@@ -56,8 +50,8 @@ export class HeldLease {
   /** Whether a request renews the lease. `hasTimer`: a timer renews it too. */
   isDue(nowMs: number, hasTimer: boolean): boolean {
     if (this.#held === undefined || this.#held.isOver || this.#held.isLast) return false;
-    const { used, size, renewMs, durationMs } = this.#held;
-    return used > size * USED_SHARE || nowMs >= renewMs - (hasTimer ? 0 : durationMs * UNTIMED_SHARE);
+    const { used, size, least, renewMs, durationMs } = this.#held;
+    return size - used < least || nowMs >= renewMs - (hasTimer ? 0 : durationMs * UNTIMED_SHARE);
   }
 
   /** Whether a timer renews the lease: requests still come. */
@@ -93,7 +87,8 @@ export class HeldLease {
     const renewMs = untilMs - RENEW_RESERVE_MS - RENEW_CALLS * (nowMs - sentMs);
     // The object may have forgotten the lease that this isolate holds, and granted a new one.
     const used = this.#held?.id === lease.id ? this.#held.used : 0;
-    this.#held = { ...lease, used, sinceMs: sentMs, renewMs, untilMs, isOver: false, isLast: false };
+    const least = (lease.size - used) * LEAST_SHARE;
+    this.#held = { ...lease, used, least, sinceMs: sentMs, renewMs, untilMs, isOver: false, isLast: false };
     return this.#held;
   }
 

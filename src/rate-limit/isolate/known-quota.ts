@@ -71,6 +71,11 @@ export class KnownQuota {
     return this.#status?.windows.minute.startMs ?? 0;
   }
 
+  /** How much is left of the last known minute, at least. */
+  get minuteLeftMs(): number {
+    return this.minuteMs + Windows.WINDOW_SECONDS.minute * 1_000 - this.#latestMs;
+  }
+
   /** Forgets the bans that an operator has lifted (see LimitedKey). The next call tells the object. */
   liftBans(untilMs: number): void {
     this.bansLiftedUntilMs = Math.max(this.bansLiftedUntilMs, untilMs);

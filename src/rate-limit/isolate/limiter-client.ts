@@ -163,17 +163,15 @@ export class LimiterClient {
     const maxMs = Math.min(MAX_WAIT_MS, ...waiters.slice(0, 1).map((each) => this.#leftMs(each)));
     const limiters = this.#limiters as Limiters;
     const acquire = async () => limiters.getByName(this.#keyId).acquire(this.#limits, request);
-    const outcome = await callObject(this.#runtime, maxMs, acquire).then(
-      (result) => ({ result }),
-      (failure: unknown) => ({ failure }),
-    );
-    // Its requests have been decided meanwhile.
-    if (this.#call !== call) return;
-    if ("failure" in outcome) {
-      this.#decideLocally(outcome.failure);
+    let result: AcquireResult;
+    try {
+      result = await callObject(this.#runtime, maxMs, acquire);
+    } catch (failure) {
+      if (this.#call === call) this.#decideLocally(failure);
       return;
     }
-    const { result } = outcome;
+    // Its requests have been decided meanwhile.
+    if (this.#call !== call) return;
     this.#call = undefined;
     known.acknowledge(request.decisions);
     known.store(result, sentMs);
@@ -196,7 +194,10 @@ export class LimiterClient {
       await this.#callForBatch();
     }
     await end;
-    if (this.known.lease.end(lease)) await this.#report(0);
+    if (!this.known.lease.end(lease)) return;
+    // Nobody waits for a lease that ends with its minute, and the next request calls anyway.
+    if (this.known.minuteLeftMs <= LATE_MS) this.#reportSoon();
+    else await this.#report(0);
   }
 
   /** After an undecided response, sets a pause: until the next lease has ended, or longer if that or the object is far away. */

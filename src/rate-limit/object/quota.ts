@@ -120,9 +120,13 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   // Nobody waits for the result of an overtaken call.
   if (request.number < known.number) return answer(rolled, 0, 0);
   if (request.number === known.number) {
-    const { quota: after, refused } = repeatRefusals(rolled, limits, request.client, nowMs);
     const lease = known.lease?.renewedMs === known.seenMs ? known.lease : undefined;
-    return answer(after, known.admitted, refused, lease);
+    const isUndecided = known.refused > 0 && comingBack(rolled, limits, nowMs) > 0;
+    if (!isUndecided) return answer(rolled, known.admitted, known.refused, lease);
+    // A new window has begun, so there may be room again.
+    const uncounted = charge(rolled, known.seenMs, 0, -known.refused);
+    const clients = withClient(rolled.clients, request.client, { ...known, refused: 0 }, nowMs);
+    return answer(revised({ ...uncounted, clients }, nowMs), known.admitted, 0, lease);
   }
 
   const before = applyReport(rolled, request, nowMs);
@@ -142,7 +146,7 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const isSame = before === rolled && refusals.wasFull === before.refusals.wasFull;
   if (isSame && admitted + refused === 0 && lease === undefined) return answer(rolled, 0, 0);
   if (lease !== undefined) clients.set(request.client, { ...client, lease });
-  const leased = (lease?.size ?? 0) - (lease && held ? held.size : 0);
+  const leased = lease === undefined ? 0 : lease.size - (held?.size ?? 0);
   const after = { ...counted, counts: Windows.add(counted.counts, leased, 0), clients };
   return answer(revised(after, nowMs), admitted, refused, lease);
 }
@@ -181,15 +185,6 @@ function charge(quota: Quota, atMs: number, admitted: number, refused: number): 
   const changed = { startMs, admitted: day.admitted + admitted, refused: day.refused + refused };
   const others = pastDays.filter((each) => each !== day);
   return { ...quota, counts, pastDays: daysBefore(counts, [...others, changed]) };
-}
-
-/** The refusals of a repeated call. If there may be room again, because a new window has begun, they are undecided. */
-function repeatRefusals(quota: Quota, limits: Limits, clientId: string, nowMs: number) {
-  const known = quota.clients.get(clientId) ?? NEW_CLIENT;
-  const { refused, seenMs } = known;
-  if (refused === 0 || comingBack(quota, limits, nowMs) === 0) return { quota, refused };
-  const clients = withClient(quota.clients, clientId, { ...known, refused: 0 }, nowMs);
-  return { quota: revised({ ...charge(quota, seenMs, 0, -refused), clients }, nowMs), refused: 0 };
 }
 
 /** Ends a ban that ends by `liftedUntilMs`. The refusals that led to it don't count any more. */
