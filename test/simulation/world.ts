@@ -146,8 +146,8 @@ const MAX_CALLS = 5;
 /** How far a burst looks back, and for how long what was left would have lasted at its rate. */
 const BURST_MS = 6_000;
 const BURST_SECONDS = 5;
-/** The longest wait without a fault and without a burst. Nearly all lives hold 1.1 s; why a few exceed it is not known. */
-export const QUICK_MS = 2_000;
+/** The longest wait without a fault and without a burst. */
+export const QUICK_MS = 1_100;
 /** The longest wait of a request, whatever happens. */
 export const MAX_WAIT_MS = 5_000;
 /** A timer that is late may make a wait as much longer. */
@@ -396,7 +396,7 @@ export class World {
     const { bannedUntilMs = Number.POSITIVE_INFINITY } = decision;
     this.expect(bannedUntilMs > bansLiftedUntilMs, () => "a ban has outlived its lift");
     const ms = this.time.nowMs - arrivedMs;
-    this.waits.push({ atMs: arrivedMs, ms, inBurst: ms > QUICK_MS && this.#isBurst(decision) });
+    this.waits.push({ atMs: arrivedMs, ms, inBurst: ms > QUICK_MS && this.#isBurst(decision, ms) });
     this.expect(
       ms <= MAX_WAIT_MS + (this.#options.timerDelayMs === undefined ? 0 : LATE_MS) || this.hasStepped,
       () => `a request waited for ${ms} ms`,
@@ -407,17 +407,23 @@ export class World {
     return decision;
   }
 
-  /** Whether in one of the last seconds so many requests came that what was left before would have lasted for few seconds. */
-  #isBurst({ windows }: Decision<KeyWindows>): boolean {
+  /**
+   * Whether in one of the last seconds so many requests came that what was left before would have lasted for few seconds. A request
+   * that has waited for `waitedMs` may be decided in the window after.
+   */
+  #isBurst({ windows }: Decision<KeyWindows>, waitedMs: number): boolean {
     const agesMs = this.arrivals.map((each) => this.time.nowMs - each);
     const arrivedIn = (second: number) => agesMs.filter((each) => Math.floor(each / 1_000) === second).length;
     const most = Math.max(...Array.from({ length: BURST_MS / 1_000 }, (_, second) => arrivedIn(second)));
-    return WINDOW_NAMES.some((name) => {
-      const { startMs, limit } = windows[name];
+    const mostLeft = (name: WindowName, startMs: number) => {
       const { admitted, admittedMs } = this.entry(name, startMs);
       const recent = admittedMs.filter((each) => each >= this.time.nowMs - BURST_MS).length;
-      const left = limit - (admitted - recent);
-      return left > 0 && BURST_SECONDS * most >= left;
+      return windows[name].limit - (admitted - recent);
+    };
+    return WINDOW_NAMES.some((name) => {
+      const arrivedIn = startOfWindowMs(name, this.objectNowMs - waitedMs);
+      const left = [arrivedIn, windows[name].startMs].map((startMs) => mostLeft(name, startMs));
+      return left.some((each) => each > 0 && BURST_SECONDS * most >= each);
     });
   }
 

@@ -159,6 +159,16 @@ it("a renewed lease keeps its id and what is used of it meanwhile, and only what
   expect(key.usedAfter({ lease: { id: 10, used: 150, isOver: true } })).toEqual([151, 151]);
 });
 
+it("a lease is not renewed in the last moments of its minute, in which it ends anyway", () => {
+  const isRenewed = (leftMs: number) => {
+    const key = newKey({ minute: 10_000, day: 100_000 }, MINUTE_MS + 59_000);
+    key.acquire(1, { recent: 100 });
+    key.nowMs = MINUTE_MS + 60_000 - leftMs;
+    return key.acquire(0, { recent: 100, lease: { id: 10, used: 20, isOver: false } }).lease !== undefined;
+  };
+  expect([400, 300].map(isRenewed)).toEqual([true, false]);
+});
+
 it("a lease that the next call of its isolate does not name is credited, and those of others are not", () => {
   const key = newKey({ minute: 1_000, day: 10_000 });
   const other = key.acquire(1, { client: "B", ...HOT }).lease?.size ?? 0;
