@@ -51,7 +51,14 @@ export default {
     const limiter = () => limiters.getByName(searchParams.get("key") ?? "");
     const acquire = async (requests: number, rest: Partial<AcquireRequest> = {}) => {
       lastNumber += 2;
-      const batch = { client: "isolate", number: lastNumber, requests, arrivedMs: 0, recent: 0 };
+      const batch = {
+        client: "isolate",
+        number: lastNumber,
+        requests,
+        arrivedMs: 0,
+        recent: 0,
+        wantsLease: false,
+      };
       const call = { ...batch, decisions: [], bansLiftedUntilMs: 0, ...rest };
       return Response.json(await limiter().acquire(LIMITS, call));
     };
@@ -59,7 +66,7 @@ export default {
     if (pathname === "/calls") return Response.json(allCalls);
     if (pathname === "/acquire") return acquire(1);
     if (pathname !== "/ban") return worker.fetch(request, bindings, ctx);
-    const refusals = { atMs: Date.now(), admitted: 0, refused: REFUSALS, late: REFUSALS };
+    const refusals = { atMs: Date.now(), arrivedMs: 0, admitted: 0, refused: REFUSALS, late: REFUSALS };
     return acquire(0, { decisions: [{ number: lastNumber + 1, ...refusals }] });
   },
 } satisfies ExportedHandler<Env>;

@@ -55,9 +55,11 @@ export interface LocalDecision {
   number: number;
   /** By the object's clock (Unix time). */
   atMs: number;
+  /** The earliest time at which one of the requests can have arrived, by the object's clock (Unix time); 0 if unknown. */
+  arrivedMs: number;
   admitted: number;
   refused: number;
-  /** How many of the refused count towards a ban. */
+  /** How many of the refused count towards a ban, as far as the isolate knows of the minute's first refusal. */
   late: number;
 }
 
@@ -70,8 +72,9 @@ export interface AcquireRequest {
   requests: number;
   /** The earliest time at which the first request can have arrived, by the object's clock (Unix time). */
   arrivedMs: number;
-  /** How many requests have arrived in the isolate in LEASE_MS, as a moving average; 0 if it wants no lease. */
+  /** How many requests have arrived in the isolate in LEASE_MS, as a moving average. */
   recent: number;
+  wantsLease: boolean;
   /** The client's lease, with the number of requests that it has used. After `isOver` it uses no more. */
   lease?: { id: number; used: number; isOver: boolean };
   /** What the object has not acknowledged, oldest first. */

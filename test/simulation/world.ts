@@ -345,7 +345,7 @@ export class World {
   prefill(limits: Limits, share: number): void {
     const requests = Math.floor(share * Math.min(limits.minute, limits.day));
     if (requests === 0) return;
-    const nothing = { arrivedMs: 0, recent: 0, decisions: [], bansLiftedUntilMs: 0 };
+    const nothing = { arrivedMs: 0, recent: 0, wantsLease: false, decisions: [], bansLiftedUntilMs: 0 };
     const { windows } = this.#execute(limits, { client: "prefill", number: 1, requests, ...nothing });
     this.persist();
     for (const name of WINDOW_NAMES) this.entry(name, windows[name].startMs).admitted += requests;

@@ -467,6 +467,21 @@ describe("while the object can't be reached", () => {
     expect(used()).toBe(2);
   });
 
+  it("requests that are decided one by one are one batch of the report, in each minute and between calls", () => {
+    const { world, isolate } = newService(pro);
+    const { known } = isolate.client;
+    const batches = () => known.decisions.map(({ admitted }) => admitted);
+    for (let request = 0; request < 150; request += 1) known.decide(pro, 1);
+    expect(batches()).toEqual([150]);
+    known.decide(pro, 5, known.newNumber());
+    known.newNumber();
+    for (const ms of [0, 0, 60_000]) {
+      world.time.nowMs += ms;
+      known.decide(pro, 1);
+    }
+    expect(batches()).toEqual([150, 5, 2, 1]);
+  });
+
   it("the latest 100 batches are reported", async () => {
     const { network, at, every, runUntil, used } = newService(pro);
     network.handle = isOverloaded;

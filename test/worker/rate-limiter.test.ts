@@ -162,7 +162,7 @@ describe("the record of a ban", () => {
   it("is not given up because a new day begins", async () => {
     const { limiter, alarmMs } = await newBanned();
     pass(60_000);
-    const refusals = { number: 1, atMs: Date.now(), admitted: 0, refused: 1, late: 0 };
+    const refusals = { number: 1, atMs: Date.now(), admitted: 0, refused: 1, late: 0, arrivedMs: 0 };
     await limiter.acquire(FREE, batch(0, { number: 2, decisions: [refusals] }));
     // The alarm of the ban.
     expect(await alarmMs()).toBe(FAR_MS);

@@ -148,21 +148,26 @@ export class KnownQuota {
     const { startMs } = windows.minute;
     const firstMs = [status.firstRefusalMs, this.#firstRefusalMs].find((each) => each >= startMs);
     if (firstMs === undefined) this.#firstRefusalMs = this.#latestMs;
-    this.#addRefusal(this.#decidedMs, isLate(firstMs ?? 0, this.arrivedMs(localMs)) ? 1 : 0, startMs);
+    const arrivedMs = this.arrivedMs(localMs);
+    const late = isLate(firstMs ?? 0, arrivedMs) ? 1 : 0;
+    this.#add({ atMs: this.#decidedMs, arrivedMs, admitted: 0, refused: 1, late });
     return { admitted: false, nowMs: this.objectMs, windows: fullWindows(windows, status.leased) };
   }
 
-  /** Adds a refusal to the latest local decision, unless a call has begun since that or the minute is another. */
-  #addRefusal(atMs: number, late: number, minuteMs: number): void {
+  /** Adds a local decision: to the latest one, unless it has the number of a call, a call has begun since, or the minute is another. */
+  #add(decision: Omit<LocalDecision, "number">, number?: number): void {
+    const { atMs, arrivedMs, admitted, refused, late } = decision;
     const latest = this.decisions.at(-1);
-    if (latest?.number === this.#number && latest.atMs >= minuteMs) {
-      latest.refused += 1;
+    const isInMinute = latest !== undefined && latest.atMs >= Windows.startOfWindowMs("minute", atMs);
+    if (isInMinute && number === undefined && latest.number === this.#number) {
+      latest.arrivedMs = Math.min(latest.arrivedMs, arrivedMs);
+      latest.admitted += admitted;
+      latest.refused += refused;
       latest.late += late;
-    } else this.#addDecision({ number: this.newNumber(), atMs, admitted: 0, refused: 1, late });
-  }
-
-  #addDecision(decision: LocalDecision): void {
-    this.decisions = [...this.decisions, decision].slice(-MAX_DECISIONS);
+      return;
+    }
+    const added = { number: number ?? this.newNumber(), ...decision };
+    this.decisions = [...this.decisions, added].slice(-MAX_DECISIONS);
   }
 
   /** From now on, what other isolates may give back is not waited for. */
@@ -170,11 +175,11 @@ export class KnownQuota {
     if (this.#status !== undefined) this.#status = { ...this.#status, leased: NOTHING_LEASED };
   }
 
-  /** Decides a batch without the object, from what is known. */
-  decide(limits: Limits, number: number, requests: number) {
+  /** Decides requests without the object, from what is known. `number`: that of the call that has sent them. */
+  decide(limits: Limits, requests: number, number?: number) {
     const atMs = this.#decidedMs;
     const admitted = Math.min(requests, Windows.room(this.windows(limits)));
-    this.#addDecision({ number, atMs, admitted, refused: requests - admitted, late: 0 });
+    this.#add({ atMs, arrivedMs: 0, admitted, refused: requests - admitted, late: 0 }, number);
     const leased = NOTHING_LEASED;
     return { admitted, refused: requests - admitted, nowMs: atMs, windows: this.windows(limits), leased };
   }

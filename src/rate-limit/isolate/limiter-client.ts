@@ -109,7 +109,7 @@ export class LimiterClient {
     while (waiter.decision === undefined) {
       const leftMs = this.#leftMs(waiter);
       const pauseMs = this.#pauseMs(REQUEST_CALLS);
-      if (leftMs === 0 && this.#call === undefined) this.#decide(this.known.newNumber(), [waiter], overdue());
+      if (leftMs === 0 && this.#call === undefined) this.#decide([waiter], overdue());
       else if (leftMs === 0) this.#decideLocally(overdue());
       else if (this.#call !== undefined)
         await this.#runtime.until(() => isDecided() || this.#call === undefined, leftMs);
@@ -141,7 +141,7 @@ export class LimiterClient {
     return leftMs <= SECOND_MS ? Math.max(0, leftMs) : 0;
   }
 
-  /** Calls the object to count all waiting requests, to report, and to get a lease if `wantsLease` and more requests are likely. */
+  /** Calls the object to count all waiting requests, to report, and perhaps to get a lease. */
   async #callForBatch(wantsLease = true): Promise<void> {
     const { known } = this;
     const sentMs = this.#runtime.now();
@@ -153,7 +153,8 @@ export class LimiterClient {
       number: call.number,
       requests: waiters.length,
       arrivedMs: known.arrivedMs(arrivedMs),
-      recent: wantsLease ? known.lease.recent(sentMs) : 0,
+      recent: known.lease.recent(sentMs),
+      wantsLease,
       decisions: known.decisions,
       bansLiftedUntilMs: known.bansLiftedUntilMs,
       ...(known.lease.report && { lease: known.lease.report }),
@@ -234,19 +235,19 @@ export class LimiterClient {
 
   /** Decides all waiting requests without the object, because it can't be reached. */
   #decideLocally(failure: unknown): void {
-    const { number = 0, waiters = [] } = this.#call ?? {};
+    const { number, waiters = [] } = this.#call ?? {};
     this.#call = undefined;
     this.known.forgetLeases();
-    this.#decide(number, waiters, failure);
+    this.#decide(waiters, failure, number);
     // The next call would probably fail too.
-    this.#decide(this.known.newNumber(), [...this.#waiters], failure);
+    this.#decide([...this.#waiters], failure);
     this.#reportSoon();
   }
 
-  /** Decides requests without the object. */
-  #decide(number: number, waiters: readonly Waiter[], failure: unknown): void {
+  /** Decides requests without the object, perhaps those of a failed call. */
+  #decide(waiters: readonly Waiter[], failure: unknown, number?: number): void {
     if (waiters.length === 0) return;
-    this.#settle(waiters, this.known.decide(this.#limits, number, waiters.length), failure);
+    this.#settle(waiters, this.known.decide(this.#limits, waiters.length, number), failure);
     this.#reportSoon();
   }
 

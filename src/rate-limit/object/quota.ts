@@ -132,7 +132,7 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const before = applyReport(rolled, request, nowMs);
   // During a ban nothing is counted, and the isolate refuses.
   const isBanned = nowMs < before.bannedUntilMs;
-  const { requests, recent } = isBanned ? { requests: 0, recent: 0 } : request;
+  const { requests, wantsLease } = isBanned ? { requests: 0, wantsLease: false } : request;
   const admitted = Math.min(requests, Windows.room(Windows.withLimits(before.counts, limits)));
   const rest = requests - admitted;
   const refusals = { ...before.refusals, wasFull: before.refusals.wasFull || rest > 0 };
@@ -140,9 +140,10 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const refused = rest - undecided(charged, limits, rest, nowMs);
   const counted = refused > 0 ? refuse(charged, refused, request.arrivedMs, nowMs) : charged;
   const { lease: held } = before.clients.get(request.client) ?? NEW_CLIENT;
-  const client: Client = { number: request.number, admitted, refused, recent, seenMs: nowMs, lease: held };
+  const { number, recent } = request;
+  const client: Client = { number, admitted, refused, recent, seenMs: nowMs, lease: held };
   const clients = withClient(before.clients, request.client, client, nowMs);
-  const lease = grant({ ...counted, clients }, limits, client, nowMs);
+  const lease = wantsLease ? grant({ ...counted, clients }, limits, client, nowMs) : undefined;
   const isSame = before === rolled && refusals.wasFull === before.refusals.wasFull;
   if (isSame && admitted + refused === 0 && lease === undefined) return answer(rolled, 0, 0);
   if (lease !== undefined) clients.set(request.client, { ...client, lease });
@@ -164,10 +165,12 @@ function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quot
       after = { ...after, clients: withClient(after.clients, request.client, client, nowMs) };
     }
   }
-  for (const { number, atMs, admitted, refused, late } of request.decisions) {
+  for (const { number, atMs, arrivedMs, admitted, refused, ...rest } of request.decisions) {
     if (number < known.number) continue;
     if (number === known.number) after = charge(after, known.seenMs, -known.admitted, -known.refused);
     after = charge(after, atMs, admitted, refused);
+    // Another isolate may have refused first.
+    const late = isLate(after.refusals.firstMs, arrivedMs) ? refused : rest.late;
     if (refused > 0 && atMs >= after.counts.minute.startMs) after = countTowardsBan(after, late, nowMs);
   }
   return after;

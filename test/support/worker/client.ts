@@ -54,12 +54,12 @@ const getByName = env.RATE_LIMITER.getByName.bind(env.RATE_LIMITER);
 /** A call of a key's object with a batch that arrived now, by default the first call of a new isolate. */
 export function batch(requests: number, rest: Partial<AcquireRequest> = {}): AcquireRequest {
   const first = { client: crypto.randomUUID(), number: 1, arrivedMs: Date.now() };
-  return { ...first, requests, recent: 0, decisions: [], bansLiftedUntilMs: 0, ...rest };
+  return { ...first, requests, recent: 0, wantsLease: true, decisions: [], bansLiftedUntilMs: 0, ...rest };
 }
 
 /** Bans a Free key for ten minutes, by a report of refusals. No isolate of the tests knows of the ban yet. */
 export async function banKey(keyId: string): Promise<void> {
-  const refusals = { number: 1, atMs: Date.now(), admitted: 0, refused: 181, late: 181 };
+  const refusals = { number: 1, atMs: Date.now(), arrivedMs: 0, admitted: 0, refused: 181, late: 181 };
   await getByName(keyId).acquire(PLAN_LIMITS.free, batch(0, { number: 2, decisions: [refusals] }));
 }
 

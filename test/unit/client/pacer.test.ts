@@ -39,7 +39,14 @@ function newService(minute: number, { day = 1e6, startMs = START_MS } = {}) {
     answer(): Response {
       const nowMs = service.nowMs();
       service.calls += 1;
-      const call = { client: "isolate", number: service.calls, requests: 1, arrivedMs: nowMs, recent: 0 };
+      const call = {
+        client: "isolate",
+        number: service.calls,
+        requests: 1,
+        arrivedMs: nowMs,
+        recent: 0,
+        wantsLease: false,
+      };
       const request = { ...call, decisions: [], bansLiftedUntilMs: 0 };
       const acquired = acquire(service.quota, service.limits, request, nowMs);
       service.quota = acquired.quota;
