@@ -145,7 +145,7 @@ type Waiting = {
 const MAX_CALLS = 5;
 /** How far a burst looks back, and for how long what was left would have lasted at its rate. */
 const BURST_MS = 6_000;
-const BURST_SECONDS = 5;
+const BURST_SECONDS = 8;
 /** The longest wait without a fault and without a burst. */
 export const QUICK_MS = 1_100;
 /** The longest wait of a request, whatever happens. */
