@@ -216,6 +216,16 @@ it("undecided requests are decided once the lease has come back, and no lease is
   expect(key.acquire(1, HOT).lease).toBeDefined();
 });
 
+it("requests that had to wait in the last 5 s of a minute find its room in the next one: no lease is granted for 5 s", () => {
+  const hasLease = (leftMs: number, nextMs: number) => {
+    const key = newLeasedKey(MINUTE_MS + 60_000 - leftMs);
+    key.acquire(90, { client: "B" });
+    key.nowMs = MINUTE_MS + 60_000 + nextMs;
+    return key.acquire(1, HOT).lease !== undefined;
+  };
+  expect([hasLease(5_001, 0), hasLease(5_000, 4_999), hasLease(5_000, 5_000)]).toEqual([true, false, true]);
+});
+
 it("a lease is outstanding until 3 s after its time, and can be credited later", () => {
   const key = newLeasedKey();
   const durationMs = key.quota.clients.get("A")?.lease?.durationMs ?? 0;

@@ -54,11 +54,10 @@ export interface Quota {
   /** Grows with every change; at least the time of the last change (Unix time). */
   revision: number;
   counts: Counts;
-  /**
-   * Of the minute: whether a request did not fit, the time of the first refusal (Unix time, or 0), the refusals that count
-   * towards a ban, the largest limit.
-   */
-  refusals: { wasFull: boolean; firstMs: number; late: number; maxLimit: number };
+  /** Of the minute: the time of the first refusal (Unix time, or 0), the refusals that count towards a ban, the largest limit. */
+  refusals: { firstMs: number; late: number; maxLimit: number };
+  /** Until then (Unix time) nothing is leased: what comes back, or is new, is for requests that had to wait. */
+  unleasedUntilMs: number;
   /** Unix time, or 0. */
   bannedUntilMs: number;
   /** By id, in the order of their latest calls. */
@@ -69,7 +68,8 @@ export interface Quota {
 export const UNUSED_QUOTA: Quota = {
   revision: 0,
   counts: { minute: Windows.UNUSED_COUNT, day: Windows.UNUSED_COUNT },
-  refusals: { wasFull: false, firstMs: 0, late: 0, maxLimit: 0 },
+  refusals: { firstMs: 0, late: 0, maxLimit: 0 },
+  unleasedUntilMs: 0,
   bannedUntilMs: 0,
   clients: new Map(),
   pastDays: [],
@@ -135,16 +135,23 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const { requests, wantsLease } = isBanned ? { requests: 0, wantsLease: false } : request;
   const admitted = Math.min(requests, Windows.room(Windows.withLimits(before.counts, limits)));
   const rest = requests - admitted;
-  const refusals = { ...before.refusals, wasFull: before.refusals.wasFull || rest > 0 };
-  const charged = { ...before, refusals, counts: Windows.add(before.counts, admitted, 0) };
-  const refused = rest - undecided(charged, limits, rest, nowMs);
-  const counted = refused > 0 ? refuse(charged, refused, request.arrivedMs, nowMs) : charged;
+  const charged = { ...before, counts: Windows.add(before.counts, admitted, 0) };
+  const waiting = undecided(charged, limits, rest, nowMs);
+  const refused = rest - waiting;
+  const untilMs =
+    Windows.resetMs(before.counts.minute, "minute") +
+    (waiting > 0 && isLateInMinute(before, nowMs) ? MAX_WAIT_MS : 0);
+  const unleasedUntilMs = Math.max(before.unleasedUntilMs, rest > 0 ? untilMs : 0);
+  const counted = {
+    ...(refused > 0 ? refuse(charged, refused, request.arrivedMs, nowMs) : charged),
+    unleasedUntilMs,
+  };
   const { lease: held } = before.clients.get(request.client) ?? NEW_CLIENT;
   const { number, recent } = request;
   const client: Client = { number, admitted, refused, recent, seenMs: nowMs, lease: held };
   const clients = withClient(before.clients, request.client, client, nowMs);
   const lease = wantsLease ? grant({ ...counted, clients }, limits, client, nowMs) : undefined;
-  const isSame = before === rolled && refusals.wasFull === before.refusals.wasFull;
+  const isSame = before === rolled && unleasedUntilMs === before.unleasedUntilMs;
   if (isSame && admitted + refused === 0 && lease === undefined) return answer(rolled, 0, 0);
   if (lease !== undefined) clients.set(request.client, { ...client, lease });
   const leased = lease === undefined ? 0 : lease.size - (held?.size ?? 0);
@@ -233,9 +240,14 @@ function toleratedRefusals(maxLimit: number): number {
 /** How many of the requests that don't fit have to wait: as many as leases can make room for. */
 function undecided(quota: Quota, limits: Limits, requests: number, nowMs: number): number {
   const coming = comingBack(quota, limits, nowMs);
-  const isEarly = nowMs + MAX_WAIT_MS < Windows.resetMs(quota.counts.minute, "minute");
   // Requests that are still waiting when the minute ends leave room in it, which others must not have been refused.
-  return isEarly ? Math.min(requests, coming) : coming > 0 ? requests : 0;
+  if (isLateInMinute(quota, nowMs)) return coming > 0 ? requests : 0;
+  return Math.min(requests, coming);
+}
+
+/** Whether requests that have to wait now may be decided in the next minute. */
+function isLateInMinute({ counts }: Quota, nowMs: number): boolean {
+  return nowMs + MAX_WAIT_MS >= Windows.resetMs(counts.minute, "minute");
 }
 
 /** How many requests would be admitted if all outstanding leases came back unused. */
@@ -275,9 +287,9 @@ function nextEndMs({ clients }: Quota, nowMs: number): number {
 function grant(quota: Quota, limits: Limits, client: Client, nowMs: number): GrantedLease | undefined {
   const { minute, day } = Windows.withLimits(quota.counts, limits);
   const { number, recent, lease: held } = client;
-  // Once requests had to wait, what comes back is for them. A lease of an earlier minute ends by itself.
+  // A lease of an earlier minute ends by itself.
   const isOld = held !== undefined && held.grantedMs < minute.startMs;
-  if (recent < MIN_RECENT || quota.refusals.wasFull || isOld) return undefined;
+  if (recent < MIN_RECENT || nowMs < quota.unleasedUntilMs || isOld) return undefined;
   const left = Windows.room({ minute, day });
   const fullMs = (left * LEASE_MS) / recentOfAll(quota, nowMs);
   const leftMs = Windows.resetMs(minute, "minute") - nowMs - LEASE_MARGIN_MS;
