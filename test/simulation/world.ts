@@ -201,10 +201,9 @@ export class World {
   /** Local admissions of ended isolates, which may be unreported. */
   #unreported = 0;
   /** By minute: when the object first refused a request, and when refused requests have arrived (virtual time). */
-  readonly #refusals = new Map<
-    number,
-    { firstMs: number; arrivedMs: number[]; atOnceMs: number[]; maxLimit: number }
-  >();
+  readonly #refusals = new Map<number, { firstMs: number; arrivedMs: number[]; atOnceMs: number[] }>();
+  /** By minute: the largest limit that a call had. */
+  readonly #maxLimits = new Map<number, number>();
   #failure: Error | undefined;
 
   constructor(options: Options) {
@@ -403,7 +402,7 @@ export class World {
     );
     if (isLocal && decision.admitted && client === isolate.client) isolate.admittedLocally += 1;
     else if (isLocal && decision.admitted) this.#unreported += 1;
-    this.#record(decision, isolate, client, limits, isLocal, isAtOnce, arrivedMs);
+    this.#record(decision, isolate, client, isLocal, isAtOnce, arrivedMs);
     return decision;
   }
 
@@ -431,7 +430,6 @@ export class World {
     decision: Decision<KeyWindows>,
     isolate: Isolate,
     client: LimiterClient,
-    limits: Limits,
     isLocal: boolean,
     isAtOnce: boolean,
     arrivedMs: number,
@@ -456,7 +454,7 @@ export class World {
         return;
       }
       counts.refused += 1;
-      const minute = this.#refusalsOf(windows.minute.startMs, limits);
+      const minute = this.#refusalsOf(windows.minute.startMs);
       minute.arrivedMs.push(arrivedMs);
       if (isAtOnce) minute.atOnceMs.push(arrivedMs);
       this.#expectBanInTime(windows.minute.startMs);
@@ -587,7 +585,7 @@ export class World {
     this.counts.undecided += request.requests - admitted - refused;
     const granted = (lease?.size ?? 0) - (known?.lease?.id === lease?.id ? (known?.lease?.size ?? 0) : 0);
     if (isolate?.isAlive === false && !isRepeated) this.#lose(nowMs, admitted + granted);
-    this.#noteRefusals(result, limits);
+    this.#noteRefusals(result);
     const counted = isRepeated ? this.#batches.get(batch) : undefined;
     this.#batches.set(batch, counted ?? windows);
     const shown = mapWindows(windows, (each, name): CountedWindow => {
@@ -598,24 +596,30 @@ export class World {
   }
 
   /** The refusals of a minute, from its first one on. */
-  #refusalsOf(startMs: number, { minute: limit }: Limits) {
-    const none = { firstMs: this.time.nowMs, arrivedMs: [], atOnceMs: [], maxLimit: 0 };
+  #refusalsOf(startMs: number) {
+    const none = { firstMs: this.time.nowMs, arrivedMs: [], atOnceMs: [] };
     const minute = this.#refusals.get(startMs) ?? none;
     this.#refusals.set(startMs, minute);
-    minute.maxLimit = Math.max(minute.maxLimit, limit);
     return minute;
   }
 
+  /** How many late refusals of a minute lead to no ban. */
+  #tolerated(startMs: number): number {
+    return 3 * Math.max(60, this.#maxLimits.get(startMs) ?? 0);
+  }
+
   /** Notes the first refusal of each minute, and expects that a ban has its reason. */
-  #noteRefusals({ firstRefusalMs, windows, bannedUntilMs }: AcquireResult, limits: Limits): void {
-    if (firstRefusalMs > 0) this.#refusalsOf(windows.minute.startMs, limits);
+  #noteRefusals({ firstRefusalMs, windows, bannedUntilMs }: AcquireResult): void {
+    const { startMs, limit } = windows.minute;
+    this.#maxLimits.set(startMs, Math.max(limit, this.#maxLimits.get(startMs) ?? 0));
+    if (firstRefusalMs > 0) this.#refusalsOf(startMs);
     if (bannedUntilMs === undefined || bannedUntilMs === this.lastBanMs) return;
     this.lastBanMs = bannedUntilMs;
-    const minute = this.#refusalsOf(windows.minute.startMs, limits);
+    const minute = this.#refusalsOf(startMs);
     const late = minute.arrivedMs.filter((ms) => ms > minute.firstMs + 2_000).length;
     // Some of the refusals of this call have no response yet.
     this.expect(
-      late + this.open > 3 * Math.max(60, minute.maxLimit) || this.hasStepped || this.crashes > 0,
+      late + this.open > this.#tolerated(startMs) || this.hasStepped || this.crashes > 0,
       () => `banned after ${late} late refusals, ${this.open} open`,
     );
   }
@@ -628,7 +632,7 @@ export class World {
     const { nowMs } = this.time;
     // An isolate that does not know the first refusal counts nothing that it reports together with refusals of the first 2 s.
     const late = minute.atOnceMs.filter((ms) => ms > minute.firstMs + 4_300 && ms < nowMs - 1_500).length;
-    this.expect(late <= 3 * Math.max(60, minute.maxLimit), () => `not banned after ${late} late refusals`);
+    this.expect(late <= this.#tolerated(startMs), () => `not banned after ${late} late refusals`);
   }
   /** Whether a ban must begin in time: there are no faults. */
   mustBan = false;
