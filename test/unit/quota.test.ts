@@ -76,8 +76,8 @@ it.each([
   expect(key.acquire(5)).toMatchObject({ admitted: 0, refused: 5, bannedUntilMs });
   // Its isolate refuses these.
   expect(key.acquire(5)).toMatchObject({ admitted: 0, refused: 0, bannedUntilMs });
-  // Only the refusal that began the ban counts.
-  expect(key.quota.counts.minute.refused).toBe(1 + 1_800 + tolerated + 1);
+  // The refusals of the batch with which the ban began count, and no later ones.
+  expect(key.quota.counts.minute.refused).toBe(1 + 1_800 + tolerated + 5);
   const admitted = [bannedUntilMs - 1, bannedUntilMs].map((nowMs) => {
     key.nowMs = nowMs;
     return key.acquire(1).admitted;
@@ -141,8 +141,8 @@ it("a lease lasts its longest time if the limit is far away, less if all isolate
   const key = newKey({ minute: 1_051, day: 1_000_000 });
   key.acquire(400, { client: "B", recent: 400, wantsLease: false });
   expect(key.acquire(1, { recent: 100 }).lease?.durationMs).toBeLessThan(1_500);
-  const atEnd = [1_000, 10, 9].map((leftMs) => granted(100_000, { leftMs, ...HOT })?.durationMs);
-  expect(atEnd).toEqual([995, 5, undefined]);
+  const atEnd = [1_000, 305, 304].map((leftMs) => granted(100_000, { leftMs, ...HOT })?.durationMs);
+  expect(atEnd).toEqual([995, 300, undefined]);
 });
 
 it("a lease is granted to an isolate with three recent requests that wants one, and not for one request", () => {
@@ -278,6 +278,17 @@ it("a repeated call that was refused is undecided when there is room again, and 
   for (let time = 0; time < 2; time += 1)
     expect(outcome(key.acquire(3, { number: 1 }))).toEqual({ admitted: 1, refused: 0 });
   expect(key.quota.counts.day).toMatchObject({ used: 1, refused: 0 });
+});
+
+it("a repeated call that is undecided because the limit is higher now counts its late refusals only when they are refused", () => {
+  const key = newKey({ minute: 60, day: 1_000 });
+  key.acquire(62);
+  key.nowMs += 2_001;
+  key.acquire(95, { number: 15 });
+  expect(key.quota.refusals.late).toBe(95);
+  key.limits = { minute: 70, day: 1_000 };
+  expect(outcome(key.acquire(95, { number: 15 }))).toEqual({ admitted: 0, refused: 0 });
+  expect(key.quota.refusals.late).toBe(0);
 });
 
 it("a call that a later one of its isolate has overtaken is ignored", () => {

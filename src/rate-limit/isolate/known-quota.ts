@@ -108,17 +108,16 @@ export class KnownQuota {
     });
   }
 
-  /** An admission as the next response shows it: leases of other isolates that have come back stay hidden until the window ends. */
+  /** A decision as the response shows it: leases of other isolates that have come back stay hidden until the window ends. */
   show(decision: KeyDecision): KeyDecision {
-    // A refusal must not name a window that has requests left.
-    if (!decision.admitted) return decision;
     const windows = Windows.mapWindows(decision.windows, (each, name) => {
       const shown = this.#shown[name];
-      if (shown.startMs === each.startMs && shown.used > each.used) return { ...each, used: shown.used };
-      if (shown.startMs <= each.startMs) this.#shown[name] = each;
-      return each;
+      const used = shown.startMs === each.startMs ? Math.max(shown.used, each.used) : each.used;
+      if (shown.startMs <= each.startMs) this.#shown[name] = { ...each, used };
+      return { ...each, used };
     });
-    return { ...decision, windows };
+    // A refusal must not name a window that has requests left.
+    return decision.admitted ? { ...decision, windows } : decision;
   }
 
   /** Whether the next request is admitted, as far as is known. */
@@ -154,7 +153,7 @@ export class KnownQuota {
     return { admitted: false, nowMs: this.objectMs, windows: fullWindows(windows, status.leased) };
   }
 
-  /** Adds a local decision: to the latest one, unless it has the number of a call, a call has begun since, or the minute is another. */
+  /** Adds a local decision: to the latest one if no call has begun since and the minute is the same. */
   #add(decision: Omit<LocalDecision, "number">, number?: number): void {
     const { atMs, arrivedMs, admitted, refused, late } = decision;
     const latest = this.decisions.at(-1);

@@ -13,7 +13,7 @@ import {
   type Status,
 } from "../protocol.ts";
 import { type Count, type KeyDecision, type Limits, mapWindows } from "../windows.ts";
-import { callObject } from "./call-object.ts";
+import { CALL_DEADLINE_MS, callObject } from "./call-object.ts";
 import { fullWindows, KnownQuota } from "./known-quota.ts";
 
 /** The most calls of one isolate for one key in a second, without retries. More: shorter waits at the end of a window; less: a calmer object. */
@@ -98,23 +98,26 @@ export class LimiterClient {
 
   /** Stores a status that was asked for at `sentMs`, unless a call or a report is on its way that it may not include. */
   learn(status: Status, sentMs: number): void {
-    if (this.#call === undefined && this.known.decisions.length === 0) this.known.store(status, sentMs);
+    const isNewMinute = status.windows.minute.startMs > this.known.minuteMs;
+    const isComplete = this.#call === undefined && this.known.decisions.length === 0;
+    if (isNewMinute || isComplete) this.known.store(status, sentMs);
   }
 
   /** Waits for a decision. Whenever no call is running, calls for all waiting requests. */
   async #wait(waiter: Waiter, onLocal: OnLocal): Promise<KeyDecision> {
     this.#waiters.push(waiter);
-    this.#renewals = 0;
     const isDecided = () => waiter.decision !== undefined;
     while (waiter.decision === undefined) {
       const leftMs = this.#leftMs(waiter);
       const pauseMs = this.#pauseMs(REQUEST_CALLS);
-      if (leftMs === 0 && this.#call === undefined) this.#decide([waiter], overdue());
-      else if (leftMs === 0) this.#decideLocally(overdue());
+      if (leftMs === 0) this.#decideOverdue();
       else if (this.#call !== undefined)
         await this.#runtime.until(() => isDecided() || this.#call === undefined, leftMs);
       else if (pauseMs > 0) await this.#runtime.until(isDecided, Math.min(pauseMs, leftMs));
-      else await this.#callForBatch();
+      else {
+        this.#renewals = 0;
+        await this.#callForBatch();
+      }
     }
     if (waiter.failure !== undefined) onLocal(waiter.failure);
     return this.known.show(waiter.decision);
@@ -168,7 +171,8 @@ export class LimiterClient {
     try {
       result = await callObject(this.#runtime, maxMs, acquire);
     } catch (failure) {
-      if (this.#call === call) this.#decideLocally(failure);
+      const isOverdue = failure instanceof DeadlineExceeded && maxMs < CALL_DEADLINE_MS;
+      if (this.#call === call) isOverdue ? this.#decideOverdue() : this.#decideLocally(failure);
       return;
     }
     // Its requests have been decided meanwhile.
@@ -196,7 +200,7 @@ export class LimiterClient {
     }
     await end;
     if (!this.known.lease.end(lease)) return;
-    // Nobody waits for a lease that ends with its minute, and the next request calls anyway.
+    // Others wait for a lease that ends with its minute only if it takes the last requests of the day. The next request calls anyway.
     if (this.known.minuteLeftMs <= LATE_MS) this.#reportSoon();
     else await this.#report(0);
   }
@@ -233,21 +237,29 @@ export class LimiterClient {
     this.#waiters = this.#waiters.filter(({ decision }) => decision === undefined);
   }
 
-  /** Decides all waiting requests without the object, because it can't be reached. */
+  /** Decides all waiting requests without the object, because it can't be reached: the next call would probably fail too. */
   #decideLocally(failure: unknown): void {
-    const { number, waiters = [] } = this.#call ?? {};
-    this.#call = undefined;
     this.known.forgetLeases();
-    this.#decide(waiters, failure, number);
-    // The next call would probably fail too.
-    this.#decide([...this.#waiters], failure);
-    this.#reportSoon();
+    this.#decide(this.#waiters, failure);
   }
 
-  /** Decides requests without the object, perhaps those of a failed call. */
-  #decide(waiters: readonly Waiter[], failure: unknown, number?: number): void {
-    if (waiters.length === 0) return;
-    this.#settle(waiters, this.known.decide(this.#limits, waiters.length, number), failure);
+  /** Decides the requests that have waited for too long. A call under way is given up, and its other requests are sent again. */
+  #decideOverdue(): void {
+    const overdue = this.#waiters.filter((each) => this.#leftMs(each) === 0);
+    this.#decide(overdue, new DeadlineExceeded("the limiter", MAX_WAIT_MS));
+  }
+
+  /** Decides requests without the object. The decision about those of the call under way replaces what that has charged. */
+  #decide(decided: readonly Waiter[], failure: unknown): void {
+    const { number, waiters: sent = [] } = this.#call ?? {};
+    this.#call = undefined;
+    const settle = (waiters: readonly Waiter[], call?: number) =>
+      this.#settle(waiters, this.known.decide(this.#limits, waiters.length, call), failure);
+    const [inCall, others] = [true, false].map((isSent) =>
+      decided.filter((each) => sent.includes(each) === isSent),
+    );
+    if (sent.length > 0) settle(inCall ?? [], number);
+    if (others?.length) settle(others);
     this.#reportSoon();
   }
 
@@ -265,7 +277,7 @@ export class LimiterClient {
     const call = this.#call;
     await this.#runtime.until(() => !this.#isBusy(MAX_CALLS), MAX_WAIT_MS);
     // It was cancelled together with its request.
-    if (call !== undefined && call === this.#call) this.#decideLocally(overdue());
+    if (call !== undefined && call === this.#call) this.#decideOverdue();
     // What follows from now on is in the next report.
     if (pauseMs > 0) this.#reportingSinceMs = Number.NEGATIVE_INFINITY;
     const { decisions, lease } = this.known;
@@ -273,8 +285,4 @@ export class LimiterClient {
     if (this.#isBusy(MAX_CALLS)) this.#reportSoon();
     else await this.#callForBatch(this.#waiters.length > 0);
   }
-}
-
-function overdue(): DeadlineExceeded {
-  return new DeadlineExceeded("the limiter", MAX_WAIT_MS);
 }

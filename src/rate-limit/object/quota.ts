@@ -123,10 +123,13 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
     const lease = known.lease?.renewedMs === known.seenMs ? known.lease : undefined;
     const isUndecided = known.refused > 0 && comingBack(rolled, limits, nowMs) > 0;
     if (!isUndecided) return answer(rolled, known.admitted, known.refused, lease);
-    // A new window has begun, so there may be room again.
-    const uncounted = charge(rolled, known.seenMs, 0, -known.refused);
+    // A new window has begun, or an isolate has got a lease, so there may be room again.
+    const { refusals, ...uncounted } = charge(rolled, known.seenMs, 0, -known.refused);
+    const areLate = isLate(refusals.firstMs, request.arrivedMs);
+    const late = Math.max(0, refusals.late - (areLate ? known.refused : 0));
     const clients = withClient(rolled.clients, request.client, { ...known, refused: 0 }, nowMs);
-    return answer(revised({ ...uncounted, clients }, nowMs), known.admitted, 0, lease);
+    const after = { ...uncounted, refusals: { ...refusals, late }, clients };
+    return answer(revised(after, nowMs), known.admitted, 0, lease);
   }
 
   const before = applyReport(rolled, request, nowMs);
@@ -138,14 +141,13 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const charged = { ...before, counts: Windows.add(before.counts, admitted, 0) };
   const waiting = undecided(charged, limits, rest, nowMs);
   const refused = rest - waiting;
-  const untilMs =
-    Windows.resetMs(before.counts.minute, "minute") +
-    (waiting > 0 && isLateInMinute(before, nowMs) ? MAX_WAIT_MS : 0);
-  const unleasedUntilMs = Math.max(before.unleasedUntilMs, rest > 0 ? untilMs : 0);
-  const counted = {
-    ...(refused > 0 ? refuse(charged, refused, request.arrivedMs, nowMs) : charged),
-    unleasedUntilMs,
-  };
+  const late = isLate(before.refusals.firstMs, request.arrivedMs) ? refused : 0;
+  const { refusals, bannedUntilMs } = refused > 0 ? countTowardsBan(before, late, nowMs) : before;
+  const minuteEndMs = Windows.resetMs(before.counts.minute, "minute");
+  const extraMs = waiting > 0 && isLateInMinute(before, nowMs) ? MAX_WAIT_MS : 0;
+  const unleasedUntilMs = Math.max(before.unleasedUntilMs, rest > 0 ? minuteEndMs + extraMs : 0);
+  const counts = Windows.add(charged.counts, 0, refused);
+  const counted = { ...before, counts, refusals, bannedUntilMs, unleasedUntilMs };
   const { lease: held } = before.clients.get(request.client) ?? NEW_CLIENT;
   const { number, recent } = request;
   const client: Client = { number, admitted, refused, recent, seenMs: nowMs, lease: held };
@@ -212,15 +214,6 @@ export function isLate(firstMs: number, arrivedMs: number): boolean {
   return firstMs > 0 && arrivedMs > firstMs + BAN_GRACE_MS;
 }
 
-/** Counts refusals of a batch whose first request arrived at `arrivedMs`. If one of them starts a ban, the rest don't count. */
-function refuse(quota: Quota, requests: number, arrivedMs: number, nowMs: number): Quota {
-  const { firstMs, late, maxLimit } = quota.refusals;
-  const areLate = isLate(firstMs, arrivedMs);
-  const counted = areLate ? Math.min(requests, toleratedRefusals(maxLimit) - late + 1) : requests;
-  const after = { ...quota, counts: Windows.add(quota.counts, 0, counted) };
-  return countTowardsBan(after, areLate ? counted : 0, nowMs);
-}
-
 /** Counts late refusals of this minute. If it had none yet, this is the first. */
 function countTowardsBan(quota: Quota, requests: number, nowMs: number): Quota {
   const { refusals, bannedUntilMs } = quota;
@@ -277,10 +270,10 @@ function outstanding(
   return leased;
 }
 
-/** When the next lease ends. One whose time is over should have been reported. */
-function nextEndMs({ clients }: Quota, nowMs: number): number {
+/** When the next lease or the minute ends. A lease whose time is over should have been reported. */
+function nextEndMs({ counts, clients }: Quota, nowMs: number): number {
   const endsMs = [...clients.values()].map(({ lease }) => (lease ? lease.renewedMs + lease.durationMs : 0));
-  return Math.min(...endsMs.filter((each) => each > nowMs), nowMs + LEASE_MS);
+  return Math.min(...endsMs.filter((each) => each > nowMs), Windows.resetMs(counts.minute, "minute"));
 }
 
 /** Grants a client a lease, or renews the one that it holds. */
@@ -297,9 +290,8 @@ function grant(quota: Quota, limits: Limits, client: Client, nowMs: number): Gra
   const wanted = Math.ceil(((HEADROOM * recent + RESERVE) * durationMs) / LEASE_MS);
   const unused = held === undefined ? 0 : held.size - held.used;
   const more = Math.max(0, Math.min(wanted - unused, Math.floor(left * LEASE_SHARE)));
-  // A lease that has become much too large is given back at its end, and one of a minute that ends ends with it.
-  const leastMs = held === undefined ? LEASE_MARGIN_MS : MIN_LEASE_MS;
-  const isUseful = durationMs >= leastMs && unused + more >= MIN_LEASE && unused <= HEADROOM * wanted;
+  // A lease that has become much too large is given back at its end. None is granted or renewed just before a minute ends.
+  const isUseful = durationMs >= MIN_LEASE_MS && unused + more >= MIN_LEASE && unused <= HEADROOM * wanted;
   if (!isUseful) return undefined;
   // If the clock has stepped back, the window is in the future; the lease is charged to it.
   const granted = { id: number, size: 0, used: 0, grantedMs: Math.max(nowMs, minute.startMs), ...held };
