@@ -29,7 +29,7 @@ const TIME_SHARE = 1 / 4;
 /** What one isolate may take of the remaining requests. More: fewer calls; less: fewer requests that wait for its lease's end. */
 const LEASE_SHARE = 1 / 2;
 
-/** How long a lease stays outstanding after its time: its isolate reports it by then, unless a call fails or it has ended. */
+/** How long a lease stays outstanding after its time: its isolate reports it by then, unless a call fails or the isolate has ended. */
 const RELEASE_MS = 3_000;
 /** How long the object remembers an isolate. Longer: more to store; shorter: after an outage a lost call counts twice. */
 const CLIENT_KEPT_MS = 60_000;
@@ -233,7 +233,7 @@ function toleratedRefusals(maxLimit: number): number {
 /** How many of the requests that don't fit have to wait: as many as leases can make room for. */
 function undecided(quota: Quota, limits: Limits, requests: number, nowMs: number): number {
   const coming = comingBack(quota, limits, nowMs);
-  // Requests that are still waiting when the minute ends leave room in it, which others must not have been refused.
+  // A request that waits may be decided in the next minute. Then its place in this one stays free, so nobody must be refused for it.
   if (isLateInMinute(quota, nowMs)) return coming > 0 ? requests : 0;
   return Math.min(requests, coming);
 }

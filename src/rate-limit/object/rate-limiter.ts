@@ -1,7 +1,7 @@
 // The Durable Object that counts one API key's requests; its name is the key's id. quota.ts decides. Each change is stored as one
 // value, and the output gate holds the response until it is durable, so a crash or an eviction loses no acknowledged change.
-// There is no timer: windows roll over at the next call. An alarm records a ban, because it survives a crash; another deletes the
-// quota after at least 40 days without a request.
+// Windows roll over at the next call. The object's alarm, which survives a crash, records a ban, or deletes the quota after at least
+// 40 days without a request.
 
 import { DurableObject } from "cloudflare:workers";
 import { logRun } from "../../http/log.ts";
