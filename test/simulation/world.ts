@@ -505,9 +505,12 @@ export class World {
   #expectNoRise(decision: Decision<KeyWindows>, { shown }: Isolate): void {
     if (this.hasStepped || decision.bannedUntilMs !== undefined) return;
     const { windows, admitted } = decision;
-    for (const name of admitted ? WINDOW_NAMES : [tighterWindow(decision)]) {
+    for (const name of WINDOW_NAMES) {
       const { limit, startMs } = windows[name];
-      const now = { limit, remaining: remaining(windows[name]) };
+      // A refusal shows what is left in the window that refused.
+      const isShown = admitted || name === tighterWindow(decision);
+      const known = shown.get(`${name} ${startMs}`)?.remaining ?? Number.POSITIVE_INFINITY;
+      const now = { limit, remaining: isShown ? remaining(windows[name]) : known };
       // A response may come after the first one of the next window.
       if (shown.has(`${name} ${startMs + WINDOW_SECONDS[name] * 1_000}`)) continue;
       const before = shown.get(`${name} ${startMs}`) ?? now;

@@ -104,17 +104,18 @@ describe("with a lease", () => {
     expect([used(), sent().length <= 6]).toEqual([10, true]);
   });
 
-  it("that ends with its minute is reported by the next request, or after a second", async () => {
-    const afterEnd = async (nextMs: number) => {
-      const { every, at, runUntil, sent, world } = newService(pro);
+  it("that ends with its minute is reported by the next request or after a second, but at once if the day is nearly used up", async () => {
+    const afterEnd = async (nextMs: number, day = 10_000) => {
+      const { every, at, runUntil, sent, world } = newService({ minute: 300, day });
       void every(100, 55_000, 57_950);
       void at(nextMs);
       await runUntil(64_000);
-      const calls = sent().filter((atMs) => atMs > 57_960 && atMs < 60_000);
+      const calls = sent().filter((atMs) => atMs > 57_900 && atMs < 60_000);
       return { calls, used: world.usage().status.windows.day.used };
     };
     expect(await afterEnd(58_200)).toEqual({ calls: [58_200], used: 31 });
     expect(await afterEnd(65_000)).toEqual({ calls: [58_945], used: 30 });
+    expect(await afterEnd(65_000, 310)).toEqual({ calls: [57_945], used: 30 });
   });
 
   it("it ends when the object reports another minute because its clock has stepped", async () => {

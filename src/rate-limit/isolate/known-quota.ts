@@ -71,9 +71,11 @@ export class KnownQuota {
     return this.#status?.windows.minute.startMs ?? 0;
   }
 
-  /** How much is left of the last known minute, at least. */
-  get minuteLeftMs(): number {
-    return this.minuteMs + Windows.WINDOW_SECONDS.minute * 1_000 - this.#latestMs;
+  /** Whether the last known minute ends within `ms`, and the day has room for another one. Then nobody waits for its leases. */
+  isMinuteOver(ms: number): boolean {
+    if (this.#status === undefined) return false;
+    const { minute, day } = this.#status.windows;
+    return this.#latestMs >= Windows.resetMs(minute, "minute") - ms && Windows.remaining(day) >= minute.limit;
   }
 
   /** Forgets the bans that an operator has lifted (see LimitedKey). The next call tells the object. */

@@ -200,8 +200,8 @@ export class LimiterClient {
     }
     await end;
     if (!this.known.lease.end(lease)) return;
-    // Others wait for a lease that ends with its minute only if it takes the last requests of the day. The next request calls anyway.
-    if (this.known.minuteLeftMs <= LATE_MS) this.#reportSoon();
+    // In the next minute, the next request calls anyway.
+    if (this.known.isMinuteOver(LATE_MS)) this.#reportSoon();
     else await this.#report(0);
   }
 
