@@ -507,14 +507,16 @@ export class World {
     const { windows, admitted } = decision;
     for (const name of WINDOW_NAMES) {
       const { limit, startMs } = windows[name];
+      const key = `${name} ${startMs}`;
       // A refusal shows what is left in the window that refused.
       const isShown = admitted || name === tighterWindow(decision);
-      const known = shown.get(`${name} ${startMs}`)?.remaining ?? Number.POSITIVE_INFINITY;
-      const now = { limit, remaining: isShown ? remaining(windows[name]) : known };
+      if (!isShown) shown.set(key, shown.get(key) ?? { limit, remaining: Number.POSITIVE_INFINITY });
+      if (!isShown) continue;
+      const now = { limit, remaining: remaining(windows[name]) };
       // A response may come after the first one of the next window.
       if (shown.has(`${name} ${startMs + WINDOW_SECONDS[name] * 1_000}`)) continue;
-      const before = shown.get(`${name} ${startMs}`) ?? now;
-      shown.set(`${name} ${startMs}`, now);
+      const before = shown.get(key) ?? now;
+      shown.set(key, now);
       this.expect(
         before.limit !== limit || now.remaining <= before.remaining,
         () => `Remaining rose from ${before.remaining} to ${now.remaining} in the ${name}`,

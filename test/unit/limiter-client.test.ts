@@ -274,10 +274,10 @@ describe("a request waits for at most 5 s", () => {
     const { world, requests } = newUndecided();
     await world.run();
     const decided = await Promise.all(requests);
-    expect(longest(decided)).toBe(5_000);
-    expect(
-      decided.filter(({ waitedMs }) => waitedMs === 5_000).every(({ decision }) => !decision.admitted),
-    ).toBe(true);
+    // Up to the time of a call less.
+    const late = decided.filter(({ waitedMs }) => waitedMs >= 4_600);
+    expect([late.length > 0, longest(decided) <= 5_000]).toEqual([true, true]);
+    expect(late.every(({ decision }) => !decision.admitted)).toBe(true);
   });
 
   it("and those that came later go on waiting", async () => {

@@ -21,6 +21,8 @@ const MAX_CALLS = 5;
 /** The last of these is for reports, for which other isolates may wait. */
 const REQUEST_CALLS = MAX_CALLS - 1;
 const SECOND_MS = 1_000;
+/** A request that may wait for less is decided without the object. Longer: fewer calls in vain; shorter: more patience. */
+const MIN_CALL_MS = 400;
 /** The longest pause after an undecided response. Longer: longer waits; shorter: more calls if the holder of a lease has ended. */
 const UNDECIDED_PAUSE_MS = 400;
 /** A pause is up to so much longer, so that isolates do not ask at the same time. */
@@ -110,14 +112,13 @@ export class LimiterClient {
     while (waiter.decision === undefined) {
       const leftMs = this.#leftMs(waiter);
       const pauseMs = this.#pauseMs(REQUEST_CALLS);
-      if (leftMs === 0) this.#decideOverdue();
-      else if (this.#call !== undefined)
-        await this.#runtime.until(() => isDecided() || this.#call === undefined, leftMs);
-      else if (pauseMs > 0) await this.#runtime.until(isDecided, Math.min(pauseMs, leftMs));
-      else {
+      const isReady = this.#call === undefined && pauseMs === 0;
+      if (leftMs <= (isReady ? MIN_CALL_MS : 0)) this.#decide(this.#overdue(leftMs), tooLate());
+      else if (isReady) {
         this.#renewals = 0;
         await this.#callForBatch();
-      }
+      } else if (this.#call === undefined) await this.#runtime.until(isDecided, Math.min(pauseMs, leftMs));
+      else await this.#runtime.until(() => isDecided() || this.#call === undefined, leftMs);
     }
     if (waiter.failure !== undefined) onLocal(waiter.failure);
     return this.known.show(waiter.decision);
@@ -147,6 +148,9 @@ export class LimiterClient {
   /** Calls the object to count all waiting requests, to report, and perhaps to get a lease. */
   async #callForBatch(wantsLease = true): Promise<void> {
     const { known } = this;
+    // Otherwise the call would soon be given up for all requests, because of these.
+    const overdue = this.#overdue(MIN_CALL_MS);
+    if (overdue.length > 0) this.#decide(overdue, tooLate());
     const sentMs = this.#runtime.now();
     const waiters = [...this.#waiters];
     const { arrivedMs = sentMs } = waiters[0] ?? {};
@@ -172,7 +176,8 @@ export class LimiterClient {
       result = await callObject(this.#runtime, maxMs, acquire);
     } catch (failure) {
       const isOverdue = failure instanceof DeadlineExceeded && maxMs < CALL_DEADLINE_MS;
-      if (this.#call === call) isOverdue ? this.#decideOverdue() : this.#decideLocally(failure);
+      if (this.#call === call)
+        isOverdue ? this.#decide(this.#overdue(0), failure) : this.#decideLocally(failure);
       return;
     }
     // Its requests have been decided meanwhile.
@@ -243,13 +248,15 @@ export class LimiterClient {
     this.#decide(this.#waiters, failure);
   }
 
-  /** Decides the requests that have waited for too long. A call under way is given up, and its other requests are sent again. */
-  #decideOverdue(): void {
-    const overdue = this.#waiters.filter((each) => this.#leftMs(each) === 0);
-    this.#decide(overdue, new DeadlineExceeded("the limiter", MAX_WAIT_MS));
+  /** The requests that may wait for at most `leftMs`. */
+  #overdue(leftMs: number): Waiter[] {
+    return this.#waiters.filter((each) => this.#leftMs(each) <= leftMs);
   }
 
-  /** Decides requests without the object. The decision about those of the call under way replaces what that has charged. */
+  /**
+   * Decides requests without the object. A call under way is given up: the decision about its requests replaces what it was
+   * charged, and those without a decision are sent again.
+   */
   #decide(decided: readonly Waiter[], failure: unknown): void {
     const { number, waiters: sent = [] } = this.#call ?? {};
     this.#call = undefined;
@@ -277,7 +284,7 @@ export class LimiterClient {
     const call = this.#call;
     await this.#runtime.until(() => !this.#isBusy(MAX_CALLS), MAX_WAIT_MS);
     // It was cancelled together with its request.
-    if (call !== undefined && call === this.#call) this.#decideOverdue();
+    if (call !== undefined && call === this.#call) this.#decide(this.#overdue(0), tooLate());
     // What follows from now on is in the next report.
     if (pauseMs > 0) this.#reportingSinceMs = Number.NEGATIVE_INFINITY;
     const { decisions, lease } = this.known;
@@ -285,4 +292,8 @@ export class LimiterClient {
     if (this.#isBusy(MAX_CALLS)) this.#reportSoon();
     else await this.#callForBatch(this.#waiters.length > 0);
   }
+}
+
+function tooLate(): DeadlineExceeded {
+  return new DeadlineExceeded("the limiter", MAX_WAIT_MS);
 }

@@ -37,18 +37,20 @@ const CLIENT_KEPT_MS = 60_000;
 /** A lease as the object knows it. All of `size` is charged; `used` is what its isolate has reported. */
 type GrantedLease = Lease & { used: number; renewedMs: number };
 
-/** An isolate: its latest call, with what that has charged, and its lease. */
+/** An isolate: its latest call, with what that was charged, and its lease. */
 interface Client {
   number: number;
   admitted: number;
   refused: number;
+  /** How many of the refused count towards a ban. */
+  late: number;
   /** See AcquireRequest. */
   recent: number;
   seenMs: number;
   lease?: GrantedLease | undefined;
 }
 
-const NEW_CLIENT: Client = { number: 0, admitted: 0, refused: 0, recent: 0, seenMs: 0 };
+const NEW_CLIENT: Client = { number: 0, admitted: 0, refused: 0, late: 0, recent: 0, seenMs: 0 };
 
 export interface Quota {
   /** Grows with every change; at least the time of the last change (Unix time). */
@@ -124,12 +126,9 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
     const isUndecided = known.refused > 0 && comingBack(rolled, limits, nowMs) > 0;
     if (!isUndecided) return answer(rolled, known.admitted, known.refused, lease);
     // A new window has begun, or an isolate has got a lease, so there may be room again.
-    const { refusals, ...uncounted } = charge(rolled, known.seenMs, 0, -known.refused);
-    const areLate = isLate(refusals.firstMs, request.arrivedMs);
-    const late = Math.max(0, refusals.late - (areLate ? known.refused : 0));
-    const clients = withClient(rolled.clients, request.client, { ...known, refused: 0 }, nowMs);
-    const after = { ...uncounted, refusals: { ...refusals, late }, clients };
-    return answer(revised(after, nowMs), known.admitted, 0, lease);
+    const uncounted = takeBack(rolled, { ...known, admitted: 0 });
+    const clients = withClient(rolled.clients, request.client, { ...known, refused: 0, late: 0 }, nowMs);
+    return answer(revised({ ...uncounted, clients }, nowMs), known.admitted, 0, lease);
   }
 
   const before = applyReport(rolled, request, nowMs);
@@ -150,7 +149,7 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const counted = { ...before, counts, refusals, bannedUntilMs, unleasedUntilMs };
   const { lease: held } = before.clients.get(request.client) ?? NEW_CLIENT;
   const { number, recent } = request;
-  const client: Client = { number, admitted, refused, recent, seenMs: nowMs, lease: held };
+  const client: Client = { number, admitted, refused, late, recent, seenMs: nowMs, lease: held };
   const clients = withClient(before.clients, request.client, client, nowMs);
   const lease = wantsLease ? grant({ ...counted, clients }, limits, client, nowMs) : undefined;
   const isSame = before === rolled && unleasedUntilMs === before.unleasedUntilMs;
@@ -176,7 +175,7 @@ function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quot
   }
   for (const { number, atMs, arrivedMs, admitted, refused, ...rest } of request.decisions) {
     if (number < known.number) continue;
-    if (number === known.number) after = charge(after, known.seenMs, -known.admitted, -known.refused);
+    if (number === known.number) after = takeBack(after, known);
     after = charge(after, atMs, admitted, refused);
     // Another isolate may have refused first.
     const late = isLate(after.refusals.firstMs, arrivedMs) ? refused : rest.late;
@@ -197,6 +196,13 @@ function charge(quota: Quota, atMs: number, admitted: number, refused: number): 
   const changed = { startMs, admitted: day.admitted + admitted, refused: day.refused + refused };
   const others = pastDays.filter((each) => each !== day);
   return { ...quota, counts, pastDays: daysBefore(counts, [...others, changed]) };
+}
+
+/** Takes back what the latest call of a client was charged. */
+function takeBack(quota: Quota, { seenMs, admitted, refused, late }: Client): Quota {
+  const { refusals, ...after } = charge(quota, seenMs, -admitted, -refused);
+  const counted = seenMs < after.counts.minute.startMs ? 0 : late;
+  return { ...after, refusals: { ...refusals, late: refusals.late - counted } };
 }
 
 /** Ends a ban that ends by `liftedUntilMs`. The refusals that led to it don't count any more. */
