@@ -326,14 +326,13 @@ class Scenario {
     // The last call before the end of a wait may fail, with no time left for a retry.
     const hasWaited = world.waits.some(({ ms }) => ms >= MAX_WAIT_MS - 1_000);
     const isQuick = occurred.every((fault) => QUICK.includes(fault));
-    const mayDecide = isHarmed || (hasWaited && !isQuick);
-    world.expect(mayDecide || world.counts.local === 0, () => "an isolate has decided locally");
+    world.expect(isHarmed || hasWaited || world.counts.local === 0, () => "an isolate has decided locally");
     if (isQuick) {
       this.#expectQuick();
       totals.quickScenarios += 1;
     }
-    // A cancelled call delays the return of its isolate's lease.
-    if (!world.isDirty && !world.hasStepped && world.cancelled === 0) {
+    // A cancelled call delays the return of its isolate's lease. Without faults, also local decisions are right.
+    if ((!world.isDirty || isQuick) && !world.hasStepped && world.cancelled === 0) {
       world.expectExact();
       totals.exactScenarios += 1;
       if (world.isolates.length === 1 && !faults.has("planChanges") && !faults.has("evictedClients")) {

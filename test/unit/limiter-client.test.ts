@@ -271,22 +271,26 @@ describe("a request waits for at most 5 s", () => {
   }
 
   it("for a lease of an isolate that has ended", async () => {
-    const { world, requests } = newUndecided();
+    const { world, requests, sent } = newUndecided();
     await world.run();
     const decided = await Promise.all(requests);
-    // Up to the time of a call less.
     const late = decided.filter(({ waitedMs }) => waitedMs >= 4_600);
     expect([late.length > 0, longest(decided) <= 5_000]).toEqual([true, true]);
     expect(late.every(({ decision }) => !decision.admitted)).toBe(true);
+    // In the last 400 ms, it is not worth a call.
+    expect(sent().filter((atMs) => atMs > 600 + 4_600)).toEqual([]);
   });
 
   it("and those that came later go on waiting", async () => {
-    const { at, world } = newUndecided();
-    const later = at(5_550);
+    const { network, at, world, runUntil } = newUndecided();
+    const later = at(4_900);
+    await runUntil(4_950);
+    // The call that is under way then takes too long for the first ones.
+    network.tripMs = 300;
     await world.run();
     // Three seconds after the end of the lost lease the object refuses.
     const { waitedMs } = await later;
-    expect([waitedMs > 1_000, waitedMs < 4_000]).toEqual([true, true]);
+    expect([waitedMs > 2_000, waitedMs < 4_000]).toEqual([true, true]);
   });
 
   it("if the object hangs while it waits", async () => {
