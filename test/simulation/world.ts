@@ -146,8 +146,8 @@ const MAX_CALLS = 5;
 /** How far a burst looks back, and for how long what was left would have lasted at its rate. */
 const BURST_MS = 11_000;
 const BURST_SECONDS = 8;
-/** The longest wait without a fault and without a burst. */
-export const QUICK_MS = 1_100;
+/** The longest wait without a fault and without a burst: a second after the first of five calls, and two calls. */
+export const QUICK_MS = 1_300;
 /** The longest wait of a request, whatever happens. */
 export const MAX_WAIT_MS = 5_000;
 /** A timer that is late may make a wait as much longer. */
