@@ -2,8 +2,9 @@
 // checks its own guarantees in each test, such as the longest wait.
 
 import { describe, expect, it } from "vitest";
-import { headersOf } from "../../src/rate-limit/headers.ts";
+import { headersOf, tighterWindow } from "../../src/rate-limit/headers.ts";
 import { CALL_DEADLINE_MS } from "../../src/rate-limit/isolate/call-object.ts";
+import { fullWindows } from "../../src/rate-limit/isolate/known-quota.ts";
 import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { type Message, type Options, World } from "../simulation/world.ts";
@@ -511,6 +512,15 @@ describe("while the object can't be reached", () => {
     await runUntil(55_000);
     expect(used()).toBe(101);
   });
+});
+
+it("a refusal names the window that is full once leases are used, not one that only leases fill", () => {
+  const window = { startMs: START_MS, refused: 0 };
+  const windows = { minute: { ...window, used: 37, limit: 41 }, day: { ...window, used: 78, limit: 78 } };
+  const refusal = { admitted: false, nowMs: START_MS, windows: fullWindows(windows, { minute: 0, day: 11 }) };
+  const { minute, day } = refusal.windows;
+  expect([tighterWindow(refusal), minute.used, day.used]).toEqual(["minute", 41, 71]);
+  expect(fullWindows(windows, { minute: 0, day: 0 })).toEqual(windows);
 });
 
 it("the status that GET /v1/usage gets is stored during a call if a minute has begun, as in a new isolate", async () => {

@@ -199,8 +199,8 @@ export class KnownQuota {
   }
 }
 
-/** The windows of a refusal: one that is full only because other isolates hold leases must not look full beside one that is. */
+/** The windows of a refusal, once leases of other isolates have come back and waiting requests have used them: one is full. */
 export function fullWindows(windows: KeyWindows, leased: Status["leased"]): KeyWindows {
   const least = Windows.mapWindows(windows, (each, name) => ({ ...each, used: each.used - leased[name] }));
-  return Windows.room(least) === 0 ? least : windows;
+  return Windows.add(least, Windows.room(least), 0);
 }
