@@ -62,7 +62,7 @@ export class KnownQuota {
   }
 
   /** The time of a local decision, by the object's clock: if that has stepped back, its minute is in the future. */
-  get #decidedMs(): number {
+  get decidedMs(): number {
     return Math.max(this.objectMs, this.minuteMs);
   }
 
@@ -151,7 +151,7 @@ export class KnownQuota {
     if (firstMs === undefined) this.#firstRefusalMs = this.#latestMs;
     const arrivedMs = this.arrivedMs(localMs);
     const late = isLate(firstMs ?? 0, arrivedMs) ? 1 : 0;
-    this.#add({ atMs: this.#decidedMs, arrivedMs, admitted: 0, refused: 1, late });
+    this.#add({ atMs: this.decidedMs, arrivedMs, admitted: 0, refused: 1, late });
     return { admitted: false, nowMs: this.objectMs, windows: fullWindows(windows, status.leased) };
   }
 
@@ -178,7 +178,7 @@ export class KnownQuota {
 
   /** Decides requests without the object, from what is known. `number`: that of the call that has sent them. */
   decide(limits: Limits, requests: number, number?: number) {
-    const atMs = this.#decidedMs;
+    const atMs = this.decidedMs;
     const admitted = Math.min(requests, Windows.room(this.windows(limits)));
     this.#add({ atMs, arrivedMs: 0, admitted, refused: requests - admitted, late: 0 }, number);
     const leased = NOTHING_LEASED;

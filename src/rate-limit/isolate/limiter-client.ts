@@ -12,7 +12,7 @@ import {
   MAX_WAIT_MS,
   type Status,
 } from "../protocol.ts";
-import { type Count, type KeyDecision, type Limits, mapWindows } from "../windows.ts";
+import { type Count, type KeyDecision, type Limits, mapWindows, startOfWindowMs } from "../windows.ts";
 import { CALL_DEADLINE_MS, callObject } from "./call-object.ts";
 import { fullWindows, KnownQuota } from "./known-quota.ts";
 
@@ -91,7 +91,7 @@ export class LimiterClient {
     const limits = this.#limits;
     const ban = known.ban(limits);
     if (ban !== undefined) return ban;
-    if (known.lease.consume(this.#runtime.now(), known.minuteMs))
+    if (known.lease.consume(this.#runtime.now(), startOfWindowMs("minute", known.decidedMs)))
       return { admitted: true, nowMs: known.objectMs, windows: known.windows(limits) };
     const refusal = known.refuse(limits, arrivedMs);
     if (refusal !== undefined) this.#reportSoon();
