@@ -119,6 +119,18 @@ describe("with a lease", () => {
     expect(await afterEnd(65_000, 310)).toEqual({ calls: [57_945], used: 30 });
   });
 
+  it("it ends with its minute by the object's clock, although that has stepped forward since the grant", async () => {
+    const { world, isolate, every, at, runUntil } = newService(pro);
+    void every(30, 55_000, 55_300);
+    await runUntil(55_500);
+    world.objectAheadMs = 1_000;
+    world.hasStepped = true;
+    isolate.client.known.store(world.usage().status, START_MS + 55_500);
+    // The object's minute ends at 57,000 ms.
+    const [before, after] = await Promise.all([at(56_900), at(57_100), runUntil(57_500)]);
+    expect([before.waitedMs, after.waitedMs]).toEqual([0, 100]);
+  });
+
   it("it ends when the object reports another minute because its clock has stepped", async () => {
     const { world, isolate, every, at, runUntil, counted } = newService(pro);
     void every(30, 0, 300);

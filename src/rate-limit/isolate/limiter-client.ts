@@ -175,9 +175,10 @@ export class LimiterClient {
     try {
       result = await callObject(this.#runtime, maxMs, acquire);
     } catch (failure) {
+      if (this.#call !== call) return;
       const isOverdue = failure instanceof DeadlineExceeded && maxMs < CALL_DEADLINE_MS;
-      if (this.#call === call)
-        isOverdue ? this.#decide(this.#overdue(0), failure) : this.#decideLocally(failure);
+      if (isOverdue) this.#decide(this.#overdue(0), failure);
+      else this.#decideLocally(failure);
       return;
     }
     // Its requests have been decided meanwhile.
@@ -258,15 +259,15 @@ export class LimiterClient {
    * charged, and those without a decision are sent again.
    */
   #decide(decided: readonly Waiter[], failure: unknown): void {
-    const { number, waiters: sent = [] } = this.#call ?? {};
+    const { number, waiters = [] } = this.#call ?? {};
     this.#call = undefined;
-    const settle = (waiters: readonly Waiter[], call?: number) =>
-      this.#settle(waiters, this.known.decide(this.#limits, waiters.length, call), failure);
-    const [inCall, others] = [true, false].map((isSent) =>
-      decided.filter((each) => sent.includes(each) === isSent),
-    );
-    if (sent.length > 0) settle(inCall ?? [], number);
-    if (others?.length) settle(others);
+    const sent = new Set(waiters);
+    const inCall = decided.filter((each) => sent.has(each));
+    const others = decided.filter((each) => !sent.has(each));
+    const settle = (part: readonly Waiter[], call?: number) =>
+      this.#settle(part, this.known.decide(this.#limits, part.length, call), failure);
+    if (sent.size > 0) settle(inCall, number);
+    if (others.length > 0) settle(others);
     this.#reportSoon();
   }
 
