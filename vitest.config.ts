@@ -22,9 +22,12 @@ function insideWorkerd() {
   return cloudflareTest(async () => ({
     wrangler: { configPath: "./wrangler.toml" },
     miniflare: {
-      bindings: { TEST_MIGRATIONS: await readD1Migrations("migrations") },
+      bindings: {
+        PETS_MIGRATIONS: await readD1Migrations("migrations/pets"),
+        KEYS_MIGRATIONS: await readD1Migrations("migrations/keys"),
+      },
       serviceBindings: { OPENAPI_VALIDATOR: serveValidator },
-      // A second database, for a replica that is behind.
+      // Another database of pets, for a replica that is behind.
       d1Databases: { REPLICA: "replica" },
     },
   }));

@@ -11,19 +11,19 @@ import { logRequest } from "./http/log.ts";
 import { requestContext } from "./http/request-context.ts";
 import { requireHttps } from "./http/require-https.ts";
 import { version } from "./http/version.ts";
-import { Authenticator } from "./keys/authenticate.ts";
+import { identify } from "./keys/identify.ts";
+import { KnownKeys } from "./keys/isolate/known-keys.ts";
+import { rateLimit, rateLimitHeaders } from "./keys/rate-limit.ts";
 import { requireKey } from "./keys/require-key.ts";
 import { withoutSecrets } from "./keys/secret.ts";
+import { usage } from "./keys/usage/usage.ts";
 import { PageCache } from "./pets/page-cache.ts";
 import { prefetch } from "./pets/prefetch.ts";
 import { petRoutes } from "./pets/routes.ts";
-import { isExhausted } from "./rate-limit/isolate/limiter-clients.ts";
-import { rateLimit, rateLimitHeaders } from "./rate-limit/middleware.ts";
-import { usage } from "./rate-limit/usage/usage.ts";
 
 function createApp() {
   const app = new Hono<AppEnv>();
-  const authenticator = new Authenticator();
+  const keys = new KnownKeys();
   const pages = new PageCache();
 
   app.use(requestContext({ redact: withoutSecrets }), logRequest);
@@ -31,10 +31,10 @@ function createApp() {
   app.use(cors);
   app.route("/version", version);
   app.use("/v1/*", requireHttps);
-  app.use("/v1/*", authenticator.authenticate);
-  const free = app.route("/v1/usage", usage);
-  app.get("/v1/pets", prefetch(pages, { skipIf: isExhausted }));
-  app.use("/v1/*", rateLimit, requireKey);
+  app.use("/v1/*", identify(keys));
+  const free = app.route("/v1/usage", usage(keys));
+  app.get("/v1/pets", prefetch(pages, keys));
+  app.use("/v1/*", rateLimit(keys), requireKey);
   const routes = free.route("/v1/pets", petRoutes(pages));
   // Last, because only a request without a route gets here: its input is not looked at.
   app.use("/v1/*", methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }));

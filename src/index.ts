@@ -1,6 +1,6 @@
 // The Worker's exports: the app, the cron trigger and the Durable Object class.
 
-export { RateLimiter } from "./rate-limit/object/rate-limiter.ts";
+export { ApiKey } from "./keys/object/api-key.ts";
 
 import { app } from "./app.ts";
 import { scheduled } from "./scheduled.ts";

@@ -5,5 +5,5 @@ import { deleteExpired } from "./pets/idempotency.ts";
 
 /** Deletes expired idempotency records. Throws DatabaseUnavailable; the next run continues. */
 export async function scheduled(_controller: ScheduledController, env: Env): Promise<void> {
-  logRun("idempotency_records_deleted", { records: await deleteExpired(env.DB, Date.now()) });
+  logRun("idempotency_records_deleted", { records: await deleteExpired(env.PETS_DB, Date.now()) });
 }

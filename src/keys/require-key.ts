@@ -4,11 +4,11 @@
 import type { MiddlewareHandler } from "hono";
 import { errorResponse } from "../http/errors.ts";
 import { MESSAGES } from "../http/messages.ts";
-import type { KeysEnv } from "./authenticate.ts";
+import type { KeysEnv } from "./identify.ts";
 
 const CHALLENGE = 'Bearer realm="petstore"';
 
-/** Sets `key`, or answers `unauthorized` (contract, section 5) with the challenge of RFC 6750, section 3. */
+/** Sets `key`, or answers `unauthorized` with the challenge of RFC 6750, section 3. */
 export const requireKey: MiddlewareHandler<KeysEnv> = async (c, next) => {
   const { key, problem = "missing" } = c.get("caller") ?? {};
   if (key !== undefined) {

@@ -1,30 +1,42 @@
-// The format of an API key: `pet_`, 32 random base62 characters (190 bits), and 6 characters for the CRC32 of all that. The
-// checksum is not for security: it rejects mistyped keys without a look-up, and secret scanners recognise leaked keys by it. Only
-// the SHA-256 of a key is stored; with 190 bits of entropy, a slow hash or a salt would add nothing.
+// The format of a secret: `pet_`, the 12 characters of the key's id, 32 random base62 characters (190 bits), and 6 characters for the
+// CRC32 of all that. So it names its key's object. The checksum is not for security: it rejects mistyped secrets without a call, and
+// secret scanners recognise leaked ones by it. Only the SHA-256 of a secret is stored; with 190 bits of entropy, a slow hash or a
+// salt would add nothing.
 
 import { crc32 } from "node:zlib";
 import { BASE62, randomBase62 } from "../lib/base62.ts";
 
 const PREFIX = "pet_";
+const ID_PREFIX = "key_";
+/** Of an id, without its prefix. 71 bits: collisions are negligible, and it is short enough to type. */
+const ID_LENGTH = 12;
 const RANDOM_LENGTH = 32;
 /** 62^6 is more than 2^32. */
 const CHECKSUM_LENGTH = 6;
-const FORMAT = new RegExp(`^${PREFIX}[0-9A-Za-z]{${RANDOM_LENGTH + CHECKSUM_LENGTH}}$`);
+const FORMAT = new RegExp(`^${PREFIX}[0-9A-Za-z]{${ID_LENGTH + RANDOM_LENGTH + CHECKSUM_LENGTH}}$`);
 
-/** A key, or most of one. */
-const LOOKS_LIKE_KEY = new RegExp(`${PREFIX}[0-9A-Za-z]{20,}`, "g");
+/** A secret, or most of one. */
+const LOOKS_LIKE_SECRET = new RegExp(`${PREFIX}[0-9A-Za-z]{20,}`, "g");
 
-export function newSecret(): string {
-  return withChecksum(PREFIX + randomBase62(RANDOM_LENGTH));
+/** An id for a new key. */
+export function newKeyId(): string {
+  return ID_PREFIX + randomBase62(ID_LENGTH);
 }
 
-export function isWellFormedSecret(text: string): boolean {
-  return FORMAT.test(text) && withChecksum(text.slice(0, -CHECKSUM_LENGTH)) === text;
+/** A new secret of a key. */
+export function newSecret(keyId: string): string {
+  return withChecksum(PREFIX + keyId.slice(ID_PREFIX.length) + randomBase62(RANDOM_LENGTH));
 }
 
-/** Redacts everything that looks like a key, for output and logs. */
+/** The id of the key that a secret names; undefined if the text is not a secret. */
+export function keyIdOf(text: string): string | undefined {
+  if (!FORMAT.test(text) || withChecksum(text.slice(0, -CHECKSUM_LENGTH)) !== text) return undefined;
+  return ID_PREFIX + text.slice(PREFIX.length, PREFIX.length + ID_LENGTH);
+}
+
+/** Redacts everything that looks like a secret, for output and logs. */
 export function withoutSecrets(text: string): string {
-  return text.replace(LOOKS_LIKE_KEY, `${PREFIX}…`);
+  return text.replace(LOOKS_LIKE_SECRET, `${PREFIX}…`);
 }
 
 /** Appends the CRC32 in base62, most significant digit first, padded with zeros. */

@@ -1,22 +1,11 @@
-// API keys in D1, as the Worker reads them: by the hash of a secret. Secrets never get here.
+// The records of keys, as the Worker reads them from the keys database. At the primary only: a lagging replica would revive a revoked
+// key. Secrets never get here.
 
 import { read } from "../d1/statements.ts";
-import { PLAN_LIMITS, type Plan } from "../rate-limit/plans.ts";
-import type { LimitedKey } from "../rate-limit/protocol.ts";
+import { PLAN_LIMITS } from "./plans.ts";
+import type { Key, KeyRecord } from "./record.ts";
 
-/** A key as the Worker needs it. `id` is public and names the key's Durable Object. Times are Unix time; null: never. */
-export interface Key extends LimitedKey {
-  plan: Plan;
-  expiresAtMs: number | null;
-  revokedAtMs: number | null;
-}
-
-/** A key found by one of its secrets. If a rotation has replaced the secret, it has an end. */
-export type FoundKey = Key & { secretGoodUntilMs: number | null };
-
-export type KeyState = "active" | "expired" | "revoked";
-
-/** A row, whose columns are named like the fields. It has limits exactly if its plan has none. */
+/** A row, whose columns are named like the fields. It has limits only if its plan has none. */
 export type Row<AnyKey extends Key> = Omit<AnyKey, "limits"> & {
   perMinute: number | null;
   perDay: number | null;
@@ -26,24 +15,25 @@ export const KEY_COLUMNS = `
   id, plan, per_minute AS perMinute, per_day AS perDay, expires_at_ms AS expiresAtMs, revoked_at_ms AS revokedAtMs,
   coalesce(bans_lifted_until_ms, 0) AS bansLiftedUntilMs`;
 
-const SELECT_KEY_BY_HASH = `
-  SELECT ${KEY_COLUMNS}, NULL AS secretGoodUntilMs FROM keys WHERE hash = unhex(?1)
-  UNION ALL
-  SELECT ${KEY_COLUMNS}, good_until_ms FROM replaced_secrets JOIN keys ON keys.id = key_id
-  WHERE replaced_secrets.hash = unhex(?1)`;
+const SELECT_RECORD = `
+  SELECT ${KEY_COLUMNS}, lower(hex(hash)) AS hash, (
+    SELECT json_group_array(json_object('hash', lower(hex(hash)), 'goodUntilMs', good_until_ms))
+    FROM replaced_secrets WHERE key_id = keys.id
+  ) AS replaced FROM keys WHERE id = ?1`;
 
-/** Finds a key, in any state, by the SHA-256 (hexadecimal) of a secret. */
-export async function findKeyByHash(database: D1Database, hash: string): Promise<FoundKey | null> {
-  const row = await read(() => database.prepare(SELECT_KEY_BY_HASH).bind(hash).first<Row<FoundKey>>());
-  return row && keyOf(row);
+/** Reads the record of a key in any state; null if it does not exist. Throws DatabaseUnavailable. */
+export async function findRecord(database: D1Database, id: string): Promise<KeyRecord | null> {
+  type RecordRow = Row<Key> & { hash: string; replaced: string };
+  const row = await read(() => database.prepare(SELECT_RECORD).bind(id).first<RecordRow>());
+  if (row === null) return null;
+  const { hash, replaced, ...key } = row;
+  return { ...keyOf(key), secrets: [{ hash, goodUntilMs: null }, ...JSON.parse(replaced)] };
 }
 
-/** A key's state at `nowMs` (Unix time). */
-export function stateOf({ revokedAtMs, expiresAtMs }: Key, nowMs: number): KeyState {
-  if (revokedAtMs !== null) return "revoked";
-  return expiresAtMs !== null && expiresAtMs <= nowMs ? "expired" : "active";
-}
-
+/** The key of a row. Throws if the code does not know its plan. */
 export function keyOf<AnyKey extends Key>({ perMinute, perDay, ...key }: Row<AnyKey>) {
-  return { ...key, limits: PLAN_LIMITS[key.plan] ?? { minute: perMinute ?? 0, day: perDay ?? 0 } };
+  const own = perMinute === null || perDay === null ? undefined : { minute: perMinute, day: perDay };
+  const limits = PLAN_LIMITS[key.plan] ?? own;
+  if (limits === undefined) throw new Error(`the key ${key.id} has no limits: the plan is ${key.plan}`);
+  return { ...key, limits };
 }

@@ -1,8 +1,20 @@
-// The clock and timers that the limiter uses. Tests replace them with virtual time.
+// The clock and timers of what waits for others. Tests replace them with virtual time.
 
 import { waitUntil } from "cloudflare:workers";
 import { withDeadline } from "./deadline.ts";
-import { poll } from "./single-flight.ts";
+
+const FIRST_PAUSE_MS = 1;
+/** A pause is a fifth of the time waited so far, so polling adds at most a fifth to a wait. */
+const PAUSE_SHARE = 0.2;
+
+/** Waits until a condition holds, for at most `maxMs`. */
+export async function poll(isDone: () => boolean, maxMs = Number.POSITIVE_INFINITY): Promise<void> {
+  for (let waitedMs = 0; waitedMs < maxMs && !isDone(); ) {
+    const pauseMs = Math.min(maxMs - waitedMs, Math.max(FIRST_PAUSE_MS, Math.floor(PAUSE_SHARE * waitedMs)));
+    await scheduler.wait(pauseMs);
+    waitedMs += pauseMs;
+  }
+}
 
 export const RUNTIME = {
   /** Unix time. This clock may step; the timers below don't. */

@@ -4,12 +4,8 @@
 // unless the work was given to `waitUntil`; and Cloudflare has cancelled requests that waited so (cloudflare-docs#29797). A
 // request's own timer always fires.
 
-import { waitUntil } from "cloudflare:workers";
 import { BoundedMap } from "./bounded-map.ts";
-
-const FIRST_PAUSE_MS = 1;
-/** A pause is a fifth of the time waited so far, so polling adds at most a fifth to a wait. */
-const PAUSE_SHARE = 0.2;
+import { RUNTIME, type Runtime } from "./runtime.ts";
 
 /** Longer than any work takes: work older than this was cancelled together with its request. */
 export const MAX_WORK_MS = 12_000;
@@ -17,24 +13,20 @@ export const MAX_WORK_MS = 12_000;
 /** Only cancelled work leaves its flight behind: at most 2 MB of the 128 that an isolate has, for each SingleFlight. */
 const MAX_FLIGHTS = 10_000;
 
-/** Waits until a condition holds, for at most `maxMs`. */
-export async function poll(isDone: () => boolean, maxMs = Number.POSITIVE_INFINITY): Promise<void> {
-  for (let waitedMs = 0; waitedMs < maxMs && !isDone(); ) {
-    const pauseMs = Math.min(maxMs - waitedMs, Math.max(FIRST_PAUSE_MS, Math.floor(PAUSE_SHARE * waitedMs)));
-    await scheduler.wait(pauseMs);
-    waitedMs += pauseMs;
-  }
-}
-
 type Flight<Result> = { sinceMs: number; outcome?: PromiseSettledResult<Result> };
 
 export class SingleFlight<Result> {
   readonly #flights = new BoundedMap<string, Flight<Result>>(MAX_FLIGHTS);
+  readonly #runtime: Runtime;
+
+  constructor(runtime = RUNTIME) {
+    this.#runtime = runtime;
+  }
 
   /** Whether work of this name is running and was not cancelled. */
   isUnderway(name: string): boolean {
     const flight = this.#flights.get(name);
-    return flight !== undefined && Math.abs(Date.now() - flight.sinceMs) < MAX_WORK_MS;
+    return flight !== undefined && Math.abs(this.#runtime.now() - flight.sinceMs) < MAX_WORK_MS;
   }
 
   /** The result of the running work of this name, or else of `work`, which continues if the request ends. */
@@ -43,17 +35,17 @@ export class SingleFlight<Result> {
     while (this.isUnderway(name)) {
       const flight = this.#flights.get(name);
       const isOver = () => flight?.outcome !== undefined || this.#flights.get(name) !== flight;
-      await poll(() => isOver() || !this.isUnderway(name), MAX_WORK_MS);
+      await this.#runtime.until(() => isOver() || !this.isUnderway(name), MAX_WORK_MS);
       if (flight?.outcome?.status === "fulfilled") return flight.outcome.value;
       if (flight?.outcome?.status === "rejected") throw flight.outcome.reason;
     }
     const working = this.#lead(name, work);
-    waitUntil(working.catch(() => {}));
+    this.#runtime.keepAlive(working.catch(() => {}));
     return working;
   }
 
   async #lead(name: string, work: () => Promise<Result>): Promise<Result> {
-    const flight: Flight<Result> = { sinceMs: Date.now() };
+    const flight: Flight<Result> = { sinceMs: this.#runtime.now() };
     this.#flights.set(name, flight);
     const [outcome] = await Promise.allSettled([work()]);
     flight.outcome = outcome;

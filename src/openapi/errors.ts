@@ -2,9 +2,9 @@
 
 import { MAX_BODY_BYTES, MAX_BODY_MS } from "../http/body.ts";
 import type { ErrorCode } from "../http/errors.ts";
+import { BAN_MS } from "../keys/object/quota.ts";
 import { MAX_LEVELS, MAX_VALUES } from "../lib/json-scanner.ts";
 import { RETENTION_MS } from "../pets/idempotency.ts";
-import { BAN_MS } from "../rate-limit/object/quota.ts";
 
 /** When each error occurs, and what a client can do about it (Markdown). The console of the reference page shows the remedy. */
 const MEANING: Record<ErrorCode, { cause: string; remedy: string }> = {

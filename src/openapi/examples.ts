@@ -1,7 +1,7 @@
 // Values of the examples in the published document. Tests send them and compare the responses.
 
-import { DAYS_KEPT } from "../rate-limit/protocol.ts";
-import type { UsageBody } from "../rate-limit/usage/usage-body.ts";
+import { DAYS_KEPT } from "../keys/protocol.ts";
+import type { UsageBody } from "../keys/usage/usage-body.ts";
 
 /** The first three pets exist; the examples add the others. */
 export const EXAMPLE_PETS = {

@@ -2,13 +2,13 @@
 
 import { FRESH_MS } from "../d1/freshness.ts";
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
+import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS } from "../keys/object/quota.ts";
+import { PLAN_LIMITS } from "../keys/plans.ts";
+import { DAYS_KEPT, MAX_WAIT_MS } from "../keys/protocol.ts";
 import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
 import { RETENTION_MS } from "../pets/idempotency.ts";
 import { PageQuery } from "../pets/schema.ts";
 import { REQUESTS_PER_MINUTE } from "../rate-limit/anonymous.ts";
-import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS } from "../rate-limit/object/quota.ts";
-import { PLAN_LIMITS } from "../rate-limit/plans.ts";
-import { DAYS_KEPT, MAX_WAIT_MS } from "../rate-limit/protocol.ts";
 import { PLACEHOLDERS } from "../site/reference/sample.ts";
 import { meaning } from "./errors.ts";
 import { LIST_WITH_CLIENT } from "./samples.ts";

@@ -2,11 +2,11 @@
 
 import { MAX_BODY_BYTES } from "../http/body.ts";
 import { FIELD_PROBLEMS, MESSAGES } from "../http/messages.ts";
+import { DAYS_KEPT } from "../keys/protocol.ts";
 import { MAX_LEVELS, MAX_VALUES } from "../lib/json-scanner.ts";
 import { DEPRECATED_AT, REMOVED_AT, SUNSET } from "../pets/deprecation.ts";
 import { IDEMPOTENCY_KEY, RETENTION_MS } from "../pets/idempotency.ts";
 import { MAX_PAGE_SIZE, PageQuery, PET_STATUSES } from "../pets/schema.ts";
-import { DAYS_KEPT } from "../rate-limit/protocol.ts";
 import { EXAMPLE_PETS, EXAMPLE_USAGE, isoDate, newPet } from "./examples.ts";
 import { HEADERS, REAL_NAMES } from "./headers.ts";
 import {

@@ -4,10 +4,10 @@
 
 import * as z from "zod/mini";
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
+import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../keys/plans.ts";
+import { DAYS_KEPT } from "../keys/protocol.ts";
+import type { UsageBody } from "../keys/usage/usage-body.ts";
 import { MAX_PAGE_SIZE, NewPet, PET_STATUSES, Pet } from "../pets/schema.ts";
-import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../rate-limit/plans.ts";
-import { DAYS_KEPT } from "../rate-limit/protocol.ts";
-import type { UsageBody } from "../rate-limit/usage/usage-body.ts";
 
 /** The part of JSON Schema that this service needs. */
 export interface JsonSchema {

@@ -3,16 +3,14 @@
 import { waitUntil } from "cloudflare:workers";
 import type { MiddlewareHandler } from "hono";
 import { queryReader } from "../http/query.ts";
-import type { RateLimitEnv } from "../rate-limit/middleware.ts";
-import type { LimitedKey } from "../rate-limit/protocol.ts";
+import type { KeysEnv } from "../keys/identify.ts";
+import type { Caller, KeyRequest, KnownKeys } from "../keys/isolate/known-keys.ts";
 import type { PageCache } from "./page-cache.ts";
 import { PageQuery } from "./schema.ts";
 import type { Page } from "./store.ts";
 
-export interface PetsEnv extends RateLimitEnv {
-  Variables: RateLimitEnv["Variables"] & {
-    /** The valid key. Set by `requireKey`. */
-    key: LimitedKey;
+export interface PetsEnv extends KeysEnv {
+  Variables: KeysEnv["Variables"] & {
     /** The requested page. Set by `prefetch`. */
     page?: Page | Promise<Page>;
   };
@@ -24,29 +22,27 @@ const MAX_CONCURRENT = 20;
 export const readPageQuery = queryReader(PageQuery);
 
 /**
- * Sets `page` if the key and the query are valid. `skipIf` says whether the request will probably be refused: then a flood does
- * not reach the database.
+ * Sets `page` if the query is valid, and the key is valid or new to the isolate. Not if the request will probably be refused: then a
+ * flood does not reach the database.
  */
-export function prefetch(
-  pages: PageCache,
-  { skipIf }: { skipIf(key: LimitedKey): boolean },
-): MiddlewareHandler<PetsEnv> {
+export function prefetch(pages: PageCache, keys: KnownKeys): MiddlewareHandler<PetsEnv> {
   /** The number of running prefetches, by key id. */
   const reading = new Map<string, number>();
   return function prefetch(c, next) {
-    const key = c.get("caller")?.key;
-    if (key === undefined || skipIf(key)) return next();
+    const request = c.get("keyRequest");
+    if (request === undefined || !mayRead(keys, request, c.get("caller"))) return next();
     const query = readPageQuery(c);
     if (!query.success) return next();
-    const others = reading.get(key.id) ?? 0;
+    const { id } = request.credential;
+    const others = reading.get(id) ?? 0;
     if (others >= MAX_CONCURRENT) return next();
-    const page = pages.get(c.env.DB, query.data);
+    const page = pages.get(c.env.PETS_DB, query.data);
     if (page instanceof Promise) {
-      reading.set(key.id, others + 1);
+      reading.set(id, others + 1);
       const finish = () => {
-        const left = (reading.get(key.id) ?? 1) - 1;
-        if (left > 0) reading.set(key.id, left);
-        else reading.delete(key.id);
+        const left = (reading.get(id) ?? 1) - 1;
+        if (left > 0) reading.set(id, left);
+        else reading.delete(id);
       };
       // The handler awaits the page and so gets a failure; after a refusal it doesn't matter.
       waitUntil(page.then(finish, finish));
@@ -54,4 +50,9 @@ export function prefetch(
     c.set("page", page);
     return next();
   };
+}
+
+function mayRead(keys: KnownKeys, request: KeyRequest, caller: Caller | undefined): boolean {
+  if (caller === undefined) return keys.isNew(request);
+  return caller.key !== undefined && !keys.isExhausted(caller.keyId);
 }

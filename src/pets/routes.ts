@@ -23,7 +23,7 @@ export function petRoutes(pages: PageCache) {
       // listPets
       .get("/", validQuery(PageQuery, readPageQuery), async (c) => {
         const query = c.req.valid("query");
-        const { petsJson, nextCursor } = await (c.get("page") ?? pages.get(c.env.DB, query));
+        const { petsJson, nextCursor } = await (c.get("page") ?? pages.get(c.env.PETS_DB, query));
         if (nextCursor !== undefined) c.get("headers").Link = nextLink(c.get("url"), query, nextCursor);
         return respondJson<Pet[], 200>(c, petsJson, 200);
       })
@@ -34,8 +34,8 @@ export function petRoutes(pages: PageCache) {
         const idempotencyKey = parseIdempotencyKey(requestHeader(c.req.raw.headers, "Idempotency-Key"));
         const { id, petJson } =
           idempotencyKey === undefined
-            ? await insertPet(c.env.DB, pet)
-            : await insertPetOnce(c.env.DB, pet, { keyId: c.var.key.id, idempotencyKey }, c.var.nowMs);
+            ? await insertPet(c.env.PETS_DB, pet)
+            : await insertPetOnce(c.env.PETS_DB, pet, { keyId: c.var.key.id, idempotencyKey }, c.var.nowMs);
         c.get("headers").Location = `/v1/pets/${id}`;
         return respondJson<Pet, 201>(c, petJson, 201);
       })
@@ -45,7 +45,7 @@ export function petRoutes(pages: PageCache) {
         const id = parseInt64(c.req.param("petId"));
         // A pet never changes, so any replica may serve it.
         const petJson =
-          id === undefined ? undefined : await readNearest(c.env.DB, (session) => findPet(session, id));
+          id === undefined ? undefined : await readNearest(c.env.PETS_DB, (session) => findPet(session, id));
         if (petJson === undefined) throw new ApiError("not_found", MESSAGES.not_found.pet);
         return respondJson<Pet, 200>(c, petJson, 200);
       })

@@ -32,8 +32,8 @@ class Steps {
         this.#messages.push({ message, name, sentMs: this.world.time.nowMs });
       },
     });
-    this.world.newIsolate(limits);
-    this.world.newIsolate(limits);
+    this.world.newIsolate();
+    this.world.newIsolate();
   }
 
   #nameOf(isolate: Isolate): string {
@@ -50,16 +50,16 @@ class Steps {
     ] as const) {
       void this.world.request(isolate);
       await this.world.settle();
-      this.#deliverAll();
+      await this.#deliverAll();
       await this.world.run(this.world.time.nowMs + pauseMs);
     }
   }
 
-  #deliverAll(): void {
+  async #deliverAll(): Promise<void> {
     for (const { message, answer } of this.#messages.splice(0)) {
-      const answerNow = answer ?? message.deliver();
+      const answerNow = answer ?? (await message.deliver());
       this.world.persist();
-      answerNow();
+      answerNow?.();
     }
   }
 
@@ -71,8 +71,8 @@ class Steps {
     const steps = this.#messages.map(
       ({ name, answer }) => `${answer === undefined ? "deliver" : "answer"} ${name}`,
     );
-    // One isolate learns of another plan.
-    const changes = this.#changes < 1 ? ["lower A", "raise B"] : [];
+    // The plan changes, and the object learns of it.
+    const changes = this.#changes < 1 ? ["lower", "raise"] : [];
     return [...arrivals, ...steps, ...faults, ...changes, "pass 100", "pass 1000", "boundary"];
   }
 
@@ -91,7 +91,7 @@ class Steps {
         break;
       case "deliver":
         this.#note("object", which);
-        if (message !== undefined) message.answer = message.message.deliver();
+        if (message !== undefined) message.answer = (await message.message.deliver()) ?? (() => {});
         break;
       case "answer":
         // The output gate: a result is sent when all earlier writes are durable.
@@ -125,10 +125,11 @@ class Steps {
       case "lower":
       case "raise": {
         this.#changes += 1;
-        this.#note(which, what);
-        const { minute, day } = (isolate as Isolate).limits;
+        this.#note("object", what);
+        const { minute, day } = world.record.limits;
         const change = what === "lower" ? -5 : 5;
-        (isolate as Isolate).limits = { minute: minute + change, day: day + change };
+        world.change({ limits: { minute: Math.max(1, minute + change), day: day + change } });
+        world.sleep();
         break;
       }
       case "pass":
@@ -169,7 +170,7 @@ class Steps {
       round < 100 && (world.open > 0 || this.#messages.length > 0 || round < 12);
       round += 1
     ) {
-      this.#deliverAll();
+      await this.#deliverAll();
       await world.settle();
       if (this.#messages.length === 0) await world.run(world.time.nowMs + 600);
     }

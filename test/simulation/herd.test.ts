@@ -21,10 +21,10 @@ function newHerd(limit: number, isolates: number, lostShare = 0.05) {
     const { time } = world;
     const isLost = !message.isRetry && random.chance(lostShare);
     freeMs = Math.max(time.nowMs + TRIP_MS, freeMs) + CALL_MS;
-    time.after(freeMs - time.nowMs, () => {
-      const answer = message.deliver();
+    time.after(freeMs - time.nowMs, async () => {
+      const answer = await message.deliver();
       world.persist();
-      if (isLost) time.after(LOST_MS, () => message.fail(new Error("lost")));
+      if (isLost || answer === undefined) time.after(LOST_MS, () => message.fail(new Error("lost")));
       else time.after(TRIP_MS, answer);
     });
   };
@@ -32,7 +32,7 @@ function newHerd(limit: number, isolates: number, lostShare = 0.05) {
     largest.answerBytes = Math.max(largest.answerBytes, serialize(answer).length);
   };
   const world: World = new World({ startMs: START_MS, limits, send, onAnswer, random: () => random.next() });
-  for (let isolate = 0; isolate < isolates; isolate += 1) world.newIsolate(limits);
+  for (let isolate = 0; isolate < isolates; isolate += 1) world.newIsolate();
   /** Sends requests through random isolates, at random times within `ms`. */
   const request = (requests: number, ms: number) => {
     for (let sent = 0; sent < requests; sent += 1)
@@ -85,13 +85,13 @@ it.each([20, 116, 140])(
       const limits = { minute: 60, day: 1_000 };
       const random = new Random(burstMs);
       const send = (message: Message) =>
-        world.time.after(tripMs, () => {
-          const answer = message.deliver();
+        world.time.after(tripMs, async () => {
+          const answer = await message.deliver();
           world.persist();
-          world.time.after(tripMs, answer);
+          if (answer !== undefined) world.time.after(tripMs, answer);
         });
       const world: World = new World({ startMs: START_MS, limits, send, random: () => random.next() });
-      const [sparse, burst] = [world.newIsolate(limits), world.newIsolate(limits)];
+      const [sparse, burst] = [world.newIsolate(), world.newIsolate()];
       for (let ms = 0; ms < 9_000; ms += 250) world.time.after(ms, () => void world.request(sparse));
       world.time.after(burstMs, () => {
         for (let request = 0; request < 100; request += 1) void world.request(burst);

@@ -1,10 +1,17 @@
 // A random scenario of one key: limits, isolates, clients and faults. It depends on the seed only.
 
+import { banEndMs } from "../../src/keys/object/quota.ts";
 import { headersOf } from "../../src/rate-limit/headers.ts";
-import { banEndMs } from "../../src/rate-limit/object/quota.ts";
-import type { Limits } from "../../src/rate-limit/windows.ts";
 import { Random } from "./random.ts";
-import { type Isolate, MAX_WAIT_MS, type Message, QUICK_MS, World } from "./world.ts";
+import {
+  FIRST_SECRET,
+  type Isolate,
+  MAX_WAIT_MS,
+  type Message,
+  QUICK_MS,
+  type Read,
+  World,
+} from "./world.ts";
 
 /** Faults under which counting stays exact in both directions. */
 const HARMLESS = [
@@ -17,10 +24,19 @@ const HARMLESS = [
   "planChanges",
   "usageCalls",
   "unbans",
+  "rotations",
+  "expiries",
+  "revocations",
+  "sleeps",
+  "slowReads",
+  "primaryAway",
 ] as const;
 
 /** Of these, the faults that make no request wait longer. */
-const QUICK: readonly Fault[] = ["evictions", "usageCalls", "unbans"];
+const QUICK: readonly Fault[] = ["evictions", "usageCalls", "unbans", "rotations", "revocations", "expiries"];
+
+/** Changes of the record. */
+const CHANGES: readonly Fault[] = ["planChanges", "unbans", "rotations", "expiries", "revocations"];
 
 /** Faults that make isolates decide locally, or that lose leases. */
 const HARMFUL = [
@@ -35,8 +51,10 @@ const HARMFUL = [
 
 type Fault = (typeof HARMLESS)[number] | (typeof HARMFUL)[number];
 
-/** After it all leases have ended, and were reported or given up. */
-const REST_MS = 20_000;
+/** After it all leases have ended, and were reported or given up, and changes of the record are in force everywhere. */
+const REST_MS = 40_000;
+/** A change of the record is in force after 30 s. */
+const LONG_MS = 90_000;
 
 const EVENTS = ["requests", "writesLost", "refusedMinutes", "refusedDays"] as const;
 const CHECKS = ["exactScenarios", "usageChecked", "remainingChecked", "quickScenarios"] as const;
@@ -64,7 +82,12 @@ class Scenario {
   readonly #world: World;
   readonly #distances = new Map<Isolate, number>();
   #outageUntilMs = 0;
+  #primaryAwayUntilMs = 0;
   #lastWriteMs = 0;
+  /** The distance from the object to the primary. */
+  readonly #toPrimaryMs: number;
+  /** The secrets that clients use. */
+  readonly #secrets = [FIRST_SECRET];
   /** Retries under way. */
   #retries = 0;
   /** Whether all clients that wait for Retry-After must be safe from a ban. */
@@ -81,22 +104,26 @@ class Scenario {
     this.#world = new World({
       startMs: boundaryMs - random.int(0, 8_000),
       limits,
-      send: (message) => this.#send(message),
+      send: (message) => void this.#send(message),
+      read: (read) => this.#read(read),
       ...(this.faults.has("lateTimers") && {
         timerDelayMs: () => (this.#has("lateTimers", 0.1) ? random.int(0, 30) : 0),
       }),
       isCancelled: () => this.#has("cancelledCalls", 0.03),
       random: () => random.next(),
     });
+    this.#toPrimaryMs = random.int(1, 120);
+    this.#world.mayLackRecord = this.faults.has("primaryAway");
+    this.#world.mayLose =
+      this.faults.has("failures") || this.faults.has("hangs") || this.faults.has("outages");
     this.#world.mustBan = this.faults.size === 0;
     const isolates = random.chance(0.02) ? random.int(50, 300) : random.pick(1, 1, 2, 3, random.int(4, 20));
-    for (let index = 0; index < isolates; index += 1) this.#newIsolate(limits);
-    this.#world.prefill(limits, random.pick(0, 0.5, 0.8, 0.95));
+    for (let index = 0; index < isolates; index += 1) this.#newIsolate();
   }
 
-  #newIsolate(limits: Limits): void {
+  #newIsolate(): void {
     const aheadMs = this.#random.pick(0, this.#random.int(-2_000, 2_000));
-    this.#distances.set(this.#world.newIsolate(limits, aheadMs), this.#random.int(1, 60));
+    this.#distances.set(this.#world.newIsolate(aheadMs), this.#random.int(1, 60));
   }
 
   /** Whether a fault occurs now. */
@@ -111,8 +138,22 @@ class Scenario {
     return Math.max(0, (this.#distances.get(isolate) ?? 0) + this.#random.int(-5, 5));
   }
 
-  /** The network, and the object's storage. */
-  #send(message: Message) {
+  /** The network to the primary. */
+  #read(read: Read): void {
+    const { time } = this.#world;
+    const isSlow = this.#has("slowReads", 0.3);
+    const tripMs = () => this.#toPrimaryMs + (isSlow ? this.#random.int(0, 700) : 0);
+    const isAway = time.nowMs < this.#primaryAwayUntilMs;
+    if (isAway && this.#random.chance(0.5)) return;
+    time.after(tripMs(), () => {
+      if (isAway) return read.fail(new Error("the primary is away"));
+      const answer = read.deliver();
+      time.after(tripMs(), answer);
+    });
+  }
+
+  /** The network to the object, and its storage. */
+  async #send(message: Message): Promise<void> {
     const { time } = this.#world;
     const fail = (error: object) => time.after(this.#random.int(1, 50), () => message.fail(error));
     if (time.nowMs < this.#outageUntilMs) return fail(new Error("away"));
@@ -124,35 +165,39 @@ class Scenario {
     // The retry of a failed call succeeds, so that the isolate does not decide locally.
     const isFailing = !message.isRetry && this.#has("failures", 0.1);
     if (isFailing && this.#random.chance(0.5)) return fail(new Error("lost"));
-    time.after(isHanging ? this.#random.int(1_900, 15_000) : this.#tripMs(message), () => {
-      const { crashes, storage } = this.#world;
-      const writes = storage.writing.length;
-      const answer = message.deliver();
-      this.#persist(storage.writing.length - writes);
+    time.after(isHanging ? this.#random.int(1_900, 15_000) : this.#tripMs(message), async () => {
+      const { crashes } = this.#world;
       const isLost = () => this.#world.crashes !== crashes || isFailing;
+      if (!message.isRetry && this.#has("crashes", 0.05)) time.after(0, () => this.#crash());
+      if (this.#has("evictions", 0.1)) time.after(0, () => this.#world.evict());
+      const answer = await message.deliver();
+      this.#persist();
       time.after(this.#lastWriteMs - time.nowMs, () => {
         time.after(this.#tripMs(message), () => {
           if (message.isRetry) this.#retries -= 1;
-          if (isLost()) message.fail(new Error("lost"));
+          if (answer === undefined || isLost()) message.fail(new Error("lost"));
           else answer();
         });
       });
-      if (!message.isRetry && this.#has("crashes", 0.05)) this.#crash();
-      if (this.#has("evictions", 0.1)) this.#world.evict();
     });
   }
 
   /** Makes the writes of the storage durable later, in their order. */
-  #persist(writes: number): void {
-    const { time } = this.#world;
+  #persist(): void {
+    const { time, storage } = this.#world;
+    const writes = storage.writing.length - this.#persisting;
     if (writes > 0) this.#lastWriteMs = Math.max(this.#lastWriteMs, time.nowMs + this.#random.int(0, 20));
     const { crashes } = this.#world;
+    this.#persisting += writes;
     for (let write = 0; write < writes; write += 1)
-      time.after(
-        this.#lastWriteMs - time.nowMs,
-        () => this.#world.crashes === crashes && this.#world.written(),
-      );
+      time.after(this.#lastWriteMs - time.nowMs, () => {
+        if (this.#world.crashes !== crashes) return;
+        this.#persisting -= 1;
+        this.#world.written();
+      });
   }
+  /** The number of writes that will be durable. */
+  #persisting = 0;
 
   /** Not during a retry: its isolate would decide locally. */
   #crash(): void {
@@ -160,12 +205,14 @@ class Scenario {
     if (this.#retries > 0) return;
     const kept = this.#random.int(0, storage.writing.length);
     this.totals.writesLost += storage.writing.length - kept;
+    this.#persisting = 0;
     this.#world.crash(kept);
   }
 
   async run() {
     const { totals } = this;
     const world = this.#world;
+    await world.prefill(this.#random.pick(0, 0.5, 0.8, 0.95));
     this.#plan();
     await world.run();
     await this.#finish();
@@ -178,14 +225,15 @@ class Scenario {
   #plan(): void {
     const random = this.#random;
     const world = this.#world;
-    const { minute } = world.isolates[0]?.limits ?? { minute: 1 };
+    const { minute } = world.record.limits;
     let clients = 0;
     const send = (requests: number, delayMs: (index: number) => number) => {
       clients += requests;
       for (let index = 0; index < requests; index += 1)
         world.time.after(delayMs(index), () => void this.#request());
     };
-    const durationMs = random.pick(3_000, 12_000, 12_000);
+    const hasChanges = CHANGES.some((fault) => this.faults.has(fault));
+    const durationMs = hasChanges && random.chance(0.5) ? LONG_MS : random.pick(3_000, 12_000, 12_000);
     for (let bursts = random.int(1, 4); bursts > 0; bursts -= 1) {
       const atMs = random.int(0, durationMs);
       const requests = random.pick(
@@ -224,6 +272,7 @@ class Scenario {
   #planFaults(durationMs: number): void {
     const random = this.#random;
     const world = this.#world;
+    const { time } = world;
     const plan = (fault: Fault, run: () => void) => {
       if (!this.faults.has(fault)) return;
       world.time.after(random.int(0, durationMs), () => {
@@ -234,15 +283,25 @@ class Scenario {
     plan("crashes", () => this.#crash());
     plan("evictions", () => world.evict());
     plan("evictedClients", () => world.newClient(this.#anIsolate()));
-    plan("unbans", () => {
-      world.bansLiftedUntilMs = banEndMs(world.objectNowMs);
+    plan("sleeps", () => world.sleep());
+    plan("unbans", () => world.change({ bansLiftedUntilMs: banEndMs(world.time.nowMs) }));
+    plan("primaryAway", () => {
+      this.#primaryAwayUntilMs = world.time.nowMs + random.int(100, 40_000);
     });
+    for (let rotation = 0; rotation < 2; rotation += 1) plan("rotations", () => this.#rotate());
+    plan("expiries", () => {
+      world.change({
+        expiresAtMs: world.time.nowMs + random.pick(random.int(0, 2_000), random.int(0, 60_000)),
+      });
+      if (random.chance(0.5)) time.after(random.int(0, 40_000), () => world.change({ expiresAtMs: null }));
+    });
+    plan("revocations", () => world.change({ revokedAtMs: world.time.nowMs }));
     for (let calls = 0; calls < 5; calls += 1) {
       plan("usageCalls", () => {
         const { client, aheadMs } = this.#anIsolate();
         const sentMs = world.time.nowMs + aheadMs;
         const { status } = world.usage();
-        world.time.after(random.int(1, 200), () => client.learn(status, sentMs));
+        world.time.after(random.int(1, 200), () => client.learnStatus(status, sentMs));
       });
     }
     plan("outages", () => {
@@ -251,7 +310,7 @@ class Scenario {
     plan("isolateEnds", () => {
       const isolate = this.#anIsolate();
       world.end(isolate);
-      this.#newIsolate(isolate.limits);
+      this.#newIsolate();
     });
     const stepMs = () =>
       random.pick(1, -1) *
@@ -266,15 +325,28 @@ class Scenario {
       world.hasStepped = true;
       world.objectAheadMs += stepMs();
     });
-    // Isolates learn of a change at different times.
-    const factor = random.pick(0.3, 0.8, 1.5, 3);
-    const changed = (limit: number) => Math.max(1, Math.floor(limit * factor));
-    const { minute, day } = world.isolates[0]?.limits ?? { minute: 1, day: 1 };
-    const limits = { minute: changed(minute), day: changed(day) };
-    for (const isolate of world.isolates)
+    for (let change = 0; change < 2; change += 1) {
+      const factor = random.pick(0.3, 0.8, 1.5, 3);
+      const changed = (limit: number) => Math.max(1, Math.floor(limit * factor));
       plan("planChanges", () => {
-        isolate.limits = limits;
+        const { minute, day } = world.record.limits;
+        world.change({ limits: { minute: changed(minute), day: changed(day) } });
       });
+    }
+  }
+
+  /** Replaces the secret. Clients use the new one at once, and some go on with the old one. */
+  #rotate(): void {
+    const { time, record } = this.#world;
+    const secret = `secret ${this.#secrets.length + 1}`;
+    const graceEndsMs = time.nowMs + this.#random.pick(0, this.#random.int(0, 40_000));
+    const replaced = record.secrets.map(({ hash, goodUntilMs }) => ({
+      hash,
+      goodUntilMs: Math.min(goodUntilMs ?? graceEndsMs, graceEndsMs),
+    }));
+    this.#world.change({ secrets: [{ hash: secret, goodUntilMs: null }, ...replaced] });
+    this.#secrets.push(secret);
+    void this.#request(secret);
   }
 
   /** One that ends is replaced, so there is always one. */
@@ -282,9 +354,13 @@ class Scenario {
     return this.#random.pick(...this.#world.isolates.filter(({ isAlive }) => isAlive));
   }
 
-  #request() {
+  /** Some requests have an older secret, or one that does not exist. */
+  #request(secret?: string) {
     this.totals.requests += 1;
-    return this.#world.request(this.#anIsolate());
+    const random = this.#random;
+    const isOdd = this.faults.has("rotations") && random.chance(0.2);
+    const odd = isOdd ? random.pick(...this.#secrets, `wrong ${random.int(1, 3)}`) : undefined;
+    return this.#world.ask(this.#anIsolate(), secret ?? odd);
   }
 
   /** A client with one request at a time that waits for Retry-After. */
@@ -294,6 +370,7 @@ class Scenario {
     const sendNext = async () => {
       if (time.nowMs > startMs + durationMs) return;
       const decision = await this.#request();
+      if (decision === undefined) return;
       const isBanned = decision.bannedUntilMs !== undefined;
       this.#world.expect(
         !isBanned || !this.#isBelowBan || this.#world.hasStepped || this.faults.has("planChanges"),
@@ -316,8 +393,11 @@ class Scenario {
     const occurred = [...faults];
     faults.clear();
     this.#outageUntilMs = 0;
+    this.#primaryAwayUntilMs = 0;
+    // Then each isolate can send a request.
+    if (world.versions.length > 1) world.change({ expiresAtMs: null, revokedAtMs: null });
     world.time.nowMs += REST_MS;
-    for (const isolate of world.isolates.filter(({ isAlive }) => isAlive)) void world.request(isolate);
+    for (const isolate of world.isolates.filter(({ isAlive }) => isAlive)) void world.ask(isolate);
     await world.run();
     for (const fault of occurred) faults.add(fault);
     if (!world.hasEndedIsolates)
@@ -326,7 +406,11 @@ class Scenario {
     // The last call before the end of a wait may fail, with no time left for a retry.
     const hasWaited = world.waits.some(({ ms }) => ms >= MAX_WAIT_MS - 1_000);
     const isQuick = occurred.every((fault) => QUICK.includes(fault));
-    world.expect(isHarmed || hasWaited || world.counts.local === 0, () => "an isolate has decided locally");
+    // Without a record, the object can't decide.
+    world.expect(
+      isHarmed || hasWaited || world.mayLackRecord || world.counts.local === 0,
+      () => "an isolate has decided locally",
+    );
     if (isQuick) {
       this.#expectQuick();
       totals.quickScenarios += 1;

@@ -1,14 +1,19 @@
-// One key on virtual time: the real Durable Object class on a storage that can crash, isolates with real limiter clients, and a
-// network whose delays and faults the scenario chooses. The world compares the decisions of clients with the counts of the
-// object, and records the first broken guarantee.
+// One key on virtual time: the real Durable Object class on a storage that can crash, isolates with what they really know of keys, and a
+// network whose delays and faults the scenario chooses, also that to the primary of the keys database. The world compares the answers
+// that clients get with the counts of the object and with the versions of the key's record, and records the first broken guarantee.
 
+import { AsyncLocalStorage } from "node:async_hooks";
+import { DatabaseUnavailable } from "../../src/d1/statements.ts";
+import type { KeyClient } from "../../src/keys/isolate/key-client.ts";
+import { type Caller, KnownKeys } from "../../src/keys/isolate/known-keys.ts";
+import { ApiKey } from "../../src/keys/object/api-key.ts";
+import { liftBan, type Quota, rollOver, statusOf, UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
+import type { ReadRecord } from "../../src/keys/object/record-reader.ts";
+import type { AcquireAnswer, AcquireRequest, AcquireResult, NoRecord } from "../../src/keys/protocol.ts";
+import { hasSecret, type KeyRecord, problemOf } from "../../src/keys/record.ts";
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
 import type { Runtime } from "../../src/lib/runtime.ts";
 import { headersOf, left, tighterWindow } from "../../src/rate-limit/headers.ts";
-import { LimiterClient } from "../../src/rate-limit/isolate/limiter-client.ts";
-import type { Quota } from "../../src/rate-limit/object/quota.ts";
-import { RateLimiter } from "../../src/rate-limit/object/rate-limiter.ts";
-import type { AcquireRequest, AcquireResult } from "../../src/rate-limit/protocol.ts";
 import {
   type Decision,
   type KeyWindows,
@@ -22,19 +27,23 @@ import {
   type WindowName,
 } from "../../src/rate-limit/windows.ts";
 
+/** The id of the key, and the hash of its first secret. */
+const KEY_ID = "key_000000000000";
+export const FIRST_SECRET = "the first secret";
+
 const WINDOW_NAMES = ["minute", "day"] as const;
 
 /** Virtual time. Runs events by time, then in the order in which they were added. */
 export class Timeline {
   nowMs: number;
   /** The next event is the last. */
-  readonly #events: { atMs: number; run: () => void }[] = [];
+  readonly #events: { atMs: number; run: () => unknown }[] = [];
 
   constructor(nowMs: number) {
     this.nowMs = nowMs;
   }
 
-  after(ms: number, run: () => void): void {
+  after(ms: number, run: () => unknown): void {
     const atMs = this.nowMs + Math.max(0, Math.ceil(ms));
     const later = this.#events.findLastIndex((each) => each.atMs > atMs);
     this.#events.splice(later + 1, 0, { atMs, run });
@@ -53,36 +62,37 @@ export class Timeline {
   }
 }
 
+/** What the object stores. */
+type State = { quota: Quota; read: ReadRecord | undefined };
+
 /** A storage whose writes become durable later, in order. A crash loses the others. */
 class Storage {
-  durable: Quota | undefined;
-  writing: Quota[] = [];
-  readonly kv = {
-    get: () => structuredClone(this.latest),
-    put: (key: string, value: Quota) =>
-      void (key.startsWith("quota") && this.writing.push(structuredClone(value))),
-  };
-  get latest(): Quota | undefined {
+  durable: State | undefined;
+  writing: State[] = [];
+  alarmMs: number | undefined;
+  get latest(): State | undefined {
     return this.writing.at(-1) ?? this.durable;
   }
-  alarmMs: number | undefined;
-  setAlarm(atMs: number): void {
-    this.alarmMs = atMs;
-  }
 }
+
+/** A life of the object: it ends with a crash or an eviction. */
+type Life = { object: ApiKey; isAlive: boolean; calls: number; ended: Promise<undefined>; end: () => void };
+
+/** A call that the object executes, and the state before its change. */
+type Execution = { hasChanged: boolean; before: State | undefined };
 
 /** A repeated result may have a later window than the one that counted its requests. */
 type CountedWindow = Window & { countedInMs?: number; answeredMs?: number };
 
 /**
- * The records of a window. `leastLimit`: the smallest limit that a decision knew; `refusedLimit`: the largest that a refusal was for. `lost`: the most that isolates that ended may
- * have left charged.
+ * The records of a window. `limit`: of the object's latest call; `most`: what it may admit by it, which after a lower limit is what was
+ * charged by then; `refusedLimit`: the largest that a refusal was for. `lost`: the most that isolates that ended may have left charged.
  */
 export interface Entry {
   limit: number;
+  most: number;
   admitted: number;
   admittedLocally: number;
-  leastLimit: number;
   refusedLimit: number;
   lost: number;
   remaining: number[];
@@ -90,11 +100,14 @@ export interface Entry {
   admittedMs: number[];
 }
 
+/** What the last responses have shown of a window; `before`: the fewest before this instant. */
+type Shown = { limit: number; remaining: number; atMs: number; before: number };
+
 export interface Isolate {
-  client: LimiterClient;
+  keys: KnownKeys;
+  client: KeyClient;
   /** Of all its clients: one that is evicted gets a successor. */
   clientIds: Set<string>;
-  limits: Limits;
   isAlive: boolean;
   /** The lead of its clock over virtual time. */
   aheadMs: number;
@@ -103,8 +116,10 @@ export interface Isolate {
   open: number;
   /** Whether its clock has stepped. */
   hasStepped: boolean;
+  /** Whether its last question about a secret has failed. */
+  isAskingAgain: boolean;
   /** Remaining in its latest response, by window. */
-  shown: Map<string, { limit: number; remaining: number }>;
+  shown: Map<string, Shown>;
 }
 
 /** A call under way. The scenario delivers it, returns its result, or makes it fail. */
@@ -113,7 +128,16 @@ export interface Message {
   request: AcquireRequest;
   /** Whether it is the retry of a call. */
   isRetry: boolean;
-  /** Has the object execute it. Returns a function that returns the result, to be called once the writes are durable. */
+  /**
+   * Has the object execute it. Resolves with a function that returns the result, to be called once the writes are durable; with
+   * nothing if the object has crashed meanwhile.
+   */
+  deliver(): Promise<(() => void) | undefined>;
+  fail(error: object): unknown;
+}
+
+/** A read of the record at the primary, like a message. */
+export interface Read {
   deliver(): () => void;
   fail(error: object): unknown;
 }
@@ -123,6 +147,8 @@ export interface Options {
   limits: Limits;
   /** Handles a message. */
   send: (message: Message) => void;
+  /** Handles a read; by default it succeeds at once. */
+  read?: (read: Read) => void;
   timerDelayMs?: () => number;
   /** Whether a call is cancelled with its request, so that neither its result nor its deadline is noticed. */
   isCancelled?: () => boolean;
@@ -152,11 +178,12 @@ export const QUICK_MS = 1_300;
 export const MAX_WAIT_MS = 5_000;
 /** A timer that is late may make a wait as much longer. */
 const LATE_MS = 200;
+/** A change of the record is in force everywhere after this time. */
+const IN_FORCE_MS = 30_000;
 
 export class World {
   readonly time: Timeline;
   readonly storage = new Storage();
-  recordedBans = 0;
   readonly isolates: Isolate[] = [];
   /** The lead of the object's clock over virtual time. */
   objectAheadMs = 0;
@@ -171,8 +198,12 @@ export class World {
   cancelled = 0;
   /** Whether a clock has stepped. */
   hasStepped = false;
-  /** The end of the last ban that an operator has lifted (Unix time). */
-  bansLiftedUntilMs = 0;
+  /** The number of requests whose secret was valid until shortly before they got a 401. */
+  #changedMeanwhile = 0;
+  /** Whether answers may be lost. */
+  mayLose = false;
+  /** Whether the primary may be away or hang. */
+  mayLackRecord = false;
   readonly counts = {
     calls: 0,
     rows: 0,
@@ -182,7 +213,12 @@ export class World {
     local: 0,
     admitted: 0,
     refused: 0,
+    reads: 0,
+    unauthorized: 0,
+    unavailable: 0,
   };
+  /** The versions of the record, and the times from which on they are current (virtual time). */
+  readonly versions: { fromMs: number; record: KeyRecord }[];
   /** The waits of all requests that were decided, with when they began (virtual time), and whether a burst came before. */
   readonly waits: { atMs: number; ms: number; inBurst: boolean }[] = [];
   /** When each request arrived (virtual time). */
@@ -190,7 +226,8 @@ export class World {
   /** The records of each window, by its name and start. */
   readonly entries = new Map<string, Entry>();
   readonly #options: Options;
-  #object: RateLimiter;
+  #life: Life;
+  readonly #executions = new AsyncLocalStorage<Execution>();
   /** Requests that wait, and those that poll next at a time. */
   #waiting = new Set<Waiting>();
   readonly #polls = new Map<number, Waiting[]>();
@@ -204,8 +241,6 @@ export class World {
   readonly #refusals = new Map<number, { firstMs: number; arrivedMs: number[]; atOnceMs: number[] }>();
   /** The beginnings of each client's latest calls, without repeated ones (virtual time). */
   readonly #calledMs = new Map<string, number[]>();
-  /** The limits that requests had. */
-  readonly #limits = { minute: new Set<number>(), day: new Set<number>() };
   /** The arrivals of requests without a decision (virtual time). */
   readonly #openArrivals = new Set<{ atMs: number }>();
   /** By minute: the largest limit that a call had. */
@@ -215,7 +250,38 @@ export class World {
   constructor(options: Options) {
     this.#options = options;
     this.time = new Timeline(options.startMs);
-    this.#object = this.#newObject();
+    const record: KeyRecord = {
+      id: KEY_ID,
+      plan: "enterprise",
+      limits: options.limits,
+      expiresAtMs: null,
+      revokedAtMs: null,
+      bansLiftedUntilMs: 0,
+      secrets: [{ hash: FIRST_SECRET, goodUntilMs: null }],
+    };
+    this.versions = [{ fromMs: 0, record }];
+    this.#life = this.#newLife();
+  }
+
+  /** The current version of the record. */
+  get record(): KeyRecord {
+    return this.versions.at(-1)?.record as KeyRecord;
+  }
+
+  /** An operator changes the record. */
+  change(change: Partial<KeyRecord>): void {
+    this.versions.push({ fromMs: this.time.nowMs, record: { ...this.record, ...change } });
+  }
+
+  /** The versions that were current at some time since `sinceMs` (virtual time). */
+  #versionsSince(sinceMs: number): KeyRecord[] {
+    const first = this.versions.findLastIndex(({ fromMs }) => fromMs <= sinceMs);
+    return this.versions.slice(Math.max(0, first)).map(({ record }) => record);
+  }
+
+  /** The versions by which a request that arrived at `arrivedMs` (virtual time) may be judged. */
+  #versionsFor(arrivedMs: number): KeyRecord[] {
+    return this.#versionsSince(this.mayLackRecord ? 0 : arrivedMs - IN_FORCE_MS);
   }
 
   get objectNowMs(): number {
@@ -232,9 +298,9 @@ export class World {
     if (known !== undefined) return known;
     const entry = {
       limit: 0,
+      most: 0,
       admitted: 0,
       admittedLocally: 0,
-      leastLimit: Number.POSITIVE_INFINITY,
       refusedLimit: 0,
       lost: 0,
       remaining: [],
@@ -244,16 +310,19 @@ export class World {
     return entry;
   }
 
-  newIsolate(limits: Limits, aheadMs = 0): Isolate {
-    const isolate: Isolate = {
-      client: undefined as never,
-      clientIds: new Set(),
-      limits,
+  newIsolate(aheadMs = 0): Isolate {
+    const isolate = {
+      keys: undefined as never as KnownKeys,
+      get client() {
+        return this.keys.clientOf(KEY_ID);
+      },
+      clientIds: new Set<string>(),
       isAlive: true,
       aheadMs,
       admittedLocally: 0,
       open: 0,
       hasStepped: false,
+      isAskingAgain: false,
       shown: new Map(),
     };
     this.newClient(isolate);
@@ -263,20 +332,32 @@ export class World {
 
   /** Gives an isolate a new client, as if the old one had been evicted. */
   newClient(isolate: Isolate): void {
-    const { time } = this;
     this.#unreported += isolate.admittedLocally;
     isolate.admittedLocally = 0;
+    const runtime = this.#runtimeOf(
+      isolate,
+      () => this.time.nowMs + isolate.aheadMs,
+      this.#options.isCancelled,
+    );
+    const until = (isDone: () => boolean, maxMs: number) => this.#until(isolate, isDone, maxMs);
+    isolate.keys = new KnownKeys({ runtime: { ...runtime, until }, findRecord: () => this.#read() });
+    isolate.clientIds.add(isolate.client.id);
+    isolate.shown.clear();
+  }
+
+  /** The clock and timers of an isolate, or of a life of the object. */
+  #runtimeOf(owner: { isAlive: boolean }, now: () => number, isCancelled?: () => boolean): Runtime {
     const wait = (ms: number) =>
       new Promise<void>((resolve) => {
-        time.after(ms + (this.#options.timerDelayMs?.() ?? 0), () => isolate.isAlive && resolve());
+        this.time.after(ms + (this.#options.timerDelayMs?.() ?? 0), () => owner.isAlive && resolve());
       });
-    const runtime: Runtime = {
-      now: () => time.nowMs + isolate.aheadMs,
+    return {
+      now,
       wait,
-      until: (isDone, maxMs) => this.#until(isolate, isDone, maxMs),
+      until: () => Promise.reject(new Error("the object does not poll")),
       withDeadline: (part, deadlineMs, work) => {
         const working = work();
-        if (this.#options.isCancelled?.()) {
+        if (isCancelled?.()) {
           this.cancelled += 1;
           void working.catch(() => {});
           return new Promise(() => {});
@@ -287,11 +368,32 @@ export class World {
         return Promise.race([working, expired]);
       },
       random: () => this.#options.random?.() ?? 0.5,
-      keepAlive: (work) => void work.catch((error) => this.expect(false, () => `${error.stack}`)),
+      keepAlive: (work) => void work.catch((error) => this.#expectUnavailable(error)),
     };
-    isolate.client = new LimiterClient(runtime, "key");
-    isolate.clientIds.add(isolate.client.id);
-    isolate.shown.clear();
+  }
+
+  /**
+   * Without a record, requests may fail, also if they wait for a call that was cancelled, or if a clock steps over the end of
+   * their wait. Nothing else may.
+   */
+  #expectUnavailable(error: unknown): void {
+    const mayLackRecord = this.mayLackRecord || this.cancelled > 0 || this.hasStepped;
+    const isUnavailable = error instanceof DatabaseUnavailable && mayLackRecord;
+    this.expect(isUnavailable, () => `${(error as Error).stack}; ${(error as Error).cause}`);
+  }
+
+  /** Reads the record at the primary. */
+  #read(): Promise<KeyRecord> {
+    this.counts.reads += 1;
+    return new Promise((resolve, reject) => {
+      const deliver = () => {
+        const { record } = this;
+        return () => resolve(structuredClone(record));
+      };
+      const fail = (error: object) => reject(new DatabaseUnavailable(error, false));
+      if (this.#options.read === undefined) deliver()();
+      else this.#options.read({ deliver, fail });
+    });
   }
 
   #until(isolate: Isolate, isDone: () => boolean, maxMs: number): Promise<void> {
@@ -332,7 +434,7 @@ export class World {
     isolate.isAlive = false;
     this.hasEndedIsolates = true;
     this.#unreported += isolate.admittedLocally;
-    for (const [id, { lease }] of this.storage.latest?.clients ?? [])
+    for (const [id, { lease }] of this.storage.latest?.quota.clients ?? [])
       if (isolate.clientIds.has(id) && lease !== undefined)
         this.#lose(lease.grantedMs, lease.size - lease.used);
     // They may have been charged in the minute before.
@@ -347,13 +449,23 @@ export class World {
   }
 
   /** Uses a share of the key's requests before the scenario. */
-  prefill(limits: Limits, share: number): void {
-    const requests = Math.floor(share * Math.min(limits.minute, limits.day));
+  async prefill(share: number): Promise<void> {
+    const { minute, day } = this.record.limits;
+    const requests = Math.floor(share * Math.min(minute, day));
     if (requests === 0) return;
-    const nothing = { arrivedMs: 0, recent: 0, wantsLease: false, decisions: [], bansLiftedUntilMs: 0 };
-    const { windows } = this.#execute(limits, { client: "prefill", number: 1, requests, ...nothing });
+    const nothing = { arrivedMs: 0, recent: 0, wantsLease: false, decisions: [] };
+    const executing = this.#execute({ client: "prefill", number: 1, requests, ...nothing });
+    // The object reads the record first.
+    await this.settle();
+    while (this.#life.calls > 0) {
+      this.time.step();
+      await this.settle();
+    }
+    const answer = await executing;
+    if (answer === undefined || !("result" in answer)) throw new Error("the object has no record");
     this.persist();
-    for (const name of WINDOW_NAMES) this.entry(name, windows[name].startMs).admitted += requests;
+    for (const name of WINDOW_NAMES)
+      this.entry(name, answer.result?.windows[name].startMs ?? 0).admitted += requests;
   }
 
   /** Runs everything that follows from the last event at this instant. */
@@ -381,41 +493,78 @@ export class World {
     if (Number.isFinite(untilMs)) this.time.nowMs = Math.max(this.time.nowMs, untilMs);
   }
 
-  /** Sends one request through an isolate. */
-  async request(isolate: Isolate): Promise<Decision<KeyWindows>> {
-    const { limits, client } = isolate;
-    const { bansLiftedUntilMs } = this;
+  /** Sends one request with a valid secret through an isolate. */
+  async request(isolate: Isolate, secret?: string): Promise<Decision<KeyWindows>> {
+    const decision = await this.ask(isolate, secret);
+    if (decision === undefined) throw new Error("a request has got no decision");
+    return decision;
+  }
+
+  /** Sends one request through an isolate. Returns nothing if the secret is not valid, or if nobody can tell. */
+  async ask(isolate: Isolate, secret = this.#currentSecret): Promise<Decision<KeyWindows> | undefined> {
+    const { keys, client } = isolate;
     let isLocal = false;
-    client.known.liftBans(bansLiftedUntilMs);
     const arrivedMs = this.time.nowMs;
-    this.arrivals.push(arrivedMs);
     const arrival = { atMs: arrivedMs };
-    this.#openArrivals.add(arrival);
-    for (const name of WINDOW_NAMES) this.#limits[name].add(limits[name]);
-    const result = client.acquire(limits, { getByName: () => this.#stub(isolate) } as never, () => {
-      isLocal = true;
-    });
+    const request = {
+      credential: { id: KEY_ID, hash: secret },
+      arrivedMs: arrivedMs + isolate.aheadMs,
+      buckets: () => [],
+      env: { API_KEYS: { getByName: () => this.#stub(isolate) }, KEYS_DB: undefined } as never,
+      onObjectFailure: () => {
+        isLocal = true;
+      },
+    };
+    const known = keys.peek(request.credential, request.arrivedMs);
+    const counted = known?.key && keys.count(request);
+    const isAtOnce = counted !== undefined && !(counted instanceof Promise);
     this.open += 1;
     isolate.open += 1;
-    const isAtOnce = !(result instanceof Promise);
-    const decision = await result;
+    this.arrivals.push(arrivedMs);
+    this.#openArrivals.add(arrival);
+    const answered = async (): Promise<{ caller: Caller; decision?: Decision<KeyWindows> | undefined }> => {
+      if (known !== undefined) return { caller: known, decision: await counted };
+      return keys.identifyAndCount(request);
+    };
+    const answer = await answered().catch((error) => void this.#expectUnavailable(error));
     this.#openArrivals.delete(arrival);
     this.open -= 1;
     isolate.open -= 1;
-    const { bannedUntilMs = Number.POSITIVE_INFINITY } = decision;
-    // After the object's clock steps back, a later ban can end earlier.
-    const isLifted = bannedUntilMs <= bansLiftedUntilMs && !this.hasStepped;
-    this.expect(!isLifted, () => "a ban has outlived its lift");
     const ms = this.time.nowMs - arrivedMs;
-    this.waits.push({ atMs: arrivedMs, ms, inBurst: ms > QUICK_MS && this.#isBurst(decision, ms) });
     this.expect(
       ms <= MAX_WAIT_MS + (this.#options.timerDelayMs === undefined ? 0 : LATE_MS) || isolate.hasStepped,
       () => `a request waited for ${ms} ms`,
     );
+    if (answer === undefined) {
+      this.counts.unavailable += 1;
+      return undefined;
+    }
+    const { caller, decision } = answer;
+    this.#expectVerdict(caller.problem, secret, arrivedMs, request.arrivedMs);
+    if (caller.problem !== undefined) this.counts.unauthorized += 1;
+    if (decision === undefined) return undefined;
+    this.waits.push({ atMs: arrivedMs, ms, inBurst: ms > QUICK_MS && this.#isBurst(decision, ms) });
     if (isLocal && decision.admitted && client === isolate.client) isolate.admittedLocally += 1;
     else if (isLocal && decision.admitted) this.#unreported += 1;
     this.#record(decision, isolate, client, isLocal, isAtOnce, arrivedMs);
     return decision;
+  }
+
+  get #currentSecret(): string {
+    return this.record.secrets[0]?.hash ?? "";
+  }
+
+  /** A secret is judged by a version of the record that was current in the last 30 s, and one that exists is not unknown. */
+  #expectVerdict(problem: Caller["problem"], secret: string, arrivedMs: number, localMs: number): void {
+    if (this.hasStepped) return;
+    const possible = this.#versionsFor(arrivedMs).map((record) => problemOf(record, secret, localMs));
+    this.expect(possible.includes(problem as never), () => `${secret} is ${problem}, not ${possible.join()}`);
+    if (problem !== undefined && possible.includes(undefined)) this.#changedMeanwhile += 1;
+    const [current = null] = this.#versionsSince(arrivedMs);
+    this.expect(
+      problem !== "unknown" || !hasSecret(current, secret),
+      () => `${secret} exists, but is unknown`,
+    );
   }
 
   /**
@@ -441,22 +590,25 @@ export class World {
   #record(
     decision: Decision<KeyWindows>,
     isolate: Isolate,
-    client: LimiterClient,
+    client: KeyClient,
     isLocal: boolean,
     isAtOnce: boolean,
     arrivedMs: number,
   ): void {
     const { admitted, windows, nowMs, bannedUntilMs } = decision;
     const { counts } = this;
-    for (const name of WINDOW_NAMES)
-      this.expect(this.#limits[name].has(windows[name].limit), () => `a limit of ${windows[name].limit}`);
+    const versions = this.#versionsFor(arrivedMs);
+    for (const name of WINDOW_NAMES) {
+      const { limit } = windows[name];
+      const isKnown = versions.some(({ limits }) => limits[name] === limit);
+      this.expect(isKnown || this.hasStepped, () => `a limit of ${limit}`);
+    }
+    // After the object's clock steps back, a later ban can end earlier.
+    const isLifted = versions.every(({ bansLiftedUntilMs }) => (bannedUntilMs ?? 1 / 0) <= bansLiftedUntilMs);
+    this.expect(!isLifted || this.hasStepped, () => "a ban has outlived its lift");
     if (isLocal) counts.local += 1;
     this.isDirty ||= isLocal;
     if (client === isolate.client) this.#expectNoRise(decision, isolate);
-    for (const name of WINDOW_NAMES) {
-      const entry = this.entry(name, windows[name].startMs);
-      entry.leastLimit = Math.min(entry.leastLimit, windows[name].limit);
-    }
     if (!admitted) {
       const named = tighterWindow(decision);
       this.expect(left(decision, named) === 0, () => `refused with ${left(decision, named)} left`);
@@ -487,16 +639,17 @@ export class World {
       // A later admission from a lease counts in the window that it shows.
       const countedInMs = isAtOnce || window.answeredMs !== nowMs ? undefined : window.countedInMs;
       const entry = this.entry(name, countedInMs ?? window.startMs);
-      entry.limit = Math.max(entry.limit, window.limit);
+      // The object has not been asked in this window.
+      entry.most ||= window.limit;
       entry.admitted += 1;
       entry.admittedMs.push(this.time.nowMs);
       if (isLocal) entry.admittedLocally += 1;
       if (countedInMs === undefined) entry.remaining.push(remaining(window));
-      const most = entry.limit + entry.admittedLocally;
+      const most = entry.most + entry.admittedLocally;
       this.expect(
         entry.admitted <= most,
         () =>
-          `${entry.admitted} admitted of ${entry.limit} in the ${name} of ${new Date(window.startMs).toISOString()}`,
+          `${entry.admitted} admitted of ${entry.most} in the ${name} of ${new Date(window.startMs).toISOString()}`,
       );
       if (isAtOnce && !this.hasStepped)
         this.expect(this.objectNowMs < resetMs(window, name), () => `a lease was used after its ${name}`);
@@ -507,36 +660,74 @@ export class World {
   #expectNoRise(decision: Decision<KeyWindows>, { shown }: Isolate): void {
     if (this.hasStepped || decision.bannedUntilMs !== undefined) return;
     const { windows, admitted } = decision;
+    const { nowMs: atMs } = this.time;
     for (const name of WINDOW_NAMES) {
       const { limit, startMs } = windows[name];
       const key = `${name} ${startMs}`;
       // A refusal shows what is left in the window that refused.
       const isShown = admitted || name === tighterWindow(decision);
-      if (!isShown) shown.set(key, shown.get(key) ?? { limit, remaining: Number.POSITIVE_INFINITY });
-      if (!isShown) continue;
-      const now = { limit, remaining: remaining(windows[name]) };
+      const now = isShown ? remaining(windows[name]) : Number.POSITIVE_INFINITY;
       // A response may come after the first one of the next window.
       if (shown.has(`${name} ${startMs + WINDOW_SECONDS[name] * 1_000}`)) continue;
-      const before = shown.get(key) ?? now;
-      shown.set(key, now);
-      this.expect(
-        before.limit !== limit || now.remaining <= before.remaining,
-        () => `Remaining rose from ${before.remaining} to ${now.remaining} in the ${name}`,
-      );
+      const last = shown.get(key);
+      const isSame = last?.limit === limit;
+      // Responses of the same instant have no order.
+      const before = !isSame ? Number.POSITIVE_INFINITY : last.atMs < atMs ? last.remaining : last.before;
+      const fewest = isSame ? Math.min(now, last.remaining) : now;
+      shown.set(key, { limit, remaining: fewest, atMs, before });
+      this.expect(!isShown || now <= before, () => `Remaining rose from ${before} to ${now} in the ${name}`);
     }
   }
 
-  #newObject(): RateLimiter {
-    const ctx = { storage: this.storage, id: {}, waitUntil: () => {} };
-    const run = async () => {
-      this.recordedBans += 1;
+  #newLife(): Life {
+    const { promise: ended, resolve } = Promise.withResolvers<undefined>();
+    const life: Life = {
+      object: undefined as never,
+      isAlive: true,
+      calls: 0,
+      ended,
+      end: () => {
+        life.isAlive = false;
+        resolve(undefined);
+      },
     };
-    return new RateLimiter(ctx as never, { DB: { prepare: () => ({ bind: () => ({ run }) }) } } as never);
+    const storage = {
+      kv: {
+        get: () => structuredClone(this.storage.latest),
+        put: (_: string, state: State) => life.isAlive && this.#put(state),
+      },
+      setAlarm: (atMs: number) => {
+        this.storage.alarmMs = atMs;
+      },
+    };
+    const ctx = { storage, id: { name: KEY_ID } };
+    const runtime = this.#runtimeOf(life, () => this.objectNowMs);
+    life.object = new ApiKey(ctx as never, {} as never, { runtime, findRecord: () => this.#read() });
+    return life;
   }
 
-  /** Loses the object's memory, if all writes are durable. */
+  #put(state: State): void {
+    const execution = this.#executions.getStore();
+    const before = this.storage.latest;
+    this.counts.rows += 1;
+    this.storage.writing.push(structuredClone(state));
+    if (execution === undefined || before?.quota.revision === state.quota.revision) return;
+    Object.assign(execution, { hasChanged: true, before });
+  }
+
+  /** Loses the object's memory, if all writes are durable and no call is under way. */
   evict(): void {
-    if (this.storage.writing.length === 0) this.#object = this.#newObject();
+    if (this.storage.writing.length > 0 || this.#life.calls > 0) return;
+    this.#life.end();
+    this.#life = this.#newLife();
+  }
+
+  /** As if the object had slept: it has to read the record before its next answer. */
+  sleep(): void {
+    this.persist();
+    const { durable } = this.storage;
+    if (durable !== undefined) this.storage.durable = { ...durable, read: undefined };
+    this.evict();
   }
 
   /** Loses the object's memory and all but the first `written` pending writes. Calls without a result fail. */
@@ -545,7 +736,8 @@ export class World {
     storage.durable = storage.writing[written - 1] ?? storage.durable;
     storage.writing = [];
     this.crashes += 1;
-    this.#object = this.#newObject();
+    this.#life.end();
+    this.#life = this.#newLife();
   }
 
   /** Makes the oldest pending write durable. */
@@ -559,26 +751,50 @@ export class World {
   }
 
   #stub(isolate: Isolate) {
-    const acquire = (limits: Limits, request: AcquireRequest) => {
-      const isRetry = this.#underway.has(request);
-      if (!isRetry) this.#expectFewCalls(isolate, request.client);
-      this.#underway.set(request, isolate);
-      return new Promise((resolve, reject) => {
-        const deliver = () => {
-          const answer = this.#execute(limits, structuredClone(request), isolate);
+    const send = <Answer extends object>(
+      request: AcquireRequest,
+      isRetry: boolean,
+      execute: () => Promise<Answer | undefined>,
+    ) =>
+      new Promise<Answer>((resolve, reject) => {
+        const deliver = async () => {
+          const answer = await execute();
+          if (answer === undefined) return undefined;
           this.#options.onAnswer?.(answer);
           const { crashes } = this;
           return () => {
             if (this.crashes !== crashes || !isolate.isAlive) return;
             this.#underway.delete(request);
+            isolate.isAskingAgain = false;
             resolve(answer);
           };
         };
         const fail = (error: object) => isolate.isAlive && reject(error);
         this.#options.send({ isolate, request, isRetry, deliver, fail });
       });
+    const acquire = (request: AcquireRequest) => {
+      const isRetry = this.#underway.has(request);
+      if (!isRetry) this.#expectFewCalls(isolate, request.client);
+      this.#underway.set(request, isolate);
+      return send(request, isRetry, () => this.#execute(structuredClone(request), isolate));
     };
-    return { acquire };
+    const identify = (secret: string) => {
+      const isRetry = isolate.isAskingAgain;
+      isolate.isAskingAgain = !isRetry;
+      const nothing = { arrivedMs: 0, recent: 0, wantsLease: false, decisions: [] };
+      const request = { client: "", number: 0, requests: 0, secret, ...nothing };
+      return send(request, isRetry, () => this.#inLife(({ object }) => object.identify(secret)));
+    };
+    return { acquire, identify };
+  }
+
+  /** Has the object answer a call; nothing if it crashes meanwhile. */
+  async #inLife<Answer>(call: (life: Life) => Promise<Answer>): Promise<Answer | undefined> {
+    const life = this.#life;
+    life.calls += 1;
+    const answer = await Promise.race([call(life), life.ended]);
+    life.calls -= 1;
+    return structuredClone(answer);
   }
 
   #expectFewCalls(isolate: Isolate, client: string): void {
@@ -590,17 +806,24 @@ export class World {
     this.expect(calls <= MAX_CALLS || isolate.hasStepped, () => `${calls} calls in a second`);
   }
 
-  #execute(limits: Limits, request: AcquireRequest, isolate?: Isolate): AcquireResult {
+  async #execute(request: AcquireRequest, isolate?: Isolate): Promise<AcquireAnswer | NoRecord | undefined> {
+    const execution: Execution = { hasChanged: false, before: undefined };
+    const answer = await this.#inLife(({ object }) =>
+      this.#executions.run(execution, () => object.acquire(request)),
+    );
+    if (answer === undefined || !("result" in answer) || answer.result === undefined) return answer;
+    const { result } = answer;
     const batch = `${request.client} ${request.number}`;
-    const before = this.storage.latest;
-    const known = before?.clients.get(request.client);
+    const before = execution.hasChanged ? execution.before : this.storage.latest;
+    const known = before?.quota.clients.get(request.client);
     const isRepeated = known !== undefined && known.number >= request.number;
-    const result = this.#byObjectClock(() => this.#object.acquire(limits, request));
-    if (this.storage.latest !== before) this.counts.rows += 1;
     for (const name of WINDOW_NAMES) {
       const { startMs, limit } = result.windows[name];
       const entry = this.entry(name, startMs);
-      entry.limit = Math.max(entry.limit, limit);
+      const charged = before?.quota.counts[name];
+      const used = charged?.startMs === startMs ? charged.used : 0;
+      if (entry.limit !== limit) entry.most = Math.max(limit, used);
+      entry.limit = limit;
     }
     const { lease, admitted, refused, nowMs, windows } = result;
     if (lease !== undefined && !isRepeated) this.counts.leases += 1;
@@ -614,7 +837,7 @@ export class World {
       const countedInMs = counted?.[name].startMs ?? each.startMs;
       return countedInMs === each.startMs ? each : { ...each, countedInMs, answeredMs: nowMs };
     });
-    return structuredClone({ ...result, windows: shown });
+    return structuredClone({ ...answer, result: { ...result, windows: shown } });
   }
 
   /** The refusals of a minute, from its first one on. */
@@ -659,35 +882,26 @@ export class World {
   /** Whether a ban must begin in time: there are no faults. */
   mustBan = false;
 
-  /** The result of GET /v1/usage. */
+  /** What the object would answer to GET /v1/usage, if it had the current record. */
   usage() {
-    return this.#byObjectClock(() => this.#object.usage(this.#options.limits));
-  }
-
-  #byObjectClock<Result>(work: () => Result): Result {
-    const { now } = Date;
-    Date.now = () => this.objectNowMs;
-    try {
-      return work();
-    } finally {
-      Date.now = now;
-    }
+    const { limits, bansLiftedUntilMs } = this.record;
+    const { quota } = this.storage.latest ?? { quota: UNUSED_QUOTA };
+    const rolled = rollOver(liftBan(quota, bansLiftedUntilMs), limits, this.objectNowMs);
+    return { status: statusOf(rolled, limits, this.objectNowMs), pastDays: rolled.pastDays };
   }
 
   throwFailure(): void {
     if (this.#failure !== undefined) throw this.#failure;
   }
 
-  /** At rest, a window with refusals has admitted the smallest limit that was known, except what ended isolates have lost. */
+  /** At rest, a window has admitted the largest limit for which it has refused, except what ended isolates have lost. */
   expectExact(): void {
     // What is lost of a day can keep requests from each of its minutes.
     const days = [...this.entries].filter(([key]) => key.startsWith("day"));
     const lost = days.reduce((sum, [, day]) => sum + day.lost, 0);
-    for (const [key, { leastLimit, limit, refusedLimit, admitted }] of this.entries) {
-      // Not shown: what a refusal says of a day whose limit changes.
-      if (leastLimit < limit && key.startsWith("day")) continue;
+    for (const [key, { refusedLimit, admitted }] of this.entries) {
       this.expect(
-        admitted + lost >= Math.min(leastLimit, refusedLimit),
+        admitted + lost >= refusedLimit,
         () => `refused, with ${admitted} of ${refusedLimit} admitted, ${key}`,
       );
     }
@@ -702,11 +916,13 @@ export class World {
     ];
     // A batch with a lost result may be counted in one window by the object, and in the next by its isolate.
     const isMerged = this.counts.local > 0;
+    // The answer to a call that has counted may be lost, and its repetition find the secret invalid.
+    const more = this.open + (this.crashes > 0 || this.mayLose ? this.#changedMeanwhile : 0);
     const check = (what: string, used: number, entries: Entry[]) => {
       const admitted = entries.reduce((sum, entry) => sum + entry.admitted, 0);
       const lost = entries.reduce((sum, entry) => sum + entry.lost, 0);
       this.expect(
-        used + this.#unreported >= admitted && (used <= admitted + lost + this.open || this.cancelled > 0),
+        used + this.#unreported >= admitted && (used <= admitted + lost + more || this.cancelled > 0),
         () => `usage shows ${used}, ${admitted} were admitted (${lost} lost), ${what}`,
       );
     };

@@ -1,8 +1,8 @@
 // The lease that an isolate holds. Times have an arbitrary origin; the object's clock is 5 s behind.
 
 import { expect, it } from "vitest";
-import { HeldLease } from "../../src/rate-limit/isolate/held-lease.ts";
-import { type AcquireRequest, LEASE_MS, type Lease } from "../../src/rate-limit/protocol.ts";
+import { HeldLease } from "../../src/keys/isolate/held-lease.ts";
+import { type AcquireRequest, LEASE_MS, type Lease } from "../../src/keys/protocol.ts";
 
 const MINUTE_MS = 60_000;
 const MADE_MS = 95_000;

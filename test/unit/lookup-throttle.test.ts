@@ -1,10 +1,11 @@
 // The lookup throttle: which lookups wait for a slot, and which are refused.
 
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { LookupThrottle, type NoSlot } from "../../src/keys/lookup-throttle.ts";
+import { LookupThrottle, type NoSlot } from "../../src/keys/isolate/lookup-throttle.ts";
 
 const ADDRESS = "198.18.0.1";
 const never = () => new Promise<never>(() => {});
+const isFound = (found: unknown) => found !== null;
 
 beforeEach(() => {
   vi.useFakeTimers({ now: Date.UTC(2026, 10, 20, 12, 34, 20) });
@@ -14,7 +15,7 @@ beforeEach(() => {
 /** A throttle with so many lookups of one address that do not end. */
 function newThrottle(lookUps: number, lookUp: () => Promise<unknown> = never) {
   const throttle = new LookupThrottle();
-  for (let index = 0; index < lookUps; index += 1) void throttle.run([ADDRESS], Date.now(), lookUp);
+  for (let index = 0; index < lookUps; index += 1) void throttle.run([ADDRESS], Date.now(), lookUp, isFound);
   return throttle;
 }
 
@@ -22,7 +23,7 @@ function newThrottle(lookUps: number, lookUp: () => Promise<unknown> = never) {
 function lookUp(throttle: LookupThrottle, find: () => Promise<unknown> = never) {
   const look = vi.fn(find);
   const found: { result?: unknown; error?: Record<string, unknown> } = {};
-  throttle.run([ADDRESS], Date.now(), look).then(
+  throttle.run([ADDRESS], Date.now(), look, isFound).then(
     (result) => Object.assign(found, { result }),
     (error) => Object.assign(found, { error }),
   );
@@ -35,7 +36,7 @@ describe("a lookup beside sixty of the same address", () => {
   it.each([1, null])("waits until one of them ends, and finds its own key: that finds %j", async (found) => {
     const { promise, resolve } = Promise.withResolvers<unknown>();
     const throttle = newThrottle(59);
-    void throttle.run([ADDRESS], Date.now(), () => promise);
+    void throttle.run([ADDRESS], Date.now(), () => promise, isFound);
     const last = lookUp(throttle, async () => 2);
     await pass(1_000);
     expect(last.look).not.toHaveBeenCalled();
@@ -70,7 +71,7 @@ describe("a lookup beside sixty of the same address", () => {
 
   it("needs a slot in each of its buckets", () => {
     const look = vi.fn(never);
-    void newThrottle(60).run(["198.18.0.2", ADDRESS], Date.now(), look);
+    void newThrottle(60).run(["198.18.0.2", ADDRESS], Date.now(), look, isFound);
     expect(look).not.toHaveBeenCalled();
   });
 
@@ -95,7 +96,7 @@ describe("a lookup beside sixty of the same address", () => {
 
 it.each([1, 2, 60])("the end of one of %i lookups frees one slot", async (begun) => {
   const throttle = newThrottle(begun - 1);
-  await throttle.run([ADDRESS], Date.now(), async () => 1);
+  await throttle.run([ADDRESS], Date.now(), async () => 1, isFound);
   const looks = Array.from({ length: 62 - begun }, () => lookUp(throttle).look);
   expect(looks.filter((look) => look.mock.calls.length > 0)).toHaveLength(61 - begun);
 });
@@ -104,6 +105,6 @@ it("a lookup that fails frees its slot, and does not count as an unknown key", a
   const throttle = new LookupThrottle();
   const fail = () => Promise.reject(new Error("out of order"));
   for (let index = 0; index < 61; index += 1)
-    await expect(throttle.run([ADDRESS], Date.now(), fail)).rejects.toThrow("out of order");
-  expect(await throttle.run([ADDRESS], Date.now(), async () => 1)).toBe(1);
+    await expect(throttle.run([ADDRESS], Date.now(), fail, isFound)).rejects.toThrow("out of order");
+  expect(await throttle.run([ADDRESS], Date.now(), async () => 1, isFound)).toBe(1);
 });

@@ -1,8 +1,8 @@
 // acquire on a quota: windows, bans, leases, reports and repeated calls. The simulation has random lives of a key.
 
 import { expect, it } from "vitest";
-import { acquire, type Quota, UNUSED_QUOTA } from "../../src/rate-limit/object/quota.ts";
-import { type AcquireRequest, type AcquireResult, LEASE_MS } from "../../src/rate-limit/protocol.ts";
+import { acquire, liftBan, type Quota, UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
+import { type AcquireRequest, type AcquireResult, LEASE_MS } from "../../src/keys/protocol.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 
 const DAY_MS = 86_400_000;
@@ -22,7 +22,7 @@ function newKey(limits: Limits, nowMs = MINUTE_MS) {
     acquire(requests: number, rest: Partial<AcquireRequest> = {}): AcquireResult {
       number += 10;
       const batch = { client: "A", number, requests, arrivedMs: key.nowMs, recent: 0, wantsLease: true };
-      const request = { ...batch, decisions: [], bansLiftedUntilMs: 0, ...rest };
+      const request = { ...batch, decisions: [], ...rest };
       const next = acquire(quota, key.limits, request, key.nowMs);
       // The object stores changes only.
       if (next.quota.revision !== quota.revision) ({ quota } = next);
@@ -35,6 +35,9 @@ function newKey(limits: Limits, nowMs = MINUTE_MS) {
     },
     get quota(): Quota {
       return quota;
+    },
+    set quota(changed) {
+      quota = changed;
     },
   };
   return key;
@@ -102,8 +105,10 @@ it("late refusals that isolates report lead to a ban, but not those of an earlie
 it("a ban that an operator has lifted is over, and its refusals don't count any more", () => {
   const key = newRefusedKey({ minute: 60, day: 1_000 });
   const { bannedUntilMs = 0 } = key.acquire(181);
-  const banAfter = (requests: number, bansLiftedUntilMs: number) =>
-    key.acquire(requests, { bansLiftedUntilMs }).bannedUntilMs;
+  const banAfter = (requests: number, bansLiftedUntilMs: number) => {
+    key.quota = liftBan(key.quota, bansLiftedUntilMs);
+    return key.acquire(requests).bannedUntilMs;
+  };
   expect(banAfter(1, bannedUntilMs - 1)).toBe(bannedUntilMs);
   expect(banAfter(180, bannedUntilMs)).toBeUndefined();
   key.nowMs += 1_000;

@@ -1,47 +1,50 @@
-// The format of an API key: its random part, its checksum, and how it is redacted.
+// The format of a secret: the id in it, its random part, its checksum, and how it is redacted.
 
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { isWellFormedSecret, newSecret, withChecksum, withoutSecrets } from "../../src/keys/secret.ts";
+import { keyIdOf, newKeyId, newSecret, withChecksum, withoutSecrets } from "../../src/keys/secret.ts";
 import { BASE62, randomBase62 } from "../../src/lib/base62.ts";
 
-it("a key is pet_, 32 characters and a valid checksum", () => {
+it("a secret is pet_, the characters of its key's id, 32 more and a valid checksum, and names its key", () => {
   for (let times = 0; times < 100; times += 1) {
-    const secret = newSecret();
-    expect(secret).toMatch(/^pet_[0-9A-Za-z]{38}$/);
-    expect(isWellFormedSecret(secret)).toBe(true);
+    const id = newKeyId();
+    const [secret, another] = [newSecret(id), newSecret(id)];
+    expect(secret).toMatch(new RegExp(`^pet_${id.slice(4)}[0-9A-Za-z]{38}$`));
+    expect([keyIdOf(secret), keyIdOf(another)]).toEqual([id, id]);
+    expect(another.slice(16, 48)).not.toBe(secret.slice(16, 48));
   }
 });
 
 it("the checksum is stable, so that issued keys stay valid", () => {
-  // The CRC32 of the first 36 characters, by another implementation, is 0x5684f9b4: in base62, 1aEZpU.
-  expect(isWellFormedSecret("pet_0123456789ABCDEFGHIJKLMNOPQRSTUV1aEZpU")).toBe(true);
+  // The CRC32 of the first 48 characters, by Python's zlib, is 0x3c5991e8: in base62, 16WMHo.
+  expect(keyIdOf("pet_0123456789AB0123456789ABCDEFGHIJKLMNOPQRSTUV16WMHo")).toBe("key_0123456789AB");
 });
 
 it("the checksum detects every change of one character", () => {
   fc.assert(
-    fc.property(fc.nat({ max: 41 }), fc.constantFrom(...BASE62, "_"), (index, replacement) => {
-      const secret = newSecret();
+    fc.property(fc.nat({ max: 53 }), fc.constantFrom(...BASE62, "_"), (index, replacement) => {
+      const secret = newSecret(newKeyId());
       fc.pre(secret[index] !== replacement);
       const changed = secret.slice(0, index) + replacement + secret.slice(index + 1);
-      expect(isWellFormedSecret(changed)).toBe(false);
+      expect(keyIdOf(changed)).toBeUndefined();
     }),
   );
 });
 
 it.each([
-  ["a character less", `pet_${randomBase62(31)}`],
-  ["a character more", `pet_${randomBase62(33)}`],
-  ["a character before it", `xpet_${randomBase62(32)}`],
-  ["another prefix", `pat_${randomBase62(32)}`],
-  ["another character", `pet_${randomBase62(31)}-`],
+  ["a character less", `pet_${randomBase62(43)}`],
+  ["a character more", `pet_${randomBase62(45)}`],
+  ["a character before it", `xpet_${randomBase62(44)}`],
+  ["another prefix", `pat_${randomBase62(44)}`],
+  ["another character", `pet_${randomBase62(43)}-`],
   ["nothing but a checksum", ""],
-])("a key with %s is malformed, despite a valid checksum", (_, body) => {
-  expect(isWellFormedSecret(withChecksum(body))).toBe(false);
+])("a secret with %s is malformed, despite a valid checksum", (_, body) => {
+  expect(keyIdOf(withChecksum(body))).toBeUndefined();
 });
 
 it("keys are redacted from text, also if they are incomplete", () => {
-  const text = `${newSecret()} and ${newSecret().slice(0, 24)}, but not ${newSecret().slice(0, 23)}.`;
+  const secret = newSecret(newKeyId());
+  const text = `${secret} and ${secret.slice(0, 24)}, but not ${secret.slice(0, 23)}.`;
   expect(withoutSecrets(text)).toMatch(/^pet_… and pet_…, but not pet_[0-9A-Za-z]{19}\.$/);
 });
 

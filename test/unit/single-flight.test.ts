@@ -1,7 +1,8 @@
 // Waiting for a result: how often poll looks, and that one request works for all that wait.
 
 import { beforeEach, expect, it, vi } from "vitest";
-import { poll, SingleFlight } from "../../src/lib/single-flight.ts";
+import { poll } from "../../src/lib/runtime.ts";
+import { SingleFlight } from "../../src/lib/single-flight.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();

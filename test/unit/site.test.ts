@@ -1,9 +1,9 @@
 // The texts, figures and charts of the pages. test/e2e/pages.test.ts draws them in a browser.
 
 import { afterEach, assert, beforeEach, describe, expect, it, vi } from "vitest";
+import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
 import { REMEDIES } from "../../src/openapi/errors.ts";
 import { changesForClients } from "../../src/openapi/html.ts";
-import type { UsageBody } from "../../src/rate-limit/usage/usage-body.ts";
 import { storedKey, storeKey } from "../../src/site/key.ts";
 import { explain } from "../../src/site/reference/explanation.ts";
 import { originOf } from "../../src/site/reference/sample-values.ts";

@@ -1,7 +1,7 @@
 // The bar chart and the table of a key's days, oldest first, as markup. Each bar stacks refused requests on admitted ones. The markup
 // contains only numbers and dates from the service, so it needs no escaping.
 
-import type { UsageDay } from "../../rate-limit/usage/usage-body.ts";
+import type { UsageDay } from "../../keys/usage/usage-body.ts";
 import { formatNumber } from "../text.ts";
 
 const WIDTH = 640;

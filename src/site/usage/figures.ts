@@ -1,6 +1,6 @@
 // What the usage page says about a key's state and windows. `nowMs` is Unix time.
 
-import type { UsageBody, UsageWindow } from "../../rate-limit/usage/usage-body.ts";
+import type { UsageBody, UsageWindow } from "../../keys/usage/usage-body.ts";
 import { formatInstant, formatNumber } from "../text.ts";
 
 /** The plan, and the ban and the exhausted window if there are any. */

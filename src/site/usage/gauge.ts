@@ -1,6 +1,6 @@
 // The gauge of one window: an arc for the used share, and the figures. It is created once and then updated, so that it animates.
 
-import type { UsageWindow } from "../../rate-limit/usage/usage-body.ts";
+import type { UsageWindow } from "../../keys/usage/usage-body.ts";
 import { gaugeFigures } from "./figures.ts";
 
 /** The arc is three quarters of a circle. Lengths are percentages. */

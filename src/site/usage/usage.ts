@@ -1,7 +1,7 @@
 // The usage page: polls GET /v1/usage, which costs nothing, while the page is visible, and draws the response. If a request fails,
 // the page shows the problem and keeps the last known data.
 
-import type { UsageBody, UsageDay } from "../../rate-limit/usage/usage-body.ts";
+import type { UsageBody, UsageDay } from "../../keys/usage/usage-body.ts";
 import { problemWithKey, storedKey, storeKey } from "../key.ts";
 import { errorText, UNREACHABLE } from "../text.ts";
 import { chartSvg, tableRows } from "./chart.ts";

@@ -4,18 +4,15 @@
 // transaction. In this order an interrupted batch is harmless: it can be repeated, and no change lacks its row.
 
 import { write } from "../d1/statements.ts";
-import { randomBase62 } from "../lib/base62.ts";
+import { banEndMs } from "../keys/object/quota.ts";
+import { PLAN_LIMITS, type Plan } from "../keys/plans.ts";
+import { MAX_REPLACED_SECRETS, stateOf } from "../keys/record.ts";
+import { newKeyId, newSecret } from "../keys/secret.ts";
 import { formatTime } from "../lib/rfc3339.ts";
 import { sha256 } from "../lib/sha256.ts";
-import { banEndMs } from "../rate-limit/object/quota.ts";
-import { PLAN_LIMITS, type Plan } from "../rate-limit/plans.ts";
 import type { Limits } from "../rate-limit/windows.ts";
 import { findKeyById, type ListedKey } from "./records.ts";
-import { newSecret } from "./secret.ts";
-import { stateOf } from "./store.ts";
 
-/** 71 bits: collisions are negligible, and it is short enough to type. */
-const ID_LENGTH = 12;
 /** A statement's parameter has at most 2 MB. */
 const KEYS_PER_STATEMENT = 500;
 
@@ -70,9 +67,9 @@ export async function* createKeys(
 ): AsyncGenerator<CreatedKey> {
   for (let start = 0; start < newKeys.length; start += KEYS_PER_STATEMENT) {
     const created = newKeys.slice(start, start + KEYS_PER_STATEMENT).map((newKey) => {
-      const secret = newSecret();
+      const id = newKeyId();
+      const secret = newSecret(id);
       const limits = effectiveLimits(newKey.plan, newKey.limits);
-      const id = `key_${randomBase62(ID_LENGTH)}`;
       return { key: { ...newKey, id, limits, lastFour: secret.slice(-4) }, secret };
     });
     await insertKeys(database, created, operator);
@@ -167,7 +164,7 @@ export async function rotateKey(
   graceMs: number,
   operator: Operator,
 ): Promise<Outcome<{ secret: string }>> {
-  const secret = newSecret();
+  const secret = newSecret(id);
   const lastFour = secret.slice(-4);
   const goodUntilMs = operator.nowMs + graceMs;
   const to = graceMs === 0 ? lastFour : `${lastFour}, the old key works until ${formatTime(goodUntilMs)}`;
@@ -180,6 +177,7 @@ export async function rotateKey(
     // All graces end with the new one, and the current secret gets it too.
     database.prepare(SHORTEN_GRACES).bind(id, operator.nowMs, goodUntilMs),
     database.prepare(KEEP_REPLACED).bind(id, operator.nowMs, goodUntilMs),
+    database.prepare(FORGET_OLDEST).bind(id),
   );
   return changed.ok ? { ...changed, secret } : changed;
 }
@@ -189,6 +187,11 @@ const SHORTEN_GRACES = `
   WHERE key_id = (SELECT id FROM keys WHERE ${ACTIVE}) AND good_until_ms > ?3`;
 const KEEP_REPLACED = `
   INSERT OR REPLACE INTO replaced_secrets (hash, key_id, good_until_ms) SELECT hash, id, ?3 FROM keys WHERE ${ACTIVE}`;
+
+/** Of more replaced secrets, those that end last are kept. */
+const FORGET_OLDEST = `
+  DELETE FROM replaced_secrets WHERE key_id = ?1 AND hash NOT IN (
+    SELECT hash FROM replaced_secrets WHERE key_id = ?1 ORDER BY good_until_ms DESC LIMIT ${MAX_REPLACED_SECRETS})`;
 
 /** A change of a row. `from` is the SQL of the earlier value, `values` are ?3 and following in `set`. */
 interface KeyChange {

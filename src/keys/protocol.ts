@@ -1,11 +1,13 @@
-// The protocol by which isolates and a key's Durable Object count the key's requests.
+// The protocol between isolates and a key's Durable Object, which has the key's record and counts its requests.
 //
-//    every isolate: LimiterClient                                  one object per key: RateLimiter
-//    waiting requests, a lease, local decisions                    windows, ban; for each isolate its lease and latest call
+//    every isolate: KeyClient                                      one object per key: ApiKey
+//    record, waiting requests, a lease, local decisions            record, windows, ban; for each isolate its lease and latest call
 //
 //    acquire  ── a batch of requests, the recent rate, a report ─▶  applies the report, admits requests, charges a lease,
 //             ◀── admitted, refused (the rest is undecided), lease ──  and stores the change
+//    identify ── the hash of a secret ──────────────────────────▶  reads the record again if it has no such secret
 //
+// Every answer brings the record. Limits are only in the record: the object alone applies them, so isolates can't disagree.
 // An isolate has one call under way. A request is *undecided* if leases of other isolates could still make room for it: its isolate
 // asks again after a pause.
 //
@@ -19,10 +21,8 @@
 // - A change is durable before its response is sent (output gate). Otherwise a crash admits the same requests again.
 // - Every change raises the revision, and an isolate ignores an older status. Otherwise the known counts go back.
 
-import { type KeyWindows, type Limits, WINDOW_SECONDS, type WindowName } from "./windows.ts";
-
-/** A key, as its object counts it. An operator has lifted the bans that end by `bansLiftedUntilMs` (Unix time, or 0). */
-export type LimitedKey = { id: string; limits: Limits; bansLiftedUntilMs: number };
+import { type KeyWindows, WINDOW_SECONDS, type WindowName } from "../rate-limit/windows.ts";
+import type { KeyRecord } from "./record.ts";
 
 /** The longest wait for a decision. Longer: more patience with a slow object; shorter: more decisions without it. */
 export const MAX_WAIT_MS = 5_000;
@@ -79,9 +79,27 @@ export interface AcquireRequest {
   lease?: { id: number; used: number; isOver: boolean };
   /** What the object has not acknowledged, oldest first. */
   decisions: readonly LocalDecision[];
-  /** See LimitedKey. */
-  bansLiftedUntilMs: number;
+  /** If the isolate can't tell whether the secret of one of the requests is valid: its SHA-256. */
+  secret?: string;
 }
+
+/** What every answer of the object has. */
+export interface RecordAnswer {
+  /** Null if the key does not exist. */
+  record: KeyRecord | null;
+  /** How long an isolate may use the record, from the time of the answer. */
+  usableMs: number;
+  /** Whether the record was read after the call had arrived, so that a secret that it lacks does not exist. */
+  isNew: boolean;
+}
+
+/** The object has no record that it may use, because the keys database can't be reached. */
+export type NoRecord = { unavailable: string };
+
+/** Without `result`, nothing was counted: the key does not exist, or the secret is not valid. */
+export type AcquireAnswer = RecordAnswer & { result?: AcquireResult };
+/** Without `usage`, the key does not exist. */
+export type UsageAnswer = RecordAnswer & { usage?: { status: Status; pastDays: readonly DayTotals[] } };
 
 /** The status of a key at `nowMs`, by the object's clock (Unix time). */
 export interface Status {

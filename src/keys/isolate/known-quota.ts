@@ -3,10 +3,11 @@
 // the object can't be reached. Isolates then don't know of each other's requests, so together they may exceed the limit.
 
 import type { Runtime } from "../../lib/runtime.ts";
+import type { Counts, KeyDecision, KeyWindows, Limits } from "../../rate-limit/windows.ts";
+import * as Windows from "../../rate-limit/windows.ts";
 import { isLate } from "../object/quota.ts";
 import type { LocalDecision, Status } from "../protocol.ts";
-import type { Counts, KeyDecision, KeyWindows, Limits } from "../windows.ts";
-import * as Windows from "../windows.ts";
+import type { Key } from "../record.ts";
 import { HeldLease } from "./held-lease.ts";
 
 /** If an outage has more batches than this, the oldest are never charged. */
@@ -28,12 +29,20 @@ export class KnownQuota {
   #number = 0;
   /** The latest time that the minute's first local refusal can have had, by the object's clock (Unix time). */
   #firstRefusalMs = 0;
-  bansLiftedUntilMs = 0;
+  /** From the record of the key. */
+  #limits: Limits = { minute: 0, day: 0 };
+  #bansLiftedUntilMs = 0;
   /** What responses have shown. Leases that come back must not make Remaining rise. */
   readonly #shown: Counts = { ...NOTHING_USED };
 
   constructor(runtime: Runtime) {
     this.#runtime = runtime;
+  }
+
+  /** Applies the record of the key. */
+  learn({ limits, bansLiftedUntilMs }: Pick<Key, "limits" | "bansLiftedUntilMs">): void {
+    this.#limits = limits;
+    this.#bansLiftedUntilMs = bansLiftedUntilMs;
   }
 
   /** The number of a new call or local decision. */
@@ -78,23 +87,18 @@ export class KnownQuota {
     return this.#latestMs >= Windows.resetMs(minute, "minute") - ms && Windows.remaining(day) >= minute.limit;
   }
 
-  /** Forgets the bans that an operator has lifted (see LimitedKey). The next call tells the object. */
-  liftBans(untilMs: number): void {
-    this.bansLiftedUntilMs = Math.max(this.bansLiftedUntilMs, untilMs);
-  }
-
   /** Unix time; undefined if there is no ban, or if it may be over. */
   get #bannedUntilMs(): number | undefined {
     const { bannedUntilMs = 0 } = this.#status ?? {};
-    return bannedUntilMs > this.bansLiftedUntilMs && this.#latestMs < bannedUntilMs
+    return bannedUntilMs > this.#bansLiftedUntilMs && this.#latestMs < bannedUntilMs
       ? bannedUntilMs
       : undefined;
   }
 
   /** The known windows as of `objectMs`, as requests see them. */
-  windows(limits: Limits): KeyWindows {
+  get windows(): KeyWindows {
     const counts = this.#status?.windows ?? NOTHING_USED;
-    return this.adjust(Windows.rollOver(Windows.withLimits(counts, limits), this.objectMs));
+    return this.adjust(Windows.rollOver(Windows.withLimits(counts, this.#limits), this.objectMs));
   }
 
   /** Windows of the object without the unused requests of the lease, but with the decisions that the object does not know. */
@@ -123,23 +127,23 @@ export class KnownQuota {
   }
 
   /** Whether the next request is admitted, as far as is known. */
-  peek(limits: Limits): KeyDecision {
+  peek(): KeyDecision {
     const bannedUntilMs = this.#bannedUntilMs;
-    const windows = this.windows(limits);
+    const { windows } = this;
     const admitted = bannedUntilMs === undefined && Windows.room(windows) > 0;
     return { admitted, nowMs: this.objectMs, windows, ...(bannedUntilMs && { bannedUntilMs }) };
   }
 
   /** The refusal of a banned key. */
-  ban(limits: Limits): KeyDecision | undefined {
-    return this.#bannedUntilMs === undefined ? undefined : this.peek(limits);
+  ban(): KeyDecision | undefined {
+    return this.#bannedUntilMs === undefined ? undefined : this.peek();
   }
 
   /** Refuses a request that arrived at `localMs` if a window is full and no lease can make room before its end. */
-  refuse(limits: Limits, localMs: number): KeyDecision | undefined {
+  refuse(localMs: number): KeyDecision | undefined {
     const status = this.#status;
     if (status === undefined) return undefined;
-    const windows = this.windows(limits);
+    const { windows } = this;
     const isFull = (["minute", "day"] as const).some((name) => {
       const { startMs, used, limit } = windows[name];
       if (startMs !== status.windows[name].startMs || used - status.leased[name] < limit) return false;
@@ -177,12 +181,12 @@ export class KnownQuota {
   }
 
   /** Decides requests without the object, from what is known. `number`: that of the call that has sent them. */
-  decide(limits: Limits, requests: number, number?: number) {
+  decide(requests: number, number?: number) {
     const atMs = this.decidedMs;
-    const admitted = Math.min(requests, Windows.room(this.windows(limits)));
+    const admitted = Math.min(requests, Windows.room(this.windows));
     this.#add({ atMs, arrivedMs: 0, admitted, refused: requests - admitted, late: 0 }, number);
     const leased = NOTHING_LEASED;
-    return { admitted, refused: requests - admitted, nowMs: atMs, windows: this.windows(limits), leased };
+    return { admitted, refused: requests - admitted, nowMs: atMs, windows: this.windows, leased };
   }
 
   /** Stores a status, unless a newer one is known: that of GET /v1/usage can overtake that of a call. */

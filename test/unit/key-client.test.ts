@@ -2,10 +2,10 @@
 // checks its own guarantees in each test, such as the longest wait.
 
 import { describe, expect, it } from "vitest";
+import { CALL_DEADLINE_MS } from "../../src/keys/isolate/call-object.ts";
+import { fullWindows } from "../../src/keys/isolate/known-quota.ts";
+import { PLAN_LIMITS } from "../../src/keys/plans.ts";
 import { headersOf, tighterWindow } from "../../src/rate-limit/headers.ts";
-import { CALL_DEADLINE_MS } from "../../src/rate-limit/isolate/call-object.ts";
-import { fullWindows } from "../../src/rate-limit/isolate/known-quota.ts";
-import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { type Message, type Options, World } from "../simulation/world.ts";
 
@@ -26,7 +26,7 @@ const isOverloaded: Handler = (message) => message.fail(OVERLOADED);
 
 type Request = Promise<{ decision: Awaited<ReturnType<World["request"]>>; waitedMs: number }>;
 
-/** One isolate, its object, and a faulty network between them. All times count from START_MS. */
+/** One isolate that has the record, its object, and a faulty network between them. All times count from START_MS. */
 function newService(
   limits: Limits,
   { aheadMs = 0, ...options }: Partial<Options> & { aheadMs?: number } = {},
@@ -34,17 +34,22 @@ function newService(
   const network = { tripMs: TRIP_MS, handle: works };
   const calls: { atMs: number; message: Message }[] = [];
   const answer = (message: Message, backMs = network.tripMs) =>
-    world.time.after(network.tripMs, () => {
-      const reply = message.deliver();
+    world.time.after(network.tripMs, async () => {
+      const reply = await message.deliver();
       world.persist();
-      world.time.after(backMs, reply);
+      if (reply !== undefined) world.time.after(backMs, reply);
     });
   const send = (message: Message) => {
     calls.push({ atMs: world.time.nowMs - START_MS, message });
     network.handle(message, () => answer(message));
   };
   const world: World = new World({ startMs: START_MS, limits, send, polls: false, ...options });
-  const isolate = world.newIsolate(limits, aheadMs);
+  const newIsolate = (ahead = 0) => {
+    const isolate = world.newIsolate(ahead);
+    isolate.client.learn({ record: world.record, usableMs: 30_000 }, START_MS + ahead);
+    return isolate;
+  };
+  const isolate = newIsolate(aheadMs);
   /** Sends a request at `atMs`. */
   const at = (atMs: number, by = isolate): Request =>
     new Promise<void>((resolve) => world.time.after(START_MS + atMs - world.time.nowMs, resolve))
@@ -61,14 +66,28 @@ function newService(
   /** The object's counts of this minute. */
   const counted = () => world.usage().status.windows.minute;
   const used = () => counted().used;
-  return { network, world, isolate, calls, answer, at, burst, every, runUntil, sent, counted, used };
+  return {
+    network,
+    world,
+    isolate,
+    newIsolate,
+    calls,
+    answer,
+    at,
+    burst,
+    every,
+    runUntil,
+    sent,
+    counted,
+    used,
+  };
 }
 
 type Service = ReturnType<typeof newService>;
 
 /** Another isolate sends three requests, and holds an unused lease from 200 to 4,400 ms. */
-function newHolder({ world, at }: Service) {
-  const holder = world.newIsolate(pro);
+function newHolder({ newIsolate, at }: Service) {
+  const holder = newIsolate();
   for (const ms of [0, 10, 20]) void at(ms, holder);
   return holder;
 }
@@ -220,7 +239,7 @@ describe("a call", () => {
     const numbers = [0.1, 0.9];
     const service = newService(pro, { random: () => numbers.reverse()[0] ?? 0 });
     newHolder(service);
-    const isolates = [service.world.newIsolate(pro), service.world.newIsolate(pro)];
+    const isolates = [service.newIsolate(), service.newIsolate()];
     for (const each of isolates) void service.burst(297, 1_000, each);
     await service.runUntil(3_000);
     const [first, second] = isolates.map((each) => service.sent(each)[2] ?? 0);
@@ -261,9 +280,9 @@ it.each([
 ])(
   "a flood with a %s key makes at most 5 calls in a second from each isolate, also with a fast network",
   async (_, limits) => {
-    const { network, world, isolate, every, runUntil, sent } = newService(limits);
+    const { newIsolate, network, world, isolate, every, runUntil, sent } = newService(limits);
     network.tripMs = 2;
-    const other = world.newIsolate(limits);
+    const other = newIsolate();
     for (const each of [isolate, other]) void every(5, 0, 4_000, each);
     await runUntil(8_000);
     const most = [isolate, other].map((each) =>
@@ -342,11 +361,13 @@ describe("while a window is full", () => {
     expect(counted()).toMatchObject({ used: 3, refused: 301 });
   });
 
-  it("requests are admitted as soon as the limits of the key are higher", async () => {
-    const { isolate, burst, at, runUntil } = newService({ minute: 3, day: 9 });
+  it("requests are admitted as soon as the isolate learns of higher limits", async () => {
+    const { world, isolate, burst, at, runUntil } = newService({ minute: 3, day: 9 });
     void burst(4, 0);
     await runUntil(500);
-    isolate.limits = { minute: 5, day: 9 };
+    world.change({ limits: { minute: 5, day: 9 } });
+    world.sleep();
+    isolate.client.learn({ record: world.record, usableMs: 30_000 }, START_MS + 500);
     const [{ decision }] = await Promise.all([at(600), runUntil(1_000)]);
     expect(decision).toMatchObject({ admitted: true, windows: { minute: { used: 4, limit: 5 } } });
   });
@@ -386,8 +407,8 @@ describe("a refusal counts towards a ban by the arrival of its request", () => {
   });
 
   it("requests that waited in another isolate while the 2 s passed lead to no ban", async () => {
-    const { world, burst, at, runUntil } = newService({ minute: 1, day: 9 });
-    const other = world.newIsolate({ minute: 1, day: 9 });
+    const { newIsolate, world, burst, at, runUntil } = newService({ minute: 1, day: 9 });
+    const other = newIsolate();
     void burst(2, 0);
     await runUntil(1_500);
     const graceEndsMs = world.usage().status.firstRefusalMs + 2_000 - START_MS;
@@ -434,12 +455,19 @@ describe("a cached ban", () => {
     expect(decision.bannedUntilMs).toBe(bannedUntilMs);
   });
 
-  it("that an operator has lifted refuses no more, and the object learns of it", async () => {
-    const { world, isolate, at, runUntil, bannedUntilMs } = await newBanned();
-    // The second is an earlier ban; the third an older look-up, of another secret of the key.
-    for (const untilMs of [bannedUntilMs, bannedUntilMs - 1_000, 0]) isolate.client.known.liftBans(untilMs);
-    const [{ decision }] = await Promise.all([at(60_000), runUntil(61_000)]);
-    expect([decision.admitted, world.usage().status.bannedUntilMs]).toEqual([true, undefined]);
+  it("that an operator has lifted refuses no more after 30 s, but an earlier lift does not matter", async () => {
+    const { world, every, runUntil, bannedUntilMs } = await newBanned();
+    const requests = every(1_000, 60_000, 120_000);
+    for (const [ms, untilMs] of [
+      [60_500, bannedUntilMs - 1_000],
+      [85_500, bannedUntilMs],
+    ] as const)
+      world.time.after(START_MS + ms - world.time.nowMs, () => world.change({ bansLiftedUntilMs: untilMs }));
+    await runUntil(125_000);
+    const banned = (await Promise.all(requests)).map(({ decision }) => decision.bannedUntilMs !== undefined);
+    const lifted = banned.indexOf(false);
+    expect([lifted > 25, lifted <= 25 + 31]).toEqual([true, true]);
+    expect(banned.slice(lifted).every((each) => !each)).toBe(true);
   });
 
   it("is not refused again after its Retry-After, with a slow clock", async () => {
@@ -503,13 +531,13 @@ describe("while the object can't be reached", () => {
     const { world, isolate } = newService(pro);
     const { known } = isolate.client;
     const batches = () => known.decisions.map(({ admitted }) => admitted);
-    for (let request = 0; request < 150; request += 1) known.decide(pro, 1);
+    for (let request = 0; request < 150; request += 1) known.decide(1);
     expect(batches()).toEqual([150]);
-    known.decide(pro, 5, known.newNumber());
+    known.decide(5, known.newNumber());
     known.newNumber();
     for (const ms of [0, 0, 60_000]) {
       world.time.nowMs += ms;
-      known.decide(pro, 1);
+      known.decide(1);
     }
     expect(batches()).toEqual([150, 5, 2, 1]);
   });
@@ -536,15 +564,15 @@ it("a refusal names the window that is full once leases are used, not one that o
 });
 
 it("the status that GET /v1/usage gets is stored during a call if a minute has begun, as in a new isolate", async () => {
-  const { world, isolate, at, runUntil } = newService(free);
+  const { newIsolate, world, isolate, at, runUntil } = newService(free);
   const { client } = isolate;
-  const other = world.newIsolate(free);
+  const other = newIsolate();
   void at(0, other);
   await runUntil(200);
   void at(200);
   await runUntil(210);
-  client.learn(world.usage().status, START_MS + 200);
-  expect(client.known.peek(free).windows.minute.used).toBe(1);
+  client.learnStatus(world.usage().status, START_MS + 200);
+  expect(client.known.peek().windows.minute.used).toBe(1);
 });
 
 it("a status is dropped if a known one has a higher revision, or the same and a later time", () => {
@@ -558,7 +586,7 @@ it("a status is dropped if a known one has a higher revision, or the same and a 
     { revision: 0, atMs: 200 },
   ].map(({ revision, atMs }) => {
     isolate.client.known.store({ ...status, revision, nowMs: START_MS + atMs }, START_MS);
-    return isolate.client.known.peek(free).nowMs - START_MS;
+    return isolate.client.known.peek().nowMs - START_MS;
   });
   expect(known).toEqual([100, 100, 150, 20, 20]);
 });

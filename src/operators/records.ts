@@ -1,9 +1,10 @@
 // What operators read about keys: records with bans and graces, and the record of changes. All times are Unix time in milliseconds.
 
 import { read } from "../d1/statements.ts";
-import type { Plan } from "../rate-limit/plans.ts";
-import { DAY_MS } from "../rate-limit/protocol.ts";
-import { KEY_COLUMNS, type Key, keyOf, type Row } from "./store.ts";
+import type { Plan } from "../keys/plans.ts";
+import { DAY_MS } from "../keys/protocol.ts";
+import type { Key } from "../keys/record.ts";
+import { KEY_COLUMNS, keyOf, type Row } from "../keys/store.ts";
 
 /** How far back bans are counted. */
 const BANS_COUNTED_DAYS = 30;
@@ -23,7 +24,7 @@ export interface KeyRecord extends Key {
   bans: number;
 }
 
-/** A change of a key, or a ban: `change` is one of those in migrations/0006_key_changes.sql. Values are texts. */
+/** A change of a key, or a ban. Values are texts. */
 export interface ChangeRecord {
   atMs: number;
   keyId: string;

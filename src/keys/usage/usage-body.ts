@@ -1,8 +1,8 @@
 // The body of GET /v1/usage. The command line makes it too, and the usage page reads it.
 
+import { type KeyWindows, remaining, resetMs, type WindowName } from "../../rate-limit/windows.ts";
 import type { Plan } from "../plans.ts";
 import { DAY_MS, DAYS_KEPT, type DayTotals } from "../protocol.ts";
-import { type KeyWindows, remaining, resetMs, type WindowName } from "../windows.ts";
 
 /** `reset` is Unix time in seconds. */
 export type UsageWindow = { limit: number; used: number; remaining: number; reset: number };

@@ -1,9 +1,9 @@
 // A key's quota in its object, and how a call changes it. Pure functions of (quota, limits, request, now).
 
+import type { Counts, Limits, WindowName } from "../../rate-limit/windows.ts";
+import * as Windows from "../../rate-limit/windows.ts";
 import type { AcquireRequest, AcquireResult, DayTotals, Lease, Status } from "../protocol.ts";
 import { DAY_MS, DAYS_KEPT, LEASE_MS, MAX_WAIT_MS } from "../protocol.ts";
-import type { Counts, Limits, WindowName } from "../windows.ts";
-import * as Windows from "../windows.ts";
 
 /** How long a ban lasts. It is never extended; only an operator ends it earlier. */
 export const BAN_MS = 10 * 60_000;
@@ -107,7 +107,7 @@ export function statusOf(quota: Quota, limits: Limits, nowMs: number, own?: Gran
 
 /** Applies the report, admits the requests that fit, refuses those for which no lease can make room, and grants a lease. */
 export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, nowMs: number) {
-  const rolled = liftBan(rollOver(quota, limits, nowMs), request.bansLiftedUntilMs);
+  const rolled = rollOver(quota, limits, nowMs);
   const known = rolled.clients.get(request.client) ?? NEW_CLIENT;
   const answer = (after: Quota, admitted: number, refused: number, lease?: GrantedLease) => {
     const result: AcquireResult = {
@@ -206,7 +206,7 @@ function takeBack(quota: Quota, { seenMs, admitted, refused, late }: Client): Qu
 }
 
 /** Ends a ban that ends by `liftedUntilMs`. The refusals that led to it don't count any more. */
-function liftBan(quota: Quota, liftedUntilMs: number): Quota {
+export function liftBan(quota: Quota, liftedUntilMs: number): Quota {
   if (quota.bannedUntilMs === 0 || quota.bannedUntilMs > liftedUntilMs) return quota;
   return revised({ ...quota, bannedUntilMs: 0, refusals: { ...quota.refusals, late: 0 } }, 0);
 }

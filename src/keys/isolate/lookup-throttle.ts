@@ -1,11 +1,12 @@
-// Bounds the database look-ups that guessed keys cause. In each isolate, a bucket (an address, a network, another Worker's zone)
+// Bounds the calls and look-ups that guessed secrets cause. In each isolate, a bucket (an address, a network, another Worker's zone)
 // has 60 look-ups of unknown keys a minute. A running look-up may be of an unknown key, so it occupies a slot. If no slot is
 // free, a request waits up to two seconds for one.
 
-import { BoundedMap } from "../lib/bounded-map.ts";
-import { MAX_WORK_MS, poll } from "../lib/single-flight.ts";
-import { AddressCounter } from "../rate-limit/anonymous.ts";
-import { type Decision, room } from "../rate-limit/windows.ts";
+import { BoundedMap } from "../../lib/bounded-map.ts";
+import { poll } from "../../lib/runtime.ts";
+import { MAX_WORK_MS } from "../../lib/single-flight.ts";
+import { AddressCounter } from "../../rate-limit/anonymous.ts";
+import { type Decision, room } from "../../rate-limit/windows.ts";
 
 const MAX_WAIT_MS = 2_000;
 
@@ -39,11 +40,21 @@ export class LookupThrottle {
   /** Running look-ups, each by its beginning (Unix time), by bucket. */
   readonly #running = new BoundedMap<string, readonly { beganMs: number }[]>(MAX_BUCKETS);
 
+  /** Whether a look-up can begin without waiting. */
+  hasRoom(buckets: readonly string[], nowMs: number): boolean {
+    return this.#refusal(buckets, nowMs) === undefined && this.#hasSlot(buckets, nowMs);
+  }
+
   /**
-   * Runs a look-up once all of its buckets have a free slot, and counts it as unknown if it finds null. Throws NoSlot, or what
+   * Runs a look-up once all of its buckets have a free slot, and counts it as unknown unless it `isFound`. Throws NoSlot, or what
    * `lookUp` throws. Without buckets it is not throttled.
    */
-  async run<Result>(buckets: readonly string[], nowMs: number, lookUp: () => Promise<Result | null>) {
+  async run<Result>(
+    buckets: readonly string[],
+    nowMs: number,
+    lookUp: () => Promise<Result>,
+    isFound: (result: Result) => boolean,
+  ): Promise<Result> {
     const isOver = () => this.#refusal(buckets, nowMs) !== undefined || this.#hasSlot(buckets, nowMs);
     // There is no `await` between the check and taking the slot, so no other request takes it.
     if (!isOver()) await poll(isOver, MAX_WAIT_MS);
@@ -52,7 +63,7 @@ export class LookupThrottle {
     for (const bucket of buckets) this.#running.set(bucket, [...this.#runningIn(bucket), own]);
     try {
       const result = await lookUp();
-      if (result === null) for (const bucket of buckets) this.#unknown.count(bucket, nowMs);
+      if (!isFound(result)) for (const bucket of buckets) this.#unknown.count(bucket, nowMs);
       return result;
     } finally {
       for (const bucket of buckets) {

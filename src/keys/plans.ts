@@ -1,6 +1,6 @@
 // The plans and their limits. They are in the code, not in the database: a plan changes with a deployment, a key's plan without one.
 
-import type { Limits } from "./windows.ts";
+import type { Limits } from "../rate-limit/windows.ts";
 
 /** The limits of each plan (contract, section 8). Those of an enterprise key are stored with the key. */
 export const PLAN_LIMITS = {

@@ -1,18 +1,24 @@
-// An isolate's client of the limiter for one key. It decides requests from a lease, refuses them by itself while a window is full, or
-// calls the key's object (protocol.ts). Only one call runs at a time; requests that arrive meanwhile wait, and the next call counts
-// all of them. So a burst costs one or two calls.
+// An isolate's client of one key's object. It holds the record, and decides requests from a lease, refuses them by itself while a window
+// is full, or calls the object (protocol.ts). Only one call that counts runs at a time; requests that arrive meanwhile wait, and the next
+// call counts all of them. So a burst costs one or two calls.
 
+import { DatabaseUnavailable } from "../../d1/statements.ts";
 import { randomBase62 } from "../../lib/base62.ts";
 import { DeadlineExceeded } from "../../lib/deadline.ts";
 import type { Runtime } from "../../lib/runtime.ts";
+import { type Count, type KeyDecision, mapWindows, startOfWindowMs } from "../../rate-limit/windows.ts";
 import {
+  type AcquireAnswer,
   type AcquireRequest,
   type AcquireResult,
   CLIENT_ID_LENGTH,
   MAX_WAIT_MS,
+  type NoRecord,
+  type RecordAnswer,
   type Status,
+  type UsageAnswer,
 } from "../protocol.ts";
-import { type Count, type KeyDecision, type Limits, mapWindows, startOfWindowMs } from "../windows.ts";
+import { hasSecret, type KeyRecord } from "../record.ts";
 import { CALL_DEADLINE_MS, callObject } from "./call-object.ts";
 import { fullWindows, KnownQuota } from "./known-quota.ts";
 
@@ -21,6 +27,10 @@ const MAX_CALLS = 5;
 /** The last of these is for reports, for which other isolates may wait. */
 const REQUEST_CALLS = MAX_CALLS - 1;
 const SECOND_MS = 1_000;
+/** The longest wait for the answer about a secret that the isolate can't judge: the primary may have to be asked too. */
+const MAX_INTRODUCTION_MS = CALL_DEADLINE_MS;
+/** A record in use is renewed after this share of the time for which it may be used. */
+const RENEW_SHARE = 1 / 2;
 /** A request that may wait for less is decided without the object. Longer: fewer calls in vain; shorter: more patience. */
 const MIN_CALL_MS = 400;
 /** The longest pause after an undecided response. Longer: longer waits; shorter: more calls if the holder of a lease has ended. */
@@ -34,21 +44,40 @@ const MAX_RENEWALS = 5;
 /** A report that takes longer was cancelled together with its request. */
 const MAX_REPORT_MS = 4 * MAX_WAIT_MS;
 
-export type Limiters = Env["RATE_LIMITER"];
+export type KeyObjects = Env["API_KEYS"];
 /** Called with the reason if a request was decided locally. */
 export type OnLocal = (error: unknown) => void;
 
-/** A request that waits for its decision. `failure` is set if it was decided locally. */
-type Waiter = { arrivedMs: number; decision?: KeyDecision | undefined; failure?: unknown };
+/** A record, and the times from and until which it may be used, by the isolate's clock (Unix time). */
+type HeldRecord = { record: KeyRecord; sinceMs: number; renewMs: number; untilMs: number };
 
-export class LimiterClient {
+/**
+ * A request that waits for its decision. `failure` is set if it was decided locally. `secret` is the hash of a secret that the isolate
+ * can't judge; such a request is not decided locally.
+ */
+type Waiter = {
+  arrivedMs: number;
+  secret?: string | undefined;
+  answer?: RecordAnswer;
+  decision?: KeyDecision | undefined;
+  failure?: unknown;
+};
+
+/** The object could not be asked about a secret. */
+export class ObjectUnavailable extends Error {
+  constructor(cause: unknown) {
+    super("the key's object can't be reached", { cause });
+    this.name = "ObjectUnavailable";
+  }
+}
+
+export class KeyClient {
   readonly id = randomBase62(CLIENT_ID_LENGTH);
   readonly #runtime: Runtime;
   readonly #keyId: string;
   readonly known: KnownQuota;
-  /** From the latest request. */
-  #limits: Limits = { minute: 0, day: 0 };
-  #limiters: Limiters | undefined;
+  #record: HeldRecord | undefined;
+  #objects: KeyObjects | undefined;
   #waiters: Waiter[] = [];
   /** The call under way, with its requests. */
   #call: { number: number; waiters: readonly Waiter[] } | undefined;
@@ -65,51 +94,135 @@ export class LimiterClient {
     this.known = new KnownQuota(runtime);
   }
 
-  /** Counts one request, synchronously if no call is needed. */
-  acquire(limits: Limits, limiters: Limiters, onLocal: OnLocal): KeyDecision | Promise<KeyDecision> {
-    this.#limits = limits;
-    this.#limiters = limiters;
+  /** The record, if the isolate has one that it may use. */
+  get record(): KeyRecord | undefined {
+    const nowMs = this.#runtime.now();
+    const { record, sinceMs, untilMs } = this.#record ?? { sinceMs: 0, untilMs: 0 };
+    return sinceMs <= nowMs && nowMs < untilMs ? record : undefined;
+  }
+
+  /** Whether the secret was one of the key's when the isolate last had a record. */
+  hadSecret(secret: string): boolean {
+    return hasSecret(this.#record?.record ?? null, secret);
+  }
+
+  /** Takes a record that was asked for at `sentMs`, unless a newer one is held. A key that does not exist has none. */
+  learn({ record, usableMs }: Pick<RecordAnswer, "record" | "usableMs">, sentMs: number): void {
+    const untilMs = sentMs + usableMs;
+    if (this.record !== undefined && untilMs < (this.#record?.untilMs ?? 0)) return;
+    const renewMs = sentMs + usableMs * RENEW_SHARE;
+    this.#record = record === null ? undefined : { record, sinceMs: sentMs, renewMs, untilMs };
+    if (record !== null) this.known.learn(record);
+  }
+
+  /**
+   * Counts a request that arrived at `arrivedMs` (Unix time) with a valid secret, synchronously if no call is needed. Needs a record.
+   */
+  acquire(arrivedMs: number, objects: KeyObjects, onLocal: OnLocal): KeyDecision | Promise<KeyDecision> {
+    this.#objects = objects;
     const nowMs = this.#runtime.now();
     const { lease } = this.known;
     lease.recordArrival(nowMs);
-    const decision = this.#decideAtOnce(nowMs);
-    const isDue = decision?.admitted && lease.isDue(nowMs, this.#renewals < MAX_RENEWALS);
+    const decision = this.#decideAtOnce(arrivedMs);
+    const isLeaseDue = decision?.admitted && lease.isDue(nowMs, this.#renewals < MAX_RENEWALS);
+    const isDue = isLeaseDue || (decision !== undefined && nowMs >= (this.#record?.renewMs ?? 0));
     if (isDue && !this.#isBusy(REQUEST_CALLS)) {
       this.#renewals = 0;
       this.#runtime.keepAlive(this.#callForBatch());
     }
     if (decision !== undefined) return this.known.show(decision);
-    const waiting = this.#wait({ arrivedMs: nowMs }, onLocal);
+    const waiter = { arrivedMs };
+    this.#waiters.push(waiter);
+    const waiting = this.awaitDecision(waiter, onLocal);
     // It continues if its client leaves: other requests may wait for its call, and it must not be counted later.
     this.#runtime.keepAlive(waiting);
     return waiting;
   }
 
+  /**
+   * Asks the object about a secret that the isolate can't judge, and counts the request with the same call if the secret is valid:
+   * then `waiter` is for `awaitDecision`. Throws ObjectUnavailable, or DatabaseUnavailable if the object has no record.
+   */
+  async introduce(secret: string, arrivedMs: number, objects: KeyObjects) {
+    this.#objects = objects;
+    this.known.lease.recordArrival(this.#runtime.now());
+    const waiter: Waiter = { arrivedMs, secret };
+    this.#waiters.push(waiter);
+    await this.#drive(waiter, () => waiter.answer !== undefined || waiter.failure !== undefined);
+    const { answer, failure } = waiter;
+    if (answer === undefined) throw failure;
+    return { answer, waiter: waiter.secret === undefined ? waiter : undefined };
+  }
+
+  /** Asks the object about a secret, and counts nothing. Throws like `introduce`. */
+  async identify(secret: string, arrivedMs: number, objects: KeyObjects): Promise<RecordAnswer> {
+    const sentMs = this.#runtime.now();
+    const maxMs = this.#leftMs({ arrivedMs, secret });
+    const identify = async (): Promise<RecordAnswer | NoRecord> =>
+      objects.getByName(this.#keyId).identify(secret);
+    const answered = await callObject(this.#runtime, maxMs, identify).catch((failure) => {
+      throw new ObjectUnavailable(failure);
+    });
+    const answer = withRecord(answered);
+    this.learn(answer, sentMs);
+    return answer;
+  }
+
+  /** Decides a request whose introduction has failed, with a record from the primary. */
+  decideAlone(): KeyDecision {
+    const waiter: Waiter = { arrivedMs: this.#runtime.now() };
+    this.#settle([waiter], this.known.decide(1));
+    this.#reportSoon();
+    return this.#shown(waiter);
+  }
+
+  /** Waits for the decision about a request. */
+  async awaitDecision(waiter: Waiter, onLocal: OnLocal): Promise<KeyDecision> {
+    await this.#drive(waiter, () => waiter.decision !== undefined);
+    return this.#shown(waiter, onLocal);
+  }
+
+  #shown({ decision, failure }: Waiter, onLocal?: OnLocal): KeyDecision {
+    if (decision === undefined) throw new Error("a request has no decision");
+    if (failure !== undefined) onLocal?.(failure);
+    return this.known.show(decision);
+  }
+
   /** Decides a request without a call, if there is a ban, a lease or a full window. */
   #decideAtOnce(arrivedMs: number): KeyDecision | undefined {
     const { known } = this;
-    const limits = this.#limits;
-    const ban = known.ban(limits);
+    const ban = known.ban();
     if (ban !== undefined) return ban;
     if (known.lease.consume(this.#runtime.now(), startOfWindowMs("minute", known.decidedMs)))
-      return { admitted: true, nowMs: known.objectMs, windows: known.windows(limits) };
-    const refusal = known.refuse(limits, arrivedMs);
+      return { admitted: true, nowMs: known.objectMs, windows: known.windows };
+    const refusal = known.refuse(arrivedMs);
     if (refusal !== undefined) this.#reportSoon();
     return refusal;
   }
 
+  /** Asks the object for the key's usage, and returns the totals of its days. Throws what the call throws. */
+  async usage(objects: KeyObjects) {
+    const sentMs = this.#runtime.now();
+    const call = async (): Promise<UsageAnswer | NoRecord> => objects.getByName(this.#keyId).usage();
+    const answer = withRecord(await callObject(this.#runtime, MAX_WAIT_MS, call));
+    this.learn(answer, sentMs);
+    if (answer.usage === undefined) throw new Error(`the key ${this.#keyId} does not exist`);
+    const { status, pastDays } = answer.usage;
+    this.learnStatus(status, sentMs);
+    const { startMs, used, refused } = status.windows.day;
+    return [...pastDays, { startMs, admitted: used, refused }];
+  }
+
   /** Stores a status that was asked for at `sentMs`, unless a call or a report is on its way that it may not include. */
-  learn(status: Status, sentMs: number): void {
+  learnStatus(status: Status, sentMs: number): void {
     const isNewMinute = status.windows.minute.startMs > this.known.minuteMs;
     const isComplete = this.#call === undefined && this.known.decisions.length === 0;
     if (isNewMinute || isComplete) this.known.store(status, sentMs);
   }
 
-  /** Waits for a decision. Whenever no call is running, calls for all waiting requests. */
-  async #wait(waiter: Waiter, onLocal: OnLocal): Promise<KeyDecision> {
-    this.#waiters.push(waiter);
-    const isDecided = () => waiter.decision !== undefined;
-    while (waiter.decision === undefined) {
+  /** Waits until `isDone`. Whenever no call is running, calls for all waiting requests. */
+  async #drive(waiter: Waiter, isDone: () => boolean): Promise<void> {
+    while (!isDone()) {
       const leftMs = this.#leftMs(waiter);
       const pauseMs = this.#pauseMs(REQUEST_CALLS);
       const isReady = this.#call === undefined && pauseMs === 0;
@@ -117,18 +230,17 @@ export class LimiterClient {
       else if (isReady) {
         this.#renewals = 0;
         await this.#callForBatch();
-      } else if (this.#call === undefined) await this.#runtime.until(isDecided, Math.min(pauseMs, leftMs));
-      else await this.#runtime.until(() => isDecided() || this.#call === undefined, leftMs);
+      } else if (this.#call === undefined) await this.#runtime.until(isDone, Math.min(pauseMs, leftMs));
+      else await this.#runtime.until(() => isDone() || this.#call === undefined, leftMs);
     }
-    if (waiter.failure !== undefined) onLocal(waiter.failure);
-    return this.known.show(waiter.decision);
   }
 
   /** How long a request may wait. After the clock steps back, it waits anew. */
   #leftMs(waiter: Waiter): number {
     const nowMs = this.#runtime.now();
+    const maxMs = waiter.secret === undefined ? MAX_WAIT_MS : MAX_INTRODUCTION_MS;
     waiter.arrivedMs = Math.min(waiter.arrivedMs, nowMs);
-    return Math.max(0, waiter.arrivedMs + MAX_WAIT_MS - nowMs);
+    return Math.max(0, waiter.arrivedMs + maxMs - nowMs);
   }
 
   /** Whether a call has to wait that must be one of the first `calls` in a second. */
@@ -155,6 +267,7 @@ export class LimiterClient {
     const waiters = [...this.#waiters];
     const { arrivedMs = sentMs } = waiters[0] ?? {};
     const call = { number: known.newNumber(), waiters };
+    const newcomer = waiters.find(({ secret }) => secret !== undefined);
     const request: AcquireRequest = {
       client: this.id,
       number: call.number,
@@ -163,17 +276,18 @@ export class LimiterClient {
       recent: known.lease.recent(sentMs),
       wantsLease,
       decisions: known.decisions,
-      bansLiftedUntilMs: known.bansLiftedUntilMs,
+      ...(newcomer?.secret && { secret: newcomer.secret }),
       ...(known.lease.report && { lease: known.lease.report }),
     };
     this.#call = call;
     this.#calledMs = [...this.#calledMs, sentMs].slice(-MAX_CALLS);
     const maxMs = Math.min(MAX_WAIT_MS, ...waiters.slice(0, 1).map((each) => this.#leftMs(each)));
-    const limiters = this.#limiters as Limiters;
-    const acquire = async () => limiters.getByName(this.#keyId).acquire(this.#limits, request);
-    let result: AcquireResult;
+    const objects = this.#objects as KeyObjects;
+    const acquire = async (): Promise<AcquireAnswer | NoRecord> =>
+      objects.getByName(this.#keyId).acquire(request);
+    let answer: AcquireAnswer;
     try {
-      result = await callObject(this.#runtime, maxMs, acquire);
+      answer = withRecord(await callObject(this.#runtime, maxMs, acquire));
     } catch (failure) {
       if (this.#call !== call) return;
       const isOverdue = failure instanceof DeadlineExceeded && maxMs < CALL_DEADLINE_MS;
@@ -184,12 +298,22 @@ export class LimiterClient {
     // Its requests have been decided meanwhile.
     if (this.#call !== call) return;
     this.#call = undefined;
+    this.learn(answer, sentMs);
+    const { result } = answer;
+    if (newcomer !== undefined) newcomer.answer = answer;
+    if (newcomer !== undefined && result !== undefined) newcomer.secret = undefined;
+    if (result === undefined) {
+      // The others are counted by the next call.
+      this.#waiters = this.#waiters.filter((each) => each !== newcomer);
+      return;
+    }
     known.acknowledge(request.decisions);
     known.store(result, sentMs);
     const lease = known.lease.apply(request.lease, result.lease, sentMs, this.#runtime.now());
     if (lease !== undefined) this.#runtime.keepAlive(this.#renewOrEnd(lease));
     this.#settle(waiters, { ...result, windows: known.adjust(result.windows) });
-    for (const waiter of this.#waiters) waiter.decision = this.#decideAtOnce(waiter.arrivedMs);
+    for (const waiter of this.#waiters.filter(({ secret }) => secret === undefined))
+      waiter.decision = this.#decideAtOnce(waiter.arrivedMs);
     this.#waiters = this.#waiters.filter(({ decision }) => decision === undefined);
     this.#pause(result, sentMs);
   }
@@ -258,14 +382,18 @@ export class LimiterClient {
    * Decides requests without the object. A call under way is given up: the decision about its requests replaces what it was
    * charged, and those without a decision are sent again.
    */
-  #decide(decided: readonly Waiter[], failure: unknown): void {
+  #decide(overdue: readonly Waiter[], failure: unknown): void {
     const { number, waiters = [] } = this.#call ?? {};
     this.#call = undefined;
+    const decided = overdue.filter(({ secret }) => secret === undefined);
+    for (const newcomer of overdue.filter(({ secret }) => secret !== undefined))
+      newcomer.failure = failure instanceof DatabaseUnavailable ? failure : new ObjectUnavailable(failure);
+    this.#waiters = this.#waiters.filter((each) => each.failure === undefined);
     const sent = new Set(waiters);
     const inCall = decided.filter((each) => sent.has(each));
     const others = decided.filter((each) => !sent.has(each));
     const settle = (part: readonly Waiter[], call?: number) =>
-      this.#settle(part, this.known.decide(this.#limits, part.length, call), failure);
+      this.#settle(part, this.known.decide(part.length, call), failure);
     if (sent.size > 0) settle(inCall, number);
     if (others.length > 0) settle(others);
     this.#reportSoon();
@@ -293,6 +421,12 @@ export class LimiterClient {
     if (this.#isBusy(MAX_CALLS)) this.#reportSoon();
     else await this.#callForBatch(this.#waiters.length > 0);
   }
+}
+
+/** The answer, if it has a record. Throws DatabaseUnavailable. */
+function withRecord<Answer extends RecordAnswer>(answer: Answer | NoRecord): Answer {
+  if ("unavailable" in answer) throw new DatabaseUnavailable(answer.unavailable, false);
+  return answer;
 }
 
 function tooLate(): DeadlineExceeded {

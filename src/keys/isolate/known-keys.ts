@@ -1,0 +1,276 @@
+// What an isolate knows of keys: clients of their objects, and secrets that don't exist. It identifies the caller of a request, and
+// counts the request, by one call if the isolate does not know the key. The oldest entries are evicted first, however much they are used:
+// for this isolate the key is then new. Timers still report a client's lease and decisions, unless an outage lasts longer than they do.
+
+import { FRESH_MS } from "../../d1/freshness.ts";
+import { DatabaseUnavailable } from "../../d1/statements.ts";
+import { BoundedMap } from "../../lib/bounded-map.ts";
+import { DeadlineExceeded } from "../../lib/deadline.ts";
+import { RUNTIME } from "../../lib/runtime.ts";
+import { sha256 } from "../../lib/sha256.ts";
+import { SingleFlight } from "../../lib/single-flight.ts";
+import type { Decision, KeyDecision } from "../../rate-limit/windows.ts";
+import { MAX_WAIT_MS, type RecordAnswer } from "../protocol.ts";
+import { hasSecret, type KeyRecord, problemOf, type SecretProblem } from "../record.ts";
+import { keyIdOf } from "../secret.ts";
+import { findRecord } from "../store.ts";
+import { KeyClient, ObjectUnavailable } from "./key-client.ts";
+import { LookupThrottle, NoSlot } from "./lookup-throttle.ts";
+
+/** Together about 5 MB of the 128 that an isolate has; ten times that if all of them have much to report. */
+const MAX_CLIENTS = 5_000;
+/** Clients of keys that are not known to exist: a flood of guesses evicts only these. */
+const MAX_STRANGERS = 1_000;
+/** Secrets, and ids and hashes that don't exist: together about 7 MB. */
+const MAX_SECRETS = 10_000;
+/** How long neither the object nor the primary is asked about a key again if both have hung. */
+const FAILURE_MS = 5_000;
+
+/** A secret: its SHA-256, and the id of its key. */
+export type Credential = { id: string; hash: string };
+
+/** A valid key, or why there is none. `keyId` is also set for a key that is no longer valid. */
+export type Caller =
+  | { key: KeyRecord; keyId: string; problem?: never; refusal?: never }
+  | {
+      key?: never;
+      keyId?: string;
+      problem: "missing" | SecretProblem;
+      /** Set if nobody was asked about the secret, because its address or network has sent too many unknown ones. */
+      refusal?: Decision;
+    };
+
+/** A request with a secret. */
+export interface KeyRequest {
+  credential: Credential;
+  /** Unix time, by this isolate's clock. */
+  arrivedMs: number;
+  /** See LookupThrottle. */
+  buckets(): readonly string[];
+  env: Pick<Env, "API_KEYS" | "KEYS_DB">;
+  /** Called with the reason if the object can't be reached. */
+  onObjectFailure(error: unknown): void;
+}
+
+/** What the object, or else the primary, has answered about a secret at `sentMs` (Unix time). */
+type Answered = RecordAnswer & { sentMs: number; failure?: unknown };
+
+/** Asks a key's object. `attempt` counts from 0. */
+type Ask = (client: KeyClient, attempt: number) => Promise<RecordAnswer>;
+
+const UNKNOWN: Caller = { problem: "unknown" };
+
+const OPTIONS = { runtime: RUNTIME, findRecord };
+
+export class KnownKeys {
+  readonly #runtime: typeof RUNTIME;
+  readonly #clients = new BoundedMap<string, KeyClient>(MAX_CLIENTS);
+  readonly #strangers = new BoundedMap<string, KeyClient>(MAX_STRANGERS);
+  /** By secret: hashing takes a quarter of the CPU time of a hot request. */
+  readonly #credentials = new BoundedMap<string, Credential>(MAX_SECRETS);
+  /** Ids and hashes that don't exist, with the time from which on they were known (Unix time). */
+  readonly #unknown = new BoundedMap<string, number>(MAX_SECRETS);
+  readonly #throttle = new LookupThrottle();
+  /** Of the requests of an address, and of all, one asks about the secrets of a key at a time. */
+  readonly #flightsOfAddress: SingleFlight<Answered>;
+  readonly #flights: SingleFlight<Answered>;
+  /** By the id of a key: that the primary did not answer either. */
+  readonly #failures = new BoundedMap<string, { error: unknown; atMs: number }>(MAX_STRANGERS);
+  readonly #findRecord: typeof findRecord;
+
+  constructor({ runtime, findRecord } = OPTIONS) {
+    this.#runtime = runtime;
+    this.#findRecord = findRecord;
+    this.#flightsOfAddress = new SingleFlight(runtime);
+    this.#flights = new SingleFlight(runtime);
+  }
+
+  /** The credential in a bearer token; undefined if the token is not a secret. */
+  credentialOf(token: string): Credential | undefined {
+    const known = this.#credentials.get(token);
+    if (known !== undefined) return known;
+    const id = keyIdOf(token);
+    if (id === undefined) return undefined;
+    const credential = { id, hash: sha256(token) };
+    this.#credentials.set(token, credential);
+    return credential;
+  }
+
+  /** The caller, as far as this isolate knows; undefined if it has to ask. */
+  peek({ id, hash }: Credential, nowMs: number): Caller | undefined {
+    const record = this.#find(id)?.record;
+    if (record === undefined || !hasSecret(record, hash)) {
+      return this.#isUnknown(id) || this.#isUnknown(hash) ? UNKNOWN : undefined;
+    }
+    const problem = problemOf(record, hash, nowMs);
+    return problem === undefined ? { key: record, keyId: id } : { keyId: id, problem };
+  }
+
+  /** Whether the next request of a valid key will probably be refused, as far as this isolate knows. */
+  isExhausted(id: string): boolean {
+    return this.#find(id)?.known.peek().admitted === false;
+  }
+
+  /** Whether a request with a secret that the isolate can't judge may cost a look-up, because its key is new to the isolate. */
+  isNew({ credential: { id }, buckets, arrivedMs }: KeyRequest): boolean {
+    return this.#find(id)?.record === undefined && this.#throttle.hasRoom(buckets(), arrivedMs);
+  }
+
+  /** Counts a request of a valid key. Synchronous if no call is needed. */
+  count({ credential: { id }, arrivedMs, env, onObjectFailure }: KeyRequest) {
+    return this.clientOf(id).acquire(arrivedMs, env.API_KEYS, onObjectFailure);
+  }
+
+  /**
+   * Identifies the caller of a request whose secret this isolate can't judge, and counts the request if the secret is valid. Throws
+   * DatabaseUnavailable.
+   */
+  async identifyAndCount(request: KeyRequest): Promise<{ caller: Caller; decision?: KeyDecision }> {
+    let own: Promise<KeyDecision> | undefined;
+    const { value: caller, failure } = await this.#identify(request, async (client, attempt) => {
+      const { credential, arrivedMs, env, onObjectFailure } = request;
+      // The secret is probably wrong, and must not occupy a call that counts.
+      const isDoubtful = client.record !== undefined || attempt > 0;
+      if (isDoubtful) return client.identify(credential.hash, arrivedMs, env.API_KEYS);
+      const { answer, waiter } = await client.introduce(credential.hash, arrivedMs, env.API_KEYS);
+      if (waiter !== undefined) {
+        own = client.awaitDecision(waiter, onObjectFailure);
+        this.#runtime.keepAlive(own);
+      }
+      return answer;
+    });
+    if (own !== undefined) return { caller, decision: await own };
+    if (caller.key === undefined) return { caller };
+    if (failure === undefined) return { caller, decision: await this.count(request) };
+    return { caller, decision: this.clientOf(caller.keyId).decideAlone() };
+  }
+
+  /** Identifies the caller of a request whose secret this isolate can't judge. Counts nothing. Throws DatabaseUnavailable. */
+  async identify(request: KeyRequest): Promise<Caller> {
+    const { credential, arrivedMs, env } = request;
+    const ask = (client: KeyClient) => client.identify(credential.hash, arrivedMs, env.API_KEYS);
+    return (await this.#identify(request, ask)).value;
+  }
+
+  /** The totals of a key's days, and a function for the windows of now. Throws what the call throws. */
+  async usage(id: string, { API_KEYS }: KeyRequest["env"]) {
+    const client = this.clientOf(id);
+    const days = await client.usage(API_KEYS);
+    return { days, decide: () => client.known.peek() };
+  }
+
+  /** The client of a key's object. */
+  clientOf(id: string): KeyClient {
+    return this.#clients.get(id) ?? this.#strangers.getOrAdd(id, () => new KeyClient(this.#runtime, id));
+  }
+
+  #find(id: string): KeyClient | undefined {
+    return this.#clients.get(id) ?? this.#strangers.get(id);
+  }
+
+  #isUnknown(name: string): boolean {
+    const sinceMs = this.#unknown.get(name);
+    if (sinceMs === undefined) return false;
+    const ageMs = this.#runtime.now() - sinceMs;
+    return ageMs >= 0 && ageMs < FRESH_MS;
+  }
+
+  /** Asks until the caller is known. `failure` is set if this request was the one that could not reach the object. */
+  async #identify(request: KeyRequest, ask: Ask): Promise<{ value: Caller; failure?: unknown }> {
+    try {
+      // It may wait for a call of another request.
+      return await this.#runtime.withDeadline("the key's object", this.#leftMs(request), () =>
+        this.#askUntilKnown(request, ask),
+      );
+    } catch (error) {
+      throw error instanceof DeadlineExceeded ? new DatabaseUnavailable(error, false) : error;
+    }
+  }
+
+  /** How long the request may wait. After the clock steps, it waits anew. */
+  #leftMs({ arrivedMs }: KeyRequest): number {
+    const waitedMs = this.#runtime.now() - arrivedMs;
+    return waitedMs < 0 ? MAX_WAIT_MS : Math.max(0, MAX_WAIT_MS - waitedMs);
+  }
+
+  async #askUntilKnown(request: KeyRequest, ask: Ask): Promise<{ value: Caller; failure?: unknown }> {
+    const { credential, arrivedMs } = request;
+    const { id, hash } = credential;
+    // A secret that was valid before is not throttled, whatever else its address has sent.
+    const buckets = this.clientOf(id).hadSecret(hash) ? [] : request.buckets();
+    for (let attempt = 0; ; attempt += 1) {
+      const known = this.peek(credential, arrivedMs);
+      if (known !== undefined) return { value: known };
+      const call = { isOwn: false };
+      const askOnce = () =>
+        this.#flights.run(id, () => {
+          call.isOwn = true;
+          return this.#ask(request, (client) => ask(client, attempt));
+        });
+      try {
+        const answer = await this.#flightsOfAddress.run(`${id} ${buckets.join()}`, () =>
+          this.#throttle.run(buckets, arrivedMs, askOnce, ({ record }) => hasSecret(record, hash)),
+        );
+        if (hasSecret(answer.record, hash)) {
+          const problem = problemOf(answer.record, hash, arrivedMs);
+          const { failure } = answer;
+          const key = { key: answer.record, keyId: id };
+          return { value: problem ? { keyId: id, problem } : key, ...(call.isOwn && { failure }) };
+        }
+        // Otherwise the secret may have been made since the record was read.
+        if (answer.isNew && (call.isOwn || answer.sentMs >= arrivedMs)) {
+          this.#unknown.set(answer.record === null ? id : hash, answer.sentMs);
+          return { value: UNKNOWN };
+        }
+      } catch (error) {
+        const refusal = refusalOf(error, buckets, arrivedMs);
+        // Otherwise another request of this address had no slot; this one may have one.
+        if (refusal !== undefined) return { value: { problem: "unknown", refusal } };
+      }
+    }
+  }
+
+  /** Asks the object, or else the primary. */
+  async #ask(request: KeyRequest, ask: (client: KeyClient) => Promise<RecordAnswer>): Promise<Answered> {
+    const { id } = request.credential;
+    const client = this.clientOf(id);
+    const sentMs = this.#runtime.now();
+    const recent = this.#failures.get(id);
+    if (recent !== undefined && Math.abs(sentMs - recent.atMs) < FAILURE_MS) throw recent.error;
+    const answer = await ask(client).then(
+      (each): Answered => ({ ...each, sentMs }),
+      (failure) => this.#askPrimary(request, client, failure),
+    );
+    if (answer.record !== null) {
+      this.#clients.set(id, client);
+      this.#strangers.delete(id);
+    }
+    return answer;
+  }
+
+  /** Reads the record from the primary, because the object can't be reached. */
+  async #askPrimary(request: KeyRequest, client: KeyClient, failure: unknown): Promise<Answered> {
+    if (!(failure instanceof ObjectUnavailable)) throw failure;
+    const { credential, env, onObjectFailure } = request;
+    onObjectFailure(failure.cause);
+    const sentMs = this.#runtime.now();
+    const find = () => this.#findRecord(env.KEYS_DB, credential.id);
+    try {
+      const record = await this.#runtime.withDeadline("the database", this.#leftMs(request), find);
+      client.learn({ record, usableMs: FRESH_MS }, sentMs);
+      return { record, usableMs: FRESH_MS, isNew: true, sentMs, failure };
+    } catch (error) {
+      if (error instanceof DeadlineExceeded)
+        this.#failures.set(credential.id, { error, atMs: this.#runtime.now() });
+      throw error;
+    }
+  }
+}
+
+/** The refusal of a request that had no slot; undefined if only another request had none. Throws any other error. */
+function refusalOf(error: unknown, buckets: readonly string[], nowMs: number): Decision | undefined {
+  if (!(error instanceof NoSlot)) throw error;
+  if (!error.appliesTo(buckets, nowMs)) return undefined;
+  if (error.refusal === undefined) throw new DatabaseUnavailable(error, false);
+  return error.refusal;
+}

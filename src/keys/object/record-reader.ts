@@ -1,0 +1,122 @@
+// The record of a key in its object, read from the keys database. It is read before an answer if it is older than 10 s, in the
+// background if it is older than 5 s, and again for a secret that it lacks. If the database fails, it is used for 5 minutes more.
+
+import { FRESH_MS } from "../../d1/freshness.ts";
+import { DeadlineExceeded } from "../../lib/deadline.ts";
+import type { Runtime } from "../../lib/runtime.ts";
+import type { RecordAnswer } from "../protocol.ts";
+import { hasSecret, type KeyRecord } from "../record.ts";
+
+/** Longer: fewer reads that calls wait for; shorter: changes of a key are known earlier. */
+const MAX_AGE_MS = 10_000;
+/** From this age on, a call begins a read that it does not wait for. */
+const REFRESH_MS = 5_000;
+/** At most one read for unknown secrets in this time. Longer: a new secret can wait as long; shorter: a flood causes more reads. */
+const REREAD_MS = 1_000;
+/** After MAX_AGE_MS. */
+const STALE_IF_ERROR_MS = 5 * 60_000;
+/** Shorter than the deadline of a call, so that the answer arrives. */
+const DEADLINE_MS = 2_000;
+/** After a failed read, a stale record is used without another one for this time. */
+const FAILURE_PAUSE_MS = 5_000;
+
+/** A record, with the beginning of its read (Unix time). */
+export type ReadRecord = { record: KeyRecord | null; readMs: number };
+
+export class RecordReader {
+  readonly #runtime: Runtime;
+  readonly #load: () => Promise<KeyRecord | null>;
+  readonly #onChange: (latest: ReadRecord) => void;
+  /** `number`: that of its read; 0 for the stored record. */
+  #latest: (ReadRecord & { number: number }) | undefined;
+  #failure: { error: unknown; atMs: number } | undefined;
+  #reading: Promise<void> | undefined;
+  /** The number of reads so far, and the beginning of the last one. */
+  #reads = 0;
+  #beganMs = Number.NEGATIVE_INFINITY;
+
+  /** `stored`: from before the object slept. `load` reads the record; `onChange` is called with one that differs. */
+  constructor(
+    runtime: Runtime,
+    stored: ReadRecord | undefined,
+    load: () => Promise<KeyRecord | null>,
+    onChange: (latest: ReadRecord) => void,
+  ) {
+    this.#runtime = runtime;
+    this.#load = load;
+    this.#onChange = onChange;
+    this.#latest = stored && { ...stored, number: 0 };
+  }
+
+  get latest(): ReadRecord | undefined {
+    return this.#latest && { record: this.#latest.record, readMs: this.#latest.readMs };
+  }
+
+  /**
+   * The record for an answer. If it lacks the secret with the hash `secret`, it is read again, unless that has just been done; then
+   * `isPatient` waits until it may be. Throws the error of the read if there is no record that may be used.
+   */
+  async answer(secret?: string, isPatient = false): Promise<RecordAnswer> {
+    const before = this.#reads;
+    const isMissing = () =>
+      secret !== undefined && !hasSecret(this.#latest?.record ?? null, secret) && !this.#isFrom(before);
+    if (this.#ageMs >= MAX_AGE_MS) await this.#read();
+    else if (this.#ageMs >= REFRESH_MS) this.#runtime.keepAlive(this.#read());
+    // Twice, because a read that had begun before does not tell of this secret.
+    for (let reads = 0; reads < 2 && this.#failure === undefined && isMissing(); reads += 1) {
+      const pauseMs = this.#beganMs + REREAD_MS - this.#runtime.now();
+      if (this.#reading === undefined && pauseMs > 0 && pauseMs <= REREAD_MS) {
+        if (!isPatient) break;
+        await this.#runtime.wait(pauseMs);
+      }
+      if (isMissing()) await this.#read();
+    }
+    if (this.#latest === undefined || this.#leftMs <= 0) throw this.#failure?.error;
+    const ageMs = this.#ageMs;
+    const usableMs = ageMs < MAX_AGE_MS ? FRESH_MS - ageMs : Math.min(FAILURE_PAUSE_MS, this.#leftMs);
+    return { record: this.#latest.record, usableMs, isNew: this.#isFrom(before) };
+  }
+
+  /** How long the record may be used if the database fails. */
+  get #leftMs(): number {
+    return MAX_AGE_MS + STALE_IF_ERROR_MS - this.#ageMs;
+  }
+
+  /** Whether the latest record is from a read after the first `reads`. */
+  #isFrom(reads: number): boolean {
+    return this.#latest !== undefined && this.#latest.number > reads;
+  }
+
+  /** Unknown after the clock has stepped back. */
+  get #ageMs(): number {
+    const ageMs = this.#runtime.now() - (this.#latest?.readMs ?? Number.POSITIVE_INFINITY);
+    return ageMs < 0 ? Number.POSITIVE_INFINITY : ageMs;
+  }
+
+  /** Reads the record, or waits for the read under way. Not soon after a failure if a record is left, or if the database hangs. */
+  async #read(): Promise<void> {
+    const { error, atMs = Number.NEGATIVE_INFINITY } = this.#failure ?? {};
+    const isRecent = Math.abs(this.#runtime.now() - atMs) < FAILURE_PAUSE_MS;
+    if (isRecent && (this.#leftMs > 0 || error instanceof DeadlineExceeded)) return;
+    this.#reading ??= this.#readOnce().finally(() => {
+      this.#reading = undefined;
+    });
+    await this.#reading;
+  }
+
+  async #readOnce(): Promise<void> {
+    this.#reads += 1;
+    const number = this.#reads;
+    const readMs = this.#runtime.now();
+    this.#beganMs = readMs;
+    try {
+      const record = await this.#runtime.withDeadline("the database", DEADLINE_MS, this.#load);
+      const isChange = JSON.stringify(record) !== JSON.stringify(this.#latest?.record ?? null);
+      this.#latest = { record, readMs, number };
+      this.#failure = undefined;
+      if (isChange) this.#onChange({ record, readMs });
+    } catch (error) {
+      this.#failure = { error, atMs: this.#runtime.now() };
+    }
+  }
+}

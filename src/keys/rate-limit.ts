@@ -1,0 +1,76 @@
+// Enforces the rate limit and sets its headers. A valid key's requests are counted exactly, by its Durable Object; other requests
+// are counted by client address, in memory.
+
+import type { Context, MiddlewareHandler } from "hono";
+import { clientAddress } from "../http/client-address.ts";
+import { errorResponse } from "../http/errors.ts";
+import { MESSAGES } from "../http/messages.ts";
+import { anonymousRequests } from "../rate-limit/anonymous.ts";
+import { availableMs, headersOf, left, secondsToReset, tighterWindow } from "../rate-limit/headers.ts";
+import type { Decision } from "../rate-limit/windows.ts";
+import { type KeysEnv, setCaller } from "./identify.ts";
+import type { KnownKeys } from "./isolate/known-keys.ts";
+
+/** Adds the rate-limit headers of the client's address to a response without a decision, such as that of a preflight. */
+export const rateLimitHeaders: MiddlewareHandler<KeysEnv> = async (c, next) => {
+  await next();
+  if (c.get("decision") !== undefined) return;
+  const decision = anonymousRequests.peek(clientAddress(c.req), c.get("nowMs"));
+  // The request was neither counted nor refused.
+  const headers = headersOf({ ...decision, admitted: true });
+  for (const [name, value] of Object.entries(headers)) c.res.headers.set(name, value);
+};
+
+/** Counts the request, and sets `decision` and `caller`. Answers `rate_limit_exceeded` or `key_banned`. */
+export function rateLimit(keys: KnownKeys): MiddlewareHandler<KeysEnv> {
+  return async function rateLimit(c, next) {
+    const counted = count(keys, c);
+    const decision = counted instanceof Promise ? await counted : counted;
+    setDecision(c, decision);
+    if (decision.admitted) return next();
+    const { key, refusal } = c.get("caller") ?? {};
+    const limited = MESSAGES.rate_limit_exceeded;
+    const withoutKey = refusal === undefined ? limited.withoutKey : limited.unknownKeys;
+    return refuse(c, decision, key === undefined ? withoutKey : limited.key);
+  };
+}
+
+/** Counts the request of a valid key at its object, and any other by its address. Synchronous if no call is needed. */
+function count(keys: KnownKeys, c: Context<KeysEnv>): Decision | Promise<Decision> {
+  const caller = c.get("caller");
+  const request = c.get("keyRequest");
+  if (request === undefined || (caller !== undefined && caller.key === undefined)) return countAddress(c);
+  if (caller !== undefined) return keys.count(request);
+  return keys.identifyAndCount(request).then(({ caller, decision }) => {
+    setCaller(c, caller);
+    return decision ?? caller.refusal ?? countAddress(c);
+  });
+}
+
+function countAddress(c: Context<KeysEnv>): Decision {
+  return anonymousRequests.count(clientAddress(c.req), c.get("nowMs"));
+}
+
+/** Sets `decision`, its headers and its log fields. */
+export function setDecision(c: Context<KeysEnv>, decision: Decision): void {
+  c.set("decision", decision);
+  headersOf(decision, c.get("headers"));
+  const window = tighterWindow(decision);
+  const log = c.get("log");
+  log.window = window;
+  log.remaining = left(decision, window);
+}
+
+type Exceeded = (typeof MESSAGES.rate_limit_exceeded)["key"];
+
+function refuse(c: Context<KeysEnv>, decision: Decision, exceeded: Exceeded): Response {
+  const name = tighterWindow(decision);
+  const { limit } = decision.windows[name] ?? decision.windows.minute;
+  const retry = { seconds: secondsToReset(decision, name), atMs: availableMs(decision, name) };
+  const headers = { "Cache-Control": "no-store" };
+  if (decision.bannedUntilMs !== undefined) {
+    const message = MESSAGES.key_banned.ban(decision.bannedUntilMs, retry);
+    return errorResponse(c, { code: "key_banned", message, headers });
+  }
+  return errorResponse(c, { code: "rate_limit_exceeded", message: exceeded(limit, name, retry), headers });
+}

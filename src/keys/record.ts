@@ -1,0 +1,47 @@
+// The record of a key, and what follows from it for a secret. The keys database is its source, the key's object hands it to the
+// isolates. Times are Unix time in milliseconds; null: never.
+
+import type { Limits } from "../rate-limit/windows.ts";
+import type { Plan } from "./plans.ts";
+
+/** A key. Its id is public, and names its object. */
+export interface Key {
+  id: string;
+  plan: Plan;
+  limits: Limits;
+  expiresAtMs: number | null;
+  revokedAtMs: number | null;
+  /** An operator has lifted the bans that end by then; 0 for none. */
+  bansLiftedUntilMs: number;
+}
+
+/** A key with the SHA-256 (hexadecimal) of its secrets, the current one first. A replaced secret is valid until its grace ends. */
+export interface KeyRecord extends Key {
+  secrets: readonly { hash: string; goodUntilMs: number | null }[];
+}
+
+/** How many replaced secrets a key has at most. More: longer records in every answer; fewer: rotations that end a grace early. */
+export const MAX_REPLACED_SECRETS = 20;
+
+export type KeyState = "active" | "expired" | "revoked";
+
+export function stateOf({ revokedAtMs, expiresAtMs }: Key, nowMs: number): KeyState {
+  if (revokedAtMs !== null) return "revoked";
+  return expiresAtMs !== null && expiresAtMs <= nowMs ? "expired" : "active";
+}
+
+export function hasSecret(record: KeyRecord | null, hash: string): record is KeyRecord {
+  return record?.secrets.some((each) => each.hash === hash) ?? false;
+}
+
+/** Why a secret is not valid. */
+export type SecretProblem = "unknown" | "replaced" | Exclude<KeyState, "active">;
+
+/** Undefined for a valid secret. */
+export function problemOf(record: KeyRecord, hash: string, nowMs: number): SecretProblem | undefined {
+  const secret = record.secrets.find((each) => each.hash === hash);
+  if (secret === undefined) return "unknown";
+  const state = stateOf(record, nowMs);
+  if (state !== "active") return state;
+  return secret.goodUntilMs !== null && secret.goodUntilMs <= nowMs ? "replaced" : undefined;
+}

@@ -1,0 +1,59 @@
+// GET /v1/usage: the status of a key. It is registered before the rate limit, so it is free and works while the key is limited or
+// banned. An isolate calls the key's object for it at most once a second.
+
+import { type Context, Hono } from "hono";
+import { DatabaseUnavailable } from "../../d1/statements.ts";
+import { serviceUnavailable } from "../../http/errors.ts";
+import { logFailure } from "../../http/log.ts";
+import { MESSAGES } from "../../http/messages.ts";
+import { respondJson } from "../../http/respond.ts";
+import { Cache } from "../../lib/cache.ts";
+import { type KeysEnv, setCaller } from "../identify.ts";
+import type { KeyRequest, KnownKeys } from "../isolate/known-keys.ts";
+import { setDecision } from "../rate-limit.ts";
+import { type UsageBody, usageBody } from "./usage-body.ts";
+
+/** How long a response or failure of the object is cached. */
+const MAX_AGE_MS = 1_000;
+
+/** Together about 5 MB of the 128 that an isolate has. */
+const MAX_ANSWERS = 1_000;
+
+type Answer = Awaited<ReturnType<KnownKeys["usage"]>>;
+
+export function usage(keys: KnownKeys) {
+  const answers = new Cache<Answer, KeyRequest["env"]>({
+    load: (keyId, env) => keys.usage(keyId, env),
+    lifetimeOf: () => ({ freshMs: MAX_AGE_MS, revalidateMs: MAX_AGE_MS, staleIfErrorMs: 0 }),
+    failureMs: () => MAX_AGE_MS,
+    maxSize: MAX_ANSWERS,
+  });
+
+  /** Throws `service_unavailable`. */
+  async function currentUsage(c: Context<KeysEnv>, keyId: string): Promise<Answer> {
+    try {
+      return await answers.get(keyId, c.env);
+    } catch (error) {
+      if (error instanceof DatabaseUnavailable) throw error;
+      logFailure(c, "limiter_unavailable", error);
+      throw serviceUnavailable(MESSAGES.service_unavailable.limiter, c.get("requestId"));
+    }
+  }
+
+  return new Hono<KeysEnv>().get("/", async (c, next) => {
+    const request = c.get("keyRequest");
+    if (c.get("caller") === undefined && request !== undefined) setCaller(c, await keys.identify(request));
+    const key = c.get("caller")?.key;
+    // Without a valid key, the rate limit counts the request by address, and it is refused.
+    if (key === undefined) return next();
+    const { days, decide } = await currentUsage(c, key.id);
+    // The windows are those of now, because the cached answer may be older than the last response.
+    const decision = decide();
+    const { bannedUntilMs, windows } = decision;
+    // The headers show a ban, but this request is not refused.
+    setDecision(c, { ...decision, admitted: true });
+    const body = usageBody(key.plan, windows, bannedUntilMs, days);
+    c.get("headers")["Cache-Control"] = "no-store";
+    return respondJson<UsageBody, 200>(c, JSON.stringify(body), 200);
+  });
+}
