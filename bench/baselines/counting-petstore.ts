@@ -2,12 +2,10 @@
 // size of the object's storage; GET /calls the calls of all objects. GET /acquire?key=ID counts one request of a key like an
 // isolate without a lease. GET /ban?key=ID bans a key by a report of refusals.
 
-import { env } from "cloudflare:workers";
-import worker, { RateLimiter as Uncounted } from "../../src/index.ts";
-import { MAX_LIMIT } from "../../src/rate-limit/plans.ts";
-import type { AcquireRequest } from "../../src/rate-limit/protocol.ts";
-
-const LIMITS = { minute: MAX_LIMIT, day: MAX_LIMIT };
+import worker, { ApiKey as Uncounted } from "../../src/index.ts";
+import { MAX_LIMIT } from "../../src/keys/plans.ts";
+import type { AcquireRequest } from "../../src/keys/protocol.ts";
+import { interceptCalls } from "../measure/object-calls.ts";
 
 /** A ban needs more late refusals than three times the limit. */
 const REFUSALS = 3 * MAX_LIMIT + 1;
@@ -15,11 +13,10 @@ const REFUSALS = 3 * MAX_LIMIT + 1;
 /** Of an isolate without a lease. */
 let lastNumber = 0;
 
-/** Of all objects: here they run in the Worker's own isolate. */
-let allCalls = 0;
+/** By the name of the object, and of all objects by "". */
+const calls = new Map([["", 0]]);
 
-export class RateLimiter extends Uncounted {
-  #calls = 0;
+export class ApiKey extends Uncounted {
   #rowsWritten = 0;
 
   constructor(ctx: DurableObjectState, bindings: Env) {
@@ -33,39 +30,41 @@ export class RateLimiter extends Uncounted {
     };
   }
 
-  override acquire(...words: Parameters<Uncounted["acquire"]>) {
-    this.#calls += 1;
-    allCalls += 1;
-    return super.acquire(...words);
-  }
-
   counts() {
-    return { calls: this.#calls, rowsWritten: this.#rowsWritten, bytes: this.ctx.storage.sql.databaseSize };
+    return { rowsWritten: this.#rowsWritten, bytes: this.ctx.storage.sql.databaseSize };
   }
+}
+
+let counting: Env | undefined;
+
+/** The bindings, with objects that count their calls. */
+function countCalls({ API_KEYS, ...rest }: Env): Env {
+  const counted = interceptCalls(API_KEYS as unknown as DurableObjectNamespace, ({ name = "" }, call) => {
+    for (const each of ["", name]) calls.set(each, (calls.get(each) ?? 0) + 1);
+    return call();
+  });
+  return { ...rest, API_KEYS: counted as unknown as Env["API_KEYS"] };
 }
 
 export default {
   async fetch(request, bindings, ctx) {
+    counting ??= countCalls(bindings);
+    const { API_KEYS } = counting;
     const { pathname, searchParams } = new URL(request.url);
-    const limiters = env.RATE_LIMITER as unknown as DurableObjectNamespace<RateLimiter>;
-    const limiter = () => limiters.getByName(searchParams.get("key") ?? "");
+    const key = searchParams.get("key") ?? "";
     const acquire = async (requests: number, rest: Partial<AcquireRequest> = {}) => {
       lastNumber += 2;
-      const batch = {
-        client: "isolate",
-        number: lastNumber,
-        requests,
-        arrivedMs: 0,
-        recent: 0,
-        wantsLease: false,
-      };
-      const call = { ...batch, decisions: [], bansLiftedUntilMs: 0, ...rest };
-      return Response.json(await limiter().acquire(LIMITS, call));
+      const batch = { client: "isolate", number: lastNumber, requests, arrivedMs: 0, recent: 0 };
+      const call = { ...batch, wantsLease: false, decisions: [], ...rest };
+      return Response.json(await API_KEYS.getByName(key).acquire(call));
     };
-    if (pathname === "/counts") return Response.json(await limiter().counts());
-    if (pathname === "/calls") return Response.json(allCalls);
+    if (pathname === "/calls") return Response.json(calls.get(""));
+    if (pathname === "/counts") {
+      const objects = bindings.API_KEYS as unknown as DurableObjectNamespace<ApiKey>;
+      return Response.json({ calls: calls.get(key) ?? 0, ...(await objects.getByName(key).counts()) });
+    }
     if (pathname === "/acquire") return acquire(1);
-    if (pathname !== "/ban") return worker.fetch(request, bindings, ctx);
+    if (pathname !== "/ban") return worker.fetch(request, counting, ctx);
     const refusals = { atMs: Date.now(), arrivedMs: 0, admitted: 0, refused: REFUSALS, late: REFUSALS };
     return acquire(0, { decisions: [{ number: lastNumber + 1, ...refusals }] });
   },

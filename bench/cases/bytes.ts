@@ -3,12 +3,13 @@
 // order of insertion leaves.
 
 import { createConnection } from "node:net";
-import { createKey } from "../../src/keys/admin.ts";
+import { createKey } from "../../src/operators/admin.ts";
 import { PET_JSON } from "../../src/pets/store.ts";
 import { progress, type Table, whole } from "../measure/report.ts";
+import type { Databases } from "../measure/workerd.ts";
 import { pagePath } from "./cursor.ts";
 import { countsOf, startCountingPetstore } from "./objects.ts";
-import { addTablesAndPets } from "./pets.ts";
+import { addTablesAndPets, NO_LIMIT, newKeyWithId } from "./pets.ts";
 
 const ROWS = 100_000;
 
@@ -50,52 +51,57 @@ const INSERT_CREATIONS = `
   FROM pets ORDER BY id LIMIT CAST(?1 AS INTEGER)`;
 
 export async function measureBytes(): Promise<BytesResult[]> {
-  const { url, database, stop } = await startCountingPetstore();
+  const { url, databases, stop } = await startCountingPetstore();
+  const { pets, keys } = databases;
   try {
-    await addTablesAndPets(database, 0);
-    await database.batch([database.prepare(SKIP_IDS), database.prepare("DELETE FROM pets")]);
-    return [...(await storedInD1(database)), ...(await storedByObject(url)), ...(await sent(url, database))];
+    await addTablesAndPets(databases, 0);
+    await pets.batch([pets.prepare(SKIP_IDS), pets.prepare("DELETE FROM pets")]);
+    const inD1 = await storedInD1(databases);
+    return [...inD1, ...(await storedByObject(url, keys)), ...(await sent(url, databases))];
   } finally {
     await stop();
   }
 }
 
 /** Adds rows, measures by how much the database grows, and removes them. */
-async function storedInD1(database: D1Database): Promise<BytesResult[]> {
-  const size = async () => (await database.prepare("SELECT 1").run()).meta.size_after;
-  const emptyBytes = await size();
-  const bytesPerRow = async (sql: string, ...values: unknown[]) => {
+async function storedInD1({ pets, keys }: Databases): Promise<BytesResult[]> {
+  const size = async (database: D1Database) => (await database.prepare("SELECT 1").run()).meta.size_after;
+  const bytesPerRow = async (database: D1Database, sql: string, ...values: unknown[]) => {
     progress(`bytes: ${sql.trim().split("(")[0]?.trim()}`);
-    const before = await size();
+    const before = await size(database);
     const statement = database.prepare(sql).bind(`${ROWS}`, ...values);
     await statement.run();
-    return ((await size()) - before) / ROWS;
+    return ((await size(database)) - before) / ROWS;
   };
-  const results: BytesResult[] = [{ name: "an empty database", bytes: emptyBytes, note: "all tables" }];
+  const results: BytesResult[] = [
+    { name: "an empty database of pets", bytes: await size(pets), note: "all tables" },
+    { name: "an empty database of keys", bytes: await size(keys), note: "all tables" },
+  ];
   for (const [title, name, keyLength] of [
     ["20 characters", NAMES.short, 36],
     ["255 of 4 bytes", NAMES.long, 255],
   ] as const) {
-    const pet = await bytesPerRow(INSERT_PETS, name);
-    const creation = await bytesPerRow(INSERT_CREATIONS, "-".repeat(255), keyLength);
-    const before = await size();
-    await database.prepare("DROP INDEX pets_by_status").run();
-    const index = (before - (await size())) / ROWS;
-    await database.prepare("CREATE INDEX pets_by_status ON pets (status)").run();
+    const pet = await bytesPerRow(pets, INSERT_PETS, name);
+    const creation = await bytesPerRow(pets, INSERT_CREATIONS, "-".repeat(255), keyLength);
+    const before = await size(pets);
+    await pets.prepare("DROP INDEX pets_by_status").run();
+    const index = (before - (await size(pets))) / ROWS;
+    await pets.prepare("CREATE INDEX pets_by_status ON pets (status)").run();
     results.push(
       { name: `a pet, name of ${title}`, bytes: pet, note: `${index.toFixed(1)} of them in the index` },
       { name: "its idempotency record", bytes: creation, note: `Idempotency-Key of ${keyLength} characters` },
     );
-    await database.batch(["creations", "pets"].map((table) => database.prepare(`DELETE FROM ${table}`)));
+    await pets.batch(["creations", "pets"].map((table) => pets.prepare(`DELETE FROM ${table}`)));
   }
-  const key = await bytesPerRow(INSERT_KEYS, NAMES.short);
+  const key = await bytesPerRow(keys, INSERT_KEYS, NAMES.short);
   return [...results, { name: "a key", bytes: key, note: "name of 20 characters" }];
 }
 
 /** What an object stores on the first day of its key. */
-async function storedByObject(url: URL): Promise<BytesResult[]> {
-  const stored = async () => (await countsOf(url, "bytes")).bytes;
-  const acquire = async () => (await fetch(new URL("/acquire?key=bytes", url))).text();
+async function storedByObject(url: URL, keys: D1Database): Promise<BytesResult[]> {
+  const { id } = await newKeyWithId(keys, NO_LIMIT);
+  const stored = async () => (await countsOf(url, id)).bytes;
+  const acquire = async () => (await fetch(new URL(`/acquire?key=${id}`, url))).text();
   const unused = await stored();
   await acquire();
   const first = await stored();
@@ -108,10 +114,10 @@ async function storedByObject(url: URL): Promise<BytesResult[]> {
 }
 
 /** The bytes of minimal requests and their responses, heads included: HTTP/1.1 without compression. */
-async function sent(url: URL, database: D1Database): Promise<BytesResult[]> {
+async function sent(url: URL, { pets, keys }: Databases): Promise<BytesResult[]> {
   const limits = { minute: 300, day: 10_000 };
   const options = { name: "bytes", plan: "pro", limits, expiresAtMs: null } as const;
-  const { secret } = await createKey(database, options, { by: "bench", nowMs: Date.now() });
+  const { secret } = await createKey(keys, options, { by: "bench", nowMs: Date.now() });
   const exchange = async (title: string, name: string, line: string, body = "") => {
     const head = [
       `${line} HTTP/1.1`,
@@ -137,9 +143,9 @@ async function sent(url: URL, database: D1Database): Promise<BytesResult[]> {
     ["name of 20 characters", NAMES.short],
     ["name of 255 of 4 bytes", NAMES.long],
   ] as const) {
-    await database.prepare("DELETE FROM pets").run();
-    await database.prepare(INSERT_PETS).bind("101", name).run();
-    const firstId = (await database.prepare("SELECT min(id) AS id FROM pets").first<number>("id")) ?? 0;
+    await pets.prepare("DELETE FROM pets").run();
+    await pets.prepare(INSERT_PETS).bind("101", name).run();
+    const firstId = (await pets.prepare("SELECT min(id) AS id FROM pets").first<number>("id")) ?? 0;
     const body = JSON.stringify({ name, categoryId: 7, status: "available" });
     results.push(
       ...(await exchange("a list of 20", title, `GET ${pagePath(firstId, 20)}`)),

@@ -1,8 +1,8 @@
 // The cases that are measured under load: the exchange of each implementation, and the targets.
 
 import { setTimeout as wait } from "node:timers/promises";
-import { newSecret } from "../../src/keys/secret.ts";
-import { BAN_GRACE_MS, MIN_TOLERATED_REFUSALS } from "../../src/rate-limit/object/quota.ts";
+import { BAN_GRACE_MS, MIN_TOLERATED_REFUSALS } from "../../src/keys/object/quota.ts";
+import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { type Implementation, type ImplementationName, PETS } from "../measure/implementations.ts";
 import type { Exchange } from "../measure/load.ts";
 import { whole } from "../measure/report.ts";
@@ -103,9 +103,9 @@ function bareInsert(implementation: Implementation): Exchange {
 }
 
 /** Bans a new key each time, because bans end. */
-async function bannedKey({ url, database }: Implementation): Promise<Exchange> {
-  if (database === undefined) throw new Error("a banned key needs a database");
-  const headers = { Authorization: `Bearer ${await newKey(database, 1)}` };
+async function bannedKey({ url, databases }: Implementation): Promise<Exchange> {
+  if (databases === undefined) throw new Error("a banned key needs a database");
+  const headers = { Authorization: `Bearer ${await newKey(databases.keys, 1)}` };
   const isExpected = (body: string) => body.includes('"key_banned"');
   for (let refused = 0; refused < REFUSALS_TO_BAN; refused += 1) {
     const response = await fetch(new URL("/v1/pets", url), { headers });
@@ -116,7 +116,7 @@ async function bannedKey({ url, database }: Implementation): Promise<Exchange> {
 }
 
 function wrongKey(): Exchange {
-  const secret = newSecret();
+  const secret = newSecret(newKeyId());
   const wrong = secret.slice(0, -1) + (secret.endsWith("0") ? "1" : "0");
   return {
     path: "/v1/pets",

@@ -2,7 +2,7 @@
 
 import { PETSTORE } from "../measure/implementations.ts";
 import { progress, whole } from "../measure/report.ts";
-import { type RunningWorker, startWorkers } from "../measure/workerd.ts";
+import { type Databases, type RunningWorker, startWorkers } from "../measure/workerd.ts";
 import { fillD1 } from "./pets.ts";
 
 export const SMALL = 1_000;
@@ -10,7 +10,7 @@ export const LARGE = 1_000_000;
 
 export interface FilledPetstore {
   url: URL;
-  database: D1Database;
+  databases: Databases;
   secret: string;
 }
 
@@ -20,8 +20,8 @@ export async function withLargeDatabase<Result>(
 ): Promise<Result> {
   const { workers, stop } = await startWorkers([PETSTORE, PETSTORE]);
   const fill = async (worker: RunningWorker, pets: number): Promise<FilledPetstore> => {
-    const database = await worker.database();
-    return { url: worker.url, database, secret: await fillD1(database, pets) };
+    const databases = await worker.databases();
+    return { url: worker.url, databases, secret: await fillD1(databases, pets) };
   };
   try {
     progress(`filling a database with ${whole(LARGE)} pets`);

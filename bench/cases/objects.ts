@@ -2,10 +2,11 @@
 // steady rate that use up a limit and go on, and for a key without leases, as when its requests are spread over many isolates.
 
 import { setTimeout as wait } from "node:timers/promises";
+import { PETSTORE } from "../measure/implementations.ts";
 import { load, verify } from "../measure/load.ts";
 import { progress, type Table, verdict, whole } from "../measure/report.ts";
 import { startWorkers } from "../measure/workerd.ts";
-import { addTablesAndPets, NO_LIMIT, newKeyWithId } from "./pets.ts";
+import { addTablesAndPets, type Key, NO_LIMIT, newKeyWithId } from "./pets.ts";
 
 const STEADY_SECONDS = 20;
 const MINUTE_MS = 60_000;
@@ -37,26 +38,16 @@ interface Counts {
   bytes: number;
 }
 
-interface Key {
-  id: string;
-  secret: string;
-}
-
-/** Starts the service with objects that count, and an empty database. The caller stops it. */
+/** Starts the service with objects that count, and empty databases. The caller stops it. */
 export async function startCountingPetstore() {
-  const { workers, processId, stop } = await startWorkers([
-    {
-      file: "bench/baselines/counting-petstore.ts",
-      database: "DB",
-      object: { binding: "RATE_LIMITER", className: "RateLimiter" },
-    },
-  ]);
-  const [{ url, database }] = workers;
-  return { url, database: await database(), processId, stop };
+  const source = { ...PETSTORE, file: "bench/baselines/counting-petstore.ts" };
+  const { workers, processId, stop } = await startWorkers([source]);
+  const [{ url, databases }] = workers;
+  return { url, databases: await databases(), processId, stop };
 }
 
 export async function measureObjects(): Promise<ObjectsResult[]> {
-  const { url, database, stop } = await startCountingPetstore();
+  const { url, databases, stop } = await startCountingPetstore();
 
   const exchange = ({ secret }: Key, path = "/v1/pets") => {
     return { path, headers: { Authorization: `Bearer ${secret}` }, status: 200, isExpected: () => true };
@@ -93,7 +84,7 @@ export async function measureObjects(): Promise<ObjectsResult[]> {
   /** Counts while `sendRequests` uses a new key. It returns how many requests it sent. */
   const measure = async (name: string, limit: number, sendRequests: (key: Key) => Promise<number>) => {
     progress(`objects: ${name}`);
-    const key = await newKeyWithId(database, limit);
+    const key = await newKeyWithId(databases.keys, limit);
     // Within one minute, if it takes less.
     const leftMs = MINUTE_MS - (Date.now() % MINUTE_MS);
     if (leftMs < (STEADY_SECONDS + 4) * 1000) await wait(leftMs);
@@ -130,7 +121,7 @@ export async function measureObjects(): Promise<ObjectsResult[]> {
   };
 
   try {
-    await addTablesAndPets(database, 1_000);
+    await addTablesAndPets(databases, 1_000);
     const results = [await measure("as fast as possible", NO_LIMIT, sendHot)];
     for (const limit of [60, 300, 1_000, NO_LIMIT]) {
       const name = limit === NO_LIMIT ? "100 requests/s" : `100 requests/s, limit ${limit}`;

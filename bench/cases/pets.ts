@@ -1,16 +1,21 @@
-// The contents of a database before a measurement: the service's tables, pets, and a key whose limits no load reaches.
+// The contents of databases before a measurement: the service's tables, pets, and a key whose limits no load reaches.
 
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
-import { createKey } from "../../src/keys/admin.ts";
-import { newSecret } from "../../src/keys/secret.ts";
-import { randomBase62 } from "../../src/lib/base62.ts";
+import { MAX_LIMIT } from "../../src/keys/plans.ts";
+import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
-import { MAX_LIMIT } from "../../src/rate-limit/plans.ts";
+import { createKey, createKeys, type NewKey } from "../../src/operators/admin.ts";
+import type { Databases } from "../measure/workerd.ts";
 
 /** A limit that no load reaches. */
 export const NO_LIMIT = MAX_LIMIT;
+
+export interface Key {
+  id: string;
+  secret: string;
+}
 
 /** D1 ends a statement after 30 s. */
 const PETS_PER_STATEMENT = 100_000;
@@ -24,69 +29,69 @@ const INSERT_PETS = `
 
 const INSERT_KEY = `
   INSERT INTO keys (id, name, plan, per_minute, per_day, hash, last_four, created_at_ms)
-  VALUES ('key_bench', 'bench', 'enterprise', ?1, ?1, unhex(?2), ?3, 1)`;
+  VALUES (?1, 'bench', 'enterprise', ?2, ?2, unhex(?3), ?4, 1)`;
 
-const INSERT_KEYS = `
-  INSERT INTO keys (id, name, plan, per_minute, per_day, hash, last_four, created_at_ms)
-  SELECT value ->> 'id', 'bench', 'enterprise', ?1, ?1, unhex(value ->> 'hash'), value ->> 'lastFour', 1
-  FROM json_each(?2)`;
+const OPERATOR = { by: "bench", nowMs: Date.now() };
 
-/** Fills an empty database. Returns the secret of its key. */
-export async function fillD1(database: D1Database, pets: number): Promise<string> {
-  await addTablesAndPets(database, pets);
-  return newKey(database, NO_LIMIT);
+/** The service finds a key by its id, baselines by this index. */
+const INDEX_KEYS = "CREATE INDEX keys_by_hash ON keys (hash)";
+
+/** Fills empty databases. Returns the secret of a key. */
+export async function fillD1(databases: Databases, pets: number): Promise<string> {
+  await addTablesAndPets(databases, pets);
+  return newKey(databases.keys, NO_LIMIT);
 }
 
-/** Adds tables and pets to an empty database. The pets are the same each time. */
-export async function addTablesAndPets(database: D1Database, pets: number): Promise<void> {
-  for (const sql of await migrations()) {
+/** Adds tables and pets to empty databases. The pets are the same each time. */
+export async function addTablesAndPets({ pets, keys }: Databases, count: number): Promise<void> {
+  const run = async (database: D1Database, sql: string) => {
     const statements = sql.split(/;\s*$/m).filter((each) => each.trim() !== "");
     await database.batch(statements.map((each) => database.prepare(each)));
-  }
-  for (let first = 1; first <= pets; first += PETS_PER_STATEMENT) {
-    const last = Math.min(pets, first + PETS_PER_STATEMENT - 1);
-    await database.prepare(INSERT_PETS).bind(`${first}`, `${last}`).run();
+  };
+  for (const sql of await migrations("pets")) await run(pets, sql);
+  for (const sql of await migrations("keys")) await run(keys, sql);
+  if (keys === pets) await run(keys, INDEX_KEYS);
+  for (let first = 1; first <= count; first += PETS_PER_STATEMENT) {
+    const last = Math.min(count, first + PETS_PER_STATEMENT - 1);
+    await pets.prepare(INSERT_PETS).bind(`${first}`, `${last}`).run();
   }
 }
 
 /** Creates a key with this limit per minute and per day. Returns its secret. */
-export async function newKey(database: D1Database, limit: number): Promise<string> {
-  return (await newKeyWithId(database, limit)).secret;
+export async function newKey(keys: D1Database, limit: number): Promise<string> {
+  return (await newKeyWithId(keys, limit)).secret;
 }
 
 /** Like newKey, but also returns the id. */
-export async function newKeyWithId(
-  database: D1Database,
-  limit: number,
-): Promise<{ id: string; secret: string }> {
-  const limits = { minute: limit, day: limit };
-  const options = { name: "bench", plan: "enterprise", limits, expiresAtMs: null } as const;
-  const { key, secret } = await createKey(database, options, { by: "bench", nowMs: Date.now() });
+export async function newKeyWithId(keys: D1Database, limit: number): Promise<Key> {
+  const { key, secret } = await createKey(keys, keyWith(limit), OPERATOR);
   return { id: key.id, secret };
 }
 
 /** Creates keys with limits that no load reaches. */
-export async function newKeys(
-  database: D1Database,
-  count: number,
-): Promise<{ id: string; secret: string }[]> {
-  const keys = Array.from({ length: count }, () => ({ id: `key_${randomBase62(12)}`, secret: newSecret() }));
-  const rows = keys.map(({ id, secret }) => ({ id, hash: sha256(secret), lastFour: secret.slice(-4) }));
-  await database.prepare(INSERT_KEYS).bind(`${NO_LIMIT}`, JSON.stringify(rows)).run();
-  return keys;
+export async function newKeys(keys: D1Database, count: number): Promise<Key[]> {
+  const created = createKeys(keys, Array(count).fill(keyWith(NO_LIMIT)), OPERATOR);
+  return Array.fromAsync(created, ({ key: { id }, secret }) => ({ id, secret }));
+}
+
+function keyWith(limit: number): NewKey {
+  return { name: "bench", plan: "enterprise", limits: { minute: limit, day: limit }, expiresAtMs: null };
 }
 
 /** Like fillD1, for a database in this process. */
 export async function fillSqlite(database: DatabaseSync, pets: number): Promise<string> {
-  for (const sql of await migrations()) database.exec(sql);
+  for (const folder of ["pets", "keys"] as const)
+    for (const sql of await migrations(folder)) database.exec(sql);
+  database.exec(INDEX_KEYS);
   database.prepare(INSERT_PETS).run(1, pets);
-  const secret = newSecret();
-  database.prepare(INSERT_KEY).run(NO_LIMIT, sha256(secret), secret.slice(-4));
+  const id = newKeyId();
+  const secret = newSecret(id);
+  database.prepare(INSERT_KEY).run(id, NO_LIMIT, sha256(secret), secret.slice(-4));
   return secret;
 }
 
-async function migrations(): Promise<string[]> {
-  const folder = join(import.meta.dirname, "../../migrations");
+async function migrations(database: keyof Databases): Promise<string[]> {
+  const folder = join(import.meta.dirname, "../../migrations", database);
   const files = (await readdir(folder)).filter((file) => file.endsWith(".sql")).sort();
   return Promise.all(files.map((file) => readFile(join(folder, file), "utf8")));
 }

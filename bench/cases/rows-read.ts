@@ -18,12 +18,12 @@ export interface RowsReadResult {
 }
 
 /** Reads a page at each depth, with each limit, and with each status or none. */
-export async function measureRowsRead({ database }: FilledPetstore): Promise<RowsReadResult[]> {
+export async function measureRowsRead({ databases }: FilledPetstore): Promise<RowsReadResult[]> {
   const results: RowsReadResult[] = [];
   for (const status of [undefined, ...PET_STATUSES]) {
     for (const firstId of DEPTHS) {
       for (const limit of LIMITS) {
-        const { meta } = await selectPage(database, { limit, status, cursor: BigInt(firstId) }).all();
+        const { meta } = await selectPage(databases.pets, { limit, status, cursor: BigInt(firstId) }).all();
         const [rowsRead, target] = [meta.rows_read, limit + 1];
         results.push({ firstId, limit, status, rowsRead, target, met: rowsRead <= target });
       }

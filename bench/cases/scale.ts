@@ -8,7 +8,7 @@ import { LEAST_FOR_INTERVAL, mean, median, medianInterval } from "../measure/sta
 import { type RunningWorker, startWorkers } from "../measure/workerd.ts";
 import { pagePath } from "./cursor.ts";
 import { startCountingPetstore } from "./objects.ts";
-import { addTablesAndPets, fillD1, newKeys } from "./pets.ts";
+import { addTablesAndPets, fillD1, type Key, newKeys } from "./pets.ts";
 
 /** The largest ratio to the reference. */
 export const TARGET = 1.2;
@@ -164,19 +164,17 @@ export async function measureBannedKeys(): Promise<ScaleSeries> {
   });
 }
 
-type NewKeys = Awaited<ReturnType<typeof newKeys>>;
-
 interface WithKeys {
   url: URL;
-  keys: NewKeys;
-  sizes(keys: NewKeys, numbers: number[], status: number): Size[];
+  keys: Key[];
+  sizes(keys: Key[], numbers: number[], status: number): Size[];
 }
 
 /** Starts the service with as many keys as the largest size. Its process has three files for each object in use. */
 async function withKeys<Result>(work: (service: WithKeys) => Promise<Result>): Promise<Result> {
-  const { url, database, processId, stop } = await startCountingPetstore();
+  const { url, databases, processId, stop } = await startCountingPetstore();
   const calls = async () => (await (await fetch(new URL("/calls", url))).json()) as number;
-  const sizes = (keys: NewKeys, numbers: number[], status: number) => {
+  const sizes = (keys: Key[], numbers: number[], status: number) => {
     const turns = keys.map(({ secret }): Turn => ({ path: "/v1/pets", authorization: `Bearer ${secret}` }));
     return numbers.map((size): Size => {
       let used = 0;
@@ -197,8 +195,8 @@ async function withKeys<Result>(work: (service: WithKeys) => Promise<Result>): P
     });
   };
   try {
-    await addTablesAndPets(database, 1_000);
-    return await work({ url, sizes, keys: await newKeys(database, Math.max(...KEYS)) });
+    await addTablesAndPets(databases, 1_000);
+    return await work({ url, sizes, keys: await newKeys(databases.keys, Math.max(...KEYS)) });
   } finally {
     await stop();
   }
@@ -221,8 +219,8 @@ export async function measurePets(): Promise<ScaleSeries[]> {
   try {
     const filled: { pets: number; url: URL; secret: string }[] = [];
     for (const [index, pets] of PETS.entries()) {
-      const { url, database } = workers[index] as RunningWorker;
-      filled.push({ pets, url, secret: await fillD1(await database(), pets) });
+      const { url, databases } = workers[index] as RunningWorker;
+      filled.push({ pets, url, secret: await fillD1(await databases(), pets) });
     }
     const sizes = (firstId: (pets: number) => number) =>
       filled.map(({ pets, url, secret }): Size => {
@@ -259,8 +257,8 @@ export async function measurePets(): Promise<ScaleSeries[]> {
 export async function measureConnections(): Promise<ScaleSeries> {
   const { workers, processId, stop } = await startWorkers([PETSTORE]);
   try {
-    const [{ url, database }] = workers;
-    const headers = { Authorization: `Bearer ${await fillD1(await database(), 1_000)}` };
+    const [{ url, databases }] = workers;
+    const headers = { Authorization: `Bearer ${await fillD1(await databases(), 1_000)}` };
     const exchange = { path: "/v1/pets", headers, status: 200, isExpected: () => true };
     const sizes = CONNECTIONS.map((size): Size => {
       // Long enough that the requests without a response, one a connection, are few.
@@ -279,9 +277,9 @@ export async function measureConnections(): Promise<ScaleSeries> {
 export async function measurePages(): Promise<ScaleSeries> {
   const sources = Array.from({ length: FRESH_ISOLATES + 1 }, () => PETSTORE);
   const { workers, processId, stop } = await startWorkers(sources);
-  const start = async ({ url, database }: RunningWorker) => {
+  const start = async ({ url, databases }: RunningWorker) => {
     const pets = 2 * PAGES_IN_FULL_CACHE + FRESH_ISOLATES * 2 * Math.max(...PAGES_READ);
-    const authorization = `Bearer ${await fillD1(await database(), pets)}`;
+    const authorization = `Bearer ${await fillD1(await databases(), pets)}`;
     const read = (turns: Turn[], seconds: number) =>
       load(url, { path: "/", turns, status: 200, isExpected: () => true }, seconds, processId());
     // The last page is read from the database too, but not cached.

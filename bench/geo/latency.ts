@@ -1,30 +1,39 @@
-// Latency between a Worker and its bindings: each statement and each call of the real database and the real objects takes a
-// round trip, half of it before and half after the work. Also counts what Cloudflare charges for.
+// Latency between a Worker or an object and its bindings: each statement and each call of the real databases and the real objects
+// takes a round trip, half of it before and half after the work. Also counts what Cloudflare charges for.
 //
 // Reads in a "first-unconstrained" session go to the replica of the region, everything else to the primary. Real sessions may
 // use a replica more often, so an implementation is disadvantaged if it uses other sessions.
 
 import { AsyncLocalStorage } from "node:async_hooks";
+import { interceptCalls } from "../measure/object-calls.ts";
 import { type Counts, NO_COUNTS } from "./counts.ts";
 
-/** A Worker's round trips to the nearest replica and to the primary. */
+/** A Worker's round trips to the nearest replica, to the primary, and to the objects in each region. */
 export interface RoundTrips {
   toReplicaMs: number;
   toPrimaryMs: number;
+  toObjectsMs: readonly number[];
 }
 
-/** A Worker's round trips to the objects of each key, by the key's id. */
-export type ObjectRoundTrips = Record<string, number>;
+/** The region of each key's objects, by the key's id. */
+export const homes: Record<string, number> = {};
+
+export function toObjectMs(keyId: string, { toObjectsMs }: RoundTrips): number {
+  const ms = toObjectsMs[homes[keyId] ?? -1];
+  if (ms === undefined) throw new Error(`the objects of ${keyId} have no distance`);
+  return ms;
+}
 
 /** Counts the sequential hops of each request. */
 export const hopCounters = new AsyncLocalStorage<{ hops: number }>();
 
-/** The counts of this isolate since it started, by the id of the key whose object it is; "" for everything else. */
-export const countsByKey: Record<string, Counts> = {};
+/** What this isolate has counted since it started, by the id of the key whose object it is, or ""; and reads of keys at the primary. */
+export const isolateCounts = { byKey: {} as Record<string, Counts>, keyReads: 0 };
+export type IsolateCounts = typeof isolateCounts;
 
 export function countsOf(keyId = ""): Counts {
-  countsByKey[keyId] ??= { ...NO_COUNTS };
-  return countsByKey[keyId];
+  isolateCounts.byKey[keyId] ??= { ...NO_COUNTS };
+  return isolateCounts.byKey[keyId];
 }
 
 /** The id of the key whose object it is: the object's name, in the baseline after a prefix. */
@@ -47,6 +56,7 @@ async function delay<Result>(roundTripMs: number, work: () => Promise<Result>): 
 }
 
 const READS = /^\s*SELECT\b/i;
+const READS_KEYS = /^\s*SELECT\b.*\bFROM keys\b/is;
 
 type Row = Record<string, unknown>;
 
@@ -113,6 +123,7 @@ class DelayedSession {
     const { toReplicaMs, toPrimaryMs } = this.#roundTrips;
     const isNear = this.#usesReplica && READS.test(statement.sql);
     const [database, ms] = isNear ? [this.#replica, toReplicaMs] : [this.#primary, toPrimaryMs];
+    if (!isNear && READS_KEYS.test(statement.sql)) isolateCounts.keyReads += 1;
     return counted(await delay(ms, () => on(database, statement).all<Row>()), !isNear);
   }
 
@@ -146,26 +157,11 @@ export function delayedDatabase(
 
 export function delayedObjects(
   objects: DurableObjectNamespace,
-  roundTrips: ObjectRoundTrips,
+  roundTrips: RoundTrips,
 ): DurableObjectNamespace {
-  const delayed = (stub: DurableObjectStub) => {
-    const keyId = keyIdOf(stub.id);
-    const ms = roundTrips[keyId];
-    if (ms === undefined) throw new Error(`the objects of ${keyId} have no distance`);
-    return new Proxy(stub, {
-      get(_stub, name) {
-        const member: unknown = Reflect.get(stub, name);
-        if (typeof member !== "function") return member;
-        return (...words: unknown[]) => {
-          countsOf(keyId).objectRequests += 1;
-          return delay(ms, async () => Reflect.apply(member, stub, words));
-        };
-      },
-    });
-  };
-  return {
-    idFromName: (name: string) => objects.idFromName(name),
-    get: (id: DurableObjectId) => delayed(objects.get(id)),
-    getByName: (name: string) => delayed(objects.getByName(name)),
-  } as DurableObjectNamespace;
+  return interceptCalls(objects, (id, call) => {
+    const keyId = keyIdOf(id);
+    countsOf(keyId).objectRequests += 1;
+    return delay(toObjectMs(keyId, roundTrips), call);
+  });
 }

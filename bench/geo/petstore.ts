@@ -1,13 +1,16 @@
 // The service in the geo simulation.
 
-import worker, { RateLimiter as Original } from "../../src/index.ts";
-import { countsOf, keyIdOf } from "./latency.ts";
+import worker, { ApiKey as Original } from "../../src/index.ts";
+import { countsOf, delayedDatabase, keyIdOf, toObjectMs } from "./latency.ts";
 import { countedStorage } from "./storage.ts";
-import { withLatency } from "./worker.ts";
+import { type GeoEnv, withLatency } from "./worker.ts";
 
-export class RateLimiter extends Original {
-  constructor(ctx: DurableObjectState, env: Env) {
-    super(countedStorage(ctx), env);
+export class ApiKey extends Original {
+  constructor(ctx: DurableObjectState, env: Env & GeoEnv) {
+    // Of the region in which the object is.
+    const toPrimaryMs = toObjectMs(keyIdOf(ctx.id), env.ROUND_TRIPS);
+    const KEYS_DB = delayedDatabase(env.KEYS_DB, env.REPLICA, { ...env.ROUND_TRIPS, toPrimaryMs });
+    super(countedStorage(ctx), { ...env, KEYS_DB });
   }
 
   override alarm(): Promise<void> {

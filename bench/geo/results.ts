@@ -26,6 +26,7 @@ export interface GeoResult {
   purposes: Record<Purpose, Summary>;
   all: Summary;
   counts: Counts;
+  keyReads: GeoRun["keyReads"];
   /** The integrators' requests, and their objects' part of the rest. */
   integratorCounts: Counts;
   dollarsPerMillion: Counts & { total: number };
@@ -36,7 +37,7 @@ export interface GeoResult {
 /** If the machine adds more than this to 5 % of the requests, other processes are running. */
 const BUSY_MS = 20;
 
-export function summarise(isolates: number, { samples, counts, idleMs }: GeoRun): GeoResult {
+export function summarise(isolates: number, { samples, counts, keyReads, idleMs }: GeoRun): GeoResult {
   const countsOf = (keys: string, requests: readonly Sample[]): Counts => {
     const matching = counts.filter(([key]) => key.startsWith(keys)).map(([, each]) => each);
     return { ...sum(matching), workerRequests: requests.length };
@@ -58,6 +59,7 @@ export function summarise(isolates: number, { samples, counts, idleMs }: GeoRun)
     ) as Record<Purpose, Summary>,
     all: summary(samples),
     counts: allCounts,
+    keyReads,
     integratorCounts: countsOf(
       "integrator",
       samples.filter(({ purpose }) => purpose === "integrator"),
@@ -126,6 +128,11 @@ const ROWS: Record<string, readonly Row[]> = {
       ],
     ),
     ["dollars per million requests", dollars, "without CPU time and the duration of objects"],
+    [
+      "reads of keys in the run",
+      ({ keyReads: { byObjects, byIsolates } }) => `${byObjects} + ${byIsolates}`,
+      "at the primary: by objects, and by isolates",
+    ],
   ],
 };
 

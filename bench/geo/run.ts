@@ -1,20 +1,20 @@
-// Simulates one implementation: isolates of a Worker in each region, one more with the objects, a database, and replicas. An isolate
-// is a Worker service of workerd: each loads the code for itself. Those of a region share a replica.
+// Simulates one implementation: isolates of a Worker in each region, one more with the objects, databases, and replicas of the
+// pets. An isolate is a Worker service of workerd: each loads the code for itself. Those of a region share a replica.
 //
 // Replicas are separate databases, into which new pets are copied once a second, so that an implementation that trusts a
 // replica too far fails. Cloudflare does not publish the lag of its replicas; it is usually shorter.
 
 import { setTimeout as wait } from "node:timers/promises";
-import { type CreatedKey, createKey, insertKeys } from "../../src/keys/admin.ts";
+import { type CreatedKey, createKeys, type NewKey } from "../../src/operators/admin.ts";
 import { pagePath } from "../cases/cursor.ts";
 import { addTablesAndPets } from "../cases/pets.ts";
 import { BASELINE, PETS, PETSTORE } from "../measure/implementations.ts";
 import { type RunningWorker, startWorkers, type WorkerSource } from "../measure/workerd.ts";
 import { Clients, type Pagination, type Sample } from "./clients.ts";
 import type { Counts } from "./counts.ts";
-import type { ObjectRoundTrips } from "./latency.ts";
+import type { IsolateCounts, RoundTrips } from "./latency.ts";
 import { REGIONS } from "./regions.ts";
-import { COUNTS_PATH, OBJECTS_PATH } from "./worker.ts";
+import { COUNTS_PATH, HOMES_PATH } from "./worker.ts";
 import { homesOf, LIMITS, type Task } from "./workload.ts";
 
 const LAG_MS = 1_000;
@@ -27,6 +27,7 @@ const SETTLE_MS = 2_000;
 
 export interface GeoImplementation {
   file: string;
+  databases: readonly string[];
   object: NonNullable<WorkerSource["object"]>;
   pagination: Pagination;
 }
@@ -59,6 +60,8 @@ export interface GeoRun {
   samples: Sample[];
   /** With the name of the key whose object it is, or "". */
   counts: (readonly [string, Counts])[];
+  /** Reads of keys at the primary. */
+  keyReads: { byObjects: number; byIsolates: number };
   /** The times of requests that need no work: what this machine adds to every request. */
   idleMs: number[];
 }
@@ -74,15 +77,14 @@ export async function simulate(
     const primaryWorker = workers.at(-1);
     if (primaryWorker === undefined) throw new Error("no Worker runs");
     const regional = REGIONS.map((_, region) => workers.slice(region * isolates, (region + 1) * isolates));
-    const primary = await primaryWorker.database();
+    const databases = await primaryWorker.databases();
     const replicas = await Promise.all(regional.flatMap(([first]) => first?.database("REPLICA") ?? []));
-    for (const database of [primary, ...replicas]) await addTablesAndPets(database, PETS);
-    const keys = await createKeys(primary, replicas, tasks);
+    await addTablesAndPets(databases, PETS);
+    for (const replica of replicas) await addTablesAndPets({ pets: replica, keys: replica }, PETS);
+    const keys = await newKeys(databases.keys, tasks);
     const homes = homesOf(tasks);
-    for (const [region, { toObjectsMs }] of REGIONS.entries()) {
-      const toObjects = keys.map(({ key }) => [key.id, toObjectsMs[homes.get(key.name) ?? -1]]);
-      for (const each of regional[region] ?? []) await warmUp(each, Object.fromEntries(toObjects));
-    }
+    const homesById = keys.map(({ key }) => [key.id, homes.get(key.name)]);
+    for (const each of workers) await warmUp(each, Object.fromEntries(homesById));
 
     const urls = regional.map((each) => each.map(({ url }) => url));
     const secrets = new Map(keys.map(({ key, secret }) => [key.name, secret]));
@@ -90,7 +92,7 @@ export async function simulate(
     const idleMs: number[] = [];
     const stopped = new AbortController();
     const background = Promise.all([
-      repeat(LAG_MS, stopped.signal, replication(primary, replicas)),
+      repeat(LAG_MS, stopped.signal, replication(databases.pets, replicas)),
       repeat(PROBE_MS, stopped.signal, async () => void idleMs.push(await idleRequestMs(primaryWorker))),
     ]);
     try {
@@ -103,46 +105,47 @@ export async function simulate(
     }
     const names = new Map(keys.map(({ key }) => [key.id, key.name]));
     const all = workers.map(async ({ url }) => (await fetch(new URL(COUNTS_PATH, url))).json());
-    const counts = (await Promise.all(all))
-      .flatMap((each) => Object.entries(each as Record<string, Counts>))
+    const counted = (await Promise.all(all)) as IsolateCounts[];
+    const counts = counted
+      .flatMap(({ byKey }) => Object.entries(byKey))
       .map(([id, each]) => [names.get(id) ?? "", each] as const);
-    return { samples: clients.samples, counts, idleMs };
+    const byObjects = counted.at(-1)?.keyReads ?? 0;
+    const byIsolates = counted.reduce((total, { keyReads }) => total + keyReads, -byObjects);
+    return { samples: clients.samples, counts, keyReads: { byObjects, byIsolates }, idleMs };
   } finally {
     await stop();
   }
 }
 
-/** The isolates of each region, and last the Worker with the objects. */
-function sources({ file, object }: GeoImplementation, isolates: number): WorkerSource[] {
-  const source = (replica: string, toReplicaMs: number, toPrimaryMs: number): WorkerSource => ({
+/** The isolates of each region, and last, at the primary, the Worker with the objects. */
+function sources({ file, databases, object }: GeoImplementation, isolates: number): WorkerSource[] {
+  const shared = Object.fromEntries(databases.map((each) => [each, each]));
+  const source = (replica: string, { toReplicaMs, toPrimaryMs, toObjectsMs }: RoundTrips): WorkerSource => ({
     file,
+    databases,
     object: { ...object, livesIn: REGIONS.length * isolates },
-    sharedDatabases: { DB: "primary", REPLICA: replica },
-    values: { ROUND_TRIPS: { toReplicaMs, toPrimaryMs } },
+    sharedDatabases: { ...shared, REPLICA: replica },
+    values: { ROUND_TRIPS: { toReplicaMs, toPrimaryMs, toObjectsMs: [...toObjectsMs] } },
   });
-  const regional = REGIONS.flatMap(({ name, toReplicaMs, toPrimaryMs }) =>
-    Array.from({ length: isolates }, () => source(name, toReplicaMs, toPrimaryMs)),
+  const regional = REGIONS.flatMap((region) =>
+    Array.from({ length: isolates }, () => source(region.name, region)),
   );
-  return [...regional, source("primary", 0, 0)];
+  const toObjectsMs = REGIONS.map(({ toPrimaryMs }) => toPrimaryMs);
+  return [...regional, source("primary", { toReplicaMs: 0, toPrimaryMs: 0, toObjectsMs })];
 }
 
-/** Creates the keys of all tasks, the same in all databases. */
-async function createKeys(primary: D1Database, replicas: D1Database[], tasks: readonly Task[]) {
-  const keys: CreatedKey[] = [];
-  for (const [name, client] of new Map(tasks.map(({ key, client }) => [key, client]))) {
-    // The baseline has no plans, so every key has limits of its own.
-    const options = { name, plan: "enterprise", limits: LIMITS[client], expiresAtMs: null } as const;
-    const operator = { by: "bench", nowMs: Date.now() };
-    const created = await createKey(primary, options, operator);
-    for (const replica of replicas) await insertKeys(replica, [created], operator);
-    keys.push(created);
-  }
-  return keys;
+/** Creates the keys of all tasks. The baseline has no plans, so every key has limits of its own. */
+async function newKeys(database: D1Database, tasks: readonly Task[]): Promise<CreatedKey[]> {
+  const clients = new Map(tasks.map(({ key, client }) => [key, client]));
+  const keys = Array.from(clients, ([name, client]): NewKey => {
+    return { name, plan: "enterprise", limits: LIMITS[client], expiresAtMs: null };
+  });
+  return Array.fromAsync(createKeys(database, keys, { by: "bench", nowMs: Date.now() }));
 }
 
-/** Tells a Worker where the objects are, and loads its code by a request without a key, which fills no cache. */
-async function warmUp({ url }: RunningWorker, objects: ObjectRoundTrips): Promise<void> {
-  await fetch(new URL(OBJECTS_PATH, url), { method: "POST", body: JSON.stringify(objects) });
+/** Tells a Worker where each key's objects are, and loads its code by a request without a key, which fills no cache. */
+async function warmUp({ url }: RunningWorker, homes: Record<string, number>): Promise<void> {
+  await fetch(new URL(HOMES_PATH, url), { method: "POST", body: JSON.stringify(homes) });
   const { status } = await fetch(new URL("/v1/pets", url));
   if (status !== 401) throw new Error(`a request without a key got ${status}`);
 }

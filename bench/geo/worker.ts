@@ -1,45 +1,44 @@
 // Runs an unchanged Worker with delayed bindings.
 
 import {
-  countsByKey,
   delayedDatabase,
   delayedObjects,
+  homes,
   hopCounters,
-  type ObjectRoundTrips,
+  isolateCounts,
   type RoundTrips,
 } from "./latency.ts";
 
 /** The path that returns the isolate's counts. */
 export const COUNTS_PATH = "/geo/counts";
 
-/** The path that takes the round trips to objects, as the first request. They are in no binding, because keys get ids later. */
-export const OBJECTS_PATH = "/geo/objects";
+/** The path that takes `homes`, as the first request. They are in no binding, because keys get ids later. */
+export const HOMES_PATH = "/geo/homes";
 
 /** The response header with the number of sequential hops of the request. */
 export const HOPS_HEADER = "Geo-Hops";
 
-interface GeoEnv {
+export interface GeoEnv {
   ROUND_TRIPS: RoundTrips;
-  DB: D1Database;
-  /** The database of the nearest replica. */
+  /** The nearest replica of the pets. */
   REPLICA: D1Database;
+  [binding: string]: object;
 }
 
 /** The Worker with bindings that are as far away as ROUND_TRIPS says. */
 export function withLatency<Bindings>(worker: {
   fetch(request: Request, env: Bindings, ctx: ExecutionContext): Response | Promise<Response>;
 }): ExportedHandler<GeoEnv> {
-  let objects: ObjectRoundTrips = {};
   let delayedEnv: Bindings | undefined;
   return {
     async fetch(request, env, ctx) {
       const { pathname } = new URL(request.url);
-      if (pathname === COUNTS_PATH) return Response.json(countsByKey);
-      if (pathname === OBJECTS_PATH) {
-        objects = await request.json();
+      if (pathname === COUNTS_PATH) return Response.json(isolateCounts);
+      if (pathname === HOMES_PATH) {
+        Object.assign(homes, await request.json());
         return new Response();
       }
-      delayedEnv ??= delayedBindings(env, objects) as Bindings;
+      delayedEnv ??= delayedBindings(env) as Bindings;
       const bindings = delayedEnv;
       const counter = { hops: 0 };
       const startedMs = Date.now();
@@ -54,10 +53,12 @@ export function withLatency<Bindings>(worker: {
   };
 }
 
-function delayedBindings({ ROUND_TRIPS, REPLICA, ...bindings }: GeoEnv, objects: ObjectRoundTrips): object {
-  const delayed = Object.entries(bindings).map(([name, binding]: [string, object]) => {
-    if (name === "DB") return [name, delayedDatabase(bindings.DB, REPLICA, ROUND_TRIPS)];
-    if ("idFromName" in binding) return [name, delayedObjects(binding as DurableObjectNamespace, objects)];
+/** Replicas have the table of keys, but no keys, so that an implementation that reads them there fails. */
+function delayedBindings({ ROUND_TRIPS, REPLICA, ...bindings }: GeoEnv): object {
+  const delayed = Object.entries(bindings).map(([name, binding]) => {
+    if ("prepare" in binding) return [name, delayedDatabase(binding as D1Database, REPLICA, ROUND_TRIPS)];
+    if ("idFromName" in binding)
+      return [name, delayedObjects(binding as DurableObjectNamespace, ROUND_TRIPS)];
     throw new Error(`the binding ${name} has no distance`);
   });
   return Object.fromEntries(delayed);

@@ -5,11 +5,11 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { newSecret } from "../../src/keys/secret.ts";
+import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { fillD1, fillSqlite } from "../cases/pets.ts";
 import { onExit, temporaryFolder } from "./cleanup.ts";
 import { receive, type WireResponse } from "./same-response.ts";
-import { startWorkers, type WorkerSource } from "./workerd.ts";
+import { type Databases, startWorkers, type WorkerSource } from "./workerd.ts";
 
 export const PETS = 10_000;
 
@@ -18,8 +18,8 @@ export interface Implementation {
   url: URL;
   /** The header that authenticates a request. */
   authorization: { Authorization: string };
-  /** The D1 database, if it has one. */
-  database: D1Database | undefined;
+  /** Its D1 databases, if it has any. */
+  databases: Databases | undefined;
   processId(): number;
   stop(): Promise<void>;
 }
@@ -27,13 +27,13 @@ export interface Implementation {
 /** The service as in wrangler.toml, without the assets: Cloudflare serves them without running the Worker. */
 export const PETSTORE = {
   file: "src/index.ts",
-  database: "DB",
-  object: { binding: "RATE_LIMITER", className: "RateLimiter" },
+  databases: ["PETS_DB", "KEYS_DB"],
+  object: { binding: "API_KEYS", className: "ApiKey" },
 } as const satisfies WorkerSource;
 
 export const BASELINE = {
   file: "bench/baselines/baseline.ts",
-  database: "DB",
+  databases: ["DB"],
   object: { binding: "CACHE", className: "DurableObjectRateLimiter" },
 } as const satisfies WorkerSource;
 
@@ -41,8 +41,8 @@ export const BASELINE = {
 export const IMPLEMENTATIONS = {
   floor: () => startWorker({ file: "bench/baselines/floor.ts" }),
   "floor-same-response": startFloorSameResponse,
-  "d1-floor": () => startWorker({ file: "bench/baselines/d1-floor.ts", database: "DB" }),
-  "insert-floor": () => startWorker({ file: "bench/baselines/insert-floor.ts", database: "DB" }),
+  "d1-floor": () => startWorker({ file: "bench/baselines/d1-floor.ts", databases: ["DB"] }),
+  "insert-floor": () => startWorker({ file: "bench/baselines/insert-floor.ts", databases: ["DB"] }),
   baseline: () => startWorker(BASELINE),
   fastify: () => startFastify(),
   "fastify-same-headers": startFastifySameHeaders,
@@ -54,10 +54,10 @@ export type ImplementationName = keyof typeof IMPLEMENTATIONS;
 async function startWorker(source: WorkerSource): Promise<Implementation> {
   const { workers, processId, stop } = await startWorkers([source]);
   const [worker] = workers;
-  const database = source.database && (await worker.database());
+  const databases = source.databases && (await worker.databases());
   // An implementation that checks no key gets one too, so that its requests are as long.
-  const secret = database ? await fillD1(database, PETS) : newSecret();
-  return { url: worker.url, authorization: bearer(secret), database, processId, stop };
+  const secret = databases ? await fillD1(databases, PETS) : newSecret(newKeyId());
+  return { url: worker.url, authorization: bearer(secret), databases, processId, stop };
 }
 
 async function startFloorSameResponse(): Promise<Implementation> {
@@ -111,7 +111,7 @@ async function startFastify(...words: string[]): Promise<Implementation> {
     cancelKill();
     remove();
   };
-  return { url: new URL(`${url}`), authorization: bearer(secret), database: undefined, processId, stop };
+  return { url: new URL(`${url}`), authorization: bearer(secret), databases: undefined, processId, stop };
 }
 
 function bearer(secret: string): { Authorization: string } {

@@ -23,13 +23,13 @@ export const WORKERD_VERSION = version;
 
 const config = unstable_readConfig({ config: join(root, "wrangler.toml") });
 
-type Json = string | number | { [name: string]: Json };
+type Json = string | number | Json[] | { [name: string]: Json };
 
 /** A Worker: its source file, relative to the root of the project, and its bindings. */
 export interface WorkerSource {
   file: string;
-  /** The binding of a database that no other Worker has. */
-  database?: "DB";
+  /** The bindings of its databases: that of pets, and that of keys if it is another one. No other Worker has them, unless shared. */
+  databases?: readonly string[];
   /** The binding and the class of a Durable Object. `livesIn`: the index of the source that runs it, if not this one. */
   object?: { binding: string; className: string; livesIn?: number };
   /** Shared databases: their names by binding. */
@@ -40,8 +40,16 @@ export interface WorkerSource {
 
 export interface RunningWorker {
   url: URL;
+  /** Its databases. Fails if it has none. */
+  databases(): Promise<Databases>;
   /** The database of a binding. Fails if there is no such binding. */
-  database(binding?: string): Promise<D1Database>;
+  database(binding: string): Promise<D1Database>;
+}
+
+/** The same one twice if a Worker has one. */
+export interface Databases {
+  pets: D1Database;
+  keys: D1Database;
 }
 
 export interface RunningWorkers<Sources extends readonly WorkerSource[]> {
@@ -74,11 +82,18 @@ export async function startWorkers<const Sources extends readonly WorkerSource[]
   await miniflare.ready.catch((error) => {
     throw new Error(`the Workers did not start: ${error.message}\n${readFileSync(errorLog, "utf8")}`);
   });
-  const workers = sources.map(async (_source, index) => ({
-    url: await miniflare.unsafeGetDirectURL(nameOf(index)),
-    database: async (binding = "DB") =>
-      (await miniflare.getD1Database(binding, nameOf(index))) as unknown as D1Database,
-  }));
+  const workers = sources.map(async ({ databases = [] }: WorkerSource, index) => {
+    const database = async (binding = "") =>
+      (await miniflare.getD1Database(binding, nameOf(index))) as unknown as D1Database;
+    return {
+      url: await miniflare.unsafeGetDirectURL(nameOf(index)),
+      databases: async () => {
+        const pets = await database(databases[0]);
+        return { pets, keys: databases[1] === undefined ? pets : await database(databases[1]) };
+      },
+      database,
+    };
+  });
   const stop = async () => {
     await miniflare.dispose();
     cancelKill();
@@ -115,13 +130,13 @@ function writeLauncher(folder: string): { errorLog: string; processId: () => num
 }
 
 function worker(
-  { database, object, sharedDatabases = {}, values = {} }: Omit<WorkerSource, "file">,
+  { databases = [], object, sharedDatabases = {}, values = {} }: Omit<WorkerSource, "file">,
   index: number,
   code: string,
 ) {
   const name = nameOf(index);
   const host = nameOf(object?.livesIn ?? index);
-  const databases = { ...(database && { [database]: name }), ...sharedDatabases };
+  const own = Object.fromEntries(databases.map((binding) => [binding, `${name}-${binding}`]));
   const objects = object && {
     [object.binding]: { type: "durable-object" as const, worker: host, exportName: object.className },
   };
@@ -136,7 +151,7 @@ function worker(
         modules: { "index.js": { type: "esm" as const, contents: code } },
       },
       env: {
-        ...mapValues(databases, (id) => ({ type: "d1" as const, id })),
+        ...mapValues({ ...own, ...sharedDatabases }, (id) => ({ type: "d1" as const, id })),
         ...mapValues(values, (value) => ({ type: "json" as const, value })),
         ...objects,
       },
