@@ -765,7 +765,7 @@ export class World {
           return () => {
             if (this.crashes !== crashes || !isolate.isAlive) return;
             this.#underway.delete(request);
-            isolate.isAskingAgain = false;
+            if (request.client === "") isolate.isAskingAgain = false;
             resolve(answer);
           };
         };

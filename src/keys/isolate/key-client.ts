@@ -145,13 +145,14 @@ export class KeyClient {
    */
   async introduce(secret: string, arrivedMs: number, objects: KeyObjects) {
     this.#objects = objects;
-    this.known.lease.recordArrival(this.#runtime.now());
     const waiter: Waiter = { arrivedMs, secret };
     this.#waiters.push(waiter);
     await this.#drive(waiter, () => waiter.answer !== undefined || waiter.failure !== undefined);
     const { answer, failure } = waiter;
     if (answer === undefined) throw failure;
-    return { answer, waiter: waiter.secret === undefined ? waiter : undefined };
+    if (waiter.secret !== undefined) return { answer };
+    this.known.lease.recordArrival(this.#runtime.now());
+    return { answer, waiter };
   }
 
   /** Asks the object about a secret, and counts nothing. Throws like `introduce`. */
