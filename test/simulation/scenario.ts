@@ -233,7 +233,7 @@ class Scenario {
         world.time.after(delayMs(index), () => void this.#request());
     };
     const hasChanges = CHANGES.some((fault) => this.faults.has(fault));
-    const durationMs = hasChanges && random.chance(0.5) ? LONG_MS : random.pick(3_000, 12_000, 12_000);
+    const durationMs = hasChanges && random.chance(0.2) ? LONG_MS : random.pick(3_000, 12_000, 12_000);
     for (let bursts = random.int(1, 4); bursts > 0; bursts -= 1) {
       const atMs = random.int(0, durationMs);
       const requests = random.pick(

@@ -2,7 +2,6 @@
 // network whose delays and faults the scenario chooses, also that to the primary of the keys database. The world compares the answers
 // that clients get with the counts of the object and with the versions of the key's record, and records the first broken guarantee.
 
-import { AsyncLocalStorage } from "node:async_hooks";
 import { DatabaseUnavailable } from "../../src/d1/statements.ts";
 import type { KeyClient } from "../../src/keys/isolate/key-client.ts";
 import { type Caller, KnownKeys } from "../../src/keys/isolate/known-keys.ts";
@@ -77,9 +76,6 @@ class Storage {
 
 /** A life of the object: it ends with a crash or an eviction. */
 type Life = { object: ApiKey; isAlive: boolean; calls: number; ended: Promise<undefined>; end: () => void };
-
-/** A call that the object executes, and the state before its change. */
-type Execution = { hasChanged: boolean; before: State | undefined };
 
 /** A repeated result may have a later window than the one that counted its requests. */
 type CountedWindow = Window & { countedInMs?: number; answeredMs?: number };
@@ -227,7 +223,8 @@ export class World {
   readonly entries = new Map<string, Entry>();
   readonly #options: Options;
   #life: Life;
-  readonly #executions = new AsyncLocalStorage<Execution>();
+  /** The state before each change of the counts whose call has not been answered, by the revision. */
+  readonly #before = new Map<number, State | undefined>();
   /** Requests that wait, and those that poll next at a time. */
   #waiting = new Set<Waiting>();
   readonly #polls = new Map<number, Waiting[]>();
@@ -707,12 +704,11 @@ export class World {
   }
 
   #put(state: State): void {
-    const execution = this.#executions.getStore();
+    const { revision } = state.quota;
     const before = this.storage.latest;
+    if (before?.quota.revision !== revision) this.#before.set(revision, before);
     this.counts.rows += 1;
     this.storage.writing.push(structuredClone(state));
-    if (execution === undefined || before?.quota.revision === state.quota.revision) return;
-    Object.assign(execution, { hasChanged: true, before });
   }
 
   /** Loses the object's memory, if all writes are durable and no call is under way. */
@@ -807,14 +803,14 @@ export class World {
   }
 
   async #execute(request: AcquireRequest, isolate?: Isolate): Promise<AcquireAnswer | NoRecord | undefined> {
-    const execution: Execution = { hasChanged: false, before: undefined };
-    const answer = await this.#inLife(({ object }) =>
-      this.#executions.run(execution, () => object.acquire(request)),
-    );
+    const answer = await this.#inLife(({ object }) => object.acquire(request));
     if (answer === undefined || !("result" in answer) || answer.result === undefined) return answer;
     const { result } = answer;
     const batch = `${request.client} ${request.number}`;
-    const before = execution.hasChanged ? execution.before : this.storage.latest;
+    const { revision } = result;
+    // Only the call that has made a revision is answered first with it.
+    const before = this.#before.has(revision) ? this.#before.get(revision) : this.storage.latest;
+    this.#before.delete(revision);
     const known = before?.quota.clients.get(request.client);
     const isRepeated = known !== undefined && known.number >= request.number;
     for (const name of WINDOW_NAMES) {
