@@ -5,18 +5,12 @@
 
 import { crc32 } from "node:zlib";
 import { BASE62, randomBase62 } from "../lib/base62.ts";
+import { CHECKSUM_LENGTH, ID_LENGTH, RANDOM_LENGTH, SECRET_FORMAT, SECRET_PREFIX } from "./secret-format.ts";
 
-const PREFIX = "pet_";
 const ID_PREFIX = "key_";
-/** Of an id, without its prefix. 71 bits: collisions are negligible, and it is short enough to type. */
-const ID_LENGTH = 12;
-const RANDOM_LENGTH = 32;
-/** 62^6 is more than 2^32. */
-const CHECKSUM_LENGTH = 6;
-const FORMAT = new RegExp(`^${PREFIX}[0-9A-Za-z]{${ID_LENGTH + RANDOM_LENGTH + CHECKSUM_LENGTH}}$`);
 
 /** A secret, or most of one. */
-const LOOKS_LIKE_SECRET = new RegExp(`${PREFIX}[0-9A-Za-z]{20,}`, "g");
+const LOOKS_LIKE_SECRET = new RegExp(`${SECRET_PREFIX}[0-9A-Za-z]{20,}`, "g");
 
 /** An id for a new key. */
 export function newKeyId(): string {
@@ -25,18 +19,18 @@ export function newKeyId(): string {
 
 /** A new secret of a key. */
 export function newSecret(keyId: string): string {
-  return withChecksum(PREFIX + keyId.slice(ID_PREFIX.length) + randomBase62(RANDOM_LENGTH));
+  return withChecksum(SECRET_PREFIX + keyId.slice(ID_PREFIX.length) + randomBase62(RANDOM_LENGTH));
 }
 
 /** The id of the key that a secret names; undefined if the text is not a secret. */
 export function keyIdOf(text: string): string | undefined {
-  if (!FORMAT.test(text) || withChecksum(text.slice(0, -CHECKSUM_LENGTH)) !== text) return undefined;
-  return ID_PREFIX + text.slice(PREFIX.length, PREFIX.length + ID_LENGTH);
+  if (!SECRET_FORMAT.test(text) || withChecksum(text.slice(0, -CHECKSUM_LENGTH)) !== text) return undefined;
+  return ID_PREFIX + text.slice(SECRET_PREFIX.length, SECRET_PREFIX.length + ID_LENGTH);
 }
 
 /** Redacts everything that looks like a secret, for output and logs. */
 export function withoutSecrets(text: string): string {
-  return text.replace(LOOKS_LIKE_SECRET, `${PREFIX}…`);
+  return text.replace(LOOKS_LIKE_SECRET, `${SECRET_PREFIX}…`);
 }
 
 /** Appends the CRC32 in base62, most significant digit first, padded with zeros. */

@@ -3,6 +3,7 @@
 
 import { MESSAGES } from "../http/messages.ts";
 import { INTERFACE_VERSION } from "../http/version.ts";
+import { SECRET_LENGTH, SECRET_PREFIX } from "../keys/secret-format.ts";
 import { ALLOW, HEADERS } from "./headers.ts";
 import { createPet, getPet, getUsage, listPets } from "./operations.ts";
 import { ALWAYS_POSSIBLE, errorExample, failure, SHARED_RESPONSES } from "./responses.ts";
@@ -60,7 +61,7 @@ export function openApiDocument(guide: string) {
         apiKey: {
           type: "http",
           scheme: "bearer",
-          bearerFormat: "pet_ followed by 38 letters and digits",
+          bearerFormat: `${SECRET_PREFIX} followed by ${SECRET_LENGTH} letters and digits`,
           description: "An API key, issued by the operator of the service.",
         },
       },

@@ -131,7 +131,7 @@ export const SHARED_RESPONSES = {
     {
       database: errorExample(
         "service_unavailable",
-        "Any request, while the database is unavailable and the key is not cached.",
+        "Any request, while neither the object of the key nor the database can tell whether the key is valid.",
         MESSAGES.service_unavailable.database({ retryAfterSeconds: 5, requestId: REQUEST_ID }),
       ),
     },

@@ -1,5 +1,6 @@
 // The API key that a user has entered.
 
+import { SECRET_FORMAT, SECRET_LENGTH, SECRET_PREFIX } from "../keys/secret-format.ts";
 import { SessionText } from "./session-text.ts";
 
 const key = new SessionText("petstore-api-key");
@@ -19,10 +20,10 @@ export function canBeSent(key: string): boolean {
   return /^[\x20-\x7e\x80-\xff]*$/.test(key);
 }
 
-export const MALFORMED_KEY = "This is not an API key: keys are pet_ followed by 38 letters and digits.";
+export const MALFORMED_KEY = `This is not an API key: keys are ${SECRET_PREFIX} followed by ${SECRET_LENGTH} letters and digits.`;
 
 /** What is wrong with the form of a key. */
 export function problemWithKey(key: string): string | undefined {
   if (key === "") return "Enter an API key.";
-  return /^pet_[0-9A-Za-z]{38}$/.test(key) ? undefined : MALFORMED_KEY;
+  return SECRET_FORMAT.test(key) ? undefined : MALFORMED_KEY;
 }
