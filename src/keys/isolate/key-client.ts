@@ -18,8 +18,9 @@ import {
   type Status,
   type UsageAnswer,
 } from "../protocol.ts";
-import { hasSecret, type KeyRecord } from "../record.ts";
+import type { KeyRecord } from "../record.ts";
 import { CALL_DEADLINE_MS, callObject } from "./call-object.ts";
+import { HeldRecord } from "./held-record.ts";
 import { fullWindows, KnownQuota } from "./known-quota.ts";
 
 /** The most calls of one isolate for one key in a second, without retries. More: shorter waits at the end of a window; less: a calmer object. */
@@ -29,8 +30,6 @@ const REQUEST_CALLS = MAX_CALLS - 1;
 const SECOND_MS = 1_000;
 /** The longest wait for the answer about a secret that the isolate can't judge: the primary may have to be asked too. */
 const MAX_INTRODUCTION_MS = CALL_DEADLINE_MS;
-/** A record in use is renewed after this share of the time for which it may be used. */
-const RENEW_SHARE = 1 / 2;
 /** A request that may wait for less is decided without the object. Longer: fewer calls in vain; shorter: more patience. */
 const MIN_CALL_MS = 400;
 /** The longest pause after an undecided response. Longer: longer waits; shorter: more calls if the holder of a lease has ended. */
@@ -47,9 +46,6 @@ const MAX_REPORT_MS = 4 * MAX_WAIT_MS;
 export type KeyObjects = Env["API_KEYS"];
 /** Called with the reason if a request was decided locally. */
 export type OnLocal = (error: unknown) => void;
-
-/** A record, and the times from and until which it may be used, by the isolate's clock (Unix time). */
-type HeldRecord = { record: KeyRecord; sinceMs: number; renewMs: number; untilMs: number };
 
 /**
  * A request that waits for its decision. `failure` is set if it was decided locally. `secret` is the hash of a secret that the isolate
@@ -76,7 +72,7 @@ export class KeyClient {
   readonly #runtime: Runtime;
   readonly #keyId: string;
   readonly known: KnownQuota;
-  #record: HeldRecord | undefined;
+  readonly #record = new HeldRecord();
   #objects: KeyObjects | undefined;
   #waiters: Waiter[] = [];
   /** The call under way, with its requests. */
@@ -96,23 +92,18 @@ export class KeyClient {
 
   /** The record, if the isolate has one that it may use. */
   get record(): KeyRecord | undefined {
-    const nowMs = this.#runtime.now();
-    const { record, sinceMs, untilMs } = this.#record ?? { sinceMs: 0, untilMs: 0 };
-    return sinceMs <= nowMs && nowMs < untilMs ? record : undefined;
+    return this.#record.at(this.#runtime.now());
   }
 
-  /** Whether the secret was one of the key's when the isolate last had a record. */
+  /** See HeldRecord. */
   hadSecret(secret: string): boolean {
-    return hasSecret(this.#record?.record ?? null, secret);
+    return this.#record.hadSecret(secret);
   }
 
-  /** Takes a record that was asked for at `sentMs`, unless a newer one is held. A key that does not exist has none. */
-  learn({ record, usableMs }: Pick<RecordAnswer, "record" | "usableMs">, sentMs: number): void {
-    const untilMs = sentMs + usableMs;
-    if (this.record !== undefined && untilMs < (this.#record?.untilMs ?? 0)) return;
-    const renewMs = sentMs + usableMs * RENEW_SHARE;
-    this.#record = record === null ? undefined : { record, sinceMs: sentMs, renewMs, untilMs };
-    if (record !== null) this.known.learn(record);
+  /** Takes the record of an answer that was asked for at `sentMs` (Unix time). */
+  learn(answer: Pick<RecordAnswer, "record" | "usableMs">, sentMs: number): void {
+    const isTaken = this.#record.take(answer, sentMs, this.#runtime.now());
+    if (isTaken && answer.record !== null) this.known.learn(answer.record);
   }
 
   /**
@@ -125,7 +116,7 @@ export class KeyClient {
     lease.recordArrival(nowMs);
     const decision = this.#decideAtOnce(arrivedMs);
     const isLeaseDue = decision?.admitted && lease.isDue(nowMs, this.#renewals < MAX_RENEWALS);
-    const isDue = isLeaseDue || (decision !== undefined && nowMs >= (this.#record?.renewMs ?? 0));
+    const isDue = isLeaseDue || (decision !== undefined && this.#record.isDue(nowMs));
     if (isDue && !this.#isBusy(REQUEST_CALLS)) {
       this.#renewals = 0;
       this.#runtime.keepAlive(this.#callForBatch());

@@ -98,12 +98,10 @@ export class KnownKeys {
 
   /** The caller, as far as this isolate knows; undefined if it has to ask. */
   peek({ id, hash }: Credential, nowMs: number): Caller | undefined {
-    const record = this.#find(id)?.record;
-    if (record === undefined || !hasSecret(record, hash)) {
-      return this.#isUnknown(id) || this.#isUnknown(hash) ? UNKNOWN : undefined;
-    }
-    const problem = problemOf(record, hash, nowMs);
-    return problem === undefined ? { key: record, keyId: id } : { keyId: id, problem };
+    const key = this.#find(id)?.record;
+    const problem = key === undefined ? "unknown" : problemOf(key, hash, nowMs);
+    if (problem === "unknown") return this.#isUnknown(id) || this.#isUnknown(hash) ? UNKNOWN : undefined;
+    return callerOf(id, key, problem);
   }
 
   /** Whether the next request of a valid key will probably be refused, as far as this isolate knows. */
@@ -212,10 +210,9 @@ export class KnownKeys {
           this.#throttle.run(buckets, arrivedMs, askOnce, ({ record }) => hasSecret(record, hash)),
         );
         if (hasSecret(answer.record, hash)) {
-          const problem = problemOf(answer.record, hash, arrivedMs);
-          const { failure } = answer;
-          const key = { key: answer.record, keyId: id };
-          return { value: problem ? { keyId: id, problem } : key, ...(call.isOwn && { failure }) };
+          const { record, failure } = answer;
+          const value = callerOf(id, record, problemOf(record, hash, arrivedMs));
+          return { value, ...(call.isOwn && { failure }) };
         }
         // Otherwise the secret may have been made since the record was read.
         if (answer.isNew && (call.isOwn || answer.sentMs >= arrivedMs)) {
@@ -265,6 +262,11 @@ export class KnownKeys {
       throw error;
     }
   }
+}
+
+function callerOf(keyId: string, key: KeyRecord | undefined, problem?: SecretProblem): Caller {
+  if (key !== undefined && problem === undefined) return { key, keyId };
+  return { keyId, problem: problem ?? "unknown" };
 }
 
 /** The refusal of a request that had no slot; undefined if only another request had none. Throws any other error. */
