@@ -4,11 +4,11 @@
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
+import { DAYS_KEPT } from "../src/keys/protocol.ts";
 import { openApiDocument } from "../src/openapi/document.ts";
 import { REMEDIES } from "../src/openapi/errors.ts";
 import { fill, fillGuide } from "../src/openapi/guide.ts";
 import { changesForClients, guideAsHtml, operationsAsHtml } from "../src/openapi/html.ts";
-import { DAYS_KEPT } from "../src/rate-limit/protocol.ts";
 import { type Define, newCommand } from "./lib/command.ts";
 
 const SOURCE = "src/site";

@@ -12,7 +12,7 @@ const PRODUCTION = { kind: "production" } as const;
 const define: Define = (io) =>
   newCommand(
     "npm run deploy",
-    "Deploys to production: applies migrations, uploads the Worker, and runs the smoke test without creating a pet. If that fails, it rolls the Worker back to the previous version. The database keeps its new schema, on which the previous version also runs.",
+    "Deploys to production: applies migrations, uploads the Worker, and runs the smoke test without creating a pet. If that fails, it rolls the Worker back to the previous version. The databases keep their new schema, on which the previous version also runs.",
     "--dry-run",
     "--url https://petstore.example",
   )
@@ -22,7 +22,7 @@ const define: Define = (io) =>
       const { worker, hasRoutes } = await readWorker();
       const build = await buildName();
       const define = ["--define", `BUILD:${JSON.stringify(build)}`];
-      if (dryRun) return printDryRun(io, `${build} to production`, ...define);
+      if (dryRun) return printDryRun(io, `${build} to production`, PRODUCTION, ...define);
       if (url === undefined && hasRoutes)
         throw new UsageError("the Worker is not on workers.dev: say where, npm run deploy -- --url URL");
       await announce(io, `${build} to production`, PRODUCTION);

@@ -1,15 +1,16 @@
 // npm run keys: creates API keys, shows them, and changes them. A new key is printed once, on standard output.
 
+import { existsSync } from "node:fs";
 import type { Argument, Option } from "@commander-js/extra-typings";
 import { FRESH_MS } from "../src/d1/freshness.ts";
 import { DatabaseUnavailable } from "../src/d1/statements.ts";
-import * as admin from "../src/keys/admin.ts";
-import { findKeyById, type ListedKey, listChanges, listKeys } from "../src/keys/records.ts";
-import { stateOf } from "../src/keys/store.ts";
-import type { Plan } from "../src/rate-limit/plans.ts";
+import type { Plan } from "../src/keys/plans.ts";
+import { stateOf } from "../src/keys/record.ts";
+import * as admin from "../src/operators/admin.ts";
+import { findKeyById, type ListedKey, listChanges, listKeys } from "../src/operators/records.ts";
 import type { Limits } from "../src/rate-limit/windows.ts";
-import { databaseExists, type OpenDatabase, openDatabase, pendingMigrations } from "./cloudflare/database.ts";
-import { describeTarget, readTarget, targetOptions } from "./cloudflare/target.ts";
+import { databaseFile, type OpenDatabases, openDatabases, pendingMigrations } from "./cloudflare/database.ts";
+import { describeDatabase, readTarget, targetOptions } from "./cloudflare/target.ts";
 import * as args from "./keys/arguments.ts";
 import { detailsJson, detailsText, readDetails } from "./keys/show.ts";
 import {
@@ -30,16 +31,20 @@ const RUN = "npm run keys --";
 const AN_ID = "key_0123456789Ab";
 
 /** What a subcommand works with. */
-interface Context extends OpenDatabase {
+interface Context extends Pick<OpenDatabases, "limiters"> {
   io: Io;
+  /** The keys. */
+  database: D1Database;
   options: args.Options;
   operator: admin.Operator;
 }
 
 type Work = (context: Context) => Promise<void>;
 
+type Open = typeof openDatabases<"keys">;
+
 /** The command, on databases that `open` opens. */
-const define = (io: Io, open = openDatabase): ReturnType<Define> => {
+const define = (io: Io, open: Open = openDatabases): ReturnType<Define> => {
   const keys = newCommand(
     "npm run keys",
     "Creates, shows and changes API keys. ID is a key's public ID, as list shows it, never the key itself.",
@@ -287,29 +292,25 @@ function secretJson({ id, name, plan, limits }: NamedKey, key: string) {
   return { id, key, name, plan, perMinute: limits.minute, perDay: limits.day };
 }
 
-/** Does the work on the selected database, which must exist and have all migrations. */
-async function withDatabase(
-  io: Io,
-  open: typeof openDatabase,
-  options: args.Options,
-  work: Work,
-): Promise<void> {
+/** Does the work on the selected database of keys, which must exist and have all its migrations. */
+async function withDatabase(io: Io, open: Open, options: args.Options, work: Work): Promise<void> {
   const target = readTarget(options);
   const selected = targetOptions(target);
   const command = target.kind === "local" ? "npm start" : "npm run migrate";
   const update = selected === "" ? command : `${command} --${selected}`;
-  const place = describeTarget(target);
-  if (target.kind === "local" && !databaseExists(target.state)) {
-    throw new Error(`there is no database in ${target.state}: create it with ${update}`);
+  const place = describeDatabase(target, "keys");
+  if (target.kind === "local" && !existsSync(databaseFile(target.state, "keys"))) {
+    throw new Error(`there is no database of keys in ${target.state}: create it with ${update}`);
   }
-  const opening = () => open(target);
+  const opening = () => open(target, "keys");
   const opened = await (target.kind === "local" ? opening() : io.step(`Opening ${place}`, opening));
+  const { keys: database, limiters } = opened;
   try {
-    if ((await pendingMigrations(opened.database)).length > 0) {
+    if ((await pendingMigrations(database, "keys")).length > 0) {
       throw new Error(`${place} has pending migrations: apply them with ${update}`);
     }
     const operator = { by: options.by ?? args.loginName(), nowMs: Date.now() };
-    await work({ ...opened, io, options, operator });
+    await work({ database, ...(limiters && { limiters }), io, options, operator });
   } catch (error) {
     if (!(error instanceof DatabaseUnavailable && error.wasWriting)) throw error;
     throw new Error(`${error.message}; the change may have been made: see ${RUN} log`);

@@ -1,6 +1,7 @@
-// npm run migrate: applies pending migrations to one database.
+// npm run migrate: applies pending migrations to the databases of a target.
 
-import { databaseExists, migrate } from "./cloudflare/database.ts";
+import { existsSync } from "node:fs";
+import { CONTENTS, databaseFile, migrate } from "./cloudflare/database.ts";
 import { readTarget, withTargetOptions } from "./cloudflare/target.ts";
 import { type Define, newCommand } from "./lib/command.ts";
 
@@ -8,16 +9,20 @@ const define: Define = (io) =>
   withTargetOptions(
     newCommand(
       "npm run migrate",
-      "Applies pending migrations to a database, by default the local one. Run it before you deploy a Worker that needs them.",
+      "Applies pending migrations to the databases of keys and of pets, by default the local ones. Run it before you deploy a Worker that needs them.",
       "",
       "--remote",
     ),
   ).action(async (options) => {
     const target = readTarget(options);
-    const isNew = target.kind === "local" && !databaseExists(target.state);
-    const applied = await io.step("Applying pending migrations", () => migrate(target));
-    const done = applied.length === 0 ? "No pending migrations" : `Applied ${applied.join(", ")}`;
-    io.print(`${done}${isNew ? " to a new database" : ""}.`);
+    for (const contents of CONTENTS) {
+      const isNew = target.kind === "local" && !existsSync(databaseFile(target.state, contents));
+      const apply = () => migrate(target, contents);
+      const applied = await io.step(`Applying pending migrations of ${contents}`, apply);
+      const done =
+        applied.length === 0 ? `No pending migrations of ${contents}` : `Applied ${applied.join(", ")}`;
+      io.print(`${done}${isNew ? " to a new database" : ""}.`);
+    }
   });
 
 export default define;

@@ -1,10 +1,10 @@
 // npm run preview: deploys beside production, under a name: one preview for each branch or pull request, and a permanent one,
-// staging. Each has its own counters; all share one database.
+// staging. Each has its own counters; all share two databases.
 
 import { resolve } from "node:path";
 import { Option } from "@commander-js/extra-typings";
 import { ifFound, openAccount } from "./cloudflare/account.ts";
-import { deployedDatabase } from "./cloudflare/database.ts";
+import { CONTENTS, type Contents, deployedDatabase, type Target } from "./cloudflare/database.ts";
 import { type D1Binding, readConfig, runWrangler, withConfigFile } from "./cloudflare/wrangler.ts";
 import { announce, buildName, git, prepare, printDryRun } from "./deploy/deployment.ts";
 import { smokeTest } from "./deploy/smoke-test.ts";
@@ -17,7 +17,7 @@ const NAME_HINT = 'Use up to 40 of a-z, 0-9 and inner "-", such as pr-12.';
 const define: Define = (io) =>
   newCommand(
     "npm run preview",
-    'Creates or updates a preview: applies migrations to the database that all previews share, uploads the Worker, and runs the smoke test, which creates a pet. If that fails, the preview stays, so that you can inspect it. The preview named "staging" is the staging environment.',
+    'Creates or updates a preview: applies migrations to the databases that all previews share, uploads the Worker, and runs the smoke test, which creates a pet. If that fails, the preview stays, so that you can inspect it. The preview named "staging" is the staging environment.',
     "staging",
     "pr-12 --delete",
   )
@@ -36,17 +36,16 @@ const define: Define = (io) =>
       if (options.delete) return deletePreview(io, name, options.yes);
       const build = await buildName();
       const deployment = `${build} to the preview ${name}`;
+      const target = { kind: "preview", name } as const;
       if (options.dryRun) {
         // wrangler has no dry run for previews; it builds them like production.
         const { previews, ...top } = await previewConfig(build);
-        const print = (path: string) => printDryRun(io, deployment, "--config", path);
+        const print = (path: string) => printDryRun(io, deployment, target, "--config", path);
         return withConfigFile({ ...top, ...previews }, print);
       }
-      const target = { kind: "preview", name } as const;
       await announce(io, deployment, target);
       const key = await prepare(io, target);
-      const database = await (await deployedDatabase(target)).find();
-      const config = await previewConfig(build, database?.uuid);
+      const config = await previewConfig(build, await databaseIds(target));
       const words = ["preview", "--name", name, "--tag", build, "--json"];
       const upload = (path: string) => runWrangler([...words, "--config", path]);
       const { urls } = await io.step(`Uploading the preview ${name}`, () => withConfigFile(config, upload));
@@ -66,20 +65,33 @@ const define: Define = (io) =>
 
 export default define;
 
+/** The ids of the databases, by their bindings. */
+async function databaseIds(target: Target): Promise<Record<string, string | undefined>> {
+  const idOf = async (contents: Contents) => {
+    const { binding, find } = await deployedDatabase(target, contents);
+    return [binding, (await find())?.uuid];
+  };
+  return Object.fromEntries(await Promise.all(CONTENTS.map(idOf)));
+}
+
 /**
- * wrangler.toml for a build on the database with this id: wrangler can't find the database of a preview by its name. Paths are
+ * wrangler.toml for a build on databases with these ids: wrangler can't find the databases of a preview by their names. Paths are
  * absolute, so that the file can be anywhere.
  */
-async function previewConfig(build: string, database_id?: string) {
+async function previewConfig(build: string, ids: Record<string, string | undefined> = {}) {
   const { experimental_readRawConfig } = await import("wrangler");
   const { rawConfig } = experimental_readRawConfig({ config: "wrangler.toml" });
   const { main, assets, previews } = rawConfig;
-  const d1_databases = previews.d1_databases.map((each: D1Binding) => ({ ...each, database_id }));
+  const withId = (each: D1Binding) => ({ ...each, database_id: ids[each.binding] });
   return {
     ...rawConfig,
     main: resolve(main),
     assets: { ...assets, directory: resolve(assets.directory) },
-    previews: { ...previews, define: { BUILD: JSON.stringify(build) }, d1_databases },
+    previews: {
+      ...previews,
+      define: { BUILD: JSON.stringify(build) },
+      d1_databases: previews.d1_databases.map(withId),
+    },
   };
 }
 

@@ -3,11 +3,12 @@
 
 import { Option } from "@commander-js/extra-typings";
 import { openAccount } from "./cloudflare/account.ts";
-import { deployedDatabase, type Target } from "./cloudflare/database.ts";
+import { CONTENTS, deployedDatabase, type Target } from "./cloudflare/database.ts";
 import { prepareDatabase } from "./deploy/deployment.ts";
 import { type Define, newCommand } from "./lib/command.ts";
 
 const TARGETS: Target[] = [{ kind: "production" }, { kind: "preview", name: "any" }];
+const DATABASES = TARGETS.flatMap((target) => CONTENTS.map((contents) => ({ target, contents })));
 
 const define: Define = (io) =>
   newCommand(
@@ -23,15 +24,16 @@ const define: Define = (io) =>
     )
     .option("--dry-run", "print the steps; needs no account")
     .action(async ({ location, dryRun }) => {
-      const names = (await Promise.all(TARGETS.map(deployedDatabase))).map(({ name }) => name).join(" and ");
+      const found = DATABASES.map(({ target, contents }) => deployedDatabase(target, contents));
+      const names = (await Promise.all(found)).map(({ name }) => name).join(", ");
       if (dryRun) {
         io.print(`Would create the databases ${names} in ${location}, unless they exist,`);
         return io.print("enable read replication, and apply pending migrations.\nNothing was changed.");
       }
       const callApi = await io.step("Finding the account", openAccount);
       io.note(`Preparing the databases ${names} in account ${callApi.label}`);
-      for (const target of TARGETS) {
-        const { name, find } = await deployedDatabase(target);
+      for (const { target, contents } of DATABASES) {
+        const { name, find } = await deployedDatabase(target, contents);
         const found = await io.step(`Looking for database ${name}`, find);
         const request = { name, primary_location_hint: location };
         const create = () => callApi<NonNullable<typeof found>>("/d1/database", request);
@@ -41,9 +43,9 @@ const define: Define = (io) =>
             callApi(`/d1/database/${database.uuid}`, { read_replication: { mode: "auto" } }, "PUT");
           await io.step("Enabling read replication", enable);
         }
-        await prepareDatabase(io, target);
+        await prepareDatabase(io, target, contents);
       }
-      io.print("Both databases are ready.");
+      io.print("All databases are ready.");
       io.note("Next: npm run preview -- staging, then npm run deploy");
     });
 

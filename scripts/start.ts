@@ -1,13 +1,22 @@
-// npm start: migrates the local database, serves with `wrangler dev`, and on the first run creates a demo key and a few
+// npm start: migrates the local databases, serves with `wrangler dev`, and on the first run creates a demo key and a few
 // pets. Other arguments are forwarded to `wrangler dev`.
 
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { createKey } from "../src/keys/admin.ts";
-import { listKeys } from "../src/keys/records.ts";
+import { createKey } from "../src/operators/admin.ts";
+import { listKeys } from "../src/operators/records.ts";
 import { findPage, insertPet } from "../src/pets/store.ts";
-import { DEFAULT_STATE, migrate, openDatabase, registryPath, type Target } from "./cloudflare/database.ts";
+import {
+  CONTENTS,
+  DEFAULT_STATE,
+  earlierDatabase,
+  migrate,
+  type OpenDatabases,
+  openDatabases,
+  registryPath,
+  type Target,
+} from "./cloudflare/database.ts";
 import { targetOptions } from "./cloudflare/target.ts";
 import { QUIET, readConfig, WRANGLER } from "./cloudflare/wrangler.ts";
 import { type Define, integer, matching, newCommand, ReportedError } from "./lib/command.ts";
@@ -22,7 +31,7 @@ const DEMO_PETS = [
 const define: Define = (io) =>
   newCommand(
     "npm start",
-    "Migrates the local database, creates a demo key and a few pets on the first run, and serves.",
+    "Migrates the local databases, creates a demo key and a few pets on the first run, and serves.",
     "",
     "--port 9000 --persist-to /tmp/petstore",
   )
@@ -34,8 +43,13 @@ const define: Define = (io) =>
     .action(async (forwarded, { port, persistTo: state, localProtocol }) => {
       if (port !== undefined) await requireFreePort(port);
       const target = { kind: "local", state } as const;
-      await migrate(target);
-      const { database, close } = await openDatabase(target);
+      const earlier = earlierDatabase(state);
+      if (earlier !== undefined)
+        io.note(
+          `Pets and keys begin anew, in a database each. Those of an earlier version stay in ${earlier}`,
+        );
+      await migrate(target, ...CONTENTS);
+      const databases = await openDatabases(target, ...CONTENTS);
       const args = ["--persist-to", state, "--local-protocol", localProtocol, ...forwarded];
       if (port !== undefined) args.push("--port", `${port}`);
       const server = spawnScript(
@@ -49,11 +63,11 @@ const define: Define = (io) =>
         const address = await Promise.race([ready(server), exited]);
         // A key is shown only once, so create it only after the server has started.
         if (typeof address === "string") {
-          const isFirstRun = (await listKeys(database, Date.now(), { limit: 1 })).total === 0;
-          const demoKey = isFirstRun ? await createDemo(database) : undefined;
+          const isFirstRun = (await listKeys(databases.keys, Date.now(), { limit: 1 })).total === 0;
+          const demoKey = isFirstRun ? await createDemo(databases) : undefined;
           io.print(announcement(`${localProtocol}://${address}/v1`, target, demoKey));
         }
-        await close();
+        await databases.close();
       } catch (error) {
         server.kill();
         throw error;
@@ -95,11 +109,11 @@ function ready(server: ChildProcess): Promise<string> {
 }
 
 /** Creates a key, and pets if there are none. Returns the key. */
-async function createDemo(database: D1Database): Promise<string> {
-  const { petsJson } = await findPage(database, { limit: 1 });
-  for (const pet of petsJson === "[]" ? DEMO_PETS : []) await insertPet(database, pet);
+async function createDemo({ keys, pets }: OpenDatabases): Promise<string> {
+  const { petsJson } = await findPage(pets, { limit: 1 });
+  for (const pet of petsJson === "[]" ? DEMO_PETS : []) await insertPet(pets, pet);
   const operator = { by: "npm start", nowMs: Date.now() };
-  const { secret } = await createKey(database, { name: "demo", plan: "free", expiresAtMs: null }, operator);
+  const { secret } = await createKey(keys, { name: "demo", plan: "free", expiresAtMs: null }, operator);
   return secret;
 }
 

@@ -1,6 +1,7 @@
-// The service's database for the command line: the local one, also while `wrangler dev` serves from it; production's; or the
-// one that all previews share. wrangler applies migrations; this file finds the pending ones.
+// The service's databases for the command line, one of keys and one of pets: the local ones, also while `wrangler dev` serves from
+// them; production's; or those that all previews share. wrangler applies migrations; this file finds the pending ones.
 
+import { createHash, createHmac } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
@@ -10,49 +11,80 @@ import { ifFound, openAccount } from "./account.ts";
 import { d1OverApi, timeTravelOverApi } from "./d1-api.ts";
 import { type Config, type D1Binding, QUIET, readConfig, runWrangler, withConfigFile } from "./wrangler.ts";
 
+/** What a database has. A command opens only what it needs: commands on keys work whatever has happened to the pets. */
+export type Contents = "keys" | "pets";
+
+/** In the order of their migrations: a migration of pets that fails does not keep one of keys back. */
+export const CONTENTS = ["keys", "pets"] as const;
+
+const BINDINGS = { keys: "KEYS_DB", pets: "PETS_DB" };
+
+/** The binding of the one database that earlier versions had. */
+const EARLIER_BINDING = "DB";
+
 /** wrangler's default folder for local state. */
 export const DEFAULT_STATE = ".wrangler/state";
 
 const { WRANGLER_REGISTRY_PATH } = process.env;
 
-/** Selects a database. `state` is a folder of local state. */
+/** Selects databases. `state` is a folder of local state. */
 export type Target =
   | { kind: "local"; state: string }
   | { kind: "production" }
   | { kind: "preview"; name: string };
 
-/** The caller must close it, or the process does not end. */
-export interface OpenDatabase {
-  database: D1Database;
-  /** The objects of the service that runs on a local database. A call fails if none runs. */
-  limiters?: Env["RATE_LIMITER"];
+/** The caller must close them, or the process does not end. */
+export type OpenDatabases<Opened extends Contents = Contents> = Record<Opened, D1Database> & {
+  /** The objects of the service that runs on local databases. A call fails if none runs. */
+  limiters?: Env["API_KEYS"];
   close(): Promise<void>;
-}
+};
 
 export type DeployedDatabase = Awaited<ReturnType<typeof openDeployed>>;
 
-/** Whether the folder `state` has a local database. */
-export function databaseExists(state: string): boolean {
-  return existsSync(join(state, "v3", "d1"));
+/** The file of a local database, which need not exist. */
+export function databaseFile(state: string, contents: Contents): string {
+  return fileOf(state, BINDINGS[contents]);
 }
 
-/** Opens a database. Creates the local one if it does not exist. */
-export function openDatabase(target: Target): Promise<OpenDatabase> {
-  return target.kind === "local" ? openLocal(target.state) : openDeployed(target);
+/** The file of the one database of earlier versions, if the folder `state` has no other. */
+export function earlierDatabase(state: string): string | undefined {
+  const file = fileOf(state, EARLIER_BINDING);
+  const hasOthers = CONTENTS.some((contents) => existsSync(databaseFile(state, contents)));
+  return existsSync(file) && !hasOthers ? file : undefined;
 }
 
-async function openLocal(state: string): Promise<OpenDatabase> {
+/** workerd names the file after the ID of the object that is the local database: a hash of its name, here the binding. */
+function fileOf(state: string, binding: string): string {
+  const namespace = "miniflare-D1DatabaseObject";
+  const key = createHash("sha256").update(namespace).digest();
+  const hash = (data: string | Buffer) => createHmac("sha256", key).update(data).digest().subarray(0, 16);
+  const id = Buffer.concat([hash(binding), hash(hash(binding))]).toString("hex");
+  return join(state, "v3", "d1", namespace, `${id}.sqlite`);
+}
+
+/** Opens databases. Creates local ones that do not exist. */
+export async function openDatabases<Opened extends Contents>(
+  target: Target,
+  ...opened: Opened[]
+): Promise<OpenDatabases<Opened>> {
+  if (target.kind === "local") return openLocal(target.state);
+  const open = async (contents: Opened) => [contents, (await openDeployed(target, contents)).database];
+  return { ...Object.fromEntries(await Promise.all(opened.map(open))), async close() {} };
+}
+
+async function openLocal(state: string): Promise<OpenDatabases> {
   Object.assign(process.env, QUIET);
   const { getPlatformProxy } = await import("wrangler");
   const { name, d1_databases } = await readConfig();
   // The objects run in `npm start`, which wrangler finds by the Worker's name.
   process.env.WRANGLER_REGISTRY_PATH = registryPath(state);
-  const bindings = [{ name: "RATE_LIMITER", class_name: "RateLimiter", script_name: name }];
+  const bindings = [{ name: "API_KEYS", class_name: "ApiKey", script_name: name }];
   const config = { name: "petstore-commands", d1_databases, durable_objects: { bindings } };
   return withConfigFile(config, async (configPath) => {
     const persist = { path: join(state, "v3") };
     const { env, dispose } = await getPlatformProxy<Env>({ configPath, persist });
-    return { database: env.DB, limiters: env.RATE_LIMITER, close: dispose };
+    return { keys: env.KEYS_DB, pets: env.PETS_DB, limiters: env.API_KEYS, close: dispose };
   });
 }
 
@@ -62,19 +94,14 @@ export function registryPath(state: string): string {
 }
 
 /** Throws if the database does not exist. */
-export async function openDeployed(target: Target) {
-  const { name, find } = await deployedDatabase(target);
+export async function openDeployed(target: Target, contents: Contents) {
+  const { name, find } = await deployedDatabase(target, contents);
   const callApi = await openAccount();
   const uuid = (await find())?.uuid;
   if (uuid === undefined)
     throw new Error(`there is no database ${name} in this account yet: run npm run setup, which creates it`);
   const label = `the database ${name} of the account ${callApi.label}`;
-  return {
-    label,
-    database: d1OverApi(callApi, uuid),
-    timeTravel: timeTravelOverApi(callApi, uuid),
-    async close() {},
-  };
+  return { label, database: d1OverApi(callApi, uuid), timeTravel: timeTravelOverApi(callApi, uuid) };
 }
 
 interface DatabaseInfo {
@@ -82,19 +109,25 @@ interface DatabaseInfo {
   read_replication?: { mode: string };
 }
 
-/** The name of a deployed database, and a function that looks it up in the account. */
-export async function deployedDatabase(target: Target) {
-  const { database_id, database_name: name = "" } = bindingOf(target, await readConfig());
+/** The binding and the name of a deployed database, and a function that looks it up in the account. */
+export async function deployedDatabase(target: Target, contents: Contents) {
+  const { binding, database_id, database_name: name = "" } = bindingOf(target, contents, await readConfig());
   const find = async () => {
     const callApi = await openAccount();
     return ifFound(callApi<DatabaseInfo>(`/d1/database/${database_id ?? name}`));
   };
-  return { name, find };
+  return { binding, name, find };
+}
+
+/** The names of a target's deployed databases, as words of a sentence. */
+export async function deployedNames(target: Target): Promise<string> {
+  const databases = CONTENTS.map((contents) => deployedDatabase(target, contents));
+  return (await Promise.all(databases)).map(({ name }) => name).join(" and ");
 }
 
 /** The file names of the migrations that are not applied yet, in order. */
-export async function pendingMigrations(database: D1Database): Promise<string[]> {
-  const files = (await readdir("migrations")).filter((file) => file.endsWith(".sql")).sort();
+export async function pendingMigrations(database: D1Database, contents: Contents): Promise<string[]> {
+  const files = (await readdir(migrationsOf(contents))).filter((file) => file.endsWith(".sql")).sort();
   const select = database.prepare("SELECT name FROM d1_migrations");
   const { results } = await read(() => select.all<{ name: string }>()).catch((error) => {
     // wrangler creates the table with the first migration.
@@ -105,27 +138,39 @@ export async function pendingMigrations(database: D1Database): Promise<string[]>
 }
 
 /** Applies pending migrations. Throws an error with wrangler's message. */
-export async function applyMigrations(target: Target): Promise<void> {
+async function applyMigrations(target: Target, contents: Contents): Promise<void> {
   const where = target.kind === "local" ? ["--local", "--persist-to", resolve(target.state)] : ["--remote"];
-  const binding = { ...bindingOf(target, await readConfig()), migrations_dir: resolve("migrations") };
+  const binding = bindingOf(target, contents, await readConfig());
+  const config = { d1_databases: [{ ...binding, migrations_dir: migrationsOf(contents) }] };
   // With wrangler.toml, wrangler would look for the preview database among production's.
-  await withConfigFile({ d1_databases: [binding] }, (configPath) =>
-    runWrangler(["d1", "migrations", "apply", "DB", ...where, "--config", configPath]),
+  await withConfigFile(config, (configPath) =>
+    runWrangler(["d1", "migrations", "apply", binding.binding, ...where, "--config", configPath]),
   );
 }
 
-/** Applies pending migrations, if there are any. Returns their file names. */
-export async function migrate(target: Target): Promise<string[]> {
-  const { database, close } = await openDatabase(target);
+/** Applies the pending migrations of databases, if there are any. Returns their files, such as "pets/0001_pets.sql". */
+export async function migrate(target: Target, ...migrated: Contents[]): Promise<string[]> {
+  const databases = await openDatabases(target, ...migrated);
+  const find = (contents: Contents) => pendingMigrations(databases[contents], contents);
   // Close first: wrangler opens a local file in another process, and could find it locked.
-  const pending = await pendingMigrations(database).finally(close);
-  if (pending.length > 0) await applyMigrations(target);
-  return pending;
+  const pending = await Promise.all(migrated.map(find)).finally(databases.close);
+  const applied: string[] = [];
+  for (const [index, contents] of migrated.entries()) {
+    const files = pending[index] ?? [];
+    if (files.length > 0) await applyMigrations(target, contents);
+    applied.push(...files.map((file) => `${contents}/${file}`));
+  }
+  return applied;
 }
 
-function bindingOf(target: Target, { d1_databases, previews }: Config): D1Binding {
+function migrationsOf(contents: Contents): string {
+  return resolve("migrations", contents);
+}
+
+function bindingOf(target: Target, contents: Contents, { d1_databases, previews }: Config): D1Binding {
   const bindings = target.kind === "preview" ? previews?.d1_databases : d1_databases;
-  const found = bindings?.find(({ binding }) => binding === "DB");
-  if (found === undefined) throw new Error(`wrangler.toml has no binding DB for ${target.kind}`);
+  const found = bindings?.find(({ binding }) => binding === BINDINGS[contents]);
+  if (found === undefined)
+    throw new Error(`wrangler.toml has no binding ${BINDINGS[contents]} for ${target.kind}`);
   return found;
 }

@@ -1,8 +1,8 @@
-// The options that choose a command's database: the local one by default.
+// The options that choose a command's databases: the local ones by default.
 
 import { type Command, Option } from "@commander-js/extra-typings";
 import { matching, shellWord } from "../lib/command.ts";
-import { DEFAULT_STATE, type Target } from "./database.ts";
+import { type Contents, DEFAULT_STATE, type Target } from "./database.ts";
 
 export interface TargetOptions {
   persistTo?: string | undefined;
@@ -12,11 +12,11 @@ export interface TargetOptions {
 
 export const folder = matching(/^(?!--)./, "It must name a folder.");
 
-const PREVIEW = new Option("--preview <name>", "the database that all previews share")
+const PREVIEW = new Option("--preview <name>", "the databases that all previews share")
   .argParser(matching(/^[\w-]+$/, "It must name a preview, such as staging."))
   .conflicts("remote");
-const REMOTE = new Option("--remote", "the production database");
-const PERSIST_TO = new Option("--persist-to <dir>", "the local database of npm start -- --persist-to DIR")
+const REMOTE = new Option("--remote", "the production databases");
+const PERSIST_TO = new Option("--persist-to <dir>", "the local databases of npm start -- --persist-to DIR")
   .argParser(folder)
   .conflicts(["preview", "remote"]);
 
@@ -49,7 +49,9 @@ export function targetOptions(target: Target): string {
   return target.state === DEFAULT_STATE ? "" : ` --persist-to ${shellWord(target.state)}`;
 }
 
-export function describeTarget(target: Target): string {
-  if (target.kind === "local") return `the database in ${target.state}`;
-  return target.kind === "preview" ? "the database of the previews" : "the production database";
+export function describeDatabase(target: Target, contents: Contents): string {
+  if (target.kind === "local") return `the database of ${contents} in ${target.state}`;
+  return target.kind === "preview"
+    ? `the previews' database of ${contents}`
+    : `production's database of ${contents}`;
 }

@@ -1,216 +1,142 @@
-// A restore with D1 Time Travel, which restores the whole database in place. Three guarantees must survive it: an id is assigned
-// once, a key or secret that has ended stays ended, and the record of key changes loses none. So the command saves the highest id,
-// all keys and the record to a file before it changes anything, and merges them afterwards. From that file an interrupted restore
-// can be finished.
+// A restore of the database of pets with D1 Time Travel, which restores the whole database in place. No id may be assigned twice, so
+// the command saves the highest id before, and raises the ids of the restored database above it. The state of the restore is a row in
+// the database of keys, so that any machine can finish it. While the database of pets has the table `restoring`, the restore has not
+// happened, because that removes the table.
 //
 // The service keeps running. A POST between the restore and the first statement after it gets an id that was assigned before.
 
-import { existsSync } from "node:fs";
-import { rm, writeFile } from "node:fs/promises";
 import { read, writeIdempotent } from "../../src/d1/statements.ts";
 import { type Io, messageOf } from "../lib/command.ts";
 import { CloudflareApiError } from "./account.ts";
 import { type DeployedDatabase, migrate, type Target } from "./database.ts";
 import { targetOptions } from "./target.ts";
 
+/** A row of pet_restores; `beganAtMs` (Unix time) identifies it. The first attempt to restore sets what is null. */
 export interface Restore {
-  target: Target;
+  beganAtMs: number;
+  begunBy: string;
   bookmark: string;
-  withKeys: boolean;
-  /** The column of a table that is created before the restore, which removes it: while it exists, that has not happened. */
-  marker: string;
-  /** Set if an earlier attempt got as far as restoring. */
-  saved?: Saved;
+  undoBookmark: string | null;
+  idsAbove: string | null;
 }
 
-/** What the restore must not lose, as it was right before. */
-export interface Saved {
-  highestId: string;
-  /** Rows with replaced secrets and the time of the last change of each kind, both as JSON. Hashes are hexadecimal. */
-  keys: Row[];
-  /** The record of key changes, oldest first. */
-  changes: Row[];
-}
-
-type Row = Record<string, unknown>;
-
-/** The columns that a change of a key sets, with its name in key_changes. The later of two changes decides. */
-const CHANGE_OF: Record<string, string> = {
-  name: "renamed",
-  plan: "plan",
-  per_minute: "plan",
-  per_day: "plan",
-  expires_at_ms: "expiry",
-};
+/** Where a restore works. */
+export type Place = { target: Target; pets: DeployedDatabase; keys: D1Database };
 
 /** Clients get ids between the reading of the highest one and the restore. D1 runs about a thousand statements a second. */
 const SPARE_IDS = 1_000_000;
 
-/** A parameter may have 2 MB. A key can have some dozens of replaced secrets, and a change two names of 255 characters. */
-const ROWS_PER_STATEMENT = 100;
+const BEGIN = `
+  INSERT INTO pet_restores (began_at_ms, begun_by, bookmark)
+  SELECT ?1, ?2, ?3 WHERE NOT EXISTS (SELECT 1 FROM pet_restores WHERE finished_at_ms IS NULL)`;
+const COLUMNS = `
+  began_at_ms AS beganAtMs, begun_by AS begunBy, bookmark, undo_bookmark AS undoBookmark, CAST(ids_above AS TEXT) AS idsAbove`;
+const SELECT_UNFINISHED = `SELECT ${COLUMNS} FROM pet_restores WHERE finished_at_ms IS NULL`;
+// Each attempt has ids of its own: an earlier one, of which the response was lost, may happen at any time.
+const SAVE = `
+  UPDATE pet_restores SET undo_bookmark = ?2, ids_above = max(ifnull(ids_above, 0), CAST(?3 AS INTEGER)) + ${SPARE_IDS}
+  WHERE began_at_ms = ?1 AND finished_at_ms IS NULL RETURNING ${COLUMNS}`;
+const FORGET = "DELETE FROM pet_restores WHERE began_at_ms = ?1 RETURNING began_at_ms";
+const FINISH = "UPDATE pet_restores SET finished_at_ms = ?2 WHERE began_at_ms = ?1";
 
-const RECORD = ["key_id", "at_ms", "change", "from_value", "to_value", "changed_by"];
-
-const SELECT_SAVED = [
-  "SELECT CAST(coalesce(max(seq), 0) AS TEXT) AS highestId FROM sqlite_sequence WHERE name = 'pets'",
-  `SELECT *, hex(hash) AS hex,
-    (SELECT json_group_array(json_object('hash', hex(hash), 'good_until_ms', good_until_ms))
-      FROM replaced_secrets WHERE key_id = keys.id) AS replaced,
-    (SELECT json_group_object(change, at_ms)
-      FROM (SELECT change, max(at_ms) AS at_ms FROM key_changes WHERE key_id = keys.id GROUP BY change)) AS changed
-  FROM keys`,
-  `SELECT ${RECORD.join(", ")} FROM key_changes ORDER BY at_ms, id`,
-];
-
-const SELECT_MARKER = "SELECT 1 FROM pragma_table_info('restoring') WHERE name = ?1";
-const DROP_MARKER = "DROP TABLE IF EXISTS restoring";
-
+const SELECT_HIGHEST_ID =
+  "SELECT CAST(coalesce(max(seq), 0) AS TEXT) AS highestId FROM sqlite_sequence WHERE name = 'pets'";
 // sqlite_sequence has a row for pets only after the first insert. Its columns have no type, so a text would stay a text.
 const RAISE_IDS = [
   `INSERT INTO sqlite_sequence (name, seq)
   SELECT 'pets', CAST(?1 AS INTEGER) WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'pets')`,
-  `UPDATE sqlite_sequence SET seq = max(seq, CAST(?1 AS INTEGER) + ${SPARE_IDS}) WHERE name = 'pets'`,
+  "UPDATE sqlite_sequence SET seq = max(seq, CAST(?1 AS INTEGER)) WHERE name = 'pets'",
 ];
 
-// ?1: saved keys. Runs after the keys were merged: if the current secret is not the saved one, a rotation after the restore made
-// it. That rotation also ends the saved secrets, when it ended the last of those it found.
-const MERGE_REPLACED_SECRETS = `
-  INSERT INTO replaced_secrets (hash, key_id, good_until_ms)
-  WITH key AS (
-    SELECT value ->> 'id' AS id, unhex(value ->> 'hash') AS hash, value ->> 'replaced' AS replaced FROM json_each(?1)
-  ), saved AS (
-    SELECT id AS key_id, hash, NULL AS good_until_ms FROM key
-    UNION ALL
-    SELECT key.id, unhex(value ->> 'hash'), value ->> 'good_until_ms' FROM key, json_each(replaced)
-  ), rotated AS (
-    SELECT id AS key_id, (
-      SELECT max(good_until_ms) FROM replaced_secrets WHERE key_id = keys.id AND hash IN (SELECT hash FROM saved)
-    ) AS end_ms
-    FROM keys JOIN key USING (id) WHERE keys.hash <> key.hash
-  )
-  SELECT hash, key_id, coalesce(min(good_until_ms, end_ms), good_until_ms, end_ms, 1)
-  FROM saved LEFT JOIN rotated USING (key_id) WHERE good_until_ms IS NOT NULL OR rotated.key_id IS NOT NULL
-  ON CONFLICT (hash) DO UPDATE SET good_until_ms = min(good_until_ms, excluded.good_until_ms)`;
+const SELECT_MARKER = "SELECT 1 FROM pragma_table_info('restoring') WHERE name = ?1";
+const DROP_MARKER = "DROP TABLE IF EXISTS restoring";
+/** The marker's column: the restored state may be from the middle of another restore, and have that one's marker. */
+const markerOf = (beganAtMs: number) => `began_at_${beganAtMs}`;
 
-// ?1: rows of the record. Inserts those that are missing. Ids differ: those of the missing may have been assigned again.
-const INSERT_CHANGES = `
-  INSERT INTO key_changes (${RECORD.join(", ")})
-  SELECT ${RECORD.map((column) => `value ->> '${column}'`).join(", ")} FROM json_each(?1)
-  WHERE NOT EXISTS (
-    SELECT 1 FROM key_changes WHERE ${RECORD.map((column) => `${column} IS value ->> '${column}'`).join(" AND ")}
-  )`;
+export function findUnfinished(keys: D1Database): Promise<Restore | null> {
+  return read(() => keys.prepare(SELECT_UNFINISHED).first<Restore>());
+}
 
-/** Reads what a restore must not lose, in one batch, so that all is of the same moment. */
-export async function saveState(database: D1Database): Promise<Saved> {
-  const results = await read(() => database.batch<Row>(SELECT_SAVED.map((sql) => database.prepare(sql))));
-  const [ids, keys, changes] = results.map((each) => each.results) as [Row[], Row[], Row[]];
-  const withHexHash = keys.map(({ hex, ...key }) => ({ ...key, hash: hex }));
-  return { highestId: `${ids[0]?.highestId}`, keys: withHexHash, changes };
+/** The highest id that was assigned to a pet. */
+export async function findHighestId(pets: D1Database): Promise<string> {
+  const row = await read(() => pets.prepare(SELECT_HIGHEST_ID).first<{ highestId: string }>());
+  return `${row?.highestId}`;
 }
 
 /**
- * Restores the database, or finishes the restore in the file, and removes the file. Prints the command that undoes it before
- * it changes anything. Returns the migrations that were applied again. Throws an error that says what has happened.
+ * Restores the pets, or finishes the unfinished restore. Prints how to undo it before it changes anything. Returns the migrations
+ * that were applied again. Throws an error that says what has happened.
  */
-export async function restoreDatabase(deployed: DeployedDatabase, restore: Restore, file: string, io: Io) {
-  const { database } = deployed;
+export async function restorePets(place: Place, restore: Restore, io: Io): Promise<string[]> {
+  const { target, pets } = place;
+  let mayHaveHappened = restore.idsAbove !== null;
   try {
-    const saved = await restoreOnce(deployed, restore, file, io);
-    const migrations = await io.step("Merging ids and keys", () => merge(database, restore, saved));
-    await rm(file);
-    return migrations;
+    if (!mayHaveHappened) await begin(place, restore);
+    const attempt = await io.step("Saving the highest id", () => save(place, restore));
+    const { undoBookmark, idsAbove } = attempt ?? restore;
+    if (idsAbove === null) throw new Error("another restore runs at the same time");
+    io.note(`To undo: npm run restore -- --bookmark ${undoBookmark}${targetOptions(target)}`);
+    if (attempt !== undefined) {
+      mayHaveHappened = true;
+      const restoring = io.step("Restoring", () => pets.timeTravel.restore(attempt.bookmark));
+      await restoring.catch((error) => {
+        // A 4xx means that nothing has happened. After any other failure the restore may have happened, or may still.
+        mayHaveHappened = !(error instanceof CloudflareApiError && error.status < 500);
+        throw error;
+      });
+    }
+    return await io.step("Raising ids", () => finish(place, restore, idsAbove));
   } catch (error) {
-    const isStarted = existsSync(file);
-    // A marker that can't be removed is harmless.
-    if (!isStarted) await run(database, [DROP_MARKER]).catch(() => {});
-    const state = isStarted
-      ? "until you finish it, ids may be assigned twice and ended keys may be valid: npm run restore -- --resume"
-      : "nothing was changed";
-    throw new Error(`${messageOf(error)}; ${state}`);
+    const isForgotten = !mayHaveHappened && (await forget(place, restore).catch(() => false));
+    const warning = `until you finish it, ids may be assigned twice: npm run restore -- --resume${targetOptions(target)}`;
+    throw new Error(`${messageOf(error)}; ${isForgotten ? "nothing was changed" : warning}`);
   }
 }
 
-/** Restores, unless an earlier attempt has. Returns the state before the restore. */
-async function restoreOnce(deployed: DeployedDatabase, restore: Restore, file: string, io: Io) {
-  const { database, timeTravel } = deployed;
-  const { target, bookmark, withKeys, marker, saved: earlier } = restore;
-  const isMarked = () => read(() => database.prepare(SELECT_MARKER).bind(marker).first());
-  if (earlier && !(await isMarked())) return earlier;
-  const undoBookmark = await timeTravel.bookmark();
-  // Not again on --resume: Cloudflare may still be working on an earlier restore, which removes the table.
-  if (!earlier) await run(database, [DROP_MARKER, `CREATE TABLE restoring (${marker} INTEGER) STRICT`]);
-  // Until the restore has happened, the service changes what is going to be restored, so --resume saves it anew.
-  const saved = await io.step("Saving ids and keys", () => saveState(database));
-  // The earlier restore has happened meanwhile, so `saved` may be the restored state.
-  if (earlier && !(await isMarked())) return earlier;
-  const options = `${withKeys ? " --with-keys" : ""}${targetOptions(target)}`;
-  io.note(`To undo: npm run restore -- --bookmark ${undoBookmark}${options}`);
-  await writeFile(file, JSON.stringify({ ...restore, saved }), { mode: 0o600 });
-  try {
-    await io.step("Restoring", () => timeTravel.restore(bookmark));
-  } catch (error) {
-    // A 4xx means that nothing has happened. After any other failure the restore may have happened.
-    if (error instanceof CloudflareApiError && error.status < 500) await rm(file);
-    throw error;
-  }
+/** Makes this the unfinished restore, unless there is another one, and marks the database. */
+async function begin({ pets, keys }: Place, { beganAtMs, begunBy, bookmark }: Restore): Promise<void> {
+  await run(keys, [BEGIN], beganAtMs, begunBy, bookmark);
+  if ((await findUnfinished(keys))?.beganAtMs !== beganAtMs) throw new Error("another restore has begun");
+  await run(pets.database, [DROP_MARKER, `CREATE TABLE restoring (${markerOf(beganAtMs)} INTEGER) STRICT`]);
+}
+
+/** Saves what the restore must not lose; undefined if the restore has happened. */
+async function save({ pets, keys }: Place, { beganAtMs }: Restore): Promise<Restore | undefined> {
+  const marker = pets.database.prepare(SELECT_MARKER).bind(markerOf(beganAtMs));
+  const hasHappened = async () => (await read(() => marker.first())) === null;
+  if (await hasHappened()) return undefined;
+  const undoBookmark = await pets.timeTravel.bookmark();
+  const highestId = await findHighestId(pets.database);
+  // Cloudflare may have finished an earlier attempt meanwhile: then both values are those of the restored state.
+  if (await hasHappened()) return undefined;
+  const statement = keys.prepare(SAVE).bind(beganAtMs, undoBookmark, highestId);
+  const saved = await writeIdempotent(() => statement.first<Restore>());
+  if (saved === null) throw new Error("another machine has ended this restore");
   return saved;
 }
 
-/** Merges the saved state into the restored database. Each step is idempotent, also after later changes of keys. */
-async function merge(database: D1Database, { target, withKeys }: Restore, saved: Saved): Promise<string[]> {
+/** Makes the restored database fit for use. Each step is idempotent. */
+async function finish({ target, pets, keys }: Place, { beganAtMs }: Restore, idsAbove: string) {
   // First of all, because until then old ids are assigned again. It fails if the table does not exist yet.
-  await run(database, RAISE_IDS, saved.highestId).catch(() => {});
-  const migrations = await migrate(target);
-  await run(database, RAISE_IDS, saved.highestId);
-  for (const keys of chunksOf(saved.keys))
-    await run(database, [mergeKeys(keys, withKeys), MERGE_REPLACED_SECRETS], JSON.stringify(keys));
-  for (const changes of chunksOf(saved.changes))
-    await run(database, [INSERT_CHANGES], JSON.stringify(changes));
-  // The restored state may be from the middle of an earlier restore, and have its marker.
-  await run(database, [DROP_MARKER]);
+  await run(pets.database, RAISE_IDS, idsAbove).catch(() => {});
+  const migrations = await migrate(target, "pets");
+  await run(pets.database, RAISE_IDS, idsAbove);
+  await run(pets.database, [DROP_MARKER]);
+  await run(keys, [FINISH], beganAtMs, Date.now());
   return migrations;
 }
 
-/** The SQL that merges saved keys (?1), with all their columns, into the restored ones. */
-function mergeKeys([{ replaced: _, changed: __, ...key } = {}]: Row[], withKeys: boolean): string {
-  const columns = Object.keys(key);
-  return `
-    INSERT INTO keys (${columns.join(", ")})
-    SELECT ${columns.map((column) => mergedValue(column, withKeys)).join(", ")}
-    FROM json_each(?1) AS saved LEFT JOIN keys ON keys.id = saved.value ->> 'id'
-    WHERE true ON CONFLICT (id) DO UPDATE SET ${columns.map((column) => `${column} = excluded.${column}`).join(", ")}`;
-}
-
-/** The SQL for a merged column: `keys` is the restored key, if it exists, with changes since the restore. */
-function mergedValue(column: string, withKeys: boolean): string {
-  const restored = `keys.${column}`;
-  const saved = column === "hash" ? "unhex(saved.value ->> 'hash')" : `saved.value ->> '${column}'`;
-  const restoredIf = (test: string) => `iif(keys.id IS NOT NULL AND (${test}), ${restored}, ${saved})`;
-  // A revocation or a lifted ban counts on either side.
-  if (column === "revoked_at_ms" || column === "bans_lifted_until_ms")
-    return `max(coalesce(${restored}, ${saved}), coalesce(${saved}, ${restored}))`;
-  // A current secret that is not among the saved ones was made since the restore, and stays current.
-  const replaced = "SELECT unhex(value ->> 'hash') FROM json_each(saved.value ->> 'replaced')";
-  if (column === "hash" || column === "last_four") return restoredIf(`keys.hash NOT IN (${replaced})`);
-  const change = CHANGE_OF[column];
-  if (change === undefined) return saved;
-  // The restored record can only have a later change if it was made since the restore.
-  const isChangedSince = `EXISTS (
-    SELECT 1 FROM key_changes WHERE key_id = keys.id AND change = '${change}'
-    AND at_ms > coalesce(saved.value ->> 'changed' ->> '${change}', 0))`;
-  if (!withKeys) return restoredIf(isChangedSince);
-  // A key that has expired stays expired.
-  const isExpired = change === "expiry" ? `coalesce(${saved} <= unixepoch() * 1000, false)` : "false";
-  return restoredIf(`${isChangedSince} OR NOT ${isExpired}`);
-}
-
-function* chunksOf(rows: Row[]) {
-  for (let start = 0; start < rows.length; start += ROWS_PER_STATEMENT)
-    yield rows.slice(start, start + ROWS_PER_STATEMENT);
+/** Removes the traces of a restore that has not happened. */
+async function forget({ pets, keys }: Place, { beganAtMs }: Restore): Promise<boolean> {
+  // The row comes first: without the marker, it says that the restore has happened.
+  const [forgotten] = await run(keys, [FORGET], beganAtMs);
+  // Without a row, the marker is another restore's. A marker that stays is harmless.
+  if (forgotten?.results.length === 1) await run(pets.database, [DROP_MARKER]).catch(() => {});
+  return true;
 }
 
 /** Runs statements that have no effect when repeated, all with the same parameters. */
-function run(database: D1Database, statements: string[], ...parameters: string[]) {
+function run(database: D1Database, statements: string[], ...parameters: (string | number)[]) {
   const bound = statements.map((sql) => database.prepare(sql).bind(...parameters));
   return writeIdempotent(() => database.batch(bound));
 }

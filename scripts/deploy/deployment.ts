@@ -3,10 +3,18 @@
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
-import { createKey, rotateKey } from "../../src/keys/admin.ts";
-import { listKeys } from "../../src/keys/records.ts";
+import { createKey, rotateKey } from "../../src/operators/admin.ts";
+import { listKeys } from "../../src/operators/records.ts";
 import { openAccount } from "../cloudflare/account.ts";
-import { deployedDatabase, migrate, openDeployed, type Target } from "../cloudflare/database.ts";
+import {
+  CONTENTS,
+  type Contents,
+  deployedDatabase,
+  deployedNames,
+  migrate,
+  openDeployed,
+  type Target,
+} from "../cloudflare/database.ts";
 import { readConfig, runWrangler } from "../cloudflare/wrangler.ts";
 import { type Io, UsageError } from "../lib/command.ts";
 
@@ -45,27 +53,27 @@ export async function readWorker(): Promise<{ worker: string; hasRoutes: boolean
 /** Says what is deployed, and where. */
 export async function announce(io: Io, deployment: string, target: Target): Promise<void> {
   const { worker } = await readWorker();
-  const { name: database } = await deployedDatabase(target);
+  const databases = await deployedNames(target);
   const { label } = await io.step("Finding the account", openAccount);
-  io.note(`Deploying ${deployment}: Worker ${worker} and database ${database} of account ${label}`);
+  io.note(`Deploying ${deployment}: Worker ${worker} and databases ${databases} of account ${label}`);
 }
 
 /** All that comes before an upload: migrations, and a key for the smoke test, which it returns. */
 export async function prepare(io: Io, target: Target): Promise<string> {
-  await prepareDatabase(io, target);
+  for (const contents of CONTENTS) await prepareDatabase(io, target, contents);
   return io.step("Rotating the smoke test's key", () => smokeKey(target));
 }
 
-/** Applies pending migrations. */
-export async function prepareDatabase(io: Io, target: Target): Promise<void> {
-  const { name } = await deployedDatabase(target);
-  const applied = await io.step(`Applying pending migrations to ${name}`, () => migrate(target));
+/** Applies pending migrations to a database. */
+export async function prepareDatabase(io: Io, target: Target, contents: Contents): Promise<void> {
+  const { name } = await deployedDatabase(target, contents);
+  const applied = await io.step(`Applying pending migrations to ${name}`, () => migrate(target, contents));
   io.note(applied.length === 0 ? "  none pending" : `  applied ${applied.join(", ")}`);
 }
 
 /** A key for the smoke test. Each call rotates its secret, so none has to be stored; its id, and so its counters, stay. */
 async function smokeKey(target: Target): Promise<string> {
-  const { database } = await openDeployed(target);
+  const { database } = await openDeployed(target, "keys");
   const nowMs = Date.now();
   const operator = { by: "deployment", nowMs };
   const { keys } = await listKeys(database, nowMs, { search: SMOKE_KEY_NAME, state: "active" });
@@ -77,9 +85,15 @@ async function smokeKey(target: Target): Promise<string> {
 }
 
 /** Prints what a deployment would do, with wrangler's description of the Worker. Needs no account. */
-export async function printDryRun(io: Io, deployment: string, ...options: string[]): Promise<void> {
+export async function printDryRun(
+  io: Io,
+  deployment: string,
+  target: Target,
+  ...options: string[]
+): Promise<void> {
   const build = () => runWrangler(["deploy", "--dry-run", ...options]);
   const { output } = await io.step("Building the Worker", build);
-  io.print(`Would apply pending migrations, deploy ${deployment}, and run the smoke test.`);
+  const databases = await deployedNames(target);
+  io.print(`Would apply pending migrations to ${databases}, deploy ${deployment}, and run the smoke test.`);
   io.print(`wrangler describes the Worker:\n${output}\nNothing was changed.`);
 }

@@ -2,9 +2,9 @@
 
 import { userInfo } from "node:os";
 import { Argument, InvalidArgumentError, Option } from "@commander-js/extra-typings";
-import { LIST_ORDERS, LIST_STATES, type ListQuery } from "../../src/keys/records.ts";
+import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../../src/keys/plans.ts";
 import { withoutSecrets } from "../../src/keys/secret.ts";
-import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../../src/rate-limit/plans.ts";
+import { LIST_ORDERS, LIST_STATES, type ListQuery } from "../../src/operators/records.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { TARGET_OPTIONS, type TargetOptions } from "../cloudflare/target.ts";
 import { integer, matching, UsageError } from "../lib/command.ts";

@@ -1,8 +1,8 @@
 // npm run keys -- show: all about one key. Its counts come from the running service (local) or from Cloudflare's log (production).
 
-import { type ChangeRecord, findGraces, type ListedKey, listChanges } from "../../src/keys/records.ts";
-import { type UsageBody, usageBody } from "../../src/rate-limit/usage/usage-body.ts";
-import type { OpenDatabase, Target } from "../cloudflare/database.ts";
+import { type UsageBody, usageBody } from "../../src/keys/usage/usage-body.ts";
+import { type ChangeRecord, findGraces, type ListedKey, listChanges } from "../../src/operators/records.ts";
+import type { OpenDatabases, Target } from "../cloudflare/database.ts";
 import { targetOptions } from "../cloudflare/target.ts";
 import { messageOf } from "../lib/command.ts";
 import { tableText } from "../lib/table.ts";
@@ -29,7 +29,7 @@ export interface KeyDetails {
 }
 
 export async function readDetails(
-  { database, limiters }: OpenDatabase,
+  { database, limiters }: { database: D1Database } & Pick<OpenDatabases, "limiters">,
   key: ListedKey,
   target: Target,
   nowMs: number,
@@ -43,9 +43,9 @@ export async function readDetails(
 }
 
 async function readCounts(
-  { id, plan, limits }: ListedKey,
+  { id, plan }: ListedKey,
   target: Target,
-  limiters: OpenDatabase["limiters"],
+  limiters: OpenDatabases["limiters"],
   nowMs: number,
 ): Promise<Counts> {
   if (target.kind === "production") {
@@ -54,16 +54,19 @@ async function readCounts(
   }
   if (limiters === undefined)
     return { problem: "unknown: each preview counts for itself, and shows it at /usage" };
-  const usage = await limiters
+  const answer = await limiters
     .getByName(id)
-    .usage(limits)
+    .usage(id)
     .catch(() => undefined);
-  if (usage === undefined)
+  if (answer === undefined)
     return {
       problem: `unknown: the local service counts, and it does not run: npm start --${targetOptions(target)}`,
     };
-  const { windows, bannedUntilMs } = usage.status;
-  const { minute, day, days } = usageBody(plan, windows, bannedUntilMs, usage.pastDays);
+  if ("unavailable" in answer || answer.usage === undefined)
+    return { problem: "unknown: the local service can't read this key" };
+  const { status, pastDays } = answer.usage;
+  const { windows, bannedUntilMs } = status;
+  const { minute, day, days } = usageBody(plan, windows, bannedUntilMs, pastDays);
   return { windows: { minute, day }, days: days.slice(-SHOWN_DAYS) };
 }
 

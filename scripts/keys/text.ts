@@ -1,7 +1,7 @@
 // Keys as the command line shows them, as text and as JSON. Never a secret.
 
-import type { CreatedKey } from "../../src/keys/admin.ts";
-import type { ChangeRecord, ListedKey } from "../../src/keys/records.ts";
+import type { CreatedKey } from "../../src/operators/admin.ts";
+import type { ChangeRecord, ListedKey } from "../../src/operators/records.ts";
 import { tableText } from "../lib/table.ts";
 import { formatTime } from "../lib/time.ts";
 

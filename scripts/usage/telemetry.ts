@@ -4,7 +4,7 @@
 // The documentation does not say how filters treat a missing field, so every filter requires a field: admitted requests are
 // all counted requests minus all others. Each day is a query of its own.
 
-import { DAY_MS } from "../../src/rate-limit/protocol.ts";
+import { DAY_MS } from "../../src/keys/protocol.ts";
 import { type CallApi, CloudflareApiError, openAccount } from "../cloudflare/account.ts";
 import { readConfig } from "../cloudflare/wrangler.ts";
 

@@ -1,6 +1,6 @@
 // A key's usage as text for a terminal of 80 columns, in plain characters without colours.
 
-import type { UsageBody } from "../../src/rate-limit/usage/usage-body.ts";
+import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
 import { tableText } from "../lib/table.ts";
 
 /** Leaves room for counts up to a billion. */

@@ -5,20 +5,20 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { addTablesAndPets } from "../../bench/cases/pets.ts";
 import { PETSTORE } from "../../bench/measure/implementations.ts";
-import { startWorkers } from "../../bench/measure/workerd.ts";
+import { type Databases, startWorkers } from "../../bench/measure/workerd.ts";
 import { Petstore } from "../../client/src/index.ts";
-import { createKey } from "../../src/keys/admin.ts";
+import { createKey } from "../../src/operators/admin.ts";
 
 // Without wrangler's proxy, which logs each lost connection.
 let service: Awaited<ReturnType<typeof startWorkers<[typeof PETSTORE]>>>;
 let origin: URL;
-let database: D1Database;
+let databases: Databases;
 
 beforeAll(async () => {
   service = await startWorkers([PETSTORE]);
   origin = service.workers[0].url;
-  database = await service.workers[0].database();
-  await addTablesAndPets(database, 0);
+  databases = await service.workers[0].databases();
+  await addTablesAndPets(databases, 0);
 });
 
 afterAll(() => service.stop());
@@ -32,7 +32,7 @@ beforeEach(() => {
 async function newKey(plan: "free" | "enterprise"): Promise<string> {
   const limits = plan === "enterprise" ? { minute: 100_000, day: 1_000_000 } : undefined;
   const key = { name: "a test", plan, expiresAtMs: null, ...(limits && { limits }) };
-  return (await createKey(database, key, { by: "a test", nowMs: Date.now() })).secret;
+  return (await createKey(databases.keys, key, { by: "a test", nowMs: Date.now() })).secret;
 }
 
 type Side = "request" | "response";
@@ -107,7 +107,7 @@ it.each(["RST", "FIN"] as const)(
       for (let fault = left.pop(); fault; fault = left.pop()) names.push((await create(key, fault)).name);
     };
     await Promise.all(Array.from({ length: 8 }, worker));
-    const { results } = await database
+    const { results } = await databases.pets
       .prepare("SELECT name FROM pets WHERE name LIKE ?")
       .bind(`%,${how},1`)
       .all<{ name: string }>();

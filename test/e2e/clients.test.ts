@@ -7,8 +7,8 @@ import { hc, type InferResponseType } from "hono/client";
 import openapiTS, { astToString } from "openapi-typescript";
 import { expect, expectTypeOf, it, onTestFinished } from "vitest";
 import type { Petstore } from "../../src/app.ts";
+import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
-import type { UsageBody } from "../../src/rate-limit/usage/usage-body.ts";
 import { runScript } from "../support/e2e/petstore.ts";
 
 /** A pet, parsed with JSON.parse. */

@@ -102,7 +102,7 @@ const LIMIT = "It must be an integer from 1 to 1000000000";
 const DATE = "It must be a UTC date such as 2027-01-31";
 const PAST = "It must be a time in the past, such as 2026-11-19T12:00:00Z";
 const PREVIEW = 'Use up to 40 of a-z, 0-9 and inner "-"';
-const SECRET = `pet_${"x".repeat(38)}`;
+const SECRET = `pet_${"x".repeat(50)}`;
 const CREATE = "keys create --name x --plan";
 
 it.each([
@@ -125,7 +125,7 @@ it.each([
   ["restore --timestamp 2999-01-01", PAST],
   ["restore --bookmark 0 --yes", "add --remote or --preview NAME"],
   ["restore --bookmark 0 --dry-run --yes", "'--yes' cannot be used with"],
-  ["restore --resume", "restoring.json does not exist"],
+  ["restore --resume --yes", "add --remote or --preview NAME"],
   ["restore --resume --dry-run", "'--resume' cannot be used"],
   ["keys lst", "unknown command 'lst' (Did you mean list?)"],
   ["keys list all", 'got 1: all (is "--" missing before the options?); see npm run keys -- list --help'],

@@ -8,8 +8,8 @@ import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import buildCommand from "../../scripts/build.ts";
-import { pendingMigrations } from "../../scripts/cloudflare/database.ts";
-import { createKey } from "../../src/keys/admin.ts";
+import { CONTENTS, pendingMigrations } from "../../scripts/cloudflare/database.ts";
+import { createKey } from "../../src/operators/admin.ts";
 import { CREDENTIAL, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { apiError } from "../support/e2e/cloudflare-workers.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
@@ -26,7 +26,10 @@ let api: Awaited<ReturnType<typeof startCloudflareApi>>;
 /** The operator's folder: no file in it may have the credential, but wrangler's own after a login with OAuth. */
 let home: string;
 
-/** What two commands say before the first setup, and what that prints. The database of the previews does not exist before. */
+const PRODUCTION = ["petstore-keys", "petstore-pets"];
+const PREVIEWS = ["petstore-previews-keys", "petstore-previews-pets"];
+
+/** What two commands say before the first setup, and what that prints. The databases of the previews do not exist before. */
 let early: Outcome[];
 let setup: Outcome;
 
@@ -34,7 +37,7 @@ beforeAll(async () => {
   copy = await copyProject();
   process.chdir(copy);
   await runCommandInProcess(buildCommand, []);
-  api = await startCloudflareApi(["petstore"]);
+  api = await startCloudflareApi(PRODUCTION);
   home = await mkdtemp(join(tmpdir(), "petstore-test-"));
   await mkdir(join(home, "tmp"));
   logIn(TOKEN);
@@ -159,7 +162,7 @@ const ROTATED = `
 const BROKEN: Change = [
   "src/pets/routes.ts",
   "const query =",
-  `if (c.env.DB) throw new Error("broken"); const query =`,
+  `if (c.env.PETS_DB) throw new Error("broken"); const query =`,
 ];
 
 /** A custom domain for the Worker. */
@@ -169,28 +172,37 @@ const WITH_ROUTES: Change = ["wrangler.toml", "preview_urls = true", `preview_ur
 describe("npm run setup", () => {
   it("creates what is missing, in --location", async () => {
     expect(early.map(({ stderr }) => stderr.split("\nerror: ")[1])).toEqual([
-      "the production database has pending migrations: apply them with npm run migrate -- --remote\n",
+      "production's database of keys has pending migrations: apply them with npm run migrate -- --remote\n",
       expect.stringMatching(
-        /^there is no database petstore-previews in this account yet: run npm run setup, /,
+        /^there is no database petstore-previews-keys in this account yet: run npm run setup, /,
       ),
     ]);
-    expect([setup.exitCode, setup.stdout]).toEqual([0, "Both databases are ready.\n"]);
-    expect(api.databases.get("petstore-previews")?.location).toBe("weur");
-    for (const name of ["petstore", "petstore-previews"])
-      expect(await pendingMigrations(api.database(name))).toEqual([]);
+    expect([setup.exitCode, setup.stdout]).toEqual([0, "All databases are ready.\n"]);
+    expect([...api.databases.keys()].sort()).toEqual([...PRODUCTION, ...PREVIEWS]);
+    for (const name of PREVIEWS) expect(api.databases.get(name)?.location).toBe("weur");
+    for (const contents of CONTENTS) {
+      for (const name of ["petstore", "petstore-previews"])
+        expect(await pendingMigrations(api.database(`${name}-${contents}`), contents)).toEqual([]);
+    }
+  });
+
+  it("lets commands on keys work without the database of pets", async () => {
+    api.requests.length = 0;
+    expect((await run("keys list --remote")).exitCode).toBe(0);
+    expect(api.requests.join()).not.toContain("petstore-pets");
   });
 
   it("creates nothing twice", async () => {
-    const REPLICATED = { read_replication: { mode: "auto" } };
-    expect([...api.databases.values()]).toMatchObject([REPLICATED, REPLICATED]);
+    const REPLICATED = Array(4).fill({ read_replication: { mode: "auto" } });
+    expect([...api.databases.values()]).toMatchObject(REPLICATED);
     // As if it had been interrupted.
-    Object.assign(api.databases.get("petstore") ?? {}, { read_replication: { mode: "disabled" } });
+    Object.assign(api.databases.get("petstore-pets") ?? {}, { read_replication: { mode: "disabled" } });
     // Only wrangler knows this older name.
     logIn({ CF_API_TOKEN: CREDENTIAL });
     api.requests.length = 0;
-    expect((await run("setup --location weur")).stdout).toBe("Both databases are ready.\n");
-    expect(api.writes()).toEqual(["PUT /d1/database/id-of-petstore"]);
-    expect([...api.databases.values()]).toMatchObject([REPLICATED, REPLICATED]);
+    expect((await run("setup --location weur")).stdout).toBe("All databases are ready.\n");
+    expect(api.writes()).toEqual(["PUT /d1/database/id-of-petstore-pets"]);
+    expect([...api.databases.values()]).toMatchObject(REPLICATED);
   });
 });
 
@@ -209,12 +221,13 @@ describe("npm run deploy", () => {
 
   beforeAll(async () => {
     logIn(TOKEN);
-    await writeFile("migrations/9999_new.sql", "CREATE TABLE new (id INTEGER);");
+    for (const contents of CONTENTS)
+      await writeFile(`migrations/${contents}/9999_${contents}.sql`, "CREATE TABLE new (id INTEGER);");
     first = await deploy("7.0.0", BROKEN);
-    await rm("migrations/9999_new.sql");
+    for (const contents of CONTENTS) await rm(`migrations/${contents}/9999_${contents}.sql`);
     onWorkersDev.push(api.subdomain.enabled);
     const customer = { name: "smoke test of deployments, Inc.", plan: "free", expiresAtMs: null } as const;
-    await createKey(api.database("petstore"), customer, { by: "a test", nowMs: Date.now() });
+    await createKey(api.database("petstore-keys"), customer, { by: "a test", nowMs: Date.now() });
     good = await deploy("7.1.0", WITH_ROUTES);
     onWorkersDev.push(api.subdomain.enabled);
     deployments = [...api.deployments];
@@ -239,7 +252,7 @@ describe("npm run deploy", () => {
 
   it("applies migrations before the upload; a first version that fails stays", () => {
     const order =
-      /\n {2}applied 9999_new.sql\nRotating the smoke test's key\nUploading the Worker petstore\nSmoke test of /;
+      /\n {2}applied keys\/9999_keys.sql\n.*\n {2}applied pets\/9999_pets.sql\nRotating the smoke test's key\nUploading the Worker petstore\nSmoke test of /;
     expect(first.stderr).toMatch(order);
     const state = `there is no previous version, so production stays ${escaped(first.build)}`;
     expect(first).toMatchObject(failed(LISTS_FAIL, state));
@@ -252,12 +265,12 @@ describe("npm run deploy", () => {
   });
 
   it("rotates the smoke test's key, no customer's, and creates no pet", async () => {
-    const { results } = await api.database("petstore").prepare(ROTATED).all();
+    const { results } = await api.database("petstore-keys").prepare(ROTATED).all();
     expect(results).toEqual([
       { name: "smoke test of deployments", isRotated: 1 },
       { name: "smoke test of deployments, Inc.", isRotated: 0 },
     ]);
-    expect(await countPets("petstore")).toBe(0);
+    expect(await countPets("petstore-pets")).toBe(0);
   });
 
   it("takes production off workers.dev if it has routes", () => {
@@ -314,7 +327,7 @@ describe("npm run deploy", () => {
   });
 });
 
-it("npm run preview deploys beside production, on the database of the previews, until it is deleted", async () => {
+it("npm run preview deploys beside production, on the databases of the previews, until it is deleted", async () => {
   const build = await commit("7.0.0", WITH_ROUTES, ["wrangler.toml", "[assets]", `${BUILD_STEP}\n[assets]`]);
   await rm("dist", { recursive: true });
   // wrangler would deploy another Worker with these.
@@ -326,7 +339,7 @@ it("npm run preview deploys beside production, on the database of the previews, 
   await writeFile(login, `${tokens}expiration_time = "2099-01-01T00:00:00Z"\n`);
   logIn({});
   api.requests.length = 0;
-  const pets = await countPets("petstore-previews");
+  const pets = await countPets("petstore-previews-pets");
   const { stdout, stderr } = await run("preview staging --json");
   expect(stderr).toMatch(
     /\n {2}creates a pet once, .*\n {2}still reports that build\nNext: npm run keys -- create /,
@@ -334,7 +347,7 @@ it("npm run preview deploys beside production, on the database of the previews, 
   const { url, ...rest } = JSON.parse(stdout);
   expect(rest).toEqual({ name: "staging", build });
   expect(await buildAt(url)).toBe(build);
-  expect(await countPets("petstore-previews")).toBe(pets + 1);
+  expect(await countPets("petstore-previews-pets")).toBe(pets + 1);
   expect(await leaks()).toEqual([login]);
   await rm(login);
 
@@ -366,16 +379,28 @@ it.each([
 });
 
 it.each([
-  ["setup --location weur", "", "Would create the databases petstore and petstore-previews in weur, unless"],
-  ["deploy", "Building the Worker\n", "Would apply pending migrations, deploy 7.0.0+"],
-  ["preview staging", "Building the Worker\n", " to the preview staging, and run the smoke test"],
+  [
+    "setup --location weur",
+    "",
+    `Would create the databases ${[...PRODUCTION, ...PREVIEWS].join(", ")} in weur, unless`,
+  ],
+  [
+    "deploy",
+    "Building the Worker\n",
+    "Would apply pending migrations to petstore-keys and petstore-pets, deploy 7.0.0+",
+  ],
+  [
+    "preview staging",
+    "Building the Worker\n",
+    /to petstore-previews-keys and petstore-previews-pets, deploy .* to the preview staging, and run the smoke test/,
+  ],
 ])("npm run %s --dry-run works without an account", async (words, progress, plan) => {
   await commit("7.0.0");
   vi.stubEnv("CLOUDFLARE_API_TOKEN", "");
   api.requests.length = 0;
   const { exitCode, stdout, stderr } = await run(`${words} --dry-run`);
   expect([exitCode, stderr]).toEqual([0, progress]);
-  expect(stdout).toContain(plan);
+  expect(stdout).toMatch(plan);
   expect(stdout).toMatch(/\nNothing was changed\.\n$/);
   expect(api.requests).toEqual([]);
 });

@@ -4,32 +4,33 @@ import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { addTablesAndPets } from "../../bench/cases/pets.ts";
 import { startWorkers, type WorkerSource } from "../../bench/measure/workerd.ts";
-import { createKey, revokeKey } from "../../src/keys/admin.ts";
-import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
+import { PLAN_LIMITS } from "../../src/keys/plans.ts";
+import { createKey, revokeKey } from "../../src/operators/admin.ts";
 
 const ISOLATE = {
   file: "src/index.ts",
-  object: { binding: "RATE_LIMITER", className: "RateLimiter", livesIn: 0 },
-  sharedDatabases: { DB: "shared" },
+  object: { binding: "API_KEYS", className: "ApiKey", livesIn: 0 },
+  sharedDatabases: { PETS_DB: "shared pets", KEYS_DB: "shared keys" },
 } satisfies WorkerSource;
 const OPERATOR = { by: "a test", nowMs: Date.now() };
 
 const start = () => startWorkers([ISOLATE, ISOLATE, ISOLATE]);
 
 let service: Awaited<ReturnType<typeof start>>;
-let database: D1Database;
+let keys: D1Database;
 
 beforeAll(async () => {
   service = await start();
-  database = await service.workers[0].database();
-  await addTablesAndPets(database, 0);
+  const [worker] = service.workers;
+  keys = await worker.database("KEYS_DB");
+  await addTablesAndPets({ pets: await worker.database("PETS_DB"), keys }, 0);
 });
 
 afterAll(() => service.stop());
 
 async function newKey() {
   const pro = { name: "a test", plan: "pro", expiresAtMs: null } as const;
-  const { key, secret } = await createKey(database, pro, OPERATOR);
+  const { key, secret } = await createKey(keys, pro, OPERATOR);
   /** Sends a request through an isolate. */
   const send = async (isolate: number) => {
     const init = { headers: { Authorization: `Bearer ${secret}` } };
@@ -42,7 +43,7 @@ async function newKey() {
 it("isolates that have cached a key accept it for a while after it was revoked, others do not", async () => {
   const { id, send } = await newKey();
   for (const isolate of [0, 1]) expect((await send(isolate)).status).toBe(404);
-  await revokeKey(database, id, OPERATOR);
+  await revokeKey(keys, id, OPERATOR);
   const statuses = [0, 1, 2].map(async (isolate) => (await send(isolate)).status);
   expect(await Promise.all(statuses)).toEqual([404, 404, 401]);
 });

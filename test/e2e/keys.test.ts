@@ -1,39 +1,39 @@
-// npm run keys on a local database: what each subcommand does, records and prints, and what it refuses.
+// npm run keys on a local database of keys: what each subcommand does, records and prints, and what it refuses.
 
 import { existsSync } from "node:fs";
 import { cp } from "node:fs/promises";
 import { userInfo } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type OpenDatabase, openDatabase } from "../../scripts/cloudflare/database.ts";
+import { type OpenDatabases, openDatabases } from "../../scripts/cloudflare/database.ts";
 import keysCommand from "../../scripts/keys.ts";
 import type { Define } from "../../scripts/lib/command.ts";
-import { createKey, renameKey } from "../../src/keys/admin.ts";
-import { findKeyById } from "../../src/keys/records.ts";
+import { createKey, renameKey } from "../../src/operators/admin.ts";
+import { findKeyById } from "../../src/operators/records.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
 import { migrateEmpty } from "../support/e2e/migrations.ts";
 import { emptyState, npmRun, type Outcome, runScript } from "../support/e2e/petstore.ts";
 
-const SECRET = /^pet_[0-9A-Za-z]{38}$/;
+const SECRET = /^pet_[0-9A-Za-z]{50}$/;
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
 const DAY_MS = 86_400_000;
 
 let state: string;
 let remove: () => Promise<void>;
-let opened: OpenDatabase;
+let opened: OpenDatabases<"keys">;
 /** The outcome of `create` in a process of its own. */
 let created: Outcome;
 
 beforeAll(async () => {
   ({ state, remove } = await emptyState());
   const original = `${state}-original`;
-  const empty = await openDatabase({ kind: "local", state: original });
-  await migrateEmpty(empty.database).finally(empty.close);
+  const empty = await openDatabases({ kind: "local", state: original }, "keys");
+  await migrateEmpty(empty.keys, "keys").finally(empty.close);
   const args = ["create", "--name", "Jo's shop", "--plan", "free", "--persist-to", original];
   created = await npmRun("keys", args);
   // A copy of the folder is a backup: all tests use it.
   await cp(original, state, { recursive: true });
-  opened = await openDatabase({ kind: "local", state });
+  opened = await openDatabases({ kind: "local", state }, "keys");
 });
 
 afterAll(async () => {
@@ -59,13 +59,13 @@ async function newKey(lifetimeMs?: number, name = "Ann's shop") {
   const expiresAtMs = lifetimeMs === undefined ? null : Date.now() + lifetimeMs;
   const newKey = { name, plan: "free", expiresAtMs } as const;
   const operator = { by: "a test", nowMs: Date.now() - 60_000 };
-  const { key, secret } = await createKey(opened.database, newKey, operator);
+  const { key, secret } = await createKey(opened.keys, newKey, operator);
   return { id: key.id, key: secret, lastFour: key.lastFour, expiresAtMs };
 }
 
 /** Records bans of a key that began now. */
 async function recordBans(id: string, count: number): Promise<void> {
-  const insert = opened.database.prepare(
+  const insert = opened.keys.prepare(
     "INSERT INTO key_changes (key_id, at_ms, change, to_value, changed_by) VALUES (?1, ?2, 'banned', ?3, 'a test')",
   );
   const until = new Date(Date.now() + 600_000).toISOString().replace(/\.\d+/, "");
@@ -239,7 +239,7 @@ it("npm run keys -- rotate prints a new key for the same id, and when the old on
   expect(secret).toMatch(SECRET);
   expect(stderr).toMatch(/The current key of .* stops working everywhere at \d{4}-\S+Z\.\n/);
   expect(stderr).toMatch(/Rotated key_\w{12} \("Ann's shop"\): free plan/);
-  expect((await findKeyById(opened.database, id, Date.now()))?.lastFour).toBe(secret.slice(-4));
+  expect((await findKeyById(opened.keys, id, Date.now()))?.lastFour).toBe(secret.slice(-4));
   const { key: another, ...rest } = await json(`rotate ${id} --yes`);
   expect(rest).toEqual({ id, name: "Ann's shop", plan: "free", perMinute: 60, perDay: 1_000 });
   expect(new Set([key, secret, another]).size).toBe(3);
@@ -295,7 +295,7 @@ it("an expired key can be prolonged", async () => {
 it("npm run keys -- show shows all about a key, and why its counts are unknown", async () => {
   const { id } = await newKey();
   await run(`rotate ${id} --grace 60 --yes`);
-  await renameKey(opened.database, id, "Ann\u202e\nshop", { by: "a test", nowMs: Date.now() });
+  await renameKey(opened.keys, id, "Ann\u202e\nshop", { by: "a test", nowMs: Date.now() });
   const { stdout } = await run(`show ${id}`);
   // Characters that could deceive the reader of a terminal.
   expect(stdout).toMatch(new RegExp(`^${id} {2}Ann\\?\\?shop\n`));
@@ -344,7 +344,10 @@ describe("a failure ends with exit code 1 and one line", () => {
     for (const nowhere of [`${state}-missing`, dirname(state), import.meta.filename]) {
       const { exitCode, stderr } = await runCommandInProcess(keys, ["list", "--persist-to", nowhere]);
       const advice = `create it with npm start -- --persist-to ${nowhere}`;
-      expect([exitCode, stderr]).toEqual([1, `error: there is no database in ${nowhere}: ${advice}\n`]);
+      expect([exitCode, stderr]).toEqual([
+        1,
+        `error: there is no database of keys in ${nowhere}: ${advice}\n`,
+      ]);
     }
     expect(existsSync(`${state}-missing`) || existsSync(join(dirname(state), "v3"))).toBe(false);
     const { stderr } = await runCommandInProcess(keys, ["list", "--persist-to", `${state} two`]);
@@ -355,6 +358,6 @@ describe("a failure ends with exit code 1 and one line", () => {
     const args = ["--persist-to", import.meta.filename];
     const { exitCode, stdout, stderr } = await runScript("scripts/main.ts", ["scripts/migrate.ts", ...args]);
     expect([exitCode, stdout]).toEqual([1, ""]);
-    expect(stderr).toMatch(/^Applying pending migrations\nerror: [^\n]+\n$/);
+    expect(stderr).toMatch(/^Applying pending migrations of keys\nerror: [^\n]+\n$/);
   });
 });

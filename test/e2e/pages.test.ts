@@ -7,7 +7,7 @@ import { createRequire } from "node:module";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import buildCommand from "../../scripts/build.ts";
-import { newSecret } from "../../src/keys/secret.ts";
+import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
 import { REMEDIES } from "../../src/openapi/errors.ts";
 import { EXAMPLE_USAGE } from "../../src/openapi/examples.ts";
@@ -198,7 +198,7 @@ describe.skipIf(CHROMIUM === undefined)("the reference page", () => {
     const failures = page.locator(".explanation.failed");
     for (const [secret, problem] of [
       ["", "Enter an API key above."],
-      [newSecret(), "Invalid API key."],
+      [newSecret(newKeyId()), "Invalid API key."],
       ["pet_„quoted“", MALFORMED_KEY],
     ] as const) {
       expect(await listPets(page, secret)).toContain(problem);
@@ -271,7 +271,7 @@ describe.skipIf(CHROMIUM === undefined)("the reference page", () => {
     await expectUsable(page);
     // One operation at a time: Swagger UI gives the parts of all operations the same labels.
     await operation.locator(".opblock-summary-control").click();
-    expect(await listPets(page, newSecret())).toContain("Invalid API key.");
+    expect(await listPets(page, newSecret(newKeyId()))).toContain("Invalid API key.");
     await page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true");
     await expectUsable(page);
     await page.locator("html.dark-mode").waitFor();

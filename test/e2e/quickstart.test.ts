@@ -1,22 +1,26 @@
 // A new user's first steps in a copy of the project: npm start, requests with the printed key, a second start. Also what only
 // wrangler's local server does.
 
-import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { registryPath } from "../../scripts/cloudflare/database.ts";
+import { databaseFile, registryPath } from "../../scripts/cloudflare/database.ts";
 import startCommand from "../../scripts/start.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
 import { type Service, start } from "../support/e2e/petstore.ts";
 
-const SECRET = /pet_[0-9A-Za-z]{38}/g;
+const SECRET = /pet_[0-9A-Za-z]{50}/g;
 
 const CONFIGURATION = ["CHANGELOG.md", "package.json", "package-lock.json", ".npmrc", "wrangler.toml"];
 
+/** Of the one database that earlier versions had. */
+const EARLIER_FILE = "e7352547963de7050bd7d94658afc4fe78b61811b7815da12d90be8e863abf4d.sqlite";
+
 let folder: string;
 let state: string;
+let earlier: string;
 let service: Service;
 let origin: string;
 let printed: string;
@@ -28,6 +32,9 @@ beforeAll(async () => {
     await cp(name, join(folder, name), { recursive: true });
   await symlink(resolve("node_modules"), join(folder, "node_modules"));
   state = join(folder, "state");
+  earlier = join(state, "v3", "d1", "miniflare-D1DatabaseObject", EARLIER_FILE);
+  await mkdir(dirname(earlier), { recursive: true });
+  await writeFile(earlier, "pets and keys");
   service = await start(state, { cwd: folder });
   ({ origin } = service);
   printed = service.printed();
@@ -61,9 +68,7 @@ describe("npm start", () => {
   });
 
   it("adds a pet after another process has released its lock on the database", async () => {
-    const databases = join(state, "v3", "d1", "miniflare-D1DatabaseObject");
-    const file = (await readdir(databases)).find((name) => /^[0-9a-f]+\.sqlite$/.test(name)) ?? "";
-    const other = new DatabaseSync(join(databases, file));
+    const other = new DatabaseSync(databaseFile(state, "pets"));
     // From here on the key is cached, and only pets need the database.
     expect((await call("/v1/nowhere")).status).toBe(404);
     other.exec("BEGIN IMMEDIATE");
@@ -86,6 +91,8 @@ describe("npm start", () => {
     expect(printed).toContain(`\n  curl -i ${origin}/v1/pets -H "Authorization: Bearer ${key}"\n`);
     // The port comes from --port: wrangler's default is 8787.
     expect(origin).not.toBe("http://localhost:8787");
+    const notice = `Pets and keys begin anew, in a database each. Those of an earlier version stay in ${earlier}\n`;
+    expect(printed).toContain(notice);
     const pets = await (await call("/v1/pets?limit=100")).text();
     expect(pets).toContain('"name":"Goldie"');
     const registered = () => readdir(registryPath(state));
@@ -105,6 +112,8 @@ describe("npm start", () => {
       `Another key:  npm run keys -- create --name demo --plan free --persist-to ${state}\n`,
     );
     expect(service.printed().match(SECRET)).toBeNull();
+    expect(service.printed()).not.toContain("begin anew");
+    expect(await readFile(earlier, "utf8")).toBe("pets and keys");
     expect(await (await call("/v1/pets?limit=100")).text()).toBe(pets);
     // The service is still at localhost.
     const page = await call("/v1/pets?limit=1");

@@ -29,7 +29,7 @@ async function takeAll(folder: string): Promise<void> {
   const browser = await openBrowser();
   const { state, remove } = await emptyState();
   const service = await start(state);
-  const [key = ""] = service.printed().match(/pet_\w{38}/) ?? [];
+  const [key = ""] = service.printed().match(/pet_\w{50}/) ?? [];
   try {
     for (const colorScheme of ["light", "dark"] as const) {
       const take = (name: string) =>

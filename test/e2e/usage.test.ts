@@ -5,9 +5,9 @@ import keysCommand from "../../scripts/keys.ts";
 import { queryKeyDays } from "../../scripts/usage/telemetry.ts";
 import { daysText, windowsText } from "../../scripts/usage/text.ts";
 import usageCommand from "../../scripts/usage.ts";
-import { newSecret } from "../../src/keys/secret.ts";
-import { DAY_MS } from "../../src/rate-limit/protocol.ts";
-import type { UsageBody } from "../../src/rate-limit/usage/usage-body.ts";
+import { DAY_MS } from "../../src/keys/protocol.ts";
+import { newKeyId, newSecret } from "../../src/keys/secret.ts";
+import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 
@@ -146,7 +146,7 @@ it("counts the service's log lines as the service counted the requests", async (
   const { id, key } = await newKey("enterprise", { minute: 9, day: 3 });
   const preflight = { Origin: "https://shop.example", "Access-Control-Request-Method": "GET" };
   await call("/v1/pets", key, { method: "OPTIONS", headers: preflight });
-  await call("/v1/pets", newSecret());
+  await call("/v1/pets", newSecret(newKeyId()));
   let requests = 0;
   let body = "";
   // The first three are admitted. Refusals for more than two seconds lead to a ban.

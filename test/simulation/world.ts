@@ -82,7 +82,7 @@ type CountedWindow = Window & { countedInMs?: number; answeredMs?: number };
 
 /**
  * The records of a window. `limit`: of the object's latest call; `most`: what it may admit by it, which after a lower limit is what was
- * charged by then; `refusedLimit`: the largest that a refusal was for. `lost`: the most that isolates that ended may have left charged.
+ * charged by then; `refusedLimit`: the largest that a refusal was for, or a lower one that came later. `lost`: the most that isolates that ended may have left charged.
  */
 export interface Entry {
   limit: number;
@@ -627,7 +627,7 @@ export class World {
       this.#expectBanInTime(windows.minute.startMs);
       const { startMs, limit } = windows[named];
       const entry = this.entry(named, startMs);
-      entry.refusedLimit = Math.max(entry.refusedLimit, limit);
+      entry.refusedLimit = Math.max(entry.refusedLimit, Math.min(limit, entry.limit || limit));
       return;
     }
     counts.admitted += 1;
@@ -819,6 +819,8 @@ export class World {
       const charged = before?.quota.counts[name];
       const used = charged?.startMs === startMs ? charged.used : 0;
       if (entry.limit !== limit) entry.most = Math.max(limit, used);
+      // Requests that still waited when others were refused may not fit into a lower limit.
+      entry.refusedLimit = Math.min(entry.refusedLimit, limit);
       entry.limit = limit;
     }
     const { lease, admitted, refused, nowMs, windows } = result;
@@ -894,13 +896,19 @@ export class World {
   expectExact(): void {
     // What is lost of a day can keep requests from each of its minutes.
     const days = [...this.entries].filter(([key]) => key.startsWith("day"));
-    const lost = days.reduce((sum, [, day]) => sum + day.lost, 0);
+    const lost = days.reduce((sum, [, day]) => sum + day.lost, this.#countedInVain);
     for (const [key, { refusedLimit, admitted }] of this.entries) {
       this.expect(
         admitted + lost >= refusedLimit,
         () => `refused, with ${admitted} of ${refusedLimit} admitted, ${key}`,
       );
     }
+  }
+
+  /** The answer to a call that has counted may be lost, and its repetition find the secret invalid, or no record. */
+  get #countedInVain(): number {
+    if (this.crashes === 0 && !this.mayLose) return 0;
+    return this.#changedMeanwhile + this.counts.unavailable;
   }
 
   /** At rest, usage shows the admitted and refused requests. */
@@ -912,8 +920,7 @@ export class World {
     ];
     // A batch with a lost result may be counted in one window by the object, and in the next by its isolate.
     const isMerged = this.counts.local > 0;
-    // The answer to a call that has counted may be lost, and its repetition find the secret invalid.
-    const more = this.open + (this.crashes > 0 || this.mayLose ? this.#changedMeanwhile : 0);
+    const more = this.open + this.#countedInVain;
     const check = (what: string, used: number, entries: Entry[]) => {
       const admitted = entries.reduce((sum, entry) => sum + entry.admitted, 0);
       const lost = entries.reduce((sum, entry) => sum + entry.lost, 0);
@@ -929,7 +936,8 @@ export class World {
     check("all days", usedInDays, days);
     const refused = pastDays.reduce((sum, day) => sum + day.refused, status.windows.day.refused);
     // The object also counts the refusals with which a ban begins. It forgets isolates that are not heard of for two minutes.
-    const [least, most] = [this.counts.refused, this.counts.refused + this.counts.bans];
+    const least = this.counts.refused;
+    const most = least + this.counts.bans + this.#countedInVain;
     const mayDiffer = this.hasEndedIsolates || this.#unreported > 0 || this.cancelled > 0;
     this.expect(
       mayDiffer || (refused >= least && refused <= most),

@@ -14,11 +14,13 @@ const TO_PRIMARY_MS = 100;
 /** Isolates that don't know the key yet. All times count from START_MS. */
 function newService(isolates = 1, limits = LIMITS) {
   const network = { isObjectAway: false, doesObjectHang: false, isPrimaryAway: false };
-  const calls: { atMs: number; kind: "acquire" | "identify" }[] = [];
+  const calls: { atMs: number; kind: "acquire" | "identify"; requests: number; arrivedMs: number }[] = [];
   const reads: number[] = [];
   const send = (message: Message) => {
     const { time } = world;
-    calls.push({ atMs: time.nowMs - START_MS, kind: message.request.client === "" ? "identify" : "acquire" });
+    const { client, requests, arrivedMs } = message.request;
+    const kind = client === "" ? "identify" : "acquire";
+    calls.push({ atMs: time.nowMs - START_MS, kind, requests, arrivedMs: arrivedMs - START_MS });
     if (network.doesObjectHang) return;
     if (network.isObjectAway) return void time.after(TRIP_MS, () => message.fail(new Error("away")));
     time.after(TRIP_MS, async () => {
@@ -65,6 +67,16 @@ it("a hundred requests at once in an isolate that does not know the key need at 
   expect(calls.length).toBeLessThanOrEqual(3);
   await runUntil(10_000);
   expect(used()).toBe(100);
+});
+
+it("a request that had to wait until its isolate knew the key comes before those that arrived later", async () => {
+  // Too little is left for a lease.
+  const { at, runUntil, calls } = newService(1, { minute: 4, day: 9 });
+  for (const ms of [0, 10, 222, 225]) void at(ms);
+  await runUntil(1_000);
+  // The first call, that of the third request, and that of the second and the fourth.
+  expect(calls.map(({ requests }) => requests)).toEqual([1, 1, 2]);
+  expect(calls[2]?.arrivedMs).toBeLessThanOrEqual(10);
 });
 
 it("reads at the primary do not depend on the number of isolates: one in 5 s", async () => {

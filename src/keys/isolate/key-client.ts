@@ -123,7 +123,7 @@ export class KeyClient {
     }
     if (decision !== undefined) return this.known.show(decision);
     const waiter = { arrivedMs };
-    this.#waiters.push(waiter);
+    this.#enqueue(waiter);
     const waiting = this.awaitDecision(waiter, onLocal);
     // It continues if its client leaves: other requests may wait for its call, and it must not be counted later.
     this.#runtime.keepAlive(waiting);
@@ -137,7 +137,7 @@ export class KeyClient {
   async introduce(secret: string, arrivedMs: number, objects: KeyObjects) {
     this.#objects = objects;
     const waiter: Waiter = { arrivedMs, secret };
-    this.#waiters.push(waiter);
+    this.#enqueue(waiter);
     await this.#drive(waiter, () => waiter.answer !== undefined || waiter.failure !== undefined);
     const { answer, failure } = waiter;
     if (answer === undefined) throw failure;
@@ -210,6 +210,12 @@ export class KeyClient {
     const isNewMinute = status.windows.minute.startMs > this.known.minuteMs;
     const isComplete = this.#call === undefined && this.known.decisions.length === 0;
     if (isNewMinute || isComplete) this.known.store(status, sentMs);
+  }
+
+  /** Keeps the order of arrival, although a request whose secret was unknown comes late. */
+  #enqueue(waiter: Waiter): void {
+    const before = this.#waiters.findLastIndex((each) => each.arrivedMs <= waiter.arrivedMs);
+    this.#waiters.splice(before + 1, 0, waiter);
   }
 
   /** Waits until `isDone`. Whenever no call is running, calls for all waiting requests. */

@@ -38,6 +38,8 @@ const OPTIONS = { runtime: RUNTIME, findRecord };
 export class ApiKey extends DurableObject<Env> {
   readonly #now: () => number;
   readonly #record: RecordReader;
+  /** Unknown if the object was neither called by its name nor used before. */
+  #keyId: string | undefined;
   #quota: Quota;
 
   constructor(ctx: DurableObjectState, env: Env, { runtime, findRecord } = OPTIONS) {
@@ -45,7 +47,11 @@ export class ApiKey extends DurableObject<Env> {
     const { quota, read } = ctx.storage.kv.get<State>(STATE_KEY) ?? { quota: UNUSED_QUOTA, read: undefined };
     this.#quota = quota;
     this.#now = runtime.now;
-    const load = () => findRecord(env.KEYS_DB, ctx.id.name ?? read?.record?.id ?? "");
+    this.#keyId = ctx.id.name ?? read?.record?.id;
+    const load = async () => {
+      if (this.#keyId === undefined) throw new Error("the object does not know its name");
+      return findRecord(env.KEYS_DB, this.#keyId);
+    };
     // Of a key that was never counted, nothing is stored.
     this.#record = new RecordReader(runtime, read, load, () => {
       if (this.#quota !== UNUSED_QUOTA) this.#put();
@@ -71,8 +77,12 @@ export class ApiKey extends DurableObject<Env> {
     return this.#answer(secret, true);
   }
 
-  /** The status of the key, and the totals of earlier days. Changes nothing. */
-  async usage(): Promise<UsageAnswer | NoRecord> {
+  /**
+   * The status of the key, and the totals of earlier days. Changes nothing. `keyId` is for callers from another Worker, for which the
+   * local runtime does not hand over the object's name.
+   */
+  async usage(keyId?: string): Promise<UsageAnswer | NoRecord> {
+    this.#keyId ??= keyId;
     const answer = await this.#answer();
     if ("unavailable" in answer || answer.record === null) return answer;
     const { limits, bansLiftedUntilMs } = answer.record;
@@ -93,8 +103,7 @@ export class ApiKey extends DurableObject<Env> {
     }
     let nextMs = deletedMs;
     if (bannedUntilMs > nowMs) {
-      // An alarm may start an object that nobody has named yet.
-      const keyId = this.ctx.id.name ?? this.#record.latest?.record?.id ?? "";
+      const keyId = this.#keyId ?? "";
       try {
         await recordBan(this.env.KEYS_DB, keyId, bannedUntilMs);
       } catch (error) {

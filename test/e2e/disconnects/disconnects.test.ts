@@ -5,26 +5,26 @@ import { once } from "node:events";
 import { type IncomingMessage, type RequestOptions, request } from "node:http";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { addTablesAndPets } from "../../../bench/cases/pets.ts";
-import { startWorkers } from "../../../bench/measure/workerd.ts";
-import { createKey } from "../../../src/keys/admin.ts";
+import { type Databases, startWorkers } from "../../../bench/measure/workerd.ts";
 import { sha256 } from "../../../src/lib/sha256.ts";
+import { createKey } from "../../../src/operators/admin.ts";
 
 const WORKER = {
   file: "test/e2e/disconnects/worker.ts",
-  database: "DB",
-  object: { binding: "RATE_LIMITER", className: "RateLimiter" },
+  databases: ["PETS_DB", "KEYS_DB"],
+  object: { binding: "API_KEYS", className: "ApiKey" },
 } as const;
 
 let url: URL;
-let database: D1Database;
+let databases: Databases;
 let stop: () => Promise<void>;
 
 beforeAll(async () => {
   const service = await startWorkers([WORKER]);
   ({ stop } = service);
   ({ url } = service.workers[0]);
-  database = await service.workers[0].database();
-  await addTablesAndPets(database, 1);
+  databases = await service.workers[0].databases();
+  await addTablesAndPets(databases, 1);
 });
 
 afterAll(() => stop());
@@ -44,7 +44,7 @@ type Operation = keyof typeof OPERATIONS;
 
 async function newSecret(): Promise<string> {
   const key = { name: "a test", plan: "pro", expiresAtMs: null } as const;
-  return (await createKey(database, key, { by: "a test", nowMs: Date.now() })).secret;
+  return (await createKey(databases.keys, key, { by: "a test", nowMs: Date.now() })).secret;
 }
 
 /** Connects and sends a request. */
@@ -91,16 +91,16 @@ async function sendAndDisconnect(operation: Operation, secret: string, clients =
 async function stored() {
   const sql = `SELECT (SELECT count(*) FROM pets) AS pets,
     (SELECT count(*) FROM creations WHERE pet_id NOT IN (SELECT id FROM pets)) AS orphans`;
-  return (await database.prepare(sql).first()) as { pets: number; orphans: number };
+  return (await databases.pets.prepare(sql).first()) as { pets: number; orphans: number };
 }
 
 /** Where the client disconnects: before a call of the binding, or before the result of the call returns. */
-const PLACES = ["DB before", "DB after", "RATE_LIMITER before", "RATE_LIMITER after"];
+const PLACES = ["PETS_DB before", "PETS_DB after", "API_KEYS before", "API_KEYS after"];
 
 const CELLS = PLACES.flatMap((place) =>
   (Object.keys(OPERATIONS) as Operation[])
-    // With a cached key, usage runs no statement.
-    .filter((operation) => !place.startsWith("DB") || operation !== "usage")
+    // Usage runs no statement on pets.
+    .filter((operation) => !place.startsWith("PETS_DB") || operation !== "usage")
     .map((operation) => [operation, place] as const),
 );
 
@@ -115,7 +115,7 @@ it.each(CELLS)(
     await gate("POST", place);
     await sendAndDisconnect(operation, secret);
     await gate("POST");
-    const isStored = isCreation && place === "DB after";
+    const isStored = isCreation && place === "PETS_DB after";
     if (isStored) expect(await stored()).toEqual({ pets: before.pets + 1, orphans: 0 });
 
     const remaining = operation === "usage" ? 9_999 : 9_997;
@@ -134,7 +134,7 @@ it.each(CELLS)(
 it("requests that wait for a running call are counted even if all clients disconnect", async () => {
   const secret = await newSecret();
   expect(await send("listPets", secret)).toEqual({ status: 200, remaining: 9_999 });
-  await gate("POST", "RATE_LIMITER before");
+  await gate("POST", "API_KEYS before");
   await sendAndDisconnect("listPets", secret, 4);
   await gate("POST");
   await expect.poll(async () => (await send("usage", secret)).remaining, { timeout: 10_000 }).toBe(9_995);
@@ -142,12 +142,12 @@ it("requests that wait for a running call are counted even if all clients discon
 
 it("a look-up of a key goes on for another request that waits for it if the client that began it disconnects", async () => {
   const secret = await newSecret();
-  await gate("POST", "DB after");
+  await gate("POST", "API_KEYS after");
   await sendAndDisconnect("usage", secret);
   const waiting = send("usage", secret);
   await waitForArrival(2);
   // From now on, a look-up of its own would find nothing.
-  await database.prepare("DELETE FROM keys WHERE hash = unhex(?1)").bind(sha256(secret)).run();
+  await databases.keys.prepare("DELETE FROM keys WHERE hash = unhex(?1)").bind(sha256(secret)).run();
   await gate("POST");
   expect((await waiting).status).toBe(200);
 });

@@ -1,12 +1,12 @@
 // The service with a gate at its bindings. While the gate is closed for a binding, its calls wait before they are made, or before
 // their results return. Tests control the gate at the path /gate.
 
-import app, { RateLimiter } from "../../../src/index.ts";
-import { stubDatabase, stubLimiters } from "../../support/worker/stub-bindings.ts";
+import app, { ApiKey } from "../../../src/index.ts";
+import { stubDatabase, stubKeyObjects } from "../../support/worker/stub-bindings.ts";
 
-export { RateLimiter };
+export { ApiKey };
 
-/** Where calls wait, such as "DB before"; how many do, and how many requests have arrived since the gate was set. */
+/** Where calls wait, such as "PETS_DB before"; how many do, and how many requests have arrived since the gate was set. */
 let gate = { place: "", waiting: 0, arrived: 0 };
 
 /** Waits until the gate is replaced. It polls, because a request in a Worker can't await another request's promise. */
@@ -35,8 +35,8 @@ export default {
       return Response.json(gate);
     }
     gate.arrived += 1;
-    const DB = stubDatabase(env.DB, gated("DB"));
-    const RATE_LIMITER = stubLimiters(env.RATE_LIMITER, gated("RATE_LIMITER"));
-    return app.fetch(request, { ...env, DB, RATE_LIMITER }, ctx);
+    const PETS_DB = stubDatabase(env.PETS_DB, gated("PETS_DB"));
+    const API_KEYS = stubKeyObjects(env.API_KEYS, gated("API_KEYS"));
+    return app.fetch(request, { ...env, PETS_DB, API_KEYS }, ctx);
   },
 } satisfies ExportedHandler<Env>;

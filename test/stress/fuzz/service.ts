@@ -1,4 +1,4 @@
-// The service under test: in workerd, with a real database, real Durable Objects and a socket; or one that is running.
+// The service under test: in workerd, with real databases, real Durable Objects and a socket; or one that is running.
 
 import { addTablesAndPets, NO_LIMIT, newKey } from "../../../bench/cases/pets.ts";
 import { PETSTORE } from "../../../bench/measure/implementations.ts";
@@ -32,14 +32,14 @@ export function runningService(url: URL, secret: string): Service {
 export async function startService(): Promise<Service> {
   const { workers, stop } = await startWorkers([PETSTORE]);
   const [petstore] = workers;
-  const database = await petstore.database();
-  await addTablesAndPets(database, PETS);
-  await database.prepare(NEXT_ID).run();
+  const databases = await petstore.databases();
+  await addTablesAndPets(databases, PETS);
+  await databases.pets.prepare(NEXT_ID).run();
   const service = runningService(petstore.url, "");
   const stopAll = async () => {
     await service.stop();
     await stop();
   };
-  const newSecret = () => newKey(database, NO_LIMIT);
+  const newSecret = () => newKey(databases.keys, NO_LIMIT);
   return { ...service, newSecret, hasRealAddresses: false, stop: stopAll };
 }

@@ -4,7 +4,7 @@
 import { isUtf8 } from "node:buffer";
 import fc from "fast-check";
 import { MAX_BODY_BYTES } from "../../../src/http/body.ts";
-import { newSecret } from "../../../src/keys/secret.ts";
+import { newKeyId, newSecret } from "../../../src/keys/secret.ts";
 import type { Operation, Parameter } from "./document.ts";
 import type { Request } from "./http.ts";
 import { mutated, words } from "./mutations.ts";
@@ -39,7 +39,7 @@ const MEDIA_TYPES = words(
 const CODINGS = ["identity", "Identity", "gzip", "br", "deflate", "zstd", "identity, gzip", "x"];
 
 /** Well-formed keys that do not exist. */
-const UNKNOWN_KEYS = Array.from({ length: 20 }, newSecret);
+const UNKNOWN_KEYS = Array.from({ length: 20 }, () => newSecret(newKeyId()));
 
 /** The slots of an operation, by name. */
 export function slotsOf(operation: Operation, operations: Operation[], service: Service, samples: Samples) {

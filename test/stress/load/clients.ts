@@ -2,7 +2,7 @@
 
 import { randomUUID } from "node:crypto";
 import { type NewPet, stringify } from "../../../client/src/index.ts";
-import { PLAN_LIMITS, type Plan } from "../../../src/rate-limit/plans.ts";
+import { PLAN_LIMITS, type Plan } from "../../../src/keys/plans.ts";
 import type { Limits } from "../../../src/rate-limit/windows.ts";
 import { type Answer, Ledger } from "./ledger.ts";
 import { NAME_PREFIX, type Pets } from "./pets.ts";

@@ -5,7 +5,7 @@
 // A kill of the runtime loses what was leased at that moment and refusals of the last second, and requests under way may have been
 // counted or not. Nothing else makes counts inexact.
 
-import type { UsageDay } from "../../../src/rate-limit/usage/usage-body.ts";
+import type { UsageDay } from "../../../src/keys/usage/usage-body.ts";
 import { type Limits, WINDOW_SECONDS, type WindowName } from "../../../src/rate-limit/windows.ts";
 import type { Problems } from "./problems.ts";
 

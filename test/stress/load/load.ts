@@ -7,7 +7,7 @@ import { addTablesAndPets, NO_LIMIT, newKey } from "../../../bench/cases/pets.ts
 import { PETSTORE } from "../../../bench/measure/implementations.ts";
 import { type RunningWorkers, startWorkers } from "../../../bench/measure/workerd.ts";
 import { Petstore } from "../../../client/src/index.ts";
-import { createKey } from "../../../src/keys/admin.ts";
+import { createKey } from "../../../src/operators/admin.ts";
 import { Client, type HttpRequest, type Planned, PROFILES, type Profile } from "./clients.ts";
 import type { Answer } from "./ledger.ts";
 import { checkMemory, residentMb, SAMPLE_EVERY_MS } from "./memory.ts";
@@ -65,10 +65,10 @@ class Load {
   }
 
   async run() {
-    const database = await this.#service.workers[0].database();
-    await addTablesAndPets(database, OTHER_PETS);
-    const clients = await this.#newClients(database);
-    const inspector = this.#petstore(await newKey(database, NO_LIMIT));
+    const databases = await this.#service.workers[0].databases();
+    await addTablesAndPets(databases, OTHER_PETS);
+    const clients = await this.#newClients(databases.keys);
+    const inspector = this.#petstore(await newKey(databases.keys, NO_LIMIT));
     await this.#runTraffic(clients);
     for (const client of clients) await this.#retryInterrupted(client);
     await wait(QUIET_MS);
@@ -82,7 +82,7 @@ class Load {
     return { figures, memoryMb: this.#memoryMb.map(Math.round), problems: this.#problems.lines };
   }
 
-  async #newClients(database: D1Database): Promise<Client[]> {
+  async #newClients(keys: D1Database): Promise<Client[]> {
     const shared = { pets: this.#pets, problems: this.#problems, kills: this.#kills };
     const clients: Client[] = [];
     while (clients.length < this.#options.keys) {
@@ -90,7 +90,7 @@ class Load {
       const { plan, limits } = profile;
       const own = plan === "enterprise" && { limits };
       const newOne = { name: `client ${number}`, plan, expiresAtMs: null, ...own };
-      const { secret } = await createKey(database, newOne, { by: "test", nowMs: Date.now() });
+      const { secret } = await createKey(keys, newOne, { by: "test", nowMs: Date.now() });
       clients.push(new Client(number, profile, secret, shared));
     }
     return clients;

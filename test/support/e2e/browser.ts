@@ -2,7 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { chromium, type Locator, type Page } from "playwright-core";
-import type { UsageBody } from "../../../src/rate-limit/usage/usage-body.ts";
+import type { UsageBody } from "../../../src/keys/usage/usage-body.ts";
 
 const KNOWN_PATHS = [
   "/usr/bin/chromium",

@@ -6,7 +6,7 @@ import { Miniflare, NoOpLog } from "miniflare";
 import { d1OverApi } from "../../../scripts/cloudflare/d1-api.ts";
 
 /** The only names that databases and Workers can have here. */
-const DATABASES = ["petstore", "petstore-previews"];
+const DATABASES = ["petstore", "petstore-previews"].flatMap((name) => [`${name}-keys`, `${name}-pets`]);
 const WORKERS = ["petstore", "staging"];
 
 /** `id` is a database's in production, `database_id` in previews. */

@@ -4,13 +4,12 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
-import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import type { TestProject } from "vitest/node";
-import { QUIET } from "../../../scripts/cloudflare/wrangler.ts";
-import { createKey, type NewKey } from "../../../src/keys/admin.ts";
+import { createKey, type NewKey } from "../../../src/operators/admin.ts";
 import { migrateEmpty } from "./migrations.ts";
 import { emptyState } from "./petstore.ts";
+import { serve } from "./serve.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -40,41 +39,24 @@ export default async function setup(project: TestProject) {
   };
 }
 
-/** Serves as `npm start` does, without a process of wrangler's command line. */
+/** Serves with empty databases. */
 async function startPetstore() {
-  Object.assign(process.env, QUIET, { WRANGLER_LOG: "error" });
-  const { unstable_startWorker } = await import("wrangler");
   const { state, remove } = await emptyState();
-  const log: string[] = [];
-  const worker = await unstable_startWorker({
-    config: "wrangler.toml",
-    dev: {
-      server: { hostname: "127.0.0.1", port: 0 },
-      inspector: false,
-      watch: false,
-      persist: state,
-      registry: join(state, "registry"),
-      structuredLogsHandler: ({ message }: { message: string }) => void log.push(message),
-    },
-  });
-  const { origin } = await worker.url;
-  // Without a runtime yet, this waits for it.
-  await worker.fetch(origin);
-  const miniflare = worker.raw.runtimes[0]?.mf;
-  if (miniflare === undefined) throw new Error("the service has no runtime");
-  const database = (await miniflare.getD1Database("DB", "petstore")) as unknown as D1Database;
-  await migrateEmpty(database);
+  const { origin, log, database, stop: stopServing } = await serve(state);
+  const keys = await database("KEYS_DB");
+  await migrateEmpty(keys, "keys");
+  await migrateEmpty(await database("PETS_DB"), "pets");
 
   async function answer(request: IncomingMessage) {
     if (request.url === "/log") return log;
     if (request.url === "/") return { origin, state };
     const newKey = { name: "a test", expiresAtMs: null, ...((await json(request)) as KeyRequest) };
-    const { key, secret } = await createKey(database, newKey, { by: "a test", nowMs: Date.now() });
+    const { key, secret } = await createKey(keys, newKey, { by: "a test", nowMs: Date.now() });
     return { id: key.id, key: secret };
   }
 
   async function stop(): Promise<void> {
-    await worker.dispose();
+    await stopServing();
     await remove();
   }
 
