@@ -21,6 +21,7 @@ export interface GeoResult {
   isolates: number;
   /** By region. */
   lists: Record<string, Summary>;
+  pollers: Record<string, Summary>;
   creations: Record<string, Summary>;
   /** In all regions. */
   purposes: Record<Purpose, Summary>;
@@ -53,6 +54,7 @@ export function summarise(isolates: number, { samples, counts, keyReads, idleMs 
   return {
     isolates,
     lists: byRegion(({ purpose }) => purpose !== "creation"),
+    pollers: byRegion(({ purpose }) => purpose === "poller"),
     creations: byRegion(({ purpose }) => purpose === "creation"),
     purposes: Object.fromEntries(
       PURPOSES.map((purpose) => [purpose, summary(samples.filter((each) => each.purpose === purpose))]),
@@ -97,15 +99,16 @@ const OPERATION_TITLES: Record<keyof Counts, string> = {
 /** A row of a table: its name, its cell for a result, and a note. */
 type Row = readonly [string, (result: GeoResult) => string, string];
 
-const regionRows = (of: "lists" | "creations"): Row[] =>
-  REGIONS.map(({ name, title, toPrimaryMs, toReplicaMs }) => [
+const regionRows = (of: "lists" | "pollers" | "creations"): Row[] =>
+  REGIONS.map(({ name, title, toPrimaryMs, toReplicaMs, toObjectsMs }, region) => [
     `${name} ${title}`,
     (result) => figures(result[of][name]),
-    `${toPrimaryMs} ms to the primary, ${toReplicaMs} to a replica`,
+    `${toPrimaryMs} ms to the primary, ${toReplicaMs} to a replica, ${toObjectsMs[region]} to its own objects`,
   ]);
 
 const ROWS: Record<string, readonly Row[]> = {
   "GET /v1/pets: p50 and p95 in ms, hops": regionRows("lists"),
+  "GET /v1/pets of pollers: p50 and p95 in ms, hops": regionRows("pollers"),
   "POST /v1/pets: p50 and p95 in ms, hops": regionRows("creations"),
   "by purpose, in all regions: p50 and p95 in ms, hops": [
     ...PURPOSES.map((each): Row => [each, ({ purposes }) => figures(purposes[each]), PURPOSE_NOTES[each]]),
