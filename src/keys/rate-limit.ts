@@ -39,7 +39,8 @@ export function rateLimit(keys: KnownKeys): MiddlewareHandler<KeysEnv> {
 function count(keys: KnownKeys, c: Context<KeysEnv>): Decision | Promise<Decision> {
   const caller = c.get("caller");
   const request = c.get("keyRequest");
-  if (request === undefined || (caller !== undefined && caller.key === undefined)) return countAddress(c);
+  if (request === undefined || (caller !== undefined && caller.key === undefined))
+    return caller?.refusal ?? countAddress(c);
   if (caller !== undefined) return keys.count(request);
   return keys.identifyAndCount(request).then(({ caller, decision }) => {
     setCaller(c, caller);

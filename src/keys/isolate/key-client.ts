@@ -299,13 +299,14 @@ export class KeyClient {
     this.learn(answer, sentMs);
     const { result } = answer;
     if (newcomer !== undefined) newcomer.answer = answer;
-    if (newcomer !== undefined && result !== undefined) newcomer.secret = undefined;
-    if (result === undefined) {
+    if (newcomer !== undefined && result === undefined) {
       // The others are counted by the next call.
       this.#waiters = this.#waiters.filter((each) => each !== newcomer);
       return;
     }
+    if (newcomer !== undefined) newcomer.secret = undefined;
     known.acknowledge(request.decisions);
+    if (result === undefined) return this.#decideLocally(new Error("the key has been deleted"));
     known.store(result, sentMs);
     const lease = known.lease.apply(request.lease, result.lease, sentMs, this.#runtime.now());
     if (lease !== undefined) this.#runtime.keepAlive(this.#renewOrEnd(lease));
