@@ -188,10 +188,11 @@ const SHORTEN_GRACES = `
 const KEEP_REPLACED = `
   INSERT OR REPLACE INTO replaced_secrets (hash, key_id, good_until_ms) SELECT hash, id, ?3 FROM keys WHERE ${ACTIVE}`;
 
-/** Of more replaced secrets, those that end last are kept. */
+/** Of more replaced secrets, those that end last are kept; of those that end together, the one that is being replaced. */
 const FORGET_OLDEST = `
   DELETE FROM replaced_secrets WHERE key_id = ?1 AND hash NOT IN (
-    SELECT hash FROM replaced_secrets WHERE key_id = ?1 ORDER BY good_until_ms DESC LIMIT ${MAX_REPLACED_SECRETS})`;
+    SELECT hash FROM replaced_secrets WHERE key_id = ?1 
+    ORDER BY good_until_ms DESC, hash = (SELECT hash FROM keys WHERE id = ?1) DESC LIMIT ${MAX_REPLACED_SECRETS})`;
 
 /** A change of a row. `from` is the SQL of the earlier value, `values` are ?3 and following in `set`. */
 interface KeyChange {

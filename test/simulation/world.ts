@@ -699,7 +699,11 @@ export class World {
     };
     const ctx = { storage, id: { name: KEY_ID } };
     const runtime = this.#runtimeOf(life, () => this.objectNowMs);
-    life.object = new ApiKey(ctx as never, {} as never, { runtime, findRecord: () => this.#read() });
+    life.object = new ApiKey(ctx as never, {} as never, {
+      runtime,
+      findRecord: () => this.#read(),
+      log: () => {},
+    });
     return life;
   }
 

@@ -2,18 +2,27 @@
 
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { changePlan, createKey, revokeKey, rotateKey } from "../../src/keys/admin.ts";
-import { findKeyById } from "../../src/keys/records.ts";
-import { findKeyByHash } from "../../src/keys/store.ts";
+import { MAX_REPLACED_SECRETS } from "../../src/keys/record.ts";
+import { keyIdOf } from "../../src/keys/secret.ts";
+import { findRecord } from "../../src/keys/store.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
+import { changePlan, createKey, revokeKey, rotateKey } from "../../src/operators/admin.ts";
+import { findKeyById } from "../../src/operators/records.ts";
 import { newKey, operator } from "../support/worker/client.ts";
 
-/** When a secret expires: null for the current one. */
-async function goodUntil(secret: string) {
-  return (await findKeyByHash(env.DB, await sha256(secret)))?.secretGoodUntilMs;
+/** The secrets in the record of a key, the current one first. */
+async function secretsOf(id: string) {
+  return (await findRecord(env.KEYS_DB, id))?.secrets ?? [];
 }
+
+/** When a secret expires: null for the current one, undefined for one that its key no longer has. */
+async function goodUntil(secret: string) {
+  const secrets = await secretsOf(keyIdOf(secret) ?? "");
+  return secrets.find(({ hash }) => hash === sha256(secret))?.goodUntilMs;
+}
+
 async function rotate(id: string, graceMs: number, nowMs = Date.now()) {
-  const rotated = await rotateKey(env.DB, id, graceMs, operator(nowMs));
+  const rotated = await rotateKey(env.KEYS_DB, id, graceMs, operator(nowMs));
   if (!rotated.ok) throw new Error(rotated.problem);
   return rotated.secret;
 }
@@ -35,38 +44,56 @@ it("a rotation shortens earlier grace periods of its key, and neither extends no
   expect(await goodUntil(other.secret)).toBe(nowMs + 100_000);
 });
 
+it("a key keeps at most 20 replaced secrets, those that end last, however often it is rotated with a grace", async () => {
+  const { id, secret } = await newKey();
+  const secrets = [secret];
+  // Each grace ends a second after that of the rotation before, which is not shortened.
+  for (let rotation = 0; rotation <= MAX_REPLACED_SECRETS; rotation += 1)
+    secrets.push(await rotate(id, 100_000 + rotation * 1_000));
+  const [first, ...kept] = secrets;
+  const ends = kept.map((_, index) => Date.now() + 101_000 + index * 1_000);
+  expect(MAX_REPLACED_SECRETS).toBe(20);
+  expect(await goodUntil(first ?? "")).toBeUndefined();
+  expect(await Promise.all(kept.map(goodUntil))).toEqual([...ends.slice(0, -1), null]);
+  expect(await secretsOf(id)).toHaveLength(1 + MAX_REPLACED_SECRETS);
+});
+
 it.each(["revoked", "expired"] as const)("a key that is %s can't be changed", async (problem) => {
   const expiresAtMs = Date.now() + 10_000;
   const { id, secret } = await newKey({ expiresAtMs });
   const second = await rotate(id, 100_000);
-  if (problem === "revoked") await revokeKey(env.DB, id, operator());
+  if (problem === "revoked") await revokeKey(env.KEYS_DB, id, operator());
   const nowMs = problem === "expired" ? expiresAtMs : Date.now();
-  const before = await findKeyById(env.DB, id, Date.now());
-  expect(await rotateKey(env.DB, id, 0, operator(nowMs))).toEqual({ ok: false, problem });
-  expect(await changePlan(env.DB, id, "pro", undefined, operator(nowMs))).toEqual({ ok: false, problem });
-  expect(await findKeyById(env.DB, id, Date.now())).toEqual(before);
+  const before = await findKeyById(env.KEYS_DB, id, Date.now());
+  expect(await rotateKey(env.KEYS_DB, id, 0, operator(nowMs))).toEqual({ ok: false, problem });
+  expect(await changePlan(env.KEYS_DB, id, "pro", undefined, operator(nowMs))).toEqual({
+    ok: false,
+    problem,
+  });
+  expect(await findKeyById(env.KEYS_DB, id, Date.now())).toEqual(before);
   expect([await goodUntil(secret), await goodUntil(second)]).toEqual([Date.now() + 100_000, null]);
 });
 
 it("a key can be rotated, changed and revoked until it expires, and its revocation then stays", async () => {
   const { id } = await newKey({ expiresAtMs: Date.now() + 1 });
-  expect(await rotateKey(env.DB, id, 0, operator())).toMatchObject({ ok: true });
-  expect(await changePlan(env.DB, id, "pro", undefined, operator())).toMatchObject({ ok: true });
-  expect(await revokeKey(env.DB, id, operator())).toMatchObject({ ok: true, key: { id } });
+  expect(await rotateKey(env.KEYS_DB, id, 0, operator())).toMatchObject({ ok: true });
+  expect(await changePlan(env.KEYS_DB, id, "pro", undefined, operator())).toMatchObject({ ok: true });
+  expect(await revokeKey(env.KEYS_DB, id, operator())).toMatchObject({ ok: true, key: { id } });
   const afterExpiry = operator(Date.now() + 1);
   for (const refused of [
-    await revokeKey(env.DB, id, afterExpiry),
-    await rotateKey(env.DB, id, 0, afterExpiry),
+    await revokeKey(env.KEYS_DB, id, afterExpiry),
+    await rotateKey(env.KEYS_DB, id, 0, afterExpiry),
   ])
     expect(refused).toEqual({ ok: false, problem: "revoked" });
-  expect((await findKeyById(env.DB, id, Date.now()))?.revokedAtMs).toBe(Date.now());
+  expect((await findKeyById(env.KEYS_DB, id, Date.now()))?.revokedAtMs).toBe(Date.now());
 });
 
 it("an interrupted rotation can be repeated", async () => {
   const { id, secret } = await newKey();
-  const hash = await sha256(secret);
-  await env.DB.prepare("INSERT INTO replaced_secrets VALUES (unhex(?1), ?2, ?3)")
-    .bind(hash, id, Date.now() + 5)
+  await env.KEYS_DB.prepare(
+    "INSERT INTO replaced_secrets (key_id, hash, good_until_ms) VALUES (?1, unhex(?2), ?3)",
+  )
+    .bind(id, sha256(secret), Date.now() + 5)
     .run();
   await rotate(id, 100_000);
   expect(await goodUntil(secret)).toBe(Date.now() + 100_000);
@@ -74,10 +101,10 @@ it("an interrupted rotation can be repeated", async () => {
 
 it("an enterprise key needs limits, and loses them with the plan", async () => {
   const agreed = { name: "agreed", plan: "enterprise", expiresAtMs: null } as const;
-  await expect(createKey(env.DB, agreed, operator())).rejects.toThrow("needs limits");
+  await expect(createKey(env.KEYS_DB, agreed, operator())).rejects.toThrow("needs limits");
   const { id } = await newKey({ plan: "enterprise", limits: { minute: 7, day: 70 } });
-  const limits = async () => (await findKeyById(env.DB, id, Date.now()))?.limits;
+  const limits = async () => (await findKeyById(env.KEYS_DB, id, Date.now()))?.limits;
   expect(await limits()).toEqual({ minute: 7, day: 70 });
-  expect(await changePlan(env.DB, id, "pro", undefined, operator())).toMatchObject({ ok: true });
+  expect(await changePlan(env.KEYS_DB, id, "pro", undefined, operator())).toMatchObject({ ok: true });
   expect(await limits()).toEqual({ minute: 300, day: 10_000 });
 });

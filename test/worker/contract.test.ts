@@ -1,5 +1,5 @@
 // The contract, and the decisions that fill its gaps. Refused input is in bad-input.test.ts, lists are in pages.test.ts, keys in
-// keys.test.ts, limits in rate-limit-headers and rate-limiter. For all tests, every response is validated against the document.
+// keys.test.ts, limits in rate-limit-headers and key-object. For all tests, every response is validated against the document.
 
 import { describe, expect, it, vi } from "vitest";
 import { app } from "../../src/app.ts";
@@ -13,8 +13,9 @@ import {
   newAddress,
   newClient,
   ORIGIN,
+  watchObjects,
+  watchReads,
 } from "../support/worker/client.ts";
-import { watchStatements } from "../support/worker/database-stub.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
 
 const named = (name: string) => `"name":${JSON.stringify(name)},"categoryId":1`;
@@ -174,9 +175,9 @@ describe("Plain HTTP", () => {
 
   it("is rejected before the key is looked up, and consumes nothing", async () => {
     const client = await newClient({ plan: "free" });
-    const statements = watchStatements();
+    const [statements, calls] = [watchReads(client.id), watchObjects(client.id)];
     expect((await client.call("/v1/pets", {}, "http://petstore.example")).status).toBe(400);
-    expect(statements).toEqual([]);
+    expect([statements, calls]).toEqual([[], []]);
     expect((await client.get("/v1/pets")).headers.get("X-RateLimit-Remaining")).toBe("59");
   });
 

@@ -1,10 +1,23 @@
-// Reads with a lagging replica: clients see every commit once, and changes of keys take effect in time.
+// How old what a client sees may be: pets with a lagging replica, and changes of keys, which are read at the primary. keys.test.ts has
+// new secrets, bans.test.ts lifted bans, faults.test.ts a database that fails.
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { changePlan, revokeKey, setExpiry } from "../../src/keys/admin.ts";
+import { changePlan, revokeKey, setExpiry } from "../../src/operators/admin.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
-import { linkTo, newAddress, newClient, newKey, operator, pass } from "../support/worker/client.ts";
+import {
+  linkTo,
+  newAddress,
+  newClient,
+  newKey,
+  operator,
+  pass,
+  usageAt,
+  watchObjects,
+  watchReads,
+} from "../support/worker/client.ts";
+import { interceptStatements } from "../support/worker/database-stub.ts";
+import { hasSettled } from "../support/worker/has-settled.ts";
 import { laggingDatabase } from "../support/worker/lagging-database.ts";
 import { requestApp } from "../support/worker/request-app.ts";
 
@@ -20,12 +33,12 @@ const POST = {
 
 /** A client of a service with an empty replica. Its lists begin after all existing pets. */
 async function newService(...lagging: Parameters<typeof laggingDatabase>) {
-  const { DB, asked, primary, catchUp } = await laggingDatabase(...lagging);
+  const { PETS_DB, asked, catchUp } = await laggingDatabase(...lagging);
   const { secret } = await newKey();
   const address = newAddress();
-  const call = (path: string, init: RequestInit = {}, bearer = secret) => {
-    const headers = { ...init.headers, Authorization: `Bearer ${bearer}`, "CF-Connecting-IP": address };
-    return requestApp(path, { ...init, headers }, { DB });
+  const call = (path: string, init: RequestInit = {}) => {
+    const headers = { ...init.headers, Authorization: `Bearer ${secret}`, "CF-Connecting-IP": address };
+    return requestApp(path, { ...init, headers }, { PETS_DB });
   };
   /** Returns the ids. */
   const create = async (count: number) => {
@@ -38,7 +51,7 @@ async function newService(...lagging: Parameters<typeof laggingDatabase>) {
   const [first = 0] = await create(1);
   const list = (limit: number) => `/v1/pets?limit=${limit}&cursor=${encodeCursor(BigInt(first) + 1n)}`;
   asked.length = 0;
-  return { asked, primary, catchUp, call, create, status, ids, list };
+  return { asked, catchUp, call, create, status, ids, list };
 }
 
 /** A replica whose statements fail, for instance because it has no tables yet. */
@@ -74,11 +87,10 @@ describe("with a lagging replica", () => {
     };
     await expectPage();
     await expectPage();
-    // One statement for the key, two for the page.
-    expect(asked).toEqual(["primary", "nearest", "primary"]);
+    expect(asked).toEqual(["nearest", "primary"]);
     await catchUp();
     await expectPage();
-    expect(asked).toEqual(["primary", "nearest"]);
+    expect(asked).toEqual(["nearest"]);
   });
 
   it("a pet that only the primary has is found, an unknown one is not", async () => {
@@ -108,7 +120,7 @@ describe("with a lagging replica", () => {
   });
 
   it("one read suffices for a pet and for a 404 if the nearest is the primary", async () => {
-    const { create, status, asked } = await newService({ nearest: env.DB });
+    const { create, status, asked } = await newService({ nearest: env.PETS_DB });
     const [id = 0] = await create(1);
     asked.length = 0;
     expect(await status(`/v1/pets/${id}`)).toBe(200);
@@ -117,36 +129,108 @@ describe("with a lagging replica", () => {
   });
 });
 
-it("a revocation takes effect after 30 s, with a stale replica and while the primary is away", async () => {
-  const { primary, create, catchUp, call, list } = await newService();
-  await create(2);
-  const statusesOf = async (secret: string) => {
-    const responses = [await call(list(1), POST, secret), await call(list(1), {}, secret)];
-    return responses.map(({ status }) => status);
-  };
-  const [used, cold] = [await newKey(), await newKey()];
-  await catchUp();
-  expect(await statusesOf(used.secret)).toEqual([201, 200]);
-  for (const { id } of [used, cold]) await revokeKey(env.DB, id, operator());
-  pass(30_000);
-  expect(await statusesOf(used.secret)).toEqual([401, 401]);
-  primary.isAway = true;
-  pass(60_000);
-  expect(await statusesOf(used.secret)).toEqual([401, 401]);
-  // Only the stale replica could answer for this key.
-  expect(await statusesOf(cold.secret)).toEqual([503, 503]);
-  primary.isAway = false;
-  expect(await statusesOf(cold.secret)).toEqual([401, 401]);
+describe("a change of a key", () => {
+  const statusOf = async (client: { get(path: string): Promise<Response> }) =>
+    (await client.get("/v1/nowhere")).status;
+
+  it("takes effect after 30 s, also in an isolate that asks nobody: a revocation while it has a lease", async () => {
+    const client = await newClient();
+    // The third request is admitted from the lease that the second has brought.
+    for (let request = 0; request < 3; request += 1) expect(await statusOf(client)).toBe(404);
+    await revokeKey(env.KEYS_DB, client.id, operator());
+    expect(await statusOf(client)).toBe(404);
+    pass(30_000);
+    expect(await statusOf(client)).toBe(401);
+  });
+
+  it("takes effect after 30 s although the isolate refuses by itself: a larger plan", async () => {
+    const client = await newClient({ plan: "enterprise", limits: { minute: 1, day: 9 } });
+    expect([await statusOf(client), await statusOf(client)]).toEqual([404, 429]);
+    await changePlan(env.KEYS_DB, client.id, "pro", undefined, operator());
+    const calls = watchObjects(client.id);
+    expect(await statusOf(client)).toBe(429);
+    expect(calls).toEqual([]);
+    pass(30_000);
+    expect(await statusOf(client)).toBe(404);
+  });
+
+  it("takes effect after 10 s if its object is asked: a revocation, a plan, an expiry", async () => {
+    const [revoked, client] = [await newClient({ plan: "free" }), await newClient({ plan: "free" })];
+    const limit = async () => (await client.get("/v1/nowhere")).headers.get("X-RateLimit-Limit");
+    expect([await statusOf(revoked), await limit()]).toEqual([404, "60"]);
+    await revokeKey(env.KEYS_DB, revoked.id, operator());
+    await changePlan(env.KEYS_DB, client.id, "pro", undefined, operator());
+    await setExpiry(env.KEYS_DB, client.id, Date.now() + 20_000, operator());
+    pass(10_000);
+    expect([await statusOf(revoked), await limit()]).toEqual([404, "300"]);
+    // The call of that request has brought the revocation.
+    expect(await statusOf(revoked)).toBe(401);
+    pass(10_000);
+    expect(await statusOf(client)).toBe(401);
+  });
+
+  it("keeps what was counted before: a smaller plan", async () => {
+    const client = await newClient({ plan: "enterprise", limits: { minute: 9, day: 99 } });
+    for (let request = 0; request < 3; request += 1) await client.get("/v1/nowhere");
+    const { used } = (await usageAt(client.id)).status.windows.day;
+    await changePlan(env.KEYS_DB, client.id, "enterprise", { minute: 9, day: 2 }, operator());
+    pass(30_000);
+    expect(await statusOf(client)).toBe(429);
+    expect((await usageAt(client.id)).status.windows.day).toMatchObject({ used, limit: 2 });
+  });
 });
 
-it("a new plan and a new expiry take effect after 30 s", async () => {
-  const client = await newClient({ plan: "free" });
-  const limit = async () => (await client.get("/v1/nowhere")).headers.get("X-RateLimit-Limit");
-  expect(await limit()).toBe("60");
-  await changePlan(env.DB, client.id, "pro", undefined, operator());
-  await setExpiry(env.DB, client.id, Date.now() + 40_000, operator());
-  pass(30_000);
-  expect(await limit()).toBe("300");
+it("while the primary is away, a record stays in use for 5 minutes and 10 s; then a revocation takes effect", async () => {
+  const [brief, long] = [await newClient(), await newClient()];
+  const statuses = async () =>
+    [await brief.get("/v1/nowhere"), await long.get("/v1/nowhere")].map(({ status }) => status);
+  expect(await statuses()).toEqual([404, 404]);
+  for (const { id } of [brief, long]) await revokeKey(env.KEYS_DB, id, operator());
+  const outage = { isOver: false };
+  interceptStatements("KEYS_DB", (run) =>
+    outage.isOver ? run() : Promise.reject(new Error("out of order")),
+  );
+  pass(100_000);
+  expect(await statuses()).toEqual([404, 404]);
+  outage.isOver = true;
+  // The object reads again 5 s after a failure, and isolates use what it gave them in an outage for 5 s.
   pass(10_000);
-  expect((await client.get("/v1/nowhere")).status).toBe(401);
+  expect((await brief.get("/v1/nowhere")).status).toBe(401);
+  outage.isOver = false;
+  pass(310_000 - 110_000 - 1);
+  expect((await long.get("/v1/nowhere")).status).toBe(404);
+  pass(1);
+  expect((await long.get("/v1/nowhere")).status).toBe(503);
+  outage.isOver = true;
+  expect(await statuses()).toEqual([401, 401]);
+});
+
+it("a record of 5 to 10 s is read again without making the call wait, and once for all isolates", async () => {
+  const client = await newClient();
+  await client.get("/v1/nowhere");
+  pass(4_999);
+  const fresh = watchReads(client.id);
+  await client.get("/v1/nowhere");
+  expect(fresh).toEqual([]);
+
+  pass(1);
+  let reads = 0;
+  let isHeld = true;
+  interceptStatements("KEYS_DB", async (run, _place, _method, parameters) => {
+    if (!parameters.includes(client.id)) return run();
+    reads += 1;
+    while (isHeld) await scheduler.wait(1);
+    return run();
+  });
+  expect((await client.get("/v1/nowhere")).status).toBe(404);
+  await usageAt(client.id);
+  expect(reads).toBe(1);
+
+  // A record of 10 s is too old: the call waits for the read that is under way.
+  pass(5_000);
+  const usage = usageAt(client.id);
+  expect(await hasSettled(usage)).toBe(false);
+  isHeld = false;
+  await usage;
+  expect(reads).toBe(1);
 });

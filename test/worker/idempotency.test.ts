@@ -54,7 +54,7 @@ describe("a repeated POST", () => {
   it("gets the stored response even if the pet was deleted, and may write its values otherwise", async () => {
     const client = await newClient();
     const first = await seen(await post(client, "gone"));
-    await env.DB.prepare("DELETE FROM pets WHERE id = ?1")
+    await env.PETS_DB.prepare("DELETE FROM pets WHERE id = ?1")
       .bind(JSON.parse(`${first[2]}`).id)
       .run();
     const sameValues = `{ "status": "sold", "id": 7, "categoryId": 9223372036854775807.0, "name": "\\u0052ex" }`;
@@ -95,11 +95,11 @@ it("a retry within 24 hours creates no second pet, with clocks that differ by 30
   const waitMs = 26_000;
   const name = { keyId: "key", idempotencyKey: crypto.randomUUID() };
   const insert = (arrivalMs: number) =>
-    insertPetOnce(env.DB, { name: "Rex", categoryId: 1n }, name, arrivalMs);
+    insertPetOnce(env.PETS_DB, { name: "Rex", categoryId: 1n }, name, arrivalMs);
   const doneMs = Date.now();
   const first = await insert(doneMs - waitMs - skewMs);
   const retryMs = doneMs + DAY_MS - 1;
-  await deleteExpired(env.DB, retryMs + waitMs + skewMs);
+  await deleteExpired(env.PETS_DB, retryMs + waitMs + skewMs);
   expect(await insert(retryMs + skewMs)).toEqual(first);
 });
 
@@ -118,16 +118,16 @@ describe("the retention of an idempotency record", () => {
   });
 
   it("ends in the table when the cron trigger runs, in batches, for at most 40,000 records per run", async () => {
-    await env.DB.exec("DELETE FROM creations");
+    await env.PETS_DB.exec("DELETE FROM creations");
     // More than one run deletes, and one that expires a millisecond later.
-    await env.DB.prepare(
+    await env.PETS_DB.prepare(
       `INSERT INTO creations (key_id, idempotency_key, request_hash, pet_id, pet_json, created_at_ms)
        WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 41501)
        SELECT 'key', i, zeroblob(32), i, '{}', CAST(?1 AS INTEGER) + (i = 41501) FROM n`,
     )
       .bind(Date.now() - ROW_RETENTION_MS)
       .run();
-    const statements = vi.spyOn(env.DB, "prepare");
+    const statements = vi.spyOn(env.PETS_DB, "prepare");
     const runs: unknown[] = [];
     for (let run = 0; run < 3; run += 1) {
       statements.mockClear();
@@ -140,7 +140,7 @@ describe("the retention of an idempotency record", () => {
       [2, { event, records: 1_500 }],
       [1, { event, records: 0 }],
     ]);
-    const { results } = await env.DB.prepare("SELECT idempotency_key AS key FROM creations").all();
+    const { results } = await env.PETS_DB.prepare("SELECT idempotency_key AS key FROM creations").all();
     expect(results).toEqual([{ key: "41501" }]);
   });
 });

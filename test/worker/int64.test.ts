@@ -13,14 +13,14 @@ const PETS = IDS.map((id) => `{"id":${id},"name":"Rex","categoryId":${id},"statu
 /** Removes all pets, so that the next one gets this id. */
 async function removePets(nextId = 1n) {
   invalidatePageCache();
-  await env.DB.exec("DELETE FROM pets");
-  await env.DB.exec(`UPDATE sqlite_sequence SET seq = ${nextId} - 1 WHERE name = 'pets'`);
+  await env.PETS_DB.exec("DELETE FROM pets");
+  await env.PETS_DB.exec(`UPDATE sqlite_sequence SET seq = ${nextId} - 1 WHERE name = 'pets'`);
 }
 
 beforeEach(async () => {
   await removePets();
   const insert = "INSERT INTO pets (id, name, category_id, status) VALUES (?1, 'Rex', ?1, 'sold')";
-  await env.DB.batch(IDS.map((id) => env.DB.prepare(insert).bind(`${id}`)));
+  await env.PETS_DB.batch(IDS.map((id) => env.PETS_DB.prepare(insert).bind(`${id}`)));
 });
 
 // After the largest id SQLite can assign no other.

@@ -3,26 +3,21 @@
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { MESSAGES } from "../../src/http/messages.ts";
-import { revokeKey } from "../../src/keys/admin.ts";
 import { newSecret } from "../../src/keys/secret.ts";
-import {
-  fetchWithoutKey,
-  newClient,
-  newKey,
-  operator,
-  pass,
-  withoutTable,
-} from "../support/worker/client.ts";
+import { revokeKey } from "../../src/operators/admin.ts";
+import { fetchWithoutKey, newClient, newKey, operator, pass, withoutPets } from "../support/worker/client.ts";
 import { interceptStatements } from "../support/worker/database-stub.ts";
 import { takeLogLines, trackSecret } from "../support/worker/log-lines.ts";
 
 it("a line names the request, its duration, the key, the result and the requests left", async () => {
   const client = await newClient({ plan: "free" });
-  // One statement looks up the key, and two the pet: at the replica and at the primary.
-  interceptStatements((run) => {
-    pass(250);
-    return run();
-  });
+  // The key's object needs one statement, and the pet two: at the replica and at the primary.
+  for (const name of ["KEYS_DB", "PETS_DB"] as const) {
+    interceptStatements(name, (run) => {
+      pass(250);
+      return run();
+    });
+  }
   await client.call("/v1/pets/999999999?token=s3cret", { headers: { "X-Request-Id": "request-1" } });
   expect(takeLogLines()).toEqual([
     {
@@ -79,7 +74,7 @@ it("the line of a 429 names the exhausted window, that of a revoked key no plan"
   expect(takeLogLines().at(-1)).toMatchObject(refused);
 
   const { id, secret } = await newKey();
-  await revokeKey(env.DB, id, operator());
+  await revokeKey(env.KEYS_DB, id, operator());
   await fetchWithoutKey("/v1/pets", { headers: { Authorization: `Bearer ${secret}` } });
   const line = takeLogLines().at(-1);
   expect(line).toMatchObject({ keyId: id, status: 401, code: "unauthorized" });
@@ -92,7 +87,7 @@ it("the line of a failed request is an error with the chain of causes", async ()
   await client.get("/v1/nowhere");
   expect([log.mock.calls.length, error.mock.calls.length]).toEqual([1, 0]);
   expect(takeLogLines().at(-1)).not.toHaveProperty("failures");
-  vi.spyOn(env.RATE_LIMITER, "getByName").mockImplementation(() => {
+  vi.spyOn(env.API_KEYS, "getByName").mockImplementation(() => {
     throw new Error("out of order", { cause: new Error("no power") });
   });
   await client.get("/v1/nowhere");
@@ -108,7 +103,7 @@ it("of an internal error, the client gets the request ID only, and the log gets 
   await client.get("/v1/nowhere");
   takeLogLines();
   const init = { headers: { "X-Request-Id": "request-4711" } };
-  const response = await withoutTable("pets", () => client.call("/v1/pets/1", init));
+  const response = await withoutPets(() => client.call("/v1/pets/1", init));
   expect(await response.json()).toEqual({
     code: "internal_error",
     message: MESSAGES.internal_error.fault("request-4711"),
@@ -129,7 +124,7 @@ it("of an internal error, the client gets the request ID only, and the log gets 
 it("the log has no keys, headers, bodies, queries or paths that a client sends", async () => {
   const client = await newClient();
   const { secret } = client;
-  const unknown = newSecret();
+  const unknown = newSecret(client.id);
   trackSecret(unknown);
   const marks = ["Mark-name", "mark-query", "mark-header", "mark-path", "mark-token"];
   await client.post(`{"name":"Mark-name","categoryId":1}`);

@@ -4,11 +4,11 @@
 
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { newSecret } from "../../src/keys/secret.ts";
+import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
+import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { EXAMPLE_PETS } from "../../src/openapi/examples.ts";
 import { insertPet } from "../../src/pets/store.ts";
 import { anonymousRequests } from "../../src/rate-limit/anonymous.ts";
-import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
 import {
   DOCUMENT,
   dereferenced,
@@ -18,6 +18,7 @@ import {
   RESPONSES,
 } from "../support/openapi-document.ts";
 import {
+  acquire,
   banKey,
   batch,
   type Client,
@@ -26,7 +27,7 @@ import {
   newAddress,
   newClient,
   newUnlimitedClient,
-  withoutTable,
+  withoutPets,
 } from "../support/worker/client.ts";
 import { interceptStatements } from "../support/worker/database-stub.ts";
 import { trackSecret } from "../support/worker/log-lines.ts";
@@ -173,13 +174,13 @@ function forAny(id: OperationId): Record<string, Provocation> {
     "400 plainHttp": () => fetchWithoutKey(...REQUESTS[id], "http://petstore.example"),
     "401 missing": () => request(id),
     "401 unknown": () => {
-      const secret = newSecret();
+      const secret = newSecret(newKeyId());
       trackSecret(secret);
       return request(id, { Authorization: `Bearer ${secret}` });
     },
     "429 minute": async (user) => {
       // Uses up the minute through another isolate.
-      await env.RATE_LIMITER.getByName(user.id).acquire(PLAN_LIMITS.free, batch(60));
+      await acquire(user.id, batch(60));
       return request(id, {}, user.call);
     },
     "429 banned": async (user) => {
@@ -191,10 +192,15 @@ function forAny(id: OperationId): Record<string, Provocation> {
       for (let count = 0; count < 60; count += 1) anonymousRequests.count(address, Date.now());
       return request(id, { "CF-Connecting-IP": address });
     },
-    // Real faults: a missing table, an unreachable database.
-    "500 fault": (user) => withoutTable("keys", () => request(id, TRACED, user.call)),
+    // A fault of the code, because every fault of a database or of the object is a 503 where all operations need it.
+    "500 fault": (user) => {
+      vi.spyOn(KnownKeys.prototype, "peek").mockImplementationOnce(() => {
+        throw new Error("a fault");
+      });
+      return request(id, TRACED, user.call);
+    },
     "503 database": (user) => {
-      cutDatabaseOff();
+      cutDatabasesOff();
       return request(id, TRACED, user.call);
     },
   };
@@ -208,10 +214,10 @@ function forAny(id: OperationId): Record<string, Provocation> {
 /** Responses whose headers differ from the examples: the last page, and operations that fail after they have started. */
 const MORE: typeof PROVOCATIONS = {
   "listPets 200": (user) => user.get("/v1/pets?limit=100"),
-  "getPet 500": (user) => withoutTable("pets", () => user.get("/v1/pets/1")),
+  "getPet 500": (user) => withoutPets(() => user.get("/v1/pets/1")),
   "getPet 503": async (user) => {
     await user.get("/v1/nowhere");
-    cutDatabaseOff();
+    cutDatabasesOff();
     return user.get("/v1/pets/1");
   },
 };
@@ -236,11 +242,11 @@ async function answerTo(example: string) {
 /** Leaves the three pets of the examples; the next one has the ID 4. */
 async function resetPets(): Promise<void> {
   invalidatePageCache();
-  await env.DB.exec("DELETE FROM pets");
-  await env.DB.exec("DELETE FROM sqlite_sequence WHERE name = 'pets'");
+  await env.PETS_DB.exec("DELETE FROM pets");
+  await env.PETS_DB.exec("DELETE FROM sqlite_sequence WHERE name = 'pets'");
   const { rex, mimi, goldie } = EXAMPLE_PETS;
   for (const pet of [rex, mimi, goldie]) {
-    await insertPet(env.DB, { ...pet, categoryId: BigInt(pet.categoryId) });
+    await insertPet(env.PETS_DB, { ...pet, categoryId: BigInt(pet.categoryId) });
   }
 }
 
@@ -304,7 +310,9 @@ function postOf(body: unknown): RequestInit {
   return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
 }
 
-/** Makes the database unreachable until the end of the test. */
-function cutDatabaseOff(): void {
-  interceptStatements(() => Promise.reject(new Error("D1_ERROR: Network connection lost.")));
+/** Makes both databases unreachable until the end of the test. */
+function cutDatabasesOff(): void {
+  for (const name of ["PETS_DB", "KEYS_DB"] as const) {
+    interceptStatements(name, () => Promise.reject(new Error("D1_ERROR: Network connection lost.")));
+  }
 }

@@ -23,8 +23,8 @@ const INSERT_MANY = `
 
 async function fillWith(count: number) {
   invalidatePageCache();
-  await env.DB.exec("DELETE FROM pets");
-  if (count > 0) await env.DB.prepare(INSERT_MANY).bind(count).run();
+  await env.PETS_DB.exec("DELETE FROM pets");
+  if (count > 0) await env.PETS_DB.prepare(INSERT_MANY).bind(count).run();
 }
 
 interface Pet {
@@ -44,7 +44,7 @@ it("a page of a large table holds the pets after its cursor, and reads at most l
   for (const status of [undefined, "available", "pending", "sold"] as const) {
     for (const limit of [1, 20, 100]) {
       for (const cursor of [undefined, 5_000n, 9_999n, 20_000n]) {
-        const { meta } = await selectPage(env.DB, { limit, status, cursor }).all();
+        const { meta } = await selectPage(env.PETS_DB, { limit, status, cursor }).all();
         // Not 0 either: that would mean that the figure is not measured.
         expect(meta.rows_read).toBeLessThanOrEqual(limit + 1);
         if (cursor === undefined || cursor < 9_000n) expect(meta.rows_read).toBe(limit + 1);
@@ -98,7 +98,7 @@ it("the page cache evicts the oldest pages by their bytes", async () => {
   await fillWith(5);
   // A page takes 500 bytes, and some 140 for its one pet: two fit.
   const cache = new PageCache(1_400);
-  const statements = watchStatements();
-  for (const cursor of [1n, 2n, 1n, 2n, 3n, 2n, 3n, 1n]) await cache.get(env.DB, { limit: 1, cursor });
+  const statements = watchStatements("PETS_DB");
+  for (const cursor of [1n, 2n, 1n, 2n, 3n, 2n, 3n, 1n]) await cache.get(env.PETS_DB, { limit: 1, cursor });
   expect(statements).toHaveLength(4);
 });

@@ -1,15 +1,19 @@
-// Constraints and indexes of the tables.
+// Constraints and indexes of the tables, in both databases. Lists of plans and statuses are in the code, not in the schema.
 
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
+import { keyOf } from "../../src/keys/store.ts";
 import { newKey } from "../support/worker/client.ts";
 
 const pet = (values: string) => `INSERT INTO pets (name, category_id, status) VALUES (${values})`;
-const replaced = (values: string) => `INSERT INTO replaced_secrets SELECT ${values} FROM keys`;
+const creation = (values: string) => `INSERT INTO creations VALUES ('k', ${values}, 1)`;
+const replaced = (values: string) =>
+  `INSERT INTO replaced_secrets (key_id, hash, good_until_ms) SELECT ${values} FROM keys`;
 const key = (values: string) => `
   INSERT INTO keys (id, name, plan, per_minute, per_day, hash, last_four, created_at_ms, expires_at_ms)
   SELECT hex(randomblob(8)), ${values}`;
-const creation = (values: string) => `INSERT INTO creations VALUES ('k', ${values}, 1)`;
+const change = (values: string) => `
+  INSERT INTO key_changes (key_id, at_ms, change, changed_by) VALUES (${values})`;
 
 it.each([
   ["an empty name", pet("'', 1, NULL")],
@@ -18,48 +22,98 @@ it.each([
   ["a missing name", pet("NULL, 1, NULL")],
   ["a missing category", pet("'a', NULL, NULL")],
   ["a category that is not an integer", pet("'a', 1.5, NULL")],
-  ["a status that does not exist", pet("'a', 1, 'gone'")],
-  ["a plan that does not exist", key("'n', 'gold', NULL, NULL, randomblob(32), 'abcd', 1, NULL")],
-  ["enterprise without limits", key("'n', 'enterprise', NULL, NULL, randomblob(32), 'abcd', 1, NULL")],
-  ["enterprise without a limit per day", key("'n', 'enterprise', 5, NULL, randomblob(32), 'abcd', 1, NULL")],
-  [
-    "enterprise without a limit per minute",
-    key("'n', 'enterprise', NULL, 5, randomblob(32), 'abcd', 1, NULL"),
-  ],
-  ["a limit per minute on another plan", key("'n', 'free', 5, NULL, randomblob(32), 'abcd', 1, NULL")],
-  ["a limit per day on another plan", key("'n', 'free', NULL, 5, randomblob(32), 'abcd', 1, NULL")],
-  ["a limit of 0", key("'n', 'enterprise', 0, 5, randomblob(32), 'abcd', 1, NULL")],
-  ["a limit above 10^9", key("'n', 'enterprise', 5, 1000000001, randomblob(32), 'abcd', 1, NULL")],
-  ["a hash of 31 bytes", key("'n', 'free', NULL, NULL, randomblob(31), 'abcd', 1, NULL")],
-  ["a hash that is text", key(`'n', 'free', NULL, NULL, '${"a".repeat(32)}', 'abcd', 1, NULL`)],
-  ["the hash of another key", key("'n', 'free', NULL, NULL, hash, 'abcd', 1, NULL FROM keys")],
-  ["an expiry before its creation", key("'n', 'free', NULL, NULL, randomblob(32), 'abcd', 5, 5")],
-  ["no name", key("'', 'free', NULL, NULL, randomblob(32), 'abcd', 1, NULL")],
-  ["a revocation at 0", "UPDATE keys SET revoked_at_ms = 0"],
-  ["a replaced secret of 31 bytes", replaced("randomblob(31), id, 1")],
-  ["a replaced secret of an unknown key", replaced("randomblob(32), 'nobody', 1")],
-  ["a grace period that ends at 0", replaced("randomblob(32), id, 0")],
   ["an empty idempotency key", creation("'', zeroblob(32), 1, '{}'")],
   ["an idempotency key of 256 characters", creation("hex(zeroblob(128)), zeroblob(32), 1, '{}'")],
   ["a request hash of 31 bytes", creation("'b', zeroblob(31), 1, '{}'")],
   ["a stored pet that is not JSON", creation("'a', zeroblob(32), 1, '{'")],
-])("the schema rejects %s", async (_, sql) => {
+])("the schema of pets rejects %s", async (_, sql) => {
+  await expect(env.PETS_DB.prepare(sql).run()).rejects.toThrow(/constraint|datatype/i);
+});
+
+it.each([
+  ["a missing plan", key("'n', NULL, NULL, NULL, randomblob(32), 'abcd', 1, NULL")],
+  ["a limit per minute without one per day", key("'n', 'free', 5, NULL, randomblob(32), 'abcd', 1, NULL")],
+  ["a limit per day without one per minute", key("'n', 'free', NULL, 5, randomblob(32), 'abcd', 1, NULL")],
+  ["a limit of 0", key("'n', 'enterprise', 0, 5, randomblob(32), 'abcd', 1, NULL")],
+  ["a limit above 10^9", key("'n', 'enterprise', 5, 1000000001, randomblob(32), 'abcd', 1, NULL")],
+  ["a hash of 31 bytes", key("'n', 'free', NULL, NULL, randomblob(31), 'abcd', 1, NULL")],
+  ["a hash that is text", key(`'n', 'free', NULL, NULL, '${"a".repeat(32)}', 'abcd', 1, NULL`)],
+  ["an expiry before its creation", key("'n', 'free', NULL, NULL, randomblob(32), 'abcd', 5, 5")],
+  ["no name", key("'', 'free', NULL, NULL, randomblob(32), 'abcd', 1, NULL")],
+  ["the last five characters of a secret", key("'n', 'free', NULL, NULL, randomblob(32), 'abcde', 1, NULL")],
+  ["a revocation at 0", "UPDATE keys SET revoked_at_ms = 0"],
+  ["the id of another key", "UPDATE keys SET id = 'same'"],
+  ["a replaced secret of 31 bytes", replaced("id, randomblob(31), 1")],
+  ["a replaced secret of an unknown key", replaced("'nobody', randomblob(32), 1")],
+  ["a grace period that ends at 0", replaced("id, randomblob(32), 0")],
+  [
+    "a second grace period of a secret",
+    `${replaced("id, zeroblob(32), 1")} UNION ALL SELECT id, zeroblob(32), 2 FROM keys`,
+  ],
+  ["a change that nobody made", change("'k', 1, 'renamed', NULL")],
+  ["a change at 0", change("'k', 0, 'renamed', 'a test'")],
+])("the schema of keys rejects %s", async (_, sql) => {
   await newKey();
-  await expect(env.DB.prepare(sql).run()).rejects.toThrow(/constraint|datatype/i);
+  await newKey();
+  await expect(env.KEYS_DB.prepare(sql).run()).rejects.toThrow(/constraint|datatype/i);
+});
+
+it("a row whose plan the code does not know is an error that names the plan and the key", async () => {
+  const { id } = await newKey();
+  const row = {
+    id,
+    expiresAtMs: null,
+    revokedAtMs: null,
+    bansLiftedUntilMs: 0,
+    perMinute: null,
+    perDay: null,
+  };
+  expect(() => keyOf({ ...row, plan: "gold" as never })).toThrow(
+    `the key ${id} has no limits: the plan is gold`,
+  );
 });
 
 it.each([
   [
-    "replaced_secrets_by_key",
-    "a rotation shortens grace periods",
-    "DELETE FROM replaced_secrets WHERE key_id = 'x' AND good_until_ms > 1",
-  ],
-  [
+    "PETS_DB",
     "creations_by_age",
     "expired idempotency records are deleted",
     "SELECT key_id FROM creations WHERE created_at_ms <= 1 ORDER BY created_at_ms LIMIT 1",
   ],
-])("the index %s is used when %s", async (index, _, sql) => {
-  const { results } = await env.DB.prepare(`EXPLAIN QUERY PLAN ${sql}`).all<{ detail: string }>();
-  expect(results.map(({ detail }) => detail).join()).toContain(`INDEX ${index}`);
+  [
+    "PETS_DB",
+    "pets_by_status",
+    "pets of a status are listed",
+    "SELECT id FROM pets WHERE status = 'sold' AND id >= 5",
+  ],
+  [
+    "KEYS_DB",
+    "key_changes_by_key",
+    "the changes of a key are listed",
+    "SELECT change FROM key_changes WHERE key_id = 'x' ORDER BY at_ms DESC",
+  ],
+  [
+    "KEYS_DB",
+    "key_changes_by_time",
+    "all changes are listed",
+    "SELECT change FROM key_changes ORDER BY at_ms DESC",
+  ],
+] as const)("%s: the index %s is used when %s", async (database, index, _, sql) => {
+  expect(await planOf(env[database], sql)).toContain(`INDEX ${index}`);
 });
+
+it.each([
+  ["the object reads the replaced secrets of a key", "SELECT hash FROM replaced_secrets WHERE key_id = 'x'"],
+  [
+    "a rotation shortens grace periods",
+    "DELETE FROM replaced_secrets WHERE key_id = 'x' AND good_until_ms > 1",
+  ],
+])("only rows of the key are read when %s", async (_, sql) => {
+  expect(await planOf(env.KEYS_DB, sql)).toContain("SEARCH replaced_secrets USING PRIMARY KEY (key_id=?)");
+});
+
+/** The plan of a query, as SQLite explains it. */
+async function planOf(database: D1Database, sql: string): Promise<string> {
+  const { results } = await database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all<{ detail: string }>();
+  return results.map(({ detail }) => detail).join();
+}

@@ -1,24 +1,36 @@
-// Attacks in the values of a request. docs/security.md lists the threats and the tests in other files.
+// Attacks in the values of a request, and by guesses at somebody's secret. docs/security.md lists the threats and the tests in other files.
 
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it } from "vitest";
-import { newSecret, withChecksum } from "../../src/keys/secret.ts";
-import { type Client, fetchWithoutKey, newKey, newUnlimitedClient } from "../support/worker/client.ts";
-import { watchStatements } from "../support/worker/database-stub.ts";
+import { newKeyId, newSecret, withChecksum } from "../../src/keys/secret.ts";
+import {
+  type Client,
+  fetchWithoutKey,
+  interceptCalls,
+  newClient,
+  newKey,
+  newUnlimitedClient,
+  pass,
+  usageAt,
+  watchObjects,
+  watchReads,
+} from "../support/worker/client.ts";
+import { hasSettled } from "../support/worker/has-settled.ts";
 
 /** SQL that has an effect if it becomes part of a statement. */
 const SQL = [`'; DROP TABLE pets; --`, `"; DELETE FROM keys; --`, "0) UNION SELECT hash FROM keys --", "?1"];
 
-/** The tables with their row counts. */
+/** The tables of both databases with their row counts. */
 async function tables() {
-  const { results } = await env.DB.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all<{
-    name: string;
-  }>();
-  const count = (name: string) =>
-    env.DB.prepare(`SELECT count(*) AS rows FROM "${name}"`).first<number>("rows");
-  return Promise.all(
-    results.filter(({ name }) => !name.startsWith("_cf")).map(async ({ name }) => [name, await count(name)]),
-  );
+  const counts: [table: string, rows: number | null][] = [];
+  for (const database of [env.PETS_DB, env.KEYS_DB]) {
+    const sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '\\_cf%' ESCAPE '\\'";
+    const { results } = await database.prepare(sql).all<{ name: string }>();
+    for (const { name } of results) {
+      counts.push([name, await database.prepare(`SELECT count(*) AS rows FROM "${name}"`).first("rows")]);
+    }
+  }
+  return counts;
 }
 
 let client: Client;
@@ -36,6 +48,7 @@ it.each(SQL)("the SQL of an attacker is only a value, and changes no table: %j",
   const post = async () => (await client.post(`{"name":"Rex","categoryId":1}`, headers)).text();
   const first = await post();
   const before = await tables();
+  expect(before.map(([name]) => name)).toEqual(expect.arrayContaining(["pets", "creations", "keys"]));
   expect(await post()).toBe(first);
   const value = encodeURIComponent(sql);
   const refused = [
@@ -67,19 +80,59 @@ it.each(["__proto__", "constructor", "prototype", "toString", "hasOwnProperty", 
   },
 );
 
-it("a nearly correct key costs as many statements as any unknown key, and none with a wrong checksum", async () => {
-  const { secret } = await newKey();
+/** Sends a request with a secret, from a new address. */
+const send = (secret: string) =>
+  fetchWithoutKey("/v1/nowhere", { headers: { Authorization: `Bearer ${secret}` } });
+
+it("a nearly correct key costs as much as any unknown key, and nothing with a wrong checksum", async () => {
+  const { secret, id } = await newKey();
   const body = secret.slice(0, -6);
   const other = body.endsWith("0") ? "1" : "0";
-  // The lookup is by hash, and hashes of similar keys have nothing in common.
+  // The object compares hashes, and those of similar keys have nothing in common.
   const nearly = withChecksum(body.slice(0, -1) + other);
-  const statementsOf = async (unknown: string) => {
-    const statements = watchStatements();
-    const headers = { Authorization: `Bearer ${unknown}` };
-    expect((await fetchWithoutKey("/v1/pets", { headers })).status).toBe(401);
-    return statements;
+  const costOf = async (unknown: string, keyId: string) => {
+    const [statements, calls] = [watchReads(keyId), watchObjects(keyId)];
+    expect((await send(unknown)).status).toBe(401);
+    return [statements.length, calls.length];
   };
-  expect(await statementsOf(newSecret())).toEqual(["primary"]);
-  expect(await statementsOf(nearly)).toEqual(["primary"]);
-  expect(await statementsOf(body + other.repeat(6))).toEqual([]);
+  const nobody = newKeyId();
+  expect(await costOf(body + other.repeat(6), id)).toEqual([0, 0]);
+  expect(await costOf(newSecret(nobody), nobody)).toEqual([1, 1]);
+  expect(await costOf(nearly, id)).toEqual([1, 1]);
+});
+
+it("a flood of wrong secrets of a key, from many addresses, costs its client no request, call or wait", async () => {
+  const victim = await newClient();
+  // The third request is admitted from the lease that the second has brought.
+  for (let request = 0; request < 3; request += 1) await victim.get("/v1/nowhere");
+  const before = await usageAt(victim.id);
+  const reads = watchReads(victim.id);
+  const calls: string[] = [];
+  interceptCalls((run, method) => {
+    calls.push(method);
+    return run();
+  });
+  const flood = () => Promise.all(Array.from({ length: 50 }, () => send(newSecret(victim.id))));
+  const expectRefused = (responses: Response[]) =>
+    expect(responses.map(({ status }) => status)).toEqual(Array(50).fill(401));
+  for (let second = 1; second <= 2; second += 1) {
+    pass(1_000);
+    const guesses = flood();
+    expect((await victim.get("/v1/nowhere")).status).toBe(404);
+    expectRefused(await guesses);
+    expect(reads).toHaveLength(second);
+  }
+  // In the same second, the guesses wait, and nothing else does.
+  const guesses = flood();
+  expect(await hasSettled(guesses)).toBe(false);
+  expect((await victim.get("/v1/nowhere")).status).toBe(404);
+  expect(reads).toHaveLength(2);
+  expectRefused(await guesses);
+  // On a slow machine, a timer may give back the lease.
+  expect(calls.filter((method) => method === "acquire").length).toBeLessThanOrEqual(1);
+  const [{ minute: earlier }, { minute }] = [
+    before.status.windows,
+    (await usageAt(victim.id)).status.windows,
+  ];
+  expect([minute.refused, minute.used <= earlier.used]).toEqual([0, true]);
 });

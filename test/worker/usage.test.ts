@@ -1,10 +1,17 @@
 // GET /v1/usage: its content, its calls of the object, and that it consumes nothing.
 
-import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { PLAN_LIMITS } from "../../src/rate-limit/plans.ts";
-import type { UsageBody } from "../../src/rate-limit/usage/usage-body.ts";
-import { banKey, batch, type Client, newClient, pass, watchLimiter } from "../support/worker/client.ts";
+import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
+import {
+  acquire,
+  banKey,
+  batch,
+  type Client,
+  newClient,
+  pass,
+  usageAt,
+  watchObjects,
+} from "../support/worker/client.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -17,13 +24,12 @@ async function usageOf(client: Client): Promise<UsageBody> {
 describe("GET /v1/usage shows", () => {
   it("the same count for today in `days` and `day`, although more is leased", async () => {
     const client = await newClient();
-    const limiter = env.RATE_LIMITER.getByName(client.id);
     let requests = 0;
     // On a slow machine a lease may end before it is read.
     for (let used = 0; used <= requests; requests += 1) {
       await client.get("/v1/nowhere");
       pass(60);
-      used = (await limiter.usage(PLAN_LIMITS.business)).status.windows.day.used;
+      used = (await usageAt(client.id)).status.windows.day.used;
     }
     const body = await (await client.get("/v1/usage")).json<UsageBody>();
     expect([body.day.used, body.days.at(-1)?.admitted]).toEqual([requests, requests]);
@@ -40,7 +46,7 @@ describe("GET /v1/usage shows", () => {
     });
     expect([days.length, days[0]]).toEqual([30, { date: "2026-10-22", admitted: 0, refused: 0 }]);
     // Sent by another isolate.
-    await env.RATE_LIMITER.getByName(client.id).acquire(PLAN_LIMITS.pro, batch(305));
+    await acquire(client.id, batch(305));
     pass(DAY_MS);
     await client.get("/v1/pets");
     const used = await usageOf(client);
@@ -58,7 +64,7 @@ describe("GET /v1/usage shows", () => {
     const client = await newClient({ plan: "free" });
     await banKey(client.id);
     expect((await usageOf(client)).bannedUntil).toBe(Date.UTC(2026, 10, 20, 12, 44, 21) / 1000);
-    const calls = watchLimiter(client.id);
+    const calls = watchObjects(client.id);
     expect((await client.get("/v1/pets")).status).toBe(429);
     expect(calls).toEqual([]);
     pass(600_500);
@@ -90,7 +96,7 @@ describe("GET /v1/usage", () => {
   it("calls the object once in a second, for concurrent and sequential requests", async () => {
     const client = await newClient();
     await client.get("/v1/nowhere");
-    const calls = watchLimiter(client.id);
+    const calls = watchObjects(client.id);
     const responses = await Promise.all(Array.from({ length: 10 }, () => client.get("/v1/usage")));
     expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]));
     pass(999);

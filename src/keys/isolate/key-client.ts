@@ -192,11 +192,11 @@ export class KeyClient {
     return refusal;
   }
 
-  /** Asks the object for the key's usage, and returns the totals of its days. Throws what the call throws. */
-  async usage(objects: KeyObjects) {
+  /** Asks the object for the key's usage, for at most `maxMs`. Returns the totals of its days. Throws what the call throws. */
+  async usage(objects: KeyObjects, maxMs: number) {
     const sentMs = this.#runtime.now();
     const call = async (): Promise<UsageAnswer | NoRecord> => objects.getByName(this.#keyId).usage();
-    const answer = withRecord(await callObject(this.#runtime, MAX_WAIT_MS, call));
+    const answer = withRecord(await callObject(this.#runtime, maxMs, call));
     this.learn(answer, sentMs);
     if (answer.usage === undefined) throw new Error(`the key ${this.#keyId} does not exist`);
     const { status, pastDays } = answer.usage;
@@ -288,6 +288,9 @@ export class KeyClient {
       answer = withRecord(await callObject(this.#runtime, maxMs, acquire));
     } catch (failure) {
       if (this.#call !== call) return;
+      // The record does not tell of this secret; the others are sent again.
+      if (newcomer !== undefined && failure instanceof DatabaseUnavailable)
+        return this.#decide([newcomer], failure);
       const isOverdue = failure instanceof DeadlineExceeded && maxMs < CALL_DEADLINE_MS;
       if (isOverdue) this.#decide(this.#overdue(0), failure);
       else this.#decideLocally(failure);

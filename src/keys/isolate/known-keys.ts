@@ -53,7 +53,10 @@ export interface KeyRequest {
 }
 
 /** What the object, or else the primary, has answered about a secret at `sentMs` (Unix time). */
-type Answered = RecordAnswer & { sentMs: number; failure?: unknown };
+type Answered = RecordAnswer & { sentMs: number; failure?: ObjectUnavailable };
+
+/** A caller. `failure` is why the object could not be asked. */
+type Identified = { value: Caller; failure?: ObjectUnavailable | undefined };
 
 /** Asks a key's object. `attempt` counts from 0. */
 type Ask = (client: KeyClient, attempt: number) => Promise<RecordAnswer>;
@@ -151,9 +154,9 @@ export class KnownKeys {
   }
 
   /** The totals of a key's days, and a function for the windows of now. Throws what the call throws. */
-  async usage(id: string, { API_KEYS }: KeyRequest["env"]) {
-    const client = this.clientOf(id);
-    const days = await client.usage(API_KEYS);
+  async usage(request: KeyRequest) {
+    const client = this.clientOf(request.credential.id);
+    const days = await client.usage(request.env.API_KEYS, this.#leftMs(request));
     return { days, decide: () => client.known.peek() };
   }
 
@@ -173,8 +176,8 @@ export class KnownKeys {
     return ageMs >= 0 && ageMs < FRESH_MS;
   }
 
-  /** Asks until the caller is known. `failure` is set if this request was the one that could not reach the object. */
-  async #identify(request: KeyRequest, ask: Ask): Promise<{ value: Caller; failure?: unknown }> {
+  /** Asks until the caller is known. `failure` is set if the object could not be reached, but the primary. */
+  async #identify(request: KeyRequest, ask: Ask): Promise<Identified> {
     try {
       // It may wait for a call of another request.
       return await this.#runtime.withDeadline("the key's object", this.#leftMs(request), () =>
@@ -191,15 +194,16 @@ export class KnownKeys {
     return waitedMs < 0 ? MAX_WAIT_MS : Math.max(0, MAX_WAIT_MS - waitedMs);
   }
 
-  async #askUntilKnown(request: KeyRequest, ask: Ask): Promise<{ value: Caller; failure?: unknown }> {
+  async #askUntilKnown(request: KeyRequest, ask: Ask): Promise<Identified> {
     const { credential, arrivedMs } = request;
     const { id, hash } = credential;
     // A secret that was valid before is not throttled, whatever else its address has sent.
     const buckets = this.clientOf(id).hadSecret(hash) ? [] : request.buckets();
-    for (let attempt = 0; ; attempt += 1) {
+    for (let attempt = 0; this.#leftMs(request) > 0; attempt += 1) {
       const known = this.peek(credential, arrivedMs);
       if (known !== undefined) return { value: known };
       const call = { isOwn: false };
+      const isFound = ({ record, isNew }: Answered) => hasSecret(record, hash) || !isNew;
       const askOnce = () =>
         this.#flights.run(id, () => {
           call.isOwn = true;
@@ -207,12 +211,12 @@ export class KnownKeys {
         });
       try {
         const answer = await this.#flightsOfAddress.run(`${id} ${buckets.join()}`, () =>
-          this.#throttle.run(buckets, arrivedMs, askOnce, ({ record }) => hasSecret(record, hash)),
+          this.#throttle.run(buckets, arrivedMs, askOnce, isFound),
         );
         if (hasSecret(answer.record, hash)) {
           const { record, failure } = answer;
-          const value = callerOf(id, record, problemOf(record, hash, arrivedMs));
-          return { value, ...(call.isOwn && { failure }) };
+          if (failure !== undefined && !call.isOwn) request.onObjectFailure(failure.cause);
+          return { value: callerOf(id, record, problemOf(record, hash, arrivedMs)), failure };
         }
         // Otherwise the secret may have been made since the record was read.
         if (answer.isNew && (call.isOwn || answer.sentMs >= arrivedMs)) {
@@ -225,6 +229,7 @@ export class KnownKeys {
         if (refusal !== undefined) return { value: { problem: "unknown", refusal } };
       }
     }
+    throw new DeadlineExceeded("the key's object", MAX_WAIT_MS);
   }
 
   /** Asks the object, or else the primary. */
@@ -259,7 +264,7 @@ export class KnownKeys {
     } catch (error) {
       if (error instanceof DeadlineExceeded)
         this.#failures.set(credential.id, { error, atMs: this.#runtime.now() });
-      throw error;
+      throw error instanceof DatabaseUnavailable ? error : new DatabaseUnavailable(error, false);
     }
   }
 }

@@ -32,8 +32,8 @@ const STATE_KEY = "state-1";
 /** What is stored: the counts, and the record as it was last read when they changed. */
 type State = { quota: Quota; read: ReadRecord | undefined };
 
-/** The clock and timers, and how a record is read: tests replace them. */
-const OPTIONS = { runtime: RUNTIME, findRecord };
+/** The clock and timers, how a record is read, and the log: tests replace them. */
+const OPTIONS = { runtime: RUNTIME, findRecord, log: logRun };
 
 export class ApiKey extends DurableObject<Env> {
   readonly #now: () => number;
@@ -42,7 +42,7 @@ export class ApiKey extends DurableObject<Env> {
   #keyId: string | undefined;
   #quota: Quota;
 
-  constructor(ctx: DurableObjectState, env: Env, { runtime, findRecord } = OPTIONS) {
+  constructor(ctx: DurableObjectState, env: Env, { runtime, findRecord, log } = OPTIONS) {
     super(ctx, env);
     const { quota, read } = ctx.storage.kv.get<State>(STATE_KEY) ?? { quota: UNUSED_QUOTA, read: undefined };
     this.#quota = quota;
@@ -53,9 +53,9 @@ export class ApiKey extends DurableObject<Env> {
       return findRecord(env.KEYS_DB, this.#keyId);
     };
     // Of a key that was never counted, nothing is stored.
-    this.#record = new RecordReader(runtime, read, load, () => {
-      if (this.#quota !== UNUSED_QUOTA) this.#put();
-    });
+    const onChange = () => this.#quota !== UNUSED_QUOTA && this.#put();
+    const onFailure = (error: unknown) => log("record_not_read", { keyId: this.#keyId, cause: `${error}` });
+    this.#record = new RecordReader(runtime, read, load, onChange, onFailure);
   }
 
   /** Counts a batch. Calls are serial, because there is no `await` between deciding and storing. */

@@ -27,6 +27,7 @@ export class RecordReader {
   readonly #runtime: Runtime;
   readonly #load: () => Promise<KeyRecord | null>;
   readonly #onChange: (latest: ReadRecord) => void;
+  readonly #onFailure: (error: unknown) => void;
   /** `number`: that of its read; 0 for the stored record. */
   #latest: (ReadRecord & { number: number }) | undefined;
   #failure: { error: unknown; atMs: number } | undefined;
@@ -35,16 +36,18 @@ export class RecordReader {
   #reads = 0;
   #beganMs = Number.NEGATIVE_INFINITY;
 
-  /** `stored`: from before the object slept. `load` reads the record; `onChange` is called with one that differs. */
+  /** `stored`: from before the object slept. `load` reads the record; `onChange` gets one that differs, `onFailure` each error. */
   constructor(
     runtime: Runtime,
     stored: ReadRecord | undefined,
     load: () => Promise<KeyRecord | null>,
     onChange: (latest: ReadRecord) => void,
+    onFailure: (error: unknown) => void,
   ) {
     this.#runtime = runtime;
     this.#load = load;
     this.#onChange = onChange;
+    this.#onFailure = onFailure;
     this.#latest = stored && { ...stored, number: 0 };
   }
 
@@ -54,7 +57,8 @@ export class RecordReader {
 
   /**
    * The record for an answer. If it lacks the secret with the hash `secret`, it is read again, unless that has just been done; then
-   * `isPatient` waits until it may be. Throws the error of the read if there is no record that may be used.
+   * `isPatient` waits until it may be. Throws the error of the read if there is no record that may be used, or none that tells of the
+   * secret.
    */
   async answer(secret?: string, isPatient = false): Promise<RecordAnswer> {
     const before = this.#reads;
@@ -71,7 +75,8 @@ export class RecordReader {
       }
       if (isMissing()) await this.#read();
     }
-    if (this.#latest === undefined || this.#leftMs <= 0) throw this.#failure?.error;
+    const isUnanswered = this.#failure !== undefined && isMissing();
+    if (this.#latest === undefined || this.#leftMs <= 0 || isUnanswered) throw this.#failure?.error;
     const ageMs = this.#ageMs;
     const usableMs = ageMs < MAX_AGE_MS ? FRESH_MS - ageMs : Math.min(FAILURE_PAUSE_MS, this.#leftMs);
     return { record: this.#latest.record, usableMs, isNew: this.#isFrom(before) };
@@ -117,6 +122,7 @@ export class RecordReader {
       if (isChange) this.#onChange({ record, readMs });
     } catch (error) {
       this.#failure = { error, atMs: this.#runtime.now() };
+      this.#onFailure(error);
     }
   }
 }

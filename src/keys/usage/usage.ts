@@ -22,17 +22,17 @@ const MAX_ANSWERS = 1_000;
 type Answer = Awaited<ReturnType<KnownKeys["usage"]>>;
 
 export function usage(keys: KnownKeys) {
-  const answers = new Cache<Answer, KeyRequest["env"]>({
-    load: (keyId, env) => keys.usage(keyId, env),
+  const answers = new Cache<Answer, KeyRequest>({
+    load: (_keyId, request) => keys.usage(request),
     lifetimeOf: () => ({ freshMs: MAX_AGE_MS, revalidateMs: MAX_AGE_MS, staleIfErrorMs: 0 }),
     failureMs: () => MAX_AGE_MS,
     maxSize: MAX_ANSWERS,
   });
 
-  /** Throws `service_unavailable`. */
-  async function currentUsage(c: Context<KeysEnv>, keyId: string): Promise<Answer> {
+  /** Throws DatabaseUnavailable and `service_unavailable`. */
+  async function currentUsage(c: Context<KeysEnv>, request: KeyRequest): Promise<Answer> {
     try {
-      return await answers.get(keyId, c.env);
+      return await answers.get(request.credential.id, request);
     } catch (error) {
       if (error instanceof DatabaseUnavailable) throw error;
       logFailure(c, "limiter_unavailable", error);
@@ -42,11 +42,12 @@ export function usage(keys: KnownKeys) {
 
   return new Hono<KeysEnv>().get("/", async (c, next) => {
     const request = c.get("keyRequest");
-    if (c.get("caller") === undefined && request !== undefined) setCaller(c, await keys.identify(request));
+    if (request === undefined) return next();
+    if (c.get("caller") === undefined) setCaller(c, await keys.identify(request));
     const key = c.get("caller")?.key;
     // Without a valid key, the rate limit counts the request by address, and it is refused.
     if (key === undefined) return next();
-    const { days, decide } = await currentUsage(c, key.id);
+    const { days, decide } = await currentUsage(c, request);
     // The windows are those of now, because the cached answer may be older than the last response.
     const decision = decide();
     const { bannedUntilMs, windows } = decision;

@@ -2,12 +2,14 @@
 
 import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
-import { createKey } from "../../../src/keys/admin.ts";
-import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../../../src/rate-limit/plans.ts";
-import type { AcquireRequest } from "../../../src/rate-limit/protocol.ts";
+import { MAX_LIMIT, type Plan } from "../../../src/keys/plans.ts";
+import type { AcquireRequest, AcquireResult, UsageAnswer } from "../../../src/keys/protocol.ts";
+import { createKey } from "../../../src/operators/admin.ts";
 import type { Limits } from "../../../src/rate-limit/windows.ts";
 import type { Exchange } from "../openapi-validator.ts";
+import { interceptStatements } from "./database-stub.ts";
 import { trackSecret } from "./log-lines.ts";
+import { type CallInterceptor, type Place, stubKeyObjects } from "./stub-bindings.ts";
 
 export const ORIGIN = "https://petstore.example";
 
@@ -30,7 +32,7 @@ export const operator = (nowMs = Date.now()) => ({ by: "a test", nowMs });
 /** Creates a key. The default is the business plan, whose limits most tests don't reach. */
 export async function newKey({ plan = "business", limits, expiresAtMs = null }: KeyOptions = {}) {
   const key = { name: "a test", plan, expiresAtMs, ...(limits && { limits }) };
-  const { key: stored, secret } = await createKey(env.DB, key, operator());
+  const { key: stored, secret } = await createKey(env.KEYS_DB, key, operator());
   trackSecret(secret);
   keyIds.add(stored.id);
   return { id: stored.id, secret };
@@ -41,26 +43,61 @@ const keyIds = new Set<string>();
  * Returns an array that gets one entry per call of a key's object; without `keyId`, per call of an object that belongs to no
  * key. Calls for other keys do not count: their leases are released while other tests run.
  */
-export function watchLimiter(keyId?: string): string[] {
+export function watchObjects(keyId?: string): string[] {
   const calls: string[] = [];
-  vi.spyOn(env.RATE_LIMITER, "getByName").mockImplementation((name) => {
+  vi.spyOn(env.API_KEYS, "getByName").mockImplementation((name) => {
     if (keyId === undefined ? !keyIds.has(name) : name === keyId) calls.push(name);
     return getByName(name);
   });
   return calls;
 }
-const getByName = env.RATE_LIMITER.getByName.bind(env.RATE_LIMITER);
+const getByName = env.API_KEYS.getByName.bind(env.API_KEYS);
+
+/**
+ * Returns an array that gets one entry per statement about a key, also of its object; without `keyId`, per statement about none of
+ * the tests' keys. Statements about other keys do not count: their leases are released while other tests run.
+ */
+export function watchReads(keyId?: string): Place[] {
+  const places: Place[] = [];
+  interceptStatements("KEYS_DB", (run, place, _, parameters) => {
+    const isCounted = keyId === undefined ? !parameters.some(isKeyId) : parameters.includes(keyId);
+    if (isCounted) places.push(place);
+    return run();
+  });
+  return places;
+}
+const isKeyId = (value: unknown) => keyIds.has(`${value}`);
+
+/** Until the end of the test, the calls of the Worker that `fetchWithoutKey` calls to the objects of keys go through `intercept`. */
+export function interceptCalls(intercept: CallInterceptor): void {
+  const stub = stubKeyObjects({ getByName } as Env["API_KEYS"], intercept);
+  vi.spyOn(env.API_KEYS, "getByName").mockImplementation(stub.getByName);
+}
 
 /** A call of a key's object with a batch that arrived now, by default the first call of a new isolate. */
 export function batch(requests: number, rest: Partial<AcquireRequest> = {}): AcquireRequest {
   const first = { client: crypto.randomUUID(), number: 1, arrivedMs: Date.now() };
-  return { ...first, requests, recent: 0, wantsLease: true, decisions: [], bansLiftedUntilMs: 0, ...rest };
+  return { ...first, requests, recent: 0, wantsLease: true, decisions: [], ...rest };
+}
+
+/** Counts a batch at a key's object, as another isolate does. Throws if nothing was counted. */
+export async function acquire(keyId: string, request: AcquireRequest): Promise<AcquireResult> {
+  const answer = await getByName(keyId).acquire(request);
+  if ("unavailable" in answer || answer.result === undefined) throw new Error(JSON.stringify(answer));
+  return answer.result;
+}
+
+/** The usage of a key at its object. */
+export async function usageAt(keyId: string): Promise<NonNullable<UsageAnswer["usage"]>> {
+  const answer = await getByName(keyId).usage();
+  if ("unavailable" in answer || answer.usage === undefined) throw new Error(JSON.stringify(answer));
+  return answer.usage;
 }
 
 /** Bans a Free key for ten minutes, by a report of refusals. No isolate of the tests knows of the ban yet. */
 export async function banKey(keyId: string): Promise<void> {
   const refusals = { number: 1, atMs: Date.now(), arrivedMs: 0, admitted: 0, refused: 181, late: 181 };
-  await getByName(keyId).acquire(PLAN_LIMITS.free, batch(0, { number: 2, decisions: [refusals] }));
+  await acquire(keyId, batch(0, { number: 2, decisions: [refusals] }));
 }
 
 /** Calls the Worker without a key, from a new address unless `init` has one. */
@@ -142,19 +179,19 @@ export function invalidatePageCache(): void {
 }
 let earliestMs = Number.POSITIVE_INFINITY;
 
-/** Calls a function while a table is missing. */
-export async function withoutTable<Result>(table: string, call: () => Promise<Result>): Promise<Result> {
-  await env.DB.exec(`ALTER TABLE ${table} RENAME TO lost_${table}`);
+/** Calls a function while the table of pets is missing. */
+export async function withoutPets<Result>(call: () => Promise<Result>): Promise<Result> {
+  await env.PETS_DB.exec("ALTER TABLE pets RENAME TO lost_pets");
   try {
     return await call();
   } finally {
-    await env.DB.exec(`ALTER TABLE lost_${table} RENAME TO ${table}`);
+    await env.PETS_DB.exec("ALTER TABLE lost_pets RENAME TO pets");
   }
 }
 
 /** The number of pets in the table. */
 export async function countPets(): Promise<number> {
-  return (await env.DB.prepare("SELECT count(*) AS pets FROM pets").first<number>("pets")) ?? 0;
+  return (await env.PETS_DB.prepare("SELECT count(*) AS pets FROM pets").first<number>("pets")) ?? 0;
 }
 
 /** The path of the Link with this relation (RFC 8288). */

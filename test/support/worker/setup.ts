@@ -10,8 +10,9 @@ import { collectLogLines, takeLogLines } from "./log-lines.ts";
 declare global {
   namespace Cloudflare {
     interface Env {
-      TEST_MIGRATIONS: Parameters<typeof applyD1Migrations>[1];
-      /** The replica of the database in test/support/worker/lagging-database.ts. */
+      PETS_MIGRATIONS: Parameters<typeof applyD1Migrations>[1];
+      KEYS_MIGRATIONS: Parameters<typeof applyD1Migrations>[1];
+      /** The replica of the database of pets in test/support/worker/lagging-database.ts. */
       REPLICA: D1Database;
       /** Validates exchanges: test/support/openapi-validator.ts. */
       OPENAPI_VALIDATOR: Fetcher;
@@ -19,7 +20,8 @@ declare global {
   }
 }
 
-await applyD1Migrations(env.DB, env.TEST_MIGRATIONS);
+await applyD1Migrations(env.PETS_DB, env.PETS_MIGRATIONS);
+await applyD1Migrations(env.KEYS_DB, env.KEYS_MIGRATIONS);
 collectLogLines();
 
 beforeEach(() => {

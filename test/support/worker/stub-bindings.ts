@@ -4,8 +4,16 @@
 /** Where a statement runs: at the primary, which has every commit, or at the nearest instance. */
 export type Place = "primary" | "nearest";
 
-/** Handles a statement. `run` executes it. */
-export type Interceptor = (run: () => Promise<unknown>, place: Place, method: string) => Promise<unknown>;
+/** Handles a statement with its parameters, or a batch without. `run` executes it. */
+export type Interceptor = (
+  run: () => Promise<unknown>,
+  place: Place,
+  method: string,
+  parameters: readonly unknown[],
+) => Promise<unknown>;
+
+/** Handles a call of an object. `run` executes it. */
+export type CallInterceptor = (run: () => Promise<unknown>, method: string) => Promise<unknown>;
 
 type Instance = Pick<D1Database, "prepare" | "batch">;
 
@@ -19,12 +27,9 @@ export function stubDatabase(primary: D1Database, intercept: Interceptor, nearby
 }
 
 /** The objects of keys. Their calls go through `intercept`. */
-export function stubLimiters(
-  limiters: Env["RATE_LIMITER"],
-  intercept: (run: () => Promise<unknown>, method: string) => Promise<unknown>,
-): Env["RATE_LIMITER"] {
+export function stubKeyObjects(objects: Env["API_KEYS"], intercept: CallInterceptor): Env["API_KEYS"] {
   const getByName = (name: string) => {
-    const limiter = limiters.getByName(name);
+    const object = objects.getByName(name);
     // On the platform, a stub whose call has failed may fail forever. Here it does.
     let isBroken = false;
     const callWith = async (run: () => Promise<unknown>, method: string) => {
@@ -37,24 +42,25 @@ export function stubLimiters(
       }
     };
     const stubbed: Record<string, unknown> = {};
-    for (const method of ["acquire", "usage"] as const) {
-      const call = limiter[method] as (...words: unknown[]) => Promise<unknown>;
+    for (const method of ["acquire", "identify", "usage"] as const) {
+      const call = object[method] as (...words: unknown[]) => Promise<unknown>;
       stubbed[method] = (...words: unknown[]) => callWith(() => call(...words), method);
     }
     return stubbed;
   };
-  return { getByName } as unknown as Env["RATE_LIMITER"];
+  return { getByName } as unknown as Env["API_KEYS"];
 }
 
 function stubInstance(instance: Instance, place: Place, intercept: Interceptor): Instance {
   /** The real statements, because `batch` accepts no proxies. */
   const originals = new WeakMap<D1PreparedStatement, D1PreparedStatement>();
-  const stub = (statement: D1PreparedStatement): D1PreparedStatement => {
+  const stub = (statement: D1PreparedStatement, parameters: readonly unknown[] = []): D1PreparedStatement => {
     const stubbed = new Proxy(statement, {
       get(target, name) {
         const method = Reflect.get(target, name).bind(target);
-        if (name === "bind") return (...values: unknown[]) => stub(method(...values));
-        return (...words: unknown[]) => intercept(async () => method(...words), place, String(name));
+        if (name === "bind") return (...values: unknown[]) => stub(method(...values), values);
+        return (...words: unknown[]) =>
+          intercept(async () => method(...words), place, String(name), parameters);
       },
     });
     originals.set(stubbed, statement);
@@ -67,6 +73,7 @@ function stubInstance(instance: Instance, place: Place, intercept: Interceptor):
         async () => instance.batch(statements.map((each) => originals.get(each) ?? each)),
         place,
         "batch",
+        [],
       ) as Promise<never>,
   };
 }
