@@ -28,8 +28,8 @@ const MAX_CALLS = 5;
 /** The last of these is for reports, for which other isolates may wait. */
 const REQUEST_CALLS = MAX_CALLS - 1;
 const SECOND_MS = 1_000;
-/** The longest wait for the answer about a secret that the isolate can't judge: the primary may have to be asked too. */
-const MAX_INTRODUCTION_MS = CALL_DEADLINE_MS;
+/** The longest wait for the answer about a secret that the isolate can't judge. Longer: less time to ask the primary instead. */
+const MAX_INTRODUCTION_MS = 4_000;
 /** A request that may wait for less is decided without the object. Longer: fewer calls in vain; shorter: more patience. */
 const MIN_CALL_MS = 400;
 /** The longest pause after an undecided response. Longer: longer waits; shorter: more calls if the holder of a lease has ended. */
@@ -144,6 +144,11 @@ export class KeyClient {
     if (waiter.secret !== undefined) return { answer };
     this.known.lease.recordArrival(this.#runtime.now());
     return { answer, waiter };
+  }
+
+  /** Whether `introduce` is asking about this secret. Then another request with it costs no call of its own. */
+  isIntroducing(secret: string): boolean {
+    return this.#waiters.some((each) => each.secret === secret);
   }
 
   /** Asks the object about a secret, and counts nothing. Throws like `introduce`. */
@@ -262,19 +267,20 @@ export class KeyClient {
     const overdue = this.#overdue(MIN_CALL_MS);
     if (overdue.length > 0) this.#decide(overdue, tooLate());
     const sentMs = this.#runtime.now();
-    const waiters = [...this.#waiters];
+    const secret = this.#waiters.find((each) => each.secret !== undefined)?.secret;
+    const waiters = this.#waiters.filter((each) => each.secret === undefined || each.secret === secret);
     const { arrivedMs = sentMs } = waiters[0] ?? {};
     const call = { number: known.newNumber(), waiters };
-    const newcomer = waiters.find(({ secret }) => secret !== undefined);
     const request: AcquireRequest = {
       client: this.id,
       number: call.number,
       requests: waiters.length,
       arrivedMs: known.arrivedMs(arrivedMs),
-      recent: known.lease.recent(sentMs),
+      // An arrival is recorded once its secret is known to be valid. If it is not, the object ignores the rate.
+      recent: known.lease.recent(sentMs) + this.#waitersWith(secret).length,
       wantsLease,
       decisions: known.decisions,
-      ...(newcomer?.secret && { secret: newcomer.secret }),
+      ...(secret !== undefined && { secret }),
       ...(known.lease.report && { lease: known.lease.report }),
     };
     this.#call = call;
@@ -289,8 +295,8 @@ export class KeyClient {
     } catch (failure) {
       if (this.#call !== call) return;
       // The record does not tell of this secret; the others are sent again.
-      if (newcomer !== undefined && failure instanceof DatabaseUnavailable)
-        return this.#decide([newcomer], failure);
+      if (secret !== undefined && failure instanceof DatabaseUnavailable)
+        return this.#decide(this.#waitersWith(secret), failure);
       const isOverdue = failure instanceof DeadlineExceeded && maxMs < CALL_DEADLINE_MS;
       if (isOverdue) this.#decide(this.#overdue(0), failure);
       else this.#decideLocally(failure);
@@ -301,13 +307,14 @@ export class KeyClient {
     this.#call = undefined;
     this.learn(answer, sentMs);
     const { result } = answer;
-    if (newcomer !== undefined) newcomer.answer = answer;
-    if (newcomer !== undefined && result === undefined) {
+    const introduced = this.#waitersWith(secret);
+    for (const each of introduced) each.answer = answer;
+    if (introduced.length > 0 && result === undefined) {
       // The others are counted by the next call.
-      this.#waiters = this.#waiters.filter((each) => each !== newcomer);
+      this.#waiters = this.#waiters.filter((each) => !introduced.includes(each));
       return;
     }
-    if (newcomer !== undefined) newcomer.secret = undefined;
+    for (const each of introduced) each.secret = undefined;
     known.acknowledge(request.decisions);
     if (result === undefined) return this.#decideLocally(new Error("the key has been deleted"));
     known.store(result, sentMs);
@@ -318,6 +325,11 @@ export class KeyClient {
       waiter.decision = this.#decideAtOnce(waiter.arrivedMs);
     this.#waiters = this.#waiters.filter(({ decision }) => decision === undefined);
     this.#pause(result, sentMs);
+  }
+
+  /** The requests whose secret the isolate can't judge, with this one. */
+  #waitersWith(secret: string | undefined): Waiter[] {
+    return secret === undefined ? [] : this.#waiters.filter((each) => each.secret === secret);
   }
 
   /** When a lease's time comes to an end, renews it if requests still come. Otherwise reports its end. */

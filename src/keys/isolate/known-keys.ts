@@ -127,18 +127,28 @@ export class KnownKeys {
    * DatabaseUnavailable.
    */
   async identifyAndCount(request: KeyRequest): Promise<{ caller: Caller; decision?: KeyDecision }> {
+    const { credential, arrivedMs, env, onObjectFailure } = request;
+    const { id, hash } = credential;
     let own: Promise<KeyDecision> | undefined;
-    const { value: caller, failure } = await this.#identify(request, async (client, attempt) => {
-      const { credential, arrivedMs, env, onObjectFailure } = request;
+    const introduce = async (client: KeyClient) => {
+      const { answer, waiter } = await client.introduce(hash, arrivedMs, env.API_KEYS);
+      own = waiter && client.awaitDecision(waiter, onObjectFailure);
+      if (own !== undefined) this.#runtime.keepAlive(own);
+      return answer;
+    };
+    const client = this.clientOf(id);
+    if (client.isIntroducing(hash)) {
+      // The call that waits for an answer is another request's. If it fails, this one asks like any other.
+      const answer = await introduce(client).catch(() => undefined);
+      if (own !== undefined && hasSecret(answer?.record ?? null, hash)) {
+        const { record } = answer as RecordAnswer & { record: KeyRecord };
+        return { caller: callerOf(id, record, problemOf(record, hash, arrivedMs)), decision: await own };
+      }
+    }
+    const { value: caller, failure } = await this.#identify(request, (client, attempt) => {
       // The secret is probably wrong, and must not occupy a call that counts.
       const isDoubtful = client.record !== undefined || attempt > 0;
-      if (isDoubtful) return client.identify(credential.hash, arrivedMs, env.API_KEYS);
-      const { answer, waiter } = await client.introduce(credential.hash, arrivedMs, env.API_KEYS);
-      if (waiter !== undefined) {
-        own = client.awaitDecision(waiter, onObjectFailure);
-        this.#runtime.keepAlive(own);
-      }
-      return answer;
+      return isDoubtful ? client.identify(hash, arrivedMs, env.API_KEYS) : introduce(client);
     });
     if (own !== undefined) return { caller, decision: await own };
     if (caller.key === undefined) return { caller };
