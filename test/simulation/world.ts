@@ -370,12 +370,14 @@ export class World {
   }
 
   /**
-   * Without a record, requests may fail, also if they wait for a call that was cancelled, or if a clock steps over the end of
-   * their wait. Nothing else may.
+   * Without a record, requests may fail, also if they wait for a call that was cancelled, if a clock steps over the end of their wait, or
+   * if repeated calls take too long. Nothing else may.
    */
   #expectUnavailable(error: unknown): void {
     const mayLackRecord = this.mayLackRecord || this.cancelled > 0 || this.hasStepped;
-    const isUnavailable = error instanceof DatabaseUnavailable && mayLackRecord;
+    const isTooLate =
+      (error as Error).cause instanceof DeadlineExceeded && (this.crashes > 0 || this.mayLose);
+    const isUnavailable = error instanceof DatabaseUnavailable && (mayLackRecord || isTooLate);
     this.expect(isUnavailable, () => `${(error as Error).stack}; ${(error as Error).cause}`);
   }
 

@@ -55,7 +55,7 @@ export interface KeyRequest {
 /** What the object, or else the primary, has answered about a secret at `sentMs` (Unix time). */
 type Answered = RecordAnswer & { sentMs: number; failure?: ObjectUnavailable };
 
-/** A caller. `failure` is why the object could not be asked. */
+/** A caller. `failure` is why the object could not be asked, if it was this request's call. */
 type Identified = { value: Caller; failure?: ObjectUnavailable | undefined };
 
 /** Asks a key's object. `attempt` counts from 0. */
@@ -139,11 +139,9 @@ export class KnownKeys {
     const client = this.clientOf(id);
     if (client.isIntroducing(hash)) {
       // The call that waits for an answer is another request's. If it fails, this one asks like any other.
-      const answer = await introduce(client).catch(() => undefined);
-      if (own !== undefined && hasSecret(answer?.record ?? null, hash)) {
-        const { record } = answer as RecordAnswer & { record: KeyRecord };
+      const { record = null } = (await introduce(client).catch(() => undefined)) ?? {};
+      if (own !== undefined && hasSecret(record, hash))
         return { caller: callerOf(id, record, problemOf(record, hash, arrivedMs)), decision: await own };
-      }
     }
     const { value: caller, failure } = await this.#identify(request, (client, attempt) => {
       // The secret is probably wrong, and must not occupy a call that counts.
@@ -186,7 +184,7 @@ export class KnownKeys {
     return ageMs >= 0 && ageMs < FRESH_MS;
   }
 
-  /** Asks until the caller is known. `failure` is set if the object could not be reached, but the primary. */
+  /** Asks until the caller is known. */
   async #identify(request: KeyRequest, ask: Ask): Promise<Identified> {
     try {
       // It may wait for a call of another request.
@@ -225,8 +223,8 @@ export class KnownKeys {
         );
         if (hasSecret(answer.record, hash)) {
           const { record, failure } = answer;
-          if (failure !== undefined && !call.isOwn) request.onObjectFailure(failure.cause);
-          return { value: callerOf(id, record, problemOf(record, hash, arrivedMs)), failure };
+          const value = callerOf(id, record, problemOf(record, hash, arrivedMs));
+          return call.isOwn ? { value, failure } : { value };
         }
         // Otherwise the secret may have been made since the record was read.
         if (answer.isNew && (call.isOwn || answer.sentMs >= arrivedMs)) {
