@@ -39,7 +39,7 @@ export const logRequest: MiddlewareHandler<HttpEnv> = async (c, next) => {
   write(failures === undefined ? "log" : "error", line);
 };
 
-/** Logs a run of the cron trigger. */
+/** Logs what happens outside of a request. */
 export function logRun(event: string, fields: Record<string, unknown>): void {
   write("log", { event, ...fields });
 }

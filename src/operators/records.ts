@@ -12,7 +12,7 @@ const BANS_COUNTED_DAYS = 30;
 const EXPIRING_DAYS = 30;
 
 /** A key as operators see it. */
-export interface KeyRecord extends Key {
+export interface ListedRecord extends Key {
   name: string;
   lastFour: string;
   createdAtMs: number;
@@ -96,10 +96,10 @@ export async function listKeys(database: D1Database, nowMs: number, query: ListQ
       AND (?4 IS NULL OR plan = ?4) AND ${state === undefined ? "true" : STATES[state]}
     ORDER BY ${ORDERS[sort]} LIMIT ?5 OFFSET ?6`;
   const statement = database.prepare(sql).bind(nowMs, id ?? null, search, plan, limit, offset);
-  type Listed = Row<KeyRecord> & { states: string; total: number };
+  type Listed = Row<ListedRecord> & { states: string; total: number };
   const { results } = await read(() => statement.all<Listed>());
   const keys = results.map(({ states, total: _, ...row }) => ({
-    ...keyOf<KeyRecord>(row),
+    ...keyOf<ListedRecord>(row),
     states: states.split(" ") as ListState[],
   }));
   return { keys, total: results[0]?.total ?? 0 };

@@ -153,6 +153,7 @@ export class KeyClient {
 
   /** Asks the object about a secret, and counts nothing. Throws like `introduce`. */
   async identify(secret: string, arrivedMs: number, objects: KeyObjects): Promise<RecordAnswer> {
+    this.#objects = objects;
     const sentMs = this.#runtime.now();
     const maxMs = this.#leftMs({ arrivedMs, secret });
     const identify = async (): Promise<RecordAnswer | NoRecord> =>
@@ -165,8 +166,10 @@ export class KeyClient {
     return answer;
   }
 
-  /** Decides a request whose introduction has failed, with a record from the primary. */
+  /** Decides a request that could not ask the object about its secret, with a record from the primary. */
   decideAlone(): KeyDecision {
+    const known = this.#decideAtOnce(this.#runtime.now());
+    if (known !== undefined) return this.known.show(known);
     const waiter: Waiter = { arrivedMs: this.#runtime.now() };
     this.#settle([waiter], this.known.decide(1));
     this.#reportSoon();
@@ -199,6 +202,7 @@ export class KeyClient {
 
   /** Asks the object for the key's usage, for at most `maxMs`. Returns the totals of its days. Throws what the call throws. */
   async usage(objects: KeyObjects, maxMs: number) {
+    this.#objects = objects;
     const sentMs = this.#runtime.now();
     const call = async (): Promise<UsageAnswer | NoRecord> => objects.getByName(this.#keyId).usage();
     const answer = withRecord(await callObject(this.#runtime, maxMs, call));

@@ -25,6 +25,8 @@ const MAX_STRANGERS = 1_000;
 const MAX_SECRETS = 10_000;
 /** How long neither the object nor the primary is asked about a key again if both have hung. */
 const FAILURE_MS = 5_000;
+/** A primary that has had less time than this does not hang. */
+const HANGING_MS = 1_000;
 
 /** A secret: its SHA-256, and the id of its key. */
 export type Credential = { id: string; hash: string };
@@ -139,7 +141,9 @@ export class KnownKeys {
     const client = this.clientOf(id);
     if (client.isIntroducing(hash)) {
       // The call that waits for an answer is another request's. If it fails, this one asks like any other.
-      const { record = null } = (await introduce(client).catch(() => undefined)) ?? {};
+      const introducing = introduce(client).catch(() => undefined);
+      this.#runtime.keepAlive(introducing);
+      const { record = null } = (await introducing) ?? {};
       if (own !== undefined && hasSecret(record, hash))
         return { caller: callerOf(id, record, problemOf(record, hash, arrivedMs)), decision: await own };
     }
@@ -265,12 +269,13 @@ export class KnownKeys {
     onObjectFailure(failure.cause);
     const sentMs = this.#runtime.now();
     const find = () => this.#findRecord(env.KEYS_DB, credential.id);
+    const leftMs = this.#leftMs(request);
     try {
-      const record = await this.#runtime.withDeadline("the database", this.#leftMs(request), find);
+      const record = await this.#runtime.withDeadline("the database", leftMs, find);
       client.learn({ record, usableMs: FRESH_MS }, sentMs);
       return { record, usableMs: FRESH_MS, isNew: true, sentMs, failure };
     } catch (error) {
-      if (error instanceof DeadlineExceeded)
+      if (error instanceof DeadlineExceeded && leftMs >= HANGING_MS)
         this.#failures.set(credential.id, { error, atMs: this.#runtime.now() });
       throw error instanceof DatabaseUnavailable ? error : new DatabaseUnavailable(error, false);
     }

@@ -17,7 +17,7 @@ const REREAD_MS = 1_000;
 const STALE_IF_ERROR_MS = 5 * 60_000;
 /** Shorter than the deadline of a call, so that the answer arrives. */
 const DEADLINE_MS = 2_000;
-/** After a failed read, a stale record is used without another one for this time. */
+/** After a failed read, there is no other one for this time if a record is left or the database hangs. */
 const FAILURE_PAUSE_MS = 5_000;
 
 /** A record, with the beginning of its read (Unix time). */
@@ -63,8 +63,12 @@ export class RecordReader {
   async answer(secret?: string, isPatient = false): Promise<RecordAnswer> {
     const before = this.#reads;
     const isMissing = () =>
-      secret !== undefined && !hasSecret(this.#latest?.record ?? null, secret) && !this.#isFrom(before);
-    if (this.#ageMs >= MAX_AGE_MS) await this.#read();
+      secret !== undefined &&
+      !this.#isNull &&
+      !hasSecret(this.#latest?.record ?? null, secret) &&
+      !this.#isFrom(before);
+    const isRecovering = this.#failure !== undefined && isMissing();
+    if (this.#ageMs >= MAX_AGE_MS || isRecovering) await this.#read();
     else if (this.#ageMs >= REFRESH_MS) this.#runtime.keepAlive(this.#read());
     // Twice, because a read that had begun before does not tell of this secret.
     for (let reads = 0; reads < 2 && this.#failure === undefined && isMissing(); reads += 1) {
@@ -79,12 +83,17 @@ export class RecordReader {
     if (this.#latest === undefined || this.#leftMs <= 0 || isUnanswered) throw this.#failure?.error;
     const ageMs = this.#ageMs;
     const usableMs = ageMs < MAX_AGE_MS ? FRESH_MS - ageMs : Math.min(FAILURE_PAUSE_MS, this.#leftMs);
-    return { record: this.#latest.record, usableMs, isNew: this.#isFrom(before) };
+    return { record: this.#latest.record, usableMs, isNew: this.#isFrom(before) || this.#isNull };
   }
 
   /** How long the record may be used if the database fails. */
   get #leftMs(): number {
     return MAX_AGE_MS + STALE_IF_ERROR_MS - this.#ageMs;
+  }
+
+  /** Whether the key does not exist. Ids are random, so nobody asks for a key before it exists. */
+  get #isNull(): boolean {
+    return this.#latest?.record === null && this.#ageMs < MAX_AGE_MS;
   }
 
   /** Whether the latest record is from a read after the first `reads`. */
@@ -117,7 +126,7 @@ export class RecordReader {
     try {
       const record = await this.#runtime.withDeadline("the database", DEADLINE_MS, this.#load);
       const isChange = JSON.stringify(record) !== JSON.stringify(this.#latest?.record ?? null);
-      this.#latest = { record, readMs, number };
+      this.#latest = { record, readMs: Math.min(readMs, this.#runtime.now()), number };
       this.#failure = undefined;
       if (isChange) this.#onChange({ record, readMs });
     } catch (error) {
