@@ -24,7 +24,7 @@ const keyWith = (...hashes: string[]): KeyRecord => ({
 
 /** A reader of a database whose reads take `readMs`, fail or hang. */
 function newReader(stored?: ReadRecord) {
-  const database = { record: keyWith("a"), readMs: 100, fault: "" };
+  const database = { record: keyWith("a") as KeyRecord | null, readMs: 100, fault: "" };
   const reads: number[] = [];
   const changes: ReadRecord[] = [];
   const load = async () => {
@@ -139,6 +139,34 @@ describe("for a secret that the record lacks", () => {
     const answer = await ask(10, "b", true);
     await pass(2_200);
     expect([reads.length, answer]).toMatchObject([2, { hashes: "b", isNew: true }]);
+  });
+
+  it("it is read again after a failed read, once in 5 s", async () => {
+    const { database, reads, ask } = newReader();
+    await ask(0);
+    await pass(100);
+    database.fault = "fails";
+    await ask(2_000, "b");
+    await pass(110);
+    database.fault = "";
+    database.record = keyWith("b");
+    expect((await ask(7_000, "b")).error).not.toBe("");
+    const answer = await ask(7_200, "b");
+    await pass(100);
+    expect([reads, answer]).toMatchObject([[0, 2_000, 7_200], { hashes: "b", isNew: true }]);
+  });
+});
+
+describe("if the key does not exist", () => {
+  it("that is the answer for each secret, for 10 s", async () => {
+    const { database, reads, ask } = newReader();
+    database.record = null;
+    await ask(0, "a");
+    await pass(100);
+    expect(await ask(4_900, "b")).toMatchObject({ afterMs: 0, hashes: "none", isNew: true });
+    await ask(10_000, "b");
+    await pass(100);
+    expect(reads).toEqual([0, 10_000]);
   });
 });
 
