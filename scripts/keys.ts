@@ -31,7 +31,7 @@ const RUN = "npm run keys --";
 const AN_ID = "key_0123456789Ab";
 
 /** What a subcommand works with. */
-interface Context extends Pick<OpenDatabases, "limiters"> {
+interface Context extends Pick<OpenDatabases, "objects"> {
   io: Io;
   /** The keys. */
   database: D1Database;
@@ -304,13 +304,13 @@ async function withDatabase(io: Io, open: Open, options: args.Options, work: Wor
   }
   const opening = () => open(target, "keys");
   const opened = await (target.kind === "local" ? opening() : io.step(`Opening ${place}`, opening));
-  const { keys: database, limiters } = opened;
+  const { keys: database, objects } = opened;
   try {
     if ((await pendingMigrations(database, "keys")).length > 0) {
       throw new Error(`${place} has pending migrations: apply them with ${update}`);
     }
     const operator = { by: options.by ?? args.loginName(), nowMs: Date.now() };
-    await work({ database, ...(limiters && { limiters }), io, options, operator });
+    await work({ database, ...(objects && { objects }), io, options, operator });
   } catch (error) {
     if (!(error instanceof DatabaseUnavailable && error.wasWriting)) throw error;
     throw new Error(`${error.message}; the change may have been made: see ${RUN} log`);

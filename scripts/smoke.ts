@@ -1,6 +1,7 @@
 // npm run smoke: the smoke test against a running service, with a key that is valid there.
 
 import { keyIdOf } from "../src/keys/secret.ts";
+import { SECRET_LENGTH, SECRET_PREFIX } from "../src/keys/secret-format.ts";
 import { readOrigin, smokeTest } from "./deploy/smoke-test.ts";
 import { type Define, newCommand, UsageError } from "./lib/command.ts";
 
@@ -18,7 +19,9 @@ const define: Define = (io) =>
       if (key === undefined)
         throw new UsageError("no key: npm run smoke -- URL --key KEY, or set PETSTORE_KEY");
       if (keyIdOf(key) === undefined)
-        throw new UsageError("not an API key: keys begin with pet_ and have 50 more characters");
+        throw new UsageError(
+          `not an API key: keys begin with ${SECRET_PREFIX} and have ${SECRET_LENGTH} more characters`,
+        );
       await smokeTest(io, { origin, key, create });
       io.print(`${origin} passes the smoke test.`);
     });

@@ -36,7 +36,7 @@ export type Target =
 /** The caller must close them, or the process does not end. */
 export type OpenDatabases<Opened extends Contents = Contents> = Record<Opened, D1Database> & {
   /** The objects of the service that runs on local databases. A call fails if none runs. */
-  limiters?: Env["API_KEYS"];
+  objects?: Env["API_KEYS"];
   close(): Promise<void>;
 };
 
@@ -84,7 +84,7 @@ async function openLocal(state: string): Promise<OpenDatabases> {
   return withConfigFile(config, async (configPath) => {
     const persist = { path: join(state, "v3") };
     const { env, dispose } = await getPlatformProxy<Env>({ configPath, persist });
-    return { keys: env.KEYS_DB, pets: env.PETS_DB, limiters: env.API_KEYS, close: dispose };
+    return { keys: env.KEYS_DB, pets: env.PETS_DB, objects: env.API_KEYS, close: dispose };
   });
 }
 

@@ -29,14 +29,14 @@ export interface KeyDetails {
 }
 
 export async function readDetails(
-  { database, limiters }: { database: D1Database } & Pick<OpenDatabases, "limiters">,
+  { database, objects }: { database: D1Database } & Pick<OpenDatabases, "objects">,
   key: ListedKey,
   target: Target,
   nowMs: number,
 ): Promise<KeyDetails> {
   const graces = await findGraces(database, key.id, nowMs);
   const changes = await listChanges(database, key.id, SHOWN_CHANGES);
-  const counts = await readCounts(key, target, limiters, nowMs).catch((error) => ({
+  const counts = await readCounts(key, target, objects, nowMs).catch((error) => ({
     problem: `unknown: ${messageOf(error)}`,
   }));
   return { key, graces, changes, counts };
@@ -45,16 +45,16 @@ export async function readDetails(
 async function readCounts(
   { id, plan }: ListedKey,
   target: Target,
-  limiters: OpenDatabases["limiters"],
+  objects: OpenDatabases["objects"],
   nowMs: number,
 ): Promise<Counts> {
   if (target.kind === "production") {
     const { days, isIncomplete } = await queryKeyDays(id, SHOWN_DAYS, nowMs);
     return { days, ...(isIncomplete && { problem: "not exact, because Cloudflare left out log lines" }) };
   }
-  if (limiters === undefined)
+  if (objects === undefined)
     return { problem: "unknown: each preview counts for itself, and shows it at /usage" };
-  const answer = await limiters
+  const answer = await objects
     .getByName(id)
     .usage(id)
     .catch(() => undefined);

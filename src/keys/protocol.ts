@@ -8,8 +8,8 @@
 //    identify ── the hash of a secret ──────────────────────────▶  reads the record again if it has no such secret
 //
 // Every answer brings the record, unless the object has none. Limits are only in the record: the object alone applies them, so isolates
-// can't disagree. An isolate has one call that counts under way. A request is *undecided* if leases of other isolates could still make room for it: its isolate
-// asks again after a pause.
+// can't disagree. An isolate has one call that counts under way. A request is *undecided* if leases of other isolates could still make
+// room for it: its isolate asks again after a pause.
 //
 // Invariants, each with the fault it prevents:
 // - A lease is charged to both windows when it is granted, and ends before the minute does. Otherwise the limit is exceeded.

@@ -15,7 +15,6 @@ import {
   watchObjects,
   watchReads,
 } from "../support/worker/client.ts";
-import { hasSettled } from "../support/worker/has-settled.ts";
 
 /** SQL that has an effect if it becomes part of a statement. */
 const SQL = [`'; DROP TABLE pets; --`, `"; DELETE FROM keys; --`, "0) UNION SELECT hash FROM keys --", "?1"];
@@ -108,8 +107,11 @@ it("a flood of wrong secrets of a key, from many addresses, costs its client no 
   const before = await usageAt(victim.id);
   const reads = watchReads(victim.id);
   const calls: string[] = [];
-  interceptCalls((run, method) => {
-    calls.push(method);
+  let areHeld = false;
+  interceptCalls(async (run, method, name) => {
+    // Leases of other keys end while this test runs.
+    if (name === victim.id) calls.push(method);
+    while (areHeld && method === "identify") await scheduler.wait(1);
     return run();
   });
   const flood = () => Promise.all(Array.from({ length: 50 }, () => send(newSecret(victim.id))));
@@ -117,17 +119,14 @@ it("a flood of wrong secrets of a key, from many addresses, costs its client no 
     expect(responses.map(({ status }) => status)).toEqual(Array(50).fill(401));
   for (let second = 1; second <= 2; second += 1) {
     pass(1_000);
+    // All of them have arrived when the first is answered, so one answer is for all.
+    areHeld = true;
     const guesses = flood();
     expect((await victim.get("/v1/nowhere")).status).toBe(404);
+    areHeld = false;
     expectRefused(await guesses);
     expect(reads).toHaveLength(second);
   }
-  // In the same second, the guesses wait, and nothing else does.
-  const guesses = flood();
-  expect(await hasSettled(guesses)).toBe(false);
-  expect((await victim.get("/v1/nowhere")).status).toBe(404);
-  expect(reads).toHaveLength(2);
-  expectRefused(await guesses);
   // On a slow machine, a timer may give back the lease.
   expect(calls.filter((method) => method === "acquire").length).toBeLessThanOrEqual(1);
   const [{ minute: earlier }, { minute }] = [

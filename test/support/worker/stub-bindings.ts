@@ -12,8 +12,8 @@ export type Interceptor = (
   parameters: readonly unknown[],
 ) => Promise<unknown>;
 
-/** Handles a call of an object. `run` executes it. */
-export type CallInterceptor = (run: () => Promise<unknown>, method: string) => Promise<unknown>;
+/** Handles a call of the object `name`. `run` executes it. */
+export type CallInterceptor = (run: () => Promise<unknown>, method: string, name: string) => Promise<unknown>;
 
 type Instance = Pick<D1Database, "prepare" | "batch">;
 
@@ -35,7 +35,7 @@ export function stubKeyObjects(objects: Env["API_KEYS"], intercept: CallIntercep
     const callWith = async (run: () => Promise<unknown>, method: string) => {
       if (isBroken) throw new Error("a call of this stub has failed before");
       try {
-        return await intercept(run, method);
+        return await intercept(run, method, name);
       } catch (error) {
         isBroken = true;
         throw error;
