@@ -552,6 +552,13 @@ describe("while the object can't be reached", () => {
     await runUntil(55_000);
     expect(used()).toBe(101);
   });
+
+  it("an empty batch, which a failed call leaves, displaces no other one", () => {
+    const { known } = newService(pro).isolate.client;
+    for (let call = 0; call < 150; call += 1) known.decide(call < 60 ? 1 : 0, known.newNumber());
+    const batches = known.decisions.map(({ admitted }) => admitted);
+    expect([batches.length, batches.reduce((sum, admitted) => sum + admitted, 0)]).toEqual([100, 60]);
+  });
 });
 
 it("a refusal names the window that is full once leases are used, not one that only leases fill", () => {

@@ -8,7 +8,7 @@ import type { ApiKey } from "../../src/index.ts";
 import type { Plan } from "../../src/keys/plans.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
-import { changePlan } from "../../src/operators/admin.ts";
+import { changePlan, rotateKey } from "../../src/operators/admin.ts";
 import { listChanges } from "../../src/operators/records.ts";
 import {
   acquire,
@@ -92,6 +92,17 @@ it("writes one value per change, none without a change, and counts nothing if th
     });
     await expect(instance.acquire(batch(1))).rejects.toThrow("the disk is full");
   });
+  expect(await usedOf(id)).toEqual([1, 1]);
+});
+
+it("gives a repeated call its result although the grace of its secret has ended, and counts no new one", async () => {
+  const { id, secret } = await newKey();
+  await rotateKey(env.KEYS_DB, id, 10_000, operator());
+  const call = batch(1, { secret: sha256(secret) });
+  await acquire(id, call);
+  pass(11_000);
+  expect(await acquire(id, call)).toMatchObject({ admitted: 1, refused: 0 });
+  await expect(acquire(id, { ...call, number: 2 })).rejects.toThrow();
   expect(await usedOf(id)).toEqual([1, 1]);
 });
 

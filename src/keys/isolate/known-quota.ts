@@ -11,7 +11,7 @@ import type { Key } from "../record.ts";
 import { HeldLease } from "./held-lease.ts";
 
 /** If an outage has more batches than this, the oldest are never charged. */
-const MAX_DECISIONS = 100;
+export const MAX_DECISIONS = 100;
 
 /** `sentMs`, `receivedMs`: when the call began and ended, by the isolate's clock (Unix time). */
 type KnownStatus = Status & { sentMs: number; receivedMs: number };
@@ -172,7 +172,11 @@ export class KnownQuota {
       return;
     }
     const added = { number: number ?? this.newNumber(), ...decision };
-    this.decisions = [...this.decisions, added].slice(-MAX_DECISIONS);
+    const all = [...this.decisions, added];
+    // Without an empty decision, which belongs to a failed call, requests may stay charged; without another one, they are not charged.
+    const leastNeeded = all.findIndex((each) => each.admitted + each.refused === 0);
+    if (all.length > MAX_DECISIONS) all.splice(Math.max(0, leastNeeded), 1);
+    this.decisions = all;
   }
 
   /** From now on, what other isolates may give back is not waited for. */

@@ -17,7 +17,7 @@ import {
 import { problemOf } from "../record.ts";
 import { findRecord } from "../store.ts";
 import { recordBan } from "./ban-record.ts";
-import { acquire, liftBan, type Quota, rollOver, statusOf, UNUSED_QUOTA } from "./quota.ts";
+import { acquire, isCounted, liftBan, type Quota, rollOver, statusOf, UNUSED_QUOTA } from "./quota.ts";
 import { type ReadRecord, RecordReader } from "./record-reader.ts";
 
 /** From the start of the last request's day. */
@@ -65,7 +65,9 @@ export class ApiKey extends DurableObject<Env> {
     const { record } = answer;
     const nowMs = this.#now();
     const { secret } = request;
-    if (secret !== undefined && problemOf(record, secret, nowMs) !== undefined) return answer;
+    const isInvalid = secret !== undefined && problemOf(record, secret, nowMs) !== undefined;
+    // A repeated call gets its result, although the secret's grace may have ended since the call was counted.
+    if (isInvalid && !isCounted(this.#quota, request)) return answer;
     const before = liftBan(this.#quota, record.bansLiftedUntilMs);
     const { result, quota } = acquire(before, record.limits, request, nowMs);
     this.#store(quota);

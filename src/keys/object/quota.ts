@@ -160,6 +160,11 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   return answer(revised(after, nowMs), admitted, refused, lease);
 }
 
+/** Whether the object has counted this call of the client, or a later one. */
+export function isCounted({ clients }: Quota, { client, number }: AcquireRequest): boolean {
+  return number <= (clients.get(client)?.number ?? 0);
+}
+
 /** Applies what a client has used of its lease, and its local decisions. Returns `quota` itself if nothing changes. */
 function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quota {
   const known = quota.clients.get(request.client) ?? NEW_CLIENT;
