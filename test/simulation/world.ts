@@ -338,7 +338,7 @@ export class World {
       this.#options.isCancelled,
     );
     const until = (isDone: () => boolean, maxMs: number) => this.#until(isolate, isDone, maxMs);
-    isolate.keys = new KnownKeys({ runtime: { ...runtime, until }, findRecord: () => this.#read() });
+    isolate.keys = new KnownKeys({ runtime: { ...runtime, until }, findRecord: () => this.#read(isolate) });
     isolate.clientIds.add(isolate.client.id);
     isolate.shown.clear();
   }
@@ -382,15 +382,15 @@ export class World {
     this.expect(isUnavailable, () => `${(error as Error).stack}; ${(error as Error).cause}`);
   }
 
-  /** Reads the record at the primary. */
-  #read(): Promise<KeyRecord> {
+  /** Reads the record at the primary. A reader that has ended gets no answer. */
+  #read(reader: { isAlive: boolean }): Promise<KeyRecord> {
     this.counts.reads += 1;
     return new Promise((resolve, reject) => {
       const deliver = () => {
         const { record } = this;
-        return () => resolve(structuredClone(record));
+        return () => reader.isAlive && resolve(structuredClone(record));
       };
-      const fail = (error: object) => reject(new DatabaseUnavailable(error, false));
+      const fail = (error: object) => reader.isAlive && reject(new DatabaseUnavailable(error, false));
       if (this.#options.read === undefined) deliver()();
       else this.#options.read({ deliver, fail });
     });
@@ -706,7 +706,7 @@ export class World {
     const runtime = this.#runtimeOf(life, () => this.objectNowMs);
     life.object = new ApiKey(ctx as never, {} as never, {
       runtime,
-      findRecord: () => this.#read(),
+      findRecord: () => this.#read(life),
       log: () => {},
     });
     return life;
