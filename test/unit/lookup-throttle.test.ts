@@ -1,7 +1,7 @@
 // The lookup throttle: which lookups wait for a slot, and which are refused.
 
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { LookupThrottle, type NoSlot } from "../../src/keys/isolate/lookup-throttle.ts";
+import { LookupThrottle } from "../../src/keys/isolate/lookup-throttle.ts";
 
 const ADDRESS = "198.18.0.1";
 const never = () => new Promise<never>(() => {});
@@ -19,14 +19,15 @@ function newThrottle(lookUps: number, lookUp: () => Promise<unknown> = never) {
   return throttle;
 }
 
-/** A lookup of the address, and what becomes of it. */
-function lookUp(throttle: LookupThrottle, find: () => Promise<unknown> = never) {
+/** A lookup of the address once it has a slot, and what becomes of it. */
+function lookUp(throttle: LookupThrottle, find: () => Promise<unknown> = never, buckets = [ADDRESS]) {
   const look = vi.fn(find);
-  const found: { result?: unknown; error?: Record<string, unknown> } = {};
-  throttle.run([ADDRESS], Date.now(), look, isFound).then(
-    (result) => Object.assign(found, { result }),
-    (error) => Object.assign(found, { error }),
-  );
+  const found: { result?: unknown; refusal?: unknown; error?: Error } = {};
+  const run = async () => {
+    found.refusal = await throttle.awaitSlot(buckets, Date.now());
+    if (found.refusal === undefined) found.result = await throttle.run(buckets, Date.now(), look, isFound);
+  };
+  run().catch((error) => Object.assign(found, { error }));
   return { look, found };
 }
 
@@ -37,6 +38,7 @@ describe("a lookup beside sixty of the same address", () => {
     const { promise, resolve } = Promise.withResolvers<unknown>();
     const throttle = newThrottle(59);
     void throttle.run([ADDRESS], Date.now(), () => promise, isFound);
+    expect(throttle.hasRoom([ADDRESS], Date.now())).toBe(false);
     const last = lookUp(throttle, async () => 2);
     await pass(1_000);
     expect(last.look).not.toHaveBeenCalled();
@@ -54,43 +56,46 @@ describe("a lookup beside sixty of the same address", () => {
     const startMs = Date.now();
     const looks = steps.map((ms) => {
       vi.setSystemTime(startMs + ms);
-      return lookUp(throttle).look;
+      const look = vi.fn(never);
+      void throttle.run([ADDRESS], Date.now(), look, isFound);
+      return look;
     });
     expect(looks.map((look) => look.mock.calls.length)).toEqual([0, 1]);
   });
 
-  it("is refused as soon as all of them turn out to be of unknown keys, but no later request is", async () => {
+  it("is refused as soon as all of them turn out to be of unknown keys", async () => {
     const { promise, resolve } = Promise.withResolvers<null>();
-    const { found } = lookUp(newThrottle(60, () => promise));
+    const { found, look } = lookUp(newThrottle(60, () => promise));
     resolve(null);
-    await pass(5_000);
-    const noSlot = found.error as unknown as NoSlot;
-    expect(noSlot).toMatchObject({ buckets: [ADDRESS], refusal: { windows: { minute: { used: 60 } } } });
-    expect([0, 1].map((ms) => noSlot.appliesTo([ADDRESS], noSlot.nowMs + ms))).toEqual([true, false]);
-  });
-
-  it("needs a slot in each of its buckets", () => {
-    const look = vi.fn(never);
-    void newThrottle(60).run(["198.18.0.2", ADDRESS], Date.now(), look, isFound);
+    await pass(100);
+    expect(found).toMatchObject({ refusal: { admitted: false, windows: { minute: { used: 60 } } } });
     expect(look).not.toHaveBeenCalled();
   });
 
-  it("gives up after 2 s", async () => {
-    const last = lookUp(newThrottle(60));
-    await pass(1_999);
-    expect(last.found).toEqual({});
+  it("needs a slot in each of its buckets", async () => {
+    const { look } = lookUp(newThrottle(60), never, ["198.18.0.2", ADDRESS]);
+    await pass(100);
+    expect(look).not.toHaveBeenCalled();
+  });
+
+  it("gives up after 2 s, and does not run if another one has taken the slot that it waited for", async () => {
+    const { promise, resolve } = Promise.withResolvers<unknown>();
+    const throttle = newThrottle(59);
+    void throttle.run([ADDRESS], Date.now(), () => promise, isFound);
+    const first = lookUp(throttle);
+    await pass(1_000);
+    const [second, look] = [lookUp(throttle), vi.fn(never)];
+    await pass(999);
+    expect(first.found.error).toBe(undefined);
     await pass(1);
-    const noSlot = last.found.error as unknown as NoSlot;
-    expect(noSlot).toMatchObject({ name: "NoSlot", refusal: undefined });
-    expect(last.look).not.toHaveBeenCalled();
-    // A request that came later, and waited for the same lookup, has two seconds of its own.
-    const laterMs = Date.now() + 1;
-    expect(noSlot.appliesTo([ADDRESS], laterMs)).toBe(false);
-    await pass(2_000);
-    expect(noSlot.appliesTo([ADDRESS], laterMs)).toBe(false);
-    await pass(1);
-    expect(noSlot.appliesTo([ADDRESS], laterMs)).toBe(true);
-    expect(noSlot.appliesTo(["198.18.0.2"], laterMs)).toBe(false);
+    expect(first.found.error).toMatchObject({ name: "DatabaseUnavailable" });
+    resolve(1);
+    await pass(0);
+    void throttle.run([ADDRESS], Date.now(), look, isFound);
+    await pass(1_000);
+    expect([first, second].map((each) => each.look.mock.calls.length)).toEqual([0, 0]);
+    expect([look.mock.calls.length, second.found.error?.name]).toEqual([1, "DatabaseUnavailable"]);
+    expect(await throttle.run([ADDRESS], Date.now(), look, isFound)).toBe(undefined);
   });
 });
 
@@ -98,6 +103,7 @@ it.each([1, 2, 60])("the end of one of %i lookups frees one slot", async (begun)
   const throttle = newThrottle(begun - 1);
   await throttle.run([ADDRESS], Date.now(), async () => 1, isFound);
   const looks = Array.from({ length: 62 - begun }, () => lookUp(throttle).look);
+  await pass(0);
   expect(looks.filter((look) => look.mock.calls.length > 0)).toHaveLength(61 - begun);
 });
 

@@ -124,17 +124,14 @@ export class KeyClient {
     if (decision !== undefined) return this.known.show(decision);
     const waiter = { arrivedMs };
     this.#enqueue(waiter);
-    const waiting = this.awaitDecision(waiter, onLocal);
-    // It continues if its client leaves: other requests may wait for its call, and it must not be counted later.
-    this.#runtime.keepAlive(waiting);
-    return waiting;
+    return this.#awaitDecision(waiter, onLocal);
   }
 
   /**
-   * Asks the object about a secret that the isolate can't judge, and counts the request with the same call if the secret is valid:
-   * then `waiter` is for `awaitDecision`. Throws ObjectUnavailable, or DatabaseUnavailable if the object has no record.
+   * Asks the object about a secret that the isolate can't judge, and counts the request with the same call if the secret is valid: then
+   * there is a `decision`. Throws ObjectUnavailable, or DatabaseUnavailable if the object has no record.
    */
-  async introduce(secret: string, arrivedMs: number, objects: KeyObjects) {
+  async introduce(secret: string, arrivedMs: number, objects: KeyObjects, onLocal: OnLocal) {
     this.#objects = objects;
     const waiter: Waiter = { arrivedMs, secret };
     this.#enqueue(waiter);
@@ -143,7 +140,7 @@ export class KeyClient {
     if (answer === undefined) throw failure;
     if (waiter.secret !== undefined) return { answer };
     this.known.lease.recordArrival(this.#runtime.now());
-    return { answer, waiter };
+    return { answer, decision: this.#awaitDecision(waiter, onLocal) };
   }
 
   /** Whether `introduce` is asking about this secret. Then another request with it costs no call of its own. */
@@ -154,16 +151,11 @@ export class KeyClient {
   /** Asks the object about a secret, and counts nothing. Throws like `introduce`. */
   async identify(secret: string, arrivedMs: number, objects: KeyObjects): Promise<RecordAnswer> {
     this.#objects = objects;
-    const sentMs = this.#runtime.now();
-    const maxMs = this.#leftMs({ arrivedMs, secret });
-    const identify = async (): Promise<RecordAnswer | NoRecord> =>
-      objects.getByName(this.#keyId).identify(secret);
-    const answered = await callObject(this.#runtime, maxMs, identify).catch((failure) => {
-      throw new ObjectUnavailable(failure);
-    });
-    const answer = withRecord(answered);
-    this.learn(answer, sentMs);
-    return answer;
+    return this.#ask((object) => object.identify(secret), this.#leftMs({ arrivedMs, secret })).catch(
+      (failure) => {
+        throw failure instanceof DatabaseUnavailable ? failure : new ObjectUnavailable(failure);
+      },
+    );
   }
 
   /** Decides a request that could not ask the object about its secret, with a record from the primary. */
@@ -176,15 +168,14 @@ export class KeyClient {
     return this.#shown(waiter);
   }
 
-  /** Waits for the decision about a request. */
-  async awaitDecision(waiter: Waiter, onLocal: OnLocal): Promise<KeyDecision> {
+  async #awaitDecision(waiter: Waiter, onLocal: OnLocal): Promise<KeyDecision> {
     await this.#drive(waiter, () => waiter.decision !== undefined);
-    return this.#shown(waiter, onLocal);
+    if (waiter.failure !== undefined) onLocal(waiter.failure);
+    return this.#shown(waiter);
   }
 
-  #shown({ decision, failure }: Waiter, onLocal?: OnLocal): KeyDecision {
+  #shown({ decision }: Waiter): KeyDecision {
     if (decision === undefined) throw new Error("a request has no decision");
-    if (failure !== undefined) onLocal?.(failure);
     return this.known.show(decision);
   }
 
@@ -204,14 +195,25 @@ export class KeyClient {
   async usage(objects: KeyObjects, maxMs: number) {
     this.#objects = objects;
     const sentMs = this.#runtime.now();
-    const call = async (): Promise<UsageAnswer | NoRecord> => objects.getByName(this.#keyId).usage();
-    const answer = withRecord(await callObject(this.#runtime, maxMs, call));
-    this.learn(answer, sentMs);
-    if (answer.usage === undefined) throw new Error(`the key ${this.#keyId} does not exist`);
-    const { status, pastDays } = answer.usage;
+    const { usage } = await this.#ask<UsageAnswer>((object) => object.usage(), maxMs);
+    if (usage === undefined) throw new Error(`the key ${this.#keyId} does not exist`);
+    const { status, pastDays } = usage;
     this.learnStatus(status, sentMs);
     const { startMs, used, refused } = status.windows.day;
     return [...pastDays, { startMs, admitted: used, refused }];
+  }
+
+  /** Calls the object, and takes the record of its answer. Throws DatabaseUnavailable if it has none, or what the call throws. */
+  async #ask<Answer extends RecordAnswer>(
+    call: (object: ReturnType<KeyObjects["getByName"]>) => PromiseLike<Answer | NoRecord>,
+    maxMs: number,
+  ): Promise<Answer> {
+    const sentMs = this.#runtime.now();
+    const objects = this.#objects as KeyObjects;
+    const answer = await callObject(this.#runtime, maxMs, async () => call(objects.getByName(this.#keyId)));
+    if ("unavailable" in answer) throw new DatabaseUnavailable(answer.unavailable, false);
+    this.learn(answer, sentMs);
+    return answer;
   }
 
   /** Stores a status that was asked for at `sentMs`, unless a call or a report is on its way that it may not include. */
@@ -227,8 +229,15 @@ export class KeyClient {
     this.#waiters.splice(before + 1, 0, waiter);
   }
 
-  /** Waits until `isDone`. Whenever no call is running, calls for all waiting requests. */
-  async #drive(waiter: Waiter, isDone: () => boolean): Promise<void> {
+  /** Waits until `isDone`, also if the client leaves: others may wait for its call, and the request must not be counted later. */
+  #drive(waiter: Waiter, isDone: () => boolean): Promise<void> {
+    const driving = this.#driveOn(waiter, isDone);
+    this.#runtime.keepAlive(driving);
+    return driving;
+  }
+
+  /** Whenever no call is running, calls for all waiting requests. */
+  async #driveOn(waiter: Waiter, isDone: () => boolean): Promise<void> {
     while (!isDone()) {
       const leftMs = this.#leftMs(waiter);
       const pauseMs = this.#pauseMs(REQUEST_CALLS);
@@ -290,12 +299,9 @@ export class KeyClient {
     this.#call = call;
     this.#calledMs = [...this.#calledMs, sentMs].slice(-MAX_CALLS);
     const maxMs = Math.min(MAX_WAIT_MS, ...waiters.slice(0, 1).map((each) => this.#leftMs(each)));
-    const objects = this.#objects as KeyObjects;
-    const acquire = async (): Promise<AcquireAnswer | NoRecord> =>
-      objects.getByName(this.#keyId).acquire(request);
     let answer: AcquireAnswer;
     try {
-      answer = withRecord(await callObject(this.#runtime, maxMs, acquire));
+      answer = await this.#ask<AcquireAnswer>((object) => object.acquire(request), maxMs);
     } catch (failure) {
       if (this.#call !== call) return;
       // The record does not tell of this secret; the others are sent again.
@@ -309,7 +315,6 @@ export class KeyClient {
     // Its requests have been decided meanwhile.
     if (this.#call !== call) return;
     this.#call = undefined;
-    this.learn(answer, sentMs);
     const { result } = answer;
     const introduced = this.#waitersWith(secret);
     for (const each of introduced) each.answer = answer;
@@ -439,12 +444,6 @@ export class KeyClient {
     if (this.#isBusy(MAX_CALLS)) this.#reportSoon();
     else await this.#callForBatch(this.#waiters.length > 0);
   }
-}
-
-/** The answer, if it has a record. Throws DatabaseUnavailable. */
-function withRecord<Answer extends RecordAnswer>(answer: Answer | NoRecord): Answer {
-  if ("unavailable" in answer) throw new DatabaseUnavailable(answer.unavailable, false);
-  return answer;
 }
 
 function tooLate(): DeadlineExceeded {

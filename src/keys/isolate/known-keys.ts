@@ -15,14 +15,14 @@ import { hasSecret, type KeyRecord, problemOf, type SecretProblem } from "../rec
 import { keyIdOf } from "../secret.ts";
 import { findRecord } from "../store.ts";
 import { KeyClient, ObjectUnavailable } from "./key-client.ts";
-import { LookupThrottle, NoSlot } from "./lookup-throttle.ts";
+import { LookupThrottle } from "./lookup-throttle.ts";
 
 /** Together about 5 MB of the 128 that an isolate has; ten times that if all of them have much to report. */
 const MAX_CLIENTS = 5_000;
-/** Clients of keys that are not known to exist: a flood of guesses evicts only these. */
-const MAX_STRANGERS = 1_000;
 /** Secrets, and ids and hashes that don't exist: together about 7 MB. */
 const MAX_SECRETS = 10_000;
+/** Clients of keys that are not known to exist: a flood of guesses evicts only these. */
+const MAX_STRANGERS = 1_000;
 /** How long neither the object nor the primary is asked about a key again if both have hung. */
 const FAILURE_MS = 5_000;
 /** A primary that has had less time than this does not hang. */
@@ -54,14 +54,11 @@ export interface KeyRequest {
   onObjectFailure(error: unknown): void;
 }
 
-/** What the object, or else the primary, has answered about a secret at `sentMs` (Unix time). */
-type Answered = RecordAnswer & { sentMs: number; failure?: ObjectUnavailable };
+/** What the object, or else the primary, has answered about a secret to a question of `sentMs` (Unix time). */
+type Answered = RecordAnswer & { sentMs: number };
 
-/** A caller. `failure` is why the object could not be asked, if it was this request's call. */
-type Identified = { value: Caller; failure?: ObjectUnavailable | undefined };
-
-/** Asks a key's object. `attempt` counts from 0. */
-type Ask = (client: KeyClient, attempt: number) => Promise<RecordAnswer>;
+/** Asks a key's object about the secret of a request. */
+type Ask = (client: KeyClient, isFirst: boolean) => Promise<RecordAnswer>;
 
 const UNKNOWN: Caller = { problem: "unknown" };
 
@@ -76,9 +73,8 @@ export class KnownKeys {
   /** Ids and hashes that don't exist, with the time from which on they were known (Unix time). */
   readonly #unknown = new BoundedMap<string, number>(MAX_SECRETS);
   readonly #throttle = new LookupThrottle();
-  /** Of the requests of an address, and of all, one asks about the secrets of a key at a time. */
-  readonly #flightsOfAddress: SingleFlight<Answered>;
-  readonly #flights: SingleFlight<Answered>;
+  /** One request at a time asks about the secrets of a key. It gets no answer if its address has no slot any more. */
+  readonly #flights: SingleFlight<Answered | undefined>;
   /** By the id of a key: that the primary did not answer either. */
   readonly #failures = new BoundedMap<string, { error: unknown; atMs: number }>(MAX_STRANGERS);
   readonly #findRecord: typeof findRecord;
@@ -86,7 +82,6 @@ export class KnownKeys {
   constructor({ runtime, findRecord } = OPTIONS) {
     this.#runtime = runtime;
     this.#findRecord = findRecord;
-    this.#flightsOfAddress = new SingleFlight(runtime);
     this.#flights = new SingleFlight(runtime);
   }
 
@@ -133,36 +128,35 @@ export class KnownKeys {
     const { id, hash } = credential;
     let own: Promise<KeyDecision> | undefined;
     const introduce = async (client: KeyClient) => {
-      const { answer, waiter } = await client.introduce(hash, arrivedMs, env.API_KEYS);
-      own = waiter && client.awaitDecision(waiter, onObjectFailure);
-      if (own !== undefined) this.#runtime.keepAlive(own);
+      const { answer, decision } = await client.introduce(hash, arrivedMs, env.API_KEYS, onObjectFailure);
+      own = decision;
       return answer;
     };
+    let isAlone = false;
+    const asking: KeyRequest = {
+      ...request,
+      onObjectFailure: (error) => {
+        isAlone = true;
+        onObjectFailure(error);
+      },
+    };
     const client = this.clientOf(id);
-    if (client.isIntroducing(hash)) {
-      // The call that waits for an answer is another request's. If it fails, this one asks like any other.
-      const introducing = introduce(client).catch(() => undefined);
-      this.#runtime.keepAlive(introducing);
-      const { record = null } = (await introducing) ?? {};
-      if (own !== undefined && hasSecret(record, hash))
-        return { caller: callerOf(id, record, problemOf(record, hash, arrivedMs)), decision: await own };
-    }
-    const { value: caller, failure } = await this.#identify(request, (client, attempt) => {
-      // The secret is probably wrong, and must not occupy a call that counts.
-      const isDoubtful = client.record !== undefined || attempt > 0;
+    // The call that another request with this secret waits for is enough. If it fails, this request asks like any other.
+    if (client.isIntroducing(hash)) await introduce(client).catch(() => {});
+    const caller = await this.#identify(asking, (client, isFirst) => {
+      // A secret that the record lacks is probably wrong, and must not occupy a call that counts.
+      const isDoubtful = client.record !== undefined || !isFirst;
       return isDoubtful ? client.identify(hash, arrivedMs, env.API_KEYS) : introduce(client);
     });
     if (own !== undefined) return { caller, decision: await own };
     if (caller.key === undefined) return { caller };
-    if (failure === undefined) return { caller, decision: await this.count(request) };
-    return { caller, decision: this.clientOf(caller.keyId).decideAlone() };
+    return { caller, decision: await (isAlone ? client.decideAlone() : this.count(request)) };
   }
 
   /** Identifies the caller of a request whose secret this isolate can't judge. Counts nothing. Throws DatabaseUnavailable. */
-  async identify(request: KeyRequest): Promise<Caller> {
+  identify(request: KeyRequest): Promise<Caller> {
     const { credential, arrivedMs, env } = request;
-    const ask = (client: KeyClient) => client.identify(credential.hash, arrivedMs, env.API_KEYS);
-    return (await this.#identify(request, ask)).value;
+    return this.#identify(request, (client) => client.identify(credential.hash, arrivedMs, env.API_KEYS));
   }
 
   /** The totals of a key's days, and a function for the windows of now. Throws what the call throws. */
@@ -189,12 +183,11 @@ export class KnownKeys {
   }
 
   /** Asks until the caller is known. */
-  async #identify(request: KeyRequest, ask: Ask): Promise<Identified> {
+  async #identify(request: KeyRequest, ask: Ask): Promise<Caller> {
+    const work = () => this.#askUntilKnown(request, ask);
     try {
       // It may wait for a call of another request.
-      return await this.#runtime.withDeadline("the key's object", this.#leftMs(request), () =>
-        this.#askUntilKnown(request, ask),
-      );
+      return await this.#runtime.withDeadline("the key's object", this.#leftMs(request), work);
     } catch (error) {
       throw error instanceof DeadlineExceeded ? new DatabaseUnavailable(error, false) : error;
     }
@@ -206,64 +199,50 @@ export class KnownKeys {
     return waitedMs < 0 ? MAX_WAIT_MS : Math.max(0, MAX_WAIT_MS - waitedMs);
   }
 
-  async #askUntilKnown(request: KeyRequest, ask: Ask): Promise<Identified> {
+  async #askUntilKnown(request: KeyRequest, ask: Ask): Promise<Caller> {
     const { credential, arrivedMs } = request;
     const { id, hash } = credential;
     // A secret that was valid before is not throttled, whatever else its address has sent.
-    const buckets = this.clientOf(id).hadSecret(hash) ? [] : request.buckets();
-    for (let attempt = 0; this.#leftMs(request) > 0; attempt += 1) {
+    const buckets = this.#find(id)?.hadSecret(hash) ? [] : request.buckets();
+    const isFound = ({ record, isNew }: Answered) => hasSecret(record, hash) || !isNew;
+    for (let isFirst = true; this.#leftMs(request) > 0; isFirst = false) {
       const known = this.peek(credential, arrivedMs);
-      if (known !== undefined) return { value: known };
-      const call = { isOwn: false };
-      const isFound = ({ record, isNew }: Answered) => hasSecret(record, hash) || !isNew;
-      const askOnce = () =>
-        this.#flights.run(id, () => {
-          call.isOwn = true;
-          return this.#ask(request, (client) => ask(client, attempt));
-        });
-      try {
-        const answer = await this.#flightsOfAddress.run(`${id} ${buckets.join()}`, () =>
-          this.#throttle.run(buckets, arrivedMs, askOnce, isFound),
-        );
-        if (hasSecret(answer.record, hash)) {
-          const { record, failure } = answer;
-          const value = callerOf(id, record, problemOf(record, hash, arrivedMs));
-          return call.isOwn ? { value, failure } : { value };
-        }
-        // Otherwise the secret may have been made since the record was read.
-        if (answer.isNew && (call.isOwn || answer.sentMs >= arrivedMs)) {
-          this.#unknown.set(answer.record === null ? id : hash, answer.sentMs);
-          return { value: UNKNOWN };
-        }
-      } catch (error) {
-        const refusal = refusalOf(error, buckets, arrivedMs);
-        // Otherwise another request of this address had no slot; this one may have one.
-        if (refusal !== undefined) return { value: { problem: "unknown", refusal } };
+      if (known !== undefined) return known;
+      const refusal = await this.#throttle.awaitSlot(buckets, arrivedMs);
+      if (refusal !== undefined) return { problem: "unknown", refusal };
+      const askObject = () => this.#ask(request, ask, isFirst);
+      const answer = await this.#flights.run(id, () =>
+        this.#throttle.run(buckets, arrivedMs, askObject, isFound),
+      );
+      if (answer === undefined) continue;
+      const { record, isNew, sentMs } = answer;
+      if (hasSecret(record, hash)) return callerOf(id, record, problemOf(record, hash, arrivedMs));
+      // Otherwise the secret may have been made since the record was read. A second call begins after the request has arrived.
+      if (isNew && (sentMs >= arrivedMs || !isFirst)) {
+        this.#unknown.set(record === null ? id : hash, sentMs);
+        return UNKNOWN;
       }
     }
     throw new DeadlineExceeded("the key's object", MAX_WAIT_MS);
   }
 
   /** Asks the object, or else the primary. */
-  async #ask(request: KeyRequest, ask: (client: KeyClient) => Promise<RecordAnswer>): Promise<Answered> {
+  async #ask(request: KeyRequest, ask: Ask, isFirst: boolean): Promise<Answered> {
     const { id } = request.credential;
     const client = this.clientOf(id);
     const sentMs = this.#runtime.now();
     const recent = this.#failures.get(id);
     if (recent !== undefined && Math.abs(sentMs - recent.atMs) < FAILURE_MS) throw recent.error;
-    const answer = await ask(client).then(
-      (each): Answered => ({ ...each, sentMs }),
-      (failure) => this.#askPrimary(request, client, failure),
-    );
+    const answer = await ask(client, isFirst).catch((failure) => this.#askPrimary(request, client, failure));
     if (answer.record !== null) {
       this.#clients.set(id, client);
       this.#strangers.delete(id);
     }
-    return answer;
+    return { ...answer, sentMs };
   }
 
   /** Reads the record from the primary, because the object can't be reached. */
-  async #askPrimary(request: KeyRequest, client: KeyClient, failure: unknown): Promise<Answered> {
+  async #askPrimary(request: KeyRequest, client: KeyClient, failure: unknown): Promise<RecordAnswer> {
     if (!(failure instanceof ObjectUnavailable)) throw failure;
     const { credential, env, onObjectFailure } = request;
     onObjectFailure(failure.cause);
@@ -272,8 +251,9 @@ export class KnownKeys {
     const leftMs = this.#leftMs(request);
     try {
       const record = await this.#runtime.withDeadline("the database", leftMs, find);
-      client.learn({ record, usableMs: FRESH_MS }, sentMs);
-      return { record, usableMs: FRESH_MS, isNew: true, sentMs, failure };
+      const answer = { record, usableMs: FRESH_MS, isNew: true };
+      client.learn(answer, sentMs);
+      return answer;
     } catch (error) {
       if (error instanceof DeadlineExceeded && leftMs >= HANGING_MS)
         this.#failures.set(credential.id, { error, atMs: this.#runtime.now() });
@@ -285,12 +265,4 @@ export class KnownKeys {
 function callerOf(keyId: string, key: KeyRecord | undefined, problem?: SecretProblem): Caller {
   if (key !== undefined && problem === undefined) return { key, keyId };
   return { keyId, problem: problem ?? "unknown" };
-}
-
-/** The refusal of a request that had no slot; undefined if only another request had none. Throws any other error. */
-function refusalOf(error: unknown, buckets: readonly string[], nowMs: number): Decision | undefined {
-  if (!(error instanceof NoSlot)) throw error;
-  if (!error.appliesTo(buckets, nowMs)) return undefined;
-  if (error.refusal === undefined) throw new DatabaseUnavailable(error, false);
-  return error.refusal;
 }

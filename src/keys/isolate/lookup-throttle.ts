@@ -2,6 +2,7 @@
 // has 60 look-ups of unknown keys a minute. A running look-up may be of an unknown key, so it occupies a slot. If no slot is
 // free, a request waits up to two seconds for one.
 
+import { DatabaseUnavailable } from "../../d1/statements.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { poll } from "../../lib/runtime.ts";
 import { MAX_WORK_MS } from "../../lib/single-flight.ts";
@@ -12,27 +13,6 @@ const MAX_WAIT_MS = 2_000;
 
 /** Together about 2 MB of the 128 that an isolate has. */
 const MAX_BUCKETS = 10_000;
-
-/** No slot was free: a bucket is exhausted (then `refusal` is set), or its look-ups take too long. */
-export class NoSlot extends Error {
-  readonly buckets: readonly string[];
-  readonly nowMs: number;
-  readonly refusal: Decision | undefined;
-
-  constructor(buckets: readonly string[], nowMs: number, refusal: Decision | undefined) {
-    super("too many keys of one address are being looked up");
-    this.name = "NoSlot";
-    this.buckets = buckets;
-    this.nowMs = nowMs;
-    this.refusal = refusal;
-  }
-
-  /** Whether a request of these buckets that arrived at `nowMs` (Unix time) had no slot either. A later one has its own wait. */
-  appliesTo(buckets: readonly string[], nowMs: number): boolean {
-    if (buckets.join() !== this.buckets.join()) return false;
-    return nowMs === this.nowMs || (this.refusal === undefined && Date.now() - nowMs >= MAX_WAIT_MS);
-  }
-}
 
 export class LookupThrottle {
   /** Look-ups of unknown keys, by bucket. */
@@ -46,19 +26,27 @@ export class LookupThrottle {
   }
 
   /**
-   * Runs a look-up once all of its buckets have a free slot, and counts it as unknown unless it `isFound`. Throws NoSlot, or what
-   * `lookUp` throws. Without buckets it is not throttled.
+   * Waits until all buckets have a free slot. Returns the refusal of one that is exhausted in the minute of `nowMs` (Unix time). Throws
+   * DatabaseUnavailable if running look-ups take too long.
+   */
+  async awaitSlot(buckets: readonly string[], nowMs: number): Promise<Decision | undefined> {
+    const isOver = () => this.#refusal(buckets, nowMs) !== undefined || this.#hasSlot(buckets, nowMs);
+    if (!isOver()) await poll(isOver, MAX_WAIT_MS);
+    if (isOver()) return this.#refusal(buckets, nowMs);
+    throw new DatabaseUnavailable("too many keys of one address are being looked up", false);
+  }
+
+  /**
+   * Runs a look-up, and counts it as unknown unless it `isFound`. Undefined if a bucket has no free slot. Without buckets it is not
+   * throttled.
    */
   async run<Result>(
     buckets: readonly string[],
     nowMs: number,
     lookUp: () => Promise<Result>,
     isFound: (result: Result) => boolean,
-  ): Promise<Result> {
-    const isOver = () => this.#refusal(buckets, nowMs) !== undefined || this.#hasSlot(buckets, nowMs);
-    // There is no `await` between the check and taking the slot, so no other request takes it.
-    if (!isOver()) await poll(isOver, MAX_WAIT_MS);
-    if (!this.#hasSlot(buckets, nowMs)) throw new NoSlot(buckets, nowMs, this.#refusal(buckets, nowMs));
+  ): Promise<Result | undefined> {
+    if (!this.#hasSlot(buckets, nowMs)) return undefined;
     const own = { beganMs: Date.now() };
     for (const bucket of buckets) this.#running.set(bucket, [...this.#runningIn(bucket), own]);
     try {
