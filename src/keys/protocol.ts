@@ -83,12 +83,11 @@ export interface AcquireRequest {
   secret?: string;
 }
 
+/** `record` is null if the key does not exist. `usableMs`: how long an isolate may use it, from the time of the answer. */
+export type UsableRecord = { record: KeyRecord | null; usableMs: number };
+
 /** What every answer of the object has. */
-export interface RecordAnswer {
-  /** Null if the key does not exist. */
-  record: KeyRecord | null;
-  /** How long an isolate may use the record, from the time of the answer. */
-  usableMs: number;
+export interface RecordAnswer extends UsableRecord {
   /** Whether the record was read after the call had arrived, so that a secret that it lacks does not exist. */
   isNew: boolean;
 }

@@ -126,6 +126,16 @@ it("a wrong secret is asked about once in 30 s, and not in the background", asyn
   expect([world.counts.unauthorized, world.counts.admitted]).toEqual([6, 1]);
 });
 
+it("a wrong secret is asked about twice at most, also if the clock has stepped back while it waited for another's", async () => {
+  const { world, at, runUntil, calls, all } = newService();
+  const [isolate] = all;
+  for (const ms of [0, 1]) void at(ms, `wrong ${ms}`);
+  await runUntil(5);
+  if (isolate !== undefined) isolate.aheadMs -= 60_000;
+  await runUntil(10_000);
+  expect([world.counts.unauthorized, calls.length]).toEqual([2, 3]);
+});
+
 it("a flood of wrong secrets consumes nothing of the key, delays no request, and causes one read a second", async () => {
   const { world, at, runUntil, calls, reads, used, all } = newService(2);
   for (let ms = 0; ms < 10_000; ms += 5) void at(ms, `wrong ${ms}`, all[(ms / 5) % 2]);

@@ -1,7 +1,9 @@
-// npm run proof continues after a failure, and fails then. The weekly workflow runs all proofs.
+// npm run proof continues after a failure, and fails then. The weekly workflow runs all proofs. Each fault that npm run faults plants fits
+// the source, so a change of a line that one names is noticed at once.
 
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
+import { plant, readFaults } from "../stress/faults/command.ts";
 import { PROOFS, proofCommand } from "../stress/proof.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
 
@@ -17,4 +19,10 @@ it("runs the chosen proofs, also after a failure, and fails if one has failed", 
 it("has a weekly job for each proof", () => {
   const workflow = readFileSync(".github/workflows/weekly.yml", "utf8");
   expect(workflow).toContain(`proof: [${Object.keys(PROOFS).join(", ")}]\n`);
+});
+
+it("plants faults that fit the source", async () => {
+  const faults = await readFaults();
+  await Promise.all(faults.map((fault) => plant(".", fault)));
+  expect(new Set(faults.map(({ find, replacement }) => find === replacement))).toEqual(new Set([false]));
 });

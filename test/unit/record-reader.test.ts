@@ -36,8 +36,11 @@ function newReader(stored?: ReadRecord) {
     return record;
   };
   const failures: unknown[] = [];
-  const onFailure = (error: unknown) => failures.push(error);
-  const reader = new RecordReader(RUNTIME, stored, load, (latest) => changes.push(latest), onFailure);
+  const reader = new RecordReader(RUNTIME, stored, {
+    load,
+    onChange: () => reader.latest && changes.push(reader.latest),
+    onFailure: (error) => failures.push(error),
+  });
   /** Asks at `atMs` after the start. */
   const ask = async (atMs: number, secret?: string, isPatient?: boolean) => {
     await vi.advanceTimersByTimeAsync(START_MS + atMs - Date.now());

@@ -12,11 +12,7 @@ const RETRY_PAUSE_MS = 250;
  * Calls an object, and retries a failed call unless the object is overloaded or the deadline has passed. `call` must be
  * idempotent and make a new stub each time. Ends within `maxMs`. Throws what the platform throws, or DeadlineExceeded.
  */
-export async function callObject<Result>(
-  runtime: Runtime,
-  maxMs: number,
-  call: () => Promise<Result>,
-): Promise<Result> {
+export async function callObject<Result>(runtime: Runtime, maxMs: number, call: () => Promise<Result>) {
   const callOnce = (ms: number) => runtime.withDeadline("the limiter", Math.min(ms, CALL_DEADLINE_MS), call);
   const beganMs = runtime.now();
   try {

@@ -1,7 +1,7 @@
 // The record of one key that an isolate holds. It is used for at most 30 s since the object began to read it. All times are the isolate's
 // (Unix time); the record is at least as young by them, because its time runs from before the call that brought it.
 
-import type { RecordAnswer } from "../protocol.ts";
+import type { UsableRecord } from "../protocol.ts";
 import { hasSecret, type KeyRecord } from "../record.ts";
 
 /** A record in use is renewed after this share of its time. More: requests that wait for it; less: more calls. */
@@ -29,11 +29,7 @@ export class HeldRecord {
   }
 
   /** Takes a record that was asked for at `sentMs`, unless a newer one is held. Returns whether it did. */
-  take(
-    { record, usableMs }: Pick<RecordAnswer, "record" | "usableMs">,
-    sentMs: number,
-    nowMs: number,
-  ): boolean {
+  take({ record, usableMs }: UsableRecord, sentMs: number, nowMs: number): boolean {
     const untilMs = sentMs + usableMs;
     if (this.at(nowMs) !== undefined && untilMs < this.#untilMs) return false;
     this.#record = record;

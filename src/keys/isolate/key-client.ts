@@ -16,6 +16,7 @@ import {
   type NoRecord,
   type RecordAnswer,
   type Status,
+  type UsableRecord,
   type UsageAnswer,
 } from "../protocol.ts";
 import type { KeyRecord } from "../record.ts";
@@ -101,7 +102,7 @@ export class KeyClient {
   }
 
   /** Takes the record of an answer that was asked for at `sentMs` (Unix time). */
-  learn(answer: Pick<RecordAnswer, "record" | "usableMs">, sentMs: number): void {
+  learn(answer: UsableRecord, sentMs: number): void {
     const isTaken = this.#record.take(answer, sentMs, this.#runtime.now());
     if (isTaken && answer.record !== null) this.known.learn(answer.record);
   }

@@ -48,14 +48,15 @@ export class ApiKey extends DurableObject<Env> {
     this.#quota = quota;
     this.#now = runtime.now;
     this.#keyId = ctx.id.name ?? read?.record?.id;
-    const load = async () => {
-      if (this.#keyId === undefined) throw new Error("the object does not know its name");
-      return findRecord(env.KEYS_DB, this.#keyId);
-    };
-    // Of a key that was never counted, nothing is stored.
-    const onChange = () => this.#quota !== UNUSED_QUOTA && this.#put();
-    const onFailure = (error: unknown) => log("record_not_read", { keyId: this.#keyId, cause: `${error}` });
-    this.#record = new RecordReader(runtime, read, load, onChange, onFailure);
+    this.#record = new RecordReader(runtime, read, {
+      load: async () => {
+        if (this.#keyId === undefined) throw new Error("the object does not know its name");
+        return findRecord(env.KEYS_DB, this.#keyId);
+      },
+      // Of a key that was never counted, nothing is stored.
+      onChange: () => this.#quota !== UNUSED_QUOTA && this.#put(),
+      onFailure: (error) => log("record_not_read", { keyId: this.#keyId, cause: `${error}` }),
+    });
   }
 
   /** Counts a batch. Calls are serial, because there is no `await` between deciding and storing. */

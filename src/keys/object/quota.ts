@@ -1,6 +1,6 @@
 // A key's quota in its object, and how a call changes it. Pure functions of (quota, limits, request, now).
 
-import type { Counts, Limits, WindowName } from "../../rate-limit/windows.ts";
+import type { Counts, Limits } from "../../rate-limit/windows.ts";
 import * as Windows from "../../rate-limit/windows.ts";
 import type { AcquireRequest, AcquireResult, DayTotals, Lease, Status } from "../protocol.ts";
 import { DAY_MS, DAYS_KEPT, LEASE_MS, MAX_WAIT_MS } from "../protocol.ts";
@@ -266,11 +266,7 @@ function comingBack(quota: Quota, limits: Limits, nowMs: number): number {
 }
 
 /** How many requests of each window are leased and may come back, without those of the lease `except`. */
-function outstanding(
-  { counts, clients }: Quota,
-  nowMs: number,
-  except?: GrantedLease,
-): Record<WindowName, number> {
+function outstanding({ counts, clients }: Quota, nowMs: number, except?: GrantedLease) {
   const leased = { minute: 0, day: 0 };
   for (const { lease } of clients.values()) {
     if (lease === undefined || lease === except) continue;
@@ -317,12 +313,7 @@ function recentOfAll({ clients }: Quota, nowMs: number): number {
 }
 
 /** Puts a client last, and forgets those that were not seen for long. */
-function withClient(
-  clients: Quota["clients"],
-  id: string,
-  client: Client,
-  nowMs: number,
-): Map<string, Client> {
+function withClient(clients: Quota["clients"], id: string, client: Client, nowMs: number) {
   const all = new Map(clients);
   all.delete(id);
   for (const [each, { seenMs }] of all) {

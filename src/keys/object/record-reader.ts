@@ -23,36 +23,34 @@ const FAILURE_PAUSE_MS = 5_000;
 /** A record, with the beginning of its read (Unix time). */
 export type ReadRecord = { record: KeyRecord | null; readMs: number };
 
+/** Reads the record, and is told of one that differs, and of each error. */
+export interface RecordSource {
+  load(): Promise<KeyRecord | null>;
+  onChange(): void;
+  onFailure(error: unknown): void;
+}
+
 export class RecordReader {
   readonly #runtime: Runtime;
-  readonly #load: () => Promise<KeyRecord | null>;
-  readonly #onChange: (latest: ReadRecord) => void;
-  readonly #onFailure: (error: unknown) => void;
-  /** `number`: that of its read; 0 for the stored record. */
-  #latest: (ReadRecord & { number: number }) | undefined;
+  readonly #source: RecordSource;
+  #latest: ReadRecord | undefined;
+  /** The number of the read of `latest`; 0 for a stored record. */
+  #latestNumber = 0;
   #failure: { error: unknown; atMs: number } | undefined;
   #reading: Promise<void> | undefined;
   /** The number of reads so far, and the beginning of the last one. */
   #reads = 0;
   #beganMs = Number.NEGATIVE_INFINITY;
 
-  /** `stored`: from before the object slept. `load` reads the record; `onChange` gets one that differs, `onFailure` each error. */
-  constructor(
-    runtime: Runtime,
-    stored: ReadRecord | undefined,
-    load: () => Promise<KeyRecord | null>,
-    onChange: (latest: ReadRecord) => void,
-    onFailure: (error: unknown) => void,
-  ) {
+  /** `stored`: from before the object slept. */
+  constructor(runtime: Runtime, stored: ReadRecord | undefined, source: RecordSource) {
     this.#runtime = runtime;
-    this.#load = load;
-    this.#onChange = onChange;
-    this.#onFailure = onFailure;
-    this.#latest = stored && { ...stored, number: 0 };
+    this.#source = source;
+    this.#latest = stored;
   }
 
   get latest(): ReadRecord | undefined {
-    return this.#latest && { record: this.#latest.record, readMs: this.#latest.readMs };
+    return this.#latest;
   }
 
   /**
@@ -98,7 +96,7 @@ export class RecordReader {
 
   /** Whether the latest record is from a read after the first `reads`. */
   #isFrom(reads: number): boolean {
-    return this.#latest !== undefined && this.#latest.number > reads;
+    return this.#latestNumber > reads;
   }
 
   /** Unknown after the clock has stepped back. */
@@ -124,14 +122,15 @@ export class RecordReader {
     const readMs = this.#runtime.now();
     this.#beganMs = readMs;
     try {
-      const record = await this.#runtime.withDeadline("the database", DEADLINE_MS, this.#load);
+      const record = await this.#runtime.withDeadline("the database", DEADLINE_MS, () => this.#source.load());
       const isChange = JSON.stringify(record) !== JSON.stringify(this.#latest?.record ?? null);
-      this.#latest = { record, readMs: Math.min(readMs, this.#runtime.now()), number };
+      this.#latest = { record, readMs: Math.min(readMs, this.#runtime.now()) };
+      this.#latestNumber = number;
       this.#failure = undefined;
-      if (isChange) this.#onChange({ record, readMs });
+      if (isChange) this.#source.onChange();
     } catch (error) {
       this.#failure = { error, atMs: this.#runtime.now() };
-      this.#onFailure(error);
+      this.#source.onFailure(error);
     }
   }
 }

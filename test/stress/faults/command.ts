@@ -53,7 +53,7 @@ const define: Define = (io) =>
 export default define;
 
 /** The faults of some areas, by default of all. */
-async function readFaults(areas: string[]): Promise<Fault[]> {
+export async function readFaults(areas: string[] = []): Promise<Fault[]> {
   const text = await readFile(join(import.meta.dirname, "faults.txt"), "utf8");
   return text.split(/^\[/m).flatMap((part) => {
     const [, area = "", list = ""] = part.match(/^(\w+)\]\n([\s\S]*)/) ?? [];
@@ -65,16 +65,19 @@ async function readFaults(areas: string[]): Promise<Fault[]> {
   });
 }
 
-/** Whether the tests notice a fault. */
-async function notices(folder: string, { rule, file, tests, find, replacement }: Fault): Promise<boolean> {
-  const path = join(folder, file);
-  const text = await readFile(path, "utf8");
+/** The text of a file, and the same with the fault. Throws if the fault does not fit. */
+export async function plant(folder: string, { rule, file, find, replacement }: Fault) {
+  const text = await readFile(join(folder, file), "utf8");
   if (text.split(find).length !== 2) throw new Error(`${rule}: "${find}" does not occur once in ${file}`);
-  await writeFile(
-    path,
-    text.replace(find, () => replacement),
-  );
-  const isNoticed = !(await pass(folder, tests));
+  return { text, faulty: text.replace(find, () => replacement) };
+}
+
+/** Whether the tests notice a fault. */
+async function notices(folder: string, fault: Fault): Promise<boolean> {
+  const path = join(folder, fault.file);
+  const { text, faulty } = await plant(folder, fault);
+  await writeFile(path, faulty);
+  const isNoticed = !(await pass(folder, fault.tests));
   await writeFile(path, text);
   return isNoticed;
 }
