@@ -169,6 +169,8 @@ const MAX_CALLS = 5;
 /** How far a burst looks back, and for how long what was left would have lasted at its rate. */
 const BURST_MS = 11_000;
 const BURST_SECONDS = 8;
+/** Four reads that take longer may take all of a request's time, with their calls and pauses. */
+const SLOW_READ_MS = 900;
 /** The longest wait without a fault and without a burst: a second after the first of five calls, and two calls. */
 export const QUICK_MS = 1_300;
 /** The longest wait of a request, whatever happens. */
@@ -195,6 +197,7 @@ export class World {
   cancelled = 0;
   /** Whether a clock has stepped. */
   hasStepped = false;
+  #slowestReadMs = 0;
   /** Whether a client has had more local decisions to report than it keeps. */
   #mayForget = false;
   /** Whether answers may be lost. */
@@ -372,12 +375,13 @@ export class World {
 
   /**
    * Without a record, requests may fail, also if they wait for a call that was cancelled, if a clock steps over the end of their wait, or
-   * if repeated calls take too long. Nothing else may.
+   * if repeated calls or slow reads take too long: a secret may need two calls with two reads each. Nothing else may.
    */
   #expectUnavailable(error: unknown): void {
     const mayLackRecord = this.mayLackRecord || this.cancelled > 0 || this.hasStepped;
     const isTooLate =
-      (error as Error).cause instanceof DeadlineExceeded && (this.crashes > 0 || this.mayLose);
+      (error as Error).cause instanceof DeadlineExceeded &&
+      (this.crashes > 0 || this.mayLose || this.#slowestReadMs > SLOW_READ_MS);
     const isUnavailable = error instanceof DatabaseUnavailable && (mayLackRecord || isTooLate);
     this.expect(isUnavailable, () => `${(error as Error).stack}; ${(error as Error).cause}`);
   }
@@ -385,10 +389,14 @@ export class World {
   /** Reads the record at the primary. A reader that has ended gets no answer. */
   #read(reader: { isAlive: boolean }): Promise<KeyRecord> {
     this.counts.reads += 1;
+    const beganMs = this.time.nowMs;
     return new Promise((resolve, reject) => {
       const deliver = () => {
         const { record } = this;
-        return () => reader.isAlive && resolve(structuredClone(record));
+        return () => {
+          this.#slowestReadMs = Math.max(this.#slowestReadMs, this.time.nowMs - beganMs);
+          if (reader.isAlive) resolve(structuredClone(record));
+        };
       };
       const fail = (error: object) => reader.isAlive && reject(new DatabaseUnavailable(error, false));
       if (this.#options.read === undefined) deliver()();
