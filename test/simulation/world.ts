@@ -11,6 +11,7 @@ import { liftBan, type Quota, rollOver, statusOf, UNUSED_QUOTA } from "../../src
 import type { ReadRecord } from "../../src/keys/object/record-reader.ts";
 import type { AcquireAnswer, AcquireRequest, AcquireResult, NoRecord } from "../../src/keys/protocol.ts";
 import { hasSecret, type KeyRecord, problemOf } from "../../src/keys/record.ts";
+import { BoundedMap } from "../../src/lib/bounded-map.ts";
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
 import type { Runtime } from "../../src/lib/runtime.ts";
 import { headersOf, left, tighterWindow } from "../../src/rate-limit/headers.ts";
@@ -229,6 +230,8 @@ export class World {
   #life: Life;
   /** The state before each change of the counts whose call has not been answered, by the revision. */
   readonly #before = new Map<number, State | undefined>();
+  /** The latest states, by their revision. */
+  readonly #states = new BoundedMap<number, State>(100);
   /** Requests that wait, and those that poll next at a time. */
   #waiting = new Set<Waiting>();
   readonly #polls = new Map<number, Waiting[]>();
@@ -725,7 +728,9 @@ export class World {
     const before = this.storage.latest;
     if (before?.quota.revision !== revision) this.#before.set(revision, before);
     this.counts.rows += 1;
-    this.storage.writing.push(structuredClone(state));
+    const written = structuredClone(state);
+    this.#states.set(revision, written);
+    this.storage.writing.push(written);
   }
 
   /** Loses the object's memory, if all writes are durable and no call is under way. */
@@ -825,8 +830,9 @@ export class World {
     const { result } = answer;
     const batch = `${request.client} ${request.number}`;
     const { revision } = result;
-    // Only the call that has made a revision is answered first with it.
-    const before = this.#before.has(revision) ? this.#before.get(revision) : this.storage.latest;
+    // Only the call that has made a revision is answered first with it. Another call may have followed at the same instant.
+    const same = this.#states.get(revision) ?? this.storage.latest;
+    const before = this.#before.has(revision) ? this.#before.get(revision) : same;
     this.#before.delete(revision);
     const known = before?.quota.clients.get(request.client);
     const isRepeated = known !== undefined && known.number >= request.number;
