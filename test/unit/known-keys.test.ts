@@ -14,13 +14,19 @@ const TO_PRIMARY_MS = 100;
 /** Isolates that don't know the key yet. All times count from START_MS. */
 function newService(isolates = 1, limits = LIMITS) {
   const network = { isObjectAway: false, doesObjectHang: false, isPrimaryAway: false };
-  const calls: { atMs: number; kind: "acquire" | "identify"; requests: number; arrivedMs: number }[] = [];
+  const calls: {
+    atMs: number;
+    kind: "acquire" | "identify";
+    requests: number;
+    arrivedMs: number;
+    recent: number;
+  }[] = [];
   const reads: number[] = [];
   const send = (message: Message) => {
     const { time } = world;
-    const { client, requests, arrivedMs } = message.request;
+    const { client, requests, arrivedMs, recent } = message.request;
     const kind = client === "" ? "identify" : "acquire";
-    calls.push({ atMs: time.nowMs - START_MS, kind, requests, arrivedMs: arrivedMs - START_MS });
+    calls.push({ atMs: time.nowMs - START_MS, kind, requests, arrivedMs: arrivedMs - START_MS, recent });
     if (network.doesObjectHang) return;
     if (network.isObjectAway) return void time.after(TRIP_MS, () => message.fail(new Error("away")));
     time.after(TRIP_MS, async () => {
@@ -65,6 +71,8 @@ it("a hundred requests at once in an isolate that does not know the key need two
   const { times, runUntil, calls, used } = newService();
   await Promise.all([...times(100, 0), runUntil(1_000)]);
   expect(calls.length).toBe(2);
+  // Otherwise the object would lease as if there were one request, for so long that other isolates' requests wait in vain.
+  expect(calls[1]?.recent).toBeGreaterThan(98);
   await runUntil(10_000);
   expect(used()).toBe(100);
 });

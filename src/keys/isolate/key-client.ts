@@ -140,7 +140,6 @@ export class KeyClient {
     const { answer, failure } = waiter;
     if (answer === undefined) throw failure;
     if (waiter.secret !== undefined) return { answer };
-    this.known.lease.recordArrival(this.#runtime.now());
     return { answer, decision: this.#awaitDecision(waiter, onLocal) };
   }
 
@@ -324,7 +323,10 @@ export class KeyClient {
       this.#waiters = this.#waiters.filter((each) => !introduced.includes(each));
       return;
     }
-    for (const each of introduced) each.secret = undefined;
+    for (const each of introduced) {
+      each.secret = undefined;
+      known.lease.recordArrival(this.#runtime.now());
+    }
     known.acknowledge(request.decisions);
     if (result === undefined) return this.#decideLocally(new Error("the key has been deleted"));
     known.store(result, sentMs);
