@@ -24,7 +24,7 @@ function lookUp(throttle: LookupThrottle, find: () => Promise<unknown> = never, 
   const look = vi.fn(find);
   const found: { result?: unknown; refusal?: unknown; error?: Error } = {};
   const run = async () => {
-    found.refusal = await throttle.awaitSlot(buckets, Date.now());
+    found.refusal = await throttle.awaitSlot(buckets, Date.now(), () => false);
     if (found.refusal === undefined) found.result = await throttle.run(buckets, Date.now(), look, isFound);
   };
   run().catch((error) => Object.assign(found, { error }));

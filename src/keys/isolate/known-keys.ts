@@ -142,7 +142,11 @@ export class KnownKeys {
     };
     const client = this.clientOf(id);
     // The call that another request with this secret waits for is enough. If it fails, this request asks like any other.
-    if (client.isIntroducing(hash)) await introduce(client).catch(() => {});
+    if (client.isIntroducing(hash)) {
+      const { record = null } = (await introduce(client).catch(() => undefined)) ?? {};
+      if (own !== undefined && hasSecret(record, hash))
+        return { caller: callerOf(id, record, problemOf(record, hash, arrivedMs)), decision: await own };
+    }
     const caller = await this.#identify(asking, (client, isFirst) => {
       // A secret that the record lacks is probably wrong, and must not occupy a call that counts.
       const isDoubtful = client.record !== undefined || !isFirst;
@@ -150,7 +154,7 @@ export class KnownKeys {
     });
     if (own !== undefined) return { caller, decision: await own };
     if (caller.key === undefined) return { caller };
-    return { caller, decision: await (isAlone ? client.decideAlone() : this.count(request)) };
+    return { caller, decision: await (isAlone ? this.clientOf(id).decideAlone() : this.count(request)) };
   }
 
   /** Identifies the caller of a request whose secret this isolate can't judge. Counts nothing. Throws DatabaseUnavailable. */
@@ -205,10 +209,13 @@ export class KnownKeys {
     // A secret that was valid before is not throttled, whatever else its address has sent.
     const buckets = this.#find(id)?.hadSecret(hash) ? [] : request.buckets();
     const isFound = ({ record, isNew }: Answered) => hasSecret(record, hash) || !isNew;
-    for (let isFirst = true; this.#leftMs(request) > 0; isFirst = false) {
+    // The answer that another request waits for needs no slot.
+    const isFree = () => this.#flights.isUnderway(id) || this.peek(credential, arrivedMs) !== undefined;
+    let isFirst = true;
+    while (this.#leftMs(request) > 0) {
+      const refusal = await this.#throttle.awaitSlot(buckets, arrivedMs, isFree);
       const known = this.peek(credential, arrivedMs);
       if (known !== undefined) return known;
-      const refusal = await this.#throttle.awaitSlot(buckets, arrivedMs);
       if (refusal !== undefined) return { problem: "unknown", refusal };
       const askObject = () => this.#ask(request, ask, isFirst);
       const answer = await this.#flights.run(id, () =>
@@ -222,6 +229,7 @@ export class KnownKeys {
         this.#unknown.set(record === null ? id : hash, sentMs);
         return UNKNOWN;
       }
+      isFirst = false;
     }
     throw new DeadlineExceeded("the key's object", MAX_WAIT_MS);
   }
@@ -233,16 +241,19 @@ export class KnownKeys {
     const sentMs = this.#runtime.now();
     const recent = this.#failures.get(id);
     if (recent !== undefined && Math.abs(sentMs - recent.atMs) < FAILURE_MS) throw recent.error;
-    const answer = await ask(client, isFirst).catch((failure) => this.#askPrimary(request, client, failure));
+    const answer = await ask(client, isFirst).then(
+      (each): Answered => ({ ...each, sentMs }),
+      (failure) => this.#askPrimary(request, client, failure),
+    );
     if (answer.record !== null) {
       this.#clients.set(id, client);
       this.#strangers.delete(id);
     }
-    return { ...answer, sentMs };
+    return answer;
   }
 
   /** Reads the record from the primary, because the object can't be reached. */
-  async #askPrimary(request: KeyRequest, client: KeyClient, failure: unknown): Promise<RecordAnswer> {
+  async #askPrimary(request: KeyRequest, client: KeyClient, failure: unknown): Promise<Answered> {
     if (!(failure instanceof ObjectUnavailable)) throw failure;
     const { credential, env, onObjectFailure } = request;
     onObjectFailure(failure.cause);
@@ -251,9 +262,8 @@ export class KnownKeys {
     const leftMs = this.#leftMs(request);
     try {
       const record = await this.#runtime.withDeadline("the database", leftMs, find);
-      const answer = { record, usableMs: FRESH_MS, isNew: true };
-      client.learn(answer, sentMs);
-      return answer;
+      client.learn({ record, usableMs: FRESH_MS }, sentMs);
+      return { record, usableMs: FRESH_MS, isNew: true, sentMs };
     } catch (error) {
       if (error instanceof DeadlineExceeded && leftMs >= HANGING_MS)
         this.#failures.set(credential.id, { error, atMs: this.#runtime.now() });

@@ -26,13 +26,16 @@ export class LookupThrottle {
   }
 
   /**
-   * Waits until all buckets have a free slot. Returns the refusal of one that is exhausted in the minute of `nowMs` (Unix time). Throws
-   * DatabaseUnavailable if running look-ups take too long.
+   * Waits until all buckets have a free slot, or until the request `isFree` to go on without. Otherwise returns the refusal of a bucket
+   * that is exhausted in the minute of `nowMs` (Unix time). Throws DatabaseUnavailable if running look-ups take too long.
    */
-  async awaitSlot(buckets: readonly string[], nowMs: number): Promise<Decision | undefined> {
-    const isOver = () => this.#refusal(buckets, nowMs) !== undefined || this.#hasSlot(buckets, nowMs);
+  async awaitSlot(buckets: readonly string[], nowMs: number, isFree: () => boolean) {
+    const isReady = () => isFree() || this.#hasSlot(buckets, nowMs);
+    const isOver = () => isReady() || this.#refusal(buckets, nowMs) !== undefined;
     if (!isOver()) await poll(isOver, MAX_WAIT_MS);
-    if (isOver()) return this.#refusal(buckets, nowMs);
+    if (isReady()) return undefined;
+    const refusal = this.#refusal(buckets, nowMs);
+    if (refusal !== undefined) return refusal;
     throw new DatabaseUnavailable("too many keys of one address are being looked up", false);
   }
 

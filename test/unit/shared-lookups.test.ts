@@ -1,0 +1,174 @@
+// What requests of one isolate that need the same answer about a secret share: one call, and the slot of its leader. The objects only say
+// when they answer, because what they answer is tested with the real one.
+
+import { beforeEach, expect, it, vi } from "vitest";
+import { type Caller, type KeyRequest, KnownKeys } from "../../src/keys/isolate/known-keys.ts";
+import type { AcquireAnswer, AcquireRequest, RecordAnswer } from "../../src/keys/protocol.ts";
+import type { KeyRecord } from "../../src/keys/record.ts";
+import { RUNTIME } from "../../src/lib/runtime.ts";
+import { startOfWindowMs } from "../../src/rate-limit/windows.ts";
+
+const START_MS = Date.UTC(2026, 10, 20, 12, 34, 20);
+const LIMITS = { minute: 1_000, day: 10_000 };
+const HANGS = Number.POSITIVE_INFINITY;
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: START_MS });
+  return () => vi.useRealTimers();
+});
+
+const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
+
+const recordOf = (id: string, secrets: readonly string[]): KeyRecord => ({
+  id,
+  plan: "free",
+  limits: LIMITS,
+  expiresAtMs: null,
+  revokedAtMs: null,
+  bansLiftedUntilMs: 0,
+  secrets: secrets.map((hash) => ({ hash, goodUntilMs: null })),
+});
+
+type Network = { callMs?: (id: string) => number; isAway?: boolean };
+
+/** An isolate, all of whose requests have one address. The objects of keys answer after `callMs`, or fail if `isAway`. */
+function newIsolate({ callMs = () => 50, isAway = false }: Network = {}) {
+  /** Of every key. */
+  const secrets = ["good"];
+  const clock = { aheadMs: 0 };
+  const calls: string[] = [];
+  const counted = { requests: 0 };
+  const runtime = { ...RUNTIME, now: () => Date.now() + clock.aheadMs };
+  const findRecord = async (_database: D1Database, id: string) => {
+    await RUNTIME.wait(5);
+    return recordOf(id, secrets);
+  };
+  const keys = new KnownKeys({ runtime, findRecord });
+  const answer = async (id: string): Promise<RecordAnswer> => {
+    if (isAway) throw Object.assign(new Error("away"), { overloaded: true });
+    if (callMs(id) === HANGS) return new Promise<never>(() => {});
+    await RUNTIME.wait(callMs(id));
+    return { record: recordOf(id, secrets), usableMs: 30_000, isNew: true };
+  };
+  const acquire = async (id: string, { requests }: AcquireRequest): Promise<AcquireAnswer> => {
+    const { record, ...rest } = await answer(id);
+    counted.requests += requests;
+    const nowMs = Date.now();
+    const count = (name: "minute" | "day") => {
+      const startMs = startOfWindowMs(name, nowMs);
+      return { startMs, used: counted.requests, refused: 0, limit: LIMITS[name] };
+    };
+    const windows = { minute: count("minute"), day: count("day") };
+    const status = { revision: nowMs, nowMs, windows, leased: { minute: 0, day: 0 }, firstRefusalMs: 0 };
+    return { record, ...rest, result: { ...status, admitted: requests, refused: 0 } };
+  };
+  const getByName = (id: string) => ({
+    identify: (secret: string) => {
+      calls.push(`identify ${id} ${secret}`);
+      return answer(id);
+    },
+    acquire: (request: AcquireRequest) => {
+      calls.push(`acquire ${id} ${request.requests}`);
+      return acquire(id, request);
+    },
+  });
+  const env = { API_KEYS: { getByName } } as unknown as KeyRequest["env"];
+  const request = (id: string, hash: string): KeyRequest => ({
+    credential: { id, hash },
+    arrivedMs: runtime.now(),
+    buckets: () => ["198.18.0.1"],
+    env,
+    onObjectFailure: () => {},
+  });
+  /** What a request learns: the problem of its secret, "valid", "refused" or an error, and after how long. */
+  const ask = async (id: string, hash = "good") => {
+    const beganMs = Date.now();
+    const said = ({ problem, refusal }: Caller) => (refusal === undefined ? (problem ?? "valid") : "refused");
+    const outcome = await keys.identify(request(id, hash)).then(said, (error: Error) => error.name);
+    return { outcome, ms: Date.now() - beganMs };
+  };
+  /** Look-ups of other keys that occupy slots. */
+  const occupy = (slots: number) => {
+    for (let slot = 0; slot < slots; slot += 1) void ask(`other ${slot}`);
+  };
+  return { keys, clock, calls, counted, secrets, request, ask, occupy };
+}
+
+const othersHang = { callMs: (id: string) => (id.startsWith("other") ? HANGS : 60) };
+
+it("with one slot left, forty requests share one call", async () => {
+  const { ask, occupy, calls } = newIsolate(othersHang);
+  occupy(59);
+  const asked = Array.from({ length: 40 }, async (_, ms) => {
+    await RUNTIME.wait(ms);
+    return ask("key");
+  });
+  await pass(200);
+  expect(new Set((await Promise.all(asked)).map(({ outcome }) => outcome))).toEqual(new Set(["valid"]));
+  expect(calls.filter((call) => call.includes(" key "))).toHaveLength(1);
+});
+
+it("without a slot, a request shares a call that takes longer than a wait for a slot", async () => {
+  const { ask, occupy } = newIsolate({ callMs: (id) => (id === "key" ? 2_500 : HANGS) });
+  void ask("key");
+  occupy(59);
+  await pass(20);
+  const shared = ask("key");
+  await pass(3_500);
+  expect((await shared).outcome).toBe("valid");
+});
+
+it("a secret that becomes known by a call that counts needs no slot any more", async () => {
+  const { keys, request, ask, occupy, secrets } = newIsolate(othersHang);
+  void ask("key");
+  await pass(60);
+  occupy(60);
+  secrets.push("new");
+  const asked = ask("key", "new");
+  await pass(500);
+  void keys.count(request("key", "good"));
+  await pass(500);
+  expect(await Promise.race([asked, "nothing"])).toMatchObject({ outcome: "valid" });
+});
+
+it("a request that waited for a slot counts with its first call", async () => {
+  const { keys, occupy, request, calls } = newIsolate({ callMs: (id) => (id === "key" ? 50 : 800) });
+  occupy(60);
+  const counted = Array.from({ length: 5 }, () => keys.identifyAndCount(request("key", "good")));
+  await pass(2_000);
+  expect((await Promise.all(counted)).map(({ decision }) => decision?.admitted)).toEqual(Array(5).fill(true));
+  expect(calls.filter((call) => call.includes("identify key"))).toEqual([]);
+});
+
+it("wrong secrets are unknown by what the primary says while the object hangs, also those that came meanwhile", async () => {
+  const { ask } = newIsolate({ callMs: () => HANGS });
+  const asked = [0, 500, 2_800].map(async (ms) => {
+    await RUNTIME.wait(ms);
+    return ask("key", `wrong ${ms}`);
+  });
+  await pass(10_000);
+  const answers = await Promise.all(asked);
+  expect(answers.map(({ outcome }) => outcome)).toEqual(["unknown", "unknown", "unknown"]);
+  expect(answers.map(({ ms }) => ms <= 3_500)).toEqual([true, true, true]);
+});
+
+it("a request whose client is evicted while it waits is decided by the record that it gets", async () => {
+  const { keys, request, ask } = newIsolate({ isAway: true });
+  const waiting = keys.identifyAndCount(request("key", "good"));
+  for (let guess = 0; guess < 1_100; guess += 1) keys.clientOf(`guess ${guess}`);
+  await pass(100);
+  expect([(await waiting).decision?.admitted, (await ask("key")).outcome]).toEqual([true, "valid"]);
+});
+
+it("requests that one call has counted are not counted again if the clock has stepped back meanwhile", async () => {
+  const { keys, request, clock, counted } = newIsolate();
+  const waiting = [0, 5].map(async (ms) => {
+    await RUNTIME.wait(ms);
+    return keys.identifyAndCount(request("key", "good"));
+  });
+  await pass(20);
+  clock.aheadMs = -60_000;
+  await pass(5_000);
+  expect((await Promise.all(waiting)).map(({ decision }) => decision?.admitted)).toEqual([true, true]);
+  expect(counted.requests).toBe(2);
+});
