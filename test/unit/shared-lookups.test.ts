@@ -96,18 +96,6 @@ function newIsolate({ callMs = () => 50, isAway = false }: Network = {}) {
 
 const othersHang = { callMs: (id: string) => (id.startsWith("other") ? HANGS : 60) };
 
-it("with one slot left, forty requests share one call", async () => {
-  const { ask, occupy, calls } = newIsolate(othersHang);
-  occupy(59);
-  const asked = Array.from({ length: 40 }, async (_, ms) => {
-    await RUNTIME.wait(ms);
-    return ask("key");
-  });
-  await pass(200);
-  expect(new Set((await Promise.all(asked)).map(({ outcome }) => outcome))).toEqual(new Set(["valid"]));
-  expect(calls.filter((call) => call.includes(" key "))).toHaveLength(1);
-});
-
 it("without a slot, a request shares a call that takes longer than a wait for a slot", async () => {
   const { ask, occupy } = newIsolate({ callMs: (id) => (id === "key" ? 2_500 : HANGS) });
   void ask("key");
