@@ -34,6 +34,9 @@ export const DAYS_KEPT = 30;
 /** The longest lease, and the time over which rates are measured. Longer: fewer calls; but its return must fit into MAX_WAIT_MS. */
 export const LEASE_MS = 4_300;
 
+/** How late the report on a lease may be after its end. Longer: later retries of undecided requests; shorter: more of them in vain. */
+export const LATE_MS = 50;
+
 /** Characters in the id of an isolate's client: 59 bits in base62. */
 export const CLIENT_ID_LENGTH = 10;
 

@@ -235,6 +235,22 @@ describe("a call", () => {
     );
   });
 
+  it.each([0, 0.3, 0.6, 0.9])(
+    "is repeated when there is just time for a call, whatever the pauses before were (%f)",
+    async (random) => {
+      const service = newService(pro, { random: () => random });
+      const holder = newHolder(service);
+      void service.runUntil(900).then(() => service.world.end(holder));
+      const requests = service.burst(297, 1_000);
+      await service.world.run();
+      // Its lease stays outstanding for longer than requests wait.
+      expect(longest(await Promise.all(requests))).toBeGreaterThan(4_600);
+      const lastMs = Math.max(...service.sent().filter((atMs) => atMs < 5_600));
+      // Or a call was under way then.
+      expect([lastMs >= 5_550 - 2 * TRIP_MS, lastMs <= 5_550]).toEqual([true, true]);
+    },
+  );
+
   it("is repeated at another time than that of other isolates that wait", async () => {
     const numbers = [0.1, 0.9];
     const service = newService(pro, { random: () => numbers.reverse()[0] ?? 0 });

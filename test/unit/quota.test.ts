@@ -231,6 +231,17 @@ it("requests that had to wait in the last 5 s of a minute find its room in the n
   expect([hasLease(5_001, 0), hasLease(5_000, 4_999), hasLease(5_000, 5_000)]).toEqual([true, false, true]);
 });
 
+it("undecided requests are to be sent again when the lease has ended, until its report is 50 ms late", () => {
+  const key = newLeasedKey();
+  const durationMs = key.quota.clients.get("A")?.lease?.durationMs ?? 0;
+  key.acquire(50, { client: "B" });
+  const retries = [-1, 0, 49, 50].map((ms) => {
+    key.nowMs = MINUTE_MS + durationMs + ms;
+    return (key.acquire(1, { client: "B" }).retryMs ?? 0) - MINUTE_MS;
+  });
+  expect(retries).toEqual([durationMs, durationMs, durationMs, 60_000]);
+});
+
 it("a lease is outstanding until 3 s after its time, and can be credited later", () => {
   const key = newLeasedKey();
   const durationMs = key.quota.clients.get("A")?.lease?.durationMs ?? 0;

@@ -12,6 +12,7 @@ import {
   type AcquireRequest,
   type AcquireResult,
   CLIENT_ID_LENGTH,
+  LATE_MS,
   MAX_WAIT_MS,
   type NoRecord,
   type RecordAnswer,
@@ -37,8 +38,6 @@ const MIN_CALL_MS = 400;
 const UNDECIDED_PAUSE_MS = 400;
 /** A pause is up to so much longer, so that isolates do not ask at the same time. */
 const SPREAD = 0.25;
-/** How late the report on a lease may be after its end. */
-const LATE_MS = 50;
 /** A timer belongs to a request, which Cloudflare ends 30 s after its response; then another request has to renew the lease. */
 const MAX_RENEWALS = 5;
 /** A report that takes longer was cancelled together with its request. */
@@ -369,7 +368,11 @@ export class KeyClient {
     const untilEndMs = retryMs + LATE_MS - madeMs - callMs;
     const isSoon = untilEndMs < UNDECIDED_PAUSE_MS;
     const pauseMs = isSoon ? untilEndMs : Math.max(UNDECIDED_PAUSE_MS, callMs);
-    this.#pausedUntilMs = nowMs + Math.min(SECOND_MS, pauseMs * (1 + SPREAD * this.#runtime.random()));
+    // The oldest request asks for the last time when there is just time for a call.
+    const [oldest] = this.#waiters;
+    const lastMs = oldest === undefined ? 0 : this.#leftMs(oldest) - MIN_CALL_MS - LATE_MS;
+    const mostMs = lastMs > 0 ? Math.min(SECOND_MS, lastMs) : SECOND_MS;
+    this.#pausedUntilMs = nowMs + Math.min(mostMs, pauseMs * (1 + SPREAD * this.#runtime.random()));
   }
 
   /** Gives the requests of a batch their decisions. Undecided requests get none. */

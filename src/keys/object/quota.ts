@@ -3,7 +3,7 @@
 import type { Counts, Limits } from "../../rate-limit/windows.ts";
 import * as Windows from "../../rate-limit/windows.ts";
 import type { AcquireRequest, AcquireResult, DayTotals, Lease, Status } from "../protocol.ts";
-import { DAY_MS, DAYS_KEPT, LEASE_MS, MAX_WAIT_MS } from "../protocol.ts";
+import { DAY_MS, DAYS_KEPT, LATE_MS, LEASE_MS, MAX_WAIT_MS } from "../protocol.ts";
 
 /** How long a ban lasts. It is never extended; only an operator ends it earlier. */
 export const BAN_MS = 10 * 60_000;
@@ -277,10 +277,13 @@ function outstanding({ counts, clients }: Quota, nowMs: number, except?: Granted
   return leased;
 }
 
-/** When the next lease or the minute ends. A lease whose time is over should have been reported. */
+/** When the next lease or the minute ends. A lease that has just ended is still to be reported; an older one should have been. */
 function nextEndMs({ counts, clients }: Quota, nowMs: number): number {
   const endsMs = [...clients.values()].map(({ lease }) => (lease ? lease.renewedMs + lease.durationMs : 0));
-  return Math.min(...endsMs.filter((each) => each > nowMs), Windows.resetMs(counts.minute, "minute"));
+  return Math.min(
+    ...endsMs.filter((each) => each > nowMs - LATE_MS),
+    Windows.resetMs(counts.minute, "minute"),
+  );
 }
 
 /** Grants a client a lease, or renews the one that it holds. */
