@@ -277,7 +277,7 @@ describe("the lookup throttle", () => {
   ])(
     "answers %i to a new key if 60 from its address %s, but not to another address",
     async (status, fate, message) => {
-      const { secret } = await newKey();
+      const [{ secret }, other] = [await newKey(), await newKey()];
       const address = newAddress();
       // No call reaches its deadline.
       vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() });
@@ -294,7 +294,7 @@ describe("the lookup throttle", () => {
       const there = send(secret, address);
       // It waits for a slot.
       expect(await hasSettled(there)).toBe(false);
-      expect((await send(secret)).status).toBe(404);
+      expect((await send(other.secret)).status).toBe(404);
       areHeld = fate === "hang";
       const refused = await there;
       expect(refused.status).toBe(status);
