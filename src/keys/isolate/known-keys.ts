@@ -213,10 +213,13 @@ export class KnownKeys {
     const isFree = () => this.#flights.isUnderway(id) || this.peek(credential, arrivedMs) !== undefined;
     let isFirst = true;
     while (this.#leftMs(request) > 0) {
-      const refusal = await this.#throttle.awaitSlot(buckets, arrivedMs, isFree);
+      // Without an `await` if there is room, so that other requests of this instant wait for the same call.
+      if (!isFree() && !this.#throttle.hasRoom(buckets, arrivedMs)) {
+        const refusal = await this.#throttle.awaitSlot(buckets, arrivedMs, isFree);
+        if (refusal !== undefined) return { problem: "unknown", refusal };
+      }
       const known = this.peek(credential, arrivedMs);
       if (known !== undefined) return known;
-      if (refusal !== undefined) return { problem: "unknown", refusal };
       const askObject = () => this.#ask(request, ask, isFirst);
       const answer = await this.#flights.run(id, () =>
         this.#throttle.run(buckets, arrivedMs, askObject, isFound),
