@@ -82,10 +82,23 @@ async function notices(folder: string, fault: Fault): Promise<boolean> {
   return isNoticed;
 }
 
+/** A fault can make a test loop for ever, which no test runner ends. */
+const MAX_RUN_MS = 10 * 60_000;
+
 /** Whether tests pass. */
 async function pass(folder: string, tests: string[]): Promise<boolean> {
   const args = ["node_modules/vitest/vitest.mjs", "run", "--bail=1", ...tests];
-  const runner = spawn(process.execPath, args, { cwd: folder, stdio: "ignore" });
+  // A process group, because the test that loops is in a child of the runner.
+  const runner = spawn(process.execPath, args, { cwd: folder, stdio: "ignore", detached: true });
+  const kill = () => runner.pid !== undefined && process.kill(-runner.pid, "SIGKILL");
+  const timer = setTimeout(kill, MAX_RUN_MS);
+  const interrupt = () => {
+    kill();
+    process.exit(130);
+  };
+  process.once("SIGINT", interrupt);
   const [code] = await once(runner, "exit");
+  clearTimeout(timer);
+  process.off("SIGINT", interrupt);
   return code === 0;
 }
