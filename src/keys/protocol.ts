@@ -120,7 +120,7 @@ export interface Status {
 export interface AcquireResult extends Status {
   admitted: number;
   refused: number;
-  /** If requests are undecided: when the next lease or the minute ends (Unix time, by the object's clock). */
+  /** If requests are undecided: when the next lease or the minute ends, or a lease has just ended (Unix time, by the object's clock). */
   retryMs?: number;
   /** Set if the call granted or renewed it. */
   lease?: Lease;

@@ -360,19 +360,23 @@ export class KeyClient {
     else await this.#report(0);
   }
 
-  /** After an undecided response, sets a pause: until the next lease has ended, or longer if that or the object is far away. */
+  /**
+   * After an undecided response, sets a pause: until the next lease has ended, longer if that or the object is far away, shorter if a
+   * request would have no time left.
+   */
   #pause({ nowMs: madeMs, retryMs }: AcquireResult, sentMs: number): void {
     if (retryMs === undefined) return;
     const nowMs = this.#runtime.now();
     const callMs = Math.max(0, nowMs - sentMs);
     const untilEndMs = retryMs + LATE_MS - madeMs - callMs;
     const isSoon = untilEndMs < UNDECIDED_PAUSE_MS;
-    const pauseMs = isSoon ? untilEndMs : Math.max(UNDECIDED_PAUSE_MS, callMs);
-    // The oldest request asks for the last time when there is just time for a call.
-    const [oldest] = this.#waiters;
-    const lastMs = oldest === undefined ? 0 : this.#leftMs(oldest) - MIN_CALL_MS - LATE_MS;
-    const mostMs = lastMs > 0 ? Math.min(SECOND_MS, lastMs) : SECOND_MS;
-    this.#pausedUntilMs = nowMs + Math.min(mostMs, pauseMs * (1 + SPREAD * this.#runtime.random()));
+    const random = this.#runtime.random();
+    const pauseMs = (isSoon ? untilEndMs : Math.max(UNDECIDED_PAUSE_MS, callMs)) * (1 + SPREAD * random);
+    // A request that would then have no time for another call asks before, for the last time.
+    const reserveMs = LATE_MS * (1 + random);
+    const leftMs = this.#waiters.map((each) => this.#leftMs(each) - MIN_CALL_MS).find((ms) => ms > reserveMs);
+    const isTooLong = leftMs !== undefined && pauseMs > leftMs;
+    this.#pausedUntilMs = nowMs + Math.min(SECOND_MS, isTooLong ? leftMs - reserveMs : pauseMs);
   }
 
   /** Gives the requests of a batch their decisions. Undecided requests get none. */
