@@ -265,7 +265,7 @@ class Scenario {
     const random = this.#random;
     const world = this.#world;
     const { time } = world;
-    const plan = (fault: Fault, run: () => void) => {
+    const plan = (fault: Fault, run: () => unknown) => {
       if (!this.faults.has(fault)) return;
       world.time.after(random.int(0, durationMs), () => {
         this.totals[fault] += 1;
@@ -289,11 +289,12 @@ class Scenario {
     });
     plan("revocations", () => world.change({ revokedAtMs: world.time.nowMs }));
     for (let calls = 0; calls < 5; calls += 1) {
-      plan("usageCalls", () => {
+      plan("usageCalls", async () => {
         const { client, aheadMs } = this.#anIsolate();
         const sentMs = world.time.nowMs + aheadMs;
-        const { status } = world.usage();
-        world.time.after(random.int(1, 200), () => client.learnStatus(status, sentMs));
+        const backMs = random.int(1, 200);
+        const status = await world.askUsage();
+        if (status !== undefined) world.time.after(backMs, () => client.learnStatus(status, sentMs));
       });
     }
     plan("outages", () => {

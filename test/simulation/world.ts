@@ -9,7 +9,13 @@ import { MAX_DECISIONS } from "../../src/keys/isolate/known-quota.ts";
 import { ApiKey } from "../../src/keys/object/api-key.ts";
 import { liftBan, type Quota, rollOver, statusOf, UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
 import type { ReadRecord } from "../../src/keys/object/record-reader.ts";
-import type { AcquireAnswer, AcquireRequest, AcquireResult, NoRecord } from "../../src/keys/protocol.ts";
+import type {
+  AcquireAnswer,
+  AcquireRequest,
+  AcquireResult,
+  NoRecord,
+  Status,
+} from "../../src/keys/protocol.ts";
 import { hasSecret, type KeyRecord, problemOf } from "../../src/keys/record.ts";
 import { BoundedMap } from "../../src/lib/bounded-map.ts";
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
@@ -907,6 +913,12 @@ export class World {
   }
   /** Whether a ban must begin in time: there are no faults. */
   mustBan = false;
+
+  /** The status that the object answers to GET /v1/usage; nothing if it has no record, or crashes meanwhile. */
+  async askUsage(): Promise<Status | undefined> {
+    const answer = await this.#inLife(({ object }) => object.usage());
+    return answer !== undefined && "usage" in answer ? answer.usage?.status : undefined;
+  }
 
   /** What the object would answer to GET /v1/usage, if it had the current record. */
   usage() {
