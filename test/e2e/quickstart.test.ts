@@ -73,10 +73,10 @@ describe("npm start", () => {
     expect((await call("/v1/nowhere")).status).toBe(404);
     other.exec("BEGIN IMMEDIATE");
     const adding = addPet(`{"name":"Patience","categoryId":1}`);
-    // By the time of this response, the other request has met the lock.
-    const unhindered = await call("/v1/nowhere");
+    // By the time of this response, the other request has met the lock. It is not counted, so it does not wait for the pace of calls.
+    const unhindered = await call("/version");
     other.close();
-    expect([unhindered.status, (await adding).status]).toEqual([404, 201]);
+    expect([unhindered.status, (await adding).status]).toEqual([200, 201]);
   });
 
   it("reports a port in use", async () => {
