@@ -19,10 +19,10 @@ import { LookupThrottle } from "./lookup-throttle.ts";
 
 /** Together about 5 MB of the 128 that an isolate has; ten times that if all of them have much to report. */
 const MAX_CLIENTS = 5_000;
-/** Secrets, and ids and hashes that don't exist: together about 7 MB. */
-const MAX_SECRETS = 10_000;
 /** Clients of keys that are not known to exist: a flood of guesses evicts only these. */
 const MAX_STRANGERS = 1_000;
+/** Secrets, and ids and hashes that don't exist: together about 7 MB. */
+const MAX_SECRETS = 10_000;
 /** How long neither the object nor the primary is asked about a key again if both have hung. */
 const FAILURE_MS = 5_000;
 /** A primary that has had less time than this does not hang. */
