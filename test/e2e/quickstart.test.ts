@@ -4,9 +4,8 @@
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { databaseFile, registryPath } from "../../scripts/cloudflare/database.ts";
+import { registryPath } from "../../scripts/cloudflare/database.ts";
 import startCommand from "../../scripts/start.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
 import { type Service, start } from "../support/e2e/petstore.ts";
@@ -65,19 +64,6 @@ describe("npm start", () => {
       expect((await addPet(tooLarge.stream())).status).toBe(413);
       expect((await addPet(`{"name":"Rex","categoryId":1}`)).status).toBe(201);
     }
-  });
-
-  it("adds a pet after another process has released its lock on the database", async () => {
-    const other = new DatabaseSync(databaseFile(state, "pets"));
-    // From here on the key is cached, and only pets need the database.
-    expect((await call("/v1/nowhere")).status).toBe(404);
-    other.exec("BEGIN IMMEDIATE");
-    const adding = addPet(`{"name":"Patience","categoryId":1}`);
-    // By the time of these responses, the other request has met the lock. They are not counted, so no pace of calls makes them wait.
-    await call("/v1/usage");
-    const unhindered = await call("/version");
-    other.close();
-    expect([unhindered.status, (await adding).status]).toEqual([200, 201]);
   });
 
   it("reports a port in use", async () => {
