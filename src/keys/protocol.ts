@@ -32,7 +32,7 @@ export const DAY_MS = WINDOW_SECONDS.day * 1000;
 export const DAYS_KEPT = 30;
 
 /** The longest lease, and the time over which rates are measured. Longer: fewer calls; but its return must fit into MAX_WAIT_MS. */
-export const LEASE_MS = 4_300;
+export const LEASE_MS = 4_000;
 
 /** How late the report on a lease may be after its end. Longer: later retries of undecided requests; shorter: more of them in vain. */
 export const LATE_MS = 50;

@@ -2,8 +2,9 @@
 
 import { serialize } from "node:v8";
 import { expect, it } from "vitest";
+import type { Limits } from "../../src/rate-limit/windows.ts";
 import { Random } from "./random.ts";
-import { type Message, World } from "./world.ts";
+import { type Message, type Read, World } from "./world.ts";
 
 const START_MS = Date.UTC(2026, 10, 22, 12, 34, 2);
 const CALL_MS = 3;
@@ -78,19 +79,24 @@ it("when the holder of a lease has ended, waiting isolates ask every 400 ms or m
   world.throwFailure();
 });
 
+/** A world in which a call takes twice `tripMs`, a read of the record `readMs`, and nothing fails. */
+function calmWorld(limits: Limits, random: Random, tripMs: number, readMs = 0): World {
+  const send = (message: Message) =>
+    world.time.after(tripMs, async () => {
+      const answer = await message.deliver();
+      world.persist();
+      if (answer !== undefined) world.time.after(tripMs, answer);
+    });
+  const read = ({ deliver }: Read) => world.time.after(readMs, () => deliver()());
+  const world: World = new World({ startMs: START_MS, limits, send, read, random: () => random.next() });
+  return world;
+}
+
 it.each([20, 116, 140])(
   "a burst after sparse traffic is counted exactly, with calls of twice %i ms",
   async (tripMs) => {
     for (let burstMs = 1_500; burstMs < 5_000; burstMs += 97) {
-      const limits = { minute: 60, day: 1_000 };
-      const random = new Random(burstMs);
-      const send = (message: Message) =>
-        world.time.after(tripMs, async () => {
-          const answer = await message.deliver();
-          world.persist();
-          if (answer !== undefined) world.time.after(tripMs, answer);
-        });
-      const world: World = new World({ startMs: START_MS, limits, send, random: () => random.next() });
+      const world = calmWorld({ minute: 60, day: 1_000 }, new Random(burstMs), tripMs);
       const [sparse, burst] = [world.newIsolate(), world.newIsolate()];
       for (let ms = 0; ms < 9_000; ms += 250) world.time.after(ms, () => void world.request(sparse));
       world.time.after(burstMs, () => {
@@ -99,6 +105,23 @@ it.each([20, 116, 140])(
       await world.run();
       world.throwFailure();
       expect([burstMs, world.counts.admitted]).toEqual([burstMs, 60]);
+    }
+  },
+);
+
+it.each([0, 1_600])(
+  "a burst through isolates that don't know the key is counted exactly, with calls of 300 ms and a read of %i ms",
+  async (readMs) => {
+    for (let seed = 1; seed <= 24; seed += 1) {
+      const random = new Random(seed);
+      const world = calmWorld({ minute: 360, day: 3_600 }, random, 150, readMs);
+      const isolates = Array.from({ length: random.pick(6, 30) }, () => world.newIsolate());
+      const spreadMs = random.pick(0, 100);
+      for (let request = 0; request < 420; request += 1)
+        world.time.after(random.int(0, spreadMs), () => void world.request(random.pick(...isolates)));
+      await world.run();
+      world.throwFailure();
+      expect([seed, world.counts.admitted]).toEqual([seed, 360]);
     }
   },
 );

@@ -372,11 +372,11 @@ export class KeyClient {
     const isSoon = untilEndMs < UNDECIDED_PAUSE_MS;
     const random = this.#runtime.random();
     const pauseMs = (isSoon ? untilEndMs : Math.max(UNDECIDED_PAUSE_MS, callMs)) * (1 + SPREAD * random);
-    // A request that would then have no time for another call asks before, for the last time.
+    // A request that has time for only one more call asks as late as it can.
     const reserveMs = LATE_MS * (1 + random);
     const leftMs = this.#waiters.map((each) => this.#leftMs(each) - MIN_CALL_MS).find((ms) => ms > reserveMs);
-    const isTooLong = leftMs !== undefined && pauseMs > leftMs;
-    this.#pausedUntilMs = nowMs + Math.min(SECOND_MS, isTooLong ? leftMs - reserveMs : pauseMs);
+    const isLast = leftMs !== undefined && pauseMs + callMs + reserveMs > leftMs;
+    this.#pausedUntilMs = nowMs + Math.min(SECOND_MS, isLast ? leftMs - reserveMs : pauseMs);
   }
 
   /** Gives the requests of a batch their decisions. Undecided requests get none. */

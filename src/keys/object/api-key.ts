@@ -26,6 +26,9 @@ const KEPT_UNUSED_MS = 41 * DAY_MS;
 /** After a failed attempt to record a ban, until the ban ends. */
 const RECORD_PAUSE_MS = 30_000;
 
+/** How long after a read other requests may still wait that came during it: for their isolate's call, and for the next one. */
+const DELAYED_MS = 1_000;
+
 /** An incompatible shape of the stored state gets a new key, so that older values are ignored. */
 const STATE_KEY = "state-1";
 
@@ -41,6 +44,7 @@ export class ApiKey extends DurableObject<Env> {
   /** Unknown if the object was neither called by its name nor used before. */
   #keyId: string | undefined;
   #quota: Quota;
+  #delayed = { ms: 0, untilMs: 0 };
 
   constructor(ctx: DurableObjectState, env: Env, { runtime, findRecord, log } = OPTIONS) {
     super(ctx, env);
@@ -61,6 +65,7 @@ export class ApiKey extends DurableObject<Env> {
 
   /** Counts a batch. Calls are serial, because there is no `await` between deciding and storing. */
   async acquire(request: AcquireRequest): Promise<AcquireAnswer | NoRecord> {
+    const calledMs = this.#now();
     const answer = await this.#answer(request.secret);
     if ("unavailable" in answer || answer.record === null) return answer;
     const { record } = answer;
@@ -70,9 +75,18 @@ export class ApiKey extends DurableObject<Env> {
     // A repeated call gets its result, although the secret's grace may have ended since the call was counted.
     if (isInvalid && !isCounted(this.#quota, request)) return answer;
     const before = liftBan(this.#quota, record.bansLiftedUntilMs);
-    const { result, quota } = acquire(before, record.limits, request, nowMs);
+    const delayMs = this.#delay(nowMs - calledMs, nowMs);
+    const { result, quota } = acquire(before, record.limits, request, nowMs, delayMs);
     this.#store(quota);
     return { ...answer, result };
+  }
+
+  /** The longest that calls of the last second have waited for the record, if this one has waited for `waitedMs`. */
+  #delay(waitedMs: number, nowMs: number): number {
+    const { ms, untilMs } = this.#delayed;
+    const delayMs = Math.max(waitedMs, nowMs < untilMs ? ms : 0);
+    if (waitedMs > 0) this.#delayed = { ms: delayMs, untilMs: nowMs + DELAYED_MS };
+    return delayMs;
   }
 
   /** The record, with the secret that has this SHA-256 if that exists. Counts nothing. */

@@ -105,8 +105,11 @@ export function statusOf(quota: Quota, limits: Limits, nowMs: number, own?: Gran
   };
 }
 
-/** Applies the report, admits the requests that fit, refuses those for which no lease can make room, and grants a lease. */
-export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, nowMs: number) {
+/**
+ * Applies the report, admits the requests that fit, refuses those for which no lease can make room, and grants a lease. `delayMs`: how
+ * long requests have waited for the object itself; a lease has to come back so much earlier.
+ */
+export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, nowMs: number, delayMs = 0) {
   const rolled = rollOver(quota, limits, nowMs);
   const known = rolled.clients.get(request.client) ?? NEW_CLIENT;
   const answer = (after: Quota, admitted: number, refused: number, lease?: GrantedLease) => {
@@ -151,7 +154,7 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const { number, recent } = request;
   const client: Client = { number, admitted, refused, late, recent, seenMs: nowMs, lease: held };
   const clients = withClient(before.clients, request.client, client, nowMs);
-  const lease = wantsLease ? grant({ ...counted, clients }, limits, client, nowMs) : undefined;
+  const lease = wantsLease ? grant({ ...counted, clients }, limits, client, nowMs, delayMs) : undefined;
   const isSame = before === rolled && unleasedUntilMs === before.unleasedUntilMs;
   if (isSame && admitted + refused === 0 && lease === undefined) return answer(rolled, 0, 0);
   if (lease !== undefined) clients.set(request.client, { ...client, lease });
@@ -287,7 +290,13 @@ function nextEndMs({ counts, clients }: Quota, nowMs: number): number {
 }
 
 /** Grants a client a lease, or renews the one that it holds. */
-function grant(quota: Quota, limits: Limits, client: Client, nowMs: number): GrantedLease | undefined {
+function grant(
+  quota: Quota,
+  limits: Limits,
+  client: Client,
+  nowMs: number,
+  delayMs: number,
+): GrantedLease | undefined {
   const { minute, day } = Windows.withLimits(quota.counts, limits);
   const { number, recent, lease: held } = client;
   // A lease of an earlier minute ends by itself.
@@ -296,7 +305,9 @@ function grant(quota: Quota, limits: Limits, client: Client, nowMs: number): Gra
   const left = Windows.room({ minute, day });
   const fullMs = (left * LEASE_MS) / recentOfAll(quota, nowMs);
   const leftMs = Windows.resetMs(minute, "minute") - nowMs - LEASE_MARGIN_MS;
-  const durationMs = Math.floor(Math.min(leftMs, LEASE_MS, Math.max(MIN_LEASE_MS, fullMs * TIME_SHARE)));
+  const durationMs = Math.floor(
+    Math.min(leftMs, LEASE_MS - delayMs, Math.max(MIN_LEASE_MS, fullMs * TIME_SHARE)),
+  );
   const wanted = Math.ceil(((HEADROOM * recent + RESERVE) * durationMs) / LEASE_MS);
   const unused = held === undefined ? 0 : held.size - held.used;
   const more = Math.max(0, Math.min(wanted - unused, Math.floor(left * LEASE_SHARE)));
