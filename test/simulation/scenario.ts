@@ -48,6 +48,10 @@ const REST_MS = 40_000;
 /** A change of the record is in force after 30 s. */
 const LONG_MS = 90_000;
 
+/** From an isolate to the object. */
+const NEAR_MS = 60;
+const FAR_MS = 150;
+
 const EVENTS = ["requests", "writesLost", "refusedMinutes", "refusedDays"] as const;
 const CHECKS = ["exactScenarios", "usageChecked", "remainingChecked", "quickScenarios"] as const;
 const COUNTED = [...HARMLESS, ...HARMFUL, ...EVENTS, ...CHECKS];
@@ -73,6 +77,11 @@ class Scenario {
   readonly #random: Random;
   readonly #world: World;
   readonly #distances = new Map<Isolate, number>();
+  /** Only one burst of more requests than the limit, in isolates that don't know the key. Others would hide too few admissions. */
+  readonly #isColdBurst: boolean;
+  /** The times from isolates to the object. */
+  readonly #fromMs: number;
+  readonly #toMs: number;
   #outageUntilMs = 0;
   #primaryAwayUntilMs = 0;
   #lastWriteMs = 0;
@@ -93,8 +102,9 @@ class Scenario {
     const boundaryMs = random.pick(Date.UTC(2026, 10, 21), Date.UTC(2026, 10, 20, 12, 34));
     const minute = random.pick(random.int(1, 5), random.int(30, 100), random.int(100, 1_000));
     const limits = { minute, day: random.pick(10 * minute, Math.ceil((minute * random.int(5, 30)) / 10)) };
+    this.#isColdBurst = random.chance(0.05);
     this.#world = new World({
-      startMs: boundaryMs - random.int(0, 8_000),
+      startMs: boundaryMs - (this.#isColdBurst ? random.int(10_000, REST_MS) : random.int(0, 8_000)),
       limits,
       send: (message) => void this.#send(message),
       read: (read) => this.#read(read),
@@ -109,13 +119,17 @@ class Scenario {
     this.#world.mayLose =
       this.faults.has("failures") || this.faults.has("hangs") || this.faults.has("outages");
     this.#world.mustBan = this.faults.size === 0;
-    const isolates = random.chance(0.02) ? random.int(50, 300) : random.pick(1, 1, 2, 3, random.int(4, 20));
+    this.#fromMs = this.#isColdBurst ? random.int(1, FAR_MS) : 1;
+    this.#toMs = this.#isColdBurst ? this.#fromMs : NEAR_MS;
+    const isolates = random.chance(0.02)
+      ? random.int(50, 300)
+      : random.pick(...(this.#isColdBurst ? [] : [1, 1, 2, 3]), random.int(4, 20));
     for (let index = 0; index < isolates; index += 1) this.#newIsolate();
   }
 
   #newIsolate(): void {
     const aheadMs = this.#random.pick(0, this.#random.int(-2_000, 2_000));
-    this.#distances.set(this.#world.newIsolate(aheadMs), this.#random.int(1, 60));
+    this.#distances.set(this.#world.newIsolate(aheadMs), this.#random.int(this.#fromMs, this.#toMs));
   }
 
   /** Whether a fault occurs now. */
@@ -204,7 +218,7 @@ class Scenario {
   async run() {
     const { totals } = this;
     const world = this.#world;
-    await world.prefill(this.#random.pick(0, 0.5, 0.8, 0.95));
+    await world.prefill(this.#isColdBurst ? 0 : this.#random.pick(0, 0.5, 0.8, 0.95));
     this.#plan();
     await world.run();
     await this.#finish();
@@ -226,6 +240,11 @@ class Scenario {
     };
     const hasChanges = CHANGES.some((fault) => this.faults.has(fault));
     const durationMs = hasChanges && random.chance(0.2) ? LONG_MS : random.pick(3_000, 12_000, 12_000);
+    if (this.#isColdBurst) {
+      send(Math.min(1_000, Math.ceil(minute * 1.2)), () => random.int(0, 100));
+      this.#planFaults(durationMs);
+      return;
+    }
     for (let bursts = random.int(1, 4); bursts > 0; bursts -= 1) {
       const atMs = random.int(0, durationMs);
       const requests = random.pick(
@@ -404,7 +423,7 @@ class Scenario {
       isHarmed || hasWaited || world.mayLackRecord || world.counts.local === 0,
       () => "an isolate has decided locally",
     );
-    if (isQuick) {
+    if (isQuick && !this.#isColdBurst) {
       this.#expectQuick();
       totals.quickScenarios += 1;
     }
