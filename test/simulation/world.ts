@@ -211,6 +211,8 @@ export class World {
   #mayForget = false;
   /** Whether answers may be lost. */
   mayLose = false;
+  /** The number of requests whose secret was valid when they arrived, and then was not. */
+  #endedMeanwhile = 0;
   /** Whether the primary may be away or hang. */
   mayLackRecord = false;
   readonly counts = {
@@ -584,7 +586,8 @@ export class World {
     if (this.hasStepped) return;
     const possible = this.#versionsFor(arrivedMs).map((record) => problemOf(record, secret, localMs));
     this.expect(possible.includes(problem as never), () => `${secret} is ${problem}, not ${possible.join()}`);
-    const [current = null] = this.#versionsSince(arrivedMs);
+    const [current = this.record] = this.#versionsSince(arrivedMs);
+    if (problem !== undefined && problemOf(current, secret, localMs) === undefined) this.#endedMeanwhile += 1;
     this.expect(
       problem !== "unknown" || !hasSecret(current, secret),
       () => `${secret} exists, but is unknown`,
@@ -950,9 +953,9 @@ export class World {
     }
   }
 
-  /** The answer to a call that has counted may be lost, and its repetition find no record. */
+  /** The answer to a call that has counted may be lost, and its repetition find no record, or one whose secret has ended. */
   get #countedInVain(): number {
-    return this.crashes === 0 && !this.mayLose ? 0 : this.counts.unavailable;
+    return this.crashes === 0 && !this.mayLose ? 0 : this.counts.unavailable + this.#endedMeanwhile;
   }
 
   /** At rest, usage shows the admitted and refused requests. */
