@@ -54,7 +54,7 @@ export default {
     const key = searchParams.get("key") ?? "";
     const acquire = async (requests: number, rest: Partial<AcquireRequest> = {}) => {
       lastNumber += 2;
-      const batch = { client: "isolate", number: lastNumber, requests, arrivedMs: 0, recent: 0 };
+      const batch = { client: "isolate", number: lastNumber, requests, arrivedMs: 0, waitedMs: 0, recent: 0 };
       const call = { ...batch, wantsLease: false, decisions: [], ...rest };
       return Response.json(await API_KEYS.getByName(key).acquire(call));
     };

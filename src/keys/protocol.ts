@@ -75,6 +75,8 @@ export interface AcquireRequest {
   requests: number;
   /** The earliest time at which the first request can have arrived, by the object's clock (Unix time). */
   arrivedMs: number;
+  /** How long the first request has waited when the call or its repetition is sent, in milliseconds by the isolate's clock. */
+  waitedMs: number;
   /** How many requests have arrived in the isolate in LEASE_MS, as a moving average. */
   recent: number;
   wantsLease: boolean;

@@ -4,7 +4,7 @@ import { serialize } from "node:v8";
 import { expect, it } from "vitest";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { Random } from "./random.ts";
-import { type Message, type Read, World } from "./world.ts";
+import { FIRST_SECRET, type Message, type Read, World } from "./world.ts";
 
 const START_MS = Date.UTC(2026, 10, 22, 12, 34, 2);
 const CALL_MS = 3;
@@ -79,13 +79,15 @@ it("when the holder of a lease has ended, waiting isolates ask every 400 ms or m
   world.throwFailure();
 });
 
-/** A world in which a call takes twice `tripMs`, a read of the record `readMs`, and nothing fails. */
+/** A world in which a call takes twice `tripMs` and a read of the record `readMs`; a crash of the object fails its calls. */
 function calmWorld(limits: Limits, random: Random, tripMs: number, readMs = 0): World {
   const send = (message: Message) =>
     world.time.after(tripMs, async () => {
+      const { crashes } = world;
       const answer = await message.deliver();
       world.persist();
-      if (answer !== undefined) world.time.after(tripMs, answer);
+      const isLost = () => answer === undefined || world.crashes !== crashes;
+      world.time.after(tripMs, () => (isLost() ? message.fail(new Error("lost")) : answer?.()));
     });
   const read = ({ deliver }: Read) => world.time.after(readMs, () => deliver()());
   const world: World = new World({ startMs: START_MS, limits, send, read, random: () => random.next() });
@@ -109,9 +111,13 @@ it.each([20, 116, 140])(
   },
 );
 
-it.each([0, 1_600])(
-  "a burst through isolates that don't know the key is counted exactly, with calls of 300 ms and a read of %i ms",
-  async (readMs) => {
+it.each([
+  [0, 150],
+  [1_600, 150],
+  [1_600, 1_600],
+])(
+  "a burst through isolates that don't know the key is counted exactly, with calls of 300 ms, a read of %i ms and a crash after %i ms",
+  async (readMs, crashMs) => {
     for (let seed = 1; seed <= 24; seed += 1) {
       const random = new Random(seed);
       const world = calmWorld({ minute: 360, day: 3_600 }, random, 150, readMs);
@@ -119,9 +125,33 @@ it.each([0, 1_600])(
       const spreadMs = random.pick(0, 100);
       for (let request = 0; request < 420; request += 1)
         world.time.after(random.int(0, spreadMs), () => void world.request(random.pick(...isolates)));
+      if (seed % 2 === 0) world.time.after(crashMs, () => world.crash(world.storage.writing.length));
       await world.run();
       world.throwFailure();
       expect([seed, world.counts.admitted]).toEqual([seed, 360]);
+    }
+  },
+);
+
+it.each(["a new secret", "the known secret, and one with a wrong secret,"])(
+  "a burst with %s waits for a read of the record, and is counted exactly beside steady requests elsewhere",
+  async (what) => {
+    for (let burstMs = 4_000; burstMs < 9_000; burstMs += 193) {
+      const world = calmWorld({ minute: 360, day: 3_600 }, new Random(burstMs), 150, 240);
+      const [steady, burst] = [world.newIsolate(), world.newIsolate()];
+      for (let ms = 0; ms < burstMs + 2_500; ms += 100)
+        world.time.after(ms, () => void world.request(steady, FIRST_SECRET));
+      world.time.after(burstMs, () => {
+        if (what === "a new secret") {
+          const secrets = [FIRST_SECRET, "new"].map((hash) => ({ hash, goodUntilMs: null }));
+          world.change({ secrets });
+        } else void world.ask(burst, "wrong");
+        const secret = what === "a new secret" ? "new" : FIRST_SECRET;
+        for (let request = 0; request < 340; request += 1) void world.request(burst, secret);
+      });
+      await world.run();
+      world.throwFailure();
+      expect([burstMs, world.counts.admitted]).toEqual([burstMs, 360]);
     }
   },
 );

@@ -27,6 +27,9 @@ const HARMLESS = [
 /** Of these, the faults that make no request wait longer. */
 const QUICK: readonly Fault[] = ["evictions", "usageCalls", "unbans", "rotations", "revocations", "expiries"];
 
+/** Of these, the faults after which the last call of a request can be too late, so that its isolate decides. */
+const LATE: readonly Fault[] = ["slowNetwork", "failures", "primaryAway"];
+
 /** Changes of the record. */
 const CHANGES: readonly Fault[] = ["planChanges", "unbans", "rotations", "expiries", "revocations"];
 
@@ -427,8 +430,9 @@ class Scenario {
       this.#expectQuick();
       totals.quickScenarios += 1;
     }
-    // A cancelled call delays the return of its isolate's lease. Without faults, also local decisions are right.
-    if ((!world.isDirty || isQuick) && !world.hasStepped && world.cancelled === 0) {
+    // A cancelled call delays the return of its isolate's lease. If all leases come back in time, local decisions are right too.
+    const isInTime = !isHarmed && !LATE.some((fault) => faults.has(fault));
+    if ((!world.isDirty || isInTime) && !world.hasStepped && world.cancelled === 0) {
       world.expectExact();
       totals.exactScenarios += 1;
       if (world.isolates.length === 1 && !faults.has("planChanges") && !faults.has("evictedClients")) {

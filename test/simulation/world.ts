@@ -474,7 +474,7 @@ export class World {
     const { minute, day } = this.record.limits;
     const requests = Math.floor(share * Math.min(minute, day));
     if (requests === 0) return;
-    const nothing = { arrivedMs: 0, recent: 0, wantsLease: false, decisions: [] };
+    const nothing = { arrivedMs: 0, waitedMs: 0, recent: 0, wantsLease: false, decisions: [] };
     const executing = this.#execute({ client: "prefill", number: 1, requests, ...nothing });
     // The object reads the record first.
     await this.settle();
@@ -813,7 +813,7 @@ export class World {
     const identify = (secret: string) => {
       const isRetry = isolate.isAskingAgain;
       isolate.isAskingAgain = !isRetry;
-      const nothing = { arrivedMs: 0, recent: 0, wantsLease: false, decisions: [] };
+      const nothing = { arrivedMs: 0, waitedMs: 0, recent: 0, wantsLease: false, decisions: [] };
       const request = { client: "", number: 0, requests: 0, secret, ...nothing };
       return send(request, isRetry, () => this.#inLife(({ object }) => object.identify(secret)));
     };

@@ -21,7 +21,15 @@ function newKey(limits: Limits, nowMs = MINUTE_MS) {
     nowMs,
     acquire(requests: number, rest: Partial<AcquireRequest> = {}): AcquireResult {
       number += 10;
-      const batch = { client: "A", number, requests, arrivedMs: key.nowMs, recent: 0, wantsLease: true };
+      const batch = {
+        client: "A",
+        number,
+        requests,
+        arrivedMs: key.nowMs,
+        waitedMs: 0,
+        recent: 0,
+        wantsLease: true,
+      };
       const request = { ...batch, decisions: [], ...rest };
       const next = acquire(quota, key.limits, request, key.nowMs);
       // The object stores changes only.

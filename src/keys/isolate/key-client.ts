@@ -288,6 +288,7 @@ export class KeyClient {
       number: call.number,
       requests: waiters.length,
       arrivedMs: known.arrivedMs(arrivedMs),
+      waitedMs: 0,
       // An arrival is recorded once its secret is known to be valid. If it is not, the object ignores the rate.
       recent: known.lease.recent(sentMs) + this.#waitersWith(secret).length,
       wantsLease,
@@ -300,7 +301,10 @@ export class KeyClient {
     const maxMs = Math.min(MAX_WAIT_MS, ...waiters.slice(0, 1).map((each) => this.#leftMs(each)));
     let answer: AcquireAnswer;
     try {
-      answer = await this.#ask<AcquireAnswer>((object) => object.acquire(request), maxMs);
+      answer = await this.#ask<AcquireAnswer>((object) => {
+        request.waitedMs = Math.max(0, this.#runtime.now() - arrivedMs);
+        return object.acquire(request);
+      }, maxMs);
     } catch (failure) {
       if (this.#call !== call) return;
       // The record does not tell of this secret; the others are sent again.

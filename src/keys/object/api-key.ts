@@ -17,6 +17,7 @@ import {
 import { problemOf } from "../record.ts";
 import { findRecord } from "../store.ts";
 import { recordBan } from "./ban-record.ts";
+import { Delays } from "./delays.ts";
 import { acquire, isCounted, liftBan, type Quota, rollOver, statusOf, UNUSED_QUOTA } from "./quota.ts";
 import { type ReadRecord, RecordReader } from "./record-reader.ts";
 
@@ -25,9 +26,6 @@ const KEPT_UNUSED_MS = 41 * DAY_MS;
 
 /** After a failed attempt to record a ban, until the ban ends. */
 const RECORD_PAUSE_MS = 30_000;
-
-/** How long after a read other requests may still wait that came during it: for their isolate's call, and for the next one. */
-const DELAYED_MS = 1_000;
 
 /** An incompatible shape of the stored state gets a new key, so that older values are ignored. */
 const STATE_KEY = "state-1";
@@ -44,7 +42,7 @@ export class ApiKey extends DurableObject<Env> {
   /** Unknown if the object was neither called by its name nor used before. */
   #keyId: string | undefined;
   #quota: Quota;
-  #delayed = { ms: 0, untilMs: 0 };
+  readonly #delays = new Delays();
 
   constructor(ctx: DurableObjectState, env: Env, { runtime, findRecord, log } = OPTIONS) {
     super(ctx, env);
@@ -65,8 +63,7 @@ export class ApiKey extends DurableObject<Env> {
 
   /** Counts a batch. Calls are serial, because there is no `await` between deciding and storing. */
   async acquire(request: AcquireRequest): Promise<AcquireAnswer | NoRecord> {
-    const calledMs = this.#now();
-    const answer = await this.#answer(request.secret);
+    const answer = await this.#answer(request.secret, false, request.waitedMs);
     if ("unavailable" in answer || answer.record === null) return answer;
     const { record } = answer;
     const nowMs = this.#now();
@@ -75,18 +72,9 @@ export class ApiKey extends DurableObject<Env> {
     // A repeated call gets its result, although the secret's grace may have ended since the call was counted.
     if (isInvalid && !isCounted(this.#quota, request)) return answer;
     const before = liftBan(this.#quota, record.bansLiftedUntilMs);
-    const delayMs = this.#delay(nowMs - calledMs, nowMs);
-    const { result, quota } = acquire(before, record.limits, request, nowMs, delayMs);
+    const { result, quota } = acquire(before, record.limits, request, nowMs, this.#delays.longestMs(nowMs));
     this.#store(quota);
     return { ...answer, result };
-  }
-
-  /** The longest that calls of the last second have waited for the record, if this one has waited for `waitedMs`. */
-  #delay(waitedMs: number, nowMs: number): number {
-    const { ms, untilMs } = this.#delayed;
-    const delayMs = Math.max(waitedMs, nowMs < untilMs ? ms : 0);
-    if (waitedMs > 0) this.#delayed = { ms: delayMs, untilMs: nowMs + DELAYED_MS };
-    return delayMs;
   }
 
   /** The record, with the secret that has this SHA-256 if that exists. Counts nothing. */
@@ -133,8 +121,10 @@ export class ApiKey extends DurableObject<Env> {
   }
 
   /** An error would lose its class on the way to the isolate, so the answer says that there is no record. */
-  #answer(secret?: string, isPatient?: boolean): Promise<RecordAnswer | NoRecord> {
-    return this.#record.answer(secret, isPatient).catch((error) => ({ unavailable: `${error}` }));
+  async #answer(secret?: string, isPatient?: boolean, waitedMs = 0): Promise<RecordAnswer | NoRecord> {
+    const end = this.#delays.begin(this.#now() - waitedMs);
+    const answer = this.#record.answer(secret, isPatient).catch((error) => ({ unavailable: `${error}` }));
+    return answer.finally(() => end(this.#now()));
   }
 
   /** Stores changed counts as one row, and sets the alarm once a day and at the beginning of a ban. */

@@ -107,7 +107,7 @@ export function statusOf(quota: Quota, limits: Limits, nowMs: number, own?: Gran
 
 /**
  * Applies the report, admits the requests that fit, refuses those for which no lease can make room, and grants a lease. `delayMs`: how
- * long requests have waited for the object itself; a lease has to come back so much earlier.
+ * long requests may have waited until now; a lease has to come back so much earlier.
  */
 export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, nowMs: number, delayMs = 0) {
   const rolled = rollOver(quota, limits, nowMs);

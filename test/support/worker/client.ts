@@ -76,7 +76,7 @@ export function interceptCalls(intercept: CallInterceptor): void {
 
 /** A call of a key's object with a batch that arrived now, by default the first call of a new isolate. */
 export function batch(requests: number, rest: Partial<AcquireRequest> = {}): AcquireRequest {
-  const first = { client: crypto.randomUUID(), number: 1, arrivedMs: Date.now() };
+  const first = { client: crypto.randomUUID(), number: 1, arrivedMs: Date.now(), waitedMs: 0 };
   return { ...first, requests, recent: 0, wantsLease: true, decisions: [], ...rest };
 }
 

@@ -44,10 +44,11 @@ function newService(minute: number, { day = 1e6, startMs = START_MS } = {}) {
         number: service.calls,
         requests: 1,
         arrivedMs: nowMs,
+        waitedMs: 0,
         recent: 0,
         wantsLease: false,
       };
-      const request = { ...call, decisions: [], bansLiftedUntilMs: 0 };
+      const request = { ...call, decisions: [] };
       const acquired = acquire(service.quota, service.limits, request, nowMs);
       service.quota = acquired.quota;
       const decision = { ...acquired.result, admitted: acquired.result.admitted === 1 };
