@@ -180,8 +180,6 @@ const BURST_SECONDS = 8;
 const SLOW_READ_MS = 900;
 /** The longest wait without a fault and without a burst: a second after the first of five calls, and two calls. */
 const QUICK_MS = 1_300;
-/** A secret may be new to the object for so long: a second, and a read. */
-const NEW_MS = 1_500;
 /** The longest wait of a request, whatever happens. */
 export const MAX_WAIT_MS = 5_000;
 /** A timer that is late may make a wait as much longer. */
@@ -568,8 +566,9 @@ export class World {
     const batches = client.known.decisions.filter((each) => each.admitted + each.refused > 0);
     this.#mayForget ||= batches.length >= MAX_DECISIONS;
     const madeMs = this.versions.find(({ record }) => hasSecret(record, secret))?.fromMs ?? 0;
-    // The object may have read the record just before the secret was made, and reads it again after a second.
-    const mostMs = madeMs > arrivedMs - NEW_MS ? QUICK_MS + 1_000 : QUICK_MS;
+    // A secret that is new to the isolate may have to wait until the object may read its record again, perhaps for another's wrong one.
+    const isNew = known === undefined && madeMs > arrivedMs - IN_FORCE_MS;
+    const mostMs = isNew ? QUICK_MS + 1_000 : QUICK_MS;
     this.waits.push({ atMs: arrivedMs, ms, mostMs, inBurst: ms > mostMs && this.#isBurst(decision, ms) });
     if (isLocal && decision.admitted && client === isolate.client) isolate.admittedLocally += 1;
     else if (isLocal && decision.admitted) this.#unreported += 1;
