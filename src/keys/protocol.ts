@@ -15,6 +15,8 @@
 // - A lease is charged to both windows when it is granted, and ends before the minute does. Otherwise the limit is exceeded.
 // - The object refuses only if no outstanding lease could make room, and no request waits in an isolate that holds leased requests.
 //   Otherwise a client with requests left is refused.
+// - A lease comes back while requests that wait for it still can: it is shorter by what they may have waited already. Otherwise they are
+//   refused just before.
 // - Calls and local decisions are numbered. The object remembers the latest call of each isolate: its repetition gets the same
 //   result, and a local decision with its number replaces what it was charged. Otherwise a retry is charged twice.
 // - A lease that the next call of its isolate does not name was never received, and is credited. Otherwise it is lost.

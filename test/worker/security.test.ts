@@ -105,7 +105,6 @@ it("a flood of wrong secrets of a key, from many addresses, costs its client no 
   // The third request is admitted from the lease that the second has brought.
   for (let request = 0; request < 3; request += 1) await victim.get("/v1/nowhere");
   const before = await usageAt(victim.id);
-  const reads = watchReads(victim.id);
   const calls: string[] = [];
   let areHeld = false;
   interceptCalls(async (run, method, name) => {
@@ -119,13 +118,12 @@ it("a flood of wrong secrets of a key, from many addresses, costs its client no 
     expect(responses.map(({ status }) => status)).toEqual(Array(50).fill(401));
   for (let second = 1; second <= 2; second += 1) {
     pass(1_000);
-    // All but a few have arrived when the first is answered, so one answer is for them. The others wait for the next one.
+    // Its client does not wait for these calls.
     areHeld = true;
     const guesses = flood();
     expect((await victim.get("/v1/nowhere")).status).toBe(404);
     areHeld = false;
     expectRefused(await guesses);
-    expect(reads.length).toBeLessThanOrEqual(2 * second);
   }
   // On a slow machine, a timer may give back the lease.
   expect(calls.filter((method) => method === "acquire").length).toBeLessThanOrEqual(1);

@@ -288,6 +288,7 @@ export class KeyClient {
       number: call.number,
       requests: waiters.length,
       arrivedMs: known.arrivedMs(arrivedMs),
+      // Set when it is sent.
       waitedMs: 0,
       // An arrival is recorded once its secret is known to be valid. If it is not, the object ignores the rate.
       recent: known.lease.recent(sentMs) + this.#waitersWith(secret).length,

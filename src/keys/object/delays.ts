@@ -22,8 +22,8 @@ export class Delays {
   }
 
   /**
-   * The longest wait of a call that has not ended, or that ended in the last second: other requests of its isolate may still wait, and
-   * are sent by the next call.
+   * The longest wait of a call that has not ended, or that ended in this second or the one before: other requests of its isolate may
+   * still wait, and are sent by the next call.
    */
   longestMs(nowMs: number): number {
     this.#turn(nowMs);
