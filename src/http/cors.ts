@@ -3,7 +3,6 @@
 
 import type { MiddlewareHandler } from "hono";
 import type { HttpEnv } from "./request-context.ts";
-import { requestHeader } from "./request-header.ts";
 import { respond } from "./respond.ts";
 
 const METHODS = "GET, HEAD, POST";
@@ -27,7 +26,7 @@ export const cors: MiddlewareHandler<HttpEnv> = async (c, next) => {
     return next();
   }
   // The wildcard would not cover Authorization, so the requested headers are allowed by name.
-  const requestedHeaders = requestHeader(c.req.raw.headers, "Access-Control-Request-Headers") ?? "";
+  const requestedHeaders = c.req.header("Access-Control-Request-Headers")?.trim() ?? "";
   if (HEADER_NAMES.test(requestedHeaders)) headers["Access-Control-Allow-Headers"] = requestedHeaders;
   headers["Access-Control-Allow-Methods"] = METHODS;
   headers["Access-Control-Max-Age"] = MAX_AGE_SECONDS;

@@ -1,8 +1,6 @@
 // The message of every error response, by error code: what is wrong, and what a client can do about it. The published document
 // and the tests import them. Values that folders above `http/` define are parameters.
 
-import { type JsonProblem, MAX_LEVELS, MAX_VALUES } from "../lib/json-scanner.ts";
-
 /** When a request is admitted again; `atMs` is Unix time. */
 interface Retry {
   seconds: number;
@@ -33,9 +31,8 @@ export const MESSAGES = {
     json: {
       encoding: "body: must be UTF-8",
       syntax: "body: must be valid JSON",
-      values: `body: must have at most ${MAX_VALUES} values`,
-      levels: `body: must be nested at most ${MAX_LEVELS} levels deep`,
-    } satisfies Record<JsonProblem, string>,
+      depth: "body: is nested too deeply",
+    },
     bodyTooSlow: (maxSeconds: number) => `body: must arrive within ${maxSeconds} s`,
     bodyIncomplete: "body: is incomplete",
     idempotencyKey: "Idempotency-Key: must be 1 to 255 visible ASCII characters",

@@ -3,7 +3,6 @@
 // the current time.
 
 import type { MiddlewareHandler } from "hono";
-import { requestHeader } from "./request-header.ts";
 
 export interface HttpEnv {
   Bindings: Env;
@@ -50,7 +49,7 @@ const ACCEPTABLE_ID = /^[A-Za-z0-9_-]{8,64}$/;
  */
 export function requestContext({ redact }: { redact(text: string): string }): MiddlewareHandler<HttpEnv> {
   return function requestContext(c, next) {
-    const offered = requestHeader(c.req.raw.headers, "X-Request-Id");
+    const offered = c.req.header("X-Request-Id")?.trim();
     const isAcceptable = offered !== undefined && ACCEPTABLE_ID.test(redact(offered));
     const id = isAcceptable ? offered : crypto.randomUUID();
     c.set("nowMs", Date.now());

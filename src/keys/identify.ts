@@ -5,7 +5,6 @@ import type { Context, MiddlewareHandler } from "hono";
 import { lookupBuckets } from "../http/client-address.ts";
 import { logFailure } from "../http/log.ts";
 import type { HttpEnv } from "../http/request-context.ts";
-import { requestHeader } from "../http/request-header.ts";
 import type { Decision } from "../rate-limit/windows.ts";
 import type { Caller, KeyRequest, KnownKeys } from "./isolate/known-keys.ts";
 import type { KeyRecord } from "./record.ts";
@@ -26,7 +25,7 @@ export interface KeysEnv extends HttpEnv {
 /** Sets `caller` or `keyRequest`, or both. */
 export function identify(keys: KnownKeys): MiddlewareHandler<KeysEnv> {
   return function identify(c, next) {
-    const token = bearerToken(requestHeader(c.req.raw.headers, "Authorization"));
+    const token = bearerToken(c.req.header("Authorization")?.trim());
     const credential = token === undefined ? undefined : keys.credentialOf(token);
     if (credential === undefined) {
       c.set("caller", { problem: token === undefined ? "missing" : "unknown" });

@@ -6,11 +6,6 @@ export const INT64_MAX = 2n ** 63n - 1n;
 /** A number with more digits is out of range; an exponent can give it billions, so it is never computed. */
 const MAX_DIGITS = 19;
 
-/** No body has enough digits to compensate for a longer exponent. */
-const MAX_EXPONENT_DIGITS = 12;
-
-const NONZERO_DIGITS = [..."123456789"];
-
 /** The int64 that `text` writes in canonical decimal (no `+`, leading zeros or `-0`); otherwise undefined. */
 export function parseInt64(text: string): bigint | undefined {
   return /^(0|-?[1-9][0-9]{0,18})$/.test(text) ? inRange(text) : undefined;
@@ -21,29 +16,23 @@ export function parseInt64(text: string): bigint | undefined {
  * 2020-12, core, section 4.2.3), and `-0` is 0.
  */
 export function int64FromJsonNumber(source: string): bigint | undefined {
-  const [mantissa = "", exponent = ""] = source.toLowerCase().split("e");
+  const [mantissa = "", exponent = "0"] = source.toLowerCase().split("e");
   const [whole = "", fraction = ""] = mantissa.split(".");
   const sign = whole.startsWith("-") ? "-" : "";
 
   // The number is `significant` times ten to the `power`.
-  const digits = fromFirstNonzero(whole + fraction);
+  const digits = withoutLeadingZeros((whole + fraction).slice(sign.length));
   if (digits === "") return 0n;
-  if (fromFirstNonzero(digits.slice(MAX_DIGITS)) !== "") return undefined;
+  if (withoutLeadingZeros(digits.slice(MAX_DIGITS)) !== "") return undefined;
   const significant = digits.slice(0, MAX_DIGITS).replace(/0+$/, "");
-  const exponentSize = Number(fromFirstNonzero(exponent).slice(0, MAX_EXPONENT_DIGITS));
-  const power =
-    (exponent.startsWith("-") ? -exponentSize : exponentSize) -
-    fraction.length +
-    (digits.length - significant.length);
+  const power = Number(exponent) - fraction.length + (digits.length - significant.length);
 
   if (power < 0 || significant.length + power > MAX_DIGITS) return undefined;
   return inRange(sign + significant + "0".repeat(power));
 }
 
-/** The text from its first nonzero digit on. `indexOf` is faster than a loop, and more predictable than a regular expression. */
-function fromFirstNonzero(text: string): string {
-  const indexes = NONZERO_DIGITS.map((digit) => text.indexOf(digit)).filter((index) => index !== -1);
-  return indexes.length === 0 ? "" : text.slice(Math.min(...indexes));
+function withoutLeadingZeros(digits: string): string {
+  return digits.replace(/^0+/, "");
 }
 
 function inRange(decimal: string): bigint | undefined {

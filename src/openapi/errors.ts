@@ -3,13 +3,12 @@
 import { MAX_BODY_BYTES, MAX_BODY_MS } from "../http/body.ts";
 import type { ErrorCode } from "../http/errors.ts";
 import { BAN_MS } from "../keys/object/quota.ts";
-import { MAX_LEVELS, MAX_VALUES } from "../lib/json-scanner.ts";
 import { RETENTION_MS } from "../pets/idempotency.ts";
 
 /** When each error occurs, and what a client can do about it (Markdown). The console of the reference page shows the remedy. */
 const MEANING: Record<ErrorCode, { cause: string; remedy: string }> = {
   invalid_request: {
-    cause: `The body, a field, a query parameter or a header is invalid, the body took longer than ${MAX_BODY_MS / 1_000} s to arrive, or the request used plain HTTP. A body may have at most ${MAX_VALUES.toLocaleString("en")} values (objects, arrays, strings, numbers, \`true\`, \`false\`, \`null\`; names do not count) and ${MAX_LEVELS} levels of nesting.`,
+    cause: `The body, a field, a query parameter or a header is invalid, the body is nested too deeply or took longer than ${MAX_BODY_MS / 1_000} s to arrive, or the request used plain HTTP.`,
     remedy: "Correct what the message names, then send the request again.",
   },
   unauthorized: {

@@ -6,7 +6,6 @@ import { jsonBody } from "../http/body.ts";
 import { ApiError } from "../http/errors.ts";
 import { MESSAGES } from "../http/messages.ts";
 import { validQuery } from "../http/query.ts";
-import { requestHeader } from "../http/request-header.ts";
 import { respondJson } from "../http/respond.ts";
 import { parseInt64 } from "../lib/int64.ts";
 import { deprecated } from "./deprecation.ts";
@@ -31,7 +30,7 @@ export function petRoutes(pages: PageCache) {
       // createPet
       .post("/", jsonBody(NewPet), async (c) => {
         const pet = c.req.valid("json");
-        const idempotencyKey = parseIdempotencyKey(requestHeader(c.req.raw.headers, "Idempotency-Key"));
+        const idempotencyKey = parseIdempotencyKey(c.req.header("Idempotency-Key")?.trim());
         const { id, petJson } =
           idempotencyKey === undefined
             ? await insertPet(c.env.PETS_DB, pet)

@@ -26,9 +26,11 @@ export const NewPet = z.object(
         pattern: "^[^\\u0000]*$",
       }),
     ),
-    categoryId: z
-      .int64(orMissing(FIELD_PROBLEMS.int64))
-      .check(z.meta({ description: "Category of the pet: any 64-bit integer." })),
+    categoryId: int64(
+      z
+        .int64(orMissing(FIELD_PROBLEMS.int64))
+        .check(z.meta({ description: "Category of the pet: any 64-bit integer." })),
+    ),
     status: z.optional(z.enum(PET_STATUSES, STATUS_PROBLEM)),
   },
   FIELD_PROBLEMS.object,
@@ -83,6 +85,12 @@ export const PageQuery = z.object({
     ),
 });
 export type PageQuery = z.output<typeof PageQuery>;
+
+/** An int64 in a body, where a safe integer is a number and any other int64 a `bigint` (`parseJson`). */
+function int64<Schema extends z.ZodMiniType<bigint, bigint>>(schema: Schema) {
+  const toBigInt = (value: unknown) => (Number.isSafeInteger(value) ? BigInt(value as number) : value);
+  return z.pipe(z.transform(toBigInt), schema);
+}
 
 /** The error for a value of the wrong type: it is missing, or `problem`. */
 function orMissing(problem: string) {

@@ -19,8 +19,10 @@ const INTEGER = field("categoryId", FIELD_PROBLEMS.int64);
 const STATUS = field("status", FIELD_PROBLEMS.oneOf(PET_STATUSES));
 const OBJECT = field("body", FIELD_PROBLEMS.object);
 
-const NESTED = `${"[".repeat(30_000)}${"]".repeat(30_000)}`;
 const EMOJI = "😀";
+
+/** The doubles of these are integers. */
+const ROUNDED = ["0.99999999999999999999", "9007199254740992.5", "1e-400"];
 
 /** Table rows of inputs that all get the same message. */
 const rows = <Input>(inputs: Input[], message: string) =>
@@ -42,14 +44,13 @@ describe("a body", () => {
     ...rows(["{}", `{"__proto__":{"name":"Rex","categoryId":1}}`], `${NAME}; ${CATEGORY}`),
     [`{"name":"","categoryId":"x","status":"x"}`, `${NAME_LENGTH}; ${INTEGER}; ${STATUS}`],
     ...rows(["null", "5", `["Rex"]`].map(petNamed), NAME_TYPE),
-    ...rows(["null", `"1"`, "1.5", "true", "[1]", "{}", "9223372036854775808", "1e400"].map(petOf), INTEGER),
+    ...rows(["null", `"1"`, "1.5", "true", "[1]", "{}"].map(petOf), INTEGER),
+    ...rows(["9223372036854775808", "1e400", "1e19", ...ROUNDED].map(petOf), INTEGER),
     ...rows([`"status":null`, `"status":"Sold"`, `"status":["sold"]`].map(petWith), STATUS),
     ...rows(["[]", "null", "1", `"Rex"`], OBJECT),
     ...rows(["x".repeat(256), EMOJI.repeat(256)].map(petCalled), NAME_LENGTH),
     ...rows(["\\u0000", "Re\\u0000x", "\\ud83d", "a\\ude00b", "\\ude00\\ud83d"].map(petCalled), NAME_UNICODE),
     ...rows(["", petWith(""), `${petNamed("1")} {}`], json.syntax),
-    ...rows([NESTED, ...[NESTED, "[".repeat(100) + "]".repeat(100)].map(petHaving)], json.levels),
-    [petHaving(`[${Array(997).fill("{}").join()}]`), json.values],
     // An invalid first byte, a truncated character, an overlong encoding, a surrogate: a lenient decoder would store U+FFFD.
     ...rows([[0xff], [0xf0, 0x9f, 0x98], [0xc0, 0xaf], [0xed, 0xa0, 0x80]], json.encoding),
   ])("is refused: $0", (body, message) => {
@@ -58,13 +59,33 @@ describe("a body", () => {
   });
 
   it.each([
-    ["with 1000 values, each with a name", `{${Array(996).fill('"y":0').join()}}`],
-    ["with 100 levels", "[".repeat(99) + "]".repeat(99)],
+    ["with many members of one name", `{${Array(2_000).fill('"y":0').join()}}`],
+    ["with 8,000 levels", "[".repeat(8_000) + "]".repeat(8_000)],
+    ["with a member that JSON.parse rounds", `{"a":[{"b":0.99999999999999999999}]}`],
     ["with brackets after a quote in a text", JSON.stringify(`"${"[{".repeat(1_000)}`)],
     ["with brackets in a text that ends in a backslash", JSON.stringify(`${"[{".repeat(1_000)}\\`)],
   ])("is accepted %s, and unknown fields are dropped", (_, value) => {
     const pet = parseBody(NewPet, bytesOf(petHaving(value)));
     expect(pet).toEqual({ name: "Rex", categoryId: 1n });
+  });
+
+  it("whose last member of a name counts, also if its letters are escaped", () => {
+    const body = `{"categoryId":1,"n\\u0061me":"Rex","\\u0063ategoryId":9007199254740993,"name":"Max"}`;
+    expect(parseBody(NewPet, bytesOf(body))).toEqual({ name: "Max", categoryId: 9007199254740993n });
+  });
+
+  it("may begin with a byte order mark", () => {
+    expect(parseBody(NewPet, bytesOf(`\ufeff${petOf("1")}`))).toEqual({ name: "Rex", categoryId: 1n });
+  });
+
+  it.each([
+    ["1.0", 1n],
+    ["1e3", 1000n],
+    ["-0", 0n],
+    ["9007199254740993", 2n ** 53n + 1n],
+    ["-9223372036854775808.0", -(2n ** 63n)],
+  ])("may have the category %s", (categoryId, value) => {
+    expect(parseBody(NewPet, bytesOf(petOf(categoryId))).categoryId).toBe(value);
   });
 
   it.each(["x", EMOJI])("is accepted with a name of 255 times %s", (character) => {

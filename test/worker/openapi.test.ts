@@ -144,7 +144,7 @@ const PROVOCATIONS: Record<string, Provocation> = {
   "createPet 400 missing": (user) => user.post(`{"name":"Rex"}`),
   "createPet 400 json": (user) => user.post("{"),
   "createPet 400 name": (user) => addNamed(user, "order 4711"),
-  "createPet 413 large": (user) => user.post(" ".repeat(70_000)),
+  "createPet 413 large": (user) => user.post(" ".repeat(20_000)),
   "createPet 415 text": (user) => user.post("Rex", { "Content-Type": "text/plain" }),
   "createPet 415 compressed": (user) =>
     user.post("{}", { "Content-Type": "application/json", "Content-Encoding": "gzip" }),
