@@ -4,7 +4,7 @@
 
 import { createConnection } from "node:net";
 import { createKey } from "../../src/operators/admin.ts";
-import { PET_JSON } from "../../src/pets/store.ts";
+import { PET_STORAGE } from "../../src/pets/columns.ts";
 import { progress, type Table, whole } from "../measure/report.ts";
 import type { Databases } from "../measure/workerd.ts";
 import { pagePath } from "./cursor.ts";
@@ -46,7 +46,7 @@ const INSERT_KEYS = `
 /** Adds idempotency records of ?1 pets, for 1,000 API keys. Each `Idempotency-Key` has ?3 characters: random ones, then ?2. */
 const INSERT_CREATIONS = `
   INSERT INTO creations (key_id, idempotency_key, request_hash, pet_id, pet_json, created_at_ms)
-  SELECT printf('key_%012d', id % 1000), substr(hex(randomblob(8)) || ?2, 1, ?3), randomblob(32), id, ${PET_JSON},
+  SELECT printf('key_%012d', id % 1000), substr(hex(randomblob(8)) || ?2, 1, ?3), randomblob(32), id, ${PET_STORAGE.json},
     1795174620000 + id
   FROM pets ORDER BY id LIMIT CAST(?1 AS INTEGER)`;
 

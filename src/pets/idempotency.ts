@@ -4,9 +4,9 @@
 import { writeIdempotent } from "../d1/statements.ts";
 import { ApiError } from "../http/errors.ts";
 import { MESSAGES } from "../http/messages.ts";
-import { sha256 } from "../lib/sha256.ts";
+import { PET_STORAGE } from "./columns.ts";
 import type { NewPet } from "./schema.ts";
-import { PET_JSON, type StoredPet } from "./store.ts";
+import type { StoredPet } from "./store.ts";
 
 /** Bare, or a structured-field string (RFC 9651, section 3.3.3), whose only escapes are `\"` and `\\`. */
 export const IDEMPOTENCY_KEY = /^(?:([!#-~][!-~]{0,254})|"((?:[!#-[\]-~]|\\["\\]){1,255})")$/;
@@ -30,14 +30,16 @@ export const ROW_RETENTION_MS = RETENTION_MS + 5 * 60_000;
 const ROWS_PER_STEP = 1_000;
 const STEPS_PER_RUN = 40;
 
+const { columns, placeholders, parameters, json, hash } = PET_STORAGE;
+
 // In the first five, ?1 is the id of the API key and ?2 the idempotency key.
 const RECORD_EXISTS = "EXISTS (SELECT 1 FROM creations WHERE key_id = ?1 AND idempotency_key = ?2)";
 const DELETE_EXPIRED =
   "DELETE FROM creations WHERE key_id = ?1 AND idempotency_key = ?2 AND created_at_ms <= ?3";
-const INSERT_PET = `INSERT INTO pets (name, category_id, status) SELECT ?3, ?4, ?5 WHERE NOT ${RECORD_EXISTS}`;
+const INSERT_PET = `INSERT INTO pets (${columns}) SELECT ${placeholders(3)} WHERE NOT ${RECORD_EXISTS}`;
 const INSERT_RECORD = `
   INSERT INTO creations (key_id, idempotency_key, request_hash, pet_id, pet_json, created_at_ms)
-  SELECT ?1, ?2, unhex(?3), id, ${PET_JSON}, ?4 FROM pets WHERE id = last_insert_rowid() AND NOT ${RECORD_EXISTS}`;
+  SELECT ?1, ?2, unhex(?3), id, ${json}, ?4 FROM pets WHERE id = last_insert_rowid() AND NOT ${RECORD_EXISTS}`;
 const SELECT_RECORD = `
   SELECT request_hash = unhex(?3) AS isSamePet, CAST(pet_id AS TEXT) AS id, pet_json AS petJson
   FROM creations WHERE key_id = ?1 AND idempotency_key = ?2`;
@@ -55,17 +57,15 @@ export async function insertPetOnce(
   { keyId, idempotencyKey }: { keyId: string; idempotencyKey: string },
   nowMs: number,
 ): Promise<StoredPet> {
-  const { name, categoryId, status = null } = pet;
-  // Of the values, not of the body: a retry may order its fields differently.
-  const hash = sha256(JSON.stringify([name, `${categoryId}`, status]));
+  const petHash = hash(pet);
   const results = await writeIdempotent(() => {
     const statement = (sql: string, ...values: unknown[]) =>
       database.prepare(sql).bind(keyId, idempotencyKey, ...values);
     return database.batch<StoredPet & { isSamePet: number }>([
       statement(DELETE_EXPIRED, nowMs - ROW_RETENTION_MS),
-      statement(INSERT_PET, name, `${categoryId}`, status),
-      statement(INSERT_RECORD, hash, nowMs),
-      statement(SELECT_RECORD, hash),
+      statement(INSERT_PET, ...parameters(pet)),
+      statement(INSERT_RECORD, petHash, nowMs),
+      statement(SELECT_RECORD, petHash),
     ]);
   });
   const record = results.at(-1)?.results[0];
