@@ -2,11 +2,10 @@
 // method and path, input. Everything before the rate limit is free for clients.
 
 import { Hono } from "hono";
-import type { ApplyGlobalResponse } from "hono/client";
 import { methodNotAllowed } from "hono/method-not-allowed";
 import type { AppEnv } from "./env.ts";
 import { cors } from "./http/cors.ts";
-import { type ErrorResponses, handleError, handleUnknownPath, handleWrongMethod } from "./http/errors.ts";
+import { handleError, handleUnknownPath, handleWrongMethod } from "./http/errors.ts";
 import { logRequest } from "./http/log.ts";
 import { requestContext } from "./http/request-context.ts";
 import { requireHttps } from "./http/require-https.ts";
@@ -32,18 +31,15 @@ function createApp() {
   app.route("/version", version);
   app.use("/v1/*", requireHttps);
   app.use("/v1/*", identify(keys));
-  const free = app.route("/v1/usage", usage(keys));
+  app.route("/v1/usage", usage(keys));
   app.get("/v1/pets", prefetch(pages, keys));
   app.use("/v1/*", rateLimit(keys), requireKey);
-  const routes = free.route("/v1/pets", petRoutes(pages));
+  app.route("/v1/pets", petRoutes(pages));
   // Last, because only a request without a route gets here: its input is not looked at.
   app.use("/v1/*", methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }));
   app.notFound(handleUnknownPath);
   app.onError(handleError);
-  return routes;
+  return app;
 }
 
 export const app = createApp();
-
-/** The service as `hc<Petstore>()` sees it: what each operation takes and gives, an error included. */
-export type Petstore = ApplyGlobalResponse<typeof app, ErrorResponses>;

@@ -6,7 +6,7 @@ import { DatabaseFull, DatabaseUnavailable } from "../d1/statements.ts";
 import { logFailure } from "./log.ts";
 import { MESSAGES, type OutageMessage } from "./messages.ts";
 import type { HttpEnv } from "./request-context.ts";
-import { respond } from "./respond.ts";
+import { respondJson } from "./respond.ts";
 
 /** Contract, sections 4 and 7. */
 export const ERROR_STATUS = {
@@ -32,17 +32,6 @@ const FULL_RETRY_AFTER_SECONDS = 300;
 
 export type ErrorCode = keyof typeof ERROR_STATUS;
 
-type CodeOf<Status extends number> = {
-  [Code in ErrorCode]: (typeof ERROR_STATUS)[Code] extends Status ? Code : never;
-}[ErrorCode];
-
-/** The body of each error, for clients in TypeScript. */
-export type ErrorResponses = {
-  [Status in (typeof ERROR_STATUS)[ErrorCode]]: {
-    json: { code: CodeOf<Status>; message: string; status: Status };
-  };
-};
-
 type ErrorInit = Pick<ApiError, "code" | "message"> & Partial<Pick<ApiError, "headers">>;
 
 export class ApiError extends Error {
@@ -62,8 +51,8 @@ export function errorResponse<E extends HttpEnv>(c: Context<E>, error: ErrorInit
   const { code, message, headers } = error;
   const status = ERROR_STATUS[code];
   c.get("log").code = code;
-  Object.assign(c.get("headers"), { "Content-Type": "application/json" }, headers);
-  return respond(c, JSON.stringify({ code, message, status }), status);
+  Object.assign(c.get("headers"), headers);
+  return respondJson(c, JSON.stringify({ code, message, status }), status);
 }
 
 /** Answers for an error that a handler or middleware threw. */

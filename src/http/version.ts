@@ -12,7 +12,6 @@ declare const BUILD: string | undefined;
 
 export const version = new Hono<HttpEnv>().get("/", (c) => {
   const build = typeof BUILD === "undefined" ? "development" : BUILD;
-  const body = { interface: INTERFACE_VERSION, build };
   c.get("headers")["Cache-Control"] = "no-store";
-  return respondJson<typeof body, 200>(c, JSON.stringify(body), 200);
+  return respondJson(c, JSON.stringify({ interface: INTERFACE_VERSION, build }), 200);
 });

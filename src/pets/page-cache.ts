@@ -37,19 +37,13 @@ export class PageCache {
     });
   }
 
-  /** Returns a cached page synchronously. Throws DatabaseUnavailable. */
-  get(database: D1Database, query: PageQuery): Page | Promise<Page> {
+  /** The page from the cache, from a replica if it has a next page, otherwise from the primary. Throws DatabaseUnavailable. */
+  async get(database: D1Database, query: PageQuery): Promise<Page> {
     const key = cacheKey(query);
-    const request = { database, query };
-    const cached = this.#pages.has(key) ? this.#pages.get(key, request) : undefined;
-    if (cached === undefined || cached instanceof Promise) return this.#read(key, request, cached);
-    return cached;
-  }
-
-  /** The page from a replica if that has a next page, otherwise from the primary. */
-  async #read(key: string, { database, query }: PageRequest, cached?: Promise<Page | undefined>) {
-    const full = await cached?.catch(ignoreFailure);
-    if (full !== undefined) return full;
+    if (this.#pages.has(key)) {
+      const full = await Promise.resolve(this.#pages.get(key, { database, query })).catch(ignoreFailure);
+      if (full !== undefined) return full;
+    }
     const beganMs = Date.now();
     const page = await findPage(database, query);
     this.#pages.set(key, cacheable(page), beganMs);

@@ -2,7 +2,6 @@
 
 import { waitUntil } from "cloudflare:workers";
 import type { MiddlewareHandler } from "hono";
-import { queryReader } from "../http/query.ts";
 import type { KeysEnv } from "../keys/identify.ts";
 import type { Caller, KeyRequest, KnownKeys } from "../keys/isolate/known-keys.ts";
 import type { PageCache } from "./page-cache.ts";
@@ -12,14 +11,12 @@ import type { Page } from "./store.ts";
 export interface PetsEnv extends KeysEnv {
   Variables: KeysEnv["Variables"] & {
     /** The requested page. Set by `prefetch`. */
-    page?: Page | Promise<Page>;
+    page?: Promise<Page>;
   };
 }
 
 /** Concurrent prefetches per key. More concurrent requests may be a flood, most of which is refused. */
 const MAX_CONCURRENT = 20;
-
-export const readPageQuery = queryReader(PageQuery);
 
 /**
  * Sets `page` if the query is valid, and the key is valid or new to the isolate. Not if the request will probably be refused: then a
@@ -31,23 +28,21 @@ export function prefetch(pages: PageCache, keys: KnownKeys): MiddlewareHandler<P
   return function prefetch(c, next) {
     const request = c.get("keyRequest");
     if (request === undefined || !mayRead(keys, request, c.get("caller"))) return next();
-    const query = readPageQuery(c);
+    const query = PageQuery.safeParse(c.req.query());
     if (!query.success) return next();
     const { id } = request.credential;
     const others = reading.get(id) ?? 0;
     // Requests with one unknown secret share one call, so they share one page too.
     if (others >= (c.get("caller") === undefined ? 1 : MAX_CONCURRENT)) return next();
     const page = pages.get(c.env.PETS_DB, query.data);
-    if (page instanceof Promise) {
-      reading.set(id, others + 1);
-      const finish = () => {
-        const left = (reading.get(id) ?? 1) - 1;
-        if (left > 0) reading.set(id, left);
-        else reading.delete(id);
-      };
-      // The handler awaits the page and so gets a failure; after a refusal it doesn't matter.
-      waitUntil(page.then(finish, finish));
-    }
+    reading.set(id, others + 1);
+    const finish = () => {
+      const left = (reading.get(id) ?? 1) - 1;
+      if (left > 0) reading.set(id, left);
+      else reading.delete(id);
+    };
+    // The handler awaits the page and so gets a failure; after a refusal it doesn't matter.
+    waitUntil(page.then(finish, finish));
     c.set("page", page);
     return next();
   };

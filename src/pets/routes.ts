@@ -1,18 +1,19 @@
 // The operations on pets (contract, section 4). The store's JSON text is sent unparsed, because parsing would round int64.
 
+import { zValidator } from "@hono/zod-validator";
 import { Hono } from "hono";
 import { readNearest } from "../d1/replicas.ts";
 import { jsonBody } from "../http/body.ts";
 import { ApiError } from "../http/errors.ts";
 import { MESSAGES } from "../http/messages.ts";
-import { validQuery } from "../http/query.ts";
+import { requireValid } from "../http/query.ts";
 import { respondJson } from "../http/respond.ts";
 import { parseInt64 } from "../lib/int64.ts";
 import { deprecated } from "./deprecation.ts";
 import { insertPetOnce, parseIdempotencyKey } from "./idempotency.ts";
 import type { PageCache } from "./page-cache.ts";
-import { type PetsEnv, readPageQuery } from "./prefetch.ts";
-import { NewPet, PageQuery, type Pet } from "./schema.ts";
+import type { PetsEnv } from "./prefetch.ts";
+import { NewPet, PageQuery } from "./schema.ts";
 import { findPet, insertPet } from "./store.ts";
 
 export function petRoutes(pages: PageCache) {
@@ -20,11 +21,11 @@ export function petRoutes(pages: PageCache) {
     new Hono<PetsEnv>()
 
       // listPets
-      .get("/", validQuery(PageQuery, readPageQuery), async (c) => {
+      .get("/", zValidator("query", PageQuery, requireValid), async (c) => {
         const query = c.req.valid("query");
         const { petsJson, nextCursor } = await (c.get("page") ?? pages.get(c.env.PETS_DB, query));
         if (nextCursor !== undefined) c.get("headers").Link = nextLink(c.get("url"), query, nextCursor);
-        return respondJson<Pet[], 200>(c, petsJson, 200);
+        return respondJson(c, petsJson, 200);
       })
 
       // createPet
@@ -36,7 +37,7 @@ export function petRoutes(pages: PageCache) {
             ? await insertPet(c.env.PETS_DB, pet)
             : await insertPetOnce(c.env.PETS_DB, pet, { keyId: c.var.key.id, idempotencyKey }, c.var.nowMs);
         c.get("headers").Location = `/v1/pets/${id}`;
-        return respondJson<Pet, 201>(c, petJson, 201);
+        return respondJson(c, petJson, 201);
       })
 
       // getPet
@@ -46,7 +47,7 @@ export function petRoutes(pages: PageCache) {
         const petJson =
           id === undefined ? undefined : await readNearest(c.env.PETS_DB, (session) => findPet(session, id));
         if (petJson === undefined) throw new ApiError("not_found", MESSAGES.not_found.pet);
-        return respondJson<Pet, 200>(c, petJson, 200);
+        return respondJson(c, petJson, 200);
       })
   );
 }

@@ -11,7 +11,7 @@ import { Cache } from "../../lib/cache.ts";
 import { type KeysEnv, setCaller } from "../identify.ts";
 import type { KeyRequest, KnownKeys } from "../isolate/known-keys.ts";
 import { setDecision } from "../rate-limit.ts";
-import { type UsageBody, usageBody } from "./usage-body.ts";
+import { usageBody } from "./usage-body.ts";
 
 /** How long a response or failure of the object is cached. */
 const MAX_AGE_MS = 1_000;
@@ -55,6 +55,6 @@ export function usage(keys: KnownKeys) {
     setDecision(c, { ...decision, admitted: true });
     const body = usageBody(key.plan, windows, bannedUntilMs, days);
     c.get("headers")["Cache-Control"] = "no-store";
-    return respondJson<UsageBody, 200>(c, JSON.stringify(body), 200);
+    return respondJson(c, JSON.stringify(body), 200);
   });
 }
