@@ -5,6 +5,7 @@ import { once } from "node:events";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { build } from "esbuild";
+import { OPERATIONS } from "../src/http/operations.ts";
 import { openApiDocument } from "../src/openapi/document.ts";
 import { type Define, newCommand, ReportedError } from "./lib/command.ts";
 import { spawnScript } from "./lib/script.ts";
@@ -42,7 +43,12 @@ async function generateTypes(): Promise<string> {
     import("typescript"),
   ]);
   const { paths, components } = JSON.parse(JSON.stringify(openApiDocument("")));
-  const parameters = paths["/pets"].get.parameters as { name: string; description: string; schema: object }[];
+  const { method, path } = OPERATIONS.listPets;
+  const parameters = paths[path][method].parameters as {
+    name: string;
+    description: string;
+    schema: object;
+  }[];
   const properties = parameters.map(({ name, description, schema }) => [name, { ...schema, description }]);
   const schemas = {
     ...components.schemas,

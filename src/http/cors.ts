@@ -2,10 +2,11 @@
 // real preflight is answered here; any other OPTIONS request gets a 405.
 
 import type { MiddlewareHandler } from "hono";
+import { methodsOf } from "./operations.ts";
 import type { HttpEnv } from "./request-context.ts";
 import { respond } from "./respond.ts";
 
-const METHODS = "GET, HEAD, POST";
+const METHODS = methodsOf().join(", ");
 
 /** How long a browser may cache a preflight; Chromium's own limit. */
 const MAX_AGE_SECONDS = "7200";

@@ -2,18 +2,20 @@
 // service uses. `npm run build` generates it; the Worker never does. Tests send each example, and validate each response.
 
 import { MESSAGES } from "../http/messages.ts";
+import { methodsOf, OPERATION_IDS, OPERATIONS, type OperationId } from "../http/operations.ts";
 import { INTERFACE_VERSION } from "../http/version.ts";
 import { SECRET_LENGTH, SECRET_PREFIX } from "../keys/secret-format.ts";
 import { ALLOW, HEADERS } from "./headers.ts";
-import { createPet, getPet, getUsage, listPets } from "./operations.ts";
+import { DESCRIPTIONS, type Description } from "./operations.ts";
 import { ALWAYS_POSSIBLE, errorExample, failure, SHARED_RESPONSES } from "./responses.ts";
+import { SAMPLES } from "./samples.ts";
 import { componentSchemas } from "./schemas.ts";
 
 const wrongMethod = failure({
   method: errorExample(
     "method_not_allowed",
     "DELETE /v1/pets.",
-    MESSAGES.method_not_allowed.method("DELETE", ["GET", "HEAD", "POST"]),
+    MESSAGES.method_not_allowed.method("DELETE", methodsOf("/pets")),
   ),
 });
 
@@ -41,11 +43,7 @@ export function openApiDocument(guide: string) {
       { name: "Pets", description: "List, add and get pets." },
       { name: "Usage", description: "Limits and requests of the API key." },
     ],
-    paths: {
-      "/pets": { get: listPets, post: createPet },
-      "/pets/{petId}": { get: getPet },
-      "/usage": { get: getUsage },
-    },
+    paths: paths(),
     "x-other-requests": {
       description: "Responses to requests under /v1 that match no operation.",
       responses: {
@@ -72,6 +70,20 @@ export function openApiDocument(guide: string) {
       responses: SHARED_RESPONSES,
     },
   };
+}
+
+/** An operation in the document. */
+type DocumentedOperation = { operationId: OperationId; "x-codeSamples": object } & Description;
+
+/** The operations by path and method. */
+function paths() {
+  const paths: Record<string, Record<string, DocumentedOperation>> = {};
+  for (const id of OPERATION_IDS) {
+    const { method, path } = OPERATIONS[id];
+    const operation = { operationId: id, "x-codeSamples": SAMPLES[id], ...DESCRIPTIONS[id] };
+    paths[path] = { ...paths[path], [method]: operation };
+  }
+  return paths;
 }
 
 export type OpenApiDocument = ReturnType<typeof openApiDocument>;

@@ -1,6 +1,7 @@
 // The response headers of the published document. The examples are from the first request of a Free key, sent on 20 November 2026
 // at 12:34:20 UTC.
 
+import { methodsOf } from "../http/operations.ts";
 import { DEPRECATION, deprecationLink, REMOVED_AT, SUNSET } from "../pets/deprecation.ts";
 import { isoDate } from "./examples.ts";
 import type { JsonSchema } from "./schemas.ts";
@@ -134,7 +135,7 @@ export const ALLOW = {
   required: true,
   description: "Methods that the path supports (RFC 9110).",
   schema: { type: "string", pattern: "^[A-Z]+(, [A-Z]+)*$" },
-  example: "GET, HEAD, POST",
+  example: methodsOf("/pets").join(", "),
 };
 
 /** On every response under /v1. */

@@ -1,31 +1,34 @@
-// The operations of the published document (contract, section 4, and GET /v1/usage).
+// The descriptions of the operations in the published document: parameters, bodies, responses, and examples of each.
 
 import { MAX_BODY_BYTES } from "../http/body.ts";
 import { FIELD_PROBLEMS, MESSAGES } from "../http/messages.ts";
+import type { OperationId } from "../http/operations.ts";
 import { DAYS_KEPT } from "../keys/protocol.ts";
 import { DEPRECATED_AT, REMOVED_AT, SUNSET } from "../pets/deprecation.ts";
 import { IDEMPOTENCY_KEY, RETENTION_MS } from "../pets/idempotency.ts";
 import { MAX_PAGE_SIZE, PageQuery, PET_STATUSES } from "../pets/schema.ts";
 import { EXAMPLE_PETS, EXAMPLE_USAGE, isoDate, newPet } from "./examples.ts";
-import { HEADERS, REAL_NAMES } from "./headers.ts";
 import {
   ALWAYS_POSSIBLE,
+  announced,
   errorExample,
   failure,
-  headerRefs,
+  maybeAnnounced,
   OVER_PLAIN_HTTP,
-  type Response,
   responseRef,
   SHARED_RESPONSES,
   success,
 } from "./responses.ts";
-import { SAMPLES } from "./samples.ts";
 import { type JsonSchema, schemaRef, toJsonSchema } from "./schemas.ts";
 
-const { field, json, idempotencyKey } = MESSAGES.invalid_request;
-const { rex, mimi, goldie, zoe, bello } = EXAMPLE_PETS;
-
-const ANNOUNCEMENT = ["Deprecation", "Sunset", "DeprecationLink"] as const;
+/** What the document says of an operation. */
+export interface Description {
+  tags: string[];
+  summary: string;
+  description: string;
+  parameters?: Parameter[];
+  responses: Record<number, object>;
+}
 
 interface Parameter {
   name: string;
@@ -37,9 +40,12 @@ interface Parameter {
   example: unknown;
 }
 
-export const listPets = {
-  operationId: "listPets",
-  "x-codeSamples": SAMPLES.listPets,
+const { field, json, idempotencyKey } = MESSAGES.invalid_request;
+const { rex, mimi, goldie, zoe, bello } = EXAMPLE_PETS;
+
+const invalid = (summary: string, message: string) => errorExample("invalid_request", summary, message);
+
+const listPets = {
   tags: ["Pets"],
   summary: "List pets",
   description:
@@ -51,25 +57,15 @@ export const listPets = {
       firstPage: { summary: "The first two of three pets, with limit=2.", value: [rex, mimi] },
     }),
     400: failure({
-      limit: errorExample(
-        "invalid_request",
-        "limit=0.",
-        field("limit", FIELD_PROBLEMS.pageSize(MAX_PAGE_SIZE)),
-      ),
-      status: errorExample(
-        "invalid_request",
-        "status=lost.",
-        field("status", FIELD_PROBLEMS.oneOf(PET_STATUSES)),
-      ),
-      cursor: errorExample("invalid_request", "An invalid cursor.", field("cursor", FIELD_PROBLEMS.cursor)),
+      limit: invalid("limit=0.", field("limit", FIELD_PROBLEMS.pageSize(MAX_PAGE_SIZE))),
+      status: invalid("status=lost.", field("status", FIELD_PROBLEMS.oneOf(PET_STATUSES))),
+      cursor: invalid("An invalid cursor.", field("cursor", FIELD_PROBLEMS.cursor)),
       ...OVER_PLAIN_HTTP,
     }),
   },
 };
 
-export const createPet = {
-  operationId: "createPet",
-  "x-codeSamples": SAMPLES.createPet,
+const createPet = {
   tags: ["Pets"],
   summary: "Add a pet",
   description: "Adds a pet and assigns its `id`. Send an `Idempotency-Key`; then retrying is safe.",
@@ -103,13 +99,9 @@ export const createPet = {
       withoutStatus: { summary: "Without a status.", value: bello },
     }),
     400: failure({
-      missing: errorExample(
-        "invalid_request",
-        "No categoryId.",
-        field("categoryId", FIELD_PROBLEMS.required),
-      ),
-      json: errorExample("invalid_request", "A body that is not JSON.", json.syntax),
-      name: errorExample("invalid_request", "An Idempotency-Key with a space in it.", idempotencyKey),
+      missing: invalid("No categoryId.", field("categoryId", FIELD_PROBLEMS.required)),
+      json: invalid("A body that is not JSON.", json.syntax),
+      name: invalid("An Idempotency-Key with a space in it.", idempotencyKey),
       ...OVER_PLAIN_HTTP,
     }),
     413: failure({
@@ -144,9 +136,7 @@ export const createPet = {
   },
 };
 
-export const getPet = {
-  operationId: "getPet",
-  "x-codeSamples": SAMPLES.getPet,
+const getPet = {
   tags: ["Pets"],
   summary: "Get a pet",
   description: `Deprecated since ${isoDate(DEPRECATED_AT)}. Answers 410 from ${isoDate(REMOVED_AT)} on. Use the list instead, optionally with \`status\`.`,
@@ -186,9 +176,7 @@ export const getPet = {
   },
 };
 
-export const getUsage = {
-  operationId: "getUsage",
-  "x-codeSamples": SAMPLES.getUsage,
+const getUsage = {
   tags: ["Usage"],
   summary: "Get the usage of the key",
   description: `The plan of the key, both windows, the ban if there is one, and the requests on each of the last ${DAYS_KEPT} UTC days. This request consumes nothing, and works while the key is limited or banned. The data may be one second old.`,
@@ -205,6 +193,12 @@ export const getUsage = {
   },
 };
 
+/** By operation id. src/openapi/document.ts adds id, method, path and code samples. */
+export const DESCRIPTIONS = { listPets, createPet, getPet, getUsage } satisfies Record<
+  OperationId,
+  Description
+>;
+
 /** The parameters of the list operation. */
 function queryParameters(examples: Record<keyof typeof PageQuery.shape, unknown>): Parameter[] {
   const { properties = {} } = toJsonSchema(PageQuery);
@@ -212,18 +206,4 @@ function queryParameters(examples: Record<keyof typeof PageQuery.shape, unknown>
     const { description, ...schema } = properties[name] ?? {};
     return { name, in: "query", required: false, description, schema, example };
   });
-}
-
-/** A response that announces the removal of the operation. */
-function announced(response: Response): Response {
-  return { ...response, headers: { ...response.headers, ...headerRefs(ANNOUNCEMENT) } };
-}
-
-/** A response that announces it if the request reached the operation. */
-function maybeAnnounced(response: Response): Response {
-  const headers = ANNOUNCEMENT.map((name) => [
-    REAL_NAMES[name] ?? name,
-    { ...HEADERS[name], required: false },
-  ]);
-  return { ...response, headers: { ...response.headers, ...Object.fromEntries(headers) } };
 }

@@ -64,10 +64,26 @@ export function failure(
 }
 
 /** References to headers, by name. */
-export function headerRefs(names: readonly HeaderName[]): Record<string, object> {
+function headerRefs(names: readonly HeaderName[]): Record<string, object> {
   return Object.fromEntries(
     names.map((name) => [REAL_NAMES[name] ?? name, { $ref: `#/components/headers/${name}` }]),
   );
+}
+
+const ANNOUNCEMENT = ["Deprecation", "Sunset", "DeprecationLink"] as const;
+
+/** A response that announces the removal of the operation. */
+export function announced(response: Response): Response {
+  return { ...response, headers: { ...response.headers, ...headerRefs(ANNOUNCEMENT) } };
+}
+
+/** A response that announces it if the request reached the operation. */
+export function maybeAnnounced(response: Response): Response {
+  const headers = ANNOUNCEMENT.map((name) => [
+    REAL_NAMES[name] ?? name,
+    { ...HEADERS[name], required: false },
+  ]);
+  return { ...response, headers: { ...response.headers, ...Object.fromEntries(headers) } };
 }
 
 /** The examples are from 20 November 2026, 12:34:20 UTC. */

@@ -1,6 +1,7 @@
 // A program of each operation in each of three languages, which the document has as `x-codeSamples`. Viewers show the source as it
 // is, and the reference page with the reader's address and key. A test runs each of them.
 
+import type { OperationId } from "../http/operations.ts";
 import { REMOVED_AT } from "../pets/deprecation.ts";
 import { PLACEHOLDERS } from "../site/reference/sample.ts";
 import { isoDate } from "./examples.ts";
@@ -14,6 +15,12 @@ const PET = `"name": "Zoë", "categoryId": 9223372036854775807, "status": "avail
 const CLIENT = `import { Petstore } from "petstore-client";
 
 const petstore = new Petstore({ apiKey: "${key}", baseURL: "${origin}" });`;
+
+interface Sample {
+  lang: string;
+  label: string;
+  source: string;
+}
 
 /** The guide has it too. */
 export const LIST_WITH_CLIENT = `${CLIENT}
@@ -105,9 +112,9 @@ response.raise_for_status()
 usage = response.json()
 print(usage["plan"], usage["minute"]["remaining"], usage["day"]["remaining"])`,
   ),
-};
+} satisfies Record<OperationId, Sample[]>;
 
-function codeSamples(curl: string, typeScript: string, python: string) {
+function codeSamples(curl: string, typeScript: string, python: string): Sample[] {
   return [
     { lang: "Shell", label: "curl", source: curl },
     { lang: "TypeScript", label: "TypeScript", source: typeScript },

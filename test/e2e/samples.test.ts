@@ -4,14 +4,11 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { OPERATION_IDS, type OperationId } from "../../src/http/operations.ts";
+import { SAMPLES } from "../../src/openapi/samples.ts";
 import { fillSample, PLACEHOLDERS } from "../../src/site/reference/sample.ts";
 import { runProcess, runScript } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
-import { OPERATIONS } from "../support/openapi-document.ts";
-
-const { otherRequests: _, ...SAMPLED } = OPERATIONS;
-type Operation = keyof typeof SAMPLED;
-const OPERATION_IDS = Object.keys(SAMPLED) as Operation[];
 
 /** What runs a file, and what it needs. */
 const LANGUAGES = [
@@ -53,8 +50,8 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }));
 
 /** The file of a sample. Without a key, its placeholder stays. */
-async function write(lang: string, operation: Operation, values: { key?: string } = {}): Promise<string> {
-  const { source = "" } = SAMPLED[operation]["x-codeSamples"].find((sample) => sample.lang === lang) ?? {};
+async function write(lang: string, operation: OperationId, values: { key?: string } = {}): Promise<string> {
+  const { source = "" } = SAMPLES[operation].find((sample) => sample.lang === lang) ?? {};
   const file = join(folder, `${operation}.${lang === "TypeScript" ? "ts" : lang}`);
   await writeFile(file, fillSample(source, { origin: petstore.origin, ...values }));
   return file;
@@ -69,39 +66,48 @@ it.skipIf(missing.has("Python")).each(OPERATION_IDS)("the Python of %s fails wit
 describe.each(LANGUAGES)("the sample for $lang", ({ lang, program }) => {
   const test = it.skipIf(missing.has(lang));
 
-  async function run(operation: Operation, secret = key): Promise<string> {
+  async function run(operation: OperationId, secret = key): Promise<string> {
     const file = await write(lang, operation, { key: secret });
     const { exitCode, stdout, stderr } = await runProcess(program, [file]);
     expect(exitCode, stderr).toBe(0);
     return stdout;
   }
 
-  test("lists each pet once, of all pages or of the first with a link", async () => {
-    const text = await run("listPets");
-    if (lang === "Shell") {
-      expect(text.match(/"id":/g)).toHaveLength(100);
-      expect(text).toContain('rel="next"');
-    } else expect(text.match(/Sample \d+/g)?.sort()).toEqual(NAMES);
-  });
+  /** What the sample of each operation must do. */
+  const CHECKS: Record<OperationId, [what: string, check: () => Promise<void>]> = {
+    listPets: [
+      "lists each pet once, of all pages or of the first with a link",
+      async () => {
+        const text = await run("listPets");
+        if (lang === "Shell") {
+          expect(text.match(/"id":/g)).toHaveLength(100);
+          expect(text).toContain('rel="next"');
+        } else expect(text.match(/Sample \d+/g)?.sort()).toEqual(NAMES);
+      },
+    ],
+    createPet: [
+      "adds a pet, with an exact categoryId",
+      async () => {
+        const [, id] =
+          (await run("createPet")).match(/\bid\W+(\d+)n?,.*categoryId\W+9223372036854775807\D/s) ?? [];
+        const response = await petstore.call(`/v1/pets/${id}`, key);
+        const fields = '"name":"Zoë","categoryId":9223372036854775807,"status":"available"';
+        expect(await response.text()).toBe(`{"id":${id},${fields}}`);
+      },
+    ],
+    getPet: ["gets a pet", async () => expect(await run("getPet")).toMatch(/\bid\W+1\D/)],
+    getUsage: [
+      "gets the usage",
+      async () => {
+        const { key } = await petstore.newKey("enterprise", { minute: 900, day: 9_000 });
+        await petstore.call("/v1/pets?limit=1", key);
+        // A new minute may have begun.
+        expect(await run("getUsage", key)).toMatch(/enterprise.*\b(899|900)\b.*\b8999\b/s);
+      },
+    ],
+  };
 
-  test("adds a pet, with an exact categoryId", async () => {
-    const [, id] =
-      (await run("createPet")).match(/\bid\W+(\d+)n?,.*categoryId\W+9223372036854775807\D/s) ?? [];
-    const response = await petstore.call(`/v1/pets/${id}`, key);
-    const fields = '"name":"Zoë","categoryId":9223372036854775807,"status":"available"';
-    expect(await response.text()).toBe(`{"id":${id},${fields}}`);
-  });
-
-  test("gets a pet", async () => {
-    expect(await run("getPet")).toMatch(/\bid\W+1\D/);
-  });
-
-  test("gets the usage", async () => {
-    const { key } = await petstore.newKey("enterprise", { minute: 900, day: 9_000 });
-    await petstore.call("/v1/pets?limit=1", key);
-    // A new minute may have begun.
-    expect(await run("getUsage", key)).toMatch(/enterprise.*\b(899|900)\b.*\b8999\b/s);
-  });
+  test.each(Object.values(CHECKS))("%s", (_, check) => check());
 });
 
 it("the samples for TypeScript compile", async () => {

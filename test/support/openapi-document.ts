@@ -1,21 +1,15 @@
 // The published document, and its responses and examples with all references resolved.
 
+import type { OperationId } from "../../src/http/operations.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
+import { DESCRIPTIONS } from "../../src/openapi/operations.ts";
 
 export const DOCUMENT = openApiDocument("");
 
-const { paths, "x-other-requests": otherRequests } = DOCUMENT;
-
 /** The operations, and the responses to requests that match none. */
-export const OPERATIONS = {
-  listPets: paths["/pets"].get,
-  createPet: paths["/pets"].post,
-  getPet: paths["/pets/{petId}"].get,
-  getUsage: paths["/usage"].get,
-  otherRequests,
-};
+export const DOCUMENTED = { ...DESCRIPTIONS, otherRequests: DOCUMENT["x-other-requests"] };
 
-export type OperationId = keyof typeof OPERATIONS;
+export type DocumentedId = OperationId | "otherRequests";
 
 interface DocumentedResponse {
   headers: Record<string, { required: boolean; example: unknown }>;
@@ -28,10 +22,10 @@ interface DocumentedResponse {
 }
 
 /** Every response of every operation. */
-export const RESPONSES = Object.entries(OPERATIONS).flatMap(([id, { responses }]) =>
+export const RESPONSES = Object.entries(DOCUMENTED).flatMap(([id, { responses }]) =>
   Object.entries(responses).map(([status, response]) => ({
     name: `${id} ${status}`,
-    id: id as OperationId,
+    id: id as DocumentedId,
     status: Number(status),
     ...(dereferenced(response, DOCUMENT) as DocumentedResponse),
   })),

@@ -4,11 +4,12 @@
 import { assert, describe, expect, it } from "vitest";
 import { app } from "../../src/app.ts";
 import { ERROR_STATUS } from "../../src/http/errors.ts";
+import { OPERATIONS } from "../../src/http/operations.ts";
 import { fillGuide } from "../../src/openapi/guide.ts";
-import { DOCUMENT, EXAMPLES, OPERATIONS, RESPONSES } from "../support/openapi-document.ts";
+import { DOCUMENT, DOCUMENTED, EXAMPLES, RESPONSES } from "../support/openapi-document.ts";
 import { type Exchange, findViolations } from "../support/openapi-validator.ts";
 
-const { paths, components } = DOCUMENT;
+const { components } = DOCUMENT;
 const schemaOf = (name: string) => components.schemas[name] ?? {};
 
 describe("a schema", () => {
@@ -23,7 +24,7 @@ describe("a schema", () => {
     const int64 = { type: "integer", format: "int64" };
     const { categoryId, status } = schemaOf("NewPet").properties ?? {};
     const { id, categoryId: stored } = schemaOf("Pet").properties ?? {};
-    for (const schema of [id, categoryId, stored, OPERATIONS.getPet.parameters[0]?.schema])
+    for (const schema of [id, categoryId, stored, DOCUMENTED.getPet.parameters[0]?.schema])
       expect(schema).toMatchObject(int64);
     expect(status).toEqual({ $ref: "#/components/schemas/PetStatus" });
   });
@@ -41,30 +42,43 @@ describe("a schema", () => {
   });
 });
 
+/** The routes of the app but `GET /version`, like `GET /v1/pets/{petId}`. */
+const ROUTES = app.routes
+  .filter(({ method, path }) => method !== "ALL" && path !== "/version")
+  .map(({ method, path }) => `${method} ${path.replace(/:(\w+)/g, "{$1}")}`);
+
+it("each operation is a route, and each route but GET /version an operation", () => {
+  const operations = Object.values(OPERATIONS);
+  const names = operations.map(({ method, path }) => `${method.toUpperCase()} /v1${path}`);
+  expect(new Set(ROUTES)).toEqual(new Set(names));
+  expect(operations).toHaveLength(new Set(names).size);
+});
+
 describe("the document", () => {
-  it("has every route of the app except GET /version", () => {
-    const documented = Object.entries(paths).flatMap(([path, item]) =>
-      Object.keys(item).map((method) => `${method.toUpperCase()} /v1${path}`),
+  it("has each route, with the id of its operation", () => {
+    const documented = Object.entries(DOCUMENT.paths).flatMap(([path, item]) =>
+      Object.entries(item).map(([method, { operationId }]) => {
+        expect(OPERATIONS[operationId]).toEqual({ method, path });
+        return `${method.toUpperCase()} /v1${path}`;
+      }),
     );
-    const routes = app.routes.filter(({ method }) => method !== "ALL");
-    const names = routes.map(({ method, path }) => `${method} ${path.replace(/:(\w+)/g, "{$1}")}`);
-    expect(new Set(names)).toEqual(new Set([...documented, "GET /version"]));
+    expect(new Set(documented)).toEqual(new Set(ROUTES));
   });
 
   it("has the version of the contract, and requires a bearer token, and for createPet a body", () => {
     expect(DOCUMENT.info.version).toBe("1.0.0");
     expect(DOCUMENT.security).toEqual([{ apiKey: [] }]);
     expect(components.securitySchemes.apiKey).toMatchObject({ type: "http", scheme: "bearer" });
-    for (const operation of Object.values(OPERATIONS)) expect(operation).not.toHaveProperty("security");
-    expect(OPERATIONS.createPet.requestBody.required).toBe(true);
+    for (const operation of Object.values(DOCUMENTED)) expect(operation).not.toHaveProperty("security");
+    expect(DOCUMENTED.createPet.requestBody.required).toBe(true);
   });
 
   it("marks only getPet as deprecated, with the date of its Sunset header", () => {
-    const deprecated = Object.entries(OPERATIONS).filter(([, operation]) => "deprecated" in operation);
+    const deprecated = Object.entries(DOCUMENTED).filter(([, operation]) => "deprecated" in operation);
     expect(deprecated.map(([id]) => id)).toEqual(["getPet"]);
-    expect(OPERATIONS.getPet.deprecated).toBe(true);
+    expect(DOCUMENTED.getPet.deprecated).toBe(true);
     const sunset = new Date(`${components.headers.Sunset?.example}`).toISOString();
-    expect(sunset).toBe(`${OPERATIONS.getPet["x-sunset"]}T00:00:00.000Z`);
+    expect(sunset).toBe(`${DOCUMENTED.getPet["x-sunset"]}T00:00:00.000Z`);
   });
 
   it("has a guide with the figures of the contract and of the service", () => {
@@ -75,7 +89,6 @@ describe("the document", () => {
   });
 });
 
-const PATHS = { listPets: "/v1/pets", createPet: "/v1/pets", getPet: "/v1/pets/1", getUsage: "/v1/usage" };
 const LIST = "listPets 200 firstPage";
 const ERROR = "listPets 400 limit";
 const USAGE = "getUsage 200 unused";
@@ -88,8 +101,9 @@ function exchangeOf(name: string): Exchange {
   const headers: Record<string, string> = { "content-type": "application/json" };
   for (const [header, { example }] of Object.entries(found.headers))
     headers[header.toLowerCase()] = `${example}`;
-  const method = id === "createPet" ? "POST" : "GET";
-  return { method, path: PATHS[id], status, headers, body: JSON.stringify(value) };
+  const { method, path } = OPERATIONS[id];
+  const sent = { method: method.toUpperCase(), path: `/v1${path.replace(/\{\w+\}/g, "1")}` };
+  return { ...sent, status, headers, body: JSON.stringify(value) };
 }
 
 // Every response of the tests in workerd is valid; these are not.

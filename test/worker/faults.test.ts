@@ -6,6 +6,7 @@ import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it, vi } from "vitest";
 import { MESSAGES, type OutageMessage } from "../../src/http/messages.ts";
+import type { OperationId } from "../../src/http/operations.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
 import { rotateKey } from "../../src/operators/admin.ts";
@@ -37,7 +38,7 @@ import { stubKeyObjects } from "../support/worker/stub-bindings.ts";
  */
 const TABLE = `
 PETS_DB: known, new
-                         | listPets     | getPet       | createPet       | createPet, once | usage     | no operation
+                         | listPets     | getPet       | createPet       | createPet, once | getUsage  | no operation
 throws                   | 503          | 503          | 503             | 503             | 200       | 404
 throws, retryable, once  | 200          | 200          | 503             | 201 +1          | 200       | 404
 throws, retryable        | 503          | 503          | 503             | 503             | 200       | 404
@@ -48,25 +49,25 @@ hangs                    | 503 at 5 s   | 503 at 5 s   | 503 at 5 s      | 503 a
 executes, hangs          | 503 at 5 s   | 503 at 5 s   | 503 at 5 s +1   | 503 at 5 s +1   | 200       | 404
 
 PETS_DB: stored
-                         | listPets     | getPet       | createPet       | createPet, once | usage     | no operation
+                         | listPets     | getPet       | createPet       | createPet, once | getUsage  | no operation
 throws                   | 503          | 503          | 503             | 503             | 200       | 404
 hangs                    | 503 at 5 s   | 503 at 5 s   | 503 at 5 s      | 503 at 5 s      | 200       | 404
 
 KEYS_DB: known, stored
-                         | listPets     | getPet       | createPet       | createPet, once | usage     | no operation
+                         | listPets     | getPet       | createPet       | createPet, once | getUsage  | no operation
 throws                   | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
 throws, retryable, once  | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
 hangs                    | 200 at 2 s   | 200 at 2 s   | 201 at 2 s +1   | 201 at 2 s +1   | 200 at 2 s | 404 at 2 s
 
 KEYS_DB: new
-                         | listPets     | getPet       | createPet       | createPet, once | usage     | no operation
+                         | listPets     | getPet       | createPet       | createPet, once | getUsage  | no operation
 throws                   | 503          | 503          | 503             | 503             | 503       | 503
 throws, retryable, once  | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
 throws, overloaded, once | 503          | 503          | 503             | 503             | 503       | 503
 hangs                    | 503 at 2 s   | 503 at 2 s   | 503 at 2 s      | 503 at 2 s      | 503 at 2 s | 503 at 2 s
 
 API_KEYS: known
-                         | listPets     | getPet       | createPet       | createPet, once | usage     | no operation
+                         | listPets     | getPet       | createPet       | createPet, once | getUsage  | no operation
 throws                   | 200 local    | 200 local    | 201 +1 local    | 201 +1 local    | 503 local | 404 local
 throws, once             | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
 throws, overloaded, once | 200 local    | 200 local    | 201 +1 local    | 201 +1 local    | 503 local | 404 local
@@ -76,7 +77,7 @@ hangs                    | 200 at 3 s local | 200 at 3 s local | 201 at 3 s +1 l
 executes, hangs          | 200 at 3 s local | 200 at 3 s local | 201 at 3 s +1 local | 201 at 3 s +1 local | 503 at 3 s local | 404 at 3 s local
 
 API_KEYS: stored, new
-                         | listPets     | getPet       | createPet       | createPet, once | usage     | no operation
+                         | listPets     | getPet       | createPet       | createPet, once | getUsage  | no operation
 throws                   | 200 local    | 200 local    | 201 +1 local    | 201 +1 local    | 503 local | 404 local
 throws, once             | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
 throws, overloaded, once | 200 local    | 200 local    | 201 +1 local    | 201 +1 local    | 200 local | 404 local
@@ -84,13 +85,13 @@ executes, throws         | 200 local    | 200 local    | 201 +1 local    | 201 +
 hangs                    | 200 at 3 s local | 200 at 3 s local | 201 at 3 s +1 local | 201 at 3 s +1 local | 503 at 5 s local | 404 at 3 s local
 
 KEYS_DB, API_KEYS: known
-                         | listPets     | getPet       | createPet       | createPet, once | usage     | no operation
+                         | listPets     | getPet       | createPet       | createPet, once | getUsage  | no operation
 throws                   | 200 local    | 200 local    | 201 +1 local    | 201 +1 local    | 503 local | 404 local
 throws, overloaded, once | 200 local    | 200 local    | 201 +1 local    | 201 +1 local    | 503 local | 404 local
 hangs                    | 200 at 3 s local | 200 at 3 s local | 201 at 3 s +1 local | 201 at 3 s +1 local | 503 at 3 s local | 404 at 3 s local
 
 KEYS_DB, API_KEYS: stored, new
-                         | listPets     | getPet       | createPet       | createPet, once | usage     | no operation
+                         | listPets     | getPet       | createPet       | createPet, once | getUsage  | no operation
 throws                   | 503 local    | 503 local    | 503 local       | 503 local       | 503 local | 503 local
 throws, once             | 200          | 200          | 201 +1          | 201 +1          | 200       | 404
 hangs                    | 503 at 5 s local | 503 at 5 s local | 503 at 5 s local | 503 at 5 s local | 503 at 5 s local | 503 at 5 s local
@@ -105,13 +106,15 @@ const POST_ONCE = { ...POST, headers: { ...TYPE, "Idempotency-Key": "once" } };
 /** A list without a next page, which is never cached. */
 const LIST = `/v1/pets?cursor=${encodeCursor(2n ** 62n)}`;
 
-/** Each operation, and its result without faults. */
-const OPERATIONS: Record<string, [path: string, init: RequestInit, withoutFault: string]> = {
+type Column = OperationId | "createPet, once" | "no operation";
+
+/** A request of each operation, and its result without faults. The table has the same columns. */
+const REQUESTS: Record<Column, [path: string, init: RequestInit, withoutFault: string]> = {
   listPets: [LIST, {}, "200"],
   getPet: ["/v1/pets/1", {}, "200"],
   createPet: ["/v1/pets", POST, "201 +1"],
   "createPet, once": ["/v1/pets", POST_ONCE, "201 +1"],
-  usage: ["/v1/usage", {}, "200"],
+  getUsage: ["/v1/usage", {}, "200"],
   "no operation": ["/v1/nowhere", {}, "404"],
 };
 
@@ -157,7 +160,7 @@ interface Cell {
   broken: string;
   key: "known" | "stored" | "new";
   fault: string;
-  operation: string;
+  operation: Column;
   expected: string;
 }
 
@@ -166,13 +169,15 @@ const CELLS = TABLE.trim()
   .flatMap((block) => {
     const [title = "", header = "", ...rows] = block.split("\n");
     const [broken = "", keys = ""] = title.split(": ");
-    const [, ...operations] = columns(header);
+    const [, ...operations] = columns(header) as Column[];
     return rows.flatMap((row) => {
       const [fault = "", ...cells] = columns(row);
+      if (`${operations}` !== `${Object.keys(REQUESTS)}` || cells.length !== operations.length)
+        throw new Error(`the columns are not ${Object.keys(REQUESTS)}: ${title}: ${row}`);
       return cells.flatMap((expected, index) =>
         keys
           .split(", ")
-          .map((key) => ({ broken, key, fault, operation: operations[index] ?? "", expected }) as Cell),
+          .map((key) => ({ broken, key, fault, operation: operations[index], expected }) as Cell),
       );
     });
   });
@@ -234,8 +239,8 @@ function send(secret: string, path: string, bindings: Partial<Env> = {}, init: R
   );
 }
 
-function sendOperation(secret: string, operation: string, bindings: Partial<Env> = {}): Promise<Response> {
-  const [path, init] = OPERATIONS[operation] ?? ["", {}];
+function sendOperation(secret: string, operation: Column, bindings: Partial<Env> = {}): Promise<Response> {
+  const [path, init] = REQUESTS[operation];
   return send(secret, path, bindings, init);
 }
 
@@ -343,10 +348,10 @@ it.each(CELLS)(
   async (cell) => {
     const { status, created, isLocal, atMs } = readCell(cell.expected);
     const { broken, key, operation } = cell;
-    const [, , withoutFault] = OPERATIONS[operation] ?? ["", {}, ""];
+    const [, , withoutFault] = REQUESTS[operation];
     const recovered = readCell(withoutFault);
     const isOnce = operation.endsWith("once");
-    const isCounted = operation !== "usage";
+    const isCounted = operation !== "getUsage";
     const { id, secret } = await newKeyFor(key);
     let counted = key === "new" ? 0 : 1;
     skipRetryPause();
@@ -367,7 +372,7 @@ it.each(CELLS)(
 
     // The service recovers with its bindings: at once, or after the pause that follows a part that hangs or a failed usage.
     if (atMs > 0) pass(5_000);
-    else if (operation === "usage") pass(1_000);
+    else if (operation === "getUsage") pass(1_000);
     expect((await sendOperation(secret, operation)).status).toBe(recovered.status);
     if (isCounted) counted += 1;
     // With an Idempotency-Key there is one pet.

@@ -6,6 +6,7 @@ import { type IncomingMessage, type RequestOptions, request } from "node:http";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { addTablesAndPets } from "../../../bench/cases/pets.ts";
 import { type Databases, startWorkers } from "../../../bench/measure/workerd.ts";
+import type { OperationId } from "../../../src/http/operations.ts";
 import { sha256 } from "../../../src/lib/sha256.ts";
 import { createKey } from "../../../src/operators/admin.ts";
 
@@ -32,15 +33,16 @@ afterAll(() => stop());
 const POST = { method: "POST", headers: { "Content-Type": "application/json" } };
 const PET = `{"name":"Rex","categoryId":1}`;
 
+type Operation = OperationId | "createPet, once";
+
 /** A request of each operation. */
-const OPERATIONS = {
+const REQUESTS: Record<Operation, RequestOptions> = {
   listPets: { path: "/v1/pets?status=sold" },
   getPet: { path: "/v1/pets/1" },
   createPet: { path: "/v1/pets", ...POST },
   "createPet, once": { path: "/v1/pets", ...POST, headers: { ...POST.headers, "Idempotency-Key": "once" } },
-  usage: { path: "/v1/usage" },
-} satisfies Record<string, RequestOptions>;
-type Operation = keyof typeof OPERATIONS;
+  getUsage: { path: "/v1/usage" },
+};
 
 async function newSecret(): Promise<string> {
   const key = { name: "a test", plan: "pro", expiresAtMs: null } as const;
@@ -49,7 +51,7 @@ async function newSecret(): Promise<string> {
 
 /** Connects and sends a request. */
 function open(operation: Operation, secret: string) {
-  const options: RequestOptions = OPERATIONS[operation];
+  const options = REQUESTS[operation];
   const headers = { ...options.headers, Authorization: `Bearer ${secret}` };
   return request(url.href, { ...options, headers, agent: false }).end(options.method && PET);
 }
@@ -98,9 +100,9 @@ async function stored() {
 const PLACES = ["PETS_DB before", "PETS_DB after", "API_KEYS before", "API_KEYS after"];
 
 const CELLS = PLACES.flatMap((place) =>
-  (Object.keys(OPERATIONS) as Operation[])
+  (Object.keys(REQUESTS) as Operation[])
     // Usage runs no statement on pets.
-    .filter((operation) => !place.startsWith("PETS_DB") || operation !== "usage")
+    .filter((operation) => !place.startsWith("PETS_DB") || operation !== "getUsage")
     .map((operation) => [operation, place] as const),
 );
 
@@ -118,7 +120,7 @@ it.each(CELLS)(
     const isStored = isCreation && place === "PETS_DB after";
     if (isStored) expect(await stored()).toEqual({ pets: before.pets + 1, orphans: 0 });
 
-    const remaining = operation === "usage" ? 9_999 : 9_997;
+    const remaining = operation === "getUsage" ? 9_999 : 9_997;
     expect(await send(operation, secret)).toEqual({ status: isCreation ? 201 : 200, remaining });
     // If the pet was not stored before the disconnect, it may be stored later. With an Idempotency-Key it is stored once.
     const { pets, orphans } = await stored();
@@ -137,14 +139,14 @@ it("requests that wait for a running call are counted even if all clients discon
   await gate("POST", "API_KEYS before");
   await sendAndDisconnect("listPets", secret, 4);
   await gate("POST");
-  await expect.poll(async () => (await send("usage", secret)).remaining, { timeout: 10_000 }).toBe(9_995);
+  await expect.poll(async () => (await send("getUsage", secret)).remaining, { timeout: 10_000 }).toBe(9_995);
 });
 
 it("a look-up of a key goes on for another request that waits for it if the client that began it disconnects", async () => {
   const secret = await newSecret();
   await gate("POST", "API_KEYS after");
-  await sendAndDisconnect("usage", secret);
-  const waiting = send("usage", secret);
+  await sendAndDisconnect("getUsage", secret);
+  const waiting = send("getUsage", secret);
   await waitForArrival(2);
   // From now on, a look-up of its own would find nothing.
   await databases.keys.prepare("DELETE FROM keys WHERE hash = unhex(?1)").bind(sha256(secret)).run();

@@ -1,0 +1,36 @@
+// The operations of the API: method, and path under /v1. A new operation begins here. The preflight allows these methods, and the
+// document has these paths; descriptions, code samples, the steps of the smoke test and the tables of the tests are records by
+// operation id, so they do not compile without it. test/unit/openapi.test.ts compares this record with the routes of the app.
+
+interface Operation {
+  method: "get" | "post" | "put" | "patch" | "delete";
+  /** With `{name}` for each path parameter. */
+  path: `/${string}`;
+}
+
+export const OPERATIONS = {
+  listPets: { method: "get", path: "/pets" },
+  createPet: { method: "post", path: "/pets" },
+  getPet: { method: "get", path: "/pets/{petId}" },
+  getUsage: { method: "get", path: "/usage" },
+} as const satisfies Record<string, Operation>;
+
+export type OperationId = keyof typeof OPERATIONS;
+
+export type OperationPath = (typeof OPERATIONS)[OperationId]["path"];
+
+/** The ids of all operations. */
+export const OPERATION_IDS = Object.keys(OPERATIONS) as OperationId[];
+
+/** The methods of a path, or of all paths, in upper case. HEAD is GET without the body (RFC 9110, section 9.3.2). */
+export function methodsOf(path?: OperationPath): string[] {
+  const operations: Operation[] = Object.values(OPERATIONS);
+  const methods = operations.flatMap((each) =>
+    path !== undefined && each.path !== path
+      ? []
+      : each.method === "get"
+        ? ["GET", "HEAD"]
+        : each.method.toUpperCase(),
+  );
+  return [...new Set(methods)].sort();
+}
