@@ -13,7 +13,8 @@ export type DocumentedId = OperationId | "otherRequests";
 
 interface DocumentedResponse {
   headers: Record<string, { required: boolean; example: unknown }>;
-  content: {
+  /** Absent if the response has no body. */
+  content?: {
     "application/json": {
       schema: { allOf?: { properties: object; required?: string[] }[] };
       examples: Record<string, { value: unknown }>;
@@ -33,7 +34,7 @@ export const RESPONSES = Object.entries(DOCUMENTED).flatMap(([id, { responses }]
 
 /** Every example of a response, named like "listPets 400 limit". */
 export const EXAMPLES = RESPONSES.flatMap(({ content, ...response }) =>
-  Object.entries(content["application/json"].examples).map(([example, { value }]) => ({
+  Object.entries(content?.["application/json"].examples ?? {}).map(([example, { value }]) => ({
     ...response,
     name: `${response.name} ${example}`,
     value,

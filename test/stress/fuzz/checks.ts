@@ -1,12 +1,14 @@
-// Checks of every response and of the stored pets: documented status, headers, content type and body; a created pet has the sent
-// values; pages have the right pets; Idempotency-Keys work; every response belongs to its request.
+// Checks of every response and of the stored pets: documented status, headers, content type and body; every response belongs to its
+// request; and for each operation, what a response must say beyond the document.
 
 import { isDeepStrictEqual } from "node:util";
+import type { OperationId } from "../../../src/http/operations.ts";
+import type { UsageBody } from "../../../src/keys/usage/usage-body.ts";
 import { findViolations } from "../../support/openapi-validator.ts";
 import type { Operation } from "./document.ts";
 import { exactJson, parseRequest, parseResponse } from "./exact.ts";
 import { type Answer, BadAnswer, type Header, type Request } from "./http.ts";
-import { type ExactPet, LIST, nextPath, Pets } from "./pets.ts";
+import { type ExactPet, nextPath, Pets } from "./pets.ts";
 import type { Case } from "./requests.ts";
 import type { Service } from "./service.ts";
 import type { Samples } from "./slots.ts";
@@ -17,6 +19,9 @@ import type { Samples } from "./slots.ts";
  */
 const STALL_MS = 2_000;
 const TRIES = 3;
+
+/** The data of GET /v1/usage may be one second old. */
+const USAGE_AGE_MS = 2_000;
 
 const IDEMPOTENCY_KEY = "Idempotency-Key";
 
@@ -30,6 +35,9 @@ export interface Counts {
 /** The values of a body that the document describes, by name. */
 type Values = Record<string, unknown>;
 
+/** Checks a response to a request of the operation that has succeeded. */
+type SuccessCheck = (request: Request, operation: Operation, answer: Answer) => Promise<void>;
+
 export class Checks {
   readonly counts: Counts = { requests: 0, kinds: new Map(), statuses: new Map() };
   readonly #service: Service;
@@ -37,12 +45,23 @@ export class Checks {
   readonly #usedKeys = new Set<string>();
   #latest: Values | undefined;
   #knownIds: string[] = [];
+  /** The requests of the key that were admitted on this UTC day, at least, and earlier values of that. */
+  #admitted = 0;
+  #admittedBefore: { atMs: number; dayEnd: number; admitted: number }[] = [];
   /** What is wrong in the current case. */
   #problems: string[] = [];
 
   constructor(service: Service) {
     this.#service = service;
   }
+
+  /** What each operation must do. */
+  readonly #successes: Record<OperationId, SuccessCheck> = {
+    listPets: (...exchange) => this.#checkPage(...exchange),
+    createPet: (...exchange) => this.#checkCreation(...exchange),
+    getPet: (...exchange) => this.#checkPet(...exchange),
+    getUsage: (...exchange) => this.#checkUsage(...exchange),
+  };
 
   /** Reads the initial pets. Returns ids and cursors, which only the service has. */
   async start(): Promise<Samples> {
@@ -92,17 +111,19 @@ export class Checks {
     const id = this.counts.requests % 2 === 0 ? `fuzz_${this.counts.requests}_`.padEnd(8, "_") : undefined;
     const headers: Header[] = id === undefined ? [] : [["X-Request-Id", id]];
     const answer = await this.#send({ ...request, headers: [...request.headers, ...headers] });
-    await this.#validate(request.method, operation, answer);
+    // The document has no preflights.
+    if (each.group !== "preflight") await this.#validate(request.method, operation, answer);
     const { status } = answer;
     const isExpected = statuses.includes(status) || this.#isUnknownPet(each, answer);
     this.#expect(isExpected, `the status is ${status} instead of ${statuses.join(" or ")}`, answer);
     this.#expect(id === undefined || answer.headers["x-request-id"] === id, `X-Request-Id is not ${id}`);
     const isAllowed = isDeepStrictEqual(answer.headers.allow?.split(", ").sort(), allowed.toSorted());
     this.#expect(status !== 405 || isAllowed, `Allow is ${answer.headers.allow} instead of ${allowed}`);
-    if (operation === undefined) return;
-    if (status === 201) await this.#checkCreation(request, operation, answer);
-    if (status === 200 && kind === "valid" && request.method === "GET")
-      await this.#checkReading(request, operation, answer);
+    // Also of an invalid request, because it may have changed the pets.
+    if (operation?.method === request.method && operation.successes.includes(status))
+      await this.#successes[operation.operationId](request, operation, answer);
+    const isCounted = operation?.operationId !== "getUsage" && answer.headers.ratelimit?.includes('"day"');
+    if (isCounted && status !== 429) this.#admitted += 1;
   }
 
   /** A request with another Idempotency-Key, if its own was used. A key may be a string by RFC 9651, section 3.3.3. */
@@ -121,7 +142,7 @@ export class Checks {
   /** Validates a response against the OpenAPI document. */
   async #validate(method: string, operation: Operation | undefined, answer: Answer): Promise<void> {
     const path = operation === undefined ? "/v1/other" : operation.path.replace(/\{[^}]+\}/g, "1");
-    if (answer.status !== 204) this.#problems.push(...(await findViolations({ method, path, ...answer })));
+    this.#problems.push(...(await findViolations({ method, path, ...answer })));
   }
 
   /** Whether a request for one pet may get this 404 or 410: the pet is unknown, or the operation was removed. */
@@ -163,16 +184,39 @@ export class Checks {
     this.#expect(refused.status === 422, `${other} with the same Idempotency-Key was not refused`, refused);
   }
 
-  /** Checks that a pet is the requested one, or the pets of a page and of the next one. */
-  async #checkReading(request: Request, operation: Operation, answer: Answer): Promise<void> {
-    if (operation.path === LIST) {
-      const next = nextPath(answer);
-      const pages = next === undefined ? [answer] : [answer, await this.read(next)];
-      this.#problems.push(...this.#pets.checkPages(request.target, pages, operation.parameters));
-    }
-    const id = petIdOf(request, operation);
-    const isRequested = id === undefined || `${(parseResponse(answer.body) as ExactPet).id}` === id;
-    this.#expect(isRequested, `the pet is not ${id}`, answer);
+  /** Checks the pets of a page and of the next one. */
+  async #checkPage({ target }: Request, { parameters }: Operation, answer: Answer): Promise<void> {
+    const next = nextPath(answer);
+    const pages = next === undefined ? [answer] : [answer, await this.read(next)];
+    this.#problems.push(...this.#pets.checkPages(target, pages, parameters));
+  }
+
+  /** Checks that a pet is the requested one. */
+  async #checkPet(request: Request, operation: Operation, answer: Answer): Promise<void> {
+    const pet = this.#pets.find(petIdOf(request, operation));
+    const isRequested = isDeepStrictEqual(parseResponse(answer.body), pet);
+    this.#expect(isRequested, `the pet is not ${exactJson(pet)}`, answer);
+  }
+
+  /** Checks that usage agrees with itself and with its headers, and counts the requests of this run. */
+  async #checkUsage(_request: Request, _operation: Operation, answer: Answer): Promise<void> {
+    const { minute, day, days } = JSON.parse(answer.body) as UsageBody;
+    const today = days.at(-1);
+    const dayEnd = Date.parse(`${today?.date}`) / 1000 + 86_400;
+    const isConsistent = [minute, day].every(({ limit, used, remaining }) => used + remaining === limit);
+    this.#expect(isConsistent, "used and remaining are not the limit", answer);
+    this.#expect(today?.admitted === day.used && day.reset === dayEnd, "the day is not the last one", answer);
+    const left = [...(answer.headers.ratelimit ?? "").matchAll(/r=(\d+)/g)].map(([, each]) => Number(each));
+    const isShown = isDeepStrictEqual(left, [minute.remaining, day.remaining]);
+    this.#expect(isShown, `the header has the remaining requests ${left}`, answer);
+
+    const nowMs = performance.now();
+    const earlier = this.#admittedBefore.filter((each) => each.dayEnd === dayEnd);
+    // A new day.
+    if (earlier.length === 0) this.#admitted = 0;
+    const { admitted = 0 } = earlier.findLast(({ atMs }) => nowMs - atMs > USAGE_AGE_MS) ?? {};
+    this.#expect(day.used >= admitted, `fewer than the ${admitted} admitted requests are used`, answer);
+    this.#admittedBefore = [...earlier, { atMs: nowMs, dayEnd, admitted: this.#admitted }];
   }
 }
 

@@ -1,6 +1,7 @@
 // Reads operations from the OpenAPI document, with their parameters, bodies and statuses. The fuzzer has no fields or bounds of
 // its own, so it covers every addition to the document.
 
+import type { OperationId } from "../../../src/http/operations.ts";
 import { dereferenced } from "../../support/openapi-document.ts";
 
 type Bound = "minimum" | "maximum" | "minLength" | "maxLength";
@@ -24,7 +25,7 @@ export interface Parameter {
 }
 
 export interface Operation {
-  operationId: string;
+  operationId: OperationId;
   method: string;
   /** From the root, with `{name}` for each path parameter. */
   path: string;
@@ -35,7 +36,7 @@ export interface Operation {
 }
 
 interface OperationObject {
-  operationId: string;
+  operationId: OperationId;
   parameters?: Parameter[];
   requestBody?: { content: Record<string, { schema: Schema }> };
   responses: Record<string, object>;

@@ -5,7 +5,7 @@ import type { Parameter } from "./document.ts";
 import { exactJson, parseResponse } from "./exact.ts";
 import { type Answer, BadAnswer } from "./http.ts";
 
-export const LIST = "/v1/pets";
+const LIST = "/v1/pets";
 
 /** A pet with integers as bigint. */
 export type ExactPet = Record<string, unknown> & { id: bigint };
@@ -26,6 +26,11 @@ export class Pets {
 
   get cursors(): string[] {
     return [...this.#starts.keys()].filter((cursor) => cursor !== "");
+  }
+
+  /** The pet with this id. */
+  find(id: string | undefined): ExactPet | undefined {
+    return this.#all.find((pet) => `${pet.id}` === id);
   }
 
   /** Adds a pet that the service has acknowledged. Returns what is wrong with its id. */
