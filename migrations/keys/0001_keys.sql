@@ -1,12 +1,11 @@
--- API keys. Times are Unix time in milliseconds; NULL is never. Of a secret, only its SHA-256 and its last four characters are
--- stored. A key has limits of its own if src/keys/plans.ts has none for its plan. `bans_lifted_until_ms`: bans that end by then are
--- lifted.
+-- API keys. Times are Unix time in milliseconds; NULL is never. A key has limits of its own if src/keys/plans.ts has none for its plan.
+-- Of a secret, only its SHA-256 and its last four characters are stored. Bans that end by `bans_lifted_until_ms` are lifted.
 CREATE TABLE keys (
   id TEXT PRIMARY KEY,
   name TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
   plan TEXT NOT NULL,
-  per_minute INTEGER CHECK (per_minute BETWEEN 1 AND 1000000000),
-  per_day INTEGER CHECK (per_day BETWEEN 1 AND 1000000000),
+  per_minute INTEGER CHECK (per_minute > 0),
+  per_day INTEGER CHECK (per_day > 0),
   hash BLOB NOT NULL CHECK (length(hash) = 32),
   last_four TEXT NOT NULL CHECK (length(last_four) = 4),
   created_at_ms INTEGER NOT NULL,
@@ -24,8 +23,7 @@ CREATE TABLE replaced_secrets (
   PRIMARY KEY (key_id, hash)
 ) STRICT, WITHOUT ROWID;
 
--- Every change of a key, and every ban. Values are texts: a plan with its limits, a name, the last four characters of a secret, a
--- time (RFC 3339, UTC, whole seconds).
+-- Every change of a key, and every ban: src/operators/changes.ts has the names of changes, and the form of their values.
 CREATE TABLE key_changes (
   id INTEGER PRIMARY KEY,
   key_id TEXT NOT NULL,
@@ -35,7 +33,6 @@ CREATE TABLE key_changes (
   to_value TEXT,
   changed_by TEXT NOT NULL
 ) STRICT;
-
 CREATE INDEX key_changes_by_key ON key_changes (key_id, at_ms);
 CREATE INDEX key_changes_by_time ON key_changes (at_ms);
 CREATE INDEX bans ON key_changes (key_id, at_ms) WHERE change = 'banned';

@@ -1,6 +1,5 @@
--- Restores of the database of pets (scripts/cloudflare/time-travel.ts). Their state is here, because a restore replaces all that is in
--- that database. A row without `finished_at_ms` is an unfinished restore, of which there is at most one. The other two columns that
--- may be NULL are set right before the database is restored: a bookmark that undoes it, and the id that it raises ids to.
+-- Restores of the database of pets, which replace all that is in it (scripts/cloudflare/time-travel.ts). At most one row has no
+-- `finished_at_ms`. Right before the restore, a bookmark that undoes it, and the id that it raises ids to, are set.
 CREATE TABLE pet_restores (
   began_at_ms INTEGER PRIMARY KEY,
   begun_by TEXT NOT NULL,

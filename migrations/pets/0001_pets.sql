@@ -5,7 +5,6 @@ CREATE TABLE pets (
   category_id INTEGER NOT NULL,
   status TEXT
 ) STRICT;
-
 -- An index ends in the row's id, so this one also serves "the next page of those with a status".
 CREATE INDEX pets_by_status ON pets (status);
 
@@ -20,5 +19,4 @@ CREATE TABLE creations (
   created_at_ms INTEGER NOT NULL,
   PRIMARY KEY (key_id, idempotency_key)
 ) STRICT, WITHOUT ROWID;
-
 CREATE INDEX creations_by_age ON creations (created_at_ms);
