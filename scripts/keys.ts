@@ -6,6 +6,7 @@ import { FRESH_MS } from "../src/d1/freshness.ts";
 import { DatabaseUnavailable } from "../src/d1/statements.ts";
 import type { Plan } from "../src/keys/plans.ts";
 import { stateOf } from "../src/keys/record.ts";
+import { noLimits } from "../src/keys/store.ts";
 import * as admin from "../src/operators/admin.ts";
 import { findKeyById, type ListedKey, listChanges, listKeys } from "../src/operators/records.ts";
 import type { Limits } from "../src/rate-limit/windows.ts";
@@ -29,6 +30,8 @@ import { formatTime } from "./lib/time.ts";
 const { ID, CHANGE } = args;
 const RUN = "npm run keys --";
 const AN_ID = "key_0123456789Ab";
+/** When a change is in force. */
+const IN_FORCE = `within ${FRESH_MS / 1000} seconds`;
 
 /** What a subcommand works with. */
 interface Context extends Pick<OpenDatabases, "objects"> {
@@ -150,6 +153,7 @@ function list({
   return async ({ io, database, operator }) => {
     const offset = ((page ?? 1) - 1) * Math.max(limit, 0);
     const { keys, total } = await listKeys(database, operator.nowMs, { ...query, limit, offset });
+    warnOfPlans(io, keys);
     if (json) return io.printJson(keys.map(keyJson));
     if (jsonLines) return keys.map(keyJson).forEach(io.printJson, io);
     if (keys.length === 0 && offset > 0) return io.note(`There is no page ${page}.`);
@@ -167,7 +171,9 @@ function list({
 function show(options: args.Options, id: string): Work {
   return async (context) => {
     const { io, operator } = context;
-    const details = await readDetails(context, await find(context, id), readTarget(options), operator.nowMs);
+    const key = await find(context, id);
+    warnOfPlans(io, [key]);
+    const details = await readDetails(context, key, readTarget(options), operator.nowMs);
     if (options.json) io.printJson(detailsJson(details));
     else io.print(detailsText(details, operator.nowMs));
   };
@@ -200,7 +206,7 @@ function rotate({ grace, json, yes }: args.Options & { grace: number }, id: stri
     const before = await findActive(context, id);
     const untilMs = Math.min(operator.nowMs + grace * 1000, before.expiresAtMs ?? Number.POSITIVE_INFINITY);
     // Isolates cache a key for longer than a shorter grace lasts.
-    const end = grace * 1000 < FRESH_MS ? "within 30 seconds" : `at ${formatTime(untilMs)}`;
+    const end = grace * 1000 < FRESH_MS ? IN_FORCE : `at ${formatTime(untilMs)}`;
     await io.confirm(`The current key of ${keyOwner(before)} stops working everywhere ${end}.`, yes);
     const changed = await admin.rotateKey(database, id, grace * 1000, operator);
     if (!changed.ok) throw unchanged(id, changed);
@@ -247,7 +253,7 @@ function change(
     if (!changed.ok) throw unchanged(id, changed);
     if (options.json) return io.printJson(keyJson(changed.key));
     io.print(`${done} ${keyAndPlan(changed.key)}.`);
-    io.note("This takes effect everywhere within 30 seconds.");
+    io.note(`This takes effect everywhere ${IN_FORCE}.`);
   };
 }
 
@@ -278,6 +284,14 @@ async function warnOfName({ io, database, operator }: Context, name: string, id?
   if (other !== undefined) io.note(`warning: another key has this name: ${keyOwner(other)}`);
 }
 
+/** Names the keys that the service can't use. */
+function warnOfPlans(io: Io, keys: ListedKey[]): void {
+  const advice = (id: string) => `deploy a version that has some, or change it: ${RUN} plan ${id} PLAN`;
+  for (const key of keys)
+    if (key.limits === undefined)
+      io.note(`warning: ${noLimits(key)}. Its requests get a 503: ${advice(key.id)}`);
+}
+
 function warnOfLimits(io: Io, limits: Limits | undefined): void {
   if (limits === undefined || limits.day >= limits.minute) return;
   io.note(`warning: the day's limit (${limits.day}) is smaller than the minute's (${limits.minute})`);
@@ -289,7 +303,7 @@ function printSecret(io: Io, done: string, key: NamedKey, secret: string): void 
 }
 
 function secretJson({ id, name, plan, limits }: NamedKey, key: string) {
-  return { id, key, name, plan, perMinute: limits.minute, perDay: limits.day };
+  return { id, key, name, plan, perMinute: limits?.minute ?? null, perDay: limits?.day ?? null };
 }
 
 /** Does the work on the selected database of keys, which must exist and have all its migrations. */

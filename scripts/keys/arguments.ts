@@ -2,19 +2,20 @@
 
 import { userInfo } from "node:os";
 import { Argument, InvalidArgumentError, Option } from "@commander-js/extra-typings";
-import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../../src/keys/plans.ts";
+import { MAX_LIMIT, PLANS, PLANS_WITH_OWN_LIMITS, type Plan } from "../../src/keys/plans.ts";
 import { withoutSecrets } from "../../src/keys/secret.ts";
-import { LIST_ORDERS, LIST_STATES, type ListQuery } from "../../src/operators/records.ts";
+import { EXPIRING_DAYS, LIST_ORDERS, LIST_STATES, type ListQuery } from "../../src/operators/records.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { TARGET_OPTIONS, type TargetOptions } from "../cloudflare/target.ts";
 import { integer, matching, UsageError } from "../lib/command.ts";
 import { parseTime } from "../lib/time.ts";
 
 export const PAGE_SIZE = 50;
-/** 30 days. */
-const MAX_GRACE_SECONDS = 30 * 86_400;
-const MANY = integer(1, 100_000);
-const PLANS = Object.keys(PLAN_LIMITS);
+export const MAX_GRACE_DAYS = 30;
+/** Keys of one command, and lines of one page. */
+export const MAX_COUNT = 100_000;
+const MANY = integer(1, MAX_COUNT);
+const WITH_OWN_LIMITS = PLANS_WITH_OWN_LIMITS.join(" and ");
 
 const keyId = matching(
   /^key_[0-9A-Za-z]{12}$/,
@@ -39,8 +40,10 @@ export const CHANGE = [
   ),
 ];
 const LIMITS = [
-  new Option("--per-minute <n>", "requests per minute, for enterprise").argParser(integer(1, MAX_LIMIT)),
-  new Option("--per-day <n>", "requests per day, for enterprise").argParser(integer(1, MAX_LIMIT)),
+  new Option("--per-minute <n>", `requests per minute, for ${WITH_OWN_LIMITS}`).argParser(
+    integer(1, MAX_LIMIT),
+  ),
+  new Option("--per-day <n>", `requests per day, for ${WITH_OWN_LIMITS}`).argParser(integer(1, MAX_LIMIT)),
 ];
 const JSON_LINES = new Option("--json-lines", "print one JSON value per line").conflicts("json");
 const YES = new Option("--yes", "don't ask");
@@ -64,7 +67,9 @@ export const LIST = [
     "a part of the name or the ID, or the last four characters of the key",
   ).argParser(matching(/^(?!--)/, "It looks like an option.")),
   new Option("--plan <plan>", "only this plan").choices(PLANS),
-  new Option("--state <state>", "only this state; expiring is within 30 days").choices(LIST_STATES),
+  new Option("--state <state>", `only this state; expiring is within ${EXPIRING_DAYS} days`).choices(
+    LIST_STATES,
+  ),
   new Option("--sort <order>", "the order").choices(LIST_ORDERS).default("created"),
   new Option("--limit <n>", `keys per page (default: ${PAGE_SIZE}; all with --json)`).argParser(MANY),
   new Option("--page <n>", "the page (default: 1)").argParser(MANY),
@@ -78,8 +83,8 @@ export const LOG = [
 export const SET_PLAN = [...LIMITS, ...CHANGE];
 export const REVOKE = [...CHANGE, YES];
 export const ROTATE = [
-  new Option("--grace <seconds>", "how long the old key keeps working, up to 30 days")
-    .argParser(integer(0, MAX_GRACE_SECONDS))
+  new Option("--grace <seconds>", `how long the old key keeps working, up to ${MAX_GRACE_DAYS} days`)
+    .argParser(integer(0, MAX_GRACE_DAYS * 86_400))
     .default(0),
   ...REVOKE,
 ];
@@ -105,14 +110,16 @@ export interface CreateOptions extends LimitOptions {
 
 export type ListOptions = Options & ListQuery & { page?: number };
 
-/** The limits of an enterprise key; undefined for the other plans, whose limits are fixed. Throws UsageError. */
+/** The limits of the key's own; undefined for a plan whose limits are fixed. Throws UsageError. */
 export function readLimits(plan: Plan, { perMinute, perDay }: LimitOptions): Limits | undefined {
-  if (plan !== "enterprise") {
+  if (!PLANS_WITH_OWN_LIMITS.includes(plan)) {
     if (perMinute === undefined && perDay === undefined) return undefined;
-    throw new UsageError(`--per-minute and --per-day are for enterprise only: ${plan} has fixed limits`);
+    throw new UsageError(
+      `--per-minute and --per-day are for ${WITH_OWN_LIMITS} only: ${plan} has fixed limits`,
+    );
   }
   if (perMinute !== undefined && perDay !== undefined) return { minute: perMinute, day: perDay };
-  throw new UsageError("enterprise needs --per-minute and --per-day: it has no default limits");
+  throw new UsageError(`${plan} needs --per-minute and --per-day: it has no default limits`);
 }
 
 /** The login name, where there is one. */

@@ -1,7 +1,13 @@
 // npm run keys -- show: all about one key. Its counts come from the running service (local) or from Cloudflare's log (production).
 
 import { type UsageBody, usageBody } from "../../src/keys/usage/usage-body.ts";
-import { type ChangeRecord, findGraces, type ListedKey, listChanges } from "../../src/operators/records.ts";
+import {
+  BANS_COUNTED_DAYS,
+  type ChangeRecord,
+  findGraces,
+  type ListedKey,
+  listChanges,
+} from "../../src/operators/records.ts";
 import type { OpenDatabases, Target } from "../cloudflare/database.ts";
 import { targetOptions } from "../cloudflare/target.ts";
 import { messageOf } from "../lib/command.ts";
@@ -43,7 +49,7 @@ export async function readDetails(
 }
 
 async function readCounts(
-  { id, plan }: ListedKey,
+  { id }: ListedKey,
   target: Target,
   objects: OpenDatabases["objects"],
   nowMs: number,
@@ -62,8 +68,9 @@ async function readCounts(
     return {
       problem: `unknown: the local service counts, and it does not run: npm start --${targetOptions(target)}`,
     };
-  if ("unavailable" in answer || answer.usage === undefined)
+  if ("unavailable" in answer || answer.record === null || answer.usage === undefined)
     return { problem: "unknown: the local service can't read this key" };
+  const { plan } = answer.record;
   const { status, pastDays } = answer.usage;
   const { windows, bannedUntilMs } = status;
   const { minute, day, days } = usageBody(plan, windows, bannedUntilMs, pastDays);
@@ -91,7 +98,7 @@ export function detailsText({ key, graces, changes, counts }: KeyDetails, nowMs:
     ["Created", formatTime(key.createdAtMs)],
     ["Expires", key.expiresAtMs === null ? "never" : formatTime(key.expiresAtMs)],
     ["Old keys", graces.map((ms) => `valid until ${formatTime(ms)}`).join(", ") || "none valid"],
-    ["Bans", `${key.bans} in the last 30 days`],
+    ["Bans", `${key.bans} in the last ${BANS_COUNTED_DAYS} days`],
   ];
   const parts = [
     `${key.id}  ${printable(key.name, 255)}`,

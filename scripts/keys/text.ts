@@ -1,12 +1,11 @@
 // Keys as the command line shows them, as text and as JSON. Never a secret.
 
-import type { CreatedKey } from "../../src/operators/admin.ts";
-import type { ChangeRecord, ListedKey } from "../../src/operators/records.ts";
+import { BANS_COUNTED_DAYS, type ChangeRecord, type ListedKey } from "../../src/operators/records.ts";
 import { tableText } from "../lib/table.ts";
 import { formatTime } from "../lib/time.ts";
 
 /** A key, whether it was just created or read. */
-export type NamedKey = CreatedKey["key"];
+export type NamedKey = Pick<ListedKey, "id" | "name" | "plan" | "limits" | "expiresAtMs">;
 
 const timeOrNull = (ms: number | null) => (ms === null ? null : formatTime(ms));
 
@@ -16,15 +15,15 @@ export function keyJson(key: ListedKey) {
     id: key.id,
     name: key.name,
     plan: key.plan,
-    perMinute: key.limits.minute,
-    perDay: key.limits.day,
+    perMinute: key.limits?.minute ?? null,
+    perDay: key.limits?.day ?? null,
     lastFour: key.lastFour,
     createdAt: formatTime(key.createdAtMs),
     expiresAt: timeOrNull(key.expiresAtMs),
     revokedAt: timeOrNull(key.revokedAtMs),
     graceUntil: timeOrNull(key.graceUntilMs),
     bannedUntil: timeOrNull(key.bannedUntilMs),
-    bansInLast30Days: key.bans,
+    [`bansInLast${BANS_COUNTED_DAYS}Days`]: key.bans,
     state: key.states[0],
     states: key.states,
   };
@@ -37,8 +36,8 @@ export function keyTable(keys: ListedKey[]): string {
     id,
     printable(name, 32),
     plan,
-    `${limits.minute}`,
-    `${limits.day}`,
+    `${limits?.minute ?? "unknown"}`,
+    `${limits?.day ?? "unknown"}`,
     lastFour,
     formatTime(createdAtMs).slice(0, 10),
     expiresAtMs === null ? "never" : formatTime(expiresAtMs).replace("T00:00:00Z", ""),
@@ -82,8 +81,9 @@ export function keyAndPlan(key: NamedKey): string {
   return `${key.id} ("${printable(key.name, 255)}"): ${planText(key)}${expires}`;
 }
 
-export function planText({ plan, limits: { minute, day } }: NamedKey): string {
-  return `${plan} plan, ${minute} requests per minute, ${day} per day`;
+export function planText({ plan, limits }: NamedKey): string {
+  if (limits === undefined) return `${plan} plan, without limits`;
+  return `${plan} plan, ${limits.minute} requests per minute, ${limits.day} per day`;
 }
 
 /** At most `max` characters, and no control or format characters, which could deceive the reader of a terminal. */

@@ -1,8 +1,9 @@
-// The plans and their limits. They are in the code, not in the database: a plan changes with a deployment, a key's plan without one.
+// The plans and their limits, in the only place that has them: a plan changes with a deployment, a key's plan without one. The database
+// has only the plan's name, which this version need not know: a later one may have given it to the key.
 
 import type { Limits } from "../rate-limit/windows.ts";
 
-/** The limits of each plan (contract, section 8). Those of an enterprise key are stored with the key. */
+/** The limits of each plan; undefined if each of its keys has limits of its own, which are stored with the key. */
 export const PLAN_LIMITS = {
   free: { minute: 60, day: 1_000 },
   pro: { minute: 300, day: 10_000 },
@@ -12,5 +13,19 @@ export const PLAN_LIMITS = {
 
 export type Plan = keyof typeof PLAN_LIMITS;
 
-/** The largest limit of an enterprise key, also in the schema of the table. */
+export const PLANS = Object.keys(PLAN_LIMITS) as Plan[];
+
+/** The plans whose keys have limits of their own. */
+export const PLANS_WITH_OWN_LIMITS = PLANS.filter((plan) => PLAN_LIMITS[plan] === undefined);
+
+/** The largest limit that a key can have of its own. */
 export const MAX_LIMIT = 1_000_000_000;
+
+/** The limits of a key; undefined if its plan is unknown, or if the key lacks the limits of its own that the plan needs. */
+export function limitsOf(plan: string, own: Limits | undefined): Limits | undefined {
+  return isPlan(plan) ? (PLAN_LIMITS[plan] ?? own) : undefined;
+}
+
+function isPlan(name: string): name is Plan {
+  return Object.hasOwn(PLAN_LIMITS, name);
+}

@@ -25,7 +25,10 @@ export const MAX_REPLACED_SECRETS = 20;
 
 export type KeyState = "active" | "expired" | "revoked";
 
-export function stateOf({ revokedAtMs, expiresAtMs }: Key, nowMs: number): KeyState {
+export function stateOf(
+  { revokedAtMs, expiresAtMs }: Pick<Key, "revokedAtMs" | "expiresAtMs">,
+  nowMs: number,
+): KeyState {
   if (revokedAtMs !== null) return "revoked";
   return expiresAtMs !== null && expiresAtMs <= nowMs ? "expired" : "active";
 }

@@ -2,14 +2,19 @@
 // key. Secrets never get here.
 
 import { read } from "../d1/statements.ts";
-import { PLAN_LIMITS } from "./plans.ts";
+import type { Limits } from "../rate-limit/windows.ts";
+import { limitsOf } from "./plans.ts";
 import type { Key, KeyRecord } from "./record.ts";
 
-/** A row, whose columns are named like the fields. It has limits only if its plan has none. */
-export type Row<AnyKey extends Key> = Omit<AnyKey, "limits"> & {
+/** The columns that decide the limits of a key. They are null if its plan has limits. */
+interface RowLimits {
+  plan: string;
   perMinute: number | null;
   perDay: number | null;
-};
+}
+
+/** A row, whose columns are named like the fields. */
+export type Row<AnyKey> = Omit<AnyKey, "limits"> & Omit<RowLimits, "plan">;
 
 export const KEY_COLUMNS = `
   id, plan, per_minute AS perMinute, per_day AS perDay, expires_at_ms AS expiresAtMs, revoked_at_ms AS revokedAtMs,
@@ -21,7 +26,7 @@ const SELECT_RECORD = `
     FROM replaced_secrets WHERE key_id = keys.id
   ) AS replaced FROM keys WHERE id = ?1`;
 
-/** Reads the record of a key in any state; null if it does not exist. Throws DatabaseUnavailable. */
+/** Reads the record of a key in any state; null if it does not exist. Throws DatabaseUnavailable, and as keyOf. */
 export async function findRecord(database: D1Database, id: string): Promise<KeyRecord | null> {
   type RecordRow = Row<Key> & { hash: string; replaced: string };
   const row = await read(() => database.prepare(SELECT_RECORD).bind(id).first<RecordRow>());
@@ -30,10 +35,22 @@ export async function findRecord(database: D1Database, id: string): Promise<KeyR
   return { ...keyOf(key), secrets: [{ hash, goodUntilMs: null }, ...JSON.parse(replaced)] };
 }
 
-/** The key of a row. Throws if the code does not know its plan. */
-export function keyOf<AnyKey extends Key>({ perMinute, perDay, ...key }: Row<AnyKey>) {
-  const own = perMinute === null || perDay === null ? undefined : { minute: perMinute, day: perDay };
-  const limits = PLAN_LIMITS[key.plan] ?? own;
-  if (limits === undefined) throw new Error(`the key ${key.id} has no limits: the plan is ${key.plan}`);
+/** The key of a row. Throws if the row has no limits. */
+export function keyOf({ perMinute, perDay, ...key }: Row<Key>): Key {
+  const limits = limitsOfRow({ plan: key.plan, perMinute, perDay });
+  if (limits === undefined) throw new Error(noLimits(key));
   return { ...key, limits };
+}
+
+/** Undefined if this version does not know the plan of the row, or if the row lacks the limits that its plan needs. */
+export function limitsOfRow({ plan, perMinute, perDay }: RowLimits): Limits | undefined {
+  return limitsOf(
+    plan,
+    perMinute === null || perDay === null ? undefined : { minute: perMinute, day: perDay },
+  );
+}
+
+/** Why such a key can't be used. */
+export function noLimits({ id, plan }: { id: string; plan: string }): string {
+  return `the key ${id} has no limits: this version has none for its plan, ${plan}`;
 }

@@ -1,19 +1,25 @@
 // What operators read about keys: records with bans and graces, and the record of changes. All times are Unix time in milliseconds.
 
 import { read } from "../d1/statements.ts";
+import { BANNED } from "../keys/object/ban-record.ts";
 import type { Plan } from "../keys/plans.ts";
 import { DAY_MS } from "../keys/protocol.ts";
 import type { Key } from "../keys/record.ts";
-import { KEY_COLUMNS, keyOf, type Row } from "../keys/store.ts";
+import { KEY_COLUMNS, limitsOfRow, type Row } from "../keys/store.ts";
+import type { Limits } from "../rate-limit/windows.ts";
 
 /** How far back bans are counted. */
-const BANS_COUNTED_DAYS = 30;
+export const BANS_COUNTED_DAYS = 30;
 /** A key that expires within this time is expiring. */
-const EXPIRING_DAYS = 30;
+export const EXPIRING_DAYS = 30;
 
-/** A key as operators see it. */
-export interface ListedRecord extends Key {
+/** A key as operators see it. They also see, and can change, a key without limits, which the Worker can't use. */
+export interface ListedRecord extends Omit<Key, "plan" | "limits"> {
   name: string;
+  /** Not always a Plan: a later version may have set it. */
+  plan: string;
+  /** Undefined as in limitsOfRow. */
+  limits: Limits | undefined;
   lastFour: string;
   createdAtMs: number;
   /** When the last grace of a replaced secret ends; null if none is left. */
@@ -39,7 +45,7 @@ export interface ChangeRecord {
 const records = (hasId: boolean) => `
   WITH ban AS (
     SELECT key_id, count(*) AS bans, max(unixepoch(to_value)) * 1000 AS ms FROM key_changes INDEXED BY bans
-    WHERE change = 'banned' AND at_ms > ?1 - ${BANS_COUNTED_DAYS * DAY_MS} AND ${hasId ? "key_id = ?2" : "?2 IS NULL"}
+    WHERE change = '${BANNED}' AND at_ms > ?1 - ${BANS_COUNTED_DAYS * DAY_MS} AND ${hasId ? "key_id = ?2" : "?2 IS NULL"}
     GROUP BY key_id
   ), grace AS (
     SELECT key_id, max(good_until_ms) AS ms FROM replaced_secrets
@@ -98,8 +104,9 @@ export async function listKeys(database: D1Database, nowMs: number, query: ListQ
   const statement = database.prepare(sql).bind(nowMs, id ?? null, search, plan, limit, offset);
   type Listed = Row<ListedRecord> & { states: string; total: number };
   const { results } = await read(() => statement.all<Listed>());
-  const keys = results.map(({ states, total: _, ...row }) => ({
-    ...keyOf<ListedRecord>(row),
+  const keys = results.map(({ states, total: _, perMinute, perDay, ...key }) => ({
+    ...key,
+    limits: limitsOfRow({ plan: key.plan, perMinute, perDay }),
     states: states.split(" ") as ListState[],
   }));
   return { keys, total: results[0]?.total ?? 0 };
