@@ -7,6 +7,7 @@ import { DAY_MS } from "../keys/protocol.ts";
 import type { Key } from "../keys/record.ts";
 import { KEY_COLUMNS, limitsOfRow, type Row } from "../keys/store.ts";
 import type { Limits } from "../rate-limit/windows.ts";
+import type { KeyChange } from "./changes.ts";
 
 /** How far back bans are counted. */
 export const BANS_COUNTED_DAYS = 30;
@@ -35,7 +36,7 @@ export interface ChangeRecord {
   atMs: number;
   keyId: string;
   name: string;
-  change: string;
+  change: KeyChange;
   from: string | null;
   to: string | null;
   by: string;

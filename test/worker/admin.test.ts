@@ -2,13 +2,27 @@
 
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
+import { BANNED, recordBan } from "../../src/keys/object/ban-record.ts";
 import { MAX_REPLACED_SECRETS } from "../../src/keys/record.ts";
 import { keyIdOf } from "../../src/keys/secret.ts";
 import { findRecord } from "../../src/keys/store.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
-import { changePlan, createKey, revokeKey, rotateKey } from "../../src/operators/admin.ts";
-import { findKeyById } from "../../src/operators/records.ts";
+import {
+  changePlan,
+  createKey,
+  type Operator,
+  renameKey,
+  revokeKey,
+  rotateKey,
+  setExpiry,
+  unbanKey,
+} from "../../src/operators/admin.ts";
+import type { OperatorChange } from "../../src/operators/changes.ts";
+import { findKeyById, listChanges } from "../../src/operators/records.ts";
 import { newKey, operator } from "../support/worker/client.ts";
+
+const LAST_FOUR = expect.stringMatching(/^\w{4}$/);
+const TIME = expect.stringMatching(/^20\S+Z$/);
 
 /** The secrets in the record of a key, the current one first. */
 async function secretsOf(id: string) {
@@ -108,3 +122,41 @@ it("an enterprise key needs limits, and loses them with the plan", async () => {
   expect(await changePlan(env.KEYS_DB, id, "pro", undefined, operator())).toMatchObject({ ok: true });
   expect(await limits()).toEqual({ minute: 300, day: 10_000 });
 });
+
+/** A change of each kind of a Free key, with the values of its row. */
+const CHANGES: Record<
+  OperatorChange,
+  [from: unknown, to: unknown, make: (id: string, by: Operator) => Promise<unknown>]
+> = {
+  renamed: ["a test", "shop", (id, by) => renameKey(env.KEYS_DB, id, "shop", by)],
+  expiry: [
+    "never",
+    "2099-01-31T00:00:00Z",
+    (id, by) => setExpiry(env.KEYS_DB, id, Date.UTC(2099, 0, 31), by),
+  ],
+  plan: [
+    "free",
+    "enterprise 7/min 70/day",
+    (id, by) => changePlan(env.KEYS_DB, id, "enterprise", { minute: 7, day: 70 }, by),
+  ],
+  rotated: [LAST_FOUR, LAST_FOUR, (id, by) => rotateKey(env.KEYS_DB, id, 0, by)],
+  revoked: [null, null, (id, by) => revokeKey(env.KEYS_DB, id, by)],
+  unbanned: [TIME, null, (id, by) => unbanKey(env.KEYS_DB, id, by)],
+};
+
+// A column that operators don't see fails here too.
+it.each(Object.entries(CHANGES))(
+  "the change %s records both values, and operators see it in the key",
+  async (change, [from, to, make]) => {
+    const { id } = await newKey({ plan: "free" });
+    await recordBan(env.KEYS_DB, id, Date.now() + 60_000);
+    const before = await findKeyById(env.KEYS_DB, id, Date.now());
+    expect(await make(id, operator(Date.now() + 1))).toMatchObject({ ok: true, key: { id } });
+    expect(await listChanges(env.KEYS_DB, id, 9)).toEqual([
+      expect.objectContaining({ change, from, to }),
+      expect.objectContaining({ change: BANNED, from: null, to: TIME }),
+      expect.objectContaining({ change: "created", from: null, to: "free" }),
+    ]);
+    expect(await findKeyById(env.KEYS_DB, id, Date.now())).not.toEqual(before);
+  },
+);
