@@ -1,6 +1,7 @@
 // The lifecycle of a request, in order (DESIGN.md has the picture). The order is part of the contract: HTTPS, key, rate limit,
 // method and path, input. Everything before the rate limit is free for clients.
 
+import { env } from "cloudflare:workers";
 import { Hono } from "hono";
 import { methodNotAllowed } from "hono/method-not-allowed";
 import type { AppEnv } from "./env.ts";
@@ -15,25 +16,34 @@ import { KnownKeys } from "./keys/isolate/known-keys.ts";
 import { rateLimit, rateLimitHeaders } from "./keys/rate-limit.ts";
 import { requireKey } from "./keys/require-key.ts";
 import { withoutSecrets } from "./keys/secret.ts";
+import { findRecord } from "./keys/store.ts";
 import { usage } from "./keys/usage/usage.ts";
+import { RUNTIME } from "./lib/runtime.ts";
 import { PageCache } from "./pets/page-cache.ts";
 import { prefetch } from "./pets/prefetch.ts";
 import { petRoutes } from "./pets/routes.ts";
+import { AddressCounter } from "./rate-limit/anonymous.ts";
 
 function createApp() {
   const app = new Hono<AppEnv>();
-  const keys = new KnownKeys();
+  const keys = new KnownKeys({
+    runtime: RUNTIME,
+    // `env` is read at each use, because Cloudflare may give a running isolate other bindings.
+    objectOf: (id) => env.API_KEYS.getByName(id),
+    findRecord: (id) => findRecord(env.KEYS_DB, id),
+  });
+  const addresses = new AddressCounter();
   const pages = new PageCache();
 
   app.use(requestContext({ redact: withoutSecrets }), logRequest);
-  app.use("/v1/*", rateLimitHeaders);
+  app.use("/v1/*", rateLimitHeaders(addresses));
   app.use(cors);
   app.route("/version", version);
   app.use("/v1/*", requireHttps);
   app.use("/v1/*", identify(keys));
   app.route("/v1/usage", usage(keys));
   app.get("/v1/pets", prefetch(pages, keys));
-  app.use("/v1/*", rateLimit(keys), requireKey);
+  app.use("/v1/*", rateLimit(keys, addresses), requireKey);
   app.route("/v1/pets", petRoutes(pages));
   // Last, because only a request without a route gets here: its input is not looked at.
   app.use("/v1/*", methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }));

@@ -2,6 +2,7 @@
 // size of the object's storage; GET /calls the calls of all objects. GET /acquire?key=ID counts one request of a key like an
 // isolate without a lease. GET /ban?key=ID bans a key by a report of refusals.
 
+import { withEnv } from "cloudflare:workers";
 import worker, { ApiKey as Uncounted } from "../../src/index.ts";
 import { MAX_LIMIT } from "../../src/keys/plans.ts";
 import type { AcquireRequest } from "../../src/keys/protocol.ts";
@@ -64,7 +65,8 @@ export default {
       return Response.json({ calls: calls.get(key) ?? 0, ...(await objects.getByName(key).counts()) });
     }
     if (pathname === "/acquire") return acquire(1);
-    if (pathname !== "/ban") return worker.fetch(request, counting, ctx);
+    const env = counting;
+    if (pathname !== "/ban") return withEnv(env, () => worker.fetch(request, env, ctx)) as Promise<Response>;
     const refusals = { atMs: Date.now(), arrivedMs: 0, admitted: 0, refused: REFUSALS, late: REFUSALS };
     return acquire(0, { decisions: [{ number: lastNumber + 1, ...refusals }] });
   },

@@ -1,5 +1,6 @@
 // Runs an unchanged Worker with delayed bindings.
 
+import { withEnv } from "cloudflare:workers";
 import {
   delayedDatabase,
   delayedObjects,
@@ -42,7 +43,11 @@ export function withLatency<Bindings>(worker: {
       const bindings = delayedEnv;
       const counter = { hops: 0 };
       const startedMs = Date.now();
-      const response = await hopCounters.run(counter, async () => worker.fetch(request, bindings, ctx));
+      const send = async () => worker.fetch(request, bindings, ctx);
+      const response = await hopCounters.run(
+        counter,
+        () => withEnv(bindings, send) as ReturnType<typeof send>,
+      );
       // A request that waits for another request's call makes no call, but takes a hop longer.
       const hasWaited = Date.now() - startedMs >= env.ROUND_TRIPS.toReplicaMs;
       const hops = counter.hops === 0 && hasWaited ? 1 : counter.hops;

@@ -36,7 +36,6 @@ export function identify(keys: KnownKeys): MiddlewareHandler<KeysEnv> {
       credential,
       arrivedMs,
       buckets: () => lookupBuckets(c.req),
-      env: c.env,
       onObjectFailure: (error) => logFailure(c, "limiter_unavailable", error),
     });
     const caller = keys.peek(credential, arrivedMs);

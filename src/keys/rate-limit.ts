@@ -5,26 +5,28 @@ import type { Context, MiddlewareHandler } from "hono";
 import { clientAddress } from "../http/client-address.ts";
 import { errorResponse } from "../http/errors.ts";
 import { MESSAGES } from "../http/messages.ts";
-import { anonymousRequests } from "../rate-limit/anonymous.ts";
+import type { AddressCounter } from "../rate-limit/anonymous.ts";
 import { availableMs, headersOf, left, secondsToReset, tighterWindow } from "../rate-limit/headers.ts";
 import type { Decision } from "../rate-limit/windows.ts";
 import { type KeysEnv, setCaller } from "./identify.ts";
 import type { KnownKeys } from "./isolate/known-keys.ts";
 
 /** Adds the rate-limit headers of the client's address to a response without a decision, such as that of a preflight. */
-export const rateLimitHeaders: MiddlewareHandler<KeysEnv> = async (c, next) => {
-  await next();
-  if (c.get("decision") !== undefined) return;
-  const decision = anonymousRequests.peek(clientAddress(c.req), c.get("nowMs"));
-  // The request was neither counted nor refused.
-  const headers = headersOf({ ...decision, admitted: true });
-  for (const [name, value] of Object.entries(headers)) c.res.headers.set(name, value);
-};
+export function rateLimitHeaders(addresses: AddressCounter): MiddlewareHandler<KeysEnv> {
+  return async function rateLimitHeaders(c, next) {
+    await next();
+    if (c.get("decision") !== undefined) return;
+    const decision = addresses.peek(clientAddress(c.req), c.get("nowMs"));
+    // The request was neither counted nor refused.
+    const headers = headersOf({ ...decision, admitted: true });
+    for (const [name, value] of Object.entries(headers)) c.res.headers.set(name, value);
+  };
+}
 
 /** Counts the request, and sets `decision` and `caller`. Answers `rate_limit_exceeded` or `key_banned`. */
-export function rateLimit(keys: KnownKeys): MiddlewareHandler<KeysEnv> {
+export function rateLimit(keys: KnownKeys, addresses: AddressCounter): MiddlewareHandler<KeysEnv> {
   return async function rateLimit(c, next) {
-    const counted = count(keys, c);
+    const counted = count(keys, addresses, c);
     const decision = counted instanceof Promise ? await counted : counted;
     setDecision(c, decision);
     if (decision.admitted) return next();
@@ -36,20 +38,21 @@ export function rateLimit(keys: KnownKeys): MiddlewareHandler<KeysEnv> {
 }
 
 /** Counts the request of a valid key at its object, and any other by its address. Synchronous if no call is needed. */
-function count(keys: KnownKeys, c: Context<KeysEnv>): Decision | Promise<Decision> {
+function count(
+  keys: KnownKeys,
+  addresses: AddressCounter,
+  c: Context<KeysEnv>,
+): Decision | Promise<Decision> {
+  const countAddress = () => addresses.count(clientAddress(c.req), c.get("nowMs"));
   const caller = c.get("caller");
   const request = c.get("keyRequest");
   if (request === undefined || (caller !== undefined && caller.key === undefined))
-    return caller?.refusal ?? countAddress(c);
+    return caller?.refusal ?? countAddress();
   if (caller !== undefined) return keys.count(request);
   return keys.identifyAndCount(request).then(({ caller, decision }) => {
     setCaller(c, caller);
-    return decision ?? caller.refusal ?? countAddress(c);
+    return decision ?? caller.refusal ?? countAddress();
   });
-}
-
-function countAddress(c: Context<KeysEnv>): Decision {
-  return anonymousRequests.count(clientAddress(c.req), c.get("nowMs"));
 }
 
 /** Sets `decision`, its headers and its log fields. */

@@ -25,6 +25,3 @@ export class AddressCounter {
     return peek({ minute }, nowMs);
   }
 }
-
-/** Requests without a valid key. */
-export const anonymousRequests = new AddressCounter();

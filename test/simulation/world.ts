@@ -352,7 +352,11 @@ export class World {
       this.#options.isCancelled,
     );
     const until = (isDone: () => boolean, maxMs: number) => this.#until(isolate, isDone, maxMs);
-    isolate.keys = new KnownKeys({ runtime: { ...runtime, until }, findRecord: () => this.#read(isolate) });
+    isolate.keys = new KnownKeys({
+      runtime: { ...runtime, until },
+      objectOf: () => this.#stub(isolate) as never,
+      findRecord: () => this.#read(isolate),
+    });
     isolate.clientIds.add(isolate.client.id);
     isolate.shown.clear();
   }
@@ -529,7 +533,6 @@ export class World {
       credential: { id: KEY_ID, hash: secret },
       arrivedMs: arrivedMs + isolate.aheadMs,
       buckets: () => [],
-      env: { API_KEYS: { getByName: () => this.#stub(isolate) }, KEYS_DB: undefined } as never,
       onObjectFailure: () => {
         isLocal = true;
       },

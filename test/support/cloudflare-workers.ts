@@ -10,6 +10,9 @@ export class DurableObject {
   }
 }
 
+/** In Node there are no bindings. */
+export const env = {};
+
 /** In Node, work continues anyway. */
 export function waitUntil(): void {}
 

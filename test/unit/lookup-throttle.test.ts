@@ -2,6 +2,7 @@
 
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { LookupThrottle } from "../../src/keys/isolate/lookup-throttle.ts";
+import { RUNTIME } from "../../src/lib/runtime.ts";
 
 const ADDRESS = "198.18.0.1";
 const never = () => new Promise<never>(() => {});
@@ -14,7 +15,7 @@ beforeEach(() => {
 
 /** A throttle with so many lookups of one address that do not end. */
 function newThrottle(lookUps: number, lookUp: () => Promise<unknown> = never) {
-  const throttle = new LookupThrottle();
+  const throttle = new LookupThrottle(RUNTIME);
   for (let index = 0; index < lookUps; index += 1) void throttle.run([ADDRESS], Date.now(), lookUp, isFound);
   return throttle;
 }
@@ -108,7 +109,7 @@ it.each([1, 2, 60])("the end of one of %i lookups frees one slot", async (begun)
 });
 
 it("a lookup that fails frees its slot, and does not count as an unknown key", async () => {
-  const throttle = new LookupThrottle();
+  const throttle = new LookupThrottle(RUNTIME);
   const fail = () => Promise.reject(new Error("out of order"));
   for (let index = 0; index < 61; index += 1)
     await expect(throttle.run([ADDRESS], Date.now(), fail, isFound)).rejects.toThrow("out of order");

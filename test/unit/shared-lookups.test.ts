@@ -39,11 +39,10 @@ function newIsolate({ callMs = () => 50, isAway = false }: Network = {}) {
   const calls: string[] = [];
   const counted = { requests: 0 };
   const runtime = { ...RUNTIME, now: () => Date.now() + clock.aheadMs };
-  const findRecord = async (_database: D1Database, id: string) => {
+  const findRecord = async (id: string) => {
     await RUNTIME.wait(5);
     return recordOf(id, secrets);
   };
-  const keys = new KnownKeys({ runtime, findRecord });
   const answer = async (id: string): Promise<RecordAnswer> => {
     if (isAway) throw Object.assign(new Error("away"), { overloaded: true });
     if (callMs(id) === HANGS) return new Promise<never>(() => {});
@@ -62,7 +61,7 @@ function newIsolate({ callMs = () => 50, isAway = false }: Network = {}) {
     const status = { revision: nowMs, nowMs, windows, leased: { minute: 0, day: 0 }, firstRefusalMs: 0 };
     return { record, ...rest, result: { ...status, admitted: requests, refused: 0 } };
   };
-  const getByName = (id: string) => ({
+  const stubOf = (id: string) => ({
     identify: (secret: string) => {
       calls.push(`identify ${id} ${secret}`);
       return answer(id);
@@ -72,12 +71,11 @@ function newIsolate({ callMs = () => 50, isAway = false }: Network = {}) {
       return acquire(id, request);
     },
   });
-  const env = { API_KEYS: { getByName } } as unknown as KeyRequest["env"];
+  const keys = new KnownKeys({ runtime, findRecord, objectOf: (id) => stubOf(id) as never });
   const request = (id: string, hash: string): KeyRequest => ({
     credential: { id, hash },
     arrivedMs: runtime.now(),
     buckets: () => ["198.18.0.1"],
-    env,
     onObjectFailure: () => {},
   });
   /** What a request learns: the problem of its secret, "valid", "refused" or an error, and after how long. */

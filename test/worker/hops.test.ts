@@ -2,7 +2,7 @@
 // database of keys. Hops in the background don't count.
 
 import { createExecutionContext, evictDurableObject, waitOnExecutionContext } from "cloudflare:test";
-import { env } from "cloudflare:workers";
+import { env, withEnv } from "cloudflare:workers";
 import { beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { app } from "../../src/app.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
@@ -62,8 +62,10 @@ async function newSender() {
     const headers = { ...init.headers, Authorization: `Bearer ${secret}` };
     const contexts = Array.from({ length: times }, () => createExecutionContext());
     rounds.length = 0;
+    const sendOne = async (ctx: ExecutionContext) =>
+      app.request(ORIGIN + path, { ...init, headers }, bindings, ctx);
     const responses = await Promise.all(
-      contexts.map((ctx) => app.request(ORIGIN + path, { ...init, headers }, bindings, ctx)),
+      contexts.map((ctx) => withEnv(bindings, () => sendOne(ctx)) as ReturnType<typeof sendOne>),
     );
     const waitedFor = [...rounds];
     for (const response of responses) {

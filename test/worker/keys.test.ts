@@ -7,6 +7,8 @@ import { assert, describe, expect, it, vi } from "vitest";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
 import { keyIdOf, newKeyId, newSecret } from "../../src/keys/secret.ts";
+import { findRecord } from "../../src/keys/store.ts";
+import { RUNTIME } from "../../src/lib/runtime.ts";
 import { revokeKey, rotateKey } from "../../src/operators/admin.ts";
 import { listKeys } from "../../src/operators/records.ts";
 import {
@@ -42,12 +44,16 @@ const unknownSecret = () => newSecret(newKeyId());
 
 /** Another isolate that knows no key. Returns a function that says what it makes of a secret, and counts a valid one. */
 function newIsolate() {
-  const keys = new KnownKeys();
+  const keys = new KnownKeys({
+    runtime: RUNTIME,
+    objectOf: (id) => env.API_KEYS.getByName(id),
+    findRecord: (id) => findRecord(env.KEYS_DB, id),
+  });
   return async (secret: string) => {
     const credential = keys.credentialOf(secret);
     assert(credential);
     const buckets = () => [newAddress()];
-    const request = { credential, arrivedMs: Date.now(), buckets, env, onObjectFailure: assert.fail };
+    const request = { credential, arrivedMs: Date.now(), buckets, onObjectFailure: assert.fail };
     const { caller } = await keys.identifyAndCount(request);
     return caller.problem ?? "valid";
   };

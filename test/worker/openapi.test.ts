@@ -11,7 +11,6 @@ import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { EXAMPLE_PETS } from "../../src/openapi/examples.ts";
 import type { Description } from "../../src/openapi/operations.ts";
 import { insertPet } from "../../src/pets/store.ts";
-import { anonymousRequests } from "../../src/rate-limit/anonymous.ts";
 import {
   DOCUMENT,
   DOCUMENTED,
@@ -25,6 +24,7 @@ import {
   banKey,
   batch,
   type Client,
+  exhaust,
   fetchWithoutKey,
   invalidatePageCache,
   newAddress,
@@ -190,9 +190,9 @@ function forAny(id: DocumentedId): Record<string, Provocation> {
       await banKey(user.id);
       return request(id, {}, user.call);
     },
-    "429 withoutKey": () => {
+    "429 withoutKey": async () => {
       const address = newAddress();
-      for (let count = 0; count < 60; count += 1) anonymousRequests.count(address, Date.now());
+      await exhaust(address);
       return request(id, { "CF-Connecting-IP": address });
     },
     // A fault of the code, because every fault of a database or of the object is a 503 where all operations need it.

@@ -43,7 +43,8 @@ const MAX_RENEWALS = 5;
 /** A report that takes longer was cancelled together with its request. */
 const MAX_REPORT_MS = 4 * MAX_WAIT_MS;
 
-export type KeyObjects = Env["API_KEYS"];
+/** A new stub of a key's object. */
+export type KeyObject = ReturnType<Env["API_KEYS"]["getByName"]>;
 /** Called with the reason if a request was decided locally. */
 export type OnLocal = (error: unknown) => void;
 
@@ -70,10 +71,9 @@ export class ObjectUnavailable extends Error {
 export class KeyClient {
   readonly id = randomBase62(CLIENT_ID_LENGTH);
   readonly #runtime: Runtime;
-  readonly #keyId: string;
+  readonly #newStub: () => KeyObject;
   readonly known: KnownQuota;
   readonly #record = new HeldRecord();
-  #objects: KeyObjects | undefined;
   #waiters: Waiter[] = [];
   /** The call under way, with its requests. */
   #call: { number: number; waiters: readonly Waiter[] } | undefined;
@@ -84,9 +84,9 @@ export class KeyClient {
   #renewals = 0;
   #reportingSinceMs = Number.NEGATIVE_INFINITY;
 
-  constructor(runtime: Runtime, keyId: string) {
+  constructor(runtime: Runtime, newStub: () => KeyObject) {
     this.#runtime = runtime;
-    this.#keyId = keyId;
+    this.#newStub = newStub;
     this.known = new KnownQuota(runtime);
   }
 
@@ -109,8 +109,7 @@ export class KeyClient {
   /**
    * Counts a request that arrived at `arrivedMs` (Unix time) with a valid secret, synchronously if no call is needed. Needs a record.
    */
-  acquire(arrivedMs: number, objects: KeyObjects, onLocal: OnLocal): KeyDecision | Promise<KeyDecision> {
-    this.#objects = objects;
+  acquire(arrivedMs: number, onLocal: OnLocal): KeyDecision | Promise<KeyDecision> {
     const nowMs = this.#runtime.now();
     const { lease } = this.known;
     lease.recordArrival(nowMs);
@@ -131,8 +130,7 @@ export class KeyClient {
    * Asks the object about a secret that the isolate can't judge, and counts the request with the same call if the secret is valid: then
    * there is a `decision`. Throws ObjectUnavailable, or DatabaseUnavailable if the object has no record.
    */
-  async introduce(secret: string, arrivedMs: number, objects: KeyObjects, onLocal: OnLocal) {
-    this.#objects = objects;
+  async introduce(secret: string, arrivedMs: number, onLocal: OnLocal) {
     const waiter: Waiter = { arrivedMs, secret };
     this.#enqueue(waiter);
     await this.#drive(waiter, () => waiter.answer !== undefined || waiter.failure !== undefined);
@@ -148,8 +146,7 @@ export class KeyClient {
   }
 
   /** Asks the object about a secret, and counts nothing. Throws like `introduce`. */
-  async identify(secret: string, arrivedMs: number, objects: KeyObjects): Promise<RecordAnswer> {
-    this.#objects = objects;
+  async identify(secret: string, arrivedMs: number): Promise<RecordAnswer> {
     return this.#ask((object) => object.identify(secret), this.#leftMs({ arrivedMs, secret })).catch(
       (failure) => {
         throw failure instanceof DatabaseUnavailable ? failure : new ObjectUnavailable(failure);
@@ -191,11 +188,10 @@ export class KeyClient {
   }
 
   /** Asks the object for the key's usage, for at most `maxMs`. Returns the totals of its days. Throws what the call throws. */
-  async usage(objects: KeyObjects, maxMs: number) {
-    this.#objects = objects;
+  async usage(maxMs: number) {
     const sentMs = this.#runtime.now();
     const { usage } = await this.#ask<UsageAnswer>((object) => object.usage(), maxMs);
-    if (usage === undefined) throw new Error(`the key ${this.#keyId} does not exist`);
+    if (usage === undefined) throw new Error("the key does not exist");
     const { status, pastDays } = usage;
     this.learnStatus(status, sentMs);
     const { startMs, used, refused } = status.windows.day;
@@ -204,12 +200,11 @@ export class KeyClient {
 
   /** Calls the object, and takes the record of its answer. Throws DatabaseUnavailable if it has none, or what the call throws. */
   async #ask<Answer extends RecordAnswer>(
-    call: (object: ReturnType<KeyObjects["getByName"]>) => PromiseLike<Answer | NoRecord>,
+    call: (object: KeyObject) => PromiseLike<Answer | NoRecord>,
     maxMs: number,
   ): Promise<Answer> {
     const sentMs = this.#runtime.now();
-    const objects = this.#objects as KeyObjects;
-    const answer = await callObject(this.#runtime, maxMs, async () => call(objects.getByName(this.#keyId)));
+    const answer = await callObject(this.#runtime, maxMs, async () => call(this.#newStub()));
     if ("unavailable" in answer) throw new DatabaseUnavailable(answer.unavailable, false);
     this.learn(answer, sentMs);
     return answer;

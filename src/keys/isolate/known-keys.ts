@@ -6,15 +6,14 @@ import { FRESH_MS } from "../../d1/freshness.ts";
 import { DatabaseUnavailable } from "../../d1/statements.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { DeadlineExceeded } from "../../lib/deadline.ts";
-import { RUNTIME } from "../../lib/runtime.ts";
+import type { Runtime } from "../../lib/runtime.ts";
 import { sha256 } from "../../lib/sha256.ts";
 import { SingleFlight } from "../../lib/single-flight.ts";
 import type { Decision, KeyDecision } from "../../rate-limit/windows.ts";
 import { MAX_WAIT_MS, type RecordAnswer } from "../protocol.ts";
 import { hasSecret, type KeyRecord, problemOf, type SecretProblem } from "../record.ts";
 import { keyIdOf } from "../secret.ts";
-import { findRecord } from "../store.ts";
-import { KeyClient, ObjectUnavailable } from "./key-client.ts";
+import { KeyClient, type KeyObject, ObjectUnavailable } from "./key-client.ts";
 import { LookupThrottle } from "./lookup-throttle.ts";
 
 /** Together about 5 MB of the 128 that an isolate has; ten times that if all of them have much to report. */
@@ -49,7 +48,6 @@ export interface KeyRequest {
   arrivedMs: number;
   /** See LookupThrottle. */
   buckets(): readonly string[];
-  env: Pick<Env, "API_KEYS" | "KEYS_DB">;
   /** Called with the reason if the object can't be reached. */
   onObjectFailure(error: unknown): void;
 }
@@ -62,27 +60,35 @@ type Ask = (client: KeyClient, isFirst: boolean) => Promise<RecordAnswer>;
 
 const UNKNOWN: Caller = { problem: "unknown" };
 
-const OPTIONS = { runtime: RUNTIME, findRecord };
+export interface KnownKeysOptions {
+  /** The clock and timers. */
+  runtime: Runtime;
+  /** A new stub of a key's object. */
+  objectOf(id: string): KeyObject;
+  /** Reads a record from the primary. Throws DatabaseUnavailable. */
+  findRecord(id: string): Promise<KeyRecord | null>;
+}
 
 export class KnownKeys {
-  readonly #runtime: typeof RUNTIME;
+  readonly #runtime: Runtime;
+  readonly #options: KnownKeysOptions;
   readonly #clients = new BoundedMap<string, KeyClient>(MAX_CLIENTS);
   readonly #strangers = new BoundedMap<string, KeyClient>(MAX_STRANGERS);
   /** By secret: hashing takes a quarter of the CPU time of a hot request. */
   readonly #credentials = new BoundedMap<string, Credential>(MAX_SECRETS);
   /** Ids and hashes that don't exist, with the time from which on they were known (Unix time). */
   readonly #unknown = new BoundedMap<string, number>(MAX_SECRETS);
-  readonly #throttle = new LookupThrottle();
+  readonly #throttle: LookupThrottle;
   /** One request at a time asks about the secrets of a key. It gets no answer if its address has no slot any more. */
   readonly #flights: SingleFlight<Answered | undefined>;
   /** By the id of a key: that the primary did not answer either. */
   readonly #failures = new BoundedMap<string, { error: unknown; atMs: number }>(MAX_STRANGERS);
-  readonly #findRecord: typeof findRecord;
 
-  constructor({ runtime, findRecord } = OPTIONS) {
-    this.#runtime = runtime;
-    this.#findRecord = findRecord;
-    this.#flights = new SingleFlight(runtime);
+  constructor(options: KnownKeysOptions) {
+    this.#options = options;
+    this.#runtime = options.runtime;
+    this.#throttle = new LookupThrottle(options.runtime);
+    this.#flights = new SingleFlight(options.runtime);
   }
 
   /** The credential in a bearer token; undefined if the token is not a secret. */
@@ -115,8 +121,8 @@ export class KnownKeys {
   }
 
   /** Counts a request of a valid key. Synchronous if no call is needed. */
-  count({ credential: { id }, arrivedMs, env, onObjectFailure }: KeyRequest) {
-    return this.clientOf(id).acquire(arrivedMs, env.API_KEYS, onObjectFailure);
+  count({ credential: { id }, arrivedMs, onObjectFailure }: KeyRequest) {
+    return this.clientOf(id).acquire(arrivedMs, onObjectFailure);
   }
 
   /**
@@ -124,11 +130,11 @@ export class KnownKeys {
    * DatabaseUnavailable.
    */
   async identifyAndCount(request: KeyRequest): Promise<{ caller: Caller; decision?: KeyDecision }> {
-    const { credential, arrivedMs, env, onObjectFailure } = request;
+    const { credential, arrivedMs, onObjectFailure } = request;
     const { id, hash } = credential;
     let own: Promise<KeyDecision> | undefined;
     const introduce = async (client: KeyClient) => {
-      const { answer, decision } = await client.introduce(hash, arrivedMs, env.API_KEYS, onObjectFailure);
+      const { answer, decision } = await client.introduce(hash, arrivedMs, onObjectFailure);
       own = decision;
       return answer;
     };
@@ -150,7 +156,7 @@ export class KnownKeys {
     const caller = await this.#identify(asking, (client, isFirst) => {
       // A secret that the record lacks is probably wrong, and must not occupy a call that counts.
       const isDoubtful = client.record !== undefined || !isFirst;
-      return isDoubtful ? client.identify(hash, arrivedMs, env.API_KEYS) : introduce(client);
+      return isDoubtful ? client.identify(hash, arrivedMs) : introduce(client);
     });
     if (own !== undefined) return { caller, decision: await own };
     if (caller.key === undefined) return { caller };
@@ -159,20 +165,21 @@ export class KnownKeys {
 
   /** Identifies the caller of a request whose secret this isolate can't judge. Counts nothing. Throws DatabaseUnavailable. */
   identify(request: KeyRequest): Promise<Caller> {
-    const { credential, arrivedMs, env } = request;
-    return this.#identify(request, (client) => client.identify(credential.hash, arrivedMs, env.API_KEYS));
+    const { credential, arrivedMs } = request;
+    return this.#identify(request, (client) => client.identify(credential.hash, arrivedMs));
   }
 
   /** The totals of a key's days, and a function for the windows of now. Throws what the call throws. */
   async usage(request: KeyRequest) {
     const client = this.clientOf(request.credential.id);
-    const days = await client.usage(request.env.API_KEYS, this.#leftMs(request));
+    const days = await client.usage(this.#leftMs(request));
     return { days, decide: () => client.known.peek() };
   }
 
   /** The client of a key's object. */
   clientOf(id: string): KeyClient {
-    return this.#clients.get(id) ?? this.#strangers.getOrAdd(id, () => new KeyClient(this.#runtime, id));
+    const newClient = () => new KeyClient(this.#runtime, () => this.#options.objectOf(id));
+    return this.#clients.get(id) ?? this.#strangers.getOrAdd(id, newClient);
   }
 
   #find(id: string): KeyClient | undefined {
@@ -258,10 +265,10 @@ export class KnownKeys {
   /** Reads the record from the primary, because the object can't be reached. */
   async #askPrimary(request: KeyRequest, client: KeyClient, failure: unknown): Promise<Answered> {
     if (!(failure instanceof ObjectUnavailable)) throw failure;
-    const { credential, env, onObjectFailure } = request;
+    const { credential, onObjectFailure } = request;
     onObjectFailure(failure.cause);
     const sentMs = this.#runtime.now();
-    const find = () => this.#findRecord(env.KEYS_DB, credential.id);
+    const find = () => this.#options.findRecord(credential.id);
     const leftMs = this.#leftMs(request);
     try {
       const record = await this.#runtime.withDeadline("the database", leftMs, find);

@@ -4,7 +4,7 @@
 
 import { DatabaseUnavailable } from "../../d1/statements.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
-import { poll } from "../../lib/runtime.ts";
+import type { Runtime } from "../../lib/runtime.ts";
 import { MAX_WORK_MS } from "../../lib/single-flight.ts";
 import { AddressCounter } from "../../rate-limit/anonymous.ts";
 import { type Decision, room } from "../../rate-limit/windows.ts";
@@ -19,6 +19,11 @@ export class LookupThrottle {
   readonly #unknown = new AddressCounter();
   /** Running look-ups, each by its beginning (Unix time), by bucket. */
   readonly #running = new BoundedMap<string, readonly { beganMs: number }[]>(MAX_BUCKETS);
+  readonly #runtime: Runtime;
+
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime;
+  }
 
   /** Whether a look-up can begin without waiting. */
   hasRoom(buckets: readonly string[], nowMs: number): boolean {
@@ -32,7 +37,7 @@ export class LookupThrottle {
   async awaitSlot(buckets: readonly string[], nowMs: number, isFree: () => boolean) {
     const isReady = () => isFree() || this.#hasSlot(buckets, nowMs);
     const isOver = () => isReady() || this.#refusal(buckets, nowMs) !== undefined;
-    if (!isOver()) await poll(isOver, MAX_WAIT_MS);
+    if (!isOver()) await this.#runtime.until(isOver, MAX_WAIT_MS);
     if (isReady()) return undefined;
     const refusal = this.#refusal(buckets, nowMs);
     if (refusal !== undefined) return refusal;
@@ -50,7 +55,7 @@ export class LookupThrottle {
     isFound: (result: Result) => boolean,
   ): Promise<Result | undefined> {
     if (!this.#hasSlot(buckets, nowMs)) return undefined;
-    const own = { beganMs: Date.now() };
+    const own = { beganMs: this.#runtime.now() };
     for (const bucket of buckets) this.#running.set(bucket, [...this.#runningIn(bucket), own]);
     try {
       const result = await lookUp();
@@ -78,7 +83,7 @@ export class LookupThrottle {
 
   /** The running look-ups that were not cancelled. */
   #runningIn(bucket: string) {
-    const nowMs = Date.now();
+    const nowMs = this.#runtime.now();
     return (this.#running.get(bucket) ?? []).filter(({ beganMs }) => Math.abs(nowMs - beganMs) < MAX_WORK_MS);
   }
 }

@@ -1,6 +1,7 @@
 // The service with a gate at its bindings. While the gate is closed for a binding, its calls wait before they are made, or before
 // their results return. Tests control the gate at the path /gate.
 
+import { withEnv } from "cloudflare:workers";
 import app, { ApiKey } from "../../../src/index.ts";
 import { stubDatabase, stubKeyObjects } from "../../support/worker/stub-bindings.ts";
 
@@ -37,6 +38,7 @@ export default {
     gate.arrived += 1;
     const PETS_DB = stubDatabase(env.PETS_DB, gated("PETS_DB"));
     const API_KEYS = stubKeyObjects(env.API_KEYS, gated("API_KEYS"));
-    return app.fetch(request, { ...env, PETS_DB, API_KEYS }, ctx);
+    const gatedEnv = { ...env, PETS_DB, API_KEYS };
+    return withEnv(gatedEnv, () => app.fetch(request, gatedEnv, ctx)) as Promise<Response>;
   },
 } satisfies ExportedHandler<Env>;

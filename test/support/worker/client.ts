@@ -5,6 +5,7 @@ import { expect, vi } from "vitest";
 import { MAX_LIMIT, type Plan } from "../../../src/keys/plans.ts";
 import type { AcquireRequest, AcquireResult, UsageAnswer } from "../../../src/keys/protocol.ts";
 import { createKey } from "../../../src/operators/admin.ts";
+import { REQUESTS_PER_MINUTE } from "../../../src/rate-limit/anonymous.ts";
 import type { Limits } from "../../../src/rate-limit/windows.ts";
 import type { Exchange } from "../openapi-validator.ts";
 import { interceptStatements } from "./database-stub.ts";
@@ -111,6 +112,12 @@ export async function fetchWithoutKey(
   const response = await exports.default.fetch(new Request(origin + path, { ...init, headers }));
   await expectDocumented(init.method ?? "GET", path, response);
   return response;
+}
+
+/** Uses up the requests without a key that an address has in this minute. */
+export async function exhaust(address: string): Promise<void> {
+  const send = () => fetchWithoutKey("/v1/nowhere", { headers: { "CF-Connecting-IP": address } });
+  await Promise.all(Array.from({ length: REQUESTS_PER_MINUTE }, send));
 }
 
 /** Has a response validated against the OpenAPI document, which describes paths under /v1 only, at the end of the test. */

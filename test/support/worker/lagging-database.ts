@@ -14,11 +14,11 @@ export async function laggingDatabase({ nearest = env.REPLICA } = {}) {
   await env.REPLICA.exec("DELETE FROM pets");
   const last = await env.PETS_DB.prepare("SELECT coalesce(max(id), 0) AS id FROM pets").first("id");
   const asked: Place[] = [];
-  const isPrimary = (place: Place) => place === "primary" || nearest === env.PETS_DB;
+  const isNearestPrimary = nearest === env.PETS_DB;
   const intercept = async (run: () => Promise<unknown>, place: Place) => {
     const result = await run();
     for (const each of [result].flat() as (Partial<D1Result> | null)[]) {
-      if (each?.meta !== undefined) each.meta.served_by_primary = isPrimary(place);
+      if (each?.meta !== undefined) each.meta.served_by_primary = place === "primary" || isNearestPrimary;
     }
     asked.push(place);
     return result;
