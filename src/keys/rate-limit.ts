@@ -26,8 +26,7 @@ export function rateLimitHeaders(addresses: AddressCounter): MiddlewareHandler<K
 /** Counts the request, and sets `decision` and `caller`. Answers `rate_limit_exceeded` or `key_banned`. */
 export function rateLimit(keys: KnownKeys, addresses: AddressCounter): MiddlewareHandler<KeysEnv> {
   return async function rateLimit(c, next) {
-    const counted = count(keys, addresses, c);
-    const decision = counted instanceof Promise ? await counted : counted;
+    const decision = await count(keys, addresses, c);
     setDecision(c, decision);
     if (decision.admitted) return next();
     const { key, refusal } = c.get("caller") ?? {};
@@ -37,22 +36,17 @@ export function rateLimit(keys: KnownKeys, addresses: AddressCounter): Middlewar
   };
 }
 
-/** Counts the request of a valid key at its object, and any other by its address. Synchronous if no call is needed. */
-function count(
-  keys: KnownKeys,
-  addresses: AddressCounter,
-  c: Context<KeysEnv>,
-): Decision | Promise<Decision> {
+/** Counts the request of a valid key at its object, and any other by its address. */
+async function count(keys: KnownKeys, addresses: AddressCounter, c: Context<KeysEnv>): Promise<Decision> {
   const countAddress = () => addresses.count(clientAddress(c.req), c.get("nowMs"));
   const caller = c.get("caller");
   const request = c.get("keyRequest");
   if (request === undefined || (caller !== undefined && caller.key === undefined))
     return caller?.refusal ?? countAddress();
   if (caller !== undefined) return keys.count(request);
-  return keys.identifyAndCount(request).then(({ caller, decision }) => {
-    setCaller(c, caller);
-    return decision ?? caller.refusal ?? countAddress();
-  });
+  const answer = await keys.identifyAndCount(request);
+  setCaller(c, answer.caller);
+  return answer.decision ?? answer.caller.refusal ?? countAddress();
 }
 
 /** Sets `decision`, its headers and its log fields. */

@@ -106,10 +106,8 @@ export class KeyClient {
     if (isTaken && answer.record !== null) this.known.learn(answer.record);
   }
 
-  /**
-   * Counts a request that arrived at `arrivedMs` (Unix time) with a valid secret, synchronously if no call is needed. Needs a record.
-   */
-  acquire(arrivedMs: number, onLocal: OnLocal): KeyDecision | Promise<KeyDecision> {
+  /** Counts a request that arrived at `arrivedMs` (Unix time) with a valid secret. Needs a record. */
+  async acquire(arrivedMs: number, onLocal: OnLocal): Promise<KeyDecision> {
     const nowMs = this.#runtime.now();
     const { lease } = this.known;
     lease.recordArrival(nowMs);

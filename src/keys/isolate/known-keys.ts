@@ -120,7 +120,7 @@ export class KnownKeys {
     return this.#find(id)?.record === undefined && this.#throttle.hasRoom(buckets(), arrivedMs);
   }
 
-  /** Counts a request of a valid key. Synchronous if no call is needed. */
+  /** Counts a request of a valid key. */
   count({ credential: { id }, arrivedMs, onObjectFailure }: KeyRequest) {
     return this.clientOf(id).acquire(arrivedMs, onObjectFailure);
   }
