@@ -18,11 +18,14 @@ const IN_USE_SHARE = 1 / 2;
  * It is to be renewed from `renewMs` on, or if fewer than `least` requests are left. If it `isOver`, it is kept until the object has
  * acknowledged that. `isLast`: a call has not renewed it, so another would only delay the report of its end.
  */
-type Held = Lease & { used: number; least: number } & Record<"sinceMs" | "renewMs" | "untilMs", number> &
+export type TimedLease = Lease & { used: number; least: number } & Record<
+    "sinceMs" | "renewMs" | "untilMs",
+    number
+  > &
   Record<"isOver" | "isLast", boolean>;
 
 export class HeldLease {
-  #held: Held | undefined;
+  #held: TimedLease | undefined;
   /** Of the latest request: its time, and the moving average then. */
   #arrivedMs = 0;
   #recent = 0;
@@ -55,7 +58,7 @@ export class HeldLease {
   }
 
   /** Whether a timer renews the lease: requests still come. */
-  isInUse(lease: Held, nowMs: number): boolean {
+  isInUse(lease: TimedLease, nowMs: number): boolean {
     const isHeld = lease === this.#held && !lease.isOver && nowMs < lease.untilMs;
     return isHeld && !lease.isLast && nowMs - this.#arrivedMs < lease.durationMs * IN_USE_SHARE;
   }
@@ -93,7 +96,7 @@ export class HeldLease {
   }
 
   /** Ends a lease that was not renewed, by a timer. Returns whether that ended it. */
-  end(lease: Held): boolean {
+  end(lease: TimedLease): boolean {
     lease.isOver = true;
     return lease === this.#held;
   }

@@ -13,8 +13,9 @@ import type { Decision, KeyDecision } from "../../rate-limit/windows.ts";
 import { MAX_WAIT_MS, type RecordAnswer } from "../protocol.ts";
 import { hasSecret, type KeyRecord, problemOf, type SecretProblem } from "../record.ts";
 import { keyIdOf } from "../secret.ts";
-import { KeyClient, type KeyObject, ObjectUnavailable } from "./key-client.ts";
+import { KeyClient, type KeyObject } from "./key-client.ts";
 import { LookupThrottle } from "./lookup-throttle.ts";
+import { ObjectUnavailable } from "./waiting-requests.ts";
 
 /** Together about 5 MB of the 128 that an isolate has; ten times that if all of them have much to report. */
 const MAX_CLIENTS = 5_000;
