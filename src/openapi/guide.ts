@@ -2,7 +2,7 @@
 
 import { FRESH_MS } from "../d1/freshness.ts";
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
-import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS } from "../keys/object/quota.ts";
+import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS } from "../keys/object/bans.ts";
 import { PLAN_LIMITS } from "../keys/plans.ts";
 import { DAYS_KEPT, MAX_WAIT_MS } from "../keys/protocol.ts";
 import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";

@@ -2,7 +2,7 @@
 // Recorded values are texts for people: a plan with its limits, a name, the last four characters of a secret, or a time.
 
 import { BANNED } from "../keys/object/ban-record.ts";
-import { banEndMs } from "../keys/object/quota.ts";
+import { banEndMs } from "../keys/object/bans.ts";
 import { limitsOf, PLANS_WITH_OWN_LIMITS, type Plan } from "../keys/plans.ts";
 import { formatTime } from "../lib/rfc3339.ts";
 import { sha256 } from "../lib/sha256.ts";

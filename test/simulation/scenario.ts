@@ -1,6 +1,6 @@
 // A random scenario of one key: limits, isolates, clients and faults. It depends on the seed only.
 
-import { banEndMs } from "../../src/keys/object/quota.ts";
+import { banEndMs } from "../../src/keys/object/bans.ts";
 import { headersOf } from "../../src/rate-limit/headers.ts";
 import { Random } from "./random.ts";
 import { FIRST_SECRET, type Isolate, MAX_WAIT_MS, type Message, type Read, World } from "./world.ts";

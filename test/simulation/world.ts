@@ -6,8 +6,10 @@ import { DatabaseUnavailable } from "../../src/d1/statements.ts";
 import type { KeyClient } from "../../src/keys/isolate/key-client.ts";
 import { type Caller, KnownKeys } from "../../src/keys/isolate/known-keys.ts";
 import { MAX_DECISIONS } from "../../src/keys/isolate/known-quota.ts";
+import { statusOf } from "../../src/keys/object/acquire.ts";
 import { ApiKey } from "../../src/keys/object/api-key.ts";
-import { liftBan, type Quota, rollOver, statusOf, UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
+import { liftBan } from "../../src/keys/object/bans.ts";
+import { type Quota, rollOver, UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
 import type { ReadRecord } from "../../src/keys/object/record-reader.ts";
 import type {
   AcquireAnswer,

@@ -1,7 +1,9 @@
 // acquire on a quota: windows, bans, leases, reports and repeated calls. The simulation has random lives of a key.
 
 import { expect, it } from "vitest";
-import { acquire, liftBan, type Quota, UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
+import { acquire } from "../../src/keys/object/acquire.ts";
+import { liftBan } from "../../src/keys/object/bans.ts";
+import { type Quota, UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
 import { type AcquireRequest, type AcquireResult, LEASE_MS } from "../../src/keys/protocol.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 

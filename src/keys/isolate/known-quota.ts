@@ -3,9 +3,22 @@
 // the object can't be reached. Isolates then don't know of each other's requests, so together they may exceed the limit.
 
 import type { Runtime } from "../../lib/runtime.ts";
-import type { Counts, KeyDecision, KeyWindows, Limits } from "../../rate-limit/windows.ts";
-import * as Windows from "../../rate-limit/windows.ts";
-import { isLate } from "../object/quota.ts";
+import {
+  add,
+  type Counts,
+  type KeyDecision,
+  type KeyWindows,
+  type Limits,
+  mapWindows,
+  remaining,
+  resetMs,
+  rollOver,
+  room,
+  startOfWindowMs,
+  UNUSED_COUNT,
+  withLimits,
+} from "../../rate-limit/windows.ts";
+import { isLate } from "../object/bans.ts";
 import type { LocalDecision, Status } from "../protocol.ts";
 import type { Key } from "../record.ts";
 import { HeldLease } from "./held-lease.ts";
@@ -17,7 +30,7 @@ export const MAX_DECISIONS = 100;
 type KnownStatus = Status & { sentMs: number; receivedMs: number };
 
 const NOTHING_LEASED = { minute: 0, day: 0 };
-const NOTHING_USED: Counts = { minute: Windows.UNUSED_COUNT, day: Windows.UNUSED_COUNT };
+const NOTHING_USED: Counts = { minute: UNUSED_COUNT, day: UNUSED_COUNT };
 
 export class KnownQuota {
   readonly #runtime: Runtime;
@@ -84,7 +97,7 @@ export class KnownQuota {
   isMinuteOver(ms: number): boolean {
     if (this.#status === undefined) return false;
     const { minute, day } = this.#status.windows;
-    return this.#latestMs >= Windows.resetMs(minute, "minute") - ms && Windows.remaining(day) >= minute.limit;
+    return this.#latestMs >= resetMs(minute, "minute") - ms && remaining(day) >= minute.limit;
   }
 
   /** Unix time; undefined if there is no ban, or if it may be over. */
@@ -98,12 +111,12 @@ export class KnownQuota {
   /** The known windows as of `objectMs`, as requests see them. */
   get windows(): KeyWindows {
     const counts = this.#status?.windows ?? NOTHING_USED;
-    return this.adjust(Windows.rollOver(Windows.withLimits(counts, this.#limits), this.objectMs));
+    return this.adjust(rollOver(withLimits(counts, this.#limits), this.objectMs));
   }
 
   /** Windows of the object without the unused requests of the lease, but with the decisions that the object does not know. */
   adjust(windows: KeyWindows): KeyWindows {
-    return Windows.mapWindows(windows, (each) => {
+    return mapWindows(windows, (each) => {
       const adjusted = { ...each, used: each.used - this.lease.unused(each.startMs) };
       for (const { atMs, admitted, refused } of this.decisions) {
         if (atMs < each.startMs) continue;
@@ -116,7 +129,7 @@ export class KnownQuota {
 
   /** A decision as the response shows it: leases of other isolates that have come back stay hidden until the window ends. */
   show(decision: KeyDecision): KeyDecision {
-    const windows = Windows.mapWindows(decision.windows, (each, name) => {
+    const windows = mapWindows(decision.windows, (each, name) => {
       const shown = this.#shown[name];
       const used = shown.startMs === each.startMs ? Math.max(shown.used, each.used) : each.used;
       if (shown.startMs <= each.startMs) this.#shown[name] = { ...each, used };
@@ -130,7 +143,7 @@ export class KnownQuota {
   peek(): KeyDecision {
     const bannedUntilMs = this.#bannedUntilMs;
     const { windows } = this;
-    const admitted = bannedUntilMs === undefined && Windows.room(windows) > 0;
+    const admitted = bannedUntilMs === undefined && room(windows) > 0;
     return { admitted, nowMs: this.objectMs, windows, ...(bannedUntilMs && { bannedUntilMs }) };
   }
 
@@ -147,7 +160,7 @@ export class KnownQuota {
     const isFull = (["minute", "day"] as const).some((name) => {
       const { startMs, used, limit } = windows[name];
       if (startMs !== status.windows[name].startMs || used - status.leased[name] < limit) return false;
-      return this.#latestMs < Windows.resetMs(windows[name], name);
+      return this.#latestMs < resetMs(windows[name], name);
     });
     if (!isFull) return undefined;
     const { startMs } = windows.minute;
@@ -163,7 +176,7 @@ export class KnownQuota {
   #add(decision: Omit<LocalDecision, "number">, number?: number): void {
     const { atMs, arrivedMs, admitted, refused, late } = decision;
     const latest = this.decisions.at(-1);
-    const isInMinute = latest !== undefined && latest.atMs >= Windows.startOfWindowMs("minute", atMs);
+    const isInMinute = latest !== undefined && latest.atMs >= startOfWindowMs("minute", atMs);
     if (isInMinute && number === undefined && latest.number === this.#number) {
       latest.arrivedMs = Math.min(latest.arrivedMs, arrivedMs);
       latest.admitted += admitted;
@@ -187,7 +200,7 @@ export class KnownQuota {
   /** Decides requests without the object, from what is known. `number`: that of the call that has sent them. */
   decide(requests: number, number?: number) {
     const atMs = this.decidedMs;
-    const admitted = Math.min(requests, Windows.room(this.windows));
+    const admitted = Math.min(requests, room(this.windows));
     this.#add({ atMs, arrivedMs: 0, admitted, refused: requests - admitted, late: 0 }, number);
     const leased = NOTHING_LEASED;
     return { admitted, refused: requests - admitted, nowMs: atMs, windows: this.windows, leased };
@@ -209,6 +222,6 @@ export class KnownQuota {
 
 /** The windows of a refusal, once leases of other isolates have come back and waiting requests have used them: one is full. */
 export function fullWindows(windows: KeyWindows, leased: Status["leased"]): KeyWindows {
-  const least = Windows.mapWindows(windows, (each, name) => ({ ...each, used: each.used - leased[name] }));
-  return Windows.add(least, Windows.room(least), 0);
+  const least = mapWindows(windows, (each, name) => ({ ...each, used: each.used - leased[name] }));
+  return add(least, room(least), 0);
 }

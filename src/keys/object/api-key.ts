@@ -1,5 +1,5 @@
 // The Durable Object that is an API key; its name is the key's id. It has the key's record (record-reader.ts) and counts its requests
-// (quota.ts). Both are stored as one value, and the output gate holds the response until that is durable, so a crash or an eviction
+// (acquire.ts). Both are stored as one value, and the output gate holds the response until that is durable, so a crash or an eviction
 // loses no acknowledged change. Nothing is stored for a key that does not exist. Windows roll over at the next call. The object's
 // alarm, which survives a crash, records a ban, or deletes the storage after at least 40 days without a request.
 
@@ -16,9 +16,11 @@ import {
 } from "../protocol.ts";
 import { problemOf } from "../record.ts";
 import { findRecord } from "../store.ts";
+import { acquire, isCounted, statusOf } from "./acquire.ts";
 import { recordBan } from "./ban-record.ts";
+import { liftBan } from "./bans.ts";
 import { Delays } from "./delays.ts";
-import { acquire, isCounted, liftBan, type Quota, rollOver, statusOf, UNUSED_QUOTA } from "./quota.ts";
+import { type Quota, rollOver, UNUSED_QUOTA } from "./quota.ts";
 import { type ReadRecord, RecordReader } from "./record-reader.ts";
 
 /** From the start of the last request's day. */

@@ -2,7 +2,8 @@
 
 import { beforeEach, expect, it, vi } from "vitest";
 import { type ClientOptions, Petstore } from "../../../client/src/index.ts";
-import { acquire, rollOver, statusOf, UNUSED_QUOTA } from "../../../src/keys/object/quota.ts";
+import { acquire, statusOf } from "../../../src/keys/object/acquire.ts";
+import { rollOver, UNUSED_QUOTA } from "../../../src/keys/object/quota.ts";
 import { headersOf } from "../../../src/rate-limit/headers.ts";
 import { startOfWindowMs } from "../../../src/rate-limit/windows.ts";
 import { Random } from "../../simulation/random.ts";

@@ -1,0 +1,123 @@
+// How a call changes a quota: it applies the isolate's report, counts a batch, and grants a lease. A repeated call changes nothing.
+
+import { add, type Limits, resetMs, room, withLimits } from "../../rate-limit/windows.ts";
+import { type AcquireRequest, type AcquireResult, MAX_WAIT_MS, type Status } from "../protocol.ts";
+import { countTowardsBan, isLate } from "./bans.ts";
+import { comingBack, grant, isLateInMinute, nextEndMs, outstanding, undecided } from "./leases.ts";
+import {
+  type Client,
+  charge,
+  type GrantedLease,
+  NEW_CLIENT,
+  type Quota,
+  revised,
+  rollOver,
+  withClient,
+} from "./quota.ts";
+
+/**
+ * Applies the report, admits the requests that fit, refuses those for which no lease can make room, and grants a lease. `delayMs`: how
+ * long requests may have waited until now; a lease has to come back so much earlier.
+ */
+export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, nowMs: number, delayMs = 0) {
+  const rolled = rollOver(quota, limits, nowMs);
+  const known = rolled.clients.get(request.client) ?? NEW_CLIENT;
+  const answer = (after: Quota, admitted: number, refused: number, lease?: GrantedLease) => {
+    const result: AcquireResult = {
+      ...statusOf(after, limits, nowMs, after.clients.get(request.client)?.lease),
+      admitted,
+      refused,
+      ...(admitted + refused < request.requests && { retryMs: nextEndMs(after, nowMs) }),
+      ...(lease && { lease }),
+    };
+    return { result, quota: after };
+  };
+  // Nobody waits for the result of an overtaken call.
+  if (request.number < known.number) return answer(rolled, 0, 0);
+  if (request.number === known.number) {
+    const lease = known.lease?.renewedMs === known.seenMs ? known.lease : undefined;
+    const isUndecided = known.refused > 0 && comingBack(rolled, limits, nowMs) > 0;
+    if (!isUndecided) return answer(rolled, known.admitted, known.refused, lease);
+    // A new window has begun, or an isolate has got a lease, so there may be room again.
+    const uncounted = takeBack(rolled, { ...known, admitted: 0 });
+    const clients = withClient(rolled.clients, request.client, { ...known, refused: 0, late: 0 }, nowMs);
+    return answer(revised({ ...uncounted, clients }, nowMs), known.admitted, 0, lease);
+  }
+
+  const before = applyReport(rolled, request, nowMs);
+  // During a ban nothing is counted, and the isolate refuses.
+  const isBanned = nowMs < before.bannedUntilMs;
+  const { requests, wantsLease } = isBanned ? { requests: 0, wantsLease: false } : request;
+  const admitted = Math.min(requests, room(withLimits(before.counts, limits)));
+  const rest = requests - admitted;
+  const charged = { ...before, counts: add(before.counts, admitted, 0) };
+  const waiting = undecided(charged, limits, rest, nowMs);
+  const refused = rest - waiting;
+  const late = isLate(before.refusals.firstMs, request.arrivedMs) ? refused : 0;
+  const { refusals, bannedUntilMs } = refused > 0 ? countTowardsBan(before, late, nowMs) : before;
+  const minuteEndMs = resetMs(before.counts.minute, "minute");
+  const extraMs = waiting > 0 && isLateInMinute(before, nowMs) ? MAX_WAIT_MS : 0;
+  const unleasedUntilMs = Math.max(before.unleasedUntilMs, rest > 0 ? minuteEndMs + extraMs : 0);
+  const counts = add(charged.counts, 0, refused);
+  const counted = { ...before, counts, refusals, bannedUntilMs, unleasedUntilMs };
+  const { lease: held } = before.clients.get(request.client) ?? NEW_CLIENT;
+  const { number, recent } = request;
+  const client: Client = { number, admitted, refused, late, recent, seenMs: nowMs, lease: held };
+  const clients = withClient(before.clients, request.client, client, nowMs);
+  const lease = wantsLease ? grant({ ...counted, clients }, limits, client, nowMs, delayMs) : undefined;
+  const isSame = before === rolled && unleasedUntilMs === before.unleasedUntilMs;
+  if (isSame && admitted + refused === 0 && lease === undefined) return answer(rolled, 0, 0);
+  if (lease !== undefined) clients.set(request.client, { ...client, lease });
+  const leased = lease === undefined ? 0 : lease.size - (held?.size ?? 0);
+  const after = { ...counted, counts: add(counted.counts, leased, 0), clients };
+  return answer(revised(after, nowMs), admitted, refused, lease);
+}
+
+/** Whether the object has counted this call of the client, or a later one. */
+export function isCounted({ clients }: Quota, { client, number }: AcquireRequest): boolean {
+  return number <= (clients.get(client)?.number ?? 0);
+}
+
+/** The status, for an isolate with the lease `own`. `quota` must be rolled over to `nowMs`. */
+export function statusOf(quota: Quota, limits: Limits, nowMs: number, own?: GrantedLease): Status {
+  const { revision, counts, refusals, bannedUntilMs } = quota;
+  return {
+    revision,
+    nowMs,
+    windows: withLimits(counts, limits),
+    leased: outstanding(quota, nowMs, own),
+    firstRefusalMs: refusals.firstMs,
+    ...(nowMs < bannedUntilMs && { bannedUntilMs }),
+  };
+}
+
+/** Applies what a client has used of its lease, and its local decisions. Returns `quota` itself if nothing changes. */
+function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quota {
+  const known = quota.clients.get(request.client) ?? NEW_CLIENT;
+  let after = quota;
+  const { lease } = known;
+  if (lease !== undefined) {
+    const named = request.lease?.id === lease.id ? request.lease : { used: lease.used, isOver: true };
+    if (named.isOver) after = charge(after, lease.grantedMs, named.used - lease.size, 0);
+    if (named.isOver || named.used > lease.used) {
+      const client = { ...known, lease: named.isOver ? undefined : { ...lease, used: named.used } };
+      after = { ...after, clients: withClient(after.clients, request.client, client, nowMs) };
+    }
+  }
+  for (const { number, atMs, arrivedMs, admitted, refused, ...rest } of request.decisions) {
+    if (number < known.number) continue;
+    if (number === known.number) after = takeBack(after, known);
+    after = charge(after, atMs, admitted, refused);
+    // Another isolate may have refused first.
+    const late = isLate(after.refusals.firstMs, arrivedMs) ? refused : rest.late;
+    if (refused > 0 && atMs >= after.counts.minute.startMs) after = countTowardsBan(after, late, nowMs);
+  }
+  return after;
+}
+
+/** Takes back what the latest call of a client was charged. */
+function takeBack(quota: Quota, { seenMs, admitted, refused, late }: Client): Quota {
+  const { refusals, ...after } = charge(quota, seenMs, -admitted, -refused);
+  const counted = seenMs < after.counts.minute.startMs ? 0 : late;
+  return { ...after, refusals: { ...refusals, late: refusals.late - counted } };
+}

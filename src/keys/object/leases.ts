@@ -1,0 +1,102 @@
+// Leases: which one an isolate gets, and how many requests may still come back from those of all isolates.
+
+import { type Limits, mapWindows, resetMs, room, withLimits } from "../../rate-limit/windows.ts";
+import { LATE_MS, LEASE_MS, MAX_WAIT_MS } from "../protocol.ts";
+import type { Client, GrantedLease, Quota } from "./quota.ts";
+
+/** The shortest lease. Longer: fewer calls at the end of a window; shorter: shorter waits there. */
+const MIN_LEASE_MS = 300;
+/** A lease ends at least this long before its minute, because a timer may be late by as much. */
+const LEASE_MARGIN_MS = 5;
+const MIN_LEASE = 2;
+/** Isolates with fewer recent requests get no lease: it would cost more calls than it saves. Two requests in a second are more. */
+const MIN_RECENT = 1.75;
+/** A lease is for twice the recent requests and some more: as much as the rate varies, so that it ends by its time. */
+const HEADROOM = 2;
+const RESERVE = 8;
+/** A lease ends before the window can be full: within this share of the time that the key's recent rate needs for that. */
+const TIME_SHARE = 1 / 4;
+/** What one isolate may take of the remaining requests. More: fewer calls; less: fewer requests that wait for its lease's end. */
+const LEASE_SHARE = 1 / 2;
+
+/** How long a lease stays outstanding after its time: its isolate reports it by then, unless a call fails or the isolate has ended. */
+const RELEASE_MS = 3_000;
+
+/** How many of the requests that don't fit have to wait: as many as leases can make room for. */
+export function undecided(quota: Quota, limits: Limits, requests: number, nowMs: number): number {
+  const coming = comingBack(quota, limits, nowMs);
+  // A request that waits may be decided in the next minute. Then its place in this one stays free, so nobody must be refused for it.
+  if (isLateInMinute(quota, nowMs)) return coming > 0 ? requests : 0;
+  return Math.min(requests, coming);
+}
+
+/** Whether requests that have to wait now may be decided in the next minute. */
+export function isLateInMinute({ counts }: Quota, nowMs: number): boolean {
+  return nowMs + MAX_WAIT_MS >= resetMs(counts.minute, "minute");
+}
+
+/** How many requests would be admitted if all outstanding leases came back unused. */
+export function comingBack(quota: Quota, limits: Limits, nowMs: number): number {
+  const leased = outstanding(quota, nowMs);
+  return room(
+    mapWindows(withLimits(quota.counts, limits), (each, name) => ({
+      ...each,
+      used: each.used - leased[name],
+    })),
+  );
+}
+
+/** How many requests of each window are leased and may come back, without those of the lease `except`. */
+export function outstanding({ counts, clients }: Quota, nowMs: number, except?: GrantedLease) {
+  const leased = { minute: 0, day: 0 };
+  for (const { lease } of clients.values()) {
+    if (lease === undefined || lease === except) continue;
+    if (nowMs >= lease.renewedMs + lease.durationMs + RELEASE_MS) continue;
+    if (lease.grantedMs >= counts.minute.startMs) leased.minute += lease.size - lease.used;
+    if (lease.grantedMs >= counts.day.startMs) leased.day += lease.size - lease.used;
+  }
+  return leased;
+}
+
+/** When the next lease or the minute ends. A lease that has just ended is still to be reported; an older one should have been. */
+export function nextEndMs({ counts, clients }: Quota, nowMs: number): number {
+  const endsMs = [...clients.values()].map(({ lease }) => (lease ? lease.renewedMs + lease.durationMs : 0));
+  return Math.min(...endsMs.filter((each) => each > nowMs - LATE_MS), resetMs(counts.minute, "minute"));
+}
+
+/** Grants a client a lease, or renews the one that it holds. */
+export function grant(
+  quota: Quota,
+  limits: Limits,
+  client: Client,
+  nowMs: number,
+  delayMs: number,
+): GrantedLease | undefined {
+  const { minute, day } = withLimits(quota.counts, limits);
+  const { number, recent, lease: held } = client;
+  // A lease of an earlier minute ends by itself.
+  const isOld = held !== undefined && held.grantedMs < minute.startMs;
+  if (recent < MIN_RECENT || nowMs < quota.unleasedUntilMs || isOld) return undefined;
+  const left = room({ minute, day });
+  const fullMs = (left * LEASE_MS) / recentOfAll(quota, nowMs);
+  const leftMs = resetMs(minute, "minute") - nowMs - LEASE_MARGIN_MS;
+  const durationMs = Math.floor(
+    Math.min(leftMs, LEASE_MS - delayMs, Math.max(MIN_LEASE_MS, fullMs * TIME_SHARE)),
+  );
+  const wanted = Math.ceil(((HEADROOM * recent + RESERVE) * durationMs) / LEASE_MS);
+  const unused = held === undefined ? 0 : held.size - held.used;
+  const more = Math.max(0, Math.min(wanted - unused, Math.floor(left * LEASE_SHARE)));
+  // A lease that has become much too large is given back at its end. None is granted or renewed just before a minute ends.
+  const isUseful = durationMs >= MIN_LEASE_MS && unused + more >= MIN_LEASE && unused <= HEADROOM * wanted;
+  if (!isUseful) return undefined;
+  // If the clock has stepped back, the window is in the future; the lease is charged to it.
+  const granted = { id: number, size: 0, used: 0, grantedMs: Math.max(nowMs, minute.startMs), ...held };
+  return { ...granted, size: granted.size + more, durationMs, renewedMs: nowMs };
+}
+
+/** How many requests came within LEASE_MS, by the isolates that have called since. */
+function recentOfAll({ clients }: Quota, nowMs: number): number {
+  let sum = 0;
+  for (const { recent, seenMs } of clients.values()) if (nowMs - seenMs < LEASE_MS) sum += recent;
+  return sum;
+}
