@@ -79,6 +79,13 @@ it.each(["", " ", "\t "])("white space around the values of headers is ignored: 
   ]);
 });
 
+// In UTF-8, as the runtime decodes it. To String.prototype.trim it is white space.
+it("a byte order mark before an Idempotency-Key makes it invalid", async () => {
+  const creation = postOf(KEY, "Content-Type: application/json", "Idempotency-Key: \xef\xbb\xbfkey");
+  const [response = ""] = await send(creation);
+  expect(statusOf(response)).toBe(400);
+});
+
 /** Requests with a value that no response repeats. */
 const NOT_REPEATED: [what: string, request: string[]][] = [
   ["the path", requestOf("GET /v1/pets/›")],
