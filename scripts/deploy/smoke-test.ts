@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { setTimeout as wait } from "node:timers/promises";
 import { InvalidArgumentError } from "@commander-js/extra-typings";
 import { Petstore, stringify } from "../../client/src/index.ts";
+import type { OperationId } from "../../src/http/operations.ts";
 import { INTERFACE_VERSION } from "../../src/http/version.ts";
 import { type Io, messageOf } from "../lib/command.ts";
 
@@ -23,7 +24,9 @@ type Check = [path: string, status: number, contains?: string, request?: Request
 /** Sends a request, with the key. Throws if the response is another one. */
 type Send = (...check: Check) => Promise<Response>;
 
-type Step = (send: Send, context: SmokeOptions & { client: Petstore }) => Promise<unknown>;
+type Work = (send: Send, context: SmokeOptions & { client: Petstore }) => Promise<unknown>;
+
+type Step = [name: string, work: Work | Check[]];
 
 const DEADLINE_MS = 10_000;
 /** A deployment is everywhere within seconds; a new address can take longer. */
@@ -39,55 +42,84 @@ const REQUIRED_HEADERS = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateL
 
 const JSON_CONTENT = { "Content-Type": "application/json" };
 
-const CREATION = "creates a pet once, with exact integers";
-
-const STEPS: Record<string, Step | Check[]> = {
-  "reports its build": waitForBuild,
-  "serves the document and the pages": [
-    ["/openapi.json", 200, `"version": "${INTERFACE_VERSION}"`],
-    ["/", 200, "<!doctype html>"],
-    ["/usage", 200, "<!doctype html>"],
+/** A step of each operation. */
+const OPERATION_STEPS: Record<OperationId, Step> = {
+  listPets: [
+    "lists pets in pages",
+    async (_, { client }) => {
+      const { pets, next } = await client.pets.list({ limit: 2 });
+      assert(pets.length <= 2, `GET /v1/pets?limit=2 returned ${pets.length} pets`);
+      if (next !== undefined) await client.pets.list(next);
+    },
   ],
-  "rejects a request without a key": [["/v1/pets", 401, "unauthorized", { headers: { Authorization: "" } }]],
-  "lists pets in pages": async (_, { client }) => {
-    const { pets, next } = await client.pets.list({ limit: 2 });
-    assert(pets.length <= 2, `GET /v1/pets?limit=2 returned ${pets.length} pets`);
-    if (next !== undefined) await client.pets.list(next);
-  },
-  "rejects invalid requests": [
-    ["/v1/pets?limit=0", 400, "invalid_request"],
-    ["/v1/pets/9e9", 404, "not_found"],
-    ["/v1/nowhere", 404, "not_found"],
-    ["/v1/pets", 405, "method_not_allowed", { method: "DELETE" }],
-    ["/v1/pets", 400, "invalid_request", { method: "POST", body: '{"name":""}', headers: JSON_CONTENT }],
-    ["/v1/pets", 415, "unsupported_media_type", { method: "POST", body: "name=Rex" }],
+  getPet: [
+    "gets a listed pet",
+    async (send, { client }) => {
+      const [pet] = (await client.pets.list({ limit: 1 })).pets;
+      if (pet !== undefined) await send(`/v1/pets/${pet.id}`, 200, stringify(pet));
+    },
   ],
-  "counts a request in the key's usage": async (_, { client }) => {
-    const today = async () => (await client.usage()).days.at(-1) ?? assert.fail("GET /v1/usage has no days");
-    // The earlier requests may have left a lease, which counts as used and is released within a second.
-    await wait(POLL_MS);
-    const before = await today();
-    await client.pets.list({ limit: 1 });
-    // An isolate may return usage that is up to a second old, and each poll may reach another isolate.
-    await poll(5 * POLL_MS, async () => {
-      const { date, admitted } = await today();
-      // At midnight, a new day begins.
-      const isCounted = date > before.date || admitted > before.admitted;
-      assert(isCounted, "GET /v1/usage does not count an admitted request");
-    });
-  },
-  [CREATION]: async (send, { client }) => {
-    const idempotencyKey = crypto.randomUUID();
-    const sent = { name: `Smoke ${idempotencyKey}`, categoryId: LARGEST, status: "pending" } as const;
-    const { id } = await client.pets.create(sent, { idempotencyKey });
-    const pet = stringify({ id, ...sent });
-    const headers = { ...JSON_CONTENT, "Idempotency-Key": idempotencyKey };
-    const repeated = await send("/v1/pets", 201, pet, { method: "POST", body: stringify(sent), headers });
-    await send(repeated.headers.get("Location") ?? "/v1/pets/none", 200, pet);
-  },
-  // Otherwise an earlier step may have tested another build.
-  "still reports that build": checkBuild,
+  getUsage: [
+    "counts a request in the key's usage",
+    async (_, { client }) => {
+      const today = async () =>
+        (await client.usage()).days.at(-1) ?? assert.fail("GET /v1/usage has no days");
+      // The earlier requests may have left a lease, which counts as used and is released within a second.
+      await wait(POLL_MS);
+      const before = await today();
+      await client.pets.list({ limit: 1 });
+      // An isolate may return usage that is up to a second old, and each poll may reach another isolate.
+      await poll(5 * POLL_MS, async () => {
+        const { date, admitted } = await today();
+        // At midnight, a new day begins.
+        const isCounted = date > before.date || admitted > before.admitted;
+        assert(isCounted, "GET /v1/usage does not count an admitted request");
+      });
+    },
+  ],
+  createPet: [
+    "creates a pet once, with exact integers",
+    async (send, { client }) => {
+      const idempotencyKey = crypto.randomUUID();
+      const sent = { name: `Smoke ${idempotencyKey}`, categoryId: LARGEST, status: "pending" } as const;
+      const { id } = await client.pets.create(sent, { idempotencyKey });
+      const pet = stringify({ id, ...sent });
+      const headers = { ...JSON_CONTENT, "Idempotency-Key": idempotencyKey };
+      const repeated = await send("/v1/pets", 201, pet, { method: "POST", body: stringify(sent), headers });
+      await send(repeated.headers.get("Location") ?? "/v1/pets/none", 200, pet);
+    },
+  ],
 };
+
+const STEPS: Step[] = [
+  ["reports its build", waitForBuild],
+  [
+    "serves the document and the pages",
+    [
+      ["/openapi.json", 200, `"version": "${INTERFACE_VERSION}"`],
+      ["/", 200, "<!doctype html>"],
+      ["/usage", 200, "<!doctype html>"],
+    ],
+  ],
+  [
+    "rejects a request without a key",
+    [["/v1/pets", 401, "unauthorized", { headers: { Authorization: "" } }]],
+  ],
+  [
+    "rejects invalid requests",
+    [
+      ["/v1/pets?limit=0", 400, "invalid_request"],
+      ["/v1/pets/9e9", 404, "not_found"],
+      ["/v1/nowhere", 404, "not_found"],
+      ["/v1/pets", 405, "method_not_allowed", { method: "DELETE" }],
+      ["/v1/pets", 400, "invalid_request", { method: "POST", body: '{"name":""}', headers: JSON_CONTENT }],
+      ["/v1/pets", 415, "unsupported_media_type", { method: "POST", body: "name=Rex" }],
+    ],
+  ],
+  ...Object.values(OPERATION_STEPS),
+  // Otherwise an earlier step may have tested another build.
+  ["still reports that build", checkBuild],
+];
 
 /** Parses a service's URL, with or without /v1. Returns its origin. */
 export function readOrigin(text: string): string {
@@ -109,11 +141,12 @@ export async function smokeTest(io: Pick<Io, "note" | "step">, options: SmokeOpt
     maxRetries: 0,
     timeoutMs: Infinity,
   });
-  for (const [name, step] of Object.entries(STEPS)) {
-    if (name === CREATION && !options.create) continue;
+  for (const step of STEPS) {
+    if (step === OPERATION_STEPS.createPet && !options.create) continue;
+    const [name, work] = step;
     const run = async () => {
-      if (typeof step === "function") return step(send, { ...options, client });
-      for (const check of step) await send(...check);
+      if (typeof work === "function") return work(send, { ...options, client });
+      for (const check of work) await send(...check);
     };
     await io.step(`  ${name}`, run).catch((error) => {
       // The client calls a wrong response a lost one.

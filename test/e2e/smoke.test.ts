@@ -20,7 +20,6 @@ let key: string;
 const faults = new Map<string, Fault>();
 
 beforeAll(async () => {
-  // Each run takes up to 15 requests.
   ({ key } = await petstore.newKey("business"));
   const pet = { method: "POST", headers: { "Content-Type": "application/json" } };
   // So many that there is a second page.
@@ -110,6 +109,16 @@ const withoutReset: Fault = (answer) => {
   headers.delete("X-RateLimit-Reset");
   return { headers };
 };
+const withLocation = (location: string): Fault => {
+  return (answer) => {
+    const headers = new Headers(answer.headers);
+    headers.set("Location", location);
+    return { headers };
+  };
+};
+const inCreation = (fault: Fault): Fault => {
+  return (answer, path) => answer.status === 201 && fault(answer, path);
+};
 const inFirstTwo = (count: number) => count <= 2;
 const isFirst = (count: number) => count === 1;
 const THREE_PETS = `[${Array(3).fill('{"id":1,"categoryId":1}')}]`;
@@ -123,16 +132,17 @@ it.concurrent.each<[string, Fault, string]>([
   ["a list that is not an array", at(FIRST_PAGE, { body: "{}" }), "no valid response"],
   ["too many pets", at(FIRST_PAGE, { body: THREE_PETS }), "returned 3 pets"],
   ["a failing next page", (_, path) => path.includes("cursor=") && { status: 500 }, "returned 500, "],
+  ["another pet", (_, path) => /pets\/\d+$/.test(path) && { body: "{}" }, 'pet": GET /v1/pets/'],
   ["missing authentication", having(401, { status: 200 }), "; expected 401"],
   ["missing validation", having(400, { status: 201 }), "; expected 400"],
   ["an error without a code", having(404, { body: "{}" }), ": {}; expected not_found"],
   ["a missing header", withoutReset, "expected the header X-RateLimit-Reset"],
   ["uncounted requests", replacing(/"admitted":\d+/g, () => '"admitted":1'), "GET /v1/usage does not count"],
   ["rounded integers", replacing(/775807/, () => "775808"), '"categoryId":9223372036854775807'],
-  ["a wrong Location", (_, path) => /pets\/\d+$/.test(path) && { body: "{}" }, ": {}; expected {"],
+  ["a wrong Location", inCreation(withLocation("/v1/pets/0")), "GET /v1/pets/0 returned 404"],
   [
     "a POST that creates twice",
-    replacing(/"id":\d+/, () => `"id":${Math.round(performance.now() * 1e3)}`),
+    inCreation(replacing(/"id":\d+/, () => `"id":${Math.round(performance.now() * 1e3)}`)),
     "POST /v1/pets returned 201",
   ],
 ])("fails on %s", async (_, fault, problem) => {
