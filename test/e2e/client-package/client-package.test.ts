@@ -21,6 +21,11 @@ import type { run } from "./program.js";
 
 const petstore = sharedPetstore();
 
+/**
+ * Compressed, twice what it has: an operation more fits, a dependency that the build bundles by mistake does not.
+ */
+const MAX_CODE_BYTES = 8_000;
+
 /** A project in which the packed package is installed. */
 let project: string;
 
@@ -70,7 +75,7 @@ async function expectCorrect(
   expect(others).toEqual({ plan: "business", minuteLimit: 1000, error, aborted: "stop", userAgent });
 }
 
-it("the package has its code, types, licence and README, no dependency, and at most 4 KB of code", async () => {
+it("the package has its code, types, licence and README, no dependency, and little code", async () => {
   const installed = join(project, "node_modules/petstore-client");
   const sources = readdirSync("client/src").map((name) => name.replace(".ts", ".d.ts"));
   const built = ["index.js", "index.js.map", ...sources].flatMap((name) => [
@@ -84,7 +89,7 @@ it("the package has its code, types, licence and README, no dependency, and at m
   expect(Object.keys(description).filter((name) => /dependencies/i.test(name))).toEqual([]);
   expect(description.version).toBe(VERSION);
   const code = await readFile(join(installed, "dist/index.js"));
-  expect(gzipSync(code, { level: 9 }).length).toBeLessThanOrEqual(4096);
+  expect(gzipSync(code, { level: 9 }).length).toBeLessThan(MAX_CODE_BYTES);
 });
 
 describe("Node", () => {
