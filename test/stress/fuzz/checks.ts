@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { OperationId } from "../../../src/http/operations.ts";
 import type { UsageBody } from "../../../src/keys/usage/usage-body.ts";
 import { findViolations } from "../../support/openapi-validator.ts";
-import type { Operation } from "./document.ts";
+import type { Operation, Schema } from "./document.ts";
 import { exactJson, parseRequest, parseResponse } from "./exact.ts";
 import { type Answer, BadAnswer, type Header, type Request } from "./http.ts";
 import { type ExactPet, nextPath, Pets } from "./pets.ts";
@@ -224,10 +224,20 @@ function count(counts: Map<string, number>, name: string): void {
   counts.set(name, (counts.get(name) ?? 0) + 1);
 }
 
+/** The members of a body that the document describes. */
 function sentValues({ body }: Request, operation: Operation): Values {
-  const names = Object.keys(operation.body?.schema.properties ?? {});
-  const members = Object.entries(parseRequest(`${body}`) as object);
-  return Object.fromEntries(members.filter(([name]) => names.includes(name)));
+  return documentedValues(parseRequest(`${body}`), operation.body?.schema ?? {}) as Values;
+}
+
+/** A value without the members that the schema does not have, also in nested objects and arrays. */
+export function documentedValues(value: unknown, { properties, items }: Schema): unknown {
+  if (Array.isArray(value)) return items ? value.map((each) => documentedValues(each, items)) : value;
+  if (typeof value !== "object" || value === null || properties === undefined) return value;
+  const members = Object.entries(value).flatMap(([name, each]) => {
+    const schema = Object.hasOwn(properties, name) ? properties[name] : undefined;
+    return schema ? [[name, documentedValues(each, schema)]] : [];
+  });
+  return Object.fromEntries(members);
 }
 
 /** The requested id, if the operation is for one pet. */

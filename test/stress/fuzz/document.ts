@@ -4,7 +4,7 @@
 import type { OperationId } from "../../../src/http/operations.ts";
 import { dereferenced } from "../../support/openapi-document.ts";
 
-type Bound = "minimum" | "maximum" | "minLength" | "maxLength";
+type Bound = "minimum" | "maximum" | "minLength" | "maxLength" | "minItems" | "maxItems";
 
 /** The keywords of a schema that values are generated from. The validation knows all others too. */
 export interface Schema extends Partial<Record<Bound, number>> {
@@ -14,6 +14,8 @@ export interface Schema extends Partial<Record<Bound, number>> {
   pattern?: string;
   properties?: Record<string, Schema>;
   required?: string[];
+  items?: Schema;
+  uniqueItems?: boolean;
   default?: unknown;
 }
 

@@ -15,6 +15,9 @@ const ODD_PLAIN = words("1,0 \u0661 \uff11 NaN 1n 1.0 1e1 +1 [1] null % 1\0 \ufe
 /** How far strings without a documented bound go. */
 const SOME_CHARACTERS = 60;
 
+/** How far arrays without a documented bound go. */
+const SOME_ITEMS = 5;
+
 /** Any code point except surrogates. fast-check's own arbitrary takes a second to start. */
 const CODE_POINT = fc
   .nat(0x10ffff - 0x800)
@@ -93,6 +96,7 @@ function textsOfType(schema: Schema): fc.Arbitrary<string> {
   const choices = schema.enum?.map((each) => JSON.stringify(each));
   if (choices !== undefined) return fc.constantFrom(...choices, ...choices, ...choices.flatMap(near));
   if (schema.type === "object") return objects(schema);
+  if (schema.type === "array") return arrays(schema);
   if (schema.type === "integer") return integers(schema).chain(integerNotations);
   if (schema.type !== "string") return fc.constantFrom(...OF_ALL_TYPES);
   const notations = strings(schema).chain(textNotations);
@@ -146,6 +150,32 @@ function strings({ minLength: min = 0, maxLength, pattern }: Schema): fc.Arbitra
   if (pattern === undefined) return any;
   const matching = fc.stringMatching(new RegExp(pattern, "u"), { size: "+1" });
   return fc.oneof({ weight: 3, arbitrary: any }, matching, mutated(matching));
+}
+
+/** Arrays near the bounds of a schema, of valid items, except for one; some items occur twice. */
+function arrays({ items = {}, minItems: min = 0, maxItems }: Schema): fc.Arbitrary<string> {
+  const max = maxItems ?? min + SOME_ITEMS;
+  const lengths = fc.constantFrom(
+    ...new Set([0, min - 1, min, min + 1, max, max + 1].filter((each) => each >= 0)),
+  );
+  const ofLength = (length: number) => {
+    const valid = fc.array(validTexts(items), { minLength: length, maxLength: length, size: "max" });
+    const one = fc
+      .tuple(valid, fc.nat(), jsonTexts(items))
+      .map(([texts, at, text]) => replaced(texts, at, text));
+    const twice = fc
+      .tuple(valid, fc.nat(), fc.nat())
+      .map(([texts, from, to]) => replaced(texts, to, texts[from % texts.length]));
+    return fc.oneof({ weight: 3, arbitrary: valid }, one, twice);
+  };
+  const separators = fc.constantFrom(",", ",", " ,\n ");
+  return fc
+    .tuple(lengths.chain(ofLength), separators)
+    .map(([texts, separator]) => `[${texts.join(separator)}]`);
+}
+
+function replaced(texts: string[], at: number, text: string | undefined): string[] {
+  return text === undefined || texts.length === 0 ? texts : texts.with(at % texts.length, text);
 }
 
 /** Objects of valid members, except for one, with unknown members, in any order and with any white space. */
