@@ -2,6 +2,7 @@
 // has the steps.
 
 import { InvalidArgumentError, Option } from "@commander-js/extra-typings";
+import { HEADER } from "../src/http/header-names.ts";
 import { type Contents, openDeployed, pendingMigrations } from "./cloudflare/database.ts";
 import { readTarget, targetOptions, withRemoteOptions } from "./cloudflare/target.ts";
 import {
@@ -93,7 +94,7 @@ async function run(io: Io, place: Place, restore: Restore): Promise<void> {
   if (migrations.length > 0) io.print(`Applied migrations again: ${migrations.join(", ")}.`);
   io.print(`Restored ${place.pets.label}.`);
   io.note(`The service may return old pages until 30 s after the read replicas have caught up.
-An Idempotency-Key of a pet that is gone creates a new pet, with a new id.`);
+An ${HEADER.idempotencyKey} of a pet that is gone creates a new pet, with a new id.`);
 }
 
 function pastTime(text: string): number {

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { setTimeout as wait } from "node:timers/promises";
 import { InvalidArgumentError } from "@commander-js/extra-typings";
 import { Petstore, stringify } from "../../client/src/index.ts";
+import { HEADER } from "../../src/http/header-names.ts";
 import type { OperationId } from "../../src/http/operations.ts";
 import { INTERFACE_VERSION } from "../../src/http/version.ts";
 import { type Io, messageOf } from "../lib/command.ts";
@@ -38,7 +39,12 @@ const REQUIRED_IN_A_ROW = 3;
 const LARGEST = 9_223_372_036_854_775_807n;
 
 /** Of every response under /v1. */
-const REQUIRED_HEADERS = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Request-Id"];
+const REQUIRED_HEADERS = [
+  HEADER.rateLimitLimit,
+  HEADER.rateLimitRemaining,
+  HEADER.rateLimitReset,
+  HEADER.requestId,
+];
 
 const JSON_CONTENT = { "Content-Type": "application/json" };
 
@@ -84,7 +90,7 @@ const OPERATION_STEPS: Record<OperationId, Step> = {
       const sent = { name: `Smoke ${idempotencyKey}`, categoryId: LARGEST, status: "pending" } as const;
       const { id } = await client.pets.create(sent, { idempotencyKey });
       const pet = stringify({ id, ...sent });
-      const headers = { ...JSON_CONTENT, "Idempotency-Key": idempotencyKey };
+      const headers = { ...JSON_CONTENT, [HEADER.idempotencyKey]: idempotencyKey };
       const repeated = await send("/v1/pets", 201, pet, { method: "POST", body: stringify(sent), headers });
       await send(repeated.headers.get("Location") ?? "/v1/pets/none", 200, pet);
     },
@@ -202,7 +208,7 @@ function sender({ origin, key }: SmokeOptions): Send {
         // Node's fetch says why only in the cause.
         assert.fail(`can't reach ${origin}: ${messageOf(error.cause ?? error)}`);
       });
-    const shown = ["X-Request-Id", "Location"].filter((name) => headers.has(name));
+    const shown = [HEADER.requestId, "Location"].filter((name) => headers.has(name));
     const details = shown.map((name) => `, ${name} ${headers.get(name)}`).join("");
     const start = text.split("\n")[0]?.slice(0, 200);
     const problem = `${request.method ?? "GET"} ${path} returned ${found}${details}: ${start}; expected`;

@@ -3,6 +3,7 @@
 
 import type { Context } from "hono";
 import { DatabaseFull, DatabaseUnavailable } from "../d1/statements.ts";
+import { HEADER } from "./header-names.ts";
 import { logFailure } from "./log.ts";
 import { MESSAGES, type OutageMessage } from "./messages.ts";
 import type { HttpEnv } from "./request-context.ts";
@@ -66,7 +67,7 @@ export function handleError<E extends HttpEnv>(error: Error, c: Context<E>): Res
   }
   if (error instanceof DatabaseUnavailable) {
     logFailure(c, "database_unavailable", error.cause);
-    const isIdempotent = c.req.header("Idempotency-Key") !== undefined;
+    const isIdempotent = c.req.header(HEADER.idempotencyKey) !== undefined;
     const unknown = isIdempotent ? unknownOutcomeIdempotent : unknownOutcome;
     return errorResponse(c, serviceUnavailable(error.wasWriting ? unknown : database, requestId));
   }
@@ -81,7 +82,7 @@ export function serviceUnavailable(
   retryAfterSeconds = RETRY_AFTER_SECONDS,
 ): ApiError {
   return new ApiError("service_unavailable", message({ retryAfterSeconds, requestId }), {
-    "Retry-After": `${retryAfterSeconds}`,
+    [HEADER.retryAfter]: `${retryAfterSeconds}`,
   });
 }
 

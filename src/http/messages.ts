@@ -1,6 +1,8 @@
 // The message of every error response, by error code: what is wrong, and what a client can do about it. The published document
 // and the tests import them. Values that folders above `http/` define are parameters.
 
+import { HEADER } from "./header-names.ts";
+
 /** When a request is admitted again; `atMs` is Unix time. */
 interface Retry {
   seconds: number;
@@ -35,7 +37,7 @@ export const MESSAGES = {
     },
     bodyTooSlow: (maxSeconds: number) => `body: must arrive within ${maxSeconds} s`,
     bodyIncomplete: "body: is incomplete",
-    idempotencyKey: "Idempotency-Key: must be 1 to 255 visible ASCII characters",
+    idempotencyKey: `${HEADER.idempotencyKey}: must be 1 to 255 visible ASCII characters`,
   },
   unauthorized: {
     missing: "missing API key: send it as Authorization: Bearer <API key>",
@@ -66,7 +68,7 @@ export const MESSAGES = {
   },
   idempotency_key_reused: {
     otherPet: (hours: number) =>
-      `Idempotency-Key: was used for a different pet in the last ${hours} hours; use a new key`,
+      `${HEADER.idempotencyKey}: was used for a different pet in the last ${hours} hours; use a new key`,
   },
   rate_limit_exceeded: {
     key: (limit: number, window: string, retry: Retry) =>
@@ -87,10 +89,10 @@ export const MESSAGES = {
     database: outage("the database is unavailable"),
     databaseFull: outage("the database is full; nothing was written"),
     unknownOutcome: outage(
-      "the database did not respond, so the pet may have been added: list the pets before you retry; next time, send an Idempotency-Key with the first attempt",
+      `the database did not respond, so the pet may have been added: list the pets before you retry; next time, send an ${HEADER.idempotencyKey} with the first attempt`,
     ),
     unknownOutcomeIdempotent: outage(
-      "the database did not respond, so the pet may have been added: a retry with the same Idempotency-Key and body is safe",
+      `the database did not respond, so the pet may have been added: a retry with the same ${HEADER.idempotencyKey} and body is safe`,
     ),
     limiter: outage("the counters of this API key are unavailable"),
   },

@@ -3,6 +3,7 @@
 // the current time.
 
 import type { MiddlewareHandler } from "hono";
+import { HEADER } from "./header-names.ts";
 
 export interface HttpEnv {
   Bindings: Env;
@@ -49,13 +50,13 @@ const ACCEPTABLE_ID = /^[A-Za-z0-9_-]{8,64}$/;
  */
 export function requestContext({ redact }: { redact(text: string): string }): MiddlewareHandler<HttpEnv> {
   return function requestContext(c, next) {
-    const offered = c.req.header("X-Request-Id")?.trim();
+    const offered = c.req.header(HEADER.requestId)?.trim();
     const isAcceptable = offered !== undefined && ACCEPTABLE_ID.test(redact(offered));
     const id = isAcceptable ? offered : crypto.randomUUID();
     c.set("nowMs", Date.now());
     c.set("requestId", id);
     c.set("url", c.req.url);
-    c.set("headers", { "X-Request-Id": id });
+    c.set("headers", { [HEADER.requestId]: id });
     c.set("log", {});
     return next();
   };

@@ -2,6 +2,7 @@
 
 import { MAX_BODY_BYTES, MAX_BODY_MS } from "../http/body.ts";
 import type { ErrorCode } from "../http/errors.ts";
+import { HEADER } from "../http/header-names.ts";
 import { BAN_MS } from "../keys/object/bans.ts";
 import { RETENTION_MS } from "../pets/idempotency.ts";
 
@@ -37,16 +38,16 @@ const MEANING: Record<ErrorCode, { cause: string; remedy: string }> = {
     remedy: "Send uncompressed JSON with `Content-Type: application/json`.",
   },
   idempotency_key_reused: {
-    cause: `The \`Idempotency-Key\` was used for a different pet in the last ${RETENTION_MS / 3_600_000} hours.`,
-    remedy: "Send this pet with a new `Idempotency-Key`.",
+    cause: `The \`${HEADER.idempotencyKey}\` was used for a different pet in the last ${RETENTION_MS / 3_600_000} hours.`,
+    remedy: `Send this pet with a new \`${HEADER.idempotencyKey}\`.`,
   },
   rate_limit_exceeded: {
     cause: "The limit per minute or per day is exhausted.",
-    remedy: "Wait `Retry-After` seconds before the next request.",
+    remedy: `Wait \`${HEADER.retryAfter}\` seconds before the next request.`,
   },
   key_banned: {
     cause: `Clients kept sending requests after a 429; the ban ends after ${BAN_MS / 60_000} minutes.`,
-    remedy: "Stop the clients that ignore 429 responses, and wait `Retry-After` seconds.",
+    remedy: `Stop the clients that ignore 429 responses, and wait \`${HEADER.retryAfter}\` seconds.`,
   },
   internal_error: {
     cause: "The service failed unexpectedly.",
@@ -55,7 +56,7 @@ const MEANING: Record<ErrorCode, { cause: string; remedy: string }> = {
   service_unavailable: {
     cause:
       "A part of the service is unavailable, or the database is full. If a POST may have added the pet, the message says so, and how to retry.",
-    remedy: "Wait `Retry-After` seconds, then retry as the message says.",
+    remedy: `Wait \`${HEADER.retryAfter}\` seconds, then retry as the message says.`,
   },
 };
 

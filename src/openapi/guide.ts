@@ -2,6 +2,7 @@
 
 import { FRESH_MS } from "../d1/freshness.ts";
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
+import { HEADER } from "../http/header-names.ts";
 import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS } from "../keys/object/bans.ts";
 import { PLAN_LIMITS } from "../keys/plans.ts";
 import { DAYS_KEPT, MAX_WAIT_MS } from "../keys/protocol.ts";
@@ -17,6 +18,7 @@ import { toJsonSchema } from "./schemas.ts";
 const { limit } = toJsonSchema(PageQuery).properties ?? {};
 
 const VALUES: Record<string, string> = {
+  ...HEADER,
   minLimit: `${limit?.minimum}`,
   maxLimit: `${limit?.maximum}`,
   defaultLimit: `${limit?.default}`,

@@ -1,6 +1,7 @@
 // The response headers of the published document. The examples are from the first request of a Free key, sent on 20 November 2026
 // at 12:34:20 UTC.
 
+import { HEADER } from "../http/header-names.ts";
 import { methodsOf } from "../http/operations.ts";
 import { DEPRECATION, deprecationLink, REMOVED_AT, SUNSET } from "../pets/deprecation.ts";
 import { isoDate } from "./examples.ts";
@@ -17,35 +18,35 @@ interface Header {
 const integer = (minimum: number): JsonSchema => ({ type: "integer", minimum });
 
 export const HEADERS = {
-  "X-RateLimit-Limit": {
+  [HEADER.rateLimitLimit]: {
     description:
       "Limit of the tighter window: the one with fewer requests remaining, the day if tied. Without a valid key, the limit per minute of the client's address.",
     schema: integer(1),
     example: 60,
   },
-  "X-RateLimit-Remaining": {
+  [HEADER.rateLimitRemaining]: {
     description: "Requests remaining in that window; 0 during a ban.",
     schema: integer(0),
     example: 59,
   },
-  "X-RateLimit-Reset": {
+  [HEADER.rateLimitReset]: {
     description: "When that window has requests again (Unix time in seconds).",
     schema: integer(0),
     example: 1795178100,
   },
-  RateLimit: {
+  [HEADER.rateLimit]: {
     description:
       "Both windows of the key, or the minute of the client's address without a valid key: requests remaining (`r`) and seconds until reset (`t`). Structured field of draft-ietf-httpapi-ratelimit-headers.",
     schema: { type: "string", pattern: '^"minute";r=\\d+;t=\\d+(, "day";r=\\d+;t=\\d+)?$' },
     example: '"minute";r=59;t=40, "day";r=999;t=41140',
   },
-  "RateLimit-Policy": {
+  [HEADER.rateLimitPolicy]: {
     description:
       "The same windows: limit (`q`) and length in seconds (`w`). Structured field of the same draft.",
     schema: { type: "string", pattern: '^"minute";q=\\d+;w=60(, "day";q=\\d+;w=86400)?$' },
     example: '"minute";q=60;w=60, "day";q=1000;w=86400',
   },
-  "X-Request-Id": {
+  [HEADER.requestId]: {
     description:
       "ID of the request: the client's own if it sent 8 to 64 of `A-Z a-z 0-9 _ -`, otherwise a generated one. Quote it when you report a problem.",
     schema: { type: "string", pattern: "^[A-Za-z0-9_-]{8,64}$" },
@@ -72,7 +73,7 @@ export const HEADERS = {
     schema: { type: "string", pattern: "^/v1/pets/-?\\d+$" },
     example: "/v1/pets/4",
   },
-  "Retry-After": {
+  [HEADER.retryAfter]: {
     description:
       "Seconds to wait. The next request is then admitted, unless other clients have used the key or the address meanwhile.",
     schema: integer(1),
@@ -102,12 +103,12 @@ export const HEADERS = {
     schema: { type: "string", const: "identity" },
     example: "identity",
   },
-  Deprecation: {
+  [HEADER.deprecation]: {
     description: "Date of the deprecation (RFC 9745).",
     schema: { type: "string", const: DEPRECATION },
     example: DEPRECATION,
   },
-  Sunset: {
+  [HEADER.sunset]: {
     description: `Date of the removal: ${isoDate(REMOVED_AT)} (RFC 8594).`,
     schema: { type: "string", const: SUNSET },
     example: SUNSET,
@@ -127,7 +128,7 @@ export type HeaderName = keyof typeof HEADERS;
 /** The real names of headers that have a second meaning, and therefore another name above. */
 export const REAL_NAMES: Partial<Record<HeaderName, string>> = {
   DeprecationLink: "Link",
-  OutageRetryAfter: "Retry-After",
+  OutageRetryAfter: HEADER.retryAfter,
 };
 
 /** For the 405 only, which belongs to no operation: linters reject shared headers that no operation uses. */
@@ -140,12 +141,12 @@ export const ALLOW = {
 
 /** On every response under /v1. */
 export const ALWAYS = [
-  "X-RateLimit-Limit",
-  "X-RateLimit-Remaining",
-  "X-RateLimit-Reset",
-  "RateLimit",
-  "RateLimit-Policy",
-  "X-Request-Id",
+  HEADER.rateLimitLimit,
+  HEADER.rateLimitRemaining,
+  HEADER.rateLimitReset,
+  HEADER.rateLimit,
+  HEADER.rateLimitPolicy,
+  HEADER.requestId,
   "Access-Control-Allow-Origin",
   "Access-Control-Expose-Headers",
 ] as const satisfies HeaderName[];

@@ -1,6 +1,7 @@
 // The descriptions of the operations in the published document: parameters, bodies, responses, and examples of each.
 
 import { MAX_BODY_BYTES } from "../http/body.ts";
+import { HEADER } from "../http/header-names.ts";
 import { FIELD_PROBLEMS, MESSAGES } from "../http/messages.ts";
 import type { OperationId } from "../http/operations.ts";
 import { DAYS_KEPT } from "../keys/protocol.ts";
@@ -68,10 +69,10 @@ const listPets = {
 const createPet = {
   tags: ["Pets"],
   summary: "Add a pet",
-  description: "Adds a pet and assigns its `id`. Send an `Idempotency-Key`; then retrying is safe.",
+  description: `Adds a pet and assigns its \`id\`. Send an \`${HEADER.idempotencyKey}\`; then retrying is safe.`,
   parameters: [
     {
-      name: "Idempotency-Key",
+      name: HEADER.idempotencyKey,
       in: "header",
       required: false,
       description: `Identifies the request, so that retrying it is safe: 1 to 255 visible ASCII characters, bare or quoted. Requests with the same key and the same pet within ${RETENTION_MS / 3_600_000} hours add one pet and get the same response.`,
@@ -101,7 +102,7 @@ const createPet = {
     400: failure({
       missing: invalid("No categoryId.", field("categoryId", FIELD_PROBLEMS.required)),
       json: invalid("A body that is not JSON.", json.syntax),
-      name: invalid("An Idempotency-Key with a space in it.", idempotencyKey),
+      name: invalid(`An ${HEADER.idempotencyKey} with a space in it.`, idempotencyKey),
       ...OVER_PLAIN_HTTP,
     }),
     413: failure({
@@ -129,7 +130,7 @@ const createPet = {
     422: failure({
       reused: errorExample(
         "idempotency_key_reused",
-        "An earlier Idempotency-Key with a different pet.",
+        `An earlier ${HEADER.idempotencyKey} with a different pet.`,
         MESSAGES.idempotency_key_reused.otherPet(RETENTION_MS / 3_600_000),
       ),
     }),

@@ -1,6 +1,7 @@
 // The responses of the published document: body, headers and examples. Responses that operations share are defined once.
 
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
+import { HEADER } from "../http/header-names.ts";
 import { MESSAGES } from "../http/messages.ts";
 import { meaning } from "./errors.ts";
 import { ALWAYS, HEADERS, type HeaderName, REAL_NAMES } from "./headers.ts";
@@ -70,7 +71,7 @@ function headerRefs(names: readonly HeaderName[]): Record<string, object> {
   );
 }
 
-const ANNOUNCEMENT = ["Deprecation", "Sunset", "DeprecationLink"] as const;
+const ANNOUNCEMENT = [HEADER.deprecation, HEADER.sunset, "DeprecationLink"] as const;
 
 /** A response that announces the removal of the operation. */
 export function announced(response: Response): Response {
@@ -107,7 +108,7 @@ export const OVER_PLAIN_HTTP = {
   ),
 };
 
-const REQUEST_ID = HEADERS["X-Request-Id"].example;
+const REQUEST_ID = HEADERS[HEADER.requestId].example;
 
 /** Responses that operations share, by name. */
 export const SHARED_RESPONSES = {
@@ -133,9 +134,9 @@ export const SHARED_RESPONSES = {
       ),
       ...WITHOUT_KEY,
     },
-    ["Retry-After", "Cache-Control"],
+    [HEADER.retryAfter, "Cache-Control"],
   ),
-  TooManyRequestsWithoutKey: failure(WITHOUT_KEY, ["Retry-After", "Cache-Control"]),
+  TooManyRequestsWithoutKey: failure(WITHOUT_KEY, [HEADER.retryAfter, "Cache-Control"]),
   InternalError: failure({
     fault: errorExample(
       "internal_error",

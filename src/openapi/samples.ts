@@ -1,6 +1,7 @@
 // A program of each operation in each of three languages, which the document has as `x-codeSamples`. Viewers show the source as it
 // is, and the reference page with the reader's address and key. A test runs each of them.
 
+import { HEADER } from "../http/header-names.ts";
 import type { OperationId } from "../http/operations.ts";
 import { REMOVED_AT } from "../pets/deprecation.ts";
 import { PLACEHOLDERS } from "../site/reference/sample.ts";
@@ -41,7 +42,7 @@ from requests.adapters import HTTPAdapter
 url = "${origin}/v1/pets?limit=100"
 with requests.Session() as session:
     session.headers["Authorization"] = "Bearer ${key}"
-    session.mount("${origin}", HTTPAdapter(max_retries=3))  # waits for Retry-After on 429 and 503
+    session.mount("${origin}", HTTPAdapter(max_retries=3))  # waits for ${HEADER.retryAfter} on 429 and 503
     while url:
         response = session.get(url, timeout=10)
         response.raise_for_status()
@@ -51,13 +52,13 @@ with requests.Session() as session:
   ),
 
   createPet: codeSamples(
-    `# Retries with the same Idempotency-Key are safe. Each pet needs its own.
+    `# Retries with the same ${HEADER.idempotencyKey} are safe. Each pet needs its own.
 curl -i "${origin}/v1/pets" -H "Authorization: Bearer ${key}" \\
-  -H "Content-Type: application/json" -H "Idempotency-Key: order-4711" \\
+  -H "Content-Type: application/json" -H "${HEADER.idempotencyKey}: order-4711" \\
   -d '{${PET}}'`,
 
     `${CLIENT}
-// The client sends an Idempotency-Key, so that its retries are safe.
+// The client sends an ${HEADER.idempotencyKey}, so that its retries are safe.
 const pet = await petstore.pets.create({
   name: "Zoë",
   categoryId: 9223372036854775807n,
@@ -71,7 +72,7 @@ import requests
 
 headers = {
     "Authorization": "Bearer ${key}",
-    "Idempotency-Key": str(uuid.uuid4()),  # retries with the same one are safe
+    "${HEADER.idempotencyKey}": str(uuid.uuid4()),  # retries with the same one are safe
 }
 pet = {${PET}}
 response = requests.post("${origin}/v1/pets", json=pet, headers=headers, timeout=10)

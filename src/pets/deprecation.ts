@@ -2,6 +2,7 @@
 
 import type { MiddlewareHandler } from "hono";
 import { ApiError, errorResponse } from "../http/errors.ts";
+import { HEADER } from "../http/header-names.ts";
 import { MESSAGES } from "../http/messages.ts";
 import type { HttpEnv } from "../http/request-context.ts";
 
@@ -21,8 +22,8 @@ export function deprecationLink(url: string): string {
 /** Announces the removal. Answers `operation_removed` after it. */
 export const deprecated: MiddlewareHandler<HttpEnv> = async (c, next) => {
   const headers = c.get("headers");
-  headers.Deprecation = DEPRECATION;
-  headers.Sunset = SUNSET;
+  headers[HEADER.deprecation] = DEPRECATION;
+  headers[HEADER.sunset] = SUNSET;
   headers.Link = deprecationLink(c.get("url"));
   return c.get("nowMs") < REMOVED_AT.getTime() ? next() : errorResponse(c, removed);
 };

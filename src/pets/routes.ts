@@ -5,6 +5,7 @@ import { Hono } from "hono";
 import { readNearest } from "../d1/replicas.ts";
 import { jsonBody } from "../http/body.ts";
 import { ApiError } from "../http/errors.ts";
+import { HEADER } from "../http/header-names.ts";
 import { MESSAGES } from "../http/messages.ts";
 import { requireValid } from "../http/query.ts";
 import { respondJson } from "../http/respond.ts";
@@ -31,7 +32,7 @@ export function petRoutes(pages: PageCache) {
       // createPet
       .post("/", jsonBody(NewPet), async (c) => {
         const pet = c.req.valid("json");
-        const idempotencyKey = parseIdempotencyKey(withoutBlanks(c.req.header("Idempotency-Key")));
+        const idempotencyKey = parseIdempotencyKey(withoutBlanks(c.req.header(HEADER.idempotencyKey)));
         const { id, petJson } =
           idempotencyKey === undefined
             ? await insertPet(c.env.PETS_DB, pet)

@@ -1,5 +1,6 @@
 // The rate-limit headers of a decision.
 
+import { HEADER } from "../http/header-names.ts";
 import type { Decision, Window, WindowName } from "./windows.ts";
 import { remaining, resetMs, WINDOW_SECONDS } from "./windows.ts";
 
@@ -17,12 +18,12 @@ export function headersOf(decision: Decision, headers: Record<string, string> = 
     policy += `, "day";q=${day.limit};w=${WINDOW_SECONDS.day}`;
     state += `, "day";r=${left(decision, "day")};t=${secondsToReset(decision, "day")}`;
   }
-  headers["X-RateLimit-Limit"] = `${windowOf(decision, name).limit}`;
-  headers["X-RateLimit-Remaining"] = `${left(decision, name)}`;
-  headers["X-RateLimit-Reset"] = `${availableMs(decision, name) / 1000}`;
-  headers["RateLimit-Policy"] = policy;
-  headers.RateLimit = state;
-  if (!decision.admitted) headers["Retry-After"] = `${secondsToReset(decision, name)}`;
+  headers[HEADER.rateLimitLimit] = `${windowOf(decision, name).limit}`;
+  headers[HEADER.rateLimitRemaining] = `${left(decision, name)}`;
+  headers[HEADER.rateLimitReset] = `${availableMs(decision, name) / 1000}`;
+  headers[HEADER.rateLimitPolicy] = policy;
+  headers[HEADER.rateLimit] = state;
+  if (!decision.admitted) headers[HEADER.retryAfter] = `${secondsToReset(decision, name)}`;
   return headers;
 }
 

@@ -4,6 +4,7 @@ import { writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { CONTENTS, databaseFile, openDatabases } from "../../scripts/cloudflare/database.ts";
 import keysCommand from "../../scripts/keys.ts";
+import { HEADER } from "../../src/http/header-names.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { createKey } from "../../src/operators/admin.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
@@ -42,7 +43,7 @@ async function call(path: string, secret: string, init: RequestInit = {}) {
   return {
     status: response.status,
     body: await response.text(),
-    remaining: response.headers.get("X-RateLimit-Remaining"),
+    remaining: response.headers.get(HEADER.rateLimitRemaining),
   };
 }
 

@@ -7,6 +7,7 @@ import { addTablesAndPets } from "../../bench/cases/pets.ts";
 import { PETSTORE } from "../../bench/measure/implementations.ts";
 import { type Databases, startWorkers } from "../../bench/measure/workerd.ts";
 import { Petstore } from "../../client/src/index.ts";
+import { HEADER } from "../../src/http/header-names.ts";
 import { createKey } from "../../src/operators/admin.ts";
 
 // Without wrangler's proxy, which logs each lost connection.
@@ -134,7 +135,7 @@ it("100 calls at once with a new Free key: 60 are admitted, and none is refused"
     const key = await newKey("free");
     minutes = new Set();
     const onResponse = ({ headers }: { headers: Headers }) => {
-      minutes.add(Math.round(Number(headers.get("X-RateLimit-Reset")) / 60));
+      minutes.add(Math.round(Number(headers.get(HEADER.rateLimitReset)) / 60));
     };
     const client = new Petstore({ apiKey: key, baseURL: origin, pace: true, onResponse });
     const controller = new AbortController();

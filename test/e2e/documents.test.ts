@@ -4,6 +4,7 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, it } from "vitest";
 import { ERROR_STATUS } from "../../src/http/errors.ts";
+import { HEADER } from "../../src/http/header-names.ts";
 import { fillGuide } from "../../src/openapi/guide.ts";
 import { HEADERS } from "../../src/openapi/headers.ts";
 
@@ -67,7 +68,7 @@ it("the guide names only headers that exist", () => {
   const named = [...read("src/openapi/guide.md").matchAll(pattern)].map(
     ([, prose, command]) => prose ?? command,
   );
-  const existing = [...Object.keys(HEADERS), "Authorization", "Content-Type", "Idempotency-Key"];
+  const existing = [...Object.keys(HEADERS), "Authorization", "Content-Type", HEADER.idempotencyKey];
   for (const name of named) expect(existing).toContain(name);
   expect(named.length).toBeGreaterThan(10);
 });

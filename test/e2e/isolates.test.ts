@@ -4,6 +4,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { addTablesAndPets } from "../../bench/cases/pets.ts";
 import { startWorkers, type WorkerSource } from "../../bench/measure/workerd.ts";
+import { HEADER } from "../../src/http/header-names.ts";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
 import { createKey, revokeKey } from "../../src/operators/admin.ts";
 
@@ -35,7 +36,7 @@ async function newKey() {
   const send = async (isolate: number) => {
     const init = { headers: { Authorization: `Bearer ${secret}` } };
     const { status, headers } = await fetch(new URL("/v1/nowhere", service.workers[isolate]?.url), init);
-    return { status, remaining: headers.get("X-RateLimit-Remaining") };
+    return { status, remaining: headers.get(HEADER.rateLimitRemaining) };
   };
   return { id: key.id, send };
 }

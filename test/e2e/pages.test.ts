@@ -7,6 +7,7 @@ import { createRequire } from "node:module";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import buildCommand from "../../scripts/build.ts";
+import { HEADER } from "../../src/http/header-names.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
 import { REMEDIES } from "../../src/openapi/errors.ts";
@@ -224,7 +225,7 @@ describe.skipIf(CHROMIUM === undefined)("the reference page", () => {
 
   it("sends invalid parameters, and no examples of parameters", async () => {
     const { operation } = await openOperation(page, "createPet");
-    expect(await operation.getByRole("textbox", { name: "Idempotency-Key" }).inputValue()).toBe("");
+    expect(await operation.getByRole("textbox", { name: HEADER.idempotencyKey }).inputValue()).toBe("");
     await openOperation(page, "listPets");
     const limit = page.getByLabel("limit", { exact: true });
     onTestFinished(() => limit.fill("20"));
@@ -480,7 +481,7 @@ describe.skipIf(CHROMIUM === undefined)("the usage page", () => {
     });
 
     // Also responses of something in front of the service.
-    const outage = { json: { message: "the counters are away" }, headers: { "Retry-After": "30" } };
+    const outage = { json: { message: "the counters are away" }, headers: { [HEADER.retryAfter]: "30" } };
     const unexpected = "Unexpected response with status 200. The page shows";
     it.each([
       ["a 401", { status: 401, json: { message: "not you" } }, "Not you.", 0, 60],

@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { type SmokeOptions, smokeTest } from "../../scripts/deploy/smoke-test.ts";
 import smokeCommand from "../../scripts/smoke.ts";
+import { HEADER } from "../../src/http/header-names.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
 import { UNUSED_ORIGIN } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
@@ -106,7 +107,7 @@ const replacing = (from: RegExp, to: () => string): Fault => {
 };
 const withoutReset: Fault = (answer) => {
   const headers = new Headers(answer.headers);
-  headers.delete("X-RateLimit-Reset");
+  headers.delete(HEADER.rateLimitReset);
   return { headers };
 };
 const withLocation = (location: string): Fault => {

@@ -6,6 +6,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { IMPLEMENTATIONS, type Implementation } from "../../bench/measure/implementations.ts";
+import { HEADER } from "../../src/http/header-names.ts";
 
 let service: Implementation;
 
@@ -45,7 +46,7 @@ const PREFLIGHT = ["Origin: https://shop.example", "Access-Control-Request-Metho
 
 /** Requests with a value before ›, and where the response repeats the value. */
 const REPEATED: [what: string, request: string[], shown: string][] = [
-  ["X-Request-Id", requestOf("GET /v1/nowhere", "X-Request-Id: 12345678›"), "x-request-id: 12345678\r\n"],
+  [HEADER.requestId, requestOf("GET /v1/nowhere", "X-Request-Id: 12345678›"), "x-request-id: 12345678\r\n"],
   [
     "Access-Control-Request-Headers",
     requestOf("OPTIONS /v1/pets", ...PREFLIGHT, "Access-Control-Request-Headers: x›"),
@@ -68,11 +69,11 @@ it.each(REPEATED)("a valid %s is repeated", async (_, request, shown) => {
 it.each(["", " ", "\t "])("white space around the values of headers is ignored: %j", async (blank) => {
   const padded = (name: string, value: string) => `${name}:${blank}${value}${blank}`;
   const creation = postOf(
-    padded("X-Request-Id", "12345678"),
+    padded(HEADER.requestId, "12345678"),
     padded("Authorization", "Bearer @key"),
     padded("Content-Type", "application/json"),
     padded("Content-Encoding", "identity"),
-    padded("Idempotency-Key", "padded"),
+    padded(HEADER.idempotencyKey, "padded"),
   );
   expect(await send(creation)).toEqual([
     expect.stringMatching(/^HTTP\/1.1 201 .*x-request-id: 12345678\r\n/is),
@@ -91,7 +92,7 @@ const NOT_REPEATED: [what: string, request: string[]][] = [
   ["the path", requestOf("GET /v1/pets/›")],
   ["an unknown parameter", requestOf("GET /v1/pets?limit=1&x=›")],
   ["an invalid parameter", requestOf("GET /v1/pets?status=›")],
-  ["Idempotency-Key", postOf(KEY, "Content-Type: application/json", "Idempotency-Key: x›")],
+  [HEADER.idempotencyKey, postOf(KEY, "Content-Type: application/json", "Idempotency-Key: x›")],
 ];
 
 /** Texts that HTTP, a lenient parser, a decoder or a truncating conversion to bytes may take for a line break. */

@@ -1,5 +1,6 @@
 // A random scenario of one key: limits, isolates, clients and faults. It depends on the seed only.
 
+import { HEADER } from "../../src/http/header-names.ts";
 import { banEndMs } from "../../src/keys/object/bans.ts";
 import { headersOf } from "../../src/rate-limit/headers.ts";
 import { Random } from "./random.ts";
@@ -391,7 +392,7 @@ class Scenario {
         !isBanned || !this.#isBelowBan || this.#world.hasStepped || this.faults.has("planChanges"),
         () => "a client that waits for Retry-After was banned",
       );
-      const retryMs = Number(headersOf(decision)["Retry-After"] ?? 0) * 1000;
+      const retryMs = Number(headersOf(decision)[HEADER.retryAfter] ?? 0) * 1000;
       const pauseMs = decision.admitted
         ? this.#random.int(500, 20_000)
         : retryMs + this.#random.int(0, jitterMs);

@@ -3,6 +3,7 @@
 // that clients get with the counts of the object and with the versions of the key's record, and records the first broken guarantee.
 
 import { DatabaseUnavailable } from "../../src/d1/statements.ts";
+import { HEADER } from "../../src/http/header-names.ts";
 import type { KeyClient } from "../../src/keys/isolate/key-client.ts";
 import { type Caller, KnownKeys } from "../../src/keys/isolate/known-keys.ts";
 import { MAX_DECISIONS } from "../../src/keys/isolate/known-quota.ts";
@@ -643,7 +644,7 @@ export class World {
     if (!admitted) {
       const named = tighterWindow(decision);
       this.expect(left(decision, named) === 0, () => `refused with ${left(decision, named)} left`);
-      const { "Retry-After": retryAfter } = headersOf(decision);
+      const { [HEADER.retryAfter]: retryAfter } = headersOf(decision);
       const endMs = bannedUntilMs ?? resetMs(windows[named], named);
       const retryMs = this.objectNowMs + Number(retryAfter) * 1000;
       this.expect(

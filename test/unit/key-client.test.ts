@@ -2,6 +2,7 @@
 // checks its own guarantees in each test, such as the longest wait.
 
 import { describe, expect, it } from "vitest";
+import { HEADER } from "../../src/http/header-names.ts";
 import { CALL_DEADLINE_MS } from "../../src/keys/isolate/call-object.ts";
 import { fullWindows } from "../../src/keys/isolate/known-quota.ts";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
@@ -490,7 +491,7 @@ describe("a cached ban", () => {
     const { at, runUntil, bannedUntilMs } = await newBanned(-1_500);
     const [{ decision, waitedMs }] = await Promise.all([at(20_000), runUntil(21_000)]);
     expect(waitedMs).toBe(0);
-    const retryMs = START_MS + 20_000 + 1_000 * Number(headersOf(decision)["Retry-After"]);
+    const retryMs = START_MS + 20_000 + 1_000 * Number(headersOf(decision)[HEADER.retryAfter]);
     expect(retryMs).toBeGreaterThanOrEqual(bannedUntilMs);
     expect(retryMs).toBeLessThan(bannedUntilMs + 1_000 + TRIP_MS);
   });

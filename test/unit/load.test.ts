@@ -1,6 +1,7 @@
 // The checks of counts and memory in npm run soak and npm run crash: each notices its violation, and nothing else is one.
 
 import { expect, it } from "vitest";
+import { HEADER } from "../../src/http/header-names.ts";
 import { Ledger } from "../stress/load/ledger.ts";
 import { checkMemory } from "../stress/load/memory.ts";
 import { Problems } from "../stress/load/problems.ts";
@@ -20,7 +21,7 @@ function answer(status: number, left: number, ms: number) {
   const seconds = 60 - Math.floor(ms / 1000);
   const headers = new Headers({
     RateLimit: `"minute";r=${left};t=${seconds}, "day";r=${left + 500};t=${11 * 3600 + 25 * 60 + seconds}`,
-    "X-RateLimit-Reset": `${START_MS / 1000 + 60}`,
+    [HEADER.rateLimitReset]: `${START_MS / 1000 + 60}`,
   });
   return { status, headers, body: "", sentAtMs: START_MS + ms, cameAtMs: START_MS + ms };
 }

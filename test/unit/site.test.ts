@@ -1,6 +1,7 @@
 // The texts, figures and charts of the pages. test/e2e/pages.test.ts draws them in a browser.
 
 import { afterEach, assert, beforeEach, describe, expect, it, vi } from "vitest";
+import { HEADER } from "../../src/http/header-names.ts";
 import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
 import { REMEDIES } from "../../src/openapi/errors.ts";
 import { changesForClients } from "../../src/openapi/html.ts";
@@ -51,7 +52,11 @@ it.each([
   ["of something else", "Bad gateway", "9", expect.stringContaining("did not send")],
 ])("a hint for an error %s", (_, text, retryAfter, hint) => {
   vi.stubGlobal("REMEDIES", REMEDIES);
-  const values: Record<string, unknown> = { status: 429, text, "retry-after": retryAfter };
+  const values: Record<string, unknown> = {
+    status: 429,
+    text,
+    [HEADER.retryAfter.toLowerCase()]: retryAfter,
+  };
   const get = (name: string) => values[name] as never;
   expect(explain({ get, getIn: ([, name]) => get(name) })).toMatchObject({ hasFailed: true, hint });
 });

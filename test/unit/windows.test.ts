@@ -2,6 +2,7 @@
 
 import fc from "fast-check";
 import { expect, it } from "vitest";
+import { HEADER } from "../../src/http/header-names.ts";
 import { AddressCounter } from "../../src/rate-limit/anonymous.ts";
 import { headersOf, left, tighterWindow } from "../../src/rate-limit/headers.ts";
 import * as Windows from "../../src/rate-limit/windows.ts";
@@ -50,17 +51,17 @@ it.each([
   const [limit, remaining, resetSeconds, minute, minuteSeconds, day, daySeconds, retryAfter] = values;
   expect(headersOf(decision, { Vary: "Origin" })).toEqual({
     Vary: "Origin",
-    "X-RateLimit-Limit": limit,
-    "X-RateLimit-Remaining": remaining,
-    "X-RateLimit-Reset": `${NOON_MS / 1_000 + Number(resetSeconds)}`,
-    "RateLimit-Policy": '"minute";q=5;w=60, "day";q=9;w=86400',
+    [HEADER.rateLimitLimit]: limit,
+    [HEADER.rateLimitRemaining]: remaining,
+    [HEADER.rateLimitReset]: `${NOON_MS / 1_000 + Number(resetSeconds)}`,
+    [HEADER.rateLimitPolicy]: '"minute";q=5;w=60, "day";q=9;w=86400',
     RateLimit: `"minute";r=${minute};t=${minuteSeconds}, "day";r=${day};t=${daySeconds}`,
-    ...(retryAfter !== undefined && { "Retry-After": retryAfter }),
+    ...(retryAfter !== undefined && { [HEADER.retryAfter]: retryAfter }),
   });
 });
 
 it("the headers of an address name no day", () => {
-  const { RateLimit, "RateLimit-Policy": policy } = headersOf(new AddressCounter().count("a", NOON_MS));
+  const { RateLimit, [HEADER.rateLimitPolicy]: policy } = headersOf(new AddressCounter().count("a", NOON_MS));
   expect([RateLimit, policy]).toEqual(['"minute";r=59;t=60', '"minute";q=60;w=60']);
 });
 
@@ -72,7 +73,7 @@ it("Retry-After is the smallest number of seconds after which a request is admit
   fc.assert(
     fc.property(now, used, used, ban, (nowMs, minuteUsed, dayUsed, banMs) => {
       const decision = decisionOf(nowMs, minuteUsed, dayUsed, banMs);
-      const { "Retry-After": retryAfter, "X-RateLimit-Reset": reset } = headersOf(decision);
+      const { [HEADER.retryAfter]: retryAfter, [HEADER.rateLimitReset]: reset } = headersOf(decision);
       expect(retryAfter === undefined).toBe(decision.admitted);
       if (retryAfter === undefined) return;
       expect(left(decision, tighterWindow(decision))).toBe(0);

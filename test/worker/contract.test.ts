@@ -3,6 +3,7 @@
 
 import { describe, expect, it, vi } from "vitest";
 import { app } from "../../src/app.ts";
+import { HEADER } from "../../src/http/header-names.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { methodsOf, OPERATIONS } from "../../src/http/operations.ts";
 import { INT64_MAX, INT64_MIN } from "../../src/lib/int64.ts";
@@ -62,8 +63,8 @@ it("getPet announces its removal, and gets 410 from the first millisecond of 5 D
   const { id } = await client.create();
   const statusOf = async (petId: number | string) => {
     const { status, headers } = await client.get(`/v1/pets/${petId}`);
-    expect(headers.get("Deprecation")).toBe("@1795046400");
-    expect(headers.get("Sunset")).toBe("Thu, 05 Dec 2030 00:00:00 GMT");
+    expect(headers.get(HEADER.deprecation)).toBe("@1795046400");
+    expect(headers.get(HEADER.sunset)).toBe("Thu, 05 Dec 2030 00:00:00 GMT");
     expect(headers.get("Link")).toBe(
       `<${ORIGIN}/v1/pets>; rel="successor-version", <${ORIGIN}/>; rel="deprecation"; type="text/html"`,
     );
@@ -111,7 +112,8 @@ describe("routing", () => {
       const get = await client.get(path);
       const head = await client.call(path, { method: "HEAD" });
       expect([head.status, await head.text()]).toEqual([get.status, ""]);
-      const varying = ["ratelimit", "x-ratelimit-remaining", "x-request-id"];
+      const { rateLimit, rateLimitRemaining, requestId } = HEADER;
+      const varying = [rateLimit, rateLimitRemaining, requestId].map((name) => name.toLowerCase());
       const stable = ({ headers }: Response) => [...headers].filter(([name]) => !varying.includes(name));
       expect(stable(head)).toEqual(stable(get));
     }
@@ -143,12 +145,12 @@ describe("CORS", () => {
       method: "OPTIONS",
       headers: { ...PREFLIGHT, ...requested, "CF-Connecting-IP": address },
     });
-    expect([status, headers.get("X-RateLimit-Remaining")]).toEqual([204, "0"]);
+    expect([status, headers.get(HEADER.rateLimitRemaining)]).toEqual([204, "0"]);
     expect(headers.get("Access-Control-Allow-Origin")).toBe("*");
     expect(headers.get("Access-Control-Allow-Headers")).toBe("authorization,content-type");
     expect(headers.get("Access-Control-Max-Age")).toBe("7200");
     expect(headers.get("Vary")).toBe("Access-Control-Request-Headers");
-    expect(headers.has("Access-Control-Allow-Credentials") || headers.has("Retry-After")).toBe(false);
+    expect(headers.has("Access-Control-Allow-Credentials") || headers.has(HEADER.retryAfter)).toBe(false);
   });
 
   it("an OPTIONS request that is not a preflight needs a key", async () => {
@@ -182,7 +184,7 @@ describe("Plain HTTP", () => {
     const [statements, calls] = [watchReads(client.id), watchObjects(client.id)];
     expect((await client.call("/v1/pets", {}, "http://petstore.example")).status).toBe(400);
     expect([statements, calls]).toEqual([[], []]);
-    expect((await client.get("/v1/pets")).headers.get("X-RateLimit-Remaining")).toBe("59");
+    expect((await client.get("/v1/pets")).headers.get(HEADER.rateLimitRemaining)).toBe("59");
   });
 
   it("is allowed on loopback hosts", async () => {
@@ -203,7 +205,7 @@ describe("Plain HTTP", () => {
 
 describe("request ID", () => {
   const idOf = async (id: string, path = "/v1/pets") =>
-    (await fetchWithoutKey(path, { headers: { "X-Request-Id": id } })).headers.get("X-Request-Id");
+    (await fetchWithoutKey(path, { headers: { [HEADER.requestId]: id } })).headers.get(HEADER.requestId);
 
   it.each(["12345678", "a-b_C-9-", "x".repeat(64), "pet_shop_request_1"])(
     "is taken from the client if it is valid: %s",
@@ -225,7 +227,7 @@ describe("request ID", () => {
 });
 
 it("GET /version has the versions of interface and build, needs no key, binding or quota, and is logged", async () => {
-  const response = await fetchWithoutKey("/version", { headers: { "X-Request-Id": "request-1" } });
+  const response = await fetchWithoutKey("/version", { headers: { [HEADER.requestId]: "request-1" } });
   expect(await response.json()).toEqual({ interface: "1.0.0", build: "development" });
   expect(response.headers.get("Cache-Control")).toBe("no-store");
   expect(response.headers.get("Access-Control-Allow-Origin")).toBe("*");

@@ -5,6 +5,7 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it, vi } from "vitest";
+import { HEADER } from "../../src/http/header-names.ts";
 import { MESSAGES, type OutageMessage } from "../../src/http/messages.ts";
 import type { OperationId } from "../../src/http/operations.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
@@ -101,7 +102,7 @@ const OUTAGES = MESSAGES.service_unavailable;
 
 const TYPE = { "Content-Type": "application/json" };
 const POST = { method: "POST", headers: TYPE, body: `{"name":"Rex","categoryId":1}` };
-const POST_ONCE = { ...POST, headers: { ...TYPE, "Idempotency-Key": "once" } };
+const POST_ONCE = { ...POST, headers: { ...TYPE, [HEADER.idempotencyKey]: "once" } };
 
 /** A list without a next page, which is never cached. */
 const LIST = `/v1/pets?cursor=${encodeCursor(2n ** 62n)}`;
@@ -305,8 +306,8 @@ function latestFailures() {
 
 /** Checks that a 503 says which part has failed, and when to retry. */
 async function expectServiceUnavailable(response: Response, message: OutageMessage, retryAfterSeconds = 5) {
-  expect([response.status, response.headers.get("Retry-After")]).toEqual([503, `${retryAfterSeconds}`]);
-  const requestId = response.headers.get("X-Request-Id") ?? "";
+  expect([response.status, response.headers.get(HEADER.retryAfter)]).toEqual([503, `${retryAfterSeconds}`]);
+  const requestId = response.headers.get(HEADER.requestId) ?? "";
   expect((await response.json<ErrorBody>()).message).toBe(message({ retryAfterSeconds, requestId }));
 }
 

@@ -3,6 +3,7 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { HEADER } from "../../src/http/header-names.ts";
 import { changePlan, revokeKey, setExpiry } from "../../src/operators/admin.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
 import {
@@ -156,7 +157,7 @@ describe("a change of a key", () => {
 
   it("takes effect after 10 s if its object is asked: a revocation, a plan, an expiry", async () => {
     const [revoked, client] = [await newClient({ plan: "free" }), await newClient({ plan: "free" })];
-    const limit = async () => (await client.get("/v1/nowhere")).headers.get("X-RateLimit-Limit");
+    const limit = async () => (await client.get("/v1/nowhere")).headers.get(HEADER.rateLimitLimit);
     expect([await statusOf(revoked), await limit()]).toEqual([404, "60"]);
     await revokeKey(env.KEYS_DB, revoked.id, operator());
     await changePlan(env.KEYS_DB, client.id, "pro", undefined, operator());

@@ -5,6 +5,7 @@ import { createExecutionContext, evictDurableObject, waitOnExecutionContext } fr
 import { env, withEnv } from "cloudflare:workers";
 import { beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { app } from "../../src/app.ts";
+import { HEADER } from "../../src/http/header-names.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
 import { batch, expectDocumented, newKey, ORIGIN, pass } from "../support/worker/client.ts";
 import { interceptStatements, stubDatabase } from "../support/worker/database-stub.ts";
@@ -157,7 +158,7 @@ describe("a list request waits for", () => {
 
 it.each([
   ["without an Idempotency-Key", {}],
-  ["with an Idempotency-Key", { "Idempotency-Key": "once" }],
+  ["with an Idempotency-Key", { [HEADER.idempotencyKey]: "once" }],
 ])("a POST waits for two rounds in a cold isolate, and one with a lease, %s", async (_, headers) => {
   const { send } = await newSender();
   const post = {

@@ -4,6 +4,7 @@ import { createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
+import { HEADER } from "../../src/http/header-names.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import worker from "../../src/index.ts";
 import {
@@ -20,7 +21,7 @@ const DAY_MS = 86_400_000;
 const REX = `{"name":"Rex","categoryId":9223372036854775807,"status":"sold"}`;
 
 function post(client: Client, idempotencyKey: string, body = REX): Promise<Response> {
-  return client.post(body, { "Content-Type": "application/json", "Idempotency-Key": idempotencyKey });
+  return client.post(body, { "Content-Type": "application/json", [HEADER.idempotencyKey]: idempotencyKey });
 }
 
 /** The parts of a response that a retry must repeat. */
@@ -36,7 +37,7 @@ describe("a repeated POST", () => {
     expect(first[0]).toBe(201);
     expect(first[2]).toContain(`"categoryId":9223372036854775807`);
     const again = await post(client, "again");
-    expect(again.headers.get("X-RateLimit-Remaining")).toBe("58");
+    expect(again.headers.get(HEADER.rateLimitRemaining)).toBe("58");
     expect(await seen(again)).toEqual(first);
     expect(await countPets()).toBe(before + 1);
   });

@@ -4,6 +4,7 @@
 
 import { env } from "cloudflare:workers";
 import { assert, describe, expect, it, vi } from "vitest";
+import { HEADER } from "../../src/http/header-names.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
 import { keyIdOf, newKeyId, newSecret } from "../../src/keys/secret.ts";
@@ -134,7 +135,7 @@ describe("authentication", () => {
     for (let round = 0; round < 2; round += 1) {
       const responses = await Promise.all([newSecret(id), secret, newSecret(id)].map((each) => send(each)));
       expect(responses.map(({ status }) => status)).toEqual([401, 404, 401]);
-      const remaining = responses.map(({ headers }) => headers.get("X-RateLimit-Remaining"));
+      const remaining = responses.map(({ headers }) => headers.get(HEADER.rateLimitRemaining));
       expect(remaining).toEqual(["59", `${59 - round}`, "59"]);
       // Until the isolate's requests are too rare for a lease, which would be charged.
       pass(9_000);
@@ -215,7 +216,7 @@ describe("callers without a valid key", () => {
   }
 
   it.each([
-    ["no header", "X-Request-Id", ""],
+    ["no header", HEADER.requestId, ""],
     ["an empty header", "Authorization", ""],
     ["a scheme without a key", "Authorization", "Bearer"],
     ["another scheme", "Authorization", "Basic @"],
@@ -256,13 +257,13 @@ describe("callers without a valid key", () => {
     const [statements, calls] = [watchReads(), watchObjects()];
     const statuses = await statusesOf(70, (index) => send("wrong", `2001:db8:aa:1::${index}`));
     expect(statuses).toEqual([...Array(60).fill(401), ...Array(10).fill(429)]);
-    expect((await send("wrong", "2001:db8:aa:2::1")).headers.get("X-RateLimit-Remaining")).toBe("59");
+    expect((await send("wrong", "2001:db8:aa:2::1")).headers.get(HEADER.rateLimitRemaining)).toBe("59");
     expect([statements, calls]).toEqual([[], []]);
     // The key is new to the isolate: its object must be asked although its address has used up its requests.
     const client = await newClient({ plan: "free" });
     const init = { headers: { "CF-Connecting-IP": "2001:db8:aa:1::1" } };
     const { status, headers } = await client.call("/v1/pets", init);
-    expect([status, headers.get("X-RateLimit-Remaining")]).toEqual([200, "59"]);
+    expect([status, headers.get(HEADER.rateLimitRemaining)]).toEqual([200, "59"]);
 
     vi.setSystemTime(Date.UTC(2026, 10, 20, 12, 35));
     expect((await send("wrong", "2001:db8:aa:1::1")).status).toBe(401);
@@ -304,7 +305,7 @@ describe("the lookup throttle", () => {
       areHeld = fate === "hang";
       const refused = await there;
       expect(refused.status).toBe(status);
-      const requestId = refused.headers.get("X-Request-Id") ?? "";
+      const requestId = refused.headers.get(HEADER.requestId) ?? "";
       expect(await refused.json()).toMatchObject({ message: message(requestId) });
       areHeld = false;
       await Promise.all(guesses);
@@ -339,7 +340,7 @@ describe("the lookup throttle", () => {
         code: "rate_limit_exceeded",
         message: unknownKeys(),
       });
-      expect(refused.headers.get("X-RateLimit-Remaining")).toBe("0");
+      expect(refused.headers.get(HEADER.rateLimitRemaining)).toBe("0");
     }
     expect(pages).toEqual([]);
     expect((await send(secret, "2001:db8:49::1")).status).toBe(404);

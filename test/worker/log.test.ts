@@ -2,6 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
+import { HEADER } from "../../src/http/header-names.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { newSecret } from "../../src/keys/secret.ts";
 import { revokeKey } from "../../src/operators/admin.ts";
@@ -18,7 +19,7 @@ it("a line names the request, its duration, the key, the result and the requests
       return run();
     });
   }
-  await client.call("/v1/pets/999999999?token=s3cret", { headers: { "X-Request-Id": "request-1" } });
+  await client.call("/v1/pets/999999999?token=s3cret", { headers: { [HEADER.requestId]: "request-1" } });
   expect(takeLogLines()).toEqual([
     {
       event: "request",
@@ -102,7 +103,7 @@ it("of an internal error, the client gets the request ID only, and the log gets 
   const client = await newClient();
   await client.get("/v1/nowhere");
   takeLogLines();
-  const init = { headers: { "X-Request-Id": "request-4711" } };
+  const init = { headers: { [HEADER.requestId]: "request-4711" } };
   const response = await withoutPets(() => client.call("/v1/pets/1", init));
   expect(await response.json()).toEqual({
     code: "internal_error",
@@ -130,7 +131,7 @@ it("the log has no keys, headers, bodies, queries or paths that a client sends",
   await client.post(`{"name":"Mark-name","categoryId":1}`);
   await client.post(`{"name":"Mark-name"`);
   await client.get(`/v1/pets?cursor=mark-query&key=${secret}`);
-  await client.call("/v1/pets", { headers: { "X-Api-Key": secret, "Idempotency-Key": "mark-header" } });
+  await client.call("/v1/pets", { headers: { "X-Api-Key": secret, [HEADER.idempotencyKey]: "mark-header" } });
   await client.get(`/v1/pets/mark-path/${secret}`);
   await fetchWithoutKey("/v1/pets", { headers: { Authorization: "Bearer mark-token" } });
   await fetchWithoutKey("/v1/pets", { headers: { Authorization: `Bearer ${unknown}` } });

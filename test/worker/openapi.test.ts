@@ -5,6 +5,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { app } from "../../src/app.ts";
+import { HEADER } from "../../src/http/header-names.ts";
 import { OPERATION_IDS, OPERATIONS } from "../../src/http/operations.ts";
 import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
@@ -96,7 +97,7 @@ describe("the service accepts what the document allows, and refuses what it forb
       quoted(NAMES.filter((each) => !namePattern.test(each))),
     ],
     [
-      "Idempotency-Key",
+      HEADER.idempotencyKey,
       addWithKey,
       KEYS.filter((key) => keyPattern.test(key)),
       KEYS.filter((key) => !keyPattern.test(key)),
@@ -128,7 +129,7 @@ const REQUESTS: Record<DocumentedId, [path: string, init: RequestInit]> = {
   otherRequests: ["/v1/nowhere", {}],
 };
 
-const TRACED = { "X-Request-Id": `${DOCUMENT.components.headers["X-Request-Id"]?.example}` };
+const TRACED = { [HEADER.requestId]: `${DOCUMENT.components.headers[HEADER.requestId]?.example}` };
 
 /** Provokes a response to a new client on the Free plan, like in all examples. */
 type Provocation = (user: Client) => Promise<Response>;
@@ -313,7 +314,7 @@ function request(id: DocumentedId, headers: HeadersInit = {}, call: Client["call
 
 /** Adds a pet with an Idempotency-Key. */
 function addNamed(sender: Client, idempotencyKey: string, petName = "Rex"): Promise<Response> {
-  const headers = { "Content-Type": "application/json", "Idempotency-Key": idempotencyKey };
+  const headers = { "Content-Type": "application/json", [HEADER.idempotencyKey]: idempotencyKey };
   return sender.post(JSON.stringify({ name: petName, categoryId: 1 }), headers);
 }
 

@@ -2,6 +2,7 @@
 // openapi.test.ts those of the document's examples; all tests in workerd check that no response under /v1 lacks them.
 
 import { expect, it, vi } from "vitest";
+import { HEADER } from "../../src/http/header-names.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { newClient } from "../support/worker/client.ts";
 
@@ -11,7 +12,7 @@ it.each([
   ["business", 1_000, 100_000],
 ] as const)("the plan %s has %i requests per minute and %i per day", async (plan, minute, day) => {
   const { headers } = await (await newClient({ plan })).get("/v1/pets");
-  expect(headers.get("RateLimit-Policy")).toBe(`"minute";q=${minute};w=60, "day";q=${day};w=86400`);
+  expect(headers.get(HEADER.rateLimitPolicy)).toBe(`"minute";q=${minute};w=60, "day";q=${day};w=86400`);
 });
 
 it("every admitted request counts, whatever its status", async () => {
@@ -23,7 +24,7 @@ it("every admitted request counts, whatever its status", async () => {
     [await client.get("/v1/nowhere"), 404, "56"],
     [await client.call("/v1/pets", { method: "DELETE" }), 405, "55"],
   ] as const)
-    expect([response.status, response.headers.get("X-RateLimit-Remaining")]).toEqual([status, remaining]);
+    expect([response.status, response.headers.get(HEADER.rateLimitRemaining)]).toEqual([status, remaining]);
 });
 
 it("a key that has used up its day is refused until the day ends, and told so", async () => {
@@ -33,7 +34,7 @@ it("a key that has used up its day is refused until the day ends, and told so", 
   const midnightMs = Date.UTC(2026, 10, 21);
   const message = MESSAGES.rate_limit_exceeded.key(1, "day", { seconds: 41_140, atMs: midnightMs });
   expect(await refused.json()).toEqual({ code: "rate_limit_exceeded", message, status: 429 });
-  expect(refused.headers.get("RateLimit")).toBe('"minute";r=8;t=40, "day";r=0;t=41140');
+  expect(refused.headers.get(HEADER.rateLimit)).toBe('"minute";r=8;t=40, "day";r=0;t=41140');
   vi.setSystemTime(midnightMs);
   expect((await client.get("/v1/pets")).status).toBe(200);
 });

@@ -2,6 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it } from "vitest";
+import { HEADER } from "../../src/http/header-names.ts";
 import { newKeyId, newSecret, withChecksum } from "../../src/keys/secret.ts";
 import {
   type Client,
@@ -43,7 +44,7 @@ it.each(SQL)("the SQL of an attacker is only a value, and changes no table: %j",
   expect(await (await client.get(`/v1/pets/${id}`)).json()).toEqual({ id, name: sql, categoryId: 1 });
 
   const idempotencyKey = `x${sql.replaceAll(" ", "/**/")}`;
-  const headers = { "Content-Type": "application/json", "Idempotency-Key": idempotencyKey };
+  const headers = { "Content-Type": "application/json", [HEADER.idempotencyKey]: idempotencyKey };
   const post = async () => (await client.post(`{"name":"Rex","categoryId":1}`, headers)).text();
   const first = await post();
   const before = await tables();

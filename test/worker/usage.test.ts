@@ -1,6 +1,7 @@
 // GET /v1/usage: its content, its calls of the object, and that it consumes nothing.
 
 import { describe, expect, it } from "vitest";
+import { HEADER } from "../../src/http/header-names.ts";
 import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
 import {
   acquire,
@@ -77,7 +78,7 @@ describe("GET /v1/usage", () => {
     const client = await newClient({ plan: "pro" });
     const remaining: (string | null)[] = [];
     for (const path of ["/v1/usage", "/v1/nowhere", "/v1/nowhere", "/v1/usage"])
-      remaining.push((await client.get(path)).headers.get("X-RateLimit-Remaining"));
+      remaining.push((await client.get(path)).headers.get(HEADER.rateLimitRemaining));
     expect(remaining).toEqual(["300", "299", "298", "298"]);
     const body = await (await client.get("/v1/usage")).json<UsageBody>();
     expect([body.minute.remaining, body.day.used, body.days.at(-1)?.admitted]).toEqual([298, 2, 2]);
@@ -89,7 +90,7 @@ describe("GET /v1/usage", () => {
     expect((await client.get("/v1/pets")).status).toBe(429);
     for (let request = 0; request < 3; request += 1) expect((await usageOf(client)).day.used).toBe(1);
     const { headers } = await client.get("/v1/usage");
-    const names = ["X-RateLimit-Remaining", "Retry-After", "Cache-Control"];
+    const names = [HEADER.rateLimitRemaining, HEADER.retryAfter, "Cache-Control"];
     expect(names.map((name) => headers.get(name))).toEqual(["0", null, "no-store"]);
   });
 

@@ -1,5 +1,6 @@
 // What the console says about a response: the outcome, and after a failure what to do next.
 
+import { HEADER } from "../../http/header-names.ts";
 import { canBeSent, MALFORMED_KEY, storedKey } from "../key.ts";
 import { errorIn, errorText, formatInstant, UNREACHABLE } from "../text.ts";
 
@@ -22,13 +23,15 @@ interface Explanation {
 }
 
 export function explain(response: LiveResponse): Explanation {
-  const header = (name: string) => response.getIn(["headers", name]);
+  const header = (name: string) => response.getIn(["headers", name.toLowerCase()]);
   const status = response.get("status");
   if (status === undefined)
     return { hasFailed: true, outcome: canBeSent(storedKey()) ? UNREACHABLE : MALFORMED_KEY };
-  const [limit, remaining, reset] = ["limit", "remaining", "reset"].map((name) =>
-    header(`x-ratelimit-${name}`),
-  );
+  const [limit, remaining, reset] = [
+    header(HEADER.rateLimitLimit),
+    header(HEADER.rateLimitRemaining),
+    header(HEADER.rateLimitReset),
+  ];
   const rest =
     limit === undefined || remaining === undefined || reset === undefined
       ? ""
@@ -38,7 +41,7 @@ export function explain(response: LiveResponse): Explanation {
   if (status === 401 && storedKey() === "")
     return { hasFailed: true, outcome: `Enter an API key above.${rest}` };
   const body = response.get("text") ?? "";
-  const hint = hintFor(errorIn(body).code, header("retry-after"));
+  const hint = hintFor(errorIn(body).code, header(HEADER.retryAfter));
   return { hasFailed: true, outcome: `${errorText(status, body)}${rest}`, hint };
 }
 
@@ -46,5 +49,5 @@ function hintFor(code: unknown, retryAfter: string | undefined): string {
   const remedy = Object.hasOwn(REMEDIES, `${code}`) ? REMEDIES[`${code}`] : undefined;
   if (remedy === undefined)
     return "The service did not send this response. Try again later; if it persists, report it to the operator.";
-  return retryAfter === undefined ? remedy : remedy.replace("`Retry-After`", retryAfter);
+  return retryAfter === undefined ? remedy : remedy.replace(`\`${HEADER.retryAfter}\``, retryAfter);
 }

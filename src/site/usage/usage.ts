@@ -1,6 +1,7 @@
 // The usage page: polls GET /v1/usage, which costs nothing, while the page is visible, and draws the response. If a request fails,
 // the page shows the problem and keeps the last known data.
 
+import { HEADER } from "../../http/header-names.ts";
 import type { UsageBody, UsageDay } from "../../keys/usage/usage-body.ts";
 import { problemWithKey, storedKey, storeKey } from "../key.ts";
 import { errorText, UNREACHABLE } from "../text.ts";
@@ -107,7 +108,7 @@ async function fetchUsage(key: string): Promise<Result> {
     const body = await response.text();
     const usage = ok ? usageIn(body) : undefined;
     if (usage !== undefined) return { usage, nowMs: serverClockMs(headers) };
-    const retryAfterSeconds = Number(headers.get("Retry-After"));
+    const retryAfterSeconds = Number(headers.get(HEADER.retryAfter));
     const isUnauthorized = status === 401;
     const retryMs = isUnauthorized
       ? POLL_AFTER_REFUSAL_MS

@@ -6,6 +6,7 @@ import { type IncomingMessage, type RequestOptions, request } from "node:http";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { addTablesAndPets } from "../../../bench/cases/pets.ts";
 import { type Databases, startWorkers } from "../../../bench/measure/workerd.ts";
+import { HEADER } from "../../../src/http/header-names.ts";
 import type { OperationId } from "../../../src/http/operations.ts";
 import { sha256 } from "../../../src/lib/sha256.ts";
 import { createKey } from "../../../src/operators/admin.ts";
@@ -40,7 +41,11 @@ const REQUESTS: Record<Operation, RequestOptions> = {
   listPets: { path: "/v1/pets?status=sold" },
   getPet: { path: "/v1/pets/1" },
   createPet: { path: "/v1/pets", ...POST },
-  "createPet, once": { path: "/v1/pets", ...POST, headers: { ...POST.headers, "Idempotency-Key": "once" } },
+  "createPet, once": {
+    path: "/v1/pets",
+    ...POST,
+    headers: { ...POST.headers, [HEADER.idempotencyKey]: "once" },
+  },
   getUsage: { path: "/v1/usage" },
 };
 

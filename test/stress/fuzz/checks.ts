@@ -2,6 +2,7 @@
 // request; and for each operation, what a response must say beyond the document.
 
 import { isDeepStrictEqual } from "node:util";
+import { HEADER } from "../../../src/http/header-names.ts";
 import type { OperationId } from "../../../src/http/operations.ts";
 import type { UsageBody } from "../../../src/keys/usage/usage-body.ts";
 import { findViolations } from "../../support/openapi-validator.ts";
@@ -22,8 +23,6 @@ const TRIES = 3;
 
 /** The data of GET /v1/usage may be one second old. */
 const USAGE_AGE_MS = 2_000;
-
-const IDEMPOTENCY_KEY = "Idempotency-Key";
 
 /** Counts for the summary: all requests, those of each kind, and the responses of each status. */
 export interface Counts {
@@ -109,20 +108,25 @@ export class Checks {
     const request = kind === "valid" ? this.#withUnusedKey(each.request) : each.request;
     // Every other request has an ID, to check that the response belongs to it.
     const id = this.counts.requests % 2 === 0 ? `fuzz_${this.counts.requests}_`.padEnd(8, "_") : undefined;
-    const headers: Header[] = id === undefined ? [] : [["X-Request-Id", id]];
+    const headers: Header[] = id === undefined ? [] : [[HEADER.requestId, id]];
     const answer = await this.#send({ ...request, headers: [...request.headers, ...headers] });
     // The document has no preflights.
     if (each.group !== "preflight") await this.#validate(request.method, operation, answer);
     const { status } = answer;
     const isExpected = statuses.includes(status) || this.#isUnknownPet(each, answer);
     this.#expect(isExpected, `the status is ${status} instead of ${statuses.join(" or ")}`, answer);
-    this.#expect(id === undefined || answer.headers["x-request-id"] === id, `X-Request-Id is not ${id}`);
+    this.#expect(
+      id === undefined || answer.headers[HEADER.requestId.toLowerCase()] === id,
+      `${HEADER.requestId} is not ${id}`,
+    );
     const isAllowed = isDeepStrictEqual(answer.headers.allow?.split(", ").sort(), allowed.toSorted());
     this.#expect(status !== 405 || isAllowed, `Allow is ${answer.headers.allow} instead of ${allowed}`);
     // Also of an invalid request, because it may have changed the pets.
     if (operation?.method === request.method && operation.successes.includes(status))
       await this.#successes[operation.operationId](request, operation, answer);
-    const isCounted = operation?.operationId !== "getUsage" && answer.headers.ratelimit?.includes('"day"');
+    const isCounted =
+      operation?.operationId !== "getUsage" &&
+      answer.headers[HEADER.rateLimit.toLowerCase()]?.includes('"day"');
     if (isCounted && status !== 429) this.#admitted += 1;
   }
 
@@ -130,7 +134,7 @@ export class Checks {
   #withUnusedKey(request: Request): Request {
     const used = this.#usedKeys.size;
     const headers = request.headers.map(([name, value]): Header => {
-      if (name !== IDEMPOTENCY_KEY) return [name, value];
+      if (name !== HEADER.idempotencyKey) return [name, value];
       const key = value.startsWith('"') ? value.slice(1, -1).replace(/\\(.)/g, "$1") : value;
       const isUsed = this.#usedKeys.has(key);
       this.#usedKeys.add(isUsed ? `fuzz-${used}` : key);
@@ -163,7 +167,7 @@ export class Checks {
     const found = await this.read(location);
     const isSame = found.status === 410 || found.body === answer.body;
     this.#expect(isSame, `the pet differs from ${answer.body}`, found);
-    const hasKey = request.headers.some(([name]) => name === IDEMPOTENCY_KEY);
+    const hasKey = request.headers.some(([name]) => name === HEADER.idempotencyKey);
     if (hasKey) await this.#retry(request, operation, sent, answer.body);
     this.#latest = sent;
   }
@@ -206,7 +210,9 @@ export class Checks {
     const isConsistent = [minute, day].every(({ limit, used, remaining }) => used + remaining === limit);
     this.#expect(isConsistent, "used and remaining are not the limit", answer);
     this.#expect(today?.admitted === day.used && day.reset === dayEnd, "the day is not the last one", answer);
-    const left = [...(answer.headers.ratelimit ?? "").matchAll(/r=(\d+)/g)].map(([, each]) => Number(each));
+    const left = [...(answer.headers[HEADER.rateLimit.toLowerCase()] ?? "").matchAll(/r=(\d+)/g)].map(
+      ([, each]) => Number(each),
+    );
     const isShown = isDeepStrictEqual(left, [minute.remaining, day.remaining]);
     this.#expect(isShown, `the header has the remaining requests ${left}`, answer);
 

@@ -2,6 +2,7 @@
 
 import { randomUUID } from "node:crypto";
 import { type NewPet, stringify } from "../../../client/src/index.ts";
+import { HEADER } from "../../../src/http/header-names.ts";
 import { PLAN_LIMITS, type Plan } from "../../../src/keys/plans.ts";
 import type { Limits } from "../../../src/rate-limit/windows.ts";
 import { type Answer, Ledger } from "./ledger.ts";
@@ -113,7 +114,7 @@ export class Client {
     this.ledger.interrupt();
     if (planned.pet === undefined) return;
     this.#shared.pets.interrupt(planned.pet);
-    if (planned.headers?.["Idempotency-Key"] !== undefined) this.#toRetry.push(planned);
+    if (planned.headers?.[HEADER.idempotencyKey] !== undefined) this.#toRetry.push(planned);
   }
 
   #next(): Planned {
@@ -123,7 +124,7 @@ export class Client {
       case "create":
         return this.#create();
       case "create named":
-        this.#named = this.retry() ?? this.#create({ "Idempotency-Key": randomUUID() });
+        this.#named = this.retry() ?? this.#create({ [HEADER.idempotencyKey]: randomUUID() });
         return this.#named;
       case "repeat named":
         return this.#named ?? this.#create();

@@ -5,6 +5,7 @@
 // A kill of the runtime loses what was leased at that moment and refusals of the last second, and requests under way may have been
 // counted or not. Nothing else makes counts inexact.
 
+import { HEADER } from "../../../src/http/header-names.ts";
 import type { UsageDay } from "../../../src/keys/usage/usage-body.ts";
 import { type Limits, WINDOW_SECONDS, type WindowName } from "../../../src/rate-limit/windows.ts";
 import type { Problems } from "./problems.ts";
@@ -68,9 +69,9 @@ export class Ledger {
     }
     this.refused += 1;
     this.#refusedAtMs.push(answer.cameAtMs);
-    const resetMs = Number(answer.headers.get("X-RateLimit-Reset")) * 1000;
+    const resetMs = Number(answer.headers.get(HEADER.rateLimitReset)) * 1000;
     const full = windows.filter(({ window, left }) => left === 0 && window.endMs === resetMs);
-    if (full.length === 0) this.#unexplained.push(`${answer.headers.get("RateLimit")}: ${answer.body}`);
+    if (full.length === 0) this.#unexplained.push(`${answer.headers.get(HEADER.rateLimit)}: ${answer.body}`);
     for (const { window } of full)
       window.firstRefusalAtMs = Math.min(window.firstRefusalAtMs, answer.cameAtMs);
     return false;
@@ -137,7 +138,7 @@ export class Ledger {
 
   /** The windows of a response, with the requests left in each. */
   #windowsOf({ headers, sentAtMs, cameAtMs }: Answer): { window: WindowRecord; left: number }[] {
-    const described = headers.get("RateLimit")?.matchAll(/"(minute|day)";r=(\d+);t=(\d+)/g) ?? [];
+    const described = headers.get(HEADER.rateLimit)?.matchAll(/"(minute|day)";r=(\d+);t=(\d+)/g) ?? [];
     return Array.from(described, ([, word, left, seconds]) => {
       const name = word as WindowName;
       const lengthMs = WINDOW_SECONDS[name] * 1000;
