@@ -2,7 +2,7 @@
 
 import type { Error as ErrorBody } from "./schema.ts";
 
-/** The closed set of codes (contract, section 7). */
+/** The closed set of codes: "Errors" in the guide of the service. */
 export type ErrorCode = ErrorBody["code"];
 
 /** The call failed. */

@@ -1,4 +1,4 @@
-// The client: its options, and an operation of the service each (contract, section 4, and GET /v1/usage).
+// The client: its options, and a method for each operation of the service.
 
 import { type Call, type CallOptions, type Hooks, send, type Transport } from "./call.ts";
 import { parse, randomToken, stringify } from "./json.ts";

@@ -9,7 +9,7 @@ import { MESSAGES, type OutageMessage } from "./messages.ts";
 import type { HttpEnv } from "./request-context.ts";
 import { respondJson } from "./respond.ts";
 
-/** Contract, sections 4 and 7. */
+/** The status of each code: "Errors" in the guide (src/openapi/guide.md). */
 export const ERROR_STATUS = {
   invalid_request: 400,
   unauthorized: 401,
@@ -47,7 +47,7 @@ export class ApiError extends Error {
   }
 }
 
-/** The response of an error (contract, section 2, Error). To refuse floods, middleware returns it: throwing costs more. */
+/** The response of an error: "Errors" in the guide. To refuse floods, middleware returns it: throwing costs more. */
 export function errorResponse<E extends HttpEnv>(c: Context<E>, error: ErrorInit): Response {
   const { code, message, headers } = error;
   const status = ERROR_STATUS[code];

@@ -4,7 +4,7 @@ import { Hono } from "hono";
 import type { HttpEnv } from "./request-context.ts";
 import { respondJson } from "./respond.ts";
 
-/** The version of the interface (contract, section 9), not of a deployment. */
+/** The version of the interface, which the document has too. A deployment does not change it. */
 export const INTERFACE_VERSION = "1.0.0";
 
 /** A deployment compiles this into the code (scripts/deploy.ts, scripts/preview.ts). */

@@ -62,7 +62,7 @@ const Usage = z.strictObject({
     ),
 }) satisfies z.ZodMiniType<UsageBody>;
 
-/** The schemas that the document names. Names in the contract, section 2, stay the same. */
+/** The schemas that the document names. Generated clients have types of these names. */
 const NAMED = {
   NewPet: [NewPet, "A pet to add. Unknown fields are ignored."],
   Pet: [Pet, "A pet for sale. `status` is absent if it was not given."],

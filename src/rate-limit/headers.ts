@@ -5,7 +5,7 @@ import type { Decision, Window, WindowName } from "./windows.ts";
 import { remaining, resetMs, WINDOW_SECONDS } from "./windows.ts";
 
 /**
- * Adds the headers of a decision to `headers`: X-RateLimit-* (see "Rate limits" in the guide; Reset is Unix time in seconds), RateLimit and
+ * Adds the headers of a decision to `headers`: X-RateLimit-* ("Rate limits" in the guide; Reset is Unix time in seconds), RateLimit and
  * RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-11), and on a refusal Retry-After (RFC 9110, section 10.2.3), which
  * never ends before Reset. `t` and Retry-After are seconds from the decision.
  */
