@@ -10,6 +10,7 @@ import { databaseFile, type OpenDatabases, openDatabases } from "../../scripts/c
 import keysCommand from "../../scripts/keys.ts";
 import type { Define } from "../../scripts/lib/command.ts";
 import { write } from "../../src/d1/statements.ts";
+import { PLAN_LIMITS, PLANS } from "../../src/keys/plans.ts";
 import { createKey, renameKey } from "../../src/operators/admin.ts";
 import { findKeyById } from "../../src/operators/records.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
@@ -151,6 +152,33 @@ describe("npm run keys -- create", () => {
       'warning: some characters of the name are not printable: "?" is shown\n',
     );
   });
+});
+
+it.each(PLANS)("npm run keys makes a key on the plan %s, and shows its limits", async (plan) => {
+  const { minute, day } = PLAN_LIMITS[plan] ?? { minute: 7, day: 70 };
+  const own = PLAN_LIMITS[plan] === undefined ? ["--per-minute", `${minute}`, "--per-day", `${day}`] : [];
+  const args = ["create", "--name", "planned", "--plan", plan, ...own, "--persist-to", state];
+  expect((await npmRun("keys", args)).stderr).toContain(
+    `${plan} plan, ${minute} requests per minute, ${day} per day`,
+  );
+  const [key] = await json(`list --search planned --plan ${plan}`);
+  const shown = await json(`show ${key.id}`);
+  for (const each of [key, shown]) expect(each).toMatchObject({ plan, perMinute: minute, perDay: day });
+});
+
+it("a key on a plan that this version does not know is named, beside the others, and can be changed", async () => {
+  const { id } = await newKey(undefined, "later");
+  const { id: other } = await newKey(undefined, "later too");
+  await opened.keys.prepare("UPDATE keys SET plan = 'startup' WHERE id = ?1").bind(id).run();
+  const listed = await run("list --search later");
+  expect(listed.stdout).toMatch(new RegExp(`\n${id}  later +startup +unknown +unknown `));
+  expect(listed.stdout).toContain(`${other}  later too`);
+  const warning = `warning: the key ${id} has no limits: this version has none for its plan, startup.`;
+  for (const line of ["list --search later", "list --search later --json", `show ${id}`])
+    expect((await run(line)).stderr).toContain(warning);
+  expect(await json(`show ${id}`)).toMatchObject({ plan: "startup", perMinute: null, perDay: null });
+  expect(await json(`plan ${id} pro`)).toMatchObject({ plan: "pro", perMinute: 300 });
+  expect((await run("list --search later")).stderr).toBe("");
 });
 
 describe("npm run keys -- list", () => {
