@@ -169,14 +169,14 @@ it.each(PLANS)("npm run keys makes a key on the plan %s, and shows its limits", 
 it("a key on a plan that this version does not know is named, beside the others, and can be changed", async () => {
   const { id } = await newKey(undefined, "later");
   const { id: other } = await newKey(undefined, "later too");
-  await opened.keys.prepare("UPDATE keys SET plan = 'startup' WHERE id = ?1").bind(id).run();
+  await opened.keys.prepare("UPDATE keys SET plan = 'of-later' WHERE id = ?1").bind(id).run();
   const listed = await run("list --search later");
-  expect(listed.stdout).toMatch(new RegExp(`\n${id}  later +startup +unknown +unknown `));
+  expect(listed.stdout).toMatch(new RegExp(`\n${id}  later +of-later +unknown +unknown `));
   expect(listed.stdout).toContain(`${other}  later too`);
-  const warning = `warning: the key ${id} has no limits: this version has none for its plan, startup.`;
+  const warning = `warning: the key ${id} has no limits: this version has none for its plan, of-later.`;
   for (const line of ["list --search later", "list --search later --json", `show ${id}`])
     expect((await run(line)).stderr).toContain(warning);
-  expect(await json(`show ${id}`)).toMatchObject({ plan: "startup", perMinute: null, perDay: null });
+  expect(await json(`show ${id}`)).toMatchObject({ plan: "of-later", perMinute: null, perDay: null });
   expect(await json(`plan ${id} pro`)).toMatchObject({ plan: "pro", perMinute: 300 });
   expect((await run("list --search later")).stderr).toBe("");
 });

@@ -20,9 +20,9 @@ const noLimits = (id: string, plan: string) =>
   `the key ${id} has no limits: this version has none for its plan, ${plan}`;
 
 it.each([
-  ["startup", null],
+  ["of-later", null],
   // Limits of a plan that is unknown are not used: they may mean something else there.
-  ["startup", 5],
+  ["of-later", 5],
   ["toString", null],
   ["enterprise", null],
 ])(
@@ -36,12 +36,12 @@ it.each([
 
 it("requests of such a key get a 503, and the log names the key and the plan", async () => {
   const { id, get } = await newClient();
-  await setPlan(id, "startup");
+  await setPlan(id, "of-later");
   for (const path of ["/v1/pets", "/v1/usage"]) {
     const response = await get(path);
     expect(response.status, path).toBe(503);
     expect(await response.json()).toMatchObject({ code: "service_unavailable" });
-    const cause = expect.stringContaining(noLimits(id, "startup"));
+    const cause = expect.stringContaining(noLimits(id, "of-later"));
     const lines = takeLogLines();
     expect(lines, path).toContainEqual({ event: "record_not_read", keyId: id, cause });
     const failures = [{ event: "database_unavailable", cause }];
@@ -55,10 +55,10 @@ it("requests of such a key get a 503, and the log names the key and the plan", a
 
 it("the same without the key's object", async () => {
   const { id, get } = await newClient();
-  await setPlan(id, "startup");
+  await setPlan(id, "of-later");
   interceptCalls(() => Promise.reject(new Error("a test")));
   expect((await get("/v1/pets")).status).toBe(503);
-  const cause = expect.stringContaining(noLimits(id, "startup"));
+  const cause = expect.stringContaining(noLimits(id, "of-later"));
   expect(takeLogLines().at(-1)).toMatchObject({
     failures: [{ event: "limiter_unavailable" }, { event: "database_unavailable", cause }],
   });
@@ -67,7 +67,7 @@ it("the same without the key's object", async () => {
 it("a key in use keeps its earlier limits for the time of an outage, 5 minutes and 10 s", async () => {
   const { id, get } = await newClient({ plan: "pro" });
   expect((await get("/v1/nowhere")).status).toBe(404);
-  await setPlan(id, "startup");
+  await setPlan(id, "of-later");
   pass(309_999);
   const response = await get("/v1/nowhere");
   expect([response.status, response.headers.get("X-RateLimit-Limit")]).toEqual([404, "300"]);
@@ -78,10 +78,10 @@ it("a key in use keeps its earlier limits for the time of an outage, 5 minutes a
 it("operators see such a key among the others, and can revoke it", async () => {
   const { id } = await newKey();
   const other = await newKey({ plan: "free" });
-  await setPlan(id, "startup");
+  await setPlan(id, "of-later");
   const { keys } = await listKeys(env.KEYS_DB, Date.now());
   const listed = (wanted: string) => keys.find((key) => key.id === wanted);
-  expect(listed(id)).toMatchObject({ plan: "startup", limits: undefined, states: ["active"] });
+  expect(listed(id)).toMatchObject({ plan: "of-later", limits: undefined, states: ["active"] });
   expect(listed(other.id)).toMatchObject({ plan: "free", limits: { minute: 60, day: 1_000 } });
   const revoked = await revokeKey(env.KEYS_DB, id, operator());
   expect(revoked.ok && stateOf(revoked.key, Date.now())).toBe("revoked");
