@@ -8,7 +8,7 @@ import { FRESH_MS } from "../../src/d1/freshness.ts";
 import { MAX_BODY_BYTES, MAX_BODY_MS } from "../../src/http/body.ts";
 import { CALL_DEADLINE_MS } from "../../src/keys/isolate/call-object.ts";
 import { MAX_DECISIONS } from "../../src/keys/isolate/known-quota.ts";
-import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS } from "../../src/keys/object/quota.ts";
+import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS } from "../../src/keys/object/bans.ts";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
 import { DAY_MS, DAYS_KEPT, LEASE_MS, MAX_WAIT_MS } from "../../src/keys/protocol.ts";
 import { MAX_REPLACED_SECRETS } from "../../src/keys/record.ts";

@@ -15,12 +15,13 @@ import { type Waiter, WaitingRequests } from "./waiting-requests.ts";
 /** A request that may wait for less is decided without the object. Longer: fewer calls in vain; shorter: more patience. */
 export const MIN_CALL_MS = 400;
 
-/** Calls the object, with a request that `prepare` makes for each attempt. */
-type Acquire = (prepare: () => Omit<AcquireRequest, "client">, maxMs: number) => Promise<AcquireAnswer>;
+/** Calls the object, also again. `prepare` completes the request before each attempt. */
+type Acquire = (prepare: () => AcquireRequest, maxMs: number) => Promise<AcquireAnswer>;
 
 export class CountingCalls {
   readonly waiting: WaitingRequests;
   readonly background: BackgroundCalls;
+  readonly #clientId: string;
   readonly #runtime: Runtime;
   readonly #known: KnownQuota;
   readonly #acquire: Acquire;
@@ -28,7 +29,8 @@ export class CountingCalls {
   /** The call under way, with its requests. */
   #call: { number: number; waiters: readonly Waiter[] } | undefined;
 
-  constructor(runtime: Runtime, known: KnownQuota, acquire: Acquire) {
+  constructor(clientId: string, runtime: Runtime, known: KnownQuota, acquire: Acquire) {
+    this.#clientId = clientId;
     this.waiting = new WaitingRequests(runtime);
     this.background = new BackgroundCalls(runtime, known, this);
     this.#runtime = runtime;
@@ -96,10 +98,13 @@ export class CountingCalls {
     const waiters = waiting.all.filter((each) => each.secret === undefined || each.secret === secret);
     const { arrivedMs = sentMs } = waiters[0] ?? {};
     const call = { number: known.newNumber(), waiters };
-    const request = {
+    const request: AcquireRequest = {
+      client: this.#clientId,
       number: call.number,
       requests: waiters.length,
       arrivedMs: known.arrivedMs(arrivedMs),
+      // Set by `prepare`.
+      waitedMs: 0,
       // An arrival is recorded once its secret is known to be valid. If it is not, the object ignores the rate.
       recent: known.lease.recent(sentMs) + waiting.withSecret(secret).length,
       wantsLease,
@@ -110,7 +115,7 @@ export class CountingCalls {
     this.#call = call;
     this.#pace.recordCall(sentMs);
     const maxMs = Math.min(MAX_WAIT_MS, ...waiters.slice(0, 1).map((each) => waiting.leftMs(each)));
-    const prepare = () => ({ ...request, waitedMs: Math.max(0, this.#runtime.now() - arrivedMs) });
+    const prepare = () => Object.assign(request, { waitedMs: Math.max(0, this.#runtime.now() - arrivedMs) });
     let answer: AcquireAnswer;
     try {
       answer = await this.#acquire(prepare, maxMs);

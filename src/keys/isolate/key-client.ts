@@ -39,8 +39,8 @@ export class KeyClient {
     this.known = new KnownQuota(runtime);
     this.#runtime = runtime;
     this.#newStub = newStub;
-    this.#calls = new CountingCalls(runtime, this.known, (prepare, maxMs) =>
-      this.#ask<AcquireAnswer>((object) => object.acquire({ client: this.id, ...prepare() }), maxMs),
+    this.#calls = new CountingCalls(this.id, runtime, this.known, (prepare, maxMs) =>
+      this.#ask<AcquireAnswer>((object) => object.acquire(prepare()), maxMs),
     );
   }
 
