@@ -17,9 +17,10 @@ import { BANS_COUNTED_DAYS, EXPIRING_DAYS } from "../../src/operators/records.ts
 import { RETENTION_MS, ROW_RETENTION_MS } from "../../src/pets/idempotency.ts";
 import { REQUESTS_PER_MINUTE } from "../../src/rate-limit/anonymous.ts";
 
-/** The numbers of a file by their names, also those that it does not export. */
-function constantsOf(file: string): (name: string) => number {
-  const declarations = readFileSync(file, "utf8").matchAll(/^(?:export )?const ([A-Z_\d]+) = (.+);$/gm);
+/** The numbers of files by their names, also those that they do not export. */
+function constantsOf(...files: string[]): (name: string) => number {
+  const source = files.map((file) => readFileSync(file, "utf8")).join("");
+  const declarations = source.matchAll(/^(?:export )?const ([A-Z_\d]+) = (.+);$/gm);
   const constants: Record<string, number> = { DAY_MS };
   for (const [, name = "", source = ""] of declarations) {
     const factors = source.split(" * ").map((each) => constants[each] ?? Number(each.replaceAll("_", "")));
@@ -27,15 +28,15 @@ function constantsOf(file: string): (name: string) => number {
   }
   return (name) => {
     const value = constants[name] ?? Number.NaN;
-    if (Number.isNaN(value)) throw new Error(`${file} has no number ${name}`);
+    if (Number.isNaN(value)) throw new Error(`${files.join()} has no number ${name}`);
     return value;
   };
 }
 
 const freshness = constantsOf("src/d1/freshness.ts");
-const client = constantsOf("src/keys/isolate/key-client.ts");
+const client = constantsOf("src/keys/isolate/call-pace.ts", "src/keys/isolate/counting-calls.ts");
 const keys = constantsOf("src/keys/isolate/known-keys.ts");
-const quota = constantsOf("src/keys/object/quota.ts");
+const leases = constantsOf("src/keys/object/leases.ts");
 const reader = constantsOf("src/keys/object/record-reader.ts");
 const object = constantsOf("src/keys/object/api-key.ts");
 const records = constantsOf("src/pets/idempotency.ts");
@@ -108,11 +109,11 @@ const PHRASES: Record<string, string[]> = {
     `at most ${CALLS} calls a second`,
     `a Free key (${free.minute} a minute)`,
     `a moving average over ${LEASE} s`,
-    `at least ${seconds(quota("MIN_LEASE_MS"))} s and at most ${LEASE} s`,
+    `at least ${seconds(leases("MIN_LEASE_MS"))} s and at most ${LEASE} s`,
     `(In the last ${WAIT} s of a minute`,
     `or after ${client("UNDECIDED_PAUSE_MS")} ms, later if a call`,
     `waited in its last ${WAIT} s, nothing in the first ${WAIT} s`,
-    `or until ${seconds(quota("RELEASE_MS"))} s after its time`,
+    `or until ${seconds(leases("RELEASE_MS"))} s after its time`,
     `After ${WAIT} s its isolate decides`,
     `${DAYS_KEPT} days of totals`,
     `unused for ${KEPT_DAYS} days`,
