@@ -1,4 +1,5 @@
-// The deprecation of `getPet`: "Deprecation" in the guide (src/openapi/guide.md). The operation ends on the day of its sunset, without a deployment.
+// The deprecation of `getPet`: "Deprecation" in the guide (src/openapi/guide.md). The operation ends on the day of its sunset, without a
+// deployment.
 
 import type { MiddlewareHandler } from "hono";
 import { ApiError, errorResponse } from "../http/errors.ts";
