@@ -10,8 +10,10 @@ import { databaseFile, type OpenDatabases, openDatabases } from "../../scripts/c
 import keysCommand from "../../scripts/keys.ts";
 import type { Define } from "../../scripts/lib/command.ts";
 import { write } from "../../src/d1/statements.ts";
+import { BANNED } from "../../src/keys/object/ban-record.ts";
 import { PLAN_LIMITS, PLANS } from "../../src/keys/plans.ts";
 import { createKey, renameKey } from "../../src/operators/admin.ts";
+import { KEY_CHANGES } from "../../src/operators/changes.ts";
 import { findKeyById } from "../../src/operators/records.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
 import { migrateEmpty } from "../support/e2e/migrations.ts";
@@ -309,6 +311,10 @@ it("every change is recorded, with the values before and after, and who made it"
     "unbanned: null → null (Ann)",
     `revoked: null → null (${userInfo().username})`,
   ]);
+  // Each kind of change has a command.
+  const kinds: { change: string }[] = await json(`log ${id}`);
+  const all = [...Object.keys(KEY_CHANGES), BANNED, "created"];
+  expect(new Set(kinds.map(({ change }) => change))).toEqual(new Set(all));
   const log = await run("log");
   expect(log.stdout).toMatch(new RegExp(`${id} +Ann&Jo +rotated +${lastFour} +${rotated.slice(-4)} +Jo\n`));
   expect(log.stdout).not.toContain(rotated);

@@ -2,13 +2,16 @@
 // keys need limits of their own. test/e2e/keys.test.ts makes a key on each plan.
 
 import { env } from "cloudflare:workers";
-import { expect, it } from "vitest";
+import { afterEach, expect, it } from "vitest";
 import { stateOf } from "../../src/keys/record.ts";
 import { findRecord } from "../../src/keys/store.ts";
 import { changePlan, revokeKey } from "../../src/operators/admin.ts";
 import { listKeys } from "../../src/operators/records.ts";
 import { interceptCalls, newClient, newKey, operator, pass } from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
+
+// A file of tests that follows finds only its own lines.
+afterEach(() => void takeLogLines());
 
 /** Does what an operator did with a later version. */
 async function setPlan(id: string, plan: string, limit: number | null = null): Promise<void> {
