@@ -1,13 +1,7 @@
 // How long an isolate uses what it has read from D1.
 
-import type { Lifetime } from "../lib/cache.ts";
-
 /** An operator's change takes effect everywhere within this time. */
 export const FRESH_MS = 30_000;
 
 /** From this age on, a value in use is reloaded in the background, so that no request waits for the reload. */
-const REVALIDATE_MS = 20_000;
-
-export function lifetime({ revalidation = false, staleIfErrorMs = 0 }): Lifetime {
-  return { freshMs: FRESH_MS, revalidateMs: revalidation ? REVALIDATE_MS : FRESH_MS, staleIfErrorMs };
-}
+export const REVALIDATE_MS = 20_000;

@@ -6,7 +6,7 @@
 //
 // An operator's changes to the table, or a restore, show within 30 s after the replicas have caught up.
 
-import { lifetime } from "../d1/freshness.ts";
+import { FRESH_MS, REVALIDATE_MS } from "../d1/freshness.ts";
 import { ignoreFailure, nearest } from "../d1/replicas.ts";
 import { Cache } from "../lib/cache.ts";
 import type { PageQuery } from "./schema.ts";
@@ -28,10 +28,10 @@ export class PageCache {
   readonly #pages: Cache<Page | undefined, PageRequest>;
 
   constructor(maxBytes = MAX_BYTES) {
-    const pageLifetime = lifetime({ revalidation: true });
     this.#pages = new Cache({
       load: async (_key, { database, query }) => cacheable(await findPage(nearest(database), query)),
-      lifetimeOf: () => pageLifetime,
+      freshMs: FRESH_MS,
+      revalidateMs: REVALIDATE_MS,
       maxSize: maxBytes,
       sizeOf: (page) => ENTRY_BYTES + (page?.petsJson.length ?? 0) * BYTES_PER_CHARACTER,
     });
@@ -41,7 +41,7 @@ export class PageCache {
   async get(database: D1Database, query: PageQuery): Promise<Page> {
     const key = cacheKey(query);
     if (this.#pages.has(key)) {
-      const full = await Promise.resolve(this.#pages.get(key, { database, query })).catch(ignoreFailure);
+      const full = await this.#pages.get(key, { database, query }).catch(ignoreFailure);
       if (full !== undefined) return full;
     }
     const beganMs = Date.now();

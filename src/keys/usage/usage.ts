@@ -24,8 +24,8 @@ type Answer = Awaited<ReturnType<KnownKeys["usage"]>>;
 export function usage(keys: KnownKeys) {
   const answers = new Cache<Answer, KeyRequest>({
     load: (_keyId, request) => keys.usage(request),
-    lifetimeOf: () => ({ freshMs: MAX_AGE_MS, revalidateMs: MAX_AGE_MS, staleIfErrorMs: 0 }),
-    failureMs: () => MAX_AGE_MS,
+    freshMs: MAX_AGE_MS,
+    failureMs: MAX_AGE_MS,
     maxSize: MAX_ANSWERS,
   });
 
