@@ -123,7 +123,7 @@ const collapsedHeaders: Wrap =
 /** Indents JSON without changing the digits of its numbers. Other texts stay as they are. */
 function indented(text: string): string {
   try {
-    const exact = (_: string, value: unknown, { source }: { source: string }) =>
+    const exact = (_: string, value: unknown, { source = "" }: { source?: string }) =>
       typeof value === "number" ? JSON.rawJSON(source) : value;
     return JSON.stringify(JSON.parse(text, exact), null, 2);
   } catch {
