@@ -6,7 +6,8 @@ import { lookupBuckets } from "../http/client-address.ts";
 import { logFailure } from "../http/log.ts";
 import type { HttpEnv } from "../http/request-context.ts";
 import type { Decision } from "../rate-limit/windows.ts";
-import type { Caller, KeyRequest, KnownKeys } from "./isolate/known-keys.ts";
+import type { Caller, KeyRequest } from "./isolate/caller.ts";
+import type { KnownKeys } from "./isolate/known-keys.ts";
 import type { KeyRecord } from "./record.ts";
 
 export interface KeysEnv extends HttpEnv {

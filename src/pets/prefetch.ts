@@ -3,7 +3,8 @@
 import { waitUntil } from "cloudflare:workers";
 import type { MiddlewareHandler } from "hono";
 import type { KeysEnv } from "../keys/identify.ts";
-import type { Caller, KeyRequest, KnownKeys } from "../keys/isolate/known-keys.ts";
+import type { Caller, KeyRequest } from "../keys/isolate/caller.ts";
+import type { KnownKeys } from "../keys/isolate/known-keys.ts";
 import type { PageCache } from "./page-cache.ts";
 import { PageQuery } from "./schema.ts";
 import type { Page } from "./store.ts";

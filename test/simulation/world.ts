@@ -4,9 +4,10 @@
 
 import { DatabaseUnavailable } from "../../src/d1/statements.ts";
 import { HEADER } from "../../src/http/header-names.ts";
+import type { Caller } from "../../src/keys/isolate/caller.ts";
 import type { KeyClient } from "../../src/keys/isolate/key-client.ts";
-import { type Caller, KnownKeys } from "../../src/keys/isolate/known-keys.ts";
-import { MAX_DECISIONS } from "../../src/keys/isolate/known-quota.ts";
+import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
+import { MAX_DECISIONS } from "../../src/keys/isolate/local-decisions.ts";
 import { statusOf } from "../../src/keys/object/acquire.ts";
 import { ApiKey } from "../../src/keys/object/api-key.ts";
 import { liftBan } from "../../src/keys/object/bans.ts";
@@ -569,7 +570,7 @@ export class World {
     if (caller.problem !== undefined) this.counts.unauthorized += 1;
     if (decision === undefined) return undefined;
     // After a long outage, the oldest decisions are not reported.
-    const batches = client.known.decisions.filter((each) => each.admitted + each.refused > 0);
+    const batches = client.known.local.decisions.filter((each) => each.admitted + each.refused > 0);
     this.#mayForget ||= batches.length >= MAX_DECISIONS;
     const madeMs = this.versions.find(({ record }) => hasSecret(record, secret))?.fromMs ?? 0;
     // A secret that is new to the isolate may have to wait until the object may read its record again, perhaps for another's wrong one.

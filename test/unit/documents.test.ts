@@ -7,7 +7,7 @@ import { MAX_COUNT, MAX_GRACE_DAYS, PAGE_SIZE } from "../../scripts/keys/argumen
 import { FRESH_MS } from "../../src/d1/freshness.ts";
 import { MAX_BODY_BYTES, MAX_BODY_MS } from "../../src/http/body.ts";
 import { CALL_DEADLINE_MS } from "../../src/keys/isolate/call-object.ts";
-import { MAX_DECISIONS } from "../../src/keys/isolate/known-quota.ts";
+import { MAX_DECISIONS } from "../../src/keys/isolate/local-decisions.ts";
 import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS } from "../../src/keys/object/bans.ts";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
 import { DAY_MS, DAYS_KEPT, LEASE_MS, MAX_WAIT_MS } from "../../src/keys/protocol.ts";
@@ -35,7 +35,7 @@ function constantsOf(...files: string[]): (name: string) => number {
 
 const freshness = constantsOf("src/d1/freshness.ts");
 const client = constantsOf("src/keys/isolate/call-pace.ts", "src/keys/isolate/counting-calls.ts");
-const keys = constantsOf("src/keys/isolate/known-keys.ts");
+const keys = constantsOf("src/keys/isolate/key-clients.ts", "src/keys/isolate/known-keys.ts");
 const leases = constantsOf("src/keys/object/leases.ts");
 const reader = constantsOf("src/keys/object/record-reader.ts");
 const object = constantsOf("src/keys/object/api-key.ts");

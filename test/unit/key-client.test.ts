@@ -547,11 +547,11 @@ describe("while the object can't be reached", () => {
   it("requests that are decided one by one are one batch of the report, in each minute and between calls", () => {
     const { world, isolate } = newService(pro);
     const { known } = isolate.client;
-    const batches = () => known.decisions.map(({ admitted }) => admitted);
+    const batches = () => known.local.decisions.map(({ admitted }) => admitted);
     for (let request = 0; request < 150; request += 1) known.decide(1);
     expect(batches()).toEqual([150]);
-    known.decide(5, known.newNumber());
-    known.newNumber();
+    known.decide(5, known.local.newNumber());
+    known.local.newNumber();
     for (const ms of [0, 0, 60_000]) {
       world.time.nowMs += ms;
       known.decide(1);
@@ -572,8 +572,8 @@ describe("while the object can't be reached", () => {
 
   it("an empty batch, which a failed call leaves, displaces no other one", () => {
     const { known } = newService(pro).isolate.client;
-    for (let call = 0; call < 150; call += 1) known.decide(call < 60 ? 1 : 0, known.newNumber());
-    const batches = known.decisions.map(({ admitted }) => admitted);
+    for (let call = 0; call < 150; call += 1) known.decide(call < 60 ? 1 : 0, known.local.newNumber());
+    const batches = known.local.decisions.map(({ admitted }) => admitted);
     expect([batches.length, batches.reduce((sum, admitted) => sum + admitted, 0)]).toEqual([100, 60]);
   });
 });

@@ -2,7 +2,8 @@
 // when they answer, because what they answer is tested with the real one.
 
 import { beforeEach, expect, it, vi } from "vitest";
-import { type Caller, type KeyRequest, KnownKeys } from "../../src/keys/isolate/known-keys.ts";
+import type { Caller, KeyRequest } from "../../src/keys/isolate/caller.ts";
+import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
 import type { AcquireAnswer, AcquireRequest, RecordAnswer } from "../../src/keys/protocol.ts";
 import type { KeyRecord } from "../../src/keys/record.ts";
 import { RUNTIME } from "../../src/lib/runtime.ts";

@@ -79,8 +79,8 @@ export class BackgroundCalls {
     if (call !== undefined && call === this.#calls.current) this.#calls.giveUp();
     // What follows from now on is in the next report.
     if (pauseMs > 0) this.#reportingSinceMs = Number.NEGATIVE_INFINITY;
-    const { decisions, lease } = this.#known;
-    if (decisions.length === 0 && !lease.isEnded) return;
+    const { local, lease } = this.#known;
+    if (local.decisions.length === 0 && !lease.isEnded) return;
     if (this.#calls.isBusy(MAX_CALLS)) this.reportSoon();
     else await this.#calls.call(this.#calls.waiting.all.length > 0);
   }

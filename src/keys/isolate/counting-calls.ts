@@ -97,7 +97,7 @@ export class CountingCalls {
     const secret = waiting.all.find((each) => each.secret !== undefined)?.secret;
     const waiters = waiting.all.filter((each) => each.secret === undefined || each.secret === secret);
     const { arrivedMs = sentMs } = waiters[0] ?? {};
-    const call = { number: known.newNumber(), waiters };
+    const call = { number: known.local.newNumber(), waiters };
     const request: AcquireRequest = {
       client: this.#clientId,
       number: call.number,
@@ -108,7 +108,7 @@ export class CountingCalls {
       // An arrival is recorded once its secret is known to be valid. If it is not, the object ignores the rate.
       recent: known.lease.recent(sentMs) + waiting.withSecret(secret).length,
       wantsLease,
-      decisions: known.decisions,
+      decisions: known.local.decisions,
       ...(secret !== undefined && { secret }),
       ...(known.lease.report && { lease: known.lease.report }),
     };
@@ -127,7 +127,7 @@ export class CountingCalls {
     if (this.#call !== call) return;
     this.#call = undefined;
     if (!this.#introduce(answer, secret)) return;
-    known.acknowledge(request.decisions);
+    known.local.acknowledge(request.decisions);
     if (answer.result === undefined) this.#decideAll(new Error("the key has been deleted"));
     else this.#apply(answer.result, request.lease, waiters, sentMs);
   }

@@ -150,7 +150,7 @@ export class KeyClient {
   /** Stores a status that was asked for at `sentMs`, unless a call or a report is on its way that it may not include. */
   learnStatus(status: Status, sentMs: number): void {
     const isNewMinute = status.windows.minute.startMs > this.known.minuteMs;
-    const isComplete = this.#calls.current === undefined && this.known.decisions.length === 0;
+    const isComplete = this.#calls.current === undefined && this.known.local.decisions.length === 0;
     if (isNewMinute || isComplete) this.known.store(status, sentMs);
   }
 

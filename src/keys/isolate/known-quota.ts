@@ -14,17 +14,14 @@ import {
   resetMs,
   rollOver,
   room,
-  startOfWindowMs,
   UNUSED_COUNT,
   withLimits,
 } from "../../rate-limit/windows.ts";
 import { isLate } from "../object/bans.ts";
-import type { LocalDecision, Status } from "../protocol.ts";
+import type { Status } from "../protocol.ts";
 import type { Key } from "../record.ts";
 import { HeldLease } from "./held-lease.ts";
-
-/** If an outage has more batches than this, the oldest are never charged. */
-export const MAX_DECISIONS = 100;
+import { LocalDecisions } from "./local-decisions.ts";
 
 /** `sentMs`, `receivedMs`: when the call began and ended, by the isolate's clock (Unix time). */
 type KnownStatus = Status & { sentMs: number; receivedMs: number };
@@ -36,10 +33,7 @@ export class KnownQuota {
   readonly #runtime: Runtime;
   readonly lease = new HeldLease();
   #status: KnownStatus | undefined;
-  /** Local decisions that the object has not acknowledged. */
-  decisions: readonly LocalDecision[] = [];
-  /** The highest number of a call or local decision. */
-  #number = 0;
+  readonly local = new LocalDecisions();
   /** The latest time that the minute's first local refusal can have had, by the object's clock (Unix time). */
   #firstRefusalMs = 0;
   /** From the record of the key. */
@@ -56,12 +50,6 @@ export class KnownQuota {
   learn({ limits, bansLiftedUntilMs }: Pick<Key, "limits" | "bansLiftedUntilMs">): void {
     this.#limits = limits;
     this.#bansLiftedUntilMs = bansLiftedUntilMs;
-  }
-
-  /** The number of a new call or local decision. */
-  newNumber(): number {
-    this.#number += 1;
-    return this.#number;
   }
 
   /** The earliest time that it can be by the object's clock: the last status is as old as it was when it arrived, or older. */
@@ -118,7 +106,7 @@ export class KnownQuota {
   adjust(windows: KeyWindows): KeyWindows {
     return mapWindows(windows, (each) => {
       const adjusted = { ...each, used: each.used - this.lease.unused(each.startMs) };
-      for (const { atMs, admitted, refused } of this.decisions) {
+      for (const { atMs, admitted, refused } of this.local.decisions) {
         if (atMs < each.startMs) continue;
         adjusted.used += admitted;
         adjusted.refused += refused;
@@ -168,28 +156,8 @@ export class KnownQuota {
     if (firstMs === undefined) this.#firstRefusalMs = this.#latestMs;
     const arrivedMs = this.arrivedMs(localMs);
     const late = isLate(firstMs ?? 0, arrivedMs) ? 1 : 0;
-    this.#add({ atMs: this.decidedMs, arrivedMs, admitted: 0, refused: 1, late });
+    this.local.add({ atMs: this.decidedMs, arrivedMs, admitted: 0, refused: 1, late });
     return { admitted: false, nowMs: this.objectMs, windows: fullWindows(windows, status.leased) };
-  }
-
-  /** Adds a local decision: to the latest one if no call has begun since and the minute is the same. */
-  #add(decision: Omit<LocalDecision, "number">, number?: number): void {
-    const { atMs, arrivedMs, admitted, refused, late } = decision;
-    const latest = this.decisions.at(-1);
-    const isInMinute = latest !== undefined && latest.atMs >= startOfWindowMs("minute", atMs);
-    if (isInMinute && number === undefined && latest.number === this.#number) {
-      latest.arrivedMs = Math.min(latest.arrivedMs, arrivedMs);
-      latest.admitted += admitted;
-      latest.refused += refused;
-      latest.late += late;
-      return;
-    }
-    const added = { number: number ?? this.newNumber(), ...decision };
-    const all = [...this.decisions, added];
-    // Without an empty decision, which belongs to a failed call, requests may stay charged; without another one, they are not charged.
-    const leastNeeded = all.findIndex((each) => each.admitted + each.refused === 0);
-    if (all.length > MAX_DECISIONS) all.splice(Math.max(0, leastNeeded), 1);
-    this.decisions = all;
   }
 
   /** From now on, what other isolates may give back is not waited for. */
@@ -201,7 +169,7 @@ export class KnownQuota {
   decide(requests: number, number?: number) {
     const atMs = this.decidedMs;
     const admitted = Math.min(requests, room(this.windows));
-    this.#add({ atMs, arrivedMs: 0, admitted, refused: requests - admitted, late: 0 }, number);
+    this.local.add({ atMs, arrivedMs: 0, admitted, refused: requests - admitted, late: 0 }, number);
     const leased = NOTHING_LEASED;
     return { admitted, refused: requests - admitted, nowMs: atMs, windows: this.windows, leased };
   }
@@ -212,11 +180,6 @@ export class KnownQuota {
     if (known !== undefined && status.revision < known.revision) return;
     if (status.revision === known?.revision && status.nowMs < known.nowMs) return;
     this.#status = { ...status, sentMs, receivedMs: this.#runtime.now() };
-  }
-
-  /** Removes the local decisions that the object has acknowledged. */
-  acknowledge(decisions: readonly LocalDecision[]): void {
-    this.decisions = this.decisions.filter((each) => !decisions.includes(each));
   }
 }
 

@@ -9,7 +9,8 @@ import { MESSAGES } from "../../http/messages.ts";
 import { respondJson } from "../../http/respond.ts";
 import { Cache } from "../../lib/cache.ts";
 import { type KeysEnv, setCaller } from "../identify.ts";
-import type { KeyRequest, KnownKeys } from "../isolate/known-keys.ts";
+import type { KeyRequest } from "../isolate/caller.ts";
+import type { KnownKeys } from "../isolate/known-keys.ts";
 import { setDecision } from "../rate-limit.ts";
 import { usageBody } from "./usage-body.ts";
 

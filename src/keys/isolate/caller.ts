@@ -1,0 +1,35 @@
+// Who sends a request: what the request has, and what the isolate makes of it.
+
+import type { Decision } from "../../rate-limit/windows.ts";
+import { type KeyRecord, problemOf, type SecretProblem } from "../record.ts";
+
+/** A secret: its SHA-256, and the id of its key. */
+export type Credential = { id: string; hash: string };
+
+/** A valid key, or why there is none. `keyId` is also set for a key that is no longer valid. */
+export type Caller =
+  | { key: KeyRecord; keyId: string; problem?: never; refusal?: never }
+  | {
+      key?: never;
+      keyId?: string;
+      problem: "missing" | SecretProblem;
+      /** Set if nobody was asked about the secret, because its address or network has sent too many unknown ones. */
+      refusal?: Decision;
+    };
+
+/** A request with a secret. */
+export interface KeyRequest {
+  credential: Credential;
+  /** Unix time, by this isolate's clock. */
+  arrivedMs: number;
+  /** See LookupThrottle. */
+  buckets(): readonly string[];
+  /** Called with the reason if the object can't be reached. */
+  onObjectFailure(error: unknown): void;
+}
+
+/** The caller with a secret of a key that has this record. */
+export function callerOf({ id, hash }: Credential, record: KeyRecord, nowMs: number): Caller {
+  const problem = problemOf(record, hash, nowMs);
+  return problem === undefined ? { key: record, keyId: id } : { keyId: id, problem };
+}

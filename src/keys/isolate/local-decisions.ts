@@ -1,0 +1,44 @@
+// What an isolate has decided about a key's requests without a call, until the object has acknowledged it.
+
+import { startOfWindowMs } from "../../rate-limit/windows.ts";
+import type { LocalDecision } from "../protocol.ts";
+
+/** If an outage has more batches than this, the oldest are never charged. */
+export const MAX_DECISIONS = 100;
+
+export class LocalDecisions {
+  decisions: readonly LocalDecision[] = [];
+  /** The highest number of a call or local decision. */
+  #number = 0;
+
+  /** The number of a new call or local decision. */
+  newNumber(): number {
+    this.#number += 1;
+    return this.#number;
+  }
+
+  /** Adds a local decision: to the latest one if no call has begun since and the minute is the same. */
+  add(decision: Omit<LocalDecision, "number">, number?: number): void {
+    const { atMs, arrivedMs, admitted, refused, late } = decision;
+    const latest = this.decisions.at(-1);
+    const isInMinute = latest !== undefined && latest.atMs >= startOfWindowMs("minute", atMs);
+    if (isInMinute && number === undefined && latest.number === this.#number) {
+      latest.arrivedMs = Math.min(latest.arrivedMs, arrivedMs);
+      latest.admitted += admitted;
+      latest.refused += refused;
+      latest.late += late;
+      return;
+    }
+    const added = { number: number ?? this.newNumber(), ...decision };
+    const all = [...this.decisions, added];
+    // Without an empty decision, which belongs to a failed call, requests may stay charged; without another one, they are not charged.
+    const leastNeeded = all.findIndex((each) => each.admitted + each.refused === 0);
+    if (all.length > MAX_DECISIONS) all.splice(Math.max(0, leastNeeded), 1);
+    this.decisions = all;
+  }
+
+  /** Removes decisions that the object has acknowledged. */
+  acknowledge(decisions: readonly LocalDecision[]): void {
+    this.decisions = this.decisions.filter((each) => !decisions.includes(each));
+  }
+}

@@ -1,0 +1,77 @@
+// The look-up of a secret that the isolate can't judge: at the key's object, or else at the primary of the keys database.
+
+import { FRESH_MS } from "../../d1/freshness.ts";
+import { DatabaseUnavailable } from "../../d1/statements.ts";
+import { BoundedMap } from "../../lib/bounded-map.ts";
+import { DeadlineExceeded } from "../../lib/deadline.ts";
+import type { Runtime } from "../../lib/runtime.ts";
+import { MAX_WAIT_MS, type RecordAnswer } from "../protocol.ts";
+import type { KeyRecord } from "../record.ts";
+import type { KeyRequest } from "./caller.ts";
+import type { KeyClient } from "./key-client.ts";
+import type { KeyClients } from "./key-clients.ts";
+import { ObjectUnavailable } from "./waiting-requests.ts";
+
+/** How long neither the object nor the primary is asked about a key again if both have hung. */
+const FAILURE_MS = 5_000;
+const MAX_FAILURES = 1_000;
+/** A primary that has had less time than this does not hang. */
+const HANGING_MS = 1_000;
+
+/** What the object, or else the primary, has answered about a secret to a question of `sentMs` (Unix time). */
+export type Answered = RecordAnswer & { sentMs: number };
+
+/** How long a request may wait. After the clock steps, it waits anew. */
+export function leftMs({ arrivedMs }: KeyRequest, nowMs: number): number {
+  return nowMs < arrivedMs ? MAX_WAIT_MS : Math.max(0, arrivedMs + MAX_WAIT_MS - nowMs);
+}
+
+export class LookUp {
+  readonly #runtime: Runtime;
+  readonly #clients: KeyClients;
+  readonly #findRecord: (id: string) => Promise<KeyRecord | null>;
+  /** By the id of a key: that the primary did not answer either. */
+  readonly #failures = new BoundedMap<string, { error: unknown; atMs: number }>(MAX_FAILURES);
+
+  constructor(runtime: Runtime, clients: KeyClients, findRecord: (id: string) => Promise<KeyRecord | null>) {
+    this.#runtime = runtime;
+    this.#clients = clients;
+    this.#findRecord = findRecord;
+  }
+
+  /** Asks the object, or else the primary. */
+  async run(request: KeyRequest, ask: (client: KeyClient) => Promise<RecordAnswer>): Promise<Answered> {
+    const { id } = request.credential;
+    const client = this.#clients.get(id);
+    const sentMs = this.#runtime.now();
+    const recent = this.#failures.get(id);
+    if (recent !== undefined && Math.abs(sentMs - recent.atMs) < FAILURE_MS) throw recent.error;
+    const answer = await ask(client).then(
+      (each): Answered => ({ ...each, sentMs }),
+      (failure) => this.#askPrimary(request, client, failure),
+    );
+    if (answer.record !== null) {
+      this.#clients.keep(id, client);
+    }
+    return answer;
+  }
+
+  /** Reads the record from the primary, because the object can't be reached. */
+  async #askPrimary(request: KeyRequest, client: KeyClient, failure: unknown): Promise<Answered> {
+    if (!(failure instanceof ObjectUnavailable)) throw failure;
+    const { credential, onObjectFailure } = request;
+    onObjectFailure(failure.cause);
+    const sentMs = this.#runtime.now();
+    const find = () => this.#findRecord(credential.id);
+    const maxMs = leftMs(request, this.#runtime.now());
+    try {
+      const record = await this.#runtime.withDeadline("the database", maxMs, find);
+      client.learn({ record, usableMs: FRESH_MS }, sentMs);
+      return { record, usableMs: FRESH_MS, isNew: true, sentMs };
+    } catch (error) {
+      if (error instanceof DeadlineExceeded && maxMs >= HANGING_MS)
+        this.#failures.set(credential.id, { error, atMs: this.#runtime.now() });
+      throw error instanceof DatabaseUnavailable ? error : new DatabaseUnavailable(error, false);
+    }
+  }
+}
