@@ -2,15 +2,26 @@
 
 import { DAYS_KEPT } from "../keys/protocol.ts";
 import type { UsageBody } from "../keys/usage/usage-body.ts";
+import type { NewPet, Pet } from "../pets/schema.ts";
+
+/** A value as JSON, in which int64 are numbers. */
+type AsJson<Value> = Value extends bigint
+  ? number
+  : Value extends object
+    ? { [Key in keyof Value]: AsJson<Value[Key]> }
+    : Value;
+
+/** Has every field. */
+const COMPLETE: AsJson<Required<NewPet>> = { name: "Zoë", categoryId: 2, status: "available" };
 
 /** The first three pets exist; the examples add the others. */
 export const EXAMPLE_PETS = {
   rex: { id: 1, name: "Rex", categoryId: 1, status: "available" },
   mimi: { id: 2, name: "Mimi", categoryId: 2, status: "pending" },
   goldie: { id: 3, name: "Goldie", categoryId: 3 },
-  zoe: { id: 4, name: "Zoë", categoryId: 2, status: "available" },
+  zoe: { id: 4, ...COMPLETE },
   bello: { id: 5, name: "Bello", categoryId: 1 },
-} as const;
+} satisfies Record<string, AsJson<Pet>>;
 
 /** A Free key after its first request. */
 export const EXAMPLE_USAGE: UsageBody = {

@@ -87,8 +87,8 @@ const createPet = {
       "application/json": {
         schema: schemaRef("NewPet"),
         examples: {
-          complete: { summary: "With a status.", value: newPet(zoe) },
-          withoutStatus: { summary: "Without a status.", value: newPet(bello) },
+          complete: { summary: "With all fields.", value: newPet(zoe) },
+          minimal: { summary: "With the required fields.", value: newPet(bello) },
         },
       },
     },
@@ -96,8 +96,8 @@ const createPet = {
   responses: {
     ...ALWAYS_POSSIBLE,
     201: success("The new pet.", schemaRef("Pet"), ["Location"], {
-      complete: { summary: "With a status.", value: zoe },
-      withoutStatus: { summary: "Without a status.", value: bello },
+      complete: { summary: "With all fields.", value: zoe },
+      minimal: { summary: "With the required fields.", value: bello },
     }),
     400: failure({
       missing: invalid("No categoryId.", field("categoryId", FIELD_PROBLEMS.required)),
@@ -156,8 +156,8 @@ const getPet = {
   responses: {
     200: announced(
       success("The pet.", schemaRef("Pet"), [], {
-        complete: { summary: "With a status.", value: rex },
-        withoutStatus: { summary: "Without a status.", value: goldie },
+        complete: { summary: "With optional fields.", value: rex },
+        minimal: { summary: "With the required fields.", value: goldie },
       }),
     ),
     404: announced(failure({ pet: errorExample("not_found", "An unknown ID.", MESSAGES.not_found.pet) })),

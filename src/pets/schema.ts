@@ -8,11 +8,10 @@ const MAX_NAME_CODE_POINTS = 255;
 export const MAX_PAGE_SIZE = 100;
 const DEFAULT_PAGE_SIZE = 20;
 
-/** Contract, section 2, PetStatus. */
 export const PET_STATUSES = ["available", "pending", "sold"] as const;
 const STATUS_PROBLEM = FIELD_PROBLEMS.oneOf(PET_STATUSES);
 
-/** Contract, section 2, NewPet. Unknown fields are dropped. */
+/** The body of a creation. Unknown fields are dropped. How each field is stored: columns.ts. */
 export const NewPet = z.object(
   {
     name: z.string(orMissing(FIELD_PROBLEMS.string)).check(
@@ -37,7 +36,6 @@ export const NewPet = z.object(
 );
 export type NewPet = z.output<typeof NewPet>;
 
-/** Contract, section 2, Pet. */
 export const Pet = z.object({
   id: z.int64().check(z.meta({ description: "ID of the pet. IDs are never reused." })),
   ...NewPet.shape,
@@ -46,7 +44,7 @@ export type Pet = z.output<typeof Pet>;
 
 const PAGE_SIZE_PROBLEM = FIELD_PROBLEMS.pageSize(MAX_PAGE_SIZE);
 
-/** The query of a list (contract, section 4.1), and the cursor of its pages. */
+/** The query of a list ("Pagination" in the guide). */
 export const PageQuery = z.object({
   limit: z
     ._default(

@@ -141,9 +141,9 @@ const PROVOCATIONS: Record<string, Provocation> = {
   "listPets 400 status": (user) => user.get("/v1/pets?status=lost"),
   "listPets 400 cursor": (user) => user.get("/v1/pets?cursor=made-up"),
   "createPet 201 complete": (user) => request("createPet", {}, user.call),
-  "createPet 201 withoutStatus": async (user) => {
+  "createPet 201 minimal": async (user) => {
     await request("createPet", {}, user.call);
-    return user.call("/v1/pets", postOf(examples.withoutStatus.value));
+    return user.call("/v1/pets", postOf(examples.minimal.value));
   },
   "createPet 400 missing": (user) => user.post(`{"name":"Rex"}`),
   "createPet 400 json": (user) => user.post("{"),
@@ -157,7 +157,7 @@ const PROVOCATIONS: Record<string, Provocation> = {
     return addNamed(user, "order-4711", "Mimi");
   },
   "getPet 200 complete": (user) => user.get("/v1/pets/1"),
-  "getPet 200 withoutStatus": (user) => user.get("/v1/pets/3"),
+  "getPet 200 minimal": (user) => user.get("/v1/pets/3"),
   "getPet 404 pet": (user) => user.get("/v1/pets/999"),
   "getPet 410 removed": (user) => {
     vi.setSystemTime(Date.UTC(2030, 11, 5));
