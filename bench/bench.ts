@@ -95,7 +95,7 @@ function allSections(effort: { rounds: number; seconds: number }): Section[] {
     section("rows-read", false, rowsRead, rowsReadTable),
     section("objects", true, measureObjects, objectsTable),
     section("scale", true, measureScale, scaleTable),
-    section("bodies", false, measureBodies, bodiesTable),
+    section("bodies", true, measureBodies, bodiesTable),
     section("bundle", false, measureBundle, bundleTable),
     section("bytes", false, measureBytes, bytesTable),
     section("client", false, () => measureClient(effort), clientTable),
