@@ -2,6 +2,8 @@
 
 import { expect, it } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
+import { PLANS } from "../../src/keys/plans.ts";
+import { PROFILES } from "../stress/load/clients.ts";
 import { Ledger } from "../stress/load/ledger.ts";
 import { checkMemory } from "../stress/load/memory.ts";
 import { Problems } from "../stress/load/problems.ts";
@@ -81,4 +83,8 @@ it("memory that grows between the third and the last quarter is noticed", () => 
   expect(found(2)).toEqual([]);
   // Too short to tell growth from the warm-up.
   expect(found(3, 47)).toEqual([]);
+});
+
+it("the clients have keys on all plans", () => {
+  expect(new Set(PROFILES.map(({ plan }) => plan))).toEqual(new Set(PLANS));
 });
