@@ -30,7 +30,8 @@ export function prefetch(pages: PageCache, keys: KnownKeys): MiddlewareHandler<P
     const request = c.get("keyRequest");
     if (request === undefined || !mayRead(keys, request, c.get("caller"))) return next();
     const query = PageQuery.safeParse(c.req.query());
-    if (!query.success) return next();
+    // A page in memory needs no hop.
+    if (!query.success || pages.isFresh(query.data)) return next();
     const { id } = request.credential;
     const others = reading.get(id) ?? 0;
     // Requests with one unknown secret share one call, so they share one page too.
