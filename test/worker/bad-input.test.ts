@@ -38,7 +38,7 @@ async function expectRefusal(
   return response;
 }
 
-const { field, bodyIncomplete, bodyTooSlow } = MESSAGES.invalid_request;
+const { field, json, bodyIncomplete, bodyTooSlow } = MESSAGES.invalid_request;
 const REX = `{"name":"Rex","categoryId":1}`;
 const bytesOf = (text: string) => new TextEncoder().encode(text);
 
@@ -87,6 +87,13 @@ describe("a body of more than 16 KiB", () => {
     expect((await client.post(bodyOf(16_384))).status).toBe(201);
     expect((await client.post(new Blob([bodyOf(16_384)]).stream())).status).toBe(201);
   });
+});
+
+it("a body that is nested too deeply for exact numbers gets 400", async () => {
+  const nested = (levels: number) =>
+    `{"name":"Rex","categoryId":1.0,"x":${"[".repeat(levels)}${"]".repeat(levels)}}`;
+  expect((await client.post(nested(1_000))).status).toBe(201);
+  await expectRefusal(() => client.post(nested(8_000)), 400, "invalid_request", json.depth);
 });
 
 it("an interrupted body gets 400 and logs no error", async () => {
