@@ -17,7 +17,7 @@ import { rateLimit, rateLimitHeaders } from "./keys/rate-limit.ts";
 import { requireKey } from "./keys/require-key.ts";
 import { withoutSecrets } from "./keys/secret.ts";
 import { findRecord } from "./keys/store.ts";
-import { usage } from "./keys/usage/usage.ts";
+import { usageRoute } from "./keys/usage/usage-route.ts";
 import { RUNTIME } from "./lib/runtime.ts";
 import { PageCache } from "./pets/page-cache.ts";
 import { prefetch } from "./pets/prefetch.ts";
@@ -41,7 +41,7 @@ function createApp() {
   app.route("/version", version);
   app.use("/v1/*", requireHttps);
   app.use("/v1/*", identify(keys));
-  app.route("/v1/usage", usage(keys));
+  app.route("/v1/usage", usageRoute(keys));
   app.get("/v1/pets", prefetch(pages, keys));
   app.use("/v1/*", rateLimit(keys, addresses), requireKey);
   app.route("/v1/pets", petRoutes(pages));

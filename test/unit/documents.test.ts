@@ -44,7 +44,7 @@ const answers = constantsOf("src/http/errors.ts");
 const DATABASE = seconds(constantsOf("src/d1/statements.ts")("DEADLINE_MS"));
 const LOOKUP = seconds(constantsOf("src/keys/isolate/lookup-throttle.ts")("MAX_WAIT_MS"));
 const RETRY = constantsOf("src/keys/isolate/call-object.ts")("RETRY_PAUSE_MS");
-const USAGE = seconds(constantsOf("src/keys/usage/usage.ts")("MAX_AGE_MS"));
+const USAGE = seconds(constantsOf("src/keys/usage/usage-route.ts")("MAX_AGE_MS"));
 const POLL = constantsOf("src/site/usage/usage.ts")("POLL_MS");
 const PAGES = constantsOf("src/pets/page-cache.ts")("MAX_BYTES") / 2 ** 20;
 const CRON = Number(/crons = \["\*\/(\d+) \* \* \* \*"\]/.exec(readFileSync("wrangler.toml", "utf8"))?.[1]);

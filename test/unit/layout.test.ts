@@ -12,7 +12,7 @@ const ORDER = [
   "src/site/**",
   "src/operators/**",
   "src/pets/**",
-  "src/keys/usage/usage.ts",
+  "src/keys/usage/usage-route.ts",
   "src/keys/{identify,rate-limit,require-key}.ts",
   "src/keys/isolate/**",
   "src/keys/object/**",

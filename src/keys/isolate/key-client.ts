@@ -125,7 +125,7 @@ export class KeyClient {
   }
 
   /** Asks the object for the key's usage, for at most `maxMs`. Returns the totals of its days. Throws what the call throws. */
-  async usage(maxMs: number) {
+  async readUsage(maxMs: number) {
     const sentMs = this.#runtime.now();
     const { usage } = await this.#ask<UsageAnswer>((object) => object.usage(), maxMs);
     if (usage === undefined) throw new Error("the key does not exist");

@@ -133,9 +133,9 @@ export class KnownKeys {
   }
 
   /** The totals of a key's days, and a function for the windows of now. Throws what the call throws. */
-  async usage(request: KeyRequest) {
+  async readUsage(request: KeyRequest) {
     const client = this.clientOf(request.credential.id);
-    const days = await client.usage(leftMs(request, this.#runtime.now()));
+    const days = await client.readUsage(leftMs(request, this.#runtime.now()));
     return { days, decide: () => client.known.peek() };
   }
 

@@ -20,11 +20,11 @@ const MAX_AGE_MS = 1_000;
 /** Together about 5 MB of the 128 that an isolate has. */
 const MAX_ANSWERS = 1_000;
 
-type Answer = Awaited<ReturnType<KnownKeys["usage"]>>;
+type Answer = Awaited<ReturnType<KnownKeys["readUsage"]>>;
 
-export function usage(keys: KnownKeys) {
+export function usageRoute(keys: KnownKeys) {
   const answers = new Cache<Answer, KeyRequest>({
-    load: (_keyId, request) => keys.usage(request),
+    load: (_keyId, request) => keys.readUsage(request),
     freshMs: MAX_AGE_MS,
     failureMs: MAX_AGE_MS,
     maxSize: MAX_ANSWERS,
