@@ -65,7 +65,7 @@ it.each(DOCUMENTS)("%s links to files and headings that exist", (document) => {
 
 it("the guide names only headers that exist", () => {
   const pattern = /`([A-Z][A-Za-z]*(?:-[A-Z][A-Za-z]*)+)`|-H "([A-Za-z-]+):/g;
-  const named = [...read("src/openapi/guide.md").matchAll(pattern)].map(
+  const named = [...fillGuide(read("src/openapi/guide.md")).matchAll(pattern)].map(
     ([, prose, command]) => prose ?? command,
   );
   const existing = [...Object.keys(HEADERS), "Authorization", "Content-Type", HEADER.idempotencyKey];
