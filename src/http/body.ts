@@ -17,7 +17,7 @@ import type { HttpEnv } from "./request-context.ts";
 export const MAX_BODY_BYTES = 16 * 1024;
 
 /**
- * How long a body may take to arrive: 16 KiB at 13 kbit/s. The key was checked when the request started; without a limit,
+ * How long a body may take to arrive. The key was checked when the request started; without a limit,
  * a client could complete the request long after its key was revoked.
  */
 export const MAX_BODY_MS = 10_000;

@@ -3,6 +3,7 @@
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
 import { HEADER } from "../http/header-names.ts";
 import { MESSAGES } from "../http/messages.ts";
+import { banEndMs } from "../keys/object/bans.ts";
 import { meaning } from "./errors.ts";
 import { ALWAYS, HEADERS, type HeaderName, REAL_NAMES } from "./headers.ts";
 import { type JsonSchema, schemaRef } from "./schemas.ts";
@@ -89,7 +90,8 @@ export function maybeAnnounced(response: Response): Response {
 
 /** The examples are from 20 November 2026, 12:34:20 UTC. */
 const NEXT_MINUTE = { seconds: 40, atMs: Date.UTC(2026, 10, 20, 12, 35) };
-const BAN_END_MS = Date.UTC(2026, 10, 20, 12, 44, 21);
+const BANNED_MS = Date.UTC(2026, 10, 20, 12, 34, 20, 500);
+const BAN_END_MS = banEndMs(BANNED_MS);
 
 const WITHOUT_KEY = {
   withoutKey: errorExample(
@@ -130,7 +132,10 @@ export const SHARED_RESPONSES = {
       banned: errorExample(
         "key_banned",
         "A Free key whose clients kept sending requests after a 429.",
-        MESSAGES.key_banned.ban(BAN_END_MS, { seconds: 601, atMs: BAN_END_MS }),
+        MESSAGES.key_banned.ban(BAN_END_MS, {
+          seconds: Math.ceil((BAN_END_MS - BANNED_MS) / 1000),
+          atMs: BAN_END_MS,
+        }),
       ),
       ...WITHOUT_KEY,
     },

@@ -9,6 +9,7 @@ import { PassThrough, Writable } from "node:stream";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type Define, Io, runCommand } from "../../scripts/lib/command.ts";
+import { PLANS } from "../../src/keys/plans.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
 import { npmRun, runProcess } from "../support/e2e/petstore.ts";
 
@@ -154,7 +155,7 @@ it.each([
   ["keys revoke demo", "It must be a public ID such as key_0123456789Ab, as npm run keys -- list shows it"],
   ["keys revoke key_'OR'1'='1'--", "It must be a public ID"],
   [`keys rotate ${ID} --grace 2592001`, "It must be an integer from 0 to 2592000"],
-  [`keys plan ${ID} toString`, "Allowed choices are free, pro, business, enterprise"],
+  [`keys plan ${ID} toString`, `Allowed choices are ${PLANS.join(", ")}`],
   [`keys plan ${ID} pro --per-day 5`, "are for enterprise only: pro has fixed limits"],
   ["soak --minutes 0x10", "It must be an integer from 1"],
   ["soak --keys 201", "It must be an integer from 1"],

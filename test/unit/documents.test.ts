@@ -109,6 +109,7 @@ const PHRASES: Record<string, string[]> = {
     `at most ${CALLS} calls a second`,
     `a Free key (${free.minute} a minute)`,
     `a moving average over ${LEASE} s`,
+    `leases 12 for ${LEASE} s`,
     `at least ${seconds(leases("MIN_LEASE_MS"))} s and at most ${LEASE} s`,
     `(In the last ${WAIT} s of a minute`,
     `or after ${client("UNDECIDED_PAUSE_MS")} ms, later if a call`,
@@ -172,7 +173,6 @@ const PHRASES: Record<string, string[]> = {
     `end it within ${FRESH} s`,
     `must arrive within ${BODY} s`,
     `| ${KIB} KiB, by the announced`,
-    `a body of more than ${KIB} KiB`,
     `| ${BODY} s, and ${BODY} s more to discard`,
     `| ${REQUESTS_PER_MINUTE} per minute and address`,
     `an object call every ${RENEWAL} s`,
@@ -228,7 +228,6 @@ const FOREIGN: Record<string, string[]> = {
   "DESIGN.md": [
     "a round trip of 10 ms",
     "(one a second, 40 ms)",
-    "leases 12 for 4 s",
     "16 more, for 2.9 s",
     "6 more, for 1 s",
     "gets 4 for 1 s",

@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
 import { CALL_DEADLINE_MS } from "../../src/keys/isolate/call-object.ts";
 import { fullWindows } from "../../src/keys/isolate/known-quota.ts";
+import { BAN_MS } from "../../src/keys/object/bans.ts";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
 import { headersOf, tighterWindow } from "../../src/rate-limit/headers.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
@@ -442,7 +443,7 @@ describe("a refusal counts towards a ban by the arrival of its request", () => {
     // The 181st of them arrives at 3,810 ms.
     const requests = every(10, 2_000, 8_000);
     await runUntil(8_000);
-    const bannedUntilMs = START_MS + 606_000;
+    const bannedUntilMs = START_MS + 6_000 + BAN_MS;
     const decided = await Promise.all(requests);
     expect(world.usage().status.bannedUntilMs).toBeLessThan(bannedUntilMs);
     const first = decided.findIndex(({ decision }) => decision.bannedUntilMs !== undefined);
@@ -460,7 +461,7 @@ describe("a cached ban", () => {
     void service.burst(182, 4_000);
     await service.runUntil(6_000);
     const { bannedUntilMs = 0 } = service.world.usage().status;
-    expect(bannedUntilMs).toBe(START_MS + 606_000);
+    expect(bannedUntilMs).toBe(START_MS + 6_000 + BAN_MS);
     return { ...service, bannedUntilMs };
   }
 

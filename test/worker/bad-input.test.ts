@@ -4,6 +4,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { app } from "../../src/app.ts";
+import { MAX_BODY_BYTES } from "../../src/http/body.ts";
 import { FIELD_PROBLEMS, MESSAGES } from "../../src/http/messages.ts";
 import { PET_STATUSES } from "../../src/pets/schema.ts";
 import {
@@ -50,18 +51,18 @@ async function postToApp(body: ReadableStream): Promise<Response> {
   return response;
 }
 
-describe("a body of more than 16 KiB", () => {
-  const message = MESSAGES.payload_too_large.body(16_384);
+describe("a body that is too large", () => {
+  const message = MESSAGES.payload_too_large.body(MAX_BODY_BYTES);
   const bodyOf = (bytes: number) => REX.padEnd(bytes, " ");
 
   it("gets 413 if it is a stream without a length", async () => {
-    const stream = new Blob([bodyOf(16_385)]).stream();
+    const stream = new Blob([bodyOf(MAX_BODY_BYTES + 1)]).stream();
     await expectRefusal(() => client.post(stream), 413, "payload_too_large", message);
   });
 
   it("gets 413 at once if its Content-Length exceeds the limit", async () => {
     const endless = new ReadableStream({ type: "bytes" });
-    const headers = { "Content-Type": "application/json", "Content-Length": "16385" };
+    const headers = { "Content-Type": "application/json", "Content-Length": `${MAX_BODY_BYTES + 1}` };
     await expectRefusal(() => client.post(endless, headers), 413, "payload_too_large", message);
   });
 
@@ -83,9 +84,9 @@ describe("a body of more than 16 KiB", () => {
     expect((await refused).status).toBe(413);
   });
 
-  it("is accepted at exactly 16 KiB, with and without a length", async () => {
-    expect((await client.post(bodyOf(16_384))).status).toBe(201);
-    expect((await client.post(new Blob([bodyOf(16_384)]).stream())).status).toBe(201);
+  it("is accepted at exactly the limit, with and without a length", async () => {
+    expect((await client.post(bodyOf(MAX_BODY_BYTES))).status).toBe(201);
+    expect((await client.post(new Blob([bodyOf(MAX_BODY_BYTES)]).stream())).status).toBe(201);
   });
 });
 
@@ -127,7 +128,7 @@ it("a body is read into one buffer, however short its chunks are", async () => {
   });
   expect((await postToApp(tinyChunks)).status).toBe(201);
   expect(sent).toBe(text.length);
-  expect([...buffers]).toEqual([16_385]);
+  expect([...buffers]).toEqual([MAX_BODY_BYTES + 1]);
 });
 
 it("a stalled body gets 400 after 10 seconds and stores nothing", async () => {

@@ -5,6 +5,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { app } from "../../src/app.ts";
+import { MAX_BODY_BYTES } from "../../src/http/body.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import { OPERATION_IDS, OPERATIONS } from "../../src/http/operations.ts";
 import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
@@ -148,7 +149,7 @@ const PROVOCATIONS: Record<string, Provocation> = {
   "createPet 400 missing": (user) => user.post(`{"name":"Rex"}`),
   "createPet 400 json": (user) => user.post("{"),
   "createPet 400 name": (user) => addNamed(user, "order 4711"),
-  "createPet 413 large": (user) => user.post(" ".repeat(20_000)),
+  "createPet 413 large": (user) => user.post(" ".repeat(MAX_BODY_BYTES + 1)),
   "createPet 415 text": (user) => user.post("Rex", { "Content-Type": "text/plain" }),
   "createPet 415 compressed": (user) =>
     user.post("{}", { "Content-Type": "application/json", "Content-Encoding": "gzip" }),

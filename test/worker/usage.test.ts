@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
+import { BAN_MS } from "../../src/keys/object/bans.ts";
 import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
 import {
   acquire,
@@ -64,11 +65,11 @@ describe("GET /v1/usage shows", () => {
   it("a ban and its end, and reports it to the isolate, which then refuses without a call", async () => {
     const client = await newClient({ plan: "free" });
     await banKey(client.id);
-    expect((await usageOf(client)).bannedUntil).toBe(Date.UTC(2026, 10, 20, 12, 44, 21) / 1000);
+    expect((await usageOf(client)).bannedUntil).toBe((Date.UTC(2026, 10, 20, 12, 34, 21) + BAN_MS) / 1000);
     const calls = watchObjects(client.id);
     expect((await client.get("/v1/pets")).status).toBe(429);
     expect(calls).toEqual([]);
-    pass(600_500);
+    pass(BAN_MS + 500);
     expect((await usageOf(client)).bannedUntil).toBeNull();
   });
 });

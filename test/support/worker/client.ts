@@ -95,7 +95,7 @@ export async function usageAt(keyId: string): Promise<NonNullable<UsageAnswer["u
   return answer.usage;
 }
 
-/** Bans a Free key for ten minutes, by a report of refusals. No isolate of the tests knows of the ban yet. */
+/** Bans a Free key, by a report of refusals. No isolate of the tests knows of the ban yet. */
 export async function banKey(keyId: string): Promise<void> {
   const refusals = { number: 1, atMs: Date.now(), arrivedMs: 0, admitted: 0, refused: 181, late: 181 };
   await acquire(keyId, batch(0, { number: 2, decisions: [refusals] }));
