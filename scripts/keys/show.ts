@@ -89,17 +89,28 @@ export function detailsJson({ key, graces, changes, counts }: KeyDetails) {
   };
 }
 
+/** What the heading, the plan and the state show. */
+type ShownElsewhere = "id" | "name" | "limits" | "revokedAtMs" | "bannedUntilMs" | "bansLiftedUntilMs";
+
+/** A line for each other field of a key. */
+const FACTS: {
+  [Field in Exclude<keyof ListedKey, ShownElsewhere>]: (key: ListedKey, graces: number[]) => [string, string];
+} = {
+  states: (key) => ["State", stateText(key)],
+  plan: (key) => ["Plan", planText(key)],
+  lastFour: (key) => ["Key", `ends in ${key.lastFour}`],
+  createdAtMs: (key) => ["Created", formatTime(key.createdAtMs)],
+  expiresAtMs: (key) => ["Expires", key.expiresAtMs === null ? "never" : formatTime(key.expiresAtMs)],
+  graceUntilMs: (_, graces) => [
+    "Old keys",
+    graces.map((ms) => `valid until ${formatTime(ms)}`).join(", ") || "none valid",
+  ],
+  bans: (key) => ["Bans", `${key.bans} in the last ${BANS_COUNTED_DAYS} days`],
+};
+
 export function detailsText({ key, graces, changes, counts }: KeyDetails, nowMs: number): string {
   const { windows, days, problem } = counts;
-  const facts = [
-    ["State", stateText(key)],
-    ["Plan", planText(key)],
-    ["Key", `ends in ${key.lastFour}`],
-    ["Created", formatTime(key.createdAtMs)],
-    ["Expires", key.expiresAtMs === null ? "never" : formatTime(key.expiresAtMs)],
-    ["Old keys", graces.map((ms) => `valid until ${formatTime(ms)}`).join(", ") || "none valid"],
-    ["Bans", `${key.bans} in the last ${BANS_COUNTED_DAYS} days`],
-  ];
+  const facts = Object.values(FACTS).map((fact) => fact(key, graces));
   const parts = [
     `${key.id}  ${printable(key.name, 255)}`,
     tableText(facts),

@@ -65,7 +65,7 @@ const Usage = z.strictObject({
 /** The schemas that the document names. Generated clients have types of these names. */
 const NAMED = {
   NewPet: [NewPet, "A pet to add. Unknown fields are ignored."],
-  Pet: [Pet, "A pet for sale. `status` is absent if it was not given."],
+  Pet: [Pet, "A pet for sale. Optional fields that were not given are absent."],
   PetStatus: [z.enum(PET_STATUSES), "Sales status of a pet."],
   Error: [ApiErrorBody, "The body of every error: exactly these three fields."],
   UsageWindow: [UsageWindow, "One window: the current UTC minute, or the current UTC day."],

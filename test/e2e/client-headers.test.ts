@@ -2,6 +2,7 @@
 
 import { beforeAll, expect, it } from "vitest";
 import { type ApiError, Petstore, type PetstoreError } from "../../client/src/index.ts";
+import { HEADER } from "../../src/http/header-names.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 
 const service = sharedPetstore();
@@ -19,7 +20,7 @@ beforeAll(async () => {
 
 it("an error has the ID of its request", async () => {
   const requestId = `client-${Date.now()}`;
-  const options = { headers: { "X-Request-Id": requestId } };
+  const options = { headers: { [HEADER.requestId]: requestId } };
   const error: ApiError = await petstore.pets.get(0, options).catch((error) => error);
   expect([error.status, error.requestId]).toEqual([404, requestId]);
 });

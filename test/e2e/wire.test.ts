@@ -28,7 +28,8 @@ async function send(lines: string[]): Promise<string[]> {
   return received.split(/(?=^HTTP\/1\.1 )/m).filter((response) => response !== "");
 }
 
-const isFromService = (response: string) => /^x-request-id: /im.test(response);
+const isFromService = (response: string) =>
+  response.toLowerCase().includes(`\n${HEADER.requestId.toLowerCase()}: `);
 const statusOf = (response: string) => Number(response.split(" ")[1]);
 
 const PET = `{"name":"Rex","categoryId":1}`;
@@ -46,7 +47,11 @@ const PREFLIGHT = ["Origin: https://shop.example", "Access-Control-Request-Metho
 
 /** Requests with a value before ›, and where the response repeats the value. */
 const REPEATED: [what: string, request: string[], shown: string][] = [
-  [HEADER.requestId, requestOf("GET /v1/nowhere", "X-Request-Id: 12345678›"), "x-request-id: 12345678\r\n"],
+  [
+    HEADER.requestId,
+    requestOf("GET /v1/nowhere", `${HEADER.requestId}: 12345678›`),
+    `${HEADER.requestId.toLowerCase()}: 12345678\r\n`,
+  ],
   [
     "Access-Control-Request-Headers",
     requestOf("OPTIONS /v1/pets", ...PREFLIGHT, "Access-Control-Request-Headers: x›"),
@@ -76,7 +81,7 @@ it.each(["", " ", "\t "])("white space around the values of headers is ignored: 
     padded(HEADER.idempotencyKey, "padded"),
   );
   expect(await send(creation)).toEqual([
-    expect.stringMatching(/^HTTP\/1.1 201 .*x-request-id: 12345678\r\n/is),
+    expect.stringMatching(new RegExp(`^HTTP/1.1 201 .*\n${HEADER.requestId}: 12345678\r\n`, "is")),
   ]);
 });
 

@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import { MAX_COUNT, MAX_GRACE_DAYS, PAGE_SIZE } from "../../scripts/keys/arguments.ts";
 import { FRESH_MS } from "../../src/d1/freshness.ts";
 import { MAX_BODY_BYTES, MAX_BODY_MS } from "../../src/http/body.ts";
+import { OPERATIONS } from "../../src/http/operations.ts";
 import { CALL_DEADLINE_MS } from "../../src/keys/isolate/call-object.ts";
 import { MAX_DECISIONS } from "../../src/keys/isolate/local-decisions.ts";
 import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS } from "../../src/keys/object/bans.ts";
@@ -16,6 +17,18 @@ import { fillGuide } from "../../src/openapi/guide.ts";
 import { BANS_COUNTED_DAYS, EXPIRING_DAYS } from "../../src/operators/records.ts";
 import { RETENTION_MS, ROW_RETENTION_MS } from "../../src/pets/idempotency.ts";
 import { REQUESTS_PER_MINUTE } from "../../src/rate-limit/anonymous.ts";
+
+it.each(Object.values(OPERATIONS))("the README has $method $path", ({ method, path }) => {
+  expect(readFileSync("README.md", "utf8")).toContain(`| \`${method.toUpperCase()} /v1${path}\``);
+});
+
+it.each(["README.md", "docs/operating.md"])("%s has each subcommand of keys", (file) => {
+  const source = readFileSync("scripts/keys.ts", "utf8");
+  const names = [...source.matchAll(/\badd\(\s*\["([a-z]+)"/g)].map(([, name]) => name);
+  expect(names.length).toBeGreaterThan(5);
+  const text = readFileSync(file, "utf8");
+  for (const name of names) expect(text).toMatch(new RegExp(`\`[^\`]*\\b${name}\\b[^\`]*\`|keys -- ${name}`));
+});
 
 /** The numbers of files by their names, also those that they do not export. */
 function constantsOf(...files: string[]): (name: string) => number {

@@ -145,6 +145,12 @@ const CHANGES: Record<
 };
 
 // A column that operators don't see fails here too.
+it.each(Object.entries(CHANGES))("the change %s is refused for a revoked key", async (_, [, , make]) => {
+  const { id } = await newKey({ plan: "free" });
+  await revokeKey(env.KEYS_DB, id, operator());
+  expect(await make(id, operator())).toEqual({ ok: false, problem: "revoked" });
+});
+
 it.each(Object.entries(CHANGES))(
   "the change %s records both values, and operators see it in the key",
   async (change, [from, to, make]) => {

@@ -29,6 +29,7 @@ export async function laggingDatabase({ nearest = env.REPLICA } = {}) {
 
 async function catchUp(last: unknown): Promise<void> {
   const rows = await env.PETS_DB.prepare("SELECT * FROM pets WHERE id > ?1").bind(last).raw();
-  const insert = env.REPLICA.prepare("INSERT OR REPLACE INTO pets VALUES (?, ?, ?, ?)");
-  if (rows.length > 0) await env.REPLICA.batch(rows.map((row) => insert.bind(...row)));
+  const insert = (row: unknown[]) =>
+    env.REPLICA.prepare(`INSERT OR REPLACE INTO pets VALUES (${row.map(() => "?").join(", ")})`).bind(...row);
+  if (rows.length > 0) await env.REPLICA.batch(rows.map(insert));
 }

@@ -4,6 +4,7 @@ import { getEventListeners } from "node:events";
 import { inspect } from "node:util";
 import { beforeEach, expect, it, vi } from "vitest";
 import { type ClientOptions, type CreateOptions, type NewPet, Petstore } from "../../../client/src/index.ts";
+import { HEADER } from "../../../src/http/header-names.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date", "performance"] });
@@ -22,7 +23,7 @@ type Answer = (signal: AbortSignal) => Response | Promise<Response>;
 const answer =
   (status: number, body: string | ReadableStream = PET, headers = {}): Answer =>
   () =>
-    new Response(body, { status, headers: { "X-Request-Id": "req", ...headers } });
+    new Response(body, { status, headers: { [HEADER.requestId]: "req", ...headers } });
 const error = (status: number, code: string, headers = {}) =>
   answer(status, JSON.stringify({ code, message: code, status }), headers);
 const after = (seconds: unknown) => ({ "Retry-After": `${seconds}` });
