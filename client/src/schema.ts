@@ -13,7 +13,7 @@ export interface components {
             categoryId: bigint;
             status?: components["schemas"]["PetStatus"];
         };
-        /** @description A pet for sale. `status` is absent if it was not given. */
+        /** @description A pet for sale. Optional fields that were not given are absent. */
         Pet: {
             /**
              * Format: int64
