@@ -19,37 +19,44 @@ const HOP_MS = 5;
  * its record, that is the hop of this round, and the call belongs to the next one.
  */
 function recordRounds(keyId: string) {
-  const rounds: string[][] = [];
+  let latest: string[][] = [];
   let calledIn = 0;
-  const record = (part: string, round: number) => {
+  const record = (part: string, rounds: string[][], round: number) => {
     rounds[round] = [...(rounds[round] ?? []), part].sort();
   };
+  // A hop that began in the background of earlier requests is recorded with them.
   const hop = async (part: string, go: () => Promise<unknown>) => {
+    const rounds = latest;
     const round = rounds.length;
     const result = await go();
     await scheduler.wait(HOP_MS);
-    record(part, round);
+    record(part, rounds, round);
     return result;
   };
   const call = async (go: () => Promise<unknown>) => {
+    const rounds = latest;
     const round = rounds.length;
     calledIn = round;
     const result = await go();
     const isAfterRead = rounds[round]?.includes("keys") ?? false;
     await scheduler.wait(HOP_MS);
-    record("object", isAfterRead ? round + 1 : round);
+    record("object", rounds, isAfterRead ? round + 1 : round);
     return result;
+  };
+  const begin = () => {
+    latest = [];
+    return latest;
   };
   interceptStatements("KEYS_DB", async (run, _place, _method, parameters) => {
     const result = await run();
-    if (parameters.includes(keyId)) record("keys", calledIn);
+    if (parameters.includes(keyId)) record("keys", latest, calledIn);
     return result;
   });
   const PETS_DB = stubDatabase("PETS_DB", (run) => hop("pets", run));
   // Only the object reads keys; a statement of the isolate would show as a hop of its own.
   const KEYS_DB = stubDatabase("KEYS_DB", (run) => hop("keys, by the isolate", run));
   const API_KEYS = stubKeyObjects(env.API_KEYS, call);
-  return { rounds, bindings: { ...env, PETS_DB, KEYS_DB, API_KEYS } };
+  return { begin, bindings: { ...env, PETS_DB, KEYS_DB, API_KEYS } };
 }
 
 /** Sends requests with a key that is new to the isolate. Its object is awake, because another isolate has just called it. */
@@ -57,12 +64,12 @@ async function newSender() {
   const { id, secret } = await newKey();
   const object = env.API_KEYS.getByName(id);
   await object.acquire(batch(1));
-  const { rounds, bindings } = recordRounds(id);
+  const { begin, bindings } = recordRounds(id);
   /** Sends requests at once, and returns the rounds that their responses waited for. */
   const send = async (path: string, init: RequestInit = {}, times = 1) => {
     const headers = { ...init.headers, Authorization: `Bearer ${secret}` };
     const contexts = Array.from({ length: times }, () => createExecutionContext());
-    rounds.length = 0;
+    const rounds = begin();
     const sendOne = async (ctx: ExecutionContext) =>
       app.request(ORIGIN + path, { ...init, headers }, bindings, ctx);
     const responses = await Promise.all(
