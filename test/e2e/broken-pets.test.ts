@@ -15,14 +15,14 @@ import { serve } from "../support/e2e/serve.ts";
 let state: string;
 let remove: () => Promise<void>;
 let service: Awaited<ReturnType<typeof serve>>;
-/** A key for 5 requests a minute. */
+/** A key for 5 requests a day: a minute may end during the test. */
 let key: string;
 
 beforeAll(async () => {
   ({ state, remove } = await emptyState());
   const databases = await openDatabases({ kind: "local", state }, ...CONTENTS);
   for (const contents of CONTENTS) await migrateEmpty(databases[contents], contents);
-  const limits = { minute: 5, day: 100 };
+  const limits = { minute: 100, day: 5 };
   const newKey = { name: "a test", plan: "enterprise", expiresAtMs: null, limits } as const;
   key = (await createKey(databases.keys, newKey, { by: "a test", nowMs: Date.now() })).secret;
   await databases.close();
@@ -64,7 +64,7 @@ it("GET /v1/usage and the check of keys work, lists and creations get a 503, and
   }
   expect((await call("/v1/pets", key)).status).toBe(429);
   expect(JSON.parse((await call("/v1/usage", key)).body)).toMatchObject({
-    minute: { used: 5, remaining: 0 },
+    day: { used: 5, remaining: 0 },
   });
 });
 
