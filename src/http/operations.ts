@@ -25,12 +25,8 @@ export const OPERATION_IDS = Object.keys(OPERATIONS) as OperationId[];
 /** The methods of a path, or of all paths, in upper case. HEAD is GET without the body (RFC 9110, section 9.3.2). */
 export function methodsOf(path?: OperationPath): string[] {
   const operations: Operation[] = Object.values(OPERATIONS);
-  const methods = operations.flatMap((each) =>
-    path !== undefined && each.path !== path
-      ? []
-      : each.method === "get"
-        ? ["GET", "HEAD"]
-        : each.method.toUpperCase(),
-  );
+  const methods = operations
+    .filter((each) => path === undefined || each.path === path)
+    .flatMap(({ method }) => (method === "get" ? ["GET", "HEAD"] : method.toUpperCase()));
   return [...new Set(methods)].sort();
 }

@@ -1,4 +1,4 @@
-// How each field of a pet is stored. The SQL of pets, its parameters and the hash of a request follow from PET_COLUMNS, which has to have
+// How each field of a pet is stored. The SQL of pets, its parameters and the hash of a request follow from PET_STORAGE, which has to have
 // every field of the schema. An absent field is NULL.
 
 import { stringifyJson } from "../lib/json.ts";

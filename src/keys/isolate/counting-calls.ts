@@ -167,8 +167,8 @@ export class CountingCalls {
 
   /** Decides requests of a call that has failed after at most `maxMs`. */
   #fail(failure: unknown, maxMs: number, secret: string | undefined): void {
-    // The record does not tell of this secret; the others are sent again.
     const isOverdue = failure instanceof DeadlineExceeded && maxMs < CALL_DEADLINE_MS;
+    // The record does not tell of this secret; the others are sent again.
     if (secret !== undefined && failure instanceof DatabaseUnavailable)
       this.#decide(this.waiting.withSecret(secret), failure);
     else if (isOverdue) this.#decide(this.waiting.overdue(0), failure);

@@ -20,6 +20,7 @@ import { LookupThrottle } from "./lookup-throttle.ts";
 
 /** Secrets, and ids and hashes that don't exist: together about 7 MB. */
 const MAX_SECRETS = 10_000;
+
 /** Asks a key's object about the secret of a request. */
 type Ask = (client: KeyClient, isFirst: boolean) => Promise<RecordAnswer>;
 
@@ -38,7 +39,7 @@ export class KnownKeys {
   readonly #runtime: Runtime;
   readonly #clients: KeyClients;
   readonly #lookUp: LookUp;
-  /** By secret: hashing takes a quarter of the CPU time of a hot request. */
+  /** By secret: with hashing and its checks, a hot request takes a sixth more processor time. */
   readonly #credentials = new BoundedMap<string, Credential>(MAX_SECRETS);
   /** Ids and hashes that don't exist, with the time from which on they were known (Unix time). */
   readonly #unknown = new BoundedMap<string, number>(MAX_SECRETS);

@@ -14,6 +14,7 @@ import { ObjectUnavailable } from "./waiting-requests.ts";
 
 /** How long neither the object nor the primary is asked about a key again if both have hung. */
 const FAILURE_MS = 5_000;
+/** Keys that have failed so: more can only be a flood of guesses. */
 const MAX_FAILURES = 1_000;
 /** A primary that has had less time than this does not hang. */
 const HANGING_MS = 1_000;
@@ -50,9 +51,7 @@ export class LookUp {
       (each): Answered => ({ ...each, sentMs }),
       (failure) => this.#askPrimary(request, client, failure),
     );
-    if (answer.record !== null) {
-      this.#clients.keep(id, client);
-    }
+    if (answer.record !== null) this.#clients.keep(id, client);
     return answer;
   }
 
@@ -63,7 +62,7 @@ export class LookUp {
     onObjectFailure(failure.cause);
     const sentMs = this.#runtime.now();
     const find = () => this.#findRecord(credential.id);
-    const maxMs = leftMs(request, this.#runtime.now());
+    const maxMs = leftMs(request, sentMs);
     try {
       const record = await this.#runtime.withDeadline("the database", maxMs, find);
       client.learn({ record, usableMs: FRESH_MS }, sentMs);
