@@ -38,10 +38,6 @@ export class Cache<Value, Context> {
     return this.#entries.has(key);
   }
 
-  isFresh(key: string): boolean {
-    return ageOf(this.#entries.get(key)?.loadedMs) < this.#options.freshMs;
-  }
-
   /** The cached or a new value. Rejects as `load` does or recently did. */
   async get(key: string, context: Context): Promise<Value> {
     const { freshMs, revalidateMs = freshMs } = this.#options;

@@ -37,11 +37,6 @@ export class PageCache {
     });
   }
 
-  /** Whether the page is in memory and need not be loaded. */
-  isFresh(query: PageQuery): boolean {
-    return this.#pages.isFresh(cacheKey(query));
-  }
-
   /** The page from the cache, from a replica if it has a next page, otherwise from the primary. Throws DatabaseUnavailable. */
   async get(database: D1Database, query: PageQuery): Promise<Page> {
     const key = cacheKey(query);

@@ -40,10 +40,15 @@ export class HeldLease {
     return this.#recent * Math.exp(-Math.abs(nowMs - this.#arrivedMs) / LEASE_MS);
   }
 
+  /** Whether a request is left, unless its time is over. */
+  get isUsable(): boolean {
+    return this.#held !== undefined && !this.#held.isOver && this.#held.used < this.#held.size;
+  }
+
   /** Consumes one leased request, if there is one. `minuteMs`: the start of the minute, by the object's clock (Unix time). */
   consume(nowMs: number, minuteMs: number): boolean {
     const held = this.#held;
-    if (held === undefined || held.isOver || held.used === held.size) return false;
+    if (held === undefined || !this.isUsable) return false;
     // After this clock steps back, the lease's age is unknown; after the object's steps forward, the lease's minute is over.
     held.isOver = nowMs < held.sinceMs || nowMs >= held.untilMs || held.grantedMs < minuteMs;
     if (!held.isOver) held.used += 1;

@@ -74,9 +74,10 @@ export class KnownKeys {
     return this.#isUnknown(id) || this.#isUnknown(hash) ? UNKNOWN : undefined;
   }
 
-  /** Whether the next request of a valid key will probably be refused, as far as this isolate knows. */
-  isExhausted(id: string): boolean {
-    return this.#clients.find(id)?.known.peek().admitted === false;
+  /** Whether the next request of a valid key waits for a call that will probably admit it, as far as this isolate knows. */
+  needsCall(id: string): boolean {
+    const known = this.#clients.find(id)?.known;
+    return known !== undefined && !known.lease.isUsable && known.peek().admitted;
   }
 
   /** Whether a request with a secret that the isolate can't judge may cost a look-up, because its key is new to the isolate. */
