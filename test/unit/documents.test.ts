@@ -8,6 +8,7 @@ import { FRESH_MS } from "../../src/d1/freshness.ts";
 import { MAX_BODY_BYTES, MAX_BODY_MS } from "../../src/http/body.ts";
 import { OPERATIONS } from "../../src/http/operations.ts";
 import { CALL_DEADLINE_MS } from "../../src/keys/isolate/call-object.ts";
+import { HeldLease } from "../../src/keys/isolate/held-lease.ts";
 import { MAX_DECISIONS } from "../../src/keys/isolate/local-decisions.ts";
 import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS } from "../../src/keys/object/bans.ts";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
@@ -87,7 +88,19 @@ const KEPT_DAYS = object("KEPT_UNUSED_MS") / DAY_MS - 1;
 const DELETED = records("STEPS_PER_RUN") * records("ROWS_PER_STEP");
 /** When a banned isolate renews the record, which may be this old when it gets it. */
 const RENEWAL = `${(FRESH_MS / 2 - reader("REFRESH_MS")) / 1000} to ${FRESH_MS / 2 / 1000}`;
+/** The longest interval of steady requests that get a lease. */
+const STEADY = longestInterval((lease, nowMs) => lease.recent(nowMs) >= leases("MIN_RECENT")).toFixed(1);
 const { free } = PLAN_LIMITS;
+
+/** In seconds. */
+function longestInterval(isLeased: (lease: HeldLease, nowMs: number) => boolean): number {
+  for (let intervalMs = LEASE_MS; ; intervalMs -= 10) {
+    const lease = new HeldLease();
+    const arrivals = Array.from({ length: 100 }, (_, index) => index * intervalMs);
+    for (const nowMs of arrivals) lease.recordArrival(nowMs);
+    if (isLeased(lease, arrivals.at(-1) ?? 0)) return intervalMs / 1000;
+  }
+}
 
 /** What each document says of the code. */
 const PHRASES: Record<string, string[]> = {
@@ -226,6 +239,9 @@ const PHRASES: Record<string, string[]> = {
     `| Clients of keys in an isolate | ${number(keys("MAX_CLIENTS"))} |`,
     `older than ${FRESH} s | 0 | 1 each ${seconds(freshness("REVALIDATE_MS"))} s`,
     `less than once in ${AGE} s | 1 in ${REFRESH} s`,
+    `or steadily one in ${STEADY} s`,
+    `each with less than a request in ${STEADY} s`,
+    `less than a request of the key in ${STEADY} s`,
     `renews the lease every ${LEASE} s`,
     `at most ${CALLS} times a second`,
     `deleted ${KEPT_DAYS} to ${KEPT_DAYS + 1} days after`,

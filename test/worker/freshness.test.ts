@@ -4,6 +4,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
+import { OPERATION_IDS, OPERATIONS } from "../../src/http/operations.ts";
 import { changePlan, revokeKey, setExpiry } from "../../src/operators/admin.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
 import {
@@ -37,9 +38,9 @@ async function newService(...lagging: Parameters<typeof laggingDatabase>) {
   const { PETS_DB, asked, catchUp } = await laggingDatabase(...lagging);
   const { secret } = await newKey();
   const address = newAddress();
-  const call = (path: string, init: RequestInit = {}) => {
+  const call = (path: string, init: RequestInit = {}, bindings = { PETS_DB }) => {
     const headers = { ...init.headers, Authorization: `Bearer ${secret}`, "CF-Connecting-IP": address };
-    return requestApp(path, { ...init, headers }, { PETS_DB });
+    return requestApp(path, { ...init, headers }, bindings);
   };
   /** Returns the ids. */
   const create = async (count: number) => {
@@ -63,6 +64,17 @@ function failingReplica(): D1Database {
 }
 
 describe("with a lagging replica", () => {
+  it.each(OPERATION_IDS.filter((id) => OPERATIONS[id].method === "get"))(
+    "%s has the answer of the primary",
+    async (id) => {
+      const { create, call } = await newService();
+      const [petId] = await create(3);
+      const path = `/v1${OPERATIONS[id].path}`.replace("{petId}", `${petId}`);
+      const [ours, primary] = [await call(path), await call(path, {}, { PETS_DB: env.PETS_DB })];
+      expect([ours.status, await ours.text()]).toEqual([200, await primary.text()]);
+    },
+  );
+
   it("a key sees a created pet in its next list, also at the end of a page", async () => {
     const { create, ids, list } = await newService();
     const created: number[] = [];

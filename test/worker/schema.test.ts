@@ -65,6 +65,38 @@ it("the schema has no name of a plan or of a status, and only the name of bans, 
   expect(texts).toEqual([[`'${BANNED}'`], []]);
 });
 
+it("each text column has a limited length, unless the service itself writes its texts", async () => {
+  const sql = "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%STRICT%'";
+  const read = async (database: D1Database) => {
+    const { results } = await database.prepare(sql).all<{ name: string; sql: string }>();
+    return results.flatMap(({ name, sql }) =>
+      [...sql.matchAll(/(?:^|,) *(\w+) TEXT\b(?!.*CHECK \(length\(\1\))/gm)].map(
+        ([, column]) => `${name}.${column}`,
+      ),
+    );
+  };
+  const unlimited = [...(await read(env.KEYS_DB)), ...(await read(env.PETS_DB))];
+  expect(unlimited.sort()).toEqual(WRITTEN_BY_SERVICE);
+});
+
+/** Ids, bookmarks, names in the code or of system users, and texts that follow from limited ones. */
+const WRITTEN_BY_SERVICE = [
+  "creations.key_id",
+  "creations.pet_json",
+  "key_changes.change",
+  "key_changes.changed_by",
+  "key_changes.from_value",
+  "key_changes.key_id",
+  "key_changes.to_value",
+  "keys.id",
+  "keys.plan",
+  "pet_restores.begun_by",
+  "pet_restores.bookmark",
+  "pet_restores.undo_bookmark",
+  "pets.status",
+  "replaced_secrets.key_id",
+];
+
 it.each([
   [
     "PETS_DB",
