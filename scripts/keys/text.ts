@@ -9,23 +9,33 @@ export type NamedKey = Pick<ListedKey, "id" | "name" | "plan" | "limits" | "expi
 
 const timeOrNull = (ms: number | null) => (ms === null ? null : formatTime(ms));
 
-/** A key in the output of `--json`. `state` is the main one of `states`. */
+/** A key in the output of `--json`, with all its fields. `state` is the main one of `states`. */
 export function keyJson(key: ListedKey) {
+  const { id, name, plan, limits, bans, states, ...more } = key;
+  const {
+    createdAtMs,
+    expiresAtMs,
+    revokedAtMs,
+    graceUntilMs,
+    bannedUntilMs,
+    bansLiftedUntilMs: _,
+    ...rest
+  } = more;
   return {
-    id: key.id,
-    name: key.name,
-    plan: key.plan,
-    perMinute: key.limits?.minute ?? null,
-    perDay: key.limits?.day ?? null,
-    lastFour: key.lastFour,
-    createdAt: formatTime(key.createdAtMs),
-    expiresAt: timeOrNull(key.expiresAtMs),
-    revokedAt: timeOrNull(key.revokedAtMs),
-    graceUntil: timeOrNull(key.graceUntilMs),
-    bannedUntil: timeOrNull(key.bannedUntilMs),
-    [`bansInLast${BANS_COUNTED_DAYS}Days`]: key.bans,
-    state: key.states[0],
-    states: key.states,
+    id,
+    name,
+    plan,
+    perMinute: limits?.minute ?? null,
+    perDay: limits?.day ?? null,
+    ...rest,
+    createdAt: formatTime(createdAtMs),
+    expiresAt: timeOrNull(expiresAtMs),
+    revokedAt: timeOrNull(revokedAtMs),
+    graceUntil: timeOrNull(graceUntilMs),
+    bannedUntil: timeOrNull(bannedUntilMs),
+    [`bansInLast${BANS_COUNTED_DAYS}Days`]: bans,
+    state: states[0],
+    states,
   };
 }
 
