@@ -1,10 +1,9 @@
-// The lifecycle of a request, in order (DESIGN.md has the picture). The order is part of the contract: HTTPS, key, rate limit,
+// The lifecycle of a request, in order (DESIGN.md has the picture). The order is part of the contract: HTTPS, rate limit, key,
 // method and path, input. Everything before the rate limit is free for clients.
 
 import { env } from "cloudflare:workers";
 import { Hono } from "hono";
 import { methodNotAllowed } from "hono/method-not-allowed";
-import type { AppEnv } from "./env.ts";
 import { cors } from "./http/cors.ts";
 import { handleError, handleUnknownPath, handleWrongMethod } from "./http/errors.ts";
 import { logRequest } from "./http/log.ts";
@@ -20,12 +19,12 @@ import { findRecord } from "./keys/store.ts";
 import { usageRoute } from "./keys/usage/usage-route.ts";
 import { RUNTIME } from "./lib/runtime.ts";
 import { PageCache } from "./pets/page-cache.ts";
-import { prefetch } from "./pets/prefetch.ts";
+import { type PetsEnv, prefetch } from "./pets/prefetch.ts";
 import { petRoutes } from "./pets/routes.ts";
 import { AddressCounter } from "./rate-limit/anonymous.ts";
 
 function createApp() {
-  const app = new Hono<AppEnv>();
+  const app = new Hono<PetsEnv>();
   const keys = new KnownKeys({
     runtime: RUNTIME,
     // `env` is read at each use, because Cloudflare may give a running isolate other bindings.

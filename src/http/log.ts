@@ -1,5 +1,5 @@
 // The log: one line of JSON for each request, which the platform indexes by field. Of the client's input, a line has only the
-// method and a validated request ID: no key, other header, body or path.
+// method and a validated request ID: no secret, other header, body or path.
 
 import type { Context, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
@@ -19,7 +19,7 @@ export function logFailure<E extends HttpEnv>(c: Context<E>, event: Failure["eve
 
 export const logRequest: MiddlewareHandler<HttpEnv> = async (c, next) => {
   await next();
-  const { keyId, plan, window, remaining, code, failures } = c.get("log");
+  const { failures, ...fields } = c.get("log");
   const line = {
     event: "request",
     requestId: c.get("requestId"),
@@ -27,11 +27,7 @@ export const logRequest: MiddlewareHandler<HttpEnv> = async (c, next) => {
     route: matchedRoutes(c).findLast(({ method }) => method !== "ALL")?.path,
     status: c.res.status,
     ms: Date.now() - c.get("nowMs"),
-    keyId,
-    plan,
-    window,
-    remaining,
-    code,
+    ...fields,
     // A field of its own, because the platform can't group lines by a field within a list.
     failure: failures?.[0]?.event,
     failures,

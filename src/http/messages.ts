@@ -1,6 +1,7 @@
 // The message of every error response, by error code: what is wrong, and what a client can do about it. The published document
 // and the tests import them. Values that folders above `http/` define are parameters.
 
+import { formatTime } from "../lib/rfc3339.ts";
 import { HEADER } from "./header-names.ts";
 
 /** When a request is admitted again; `atMs` is Unix time. */
@@ -80,7 +81,7 @@ export const MESSAGES = {
   },
   key_banned: {
     ban: (untilMs: number, retry: Retry) =>
-      `the API key is temporarily banned until ${instant(untilMs)} for ignoring 429 responses; ${retryAt(retry)}`,
+      `the API key is temporarily banned until ${formatTime(untilMs)} for ignoring 429 responses; ${retryAt(retry)}`,
   },
   internal_error: {
     fault: (requestId: string) => `internal error; if it persists, report request ID ${requestId}`,
@@ -104,9 +105,5 @@ function outage(problem: string): OutageMessage {
 }
 
 function retryAt({ seconds, atMs }: Retry): string {
-  return `retry in ${seconds} s, at ${instant(atMs)}`;
-}
-
-function instant(ms: number): string {
-  return new Date(ms).toISOString().replace(".000Z", "Z");
+  return `retry in ${seconds} s, at ${formatTime(atMs)}`;
 }

@@ -19,7 +19,6 @@ export type OperationId = keyof typeof OPERATIONS;
 
 export type OperationPath = (typeof OPERATIONS)[OperationId]["path"];
 
-/** The ids of all operations. */
 export const OPERATION_IDS = Object.keys(OPERATIONS) as OperationId[];
 
 /** The methods of a path, or of all paths, in upper case. HEAD is GET without the body (RFC 9110, section 9.3.2). */

@@ -1,5 +1,5 @@
-// The format of a secret: `pet_`, the 12 characters of the key's id, 32 random base62 characters (190 bits), and 6 characters for the
-// CRC32 of all that. So it names its key's object. The checksum is not for security: it rejects mistyped secrets without a call, and
+// The format of a secret: the prefix, the key's id, random base62 characters (190 bits), and a CRC32 of all that in base62. So it names
+// its key's object. The checksum is not for security: it rejects mistyped secrets without a call, and
 // secret scanners recognise leaked ones by it. Only the SHA-256 of a secret is stored; with 190 bits of entropy, a slow hash or a
 // salt would add nothing.
 
@@ -12,12 +12,10 @@ const ID_PREFIX = "key_";
 /** A secret, or most of one. */
 const LOOKS_LIKE_SECRET = new RegExp(`${SECRET_PREFIX}[0-9A-Za-z]{20,}`, "g");
 
-/** An id for a new key. */
 export function newKeyId(): string {
   return ID_PREFIX + randomBase62(ID_LENGTH);
 }
 
-/** A new secret of a key. */
 export function newSecret(keyId: string): string {
   return withChecksum(SECRET_PREFIX + keyId.slice(ID_PREFIX.length) + randomBase62(RANDOM_LENGTH));
 }

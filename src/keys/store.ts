@@ -26,20 +26,15 @@ const SELECT_RECORD = `
     FROM replaced_secrets WHERE key_id = keys.id
   ) AS replaced FROM keys WHERE id = ?1`;
 
-/** Reads the record of a key in any state; null if it does not exist. Throws DatabaseUnavailable, and as keyOf. */
+/** Reads the record of a key in any state; null if it does not exist. Throws DatabaseUnavailable, or an Error for a key without limits. */
 export async function findRecord(database: D1Database, id: string): Promise<KeyRecord | null> {
   type RecordRow = Row<Key> & { hash: string; replaced: string };
   const row = await read(() => database.prepare(SELECT_RECORD).bind(id).first<RecordRow>());
   if (row === null) return null;
-  const { hash, replaced, ...key } = row;
-  return { ...keyOf(key), secrets: [{ hash, goodUntilMs: null }, ...JSON.parse(replaced)] };
-}
-
-/** The key of a row. Throws if the row has no limits. */
-export function keyOf({ perMinute, perDay, ...key }: Row<Key>): Key {
+  const { hash, replaced, perMinute, perDay, ...key } = row;
   const limits = limitsOfRow({ plan: key.plan, perMinute, perDay });
   if (limits === undefined) throw new Error(noLimits(key));
-  return { ...key, limits };
+  return { ...key, limits, secrets: [{ hash, goodUntilMs: null }, ...JSON.parse(replaced)] };
 }
 
 /** Undefined if this version does not know the plan of the row, or if the row lacks the limits that its plan needs. */

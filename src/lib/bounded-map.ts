@@ -19,18 +19,6 @@ export class BoundedMap<Key, Value> {
     return this.#entries.get(key);
   }
 
-  has(key: Key): boolean {
-    return this.#entries.has(key);
-  }
-
-  getOrAdd(key: Key, make: () => Value): Value {
-    const known = this.#entries.get(key);
-    if (known !== undefined) return known;
-    const value = make();
-    this.set(key, value);
-    return value;
-  }
-
   delete(key: Key): void {
     const value = this.#entries.get(key);
     if (value === undefined) return;

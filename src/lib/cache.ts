@@ -35,7 +35,7 @@ export class Cache<Value, Context> {
 
   /** Whether the cache has a value, fresh or not. */
   has(key: string): boolean {
-    return this.#entries.has(key);
+    return this.#entries.get(key) !== undefined;
   }
 
   /** The cached or a new value. Rejects as `load` does or recently did. */

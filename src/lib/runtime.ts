@@ -8,7 +8,7 @@ const FIRST_PAUSE_MS = 1;
 const PAUSE_SHARE = 0.2;
 
 /** Waits until a condition holds, for at most `maxMs`. */
-export async function poll(isDone: () => boolean, maxMs = Number.POSITIVE_INFINITY): Promise<void> {
+export async function poll(isDone: () => boolean, maxMs: number): Promise<void> {
   for (let waitedMs = 0; waitedMs < maxMs && !isDone(); ) {
     const pauseMs = Math.min(maxMs - waitedMs, Math.max(FIRST_PAUSE_MS, Math.floor(PAUSE_SHARE * waitedMs)));
     await scheduler.wait(pauseMs);
@@ -20,8 +20,7 @@ export const RUNTIME = {
   /** Unix time. This clock may step; the timers below don't. */
   now: () => Date.now(),
   wait: (ms: number): Promise<unknown> => scheduler.wait(ms),
-  /** Waits until a condition holds, for at most `maxMs`. */
-  until: (isDone: () => boolean, maxMs: number): Promise<unknown> => poll(isDone, maxMs),
+  until: poll,
   withDeadline,
   /** A number in [0, 1). */
   random: () => Math.random(),

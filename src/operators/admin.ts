@@ -1,7 +1,8 @@
 // What operators do to keys, at the command line; none of it is available over HTTP. A new secret is returned and not stored.
 //
-// Every change is one batch: its row in the record of changes, then the change. Cloudflare's API does not document a batch to be a
-// transaction. In this order an interrupted batch is harmless: it can be repeated, and no change lacks its row.
+// Every change is one batch, and Cloudflare's API does not document a batch to be a transaction. The row in the record of changes comes
+// first, so an interrupted batch can be repeated, and no change lacks its row. A creation stores its keys first: an interrupted one can
+// leave keys without a row, whose secrets nobody has.
 
 import { write } from "../d1/statements.ts";
 import type { Plan } from "../keys/plans.ts";
@@ -62,7 +63,7 @@ const RECORD_CREATION = `
 export async function* createKeys(
   database: D1Database,
   newKeys: NewKey[],
-  operator: Operator,
+  { by, nowMs }: Operator,
 ): AsyncGenerator<CreatedKey> {
   for (let start = 0; start < newKeys.length; start += KEYS_PER_STATEMENT) {
     const created = newKeys.slice(start, start + KEYS_PER_STATEMENT).map((newKey) => {
@@ -71,29 +72,19 @@ export async function* createKeys(
       const limits = effectiveLimits(newKey.plan, newKey.limits);
       return { key: { ...newKey, id, limits, lastFour: lastFourOf(secret) }, secret };
     });
-    await insertKeys(database, created, operator);
+    const rows = created.map(({ key, secret }) => {
+      const [perMinute, perDay] = ownLimits(key.plan, key.limits);
+      const text = creationText(key.plan, key.limits, key.expiresAtMs);
+      return { ...key, perMinute, perDay, created: text, hash: sha256(secret) };
+    });
+    const json = JSON.stringify(rows);
+    const insert = database.prepare(INSERT_KEYS).bind(json, nowMs);
+    const record = database.prepare(RECORD_CREATION).bind(json, nowMs, by);
+    await write(() => database.batch([insert, record]));
     yield* created;
   }
 }
 
-/** Stores keys under the SHA-256 of their secrets. */
-export async function insertKeys(
-  database: D1Database,
-  keys: CreatedKey[],
-  { by, nowMs }: Operator,
-): Promise<void> {
-  const rows = keys.map(({ key, secret }) => {
-    const [perMinute, perDay] = ownLimits(key.plan, key.limits);
-    const created = creationText(key.plan, key.limits, key.expiresAtMs);
-    return { ...key, perMinute, perDay, created, hash: sha256(secret) };
-  });
-  const json = JSON.stringify(rows);
-  const insert = database.prepare(INSERT_KEYS).bind(json, nowMs);
-  const record = database.prepare(RECORD_CREATION).bind(json, nowMs, by);
-  await write(() => database.batch([insert, record]));
-}
-
-/** Creates a key. */
 export async function createKey(
   database: D1Database,
   newKey: NewKey,
@@ -103,7 +94,7 @@ export async function createKey(
   throw new Error("no key was created");
 }
 
-/** Makes a change, which the last arguments describe, before the operator. */
+/** A function that makes changes of one kind. Its arguments: database, id of the key, values of the change, operator. */
 function changer<Name extends OperatorChange>(name: Name) {
   return (database: D1Database, id: string, ...given: [...ValuesOf<Name>, Operator]): Promise<Outcome> =>
     change(database, id, name, given.slice(0, -1) as ValuesOf<Name>, given.at(-1) as Operator);
@@ -164,12 +155,12 @@ async function change<Name extends OperatorChange>(
   ...before: D1PreparedStatement[]
 ): Promise<Outcome> {
   const { where, set, parameters, from, to } = KEY_CHANGES[name] as unknown as Kind<ValuesOf<Name>>;
-  // Also of a value that the key already has.
+  // A change to the value that the key already has is recorded too.
   const record = `
     INSERT INTO key_changes (key_id, at_ms, change, from_value, to_value, changed_by)
     SELECT id, ?2, '${name}', ${from}, ?3, ?4 FROM keys WHERE ${where}`;
   const columns = Object.entries(set).map(([column, sql]) => `${column} = ${sql}`);
-  // Each bound parameter has to occur, also ?2.
+  // SQLite rejects a bound parameter that does not occur, and not every change uses ?2.
   const update = `UPDATE keys SET ${columns.join(", ")} WHERE ${where} AND ?2 > 0 RETURNING id`;
   const results = await write(() =>
     database.batch([

@@ -27,7 +27,7 @@ export interface ListedRecord extends Omit<Key, "plan" | "limits"> {
   graceUntilMs: number | null;
   /** The end of the recorded ban that is in force. */
   bannedUntilMs: number | null;
-  /** How many bans began in the last 30 days. */
+  /** How many bans began in the last BANS_COUNTED_DAYS. */
   bans: number;
 }
 

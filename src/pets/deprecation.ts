@@ -2,7 +2,7 @@
 // deployment.
 
 import type { MiddlewareHandler } from "hono";
-import { ApiError, errorResponse } from "../http/errors.ts";
+import { errorResponse } from "../http/errors.ts";
 import { HEADER } from "../http/header-names.ts";
 import { MESSAGES } from "../http/messages.ts";
 import type { HttpEnv } from "../http/request-context.ts";
@@ -26,7 +26,6 @@ export const deprecated: MiddlewareHandler<HttpEnv> = async (c, next) => {
   headers[HEADER.deprecation] = DEPRECATION;
   headers[HEADER.sunset] = SUNSET;
   headers.Link = deprecationLink(c.get("url"));
-  return c.get("nowMs") < REMOVED_AT.getTime() ? next() : errorResponse(c, removed);
+  if (c.get("nowMs") < REMOVED_AT.getTime()) return next();
+  return errorResponse(c, { code: "operation_removed", message: MESSAGES.operation_removed.getPet(SUNSET) });
 };
-
-const removed = new ApiError("operation_removed", MESSAGES.operation_removed.getPet(SUNSET));

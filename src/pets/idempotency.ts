@@ -14,7 +14,9 @@ export const IDEMPOTENCY_KEY = /^(?:([!#-~][!-~]{0,254})|"((?:[!#-[\]-~]|\\["\\]
 /** The idempotency key in a header. Throws `invalid_request`. */
 export function parseIdempotencyKey(header: string | undefined): string | undefined {
   if (header === undefined) return undefined;
-  const [, bare, quoted] = header.match(IDEMPOTENCY_KEY) ?? [];
+  // workerd keeps surrounding blanks (RFC 9110, section 5.5). `trim` alone would also remove U+FEFF.
+  const value = /^[\t -~]*$/.test(header) ? header.trim() : header;
+  const [, bare, quoted] = value.match(IDEMPOTENCY_KEY) ?? [];
   const key = bare ?? quoted?.replace(/\\(.)/g, "$1");
   if (key !== undefined) return key;
   throw new ApiError("invalid_request", MESSAGES.invalid_request.idempotencyKey);
@@ -32,17 +34,16 @@ const STEPS_PER_RUN = 40;
 
 const { columns, placeholders, parameters, json, hash } = PET_STORAGE;
 
-// In the first five, ?1 is the id of the API key and ?2 the idempotency key.
-const RECORD_EXISTS = "EXISTS (SELECT 1 FROM creations WHERE key_id = ?1 AND idempotency_key = ?2)";
-const DELETE_EXPIRED =
-  "DELETE FROM creations WHERE key_id = ?1 AND idempotency_key = ?2 AND created_at_ms <= ?3";
+// In all but the last, ?1 is the id of the API key and ?2 the idempotency key.
+const RECORD = "FROM creations WHERE key_id = ?1 AND idempotency_key = ?2";
+const RECORD_EXISTS = `EXISTS (SELECT 1 ${RECORD})`;
+const DELETE_EXPIRED = `DELETE ${RECORD} AND created_at_ms <= ?3`;
 const INSERT_PET = `INSERT INTO pets (${columns}) SELECT ${placeholders(3)} WHERE NOT ${RECORD_EXISTS}`;
 const INSERT_RECORD = `
   INSERT INTO creations (key_id, idempotency_key, request_hash, pet_id, pet_json, created_at_ms)
   SELECT ?1, ?2, unhex(?3), id, ${json}, ?4 FROM pets WHERE id = last_insert_rowid() AND NOT ${RECORD_EXISTS}`;
 const SELECT_RECORD = `
-  SELECT request_hash = unhex(?3) AS isSamePet, CAST(pet_id AS TEXT) AS id, pet_json AS petJson
-  FROM creations WHERE key_id = ?1 AND idempotency_key = ?2`;
+  SELECT request_hash = unhex(?3) AS isSamePet, CAST(pet_id AS TEXT) AS id, pet_json AS petJson ${RECORD}`;
 const DELETE_ALL_EXPIRED = `
   DELETE FROM creations WHERE (key_id, idempotency_key) IN
   (SELECT key_id, idempotency_key FROM creations WHERE created_at_ms <= ?1 ORDER BY created_at_ms LIMIT ?2)`;

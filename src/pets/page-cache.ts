@@ -4,7 +4,7 @@
 // instance may serve it, and it may be cached. The last page grows: each request reads it from the primary, so a client sees
 // every pet, and no page of a walk is older than the page before.
 //
-// An operator's changes to the table, or a restore, show within 30 s after the replicas have caught up.
+// An operator's changes to the table, or a restore, show within FRESH_MS after the replicas have caught up.
 
 import { FRESH_MS, REVALIDATE_MS } from "../d1/freshness.ts";
 import { ignoreFailure, nearest } from "../d1/replicas.ts";
@@ -18,7 +18,7 @@ const MAX_BYTES = 16 * 1024 * 1024;
 /** An upper bound for the entry itself, its key and its numbers. */
 const ENTRY_BYTES = 500;
 
-/** At most. */
+/** JavaScript stores a character in at most two bytes. */
 const BYTES_PER_CHARACTER = 2;
 
 type PageRequest = { database: D1Database; query: PageQuery };
@@ -37,7 +37,10 @@ export class PageCache {
     });
   }
 
-  /** The page from the cache, from a replica if it has a next page, otherwise from the primary. Throws DatabaseUnavailable. */
+  /**
+   * The page from memory; a stale one is reloaded from a replica. A page that is not in memory, or has no next page any more, is read
+   * from the primary. Throws DatabaseUnavailable.
+   */
   async get(database: D1Database, query: PageQuery): Promise<Page> {
     const key = cacheKey(query);
     if (this.#pages.has(key)) {

@@ -32,7 +32,7 @@ export function petRoutes(pages: PageCache) {
       // createPet
       .post("/", jsonBody(NewPet), async (c) => {
         const pet = c.req.valid("json");
-        const idempotencyKey = parseIdempotencyKey(withoutBlanks(c.req.header(HEADER.idempotencyKey)));
+        const idempotencyKey = parseIdempotencyKey(c.req.header(HEADER.idempotencyKey));
         const { id, petJson } =
           idempotencyKey === undefined
             ? await insertPet(c.env.PETS_DB, pet)
@@ -51,11 +51,6 @@ export function petRoutes(pages: PageCache) {
         return respondJson(c, petJson, 200);
       })
   );
-}
-
-/** A header without surrounding blanks, which workerd keeps (RFC 9110, section 5.5). `trim` alone would also remove U+FEFF. */
-function withoutBlanks(value: string | undefined): string | undefined {
-  return value !== undefined && /^[\t -~]*$/.test(value) ? value.trim() : value;
 }
 
 /** The link to the next page (RFC 8288), with the same limit and status. */

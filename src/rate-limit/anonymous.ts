@@ -2,7 +2,7 @@
 // call. The counts are approximate: each isolate has its own, and very many addresses evict the oldest.
 
 import { BoundedMap } from "../lib/bounded-map.ts";
-import { add, type Decision, peek, UNUSED_COUNT, type Window } from "./windows.ts";
+import { add, type Decision, rollOver, room, UNUSED_COUNT, type Window } from "./windows.ts";
 
 export const REQUESTS_PER_MINUTE = 60;
 /** Together about 2 MB of the 128 that an isolate has. */
@@ -22,6 +22,7 @@ export class AddressCounter {
   /** The decision about the next request of an address. Counts nothing. */
   peek(address: string, nowMs: number): Decision {
     const minute = this.#windows.get(address) ?? { ...UNUSED_COUNT, limit: REQUESTS_PER_MINUTE };
-    return peek({ minute }, nowMs);
+    const windows = rollOver({ minute }, nowMs);
+    return { admitted: room(windows) > 0, nowMs, windows };
   }
 }

@@ -46,21 +46,26 @@ export function mapWindows<All extends AnyWindows>(
   return changed as All;
 }
 
-/** Adds to the counts of each window. */
-export function add<All extends AnyWindows>(windows: All, admitted: number, refusals: number): All {
-  const addTo = (each: Count) => ({ ...each, used: each.used + admitted, refused: each.refused + refusals });
-  return mapWindows(windows, addTo);
+/** Adds requests that were decided at `atMs` (Unix time; by default now) to the windows that had begun by then. */
+export function add<All extends AnyWindows>(
+  windows: All,
+  admitted: number,
+  refused: number,
+  atMs = Number.POSITIVE_INFINITY,
+): All {
+  return mapWindows(windows, (each) =>
+    atMs < each.startMs ? each : { ...each, used: each.used + admitted, refused: each.refused + refused },
+  );
+}
+
+/** The windows once these requests have come back. */
+export function giveBack(windows: KeyWindows, requests: Record<WindowName, number>): KeyWindows {
+  return mapWindows(windows, (each, name) => ({ ...each, used: each.used - requests[name] }));
 }
 
 /** How many requests all windows have room for. */
 export function room({ minute, day }: Windows): number {
   return day === undefined ? remaining(minute) : Math.min(remaining(minute), remaining(day));
-}
-
-/** Whether a request would be admitted, and the windows as of `nowMs`. */
-export function peek<All extends Windows>(windows: All, nowMs: number): Decision<All> {
-  const current = rollOver(windows, nowMs);
-  return { admitted: room(current) > 0, nowMs, windows: current };
 }
 
 /** How many requests a window has left. `used` can exceed a limit that was lowered. */

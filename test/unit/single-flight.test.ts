@@ -10,7 +10,7 @@ beforeEach(() => {
 });
 
 /** When `poll` looks whether a condition holds that does from `doneMs` on, and when it ends. */
-async function polled(doneMs: number, maxMs?: number) {
+async function polled(doneMs: number, maxMs = 60_000) {
   const startMs = Date.now();
   const looksMs: number[] = [];
   const isDone = () => looksMs.push(Date.now() - startMs) > 0 && Date.now() - startMs >= doneMs;

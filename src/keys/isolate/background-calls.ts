@@ -58,7 +58,7 @@ export class BackgroundCalls {
     await end;
     if (!this.#known.lease.end(lease)) return;
     // In the next minute, the next request calls anyway.
-    if (this.#known.isMinuteOver(LATE_MS)) this.reportSoon();
+    if (this.#known.hasNextMinute(LATE_MS)) this.reportSoon();
     else await this.#report(0);
   }
 

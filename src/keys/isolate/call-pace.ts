@@ -28,11 +28,10 @@ export class CallPace {
     this.#calledMs = [...this.#calledMs, sentMs].slice(-MAX_CALLS);
   }
 
-  /** How long a call has to wait that must be one of the first `calls` in a second. */
+  /** How long to wait so that at most `calls` calls begin in a second. */
   pauseMs(calls: number): number {
     const nowMs = this.#runtime.now();
-    const first = this.#calledMs.at(-calls);
-    const pacedMs = first === undefined ? nowMs : first + SECOND_MS;
+    const pacedMs = (this.#calledMs.at(-calls) ?? Number.NEGATIVE_INFINITY) + SECOND_MS;
     const leftMs = Math.max(pacedMs, this.#pausedUntilMs) - nowMs;
     // More is left only after the clock has stepped back.
     return leftMs <= SECOND_MS ? Math.max(0, leftMs) : 0;

@@ -82,7 +82,7 @@ export class CountingCalls {
     this.#decide(this.waiting.overdue(0), tooLate());
   }
 
-  /** Whether a call has to wait, also because it must be one of the first `calls` in a second. */
+  /** Whether a call is under way or has to wait, so that at most `calls` begin in a second. */
   isBusy(calls: number): boolean {
     return this.#call !== undefined || this.#pace.pauseMs(calls) > 0;
   }
@@ -91,7 +91,7 @@ export class CountingCalls {
   async call(wantsLease: boolean): Promise<void> {
     const { waiting } = this;
     const known = this.#known;
-    // Otherwise the call would soon be given up for all requests, because of these.
+    // A request with less time left would soon make the isolate give up the whole call.
     this.decideOverdue(MIN_CALL_MS);
     const sentMs = this.#runtime.now();
     const secret = waiting.all.find((each) => each.secret !== undefined)?.secret;

@@ -40,7 +40,7 @@ export class HeldLease {
     return this.#recent * Math.exp(-Math.abs(nowMs - this.#arrivedMs) / LEASE_MS);
   }
 
-  /** Whether a request is left, unless its time is over. */
+  /** Whether the lease has a request left. Its time may be over. */
   get isUsable(): boolean {
     return this.#held !== undefined && !this.#held.isOver && this.#held.used < this.#held.size;
   }

@@ -1,4 +1,4 @@
-// The record of one key that an isolate holds. It is used for at most 30 s since the object began to read it. All times are the isolate's
+// The record of one key that an isolate holds. It is used for at most FRESH_MS since the object began to read it. All times are the isolate's
 // (Unix time); the record is at least as young by them, because its time runs from before the call that brought it.
 
 import type { UsableRecord } from "../protocol.ts";

@@ -20,7 +20,7 @@ import { callObject } from "./call-object.ts";
 import { CountingCalls, MIN_CALL_MS } from "./counting-calls.ts";
 import { HeldRecord } from "./held-record.ts";
 import { KnownQuota } from "./known-quota.ts";
-import { ObjectUnavailable, type Waiter } from "./waiting-requests.ts";
+import { unavailable, type Waiter } from "./waiting-requests.ts";
 
 /** A new stub of a key's object. */
 export type KeyObject = ReturnType<Env["API_KEYS"]["getByName"]>;
@@ -99,14 +99,14 @@ export class KeyClient {
       (object) => object.identify(secret),
       this.#calls.waiting.leftMs({ arrivedMs, secret }),
     ).catch((failure) => {
-      throw failure instanceof DatabaseUnavailable ? failure : new ObjectUnavailable(failure);
+      throw unavailable(failure);
     });
   }
 
   /** Decides a request that could not ask the object about its secret, with a record from the primary. */
   decideAlone(): KeyDecision {
-    const known = this.#calls.decideAtOnce(this.#runtime.now());
-    if (known !== undefined) return this.known.show(known);
+    const decision = this.#calls.decideAtOnce(this.#runtime.now());
+    if (decision !== undefined) return this.known.show(decision);
     const waiter: Waiter = { arrivedMs: this.#runtime.now() };
     this.#calls.waiting.settle([waiter], this.known.decide(1));
     this.#calls.background.reportSoon();

@@ -24,7 +24,11 @@ export class KeyClients {
   }
 
   get(id: string): KeyClient {
-    return this.#clients.get(id) ?? this.#strangers.getOrAdd(id, () => this.#newClient(id));
+    const known = this.find(id);
+    if (known !== undefined) return known;
+    const client = this.#newClient(id);
+    this.#strangers.set(id, client);
+    return client;
   }
 
   /** Keeps the client of a key that exists. */

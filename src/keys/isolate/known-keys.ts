@@ -168,7 +168,8 @@ export class KnownKeys {
     const { id, hash } = credential;
     // A secret that was valid before is not throttled, whatever else its address has sent.
     const buckets = this.#clients.find(id)?.hadSecret(hash) ? [] : request.buckets();
-    const isFound = ({ record, isNew }: Answered) => hasSecret(record, hash) || !isNew;
+    // An older record does not tell whether the secret exists.
+    const mayExist = ({ record, isNew }: Answered) => hasSecret(record, hash) || !isNew;
     // The answer that another request waits for needs no slot.
     const isFree = () => this.#flights.isUnderway(id) || this.peek(credential, arrivedMs) !== undefined;
     let isFirst = true;
@@ -182,7 +183,7 @@ export class KnownKeys {
       if (known !== undefined) return known;
       const askObject = () => this.#lookUp.run(request, (client) => ask(client, isFirst));
       const answer = await this.#flights.run(id, () =>
-        this.#throttle.run(buckets, arrivedMs, askObject, isFound),
+        this.#throttle.run(buckets, arrivedMs, askObject, mayExist),
       );
       if (answer === undefined) continue;
       const { record, isNew, sentMs } = answer;

@@ -6,6 +6,7 @@ import type { Runtime } from "../../lib/runtime.ts";
 import {
   add,
   type Counts,
+  giveBack,
   type KeyDecision,
   type KeyWindows,
   type Limits,
@@ -81,8 +82,8 @@ export class KnownQuota {
     return this.#status?.windows.minute.startMs ?? 0;
   }
 
-  /** Whether the last known minute ends within `ms`, and the day has room for another one. Then nobody waits for its leases. */
-  isMinuteOver(ms: number): boolean {
+  /** Whether another minute with room begins within `ms`. Then nobody waits for the leases of this one. */
+  hasNextMinute(ms: number): boolean {
     if (this.#status === undefined) return false;
     const { minute, day } = this.#status.windows;
     return this.#latestMs >= resetMs(minute, "minute") - ms && remaining(day) >= minute.limit;
@@ -104,15 +105,14 @@ export class KnownQuota {
 
   /** Windows of the object without the unused requests of the lease, but with the decisions that the object does not know. */
   adjust(windows: KeyWindows): KeyWindows {
-    return mapWindows(windows, (each) => {
-      const adjusted = { ...each, used: each.used - this.lease.unused(each.startMs) };
-      for (const { atMs, admitted, refused } of this.local.decisions) {
-        if (atMs < each.startMs) continue;
-        adjusted.used += admitted;
-        adjusted.refused += refused;
-      }
-      return adjusted;
-    });
+    const own = mapWindows(windows, (each) => ({
+      ...each,
+      used: each.used - this.lease.unused(each.startMs),
+    }));
+    return this.local.decisions.reduce(
+      (sum, { atMs, admitted, refused }) => add(sum, admitted, refused, atMs),
+      own,
+    );
   }
 
   /** A decision as the response shows it: leases of other isolates that have come back stay hidden until the window ends. */
@@ -185,6 +185,6 @@ export class KnownQuota {
 
 /** The windows of a refusal, once leases of other isolates have come back and waiting requests have used them: one is full. */
 export function fullWindows(windows: KeyWindows, leased: Status["leased"]): KeyWindows {
-  const least = mapWindows(windows, (each, name) => ({ ...each, used: each.used - leased[name] }));
+  const least = giveBack(windows, leased);
   return add(least, room(least), 0);
 }

@@ -3,7 +3,7 @@
 import { startOfWindowMs } from "../../rate-limit/windows.ts";
 import type { LocalDecision } from "../protocol.ts";
 
-/** If an outage has more batches than this, the oldest are never charged. */
+/** If an outage has more batches than this, some are not reported: empty ones first, then the oldest. */
 export const MAX_DECISIONS = 100;
 
 export class LocalDecisions {
@@ -31,9 +31,10 @@ export class LocalDecisions {
     }
     const added = { number: number ?? this.newNumber(), ...decision };
     const all = [...this.decisions, added];
-    // Without an empty decision, which belongs to a failed call, requests may stay charged; without another one, they are not charged.
-    const leastNeeded = all.findIndex((each) => each.admitted + each.refused === 0);
-    if (all.length > MAX_DECISIONS) all.splice(Math.max(0, leastNeeded), 1);
+    // An empty decision only cancels the charge of a failed call: without it, requests may stay charged. Without another one, requests
+    // are never charged.
+    const firstEmpty = all.findIndex((each) => each.admitted + each.refused === 0);
+    if (all.length > MAX_DECISIONS) all.splice(Math.max(0, firstEmpty), 1);
     this.decisions = all;
   }
 

@@ -1,6 +1,6 @@
 // Bounds the calls and look-ups that guessed secrets cause. In each isolate, a bucket (an address, a network, another Worker's zone)
-// has 60 look-ups of unknown keys a minute. A running look-up may be of an unknown key, so it occupies a slot. If no slot is
-// free, a request waits up to two seconds for one.
+// has as many look-ups of unknown keys a minute as requests without a key. A running look-up may be of an unknown key, so it occupies a slot.
+// If no slot is free, a request waits a short time for one.
 
 import { DatabaseUnavailable } from "../../d1/statements.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
@@ -9,7 +9,7 @@ import { MAX_WORK_MS } from "../../lib/single-flight.ts";
 import { AddressCounter } from "../../rate-limit/anonymous.ts";
 import { type Decision, room } from "../../rate-limit/windows.ts";
 
-const MAX_WAIT_MS = 2_000;
+const MAX_SLOT_WAIT_MS = 2_000;
 
 /** Together about 2 MB of the 128 that an isolate has. */
 const MAX_BUCKETS = 10_000;
@@ -36,8 +36,10 @@ export class LookupThrottle {
    */
   async awaitSlot(buckets: readonly string[], nowMs: number, isFree: () => boolean) {
     const isReady = () => isFree() || this.#hasSlot(buckets, nowMs);
-    const isOver = () => isReady() || this.#refusal(buckets, nowMs) !== undefined;
-    if (!isOver()) await this.#runtime.until(isOver, MAX_WAIT_MS);
+    await this.#runtime.until(
+      () => isReady() || this.#refusal(buckets, nowMs) !== undefined,
+      MAX_SLOT_WAIT_MS,
+    );
     if (isReady()) return undefined;
     const refusal = this.#refusal(buckets, nowMs);
     if (refusal !== undefined) return refusal;
@@ -45,21 +47,21 @@ export class LookupThrottle {
   }
 
   /**
-   * Runs a look-up, and counts it as unknown unless it `isFound`. Undefined if a bucket has no free slot. Without buckets it is not
+   * Runs a look-up, and counts it as unknown unless the key `mayExist`. Undefined if a bucket has no free slot. Without buckets it is not
    * throttled.
    */
   async run<Result>(
     buckets: readonly string[],
     nowMs: number,
     lookUp: () => Promise<Result>,
-    isFound: (result: Result) => boolean,
+    mayExist: (result: Result) => boolean,
   ): Promise<Result | undefined> {
     if (!this.#hasSlot(buckets, nowMs)) return undefined;
     const own = { beganMs: this.#runtime.now() };
     for (const bucket of buckets) this.#running.set(bucket, [...this.#runningIn(bucket), own]);
     try {
       const result = await lookUp();
-      if (!isFound(result)) for (const bucket of buckets) this.#unknown.count(bucket, nowMs);
+      if (!mayExist(result)) for (const bucket of buckets) this.#unknown.count(bucket, nowMs);
       return result;
     } finally {
       for (const bucket of buckets) {

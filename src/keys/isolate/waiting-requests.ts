@@ -2,7 +2,7 @@
 
 import { DatabaseUnavailable } from "../../d1/statements.ts";
 import type { Runtime } from "../../lib/runtime.ts";
-import { type Count, type KeyDecision, mapWindows } from "../../rate-limit/windows.ts";
+import { type KeyDecision, mapWindows } from "../../rate-limit/windows.ts";
 import { type AcquireResult, MAX_WAIT_MS, type RecordAnswer } from "../protocol.ts";
 import { fullWindows } from "./known-quota.ts";
 
@@ -29,6 +29,11 @@ export class ObjectUnavailable extends Error {
   }
 }
 
+/** The failure of a call that asked about a secret: the object has no record, or can't be reached. */
+export function unavailable(failure: unknown): Error {
+  return failure instanceof DatabaseUnavailable ? failure : new ObjectUnavailable(failure);
+}
+
 export class WaitingRequests {
   readonly #runtime: Runtime;
   #waiters: Waiter[] = [];
@@ -52,7 +57,7 @@ export class WaitingRequests {
     this.#waiters = this.#waiters.filter((each) => !removed.has(each));
   }
 
-  /** The requests whose secret the isolate can't judge, with this one. */
+  /** The requests with this secret, which the isolate can't judge. */
   withSecret(secret: string | undefined): Waiter[] {
     return secret === undefined ? [] : this.#waiters.filter((each) => each.secret === secret);
   }
@@ -79,8 +84,7 @@ export class WaitingRequests {
 
   /** Ends the wait of requests whose secret the isolate can't judge. */
   fail(waiters: readonly Waiter[], failure: unknown): void {
-    for (const each of waiters)
-      each.failure = failure instanceof DatabaseUnavailable ? failure : new ObjectUnavailable(failure);
+    for (const each of waiters) each.failure = unavailable(failure);
     this.remove(waiters);
   }
 
@@ -97,9 +101,8 @@ export class WaitingRequests {
       if (index >= admitted && index < waiters.length - refused) continue;
       const later = admitted - 1 - index;
       // The result of a retry may belong to a new window, in which nothing is used.
-      const before = <Each extends Count>(each: Each) => ({ ...each, used: Math.max(0, each.used - later) });
-      const admission = () => ({ admitted: true, nowMs, windows: mapWindows(windows, before) });
-      waiter.decision = later < 0 ? refusal : admission();
+      const shown = () => mapWindows(windows, (each) => ({ ...each, used: Math.max(0, each.used - later) }));
+      waiter.decision = later < 0 ? refusal : { admitted: true, nowMs, windows: shown() };
       waiter.failure = failure;
     }
     this.#removeDecided();

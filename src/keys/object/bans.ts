@@ -16,20 +16,17 @@ export function isLate(firstMs: number, arrivedMs: number): boolean {
   return firstMs > 0 && arrivedMs > firstMs + BAN_GRACE_MS;
 }
 
-/** Counts late refusals of this minute. If it had none yet, this is the first. */
-export function countTowardsBan(quota: Quota, requests: number, nowMs: number): Quota {
+/** Counts late refusals, and begins a ban if there are too many. The minute's first refusal, late or not, sets `firstMs`. */
+export function countTowardsBan(quota: Quota, lateRefusals: number, nowMs: number): Quota {
   const { refusals, bannedUntilMs } = quota;
-  const late = refusals.late + requests;
-  const isBan = late > toleratedRefusals(refusals.maxLimit) && nowMs >= bannedUntilMs;
+  const late = refusals.late + lateRefusals;
+  const tolerated = Math.max(MIN_TOLERATED_REFUSALS, 3 * refusals.maxLimit);
+  const isBan = late > tolerated && nowMs >= bannedUntilMs;
   return {
     ...quota,
     refusals: { ...refusals, firstMs: refusals.firstMs || nowMs, late },
     bannedUntilMs: isBan ? banEndMs(nowMs) : bannedUntilMs,
   };
-}
-
-function toleratedRefusals(maxLimit: number): number {
-  return Math.max(MIN_TOLERATED_REFUSALS, 3 * maxLimit);
 }
 
 /** Ends a ban that ends by `liftedUntilMs`. The refusals that led to it don't count any more. */

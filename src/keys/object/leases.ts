@@ -1,6 +1,6 @@
 // Leases: which one an isolate gets, and how many requests may still come back from those of all isolates.
 
-import { type Limits, mapWindows, resetMs, room, withLimits } from "../../rate-limit/windows.ts";
+import { giveBack, type Limits, resetMs, room, withLimits } from "../../rate-limit/windows.ts";
 import { LATE_MS, LEASE_MS, MAX_WAIT_MS } from "../protocol.ts";
 import type { Client, GrantedLease, Quota } from "./quota.ts";
 
@@ -37,13 +37,7 @@ export function isLateInMinute({ counts }: Quota, nowMs: number): boolean {
 
 /** How many requests would be admitted if all outstanding leases came back unused. */
 export function comingBack(quota: Quota, limits: Limits, nowMs: number): number {
-  const leased = outstanding(quota, nowMs);
-  return room(
-    mapWindows(withLimits(quota.counts, limits), (each, name) => ({
-      ...each,
-      used: each.used - leased[name],
-    })),
-  );
+  return room(giveBack(withLimits(quota.counts, limits), outstanding(quota, nowMs)));
 }
 
 /** How many requests of each window are leased and may come back, without those of the lease `except`. */
@@ -51,7 +45,7 @@ export function outstanding({ counts, clients }: Quota, nowMs: number, except?: 
   const leased = { minute: 0, day: 0 };
   for (const { lease } of clients.values()) {
     if (lease === undefined || lease === except) continue;
-    if (nowMs >= lease.renewedMs + lease.durationMs + RELEASE_MS) continue;
+    if (nowMs >= endMs(lease) + RELEASE_MS) continue;
     if (lease.grantedMs >= counts.minute.startMs) leased.minute += lease.size - lease.used;
     if (lease.grantedMs >= counts.day.startMs) leased.day += lease.size - lease.used;
   }
@@ -60,8 +54,12 @@ export function outstanding({ counts, clients }: Quota, nowMs: number, except?: 
 
 /** When the next lease or the minute ends. A lease that has just ended is still to be reported; an older one should have been. */
 export function nextEndMs({ counts, clients }: Quota, nowMs: number): number {
-  const endsMs = [...clients.values()].map(({ lease }) => (lease ? lease.renewedMs + lease.durationMs : 0));
+  const endsMs = [...clients.values()].map(({ lease }) => (lease ? endMs(lease) : 0));
   return Math.min(...endsMs.filter((each) => each > nowMs - LATE_MS), resetMs(counts.minute, "minute"));
+}
+
+function endMs({ renewedMs, durationMs }: GrantedLease): number {
+  return renewedMs + durationMs;
 }
 
 /** Grants a client a lease, or renews the one that it holds. */

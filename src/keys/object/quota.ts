@@ -1,10 +1,11 @@
-// A key's quota, as its object stores it: counts, ban, isolates with their leases, totals of earlier days. What it is at a time, and what
-// changes every part of it. Pure functions, like all that decide about it: bans.ts, leases.ts, acquire.ts.
+// A key's quota, as its object stores it: counts, ban, isolates with their leases, totals of earlier days. Rolls it
+// over to new windows, and has the changes that the other modules share. Pure functions, like all that decide about it: bans.ts, leases.ts,
+// acquire.ts.
 
 import {
+  add,
   type Counts,
   type Limits,
-  mapWindows,
   rollOver as rollOverCounts,
   startOfWindowMs,
   UNUSED_COUNT,
@@ -74,9 +75,7 @@ export function rollOver(quota: Quota, limits: Limits, nowMs: number): Quota {
 
 /** Adds requests that were decided at `atMs` to the windows of that time. */
 export function charge(quota: Quota, atMs: number, admitted: number, refused: number): Quota {
-  const counts = mapWindows(quota.counts, (each) =>
-    atMs < each.startMs ? each : { ...each, used: each.used + admitted, refused: each.refused + refused },
-  );
+  const counts = add(quota.counts, admitted, refused, atMs);
   const { pastDays } = quota;
   if (atMs >= counts.day.startMs) return { ...quota, counts };
   const startMs = startOfWindowMs("day", atMs);
@@ -101,7 +100,7 @@ export function withClient(clients: Quota["clients"], id: string, client: Client
   return all.set(id, client);
 }
 
-/** The days among the last 30, which include today. */
+/** The days among the last DAYS_KEPT, which include today. */
 function daysBefore({ day }: Counts, days: readonly DayTotals[]): DayTotals[] {
   return days.filter(({ startMs }) => startMs > day.startMs - DAYS_KEPT * DAY_MS);
 }

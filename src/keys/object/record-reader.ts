@@ -1,5 +1,5 @@
-// The record of a key in its object, read from the keys database. It is read before an answer if it is older than 10 s, in the
-// background if it is older than 5 s, and again for a secret that it lacks. If the database fails, it is used for 5 minutes more.
+// The record of a key in its object, read from the keys database. An old record is read again before an answer, an ageing one in the
+// background, and any for a secret that it lacks. If the database fails, an old one is used for longer.
 
 import { FRESH_MS } from "../../d1/freshness.ts";
 import { DeadlineExceeded } from "../../lib/deadline.ts";

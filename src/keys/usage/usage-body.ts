@@ -10,26 +10,26 @@ export type UsageWindow = { limit: number; used: number; remaining: number; rese
 /** `date` is a UTC day, such as `2026-11-20`. */
 export type UsageDay = { date: string; admitted: number; refused: number };
 
-/** `bannedUntil` is Unix time in seconds; the days are the last 30, oldest first. */
+/** `bannedUntil` is Unix time in seconds; the days are the last DAYS_KEPT, oldest first. */
 export interface UsageBody extends Record<WindowName, UsageWindow> {
   plan: Plan;
   bannedUntil: number | null;
   days: UsageDay[];
 }
 
-/** The usage of a key whose object reports this; `bannedUntilMs` is Unix time. */
+/** The usage of a key whose object reports this. `bannedUntilMs` is Unix time. The totals of today are those of `windows`. */
 export function usageBody(
   plan: Plan,
   windows: KeyWindows,
   bannedUntilMs: number | undefined,
-  pastDays: readonly DayTotals[],
+  knownDays: readonly DayTotals[],
 ): UsageBody {
   return {
     plan,
     minute: describe(windows, "minute"),
     day: describe(windows, "day"),
     bannedUntil: bannedUntilMs === undefined ? null : bannedUntilMs / 1000,
-    days: everyDay(pastDays, windows),
+    days: everyDay(knownDays, windows),
   };
 }
 
@@ -39,12 +39,13 @@ function describe(windows: KeyWindows, name: WindowName): UsageWindow {
   return { limit, used, remaining: remaining(window), reset: resetMs(window, name) / 1000 };
 }
 
-/** The last 30 UTC days, oldest first, including days without a request. */
-function everyDay(pastDays: readonly DayTotals[], { day }: KeyWindows): UsageDay[] {
+/** The last DAYS_KEPT UTC days, oldest first, including days without a request. */
+function everyDay(knownDays: readonly DayTotals[], { day }: KeyWindows): UsageDay[] {
   const today = { startMs: day.startMs, admitted: day.used, refused: day.refused };
   return Array.from({ length: DAYS_KEPT }, (_, index) => {
     const startMs = day.startMs - (DAYS_KEPT - 1 - index) * DAY_MS;
-    const { admitted = 0, refused = 0 } = [today, ...pastDays].find((each) => each.startMs === startMs) ?? {};
+    const { admitted = 0, refused = 0 } =
+      [today, ...knownDays].find((each) => each.startMs === startMs) ?? {};
     return { date: new Date(startMs).toISOString().slice(0, 10), admitted, refused };
   });
 }
