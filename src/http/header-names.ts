@@ -1,6 +1,5 @@
-// The names of the headers that the service defines, or sends with a meaning of its own. Everything else in the repository takes them
-// from here, except for the client package: test/e2e/client-headers.test.ts compares its copy with the running service.
-// test/unit/header-names.test.ts has the names that clients rely on, and those that the documents mention.
+// The names of the headers that the service defines, or sends with a meaning of its own. The client package has a copy, which
+// test/e2e/client-headers.test.ts compares with the running service.
 
 export const HEADER = {
   requestId: "X-Request-Id",

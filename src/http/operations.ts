@@ -1,6 +1,4 @@
-// The operations of the API: method, and path under /v1. A new operation begins here. The preflight allows these methods, and the
-// document has these paths; descriptions, code samples, the steps of the smoke test and the tables of the tests are records by
-// operation id, so they do not compile without it. test/unit/openapi.test.ts compares this record with the routes of the app.
+// The operations of the API: method, and path under /v1. A new operation begins here, and the compiler and tests name the rest.
 
 interface Operation {
   method: "get" | "post" | "put" | "patch" | "delete";

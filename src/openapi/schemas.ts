@@ -4,7 +4,7 @@
 
 import * as z from "zod/mini";
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
-import { MAX_LIMIT, PLAN_LIMITS, type Plan } from "../keys/plans.ts";
+import { MAX_LIMIT, PLANS } from "../keys/plans.ts";
 import { DAYS_KEPT } from "../keys/protocol.ts";
 import type { UsageBody } from "../keys/usage/usage-body.ts";
 import { MAX_PAGE_SIZE, NewPet, PET_STATUSES, Pet } from "../pets/schema.ts";
@@ -17,7 +17,6 @@ export interface JsonSchema {
 }
 
 const CODES = Object.keys(ERROR_STATUS) as ErrorCode[];
-const PLANS = Object.keys(PLAN_LIMITS) as Plan[];
 
 const count = (description: string) => z.int().check(z.gte(0), z.meta({ description }));
 

@@ -20,7 +20,7 @@ import { callObject } from "./call-object.ts";
 import { CountingCalls, MIN_CALL_MS } from "./counting-calls.ts";
 import { HeldRecord } from "./held-record.ts";
 import { KnownQuota } from "./known-quota.ts";
-import { unavailable, type Waiter } from "./waiting-requests.ts";
+import { leftMs, MAX_INTRODUCTION_MS, unavailable, type Waiter } from "./waiting-requests.ts";
 
 /** A new stub of a key's object. */
 export type KeyObject = ReturnType<Env["API_KEYS"]["getByName"]>;
@@ -95,10 +95,8 @@ export class KeyClient {
 
   /** Asks the object about a secret, and counts nothing. Throws like `introduce`. */
   async identify(secret: string, arrivedMs: number): Promise<RecordAnswer> {
-    return this.#ask(
-      (object) => object.identify(secret),
-      this.#calls.waiting.leftMs({ arrivedMs, secret }),
-    ).catch((failure) => {
+    const maxMs = leftMs(arrivedMs, this.#runtime.now(), MAX_INTRODUCTION_MS);
+    return this.#ask<RecordAnswer>((object) => object.identify(secret), maxMs).catch((failure) => {
       throw unavailable(failure);
     });
   }

@@ -15,8 +15,9 @@ import { keyIdOf } from "../secret.ts";
 import { type Caller, type Credential, callerOf, type KeyRequest } from "./caller.ts";
 import type { KeyClient, KeyObject } from "./key-client.ts";
 import { KeyClients } from "./key-clients.ts";
-import { type Answered, LookUp, leftMs } from "./look-up.ts";
+import { type Answered, LookUp } from "./look-up.ts";
 import { LookupThrottle } from "./lookup-throttle.ts";
+import { leftMs } from "./waiting-requests.ts";
 
 /** Secrets, and ids and hashes that don't exist: together about 7 MB. */
 const MAX_SECRETS = 10_000;
@@ -137,7 +138,7 @@ export class KnownKeys {
   /** The totals of a key's days, and a function for the windows of now. Throws what the call throws. */
   async readUsage(request: KeyRequest) {
     const client = this.clientOf(request.credential.id);
-    const days = await client.readUsage(leftMs(request, this.#runtime.now()));
+    const days = await client.readUsage(leftMs(request.arrivedMs, this.#runtime.now()));
     return { days, decide: () => client.known.peek() };
   }
 
@@ -157,7 +158,11 @@ export class KnownKeys {
     const work = () => this.#askUntilKnown(request, ask);
     try {
       // It may wait for a call of another request.
-      return await this.#runtime.withDeadline("the key's object", leftMs(request, this.#runtime.now()), work);
+      return await this.#runtime.withDeadline(
+        "the key's object",
+        leftMs(request.arrivedMs, this.#runtime.now()),
+        work,
+      );
     } catch (error) {
       throw error instanceof DeadlineExceeded ? new DatabaseUnavailable(error, false) : error;
     }
@@ -173,7 +178,7 @@ export class KnownKeys {
     // The answer that another request waits for needs no slot.
     const isFree = () => this.#flights.isUnderway(id) || this.peek(credential, arrivedMs) !== undefined;
     let isFirst = true;
-    while (leftMs(request, this.#runtime.now()) > 0) {
+    while (leftMs(request.arrivedMs, this.#runtime.now()) > 0) {
       // Without an `await` if there is room, so that other requests of this instant wait for the same call.
       if (!isFree() && !this.#throttle.hasRoom(buckets, arrivedMs)) {
         const refusal = await this.#throttle.awaitSlot(buckets, arrivedMs, isFree);

@@ -5,12 +5,12 @@ import { DatabaseUnavailable } from "../../d1/statements.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { DeadlineExceeded } from "../../lib/deadline.ts";
 import type { Runtime } from "../../lib/runtime.ts";
-import { MAX_WAIT_MS, type RecordAnswer } from "../protocol.ts";
+import type { RecordAnswer } from "../protocol.ts";
 import type { KeyRecord } from "../record.ts";
 import type { KeyRequest } from "./caller.ts";
 import type { KeyClient } from "./key-client.ts";
 import type { KeyClients } from "./key-clients.ts";
-import { ObjectUnavailable } from "./waiting-requests.ts";
+import { leftMs, ObjectUnavailable } from "./waiting-requests.ts";
 
 /** How long neither the object nor the primary is asked about a key again if both have hung. */
 const FAILURE_MS = 5_000;
@@ -21,11 +21,6 @@ const HANGING_MS = 1_000;
 
 /** What the object, or else the primary, has answered about a secret to a question of `sentMs` (Unix time). */
 export type Answered = RecordAnswer & { sentMs: number };
-
-/** How long a request may wait. After the clock steps, it waits anew. */
-export function leftMs({ arrivedMs }: KeyRequest, nowMs: number): number {
-  return nowMs < arrivedMs ? MAX_WAIT_MS : Math.max(0, arrivedMs + MAX_WAIT_MS - nowMs);
-}
 
 export class LookUp {
   readonly #runtime: Runtime;
@@ -62,7 +57,7 @@ export class LookUp {
     onObjectFailure(failure.cause);
     const sentMs = this.#runtime.now();
     const find = () => this.#findRecord(credential.id);
-    const maxMs = leftMs(request, sentMs);
+    const maxMs = leftMs(request.arrivedMs, sentMs);
     try {
       const record = await this.#runtime.withDeadline("the database", maxMs, find);
       client.learn({ record, usableMs: FRESH_MS }, sentMs);

@@ -7,7 +7,7 @@ import { type AcquireResult, MAX_WAIT_MS, type RecordAnswer } from "../protocol.
 import { fullWindows } from "./known-quota.ts";
 
 /** The longest wait for the answer about a secret that the isolate can't judge. Longer: less time to ask the primary instead. */
-const MAX_INTRODUCTION_MS = 4_000;
+export const MAX_INTRODUCTION_MS = 4_000;
 
 /**
  * A request that waits for its decision. `failure` is set if it was decided locally. `secret` is the hash of a secret that the isolate
@@ -32,6 +32,11 @@ export class ObjectUnavailable extends Error {
 /** The failure of a call that asked about a secret: the object has no record, or can't be reached. */
 export function unavailable(failure: unknown): Error {
   return failure instanceof DatabaseUnavailable ? failure : new ObjectUnavailable(failure);
+}
+
+/** How long a request may wait that arrived at `arrivedMs` (both Unix time). After the clock steps back, it waits anew. */
+export function leftMs(arrivedMs: number, nowMs: number, maxMs = MAX_WAIT_MS): number {
+  return Math.max(0, Math.min(arrivedMs, nowMs) + maxMs - nowMs);
 }
 
 export class WaitingRequests {
@@ -62,12 +67,11 @@ export class WaitingRequests {
     return secret === undefined ? [] : this.#waiters.filter((each) => each.secret === secret);
   }
 
-  /** How long a request may wait. After the clock steps back, it waits anew. */
+  /** How long a request may wait. If the clock has stepped back, it has arrived now. */
   leftMs(waiter: Waiter): number {
     const nowMs = this.#runtime.now();
-    const maxMs = waiter.secret === undefined ? MAX_WAIT_MS : MAX_INTRODUCTION_MS;
     waiter.arrivedMs = Math.min(waiter.arrivedMs, nowMs);
-    return Math.max(0, waiter.arrivedMs + maxMs - nowMs);
+    return leftMs(waiter.arrivedMs, nowMs, waiter.secret === undefined ? MAX_WAIT_MS : MAX_INTRODUCTION_MS);
   }
 
   /** The requests that may wait for at most `leftMs`. */

@@ -40,6 +40,7 @@ const OPTIONS = { runtime: RUNTIME, findRecord, log: logRun };
 
 export class ApiKey extends DurableObject<Env> {
   readonly #now: () => number;
+  readonly #log: typeof logRun;
   readonly #record: RecordReader;
   /** Unknown if the object was neither called by its name nor used before. */
   #keyId: string | undefined;
@@ -51,6 +52,7 @@ export class ApiKey extends DurableObject<Env> {
     const { quota, read } = ctx.storage.kv.get<State>(STATE_KEY) ?? { quota: UNUSED_QUOTA, read: undefined };
     this.#quota = quota;
     this.#now = runtime.now;
+    this.#log = log;
     this.#keyId = ctx.id.name ?? read?.record?.id;
     this.#record = new RecordReader(runtime, read, {
       load: async () => {
@@ -114,7 +116,7 @@ export class ApiKey extends DurableObject<Env> {
       try {
         await recordBan(this.env.KEYS_DB, keyId, bannedUntilMs);
       } catch (error) {
-        logRun("ban_not_recorded", { keyId, cause: `${error}` });
+        this.#log("ban_not_recorded", { keyId, cause: `${error}` });
         nextMs = nowMs + RECORD_PAUSE_MS;
       }
     }
