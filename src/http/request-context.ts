@@ -1,4 +1,4 @@
-// What every request has: an ID, its arrival time, its URL, the headers of its response and the fields of its log line. The Worker
+// What every request has: an ID, its arrival time, the headers of its response and the fields of its log line. The Worker
 // decides by the arrival time. Exceptions are a key's counters, which use their Durable Object's clock, and the caches, which read
 // the current time.
 
@@ -11,8 +11,6 @@ export interface HttpEnv {
     /** Unix time. */
     nowMs: number;
     requestId: string;
-    /** Read once, because each read of `request.url` copies it. */
-    url: string;
     /** The headers of the response. Each module adds those that it knows, before `respond` makes the response. */
     headers: Record<string, string>;
     /** Each module adds the fields that it knows. */
@@ -55,7 +53,6 @@ export function requestContext({ redact }: { redact(text: string): string }): Mi
     const id = isAcceptable ? offered : crypto.randomUUID();
     c.set("nowMs", Date.now());
     c.set("requestId", id);
-    c.set("url", c.req.url);
     c.set("headers", { [HEADER.requestId]: id });
     c.set("log", {});
     return next();

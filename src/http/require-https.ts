@@ -11,7 +11,7 @@ import type { HttpEnv } from "./request-context.ts";
 const LOOPBACK = /^http:\/\/(?:localhost|[^/?#@]+\.localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?(?:[/?#]|$)/;
 
 export const requireHttps: MiddlewareHandler<HttpEnv> = async (c, next) => {
-  const url = c.get("url");
+  const url = c.req.url;
   if (!url.startsWith("http:") || LOOPBACK.test(url)) return next();
   return errorResponse(c, { code: "invalid_request", message: MESSAGES.invalid_request.plainHttp });
 };

@@ -25,7 +25,7 @@ export const deprecated: MiddlewareHandler<HttpEnv> = async (c, next) => {
   const headers = c.get("headers");
   headers[HEADER.deprecation] = DEPRECATION;
   headers[HEADER.sunset] = SUNSET;
-  headers.Link = deprecationLink(c.get("url"));
+  headers.Link = deprecationLink(c.req.url);
   if (c.get("nowMs") < REMOVED_AT.getTime()) return next();
   return errorResponse(c, { code: "operation_removed", message: MESSAGES.operation_removed.getPet(SUNSET) });
 };

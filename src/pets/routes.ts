@@ -25,7 +25,7 @@ export function petRoutes(pages: PageCache) {
       .get("/", zValidator("query", PageQuery, requireValid), async (c) => {
         const query = c.req.valid("query");
         const { petsJson, nextCursor } = await (c.get("page") ?? pages.get(c.env.PETS_DB, query));
-        if (nextCursor !== undefined) c.get("headers").Link = nextLink(c.get("url"), query, nextCursor);
+        if (nextCursor !== undefined) c.get("headers").Link = nextLink(c.req.url, query, nextCursor);
         return respondJson(c, petsJson, 200);
       })
 
