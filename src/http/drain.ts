@@ -13,19 +13,16 @@ export async function drain(
   bytes: Uint8Array,
   maxMs: number,
 ): Promise<void> {
-  let buffer: ArrayBufferLike | undefined = bytes.buffer;
+  let view: Uint8Array = new Uint8Array(bytes.buffer);
+  let isOver = false;
   const readAll = async () => {
-    while (buffer !== undefined) {
-      const read: Promise<ReadableStreamReadResult<Uint8Array>> = reader.readAtLeast(
-        buffer.byteLength,
-        new Uint8Array(buffer),
-      );
-      const { done, value } = await read;
-      buffer = done || buffer === undefined ? undefined : value.buffer;
+    while (!isOver) {
+      const { done, value } = await reader.readAtLeast(view.byteLength, view);
+      if (done) return;
+      view = new Uint8Array(value.buffer);
       await scheduler.wait(0);
     }
   };
-  await withDeadline("the client", maxMs, readAll).catch(() => {
-    buffer = undefined;
-  });
+  await withDeadline("the client", maxMs, readAll).catch(() => {});
+  isOver = true;
 }
