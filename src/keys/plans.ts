@@ -26,6 +26,14 @@ export function limitsOf(plan: string, own: Limits | undefined): Limits | undefi
   return isPlan(plan) ? (PLAN_LIMITS[plan] ?? own) : undefined;
 }
 
+/** Why a key without limits can't be used. */
+export function noLimits({ id, plan }: { id: string; plan: string }): string {
+  const reason = isPlan(plan)
+    ? `its plan, ${plan}, needs limits of its own`
+    : `its plan, ${plan}, is unknown to this version`;
+  return `the key ${id} has no limits: ${reason}`;
+}
+
 function isPlan(name: string): name is Plan {
   return Object.hasOwn(PLAN_LIMITS, name);
 }

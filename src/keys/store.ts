@@ -3,7 +3,7 @@
 
 import { read } from "../d1/statements.ts";
 import type { Limits } from "../rate-limit/windows.ts";
-import { limitsOf } from "./plans.ts";
+import { limitsOf, noLimits } from "./plans.ts";
 import type { Key, KeyRecord } from "./record.ts";
 
 /** The columns that decide the limits of a key. They are null if its plan has limits. */
@@ -43,9 +43,4 @@ export function limitsOfRow({ plan, perMinute, perDay }: RowLimits): Limits | un
     plan,
     perMinute === null || perDay === null ? undefined : { minute: perMinute, day: perDay },
   );
-}
-
-/** Why such a key can't be used. */
-export function noLimits({ id, plan }: { id: string; plan: string }): string {
-  return `the key ${id} has no limits: this version has none for its plan, ${plan}`;
 }

@@ -175,7 +175,7 @@ it("a key on a plan that this version does not know is named, beside the others,
   const listed = await run("list --search later");
   expect(listed.stdout).toMatch(new RegExp(`\n${id}  later +of-later +unknown +unknown `));
   expect(listed.stdout).toContain(`${other}  later too`);
-  const warning = `warning: the key ${id} has no limits: this version has none for its plan, of-later.`;
+  const warning = `warning: the key ${id} has no limits: its plan, of-later, is unknown to this version.`;
   for (const line of ["list --search later", "list --search later --json", `show ${id}`])
     expect((await run(line)).stderr).toContain(warning);
   expect(await json(`show ${id}`)).toMatchObject({ plan: "of-later", perMinute: null, perDay: null });

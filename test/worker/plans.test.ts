@@ -20,7 +20,7 @@ async function setPlan(id: string, plan: string, limit: number | null = null): P
 }
 
 const noLimits = (id: string, plan: string) =>
-  `the key ${id} has no limits: this version has none for its plan, ${plan}`;
+  `the key ${id} has no limits: its plan, ${plan}, ${plan === "enterprise" ? "needs limits of its own" : "is unknown to this version"}`;
 
 it.each([
   ["of-later", null],
