@@ -4,6 +4,7 @@
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
+import { PLAN_LIMITS } from "../src/keys/plans.ts";
 import { createKey } from "../src/operators/admin.ts";
 import { listKeys } from "../src/operators/records.ts";
 import { findPage, insertPet } from "../src/pets/store.ts";
@@ -117,12 +118,14 @@ async function createDemo({ keys, pets }: OpenDatabases): Promise<string> {
   return secret;
 }
 
+const { free } = PLAN_LIMITS;
+
 function announcement(url: string, target: Target, demoKey: string | undefined): string {
   const aboutKey =
     demoKey === undefined
       ? `Another key:  npm run keys -- create --name demo --plan free${targetOptions(target)}`
       : `API key:      ${demoKey}
-              (shown only once; Free plan: 60 requests per minute, 1,000 per day)`;
+              (shown only once; Free plan: ${free.minute} requests per minute, ${free.day.toLocaleString("en")} per day)`;
   return `
 Service:      ${url}
 Reference:    ${new URL("/", url).href}

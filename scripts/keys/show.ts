@@ -110,7 +110,7 @@ const FACTS: {
 
 export function detailsText({ key, graces, changes, counts }: KeyDetails, nowMs: number): string {
   const { windows, days, problem } = counts;
-  const facts = Object.values(FACTS).map((fact) => fact(key, graces));
+  const facts = Object.values(FACTS).map((fact) => fact(key, graces).map((text) => printable(text, 255)));
   const parts = [
     `${key.id}  ${printable(key.name, 255)}`,
     tableText(facts),

@@ -38,7 +38,7 @@ export const MESSAGES = {
     },
     bodyTooSlow: (maxSeconds: number) => `body: must arrive within ${maxSeconds} s`,
     bodyIncomplete: "body: is incomplete",
-    idempotencyKey: `${HEADER.idempotencyKey}: must be 1 to 255 visible ASCII characters`,
+    idempotencyKey: (max: number) => `${HEADER.idempotencyKey}: must be 1 to ${max} visible ASCII characters`,
   },
   unauthorized: {
     missing: "missing API key: send it as Authorization: Bearer <API key>",

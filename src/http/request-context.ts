@@ -40,7 +40,8 @@ export interface Failure {
 }
 
 /** Request IDs that clients may choose: harmless in any log. */
-const ACCEPTABLE_ID = /^[A-Za-z0-9_-]{8,64}$/;
+export const ID_LENGTH = { min: 8, max: 64 };
+export const ACCEPTABLE_ID = new RegExp(`^[A-Za-z0-9_-]{${ID_LENGTH.min},${ID_LENGTH.max}}$`);
 
 /**
  * Sets the variables, and the header X-Request-Id: the client's own ID if it is acceptable, else a new one. IDs are logged, so

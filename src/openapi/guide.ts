@@ -3,7 +3,8 @@
 import { FRESH_MS } from "../d1/freshness.ts";
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
 import { HEADER } from "../http/header-names.ts";
-import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS } from "../keys/object/bans.ts";
+import { ID_LENGTH } from "../http/request-context.ts";
+import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS, TOLERATED_LIMITS } from "../keys/object/bans.ts";
 import { PLAN_LIMITS } from "../keys/plans.ts";
 import { DAYS_KEPT, MAX_WAIT_MS } from "../keys/protocol.ts";
 import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
@@ -30,6 +31,8 @@ const VALUES: Record<string, string> = {
   daysKept: `${DAYS_KEPT}`,
   maxWaitSeconds: `${MAX_WAIT_MS / 1000}`,
   toleratedRefusals: `${MIN_TOLERATED_REFUSALS}`,
+  toleratedLimits: `${TOLERATED_LIMITS}`,
+  requestIdLength: `${ID_LENGTH.min} to ${ID_LENGTH.max}`,
   banGraceSeconds: `${BAN_GRACE_MS / 1000}`,
   banMinutes: `${BAN_MS / 60_000}`,
   idempotencyHours: `${RETENTION_MS / 3_600_000}`,

@@ -3,6 +3,7 @@
 
 import { HEADER } from "../http/header-names.ts";
 import { methodsOf } from "../http/operations.ts";
+import { ACCEPTABLE_ID, ID_LENGTH } from "../http/request-context.ts";
 import { DEPRECATION, deprecationLink, REMOVED_AT, SUNSET } from "../pets/deprecation.ts";
 import { isoDate } from "./examples.ts";
 import type { JsonSchema } from "./schemas.ts";
@@ -47,9 +48,8 @@ export const HEADERS = {
     example: '"minute";q=60;w=60, "day";q=1000;w=86400',
   },
   [HEADER.requestId]: {
-    description:
-      "ID of the request: the client's own if it sent 8 to 64 of `A-Z a-z 0-9 _ -`, otherwise a generated one. Quote it when you report a problem.",
-    schema: { type: "string", pattern: "^[A-Za-z0-9_-]{8,64}$" },
+    description: `ID of the request: the client's own if it sent ${ID_LENGTH.min} to ${ID_LENGTH.max} of \`A-Z a-z 0-9 _ -\`, otherwise a generated one. Quote it when you report a problem.`,
+    schema: { type: "string", pattern: ACCEPTABLE_ID.source },
     example: "15b96366-c437-4fee-bc85-0daf84be74b4",
   },
   "Access-Control-Allow-Origin": {

@@ -5,10 +5,12 @@ import { HEADER } from "../http/header-names.ts";
 import { FIELD_PROBLEMS, MESSAGES } from "../http/messages.ts";
 import type { OperationId } from "../http/operations.ts";
 import { DAYS_KEPT } from "../keys/protocol.ts";
+import { MAX_USAGE_AGE_MS } from "../keys/usage/usage-body.ts";
 import { DEPRECATED_AT, REMOVED_AT, SUNSET } from "../pets/deprecation.ts";
-import { IDEMPOTENCY_KEY, RETENTION_MS } from "../pets/idempotency.ts";
+import { IDEMPOTENCY_KEY, MAX_KEY_LENGTH, RETENTION_MS } from "../pets/idempotency.ts";
 import { MAX_PAGE_SIZE, PageQuery, PET_STATUSES } from "../pets/schema.ts";
 import { EXAMPLE_PETS, EXAMPLE_USAGE, isoDate, newPet } from "./examples.ts";
+import { fillGuide } from "./guide.ts";
 import {
   ALWAYS_POSSIBLE,
   announced,
@@ -75,7 +77,7 @@ const createPet = {
       name: HEADER.idempotencyKey,
       in: "header",
       required: false,
-      description: `Identifies the request, so that retrying it is safe: 1 to 255 visible ASCII characters, bare or quoted. Requests with the same key and the same pet within ${RETENTION_MS / 3_600_000} hours add one pet and get the same response.`,
+      description: `Identifies the request, so that retrying it is safe: 1 to ${MAX_KEY_LENGTH} visible ASCII characters, bare or quoted. Requests with the same key and the same pet within ${RETENTION_MS / 3_600_000} hours add one pet and get the same response.`,
       schema: { type: "string", pattern: IDEMPOTENCY_KEY.source },
       example: "order-4711",
     },
@@ -102,7 +104,7 @@ const createPet = {
     400: failure({
       missing: invalid("No categoryId.", field("categoryId", FIELD_PROBLEMS.required)),
       json: invalid("A body that is not JSON.", json.syntax),
-      name: invalid(`An ${HEADER.idempotencyKey} with a space in it.`, idempotencyKey),
+      name: invalid(`An ${HEADER.idempotencyKey} with a space in it.`, idempotencyKey(MAX_KEY_LENGTH)),
       ...OVER_PLAIN_HTTP,
     }),
     413: failure({
@@ -165,7 +167,7 @@ const getPet = {
       failure({
         removed: errorExample(
           "operation_removed",
-          "Any ID, from 5 December 2030 on.",
+          fillGuide("Any ID, from {{removedAt}} on."),
           MESSAGES.operation_removed.getPet(SUNSET),
         ),
       }),
@@ -180,7 +182,7 @@ const getPet = {
 const getUsage = {
   tags: ["Usage"],
   summary: "Get the usage of the key",
-  description: `The plan of the key, both windows, the ban if there is one, and the requests on each of the last ${DAYS_KEPT} UTC days. This request consumes nothing, and works while the key is limited or banned. The data may be one second old.`,
+  description: `The plan of the key, both windows, the ban if there is one, and the requests on each of the last ${DAYS_KEPT} UTC days. This request consumes nothing, and works while the key is limited or banned. The data may be up to ${MAX_USAGE_AGE_MS / 1000} s old.`,
   responses: {
     200: success("The usage of the key.", schemaRef("Usage"), ["Cache-Control"], {
       unused: {

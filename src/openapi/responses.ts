@@ -4,6 +4,8 @@ import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
 import { HEADER } from "../http/header-names.ts";
 import { MESSAGES } from "../http/messages.ts";
 import { banEndMs } from "../keys/object/bans.ts";
+import { PLAN_LIMITS } from "../keys/plans.ts";
+import { REQUESTS_PER_MINUTE } from "../rate-limit/anonymous.ts";
 import { meaning } from "./errors.ts";
 import { ALWAYS, HEADERS, type HeaderName, REAL_NAMES } from "./headers.ts";
 import { type JsonSchema, schemaRef } from "./schemas.ts";
@@ -96,8 +98,8 @@ const BAN_END_MS = banEndMs(BANNED_MS);
 const WITHOUT_KEY = {
   withoutKey: errorExample(
     "rate_limit_exceeded",
-    "The 61st request of a minute from one address without a valid key.",
-    MESSAGES.rate_limit_exceeded.withoutKey(60, "minute", NEXT_MINUTE),
+    "One request more than the limit per minute, from one address without a valid key.",
+    MESSAGES.rate_limit_exceeded.withoutKey(REQUESTS_PER_MINUTE, "minute", NEXT_MINUTE),
   ),
 };
 
@@ -126,8 +128,8 @@ export const SHARED_RESPONSES = {
     {
       minute: errorExample(
         "rate_limit_exceeded",
-        "The 61st request of a minute with a Free key.",
-        MESSAGES.rate_limit_exceeded.key(60, "minute", NEXT_MINUTE),
+        "One request more than the limit per minute, with a Free key.",
+        MESSAGES.rate_limit_exceeded.key(PLAN_LIMITS.free.minute, "minute", NEXT_MINUTE),
       ),
       banned: errorExample(
         "key_banned",

@@ -21,7 +21,7 @@ export const text = (name: string): Column<string> => ({
 
 export const int64 = (name: string): Column<bigint> => ({ name, toParameter: String, json: name });
 
-/** For arrays and objects: a TEXT with CHECK (json_valid(…)). */
+/** For all other values: a TEXT with CHECK (json_valid(…)). */
 export const json = (name: string): Column<unknown> => ({ name, toParameter: stringifyJson, json: name });
 
 /** What follows from the columns of a table whose rows have these fields and an id. */

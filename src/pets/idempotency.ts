@@ -8,8 +8,12 @@ import { PET_STORAGE } from "./columns.ts";
 import type { NewPet } from "./schema.ts";
 import type { StoredPet } from "./store.ts";
 
+export const MAX_KEY_LENGTH = 255;
+
 /** Bare, or a structured-field string (RFC 9651, section 3.3.3), whose only escapes are `\"` and `\\`. */
-export const IDEMPOTENCY_KEY = /^(?:([!#-~][!-~]{0,254})|"((?:[!#-[\]-~]|\\["\\]){1,255})")$/;
+export const IDEMPOTENCY_KEY = new RegExp(
+  String.raw`^(?:([!#-~][!-~]{0,${MAX_KEY_LENGTH - 1}})|"((?:[!#-[\]-~]|\\["\\]){1,${MAX_KEY_LENGTH}})")$`,
+);
 
 /** The idempotency key in a header. Throws `invalid_request`. */
 export function parseIdempotencyKey(header: string | undefined): string | undefined {
@@ -19,7 +23,7 @@ export function parseIdempotencyKey(header: string | undefined): string | undefi
   const [, bare, quoted] = value.match(IDEMPOTENCY_KEY) ?? [];
   const key = bare ?? quoted?.replace(/\\(.)/g, "$1");
   if (key !== undefined) return key;
-  throw new ApiError("invalid_request", MESSAGES.invalid_request.idempotencyKey);
+  throw new ApiError("invalid_request", MESSAGES.invalid_request.idempotencyKey(MAX_KEY_LENGTH));
 }
 
 /** How long a client may retry with the same key. */

@@ -4,7 +4,7 @@ import * as z from "zod/mini";
 import { FIELD_PROBLEMS } from "../http/messages.ts";
 import { decodeCursor } from "./cursor.ts";
 
-const MAX_NAME_CODE_POINTS = 255;
+export const MAX_NAME_CODE_POINTS = 255;
 export const MAX_PAGE_SIZE = 100;
 const DEFAULT_PAGE_SIZE = 20;
 

@@ -1,22 +1,34 @@
 // Lengths of time and limits in the documents are those of the code. A document has to contain each of its phrases, and has no other figure
 // with a unit except FOREIGN ones: so a changed constant fails until every place says so, and a new or reworded figure until it is here.
 
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { stepsOf } from "../../scripts/deploy/smoke-test.ts";
 import { MAX_COUNT, MAX_GRACE_DAYS, PAGE_SIZE } from "../../scripts/keys/arguments.ts";
 import { FRESH_MS } from "../../src/d1/freshness.ts";
 import { MAX_BODY_BYTES, MAX_BODY_MS } from "../../src/http/body.ts";
+import { MESSAGES } from "../../src/http/messages.ts";
 import { OPERATIONS } from "../../src/http/operations.ts";
+import { ID_LENGTH } from "../../src/http/request-context.ts";
 import { CALL_DEADLINE_MS } from "../../src/keys/isolate/call-object.ts";
 import { HeldLease } from "../../src/keys/isolate/held-lease.ts";
 import { MAX_DECISIONS } from "../../src/keys/isolate/local-decisions.ts";
-import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS } from "../../src/keys/object/bans.ts";
+import {
+  BAN_GRACE_MS,
+  BAN_MS,
+  MIN_TOLERATED_REFUSALS,
+  TOLERATED_LIMITS,
+} from "../../src/keys/object/bans.ts";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
 import { DAY_MS, DAYS_KEPT, LEASE_MS, MAX_WAIT_MS } from "../../src/keys/protocol.ts";
 import { MAX_REPLACED_SECRETS } from "../../src/keys/record.ts";
+import { keyIdOf } from "../../src/keys/secret.ts";
+import { MAX_USAGE_AGE_MS } from "../../src/keys/usage/usage-body.ts";
 import { fillGuide } from "../../src/openapi/guide.ts";
 import { BANS_COUNTED_DAYS, EXPIRING_DAYS } from "../../src/operators/records.ts";
-import { RETENTION_MS, ROW_RETENTION_MS } from "../../src/pets/idempotency.ts";
+import { MAX_KEY_LENGTH, RETENTION_MS, ROW_RETENTION_MS } from "../../src/pets/idempotency.ts";
+import { MAX_NAME_CODE_POINTS, PET_STATUSES, Pet } from "../../src/pets/schema.ts";
 import { REQUESTS_PER_MINUTE } from "../../src/rate-limit/anonymous.ts";
 
 it.each(Object.values(OPERATIONS))("the README has $method $path", ({ method, path }) => {
@@ -31,13 +43,51 @@ it.each(["README.md", "docs/operating.md"])("%s has each subcommand of keys", (f
   for (const name of names) expect(text).toMatch(new RegExp(`\`[^\`]*\\b${name}\\b[^\`]*\`|keys -- ${name}`));
 });
 
+it.each(["README.md", "client/README.md"])("%s has each field and status of a pet", (file) => {
+  const text = readFileSync(file, "utf8");
+  const names = [...Object.keys(Pet.shape), ...PET_STATUSES];
+  expect(names.filter((name) => !text.includes(`\`${name}\``))).toEqual([]);
+});
+
+it("the secrets in documents have the form of secrets, and the output of a deployment the steps of the smoke test", () => {
+  const text = ["README.md", "docs/operating.md", "docs/deploying.md"]
+    .map((file) => readFileSync(file, "utf8"))
+    .join("\n");
+  const secrets = text.match(/pet_\w{20,}/g) ?? [];
+  expect(secrets.length).toBeGreaterThan(1);
+  expect(secrets.filter((secret) => keyIdOf(secret) === undefined)).toEqual([]);
+  expect(text).toContain(
+    stepsOf(false)
+      .map(([name]) => `\n  ${name}`)
+      .join(""),
+  );
+});
+
+it("docs/operating.md has the names that the code gives to log events, codes and tables", () => {
+  const text = readFileSync("docs/operating.md", "utf8");
+  const names = new Set(text.match(/(?<=`)[a-z]+(?:_[a-z]+)+(?=`)/g));
+  expect(names.size).toBeGreaterThan(10);
+  const code = ["src", "migrations"]
+    .flatMap((folder) => readdirSync(folder, { recursive: true, withFileTypes: true }))
+    .filter((each) => each.isFile() && /\.(ts|sql)$/.test(each.name))
+    .map((each) => readFileSync(join(each.parentPath, each.name), "utf8"))
+    .join("\n");
+  expect([...names].filter((name) => !code.includes(name) && !name.startsWith("sqlite_"))).toEqual([]);
+});
+
 /** The numbers of files by their names, also those that they do not export. */
 function constantsOf(...files: string[]): (name: string) => number {
   const source = files.map((file) => readFileSync(file, "utf8")).join("");
   const declarations = source.matchAll(/^(?:export )?const ([A-Z_\d]+) = (.+);$/gm);
   const constants: Record<string, number> = { DAY_MS };
   for (const [, name = "", source = ""] of declarations) {
-    const factors = source.split(" * ").map((each) => constants[each] ?? Number(each.replaceAll("_", "")));
+    const numberOf = (text: string) => constants[text] ?? Number(text.replaceAll("_", ""));
+    const factors = source.split(" * ").map((each) =>
+      each
+        .split(" / ")
+        .map(numberOf)
+        .reduce((a, b) => a / b),
+    );
     constants[name] = factors.reduce((product, factor) => product * factor);
   }
   return (name) => {
@@ -58,7 +108,7 @@ const answers = constantsOf("src/http/errors.ts");
 const DATABASE = seconds(constantsOf("src/d1/statements.ts")("DEADLINE_MS"));
 const LOOKUP = seconds(constantsOf("src/keys/isolate/lookup-throttle.ts")("MAX_SLOT_WAIT_MS"));
 const RETRY = constantsOf("src/keys/isolate/call-object.ts")("RETRY_PAUSE_MS");
-const USAGE = seconds(constantsOf("src/keys/usage/usage-route.ts")("MAX_AGE_MS"));
+const USAGE = seconds(MAX_USAGE_AGE_MS);
 const POLL = constantsOf("src/site/usage/usage.ts")("POLL_MS");
 const PAGES = constantsOf("src/pets/page-cache.ts")("MAX_BYTES") / 2 ** 20;
 const CRON = Number(/crons = \["\*\/(\d+) \* \* \* \*"\]/.exec(readFileSync("wrangler.toml", "utf8"))?.[1]);
@@ -68,6 +118,7 @@ const inWords = (value: number) => WORDS[value] ?? `${value}`;
 function seconds(ms: number): string {
   return `${ms / 1000}`;
 }
+const SHARES: Record<number, string> = { 0.25: "a quarter", 0.5: "half" };
 const number = (value: number) => value.toLocaleString("en");
 const minutes = (ms: number) => inWords(ms / 60_000);
 
@@ -107,6 +158,9 @@ const PHRASES: Record<string, string[]> = {
   "README.md": [
     fillGuide("`limit` ({{minLimit}} to {{maxLimit}}, default {{defaultLimit}})"),
     fillGuide("removed on {{removedAt}}"),
+    `\`name\` (1 to ${MAX_NAME_CODE_POINTS} characters)`,
+    `(1 to ${MAX_KEY_LENGTH} visible ASCII characters)`,
+    `has ${ID_LENGTH.min} to ${ID_LENGTH.max} letters`,
     `limit of ${free.minute} requests per minute`,
     `RateLimit-Policy: "minute";q=${free.minute};w=60, "day";q=${free.day};`,
   ],
@@ -122,7 +176,9 @@ const PHRASES: Record<string, string[]> = {
     `each isolate that uses the key | at most ${FRESH} s since the read began`,
     `an id, ${AGE} s; isolates: ids and secrets, ${FRESH} s`,
     `in force everywhere within ${FRESH} s`,
-    `at most one read of a key in ${REFRESH} s`,
+    `at most one read of a key in ${REFRESH} s, or one in ${seconds(reader("REREAD_MS"))} s while`,
+    `Its time is ${SHARES[leases("TIME_SHARE")]} of the time`,
+    `at most ${SHARES[leases("LEASE_SHARE")]} of what is left`,
     `After ${REQUESTS_PER_MINUTE} unknown secrets in one minute`,
     `reserves one of the ${REQUESTS_PER_MINUTE}`,
     `a request waits up to ${LOOKUP} s, then gets a 503`,
@@ -174,7 +230,13 @@ const PHRASES: Record<string, string[]> = {
     `takes effect there within ${FRESH} s`,
     `banned for ${minutes(BAN_MS)} minutes`,
     `more than ${seconds(BAN_GRACE_MS)} s after the minute's first refusal`,
-    `max(${MIN_TOLERATED_REFUSALS}, 3 × the largest limit`,
+    `max(${MIN_TOLERATED_REFUSALS}, ${TOLERATED_LIMITS} × the largest limit`,
+    ...[PLAN_LIMITS.free, PLAN_LIMITS.pro].map(
+      ({ minute, day }) => `plan, ${minute} requests per minute, ${day} per day, never expires.`,
+    ),
+    ...Object.values(MESSAGES.unauthorized).map((message) => `| \`${message.replace(/:.*/, ": …")}\` |`),
+    `each grant adds at most ${SHARES[leases("LEASE_SHARE")]} of what is left`,
+    `(${ID_LENGTH.min} to ${ID_LENGTH.max} letters, digits`,
     `tries again every ${seconds(object("RECORD_PAUSE_MS"))} s`,
     `every ${RENEWAL} s for the key's record`,
     `an unban takes effect within ${FRESH} s`,
@@ -221,6 +283,9 @@ const PHRASES: Record<string, string[]> = {
   "docs/deploying.md": [],
   "docs/clients.md": [],
   "client/README.md": [
+    fillGuide("on {{removedAt}}"),
+    `\`usage()\` may be ${USAGE} s old`,
+    `one of 1 to ${MAX_KEY_LENGTH} visible ASCII characters`,
     `the last ${DAYS_KEPT} days`,
     `For ${HOURS} hours, creations`,
     fillGuide("by default {{defaultLimit}}, with `for await` {{maxLimit}}"),
@@ -247,6 +312,13 @@ const PHRASES: Record<string, string[]> = {
     `deleted ${KEPT_DAYS} to ${KEPT_DAYS + 1} days after`,
     `one cron run from ${records("STEPS_PER_RUN")} to`,
   ],
+  "client/src/petstore.ts": [
+    fillGuide("on {{removedAt}}"),
+    `its last ${DAYS_KEPT} days`,
+    `/** 1 to ${MAX_KEY_LENGTH} visible ASCII characters`,
+  ],
+  "client/src/errors.ts": [`within ${HOURS} hours`],
+  "scripts/restore.ts": [`old pages until ${FRESH} s after`],
   "docs/performance.md": [`clients for ${number(keys("MAX_CLIENTS"))} keys`, `read again every ${FRESH} s`],
 };
 
@@ -265,8 +337,7 @@ const FOREIGN: Record<string, string[]> = {
   ],
   "docs/operating.md": [
     "7 days of Cloudflare's log",
-    "in 16 s",
-    "in 18 h 11 min",
+    "in 00:00:16",
     "kept for [7 days]",
     "the last 24 hours",
     "any minute of the last 30 days",
@@ -285,8 +356,14 @@ const FOREIGN: Record<string, string[]> = {
   "client/README.md": ["up to 0.5 s, then 1 s, 2 s, 4 s and 8 s"],
 };
 
-/** Documents full of measured figures and of limits of others, where only the phrases count. */
-const MEASURED = ["docs/scale.md", "docs/performance.md"];
+/** Sources, and documents full of measured figures and of limits of others, where only the phrases count. */
+const OTHERS = [
+  "docs/scale.md",
+  "docs/performance.md",
+  "client/src/petstore.ts",
+  "client/src/errors.ts",
+  "scripts/restore.ts",
+];
 
 const FIGURE =
   /(?<![\w.])(?:\d[\d.,]*(?: to \d+)?|two|three|four|five|six|seven|eight|nine|ten|thirty)[ -](?:ms|s|seconds?|min|minutes?|h|hours?|days?|KiB|MiB|unknown)\b/g;
@@ -303,7 +380,7 @@ describe.each(Object.entries(PHRASES))("%s", (document, phrases) => {
     const all = [...phrases, ...(FOREIGN[document] ?? [])];
     expect(all.filter((phrase) => !text.includes(phrase))).toEqual([]);
   });
-  if (MEASURED.includes(document)) return;
+  if (OTHERS.includes(document)) return;
   it("has no other figures", () => {
     const rest = without(text, [...phrases, ...(FOREIGN[document] ?? [])]);
     const figures = [...rest.matchAll(FIGURE)].map(({ 0: figure, index }) =>

@@ -160,7 +160,7 @@ describe("the Idempotency-Key header", () => {
     String.raw`"a\b"`,
     String.raw`"a\"`,
   ])("is invalid: %j", (header) => {
-    expect(() => parseIdempotencyKey(header)).toThrow(MESSAGES.invalid_request.idempotencyKey);
+    expect(() => parseIdempotencyKey(header)).toThrow(MESSAGES.invalid_request.idempotencyKey(255));
   });
 
   it("means the same key with and without quotes, of 1 to 255 visible characters", () => {

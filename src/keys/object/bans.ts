@@ -8,8 +8,9 @@ export const BAN_MS = 10 * 60_000;
 export const banEndMs = (nowMs: number) => Math.ceil((nowMs + BAN_MS) / 1000) * 1000;
 /** A refusal counts towards a ban if its request arrived this long after the first refusal of its minute. */
 export const BAN_GRACE_MS = 2_000;
-/** How many such refusals a minute tolerates, or three times its largest limit if that is more. */
+/** How many such refusals a minute tolerates, or this many times its largest limit if that is more. */
 export const MIN_TOLERATED_REFUSALS = 180;
+export const TOLERATED_LIMITS = 3;
 
 /** Whether the refusal of a request that arrived at `arrivedMs` counts towards a ban (all Unix time; `firstMs` 0 if none). */
 export function isLate(firstMs: number, arrivedMs: number): boolean {
@@ -20,7 +21,7 @@ export function isLate(firstMs: number, arrivedMs: number): boolean {
 export function countTowardsBan(quota: Quota, lateRefusals: number, nowMs: number): Quota {
   const { refusals, bannedUntilMs } = quota;
   const late = refusals.late + lateRefusals;
-  const tolerated = Math.max(MIN_TOLERATED_REFUSALS, 3 * refusals.maxLimit);
+  const tolerated = Math.max(MIN_TOLERATED_REFUSALS, TOLERATED_LIMITS * refusals.maxLimit);
   const isBan = late > tolerated && nowMs >= bannedUntilMs;
   return {
     ...quota,

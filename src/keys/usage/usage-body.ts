@@ -4,6 +4,9 @@ import { type KeyWindows, remaining, resetMs, type WindowName } from "../../rate
 import type { Plan } from "../plans.ts";
 import { DAY_MS, DAYS_KEPT, type DayTotals } from "../protocol.ts";
 
+/** How long an isolate caches a response or failure of the object. */
+export const MAX_USAGE_AGE_MS = 1_000;
+
 /** `reset` is Unix time in seconds. */
 export type UsageWindow = { limit: number; used: number; remaining: number; reset: number };
 

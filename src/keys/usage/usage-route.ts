@@ -12,10 +12,7 @@ import { type KeysEnv, setCaller } from "../identify.ts";
 import type { KeyRequest } from "../isolate/caller.ts";
 import type { KnownKeys } from "../isolate/known-keys.ts";
 import { setDecision } from "../rate-limit.ts";
-import { usageBody } from "./usage-body.ts";
-
-/** How long a response or failure of the object is cached. */
-const MAX_AGE_MS = 1_000;
+import { MAX_USAGE_AGE_MS, usageBody } from "./usage-body.ts";
 
 /** Together about 5 MB of the 128 that an isolate has. */
 const MAX_ANSWERS = 1_000;
@@ -25,8 +22,8 @@ type Answer = Awaited<ReturnType<KnownKeys["readUsage"]>>;
 export function usageRoute(keys: KnownKeys) {
   const answers = new Cache<Answer, KeyRequest>({
     load: (_keyId, request) => keys.readUsage(request),
-    freshMs: MAX_AGE_MS,
-    failureMs: MAX_AGE_MS,
+    freshMs: MAX_USAGE_AGE_MS,
+    failureMs: MAX_USAGE_AGE_MS,
     maxSize: MAX_ANSWERS,
   });
 
