@@ -4,7 +4,8 @@
 export default {
   mutate: [
     "src/rate-limit/**/*.ts",
-    "src/keys/{secret,lookup-throttle}.ts",
+    "src/keys/{secret,record,plans}.ts",
+    "src/keys/{object,isolate}/*.ts",
     "src/pets/{cursor,schema}.ts",
     "src/http/client-address.ts",
     "src/d1/statements.ts",
@@ -12,7 +13,7 @@ export default {
     "client/src/*.ts",
     "!client/src/{index,schema,version}.ts",
     // They run in workerd only.
-    "!src/rate-limit/{middleware,usage/*,object/rate-limiter,object/ban-record,isolate/limiter-clients}.ts",
+    "!src/keys/object/{api-key,ban-record}.ts",
     "!src/lib/{runtime,sha256,rfc3339}.ts",
   ],
   testRunner: "vitest",

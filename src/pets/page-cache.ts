@@ -59,6 +59,6 @@ function cacheable(page: Page): Page | undefined {
   return page.nextCursor === undefined ? undefined : page;
 }
 
-export function cacheKey({ limit, status, cursor }: PageQuery): string {
+function cacheKey({ limit, status, cursor }: PageQuery): string {
   return `${limit} ${status} ${cursor}`;
 }

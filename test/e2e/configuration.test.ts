@@ -18,7 +18,7 @@ const { previews, ...production } = rawConfig;
 
 /** Settings that a preview inherits or can't have. All other top-level settings are kinds of bindings. */
 const NOT_BINDINGS =
-  "name main compatibility_date send_metrics route routes preview_urls assets build placement exports triggers observability";
+  "name main compatibility_date keep_names send_metrics route routes preview_urls assets build placement exports triggers observability";
 
 const kinds = Object.keys(production).filter((kind) => !NOT_BINDINGS.split(" ").includes(kind));
 

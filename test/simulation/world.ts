@@ -23,7 +23,7 @@ import type {
 import { hasSecret, type KeyRecord, problemOf } from "../../src/keys/record.ts";
 import { BoundedMap } from "../../src/lib/bounded-map.ts";
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
-import type { Runtime } from "../../src/lib/runtime.ts";
+import { nextPauseMs, type Runtime } from "../../src/lib/runtime.ts";
 import { headersOf, left, tighterWindow } from "../../src/rate-limit/headers.ts";
 import {
   type Decision,
@@ -434,10 +434,9 @@ export class World {
     });
   }
 
-  /** The pauses of src/lib/single-flight.ts. */
   #pollLater(waiting: Waiting): void {
     const { waitedMs, maxMs } = waiting;
-    const pauseMs = Math.min(maxMs - waitedMs, Math.max(1, Math.floor(waitedMs / 5)));
+    const pauseMs = nextPauseMs(waitedMs, maxMs);
     waiting.waitedMs += pauseMs;
     const atMs = this.time.nowMs + Math.ceil(pauseMs);
     const others = this.#polls.get(atMs);
@@ -989,7 +988,7 @@ export class World {
     const usedInDays = shown.reduce((sum, [name, , used]) => sum + (name === "day" ? used : 0), 0);
     check("all days", usedInDays, days);
     const refused = pastDays.reduce((sum, day) => sum + day.refused, status.windows.day.refused);
-    // The object also counts the refusals with which a ban begins. It forgets isolates that are not heard of for two minutes.
+    // The object also counts the refusals with which a ban begins. It forgets isolates that it has not heard of for CLIENT_KEPT_MS.
     const least = this.counts.refused;
     const most = least + this.counts.bans + this.#countedInVain;
     const mayDiffer = this.hasEndedIsolates || this.#unreported > 0 || this.cancelled > 0;

@@ -1,8 +1,9 @@
 // npm run proof continues after a failure, and fails then. The weekly workflow runs all proofs. Each fault that npm run faults plants fits
 // the source, so a change of a line that one names is noticed at once.
 
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { expect, it } from "vitest";
+import stryker from "../../stryker.config.mjs";
 import { plant, readFaults } from "../stress/faults/command.ts";
 import { PROOFS, proofCommand } from "../stress/proof.ts";
 import { runCommandInProcess } from "../support/e2e/in-process.ts";
@@ -25,4 +26,8 @@ it("plants faults that fit the source", async () => {
   const faults = await readFaults();
   await Promise.all(faults.map((fault) => plant(".", fault)));
   expect(new Set(faults.map(({ find, replacement }) => find === replacement))).toEqual(new Set([false]));
+});
+
+it("mutates files that exist", () => {
+  for (const pattern of stryker.mutate) expect(globSync(pattern.replace("!", "")), pattern).not.toEqual([]);
 });

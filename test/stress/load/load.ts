@@ -7,6 +7,7 @@ import { addTablesAndPets, NO_LIMIT, newKey } from "../../../bench/cases/pets.ts
 import { PETSTORE } from "../../../bench/measure/implementations.ts";
 import { type RunningWorkers, startWorkers } from "../../../bench/measure/workerd.ts";
 import { Petstore } from "../../../client/src/index.ts";
+import { PLANS_WITH_OWN_LIMITS } from "../../../src/keys/plans.ts";
 import { createKey } from "../../../src/operators/admin.ts";
 import { Client, type HttpRequest, type Planned, PROFILES, type Profile } from "./clients.ts";
 import type { Answer } from "./ledger.ts";
@@ -88,7 +89,7 @@ class Load {
     while (clients.length < this.#options.keys) {
       const [number, profile] = [clients.length, PROFILES[clients.length % PROFILES.length] as Profile];
       const { plan, limits } = profile;
-      const own = plan === "enterprise" && { limits };
+      const own = PLANS_WITH_OWN_LIMITS.includes(plan) && { limits };
       const newOne = { name: `client ${number}`, plan, expiresAtMs: null, ...own };
       const { secret } = await createKey(keys, newOne, { by: "test", nowMs: Date.now() });
       clients.push(new Client(number, profile, secret, shared));

@@ -3,6 +3,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Miniflare, NoOpLog } from "miniflare";
+import { experimental_readRawConfig } from "wrangler";
 import { d1OverApi } from "../../../scripts/cloudflare/d1-api.ts";
 
 /** The only names that databases and Workers can have here. */
@@ -113,7 +114,9 @@ function deployed(name: string, folder: string, upload: Upload | undefined) {
 function worker(name: string, modules: Record<string, string>, config: object = {}, mainModule = "main") {
   const esm = Object.entries(modules).map(([path, contents]) => [path, { type: "esm" as const, contents }]);
   const manifest = { mainModule, modulesRoot: "/", modules: Object.fromEntries(esm) };
-  const compatibilityDate = "2026-09-18";
+  const compatibilityDate = String(
+    experimental_readRawConfig({ config: "wrangler.toml" }).rawConfig.compatibility_date,
+  );
   return {
     config: { type: "worker" as const, name, compatibilityDate, manifest, ...config },
     dev: { unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }] },

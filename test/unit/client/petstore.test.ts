@@ -3,6 +3,7 @@
 import fc from "fast-check";
 import { expect, it, vi } from "vitest";
 import { type ClientOptions, type Page, Petstore, parse, stringify } from "../../../client/src/index.ts";
+import { OPERATION_IDS, OPERATIONS, type OperationId } from "../../../src/http/operations.ts";
 import { MAX_PAGE_SIZE } from "../../../src/pets/schema.ts";
 
 /** More than any test sends: a walk that does not end fails instead of filling the memory. */
@@ -13,10 +14,10 @@ function newStore(
   options: Partial<ClientOptions> = {},
   link = (page: number) => `https://else.test/?cursor=${page}`,
 ) {
-  const requests: { url: URL; headers: Headers }[] = [];
-  const fetch = async (address: unknown, { headers }: RequestInit = {}) => {
+  const requests: { url: URL; method: string | undefined; headers: Headers }[] = [];
+  const fetch = async (address: unknown, { headers, method }: RequestInit = {}) => {
     const url = new URL(`${address}`);
-    requests.push({ url, headers: new Headers(headers) });
+    requests.push({ url, method, headers: new Headers(headers) });
     if (requests.length > MAX_REQUESTS) throw new Error("too many requests");
     const page = Number(url.searchParams.get("cursor"));
     const pets = [2 * page, 2 * page + 1].map((id) => ({ id, name: "", categoryId: 0 }));
@@ -85,6 +86,22 @@ it("headers of a call replace those of the client, which replace its own; browse
     expect(requests[0]?.headers.get("User-Agent")).toBe(sent);
   }
   vi.unstubAllGlobals();
+});
+
+const CALLS: Record<OperationId, (store: Petstore) => PromiseLike<unknown>> = {
+  listPets: ({ pets }) => pets.list(),
+  createPet: ({ pets }) => pets.create({ name: "Rex", categoryId: 1 }),
+  getPet: ({ pets }) => pets.get(5n),
+  getUsage: (store) => store.usage(),
+};
+
+it.each(OPERATION_IDS)("the client has %s", async (id) => {
+  const { store, requests } = newStore();
+  // The response is a list, whatever the operation.
+  await CALLS[id](store).then(undefined, () => {});
+  const { method, path } = OPERATIONS[id];
+  const sent = requests.map((each) => [each.method, each.url.pathname.replace("5", "{petId}")]);
+  expect(sent).toEqual([[method.toUpperCase(), `/v1${path}`]]);
 });
 
 it("a list is requested when it is awaited or iterated, page by page, and only from the origin of the client", async () => {
