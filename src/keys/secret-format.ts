@@ -9,9 +9,4 @@ export const CHECKSUM_LENGTH = 6;
 /** Letters and digits after the prefix. */
 export const SECRET_LENGTH = ID_LENGTH + RANDOM_LENGTH + CHECKSUM_LENGTH;
 
-/** The part that is neither in the key's id nor follows from it. */
-export function randomPartOf(secret: string): string {
-  return secret.slice(SECRET_PREFIX.length + ID_LENGTH, -CHECKSUM_LENGTH);
-}
-
 export const SECRET_FORMAT = new RegExp(`^${SECRET_PREFIX}[0-9A-Za-z]{${SECRET_LENGTH}}$`);

@@ -8,7 +8,6 @@ import { HEADER } from "../../src/http/header-names.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
 import { keyIdOf, newKeyId, newSecret } from "../../src/keys/secret.ts";
-import { randomPartOf } from "../../src/keys/secret-format.ts";
 import { findRecord } from "../../src/keys/store.ts";
 import { RUNTIME } from "../../src/lib/runtime.ts";
 import { revokeKey, rotateKey } from "../../src/operators/admin.ts";
@@ -27,6 +26,7 @@ import {
 } from "../support/worker/client.ts";
 import { watchStatements } from "../support/worker/database-stub.ts";
 import { hasSettled } from "../support/worker/has-settled.ts";
+import { randomPartOf } from "../support/worker/log-lines.ts";
 
 /** Sends a request with a key. Its path does not exist, so that it needs nothing but the key. */
 function send(secret: string, address = newAddress()): Promise<Response> {

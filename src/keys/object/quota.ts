@@ -1,6 +1,5 @@
-// A key's quota, as its object stores it: counts, ban, isolates with their leases, totals of earlier days. Rolls it
-// over to new windows, and has the changes that the other modules share. Pure functions, like all that decide about it: bans.ts, leases.ts,
-// acquire.ts.
+// A key's quota, as its object stores it: counts, ban, isolates with their leases, totals of earlier days. This file rolls it over to new
+// windows, and has the changes that the other modules share. Pure functions, like all that decide about it: bans.ts, leases.ts, acquire.ts.
 
 import {
   add,

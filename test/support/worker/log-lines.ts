@@ -1,7 +1,7 @@
 // Collects the log of the Worker instead of printing it, and fails a test whose lines contain a secret.
 
 import { expect } from "vitest";
-import { randomPartOf } from "../../../src/keys/secret-format.ts";
+import { CHECKSUM_LENGTH, RANDOM_LENGTH } from "../../../src/keys/secret-format.ts";
 
 export interface LogLine extends Record<string, unknown> {
   event: string;
@@ -15,6 +15,11 @@ export function collectLogLines(): void {
   for (const level of ["debug", "log", "info", "warn", "error"] as const) {
     console[level] = (...values: unknown[]) => void lines.push(values.join(" "));
   }
+}
+
+/** The part of a secret that is neither in the key's id nor follows from the rest. */
+export function randomPartOf(secret: string): string {
+  return secret.slice(-CHECKSUM_LENGTH - RANDOM_LENGTH, -CHECKSUM_LENGTH);
 }
 
 /** From now on, no line may contain this secret, nor its random part alone. */
