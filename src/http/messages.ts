@@ -38,7 +38,8 @@ export const MESSAGES = {
     },
     bodyTooSlow: (maxSeconds: number) => `body: must arrive within ${maxSeconds} s`,
     bodyIncomplete: "body: is incomplete",
-    idempotencyKey: (max: number) => `${HEADER.idempotencyKey}: must be 1 to ${max} visible ASCII characters`,
+    idempotencyKey: (max: number) =>
+      `${HEADER.idempotencyKey}: must be 1 to ${max} visible ASCII characters, bare or as a quoted string`,
   },
   unauthorized: {
     missing: "missing API key: send it as Authorization: Bearer <API key>",

@@ -21,7 +21,7 @@ const integer = (minimum: number): JsonSchema => ({ type: "integer", minimum });
 export const HEADERS = {
   [HEADER.rateLimitLimit]: {
     description:
-      "Limit of the tighter window: the one with fewer requests remaining, the day if tied. Without a valid key, the limit per minute of the client's address.",
+      "Limit of the tighter window: the one with fewer requests remaining, the day if tied; during a ban the minute, unless the day is used up until after it. Without a valid key, the limit per minute of the client's address.",
     schema: integer(1),
     example: 60,
   },
