@@ -4,7 +4,7 @@
 export default {
   mutate: [
     "src/rate-limit/**/*.ts",
-    "src/keys/{secret,record,plans}.ts",
+    "src/keys/{secret,record}.ts",
     "src/keys/{object,isolate}/*.ts",
     "src/pets/{cursor,schema}.ts",
     "src/http/client-address.ts",
