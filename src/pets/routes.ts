@@ -7,7 +7,7 @@ import { jsonBody } from "../http/body.ts";
 import { ApiError } from "../http/errors.ts";
 import { HEADER } from "../http/header-names.ts";
 import { MESSAGES } from "../http/messages.ts";
-import { requireValid } from "../http/query.ts";
+import { remembering, requireValid } from "../http/query.ts";
 import { respondJson } from "../http/respond.ts";
 import { parseInt64 } from "../lib/int64.ts";
 import { deprecated } from "./deprecation.ts";
@@ -22,7 +22,7 @@ export function petRoutes(pages: PageCache) {
     new Hono<PetsEnv>()
 
       // listPets
-      .get("/", zValidator("query", PageQuery, requireValid), async (c) => {
+      .get("/", remembering(zValidator("query", PageQuery, requireValid)), async (c) => {
         const query = c.req.valid("query");
         const { petsJson, nextCursor } = await (c.get("page") ?? pages.get(c.env.PETS_DB, query));
         if (nextCursor !== undefined) c.get("headers").Link = nextLink(c.req.url, query, nextCursor);

@@ -296,7 +296,7 @@ const PHRASES: Record<string, string[]> = {
     `body ${KIB} KiB`,
     `at most ${client("MAX_CALLS")} calls/s from one isolate`,
     `${number(keys("MAX_SECRETS"))} keys in one isolate`,
-    `or 91 if ${number(keys("MAX_CLIENTS"))} keys have`,
+    `or 92 if ${number(keys("MAX_CLIENTS"))} keys have`,
     `pages 16.8 (${PAGES} MiB)`,
     `deletes ${records("STEPS_PER_RUN")} × ${number(records("ROWS_PER_STEP"))} records in ${CRON * 60} s`,
     `kept for ${HOURS} h and ${LONGER} to`,
