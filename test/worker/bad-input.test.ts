@@ -162,8 +162,9 @@ describe("the query of a list", () => {
     ["limit=10&limit=10", field("limit", FIELD_PROBLEMS.repeated)],
     ["status=sold%00", STATUS],
     ["limit=0&status=x", `${STATUS}; ${LIMIT}`],
-  ])("gets 400 for %s", async (query, message) => {
-    await expectRefusal(() => client.get(`/v1/pets?${query}`), 400, "invalid_request", message);
+  ])("gets 400 for %s, also the second time", async (query, message) => {
+    const list = () => client.get(`/v1/pets?${query}`);
+    for (let time = 0; time < 2; time += 1) await expectRefusal(list, 400, "invalid_request", message);
   });
 
   it.each(["", "foo=1&bar", "Limit=0", "limit[]=0", "=", "&&", "%", "limit=%31"])(
