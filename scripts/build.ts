@@ -9,21 +9,12 @@ import { openApiDocument } from "../src/openapi/document.ts";
 import { REMEDIES } from "../src/openapi/errors.ts";
 import { fill, fillGuide } from "../src/openapi/guide.ts";
 import { changesForClients, guideAsHtml, operationsAsHtml } from "../src/openapi/html.ts";
-import { type Define, newCommand } from "./lib/command.ts";
 
 const SOURCE = "src/site";
 const TARGET = "dist";
 const VIEWER = "node_modules/swagger-ui-dist";
 
-const define: Define = () =>
-  newCommand(
-    "npm run build",
-    "Writes the static assets into dist/: the OpenAPI document, the reference page and the usage page. npm start and npm run deploy do it too.",
-    "",
-    "--help",
-  ).action(buildSite);
-
-export default define;
+await buildSite();
 
 /** Writes all files, and removes those of earlier builds. */
 async function buildSite(): Promise<void> {

@@ -3,11 +3,10 @@
 import { writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { CONTENTS, databaseFile, openDatabases } from "../../scripts/cloudflare/database.ts";
-import keysCommand from "../../scripts/keys.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { createKey } from "../../src/operators/admin.ts";
-import { runCommandInProcess } from "../support/e2e/in-process.ts";
+import { runPetstore } from "../support/e2e/in-process.ts";
 import { migrateEmpty } from "../support/e2e/migrations.ts";
 import { emptyState } from "../support/e2e/petstore.ts";
 import { serve } from "../support/e2e/serve.ts";
@@ -68,12 +67,10 @@ it("GET /v1/usage and the check of keys work, lists and creations get a 503, and
   });
 });
 
-it("npm run keys does all that it does", async () => {
+it("npx petstore keys does all that it does", async () => {
   const run = async (line: string) => {
-    const { exitCode, stdout, stderr } = await runCommandInProcess(keysCommand, [
-      ...line.split(" "),
-      ...["--persist-to", state, "--json"],
-    ]);
+    const words = ["keys", ...line.split(" "), "--persist-to", state, "--json"];
+    const { exitCode, stdout, stderr } = await runPetstore(words);
     expect([exitCode, stderr.includes("error")], stderr).toEqual([0, false]);
     return JSON.parse(stdout);
   };

@@ -6,7 +6,6 @@ import { readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import buildCommand from "../../scripts/build.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
@@ -23,7 +22,7 @@ import {
   openBrowser,
   openOperation,
 } from "../support/e2e/browser.ts";
-import { runCommandInProcess } from "../support/e2e/in-process.ts";
+import { runScript } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 
 if (CHROMIUM === undefined)
@@ -101,7 +100,7 @@ it("/openapi.json is the generated document with the guide, readable by other or
 
 it("npm run build removes the files of earlier builds", async () => {
   await writeFile("dist/viewer-0.0.0.js", "old");
-  expect(await runCommandInProcess(buildCommand, [])).toEqual({ exitCode: 0, stdout: "", stderr: "" });
+  expect(await runScript("scripts/build.ts", [])).toEqual({ exitCode: 0, stdout: "", stderr: "" });
   expect([existsSync("dist/viewer-0.0.0.js"), existsSync("dist/openapi.json")]).toEqual([false, true]);
 });
 

@@ -6,13 +6,18 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { registryPath } from "../../scripts/cloudflare/database.ts";
-import startCommand from "../../scripts/start.ts";
-import { runCommandInProcess } from "../support/e2e/in-process.ts";
-import { type Service, start } from "../support/e2e/petstore.ts";
+import { runScript, type Service, start } from "../support/e2e/petstore.ts";
 
 const SECRET = /pet_[0-9A-Za-z]{50}/g;
 
-const CONFIGURATION = ["CHANGELOG.md", "package.json", "package-lock.json", ".npmrc", "wrangler.toml"];
+const CONFIGURATION = [
+  "client",
+  "CHANGELOG.md",
+  "package.json",
+  "package-lock.json",
+  ".npmrc",
+  "wrangler.toml",
+];
 
 /** Of the one database that earlier versions had. */
 const EARLIER_FILE = "e7352547963de7050bd7d94658afc4fe78b61811b7815da12d90be8e863abf4d.sqlite";
@@ -68,7 +73,7 @@ describe("npm start", () => {
 
   it("reports a port in use", async () => {
     const { port } = new URL(origin);
-    const { exitCode, stderr } = await runCommandInProcess(startCommand, ["--port", port]);
+    const { exitCode, stderr } = await runScript("scripts/start.ts", ["--port", port]);
     const problem = `can't listen on port ${port} (EADDRINUSE): choose another with npm start -- --port PORT`;
     expect([exitCode, stderr]).toEqual([1, `error: ${problem}\n`]);
   });
@@ -96,7 +101,7 @@ describe("npm start", () => {
     service = await start(state, { cwd: folder });
     ({ origin } = service);
     expect(service.printed()).toContain(
-      `Another key:  npm run keys -- create --name demo --plan free --persist-to ${state}\n`,
+      `Another key:  npx petstore keys create --name demo --plan free --persist-to ${state}\n`,
     );
     expect(service.printed().match(SECRET)).toBeNull();
     expect(service.printed()).not.toContain("begin anew");

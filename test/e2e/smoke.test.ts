@@ -1,10 +1,9 @@
-// npm run smoke passes on the service, and fails on each fault in the service's responses.
+// npx petstore smoke passes on the service, and fails on each fault in the service's responses.
 
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { type SmokeOptions, smokeTest } from "../../scripts/deploy/smoke-test.ts";
-import smokeCommand from "../../scripts/smoke.ts";
 import { HEADER } from "../../src/http/header-names.ts";
-import { runCommandInProcess } from "../support/e2e/in-process.ts";
+import { runPetstore } from "../support/e2e/in-process.ts";
 import { UNUSED_ORIGIN } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 
@@ -62,9 +61,9 @@ function smokeTestWith(fault: Fault, options: Partial<SmokeOptions> = {}): Promi
 
 const AFTER_DEPLOYMENT = { isExpected: (build: string) => build === "development" };
 
-/** Runs `npm run smoke -- ARGUMENTS`, with the key in the environment. */
+/** Runs `npx petstore smoke ARGUMENTS`, with the key in the environment. */
 function smoke(...args: string[]) {
-  return runCommandInProcess(smokeCommand, args, { env: { PETSTORE_KEY: key } });
+  return runPetstore(["smoke", ...args], { env: { PETSTORE_KEY: key } });
 }
 
 it("passes on the service, and changes something only with --create", async () => {

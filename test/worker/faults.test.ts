@@ -505,7 +505,7 @@ describe("without the database of keys", () => {
     faulty("KEYS_DB", id, () => fail(new Error("D1_ERROR: no such table: keys: SQLITE_ERROR")));
     await expectServiceUnavailable(await send(secret, "/v1/nowhere"), OUTAGES.database);
     const cause = expect.stringContaining("no such table: keys");
-    const hint = expect.stringContaining("npm run migrate");
+    const hint = expect.stringContaining("npx petstore migrate");
     expect(latestFailures()).toEqual([{ event: "database_unavailable", cause, hint }]);
     vi.restoreAllMocks();
     expect((await send(secret, "/v1/nowhere")).status).toBe(404);

@@ -111,7 +111,7 @@ it("of an internal error, the client gets the request ID only, and the log gets 
     status: 500,
   });
   const cause = expect.stringContaining("no such table: pets");
-  const hint = expect.stringContaining("run npm run migrate");
+  const hint = expect.stringContaining("run npx petstore migrate");
   expect(takeLogLines()).toMatchObject([
     {
       requestId: "request-4711",

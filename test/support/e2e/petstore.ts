@@ -19,11 +19,6 @@ export interface Outcome {
   stderr: string;
 }
 
-/** Runs `npm run --silent SCRIPT -- ARGUMENTS`: standard output has only the command's. */
-export function npmRun(script: string, args: string[]): Promise<Outcome> {
-  return runProcess("npm", ["run", "--silent", script, "--", ...args]);
-}
-
 /** Runs a script with the Node that runs the tests. */
 export function runScript(file: string, args: string[], environment?: NodeJS.ProcessEnv, cwd?: string) {
   return runProcess(process.execPath, [file, ...args], environment, cwd);
@@ -99,7 +94,9 @@ export const UNUSED_ORIGIN = "http://localhost:4";
 // installed Node first in PATH, where a new user has the machine's own.
 const BASE_ENVIRONMENT: NodeJS.ProcessEnv = {
   ...Object.fromEntries(
-    Object.entries(process.env).filter(([name]) => !/^(VITEST|NODE_|TEST$|MODE$|DEV$|PROD$|npm_)/.test(name)),
+    Object.entries(process.env).filter(
+      ([name]) => !/^(VITEST|NODE_|TEST$|MODE$|DEV$|PROD$|npm_|PETSTORE_|INIT_CWD)/.test(name),
+    ),
   ),
   PATH: (process.env.PATH ?? "")
     .split(delimiter)

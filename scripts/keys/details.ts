@@ -1,4 +1,4 @@
-// npm run keys -- show: all about one key. Its counts come from the running service (local) or from Cloudflare's log (production).
+// What `keys show` prints about one key. Its counts come from the running service (local) or from Cloudflare's log (production).
 
 import { type UsageBody, usageBody } from "../../src/keys/usage/usage-body.ts";
 import {
@@ -10,7 +10,7 @@ import {
 } from "../../src/operators/records.ts";
 import type { OpenDatabases, Target } from "../cloudflare/database.ts";
 import { targetOptions } from "../cloudflare/target.ts";
-import { messageOf } from "../lib/command.ts";
+import { messageOf } from "../lib/io.ts";
 import { tableText } from "../lib/table.ts";
 import { formatTime } from "../lib/time.ts";
 import { type LoggedDay, queryKeyDays } from "../usage/telemetry.ts";
@@ -110,9 +110,9 @@ const FACTS: {
 
 export function detailsText({ key, graces, changes, counts }: KeyDetails, nowMs: number): string {
   const { windows, days, problem } = counts;
-  const facts = Object.values(FACTS).map((fact) => fact(key, graces).map((text) => printable(text, 255)));
+  const facts = Object.values(FACTS).map((fact) => fact(key, graces).map((text) => printable(text)));
   const parts = [
-    `${key.id}  ${printable(key.name, 255)}`,
+    `${key.id}  ${printable(key.name)}`,
     tableText(facts),
     windows && windowsText(windows, nowMs),
     days && daysText(days),

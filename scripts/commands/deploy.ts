@@ -1,51 +1,55 @@
-// npm run deploy: migrations, the Worker, the smoke test; rolls back if the smoke test fails. The first failing step ends the
+// npx petstore deploy: migrations, the Worker, the smoke test; rolls back if the smoke test fails. The first failing step ends the
 // command with a line that says what production runs now.
 
-import { ifFound, openAccount } from "./cloudflare/account.ts";
-import { runWrangler } from "./cloudflare/wrangler.ts";
-import { announce, buildName, prepare, printDryRun, readWorker } from "./deploy/deployment.ts";
-import { readOrigin, smokeTest } from "./deploy/smoke-test.ts";
-import { type Define, type Io, messageOf, newCommand, UsageError } from "./lib/command.ts";
+import { ifFound, openAccount } from "../cloudflare/account.ts";
+import { runWrangler } from "../cloudflare/wrangler.ts";
+import { announce, buildName, prepare, printDryRun, readWorker } from "../deploy/deployment.ts";
+import { readOrigin, smokeTest } from "../deploy/smoke-test.ts";
+import { defineCommand } from "../lib/command.ts";
+import { type Io, messageOf, UsageError } from "../lib/io.ts";
 
 const PRODUCTION = { kind: "production" } as const;
 
-const define: Define = (io) =>
-  newCommand(
-    "npm run deploy",
+export default defineCommand({
+  summary: "deploy to production",
+  description:
     "Deploys to production: applies migrations, uploads the Worker, and runs the smoke test without creating a pet. If that fails, it rolls the Worker back to the previous version. The databases keep their new schema, on which the previous version also runs.",
-    "--dry-run",
-    "--url https://petstore.example",
-  )
-    .option("--url <url>", "the service's URL, if it is not the first that wrangler prints", readOrigin)
-    .option("--dry-run", "print the steps and build the Worker; needs no account")
-    .action(async ({ url, dryRun }) => {
-      const { worker, hasRoutes } = await readWorker();
-      const build = await buildName();
-      const define = ["--define", `BUILD:${JSON.stringify(build)}`];
-      if (dryRun) return printDryRun(io, `${build} to production`, PRODUCTION, ...define);
-      if (url === undefined && hasRoutes)
-        throw new UsageError("the Worker is not on workers.dev: say where, npm run deploy -- --url URL");
-      await announce(io, `${build} to production`, PRODUCTION);
-      const read = () => readProduction(worker, build);
-      const production = await io.step("Reading what production runs", read);
-      const key = await prepare(io, PRODUCTION);
-      let origin = url;
-      try {
-        const upload = () => runWrangler(["deploy", "--tag", build, ...define]);
-        const { urls } = await io.step(`Uploading the Worker ${worker}`, upload);
-        origin ??= urls[0];
-        if (origin === undefined) throw new Error("no URL to test: npm run deploy -- --url URL");
-        await smokeTest(io, { origin, key, create: false, isExpected: (found) => found === build });
-      } catch (error) {
-        throw new Error(`${messageOf(error)}; ${await recover(io, production, key, origin)}`);
-      }
-      io.print(`Production is ${build} at ${origin}`);
-      const { previous } = production;
-      if (previous === undefined) io.note("Next: npm run keys -- create --name NAME --plan pro --remote");
-      else io.note(`To go back to ${previous.name}: npx wrangler rollback ${previous.id}`);
-    });
-
-export default define;
+  options: {
+    url: {
+      placeholder: "url",
+      description: "the service's URL, if it is not the first that wrangler prints",
+      parse: readOrigin,
+    },
+    dryRun: { description: "print the steps and build the Worker; needs no account" },
+  },
+  examples: ["--dry-run", "--url https://petstore.example"],
+  async handler(io, { url, dryRun }) {
+    const { worker, hasRoutes } = await readWorker();
+    const build = await buildName();
+    const define = ["--define", `BUILD:${JSON.stringify(build)}`];
+    if (dryRun) return printDryRun(io, `${build} to production`, PRODUCTION, ...define);
+    if (url === undefined && hasRoutes)
+      throw new UsageError("the Worker is not on workers.dev: say where, npx petstore deploy --url URL");
+    await announce(io, `${build} to production`, PRODUCTION);
+    const read = () => readProduction(worker, build);
+    const production = await io.step("Reading what production runs", read);
+    const key = await prepare(io, PRODUCTION);
+    let origin = url;
+    try {
+      const upload = () => runWrangler(["deploy", "--tag", build, ...define]);
+      const { urls } = await io.step(`Uploading the Worker ${worker}`, upload);
+      origin ??= urls[0];
+      if (origin === undefined) throw new Error("no URL to test: npx petstore deploy --url URL");
+      await smokeTest(io, { origin, key, create: false, isExpected: (found) => found === build });
+    } catch (error) {
+      throw new Error(`${messageOf(error)}; ${await recover(io, production, key, origin)}`);
+    }
+    io.print(`Production is ${build} at ${origin}`);
+    const { previous } = production;
+    if (previous === undefined) io.note("Next: npx petstore keys create --name NAME --plan pro --remote");
+    else io.note(`To go back to ${previous.name}: npx wrangler rollback ${previous.id}`);
+  },
+});
 
 /** The latest deployments of a Worker, newest first: the versions that serve its requests. Empty without such a Worker. */
 async function latestDeployments(worker: string) {
