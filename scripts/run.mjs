@@ -18,8 +18,8 @@ const root = fileURLToPath(new URL("..", import.meta.url).href);
 const NODE_FOLDER = join(root, "scripts", "node");
 const CREDENTIALS = /^(CLOUDFLARE|CF)_/i;
 
-/** @type {import("node:child_process").ChildProcess | undefined} */
-let running;
+/** @type {Set<import("node:child_process").ChildProcess>} */
+const running = new Set();
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) await run(process.argv.slice(2));
 
@@ -32,9 +32,11 @@ export async function run(args) {
   const isLight = args[0] === "--omit=dev";
   const [program = "", ...words] = isLight ? args.slice(1) : args;
   const locked = packagesOf(root, "package-lock.json");
-  await install(root, locked, isLight);
-  const node = isNewEnough(locked) ? process.execPath : await packagedNode();
-  const isPackaged = node !== process.execPath;
+  const isPackaged = !isNewEnough(locked);
+  const [node] = await Promise.all([
+    isPackaged ? packagedNode() : process.execPath,
+    install(root, locked, isLight, "the packages"),
+  ]);
   /** @type {NodeJS.ProcessEnv} */
   const env = { ...process.env, INIT_CWD: process.env.INIT_CWD ?? process.cwd() };
   if (isPackaged && !words.includes("--allow-packaged-node")) {
@@ -64,8 +66,9 @@ function packagesOf(folder, file) {
  * @param {string} folder
  * @param {ReturnType<typeof packagesOf>} locked
  * @param {boolean} isLight
+ * @param {string} what for the message
  */
-async function install(folder, locked, isLight) {
+async function install(folder, locked, isLight, what) {
   const copy = join("node_modules", ".package-lock.json");
   const installed = existsSync(join(folder, copy)) ? packagesOf(folder, copy) : undefined;
   const isInstalled = Object.entries(locked).every(([path, { version, dev, optional, devOptional }]) =>
@@ -74,7 +77,7 @@ async function install(folder, locked, isLight) {
       : optional || devOptional || (isLight && dev),
   );
   if (installed && isInstalled) return;
-  process.stderr.write("Installing the packages\n");
+  process.stderr.write(`Installing ${what}\n`);
   // `npm ci` begins with an empty folder, from which a service may be running.
   const words = installed ? ["install", "--no-save"] : ["ci"];
   if (isLight && !Object.values(installed ?? {}).some(({ dev }) => dev)) words.push("--omit=dev");
@@ -85,7 +88,7 @@ async function install(folder, locked, isLight) {
   // npm does not need Cloudflare credentials.
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !CREDENTIALS.test(name)));
   const exitCode = await start(command, args, { cwd: folder, env, stdio: ["ignore", 2, 2] });
-  if (exitCode !== 0) fail(`could not install the packages: npm exited with ${exitCode}`);
+  if (exitCode !== 0) fail(`could not install ${what}: npm exited with ${exitCode}`);
 }
 
 /**
@@ -96,20 +99,22 @@ async function install(folder, locked, isLight) {
  * @returns {Promise<number>}
  */
 async function start(program, args, options) {
-  running = spawn(program, args, { cwd: root, ...options });
-  const [code, signal] = await once(running, "close");
+  const child = spawn(program, args, { cwd: root, ...options });
+  running.add(child);
+  const [code, signal] = await once(child, "close");
+  running.delete(child);
   return code ?? 128 + constants.signals[/** @type {NodeJS.Signals} */ (signal)];
 }
 
 /**
- * Forwards signals to the running program. Ctrl+C reaches the whole process group, so this process only waits for the program to
+ * Forwards signals to the running programs. Ctrl+C reaches the whole process group, so this process only waits for the program to
  * end. A supervisor often sends SIGTERM to npm alone. npm forwards it to the shell in between, which ends without a signal to
  * this process: only its parent process id changes.
  */
 function forwardSignals() {
   const end = (/** @type {NodeJS.Signals} */ signal) => {
-    if (running?.exitCode === null && running.signalCode === null) running.kill(signal);
-    else process.exit(1);
+    for (const child of running) child.kill(signal);
+    if (running.size === 0) process.exit(1);
   };
   process.on("SIGINT", () => {});
   for (const signal of /** @type {const} */ (["SIGTERM", "SIGHUP"])) process.on(signal, end);
@@ -135,11 +140,8 @@ async function packagedNode() {
     .map((name) => join("node_modules", name))
     .find((name) => locked[name]);
   if (path === undefined) fail(`Node ${process.version} is too old: install Node 22.18 or newer`);
-  if (!existsSync(join(NODE_FOLDER, path)))
-    process.stderr.write(
-      `Node ${process.version} is too old for wrangler: this project uses Node ${locked[path]?.version} from npm, in scripts/node\n`,
-    );
-  await install(NODE_FOLDER, locked, false);
+  const what = `Node ${locked[path]?.version} for this project, because ${process.version} is too old for wrangler`;
+  await install(NODE_FOLDER, locked, false, what);
   return resolve(NODE_FOLDER, path, "bin", file);
 }
 

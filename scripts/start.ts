@@ -87,8 +87,6 @@ const start = defineCommand({
   },
 });
 
-await main(start, "npm start --");
-
 /** workerd would report a port in use with a stack trace. */
 async function requireFreePort(port: number): Promise<void> {
   const probe = createServer().listen(port, "localhost");
@@ -128,9 +126,8 @@ async function createDemo({ keys, pets }: OpenDatabases): Promise<string> {
   return secret;
 }
 
-const { free } = PLAN_LIMITS;
-
 function announcement(url: string, target: Target, demoKey: string | undefined): string {
+  const { free } = PLAN_LIMITS;
   const aboutKey =
     demoKey === undefined
       ? `Another key:  npx petstore keys create --name demo --plan free${targetOptions(target)}`
@@ -144,3 +141,5 @@ ${aboutKey}
   curl -i ${url}/pets -H "Authorization: Bearer ${demoKey ?? "<API key>"}"
 `;
 }
+
+await main(start, "npm start --");

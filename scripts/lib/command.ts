@@ -104,7 +104,12 @@ export function defineGroup(about: About, commands: Readonly<Record<string, Prog
 
 function newCommand(
   line: string,
-  { summary, description = `${summary[0]?.toUpperCase()}${summary.slice(1)}.`, options = {}, examples }: About,
+  {
+    summary,
+    description = `${summary[0]?.toUpperCase()}${summary.slice(1)}.`,
+    options = {},
+    examples,
+  }: About,
   io: Io,
 ) {
   const lines = examples.map((example) => `  ${line} ${example}`.trimEnd());

@@ -122,7 +122,7 @@ it.skipIf(process.platform === "win32")(
     const packaged = join(folder, "scripts/node/node_modules", NODE_PACKAGE, "bin/node");
     expect(JSON.parse(first.stdout)).toEqual({ args: [], credentials: [null, null], packaged });
     expect(first.stderr).toMatch(
-      /^Node v\S+ is too old for wrangler: this project uses Node 1\.0\.0 from npm/m,
+      /^Installing Node 1\.0\.0 for this project, because v\S+ is too old for wrangler$/m,
     );
     expect([JSON.parse(allowed.stdout).credentials, allowed.stderr]).toEqual([["token", "key"], ""]);
     expect(existsSync(join(folder, "node_modules/.bin/node"))).toBe(false);
