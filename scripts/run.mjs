@@ -8,7 +8,7 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { constants } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -89,6 +89,11 @@ async function install(folder, locked, isLight, what) {
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !CREDENTIALS.test(name)));
   const exitCode = await start(command, args, { cwd: folder, env, stdio: ["ignore", 2, 2] });
   if (exitCode !== 0) fail(`could not install ${what}: npm exited with ${exitCode}`);
+  const bin = join(folder, "node_modules", ".bin");
+  if (folder !== root || !existsSync(bin) || process.platform === "win32") return;
+  // In a folder below with a package.json of its own, npx looks for commands here.
+  rmSync(join(bin, "petstore"), { force: true });
+  symlinkSync("../../scripts/petstore.mjs", join(bin, "petstore"));
 }
 
 /**

@@ -2,7 +2,7 @@
 // run the tests.
 
 import { existsSync } from "node:fs";
-import { cp, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
+import { chmod, cp, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
@@ -43,6 +43,8 @@ beforeAll(async () => {
     optionalDependencies: { [NODE_PACKAGE]: `file:../../${NODE_PACKAGE}-1.0.0.tgz` },
   });
   for (const name of [".npmrc", "scripts/run.mjs"]) await cp(name, join(folder, name));
+  await write("scripts/petstore.mjs", "#!/usr/bin/env node\nconsole.log(process.argv.slice(2).join());\n");
+  await chmod(join(folder, "scripts/petstore.mjs"), 0o755);
   for (const name of ["wrangler", "tool", "node"]) await npm(".", "pack", `./${name}`);
   for (const name of [".", "scripts/node"]) await npm(name, "install", "--package-lock-only");
   expect(await lock()).toContain('"hasInstallScript": true');
@@ -94,6 +96,9 @@ it("a program gets the packages that it needs, once, without install scripts, an
   expect(await run("--omit=dev ./main.mjs")).toMatchObject({ exitCode: 0, stderr: "" });
   expect([isInstalled("tool"), isInstalled("wrangler/sprung")]).toEqual([true, false]);
   expect((await run("./missing.mjs")).exitCode).toBe(1);
+  // Also in a folder with a package.json of its own.
+  const npx = await runProcess("npx", ["petstore", "--json"], {}, join(folder, "scripts/node"));
+  expect(npx.stdout).toBe("--json\n");
   expect(await run("mistyped")).toEqual({
     exitCode: 1,
     stdout: "",
