@@ -2,7 +2,7 @@
 // and deploy, with smoke tests that pass and that fail. Cloudflare's own responses are not tested.
 
 import { execFile } from "node:child_process";
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
@@ -11,7 +11,7 @@ import { CONTENTS, pendingMigrations } from "../../scripts/cloudflare/database.t
 import { createKey } from "../../src/operators/admin.ts";
 import { CREDENTIAL, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { apiError } from "../support/e2e/cloudflare-workers.ts";
-import { type Outcome, runScript } from "../support/e2e/petstore.ts";
+import { copyProject, type Outcome, runScript } from "../support/e2e/petstore.ts";
 
 // A deployment takes ten seconds, and machines that run tests can be slow.
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
@@ -32,7 +32,7 @@ let early: Outcome[];
 let setup: Outcome;
 
 beforeAll(async () => {
-  copy = await copyProject();
+  copy = await newRepository();
   process.chdir(copy);
   await runScript("scripts/build.ts", []);
   api = await startCloudflareApi(PRODUCTION);
@@ -95,21 +95,8 @@ async function run(line: string): Promise<Outcome> {
 const BUILD_STEP = `[build]\ncommand = "npm run --silent build"\n`;
 
 /** Copies the project into a repository of its own, where deployments skip the build of the assets. */
-async function copyProject(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
-  const names = [
-    "src",
-    "client/src",
-    "CHANGELOG.md",
-    "scripts",
-    "migrations",
-    "wrangler.toml",
-    "package.json",
-    "package-lock.json",
-  ];
-  for (const name of [...names, ".gitignore"])
-    await cp(join(project, name), join(folder, name), { recursive: true });
-  await symlink(join(project, "node_modules"), join(folder, "node_modules"));
+async function newRepository(): Promise<string> {
+  const folder = await copyProject();
   await replace(join(folder, "wrangler.toml"), BUILD_STEP, "");
   for (const words of [["init"], ["add", "--all"], ["commit", "--message=copy"], ["tag", "copy"]])
     await git(folder, ...words);

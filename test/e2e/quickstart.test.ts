@@ -1,23 +1,13 @@
 // A new user's first steps in a copy of the project: npm start, requests with the printed key, a second start. Also what only
 // wrangler's local server does.
 
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { registryPath } from "../../scripts/cloudflare/database.ts";
-import { runScript, type Service, start } from "../support/e2e/petstore.ts";
+import { copyProject, runScript, type Service, start } from "../support/e2e/petstore.ts";
 
 const SECRET = /pet_[0-9A-Za-z]{50}/g;
-
-const CONFIGURATION = [
-  "client",
-  "CHANGELOG.md",
-  "package.json",
-  "package-lock.json",
-  ".npmrc",
-  "wrangler.toml",
-];
 
 /** Of the one database that earlier versions had. */
 const EARLIER_FILE = "e7352547963de7050bd7d94658afc4fe78b61811b7815da12d90be8e863abf4d.sqlite";
@@ -31,10 +21,7 @@ let printed: string;
 let key: string;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
-  for (const name of ["src", "scripts", "migrations", ...CONFIGURATION])
-    await cp(name, join(folder, name), { recursive: true });
-  await symlink(resolve("node_modules"), join(folder, "node_modules"));
+  folder = await copyProject();
   state = join(folder, "state");
   earlier = join(state, "v3", "d1", "miniflare-D1DatabaseObject", EARLIER_FILE);
   await mkdir(dirname(earlier), { recursive: true });

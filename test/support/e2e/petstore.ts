@@ -2,15 +2,38 @@
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { cp, mkdtemp, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { basename, delimiter, join, resolve } from "node:path";
 import { promisify } from "node:util";
 
 /** The path of a state folder that does not exist yet, and a function that removes it. */
 export async function emptyState() {
   const parent = await mkdtemp(join(tmpdir(), "petstore-test-"));
   return { state: join(parent, "state"), remove: () => rm(parent, { recursive: true, force: true }) };
+}
+
+/** What the commands of a copy of the project need, beside packages. */
+const PROJECT = [
+  "src",
+  "client",
+  "scripts",
+  "migrations",
+  "wrangler.toml",
+  "package.json",
+  "package-lock.json",
+];
+
+/** Copies the project into a new folder, with links to its packages. */
+export async function copyProject(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
+  const filter = (source: string) => !/node_modules|dist/.test(basename(source));
+  for (const name of [...PROJECT, ".npmrc", ".gitignore", "CHANGELOG.md"])
+    await cp(name, join(folder, name), { recursive: true, filter });
+  for (const name of ["node_modules", "scripts/node/node_modules"])
+    if (existsSync(name)) await symlink(resolve(name), join(folder, name));
+  return folder;
 }
 
 export interface Outcome {
