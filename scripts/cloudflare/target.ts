@@ -50,6 +50,11 @@ export function targetOptions(target: Target): string {
   return target.state === DEFAULT_STATE ? "" : ` --persist-to ${shellWord(target.state)}`;
 }
 
+/** The command that serves from the local state of `target`. */
+export function startLine(target: Target): string {
+  return `npm start --${targetOptions(target)}`.replace(/ --$/, "");
+}
+
 export function describeDatabase(target: Target, contents: Contents): string {
   if (target.kind === "local") return `the database of ${contents} in ${target.state}`;
   return target.kind === "preview"

@@ -14,7 +14,13 @@ import {
   openDatabases,
   pendingMigrations,
 } from "../cloudflare/database.ts";
-import { describeDatabase, readTarget, type TargetOptions, targetOptions } from "../cloudflare/target.ts";
+import {
+  describeDatabase,
+  readTarget,
+  startLine,
+  type TargetOptions,
+  targetOptions,
+} from "../cloudflare/target.ts";
 import type { Io } from "../lib/io.ts";
 import { loginName } from "./options.ts";
 import { keyAndPlan, keyJson, keyOwner, type NamedKey, printable } from "./text.ts";
@@ -38,18 +44,18 @@ export async function withKeys(
   work: (context: Context) => Promise<void>,
 ): Promise<void> {
   const target = readTarget(options);
-  const update = `${target.kind === "local" ? "npm start --" : "npx petstore migrate"}${targetOptions(target)}`;
-  const advice = update.replace(/ --$/, "");
+  const isLocal = target.kind === "local";
+  const update = isLocal ? startLine(target) : `npx petstore migrate${targetOptions(target)}`;
   const place = describeDatabase(target, "keys");
   if (target.kind === "local" && !existsSync(databaseFile(target.state, "keys"))) {
-    throw new Error(`there is no database of keys in ${target.state}: create it with ${advice}`);
+    throw new Error(`there is no database of keys in ${target.state}: create it with ${update}`);
   }
   const open = () => openDatabases(target, "keys");
-  const opened = await (target.kind === "local" ? open() : io.step(`Opening ${place}`, open));
+  const opened = await (isLocal ? open() : io.step(`Opening ${place}`, open));
   const { keys: database, objects } = opened;
   try {
     if ((await pendingMigrations(database, "keys")).length > 0) {
-      throw new Error(`${place} has pending migrations: apply them with ${advice}`);
+      throw new Error(`${place} has pending migrations: apply them with ${update}`);
     }
     const operator = { by: options.by ?? loginName(), nowMs: Date.now() };
     await work({ database, ...(objects && { objects }), io, operator });

@@ -9,7 +9,7 @@ import {
   listChanges,
 } from "../../src/operators/records.ts";
 import type { OpenDatabases, Target } from "../cloudflare/database.ts";
-import { targetOptions } from "../cloudflare/target.ts";
+import { startLine } from "../cloudflare/target.ts";
 import { messageOf } from "../lib/io.ts";
 import { tableText } from "../lib/table.ts";
 import { formatTime } from "../lib/time.ts";
@@ -66,7 +66,7 @@ async function readCounts(
     .catch(() => undefined);
   if (answer === undefined)
     return {
-      problem: `unknown: the local service counts, and it does not run: npm start --${targetOptions(target)}`,
+      problem: `unknown: the local service counts, and it does not run: ${startLine(target)}`,
     };
   if ("unavailable" in answer || answer.record === null || answer.usage === undefined)
     return { problem: "unknown: the local service can't read this key" };
