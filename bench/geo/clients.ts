@@ -1,15 +1,13 @@
 // The clients of the simulation: they send the requests of a task and check every response. A wrong response fails the bench.
 
-import { Agent, type IncomingHttpHeaders } from "node:http";
-import { type Response, send } from "../measure/http.ts";
+import { HOPS_HEADER } from "./counts.ts";
 import { REGIONS } from "./regions.ts";
-import { HOPS_HEADER } from "./worker.ts";
 import { CRAWLED_PAGE, CRAWLED_PAGES, generator, PAGE, type Task } from "./workload.ts";
 
 /** What a request is for. A writer reads the last page after a creation. */
-export type Purpose = "integrator" | "poller" | "crawler" | "last page" | "creation";
+export const PURPOSES = ["integrator", "poller", "crawler", "last page", "creation"] as const;
 
-export const PURPOSES: readonly Purpose[] = ["integrator", "poller", "crawler", "last page", "creation"];
+export type Purpose = (typeof PURPOSES)[number];
 
 /** A request and its response. */
 export interface Sample {
@@ -24,12 +22,9 @@ export interface Sample {
 /** The paths of an implementation's pages. */
 export interface Pagination {
   first(firstId: number, limit: number): string;
-  /** The page after one with these response headers, with `limit` pets and the last id `lastId`. */
-  next(headers: IncomingHttpHeaders, lastId: number, limit: number): string;
+  /** The page after one with this header Link, with `limit` pets and the last id `lastId`. */
+  next(link: string | null, lastId: number, limit: number): string;
 }
-
-/** Below the 5 s after which workerd closes an idle connection, so that no request meets that. */
-const IDLE_MS = 2_000;
 
 interface Pet {
   id: number;
@@ -44,7 +39,6 @@ export class Clients {
   readonly #urls: readonly (readonly URL[])[];
   readonly #secrets: ReadonlyMap<string, string>;
   readonly #pagination: Pagination;
-  readonly #agent = new Agent({ keepAlive: true, timeout: IDLE_MS });
 
   /** `urls`: the isolates of each region. `secrets`: by the name of the key. */
   constructor(
@@ -52,9 +46,7 @@ export class Clients {
     secrets: ReadonlyMap<string, string>,
     pagination: Pagination,
   ) {
-    this.#urls = urls;
-    this.#secrets = secrets;
-    this.#pagination = pagination;
+    [this.#urls, this.#secrets, this.#pagination] = [urls, secrets, pagination];
   }
 
   /** Throws if any response is not the expected one. */
@@ -66,17 +58,13 @@ export class Clients {
     await this.#list(task, task.client, this.#pagination.first(task.firstId, PAGE), PAGE, task.firstId);
   }
 
-  close(): void {
-    this.#agent.destroy();
-  }
-
   async #crawl(task: RunningTask): Promise<void> {
     let { firstId } = task;
     let path = this.#pagination.first(firstId, CRAWLED_PAGE);
     for (let page = 0; page < CRAWLED_PAGES; page += 1) {
-      const { headers } = await this.#list(task, "crawler", path, CRAWLED_PAGE, firstId);
+      const link = await this.#list(task, "crawler", path, CRAWLED_PAGE, firstId);
       firstId += CRAWLED_PAGE;
-      path = this.#pagination.next(headers, firstId - 1, CRAWLED_PAGE);
+      path = this.#pagination.next(link, firstId - 1, CRAWLED_PAGE);
     }
   }
 
@@ -97,16 +85,17 @@ export class Clients {
     }
   }
 
+  /** Returns the header Link. */
   async #list(
     task: RunningTask,
     purpose: Purpose,
     path: string,
     length: number,
     firstId: number,
-  ): Promise<Response> {
-    const response = await this.#send(task, purpose, task.region, path);
-    const ids = (JSON.parse(response.text) as Pet[]).map(({ id }) => id);
-    if (ids.length === length && ids.every((id, index) => id === firstId + index)) return response;
+  ): Promise<string | null> {
+    const { text, link } = await this.#send(task, purpose, task.region, path);
+    const ids = (JSON.parse(text) as Pet[]).map(({ id }) => id);
+    if (ids.length === length && ids.every((id, index) => id === firstId + index)) return link;
     throw new Error(`${path}: expected ${length} pets from ${firstId} on, got ${ids}`);
   }
 
@@ -115,23 +104,22 @@ export class Clients {
     purpose: Purpose,
     region: number,
     path: string,
-    newPet?: string,
-  ): Promise<Response> {
+    newPet: string | null = null,
+  ): Promise<{ text: string; link: string | null }> {
+    const [method, expected] = newPet === null ? ["GET", 200] : ["POST", 201];
     const headers = {
       Authorization: `Bearer ${this.#secrets.get(key)}`,
-      ...(newPet && { "Content-Type": "application/json" }),
+      ...(newPet !== null && { "Content-Type": "application/json" }),
     };
     const isolates = this.#urls[region] ?? [];
     const url = new URL(path, isolates[Math.floor(random() * isolates.length)]);
     const startedMs = performance.now();
-    const response = await send(this.#agent, url, headers, newPet);
+    const response = await fetch(url, { method, headers, body: newPet });
+    const text = await response.text();
     const ms = performance.now() - startedMs;
-    if (response.status !== (newPet === undefined ? 200 : 201)) {
-      const { status, text } = response;
-      throw new Error(`${purpose} in ${REGIONS[region]?.name}: ${path} got ${status}: ${text}`);
-    }
-    const hops = Number(response.headers[HOPS_HEADER.toLowerCase()]);
-    this.samples.push({ purpose, region, ms, hops });
-    return response;
+    if (response.status !== expected)
+      throw new Error(`${purpose} in ${REGIONS[region]?.name}: ${path} got ${response.status}: ${text}`);
+    this.samples.push({ purpose, region, ms, hops: Number(response.headers.get(HOPS_HEADER)) });
+    return { text, link: response.headers.get("Link") };
   }
 }

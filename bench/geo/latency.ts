@@ -7,13 +7,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { interceptCalls } from "../measure/object-calls.ts";
 import { type Counts, NO_COUNTS } from "./counts.ts";
-
-/** A Worker's round trips to the nearest replica, to the primary, and to the objects in each region. */
-export interface RoundTrips {
-  toReplicaMs: number;
-  toPrimaryMs: number;
-  toObjectsMs: readonly number[];
-}
+import type { RoundTrips } from "./regions.ts";
 
 /** The region of each key's objects, by the key's id. */
 export const homes: Record<string, number> = {};
@@ -60,40 +54,9 @@ const READS_KEYS = /^\s*SELECT\b.*\bFROM keys\b/is;
 
 type Row = Record<string, unknown>;
 
-class DelayedStatement {
-  readonly #session: DelayedSession;
-  readonly sql: string;
-  readonly values: readonly unknown[];
-
-  constructor(session: DelayedSession, sql: string, values: readonly unknown[] = []) {
-    this.#session = session;
-    this.sql = sql;
-    this.values = values;
-  }
-
-  bind(...values: unknown[]): DelayedStatement {
-    return new DelayedStatement(this.#session, this.sql, values);
-  }
-
-  all(): Promise<D1Result<Row>> {
-    return this.#session.run(this);
-  }
-
-  run(): Promise<D1Result<Row>> {
-    return this.#session.run(this);
-  }
-
-  /** Runs all(), because only that returns how many rows were read. */
-  async first(column?: string): Promise<unknown> {
-    const { results } = await this.all();
-    const [row] = results;
-    if (row === undefined) return null;
-    return column === undefined ? row : row[column];
-  }
-
-  raw(): never {
-    throw new Error("raw() does not return how many rows it has read");
-  }
+interface Statement {
+  sql: string;
+  values: readonly unknown[];
 }
 
 /** A session, or the database itself, which always uses the primary. */
@@ -110,8 +73,14 @@ class DelayedSession {
     this.#usesReplica = usesReplica;
   }
 
-  prepare(sql: string): DelayedStatement {
-    return new DelayedStatement(this, sql);
+  /** A prepared statement. It has no raw(), which would not return how many rows it has read. */
+  prepare(sql: string, values: readonly unknown[] = []): Statement & Record<string, unknown> {
+    const all = () => this.run({ sql, values });
+    const first = async (column?: string) => {
+      const [row] = (await all()).results;
+      return row === undefined || column === undefined ? (row ?? null) : row[column];
+    };
+    return { sql, values, bind: (...bound: unknown[]) => this.prepare(sql, bound), all, run: all, first };
   }
 
   withSession(constraint?: string): DelayedSession {
@@ -119,7 +88,7 @@ class DelayedSession {
     return new DelayedSession(this.#primary, this.#replica, this.#roundTrips, usesReplica);
   }
 
-  async run(statement: DelayedStatement): Promise<D1Result<Row>> {
+  async run(statement: Statement): Promise<D1Result<Row>> {
     const { toReplicaMs, toPrimaryMs } = this.#roundTrips;
     const isNear = this.#usesReplica && READS.test(statement.sql);
     const [database, ms] = isNear ? [this.#replica, toReplicaMs] : [this.#primary, toPrimaryMs];
@@ -127,7 +96,7 @@ class DelayedSession {
     return counted(await delay(ms, () => on(database, statement).all<Row>()), !isNear);
   }
 
-  async batch(statements: DelayedStatement[]): Promise<D1Result<Row>[]> {
+  async batch(statements: Statement[]): Promise<D1Result<Row>[]> {
     const results = await delay(this.#roundTrips.toPrimaryMs, () =>
       this.#primary.batch<Row>(statements.map((each) => on(this.#primary, each))),
     );
@@ -135,7 +104,7 @@ class DelayedSession {
   }
 }
 
-function on(database: D1Database, { sql, values }: DelayedStatement): D1PreparedStatement {
+function on(database: D1Database, { sql, values }: Statement): D1PreparedStatement {
   return database.prepare(sql).bind(...values);
 }
 
