@@ -54,64 +54,52 @@ async function geo({ isolates, seconds = 75 }: Options): Promise<Table[]> {
 class UsageError extends Error {}
 
 try {
-  const { cases, options } = parse(process.argv.slice(2));
-  for (const [name, [, measure]] of cases) {
-    progress(`${name} …`);
-    for (const each of [await measure(options)].flat()) process.stdout.write(`${tableText(each)}\n`);
-  }
+  await run(process.argv.slice(2));
 } catch (error) {
-  const isUsage = error instanceof UsageError;
-  progress(isUsage ? error.message : `${error instanceof Error ? error.stack : error}`);
+  const { code = "", message, stack } = error as NodeJS.ErrnoException;
+  const isUsage = error instanceof UsageError || code.startsWith("ERR_PARSE_ARGS");
+  progress(isUsage ? `${message}\n\n${usage()}` : `${stack}`);
   // A failure may have left a server running.
   process.exit(isUsage ? 2 : 1);
 }
 
-function parse(args: string[]): { cases: [string, Case][]; options: Options } {
-  const { values, positionals } = parseWords(args);
-  const cases = positionals.map((name): [string, Case] => {
-    const found = CASES[name];
-    if (found === undefined) throw usage(`there is no case ${name}`);
-    return [name, found];
+async function run(args: string[]): Promise<void> {
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: {
+      rounds: { type: "string", default: "15" },
+      seconds: { type: "string" },
+      isolates: { type: "string", default: "1,4,16" },
+    },
   });
-  if (cases.length === 0) throw usage("name at least one case");
-  const { rounds, seconds, isolates } = values;
   const options = {
-    rounds: count(rounds),
-    seconds: seconds === undefined ? undefined : count(seconds),
-    isolates: isolates.split(",").map(count),
+    rounds: count(values.rounds),
+    seconds: values.seconds === undefined ? undefined : count(values.seconds),
+    isolates: values.isolates.split(",").map(count),
   };
-  return { cases, options };
-}
-
-function parseWords(args: string[]) {
-  try {
-    return parseArgs({
-      args,
-      allowPositionals: true,
-      options: {
-        rounds: { type: "string", default: "15" },
-        seconds: { type: "string" },
-        isolates: { type: "string", default: "1,4,16" },
-      },
-    });
-  } catch (error) {
-    throw usage(error instanceof Error ? error.message : `${error}`);
+  const cases = positionals.map((name) => {
+    if (CASES[name] === undefined) throw new UsageError(`there is no case ${name}`);
+    return { name, measure: CASES[name][1] };
+  });
+  if (cases.length === 0) throw new UsageError("name at least one case");
+  for (const { name, measure } of cases) {
+    progress(`${name} …`);
+    for (const each of [await measure(options)].flat()) process.stdout.write(`${tableText(each)}\n`);
   }
 }
 
 function count(text: string): number {
-  if (/^[1-9]\d{0,3}$/.test(text)) return Number(text);
-  throw usage(`${text} is not a number from 1 to 9999`);
+  if (!/^[1-9]\d{0,3}$/.test(text)) throw new UsageError(`${text} is not a number from 1 to 9999`);
+  return Number(text);
 }
 
-function usage(problem: string): UsageError {
+function usage(): string {
   const lines = Object.entries(CASES).map(([name, [measures]]) => `  ${name.padEnd(12)}${measures}`);
-  return new UsageError(`${problem}
-
-npm run bench -- CASE...
+  return `npm run bench -- CASE...
 ${lines.join("\n")}
 
   --rounds 15       of a case under load, with new processes in each
   --seconds 5       of a round for each implementation; by default 75 in geo
-  --isolates 1,4,16 in each region of geo`);
+  --isolates 1,4,16 in each region of geo`;
 }

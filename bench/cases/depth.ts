@@ -5,8 +5,7 @@ import { PETSTORE } from "../measure/implementations.ts";
 import { progress, type Table, verdict, whole } from "../measure/report.ts";
 import { median } from "../measure/statistics.ts";
 import { type RunningWorker, startWorkers } from "../measure/workerd.ts";
-import { pagePath } from "./cursor.ts";
-import { fillD1 } from "./pets.ts";
+import { fillD1, pagePath } from "./pets.ts";
 
 const SMALL = 1_000;
 const LARGE = 1_000_000;

@@ -6,8 +6,7 @@ import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { type Implementation, type ImplementationName, PETS } from "../measure/implementations.ts";
 import type { Exchange, Turn } from "../measure/load.ts";
 import { whole } from "../measure/report.ts";
-import { pagePath } from "./cursor.ts";
-import { newKey } from "./pets.ts";
+import { newKey, pagePath } from "./pets.ts";
 
 export interface LoadCase {
   title: string;

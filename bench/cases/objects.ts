@@ -76,18 +76,13 @@ async function measureKey(url: URL, key: Key, send: Requests[2]): Promise<string
   const startedMs = performance.now();
   const bySecond: number[] = [];
   const sending = send(url, key);
-  const isSending = { current: true };
-  const stopCounting = () => {
-    isSending.current = false;
-  };
-  sending.then(stopCounting, stopCounting);
-  for (let calls = before.objectRequests; isSending.current; ) {
-    await wait(1_000);
+  let requests: number | undefined;
+  for (let calls = before.objectRequests; requests === undefined; ) {
+    requests = await Promise.race([sending, wait(1_000, undefined)]);
     const { objectRequests } = await countsOf(url, key);
     bySecond.push(objectRequests - calls);
     calls = objectRequests;
   }
-  const requests = await sending;
   const seconds = (performance.now() - startedMs) / 1000;
   await wait(SETTLE_MS);
   const after = await countsOf(url, key);

@@ -7,8 +7,7 @@ import { load, type Measurement, microseconds, type Turn } from "../measure/load
 import { progress, ratioText, type Table, whole } from "../measure/report.ts";
 import { mean, median } from "../measure/statistics.ts";
 import { type RunningWorker, startWorkers } from "../measure/workerd.ts";
-import { pagePath } from "./cursor.ts";
-import { addTablesAndPets, fillD1, newKeys } from "./pets.ts";
+import { addTablesAndPets, fillD1, newKeys, pagePath } from "./pets.ts";
 
 /** The largest ratio to the reference. */
 const TARGET = 1.2;

@@ -26,6 +26,14 @@ export interface Pagination {
   next(link: string | null, lastId: number, limit: number): string;
 }
 
+export interface Service {
+  /** Of the isolates of each region. */
+  urls: readonly (readonly URL[])[];
+  /** By the name of the key. */
+  secrets: ReadonlyMap<string, string>;
+  pagination: Pagination;
+}
+
 interface Pet {
   id: number;
   name: string;
@@ -36,17 +44,10 @@ type RunningTask = Task & { random: () => number };
 
 export class Clients {
   readonly samples: Sample[] = [];
-  readonly #urls: readonly (readonly URL[])[];
-  readonly #secrets: ReadonlyMap<string, string>;
-  readonly #pagination: Pagination;
+  readonly #service: Service;
 
-  /** `urls`: the isolates of each region. `secrets`: by the name of the key. */
-  constructor(
-    urls: readonly (readonly URL[])[],
-    secrets: ReadonlyMap<string, string>,
-    pagination: Pagination,
-  ) {
-    [this.#urls, this.#secrets, this.#pagination] = [urls, secrets, pagination];
+  constructor(service: Service) {
+    this.#service = service;
   }
 
   /** Throws if any response is not the expected one. */
@@ -55,16 +56,22 @@ export class Clients {
     const task = { ...drawn, random: generator(Math.floor(drawn.atMs * 1_000)) };
     if (task.client === "crawler") return this.#crawl(task);
     if (task.client === "writer") return this.#create(task);
-    await this.#list(task, task.client, this.#pagination.first(task.firstId, PAGE), PAGE, task.firstId);
+    await this.#list(
+      task,
+      task.client,
+      this.#service.pagination.first(task.firstId, PAGE),
+      PAGE,
+      task.firstId,
+    );
   }
 
   async #crawl(task: RunningTask): Promise<void> {
     let { firstId } = task;
-    let path = this.#pagination.first(firstId, CRAWLED_PAGE);
+    let path = this.#service.pagination.first(firstId, CRAWLED_PAGE);
     for (let page = 0; page < CRAWLED_PAGES; page += 1) {
       const link = await this.#list(task, "crawler", path, CRAWLED_PAGE, firstId);
       firstId += CRAWLED_PAGE;
-      path = this.#pagination.next(link, firstId - 1, CRAWLED_PAGE);
+      path = this.#service.pagination.next(link, firstId - 1, CRAWLED_PAGE);
     }
   }
 
@@ -75,7 +82,7 @@ export class Clients {
     const newPet = JSON.stringify({ name, categoryId: 1 });
     const created = await this.#send(task, "creation", region, "/v1/pets", newPet);
     const { id } = JSON.parse(created.text) as Pet;
-    const path = this.#pagination.first(id - PAGE / 4, PAGE);
+    const path = this.#service.pagination.first(id - PAGE / 4, PAGE);
     for (const each of [region, otherRegion]) {
       const { text } = await this.#send(task, "last page", each, path);
       // A replica may not have the pet yet.
@@ -108,10 +115,10 @@ export class Clients {
   ): Promise<{ text: string; link: string | null }> {
     const [method, expected] = newPet === null ? ["GET", 200] : ["POST", 201];
     const headers = {
-      Authorization: `Bearer ${this.#secrets.get(key)}`,
+      Authorization: `Bearer ${this.#service.secrets.get(key)}`,
       ...(newPet !== null && { "Content-Type": "application/json" }),
     };
-    const isolates = this.#urls[region] ?? [];
+    const isolates = this.#service.urls[region] ?? [];
     const url = new URL(path, isolates[Math.floor(random() * isolates.length)]);
     const startedMs = performance.now();
     const response = await fetch(url, { method, headers, body: newPet });

@@ -6,8 +6,7 @@
 
 import { setTimeout as wait } from "node:timers/promises";
 import { type CreatedKey, createKeys, type NewKey } from "../../src/operators/admin.ts";
-import { pagePath } from "../cases/cursor.ts";
-import { addTablesAndPets } from "../cases/pets.ts";
+import { addTablesAndPets, pagePath } from "../cases/pets.ts";
 import { BASELINE, PETS, PETSTORE } from "../measure/implementations.ts";
 import { type RunningWorker, startWorkers, type WorkerSource } from "../measure/workerd.ts";
 import { Clients, type Pagination, type Sample } from "./clients.ts";
@@ -21,12 +20,9 @@ const LAG_MS = 1_000;
 /** After the last response, for background work, which is charged too. */
 const SETTLE_MS = 2_000;
 
-export interface GeoImplementation {
-  file: string;
-  databases: readonly string[];
-  object: NonNullable<WorkerSource["object"]>;
+type GeoImplementation = Required<Pick<WorkerSource, "file" | "databases" | "object">> & {
   pagination: Pagination;
-}
+};
 
 export const GEO_IMPLEMENTATIONS = {
   petstore: {
@@ -82,7 +78,7 @@ export async function simulate(
 
     const urls = regional.map((each) => each.map(({ url }) => url));
     const secrets = new Map(keys.map(({ key, secret }) => [key.name, secret]));
-    const clients = new Clients(urls, secrets, implementation.pagination);
+    const clients = new Clients({ urls, secrets, pagination: implementation.pagination });
     const replicate = replication(databases.pets, replicas);
     let isRunning = true;
     const replicating = (async () => {
