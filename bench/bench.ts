@@ -13,7 +13,6 @@ import { LOAD_CASES } from "./cases/http.ts";
 import { measureObjects } from "./cases/objects.ts";
 import { measureScale } from "./cases/scale.ts";
 import { measureGeo } from "./geo/geo.ts";
-import { installPackages } from "./measure/packages.ts";
 import { progress, type Table, tableText } from "./measure/report.ts";
 import { measureCase } from "./measure/rounds.ts";
 
@@ -27,29 +26,24 @@ interface Options {
 /** What a case measures, and how. */
 type Case = [measures: string, measure: (options: Options) => Promise<Table | Table[]>];
 
-const LOAD = Object.entries(LOAD_CASES).map(([name, each]): [string, Case] => {
-  const measure = async ({ rounds, seconds = 5 }: Options) => {
-    await installPackages();
-    return measureCase(name, each, rounds, seconds);
-  };
-  return [name, [`processor time: ${each.title}`, measure]];
-});
+const UNDER_LOAD = Object.entries(LOAD_CASES).map(([name, each]): [string, Case] => [
+  name,
+  [each.title, ({ rounds, seconds = 5 }) => measureCase(name, each, rounds, seconds)],
+]);
 
 const CASES: Record<string, Case> = {
-  ...Object.fromEntries(LOAD),
+  ...Object.fromEntries(UNDER_LOAD),
   depth: ["time for a page far into a large table", measureDepth],
   objects: ["calls and rows of a key's object, with and without a limit", measureObjects],
   scale: ["processor time by keys in use, and by pages that an isolate has read", measureScale],
   bodies: ["processor time for the worst bodies of a creation", measureBodies],
   bundle: ["size of the deployed Worker", measureBundle],
   bytes: ["bytes of a pet, an idempotency record and a key in D1", measureBytes],
-  geo: ["latency and cost in six simulated regions", geo],
+  geo: [
+    "latency and cost in six simulated regions",
+    ({ isolates, seconds = 75 }) => measureGeo(isolates, seconds),
+  ],
 };
-
-async function geo({ isolates, seconds = 75 }: Options): Promise<Table[]> {
-  await installPackages();
-  return measureGeo(isolates, seconds);
-}
 
 class UsageError extends Error {}
 

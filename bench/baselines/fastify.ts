@@ -8,7 +8,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { DatabaseSync } from "node:sqlite";
 import cors from "@fastify/cors";
 import rateLimit from "@fastify/rate-limit";
-import Fastify, { type FastifyReply, type FastifyRequest } from "fastify";
+import Fastify, { type FastifyReply } from "fastify";
 
 interface Key {
   id: string;
@@ -65,17 +65,14 @@ app.addHook("onRequest", async (request, reply) => {
 });
 
 await app.register(rateLimit, { global: false });
-const keyGenerator = (request: FastifyRequest) => keyOf(request).id;
-const countMinute = app.createRateLimit({
-  timeWindow: "1 minute",
-  max: (request) => keyOf(request).per_minute,
-  keyGenerator,
-});
-const countDay = app.createRateLimit({
-  timeWindow: "1 day",
-  max: (request) => keyOf(request).per_day,
-  keyGenerator,
-});
+const limiter = (timeWindow: string, max: (key: Key) => number) =>
+  app.createRateLimit({
+    timeWindow,
+    max: (request) => max(keyOf(request)),
+    keyGenerator: (request) => keyOf(request).id,
+  });
+const countMinute = limiter("1 minute", (key) => key.per_minute);
+const countDay = limiter("1 day", (key) => key.per_day);
 app.addHook("onRequest", async (request, reply) => {
   const inMinute = statusOf(await countMinute(request));
   const inDay = statusOf(await countDay(request));

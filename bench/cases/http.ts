@@ -27,7 +27,7 @@ const MOST_BURSTS = 5;
 
 export const LOAD_CASES = {
   "hot-list": {
-    title: `GET /v1/pets, the first ${PAGE} of ${whole(PETS)} pets, from caches`,
+    title: `processor time of GET /v1/pets, the first ${PAGE} of ${whole(PETS)} pets, from caches`,
     targets: { floor: 1.35, "floor-same-response": 1.15, baseline: 0.05, fastify: 1 },
     exchanges: {
       floor: constantText,
@@ -38,22 +38,22 @@ export const LOAD_CASES = {
     },
   },
   "last-page": {
-    title: `GET /v1/pets, the last ${PETS_ON_LAST_PAGE} pets, from the database`,
+    title: `processor time of GET /v1/pets, the last ${PETS_ON_LAST_PAGE} pets, from the database`,
     targets: { "d1-floor": 1.4 },
     exchanges: { "d1-floor": selectOne, petstore: lastPage },
   },
   create: {
-    title: "POST /v1/pets",
+    title: "processor time of POST /v1/pets",
     targets: { "insert-floor": 1.2 },
     exchanges: { "insert-floor": bareInsert, petstore: creation },
   },
   "banned-key": {
-    title: "GET /v1/pets with a key that is banned because its window was full: 429",
+    title: "processor time of a refusal: a key that is banned, because its window was full",
     targets: { floor: 1.25 },
     exchanges: { floor: constantText, petstore: bannedKey },
   },
   "wrong-key": {
-    title: "GET /v1/pets with a wrong checksum in the key, each from another address: 401",
+    title: "processor time of a refusal: a wrong checksum in the key, each from another address",
     targets: { floor: 1.25 },
     exchanges: {
       floor: (implementation) => fromFreshAddresses(constantText(implementation)),
