@@ -48,14 +48,13 @@ export async function measureBytes(): Promise<Table> {
     await pets.batch([pets.prepare(SKIP_IDS), pets.prepare("DELETE FROM pets")]);
     const rows: string[][] = [];
     for (const [name, keyLength] of NAMES) {
-      const length = `${[...name].length} characters of ${Buffer.byteLength([...name][0] ?? "")} bytes`;
       const pet = await bytesPerRow(pets, INSERT_PETS, name);
       const creation = await bytesPerRow(pets, INSERT_CREATIONS, "-".repeat(255), keyLength);
-      rows.push([`a pet, name of ${length}`, pet, "with the index by status"]);
+      rows.push([`a pet, name of ${Buffer.byteLength(name)} bytes`, pet, "with the index by status"]);
       rows.push(["its idempotency record", creation, `Idempotency-Key of ${keyLength} characters`]);
       await pets.batch(["creations", "pets"].map((table) => pets.prepare(`DELETE FROM ${table}`)));
     }
-    rows.push(["a key", await bytesPerRow(keys, INSERT_KEYS, NAMES[0][0]), "name of 20 characters"]);
+    rows.push(["a key", await bytesPerRow(keys, INSERT_KEYS, NAMES[0][0]), "name of 20 bytes"]);
     return { title: `bytes: stored in D1, mean of ${whole(ROWS)} rows`, columns: ["", "bytes", ""], rows };
   } finally {
     await stop();
