@@ -13,6 +13,7 @@ import { addTablesAndPets, fillD1, newKeys, pagePath } from "./pets.ts";
 const TARGET = 1.2;
 
 const ROUNDS = 12;
+const SLICE_SECONDS = 2;
 
 /** Up to as many as an isolate has limiter clients for. */
 const KEYS = [1, 10, 100, 1_000, 5_000];
@@ -66,7 +67,7 @@ async function measureKeys(): Promise<string[][]> {
     });
     const sampler = async (size: number) => {
       let used = 0;
-      const sample = async (seconds: number) => {
+      const sample = async (seconds = SLICE_SECONDS) => {
         const inUse = [...turns.slice(used, size), ...turns.slice(0, used)];
         const exchange = { path: "/v1/pets", turns: inUse, status: 200, isExpected: () => true };
         const measured = await load(url, exchange, seconds, processId());
@@ -75,7 +76,7 @@ async function measureKeys(): Promise<string[][]> {
       };
       progress(`scale: ${whole(size)} keys in use`);
       await sample(2 + Math.ceil(size / OBJECTS_STARTED_PER_SECOND));
-      return () => sample(size > MOST_KEYS_WITH_LEASES ? 2 : 1);
+      return sample;
     };
     const [least = 1, ...others] = KEYS;
     const reference = await sampler(least);
