@@ -102,7 +102,7 @@ async function measurePages(): Promise<string[][]> {
     const secret = await fillD1(await databases(), pets);
     const isolate = {
       pages: 0,
-      readNext: async (seconds = 1) => {
+      readNext: async (seconds = SLICE_SECONDS) => {
         const most = seconds * MAX_PAGES_PER_SECOND;
         if (isolate.pages + most > pets) throw new Error("scale: not enough pages");
         const turns = Array.from({ length: most }, (_, page): Turn => {
@@ -117,7 +117,7 @@ async function measurePages(): Promise<string[][]> {
       },
     };
     // In these seconds, the code is compiled.
-    await isolate.readNext(2);
+    await isolate.readNext();
     return isolate;
   };
   try {
