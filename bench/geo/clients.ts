@@ -116,6 +116,8 @@ export class Clients {
     const [method, expected] = newPet === null ? ["GET", 200] : ["POST", 201];
     const headers = {
       Authorization: `Bearer ${this.#service.secrets.get(key)}`,
+      // workerd closes an idle connection after 5 s: a request on a kept one could meet that.
+      Connection: "close",
       ...(newPet !== null && { "Content-Type": "application/json" }),
     };
     const isolates = this.#service.urls[region] ?? [];
