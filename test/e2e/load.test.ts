@@ -1,4 +1,4 @@
-// A short run of npm run crash with one kill. test/unit/load.test.ts shows that its checks of counts notice what they should.
+// A short run of the proof crash with one kill. test/unit/load.test.ts shows that its checks of counts notice what they should.
 
 import { expect, it } from "vitest";
 import { load } from "../stress/load/load.ts";

@@ -1,24 +1,19 @@
 // The pets that the service must have, in the order of the list. Every page is compared with them, with exact numbers.
 
 import { isDeepStrictEqual } from "node:util";
-import type { Parameter } from "./document.ts";
-import { exactJson, parseResponse } from "./exact.ts";
-import { type Answer, BadAnswer } from "./http.ts";
-
-const LIST = "/v1/pets";
+import type { Operation } from "./document.ts";
+import type { Answer } from "./http.ts";
+import { exactJson, parseResponse } from "./json.ts";
 
 /** A pet with integers as bigint. */
 export type ExactPet = Record<string, unknown> & { id: bigint };
-
-/** Reads a path of the service with a valid key. */
-export type Read = (path: string) => Promise<Answer>;
 
 export class Pets {
   readonly #all: ExactPet[] = [];
   /** The id of the first pet of each page, by cursor. */
   readonly #starts = new Map([["", -(2n ** 63n)]]);
   /** Only the end of the list is read again. */
-  #lastPage = `${LIST}?limit=20`;
+  #lastPage = "/v1/pets?limit=20";
 
   get ids(): string[] {
     return this.#all.map(({ id }) => `${id}`);
@@ -41,7 +36,7 @@ export class Pets {
   }
 
   /** Reads the end of the list. Returns what is wrong with it, once: then these are the pets. */
-  async checkEnd(read: Read): Promise<string[]> {
+  async checkEnd(read: (path: string) => Promise<Answer>): Promise<string[]> {
     const { length: expected } = this.#from(this.#lastPage);
     const problems: string[] = [];
     const listed: ExactPet[] = [];
@@ -49,8 +44,8 @@ export class Pets {
       const answer = await read(path);
       problems.push(...this.checkPages(path, [answer]));
       const page = petsIn(answer);
-      listed.push(...page);
       if (page[0] !== undefined) this.#starts.set(cursorOf(path), page[0].id);
+      listed.push(...page);
       this.#lastPage = path;
       path = nextPath(answer);
     }
@@ -59,11 +54,10 @@ export class Pets {
   }
 
   /** Returns what is wrong with a page and those after it. `parameters` are those of the list. */
-  checkPages(path: string, pages: Answer[], parameters: Parameter[] = []): string[] {
+  checkPages(path: string, pages: Answer[], parameters: Operation["parameters"] = []): string[] {
     const query = queryOf(path);
-    const limit = Number(
-      query.get("limit") ?? parameters.find(({ name }) => name === "limit")?.schema.default,
-    );
+    const defaults = parameters.find(({ name }) => name === "limit")?.schema.default;
+    const limit = Number(query.get("limit") ?? defaults);
     const filters = parameters.filter(({ name }) => query.has(name) && name !== "limit" && name !== "cursor");
     const rest = this.#from(path).filter((pet) =>
       filters.every(({ name }) => `${pet[name]}` === query.get(name)),
@@ -76,7 +70,7 @@ export class Pets {
       const at = [...listed, ...expected].findIndex(
         (_, each) => !isDeepStrictEqual(listed[each], expected[each]),
       );
-      const wrong = `${textOf(listed[at])} instead of ${textOf(expected[at])}`;
+      const wrong = `${exactJson(listed[at])} instead of ${exactJson(expected[at])}`;
       return [
         ...(at === -1 ? [] : [`page ${index + 1} from ${path} on has ${wrong}`]),
         ...((next === undefined) === (following === undefined) ? [] : [`its next page is ${next}`]),
@@ -100,15 +94,11 @@ function cursorOf(path: string): string {
 }
 
 function petsIn({ status, body }: Answer): ExactPet[] {
-  if (status !== 200) throw new BadAnswer(`a page has the status ${status}`);
+  if (status !== 200) throw new Error(`a page has the status ${status}`);
   return parseResponse(body) as ExactPet[];
 }
 
 /** The path of the next page. */
 export function nextPath({ headers }: Answer): string | undefined {
   return headers.link?.match(/^<https?:\/\/[^/]+([^>]+)>; rel="next"$/)?.[1];
-}
-
-function textOf(pet: ExactPet | undefined): string {
-  return pet === undefined ? "no pet" : exactJson(pet);
 }

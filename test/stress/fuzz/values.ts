@@ -4,18 +4,20 @@
 import { Ajv } from "ajv";
 import fc from "fast-check";
 import type { Schema } from "./document.ts";
-import { parseRequest } from "./exact.ts";
-import { mutated, words } from "./mutations.ts";
+import { parseRequest } from "./json.ts";
+
+/** The words of a text. */
+export function words(text: string): string[] {
+  return text.trim().split(/[ \n]+/);
+}
 
 const INT64 = [-(2n ** 63n), 2n ** 63n - 1n] as const;
 
 /** Odd values of parameters. */
 const ODD_PLAIN = words("1,0 \u0661 \uff11 NaN 1n 1.0 1e1 +1 [1] null % 1\0 \ufeff1");
 
-/** How far strings without a documented bound go. */
+/** How far strings and arrays without a documented bound go. */
 const SOME_CHARACTERS = 60;
-
-/** How far arrays without a documented bound go. */
 const SOME_ITEMS = 5;
 
 /** Any code point except surrogates. fast-check's own arbitrary takes a second to start. */
@@ -70,10 +72,6 @@ function toValidate(value: unknown): unknown {
 /** JSON texts, valid or violating the schema in one place. */
 export function jsonTexts(schema: Schema): fc.Arbitrary<string> {
   return fc.oneof({ weight: 6, arbitrary: textsOfType(schema) }, fc.constantFrom(...OF_ALL_TYPES));
-}
-
-function validTexts(schema: Schema): fc.Arbitrary<string> {
-  return jsonTexts(schema).filter((text) => violation(schema, text) === undefined);
 }
 
 /** Texts in paths, queries and headers, valid or violating the schema. */
@@ -152,49 +150,42 @@ function strings({ minLength: min = 0, maxLength, pattern }: Schema): fc.Arbitra
   return fc.oneof({ weight: 3, arbitrary: any }, matching, mutated(matching));
 }
 
-/** Arrays near the bounds of a schema, of valid items, except for one; some items occur twice. */
-function arrays({ items = {}, minItems: min = 0, maxItems }: Schema): fc.Arbitrary<string> {
-  const max = maxItems ?? min + SOME_ITEMS;
-  const lengths = fc.constantFrom(
-    ...new Set([0, min - 1, min, min + 1, max, max + 1].filter((each) => each >= 0)),
+/** Arrays near the bounds of a schema; sometimes an item is invalid or occurs twice. */
+function arrays({ items = {}, minItems: min = 0, maxItems: max = min + SOME_ITEMS }: Schema) {
+  const lengths = fc.constantFrom(...[0, min - 1, min, min + 1, max, max + 1].filter((each) => each >= 0));
+  const all = lengths.chain((length) =>
+    fc.array(mostlyValid(items), { minLength: length, maxLength: length }),
   );
-  const ofLength = (length: number) => {
-    const valid = fc.array(validTexts(items), { minLength: length, maxLength: length, size: "max" });
-    const one = fc
-      .tuple(valid, fc.nat(), jsonTexts(items))
-      .map(([texts, at, text]) => replaced(texts, at, text));
-    const twice = fc
-      .tuple(valid, fc.nat(), fc.nat())
-      .map(([texts, from, to]) => replaced(texts, to, texts[from % texts.length]));
-    return fc.oneof({ weight: 3, arbitrary: valid }, one, twice);
-  };
-  const separators = fc.constantFrom(",", ",", " ,\n ");
+  const repeating = all.map(([first, ...rest]) => (first === undefined ? [] : [...rest, first, first]));
+  const texts = fc.oneof({ weight: 4, arbitrary: all }, repeating);
   return fc
-    .tuple(lengths.chain(ofLength), separators)
-    .map(([texts, separator]) => `[${texts.join(separator)}]`);
+    .tuple(texts, fc.constantFrom(",", " ,\n "))
+    .map(([each, separator]) => `[${each.join(separator)}]`);
 }
 
-function replaced(texts: string[], at: number, text: string | undefined): string[] {
-  return text === undefined || texts.length === 0 ? texts : texts.with(at % texts.length, text);
-}
-
-/** Objects of valid members, except for one, with unknown members, in any order and with any white space. */
+/** Objects with unknown members, in any order and with any white space; sometimes a member is invalid or missing. */
 function objects({ properties = {}, required = [] }: Schema): fc.Arbitrary<string> {
-  const members = Object.entries(properties);
-  const texts = members.map(([name, schema]) =>
-    required.includes(name) ? validTexts(schema) : fc.option(validTexts(schema)),
-  );
-  const known = members.map(([, schema], index) =>
-    fc.tuple(...texts.with(index, fc.option(jsonTexts(schema), { freq: 15 }))),
-  );
-  const spaces = fc.constantFrom("", "", " ", "\n  ", "\t\r\n");
-  return fc.tuple(fc.oneof(...known), UNKNOWN_MEMBERS, spaces).chain(([chosen, unknown, space]) => {
-    const all = chosen.flatMap((text, index) =>
-      text === null ? [] : [`"${members[index]?.[0]}"${space}:${text}`],
-    );
-    const shuffled = fc.shuffledSubarray([...all, ...unknown], { minLength: all.length + unknown.length });
-    return shuffled.map((each) => `{${space}${each.join(`${space},${space}`)}}`);
+  const known = Object.entries(properties).map(([name, schema]) => {
+    const member = mostlyValid(schema).map((text) => [JSON.stringify(name), text]);
+    return fc.option(member, { freq: required.includes(name) ? 15 : 5 });
   });
+  const members = fc.tuple(fc.tuple(...known), UNKNOWN_MEMBERS).chain(([chosen, unknown]) => {
+    const all = [...chosen.filter((member) => member !== null), ...unknown];
+    return fc.shuffledSubarray(all, { minLength: all.length });
+  });
+  const spaces = fc.constantFrom("", "", " ", "\n  ", "\t\r\n");
+  return fc.tuple(members, spaces).map(([all, space]) => {
+    const texts = all.map((member) => member.join(`${space}:`));
+    return `{${space}${texts.join(`${space},${space}`)}}`;
+  });
+}
+
+function mostlyValid(schema: Schema): fc.Arbitrary<string> {
+  const texts = jsonTexts(schema);
+  return fc.oneof(
+    { weight: 9, arbitrary: texts.filter((text) => violation(schema, text) === undefined) },
+    texts,
+  );
 }
 
 /** Members of any name and value, which the service must ignore. */
@@ -204,6 +195,27 @@ const UNKNOWN_MEMBERS = fc.array(
       fc.oneof(fc.constantFrom(...ODD_NAMES), fc.string({ maxLength: 12 })),
       fc.oneof(fc.json({ maxDepth: 3 }), fc.constantFrom(...ODD_VALUES)),
     )
-    .map(([name, value]) => `${JSON.stringify(name)}:${value}`),
+    .map(([name, value]) => [JSON.stringify(name), value]),
   { maxLength: 3 },
 );
+
+const BYTE = fc.nat(255).map((code) => String.fromCharCode(code));
+
+/** What parsers of HTTP, URLs and JSON treat specially. */
+const TOKENS =
+  words(`, ; : = & && ? # / // /.. .. %00 %ff %zz %2e%2e%2f * \\ " ' < > { } [ ] ( ) null true NaN 0 00 - -0 +1 .5 1. 01
+  0x1 1e1 1e400 1.5 \\u0000 \\ud800 \\x __proto__ constructor "a":1, \0 \x01 \x0b \x7f \xff \xc0\x80 \xed\xa0\x80 \xf4\x90\x80\x80 \xe2\x82`);
+
+const INSERTED = fc.oneof(BYTE, fc.constantFrom("", " ", "\t", "\n", "\r\n", "\r\n\r\n", ...TOKENS));
+
+const CHANGE = fc.record({ at: fc.nat(), removed: fc.constantFrom(0, 0, 1, 1, 5), inserted: INSERTED });
+
+/** Texts with one or two changes, at any place. */
+export function mutated(texts: fc.Arbitrary<string>): fc.Arbitrary<string> {
+  return fc.tuple(texts, fc.array(CHANGE, { minLength: 1, maxLength: 2 })).map(([text, changes]) =>
+    changes.reduce((from, { at, removed, inserted }) => {
+      const place = at % (from.length + 1);
+      return from.slice(0, place) + inserted + from.slice(place + removed);
+    }, text),
+  );
+}

@@ -5,20 +5,15 @@ import { type NewPet, stringify } from "../../../client/src/index.ts";
 import { HEADER } from "../../../src/http/header-names.ts";
 import { PLAN_LIMITS, type Plan } from "../../../src/keys/plans.ts";
 import type { Limits } from "../../../src/rate-limit/windows.ts";
-import { type Answer, Ledger } from "./ledger.ts";
+import { type Answer, type Expect, Ledger } from "./ledger.ts";
 import { NAME_PREFIX, type Pets } from "./pets.ts";
-import type { Problems } from "./problems.ts";
 
-export interface HttpRequest {
+/** A request, and the pet that it adds. */
+export interface Planned {
   method: string;
   path: string;
   headers?: Record<string, string>;
   body?: string;
-}
-
-/** A request, the status that it must get unless it is refused, and the pet that it adds. */
-export interface Planned extends HttpRequest {
-  status: number;
   pet?: NewPet;
 }
 
@@ -57,33 +52,25 @@ const MIXED = ["list", "filtered", "create", "list", "create named", "repeat nam
 /** Values of int64 that rounding would change, and others. */
 const CATEGORY_IDS = [1n, 2n ** 63n - 1n, -(2n ** 63n), 2n ** 53n + 1n] as const;
 
-interface Shared {
-  pets: Pets;
-  problems: Problems;
-  /** As in Ledger. */
-  kills: readonly number[];
-}
-
 export class Client {
   readonly profile: Profile;
-  readonly ledger: Ledger;
   readonly secret: string;
-  readonly #name: string;
-  readonly #authorization: { Authorization: string };
-  readonly #shared: Shared;
+  readonly ledger: Ledger;
+  readonly #pets: Pets;
+  readonly #expect: Expect;
   #turn: number;
   /** The latest POST with an Idempotency-Key. */
   #named: Planned | undefined;
   /** Interrupted POSTs with an Idempotency-Key. */
   readonly #toRetry: Planned[] = [];
 
-  constructor(number: number, profile: Profile, secret: string, shared: Shared) {
-    this.#name = `key ${number} (${profile.plan}, ${profile.perMinute} requests per minute)`;
+  /** `kills` as in Ledger. */
+  constructor(number: number, profile: Profile, secret: string, pets: Pets, kills: number[], expect: Expect) {
     this.profile = profile;
-    this.ledger = new Ledger(this.#name, profile.limits, shared.kills);
-    this.#authorization = { Authorization: `Bearer ${secret}` };
     this.secret = secret;
-    this.#shared = shared;
+    this.#pets = pets;
+    this.#expect = (holds, kind, detail) => expect(holds, kind, `key ${number} (${profile.plan}): ${detail}`);
+    this.ledger = new Ledger(profile.limits, kills, this.#expect);
     // Clients differ at the same time.
     this.#turn = number;
   }
@@ -98,22 +85,19 @@ export class Client {
     return this.#toRetry.shift();
   }
 
-  record({ method, path, pet, status }: Planned, answer: Answer): void {
+  record({ path, pet }: Planned, answer: Answer): void {
     if (!this.ledger.record(answer)) return;
-    const detail = `${this.#name}: ${method} ${path}: ${answer.body.slice(0, 200)}`;
-    this.#shared.problems.expect(
-      answer.status === status,
-      `a response was ${answer.status}, not ${status}`,
-      detail,
-    );
-    if (pet !== undefined && answer.status === 201) this.#shared.pets.acknowledge(pet, answer);
+    const { status, body } = answer;
+    const isRight = status === (pet === undefined ? 200 : 201);
+    this.#expect(isRight, `a response was ${status}`, `${path}: ${body.slice(0, 200)}`);
+    if (pet !== undefined && isRight) this.#pets.acknowledge(pet, answer);
   }
 
   /** A kill has left the request without a response. */
   interrupt(planned: Planned): void {
     this.ledger.interrupt();
     if (planned.pet === undefined) return;
-    this.#shared.pets.interrupt(planned.pet);
+    this.#pets.interrupted.add(planned.pet.name);
     if (planned.headers?.[HEADER.idempotencyKey] !== undefined) this.#toRetry.push(planned);
   }
 
@@ -129,9 +113,9 @@ export class Client {
       case "repeat named":
         return this.#named ?? this.#create();
       case "filtered":
-        return this.#read(`/v1/pets?limit=${1 + (this.#turn % 100)}&status=sold`);
+        return { method: "GET", path: `/v1/pets?limit=${1 + (this.#turn % 100)}&status=sold` };
       default:
-        return this.#read("/v1/pets");
+        return { method: "GET", path: "/v1/pets" };
     }
   }
 
@@ -140,11 +124,7 @@ export class Client {
     const categoryId = CATEGORY_IDS[this.#turn % CATEGORY_IDS.length] ?? 1n;
     const pet: NewPet = { name: NAME_PREFIX + randomUUID(), categoryId };
     if (this.#turn % 3 !== 0) pet.status = "pending";
-    const headers = { ...this.#authorization, "Content-Type": "application/json", ...more };
-    return { method: "POST", path: "/v1/pets", headers, body: stringify(pet), status: 201, pet };
-  }
-
-  #read(path: string): Planned {
-    return { method: "GET", path, headers: this.#authorization, status: 200 };
+    const headers = { "Content-Type": "application/json", ...more };
+    return { method: "POST", path: "/v1/pets", headers, body: stringify(pet), pet };
   }
 }

@@ -2,6 +2,7 @@
 // the runtime. At the end all counts must reconcile: each client's responses with its limits and its usage, and the acknowledged
 // pets with the list. One isolate serves all requests, so without kills every count must be exact.
 
+import { execFileSync } from "node:child_process";
 import { setTimeout as wait } from "node:timers/promises";
 import { addTablesAndPets, NO_LIMIT, newKey } from "../../../bench/cases/pets.ts";
 import { PETSTORE } from "../../../bench/measure/implementations.ts";
@@ -9,11 +10,10 @@ import { type RunningWorkers, startWorkers } from "../../../bench/measure/worker
 import { Petstore } from "../../../client/src/index.ts";
 import { PLANS_WITH_OWN_LIMITS } from "../../../src/keys/plans.ts";
 import { createKey } from "../../../src/operators/admin.ts";
-import { Client, type HttpRequest, type Planned, PROFILES, type Profile } from "./clients.ts";
-import type { Answer } from "./ledger.ts";
-import { checkMemory, residentMb, SAMPLE_EVERY_MS } from "./memory.ts";
+import { Client, type Planned, PROFILES, type Profile } from "./clients.ts";
+import type { Answer, Expect } from "./ledger.ts";
+import { checkMemory, SAMPLE_EVERY_MS } from "./memory.ts";
 import { Pets } from "./pets.ts";
-import { Problems } from "./problems.ts";
 
 const OTHER_PETS = 300;
 
@@ -30,11 +30,16 @@ const SENDING_MS = 3;
 /** Longer than leases and the reports of their ends, and than usage is cached. */
 const QUIET_MS = 7_000;
 
-export interface LoadOptions {
-  seconds: number;
-  keys: number;
-  /** How often the runtime is killed, at equal distances. Memory is watched if it never is. */
-  kills: number;
+/** `kills`: how often the runtime is killed, at equal distances. Memory is watched if it never is. */
+type LoadOptions = Record<"seconds" | "keys" | "kills", number>;
+
+/** Runs the traffic and the checks, and prints the results. */
+export async function report(options: LoadOptions): Promise<void> {
+  console.error(`Sending requests for ${options.seconds} s`);
+  const { figures, problems } = await load(options);
+  for (const [name, value] of Object.entries(figures)) console.log(`${name}: ${value}`);
+  for (const problem of problems) console.log(`FAILED: ${problem}`);
+  process.exitCode = problems.length === 0 ? 0 : 1;
 }
 
 /** Runs the traffic and the checks. `problems` is empty if every check has passed. */
@@ -50,12 +55,17 @@ export async function load(options: LoadOptions) {
 class Load {
   readonly #options: LoadOptions;
   readonly #service: RunningWorkers<readonly [typeof PETSTORE]>;
-  readonly #problems = new Problems();
-  readonly #pets = new Pets(this.#problems);
+  /** The details of failed checks, by kind. */
+  readonly #problems = new Map<string, string[]>();
+  readonly #expect: Expect = (holds, kind, detail) => {
+    if (!holds) this.#problems.set(kind, [...(this.#problems.get(kind) ?? []), detail]);
+  };
+  readonly #pets = new Pets(this.#expect);
   readonly #memoryMb: number[] = [];
   readonly #underway = new Set<Promise<void>>();
   /** When the runtime was killed (Unix time). */
   readonly #kills: number[] = [];
+  readonly #clients: Client[] = [];
   #isDown = false;
   #isOver = false;
   #requests = 0;
@@ -68,40 +78,38 @@ class Load {
   async run() {
     const databases = await this.#service.workers[0].databases();
     await addTablesAndPets(databases, OTHER_PETS);
-    const clients = await this.#newClients(databases.keys);
+    await this.#addClients(databases.keys);
     const inspector = this.#petstore(await newKey(databases.keys, NO_LIMIT));
-    await this.#runTraffic(clients);
-    for (const client of clients) await this.#retryInterrupted(client);
+    await this.#runTraffic();
+    for (const client of this.#clients)
+      for (let retry = client.retry(); retry; retry = client.retry()) await this.#send(client, retry);
     await wait(QUIET_MS);
-    await this.#checkUsage(clients);
-    for (const { ledger } of clients) ledger.check(this.#problems);
+    await this.#checkUsage();
+    for (const { ledger } of this.#clients) ledger.check();
     this.#pets.check(await Array.fromAsync(inspector.pets.list()), OTHER_PETS);
-    checkMemory(this.#memoryMb, this.#problems);
-    const isUseful = this.#kills.length === 0 || this.#pets.interrupted > 0;
-    this.#problems.expect(isUseful, "no write was interrupted, so the kills tested nothing", "");
-    const figures = this.#figures(clients);
-    return { figures, memoryMb: this.#memoryMb.map(Math.round), problems: this.#problems.lines };
+    checkMemory(this.#memoryMb, this.#expect);
+    const isUseful = this.#kills.length === 0 || this.#pets.interrupted.size > 0;
+    this.#expect(isUseful, "no write was interrupted, so the kills tested nothing", "");
+    const problems = Array.from(this.#problems, ([kind, all]) => `${kind} (${all.length} times): ${all[0]}`);
+    return { figures: this.#figures(), problems };
   }
 
-  async #newClients(keys: D1Database): Promise<Client[]> {
-    const shared = { pets: this.#pets, problems: this.#problems, kills: this.#kills };
-    const clients: Client[] = [];
-    while (clients.length < this.#options.keys) {
-      const [number, profile] = [clients.length, PROFILES[clients.length % PROFILES.length] as Profile];
+  async #addClients(keys: D1Database): Promise<void> {
+    for (let number = 0; number < this.#options.keys; number += 1) {
+      const profile = PROFILES[number % PROFILES.length] as Profile;
       const { plan, limits } = profile;
       const own = PLANS_WITH_OWN_LIMITS.includes(plan) && { limits };
       const newOne = { name: `client ${number}`, plan, expiresAtMs: null, ...own };
       const { secret } = await createKey(keys, newOne, { by: "test", nowMs: Date.now() });
-      clients.push(new Client(number, profile, secret, shared));
+      this.#clients.push(new Client(number, profile, secret, this.#pets, this.#kills, this.#expect));
     }
-    return clients;
   }
 
-  async #runTraffic(clients: Client[]): Promise<void> {
+  async #runTraffic(): Promise<void> {
     const { seconds, kills } = this.#options;
-    const sending = clients.map((client) => this.#sendBursts(client));
+    const sending = this.#clients.map((client) => this.#sendBursts(client));
     try {
-      const watching = kills === 0 ? this.#watchMemory() : this.#killRepeatedly(clients);
+      const watching = kills === 0 ? this.#watchMemory() : this.#killRepeatedly();
       await Promise.all([wait(seconds * 1000), watching]);
     } finally {
       this.#isOver = true;
@@ -130,19 +138,21 @@ class Load {
   async #send(client: Client, planned: Planned): Promise<void> {
     const sentAtMs = Date.now();
     this.#requests += 1;
-    const answer = await this.#fetch(planned).catch((error: Error) => error);
+    const answer = await this.#fetch(planned, client.secret).catch((error: Error) => error);
     if (!(answer instanceof Error)) return client.record(planned, answer);
     const wasKilled = sentAtMs <= (this.#kills.at(-1) ?? 0);
-    const detail = `${planned.method} ${planned.path}: ${answer.message}`;
-    this.#problems.expect(wasKilled, "a request got no response", detail);
+    this.#expect(wasKilled, "a request got no response", `${planned.path}: ${answer.message}`);
     client.interrupt(planned);
   }
 
   /** Fails if there is no response in time, or only a part of it. */
-  async #fetch({ path, ...init }: HttpRequest): Promise<Answer> {
+  async #fetch({ path, pet: _, headers, ...init }: Planned, secret = ""): Promise<Answer> {
     const sentAtMs = Date.now();
-    const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const response = await fetch(new URL(path, this.#service.workers[0].url), { ...init, signal });
+    const response = await fetch(new URL(path, this.#service.workers[0].url), {
+      ...init,
+      headers: { Authorization: `Bearer ${secret}`, ...headers },
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    });
     const body = await response.text();
     return { status: response.status, headers: response.headers, body, sentAtMs, cameAtMs: Date.now() };
   }
@@ -150,20 +160,21 @@ class Load {
   async #watchMemory(): Promise<void> {
     for (let sample = 1; sample * SAMPLE_EVERY_MS <= this.#options.seconds * 1000; sample += 1) {
       await wait(SAMPLE_EVERY_MS);
-      this.#memoryMb.push(residentMb(this.#service.processId()));
+      const kilobytes = execFileSync("ps", ["-o", "rss=", "-p", `${this.#service.processId()}`]);
+      this.#memoryMb.push(Math.round(Number(kilobytes) / 1024));
     }
   }
 
-  async #killRepeatedly(clients: Client[]): Promise<void> {
+  async #killRepeatedly(): Promise<void> {
     const { seconds, kills } = this.#options;
-    const writers = clients.filter(({ profile }) => profile.isWriter);
+    const writers = this.#clients.filter(({ profile }) => profile.isWriter);
     for (let kill = 1; kill <= kills; kill += 1) {
       await wait((seconds * 1000) / (kills + 1));
       // POSTs are under way before the first response, and mostly after it.
       const sent = writers.flatMap((writer) => this.#sendBurst(writer));
       await (kill % 2 === 1 ? wait(SENDING_MS) : Promise.race(sent));
       await this.#killRuntime();
-      await this.#checkUsage(clients);
+      await this.#checkUsage();
       this.#isDown = false;
     }
   }
@@ -181,13 +192,9 @@ class Load {
     }
   }
 
-  async #retryInterrupted(client: Client): Promise<void> {
-    for (let retry = client.retry(); retry; retry = client.retry()) await this.#send(client, retry);
-  }
-
-  async #checkUsage(clients: Client[]): Promise<void> {
-    for (const { ledger, secret } of clients)
-      ledger.checkUsage((await this.#petstore(secret).usage()).days, this.#problems);
+  async #checkUsage(): Promise<void> {
+    for (const { ledger, secret } of this.#clients)
+      ledger.checkUsage((await this.#petstore(secret).usage()).days);
   }
 
   /** Without retries, which would hide errors. */
@@ -196,19 +203,19 @@ class Load {
     return new Petstore({ apiKey, baseURL, maxRetries: 0, timeoutMs: TIMEOUT_MS });
   }
 
-  #figures(clients: Client[]): Record<string, number> {
-    const total = (of: (client: Client) => number) => clients.reduce((sum, client) => sum + of(client), 0);
+  #figures(): Record<string, string | number> {
+    const total = (of: (client: Client) => number) => this.#clients.reduce((sum, each) => sum + of(each), 0);
+    const { acknowledged, interrupted } = this.#pets;
     return {
       requests: this.#requests,
-      kills: this.#kills.length,
-      "admitted with a key": total(({ ledger }) => ledger.admitted),
       refused: total(({ ledger }) => ledger.refused),
       "windows that reached their limit": total(({ ledger }) => ledger.exhausted),
-      "acknowledged pets": this.#pets.acknowledged,
-      "interrupted pets": this.#pets.interrupted,
-      "of these, acknowledged after a retry": this.#pets.retried,
       "counted, but not admitted": total(({ ledger }) => ledger.lost),
-      "of these, explained by kills at most": total(({ ledger }) => ledger.maxLost),
+      "acknowledged pets": acknowledged.size,
+      "interrupted pets": interrupted.size,
+      "of these, acknowledged by another response": [...interrupted].filter((name) => acknowledged.has(name))
+        .length,
+      ...(this.#memoryMb.length > 0 && { "memory in MB, every 10 s": this.#memoryMb.join(" ") }),
     };
   }
 }
