@@ -7,7 +7,7 @@ import type { OperationId } from "../../../src/http/operations.ts";
 import type { UsageBody } from "../../../src/keys/usage/usage-body.ts";
 import { findViolations } from "../../support/openapi-validator.ts";
 import type { Operation, Schema } from "./document.ts";
-import type { Answer, Request } from "./http.ts";
+import type { Answer, Header, Request } from "./http.ts";
 import { exactJson, parseRequest, parseResponse } from "./json.ts";
 import { type ExactPet, nextPath, Pets } from "./pets.ts";
 import type { Case } from "./requests.ts";
@@ -28,7 +28,7 @@ const USAGE_AGE_MS = 3_000;
 type Values = Record<string, unknown>;
 
 /** Checks a response to a request of the operation that has succeeded. */
-type SuccessCheck = (answer: Answer, request: Request, operation: Operation) => Promise<void>;
+type SuccessCheck = (answer: Answer, request: Request, operation: Operation) => void | Promise<void>;
 
 export class Checks {
   readonly service: Service;
@@ -41,8 +41,6 @@ export class Checks {
   #knownIds: string[] = [];
   /** When the requests of the key that were admitted on the latest UTC day were sent. */
   #admittedAtMs: number[] = [];
-  /** What is wrong in the current case. */
-  #problems: string[] = [];
 
   constructor(service: Service) {
     this.service = service;
@@ -58,22 +56,21 @@ export class Checks {
 
   /** Reads the initial pets. Returns ids and cursors, which only the service has. */
   async start(): Promise<Samples> {
-    await this.#pets.checkEnd(this.#read);
-    this.#knownIds = this.#pets.ids;
+    await this.#pets.readEnd(this.#read);
+    this.#knownIds = this.#pets.all.map(({ id }) => `${id}`);
     return { petId: this.#knownIds, cursor: this.#pets.cursors };
   }
 
-  /** Sends a case. Returns what is wrong with the responses and with the stored pets. */
-  async problems(each: Case): Promise<string[]> {
-    this.#problems = [];
-    await this.#sendCase(each);
-    if (!isRead(each.request)) this.#problems.push(...(await this.#pets.checkEnd(this.#read)));
-    return this.#problems;
-  }
-
-  #expect(isRight: boolean, problem: string, { status, body }: Answer): void {
-    const response = `${status} ${JSON.stringify(body.slice(0, 400))}`;
-    if (!isRight) this.#problems.push(`${problem}; the response is ${response}`);
+  /** Sends a case. Throws what is wrong with a response or with the stored pets. */
+  async check(each: Case): Promise<void> {
+    try {
+      await this.#sendCase(each);
+      if (!isRead(each.request)) await this.#pets.checkEnd(this.#read);
+    } catch (error) {
+      // Another case must not fail for the same reason.
+      await this.#pets.readEnd(this.#read);
+      throw error;
+    }
   }
 
   /** Reads a path with the key that never reaches its limits. */
@@ -88,30 +85,27 @@ export class Checks {
     return hasStalled && isRead(request) && tries > 1 ? this.#send(request, tries - 1) : answer;
   }
 
-  async #sendCase(each: Case): Promise<void> {
-    const { kind, operation, statuses, allowed } = each;
-    const request = kind.endsWith(" valid") ? this.#withUnusedKey(each.request) : each.request;
-    const headers = [...request.headers];
+  async #sendCase({ kind, operation, request: planned, statuses, allowed }: Case): Promise<void> {
+    const isValid = kind.endsWith(" valid");
+    const request = isValid ? this.#withUnusedKey(planned) : planned;
     // Every other request has an ID, to check that the response belongs to it.
     const id = this.sent % 2 === 0 ? `fuzz_${this.sent}`.padEnd(8, "_") : undefined;
-    if (id !== undefined) headers.push([HEADER.requestId, id]);
+    const headers: Header[] = id === undefined ? [] : [[HEADER.requestId, id]];
     const sentAtMs = Date.now();
-    const answer = await this.#send({ ...request, headers });
+    const answer = await this.#send({ ...request, headers: [...request.headers, ...headers] });
     const { status } = answer;
     for (const name of [kind, `status ${status}`]) this.counts.set(name, (this.counts.get(name) ?? 0) + 1);
+    const petId = isValid ? petIdOf(request, operation) : undefined;
+    // The pet is unknown, or the operation was removed.
+    const absence = petId === undefined ? [] : this.#knownIds.includes(petId) ? [410] : [404, 410];
+    const isExpected = [...statuses, ...absence].includes(status);
+    expect(isExpected, `the status is ${status} instead of ${statuses.join(" or ")}`, answer);
     // The document has no preflights.
-    if (kind !== "preflight") await this.#validate(request, operation, answer);
-    const isExpected = statuses.includes(status) || this.#isUnknownPet(each, answer);
-    this.#expect(isExpected, `the status is ${status} instead of ${statuses.join(" or ")}`, answer);
+    if (kind !== "preflight") await validate(request, operation, answer);
     const isOwn = id === undefined || headerOf(answer, HEADER.requestId) === id;
-    this.#expect(isOwn, `${HEADER.requestId} is not ${id}`, answer);
+    expect(isOwn, `${HEADER.requestId} is not ${id}`, answer);
     const isAllowed = isDeepStrictEqual(answer.headers.allow?.split(", ").sort(), allowed.toSorted());
-    this.#expect(
-      status !== 405 || isAllowed,
-      `Allow is ${answer.headers.allow} instead of ${allowed}`,
-      answer,
-    );
-    // Also of an invalid request, because it may have changed the pets.
+    expect(status !== 405 || isAllowed, `Allow is not ${allowed}`, answer);
     if (operation?.method === request.method && operation.successes.includes(status))
       await this.#successes[operation.operationId](answer, request, operation);
     const isCounted = operation?.operationId !== "getUsage" && status !== 429;
@@ -120,7 +114,7 @@ export class Checks {
 
   /** A request with another Idempotency-Key, if its own was used. A key may be a string by RFC 9651, section 3.3.3. */
   #withUnusedKey(request: Request): Request {
-    const headers = request.headers.map(([name, value]): Request["headers"][number] => {
+    const headers = request.headers.map(([name, value]): Header => {
       if (name !== HEADER.idempotencyKey) return [name, value];
       const key = value.startsWith('"') ? value.slice(1, -1).replace(/\\(.)/g, "$1") : value;
       const unused = this.#usedKeys.has(key) ? `fuzz-${this.#usedKeys.size}` : undefined;
@@ -130,41 +124,29 @@ export class Checks {
     return { ...request, headers };
   }
 
-  /** Validates a response against the OpenAPI document. */
-  async #validate({ method }: Request, operation: Operation | undefined, answer: Answer): Promise<void> {
-    const path = operation === undefined ? "/v1/other" : operation.path.replace(/\{[^}]+\}/g, "1");
-    this.#problems.push(...(await findViolations({ method, path, ...answer })));
-  }
-
-  /** Whether a request for one pet may get this 404 or 410: the pet is unknown, or the operation was removed. */
-  #isUnknownPet({ kind, operation, request }: Case, { status }: Answer): boolean {
-    const id = kind.endsWith(" valid") ? petIdOf(request, operation) : undefined;
-    return id !== undefined && (status === 410 || (status === 404 && !this.#knownIds.includes(id)));
-  }
-
-  /** Checks that a new pet has the sent values and is at its Location. */
+  /** A new pet has the sent values and is at its Location. */
   async #checkCreation(answer: Answer, request: Request, operation: Operation): Promise<void> {
     const pet = parseResponse(answer.body) as ExactPet;
-    this.#problems.push(...this.#pets.add(pet));
+    this.#pets.add(pet);
     // The members of the body that the document describes.
     const sent = documentedValues(parseRequest(`${request.body}`), operation.body?.schema ?? {}) as Values;
     const { id, ...fields } = pet;
-    this.#expect(isDeepStrictEqual(fields, sent), `the pet is not ${exactJson(sent)}`, answer);
+    expect(isDeepStrictEqual(fields, sent), `the pet is not ${exactJson(sent)}`, answer);
     const location = `${operation.path}/${id}`;
-    this.#expect(answer.headers.location === location, `Location is not ${location}`, answer);
+    expect(answer.headers.location === location, `Location is not ${location}`, answer);
     const found = await this.#read(location);
     const isSame = found.status === 410 || found.body === answer.body;
-    this.#expect(isSame, `the pet differs from ${answer.body}`, found);
-    const hasKey = request.headers.some(([name]) => name === HEADER.idempotencyKey);
-    if (hasKey) await this.#retry(request, operation, sent, answer.body);
+    expect(isSame, `the pet differs from ${answer.body}`, found);
+    if (request.headers.some(([name]) => name === HEADER.idempotencyKey))
+      await this.#checkRetry(request, operation, sent, answer.body);
     this.#latest = sent;
   }
 
-  /** Checks that a repeated POST gets the same pet, and one with another value of one field a 422. */
-  async #retry(request: Request, operation: Operation, sent: Values, body: string): Promise<void> {
+  /** A repeated POST gets the same pet, and one with another value of one field a 422. */
+  async #checkRetry(request: Request, operation: Operation, sent: Values, body: string): Promise<void> {
     const again = await this.#send(request);
-    await this.#validate(request, operation, again);
-    this.#expect(again.status === 201 && again.body === body, `the repeated POST did not get ${body}`, again);
+    await validate(request, operation, again);
+    expect(again.status === 201 && again.body === body, `the repeated POST did not get ${body}`, again);
     const latest = this.#latest ?? sent;
     const names = Object.keys({ ...sent, ...latest });
     const differing = names.filter((each) => !isDeepStrictEqual(sent[each], latest[each]));
@@ -172,44 +154,59 @@ export class Checks {
     if (name === undefined) return;
     const other = exactJson({ ...sent, [name]: latest[name] });
     const refused = await this.#send({ ...request, body: Buffer.from(other) });
-    await this.#validate(request, operation, refused);
-    this.#expect(refused.status === 422, `${other} with the same Idempotency-Key was not refused`, refused);
+    await validate(request, operation, refused);
+    expect(refused.status === 422, `${other} with the same Idempotency-Key was not refused`, refused);
   }
 
-  /** Checks the pets of a page and of the next one. */
+  /** A page and the next one have the right pets. */
   async #checkPage(answer: Answer, { target }: Request, { parameters }: Operation): Promise<void> {
     const next = nextPath(answer);
     const pages = next === undefined ? [answer] : [answer, await this.#read(next)];
-    this.#problems.push(...this.#pets.checkPages(target, pages, parameters));
+    this.#pets.checkPages(target, pages, parameters);
   }
 
-  /** Checks that a pet is the requested one. */
-  async #checkPet(answer: Answer, request: Request, operation: Operation): Promise<void> {
-    const pet = this.#pets.find(petIdOf(request, operation));
+  /** A pet is the requested one. */
+  #checkPet(answer: Answer, request: Request, operation: Operation): void {
+    const id = petIdOf(request, operation);
+    const pet = this.#pets.all.find((each) => `${each.id}` === id);
     const isRequested = isDeepStrictEqual(parseResponse(answer.body), pet);
-    this.#expect(isRequested, `the pet is not ${exactJson(pet)}`, answer);
+    expect(isRequested, `the pet is not ${exactJson(pet)}`, answer);
   }
 
-  /** Checks that usage agrees with itself and with its headers, and counts the requests of this run. */
-  async #checkUsage(answer: Answer): Promise<void> {
+  /** Usage agrees with itself and with its headers, and counts the requests of this run. */
+  #checkUsage(answer: Answer): void {
     const { minute, day, days } = JSON.parse(answer.body) as UsageBody;
     const today = days.at(-1);
     const startMs = Date.parse(`${today?.date}`);
     const isConsistent = [minute, day].every(({ limit, used, remaining }) => used + remaining === limit);
-    this.#expect(isConsistent, "used and remaining are not the limit", answer);
+    expect(isConsistent, "used and remaining are not the limit", answer);
     const isToday = today?.admitted === day.used && day.reset * 1000 === startMs + 86_400_000;
-    this.#expect(isToday, "the day is not the last one", answer);
-    const left = Array.from(headerOf(answer, HEADER.rateLimit).matchAll(/r=(\d+)/g), ([, each]) =>
-      Number(each),
-    );
+    expect(isToday, "the day is not the last one", answer);
+    const left = [...headerOf(answer, HEADER.rateLimit).matchAll(/r=(\d+)/g)].map(([, each]) => Number(each));
     const isShown = isDeepStrictEqual(left, [minute.remaining, day.remaining]);
-    this.#expect(isShown, `the header has the remaining requests ${left}`, answer);
+    expect(isShown, `the header has the remaining requests ${left}`, answer);
     // A new day.
     if ((this.#admittedAtMs[0] ?? startMs) < startMs)
       this.#admittedAtMs = this.#admittedAtMs.filter((atMs) => atMs >= startMs);
     const admitted = this.#admittedAtMs.findLastIndex((atMs) => atMs < Date.now() - USAGE_AGE_MS) + 1;
-    this.#expect(day.used >= admitted, `fewer than the ${admitted} admitted requests are used`, answer);
+    expect(day.used >= admitted, `fewer than the ${admitted} admitted requests are used`, answer);
   }
+}
+
+function expect(isRight: boolean, problem: string, { status, body }: Answer): void {
+  if (!isRight)
+    throw new Error(`${problem}; the response is ${status} ${JSON.stringify(body.slice(0, 400))}`);
+}
+
+/** Validates a response against the OpenAPI document. */
+async function validate(
+  { method }: Request,
+  operation: Operation | undefined,
+  answer: Answer,
+): Promise<void> {
+  const path = operation?.path.replace(/\{[^}]+\}/g, "1") ?? "/v1/other";
+  const violations = await findViolations({ method, path, ...answer });
+  expect(violations.length === 0, violations.join("; "), answer);
 }
 
 function headerOf({ headers }: Answer, name: string): string {
