@@ -22,6 +22,9 @@ try {
   const { counts, sent } = await fuzz(service, requests, seed);
   for (const [kind, count] of [...counts].sort()) console.log(`${kind}: ${count}`);
   console.log(`${sent} requests without a failure`);
+} catch (error) {
+  console.log((error as Error).message);
+  process.exitCode = 1;
 } finally {
   await service.stop();
 }

@@ -59,9 +59,3 @@ function headersOf({ method, headers, body, chunks }: Request): Header[] {
   if (body === undefined && /^(GET|HEAD)$/.test(method)) return all;
   return [...all, ["Content-Length", `${body?.length ?? 0}`]];
 }
-
-/** A request as text, one character per byte, without the framing of chunks. */
-export function requestText(request: Request): string {
-  const lines = headersOf(request).map(([name, value]) => `${name}: ${value}\r\n`);
-  return `${request.method} ${request.target} HTTP/1.1\r\n${lines.join("")}\r\n${Buffer.from(request.body ?? []).toString("latin1")}`;
-}

@@ -2,13 +2,11 @@
 
 import { isDeepStrictEqual } from "node:util";
 import type { Operation } from "./document.ts";
-import type { Answer, Send } from "./http.ts";
+import type { Answer } from "./http.ts";
 import { exactJson, parseResponse } from "./json.ts";
 
 /** A pet with integers as bigint. */
 export type ExactPet = Record<string, unknown> & { id: bigint };
-
-type Read = (path: string) => ReturnType<Send>;
 
 export class Pets {
   readonly all: ExactPet[] = [];
@@ -28,28 +26,20 @@ export class Pets {
     if (latest && pet.id <= latest.id) throw new Error(`the id ${pet.id} was assigned before`);
   }
 
-  /** Reads the end of the list, or at first all of it, and takes it for right. */
-  async readEnd(read: Read): Promise<void> {
-    const end = this.#from(this.#lastPage);
-    this.all.splice(this.all.length - end.length);
+  /** Reads the end of the list, or at first all of it. Without a check, what it has is right. */
+  async readEnd(read: (path: string) => Promise<Answer>, isChecked: boolean): Promise<void> {
+    const { length: known } = this.#from(this.#lastPage);
+    const listed: ExactPet[] = [];
     for (let path: string | undefined = this.#lastPage; path !== undefined; ) {
       const answer = await read(path);
+      if (isChecked) this.checkPages(path, [answer]);
       const page = petsIn(answer);
       if (page[0] !== undefined) this.#starts.set(cursorOf(path), page[0].id);
-      this.all.push(...page);
+      listed.push(...page);
       this.#lastPage = path;
       path = nextPath(answer);
     }
-  }
-
-  /** Reads and checks the end of the list. */
-  async checkEnd(read: Read): Promise<void> {
-    for (let path: string | undefined = this.#lastPage; path !== undefined; ) {
-      const answer = await read(path);
-      this.checkPages(path, [answer]);
-      this.#lastPage = path;
-      path = nextPath(answer);
-    }
+    this.all.splice(this.all.length - known, known, ...listed);
   }
 
   /** Checks a page and those after it. `parameters` are those of the list. */

@@ -22,6 +22,6 @@ export async function fuzz(service: Service, requests: number, seed: number): Pr
   );
   const limit = { interruptAfterTimeLimit: BATCH_MS, markInterruptAsFailure: true };
   for (let batch = seed; checks.sent < requests; batch += 1)
-    await fc.assert(property, { seed: batch, numRuns: BATCH, ...limit });
+    await fc.assert(property, { seed: batch, numRuns: BATCH, includeErrorInReport: true, ...limit });
   return checks;
 }

@@ -8,7 +8,7 @@ import { newKeyId, newSecret } from "../../../src/keys/secret.ts";
 import { methodsOf, OPERATIONS, type Operation, type Parameter } from "./document.ts";
 import type { Request } from "./http.ts";
 import type { Service } from "./service.ts";
-import { isValidPlain, jsonTexts, mutated, plainTexts, violation, words } from "./values.ts";
+import { isValidPlain, jsonTexts, mostly, mutated, plainTexts, violation, words } from "./values.ts";
 
 /** What a slot adds to a request: `id` is the parameter in the path. */
 export interface Part extends Partial<Request> {
@@ -94,7 +94,7 @@ function keySlot({ secret, hasRealAddresses }: Service): Slot {
   const keys = [...UNKNOWN_KEYS, `${secret}, Bearer ${secret}`, "a".repeat(5000), "pet_"];
   const malformed = [undefined, "", "Bearer", `Basic ${secret}`, secret];
   const bad = fc.constantFrom(...keys.map((key) => `Bearer ${key}`), ...malformed);
-  const texts = fc.oneof({ weight: 4, arbitrary: good }, { weight: 2, arbitrary: bad }, mutated(good));
+  const texts = mostly(2, good, bad, mutated(good));
   return headerSlot("Authorization", texts, (text = "") => {
     if (text.match(/^bearer +([^ ]+)$/i)?.[1] === secret) return [];
     // The limit of an address may be reached.
@@ -117,7 +117,7 @@ function parameterSlot({ name, required, schema, in: where }: Parameter, samples
   const isOpaque = samples.length > 0 && schema.type === "string";
   const known = fc.constantFrom("1", ...samples);
   const other = isOpaque ? mutated(known) : plainTexts(schema);
-  const values = fc.oneof(known, { weight: 2, arbitrary: other }).filter((text) => text.isWellFormed());
+  const values = mostly(2, other, known).filter((text) => text.isWellFormed());
   const isValid = (text: string) => (isOpaque ? samples.includes(text) : isValidPlain(schema, text));
   const absence = required ? [400] : [];
   if (where === "header") {
@@ -132,7 +132,7 @@ function parameterSlot({ name, required, schema, in: where }: Parameter, samples
   const twice = field.map((each) => `${each}&${each}`);
   const odd = fc.constantFrom(undefined, name, `${name}=%ff`, "page=2&__proto__=1&api_key=x&=&a=%zz");
   return {
-    texts: fc.oneof({ weight: 3, arbitrary: field }, odd, mutated(field), twice),
+    texts: mostly(3, field, odd, mutated(field), twice),
     refusals: (text = "") => {
       const [value, ...more] = new URLSearchParams(`&${text}`).getAll(name);
       if (!/^[!"$-~]*$/.test(text)) return undefined;
@@ -145,7 +145,7 @@ function parameterSlot({ name, required, schema, in: where }: Parameter, samples
 /** The parameter in a path. An invalid id is an unknown id. */
 function idSlot(encoded: fc.Arbitrary<string>, isValid: (text: string) => boolean): Slot {
   return {
-    texts: fc.oneof({ weight: 3, arbitrary: encoded }, mutated(encoded)),
+    texts: mostly(3, encoded, mutated(encoded)),
     refusals: (text = "") => {
       // Only what is one segment, also after decoding. URLSearchParams decodes also what is not UTF-8.
       const value = new URLSearchParams(`id=${text.replace(/[&+]/g, encodeURIComponent)}`).get("id") ?? "";
@@ -173,13 +173,13 @@ function mediaTypeSlot({ mediaType }: Body): Slot {
     `${type}/a+${subtype}`,
   );
   const bad = fc.constantFrom(undefined, ...MEDIA_TYPES);
-  const texts = fc.oneof({ weight: 2, arbitrary: good }, bad, mutated(good));
+  const texts = mostly(2, good, bad, mutated(good));
   return headerSlot("Content-Type", texts, (text = "") => (same.test(text) ? [] : [415]));
 }
 
 const CODING = headerSlot(
   "Content-Encoding",
-  fc.oneof({ weight: 2, arbitrary: fc.constant(undefined) }, fc.constantFrom(...CODINGS)),
+  mostly(2, fc.constant(undefined), fc.constantFrom(...CODINGS)),
   (text = "identity") => (text.toLowerCase() === "identity" ? [] : [415]),
 );
 
@@ -195,9 +195,8 @@ function bodySlot({ schema }: Body): Slot {
   const sizes = fc.constantFrom(0, 0, 1, 2, 60_000).map((more) => MAX_BODY_BYTES + more);
   const long = fc.tuple(bytes, sizes).map(([text, size]) => text.padEnd(size));
   const truncated = fc.tuple(bytes, fc.nat()).map(([text, length]) => text.slice(0, length % text.length));
-  const changed = { weight: 5, arbitrary: mutated(bytes) };
   return {
-    texts: fc.oneof({ weight: 10, arbitrary: bytes }, changed, long, truncated),
+    texts: mostly(5, mostly(2, bytes, mutated(bytes)), long, truncated),
     refusals: (text = "") => {
       const body = Buffer.from(text, "latin1");
       if (body.length > MAX_BODY_BYTES) return [413];

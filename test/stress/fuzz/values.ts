@@ -11,6 +11,11 @@ export function words(text: string): string[] {
   return text.trim().split(/[ \n]+/);
 }
 
+/** The first is chosen `weight` times as often as each of the others. */
+export function mostly<Value>(weight: number, first: fc.Arbitrary<Value>, ...others: fc.Arbitrary<Value>[]) {
+  return fc.oneof({ weight, arbitrary: first }, ...others);
+}
+
 const INT64 = [-(2n ** 63n), 2n ** 63n - 1n] as const;
 
 /** Odd values of parameters. */
@@ -71,14 +76,14 @@ function toValidate(value: unknown): unknown {
 
 /** JSON texts, valid or violating the schema in one place. */
 export function jsonTexts(schema: Schema): fc.Arbitrary<string> {
-  return fc.oneof({ weight: 6, arbitrary: textsOfType(schema) }, fc.constantFrom(...OF_ALL_TYPES));
+  return mostly(6, textsOfType(schema), fc.constantFrom(...OF_ALL_TYPES));
 }
 
 /** Texts in paths, queries and headers, valid or violating the schema. */
 export function plainTexts(schema: Schema): fc.Arbitrary<string> {
   const odd = fc.oneof(fc.constantFrom("", " 10", "10 ", ...ODD_PLAIN), fc.string({ unit: CODE_POINT }));
-  if (schema.type === "integer") return fc.oneof({ weight: 3, arbitrary: integers(schema).map(String) }, odd);
-  return fc.oneof({ weight: 3, arbitrary: textsOfType(schema).map(plainText) }, odd);
+  if (schema.type === "integer") return mostly(3, integers(schema).map(String), odd);
+  return mostly(3, textsOfType(schema).map(plainText), odd);
 }
 
 function plainText(json: string): string {
@@ -98,7 +103,7 @@ function textsOfType(schema: Schema): fc.Arbitrary<string> {
   if (schema.type === "integer") return integers(schema).chain(integerNotations);
   if (schema.type !== "string") return fc.constantFrom(...OF_ALL_TYPES);
   const notations = strings(schema).chain(textNotations);
-  return fc.oneof({ weight: 9, arbitrary: notations }, fc.constantFrom(...ILL_FORMED));
+  return mostly(9, notations, fc.constantFrom(...ILL_FORMED));
 }
 
 /** Texts similar to a choice. */
@@ -130,7 +135,7 @@ function integers({ minimum, maximum }: Schema): fc.Arbitrary<bigint> {
   const bounds = [min, max].flatMap((bound) => [bound - 2n ** 64n, bound + 2n ** 32n, bound * 2n]);
   const powers = [0n, 10n, 1000n, 2n ** 31n, 2n ** 53n, 2n ** 53n + 1n, -(2n ** 53n) - 1n, 10n ** 400n];
   const far = fc.constantFrom(...bounds, ...powers);
-  return fc.oneof({ weight: 3, arbitrary: near }, far, fc.bigInt({ min, max }));
+  return mostly(3, near, far, fc.bigInt({ min, max }));
 }
 
 /** Texts near the bounds of a schema. */
@@ -147,7 +152,7 @@ function strings({ minLength: min = 0, maxLength, pattern }: Schema): fc.Arbitra
   const any = fc.oneof(ofLength(min, Math.min(max, min + 12)), ofLength(min, max), repeated, odd, refused);
   if (pattern === undefined) return any;
   const matching = fc.stringMatching(new RegExp(pattern, "u"), { size: "+1" });
-  return fc.oneof({ weight: 3, arbitrary: any }, matching, mutated(matching));
+  return mostly(3, any, matching, mutated(matching));
 }
 
 /** Arrays near the bounds of a schema; sometimes an item is invalid or occurs twice. */
@@ -157,7 +162,7 @@ function arrays({ items = {}, minItems: min = 0, maxItems: max = min + SOME_ITEM
     fc.array(mostlyValid(items), { minLength: length, maxLength: length }),
   );
   const repeating = all.map(([first, ...rest]) => (first === undefined ? [] : [...rest, first, first]));
-  const texts = fc.oneof({ weight: 4, arbitrary: all }, repeating);
+  const texts = mostly(4, all, repeating);
   return fc
     .tuple(texts, fc.constantFrom(",", " ,\n "))
     .map(([each, separator]) => `[${each.join(separator)}]`);
@@ -182,8 +187,9 @@ function objects({ properties = {}, required = [] }: Schema): fc.Arbitrary<strin
 
 function mostlyValid(schema: Schema): fc.Arbitrary<string> {
   const texts = jsonTexts(schema);
-  return fc.oneof(
-    { weight: 9, arbitrary: texts.filter((text) => violation(schema, text) === undefined) },
+  return mostly(
+    9,
+    texts.filter((text) => violation(schema, text) === undefined),
     texts,
   );
 }

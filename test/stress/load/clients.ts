@@ -8,13 +8,13 @@ import type { Limits } from "../../../src/rate-limit/windows.ts";
 import { type Answer, type Expect, Ledger } from "./ledger.ts";
 import { NAME_PREFIX, type Pets } from "./pets.ts";
 
-/** A request, and the pet that it adds. */
+/** A request, the status that it must get unless it is refused, and the pet that it adds. */
 export interface Planned {
-  method: string;
   path: string;
-  headers?: Record<string, string>;
-  body?: string;
+  init: RequestInit;
+  status: number;
   pet?: NewPet;
+  hasIdempotencyKey?: boolean;
 }
 
 export interface Profile {
@@ -47,7 +47,7 @@ export const PROFILES: Profile[] = [
 
 /** In a burst, the repetition is sent at the same time as the first. */
 const WRITES = ["create", "create named", "repeat named", "create named"];
-const MIXED = ["list", "filtered", "create", "list", "create named", "repeat named", "list"];
+const MIXED = ["list", "filtered", "create", "invalid", "create named", "repeat named", "list"];
 
 /** Values of int64 that rounding would change, and others. */
 const CATEGORY_IDS = [1n, 2n ** 63n - 1n, -(2n ** 63n), 2n ** 53n + 1n] as const;
@@ -62,7 +62,7 @@ export class Client {
   /** The latest POST with an Idempotency-Key. */
   #named: Planned | undefined;
   /** Interrupted POSTs with an Idempotency-Key. */
-  readonly #toRetry: Planned[] = [];
+  readonly toRetry: Planned[] = [];
 
   /** `kills` as in Ledger. */
   constructor(number: number, profile: Profile, secret: string, pets: Pets, kills: number[], expect: Expect) {
@@ -80,25 +80,18 @@ export class Client {
     return Array.from({ length: this.profile.burst }, () => this.#next());
   }
 
-  /** An interrupted POST to retry, if there is one left. */
-  retry(): Planned | undefined {
-    return this.#toRetry.shift();
-  }
-
-  record({ path, pet }: Planned, answer: Answer): void {
+  record({ path, status, pet }: Planned, answer: Answer): void {
     if (!this.ledger.record(answer)) return;
-    const { status, body } = answer;
-    const isRight = status === (pet === undefined ? 200 : 201);
-    this.#expect(isRight, `a response was ${status}`, `${path}: ${body.slice(0, 200)}`);
-    if (pet !== undefined && isRight) this.#pets.acknowledge(pet, answer);
+    const kind = `a response was ${answer.status}, not ${status}`;
+    this.#expect(answer.status === status, kind, `${path}: ${answer.body.slice(0, 200)}`);
+    if (pet !== undefined && answer.status === 201) this.#pets.acknowledge(pet, answer);
   }
 
   /** A kill has left the request without a response. */
   interrupt(planned: Planned): void {
     this.ledger.interrupt();
-    if (planned.pet === undefined) return;
-    this.#pets.interrupted.add(planned.pet.name);
-    if (planned.headers?.[HEADER.idempotencyKey] !== undefined) this.#toRetry.push(planned);
+    if (planned.pet !== undefined) this.#pets.interrupted.add(planned.pet.name);
+    if (planned.hasIdempotencyKey) this.toRetry.push(planned);
   }
 
   #next(): Planned {
@@ -108,23 +101,34 @@ export class Client {
       case "create":
         return this.#create();
       case "create named":
-        this.#named = this.retry() ?? this.#create({ [HEADER.idempotencyKey]: randomUUID() });
+        this.#named = this.toRetry.shift() ?? this.#create(randomUUID());
         return this.#named;
       case "repeat named":
         return this.#named ?? this.#create();
       case "filtered":
-        return { method: "GET", path: `/v1/pets?limit=${1 + (this.#turn % 100)}&status=sold` };
+        return this.#read(`/v1/pets?limit=${1 + (this.#turn % 100)}&status=sold`);
+      case "invalid":
+        return this.#read("/v1/pets?limit=0", 400);
       default:
-        return { method: "GET", path: "/v1/pets" };
+        return this.#read("/v1/pets");
     }
   }
 
+  #read(path: string, status = 200): Planned {
+    return { path, init: { headers: { Authorization: `Bearer ${this.secret}` } }, status };
+  }
+
   /** A POST of a pet with a unique name. */
-  #create(more: Record<string, string> = {}): Planned {
+  #create(idempotencyKey?: string): Planned {
     const categoryId = CATEGORY_IDS[this.#turn % CATEGORY_IDS.length] ?? 1n;
     const pet: NewPet = { name: NAME_PREFIX + randomUUID(), categoryId };
     if (this.#turn % 3 !== 0) pet.status = "pending";
-    const headers = { "Content-Type": "application/json", ...more };
-    return { method: "POST", path: "/v1/pets", headers, body: stringify(pet), pet };
+    const headers = new Headers({
+      Authorization: `Bearer ${this.secret}`,
+      "Content-Type": "application/json",
+    });
+    if (idempotencyKey !== undefined) headers.set(HEADER.idempotencyKey, idempotencyKey);
+    const init = { method: "POST", headers, body: stringify(pet) };
+    return { path: "/v1/pets", init, status: 201, pet, hasIdempotencyKey: idempotencyKey !== undefined };
   }
 }

@@ -79,8 +79,7 @@ export async function load({ seconds, keys, rounds }: LoadOptions) {
     });
     await Promise.all(sending);
     await Promise.all(underway);
-    for (const client of clients)
-      for (let retry = client.retry(); retry; retry = client.retry()) await send(client, retry);
+    for (const client of clients) for (const planned of client.toRetry.splice(0)) await send(client, planned);
     await wait(QUIET_MS);
     await checkUsage();
     for (const { ledger } of clients) ledger.check();
@@ -126,7 +125,7 @@ export async function load({ seconds, keys, rounds }: LoadOptions) {
 
   async function send(client: Client, planned: Planned): Promise<void> {
     const sentAtMs = Date.now();
-    const answer = await request(planned, client.secret).catch((error: Error) => error);
+    const answer = await request(planned.path, planned.init).catch((error: Error) => error);
     if (!(answer instanceof Error)) return client.record(planned, answer);
     const wasKilled = sentAtMs <= (kills.at(-1) ?? 0);
     expect(wasKilled, "a request got no response", `${planned.path}: ${answer.message}`);
@@ -134,13 +133,9 @@ export async function load({ seconds, keys, rounds }: LoadOptions) {
   }
 
   /** Fails if there is no response in time, or only a part of it. */
-  async function request({ path, headers, pet: _, ...init }: Planned, secret = ""): Promise<Answer> {
+  async function request(path: string, init: RequestInit): Promise<Answer> {
     const sentAtMs = Date.now();
-    const response = await fetch(new URL(path, url), {
-      ...init,
-      headers: { Authorization: `Bearer ${secret}`, ...headers },
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    });
+    const response = await fetch(new URL(path, url), { ...init, signal: AbortSignal.timeout(TIMEOUT_MS) });
     const body = await response.text();
     return { status: response.status, headers: response.headers, body, sentAtMs, cameAtMs: Date.now() };
   }
@@ -166,7 +161,7 @@ export async function load({ seconds, keys, rounds }: LoadOptions) {
       kills.push(Date.now());
       process.kill(service.processId(), "SIGKILL");
       await Promise.all(underway);
-      while (!(await request({ method: "OPTIONS", path: "/v1/pets" }).catch(() => undefined))) {
+      while (!(await request("/v1/pets", { method: "OPTIONS" }).catch(() => undefined))) {
         if (performance.now() - killedMs > TIMEOUT_MS) throw new Error("the runtime does not start again");
         await wait(POLL_MS);
       }
