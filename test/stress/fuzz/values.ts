@@ -155,53 +155,46 @@ function strings({ minLength: min = 0, maxLength, pattern }: Schema): fc.Arbitra
   return mostly(3, any, matching, mutated(matching));
 }
 
-/** Arrays near the bounds of a schema; sometimes an item is invalid or occurs twice. */
+/** Arrays near the bounds of a schema, of valid items, except for one; some items occur twice. */
 function arrays({ items = {}, minItems: min = 0, maxItems: max = min + SOME_ITEMS }: Schema) {
   const lengths = fc.constantFrom(...[0, min - 1, min, min + 1, max, max + 1].filter((each) => each >= 0));
-  const all = lengths.chain((length) =>
-    fc.array(mostlyValid(items), { minLength: length, maxLength: length }),
+  const valid = lengths.chain((length) =>
+    fc.array(validTexts(items), { minLength: length, maxLength: length }),
   );
-  const repeating = all.map(([first, ...rest]) => (first === undefined ? [] : [...rest, first, first]));
-  const texts = mostly(4, all, repeating);
-  return fc
-    .tuple(texts, fc.constantFrom(",", " ,\n "))
-    .map(([each, separator]) => `[${each.join(separator)}]`);
+  const one = fc.tuple(valid, jsonTexts(items)).map(([texts, text]) => [...texts.slice(1), text]);
+  const twice = valid.map((texts) => [...texts.slice(1), ...texts.slice(-1)]);
+  const all = fc.tuple(mostly(3, valid, one, twice), fc.constantFrom(",", " ,\n "));
+  return all.map(([texts, separator]) => `[${texts.join(separator)}]`);
 }
 
-/** Objects with unknown members, in any order and with any white space; sometimes a member is invalid or missing. */
+/** Objects of valid members, except for one, with unknown members, in any order and with any white space. */
 function objects({ properties = {}, required = [] }: Schema): fc.Arbitrary<string> {
-  const known = Object.entries(properties).map(([name, schema]) => {
-    const member = mostlyValid(schema).map((text) => [JSON.stringify(name), text]);
-    return fc.option(member, { freq: required.includes(name) ? 15 : 5 });
-  });
-  const members = fc.tuple(fc.tuple(...known), UNKNOWN_MEMBERS).chain(([chosen, unknown]) => {
-    const all = [...chosen.filter((member) => member !== null), ...unknown];
-    return fc.shuffledSubarray(all, { minLength: all.length });
-  });
+  const members = Object.entries(properties);
+  const valid = members.map(([name, schema]) =>
+    required.includes(name) ? validTexts(schema) : fc.option(validTexts(schema)),
+  );
+  const known = members.map(([, schema], index) =>
+    fc.tuple(...valid.with(index, fc.option(jsonTexts(schema), { freq: 15 }))),
+  );
   const spaces = fc.constantFrom("", "", " ", "\n  ", "\t\r\n");
-  return fc.tuple(members, spaces).map(([all, space]) => {
-    const texts = all.map((member) => member.join(`${space}:`));
-    return `{${space}${texts.join(`${space},${space}`)}}`;
+  return fc.tuple(fc.oneof(...known), UNKNOWN_MEMBERS, spaces).chain(([chosen, unknown, space]) => {
+    const present = chosen.flatMap((text, index) => (text === null ? [] : [[members[index]?.[0], text]]));
+    const texts = [...present, ...unknown].map(([name, text]) => `${JSON.stringify(name)}${space}:${text}`);
+    const shuffled = fc.shuffledSubarray(texts, { minLength: texts.length });
+    return shuffled.map((each) => `{${space}${each.join(`${space},${space}`)}}`);
   });
 }
 
-function mostlyValid(schema: Schema): fc.Arbitrary<string> {
-  const texts = jsonTexts(schema);
-  return mostly(
-    9,
-    texts.filter((text) => violation(schema, text) === undefined),
-    texts,
-  );
+function validTexts(schema: Schema): fc.Arbitrary<string> {
+  return jsonTexts(schema).filter((text) => violation(schema, text) === undefined);
 }
 
 /** Members of any name and value, which the service must ignore. */
 const UNKNOWN_MEMBERS = fc.array(
-  fc
-    .tuple(
-      fc.oneof(fc.constantFrom(...ODD_NAMES), fc.string({ maxLength: 12 })),
-      fc.oneof(fc.json({ maxDepth: 3 }), fc.constantFrom(...ODD_VALUES)),
-    )
-    .map(([name, value]) => [JSON.stringify(name), value]),
+  fc.tuple(
+    fc.oneof(fc.constantFrom(...ODD_NAMES), fc.string({ maxLength: 12 })),
+    fc.oneof(fc.json({ maxDepth: 3 }), fc.constantFrom(...ODD_VALUES)),
+  ),
   { maxLength: 3 },
 );
 
