@@ -9,7 +9,7 @@ import { runningService, startService } from "./service.ts";
 
 const { requests, seed, url, key } = readOptions({
   requests: 1_000_000,
-  seed: randomInt(1e9),
+  seed: randomInt(1, 1e9),
   url: "",
   key: "",
 });

@@ -99,7 +99,7 @@ export async function load({ seconds, keys, rounds }: LoadOptions) {
     "acknowledged pets": acknowledged.size,
     "interrupted pets": interrupted.size,
     "of these, acknowledged": [...interrupted].filter((name) => acknowledged.has(name)).length,
-    "memory in MB, every 10 s": memoryMb.join(" "),
+    ...(rounds === 0 && { "memory in MB, every 10 s": memoryMb.join(" ") }),
   };
   return {
     figures,
@@ -128,7 +128,7 @@ export async function load({ seconds, keys, rounds }: LoadOptions) {
     const answer = await request(planned.path, planned.init).catch((error: Error) => error);
     if (!(answer instanceof Error)) return client.record(planned, answer);
     const wasKilled = sentAtMs <= (kills.at(-1) ?? 0);
-    expect(wasKilled, "a request got no response", `${planned.path}: ${answer.message}`);
+    expect(wasKilled, "a request got no response", `${planned.path}: ${answer.message}: ${answer.cause}`);
     client.interrupt(planned);
   }
 
