@@ -18,18 +18,19 @@ function parse(text: string, toInteger: (source: string) => bigint | undefined):
 
 /** The integer that a JSON number is equal to, if any. */
 function integerOf(source: string): bigint | undefined {
-  const [, sign = "", whole = "", fraction = "", exponent = "0"] =
-    source.match(/^(-?)(\d+)(?:\.(\d+))?(?:e([-+]?\d+))?$/i) ?? [];
+  const [, whole = "", fraction = "", exponent = "0"] = source.match(/^(-?\d+)\.?(\d*)e?(.*)$/i) ?? [];
   const digits = whole + fraction;
-  if (/^0+$/.test(digits)) return 0n;
-  const zeros = Number(exponent) - fraction.length;
+  if (/^-?0+$/.test(digits)) return 0n;
+  const zeros = Number(exponent || 0) - fraction.length;
   // Integers with more zeros than this are out of every range.
-  if (zeros >= 0) return BigInt(sign + digits) * 10n ** BigInt(Math.min(zeros, 1000));
-  const isInteger = -zeros < digits.length && /^0+$/.test(digits.slice(zeros));
-  return isInteger ? BigInt(sign + digits.slice(0, zeros)) : undefined;
+  if (zeros >= 0) return BigInt(digits) * 10n ** BigInt(Math.min(zeros, 1000));
+  return /^0+$/.test(digits.slice(zeros)) ? BigInt(digits.slice(0, zeros)) : undefined;
 }
 
 /** The JSON text of a value. */
 export function exactJson(value: unknown): string {
-  return JSON.stringify(value, (_name, each) => (typeof each === "bigint" ? JSON.rawJSON(`${each}`) : each));
+  return (
+    JSON.stringify(value, (_name, each) => (typeof each === "bigint" ? JSON.rawJSON(`${each}`) : each)) ??
+    "nothing"
+  );
 }
