@@ -1,7 +1,7 @@
-// node scripts/run.mjs [--omit=dev] PROGRAM [ARGUMENT...] runs a program of this project on a machine that has only Node 20 and npm:
-// a file, or a tool of a package, such as vitest. First it installs the packages if node_modules does not match the lock file; with
-// --omit=dev only those that serve and operate. It is JavaScript, because it has to run on an old Node. It writes to standard error
-// only: standard output belongs to the program.
+// node scripts/run.mjs [OPTION...] PROGRAM [ARGUMENT...] runs a program of this project on a machine that has only Node 20 and npm: a
+// file, or a tool of a package, such as vitest. First it installs the packages if node_modules does not match the lock file; with
+// --omit=dev only those that serve and operate, with --with=FOLDER also those of a folder with a lock file of its own. It is
+// JavaScript, because it has to run on an old Node. It writes to standard error only: standard output belongs to the program.
 //
 // If this machine's Node is too old for wrangler or for TypeScript, the program runs on a Node from npm, whose publisher is not the
 // Node.js project. That one gets no Cloudflare credential, unless --allow-packaged-node is an argument.
@@ -29,13 +29,17 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) await run(process.argv.s
  */
 export async function run(args) {
   forwardSignals();
-  const isLight = args[0] === "--omit=dev";
-  const [program = "", ...words] = isLight ? args.slice(1) : args;
+  const start = args.findIndex((each) => !each.startsWith("--"));
+  const [program = "", ...words] = args.slice(start);
+  const options = args.slice(0, start);
+  const isLight = options.includes("--omit=dev");
+  const [more] = options.flatMap((each) => each.match(/(?<=^--with=).+/) ?? []);
   const locked = packagesOf(root, "package-lock.json");
   const isPackaged = !isNewEnough(locked);
   const [node] = await Promise.all([
     isPackaged ? packagedNode() : process.execPath,
     install(root, locked, isLight, "the packages"),
+    more && install(join(root, more), packagesOf(join(root, more), "package-lock.json"), false, more),
   ]);
   /** @type {NodeJS.ProcessEnv} */
   const env = { ...process.env, INIT_CWD: process.env.INIT_CWD ?? process.cwd() };
@@ -45,7 +49,7 @@ export async function run(args) {
   }
   const file = program.includes("/") ? program : toolOf(locked, program);
   const flags = ["--disable-warning=ExperimentalWarning", file, ...words];
-  process.exitCode = await start(node, flags, { env, stdio: "inherit" });
+  process.exitCode = await runProgram(node, flags, { env, stdio: "inherit" });
 }
 
 /**
@@ -87,7 +91,7 @@ async function install(folder, locked, isLight, what) {
   const args = [...prefix, ...words, "--ignore-scripts", "--loglevel=error", "--no-audit", "--no-fund"];
   // npm does not need Cloudflare credentials.
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !CREDENTIALS.test(name)));
-  const exitCode = await start(command, args, { cwd: folder, env, stdio: ["ignore", 2, 2] });
+  const exitCode = await runProgram(command, args, { cwd: folder, env, stdio: ["ignore", 2, 2] });
   if (exitCode !== 0) fail(`could not install ${what}: npm exited with ${exitCode}`);
   const bin = join(folder, "node_modules", ".bin");
   if (folder !== root || !existsSync(bin) || process.platform === "win32") return;
@@ -103,7 +107,7 @@ async function install(folder, locked, isLight, what) {
  * @param {import("node:child_process").SpawnOptions} options
  * @returns {Promise<number>}
  */
-async function start(program, args, options) {
+async function runProgram(program, args, options) {
   const child = spawn(program, args, { cwd: root, ...options });
   running.add(child);
   const [code, signal] = await once(child, "close");

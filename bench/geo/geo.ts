@@ -10,7 +10,6 @@
 // other, which they don't on Cloudflare. docs/performance.md says what the figures do not say.
 
 import { PETS } from "../measure/implementations.ts";
-import { installPackages } from "../measure/packages.ts";
 import { progress, type Table } from "../measure/report.ts";
 import { mean, percentile } from "../measure/statistics.ts";
 import { PURPOSES, type Purpose, type Sample } from "./clients.ts";
@@ -29,7 +28,6 @@ interface Column extends GeoRun {
 
 /** `isolates`: numbers of isolates in each region; at least one. */
 export async function measureGeo(isolates: readonly number[], seconds: number): Promise<Table[]> {
-  await installPackages();
   const tasks = drawWorkload(REGIONS.length, PETS, seconds);
   const run = async (name: keyof typeof GEO_IMPLEMENTATIONS, number: number): Promise<Column> => {
     progress(`geo: ${name}, ${seconds} s in ${REGIONS.length} regions, isolates in each: ${number}`);

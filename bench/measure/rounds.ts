@@ -10,7 +10,6 @@
 import type { LoadCase } from "../cases/http.ts";
 import { IMPLEMENTATIONS, type Implementation, type ImplementationName } from "./implementations.ts";
 import { type Exchange, load, type Measurement, microseconds, verify } from "./load.ts";
-import { installPackages } from "./packages.ts";
 import { progress, ratioText, type Table, whole } from "./report.ts";
 import { median } from "./statistics.ts";
 
@@ -31,7 +30,6 @@ export async function measureCase(
   rounds: number,
   seconds: number,
 ): Promise<Table> {
-  await installPackages();
   const measured: Measurements[] = [];
   for (let round = 1; round <= rounds; round += 1) {
     const measurements = await measureRound(exchanges, seconds);

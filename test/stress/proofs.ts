@@ -7,54 +7,48 @@ import { once } from "node:events";
 export interface Proof {
   /** What it has shown if it passes. */
   shows: string;
-  /** One after the other. Options of the proof are added to the last. */
-  commands: string[];
+  /** Arguments of scripts/run.mjs, before the options of the proof. */
+  command: string;
   /** Defaults of environment variables. */
   env?: Record<string, string>;
 }
-
-const NODE = "node --disable-warning=ExperimentalWarning";
-const RUNTIMES = "test/support/e2e/runtimes";
 
 export const PROOFS: Record<string, Proof> = {
   // About ten minutes.
   simulation: {
     shows: "a key gets exactly its limit in random scenarios with faults",
-    commands: ["vitest run test/simulation/simulation.test.ts"],
+    command: "vitest run test/simulation/simulation.test.ts",
     env: { SIMULATION_RUNS: "30000", SIMULATION_TOTALS: "1" },
   },
   // Depth 6 would take hours.
   exhaustive: {
     shows: "a key gets exactly its limit in every order of 5 events",
-    commands: ["vitest run test/simulation/exhaustive.test.ts"],
+    command: "vitest run test/simulation/exhaustive.test.ts",
     env: { EXHAUSTIVE_DEPTH: "5", SIMULATION_TOTALS: "1" },
   },
   fuzz: {
     shows: "each generated request, valid or not, gets a documented response",
-    commands: [`${NODE} test/stress/fuzz/fuzz.ts`],
+    command: "test/stress/fuzz/fuzz.ts",
   },
   crash: {
     shows: "kills under load lose or duplicate no write, and exceed no limit",
-    commands: [`${NODE} test/stress/load/crash.ts`],
+    command: "test/stress/load/crash.ts",
   },
   soak: {
     shows: "all counts reconcile after minutes of load, and memory is stable",
-    commands: [`${NODE} test/stress/load/soak.ts`],
+    command: "test/stress/load/soak.ts",
   },
   mutation: {
     shows: "tests notice changed operators in the modules that run in Node",
-    commands: ["stryker run"],
+    command: "stryker run",
   },
   faults: {
     shows: "tests notice each planted fault",
-    commands: [`${NODE} test/stress/faults/notice.ts`],
+    command: "test/stress/faults/notice.ts",
   },
   runtimes: {
     shows: "the client package works in the oldest and the newest Node",
-    commands: [
-      `npm ci --prefix ${RUNTIMES} --ignore-scripts --no-audit --no-fund`,
-      "vitest run test/e2e/client-package/client-package.test.ts",
-    ],
+    command: "--with=test/support/e2e/runtimes vitest run test/e2e/client-package/client-package.test.ts",
   },
 };
 
@@ -62,7 +56,7 @@ export const PROOFS: Record<string, Proof> = {
  * Runs the named proofs, or one with its options, and continues after a failure. `run` runs a proof and returns its exit code. Returns
  * the exit code: that of one proof, or 1 if one of several has failed.
  */
-export async function prove(args: string[], run = runCommands): Promise<number> {
+export async function prove(args: string[], run = runCommand): Promise<number> {
   const [first = "", ...options] = args[0] === "all" && args.length === 1 ? Object.keys(PROOFS) : args;
   if (PROOFS[first] === undefined) {
     if (first !== "") console.error(`There is no proof "${first}". npm run proof lists all.`);
@@ -88,14 +82,10 @@ export async function prove(args: string[], run = runCommands): Promise<number> 
   return code;
 }
 
-async function runCommands({ commands, env }: Proof, options: string[]): Promise<number> {
-  for (const [index, command] of commands.entries()) {
-    const [program = "", ...args] = command.split(" ");
-    if (index === commands.length - 1) args.push(...options);
-    const child = spawn(program, args, { env: { ...env, ...process.env }, stdio: "inherit" });
-    process.once("exit", () => child.kill());
-    const [code] = await once(child, "exit");
-    if (code !== 0) return code ?? 1;
-  }
-  return 0;
+async function runCommand({ command, env }: Proof, options: string[]): Promise<number> {
+  const args = ["scripts/run.mjs", ...command.split(" "), ...options];
+  const child = spawn(process.execPath, args, { env: { ...env, ...process.env }, stdio: "inherit" });
+  process.once("exit", () => child.kill());
+  const [code] = await once(child, "exit");
+  return code ?? 1;
 }

@@ -95,12 +95,10 @@ describe("Node", () => {
   const PLATFORM = `${process.platform}-${process.arch}`;
   const RUNTIMES = "test/support/e2e/runtimes/node_modules";
 
-  /** The machine's, the project's own, and those that npm run proof -- runtimes has installed. */
+  /** The machine's, the one of the tests, and those that npm run proof -- runtimes has installed. */
   const NODES = [
     { version: "of the machine", node: "node" },
-    ...["node", "node-bin"]
-      .map((name) => ({ version: "22", node: `node_modules/${name}-${PLATFORM}/bin/node` }))
-      .filter(({ node }) => existsSync(node)),
+    { version: "of the tests", node: process.execPath },
     ...(existsSync(RUNTIMES) ? ["20", "24"] : []).map((version) => {
       return { version, node: `${RUNTIMES}/node-${version}-${PLATFORM}/bin/node` };
     }),

@@ -57,9 +57,9 @@ async function notices(fault: Fault): Promise<boolean> {
 
 /** Whether tests pass. */
 async function pass(tests: string[]): Promise<boolean> {
-  const args = ["run", "--bail=1", ...new Set(tests)];
+  const args = ["node_modules/vitest/vitest.mjs", "run", "--bail=1", ...new Set(tests)];
   // A process group, because the test that loops is in a child of the runner.
-  const runner = spawn("vitest", args, { stdio: "ignore", detached: true });
+  const runner = spawn(process.execPath, args, { stdio: "ignore", detached: true });
   const kill = () => runner.pid !== undefined && process.kill(-runner.pid, "SIGKILL");
   const timer = setTimeout(kill, MAX_RUN_MS);
   process.prependListener("exit", kill);
