@@ -1,5 +1,4 @@
-// The limiter client of one key against the real object: with leases, full windows, failing calls and clock skew. The world also
-// checks its own guarantees in each test, such as the longest wait.
+// The limiter client of one key against the real object: with leases, full windows, failing calls and clock skew.
 
 import { describe, expect, it } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
@@ -8,84 +7,21 @@ import { fullWindows } from "../../src/keys/isolate/known-quota.ts";
 import { BAN_MS } from "../../src/keys/object/bans.ts";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
 import { headersOf, tighterWindow } from "../../src/rate-limit/headers.ts";
-import type { Limits } from "../../src/rate-limit/windows.ts";
-import { type Message, type Options, World } from "../simulation/world.ts";
+import {
+  admissions,
+  hangs,
+  isOverloaded,
+  longest,
+  newService,
+  type Service,
+  START_MS,
+  works,
+} from "../support/key-service.ts";
 
-const START_MS = Date.UTC(2026, 10, 22, 12, 34, 2);
-
-/** The default one-way delay of a message. */
+/** The time of a message. */
 const TRIP_MS = 50;
 
-const { free, pro, business } = PLAN_LIMITS;
-
-const OVERLOADED = Object.assign(new Error("too many requests"), { overloaded: true });
-
-/** How the network handles a message. `answer` has the object execute it, and returns the result. */
-type Handler = (message: Message, answer: () => void) => void;
-
-const works: Handler = (_, answer) => answer();
-const isOverloaded: Handler = (message) => message.fail(OVERLOADED);
-
-type Request = Promise<{ decision: Awaited<ReturnType<World["request"]>>; waitedMs: number }>;
-
-/** One isolate that has the record, its object, and a faulty network between them. All times count from START_MS. */
-function newService(
-  limits: Limits,
-  { aheadMs = 0, ...options }: Partial<Options> & { aheadMs?: number } = {},
-) {
-  const network = { tripMs: TRIP_MS, handle: works };
-  const calls: { atMs: number; message: Message }[] = [];
-  const answer = (message: Message, backMs = network.tripMs) =>
-    world.time.after(network.tripMs, async () => {
-      const reply = await message.deliver();
-      world.persist();
-      if (reply !== undefined) world.time.after(backMs, reply);
-    });
-  const send = (message: Message) => {
-    calls.push({ atMs: world.time.nowMs - START_MS, message });
-    network.handle(message, () => answer(message));
-  };
-  const world: World = new World({ startMs: START_MS, limits, send, polls: false, ...options });
-  const newIsolate = (ahead = 0) => {
-    const isolate = world.newIsolate(ahead);
-    isolate.client.learn({ record: world.record, usableMs: 30_000 }, START_MS + ahead);
-    return isolate;
-  };
-  const isolate = newIsolate(aheadMs);
-  /** Sends a request at `atMs`. */
-  const at = (atMs: number, by = isolate): Request =>
-    new Promise<void>((resolve) => world.time.after(START_MS + atMs - world.time.nowMs, resolve))
-      .then(() => world.request(by))
-      .then((decision) => ({ decision, waitedMs: world.time.nowMs - START_MS - atMs }));
-  const burst = (times: number, atMs: number, by = isolate) =>
-    Array.from({ length: times }, () => at(atMs, by));
-  const every = (ms: number, fromMs: number, toMs: number, by = isolate) =>
-    Array.from({ length: Math.ceil((toMs - fromMs) / ms) }, (_, index) => at(fromMs + index * ms, by));
-  const runUntil = (atMs: number) => world.run(START_MS + atMs);
-  /** The times at which an isolate has called. */
-  const sent = (by = isolate) =>
-    calls.filter(({ message }) => message.isolate === by).map(({ atMs }) => atMs);
-  /** The object's counts of this minute. */
-  const counted = () => world.usage().status.windows.minute;
-  const used = () => counted().used;
-  return {
-    network,
-    world,
-    isolate,
-    newIsolate,
-    calls,
-    answer,
-    at,
-    burst,
-    every,
-    runUntil,
-    sent,
-    counted,
-    used,
-  };
-}
-
-type Service = ReturnType<typeof newService>;
+const { free, pro } = PLAN_LIMITS;
 
 /** Another isolate sends three requests, and holds an unused lease from 200 to 4,400 ms. */
 function newHolder({ newIsolate, at }: Service) {
@@ -93,10 +29,6 @@ function newHolder({ newIsolate, at }: Service) {
   for (const ms of [0, 10, 20]) void at(ms, holder);
   return holder;
 }
-
-const admissions = (decided: Awaited<Request>[]) =>
-  decided.filter(({ decision }) => decision.admitted).length;
-const longest = (decided: Awaited<Request>[]) => Math.max(...decided.map(({ waitedMs }) => waitedMs));
 
 describe("with a lease", () => {
   it("no request waits for a renewal, and there are few calls", async () => {
@@ -116,14 +48,6 @@ describe("with a lease", () => {
     const waitedMs = (await Promise.all(requests)).map((each) => each.waitedMs);
     expect(waitedMs).toEqual([100, 170, 140, 80, 50, 20]);
     expect(sent()).toEqual([0, 100]);
-  });
-
-  it("what is not used is given back at its end, also if its grant was lost", async () => {
-    const { network, world, used, sent, every } = newService(pro);
-    network.handle = (message, answer) => (world.counts.calls === 2 ? void message.deliver() : answer());
-    void every(30, 0, 300);
-    await world.run();
-    expect([used(), sent().length <= 6]).toEqual([10, true]);
   });
 
   it("that ends with its minute is reported by the next request or after a second, but at once if the day is nearly used up", async () => {
@@ -150,17 +74,6 @@ describe("with a lease", () => {
     // The object's minute ends at 57,000 ms.
     const [before, after] = await Promise.all([at(56_900), at(57_100), runUntil(57_500)]);
     expect([before.waitedMs, after.waitedMs]).toEqual([0, 100]);
-  });
-
-  it("it ends when the object reports another minute because its clock has stepped", async () => {
-    const { world, isolate, every, at, runUntil, counted } = newService(pro);
-    void every(30, 0, 300);
-    await runUntil(400);
-    world.objectAheadMs = 60_000;
-    world.hasStepped = true;
-    isolate.client.known.store(world.usage().status, START_MS + 400);
-    const [{ waitedMs }] = await Promise.all([at(410), runUntil(600)]);
-    expect([waitedMs, counted().startMs]).toEqual([100, START_MS + 58_000]);
   });
 
   it("each response shows one request more as used, also while calls fail and when a minute begins", async () => {
@@ -204,7 +117,7 @@ describe("a call", () => {
 
   it("that fails also decides the requests that wait for the next call", async () => {
     const { network, world, at, runUntil, sent } = newService(pro);
-    network.handle = (message) => world.time.after(100, () => message.fail(OVERLOADED));
+    network.handle = (...call) => world.time.after(100, () => isOverloaded(...call));
     const requests = [0, 20, 40].map((ms) => at(ms));
     await runUntil(500);
     expect((await Promise.all(requests)).map(({ waitedMs }) => waitedMs)).toEqual([100, 80, 60]);
@@ -291,26 +204,6 @@ describe("a call", () => {
   });
 });
 
-it.each([
-  ["free", free],
-  ["pro", pro],
-  ["business", business],
-])(
-  "a flood with a %s key makes at most 5 calls in a second from each isolate, also with a fast network",
-  async (_, limits) => {
-    const { newIsolate, network, world, isolate, every, runUntil, sent } = newService(limits);
-    network.tripMs = 2;
-    const other = newIsolate();
-    for (const each of [isolate, other]) void every(5, 0, 4_000, each);
-    await runUntil(8_000);
-    const most = [isolate, other].map((each) =>
-      Math.max(...sent(each).map((ms) => sent(each).filter((at) => ms - 1_000 < at && at <= ms).length)),
-    );
-    expect(most.every((calls) => calls > 0 && calls <= 5)).toBe(true);
-    expect(world.counts.admitted).toBe(limits.minute < 1_600 ? limits.minute : 1_600);
-  },
-);
-
 describe("a request waits for at most 5 s", () => {
   /** 297 of 300 requests are left, of which an isolate that has ended holds some. */
   function newUndecided() {
@@ -346,7 +239,7 @@ describe("a request waits for at most 5 s", () => {
   it("if the object hangs while it waits", async () => {
     const { network, requests, runUntil } = newUndecided();
     await runUntil(4_000);
-    network.handle = () => {};
+    network.handle = hangs;
     await runUntil(7_000);
     const lasted = longest(await Promise.all(requests));
     expect([lasted > 4_000, lasted <= 5_000]).toEqual([true, true]);
@@ -404,17 +297,6 @@ describe("while a window is full", () => {
 });
 
 describe("a refusal counts towards a ban by the arrival of its request", () => {
-  it("320 requests at once lead to no ban, although a call is lost after 1.9 s", async () => {
-    const { network, world, burst, runUntil } = newService(free);
-    const isLost = (message: Message) => world.counts.calls === 2 && !message.isRetry;
-    network.handle = (message, answer) =>
-      isLost(message) ? world.time.after(1_900, () => message.fail(new Error("lost"))) : answer();
-    const requests = burst(320, 0);
-    await runUntil(6_000);
-    expect([admissions(await Promise.all(requests)), world.counts.refused]).toEqual([60, 260]);
-    expect(world.usage().status.bannedUntilMs).toBeUndefined();
-  });
-
   it("a call says when its first request arrived, by the object's clock, at the earliest", async () => {
     const { calls, at, runUntil } = newService(pro, { aheadMs: -1_500 });
     for (const ms of [0, 30, 90]) void at(ms);
@@ -517,7 +399,7 @@ describe("while the object can't be reached", () => {
     newHolder(service);
     void at(300);
     await runUntil(500);
-    network.handle = (message) => world.time.after(1, () => message.fail(OVERLOADED));
+    network.handle = (...call) => world.time.after(1, () => isOverloaded(...call));
     const [decided, next] = await Promise.all([Promise.all(burst(298, 600)), at(700), runUntil(3_000)]);
     // The next one without a call.
     expect([longest(decided), next.waitedMs, next.decision.admitted]).toEqual([1, 0, false]);
@@ -538,7 +420,7 @@ describe("while the object can't be reached", () => {
   it("admissions during a report are in the next report", async () => {
     const { network, answer, at, runUntil, used } = newService(pro);
     network.handle = (message) =>
-      message.request.requests > 0 ? message.fail(OVERLOADED) : answer(message, 700);
+      message.request.requests > 0 ? isOverloaded(message, () => {}) : answer(message, 700);
     // The first report is under way from 1,000 to 1,750 ms.
     for (const ms of [0, 1_100]) void at(ms);
     await runUntil(5_000);
@@ -548,34 +430,23 @@ describe("while the object can't be reached", () => {
   it("requests that are decided one by one are one batch of the report, in each minute and between calls", () => {
     const { world, isolate } = newService(pro);
     const { known } = isolate.client;
-    const batches = () => known.local.decisions.map(({ admitted }) => admitted);
     for (let request = 0; request < 150; request += 1) known.decide(1);
-    expect(batches()).toEqual([150]);
     known.decide(5, known.local.newNumber());
     known.local.newNumber();
     for (const ms of [0, 0, 60_000]) {
       world.time.nowMs += ms;
       known.decide(1);
     }
-    expect(batches()).toEqual([150, 5, 2, 1]);
+    expect(known.local.decisions.map(({ admitted }) => admitted)).toEqual([150, 5, 2, 1]);
   });
 
-  it("the latest 100 batches are reported", async () => {
-    const { network, at, every, runUntil, used } = newService(pro);
-    network.handle = isOverloaded;
-    void every(400, 0, 45_000);
-    await runUntil(46_000);
-    network.handle = works;
-    void at(46_000);
-    await runUntil(55_000);
-    expect(used()).toBe(101);
-  });
-
-  it("an empty batch, which a failed call leaves, displaces no other one", () => {
+  it("the latest 100 batches are reported, and empty ones, which failed calls leave, displace no others", () => {
     const { known } = newService(pro).isolate.client;
-    for (let call = 0; call < 150; call += 1) known.decide(call < 60 ? 1 : 0, known.local.newNumber());
-    const batches = known.local.decisions.map(({ admitted }) => admitted);
-    expect([batches.length, batches.reduce((sum, admitted) => sum + admitted, 0)]).toEqual([100, 60]);
+    const batches = () => known.local.decisions.map(({ admitted }) => admitted);
+    for (let call = 1; call <= 150; call += 1) known.decide(call <= 60 ? 1 : 0, known.local.newNumber());
+    expect([batches().length, batches().filter((admitted) => admitted === 1).length]).toEqual([100, 60]);
+    for (let call = 1; call <= 101; call += 1) known.decide(call === 1 ? 2 : 1, known.local.newNumber());
+    expect(batches()).toEqual(Array(100).fill(1));
   });
 });
 
