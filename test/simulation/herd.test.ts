@@ -39,7 +39,7 @@ function newHerd(limit: number, isolates: number, lostShare = 0.05) {
     for (let sent = 0; sent < requests; sent += 1)
       world.time.after(random.int(0, ms), () => {
         const isolate = world.isolates[random.int(0, isolates - 1)];
-        if (isolate !== undefined) void world.request(isolate);
+        if (isolate !== undefined) void world.ask(isolate);
       });
   };
   return { world, request, largest };
@@ -64,7 +64,7 @@ it("when the holder of a lease has ended, waiting isolates ask every 400 ms or m
   const { world, request } = newHerd(600, 61, 0);
   const [holder, ...others] = world.isolates;
   if (holder === undefined) throw new Error("no isolate");
-  for (let ms = 0; ms < 2_000; ms += 20) world.time.after(ms, () => void world.request(holder));
+  for (let ms = 0; ms < 2_000; ms += 20) world.time.after(ms, () => void world.ask(holder));
   await world.run(START_MS + 2_010);
   world.end(holder);
   world.isolates.splice(0, 1);
@@ -100,9 +100,9 @@ it.each([20, 116, 140])(
     for (let burstMs = 1_500; burstMs < 5_000; burstMs += 97) {
       const world = calmWorld({ minute: 60, day: 1_000 }, new Random(burstMs), tripMs);
       const [sparse, burst] = [world.newIsolate(), world.newIsolate()];
-      for (let ms = 0; ms < 9_000; ms += 250) world.time.after(ms, () => void world.request(sparse));
+      for (let ms = 0; ms < 9_000; ms += 250) world.time.after(ms, () => void world.ask(sparse));
       world.time.after(burstMs, () => {
-        for (let request = 0; request < 100; request += 1) void world.request(burst);
+        for (let request = 0; request < 100; request += 1) void world.ask(burst);
       });
       await world.run();
       world.throwFailure();
@@ -124,7 +124,7 @@ it.each([
       const isolates = Array.from({ length: random.pick(6, 30) }, () => world.newIsolate());
       const spreadMs = random.pick(0, 100);
       for (let request = 0; request < 420; request += 1)
-        world.time.after(random.int(0, spreadMs), () => void world.request(random.pick(...isolates)));
+        world.time.after(random.int(0, spreadMs), () => void world.ask(random.pick(...isolates)));
       if (seed % 2 === 0) world.time.after(crashMs, () => world.crash(world.storage.writing.length));
       await world.run();
       world.throwFailure();
@@ -140,14 +140,14 @@ it.each(["a new secret", "the known secret, and one with a wrong secret,"])(
       const world = calmWorld({ minute: 360, day: 3_600 }, new Random(burstMs), 150, 240);
       const [steady, burst] = [world.newIsolate(), world.newIsolate()];
       for (let ms = 0; ms < burstMs + 2_500; ms += 100)
-        world.time.after(ms, () => void world.request(steady, FIRST_SECRET));
+        world.time.after(ms, () => void world.ask(steady, FIRST_SECRET));
       world.time.after(burstMs, () => {
         if (what === "a new secret") {
           const secrets = [FIRST_SECRET, "new"].map((hash) => ({ hash, goodUntilMs: null }));
           world.change({ secrets });
         } else void world.ask(burst, "wrong");
         const secret = what === "a new secret" ? "new" : FIRST_SECRET;
-        for (let request = 0; request < 340; request += 1) void world.request(burst, secret);
+        for (let request = 0; request < 340; request += 1) void world.ask(burst, secret);
       });
       await world.run();
       world.throwFailure();

@@ -63,23 +63,20 @@ function newRefusedKey(limits: Limits) {
   return key;
 }
 
-it.each([
-  ["180", { minute: 60, day: 1_000 }, 180],
-  ["three times the limit", { minute: 70, day: 1_000 }, 210],
-])("a ban begins after %s refusals that arrived more than 2 s after the first", (_, limits, tolerated) => {
-  const key = newRefusedKey(limits);
+it("a ban begins after refusals of three times the limit that arrived more than 2 s after the first", () => {
+  const key = newRefusedKey({ minute: 70, day: 1_000 });
   // A lowered limit does not lower what its minute tolerates.
   key.limits = { minute: 1, day: 1_000 };
   // 0: the isolate does not know the time of the object.
   for (const arrivedMs of [0, MINUTE_MS + 2_000])
     expect(key.acquire(900, { arrivedMs }).bannedUntilMs).toBeUndefined();
-  expect(key.acquire(tolerated).bannedUntilMs).toBeUndefined();
+  expect(key.acquire(210).bannedUntilMs).toBeUndefined();
   const bannedUntilMs = MINUTE_MS + 3_000 + BAN_MS;
   expect(key.acquire(5)).toMatchObject({ admitted: 0, refused: 5, bannedUntilMs });
   // Its isolate refuses these.
   expect(key.acquire(5)).toMatchObject({ admitted: 0, refused: 0, bannedUntilMs });
   // The refusals of the batch with which the ban began count, and no later ones.
-  expect(key.quota.counts.minute.refused).toBe(1 + 1_800 + tolerated + 5);
+  expect(key.quota.counts.minute.refused).toBe(1 + 1_800 + 210 + 5);
   const admitted = [bannedUntilMs - 1, bannedUntilMs].map((nowMs) => {
     key.nowMs = nowMs;
     return key.acquire(1).admitted;
@@ -169,16 +166,6 @@ it("a renewed lease keeps its id and what is used of it meanwhile, and only what
   expect(key.usedAfter({ lease: { id: 10, used: 150, isOver: true } })).toEqual([151, 151]);
 });
 
-it("a lease is not renewed in the last moments of its minute, in which it ends anyway", () => {
-  const isRenewed = (leftMs: number) => {
-    const key = newKey({ minute: 10_000, day: 100_000 }, MINUTE_MS + 59_000);
-    key.acquire(1, { recent: 100 });
-    key.nowMs = MINUTE_MS + 60_000 - leftMs;
-    return key.acquire(0, { recent: 100, lease: { id: 10, used: 20, isOver: false } }).lease !== undefined;
-  };
-  expect([400, 300].map(isRenewed)).toEqual([true, false]);
-});
-
 it("a lease that the next call of its isolate does not name is credited, and those of others are not", () => {
   const key = newKey({ minute: 1_000, day: 10_000 });
   const other = key.acquire(1, { client: "B", ...HOT }).lease?.size ?? 0;
@@ -207,18 +194,6 @@ it("requests are undecided only if an outstanding lease can make room for them, 
   ]);
 });
 
-it("undecided requests are decided once the lease has come back, and no lease is granted until the minute ends", () => {
-  const key = newLeasedKey();
-  expect(outcome(key.acquire(90, { client: "B" }))).toEqual({ admitted: 50, refused: 0 });
-  key.acquire(0, { lease: { id: 10, used: 8, isOver: true }, ...HOT });
-  // The requests of B that wait need what has come back.
-  const { lease, ...result } = key.acquire(40, { client: "B", ...HOT });
-  expect([outcome(result), lease]).toEqual([{ admitted: 40, refused: 0 }, undefined]);
-  expect(outcome(key.acquire(5))).toEqual({ admitted: 2, refused: 3 });
-  key.nowMs += 60_000;
-  expect(key.acquire(1, HOT).lease).toBeDefined();
-});
-
 it("requests that had to wait in the last 5 s of a minute find its room in the next one: no lease is granted for 5 s", () => {
   const hasLease = (leftMs: number, nextMs: number) => {
     const key = newLeasedKey(MINUTE_MS + 60_000 - leftMs);
@@ -242,15 +217,6 @@ it("undecided requests are to be sent again when the lease has ended, until its 
   expect([2_999, 3_000].map(at)).toEqual([60_000, "refused"]);
   // The lease can still be credited.
   expect(key.usedAfter({ lease: { id: 10, used: 3, isOver: true } })).toEqual([54, 54]);
-});
-
-it("after a limit was lowered, requests are refused at once if an outstanding lease can't make room", () => {
-  const refused = (minute: number) => {
-    const key = newLeasedKey();
-    key.limits = { minute, day: 10_000 };
-    return key.acquire(1, { client: "B" }).refused;
-  };
-  expect([1, 2].map(refused)).toEqual([1, 0]);
 });
 
 it("a lease delays a refusal only in the windows that it was granted in, and only of other isolates", () => {
@@ -297,40 +263,17 @@ it("a repeated call that is undecided because the limit is higher now counts its
   expect(key.quota.refusals.late).toBe(0);
 });
 
-it("a call that a later one of its isolate has overtaken is ignored", () => {
-  const key = newKey({ minute: 100, day: 1_000 });
-  key.acquire(1, { number: 20 });
-  expect(outcome(key.acquire(5, { number: 10, client: "A", ...HOT }))).toEqual({ admitted: 0, refused: 0 });
-  expect(outcome(key.acquire(5, { number: 10, client: "B" }))).toEqual({ admitted: 5, refused: 0 });
-  expect(key.usedAfter({})).toEqual([6, 6]);
-});
-
-it.each([
-  ["more", { admitted: 5, refused: 0 }],
-  ["less", { admitted: 0, refused: 5 }],
-])(
-  "a local decision about a call whose result was lost replaces it, also with %s admissions",
-  (_, decided) => {
-    const key = newKey({ minute: 2, day: 1_000 });
-    key.acquire(5, { number: 10 });
-    // The second is the first report again: its result was lost. The object never got call 15.
-    const decisions = [
-      { ...DECISION, number: 10, ...decided },
-      { ...DECISION, number: 15, admitted: 7, refused: 1 },
-    ];
-    for (const number of [20, 30]) key.acquire(0, { number, decisions });
-    expect(key.acquire(7, { number: 15 })).toMatchObject({ admitted: 0, refused: 0 });
-    const { admitted, refused } = decided;
-    expect(key.quota.counts.day).toMatchObject({ used: admitted + 7, refused: refused + 1 });
-  },
-);
-
-it("a local decision counts in its own minute, although the call that it replaces was charged to the one before", () => {
-  const key = newKey({ minute: 9, day: 99 }, MINUTE_MS + 59_999);
+it("a local decision about a call whose result was lost replaces it, also if it admitted less", () => {
+  const key = newKey({ minute: 2, day: 1_000 });
   key.acquire(5, { number: 10 });
-  key.nowMs += 1;
-  const decisions = [{ ...DECISION, number: 10, atMs: key.nowMs, admitted: 5 }];
-  expect(key.usedAfter({ number: 20, decisions })).toEqual([5, 5]);
+  // The second is the first report again: its result was lost. The object never got call 15.
+  const decisions = [
+    { ...DECISION, number: 10, refused: 5 },
+    { ...DECISION, number: 15, admitted: 7, refused: 1 },
+  ];
+  for (const number of [20, 30]) key.acquire(0, { number, decisions });
+  expect(key.acquire(7, { number: 15 })).toMatchObject({ admitted: 0, refused: 0 });
+  expect(key.quota.counts.day).toMatchObject({ used: 7, refused: 6 });
 });
 
 it("leases and local decisions from before midnight count in their own day", () => {
@@ -348,20 +291,17 @@ it("leases and local decisions from before midnight count in their own day", () 
   ]);
 });
 
-it.each([1, -1])(
-  "an isolate is forgotten after 60 s without a call, in either direction of the clock: %i",
-  (sign) => {
-    const usedAfter = (ms: number) => {
-      const key = newKey({ minute: 100, day: 1_000 });
-      key.acquire(1, { number: 10 });
-      key.nowMs += sign * ms;
-      key.acquire(1, { client: "B" });
-      key.acquire(1, { number: 10 });
-      return key.quota.counts.day.used;
-    };
-    expect([59_999, 60_000].map(usedAfter)).toEqual([2, 3]);
-  },
-);
+it("an isolate is forgotten after 60 s without a call", () => {
+  const usedAfter = (ms: number) => {
+    const key = newKey({ minute: 100, day: 1_000 });
+    key.acquire(1, { number: 10 });
+    key.nowMs += ms;
+    key.acquire(1, { client: "B" });
+    key.acquire(1, { number: 10 });
+    return key.quota.counts.day.used;
+  };
+  expect([59_999, 60_000, -60_000].map(usedAfter)).toEqual([2, 3, 3]);
+});
 
 it("every change raises the revision, at least to the current time; a call without effect does not", () => {
   const key = newKey({ minute: 60, day: 1_000 });

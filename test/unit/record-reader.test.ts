@@ -64,14 +64,6 @@ describe("a record is read", () => {
     expect([(await askAndRead(15_000)).afterMs, reads]).toEqual([100, [0, 5_000, 15_000]]);
   });
 
-  it("once for all calls that wait for it", async () => {
-    const { reads, ask, askAndRead } = newReader();
-    const answers = [await ask(0), await askAndRead(50)];
-    expect([answers.map(({ afterMs }) => afterMs), reads]).toEqual([[100, 50], [0]]);
-    // The second call had arrived when the read had begun.
-    expect(answers.map(({ isNew }) => isNew)).toEqual([true, false]);
-  });
-
   it("not at once if the object has slept for a short time, but if the clock has stepped back, because its age is unknown", async () => {
     const slept = newReader(storedAt(START_MS - 4_000));
     expect(await slept.ask(0)).toMatchObject({ afterMs: 0, hashes: "stored", usableMs: 26_000 });
