@@ -21,6 +21,17 @@ function decisionOf(nowMs: number, minuteUsed: number, dayUsed: number, banMs?: 
   return { admitted, nowMs, windows, ...(isBanned && { bannedUntilMs: nowMs + banMs }) };
 }
 
+it("a window begins again with its minute or day, but not when the clock steps back", () => {
+  const { windows } = decisionOf(NOON_MS, 5, 9);
+  const at = (ms: number) => {
+    const { minute, day } = Windows.rollOver(windows, NOON_MS + ms);
+    return [minute.startMs - NOON_MS, minute.used, day.startMs - NOON_MS, day.used];
+  };
+  expect([-DAY_MS, 0, 59_999].map(at)).toEqual(Array(3).fill([0, 5, -DAY_MS / 2, 9]));
+  expect(at(60_000)).toEqual([60_000, 0, -DAY_MS / 2, 9]);
+  expect(at(DAY_MS / 2)).toEqual([DAY_MS / 2, 0, DAY_MS / 2, 0]);
+});
+
 it("the address counter evicts the addresses that it has not counted for longest", () => {
   const addresses = new AddressCounter();
   for (let address = 0; address < 10_000; address += 1) addresses.count(`${address}`, NOON_MS);
