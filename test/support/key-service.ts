@@ -4,6 +4,8 @@
 import type { KeyWindows, Limits } from "../../src/rate-limit/windows.ts";
 import { type Isolate, type Message, type Options, type Read, World } from "../simulation/world.ts";
 
+/** To run to the end. */
+export const END = Number.POSITIVE_INFINITY;
 export const START_MS = Date.UTC(2026, 10, 22, 12, 34, 2);
 
 /** How the network handles a message. `answer` has the object execute it, and returns the result. */
@@ -73,7 +75,11 @@ export function newService(limits: Limits, options: ServiceOptions = {}) {
     Array.from({ length: times }, () => at(atMs, by));
   const every = (ms: number, fromMs: number, toMs: number, by = isolate) =>
     Array.from({ length: Math.ceil((toMs - fromMs) / ms) }, (_, index) => at(fromMs + index * ms, by));
-  const runUntil = (atMs: number) => world.run(START_MS + atMs);
+  /** Runs until `atMs`, and returns the answers to requests. */
+  const run = async <Answers extends Promise<unknown>[]>(atMs: number, ...requests: Answers) => {
+    await world.run(START_MS + atMs);
+    return Promise.all(requests);
+  };
   /** The times at which an isolate has called. */
   const sent = (by = isolate) =>
     calls.filter(({ message }) => message.isolate === by).map(({ atMs }) => atMs);
@@ -82,7 +88,7 @@ export function newService(limits: Limits, options: ServiceOptions = {}) {
   const used = () => counted().used;
   return {
     ...{ network, world, all, isolate, newIsolate, calls, reads, answer },
-    ...{ ask, at, burst, every, runUntil, sent, counted, used },
+    ...{ ask, at, burst, every, run, sent, counted, used },
   };
 }
 

@@ -4,15 +4,7 @@
 
 import { expect, it } from "vitest";
 import { FIRST_SECRET } from "../simulation/world.ts";
-import {
-  type Answer,
-  admissions,
-  hangs,
-  longest,
-  newService,
-  START_MS,
-  works,
-} from "../support/key-service.ts";
+import { admissions, hangs, longest, newService, START_MS, works } from "../support/key-service.ts";
 
 const LIMITS = { minute: 3_000, day: 100_000 };
 /** One way, to the object and from there to the primary. */
@@ -23,7 +15,7 @@ const TO_PRIMARY_MS = 100;
 function newColdService(isolates = 1, limits = LIMITS) {
   const times = { tripMs: TRIP_MS, toPrimaryMs: TO_PRIMARY_MS };
   const service = newService(limits, { isolates, isCold: true, ...times });
-  const { network, world, all, ask, runUntil } = service;
+  const { network, world, all, ask } = service;
   /** Sends a request at `atMs` through isolate 0, 1 or another. */
   const at = (atMs: number, secret?: string, isolate = 0) => ask(atMs, secret, all[isolate]);
   /** From now on, calls of the object fail. */
@@ -35,12 +27,7 @@ function newColdService(isolates = 1, limits = LIMITS) {
     world.mayLackRecord = true;
     Object.assign(network, { handle: hangs, isPrimaryAway: true });
   };
-  /** Runs until `atMs`, and returns the answers to the requests. */
-  const run = async <Answers extends Promise<Answer>[]>(atMs: number, ...requests: Answers) => {
-    await runUntil(atMs);
-    return Promise.all(requests);
-  };
-  return { ...service, at, loseObject, hangBoth, run };
+  return { ...service, at, loseObject, hangBoth };
 }
 
 it("a hundred requests at once in an isolate that does not know the key need two calls", async () => {
