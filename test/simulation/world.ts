@@ -109,23 +109,30 @@ interface Entry {
 /** What the last responses have shown of a window; `before`: the fewest before this instant. */
 type Shown = { limit: number; remaining: number; atMs: number; before: number };
 
-export interface Isolate {
-  keys: KnownKeys;
-  client: KeyClient;
+export class Isolate {
+  keys: KnownKeys = undefined as never;
   /** Of all its clients: one that is evicted gets a successor. */
-  clientIds: Set<string>;
-  isAlive: boolean;
+  readonly clientIds = new Set<string>();
+  isAlive = true;
   /** The lead of its clock over virtual time. */
   aheadMs: number;
-  admittedLocally: number;
+  admittedLocally = 0;
   /** The number of its requests without a response. */
-  open: number;
+  open = 0;
   /** Whether its clock has stepped. */
-  hasStepped: boolean;
+  hasStepped = false;
   /** Whether its last question about a secret has failed. */
-  isAskingAgain: boolean;
+  isAskingAgain = false;
   /** Remaining in its latest response, by window. */
-  shown: Map<string, Shown>;
+  readonly shown = new Map<string, Shown>();
+
+  constructor(aheadMs: number) {
+    this.aheadMs = aheadMs;
+  }
+
+  get client(): KeyClient {
+    return this.keys.clientOf(KEY_ID);
+  }
 }
 
 /** A call under way. The scenario delivers it, returns its result, or makes it fail. */
@@ -164,7 +171,7 @@ export interface Options {
   polls?: boolean;
 }
 
-/** A request that waits by polling. */
+/** A request that waits. */
 type Waiting = {
   isolate: Isolate;
   isDone: () => boolean;
@@ -231,8 +238,8 @@ export class World {
   readonly versions: { fromMs: number; record: KeyRecord }[];
   /** The waits of all requests that were decided, with when they began (virtual time), what was allowed, and whether a burst came before. */
   readonly waits: { atMs: number; ms: number; mostMs: number; inBurst: boolean }[] = [];
-  /** When each request arrived (virtual time). */
-  readonly arrivals: number[] = [];
+  /** When each request arrived (virtual time), and whether it has no decision yet. */
+  readonly #arrivals: { atMs: number; isOpen: boolean }[] = [];
   /** The records of each window, by its name and start. */
   readonly entries = new Map<string, Entry>();
   readonly #options: Options;
@@ -247,17 +254,13 @@ export class World {
   /** The windows that counted each batch, by its client and number. */
   readonly #batches = new Map<string, KeyWindows>();
   /** Calls without a result. Failed calls stay here. */
-  readonly #underway = new Map<AcquireRequest, Isolate>();
+  readonly #underway = new Set<AcquireRequest>();
   /** Local admissions of ended isolates, which may be unreported. */
   #unreported = 0;
-  /** By minute: when the object first refused a request, and when refused requests have arrived (virtual time). */
-  readonly #refusals = new Map<number, { firstMs: number; arrivedMs: number[] }>();
+  /** By minute: when the object first refused a request, when refused requests have arrived (virtual time), the largest limit. */
+  readonly #refusals = new Map<number, { firstMs?: number; arrivedMs: number[]; maxLimit: number }>();
   /** The beginnings of each client's latest calls, without repeated ones (virtual time). */
   readonly #calledMs = new Map<string, number[]>();
-  /** The arrivals of requests without a decision (virtual time). */
-  readonly #openArrivals = new Set<{ atMs: number }>();
-  /** By minute: the largest limit that a call had. */
-  readonly #maxLimits = new Map<number, number>();
   #failure: Error | undefined;
 
   constructor(options: Options) {
@@ -307,20 +310,7 @@ export class World {
   }
 
   newIsolate(aheadMs = 0): Isolate {
-    const isolate = {
-      keys: undefined as never as KnownKeys,
-      get client() {
-        return this.keys.clientOf(KEY_ID);
-      },
-      clientIds: new Set<string>(),
-      isAlive: true,
-      aheadMs,
-      admittedLocally: 0,
-      open: 0,
-      hasStepped: false,
-      isAskingAgain: false,
-      shown: new Map(),
-    };
+    const isolate = new Isolate(aheadMs);
     this.newClient(isolate);
     this.isolates.push(isolate);
     return isolate;
@@ -330,11 +320,8 @@ export class World {
   newClient(isolate: Isolate): void {
     this.#unreported += isolate.admittedLocally;
     isolate.admittedLocally = 0;
-    const runtime = this.#runtimeOf(
-      isolate,
-      () => this.time.nowMs + isolate.aheadMs,
-      this.#options.isCancelled,
-    );
+    const now = () => this.time.nowMs + isolate.aheadMs;
+    const runtime = this.#runtimeOf(isolate, now, this.#options.isCancelled);
     const until = (isDone: () => boolean, maxMs: number) => this.#until(isolate, isDone, maxMs);
     isolate.keys = new KnownKeys({
       runtime: { ...runtime, until },
@@ -495,7 +482,7 @@ export class World {
     const { keys, client } = isolate;
     let isLocal = false;
     const arrivedMs = this.time.nowMs;
-    const arrival = { atMs: arrivedMs };
+    const arrival = { atMs: arrivedMs, isOpen: true };
     const request = {
       credential: { id: KEY_ID, hash: secret },
       arrivedMs: arrivedMs + isolate.aheadMs,
@@ -509,21 +496,18 @@ export class World {
     const isAtOnce = counted !== undefined && !(counted instanceof Promise);
     this.open += 1;
     isolate.open += 1;
-    this.arrivals.push(arrivedMs);
-    this.#openArrivals.add(arrival);
+    this.#arrivals.push(arrival);
     const answered = async (): Promise<{ caller: Caller; decision?: Decision<KeyWindows> | undefined }> => {
       if (known !== undefined) return { caller: known, decision: await counted };
       return keys.identifyAndCount(request);
     };
     const answer = await answered().catch((error) => void this.#expectUnavailable(error));
-    this.#openArrivals.delete(arrival);
+    arrival.isOpen = false;
     this.open -= 1;
     isolate.open -= 1;
     const ms = this.time.nowMs - arrivedMs;
-    this.expect(
-      ms <= MAX_WAIT_MS + (this.#options.timerDelayMs === undefined ? 0 : LATE_MS) || isolate.hasStepped,
-      () => `a request waited for ${ms} ms`,
-    );
+    const lateMs = this.#options.timerDelayMs === undefined ? 0 : LATE_MS;
+    this.expect(ms <= MAX_WAIT_MS + lateMs || isolate.hasStepped, () => `a request waited for ${ms} ms`);
     if (answer === undefined) {
       this.counts.unavailable += 1;
       return undefined;
@@ -566,7 +550,7 @@ export class World {
    * that has waited for `waitedMs` may be decided in the window after.
    */
   #isBurst({ windows }: Decision<KeyWindows>, waitedMs: number): boolean {
-    const agesMs = this.arrivals.map((each) => this.time.nowMs - each);
+    const agesMs = this.#arrivals.map(({ atMs }) => this.time.nowMs - atMs);
     const arrivedIn = (second: number) => agesMs.filter((each) => Math.floor(each / 1_000) === second).length;
     const most = Math.max(...Array.from({ length: BURST_MS / 1_000 }, (_, second) => arrivedIn(second)));
     const mostLeft = (name: WindowName, startMs: number) => {
@@ -616,7 +600,9 @@ export class World {
         return;
       }
       counts.refused += 1;
-      this.#refusalsOf(windows.minute.startMs).arrivedMs.push(arrivedMs);
+      const minute = this.#refusalsOf(windows.minute.startMs);
+      minute.firstMs ??= this.time.nowMs;
+      minute.arrivedMs.push(arrivedMs);
       const { startMs, limit } = windows[named];
       const entry = this.entry(named, startMs);
       entry.refusedLimit = Math.max(entry.refusedLimit, Math.min(limit, entry.limit || limit));
@@ -753,7 +739,7 @@ export class World {
     const acquire = (request: AcquireRequest) => {
       const isRetry = this.#underway.has(request);
       if (!isRetry) this.#expectFewCalls(isolate, request.client);
-      this.#underway.set(request, isolate);
+      this.#underway.add(request);
       return send(request, isRetry, () => this.#execute(structuredClone(request), isolate));
     };
     const identify = (secret: string) => {
@@ -820,30 +806,26 @@ export class World {
     return { ...answer, result: { ...result, windows: shown } };
   }
 
-  /** The refusals of a minute, from its first one on. */
   #refusalsOf(startMs: number) {
-    const none = { firstMs: this.time.nowMs, arrivedMs: [] };
-    const minute = this.#refusals.get(startMs) ?? none;
+    const minute = this.#refusals.get(startMs) ?? { arrivedMs: [], maxLimit: 0 };
     this.#refusals.set(startMs, minute);
     return minute;
   }
 
   /** Notes the first refusal of each minute, and expects that a ban has its reason. */
   #noteRefusals({ firstRefusalMs, windows, bannedUntilMs }: AcquireResult): void {
-    const { startMs, limit } = windows.minute;
-    this.#maxLimits.set(startMs, Math.max(limit, this.#maxLimits.get(startMs) ?? 0));
-    if (firstRefusalMs > 0) this.#refusalsOf(startMs);
-    if (bannedUntilMs === undefined || bannedUntilMs === this.lastBanMs) return;
-    this.lastBanMs = bannedUntilMs;
-    const minute = this.#refusalsOf(startMs);
-    const open = [...this.#openArrivals].map(({ atMs }) => atMs);
-    const late = [...minute.arrivedMs, ...open].filter((ms) => ms > minute.firstMs + 2_000).length;
-    this.expect(
-      late > 3 * Math.max(60, this.#maxLimits.get(startMs) ?? 0) || this.hasStepped || this.crashes > 0,
-      () => `banned after ${late} late refusals`,
-    );
+    const minute = this.#refusalsOf(windows.minute.startMs);
+    minute.maxLimit = Math.max(windows.minute.limit, minute.maxLimit);
+    if (firstRefusalMs > 0) minute.firstMs ??= this.time.nowMs;
+    if (bannedUntilMs === undefined || bannedUntilMs === this.#lastBanMs) return;
+    this.#lastBanMs = bannedUntilMs;
+    const { firstMs = this.time.nowMs, arrivedMs, maxLimit } = minute;
+    const open = this.#arrivals.filter(({ isOpen }) => isOpen).map(({ atMs }) => atMs);
+    const late = [...arrivedMs, ...open].filter((ms) => ms > firstMs + 2_000).length;
+    const isEarned = late > 3 * Math.max(60, maxLimit) || this.hasStepped || this.crashes > 0;
+    this.expect(isEarned, () => `banned after ${late} late refusals`);
   }
-  lastBanMs = 0;
+  #lastBanMs = 0;
 
   /** The status that the object answers to GET /v1/usage; nothing if it has no record, or crashes meanwhile. */
   async askUsage(): Promise<Status | undefined> {
