@@ -492,14 +492,12 @@ export class World {
       },
     };
     const known = keys.peek(request.credential, request.arrivedMs);
-    const counted = known?.key && keys.count(request);
-    const isAtOnce = counted !== undefined && !(counted instanceof Promise);
     this.open += 1;
     isolate.open += 1;
     this.#arrivals.push(arrival);
     const answered = async (): Promise<{ caller: Caller; decision?: Decision<KeyWindows> | undefined }> => {
-      if (known !== undefined) return { caller: known, decision: await counted };
-      return keys.identifyAndCount(request);
+      if (known === undefined) return keys.identifyAndCount(request);
+      return { caller: known, decision: known.key && (await keys.count(request)) };
     };
     const answer = await answered().catch((error) => void this.#expectUnavailable(error));
     arrival.isOpen = false;
@@ -526,7 +524,7 @@ export class World {
     this.waits.push({ atMs: arrivedMs, ms, mostMs, inBurst: ms > mostMs && this.#isBurst(decision, ms) });
     if (isLocal && decision.admitted && client === isolate.client) isolate.admittedLocally += 1;
     else if (isLocal && decision.admitted) this.#unreported += 1;
-    this.#record(decision, isolate, client, isLocal, isAtOnce, arrivedMs);
+    this.#record(decision, isolate, client, isLocal, arrivedMs);
     return decision;
   }
 
@@ -550,12 +548,13 @@ export class World {
    * that has waited for `waitedMs` may be decided in the window after.
    */
   #isBurst({ windows }: Decision<KeyWindows>, waitedMs: number): boolean {
-    const agesMs = this.#arrivals.map(({ atMs }) => this.time.nowMs - atMs);
-    const arrivedIn = (second: number) => agesMs.filter((each) => Math.floor(each / 1_000) === second).length;
-    const most = Math.max(...Array.from({ length: BURST_MS / 1_000 }, (_, second) => arrivedIn(second)));
+    const { nowMs } = this.time;
+    const agesMs = this.#arrivals.map(({ atMs }) => nowMs - atMs).filter((each) => each < BURST_MS);
+    const bySecond = Map.groupBy(agesMs, (each) => Math.floor(each / 1_000));
+    const most = Math.max(...[...bySecond.values()].map(({ length }) => length));
     const mostLeft = (name: WindowName, startMs: number) => {
       const { admitted, admittedMs } = this.entry(name, startMs);
-      const recent = admittedMs.filter((each) => each >= this.time.nowMs - BURST_MS).length;
+      const recent = admittedMs.filter((each) => each >= nowMs - BURST_MS).length;
       return windows[name].limit - (admitted - recent);
     };
     return WINDOW_NAMES.some((name) => {
@@ -570,7 +569,6 @@ export class World {
     isolate: Isolate,
     client: KeyClient,
     isLocal: boolean,
-    isAtOnce: boolean,
     arrivedMs: number,
   ): void {
     const { admitted, windows, nowMs, bannedUntilMs } = decision;
@@ -609,6 +607,8 @@ export class World {
       return;
     }
     counts.admitted += 1;
+    // By a lease, or by a call without delay.
+    const isAtOnce = !isLocal && arrivedMs === this.time.nowMs;
     for (const name of WINDOW_NAMES) {
       const window: CountedWindow = windows[name];
       // A later admission from a lease counts in the window that it shows.

@@ -4,8 +4,10 @@ import { describe, expect, it } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
 import { CALL_DEADLINE_MS } from "../../src/keys/isolate/call-object.ts";
 import { fullWindows } from "../../src/keys/isolate/known-quota.ts";
+import { WaitingRequests } from "../../src/keys/isolate/waiting-requests.ts";
 import { BAN_MS } from "../../src/keys/object/bans.ts";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
+import { RUNTIME } from "../../src/lib/runtime.ts";
 import { headersOf, tighterWindow } from "../../src/rate-limit/headers.ts";
 import {
   admissions,
@@ -342,6 +344,12 @@ describe("a cached ban", () => {
     expect([bannedUntilMs - 1_000, bannedUntilMs].map(isBannedAfter)).toEqual([true, false]);
   });
 
+  it("makes no request wait for the record, which is renewed before its end", async () => {
+    const { every, run } = await newBanned();
+    const answers = await run(100_000, ...every(5_000, 10_000, 95_000));
+    expect([longest(answers), admissions(answers)]).toEqual([0, 0]);
+  });
+
   it("is not refused again after its Retry-After, with a slow clock", async () => {
     const { at, run, bannedUntilMs } = await newBanned(-1_500);
     const [{ decision, waitedMs }] = await run(21_000, at(20_000));
@@ -419,6 +427,15 @@ describe("while the object can't be reached", () => {
     for (let call = 1; call <= 101; call += 1) known.decide(call === 1 ? 2 : 1, known.local.newNumber());
     expect(batches()).toEqual(Array(100).fill(1));
   });
+});
+
+it("a lease is not consumed by a request whose secret nobody has judged", () => {
+  const { world, isolate } = newService(pro);
+  const waiting = new WaitingRequests({ ...RUNTIME, now: () => world.time.nowMs });
+  const unjudged = { arrivedMs: START_MS, secret: "new" };
+  for (const waiter of [unjudged, { arrivedMs: START_MS }]) waiting.add(waiter);
+  waiting.decideEach(() => isolate.client.known.peek());
+  expect(waiting.all).toEqual([unjudged]);
 });
 
 it("a refusal names the window that is full once leases are used, not one that only leases fill", () => {
