@@ -445,6 +445,7 @@ export class World {
   prefill(share: number): void {
     const { limits } = this.record;
     const requests = Math.floor(share * Math.min(limits.minute, limits.day));
+    if (requests === 0) return;
     const call = { ...NO_REQUESTS, client: "prefill", number: 1, requests };
     const { quota } = acquire(UNUSED_QUOTA, limits, call, this.objectNowMs);
     this.storage.durable = { quota, read: undefined };

@@ -151,17 +151,6 @@ it.each(range(60))(
   },
 );
 
-it("121 calls at once with a new Free key: 60 at once, 60 in the next minute, and one rejects because of its deadline", async () => {
-  const service = newService(60);
-  const { get } = newClient(service, { maxRetries: 0, totalTimeoutMs: 90_000, maxWaitMs: 60_000 });
-  const calls = range(121).map(get);
-  const retryAfterMs = expect.closeTo(120_000, -3);
-  await expect(finish(Promise.race(calls.slice(60)))).rejects.toMatchObject({ retryAfterMs, attempts: 0 });
-  await finish(Promise.all(calls.slice(0, 120)));
-  expect([service.minutes(), service.refused]).toEqual([[60, 60], 0]);
-  expect(performance.now()).toBeLessThan(61_500);
-});
-
 it("a lost response costs one request or refusal at most, and an outage does not exhaust the limits", async () => {
   const service = newService(60);
   const { client, get, network } = newClient(service);
