@@ -276,6 +276,14 @@ it("a local decision about a call whose result was lost replaces it, also if it 
   expect(key.quota.counts.day).toMatchObject({ used: 7, refused: 6 });
 });
 
+it("a local decision counts in its own minute, although the call that it replaces was charged to the one before", () => {
+  const key = newKey({ minute: 9, day: 99 }, MINUTE_MS + 59_999);
+  key.acquire(5, { number: 10 });
+  key.nowMs += 1;
+  const decisions = [{ ...DECISION, number: 10, atMs: key.nowMs, admitted: 5 }];
+  expect(key.usedAfter({ number: 20, decisions })).toEqual([5, 5]);
+});
+
 it("leases and local decisions from before midnight count in their own day", () => {
   const key = newKey({ minute: 320, day: 10_000 }, MIDNIGHT_MS - 1_000);
   key.acquire(1, HOT);

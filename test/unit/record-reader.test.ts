@@ -125,6 +125,8 @@ describe("for a secret that the record lacks", () => {
     expect((await ask(7_000, "b")).error).not.toBe("");
     const answer = await askAndRead(7_200, "b");
     expect([reads, answer]).toMatchObject([[0, 2_000, 7_200], { hashes: "b", isNew: true }]);
+    // From then on once a second, as before.
+    expect(await ask(7_400, "c")).toMatchObject({ afterMs: 0, isNew: false });
   });
 });
 
