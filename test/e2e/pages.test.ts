@@ -193,6 +193,14 @@ describe.skipIf(CHROMIUM === undefined)("the reference page", () => {
     expect(JSON.parse(text)).toMatchObject({ name });
     expect(await shown.locator("*").count()).toBe(0);
     expect(await page.title()).not.toBe("mine");
+
+    const get = await openOperation(page, "getPet");
+    await get.operation.getByRole("textbox", { name: "petId" }).fill("9223372036854775807");
+    const sent = page.waitForRequest("**/v1/pets/9223372036854775807");
+    await get.execute.click();
+    await sent;
+    await get.operation.locator(".explanation").waitFor();
+    await get.operation.getByRole("button", { name: "Clear" }).click();
   });
 
   it("explains each response, highlights problems, and shows the headers", async () => {
@@ -261,6 +269,12 @@ describe.skipIf(CHROMIUM === undefined)("the reference page", () => {
     expect(await page.locator(".explanation, pre.body").count()).toBe(0);
   });
 
+  it("shows the focus of the keyboard on every control of an operation", async () => {
+    const { operation } = await openOperation(page, "createPet");
+    await operation.locator(".opblock-summary-control").focus();
+    expect(await hiddenFocus(page, "#operations-Pets-createPet")).toEqual([]);
+  });
+
   it("fits into narrow windows with a long name, follows the system's colour scheme, and is accessible", async () => {
     const page = await open("/");
     await keyField(page).fill(key);
@@ -287,6 +301,23 @@ describe.skipIf(CHROMIUM === undefined)("the reference page", () => {
     expect(await page.evaluate(background)).toBe(await page.evaluate(ofCard));
   });
 });
+
+/** Presses Tab until the focus has left an element, and returns the controls that did not show it. */
+async function hiddenFocus(page: Page, selector: string): Promise<string[]> {
+  const hidden: string[] = [];
+  for (;;) {
+    await page.keyboard.press("Tab");
+    const control = await page.evaluate<string | null>(`(() => {
+      const control = document.activeElement;
+      if (!control.closest("${selector}")) return null;
+      // A radio button is invisible, and its label shows the focus.
+      const shown = control.type === "radio" ? control.parentElement : control;
+      return getComputedStyle(shown).outlineStyle === "none" ? control.outerHTML : "";
+    })()`);
+    if (control === null) return hidden;
+    if (control !== "") hidden.push(control);
+  }
+}
 
 describe.skipIf(CHROMIUM === undefined)("a sample on the reference page", () => {
   const sampleOf = (page: Page, operation: string) => page.locator(`#sample-${operation}`);
