@@ -283,6 +283,7 @@ describe.skipIf(CHROMIUM === undefined)("the reference page", () => {
     await operation.getByLabel("Request body").fill(`{"name":"${"n".repeat(255)}","categoryId":1}`);
     await execute.click();
     await operation.locator("pre.body").waitFor();
+    await operation.getByRole("region", { name: "Responses: Add a pet" }).waitFor();
     await expectUsable(page);
     // One operation at a time: Swagger UI gives the parts of all operations the same labels.
     await operation.locator(".opblock-summary-control").click();
