@@ -33,8 +33,8 @@ async function buildSite(): Promise<void> {
     ["usage.html", await page("usage/usage.html")],
   ]);
   for (const name of ["_headers", "paw.svg"]) files.set(name, await readFile(join(SOURCE, name)));
-  for (const name of ["swagger-ui.css", "swagger-ui-bundle.js"])
-    files.set(join(viewer, name), await readFile(join(VIEWER, name)));
+  const viewerScript = "swagger-ui-bundle.js";
+  files.set(join(viewer, viewerScript), await readFile(join(VIEWER, viewerScript)));
   const scripts = ["reference/reference.ts", "usage/usage.ts"];
   const styles = ["style.css", "reference/reference.css", "usage/usage.css"];
   const { outputFiles } = await build({

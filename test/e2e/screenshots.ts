@@ -28,7 +28,7 @@ async function takeAll(folder: string): Promise<void> {
       await page.goto(service.origin);
       await keyField(page).fill(key);
       const { operation, execute } = await openOperation(page, "listPets");
-      await operation.getByRole("tab", { name: "TypeScript" }).click();
+      await operation.getByText("TypeScript", { exact: true }).click();
       await execute.click();
       await operation.locator("pre.body").waitFor();
       await page.mouse.move(0, 0);
