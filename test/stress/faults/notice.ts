@@ -3,7 +3,7 @@
 
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -26,7 +26,8 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal
 const folder = mkdtempSync(join(tmpdir(), "petstore-faults-"));
 process.on("exit", () => rmSync(folder, { recursive: true, maxRetries: 5 }));
 execFileSync("git", ["clone", "--quiet", ".", folder]);
-symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
+for (const name of ["node_modules", "scripts/node/node_modules"])
+  if (existsSync(name)) symlinkSync(resolve(name), join(folder, name));
 process.chdir(folder);
 
 const faults = all.filter(({ area }) => areas.length === 0 || areas.includes(area));
