@@ -2,7 +2,7 @@
 // test/unit/pet-input.test.ts has the values and media types, openapi.test.ts the bounds, keys.test.ts the credentials.
 
 import { env } from "cloudflare:workers";
-import { beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, expect, it, vi } from "vitest";
 import { app } from "../../src/app.ts";
 import { MAX_BODY_BYTES } from "../../src/http/body.ts";
 import { FIELD_PROBLEMS, MESSAGES } from "../../src/http/messages.ts";
@@ -42,43 +42,41 @@ async function postToApp(body: ReadableStream): Promise<Response> {
   return response;
 }
 
-describe("a body that is too large", () => {
-  const message = MESSAGES.payload_too_large.body(MAX_BODY_BYTES);
-  const bodyOf = (bytes: number) => REX.padEnd(bytes, " ");
+const message = MESSAGES.payload_too_large.body(MAX_BODY_BYTES);
+const bodyOf = (bytes: number) => REX.padEnd(bytes, " ");
 
-  it("gets 413 if it is a stream without a length", async () => {
-    const post = () => client.post(new Blob([bodyOf(MAX_BODY_BYTES + 1)]).stream());
-    await expectRefusal(post, message, [413, "payload_too_large"]);
-  });
+it("a body that is too large gets 413 if it is a stream without a length", async () => {
+  const post = () => client.post(new Blob([bodyOf(MAX_BODY_BYTES + 1)]).stream());
+  await expectRefusal(post, message, [413, "payload_too_large"]);
+});
 
-  it("gets 413 at once if its Content-Length exceeds the limit", async () => {
-    const endless = new ReadableStream({ type: "bytes" });
-    const headers = { "Content-Type": "application/json", "Content-Length": `${MAX_BODY_BYTES + 1}` };
-    await expectRefusal(() => client.post(endless, headers), message, [413, "payload_too_large"]);
-  });
+it("a body that is too large gets 413 at once if its Content-Length exceeds the limit", async () => {
+  const endless = new ReadableStream({ type: "bytes" });
+  const headers = { "Content-Type": "application/json", "Content-Length": `${MAX_BODY_BYTES + 1}` };
+  await expectRefusal(() => client.post(endless, headers), message, [413, "payload_too_large"]);
+});
 
-  it("is drained if it has no Content-Length, and other requests are served while it is drained", async () => {
-    let isOver = false;
-    // Always ready: the worst case.
-    const endless = new ReadableStream({
-      type: "bytes",
-      pull(controller) {
-        controller.enqueue(new Uint8Array(10_000));
-        if (isOver) controller.close();
-      },
-    });
-    const refused = postToApp(endless);
-    expect((await client.get("/v1/pets")).status).toBe(200);
-    // Cancelling the read would make the local server fail another client's request.
-    expect(await hasSettled(refused)).toBe(false);
-    isOver = true;
-    expect((await refused).status).toBe(413);
+it("a body that is too large is drained if it has no Content-Length, and other requests are served while it is drained", async () => {
+  let isOver = false;
+  // Always ready: the worst case.
+  const endless = new ReadableStream({
+    type: "bytes",
+    pull(controller) {
+      controller.enqueue(new Uint8Array(10_000));
+      if (isOver) controller.close();
+    },
   });
+  const refused = postToApp(endless);
+  expect((await client.get("/v1/pets")).status).toBe(200);
+  // Cancelling the read would make the local server fail another client's request.
+  expect(await hasSettled(refused)).toBe(false);
+  isOver = true;
+  expect((await refused).status).toBe(413);
+});
 
-  it("is accepted at exactly the limit, with and without a length", async () => {
-    for (const body of [bodyOf(MAX_BODY_BYTES), new Blob([bodyOf(MAX_BODY_BYTES)]).stream()])
-      expect((await client.post(body)).status).toBe(201);
-  });
+it("a body of exactly the limit is accepted, with and without a length", async () => {
+  for (const body of [bodyOf(MAX_BODY_BYTES), new Blob([bodyOf(MAX_BODY_BYTES)]).stream()])
+    expect((await client.post(body)).status).toBe(201);
 });
 
 it("a body that is nested too deeply for exact numbers gets 400", async () => {
@@ -141,38 +139,33 @@ it("a stalled body gets 400 after 10 seconds and stores nothing", async () => {
   await expectRefusal(post, bodyTooSlow(10));
 });
 
-describe("the query of a list", () => {
-  const LIMIT = field("limit", FIELD_PROBLEMS.pageSize(100));
-  const STATUS = field("status", FIELD_PROBLEMS.oneOf(PET_STATUSES));
+const LIMIT = field("limit", FIELD_PROBLEMS.pageSize(100));
+const STATUS = field("status", FIELD_PROBLEMS.oneOf(PET_STATUSES));
 
-  it.each([
-    ["limit=%ZZ", LIMIT],
-    ["limit=10&limit=10", field("limit", FIELD_PROBLEMS.repeated)],
-    ["status=sold%00", STATUS],
-    ["limit=0&status=x", `${STATUS}; ${LIMIT}`],
-  ])("gets 400 for %s, also the second time", async (query, message) => {
-    for (let time = 0; time < 2; time += 1)
-      await expectRefusal(() => client.get(`/v1/pets?${query}`), message);
-  });
-
-  it.each(["", "foo=1&bar", "Limit=0", "limit[]=0", "=", "&&", "%", "limit=%31"])(
-    "can be %j",
-    async (query) => {
-      expect((await client.get(`/v1/pets?${query}`)).status).toBe(200);
-    },
-  );
+it.each([
+  ["limit=%ZZ", LIMIT],
+  ["limit=10&limit=10", field("limit", FIELD_PROBLEMS.repeated)],
+  ["status=sold%00", STATUS],
+  ["limit=0&status=x", `${STATUS}; ${LIMIT}`],
+])("the query of a list gets 400 for %s, also the second time", async (query, message) => {
+  for (let time = 0; time < 2; time += 1) await expectRefusal(() => client.get(`/v1/pets?${query}`), message);
 });
 
-describe("an unknown path or id gets 404:", () => {
-  const { path: inApi, pathOutsideApi, pet } = MESSAGES.not_found;
-  const IN_API = ["/v1", "/v1/", "/v1/pets/", "/v1/pets/1/photos", "/v1/Pets", "/v1//pets", "/v1/%70ets%2F"];
-  const IDS = ["0", "999999999", "abc", "01", "%00", "%ZZ", "1%20", "9223372036854775808"];
+it.each(["", "foo=1&bar", "Limit=0", "limit[]=0", "=", "&&", "%", "limit=%31"])(
+  "the query of a list can be %j",
+  async (query) => {
+    expect((await client.get(`/v1/pets?${query}`)).status).toBe(200);
+  },
+);
 
-  it.each([
-    ...IN_API.map((path) => [path, inApi] as const),
-    ...IDS.map((id) => [`/v1/pets/${id}`, pet] as const),
-    ...["/", "/v1pets", "/V1/pets", "//v1/pets"].map((path) => [path, pathOutsideApi] as const),
-  ])("%s", async (path, message) => {
-    await expectRefusal(() => client.get(path), message, [404, "not_found"]);
-  });
+const { path: inApi, pathOutsideApi, pet } = MESSAGES.not_found;
+const IN_API = ["/v1", "/v1/", "/v1/pets/", "/v1/pets/1/photos", "/v1/Pets", "/v1//pets", "/v1/%70ets%2F"];
+const IDS = ["0", "999999999", "abc", "01", "%00", "%ZZ", "1%20", "9223372036854775808"];
+
+it.each([
+  ...IN_API.map((path) => [path, inApi] as const),
+  ...IDS.map((id) => [`/v1/pets/${id}`, pet] as const),
+  ...["/", "/v1pets", "/V1/pets", "//v1/pets"].map((path) => [path, pathOutsideApi] as const),
+])("an unknown path or id gets 404: %s", async (path, message) => {
+  await expectRefusal(() => client.get(path), message, [404, "not_found"]);
 });

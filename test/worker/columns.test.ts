@@ -36,24 +36,6 @@ it.each<[string, Fields, string]>([
   expect(row?.json).toBe(`{"id":${row?.id},${expected}}`);
 });
 
-it("the hash of a request tells each field, and a value from the same value of another field", () => {
-  const all = { name: "a", count: 1n, tags: ["x"], size: { unit: "m", range: [1n] } };
-  const others: Partial<Fields>[] = [
-    { name: "b" },
-    { count: 2n },
-    { tags: [] },
-    { size: { unit: "m", range: [] } },
-  ];
-  const { name, count } = all;
-  const hashes = [all, ...others.map((each) => ({ ...all, ...each })), { name }, { name, count }].map(
-    storage.hash,
-  );
-  const texts = storageOf<{ a?: string; b?: string }>({ a: text("a"), b: text("b") });
-  // A text, too, from what it looks like.
-  hashes.push(...[{ a: "x" }, { b: "x" }, { a: "x", b: "" }, { a: 'x"],["b","' }].map(texts.hash));
-  expect(new Set(hashes).size).toBe(hashes.length);
-});
-
 it("the hash of a request without a later field stays the same, wherever that is declared", () => {
   const { name, count, tags } = COLUMNS;
   const request = { name: "a", count: 1n, tags: ["x"] };

@@ -1,12 +1,15 @@
 // The contract, and the decisions that fill its gaps. Refused input is in bad-input.test.ts, lists are in pages.test.ts, keys in
-// keys.test.ts, limits in rate-limit-headers and key-object. For all tests, every response is validated against the document.
+// keys.test.ts. test/unit/windows.test.ts has the rate-limit headers for all windows, openapi.test.ts those of the document's examples. For all
+// tests, every response is validated against the document.
 
-import { beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, expect, it, vi } from "vitest";
 import { app } from "../../src/app.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { methodsOf, OPERATIONS } from "../../src/http/operations.ts";
+import type { Plan } from "../../src/keys/plans.ts";
 import { INT64_MAX, INT64_MIN } from "../../src/lib/int64.ts";
+import type { Limits } from "../../src/rate-limit/windows.ts";
 import { watchObjects, watchReads } from "../support/worker/bindings.ts";
 import {
   type Client,
@@ -67,40 +70,51 @@ it("getPet announces its removal, and gets 410 from the first millisecond of 5 D
   expect((await client.get("/v1/pets")).status).toBe(200);
 });
 
-describe("routing", () => {
-  const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY"];
-  const PATHS = [...new Set(Object.values(OPERATIONS).map(({ path }) => path))];
+const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY"];
+const PATHS = [...new Set(Object.values(OPERATIONS).map(({ path }) => path))];
 
-  it.each(PATHS)(
-    "%s: rejects each method that it does not have with 405, and names the others",
-    async (path) => {
-      const allowed = methodsOf(path);
-      for (const method of METHODS.filter((each) => !allowed.includes(each))) {
-        const response = await client.call(`/v1${path.replace(/\{\w+\}/, "abc")}`, { method });
-        const found = response.headers.get("Allow")?.split(", ") ?? [];
-        expect(found.toSorted()).toEqual(allowed);
-        const message = MESSAGES.method_not_allowed.method(method, found);
-        expect(await response.json()).toEqual({ code: "method_not_allowed", message, status: 405 });
-      }
-    },
-  );
-
-  it("rejects a wrong method on an unknown path with 404", async () => {
-    const response = await client.call("/v1/store", { method: "DELETE" });
-    expect([response.status, response.headers.has("Allow")]).toEqual([404, false]);
-  });
-
-  it("HEAD returns the status and headers of GET without a body", async () => {
-    const { id } = await client.create();
-    const { rateLimit, rateLimitRemaining, requestId } = HEADER;
-    const varying = [rateLimit, rateLimitRemaining, requestId].map((name) => name.toLowerCase());
-    const stable = ({ headers }: Response) => [...headers].filter(([name]) => !varying.includes(name));
-    for (const path of ["/v1/pets?limit=1", `/v1/pets/${id}`, "/v1/store", "/v1/pets?limit=x"]) {
-      const [get, head] = [await client.get(path), await client.call(path, { method: "HEAD" })];
-      expect([head.status, await head.text()]).toEqual([get.status, ""]);
-      expect(stable(head)).toEqual(stable(get));
+it.each(PATHS)(
+  "%s: rejects each method that it does not have with 405, and names the others",
+  async (path) => {
+    const allowed = methodsOf(path);
+    for (const method of METHODS.filter((each) => !allowed.includes(each))) {
+      const response = await client.call(`/v1${path.replace(/\{\w+\}/, "abc")}`, { method });
+      const found = response.headers.get("Allow")?.split(", ") ?? [];
+      expect(found.toSorted()).toEqual(allowed);
+      const message = MESSAGES.method_not_allowed.method(method, found);
+      expect(await response.json()).toEqual({ code: "method_not_allowed", message, status: 405 });
     }
-  });
+  },
+);
+
+it("rejects a wrong method on an unknown path with 404", async () => {
+  const response = await client.call("/v1/store", { method: "DELETE" });
+  expect([response.status, response.headers.has("Allow")]).toEqual([404, false]);
+});
+
+it("HEAD returns the status and headers of GET without a body", async () => {
+  const { id } = await client.create();
+  const { rateLimit, rateLimitRemaining, requestId } = HEADER;
+  const varying = [rateLimit, rateLimitRemaining, requestId].map((name) => name.toLowerCase());
+  const stable = ({ headers }: Response) => [...headers].filter(([name]) => !varying.includes(name));
+  for (const path of ["/v1/pets?limit=1", `/v1/pets/${id}`, "/v1/store", "/v1/pets?limit=x"]) {
+    const [get, head] = [await client.get(path), await client.call(path, { method: "HEAD" })];
+    expect([head.status, await head.text()]).toEqual([get.status, ""]);
+    expect(stable(head)).toEqual(stable(get));
+  }
+});
+
+/** The limits of the contract: the compiler names a plan that is missing here. */
+const PLANS: Record<Exclude<Plan, "enterprise">, Limits> = {
+  free: { minute: 60, day: 1_000 },
+  pro: { minute: 300, day: 10_000 },
+  business: { minute: 1_000, day: 100_000 },
+};
+
+it.each(Object.entries(PLANS))("the plan %s has the limits %j", async (name, { minute, day }) => {
+  const plan = name as keyof typeof PLANS;
+  const { headers } = await (await newClient({ plan })).get("/v1/pets");
+  expect(headers.get(HEADER.rateLimitPolicy)).toBe(`"minute";q=${minute};w=60, "day";q=${day};w=86400`);
 });
 
 it("checks the rate limit before path, method and input", async () => {
@@ -119,89 +133,74 @@ it("checks the rate limit before path, method and input", async () => {
 
 const PREFLIGHT = { Origin: "http://shop.example", "Access-Control-Request-Method": "POST" };
 
-describe("CORS", () => {
-  it("a preflight needs no key, also when its address has no requests left", async () => {
-    const address = newAddress();
-    await exhaust(address);
-    const requested = { "Access-Control-Request-Headers": "authorization,content-type" };
-    const { status, headers } = await fetchWithoutKey("/v1/pets", {
-      method: "OPTIONS",
-      headers: { ...PREFLIGHT, ...requested, "CF-Connecting-IP": address },
-    });
-    expect([status, headers.get(HEADER.rateLimitRemaining)]).toEqual([204, "0"]);
-    expect(Object.fromEntries(headers)).toMatchObject({
-      "access-control-allow-origin": "*",
-      "access-control-allow-headers": "authorization,content-type",
-      "access-control-max-age": "7200",
-      vary: "Access-Control-Request-Headers",
-    });
-    expect(headers.has("Access-Control-Allow-Credentials") || headers.has(HEADER.retryAfter)).toBe(false);
+it("CORS: a preflight needs no key, also when its address has no requests left", async () => {
+  const address = newAddress();
+  await exhaust(address);
+  const requested = { "Access-Control-Request-Headers": "authorization,content-type" };
+  const { status, headers } = await fetchWithoutKey("/v1/pets", {
+    method: "OPTIONS",
+    headers: { ...PREFLIGHT, ...requested, "CF-Connecting-IP": address },
   });
-
-  it("an OPTIONS request that is not a preflight needs a key", async () => {
-    const { Origin, ...withoutOrigin } = PREFLIGHT;
-    for (const headers of [{}, { Origin }, withoutOrigin])
-      expect((await fetchWithoutKey("/v1/pets", { method: "OPTIONS", headers })).status).toBe(401);
+  expect([status, headers.get(HEADER.rateLimitRemaining)]).toEqual([204, "0"]);
+  expect(Object.fromEntries(headers)).toMatchObject({
+    "access-control-allow-origin": "*",
+    "access-control-allow-headers": "authorization,content-type",
+    "access-control-max-age": "7200",
+    vary: "Access-Control-Request-Headers",
   });
-
-  it("every origin can read a 404 outside /v1", async () => {
-    const response = await fetchWithoutKey("/pets");
-    expect([response.status, response.headers.get("Access-Control-Allow-Origin")]).toEqual([404, "*"]);
-  });
+  expect(headers.has("Access-Control-Allow-Credentials") || headers.has(HEADER.retryAfter)).toBe(false);
 });
 
-describe("Plain HTTP", () => {
-  it.each([
-    ["petstore.example", "/v1/nowhere?url=http://a.localhost/"],
-    ...["localhost.example", "notlocalhost", "127.0.0.1.example", "128.0.0.1", "[::2]:8787"].map((host) => [
-      host,
-    ]),
-  ])("is rejected: %s", async (host, path = "/v1/pets") => {
-    expect((await fetchWithoutKey(path, {}, `http://${host}`)).status).toBe(400);
-  });
-
-  it("is rejected before the key is looked up, and consumes nothing", async () => {
-    const [statements, calls] = [watchReads(client.id), watchObjects(client.id)];
-    expect((await client.call("/v1/pets", {}, "http://petstore.example")).status).toBe(400);
-    expect([statements, calls]).toEqual([[], []]);
-    expect((await client.get("/v1/pets")).headers.get(HEADER.rateLimitRemaining)).toBe("999");
-  });
-
-  it("is allowed on loopback hosts", async () => {
-    const names = ["localhost", "localhost:8787", "pets.localhost:8787"];
-    for (const host of [...names, "127.0.0.1:8787", "127.1.2.3", "[::1]:8787"])
-      expect((await client.call("/v1/pets", {}, `http://${host}`)).status, host).toBe(200);
-  });
-
-  it("is allowed outside /v1, where no key is sent, and for preflights, so that a page can read the 400", async () => {
-    const statusOf = async (path: string, init = {}) =>
-      (await fetchWithoutKey(path, init, "http://petstore.example")).status;
-    expect([await statusOf("/version"), await statusOf("/pets")]).toEqual([200, 404]);
-    expect(await statusOf("/v1/pets", { method: "OPTIONS", headers: PREFLIGHT })).toBe(204);
-  });
+it("CORS: an OPTIONS request that is not a preflight needs a key", async () => {
+  const { Origin, ...withoutOrigin } = PREFLIGHT;
+  for (const headers of [{}, { Origin }, withoutOrigin])
+    expect((await fetchWithoutKey("/v1/pets", { method: "OPTIONS", headers })).status).toBe(401);
 });
 
-describe("request ID", () => {
-  const idOf = async (id: string, path = "/v1/pets") =>
-    (await fetchWithoutKey(path, { headers: { [HEADER.requestId]: id } })).headers.get(HEADER.requestId);
+const OTHERS = ["localhost.example", "notlocalhost", "127.0.0.1.example", "128.0.0.1", "[::2]:8787"];
+const LOOPBACK = ["localhost", "pets.localhost:8787", "127.0.0.1:8787", "127.1.2.3", "[::1]:8787"];
 
-  it.each(["12345678", "a-b_C-9-", "x".repeat(64), "pet_shop_request_1"])(
-    "is taken from the client if it is valid: %s",
-    async (id) => {
-      expect(await idOf(id)).toBe(id);
-    },
-  );
-
-  const key = "pet_0123456789ABCDEFGHIJKLMNOPQRSTUV1aEZpU";
-  it.each(["1234567", "x".repeat(65), "with space", "a.b.c.d.e", "<script>", "", key, `x_${key}_x`])(
-    "is generated, and unique, if the client's is invalid or contains a key: %j",
-    async (id) => {
-      const ids = await Promise.all(["/v1/pets", "/", "/nowhere"].map((path) => idOf(id, path)));
-      for (const each of ids) expect(each).toMatch(/^[0-9a-f-]{36}$/);
-      expect(new Set(ids).size).toBe(3);
-    },
-  );
+it.each<[string, number, path?: string]>([
+  ["petstore.example", 400, "/v1/nowhere?url=http://a.localhost/"],
+  ...OTHERS.map((host): [string, number] => [host, 400]),
+  ...LOOPBACK.map((host): [string, number] => [host, 200]),
+])("Plain HTTP is allowed on loopback hosts only: %s gets %i", async (host, status, path = "/v1/pets") => {
+  expect((await client.call(path, {}, `http://${host}`)).status).toBe(status);
 });
+
+it("Plain HTTP is rejected before the key is looked up, and consumes nothing", async () => {
+  const [statements, calls] = [watchReads(client.id), watchObjects(client.id)];
+  expect((await client.call("/v1/pets", {}, "http://petstore.example")).status).toBe(400);
+  expect([statements, calls]).toEqual([[], []]);
+  expect((await client.get("/v1/pets")).headers.get(HEADER.rateLimitRemaining)).toBe("999");
+});
+
+it("Plain HTTP is allowed outside /v1, where no key is sent, and for preflights, so that a page can read the 400", async () => {
+  const statusOf = async (path: string, init = {}) =>
+    (await fetchWithoutKey(path, init, "http://petstore.example")).status;
+  expect([await statusOf("/version"), await statusOf("/pets")]).toEqual([200, 404]);
+  expect(await statusOf("/v1/pets", { method: "OPTIONS", headers: PREFLIGHT })).toBe(204);
+});
+
+const idOf = async (id: string, path = "/v1/pets") =>
+  (await fetchWithoutKey(path, { headers: { [HEADER.requestId]: id } })).headers.get(HEADER.requestId);
+
+it.each(["12345678", "a-b_C-9-", "x".repeat(64), "pet_shop_request_1"])(
+  "a request ID is taken from the client if it is valid: %s",
+  async (id) => {
+    expect(await idOf(id)).toBe(id);
+  },
+);
+
+const key = "pet_0123456789ABCDEFGHIJKLMNOPQRSTUV1aEZpU";
+it.each(["1234567", "x".repeat(65), "with space", "a.b.c.d.e", "<script>", "", key, `x_${key}_x`])(
+  "a request ID is generated, and unique, if the client's is invalid or contains a key: %j",
+  async (id) => {
+    const ids = await Promise.all(["/v1/pets", "/", "/nowhere"].map((path) => idOf(id, path)));
+    for (const each of ids) expect(each).toMatch(/^[0-9a-f-]{36}$/);
+    expect(new Set(ids).size).toBe(3);
+  },
+);
 
 it("GET /version has the versions of interface and build, needs no key and no binding, and is logged", async () => {
   const response = await fetchWithoutKey("/version", { headers: { [HEADER.requestId]: "request-1" } });

@@ -10,19 +10,9 @@ import { HEADER } from "../../src/http/header-names.ts";
 import { MESSAGES, type OutageMessage } from "../../src/http/messages.ts";
 import type { OperationId } from "../../src/http/operations.ts";
 import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
-import { rotateKey } from "../../src/operators/admin.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
-import { interceptCalls, interceptStatements, objectOf, watchObjects } from "../support/worker/bindings.ts";
-import {
-  acquire,
-  batch,
-  type Client,
-  countPets,
-  type ErrorBody,
-  fetchWithoutKey,
-  newClient,
-  operator,
-} from "../support/worker/client.ts";
+import { interceptCalls, interceptStatements, objectOf } from "../support/worker/bindings.ts";
+import { acquire, batch, type Client, countPets, newClient } from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
 import { fakeTimeouts, hasSettled, pass } from "../support/worker/time.ts";
 
@@ -284,7 +274,9 @@ function latestFailures() {
 async function expectServiceUnavailable(response: Response, message: OutageMessage, retryAfterSeconds = 5) {
   expect([response.status, response.headers.get(HEADER.retryAfter)]).toEqual([503, `${retryAfterSeconds}`]);
   const requestId = response.headers.get(HEADER.requestId) ?? "";
-  expect((await response.json<ErrorBody>()).message).toBe(message({ retryAfterSeconds, requestId }));
+  expect((await response.json<{ message: string }>()).message).toBe(
+    message({ retryAfterSeconds, requestId }),
+  );
 }
 
 /** The message of a 503. Only with an Idempotency-Key is a retry of a creation safe. */
@@ -387,31 +379,3 @@ it.each([POST, POST_ONCE])(
     expect((await call("/v1/pets", init)).status).toBe(201);
   },
 );
-
-it("without the database of pets, keys are identified, limited and refused as before, and usage is shown", async () => {
-  interceptStatements("PETS_DB", () => fail(new Error("D1_ERROR: no such table: pets: SQLITE_ERROR")));
-  const client = await newClient({ plan: "enterprise", limits: { minute: 3, day: 9 } });
-  const statuses = [
-    await client.call("/v1/pets", POST),
-    ...[await client.get("/v1/nowhere"), await client.get("/v1/nowhere"), await client.get("/v1/nowhere")],
-    await fetchWithoutKey("/v1/pets"),
-  ];
-  expect(statuses.map(({ status }) => status)).toEqual([500, 404, 404, 429, 401]);
-  const usage = await client.get("/v1/usage");
-  expect((await usage.json<UsageBody>()).minute).toMatchObject({ limit: 3, used: 3, remaining: 0 });
-});
-
-it("without the database of keys, a new secret gets a 503 at once, at the cost of a call or two", async () => {
-  const { id, status } = await newClient();
-  await status();
-  const rotated = await rotateKey(env.KEYS_DB, id, 100_000, operator());
-  pass(1_000);
-  const { calls } = breakBinding("KEYS_DB", id, FAULTS.throws as Fault);
-  const asked = watchObjects(id);
-  const headers = { Authorization: `Bearer ${rotated.ok && rotated.secret}` };
-  await expectServiceUnavailable(await fetchWithoutKey("/v1/nowhere", { headers }), OUTAGES.database);
-  expect(calls).toHaveLength(1);
-  expect(asked.length).toBeLessThanOrEqual(2);
-  // The old secret works all the same.
-  expect(await status()).toBe(404);
-});

@@ -2,7 +2,7 @@
 // database of keys. Hops in the background don't count.
 
 import { evictDurableObject } from "cloudflare:test";
-import { beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, expect, it, vi } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
 import { interceptCalls, interceptStatements, objectOf } from "../support/worker/bindings.ts";
@@ -84,46 +84,44 @@ beforeEach(async () => {
   vi.spyOn(scheduler, "wait").mockImplementation((ms) => wait(ms < 100 ? ms : 10 * 60_000));
 });
 
-describe("a list request waits for", () => {
-  it("one round in a cold isolate, and with a known key, and only the object with a cached page", async () => {
-    const { send } = await newSender();
-    const list = newList();
-    expect(await send(list)).toEqual([["object", "pets"]]);
-    // Requests are too rare for a lease, and the record of the object stays fresh.
-    pass(2_000);
-    expect(await send(newList())).toEqual([["object", "pets"]]);
-    pass(2_000);
-    expect(await send(list)).toEqual([["object"]]);
-  });
+it("a list request waits for one round in a cold isolate, and with a known key, and only the object with a cached page", async () => {
+  const { send } = await newSender();
+  const list = newList();
+  expect(await send(list)).toEqual([["object", "pets"]]);
+  // Requests are too rare for a lease, and the record of the object stays fresh.
+  pass(2_000);
+  expect(await send(newList())).toEqual([["object", "pets"]]);
+  pass(2_000);
+  expect(await send(list)).toEqual([["object"]]);
+});
 
-  it("two rounds if the object slept or its record is old: it reads that while the page is read", async () => {
-    for (const isAsleep of [true, false]) {
-      const { send, id } = await newSender();
-      pass(10_000);
-      if (isAsleep) await evictDurableObject(objectOf(id));
-      expect(await send(newList())).toEqual([["keys", "pets"], ["object"]]);
-    }
-  });
-
-  it("no database if the key and the page are in use, because they are read again in the background", async () => {
+it("a list request waits for two rounds if the object slept or its record is old: it reads that while the page is read", async () => {
+  for (const isAsleep of [true, false]) {
     const { send, id } = await newSender();
-    const list = newList();
-    await send(list);
-    pass(20_000);
-    await send(list);
-    // 30 s after the first request. Another isolate has used the key meanwhile, so the record of the object is fresh.
     pass(10_000);
-    await acquire(id, batch(1));
-    expect(await send(list)).toEqual([["object"]]);
-  });
+    if (isAsleep) await evictDurableObject(objectOf(id));
+    expect(await send(newList())).toEqual([["keys", "pets"], ["object"]]);
+  }
+});
 
-  it("nothing with a lease and a cached page", async () => {
-    const { send } = await newSender();
-    const list = newList();
-    for (let request = 0; request < 3; request += 1) await send(list);
-    expect(await send(list)).toEqual([]);
-    expect(await send(newList())).toEqual([["pets"]]);
-  });
+it("a list request waits for no database if the key and the page are in use, because they are read again in the background", async () => {
+  const { send, id } = await newSender();
+  const list = newList();
+  await send(list);
+  pass(20_000);
+  await send(list);
+  // 30 s after the first request. Another isolate has used the key meanwhile, so the record of the object is fresh.
+  pass(10_000);
+  await acquire(id, batch(1));
+  expect(await send(list)).toEqual([["object"]]);
+});
+
+it("a list request waits for nothing with a lease and a cached page", async () => {
+  const { send } = await newSender();
+  const list = newList();
+  for (let request = 0; request < 3; request += 1) await send(list);
+  expect(await send(list)).toEqual([]);
+  expect(await send(newList())).toEqual([["pets"]]);
 });
 
 it.each([{}, { [HEADER.idempotencyKey]: "once" }])(

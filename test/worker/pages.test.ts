@@ -1,7 +1,7 @@
 // Pagination: rows read, order, next links and cursors.
 
 import { env } from "cloudflare:workers";
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, expect, it } from "vitest";
 import { encodeCursor } from "../../src/pets/cursor.ts";
 import { PageCache } from "../../src/pets/page-cache.ts";
 import { selectPage } from "../../src/pets/store.ts";
@@ -54,29 +54,30 @@ it("a page of a large table holds the pets after its cursor, and reads at most l
   expect(first).toBe(7_403);
 });
 
-describe("the next link", () => {
-  it.each([
-    [0, "", [[]]],
-    [3, "", [[1, 2, 3]]],
-    [4, "", [[1, 2, 3], [4]]],
-    [27, "&status=sold", [[3, 7, 11], [15, 19, 23], [27]]],
-  ])("is on every page but the last: %i pets in pages of three%s", async (count, filter, pages) => {
+it.each([
+  [0, "", [[]]],
+  [3, "", [[1, 2, 3]]],
+  [4, "", [[1, 2, 3], [4]]],
+  [27, "&status=sold", [[3, 7, 11], [15, 19, 23], [27]]],
+])(
+  "the next link is on every page but the last: %i pets in pages of three%s",
+  async (count, filter, pages) => {
     await fillWith(count);
     expect((await walk(client, `/v1/pets?limit=3${filter}`)).map(idsIn)).toEqual(pages);
-  });
+  },
+);
 
-  it("is absolute and carries limit and status only", async () => {
-    await fillWith(50);
-    const linkOf = async (path: string) => {
-      const link = (await client.get(path)).headers.get("Link") ?? "";
-      return link.replace(/cursor=[\w-]+/, "cursor=…");
-    };
-    expect(await linkOf("/v1/pets?utm=1&limit=2&status=sold&limitless=5")).toBe(
-      `<${ORIGIN}/v1/pets?limit=2&status=sold&cursor=…>; rel="next"`,
-    );
-    expect(await linkOf("/v1/pets")).toBe(`<${ORIGIN}/v1/pets?limit=20&cursor=…>; rel="next"`);
-    expect(idsIn(await (await client.get("/v1/pets")).text())).toHaveLength(20);
-  });
+it("the next link is absolute and carries limit and status only", async () => {
+  await fillWith(50);
+  const linkOf = async (path: string) => {
+    const link = (await client.get(path)).headers.get("Link") ?? "";
+    return link.replace(/cursor=[\w-]+/, "cursor=…");
+  };
+  expect(await linkOf("/v1/pets?utm=1&limit=2&status=sold&limitless=5")).toBe(
+    `<${ORIGIN}/v1/pets?limit=2&status=sold&cursor=…>; rel="next"`,
+  );
+  expect(await linkOf("/v1/pets")).toBe(`<${ORIGIN}/v1/pets?limit=20&cursor=…>; rel="next"`);
+  expect(idsIn(await (await client.get("/v1/pets")).text())).toHaveLength(20);
 });
 
 it("the page cache evicts the oldest pages by their bytes", async () => {

@@ -2,6 +2,7 @@
 
 import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
+import { HEADER } from "../../../src/http/header-names.ts";
 import type { Plan } from "../../../src/keys/plans.ts";
 import type { AcquireRequest, AcquireResult, UsageAnswer } from "../../../src/keys/protocol.ts";
 import { createKey } from "../../../src/operators/admin.ts";
@@ -12,8 +13,6 @@ import { keyIds, objectOf, REAL } from "./bindings.ts";
 import { trackSecret } from "./log-lines.ts";
 
 export const ORIGIN = "https://petstore.example";
-
-export type ErrorBody = { code: string; message: string; status: number };
 
 /** `limits` are for the enterprise plan only. */
 type KeyOptions = { plan?: Plan; limits?: Limits; expiresAtMs?: number | null };
@@ -112,6 +111,8 @@ export async function newClient(options: KeyOptions = {}) {
   /** Posts a body as it is. */
   const post = (body: BodyInit, headers: HeadersInit = { "Content-Type": "application/json" }) =>
     call("/v1/pets", { method: "POST", body, headers });
+  const postOnce = (body: BodyInit, idempotencyKey: string) =>
+    post(body, { "Content-Type": "application/json", [HEADER.idempotencyKey]: idempotencyKey });
   /** Creates a pet and returns it. */
   const create = async (pet: { name?: string; categoryId?: number; status?: string | undefined } = {}) => {
     const response = await post(JSON.stringify({ name: "Rex", categoryId: 1, ...pet }));
@@ -121,7 +122,7 @@ export async function newClient(options: KeyOptions = {}) {
   const get = (path: string) => call(path);
   /** The status of a request whose path does not exist, so that it needs nothing but the key. */
   const status = async () => (await call("/v1/nowhere")).status;
-  return { id, secret, call, get, post, create, status };
+  return { id, secret, call, get, post, postOnce, create, status };
 }
 
 /**
@@ -133,16 +134,6 @@ export function invalidatePageCache(): void {
   vi.setSystemTime(earliestMs);
 }
 let earliestMs = Number.POSITIVE_INFINITY;
-
-/** Calls a function while the table of pets is missing. */
-export async function withoutPets<Result>(call: () => Promise<Result>): Promise<Result> {
-  await env.PETS_DB.exec("ALTER TABLE pets RENAME TO lost_pets");
-  try {
-    return await call();
-  } finally {
-    await env.PETS_DB.exec("ALTER TABLE lost_pets RENAME TO pets");
-  }
-}
 
 /** The number of pets in the table. */
 export async function countPets(): Promise<number> {
