@@ -151,12 +151,10 @@ it.each([
   for (let time = 0; time < 2; time += 1) await expectRefusal(() => client.get(`/v1/pets?${query}`), message);
 });
 
-it.each(["", "foo=1&bar", "Limit=0", "limit[]=0", "=", "&&", "%", "limit=%31"])(
-  "the query of a list can be %j",
-  async (query) => {
-    expect((await client.get(`/v1/pets?${query}`)).status).toBe(200);
-  },
-);
+const ACCEPTED = ["", "foo=1&bar", "Limit=0", "limit[]=0", "=", "&&", "%", "limit=%31"];
+it.each(ACCEPTED)("the query of a list can be %j", async (query) => {
+  expect((await client.get(`/v1/pets?${query}`)).status).toBe(200);
+});
 
 const { path: inApi, pathOutsideApi, pet } = MESSAGES.not_found;
 const IN_API = ["/v1", "/v1/", "/v1/pets/", "/v1/pets/1/photos", "/v1/Pets", "/v1//pets", "/v1/%70ets%2F"];

@@ -73,19 +73,16 @@ it("getPet announces its removal, and gets 410 from the first millisecond of 5 D
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY"];
 const PATHS = [...new Set(Object.values(OPERATIONS).map(({ path }) => path))];
 
-it.each(PATHS)(
-  "%s: rejects each method that it does not have with 405, and names the others",
-  async (path) => {
-    const allowed = methodsOf(path);
-    for (const method of METHODS.filter((each) => !allowed.includes(each))) {
-      const response = await client.call(`/v1${path.replace(/\{\w+\}/, "abc")}`, { method });
-      const found = response.headers.get("Allow")?.split(", ") ?? [];
-      expect(found.toSorted()).toEqual(allowed);
-      const message = MESSAGES.method_not_allowed.method(method, found);
-      expect(await response.json()).toEqual({ code: "method_not_allowed", message, status: 405 });
-    }
-  },
-);
+it.each(PATHS)("%s: another method gets 405, and the names of the right ones", async (path) => {
+  const allowed = methodsOf(path);
+  for (const method of METHODS.filter((each) => !allowed.includes(each))) {
+    const response = await client.call(`/v1${path.replace(/\{\w+\}/, "abc")}`, { method });
+    const found = response.headers.get("Allow")?.split(", ") ?? [];
+    expect(found.toSorted()).toEqual(allowed);
+    const message = MESSAGES.method_not_allowed.method(method, found);
+    expect(await response.json()).toEqual({ code: "method_not_allowed", message, status: 405 });
+  }
+});
 
 it("rejects a wrong method on an unknown path with 404", async () => {
   const response = await client.call("/v1/store", { method: "DELETE" });
@@ -185,16 +182,15 @@ it("Plain HTTP is allowed outside /v1, where no key is sent, and for preflights,
 const idOf = async (id: string, path = "/v1/pets") =>
   (await fetchWithoutKey(path, { headers: { [HEADER.requestId]: id } })).headers.get(HEADER.requestId);
 
-it.each(["12345678", "a-b_C-9-", "x".repeat(64), "pet_shop_request_1"])(
-  "a request ID is taken from the client if it is valid: %s",
-  async (id) => {
-    expect(await idOf(id)).toBe(id);
-  },
-);
+const VALID = ["12345678", "a-b_C-9-", "x".repeat(64), "pet_shop_request_1"];
+it.each(VALID)("a valid request ID of the client is taken: %s", async (id) => {
+  expect(await idOf(id)).toBe(id);
+});
 
 const key = "pet_0123456789ABCDEFGHIJKLMNOPQRSTUV1aEZpU";
-it.each(["1234567", "x".repeat(65), "with space", "a.b.c.d.e", "<script>", "", key, `x_${key}_x`])(
-  "a request ID is generated, and unique, if the client's is invalid or contains a key: %j",
+const INVALID = ["1234567", "x".repeat(65), "with space", "a.b.c.d.e", "<script>", "", key, `x_${key}_x`];
+it.each(INVALID)(
+  "a new, unique request ID replaces one that is invalid or contains a key: %j",
   async (id) => {
     const ids = await Promise.all(["/v1/pets", "/", "/nowhere"].map((path) => idOf(id, path)));
     for (const each of ids) expect(each).toMatch(/^[0-9a-f-]{36}$/);

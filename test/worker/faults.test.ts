@@ -317,7 +317,7 @@ beforeAll(async () => {
 });
 
 it.each(CELLS)(
-  "$broken, $fault, $key key: $operation gets $expected, is counted once, and recovers",
+  "$broken, $fault, $key key: $operation: $expected, counted once, and recovers",
   async (cell) => {
     const { status, created, isLocal, atMs } = readCell(cell.expected);
     const { broken, key, operation } = cell;
@@ -358,7 +358,7 @@ it.each(CELLS)(
 
 // SQLite reports SQLITE_FULL when the largest id is used up. Tests have no other way to fill a database.
 it.each([POST, POST_ONCE])(
-  "if the database is full, %j gets a 503 that says that nothing was written",
+  "if the database is full, a 503 says that nothing was written: %j",
   async (init) => {
     const { call } = await newClient();
     const last = await env.PETS_DB.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'pets'").first(

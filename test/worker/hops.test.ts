@@ -2,11 +2,13 @@
 // database of keys. Hops in the background don't count.
 
 import { evictDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
 import { beforeEach, expect, it, vi } from "vitest";
+import { app } from "../../src/app.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
-import { interceptCalls, interceptStatements, objectOf } from "../support/worker/bindings.ts";
-import { acquire, batch, newClient } from "../support/worker/client.ts";
+import { interceptCalls, interceptStatements, objectOf, watchObjects } from "../support/worker/bindings.ts";
+import { acquire, batch, newClient, newKey, ORIGIN } from "../support/worker/client.ts";
 import { pass } from "../support/worker/time.ts";
 
 /** The minimum duration of a hop: longer than the code between two hops that should overlap. */
@@ -124,8 +126,20 @@ it("a list request waits for nothing with a lease and a cached page", async () =
   expect(await send(newList())).toEqual([["pets"]]);
 });
 
-it.each([{}, { [HEADER.idempotencyKey]: "once" }])(
-  "a POST waits for two rounds in a cold isolate, and for one with a lease: %j",
+it("100 requests that arrive at once in a cold isolate need two calls", async () => {
+  const { id, secret } = await newKey();
+  const calls = watchObjects(id);
+  const headers = { Authorization: `Bearer ${secret}` };
+  // Directly to the app, because the way to the Worker would separate them.
+  const send = async () => (await app.request(`${ORIGIN}/v1/nowhere`, { headers }, env)).status;
+  expect(await Promise.all(Array.from({ length: 100 }, send))).toEqual(Array(100).fill(404));
+  // One for the first request, and one for the batch that waited meanwhile.
+  expect(calls).toHaveLength(2);
+});
+
+const HEADERS = [{}, { [HEADER.idempotencyKey]: "once" }];
+it.each(HEADERS)(
+  "a POST waits for two rounds in a cold isolate, for one with a lease: %j",
   async (header) => {
     const { send } = await newSender();
     const headers = { "Content-Type": "application/json", ...header };

@@ -115,12 +115,10 @@ it("an idempotency record ends in the table when the cron trigger runs, in batch
 
 const tooLong = "x".repeat(256);
 const quoted = ['""', `"${tooLong}"`, '"a"b"', '"a"; b=1', String.raw`"a\b"`, String.raw`"a\"`];
-it.each(["", tooLong, "two words", "ünïcode", "one, another", ...quoted])(
-  "the Idempotency-Key header is invalid: %j",
-  (header) => {
-    expect(() => parseIdempotencyKey(header)).toThrow(MESSAGES.invalid_request.idempotencyKey(255));
-  },
-);
+const plain = ["", tooLong, "two words", "ünïcode", "one, another"];
+it.each([...plain, ...quoted])("the Idempotency-Key header is invalid: %j", (header) => {
+  expect(() => parseIdempotencyKey(header)).toThrow(MESSAGES.invalid_request.idempotencyKey(255));
+});
 
 it("the Idempotency-Key header means the same key with and without quotes, of 1 to 255 visible characters", () => {
   const unit = fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCharCode(code));

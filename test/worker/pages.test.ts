@@ -59,13 +59,10 @@ it.each([
   [3, "", [[1, 2, 3]]],
   [4, "", [[1, 2, 3], [4]]],
   [27, "&status=sold", [[3, 7, 11], [15, 19, 23], [27]]],
-])(
-  "the next link is on every page but the last: %i pets in pages of three%s",
-  async (count, filter, pages) => {
-    await fillWith(count);
-    expect((await walk(client, `/v1/pets?limit=3${filter}`)).map(idsIn)).toEqual(pages);
-  },
-);
+])("the next link is on every page but the last: %i pets%s", async (count, filter, pages) => {
+  await fillWith(count);
+  expect((await walk(client, `/v1/pets?limit=3${filter}`)).map(idsIn)).toEqual(pages);
+});
 
 it("the next link is absolute and carries limit and status only", async () => {
   await fillWith(50);

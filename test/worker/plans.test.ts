@@ -22,15 +22,12 @@ it.each([
   ["of-later", 5, "is unknown to this version"],
   ["toString", null, "is unknown to this version"],
   ["enterprise", null, "needs limits of its own"],
-])(
-  "a row with the plan %s and the limits %s is an error that names the key and the plan",
-  async (plan, limit, why) => {
-    const { id } = await newKey();
-    await setPlan(id, plan, limit);
-    const error = `the key ${id} has no limits: its plan, ${plan}, ${why}`;
-    await expect(findRecord(env.KEYS_DB, id)).rejects.toThrow(error);
-  },
-);
+])("a row with the plan %s and limits %s is an error that names both", async (plan, limit, why) => {
+  const { id } = await newKey();
+  await setPlan(id, plan, limit);
+  const error = `the key ${id} has no limits: its plan, ${plan}, ${why}`;
+  await expect(findRecord(env.KEYS_DB, id)).rejects.toThrow(error);
+});
 
 it("a request of such a key gets a 503, and the log names the key and the plan", async () => {
   const { id, get } = await newClient();
