@@ -145,6 +145,7 @@ it.each<[string, SecretProblem, newInvalid: () => Promise<string>]>([
   ["an expired key", "expired", async () => formerSecret({ isExpired: true })],
   ["a replaced key", "replaced", async () => formerSecret({ isReplaced: true })],
   ["a revoked key", "revoked", async () => formerSecret({ isRevoked: true })],
+  ["a revoked key, expired", "revoked", async () => formerSecret({ isExpired: true, isRevoked: true })],
   ["a revoked key, replaced", "revoked", async () => formerSecret({ isReplaced: true, isRevoked: true })],
 ])("callers without a valid key get a 401 that says what is wrong: %s", async (_, problem, newInvalid) => {
   const headers = { Authorization: `Bearer ${await newInvalid()}` };

@@ -1,10 +1,11 @@
-// GET /v1/usage: its content (bans.test.ts has that of a banned key), its calls of the object, and that it consumes nothing.
+// GET /v1/usage: its content, its calls of the object, and that it consumes nothing.
 
 import { expect, it } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
+import { BAN_MS } from "../../src/keys/object/bans.ts";
 import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
 import { watchObjects } from "../support/worker/bindings.ts";
-import { acquire, batch, type Client, newClient } from "../support/worker/client.ts";
+import { acquire, banKey, batch, type Client, newClient } from "../support/worker/client.ts";
 import { pass } from "../support/worker/time.ts";
 
 /** The usage of a client, one second later, so that it is not cached. */
@@ -29,6 +30,17 @@ it("GET /v1/usage shows both windows and 30 days", async () => {
     { date: "2026-11-20", admitted: 300, refused: 5 },
     { date: "2026-11-21", admitted: 1, refused: 0 },
   ]);
+});
+
+it("GET /v1/usage shows a ban and its end, and reports it to the isolate, which then refuses without a call", async () => {
+  const client = await newClient({ plan: "free" });
+  await banKey(client.id);
+  expect((await usageOf(client)).bannedUntil).toBe((Date.UTC(2026, 10, 20, 12, 34, 21) + BAN_MS) / 1000);
+  const calls = watchObjects(client.id);
+  expect((await client.get("/v1/pets")).status).toBe(429);
+  expect(calls).toEqual([]);
+  pass(BAN_MS + 500);
+  expect((await usageOf(client)).bannedUntil).toBeNull();
 });
 
 it("GET /v1/usage shows what the last response has shown, also while the answer of the object is cached, and although more is leased", async () => {
