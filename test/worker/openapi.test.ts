@@ -3,7 +3,7 @@
 // undocumented.
 
 import { env } from "cloudflare:workers";
-import { beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, expect, it, vi } from "vitest";
 import { app } from "../../src/app.ts";
 import { MAX_BODY_BYTES } from "../../src/http/body.ts";
 import { HEADER } from "../../src/http/header-names.ts";
@@ -193,50 +193,50 @@ async function resetPets(): Promise<void> {
   }
 }
 
-describe("an example of the document", () => {
-  it.each(EXAMPLES)("$name is what the service returns", async ({ name: example, status: number, value }) => {
+it.each(EXAMPLES)(
+  "the example $name is what the service returns",
+  async ({ name: example, status: number, value }) => {
     const answer = await answerTo(example);
     expect(answer.status).toBe(number);
     expect(answer.body).toEqual(value);
-  });
+  },
+);
 
-  it("of a parameter is accepted", async () => {
-    await resetPets();
-    for (const id of OPERATION_IDS) {
-      const { parameters = [] }: Description = DOCUMENTED[id];
-      const [path, init] = REQUESTS[id];
-      for (const { name: wanted, in: where, example } of parameters) {
-        const inPath = `/v1${OPERATIONS[id].path.replace(`{${wanted}}`, `${example}`)}`;
-        const target =
-          where === "query" ? `${inPath}?${wanted}=${example}` : where === "path" ? inPath : path;
-        const headers = { ...init.headers, ...(where === "header" && { [wanted]: `${example}` }) };
-        expect((await client.call(target, { ...init, headers })).ok, `${id} ${wanted}`).toBe(true);
-      }
+it("the example of each parameter is accepted", async () => {
+  await resetPets();
+  for (const id of OPERATION_IDS) {
+    const { parameters = [] }: Description = DOCUMENTED[id];
+    const [path, init] = REQUESTS[id];
+    for (const { name: wanted, in: where, example } of parameters) {
+      const inPath = `/v1${OPERATIONS[id].path.replace(`{${wanted}}`, `${example}`)}`;
+      const target = where === "query" ? `${inPath}?${wanted}=${example}` : where === "path" ? inPath : path;
+      const headers = { ...init.headers, ...(where === "header" && { [wanted]: `${example}` }) };
+      expect((await client.call(target, { ...init, headers })).ok, `${id} ${wanted}`).toBe(true);
     }
-  });
+  }
+});
 
-  it("of a header occurs in a response, and so does every documented header", async () => {
-    const headers = RESPONSES.flatMap(({ name: response, headers: documented }) =>
-      Object.entries(documented).map(([header, each]) => ({ response, header, ...each })),
-    );
-    const seen = new Set<string>();
-    for (const each of Object.keys({ ...PROVOCATIONS, ...MORE })) {
-      const answer = await answerTo(each);
-      const response = each.split(" ", 2).join(" ");
-      for (const { header, example } of headers.filter((documented) => documented.response === response)) {
-        const value = answer.headers.get(header);
-        seen.add(`${response} ${header} ${value === null ? "absent" : "present"}`);
-        if (value === `${example}`) seen.add(`${header}: ${example}`);
-      }
+it("the example of each header occurs in a response, and so does every documented header", async () => {
+  const headers = RESPONSES.flatMap(({ name: response, headers: documented }) =>
+    Object.entries(documented).map(([header, each]) => ({ response, header, ...each })),
+  );
+  const seen = new Set<string>();
+  for (const each of Object.keys({ ...PROVOCATIONS, ...MORE })) {
+    const answer = await answerTo(each);
+    const response = each.split(" ", 2).join(" ");
+    for (const { header, example } of headers.filter((documented) => documented.response === response)) {
+      const value = answer.headers.get(header);
+      seen.add(`${response} ${header} ${value === null ? "absent" : "present"}`);
+      if (value === `${example}`) seen.add(`${header}: ${example}`);
     }
-    const expected = headers.flatMap(({ response, header, required, example }) => [
-      `${response} ${header} present`,
-      // An optional header must be absent somewhere.
-      ...(required ? [] : [`${response} ${header} absent`]),
-      `${header}: ${example}`,
-    ]);
-    expect(expected.filter((each) => !seen.has(each))).toEqual([]);
-  });
+  }
+  const expected = headers.flatMap(({ response, header, required, example }) => [
+    `${response} ${header} present`,
+    // An optional header must be absent somewhere.
+    ...(required ? [] : [`${response} ${header} absent`]),
+    `${header}: ${example}`,
+  ]);
+  expect(expected.filter((each) => !seen.has(each))).toEqual([]);
 });
 
 /** Sends a request of an operation, by default without a key. */
