@@ -57,6 +57,14 @@ it("admits exactly the limit although the object crashes repeatedly in the middl
   expect(await usedOf(client.id)).toEqual([10, 10]);
 });
 
+it("an object without a name, as a command of another process starts it, keeps the key's id", async () => {
+  const { id, secret } = await newKey();
+  const object = env.API_KEYS.get(env.API_KEYS.newUniqueId());
+  expect(await object.usage(id)).toMatchObject({ record: { id } });
+  await evictDurableObject(object);
+  expect(await object.identify(await sha256(secret))).toMatchObject({ record: { id } });
+});
+
 it("writes one value per change, none without a change, and the alarm once; counts nothing if the write fails", async () => {
   const { id, object } = await newObject();
   await runInDurableObject(object, async (instance: ApiKey, { storage }) => {
