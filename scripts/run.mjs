@@ -17,6 +17,8 @@ const root = fileURLToPath(new URL("..", import.meta.url).href);
 /** Has a package.json of its own, because npm can't leave out single packages. */
 const NODE_FOLDER = join(root, "scripts", "node");
 const CREDENTIALS = /^(CLOUDFLARE|CF)_/i;
+/** Of TypeScript without an option; wrangler needs less. 23.6 in the odd series. */
+const NEEDED = "Node 22.18 or newer";
 
 /** @type {Set<import("node:child_process").ChildProcess>} */
 const running = new Set();
@@ -44,7 +46,8 @@ export async function run(args) {
   /** @type {NodeJS.ProcessEnv} */
   const env = { ...process.env, INIT_CWD: process.env.INIT_CWD ?? process.cwd() };
   if (isPackaged && !words.includes("--allow-packaged-node")) {
-    env.PETSTORE_PACKAGED_NODE = node;
+    // The reason for account.ts, which refuses.
+    env.PETSTORE_PACKAGED_NODE = `this machine's Node ${process.version} is too old, and the one in scripts/node is not the Node.js project's: install ${NEEDED}`;
     for (const name of Object.keys(env)) if (CREDENTIALS.test(name)) delete env[name];
   }
   const file = program.includes("/") ? program : toolOf(locked, program);
@@ -84,7 +87,9 @@ async function install(folder, locked, isLight, what) {
   process.stderr.write(`Installing ${what}\n`);
   // `npm ci` begins with an empty folder, from which a service may be running.
   const words = installed ? ["install", "--no-save"] : ["ci"];
-  if (isLight && !Object.values(installed ?? {}).some(({ dev }) => dev)) words.push("--omit=dev");
+  const isStillLight = isLight && !Object.values(installed ?? {}).some(({ dev }) => dev);
+  // With NODE_ENV=production, npm would omit them by itself.
+  words.push(isStillLight ? "--omit=dev" : "--include=dev");
   const npm = process.env.npm_execpath;
   // Use the npm that runs this script. On Windows, spawn does not find `npm`.
   const [command, ...prefix] = npm?.endsWith("js") ? [process.execPath, npm] : ["npm"];
@@ -148,7 +153,7 @@ async function packagedNode() {
   const path = [`node-${platform}-${process.arch}`, `node-bin-${platform}-${process.arch}`]
     .map((name) => join("node_modules", name))
     .find((name) => locked[name]);
-  if (path === undefined) fail(`Node ${process.version} is too old: install Node 22.18 or newer`);
+  if (path === undefined) fail(`Node ${process.version} is too old: install ${NEEDED}`);
   const what = `Node ${locked[path]?.version} for this project, because ${process.version} is too old for wrangler`;
   await install(NODE_FOLDER, locked, false, what);
   return resolve(NODE_FOLDER, path, "bin", file);

@@ -53,7 +53,7 @@ async function findAccount(): Promise<Account> {
   const { PETSTORE_PACKAGED_NODE: packaged } = process.env;
   if (packaged)
     throw new Error(
-      `this machine's Node is too old, and ${packaged} is not the Node.js project's: install Node 22.18 or newer, or add --allow-packaged-node to let it use your Cloudflare credential`,
+      `${packaged}, or add --allow-packaged-node to let that one use your Cloudflare credential`,
     );
   const callApi = apiWith({ ...(await credentials()), "Content-Type": "application/json" });
   const given = (await readConfig()).account_id ?? process.env.CLOUDFLARE_ACCOUNT_ID;

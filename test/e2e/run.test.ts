@@ -15,8 +15,8 @@ const UNMET = ">=999.0.0";
 const NODE_PACKAGE = `node-${process.platform}-${process.arch}`;
 
 /** Writes the arguments and credentials of a process. */
-const PROGRAM = `const { CLOUDFLARE_API_TOKEN: token, CF_API_KEY: key, PETSTORE_PACKAGED_NODE: packaged } = process.env;
-console.log(JSON.stringify({ args: process.argv.slice(2), credentials: [token, key], packaged }));
+const PROGRAM = `const { CLOUDFLARE_API_TOKEN: token, CF_API_KEY: key, PETSTORE_PACKAGED_NODE: reason, RUNS_ON } = process.env;
+console.log(JSON.stringify({ args: process.argv.slice(2), credentials: [token, key], reason, runsOn: RUNS_ON }));
 `;
 
 const CREDENTIALS = { CLOUDFLARE_API_TOKEN: "token", CF_API_KEY: "key" };
@@ -38,7 +38,7 @@ beforeAll(async () => {
   await write("tool/tool.cjs", PROGRAM);
   await write("main.mjs", PROGRAM);
   await write("node/package.json", { name: NODE_PACKAGE, version: "1.0.0", bin: { node: "bin/node" } });
-  await write("node/bin/node", `#!/bin/sh\nexec '${process.execPath}' "$@"\n`);
+  await write("node/bin/node", `#!/bin/sh\nRUNS_ON=npm exec '${process.execPath}' "$@"\n`);
   await write("scripts/node/package.json", {
     optionalDependencies: { [NODE_PACKAGE]: `file:../../${NODE_PACKAGE}-1.0.0.tgz` },
   });
@@ -84,7 +84,7 @@ it("npm ci runs no install scripts", async () => {
 
 it("a program gets the packages that it needs, once, without install scripts, and its own exit code", async () => {
   // A user may have this in an environment variable or in ~/.npmrc.
-  const scripts = { npm_config_ignore_scripts: "false" };
+  const scripts = { npm_config_ignore_scripts: "false", NODE_ENV: "production" };
   const light = await run("--omit=dev ./main.mjs a --omit=dev", scripts);
   expect(JSON.parse(light.stdout).args).toEqual(["a", "--omit=dev"]);
   expect(light.stderr).toMatch(/^Installing the packages\n\nadded 1 package /);
@@ -124,8 +124,9 @@ it.skipIf(process.platform === "win32")(
     const first = await run("--omit=dev ./main.mjs", CREDENTIALS);
     const allowed = await run("--omit=dev ./main.mjs --allow-packaged-node", CREDENTIALS);
     await writeFile(join(folder, "package-lock.json"), text);
-    const packaged = join(folder, "scripts/node/node_modules", NODE_PACKAGE, "bin/node");
-    expect(JSON.parse(first.stdout)).toEqual({ args: [], credentials: [null, null], packaged });
+    const reason = expect.stringContaining("is too old");
+    const refused = { args: [], credentials: [null, null], reason, runsOn: "npm" };
+    expect(JSON.parse(first.stdout)).toEqual(refused);
     expect(first.stderr).toMatch(
       /^Installing Node 1\.0\.0 for this project, because v\S+ is too old for wrangler$/m,
     );
