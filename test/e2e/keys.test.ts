@@ -9,7 +9,6 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "v
 import { databaseFile, type OpenDatabases, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { write } from "../../src/d1/statements.ts";
 import { BANNED } from "../../src/keys/object/ban-record.ts";
-import { PLAN_LIMITS, PLANS } from "../../src/keys/plans.ts";
 import { createKey, renameKey } from "../../src/operators/admin.ts";
 import { KEY_CHANGES } from "../../src/operators/changes.ts";
 import { findKeyById } from "../../src/operators/records.ts";
@@ -160,17 +159,6 @@ describe("npx petstore keys create", () => {
       'warning: some characters of the name are not printable: "?" is shown\n',
     );
   });
-});
-
-it.each(PLANS)("npx petstore keys makes a key on the plan %s, and shows its limits", async (plan) => {
-  const { minute, day } = PLAN_LIMITS[plan] ?? { minute: 7, day: 70 };
-  const own = PLAN_LIMITS[plan] === undefined ? ` --per-minute ${minute} --per-day ${day}` : "";
-  expect((await run(`create --name planned --plan ${plan}${own}`)).stderr).toContain(
-    `${plan} plan, ${minute} requests per minute, ${day} per day`,
-  );
-  const [key] = await json(`list --search planned --plan ${plan}`);
-  const shown = await json(`show ${key.id}`);
-  for (const each of [key, shown]) expect(each).toMatchObject({ plan, perMinute: minute, perDay: day });
 });
 
 it("a key on a plan that this version does not know is named, beside the others, and can be changed", async () => {
