@@ -16,6 +16,12 @@ import { copyProject, type Outcome, runScript } from "../support/e2e/petstore.ts
 // A deployment takes ten seconds, and machines that run tests can be slow.
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
 
+// smoke.test.ts tests the waits of the smoke test.
+vi.mock(import("node:timers/promises"), async (original) => {
+  const { setTimeout: wait, ...others } = await original();
+  return { ...others, setTimeout: ((ms: number) => wait(ms / 10)) as typeof wait };
+});
+
 const project = resolve(import.meta.dirname, "../..");
 
 /** A copy of the project, in which the commands run. */

@@ -4,12 +4,9 @@ import { existsSync } from "node:fs";
 import { cp } from "node:fs/promises";
 import { userInfo } from "node:os";
 import { dirname, join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import { databaseFile, type OpenDatabases, openDatabases } from "../../scripts/cloudflare/database.ts";
-import { write } from "../../src/d1/statements.ts";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { type OpenDatabases, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { BANNED } from "../../src/keys/object/ban-record.ts";
-import { PLAN_LIMITS, PLANS } from "../../src/keys/plans.ts";
 import { createKey, renameKey } from "../../src/operators/admin.ts";
 import { KEY_CHANGES } from "../../src/operators/changes.ts";
 import { findKeyById } from "../../src/operators/records.ts";
@@ -160,17 +157,6 @@ describe("npx petstore keys create", () => {
       'warning: some characters of the name are not printable: "?" is shown\n',
     );
   });
-});
-
-it.each(PLANS)("npx petstore keys makes a key on the plan %s, and shows its limits", async (plan) => {
-  const { minute, day } = PLAN_LIMITS[plan] ?? { minute: 7, day: 70 };
-  const own = PLAN_LIMITS[plan] === undefined ? ` --per-minute ${minute} --per-day ${day}` : "";
-  expect((await run(`create --name planned --plan ${plan}${own}`)).stderr).toContain(
-    `${plan} plan, ${minute} requests per minute, ${day} per day`,
-  );
-  const [key] = await json(`list --search planned --plan ${plan}`);
-  const shown = await json(`show ${key.id}`);
-  for (const each of [key, shown]) expect(each).toMatchObject({ plan, perMinute: minute, perDay: day });
 });
 
 it("a key on a plan that this version does not know is named, beside the others, and can be changed", async () => {
@@ -352,19 +338,6 @@ it("npx petstore keys show shows all about a key, and why its counts are unknown
 });
 
 const ID = "key_000000000000";
-
-it("a write waits until another process has released its lock on the database", async () => {
-  const other = new DatabaseSync(databaseFile(state, "keys"));
-  onTestFinished(() => other.close());
-  other.exec("BEGIN IMMEDIATE");
-  let attempts = 0;
-  await write(() => {
-    attempts += 1;
-    if (attempts > 1) other.exec("ROLLBACK");
-    return opened.keys.prepare("UPDATE keys SET name = name").run();
-  });
-  expect(attempts).toBe(2);
-});
 
 describe("a failure ends with exit code 1 and one line", () => {
   it("for changes of a key that is unknown, revoked or expired", async () => {

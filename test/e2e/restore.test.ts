@@ -68,7 +68,7 @@ async function startAgain(): Promise<void> {
 }
 
 /** A call of Cloudflare's API. `number` counts the calls of a command, from 1. */
-type Call = { number: number; isRestore: boolean; body: string; send(): Promise<unknown> };
+type Call = { number: number; isRead: boolean; isRestore: boolean; body: string; send(): Promise<unknown> };
 type Answer = (call: Call) => Promise<unknown>;
 
 /** Fails one call: a lost request has no effect, a lost response does not tell of it. */
@@ -86,7 +86,8 @@ async function restore(line: string, answer: Answer = ({ send }) => send()) {
   let calls = 0;
   api.intercept((request, body, send) => {
     calls += 1;
-    return answer({ number: calls, isRestore: request.endsWith("/restore"), body, send });
+    const isRead = /^GET |^\{"sql":"\s*SELECT /.test(body || request);
+    return answer({ number: calls, isRead, isRestore: request.endsWith("/restore"), body, send });
   });
   return { ...(await runPetstore(`restore ${line}`)), calls };
 }
@@ -165,13 +166,15 @@ it.each(["the response to a call is lost", "its machine is lost"])(
       await startAgain();
       const when = `after call ${number}`;
       const interrupt = lose("response", (call) => call.number === number);
-      let wasRestore = false;
+      let [wasRead, wasRestore] = [false, false];
       const { calls, ...outcome } = await restoreTo(bookmark, async (call) => {
         if (fault === "its machine is lost" && call.number > number) throw apiError(502, 502, "Bad gateway");
-        wasRestore = call.isRestore;
+        ({ isRead: wasRead, isRestore: wasRestore } = call);
         return interrupt(call);
       });
       isInterrupted = calls >= number;
+      // Such a machine leaves what it would leave after the call before.
+      if (fault === "its machine is lost" && wasRead && isInterrupted) continue;
       const isRestored = !(await rowsOf(pets, PETS)).some(({ name }) => name === "since");
       const id = await addPet("meanwhile");
       if (!wasRestore) expect(Number(id), when).toBeGreaterThan(5);

@@ -152,7 +152,8 @@ it("counts the service's log lines as the service counted the requests", async (
   await call("/v1/pets", key);
   const fields = { timestamp: Date.now(), "$metadata.service": "petstore" };
   const refused = requests - 4;
-  // Counts and lines can come after their response.
+  // Counts and lines can come after their response. The log is long, because all files share the service.
+  const patience = { timeout: 10_000, interval: 500 };
   await vi.waitFor(async () => {
     const own = (await (await call("/v1/usage", key)).json()) as UsageBody;
     const lines = (await petstore.logLines()).map((line) => ({ ...fields, ...JSON.parse(line) }));
@@ -160,7 +161,7 @@ it("counts the service's log lines as the service counted the requests", async (
     const { days } = await queryKeyDays(id, 1, Date.now());
     expect(own.days.at(-1)).toMatchObject({ admitted: 3, refused });
     expect(days).toMatchObject([{ admitted: 3, refused, banned: 2 }]);
-  });
+  }, patience);
 });
 
 it("warns if Cloudflare sampled the log", async () => {
