@@ -31,7 +31,7 @@ let project: string;
 beforeAll(async () => {
   project = await mkdtemp(join(tmpdir(), "petstore-test-"));
   const npm = (folder: string, ...args: string[]) => runIn(folder, "npm", [...args, "--loglevel=error"]);
-  await npm("client", "pack", "--ignore-scripts=false", "--pack-destination", project);
+  await npm("client", "pack", "--pack-destination", project);
   const [tarball] = await readdir(project);
   await writeFile(join(project, "package.json"), `{ "type": "module" }`);
   await npm(project, "install", "--offline", "--no-audit", "--no-fund", `./${tarball}`);
