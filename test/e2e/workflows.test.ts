@@ -92,7 +92,7 @@ it("preview.yml has secrets after the checks, only for branches of this reposito
 
 it("the lock files name no registry, one wrangler, and one version of Node for every platform", () => {
   for (const folder of ["", "bench/baselines/", "scripts/node/", "test/support/e2e/runtimes/"])
-    expect(read(`${folder}package-lock.json`)).not.toMatch(/"resolved": "\w+:/);
+    expect(read(`${folder}package-lock.json`)).not.toContain(`"resolved"`);
   const { packages } = JSON.parse(read("package-lock.json"));
   const tools = Object.keys(packages).filter((folder) => /\/(wrangler|miniflare|workerd)$/.test(folder));
   expect(tools).toEqual(["node_modules/miniflare", "node_modules/workerd", "node_modules/wrangler"]);
