@@ -1,5 +1,5 @@
-// Mutation testing with Stryker: npm run mutation. It changes the modules that run in Node, one operator at a time, and expects a test
-// of the project `unit` to fail.
+// Mutation testing with Stryker: npm run proof -- mutation. It changes the modules that run in Node, one operator at a time, and expects
+// a test of the project `unit` to fail.
 
 export default {
   mutate: [

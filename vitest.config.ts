@@ -1,6 +1,7 @@
 // `unit` and `simulation` run in Node, the simulation on virtual time. `worker` runs inside workerd, with real D1 and
 // real Durable Objects. `e2e` runs the commands and uses the service over a socket or in a browser.
 
+import "./test/support/require-node.ts";
 import { availableParallelism } from "node:os";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";

@@ -9,21 +9,12 @@ import { openApiDocument } from "../src/openapi/document.ts";
 import { REMEDIES } from "../src/openapi/errors.ts";
 import { fill, fillGuide } from "../src/openapi/guide.ts";
 import { changesForClients, guideAsHtml, operationsAsHtml } from "../src/openapi/html.ts";
-import { type Define, newCommand } from "./lib/command.ts";
 
 const SOURCE = "src/site";
 const TARGET = "dist";
 const VIEWER = "node_modules/swagger-ui-dist";
 
-const define: Define = () =>
-  newCommand(
-    "npm run build",
-    "Writes the static assets into dist/: the OpenAPI document, the reference page and the usage page. npm start and npm run deploy do it too.",
-    "",
-    "--help",
-  ).action(buildSite);
-
-export default define;
+await buildSite();
 
 /** Writes all files, and removes those of earlier builds. */
 async function buildSite(): Promise<void> {
@@ -42,8 +33,8 @@ async function buildSite(): Promise<void> {
     ["usage.html", await page("usage/usage.html")],
   ]);
   for (const name of ["_headers", "paw.svg"]) files.set(name, await readFile(join(SOURCE, name)));
-  for (const name of ["swagger-ui.css", "swagger-ui-bundle.js"])
-    files.set(join(viewer, name), await readFile(join(VIEWER, name)));
+  const viewerScript = "swagger-ui-bundle.js";
+  files.set(join(viewer, viewerScript), await readFile(join(VIEWER, viewerScript)));
   const scripts = ["reference/reference.ts", "usage/usage.ts"];
   const styles = ["style.css", "reference/reference.css", "usage/usage.css"];
   const { outputFiles } = await build({

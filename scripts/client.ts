@@ -1,14 +1,14 @@
 // npm run client: builds the client package, client/. Its types come from the published document: they are generated into
 // client/src/schema.ts, and the build fails if its code does not fit them.
 
-import { once } from "node:events";
+import { execFileSync } from "node:child_process";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { build } from "esbuild";
+import openapiTS, { astToString } from "openapi-typescript";
+import ts from "typescript";
 import { OPERATIONS } from "../src/http/operations.ts";
 import { openApiDocument } from "../src/openapi/document.ts";
-import { type Define, newCommand, ReportedError } from "./lib/command.ts";
-import { spawnScript } from "./lib/script.ts";
 
 const FOLDER = "client";
 const SCHEMA = join(FOLDER, "src/schema.ts");
@@ -17,31 +17,17 @@ const TSC = "node_modules/@typescript/native/bin/tsc";
 
 const HEADER = "// Generated from the published document by `npm run client`. Don't change it.\n\n";
 
-const define: Define = () =>
-  newCommand(
-    "npm run client",
-    "Generates the types of the client package from the OpenAPI document, and builds the package into client/dist.",
-    "",
-    "--check",
-  )
-    .option("--check", "only check that the types are those of the document")
-    .action(async ({ check = false }) => {
-      const types = HEADER + (await generateTypes());
-      const isCurrent = types === (await readFile(SCHEMA, "utf8").catch(() => ""));
-      if (check && !isCurrent) throw new Error(`${SCHEMA} does not fit the document: run npm run client`);
-      if (check) return;
-      if (!isCurrent) await writeFile(SCHEMA, types);
-      await buildPackage();
-    });
-
-export default define;
+const isCheck = process.argv.includes("--check");
+const types = HEADER + (await generateTypes());
+const isCurrent = types === (await readFile(SCHEMA, "utf8").catch(() => ""));
+if (isCheck && !isCurrent) throw new Error(`${SCHEMA} does not fit the document: run npm run client`);
+if (!isCheck) {
+  if (!isCurrent) await writeFile(SCHEMA, types);
+  await buildPackage();
+}
 
 /** The schemas of the document, and the parameters of a list, as TypeScript. An int64 is a bigint. */
 async function generateTypes(): Promise<string> {
-  const [{ default: openapiTS, astToString }, { default: ts }] = await Promise.all([
-    import("openapi-typescript"),
-    import("typescript"),
-  ]);
   const { paths, components } = JSON.parse(JSON.stringify(openApiDocument("")));
   const { method, path } = OPERATIONS.listPets;
   const parameters = paths[path][method].parameters as {
@@ -82,8 +68,7 @@ async function buildPackage(): Promise<void> {
   await build({ ...options, format: "esm", outfile: join(DIST, "index.js") });
   await build({ ...options, format: "cjs", outfile: join(commonJs, "index.js") });
   const declarations = ["--project", FOLDER, "--noEmit", "false", "--emitDeclarationOnly", "--declaration"];
-  const [code] = await once(spawnScript([TSC, ...declarations, "--outDir", DIST]), "exit");
-  if (code !== 0) throw new ReportedError("tsc");
+  execFileSync(process.execPath, [TSC, ...declarations, "--outDir", DIST], { stdio: "inherit" });
   for (const name of await readdir(DIST)) {
     if (!name.endsWith(".d.ts")) continue;
     // The compiler leaves the names of the sources.

@@ -1,61 +1,108 @@
-// node scripts/run.mjs FILE [ARGUMENT...] runs a script of this project on a machine that has only Node 20 and npm. It
-// installs the packages if node_modules does not match the lock file, then runs FILE with the machine's Node, or with the one
-// from the packages if wrangler needs a newer version. It is JavaScript, because it has to run on an old Node. It writes to
-// standard error only: standard output belongs to FILE.
+// node scripts/run.mjs [OPTION...] PROGRAM [ARGUMENT...] runs a program of this project on a machine that has only Node 20 and npm: a
+// file, or a tool of a package, such as vitest. First it installs the packages if node_modules does not match the lock file; with
+// --omit=dev only those that serve and operate, with --with=FOLDER also those of a folder with a lock file of its own. It is
+// JavaScript, because it has to run on an old Node. It writes to standard error only: standard output belongs to the program.
+//
+// If this machine's Node is too old for wrangler or for TypeScript, the program runs on a Node from npm, whose publisher is not the
+// Node.js project. That one gets no Cloudflare credential, unless --allow-packaged-node is an argument.
 
-import { execFileSync, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync, realpathSync, rmSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { constants } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url).href);
+/** Has a package.json of its own, because npm can't leave out single packages. */
+const NODE_FOLDER = join(root, "scripts", "node");
+const CREDENTIALS = /^(CLOUDFLARE|CF)_/i;
+/** Of TypeScript without an option; wrangler needs less. 23.6 in the odd series. */
+const NEEDED = "Node 22.18 or newer";
 
-const locked = lockedPackages(join(root, "package-lock.json"));
-/** @type {import("node:child_process").ChildProcess | undefined} */
-let running;
-forwardSignals();
-if (!isInstalled()) await install();
-process.exitCode = await run(chooseNode(), process.argv.slice(2), { stdio: "inherit" });
+/** @type {Set<import("node:child_process").ChildProcess>} */
+const running = new Set();
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await run(process.argv.slice(2));
 
 /**
- * The packages of a lock file, by folder.
- * @param {string} file
- * @returns {Record<string, { version: string, engines?: { node?: string }, optional?: boolean }>}
+ * Runs a program, with its exit code as this process's.
+ * @param {string[]} args
  */
-function lockedPackages(file) {
-  const { packages } = JSON.parse(readFileSync(file, "utf8"));
+export async function run(args) {
+  forwardSignals();
+  const start = args.findIndex((each) => !each.startsWith("--"));
+  const [program = "", ...words] = args.slice(start);
+  const options = args.slice(0, start);
+  const isLight = options.includes("--omit=dev");
+  const [more] = options.flatMap((each) => each.match(/(?<=^--with=).+/) ?? []);
+  const locked = packagesOf(root, "package-lock.json");
+  const isPackaged = !isNewEnough(locked);
+  const [node] = await Promise.all([
+    isPackaged ? packagedNode() : process.execPath,
+    install(root, locked, isLight, "the packages"),
+    more && install(join(root, more), packagesOf(join(root, more), "package-lock.json"), false, more),
+  ]);
+  /** @type {NodeJS.ProcessEnv} */
+  const env = { ...process.env, INIT_CWD: process.env.INIT_CWD ?? process.cwd() };
+  if (isPackaged && !words.includes("--allow-packaged-node")) {
+    // The reason for account.ts, which refuses.
+    env.PETSTORE_PACKAGED_NODE = `this machine's Node ${process.version} is too old, and the one in scripts/node is not the Node.js project's: install ${NEEDED}`;
+    for (const name of Object.keys(env)) if (CREDENTIALS.test(name)) delete env[name];
+  }
+  const file = program.includes("/") ? program : toolOf(locked, program);
+  const flags = ["--disable-warning=ExperimentalWarning", file, ...words];
+  process.exitCode = await runProgram(node, flags, { env, stdio: "inherit" });
+}
+
+/**
+ * The packages of a lock file, by folder, without the project itself.
+ * @param {string} folder
+ * @param {string} file
+ * @returns {Record<string, { version: string, bin?: Record<string, string>, engines?: { node?: string }, dev?: boolean, optional?: boolean, devOptional?: boolean }>}
+ */
+function packagesOf(folder, file) {
+  const { packages } = JSON.parse(readFileSync(join(folder, file), "utf8"));
   const { "": _project, ...dependencies } = packages;
   return dependencies;
 }
 
-/** npm writes its copy of the lock file last, so an interrupted installation does not count. */
-function isInstalled() {
-  try {
-    const installed = lockedPackages(join(root, "node_modules", ".package-lock.json"));
-    return Object.entries(locked).every(([folder, { version, optional }]) =>
-      existsSync(join(root, folder)) ? installed[folder]?.version === version : optional === true,
-    );
-  } catch {
-    return false;
-  }
-}
-
-async function install() {
-  process.stderr.write("Installing the packages\n");
+/**
+ * Installs the packages of a folder, if they are not those of its lock file. npm writes its copy of the lock file last, so an
+ * interrupted installation does not count.
+ * @param {string} folder
+ * @param {ReturnType<typeof packagesOf>} locked
+ * @param {boolean} isLight
+ * @param {string} what for the message
+ */
+async function install(folder, locked, isLight, what) {
+  const copy = join("node_modules", ".package-lock.json");
+  const installed = existsSync(join(folder, copy)) ? packagesOf(folder, copy) : undefined;
+  const isInstalled = Object.entries(locked).every(([path, { version, dev, optional, devOptional }]) =>
+    existsSync(join(folder, path))
+      ? installed?.[path]?.version === version
+      : optional || devOptional || (isLight && dev),
+  );
+  if (installed && isInstalled) return;
+  process.stderr.write(`Installing ${what}\n`);
+  // `npm ci` begins with an empty folder, from which a service may be running.
+  const words = installed ? ["install", "--no-save"] : ["ci"];
+  const isStillLight = isLight && !Object.values(installed ?? {}).some(({ dev }) => dev);
+  // With NODE_ENV=production, npm would omit them by itself.
+  words.push(isStillLight ? "--omit=dev" : "--include=dev");
   const npm = process.env.npm_execpath;
   // Use the npm that runs this script. On Windows, spawn does not find `npm`.
   const [command, ...prefix] = npm?.endsWith("js") ? [process.execPath, npm] : ["npm"];
-  const args = [...prefix, "ci", "--ignore-scripts", "--loglevel=error", "--no-audit", "--no-fund"];
+  const args = [...prefix, ...words, "--ignore-scripts", "--loglevel=error", "--no-audit", "--no-fund"];
   // npm does not need Cloudflare credentials.
-  const env = Object.fromEntries(
-    Object.entries(process.env).filter(([name]) => !/^(CLOUDFLARE|CF)_/i.test(name)),
-  );
-  const exitCode = await run(command, args, { env, stdio: ["ignore", 2, 2] });
-  if (exitCode === 0) return;
-  process.stderr.write(`Could not install the packages: npm ci exited with ${exitCode}\n`);
-  process.exit(1);
+  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !CREDENTIALS.test(name)));
+  const exitCode = await runProgram(command, args, { cwd: folder, env, stdio: ["ignore", 2, 2] });
+  if (exitCode !== 0) fail(`could not install ${what}: npm exited with ${exitCode}`);
+  const bin = join(folder, "node_modules", ".bin");
+  if (folder !== root || !existsSync(bin) || process.platform === "win32") return;
+  // In a folder below with a package.json of its own, npx looks for commands here.
+  rmSync(join(bin, "petstore"), { force: true });
+  symlinkSync("../../scripts/petstore.mjs", join(bin, "petstore"));
 }
 
 /**
@@ -65,21 +112,23 @@ async function install() {
  * @param {import("node:child_process").SpawnOptions} options
  * @returns {Promise<number>}
  */
-async function run(program, args, options) {
-  running = spawn(program, args, { cwd: root, ...options });
-  const [code, signal] = await once(running, "close");
+async function runProgram(program, args, options) {
+  const child = spawn(program, args, { cwd: root, ...options });
+  running.add(child);
+  const [code, signal] = await once(child, "close");
+  running.delete(child);
   return code ?? 128 + constants.signals[/** @type {NodeJS.Signals} */ (signal)];
 }
 
 /**
- * Forwards signals to the running program. Ctrl+C reaches the whole process group, so this process only waits for the program to
+ * Forwards signals to the running programs. Ctrl+C reaches the whole process group, so this process only waits for the program to
  * end. A supervisor often sends SIGTERM to npm alone. npm forwards it to the shell in between, which ends without a signal to
  * this process: only its parent process id changes.
  */
 function forwardSignals() {
   const end = (/** @type {NodeJS.Signals} */ signal) => {
-    if (running?.exitCode === null && running.signalCode === null) running.kill(signal);
-    else process.exit(1);
+    for (const child of running) child.kill(signal);
+    if (running.size === 0) process.exit(1);
   };
   process.on("SIGINT", () => {});
   for (const signal of /** @type {const} */ (["SIGTERM", "SIGHUP"])) process.on(signal, end);
@@ -88,40 +137,45 @@ function forwardSignals() {
 }
 
 /**
- * The machine's Node if it is new enough or the lock file has none for this platform, else the Node from the lock file. npm
- * puts the latter first in the PATH of everything that it starts. Where it is not needed its link is removed, so that later
- * commands, and their credentials, meet only the machine's Node.
+ * Whether wrangler supports this Node, and this Node runs TypeScript without an option.
+ * @param {ReturnType<typeof packagesOf>} locked
  */
-function chooseNode() {
-  // npm starts this file with the first Node in PATH, and says which one runs npm.
-  const own = process.env.npm_node_execpath ?? process.execPath;
-  const fallback = lockedNode();
-  if (fallback !== undefined && (own === fallback || !isNewEnough(own))) return fallback;
-  for (const name of ["node", "node.cmd", "node.ps1"]) {
-    try {
-      rmSync(join(root, "node_modules", ".bin", name), { force: true });
-    } catch {
-      // node_modules belongs to another user.
-    }
-  }
-  return own;
+function isNewEnough(locked) {
+  const [minimum = ""] = locked["node_modules/wrangler"]?.engines?.node?.match(/[\d.]+/) ?? [];
+  const isSupported = process.versions.node.localeCompare(minimum, "en", { numeric: true }) >= 0;
+  return isSupported && Boolean(process.features.typescript);
 }
 
-/** The Node from the lock file, if it has one for this platform. */
-function lockedNode() {
+/** The path of a newer Node for this project alone, which is installed if necessary. */
+async function packagedNode() {
   const [platform, file] = process.platform === "win32" ? ["win", "node.exe"] : [process.platform, "node"];
-  const candidates = [`node-${platform}-${process.arch}`, `node-bin-${platform}-${process.arch}`];
-  const found = candidates.map((name) => join(root, "node_modules", name, "bin", file)).find(existsSync);
-  return found && realpathSync(found);
+  const locked = packagesOf(NODE_FOLDER, "package-lock.json");
+  const path = [`node-${platform}-${process.arch}`, `node-bin-${platform}-${process.arch}`]
+    .map((name) => join("node_modules", name))
+    .find((name) => locked[name]);
+  if (path === undefined) fail(`Node ${process.version} is too old: install ${NEEDED}`);
+  const what = `Node ${locked[path]?.version} for this project, because ${process.version} is too old for wrangler`;
+  await install(NODE_FOLDER, locked, false, what);
+  return resolve(NODE_FOLDER, path, "bin", file);
 }
 
 /**
- * Whether wrangler supports this Node, and this Node runs TypeScript without an option.
- * @param {string} node
+ * The file of a tool, such as vitest: unlike its link in node_modules/.bin, it needs no shell on any platform. Two packages have tsc:
+ * the first is the native one.
+ * @param {ReturnType<typeof packagesOf>} locked
+ * @param {string} name
  */
-function isNewEnough(node) {
-  const version = "process.features.typescript ? process.versions.node : 0";
-  const found = execFileSync(node, ["--print", version], { encoding: "utf8" });
-  const [minimum = ""] = locked["node_modules/wrangler"]?.engines?.node?.match(/[\d.]+/) ?? [];
-  return found.localeCompare(minimum, "en", { numeric: true }) >= 0;
+function toolOf(locked, name) {
+  const found = Object.entries(locked).find(([, { bin }]) => bin?.[name]);
+  if (found === undefined) fail(`no package has the tool ${name}`);
+  return join(root, found[0], found[1].bin?.[name] ?? "");
+}
+
+/**
+ * @param {string} message
+ * @returns {never}
+ */
+function fail(message) {
+  process.stderr.write(`error: ${message}\n`);
+  process.exit(1);
 }

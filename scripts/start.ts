@@ -18,9 +18,10 @@ import {
   registryPath,
   type Target,
 } from "./cloudflare/database.ts";
-import { targetOptions } from "./cloudflare/target.ts";
+import { folder, targetOptions } from "./cloudflare/target.ts";
 import { QUIET, readConfig, WRANGLER } from "./cloudflare/wrangler.ts";
-import { type Define, integer, matching, newCommand, ReportedError } from "./lib/command.ts";
+import { defineCommand, integer, main } from "./lib/command.ts";
+import { ReportedError } from "./lib/io.ts";
 import { spawnScript } from "./lib/script.ts";
 
 const DEMO_PETS = [
@@ -29,55 +30,62 @@ const DEMO_PETS = [
   { name: "Goldie", categoryId: 3n },
 ] as const;
 
-const define: Define = (io) =>
-  newCommand(
-    "npm start",
+const start = defineCommand({
+  summary: "serve on this machine",
+  description:
     "Migrates the local databases, creates a demo key and a few pets on the first run, and serves.",
-    "",
-    "--port 9000 --persist-to /tmp/petstore",
-  )
-    .argument("[arguments...]", "for wrangler dev, as npx wrangler dev --help lists them")
-    .allowUnknownOption()
-    .option("--port <port>", "the port, by default 8787 or a free one; 0 is a free one", integer(0, 65_535))
-    .option("--persist-to <dir>", "the local state", matching(/./, "It must name a folder."), DEFAULT_STATE)
-    .option("--local-protocol <protocol>", "http or https", "http")
-    .action(async (forwarded, { port, persistTo: state, localProtocol }) => {
-      if (port !== undefined) await requireFreePort(port);
-      const target = { kind: "local", state } as const;
-      const earlier = earlierDatabase(state);
-      if (earlier !== undefined)
-        io.note(
-          `Pets and keys begin anew, in a database each. Those of an earlier version stay in ${earlier}`,
-        );
-      await migrate(target, ...CONTENTS);
-      const databases = await openDatabases(target, ...CONTENTS);
-      const args = ["--persist-to", state, "--local-protocol", localProtocol, ...forwarded];
-      if (port !== undefined) args.push("--port", `${port}`);
-      const server = spawnScript(
-        [WRANGLER, "dev", "--show-interactive-dev-session=false", ...(await upstreamOptions(args)), ...args],
-        // At the level "warn", wrangler's first output is that cron triggers do not run locally.
-        { WRANGLER_LOG: "error", WRANGLER_REGISTRY_PATH: registryPath(state), ...io.env, ...QUIET },
-        true,
-      );
-      const exited = once(server, "exit");
-      try {
-        const address = await Promise.race([ready(server), exited]);
-        // A key is shown only once, so create it only after the server has started.
-        if (typeof address === "string") {
-          const isFirstRun = (await listKeys(databases.keys, Date.now(), { limit: 1 })).total === 0;
-          const demoKey = isFirstRun ? await createDemo(databases) : undefined;
-          io.print(announcement(`${localProtocol}://${address}/v1`, target, demoKey));
-        }
-        await databases.close();
-      } catch (error) {
-        server.kill();
-        throw error;
+  arguments: [
+    {
+      name: "arguments",
+      description: "for wrangler dev, as npx wrangler dev --help lists them",
+      isRest: true,
+    },
+  ],
+  options: {
+    port: {
+      placeholder: "port",
+      description: "the port, by default 8787 or a free one; 0 is a free one",
+      parse: integer(0, 65_535),
+    },
+    persistTo: { placeholder: "dir", description: "the local state", parse: folder, default: DEFAULT_STATE },
+    localProtocol: { placeholder: "protocol", description: "http or https", default: "http" },
+  },
+  isForwarding: true,
+  examples: ["", "--port 9000 --persist-to /tmp/petstore"],
+  async handler(io, { port, persistTo: state, localProtocol }, forwarded) {
+    if (port !== undefined) await requireFreePort(port);
+    const target = { kind: "local", state } as const;
+    const earlier = earlierDatabase(state);
+    if (earlier !== undefined)
+      io.note(`Pets and keys begin anew, in a database each. Those of an earlier version stay in ${earlier}`);
+    await migrate(target, ...CONTENTS);
+    const databases = await openDatabases(target, ...CONTENTS);
+    const args = ["--persist-to", state, "--local-protocol", localProtocol, ...forwarded];
+    if (port !== undefined) args.push("--port", `${port}`);
+    const server = spawnScript(
+      [WRANGLER, "dev", "--show-interactive-dev-session=false", ...(await upstreamOptions(args)), ...args],
+      // At the level "warn", wrangler's first output is that cron triggers do not run locally.
+      { WRANGLER_LOG: "error", WRANGLER_REGISTRY_PATH: registryPath(state), ...io.env, ...QUIET },
+      true,
+    );
+    const exited = once(server, "exit");
+    try {
+      const address = await Promise.race([ready(server), exited]);
+      // A key is shown only once, so create it only after the server has started.
+      if (typeof address === "string") {
+        const isFirstRun = (await listKeys(databases.keys, Date.now(), { limit: 1 })).total === 0;
+        const demoKey = isFirstRun ? await createDemo(databases) : undefined;
+        io.print(announcement(`${localProtocol}://${address}/v1`, target, demoKey));
       }
-      const [code] = await exited;
-      if (code !== 0) throw new ReportedError("wrangler dev failed");
-    });
-
-export default define;
+      await databases.close();
+    } catch (error) {
+      server.kill();
+      throw error;
+    }
+    const [code] = await exited;
+    if (code !== 0) throw new ReportedError("wrangler dev failed");
+  },
+});
 
 /** workerd would report a port in use with a stack trace. */
 async function requireFreePort(port: number): Promise<void> {
@@ -118,12 +126,11 @@ async function createDemo({ keys, pets }: OpenDatabases): Promise<string> {
   return secret;
 }
 
-const { free } = PLAN_LIMITS;
-
 function announcement(url: string, target: Target, demoKey: string | undefined): string {
+  const { free } = PLAN_LIMITS;
   const aboutKey =
     demoKey === undefined
-      ? `Another key:  npm run keys -- create --name demo --plan free${targetOptions(target)}`
+      ? `Another key:  npx petstore keys create --name demo --plan free${targetOptions(target)}`
       : `API key:      ${demoKey}
               (shown only once; Free plan: ${free.minute} requests per minute, ${free.day.toLocaleString("en")} per day)`;
   return `
@@ -134,3 +141,5 @@ ${aboutKey}
   curl -i ${url}/pets -H "Authorization: Bearer ${demoKey ?? "<API key>"}"
 `;
 }
+
+await main(start, "npm start --");

@@ -1,32 +1,22 @@
-// Sizes in bytes: of a pet, a key and an idempotency record in D1, of a key's object, and of an exchange. D1 and the object
-// report their own sizes, in whole pages and with indexes. Sizes in D1 are means over many rows, including the gaps that the
-// order of insertion leaves.
+// The bytes of a pet, an idempotency record and a key in D1, which reports the size of a database in whole pages. Means over many
+// rows, with indexes and the gaps that the order of insertion leaves.
 
-import { createConnection } from "node:net";
-import { createKey } from "../../src/operators/admin.ts";
 import { PET_STORAGE } from "../../src/pets/columns.ts";
+import { PETSTORE } from "../measure/implementations.ts";
 import { progress, type Table, whole } from "../measure/report.ts";
-import type { Databases } from "../measure/workerd.ts";
-import { pagePath } from "./cursor.ts";
-import { countsOf, startCountingPetstore } from "./objects.ts";
-import { addTablesAndPets, NO_LIMIT, newKeyWithId } from "./pets.ts";
+import { startWorkers } from "../measure/workerd.ts";
+import { addTablesAndPets } from "./pets.ts";
 
 const ROWS = 100_000;
 
 /** Ids begin after this one, as in a nearly full database, because larger ids take more bytes. */
 const LAST_ID = 100_000_000;
 
-/** A usual name of 20 characters, and one that takes the most bytes. */
-const NAMES = { short: "A cat of twenty char", long: "🐈".repeat(255) };
-
-/** More batches than a key's object remembers, so that its value is as long as it gets without leases. */
-const BATCHES = 300;
-
-export interface BytesResult {
-  name: string;
-  bytes: number;
-  note: string;
-}
+/** A usual name of 20 characters, and one that takes the most bytes, each with the length of an `Idempotency-Key`. */
+const NAMES = [
+  ["A cat of twenty char", 36],
+  ["🐈".repeat(255), 255],
+] as const;
 
 /** AUTOINCREMENT continues after the largest id ever used. */
 const SKIP_IDS = `INSERT INTO pets (id, name, category_id) VALUES (${LAST_ID}, 'skipped', 1)`;
@@ -50,127 +40,35 @@ const INSERT_CREATIONS = `
     1795174620000 + id
   FROM pets ORDER BY id LIMIT CAST(?1 AS INTEGER)`;
 
-export async function measureBytes(): Promise<BytesResult[]> {
-  const { url, databases, stop } = await startCountingPetstore();
-  const { pets, keys } = databases;
+export async function measureBytes(): Promise<Table> {
+  const { workers, stop } = await startWorkers([PETSTORE]);
   try {
-    await addTablesAndPets(databases, 0);
+    const { pets, keys } = await workers[0].databases();
+    await addTablesAndPets({ pets, keys }, 0);
     await pets.batch([pets.prepare(SKIP_IDS), pets.prepare("DELETE FROM pets")]);
-    const inD1 = await storedInD1(databases);
-    return [...inD1, ...(await storedByObject(url, keys)), ...(await sent(url, databases))];
+    const rows: string[][] = [];
+    for (const [name, keyLength] of NAMES) {
+      const pet = await bytesPerRow(pets, INSERT_PETS, name);
+      const creation = await bytesPerRow(pets, INSERT_CREATIONS, "-".repeat(255), keyLength);
+      rows.push([`a pet, name of ${Buffer.byteLength(name)} bytes`, pet, "with the index by status"]);
+      rows.push(["its idempotency record", creation, `Idempotency-Key of ${keyLength} characters`]);
+      await pets.batch(["creations", "pets"].map((table) => pets.prepare(`DELETE FROM ${table}`)));
+    }
+    rows.push(["a key", await bytesPerRow(keys, INSERT_KEYS, NAMES[0][0]), "name of 20 bytes"]);
+    return { title: `bytes: stored in D1, mean of ${whole(ROWS)} rows`, columns: ["", "bytes", ""], rows };
   } finally {
     await stop();
   }
 }
 
-/** Adds rows, measures by how much the database grows, and removes them. */
-async function storedInD1({ pets, keys }: Databases): Promise<BytesResult[]> {
-  const size = async (database: D1Database) => (await database.prepare("SELECT 1").run()).meta.size_after;
-  const bytesPerRow = async (database: D1Database, sql: string, ...values: unknown[]) => {
-    progress(`bytes: ${sql.trim().split("(")[0]?.trim()}`);
-    const before = await size(database);
-    const statement = database.prepare(sql).bind(`${ROWS}`, ...values);
-    await statement.run();
-    return ((await size(database)) - before) / ROWS;
-  };
-  const results: BytesResult[] = [
-    { name: "an empty database of pets", bytes: await size(pets), note: "all tables" },
-    { name: "an empty database of keys", bytes: await size(keys), note: "all tables" },
-  ];
-  for (const [title, name, keyLength] of [
-    ["20 characters", NAMES.short, 36],
-    ["255 of 4 bytes", NAMES.long, 255],
-  ] as const) {
-    const pet = await bytesPerRow(pets, INSERT_PETS, name);
-    const creation = await bytesPerRow(pets, INSERT_CREATIONS, "-".repeat(255), keyLength);
-    const before = await size(pets);
-    await pets.prepare("DROP INDEX pets_by_status").run();
-    const index = (before - (await size(pets))) / ROWS;
-    await pets.prepare("CREATE INDEX pets_by_status ON pets (status)").run();
-    results.push(
-      { name: `a pet, name of ${title}`, bytes: pet, note: `${index.toFixed(1)} of them in the index` },
-      { name: "its idempotency record", bytes: creation, note: `Idempotency-Key of ${keyLength} characters` },
-    );
-    await pets.batch(["creations", "pets"].map((table) => pets.prepare(`DELETE FROM ${table}`)));
-  }
-  const key = await bytesPerRow(keys, INSERT_KEYS, NAMES.short);
-  return [...results, { name: "a key", bytes: key, note: "name of 20 characters" }];
-}
-
-/** What an object stores on the first day of its key. */
-async function storedByObject(url: URL, keys: D1Database): Promise<BytesResult[]> {
-  const { id } = await newKeyWithId(keys, NO_LIMIT);
-  const stored = async () => (await countsOf(url, id)).bytes;
-  const acquire = async () => (await fetch(new URL(`/acquire?key=${id}`, url))).text();
-  const unused = await stored();
-  await acquire();
-  const first = await stored();
-  for (let batch = 1; batch < BATCHES; batch += 1) await acquire();
-  return [
-    { name: "a key's object, unused", bytes: unused, note: "nothing stored" },
-    { name: "the same, after one request", bytes: first, note: "one row" },
-    { name: `the same, after ${BATCHES}`, bytes: await stored(), note: "the same row, at its longest" },
-  ];
-}
-
-/** The bytes of minimal requests and their responses, heads included: HTTP/1.1 without compression. */
-async function sent(url: URL, { pets, keys }: Databases): Promise<BytesResult[]> {
-  const limits = { minute: 300, day: 10_000 };
-  const options = { name: "bytes", plan: "pro", limits, expiresAtMs: null } as const;
-  const { secret } = await createKey(keys, options, { by: "bench", nowMs: Date.now() });
-  const exchange = async (title: string, name: string, line: string, body = "") => {
-    const head = [
-      `${line} HTTP/1.1`,
-      // As long as a usual host, but a loopback one, because others need HTTPS.
-      "Host: petstore-a.localhost",
-      "Connection: close",
-      `Authorization: Bearer ${secret}`,
-    ];
-    if (body !== "")
-      head.push("Content-Type: application/json", `Content-Length: ${Buffer.byteLength(body)}`);
-    const request = `${head.join("\r\n")}\r\n\r\n${body}`;
-    const response = await exchangeBytes(url, request);
-    const [responseHead = ""] = new TextDecoder("latin1").decode(response).split("\r\n\r\n");
-    if (!/^HTTP\/1\.1 20[01]/.test(responseHead)) throw new Error(`bytes: ${line} got ${responseHead}`);
-    const headBytes = responseHead.length + 4;
-    return [
-      { name: `${title}: request`, bytes: Buffer.byteLength(request), note: name },
-      { name: `${title}: response`, bytes: response.length, note: `${headBytes} of them in the head` },
-    ];
-  };
-  const results: BytesResult[] = [];
-  for (const [title, name] of [
-    ["name of 20 characters", NAMES.short],
-    ["name of 255 of 4 bytes", NAMES.long],
-  ] as const) {
-    await pets.prepare("DELETE FROM pets").run();
-    await pets.prepare(INSERT_PETS).bind("101", name).run();
-    const firstId = (await pets.prepare("SELECT min(id) AS id FROM pets").first<number>("id")) ?? 0;
-    const body = JSON.stringify({ name, categoryId: 7, status: "available" });
-    results.push(
-      ...(await exchange("a list of 20", title, `GET ${pagePath(firstId, 20)}`)),
-      ...(await exchange("a list of 100", title, `GET ${pagePath(firstId, 100)}`)),
-      ...(await exchange("a creation", title, "POST /v1/pets", body)),
-    );
-  }
-  return results;
-}
-
-/** Sends a request as it is, and returns the bytes of the response. */
-async function exchangeBytes(url: URL, request: string): Promise<Buffer> {
-  const socket = createConnection({ host: url.hostname, port: Number(url.port) });
-  socket.write(request);
-  return Buffer.concat(await socket.toArray());
-}
-
-export function bytesTable(results: BytesResult[]): Table {
-  return {
-    title: `bytes: stored (mean of ${whole(ROWS)} rows), and sent by one exchange`,
-    columns: ["", "bytes", ""],
-    rows: results.map(({ name, bytes, note }) => [
-      name,
-      Number.isInteger(bytes) ? whole(bytes) : bytes.toFixed(1),
-      note,
-    ]),
-  };
+/** Adds rows. Returns by how much the database grows. */
+async function bytesPerRow(database: D1Database, sql: string, ...values: unknown[]): Promise<string> {
+  progress(`bytes: ${sql.trim().split("(")[0]?.trim()}`);
+  const size = async () => (await database.prepare("SELECT 1").run()).meta.size_after;
+  const before = await size();
+  await database
+    .prepare(sql)
+    .bind(`${ROWS}`, ...values)
+    .run();
+  return (((await size()) - before) / ROWS).toFixed(1);
 }

@@ -1,14 +1,24 @@
-// What Cloudflare charges for a key's object: its calls and the rows that it writes. Measured for a hot key, for keys at a
-// steady rate that use up a limit and go on, and for a key without leases, as when its requests are spread over many isolates.
+// What Cloudflare charges for a key's object: its calls and the rows that it writes. Measured for a hot key, and for keys at a steady
+// rate, without a limit or with one that they use up and go on. The Worker of the simulation counts; here nothing is far away.
 
 import { setTimeout as wait } from "node:timers/promises";
+import { COUNTS_PATH, type Counts, HOMES_PATH } from "../geo/counts.ts";
+import type { IsolateCounts } from "../geo/latency.ts";
 import { PETSTORE } from "../measure/implementations.ts";
 import { load, verify } from "../measure/load.ts";
 import { progress, type Table, verdict, whole } from "../measure/report.ts";
-import { startWorkers } from "../measure/workerd.ts";
+import { startWorkers, type WorkerSource } from "../measure/workerd.ts";
 import { addTablesAndPets, type Key, NO_LIMIT, newKeyWithId } from "./pets.ts";
 
+const WORKER = {
+  ...PETSTORE,
+  file: "bench/geo/petstore.ts",
+  sharedDatabases: { PETS_DB: "pets", REPLICA: "pets" },
+  values: { ROUND_TRIPS: { toReplicaMs: 0, toPrimaryMs: 0, toObjectsMs: [0] } },
+} satisfies WorkerSource;
+
 const STEADY_SECONDS = 20;
+const PER_SECOND = 100;
 const MINUTE_MS = 60_000;
 
 /** A whole minute, because no lease outlasts its minute. */
@@ -20,141 +30,101 @@ const SETTLE_MS = 5_000;
 /** Of one isolate. A count each second may be late, so it may have two more. */
 const MOST_CALLS = 5 + 2;
 
-export interface ObjectsResult {
-  name: string;
-  requestsPerSecond: number;
-  callsPerSecond: number;
-  /** The most calls in a second. */
-  mostCalls: number;
-  rowsPerRequest: number;
-  target?: string;
-  met: boolean;
-}
+/** The requests of a key by their name: its limit, and a function that sends them and returns how many. */
+type Requests = [name: string, limit: number, send: (url: URL, key: Key) => Promise<number>];
 
-/** What counting-petstore.ts tells of an object. */
-interface Counts {
-  calls: number;
-  rowsWritten: number;
-  bytes: number;
-}
+const REQUESTS: Requests[] = [
+  ["as fast as possible", NO_LIMIT, sendHot],
+  ...[60, 300, 1_000].map(
+    (limit): Requests => [`${PER_SECOND} requests/s, limit ${limit}`, limit, sendSteadily],
+  ),
+  [`${PER_SECOND} requests/s`, NO_LIMIT, sendSteadily],
+];
 
-/** Starts the service with objects that count, and empty databases. The caller stops it. */
-export async function startCountingPetstore() {
-  const source = { ...PETSTORE, file: "bench/baselines/counting-petstore.ts" };
-  const { workers, processId, stop } = await startWorkers([source]);
+export async function measureObjects(): Promise<Table> {
+  const { workers, stop } = await startWorkers([WORKER]);
   const [{ url, databases }] = workers;
-  return { url, databases: await databases(), processId, stop };
-}
-
-export async function measureObjects(): Promise<ObjectsResult[]> {
-  const { url, databases, stop } = await startCountingPetstore();
-
-  const exchange = ({ secret }: Key, path = "/v1/pets") => {
-    return { path, headers: { Authorization: `Bearer ${secret}` }, status: 200, isExpected: () => true };
-  };
-
-  /** Sends one request, which may be refused. */
-  const send = async ({ secret }: Key) => {
-    const response = await fetch(new URL("/v1/pets", url), {
-      headers: { Authorization: `Bearer ${secret}` },
-    });
-    await response.text();
-    if (response.status !== 200 && response.status !== 429) throw new Error(`got ${response.status}`);
-  };
-
-  const sendHot = async (key: Key): Promise<number> => {
-    const { requestsPerSecond } = await load(url, exchange(key), HOT_SECONDS);
-    return requestsPerSecond * HOT_SECONDS;
-  };
-
-  const sendSteadily = (perSecond: number, sendOne: (key: Key) => Promise<void>) => async (key: Key) => {
-    const requests = perSecond * STEADY_SECONDS;
-    const startMs = performance.now();
-    const until = (ms: number) => wait(Math.max(0, startMs + ms - performance.now()));
-    const responses: Promise<void>[] = [];
-    for (let request = 0; request < requests; request += 1) {
-      await until((request * 1000) / perSecond);
-      responses.push(sendOne(key));
-    }
-    await Promise.all(responses);
-    await until(STEADY_SECONDS * 1000);
-    return requests;
-  };
-
-  /** Counts while `sendRequests` uses a new key. It returns how many requests it sent. */
-  const measure = async (name: string, limit: number, sendRequests: (key: Key) => Promise<number>) => {
-    progress(`objects: ${name}`);
-    const key = await newKeyWithId(databases.keys, limit);
-    // Within one minute, if it takes less.
-    const leftMs = MINUTE_MS - (Date.now() % MINUTE_MS);
-    if (leftMs < (STEADY_SECONDS + 4) * 1000) await wait(leftMs);
-    // The first request of a day also sets an alarm.
-    await verify(url, exchange(key));
-    await wait(SETTLE_MS);
-    const before = await countsOf(url, key.id);
-    const startedMs = performance.now();
-    const bySecond: number[] = [];
-    const stopped = new AbortController();
-    const counting = (async () => {
-      for (let { calls } = before; !stopped.signal.aborted; ) {
-        await wait(1_000);
-        const now = await countsOf(url, key.id);
-        bySecond.push(now.calls - calls);
-        calls = now.calls;
-      }
-    })();
-    const requests = await sendRequests(key);
-    const seconds = (performance.now() - startedMs) / 1000;
-    stopped.abort();
-    await counting;
-    await wait(SETTLE_MS);
-    const after = await countsOf(url, key.id);
-    progress(`objects: calls in each second: ${bySecond.join(" ")}`);
-    return {
-      name,
-      requestsPerSecond: requests / seconds,
-      callsPerSecond: (after.calls - before.calls) / seconds,
-      mostCalls: Math.max(...bySecond),
-      rowsPerRequest: (after.rowsWritten - before.rowsWritten) / requests,
-      met: true,
-    };
-  };
-
   try {
-    await addTablesAndPets(databases, 1_000);
-    const results = [await measure("as fast as possible", NO_LIMIT, sendHot)];
-    for (const limit of [60, 300, 1_000, NO_LIMIT]) {
-      const name = limit === NO_LIMIT ? "100 requests/s" : `100 requests/s, limit ${limit}`;
-      results.push(await measure(name, limit, sendSteadily(100, send)));
+    const filled = await databases();
+    await addTablesAndPets(filled, 1_000);
+    const rows: string[][] = [];
+    for (const [name, limit, send] of REQUESTS) {
+      progress(`objects: ${name}`);
+      const key = await newKeyWithId(filled.keys, limit);
+      rows.push([name, ...(await measureKey(url, key, send))]);
     }
-    const target = `at most ${MOST_CALLS} calls in a second`;
-    const fromOneIsolate = results.map((each) => ({ ...each, target, met: each.mostCalls <= MOST_CALLS }));
-    const acquire = (key: Key) => verify(url, exchange(key, `/acquire?key=${key.id}`));
-    const unleased = await measure("100 requests/s without leases", NO_LIMIT, sendSteadily(100, acquire));
-    const slow = await measure("1 request/s", NO_LIMIT, sendSteadily(1, send));
-    return [...fromOneIsolate, unleased, slow];
+    return {
+      title: "objects: calls of one key's object, and rows that it writes",
+      columns: ["one key", "requests/s", "calls/s", "rows/request", "most calls in a second"],
+      rows,
+    };
   } finally {
     await stop();
   }
 }
 
-/** The counts of a key's object. */
-export async function countsOf(url: URL, keyId: string): Promise<Counts> {
-  return (await fetch(new URL(`/counts?key=${keyId}`, url))).json() as Promise<Counts>;
+/** Counts while `send` uses a new key. */
+async function measureKey(url: URL, key: Key, send: Requests[2]): Promise<string[]> {
+  await fetch(new URL(HOMES_PATH, url), { method: "POST", body: JSON.stringify({ [key.id]: 0 }) });
+  // Within one minute, if it takes less.
+  const leftMs = MINUTE_MS - (Date.now() % MINUTE_MS);
+  if (leftMs < (STEADY_SECONDS + 4) * 1000) await wait(leftMs);
+  // The first request of a day also sets an alarm.
+  await verify(url, exchangeOf(key));
+  await wait(SETTLE_MS);
+  const before = await countsOf(url, key);
+  const startedMs = performance.now();
+  const bySecond: number[] = [];
+  const sending = send(url, key);
+  let requests: number | undefined;
+  for (let calls = before.objectRequests; requests === undefined; ) {
+    requests = await Promise.race([sending, wait(1_000, undefined)]);
+    const { objectRequests } = await countsOf(url, key);
+    bySecond.push(objectRequests - calls);
+    calls = objectRequests;
+  }
+  const seconds = (performance.now() - startedMs) / 1000;
+  await wait(SETTLE_MS);
+  const after = await countsOf(url, key);
+  progress(`objects: calls in each second: ${bySecond.join(" ")}`);
+  const most = Math.max(...bySecond);
+  return [
+    whole(requests / seconds),
+    ((after.objectRequests - before.objectRequests) / seconds).toFixed(2),
+    ((after.rowsWritten - before.rowsWritten) / requests).toFixed(4),
+    verdict(most, MOST_CALLS, whole(most)),
+  ];
 }
 
-export function objectsTable(results: ObjectsResult[]): Table {
-  return {
-    title: "objects: calls of one key's object, and rows that it writes",
-    columns: ["one key", "requests/s", "calls/s", "rows/request", "most calls in a second"],
-    rows: results.map(
-      ({ name, requestsPerSecond, callsPerSecond, mostCalls, rowsPerRequest, target, met }) => [
-        name,
-        whole(requestsPerSecond),
-        callsPerSecond.toFixed(2),
-        rowsPerRequest.toFixed(4),
-        target === undefined ? whole(mostCalls) : verdict(met, whole(mostCalls), target),
-      ],
-    ),
-  };
+async function sendHot(url: URL, key: Key): Promise<number> {
+  return (await load(url, exchangeOf(key), HOT_SECONDS)).requests;
+}
+
+/** Sends requests at a steady rate. The key's limit may refuse them. */
+async function sendSteadily(url: URL, key: Key): Promise<number> {
+  const { path, headers } = exchangeOf(key);
+  const startMs = performance.now();
+  const until = (ms: number) => wait(Math.max(0, startMs + ms - performance.now()));
+  const statuses: Promise<number>[] = [];
+  for (let request = 0; request < PER_SECOND * STEADY_SECONDS; request += 1) {
+    await until((request * 1000) / PER_SECOND);
+    const response = fetch(new URL(path, url), { headers });
+    statuses.push(response.then((each) => each.text().then(() => each.status)));
+  }
+  const unexpected = (await Promise.all(statuses)).find((status) => status !== 200 && status !== 429);
+  if (unexpected !== undefined) throw new Error(`objects: a request got ${unexpected}`);
+  await until(STEADY_SECONDS * 1000);
+  return statuses.length;
+}
+
+function exchangeOf({ secret }: Key) {
+  const headers = { Authorization: `Bearer ${secret}` };
+  return { path: "/v1/pets", headers, status: 200, isExpected: () => true };
+}
+
+async function countsOf(url: URL, { id }: Key): Promise<Counts> {
+  const { byKey } = (await (await fetch(new URL(COUNTS_PATH, url))).json()) as IsolateCounts;
+  const counts = byKey[id];
+  if (counts === undefined) throw new Error("objects: the key's object was not called");
+  return counts;
 }

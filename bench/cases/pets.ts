@@ -7,6 +7,7 @@ import { MAX_LIMIT } from "../../src/keys/plans.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
 import { createKey, createKeys, type NewKey } from "../../src/operators/admin.ts";
+import { encodeCursor } from "../../src/pets/cursor.ts";
 import type { Databases } from "../measure/workerd.ts";
 
 /** A limit that no load reaches. */
@@ -55,6 +56,11 @@ export async function addTablesAndPets({ pets, keys }: Databases, count: number)
     const last = Math.min(count, first + PETS_PER_STATEMENT - 1);
     await pets.prepare(INSERT_PETS).bind(`${first}`, `${last}`).run();
   }
+}
+
+/** The path of the page that begins with the pet `firstId`. */
+export function pagePath(firstId: number, limit: number): string {
+  return `/v1/pets?limit=${limit}&cursor=${encodeCursor(BigInt(firstId))}`;
 }
 
 /** Creates a key with this limit per minute and per day. Returns its secret. */

@@ -1,15 +1,13 @@
 // The clients of the simulation: they send the requests of a task and check every response. A wrong response fails the bench.
 
-import { Agent, type IncomingHttpHeaders } from "node:http";
-import { type Response, send } from "../measure/http.ts";
+import { HOPS_HEADER } from "./counts.ts";
 import { REGIONS } from "./regions.ts";
-import { HOPS_HEADER } from "./worker.ts";
 import { CRAWLED_PAGE, CRAWLED_PAGES, generator, PAGE, type Task } from "./workload.ts";
 
 /** What a request is for. A writer reads the last page after a creation. */
-export type Purpose = "integrator" | "poller" | "crawler" | "last page" | "creation";
+export const PURPOSES = ["integrator", "poller", "crawler", "last page", "creation"] as const;
 
-export const PURPOSES: readonly Purpose[] = ["integrator", "poller", "crawler", "last page", "creation"];
+export type Purpose = (typeof PURPOSES)[number];
 
 /** A request and its response. */
 export interface Sample {
@@ -24,12 +22,17 @@ export interface Sample {
 /** The paths of an implementation's pages. */
 export interface Pagination {
   first(firstId: number, limit: number): string;
-  /** The page after one with these response headers, with `limit` pets and the last id `lastId`. */
-  next(headers: IncomingHttpHeaders, lastId: number, limit: number): string;
+  /** The page after one with this header Link, with `limit` pets and the last id `lastId`. */
+  next(link: string | null, lastId: number, limit: number): string;
 }
 
-/** Below the 5 s after which workerd closes an idle connection, so that no request meets that. */
-const IDLE_MS = 2_000;
+export interface Service {
+  /** Of the isolates of each region. */
+  urls: readonly (readonly URL[])[];
+  /** By the name of the key. */
+  secrets: ReadonlyMap<string, string>;
+  pagination: Pagination;
+}
 
 interface Pet {
   id: number;
@@ -41,20 +44,10 @@ type RunningTask = Task & { random: () => number };
 
 export class Clients {
   readonly samples: Sample[] = [];
-  readonly #urls: readonly (readonly URL[])[];
-  readonly #secrets: ReadonlyMap<string, string>;
-  readonly #pagination: Pagination;
-  readonly #agent = new Agent({ keepAlive: true, timeout: IDLE_MS });
+  readonly #service: Service;
 
-  /** `urls`: the isolates of each region. `secrets`: by the name of the key. */
-  constructor(
-    urls: readonly (readonly URL[])[],
-    secrets: ReadonlyMap<string, string>,
-    pagination: Pagination,
-  ) {
-    this.#urls = urls;
-    this.#secrets = secrets;
-    this.#pagination = pagination;
+  constructor(service: Service) {
+    this.#service = service;
   }
 
   /** Throws if any response is not the expected one. */
@@ -63,20 +56,22 @@ export class Clients {
     const task = { ...drawn, random: generator(Math.floor(drawn.atMs * 1_000)) };
     if (task.client === "crawler") return this.#crawl(task);
     if (task.client === "writer") return this.#create(task);
-    await this.#list(task, task.client, this.#pagination.first(task.firstId, PAGE), PAGE, task.firstId);
-  }
-
-  close(): void {
-    this.#agent.destroy();
+    await this.#list(
+      task,
+      task.client,
+      this.#service.pagination.first(task.firstId, PAGE),
+      PAGE,
+      task.firstId,
+    );
   }
 
   async #crawl(task: RunningTask): Promise<void> {
     let { firstId } = task;
-    let path = this.#pagination.first(firstId, CRAWLED_PAGE);
+    let path = this.#service.pagination.first(firstId, CRAWLED_PAGE);
     for (let page = 0; page < CRAWLED_PAGES; page += 1) {
-      const { headers } = await this.#list(task, "crawler", path, CRAWLED_PAGE, firstId);
+      const link = await this.#list(task, "crawler", path, CRAWLED_PAGE, firstId);
       firstId += CRAWLED_PAGE;
-      path = this.#pagination.next(headers, firstId - 1, CRAWLED_PAGE);
+      path = this.#service.pagination.next(link, firstId - 1, CRAWLED_PAGE);
     }
   }
 
@@ -87,7 +82,7 @@ export class Clients {
     const newPet = JSON.stringify({ name, categoryId: 1 });
     const created = await this.#send(task, "creation", region, "/v1/pets", newPet);
     const { id } = JSON.parse(created.text) as Pet;
-    const path = this.#pagination.first(id - PAGE / 4, PAGE);
+    const path = this.#service.pagination.first(id - PAGE / 4, PAGE);
     for (const each of [region, otherRegion]) {
       const { text } = await this.#send(task, "last page", each, path);
       // A replica may not have the pet yet.
@@ -97,16 +92,17 @@ export class Clients {
     }
   }
 
+  /** Returns the header Link. */
   async #list(
     task: RunningTask,
     purpose: Purpose,
     path: string,
     length: number,
     firstId: number,
-  ): Promise<Response> {
-    const response = await this.#send(task, purpose, task.region, path);
-    const ids = (JSON.parse(response.text) as Pet[]).map(({ id }) => id);
-    if (ids.length === length && ids.every((id, index) => id === firstId + index)) return response;
+  ): Promise<string | null> {
+    const { text, link } = await this.#send(task, purpose, task.region, path);
+    const ids = (JSON.parse(text) as Pet[]).map(({ id }) => id);
+    if (ids.length === length && ids.every((id, index) => id === firstId + index)) return link;
     throw new Error(`${path}: expected ${length} pets from ${firstId} on, got ${ids}`);
   }
 
@@ -115,23 +111,24 @@ export class Clients {
     purpose: Purpose,
     region: number,
     path: string,
-    newPet?: string,
-  ): Promise<Response> {
+    newPet: string | null = null,
+  ): Promise<{ text: string; link: string | null }> {
+    const [method, expected] = newPet === null ? ["GET", 200] : ["POST", 201];
     const headers = {
-      Authorization: `Bearer ${this.#secrets.get(key)}`,
-      ...(newPet && { "Content-Type": "application/json" }),
+      Authorization: `Bearer ${this.#service.secrets.get(key)}`,
+      // workerd closes an idle connection after 5 s: a request on a kept one could meet that.
+      Connection: "close",
+      ...(newPet !== null && { "Content-Type": "application/json" }),
     };
-    const isolates = this.#urls[region] ?? [];
+    const isolates = this.#service.urls[region] ?? [];
     const url = new URL(path, isolates[Math.floor(random() * isolates.length)]);
     const startedMs = performance.now();
-    const response = await send(this.#agent, url, headers, newPet);
+    const response = await fetch(url, { method, headers, body: newPet });
+    const text = await response.text();
     const ms = performance.now() - startedMs;
-    if (response.status !== (newPet === undefined ? 200 : 201)) {
-      const { status, text } = response;
-      throw new Error(`${purpose} in ${REGIONS[region]?.name}: ${path} got ${status}: ${text}`);
-    }
-    const hops = Number(response.headers[HOPS_HEADER.toLowerCase()]);
-    this.samples.push({ purpose, region, ms, hops });
-    return response;
+    if (response.status !== expected)
+      throw new Error(`${purpose} in ${REGIONS[region]?.name}: ${path} got ${response.status}: ${text}`);
+    this.samples.push({ purpose, region, ms, hops: Number(response.headers.get(HOPS_HEADER)) });
+    return { text, link: response.headers.get("Link") };
   }
 }

@@ -1,4 +1,13 @@
-// The operations that Cloudflare charges for, and their prices.
+// What the simulation asks its Workers, and the operations that Cloudflare charges for, with their prices.
+
+/** The path that returns the isolate's counts. */
+export const COUNTS_PATH = "/geo/counts";
+
+/** The path that takes the region of each key's object, by the key's id. They are in no binding, because keys get ids later. */
+export const HOMES_PATH = "/geo/homes";
+
+/** The response header with the number of sequential hops of the request. */
+export const HOPS_HEADER = "Geo-Hops";
 
 /** Billed operations. Rows of the database and of the objects are added up, because they cost the same. */
 export interface Counts {
@@ -15,7 +24,7 @@ export const NO_COUNTS: Counts = { workerRequests: 0, objectRequests: 0, rowsWri
  * November 2026. Not included: CPU time ($0.02 per million milliseconds) and the duration of objects, because neither can be
  * measured when everything runs in one process.
  */
-export const PRICES: Counts = { workerRequests: 0.3, objectRequests: 0.15, rowsWritten: 1, rowsRead: 0.001 };
+const PRICES: Counts = { workerRequests: 0.3, objectRequests: 0.15, rowsWritten: 1, rowsRead: 0.001 };
 
 export const OPERATIONS = Object.keys(PRICES) as (keyof Counts)[];
 
@@ -27,9 +36,10 @@ export function sum(all: readonly Counts[]): Counts {
   return total;
 }
 
-/** The cost of a million requests in dollars, by operation, given the counts of some `requests`. */
-export function dollarsPerMillion(counts: Counts, requests: number): Counts & { total: number } {
-  const dollars = { ...NO_COUNTS };
-  for (const operation of OPERATIONS) dollars[operation] = (counts[operation] / requests) * PRICES[operation];
-  return { ...dollars, total: OPERATIONS.reduce((total, operation) => total + dollars[operation], 0) };
+/** The cost of a million requests in dollars, given the counts of as many requests as `workerRequests` says. */
+export function dollarsPerMillion(counts: Counts): number {
+  const dollars = OPERATIONS.map(
+    (operation) => (counts[operation] / counts.workerRequests) * PRICES[operation],
+  );
+  return dollars.reduce((total, each) => total + each);
 }

@@ -7,13 +7,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { interceptCalls } from "../measure/object-calls.ts";
 import { type Counts, NO_COUNTS } from "./counts.ts";
-
-/** A Worker's round trips to the nearest replica, to the primary, and to the objects in each region. */
-export interface RoundTrips {
-  toReplicaMs: number;
-  toPrimaryMs: number;
-  toObjectsMs: readonly number[];
-}
+import type { RoundTrips } from "./regions.ts";
 
 /** The region of each key's objects, by the key's id. */
 export const homes: Record<string, number> = {};
@@ -60,83 +54,47 @@ const READS_KEYS = /^\s*SELECT\b.*\bFROM keys\b/is;
 
 type Row = Record<string, unknown>;
 
-class DelayedStatement {
-  readonly #session: DelayedSession;
-  readonly sql: string;
-  readonly values: readonly unknown[];
-
-  constructor(session: DelayedSession, sql: string, values: readonly unknown[] = []) {
-    this.#session = session;
-    this.sql = sql;
-    this.values = values;
-  }
-
-  bind(...values: unknown[]): DelayedStatement {
-    return new DelayedStatement(this.#session, this.sql, values);
-  }
-
-  all(): Promise<D1Result<Row>> {
-    return this.#session.run(this);
-  }
-
-  run(): Promise<D1Result<Row>> {
-    return this.#session.run(this);
-  }
-
-  /** Runs all(), because only that returns how many rows were read. */
-  async first(column?: string): Promise<unknown> {
-    const { results } = await this.all();
-    const [row] = results;
-    if (row === undefined) return null;
-    return column === undefined ? row : row[column];
-  }
-
-  raw(): never {
-    throw new Error("raw() does not return how many rows it has read");
-  }
+interface Statement {
+  sql: string;
+  values: readonly unknown[];
 }
 
-/** A session, or the database itself, which always uses the primary. */
-class DelayedSession {
-  readonly #primary: D1Database;
-  readonly #replica: D1Database;
-  readonly #roundTrips: RoundTrips;
-  readonly #usesReplica: boolean;
-
-  constructor(primary: D1Database, replica: D1Database, roundTrips: RoundTrips, usesReplica: boolean) {
-    this.#primary = primary;
-    this.#replica = replica;
-    this.#roundTrips = roundTrips;
-    this.#usesReplica = usesReplica;
-  }
-
-  prepare(sql: string): DelayedStatement {
-    return new DelayedStatement(this, sql);
-  }
-
-  withSession(constraint?: string): DelayedSession {
-    const usesReplica = constraint === "first-unconstrained";
-    return new DelayedSession(this.#primary, this.#replica, this.#roundTrips, usesReplica);
-  }
-
-  async run(statement: DelayedStatement): Promise<D1Result<Row>> {
-    const { toReplicaMs, toPrimaryMs } = this.#roundTrips;
-    const isNear = this.#usesReplica && READS.test(statement.sql);
-    const [database, ms] = isNear ? [this.#replica, toReplicaMs] : [this.#primary, toPrimaryMs];
-    if (!isNear && READS_KEYS.test(statement.sql)) isolateCounts.keyReads += 1;
-    return counted(await delay(ms, () => on(database, statement).all<Row>()), !isNear);
-  }
-
-  async batch(statements: DelayedStatement[]): Promise<D1Result<Row>[]> {
-    const results = await delay(this.#roundTrips.toPrimaryMs, () =>
-      this.#primary.batch<Row>(statements.map((each) => on(this.#primary, each))),
-    );
+/** A database, which always uses the primary, or a session of it. */
+export function delayedDatabase(
+  primary: D1Database,
+  replica: D1Database,
+  roundTrips: RoundTrips,
+  usesReplica = false,
+): D1Database {
+  const { toReplicaMs, toPrimaryMs } = roundTrips;
+  const run = async ({ sql, values }: Statement) => {
+    const isNear = usesReplica && READS.test(sql);
+    const [database, ms] = isNear ? [replica, toReplicaMs] : [primary, toPrimaryMs];
+    if (!isNear && READS_KEYS.test(sql)) isolateCounts.keyReads += 1;
+    const work = () =>
+      database
+        .prepare(sql)
+        .bind(...values)
+        .all<Row>();
+    return counted(await delay(ms, work), !isNear);
+  };
+  // It has no raw(), which would not return how many rows it has read.
+  const prepare = (sql: string, values: readonly unknown[] = []): object => {
+    const all = () => run({ sql, values });
+    const first = async (column?: string) => {
+      const [row] = (await all()).results;
+      return row === undefined || column === undefined ? (row ?? null) : row[column];
+    };
+    return { sql, values, bind: (...bound: unknown[]) => prepare(sql, bound), all, run: all, first };
+  };
+  const batch = async (statements: Statement[]) => {
+    const real = statements.map(({ sql, values }) => primary.prepare(sql).bind(...values));
+    const results = await delay(toPrimaryMs, () => primary.batch<Row>(real));
     return results.map((result) => counted(result, true));
-  }
-}
-
-function on(database: D1Database, { sql, values }: DelayedStatement): D1PreparedStatement {
-  return database.prepare(sql).bind(...values);
+  };
+  const withSession = (constraint?: string) =>
+    delayedDatabase(primary, replica, roundTrips, constraint === "first-unconstrained");
+  return { prepare, batch, withSession } as unknown as D1Database;
 }
 
 /** Counts the rows of a result, and adds `served_by_primary`, which the local database leaves out. */
@@ -145,14 +103,6 @@ function counted(result: D1Result<Row>, isPrimary: boolean): D1Result<Row> {
   counts.rowsRead += result.meta.rows_read;
   counts.rowsWritten += result.meta.rows_written;
   return { ...result, meta: { ...result.meta, served_by_primary: isPrimary } };
-}
-
-export function delayedDatabase(
-  primary: D1Database,
-  replica: D1Database,
-  roundTrips: RoundTrips,
-): D1Database {
-  return new DelayedSession(primary, replica, roundTrips, false) as unknown as D1Database;
 }
 
 export function delayedObjects(

@@ -6,31 +6,23 @@
 
 import { setTimeout as wait } from "node:timers/promises";
 import { type CreatedKey, createKeys, type NewKey } from "../../src/operators/admin.ts";
-import { pagePath } from "../cases/cursor.ts";
-import { addTablesAndPets } from "../cases/pets.ts";
+import { addTablesAndPets, pagePath } from "../cases/pets.ts";
 import { BASELINE, PETS, PETSTORE } from "../measure/implementations.ts";
 import { type RunningWorker, startWorkers, type WorkerSource } from "../measure/workerd.ts";
 import { Clients, type Pagination, type Sample } from "./clients.ts";
-import type { Counts } from "./counts.ts";
-import type { IsolateCounts, RoundTrips } from "./latency.ts";
-import { REGIONS } from "./regions.ts";
-import { COUNTS_PATH, HOMES_PATH } from "./worker.ts";
+import { COUNTS_PATH, type Counts, HOMES_PATH } from "./counts.ts";
+import type { IsolateCounts } from "./latency.ts";
+import { REGIONS, type RoundTrips } from "./regions.ts";
 import { homesOf, LIMITS, type Task } from "./workload.ts";
 
 const LAG_MS = 1_000;
 
-/** The pause between requests that measure what this machine adds to every request. */
-const PROBE_MS = 250;
-
 /** After the last response, for background work, which is charged too. */
 const SETTLE_MS = 2_000;
 
-export interface GeoImplementation {
-  file: string;
-  databases: readonly string[];
-  object: NonNullable<WorkerSource["object"]>;
+type GeoImplementation = Required<Pick<WorkerSource, "file" | "databases" | "object">> & {
   pagination: Pagination;
-}
+};
 
 export const GEO_IMPLEMENTATIONS = {
   petstore: {
@@ -38,8 +30,8 @@ export const GEO_IMPLEMENTATIONS = {
     file: "bench/geo/petstore.ts",
     pagination: {
       first: (firstId, limit) => (firstId === 1 ? `/v1/pets?limit=${limit}` : pagePath(firstId, limit)),
-      next: ({ link }) => {
-        const url = /^<([^>]+)>; rel="next"$/.exec(`${link}`)?.[1];
+      next: (link) => {
+        const url = /^<([^>]+)>; rel="next"$/.exec(link ?? "")?.[1];
         if (url === undefined) throw new Error(`no next page in Link: ${link}`);
         const { pathname, search } = new URL(url);
         return `${pathname}${search}`;
@@ -51,7 +43,7 @@ export const GEO_IMPLEMENTATIONS = {
     file: "bench/geo/baseline.ts",
     pagination: {
       first: (firstId, limit) => `/v1/pets?limit=${limit}&after=${firstId - 1}`,
-      next: (_headers, lastId, limit) => `/v1/pets?limit=${limit}&after=${lastId}`,
+      next: (_link, lastId, limit) => `/v1/pets?limit=${limit}&after=${lastId}`,
     },
   },
 } as const satisfies Record<string, GeoImplementation>;
@@ -61,9 +53,7 @@ export interface GeoRun {
   /** With the name of the key whose object it is, or "". */
   counts: (readonly [string, Counts])[];
   /** Reads of keys at the primary. */
-  keyReads: { byObjects: number; byIsolates: number };
-  /** The times of requests that need no work: what this machine adds to every request. */
-  idleMs: number[];
+  keyReads: number;
 }
 
 /** Throws if any response is not the expected one. `isolates`: in each region. */
@@ -72,7 +62,7 @@ export async function simulate(
   tasks: readonly Task[],
   isolates: number,
 ): Promise<GeoRun> {
-  const { workers, stop } = await startWorkers(sources(implementation, isolates));
+  const { workers, stop } = await startWorkers(sources(implementation, isolates), true);
   try {
     const primaryWorker = workers.at(-1);
     if (primaryWorker === undefined) throw new Error("no Worker runs");
@@ -88,20 +78,18 @@ export async function simulate(
 
     const urls = regional.map((each) => each.map(({ url }) => url));
     const secrets = new Map(keys.map(({ key, secret }) => [key.name, secret]));
-    const clients = new Clients(urls, secrets, implementation.pagination);
-    const idleMs: number[] = [];
-    const stopped = new AbortController();
-    const background = Promise.all([
-      repeat(LAG_MS, stopped.signal, replication(databases.pets, replicas)),
-      repeat(PROBE_MS, stopped.signal, async () => void idleMs.push(await idleRequestMs(primaryWorker))),
-    ]);
+    const clients = new Clients({ urls, secrets, pagination: implementation.pagination });
+    const replicate = replication(databases.pets, replicas);
+    let isRunning = true;
+    const replicating = (async () => {
+      for (; isRunning; await wait(LAG_MS)) await replicate();
+    })();
     try {
-      await Promise.race([runTasks(clients, tasks), background]);
+      await Promise.race([runTasks(clients, tasks), replicating]);
       await wait(SETTLE_MS);
     } finally {
-      stopped.abort();
-      await background;
-      clients.close();
+      isRunning = false;
+      await replicating;
     }
     const names = new Map(keys.map(({ key }) => [key.id, key.name]));
     const all = workers.map(async ({ url }) => (await fetch(new URL(COUNTS_PATH, url))).json());
@@ -109,9 +97,8 @@ export async function simulate(
     const counts = counted
       .flatMap(({ byKey }) => Object.entries(byKey))
       .map(([id, each]) => [names.get(id) ?? "", each] as const);
-    const byObjects = counted.at(-1)?.keyReads ?? 0;
-    const byIsolates = counted.reduce((total, { keyReads }) => total + keyReads, -byObjects);
-    return { samples: clients.samples, counts, keyReads: { byObjects, byIsolates }, idleMs };
+    const keyReads = counted.reduce((total, each) => total + each.keyReads, 0);
+    return { samples: clients.samples, counts, keyReads };
   } finally {
     await stop();
   }
@@ -125,7 +112,7 @@ function sources({ file, databases, object }: GeoImplementation, isolates: numbe
     databases,
     object: { ...object, livesIn: REGIONS.length * isolates },
     sharedDatabases: { ...shared, REPLICA: replica },
-    values: { ROUND_TRIPS: { toReplicaMs, toPrimaryMs, toObjectsMs: [...toObjectsMs] } },
+    values: { ROUND_TRIPS: { toReplicaMs, toPrimaryMs, toObjectsMs } },
   });
   const regional = REGIONS.flatMap((region) =>
     Array.from({ length: isolates }, () => source(region.name, region)),
@@ -165,13 +152,6 @@ async function runTasks(clients: Clients, tasks: readonly Task[]): Promise<void>
   }
 }
 
-async function repeat(pauseMs: number, stopped: AbortSignal, work: () => Promise<void>): Promise<void> {
-  while (!stopped.aborted) {
-    await wait(pauseMs);
-    await work();
-  }
-}
-
 /** Copies new pets from the primary to all replicas, each time it is called. */
 function replication(primary: D1Database, replicas: readonly D1Database[]): () => Promise<void> {
   let lastId = PETS;
@@ -191,11 +171,4 @@ function replication(primary: D1Database, replicas: readonly D1Database[]): () =
     }
     lastId = results.at(-1)?.id ?? lastId;
   };
-}
-
-/** The milliseconds of a request that needs no work. */
-async function idleRequestMs({ url }: RunningWorker): Promise<number> {
-  const startedMs = performance.now();
-  await (await fetch(new URL(COUNTS_PATH, url))).text();
-  return performance.now() - startedMs;
 }

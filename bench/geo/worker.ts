@@ -1,23 +1,9 @@
 // Runs an unchanged Worker with delayed bindings.
 
 import { withEnv } from "cloudflare:workers";
-import {
-  delayedDatabase,
-  delayedObjects,
-  homes,
-  hopCounters,
-  isolateCounts,
-  type RoundTrips,
-} from "./latency.ts";
-
-/** The path that returns the isolate's counts. */
-export const COUNTS_PATH = "/geo/counts";
-
-/** The path that takes `homes`, as the first request. They are in no binding, because keys get ids later. */
-export const HOMES_PATH = "/geo/homes";
-
-/** The response header with the number of sequential hops of the request. */
-export const HOPS_HEADER = "Geo-Hops";
+import { COUNTS_PATH, HOMES_PATH, HOPS_HEADER } from "./counts.ts";
+import { delayedDatabase, delayedObjects, homes, hopCounters, isolateCounts } from "./latency.ts";
+import type { RoundTrips } from "./regions.ts";
 
 export interface GeoEnv {
   ROUND_TRIPS: RoundTrips;

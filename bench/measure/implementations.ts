@@ -8,7 +8,6 @@ import { DatabaseSync } from "node:sqlite";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { fillD1, fillSqlite } from "../cases/pets.ts";
 import { onExit, temporaryFolder } from "./cleanup.ts";
-import { receive, type WireResponse } from "./same-response.ts";
 import { type Databases, startWorkers, type WorkerSource } from "./workerd.ts";
 
 export const PETS = 10_000;
@@ -40,12 +39,12 @@ export const BASELINE = {
 /** Starts each implementation. */
 export const IMPLEMENTATIONS = {
   floor: () => startWorker({ file: "bench/baselines/floor.ts" }),
-  "floor-same-response": startFloorSameResponse,
+  "floor-same-response": async () =>
+    startWorker({ file: "bench/baselines/floor-same-response.ts", values: { RESPONSE: await hotList() } }),
   "d1-floor": () => startWorker({ file: "bench/baselines/d1-floor.ts", databases: ["DB"] }),
   "insert-floor": () => startWorker({ file: "bench/baselines/insert-floor.ts", databases: ["DB"] }),
   baseline: () => startWorker(BASELINE),
-  fastify: () => startFastify(),
-  "fastify-same-headers": startFastifySameHeaders,
+  fastify: startFastify,
   petstore: () => startWorker(PETSTORE),
 } as const;
 
@@ -60,58 +59,57 @@ async function startWorker(source: WorkerSource): Promise<Implementation> {
   return { url: worker.url, authorization: bearer(secret), databases, processId, stop };
 }
 
-async function startFloorSameResponse(): Promise<Implementation> {
-  const { headers, body } = await hotList();
-  const values = { RESPONSE: { headers, body } };
-  return startWorker({ file: "bench/baselines/floor-same-response.ts", values });
-}
+/** Headers that belong to the connection or to the encoding of the body. workerd and Node add them without being asked. */
+const ADDED_BY_SERVER = new Set(["connection", "content-length", "date", "keep-alive", "transfer-encoding"]);
 
-async function startFastifySameHeaders(): Promise<Implementation> {
-  const { headers } = await hotList();
-  return startFastify("same-headers", new Headers(headers).get("Access-Control-Expose-Headers") ?? "");
-}
+type HotList = Awaited<ReturnType<typeof receiveHotList>>;
 
-let hotListResponse: Promise<WireResponse> | undefined;
+let hotListOfService: Promise<HotList> | undefined;
 
 /** The service's response to a request for the first page. */
-function hotList(): Promise<WireResponse> {
-  hotListResponse ??= receiveHotList();
-  return hotListResponse;
+function hotList(): Promise<HotList> {
+  hotListOfService ??= startWorker(PETSTORE).then((service) => receiveHotList(service).finally(service.stop));
+  return hotListOfService;
 }
 
-async function receiveHotList(): Promise<WireResponse> {
-  const { url, authorization, stop } = await startWorker(PETSTORE);
-  try {
-    return await receive(new URL("/v1/pets", url), authorization);
-  } finally {
-    await stop();
-  }
+async function receiveHotList({ url, authorization }: Pick<Implementation, "url" | "authorization">) {
+  const response = await fetch(new URL("/v1/pets", url), { headers: authorization });
+  const headers = [...response.headers].filter(([name]) => !ADDED_BY_SERVER.has(name));
+  return { headers: Object.fromEntries(headers), body: await response.text() };
 }
 
-/** The words are arguments of fastify.ts. */
-async function startFastify(...words: string[]): Promise<Implementation> {
+/** Throws unless it sends the headers of the service. */
+async function startFastify(): Promise<Implementation> {
+  const { headers } = await hotList();
   const { folder, remove } = temporaryFolder();
   const file = join(folder, "pets.sqlite");
   const database = new DatabaseSync(file);
-  const secret = await fillSqlite(database, PETS);
+  const authorization = bearer(await fillSqlite(database, PETS));
   database.close();
-  const child = fork(join(import.meta.dirname, "../baselines/fastify.ts"), [file, ...words], {
+  const words = [file, headers["access-control-expose-headers"] ?? ""];
+  const child = fork(join(import.meta.dirname, "../baselines/fastify.ts"), words, {
     execArgv: ["--disable-warning=ExperimentalWarning", "--experimental-strip-types"],
     stdio: ["ignore", "ignore", "inherit", "ipc"],
     env: { ...process.env, NODE_ENV: "production" },
   });
-  const processId = () => child.pid ?? 0;
   const cancelKill = onExit(() => void child.kill());
   const exited = once(child, "exit");
-  const [url] = await Promise.race([once(child, "message"), exited.then(() => [])]);
-  if (url === undefined) throw new Error("fastify exited before it listened");
   const stop = async () => {
     child.kill();
     await exited;
     cancelKill();
     remove();
   };
-  return { url: new URL(`${url}`), authorization: bearer(secret), databases: undefined, processId, stop };
+  const [text] = await Promise.race([once(child, "message"), exited.then(() => [])]);
+  if (text === undefined) throw new Error("fastify exited before it listened");
+  const url = new URL(`${text}`);
+  const [expected, sent] = [headers, (await receiveHotList({ url, authorization })).headers].map((each) =>
+    Object.keys(each).sort().join(", "),
+  );
+  if (sent === expected)
+    return { url, authorization, databases: undefined, processId: () => child.pid ?? 0, stop };
+  await stop();
+  throw new Error(`fastify sends the headers ${sent}; the service sends ${expected}`);
 }
 
 function bearer(secret: string): { Authorization: string } {

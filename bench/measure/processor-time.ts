@@ -5,11 +5,9 @@
 
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Whether this system tells the processor time of a process. */
-export const HAS_PROCESSOR_TIME = process.platform === "linux";
-
 /** Returns a function that tells how many milliseconds of processor time the process has used since this call. */
 export function processorTimer(processId: number): () => number {
+  if (process.platform !== "linux") throw new Error("processor time is measured on Linux only");
   const before = threadTimes(processId);
   return () => {
     const after = threadTimes(processId);

@@ -16,10 +16,8 @@ const root = join(import.meta.dirname, "../..");
 
 const require = createRequire(import.meta.url);
 
-/** The path of the runtime's executable, and its version. */
-const { default: workerd, version } = require("workerd") as { default: string; version: string };
-
-export const WORKERD_VERSION = version;
+/** The path of the runtime's executable. */
+const { default: workerd } = require("workerd") as { default: string };
 
 const config = unstable_readConfig({ config: join(root, "wrangler.toml") });
 
@@ -60,11 +58,15 @@ export interface RunningWorkers<Sources extends readonly WorkerSource[]> {
   stop(): Promise<void>;
 }
 
-/** Starts Workers in one process. The caller stops them. */
+/**
+ * Starts Workers in one process. The caller stops them. `isInMemory`: with the state in memory, for Workers that would wait for each
+ * other's writes to the disk.
+ */
 export async function startWorkers<const Sources extends readonly WorkerSource[]>(
   sources: Sources,
+  isInMemory = false,
 ): Promise<RunningWorkers<Sources>> {
-  const { folder, remove } = temporaryFolder();
+  const { folder, remove } = temporaryFolder(isInMemory);
   const { errorLog, processId, kill } = writeLauncher(folder);
   const cancelKill = onExit(kill);
   const files = [...new Set(sources.map(({ file }) => file))];

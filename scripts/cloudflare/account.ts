@@ -1,7 +1,7 @@
 // Cloudflare's API, for what wrangler has no command for, or no command with parsable output. It uses wrangler's
 // credentials.
 
-import { messageOf } from "../lib/command.ts";
+import { messageOf } from "../lib/io.ts";
 import { readConfig, runWrangler } from "./wrangler.ts";
 
 /** The envelope of every response. */
@@ -50,6 +50,11 @@ export function ifFound<Result>(call: Promise<Result>): Promise<Result | undefin
 }
 
 async function findAccount(): Promise<Account> {
+  const { PETSTORE_PACKAGED_NODE: packaged } = process.env;
+  if (packaged)
+    throw new Error(
+      `${packaged}, or add --allow-packaged-node to let that one use your Cloudflare credential`,
+    );
   const callApi = apiWith({ ...(await credentials()), "Content-Type": "application/json" });
   const given = (await readConfig()).account_id ?? process.env.CLOUDFLARE_ACCOUNT_ID;
   const accounts = given

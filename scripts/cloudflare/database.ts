@@ -6,7 +6,7 @@ import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { read } from "../../src/d1/statements.ts";
-import { messageOf } from "../lib/command.ts";
+import { messageOf } from "../lib/io.ts";
 import { ifFound, openAccount } from "./account.ts";
 import { d1OverApi, timeTravelOverApi } from "./d1-api.ts";
 import { type Config, type D1Binding, QUIET, readConfig, runWrangler, withConfigFile } from "./wrangler.ts";
@@ -99,7 +99,9 @@ export async function openDeployed(target: Target, contents: Contents) {
   const callApi = await openAccount();
   const uuid = (await find())?.uuid;
   if (uuid === undefined)
-    throw new Error(`there is no database ${name} in this account yet: run npm run setup, which creates it`);
+    throw new Error(
+      `there is no database ${name} in this account yet: run npx petstore setup, which creates it`,
+    );
   const label = `the database ${name} of the account ${callApi.label}`;
   return { label, database: d1OverApi(callApi, uuid), timeTravel: timeTravelOverApi(callApi, uuid) };
 }

@@ -1,7 +1,8 @@
 // The options that choose a command's databases: the local ones by default.
 
-import { type Command, Option } from "@commander-js/extra-typings";
-import { matching, shellWord } from "../lib/command.ts";
+import { resolve } from "node:path";
+import { matching } from "../lib/command.ts";
+import { shellWord } from "../lib/io.ts";
 import { type Contents, DEFAULT_STATE, type Target } from "./database.ts";
 
 export interface TargetOptions {
@@ -10,31 +11,31 @@ export interface TargetOptions {
   remote?: true | undefined;
 }
 
-export const folder = matching(/^(?!--)./, "It must name a folder.");
+const isFolder = matching(/^(?!--)./, "It must name a folder.");
 
-const PREVIEW = new Option("--preview <name>", "the databases that all previews share")
-  .argParser(matching(/^[\w-]+$/, "It must name a preview, such as staging."))
-  .conflicts("remote");
-const REMOTE = new Option("--remote", "the production databases");
-const PERSIST_TO = new Option("--persist-to <dir>", "the local databases of npm start -- --persist-to DIR")
-  .argParser(folder)
-  .conflicts(["preview", "remote"]);
+/** The path of a folder, relative to where the command was typed: it runs in the project's folder. */
+export const folder = (text: string) => resolve(process.env.INIT_CWD ?? "", isFolder(text));
 
-export const TARGET_OPTIONS = [PERSIST_TO, PREVIEW, REMOTE];
+/** The options that choose a deployed database. */
+export const REMOTE_OPTIONS = {
+  preview: {
+    placeholder: "name",
+    description: "the databases that all previews share",
+    parse: matching(/^[\w-]+$/, "It must name a preview, such as staging."),
+    conflicts: ["remote"],
+  },
+  remote: { description: "the production databases" },
+} as const;
 
-/** Adds --preview and --remote. */
-export function withRemoteOptions<Args extends unknown[], Opts extends Record<string, unknown>>(
-  command: Command<Args, Opts>,
-) {
-  return command.addOption(PREVIEW).addOption(REMOTE);
-}
-
-/** Adds the options of every target. */
-export function withTargetOptions<Args extends unknown[], Opts extends Record<string, unknown>>(
-  command: Command<Args, Opts>,
-) {
-  return withRemoteOptions(command.addOption(PERSIST_TO));
-}
+export const TARGET_OPTIONS = {
+  persistTo: {
+    placeholder: "dir",
+    description: "the local databases of npm start -- --persist-to DIR",
+    parse: folder,
+    conflicts: ["preview", "remote"],
+  },
+  ...REMOTE_OPTIONS,
+} as const;
 
 export function readTarget({ persistTo, preview, remote }: TargetOptions): Target {
   if (remote) return { kind: "production" };
@@ -47,6 +48,11 @@ export function targetOptions(target: Target): string {
   if (target.kind === "production") return " --remote";
   if (target.kind === "preview") return ` --preview ${target.name}`;
   return target.state === DEFAULT_STATE ? "" : ` --persist-to ${shellWord(target.state)}`;
+}
+
+/** The command that serves from the local state of `target`. */
+export function startLine(target: Target): string {
+  return `npm start --${targetOptions(target)}`.replace(/ --$/, "");
 }
 
 export function describeDatabase(target: Target, contents: Contents): string {

@@ -16,7 +16,7 @@ import {
   type Target,
 } from "../cloudflare/database.ts";
 import { readConfig, runWrangler } from "../cloudflare/wrangler.ts";
-import { type Io, UsageError } from "../lib/command.ts";
+import { type Io, UsageError } from "../lib/io.ts";
 
 const SMOKE_KEY_NAME = "smoke test of deployments";
 

@@ -3,13 +3,13 @@
 
 import assert from "node:assert/strict";
 import { setTimeout as wait } from "node:timers/promises";
-import { InvalidArgumentError } from "@commander-js/extra-typings";
+import { InvalidArgumentError } from "commander";
 import { Petstore, stringify } from "../../client/src/index.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import { OPERATIONS, type OperationId } from "../../src/http/operations.ts";
 import { INTERFACE_VERSION } from "../../src/http/version.ts";
 import { ALWAYS } from "../../src/openapi/headers.ts";
-import { type Io, messageOf } from "../lib/command.ts";
+import { type Io, messageOf } from "../lib/io.ts";
 
 export interface SmokeOptions {
   /** The service's URL, without /v1. */

@@ -7,6 +7,9 @@ import { formatTime } from "../lib/time.ts";
 /** A key, whether it was just created or read. */
 export type NamedKey = Pick<ListedKey, "id" | "name" | "plan" | "limits" | "expiresAtMs">;
 
+/** Of a key's name, in code points. */
+export const MAX_NAME_LENGTH = 255;
+
 const timeOrNull = (ms: number | null) => (ms === null ? null : formatTime(ms));
 
 /** A key in the output of `--json`, with all its fields. `state` is the main one of `states`. */
@@ -88,7 +91,7 @@ export function keyOwner({ id, name, lastFour, createdAtMs }: ListedKey): string
 /** `key_0123456789Ab ("Jo's shop"): free plan, 60 requests per minute, 1000 per day, never expires` */
 export function keyAndPlan(key: NamedKey): string {
   const expires = key.expiresAtMs === null ? ", never expires" : `, expires ${formatTime(key.expiresAtMs)}`;
-  return `${key.id} ("${printable(key.name, 255)}"): ${planText(key)}${expires}`;
+  return `${key.id} ("${printable(key.name)}"): ${planText(key)}${expires}`;
 }
 
 export function planText({ plan, limits }: NamedKey): string {
@@ -97,7 +100,7 @@ export function planText({ plan, limits }: NamedKey): string {
 }
 
 /** At most `max` characters, and no control or format characters, which could deceive the reader of a terminal. */
-export function printable(text: string, max: number): string {
+export function printable(text: string, max = MAX_NAME_LENGTH): string {
   const characters = [...text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "?")];
   return characters.length > max ? `${characters.slice(0, max - 1).join("")}…` : characters.join("");
 }

@@ -1,202 +1,181 @@
-// What every command has: arguments (commander), output, questions, progress, and failures in one line on standard error. Results
-// go to standard output, everything else to standard error. Exit codes: 0, 1 if the command failed, 2 if its usage was wrong.
+// A command is data: its arguments, options, examples and handler. commander parses the command line, prints help, and suggests what
+// a mistyped word may mean. Exit codes: 0, 1 if the command failed, 2 if its usage was wrong.
 
-import { createInterface } from "node:readline/promises";
-import type { Readable, Writable } from "node:stream";
-import {
-  Command,
-  CommanderError,
-  type CommandUnknownOpts,
-  InvalidArgumentError,
-} from "@commander-js/extra-typings";
-import { distance } from "fastest-levenshtein";
-import yoctoSpinner from "yocto-spinner";
-import { withoutSecrets } from "../../src/keys/secret.ts";
+import { Argument, Command, CommanderError, InvalidArgumentError, Option } from "commander";
+import { failureLine, Io, ReportedError, type Streams, UsageError } from "./io.ts";
 
-/** Wrong usage: exit code 2. The message says what to do. */
-export class UsageError extends Error {}
-
-/** A failure whose output is complete: no line is added. */
-export class ReportedError extends Error {}
-
-export interface Streams {
-  stdin: Readable & { isTTY?: boolean };
-  stdout: Writable;
-  stderr: Writable & { isTTY?: boolean };
-  env: NodeJS.ProcessEnv;
+/** The text of an argument or an option becomes a value: by `parse`, which throws InvalidArgumentError, or as one of `choices`. */
+interface Parsed {
+  readonly description: string;
+  readonly parse?: (text: string) => unknown;
+  readonly choices?: readonly string[];
 }
 
-/** Builds a command that works on `io`. The default export of each command's file. */
-export type Define = (io: Io) => CommandUnknownOpts;
-
-export class Io implements Streams {
-  readonly stdin: Streams["stdin"];
-  readonly stdout: Writable;
-  readonly stderr: Streams["stderr"];
-  readonly env: NodeJS.ProcessEnv;
-
-  constructor({ stdin, stdout, stderr, env }: Streams) {
-    [this.stdin, this.stdout, this.stderr, this.env] = [stdin, stdout, stderr, env];
-    // A closed pipe (`| head`) loses output, but doesn't stop the work.
-    stdout.on("error", () => {});
-  }
-
-  /** Writes a result. */
-  print(line: string): void {
-    this.stdout.write(`${line}\n`);
-  }
-
-  printJson(value: unknown): void {
-    this.print(JSON.stringify(value));
-  }
-
-  /** Writes something for people, which is not the result. */
-  note(line: string): void {
-    this.stderr.write(`${line}\n`);
-  }
-
-  /** Announces work, with a spinner in a terminal, and does it. */
-  async step<Result>(text: string, work: () => Promise<Result>): Promise<Result> {
-    if (!this.stderr.isTTY) this.note(text);
-    const spinner = this.stderr.isTTY
-      ? yoctoSpinner({ text, stream: this.stderr as NodeJS.WriteStream }).start()
-      : undefined;
-    try {
-      const result = await work();
-      spinner?.success();
-      return result;
-    } catch (error) {
-      spinner?.error();
-      throw error;
-    }
-  }
-
-  /** Asks for permission, unless `yes`. Throws without it, or if nobody can answer. `consequence` is a sentence. */
-  async confirm(consequence: string, yes: boolean | undefined): Promise<void> {
-    this.note(consequence);
-    if (yes) return;
-    if (!this.stdin.isTTY) throw new UsageError("no terminal to ask in: add --yes to do it");
-    const terminal = createInterface({ input: this.stdin, output: this.stderr });
-    // At the end of the input, the question is never answered.
-    const closed = new Promise<string>((resolve) => terminal.once("close", () => resolve("")));
-    const answer = await Promise.race([terminal.question("Continue? [y/N] "), closed]);
-    terminal.close();
-    if (!/^y(es)?$/i.test(answer.trim())) throw new Error("cancelled: nothing was changed");
-  }
+/** With `isRest`, the argument is all remaining words. */
+export interface ArgumentSpec extends Parsed {
+  readonly name: string;
+  readonly isOptional?: true;
+  readonly isRest?: true;
 }
 
-/** A new command. `usage` is how people type it, such as `npm run deploy`. */
-export function newCommand(usage: string, summary: string, ...examples: string[]): Command {
-  const command = new Command(`${usage} --`)
-    .description(summary)
+/** `placeholder` stands for the value in the help; an option without it is a flag. `conflicts` are names of options. */
+export interface OptionSpec extends Parsed {
+  readonly placeholder?: string;
+  readonly default?: unknown;
+  readonly isRequired?: true;
+  readonly conflicts?: readonly string[];
+}
+
+/** By name: `perMinute` is typed `--per-minute`. */
+export type OptionSpecs = Readonly<Record<string, OptionSpec>>;
+
+type TextValue<Spec> = Spec extends { parse: (text: string) => infer Value }
+  ? Value
+  : Spec extends { choices: readonly (infer Choice)[] }
+    ? Choice
+    : string;
+type ArgumentValue<Spec> = Spec extends { isRest: true }
+  ? TextValue<Spec>[]
+  : Spec extends { isOptional: true }
+    ? TextValue<Spec> | undefined
+    : TextValue<Spec>;
+type OptionValue<Spec> = Spec extends { placeholder: string }
+  ? Spec extends { isRequired: true } | { default: unknown }
+    ? TextValue<Spec>
+    : TextValue<Spec> | undefined
+  : true | undefined;
+
+export type ArgumentValues<Specs extends readonly ArgumentSpec[]> = {
+  -readonly [Index in keyof Specs]: ArgumentValue<Specs[Index]>;
+};
+export type OptionValues<Specs extends OptionSpecs> = {
+  -readonly [Name in keyof Specs]: OptionValue<Specs[Name]>;
+};
+
+interface About<Options extends OptionSpecs = OptionSpecs> {
+  /** One line for the list of commands, without a full stop. */
+  readonly summary: string;
+  /** Sentences for the command's own help; by default the summary. */
+  readonly description?: string;
+  readonly options?: Options;
+  /** What follows the command's name. */
+  readonly examples: readonly string[];
+}
+
+interface Definition<Arguments extends readonly ArgumentSpec[], Options extends OptionSpecs>
+  extends About<Options> {
+  readonly arguments?: Arguments;
+  /** Unknown options become arguments, for another program. */
+  readonly isForwarding?: true;
+  handler(io: Io, options: OptionValues<Options>, ...words: ArgumentValues<Arguments>): Promise<void>;
+}
+
+/** A command, or a group of commands, whose options may follow the command. `line` is how people type it: `npx petstore keys`. */
+export interface Program {
+  build(line: string, io: Io): Command;
+}
+
+export function defineCommand<
+  const Arguments extends readonly ArgumentSpec[] = [],
+  const Options extends OptionSpecs = Record<never, never>,
+>(definition: Definition<Arguments, Options>): Program {
+  return {
+    build(line, io) {
+      const command = newCommand(line, definition, io);
+      for (const spec of definition.arguments ?? []) command.addArgument(argumentOf(spec));
+      if (definition.isForwarding) command.allowUnknownOption();
+      // What commander returns has no types of its own.
+      const words = () => command.processedArgs as ArgumentValues<Arguments>;
+      return command.action(() => definition.handler(io, command.opts<OptionValues<Options>>(), ...words()));
+    },
+  };
+}
+
+export function defineGroup(about: About, commands: Readonly<Record<string, Program>>): Program {
+  return {
+    build(line, io) {
+      const group = newCommand(line, about, io);
+      for (const [name, program] of Object.entries(commands))
+        group.addCommand(program.build(`${line} ${name}`, io).name(name));
+      return group;
+    },
+  };
+}
+
+function newCommand(
+  line: string,
+  {
+    summary,
+    description = `${summary[0]?.toUpperCase()}${summary.slice(1)}.`,
+    options = {},
+    examples,
+  }: About,
+  io: Io,
+) {
+  const lines = examples.map((example) => `  ${line} ${example}`.trimEnd());
+  const command = new Command(line);
+  for (const [name, spec] of Object.entries(options)) command.addOption(optionOf(name, spec));
+  return command
+    .summary(summary)
+    .description(description)
+    .addHelpText("after", `\nExamples:\n${lines.join("\n")}`)
     .helpCommand(false)
-    .exitOverride()
-    .configureHelp({ showGlobalOptions: true });
-  return withExamples(command, ...examples.map((example) => `${usage}${example && ` -- ${example}`}`));
-}
-
-/** Adds examples, which are complete lines, to the help. */
-export function withExamples<Any extends CommandUnknownOpts>(command: Any, ...lines: string[]): Any {
-  command.addHelpText("after", `\nExamples:\n${lines.map((line) => `  ${line}`).join("\n")}`);
-  return command;
-}
-
-/** Runs a command and returns its exit code. */
-export async function runCommand(define: Define, args: string[], streams: Streams): Promise<number> {
-  const io = new Io(streams);
-  const command = define(io);
-  for (const each of [command, ...command.commands]) {
-    each.configureOutput({
+    .configureHelp({ showGlobalOptions: true })
+    .configureOutput({
       writeOut: (text) => io.stdout.write(text),
       writeErr: (text) => io.stderr.write(text),
       outputError: () => {},
       getOutHelpWidth: () => 100,
       getErrHelpWidth: () => 100,
+    })
+    .exitOverride((error) => {
+      // The help was written, because it was asked for or because a subcommand is missing.
+      if (error.code.startsWith("commander.help")) throw error;
+      const problem = error.message.replace(/^error: |\.$/g, "").replaceAll("\n", " ");
+      throw new UsageError(`${problem}; see ${line} --help`);
     });
-  }
+}
+
+function argumentOf({ name, description, isOptional, isRest, parse, choices }: ArgumentSpec): Argument {
+  const word = isRest ? `${name}...` : name;
+  const argument = new Argument(isOptional || isRest ? `[${word}]` : `<${word}>`, description);
+  if (choices) argument.choices(choices);
+  return parse ? argument.argParser(parse) : argument;
+}
+
+function optionOf(name: string, { description, placeholder, parse, choices, ...spec }: OptionSpec): Option {
+  const flag = `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+  const option = new Option(placeholder ? `${flag} <${placeholder}>` : flag, description);
+  if (choices) option.choices(choices);
+  if (parse) option.argParser(parse);
+  if (spec.default !== undefined) option.default(spec.default);
+  return option.makeOptionMandatory(spec.isRequired === true).conflicts([...(spec.conflicts ?? [])]);
+}
+
+/** Runs a command and returns its exit code. */
+export async function runCommand(
+  program: Program,
+  line: string,
+  args: string[],
+  streams: Streams,
+): Promise<number> {
+  const io = new Io(streams);
   try {
-    requireSeparator(command, args, io.env);
-    await command.parseAsync(args, { from: "user" });
+    await program.build(line, io).parseAsync(args, { from: "user" });
     return 0;
   } catch (error) {
-    if (!(error instanceof CommanderError)) {
-      if (!(error instanceof ReportedError)) io.note(failureLine(error));
-      return error instanceof UsageError ? 2 : 1;
-    }
-    if (error.exitCode === 0) return 0;
-    // Without a subcommand, the help was written.
-    if (error.code !== "commander.help") {
-      // npm also takes some options without a trace, and passes on their values.
-      const hint = error.code === "commander.excessArguments" ? ' (is "--" missing before the options?)' : "";
-      const problem = error.message.replace(/^error: |\.$/g, "").replaceAll("\n", " ") + hint;
-      const found = command.commands.find((each) => each.name() === args[0]);
-      const name = [command.name(), ...(found ? [found.name()] : [])].join(" ");
-      io.note(failureLine(`${problem}; see ${name} --help`));
-    }
-    return 2;
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+    if (!(error instanceof ReportedError)) io.note(failureLine(error));
+    return error instanceof UsageError ? 2 : 1;
   }
 }
 
-/** npm takes options for itself if the `--` before them is missing, and leaves them in the environment. */
-function requireSeparator(root: CommandUnknownOpts, args: string[], env: NodeJS.ProcessEnv): void {
-  const found = root.commands.find((each) => each.name() === args[0]);
-  const command = found ?? root;
-  const taken = command.options.flatMap((option) => {
-    const value = takenValue(option.long ?? "", env);
-    const isGiven = args.some((arg) => arg.split("=")[0] === option.long);
-    return value === undefined || isGiven ? [] : [{ option, value }];
-  });
-  if (taken.length === 0) return;
-  const missing = command.options.filter(
-    (option) => option.mandatory && taken.every((each) => each.option !== option),
-  );
-  // npm takes an option as a flag, and passes its value on as an argument, unless there is a "=".
-  const options = taken.map(({ option, value }) =>
-    option.isBoolean() ? option.long : value === "true" ? option.flags : `${option.long} ${shellWord(value)}`,
-  );
-  const given = command.registeredArguments.flatMap((argument, index) => {
-    const value = args[found ? index + 1 : index];
-    if (value !== undefined && accepts(argument.parseArg, value)) return [shellWord(value)];
-    return argument.required ? [`<${argument.name()}>`] : [];
-  });
-  const words = [root.name(), found?.name(), ...given, ...options, ...missing.map(({ flags }) => flags)];
-  const names = taken.map(({ option }) => option.long).join(", ");
-  const line = words.filter((word) => word !== undefined).join(" ");
-  throw new UsageError(`npm took ${names} for itself, because "--" is missing: type ${line}`);
-}
-
-/** What npm makes of options whose letters or beginning it knows. */
-const KNOWN_TO_NPM: Record<string, string[]> = {
-  "--plan": ["parseable", "long", "all"],
-  "--by": ["bypass_2fa"],
-  "--days": ["all", "yes"],
-};
-
-/** The value of an option that npm took, also of a mistyped one; "true" if npm passed it on. Short names must be exact. */
-function takenValue(option: string, env: NodeJS.ProcessEnv): string | undefined {
-  const known = KNOWN_TO_NPM[option];
-  if (known?.every((name) => env[`npm_config_${name}`])) return "true";
-  const name = option.replaceAll("-", "");
-  const tolerated = name.length < 4 ? 0 : name.length < 6 ? 1 : 2;
-  const variable = Object.keys(env).find((each) => {
-    const [, taken] = each.match(/^npm_config_(.+)$/) ?? [];
-    return taken !== undefined && env[each] && distance(taken.replaceAll("_", ""), name) <= tolerated;
-  });
-  return variable && env[variable];
-}
-
-function accepts(parse: ((value: string, previous: never) => unknown) | undefined, value: string): boolean {
-  try {
-    parse?.(value, undefined as never);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** A word of a shell's command line. */
-export function shellWord(text: string): string {
-  return /^[\w./:@=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+/** Runs a command as this process. */
+export async function main(program: Program, line: string): Promise<void> {
+  const exitCode = await runCommand(program, line, process.argv.slice(2), process);
+  process.exitCode = exitCode;
+  // A failure may have left a server running. The last write has to be complete.
+  if (exitCode !== 0) process.stderr.write("", () => process.exit(exitCode));
 }
 
 /** Parses an option's value that is an integer. */
@@ -214,13 +193,4 @@ export function matching(pattern: RegExp, hint: string) {
     if (pattern.test(text)) return text;
     throw new InvalidArgumentError(hint);
   };
-}
-
-/** An error as one line, without API keys. */
-export function failureLine(error: unknown): string {
-  return withoutSecrets(`error: ${messageOf(error).split("\n")[0]}`);
-}
-
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : `${error}`;
 }

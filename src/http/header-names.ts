@@ -1,5 +1,5 @@
-// The names of the headers that the service defines, or sends with a meaning of its own. The client package has a copy, which
-// test/e2e/client-headers.test.ts compares with the running service.
+// The names of the headers that the service defines, or sends with a meaning of its own. The client package has a copy: test/unit/client
+// gives it responses of the service.
 
 export const HEADER = {
   requestId: "X-Request-Id",

@@ -6,7 +6,7 @@ import { matchedRoutes } from "hono/route";
 import type { Failure, HttpEnv } from "./request-context.ts";
 
 const MIGRATE =
-  "a table or column is missing in the database: run npm run migrate (production: npm run migrate -- --remote, previews: npm run migrate -- --preview NAME)";
+  "a table or column is missing in the database: run npx petstore migrate (production: npx petstore migrate --remote, previews: npx petstore migrate --preview NAME)";
 
 /** Adds a failure to the request's log line, with the stack if it is an internal error. */
 export function logFailure<E extends HttpEnv>(c: Context<E>, event: Failure["event"], error: unknown): void {

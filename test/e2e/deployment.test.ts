@@ -1,22 +1,26 @@
-// The commands that work in a Cloudflare account, against a fake of its API that runs what is deployed: npm run setup, keys, preview
+// The commands that work in a Cloudflare account, against a fake of its API that runs what is deployed: npx petstore setup, keys, preview
 // and deploy, with smoke tests that pass and that fail. Cloudflare's own responses are not tested.
 
 import { execFile } from "node:child_process";
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import buildCommand from "../../scripts/build.ts";
 import { CONTENTS, pendingMigrations } from "../../scripts/cloudflare/database.ts";
 import { createKey } from "../../src/operators/admin.ts";
 import { CREDENTIAL, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { apiError } from "../support/e2e/cloudflare-workers.ts";
-import { runCommandInProcess } from "../support/e2e/in-process.ts";
-import type { Outcome } from "../support/e2e/petstore.ts";
+import { copyProject, type Outcome, runScript } from "../support/e2e/petstore.ts";
 
 // A deployment takes ten seconds, and machines that run tests can be slow.
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
+
+// smoke.test.ts tests the waits of the smoke test.
+vi.mock(import("node:timers/promises"), async (original) => {
+  const { setTimeout: wait, ...others } = await original();
+  return { ...others, setTimeout: ((ms: number) => wait(ms / 10)) as typeof wait };
+});
 
 const project = resolve(import.meta.dirname, "../..");
 
@@ -34,9 +38,9 @@ let early: Outcome[];
 let setup: Outcome;
 
 beforeAll(async () => {
-  copy = await copyProject();
+  copy = await newRepository();
   process.chdir(copy);
-  await runCommandInProcess(buildCommand, []);
+  await runScript("scripts/build.ts", []);
   api = await startCloudflareApi(PRODUCTION);
   home = await mkdtemp(join(tmpdir(), "petstore-test-"));
   await mkdir(join(home, "tmp"));
@@ -87,11 +91,9 @@ async function leaks(): Promise<string[]> {
 
 /** Runs "COMMAND WORDS" in the copy. Modules are loaded anew, as by a process: they keep the account that they opened. */
 async function run(line: string): Promise<Outcome> {
-  const [command, ...words] = line.split(" ");
   vi.resetModules();
-  const { runCommandInProcess } = await import("../support/e2e/in-process.ts");
-  const { default: define } = await import(join(project, `scripts/${command}.ts`));
-  const outcome = await runCommandInProcess(define, words);
+  const { runPetstore } = await import("../support/e2e/in-process.ts");
+  const outcome = await runPetstore(line);
   expect(outcome.stdout + outcome.stderr).not.toContain(CREDENTIAL);
   return outcome;
 }
@@ -99,21 +101,8 @@ async function run(line: string): Promise<Outcome> {
 const BUILD_STEP = `[build]\ncommand = "npm run --silent build"\n`;
 
 /** Copies the project into a repository of its own, where deployments skip the build of the assets. */
-async function copyProject(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
-  const names = [
-    "src",
-    "client/src",
-    "CHANGELOG.md",
-    "scripts",
-    "migrations",
-    "wrangler.toml",
-    "package.json",
-    "package-lock.json",
-  ];
-  for (const name of [...names, ".gitignore"])
-    await cp(join(project, name), join(folder, name), { recursive: true });
-  await symlink(join(project, "node_modules"), join(folder, "node_modules"));
+async function newRepository(): Promise<string> {
+  const folder = await copyProject();
   await replace(join(folder, "wrangler.toml"), BUILD_STEP, "");
   for (const words of [["init"], ["add", "--all"], ["commit", "--message=copy"], ["tag", "copy"]])
     await git(folder, ...words);
@@ -169,12 +158,12 @@ const BROKEN: Change = [
 const ROUTES = `routes = [{ pattern = "petstore.example", custom_domain = true }]`;
 const WITH_ROUTES: Change = ["wrangler.toml", "preview_urls = true", `preview_urls = true\n${ROUTES}`];
 
-describe("npm run setup", () => {
+describe("npx petstore setup", () => {
   it("creates what is missing, in --location", async () => {
     expect(early.map(({ stderr }) => stderr.split("\nerror: ")[1])).toEqual([
-      "production's database of keys has pending migrations: apply them with npm run migrate -- --remote\n",
+      "production's database of keys has pending migrations: apply them with npx petstore migrate --remote\n",
       expect.stringMatching(
-        /^there is no database petstore-previews-keys in this account yet: run npm run setup, /,
+        /^there is no database petstore-previews-keys in this account yet: run npx petstore setup, /,
       ),
     ]);
     expect([setup.exitCode, setup.stdout]).toEqual([0, "All databases are ready.\n"]);
@@ -206,7 +195,7 @@ describe("npm run setup", () => {
   });
 });
 
-describe("npm run deploy", () => {
+describe("npx petstore deploy", () => {
   let first: Awaited<ReturnType<typeof deploy>>;
   let good: Awaited<ReturnType<typeof deploy>>;
   let deployments: typeof api.deployments;
@@ -327,7 +316,7 @@ describe("npm run deploy", () => {
   });
 });
 
-it("npm run preview deploys beside production, on the databases of the previews, until it is deleted", async () => {
+it("npx petstore preview deploys beside production, on the databases of the previews, until it is deleted", async () => {
   const build = await commit("7.0.0", WITH_ROUTES, ["wrangler.toml", "[assets]", `${BUILD_STEP}\n[assets]`]);
   await rm("dist", { recursive: true });
   // wrangler would deploy another Worker with these.
@@ -342,7 +331,7 @@ it("npm run preview deploys beside production, on the databases of the previews,
   const pets = await countPets("petstore-previews-pets");
   const { stdout, stderr } = await run("preview staging --json");
   expect(stderr).toMatch(
-    /\n {2}creates a pet once, .*\n {2}still reports that build\nNext: npm run keys -- create /,
+    /\n {2}creates a pet once, .*\n {2}still reports that build\nNext: npx petstore keys create /,
   );
   const { url, ...rest } = JSON.parse(stdout);
   expect(rest).toEqual({ name: "staging", build });
@@ -412,7 +401,7 @@ const WITH_WORKERS_DEV: Change = [
 ];
 
 it.each([
-  ["deploy", "say where, npm run deploy -- --url URL", WITH_ROUTES],
+  ["deploy", "say where, npx petstore deploy --url URL", WITH_ROUTES],
   ["deploy", "delete workers_dev from wrangler.toml", WITH_WORKERS_DEV],
   ["preview staging", "delete workers_dev from wrangler.toml", WITH_WORKERS_DEV],
 ])("npm run %s is refused: %s", async (words, problem, change) => {

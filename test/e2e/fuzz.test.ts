@@ -1,11 +1,10 @@
-// A short run of npm run fuzz, and faults that it must notice. `FUZZ_SEED=N npm test -- test/e2e/fuzz.test.ts` repeats the run with
+// A short run of the proof fuzz, and faults that it must notice. `FUZZ_SEED=N npm test -- test/e2e/fuzz.test.ts` repeats the run with
 // the seed in the test name.
 
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { openApiDocument } from "../../src/openapi/document.ts";
 import { Checks, documentedValues } from "../stress/fuzz/checks.ts";
-import { operationsOf } from "../stress/fuzz/document.ts";
+import { OPERATIONS } from "../stress/fuzz/document.ts";
 import type { Answer, Request } from "../stress/fuzz/http.ts";
 import { cases } from "../stress/fuzz/requests.ts";
 import { fuzz } from "../stress/fuzz/run.ts";
@@ -33,13 +32,11 @@ afterAll(() => service.stop());
 it(
   `${REQUESTS} valid and invalid requests get the documented responses (seed ${seed})`,
   async () => {
-    const { counts, failure } = await fuzz({ service, requests: REQUESTS, seed });
-    expect(failure).toBeUndefined();
-    expect(counts.requests).toBeGreaterThanOrEqual(REQUESTS);
-    const kinds = operationsOf(openApiDocument("")).flatMap(({ operationId }) =>
+    const { counts } = await fuzz(service, REQUESTS, seed);
+    const kinds = OPERATIONS.flatMap(({ operationId }) =>
       ["valid", "invalid key", "invalid method"].map((kind) => `${operationId}, ${kind}`),
     );
-    expect([...counts.kinds.keys()]).toEqual(expect.arrayContaining(kinds));
+    expect([...counts.keys()]).toEqual(expect.arrayContaining(kinds));
   },
   TIMEOUT_MS,
 );
@@ -60,12 +57,12 @@ it.each(FAULTS)("a service that %s is noticed", { timeout: TIMEOUT_MS }, async (
   };
   const faulty = { ...service, secret: await service.newSecret(), send };
   const checks = new Checks(faulty);
-  const all = cases(operationsOf(openApiDocument("")), faulty, await checks.start());
+  const all = cases(faulty, await checks.start());
   // Cases of all kinds, until one shows the fault: how many that takes is up to chance.
   const found = async () => {
     for (const each of fc.sample(all, MAX_CASES)) {
-      const problems = await checks.problems(each);
-      if (problems.some((problem) => problem.includes(reported))) return true;
+      const problem = await checks.check(each).catch((error: Error) => error.message);
+      if (problem?.includes(reported)) return true;
     }
     return false;
   };
@@ -91,7 +88,7 @@ it("a new field is violated in every way, also an array and a nested object", ()
   };
   const schema = { type: "object", properties, required: ["age"] };
   const found = fc
-    .sample(jsonTexts(schema), { numRuns: 20_000, seed: 1 })
+    .sample(jsonTexts(schema), { numRuns: 5_000, seed: 1 })
     // Any item of an array.
     .map((text) => violation(schema, text)?.replace(/\/\d+/, "/0"));
   const expected = {

@@ -1,23 +1,18 @@
-// npm run keys on a local database of keys: what each subcommand does, records and prints, and what it refuses.
+// npx petstore keys on a local database of keys: what each subcommand does, records and prints, and what it refuses.
 
 import { existsSync } from "node:fs";
 import { cp } from "node:fs/promises";
 import { userInfo } from "node:os";
 import { dirname, join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { databaseFile, type OpenDatabases, openDatabases } from "../../scripts/cloudflare/database.ts";
-import keysCommand from "../../scripts/keys.ts";
-import type { Define } from "../../scripts/lib/command.ts";
-import { write } from "../../src/d1/statements.ts";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { type OpenDatabases, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { BANNED } from "../../src/keys/object/ban-record.ts";
-import { PLAN_LIMITS, PLANS } from "../../src/keys/plans.ts";
 import { createKey, renameKey } from "../../src/operators/admin.ts";
 import { KEY_CHANGES } from "../../src/operators/changes.ts";
 import { findKeyById } from "../../src/operators/records.ts";
-import { runCommandInProcess } from "../support/e2e/in-process.ts";
+import { runPetstore } from "../support/e2e/in-process.ts";
 import { migrateEmpty } from "../support/e2e/migrations.ts";
-import { emptyState, npmRun, type Outcome, runScript } from "../support/e2e/petstore.ts";
+import { emptyState, type Outcome, runProcess, runScript } from "../support/e2e/petstore.ts";
 
 const SECRET = /^pet_[0-9A-Za-z]{50}$/;
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
@@ -35,7 +30,7 @@ beforeAll(async () => {
   const empty = await openDatabases({ kind: "local", state: original }, "keys");
   await migrateEmpty(empty.keys, "keys").finally(empty.close);
   const args = ["create", "--name", "Jo's shop", "--plan", "free", "--persist-to", original];
-  created = await npmRun("keys", args);
+  created = await runProcess("npx", ["petstore", "keys", ...args], {}, "docs");
   // A copy of the folder is a backup: all tests use it.
   await cp(original, state, { recursive: true });
   opened = await openDatabases({ kind: "local", state }, "keys");
@@ -46,13 +41,21 @@ afterAll(async () => {
   await remove();
 });
 
-// Opening a database takes longer than all else that a command does, so all commands share one.
-const keys: Define = (io) => keysCommand(io, async () => ({ ...opened, close: async () => {} }));
+// Opening a database takes longer than all else that a command does, so commands on it share one.
+vi.mock(import("../../scripts/cloudflare/database.ts"), async (original) => {
+  const actual = await original();
+  const shared = async (...args: Parameters<typeof actual.openDatabases>) => {
+    const [target] = args;
+    const isShared = opened && target.kind === "local" && target.state === state;
+    return isShared ? { ...opened, close: async () => {} } : actual.openDatabases(...args);
+  };
+  return { ...actual, openDatabases: shared as typeof actual.openDatabases };
+});
 
-/** Runs `npm run keys -- LINE` on this file's database: where nobody can answer, or in a terminal where somebody types `stdin`. */
+/** Runs `npx petstore keys LINE` on this file's database: where nobody can answer, or in a terminal where somebody types `stdin`. */
 function run(line: string, stdin?: string) {
-  const args = [...line.split(" "), "--persist-to", state];
-  return runCommandInProcess(keys, args, { stdin: stdin ?? "", isTTY: stdin !== undefined });
+  const args = ["keys", ...line.split(" "), "--persist-to", state];
+  return runPetstore(args, { stdin: stdin ?? "", isTTY: stdin !== undefined });
 }
 
 async function json(line: string) {
@@ -88,7 +91,7 @@ async function changesOf(id: string): Promise<string[]> {
   return changes.map(({ change, from, to, by }) => `${change}: ${from} → ${to} (${by})`);
 }
 
-describe("npm run keys -- create", () => {
+describe("npx petstore keys create", () => {
   it("prints only the key on standard output, which list does not show", async () => {
     const secret = created.stdout.trim();
     expect(secret).toMatch(SECRET);
@@ -156,18 +159,6 @@ describe("npm run keys -- create", () => {
   });
 });
 
-it.each(PLANS)("npm run keys makes a key on the plan %s, and shows its limits", async (plan) => {
-  const { minute, day } = PLAN_LIMITS[plan] ?? { minute: 7, day: 70 };
-  const own = PLAN_LIMITS[plan] === undefined ? ["--per-minute", `${minute}`, "--per-day", `${day}`] : [];
-  const args = ["create", "--name", "planned", "--plan", plan, ...own, "--persist-to", state];
-  expect((await npmRun("keys", args)).stderr).toContain(
-    `${plan} plan, ${minute} requests per minute, ${day} per day`,
-  );
-  const [key] = await json(`list --search planned --plan ${plan}`);
-  const shown = await json(`show ${key.id}`);
-  for (const each of [key, shown]) expect(each).toMatchObject({ plan, perMinute: minute, perDay: day });
-});
-
 it("a key on a plan that this version does not know is named, beside the others, and can be changed", async () => {
   const { id } = await newKey(undefined, "later");
   const { id: other } = await newKey(undefined, "later too");
@@ -183,7 +174,7 @@ it("a key on a plan that this version does not know is named, beside the others,
   expect((await run("list --search later")).stderr).toBe("");
 });
 
-describe("npm run keys -- list", () => {
+describe("npx petstore keys list", () => {
   it("finds keys by their state", async () => {
     const create = async (kind: string, lifetimeMs?: number) =>
       (await newKey(lifetimeMs, `state ${kind}`)).id;
@@ -248,7 +239,7 @@ describe("npm run keys -- list", () => {
   });
 });
 
-it("npm run keys -- revoke ends a key for good, after saying whose it is", async () => {
+it("npx petstore keys revoke ends a key for good, after saying whose it is", async () => {
   const { id, lastFour } = await newKey();
   const refused = await run(`revoke ${id}`);
   expect([refused.exitCode, refused.stdout]).toEqual([2, ""]);
@@ -264,7 +255,7 @@ it("npm run keys -- revoke ends a key for good, after saying whose it is", async
   expect(await rowOf(id)).toMatch(/ revoked$/);
 });
 
-it("npm run keys -- rotate prints a new key for the same id, and when the old one ends", async () => {
+it("npx petstore keys rotate prints a new key for the same id, and when the old one ends", async () => {
   const { id, key, expiresAtMs } = await newKey(DAY_MS);
   const { stdout, stderr } = await run(`rotate ${id} --grace 3600 --yes`);
   const secret = stdout.trim();
@@ -328,7 +319,7 @@ it("an expired key can be prolonged", async () => {
 });
 
 // With a running service: usage.test.ts.
-it("npm run keys -- show shows all about a key, and why its counts are unknown", async () => {
+it("npx petstore keys show shows all about a key, and why its counts are unknown", async () => {
   const { id } = await newKey();
   await run(`rotate ${id} --grace 60 --yes`);
   await renameKey(opened.keys, id, "Ann\u202e\nshop", { by: "a test", nowMs: Date.now() });
@@ -348,19 +339,6 @@ it("npm run keys -- show shows all about a key, and why its counts are unknown",
 
 const ID = "key_000000000000";
 
-it("a write waits until another process has released its lock on the database", async () => {
-  const other = new DatabaseSync(databaseFile(state, "keys"));
-  onTestFinished(() => other.close());
-  other.exec("BEGIN IMMEDIATE");
-  let attempts = 0;
-  await write(() => {
-    attempts += 1;
-    if (attempts > 1) other.exec("ROLLBACK");
-    return opened.keys.prepare("UPDATE keys SET name = name").run();
-  });
-  expect(attempts).toBe(2);
-});
-
 describe("a failure ends with exit code 1 and one line", () => {
   it("for changes of a key that is unknown, revoked or expired", async () => {
     const { id: revoked } = await newKey();
@@ -369,9 +347,9 @@ describe("a failure ends with exit code 1 and one line", () => {
     const needActive = ["rotate ID --yes", "plan ID pro", "unban ID"];
     const changes = [...needActive, "revoke ID --yes", "rename ID other", "expire ID never"];
     for (const [id, lines, problem] of [
-      [ID, ["show ID", ...changes], `there is no key ${ID}: see npm run keys -- list`],
+      [ID, ["show ID", ...changes], `there is no key ${ID}: see npx petstore keys list`],
       [revoked, changes, `${revoked} is revoked, for good: nothing about it can be changed`],
-      [expired, needActive, `${expired} has expired: npm run keys -- expire ${expired} DATE moves its end`],
+      [expired, needActive, `${expired} has expired: npx petstore keys expire ${expired} DATE moves its end`],
     ] as const) {
       const stderr = expect.stringMatching(new RegExp(`(^|\n)error: ${problem}\n$`));
       for (const line of lines)
@@ -391,7 +369,7 @@ describe("a failure ends with exit code 1 and one line", () => {
 
   it("names the command that creates a missing database, and does not create it", async () => {
     for (const nowhere of [`${state}-missing`, dirname(state), import.meta.filename]) {
-      const { exitCode, stderr } = await runCommandInProcess(keys, ["list", "--persist-to", nowhere]);
+      const { exitCode, stderr } = await runPetstore(["keys", "list", "--persist-to", nowhere]);
       const advice = `create it with npm start -- --persist-to ${nowhere}`;
       expect([exitCode, stderr]).toEqual([
         1,
@@ -399,13 +377,13 @@ describe("a failure ends with exit code 1 and one line", () => {
       ]);
     }
     expect(existsSync(`${state}-missing`) || existsSync(join(dirname(state), "v3"))).toBe(false);
-    const { stderr } = await runCommandInProcess(keys, ["list", "--persist-to", `${state} two`]);
+    const { stderr } = await runPetstore(["keys", "list", "--persist-to", `${state} two`]);
     expect(stderr).toContain(`npm start -- --persist-to '${state} two'\n`);
   });
 
   it("ends the process of a command whose local server may still run", async () => {
     const args = ["--persist-to", import.meta.filename];
-    const { exitCode, stdout, stderr } = await runScript("scripts/main.ts", ["scripts/migrate.ts", ...args]);
+    const { exitCode, stdout, stderr } = await runScript("scripts/petstore.ts", ["migrate", ...args]);
     expect([exitCode, stdout]).toEqual([1, ""]);
     expect(stderr).toMatch(/^Applying pending migrations of keys\nerror: [^\n]+\n$/);
   });

@@ -6,7 +6,6 @@ import { readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import buildCommand from "../../scripts/build.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
@@ -23,7 +22,7 @@ import {
   openBrowser,
   openOperation,
 } from "../support/e2e/browser.ts";
-import { runCommandInProcess } from "../support/e2e/in-process.ts";
+import { runScript } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 
 if (CHROMIUM === undefined)
@@ -101,7 +100,7 @@ it("/openapi.json is the generated document with the guide, readable by other or
 
 it("npm run build removes the files of earlier builds", async () => {
   await writeFile("dist/viewer-0.0.0.js", "old");
-  expect(await runCommandInProcess(buildCommand, [])).toEqual({ exitCode: 0, stdout: "", stderr: "" });
+  expect(await runScript("scripts/build.ts", [])).toEqual({ exitCode: 0, stdout: "", stderr: "" });
   expect([existsSync("dist/viewer-0.0.0.js"), existsSync("dist/openapi.json")]).toEqual([false, true]);
 });
 
@@ -193,6 +192,14 @@ describe.skipIf(CHROMIUM === undefined)("the reference page", () => {
     expect(JSON.parse(text)).toMatchObject({ name });
     expect(await shown.locator("*").count()).toBe(0);
     expect(await page.title()).not.toBe("mine");
+
+    const get = await openOperation(page, "getPet");
+    await get.operation.getByRole("textbox", { name: "petId" }).fill("9223372036854775807");
+    const sent = page.waitForRequest("**/v1/pets/9223372036854775807");
+    await get.execute.click();
+    await sent;
+    await get.operation.locator(".explanation").waitFor();
+    await get.operation.getByRole("button", { name: "Clear" }).click();
   });
 
   it("explains each response, highlights problems, and shows the headers", async () => {
@@ -261,6 +268,12 @@ describe.skipIf(CHROMIUM === undefined)("the reference page", () => {
     expect(await page.locator(".explanation, pre.body").count()).toBe(0);
   });
 
+  it("shows the focus of the keyboard on every control of an operation", async () => {
+    const { operation } = await openOperation(page, "createPet");
+    await operation.locator(".opblock-summary-control").focus();
+    expect(await hiddenFocus(page, "#operations-Pets-createPet")).toEqual([]);
+  });
+
   it("fits into narrow windows with a long name, follows the system's colour scheme, and is accessible", async () => {
     const page = await open("/");
     await keyField(page).fill(key);
@@ -269,17 +282,42 @@ describe.skipIf(CHROMIUM === undefined)("the reference page", () => {
     await operation.getByLabel("Request body").fill(`{"name":"${"n".repeat(255)}","categoryId":1}`);
     await execute.click();
     await operation.locator("pre.body").waitFor();
+    await operation.getByRole("region", { name: "Responses: Add a pet" }).waitFor();
     await expectUsable(page);
     // One operation at a time: Swagger UI gives the parts of all operations the same labels.
     await operation.locator(".opblock-summary-control").click();
     expect(await listPets(page, newSecret(newKeyId()))).toContain("Invalid API key.");
     await page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true");
+    // A schema with a name, and one without.
+    for (const tab of (await page.getByRole("tab", { name: "Schema" }).all()).slice(0, 2)) await tab.click();
     await expectUsable(page);
-    await page.locator("html.dark-mode").waitFor();
-    await page.emulateMedia({ colorScheme: "light" });
-    await page.locator("html:not(.dark-mode)").waitFor();
+    await page.locator("#operations-Pets-listPets .opblock-summary-control").click();
+    // Its example scrolls.
+    await page.locator("#operations-Usage-getUsage .opblock-summary-control").click();
+    await page.locator("#operations-Usage-getUsage pre.example").first().waitFor();
+    await expectUsable(page);
+    const background = "getComputedStyle(document.querySelector('.opblock')).backgroundColor";
+    const ofCard = "getComputedStyle(document.querySelector('#key-form')).backgroundColor";
+    expect(await page.evaluate(background)).toBe(await page.evaluate(ofCard));
   });
 });
+
+/** Presses Tab until the focus has left an element, and returns the controls that did not show it. */
+async function hiddenFocus(page: Page, selector: string): Promise<string[]> {
+  const hidden: string[] = [];
+  for (;;) {
+    await page.keyboard.press("Tab");
+    const control = await page.evaluate<string | null>(`(() => {
+      const control = document.activeElement;
+      if (!control.closest("${selector}")) return null;
+      // A radio button is invisible, and its label shows the focus.
+      const shown = control.type === "radio" ? control.parentElement : control;
+      return getComputedStyle(shown).outlineStyle === "none" ? control.outerHTML : "";
+    })()`);
+    if (control === null) return hidden;
+    if (control !== "") hidden.push(control);
+  }
+}
 
 describe.skipIf(CHROMIUM === undefined)("a sample on the reference page", () => {
   const sampleOf = (page: Page, operation: string) => page.locator(`#sample-${operation}`);
@@ -323,21 +361,20 @@ describe.skipIf(CHROMIUM === undefined)("a sample on the reference page", () => 
     const page = await open("/");
     const { operation } = await openOperation(page, "createPet");
     await openOperation(page, "listPets");
-    const tab = (name: string) => operation.getByRole("tab", { name });
-    await tab("curl").focus();
-    const selected: (string | null)[] = [];
+    const choice = (name: string) => operation.getByRole("radio", { name });
+    await choice("curl").focus();
+    const chosen: (string | null)[] = [];
     for (const press of ["ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft"]) {
       await page.keyboard.press(press);
-      selected.push(await page.locator("[role=tab]:focus[aria-selected=true][tabindex='0']").textContent());
+      chosen.push(await page.locator("label:has(:focus:checked)").textContent());
     }
-    expect(selected).toEqual(["TypeScript", "Python", "curl", "Python"]);
-    expect(await operation.locator("[role=tab][tabindex='0']").count()).toBe(1);
+    expect(chosen).toEqual(["TypeScript", "Python", "curl", "Python"]);
     expect(await sampleOf(page, "listPets").textContent()).toContain("import requests");
-    await tab("TypeScript").click();
+    await operation.getByText("TypeScript", { exact: true }).click();
     await page.reload();
     await openOperation(page, "listPets");
-    const panel = page.getByRole("tabpanel", { name: "TypeScript" });
-    expect(await panel.textContent()).toContain("petstore.pets.list()");
+    const sample = page.getByRole("group", { name: "TypeScript sample" });
+    expect(await sample.textContent()).toContain("petstore.pets.list()");
   });
 });
 
@@ -352,18 +389,18 @@ describe.skipIf(CHROMIUM === undefined)("the reference page with another URL or 
       await page.locator(".contents [aria-current]").getByText(entry, { exact: true }).waitFor();
       expect(await current.count()).toBe(1);
     };
-    await expectAtTop("operations-Usage-getUsage", "Get the usage of the key");
+    await expectAtTop("/Usage/getUsage", "Get the usage of the key");
     const growAbove = `
       document.querySelector(".opblock-tag-section").style.paddingTop = Math.random() * 300 + "px";
       new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))`;
     await page.evaluate(growAbove);
-    await expectAtTop("operations-Usage-getUsage", "Get the usage of the key");
+    await expectAtTop("/Usage/getUsage", "Get the usage of the key");
 
     const link = page.getByRole("link", { name: "Link to createPet" });
     for (const _ of ["another fragment", "the same fragment"]) {
       await link.click();
       await page.locator("#operations-Pets-createPet .execute").waitFor();
-      await expectAtTop("operations-Pets-createPet", "Add a pet");
+      await expectAtTop("/Pets/createPet", "Add a pet");
       await page.locator("#operations-Pets-createPet .opblock-summary-control").click();
     }
     expect(page.url()).toBe(`${origin}/#/Pets/createPet`);
@@ -386,12 +423,12 @@ describe.skipIf(CHROMIUM === undefined)("the reference page with another URL or 
     const query = `url=${elsewhere}&configUrl=${elsewhere}&persistAuthorization=true&name=${markup}`;
     const viewport = { width: 800, height: 300 };
     const page = await open(`/?${query}#/Usage/getUsage`, undefined, { viewport });
-    await reachTop(page, "operations-Usage-getUsage");
+    await reachTop(page, "/Usage/getUsage");
     await page.locator("#operations-Usage-getUsage .execute").waitFor();
     expect(await page.locator(".opblock").count()).toBe(4);
 
     await page.evaluate("location.hash = '#/Pets/createPet'");
-    await reachTop(page, "operations-Pets-createPet");
+    await reachTop(page, "/Pets/createPet");
     await page.locator("#operations-Pets-createPet .execute").waitFor();
     await page.evaluate(`location.hash = "#/${markup}/${markup}"`);
     expect(await page.locator(".opblock.is-open").count()).toBe(2);

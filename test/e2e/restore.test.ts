@@ -1,4 +1,4 @@
-// npm run restore against a fake of Cloudflare's API: wherever a restore of the pets is interrupted, any machine can finish it, no id
+// npx petstore restore against a fake of Cloudflare's API: wherever a restore of the pets is interrupted, any machine can finish it, no id
 // is assigned twice, and keys stay as they are. Cloudflare's own Time Travel is not tested.
 
 import { readdirSync } from "node:fs";
@@ -6,13 +6,12 @@ import { mkdtemp, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
-import restoreCommand from "../../scripts/restore.ts";
 import { createKey, renameKey, revokeKey, rotateKey } from "../../src/operators/admin.ts";
 import { insertPetOnce } from "../../src/pets/idempotency.ts";
 import { insertPet } from "../../src/pets/store.ts";
 import { startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { apiError } from "../support/e2e/cloudflare-workers.ts";
-import { runCommandInProcess } from "../support/e2e/in-process.ts";
+import { runPetstore } from "../support/e2e/in-process.ts";
 import { migrateEmpty } from "../support/e2e/migrations.ts";
 import type { Outcome } from "../support/e2e/petstore.ts";
 
@@ -69,7 +68,7 @@ async function startAgain(): Promise<void> {
 }
 
 /** A call of Cloudflare's API. `number` counts the calls of a command, from 1. */
-type Call = { number: number; isRestore: boolean; body: string; send(): Promise<unknown> };
+type Call = { number: number; isRead: boolean; isRestore: boolean; body: string; send(): Promise<unknown> };
 type Answer = (call: Call) => Promise<unknown>;
 
 /** Fails one call: a lost request has no effect, a lost response does not tell of it. */
@@ -87,9 +86,10 @@ async function restore(line: string, answer: Answer = ({ send }) => send()) {
   let calls = 0;
   api.intercept((request, body, send) => {
     calls += 1;
-    return answer({ number: calls, isRestore: request.endsWith("/restore"), body, send });
+    const isRead = /^GET |^\{"sql":"\s*SELECT /.test(body || request);
+    return answer({ number: calls, isRead, isRestore: request.endsWith("/restore"), body, send });
   });
-  return { ...(await runCommandInProcess(restoreCommand, line.split(" "))), calls };
+  return { ...(await runPetstore(`restore ${line}`)), calls };
 }
 
 const restoreTo = (to: string, answer?: Answer) => restore(`--bookmark ${to} --remote --yes`, answer);
@@ -119,7 +119,7 @@ const keyRows = () => Promise.all(KEY_TABLES.map((table) => rowsOf(keys, `SELECT
 const RESTORED = "Restored the database petstore-pets of the account an-account.\n";
 /** The end of a command that has not finished a restore. */
 const UNFINISHED_END =
-  /; until you finish it, ids may be assigned twice: npm run restore -- --resume --remote\n$/;
+  /; until you finish it, ids may be assigned twice: npx petstore restore --resume --remote\n$/;
 
 /** `added` are pets that were added after the restore. The next id is above `highestId`. */
 async function expectRestored(added: Row[] = [], when?: string, highestId = 1_000_005): Promise<void> {
@@ -135,7 +135,7 @@ it("restores, and can be undone, with new ids from the call after the restore on
   const { exitCode, stdout, stderr } = await restoreTo(bookmark);
   expect([exitCode, stdout]).toEqual([0, RESTORED]);
   expect([await addPetOnce("before"), await addPetOnce("since")]).toEqual(["3", "1000006"]);
-  const [, undo = ""] = stderr.match(/^To undo: npm run restore -- --bookmark (\d+) --remote$/m) ?? [];
+  const [, undo = ""] = stderr.match(/^To undo: npx petstore restore --bookmark (\d+) --remote$/m) ?? [];
   let [late, later] = ["", ""];
   const undone = await restoreTo(undo, async ({ isRestore, send }) => {
     const isAfter = late !== "";
@@ -166,13 +166,15 @@ it.each(["the response to a call is lost", "its machine is lost"])(
       await startAgain();
       const when = `after call ${number}`;
       const interrupt = lose("response", (call) => call.number === number);
-      let wasRestore = false;
+      let [wasRead, wasRestore] = [false, false];
       const { calls, ...outcome } = await restoreTo(bookmark, async (call) => {
         if (fault === "its machine is lost" && call.number > number) throw apiError(502, 502, "Bad gateway");
-        wasRestore = call.isRestore;
+        ({ isRead: wasRead, isRestore: wasRestore } = call);
         return interrupt(call);
       });
       isInterrupted = calls >= number;
+      // Such a machine leaves what it would leave after the call before.
+      if (fault === "its machine is lost" && wasRead && isInterrupted) continue;
       const isRestored = !(await rowsOf(pets, PETS)).some(({ name }) => name === "since");
       const id = await addPet("meanwhile");
       if (!wasRestore) expect(Number(id), when).toBeGreaterThan(5);
@@ -202,7 +204,7 @@ it("is finished by another machine if the one that began it is lost", async () =
   const refused = await inClone(() => restoreTo(start));
   expect(refused.exitCode).toBe(2);
   expect(refused.stderr).toMatch(
-    /error: a restore of .* is unfinished, begun by \w+ at .*Z: .* finish it with npm run restore -- --resume --remote\n$/,
+    /error: a restore of .* is unfinished, begun by \w+ at .*Z: .* finish it with npx petstore restore --resume --remote\n$/,
   );
   const finished = await inClone(() => resume());
   expect([finished.exitCode, finished.stdout]).toEqual([0, RESTORED]);
@@ -288,7 +290,7 @@ it("changes nothing with --dry-run, if nobody can answer, or if Cloudflare refus
   const asked = api.requests.length;
   const planned = await restore(`--timestamp ${new Date().toISOString()} --remote --dry-run`);
   expect(planned.stdout).toMatch(
-    /to bookmark (\d+) \(.*Z\)\.\nIds up to 5 .* Keys stay as they are\.\nNothing was changed\. To restore: npm run restore -- --bookmark \1 --remote\n$/,
+    /to bookmark (\d+) \(.*Z\)\.\nIds up to 5 .* Keys stay as they are\.\nNothing was changed\. To restore: npx petstore restore --bookmark \1 --remote\n$/,
   );
   const unattended = await restore(`--bookmark ${bookmark} --remote`);
   expect([unattended.exitCode, unattended.stderr]).toEqual([
@@ -312,6 +314,6 @@ it("keeps ids above 2^53", async () => {
 
 it("with --preview works on the databases of the previews", async () => {
   const { stderr } = await restore("--bookmark 0 --preview staging --yes");
-  expect(stderr).toMatch(/\nerror: .* has pending migrations: run npm run migrate -- --preview staging, /);
+  expect(stderr).toMatch(/\nerror: .* has pending migrations: run npx petstore migrate --preview staging, /);
   expect(api.requests.at(-1)).toBe("POST /d1/database/id-of-petstore-previews-keys/query");
 });

@@ -1,110 +1,136 @@
-// scripts/run.mjs, which runs every command, in a small project with packages of its own. Tested only with the npm and the Node
-// that run the tests.
+// scripts/run.mjs, which starts every program, in a small project with packages of its own. Tested only with the npm and the Node that
+// run the tests.
 
 import { existsSync } from "node:fs";
-import { copyFile, cp, mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, cp, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { basename, delimiter, dirname, join } from "node:path";
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { runProcess, runScript } from "../support/e2e/petstore.ts";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { runProcess } from "../support/e2e/petstore.ts";
 
 /** Requirements of wrangler: one that the Node of the tests meets, and one that no Node meets. */
 const MET = ">=22.0.0";
 const UNMET = ">=999.0.0";
 
-/** Records the arguments and the credentials of each Node process. */
-const SPY = `const { CLOUDFLARE_API_TOKEN, CF_API_KEY } = process.env;
-const line = JSON.stringify({ args: process.argv.slice(1), credentials: [CLOUDFLARE_API_TOKEN, CF_API_KEY] });
-require("node:fs").appendFileSync(__dirname + "/processes", line + "\\n");
+const NODE_PACKAGE = `node-${process.platform}-${process.arch}`;
+
+/** Writes the arguments and credentials of a process. */
+const PROGRAM = `const { CLOUDFLARE_API_TOKEN: token, CF_API_KEY: key, PETSTORE_PACKAGED_NODE: reason, RUNS_ON } = process.env;
+console.log(JSON.stringify({ args: process.argv.slice(2), credentials: [token, key], reason, runsOn: RUNS_ON }));
 `;
 
+const CREDENTIALS = { CLOUDFLARE_API_TOKEN: "token", CF_API_KEY: "key" };
+
 let folder: string;
-let isSprungByNpm: boolean;
 
 beforeAll(async () => {
   folder = await realpath(await mkdtemp(join(tmpdir(), "petstore-test-")));
-  const files = {
-    "package.json": JSON.stringify({
-      name: "small-project",
-      scripts: { command: "node scripts/run.mjs main.mjs" },
-      dependencies: { wrangler: "file:wrangler-1.0.0.tgz" },
-    }),
-    "wrangler/package.json": JSON.stringify({
-      name: "wrangler",
-      version: "1.0.0",
-      engines: { node: MET },
-      scripts: { postinstall: `node --eval "fs.writeFileSync('sprung', '')"` },
-    }),
-    "spy.cjs": SPY,
-    "main.mjs": "console.log(process.execPath);",
-  };
-  for (const [name, content] of Object.entries(files)) {
-    await mkdir(dirname(join(folder, name)), { recursive: true });
-    await writeFile(join(folder, name), content);
-  }
+  const sprung = { postinstall: `node --eval "fs.writeFileSync('sprung', '')"` };
+  await write("package.json", {
+    name: "small-project",
+    dependencies: { wrangler: "file:wrangler-1.0.0.tgz" },
+    devDependencies: { tool: "file:tool-1.0.0.tgz" },
+  });
+  await write("wrangler/package.json", {
+    ...{ name: "wrangler", version: "1.0.0", engines: { node: MET }, scripts: sprung },
+  });
+  await write("tool/package.json", { name: "tool", version: "1.0.0", bin: { tool: "tool.cjs" } });
+  await write("tool/tool.cjs", PROGRAM);
+  await write("main.mjs", PROGRAM);
+  await write("node/package.json", { name: NODE_PACKAGE, version: "1.0.0", bin: { node: "bin/node" } });
+  await write("node/bin/node", `#!/bin/sh\nRUNS_ON=npm exec '${process.execPath}' "$@"\n`);
+  await write("scripts/node/package.json", {
+    optionalDependencies: { [NODE_PACKAGE]: `file:../../${NODE_PACKAGE}-1.0.0.tgz` },
+  });
   for (const name of [".npmrc", "scripts/run.mjs"]) await cp(name, join(folder, name));
-  await npm("pack", "./wrangler");
-  await npm("install", "--package-lock-only");
-  const { packages } = JSON.parse(await readFile(join(folder, "package-lock.json"), "utf8"));
-  expect(packages["node_modules/wrangler"].hasInstallScript).toBe(true);
-  await npm("ci");
-  isSprungByNpm = isTrapSprung();
-});
+  await write("scripts/petstore.mjs", "#!/usr/bin/env node\nconsole.log(process.argv.slice(2).join());\n");
+  await chmod(join(folder, "scripts/petstore.mjs"), 0o755);
+  for (const name of ["wrangler", "tool", "node"]) await npm(".", "pack", `./${name}`);
+  for (const name of [".", "scripts/node"]) await npm(name, "install", "--package-lock-only");
+  expect(await lock()).toContain('"hasInstallScript": true');
+}, 120_000);
 
 afterAll(() => rm(folder, { recursive: true }));
 
-async function npm(...args: string[]): Promise<void> {
-  const { exitCode } = await runProcess("npm", [...args, "--offline"], {}, folder);
-  expect(exitCode).toBe(0);
+beforeEach(async () => {
+  for (const name of ["node_modules", "scripts/node/node_modules"])
+    await rm(join(folder, name), { recursive: true, force: true });
+});
+
+async function write(name: string, content: object | string): Promise<void> {
+  await mkdir(dirname(join(folder, name)), { recursive: true });
+  await writeFile(join(folder, name), typeof content === "string" ? content : JSON.stringify(content));
 }
 
-const isTrapSprung = () => existsSync(join(folder, "node_modules/wrangler/sprung"));
+const lock = () => readFile(join(folder, "package-lock.json"), "utf8");
 
-it("npm ci runs no install scripts", () => expect(isSprungByNpm).toBe(false));
+async function npm(where: string, ...args: string[]): Promise<void> {
+  const { exitCode, stderr } = await runProcess("npm", [...args, "--offline"], {}, join(folder, where));
+  expect([exitCode, stderr]).toEqual([0, expect.any(String)]);
+}
 
-it("a command installs the packages without install scripts, and hides credentials from npm", async () => {
-  await rm(join(folder, "node_modules"), { recursive: true });
-  const { exitCode, stderr } = await runScript(
-    join(folder, "scripts/run.mjs"),
-    ["main.mjs"],
-    {
-      NODE_OPTIONS: `--require=${join(folder, "spy.cjs")}`,
-      CLOUDFLARE_API_TOKEN: "token",
-      CF_API_KEY: "key",
-      npm_config_offline: "true",
-      // A user may have this in an environment variable or in ~/.npmrc.
-      npm_config_ignore_scripts: "false",
-    },
-    folder,
-  );
-  expect([exitCode, stderr, isTrapSprung()]).toEqual([0, expect.stringContaining("added 1 package"), false]);
-  const lines = (await readFile(join(folder, "processes"), "utf8")).trimEnd().split("\n");
-  const processes = lines.map((line) => JSON.parse(line) as { args: string[]; credentials: unknown[] });
-  const credentialsOf = (name: string) =>
-    processes.filter(({ args }) => args.some((path) => basename(path) === name)).at(-1)?.credentials;
-  expect(credentialsOf("ci")).toEqual([null, null]);
-  expect(credentialsOf("main.mjs")).toEqual(["token", "key"]);
+const isInstalled = (name: string) => existsSync(join(folder, "node_modules", name));
+
+/** Runs `node scripts/run.mjs WORDS`. */
+function run(words: string, environment: NodeJS.ProcessEnv = {}) {
+  const env = { npm_config_offline: "true", ...environment };
+  return runProcess(process.execPath, ["scripts/run.mjs", ...words.split(" ")], env, folder);
+}
+
+it("npm ci runs no install scripts", async () => {
+  await npm(".", "ci");
+  expect([isInstalled("wrangler"), isInstalled("wrangler/sprung")]).toEqual([true, false]);
 });
 
-it.skipIf(process.platform === "win32").each([
-  ["the machine's Node if it is new enough for wrangler, and removes the link to the other one", MET],
-  ["the Node from the lock file otherwise, and keeps its link for npx", UNMET],
-])("a command runs on %s", async (_, engines) => {
-  const [link, locked] = [join(folder, "node_modules/.bin/node"), join(folder, "locked-node")];
-  await copyFile(process.execPath, locked);
-  // As npm ci leaves it: the Node from the lock file is first in PATH for what npm starts.
-  const bin = join(folder, "node_modules", `node-${process.platform}-${process.arch}`, "bin");
-  for (const path of [join(bin, "node"), link]) {
-    await rm(path, { force: true });
-    await mkdir(dirname(path), { recursive: true });
-    await symlink(locked, path);
-  }
-  const file = join(folder, "package-lock.json");
-  const lock = await readFile(file, "utf8");
-  await writeFile(file, lock.replace(MET, engines));
-  const PATH = [dirname(process.execPath), process.env.PATH].join(delimiter);
-  const { stdout } = await runProcess("npm", ["run", "--silent", "command"], { PATH }, folder);
-  await writeFile(file, lock);
-  const expected = engines === MET ? [process.execPath, false] : [locked, true];
-  expect([stdout.trim(), existsSync(link)]).toEqual(expected);
+it("a program gets the packages that it needs, once, without install scripts, and its own exit code", async () => {
+  // A user may have this in an environment variable or in ~/.npmrc.
+  const scripts = { npm_config_ignore_scripts: "false", NODE_ENV: "production" };
+  const light = await run("--omit=dev ./main.mjs a --omit=dev", scripts);
+  expect(JSON.parse(light.stdout).args).toEqual(["a", "--omit=dev"]);
+  expect(light.stderr).toMatch(/^Installing the packages\n\nadded 1 package /);
+  expect([isInstalled("wrangler"), isInstalled("tool")]).toEqual([true, false]);
+  // What is installed stays in place: a service may be running from it.
+  await writeFile(join(folder, "node_modules/wrangler/kept"), "");
+  const complete = await run("tool b c", scripts);
+  expect([JSON.parse(complete.stdout).args, isInstalled("wrangler/kept")]).toEqual([["b", "c"], true]);
+  expect(await run("--omit=dev ./main.mjs")).toMatchObject({ exitCode: 0, stderr: "" });
+  expect([isInstalled("tool"), isInstalled("wrangler/sprung")]).toEqual([true, false]);
+  expect((await run("./missing.mjs")).exitCode).toBe(1);
+  // Also in a folder with a package.json of its own.
+  const npx = await runProcess("npx", ["petstore", "--json"], {}, join(folder, "scripts/node"));
+  expect(npx.stdout).toBe("--json\n");
+  expect(await run("mistyped")).toEqual({
+    exitCode: 1,
+    stdout: "",
+    stderr: "error: no package has the tool mistyped\n",
+  });
 });
+
+it("npm gets no credentials, the program does", async () => {
+  const spy = `require("node:fs").appendFileSync(${JSON.stringify(join(folder, "spied"))}, process.argv[2] + process.env.CLOUDFLARE_API_TOKEN + process.env.CF_API_KEY + "\\n")`;
+  await write("spy.cjs", spy);
+  const NODE_OPTIONS = `--require=${join(folder, "spy.cjs")}`;
+  const { stdout } = await run("--omit=dev ./main.mjs a", { ...CREDENTIALS, NODE_OPTIONS });
+  expect(JSON.parse(stdout).credentials).toEqual(["token", "key"]);
+  const spied = await readFile(join(folder, "spied"), "utf8");
+  expect(spied).toMatch(/^ciundefinedundefined$/m);
+});
+
+it.skipIf(process.platform === "win32")(
+  "on a Node that is too old, a program runs on the packaged one, which gets credentials only if it is allowed to",
+  async () => {
+    const text = await lock();
+    await writeFile(join(folder, "package-lock.json"), text.replace(MET, UNMET));
+    const first = await run("--omit=dev ./main.mjs", CREDENTIALS);
+    const allowed = await run("--omit=dev ./main.mjs --allow-packaged-node", CREDENTIALS);
+    await writeFile(join(folder, "package-lock.json"), text);
+    const reason = expect.stringContaining("is too old");
+    const refused = { args: [], credentials: [null, null], reason, runsOn: "npm" };
+    expect(JSON.parse(first.stdout)).toEqual(refused);
+    expect(first.stderr).toMatch(
+      /^Installing Node 1\.0\.0 for this project, because v\S+ is too old for wrangler$/m,
+    );
+    expect([JSON.parse(allowed.stdout).credentials, allowed.stderr]).toEqual([["token", "key"], ""]);
+    expect(existsSync(join(folder, "node_modules/.bin/node"))).toBe(false);
+  },
+);

@@ -1,8 +1,10 @@
-// npm run screenshots: takes the pictures of both pages that the documents show, from the real service. The usage is invented.
+// npm run screenshots [-- FOLDER]: takes the pictures of both pages that the documents show, from the real service, by default into
+// docs/. The usage is invented. It needs Chromium: CHROMIUM can name one.
 
 import { join } from "node:path";
-import { type Define, newCommand } from "../../scripts/lib/command.ts";
 import { EXAMPLE_USAGE } from "../../src/openapi/examples.ts";
+import { answerUsage, keyField, openBrowser, openOperation } from "../support/e2e/browser.ts";
+import { emptyState, start } from "../support/e2e/petstore.ts";
 
 /** Busy on weekdays, and sometimes over the limit. */
 const PAST_DAYS = EXAMPLE_USAGE.days.slice(0, -1).map(({ date }, index) => {
@@ -11,21 +13,9 @@ const PAST_DAYS = EXAMPLE_USAGE.days.slice(0, -1).map(({ date }, index) => {
   return { date, admitted: Math.min(1000, sent), refused: Math.max(0, sent - 1000) };
 });
 
-const define: Define = (io) =>
-  newCommand(
-    "npm run screenshots",
-    "Takes the pictures of the reference page and the usage page that the documents show. It needs Chromium: CHROMIUM can name one.",
-    "",
-    "--folder /tmp",
-  )
-    .option("--folder <dir>", "where to write the pictures", "docs")
-    .action(({ folder }) => io.step("Taking pictures", () => takeAll(folder)));
-
-export default define;
+await takeAll(process.argv[2] ?? "docs");
 
 async function takeAll(folder: string): Promise<void> {
-  const { answerUsage, keyField, openBrowser, openOperation } = await import("../support/e2e/browser.ts");
-  const { emptyState, start } = await import("../support/e2e/petstore.ts");
   const browser = await openBrowser();
   const { state, remove } = await emptyState();
   const service = await start(state);
@@ -38,7 +28,7 @@ async function takeAll(folder: string): Promise<void> {
       await page.goto(service.origin);
       await keyField(page).fill(key);
       const { operation, execute } = await openOperation(page, "listPets");
-      await operation.getByRole("tab", { name: "TypeScript" }).click();
+      await operation.getByText("TypeScript", { exact: true }).click();
       await execute.click();
       await operation.locator("pre.body").waitFor();
       await page.mouse.move(0, 0);

@@ -1,21 +1,19 @@
-// npm run usage, with a stand-in for Cloudflare's query API.
+// npx petstore usage, with a stand-in for Cloudflare's query API.
 
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import keysCommand from "../../scripts/keys.ts";
 import { queryKeyDays } from "../../scripts/usage/telemetry.ts";
 import { daysText, windowsText } from "../../scripts/usage/text.ts";
-import usageCommand from "../../scripts/usage.ts";
 import { DAY_MS } from "../../src/keys/protocol.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
-import { runCommandInProcess } from "../support/e2e/in-process.ts";
+import { runPetstore } from "../support/e2e/in-process.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 
 const petstore = sharedPetstore();
 const { newKey, call } = petstore;
 
 function usage(...args: string[]) {
-  return runCommandInProcess(usageCommand, args);
+  return runPetstore(["usage", ...args]);
 }
 
 interface Query {
@@ -129,10 +127,10 @@ key_bbbbbbbbbbbb: 1 requests
   expect((await usage()).stdout).toBe("No requests with a valid key.\n");
 });
 
-it("npm run keys -- show has the counts of the running service, without a request to it", async () => {
+it("npx petstore keys show has the counts of the running service, without a request to it", async () => {
   const { id, key } = await newKey("free");
   const show = (...args: string[]) =>
-    runCommandInProcess(keysCommand, ["show", id, "--persist-to", petstore.state, ...args]);
+    runPetstore(["keys", "show", id, "--persist-to", petstore.state, ...args]);
   await call("/v1/pets", key);
   const { windows, days } = JSON.parse((await show("--json")).stdout);
   const own = (await (await call("/v1/usage", key)).json()) as UsageBody;
@@ -154,7 +152,8 @@ it("counts the service's log lines as the service counted the requests", async (
   await call("/v1/pets", key);
   const fields = { timestamp: Date.now(), "$metadata.service": "petstore" };
   const refused = requests - 4;
-  // Counts and lines can come after their response.
+  // Counts and lines can come after their response. The log is long, because all files share the service.
+  const patience = { timeout: 10_000, interval: 500 };
   await vi.waitFor(async () => {
     const own = (await (await call("/v1/usage", key)).json()) as UsageBody;
     const lines = (await petstore.logLines()).map((line) => ({ ...fields, ...JSON.parse(line) }));
@@ -162,7 +161,7 @@ it("counts the service's log lines as the service counted the requests", async (
     const { days } = await queryKeyDays(id, 1, Date.now());
     expect(own.days.at(-1)).toMatchObject({ admitted: 3, refused });
     expect(days).toMatchObject([{ admitted: 3, refused, banned: 2 }]);
-  });
+  }, patience);
 });
 
 it("warns if Cloudflare sampled the log", async () => {
@@ -188,7 +187,7 @@ it.each([
   expect(stderr).toContain(`\nerror: ${problem}`);
 });
 
-// npm run keys -- show prints both texts.
+// npx petstore keys show prints both texts.
 it("the texts of the largest counts fit into 80 columns, and a bar shows the smallest", () => {
   const nowMs = Date.parse("2026-11-22T11:36:41Z");
   const counts = { limit: 1_000_000_000, used: 1_000_000_000, remaining: 0 };

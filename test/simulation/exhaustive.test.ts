@@ -6,38 +6,34 @@
 import { expect, inject, it } from "vitest";
 import { type Isolate, type Message, World } from "./world.ts";
 
+/** The limit of a minute, the requests of a burst, and the second of the minute at which the world begins. */
+type Setting = { limit: number; burst: number; second: number };
+
 /** A world in which nothing happens except chosen events. */
 class Steps {
   readonly world: World;
-  readonly #messages: { message: Message; name: string; sentMs: number; answer?: () => void }[] = [];
-  /** The events of each part with their times. Parts with equal histories are in equal states. */
-  readonly #histories = new Map<string, string>();
-  readonly #sent = new Map<Isolate, number>();
   readonly #burst: number;
-  #faults = 0;
-  #changes = 0;
-  #arrivals = 0;
+  /** By isolate and number. `answer` returns the result of a call that the object has executed. */
+  readonly #messages = new Map<string, { message: Message; sentMs: number; answer?: () => void }>();
+  /** The events of each part with their times. Parts with equal histories are in equal states. */
+  readonly #histories: Record<string, string> = { A: "", B: "", object: "" };
+  readonly #sent: Record<string, number> = { A: 0, B: 0 };
+  readonly #left = { arrivals: 3, faults: 1, changes: 1 };
 
-  constructor(limit: number, burst: number, second: number) {
+  constructor({ limit, burst, second }: Setting) {
     this.#burst = burst;
-    const limits = { minute: limit, day: 3 * limit };
     this.world = new World({
       startMs: Date.UTC(2026, 10, 22, 23, 59, second),
-      limits,
+      limits: { minute: limit, day: 3 * limit },
       polls: false,
       send: (message) => {
-        const sent = (this.#sent.get(message.isolate) ?? 0) + 1;
-        this.#sent.set(message.isolate, sent);
-        const name = `${this.#nameOf(message.isolate)}${sent}`;
-        this.#messages.push({ message, name, sentMs: this.world.time.nowMs });
+        const isolate = "AB"[this.world.isolates.indexOf(message.isolate)] ?? "";
+        this.#sent[isolate] = (this.#sent[isolate] ?? 0) + 1;
+        this.#messages.set(`${isolate}${this.#sent[isolate]}`, { message, sentMs: this.world.time.nowMs });
       },
     });
     this.world.newIsolate();
     this.world.newIsolate();
-  }
-
-  #nameOf(isolate: Isolate): string {
-    return "AB"[this.world.isolates.indexOf(isolate)] ?? "";
   }
 
   /** Sends recent requests through both isolates, so that they request leases. A gets one if the limit is large enough. */
@@ -48,7 +44,7 @@ class Steps {
       [first, 60],
       [first, 0],
     ] as const) {
-      void this.world.request(isolate);
+      void this.world.ask(isolate);
       await this.world.settle();
       await this.#deliverAll();
       await this.world.run(this.world.time.nowMs + pauseMs);
@@ -56,7 +52,9 @@ class Steps {
   }
 
   async #deliverAll(): Promise<void> {
-    for (const { message, answer } of this.#messages.splice(0)) {
+    const all = [...this.#messages.values()];
+    this.#messages.clear();
+    for (const { message, answer } of all) {
       const answerNow = answer ?? (await message.deliver());
       this.world.persist();
       answerNow?.();
@@ -65,114 +63,95 @@ class Steps {
 
   /** The names of the possible next events. */
   events(): string[] {
-    const arrivals = this.#arrivals < 3 ? ["arrive A", "arrive B", "burst A", "burst B"] : [];
-    const faults =
-      this.#faults < 1 ? ["crash", "evict", ...this.#messages.map(({ name }) => `lose ${name}`)] : [];
-    const steps = this.#messages.map(
-      ({ name, answer }) => `${answer === undefined ? "deliver" : "answer"} ${name}`,
-    );
-    // The plan changes, and the object learns of it.
-    const changes = this.#changes < 1 ? ["lower", "raise"] : [];
-    return [...arrivals, ...steps, ...faults, ...changes, "pass 100", "pass 1000", "boundary"];
+    const { arrivals, faults, changes } = this.#left;
+    const names = [...this.#messages.keys()];
+    return [
+      ...(arrivals > 0 ? ["arrive A", "arrive B", "burst A", "burst B"] : []),
+      ...[...this.#messages].map(
+        ([name, { answer }]) => `${answer === undefined ? "deliver" : "answer"} ${name}`,
+      ),
+      ...(faults > 0 ? ["crash", "evict", ...names.map((name) => `lose ${name}`)] : []),
+      // The plan changes, and the object learns of it.
+      ...(changes > 0 ? ["lower", "raise"] : []),
+      ...["pass 100", "pass 1000", "boundary"],
+    ];
   }
 
   async do(event: string): Promise<void> {
     const { world } = this;
-    const [what, which = ""] = event.split(" ");
-    const message = this.#messages.find(({ name }) => name === which);
-    const isolate = world.isolates["AB".indexOf(which)];
-    switch (what) {
-      case "arrive":
-      case "burst":
-        this.#arrivals += 1;
-        this.#note(which, what);
-        for (let request = 0; request < (what === "burst" ? this.#burst : 1); request += 1)
-          void world.request(isolate as Isolate);
-        break;
-      case "deliver":
-        this.#note("object", which);
-        if (message !== undefined) message.answer = (await message.message.deliver()) ?? (() => {});
-        break;
-      case "answer":
-        // The output gate: a result is sent when all earlier writes are durable.
-        this.world.persist();
-        this.#note(which.slice(0, 1), event);
-        message?.answer?.();
-        this.#drop(which);
-        break;
-      case "lose":
-        this.#faults += 1;
-        this.#note(which.slice(0, 1), event);
-        message?.message.fail(new Error("lost"));
-        this.#drop(which);
-        break;
-      case "crash":
-        this.#faults += 1;
-        this.#note("object", event);
-        world.crash(0);
-        for (const each of this.#messages.filter(({ answer }) => answer !== undefined)) {
-          this.#note(each.name.slice(0, 1), `lose ${each.name}`);
-          each.message.fail(new Error("reset"));
-          this.#drop(each.name);
-        }
-        break;
-      case "evict":
-        this.#faults += 1;
-        this.world.persist();
-        this.#note("object", event);
-        world.evict();
-        break;
-      case "lower":
-      case "raise": {
-        this.#changes += 1;
-        this.#note("object", what);
-        const { minute, day } = world.record.limits;
-        const change = what === "lower" ? -5 : 5;
-        world.change({ limits: { minute: Math.max(1, minute + change), day: day + change } });
-        world.sleep();
-        break;
-      }
-      case "pass":
-        await world.run(world.time.nowMs + Number(which));
-        break;
-      default:
-        await world.run(Date.UTC(2026, 10, 23) + 10);
-    }
+    const [what = "", which = ""] = event.split(" ");
+    const sent = this.#messages.get(which);
+    const { isolates, time } = world;
+    const isolate = isolates["AB".indexOf(which)] as Isolate;
+    const calledMs = [...this.#messages.values()].map(({ sentMs }) => sentMs);
+    if (what === "arrive" || what === "burst") {
+      this.#left.arrivals -= 1;
+      this.#note(which, what);
+      for (let request = 0; request < (what === "burst" ? this.#burst : 1); request += 1)
+        void world.ask(isolate);
+    } else if (what === "deliver" && sent !== undefined) {
+      this.#note("object", which);
+      sent.answer = (await sent.message.deliver()) ?? (() => {});
+    } else if (what === "answer") {
+      // The output gate: a result is sent when all earlier writes are durable.
+      world.persist();
+      this.#note(which.slice(0, 1), event);
+      sent?.answer?.();
+      this.#messages.delete(which);
+    } else if (what === "lose") {
+      this.#left.faults -= 1;
+      this.#lose(which, "lost");
+    } else if (what === "crash") {
+      this.#left.faults -= 1;
+      this.#note("object", event);
+      world.crash(0);
+      for (const [name, { answer }] of [...this.#messages])
+        if (answer !== undefined) this.#lose(name, "reset");
+    } else if (what === "evict") {
+      this.#left.faults -= 1;
+      world.persist();
+      this.#note("object", event);
+      world.evict();
+    } else if (what === "lower" || what === "raise") {
+      this.#left.changes -= 1;
+      this.#note("object", what);
+      const { minute, day } = world.record.limits;
+      const change = what === "lower" ? -5 : 5;
+      world.change({ limits: { minute: Math.max(1, minute + change), day: day + change } });
+      world.sleep();
+    } else await world.run(what === "pass" ? time.nowMs + Number(which) : Date.UTC(2026, 10, 23) + 10);
     // A call that exceeds its deadline, itself or by its retry, makes counts inexact.
-    const ages = [...this.#messages, ...(message ? [message] : [])].map(
-      ({ sentMs }) => world.time.nowMs - sentMs,
-    );
-    if (Math.max(0, ...ages) > 1_500) world.isDirty = true;
+    if (time.nowMs - Math.min(...calledMs) > 1_500) world.isDirty = true;
     await world.settle();
   }
 
-  #drop(which: string): void {
-    const index = this.#messages.findIndex(({ name }) => name === which);
-    if (index !== -1) this.#messages.splice(index, 1);
+  #lose(name: string, reason: string): void {
+    this.#note(name.slice(0, 1), `lose ${name}`);
+    this.#messages.get(name)?.message.fail(new Error(reason));
+    this.#messages.delete(name);
   }
 
   #note(part: string, what: string): void {
-    this.#histories.set(part, `${this.#histories.get(part) ?? ""};${this.world.time.nowMs} ${what}`);
+    this.#histories[part] += `;${this.world.time.nowMs} ${what}`;
   }
 
   /** Equal for equal states. */
   get fingerprint(): string {
-    const parts = ["A", "B", "object"].map((part) => this.#histories.get(part));
-    const underway = this.#messages.map(({ name, answer }) => `${name}${answer === undefined ? "" : "!"}`);
-    return [this.world.time.nowMs, this.#faults, ...parts, ...underway.sort()].join("|");
+    const underway = [...this.#messages].map(
+      ([name, { answer }]) => `${name}${answer === undefined ? "" : "!"}`,
+    );
+    const { A, B, object } = this.#histories;
+    return [this.world.time.nowMs, this.#left.faults, A, B, object, ...underway.sort()].join("|");
   }
 
   /** Continues without faults, and checks all counts at the end. */
   async finish(): Promise<void> {
     const { world } = this;
-    for (
-      let round = 0;
-      round < 100 && (world.open > 0 || this.#messages.length > 0 || round < 12);
-      round += 1
-    ) {
+    const isBusy = () => world.open > 0 || this.#messages.size > 0;
+    for (let round = 0; round < 12 || (round < 100 && isBusy()); round += 1) {
       await this.#deliverAll();
       await world.settle();
-      if (this.#messages.length === 0) await world.run(world.time.nowMs + 600);
+      if (this.#messages.size === 0) await world.run(world.time.nowMs + 600);
     }
     world.expect(world.open === 0, () => `${world.open} requests were never decided`);
     if (!world.isDirty) world.expectExact();
@@ -181,22 +160,18 @@ class Steps {
   }
 }
 
-/** Explores all sequences of up to `depth` events, each state once. Returns the number of states. */
-async function explore(limit: number, burst: number, second: number, depth: number) {
+/** Explores all sequences of up to `depth` events, each state once. Returns the number of states, and what occurred in them. */
+async function explore(setting: Setting, depth: number) {
   const seen = new Set<string>();
   const met = { refused: 0, leases: 0, undecided: 0 };
-  const reach = async (path: readonly string[]): Promise<Steps> => {
-    const steps = new Steps(limit, burst, second);
-    await steps.warmUp();
-    for (const event of path) await steps.do(event);
-    return steps;
-  };
   let paths: (readonly string[])[] = [[]];
   for (let length = 0; paths.length > 0; length += 1) {
     const next: (readonly string[])[] = [];
     for (const path of paths) {
       try {
-        const steps = await reach(path);
+        const steps = new Steps(setting);
+        await steps.warmUp();
+        for (const event of path) await steps.do(event);
         if (seen.has(steps.fingerprint)) continue;
         seen.add(steps.fingerprint);
         if (length < depth) next.push(...steps.events().map((event) => [...path, event]));
@@ -211,19 +186,17 @@ async function explore(limit: number, burst: number, second: number, depth: numb
   return { states: seen.size, ...met };
 }
 
+const DEPTH = inject("exhaustiveDepth");
+
 it.each([
   // A has a lease of four, and a burst exceeds the rest by one.
-  ["with a lease", 12, 6, 57, inject("exhaustiveDepth")],
-  ["with a lease, early in the minute", 12, 6, 30, inject("exhaustiveDepth") - 1],
-  ["without a lease", 5, 2, 57, inject("exhaustiveDepth")],
-] as const)(
-  "limits are exact in every order of events, %s",
-  { timeout: 0 },
-  async (name, limit, burst, second, depth) => {
-    const { states, refused, leases, undecided } = await explore(limit, burst, second, depth);
-    if (process.env.SIMULATION_TOTALS !== undefined)
-      process.stderr.write(`${name}: ${states} states at depth ${depth}\n`);
-    expect(refused).toBeGreaterThan(0);
-    if (limit > 5) expect(Math.min(leases, undecided)).toBeGreaterThan(0);
-  },
-);
+  ["with a lease", { limit: 12, burst: 6, second: 57 }, DEPTH],
+  ["with a lease, early in the minute", { limit: 12, burst: 6, second: 30 }, DEPTH - 1],
+  ["without a lease", { limit: 5, burst: 2, second: 57 }, DEPTH],
+] as const)("limits are exact in every order of events, %s", { timeout: 0 }, async (name, setting, depth) => {
+  const { states, refused, leases, undecided } = await explore(setting, depth);
+  if (process.env.SIMULATION_TOTALS !== undefined)
+    process.stderr.write(`${name}: ${states} states at depth ${depth}\n`);
+  expect(refused).toBeGreaterThan(0);
+  if (setting.limit > 5) expect(Math.min(leases, undecided)).toBeGreaterThan(0);
+});

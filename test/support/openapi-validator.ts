@@ -46,22 +46,19 @@ export async function findViolations({ method, path, status, headers, body }: Ex
     statusCode: status,
     setMatchType: SetMatchType.Subset,
   });
+  // A response without documented content has no type.
+  const [content] = Object.keys(response.content ?? {});
+  const found = headers["content-type"];
   const hasBody = response.content !== undefined && !isHead;
   const aboutBody = hasBody ? api.validateResponse(JSON.parse(body), operationId, status) : undefined;
   return [
     ...missing.map(([name]) => `the header ${name} is missing`),
-    ...contentProblems(response.content, headers["content-type"]),
+    ...(found === content ? [] : [`the content is ${found} instead of ${content}`]),
     ...(hasBody || body === "" ? [] : [`there is a body: ${body}`]),
     ...[...(aboutHeaders.errors ?? []), ...(aboutBody?.errors ?? [])].map(
       ({ instancePath, message, params }) => `${instancePath} ${message} ${JSON.stringify(params)}`,
     ),
   ];
-}
-
-/** Returns what is wrong with a `Content-Type`. A response without documented content has none. */
-export function contentProblems(documented: object | undefined, found: string | undefined): string[] {
-  const [expected] = Object.keys(documented ?? {});
-  return found === expected ? [] : [`the content is ${found} instead of ${expected}`];
 }
 
 /** findViolations as a service: accepts an array of exchanges, returns one text for each that violates the document. */

@@ -4,8 +4,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { MAX_GRACE_DAYS } from "../../scripts/commands/keys/rotate.ts";
 import { stepsOf } from "../../scripts/deploy/smoke-test.ts";
-import { MAX_COUNT, MAX_GRACE_DAYS, PAGE_SIZE } from "../../scripts/keys/arguments.ts";
+import { MAX_COUNT, PAGE_SIZE } from "../../scripts/keys/options.ts";
 import { FRESH_MS } from "../../src/d1/freshness.ts";
 import { MAX_BODY_BYTES, MAX_BODY_MS } from "../../src/http/body.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
@@ -36,11 +37,10 @@ it.each(Object.values(OPERATIONS))("the README has $method $path", ({ method, pa
 });
 
 it.each(["README.md", "docs/operating.md"])("%s has each subcommand of keys", (file) => {
-  const source = readFileSync("scripts/keys.ts", "utf8");
-  const names = [...source.matchAll(/\badd\(\s*\["([a-z]+)"/g)].map(([, name]) => name);
+  const names = readdirSync("scripts/commands/keys").map((name) => name.replace(".ts", ""));
   expect(names.length).toBeGreaterThan(5);
   const text = readFileSync(file, "utf8");
-  for (const name of names) expect(text).toMatch(new RegExp(`(\`|keys -- (.*\\b)?)${name}\\b`));
+  for (const name of names) expect(text).toMatch(new RegExp(`(\`|petstore keys (.*\\b)?)${name}\\b`));
 });
 
 it.each(["README.md", "client/README.md"])("%s has each field and status of a pet", (file) => {
@@ -320,7 +320,7 @@ const PHRASES: Record<string, string[]> = {
     `/** 1 to ${MAX_KEY_LENGTH} visible ASCII characters`,
   ],
   "client/src/errors.ts": [`within ${HOURS} hours`],
-  "scripts/restore.ts": [`old pages until ${FRESH} s after`],
+  "scripts/commands/restore.ts": [`old pages until ${FRESH} s after`],
   "docs/performance.md": [`clients for ${number(keys("MAX_CLIENTS"))} keys`, `read again every ${FRESH} s`],
 };
 
@@ -364,7 +364,7 @@ const OTHERS = [
   "docs/performance.md",
   "client/src/petstore.ts",
   "client/src/errors.ts",
-  "scripts/restore.ts",
+  "scripts/commands/restore.ts",
 ];
 
 const FIGURE =

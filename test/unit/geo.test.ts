@@ -1,4 +1,4 @@
-// The arithmetic of npm run bench:geo.
+// The arithmetic of npm run bench -- geo.
 
 import { expect, it } from "vitest";
 import { dollarsPerMillion, NO_COUNTS, sum } from "../../bench/geo/counts.ts";
@@ -13,10 +13,7 @@ it("a percentile is the nearest rank, in any order", () => {
 
 it("the cost per million requests is each operation's price times its count per request, over all isolates", () => {
   const one = { workerRequests: 100, objectRequests: 200, rowsWritten: 50, rowsRead: 2_000 };
-  const dollars = dollarsPerMillion(sum([one, NO_COUNTS, one]), 200);
-  const rounded = Object.entries(dollars).map(([name, value]) => [name, Number(value.toFixed(9))]);
-  const operations = { workerRequests: 0.3, objectRequests: 0.3, rowsWritten: 0.5, rowsRead: 0.02 };
-  expect(Object.fromEntries(rounded)).toEqual({ ...operations, total: 1.12 });
+  expect(dollarsPerMillion(sum([one, NO_COUNTS, one]))).toBeCloseTo(0.3 + 0.3 + 0.5 + 0.02, 9);
 });
 
 it("a round trip between two regions differs by less than 10 % from that in the other direction", () => {

@@ -1,91 +1,30 @@
-// The limiter client of one key against the real object: with leases, full windows, failing calls and clock skew. The world also
-// checks its own guarantees in each test, such as the longest wait.
+// The limiter client of one key against the real object: with leases, full windows, failing calls and clock skew.
 
 import { describe, expect, it } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
 import { CALL_DEADLINE_MS } from "../../src/keys/isolate/call-object.ts";
 import { fullWindows } from "../../src/keys/isolate/known-quota.ts";
+import { WaitingRequests } from "../../src/keys/isolate/waiting-requests.ts";
 import { BAN_MS } from "../../src/keys/object/bans.ts";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
+import { RUNTIME } from "../../src/lib/runtime.ts";
 import { headersOf, tighterWindow } from "../../src/rate-limit/headers.ts";
-import type { Limits } from "../../src/rate-limit/windows.ts";
-import { type Message, type Options, World } from "../simulation/world.ts";
+import {
+  admissions,
+  END,
+  hangs,
+  isOverloaded,
+  longest,
+  newService,
+  type Service,
+  START_MS,
+  works,
+} from "../support/key-service.ts";
 
-const START_MS = Date.UTC(2026, 10, 22, 12, 34, 2);
-
-/** The default one-way delay of a message. */
+/** The time of a message. */
 const TRIP_MS = 50;
 
-const { free, pro, business } = PLAN_LIMITS;
-
-const OVERLOADED = Object.assign(new Error("too many requests"), { overloaded: true });
-
-/** How the network handles a message. `answer` has the object execute it, and returns the result. */
-type Handler = (message: Message, answer: () => void) => void;
-
-const works: Handler = (_, answer) => answer();
-const isOverloaded: Handler = (message) => message.fail(OVERLOADED);
-
-type Request = Promise<{ decision: Awaited<ReturnType<World["request"]>>; waitedMs: number }>;
-
-/** One isolate that has the record, its object, and a faulty network between them. All times count from START_MS. */
-function newService(
-  limits: Limits,
-  { aheadMs = 0, ...options }: Partial<Options> & { aheadMs?: number } = {},
-) {
-  const network = { tripMs: TRIP_MS, handle: works };
-  const calls: { atMs: number; message: Message }[] = [];
-  const answer = (message: Message, backMs = network.tripMs) =>
-    world.time.after(network.tripMs, async () => {
-      const reply = await message.deliver();
-      world.persist();
-      if (reply !== undefined) world.time.after(backMs, reply);
-    });
-  const send = (message: Message) => {
-    calls.push({ atMs: world.time.nowMs - START_MS, message });
-    network.handle(message, () => answer(message));
-  };
-  const world: World = new World({ startMs: START_MS, limits, send, polls: false, ...options });
-  const newIsolate = (ahead = 0) => {
-    const isolate = world.newIsolate(ahead);
-    isolate.client.learn({ record: world.record, usableMs: 30_000 }, START_MS + ahead);
-    return isolate;
-  };
-  const isolate = newIsolate(aheadMs);
-  /** Sends a request at `atMs`. */
-  const at = (atMs: number, by = isolate): Request =>
-    new Promise<void>((resolve) => world.time.after(START_MS + atMs - world.time.nowMs, resolve))
-      .then(() => world.request(by))
-      .then((decision) => ({ decision, waitedMs: world.time.nowMs - START_MS - atMs }));
-  const burst = (times: number, atMs: number, by = isolate) =>
-    Array.from({ length: times }, () => at(atMs, by));
-  const every = (ms: number, fromMs: number, toMs: number, by = isolate) =>
-    Array.from({ length: Math.ceil((toMs - fromMs) / ms) }, (_, index) => at(fromMs + index * ms, by));
-  const runUntil = (atMs: number) => world.run(START_MS + atMs);
-  /** The times at which an isolate has called. */
-  const sent = (by = isolate) =>
-    calls.filter(({ message }) => message.isolate === by).map(({ atMs }) => atMs);
-  /** The object's counts of this minute. */
-  const counted = () => world.usage().status.windows.minute;
-  const used = () => counted().used;
-  return {
-    network,
-    world,
-    isolate,
-    newIsolate,
-    calls,
-    answer,
-    at,
-    burst,
-    every,
-    runUntil,
-    sent,
-    counted,
-    used,
-  };
-}
-
-type Service = ReturnType<typeof newService>;
+const { free, pro } = PLAN_LIMITS;
 
 /** Another isolate sends three requests, and holds an unused lease from 200 to 4,400 ms. */
 function newHolder({ newIsolate, at }: Service) {
@@ -94,15 +33,11 @@ function newHolder({ newIsolate, at }: Service) {
   return holder;
 }
 
-const admissions = (decided: Awaited<Request>[]) =>
-  decided.filter(({ decision }) => decision.admitted).length;
-const longest = (decided: Awaited<Request>[]) => Math.max(...decided.map(({ waitedMs }) => waitedMs));
-
 describe("with a lease", () => {
   it("no request waits for a renewal, and there are few calls", async () => {
-    const { world, sent, every } = newService({ minute: 10_000, day: 100_000 });
+    const { sent, every, run } = newService({ minute: 10_000, day: 100_000 });
     const [early, late] = [every(20, 0, 4_000), every(20, 4_000, 20_000)];
-    await world.run();
+    await run(END);
     await Promise.all(early);
     expect(longest(await Promise.all(late))).toBe(0);
     const renewals = sent().filter((atMs) => atMs >= 4_000 && atMs < 20_000).length;
@@ -110,28 +45,19 @@ describe("with a lease", () => {
   });
 
   it("waiting requests are served from it when it arrives, without another call", async () => {
-    const { sent, at, runUntil } = newService(pro);
+    const { sent, at, run } = newService(pro);
     const requests = [0, 30, 60, 120, 150, 180].map((ms) => at(ms));
-    await runUntil(1_000);
-    const waitedMs = (await Promise.all(requests)).map((each) => each.waitedMs);
+    const waitedMs = (await run(1_000, ...requests)).map((each) => each.waitedMs);
     expect(waitedMs).toEqual([100, 170, 140, 80, 50, 20]);
     expect(sent()).toEqual([0, 100]);
   });
 
-  it("what is not used is given back at its end, also if its grant was lost", async () => {
-    const { network, world, used, sent, every } = newService(pro);
-    network.handle = (message, answer) => (world.counts.calls === 2 ? void message.deliver() : answer());
-    void every(30, 0, 300);
-    await world.run();
-    expect([used(), sent().length <= 6]).toEqual([10, true]);
-  });
-
   it("that ends with its minute is reported by the next request or after a second, but at once if the day is nearly used up", async () => {
     const afterEnd = async (nextMs: number, day = 10_000) => {
-      const { every, at, runUntil, sent, world } = newService({ minute: 300, day });
+      const { every, at, run, sent, world } = newService({ minute: 300, day });
       void every(100, 55_000, 57_950);
       void at(nextMs);
-      await runUntil(64_000);
+      await run(64_000);
       const calls = sent().filter((atMs) => atMs > 57_900 && atMs < 60_000);
       return { calls, used: world.usage().status.windows.day.used };
     };
@@ -141,37 +67,25 @@ describe("with a lease", () => {
   });
 
   it("it ends with its minute by the object's clock, although that has stepped forward since the grant", async () => {
-    const { world, isolate, every, at, runUntil } = newService(pro);
+    const { world, isolate, every, at, run } = newService(pro);
     void every(30, 55_000, 55_300);
-    await runUntil(55_500);
+    await run(55_500);
     world.objectAheadMs = 1_000;
     world.hasStepped = true;
     isolate.client.known.store(world.usage().status, START_MS + 55_500);
     // The object's minute ends at 57,000 ms.
-    const [before, after] = await Promise.all([at(56_900), at(57_100), runUntil(57_500)]);
+    const [before, after] = await run(57_500, at(56_900), at(57_100));
     expect([before.waitedMs, after.waitedMs]).toEqual([0, 100]);
   });
 
-  it("it ends when the object reports another minute because its clock has stepped", async () => {
-    const { world, isolate, every, at, runUntil, counted } = newService(pro);
-    void every(30, 0, 300);
-    await runUntil(400);
-    world.objectAheadMs = 60_000;
-    world.hasStepped = true;
-    isolate.client.known.store(world.usage().status, START_MS + 400);
-    const [{ waitedMs }] = await Promise.all([at(410), runUntil(600)]);
-    expect([waitedMs, counted().startMs]).toEqual([100, START_MS + 58_000]);
-  });
-
   it("each response shows one request more as used, also while calls fail and when a minute begins", async () => {
-    const { network, every, runUntil } = newService(pro);
+    const { network, every, run } = newService(pro);
     const requests = every(30, 55_000, 61_000);
-    await runUntil(56_000);
+    await run(56_000);
     network.handle = isOverloaded;
-    await runUntil(57_000);
+    await run(57_000);
     network.handle = works;
-    await runUntil(62_000);
-    const used = (await Promise.all(requests)).map(({ decision }) => decision.windows.minute.used);
+    const used = (await run(62_000, ...requests)).map(({ decision }) => decision.windows.minute.used);
     const counts = (length: number) => Array.from({ length }, (_, index) => index + 1);
     const first = used.lastIndexOf(1);
     expect(used).toEqual([...counts(first), ...counts(200 - first)]);
@@ -181,9 +95,8 @@ describe("with a lease", () => {
   it("Remaining does not rise in other isolates when it comes back", async () => {
     const service = newService(pro);
     newHolder(service);
-    const requests = service.every(700, 1_000, 8_000);
-    await service.world.run();
-    const remaining = (await Promise.all(requests)).map(({ decision }) => 300 - decision.windows.minute.used);
+    const decided = await service.run(END, ...service.every(700, 1_000, 8_000));
+    const remaining = decided.map(({ decision }) => 300 - decision.windows.minute.used);
     expect(remaining).toEqual(remaining.toSorted((a, b) => b - a));
     expect(service.used()).toBe(13);
   });
@@ -191,31 +104,30 @@ describe("with a lease", () => {
 
 describe("a call", () => {
   it("is retried once, after 250 ms, and given up at the deadline", async () => {
-    const { network, world, at, sent, used } = newService(pro);
+    const { network, world, at, sent, used, run } = newService(pro);
     // The first attempt fails, the second hangs.
     network.handle = (message, answer) => {
       if (sent().length > 2) answer();
       else if (sent().length === 1) message.fail(new Error("out of order"));
     };
-    const [request] = await Promise.all([at(0), world.run()]);
+    const [request] = await run(END, at(0));
     expect([sent().slice(0, 2), request.waitedMs]).toEqual([[0, 250], 250 + CALL_DEADLINE_MS]);
     expect([request.decision.admitted, world.counts.local, used()]).toEqual([true, 1, 1]);
   });
 
   it("that fails also decides the requests that wait for the next call", async () => {
-    const { network, world, at, runUntil, sent } = newService(pro);
-    network.handle = (message) => world.time.after(100, () => message.fail(OVERLOADED));
+    const { network, world, at, run, sent } = newService(pro);
+    network.handle = (...call) => world.time.after(100, () => isOverloaded(...call));
     const requests = [0, 20, 40].map((ms) => at(ms));
-    await runUntil(500);
-    expect((await Promise.all(requests)).map(({ waitedMs }) => waitedMs)).toEqual([100, 80, 60]);
+    expect((await run(500, ...requests)).map(({ waitedMs }) => waitedMs)).toEqual([100, 80, 60]);
     expect(sent()).toEqual([0]);
   });
 
   it("of 100 requests counts them once if its result is lost, and they are reported", async () => {
-    const { network, world, burst, used } = newService(pro);
+    const { network, world, burst, used, run } = newService(pro);
     network.handle = (message, answer) => (world.counts.calls === 2 ? void message.deliver() : answer());
     void burst(100, 0);
-    await world.run();
+    await run(END);
     expect(world.counts.local).toBe(99);
     expect(used()).toBe(100);
   });
@@ -223,9 +135,7 @@ describe("a call", () => {
   it("that leaves requests undecided is repeated, but not often, until the lease that has room comes back", async () => {
     const service = newService(pro);
     const holder = newHolder(service);
-    const requests = service.burst(297, 1_000);
-    await service.world.run();
-    const decided = await Promise.all(requests);
+    const decided = await service.run(END, ...service.burst(297, 1_000));
     expect([admissions(decided), service.used()]).toEqual([297, 300]);
     // The admitted requests do not wait for the next call.
     expect(decided.filter(({ waitedMs }) => waitedMs > 200).length).toBeLessThan(30);
@@ -243,11 +153,10 @@ describe("a call", () => {
       const service = newService(pro, { random: () => random });
       service.network.tripMs = 150;
       const holder = newHolder(service);
-      void service.runUntil(900).then(() => service.world.end(holder));
+      void service.run(900).then(() => service.world.end(holder));
       const requests = [...service.burst(290, 1_000), service.at(1_400)];
-      await service.world.run();
       // Its lease stays outstanding for longer than requests wait.
-      expect(longest(await Promise.all(requests))).toBeGreaterThan(4_600);
+      expect(longest(await service.run(END, ...requests))).toBeGreaterThan(4_600);
       const isAsked = (endMs: number) => service.sent().some((atMs) => atMs >= endMs - 100 && atMs <= endMs);
       expect([5_600, 6_000].map(isAsked)).toEqual([true, true]);
     },
@@ -259,7 +168,7 @@ describe("a call", () => {
     newHolder(service);
     const isolates = [service.newIsolate(), service.newIsolate()];
     for (const each of isolates) void service.burst(297, 1_000, each);
-    await service.runUntil(3_000);
+    await service.run(3_000);
     const [first, second] = isolates.map((each) => service.sent(each)[2] ?? 0);
     expect(Math.abs((first ?? 0) - (second ?? 0))).toBeGreaterThan(10);
   });
@@ -268,48 +177,27 @@ describe("a call", () => {
     ["waits if it would be the fifth in a second, which is left for a report", 0, 964],
     ["does not wait longer because the clock has stepped back", -5_000, 4],
   ])("%s", async (_, stepMs, waitMs) => {
-    const { network, world, isolate, at, runUntil } = newService({ minute: 5, day: 10 });
+    const { network, world, isolate, at, run } = newService({ minute: 5, day: 10 });
     network.tripMs = 2;
     // Too little is left for a lease.
     for (const ms of [0, 10, 20, 30]) void at(ms);
-    await runUntil(35);
+    await run(35);
     isolate.aheadMs = stepMs;
     world.hasStepped = true;
-    const [{ waitedMs }] = await Promise.all([at(40), runUntil(6_000)]);
+    const [{ waitedMs }] = await run(6_000, at(40));
     expect(waitedMs).toBe(waitMs);
   });
 
   it("does not make requests count twice that wait for it while the clock steps back", async () => {
-    const { world, isolate, every, runUntil, used } = newService(pro);
+    const { world, isolate, every, run, used } = newService(pro);
     const requests = every(10, 0, 400);
-    await runUntil(35);
+    await run(35);
     isolate.aheadMs = -10_000;
     world.hasStepped = true;
-    await world.run();
-    expect(admissions(await Promise.all(requests))).toBe(40);
+    expect(admissions(await run(END, ...requests))).toBe(40);
     expect(used()).toBe(40);
   });
 });
-
-it.each([
-  ["free", free],
-  ["pro", pro],
-  ["business", business],
-])(
-  "a flood with a %s key makes at most 5 calls in a second from each isolate, also with a fast network",
-  async (_, limits) => {
-    const { newIsolate, network, world, isolate, every, runUntil, sent } = newService(limits);
-    network.tripMs = 2;
-    const other = newIsolate();
-    for (const each of [isolate, other]) void every(5, 0, 4_000, each);
-    await runUntil(8_000);
-    const most = [isolate, other].map((each) =>
-      Math.max(...sent(each).map((ms) => sent(each).filter((at) => ms - 1_000 < at && at <= ms).length)),
-    );
-    expect(most.every((calls) => calls > 0 && calls <= 5)).toBe(true);
-    expect(world.counts.admitted).toBe(limits.minute < 1_600 ? limits.minute : 1_600);
-  },
-);
 
 describe("a request waits for at most 5 s", () => {
   /** 297 of 300 requests are left, of which an isolate that has ended holds some. */
@@ -320,46 +208,34 @@ describe("a request waits for at most 5 s", () => {
     return { ...service, requests: service.burst(297, 600) };
   }
 
-  it("for a lease of an isolate that has ended", async () => {
-    const { world, requests, sent } = newUndecided();
-    await world.run();
-    const decided = await Promise.all(requests);
-    const late = decided.filter(({ waitedMs }) => waitedMs >= 4_600);
-    expect([late.length > 0, longest(decided) <= 5_000]).toEqual([true, true]);
-    expect(late.every(({ decision }) => !decision.admitted)).toBe(true);
-    // In the last 400 ms, it is not worth a call.
-    expect(sent().filter((atMs) => atMs > 5_200 && atMs <= 5_600)).toEqual([]);
-  });
-
-  it("and those that came later go on waiting", async () => {
-    const { network, at, world, runUntil } = newUndecided();
+  it("for a lease of an isolate that has ended, and those that came later go on waiting", async () => {
+    const { network, at, run } = newUndecided();
     const later = at(4_900);
-    await runUntil(4_950);
+    await run(4_950);
     // The call that is under way then takes too long for the first ones.
     network.tripMs = 300;
-    await world.run();
+    await run(END);
     // Three seconds after the end of the lost lease the object refuses.
     const { waitedMs } = await later;
     expect([waitedMs > 2_000, waitedMs < 4_000]).toEqual([true, true]);
   });
 
   it("if the object hangs while it waits", async () => {
-    const { network, requests, runUntil } = newUndecided();
-    await runUntil(4_000);
-    network.handle = () => {};
-    await runUntil(7_000);
-    const lasted = longest(await Promise.all(requests));
+    const { network, requests, run } = newUndecided();
+    await run(4_000);
+    network.handle = hangs;
+    const lasted = longest(await run(7_000, ...requests));
     expect([lasted > 4_000, lasted <= 5_000]).toEqual([true, true]);
   });
 
   it("for a call that was cancelled together with its request, and the next requests call again", async () => {
     let isCancelled = true;
-    const { at, world, runUntil, sent } = newService(pro, { isCancelled: () => isCancelled });
+    const { at, world, run, sent } = newService(pro, { isCancelled: () => isCancelled });
     void at(0);
     const second = at(100);
-    await runUntil(50);
+    await run(50);
     isCancelled = false;
-    const [third] = await Promise.all([at(5_200), runUntil(6_000)]);
+    const [third] = await run(6_000, at(5_200));
     expect([(await second).waitedMs, third.waitedMs]).toEqual([5_000, 100]);
     expect([sent().includes(5_200), world.usage().status.windows.minute.used]).toEqual([true, 3]);
   });
@@ -367,36 +243,34 @@ describe("a request waits for at most 5 s", () => {
 
 describe("while a window is full", () => {
   it("requests are refused without a call, and counted by a report within a second", async () => {
-    const { world, burst, every, runUntil, sent, counted } = newService({ minute: 3, day: 9 });
+    const { burst, every, run, sent, counted } = newService({ minute: 3, day: 9 });
     void burst(4, 0);
     const requests = every(10, 300, 3_300);
-    await runUntil(1_500);
+    await run(1_500);
     expect(counted().refused).toBeGreaterThan(90);
-    await runUntil(3_300);
-    expect(longest(await Promise.all(requests))).toBe(0);
+    expect(longest(await run(3_300, ...requests))).toBe(0);
     expect(sent().filter((atMs) => atMs > 200).length).toBeLessThanOrEqual(3);
-    await world.run(START_MS + 4_500);
+    await run(4_500);
     expect(counted()).toMatchObject({ used: 3, refused: 301 });
   });
 
   it("requests are admitted as soon as the isolate learns of higher limits", async () => {
-    const { world, isolate, burst, at, runUntil } = newService({ minute: 3, day: 9 });
+    const { world, isolate, burst, at, run } = newService({ minute: 3, day: 9 });
     void burst(4, 0);
-    await runUntil(500);
+    await run(500);
     world.change({ limits: { minute: 5, day: 9 } });
     world.sleep();
     isolate.client.learn({ record: world.record, usableMs: 30_000 }, START_MS + 500);
-    const [{ decision }] = await Promise.all([at(600), runUntil(1_000)]);
+    const [{ decision }] = await run(1_000, at(600));
     expect(decision).toMatchObject({ admitted: true, windows: { minute: { used: 4, limit: 5 } } });
   });
 
   it("the object is asked if its minute may be over by its clock", async () => {
-    const { burst, at, runUntil, sent } = newService({ minute: 1, day: 9 });
+    const { burst, at, run, sent } = newService({ minute: 1, day: 9 });
     void burst(2, 50_000);
     // The minute ends at 58,000 ms. The isolate knows the object's time to 100 ms.
     const requests = [57_949, 57_951, 58_040].map((ms) => at(ms));
-    await runUntil(58_500);
-    const decided = await Promise.all(requests);
+    const decided = await run(58_500, ...requests);
     expect(decided.map(({ decision }) => decision.admitted)).toEqual([false, true, false]);
     expect(decided.map(({ waitedMs }) => waitedMs)).toEqual([0, 100, 11]);
     expect(sent().filter((atMs) => atMs > 57_900)).toEqual([57_951]);
@@ -404,47 +278,34 @@ describe("while a window is full", () => {
 });
 
 describe("a refusal counts towards a ban by the arrival of its request", () => {
-  it("320 requests at once lead to no ban, although a call is lost after 1.9 s", async () => {
-    const { network, world, burst, runUntil } = newService(free);
-    const isLost = (message: Message) => world.counts.calls === 2 && !message.isRetry;
-    network.handle = (message, answer) =>
-      isLost(message) ? world.time.after(1_900, () => message.fail(new Error("lost"))) : answer();
-    const requests = burst(320, 0);
-    await runUntil(6_000);
-    expect([admissions(await Promise.all(requests)), world.counts.refused]).toEqual([60, 260]);
-    expect(world.usage().status.bannedUntilMs).toBeUndefined();
-  });
-
   it("a call says when its first request arrived, by the object's clock, at the earliest", async () => {
-    const { calls, at, runUntil } = newService(pro, { aheadMs: -1_500 });
+    const { calls, at, run } = newService(pro, { aheadMs: -1_500 });
     for (const ms of [0, 30, 90]) void at(ms);
-    await runUntil(1_000);
+    await run(1_000);
     const [first, second = 0] = calls.map(({ message }) => message.request.arrivedMs);
     // The isolate knows the time only when the first call has returned, and then to 50 ms.
     expect([first, second - START_MS]).toEqual([0, 30 - TRIP_MS]);
   });
 
   it("requests that waited in another isolate while the 2 s passed lead to no ban", async () => {
-    const { newIsolate, world, burst, at, runUntil } = newService({ minute: 1, day: 9 });
+    const { newIsolate, world, burst, at, run } = newService({ minute: 1, day: 9 });
     const other = newIsolate();
     void burst(2, 0);
-    await runUntil(1_500);
+    await run(1_500);
     const graceEndsMs = world.usage().status.firstRefusalMs + 2_000 - START_MS;
     // The other isolate learns of the refusal 70 ms after the end.
     void at(graceEndsMs - 30, other);
     void burst(400, graceEndsMs - 20, other);
-    await runUntil(6_000);
+    await run(6_000);
     expect([world.counts.refused, world.usage().status.bannedUntilMs]).toEqual([402, undefined]);
   });
 
   it("late requests that isolates refuse by themselves lead to a ban, which is then refused without calls", async () => {
-    const { world, burst, every, runUntil, sent } = newService(free);
+    const { world, burst, every, run, sent } = newService(free);
     void burst(61, 0);
     // The 181st of them arrives at 3,810 ms.
-    const requests = every(10, 2_000, 8_000);
-    await runUntil(8_000);
+    const decided = await run(8_000, ...every(10, 2_000, 8_000));
     const bannedUntilMs = START_MS + 6_000 + BAN_MS;
-    const decided = await Promise.all(requests);
     expect(world.usage().status.bannedUntilMs).toBeLessThan(bannedUntilMs);
     const first = decided.findIndex(({ decision }) => decision.bannedUntilMs !== undefined);
     expect([first > 201, first < 320]).toEqual([true, true]);
@@ -459,38 +320,39 @@ describe("a cached ban", () => {
     const service = newService({ minute: 1, day: 9 }, { aheadMs });
     void service.burst(2, 0);
     void service.burst(182, 4_000);
-    await service.runUntil(6_000);
+    await service.run(6_000);
     const { bannedUntilMs = 0 } = service.world.usage().status;
     expect(bannedUntilMs).toBe(START_MS + 6_000 + BAN_MS);
     return { ...service, bannedUntilMs };
   }
 
   it("is ignored after the clock has stepped back, because its end is unknown", async () => {
-    const { isolate, at, runUntil, sent, bannedUntilMs } = await newBanned();
+    const { isolate, at, run, sent, bannedUntilMs } = await newBanned();
     isolate.aheadMs = -10_000;
-    const [{ decision }] = await Promise.all([at(7_000), runUntil(8_000)]);
+    const [{ decision }] = await run(8_000, at(7_000));
     expect(sent()).toContain(7_000);
     expect(decision.bannedUntilMs).toBe(bannedUntilMs);
   });
 
-  it("that an operator has lifted refuses no more after 30 s, but an earlier lift does not matter", async () => {
-    const { world, every, runUntil, bannedUntilMs } = await newBanned();
-    const requests = every(1_000, 60_000, 120_000);
-    for (const [ms, untilMs] of [
-      [60_500, bannedUntilMs - 1_000],
-      [85_500, bannedUntilMs],
-    ] as const)
-      world.time.after(START_MS + ms - world.time.nowMs, () => world.change({ bansLiftedUntilMs: untilMs }));
-    await runUntil(125_000);
-    const banned = (await Promise.all(requests)).map(({ decision }) => decision.bannedUntilMs !== undefined);
-    const lifted = banned.indexOf(false);
-    expect([lifted > 25, lifted <= 25 + 31]).toEqual([true, true]);
-    expect(banned.slice(lifted).every((each) => !each)).toBe(true);
+  it("is over once the isolate knows the record of its lift, but an earlier lift does not matter", async () => {
+    const { world, isolate, bannedUntilMs } = await newBanned();
+    const isBannedAfter = (bansLiftedUntilMs: number) => {
+      const record = { ...world.record, bansLiftedUntilMs };
+      isolate.client.learn({ record, usableMs: 30_000 }, world.time.nowMs);
+      return isolate.client.known.ban() !== undefined;
+    };
+    expect([bannedUntilMs - 1_000, bannedUntilMs].map(isBannedAfter)).toEqual([true, false]);
+  });
+
+  it("makes no request wait for the record, which is renewed before its end", async () => {
+    const { every, run } = await newBanned();
+    const answers = await run(100_000, ...every(5_000, 10_000, 95_000));
+    expect([longest(answers), admissions(answers)]).toEqual([0, 0]);
   });
 
   it("is not refused again after its Retry-After, with a slow clock", async () => {
-    const { at, runUntil, bannedUntilMs } = await newBanned(-1_500);
-    const [{ decision, waitedMs }] = await Promise.all([at(20_000), runUntil(21_000)]);
+    const { at, run, bannedUntilMs } = await newBanned(-1_500);
+    const [{ decision, waitedMs }] = await run(21_000, at(20_000));
     expect(waitedMs).toBe(0);
     const retryMs = START_MS + 20_000 + 1_000 * Number(headersOf(decision)[HEADER.retryAfter]);
     expect(retryMs).toBeGreaterThanOrEqual(bannedUntilMs);
@@ -500,83 +362,80 @@ describe("a cached ban", () => {
 
 describe("while the object can't be reached", () => {
   it("local admissions count in their own windows, also after a status without them", async () => {
-    const { network, world, isolate, at, runUntil } = newService({ minute: 3, day: 9 });
+    const { network, world, isolate, at, run } = newService({ minute: 3, day: 9 });
     network.handle = isOverloaded;
     const requests = [57_990, 57_990, 57_990, 58_000, 58_000, 58_030, 58_040].map((ms) => at(ms));
-    await runUntil(58_020);
+    await run(58_020);
     isolate.client.known.store(world.usage().status, START_MS + 58_020);
-    await runUntil(60_000);
-    const decisions = (await Promise.all(requests)).map(({ decision }) => decision);
+    const decisions = (await run(60_000, ...requests)).map(({ decision }) => decision);
     expect(decisions.slice(-2).map(({ admitted }) => admitted)).toEqual([true, false]);
     expect(decisions.at(-2)?.windows).toMatchObject({ minute: { used: 3 }, day: { used: 6 } });
   });
 
   it("requests that don't fit are refused, although another isolate holds a lease", async () => {
     const service = newService(pro);
-    const { network, world, at, burst, runUntil } = service;
+    const { network, world, at, burst, run } = service;
     newHolder(service);
     void at(300);
-    await runUntil(500);
-    network.handle = (message) => world.time.after(1, () => message.fail(OVERLOADED));
-    const [decided, next] = await Promise.all([Promise.all(burst(298, 600)), at(700), runUntil(3_000)]);
+    await run(500);
+    network.handle = (...call) => world.time.after(1, () => isOverloaded(...call));
+    const [decided, next] = await run(3_000, Promise.all(burst(298, 600)), at(700));
     // The next one without a call.
     expect([longest(decided), next.waitedMs, next.decision.admitted]).toEqual([1, 0, false]);
     expect([admissions(decided) < 296, admissions(decided) > 250]).toEqual([true, true]);
   });
 
   it("a report that fails is repeated, at most once a second", async () => {
-    const { network, at, runUntil, sent, used } = newService(pro);
+    const { network, at, run, sent, used } = newService(pro);
     network.handle = isOverloaded;
     void at(0);
-    await runUntil(6_500);
+    await run(6_500);
     network.handle = works;
-    await runUntil(11_000);
+    await run(11_000);
     expect(sent().every((atMs) => atMs % 1_000 === 0)).toBe(true);
     expect([used(), sent().length <= 8]).toEqual([1, true]);
   });
 
   it("admissions during a report are in the next report", async () => {
-    const { network, answer, at, runUntil, used } = newService(pro);
+    const { network, answer, at, run, used } = newService(pro);
     network.handle = (message) =>
-      message.request.requests > 0 ? message.fail(OVERLOADED) : answer(message, 700);
+      message.request.requests > 0 ? isOverloaded(message, () => {}) : answer(message, 700);
     // The first report is under way from 1,000 to 1,750 ms.
     for (const ms of [0, 1_100]) void at(ms);
-    await runUntil(5_000);
+    await run(5_000);
     expect(used()).toBe(2);
   });
 
   it("requests that are decided one by one are one batch of the report, in each minute and between calls", () => {
     const { world, isolate } = newService(pro);
     const { known } = isolate.client;
-    const batches = () => known.local.decisions.map(({ admitted }) => admitted);
     for (let request = 0; request < 150; request += 1) known.decide(1);
-    expect(batches()).toEqual([150]);
     known.decide(5, known.local.newNumber());
     known.local.newNumber();
     for (const ms of [0, 0, 60_000]) {
       world.time.nowMs += ms;
       known.decide(1);
     }
-    expect(batches()).toEqual([150, 5, 2, 1]);
+    expect(known.local.decisions.map(({ admitted }) => admitted)).toEqual([150, 5, 2, 1]);
   });
 
-  it("the latest 100 batches are reported", async () => {
-    const { network, at, every, runUntil, used } = newService(pro);
-    network.handle = isOverloaded;
-    void every(400, 0, 45_000);
-    await runUntil(46_000);
-    network.handle = works;
-    void at(46_000);
-    await runUntil(55_000);
-    expect(used()).toBe(101);
-  });
-
-  it("an empty batch, which a failed call leaves, displaces no other one", () => {
+  it("the latest 100 batches are reported, and empty ones, which failed calls leave, displace no others", () => {
     const { known } = newService(pro).isolate.client;
-    for (let call = 0; call < 150; call += 1) known.decide(call < 60 ? 1 : 0, known.local.newNumber());
-    const batches = known.local.decisions.map(({ admitted }) => admitted);
-    expect([batches.length, batches.reduce((sum, admitted) => sum + admitted, 0)]).toEqual([100, 60]);
+    const batches = () => known.local.decisions.map(({ admitted }) => admitted);
+    for (let call = 1; call <= 150; call += 1) known.decide(call <= 60 ? 1 : 0, known.local.newNumber());
+    expect([batches().length, batches().filter((admitted) => admitted === 1).length]).toEqual([100, 60]);
+    for (let call = 1; call <= 101; call += 1) known.decide(call === 1 ? 2 : 1, known.local.newNumber());
+    expect(batches()).toEqual(Array(100).fill(1));
   });
+});
+
+it("a lease is not consumed by a request whose secret nobody has judged", () => {
+  const { world, isolate } = newService(pro);
+  const waiting = new WaitingRequests({ ...RUNTIME, now: () => world.time.nowMs });
+  const unjudged = { arrivedMs: START_MS, secret: "new" };
+  for (const waiter of [unjudged, { arrivedMs: START_MS }]) waiting.add(waiter);
+  waiting.decideEach(() => isolate.client.known.peek());
+  expect(waiting.all).toEqual([unjudged]);
 });
 
 it("a refusal names the window that is full once leases are used, not one that only leases fill", () => {
@@ -589,13 +448,13 @@ it("a refusal names the window that is full once leases are used, not one that o
 });
 
 it("the status that GET /v1/usage gets is stored during a call if a minute has begun, as in a new isolate", async () => {
-  const { newIsolate, world, isolate, at, runUntil } = newService(free);
+  const { newIsolate, world, isolate, at, run } = newService(free);
   const { client } = isolate;
   const other = newIsolate();
   void at(0, other);
-  await runUntil(200);
+  await run(200);
   void at(200);
-  await runUntil(210);
+  await run(210);
   client.learnStatus(world.usage().status, START_MS + 200);
   expect(client.known.peek().windows.minute.used).toBe(1);
 });

@@ -1,21 +1,20 @@
-// The checks of counts and memory in npm run soak and npm run crash: each notices its violation, and nothing else is one.
+// The checks of counts and memory in the proofs soak and crash: each notices its violation, and nothing else is one.
 
 import { expect, it } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
 import { PLANS } from "../../src/keys/plans.ts";
 import { PROFILES } from "../stress/load/clients.ts";
-import { Ledger } from "../stress/load/ledger.ts";
+import { type Expect, Ledger } from "../stress/load/ledger.ts";
 import { checkMemory } from "../stress/load/memory.ts";
-import { Problems } from "../stress/load/problems.ts";
 
 const START_MS = Date.parse("2026-11-20T12:34:00Z");
 const LIMITS = { minute: 32, day: 1_000 };
 
-/** The kinds of the problems that the checks add. */
-function kindsOf(check: (problems: Problems) => void): string[] {
-  const problems = new Problems();
-  check(problems);
-  return [...problems.found.keys()];
+/** The kinds of failed checks. */
+function kindsOf(check: (expect: Expect) => void): string[] {
+  const kinds: string[] = [];
+  check((holds, kind) => void (holds || kinds.push(kind)));
+  return kinds;
 }
 
 /** The response, `ms` after the minute's start, to a request at the same time. */
@@ -57,26 +56,26 @@ it.each<[what: string, run: Partial<typeof EXACT>, found: string[]]>([
   // One admission a millisecond, then refusals and interruptions, and later admissions.
   const { admitted, left, refused, later, kills, interrupted, usage } = { ...EXACT, ...run };
   const killedMs = Array.from({ length: kills }, () => START_MS + 500);
-  const ledger = new Ledger("a client", LIMITS, killedMs);
-  for (let sent = 0; sent < admitted; sent += 1)
-    ledger.record(answer(200, Math.max(0, LIMITS.minute - sent - 1), sent));
-  for (let sent = 0; sent < refused; sent += 1) ledger.record(answer(429, left, 600));
-  for (let sent = 0; sent < later; sent += 1) ledger.record(answer(200, 0, 700));
-  for (let sent = 0; sent < interrupted; sent += 1) ledger.interrupt();
   const day = { date: "2026-11-20", admitted: admitted + later, refused, ...usage };
-  const kinds = kindsOf((problems) => {
-    ledger.check(problems);
-    ledger.checkUsage([day], problems);
+  const kinds = kindsOf((expect) => {
+    const ledger = new Ledger(LIMITS, killedMs, expect);
+    for (let sent = 0; sent < admitted; sent += 1)
+      ledger.record(answer(200, Math.max(0, LIMITS.minute - sent - 1), sent));
+    for (let sent = 0; sent < refused; sent += 1) ledger.record(answer(429, left, 600));
+    for (let sent = 0; sent < later; sent += 1) ledger.record(answer(200, 0, 700));
+    for (let sent = 0; sent < interrupted; sent += 1) ledger.interrupt();
+    ledger.check();
+    ledger.checkUsage([day]);
   });
   expect(kinds).toEqual(found);
 });
 
 it("memory that grows between the third and the last quarter is noticed", () => {
   const found = (step: number, samples = 48) =>
-    kindsOf((problems) =>
+    kindsOf((expect) =>
       checkMemory(
         Array.from({ length: samples }, (_, index) => 500 + step * index),
-        problems,
+        expect,
       ),
     );
   expect(found(3)).toEqual(["memory is not stable"]);

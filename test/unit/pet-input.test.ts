@@ -59,38 +59,19 @@ describe("a body", () => {
   });
 
   it.each([
-    ["with many members of one name", `{${Array(2_000).fill('"y":0').join()}}`],
-    ["with 8,000 levels", "[".repeat(8_000) + "]".repeat(8_000)],
-    ["with a member that JSON.parse rounds", `{"a":[{"b":0.99999999999999999999}]}`],
-    ["with brackets after a quote in a text", JSON.stringify(`"${"[{".repeat(1_000)}`)],
-    ["with brackets in a text that ends in a backslash", JSON.stringify(`${"[{".repeat(1_000)}\\`)],
-  ])("is accepted %s, and unknown fields are dropped", (_, value) => {
-    const pet = parseBody(NewPet, bytesOf(petHaving(value)));
-    expect(pet).toEqual({ name: "Rex", categoryId: 1n });
+    ["many members of one name", petHaving(`{${Array(2_000).fill('"y":0').join()}}`)],
+    ["8,000 levels", petHaving("[".repeat(8_000) + "]".repeat(8_000))],
+    ["a member that JSON.parse rounds", petHaving(`{"a":[{"b":0.99999999999999999999}]}`)],
+    ["brackets after a quote in a text", petHaving(JSON.stringify(`"${"[{".repeat(1_000)}`))],
+    ["brackets in a text that ends in a backslash", petHaving(JSON.stringify(`${"[{".repeat(1_000)}\\`))],
+    ["a byte order mark", `\ufeff${petOf("1.0")}`],
+  ])("is accepted with %s, and unknown fields are dropped", (_, body) => {
+    expect(parseBody(NewPet, bytesOf(body))).toEqual({ name: "Rex", categoryId: 1n });
   });
 
-  it("whose last member of a name counts, also if its letters are escaped", () => {
-    const body = `{"categoryId":1,"n\\u0061me":"Rex","\\u0063ategoryId":9007199254740993,"name":"Max"}`;
-    expect(parseBody(NewPet, bytesOf(body))).toEqual({ name: "Max", categoryId: 9007199254740993n });
-  });
-
-  it("may begin with a byte order mark", () => {
-    expect(parseBody(NewPet, bytesOf(`\ufeff${petOf("1")}`))).toEqual({ name: "Rex", categoryId: 1n });
-  });
-
-  it.each([
-    ["1.0", 1n],
-    ["1e3", 1000n],
-    ["-0", 0n],
-    ["9007199254740993", 2n ** 53n + 1n],
-    ["-9223372036854775808.0", -(2n ** 63n)],
-  ])("may have the category %s", (categoryId, value) => {
-    expect(parseBody(NewPet, bytesOf(petOf(categoryId))).categoryId).toBe(value);
-  });
-
-  it.each(["x", EMOJI])("is accepted with a name of 255 times %s", (character) => {
-    const pet = { name: character.repeat(255), categoryId: 1n, status: "sold" };
-    const body = `{"name":"${pet.name}","categoryId":1,"status":"sold"}`;
+  it.each(["x", EMOJI])("is accepted with a name of 255 times %s, and any int64", (character) => {
+    const pet = { name: character.repeat(255), categoryId: 2n ** 53n + 1n, status: "sold" };
+    const body = `{"name":"${pet.name}","categoryId":9007199254740993,"status":"sold"}`;
     expect(parseBody(NewPet, bytesOf(body))).toEqual(pet);
   });
 });
@@ -99,29 +80,18 @@ describe("the media type", () => {
   const app = new Hono();
   app.post("/", jsonBody(NewPet) as never);
   app.onError((error) => new Response((error as ApiError).code));
-  const codeOf = async (headers: HeadersInit) => (await app.request("/", { method: "POST", headers })).text();
 
   it.each([
-    undefined,
-    "text/json",
-    "application/json-seq",
-    "application/xml+jsonx",
-    "application/+json",
-    "text/html, application/json",
-    "application/x y+json",
-    "",
-  ])("must not be %j", async (type) => {
-    expect(await codeOf(type === undefined ? {} : { "Content-Type": type })).toBe("unsupported_media_type");
-  });
-
-  it.each([
-    "application/json;charset=UTF-8",
-    "Application/JSON",
-    "application/vnd.pets.v1+json",
-    "application/a+b+json",
-  ])("can be %j", async (type) => {
+    ...rows([undefined, "", "text/json", "application/json-seq"], "unsupported_media_type"),
+    ...rows(["application/xml+jsonx", "application/+json", "application/x y+json"], "unsupported_media_type"),
+    ["text/html, application/json", "unsupported_media_type"],
     // The missing body is the next fault.
-    expect(await codeOf({ "Content-Type": type, "Content-Encoding": "Identity" })).toBe("invalid_request");
+    ...rows(["application/json;charset=UTF-8", "Application/JSON"], "invalid_request"),
+    ...rows(["application/vnd.pets.v1+json", "application/a+b+json"], "invalid_request"),
+  ])("%j gets %s", async (type, code) => {
+    const headers = { "Content-Encoding": "Identity", ...(type !== undefined && { "Content-Type": type }) };
+    const response = await app.request("/", { method: "POST", headers });
+    expect(await response.text()).toBe(code);
   });
 });
 

@@ -1,31 +1,29 @@
-// npm run proof continues after a failure, and fails then. The weekly workflow runs all proofs. Each fault that npm run faults plants fits
-// the source, so a change of a line that one names is noticed at once.
+// npm run proof continues after a failure, and fails then. The weekly workflow runs all proofs.
 
 import { globSync, readFileSync } from "node:fs";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import stryker from "../../stryker.config.mjs";
-import { plant, readFaults } from "../stress/faults/command.ts";
-import { PROOFS, proofCommand } from "../stress/proof.ts";
-import { runCommandInProcess } from "../support/e2e/in-process.ts";
+import { PROOFS, prove } from "../stress/proofs.ts";
 
-it("runs the chosen proofs, also after a failure, and fails if one has failed", async () => {
-  const command = proofCommand(async ({ script }) => script !== "crash");
-  expect((await runCommandInProcess(command, ["soak"])).exitCode).toBe(0);
-  const { exitCode, stdout, stderr } = await runCommandInProcess(command, ["crash", "soak"]);
-  expect(stdout).toMatch(/^crash: FAILED after .*\nsoak: shown in .*\n$/);
-  expect(stderr).toContain("error: 1 of 2 proofs failed: crash\n");
-  expect(exitCode).toBe(1);
+it.each<[args: string[], exitCode: number, ran: [name: string, options: string[]][]]>([
+  [["soak"], 0, [["soak", []]]],
+  [["soak", "--minutes", "1"], 0, [["soak", ["--minutes", "1"]]]],
+  [["faults", "limits"], 3, [["faults", ["limits"]]]],
+  [["faults", "soak"], 1, Object.entries({ faults: [], soak: [] })],
+  [["all"], 1, Object.keys(PROOFS).map((name) => [name, []])],
+  [["all", "--minutes"], 2, []],
+  [["sock"], 2, []],
+  [[], 2, []],
+])("npm run proof %j exits with %i if the proof of faults exits with 3", async (args, exitCode, ran) => {
+  for (const method of ["log", "error"] as const) vi.spyOn(console, method).mockImplementation(() => {});
+  const run = vi.fn(async (proof: object, _options: string[]) => (proof === PROOFS.faults ? 3 : 0));
+  expect(await prove(args, run)).toBe(exitCode);
+  expect(run.mock.calls).toEqual(ran.map(([name, options]) => [PROOFS[name], options]));
 });
 
 it("has a weekly job for each proof", () => {
   const workflow = readFileSync(".github/workflows/weekly.yml", "utf8");
   expect(workflow).toContain(`proof: [${Object.keys(PROOFS).join(", ")}]\n`);
-});
-
-it("plants faults that fit the source", async () => {
-  const faults = await readFaults();
-  await Promise.all(faults.map((fault) => plant(".", fault)));
-  expect(new Set(faults.map(({ find, replacement }) => find === replacement))).toEqual(new Set([false]));
 });
 
 it("mutates files that exist", () => {

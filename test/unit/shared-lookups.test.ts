@@ -1,86 +1,59 @@
-// What requests of one isolate that need the same answer about a secret share: one call, and the slot of its leader. The objects only say
-// when they answer, because what they answer is tested with the real one.
+// What requests of one isolate that need the same answer about a secret share: one call, and the slot of its leader.
 
 import { beforeEach, expect, it, vi } from "vitest";
 import type { Caller, KeyRequest } from "../../src/keys/isolate/caller.ts";
 import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
-import type { AcquireAnswer, AcquireRequest, RecordAnswer } from "../../src/keys/protocol.ts";
-import type { KeyRecord } from "../../src/keys/record.ts";
+import { acquire } from "../../src/keys/object/acquire.ts";
+import { UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
+import type { AcquireRequest } from "../../src/keys/protocol.ts";
 import { RUNTIME } from "../../src/lib/runtime.ts";
-import { startOfWindowMs } from "../../src/rate-limit/windows.ts";
+import { recordOf } from "../support/key-record.ts";
 
-const START_MS = Date.UTC(2026, 10, 20, 12, 34, 20);
 const LIMITS = { minute: 1_000, day: 10_000 };
 const HANGS = Number.POSITIVE_INFINITY;
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: START_MS });
-  return () => vi.useRealTimers();
-});
+beforeEach(() => void vi.useFakeTimers({ now: Date.UTC(2026, 10, 20, 12, 34, 20) }));
 
 const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
 
-const recordOf = (id: string, secrets: readonly string[]): KeyRecord => ({
-  id,
-  plan: "free",
-  limits: LIMITS,
-  expiresAtMs: null,
-  revokedAtMs: null,
-  bansLiftedUntilMs: 0,
-  secrets: secrets.map((hash) => ({ hash, goodUntilMs: null })),
-});
-
-type Network = { callMs?: (id: string) => number; isAway?: boolean };
-
 /** An isolate, all of whose requests have one address. The objects of keys answer after `callMs`, or fail if `isAway`. */
-function newIsolate({ callMs = () => 50, isAway = false }: Network = {}) {
+function newIsolate({ callMs = (_: string): number => 50, isAway = false } = {}) {
   /** Of every key. */
   const secrets = ["good"];
   const clock = { aheadMs: 0 };
   const calls: string[] = [];
-  const counted = { requests: 0 };
+  /** All keys have the same. */
+  const counted = { quota: UNUSED_QUOTA };
   const runtime = { ...RUNTIME, now: () => Date.now() + clock.aheadMs };
-  const findRecord = async (id: string) => {
-    await RUNTIME.wait(5);
-    return recordOf(id, secrets);
-  };
-  const answer = async (id: string): Promise<RecordAnswer> => {
+  const findRecord = (id: string) => RUNTIME.wait(5).then(() => recordOf(secrets, LIMITS, id));
+  const answer = async (id: string) => {
     if (isAway) throw Object.assign(new Error("away"), { overloaded: true });
     if (callMs(id) === HANGS) return new Promise<never>(() => {});
     await RUNTIME.wait(callMs(id));
-    return { record: recordOf(id, secrets), usableMs: 30_000, isNew: true };
-  };
-  const acquire = async (id: string, { requests }: AcquireRequest): Promise<AcquireAnswer> => {
-    const { record, ...rest } = await answer(id);
-    counted.requests += requests;
-    const nowMs = Date.now();
-    const count = (name: "minute" | "day") => {
-      const startMs = startOfWindowMs(name, nowMs);
-      return { startMs, used: counted.requests, refused: 0, limit: LIMITS[name] };
-    };
-    const windows = { minute: count("minute"), day: count("day") };
-    const status = { revision: nowMs, nowMs, windows, leased: { minute: 0, day: 0 }, firstRefusalMs: 0 };
-    return { record, ...rest, result: { ...status, admitted: requests, refused: 0 } };
+    return { record: recordOf(secrets, LIMITS, id), usableMs: 30_000, isNew: true };
   };
   const stubOf = (id: string) => ({
     identify: (secret: string) => {
       calls.push(`identify ${id} ${secret}`);
       return answer(id);
     },
-    acquire: (request: AcquireRequest) => {
+    acquire: async (request: AcquireRequest) => {
       calls.push(`acquire ${id} ${request.requests}`);
-      return acquire(id, request);
+      const about = await answer(id);
+      const { result, quota } = acquire(counted.quota, LIMITS, { ...request, wantsLease: false }, Date.now());
+      counted.quota = quota;
+      return { ...about, result };
     },
   });
   const keys = new KnownKeys({ runtime, findRecord, objectOf: (id) => stubOf(id) as never });
-  const request = (id: string, hash: string): KeyRequest => ({
+  const request = (id: string, hash = "good"): KeyRequest => ({
     credential: { id, hash },
     arrivedMs: runtime.now(),
     buckets: () => ["198.18.0.1"],
     onObjectFailure: () => {},
   });
   /** What a request learns: the problem of its secret, "valid", "refused" or an error, and after how long. */
-  const ask = async (id: string, hash = "good") => {
+  const ask = async (id: string, hash?: string) => {
     const beganMs = Date.now();
     const said = ({ problem, refusal }: Caller) => (refusal === undefined ? (problem ?? "valid") : "refused");
     const outcome = await keys.identify(request(id, hash)).then(said, (error: Error) => error.name);
@@ -93,8 +66,6 @@ function newIsolate({ callMs = () => 50, isAway = false }: Network = {}) {
   return { keys, clock, calls, counted, secrets, request, ask, occupy };
 }
 
-const othersHang = { callMs: (id: string) => (id.startsWith("other") ? HANGS : 60) };
-
 it("without a slot, a request shares a call that takes longer than a wait for a slot", async () => {
   const { ask, occupy } = newIsolate({ callMs: (id) => (id === "key" ? 2_500 : HANGS) });
   void ask("key");
@@ -106,14 +77,14 @@ it("without a slot, a request shares a call that takes longer than a wait for a 
 });
 
 it("a secret that becomes known by a call that counts needs no slot any more", async () => {
-  const { keys, request, ask, occupy, secrets } = newIsolate(othersHang);
+  const { keys, request, ask, occupy, secrets } = newIsolate({ callMs: (id) => (id === "key" ? 60 : HANGS) });
   void ask("key");
   await pass(60);
   occupy(60);
   secrets.push("new");
   const asked = ask("key", "new");
   await pass(500);
-  void keys.count(request("key", "good"));
+  void keys.count(request("key"));
   await pass(500);
   expect(await Promise.race([asked, "nothing"])).toMatchObject({ outcome: "valid" });
 });
@@ -121,9 +92,11 @@ it("a secret that becomes known by a call that counts needs no slot any more", a
 it("a request that waited for a slot counts with its first call", async () => {
   const { keys, occupy, request, calls } = newIsolate({ callMs: (id) => (id === "key" ? 50 : 800) });
   occupy(60);
-  const counted = Array.from({ length: 5 }, () => keys.identifyAndCount(request("key", "good")));
+  const counting = Array.from({ length: 5 }, () => keys.identifyAndCount(request("key")));
   await pass(2_000);
-  expect((await Promise.all(counted)).map(({ decision }) => decision?.admitted)).toEqual(Array(5).fill(true));
+  expect((await Promise.all(counting)).map(({ decision }) => decision?.admitted)).toEqual(
+    Array(5).fill(true),
+  );
   expect(calls.filter((call) => call.includes("identify key"))).toEqual([]);
 });
 
@@ -141,7 +114,7 @@ it("wrong secrets are unknown by what the primary says while the object hangs, a
 
 it("a request whose client is evicted while it waits is decided by the record that it gets", async () => {
   const { keys, request, ask } = newIsolate({ isAway: true });
-  const waiting = keys.identifyAndCount(request("key", "good"));
+  const waiting = keys.identifyAndCount(request("key"));
   for (let guess = 0; guess < 1_100; guess += 1) keys.clientOf(`guess ${guess}`);
   await pass(100);
   expect([(await waiting).decision?.admitted, (await ask("key")).outcome]).toEqual([true, "valid"]);
@@ -151,11 +124,11 @@ it("requests that one call has counted are not counted again if the clock has st
   const { keys, request, clock, counted } = newIsolate();
   const waiting = [0, 5].map(async (ms) => {
     await RUNTIME.wait(ms);
-    return keys.identifyAndCount(request("key", "good"));
+    return keys.identifyAndCount(request("key"));
   });
   await pass(20);
   clock.aheadMs = -60_000;
   await pass(5_000);
   expect((await Promise.all(waiting)).map(({ decision }) => decision?.admitted)).toEqual([true, true]);
-  expect(counted.requests).toBe(2);
+  expect(counted.quota.counts.minute.used).toBe(2);
 });

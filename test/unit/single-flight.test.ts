@@ -4,10 +4,7 @@ import { beforeEach, expect, it, vi } from "vitest";
 import { poll } from "../../src/lib/runtime.ts";
 import { SingleFlight } from "../../src/lib/single-flight.ts";
 
-beforeEach(() => {
-  vi.useFakeTimers();
-  return () => vi.useRealTimers();
-});
+beforeEach(() => void vi.useFakeTimers());
 
 /** When `poll` looks whether a condition holds that does from `doneMs` on, and when it ends. */
 async function polled(doneMs: number, maxMs = 60_000) {
@@ -30,18 +27,18 @@ it("poll looks at once, then after pauses of a fifth of the time waited, until t
 function newFlight() {
   const flight = new SingleFlight<number>();
   const works: PromiseWithResolvers<number>[] = [];
-  const run = () =>
-    flight.run("name", () => {
-      const work = Promise.withResolvers<number>();
+  const run = () => {
+    const work = Promise.withResolvers<number>();
+    return flight.run("name", () => {
       works.push(work);
       return work.promise;
     });
+  };
   /** The outcomes of runs when all have ended; fails if one waits for longer than work can take. */
-  const outcomesOf = async (runs: Promise<number>[]) => {
-    const settled = Promise.allSettled(runs).then((all) =>
-      all.map((each) => (each.status === "fulfilled" ? each.value : each.reason.message)),
-    );
-    return Promise.race([settled, vi.advanceTimersByTimeAsync(11_000).then(() => "still waiting")]);
+  const outcomesOf = (runs: Promise<number>[]) => {
+    const outcomes = runs.map((each) => each.catch((error: Error) => error.message));
+    const late = vi.advanceTimersByTimeAsync(11_000).then(() => "still waiting");
+    return Promise.race([Promise.all(outcomes), late]);
   };
   return { flight, works, run, outcomesOf };
 }

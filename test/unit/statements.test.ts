@@ -7,10 +7,7 @@ const LOCKED = "D1_ERROR: database is locked: SQLITE_BUSY";
 const INTERNAL = "D1_ERROR: internal error; reference = 4711";
 const LOST = "D1_ERROR: Network connection lost.";
 
-beforeEach(() => {
-  vi.useFakeTimers();
-  return () => vi.useRealTimers();
-});
+beforeEach(() => void vi.useFakeTimers());
 
 /** Runs a statement that fails with these errors first. Returns its rows or the error, its runs, and the time that it took. */
 async function outcomeOf(run: typeof read, ...failures: unknown[]) {

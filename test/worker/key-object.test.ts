@@ -3,35 +3,28 @@
 
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { describe, expect, it, vi } from "vitest";
+import { expect, it, vi } from "vitest";
 import type { ApiKey } from "../../src/index.ts";
-import type { Plan } from "../../src/keys/plans.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
 import { changePlan, rotateKey } from "../../src/operators/admin.ts";
 import { listChanges } from "../../src/operators/records.ts";
-import {
-  acquire,
-  banKey,
-  batch,
-  newClient,
-  newKey,
-  operator,
-  pass,
-  usageAt,
-} from "../support/worker/client.ts";
-import { interceptStatements } from "../support/worker/database-stub.ts";
+import { interceptStatements, objectOf } from "../support/worker/bindings.ts";
+import { acquire, banKey, batch, newClient, newKey, operator, usageAt } from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
+import { pass } from "../support/worker/time.ts";
 
 const DAY_MS = 86_400_000;
 
 /** The test pool hides errors with this prefix, because it throws them itself. */
 const CRASH = "Instance disposed";
 
+type Stub = DurableObjectStub<ApiKey>;
+
 /** The object of a new Free key. */
 async function newObject() {
   const { id } = await newKey({ plan: "free" });
-  return { id, object: env.API_KEYS.getByName(id) };
+  return { id, object: objectOf(id) };
 }
 
 /** The counts of minute and day in the object. */
@@ -40,18 +33,17 @@ async function usedOf(keyId: string): Promise<number[]> {
   return [minute.used, day.used];
 }
 
-/** What the object has stored, by name. */
-function storedIn(object: DurableObjectStub<ApiKey>): Promise<[string, unknown][]> {
-  return runInDurableObject(object, (_: ApiKey, { storage }) => [...storage.kv.list()]);
-}
+/** What the object has stored, by name, and when its alarm is due. */
+const storedIn = (object: Stub) =>
+  runInDurableObject(object, (_: ApiKey, { storage }): [string, unknown][] => [...storage.kv.list()]);
+const alarmOf = (object: Stub) => runInDurableObject(object, (_: ApiKey, { storage }) => storage.getAlarm());
 
 it("admits exactly the limit although the object crashes repeatedly in the middle of a call", async () => {
   const client = await newClient({ plan: "enterprise", limits: { minute: 10, day: 1_000 } });
-  // Its stub fails after a crash.
-  const object = () => env.API_KEYS.getByName(client.id);
   const statuses: number[] = [];
   for (let round = 0; round < 3; round += 1) {
-    await runInDurableObject(object(), (_: ApiKey, ctx) => {
+    // The stub fails after a crash.
+    await runInDurableObject(objectOf(client.id), (_: ApiKey, ctx) => {
       const { kv } = ctx.storage;
       const put = kv.put.bind(kv);
       vi.spyOn(kv, "put").mockImplementation((key, value) => {
@@ -59,17 +51,24 @@ it("admits exactly the limit although the object crashes repeatedly in the middl
         ctx.abort(CRASH);
       });
     });
-    const responses = await Promise.all(Array.from({ length: 5 }, () => client.get("/v1/nowhere")));
-    statuses.push(...responses.map(({ status }) => status));
+    statuses.push(...(await Promise.all(Array.from({ length: 5 }, () => client.status()))));
   }
   expect(statuses.toSorted()).toEqual([...Array(10).fill(404), ...Array(5).fill(429)]);
   expect(await usedOf(client.id)).toEqual([10, 10]);
 });
 
-it("writes one value per change, none without a change, and counts nothing if the write fails", async () => {
+it("an object without a name, as a command of another process starts it, keeps the key's id", async () => {
+  const { id, secret } = await newKey();
+  const object = env.API_KEYS.get(env.API_KEYS.newUniqueId());
+  expect(await object.usage(id)).toMatchObject({ record: { id } });
+  await evictDurableObject(object);
+  expect(await object.identify(await sha256(secret))).toMatchObject({ record: { id } });
+});
+
+it("writes one value per change, none without a change, and the alarm once; counts nothing if the write fails", async () => {
   const { id, object } = await newObject();
   await runInDurableObject(object, async (instance: ApiKey, { storage }) => {
-    const put = vi.spyOn(storage.kv, "put");
+    const [put, setAlarm] = [vi.spyOn(storage.kv, "put"), vi.spyOn(storage, "setAlarm")];
     const client = "isolate";
     const first = batch(1, { client, recent: 20 });
     const lease = { id: 1, used: 0, isOver: true };
@@ -87,6 +86,7 @@ it("writes one value per change, none without a change, and counts nothing if th
       writes.push(put.mock.calls.length);
     }
     expect(writes).toEqual([0, 0, 1, 0, 0, 1, 0]);
+    expect(setAlarm).toHaveBeenCalledOnce();
     put.mockImplementation(() => {
       throw new Error("the disk is full");
     });
@@ -106,49 +106,40 @@ it("gives a repeated call its result although the grace of its secret has ended,
   expect(await usedOf(id)).toEqual([1, 1]);
 });
 
-describe("the stored value has", () => {
-  /** The plan in the stored record; undefined if nothing is stored. */
-  const storedPlan = async (object: DurableObjectStub<ApiKey>) => {
-    const [[name, value] = [], ...others] = await storedIn(object);
-    expect(others).toEqual([]);
-    if (name === undefined) return undefined;
-    expect([name, Object.keys(value as object)]).toEqual(["state-1", ["quota", "read"]]);
-    return (value as { read: { record: { plan: Plan } } }).read.record.plan;
+it("the stored value has the record as it was last read, also if that changes no count, and a restarted object uses it", async () => {
+  const { id, object } = await newObject();
+  const expectStored = async (plan: string) => {
+    const read = { record: expect.objectContaining({ plan }), readMs: expect.any(Number) };
+    expect(await storedIn(object)).toEqual([["state-1", { quota: expect.anything(), read }]]);
   };
+  await acquire(id, batch(1));
+  await expectStored("free");
+  await changePlan(env.KEYS_DB, id, "pro", undefined, operator());
+  pass(10_000);
+  await object.usage();
+  await expectStored("pro");
 
-  it("the record as it was last read, also if that changes no count, and a restarted object uses it", async () => {
-    const { id, object } = await newObject();
-    await acquire(id, batch(1));
-    expect(await storedPlan(object)).toBe("free");
-    await changePlan(env.KEYS_DB, id, "pro", undefined, operator());
-    pass(10_000);
+  await evictDurableObject(object);
+  pass(10_000);
+  interceptStatements("KEYS_DB", () => Promise.reject(new Error("out of order")));
+  expect((await acquire(id, batch(1))).windows.minute).toMatchObject({ limit: 300, used: 2 });
+});
+
+it("the stored value has nothing of a wrong secret, and does not exist for a key that does not exist or was not used", async () => {
+  const used = await newObject();
+  await acquire(used.id, batch(1));
+  const before = await storedIn(used.object);
+  const [unused, unknown] = [(await newObject()).object, objectOf(newKeyId())];
+  const secret = sha256(newSecret(used.id));
+  for (const object of [used.object, unused, unknown]) {
+    expect(await object.acquire(batch(1, { secret }))).not.toHaveProperty("result");
+    pass(1_000);
+    await object.identify(secret);
     await object.usage();
-    expect(await storedPlan(object)).toBe("pro");
-
-    await evictDurableObject(object);
-    pass(10_000);
-    interceptStatements("KEYS_DB", () => Promise.reject(new Error("out of order")));
-    expect((await acquire(id, batch(1))).windows.minute).toMatchObject({ limit: 300, used: 2 });
-  });
-
-  it("nothing of a wrong secret, and does not exist for a key that does not exist or was not used", async () => {
-    const used = await newObject();
-    await acquire(used.id, batch(1));
-    const before = await storedIn(used.object);
-    const [unused, unknown] = [(await newObject()).object, env.API_KEYS.getByName(newKeyId())];
-    const secret = sha256(newSecret(used.id));
-    for (const object of [used.object, unused, unknown]) {
-      expect(await object.acquire(batch(1, { secret }))).not.toHaveProperty("result");
-      pass(1_000);
-      await object.identify(secret);
-      await object.usage();
-    }
-    expect(await storedIn(used.object)).toEqual(before);
-    for (const object of [unused, unknown]) {
-      const alarmMs = runInDurableObject(object, (_: ApiKey, { storage }) => storage.getAlarm());
-      expect([await storedIn(object), await alarmMs]).toEqual([[], null]);
-    }
-  });
+  }
+  expect(await storedIn(used.object)).toEqual(before);
+  for (const object of [unused, unknown])
+    expect([await storedIn(object), await alarmOf(object)]).toEqual([[], null]);
 });
 
 // In the far future, so that no alarm fires by itself: the platform's clock is not faked.
@@ -187,66 +178,38 @@ it("counts and stores a request that arrives during the deletion", async () => {
   expect((await usageAt(id)).pastDays).toEqual([]);
 });
 
-it("moves its alarm with the first request of each day only", async () => {
+/** Has just begun a ban. Its alarm fires when the test says so. */
+async function newBanned() {
   vi.setSystemTime(FAR_MS);
-  const { object } = await newObject();
-  const alarms: unknown[] = [];
-  for (let day = 0; day < 3; day += 1) {
-    await runInDurableObject(object, async (instance: ApiKey, { storage }) => {
-      const setAlarm = vi.spyOn(storage, "setAlarm");
-      for (let request = 0; request < 3; request += 1) await instance.acquire(batch(1));
-      alarms.push(...setAlarm.mock.calls.flat());
-    });
-    await evictDurableObject(object);
-    vi.setSystemTime(Date.now() + DAY_MS);
-  }
-  expect(alarms).toEqual([41, 42, 43].map((days) => Date.UTC(2100, 0, 1) + days * DAY_MS));
+  const { id, object } = await newObject();
+  await banKey(id);
+  const rows = async () =>
+    (await listChanges(env.KEYS_DB, id, 10)).filter(({ change }) => change === "banned").length;
+  return { id, object, rows };
+}
+
+it("the record of a ban is made by an alarm, which survives a crash, and tried every 30 s while the database fails, until the ban ends", async () => {
+  const { id, object, rows } = await newBanned();
+  await evictDurableObject(object);
+  expect(await alarmOf(object)).toBe(FAR_MS);
+  interceptStatements("KEYS_DB", () => Promise.reject(new Error("D1_ERROR: the database is away")));
+  takeLogLines();
+  await runDurableObjectAlarm(object);
+  expect(takeLogLines()).toEqual([expect.objectContaining({ event: "ban_not_recorded", keyId: id })]);
+  expect(await alarmOf(object)).toBe(FAR_MS + 30_000);
+  vi.restoreAllMocks();
+  expect(await rows()).toBe(0);
+  pass(30_000);
+  for (let time = 0; time < 2; time += 1) await runDurableObjectAlarm(object);
+  expect(await rows()).toBe(1);
+  expect(await alarmOf(object)).toBe(Date.UTC(2100, 0, 1) + 41 * DAY_MS);
 });
 
-describe("the record of a ban", () => {
-  /** Has just begun a ban. Its alarm fires when the test says so. */
-  async function newBanned() {
-    vi.setSystemTime(FAR_MS);
-    const { id, object } = await newObject();
-    await banKey(id);
-    const alarmMs = () => runInDurableObject(object, (_: ApiKey, { storage }) => storage.getAlarm());
-    const rows = async () =>
-      (await listChanges(env.KEYS_DB, id, 10)).filter(({ change }) => change === "banned").length;
-    return { id, object, alarmMs, rows };
-  }
-
-  it("is made by an alarm, which survives a crash, once", async () => {
-    const { object, alarmMs, rows } = await newBanned();
-    await evictDurableObject(object);
-    expect([await alarmMs(), await rows()]).toEqual([FAR_MS, 0]);
-    for (let time = 0; time < 2; time += 1) await runDurableObjectAlarm(object);
-    expect(await rows()).toBe(1);
-    expect(await alarmMs()).toBe(Date.UTC(2100, 0, 1) + 41 * DAY_MS);
-  });
-
-  it("is tried every 30 s while the database fails, until the ban ends", async () => {
-    const { id, object, alarmMs, rows } = await newBanned();
-    const prepare = env.KEYS_DB.prepare.bind(env.KEYS_DB);
-    const failing = vi.spyOn(env.KEYS_DB, "prepare").mockImplementation((sql) => {
-      if (sql.includes("key_changes")) throw new Error("D1_ERROR: the database is away");
-      return prepare(sql);
-    });
-    takeLogLines();
-    await runDurableObjectAlarm(object);
-    expect(takeLogLines()).toEqual([expect.objectContaining({ event: "ban_not_recorded", keyId: id })]);
-    expect(await alarmMs()).toBe(FAR_MS + 30_000);
-    failing.mockRestore();
-    pass(30_000);
-    await runDurableObjectAlarm(object);
-    expect(await rows()).toBe(1);
-  });
-
-  it("is not given up because a new day begins", async () => {
-    const { id, alarmMs } = await newBanned();
-    pass(60_000);
-    const refusals = { number: 1, atMs: Date.now(), admitted: 0, refused: 1, late: 0, arrivedMs: 0 };
-    await acquire(id, batch(0, { number: 2, decisions: [refusals] }));
-    // The alarm of the ban.
-    expect(await alarmMs()).toBe(FAR_MS);
-  });
+it("the record of a ban is not given up because a new day begins", async () => {
+  const { id, object } = await newBanned();
+  pass(60_000);
+  const refusals = { number: 1, atMs: Date.now(), admitted: 0, refused: 1, late: 0, arrivedMs: 0 };
+  await acquire(id, batch(0, { number: 2, decisions: [refusals] }));
+  // The alarm of the ban.
+  expect(await alarmOf(object)).toBe(FAR_MS);
 });

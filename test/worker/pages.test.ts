@@ -1,19 +1,19 @@
 // Pagination: rows read, order, next links and cursors.
 
 import { env } from "cloudflare:workers";
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, expect, it } from "vitest";
 import { encodeCursor } from "../../src/pets/cursor.ts";
 import { PageCache } from "../../src/pets/page-cache.ts";
 import { selectPage } from "../../src/pets/store.ts";
+import { watchStatements } from "../support/worker/bindings.ts";
 import {
   type Client,
   invalidatePageCache,
-  linkTo,
-  newUnlimitedClient,
+  newClient,
+  nextPath,
   ORIGIN,
   walk,
 } from "../support/worker/client.ts";
-import { watchStatements } from "../support/worker/database-stub.ts";
 
 const INSERT_MANY = `
   WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < ?1)
@@ -27,22 +27,18 @@ async function fillWith(count: number) {
   if (count > 0) await env.PETS_DB.prepare(INSERT_MANY).bind(count).run();
 }
 
-interface Pet {
-  id: number;
-}
-
 let client: Client;
 
 beforeEach(async () => {
-  client = await newUnlimitedClient();
+  client = await newClient();
 });
 
-const idsOf = async (response: Response) => (await response.json<Pet[]>()).map(({ id }) => id);
+const idsIn = (page: string) => (JSON.parse(page) as { id: number }[]).map(({ id }) => id);
 
 it("a page of a large table holds the pets after its cursor, and reads at most limit + 1 rows", async () => {
   await fillWith(10_000);
   for (const status of [undefined, "available", "pending", "sold"] as const) {
-    for (const limit of [1, 20, 100]) {
+    for (const limit of [1, 100]) {
       for (const cursor of [undefined, 5_000n, 9_999n, 20_000n]) {
         const { meta } = await selectPage(env.PETS_DB, { limit, status, cursor }).all();
         // Not 0 either: that would mean that the figure is not measured.
@@ -51,47 +47,34 @@ it("a page of a large table holds the pets after its cursor, and reads at most l
       }
     }
   }
-  const path = `/v1/pets?limit=100&cursor=${encodeCursor(7_001n)}`;
-  expect(await idsOf(await client.get(path))).toEqual(
-    Array.from({ length: 100 }, (_, index) => 7_001 + index),
-  );
-  expect(await idsOf(await client.get(path.replace("100", "2")))).toEqual([7_001, 7_002]);
-  const response = await client.get(`${path}&status=sold`);
-  expect(await idsOf(response)).toEqual(Array.from({ length: 100 }, (_, index) => 7_003 + 4 * index));
-  const [first] = await idsOf(await client.get(linkTo("next", response) ?? ""));
+  const response = await client.get(`/v1/pets?limit=100&cursor=${encodeCursor(7_001n)}&status=sold`);
+  const sold = Array.from({ length: 100 }, (_, index) => 7_003 + 4 * index);
+  expect(idsIn(await response.text())).toEqual(sold);
+  const [first] = idsIn(await (await client.get(nextPath(response) ?? "")).text());
   expect(first).toBe(7_403);
 });
 
-describe("the next link", () => {
-  it.each([
-    [0, "", [[]]],
-    [1, "", [[1]]],
-    [3, "", [[1, 2, 3]]],
-    [4, "", [[1, 2, 3], [4]]],
-    [7, "", [[1, 2, 3], [4, 5, 6], [7]]],
-    [27, "&status=sold", [[3, 7, 11], [15, 19, 23], [27]]],
-  ])("is on every page but the last: %i pets in pages of three%s", async (count, filter, pages) => {
-    await fillWith(count);
-    const walked = await walk<Pet>(client.get, `/v1/pets?limit=3${filter}`);
-    expect(walked.map((page) => page.map(({ id }) => id))).toEqual(pages);
-  });
+it.each([
+  [0, "", [[]]],
+  [3, "", [[1, 2, 3]]],
+  [4, "", [[1, 2, 3], [4]]],
+  [27, "&status=sold", [[3, 7, 11], [15, 19, 23], [27]]],
+])("the next link is on every page but the last: %i pets%s", async (count, filter, pages) => {
+  await fillWith(count);
+  expect((await walk(client, `/v1/pets?limit=3${filter}`)).map(idsIn)).toEqual(pages);
+});
 
-  it("is absolute and carries limit and status only", async () => {
-    await fillWith(50);
-    const target = async (path: string) => {
-      const [, url = ""] = (await client.get(path)).headers.get("Link")?.match(/^<(.+)>; rel="next"$/) ?? [];
-      return new URL(url);
-    };
-    const filtered = await target("/v1/pets?utm=1&limit=2&status=sold&limitless=5");
-    expect(filtered.origin + filtered.pathname).toBe(`${ORIGIN}/v1/pets`);
-    expect([...filtered.searchParams.keys()]).toEqual(["limit", "status", "cursor"]);
-    expect([filtered.searchParams.get("limit"), filtered.searchParams.get("status")]).toEqual(["2", "sold"]);
-
-    expect(await idsOf(await client.get("/v1/pets"))).toHaveLength(20);
-    const plain = await target("/v1/pets");
-    expect([...plain.searchParams.keys()]).toEqual(["limit", "cursor"]);
-    expect(plain.searchParams.get("limit")).toBe("20");
-  });
+it("the next link is absolute and carries limit and status only", async () => {
+  await fillWith(50);
+  const linkOf = async (path: string) => {
+    const link = (await client.get(path)).headers.get("Link") ?? "";
+    return link.replace(/cursor=[\w-]+/, "cursor=…");
+  };
+  expect(await linkOf("/v1/pets?utm=1&limit=2&status=sold&limitless=5")).toBe(
+    `<${ORIGIN}/v1/pets?limit=2&status=sold&cursor=…>; rel="next"`,
+  );
+  expect(await linkOf("/v1/pets")).toBe(`<${ORIGIN}/v1/pets?limit=20&cursor=…>; rel="next"`);
+  expect(idsIn(await (await client.get("/v1/pets")).text())).toHaveLength(20);
 });
 
 it("the page cache evicts the oldest pages by their bytes", async () => {

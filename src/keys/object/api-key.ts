@@ -32,6 +32,9 @@ const RECORD_PAUSE_MS = 30_000;
 /** An incompatible shape of the stored state gets a new key, so that older values are ignored. */
 const STATE_KEY = "state-1";
 
+/** The key's id, if the platform does not hand over the object's name: see `usage`. */
+const ID_KEY = "key-id";
+
 /** What is stored: the counts, and the record as it was last read when they changed. */
 type State = { quota: Quota; read: ReadRecord | undefined };
 
@@ -53,7 +56,7 @@ export class ApiKey extends DurableObject<Env> {
     this.#quota = quota;
     this.#now = runtime.now;
     this.#log = log;
-    this.#keyId = ctx.id.name ?? read?.record?.id;
+    this.#keyId = ctx.id.name ?? read?.record?.id ?? ctx.storage.kv.get<string>(ID_KEY);
     this.#record = new RecordReader(runtime, read, {
       load: async () => {
         if (this.#keyId === undefined) throw new Error("the object does not know its name");
@@ -87,11 +90,15 @@ export class ApiKey extends DurableObject<Env> {
   }
 
   /**
-   * The status of the key, and the totals of earlier days. Changes nothing. `keyId` is for callers from another Worker, for which the
-   * local runtime does not hand over the object's name.
+   * The status of the key, and the totals of earlier days. Changes no counts. `keyId` is for callers from another Worker, for which the
+   * local runtime does not hand over the object's name. Nor does it for later calls of an object that such a call has started, so the
+   * object stores the id.
    */
   async usage(keyId?: string): Promise<UsageAnswer | NoRecord> {
-    this.#keyId ??= keyId;
+    if (this.#keyId === undefined && keyId !== undefined) {
+      this.#keyId = keyId;
+      this.ctx.storage.kv.put(ID_KEY, keyId);
+    }
     const answer = await this.#answer();
     if ("unavailable" in answer || answer.record === null) return answer;
     const { limits, bansLiftedUntilMs } = answer.record;

@@ -5,10 +5,8 @@ import type { System } from "./system.ts";
 /** A fragment names a heading, or an operation such as `#/Pets/createPet`, by tag and ID. */
 const OPERATION = /^#\/(\w+)\/(\w+)$/;
 
-/** The element that a fragment names. Swagger UI has its own IDs. */
 function elementOf(fragment: string): Element | null {
-  const rendered = document.getElementById(fragment.replace(OPERATION, "operations-$1-$2"));
-  return rendered ?? document.getElementById(fragment.slice(1));
+  return document.getElementById(fragment.slice(1));
 }
 
 /**

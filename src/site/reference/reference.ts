@@ -18,7 +18,6 @@ declare const SwaggerUIBundle: (options: {
   [option: string]: unknown;
 }) => System;
 
-followColorScheme();
 fillInOrigin();
 bindFields();
 const container = document.querySelector("#viewer");
@@ -62,8 +61,6 @@ async function showOperations(container: Element): Promise<void> {
   const problem = document.querySelector<HTMLElement>("#viewer-problem");
   try {
     const spec = await (await fetch("/openapi.json", { signal: AbortSignal.timeout(10_000) })).json();
-    // The page shows the guide already.
-    delete spec.info.description;
     // Swagger UI would send the examples of parameters as if the user had typed them.
     const operations = Object.values<object>(spec.paths).flatMap((path) => Object.values(path));
     for (const { parameters = [] } of operations) {
@@ -76,7 +73,6 @@ async function showOperations(container: Element): Promise<void> {
       plugins: [petstorePlugin],
       tryItOutEnabled: true,
       syntaxHighlight: { activated: false },
-      validatorUrl: null,
       requestInterceptor(request) {
         const authorization = authorizationHeader();
         if (authorization !== undefined) request.headers.Authorization = authorization;
@@ -98,14 +94,6 @@ async function showOperations(container: Element): Promise<void> {
   }
 }
 
-/** Swagger UI switches to its dark theme by a class. */
-function followColorScheme(): void {
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const follow = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
-  dark.addEventListener("change", follow);
-  follow();
-}
-
 /** Labels what Swagger UI renders without a label. */
 function labelParts(viewer: Element): void {
   const label = (selector: string, text: (part: Element) => string) => {
@@ -123,6 +111,9 @@ function labelParts(viewer: Element): void {
     label("[data-param-name] select, [data-param-name] input", (control) => {
       return control.closest("[data-param-name]")?.getAttribute("data-param-name") ?? "Parameter";
     });
+    label(".json-schema-2020-12-accordion:not(:has(.json-schema-2020-12__title))", () => "Schema");
+    // They may scroll.
+    for (const example of viewer.querySelectorAll<HTMLElement>("pre.example")) example.tabIndex = 0;
   };
   new MutationObserver(labelAll).observe(viewer, { childList: true, subtree: true });
 }

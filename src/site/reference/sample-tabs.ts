@@ -1,4 +1,4 @@
-// The samples of an operation: a tab for each language, with the reader's address and key. What is shown has the key masked, what
+// The samples of an operation: a choice of languages, with the reader's address and key. What is shown has the key masked, what
 // is copied has it whole, by the button or by hand. The key never is in the DOM, where extensions and screenshots would find it.
 
 import { storedKey } from "../key.ts";
@@ -39,20 +39,6 @@ export const withSamples: Wrap =
       fillSample(sample.source, { origin: originOf(address) ?? origin, key: text });
     const id = `sample-${operation.get("operationId")}`;
 
-    const choose = ({ label }: Sample) => {
-      storedLanguage.write(label);
-      setStatus("");
-      // The samples of the other operations follow.
-      dispatchEvent(new Event("input"));
-    };
-    const moveFocus = (event: KeyboardEvent) => {
-      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (step === undefined) return;
-      const next = (samples.indexOf(sample) + step + samples.length) % samples.length;
-      choose(samples[next] ?? sample);
-      const list = event.currentTarget as Element;
-      (list.children[next] as HTMLElement).focus();
-    };
     const copy = async (event: Event) => {
       const code = (event.currentTarget as Element).closest(".sample")?.querySelector("pre");
       setStatus("");
@@ -72,40 +58,35 @@ export const withSamples: Wrap =
       event.clipboardData?.setData("text/plain", `${getSelection()}`.replaceAll(mask, key));
     };
 
-    const tabs = samples.map((each) => {
-      const isSelected = each === sample;
-      const attributes = {
-        key: each.label,
-        type: "button",
-        role: "tab",
-        id: `${id}-${each.label}`,
-        "aria-selected": isSelected,
-        "aria-controls": id,
-        tabIndex: isSelected ? 0 : -1,
-        onClick: () => choose(each),
+    const choices = samples.map((each) => {
+      const onChange = () => {
+        storedLanguage.write(each.label);
+        setStatus("");
+        // The samples of the other operations follow.
+        dispatchEvent(new Event("input"));
       };
-      return React.createElement("button", attributes, each.label);
+      const radio = { type: "radio", name: `${id}-language`, checked: each === sample, onChange };
+      return React.createElement(
+        "label",
+        { key: each.label },
+        React.createElement("input", radio),
+        each.label,
+      );
     });
-    const list = { role: "tablist", "aria-label": "Language of the sample", onKeyDown: moveFocus };
+    const list = { role: "radiogroup", "aria-label": "Language of the sample" };
     const button = { type: "button", className: "copy", onClick: copy, onBlur: () => setStatus("") };
-    const panel = {
-      id,
-      role: "tabpanel",
-      tabIndex: 0,
-      "aria-labelledby": `${id}-${sample.label}`,
-      onCopy: copySelection,
-    };
+    const group = { role: "group", "aria-label": `${sample.label} sample`, tabIndex: 0 };
     const bar = React.createElement(
       "div",
       { className: "sample-bar" },
-      React.createElement("div", list, ...tabs),
+      React.createElement("div", list, ...choices),
       React.createElement("span", { role: "status" }, status),
       React.createElement("button", button, status || "Copy"),
     );
     // Every second part is a comment.
     const parts = fillIn(mask).split(/((?:#|\/\/) .*)/);
     const lines = parts.map((part, index) => (index % 2 ? React.createElement("i", null, part) : part));
-    const code = React.createElement("pre", panel, ...lines);
+    const code = React.createElement("pre", { id, ...group, onCopy: copySelection }, ...lines);
     return React.createElement(
       React.Fragment,
       null,

@@ -59,15 +59,12 @@ const linkedSummary: Wrap =
   (Original, { React }) =>
   (props) => {
     const operation = props.operationProps as { get(name: "tag" | "operationId"): string };
-    const id = operation.get("operationId");
-    const link = {
-      className: "anchor",
-      href: `#/${operation.get("tag")}/${id}`,
-      "aria-label": `Link to ${id}`,
-    };
+    const name = operation.get("operationId");
+    const id = `/${operation.get("tag")}/${name}`;
+    const link = { className: "anchor", href: `#${id}`, "aria-label": `Link to ${name}` };
     return React.createElement(
       "div",
-      { className: "heading" },
+      { className: "heading", id },
       React.createElement(Original, props),
       React.createElement("a", link, "#"),
     );

@@ -4,12 +4,11 @@
 import { once } from "node:events";
 import { type IncomingMessage, type RequestOptions, request } from "node:http";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { addTablesAndPets } from "../../../bench/cases/pets.ts";
+import { addTablesAndPets, newKey } from "../../../bench/cases/pets.ts";
 import { type Databases, startWorkers } from "../../../bench/measure/workerd.ts";
 import { HEADER } from "../../../src/http/header-names.ts";
 import type { OperationId } from "../../../src/http/operations.ts";
 import { sha256 } from "../../../src/lib/sha256.ts";
-import { createKey } from "../../../src/operators/admin.ts";
 
 const WORKER = {
   file: "test/e2e/disconnects/worker.ts",
@@ -49,10 +48,7 @@ const REQUESTS: Record<Operation, RequestOptions> = {
   getUsage: { path: "/v1/usage" },
 };
 
-async function newSecret(): Promise<string> {
-  const key = { name: "a test", plan: "pro", expiresAtMs: null } as const;
-  return (await createKey(databases.keys, key, { by: "a test", nowMs: Date.now() })).secret;
-}
+const newSecret = () => newKey(databases.keys, 10_000);
 
 /** Connects and sends a request. */
 function open(operation: Operation, secret: string) {

@@ -1,8 +1,8 @@
-// Reads operations from the OpenAPI document, with their parameters, bodies and statuses. The fuzzer has no fields or bounds of
-// its own, so it covers every addition to the document.
+// The operations of the OpenAPI document, with their parameters, bodies and statuses. The fuzzer has no fields or bounds of its own, so
+// it covers every addition to the document.
 
 import type { OperationId } from "../../../src/http/operations.ts";
-import { dereferenced } from "../../support/openapi-document.ts";
+import { DOCUMENT, dereferenced } from "../../support/openapi-document.ts";
 
 type Bound = "minimum" | "maximum" | "minLength" | "maxLength" | "minItems" | "maxItems";
 
@@ -10,12 +10,10 @@ type Bound = "minimum" | "maximum" | "minLength" | "maxLength" | "minItems" | "m
 export interface Schema extends Partial<Record<Bound, number>> {
   type?: string;
   enum?: string[];
-  format?: string;
   pattern?: string;
   properties?: Record<string, Schema>;
   required?: string[];
   items?: Schema;
-  uniqueItems?: boolean;
   default?: unknown;
 }
 
@@ -26,17 +24,6 @@ export interface Parameter {
   schema: Schema;
 }
 
-export interface Operation {
-  operationId: OperationId;
-  method: string;
-  /** From the root, with `{name}` for each path parameter. */
-  path: string;
-  parameters: Parameter[];
-  body: { mediaType: string; schema: Schema } | undefined;
-  /** The documented statuses of success. */
-  successes: number[];
-}
-
 interface OperationObject {
   operationId: OperationId;
   parameters?: Parameter[];
@@ -44,26 +31,33 @@ interface OperationObject {
   responses: Record<string, object>;
 }
 
-/** The operations of a document. */
-export function operationsOf(document: object): Operation[] {
-  const { paths, servers } = dereferenced(document, document) as {
-    paths: Record<string, Record<string, OperationObject>>;
-    servers: { url: string }[];
-  };
-  return Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => {
-      const { operationId, parameters = [], requestBody, responses } = operation;
-      const [content] = Object.entries(requestBody?.content ?? {});
-      return {
-        operationId,
-        method: method.toUpperCase(),
-        path: `${servers[0]?.url}${path}`,
-        parameters,
-        body: content && { mediaType: content[0], ...content[1] },
-        successes: Object.keys(responses)
-          .map(Number)
-          .filter((status) => status < 300),
-      };
-    }),
-  );
+const { paths, servers } = dereferenced(DOCUMENT, DOCUMENT) as {
+  paths: Record<string, Record<string, OperationObject>>;
+  servers: [{ url: string }];
+};
+
+export type Operation = (typeof OPERATIONS)[number];
+
+/** `path` is from the root, with `{name}` for each path parameter. `successes` are the documented statuses of success. */
+export const OPERATIONS = Object.entries(paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, { operationId, parameters = [], requestBody, responses }]) => ({
+    operationId,
+    method: method.toUpperCase(),
+    path: `${servers[0].url}${path}`,
+    parameters,
+    body: Object.entries(requestBody?.content ?? {}).map(([mediaType, { schema }]) => ({
+      mediaType,
+      schema,
+    }))[0],
+    successes: Object.keys(responses)
+      .map(Number)
+      .filter((status) => status < 300),
+  })),
+);
+
+/** The methods of an operation's path. */
+export function methodsOf({ path }: Operation): string[] {
+  const methods = OPERATIONS.filter((each) => each.path === path).map(({ method }) => method);
+  // RFC 9110, section 9.3.2: HEAD is GET without the body.
+  return methods.includes("GET") ? [...methods, "HEAD"] : methods;
 }

@@ -25,37 +25,31 @@ export interface Answer {
 
 export type Send = (request: Request) => Promise<Answer>;
 
-/** A response is missing or malformed. */
-export class BadAnswer extends Error {}
-
-/** The longest time without a response. */
 const TIMEOUT_MS = 30_000;
 
-/** A client with a persistent connection. */
+/** A client with a persistent connection. `send` fails if a response is missing or incomplete. */
 export function client({ href, protocol }: URL): { send: Send; close: () => void } {
   const { Agent, request } = protocol === "https:" ? https : http;
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  const send = (each: Request) =>
-    new Promise<Answer>((resolve, reject) => {
-      const { method, target: path, body = Buffer.alloc(0), chunks = 1 } = each;
-      const options = { agent, method, path, headers: headersOf(each).flat(), timeout: TIMEOUT_MS };
-      const sent = request(href, options, async (response) => {
-        const headers = response.headers as Record<string, string>;
-        readText(response).then(
-          (body) => resolve({ status: response.statusCode ?? 0, headers, body }),
-          reject,
-        );
-      });
-      sent.on("timeout", () => sent.destroy(new Error(`no response for ${TIMEOUT_MS / 1000} s`)));
-      sent.on("error", (error) => {
-        // The server may just have closed the persistent connection.
-        if (sent.reusedSocket && "code" in error && error.code === "ECONNRESET") resolve(send(each));
-        else reject(new BadAnswer(`${error}`));
-      });
-      const length = Math.ceil(body.length / chunks);
-      for (let at = 0; at < body.length; at += length) sent.write(body.subarray(at, at + length));
-      sent.end();
+  const send = async (each: Request): Promise<Answer> => {
+    const { promise, resolve, reject } = Promise.withResolvers<http.IncomingMessage | undefined>();
+    const { method, target: path, body = Buffer.alloc(0), chunks = 1 } = each;
+    const options = { agent, method, path, headers: headersOf(each).flat(), timeout: TIMEOUT_MS };
+    const sent = request(href, options, resolve);
+    sent.on("timeout", () => sent.destroy(new Error("no response in time")));
+    sent.on("error", (error) => {
+      // The server may just have closed the persistent connection.
+      if (sent.reusedSocket && "code" in error && error.code === "ECONNRESET") resolve(undefined);
+      else reject(error);
     });
+    const length = Math.ceil(body.length / chunks);
+    for (let at = 0; at < body.length; at += length) sent.write(body.subarray(at, at + length));
+    sent.end();
+    const response = await promise;
+    if (response === undefined) return send(each);
+    const headers = response.headers as Record<string, string>;
+    return { status: response.statusCode ?? 0, headers, body: await readText(response) };
+  };
   return { send, close: () => agent.destroy() };
 }
 
@@ -64,10 +58,4 @@ function headersOf({ method, headers, body, chunks }: Request): Header[] {
   if (chunks !== undefined) return [...all, ["Transfer-Encoding", "chunked"]];
   if (body === undefined && /^(GET|HEAD)$/.test(method)) return all;
   return [...all, ["Content-Length", `${body?.length ?? 0}`]];
-}
-
-/** A request as text, one character per byte, without the framing of chunks. */
-export function requestText(request: Request): string {
-  const lines = headersOf(request).map(([name, value]) => `${name}: ${value}\r\n`);
-  return `${request.method} ${request.target} HTTP/1.1\r\n${lines.join("")}\r\n${Buffer.from(request.body ?? []).toString("latin1")}`;
 }

@@ -24,22 +24,15 @@ export interface Service {
 /** A running service, and a key that never reaches its limits. */
 export function runningService(url: URL, secret: string): Service {
   const { send, close } = client(url);
-  const newSecret = async () => secret;
-  return { send, secret, hasRealAddresses: true, newSecret, stop: async () => close() };
+  return { send, secret, hasRealAddresses: true, newSecret: async () => secret, stop: async () => close() };
 }
 
 /** Starts a service with pets. The caller must stop it. */
 export async function startService(): Promise<Service> {
   const { workers, stop } = await startWorkers([PETSTORE]);
-  const [petstore] = workers;
-  const databases = await petstore.databases();
+  const databases = await workers[0].databases();
   await addTablesAndPets(databases, PETS);
   await databases.pets.prepare(NEXT_ID).run();
-  const service = runningService(petstore.url, "");
-  const stopAll = async () => {
-    await service.stop();
-    await stop();
-  };
   const newSecret = () => newKey(databases.keys, NO_LIMIT);
-  return { ...service, newSecret, hasRealAddresses: false, stop: stopAll };
+  return { ...runningService(workers[0].url, ""), newSecret, hasRealAddresses: false, stop };
 }

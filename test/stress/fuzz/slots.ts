@@ -5,11 +5,10 @@ import { isUtf8 } from "node:buffer";
 import fc from "fast-check";
 import { MAX_BODY_BYTES } from "../../../src/http/body.ts";
 import { newKeyId, newSecret } from "../../../src/keys/secret.ts";
-import type { Operation, Parameter } from "./document.ts";
+import { methodsOf, OPERATIONS, type Operation, type Parameter } from "./document.ts";
 import type { Request } from "./http.ts";
-import { mutated, words } from "./mutations.ts";
 import type { Service } from "./service.ts";
-import { isValidPlain, jsonTexts, plainTexts, violation } from "./values.ts";
+import { isValidPlain, jsonTexts, mostly, mutated, plainTexts, violation, words } from "./values.ts";
 
 /** What a slot adds to a request: `id` is the parameter in the path. */
 export interface Part extends Partial<Request> {
@@ -31,26 +30,23 @@ export interface Slot {
 export type Samples = Record<string, string[]>;
 
 const METHODS = words("GET HEAD POST PUT PATCH DELETE OPTIONS TRACE PURGE PROPFIND COPY LOCK REPORT SEARCH");
-
 const MEDIA_TYPES = words(
   "text/plain text/json application/x-www-form-urlencoded application/json-seq json */*",
 );
-
 const CODINGS = ["identity", "Identity", "gzip", "br", "deflate", "zstd", "identity, gzip", "x"];
 
 /** Well-formed keys that do not exist. */
 const UNKNOWN_KEYS = Array.from({ length: 20 }, () => newSecret(newKeyId()));
 
 /** The slots of an operation, by name. */
-export function slotsOf(operation: Operation, operations: Operation[], service: Service, samples: Samples) {
+export function slotsOf(operation: Operation, service: Service, samples: Samples): Record<string, Slot> {
   const { parameters, body } = operation;
-  const named = parameters.map((each) => [each.name, parameterSlot(each, samples[each.name])]);
-  const slots: Record<string, Slot> = {
-    method: methodSlot(operation, operations),
-    path: pathSlot(operation, operations),
+  return {
+    method: methodSlot(operation),
+    path: pathSlot(operation),
     key: keySlot(service),
     address: ADDRESS,
-    ...Object.fromEntries(named),
+    ...Object.fromEntries(parameters.map((each) => [each.name, parameterSlot(each, samples[each.name])])),
     ...(body && {
       "media type": mediaTypeSlot(body),
       coding: CODING,
@@ -58,20 +54,12 @@ export function slotsOf(operation: Operation, operations: Operation[], service: 
       body: bodySlot(body),
     }),
   };
-  return slots;
 }
 
-/** The methods of an operation's path. */
-export function methodsOf({ path }: Operation, operations: Operation[]): string[] {
-  const methods = operations.filter((each) => each.path === path).map(({ method }) => method);
-  // RFC 9110, section 9.3.2: HEAD is GET without the body.
-  return methods.includes("GET") ? [...methods, "HEAD"] : methods;
-}
-
-function methodSlot(operation: Operation, operations: Operation[]): Slot {
+function methodSlot(operation: Operation): Slot {
   const { method } = operation;
   const same = method === "GET" ? ["GET", "GET", "GET", "HEAD"] : [method];
-  const others = METHODS.filter((each) => !methodsOf(operation, operations).includes(each));
+  const others = METHODS.filter((each) => !methodsOf(operation).includes(each));
   return {
     texts: fc.oneof(fc.constantFrom(...same), fc.constantFrom(...others)),
     refusals: (text = "") => (same.includes(text) ? [] : [405]),
@@ -79,8 +67,8 @@ function methodSlot(operation: Operation, operations: Operation[]): Slot {
   };
 }
 
-function pathSlot({ path }: Operation, operations: Operation[]): Slot {
-  const templates = operations.map((each) => new RegExp(`^${each.path.replace(/\{[^}]+\}/g, "[^/]*")}$`));
+function pathSlot({ path }: Operation): Slot {
+  const templates = OPERATIONS.map((each) => new RegExp(`^${each.path.replace(/\{[^}]+\}/g, "[^/]*")}$`));
   // Dot segments and special characters would change the path.
   const isOther = (text: string) =>
     /^\/v1\/[\w~=,@:!$&'()*+%/-]*$/.test(text) && !templates.some((template) => template.test(text));
@@ -106,7 +94,7 @@ function keySlot({ secret, hasRealAddresses }: Service): Slot {
   const keys = [...UNKNOWN_KEYS, `${secret}, Bearer ${secret}`, "a".repeat(5000), "pet_"];
   const malformed = [undefined, "", "Bearer", `Basic ${secret}`, secret];
   const bad = fc.constantFrom(...keys.map((key) => `Bearer ${key}`), ...malformed);
-  const texts = fc.oneof({ weight: 4, arbitrary: good }, { weight: 2, arbitrary: bad }, mutated(good));
+  const texts = mostly(2, good, bad, mutated(good));
   return headerSlot("Authorization", texts, (text = "") => {
     if (text.match(/^bearer +([^ ]+)$/i)?.[1] === secret) return [];
     // The limit of an address may be reached.
@@ -125,12 +113,11 @@ const ADDRESS = headerSlot(
   () => [],
 );
 
-function parameterSlot(parameter: Parameter, samples: string[] = []): Slot {
-  const { name, required, schema, in: where } = parameter;
+function parameterSlot({ name, required, schema, in: where }: Parameter, samples: string[] = []): Slot {
   const isOpaque = samples.length > 0 && schema.type === "string";
   const known = fc.constantFrom("1", ...samples);
   const other = isOpaque ? mutated(known) : plainTexts(schema);
-  const values = fc.oneof(known, { weight: 2, arbitrary: other }).filter((text) => text.isWellFormed());
+  const values = mostly(2, other, known).filter((text) => text.isWellFormed());
   const isValid = (text: string) => (isOpaque ? samples.includes(text) : isValidPlain(schema, text));
   const absence = required ? [400] : [];
   if (where === "header") {
@@ -145,7 +132,7 @@ function parameterSlot(parameter: Parameter, samples: string[] = []): Slot {
   const twice = field.map((each) => `${each}&${each}`);
   const odd = fc.constantFrom(undefined, name, `${name}=%ff`, "page=2&__proto__=1&api_key=x&=&a=%zz");
   return {
-    texts: fc.oneof({ weight: 3, arbitrary: field }, odd, mutated(field), twice),
+    texts: mostly(3, field, odd, mutated(field), twice),
     refusals: (text = "") => {
       const [value, ...more] = new URLSearchParams(`&${text}`).getAll(name);
       if (!/^[!"$-~]*$/.test(text)) return undefined;
@@ -158,7 +145,7 @@ function parameterSlot(parameter: Parameter, samples: string[] = []): Slot {
 /** The parameter in a path. An invalid id is an unknown id. */
 function idSlot(encoded: fc.Arbitrary<string>, isValid: (text: string) => boolean): Slot {
   return {
-    texts: fc.oneof({ weight: 3, arbitrary: encoded }, mutated(encoded)),
+    texts: mostly(3, encoded, mutated(encoded)),
     refusals: (text = "") => {
       // Only what is one segment, also after decoding. URLSearchParams decodes also what is not UTF-8.
       const value = new URLSearchParams(`id=${text.replace(/[&+]/g, encodeURIComponent)}`).get("id") ?? "";
@@ -185,17 +172,14 @@ function mediaTypeSlot({ mediaType }: Body): Slot {
     `${mediaType};a=b`,
     `${type}/a+${subtype}`,
   );
-  const texts = fc.oneof(
-    { weight: 2, arbitrary: good },
-    fc.constantFrom(undefined, ...MEDIA_TYPES),
-    mutated(good),
-  );
+  const bad = fc.constantFrom(undefined, ...MEDIA_TYPES);
+  const texts = mostly(2, good, bad, mutated(good));
   return headerSlot("Content-Type", texts, (text = "") => (same.test(text) ? [] : [415]));
 }
 
 const CODING = headerSlot(
   "Content-Encoding",
-  fc.oneof({ weight: 2, arbitrary: fc.constant(undefined) }, fc.constantFrom(...CODINGS)),
+  mostly(2, fc.constant(undefined), fc.constantFrom(...CODINGS)),
   (text = "identity") => (text.toLowerCase() === "identity" ? [] : [415]),
 );
 
@@ -212,12 +196,7 @@ function bodySlot({ schema }: Body): Slot {
   const long = fc.tuple(bytes, sizes).map(([text, size]) => text.padEnd(size));
   const truncated = fc.tuple(bytes, fc.nat()).map(([text, length]) => text.slice(0, length % text.length));
   return {
-    texts: fc.oneof(
-      { weight: 10, arbitrary: bytes },
-      { weight: 5, arbitrary: mutated(bytes) },
-      long,
-      truncated,
-    ),
+    texts: mostly(5, mostly(2, bytes, mutated(bytes)), long, truncated),
     refusals: (text = "") => {
       const body = Buffer.from(text, "latin1");
       if (body.length > MAX_BODY_BYTES) return [413];

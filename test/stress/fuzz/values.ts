@@ -4,18 +4,25 @@
 import { Ajv } from "ajv";
 import fc from "fast-check";
 import type { Schema } from "./document.ts";
-import { parseRequest } from "./exact.ts";
-import { mutated, words } from "./mutations.ts";
+import { parseRequest } from "./json.ts";
+
+/** The words of a text. */
+export function words(text: string): string[] {
+  return text.trim().split(/[ \n]+/);
+}
+
+/** The first is chosen `weight` times as often as each of the others. */
+export function mostly<Value>(weight: number, first: fc.Arbitrary<Value>, ...others: fc.Arbitrary<Value>[]) {
+  return fc.oneof({ weight, arbitrary: first }, ...others);
+}
 
 const INT64 = [-(2n ** 63n), 2n ** 63n - 1n] as const;
 
 /** Odd values of parameters. */
 const ODD_PLAIN = words("1,0 \u0661 \uff11 NaN 1n 1.0 1e1 +1 [1] null % 1\0 \ufeff1");
 
-/** How far strings without a documented bound go. */
+/** How far strings and arrays without a documented bound go. */
 const SOME_CHARACTERS = 60;
-
-/** How far arrays without a documented bound go. */
 const SOME_ITEMS = 5;
 
 /** Any code point except surrogates. fast-check's own arbitrary takes a second to start. */
@@ -69,18 +76,14 @@ function toValidate(value: unknown): unknown {
 
 /** JSON texts, valid or violating the schema in one place. */
 export function jsonTexts(schema: Schema): fc.Arbitrary<string> {
-  return fc.oneof({ weight: 6, arbitrary: textsOfType(schema) }, fc.constantFrom(...OF_ALL_TYPES));
-}
-
-function validTexts(schema: Schema): fc.Arbitrary<string> {
-  return jsonTexts(schema).filter((text) => violation(schema, text) === undefined);
+  return mostly(6, textsOfType(schema), fc.constantFrom(...OF_ALL_TYPES));
 }
 
 /** Texts in paths, queries and headers, valid or violating the schema. */
 export function plainTexts(schema: Schema): fc.Arbitrary<string> {
   const odd = fc.oneof(fc.constantFrom("", " 10", "10 ", ...ODD_PLAIN), fc.string({ unit: CODE_POINT }));
-  if (schema.type === "integer") return fc.oneof({ weight: 3, arbitrary: integers(schema).map(String) }, odd);
-  return fc.oneof({ weight: 3, arbitrary: textsOfType(schema).map(plainText) }, odd);
+  if (schema.type === "integer") return mostly(3, integers(schema).map(String), odd);
+  return mostly(3, textsOfType(schema).map(plainText), odd);
 }
 
 function plainText(json: string): string {
@@ -100,7 +103,7 @@ function textsOfType(schema: Schema): fc.Arbitrary<string> {
   if (schema.type === "integer") return integers(schema).chain(integerNotations);
   if (schema.type !== "string") return fc.constantFrom(...OF_ALL_TYPES);
   const notations = strings(schema).chain(textNotations);
-  return fc.oneof({ weight: 9, arbitrary: notations }, fc.constantFrom(...ILL_FORMED));
+  return mostly(9, notations, fc.constantFrom(...ILL_FORMED));
 }
 
 /** Texts similar to a choice. */
@@ -132,7 +135,7 @@ function integers({ minimum, maximum }: Schema): fc.Arbitrary<bigint> {
   const bounds = [min, max].flatMap((bound) => [bound - 2n ** 64n, bound + 2n ** 32n, bound * 2n]);
   const powers = [0n, 10n, 1000n, 2n ** 31n, 2n ** 53n, 2n ** 53n + 1n, -(2n ** 53n) - 1n, 10n ** 400n];
   const far = fc.constantFrom(...bounds, ...powers);
-  return fc.oneof({ weight: 3, arbitrary: near }, far, fc.bigInt({ min, max }));
+  return mostly(3, near, far, fc.bigInt({ min, max }));
 }
 
 /** Texts near the bounds of a schema. */
@@ -149,61 +152,69 @@ function strings({ minLength: min = 0, maxLength, pattern }: Schema): fc.Arbitra
   const any = fc.oneof(ofLength(min, Math.min(max, min + 12)), ofLength(min, max), repeated, odd, refused);
   if (pattern === undefined) return any;
   const matching = fc.stringMatching(new RegExp(pattern, "u"), { size: "+1" });
-  return fc.oneof({ weight: 3, arbitrary: any }, matching, mutated(matching));
+  return mostly(3, any, matching, mutated(matching));
 }
 
 /** Arrays near the bounds of a schema, of valid items, except for one; some items occur twice. */
-function arrays({ items = {}, minItems: min = 0, maxItems }: Schema): fc.Arbitrary<string> {
-  const max = maxItems ?? min + SOME_ITEMS;
-  const lengths = fc.constantFrom(
-    ...new Set([0, min - 1, min, min + 1, max, max + 1].filter((each) => each >= 0)),
+function arrays({ items = {}, minItems: min = 0, maxItems: max = min + SOME_ITEMS }: Schema) {
+  const lengths = fc.constantFrom(...[0, min - 1, min, min + 1, max, max + 1].filter((each) => each >= 0));
+  const valid = lengths.chain((length) =>
+    fc.array(validTexts(items), { minLength: length, maxLength: length }),
   );
-  const ofLength = (length: number) => {
-    const valid = fc.array(validTexts(items), { minLength: length, maxLength: length, size: "max" });
-    const one = fc
-      .tuple(valid, fc.nat(), jsonTexts(items))
-      .map(([texts, at, text]) => replaced(texts, at, text));
-    const twice = fc
-      .tuple(valid, fc.nat(), fc.nat())
-      .map(([texts, from, to]) => replaced(texts, to, texts[from % texts.length]));
-    return fc.oneof({ weight: 3, arbitrary: valid }, one, twice);
-  };
-  const separators = fc.constantFrom(",", ",", " ,\n ");
-  return fc
-    .tuple(lengths.chain(ofLength), separators)
-    .map(([texts, separator]) => `[${texts.join(separator)}]`);
-}
-
-function replaced(texts: string[], at: number, text: string | undefined): string[] {
-  return text === undefined || texts.length === 0 ? texts : texts.with(at % texts.length, text);
+  const one = fc.tuple(valid, jsonTexts(items)).map(([texts, text]) => [...texts.slice(1), text]);
+  const twice = valid.map((texts) => [...texts.slice(1), ...texts.slice(-1)]);
+  const all = fc.tuple(mostly(3, valid, one, twice), fc.constantFrom(",", " ,\n "));
+  return all.map(([texts, separator]) => `[${texts.join(separator)}]`);
 }
 
 /** Objects of valid members, except for one, with unknown members, in any order and with any white space. */
 function objects({ properties = {}, required = [] }: Schema): fc.Arbitrary<string> {
   const members = Object.entries(properties);
-  const texts = members.map(([name, schema]) =>
+  const valid = members.map(([name, schema]) =>
     required.includes(name) ? validTexts(schema) : fc.option(validTexts(schema)),
   );
   const known = members.map(([, schema], index) =>
-    fc.tuple(...texts.with(index, fc.option(jsonTexts(schema), { freq: 15 }))),
+    fc.tuple(...valid.with(index, fc.option(jsonTexts(schema), { freq: 15 }))),
   );
   const spaces = fc.constantFrom("", "", " ", "\n  ", "\t\r\n");
   return fc.tuple(fc.oneof(...known), UNKNOWN_MEMBERS, spaces).chain(([chosen, unknown, space]) => {
-    const all = chosen.flatMap((text, index) =>
-      text === null ? [] : [`"${members[index]?.[0]}"${space}:${text}`],
-    );
-    const shuffled = fc.shuffledSubarray([...all, ...unknown], { minLength: all.length + unknown.length });
+    const present = chosen.flatMap((text, index) => (text === null ? [] : [[members[index]?.[0], text]]));
+    const texts = [...present, ...unknown].map(([name, text]) => `${JSON.stringify(name)}${space}:${text}`);
+    const shuffled = fc.shuffledSubarray(texts, { minLength: texts.length });
     return shuffled.map((each) => `{${space}${each.join(`${space},${space}`)}}`);
   });
 }
 
+function validTexts(schema: Schema): fc.Arbitrary<string> {
+  return jsonTexts(schema).filter((text) => violation(schema, text) === undefined);
+}
+
 /** Members of any name and value, which the service must ignore. */
 const UNKNOWN_MEMBERS = fc.array(
-  fc
-    .tuple(
-      fc.oneof(fc.constantFrom(...ODD_NAMES), fc.string({ maxLength: 12 })),
-      fc.oneof(fc.json({ maxDepth: 3 }), fc.constantFrom(...ODD_VALUES)),
-    )
-    .map(([name, value]) => `${JSON.stringify(name)}:${value}`),
+  fc.tuple(
+    fc.oneof(fc.constantFrom(...ODD_NAMES), fc.string({ maxLength: 12 })),
+    fc.oneof(fc.json({ maxDepth: 3 }), fc.constantFrom(...ODD_VALUES)),
+  ),
   { maxLength: 3 },
 );
+
+const BYTE = fc.nat(255).map((code) => String.fromCharCode(code));
+
+/** What parsers of HTTP, URLs and JSON treat specially. */
+const TOKENS =
+  words(`, ; : = & && ? # / // /.. .. %00 %ff %zz %2e%2e%2f * \\ " ' < > { } [ ] ( ) null true NaN 0 00 - -0 +1 .5 1. 01
+  0x1 1e1 1e400 1.5 \\u0000 \\ud800 \\x __proto__ constructor "a":1, \0 \x01 \x0b \x7f \xff \xc0\x80 \xed\xa0\x80 \xf4\x90\x80\x80 \xe2\x82`);
+
+const INSERTED = fc.oneof(BYTE, fc.constantFrom("", " ", "\t", "\n", "\r\n", "\r\n\r\n", ...TOKENS));
+
+const CHANGE = fc.record({ at: fc.nat(), removed: fc.constantFrom(0, 0, 1, 1, 5), inserted: INSERTED });
+
+/** Texts with one or two changes, at any place. */
+export function mutated(texts: fc.Arbitrary<string>): fc.Arbitrary<string> {
+  return fc.tuple(texts, fc.array(CHANGE, { minLength: 1, maxLength: 2 })).map(([text, changes]) =>
+    changes.reduce((from, { at, removed, inserted }) => {
+      const place = at % (from.length + 1);
+      return from.slice(0, place) + inserted + from.slice(place + removed);
+    }, text),
+  );
+}

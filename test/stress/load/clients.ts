@@ -5,21 +5,16 @@ import { type NewPet, stringify } from "../../../client/src/index.ts";
 import { HEADER } from "../../../src/http/header-names.ts";
 import { PLAN_LIMITS, type Plan } from "../../../src/keys/plans.ts";
 import type { Limits } from "../../../src/rate-limit/windows.ts";
-import { type Answer, Ledger } from "./ledger.ts";
+import { type Answer, type Expect, Ledger } from "./ledger.ts";
 import { NAME_PREFIX, type Pets } from "./pets.ts";
-import type { Problems } from "./problems.ts";
-
-export interface HttpRequest {
-  method: string;
-  path: string;
-  headers?: Record<string, string>;
-  body?: string;
-}
 
 /** A request, the status that it must get unless it is refused, and the pet that it adds. */
-export interface Planned extends HttpRequest {
+export interface Planned {
+  path: string;
+  init: RequestInit;
   status: number;
   pet?: NewPet;
+  hasIdempotencyKey?: boolean;
 }
 
 export interface Profile {
@@ -52,38 +47,30 @@ export const PROFILES: Profile[] = [
 
 /** In a burst, the repetition is sent at the same time as the first. */
 const WRITES = ["create", "create named", "repeat named", "create named"];
-const MIXED = ["list", "filtered", "create", "list", "create named", "repeat named", "list"];
+const MIXED = ["list", "filtered", "create", "invalid", "create named", "repeat named", "list"];
 
 /** Values of int64 that rounding would change, and others. */
 const CATEGORY_IDS = [1n, 2n ** 63n - 1n, -(2n ** 63n), 2n ** 53n + 1n] as const;
 
-interface Shared {
-  pets: Pets;
-  problems: Problems;
-  /** As in Ledger. */
-  kills: readonly number[];
-}
-
 export class Client {
   readonly profile: Profile;
-  readonly ledger: Ledger;
   readonly secret: string;
-  readonly #name: string;
-  readonly #authorization: { Authorization: string };
-  readonly #shared: Shared;
+  readonly ledger: Ledger;
+  readonly #pets: Pets;
+  readonly #expect: Expect;
   #turn: number;
   /** The latest POST with an Idempotency-Key. */
   #named: Planned | undefined;
   /** Interrupted POSTs with an Idempotency-Key. */
-  readonly #toRetry: Planned[] = [];
+  readonly toRetry: Planned[] = [];
 
-  constructor(number: number, profile: Profile, secret: string, shared: Shared) {
-    this.#name = `key ${number} (${profile.plan}, ${profile.perMinute} requests per minute)`;
+  /** `kills` as in Ledger. */
+  constructor(number: number, profile: Profile, secret: string, pets: Pets, kills: number[], expect: Expect) {
     this.profile = profile;
-    this.ledger = new Ledger(this.#name, profile.limits, shared.kills);
-    this.#authorization = { Authorization: `Bearer ${secret}` };
     this.secret = secret;
-    this.#shared = shared;
+    this.#pets = pets;
+    this.#expect = (holds, kind, detail) => expect(holds, kind, `key ${number} (${profile.plan}): ${detail}`);
+    this.ledger = new Ledger(profile.limits, kills, this.#expect);
     // Clients differ at the same time.
     this.#turn = number;
   }
@@ -93,28 +80,18 @@ export class Client {
     return Array.from({ length: this.profile.burst }, () => this.#next());
   }
 
-  /** An interrupted POST to retry, if there is one left. */
-  retry(): Planned | undefined {
-    return this.#toRetry.shift();
-  }
-
-  record({ method, path, pet, status }: Planned, answer: Answer): void {
+  record({ path, status, pet }: Planned, answer: Answer): void {
     if (!this.ledger.record(answer)) return;
-    const detail = `${this.#name}: ${method} ${path}: ${answer.body.slice(0, 200)}`;
-    this.#shared.problems.expect(
-      answer.status === status,
-      `a response was ${answer.status}, not ${status}`,
-      detail,
-    );
-    if (pet !== undefined && answer.status === 201) this.#shared.pets.acknowledge(pet, answer);
+    const kind = `a response was ${answer.status}, not ${status}`;
+    this.#expect(answer.status === status, kind, `${path}: ${answer.body.slice(0, 200)}`);
+    if (pet !== undefined && answer.status === 201) this.#pets.acknowledge(pet, answer);
   }
 
   /** A kill has left the request without a response. */
   interrupt(planned: Planned): void {
     this.ledger.interrupt();
-    if (planned.pet === undefined) return;
-    this.#shared.pets.interrupt(planned.pet);
-    if (planned.headers?.[HEADER.idempotencyKey] !== undefined) this.#toRetry.push(planned);
+    if (planned.pet !== undefined) this.#pets.interrupted.add(planned.pet.name);
+    if (planned.hasIdempotencyKey) this.toRetry.push(planned);
   }
 
   #next(): Planned {
@@ -124,27 +101,34 @@ export class Client {
       case "create":
         return this.#create();
       case "create named":
-        this.#named = this.retry() ?? this.#create({ [HEADER.idempotencyKey]: randomUUID() });
+        this.#named = this.toRetry.shift() ?? this.#create(randomUUID());
         return this.#named;
       case "repeat named":
         return this.#named ?? this.#create();
       case "filtered":
         return this.#read(`/v1/pets?limit=${1 + (this.#turn % 100)}&status=sold`);
+      case "invalid":
+        return this.#read("/v1/pets?limit=0", 400);
       default:
         return this.#read("/v1/pets");
     }
   }
 
+  #read(path: string, status = 200): Planned {
+    return { path, init: { headers: { Authorization: `Bearer ${this.secret}` } }, status };
+  }
+
   /** A POST of a pet with a unique name. */
-  #create(more: Record<string, string> = {}): Planned {
+  #create(idempotencyKey?: string): Planned {
     const categoryId = CATEGORY_IDS[this.#turn % CATEGORY_IDS.length] ?? 1n;
     const pet: NewPet = { name: NAME_PREFIX + randomUUID(), categoryId };
     if (this.#turn % 3 !== 0) pet.status = "pending";
-    const headers = { ...this.#authorization, "Content-Type": "application/json", ...more };
-    return { method: "POST", path: "/v1/pets", headers, body: stringify(pet), status: 201, pet };
-  }
-
-  #read(path: string): Planned {
-    return { method: "GET", path, headers: this.#authorization, status: 200 };
+    const headers = new Headers({
+      Authorization: `Bearer ${this.secret}`,
+      "Content-Type": "application/json",
+    });
+    if (idempotencyKey !== undefined) headers.set(HEADER.idempotencyKey, idempotencyKey);
+    const init = { method: "POST", headers, body: stringify(pet) };
+    return { path: "/v1/pets", init, status: 201, pet, hasIdempotencyKey: idempotencyKey !== undefined };
   }
 }

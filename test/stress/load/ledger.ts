@@ -8,7 +8,6 @@
 import { HEADER } from "../../../src/http/header-names.ts";
 import type { UsageDay } from "../../../src/keys/usage/usage-body.ts";
 import { type Limits, WINDOW_SECONDS, type WindowName } from "../../../src/rate-limit/windows.ts";
-import type { Problems } from "./problems.ts";
 
 /** The lease of the killed isolate is at most this share of the remaining requests. */
 const LEASED_SHARE = 1 / 2;
@@ -16,6 +15,9 @@ const LEASED_SHARE = 1 / 2;
 const UNREPORTED_MS = 2_000;
 /** A request or a lease may have been counted this long before a kill, in the window before. */
 const LATE_MS = 1_000;
+
+/** Records a failed check: `kind` is a sentence, `detail` describes the case. */
+export type Expect = (holds: boolean, kind: string, detail: string) => void;
 
 /** A response. Times are Unix time. */
 export interface Answer {
@@ -36,50 +38,62 @@ interface WindowRecord {
 }
 
 export class Ledger {
-  readonly #client: string;
   readonly #limits: Limits;
   readonly #kills: readonly number[];
+  readonly #expect: Expect;
   readonly #windows = new Map<string, WindowRecord>();
-  /** The `RateLimit` headers of refusals that no exhausted window explains. */
-  readonly #unexplained: string[] = [];
   /** The kills that interrupted requests, one for each request. */
   readonly #interruptions: number[] = [];
-  /** When refusals arrived since the last check of usage, and how many refusals kills may have lost before it. */
-  #refusedAtMs: number[] = [];
-  #unreported = 0;
+  readonly #refusedAtMs: number[] = [];
   admitted = 0;
-  refused = 0;
   /** The requests that usage shows, but that were not admitted. It never decreases: a kill must not forget admissions. */
   lost = 0;
 
   /** `kills`: when the runtime was killed; the caller adds to it. */
-  constructor(client: string, limits: Limits, kills: readonly number[] = []) {
-    this.#client = client;
+  constructor(limits: Limits, kills: readonly number[], expect: Expect) {
     this.#limits = limits;
     this.#kills = kills;
+    this.#expect = expect;
   }
 
   /** Records the response to a request that counts. Returns whether it was admitted. */
-  record(answer: Answer): boolean {
-    const windows = this.#windowsOf(answer);
-    if (answer.status !== 429) {
+  record({ status, headers, body, sentAtMs, cameAtMs }: Answer): boolean {
+    const described = headers.get(HEADER.rateLimit)?.matchAll(/"(minute|day)";r=(\d+);t=(\d+)/g) ?? [];
+    const windows = Array.from(described, ([, name, left, seconds]) => {
+      // The decision was made between sending and receiving; `t` is rounded up.
+      const nearMs = (sentAtMs + cameAtMs) / 2 + Number(seconds) * 1000 - 500;
+      return { window: this.#window(name as WindowName, nearMs), left };
+    });
+    if (status !== 429) {
       this.admitted += 1;
-      for (const { window } of windows) window.admittedSentAtMs.push(answer.sentAtMs);
+      for (const { window } of windows) window.admittedSentAtMs.push(sentAtMs);
       return true;
     }
-    this.refused += 1;
-    this.#refusedAtMs.push(answer.cameAtMs);
-    const resetMs = Number(answer.headers.get(HEADER.rateLimitReset)) * 1000;
-    const full = windows.filter(({ window, left }) => left === 0 && window.endMs === resetMs);
-    if (full.length === 0) this.#unexplained.push(`${answer.headers.get(HEADER.rateLimit)}: ${answer.body}`);
-    for (const { window } of full)
-      window.firstRefusalAtMs = Math.min(window.firstRefusalAtMs, answer.cameAtMs);
+    this.#refusedAtMs.push(cameAtMs);
+    const resetMs = Number(headers.get(HEADER.rateLimitReset)) * 1000;
+    const full = windows.filter(({ window, left }) => left === "0" && window.endMs === resetMs);
+    this.#expect(full.length > 0, "a request was refused with requests left", body);
+    for (const { window } of full) window.firstRefusalAtMs = Math.min(window.firstRefusalAtMs, cameAtMs);
     return false;
+  }
+
+  /** The window that ends next to `nearMs`. */
+  #window(name: WindowName, nearMs: number): WindowRecord {
+    const lengthMs = WINDOW_SECONDS[name] * 1000;
+    const endMs = Math.round(nearMs / lengthMs) * lengthMs;
+    const known = this.#windows.get(`${name} ${endMs}`);
+    const window = known ?? { name, endMs, admittedSentAtMs: [], firstRefusalAtMs: Number.POSITIVE_INFINITY };
+    this.#windows.set(`${name} ${endMs}`, window);
+    return window;
   }
 
   /** Records a request that the latest kill left without a response. */
   interrupt(): void {
     this.#interruptions.push(...this.#kills.slice(-1));
+  }
+
+  get refused(): number {
+    return this.#refusedAtMs.length;
   }
 
   /** The number of windows that refused requests. */
@@ -88,67 +102,42 @@ export class Ledger {
   }
 
   /** Checks that no limit was exceeded, and that no request was refused before a limit was reached. */
-  check(problems: Problems): void {
-    const [first] = this.#unexplained;
-    const detail = `${this.#client}: ${first}`;
-    problems.expect(first === undefined, "a request was refused with requests left", detail);
-    for (const window of this.#windows.values()) this.#checkWindow(window, problems);
-  }
-
-  #checkWindow({ name, endMs, admittedSentAtMs, firstRefusalAtMs }: WindowRecord, problems: Problems): void {
-    const limit = this.#limits[name];
-    const startMs = endMs - WINDOW_SECONDS[name] * 1000;
-    const maxLost = this.#maxLost(this.#kills.filter((at) => startMs <= at && at <= endMs + LATE_MS));
-    const window = `${this.#client} in the ${name} to ${new Date(endMs).toISOString()}`;
-    const { length: admitted } = admittedSentAtMs;
-    problems.expect(admitted <= limit, "a limit was exceeded", `${window}: ${admitted} of ${limit}`);
-    // Requests decided before the refusal were sent before it arrived.
-    const before = admittedSentAtMs.filter((sentAtMs) => sentAtMs <= firstRefusalAtMs).length;
-    const wasReached = firstRefusalAtMs === Infinity || before + maxLost >= limit;
-    const detail = `${window}: after ${before} of ${limit}, of which at most ${maxLost} are lost`;
-    problems.expect(wasReached, "a request was refused too early", detail);
+  check(): void {
+    for (const { name, endMs, admittedSentAtMs, firstRefusalAtMs } of this.#windows.values()) {
+      const limit = this.#limits[name];
+      const startMs = endMs - WINDOW_SECONDS[name] * 1000;
+      const maxLost = this.#maxLost(this.#kills.filter((at) => startMs <= at && at <= endMs + LATE_MS));
+      const window = `in the ${name} to ${new Date(endMs).toISOString()}`;
+      const { length: admitted } = admittedSentAtMs;
+      this.#expect(admitted <= limit, "a limit was exceeded", `${window}: ${admitted} of ${limit}`);
+      // Requests decided before the refusal were sent before it arrived.
+      const before = admittedSentAtMs.filter((sentAtMs) => sentAtMs <= firstRefusalAtMs).length;
+      const wasReached = firstRefusalAtMs === Infinity || before + maxLost >= limit;
+      const detail = `${window}: after ${before} of ${limit}, of which at most ${maxLost} are lost`;
+      this.#expect(wasReached, "a request was refused too early", detail);
+    }
   }
 
   /** Compares the usage with the responses. Call it after each kill and at the end, with no request under way. */
-  checkUsage(usage: readonly UsageDay[], problems: Problems): void {
+  checkUsage(usage: readonly UsageDay[]): void {
     const lost = usage.reduce((sum, { admitted }) => sum + admitted, -this.admitted);
-    const isAdmitted = this.lost <= lost && lost <= this.maxLost;
-    const detail = `${this.#client}: ${lost} more than admitted, ${this.lost} before, at most ${this.maxLost}`;
-    problems.expect(isAdmitted, "usage shows a wrong number of admissions", detail);
+    const maxLost = this.#maxLost(this.#kills);
+    const isAdmitted = this.lost <= lost && lost <= maxLost;
+    const detail = `${lost} more than admitted, ${this.lost} before, at most ${maxLost}`;
+    this.#expect(isAdmitted, "usage shows a wrong number of admissions", detail);
     this.lost = lost;
     const more = usage.reduce((sum, { refused }) => sum + refused, -this.refused);
-    this.#unreported += this.#refusedAtMs.filter((atMs) =>
+    const unreported = this.#refusedAtMs.filter((atMs) =>
       this.#kills.some((killedMs) => killedMs - UNREPORTED_MS < atMs && atMs <= killedMs + LATE_MS),
     ).length;
-    this.#refusedAtMs = [];
-    const isRefused = more >= -this.#unreported && more <= this.#interruptions.length;
-    const refusals = `${this.#client}: ${more} more than refused, of ${this.refused}`;
-    problems.expect(isRefused, "usage shows a wrong number of refusals", refusals);
-  }
-
-  get maxLost(): number {
-    return this.#maxLost(this.#kills);
+    const isRefused = more >= -unreported && more <= this.#interruptions.length;
+    const refusals = `${more} more than refused, of ${this.refused}`;
+    this.#expect(isRefused, "usage shows a wrong number of refusals", refusals);
   }
 
   /** What these kills may have lost: leases, and requests under way. */
   #maxLost(kills: readonly number[]): number {
     const leased = Math.floor(Math.min(this.#limits.minute, this.#limits.day) * LEASED_SHARE);
     return kills.length * leased + this.#interruptions.filter((atMs) => kills.includes(atMs)).length;
-  }
-
-  /** The windows of a response, with the requests left in each. */
-  #windowsOf({ headers, sentAtMs, cameAtMs }: Answer): { window: WindowRecord; left: number }[] {
-    const described = headers.get(HEADER.rateLimit)?.matchAll(/"(minute|day)";r=(\d+);t=(\d+)/g) ?? [];
-    return Array.from(described, ([, word, left, seconds]) => {
-      const name = word as WindowName;
-      const lengthMs = WINDOW_SECONDS[name] * 1000;
-      // The decision was made between sending and receiving; `t` is rounded up.
-      const nearMs = (sentAtMs + cameAtMs) / 2 + Number(seconds) * 1000 - 500;
-      const endMs = Math.round(nearMs / lengthMs) * lengthMs;
-      const unused = { name, endMs, admittedSentAtMs: [], firstRefusalAtMs: Infinity };
-      const window = this.#windows.get(`${name} ${endMs}`) ?? unused;
-      this.#windows.set(`${name} ${endMs}`, window);
-      return { window, left: Number(left) };
-    });
   }
 }

@@ -2,12 +2,11 @@
 // responses follow Cloudflare's documentation and wrangler's tests.
 
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
+import { temporaryFolder } from "../../../bench/measure/cleanup.ts";
 import { idOf, startRuntime } from "./cloudflare-runtime.ts";
 import { type ApiRequest, ASSETS_TOKEN, apiError, fakeWorkers } from "./cloudflare-workers.ts";
 import { fakeTimeTravel } from "./time-travel.ts";
@@ -22,7 +21,7 @@ type Interceptor = (request: string, body: string, send: () => Promise<unknown>)
 
 /** Serves an account with these empty databases. `environment` makes wrangler and the commands use it. */
 export async function startCloudflareApi(names: string[]) {
-  const folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
+  const { folder, remove } = temporaryFolder(true);
   const runtime = await startRuntime(join(folder, "state"));
   const database = (name: string) => runtime.databases[name] as D1Database;
   const histories = new Map(names.map((name) => [name, fakeTimeTravel(database(name))]));
@@ -108,7 +107,7 @@ export async function startCloudflareApi(names: string[]) {
     async stop() {
       server.close();
       await runtime.stop();
-      await rm(folder, { recursive: true });
+      remove();
     },
   };
 }

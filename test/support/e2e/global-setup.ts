@@ -4,12 +4,13 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import type { TestProject } from "vitest/node";
+import { QUIET } from "../../../scripts/cloudflare/wrangler.ts";
 import { createKey, type NewKey } from "../../../src/operators/admin.ts";
 import { migrateEmpty } from "./migrations.ts";
 import { emptyState } from "./petstore.ts";
-import { serve } from "./serve.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -39,13 +40,31 @@ export default async function setup(project: TestProject) {
   };
 }
 
-/** Serves with empty databases. */
+/** Serves with empty databases, as `npm start` does, but in this process. */
 async function startPetstore() {
   const { state, remove } = await emptyState();
-  const { origin, log, database, stop: stopServing } = await serve(state);
-  const keys = await database("KEYS_DB");
+  Object.assign(process.env, QUIET, { WRANGLER_LOG: "error" });
+  const { unstable_startWorker } = await import("wrangler");
+  const log: string[] = [];
+  const worker = await unstable_startWorker({
+    config: "wrangler.toml",
+    dev: {
+      server: { hostname: "127.0.0.1", port: 0 },
+      inspector: false,
+      watch: false,
+      persist: state,
+      registry: join(state, "registry"),
+      structuredLogsHandler: ({ message }: { message: string }) => void log.push(message),
+    },
+  });
+  const { origin } = await worker.url;
+  // Without a runtime yet, this waits for it.
+  await worker.fetch(origin);
+  const miniflare = worker.raw.runtimes[0]?.mf;
+  if (miniflare === undefined) throw new Error("the service has no runtime");
+  const keys: D1Database = await miniflare.getD1Database("KEYS_DB", "petstore");
   await migrateEmpty(keys, "keys");
-  await migrateEmpty(await database("PETS_DB"), "pets");
+  await migrateEmpty(await miniflare.getD1Database("PETS_DB", "petstore"), "pets");
 
   async function answer(request: IncomingMessage) {
     if (request.url === "/log") return log;
@@ -56,7 +75,7 @@ async function startPetstore() {
   }
 
   async function stop(): Promise<void> {
-    await stopServing();
+    await worker.dispose();
     await remove();
   }
 

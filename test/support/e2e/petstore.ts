@@ -2,9 +2,10 @@
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { cp, mkdtemp, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { basename, delimiter, join, resolve } from "node:path";
 import { promisify } from "node:util";
 
 /** The path of a state folder that does not exist yet, and a function that removes it. */
@@ -13,15 +14,32 @@ export async function emptyState() {
   return { state: join(parent, "state"), remove: () => rm(parent, { recursive: true, force: true }) };
 }
 
+/** What the commands of a copy of the project need, beside packages. */
+const PROJECT = [
+  "src",
+  "client",
+  "scripts",
+  "migrations",
+  "wrangler.toml",
+  "package.json",
+  "package-lock.json",
+];
+
+/** Copies the project into a new folder, with links to its packages. */
+export async function copyProject(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
+  const filter = (source: string) => !/node_modules|dist/.test(basename(source));
+  for (const name of [...PROJECT, ".npmrc", ".gitignore", "CHANGELOG.md"])
+    await cp(name, join(folder, name), { recursive: true, filter });
+  for (const name of ["node_modules", "scripts/node/node_modules"])
+    if (existsSync(name)) await symlink(resolve(name), join(folder, name));
+  return folder;
+}
+
 export interface Outcome {
   exitCode: number;
   stdout: string;
   stderr: string;
-}
-
-/** Runs `npm run --silent SCRIPT -- ARGUMENTS`: standard output has only the command's. */
-export function npmRun(script: string, args: string[]): Promise<Outcome> {
-  return runProcess("npm", ["run", "--silent", script, "--", ...args]);
 }
 
 /** Runs a script with the Node that runs the tests. */
@@ -99,7 +117,9 @@ export const UNUSED_ORIGIN = "http://localhost:4";
 // installed Node first in PATH, where a new user has the machine's own.
 const BASE_ENVIRONMENT: NodeJS.ProcessEnv = {
   ...Object.fromEntries(
-    Object.entries(process.env).filter(([name]) => !/^(VITEST|NODE_|TEST$|MODE$|DEV$|PROD$|npm_)/.test(name)),
+    Object.entries(process.env).filter(
+      ([name]) => !/^(VITEST|NODE_|TEST$|MODE$|DEV$|PROD$|npm_|PETSTORE_|INIT_CWD)/.test(name),
+    ),
   ),
   PATH: (process.env.PATH ?? "")
     .split(delimiter)

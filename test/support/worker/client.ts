@@ -2,30 +2,20 @@
 
 import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
-import { MAX_LIMIT, type Plan } from "../../../src/keys/plans.ts";
+import { HEADER } from "../../../src/http/header-names.ts";
+import type { Plan } from "../../../src/keys/plans.ts";
 import type { AcquireRequest, AcquireResult, UsageAnswer } from "../../../src/keys/protocol.ts";
 import { createKey } from "../../../src/operators/admin.ts";
 import { REQUESTS_PER_MINUTE } from "../../../src/rate-limit/anonymous.ts";
 import type { Limits } from "../../../src/rate-limit/windows.ts";
 import type { Exchange } from "../openapi-validator.ts";
-import { interceptStatements } from "./database-stub.ts";
+import { keyIds, objectOf, REAL } from "./bindings.ts";
 import { trackSecret } from "./log-lines.ts";
-import { type CallInterceptor, type Place, stubKeyObjects } from "./stub-bindings.ts";
 
 export const ORIGIN = "https://petstore.example";
 
-export interface ErrorBody {
-  code: string;
-  message: string;
-  status: number;
-}
-
-interface KeyOptions {
-  plan?: Plan;
-  /** For the enterprise plan only. */
-  limits?: Limits;
-  expiresAtMs?: number | null;
-}
+/** `limits` are for the enterprise plan only. */
+type KeyOptions = { plan?: Plan; limits?: Limits; expiresAtMs?: number | null };
 
 /** Who changes keys in tests. */
 export const operator = (nowMs = Date.now()) => ({ by: "a test", nowMs });
@@ -38,42 +28,6 @@ export async function newKey({ plan = "business", limits, expiresAtMs = null }: 
   keyIds.add(stored.id);
   return { id: stored.id, secret };
 }
-const keyIds = new Set<string>();
-
-/**
- * Returns an array that gets one entry per call of a key's object; without `keyId`, per call of an object that belongs to no
- * key. Calls for other keys do not count: their leases are released while other tests run.
- */
-export function watchObjects(keyId?: string): string[] {
-  const calls: string[] = [];
-  vi.spyOn(env.API_KEYS, "getByName").mockImplementation((name) => {
-    if (keyId === undefined ? !keyIds.has(name) : name === keyId) calls.push(name);
-    return getByName(name);
-  });
-  return calls;
-}
-const getByName = env.API_KEYS.getByName.bind(env.API_KEYS);
-
-/**
- * Returns an array that gets one entry per statement about a key, also of its object; without `keyId`, per statement about none of
- * the tests' keys. Statements about other keys do not count: their leases are released while other tests run.
- */
-export function watchReads(keyId?: string): Place[] {
-  const places: Place[] = [];
-  interceptStatements("KEYS_DB", (run, place, _, parameters) => {
-    const isCounted = keyId === undefined ? !parameters.some(isKeyId) : parameters.includes(keyId);
-    if (isCounted) places.push(place);
-    return run();
-  });
-  return places;
-}
-const isKeyId = (value: unknown) => keyIds.has(`${value}`);
-
-/** Until the end of the test, the calls of the Worker that `fetchWithoutKey` calls to the objects of keys go through `intercept`. */
-export function interceptCalls(intercept: CallInterceptor): void {
-  const stub = stubKeyObjects({ getByName } as Env["API_KEYS"], intercept);
-  vi.spyOn(env.API_KEYS, "getByName").mockImplementation(stub.getByName);
-}
 
 /** A call of a key's object with a batch that arrived now, by default the first call of a new isolate. */
 export function batch(requests: number, rest: Partial<AcquireRequest> = {}): AcquireRequest {
@@ -83,14 +37,14 @@ export function batch(requests: number, rest: Partial<AcquireRequest> = {}): Acq
 
 /** Counts a batch at a key's object, as another isolate does. Throws if nothing was counted. */
 export async function acquire(keyId: string, request: AcquireRequest): Promise<AcquireResult> {
-  const answer = await getByName(keyId).acquire(request);
+  const answer = await objectOf(keyId).acquire(request);
   if ("unavailable" in answer || answer.result === undefined) throw new Error(JSON.stringify(answer));
   return answer.result;
 }
 
 /** The usage of a key at its object. */
 export async function usageAt(keyId: string): Promise<NonNullable<UsageAnswer["usage"]>> {
-  const answer = await getByName(keyId).usage();
+  const answer = await objectOf(keyId).usage();
   if ("unavailable" in answer || answer.usage === undefined) throw new Error(JSON.stringify(answer));
   return answer.usage;
 }
@@ -137,11 +91,6 @@ export async function validateResponses(): Promise<void> {
   expect(await violations.json()).toEqual([]);
 }
 
-/** Advances the clock. */
-export function pass(ms: number): void {
-  vi.setSystemTime(Date.now() + ms);
-}
-
 /** An unused address. */
 export function newAddress(): string {
   addresses += 1;
@@ -150,11 +99,6 @@ export function newAddress(): string {
 let addresses = 0;
 
 export type Client = Awaited<ReturnType<typeof newClient>>;
-
-/** A client for a test. The clock steps back between tests, and calls with one key are paced by it. */
-export function newUnlimitedClient(): Promise<Client> {
-  return newClient({ plan: "enterprise", limits: { minute: MAX_LIMIT, day: MAX_LIMIT } });
-}
 
 /** A client with a key of its own. */
 export async function newClient(options: KeyOptions = {}) {
@@ -167,13 +111,18 @@ export async function newClient(options: KeyOptions = {}) {
   /** Posts a body as it is. */
   const post = (body: BodyInit, headers: HeadersInit = { "Content-Type": "application/json" }) =>
     call("/v1/pets", { method: "POST", body, headers });
+  const postOnce = (body: BodyInit, idempotencyKey: string) =>
+    post(body, { "Content-Type": "application/json", [HEADER.idempotencyKey]: idempotencyKey });
   /** Creates a pet and returns it. */
   const create = async (pet: { name?: string; categoryId?: number; status?: string | undefined } = {}) => {
     const response = await post(JSON.stringify({ name: "Rex", categoryId: 1, ...pet }));
     if (response.status !== 201) throw new Error(`${response.status} ${await response.text()}`);
     return response.json<{ id: number; name: string; categoryId: number; status?: string }>();
   };
-  return { id, secret, call, get: (path: string) => call(path), post, create };
+  const get = (path: string) => call(path);
+  /** The status of a request whose path does not exist, so that it needs nothing but the key. */
+  const status = async () => (await call("/v1/nowhere")).status;
+  return { id, secret, call, get, post, postOnce, create, status };
 }
 
 /**
@@ -186,34 +135,23 @@ export function invalidatePageCache(): void {
 }
 let earliestMs = Number.POSITIVE_INFINITY;
 
-/** Calls a function while the table of pets is missing. */
-export async function withoutPets<Result>(call: () => Promise<Result>): Promise<Result> {
-  await env.PETS_DB.exec("ALTER TABLE pets RENAME TO lost_pets");
-  try {
-    return await call();
-  } finally {
-    await env.PETS_DB.exec("ALTER TABLE lost_pets RENAME TO pets");
-  }
-}
-
 /** The number of pets in the table. */
 export async function countPets(): Promise<number> {
-  return (await env.PETS_DB.prepare("SELECT count(*) AS pets FROM pets").first<number>("pets")) ?? 0;
+  return (await REAL.PETS_DB.prepare("SELECT count(*) AS pets FROM pets").first<number>("pets")) ?? 0;
 }
 
-/** The path of the Link with this relation (RFC 8288). */
-export function linkTo(relation: string, response: Response): string | undefined {
-  const [, path] = response.headers.get("Link")?.match(`<${ORIGIN}([^>]*)>; rel="${relation}"`) ?? [];
-  return path;
+/** The path of the next link (RFC 8288). */
+export function nextPath(response: Response): string | undefined {
+  return response.headers.get("Link")?.match(`<${ORIGIN}([^>]*)>; rel="next"`)?.[1];
 }
 
-/** All pages of a list, along the next links. */
-export async function walk<Pet>(get: (path: string) => Promise<Response>, path: string): Promise<Pet[][]> {
-  const pages: Pet[][] = [];
-  for (let next: string | undefined = path; next !== undefined; ) {
+/** All pages of a list, along the next links, as texts. A walk that does not end, ends after 20 pages. */
+export async function walk({ get }: Pick<Client, "get">, path: string): Promise<string[]> {
+  const pages: string[] = [];
+  for (let next: string | undefined = path; next !== undefined && pages.length < 20; ) {
     const response: Response = await get(next);
-    pages.push(await response.json<Pet[]>());
-    next = linkTo("next", response);
+    pages.push(await response.text());
+    next = nextPath(response);
   }
   return pages;
 }

@@ -12,7 +12,7 @@ declare global {
     interface Env {
       PETS_MIGRATIONS: Parameters<typeof applyD1Migrations>[1];
       KEYS_MIGRATIONS: Parameters<typeof applyD1Migrations>[1];
-      /** The replica of the database of pets in test/support/worker/lagging-database.ts. */
+      /** The replica of the database of pets in test/worker/freshness.test.ts. */
       REPLICA: D1Database;
       /** Validates exchanges: test/support/openapi-validator.ts. */
       OPENAPI_VALIDATOR: Fetcher;

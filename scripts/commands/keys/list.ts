@@ -1,0 +1,59 @@
+// npx petstore keys list: shows keys, with filters and pages.
+
+import { EXPIRING_DAYS, LIST_ORDERS, LIST_STATES, listKeys } from "../../../src/operators/records.ts";
+import { warnOfPlans, withKeys } from "../../keys/context.ts";
+import { COMMON, JSON_LINES, MANY, PAGE_SIZE, PLAN } from "../../keys/options.ts";
+import { keyJson, keyTable } from "../../keys/text.ts";
+import { defineCommand, matching } from "../../lib/command.ts";
+
+export default defineCommand({
+  summary: "list keys, with their states and bans",
+  options: {
+    search: {
+      placeholder: "text",
+      description: "a part of the name or the ID, or the last four characters of the key",
+      parse: matching(/^(?!--)/, "It looks like an option."),
+    },
+    plan: { placeholder: "plan", ...PLAN, description: "only this plan" },
+    state: {
+      placeholder: "state",
+      description: `only this state; expiring is within ${EXPIRING_DAYS} days`,
+      choices: LIST_STATES,
+    },
+    sort: { placeholder: "order", description: "the order", choices: LIST_ORDERS, default: "created" },
+    limit: {
+      placeholder: "n",
+      description: `keys per page (default: ${PAGE_SIZE}; all with --json)`,
+      parse: MANY,
+    },
+    page: { placeholder: "n", description: "the page (default: 1)", parse: MANY },
+    ...COMMON,
+    jsonLines: JSON_LINES,
+  },
+  examples: ["--search shop --plan pro", "--state expiring --sort expires --json", "--state banned --remote"],
+  async handler(io, options) {
+    const { json, jsonLines, page = 1, search, plan, state, sort } = options;
+    const isAll = (json || jsonLines) && options.page === undefined;
+    const limit = options.limit ?? (isAll ? -1 : PAGE_SIZE);
+    await withKeys(io, options, async ({ database, operator }) => {
+      const offset = (page - 1) * Math.max(limit, 0);
+      const query = { search, plan, state, sort, limit, offset };
+      const { keys, total } = await listKeys(database, operator.nowMs, query);
+      warnOfPlans(io, keys);
+      if (json) return io.printJson(keys.map(keyJson));
+      if (jsonLines) return keys.map(keyJson).forEach(io.printJson, io);
+      if (keys.length === 0 && offset > 0) return io.note(`There is no page ${page}.`);
+      const isFiltered = search || plan || state;
+      if (keys.length === 0)
+        return io.note(
+          isFiltered
+            ? "No key matches."
+            : "No keys yet. Next: npx petstore keys create --name NAME --plan free",
+        );
+      io.print(keyTable(keys));
+      const last = offset + keys.length;
+      const next = last < total ? `; --page ${page + 1} shows the next` : "";
+      if (total > keys.length) io.note(`Keys ${offset + 1} to ${last} of ${total}${next}.`);
+    });
+  },
+});

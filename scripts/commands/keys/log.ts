@@ -1,0 +1,28 @@
+// npx petstore keys log: shows the changes of keys, the latest first.
+
+import { listChanges } from "../../../src/operators/records.ts";
+import { withKeys } from "../../keys/context.ts";
+import { AN_ID, COMMON, ID, MANY, PAGE_SIZE } from "../../keys/options.ts";
+import { changeJson, changeTable } from "../../keys/text.ts";
+import { defineCommand } from "../../lib/command.ts";
+
+export default defineCommand({
+  summary: "show the changes of a key, or of all keys",
+  arguments: [{ ...ID, description: "the key's public ID; without it, all keys", isOptional: true }],
+  options: {
+    limit: {
+      placeholder: "n",
+      description: "how many, the latest first",
+      parse: MANY,
+      default: PAGE_SIZE,
+    },
+    ...COMMON,
+  },
+  examples: ["", `${AN_ID} --limit 100`],
+  handler: (io, options, id) =>
+    withKeys(io, options, async ({ database }) => {
+      const changes = await listChanges(database, id, options.limit);
+      if (options.json) return io.printJson(changes.map(changeJson));
+      io.print(changes.length === 0 ? "No changes are recorded." : changeTable(changes, id === undefined));
+    }),
+});

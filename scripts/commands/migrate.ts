@@ -1,0 +1,25 @@
+// npx petstore migrate: applies pending migrations to the databases of a target.
+
+import { existsSync } from "node:fs";
+import { CONTENTS, databaseFile, migrate } from "../cloudflare/database.ts";
+import { readTarget, TARGET_OPTIONS } from "../cloudflare/target.ts";
+import { defineCommand } from "../lib/command.ts";
+
+export default defineCommand({
+  summary: "apply pending migrations",
+  description:
+    "Applies pending migrations to the databases of keys and of pets, by default the local ones. Run it before you deploy a Worker that needs them.",
+  options: TARGET_OPTIONS,
+  examples: ["", "--remote"],
+  async handler(io, options) {
+    const target = readTarget(options);
+    for (const contents of CONTENTS) {
+      const isNew = target.kind === "local" && !existsSync(databaseFile(target.state, contents));
+      const apply = () => migrate(target, contents);
+      const applied = await io.step(`Applying pending migrations of ${contents}`, apply);
+      const done =
+        applied.length === 0 ? `No pending migrations of ${contents}` : `Applied ${applied.join(", ")}`;
+      io.print(`${done}${isNew ? " to a new database" : ""}.`);
+    }
+  },
+});

@@ -1,0 +1,140 @@
+// What commands on keys share: the database, the operator, the search for a key, warnings, and what a change prints.
+
+import { existsSync } from "node:fs";
+import { FRESH_MS } from "../../src/d1/freshness.ts";
+import { DatabaseUnavailable } from "../../src/d1/statements.ts";
+import { noLimits } from "../../src/keys/plans.ts";
+import { stateOf } from "../../src/keys/record.ts";
+import type { Operator, revokeKey, Unchanged } from "../../src/operators/admin.ts";
+import { findKeyById, type ListedKey, listKeys } from "../../src/operators/records.ts";
+import type { Limits } from "../../src/rate-limit/windows.ts";
+import {
+  databaseFile,
+  type OpenDatabases,
+  openDatabases,
+  pendingMigrations,
+} from "../cloudflare/database.ts";
+import {
+  describeDatabase,
+  readTarget,
+  startLine,
+  type TargetOptions,
+  targetOptions,
+} from "../cloudflare/target.ts";
+import type { Io } from "../lib/io.ts";
+import { loginName } from "./options.ts";
+import { keyAndPlan, keyJson, keyOwner, type NamedKey, printable } from "./text.ts";
+
+/** When a change is in force. */
+export const IN_FORCE = `within ${FRESH_MS / 1000} seconds`;
+
+export interface Context extends Pick<OpenDatabases, "objects"> {
+  io: Io;
+  /** The keys. */
+  database: D1Database;
+  operator: Operator;
+}
+
+export type Options = TargetOptions & { json?: true | undefined; by?: string | undefined };
+
+/** Does the work on the selected database of keys, which must exist and have all its migrations. */
+export async function withKeys(
+  io: Io,
+  options: Options,
+  work: (context: Context) => Promise<void>,
+): Promise<void> {
+  const target = readTarget(options);
+  const isLocal = target.kind === "local";
+  const update = isLocal ? startLine(target) : `npx petstore migrate${targetOptions(target)}`;
+  const place = describeDatabase(target, "keys");
+  if (target.kind === "local" && !existsSync(databaseFile(target.state, "keys"))) {
+    throw new Error(`there is no database of keys in ${target.state}: create it with ${update}`);
+  }
+  const open = () => openDatabases(target, "keys");
+  const opened = await (isLocal ? open() : io.step(`Opening ${place}`, open));
+  const { keys: database, objects } = opened;
+  try {
+    if ((await pendingMigrations(database, "keys")).length > 0) {
+      throw new Error(`${place} has pending migrations: apply them with ${update}`);
+    }
+    const operator = { by: options.by ?? loginName(), nowMs: Date.now() };
+    await work({ database, ...(objects && { objects }), io, operator });
+  } catch (error) {
+    if (!(error instanceof DatabaseUnavailable && error.wasWriting)) throw error;
+    throw new Error(`${error.message}; the change may have been made: see npx petstore keys log`);
+  } finally {
+    await opened.close();
+  }
+}
+
+/** Makes a change, and prints what was `done`, such as "Renamed". */
+export function changeKey(
+  io: Io,
+  options: Options,
+  id: string,
+  done: string,
+  work: (context: Context) => ReturnType<typeof revokeKey>,
+): Promise<void> {
+  return withKeys(io, options, async (context) => {
+    const changed = await work(context);
+    if (!changed.ok) throw unchanged(id, changed);
+    if (options.json) return io.printJson(keyJson(changed.key));
+    io.print(`${done} ${keyAndPlan(changed.key)}.`);
+    io.note(`This takes effect everywhere ${IN_FORCE}.`);
+  });
+}
+
+export async function findKey({ database, operator }: Context, id: string): Promise<ListedKey> {
+  const key = await findKeyById(database, id, operator.nowMs);
+  if (key === undefined) throw unchanged(id, { ok: false, problem: "unknown" });
+  return key;
+}
+
+export async function findActive(context: Context, id: string): Promise<ListedKey> {
+  const key = await findKey(context, id);
+  const problem = stateOf(key, context.operator.nowMs);
+  if (problem !== "active") throw unchanged(id, { ok: false, problem });
+  return key;
+}
+
+export function unchanged(id: string, { problem }: Unchanged): Error {
+  if (problem === "unknown") return new Error(`there is no key ${id}: see npx petstore keys list`);
+  if (problem === "expired")
+    return new Error(`${id} has expired: npx petstore keys expire ${id} DATE moves its end`);
+  return new Error(`${id} is revoked, for good: nothing about it can be changed`);
+}
+
+export async function warnOfName(
+  { io, database, operator }: Context,
+  name: string,
+  id?: string,
+): Promise<void> {
+  const { keys } = await listKeys(database, operator.nowMs, { search: name });
+  const other = keys.find((key) => key.name === name && key.id !== id && key.revokedAtMs === null);
+  if (printable(name) !== name)
+    io.note('warning: some characters of the name are not printable: "?" is shown');
+  if (other !== undefined) io.note(`warning: another key has this name: ${keyOwner(other)}`);
+}
+
+/** Names the keys that the service can't use. */
+export function warnOfPlans(io: Io, keys: ListedKey[]): void {
+  const advice = (id: string) =>
+    `deploy a version that has some, or change it: npx petstore keys plan ${id} PLAN`;
+  for (const key of keys)
+    if (key.limits === undefined)
+      io.note(`warning: ${noLimits(key)}. Its requests get a 503: ${advice(key.id)}`);
+}
+
+export function warnOfLimits(io: Io, limits: Limits | undefined): void {
+  if (limits === undefined || limits.day >= limits.minute) return;
+  io.note(`warning: the day's limit (${limits.day}) is smaller than the minute's (${limits.minute})`);
+}
+
+export function printSecret(io: Io, done: string, key: NamedKey, secret: string): void {
+  io.print(secret);
+  io.note(`\nThis key is shown only once.\n${done} ${keyAndPlan(key)}.`);
+}
+
+export function secretJson({ id, name, plan, limits }: NamedKey, key: string) {
+  return { id, key, name, plan, perMinute: limits?.minute ?? null, perDay: limits?.day ?? null };
+}

@@ -1,0 +1,103 @@
+// Arguments and options that commands on keys share, and how each is read.
+
+import { userInfo } from "node:os";
+import { InvalidArgumentError } from "commander";
+import { MAX_LIMIT, PLANS, PLANS_WITH_OWN_LIMITS, type Plan } from "../../src/keys/plans.ts";
+import { withoutSecrets } from "../../src/keys/secret.ts";
+import type { Limits } from "../../src/rate-limit/windows.ts";
+import { TARGET_OPTIONS } from "../cloudflare/target.ts";
+import { integer, matching } from "../lib/command.ts";
+import { UsageError } from "../lib/io.ts";
+import { parseTime } from "../lib/time.ts";
+import { MAX_NAME_LENGTH } from "./text.ts";
+
+export const PAGE_SIZE = 50;
+/** Keys of one command, and lines of one page. */
+export const MAX_COUNT = 100_000;
+export const MANY = integer(1, MAX_COUNT);
+const LIMIT = integer(1, MAX_LIMIT);
+const WITH_OWN_LIMITS = PLANS_WITH_OWN_LIMITS.join(" and ");
+
+/** For examples. */
+export const AN_ID = "key_0123456789Ab";
+
+const keyId = matching(
+  /^key_[0-9A-Za-z]{12}$/,
+  `It must be a public ID such as ${AN_ID}, as npx petstore keys list shows it, never the key itself.`,
+);
+
+export const ID = { name: "id", description: "the key's public ID", parse: keyId } as const;
+export const PLAN = { description: "the plan", choices: PLANS } as const;
+
+export const JSON_LINES = { description: "print one JSON value per line", conflicts: ["json"] } as const;
+export const YES = { description: "don't ask" } as const;
+/** The options of every command on keys. */
+export const COMMON = { ...TARGET_OPTIONS, json: { description: "print one JSON value" } } as const;
+/** The options of a command that changes a key. */
+export const CHANGE = {
+  ...COMMON,
+  by: {
+    placeholder: "name",
+    description: "who makes the change, for the record (default: your login name)",
+    parse: changedBy,
+  },
+} as const;
+export const LIMITS = {
+  perMinute: {
+    placeholder: "n",
+    description: `requests per minute, for ${WITH_OWN_LIMITS}`,
+    parse: LIMIT,
+  },
+  perDay: { placeholder: "n", description: `requests per day, for ${WITH_OWN_LIMITS}`, parse: LIMIT },
+} as const;
+
+/** The limits of the key's own; undefined for a plan whose limits are fixed. Throws UsageError. */
+export function readLimits(
+  plan: Plan,
+  { perMinute, perDay }: { perMinute: number | undefined; perDay: number | undefined },
+): Limits | undefined {
+  if (!PLANS_WITH_OWN_LIMITS.includes(plan)) {
+    if (perMinute === undefined && perDay === undefined) return undefined;
+    throw new UsageError(
+      `--per-minute and --per-day are for ${WITH_OWN_LIMITS} only: ${plan} has fixed limits`,
+    );
+  }
+  if (perMinute !== undefined && perDay !== undefined) return { minute: perMinute, day: perDay };
+  throw new UsageError(`${plan} needs --per-minute and --per-day: it has no default limits`);
+}
+
+/** The login name, where there is one. */
+export function loginName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return "unknown";
+  }
+}
+
+/** Parses the name of a key. */
+export function keyName(text: string): string {
+  // commander takes the next word as the value, also if it is an option.
+  if (text.startsWith("--")) throw new InvalidArgumentError("It must be a name, and looks like an option.");
+  if (withoutSecrets(text) !== text) throw new InvalidArgumentError("It must not contain an API key.");
+  const { length } = [...text];
+  if (length >= 1 && length <= MAX_NAME_LENGTH && text.isWellFormed()) return text;
+  throw new InvalidArgumentError(`It must be 1 to ${MAX_NAME_LENGTH} characters.`);
+}
+
+function changedBy(text: string): string {
+  if (/^(?!--)[^\p{Cc}]{1,100}$/u.test(text) && withoutSecrets(text) === text) return text;
+  throw new InvalidArgumentError("It must be 1 to 100 characters, and no API key.");
+}
+
+/** Parses the end of a key (Unix time in milliseconds). `orElse` completes the message. */
+export function expiry(text: string, orElse = ""): number {
+  const expiresAtMs = parseTime(text);
+  if (expiresAtMs === undefined) {
+    throw new InvalidArgumentError(
+      `It must be a UTC date such as 2027-01-31, a time such as 2027-01-31T12:00:00Z${orElse}.`,
+    );
+  }
+  if (expiresAtMs > Date.now()) return expiresAtMs;
+  throw new InvalidArgumentError("It must be in the future.");
+}

@@ -1,0 +1,30 @@
+// The proof fuzz: requests that fit the OpenAPI document and requests that violate it, and a validation of every response. --url and
+// --key select a running service: the key must have limits that are never reached, no other client may add pets, and only HTTP is sent.
+// --seed repeats the requests of a run or of a failure, with the same document and fuzzer, except for keys.
+
+import { randomInt } from "node:crypto";
+import { readOptions } from "../options.ts";
+import { fuzz } from "./run.ts";
+import { runningService, startService } from "./service.ts";
+
+const { requests, seed, url, key } = readOptions({
+  requests: 1_000_000,
+  seed: randomInt(1, 1e9),
+  url: "",
+  key: "",
+});
+if (!URL.canParse(url || "http://localhost") || (url === "") !== (key === "")) {
+  console.error("--url takes a URL, and needs --key");
+  process.exit(2);
+}
+const service = url === "" ? await startService() : runningService(new URL(url), key);
+try {
+  const { counts, sent } = await fuzz(service, requests, seed);
+  for (const [kind, count] of [...counts].sort()) console.log(`${kind}: ${count}`);
+  console.log(`${sent} requests without a failure`);
+} catch (error) {
+  console.log((error as Error).message);
+  process.exitCode = 1;
+} finally {
+  await service.stop();
+}

@@ -1,0 +1,26 @@
+// The record of a key, and a call of an isolate without requests.
+
+import type { KeyRecord } from "../../src/keys/record.ts";
+import type { Limits } from "../../src/rate-limit/windows.ts";
+
+export const KEY_ID = "key_000000000000";
+
+/** The record of a valid key whose secrets have these hashes. */
+export const recordOf = (hashes: readonly string[], limits: Limits, id = KEY_ID): KeyRecord => ({
+  id,
+  plan: "enterprise",
+  limits,
+  expiresAtMs: null,
+  revokedAtMs: null,
+  bansLiftedUntilMs: 0,
+  secrets: hashes.map((hash) => ({ hash, goodUntilMs: null })),
+});
+
+export const NO_REQUESTS = {
+  requests: 0,
+  arrivedMs: 0,
+  waitedMs: 0,
+  recent: 0,
+  wantsLease: false,
+  decisions: [],
+};

@@ -1,0 +1,75 @@
+// The real bindings behind stubs: until its end, a test can observe, hold or fail each statement and each call, of the Worker and of the
+// objects of keys. Leases of other tests' keys are given back meanwhile, so tests should look at those of their own key only.
+
+import { env } from "cloudflare:workers";
+import { vi } from "vitest";
+import {
+  type CallInterceptor,
+  type Interceptor,
+  type Place,
+  stubDatabase,
+  stubKeyObjects,
+} from "./stub-bindings.ts";
+
+export type DatabaseName = "PETS_DB" | "KEYS_DB";
+
+const boundTo = <Binding extends object>(binding: Binding, ...methods: (keyof Binding)[]) =>
+  Object.fromEntries(
+    methods.map((method) => [method, (binding[method] as () => void).bind(binding)]),
+  ) as unknown as Binding;
+
+/** The bindings without spies. */
+export const REAL = {
+  PETS_DB: boundTo(env.PETS_DB, "prepare", "batch", "withSession"),
+  KEYS_DB: boundTo(env.KEYS_DB, "prepare", "batch", "withSession"),
+  API_KEYS: boundTo(env.API_KEYS, "getByName"),
+};
+
+/** The object of a key, without spies. */
+export const objectOf = (keyId: string) => REAL.API_KEYS.getByName(keyId);
+
+/** All statements go through `intercept`, in sessions too, which read from `nearby`. */
+export function interceptStatements(name: DatabaseName, intercept: Interceptor, nearby = REAL[name]): void {
+  const stub = stubDatabase(REAL[name], intercept, nearby);
+  vi.spyOn(env[name], "prepare").mockImplementation(stub.prepare);
+  vi.spyOn(env[name], "batch").mockImplementation(stub.batch);
+  vi.spyOn(env[name], "withSession").mockImplementation(stub.withSession);
+}
+
+/** All calls of the objects of keys go through `intercept`. */
+export function interceptCalls(intercept: CallInterceptor): void {
+  vi.spyOn(env.API_KEYS, "getByName").mockImplementation(stubKeyObjects(REAL.API_KEYS, intercept).getByName);
+}
+
+/** The keys of all tests. */
+export const keyIds = new Set<string>();
+
+/** Returns an array that gets one entry per call of a key's object; without `keyId`, of an object that belongs to no key. */
+export function watchObjects(keyId?: string): string[] {
+  const calls: string[] = [];
+  vi.spyOn(env.API_KEYS, "getByName").mockImplementation((name) => {
+    if (keyId === undefined ? !keyIds.has(name) : name === keyId) calls.push(name);
+    return objectOf(name);
+  });
+  return calls;
+}
+
+/** Returns an array that gets one entry per statement about a key; without `keyId`, about no key. */
+export function watchReads(keyId?: string): Place[] {
+  const isCounted = (parameters: readonly unknown[]) =>
+    keyId === undefined ? !parameters.some((value) => keyIds.has(`${value}`)) : parameters.includes(keyId);
+  return watchStatements("KEYS_DB", isCounted);
+}
+
+/** Returns an array that gets the place of each statement from now on. */
+export function watchStatements(
+  name: DatabaseName,
+  isCounted: (parameters: readonly unknown[]) => boolean = () => true,
+): Place[] {
+  const places: Place[] = [];
+  interceptStatements(name, (run, place, _method, parameters) => {
+    if (isCounted(parameters)) places.push(place);
+    return run();
+  });
+  return places;
+}
