@@ -31,7 +31,6 @@ const DEMO_PETS = [
 ] as const;
 
 const start = defineCommand({
-  summary: "serve on this machine",
   description:
     "Migrates the local databases, creates a demo key and a few pets on the first run, and serves.",
   arguments: [

@@ -16,6 +16,14 @@ const isFolder = matching(/^(?!--)./, "It must name a folder.");
 /** The path of a folder, relative to where the command was typed: it runs in the project's folder. */
 export const folder = (text: string) => resolve(process.env.INIT_CWD ?? "", isFolder(text));
 
+/** For commands on an account; scripts/run.mjs looks for it. */
+export const ALLOW_PACKAGED_NODE = {
+  allowPackagedNode: {
+    description:
+      "let the Node of an npm package use your Cloudflare credential, if this machine's is too old",
+  },
+} as const;
+
 /** The options that choose a deployed database. */
 export const REMOTE_OPTIONS = {
   preview: {
@@ -25,6 +33,7 @@ export const REMOTE_OPTIONS = {
     conflicts: ["remote"],
   },
   remote: { description: "the production databases" },
+  ...ALLOW_PACKAGED_NODE,
 } as const;
 
 export const TARGET_OPTIONS = {

@@ -2,6 +2,7 @@
 // command with a line that says what production runs now.
 
 import { ifFound, openAccount } from "../cloudflare/account.ts";
+import { ALLOW_PACKAGED_NODE } from "../cloudflare/target.ts";
 import { runWrangler } from "../cloudflare/wrangler.ts";
 import { announce, buildName, prepare, printDryRun, readWorker } from "../deploy/deployment.ts";
 import { readOrigin, smokeTest } from "../deploy/smoke-test.ts";
@@ -11,7 +12,6 @@ import { type Io, messageOf, UsageError } from "../lib/io.ts";
 const PRODUCTION = { kind: "production" } as const;
 
 export default defineCommand({
-  summary: "deploy to production",
   description:
     "Deploys to production: applies migrations, uploads the Worker, and runs the smoke test without creating a pet. If that fails, it rolls the Worker back to the previous version. The databases keep their new schema, on which the previous version also runs.",
   options: {
@@ -21,6 +21,7 @@ export default defineCommand({
       parse: readOrigin,
     },
     dryRun: { description: "print the steps and build the Worker; needs no account" },
+    ...ALLOW_PACKAGED_NODE,
   },
   examples: ["--dry-run", "--url https://petstore.example"],
   async handler(io, { url, dryRun }) {

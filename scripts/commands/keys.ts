@@ -1,22 +1,20 @@
 // npx petstore keys: the commands on API keys.
 
 import { defineGroup } from "../lib/command.ts";
-import create from "./keys/create.ts";
-import expire from "./keys/expire.ts";
-import list from "./keys/list.ts";
-import log from "./keys/log.ts";
-import plan from "./keys/plan.ts";
-import rename from "./keys/rename.ts";
-import revoke from "./keys/revoke.ts";
-import rotate from "./keys/rotate.ts";
-import show from "./keys/show.ts";
-import unban from "./keys/unban.ts";
 
 export default defineGroup(
+  "ID is a key's public ID, as list shows it, never the key itself.",
+  ['create --name "Jo\'s shop" --plan pro', "list --state banned --remote"],
   {
-    summary: "create, show and change API keys",
-    description: "ID is a key's public ID, as list shows it, never the key itself.",
-    examples: ['create --name "Jo\'s shop" --plan pro', "list --state banned --remote"],
+    create: ["create a key, or several, and print it", () => import("./keys/create.ts")],
+    list: ["list keys, with their states and bans", () => import("./keys/list.ts")],
+    show: ["show all about a key", () => import("./keys/show.ts")],
+    rename: ["rename a key", () => import("./keys/rename.ts")],
+    expire: ["set or remove the expiry of a key", () => import("./keys/expire.ts")],
+    plan: ["change the plan of a key; what it has used stays counted", () => import("./keys/plan.ts")],
+    rotate: ["replace a key by a new one with the same ID, and print it", () => import("./keys/rotate.ts")],
+    revoke: ["end a key for good", () => import("./keys/revoke.ts")],
+    unban: ["lift the ban of a key", () => import("./keys/unban.ts")],
+    log: ["show the changes of a key, or of all keys", () => import("./keys/log.ts")],
   },
-  { create, list, show, rename, expire, plan, rotate, revoke, unban, log },
 );

@@ -6,7 +6,6 @@ import { readTarget, TARGET_OPTIONS } from "../cloudflare/target.ts";
 import { defineCommand } from "../lib/command.ts";
 
 export default defineCommand({
-  summary: "apply pending migrations",
   description:
     "Applies pending migrations to the databases of keys and of pets, by default the local ones. Run it before you deploy a Worker that needs them.",
   options: TARGET_OPTIONS,

@@ -4,6 +4,7 @@
 import { resolve } from "node:path";
 import { ifFound, openAccount } from "../cloudflare/account.ts";
 import { CONTENTS, type Contents, deployedDatabase, type Target } from "../cloudflare/database.ts";
+import { ALLOW_PACKAGED_NODE } from "../cloudflare/target.ts";
 import { type D1Binding, readConfig, runWrangler, withConfigFile } from "../cloudflare/wrangler.ts";
 import { announce, buildName, git, prepare, printDryRun } from "../deploy/deployment.ts";
 import { smokeTest } from "../deploy/smoke-test.ts";
@@ -15,7 +16,6 @@ const NAME = /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/;
 const NAME_HINT = 'Use up to 40 of a-z, 0-9 and inner "-", such as pr-12.';
 
 export default defineCommand({
-  summary: "deploy to a preview, such as staging",
   description:
     'Creates or updates a preview: applies migrations to the databases that all previews share, uploads the Worker, and runs the smoke test, which creates a pet. If that fails, the preview stays, so that you can inspect it. The preview named "staging" is the staging environment.',
   arguments: [
@@ -34,6 +34,7 @@ export default defineCommand({
     yes: { description: "with --delete: don't ask" },
     json: { description: 'print {"name", "url", "build"}', conflicts: ["delete", "dryRun"] },
     dryRun: { description: "print the steps and build the Worker; needs no account" },
+    ...ALLOW_PACKAGED_NODE,
   },
   examples: ["staging", "pr-12 --delete"],
   async handler(io, options, givenName) {

@@ -18,7 +18,6 @@ import { type Io, UsageError } from "../lib/io.ts";
 import { formatTime, parseTime } from "../lib/time.ts";
 
 export default defineCommand({
-  summary: "restore the pets to an earlier state",
   description:
     "Restores the pets of production or of the previews, with their idempotency records, to an earlier state, at most 30 days ago (7 on Workers Free). Keys are in another database and stay as they are. No id is assigned twice.",
   options: {

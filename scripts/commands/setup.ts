@@ -3,6 +3,7 @@
 
 import { openAccount } from "../cloudflare/account.ts";
 import { CONTENTS, deployedDatabase, type Target } from "../cloudflare/database.ts";
+import { ALLOW_PACKAGED_NODE } from "../cloudflare/target.ts";
 import { prepareDatabase } from "../deploy/deployment.ts";
 import { defineCommand } from "../lib/command.ts";
 
@@ -10,7 +11,6 @@ const TARGETS: Target[] = [{ kind: "production" }, { kind: "preview", name: "any
 const DATABASES = TARGETS.flatMap((target) => CONTENTS.map((contents) => ({ target, contents })));
 
 export default defineCommand({
-  summary: "create the databases in your account",
   description:
     "Creates the databases of production and of the previews in your account, enables read replication, and applies migrations. It skips what is already done, so you can repeat it.",
   options: {
@@ -21,6 +21,7 @@ export default defineCommand({
       isRequired: true,
     },
     dryRun: { description: "print the steps; needs no account" },
+    ...ALLOW_PACKAGED_NODE,
   },
   examples: ["--location weur", "--location enam --dry-run"],
   async handler(io, { location, dryRun }) {

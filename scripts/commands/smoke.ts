@@ -7,7 +7,6 @@ import { defineCommand } from "../lib/command.ts";
 import { UsageError } from "../lib/io.ts";
 
 export default defineCommand({
-  summary: "test a running service",
   description:
     "Sends a dozen requests to a running service and fails at the first wrong response. They count against the key's limits.",
   arguments: [{ name: "url", description: "the service's URL", parse: readOrigin }],

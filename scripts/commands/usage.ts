@@ -1,13 +1,13 @@
 // npx petstore usage: shows what the keys of production did on the last days, from the log that Cloudflare keeps.
 
 import { openAccount } from "../cloudflare/account.ts";
+import { ALLOW_PACKAGED_NODE } from "../cloudflare/target.ts";
 import { readConfig } from "../cloudflare/wrangler.ts";
 import { defineCommand, integer } from "../lib/command.ts";
 import { MAX_DAYS_LOGGED, queryKeys, totalOf } from "../usage/telemetry.ts";
 import { daysText } from "../usage/text.ts";
 
 export default defineCommand({
-  summary: "show what each key did on the last days",
   description: `Shows what each key did on the last UTC days. It reads Cloudflare's log of production, which has ${MAX_DAYS_LOGGED} days (3 on Workers Free).`,
   options: {
     days: {
@@ -17,6 +17,7 @@ export default defineCommand({
       default: MAX_DAYS_LOGGED,
     },
     json: { description: "print one JSON value" },
+    ...ALLOW_PACKAGED_NODE,
   },
   examples: ["", "--days 3 --json"],
   async handler(io, { days: dayCount, json }) {

@@ -52,37 +52,39 @@ export type OptionValues<Specs extends OptionSpecs> = {
   -readonly [Name in keyof Specs]: OptionValue<Specs[Name]>;
 };
 
-interface About<Options extends OptionSpecs = OptionSpecs> {
-  /** One line for the list of commands, without a full stop. */
-  readonly summary: string;
-  /** Sentences for the command's own help; by default the summary. */
+interface Definition<Arguments extends readonly ArgumentSpec[], Options extends OptionSpecs> {
+  /** Sentences for the command's help; by default its summary in the group. */
   readonly description?: string;
+  readonly arguments?: Arguments;
   readonly options?: Options;
   /** What follows the command's name. */
   readonly examples: readonly string[];
-}
-
-interface Definition<Arguments extends readonly ArgumentSpec[], Options extends OptionSpecs>
-  extends About<Options> {
-  readonly arguments?: Arguments;
   /** Unknown options become arguments, for another program. */
   readonly isForwarding?: true;
   handler(io: Io, options: OptionValues<Options>, ...words: ArgumentValues<Arguments>): Promise<void>;
 }
 
-/** A command, or a group of commands, whose options may follow the command. `line` is how people type it: `npx petstore keys`. */
+/** A command, or a group of commands. `line` is how people type it: `npx petstore keys`. */
 export interface Program {
-  build(line: string, io: Io): Command;
+  readonly commands?: Commands;
+  build(line: string, summary: string, io: Io): Command;
 }
+
+/** The commands of a group: a summary without a full stop, and the file. Only the file of the chosen command is loaded. */
+type Commands = Readonly<
+  Record<string, readonly [summary: string, load: () => Promise<{ default: Program }>]>
+>;
 
 export function defineCommand<
   const Arguments extends readonly ArgumentSpec[] = [],
   const Options extends OptionSpecs = Record<never, never>,
 >(definition: Definition<Arguments, Options>): Program {
   return {
-    build(line, io) {
-      const command = newCommand(line, definition, io);
+    build(line, summary, io) {
+      const command = newCommand(line, definition.description ?? summary, definition.examples, io);
       for (const spec of definition.arguments ?? []) command.addArgument(argumentOf(spec));
+      for (const [name, spec] of Object.entries(definition.options ?? {}))
+        command.addOption(optionOf(name, spec));
       if (definition.isForwarding) command.allowUnknownOption();
       // What commander returns has no types of its own.
       const words = () => command.processedArgs as ArgumentValues<Arguments>;
@@ -91,36 +93,33 @@ export function defineCommand<
   };
 }
 
-export function defineGroup(about: About, commands: Readonly<Record<string, Program>>): Program {
+export function defineGroup(description: string, examples: readonly string[], commands: Commands): Program {
   return {
-    build(line, io) {
-      const group = newCommand(line, about, io);
-      for (const [name, program] of Object.entries(commands))
-        group.addCommand(program.build(`${line} ${name}`, io).name(name));
+    commands,
+    build(line, _summary, io) {
+      const group = newCommand(line, description, examples, io);
+      for (const [name, [summary]] of Object.entries(commands))
+        group.addCommand(new Command(name).summary(summary));
       return group;
     },
   };
 }
 
-function newCommand(
-  line: string,
-  {
-    summary,
-    description = `${summary[0]?.toUpperCase()}${summary.slice(1)}.`,
-    options = {},
-    examples,
-  }: About,
-  io: Io,
-) {
+/** The command that the first words choose, or the group that has no such command, and the other words. */
+export async function choose(program: Program, line: string, summary: string, args: string[]) {
+  const [name = "", ...rest] = args;
+  if (!Object.hasOwn(program.commands ?? {}, name)) return { program, line, summary, args };
+  const [ofCommand = "", load] = program.commands?.[name] ?? [];
+  const chosen = (await load?.())?.default ?? program;
+  return choose(chosen, `${line} ${name}`, ofCommand, rest);
+}
+
+function newCommand(line: string, description: string, examples: readonly string[], io: Io): Command {
   const lines = examples.map((example) => `  ${line} ${example}`.trimEnd());
-  const command = new Command(line);
-  for (const [name, spec] of Object.entries(options)) command.addOption(optionOf(name, spec));
-  return command
-    .summary(summary)
-    .description(description)
+  return new Command(line)
+    .description(`${description[0]?.toUpperCase()}${description.slice(1).replace(/\.$/, "")}.`)
     .addHelpText("after", `\nExamples:\n${lines.join("\n")}`)
     .helpCommand(false)
-    .configureHelp({ showGlobalOptions: true })
     .configureOutput({
       writeOut: (text) => io.stdout.write(text),
       writeErr: (text) => io.stderr.write(text),
@@ -161,7 +160,8 @@ export async function runCommand(
 ): Promise<number> {
   const io = new Io(streams);
   try {
-    await program.build(line, io).parseAsync(args, { from: "user" });
+    const chosen = await choose(program, line, "", args);
+    await chosen.program.build(chosen.line, chosen.summary, io).parseAsync(chosen.args, { from: "user" });
     return 0;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;

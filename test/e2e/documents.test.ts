@@ -3,6 +3,7 @@
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, it } from "vitest";
+import { choose } from "../../scripts/lib/command.ts";
 import { Io } from "../../scripts/lib/io.ts";
 import { petstore } from "../../scripts/petstore.ts";
 import { ERROR_STATUS } from "../../src/http/errors.ts";
@@ -42,7 +43,7 @@ const DOCUMENTS = [...TOP_LEVEL, ...globSync("{client,docs}/*.md")];
 
 const WORKFLOWS = globSync(".github/workflows/*.yml");
 
-it.each([...DOCUMENTS, ...WORKFLOWS])("%s names files and commands that exist", (document) => {
+it.each([...DOCUMENTS, ...WORKFLOWS])("%s names files and commands that exist", async (document) => {
   // Released changes name what existed then.
   const [text = ""] = read(document).split("\n## 1.0.0");
   const files = text.matchAll(/(?<![\w./-])(?:test|src|scripts|bench|docs|client|\.ci)\/[\w./-]*[\w/]/g);
@@ -50,20 +51,16 @@ it.each([...DOCUMENTS, ...WORKFLOWS])("%s names files and commands that exist", 
   for (const [, script = ""] of text.matchAll(/npm run (\w[\w:-]*)/g))
     expect(scripts).toHaveProperty([script]);
   for (const [, words = ""] of text.matchAll(/npx petstore((?: [\w"$…'-]+)*)/g))
-    expect(unknownWords(words)).toEqual([]);
+    expect(await unknownWords(words)).toEqual([]);
 });
 
-const PETSTORE = petstore.build("npx petstore", new Io(process));
-
 /** The words of a command line that name a command or an option that does not exist. */
-function unknownWords(line: string): string[] {
-  let command = PETSTORE;
-  return line.split(/ +/).filter((word) => {
-    const next = command.commands.find((each) => each.name() === word);
-    if (next) command = next;
-    const known = [...command.options, ...PETSTORE.options].map(({ long }) => long);
-    const mayBeCommand = command.commands.length > 0 && /^[a-z]+$/.test(word);
-    return !next && (mayBeCommand || (/^--\w/.test(word) && word !== "--help" && !known.includes(word)));
+async function unknownWords(typed: string): Promise<string[]> {
+  const { program, args, line } = await choose(petstore, "", "", typed.trim().split(/ +/));
+  const known = program.build(line, "does something", new Io(process)).options.map(({ long }) => long);
+  return args.filter((word, index) => {
+    const isCommand = index === 0 && program.commands !== undefined && /^[a-z]+$/.test(word);
+    return isCommand || (/^--\w/.test(word) && word !== "--help" && !known.includes(word));
   });
 }
 

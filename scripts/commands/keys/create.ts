@@ -6,7 +6,6 @@ import { CHANGE, expiry, JSON_LINES, keyName, LIMITS, MANY, PLAN, readLimits } f
 import { defineCommand } from "../../lib/command.ts";
 
 export default defineCommand({
-  summary: "create a key, or several, and print it",
   options: {
     name: { placeholder: "name", description: "the owner's name", parse: keyName, isRequired: true },
     plan: { placeholder: "plan", ...PLAN, isRequired: true },

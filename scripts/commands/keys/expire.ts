@@ -12,7 +12,6 @@ const DATE = {
 } as const;
 
 export default defineCommand({
-  summary: "set or remove the expiry of a key",
   arguments: [ID, DATE],
   options: CHANGE,
   examples: [`${AN_ID} 2027-12-31`, `${AN_ID} never`],

@@ -7,7 +7,6 @@ import { keyJson, keyTable } from "../../keys/text.ts";
 import { defineCommand, matching } from "../../lib/command.ts";
 
 export default defineCommand({
-  summary: "list keys, with their states and bans",
   options: {
     search: {
       placeholder: "text",

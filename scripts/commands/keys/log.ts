@@ -7,7 +7,6 @@ import { changeJson, changeTable } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
 
 export default defineCommand({
-  summary: "show the changes of a key, or of all keys",
   arguments: [{ ...ID, description: "the key's public ID; without it, all keys", isOptional: true }],
   options: {
     limit: {

@@ -6,7 +6,6 @@ import { AN_ID, CHANGE, ID, LIMITS, PLAN, readLimits } from "../../keys/options.
 import { defineCommand } from "../../lib/command.ts";
 
 export default defineCommand({
-  summary: "change the plan of a key; what it has used stays counted",
   arguments: [ID, { name: "plan", ...PLAN, description: "the new plan" }],
   options: { ...LIMITS, ...CHANGE },
   examples: [`${AN_ID} business`, `${AN_ID} enterprise --per-minute 5000 --per-day 1000000`],

@@ -6,7 +6,6 @@ import { AN_ID, CHANGE, ID, keyName } from "../../keys/options.ts";
 import { defineCommand } from "../../lib/command.ts";
 
 export default defineCommand({
-  summary: "rename a key",
   arguments: [ID, { name: "name", description: "the new name", parse: keyName }],
   options: CHANGE,
   examples: [`${AN_ID} "Jo & Ann"`, `${AN_ID} "Jo & Ann" --remote`],

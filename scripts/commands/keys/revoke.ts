@@ -7,7 +7,6 @@ import { keyOwner } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
 
 export default defineCommand({
-  summary: "end a key for good",
   arguments: [ID],
   options: { ...CHANGE, yes: YES },
   examples: [AN_ID, `${AN_ID} --yes`],

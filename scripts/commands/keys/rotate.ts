@@ -11,7 +11,6 @@ import { formatTime } from "../../lib/time.ts";
 export const MAX_GRACE_DAYS = 30;
 
 export default defineCommand({
-  summary: "replace a key by a new one with the same ID, and print it",
   arguments: [ID],
   options: {
     grace: {

@@ -7,7 +7,6 @@ import { AN_ID, COMMON, ID } from "../../keys/options.ts";
 import { defineCommand } from "../../lib/command.ts";
 
 export default defineCommand({
-  summary: "show all about a key",
   arguments: [ID],
   options: COMMON,
   examples: [AN_ID, `${AN_ID} --remote`],

@@ -6,7 +6,6 @@ import { AN_ID, CHANGE, ID } from "../../keys/options.ts";
 import { defineCommand } from "../../lib/command.ts";
 
 export default defineCommand({
-  summary: "lift the ban of a key",
   arguments: [ID],
   options: CHANGE,
   examples: [AN_ID, `${AN_ID} --remote`],
