@@ -8,7 +8,7 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { existsSync, readFileSync, realpathSync, rmSync, symlinkSync } from "node:fs";
 import { constants } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -16,14 +16,14 @@ import { fileURLToPath } from "node:url";
 const root = fileURLToPath(new URL("..", import.meta.url).href);
 /** Has a package.json of its own, because npm can't leave out single packages. */
 const NODE_FOLDER = join(root, "scripts", "node");
-const CREDENTIALS = /^(CLOUDFLARE|CF)_/i;
+const CREDENTIALS = /^(CLOUDFLARE|CF)_|^WRANGLER_.*TOKEN/i;
 /** Of TypeScript without an option; wrangler needs less. 23.6 in the odd series. */
 const NEEDED = "Node 22.18 or newer";
 
 /** @type {Set<import("node:child_process").ChildProcess>} */
 const running = new Set();
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) await run(process.argv.slice(2));
+if (realpathSync(process.argv[1] ?? "") === fileURLToPath(import.meta.url)) await run(process.argv.slice(2));
 
 /**
  * Runs a program, with its exit code as this process's.
@@ -37,7 +37,10 @@ export async function run(args) {
   const isLight = options.includes("--omit=dev");
   const [more] = options.flatMap((each) => each.match(/(?<=^--with=).+/) ?? []);
   const locked = packagesOf(root, "package-lock.json");
-  const isPackaged = !isNewEnough(locked);
+  // npx puts scripts/node/node_modules/.bin first in PATH for a command that is typed in scripts/node.
+  const isPackaged = !isNewEnough(locked) || process.execPath.startsWith(NODE_FOLDER);
+  if (isPackaged && program === "wrangler" && words[0] !== "types")
+    fail(`on Node ${process.version}, wrangler only generates types: install ${NEEDED}`);
   const [node] = await Promise.all([
     isPackaged ? packagedNode() : process.execPath,
     install(root, locked, isLight, "the packages"),
@@ -59,7 +62,7 @@ export async function run(args) {
  * The packages of a lock file, by folder, without the project itself.
  * @param {string} folder
  * @param {string} file
- * @returns {Record<string, { version: string, bin?: Record<string, string>, engines?: { node?: string }, dev?: boolean, optional?: boolean, devOptional?: boolean }>}
+ * @returns {Record<string, { version: string, bin?: Record<string, string>, engines?: { node?: string }, dev?: boolean, optional?: boolean, devOptional?: boolean, os?: string | string[], cpu?: string | string[], libc?: string[] }>}
  */
 function packagesOf(folder, file) {
   const { packages } = JSON.parse(readFileSync(join(folder, file), "utf8"));
@@ -78,21 +81,23 @@ function packagesOf(folder, file) {
 async function install(folder, locked, isLight, what) {
   const copy = join("node_modules", ".package-lock.json");
   const installed = existsSync(join(folder, copy)) ? packagesOf(folder, copy) : undefined;
-  const isInstalled = Object.entries(locked).every(([path, { version, dev, optional, devOptional }]) =>
-    existsSync(join(folder, path))
-      ? installed?.[path]?.version === version
-      : optional || devOptional || (isLight && dev),
+  const isInstalled = Object.entries(locked).every(([path, each]) =>
+    existsSync(join(folder, path)) ? installed?.[path]?.version === each.version : !isNeeded(each, isLight),
   );
   if (installed && isInstalled) return;
   process.stderr.write(`Installing ${what}\n`);
-  // `npm ci` begins with an empty folder, from which a service may be running.
+  // `npm ci` begins with an empty folder, from which a service may be running. Without npm's copy of the lock file, npm checks what is
+  // installed, and if it is interrupted, the next command begins with an empty folder.
   const words = installed ? ["install", "--no-save"] : ["ci"];
+  rmSync(join(folder, copy), { force: true });
   const isStillLight = isLight && !Object.values(installed ?? {}).some(({ dev }) => dev);
   // With NODE_ENV=production, npm would omit them by itself.
-  words.push(isStillLight ? "--omit=dev" : "--include=dev");
+  words.push(isStillLight ? "--omit=dev" : "--include=dev", "--include=optional", "--engine-strict=false");
+  // Otherwise npx would find the Node in scripts/node/node_modules/.bin.
+  if (folder !== root) words.push("--no-bin-links");
   const npm = process.env.npm_execpath;
   // Use the npm that runs this script. On Windows, spawn does not find `npm`.
-  const [command, ...prefix] = npm?.endsWith("js") ? [process.execPath, npm] : ["npm"];
+  const [command, ...prefix] = npm?.endsWith("npm-cli.js") ? [process.execPath, npm] : ["npm"];
   const args = [...prefix, ...words, "--ignore-scripts", "--loglevel=error", "--no-audit", "--no-fund"];
   // npm does not need Cloudflare credentials.
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !CREDENTIALS.test(name)));
@@ -106,6 +111,24 @@ async function install(folder, locked, isLight, what) {
 }
 
 /**
+ * Whether npm installs a package on this machine. An optional one that fits any platform may be missing.
+ * @param {ReturnType<typeof packagesOf>[string]} each
+ * @param {boolean} isLight
+ */
+function isNeeded({ dev, devOptional, optional, os, cpu, libc }, isLight) {
+  if (isLight && (dev || devOptional)) return false;
+  if (!optional && !devOptional) return true;
+  const fits = (/** @type {string | string[]} */ names, /** @type {string} */ own) =>
+    [names].flat().includes(own);
+  return (
+    (os || cpu) &&
+    !libc &&
+    fits(os ?? process.platform, process.platform) &&
+    fits(cpu ?? process.arch, process.arch)
+  );
+}
+
+/**
  * Runs a program and returns its exit code, as a shell reports it.
  * @param {string} program
  * @param {string[]} args
@@ -114,6 +137,7 @@ async function install(folder, locked, isLight, what) {
  */
 async function runProgram(program, args, options) {
   const child = spawn(program, args, { cwd: root, ...options });
+  child.on("error", ({ message }) => fail(message));
   running.add(child);
   const [code, signal] = await once(child, "close");
   running.delete(child);
@@ -133,7 +157,9 @@ function forwardSignals() {
   process.on("SIGINT", () => {});
   for (const signal of /** @type {const} */ (["SIGTERM", "SIGHUP"])) process.on(signal, end);
   const parent = process.ppid;
-  setInterval(() => process.ppid !== parent && end("SIGTERM"), 500).unref();
+  // Without npm, a program may outlive what has started it.
+  if (process.env.npm_lifecycle_event)
+    setInterval(() => process.ppid !== parent && end("SIGTERM"), 500).unref();
 }
 
 /**
@@ -154,7 +180,7 @@ async function packagedNode() {
     .map((name) => join("node_modules", name))
     .find((name) => locked[name]);
   if (path === undefined) fail(`Node ${process.version} is too old: install ${NEEDED}`);
-  const what = `Node ${locked[path]?.version} for this project, because ${process.version} is too old for wrangler`;
+  const what = `Node ${locked[path]?.version} for this project, because ${process.version} is too old`;
   await install(NODE_FOLDER, locked, false, what);
   return resolve(NODE_FOLDER, path, "bin", file);
 }

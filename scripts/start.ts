@@ -21,7 +21,7 @@ import {
 import { folder, targetOptions } from "./cloudflare/target.ts";
 import { QUIET, readConfig, WRANGLER } from "./cloudflare/wrangler.ts";
 import { defineCommand, integer, main } from "./lib/command.ts";
-import { ReportedError } from "./lib/io.ts";
+import { ReportedError, UsageError } from "./lib/io.ts";
 import { spawnScript } from "./lib/script.ts";
 
 const DEMO_PETS = [
@@ -52,6 +52,8 @@ const start = defineCommand({
   isForwarding: true,
   examples: ["", "--port 9000 --persist-to /tmp/petstore"],
   async handler(io, { port, persistTo: state, localProtocol }, forwarded) {
+    if (forwarded.includes("--remote"))
+      throw new UsageError("npm start serves the local databases: leave out --remote");
     if (port !== undefined) await requireFreePort(port);
     const target = { kind: "local", state } as const;
     const earlier = earlierDatabase(state);

@@ -37,7 +37,10 @@ beforeAll(async () => {
   await write("tool/package.json", { name: "tool", version: "1.0.0", bin: { tool: "tool.cjs" } });
   await write("tool/tool.cjs", PROGRAM);
   await write("main.mjs", PROGRAM);
-  await write("node/package.json", { name: NODE_PACKAGE, version: "1.0.0", bin: { node: "bin/node" } });
+  await write("node/package.json", {
+    ...{ name: NODE_PACKAGE, version: "1.0.0", bin: { node: "bin/node" } },
+    ...{ os: [process.platform], cpu: [process.arch] },
+  });
   await write("node/bin/node", `#!/bin/sh\nRUNS_ON=npm exec '${process.execPath}' "$@"\n`);
   await write("scripts/node/package.json", {
     optionalDependencies: { [NODE_PACKAGE]: `file:../../${NODE_PACKAGE}-1.0.0.tgz` },
@@ -123,14 +126,20 @@ it.skipIf(process.platform === "win32")(
     await writeFile(join(folder, "package-lock.json"), text.replace(MET, UNMET));
     const first = await run("--omit=dev ./main.mjs", CREDENTIALS);
     const allowed = await run("--omit=dev ./main.mjs --allow-packaged-node", CREDENTIALS);
+    const wrangler = await run("--omit=dev wrangler login", CREDENTIALS);
+    // It is optional for npm, because it fits one platform.
+    await rm(join(folder, "scripts/node/node_modules", NODE_PACKAGE), { recursive: true });
+    const repaired = await run("--omit=dev ./main.mjs");
     await writeFile(join(folder, "package-lock.json"), text);
     const reason = expect.stringContaining("is too old");
     const refused = { args: [], credentials: [null, null], reason, runsOn: "npm" };
     expect(JSON.parse(first.stdout)).toEqual(refused);
-    expect(first.stderr).toMatch(
-      /^Installing Node 1\.0\.0 for this project, because v\S+ is too old for wrangler$/m,
-    );
+    expect(first.stderr).toMatch(/^Installing Node 1\.0\.0 for this project, because v\S+ is too old$/m);
     expect([JSON.parse(allowed.stdout).credentials, allowed.stderr]).toEqual([["token", "key"], ""]);
-    expect(existsSync(join(folder, "node_modules/.bin/node"))).toBe(false);
+    expect([wrangler.exitCode, wrangler.stderr]).toEqual([1, expect.stringMatching(/^error: on Node .*\n$/)]);
+    expect(JSON.parse(repaired.stdout)).toMatchObject({ runsOn: "npm" });
+    // npx and npm put these folders first in PATH.
+    for (const bin of ["node_modules/.bin/node", "scripts/node/node_modules/.bin"])
+      expect(existsSync(join(folder, bin))).toBe(false);
   },
 );

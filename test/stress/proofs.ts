@@ -58,7 +58,7 @@ export const PROOFS: Record<string, Proof> = {
  */
 export async function prove(args: string[], run = runCommand): Promise<number> {
   const [first = "", ...options] = args[0] === "all" && args.length === 1 ? Object.keys(PROOFS) : args;
-  if (PROOFS[first] === undefined) {
+  if (!Object.hasOwn(PROOFS, first) || PROOFS[first] === undefined) {
     if (first !== "") console.error(`There is no proof "${first}". npm run proof lists all.`);
     else for (const [name, { shows }] of Object.entries(PROOFS)) console.log(`${name.padEnd(12)}${shows}`);
     return 2;
