@@ -8,9 +8,18 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync, realpathSync, rmSync, symlinkSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { constants } from "node:os";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url).href);
@@ -41,11 +50,13 @@ export async function run(args) {
   const isPackaged = !isNewEnough(locked) || process.execPath.startsWith(NODE_FOLDER);
   if (isPackaged && program === "wrangler" && words[0] !== "types")
     fail(`on Node ${process.version}, wrangler only generates types: install ${NEEDED}`);
-  const [node] = await Promise.all([
-    isPackaged ? packagedNode() : process.execPath,
-    install(root, locked, isLight, "the packages"),
-    more && install(join(root, more), packagesOf(join(root, more), "package-lock.json"), false, more),
-  ]);
+  const [node] = await alone(() =>
+    Promise.all([
+      isPackaged ? packagedNode() : process.execPath,
+      install(root, locked, isLight, "the packages"),
+      more && install(join(root, more), packagesOf(join(root, more), "package-lock.json"), false, more),
+    ]),
+  );
   /** @type {NodeJS.ProcessEnv} */
   const env = { ...process.env, INIT_CWD: process.env.INIT_CWD ?? process.cwd() };
   if (isPackaged && !words.includes("--allow-packaged-node")) {
@@ -56,6 +67,41 @@ export async function run(args) {
   const file = program.includes("/") ? program : toolOf(locked, program);
   const flags = ["--disable-warning=ExperimentalWarning", file, ...words];
   process.exitCode = await runProgram(node, flags, { env, stdio: "inherit" });
+}
+
+/**
+ * Does what two processes must not do at once, such as `npm start` and `npm test` in a fresh clone. A process that has ended holds
+ * nothing up, and where the lock can't be written, nothing is installed either.
+ * @template Result
+ * @param {() => Promise<Result>} work
+ * @returns {Promise<Result>}
+ */
+async function alone(work) {
+  const lock = join(root, ".wrangler", "installing");
+  for (let isTaken = true; isTaken; ) {
+    try {
+      mkdirSync(dirname(lock), { recursive: true });
+      writeFileSync(lock, `${process.pid}`, { flag: "wx" });
+      isTaken = false;
+    } catch (error) {
+      isTaken = /** @type {NodeJS.ErrnoException} */ (error).code === "EEXIST";
+      if (isTaken && !isRunning(lock)) rmSync(lock, { force: true });
+      else if (isTaken) await wait(200);
+    }
+  }
+  return work().finally(() => rmSync(lock, { force: true }));
+}
+
+/**
+ * Whether the process that has written its id into a file still runs.
+ * @param {string} file
+ */
+function isRunning(file) {
+  try {
+    return process.kill(Number(readFileSync(file, "utf8")) || -1, 0);
+  } catch {
+    return false;
+  }
 }
 
 /**
