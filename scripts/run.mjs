@@ -10,6 +10,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import {
   existsSync,
+  linkSync,
   mkdirSync,
   readFileSync,
   realpathSync,
@@ -78,10 +79,13 @@ export async function run(args) {
  */
 async function alone(work) {
   const lock = join(root, ".wrangler", "installing");
+  const own = `${lock}-${process.pid}`;
   for (let isTaken = true; isTaken; ) {
     try {
       mkdirSync(dirname(lock), { recursive: true });
-      writeFileSync(lock, `${process.pid}`, { flag: "wx" });
+      writeFileSync(own, `${process.pid}`);
+      // The lock has its content from the beginning.
+      linkSync(own, lock);
       isTaken = false;
     } catch (error) {
       isTaken = /** @type {NodeJS.ErrnoException} */ (error).code === "EEXIST";
@@ -89,6 +93,7 @@ async function alone(work) {
       else if (isTaken) await wait(200);
     }
   }
+  rmSync(own, { force: true });
   return work().finally(() => rmSync(lock, { force: true }));
 }
 
@@ -98,7 +103,7 @@ async function alone(work) {
  */
 function isRunning(file) {
   try {
-    return process.kill(Number(readFileSync(file, "utf8")) || -1, 0);
+    return process.kill(Number(readFileSync(file, "utf8")), 0);
   } catch {
     return false;
   }

@@ -109,6 +109,13 @@ it("a program gets the packages that it needs, once, without install scripts, an
   });
 });
 
+it("two programs at once install one after the other, also after one that was killed", async () => {
+  await write(".wrangler/installing", "999999999");
+  const [light, complete] = await Promise.all([run("--omit=dev ./main.mjs a"), run("tool b")]);
+  expect([light.exitCode, JSON.parse(complete.stdout).args]).toEqual([0, ["b"]]);
+  expect([isInstalled("wrangler"), isInstalled("tool")]).toEqual([true, true]);
+});
+
 it("npm gets no credentials, the program does", async () => {
   const spy = `require("node:fs").appendFileSync(${JSON.stringify(join(folder, "spied"))}, process.argv[2] + process.env.CLOUDFLARE_API_TOKEN + process.env.CF_API_KEY + "\\n")`;
   await write("spy.cjs", spy);
