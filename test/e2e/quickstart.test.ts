@@ -42,6 +42,14 @@ function call(path: string): Promise<Response> {
 }
 
 describe("npm start", () => {
+  it("refuses to serve the databases of an account", async () => {
+    const { exitCode, stderr } = await runScript("scripts/start.ts", ["--remote"]);
+    expect([exitCode, stderr]).toEqual([
+      2,
+      expect.stringMatching(/^error: npm start serves the local .*\n$/),
+    ]);
+  });
+
   it("reports a port in use", async () => {
     const { port } = new URL(origin);
     const { exitCode, stderr } = await runScript("scripts/start.ts", ["--port", port]);
