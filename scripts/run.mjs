@@ -80,6 +80,7 @@ export async function run(args) {
 async function alone(work) {
   const lock = join(root, ".wrangler", "installing");
   const own = `${lock}-${process.pid}`;
+  let isTold = false;
   for (let isTaken = true; isTaken; ) {
     try {
       mkdirSync(dirname(lock), { recursive: true });
@@ -89,8 +90,12 @@ async function alone(work) {
       isTaken = false;
     } catch (error) {
       isTaken = /** @type {NodeJS.ErrnoException} */ (error).code === "EEXIST";
-      if (isTaken && !isRunning(lock)) rmSync(lock, { force: true });
-      else if (isTaken) await wait(200);
+      if (isTaken && isRunning(lock)) {
+        // The id may belong to another process by now.
+        if (!isTold) process.stderr.write(`Waiting for another installation: its process id is in ${lock}\n`);
+        isTold = true;
+        await wait(200);
+      } else if (isTaken) rmSync(lock, { force: true });
     }
   }
   rmSync(own, { force: true });

@@ -12,14 +12,14 @@ interface Parsed {
 }
 
 /** With `isRest`, the argument is all remaining words. */
-export interface ArgumentSpec extends Parsed {
+interface ArgumentSpec extends Parsed {
   readonly name: string;
   readonly isOptional?: true;
   readonly isRest?: true;
 }
 
 /** `placeholder` stands for the value in the help; an option without it is a flag. `conflicts` are names of options. */
-export interface OptionSpec extends Parsed {
+interface OptionSpec extends Parsed {
   readonly placeholder?: string;
   readonly default?: unknown;
   readonly isRequired?: true;
@@ -27,7 +27,7 @@ export interface OptionSpec extends Parsed {
 }
 
 /** By name: `perMinute` is typed `--per-minute`. */
-export type OptionSpecs = Readonly<Record<string, OptionSpec>>;
+type OptionSpecs = Readonly<Record<string, OptionSpec>>;
 
 type TextValue<Spec> = Spec extends { parse: (text: string) => infer Value }
   ? Value
@@ -45,10 +45,10 @@ type OptionValue<Spec> = Spec extends { placeholder: string }
     : TextValue<Spec> | undefined
   : true | undefined;
 
-export type ArgumentValues<Specs extends readonly ArgumentSpec[]> = {
+type ArgumentValues<Specs extends readonly ArgumentSpec[]> = {
   -readonly [Index in keyof Specs]: ArgumentValue<Specs[Index]>;
 };
-export type OptionValues<Specs extends OptionSpecs> = {
+type OptionValues<Specs extends OptionSpecs> = {
   -readonly [Name in keyof Specs]: OptionValue<Specs[Name]>;
 };
 
