@@ -1,7 +1,7 @@
 // npm start: migrates the local databases, serves with `wrangler dev`, and on the first run creates a demo key and a few
 // pets. Other arguments are forwarded to `wrangler dev`.
 
-import type { ChildProcess } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { PLAN_LIMITS } from "../src/keys/plans.ts";
@@ -22,7 +22,6 @@ import { folder, targetOptions } from "./cloudflare/target.ts";
 import { QUIET, readConfig, WRANGLER } from "./cloudflare/wrangler.ts";
 import { defineCommand, integer, main } from "./lib/command.ts";
 import { ReportedError, UsageError } from "./lib/io.ts";
-import { spawnScript } from "./lib/script.ts";
 
 const DEMO_PETS = [
   { name: "Rex", categoryId: 1n, status: "available" },
@@ -59,19 +58,16 @@ const start = defineCommand({
     const earlier = earlierDatabase(state);
     if (earlier !== undefined)
       io.note(`Pets and keys begin anew, in a database each. Those of an earlier version stay in ${earlier}`);
-    await migrate(target, ...CONTENTS);
-    const databases = await openDatabases(target, ...CONTENTS);
     const args = ["--persist-to", state, "--local-protocol", localProtocol, ...forwarded];
     if (port !== undefined) args.push("--port", `${port}`);
-    const server = spawnScript(
-      [WRANGLER, "dev", "--show-interactive-dev-session=false", ...(await upstreamOptions(args)), ...args],
-      // At the level "warn", wrangler's first output is that cron triggers do not run locally.
-      { WRANGLER_LOG: "error", WRANGLER_REGISTRY_PATH: registryPath(state), ...io.env, ...QUIET },
-      true,
-    );
+    // At the level "warn", wrangler's first output is that cron triggers do not run locally.
+    const env = { WRANGLER_LOG: "error", WRANGLER_REGISTRY_PATH: registryPath(state), ...io.env, ...QUIET };
+    const server = startWrangler([...(await upstreamOptions(args)), ...args], env);
     const exited = once(server, "exit");
     try {
-      const address = await Promise.race([ready(server), exited]);
+      // Wrangler opens no database before the first request.
+      const started = Promise.race([ready(server), exited]);
+      const [databases, address] = await Promise.all([openMigrated(target), started]);
       // A key is shown only once, so create it only after the server has started.
       if (typeof address === "string") {
         const isFirstRun = (await listKeys(databases.keys, Date.now(), { limit: 1 })).total === 0;
@@ -87,6 +83,22 @@ const start = defineCommand({
     if (code !== 0) throw new ReportedError("wrangler dev failed");
   },
 });
+
+/** Starts `wrangler dev`, which sends messages to this process. */
+function startWrangler(args: string[], env: NodeJS.ProcessEnv): ChildProcess {
+  const words = [WRANGLER, "dev", "--show-interactive-dev-session=false", ...args];
+  const server = spawn(process.execPath, words, { env, stdio: ["inherit", "inherit", "inherit", "ipc"] });
+  // Ctrl+C reaches the whole process group: this process waits for wrangler to end. Other signals may reach only this process.
+  process.on("SIGINT", () => {});
+  for (const signal of ["SIGTERM", "SIGHUP"] as const) process.on(signal, () => server.kill(signal));
+  return server;
+}
+
+async function openMigrated(target: Target): Promise<OpenDatabases> {
+  const databases = await openDatabases(target, ...CONTENTS);
+  for (const contents of CONTENTS) await migrate(databases[contents], contents);
+  return databases;
+}
 
 /** workerd would report a port in use with a stack trace. */
 async function requireFreePort(port: number): Promise<void> {

@@ -3,13 +3,13 @@
 
 import { createHash, createHmac } from "node:crypto";
 import { existsSync } from "node:fs";
-import { readdir } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { read } from "../../src/d1/statements.ts";
 import { messageOf } from "../lib/io.ts";
 import { ifFound, openAccount } from "./account.ts";
 import { d1OverApi, timeTravelOverApi } from "./d1-api.ts";
-import { type Config, type D1Binding, QUIET, readConfig, runWrangler, withConfigFile } from "./wrangler.ts";
+import { QUIET, readConfig, withConfigFile } from "./wrangler.ts";
 
 /** What a database has. A command opens only what it needs: commands on keys work whatever has happened to the pets. */
 export type Contents = "keys" | "pets";
@@ -113,7 +113,12 @@ interface DatabaseInfo {
 
 /** The binding and the name of a deployed database, and a function that looks it up in the account. */
 export async function deployedDatabase(target: Target, contents: Contents) {
-  const { binding, database_id, database_name: name = "" } = bindingOf(target, contents, await readConfig());
+  const { d1_databases, previews } = await readConfig();
+  const bindings = target.kind === "preview" ? previews?.d1_databases : d1_databases;
+  const binding = BINDINGS[contents];
+  const found = bindings?.find((each) => each.binding === binding);
+  if (found === undefined) throw new Error(`wrangler.toml has no binding ${binding} for ${target.kind}`);
+  const { database_id, database_name: name = "" } = found;
   const find = async () => {
     const callApi = await openAccount();
     return ifFound(callApi<DatabaseInfo>(`/d1/database/${database_id ?? name}`));
@@ -129,50 +134,34 @@ export async function deployedNames(target: Target): Promise<string> {
 
 /** The file names of the migrations that are not applied yet, in order. */
 export async function pendingMigrations(database: D1Database, contents: Contents): Promise<string[]> {
-  const files = (await readdir(migrationsOf(contents))).filter((file) => file.endsWith(".sql")).sort();
+  const files = (await readdir(`migrations/${contents}`)).filter((file) => file.endsWith(".sql")).sort();
   const select = database.prepare("SELECT name FROM d1_migrations");
   const { results } = await read(() => select.all<{ name: string }>()).catch((error) => {
-    // wrangler creates the table with the first migration.
+    // The first migration creates the table.
     if (!messageOf(error).includes("no such table")) throw error;
     return { results: [] };
   });
   return files.filter((file) => !results.some(({ name }) => name === file));
 }
 
-/** Applies pending migrations. Throws an error with wrangler's message. */
-async function applyMigrations(target: Target, contents: Contents): Promise<void> {
-  const where = target.kind === "local" ? ["--local", "--persist-to", resolve(target.state)] : ["--remote"];
-  const binding = bindingOf(target, contents, await readConfig());
-  const config = { d1_databases: [{ ...binding, migrations_dir: migrationsOf(contents) }] };
-  // With wrangler.toml, wrangler would look for the preview database among production's.
-  await withConfigFile(config, (configPath) =>
-    runWrangler(["d1", "migrations", "apply", binding.binding, ...where, "--config", configPath]),
-  );
-}
+/** As `wrangler d1 migrations apply` creates it. */
+const CREATE_MIGRATIONS_TABLE = `
+  CREATE TABLE IF NOT EXISTS d1_migrations (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT UNIQUE,
+    applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL
+  )`;
 
-/** Applies the pending migrations of databases, if there are any. Returns their files, such as "pets/0001_pets.sql". */
-export async function migrate(target: Target, ...migrated: Contents[]): Promise<string[]> {
-  const databases = await openDatabases(target, ...migrated);
-  const find = (contents: Contents) => pendingMigrations(databases[contents], contents);
-  // Close first: wrangler opens a local file in another process, and could find it locked.
-  const pending = await Promise.all(migrated.map(find)).finally(databases.close);
-  const applied: string[] = [];
-  for (const [index, contents] of migrated.entries()) {
-    const files = pending[index] ?? [];
-    if (files.length > 0) await applyMigrations(target, contents);
-    applied.push(...files.map((file) => `${contents}/${file}`));
+/** Applies the pending migrations, each in a transaction with its record. Returns their files, such as "pets/0001_pets.sql". */
+export async function migrate(database: D1Database, contents: Contents): Promise<string[]> {
+  const pending = await pendingMigrations(database, contents);
+  if (pending.length === 0) return [];
+  const { unstable_splitSqlQuery: split } = await import("wrangler");
+  await database.prepare(CREATE_MIGRATIONS_TABLE).run();
+  const record = database.prepare("INSERT INTO d1_migrations (name) VALUES (?1)");
+  for (const file of pending) {
+    const sql = await readFile(`migrations/${contents}/${file}`, "utf8");
+    await database.batch([...split(sql).map((each) => database.prepare(each)), record.bind(file)]);
   }
-  return applied;
-}
-
-function migrationsOf(contents: Contents): string {
-  return resolve("migrations", contents);
-}
-
-function bindingOf(target: Target, contents: Contents, { d1_databases, previews }: Config): D1Binding {
-  const bindings = target.kind === "preview" ? previews?.d1_databases : d1_databases;
-  const found = bindings?.find(({ binding }) => binding === BINDINGS[contents]);
-  if (found === undefined)
-    throw new Error(`wrangler.toml has no binding ${BINDINGS[contents]} for ${target.kind}`);
-  return found;
+  return pending.map((file) => `${contents}/${file}`);
 }

@@ -116,10 +116,10 @@ async function save({ pets, keys }: Place, { beganAtMs }: Restore): Promise<Rest
 }
 
 /** Makes the restored database fit for use. Each step is idempotent. */
-async function finish({ target, pets, keys }: Place, { beganAtMs }: Restore, idsAbove: string) {
+async function finish({ pets, keys }: Place, { beganAtMs }: Restore, idsAbove: string) {
   // First of all, because until then old ids are assigned again. It fails if the table does not exist yet.
   await run(pets.database, RAISE_IDS, idsAbove).catch(() => {});
-  const migrations = await migrate(target, "pets");
+  const migrations = await migrate(pets.database, "pets");
   await run(pets.database, RAISE_IDS, idsAbove);
   await run(pets.database, [DROP_MARKER]);
   await run(keys, [FINISH], beganAtMs, Date.now());

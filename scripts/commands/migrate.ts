@@ -1,7 +1,7 @@
 // npx petstore migrate: applies pending migrations to the databases of a target.
 
 import { existsSync } from "node:fs";
-import { CONTENTS, databaseFile, migrate } from "../cloudflare/database.ts";
+import { CONTENTS, databaseFile, migrate, openDatabases } from "../cloudflare/database.ts";
 import { readTarget, TARGET_OPTIONS } from "../cloudflare/target.ts";
 import { defineCommand } from "../lib/command.ts";
 
@@ -14,8 +14,10 @@ export default defineCommand({
     const target = readTarget(options);
     for (const contents of CONTENTS) {
       const isNew = target.kind === "local" && !existsSync(databaseFile(target.state, contents));
-      const apply = () => migrate(target, contents);
-      const applied = await io.step(`Applying pending migrations of ${contents}`, apply);
+      const applied = await io.step(`Applying pending migrations of ${contents}`, async () => {
+        const databases = await openDatabases(target, contents);
+        return migrate(databases[contents], contents).finally(databases.close);
+      });
       const done =
         applied.length === 0 ? `No pending migrations of ${contents}` : `Applied ${applied.join(", ")}`;
       io.print(`${done}${isNew ? " to a new database" : ""}.`);

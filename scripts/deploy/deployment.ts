@@ -67,7 +67,8 @@ export async function prepare(io: Io, target: Target): Promise<string> {
 /** Applies pending migrations to a database. */
 export async function prepareDatabase(io: Io, target: Target, contents: Contents): Promise<void> {
   const { name } = await deployedDatabase(target, contents);
-  const applied = await io.step(`Applying pending migrations to ${name}`, () => migrate(target, contents));
+  const apply = async () => migrate((await openDeployed(target, contents)).database, contents);
+  const applied = await io.step(`Applying pending migrations to ${name}`, apply);
   io.note(applied.length === 0 ? "  none pending" : `  applied ${applied.join(", ")}`);
 }
 
