@@ -3,7 +3,7 @@
 import { resolve } from "node:path";
 import { matching } from "../lib/command.ts";
 import { shellWord } from "../lib/io.ts";
-import { type Contents, DEFAULT_STATE, type Target } from "./database.ts";
+import { DEFAULT_STATE, type Target } from "./database.ts";
 
 export interface TargetOptions {
   persistTo?: string | undefined;
@@ -62,11 +62,4 @@ export function targetOptions(target: Target): string {
 /** The command that serves from the local state of `target`. */
 export function startLine(target: Target): string {
   return `npm start --${targetOptions(target)}`.replace(/ --$/, "");
-}
-
-export function describeDatabase(target: Target, contents: Contents): string {
-  if (target.kind === "local") return `the database of ${contents} in ${target.state}`;
-  return target.kind === "preview"
-    ? `the previews' database of ${contents}`
-    : `production's database of ${contents}`;
 }

@@ -14,13 +14,7 @@ import {
   openDatabases,
   pendingMigrations,
 } from "../cloudflare/database.ts";
-import {
-  describeDatabase,
-  readTarget,
-  startLine,
-  type TargetOptions,
-  targetOptions,
-} from "../cloudflare/target.ts";
+import { readTarget, startLine, type TargetOptions, targetOptions } from "../cloudflare/target.ts";
 import type { Io } from "../lib/io.ts";
 import { loginName } from "./options.ts";
 import { keyAndPlan, keyJson, keyOwner, type NamedKey, printable } from "./text.ts";
@@ -46,7 +40,8 @@ export async function withKeys(
   const target = readTarget(options);
   const isLocal = target.kind === "local";
   const update = isLocal ? startLine(target) : `npx petstore migrate${targetOptions(target)}`;
-  const place = describeDatabase(target, "keys");
+  const owner = { local: "this machine's", preview: "the previews'", production: "production's" };
+  const place = `${owner[target.kind]} database of keys`;
   if (target.kind === "local" && !existsSync(databaseFile(target.state, "keys"))) {
     throw new Error(`there is no database of keys in ${target.state}: create it with ${update}`);
   }
