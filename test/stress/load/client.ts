@@ -2,6 +2,7 @@
 
 import { randomUUID } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
+import { inspect } from "node:util";
 import { type Pet, parse } from "../../../client/src/index.ts";
 import { HEADER } from "../../../src/http/header-names.ts";
 import { PLAN_LIMITS, type Plan } from "../../../src/keys/plans.ts";
@@ -112,12 +113,13 @@ export class Client {
         problems.push(`a response was ${status}: ${body}`);
     } catch (error) {
       if (this.#service.isDown) this.#interrupt(creation);
-      else problems.push(`a request got no response: ${error}`);
+      else problems.push(`a request got no response: ${inspect(error)}`);
     }
   }
 
   #init(creation?: Creation): RequestInit {
-    const headers = new Headers({ Authorization: `Bearer ${this.secret}` });
+    // The runtime closes a connection after five idle seconds, also while a request is on its way.
+    const headers = new Headers({ Authorization: `Bearer ${this.secret}`, Connection: "close" });
     if (creation === undefined) return { headers };
     headers.set("Content-Type", "application/json");
     if (creation.idempotencyKey) headers.set(HEADER.idempotencyKey, creation.idempotencyKey);
