@@ -7,14 +7,14 @@ import { Ledger } from "../stress/load/ledger.ts";
 const START_MS = Date.parse("2026-11-20T12:34:00Z");
 const LIMIT = 32;
 
-/** A response, `ms` after the minute's start, to a request at the same time. */
-function answer(status: number, left: number, ms: number) {
+/** A response, without delay. */
+function answer(status: number, left: number) {
   const headers = new Headers({
     [HEADER.rateLimitLimit]: `${LIMIT}`,
     [HEADER.rateLimitRemaining]: `${left}`,
     [HEADER.rateLimitReset]: `${START_MS / 1000 + 60}`,
   });
-  return { status, headers, sentAtMs: START_MS + ms, cameAtMs: START_MS + ms };
+  return { status, headers, durationMs: 0 };
 }
 
 const EXACT = {
@@ -57,9 +57,11 @@ it.each<[what: string, run: Partial<typeof EXACT>, problem?: RegExp]>([
   // One admission a millisecond, then refusals, and later admissions.
   const { admitted, left, refused, later, fromMs, kills, interrupted, usage } = { ...EXACT, ...run };
   const ledger = Object.assign(new Ledger({ minute: LIMIT, day: 1_000 }), { kills, interrupted });
-  for (let sent = 0; sent < admitted; sent += 1) ledger.record(answer(200, LIMIT - sent - 1, fromMs + sent));
-  for (let sent = 0; sent < refused; sent += 1) ledger.record(answer(429, left, fromMs + 600));
-  for (let sent = 0; sent < later; sent += 1) ledger.record(answer(200, 0, 700));
+  const record = (status: number, remaining: number, ms: number) =>
+    ledger.record(answer(status, remaining), START_MS + ms);
+  for (let sent = 0; sent < admitted; sent += 1) record(200, LIMIT - sent - 1, fromMs + sent);
+  for (let sent = 0; sent < refused; sent += 1) record(429, left, fromMs + 600);
+  for (let sent = 0; sent < later; sent += 1) record(200, 0, 700);
   ledger.checkWindows();
   ledger.checkUsage([{ date: "2026-11-20", admitted: admitted + later, refused, ...usage }]);
   const one = problem && [expect.stringMatching(problem)];

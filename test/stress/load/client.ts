@@ -3,8 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import { inspect } from "node:util";
-import { type Pet, parse } from "../../../client/src/index.ts";
-import { HEADER } from "../../../src/http/header-names.ts";
+import { ApiError, type Pet, Petstore, RateLimitError } from "../../../client/src/index.ts";
 import { PLAN_LIMITS, type Plan } from "../../../src/keys/plans.ts";
 import type { Limits } from "../../../src/rate-limit/windows.ts";
 import { Ledger } from "./ledger.ts";
@@ -47,28 +46,33 @@ export interface Service {
   problems: string[];
 }
 
-/** A POST. Each name is sent once, or several times with the same Idempotency-Key. */
-interface Creation {
-  name: string;
-  idempotencyKey?: string;
-}
-
 /** Only to end what hangs. */
 export const TIMEOUT_MS = 30_000;
 
 export class Client {
-  readonly ledger: Ledger;
   readonly profile: Profile;
   readonly secret: string;
+  readonly ledger: Ledger;
   readonly #service: Service;
-  readonly #toRepeat: Creation[] = [];
+  readonly #petstore: Petstore;
+  /** Names of pets to add once more, with the same Idempotency-Key. */
+  readonly #toRepeat: string[] = [];
   #turn = 0;
 
   constructor(profile: Profile, secret: string, service: Service) {
     this.profile = profile;
     this.secret = secret;
-    this.#service = service;
     this.ledger = new Ledger(profile.limits);
+    this.#service = service;
+    this.#petstore = new Petstore({
+      apiKey: secret,
+      baseURL: service.url,
+      // The runtime closes a connection after five idle seconds, also while a request is on its way.
+      headers: { Connection: "close" },
+      maxRetries: 0,
+      timeoutMs: TIMEOUT_MS,
+      onResponse: (response) => this.ledger.record(response, Date.now()),
+    });
   }
 
   /** Sends bursts at the client's rate until the signal is aborted. */
@@ -84,52 +88,38 @@ export class Client {
 
   /** Sends what is still to be repeated. */
   async repeat(): Promise<void> {
-    for (const creation of this.#toRepeat.splice(0)) await this.#send(creation);
+    for (const name of this.#toRepeat.splice(0)) await this.#send(name);
   }
 
-  /** The next POST. Undefined for a list. In a burst, a repetition is sent at the same time as the first. */
-  #next(): Creation | undefined {
+  /** The name of the next pet to add. Undefined for a list. In a burst, a repetition is sent at the same time as the first. */
+  #next(): string | undefined {
     const repeated = this.#toRepeat.shift();
     if (repeated) return repeated;
     this.#turn += 1;
-    if (this.#turn % 3 === 0 && !this.profile.isWriter) return undefined;
-    if (this.#turn % 2 === 0) return { name: randomUUID() };
-    const creation = { name: randomUUID(), idempotencyKey: randomUUID() };
-    this.#toRepeat.push(creation);
-    return creation;
+    if (this.#turn % 2 === 0 && !this.profile.isWriter) return undefined;
+    const name = randomUUID();
+    this.#toRepeat.push(name);
+    return name;
   }
 
-  async #send(creation?: Creation): Promise<void> {
-    const { url, acknowledged, problems } = this.#service;
-    const sentAtMs = Date.now();
+  async #send(name?: string): Promise<void> {
+    const { pets } = this.#petstore;
     try {
-      const init = { ...this.#init(creation), signal: AbortSignal.timeout(TIMEOUT_MS) };
-      const response = await fetch(new URL("/v1/pets", url), init);
-      const body = await response.text();
-      const { status, headers } = response;
-      this.ledger.record({ status, headers, sentAtMs, cameAtMs: Date.now() });
-      if (status === 201) acknowledged.push(parse(body));
-      else if (status !== 429 && (status !== 200 || creation))
-        problems.push(`a response was ${status}: ${body}`);
+      if (name === undefined) await pets.list();
+      else
+        this.#service.acknowledged.push(await pets.create({ name, categoryId: 1 }, { idempotencyKey: name }));
     } catch (error) {
-      if (this.#service.isDown) this.#interrupt(creation);
-      else problems.push(`a request got no response: ${inspect(error)}`);
+      if (error instanceof RateLimitError) return;
+      if (error instanceof ApiError || !this.#service.isDown) this.#service.problems.push(inspect(error));
+      else this.#interrupt(name);
     }
   }
 
-  #init(creation?: Creation): RequestInit {
-    // The runtime closes a connection after five idle seconds, also while a request is on its way.
-    const headers = new Headers({ Authorization: `Bearer ${this.secret}`, Connection: "close" });
-    if (creation === undefined) return { headers };
-    headers.set("Content-Type", "application/json");
-    if (creation.idempotencyKey) headers.set(HEADER.idempotencyKey, creation.idempotencyKey);
-    return { method: "POST", headers, body: JSON.stringify({ name: creation.name, categoryId: 1 }) };
-  }
-
   /** A kill has left the request without a response. */
-  #interrupt(creation?: Creation): void {
+  #interrupt(name?: string): void {
     this.ledger.interrupted += 1;
-    if (creation) this.#service.interrupted.add(creation.name);
-    if (creation?.idempotencyKey) this.#toRepeat.push(creation);
+    if (name === undefined) return;
+    this.#service.interrupted.add(name);
+    this.#toRepeat.push(name);
   }
 }

@@ -3,21 +3,16 @@
 // A kill of the runtime loses what was leased at that moment and refusals that were not reported, and requests under way may have been
 // counted or not. Nothing else makes counts inexact.
 
+import type { ResponseEvent } from "../../../client/src/index.ts";
 import { HEADER } from "../../../src/http/header-names.ts";
 import type { UsageDay } from "../../../src/keys/usage/usage-body.ts";
 import { type Limits, WINDOW_SECONDS, type WindowName } from "../../../src/rate-limit/windows.ts";
 
-/** Times are Unix time. */
-export interface Answer {
-  status: number;
-  headers: Headers;
+/** A decision, and the window that X-RateLimit-* describe: the one with fewer requests left. Times are Unix time. */
+interface Decision {
+  isAdmitted: boolean;
   sentAtMs: number;
   cameAtMs: number;
-}
-
-/** A decision, and the window that X-RateLimit-* describe: the one with fewer requests left. */
-interface Decision extends Pick<Answer, "sentAtMs" | "cameAtMs"> {
-  isAdmitted: boolean;
   name: WindowName;
   endMs: number;
 }
@@ -36,7 +31,11 @@ export class Ledger {
     this.#limits = limits;
   }
 
-  record({ status, headers, sentAtMs, cameAtMs }: Answer): void {
+  record(
+    { status, headers, durationMs }: Pick<ResponseEvent, "status" | "headers" | "durationMs">,
+    cameAtMs: number,
+  ): void {
+    const sentAtMs = cameAtMs - durationMs;
     const read = (header: string) => Number(headers.get(header));
     const isAdmitted = status !== 429;
     const name = read(HEADER.rateLimitLimit) === this.#limits.day ? "day" : "minute";
