@@ -53,19 +53,11 @@ async function send(operation: Operation, secret: string) {
   return [statusCode, Number(/"day";r=(\d+)/.exec(`${headers.ratelimit}`)?.[1])];
 }
 
-/** POST opens the gate, or closes it at `place`. Returns how many calls wait at it, and how many requests have arrived. */
-async function gate(method: "GET" | "POST", place = "") {
-  const response = await fetch(new URL(`/gate?place=${place}`, url), { method });
-  return (await response.json()) as { waiting: number; arrived: number };
-}
+/** Closes the gate at a place, or opens it. */
+const setGate = (place = "") => fetch(new URL(`/gate?place=${place}`, url), { method: "POST" });
 
 /** Waits until this many requests have arrived since the gate was closed, and a call waits at it. */
-async function waitForArrival(requests: number): Promise<void> {
-  for (;;) {
-    const { waiting, arrived } = await gate("GET");
-    if (waiting > 0 && arrived >= requests) return;
-  }
-}
+const waitForArrival = (requests: number) => fetch(new URL(`/gate?requests=${requests}`, url));
 
 /** Sends a request from each client, and disconnects all of them once all have arrived and a call waits at the gate. */
 async function sendAndDisconnect(operation: Operation, secret: string, clients = 1): Promise<void> {
@@ -77,7 +69,7 @@ async function sendAndDisconnect(operation: Operation, secret: string, clients =
     await once(each, "error");
   }
   // When the server responds to this, it has seen the disconnects.
-  await gate("GET");
+  await waitForArrival(clients);
 }
 
 const countPets = async () =>
@@ -100,9 +92,9 @@ it.each(CELLS)(
     expect(await send("listPets", secret)).toEqual([200, 9_999]);
     const before = await countPets();
 
-    await gate("POST", place);
+    await setGate(place);
     await sendAndDisconnect(operation, secret);
-    await gate("POST");
+    await setGate();
     const isCreation = operation.startsWith("createPet");
     const isStored = isCreation && place === "PETS_DB after";
     if (isStored) expect(await countPets()).toBe(before + 1);
@@ -121,20 +113,20 @@ it.each(CELLS)(
 it("requests that wait for a running call are counted even if all clients disconnect", async () => {
   const secret = await newSecret();
   expect(await send("listPets", secret)).toEqual([200, 9_999]);
-  await gate("POST", "API_KEYS before");
+  await setGate("API_KEYS before");
   await sendAndDisconnect("listPets", secret, 4);
-  await gate("POST");
+  await setGate();
   await expect.poll(() => send("getUsage", secret), { timeout: 10_000 }).toEqual([200, 9_995]);
 });
 
 it("a look-up of a key goes on for another request that waits for it if the client that began it disconnects", async () => {
   const secret = await newSecret();
-  await gate("POST", "API_KEYS after");
+  await setGate("API_KEYS after");
   await sendAndDisconnect("getUsage", secret);
   const waiting = send("getUsage", secret);
   await waitForArrival(2);
   // From now on, a look-up of its own would find nothing.
   await databases.keys.prepare("DELETE FROM keys WHERE hash = unhex(?1)").bind(sha256(secret)).run();
-  await gate("POST");
+  await setGate();
   expect(await waiting).toEqual([200, 10_000]);
 });

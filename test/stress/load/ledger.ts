@@ -71,8 +71,10 @@ export class Ledger {
   #checkWindow(window: string, { name, endMs }: Decision): void {
     const limit = this.#limits[name];
     const startMs = endMs - WINDOW_SECONDS[name] * 1000;
-    const refusedMs = this.#decisions.filter((each) => !each.isAdmitted && each.endMs === endMs);
-    const firstRefusalMs = Math.min(...refusedMs.map(({ cameAtMs }) => cameAtMs));
+    const refused = this.#decisions.filter(
+      (each) => !each.isAdmitted && each.name === name && each.endMs === endMs,
+    );
+    const firstRefusalMs = Math.min(...refused.map(({ cameAtMs }) => cameAtMs));
     // A day has its minutes too.
     const admitted = this.#decisions.filter(
       (each) => each.isAdmitted && startMs < each.endMs && each.endMs <= endMs,
