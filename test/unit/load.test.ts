@@ -36,7 +36,7 @@ const REFUSALS = /usage shows .* refusals/;
 it.each<[what: string, run: Partial<typeof EXACT>, problem?: RegExp]>([
   ["exactly the limit", {}],
   ["fewer requests than the limit", { admitted: 20, refused: 0 }],
-  ["losses of two leases and a request under way", { admitted: 0, kills: 2, usage: { admitted: 32 } }],
+  ["losses of a lease and a request under way", { admitted: 15, kills: 1, interrupted: 1 }],
   ["lost requests in usage", { kills: 1, interrupted: 1, usage: { admitted: 49, refused: 2 } }],
   ["one more than the limit", { admitted: 33 }, EXCEEDED],
   ["one more than the limit, despite a kill", { admitted: 33, kills: 1 }, EXCEEDED],
