@@ -84,10 +84,10 @@ export async function load({ seconds, keys, kills }: LoadOptions) {
     await runtime.stop();
   }
   checkMemory();
-  return {
-    figures: figures(),
-    problems: [...service.problems, ...clients.flatMap(({ ledger }) => ledger.problems)],
-  };
+  const problems = [...service.problems, ...clients.flatMap(({ ledger }) => ledger.problems)];
+  if (!clients.some(({ ledger }) => ledger.exhausted > 0)) problems.push("no window reached its limit");
+  if (kills > 0 && service.interrupted.size === 0) problems.push("the kills have interrupted no POST");
+  return { figures: figures(), problems };
 
   /** Kills the runtime while POSTs are under way: before the first response to them, or mostly after it. Returns them. */
   async function kill(round: number): Promise<Promise<void>[]> {
