@@ -1,8 +1,31 @@
-// Starts npm run proof.
+// npm run proof: runs the named proofs with the options after their names, and continues after a failure.
 
-import { prove } from "./proofs.ts";
+import { spawnSync } from "node:child_process";
+import { PROOFS, type Proof } from "./proofs.ts";
 
-// Ctrl+C reaches the processes of proofs anyway, other signals only this one.
-for (const signal of ["SIGTERM", "SIGHUP"] as const) process.on(signal, () => process.exit(1));
+const args = process.argv[2] === "all" ? Object.keys(PROOFS) : process.argv.slice(2);
+const others = args.findIndex((each) => !Object.hasOwn(PROOFS, each));
+const names = others === -1 ? args : args.slice(0, others);
+if (names.length === 0) {
+  for (const [name, { shows }] of Object.entries(PROOFS)) console.log(`${name.padEnd(12)}${shows}`);
+  process.exit(2);
+}
+const failed = names.filter((name) => !passes(name, args.slice(names.length)));
+if (failed.length > 0) console.error(`${failed.length} failed: ${failed.join(", ")}`);
+process.exitCode = failed.length > 0 ? 1 : 0;
 
-process.exitCode = await prove(process.argv.slice(2));
+function passes(name: string, options: string[]): boolean {
+  const { shows, command, env } = PROOFS[name] as Proof;
+  console.error(`proof: ${name}`);
+  const startMs = performance.now();
+  const words = ["scripts/run.mjs", ...command.split(" "), ...options];
+  const { status } = spawnSync(process.execPath, words, {
+    env: { ...env, ...process.env },
+    stdio: "inherit",
+  });
+  const minutes = ((performance.now() - startMs) / 60_000).toFixed(1);
+  console.log(
+    status === 0 ? `${name}: shown in ${minutes} min: ${shows}` : `${name}: FAILED after ${minutes} min`,
+  );
+  return status === 0;
+}

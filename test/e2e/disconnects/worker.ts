@@ -1,5 +1,5 @@
 // The service with a gate at its bindings. While the gate is closed for a binding, its calls wait before they are made, or before
-// their results return. Tests control the gate at the path /gate.
+// their results return. At the path /gate, POST sets the gate, and GET waits for requests.
 
 import { withEnv } from "cloudflare:workers";
 import app, { ApiKey } from "../../../src/index.ts";
@@ -31,9 +31,11 @@ export default {
   async fetch(request, env, ctx) {
     const { pathname, searchParams } = new URL(request.url);
     if (pathname === "/gate") {
+      const requests = Number(searchParams.get("requests"));
       if (request.method === "POST")
         gate = { place: searchParams.get("place") ?? "", waiting: 0, arrived: 0 };
-      return Response.json(gate);
+      else while (gate.waiting === 0 || gate.arrived < requests) await scheduler.wait(1);
+      return new Response();
     }
     gate.arrived += 1;
     const PETS_DB = stubDatabase(env.PETS_DB, gated("PETS_DB"));

@@ -1,7 +1,6 @@
-// The faults of faults.txt, and whether they fit the code.
+// The faults of faults.txt.
 
-import { existsSync } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 /** `find` occurs once in the file. `tests` are arguments of the test runner. */
@@ -14,9 +13,10 @@ export interface Fault {
   replacement: string;
 }
 
-export async function readFaults(): Promise<Fault[]> {
-  const [_format, ...areas] = (await readFile(join(import.meta.dirname, "faults.txt"), "utf8")).split(/^\[/m);
-  return areas.flatMap((text) => {
+/** Reads the faults. Throws if one does not fit the code in the current folder. */
+export function readFaults(): Fault[] {
+  const [_format, ...areas] = readFileSync(join(import.meta.dirname, "faults.txt"), "utf8").split(/^\[/m);
+  const faults = areas.flatMap((text) => {
     const [area = "", ...entries] = text.trimEnd().split(/\]?\n(?=\w)/);
     return entries.map((entry) => {
       const parts = entry.match(/^(.+)\n {2}(\S+) \| (.+)\n- (.+)\n\+ ?(.*)$/);
@@ -25,13 +25,18 @@ export async function readFaults(): Promise<Fault[]> {
       return { area, rule, file, tests: tests.split(" "), find, replacement };
     });
   });
+  const misfits = faults.flatMap((fault) =>
+    misfit(fault).map((why) => `${fault.file}: ${fault.rule}: ${why}`),
+  );
+  if (misfits.length > 0) throw new Error(`faults don't fit the code:\n${misfits.join("\n")}`);
+  return faults;
 }
 
-/** Why a fault can't be planted or noticed. Undefined if it can. */
-export async function misfit({ file, tests, find, replacement }: Fault): Promise<string | undefined> {
-  const missing = [file, ...tests].find((path) => !existsSync(path));
-  if (missing !== undefined) return `${missing} does not exist`;
-  const times = (await readFile(file, "utf8")).split(find).length - 1;
-  if (times !== 1) return `"${find}" occurs ${times} times`;
-  return find === replacement ? "it changes nothing" : undefined;
+/** Why a fault can't be planted or noticed. */
+function misfit({ file, tests, find, replacement }: Fault): string[] {
+  const missing = [file, ...tests].filter((path) => !existsSync(path));
+  if (missing.length > 0) return [`${missing} does not exist`];
+  const times = readFileSync(file, "utf8").split(find).length - 1;
+  if (times !== 1) return [`"${find}" occurs ${times} times`];
+  return find === replacement ? ["it changes nothing"] : [];
 }
