@@ -8,7 +8,7 @@ const others = args.findIndex((each) => !Object.hasOwn(PROOFS, each));
 const names = others === -1 ? args : args.slice(0, others);
 if (names.length === 0) {
   for (const [name, { shows }] of Object.entries(PROOFS)) console.log(`${name.padEnd(12)}${shows}`);
-  process.exit(2);
+  process.exit(args.length === 0 ? 0 : 2);
 }
 const failed = names.filter((name) => !passes(name, args.slice(names.length)));
 if (failed.length > 0) console.error(`${failed.length} failed: ${failed.join(", ")}`);
