@@ -9,9 +9,9 @@ import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { CONTENTS, pendingMigrations } from "../../scripts/cloudflare/database.ts";
 import { createKey } from "../../src/operators/admin.ts";
-import { CREDENTIAL, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
-import { apiError } from "../support/e2e/cloudflare-workers.ts";
+import { apiError, CREDENTIAL, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { copyProject, type Outcome, runScript } from "../support/e2e/petstore.ts";
+import { startWorkersAccount } from "../support/e2e/workers-account.ts";
 
 // A deployment takes ten seconds, and machines that run tests can be slow.
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
@@ -26,6 +26,7 @@ const project = resolve(import.meta.dirname, "../..");
 
 /** A copy of the project, in which the commands run. */
 let copy: string;
+let account: Awaited<ReturnType<typeof startWorkersAccount>>;
 let api: Awaited<ReturnType<typeof startCloudflareApi>>;
 /** The operator's folder: no file in it may have the credential, but wrangler's own after a login with OAuth. */
 let home: string;
@@ -41,7 +42,8 @@ beforeAll(async () => {
   copy = await newRepository();
   process.chdir(copy);
   await runScript("scripts/build.ts", []);
-  api = await startCloudflareApi(PRODUCTION);
+  account = await startWorkersAccount();
+  api = await startCloudflareApi(account, PRODUCTION);
   home = await mkdtemp(join(tmpdir(), "petstore-test-"));
   await mkdir(join(home, "tmp"));
   logIn(TOKEN);
@@ -60,7 +62,8 @@ afterEach(async () => {
 
 afterAll(async () => {
   process.chdir(project);
-  await api?.stop();
+  api?.stop();
+  await account?.stop();
   for (const folder of [copy, home]) await rm(folder, { recursive: true });
 });
 
@@ -88,6 +91,9 @@ async function leaks(): Promise<string[]> {
   const texts = await Promise.all(files.map((file) => readFile(file, "latin1")));
   return files.filter((_, index) => texts[index]?.includes(CREDENTIAL));
 }
+
+/** The requests that change something. Queries of a database are left out. */
+const writes = () => api.requests.filter((request) => !/^GET |\/query$/.test(request));
 
 /** Runs "COMMAND WORDS" in the copy. Modules are loaded anew, as by a process: they keep the account that they opened. */
 async function run(line: string): Promise<Outcome> {
@@ -140,7 +146,7 @@ async function buildAt(url: string): Promise<string> {
 }
 
 async function countPets(name: string): Promise<number> {
-  return (await api.database(name).prepare("SELECT id FROM pets").all()).results.length;
+  return (await databaseOf(account, name).prepare("SELECT id FROM pets").all()).results.length;
 }
 
 const ROTATED = `
@@ -171,7 +177,7 @@ describe("npx petstore setup", () => {
     for (const name of PREVIEWS) expect(api.databases.get(name)?.location).toBe("weur");
     for (const contents of CONTENTS) {
       for (const name of ["petstore", "petstore-previews"])
-        expect(await pendingMigrations(api.database(`${name}-${contents}`), contents)).toEqual([]);
+        expect(await pendingMigrations(databaseOf(account, `${name}-${contents}`), contents)).toEqual([]);
     }
   });
 
@@ -190,7 +196,7 @@ describe("npx petstore setup", () => {
     logIn({ CF_API_TOKEN: CREDENTIAL });
     api.requests.length = 0;
     expect((await run("setup --location weur")).stdout).toBe("All databases are ready.\n");
-    expect(api.writes()).toEqual(["PUT /d1/database/id-of-petstore-pets"]);
+    expect(writes()).toEqual(["PUT /d1/database/id-of-petstore-pets"]);
     expect([...api.databases.values()]).toMatchObject(REPLICATED);
   });
 });
@@ -198,14 +204,14 @@ describe("npx petstore setup", () => {
 describe("npx petstore deploy", () => {
   let first: Awaited<ReturnType<typeof deploy>>;
   let good: Awaited<ReturnType<typeof deploy>>;
-  let deployments: typeof api.deployments;
+  let deployments: typeof account.deployments;
   /** Whether production was on workers.dev after each of the two. */
   const onWorkersDev: boolean[] = [];
 
   /** Deploys a version to production. */
   async function deploy(...version: Parameters<typeof commit>) {
     const build = await commit(...version);
-    return { build, ...(await run(`deploy --url ${api.production}`)) };
+    return { build, ...(await run(`deploy --url ${account.production}`)) };
   }
 
   beforeAll(async () => {
@@ -214,17 +220,17 @@ describe("npx petstore deploy", () => {
       await writeFile(`migrations/${contents}/9999_${contents}.sql`, "CREATE TABLE new (id INTEGER);");
     first = await deploy("7.0.0", BROKEN);
     for (const contents of CONTENTS) await rm(`migrations/${contents}/9999_${contents}.sql`);
-    onWorkersDev.push(api.subdomain.enabled);
+    onWorkersDev.push(account.subdomain.enabled);
     const customer = { name: "smoke test of deployments, Inc.", plan: "free", expiresAtMs: null } as const;
-    await createKey(api.database("petstore-keys"), customer, { by: "a test", nowMs: Date.now() });
+    await createKey(databaseOf(account, "petstore-keys"), customer, { by: "a test", nowMs: Date.now() });
     good = await deploy("7.1.0", WITH_ROUTES);
-    onWorkersDev.push(api.subdomain.enabled);
-    deployments = [...api.deployments];
+    onWorkersDev.push(account.subdomain.enabled);
+    deployments = [...account.deployments];
   });
 
   // Production's Worker may be that of another test.
   beforeEach(() => {
-    api.deployments.splice(0, api.deployments.length, ...deployments);
+    account.deployments.splice(0, account.deployments.length, ...deployments);
   });
 
   const escaped = (text: string) => text.replace(/[+.]/g, "\\$&");
@@ -248,13 +254,16 @@ describe("npx petstore deploy", () => {
   });
 
   it("says what production is, and how to go back", () => {
-    expect([good.exitCode, good.stdout]).toEqual([0, `Production is ${good.build} at ${api.production}\n`]);
+    expect([good.exitCode, good.stdout]).toEqual([
+      0,
+      `Production is ${good.build} at ${account.production}\n`,
+    ]);
     const previous = deployments[1]?.versions[0]?.version_id;
     expect(good.stderr).toMatch(`To go back to ${first.build}: npx wrangler rollback ${previous}\n`);
   });
 
   it("rotates the smoke test's key, no customer's, and creates no pet", async () => {
-    const { results } = await api.database("petstore-keys").prepare(ROTATED).all();
+    const { results } = await databaseOf(account, "petstore-keys").prepare(ROTATED).all();
     expect(results).toEqual([
       { name: "smoke test of deployments", isRotated: 1 },
       { name: "smoke test of deployments, Inc.", isRotated: 0 },
@@ -271,9 +280,9 @@ describe("npx petstore deploy", () => {
       if (request === "PUT /workers/scripts/petstore") throw apiError(400, 10_021, "too large");
       return send();
     });
-    const outcome = await run(`deploy --url ${api.production}`);
+    const outcome = await run(`deploy --url ${account.production}`);
     expect(outcome).toEqual(failed("too large", "production is unchanged"));
-    expect(api.deployments).toEqual(deployments);
+    expect(account.deployments).toEqual(deployments);
   });
 
   it("rolls back to the previous version, not to a failed one", async () => {
@@ -286,33 +295,33 @@ describe("npx petstore deploy", () => {
     const { build, ...outcome } = await deploy("7.3.0", BROKEN);
     const state = `production is still ${escaped(build)}, because the rollback failed: .*try again later.*`;
     expect(outcome).toEqual(failed("too many cron triggers", state));
-    expect(await buildAt(api.production)).toBe(build);
+    expect(await buildAt(account.production)).toBe(build);
 
     api.intercept();
-    const again = await run(`deploy --url ${api.production}`);
+    const again = await run(`deploy --url ${account.production}`);
     expect(again).toEqual(failed(LISTS_FAIL, `rolled back to ${escaped(good.build)}, which passes`));
-    expect(await buildAt(api.production)).toBe(good.build);
+    expect(await buildAt(account.production)).toBe(good.build);
   });
 
   it("rolls nothing back after another deployment at the same time", async () => {
     const [current, other] = deployments;
     api.intercept(async (request, _, send) => {
       if (!request.endsWith("/schedules") || other === undefined) return send();
-      api.deployments.unshift(other);
+      account.deployments.unshift(other);
       throw apiError(400, 10_072, "too many cron triggers");
     });
     const state = `production is ${escaped(first.build)}, from another deployment; nothing was rolled back`;
     expect(await deploy("7.4.0")).toMatchObject(failed("too many cron triggers", state));
-    expect([api.deployments.length, api.deployments[2]]).toEqual([4, current]);
+    expect([account.deployments.length, account.deployments[2]]).toEqual([4, current]);
   });
 
   it("stops before it changes anything while a gradual deployment is under way", async () => {
-    api.deployments.unshift({ versions: deployments.flatMap(({ versions }) => versions) });
+    account.deployments.unshift({ versions: deployments.flatMap(({ versions }) => versions) });
     api.requests.length = 0;
-    expect((await run(`deploy --url ${api.production}`)).stderr).toContain(
+    expect((await run(`deploy --url ${account.production}`)).stderr).toContain(
       "\nerror: a gradual deployment is under way: finish it first, with npx wrangler versions deploy\n",
     );
-    expect(api.writes()).toEqual([]);
+    expect(writes()).toEqual([]);
   });
 });
 

@@ -2,28 +2,23 @@
 // is assigned twice, and keys stay as they are. Cloudflare's own Time Travel is not tested.
 
 import { readdirSync } from "node:fs";
-import { mkdtemp, rm, symlink } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
+import { migrate } from "../../scripts/cloudflare/database.ts";
 import { createKey, renameKey, revokeKey, rotateKey } from "../../src/operators/admin.ts";
 import { insertPetOnce } from "../../src/pets/idempotency.ts";
 import { insertPet } from "../../src/pets/store.ts";
-import { startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
-import { apiError } from "../support/e2e/cloudflare-workers.ts";
+import { apiError, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
-import { migrateEmpty } from "../support/e2e/migrations.ts";
 import type { Outcome } from "../support/e2e/petstore.ts";
-
-vi.setConfig({ testTimeout: 240_000 });
+import { sqliteAccount } from "../support/e2e/sqlite-account.ts";
 
 const OPERATOR = { by: "jo", nowMs: Date.UTC(2026, 10, 19, 12) };
-const PROJECT = resolve();
 
-let api: Awaited<ReturnType<typeof startCloudflareApi>>;
-let pets: D1Database;
-let keys: D1Database;
-let timeTravel: ReturnType<typeof api.timeTravel>;
+const account = sqliteAccount();
+const NAMES = ["petstore-keys", "petstore-pets", "petstore-previews-keys", "petstore-previews-pets"];
+const api = await startCloudflareApi(account, NAMES);
+const [keys, pets] = [databaseOf(account, "petstore-keys"), databaseOf(account, "petstore-pets")];
+const takeBookmark = () => account.bookmark("petstore-pets");
 /** Bookmarks: before the first migration; of three pets; and two pets later, with one of the three damaged. */
 let [empty, bookmark, start] = ["", "", ""];
 let petsAtBookmark: Row[];
@@ -31,19 +26,15 @@ let petsAtBookmark: Row[];
 let keysAtStart: Row[][];
 
 beforeAll(async () => {
-  const names = ["petstore-keys", "petstore-pets", "petstore-previews-keys", "petstore-previews-pets"];
-  api = await startCloudflareApi(names);
   for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
-  [keys, pets] = [api.database("petstore-keys"), api.database("petstore-pets")];
-  timeTravel = api.timeTravel("petstore-pets");
-  empty = await timeTravel.bookmark();
-  await migrateEmpty(pets, "pets");
-  await migrateEmpty(keys, "keys");
+  empty = takeBookmark();
+  await migrate(pets, "pets");
+  await migrate(keys, "keys");
   for (const name of ["Kit", "Rex"]) await addPet(name);
   await addPetOnce("before");
   const create = () => createKey(keys, { name: "a shop", plan: "free", expiresAtMs: null }, OPERATOR);
   const [revoked, rotated, renamed] = [await create(), await create(), await create()];
-  bookmark = await timeTravel.bookmark();
+  bookmark = takeBookmark();
   petsAtBookmark = await rowsOf(pets, PETS);
   await addPet("since");
   await addPetOnce("since");
@@ -51,25 +42,25 @@ beforeAll(async () => {
   await revokeKey(keys, revoked.key.id, OPERATOR);
   await rotateKey(keys, rotated.key.id, 3_600_000, OPERATOR);
   await renameKey(keys, renamed.key.id, "another shop", OPERATOR);
-  start = await timeTravel.bookmark();
+  start = takeBookmark();
   keysAtStart = await keyRows();
 });
 
 beforeEach(startAgain);
 
-afterAll(async () => {
-  vi.unstubAllEnvs();
-  await api?.stop();
+afterAll(() => {
+  api.stop();
+  account.remove();
 });
 
 async function startAgain(): Promise<void> {
-  await timeTravel.restore(start);
+  account.restore("petstore-pets", start);
   await rowsOf(keys, "DELETE FROM pet_restores");
 }
 
 /** A call of Cloudflare's API. `number` counts the calls of a command, from 1. */
-type Call = { number: number; isRead: boolean; isRestore: boolean; body: string; send(): Promise<unknown> };
-type Answer = (call: Call) => Promise<unknown>;
+type Call = { number: number; isRead: boolean; isRestore: boolean; body: string; send(): Promise<void> };
+type Answer = (call: Call) => Promise<void>;
 
 /** Fails one call: a lost request has no effect, a lost response does not tell of it. */
 const lose = (part: "request" | "response", isChosen: (call: Call) => boolean): Answer => {
@@ -188,33 +179,22 @@ it.each(["the response to a call is lost", "its machine is lost"])(
   },
 );
 
-/** Runs a command in a new clone, of which nothing is left afterwards. */
-async function inClone<Result>(work: () => Promise<Result>): Promise<Result> {
-  const clone = await mkdtemp(join(tmpdir(), "petstore-test-"));
-  for (const name of ["wrangler.toml", "migrations"]) await symlink(join(PROJECT, name), join(clone, name));
-  process.chdir(clone);
-  return work().finally(() => {
-    process.chdir(PROJECT);
-    return rm(clone, { recursive: true });
-  });
-}
-
-it("is finished by another machine if the one that began it is lost", async () => {
-  const lost = await inClone(() => restoreTo(bookmark, lose("response", atRestore)));
-  const refused = await inClone(() => restoreTo(start));
+it("refuses to begin another restore while one is unfinished, which any machine can finish once", async () => {
+  const lost = await restoreTo(bookmark, lose("response", atRestore));
+  const refused = await restoreTo(start);
   expect(refused.exitCode).toBe(2);
   expect(refused.stderr).toMatch(
     /error: a restore of .* is unfinished, begun by \w+ at .*Z: .* finish it with npx petstore restore --resume --remote\n$/,
   );
-  const finished = await inClone(() => resume());
+  const finished = await resume();
   expect([finished.exitCode, finished.stdout]).toEqual([0, RESTORED]);
   expect(finished.stderr).toContain(lost.stderr.match(/^To undo: .*\n/m)?.[0]);
   await expectRestored();
-  const again = await inClone(() => resume());
-  expect([again.exitCode, again.stderr]).toEqual([
-    2,
-    expect.stringContaining("there is no unfinished restore"),
-  ]);
+  const again = await resume();
+  expect(again).toMatchObject({
+    exitCode: 2,
+    stderr: expect.stringContaining("there is no unfinished restore"),
+  });
 });
 
 // Just before --resume reads the highest id, and just before it restores; a pet added in between is lost.
@@ -227,7 +207,7 @@ it.each([
   let [id, restores] = ["", 0];
   const { stdout } = await resume(async ({ isRestore, body, send }) => {
     if (body.includes(text) && id === "") {
-      await timeTravel.restore(bookmark);
+      account.restore("petstore-pets", bookmark);
       await rowsOf(pets, "UPDATE sqlite_sequence SET seq = 1000005 WHERE name = 'pets'");
       id = await addPet("meanwhile");
     }
@@ -241,7 +221,7 @@ it.each([
 it("--resume does not restore twice, also if the restored state is from the middle of another restore", async () => {
   let middle = "";
   await restoreTo(bookmark, async ({ isRestore, send }) => {
-    if (isRestore) middle = await timeTravel.bookmark();
+    if (isRestore) middle = takeBookmark();
     return send();
   });
   await restoreTo(middle, lose("response", atRestore));
@@ -266,19 +246,13 @@ it("does not begin while another one begins", async () => {
 });
 
 it("to a state before the first migration applies all migrations again, also if it is interrupted", async () => {
-  // D1 has no sqlite_sequence in that state. The fake can't drop that table.
-  const withoutSequence: Answer = async ({ body, send }) => {
-    const isRefused = body.includes("sqlite_sequence") && (await rowsOf(pets, TABLES)).length < 5;
-    if (!isRefused) return send();
-    throw apiError(400, 7500, "no such table: sqlite_sequence: SQLITE_ERROR");
-  };
   let isRestored = false;
-  await restoreTo(empty, async (call) => {
-    isRestored ||= call.isRestore;
-    if (isRestored && call.body.includes("d1_migrations")) throw apiError(502, 502, "Bad gateway");
-    return withoutSequence(call);
+  await restoreTo(empty, async ({ isRestore, body, send }) => {
+    isRestored ||= isRestore;
+    if (isRestored && body.includes("d1_migrations")) throw apiError(502, 502, "Bad gateway");
+    return send();
   });
-  const { stdout } = await resume(withoutSequence);
+  const { stdout } = await resume();
   const files = readdirSync("migrations/pets").map((name) => `pets/${name}`);
   expect(stdout).toBe(`Applied migrations again: ${files.sort().join(", ")}.\n${RESTORED}`);
   expect(await addPet("later")).toBe("1000006");

@@ -7,9 +7,9 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import type { TestProject } from "vitest/node";
+import { migrate } from "../../../scripts/cloudflare/database.ts";
 import { QUIET } from "../../../scripts/cloudflare/wrangler.ts";
 import { createKey, type NewKey } from "../../../src/operators/admin.ts";
-import { migrateEmpty } from "./migrations.ts";
 import { emptyState } from "./petstore.ts";
 
 declare module "vitest" {
@@ -63,8 +63,8 @@ async function startPetstore() {
   const miniflare = worker.raw.runtimes[0]?.mf;
   if (miniflare === undefined) throw new Error("the service has no runtime");
   const keys: D1Database = await miniflare.getD1Database("KEYS_DB", "petstore");
-  await migrateEmpty(keys, "keys");
-  await migrateEmpty(await miniflare.getD1Database("PETS_DB", "petstore"), "pets");
+  await migrate(keys, "keys");
+  await migrate(await miniflare.getD1Database("PETS_DB", "petstore"), "pets");
 
   async function answer(request: IncomingMessage) {
     if (request.url === "/log") return log;
