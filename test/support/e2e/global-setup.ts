@@ -45,7 +45,6 @@ async function startPetstore() {
   const { state, remove } = await emptyState();
   Object.assign(process.env, QUIET, { WRANGLER_LOG: "error" });
   const { unstable_startWorker } = await import("wrangler");
-  const log: string[] = [];
   const worker = await unstable_startWorker({
     config: "wrangler.toml",
     dev: {
@@ -54,7 +53,7 @@ async function startPetstore() {
       watch: false,
       persist: state,
       registry: join(state, "registry"),
-      structuredLogsHandler: ({ message }: { message: string }) => void log.push(message),
+      structuredLogsHandler: () => {},
     },
   });
   const { origin } = await worker.url;
@@ -67,7 +66,6 @@ async function startPetstore() {
   await migrate(await miniflare.getD1Database("PETS_DB", "petstore"), "pets");
 
   async function answer(request: IncomingMessage) {
-    if (request.url === "/log") return log;
     if (request.url === "/") return { origin, state };
     const newKey = { name: "a test", expiresAtMs: null, ...((await json(request)) as KeyRequest) };
     const { key, secret } = await createKey(keys, newKey, { by: "a test", nowMs: Date.now() });
