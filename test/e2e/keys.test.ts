@@ -38,8 +38,7 @@ afterAll(async () => {
 
 /** Runs `npx petstore keys LINE`: where nobody can answer, or in a terminal where somebody types `stdin`. */
 async function run(line: string, stdin?: string) {
-  const options = { stdin: stdin ?? "", isTTY: stdin !== undefined };
-  const { stderr, ...outcome } = await runPetstore(`keys ${line} --remote`, options);
+  const { stderr, ...outcome } = await runPetstore(`keys ${line} --remote`, { stdin });
   return { ...outcome, stderr: stderr.replace("Opening production's database of keys\n", "") };
 }
 
@@ -290,39 +289,32 @@ it("npx petstore keys rotate prints a new key for the same id, and when the old 
 
 it("every change is recorded, with the values before and after, and who made it", async () => {
   const { id, lastFour } = await newKey();
-  await run(`rename ${id} Ann&Jo --by Jo`);
-  await run(`plan ${id} enterprise --per-minute 7 --per-day 1000000000 --by Jo`);
-  const changed = await json(`plan ${id} pro --by Jo`);
-  expect(changed).toMatchObject({ name: "Ann&Jo", plan: "pro", perMinute: 300, perDay: 10_000 });
-  await run(`expire ${id} 2099-01-31 --by Jo`);
-  await run(`expire ${id} never --by Jo`);
-  const rotated = (await run(`rotate ${id} --by Jo --yes`)).stdout.trim();
   await recordBans(id, 1);
-  await run(`unban ${id} --by Jo`);
-  await run(`unban ${id} --by Ann`);
+  const COMMANDS = [
+    ["rename ID Ann&Jo", "renamed: Ann's shop → Ann&Jo"],
+    ["plan ID enterprise --per-minute 7 --per-day 70", "plan: free → enterprise 7/min 70/day"],
+    ["plan ID pro", "plan: enterprise 7/min 70/day → pro"],
+    ["expire ID 2099-01-31", "expiry: never → 2099-01-31T00:00:00Z"],
+    ["expire ID never", "expiry: 2099-01-31T00:00:00Z → never"],
+    ["rotate ID --yes", `rotated: ${lastFour} → \\w{4}`],
+    ["unban ID", "unbanned: \\d{4}-\\S+Z → null"],
+    ["unban ID", "unbanned: null → null"],
+  ] as const;
+  for (const [line] of COMMANDS) await run(`${line.replace("ID", id)} --by Jo`);
   const revoked = await json(`revoke ${id} --yes`);
-  expect(revoked).toMatchObject({ id, state: "revoked", revokedAt: TIME });
+  expect(revoked).toMatchObject({ name: "Ann&Jo", plan: "pro", state: "revoked", revokedAt: TIME });
   expect(await json(`list --search ${id}`)).toEqual([revoked]);
   const changes = await changesOf(id);
   expect(changes).toEqual([
     "created: null → free (a test)",
-    "renamed: Ann's shop → Ann&Jo (Jo)",
-    "plan: free → enterprise 7/min 1000000000/day (Jo)",
-    "plan: enterprise 7/min 1000000000/day → pro (Jo)",
-    "expiry: never → 2099-01-31T00:00:00Z (Jo)",
-    "expiry: 2099-01-31T00:00:00Z → never (Jo)",
-    `rotated: ${lastFour} → ${rotated.slice(-4)} (Jo)`,
     expect.stringMatching(/^banned: null → \d{4}-\S+Z \(a test\)$/),
-    expect.stringMatching(/^unbanned: \d{4}-\S+Z → null \(Jo\)$/),
-    "unbanned: null → null (Ann)",
+    ...COMMANDS.map(([, change]) => expect.stringMatching(new RegExp(`^${change} \\(Jo\\)$`))),
     `revoked: null → null (${userInfo().username})`,
   ]);
   // Each kind of change has a command.
   const kinds = [...Object.keys(KEY_CHANGES), BANNED, "created"];
   expect(new Set(changes.map((change) => change.split(":")[0]))).toEqual(new Set(kinds));
-  const log = await run("log");
-  expect(log.stdout).toMatch(new RegExp(`${id} +Ann&Jo +rotated +${lastFour} +${rotated.slice(-4)} +Jo\n`));
-  expect(log.stdout).not.toContain(rotated);
+  expect((await run("log")).stdout).toMatch(new RegExp(`${id} +Ann&Jo +rotated +${lastFour} +\\w{4} +Jo\n`));
 });
 
 it("npx petstore keys show shows all about a key, and why its counts are unknown", async () => {

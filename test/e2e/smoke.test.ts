@@ -140,10 +140,12 @@ const loseOncePerPath = (): Fault => {
 /** The first response about usage counts a lease if it comes soon after another request. */
 const countLease = (): Fault => {
   let latestMs = 0;
+  let isFirst = true;
   return ({ body }, path) => {
-    const isLeased = path === "/v1/usage" && Date.now() - latestMs < 800;
-    latestMs = path === "/v1/usage" ? 0 : Date.now();
-    if (!isLeased) return undefined;
+    if (path !== "/v1/usage") latestMs = Date.now();
+    if (path !== "/v1/usage" || !isFirst) return undefined;
+    isFirst = false;
+    if (Date.now() - latestMs > 800) return undefined;
     const leased = (_: string, count: string) => `"admitted":${Number(count) + 1_000}`;
     return { body: body.replace(/"admitted":(\d+)(?=[^[]*\]\}$)/g, leased) };
   };

@@ -18,7 +18,7 @@ const BASE = "/client/v4/accounts/an-account";
 
 export type Statement = { sql: string; params?: (string | number | null)[] };
 
-/** Functions that return the results of requests, by method and path in the account. */
+/** Functions that return the results of requests, by method and path in the account; undefined for 404. */
 export type Routes = Record<string, (c: Context) => unknown>;
 
 export interface Account {
@@ -76,8 +76,10 @@ export async function startCloudflareApi({ query, routes }: Account, names: stri
   for (const [route, answer] of Object.entries(all)) {
     const [method = "", path = ""] = route.split(" ");
     app.on(method, path, async (c) => {
-      const result = (await answer(c)) ?? {};
-      return c.json({ success: true, errors: [], messages: [], result });
+      const result = await answer(c);
+      return result === undefined
+        ? c.notFound()
+        : c.json({ success: true, errors: [], messages: [], result });
     });
   }
   app.notFound(({ req }) => apiError(404, 10_007, `${req.method} ${req.path} is not here`).getResponse());

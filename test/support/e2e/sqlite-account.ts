@@ -5,7 +5,7 @@ import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { temporaryFolder } from "../../../bench/measure/cleanup.ts";
-import { type Account, idOf, type Statement } from "./cloudflare-api.ts";
+import { idOf, type Routes, type Statement } from "./cloudflare-api.ts";
 
 export function sqliteAccount() {
   const { folder, remove } = temporaryFolder(true);
@@ -34,7 +34,7 @@ export function sqliteAccount() {
     }
   }
 
-  /** A new bookmark: a position in `copies`. */
+  /** Takes a bookmark, which is a position in `copies`. */
   function bookmark(id: string): string {
     const file = fileOf(`${id}-${copies.length}`);
     open(id);
@@ -42,7 +42,7 @@ export function sqliteAccount() {
     return `${copies.push({ file, atMs: Date.now() }) - 1}`;
   }
 
-  function restore(id: string, bookmark: string): void {
+  function restore(id: string, bookmark = ""): void {
     const copy = copies[Number(bookmark)];
     if (copy === undefined) throw new Error("There is no such bookmark");
     opened.get(id)?.close();
@@ -50,16 +50,16 @@ export function sqliteAccount() {
     copyFileSync(copy.file, fileOf(id));
   }
 
-  const routes: Account["routes"] = {
-    "GET /d1/database/:database/time_travel/bookmark": ({ req }) => {
-      const { timestamp } = req.query();
-      const isWanted = ({ atMs }: { atMs: number }) => atMs <= Date.parse(timestamp ?? "");
-      return {
-        bookmark: timestamp ? `${copies.findLastIndex(isWanted)}` : bookmark(req.param("database") ?? ""),
-      };
+  const routes: Routes = {
+    "GET /d1/database/:id/time_travel/bookmark": ({ req }) => {
+      const timestamp = req.query("timestamp");
+      if (timestamp === undefined) return { bookmark: bookmark(req.param("id") ?? "") };
+      return { bookmark: `${copies.findLastIndex(({ atMs }) => atMs <= Date.parse(timestamp))}` };
     },
-    "POST /d1/database/:database/time_travel/restore": ({ req }) =>
-      restore(req.param("database") ?? "", req.query("bookmark") ?? ""),
+    "POST /d1/database/:id/time_travel/restore": ({ req }) => {
+      restore(req.param("id") ?? "", req.query("bookmark"));
+      return {};
+    },
   };
   return {
     query,

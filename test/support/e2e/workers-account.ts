@@ -6,24 +6,26 @@ import { join, resolve } from "node:path";
 import type { Context } from "hono";
 import { Miniflare, NoOpLog } from "miniflare";
 import { temporaryFolder } from "../../../bench/measure/cleanup.ts";
-import { type Account, apiError, idOf, type Routes, type Statement } from "./cloudflare-api.ts";
+import { apiError, idOf, type Routes, type Statement } from "./cloudflare-api.ts";
 
-/** The only names that databases and Workers can have here. */
-const DATABASES = ["petstore-keys", "petstore-pets", "petstore-previews-keys", "petstore-previews-pets"];
-const WORKERS = ["petstore", "staging"];
+/** The only databases that can exist here. */
+const DATABASES = ["petstore-keys", "petstore-pets", "petstore-previews-keys", "petstore-previews-pets"].map(
+  idOf,
+);
 
 /** `id` is a database's in production, `database_id` in previews. */
 type Binding = { type: string; id?: string; database_id?: string; class_name?: string };
 
 /** A version of a Worker: wrangler's description of it, and its modules by their paths. */
-interface Upload {
+interface Version {
   metadata: {
     main_module: string;
     compatibility_date: string;
-    exports: Record<string, { type: "durable-object"; storage: "sqlite" }>;
+    exports?: Record<string, { type: "durable-object"; storage: "sqlite" }>;
     /** Production has `bindings`, a preview `env`. */
     bindings?: (Binding & { name: string })[];
     env?: Record<string, Binding>;
+    assets?: object;
     annotations?: Record<string, string>;
   };
   modules: Record<string, string>;
@@ -38,12 +40,17 @@ const QUERY = `export default {
   },
 };`;
 
-/** Runs under the name of a Worker that is not deployed. */
-const NOTHING = `export default { fetch: () => new Response("There is nothing here yet", { status: 404 }) };`;
+const NOTHING = script(`export default { fetch: () => new Response("Nothing here yet", { status: 404 }) };`);
 
 export async function startWorkersAccount() {
   const { folder, remove } = temporaryFolder(true);
-  const uploads = new Map<string, Upload>();
+  const databases = DATABASES.map((id) => ({ name: id, type: "d1", id }));
+  /** What runs. */
+  const workers = new Map([
+    ["databases", script(QUERY, databases)],
+    ["petstore", NOTHING],
+    ["staging", NOTHING],
+  ]);
   const options = () => ({
     host: "127.0.0.1",
     port: 0,
@@ -51,10 +58,7 @@ export async function startWorkersAccount() {
     log: new NoOpLog(),
     handleStructuredLogs: () => {},
     resourcePersistencePath: join(folder, "v3"),
-    workers: [
-      worker("databases", QUERY, { env: Object.fromEntries(DATABASES.map(idOf).map((id) => [id, d1(id)])) }),
-      ...WORKERS.map((name) => deployed(name, uploads.get(name))),
-    ],
+    workers: [...workers].map(([name, version]) => worker(name, version)),
   });
   const miniflare = new Miniflare(options());
   const urlOf = async (name: string) => (await miniflare.unsafeGetDirectURL(name)).origin;
@@ -68,14 +72,13 @@ export async function startWorkersAccount() {
     return answer;
   }
 
-  /** Makes a version serve all requests to a Worker, or none. The Worker's URL stays. */
-  async function run(name: string, upload?: Upload) {
-    if (upload === undefined) uploads.delete(name);
-    else uploads.set(name, upload);
+  /** Makes a version serve all requests to a Worker. The Worker's URL stays. */
+  async function run(name: string, version = NOTHING) {
+    workers.set(name, version);
     await miniflare.setOptions(options());
   }
 
-  const versions = new Map<string, Upload>();
+  const versions = new Map<string, Version>();
   /** Of production, newest first. */
   const deployments: { versions: { version_id: string; percentage: number }[] }[] = [];
   /** Production's settings for workers.dev. */
@@ -89,43 +92,35 @@ export async function startWorkersAccount() {
     return { id: "petstore", deployment_id: id };
   }
 
-  function requireProduction() {
-    if (deployments.length === 0) throw apiError(404, 10_007, "This Worker does not exist on your account.");
-  }
-
   function findPreview() {
     if (preview === undefined) throw apiError(404, 10_025, "Preview not found");
     return preview;
   }
 
+  const SCRIPT = "/workers/scripts/petstore";
   const PREVIEWS = "/workers/workers/petstore/previews";
   const routes: Routes = {
+    // Restores nothing.
+    "GET /d1/database/:id/time_travel/bookmark": () => ({ bookmark: "0" }),
+    "POST /d1/database/:id/time_travel/restore": () => ({}),
     "GET /workers/subdomain": () => ({ subdomain: "acme" }),
-    "GET /workers/services/petstore": () => {
-      requireProduction();
-      return { default_environment: { script: { tags: [], last_deployed_from: "wrangler" } } };
-    },
+    "GET /workers/services/petstore": () =>
+      deployments[0] && { default_environment: { script: { tags: [], last_deployed_from: "wrangler" } } },
     // As if Cloudflare had all assets.
-    "POST /workers/scripts/petstore/assets-upload-session": () => ({ jwt: "none needed", buckets: [] }),
-    "PUT /workers/scripts/petstore": async (c) => {
+    [`POST ${SCRIPT}/assets-upload-session`]: () => ({ jwt: "none needed", buckets: [] }),
+    [`PUT ${SCRIPT}`]: async (c) => {
       const id = randomUUID();
       versions.set(id, await readUpload(c));
       return deploy(id);
     },
-    "GET /workers/scripts/petstore/subdomain": () => subdomain,
-    "POST /workers/scripts/petstore/subdomain": async ({ req }) => Object.assign(subdomain, await req.json()),
-    "POST /workers/scripts/petstore/domains/changeset": () => ({
-      ...{ added: [], updated: [], removed: [], conflicting: [] },
-    }),
-    "PUT /workers/scripts/petstore/domains/records": () => [],
-    "PUT /workers/scripts/petstore/schedules": () => [],
-    "GET /workers/scripts/petstore/deployments": () => {
-      requireProduction();
-      return { deployments };
-    },
-    "POST /workers/scripts/petstore/deployments": async ({ req }) =>
-      deploy((await req.json()).versions[0].version_id),
-    "GET /workers/scripts/petstore/versions/:id": ({ req }) => {
+    [`GET ${SCRIPT}/subdomain`]: () => subdomain,
+    [`POST ${SCRIPT}/subdomain`]: async ({ req }) => Object.assign(subdomain, await req.json()),
+    [`POST ${SCRIPT}/domains/changeset`]: () => ({ added: [], updated: [], removed: [], conflicting: [] }),
+    [`PUT ${SCRIPT}/domains/records`]: () => [],
+    [`PUT ${SCRIPT}/schedules`]: () => [],
+    [`GET ${SCRIPT}/deployments`]: () => deployments[0] && { deployments },
+    [`POST ${SCRIPT}/deployments`]: async ({ req }) => deploy((await req.json()).versions[0].version_id),
+    [`GET ${SCRIPT}/versions/:id`]: ({ req }) => {
       const id = req.param("id") ?? "";
       const { annotations, bindings } = versions.get(id)?.metadata ?? {};
       const metadata = { created_on: "2026-11-20T00:00:00Z", author_email: "operator@petstore.example" };
@@ -141,6 +136,7 @@ export async function startWorkersAccount() {
     [`DELETE ${PREVIEWS}/:name`]: async () => {
       await run(findPreview().name);
       preview = undefined;
+      return {};
     },
     [`POST ${PREVIEWS}/:name/deployments`]: async (c) => {
       const { name, urls } = findPreview();
@@ -154,17 +150,10 @@ export async function startWorkersAccount() {
     remove();
   }
 
-  return {
-    query,
-    routes,
-    deployments,
-    subdomain,
-    production: await urlOf("petstore"),
-    stop,
-  } satisfies Account & Record<string, unknown>;
+  return { query, routes, deployments, subdomain, production: await urlOf("petstore"), stop };
 }
 
-async function readUpload({ req }: Context): Promise<Upload> {
+async function readUpload({ req }: Context): Promise<Version> {
   const form = await req.formData();
   const parts = [...form.values()].filter((part) => typeof part !== "string");
   const modules = parts.filter(({ type }) => type.startsWith("application/javascript"));
@@ -172,35 +161,30 @@ async function readUpload({ req }: Context): Promise<Upload> {
   return { metadata: JSON.parse(`${form.get("metadata")}`), modules: Object.fromEntries(texts) };
 }
 
-const d1 = (id = "") => ({ type: "d1" as const, id });
-
-/** miniflare's options for a Worker in its latest version. Its assets are those of the latest build. */
-function deployed(name: string, upload: Upload | undefined) {
-  if (upload === undefined) return worker(name, NOTHING);
-  const { main_module, compatibility_date, exports, bindings, env } = upload.metadata;
-  const all = bindings?.map((each) => [each.name, each] as const) ?? Object.entries(env ?? {});
-  const own = all.map(([binding, { type, id, database_id, class_name }]) => {
-    const object = { type: "durable-object", worker: name, exportName: class_name };
-    return [binding, type === "d1" ? d1(id ?? database_id) : object];
-  });
-  const assets = { directory: resolve("dist"), hasUserWorker: true };
-  const config = { compatibilityDate: compatibility_date, exports, assets, env: Object.fromEntries(own) };
-  return worker(name, upload.modules, config, main_module);
+/** A version with one module. */
+function script(code: string, bindings: Version["metadata"]["bindings"] = []): Version {
+  const metadata = { main_module: "main", compatibility_date: "2026-09-01", bindings };
+  return { metadata, modules: { main: code } };
 }
 
-/** miniflare's options for a Worker that has its own socket. A text is its only module. */
-function worker(
-  name: string,
-  code: string | Record<string, string>,
-  config: object = {},
-  mainModule = "main",
-) {
-  const texts = typeof code === "string" ? { [mainModule]: code } : code;
-  const modules = Object.entries(texts).map(([path, contents]) => [path, { type: "esm" as const, contents }]);
-  const manifest = { mainModule, modulesRoot: "/", modules: Object.fromEntries(modules) };
-  const compatibilityDate = "2026-09-01";
+/** miniflare's options for a Worker that has its own socket. Assets are those of the latest build. */
+function worker(name: string, { metadata, modules }: Version) {
+  const { main_module: mainModule, compatibility_date: compatibilityDate, exports = {} } = metadata;
+  const { bindings, env = {} } = metadata;
+  const named = bindings?.map((each) => [each.name, each] as const) ?? Object.entries(env);
+  const own = named.map(([binding, { type, id, database_id, class_name }]) => {
+    const object = { type: "durable-object", worker: name, exportName: class_name };
+    return [binding, type === "d1" ? { type, id: id ?? database_id } : object];
+  });
+  const texts = Object.entries(modules).map(([path, contents]) => [path, { type: "esm" as const, contents }]);
+  const manifest = { mainModule, modulesRoot: "/", modules: Object.fromEntries(texts) };
+  const assets = metadata.assets && { directory: resolve("dist"), hasUserWorker: true };
   return {
-    config: { type: "worker" as const, name, compatibilityDate, manifest, ...config },
+    config: {
+      type: "worker" as const,
+      ...{ name, compatibilityDate, manifest, exports, env: Object.fromEntries(own) },
+      ...(assets && { assets }),
+    },
     dev: { unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }] },
   };
 }
