@@ -143,7 +143,6 @@ async function goOn({ stderr }: Outcome, answer?: Answer): Promise<Outcome> {
 }
 
 it.each<[string, Parameters<typeof lose>[0], (number: number, lost: number) => boolean]>([
-  ["a request", "request", (number, lost) => number === lost],
   ["a response", "response", (number, lost) => number === lost],
   ["the machine", "request", (number, lost) => number >= lost],
 ])("can be finished after %s is lost at any call, also while it is finished", async (_, part, isLost) => {

@@ -69,6 +69,8 @@ key_b: 1 requests
   ${dates[2]}           0          0         0
 `);
   expect(stderr).toMatch(/^These counts are not exact: /m);
+  const json = JSON.parse((await runPetstore("usage --days 3 --json")).stdout);
+  expect(json).toMatchObject([{ keyId: "key_a" }, { keyId: "key_b", days: { length: 3 } }]);
 });
 
 it("says which permission the token needs", async () => {
