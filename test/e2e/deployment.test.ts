@@ -213,13 +213,6 @@ it("npx petstore setup creates nothing twice", async () => {
   expect([...api.databases.values()]).toMatchObject(REPLICATED);
 });
 
-// restore.test.ts has all else of a restore, on SQLite, which allows more than D1.
-it("npx petstore restore uses no SQL that D1 refuses", async () => {
-  const { exitCode, stdout } = await run("restore --bookmark any --preview staging --yes");
-  const done = "Restored the database petstore-previews-pets of the account an-account.\n";
-  expect([exitCode, stdout]).toEqual([0, done]);
-});
-
 const escaped = (text: string) => text.replace(/[+.]/g, "\\$&");
 
 /** The error of a deployment. */

@@ -13,13 +13,13 @@ import type { LIST_STATES } from "../../src/operators/records.ts";
 import { databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState, runProcess, runScript } from "../support/e2e/petstore.ts";
-import { sqliteAccount } from "../support/e2e/sqlite-account.ts";
+import { startWorkersAccount } from "../support/e2e/workers-account.ts";
 
 const SECRET = /^pet_[0-9A-Za-z]{50}$/;
 const TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
 const DAY_MS = 86_400_000;
 
-const account = sqliteAccount();
+const account = await startWorkersAccount();
 // Without a database of pets, which these commands don't need.
 const api = await startCloudflareApi(account, ["petstore-keys"]);
 const database = databaseOf(account, "petstore-keys");
@@ -32,7 +32,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   api.stop();
-  account.remove();
+  await account.stop();
   await remove();
 });
 

@@ -7,18 +7,19 @@ import { migrate } from "../../scripts/cloudflare/database.ts";
 import { createKey, revokeKey } from "../../src/operators/admin.ts";
 import { insertPetOnce } from "../../src/pets/idempotency.ts";
 import { insertPet } from "../../src/pets/store.ts";
-import { apiError, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { apiError, databaseOf, idOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import type { Outcome } from "../support/e2e/petstore.ts";
-import { sqliteAccount } from "../support/e2e/sqlite-account.ts";
+import { startWorkersAccount } from "../support/e2e/workers-account.ts";
 
 const OPERATOR = { by: "jo", nowMs: Date.UTC(2026, 10, 19, 12) };
 
-const account = sqliteAccount();
+const account = await startWorkersAccount();
 const NAMES = ["petstore-keys", "petstore-pets", "petstore-previews-keys", "petstore-previews-pets"];
 const api = await startCloudflareApi(account, NAMES);
 const [keys, pets] = [databaseOf(account, "petstore-keys"), databaseOf(account, "petstore-pets")];
-const takeBookmark = () => account.bookmark("petstore-pets");
+const timeTravel = account.timeTravel[idOf("petstore-pets")] as (typeof account.timeTravel)[string];
+const takeBookmark = () => timeTravel.bookmark();
 /** Bookmarks: before the first migration; of three pets; and two pets later, with one of the three damaged. */
 let [empty, bookmark, start] = ["", "", ""];
 let petsAtBookmark: Row[];
@@ -27,31 +28,31 @@ let keysAtStart: Row[];
 
 beforeAll(async () => {
   for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
-  empty = takeBookmark();
+  empty = await takeBookmark();
   await migrate(pets, "pets");
   await migrate(keys, "keys");
   for (const name of ["Kit", "Rex"]) await addPet(name);
   await addPetOnce("before");
   const { key } = await createKey(keys, { name: "a shop", plan: "free", expiresAtMs: null }, OPERATOR);
-  bookmark = takeBookmark();
+  bookmark = await takeBookmark();
   petsAtBookmark = await rowsOf(pets, PETS);
   await addPet("since");
   await addPetOnce("since");
   await rowsOf(pets, "UPDATE pets SET name = 'damaged' WHERE name = 'Kit'");
   await revokeKey(keys, key.id, OPERATOR);
-  start = takeBookmark();
+  start = await takeBookmark();
   keysAtStart = await rowsOf(keys, KEYS);
 });
 
 beforeEach(startAgain);
 
-afterAll(() => {
+afterAll(async () => {
   api.stop();
-  account.remove();
+  await account.stop();
 });
 
 async function startAgain(): Promise<void> {
-  account.restore("petstore-pets", start);
+  await timeTravel.restore(start);
   await rowsOf(keys, "DELETE FROM pet_restores");
 }
 
@@ -191,7 +192,7 @@ it.each([
   let [id, restores] = ["", 0];
   const { stdout } = await resume(async ({ isRestore, body, send }) => {
     if (body.includes(text) && id === "") {
-      account.restore("petstore-pets", bookmark);
+      await timeTravel.restore(bookmark);
       await rowsOf(pets, "UPDATE sqlite_sequence SET seq = 1000005 WHERE name = 'pets'");
       id = await addPet("meanwhile");
     }
@@ -205,7 +206,7 @@ it.each([
 it("--resume does not restore twice, also if the restored state is from the middle of another restore", async () => {
   let middle = "";
   await restoreTo(bookmark, async ({ isRestore, send }) => {
-    if (isRestore) middle = takeBookmark();
+    if (isRestore) middle = await takeBookmark();
     return send();
   });
   await restoreTo(middle, lose("response", atRestore));

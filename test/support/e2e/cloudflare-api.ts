@@ -1,5 +1,5 @@
-// A fake of the part of Cloudflare's API that the commands use: its access to databases. What else it has depends on the account:
-// sqlite-account.ts, workers-account.ts. Responses follow Cloudflare's documentation and wrangler's tests.
+// A fake of the part of Cloudflare's API that the commands use: its access to databases, and what an account adds (workers-account.ts).
+// Responses follow Cloudflare's documentation and wrangler's tests.
 
 import { once } from "node:events";
 import { createServer } from "node:http";

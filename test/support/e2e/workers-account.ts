@@ -6,12 +6,11 @@ import { join, resolve } from "node:path";
 import type { Context } from "hono";
 import { Miniflare, NoOpLog } from "miniflare";
 import { temporaryFolder } from "../../../bench/measure/cleanup.ts";
-import { apiError, idOf, type Routes, type Statement } from "./cloudflare-api.ts";
+import { apiError, databaseOf, idOf, type Routes, type Statement } from "./cloudflare-api.ts";
+import { fakeTimeTravel } from "./time-travel.ts";
 
 /** The only databases that can exist here. */
-const DATABASES = ["petstore-keys", "petstore-pets", "petstore-previews-keys", "petstore-previews-pets"].map(
-  idOf,
-);
+const DATABASES = ["petstore-keys", "petstore-pets", "petstore-previews-keys", "petstore-previews-pets"];
 
 /** `id` is a database's in production, `database_id` in previews. */
 type Binding = { type: string; id?: string; database_id?: string; class_name?: string };
@@ -44,7 +43,7 @@ const NOTHING = script(`export default { fetch: () => new Response("Nothing here
 
 export async function startWorkersAccount() {
   const { folder, remove } = temporaryFolder(true);
-  const databases = DATABASES.map((id) => ({ name: id, type: "d1", id }));
+  const databases = DATABASES.map(idOf).map((id) => ({ name: id, type: "d1", id }));
   /** What runs. */
   const workers = new Map([
     ["databases", script(QUERY, databases)],
@@ -71,6 +70,12 @@ export async function startWorkersAccount() {
     if (message !== undefined) throw new Error(message);
     return answer;
   }
+
+  const histories = DATABASES.map((name) => [
+    idOf(name),
+    fakeTimeTravel(databaseOf({ query, routes: {} }, name)),
+  ]);
+  const timeTravel: Record<string, ReturnType<typeof fakeTimeTravel>> = Object.fromEntries(histories);
 
   /** Makes a version serve all requests to a Worker. The Worker's URL stays. */
   async function run(name: string, version = NOTHING) {
@@ -100,9 +105,13 @@ export async function startWorkersAccount() {
   const SCRIPT = "/workers/scripts/petstore";
   const PREVIEWS = "/workers/workers/petstore/previews";
   const routes: Routes = {
-    // Restores nothing.
-    "GET /d1/database/:id/time_travel/bookmark": () => ({ bookmark: "0" }),
-    "POST /d1/database/:id/time_travel/restore": () => ({}),
+    "GET /d1/database/:id/time_travel/bookmark": async ({ req }) => ({
+      bookmark: await timeTravel[req.param("id") ?? ""]?.bookmark(req.query("timestamp")),
+    }),
+    "POST /d1/database/:id/time_travel/restore": async ({ req }) => {
+      await timeTravel[req.param("id") ?? ""]?.restore(req.query("bookmark"));
+      return {};
+    },
     "GET /workers/subdomain": () => ({ subdomain: "acme" }),
     "GET /workers/services/petstore": () =>
       deployments[0] && { default_environment: { script: { tags: [], last_deployed_from: "wrangler" } } },
@@ -150,7 +159,8 @@ export async function startWorkersAccount() {
     remove();
   }
 
-  return { query, routes, deployments, subdomain, production: await urlOf("petstore"), stop };
+  const production = await urlOf("petstore");
+  return { query, routes, timeTravel, deployments, subdomain, production, stop };
 }
 
 async function readUpload({ req }: Context): Promise<Version> {
