@@ -1,17 +1,17 @@
-// The commands that work in a Cloudflare account, against a fake of its API that runs what is deployed: npx petstore setup, keys, preview
-// and deploy, with smoke tests that pass and that fail. Cloudflare's own responses are not tested.
+// The commands that work in a Cloudflare account, against a fake of its API that runs what is deployed: npx petstore setup, preview and
+// deploy, with smoke tests that pass and that fail. Cloudflare's own responses are not tested.
 
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { CONTENTS, pendingMigrations } from "../../scripts/cloudflare/database.ts";
 import { createKey } from "../../src/operators/admin.ts";
-import { CREDENTIAL, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
-import { apiError } from "../support/e2e/cloudflare-workers.ts";
+import { apiError, CREDENTIAL, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { copyProject, type Outcome, runScript } from "../support/e2e/petstore.ts";
+import { startWorkersAccount } from "../support/e2e/workers-account.ts";
 
 // A deployment takes ten seconds, and machines that run tests can be slow.
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
@@ -23,31 +23,55 @@ vi.mock(import("node:timers/promises"), async (original) => {
 });
 
 const project = resolve(import.meta.dirname, "../..");
-
-/** A copy of the project, in which the commands run. */
-let copy: string;
-let api: Awaited<ReturnType<typeof startCloudflareApi>>;
-/** The operator's folder: no file in it may have the credential, but wrangler's own after a login with OAuth. */
-let home: string;
-
 const PRODUCTION = ["petstore-keys", "petstore-pets"];
 const PREVIEWS = ["petstore-previews-keys", "petstore-previews-pets"];
+
+/** A copy of the project in a repository of its own, in which the commands run. */
+let copy: string;
+/** The operator's folder: no file in it may have the credential, but wrangler's own after a login with OAuth. */
+let home: string;
+let account: Awaited<ReturnType<typeof startWorkersAccount>>;
+let api: Awaited<ReturnType<typeof startCloudflareApi>>;
 
 /** What two commands say before the first setup, and what that prints. The databases of the previews do not exist before. */
 let early: Outcome[];
 let setup: Outcome;
+/** The first deployments to production: one that fails, and one with routes that succeeds. */
+let first: Awaited<ReturnType<typeof deploy>>;
+let good: Awaited<ReturnType<typeof deploy>>;
+let deployments: typeof account.deployments;
+/** Whether production was on workers.dev after each of the two. */
+const onWorkersDev: boolean[] = [];
 
 beforeAll(async () => {
-  copy = await newRepository();
+  copy = await copyProject();
   process.chdir(copy);
+  // Deployments skip the build of the assets.
+  await replace("wrangler.toml", BUILD_STEP, "");
+  for (const words of [["init"], ["add", "--all"], ["commit", "--message=copy"], ["tag", "copy"]])
+    await git(...words);
   await runScript("scripts/build.ts", []);
-  api = await startCloudflareApi(PRODUCTION);
+  account = await startWorkersAccount();
+  api = await startCloudflareApi(account, PRODUCTION);
   home = await mkdtemp(join(tmpdir(), "petstore-test-"));
   await mkdir(join(home, "tmp"));
+
   logIn(TOKEN);
   early = [await run("keys list --remote"), await run("keys list --preview staging")];
   logIn({ CLOUDFLARE_API_KEY: CREDENTIAL, CLOUDFLARE_EMAIL: "operator@petstore.example" });
   setup = await run("setup --location weur");
+
+  logIn(TOKEN);
+  for (const contents of CONTENTS)
+    await writeFile(`migrations/${contents}/9999_${contents}.sql`, "CREATE TABLE new (id INTEGER);");
+  first = await deploy("7.0.0", BROKEN);
+  for (const contents of CONTENTS) await rm(`migrations/${contents}/9999_${contents}.sql`);
+  onWorkersDev.push(account.subdomain.enabled);
+  const customer = { name: "smoke test of deployments, Inc.", plan: "free", expiresAtMs: null } as const;
+  await createKey(databaseOf(account, "petstore-keys"), customer, { by: "a test", nowMs: Date.now() });
+  good = await deploy("7.1.0", WITH_ROUTES);
+  onWorkersDev.push(account.subdomain.enabled);
+  deployments = [...account.deployments];
 });
 
 beforeEach(() => logIn(TOKEN));
@@ -55,12 +79,15 @@ beforeEach(() => logIn(TOKEN));
 afterEach(async () => {
   vi.unstubAllEnvs();
   api.intercept();
+  // Whatever a test has deployed.
+  account.deployments.splice(0, Number.POSITIVE_INFINITY, ...deployments);
   expect(await leaks()).toEqual([]);
 });
 
 afterAll(async () => {
   process.chdir(project);
-  await api?.stop();
+  api?.stop();
+  await account?.stop();
   for (const folder of [copy, home]) await rm(folder, { recursive: true });
 });
 
@@ -98,20 +125,9 @@ async function run(line: string): Promise<Outcome> {
   return outcome;
 }
 
-const BUILD_STEP = `[build]\ncommand = "npm run --silent build"\n`;
-
-/** Copies the project into a repository of its own, where deployments skip the build of the assets. */
-async function newRepository(): Promise<string> {
-  const folder = await copyProject();
-  await replace(join(folder, "wrangler.toml"), BUILD_STEP, "");
-  for (const words of [["init"], ["add", "--all"], ["commit", "--message=copy"], ["tag", "copy"]])
-    await git(folder, ...words);
-  return folder;
-}
-
-async function git(cwd: string, ...words: string[]): Promise<string> {
+async function git(...words: string[]): Promise<string> {
   const author = ["-c", "user.name=test", "-c", "user.email=test@petstore.example"];
-  const { stdout } = await promisify(execFile)("git", [...author, ...words], { cwd });
+  const { stdout } = await promisify(execFile)("git", [...author, ...words]);
   return stdout.trim();
 }
 
@@ -127,11 +143,17 @@ type Change = readonly [file: string, from: string | RegExp, to: string];
 
 /** Commits a version of the copy with these changes. Returns the name of its build. */
 async function commit(version: string, ...changes: Change[]): Promise<string> {
-  await git(copy, "checkout", "--quiet", "--force", "copy");
+  await git("checkout", "--quiet", "--force", "copy");
   await replace("package.json", /"version": ".*"/, `"version": "${version}"`);
   for (const change of changes) await replace(...change);
-  await git(copy, "commit", "--quiet", "--all", "--message", version);
-  return `${version}+${await git(copy, "rev-parse", "--short=7", "HEAD")}`;
+  await git("commit", "--quiet", "--all", "--message", version);
+  return `${version}+${await git("rev-parse", "--short=7", "HEAD")}`;
+}
+
+/** Deploys a version to production. */
+async function deploy(...version: Parameters<typeof commit>) {
+  const build = await commit(...version);
+  return { build, ...(await run(`deploy --url ${account.production}`)) };
 }
 
 async function buildAt(url: string): Promise<string> {
@@ -140,12 +162,10 @@ async function buildAt(url: string): Promise<string> {
 }
 
 async function countPets(name: string): Promise<number> {
-  return (await api.database(name).prepare("SELECT id FROM pets").all()).results.length;
+  return (await databaseOf(account, name).prepare("SELECT id FROM pets").all()).results.length;
 }
 
-const ROTATED = `
-  SELECT name, EXISTS (SELECT 1 FROM key_changes WHERE key_id = keys.id AND change = 'rotated') AS isRotated
-  FROM keys WHERE name GLOB 'smoke*' ORDER BY name`;
+const BUILD_STEP = `[build]\ncommand = "npm run --silent build"\n`;
 
 /** Makes every list fail, in the first line of its handler. */
 const BROKEN: Change = [
@@ -157,163 +177,122 @@ const BROKEN: Change = [
 /** A custom domain for the Worker. */
 const ROUTES = `routes = [{ pattern = "petstore.example", custom_domain = true }]`;
 const WITH_ROUTES: Change = ["wrangler.toml", "preview_urls = true", `preview_urls = true\n${ROUTES}`];
+const WITH_WORKERS_DEV: Change = [
+  "wrangler.toml",
+  "preview_urls",
+  `workers_dev = true\n${ROUTES}\npreview_urls`,
+];
 
-describe("npx petstore setup", () => {
-  it("creates what is missing, in --location", async () => {
-    expect(early.map(({ stderr }) => stderr.split("\nerror: ")[1])).toEqual([
-      "production's database of keys has pending migrations: apply them with npx petstore migrate --remote\n",
-      expect.stringMatching(
-        /^there is no database petstore-previews-keys in this account yet: run npx petstore setup, /,
-      ),
-    ]);
-    expect([setup.exitCode, setup.stdout]).toEqual([0, "All databases are ready.\n"]);
-    expect([...api.databases.keys()].sort()).toEqual([...PRODUCTION, ...PREVIEWS]);
-    for (const name of PREVIEWS) expect(api.databases.get(name)?.location).toBe("weur");
-    for (const contents of CONTENTS) {
-      for (const name of ["petstore", "petstore-previews"])
-        expect(await pendingMigrations(api.database(`${name}-${contents}`), contents)).toEqual([]);
-    }
-  });
-
-  it("lets commands on keys work without the database of pets", async () => {
-    api.requests.length = 0;
-    expect((await run("keys list --remote")).exitCode).toBe(0);
-    expect(api.requests.join()).not.toContain("petstore-pets");
-  });
-
-  it("creates nothing twice", async () => {
-    const REPLICATED = Array(4).fill({ read_replication: { mode: "auto" } });
-    expect([...api.databases.values()]).toMatchObject(REPLICATED);
-    // As if it had been interrupted.
-    Object.assign(api.databases.get("petstore-pets") ?? {}, { read_replication: { mode: "disabled" } });
-    // Only wrangler knows this older name.
-    logIn({ CF_API_TOKEN: CREDENTIAL });
-    api.requests.length = 0;
-    expect((await run("setup --location weur")).stdout).toBe("All databases are ready.\n");
-    expect(api.writes()).toEqual(["PUT /d1/database/id-of-petstore-pets"]);
-    expect([...api.databases.values()]).toMatchObject(REPLICATED);
-  });
+it("npx petstore setup creates what is missing, in --location", async () => {
+  expect(early.map(({ stderr }) => stderr.split("\nerror: ")[1])).toEqual([
+    "production's database of keys has pending migrations: apply them with npx petstore migrate --remote\n",
+    expect.stringMatching(
+      /^there is no database petstore-previews-keys in this account yet: run npx petstore setup, /,
+    ),
+  ]);
+  expect([setup.exitCode, setup.stdout]).toEqual([0, "All databases are ready.\n"]);
+  expect([...api.databases.keys()]).toEqual([...PRODUCTION, ...PREVIEWS]);
+  for (const name of PREVIEWS) expect(api.databases.get(name)?.location).toBe("weur");
+  for (const contents of CONTENTS) {
+    for (const name of ["petstore", "petstore-previews"])
+      expect(await pendingMigrations(databaseOf(account, `${name}-${contents}`), contents)).toEqual([]);
+  }
 });
 
-describe("npx petstore deploy", () => {
-  let first: Awaited<ReturnType<typeof deploy>>;
-  let good: Awaited<ReturnType<typeof deploy>>;
-  let deployments: typeof api.deployments;
-  /** Whether production was on workers.dev after each of the two. */
-  const onWorkersDev: boolean[] = [];
+it("npx petstore setup creates nothing twice", async () => {
+  const REPLICATED = Array(4).fill({ read_replication: { mode: "auto" } });
+  expect([...api.databases.values()]).toMatchObject(REPLICATED);
+  // As if it had been interrupted.
+  Object.assign(api.databases.get("petstore-pets") ?? {}, { read_replication: { mode: "disabled" } });
+  // Only wrangler knows this older name.
+  logIn({ CF_API_TOKEN: CREDENTIAL });
+  api.requests.length = 0;
+  expect((await run("setup --location weur")).stdout).toBe("All databases are ready.\n");
+  const writes = api.requests.filter((request) => !/^GET |\/query$/.test(request));
+  expect(writes).toEqual(["PUT /d1/database/id-of-petstore-pets"]);
+  expect([...api.databases.values()]).toMatchObject(REPLICATED);
+});
 
-  /** Deploys a version to production. */
-  async function deploy(...version: Parameters<typeof commit>) {
-    const build = await commit(...version);
-    return { build, ...(await run(`deploy --url ${api.production}`)) };
-  }
+const escaped = (text: string) => text.replace(/[+.]/g, "\\$&");
 
-  beforeAll(async () => {
-    logIn(TOKEN);
-    for (const contents of CONTENTS)
-      await writeFile(`migrations/${contents}/9999_${contents}.sql`, "CREATE TABLE new (id INTEGER);");
-    first = await deploy("7.0.0", BROKEN);
-    for (const contents of CONTENTS) await rm(`migrations/${contents}/9999_${contents}.sql`);
-    onWorkersDev.push(api.subdomain.enabled);
-    const customer = { name: "smoke test of deployments, Inc.", plan: "free", expiresAtMs: null } as const;
-    await createKey(api.database("petstore-keys"), customer, { by: "a test", nowMs: Date.now() });
-    good = await deploy("7.1.0", WITH_ROUTES);
-    onWorkersDev.push(api.subdomain.enabled);
-    deployments = [...api.deployments];
+/** The error of a deployment. */
+const failed = (problem: string, state: string) => ({
+  exitCode: 1,
+  stdout: "",
+  stderr: expect.stringMatching(new RegExp(`\nerror: .*${problem}.*; ${state}\n$`)),
+});
+
+/** The problem of a Worker whose lists fail. */
+const LISTS_FAIL = `step "lists pets in pages": .* 500, `;
+
+it("npx petstore deploy applies migrations before the upload; a first version that fails stays", () => {
+  const order =
+    /\n {2}applied keys\/9999_keys.sql\n.*\n {2}applied pets\/9999_pets.sql\nRotating the smoke test's key\nUploading the Worker petstore\nSmoke test of /;
+  expect(first.stderr).toMatch(order);
+  const state = `there is no previous version, so production stays ${escaped(first.build)}`;
+  expect(first).toMatchObject(failed(LISTS_FAIL, state));
+});
+
+it("npx petstore deploy says how to go back, and takes production off workers.dev if it has routes", () => {
+  expect([good.exitCode, good.stdout]).toEqual([0, `Production is ${good.build} at ${account.production}\n`]);
+  const previous = deployments[1]?.versions[0]?.version_id;
+  expect(good.stderr).toMatch(`To go back to ${first.build}: npx wrangler rollback ${previous}\n`);
+  expect(onWorkersDev).toEqual([true, false]);
+});
+
+it("npx petstore deploy rotates the smoke test's key, no customer's, and creates no pet", async () => {
+  const sql = "SELECT DISTINCT name FROM keys JOIN key_changes ON key_id = keys.id WHERE change = 'rotated'";
+  const { results } = await databaseOf(account, "petstore-keys").prepare(sql).all();
+  expect(results).toEqual([{ name: "smoke test of deployments" }]);
+  expect(await countPets("petstore-pets")).toBe(0);
+});
+
+it("npx petstore deploy says that production is unchanged if the upload fails", async () => {
+  api.intercept(async (request, _, send) => {
+    if (request === "PUT /workers/scripts/petstore") throw apiError(400, 10_021, "too large");
+    return send();
   });
+  expect(await deploy("7.2.0")).toMatchObject(failed("too large", "production is unchanged"));
+  expect(account.deployments).toEqual(deployments);
+});
 
-  // Production's Worker may be that of another test.
-  beforeEach(() => {
-    api.deployments.splice(0, api.deployments.length, ...deployments);
+it("npx petstore deploy rolls back to the previous version, not to a failed one", async () => {
+  // The Worker is live when this fails.
+  api.intercept(async (request, _, send) => {
+    if (request.endsWith("/schedules")) throw apiError(400, 10_072, "too many cron triggers");
+    if (request !== "POST /workers/scripts/petstore/deployments") return send();
+    throw apiError(500, 10_013, "try again later");
   });
+  const { build, ...outcome } = await deploy("7.3.0", BROKEN);
+  const state = `production is still ${escaped(build)}, because the rollback failed: .*try again later.*`;
+  expect(outcome).toEqual(failed("too many cron triggers", state));
+  expect(await buildAt(account.production)).toBe(build);
 
-  const escaped = (text: string) => text.replace(/[+.]/g, "\\$&");
+  api.intercept();
+  const again = await run(`deploy --url ${account.production}`);
+  expect(again).toEqual(failed(LISTS_FAIL, `rolled back to ${escaped(good.build)}, which passes`));
+  expect(await buildAt(account.production)).toBe(good.build);
+});
 
-  /** The error of a deployment. */
-  const failed = (problem: string, state: string) => ({
-    exitCode: 1,
-    stdout: "",
-    stderr: expect.stringMatching(new RegExp(`\nerror: .*${problem}.*; ${state}\n$`)),
+it("npx petstore deploy rolls nothing back after another deployment at the same time", async () => {
+  const [current, other] = deployments;
+  api.intercept(async (request, _, send) => {
+    if (!request.endsWith("/schedules") || other === undefined) return send();
+    account.deployments.unshift(other);
+    throw apiError(400, 10_072, "too many cron triggers");
   });
+  const state = `production is ${escaped(first.build)}, from another deployment; nothing was rolled back`;
+  expect(await deploy("7.4.0")).toMatchObject(failed("too many cron triggers", state));
+  expect([account.deployments.length, account.deployments[2]]).toEqual([4, current]);
+});
 
-  /** The problem of a Worker whose lists fail. */
-  const LISTS_FAIL = `step "lists pets in pages": .* 500, `;
-
-  it("applies migrations before the upload; a first version that fails stays", () => {
-    const order =
-      /\n {2}applied keys\/9999_keys.sql\n.*\n {2}applied pets\/9999_pets.sql\nRotating the smoke test's key\nUploading the Worker petstore\nSmoke test of /;
-    expect(first.stderr).toMatch(order);
-    const state = `there is no previous version, so production stays ${escaped(first.build)}`;
-    expect(first).toMatchObject(failed(LISTS_FAIL, state));
-  });
-
-  it("says what production is, and how to go back", () => {
-    expect([good.exitCode, good.stdout]).toEqual([0, `Production is ${good.build} at ${api.production}\n`]);
-    const previous = deployments[1]?.versions[0]?.version_id;
-    expect(good.stderr).toMatch(`To go back to ${first.build}: npx wrangler rollback ${previous}\n`);
-  });
-
-  it("rotates the smoke test's key, no customer's, and creates no pet", async () => {
-    const { results } = await api.database("petstore-keys").prepare(ROTATED).all();
-    expect(results).toEqual([
-      { name: "smoke test of deployments", isRotated: 1 },
-      { name: "smoke test of deployments, Inc.", isRotated: 0 },
-    ]);
-    expect(await countPets("petstore-pets")).toBe(0);
-  });
-
-  it("takes production off workers.dev if it has routes", () => {
-    expect(onWorkersDev).toEqual([true, false]);
-  });
-
-  it("says that production is unchanged if the upload fails", async () => {
-    api.intercept(async (request, _, send) => {
-      if (request === "PUT /workers/scripts/petstore") throw apiError(400, 10_021, "too large");
-      return send();
-    });
-    const outcome = await run(`deploy --url ${api.production}`);
-    expect(outcome).toEqual(failed("too large", "production is unchanged"));
-    expect(api.deployments).toEqual(deployments);
-  });
-
-  it("rolls back to the previous version, not to a failed one", async () => {
-    // The Worker is live when this fails.
-    api.intercept(async (request, _, send) => {
-      if (request.endsWith("/schedules")) throw apiError(400, 10_072, "too many cron triggers");
-      if (request !== "POST /workers/scripts/petstore/deployments") return send();
-      throw apiError(500, 10_013, "try again later");
-    });
-    const { build, ...outcome } = await deploy("7.3.0", BROKEN);
-    const state = `production is still ${escaped(build)}, because the rollback failed: .*try again later.*`;
-    expect(outcome).toEqual(failed("too many cron triggers", state));
-    expect(await buildAt(api.production)).toBe(build);
-
-    api.intercept();
-    const again = await run(`deploy --url ${api.production}`);
-    expect(again).toEqual(failed(LISTS_FAIL, `rolled back to ${escaped(good.build)}, which passes`));
-    expect(await buildAt(api.production)).toBe(good.build);
-  });
-
-  it("rolls nothing back after another deployment at the same time", async () => {
-    const [current, other] = deployments;
-    api.intercept(async (request, _, send) => {
-      if (!request.endsWith("/schedules") || other === undefined) return send();
-      api.deployments.unshift(other);
-      throw apiError(400, 10_072, "too many cron triggers");
-    });
-    const state = `production is ${escaped(first.build)}, from another deployment; nothing was rolled back`;
-    expect(await deploy("7.4.0")).toMatchObject(failed("too many cron triggers", state));
-    expect([api.deployments.length, api.deployments[2]]).toEqual([4, current]);
-  });
-
-  it("stops before it changes anything while a gradual deployment is under way", async () => {
-    api.deployments.unshift({ versions: deployments.flatMap(({ versions }) => versions) });
-    api.requests.length = 0;
-    expect((await run(`deploy --url ${api.production}`)).stderr).toContain(
-      "\nerror: a gradual deployment is under way: finish it first, with npx wrangler versions deploy\n",
-    );
-    expect(api.writes()).toEqual([]);
-  });
+it("npx petstore deploy changes nothing while a gradual deployment is under way", async () => {
+  account.deployments.unshift({ versions: deployments.flatMap(({ versions }) => versions) });
+  api.requests.length = 0;
+  expect((await deploy("7.5.0")).stderr).toContain(
+    "\nerror: a gradual deployment is under way: finish it first, with npx wrangler versions deploy\n",
+  );
+  expect(api.requests.join()).not.toMatch(/POST|PUT/);
 });
 
 it("npx petstore preview deploys beside production, on the databases of the previews, until it is deleted", async () => {
@@ -370,41 +349,28 @@ it.each([
 it.each([
   [
     "setup --location weur",
-    "",
     `Would create the databases ${[...PRODUCTION, ...PREVIEWS].join(", ")} in weur, unless`,
   ],
-  [
-    "deploy",
-    "Building the Worker\n",
-    "Would apply pending migrations to petstore-keys and petstore-pets, deploy 7.0.0+",
-  ],
+  ["deploy", "Would apply pending migrations to petstore-keys and petstore-pets, deploy 7.0.0+"],
   [
     "preview staging",
-    "Building the Worker\n",
     /to petstore-previews-keys and petstore-previews-pets, deploy .* to the preview staging, and run the smoke test/,
   ],
-])("npm run %s --dry-run works without an account", async (words, progress, plan) => {
+])("npx petstore %s --dry-run works without an account", async (words, plan) => {
   await commit("7.0.0");
   vi.stubEnv("CLOUDFLARE_API_TOKEN", "");
   api.requests.length = 0;
-  const { exitCode, stdout, stderr } = await run(`${words} --dry-run`);
-  expect([exitCode, stderr]).toEqual([0, progress]);
+  const { exitCode, stdout } = await run(`${words} --dry-run`);
+  expect([exitCode, api.requests]).toEqual([0, []]);
   expect(stdout).toMatch(plan);
   expect(stdout).toMatch(/\nNothing was changed\.\n$/);
-  expect(api.requests).toEqual([]);
 });
-
-const WITH_WORKERS_DEV: Change = [
-  "wrangler.toml",
-  "preview_urls",
-  `workers_dev = true\n${ROUTES}\npreview_urls`,
-];
 
 it.each([
   ["deploy", "say where, npx petstore deploy --url URL", WITH_ROUTES],
   ["deploy", "delete workers_dev from wrangler.toml", WITH_WORKERS_DEV],
   ["preview staging", "delete workers_dev from wrangler.toml", WITH_WORKERS_DEV],
-])("npm run %s is refused: %s", async (words, problem, change) => {
+])("npx petstore %s is refused: %s", async (words, problem, change) => {
   await commit("7.0.0", change);
   api.requests.length = 0;
   const { exitCode, stderr } = await run(words);

@@ -1,117 +1,127 @@
-// A fake of the part of Cloudflare's API that the commands use. Its databases are D1 and its Workers run in workerd, locally. Its
-// responses follow Cloudflare's documentation and wrangler's tests.
+// A fake of the part of Cloudflare's API that the commands use: its access to databases, and what an account adds (workers-account.ts).
+// Responses follow Cloudflare's documentation and wrangler's tests.
 
 import { once } from "node:events";
-import { createServer, type IncomingMessage } from "node:http";
+import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
-import { temporaryFolder } from "../../../bench/measure/cleanup.ts";
-import { idOf, startRuntime } from "./cloudflare-runtime.ts";
-import { type ApiRequest, ASSETS_TOKEN, apiError, fakeWorkers } from "./cloudflare-workers.ts";
-import { fakeTimeTravel } from "./time-travel.ts";
+import { type Context, Hono } from "hono";
+import { HTTPException } from "hono/http-exception";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
+import type { CallApi } from "../../../scripts/cloudflare/account.ts";
+import { d1OverApi } from "../../../scripts/cloudflare/d1-api.ts";
 
 /** The one credential that the API accepts, as a token and as a key. No file contains it by chance. */
 export const CREDENTIAL = "the-credential-of-the-account";
 
-const ACCOUNT = "an-account";
+const BASE = "/client/v4/accounts/an-account";
 
-/** Answers a request, by its method and its path in the account. `send` does what is asked. May throw an `apiError`. */
-type Interceptor = (request: string, body: string, send: () => Promise<unknown>) => Promise<unknown>;
+export type Statement = { sql: string; params?: (string | number | null)[] };
 
-/** Serves an account with these empty databases. `environment` makes wrangler and the commands use it. */
-export async function startCloudflareApi(names: string[]) {
-  const { folder, remove } = temporaryFolder(true);
-  const runtime = await startRuntime(join(folder, "state"));
-  const database = (name: string) => runtime.databases[name] as D1Database;
-  const histories = new Map(names.map((name) => [name, fakeTimeTravel(database(name))]));
-  const timeTravel = (name: string) => histories.get(name) as ReturnType<typeof fakeTimeTravel>;
+/** Functions that return the results of requests, by method and path in the account; undefined for 404. */
+export type Routes = Record<string, (c: Context) => unknown>;
+
+export interface Account {
+  /** Runs statements on the database with this id, in a transaction. */
+  query(id: string, statements: Statement[]): Promise<unknown>;
+  routes: Routes;
+}
+
+/** An error response. */
+export function apiError(status: ContentfulStatusCode, code: number, message: string) {
+  const body = { success: false, errors: [{ code, message }], messages: [], result: null };
+  return new HTTPException(status, { message, res: Response.json(body, { status }) });
+}
+
+/** Sees a request's method, path in the account, and body. `send` does what is asked. May throw an `apiError`. */
+type Interceptor = (request: string, body: string, send: () => Promise<void>) => Promise<void>;
+
+/** Serves an account with these databases. `environment` makes wrangler and the commands use it. */
+export async function startCloudflareApi({ query, routes }: Account, names: string[]) {
   const databases = new Map(names.map((name) => [name, newDatabase(name)]));
-  const workers = fakeWorkers(runtime);
-  let interceptor: Interceptor | undefined;
-  /** All requests so far: method and path, without the query. */
   const requests: string[] = [];
+  let interceptor: Interceptor | undefined;
 
-  async function answerDatabase({ method, path, body }: ApiRequest): Promise<unknown> {
-    const { pathname, searchParams } = new URL(path, "http://localhost");
-    const [, id, action] = pathname.match(/^\/d1\/database(?:\/([^/]+))?(?:\/(.+))?$/) ?? [];
-    const json = () => JSON.parse(`${body}`);
-    if (id === undefined && method === "GET") return [...databases.values()];
-    if (id === undefined) {
-      const { name, primary_location_hint: location } = json();
+  function find(c: Context) {
+    const selected = c.req.param("database");
+    const found = [...databases.values()].find(({ uuid, name }) => uuid === selected || name === selected);
+    if (found === undefined) throw apiError(404, 7404, `The database ${selected} could not be found`);
+    return found;
+  }
+
+  const all: Routes = {
+    "POST /d1/database": async (c) => {
+      const { name, primary_location_hint: location } = await c.req.json();
       databases.set(name, newDatabase(name, location));
       return databases.get(name);
-    }
-    const found = [...databases.values()].find(({ uuid, name }) => [uuid, name].includes(id));
-    if (found === undefined) throw apiError(404, 7404, `The database ${id} could not be found`);
-    if (action === "query") return runtime.query(found.name, json());
-    if (method === "PUT") Object.assign(found, json());
-    if (action === undefined) return found;
-    if (action === "time_travel/restore") await timeTravel(found.name).restore(searchParams.get("bookmark"));
-    if (action === "time_travel/bookmark")
-      return { bookmark: await timeTravel(found.name).bookmark(searchParams.get("timestamp")) };
-    return {};
-  }
-
-  async function answer(incoming: IncomingMessage): Promise<unknown> {
-    const { method = "", url = "", headers } = incoming;
-    const { authorization = "", "x-auth-key": key, "x-auth-email": email } = headers;
-    const isKnown = [`Bearer ${CREDENTIAL}`, `Bearer ${ASSETS_TOKEN}`].includes(authorization);
-    if (!isKnown && !(key === CREDENTIAL && email)) throw apiError(403, 10_000, "Authentication error");
-    const path = url.replace(`/client/v4/accounts/${ACCOUNT}`, "");
-    const name = `${method} ${path.split("?")[0]}`;
-    requests.push(name);
-    const body = await buffer(incoming);
-    const request = { method, path, contentType: headers["content-type"] ?? "", body };
-    const send = async () => (path.startsWith("/d1/") ? answerDatabase(request) : workers.answer(request));
-    const answered = await (interceptor?.(name, `${body}`, send) ?? send());
-    if (answered === undefined) throw apiError(404, 10_007, `${name} is not in the fake`);
-    return answered;
-  }
-
-  const server = createServer(async (request, response) => {
-    const reply = (status: number, body: object) =>
-      response.writeHead(status, { "Content-Type": "application/json" }).end(JSON.stringify(body));
-    try {
-      reply(200, { success: true, errors: [], messages: [], result: await answer(request) });
-    } catch (error) {
-      const { status = 400, code = 7500, message } = error as Partial<ReturnType<typeof apiError>>;
-      reply(status, { success: false, errors: [{ code, message }], messages: [], result: null });
-    }
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-
-  const environment = {
-    CLOUDFLARE_API_BASE_URL: `http://127.0.0.1:${port}/client/v4`,
-    CLOUDFLARE_API_TOKEN: CREDENTIAL,
-    CLOUDFLARE_ACCOUNT_ID: ACCOUNT,
+    },
+    "GET /d1/database/:database": find,
+    "PUT /d1/database/:database": async (c) => Object.assign(find(c), await c.req.json()),
+    "POST /d1/database/:database/query": async (c) => {
+      const { batch, ...single } = await c.req.json();
+      return query(find(c).uuid, batch ?? [single]);
+    },
+    ...routes,
   };
 
+  const app = new Hono().basePath(BASE);
+  app.use(async ({ req }, next) => {
+    const { authorization, "x-auth-key": key, "x-auth-email": email } = req.header();
+    if (authorization !== `Bearer ${CREDENTIAL}` && !(key === CREDENTIAL && email))
+      throw apiError(403, 10_000, "Authentication error");
+    const request = `${req.method} ${req.path.slice(BASE.length)}`;
+    requests.push(request);
+    await (interceptor?.(request, await req.raw.clone().text(), next) ?? next());
+  });
+  for (const [route, answer] of Object.entries(all)) {
+    const [method = "", path = ""] = route.split(" ");
+    app.on(method, path, async (c) => {
+      const result = await answer(c);
+      return result === undefined
+        ? c.notFound()
+        : c.json({ success: true, errors: [], messages: [], result });
+    });
+  }
+  app.notFound(({ req }) => apiError(404, 10_007, `${req.method} ${req.path} is not here`).getResponse());
+  app.onError((error) =>
+    (error instanceof HTTPException ? error : apiError(400, 7500, error.message)).getResponse(),
+  );
+
+  const server = createServer(async (incoming, response) => {
+    const { method = "", url } = incoming;
+    const headers = incoming.headers as HeadersInit;
+    const body = method === "GET" ? null : await buffer(incoming);
+    const answer = await app.fetch(new Request(`http://localhost${url}`, { method, headers, body }));
+    response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text());
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+
   return {
-    environment,
-    database,
+    environment: {
+      CLOUDFLARE_API_BASE_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}/client/v4`,
+      CLOUDFLARE_API_TOKEN: CREDENTIAL,
+      CLOUDFLARE_ACCOUNT_ID: "an-account",
+    },
     databases,
-    timeTravel,
+    /** All requests so far: method and path in the account, without the query. */
     requests,
-    /** The requests that change something. Queries of a database are left out. */
-    writes: () => requests.filter((request) => !/^GET |\/query$/.test(request)),
-    /** Makes `next` answer all requests from now on; without it, the fake does. */
+    /** Makes `next` see all requests from now on. */
     intercept: (next?: Interceptor) => {
       interceptor = next;
     },
-    deployments: workers.deployments,
-    subdomain: workers.subdomain,
-    /** Production's URL. */
-    production: await runtime.urlOf("petstore"),
-    async stop() {
-      server.close();
-      await runtime.stop();
-      remove();
-    },
+    stop: () => server.close(),
   };
 }
 
+export const idOf = (name: string) => `id-of-${name}`;
+
 function newDatabase(name: string, location?: string) {
   return { uuid: idOf(name), name, location, read_replication: { mode: "disabled" } };
+}
+
+/** A database, without requests to the API. */
+export function databaseOf({ query }: Account, name: string): D1Database {
+  type Body = Statement | { batch: Statement[] };
+  const callApi = (_: string, body: Body) => query(idOf(name), "batch" in body ? body.batch : [body]);
+  return d1OverApi(callApi as CallApi, name);
 }

@@ -7,9 +7,9 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import type { TestProject } from "vitest/node";
+import { migrate } from "../../../scripts/cloudflare/database.ts";
 import { QUIET } from "../../../scripts/cloudflare/wrangler.ts";
 import { createKey, type NewKey } from "../../../src/operators/admin.ts";
-import { migrateEmpty } from "./migrations.ts";
 import { emptyState } from "./petstore.ts";
 
 declare module "vitest" {
@@ -45,7 +45,6 @@ async function startPetstore() {
   const { state, remove } = await emptyState();
   Object.assign(process.env, QUIET, { WRANGLER_LOG: "error" });
   const { unstable_startWorker } = await import("wrangler");
-  const log: string[] = [];
   const worker = await unstable_startWorker({
     config: "wrangler.toml",
     dev: {
@@ -54,7 +53,7 @@ async function startPetstore() {
       watch: false,
       persist: state,
       registry: join(state, "registry"),
-      structuredLogsHandler: ({ message }: { message: string }) => void log.push(message),
+      structuredLogsHandler: () => {},
     },
   });
   const { origin } = await worker.url;
@@ -63,11 +62,10 @@ async function startPetstore() {
   const miniflare = worker.raw.runtimes[0]?.mf;
   if (miniflare === undefined) throw new Error("the service has no runtime");
   const keys: D1Database = await miniflare.getD1Database("KEYS_DB", "petstore");
-  await migrateEmpty(keys, "keys");
-  await migrateEmpty(await miniflare.getD1Database("PETS_DB", "petstore"), "pets");
+  await migrate(keys, "keys");
+  await migrate(await miniflare.getD1Database("PETS_DB", "petstore"), "pets");
 
   async function answer(request: IncomingMessage) {
-    if (request.url === "/log") return log;
     if (request.url === "/") return { origin, state };
     const newKey = { name: "a test", expiresAtMs: null, ...((await json(request)) as KeyRequest) };
     const { key, secret } = await createKey(keys, newKey, { by: "a test", nowMs: Date.now() });

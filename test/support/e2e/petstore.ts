@@ -15,22 +15,14 @@ export async function emptyState() {
 }
 
 /** What the commands of a copy of the project need, beside packages. */
-const PROJECT = [
-  "src",
-  "client",
-  "scripts",
-  "migrations",
-  "wrangler.toml",
-  "package.json",
-  "package-lock.json",
-];
+const PROJECT =
+  "src client scripts migrations wrangler.toml package.json package-lock.json .npmrc .gitignore CHANGELOG.md";
 
 /** Copies the project into a new folder, with links to its packages. */
 export async function copyProject(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
   const filter = (source: string) => !/node_modules|dist/.test(basename(source));
-  for (const name of [...PROJECT, ".npmrc", ".gitignore", "CHANGELOG.md"])
-    await cp(name, join(folder, name), { recursive: true, filter });
+  for (const name of PROJECT.split(" ")) await cp(name, join(folder, name), { recursive: true, filter });
   for (const name of ["node_modules", "scripts/node/node_modules"])
     if (existsSync(name)) await symlink(resolve(name), join(folder, name));
   return folder;
@@ -106,12 +98,6 @@ export async function start(state: string, { cwd = "." } = {}) {
   };
   return { origin, printed: () => printed, runtimes, stop, stopNpmOnly };
 }
-
-/**
- * An origin where no server listens: the port is assigned to no service, and only a privileged process can open it. `fetch`
- * does not block it, as it does port 9.
- */
-export const UNUSED_ORIGIN = "http://localhost:4";
 
 // Without the variables that npm and the test runner set, which would change how commands behave. Above all, npm puts the
 // installed Node first in PATH, where a new user has the machine's own.

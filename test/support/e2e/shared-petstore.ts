@@ -18,8 +18,6 @@ export function sharedPetstore() {
       headers.set("Authorization", `Bearer ${key}`);
       return fetch(petstore.origin + path, { ...init, headers });
     },
-    /** All lines that the service has logged, without the runtime's about clients that disconnect. A line can come after its response. */
-    logLines: async () => (await ask<string[]>("/log")).filter((line) => line.startsWith("{")),
   };
   beforeAll(async () => {
     Object.assign(petstore, await ask("/"));

@@ -37,8 +37,8 @@ export function fakeTimeTravel(database: D1Database) {
 
   return {
     /** Takes a bookmark, or finds the latest one at or before `timestamp` (ISO 8601). */
-    async bookmark(timestamp: string | null = null): Promise<string> {
-      if (timestamp !== null) return latest(({ atMs }) => atMs <= Date.parse(timestamp)).bookmark;
+    async bookmark(timestamp?: string): Promise<string> {
+      if (timestamp !== undefined) return latest(({ atMs }) => atMs <= Date.parse(timestamp)).bookmark;
       const schema = `SELECT sql AS value FROM sqlite_schema WHERE sql IS NOT NULL AND NOT (${INTERNAL})`;
       const statements = await column(`${schema} ORDER BY rowid`);
       for (const table of await tables()) statements.push(...(await inserts(table)));
@@ -48,7 +48,7 @@ export function fakeTimeTravel(database: D1Database) {
       copies.push({ bookmark, atMs: Date.now(), statements });
       return bookmark;
     },
-    async restore(bookmark: string | null): Promise<void> {
+    async restore(bookmark = ""): Promise<void> {
       const { statements } = latest((copy) => copy.bookmark === bookmark);
       const drops = (await tables()).reverse().map((name) => `DROP TABLE "${name}"`);
       await database.batch([...drops, ...statements].map((sql) => database.prepare(sql)));
