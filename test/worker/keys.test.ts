@@ -10,9 +10,9 @@ import type { SecretProblem } from "../../src/keys/record.ts";
 import { keyIdOf, newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { revokeKey, rotateKey } from "../../src/operators/admin.ts";
 import { listKeys } from "../../src/operators/records.ts";
-import { watchObjects, watchReads, watchStatements } from "../support/worker/bindings.ts";
+import { interceptCalls, watchObjects, watchReads, watchStatements } from "../support/worker/bindings.ts";
 import { fetchWithoutKey, newAddress, newClient, newKey, operator } from "../support/worker/client.ts";
-import { randomPartOf } from "../support/worker/log-lines.ts";
+import { randomPartOf, takeLogLines } from "../support/worker/log-lines.ts";
 import { pass } from "../support/worker/time.ts";
 
 const headersOf = (secret: string, address = newAddress()) => ({
@@ -117,6 +117,33 @@ it.each<
       401,
       `Bearer realm="petstore"${error}`,
     ]);
+  },
+);
+
+it.each([
+  ["of-later", null, "is unknown to this version"],
+  // The limits of an unknown plan are not used: they may mean something else there.
+  ["of-later", 5, "is unknown to this version"],
+  ["toString", null, "is unknown to this version"],
+  ["enterprise", null, "needs limits of its own"],
+])(
+  "a key on the plan %s with the limits %s, after a rollback, gets a 503, and the log says why",
+  async (plan, limit, why) => {
+    const { id, get } = await newClient();
+    const sql = "UPDATE keys SET plan = ?2, per_minute = ?3, per_day = ?3 WHERE id = ?1";
+    await env.KEYS_DB.prepare(sql).bind(id, plan, limit).run();
+    expect((await get("/v1/pets")).status).toBe(503);
+    const cause = expect.stringContaining(`the key ${id} has no limits: its plan, ${plan}, ${why}`);
+    const failures = [{ event: "database_unavailable", cause }];
+    const lines = takeLogLines();
+    expect(lines).toContainEqual({ event: "record_not_read", keyId: id, cause });
+    expect(lines.at(-1)).toMatchObject({ event: "request", failures });
+    // The same without the key's object.
+    interceptCalls(() => Promise.reject(new Error("a test")));
+    expect((await get("/v1/pets")).status).toBe(503);
+    expect(takeLogLines().at(-1)).toMatchObject({
+      failures: [{ event: "limiter_unavailable" }, ...failures],
+    });
   },
 );
 
