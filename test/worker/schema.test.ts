@@ -9,18 +9,13 @@ const pet = (values: string) => `INSERT INTO pets (name, category_id, status) VA
 const creation = (values: string) => `INSERT INTO creations VALUES (${values}, 1)`;
 const replaced = (values: string) =>
   `INSERT INTO replaced_secrets (key_id, hash, good_until_ms) SELECT ${values} FROM keys`;
-const change = (values: string) => `
-  INSERT INTO key_changes (key_id, at_ms, change, changed_by) VALUES (${values})`;
+const change = (values: string) =>
+  `INSERT INTO key_changes (key_id, at_ms, change, changed_by) VALUES (${values})`;
 /** A valid key but for these values. */
 const key = (values: Record<string, string>) => {
-  const valid = {
-    name: "'n'",
-    plan: "'free'",
-    hash: "randomblob(32)",
-    last_four: "'abcd'",
-    created_at_ms: "1",
-  };
-  const row = { id: "hex(randomblob(8))", ...valid, ...values };
+  const secret = { hash: "randomblob(32)", last_four: "'abcd'" };
+  const valid = { id: "hex(randomblob(8))", name: "'n'", plan: "'free'", created_at_ms: "1", ...secret };
+  const row = { ...valid, ...values };
   return `INSERT INTO keys (${Object.keys(row)}) SELECT ${Object.values(row)}`;
 };
 
@@ -75,36 +70,28 @@ it("the schema has no name of a plan or of a status, and only the name of bans, 
 });
 
 /** Ids, bookmarks, names in the code or of system users, and texts that follow from limited ones. */
-const WRITTEN_BY_SERVICE = [
-  ...["creations.key_id", "creations.pet_json"],
-  ...["change", "changed_by", "from_value", "key_id", "to_value"].map((column) => `key_changes.${column}`),
-  ...["keys.id", "keys.plan"],
-  ...["begun_by", "bookmark", "undo_bookmark"].map((column) => `pet_restores.${column}`),
-  ...["pets.status", "replaced_secrets.key_id"],
-];
+const WRITTEN_BY_SERVICE = `
+  creations.key_id creations.pet_json key_changes.change key_changes.changed_by key_changes.from_value key_changes.key_id
+  key_changes.to_value keys.id keys.plan pet_restores.begun_by pet_restores.bookmark pet_restores.undo_bookmark
+  pets.status replaced_secrets.key_id`;
 
 it("each text column has a limited length, unless the service itself writes its texts", async () => {
-  const sql = "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%STRICT%'";
-  const unlimited: string[] = [];
-  for (const database of [env.KEYS_DB, env.PETS_DB]) {
-    const { results } = await database.prepare(sql).all<{ name: string; sql: string }>();
-    for (const { name, sql } of results)
-      for (const [, column] of sql.matchAll(/(?:^|,) *(\w+) TEXT\b(?!.*CHECK \(length\(\1\))/gm))
-        unlimited.push(`${name}.${column}`);
-  }
-  expect(unlimited.sort()).toEqual(WRITTEN_BY_SERVICE);
+  const tables = "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%STRICT%'";
+  const read = (database: D1Database) => database.prepare(tables).all<{ name: string; sql: string }>();
+  const all = [await read(env.KEYS_DB), await read(env.PETS_DB)].flatMap(({ results }) => results);
+  const unlimited = all.flatMap(({ name, sql }) =>
+    [...sql.matchAll(/(?:^|,) *(\w+) TEXT\b(?!.*CHECK \(length\(\1\))/gm)].map(
+      ([, column]) => `${name}.${column}`,
+    ),
+  );
+  expect(unlimited.sort()).toEqual(WRITTEN_BY_SERVICE.trim().split(/\s+/));
 });
 
 it.each([
   ["PETS_DB", "SELECT 1 FROM creations WHERE created_at_ms <= 1 ORDER BY created_at_ms", "creations_by_age"],
-  ["PETS_DB", "SELECT id FROM pets WHERE status = 'sold' AND id >= 5", "pets_by_status"],
   ["KEYS_DB", "SELECT change FROM key_changes WHERE key_id = 'x' ORDER BY at_ms DESC", "key_changes_by_key"],
   ["KEYS_DB", "SELECT change FROM key_changes ORDER BY at_ms DESC", "key_changes_by_time"],
-  [
-    "KEYS_DB",
-    "DELETE FROM replaced_secrets WHERE key_id = 'x' AND good_until_ms > 1",
-    "PRIMARY KEY (key_id=?)",
-  ],
+  ["KEYS_DB", "DELETE FROM replaced_secrets WHERE key_id = 'x'", "PRIMARY KEY (key_id=?)"],
 ] as const)("%s: an index serves %s", async (name, sql, index) => {
   const { results } = await env[name].prepare(`EXPLAIN QUERY PLAN ${sql}`).all<{ detail: string }>();
   expect(results.map(({ detail }) => detail).join()).toContain(index);
