@@ -170,12 +170,11 @@ function breakBindings({ broken, fault }: Cell, keyId: string) {
     broken.includes(name) ? newFault() : work,
   ) as [typeof work, typeof work, typeof work];
   interceptStatements("PETS_DB", pets);
-  interceptStatements("KEYS_DB", (run, _place, _method, parameters) =>
+  interceptStatements("KEYS_DB", (run, _place, parameters) =>
     parameters.includes(keyId) ? keys(run) : run(),
   );
   // A call of the object lasts as long as its read.
-  const isAsLong = broken === "KEYS_DB";
-  interceptCalls((run, _, id) => (id === keyId && !isAsLong ? objects(run) : run()));
+  if (broken !== "KEYS_DB") interceptCalls(keyId, objects);
   return state;
 }
 
@@ -189,7 +188,7 @@ async function sendFaulty(cell: Cell, { id, call }: Client): Promise<Response> {
   const state = breakBindings(cell, id);
   const [path, init] = REQUESTS[cell.operation];
   if (atMs === 0) return call(path, init);
-  const restoreTimeouts = fakeTimeouts();
+  fakeTimeouts();
   // The page is read while the object is called: the clock must not advance before the other bindings have answered.
   const settle = async () => {
     do await scheduler.wait(TURN_MS);
@@ -206,7 +205,6 @@ async function sendFaulty(cell: Cell, { id, call }: Client): Promise<Response> {
   // Other deadlines that end now.
   await settle();
   state.isReleased = true;
-  restoreTimeouts();
   return response;
 }
 

@@ -7,7 +7,13 @@ import { beforeEach, expect, it, vi } from "vitest";
 import { app } from "../../src/app.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
-import { interceptCalls, interceptStatements, objectOf, watchObjects } from "../support/worker/bindings.ts";
+import {
+  interceptCalls,
+  interceptStatements,
+  objectOf,
+  watchObjects,
+  watchReads,
+} from "../support/worker/bindings.ts";
 import { acquire, batch, newClient, newKey, ORIGIN } from "../support/worker/client.ts";
 import { pass } from "../support/worker/time.ts";
 
@@ -19,26 +25,23 @@ async function newSender() {
   const { id, call } = await newClient();
   await acquire(id, batch(1));
   let latest: string[][] = [];
-  let [underway, reads] = [0, 0];
+  let underway = 0;
+  const reads = watchReads(id);
   const hop = async (part: string, go: () => Promise<unknown>) => {
     // A hop belongs to the round after those of all hops that ended before it began; one in the background, to the request that began it.
     const rounds = latest;
     const round = rounds.length;
-    const readsBefore = reads;
+    const { length: readsBefore } = reads;
     underway += 1;
     const result = await go();
     await scheduler.wait(HOP_MS);
-    const name = part === "object" && reads > readsBefore ? "keys, object" : part;
+    const name = part === "object" && reads.length > readsBefore ? "keys, object" : part;
     rounds[round] = [...(rounds[round] ?? []), name].sort();
     underway -= 1;
     return result;
   };
   interceptStatements("PETS_DB", (run) => hop("pets", run));
-  interceptStatements("KEYS_DB", (run, _place, _method, parameters) => {
-    if (parameters.includes(id)) reads += 1;
-    return run();
-  });
-  interceptCalls((run, _, name) => (name === id ? hop("object", run) : run()));
+  interceptCalls(id, (run) => hop("object", run));
   /** Sends a request, and returns the rounds that its response waited for. */
   const send = async (path: string, init: RequestInit = {}) => {
     latest = [];

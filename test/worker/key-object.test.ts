@@ -3,14 +3,14 @@
 
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { expect, it, vi } from "vitest";
+import { assert, expect, it, vi } from "vitest";
 import type { ApiKey } from "../../src/index.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
 import { changePlan, rotateKey } from "../../src/operators/admin.ts";
 import { listChanges } from "../../src/operators/records.ts";
 import { interceptStatements, objectOf } from "../support/worker/bindings.ts";
-import { acquire, banKey, batch, newClient, newKey, operator, usageAt } from "../support/worker/client.ts";
+import { acquire, banKey, batch, newClient, newKey, operator } from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
 import { pass } from "../support/worker/time.ts";
 
@@ -27,9 +27,15 @@ async function newObject() {
   return { id, object: objectOf(id) };
 }
 
+async function usageOf(keyId: string) {
+  const answer = await objectOf(keyId).usage();
+  assert("usage" in answer && answer.usage);
+  return answer.usage;
+}
+
 /** The counts of minute and day in the object. */
 async function usedOf(keyId: string): Promise<number[]> {
-  const { minute, day } = (await usageAt(keyId)).status.windows;
+  const { minute, day } = (await usageOf(keyId)).status.windows;
   return [minute.used, day.used];
 }
 
@@ -161,7 +167,7 @@ it("deletes its storage after 40 days without requests, not before, and keeps a 
   });
   await evictDurableObject(object);
   expect(await usedOf(id)).toEqual([1, 1]);
-  expect((await usageAt(id)).pastDays).toEqual([]);
+  expect((await usageOf(id)).pastDays).toEqual([]);
 });
 
 it("the record of a ban is made by an alarm, which survives a crash and a new day, and tried every 30 s while the database fails", async () => {

@@ -139,7 +139,7 @@ it.each([
     expect(lines).toContainEqual({ event: "record_not_read", keyId: id, cause });
     expect(lines.at(-1)).toMatchObject({ event: "request", failures });
     // The same without the key's object.
-    interceptCalls(() => Promise.reject(new Error("a test")));
+    interceptCalls(id, () => Promise.reject(new Error("a test")));
     expect((await get("/v1/pets")).status).toBe(503);
     expect(takeLogLines().at(-1)).toMatchObject({
       failures: [{ event: "limiter_unavailable" }, ...failures],

@@ -4,12 +4,12 @@ import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import { HEADER } from "../../../src/http/header-names.ts";
 import type { Plan } from "../../../src/keys/plans.ts";
-import type { AcquireRequest, AcquireResult, UsageAnswer } from "../../../src/keys/protocol.ts";
+import type { AcquireRequest, AcquireResult } from "../../../src/keys/protocol.ts";
 import { createKey } from "../../../src/operators/admin.ts";
 import { REQUESTS_PER_MINUTE } from "../../../src/rate-limit/anonymous.ts";
 import type { Limits } from "../../../src/rate-limit/windows.ts";
 import type { Exchange } from "../openapi-validator.ts";
-import { keyIds, objectOf, REAL } from "./bindings.ts";
+import { objectOf, REAL } from "./bindings.ts";
 import { trackSecret } from "./log-lines.ts";
 
 export const ORIGIN = "https://petstore.example";
@@ -25,7 +25,6 @@ export async function newKey({ plan = "business", limits, expiresAtMs = null }: 
   const key = { name: "a test", plan, expiresAtMs, ...(limits && { limits }) };
   const { key: stored, secret } = await createKey(env.KEYS_DB, key, operator());
   trackSecret(secret);
-  keyIds.add(stored.id);
   return { id: stored.id, secret };
 }
 
@@ -40,13 +39,6 @@ export async function acquire(keyId: string, request: AcquireRequest): Promise<A
   const answer = await objectOf(keyId).acquire(request);
   if ("unavailable" in answer || answer.result === undefined) throw new Error(JSON.stringify(answer));
   return answer.result;
-}
-
-/** The usage of a key at its object. */
-export async function usageAt(keyId: string): Promise<NonNullable<UsageAnswer["usage"]>> {
-  const answer = await objectOf(keyId).usage();
-  if ("unavailable" in answer || answer.usage === undefined) throw new Error(JSON.stringify(answer));
-  return answer.usage;
 }
 
 /** Bans a Free key, by a report of refusals. No isolate of the tests knows of the ban yet. */
