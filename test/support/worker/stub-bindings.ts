@@ -45,24 +45,18 @@ export function stubKeyObjects(objects: Env["API_KEYS"], intercept: CallIntercep
 }
 
 function stubInstance(instance: Instance, place: Place, intercept: Interceptor): Instance {
-  /** The real statements, because `batch` accepts no proxies. */
-  const originals = new WeakMap<D1PreparedStatement, D1PreparedStatement>();
-  const stub = (statement: D1PreparedStatement, parameters: readonly unknown[] = []): D1PreparedStatement => {
-    const stubbed = new Proxy(statement, {
-      get(target, name) {
-        const method = Reflect.get(target, name).bind(target);
-        if (name === "bind") return (...values: unknown[]) => stub(method(...values), values);
-        return (...words: unknown[]) => intercept(async () => method(...words), place, parameters);
-      },
-    });
-    originals.set(stubbed, statement);
-    return stubbed;
+  const stub = (statement: D1PreparedStatement, parameters: readonly unknown[] = []) => {
+    const execute = (method: "all" | "first" | "raw" | "run") => {
+      const call = statement[method].bind(statement) as (...words: unknown[]) => Promise<unknown>;
+      return (...words: unknown[]) => intercept(async () => call(...words), place, parameters);
+    };
+    return {
+      statement,
+      bind: (...values: unknown[]) => stub(statement.bind(...values), values),
+      ...{ all: execute("all"), first: execute("first"), raw: execute("raw"), run: execute("run") },
+    };
   };
-  return {
-    prepare: (sql) => stub(instance.prepare(sql)),
-    batch: (statements) => {
-      const run = async () => instance.batch(statements.map((each) => originals.get(each) ?? each));
-      return intercept(run, place, []) as Promise<never>;
-    },
-  };
+  const batch = (statements: { statement: D1PreparedStatement }[]) =>
+    intercept(async () => instance.batch(statements.map(({ statement }) => statement)), place, []);
+  return { prepare: (sql: string) => stub(instance.prepare(sql)), batch } as unknown as Instance;
 }
