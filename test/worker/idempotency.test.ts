@@ -56,23 +56,16 @@ it("a different POST gets 422 with the same key and another name, category or st
   expect((await post("other")).status).toBe(201);
   const before = await countPets();
   const message = MESSAGES.idempotency_key_reused.otherPet(24);
-  const others = [
-    ["Rex", "Max"],
-    ["807", "806"],
-    ["sold", "pending"],
-    [`,"status":"sold"`, ""],
-  ] as const;
-  for (const [value, other] of others) {
-    const response = await post("other", REX.replace(value, other));
-    expect(await response.json()).toEqual({ code: "idempotency_key_reused", message, status: 422 });
+  for (const body of [REX.replace("Rex", "Max"), REX.replace("807", "806"), REX.replace("sold", "pending")]) {
+    const refused = await (await post("other", body)).json();
+    expect(refused).toEqual({ code: "idempotency_key_reused", message, status: 422 });
   }
   expect(await countPets()).toBe(before);
 });
 
 it("a different POST succeeds after a 400, with another case of the key, and with the key of another API key", async () => {
-  const other = await newClient();
   expect((await post("mine", `{"name":"Rex"}`)).status).toBe(400);
-  const created = [await post("mine"), await post("MINE"), await post("mine", REX, other)];
+  const created = [await post("mine"), await post("MINE"), await post("mine", REX, await newClient())];
   expect(created.map(({ status }) => status)).toEqual([201, 201, 201]);
   expect(new Set(created.map(({ headers }) => headers.get("Location"))).size).toBe(3);
 });
