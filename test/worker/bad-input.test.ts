@@ -1,5 +1,5 @@
-// Refused bodies, queries and paths over HTTP. test/unit/pet-input.test.ts has the values and media types, openapi.test.ts the bounds,
-// keys.test.ts the credentials; test/e2e/fuzz.test.ts sends random input, and finds what a refused request has stored.
+// Refused bodies, queries and paths over HTTP. test/unit/pet-input.test.ts has the values, bounds and media types, keys.test.ts the
+// credentials; test/e2e/fuzz.test.ts sends random input, and finds what a refused request has stored.
 
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it, vi } from "vitest";

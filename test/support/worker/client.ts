@@ -46,11 +46,7 @@ export async function banKey(keyId: string): Promise<void> {
 }
 
 /** Calls the Worker without a key, from a new address unless `init` has one. */
-export async function fetchWithoutKey(
-  path: string,
-  init: RequestInit = {},
-  origin = ORIGIN,
-): Promise<Response> {
+export async function fetchWithoutKey(path: string, init: RequestInit = {}, origin = ORIGIN) {
   const headers = new Headers(init.headers);
   if (!headers.has("CF-Connecting-IP")) headers.set("CF-Connecting-IP", newAddress());
   const response = await exports.default.fetch(new Request(origin + path, { ...init, headers }));
