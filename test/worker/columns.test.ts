@@ -15,24 +15,18 @@ interface Fields {
 const COLUMNS = { name: text("name"), count: int64("how_many"), tags: json("tags"), size: json("size") };
 const storage = storageOf<Fields>(COLUMNS);
 
-it.each<[string, Fields, string]>([
-  ["absent fields", { name: 'a "quoted"\n\u001f\u2028🐈' }, '"name":"a \\"quoted\\"\\n\\u001f\u2028🐈"'],
-  ["an empty array", { name: "a", tags: [] }, '"name":"a","tags":[]'],
-  ["an array", { name: "a", tags: ["x", '"', "null"] }, '"name":"a","tags":["x","\\"","null"]'],
+it.each<[Fields, string]>([
+  [{ name: 'a "quoted"\n\u001f\u2028🐈', tags: [] }, '"name":"a \\"quoted\\"\\n\\u001f\u2028🐈","tags":[]'],
   [
-    "integers at any depth, and null in an object",
-    { name: "a", count: INT64_MIN, size: { unit: null, range: [INT64_MAX, 0n] } },
-    `"name":"a","count":${INT64_MIN},"size":{"unit":null,"range":[${INT64_MAX},0]}`,
+    { name: "a", count: INT64_MIN, tags: ['"', "null"], size: { unit: null, range: [INT64_MAX, 0n] } },
+    `"name":"a","count":${INT64_MIN},"tags":["\\"","null"],"size":{"unit":null,"range":[${INT64_MAX},0]}`,
   ],
-])("a row keeps %s", async (_, fields, expected) => {
-  const table =
-    "trials (id INTEGER PRIMARY KEY, name TEXT NOT NULL, how_many INTEGER, tags TEXT, size TEXT) STRICT";
-  await env.PETS_DB.exec(`CREATE TABLE IF NOT EXISTS ${table}`);
-  const { columns, placeholders, parameters } = storage;
-  const insert = `INSERT INTO trials (${columns}) VALUES (${placeholders(1)}) RETURNING id, ${storage.json} AS json`;
-  const row = await env.PETS_DB.prepare(insert)
-    .bind(...parameters(fields))
-    .first();
+])("a row keeps its fields, and lacks those that are absent: $0.name", async (fields, expected) => {
+  const columns = "id INTEGER PRIMARY KEY, name TEXT NOT NULL, how_many INTEGER, tags TEXT, size TEXT";
+  await env.PETS_DB.exec(`CREATE TABLE IF NOT EXISTS trials (${columns}) STRICT`);
+  const insert = `INSERT INTO trials (${storage.columns}) VALUES (${storage.placeholders(1)})`;
+  const statement = env.PETS_DB.prepare(`${insert} RETURNING id, ${storage.json} AS json`);
+  const row = await statement.bind(...storage.parameters(fields)).first();
   expect(row?.json).toBe(`{"id":${row?.id},${expected}}`);
 });
 

@@ -1,5 +1,5 @@
-// The hops that a response waits for, one round after the other: to the databases and to the object of its key, and from that to the
-// database of keys. Hops in the background don't count.
+// The hops that a response waits for, one round after the other: to the database of pets and to the object of its key, which may have to
+// read the database of keys first. Hops in the background don't count.
 
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -7,65 +7,48 @@ import { beforeEach, expect, it, vi } from "vitest";
 import { app } from "../../src/app.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
-import { interceptCalls, interceptStatements, objectOf, watchObjects } from "../support/worker/bindings.ts";
+import {
+  interceptCalls,
+  interceptStatements,
+  objectOf,
+  watchObjects,
+  watchReads,
+} from "../support/worker/bindings.ts";
 import { acquire, batch, newClient, newKey, ORIGIN } from "../support/worker/client.ts";
 import { pass } from "../support/worker/time.ts";
 
 /** The minimum duration of a hop: longer than the code between two hops that should overlap. */
 const HOP_MS = 5;
 
-/**
- * Records the hops of a key's requests. A hop belongs to the round after those of all hops that ended before it began. If the object
- * reads its record, that is the hop of this round, and the call belongs to the next one.
- */
-function recordRounds(keyId: string) {
-  let latest: string[][] = [];
-  let calledIn = 0;
-  let underway = 0;
-  const record = (part: string, rounds: string[][], round: number) => {
-    rounds[round] = [...(rounds[round] ?? []), part].sort();
-  };
-  // A hop that began in the background of earlier requests is recorded with them.
-  const hop = async (part: string, go: () => Promise<unknown>) => {
-    const rounds = latest;
-    const round = rounds.length;
-    if (part === "object") calledIn = round;
-    underway += 1;
-    const result = await go();
-    const isAfterRead = part === "object" && rounds[round]?.includes("keys");
-    await scheduler.wait(HOP_MS);
-    record(part, rounds, isAfterRead ? round + 1 : round);
-    underway -= 1;
-    return result;
-  };
-  interceptStatements("KEYS_DB", async (run, _place, _method, parameters) => {
-    const result = await run();
-    if (parameters.includes(keyId)) record("keys", latest, calledIn);
-    return result;
-  });
-  interceptStatements("PETS_DB", (run) => hop("pets", run));
-  interceptCalls((run, _, name) => (name === keyId ? hop("object", run) : run()));
-  return {
-    begin: () => {
-      latest = [];
-      return latest;
-    },
-    isIdle: () => underway === 0,
-  };
-}
-
 /** Sends requests with a key that is new to the isolate. Its object is awake, because another isolate has just called it. */
 async function newSender() {
   const { id, call } = await newClient();
   await acquire(id, batch(1));
-  const { begin, isIdle } = recordRounds(id);
+  let latest: string[][] = [];
+  let underway = 0;
+  const reads = watchReads(id);
+  const hop = async (part: string, go: () => Promise<unknown>) => {
+    // A hop belongs to the round after those of all hops that ended before it began; one in the background, to the request that began it.
+    const rounds = latest;
+    const round = rounds.length;
+    const { length: readsBefore } = reads;
+    underway += 1;
+    const result = await go();
+    await scheduler.wait(HOP_MS);
+    const name = part === "object" && reads.length > readsBefore ? "keys, object" : part;
+    rounds[round] = [...(rounds[round] ?? []), name].sort();
+    underway -= 1;
+    return result;
+  };
+  interceptStatements("PETS_DB", (run) => hop("pets", run));
+  interceptCalls(id, (run) => hop("object", run));
   /** Sends a request, and returns the rounds that its response waited for. */
   const send = async (path: string, init: RequestInit = {}) => {
-    const rounds = begin();
+    latest = [];
     const response = await call(path, init);
-    const waitedFor = [...rounds];
+    const waitedFor = [...latest];
     expect(response.status).toBeLessThan(300);
-    while (!isIdle()) await scheduler.wait(1);
+    while (underway > 0) await scheduler.wait(1);
     return waitedFor;
   };
   return { id, send };
@@ -87,7 +70,7 @@ beforeEach(async () => {
 });
 
 it("a list request waits for one round in a cold isolate, and with a known key, and only the object with a cached page", async () => {
-  const { send } = await newSender();
+  const { id, send } = await newSender();
   const list = newList();
   expect(await send(list)).toEqual([["object", "pets"]]);
   // Requests are too rare for a lease, and the record of the object stays fresh.
@@ -95,28 +78,23 @@ it("a list request waits for one round in a cold isolate, and with a known key, 
   expect(await send(newList())).toEqual([["object", "pets"]]);
   pass(2_000);
   expect(await send(list)).toEqual([["object"]]);
-});
-
-it("a list request waits for two rounds if the object slept or its record is old: it reads that while the page is read", async () => {
-  for (const isAsleep of [true, false]) {
-    const { send, id } = await newSender();
-    pass(10_000);
-    if (isAsleep) await evictDurableObject(objectOf(id));
-    expect(await send(newList())).toEqual([["keys", "pets"], ["object"]]);
-  }
-});
-
-it("a list request waits for no database if the key and the page are in use, because they are read again in the background", async () => {
-  const { send, id } = await newSender();
-  const list = newList();
+  // The page and the record of a key in use are read again in the background.
+  pass(16_000);
   await send(list);
-  pass(20_000);
-  await send(list);
-  // 30 s after the first request. Another isolate has used the key meanwhile, so the record of the object is fresh.
   pass(10_000);
   await acquire(id, batch(1));
   expect(await send(list)).toEqual([["object"]]);
 });
+
+it.each(["slept", "has an old record"])(
+  "a list request waits for two hops in sequence if the object %s, and for the page meanwhile",
+  async (state) => {
+    const { send, id } = await newSender();
+    pass(10_000);
+    if (state === "slept") await evictDurableObject(objectOf(id));
+    expect(await send(newList())).toEqual([["keys, object", "pets"]]);
+  },
+);
 
 it("a list request waits for nothing with a lease and a cached page", async () => {
   const { send } = await newSender();
@@ -125,6 +103,18 @@ it("a list request waits for nothing with a lease and a cached page", async () =
   expect(await send(list)).toEqual([]);
   expect(await send(newList())).toEqual([["pets"]]);
 });
+
+it.each([{}, { [HEADER.idempotencyKey]: "once" }])(
+  "a POST waits for two rounds in a cold isolate, for one with a lease: %j",
+  async (header) => {
+    const { send } = await newSender();
+    const headers = { "Content-Type": "application/json", ...header };
+    const post = { method: "POST", headers, body: `{"name":"Rex","categoryId":1}` };
+    expect(await send("/v1/pets", post)).toEqual([["object"], ["pets"]]);
+    for (let request = 0; request < 2; request += 1) await send("/v1/pets", post);
+    expect(await send("/v1/pets", post)).toEqual([["pets"]]);
+  },
+);
 
 it("100 requests that arrive at once in a cold isolate need two calls", async () => {
   const { id, secret } = await newKey();
@@ -136,16 +126,3 @@ it("100 requests that arrive at once in a cold isolate need two calls", async ()
   // One for the first request, and one for the batch that waited meanwhile.
   expect(calls).toHaveLength(2);
 });
-
-const HEADERS = [{}, { [HEADER.idempotencyKey]: "once" }];
-it.each(HEADERS)(
-  "a POST waits for two rounds in a cold isolate, for one with a lease: %j",
-  async (header) => {
-    const { send } = await newSender();
-    const headers = { "Content-Type": "application/json", ...header };
-    const post = { method: "POST", headers, body: `{"name":"Rex","categoryId":1}` };
-    expect(await send("/v1/pets", post)).toEqual([["object"], ["pets"]]);
-    for (let request = 0; request < 2; request += 1) await send("/v1/pets", post);
-    expect(await send("/v1/pets", post)).toEqual([["pets"]]);
-  },
-);

@@ -2,7 +2,6 @@
 
 import { createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import fc from "fast-check";
 import { beforeEach, expect, it, vi } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
@@ -30,14 +29,15 @@ async function seen(response: Response): Promise<unknown[]> {
   return [response.status, response.headers.get("Location"), await response.text()];
 }
 
-it("a repeated POST gets the same 201 and creates one pet, also ten times at once, and consumes quota", async () => {
+it("a repeated POST gets the same 201 and creates one pet, also ten times at once, and consumes quota; its SQL is only a value", async () => {
+  const [key, body] = ["';DROP/**/TABLE/**/creations;--", REX.replace("Rex", "'; DROP TABLE pets; --")];
   const before = await countPets();
-  const responses = await Promise.all(Array.from({ length: 10 }, () => post("again")));
+  const responses = await Promise.all(Array.from({ length: 10 }, () => post(key, body)));
   const [first = [], ...others] = await Promise.all(responses.map(seen));
   expect(first[0]).toBe(201);
   expect(first[2]).toContain(`"categoryId":9223372036854775807`);
   expect(others).toEqual(Array(9).fill(first));
-  const again = await post("again");
+  const again = await post(key, body);
   expect(again.headers.get(HEADER.rateLimitRemaining)).toBe("49");
   expect(await seen(again)).toEqual(first);
   expect(await countPets()).toBe(before + 1);
@@ -55,22 +55,17 @@ it("a repeated POST gets the stored response even if the pet was deleted, and ma
 it("a different POST gets 422 with the same key and another name, category or status", async () => {
   expect((await post("other")).status).toBe(201);
   const before = await countPets();
-  for (const body of [
-    REX.replace("Rex", "Max"),
-    REX.replace("807", "806"),
-    REX.replace("sold", "pending"),
-    REX.replace(`,"status":"sold"`, ""),
-  ]) {
-    const error = { code: "idempotency_key_reused", message: MESSAGES.idempotency_key_reused.otherPet(24) };
-    expect(await (await post("other", body)).json()).toEqual({ ...error, status: 422 });
+  const message = MESSAGES.idempotency_key_reused.otherPet(24);
+  for (const body of [REX.replace("Rex", "Max"), REX.replace("807", "806"), REX.replace("sold", "pending")]) {
+    const refused = await (await post("other", body)).json();
+    expect(refused).toEqual({ code: "idempotency_key_reused", message, status: 422 });
   }
   expect(await countPets()).toBe(before);
 });
 
 it("a different POST succeeds after a 400, with another case of the key, and with the key of another API key", async () => {
-  const other = await newClient();
   expect((await post("mine", `{"name":"Rex"}`)).status).toBe(400);
-  const created = [await post("mine"), await post("MINE"), await post("mine", REX, other)];
+  const created = [await post("mine"), await post("MINE"), await post("mine", REX, await newClient())];
   expect(created.map(({ status }) => status)).toEqual([201, 201, 201]);
   expect(new Set(created.map(({ headers }) => headers.get("Location"))).size).toBe(3);
 });
@@ -90,7 +85,7 @@ it("an idempotency record lasts for more than 24 hours, even if the cron trigger
 
 it("an idempotency record ends in the table when the cron trigger runs, in batches, for at most 40,000 records per run", async () => {
   await env.PETS_DB.exec("DELETE FROM creations");
-  // More than one run deletes, and one that expires a millisecond later.
+  // More than one run deletes, and one that ends a millisecond later.
   await env.PETS_DB.prepare(
     `INSERT INTO creations (key_id, idempotency_key, request_hash, pet_id, pet_json, created_at_ms)
      WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 41501)
@@ -103,7 +98,6 @@ it("an idempotency record ends in the table when the cron trigger runs, in batch
   for (const [count, records] of [
     [40, 40_000],
     [2, 1_500],
-    [1, 0],
   ] as const) {
     statements.mockClear();
     await worker.scheduled(createScheduledController(), env);
@@ -113,21 +107,21 @@ it("an idempotency record ends in the table when the cron trigger runs, in batch
   expect(results).toEqual([{ key: "41501" }]);
 });
 
-const tooLong = "x".repeat(256);
-const quoted = ['""', `"${tooLong}"`, '"a"b"', '"a"; b=1', String.raw`"a\b"`, String.raw`"a\"`];
-const plain = ["", tooLong, "two words", "ünïcode", "one, another"];
-it.each([...plain, ...quoted])("the Idempotency-Key header is invalid: %j", (header) => {
+const LONGEST = "~".repeat(255);
+const INVALID = ["", `${LONGEST}~`, "two words", "ünïcode", "one, another"];
+const INVALID_QUOTED = ['""', `"${LONGEST}~"`, '"a"b"', '"a"; b=1', String.raw`"a\b"`, String.raw`"a\"`];
+
+it.each([...INVALID, ...INVALID_QUOTED])("the Idempotency-Key header is invalid: %j", (header) => {
   expect(() => parseIdempotencyKey(header)).toThrow(MESSAGES.invalid_request.idempotencyKey(255));
 });
 
-it("the Idempotency-Key header means the same key with and without quotes, of 1 to 255 visible characters", () => {
-  const unit = fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCharCode(code));
-  const visible = fc.string({ unit, minLength: 1, maxLength: 255 });
-  const expectParsed = (key: string) => {
-    expect(parseIdempotencyKey(`"${key.replace(/["\\]/g, "\\$&")}"`)).toBe(key);
-    // A leading quote always starts the quoted form.
-    if (!key.startsWith('"')) expect(parseIdempotencyKey(key)).toBe(key);
-  };
-  fc.assert(fc.property(visible, expectParsed));
-  for (const key of ["!", "~", "x".repeat(255)]) expectParsed(key);
+it.each([
+  ["!", "!"],
+  [LONGEST, LONGEST],
+  [`"${LONGEST}"`, LONGEST],
+  // Only a leading quote starts the quoted form.
+  ['a"b', 'a"b'],
+  [String.raw`"\"a\\b"`, String.raw`"a\b`],
+])("the Idempotency-Key header means the same key with and without quotes: %s", (header, key) => {
+  expect(parseIdempotencyKey(header)).toBe(key);
 });

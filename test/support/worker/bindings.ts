@@ -36,40 +36,32 @@ export function interceptStatements(name: DatabaseName, intercept: Interceptor, 
   vi.spyOn(env[name], "withSession").mockImplementation(stub.withSession);
 }
 
-/** All calls of the objects of keys go through `intercept`. */
-export function interceptCalls(intercept: CallInterceptor): void {
-  vi.spyOn(env.API_KEYS, "getByName").mockImplementation(stubKeyObjects(REAL.API_KEYS, intercept).getByName);
+/** All calls of a key's object go through `intercept`. */
+export function interceptCalls(keyId: string, intercept: CallInterceptor): void {
+  const { getByName } = stubKeyObjects(REAL.API_KEYS, intercept);
+  vi.spyOn(env.API_KEYS, "getByName").mockImplementation((name) =>
+    name === keyId ? getByName(name) : objectOf(name),
+  );
 }
 
-/** The keys of all tests. */
-export const keyIds = new Set<string>();
-
-/** Returns an array that gets one entry per call of a key's object; without `keyId`, of an object that belongs to no key. */
-export function watchObjects(keyId?: string): string[] {
+/** Returns an array that gets the method of each call of a key's object from now on. */
+export function watchObjects(keyId: string): string[] {
   const calls: string[] = [];
-  vi.spyOn(env.API_KEYS, "getByName").mockImplementation((name) => {
-    if (keyId === undefined ? !keyIds.has(name) : name === keyId) calls.push(name);
-    return objectOf(name);
+  interceptCalls(keyId, (run, method) => {
+    calls.push(method);
+    return run();
   });
   return calls;
 }
 
-/** Returns an array that gets one entry per statement about a key; without `keyId`, about no key. */
-export function watchReads(keyId?: string): Place[] {
-  const isCounted = (parameters: readonly unknown[]) =>
-    keyId === undefined ? !parameters.some((value) => keyIds.has(`${value}`)) : parameters.includes(keyId);
-  return watchStatements("KEYS_DB", isCounted);
-}
-
-/** Returns an array that gets the place of each statement from now on. */
-export function watchStatements(
-  name: DatabaseName,
-  isCounted: (parameters: readonly unknown[]) => boolean = () => true,
-): Place[] {
+/** Returns an array that gets the place of each statement from now on; with `keyId`, of those about the key. */
+export function watchStatements(name: DatabaseName, keyId?: string): Place[] {
   const places: Place[] = [];
-  interceptStatements(name, (run, place, _method, parameters) => {
-    if (isCounted(parameters)) places.push(place);
+  interceptStatements(name, (run, place, parameters) => {
+    if (keyId === undefined || parameters.includes(keyId)) places.push(place);
     return run();
   });
   return places;
 }
+
+export const watchReads = (keyId: string) => watchStatements("KEYS_DB", keyId);

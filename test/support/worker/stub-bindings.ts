@@ -4,16 +4,13 @@
 /** Where a statement runs: at the primary, which has every commit, or at the nearest instance. */
 export type Place = "primary" | "nearest";
 
+type Run = () => Promise<unknown>;
+
 /** Handles a statement with its parameters, or a batch without. `run` executes it. */
-export type Interceptor = (
-  run: () => Promise<unknown>,
-  place: Place,
-  method: string,
-  parameters: readonly unknown[],
-) => Promise<unknown>;
+export type Interceptor = (run: Run, place: Place, parameters: readonly unknown[]) => Promise<unknown>;
 
 /** Handles a call of the object `name`. `run` executes it. */
-export type CallInterceptor = (run: () => Promise<unknown>, method: string, name: string) => Promise<unknown>;
+export type CallInterceptor = (run: Run, method: string, name: string) => Promise<unknown>;
 
 type Instance = Pick<D1Database, "prepare" | "batch">;
 
@@ -32,48 +29,34 @@ export function stubKeyObjects(objects: Env["API_KEYS"], intercept: CallIntercep
     const object = objects.getByName(name);
     // On the platform, a stub whose call has failed may fail forever. Here it does.
     let isBroken = false;
-    const callWith = async (run: () => Promise<unknown>, method: string) => {
-      if (isBroken) throw new Error("a call of this stub has failed before");
-      try {
-        return await intercept(run, method, name);
-      } catch (error) {
-        isBroken = true;
-        throw error;
-      }
-    };
-    const stubbed: Record<string, unknown> = {};
-    for (const method of ["acquire", "identify", "usage"] as const) {
+    const stub = (method: "acquire" | "identify" | "usage") => {
       const call = object[method] as (...words: unknown[]) => Promise<unknown>;
-      stubbed[method] = (...words: unknown[]) => callWith(() => call(...words), method);
-    }
-    return stubbed;
+      return async (...words: unknown[]) => {
+        if (isBroken) throw new Error("a call of this stub has failed before");
+        return intercept(() => call(...words), method, name).catch((error) => {
+          isBroken = true;
+          throw error;
+        });
+      };
+    };
+    return { acquire: stub("acquire"), identify: stub("identify"), usage: stub("usage") };
   };
   return { getByName } as unknown as Env["API_KEYS"];
 }
 
 function stubInstance(instance: Instance, place: Place, intercept: Interceptor): Instance {
-  /** The real statements, because `batch` accepts no proxies. */
-  const originals = new WeakMap<D1PreparedStatement, D1PreparedStatement>();
-  const stub = (statement: D1PreparedStatement, parameters: readonly unknown[] = []): D1PreparedStatement => {
-    const stubbed = new Proxy(statement, {
-      get(target, name) {
-        const method = Reflect.get(target, name).bind(target);
-        if (name === "bind") return (...values: unknown[]) => stub(method(...values), values);
-        return (...words: unknown[]) =>
-          intercept(async () => method(...words), place, String(name), parameters);
-      },
-    });
-    originals.set(stubbed, statement);
-    return stubbed;
+  const stub = (statement: D1PreparedStatement, parameters: readonly unknown[] = []) => {
+    const execute = (method: "all" | "first" | "raw" | "run") => {
+      const call = statement[method].bind(statement) as (...words: unknown[]) => Promise<unknown>;
+      return (...words: unknown[]) => intercept(async () => call(...words), place, parameters);
+    };
+    return {
+      statement,
+      bind: (...values: unknown[]) => stub(statement.bind(...values), values),
+      ...{ all: execute("all"), first: execute("first"), raw: execute("raw"), run: execute("run") },
+    };
   };
-  return {
-    prepare: (sql) => stub(instance.prepare(sql)),
-    batch: (statements) =>
-      intercept(
-        async () => instance.batch(statements.map((each) => originals.get(each) ?? each)),
-        place,
-        "batch",
-        [],
-      ) as Promise<never>,
-  };
+  const batch = (statements: { statement: D1PreparedStatement }[]) =>
+    intercept(async () => instance.batch(statements.map(({ statement }) => statement)), place, []);
+  return { prepare: (sql: string) => stub(instance.prepare(sql)), batch } as unknown as Instance;
 }

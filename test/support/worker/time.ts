@@ -17,33 +17,24 @@ export async function hasSettled(promise: Promise<unknown>): Promise<boolean> {
 }
 
 /**
- * From now on, `setTimeout` is by the faked clock. Returns a function that ends all timers, and restores the real ones; so does the end of
- * the test. vitest's own fake runs all callbacks on behalf of the test, but the platform lets an object do I/O only in its own.
+ * Until mocks are restored, `setTimeout` is by the faked clock. vitest's own fake runs all callbacks on behalf of the test, but the platform
+ * lets an object do I/O only in its own.
  */
-export function fakeTimeouts(): () => void {
-  const timers = new Set<{ isOver: boolean }>();
+export function fakeTimeouts(): void {
+  const timers = new Set<object>();
+  onTestFinished(() => timers.clear());
   const set = (callback: () => void, ms = 0) => {
-    const timer = { isOver: false };
-    const atMs = Date.now() + ms;
+    const timer = {};
     timers.add(timer);
+    const atMs = Date.now() + ms;
     const run = async () => {
-      while (!timer.isOver && Date.now() < atMs) await scheduler.wait(1);
-      if (!timer.isOver) callback();
+      while (timers.has(timer) && Date.now() < atMs) await scheduler.wait(1);
+      if (timers.delete(timer)) callback();
     };
     void run();
     return timer;
   };
-  const clear = (timer: { isOver: boolean }) => {
-    timer.isOver = true;
-  };
-  const spies = [
-    vi.spyOn(globalThis, "setTimeout").mockImplementation(set as never),
-    vi.spyOn(globalThis, "clearTimeout").mockImplementation(clear as never),
-  ];
-  const restore = () => {
-    timers.forEach(clear);
-    for (const spy of spies) spy.mockRestore();
-  };
-  onTestFinished(restore);
-  return restore;
+  vi.spyOn(globalThis, "setTimeout").mockImplementation(set as never);
+  const clear = (timer: object) => void timers.delete(timer);
+  vi.spyOn(globalThis, "clearTimeout").mockImplementation(clear as never);
 }
