@@ -1,5 +1,5 @@
 // Refused bodies, queries and paths over HTTP: the response has the expected status and Error body, and nothing is stored.
-// test/unit/pet-input.test.ts has the values and media types, openapi.test.ts the bounds, keys.test.ts the credentials.
+// test/unit/pet-input.test.ts has the values, bounds and media types, keys.test.ts the credentials.
 
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it, vi } from "vitest";

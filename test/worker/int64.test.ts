@@ -1,4 +1,4 @@
-// IDs at the edges of int64 are exact in paths, bodies, cursors and storage. contract.test.ts has categories there.
+// IDs at the edges of int64 are exact in paths, bodies, cursors and storage. test/e2e/fuzz.test.ts has categories there.
 
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, expect, it } from "vitest";

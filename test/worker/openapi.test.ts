@@ -4,7 +4,6 @@
 
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it, vi } from "vitest";
-import { app } from "../../src/app.ts";
 import { MAX_BODY_BYTES } from "../../src/http/body.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import { OPERATION_IDS, OPERATIONS } from "../../src/http/operations.ts";
@@ -12,8 +11,6 @@ import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { EXAMPLE_PETS } from "../../src/openapi/examples.ts";
 import type { Description } from "../../src/openapi/operations.ts";
-import { IDEMPOTENCY_KEY } from "../../src/pets/idempotency.ts";
-import { PET_STATUSES } from "../../src/pets/schema.ts";
 import { insertPet } from "../../src/pets/store.ts";
 import * as documented from "../support/openapi-document.ts";
 import { type DatabaseName, interceptStatements } from "../support/worker/bindings.ts";
@@ -36,26 +33,6 @@ let client: Client;
 
 beforeEach(async () => {
   client = await newClient();
-});
-
-it("the document has the bounds that test/unit/pet-input.test.ts tries on the service", () => {
-  const parameter = (wanted: string) =>
-    DOCUMENTED.listPets.parameters.find(({ name }) => name === wanted)?.schema;
-  expect(parameter("limit")).toMatchObject({ minimum: 1, maximum: 100 });
-  expect(documented.dereferenced(parameter("status"), DOCUMENT)).toMatchObject({ enum: PET_STATUSES });
-  const { name } = DOCUMENT.components.schemas.NewPet?.properties ?? {};
-  expect(name).toMatchObject({ minLength: 1, maxLength: 255, pattern: "^[^\\u0000]*$" });
-  const [key] = DOCUMENTED.createPet.parameters;
-  expect(key?.schema).toMatchObject({ pattern: IDEMPOTENCY_KEY.source });
-});
-
-it("preflights allow the methods of all routes", async () => {
-  const headers = { Origin: "https://shop.example", "Access-Control-Request-Method": "GET" };
-  const preflight = await fetchWithoutKey("/v1/pets", { method: "OPTIONS", headers });
-  const methods = new Set(["HEAD", ...app.routes.map(({ method }) => method)]);
-  methods.delete("ALL");
-  const allowed = preflight.headers.get("Access-Control-Allow-Methods")?.split(", ");
-  expect(allowed?.toSorted()).toEqual([...methods].toSorted());
 });
 
 const { examples } = DOCUMENTED.createPet.requestBody.content["application/json"];
