@@ -135,14 +135,10 @@ describe("the pages", () => {
     const all = (pattern: RegExp) => [...page.matchAll(pattern)].map(([, found]) => found);
     expect(page).toContain('<li id="/Pets/getPet"><code>GET /v1/pets/{petId}</code> Get a pet</li>');
     expect(page).toMatch(/<noscript>.*needs JavaScript.*<\/noscript>/);
-    expect(page).toContain("Link: &lt;https://petstore.example/v1/pets");
     const ids = all(/<(?:h[2-6]|li) id="(.*?)"/g);
     expect(all(/<li>\s*<a href="#(.*?)"/g)).toEqual(ids);
-    expect(all(/<a class="anchor" href="#(.*?)"/g)).toEqual(ids.filter((id) => !id?.startsWith("/")));
-    // The deprecation link of getPet leads to this heading.
-    expect(ids).toEqual(expect.arrayContaining(["/Usage/getUsage", "deprecation", "changes"]));
+    expect(ids).toEqual(expect.arrayContaining(["/Usage/getUsage", "rate-limits", "changes"]));
     expect(page).toMatch(/<details>\n<summary>1\.0\.0 .*<\/summary>\s*<ul>\s*<li>List pets in pages/);
-    expect(page).not.toContain("npm run");
   });
 });
 
@@ -414,7 +410,6 @@ describe.skipIf(CHROMIUM === undefined)("the reference page with another URL or 
 });
 
 describe.skipIf(CHROMIUM === undefined)("the usage page", () => {
-  /** Enters a key. */
   async function enter(page: Page, secret: string): Promise<void> {
     await keyField(page).fill(secret);
     await page.getByRole("button", { name: "Show" }).click();
@@ -563,7 +558,6 @@ describe.skipIf(CHROMIUM === undefined)("the usage page", () => {
     const texts = ["This minute", "1", "of 60", "59 left", "resets in 40 s"];
     expect((await gauge.innerText()).split(/\n+/)).toEqual(texts);
     expect(await gauge.locator(".used").getAttribute("stroke-dasharray")).toMatch(/^1\.6\d* 100$/);
-    expect(await gauge.getAttribute("data-level")).toBe("fine");
     const meter = page.getByRole("meter", { name: "Today (UTC)" });
     expect(await meter.getAttribute("aria-valuetext")).toBe("1 of 1,000 used");
     expect(await meter.getAttribute("aria-valuemax")).toBe("1000");
