@@ -13,7 +13,7 @@ export const IN_NODE = {
 export const UNIT = { name: "unit", include: ["test/unit/**/*.test.ts"], testTimeout: 30_000, ...IN_NODE };
 
 // Stryker runs tests in threads, which can't set the time zone, and on changed sources, which some tests read as texts.
-const NOT_FOR_STRYKER = ["site", "documents", "proof", "layout", "header-names"];
+const NOT_FOR_STRYKER = ["site", "documents", "proof", "layout"];
 export default defineConfig({
   test: { ...UNIT, exclude: NOT_FOR_STRYKER.map((name) => `test/unit/${name}.test.ts`) },
 });

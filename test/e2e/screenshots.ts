@@ -6,6 +6,8 @@ import { EXAMPLE_USAGE } from "../../src/openapi/examples.ts";
 import { answerUsage, keyField, openBrowser, openOperation } from "../support/e2e/browser.ts";
 import { emptyState, start } from "../support/e2e/petstore.ts";
 
+const [folder = "docs"] = process.argv.slice(2);
+
 /** Busy on weekdays, and sometimes over the limit. */
 const PAST_DAYS = EXAMPLE_USAGE.days.slice(0, -1).map(({ date }, index) => {
   const isQuiet = index % 7 === 1 || index % 7 === 2;
@@ -13,42 +15,38 @@ const PAST_DAYS = EXAMPLE_USAGE.days.slice(0, -1).map(({ date }, index) => {
   return { date, admitted: Math.min(1000, sent), refused: Math.max(0, sent - 1000) };
 });
 
-await takeAll(process.argv[2] ?? "docs");
+const browser = await openBrowser();
+const { state, remove } = await emptyState();
+const service = await start(state);
+const [key = ""] = service.printed().match(/pet_\w{50}/) ?? [];
+try {
+  for (const colorScheme of ["light", "dark"] as const) {
+    const take = (name: string) =>
+      page.screenshot({ path: join(folder, `${name}-desktop-${colorScheme}.png`), animations: "disabled" });
+    const page = await browser.newPage({ colorScheme, viewport: { width: 1280, height: 1400 } });
+    await page.goto(service.origin);
+    await keyField(page).fill(key);
+    const { operation, execute } = await openOperation(page, "listPets");
+    await operation.getByText("TypeScript", { exact: true }).click();
+    await execute.click();
+    await operation.locator("pre.body").waitFor();
+    await page.mouse.move(0, 0);
+    await page.evaluate(`
+      document.activeElement.blur();
+      document.querySelector("#operations-Pets-listPets").scrollIntoView({ behavior: "instant" })`);
+    await page.locator(".contents [aria-current]").getByText("List pets").waitFor();
+    await take("reference");
 
-async function takeAll(folder: string): Promise<void> {
-  const browser = await openBrowser();
-  const { state, remove } = await emptyState();
-  const service = await start(state);
-  const [key = ""] = service.printed().match(/pet_\w{50}/) ?? [];
-  try {
-    for (const colorScheme of ["light", "dark"] as const) {
-      const take = (name: string) =>
-        page.screenshot({ path: join(folder, `${name}-desktop-${colorScheme}.png`), animations: "disabled" });
-      const page = await browser.newPage({ colorScheme, viewport: { width: 1280, height: 1400 } });
-      await page.goto(service.origin);
-      await keyField(page).fill(key);
-      const { operation, execute } = await openOperation(page, "listPets");
-      await operation.getByText("TypeScript", { exact: true }).click();
-      await execute.click();
-      await operation.locator("pre.body").waitFor();
-      await page.mouse.move(0, 0);
-      await page.evaluate(`
-        document.activeElement.blur();
-        document.querySelector("#operations-Pets-listPets").scrollIntoView({ behavior: "instant" })`);
-      await page.locator(".contents [aria-current]").getByText("List pets").waitFor();
-      await take("reference");
-
-      await answerUsage(page, { ...EXAMPLE_USAGE, days: [...PAST_DAYS, ...EXAMPLE_USAGE.days.slice(-1)] });
-      // The page finds the key in the tab's storage.
-      await page.goto(`${service.origin}/usage`);
-      await page.getByRole("meter").first().waitFor();
-      await page.setViewportSize({ width: 1280, height: 960 });
-      await take("usage");
-      await page.close();
-    }
-  } finally {
-    await browser.close();
-    await service.stop();
-    await remove();
+    await answerUsage(page, { ...EXAMPLE_USAGE, days: [...PAST_DAYS, ...EXAMPLE_USAGE.days.slice(-1)] });
+    // The page finds the key in the tab's storage.
+    await page.goto(`${service.origin}/usage`);
+    await page.getByRole("meter").first().waitFor();
+    await page.setViewportSize({ width: 1280, height: 960 });
+    await take("usage");
+    await page.close();
   }
+} finally {
+  await browser.close();
+  await service.stop();
+  await remove();
 }

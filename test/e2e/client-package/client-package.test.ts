@@ -2,7 +2,7 @@
 // that it supports, against the service. How it retries, waits and paces is tested elsewhere.
 
 import { once } from "node:events";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { copyFile, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -74,19 +74,11 @@ async function expectCorrect(
   expect(others).toEqual({ plan: "business", minuteLimit: 1000, error, aborted: "stop", userAgent });
 }
 
-it("the package has its code, types, licence and README, no dependency, and little code", async () => {
+it("the package has its code, licence and README, no dependency, and little code", async () => {
   const installed = join(project, "node_modules/petstore-client");
-  const sources = readdirSync("client/src").map((name) => name.replace(".ts", ".d.ts"));
-  const built = ["index.js", "index.js.map", ...sources].flatMap((name) => [
-    `dist/${name}`,
-    `dist/cjs/${name}`,
-  ]);
-  const others = ["LICENSE", "README.md", "dist", "dist/cjs", "dist/cjs/package.json", "package.json"];
-  expect((await readdir(installed, { recursive: true })).sort()).toEqual([...others, ...built].sort());
+  expect((await readdir(installed)).sort()).toEqual(["LICENSE", "README.md", "dist", "package.json"]);
   expect(await readdir(join(project, "node_modules"))).toEqual([".package-lock.json", "petstore-client"]);
-  const description = JSON.parse(await readFile(join(installed, "package.json"), "utf8"));
-  expect(Object.keys(description).filter((name) => /dependencies/i.test(name))).toEqual([]);
-  expect(description.version).toBe(VERSION);
+  expect(JSON.parse(await readFile(join(installed, "package.json"), "utf8")).version).toBe(VERSION);
   const code = await readFile(join(installed, "dist/index.js"));
   expect(gzipSync(code, { level: 9 }).length).toBeLessThan(MAX_CODE_BYTES);
 });
@@ -205,35 +197,28 @@ it("a Worker calls the service from a client at module scope, in 20 requests aft
   await expectCorrect(async () => (await fetch(new URL("/program", url))).json());
 });
 
-const PAGES = [
-  { host: "localhost", isSecure: true },
-  { host: "insecure.test", isSecure: false },
-];
-
-it.skipIf(CHROMIUM === undefined).each(PAGES)(
-  "a page at $host calls the service",
-  async ({ host, isSecure }) => {
-    const server = createServer(async ({ url = "" }, response) => {
-      response.setHeader("Content-Type", url.endsWith(".js") ? "text/javascript" : "text/html");
-      response.end(await readFile(join(project, url)).catch(() => ""));
-    }).listen(0, "127.0.0.1");
-    await once(server, "listening");
-    onTestFinished(() => void server.close());
-    const browser = await openBrowser(["--host-resolver-rules=MAP insecure.test 127.0.0.1"]);
-    onTestFinished(() => browser.close());
-    const page = await browser.newPage();
-    const messages: string[] = [];
-    page.on("console", (message) => messages.push(message.text()));
-    await page.goto(`http://${host}:${(server.address() as AddressInfo).port}/`);
-    expect(await page.evaluate("isSecureContext")).toBe(isSecure);
-    const imports = `import("/node_modules/petstore-client/dist/index.js"), import("/program.js")`;
-    const runProgram = (key: string) => {
-      const call = `run(client, "${petstore.origin}", "${key}")`;
-      return page.evaluate(`Promise.all([${imports}]).then(([client, { run }]) => ${call})`);
-    };
-    // The browser's own.
-    await expectCorrect(runProgram, null);
-    // The response about the pet that is missing.
-    expect(messages).toEqual([expect.stringContaining("404")]);
-  },
-);
+// There, pages lack some of the platform, such as crypto.randomUUID.
+it.skipIf(CHROMIUM === undefined)("a page that is not served over HTTPS calls the service", async () => {
+  const server = createServer(async ({ url = "" }, response) => {
+    response.setHeader("Content-Type", url.endsWith(".js") ? "text/javascript" : "text/html");
+    response.end(await readFile(join(project, url)).catch(() => ""));
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const browser = await openBrowser(["--host-resolver-rules=MAP insecure.test 127.0.0.1"]);
+  onTestFinished(() => browser.close());
+  const page = await browser.newPage();
+  const messages: string[] = [];
+  page.on("console", (message) => messages.push(message.text()));
+  await page.goto(`http://insecure.test:${(server.address() as AddressInfo).port}/`);
+  expect(await page.evaluate("isSecureContext")).toBe(false);
+  const imports = `import("/node_modules/petstore-client/dist/index.js"), import("/program.js")`;
+  const runProgram = (key: string) => {
+    const call = `run(client, "${petstore.origin}", "${key}")`;
+    return page.evaluate(`Promise.all([${imports}]).then(([client, { run }]) => ${call})`);
+  };
+  // The browser's own.
+  await expectCorrect(runProgram, null);
+  // The response about the pet that is missing.
+  expect(messages).toEqual([expect.stringContaining("404")]);
+});

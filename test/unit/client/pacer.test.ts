@@ -171,34 +171,6 @@ it("a lost response costs one request or refusal at most, and an outage does not
   expect(performance.now() - sinceMs).toBeLessThan(1_000);
 });
 
-it("a new client of a key whose limit is exhausted waits, and sends nothing that is refused", async () => {
-  const service = newService(60);
-  for (let request = 0; request < 60; request += 1) service.answer();
-  const { get } = newClient(service, { maxRetries: 0, totalTimeoutMs: 90_000, maxWaitMs: 60_000 });
-  await finish(Promise.all(range(30).map(get)));
-  expect([service.minutes(), service.refused]).toEqual([[60, 30], 0]);
-});
-
-it("if another user exhausts the limit, only one request is refused", async () => {
-  const service = newService(60);
-  const { get } = newClient(service);
-  await finish(get(0));
-  for (let request = 0; request < 59; request += 1) service.answer();
-  const calls = [get(1)];
-  await vi.advanceTimersByTimeAsync(1_000);
-  await finish(Promise.all([...calls, ...range(50).map(get)]));
-  expect([service.minutes(), service.refused]).toEqual([[60, 51], 1]);
-});
-
-it("with other users of the key, all calls are done in the end, and nobody is banned", async () => {
-  const service = newService(60);
-  const clients = range(3).map(() => newClient(service));
-  await finish(Promise.all(clients.flatMap(({ get }) => range(90).map(get))));
-  expect([new Set(service.minutes().slice(0, -1)), service.quota.bannedUntilMs]).toEqual([new Set([60]), 0]);
-  // In each of five minutes, each client sends at once what the others may have left.
-  expect(service.refused).toBeLessThan(5 * 120);
-});
-
 it("during a ban, calls reject without a request, and afterwards the windows are right again", async () => {
   const service = newService(60, { startMs: START_MS + 50_000 });
   const { get, sentMs } = newClient(service, { totalTimeoutMs: 90_000, maxWaitMs: 60_000 });
