@@ -6,7 +6,7 @@ import { INT64_MAX, INT64_MIN, int64FromJsonNumber, parseInt64 } from "../../src
 
 const OUT_OF_RANGE = [INT64_MAX + 1n, INT64_MIN - 1n, 10n ** 19n, -(10n ** 400n)].map(String);
 const NOT_CANONICAL = ["", "-", "+1", "01", "-0", "1.0", "1e3", "0x10", " 1", "1 ", "１", "1_0"];
-const NOT_INTEGERS = ["1.5", "1e-1", "1e-999999999999", "9223372036854775807.1", "123456789012345678.5"];
+const NO_INT64 = ["1e-1", "1e-999999999999", "9223372036854775807.1", "1e19", "1e999999999999"];
 
 it("parseInt64 parses the decimal digits of every int64", () => {
   const anyInt64 = fc.bigInt({ min: INT64_MIN, max: INT64_MAX });
@@ -24,35 +24,27 @@ it.each([
   ["0e999999999999", 0n],
   ["9223372036854775807.000", INT64_MAX],
   ["-922337203685477580.8e1", INT64_MIN],
-  ["9007199254740993", 9007199254740993n],
   [`1${"0".repeat(60_000)}e-60000`, 1n],
 ])("the JSON number %s is the int64 %s", (source, value) => {
   expect(int64FromJsonNumber(source)).toBe(value);
 });
 
-it.each([...OUT_OF_RANGE, ...NOT_INTEGERS, "1e19", "1e999999999999"])(
-  "the JSON number %s is none",
-  (source) => {
-    expect(int64FromJsonNumber(source)).toBeUndefined();
-  },
-);
+it.each([...OUT_OF_RANGE, ...NO_INT64])("the JSON number %s is none", (source) => {
+  expect(int64FromJsonNumber(source)).toBeUndefined();
+});
 
 it("a JSON number is an int64 if exact arithmetic says so, in every notation", () => {
-  const digits = fc.bigInt({ min: -(10n ** 22n), max: 10n ** 22n });
-  const [decimals, exponents] = [fc.integer({ min: 0, max: 8 }), fc.integer({ min: -8, max: 8 })];
+  const whole = fc.bigInt({ min: -(10n ** 20n), max: 10n ** 20n });
+  const fraction = fc.stringMatching(/^\d{1,8}$/);
   fc.assert(
-    fc.property(digits, decimals, exponents, (value, decimals, exponent) => {
-      const text = `${value < 0n ? -value : value}`.padStart(decimals + 1, "0");
-      const point = text.length - decimals;
-      const mantissa = decimals > 0 ? `${text.slice(0, point)}.${text.slice(point)}` : text;
-      const source = `${value < 0n ? "-" : ""}${mantissa}e${exponent}`;
-
-      const power = exponent - decimals;
+    fc.property(whole, fraction, fc.integer({ min: -8, max: 8 }), (whole, fraction, exponent) => {
+      const power = exponent - fraction.length;
+      const dividend = BigInt(`${whole}${fraction}`) * 10n ** BigInt(Math.max(0, power));
       const divisor = 10n ** BigInt(Math.max(0, -power));
-      const exact = (value * 10n ** BigInt(Math.max(0, power))) / divisor;
-      const isInt64 = value % divisor === 0n && exact >= INT64_MIN && exact <= INT64_MAX;
-      expect(int64FromJsonNumber(source)).toBe(isInt64 ? exact : undefined);
+      const exact = dividend / divisor;
+      const isInt64 = dividend % divisor === 0n && exact >= INT64_MIN && exact <= INT64_MAX;
+      expect(int64FromJsonNumber(`${whole}.${fraction}e${exponent}`)).toBe(isInt64 ? exact : undefined);
     }),
-    { numRuns: 1_000 },
+    { numRuns: 2_000 },
   );
 });

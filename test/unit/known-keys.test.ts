@@ -1,10 +1,11 @@
-// What isolates know of a key: how many calls and reads it costs to identify callers, what a flood of wrong secrets can do, and who
-// decides if the object or the primary can't be reached. The real object, on virtual time; the world also holds each answer to the
-// versions of the record.
+// What isolates know of a key: how many calls and reads it costs to identify callers, what a flood of wrong secrets can do, and what
+// happens if the object or the primary can't be reached. The real object, on virtual time; the world also holds each answer to the
+// versions of the record. test/worker/faults.test.ts has each fault of each binding.
 
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { FIRST_SECRET } from "../simulation/world.ts";
-import { admissions, hangs, longest, newService, START_MS, works } from "../support/key-service.ts";
+import { KEY_ID } from "../support/key-record.ts";
+import { admissions, END, hangs, longest, newService, START_MS, works } from "../support/key-service.ts";
 
 const LIMITS = { minute: 3_000, day: 100_000 };
 /** One way, to the object and from there to the primary. */
@@ -13,8 +14,8 @@ const TO_PRIMARY_MS = 100;
 
 /** Isolates that don't know the key yet. */
 function newColdService(isolates = 1, limits = LIMITS) {
-  const times = { tripMs: TRIP_MS, toPrimaryMs: TO_PRIMARY_MS };
-  const service = newService(limits, { isolates, isCold: true, ...times });
+  const options = { isolates, isCold: true, tripMs: TRIP_MS, toPrimaryMs: TO_PRIMARY_MS };
+  const service = newService(limits, options);
   const { network, world, all, ask } = service;
   /** Sends a request at `atMs` through isolate 0, 1 or another. */
   const at = (atMs: number, secret?: string, isolate = 0) => ask(atMs, secret, all[isolate]);
@@ -22,49 +23,30 @@ function newColdService(isolates = 1, limits = LIMITS) {
   const loseObject = () => {
     network.handle = (message) => world.time.after(TRIP_MS, () => message.fail(new Error("away")));
   };
-  /** From now on, the object and the primary hang. */
-  const hangBoth = () => {
-    world.mayLackRecord = true;
-    Object.assign(network, { handle: hangs, isPrimaryAway: true });
-  };
-  return { ...service, at, loseObject, hangBoth };
+  return { ...service, at, loseObject };
 }
 
+/** Valid secrets with these hashes. */
+const secretsOf = (...hashes: string[]) => hashes.map((hash) => ({ hash, goodUntilMs: null }));
+
 it("a hundred requests at once in an isolate that does not know the key need two calls", async () => {
-  const { at, run, calls, used } = newColdService();
+  const { at, run, calls } = newColdService();
   await run(1_000, ...Array.from({ length: 100 }, () => at(0)));
   expect(calls.map(({ kind }) => kind)).toEqual(["acquire", "acquire"]);
   // Otherwise the object would lease as if there were one request, for so long that other isolates' requests wait in vain.
   expect(calls[1]?.message.request.recent).toBeGreaterThan(98);
-  await run(10_000);
-  expect(used()).toBe(100);
 });
 
 it("a request that had to wait until its isolate knew its secret comes before those that arrived later", async () => {
   // Too little is left for a lease.
   const { world, at, run, calls } = newColdService(1, { minute: 4, day: 9 });
   await run(1_999, at(0));
-  world.change({ secrets: [{ hash: "new", goodUntilMs: null }, ...world.record.secrets] });
+  world.change({ secrets: secretsOf("new", FIRST_SECRET) });
   // The secret is known at 2,220 ms, while the call for the second request is under way.
   await run(3_000, at(2_000, "new"), at(2_215, FIRST_SECRET), at(2_217, FIRST_SECRET));
   const sent = calls.map(({ kind, message }) => `${kind} ${message.request.requests}`);
   expect(sent).toEqual(["acquire 1", "identify 0", "acquire 1", "acquire 2"]);
   expect(calls[3]?.message.request.arrivedMs).toBeLessThanOrEqual(START_MS + 2_000);
-});
-
-it("a new secret works at once, in an isolate that knows the key and in one that does not, and the old one for its grace", async () => {
-  const { world, at, run, calls } = newColdService(2);
-  await run(900, at(0));
-  const replaced = { hash: FIRST_SECRET, goodUntilMs: START_MS + 40_000 };
-  world.change({ secrets: [{ hash: "new", goodUntilMs: null }, replaced] });
-  const requests = [
-    at(1_000, "new"),
-    at(3_000, "new", 1),
-    ...[39_900, 40_000].map((ms) => at(ms, FIRST_SECRET)),
-  ];
-  const answers = await run(41_000, ...requests);
-  expect(answers.map(({ decision }) => decision?.admitted)).toEqual([true, true, true, undefined]);
-  expect(calls.filter(({ kind }) => kind === "identify").map(({ atMs }) => atMs)).toEqual([1_000]);
 });
 
 it("a wrong secret is asked about once in 30 s, and not in the background", async () => {
@@ -98,23 +80,20 @@ it("a flood of wrong secrets consumes nothing of the key, delays no request, and
   expect([asked > 8, asked <= 2 * 12]).toEqual([true, true]);
 });
 
-it("an isolate that does not know the key reads it from the primary if the object is away, and decides by itself", async () => {
-  const { network, loseObject, at, run, reads, world, used } = newColdService();
-  loseObject();
-  const answers = await run(2_000, at(0), at(1_000));
-  // Two calls with a pause of 250 ms.
-  expect(answers[0].waitedMs).toBe(250 + 2 * TRIP_MS + 2 * TO_PRIMARY_MS);
-  expect([admissions(answers), world.counts.local, reads.length]).toEqual([2, 2, 1]);
-  network.handle = works;
-  await run(10_000);
-  expect(used()).toBe(2);
+it("requests that one call has counted are not counted again if the clock has stepped back meanwhile", async () => {
+  const { world, isolate, at, run, used } = newColdService();
+  const waiting = [at(0), at(5)];
+  await run(20);
+  isolate.aheadMs -= 60_000;
+  world.hasStepped = true;
+  expect([admissions(await run(5_000, ...waiting)), used()]).toEqual([2, 2]);
 });
 
 it("a request that the object has counted in vain is counted once", async () => {
   const { network, loseObject, world, at, run, used } = newColdService();
   void at(0);
-  // The first call is executed, and its answer lost; then the object is away.
-  await run(15);
+  // The first call is executed when the record is there, and its answer lost; then the object is away.
+  await run(TRIP_MS + 2 * TO_PRIMARY_MS + 5);
   loseObject();
   world.crash(1);
   await run(1_000);
@@ -123,9 +102,26 @@ it("a request that the object has counted in vain is counted once", async () => 
   expect([world.counts.admitted, used()]).toEqual([1, 1]);
 });
 
+it("a request whose client is evicted while the primary is asked is decided by the record that it gets", async () => {
+  const { loseObject, isolate, at, run } = newColdService();
+  loseObject();
+  const waiting = at(0);
+  await run(5);
+  for (let guess = 0; guess < 1_100; guess += 1) isolate.keys.clientOf(`guess ${guess}`);
+  expect(admissions(await run(2_000, waiting, at(1_000)))).toBe(2);
+});
+
+it("while the object hangs, the primary says that secrets are unknown, also that of a request that came meanwhile", async () => {
+  const { network, world, at, run } = newColdService();
+  network.handle = hangs;
+  const answers = await run(10_000, ...[0, 500, 2_800].map((ms) => at(ms, `wrong ${ms}`)));
+  expect([world.counts.unauthorized, longest(answers) <= 3_500]).toEqual([3, true]);
+});
+
 it("nobody can tell if the object and the primary hang: a request fails after 5 s, and for 5 s the next ones at once", async () => {
-  const { hangBoth, world, at, run } = newColdService();
-  hangBoth();
+  const { network, world, at, run } = newColdService();
+  world.mayLackRecord = true;
+  Object.assign(network, { handle: hangs, isPrimaryAway: true });
   const answers = await run(20_000, ...[0, 1_000, 6_000, 9_900].map((ms) => at(ms)));
   const waitedMs = answers.map((each) => each.waitedMs);
   expect(waitedMs).toEqual([5_000, expect.any(Number), 0, 0]);
@@ -133,24 +129,60 @@ it("nobody can tell if the object and the primary hang: a request fails after 5 
   expect(world.counts.unavailable).toBe(4);
 });
 
-it("an isolate that has the record decides by itself while both hang, until its record is 30 s old", async () => {
-  const { hangBoth, at, run } = newColdService();
-  await run(500, at(0));
-  hangBoth();
-  const answers = await run(40_000, ...[1_000, 20_000, 31_000].map((ms) => at(ms)));
-  expect(answers.map(({ decision }) => decision?.admitted)).toEqual([true, true, undefined]);
-  expect(longest(answers)).toBeLessThanOrEqual(5_000);
-});
+describe("while look-ups of other keys occupy the slots of an address", () => {
+  /** An isolate, all of whose requests have one address. Look-ups of other keys end at `freeMs`. */
+  function newBusyService(freeMs = END) {
+    const service = newColdService();
+    const { network, world, isolate } = service;
+    world.change({ secrets: secretsOf(FIRST_SECRET, "second", "of others") });
+    network.handle = (message, answer) => {
+      const isOther = message.request.secret === "of others";
+      world.time.after(isOther ? START_MS + freeMs - world.time.nowMs : 0, answer);
+    };
+    const request = (hash: string, id = KEY_ID) => ({
+      credential: { id, hash },
+      arrivedMs: world.time.nowMs,
+      buckets: () => ["198.18.0.1"],
+      onObjectFailure: () => {},
+    });
+    const occupy = (slots: number) => {
+      for (let slot = 0; slot < slots; slot += 1)
+        void isolate.keys.identify(request("of others", `key ${slot}`));
+    };
+    /** Whether a request with this secret is admitted. */
+    const isAdmitted = async (secret = FIRST_SECRET) =>
+      (await isolate.keys.identifyAndCount(request(secret))).decision?.admitted;
+    return { ...service, occupy, isAdmitted };
+  }
 
-it("while the primary is away, the object answers with the record that it has, also to isolates that have none", async () => {
-  const { network, world, at, run } = newColdService(2);
-  await run(500, at(0));
-  world.mayLackRecord = true;
-  network.isPrimaryAway = true;
-  const requests = [at(1_000, undefined, 1), at(20_000, undefined, 1), at(22_100, "unknown")];
-  const answers = await run(30_000, ...requests);
-  expect(answers.map(({ decision }) => decision?.admitted)).toEqual([true, true, undefined]);
-  // The object waits 2 s for the primary.
-  expect(answers.slice(0, 2).map(({ waitedMs }) => waitedMs)).toEqual([2 * TRIP_MS, 2_000 + 2 * TRIP_MS]);
-  expect([world.counts.unavailable, world.counts.local]).toEqual([1, 0]);
+  it("a request shares the call that another one with another secret of its key waits for", async () => {
+    const { network, occupy, isAdmitted, run } = newBusyService();
+    // The call takes longer than a request waits for a slot.
+    network.tripMs = 1_250;
+    void isAdmitted();
+    occupy(59);
+    await run(20);
+    expect(await run(6_000, isAdmitted("second"))).toEqual([true]);
+  });
+
+  it("a request with a secret that becomes known by a call that counts needs no slot any more", async () => {
+    const { world, occupy, isAdmitted, run } = newBusyService();
+    // Then the object reads its record again.
+    await run(11_000, isAdmitted());
+    occupy(60);
+    world.change({ secrets: secretsOf("new", FIRST_SECRET) });
+    const waiting = isAdmitted("new");
+    await run(11_500);
+    expect(await run(12_000, isAdmitted(), waiting)).toEqual([true, true]);
+  });
+
+  it("requests wait for a slot, and count with their first call", async () => {
+    const { occupy, isAdmitted, run, calls, used } = newBusyService(800);
+    occupy(60);
+    const waiting = Array.from({ length: 5 }, () => isAdmitted());
+    await run(100);
+    expect(used()).toBe(0);
+    expect(await run(2_000, ...waiting)).toEqual(Array(5).fill(true));
+    expect(calls.filter(({ kind }) => kind === "identify")).toHaveLength(60);
+  });
 });

@@ -21,9 +21,6 @@ const OBJECT = field("body", FIELD_PROBLEMS.object);
 
 const EMOJI = "😀";
 
-/** The doubles of these are integers. */
-const ROUNDED = ["0.99999999999999999999", "9007199254740992.5", "1e-400"];
-
 /** Table rows of inputs that all get the same message. */
 const rows = <Input>(inputs: Input[], message: string) =>
   inputs.map((input): [Input, string] => [input, message]);
@@ -36,8 +33,7 @@ function bytesOf(body: string | number[]): Uint8Array {
 const petNamed = (name: string) => `{"name":${name},"categoryId":1}`;
 const petCalled = (text: string) => petNamed(`"${text}"`);
 const petOf = (categoryId: string) => `{"name":"Rex","categoryId":${categoryId}}`;
-const petHaving = (value: string) => petWith(`"x":${value}`);
-const petWith = (member: string) => `{"name":"Rex","categoryId":1,${member}}`;
+const petWith = (member: string) => petOf(`1,${member}`);
 
 describe("a body", () => {
   it.each([
@@ -45,7 +41,9 @@ describe("a body", () => {
     [`{"name":"","categoryId":"x","status":"x"}`, `${NAME_LENGTH}; ${INTEGER}; ${STATUS}`],
     ...rows(["null", "5", `["Rex"]`].map(petNamed), NAME_TYPE),
     ...rows(["null", `"1"`, "1.5", "true", "[1]", "{}"].map(petOf), INTEGER),
-    ...rows(["9223372036854775808", "1e400", "1e19", ...ROUNDED].map(petOf), INTEGER),
+    ...rows(["9223372036854775808", "1e400", "1e19"].map(petOf), INTEGER),
+    // The doubles of these are integers.
+    ...rows(["0.99999999999999999999", "9007199254740992.5", "1e-400"].map(petOf), INTEGER),
     ...rows([`"status":null`, `"status":"Sold"`, `"status":["sold"]`].map(petWith), STATUS),
     ...rows(["[]", "null", "1", `"Rex"`], OBJECT),
     ...rows(["x".repeat(256), EMOJI.repeat(256)].map(petCalled), NAME_LENGTH),
@@ -59,11 +57,8 @@ describe("a body", () => {
   });
 
   it.each([
-    ["many members of one name", petHaving(`{${Array(2_000).fill('"y":0').join()}}`)],
-    ["8,000 levels", petHaving("[".repeat(8_000) + "]".repeat(8_000))],
-    ["a member that JSON.parse rounds", petHaving(`{"a":[{"b":0.99999999999999999999}]}`)],
-    ["brackets after a quote in a text", petHaving(JSON.stringify(`"${"[{".repeat(1_000)}`))],
-    ["brackets in a text that ends in a backslash", petHaving(JSON.stringify(`${"[{".repeat(1_000)}\\`))],
+    ["8,000 levels", petWith(`"x":${"[".repeat(8_000)}${"]".repeat(8_000)}`)],
+    ["a member that JSON.parse rounds", petWith(`"x":{"a":[{"b":0.99999999999999999999}]}`)],
     ["a byte order mark", `\ufeff${petOf("1.0")}`],
   ])("is accepted with %s, and unknown fields are dropped", (_, body) => {
     expect(parseBody(NewPet, bytesOf(body))).toEqual({ name: "Rex", categoryId: 1n });

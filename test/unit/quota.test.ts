@@ -243,15 +243,6 @@ it("a repeated call gets the same result and is charged once, also if it was adm
   expect(key.quota.counts.minute).toMatchObject({ used: 100, refused: 50 });
 });
 
-it("a repeated call that was refused is undecided when there is room again, and counts as not refused", () => {
-  const key = newKey({ minute: 1, day: 10 });
-  key.acquire(3, { number: 1 });
-  key.nowMs += 60_000;
-  for (let time = 0; time < 2; time += 1)
-    expect(outcome(key.acquire(3, { number: 1 }))).toEqual({ admitted: 1, refused: 0 });
-  expect(key.quota.counts.day).toMatchObject({ used: 1, refused: 0 });
-});
-
 it("a repeated call that is undecided because the limit is higher now counts its late refusals only when they are refused", () => {
   const key = newKey({ minute: 60, day: 1_000 });
   key.acquire(62);

@@ -1,6 +1,6 @@
 // Responses when a database or the object of a key fails. The bindings are real, behind stubs that throw, hang, or execute a call and
 // lose its result. One table has each binding, caller, fault and operation; a full database follows. test/unit/statements.test.ts,
-// key-client.test.ts and known-keys.test.ts have the rules of retries, of local decisions, and of how long a record is used. Clients that
+// key-client.test.ts and record-reader.test.ts have the rules of retries, of local decisions, and of how long a record is used. Clients that
 // disconnect need a socket: test/e2e/disconnects.
 
 import { evictDurableObject } from "cloudflare:test";
