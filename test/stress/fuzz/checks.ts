@@ -14,7 +14,7 @@ import { findViolations } from "../../support/openapi-validator.ts";
 import { OPERATIONS, type Operation } from "./document.ts";
 import { type Case, cases, textOf } from "./requests.ts";
 import type { Answer, Request, Service } from "./service.ts";
-import { documentedValue, parseExact } from "./values.ts";
+import { documentedValue, parse } from "./values.ts";
 
 /** Cases with the same seed. Few, so that a failure is repeated quickly. */
 const BATCH = 100;
@@ -22,7 +22,7 @@ const BATCH = 100;
 /** A pet with integers as bigint. */
 type ExactPet = Record<string, unknown> & { id: bigint };
 
-/** Checks a response to a request of the operation that has succeeded. */
+/** Checks a response of success. */
 type SuccessCheck = (answer: Answer, request: Request, operation: Operation) => void | Promise<void>;
 
 const { parameters } = OPERATIONS.find(({ id }) => id === "listPets") as Operation;
@@ -64,7 +64,7 @@ class Checks {
     getPet: (answer, { target }) => {
       const id = decodeURIComponent(target.replace(/.*\//, ""));
       const pet = this.#pets.find((each) => `${each.id}` === id);
-      assert.deepEqual(parseResponse(answer), pet);
+      assert.deepEqual(parseBody<ExactPet>(answer), pet);
     },
     getUsage: ({ headers, body }) => {
       const { minute, day } = JSON.parse(body) as UsageBody;
@@ -129,7 +129,7 @@ class Checks {
   async #list(first: string): Promise<ExactPet[]> {
     const page = await this.#read(first);
     const next = nextPath(page);
-    return [...petsIn(page), ...(next === undefined ? [] : await this.#list(next))];
+    return [...parseBody(page), ...(next === undefined ? [] : await this.#list(next))];
   }
 
   /** A page and the next one have the right pets. */
@@ -141,15 +141,16 @@ class Checks {
     const right = this.#pets
       .slice(this.#pets.findLastIndex(({ id }) => id < from) + 1)
       .filter((pet) => filters.every(([name, value]) => `${pet[name]}` === value));
-    assert.deepEqual(petsIn(answer), right.slice(0, limit));
+    assert.deepEqual(parseBody(answer), right.slice(0, limit));
     const next = nextPath(answer);
     assert.equal(next !== undefined, right.length > limit, `the page after ${target} is ${next}`);
-    if (next !== undefined) assert.deepEqual(petsIn(await this.#read(next)), right.slice(limit, 2 * limit));
+    if (next !== undefined)
+      assert.deepEqual(parseBody(await this.#read(next)), right.slice(limit, 2 * limit));
   }
 
   /** A new pet has the sent values and is at its Location. A retry gets the same pet. */
   async #checkCreation(answer: Answer, request: Request, { path, body = {} }: Operation): Promise<void> {
-    const pet = parseResponse(answer) as ExactPet;
+    const pet = parseBody<ExactPet>(answer);
     const sent = documentedValue(body, textOf(`${request.body}`)) as object;
     assert.deepEqual(pet, { id: pet.id, ...sent });
     const { location = "" } = answer.headers;
@@ -172,13 +173,9 @@ class Checks {
   }
 }
 
-/** A body with integers as bigint, which have only digits. */
-function parseResponse({ body }: Answer): unknown {
-  return parseExact(body, parseInt64);
-}
-
-function petsIn(page: Answer): ExactPet[] {
-  return parseResponse(page) as ExactPet[];
+/** The body, with integers as bigint, which have only digits. */
+function parseBody<Body = ExactPet[]>({ body }: Answer): Body {
+  return parse(body, parseInt64) as Body;
 }
 
 /** The path of the next page. */

@@ -35,14 +35,14 @@ export function cases(secret: string, samples: Record<string, string[]>): fc.Arb
       path: paths(operation),
       key: keys(secret),
       ...Object.fromEntries(parameters.map((each) => [each.name, values(each, samples[each.name])])),
-      ...(body && { type: TYPES, body: bodies(body) }),
+      ...(body && { type: mediaTypes, body: bodies(body) }),
     };
     const invalid = Object.keys(parts).map((name) => ({
       weight: name === "body" ? 4 : 1,
       arbitrary: casesOf(operation, parts, name),
     }));
-    const all = fc.oneof(casesOf(operation, parts), fc.oneof(...invalid));
-    return { weight: body ? 3 : 1, arbitrary: all };
+    const arbitrary = mostly(2, fc.oneof(...invalid), casesOf(operation, parts));
+    return { weight: body ? 3 : 1, arbitrary };
   });
   return fc.oneof(...ofOperations);
 }
@@ -73,12 +73,10 @@ function casesOf({ id, path, success }: Operation, parts: Parts, invalid?: strin
 const METHODS = words("GET HEAD POST PUT PATCH DELETE OPTIONS TRACE PURGE PROPFIND COPY LOCK REPORT SEARCH");
 
 function methods({ method, methods }: Operation): fc.Arbitrary<Part> {
-  const valid = fc.constantFrom(method, method, method, method === "GET" ? "HEAD" : method);
-  const invalid = fc.constantFrom(...METHODS.filter((each) => !methods.includes(each)));
-  return fc.oneof(
-    valid.map((each) => ({ method: each, refusals: [] })),
-    invalid.map((each) => ({ method: each, refusals: [405] })),
-  );
+  const valid = method === "GET" ? ["GET", "GET", "GET", "HEAD"] : [method];
+  return fc
+    .constantFrom(...valid, ...METHODS.filter((each) => !methods.includes(each)))
+    .map((each) => ({ method: each, refusals: valid.includes(each) ? [] : [405] }));
 }
 
 function paths({ path }: Operation): fc.Arbitrary<Part> {
@@ -87,10 +85,9 @@ function paths({ path }: Operation): fc.Arbitrary<Part> {
   const others = mutated(fc.constant(path.replace(/\{\w+\}/, "1"))).filter(
     (text) => /^\/v1\/[\w~=,@:!$&'()*+%/-]*$/.test(text) && !known.some((each) => each.test(text)),
   );
-  return fc.oneof(
-    fc.constant<Part>({ refusals: [] }),
-    others.map((target) => ({ target, refusals: [404] })),
-  );
+  return fc
+    .oneof(fc.constant(path), others)
+    .map((target) => ({ target, refusals: target === path ? [] : [404] }));
 }
 
 /** Texts that HTTP transports unchanged. In a path, this is what is one segment, also after decoding. */
@@ -100,29 +97,23 @@ const IS_POSSIBLE = {
   query: () => true,
 };
 
-/** Well-formed keys that do not exist. */
-const UNKNOWN_KEYS = Array.from({ length: 20 }, () => newSecret(newKeyId()));
-
 function keys(secret: string): fc.Arbitrary<Part> {
-  const valid = fc.constantFrom(`Bearer ${secret}`, `bearer ${secret}`, `BEARER  ${secret}`);
-  const others = [...UNKNOWN_KEYS, `${secret}, Bearer ${secret}`, "a".repeat(5000), "pet_"];
-  const invalid = fc.constantFrom(...others.map((key) => `Bearer ${key}`), "", "Bearer", `Basic ${secret}`);
-  const present = mostly(2, valid, invalid, mutated(valid)).filter(IS_POSSIBLE.header);
-  return mostly(
-    9,
-    present.map<Part>((Authorization) => {
-      const isValid = Authorization.match(/^bearer +([^ ]+)$/i)?.[1] === secret;
-      // The limit of the address may be reached.
-      return { headers: { Authorization }, refusals: isValid ? [] : [401, 429] };
-    }),
-    fc.constant({ refusals: [401, 429] }),
-  );
+  const unknown = [
+    newSecret(newKeyId()),
+    `${secret}x`,
+    secret.slice(0, -1),
+    "a".repeat(5000),
+    `${secret}, ${secret}`,
+  ];
+  const invalid = ["", "Bearer", secret, `Basic ${secret}`, ...unknown.map((key) => `Bearer ${key}`)];
+  return fc.constantFrom(`Bearer ${secret}`, `BEARER  ${secret}`, ...invalid).map((Authorization) => ({
+    headers: { Authorization },
+    // The limit of the address may be reached.
+    refusals: invalid.includes(Authorization) ? [401, 429] : [],
+  }));
 }
 
-const ENCODINGS = [
-  encodeURIComponent,
-  (text: string) => Buffer.from(text).toString("hex").replace(/../g, "%$&"),
-];
+const encodeAll = (text: string) => Buffer.from(text).toString("hex").replace(/../g, "%$&");
 
 function values({ name, required, schema, in: where }: Parameter, samples?: string[]): fc.Arbitrary<Part> {
   const known = fc.constantFrom("1", ...(samples ?? []));
@@ -131,46 +122,34 @@ function values({ name, required, schema, in: where }: Parameter, samples?: stri
   // An invalid id is an unknown id.
   const refusals = where === "path" ? [404] : [400];
   const present = fc
-    .tuple(texts.filter(IS_POSSIBLE[where]), fc.constantFrom(...ENCODINGS))
+    .tuple(texts.filter(IS_POSSIBLE[where]), fc.constantFrom(encodeURIComponent, encodeAll))
     .map<Part>(([text, encode]) => ({
       query: where === "query" ? `${name}=${encode(text)}` : undefined,
       id: where === "path" ? encode(text) : undefined,
       headers: where === "header" ? { [name]: text } : {},
       refusals: isValid(text) ? [] : refusals,
     }));
-  if (where === "path")
-    return mostly(
-      6,
-      present,
-      fc.constantFrom("%ff", "%zz").map((id) => ({ id, refusals })),
-    );
+  if (where === "path") return present;
   const absent = fc.constant<Part>({ refusals: required ? [400] : [] });
-  if (where === "header") return mostly(2, present, absent);
   const twice = present.map(({ query }) => ({ query: `${query}&${query}`, refusals }));
-  const junk = absent.map((each) => ({ ...each, query: "page=2&__proto__=1&api_key=x&=&a=%zz&b=%ff" }));
-  return mostly(3, present, absent, junk, twice);
+  return where === "query" ? mostly(3, present, absent, twice) : mostly(2, present, absent);
 }
 
-const JSON_TYPES = ["application/json", "APPLICATION/JSON;a=b", "application/a+json"];
-const OTHER_TYPES = words(
-  "text/plain text/json application/x-www-form-urlencoded application/json-seq json */*",
+const TYPES = words(
+  "application/json APPLICATION/JSON;a=b application/a+json text/plain text/json application/jsonx */*",
 );
-const COMPRESSED = { "Content-Type": "application/json", "Content-Encoding": "gzip" };
 
-const TYPES = fc.oneof(
-  fc.constantFrom(...JSON_TYPES).map((type) => ({ headers: { "Content-Type": type }, refusals: [] })),
-  fc
-    .constantFrom({}, COMPRESSED, ...OTHER_TYPES.map((type) => ({ "Content-Type": type })))
-    .map((headers) => ({ headers, refusals: [415] })),
-);
+const mediaTypes = fc.constantFrom(...TYPES).map((type) => ({
+  headers: { "Content-Type": type },
+  refusals: /^application\/(a\+)?json(;|$)/i.test(type) ? [] : [415],
+}));
 
 /** JSON Schema has no keyword for the largest size. */
 function bodies(schema: Schema): fc.Arbitrary<Part> {
   const bytes = jsonTexts(schema).map((text) => Buffer.from(text).toString("latin1"));
   const sizes = fc.constantFrom(0, 0, 1, 60_000).map((more) => MAX_BODY_BYTES + more);
   const long = fc.tuple(bytes, sizes).map(([text, size]) => text.padEnd(size));
-  const truncated = fc.tuple(bytes, fc.nat()).map(([text, length]) => text.slice(0, length % text.length));
-  return mostly(10, bytes, mutated(bytes), mutated(bytes), long, truncated).map((body) => {
+  return mostly(8, bytes, mutated(bytes), mutated(bytes), long).map((body) => {
     if (body.length > MAX_BODY_BYTES) return { body, refusals: [413] };
     try {
       return { body, refusals: violation(schema, textOf(body)) === undefined ? [] : [400] };
