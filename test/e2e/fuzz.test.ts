@@ -69,17 +69,12 @@ it("a new field is violated in every way, also an array and a nested object", ()
   const found = fc
     .sample(jsonTexts(schema), { numRuns: 5_000, seed: 1 })
     // Any item of an array.
-    .map((text) => violation(schema, text)?.replace(/\/\d+/, "/0"));
-  const expected = {
-    "": ["type", "required"],
-    "/age": ["type", "minimum", "maximum"],
-    "/tags": ["type", "minItems", "maxItems", "uniqueItems"],
-    "/tags/0": ["type", "minLength", "maxLength", "pattern"],
-    "/owner": ["type", "required"],
-    "/owner/name": ["type", "minLength", "maxLength", "pattern"],
-  };
-  const ways = Object.entries(expected).flatMap(([path, keywords]) =>
-    keywords.map((each) => `${path} ${each}`),
-  );
+    .map((text) => violation(schema, text)?.replace(/\/\d+/, "/0").replace(/^[ /]/, ""));
+  const ways = [
+    ...["type", "required", "age type", "age minimum", "age maximum"],
+    ...["tags type", "tags minItems", "tags maxItems", "tags uniqueItems", "tags/0 type"],
+    ...["tags/0 minLength", "tags/0 maxLength", "tags/0 pattern", "owner type", "owner required"],
+    ...["owner/name type", "owner/name minLength", "owner/name maxLength", "owner/name pattern"],
+  ];
   expect(new Set(found)).toEqual(new Set([undefined, ...ways]));
 });

@@ -19,6 +19,9 @@ import { documentedValue, parse } from "./values.ts";
 /** Cases with the same seed. Few, so that a failure is repeated quickly. */
 const BATCH = 100;
 
+/** The time limit for a batch, and for shrinking a failing request. */
+const BATCH_MS = 120_000;
+
 /** A pet with integers as bigint. */
 type ExactPet = Record<string, unknown> & { id: bigint };
 
@@ -29,7 +32,7 @@ const { parameters } = OPERATIONS.find(({ id }) => id === "listPets") as Operati
 const DEFAULT_LIMIT = parameters.find(({ name }) => name === "limit")?.schema.default;
 const FILTERS = parameters.map(({ name }) => name).filter((name) => name !== "limit" && name !== "cursor");
 
-/** The Idempotency-Keys that this process has sent, unquoted. */
+/** The Idempotency-Keys that this process has sent, unquoted: another pet with one of them would get a 422. */
 const usedKeys = new Set<string>();
 
 /**
@@ -41,8 +44,9 @@ export async function fuzz(service: Service, requests: number, seed: number) {
   const ids = await checks.start();
   const samples = { petId: ids.map(String), cursor: ids.map(encodeCursor) };
   const property = fc.asyncProperty(cases(service.secret, samples), (each) => checks.check(each));
+  const limit = { interruptAfterTimeLimit: BATCH_MS, markInterruptAsFailure: true };
   for (let batch = seed; checks.sent < requests; batch += 1)
-    await fc.assert(property, { seed: batch, numRuns: BATCH, includeErrorInReport: true });
+    await fc.assert(property, { seed: batch, numRuns: BATCH, includeErrorInReport: true, ...limit });
   return checks;
 }
 

@@ -19,8 +19,8 @@ export interface Case {
 
 /** What a part adds to a request, and the statuses that refuse it: none if it is valid. `id` is the parameter in the path. */
 interface Part extends Partial<Request> {
-  id?: string | undefined;
-  query?: string | undefined;
+  id?: string;
+  query?: string;
   refusals: number[];
 }
 
@@ -98,13 +98,7 @@ const IS_POSSIBLE = {
 };
 
 function keys(secret: string): fc.Arbitrary<Part> {
-  const unknown = [
-    newSecret(newKeyId()),
-    `${secret}x`,
-    secret.slice(0, -1),
-    "a".repeat(5000),
-    `${secret}, ${secret}`,
-  ];
+  const unknown = [newSecret(newKeyId()), `${secret}x`, secret.slice(0, -1), `${secret}, ${secret}`];
   const invalid = ["", "Bearer", secret, `Basic ${secret}`, ...unknown.map((key) => `Bearer ${key}`)];
   return fc.constantFrom(`Bearer ${secret}`, `BEARER  ${secret}`, ...invalid).map((Authorization) => ({
     headers: { Authorization },
@@ -121,18 +115,19 @@ function values({ name, required, schema, in: where }: Parameter, samples?: stri
   const isValid = (text: string) => samples?.includes(text) ?? isValidPlain(schema, text);
   // An invalid id is an unknown id.
   const refusals = where === "path" ? [404] : [400];
-  const present = fc
-    .tuple(texts.filter(IS_POSSIBLE[where]), fc.constantFrom(encodeURIComponent, encodeAll))
-    .map<Part>(([text, encode]) => ({
-      query: where === "query" ? `${name}=${encode(text)}` : undefined,
-      id: where === "path" ? encode(text) : undefined,
-      headers: where === "header" ? { [name]: text } : {},
-      refusals: isValid(text) ? [] : refusals,
-    }));
+  const encodings = fc.constantFrom(encodeURIComponent, encodeAll);
+  const present = fc.tuple(texts.filter(IS_POSSIBLE[where]), encodings).map<Part>(([text, encode]) => ({
+    ...(where === "query" && { query: `${name}=${encode(text)}` }),
+    ...(where === "path" && { id: encode(text) }),
+    ...(where === "header" && { headers: { [name]: text } }),
+    refusals: isValid(text) ? [] : refusals,
+  }));
   if (where === "path") return present;
   const absent = fc.constant<Part>({ refusals: required ? [400] : [] });
   const twice = present.map(({ query }) => ({ query: `${query}&${query}`, refusals }));
-  return where === "query" ? mostly(3, present, absent, twice) : mostly(2, present, absent);
+  // Shrinking tries first to leave the value out: a used Idempotency-Key can't be sent again.
+  const options = { withCrossShrink: true };
+  return fc.oneof(options, absent, { weight: 3, arbitrary: present }, ...(where === "query" ? [twice] : []));
 }
 
 const TYPES = words(
