@@ -90,7 +90,14 @@ function integers({ minimum, maximum }: Schema): fc.Arbitrary<string> {
   const far = fc.constantFrom(2n ** 31n, 2n ** 53n + 1n, max + 2n ** 32n, min - 2n ** 64n, 10n ** 400n);
   const notations = (integer: bigint) => {
     const short = `${integer}`.replace(/(?<=\d)0+$/, (zeros) => `e${zeros.length}`);
-    return fc.constantFrom(`${integer}`, `${integer}.0E+0`, `${integer * 100n}e-2`, short);
+    // The last one is no integer, which a double can't tell.
+    return fc.constantFrom(
+      `${integer}`,
+      `${integer}.0E+0`,
+      `${integer * 100n}e-2`,
+      short,
+      `${integer}.${"0".repeat(19)}1`,
+    );
   };
   return mostly(6, fc.bigInt({ min, max }), near, far).chain(notations);
 }
