@@ -113,8 +113,8 @@ function values({ name, required, schema, in: where }: Parameter, samples?: stri
   const known = fc.constantFrom("1", ...(samples ?? []));
   const texts = samples ? mostly(2, known, mutated(known), plainTexts(schema)) : plainTexts(schema);
   const isValid = (text: string) => samples?.includes(text) ?? isValidPlain(schema, text);
-  // An invalid id is an unknown id.
-  const refusals = where === "path" ? [404] : [400];
+  // An invalid id is an unknown id, or that of a new pet: the check of the operation knows them.
+  const refusals = where === "path" ? [404, 200] : [400];
   const encodings = fc.constantFrom(encodeURIComponent, encodeAll);
   const present = fc.tuple(texts.filter(IS_POSSIBLE[where]), encodings).map<Part>(([text, encode]) => ({
     ...(where === "query" && { query: `${name}=${encode(text)}` }),
