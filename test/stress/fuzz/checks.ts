@@ -1,208 +1,192 @@
 // Checks of every response and of the stored pets: documented status, headers, content type and body, and for each operation, what a
 // response must say beyond the document.
 
+import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
+import fc from "fast-check";
 import { HEADER } from "../../../src/http/header-names.ts";
 import type { OperationId } from "../../../src/http/operations.ts";
 import type { UsageBody } from "../../../src/keys/usage/usage-body.ts";
+import { INT64_MIN, parseInt64 } from "../../../src/lib/int64.ts";
+import { stringifyJson } from "../../../src/lib/json.ts";
+import { decodeCursor, encodeCursor } from "../../../src/pets/cursor.ts";
 import { findViolations } from "../../support/openapi-validator.ts";
-import type { Operation, Schema } from "./document.ts";
-import type { Answer, Header, Request } from "./http.ts";
-import { exactJson, parseRequest, parseResponse } from "./json.ts";
-import { type ExactPet, nextPath, Pets } from "./pets.ts";
-import type { Case } from "./requests.ts";
-import type { Service } from "./service.ts";
-import type { Samples } from "./slots.ts";
+import { OPERATIONS, type Operation } from "./document.ts";
+import { type Case, cases, textOf } from "./requests.ts";
+import type { Answer, Request, Service } from "./service.ts";
+import { documentedValue, parse } from "./values.ts";
 
-/**
- * On an overloaded machine a part of the service can stall for longer than its deadline, which gives a 503. A read that gets one
- * so late is retried.
- */
-const STALL_MS = 2_000;
-const TRIES = 3;
+/** Cases with the same seed. Few, so that a failure is repeated quickly. */
+const BATCH = 100;
 
-/** The values of a body that the document describes, by name. */
-type Values = Record<string, unknown>;
+/** The time limit for a batch, and for shrinking a failing request. */
+const BATCH_MS = 120_000;
 
-/** Checks a response to a request of the operation that has succeeded. */
+/** A pet with integers as bigint. */
+type ExactPet = Record<string, unknown> & { id: bigint };
+
+/** Checks a response of success. */
 type SuccessCheck = (answer: Answer, request: Request, operation: Operation) => void | Promise<void>;
 
-export class Checks {
-  readonly service: Service;
+const { parameters } = OPERATIONS.find(({ id }) => id === "listPets") as Operation;
+const DEFAULT_LIMIT = parameters.find(({ name }) => name === "limit")?.schema.default;
+const FILTERS = parameters.map(({ name }) => name).filter((name) => name !== "limit" && name !== "cursor");
+
+/** The Idempotency-Keys that this process has sent, unquoted: another pet with one of them would get a 422. */
+const usedKeys = new Set<string>();
+
+/**
+ * Sends cases in batches, until this many requests were sent. Throws what is wrong, the shrunk request and the seed of its batch if one
+ * fails. The first batch has this seed, later batches increment it.
+ */
+export async function fuzz(service: Service, requests: number, seed: number) {
+  const checks = new Checks(service);
+  const ids = await checks.start();
+  const samples = { petId: ids.map(String), cursor: ids.map(encodeCursor) };
+  const property = fc.asyncProperty(cases(service.secret, samples), (each) => checks.check(each));
+  const limit = { interruptAfterTimeLimit: BATCH_MS, markInterruptAsFailure: true };
+  for (let batch = seed; checks.sent < requests; batch += 1)
+    await fc.assert(property, { seed: batch, numRuns: BATCH, includeErrorInReport: true, ...limit });
+  return checks;
+}
+
+class Checks {
   /** How many requests were sent, how many cases of each kind, and how many got each status. */
   sent = 0;
   readonly counts = new Map<string, number>();
-  readonly #pets = new Pets();
-  readonly #usedKeys = new Set<string>();
-  #latest: Values | undefined;
-  #knownIds: string[] = [];
+  readonly #service: Service;
+  /** The pets that the service must have, in the order of the list. */
+  #pets: ExactPet[] = [];
 
   constructor(service: Service) {
-    this.service = service;
+    this.#service = service;
   }
 
-  /** What each operation must do. */
   readonly #successes: Record<OperationId, SuccessCheck> = {
-    listPets: (...exchange) => this.#checkPage(...exchange),
+    listPets: (answer, { target }) => this.#checkPages(answer, target),
     createPet: (...exchange) => this.#checkCreation(...exchange),
-    getPet: (...exchange) => this.#checkPet(...exchange),
-    getUsage: (answer) => this.#checkUsage(answer),
+    getPet: (answer, { target }) => {
+      const id = decodeURIComponent(target.replace(/.*\//, ""));
+      const pet = this.#pets.find((each) => `${each.id}` === id);
+      assert.deepEqual(parseBody<ExactPet>(answer), pet);
+    },
+    getUsage: ({ headers, body }) => {
+      const { minute, day } = JSON.parse(body) as UsageBody;
+      const left = headers[HEADER.rateLimit.toLowerCase()]?.match(/(?<=r=)\d+/g)?.map(Number);
+      assert.deepEqual(left, [minute.remaining, day.remaining]);
+    },
   };
 
-  /** Reads the initial pets. Returns ids and cursors, which only the service has. */
-  async start(): Promise<Samples> {
-    await this.#pets.readEnd(this.#read, false);
-    this.#knownIds = this.#pets.all.map(({ id }) => `${id}`);
-    return { petId: this.#knownIds, cursor: this.#pets.cursors };
+  /** Reads the initial pets. Returns their ids. */
+  async start(): Promise<bigint[]> {
+    this.#pets = await this.#list("/v1/pets?limit=100");
+    return this.#pets.map(({ id }) => id);
   }
 
   /** Sends a case. Throws what is wrong with a response or with the stored pets. */
   async check(each: Case): Promise<void> {
+    const { method, headers } = each.request;
+    const key = headers[HEADER.idempotencyKey]?.replace(/["\\]/g, "");
+    fc.pre(key === undefined || !usedKeys.has(key));
+    if (key !== undefined) usedKeys.add(key);
+
+    const { length } = this.#pets;
+    const latest = this.#pets.at(-1);
+    const end = latest === undefined ? "/v1/pets" : `/v1/pets?cursor=${encodeCursor(latest.id)}`;
     try {
-      await this.#sendCase(each);
-      if (!isRead(each.request)) await this.#pets.readEnd(this.#read, true);
+      await this.#checkResponse(each);
+      if (method !== "GET" && method !== "HEAD") await this.#checkPages(await this.#read(end), end);
     } catch (error) {
       // Another case must not fail for the same reason.
-      await this.#pets.readEnd(this.#read, false);
+      this.#pets.splice(Math.max(length - 1, 0), Number.POSITIVE_INFINITY, ...(await this.#list(end)));
       throw error;
     }
   }
 
-  /** Reads a path with the key that never reaches its limits. */
-  readonly #read = (target: string): Promise<Answer> =>
-    this.#send({ method: "GET", target, headers: [["Authorization", `Bearer ${this.service.secret}`]] });
-
-  async #send(request: Request, tries = TRIES): Promise<Answer> {
-    const startedMs = performance.now();
-    const answer = await this.service.send(request);
-    const hasStalled = answer.status === 503 && performance.now() - startedMs >= STALL_MS;
-    this.sent += 1;
-    return hasStalled && isRead(request) && tries > 1 ? this.#send(request, tries - 1) : answer;
-  }
-
-  async #sendCase({ kind, operation, request: planned, statuses, allowed }: Case): Promise<void> {
-    const isValid = kind.endsWith(" valid");
-    const request = isValid ? this.#withUnusedKey(planned) : planned;
-    const answer = await this.#send(request);
+  async #checkResponse({ kind, operation: id, request, statuses }: Case): Promise<void> {
+    const operation = OPERATIONS.find((each) => each.id === id);
+    const answer = await this.#send(request, operation?.path.replace(/\{\w+\}/, "1") ?? "/v1/other");
     const { status } = answer;
     for (const name of [kind, `status ${status}`]) this.counts.set(name, (this.counts.get(name) ?? 0) + 1);
-    const petId = isValid ? petIdOf(request, operation) : undefined;
-    // The pet is unknown, or the operation was removed.
-    const absence = petId === undefined ? [] : this.#knownIds.includes(petId) ? [410] : [404, 410];
-    const isExpected = [...statuses, ...absence].includes(status);
-    expect(isExpected, `the status is ${status} instead of ${statuses.join(" or ")}`, answer);
-    await validate(request, operation, answer);
-    const isAllowed = isDeepStrictEqual(answer.headers.allow?.split(", ").sort(), allowed.toSorted());
-    expect(status !== 405 || isAllowed, `Allow is not ${allowed}`, answer);
-    if (operation?.method === request.method && operation.successes.includes(status))
-      await this.#successes[operation.operationId](answer, request, operation);
+    // Where the document has a 410, the operation may have been removed.
+    const isExpected = statuses.includes(status) || status === 410;
+    assert(isExpected, `the status is not ${statuses.join(" or ")}: ${summary(answer)}`);
+    if (operation?.method === request.method && operation.success === status)
+      await this.#successes[operation.id](answer, request, operation);
   }
 
-  /** A request with another Idempotency-Key, if its own was used. A key may be a string by RFC 9651, section 3.3.3. */
-  #withUnusedKey(request: Request): Request {
-    const headers = request.headers.map(([name, value]): Header => {
-      if (name !== HEADER.idempotencyKey) return [name, value];
-      const key = value.startsWith('"') ? value.slice(1, -1).replace(/\\(.)/g, "$1") : value;
-      const unused = this.#usedKeys.has(key) ? `fuzz-${this.#usedKeys.size}` : undefined;
-      this.#usedKeys.add(unused ?? key);
-      return [name, unused ?? value];
-    });
-    return { ...request, headers };
+  /** Sends a request, and validates the response. `path` is one of the same operation, if the target is odd. */
+  async #send(request: Request, path = request.target): Promise<Answer> {
+    this.sent += 1;
+    const answer = await this.#service.send(request);
+    const violations = await findViolations({ method: request.method, path, ...answer });
+    assert(violations.length === 0, `${violations.join("; ")}: ${summary(answer)}`);
+    return answer;
   }
 
-  /** A new pet has the sent values and is at its Location. */
-  async #checkCreation(answer: Answer, request: Request, operation: Operation): Promise<void> {
-    const pet = parseResponse(answer.body) as ExactPet;
-    this.#pets.add(pet);
-    // The members of the body that the document describes.
-    const sent = documentedValues(parseRequest(`${request.body}`), operation.body?.schema ?? {}) as Values;
-    const { id, ...fields } = pet;
-    expect(isDeepStrictEqual(fields, sent), `the pet is not ${exactJson(sent)}`, answer);
-    const location = `${operation.path}/${id}`;
-    expect(answer.headers.location === location, `Location is not ${location}`, answer);
-    const found = await this.#read(location);
-    const isSame = found.status === 410 || found.body === answer.body;
-    expect(isSame, `the pet differs from ${answer.body}`, found);
-    if (request.headers.some(([name]) => name === HEADER.idempotencyKey))
-      await this.#checkRetry(request, operation, sent, answer.body);
-    this.#latest = sent;
+  #read(target: string): Promise<Answer> {
+    const headers = { Authorization: `Bearer ${this.#service.secret}` };
+    return this.#send({ method: "GET", target, headers });
   }
 
-  /** A repeated POST gets the same pet, and one with another value of one field a 422. */
-  async #checkRetry(request: Request, operation: Operation, sent: Values, body: string): Promise<void> {
-    const again = await this.#send(request);
-    await validate(request, operation, again);
-    expect(again.status === 201 && again.body === body, `the repeated POST did not get ${body}`, again);
-    const latest = this.#latest ?? sent;
-    const names = Object.keys({ ...sent, ...latest });
-    const differing = names.filter((each) => !isDeepStrictEqual(sent[each], latest[each]));
-    const name = differing[this.sent % differing.length];
-    if (name === undefined) return;
-    const other = exactJson({ ...sent, [name]: latest[name] });
-    const refused = await this.#send({ ...request, body: Buffer.from(other) });
-    await validate(request, operation, refused);
-    expect(refused.status === 422, `${other} with the same Idempotency-Key was not refused`, refused);
+  /** The pets of a page and of all after it. */
+  async #list(first: string): Promise<ExactPet[]> {
+    const page = await this.#read(first);
+    const next = nextPath(page);
+    return [...parseBody(page), ...(next === undefined ? [] : await this.#list(next))];
   }
 
   /** A page and the next one have the right pets. */
-  async #checkPage(answer: Answer, { target }: Request, { parameters }: Operation): Promise<void> {
+  async #checkPages(answer: Answer, target: string): Promise<void> {
+    const query = new URL(target, "http://localhost").searchParams;
+    const from = decodeCursor(query.get("cursor") ?? "") ?? INT64_MIN;
+    const limit = Number(query.get("limit") ?? DEFAULT_LIMIT);
+    const filters = [...query].filter(([name]) => FILTERS.includes(name));
+    const right = this.#pets
+      .slice(this.#pets.findLastIndex(({ id }) => id < from) + 1)
+      .filter((pet) => filters.every(([name, value]) => `${pet[name]}` === value));
+    assert.deepEqual(parseBody(answer), right.slice(0, limit));
     const next = nextPath(answer);
-    const pages = next === undefined ? [answer] : [answer, await this.#read(next)];
-    this.#pets.checkPages(target, pages, parameters);
+    assert.equal(next !== undefined, right.length > limit, `the page after ${target} is ${next}`);
+    if (next !== undefined)
+      assert.deepEqual(parseBody(await this.#read(next)), right.slice(limit, 2 * limit));
   }
 
-  /** A pet is the requested one. */
-  #checkPet(answer: Answer, request: Request, operation: Operation): void {
-    const id = petIdOf(request, operation);
-    const pet = this.#pets.all.find((each) => `${each.id}` === id);
-    const isRequested = isDeepStrictEqual(parseResponse(answer.body), pet);
-    expect(isRequested, `the pet is not ${exactJson(pet)}`, answer);
+  /** A new pet has the sent values and is at its Location. A retry gets the same pet. */
+  async #checkCreation(answer: Answer, request: Request, { path, body = {} }: Operation): Promise<void> {
+    const pet = parseBody<ExactPet>(answer);
+    const sent = documentedValue(body, textOf(`${request.body}`)) as object;
+    assert.deepEqual(pet, { id: pet.id, ...sent });
+    const { location = "" } = answer.headers;
+    assert.equal(location, `${path}/${pet.id}`);
+    const found = await this.#read(location);
+    assert(found.status === 410 || found.body === answer.body, `${location} has ${summary(found)}`);
+    const latest = this.#pets.at(-1);
+    assert(latest === undefined || pet.id > latest.id, `the id ${pet.id} was assigned before`);
+    this.#pets.push(pet);
+    if (!(HEADER.idempotencyKey in request.headers)) return;
+    assert.equal((await this.#send(request)).body, answer.body);
+    // With the same key, another value of any field is refused.
+    for (const [name, value] of Object.entries({ ...latest, id: pet.id })) {
+      const other = { ...pet, [name]: value };
+      if (isDeepStrictEqual(other, pet)) continue;
+      const json = Buffer.from(stringifyJson(other)).toString("latin1");
+      const refused = await this.#send({ ...request, body: json });
+      assert.equal(refused.status, 422, `${json} got ${summary(refused)}`);
+    }
   }
-
-  /** Usage agrees with itself and with its headers. */
-  #checkUsage(answer: Answer): void {
-    const { minute, day, days } = JSON.parse(answer.body) as UsageBody;
-    const isConsistent = [minute, day].every(({ limit, used, remaining }) => used + remaining === limit);
-    expect(isConsistent && days.at(-1)?.admitted === day.used, "the numbers disagree", answer);
-    const left = answer.headers[HEADER.rateLimit.toLowerCase()]?.match(/(?<=r=)\d+/g)?.map(Number);
-    expect(isDeepStrictEqual(left, [minute.remaining, day.remaining]), `the header has ${left}`, answer);
-  }
 }
 
-function expect(isRight: boolean, problem: string, { status, body }: Answer): void {
-  if (!isRight)
-    throw new Error(`${problem}; the response is ${status} ${JSON.stringify(body.slice(0, 400))}`);
+/** The body, with integers as bigint, which have only digits. */
+function parseBody<Body = ExactPet[]>({ body }: Answer): Body {
+  return parse(body, parseInt64) as Body;
 }
 
-/** Validates a response against the OpenAPI document. */
-async function validate(
-  { method }: Request,
-  operation: Operation | undefined,
-  answer: Answer,
-): Promise<void> {
-  const path = operation?.path.replace(/\{[^}]+\}/g, "1") ?? "/v1/other";
-  const violations = await findViolations({ method, path, ...answer });
-  expect(violations.length === 0, violations.join("; "), answer);
+/** The path of the next page. */
+function nextPath({ headers }: Answer): string | undefined {
+  return headers.link?.match(/^<https?:\/\/[^/]+([^>]+)>; rel="next"$/)?.[1];
 }
 
-/** A value without the members that the schema does not have, also in nested objects and arrays. */
-export function documentedValues(value: unknown, { properties, items }: Schema): unknown {
-  if (Array.isArray(value)) return items ? value.map((each) => documentedValues(each, items)) : value;
-  if (typeof value !== "object" || value === null || properties === undefined) return value;
-  const members = Object.entries(value).flatMap(([name, each]) => {
-    const schema = Object.hasOwn(properties, name) ? properties[name] : undefined;
-    return schema ? [[name, documentedValues(each, schema)]] : [];
-  });
-  return Object.fromEntries(members);
-}
-
-/** The requested id, if the operation is for one pet. */
-function petIdOf({ target }: Request, operation: Operation | undefined): string | undefined {
-  if (!operation?.path.includes("{")) return undefined;
-  const [, text = ""] = target.match(new RegExp(`^${operation.path.replace(/\{[^}]+\}/, "([^/?]+)")}`)) ?? [];
-  return decodeURIComponent(text);
-}
-
-function isRead({ method }: Request): boolean {
-  return method === "GET" || method === "HEAD";
+function summary({ status, body }: Answer): string {
+  return `${status} ${body.slice(0, 400)}`;
 }
