@@ -4,6 +4,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { registryPath } from "../../scripts/cloudflare/database.ts";
+import { WRANGLER } from "../../scripts/cloudflare/wrangler.ts";
 import { copyProject, runScript, type Service, start } from "../support/e2e/petstore.ts";
 
 const SECRET = /pet_[0-9A-Za-z]{50}/g;
@@ -48,6 +49,12 @@ describe("npm start", () => {
       2,
       expect.stringMatching(/^error: npm start serves the local .*\n$/),
     ]);
+  });
+
+  it("records migrations as wrangler does", async () => {
+    const words = ["d1", "migrations", "list", "KEYS_DB", "--local", "--persist-to", state];
+    const { stdout } = await runScript(WRANGLER, words);
+    expect(stdout).toContain("No migrations to apply!");
   });
 
   it("reports a port in use", async () => {
