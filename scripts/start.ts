@@ -77,6 +77,7 @@ const start = defineCommand({
       await databases.close();
     } catch (error) {
       server.kill();
+      await exited;
       throw error;
     }
     const [code] = await exited;

@@ -11,7 +11,8 @@ interface Envelope<Result> {
   result: Result;
 }
 
-const TIMEOUT_MS = 20_000;
+/** D1 cancels a statement after 30 s, and a migration may have several. */
+const TIMEOUT_MS = 60_000;
 
 /** The API's error codes for a database, a Worker and a preview that do not exist. */
 const NOT_FOUND = [7404, 10_007, 10_025];

@@ -1,5 +1,5 @@
 // The service's databases for the command line, one of keys and one of pets: the local ones, also while `wrangler dev` serves from
-// them; production's; or those that all previews share. wrangler applies migrations; this file finds the pending ones.
+// them; production's; or those that all previews share. Also their migrations.
 
 import { createHash, createHmac } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -152,7 +152,10 @@ const CREATE_MIGRATIONS_TABLE = `
     applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL
   )`;
 
-/** Applies the pending migrations, each in a transaction with its record. Returns their files, such as "pets/0001_pets.sql". */
+/**
+ * Applies the pending migrations, each as one batch with its record, which is a transaction at least in local databases. Returns their
+ * files, such as "pets/0001_pets.sql". Throws an error that names the one that failed.
+ */
 export async function migrate(database: D1Database, contents: Contents): Promise<string[]> {
   const pending = await pendingMigrations(database, contents);
   if (pending.length === 0) return [];
@@ -160,8 +163,11 @@ export async function migrate(database: D1Database, contents: Contents): Promise
   await database.prepare(CREATE_MIGRATIONS_TABLE).run();
   const record = database.prepare("INSERT INTO d1_migrations (name) VALUES (?1)");
   for (const file of pending) {
-    const sql = await readFile(`migrations/${contents}/${file}`, "utf8");
-    await database.batch([...split(sql).map((each) => database.prepare(each)), record.bind(file)]);
+    const path = `migrations/${contents}/${file}`;
+    const statements = split(await readFile(path, "utf8")).map((each) => database.prepare(each));
+    await database.batch([...statements, record.bind(file)]).catch((cause) => {
+      throw new Error(`${path} failed: ${messageOf(cause)}`, { cause });
+    });
   }
   return pending.map((file) => `${contents}/${file}`);
 }

@@ -22,7 +22,7 @@ export const QUIET = {
 /** wrangler's script, to run with Node: unlike its executable, it needs no shell on any platform. */
 export const WRANGLER = resolve(import.meta.dirname, "../../node_modules/wrangler/bin/wrangler.js");
 
-export type Config = Unstable_Config & { name: string };
+type Config = Unstable_Config & { name: string };
 export type D1Binding = Config["d1_databases"][number];
 
 export async function readConfig(): Promise<Config> {

@@ -11,7 +11,7 @@ import { INTERFACE_VERSION } from "../../src/http/version.ts";
 import { ALWAYS } from "../../src/openapi/headers.ts";
 import { type Io, messageOf } from "../lib/io.ts";
 
-export interface SmokeOptions {
+interface SmokeOptions {
   /** The service's URL, without /v1. */
   origin: string;
   key: string;

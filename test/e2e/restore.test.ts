@@ -146,7 +146,7 @@ async function goOn({ stderr }: Outcome, answer?: Answer): Promise<Outcome> {
 it.each<[string, Parameters<typeof lose>[0], (number: number, lost: number) => boolean]>([
   ["a response", "response", (number, lost) => number === lost],
   ["the machine", "request", (number, lost) => number >= lost],
-])("can be finished after %s is lost at any call, also while it is finished", async (_, part, isLost) => {
+])("can be finished after %s is lost at any call, and then a response", async (_, part, isLost) => {
   let resumed = 0;
   for (let lost = 1, isInterrupted = true; isInterrupted; lost += 1) {
     await startAgain();
@@ -165,7 +165,7 @@ it.each<[string, Parameters<typeof lose>[0], (number: number, lost: number) => b
   expect(resumed).toBeGreaterThan(4);
 });
 
-it("does not begin while another restore is unfinished, which any machine can finish once", async () => {
+it("does not begin while another restore is unfinished, which --resume finishes once", async () => {
   const lost = await restoreTo(bookmark, lose("response", atRestore));
   expect(lost.stderr).toMatch(
     /; until you finish it, ids may be assigned twice: npx petstore restore --resume --remote\n$/,

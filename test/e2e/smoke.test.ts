@@ -164,8 +164,11 @@ function smokeTestAfterDeployment(changes: Fault): Promise<string | undefined> {
 
 const OTHER_BUILD = { body: '{"interface":"1.0.0","build":"previous"}' };
 
+const inFirstTwo = (count: number) => count <= 2;
+
 it.each([
-  ["no response at first", at("/version", "none", (count) => count <= 2)],
+  ["no response at first", at("/version", "none", inFirstTwo)],
+  ["another server at first", at("/version", { body: "<html>soon</html>" }, inFirstTwo)],
   ["one lost connection per path", loseOncePerPath()],
   ["a lease that counts as used until it is released", countLease()],
 ])("after a deployment tolerates %s", async (_, changes) => {

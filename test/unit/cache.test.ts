@@ -1,5 +1,5 @@
-// The cache: what it serves fresh or revalidated, what it loads, and when it loads again after a failure. Stale values and evictions
-// are in test/worker/faults.test.ts and pages.test.ts.
+// The cache: what it serves fresh or revalidated, what it loads, and when it loads again after a failure. Evictions are in
+// test/worker/pages.test.ts.
 
 import { beforeEach, expect, it, vi } from "vitest";
 import { Cache, type CacheOptions } from "../../src/lib/cache.ts";

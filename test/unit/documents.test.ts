@@ -63,7 +63,10 @@ const SOURCES = globSync("{src,scripts/{cloudflare,commands,keys}}/**/*.ts").map
   text: readFileSync(path, "utf8"),
 }));
 
-/** The value of an expression of constants, also of those that no file exports. Where several files have the name, it is with its file. */
+/**
+ * The value of an expression of constants, also of those that no file exports. If several files have one of this name, the file comes
+ * first: `page-cache.MAX_BYTES`.
+ */
 function evaluate(expression: string): number {
   const numbers = expression.replace(/(?:([\w-]+)\.)?\b([A-Z]\w+)/g, (_, file = "", name) => {
     if (name === "DAY_MS") return `${DAY_MS}`;

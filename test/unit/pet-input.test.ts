@@ -59,9 +59,14 @@ describe("a body", () => {
   it.each([
     ["8,000 levels", petWith(`"x":${"[".repeat(8_000)}${"]".repeat(8_000)}`)],
     ["a member that JSON.parse rounds", petWith(`"x":{"a":[{"b":0.99999999999999999999}]}`)],
+    [
+      "names of a prototype",
+      petWith(`"__proto__":{"isAdmin":true},"constructor":{"prototype":{"isAdmin":true}}`),
+    ],
     ["a byte order mark", `\ufeff${petOf("1.0")}`],
   ])("is accepted with %s, and unknown fields are dropped", (_, body) => {
     expect(parseBody(NewPet, bytesOf(body))).toEqual({ name: "Rex", categoryId: 1n });
+    expect({}).not.toHaveProperty("isAdmin");
   });
 
   it.each(["x", EMOJI])("is accepted with a name of 255 times %s, and any int64", (character) => {
@@ -99,6 +104,8 @@ describe("the query of a list", () => {
     ...LIMITS.map((limit): [object, string] => [{ limit }, LIMIT]),
     [{ status: "Available" }, STATUS],
     [{ status: "available,sold" }, STATUS],
+    [{ status: "sold' OR '1'='1" }, STATUS],
+    [{ cursor: "1; DROP TABLE pets" }, CURSOR],
     [{ cursor: "" }, CURSOR],
     [{ cursor: "AQAAAAAAAAAB" }, CURSOR],
     [{ cursor: ["a", "b"] }, field("cursor", FIELD_PROBLEMS.repeated)],

@@ -130,7 +130,9 @@ const { path: inApi, pathOutsideApi, pet } = MESSAGES.not_found;
 
 it.each([
   ...["/v1", "/v1/pets/", "/v1/Pets", "/v1//pets", "/v1/%70ets%2F"].map((path) => [path, inApi] as const),
-  ...["0", "abc", "%00", "%ZZ", "9223372036854775808"].map((id) => [`/v1/pets/${id}`, pet] as const),
+  ...["0", "abc", "%00", "%ZZ", "9223372036854775808", "1%20OR%201=1"].map(
+    (id) => [`/v1/pets/${id}`, pet] as const,
+  ),
   ...["/", "/v1pets", "/V1/pets", "//v1/pets"].map((path) => [path, pathOutsideApi] as const),
 ])("an unknown path or id gets 404: %s", async (path, message) => {
   await expectRefusal(await client.get(path), message, [404, "not_found"]);

@@ -69,7 +69,7 @@ beforeEach(async () => {
   vi.spyOn(scheduler, "wait").mockImplementation((ms) => wait(ms < 100 ? ms : 10 * 60_000));
 });
 
-it("a list request waits for one round in a cold isolate, and with a known key, and only the object with a cached page", async () => {
+it("a list waits for one round: the object and the page in parallel, or only the object if the page is cached", async () => {
   const { id, send } = await newSender();
   const list = newList();
   expect(await send(list)).toEqual([["object", "pets"]]);

@@ -27,10 +27,12 @@ const unknownSecret = () => newSecret(newKeyId());
 
 it("a stored key is a SHA-256 and the last four characters", async () => {
   const { id, secret } = await newKey();
-  const stored = env.KEYS_DB.prepare("SELECT lower(hex(hash)) AS hash, last_four FROM keys WHERE id = ?1");
+  const stored = env.KEYS_DB.prepare("SELECT *, lower(hex(hash)) AS hash FROM keys WHERE id = ?1");
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(secret));
   const hash = new Uint8Array(digest).toHex();
-  expect(await stored.bind(id).first()).toEqual({ hash, last_four: secret.slice(-4) });
+  const row = await stored.bind(id).first();
+  expect(row).toMatchObject({ hash, last_four: secret.slice(-4) });
+  expect(JSON.stringify(row)).not.toContain(secret.slice(16, 48));
 });
 
 it("an isolate remembers the id of no key for 30 s, without another call or read", async () => {

@@ -98,7 +98,11 @@ class Checks {
       if (method !== "GET" && method !== "HEAD") await this.#checkPages(await this.#read(end), end);
     } catch (error) {
       // Another case must not fail for the same reason.
-      this.#pets.splice(Math.max(length - 1, 0), Number.POSITIVE_INFINITY, ...(await this.#list(end)));
+      this.#pets.splice(
+        Math.max(length - 1, 0),
+        Number.POSITIVE_INFINITY,
+        ...(await this.#list(end).catch(() => [])),
+      );
       throw error;
     }
   }

@@ -9,6 +9,7 @@ import { runningService, startService } from "./service.ts";
 
 const options = readOptions({ requests: 1_000_000, seed: randomInt(1, 1e9), url: "", key: "" });
 const { requests, seed, url, key } = options;
+if ((url === "") !== (key === "")) throw new Error("--url and --key belong together");
 const service = url === "" ? await startService() : runningService(new URL(url), key);
 try {
   const { counts, sent } = await fuzz(service, requests, seed);

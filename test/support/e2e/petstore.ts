@@ -35,8 +35,8 @@ export interface Outcome {
 }
 
 /** Runs a script with the Node that runs the tests. */
-export function runScript(file: string, args: string[], environment?: NodeJS.ProcessEnv, cwd?: string) {
-  return runProcess(process.execPath, [file, ...args], environment, cwd);
+export function runScript(file: string, args: string[], environment?: NodeJS.ProcessEnv) {
+  return runProcess(process.execPath, [file, ...args], environment);
 }
 
 /** Runs a program. `environment` is added to a new user's environment. */

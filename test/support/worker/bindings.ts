@@ -11,7 +11,7 @@ import {
   stubKeyObjects,
 } from "./stub-bindings.ts";
 
-export type DatabaseName = "PETS_DB" | "KEYS_DB";
+type DatabaseName = "PETS_DB" | "KEYS_DB";
 
 const boundTo = <Binding extends object>(binding: Binding, ...methods: (keyof Binding)[]) =>
   Object.fromEntries(

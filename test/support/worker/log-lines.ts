@@ -11,10 +11,16 @@ export function collectLogLines(): void {
   }
 }
 
+/** All that the line of a request may have: nothing else that a client sends is in the log. */
+const FIELDS =
+  "event requestId method route status ms keyId plan window remaining code failure failures".split(" ");
+
 /** Returns the lines since the last call, parsed. Fails if one has a secret, which its message omits. */
 export function takeLogLines(): Record<string, unknown>[] {
   return lines.splice(0).map((line) => {
     if (/pet_[0-9A-Za-z]{30,}|bearer|authorization/i.test(line)) expect.fail("a secret is in the log");
-    return JSON.parse(line);
+    const fields: Record<string, unknown> = JSON.parse(line);
+    if (fields.event === "request") expect(FIELDS).toEqual(expect.arrayContaining(Object.keys(fields)));
+    return fields;
   });
 }

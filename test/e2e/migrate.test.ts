@@ -1,0 +1,34 @@
+// npx petstore migrate on local databases, in a copy of the project, whose migrations the test changes.
+
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { copyProject, runProcess } from "../support/e2e/petstore.ts";
+
+let folder: string;
+
+beforeAll(async () => {
+  folder = await copyProject();
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+const migrate = () => runProcess(process.execPath, ["scripts/petstore.ts", "migrate"], {}, folder);
+
+it("applies what is pending, once; a migration that fails is named, and leaves nothing", async () => {
+  const write = (sql: string) => writeFile(join(folder, "migrations/pets/9999_collars.sql"), sql);
+  await write("CREATE TABLE collars (id INTEGER);\nINSERT INTO nowhere VALUES (1);");
+  const failed = await migrate();
+  expect([failed.exitCode, failed.stdout]).toEqual([
+    1,
+    "Applied keys/0001_keys.sql, keys/0002_pet_restores.sql to a new database.\n",
+  ]);
+  expect(failed.stderr).toMatch(
+    /^error: migrations\/pets\/9999_collars.sql failed: .*no such table: nowhere/m,
+  );
+
+  await write("CREATE TABLE collars (id INTEGER);");
+  const repaired = await migrate();
+  const nothing = "No pending migrations of keys.\n";
+  expect(repaired).toMatchObject({ exitCode: 0, stdout: `${nothing}Applied pets/9999_collars.sql.\n` });
+  expect((await migrate()).stdout).toBe(`${nothing}No pending migrations of pets.\n`);
+});
