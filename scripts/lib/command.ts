@@ -26,7 +26,7 @@ interface OptionSpec extends Parsed {
   readonly conflicts?: readonly string[];
 }
 
-/** By name: `perMinute` is typed `--per-minute`. */
+/** By name. */
 type OptionSpecs = Readonly<Record<string, OptionSpec>>;
 
 type TextValue<Spec> = Spec extends { parse: (text: string) => infer Value }
@@ -83,12 +83,19 @@ export function defineCommand<
     build(line, summary, io) {
       const command = newCommand(line, definition.description ?? summary, definition.examples, io);
       for (const spec of definition.arguments ?? []) command.addArgument(argumentOf(spec));
-      for (const [name, spec] of Object.entries(definition.options ?? {}))
-        command.addOption(optionOf(name, spec));
+      const specs: OptionSpecs = definition.options ?? {};
+      for (const [name, spec] of Object.entries(specs)) command.addOption(optionOf(name, spec));
       if (definition.isForwarding) command.allowUnknownOption();
       // What commander returns has no types of its own.
       const words = () => command.processedArgs as ArgumentValues<Arguments>;
-      return command.action(() => definition.handler(io, command.opts<OptionValues<Options>>(), ...words()));
+      return command.action(() => {
+        const options = command.opts<OptionValues<Options>>();
+        // commander would do this before it finds mistyped options.
+        for (const name of Object.keys(specs))
+          if (specs[name]?.isRequired && options[name] === undefined)
+            command.error(`required option '${flagOf(name)}' not specified`);
+        return definition.handler(io, options, ...words());
+      });
     },
   };
 }
@@ -143,12 +150,17 @@ function argumentOf({ name, description, isOptional, isRest, parse, choices }: A
 }
 
 function optionOf(name: string, { description, placeholder, parse, choices, ...spec }: OptionSpec): Option {
-  const flag = `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+  const flag = flagOf(name);
   const option = new Option(placeholder ? `${flag} <${placeholder}>` : flag, description);
   if (choices) option.choices(choices);
   if (parse) option.argParser(parse);
   if (spec.default !== undefined) option.default(spec.default);
-  return option.makeOptionMandatory(spec.isRequired === true).conflicts([...(spec.conflicts ?? [])]);
+  return option.conflicts([...(spec.conflicts ?? [])]);
+}
+
+/** `perMinute` is typed `--per-minute`. */
+function flagOf(name: string): string {
+  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
 /** Runs a command and returns its exit code. */

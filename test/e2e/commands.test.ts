@@ -16,6 +16,7 @@ const PROJECT = resolve();
 
 const stream = new PassThrough();
 const STREAMS = { stdin: stream, stdout: stream, stderr: stream, env: {} };
+const IO = new Io(STREAMS);
 
 /** All commands and groups, by the words that select them. */
 const COMMANDS = new Map<string, Program>();
@@ -29,7 +30,7 @@ async function collect(program: Program, words: string): Promise<void> {
 
 describe.each([...COMMANDS])("npx petstore %s", (words, program) => {
   const line = `npx petstore ${words}`.trim();
-  const { options } = program.build(line, "does something", new Io(STREAMS));
+  const { options } = program.build(line, "does something", IO);
 
   it("has help with a usage line and examples that name it, which changes no file", async () => {
     const folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
@@ -48,16 +49,12 @@ describe.each([...COMMANDS])("npx petstore %s", (words, program) => {
     for (const example of lines) expect(`${example} `).toContain(`  ${line} `);
   });
 
-  it("suggests what a mistyped option may mean, and names one that is missing", async () => {
-    const required = options.find(({ mandatory }) => mandatory);
+  it("suggests what a mistyped option may mean", async () => {
     for (const { long } of options) {
       const typed = `${long}${long?.at(-1)}`;
       const { exitCode, stdout, stderr } = await runPetstore(`${words} ${typed}`.trim());
-      expect([exitCode, stdout]).toEqual([2, ""]);
-      const problem = required
-        ? `required option '${required.flags}' not specified`
-        : `unknown option '${typed}' (Did you mean ${long}?)`;
-      expect(stderr).toBe(`error: ${problem}; see ${line} --help\n`);
+      const problem = `error: unknown option '${typed}' (Did you mean ${long}?); see ${line} --help\n`;
+      expect([exitCode, stdout, stderr]).toEqual([2, "", problem]);
     }
   });
 });
@@ -84,7 +81,7 @@ it.each([
   ["kyes list", "unknown command 'kyes' (Did you mean keys?); see npx petstore --help"],
   ["keys lst", "unknown command 'lst' (Did you mean list?); see npx petstore keys --help"],
   ["migrate --preview=", "It must name a preview, such as staging"],
-  ["setup", "required option '--location <location>' not specified; see npx petstore setup --help"],
+  ["setup", "required option '--location' not specified; see npx petstore setup --help"],
   ["setup --location moon", "Allowed choices are weur, eeur"],
   ["deploy --url localhost:8787", "It must be the URL of a service"],
   ["preview Feature_1", PREVIEW],
@@ -111,7 +108,7 @@ it.each([
   ["keys list --persist-to x --remote", "cannot be used with option"],
   ["keys list --persist-to x --preview staging", "cannot be used with option"],
   ["keys list --persist-to=", "It must name a folder"],
-  ["keys create --plan free", "required option '--name <name>' not specified"],
+  ["keys create --plan free", "required option '--name' not specified"],
   ["keys create --name= --plan free", "It must be 1 to 255 characters"],
   [`keys create --name ${"x".repeat(256)} --plan free`, "It must be 1 to 255 characters"],
   ["keys create --name --plan free", "It must be a name, and looks like an option"],
