@@ -39,7 +39,7 @@ const REFUSAL = JSON.stringify({ code: "invalid_request", message: "no", status:
 
 /** Faults of a service, what the fuzzer reports, and how they change a response. */
 const FAULTS: [fault: string, reported: RegExp, change: (answer: Answer) => Partial<Answer> | false][] = [
-  ["sends another id", /\/pets\/8/, ({ body }) => ({ body: body.replace(/^{"id":9/, '{"id":8') })],
+  ["sends another id", /\bid: 8|\/pets\/8/, ({ body }) => ({ body: body.replace(/^{"id":9/, '{"id":8') })],
   ["loses a field", /status: /, ({ body }) => ({ body: body.replace(/^({.*),"status":"[a-z]+"/, "$1") })],
   ["sends a wrong status", /not 413: 400/, ({ status }) => status === 413 && { status: 400, body: REFUSAL }],
   ["sends no Allow", /Allow is missing/, ({ headers: { allow: _, ...headers } }) => ({ headers })],
