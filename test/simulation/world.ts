@@ -450,7 +450,11 @@ export class World {
     const { quota } = acquire(UNUSED_QUOTA, limits, call, this.objectNowMs);
     this.storage.durable = { quota, read: undefined };
     this.evict();
-    for (const name of WINDOW_NAMES) this.entry(name, quota.counts[name].startMs).admitted += requests;
+    for (const name of WINDOW_NAMES) {
+      const entry = this.entry(name, quota.counts[name].startMs);
+      const limit = limits[name];
+      Object.assign(entry, { limit, most: limit, admitted: requests });
+    }
   }
 
   /** Runs everything that follows from the last event at this instant. */
