@@ -1,0 +1,15 @@
+-- The requests of a key on a UTC day, such as 2026-11-20, as its object counted them: src/keys/object/usage-record.ts. Totals: a later
+-- row replaces an earlier one, and a larger revision is later. `object` is the beginning of the object's id: each preview has objects of
+-- its own, and counts for itself. The day comes first, so that a report on all keys reads neighbouring rows.
+CREATE TABLE key_usage (
+  day TEXT NOT NULL CHECK (length(day) = 10),
+  key_id TEXT NOT NULL,
+  object TEXT NOT NULL,
+  revision INTEGER NOT NULL,
+  admitted INTEGER NOT NULL,
+  refused_minute INTEGER NOT NULL,
+  refused_day INTEGER NOT NULL,
+  last_admitted_ms INTEGER,
+  last_refused_ms INTEGER,
+  PRIMARY KEY (day, key_id, object)
+) STRICT, WITHOUT ROWID;
