@@ -308,7 +308,7 @@ it("the busiest minute has all requests of its minute, also those reported in th
   const key = newKey({ minute: 60, day: 1_000 });
   key.acquire(1, HOT);
   key.nowMs += 60_000;
-  key.acquire(3);
+  key.acquire(3, { client: "B" });
   const decisions = [{ ...DECISION, number: 11, refused: 4 }];
   key.acquire(1, { lease: { id: 10, used: 7, isOver: true }, decisions });
   const busiest = () => daysOf(key.quota.totals)[0]?.busiestMinute;
