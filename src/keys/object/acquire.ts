@@ -62,8 +62,9 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const charged = { ...before, counts: add(before.counts, admitted) };
   const waiting = undecided(charged, limits, rest, nowMs);
   const refused = rest - waiting;
-  const window = refusingWindow(withLimits(charged.counts, limits), outstanding(charged, nowMs));
-  const refusedByDay = window === "day" ? refused : 0;
+  const byDay = () =>
+    refusingWindow(withLimits(charged.counts, limits), outstanding(charged, nowMs)) === "day";
+  const refusedByDay = refused > 0 && byDay() ? refused : 0;
   const late = isLate(before.refusals.firstMs, request.arrivedMs) ? refused : 0;
   const { refusals, bannedUntilMs } = refused > 0 ? countTowardsBan(before, late, nowMs) : before;
   const minuteEndMs = resetMs(before.counts.minute, "minute");
