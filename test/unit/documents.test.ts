@@ -213,6 +213,7 @@ const PHRASES: Record<string, string[]> = {
   "client/README.md": [
     fillGuide("on {{removedAt}}"),
     "one of 1 to {MAX_KEY_LENGTH} visible ASCII characters",
+    fillGuide("`{{idempotentReplayed}}: true`"),
     fillGuide("by default {{defaultLimit}}, with `for await` {{maxLimit}}"),
   ],
   "docs/scale.md": [
