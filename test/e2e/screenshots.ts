@@ -12,7 +12,8 @@ const [folder = "docs"] = process.argv.slice(2);
 const PAST_DAYS = EXAMPLE_USAGE.days.slice(0, -1).map(({ date }, index) => {
   const isQuiet = index % 7 === 1 || index % 7 === 2;
   const sent = Math.round((isQuiet ? 150 : 700) + 400 * Math.sin(index) ** 2);
-  return { date, admitted: Math.min(1000, sent), refused: Math.max(0, sent - 1000) };
+  const refused = { refusedByMinute: 0, refusedByDay: Math.max(0, sent - 1000) };
+  return { date, admitted: Math.min(1000, sent), ...refused, busiestMinute: 40 };
 });
 
 const browser = await openBrowser();

@@ -144,10 +144,14 @@ describe("a gauge", () => {
   });
 });
 
+const usageDay = (date: string, admitted: number, refusedByMinute: number) => {
+  return { date, admitted, refusedByMinute, refusedByDay: 0, busiestMinute: 0 };
+};
+
 describe("the chart of the days", () => {
   const days = Array.from({ length: 30 }, (_, index) => {
     const date = new Date(nowMs - (29 - index) * 86_400_000).toISOString().slice(0, 10);
-    return { date, admitted: index * 10, refused: index === 29 ? 60 : 0 };
+    return usageDay(date, index * 10, index === 29 ? 60 : 0);
   });
   const svg = chartSvg(days);
   const texts = (part: string) => {
@@ -180,16 +184,13 @@ describe("the chart of the days", () => {
     [9, ["0", "5", "10"]],
     [1_250, ["0", "500", "1K", "1.5K"]],
   ])("has a scale for at most %d requests a day", (admitted, ticks) => {
-    const chart = chartSvg([{ date: "2026-11-20", admitted, refused: 0 }]);
+    const chart = chartSvg([usageDay("2026-11-20", admitted, 0)]);
     expect([...chart.matchAll(/text-anchor="end">([\d.K]+)</g)].map(([, tick]) => tick)).toEqual(ticks);
   });
 
   it("has a table of UTC days, the latest first", () => {
     vi.stubEnv("TZ", "America/New_York");
-    const rows = tableRows([
-      { date: "2026-11-19", admitted: 1000, refused: 250 },
-      { date: "2026-11-20", admitted: 1, refused: 0 },
-    ]);
+    const rows = tableRows([usageDay("2026-11-19", 1_000, 250), usageDay("2026-11-20", 1, 0)]);
     const cells = rows.replaceAll(/<tr><th scope="row">|<\/td><\/tr>/g, "|").replaceAll(/<[^>]+>+/g, " ");
     expect(cells.split("|").filter(Boolean)).toEqual(["20 Nov  1  0", "19 Nov  1,000  250"]);
   });

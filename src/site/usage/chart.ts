@@ -10,7 +10,8 @@ const LEFT = 48;
 const BOTTOM = 24;
 const TOP = 8;
 
-export function chartSvg(days: UsageDay[]): string {
+export function chartSvg(usage: UsageDay[]): string {
+  const days = usage.map(withRefused);
   const most = Math.max(1, ...days.map(({ admitted, refused }) => admitted + refused));
   const ticks = ticksUpTo(most);
   const top = ticks.at(-1) ?? most;
@@ -51,10 +52,15 @@ export function chartSvg(days: UsageDay[]): string {
   </svg>`;
 }
 
+function withRefused(day: UsageDay) {
+  return { ...day, refused: day.refusedByMinute + day.refusedByDay };
+}
+
 /** The rows of the table, the latest day first. */
 export function tableRows(days: UsageDay[]): string {
   return days
     .toReversed()
+    .map(withRefused)
     .map(
       ({ date, admitted, refused }) =>
         `<tr><th scope="row">${shortDate(date)}</th><td>${formatNumber(admitted)}</td><td>${formatNumber(refused)}</td></tr>`,
