@@ -1,12 +1,13 @@
 // The queries of docs/alerts.md, over lines that the service has written. In Cloudflare's SQL, attributes['name'] is a field of a line; in
 // D1 it is one of a JSON text.
 
+import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import ALERTS from "../../docs/alerts.md?raw";
 import type { Failure } from "../../src/http/request-context.ts";
-import { interceptCalls, interceptStatements, REAL } from "../support/worker/bindings.ts";
-import { fetchWithoutKey, newClient } from "../support/worker/client.ts";
+import { interceptCalls, interceptStatements, objectOf, REAL } from "../support/worker/bindings.ts";
+import { acquire, batch, fetchWithoutKey, newClient } from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
 import { pass } from "../support/worker/time.ts";
 
@@ -73,8 +74,15 @@ it("every kind of failure is counted", async () => {
 });
 
 it("a key that has used up its day is counted, and the largest database counts", async () => {
-  const quotas = [80, 100].map((percent) => ({ event: "quota_alert", percent }));
-  expect(await alertValue("Quotas", [...quotas, { event: "request" }])).toBe(1);
+  const { id, get } = await newClient({ plan: "enterprise", limits: { minute: 100, day: 100 } });
+  await get("/v1/pets");
+  await acquire(id, batch(99));
+  // Longer than the object waits before it writes its totals.
+  pass(3_600_000);
+  await runDurableObjectAlarm(objectOf(id));
+  const lines = takeLogLines();
+  expect(lines.map(({ percent }) => percent).filter(Boolean)).toEqual([80, 100]);
+  expect(await alertValue("Quotas", lines)).toBe(1);
   await env.PETS_DB.exec(
     `INSERT INTO "states.d1Storage" VALUES ('<ACCOUNT_TAG>', 5), ('<ACCOUNT_TAG>', 7), ('other', 9)`,
   );
