@@ -305,9 +305,9 @@ it("leases and local decisions from before midnight count in their own day", () 
 });
 
 it("the busiest minute has all requests of its minute, also those reported in the next one, and no lease", () => {
-  const key = newKey({ minute: 60, day: 1_000 });
+  const key = newKey({ minute: 60, day: 1_000 }, MINUTE_MS + 59_000);
   key.acquire(1, HOT);
-  key.nowMs += 60_000;
+  key.nowMs += 1_000;
   key.acquire(3, { client: "B" });
   const decisions = [{ ...DECISION, number: 11, refused: 4 }];
   key.acquire(1, { lease: { id: 10, used: 7, isOver: true }, decisions });

@@ -231,6 +231,10 @@ it("usage is recorded a minute after the first request, then every ten minutes a
   await runDurableObjectAlarm(object);
   expect(await recordedOf(id)).toEqual([{ ...first, admitted: 61, admittedMs: startMs + 60_000 }]);
   expect(await alarmOf(object)).toBe(Date.UTC(2026, 10, 20) + 41 * DAY_MS);
+  const recordedMs = Date.now();
+  pass(1_000);
+  await acquire(id, batch(1));
+  expect(await alarmOf(object)).toBe(recordedMs + 600_000);
 });
 
 it("a day is recorded again after a late report, not by a late write; each object of a key has its own row", async () => {

@@ -150,7 +150,7 @@ export class ApiKey extends DurableObject<Env> {
     }
     await this.#recordBan();
     await this.#recordUsage();
-    void storage.setAlarm(Math.min(dutyMs(this.#duties), this.#deletedMs));
+    void storage.setAlarm(dutyMs(this.#duties, this.#deletedMs));
     this.#put();
   }
 
@@ -249,7 +249,7 @@ export class ApiKey extends DurableObject<Env> {
   }
 }
 
-/** When the alarm has something to do (Unix time), or NEVER. */
-function dutyMs({ banMs, usage }: Duties): number {
-  return Math.min(banMs, usage.days.length > 0 ? usage.dueMs : NEVER);
+/** When the alarm has something to do (Unix time): `otherwiseMs` if all usage is recorded. */
+function dutyMs({ banMs, usage }: Duties, otherwiseMs = NEVER): number {
+  return Math.min(banMs, usage.days.length > 0 ? usage.dueMs : otherwiseMs);
 }

@@ -2,13 +2,12 @@
 // once in ten minutes, and for each day with a change since.
 
 import { write } from "../../d1/statements.ts";
-import { MINUTE_MS } from "../protocol.ts";
 import { daysOf, type Totals } from "./totals.ts";
 
 /** The least time between two records. Longer: fewer writes; shorter: more recent figures. */
-const USAGE_EVERY_MS = 10 * MINUTE_MS;
+const USAGE_EVERY_MS = 600_000;
 /** From the first change on, and after a failure. Longer: a burst is recorded once; shorter: a key's first requests show earlier. */
-const USAGE_DELAY_MS = MINUTE_MS;
+const USAGE_DELAY_MS = 60_000;
 
 /** What the alarm has still to record. */
 export interface Unrecorded {
