@@ -148,7 +148,11 @@ const IDS = `${ID_LENGTH.min} to ${ID_LENGTH.max} letters`;
 const RENEWAL = "every {(FRESH_MS / 2 - REFRESH_MS) / 1000} to {FRESH_MS / 2 / 1000} s";
 /** The longest interval of steady requests that get a lease, in seconds. */
 const STEADY = longestInterval((lease, nowMs) => lease.recent(nowMs) >= evaluate("MIN_RECENT")).toFixed(1);
-const CRON = Number(/crons = \["\*\/(\d+) \* \* \* \*"\]/.exec(readFileSync("wrangler.toml", "utf8"))?.[1]);
+const CONFIGURATION = readFileSync("wrangler.toml", "utf8");
+const CRON = Number(/crons = \["\*\/(\d+) \* \* \* \*"\]/.exec(CONFIGURATION)?.[1]);
+const TRACED = Number(
+  /^\[observability\.traces\][^[]*head_sampling_rate = ([\d.]+)$/m.exec(CONFIGURATION)?.[1],
+);
 
 function longestInterval(isLeased: (lease: HeldLease, nowMs: number) => boolean): number {
   for (let intervalMs = LEASE_MS; ; intervalMs -= 10) {
@@ -213,6 +217,7 @@ const PHRASES: Record<string, string[]> = {
   "client/README.md": [
     fillGuide("on {{removedAt}}"),
     "one of 1 to {MAX_KEY_LENGTH} visible ASCII characters",
+    fillGuide("`{{idempotentReplayed}}: true`"),
     fillGuide("by default {{defaultLimit}}, with `for await` {{maxLimit}}"),
   ],
   "docs/scale.md": [
@@ -236,6 +241,7 @@ const PHRASES: Record<string, string[]> = {
     "at most {MAX_CALLS} times a second",
     "deleted {KEPT_UNUSED_MS / DAY_MS - 1} to {KEPT_UNUSED_MS / DAY_MS} days after",
     "one cron run from {STEPS_PER_RUN} to",
+    `one request in ${1 / TRACED} is traced`,
   ],
   "client/src/petstore.ts": [
     fillGuide("on {{removedAt}}"),
