@@ -26,6 +26,14 @@ export function keyIdOf(text: string): string | undefined {
   return ID_PREFIX + text.slice(SECRET_PREFIX.length, SECRET_PREFIX.length + ID_LENGTH);
 }
 
+/** The id of the key that the first secret in a text names; undefined if there is none. */
+export function keyIdIn(text: string): string | undefined {
+  return text
+    .match(LOOKS_LIKE_SECRET)
+    ?.map(keyIdOf)
+    .find((id) => id !== undefined);
+}
+
 /** Redacts everything that looks like a secret, for output and logs. */
 export function withoutSecrets(text: string): string {
   return text.replace(LOOKS_LIKE_SECRET, `${SECRET_PREFIX}…`);
