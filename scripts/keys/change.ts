@@ -5,7 +5,15 @@ import type { Operator, Outcome, Unchanged } from "../../src/operators/admin.ts"
 import { type ListedKey, listKeys } from "../../src/operators/records.ts";
 import { failureLine, type Io, messageOf, ReportedError, UsageError } from "../lib/io.ts";
 import { formatTime } from "../lib/time.ts";
-import { type Context, findKey, IN_FORCE, type Options, unknownKey, withKeys } from "./context.ts";
+import {
+  type Context,
+  findKey,
+  IN_FORCE,
+  type Options,
+  unknownKey,
+  withAdvice,
+  withKeys,
+} from "./context.ts";
 import { readIds } from "./input.ts";
 import { STDIN } from "./options.ts";
 import { keyAndPlan, keyJson, keyOwner, keyOwners } from "./text.ts";
@@ -67,12 +75,14 @@ async function changeSeveral(context: Context, { json, yes }: ChangeOptions, ids
       else io.print(`${change.done} ${keyAndPlan(changed)}.`);
     } catch (error) {
       failed += 1;
-      io.note(failureLine(error));
-      all.push({ id, error: messageOf(error) });
+      const failure = withAdvice(error);
+      io.note(failureLine(failure));
+      all.push({ id, error: messageOf(failure) });
     }
   }
   if (json) io.printJson(all);
-  io.note(`Changed ${ids.length - failed} of ${ids.length} keys. This takes effect everywhere ${IN_FORCE}.`);
+  io.note(`Changed ${ids.length - failed} of ${ids.length} keys.`);
+  if (failed < ids.length) io.note(`This takes effect everywhere ${IN_FORCE}.`);
   if (failed > 0) throw new ReportedError();
 }
 

@@ -2,7 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { FRESH_MS } from "../../src/d1/freshness.ts";
-import { DatabaseUnavailable } from "../../src/d1/statements.ts";
+import { DatabaseFull, DatabaseUnavailable } from "../../src/d1/statements.ts";
 import { noLimits } from "../../src/keys/plans.ts";
 import type { Operator } from "../../src/operators/admin.ts";
 import { type ListedKey, listKeys } from "../../src/operators/records.ts";
@@ -62,11 +62,18 @@ export async function withKeys(
       },
     });
   } catch (error) {
-    if (!(error instanceof DatabaseUnavailable && error.wasWriting)) throw error;
-    throw new Error(`${error.message}; the change may have been made: see npx petstore keys log`);
+    throw withAdvice(error);
   } finally {
     await opened.close();
   }
+}
+
+/** Adds what to do if the outcome of a change is unknown, or if there was no room for it. */
+export function withAdvice(error: unknown): unknown {
+  if (error instanceof DatabaseFull)
+    return new Error(`${error.message}; suspend and revoke work nevertheless`);
+  if (!(error instanceof DatabaseUnavailable && error.wasWriting)) return error;
+  return new Error(`${error.message}; the change may have been made: see npx petstore keys log`);
 }
 
 export async function findKey({ database, operator }: Context, id: string): Promise<ListedKey> {

@@ -28,9 +28,10 @@ export async function readIds(io: Io): Promise<string[]> {
 /** A line of standard input. A terminal does not show it. */
 export async function readSecret(io: Io): Promise<string> {
   if (!io.stdin.isTTY) return (await text(io.stdin)).trim();
-  io.stderr.write("API key (it is not shown): ");
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
   const terminal = createInterface({ input: io.stdin, output: nowhere, terminal: true });
+  // From here on the terminal does not show what is typed.
+  io.stderr.write("API key (it is not shown): ");
   // At the end of the input, the question is never answered.
   const closed = new Promise<string>((resolve) => terminal.once("close", () => resolve("")));
   const answer = await Promise.race([terminal.question(""), closed]);

@@ -156,7 +156,9 @@ it("commands say what to note down, and what a full database does not permit", a
         expect(await run(refused)).toMatchObject({
           exitCode: 1,
           stdout: "",
-          stderr: expect.stringContaining("error: the database is full: nothing was written"),
+          stderr: expect.stringContaining(
+            "error: the database is full: nothing was written; suspend and revoke work nevertheless",
+          ),
         });
   }
   expect(JSON.parse((await run("show ID --json")).stdout)).toMatchObject({ state: "revoked" });

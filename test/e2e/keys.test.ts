@@ -12,9 +12,10 @@ import { newSecret } from "../../src/keys/secret.ts";
 import { createKey, renameKey, rotateKey } from "../../src/operators/admin.ts";
 import { KEY_CHANGES } from "../../src/operators/changes.ts";
 import type { LIST_STATES } from "../../src/operators/records.ts";
-import { databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { apiError, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState, runProcess, runScript } from "../support/e2e/petstore.ts";
+import { hasTerminals, runInTerminal } from "../support/e2e/terminal.ts";
 import { startWorkersAccount } from "../support/e2e/workers-account.ts";
 
 const SECRET = /^pet_[0-9A-Za-z]{50}$/;
@@ -504,6 +505,14 @@ describe("npx petstore keys find", () => {
     );
   });
 
+  it.skipIf(!hasTerminals)("a terminal does not show the key, however soon it is typed", async () => {
+    const { id, secret } = await newKey();
+    const command = [process.execPath, "scripts/petstore.ts", "keys", "find", "--remote"];
+    const { exitCode, stdout } = await runInTerminal(command, "(it is not shown)", secret, api.environment);
+    expect([exitCode, stdout]).toEqual([0, expect.stringContaining(`${id} ("Ann's shop"`)]);
+    expect(stdout).not.toContain(secret.slice(16, 24));
+  });
+
   it("prints exactly one JSON value with --json", async () => {
     const { id, secret, expiresAtMs } = await newKey("Ann's shop", DAY_MS);
     await run(`rotate ${id} --grace 2592000 --yes`);
@@ -562,7 +571,8 @@ describe("IDs on standard input", () => {
         `This ends 3 keys (${a} "a", ${b} "b", ${c} "c") for good: it can't be undone.`,
         `error: ${b} is revoked, for good: nothing about it can be changed`,
         "error: there is no key key_000000000000: see npx petstore keys list",
-        "Changed 2 of 4 keys. This takes effect everywhere within 30 seconds.\n",
+        "Changed 2 of 4 keys.",
+        "This takes effect everywhere within 30 seconds.\n",
       ].join("\n"),
     );
   });
@@ -606,6 +616,21 @@ describe("IDs on standard input", () => {
       1,
       [{ id: ids[0], ...change }, unknown, { id: ids[1], ...change }],
     ]);
+  });
+
+  it("a key whose change may have been made is named, and the others are changed", async () => {
+    const [a = "", b = ""] = await newIds("a", "b");
+    api.intercept(async (_, body, send) => {
+      if (body.includes("INSERT INTO key_changes") && body.includes(a))
+        throw apiError(500, 7500, "D1_ERROR: Network connection lost");
+      await send();
+    });
+    onTestFinished(() => api.intercept());
+    const { exitCode, stdout, stderr } = await runPiped("revoke - --yes", `${a}\n${b}`);
+    expect([exitCode, stdout]).toEqual([1, `Revoked ${b} ("b"): revoked.\n`]);
+    expect(stderr).toMatch(
+      /error: .*Network connection lost.*; the change may have been made: see npx petstore keys log/,
+    );
   });
 
   it("a line that is no ID is refused before anything is changed, and a key in it is not printed", async () => {
