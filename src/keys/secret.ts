@@ -5,7 +5,14 @@
 
 import { crc32 } from "node:zlib";
 import { BASE62, randomBase62 } from "../lib/base62.ts";
-import { CHECKSUM_LENGTH, ID_LENGTH, RANDOM_LENGTH, SECRET_FORMAT, SECRET_PREFIX } from "./secret-format.ts";
+import {
+  CHECKSUM_LENGTH,
+  ID_LENGTH,
+  RANDOM_LENGTH,
+  SECRET_FORMAT,
+  SECRET_LENGTH,
+  SECRET_PREFIX,
+} from "./secret-format.ts";
 
 const ID_PREFIX = "key_";
 
@@ -26,12 +33,10 @@ export function keyIdOf(text: string): string | undefined {
   return ID_PREFIX + text.slice(SECRET_PREFIX.length, SECRET_PREFIX.length + ID_LENGTH);
 }
 
-/** The id of the key that the first secret in a text names; undefined if there is none. */
+/** The id of the key whose secret is in the text; undefined if there is none. */
 export function keyIdIn(text: string): string | undefined {
-  return text
-    .match(LOOKS_LIKE_SECRET)
-    ?.map(keyIdOf)
-    .find((id) => id !== undefined);
+  const found = text.match(LOOKS_LIKE_SECRET) ?? [];
+  return found.map((each) => keyIdOf(each.slice(0, SECRET_PREFIX.length + SECRET_LENGTH))).find(Boolean);
 }
 
 /** Redacts everything that looks like a secret, for output and logs. */

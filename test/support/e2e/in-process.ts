@@ -12,8 +12,8 @@ delete process.env.PETSTORE_PACKAGED_NODE;
 interface Options {
   /** What somebody types in a terminal before the end of the input; without it, nobody can answer. */
   stdin?: string | undefined;
-  /** What standard input has instead of a terminal. */
-  piped?: string | undefined;
+  /** What standard input has, if it is no terminal. */
+  piped?: string;
   /** The whole environment. */
   env?: NodeJS.ProcessEnv;
 }
