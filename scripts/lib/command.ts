@@ -2,6 +2,7 @@
 // a mistyped word may mean. Exit codes: 0, 1 if the command failed, 2 if its usage was wrong.
 
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from "commander";
+import { keyIdIn } from "../../src/keys/secret.ts";
 import { failureLine, Io, ReportedError, type Streams, UsageError } from "./io.ts";
 
 /** The text of an argument or an option becomes a value: by `parse`, which throws InvalidArgumentError, or as one of `choices`. */
@@ -177,9 +178,16 @@ export async function runCommand(
     return 0;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    if (!(error instanceof ReportedError)) io.note(failureLine(error));
+    const leaked = error instanceof UsageError ? keyIdIn(args.join(" ")) : undefined;
+    if (leaked !== undefined) io.note(leakLine(leaked));
+    else if (!(error instanceof ReportedError)) io.note(failureLine(error));
     return error instanceof UsageError ? 2 : 1;
   }
+}
+
+/** What to do about a key in a refused command line. */
+function leakLine(id: string): string {
+  return `error: the command line has an API key, so it is in your shell's history now: replace it with npx petstore keys rotate ${id}. Commands take the ID, never the key; npx petstore keys find reads a key from standard input`;
 }
 
 /** Runs a command as this process. */

@@ -105,7 +105,15 @@ function detailsJson({ key, graces, changes, counts }: KeyDetails) {
 }
 
 /** What the heading, the plan and the state show. */
-type ShownElsewhere = "id" | "name" | "limits" | "revokedAtMs" | "bannedUntilMs" | "bansLiftedUntilMs";
+type ShownElsewhere =
+  | "id"
+  | "name"
+  | "limits"
+  | "hash"
+  | "revokedAtMs"
+  | "suspendedAtMs"
+  | "bannedUntilMs"
+  | "bansLiftedUntilMs";
 
 /** A line for each other field of a key. */
 const FACTS: {
