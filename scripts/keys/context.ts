@@ -8,12 +8,7 @@ import { stateOf } from "../../src/keys/record.ts";
 import type { Operator, revokeKey, Unchanged } from "../../src/operators/admin.ts";
 import { findKeyById, type ListedKey, listKeys } from "../../src/operators/records.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
-import {
-  databaseFile,
-  type OpenDatabases,
-  openDatabases,
-  pendingMigrations,
-} from "../cloudflare/database.ts";
+import { databaseFile, openDatabases, pendingMigrations } from "../cloudflare/database.ts";
 import { readTarget, startLine, type TargetOptions, targetOptions } from "../cloudflare/target.ts";
 import type { Io } from "../lib/io.ts";
 import { loginName } from "./options.ts";
@@ -22,7 +17,7 @@ import { keyAndPlan, keyJson, keyOwner, type NamedKey, printable } from "./text.
 /** When a change is in force. */
 export const IN_FORCE = `within ${FRESH_MS / 1000} seconds`;
 
-export interface Context extends Pick<OpenDatabases, "objects"> {
+export interface Context {
   io: Io;
   /** The keys. */
   database: D1Database;
@@ -47,13 +42,12 @@ export async function withKeys(
   }
   const open = () => openDatabases(target, "keys");
   const opened = await (isLocal ? open() : io.step(`Opening ${place}`, open));
-  const { keys: database, objects } = opened;
   try {
-    if ((await pendingMigrations(database, "keys")).length > 0) {
+    if ((await pendingMigrations(opened.keys, "keys")).length > 0) {
       throw new Error(`${place} has pending migrations: apply them with ${update}`);
     }
     const operator = { by: options.by ?? loginName(), nowMs: Date.now() };
-    await work({ database, ...(objects && { objects }), io, operator });
+    await work({ database: opened.keys, io, operator });
   } catch (error) {
     if (!(error instanceof DatabaseUnavailable && error.wasWriting)) throw error;
     throw new Error(`${error.message}; the change may have been made: see npx petstore keys log`);
