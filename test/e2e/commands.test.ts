@@ -95,6 +95,7 @@ it.each([
   ["usage --days 0x1", "It must be an integer from 1 to 400"],
   ["usage --sort busiest", "Allowed choices are admitted, refused, share, last-used, name"],
   ["usage key_1", "It must be a public ID"],
+  ["status --url localhost:8787", "It must be the URL of a service"],
   ["restore --remote --yes", "add --timestamp TIME or --bookmark B"],
   ["restore --bookmark 0 --timestamp 2026-11-19", "cannot be used with"],
   ["restore --timestamp yesterday", PAST],
@@ -162,6 +163,7 @@ it("a command on Cloudflare refuses the Node of a package before it reads a cred
     "migrate --preview staging",
     "setup --location weur",
     "usage --remote",
+    "status --remote",
   ])
     expect(await runPetstore(line)).toMatchObject({ exitCode: 1, stderr: problem });
 });
