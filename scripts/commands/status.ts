@@ -134,7 +134,7 @@ const unknown = ({ problem }: { problem: string }) => `unknown: ${printable(prob
 /** `12.3 MB, 0.1% of 10 GB; no pending migrations` */
 function databaseText({ bytes, pendingMigrations: pending }: Status["keysDatabase"], target: string): string {
   const share = (bytes / MAX_BYTES).toLocaleString("en", { style: "percent", maximumFractionDigits: 1 });
-  const size = `${(bytes / 1e6).toLocaleString("en", { maximumFractionDigits: 1 })} MB, ${share} of ${MAX_BYTES / 1e9} GB`;
+  const size = `${(bytes / 1e6).toLocaleString("en", { maximumSignificantDigits: 3 })} MB, ${share} of ${MAX_BYTES / 1e9} GB`;
   if (pending.length === 0) return `${size}; no pending migrations`;
   return `${size}; pending: ${pending.join(", ")}, which npx petstore migrate${target} applies`;
 }

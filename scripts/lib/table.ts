@@ -4,6 +4,7 @@
 import stringWidth from "string-width";
 import { getBorderCharacters, table } from "table";
 
+const TIME_WIDTH = 20;
 const TIME = /(\d{4}-\d\d-\d\d)(T\d\d:\d\d:\d\dZ)/g;
 
 /** The library would also wrap within ids and dates. It leaves these characters alone, which no name has. */
@@ -29,7 +30,7 @@ export function tableText(
   const anywhere = words.map((width, index) => (index === 0 ? width : 1));
   const widths = shrink(ofWords, anywhere, gap, maxWidth);
   const cellText = (cell: string, index: number) => {
-    const text = stringWidth(cell) > (widths[index] ?? 0) ? withBreaks(cell) : cell;
+    const text = (widths[index] ?? 0) < TIME_WIDTH ? withBreaks(cell) : cell;
     return text.replace(/[-_]/g, (character) => PROTECTED[character as keyof typeof PROTECTED]);
   };
   const text = table(
@@ -47,7 +48,7 @@ export function tableText(
   return text.replaceAll(PROTECTED["-"], "-").replaceAll(PROTECTED._, "_").replaceAll(/ +$/gm, "").trimEnd();
 }
 
-/** A time can wrap before its T. */
+/** A time wraps before its T in a column that is narrower. */
 function withBreaks(cell: string): string {
   return cell.replace(TIME, "$1\n$2");
 }

@@ -13,13 +13,13 @@ const BAR_LENGTH = 20;
 /** Each column of counts of a day, with the character that draws it in a bar. */
 const MARKS = { admitted: "#", refusedMinute: "-", refusedDay: "x" } as const;
 const PARTS = Object.keys(MARKS) as (keyof typeof MARKS)[];
-const DAYS_HEADER = ["DATE", "ADMITTED #", "REFUSED BY MINUTE -", "REFUSED BY DAY x", ""];
+const DAYS_HEADER = ["DATE", "ADMITTED #", "REFUSED BY MINUTE -", "BY DAY x", ""];
 
 const timeOrNull = (ms: number | null) => (ms === null ? null : formatTime(ms));
 
 /** A line for each key. */
 export function usageTable(keys: KeyUsage[]): string {
-  const header = "ID/NAME/PLAN/ADMITTED/REFUSED BY MINUTE/REFUSED BY DAY/SHARE/LAST USED".split("/");
+  const header = "ID/NAME/PLAN/ADMITTED/REFUSED BY MINUTE/BY DAY/SHARE/LAST USED".split("/");
   const rows = keys.map(({ id, name, plan, share, lastAdmittedMs, lastRefusedMs, ...counts }) => [
     id,
     printable(name ?? "-", 32),

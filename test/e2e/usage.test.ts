@@ -71,9 +71,9 @@ it("usage adds up the rows of each key on the last days, of all previews, the bu
   await use(database, jo, yesterday, [1_234, 0, 0]);
   const { stdout, stderr } = await run("usage --days 2");
   expect(stdout).toBe(
-    `ID                NAME  PLAN  ADMITTED  REFUSED BY MINUTE  REFUSED BY DAY  SHARE  LAST USED
-${jo}  Jo    pro      1,234                  0               0  12.3%  ${yesterday}T00:00:01Z
-${ann}  Ann   free     1,000                  7               2    50%  ${today}T00:00:02Z
+    `ID                NAME  PLAN  ADMITTED  REFUSED BY MINUTE  BY DAY  SHARE  LAST USED
+${jo}  Jo    pro      1,234                  0       0  12.3%  ${yesterday}T00:00:01Z
+${ann}  Ann   free     1,000                  7       2    50%  ${today}T00:00:02Z
 `,
   );
   expect(stderr).toBe(NOTE);
@@ -127,10 +127,10 @@ it("usage ID has a line for each day, also for those without requests, with a ba
   await use(database, id, today, [15, 4, 1]);
   await use(database, id, before, [1, 0, 0]);
   expect((await run(`usage ${id} --days 3`)).stdout).toBe(
-    `DATE        ADMITTED #  REFUSED BY MINUTE -  REFUSED BY DAY x
-${before}           1                    0                 0  #
-${yesterday}           0                    0                 0
-${today}          15                    4                 1  ${"#".repeat(15)}----x
+    `DATE        ADMITTED #  REFUSED BY MINUTE -  BY DAY x
+${before}           1                    0         0  #
+${yesterday}           0                    0         0
+${today}          15                    4         1  ${"#".repeat(15)}----x
 `,
   );
   const [first, second] = await json(`usage ${id} --days 3`);
