@@ -61,6 +61,8 @@ export default defineConfig({
           name: "e2e",
           include: ["test/e2e/**/*.test.ts"],
           globalSetup: "./test/support/e2e/global-setup.ts",
+          // Of node:sqlite. scripts/run.mjs has the same option.
+          execArgv: ["--disable-warning=ExperimentalWarning"],
         },
       },
       {

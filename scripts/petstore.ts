@@ -7,7 +7,8 @@ export const petstore = defineGroup(
   ['keys create --name "Jo\'s shop" --plan pro', "keys create --help"],
   {
     keys: ["create, show and change API keys", () => import("./commands/keys.ts")],
-    usage: ["show what each key did on the last days", () => import("./commands/usage.ts")],
+    usage: ["show the requests of each key on the last days", () => import("./commands/usage.ts")],
+    status: ["show the state of the service and its databases", () => import("./commands/status.ts")],
     migrate: ["apply pending migrations", () => import("./commands/migrate.ts")],
     setup: ["create the databases in your account", () => import("./commands/setup.ts")],
     preview: ["deploy to a preview, such as staging", () => import("./commands/preview.ts")],

@@ -1,9 +1,16 @@
-// The cron trigger. Only the size of a table depends on it.
+// The cron trigger. Only the sizes of tables depend on it.
 
 import { logRun } from "./http/log.ts";
+import { deleteOldUsage } from "./operators/usage.ts";
 import { deleteExpired } from "./pets/idempotency.ts";
 
-/** Deletes expired idempotency records. Throws DatabaseUnavailable; the next run continues. */
+/** Deletes old usage of keys, and expired idempotency records. Throws DatabaseUnavailable; the next run continues. */
 export async function scheduled(_controller: ScheduledController, env: Env): Promise<void> {
-  logRun("idempotency_records_deleted", { records: await deleteExpired(env.PETS_DB, Date.now()) });
+  const nowMs = Date.now();
+  try {
+    logRun("usage_rows_deleted", { rows: await deleteOldUsage(env.KEYS_DB, nowMs) });
+  } finally {
+    // Another database, which may work while that of the keys does not.
+    logRun("idempotency_records_deleted", { records: await deleteExpired(env.PETS_DB, nowMs) });
+  }
 }

@@ -9,7 +9,8 @@ import { read } from "../../src/d1/statements.ts";
 import { messageOf } from "../lib/io.ts";
 import { ifFound, openAccount } from "./account.ts";
 import { d1OverApi, timeTravelOverApi } from "./d1-api.ts";
-import { QUIET, readConfig, withConfigFile } from "./wrangler.ts";
+import { d1OnFile } from "./d1-file.ts";
+import { readConfig } from "./wrangler.ts";
 
 /** What a database has. A command opens only what it needs: commands on keys work whatever has happened to the pets. */
 export type Contents = "keys" | "pets";
@@ -25,18 +26,13 @@ const EARLIER_BINDING = "DB";
 /** wrangler's default folder for local state. */
 export const DEFAULT_STATE = ".wrangler/state";
 
-const { WRANGLER_REGISTRY_PATH } = process.env;
-
 /** Selects databases. `state` is a folder of local state. */
 export type Target =
   | { kind: "local"; state: string }
   | { kind: "production" }
   | { kind: "preview"; name: string };
 
-/** The caller must close them, or the process does not end. */
 export type OpenDatabases<Opened extends Contents = Contents> = Record<Opened, D1Database> & {
-  /** The objects of the service that runs on local databases. A call fails if none runs. */
-  objects?: Env["API_KEYS"];
   close(): Promise<void>;
 };
 
@@ -68,29 +64,22 @@ export async function openDatabases<Opened extends Contents>(
   target: Target,
   ...opened: Opened[]
 ): Promise<OpenDatabases<Opened>> {
-  if (target.kind === "local") return openLocal(target.state);
-  const open = async (contents: Opened) => [contents, (await openDeployed(target, contents)).database];
-  return { ...Object.fromEntries(await Promise.all(opened.map(open))), async close() {} };
+  const open = async (contents: Opened) => {
+    if (target.kind !== "local") return { ...(await openDeployed(target, contents)), close() {} };
+    return d1OnFile(databaseFile(target.state, contents));
+  };
+  const databases = await Promise.all(opened.map(open));
+  return {
+    ...Object.fromEntries(databases.map(({ database }, index) => [opened[index], database])),
+    async close() {
+      for (const { close } of databases) close();
+    },
+  };
 }
 
-async function openLocal(state: string): Promise<OpenDatabases> {
-  Object.assign(process.env, QUIET);
-  const { getPlatformProxy } = await import("wrangler");
-  const { name, d1_databases } = await readConfig();
-  // The objects run in `npm start`, which wrangler finds by the Worker's name.
-  process.env.WRANGLER_REGISTRY_PATH = registryPath(state);
-  const bindings = [{ name: "API_KEYS", class_name: "ApiKey", script_name: name }];
-  const config = { name: "petstore-commands", d1_databases, durable_objects: { bindings } };
-  return withConfigFile(config, async (configPath) => {
-    const persist = { path: join(state, "v3") };
-    const { env, dispose } = await getPlatformProxy<Env>({ configPath, persist });
-    return { keys: env.KEYS_DB, pets: env.PETS_DB, objects: env.API_KEYS, close: dispose };
-  });
-}
-
-/** Where wrangler registers the Workers that run on this state, so that its other processes can reach them. */
+/** Where wrangler registers the Workers that run on this state. By default it would be in the user's folder. */
 export function registryPath(state: string): string {
-  return WRANGLER_REGISTRY_PATH ?? resolve(state, "registry");
+  return process.env.WRANGLER_REGISTRY_PATH ?? resolve(state, "registry");
 }
 
 /** Throws if the database does not exist. */

@@ -1,36 +1,58 @@
-// npx petstore usage: shows what the keys of production did on the last days, from the log that Cloudflare keeps.
+// npx petstore usage: what the keys did on the last days, or one key day by day.
 
-import { openAccount } from "../cloudflare/account.ts";
-import { ALLOW_PACKAGED_NODE } from "../cloudflare/target.ts";
-import { readConfig } from "../cloudflare/wrangler.ts";
+import { listDays, listUsage, USAGE_KEPT_DAYS, USAGE_ORDERS } from "../../src/operators/usage.ts";
+import { findKey, withKeys } from "../keys/context.ts";
+import { AN_ID, COMMON, ID, MANY } from "../keys/options.ts";
 import { defineCommand, integer } from "../lib/command.ts";
-import { MAX_DAYS_LOGGED, queryKeys, totalOf } from "../usage/telemetry.ts";
-import { daysText } from "../usage/text.ts";
+import { UsageError } from "../lib/io.ts";
+import { AGE_NOTE, daysTable, usageJson, usageTable, withSeparators } from "../usage/text.ts";
+
+const SHOWN_DAYS = 7;
+/** Fits on a screen. */
+const SHOWN_KEYS = 20;
 
 export default defineCommand({
-  description: `Shows what each key did on the last UTC days. It reads Cloudflare's log of production, which has ${MAX_DAYS_LOGGED} days (3 on Workers Free).`,
+  description:
+    "Shows the requests of each key that was used on the last UTC days, the busiest first; with an ID, those of one key on each day. SHARE is the largest part of its limit per day, as it is now, that the key admitted on one of these days; a key without such a limit has none. Previews count for themselves: each count is the sum of all previews, a share that of one.",
+  arguments: [{ ...ID, description: "the key's public ID; without it, all keys", isOptional: true }],
   options: {
     days: {
       placeholder: "n",
-      description: "how many days to show, up to today",
-      parse: integer(1, MAX_DAYS_LOGGED),
-      default: MAX_DAYS_LOGGED,
+      description: "how many days, up to today",
+      parse: integer(1, USAGE_KEPT_DAYS),
+      default: SHOWN_DAYS,
     },
-    json: { description: "print one JSON value" },
-    ...ALLOW_PACKAGED_NODE,
+    top: {
+      placeholder: "n",
+      description: `how many keys (default: ${SHOWN_KEYS}; all with --json)`,
+      parse: MANY,
+    },
+    sort: { placeholder: "order", description: "the order (default: admitted)", choices: USAGE_ORDERS },
+    ...COMMON,
   },
-  examples: ["", "--days 3 --json"],
-  async handler(io, { days: dayCount, json }) {
-    const [{ name }, { label }] = await Promise.all([readConfig(), openAccount()]);
-    const work = `Reading Cloudflare's log of the Worker ${name} in account ${label}`;
-    const { keys, isIncomplete } = await io.step(work, () => queryKeys(dayCount, Date.now()));
-    const texts = keys.map(({ keyId, days }) => {
-      return `${keyId}: ${totalOf(days).toLocaleString("en")} requests\n\n${daysText(days)}`;
+  examples: ["", "--days 30 --sort refused --remote", `${AN_ID} --days 30`],
+  async handler(io, options, id) {
+    const { days, json, sort = "admitted" } = options;
+    if (id !== undefined && (options.top ?? options.sort) !== undefined)
+      throw new UsageError("--top and --sort are for all keys: leave out the ID, or them");
+    await withKeys(io, options, async (context) => {
+      const { database, operator } = context;
+      if (id !== undefined) {
+        const used = await listDays(database, id, operator.nowMs, days);
+        // A key that does not exist may have been deleted: its rows stay.
+        if (!used.some((day) => day.lastAdmittedMs ?? day.lastRefusedMs)) await findKey(context, id);
+        if (json) return io.printJson(used.map(usageJson));
+        io.print(daysTable(used));
+        return io.note(AGE_NOTE);
+      }
+      const limit = options.top ?? (json ? -1 : SHOWN_KEYS);
+      const { keys, total } = await listUsage(database, operator.nowMs, { days, sort, limit });
+      if (json) return io.printJson(keys.map(usageJson));
+      if (keys.length === 0) return io.note(`No key was used. ${AGE_NOTE}`);
+      io.print(usageTable(keys));
+      const more = total - keys.length;
+      if (more > 0) io.note(`Keys that are not shown: ${withSeparators(more)}. --top ${total} shows all.`);
+      io.note(AGE_NOTE);
     });
-    if (json) io.printJson(keys);
-    else io.print(texts.join("\n\n") || "No requests with a valid key.");
-    if (isIncomplete)
-      io.note("These counts are not exact: Cloudflare left out lines, because there were too many.");
-    if (keys.length > 0) io.note("Next, look at a key: npx petstore keys show ID --remote");
   },
 });

@@ -7,12 +7,7 @@ import { noLimits } from "../../src/keys/plans.ts";
 import type { Operator } from "../../src/operators/admin.ts";
 import { type ListedKey, listKeys } from "../../src/operators/records.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
-import {
-  databaseFile,
-  type OpenDatabases,
-  openDatabases,
-  pendingMigrations,
-} from "../cloudflare/database.ts";
+import { databaseFile, openDatabases, pendingMigrations } from "../cloudflare/database.ts";
 import { readTarget, startLine, type TargetOptions, targetOptions } from "../cloudflare/target.ts";
 import type { Io } from "../lib/io.ts";
 import { loginName } from "./options.ts";
@@ -21,7 +16,7 @@ import { keyAndPlan, keyOwner, type NamedKey, printable } from "./text.ts";
 /** When a change is in force. */
 export const IN_FORCE = `within ${FRESH_MS / 1000} seconds`;
 
-export interface Context extends Pick<OpenDatabases, "objects"> {
+export interface Context {
   io: Io;
   /** The keys. */
   database: D1Database;
@@ -47,15 +42,13 @@ export async function withKeys(
   }
   const open = () => openDatabases(target, "keys");
   const opened = await (isLocal ? open() : io.step(`Opening ${place}`, open));
-  const { keys: database, objects } = opened;
   try {
-    if ((await pendingMigrations(database, "keys")).length > 0) {
+    if ((await pendingMigrations(opened.keys, "keys")).length > 0) {
       throw new Error(`${place} has pending migrations: apply them with ${update}`);
     }
     const by = options.by ?? loginName();
     await work({
-      database,
-      ...(objects && { objects }),
+      database: opened.keys,
       io,
       get operator() {
         return { by, nowMs: Date.now() };

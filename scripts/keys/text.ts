@@ -47,21 +47,18 @@ export function keyJson(key: ListedKey) {
 
 /** The output of `list`. */
 export function keyTable(keys: ListedKey[]): string {
-  const header = "ID/NAME/PLAN/PER MINUTE/PER DAY/LAST FOUR/CREATED/EXPIRES/STATE/BANS".split("/");
-  const rows = keys.map(({ id, name, plan, limits, lastFour, createdAtMs, expiresAtMs, ...key }) => [
+  const header = "ID/NAME/PLAN/KEY/EXPIRES/STATE/BANS".split("/");
+  const rows = keys.map(({ id, name, plan, limits, lastFour, expiresAtMs, ...key }) => [
     id,
     printable(name, 32),
-    plan,
-    `${limits?.minute ?? "unknown"}`,
-    `${limits?.day ?? "unknown"}`,
+    `${plan} ${limits === undefined ? "without limits" : `${limits.minute}/min ${limits.day}/day`}`,
     lastFour,
-    formatTime(createdAtMs).slice(0, 10),
     expiresAtMs === null ? "never" : formatTime(expiresAtMs).replace("T00:00:00Z", ""),
     stateText(key),
     // A key that is banned again and again stands out.
     ["", "1"][key.bans] ?? `${key.bans} TIMES`,
   ]);
-  return tableText([header, ...rows], [3, 4]);
+  return tableText([header, ...rows]);
 }
 
 /** `active, expiring`, or `banned until` and a time. */

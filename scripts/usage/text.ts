@@ -1,51 +1,64 @@
-// A key's usage as text for a terminal of 80 columns, in plain characters without colours.
+// The usage of keys as the command line shows it, as text in plain characters without colours, and as JSON.
 
-import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
+import type { DayUsage, KeyUsage, Requests } from "../../src/operators/usage.ts";
+import { printable } from "../keys/text.ts";
 import { tableText } from "../lib/table.ts";
+import { formatTime } from "../lib/time.ts";
 
-/** Leaves room for counts up to a billion. */
+/** For people: the objects of the keys write their counts by an alarm. */
+export const AGE_NOTE = "The counts of today can be ten minutes old.";
+
 const BAR_LENGTH = 20;
 
-/** Each column of counts, with the character that draws it in a bar. */
-const MARKS = { admitted: "#", refused: "-", banned: "x" } as const;
+/** Each column of counts of a day, with the character that draws it in a bar. */
+const MARKS = { admitted: "#", refusedMinute: "-", refusedDay: "x" } as const;
+const PARTS = Object.keys(MARKS) as (keyof typeof MARKS)[];
+const DAYS_HEADER = ["DATE", "ADMITTED #", "REFUSED BY MINUTE -", "BY DAY x", ""];
 
-type Part = keyof typeof MARKS;
-type Day = { date: string } & { [part in Part]?: number };
+const timeOrNull = (ms: number | null) => (ms === null ? null : formatTime(ms));
 
-export function windowsText(usage: Pick<UsageBody, "minute" | "day">, nowMs: number): string {
-  const windows = (["minute", "day"] as const).map((name) => {
-    const { used, limit, remaining, reset } = usage[name];
-    const left = `${timeOfDay(reset * 1000)}Z, in ${timeOfDay(reset * 1000 - nowMs)}`;
-    return [name, ...[used, limit, remaining].map(withSeparators), left];
-  });
-  return indented([["", "USED", "LIMIT", "LEFT", "RESETS"], ...windows]);
+/** A line for each key. */
+export function usageTable(keys: KeyUsage[]): string {
+  const header = "ID/NAME/PLAN/ADMITTED/REFUSED BY MINUTE/BY DAY/SHARE/LAST USED".split("/");
+  const rows = keys.map(({ id, name, plan, share, lastAdmittedMs, lastRefusedMs, ...counts }) => [
+    id,
+    printable(name ?? "-", 32),
+    plan ?? "-",
+    ...PARTS.map((part) => withSeparators(counts[part])),
+    share === null ? "-" : share.toLocaleString("en", { style: "percent", maximumFractionDigits: 1 }),
+    timeOrNull(Math.max(lastAdmittedMs ?? 0, lastRefusedMs ?? 0) || null) ?? "-",
+  ]);
+  return tableText([header, ...rows], [3, 4, 5, 6]);
 }
 
-/** A row for each day, with its counts and a bar, scaled to the busiest day. */
-export function daysText(days: Day[]): string {
-  const parts = (Object.keys(MARKS) as Part[]).filter((part) => days.some((day) => day[part] !== undefined));
-  const countsOf = (day: Day) => parts.map((part) => day[part] ?? 0);
+/** A line for each day, with its counts and a bar, scaled to the busiest day. */
+export function daysTable(days: DayUsage[]): string {
+  // A correction can make a count negative.
+  const countsOf = (day: DayUsage) => PARTS.map((part) => Math.max(0, day[part]));
   const max = Math.max(1, ...days.map((day) => countsOf(day).reduce((sum, count) => sum + count)));
   const rows = days.map((day) => {
     // Rounded up, so that small counts are visible.
-    const bar = parts.map((part) => MARKS[part].repeat(Math.ceil(((day[part] ?? 0) / max) * BAR_LENGTH)));
-    return [day.date, ...countsOf(day).map(withSeparators), bar.join("")];
+    const bars = countsOf(day).map((count) => Math.ceil((count / max) * BAR_LENGTH));
+    const bar = PARTS.map((part, index) => MARKS[part].repeat(bars[index] ?? 0)).join("");
+    return [day.date, ...PARTS.map((part) => withSeparators(day[part])), bar];
   });
-  return indented([["DATE", ...parts.map((part) => `${part.toUpperCase()} ${MARKS[part]}`), ""], ...rows]);
+  return tableText([DAYS_HEADER, ...rows], [1, 2, 3]);
 }
 
-/** All columns but the first and the last are numbers. */
-function indented(rows: string[][]): string {
-  const numbers = rows[0]?.map((_, column) => column).slice(1, -1);
-  return tableText(rows, numbers).replaceAll(/^/gm, "  ");
+/** A key or a day in the output of `--json`. */
+export function usageJson<Used extends Pick<Requests, "lastAdmittedMs" | "lastRefusedMs">>({
+  lastAdmittedMs,
+  lastRefusedMs,
+  ...used
+}: Used) {
+  return {
+    ...used,
+    lastAdmittedAt: timeOrNull(lastAdmittedMs),
+    lastRefusedAt: timeOrNull(lastRefusedMs),
+  };
 }
 
 /** `1,000` */
-function withSeparators(value: number): string {
+export function withSeparators(value: number): string {
   return value.toLocaleString("en");
-}
-
-/** `23:59:59`: a UTC time, or a duration of less than a day. */
-function timeOfDay(ms: number): string {
-  return new Date(ms).toISOString().slice(11, 19);
 }

@@ -1,6 +1,7 @@
 // Idempotency-Key (draft-ietf-httpapi-idempotency-key-header), with records in D1. The pet and its record are written by one
 // batch, which is one transaction: of two concurrent requests, the second finds the record of the first, and repeats its response.
 
+import { deleteInSteps } from "../d1/delete-in-steps.ts";
 import { writeIdempotent } from "../d1/statements.ts";
 import { ApiError } from "../http/errors.ts";
 import { MESSAGES } from "../http/messages.ts";
@@ -31,10 +32,6 @@ export const RETENTION_MS = 24 * 60 * 60_000;
 
 /** Longer, because the clocks of isolates differ, and because a statement may run half a minute after its request arrived. */
 export const ROW_RETENTION_MS = RETENTION_MS + 5 * 60_000;
-
-/** Other statements wait while one step runs. At one run every ten minutes, this keeps up with 67 POSTs a second. */
-const ROWS_PER_STEP = 1_000;
-const STEPS_PER_RUN = 40;
 
 const { columns, placeholders, parameters, json, hash } = PET_STORAGE;
 
@@ -89,13 +86,6 @@ export async function insertPetOnce(
 }
 
 /** Deletes expired records, at most as many as one run may. Returns their number. */
-export async function deleteExpired(database: D1Database, nowMs: number): Promise<number> {
-  let deleted = 0;
-  for (let step = 0; step < STEPS_PER_RUN; step += 1) {
-    const statement = database.prepare(DELETE_ALL_EXPIRED).bind(nowMs - ROW_RETENTION_MS, ROWS_PER_STEP);
-    const { meta } = await writeIdempotent(() => statement.run());
-    deleted += meta.changes;
-    if (meta.changes < ROWS_PER_STEP) break;
-  }
-  return deleted;
+export function deleteExpired(database: D1Database, nowMs: number): Promise<number> {
+  return deleteInSteps(database, DELETE_ALL_EXPIRED, nowMs - ROW_RETENTION_MS);
 }

@@ -91,8 +91,11 @@ it.each([
   ["smoke https://petstore.example/shop", "It must be the URL of a service"],
   ["smoke http://localhost:9", "no key: npx petstore smoke URL --key KEY, or set PETSTORE_KEY"],
   ["smoke http://localhost:9 --key pet_x", "not an API key"],
-  ["usage --days 8", "It must be an integer from 1 to 7"],
-  ["usage --days 0x1", "It must be an integer from 1 to 7"],
+  ["usage --days 401", "It must be an integer from 1 to 400"],
+  ["usage --days 0x1", "It must be an integer from 1 to 400"],
+  ["usage --sort busiest", "Allowed choices are admitted, refused, share, last-used, name"],
+  ["usage key_1", "It must be a public ID"],
+  ["status --url localhost:8787", "It must be the URL of a service"],
   ["restore --remote --yes", "add --timestamp TIME or --bookmark B"],
   ["restore --bookmark 0 --timestamp 2026-11-19", "cannot be used with"],
   ["restore --timestamp yesterday", PAST],
@@ -169,6 +172,12 @@ it("a command on Cloudflare refuses the Node of a package before it reads a cred
   vi.stubEnv("PETSTORE_PACKAGED_NODE", "Node is too old");
   onTestFinished(() => void vi.unstubAllEnvs());
   const problem = expect.stringContaining("error: Node is too old, or add --allow-packaged-node to let");
-  for (const line of ["keys list --remote", "migrate --preview staging", "setup --location weur", "usage"])
+  for (const line of [
+    "keys list --remote",
+    "migrate --preview staging",
+    "setup --location weur",
+    "usage --remote",
+    "status --remote",
+  ])
     expect(await runPetstore(line)).toMatchObject({ exitCode: 1, stderr: problem });
 });

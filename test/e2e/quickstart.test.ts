@@ -75,7 +75,7 @@ describe("npm start", () => {
     expect(pets).toContain('"name":"Goldie"');
     const registered = () => readdir(registryPath(state));
     expect(await service.runtimes()).toHaveLength(2);
-    // Commands find the running service by this entry. It can come after the first response.
+    // It can come after the first response.
     await expect.poll(registered, { timeout: 30_000 }).toEqual(["petstore"]);
     const { runtimes } = service;
     await service.stopNpmOnly();

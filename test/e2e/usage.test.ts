@@ -1,111 +1,208 @@
-// npx petstore usage, with a fake of Cloudflare's query API; and the counts of the running service in npx petstore keys show.
+// npx petstore usage and keys show: what operators read of the rows that the objects of keys write. The rows here are written by hand,
+// into the previews' database on a fake of Cloudflare's API, and into a local one.
 
-import { afterAll, beforeAll, expect, it, vi } from "vitest";
-import { daysText, windowsText } from "../../scripts/usage/text.ts";
+import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
+import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
+import { formatTime } from "../../scripts/lib/time.ts";
 import { DAY_MS } from "../../src/keys/protocol.ts";
-import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
-import { apiError, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { createKey } from "../../src/operators/admin.ts";
+import { databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
-import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
+import { emptyState } from "../support/e2e/petstore.ts";
+import { startWorkersAccount } from "../support/e2e/workers-account.ts";
 
-const petstore = sharedPetstore();
-
-interface Query {
-  timeframe: { from: number };
-  parameters: { filters: { key: string; value?: string }[] };
-}
-
-/** Each test sets what the API answers to a query of the log. */
-let answer: (query: Query) => object;
-const api = await startCloudflareApi(
-  {
-    query: () => Promise.reject(new Error("there is no database")),
-    routes: { "POST /workers/observability/telemetry/query": async ({ req }) => answer(await req.json()) },
-  },
-  [],
-);
-
-beforeAll(() => {
-  for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
-});
-afterAll(() => api.stop());
+const NAME = "petstore-previews-keys";
+const account = await startWorkersAccount();
+const api = await startCloudflareApi(account, [NAME]);
+const database = databaseOf(account, NAME);
 
 const todayMs = Math.floor(Date.now() / DAY_MS) * DAY_MS;
-const dates = [2, 1, 0].map((days) => new Date(todayMs - days * DAY_MS).toISOString().slice(0, 10));
+const [today = "", yesterday = "", before = ""] = [0, 1, 2].map((days) =>
+  new Date(todayMs - days * DAY_MS).toISOString().slice(0, 10),
+);
+const NOTE = "The counts of today can be ten minutes old.\n";
 
-/** Requests in the log, today and yesterday: by what is asked beside the Worker, a plan and a window, and by key. */
-const LOGGED: Record<string, Record<string, number>[]> = {
-  "": [
-    { key_b: 1, key_a: 6, key_c: 1 },
-    { key_b: 1, key_a: 1 },
-  ],
-  "code=rate_limit_exceeded": [{ key_a: 1 }],
-  "code=key_banned": [{}, { key_a: 1 }],
-  "route=/v1/usage": [{ key_a: 1, key_b: 1, key_c: 1 }],
-};
-
-it("counts admitted, refused and banned requests by key and UTC day, the busiest key first", async () => {
-  answer = ({ timeframe, parameters: { filters } }) => {
-    const [worker, plan, window, ...asked] = filters;
-    expect([worker, plan, window]).toMatchObject([{ value: "petstore" }, { key: "plan" }, { key: "window" }]);
-    const days = LOGGED[asked.map(({ key, value }) => `${key}=${value}`).join()];
-    const found = days?.[(todayMs - timeframe.from) / DAY_MS] ?? {};
-    const aggregates = Object.entries(found).map(([value, count]) => ({ value: count, groups: [{ value }] }));
-    return { calculations: [{ aggregates }], statistics: { abr_level: 10 } };
-  };
-  const { stdout, stderr } = await runPetstore("usage --days 3");
-  expect(stdout).toBe(`key_a: 6 requests
-
-  DATE        ADMITTED #  REFUSED -  BANNED x
-  ${dates[0]}           0          0         0
-  ${dates[1]}           0          0         1  ${"x".repeat(4)}
-  ${dates[2]}           4          1         0  ${"#".repeat(16)}${"-".repeat(4)}
-
-key_b: 1 requests
-
-  DATE        ADMITTED #  REFUSED -  BANNED x
-  ${dates[0]}           0          0         0
-  ${dates[1]}           1          0         0  ${"#".repeat(20)}
-  ${dates[2]}           0          0         0
-`);
-  expect(stderr).toMatch(/^These counts are not exact: /m);
-  const json = JSON.parse((await runPetstore("usage --days 3 --json")).stdout);
-  expect(json).toMatchObject([{ keyId: "key_a" }, { keyId: "key_b", days: { length: 3 } }]);
+beforeAll(async () => {
+  for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
+  await migrate(database, "keys");
+});
+beforeEach(async () => {
+  await database.prepare("DELETE FROM key_usage").run();
+});
+afterAll(async () => {
+  api.stop();
+  await account.stop();
 });
 
-it("says which permission the token needs", async () => {
-  answer = () => {
-    throw apiError(403, 10_000, "Authentication error");
-  };
-  const { exitCode, stdout, stderr } = await runPetstore("usage");
-  expect([exitCode, stdout]).toEqual([1, ""]);
-  expect(stderr).toContain("Authentication error (10000); CLOUDFLARE_API_TOKEN needs the permission ");
+async function run(line: string) {
+  const { stderr, ...outcome } = await runPetstore(`${line} --preview staging`);
+  return { ...outcome, stderr: stderr.replace("Opening the previews' database of keys\n", "") };
+}
+
+async function json(line: string) {
+  return JSON.parse((await run(`${line} --json`)).stdout);
+}
+
+type Counts = [admitted: number, refusedMinute: number, refusedDay: number];
+
+/** The requests of a key on a day, as one object counted them; the last ones came a second and two after the day's beginning. */
+async function use(keys: D1Database, id: string, day: string, counts: Counts, object = "a"): Promise<void> {
+  const [admitted, refusedMinute, refusedDay] = counts;
+  const startMs = Date.parse(day);
+  const times = [startMs + 1_000, refusedMinute + refusedDay > 0 ? startMs + 2_000 : null];
+  await keys
+    .prepare("INSERT INTO key_usage VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8)")
+    .bind(day, id, object, admitted, refusedMinute, refusedDay, ...times)
+    .run();
+}
+
+async function newKey(name: string, plan: "free" | "pro" = "free", keys = database) {
+  const operator = { by: "a test", nowMs: Date.now() };
+  return (await createKey(keys, { name, plan, expiresAtMs: null }, operator)).key.id;
+}
+
+it("usage adds up the rows of each key on the last days, of all previews, the busiest first", async () => {
+  const [ann, jo] = [await newKey("Ann"), await newKey("Jo", "pro")];
+  await use(database, ann, today, [400, 6, 0], "a");
+  // Another preview, with limits of its own.
+  await use(database, ann, today, [500, 1, 2], "b");
+  await use(database, ann, yesterday, [100, 0, 0]);
+  await use(database, ann, before, [1_000_000, 0, 0]);
+  await use(database, jo, yesterday, [1_234, 0, 0]);
+  const { stdout, stderr } = await run("usage --days 2");
+  expect(stdout).toBe(
+    `ID                NAME  PLAN  ADMITTED  REFUSED BY MINUTE  BY DAY  SHARE  LAST USED
+${jo}  Jo    pro      1,234                  0       0  12.3%  ${yesterday}T00:00:01Z
+${ann}  Ann   free     1,000                  7       2    50%  ${today}T00:00:02Z
+`,
+  );
+  expect(stderr).toBe(NOTE);
+  expect(await json("usage --days 2 --sort share")).toEqual([
+    {
+      ...{ id: ann, name: "Ann", plan: "free", share: 0.5 },
+      ...{ admitted: 1_000, refusedMinute: 7, refusedDay: 2 },
+      ...{ lastAdmittedAt: `${today}T00:00:01Z`, lastRefusedAt: `${today}T00:00:02Z` },
+    },
+    expect.objectContaining({ id: jo, share: 0.1234, lastRefusedAt: null }),
+  ]);
 });
 
-it("npx petstore keys show has the counts of the running service, without a request to it", async () => {
-  const { id, key } = await petstore.newKey("free");
-  const show = (...args: string[]) =>
-    runPetstore(["keys", "show", id, "--persist-to", petstore.state, ...args]);
-  await petstore.call("/v1/pets", key);
-  const { windows, days } = JSON.parse((await show("--json")).stdout);
-  const own = (await (await petstore.call("/v1/usage", key)).json()) as UsageBody;
-  expect(windows).toEqual({ minute: own.minute, day: own.day });
-  expect(windows.day).toMatchObject({ limit: 1_000, used: 1 });
-  expect(days).toEqual(own.days.slice(-7));
-  expect((await show()).stdout).toMatch(/\n {2}day +1 +1,000 +999 +00:00:00Z, in [^\n]+\n/);
+it("usage shows the first keys in the order that was asked for, and says how many more there are", async () => {
+  const ids: Record<string, string> = {};
+  for (const [index, name] of [...Array(21).keys()].map((index) => [index, `c${index}`] as const)) {
+    ids[name] = await newKey(name);
+    await use(database, ids[name], today, [100 + index, index === 3 ? 9 : 0, 0]);
+  }
+  await use(database, ids.c5 ?? "", yesterday, [-50, 0, 0]);
+  const { stdout, stderr } = await run("usage");
+  expect(stdout.split("\n")).toHaveLength(22);
+  expect(stdout).not.toContain(` c5 `);
+  expect(stderr).toBe(`Keys that are not shown: 1. --top 21 shows all.\n${NOTE}`);
+  expect(await json("usage")).toHaveLength(21);
+  expect(await json("usage --top 1")).toMatchObject([{ name: "c20" }]);
+  expect(await json("usage --top 1 --sort refused")).toMatchObject([{ name: "c3" }]);
+  expect(await json("usage --top 2 --sort name")).toMatchObject([{ name: "c0" }, { name: "c1" }]);
 });
 
-// npx petstore keys show prints both texts.
-it("the texts of the largest counts fit into 80 columns, and a bar shows the smallest", () => {
-  const nowMs = Date.parse("2026-11-22T11:36:41Z");
-  const counts = { limit: 1_000_000_000, used: 1_000_000_000, remaining: 0 };
-  const minute = { ...counts, reset: nowMs / 1000 + 19 };
-  const day = { ...counts, reset: nowMs / 1000 + 44_599 };
-  expect(windowsText({ minute, day }, nowMs)).toBe(`\
-                   USED          LIMIT  LEFT  RESETS
-  minute  1,000,000,000  1,000,000,000     0  11:37:00Z, in 00:00:19
-  day     1,000,000,000  1,000,000,000     0  00:00:00Z, in 12:23:19`);
-  expect(daysText([{ date: "2026-11-22", admitted: 1e9, refused: 1e9, banned: 1 }])).toBe(`\
-  DATE           ADMITTED #      REFUSED -  BANNED x
-  2026-11-22  1,000,000,000  1,000,000,000         1  ${"#".repeat(10)}${"-".repeat(10)}x`);
+it("usage shows a key that was deleted, one on a plan that this version does not know, and negative counts", async () => {
+  const [later, corrected] = [await newKey("later"), await newKey("corrected")];
+  await database.prepare("UPDATE keys SET plan = 'of-later' WHERE id = ?1").bind(later).run();
+  await use(database, later, today, [5, 0, 0]);
+  await use(database, "key_0123456789Ab", today, [3, 0, 0]);
+  await use(database, corrected, today, [-20, 1, 0]);
+  const [, ...lines] = (await run("usage")).stdout.trimEnd().split("\n");
+  expect(lines.map((line) => line.split(/ {2,}/).slice(1, -1))).toEqual([
+    ["later", "of-later", "5", "0", "0", "-"],
+    ["-", "-", "3", "0", "0", "-"],
+    ["corrected", "free", "-20", "1", "0", "-2%"],
+  ]);
+  expect((await run("usage key_0123456789Ab --days 1")).stdout).toContain(`${today}           3 `);
+  const { exitCode, stdout } = await run(`usage ${corrected} --days 1`);
+  // The bar has what was refused.
+  expect([exitCode, stdout]).toEqual([0, expect.stringMatching(/ -20 +1 +0 {2}-{20}\n$/)]);
+});
+
+it("usage ID has a line for each day, also for those without requests, with a bar", async () => {
+  const id = await newKey("Ann");
+  await use(database, id, today, [15, 4, 1]);
+  await use(database, id, before, [1, 0, 0]);
+  expect((await run(`usage ${id} --days 3`)).stdout).toBe(
+    `DATE        ADMITTED #  REFUSED BY MINUTE -  BY DAY x
+${before}           1                    0         0  #
+${yesterday}           0                    0         0
+${today}          15                    4         1  ${"#".repeat(15)}----x
+`,
+  );
+  const [first, second] = await json(`usage ${id} --days 3`);
+  const counts = { admitted: 0, refusedMinute: 0, refusedDay: 0 };
+  expect(second).toEqual({ date: yesterday, ...counts, lastAdmittedAt: null, lastRefusedAt: null });
+  expect(first).toMatchObject({ date: before, admitted: 1, lastAdmittedAt: `${before}T00:00:01Z` });
+  expect(await run("usage key_000000000000")).toMatchObject({
+    exitCode: 1,
+    stderr: "error: there is no key key_000000000000: see npx petstore keys list\n",
+  });
+  const refused = await run(`usage ${id} --top 5`);
+  expect([refused.exitCode, refused.stderr]).toEqual([2, expect.stringContaining("leave out the ID, or")]);
+});
+
+it("usage says that no key was used", async () => {
+  expect(await run("usage")).toEqual({ exitCode: 0, stdout: "", stderr: `No key was used. ${NOTE}` });
+  expect(await json("usage")).toEqual([]);
+});
+
+it("keys show answers why a client was refused: counts of today, limits and since when, ban and suspension", async () => {
+  const id = await newKey("Ann");
+  await use(database, id, today, [40, 12, 3]);
+  await use(database, id, yesterday, [9, 1, 0]);
+  const at = Date.now() - 3_600_000;
+  const change = database.prepare(
+    "INSERT INTO key_changes (key_id, at_ms, change, to_value, changed_by) VALUES (?1, ?2, ?3, ?4, 'Jo')",
+  );
+  await database.batch([
+    change.bind(id, at, "plan", "free"),
+    change.bind(id, at + 1_000, "banned", formatTime(at + 601_000)),
+    change.bind(id, at + 2_000, "suspended", "an earlier reason"),
+    change.bind(id, at + 3_000, "resumed", null),
+  ]);
+  const { stdout } = await run(`keys show ${id}`);
+  const lines = stdout.split("\n").map((line) => line.replace(/ {2,}/, ": "));
+  expect(lines).toEqual(
+    expect.arrayContaining([
+      `Plan: free plan, 60 requests per minute, 1000 per day, since ${formatTime(at)}`,
+      `Ban: none in force; the last began ${formatTime(at + 1_000)}, 1 in the last 30 days`,
+      `Admitted: 40 today, last ${today}T00:00:01Z`,
+      `Refused: 12 by minute, 3 by day today; last ${today}T00:00:02Z`,
+    ]),
+  );
+  expect(stdout).not.toContain("Suspended");
+  const details = await json(`keys show ${id}`);
+  expect(details).toMatchObject({ limitsSince: formatTime(at), lastBanAt: formatTime(at + 1_000) });
+  expect(details).toMatchObject({ suspension: null, lastRefusedAt: `${today}T00:00:02Z` });
+  expect(details.days.slice(-2)).toMatchObject([{ admitted: 9 }, { date: today, refusedDay: 3 }]);
+
+  await change.bind(id, at + 4_000, "suspended", "the invoice is open").run();
+  await change.bind(id, Date.now(), "banned", formatTime(Date.now() + 600_000)).run();
+  const suspended = (await run(`keys show ${id}`)).stdout;
+  expect(suspended).toMatch(
+    new RegExp(`\nSuspended +${formatTime(at + 4_000)} by Jo: the invoice is open\n`),
+  );
+  expect(suspended).toMatch(/\nBan +until \d{4}-\S+Z; the last began \d{4}-\S+Z, 2 in the last 30 days\n/);
+  expect(await json(`keys show ${id}`)).toMatchObject({
+    suspension: { at: formatTime(at + 4_000), by: "Jo", reason: "the invoice is open" },
+  });
+});
+
+it("usage and keys show read a local database alike", async () => {
+  const { state, remove } = await emptyState();
+  const { keys, close } = await openDatabases({ kind: "local", state }, "keys");
+  await migrate(keys, "keys");
+  const id = await newKey("Ann", "free", keys);
+  await use(keys, id, today, [7, 0, 1]);
+  await close();
+  const local = (line: string) => runPetstore([...line.split(" "), "--persist-to", state, "--json"]);
+  expect(JSON.parse((await local("usage")).stdout)).toMatchObject([{ id, admitted: 7, refusedDay: 1 }]);
+  const { days } = JSON.parse((await local(`keys show ${id}`)).stdout);
+  expect(days).toHaveLength(7);
+  expect(days.at(-1)).toMatchObject({ date: today, admitted: 7 });
+  await remove();
 });

@@ -1,6 +1,7 @@
-// npx petstore keys show: all about one key. Its counts come from the running service (local) or from Cloudflare's log (production).
+// npx petstore keys show: all about one key. Above all, why its client is refused: its limits and since when they apply, what they have
+// refused, a ban, a suspension.
 
-import { type UsageBody, usageBody } from "../../../src/keys/usage/usage-body.ts";
+import { type LatestChange, latestChanges } from "../../../src/operators/latest-changes.ts";
 import {
   BANS_COUNTED_DAYS,
   type ChangeRecord,
@@ -8,17 +9,14 @@ import {
   type ListedKey,
   listChanges,
 } from "../../../src/operators/records.ts";
-import type { OpenDatabases, Target } from "../../cloudflare/database.ts";
-import { readTarget, startLine } from "../../cloudflare/target.ts";
+import { type DayUsage, listDays } from "../../../src/operators/usage.ts";
 import { findKey, warnOfPlans, withKeys } from "../../keys/context.ts";
 import { AN_ID, COMMON, ID } from "../../keys/options.ts";
 import { changeJson, changeTable, keyJson, planText, printable, stateText } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
-import { messageOf } from "../../lib/io.ts";
 import { tableText } from "../../lib/table.ts";
 import { formatTime } from "../../lib/time.ts";
-import { type LoggedDay, queryKeyDays } from "../../usage/telemetry.ts";
-import { daysText, windowsText } from "../../usage/text.ts";
+import { AGE_NOTE, daysTable, usageJson, withSeparators } from "../../usage/text.ts";
 
 const SHOWN_CHANGES = 20;
 const SHOWN_DAYS = 7;
@@ -29,78 +27,56 @@ export default defineCommand({
   examples: [AN_ID, `${AN_ID} --remote`],
   handler: (io, options, id) =>
     withKeys(io, options, async (context) => {
-      const { database, objects, operator } = context;
-      const { nowMs } = operator;
+      const { database, operator } = context;
       const key = await findKey(context, id);
       warnOfPlans(io, [key]);
       const details = {
         key,
-        graces: await findGraces(database, id, nowMs),
+        graces: await findGraces(database, id, operator.nowMs),
         changes: await listChanges(database, id, SHOWN_CHANGES),
-        counts: await readCounts(key, readTarget(options), objects, nowMs).catch((error) => ({
-          problem: `unknown: ${messageOf(error)}`,
-        })),
+        ...since(await latestChanges(database, id)),
+        days: await listDays(database, id, operator.nowMs, SHOWN_DAYS),
       };
-      if (options.json) io.printJson(detailsJson(details));
-      else io.print(detailsText(details, nowMs));
+      if (options.json) return io.printJson(detailsJson(details));
+      io.print(detailsText(details));
+      io.note(AGE_NOTE);
     }),
 });
-
-/** `windows` only if the object could be asked. `problem`: why there are no counts, or why they are not exact. */
-interface Counts {
-  windows?: Pick<UsageBody, "minute" | "day">;
-  days?: UsageBody["days"] | LoggedDay[];
-  problem?: string;
-}
 
 interface KeyDetails {
   key: ListedKey;
   graces: number[];
   changes: ChangeRecord[];
-  counts: Counts;
+  limits: LatestChange | undefined;
+  ban: LatestChange | undefined;
+  suspension: LatestChange | undefined;
+  days: DayUsage[];
 }
 
-async function readCounts(
-  { id }: ListedKey,
-  target: Target,
-  objects: OpenDatabases["objects"],
-  nowMs: number,
-): Promise<Counts> {
-  if (target.kind === "production") {
-    const { days, isIncomplete } = await queryKeyDays(id, SHOWN_DAYS, nowMs);
-    return { days, ...(isIncomplete && { problem: "not exact, because Cloudflare left out log lines" }) };
-  }
-  if (objects === undefined)
-    return { problem: "unknown: each preview counts for itself, and shows it at /usage" };
-  const answer = await objects
-    .getByName(id)
-    .usage(id)
-    .catch(() => undefined);
-  if (answer === undefined)
-    return {
-      problem: `unknown: the local service counts, and it does not run: ${startLine(target)}`,
-    };
-  if ("unavailable" in answer || answer.record === null || answer.usage === undefined)
-    return { problem: "unknown: the local service can't read this key" };
-  const { plan } = answer.record;
-  const { status, days: knownDays } = answer.usage;
-  const { windows, bannedUntilMs } = status;
-  const { minute, day, days } = usageBody(plan, windows, bannedUntilMs, knownDays);
-  const shown = days.slice(-SHOWN_DAYS).map((each) => {
-    return { ...each, refused: each.refusedByMinute + each.refusedByDay };
-  });
-  return { windows: { minute, day }, days: shown };
+/** The changes that gave the key its limits, its last ban, and its suspension if it is suspended. */
+function since({ created, plan, banned, suspended, resumed }: Awaited<ReturnType<typeof latestChanges>>) {
+  const isSuspended = suspended !== undefined && suspended.id > (resumed?.id ?? 0);
+  return { limits: plan ?? created, ban: banned, suspension: isSuspended ? suspended : undefined };
 }
 
-function detailsJson({ key, graces, changes, counts }: KeyDetails) {
-  const { windows = null, days = null, problem = null } = counts;
+/** When a request was last admitted, and when one was last refused, on these days. */
+function lastTimes(days: DayUsage[]) {
+  const last = (time: "lastAdmittedMs" | "lastRefusedMs") =>
+    Math.max(0, ...days.map((day) => day[time] ?? 0)) || null;
+  return { lastAdmittedMs: last("lastAdmittedMs"), lastRefusedMs: last("lastRefusedMs") };
+}
+
+function detailsJson({ key, graces, changes, limits, ban, suspension, days }: KeyDetails) {
+  const timeOf = (change: LatestChange | undefined) => change && formatTime(change.atMs);
   return {
     ...keyJson(key),
     graces: graces.map(formatTime),
     changes: changes.map(changeJson),
-    windows,
-    days,
-    countsProblem: problem,
+    limitsSince: timeOf(limits) ?? null,
+    lastBanAt: timeOf(ban) ?? null,
+    suspension: suspension ? { at: timeOf(suspension), by: suspension.by, reason: suspension.to } : null,
+    ...usageJson(lastTimes(days)),
+    days: days.map(usageJson),
   };
 }
 
@@ -117,30 +93,46 @@ type ShownElsewhere =
 
 /** A line for each other field of a key. */
 const FACTS: {
-  [Field in Exclude<keyof ListedKey, ShownElsewhere>]: (key: ListedKey, graces: number[]) => [string, string];
+  [Field in Exclude<keyof ListedKey, ShownElsewhere>]: (details: KeyDetails) => [string, string];
 } = {
-  states: (key) => ["State", stateText(key)],
-  plan: (key) => ["Plan", planText(key)],
-  lastFour: (key) => ["Key", `ends in ${key.lastFour}`],
-  createdAtMs: (key) => ["Created", formatTime(key.createdAtMs)],
-  expiresAtMs: (key) => ["Expires", key.expiresAtMs === null ? "never" : formatTime(key.expiresAtMs)],
-  graceUntilMs: (_, graces) => [
+  states: ({ key }) => ["State", stateText(key)],
+  plan: ({ key, limits }) => [
+    "Plan",
+    `${planText(key)}${limits ? `, since ${formatTime(limits.atMs)}` : ""}`,
+  ],
+  bans: ({ key, ban }) => ["Ban", banText(key, ban)],
+  lastFour: ({ key }) => ["Key", `ends in ${key.lastFour}`],
+  createdAtMs: ({ key }) => ["Created", formatTime(key.createdAtMs)],
+  expiresAtMs: ({ key }) => ["Expires", key.expiresAtMs === null ? "never" : formatTime(key.expiresAtMs)],
+  graceUntilMs: ({ graces }) => [
     "Old keys",
     graces.map((ms) => `valid until ${formatTime(ms)}`).join(", ") || "none valid",
   ],
-  bans: (key) => ["Bans", `${key.bans} in the last ${BANS_COUNTED_DAYS} days`],
 };
 
-function detailsText({ key, graces, changes, counts }: KeyDetails, nowMs: number): string {
-  const { windows, days, problem } = counts;
-  const facts = Object.values(FACTS).map((fact) => fact(key, graces).map((text) => printable(text)));
-  const parts = [
-    `${key.id}  ${printable(key.name)}`,
-    tableText(facts),
-    windows && windowsText(windows, nowMs),
-    days && daysText(days),
-    problem && `Counts: ${problem}`,
-    `Changes (the latest ${SHOWN_CHANGES}):\n${changes.length === 0 ? "none" : changeTable(changes, false)}`,
-  ];
-  return parts.filter((part) => part !== undefined).join("\n\n");
+function detailsText(details: KeyDetails): string {
+  const { key, changes, suspension, days } = details;
+  const today = days.at(-1);
+  const { lastAdmittedMs, lastRefusedMs } = lastTimes(days);
+  const facts = Object.values(FACTS).map((fact) => fact(details));
+  if (suspension)
+    facts.push(["Suspended", `${formatTime(suspension.atMs)} by ${suspension.by}: ${suspension.to}`]);
+  const last = (ms: number | null) => (ms === null ? `not in the last ${SHOWN_DAYS} days` : formatTime(ms));
+  facts.push(["Admitted", `${withSeparators(today?.admitted ?? 0)} today, last ${last(lastAdmittedMs)}`]);
+  const refused = [today?.refusedMinute ?? 0, today?.refusedDay ?? 0].map(withSeparators);
+  facts.push(["Refused", `${refused[0]} by minute, ${refused[1]} by day today; last ${last(lastRefusedMs)}`]);
+  return `${key.id}  ${printable(key.name)}
+
+${tableText(facts.map((fact) => fact.map((text) => printable(text))))}
+
+${daysTable(days)}
+
+Changes (the latest ${SHOWN_CHANGES}):
+${changes.length === 0 ? "none" : changeTable(changes, false)}`;
+}
+
+function banText({ bannedUntilMs, bans }: ListedKey, ban: LatestChange | undefined): string {
+  const now = bannedUntilMs === null ? "none in force" : `until ${formatTime(bannedUntilMs)}`;
+  const last = ban === undefined ? "" : `; the last began ${formatTime(ban.atMs)}`;
+  return `${now}${last}, ${bans} in the last ${BANS_COUNTED_DAYS} days`;
 }

@@ -34,9 +34,10 @@ export interface Outcome {
   stderr: string;
 }
 
-/** Runs a script with the Node that runs the tests. */
+/** Runs a script with the Node that runs the tests, and with the option of scripts/run.mjs. */
 export function runScript(file: string, args: string[], environment?: NodeJS.ProcessEnv) {
-  return runProcess(process.execPath, [file, ...args], environment);
+  const words = ["--disable-warning=ExperimentalWarning", file, ...args];
+  return runProcess(process.execPath, words, environment);
 }
 
 /** Runs a program. `environment` is added to a new user's environment. */

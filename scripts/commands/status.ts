@@ -1,0 +1,177 @@
+// npx petstore status: the state of a target at a glance. What can't be read is said in its place, and the rest is shown; the command
+// fails only if a database can't be read.
+
+import { existsSync } from "node:fs";
+import { read } from "../../src/d1/statements.ts";
+import { LIST_STATES, listKeys } from "../../src/operators/records.ts";
+import {
+  CONTENTS,
+  databaseFile,
+  type OpenDatabases,
+  openDatabases,
+  pendingMigrations,
+  type Target,
+} from "../cloudflare/database.ts";
+import { logByStatus } from "../cloudflare/log-query.ts";
+import { readTarget, startLine, targetOptions } from "../cloudflare/target.ts";
+import { findUnfinished } from "../cloudflare/time-travel.ts";
+import { readOrigin } from "../deploy/smoke-test.ts";
+import { COMMON } from "../keys/options.ts";
+import { printable } from "../keys/text.ts";
+import { defineCommand } from "../lib/command.ts";
+import { messageOf } from "../lib/io.ts";
+import { tableText } from "../lib/table.ts";
+import { formatTime } from "../lib/time.ts";
+import { withSeparators } from "../usage/text.ts";
+
+const LOCAL_URL = "http://localhost:8787";
+/** Longer: patience with a slow service; shorter: a command that does not hang without one. */
+const ANSWER_MS = 5_000;
+/** Of a D1 database on the Workers Paid plan. */
+const MAX_BYTES = 10_000_000_000;
+const HOUR_MS = 3_600_000;
+
+export default defineCommand({
+  description:
+    "Shows which build answers, how full the databases are, migrations that are pending, a restore that is unfinished, and how many keys are in each state, of which a key can have several; for production also the requests of the last hour, from Cloudflare's log.",
+  options: {
+    url: {
+      placeholder: "url",
+      description: `the service's URL (default: ${LOCAL_URL} with the local databases)`,
+      parse: readOrigin,
+    },
+    ...COMMON,
+  },
+  examples: ["", "--remote --url https://petstore.example", "--preview staging --json"],
+  async handler(io, { url, json, ...options }) {
+    const target = readTarget(options);
+    const isLocal = target.kind === "local";
+    for (const contents of CONTENTS)
+      if (isLocal && !existsSync(databaseFile(target.state, contents)))
+        throw new Error(
+          `there is no database of ${contents} in ${target.state}: create it with ${startLine(target)}`,
+        );
+    const open = () => openDatabases(target, ...CONTENTS);
+    const databases = await (isLocal ? open() : io.step("Opening the databases", open));
+    const reading = readStatus(target, databases, url ?? (isLocal ? LOCAL_URL : undefined), Date.now());
+    const status = await reading.finally(databases.close);
+    if (json) io.printJson(status);
+    else io.print(statusText(status, targetOptions(target)));
+  },
+});
+
+type Status = Awaited<ReturnType<typeof readStatus>>;
+
+async function readStatus(target: Target, databases: OpenDatabases, url: string | undefined, nowMs: number) {
+  return {
+    build: await orProblem(readBuild(url)),
+    keysDatabase: await readDatabase(databases, "keys"),
+    petsDatabase: await readDatabase(databases, "pets"),
+    restore: await orProblem(readRestore(databases.keys)),
+    keys: await orProblem(countKeys(databases.keys, nowMs)),
+    lastHour: target.kind === "production" ? await orProblem(logByStatus(nowMs - HOUR_MS, nowMs)) : null,
+  };
+}
+
+/** What was read, or why it is unknown. */
+async function orProblem<Value>(reading: Promise<Value>): Promise<Value | { problem: string }> {
+  return reading.catch((error) => ({ problem: messageOf(error) }));
+}
+
+async function readBuild(url: string | undefined) {
+  if (url === undefined) throw new Error("add --url URL");
+  const request = { signal: AbortSignal.timeout(ANSWER_MS), redirect: "manual" } as const;
+  const response = await fetch(`${url}/version`, request).catch(() => undefined);
+  const { build } = ((await response?.json().catch(() => undefined)) ?? {}) as { build?: string };
+  if (build === undefined) throw new Error(`no service answers at ${url}`);
+  return { build, url };
+}
+
+/** Throws if the database can't be read. */
+async function readDatabase(databases: OpenDatabases, contents: "keys" | "pets") {
+  const database = databases[contents];
+  // D1 says in each answer how large the database is.
+  const { meta } = await read(() => database.prepare("SELECT 1").run());
+  const pending = await pendingMigrations(database, contents);
+  return { bytes: meta.size_after, maxBytes: MAX_BYTES, pendingMigrations: pending };
+}
+
+async function readRestore(keys: D1Database) {
+  const unfinished = await findUnfinished(keys);
+  return { unfinished: unfinished && { at: formatTime(unfinished.beganAtMs), by: unfinished.begunBy } };
+}
+
+async function countKeys(keys: D1Database, nowMs: number) {
+  const count = async (query: Parameters<typeof listKeys>[2]) =>
+    (await listKeys(keys, nowMs, { ...query, limit: 1 })).total;
+  const queries = [{}, ...LIST_STATES.map((state) => ({ state }))];
+  const [total = 0, ...counts] = await Promise.all(queries.map(count));
+  return {
+    total,
+    states: Object.fromEntries(LIST_STATES.map((state, index) => [state, counts[index] ?? 0])),
+  };
+}
+
+function statusText({ build, keysDatabase, petsDatabase, restore, keys, lastHour }: Status, target: string) {
+  const facts = [
+    ["Build", isUnknown(build) ? unknown(build) : `${printable(build.build)} at ${build.url}`],
+    ["Keys database", databaseText(keysDatabase, target)],
+    ["Pets database", databaseText(petsDatabase, target)],
+    ["Restore", isUnknown(restore) ? unknown(restore) : restoreText(restore, target)],
+    ["Keys", isUnknown(keys) ? unknown(keys) : keysText(keys)],
+  ];
+  if (lastHour === null) return tableText(facts);
+  if (isUnknown(lastHour)) return tableText([...facts, ["Last hour", unknown(lastHour)]]);
+  return `${tableText([...facts, ["Last hour", requestsText(lastHour)]])}\n\n${statusTable(lastHour)}`.trimEnd();
+}
+
+function isUnknown(part: object): part is { problem: string } {
+  return "problem" in part;
+}
+
+const unknown = ({ problem }: { problem: string }) => `unknown: ${printable(problem)}`;
+
+/** `12.3 MB, 0.1% of 10 GB; no pending migrations` */
+function databaseText({ bytes, pendingMigrations: pending }: Status["keysDatabase"], target: string): string {
+  const share = (bytes / MAX_BYTES).toLocaleString("en", { style: "percent", maximumFractionDigits: 1 });
+  const size = `${(bytes / 1e6).toLocaleString("en", { maximumSignificantDigits: 3 })} MB, ${share} of ${MAX_BYTES / 1e9} GB`;
+  if (pending.length === 0) return `${size}; no pending migrations`;
+  return `${size}; pending: ${pending.join(", ")}, which npx petstore migrate${target} applies`;
+}
+
+function restoreText({ unfinished }: Awaited<ReturnType<typeof readRestore>>, target: string): string {
+  if (unfinished === null) return "none is unfinished";
+  const { at, by } = unfinished;
+  return `unfinished, begun by ${printable(by)} at ${at}: finish it with npx petstore restore --resume${target}`;
+}
+
+/** `20: 18 active, 1 banned, 1 revoked` */
+function keysText({ total, states }: Awaited<ReturnType<typeof countKeys>>): string {
+  const counts = Object.entries(states).filter(([, count]) => count > 0);
+  return [
+    withSeparators(total),
+    counts.map(([state, count]) => `${withSeparators(count)} ${state}`).join(", "),
+  ]
+    .filter((text) => text !== "")
+    .join(": ");
+}
+
+type LastHour = Awaited<ReturnType<typeof logByStatus>>;
+
+function requestsText({ statuses, isSampled }: LastHour): string {
+  const sum = (isCounted: (status: number) => boolean) =>
+    withSeparators(
+      statuses.reduce((total, { status, requests }) => total + (isCounted(status) ? requests : 0), 0),
+    );
+  const text = `${sum(() => true)} requests, ${sum((status) => status >= 500)} with a status of 500 or above`;
+  return isSampled ? `about ${text}, because Cloudflare left out lines` : text;
+}
+
+function statusTable({ statuses }: LastHour): string {
+  const header = ["STATUS", "REQUESTS", "MEDIAN MS", "P95 MS"];
+  const rows = statuses.map(({ status, requests, medianMs, p95Ms }) => [
+    `${status}`,
+    ...[requests, Math.round(medianMs), Math.round(p95Ms)].map(withSeparators),
+  ]);
+  return rows.length === 0 ? "" : tableText([header, ...rows], [1, 2, 3]);
+}

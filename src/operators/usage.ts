@@ -1,0 +1,99 @@
+// What operators read about the requests of keys: totals by key, and by day, from the rows that the objects of the keys write. A key
+// that was deleted keeps its rows. All times are Unix time in milliseconds, days are UTC days such as `2026-11-20`.
+
+import { deleteInSteps } from "../d1/delete-in-steps.ts";
+import { read } from "../d1/statements.ts";
+import { PLAN_LIMITS } from "../keys/plans.ts";
+import { DAY_MS } from "../keys/protocol.ts";
+
+/** How long rows are kept. Longer: a larger table; shorter: no comparison with the same month of the last year. */
+export const USAGE_KEPT_DAYS = 400;
+
+/** Requests in a time. A correction can make a count negative. */
+export interface Requests {
+  admitted: number;
+  /** Refused because the limit of the minute or of the day was used up. */
+  refusedMinute: number;
+  refusedDay: number;
+  lastAdmittedMs: number | null;
+  lastRefusedMs: number | null;
+}
+
+/** Name and plan are null if the key does not exist. `share` is null for a key without a limit per day. */
+export interface KeyUsage extends Requests {
+  id: string;
+  name: string | null;
+  plan: string | null;
+  share: number | null;
+}
+
+export type DayUsage = Requests & { date: string };
+
+const REQUESTS = `
+  total(admitted) AS admitted, total(refused_minute) AS refusedMinute, total(refused_day) AS refusedDay,
+  max(last_admitted_ms) AS lastAdmittedMs, max(last_refused_ms) AS lastRefusedMs`;
+
+/** The limit per day that the key has now. */
+const DAY_LIMIT = `CASE plan ${Object.entries(PLAN_LIMITS)
+  .map(([plan, limits]) => `WHEN '${plan}' THEN ${limits?.day ?? "per_day"}`)
+  .join(" ")} END`;
+
+const ORDERS = {
+  admitted: "admitted DESC",
+  refused: "refusedMinute + refusedDay DESC",
+  share: "share DESC",
+  "last-used": "max(ifnull(lastAdmittedMs, 0), ifnull(lastRefusedMs, 0)) DESC",
+  name: "name IS NULL, name COLLATE NOCASE",
+};
+
+export type UsageOrder = keyof typeof ORDERS;
+export const USAGE_ORDERS = Object.keys(ORDERS) as UsageOrder[];
+
+// Each preview has limits of its own, so a share is that of one row.
+const listUsed = (sort: UsageOrder) => `
+  WITH used AS (
+    SELECT key_id AS id, ${REQUESTS}, max(admitted) AS most FROM key_usage WHERE day BETWEEN ?1 AND ?2 GROUP BY key_id
+  )
+  SELECT id, name, plan, used.*, most * 1.0 / ${DAY_LIMIT} AS share, count(*) OVER () AS total
+  FROM used LEFT JOIN keys USING (id) ORDER BY ${ORDERS[sort]}, id LIMIT ?3`;
+
+const SELECT_DAYS = `
+  SELECT value AS date, ${REQUESTS} FROM json_each(?2) LEFT JOIN key_usage ON day = value AND key_id = ?1 GROUP BY value ORDER BY value`;
+
+const DELETE_OLD = `
+  DELETE FROM key_usage WHERE (day, key_id, object) IN
+  (SELECT day, key_id, object FROM key_usage WHERE day < ?1 ORDER BY day LIMIT ?2)`;
+
+/** The keys that were used on the last days, and how many they are. `limit` is -1 for all. */
+export async function listUsage(
+  database: D1Database,
+  nowMs: number,
+  { days, sort, limit }: { days: number; sort: UsageOrder; limit: number },
+) {
+  const statement = database.prepare(listUsed(sort)).bind(dayOf(nowMs, days - 1), dayOf(nowMs), limit);
+  const { results } = await read(() => statement.all<KeyUsage & { most: number; total: number }>());
+  const keys: KeyUsage[] = results.map(({ most: _, total: __, ...key }) => key);
+  return { keys, total: results[0]?.total ?? 0 };
+}
+
+/** The last days of a key up to today, the oldest first, also those without requests. */
+export async function listDays(
+  database: D1Database,
+  id: string,
+  nowMs: number,
+  days: number,
+): Promise<DayUsage[]> {
+  const dates = Array.from({ length: days }, (_, before) => dayOf(nowMs, before));
+  const statement = database.prepare(SELECT_DAYS).bind(id, JSON.stringify(dates));
+  return (await read(() => statement.all<DayUsage>())).results;
+}
+
+/** Deletes rows that are older than USAGE_KEPT_DAYS, at most as many as one run may. Returns their number. */
+export function deleteOldUsage(database: D1Database, nowMs: number): Promise<number> {
+  return deleteInSteps(database, DELETE_OLD, dayOf(nowMs, USAGE_KEPT_DAYS));
+}
+
+/** The UTC day of `nowMs`, or one before it. */
+function dayOf(nowMs: number, daysBefore = 0): string {
+  return new Date(nowMs - daysBefore * DAY_MS).toISOString().slice(0, 10);
+}

@@ -1,0 +1,68 @@
+// Local databases, which commands open as files, also while a service in workerd uses them.
+
+import { expect, it, onTestFinished } from "vitest";
+import { type OpenDatabases, openDatabases } from "../../scripts/cloudflare/database.ts";
+import { DatabaseUnavailable, read, write } from "../../src/d1/statements.ts";
+import { runPetstore } from "../support/e2e/in-process.ts";
+import { emptyState, runScript } from "../support/e2e/petstore.ts";
+import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
+
+const petstore = sharedPetstore();
+
+async function newDatabase(): Promise<{ state: string; keys: OpenDatabases["keys"] }> {
+  const { state, remove } = await emptyState();
+  const { keys, close } = await openDatabases({ kind: "local", state }, "keys");
+  onTestFinished(() => close().then(remove));
+  return { state, keys };
+}
+
+it("a key that a command creates works in the running service, and a command finds the pet that it creates", async () => {
+  const local = ["--persist-to", petstore.state];
+  const { stdout } = await runPetstore(["keys", "create", "--name", "x", "--plan", "free", ...local]);
+  const name = crypto.randomUUID();
+  const body = JSON.stringify({ name, categoryId: 1 });
+  const headers = { "Content-Type": "application/json" };
+  const created = await petstore.call("/v1/pets", stdout.trim(), { method: "POST", body, headers });
+  expect(created.status).toBe(201);
+  const { pets, close } = await openDatabases({ kind: "local", state: petstore.state }, "pets");
+  onTestFinished(close);
+  const count = pets.prepare("SELECT count(*) AS count FROM pets WHERE name = ?1").bind(name);
+  expect(await count.first()).toEqual({ count: 1 });
+});
+
+it("a batch is a transaction, which gives the results of each statement", async () => {
+  const { keys } = await newDatabase();
+  const insert = (value: number) => keys.prepare("INSERT INTO one VALUES (?1) RETURNING value").bind(value);
+  await keys.batch([keys.prepare("CREATE TABLE one (value INTEGER UNIQUE) STRICT"), insert(1)]);
+  await expect(keys.batch([insert(2), insert(1)])).rejects.toThrow("SQLITE_CONSTRAINT");
+  const [inserted, all] = await keys.batch([insert(3), keys.prepare("SELECT value FROM one ORDER BY 1")]);
+  expect([inserted?.results, all?.results]).toEqual([[{ value: 3 }], [{ value: 1 }, { value: 3 }]]);
+  expect(all?.meta.size_after).toBe(12_288);
+});
+
+it("a wrong statement is no fault of the database, which a locked one is", async () => {
+  const { keys, state } = await newDatabase();
+  const problem = read(() => keys.prepare("SELECT * FROM nowhere").all());
+  await expect(problem).rejects.toThrow("no such table: nowhere: SQLITE_ERROR");
+  await expect(problem).rejects.not.toBeInstanceOf(DatabaseUnavailable);
+  const other = await openDatabases({ kind: "local", state }, "keys");
+  onTestFinished(other.close);
+  await keys.prepare("PRAGMA busy_timeout = 0").all();
+  await other.keys.prepare("BEGIN IMMEDIATE").run();
+  const locked = write(() => keys.prepare("CREATE TABLE two (value INTEGER)").run());
+  await expect(locked).rejects.toThrow("database is locked: SQLITE_BUSY");
+  await expect(locked).rejects.toBeInstanceOf(DatabaseUnavailable);
+});
+
+it("commands that write at the same time wait for each other", async () => {
+  const { state, keys } = await newDatabase();
+  await runPetstore(["migrate", "--persist-to", state]);
+  const words = ["keys", "create", "--name", "x", "--plan", "free", "--count", "500", "--persist-to", state];
+  const outcomes = await Promise.all([1, 2, 3].map(() => runScript("scripts/petstore.ts", words)));
+  for (const { exitCode, stderr } of outcomes)
+    expect([exitCode, stderr]).toEqual([
+      0,
+      expect.stringMatching(/^(warning: .*\n)?Created 500 keys\. .*\n$/),
+    ]);
+  expect(await keys.prepare("SELECT count(*) AS count FROM keys").first()).toEqual({ count: 1_500 });
+});

@@ -1,0 +1,174 @@
+// npx petstore status, on a fake of Cloudflare's API, and on local databases with a service that answers.
+
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { CONTENTS, migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
+import { createKey, revokeKey } from "../../src/operators/admin.ts";
+import { apiError, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { runPetstore } from "../support/e2e/in-process.ts";
+import { emptyState } from "../support/e2e/petstore.ts";
+import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
+import { startWorkersAccount } from "../support/e2e/workers-account.ts";
+
+const petstore = sharedPetstore();
+const account = await startWorkersAccount();
+
+interface Query {
+  timeframe: { from: number; to: number };
+  parameters: { filters: { value: string }[]; calculations: { operator: string; key?: string }[] };
+}
+
+/** What the API answers to a query of the log. */
+let answer: (query: Query) => object;
+const api = await startCloudflareApi(
+  {
+    query: account.query,
+    routes: { "POST /workers/observability/telemetry/query": async ({ req }) => answer(await req.json()) },
+  },
+  ["petstore-keys", "petstore-pets", "petstore-previews-keys", "petstore-previews-pets"],
+);
+const keys = databaseOf(account, "petstore-keys");
+
+beforeAll(async () => {
+  for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
+  await migrate(keys, "keys");
+  await migrate(databaseOf(account, "petstore-pets"), "pets");
+});
+afterAll(async () => {
+  api.stop();
+  await account.stop();
+});
+
+/** The lines of the status, such as `Keys: 1: 1 active`. */
+async function lines(line: string): Promise<string[]> {
+  const { exitCode, stdout } = await runPetstore(`status ${line}`);
+  expect(exitCode).toBe(0);
+  return stdout.split("\n").map((each) => each.replace(/ {2,}/, ": "));
+}
+
+async function json(line: string) {
+  const { exitCode, stdout } = await runPetstore(`status ${line} --json`);
+  expect(exitCode).toBe(0);
+  return JSON.parse(stdout);
+}
+
+describe("of production", () => {
+  beforeAll(async () => {
+    const operator = { by: "a test", nowMs: Date.now() };
+    const newKey = { name: "Ann", plan: "free", expiresAtMs: null } as const;
+    const [, second, third] = [
+      await createKey(keys, newKey, operator),
+      await createKey(keys, newKey, operator),
+      await createKey(keys, newKey, operator),
+    ];
+    await revokeKey(keys, second.key.id, operator);
+    const until = new Date(Date.now() + 600_000).toISOString().replace(/\.\d+/, "");
+    await keys
+      .prepare(
+        "INSERT INTO key_changes (key_id, at_ms, change, to_value, changed_by) VALUES (?1, ?2, 'banned', ?3, 'a test')",
+      )
+      .bind(third.key.id, Date.now(), until)
+      .run();
+  });
+
+  it("shows build, databases, keys by state, and the last hour by status", async () => {
+    const queries: Query[] = [];
+    answer = (query) => {
+      queries.push(query);
+      const values = { count: [1_200, 30, 4], median: [3.4, 1, 5_000], p95: [20.6, 2, 5_001] };
+      const calculations = query.parameters.calculations.map(({ operator }) => ({
+        aggregates: values[operator as keyof typeof values].map((value, index) => ({
+          value,
+          groups: [{ key: "status", value: ["200", "429", "503"][index] }],
+        })),
+      }));
+      return { calculations, statistics: { abr_level: 1 } };
+    };
+    expect(await lines(`--remote --url ${petstore.origin}`)).toEqual([
+      `Build: development at ${petstore.origin}`,
+      expect.stringMatching(/^Keys database: [\d.]+ MB, 0% of 10 GB; no pending migrations$/),
+      expect.stringMatching(/^Pets database: [\d.]+ MB, 0% of 10 GB; no pending migrations$/),
+      "Restore: none is unfinished",
+      "Keys: 3: 1 active, 1 banned, 1 revoked",
+      "Last hour: 1,234 requests, 4 with a status of 500 or above",
+      "",
+      "STATUS: REQUESTS  MEDIAN MS  P95 MS",
+      "200: 1,200          3      21",
+      "429: 30          1       2",
+      "503: 4      5,000   5,001",
+      "",
+    ]);
+    const [{ timeframe, parameters } = { timeframe: { from: 0, to: 0 } }] = queries;
+    expect(queries).toHaveLength(1);
+    expect(timeframe.to - timeframe.from).toBe(3_600_000);
+    expect(parameters?.filters.map(({ value }) => value)).toEqual(["petstore", "request"]);
+    const { keysDatabase, lastHour } = await json("--remote");
+    // Whole pages, and more than the empty database.
+    expect([keysDatabase.bytes % 4_096, keysDatabase.bytes > 8 * 4_096]).toEqual([0, true]);
+    expect(lastHour.statuses[2]).toEqual({ status: 503, requests: 4, medianMs: 5_000, p95Ms: 5_001 });
+  });
+
+  it("says what it can't read, and shows the rest", async () => {
+    answer = () => {
+      throw apiError(403, 10_000, "Authentication error");
+    };
+    const began = Date.parse("2026-11-20T12:00:00Z");
+    await keys
+      .prepare("INSERT INTO pet_restores (began_at_ms, begun_by, bookmark) VALUES (?1, 'Jo', 'b')")
+      .bind(began)
+      .run();
+    onTestFinished(async () => void (await keys.prepare("DELETE FROM pet_restores").run()));
+    const permission = "the permission Workers Observability, which a token can have";
+    expect(await lines("--remote")).toEqual(
+      expect.arrayContaining([
+        "Build: unknown: add --url URL",
+        "Restore: unfinished, begun by Jo at 2026-11-20T12:00:00Z: finish it with npx petstore restore --resume --remote",
+        "Keys: 3: 1 active, 1 banned, 1 revoked",
+        `Last hour: unknown: the credential lacks ${permission}`,
+      ]),
+    );
+    // No Worker listens at port 9, "discard".
+    const { build, restore } = await json("--remote --url http://127.0.0.1:9");
+    expect(build).toEqual({ problem: "no service answers at http://127.0.0.1:9" });
+    expect(restore).toEqual({ unfinished: { at: "2026-11-20T12:00:00Z", by: "Jo" } });
+  });
+});
+
+it("works on databases that were never migrated, and fails without databases", async () => {
+  const shown = await lines("--preview staging");
+  expect(shown).toEqual(
+    expect.arrayContaining([
+      expect.stringMatching(
+        /^Keys database: .*; pending: 0001_keys\.sql, .*, which npx petstore migrate --preview staging applies$/,
+      ),
+      expect.stringMatching(/^Keys: unknown: .*no such table/),
+      expect.stringMatching(/^Restore: unknown: .*no such table/),
+    ]),
+  );
+  // Only production has a log of its own.
+  expect(shown.some((line) => line.startsWith("Last hour"))).toBe(false);
+  api.databases.delete("petstore-previews-pets");
+  const { exitCode, stdout, stderr } = await runPetstore("status --preview staging");
+  expect([exitCode, stdout]).toEqual([1, ""]);
+  expect(stderr).toContain("error: there is no database petstore-previews-pets in this account yet");
+});
+
+it("reads local databases, which must exist", async () => {
+  const { state, remove } = await emptyState();
+  onTestFinished(remove);
+  const words = ["status", "--persist-to", state, "--json"];
+  const missing = await runPetstore(words);
+  expect([missing.exitCode, missing.stderr]).toEqual([
+    1,
+    `error: there is no database of keys in ${state}: create it with npm start -- --persist-to ${state}\n`,
+  ]);
+  const databases = await openDatabases({ kind: "local", state }, ...CONTENTS);
+  for (const contents of CONTENTS) await migrate(databases[contents], contents);
+  await databases.close();
+  const { stdout } = await runPetstore([...words, "--url", petstore.origin]);
+  expect(JSON.parse(stdout)).toMatchObject({
+    build: { build: "development" },
+    petsDatabase: { bytes: expect.any(Number), maxBytes: 10_000_000_000, pendingMigrations: [] },
+    keys: { total: 0 },
+    lastHour: null,
+  });
+});
