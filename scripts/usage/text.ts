@@ -1,12 +1,13 @@
 // The usage of keys as the command line shows it, as text in plain characters without colours, and as JSON.
 
+import { USAGE_EVERY_MS } from "../../src/keys/object/usage-record.ts";
 import type { DayUsage, KeyUsage, Requests } from "../../src/operators/usage.ts";
 import { printable } from "../keys/text.ts";
 import { tableText } from "../lib/table.ts";
 import { formatTime } from "../lib/time.ts";
 
 /** For people: the objects of the keys write their counts by an alarm. */
-export const AGE_NOTE = "The counts of today can be ten minutes old.";
+export const AGE_NOTE = `The counts of today can be ${USAGE_EVERY_MS / 60_000} minutes old.`;
 
 const BAR_LENGTH = 20;
 

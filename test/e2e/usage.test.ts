@@ -20,7 +20,7 @@ const todayMs = Math.floor(Date.now() / DAY_MS) * DAY_MS;
 const [today = "", yesterday = "", before = ""] = [0, 1, 2].map((days) =>
   new Date(todayMs - days * DAY_MS).toISOString().slice(0, 10),
 );
-const NOTE = "The counts of today can be ten minutes old.\n";
+const NOTE = "The counts of today can be 10 minutes old.\n";
 
 beforeAll(async () => {
   for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);

@@ -41,14 +41,6 @@ const storedIn = (object: Stub) =>
   runInDurableObject(object, (_: ApiKey, { storage }): [string, unknown][] => [...storage.kv.list()]);
 const alarmOf = (object: Stub) => runInDurableObject(object, (_: ApiKey, { storage }) => storage.getAlarm());
 
-it("an object without a name, as a command of another process starts it, keeps the key's id", async () => {
-  const { id, secret } = await newKey();
-  const object = env.API_KEYS.get(env.API_KEYS.newUniqueId());
-  expect(await object.usage(id)).toMatchObject({ record: { id } });
-  await evictDurableObject(object);
-  expect(await object.identify(await sha256(secret))).toMatchObject({ record: { id } });
-});
-
 it("writes one value per change, none without a change, and the alarm once; counts nothing if the write fails", async () => {
   const { id, object } = await newObject();
   await runInDurableObject(object, async (instance: ApiKey, { storage }) => {

@@ -47,9 +47,6 @@ const RECORD_PAUSE_MS = 30_000;
 /** An incompatible shape of the stored state gets a new key, so that older values are ignored. */
 const STATE_KEY = "state-2";
 
-/** The key's id, if the platform does not hand over the object's name: see `usage`. */
-const ID_KEY = "key-id";
-
 const NEVER = Number.POSITIVE_INFINITY;
 
 /** What the alarm has to do. `banMs`: when it records the ban (Unix time), or NEVER. */
@@ -76,7 +73,7 @@ export class ApiKey extends DurableObject<Env> {
   readonly #options: typeof OPTIONS;
   readonly #record: RecordReader;
   /** Unknown if the object was neither called by its name nor used before. */
-  #keyId: string | undefined;
+  readonly #keyId: string | undefined;
   #quota: Quota;
   #duties: Duties;
   readonly #delays = new Delays();
@@ -89,7 +86,8 @@ export class ApiKey extends DurableObject<Env> {
     this.#duties = duties;
     this.#now = runtime.now;
     this.#options = options;
-    this.#keyId = ctx.id.name ?? read?.record?.id ?? ctx.storage.kv.get<string>(ID_KEY);
+    // The platform does not hand over the name for an alarm.
+    this.#keyId = ctx.id.name ?? read?.record?.id;
     this.#record = new RecordReader(runtime, read, {
       load: async () => {
         if (this.#keyId === undefined) throw new Error("the object does not know its name");
@@ -122,16 +120,8 @@ export class ApiKey extends DurableObject<Env> {
     return this.#answer(secret, true);
   }
 
-  /**
-   * The status of the key, and the totals of earlier days. Changes no counts. `keyId` is for callers from another Worker, for which the
-   * local runtime does not hand over the object's name. Nor does it for later calls of an object that such a call has started, so the
-   * object stores the id.
-   */
-  async usage(keyId?: string): Promise<UsageAnswer | NoRecord> {
-    if (this.#keyId === undefined && keyId !== undefined) {
-      this.#keyId = keyId;
-      this.ctx.storage.kv.put(ID_KEY, keyId);
-    }
+  /** The status of the key, and the totals of its days. Changes no counts. */
+  async usage(): Promise<UsageAnswer | NoRecord> {
     const answer = await this.#answer();
     if ("unavailable" in answer || answer.record === null) return answer;
     const { limits, bansLiftedUntilMs } = answer.record;

@@ -5,7 +5,7 @@ import { write } from "../../d1/statements.ts";
 import { daysOf, type Totals } from "./totals.ts";
 
 /** The least time between two records. Longer: fewer writes; shorter: more recent figures. */
-const USAGE_EVERY_MS = 600_000;
+export const USAGE_EVERY_MS = 600_000;
 /** From the first change on, and after a failure. Longer: a burst is recorded once; shorter: a key's first requests show earlier. */
 const USAGE_DELAY_MS = 60_000;
 
