@@ -1,0 +1,125 @@
+// Restores both databases from a backup, into empty ones. The unfinished restore is a row of pet_restores that names the backup, so that
+// any machine that has the file can finish it. Every step can be repeated.
+
+import { INT64_MAX } from "../../src/lib/int64.ts";
+import { CONTENTS, migrate, migrationFiles } from "../cloudflare/database.ts";
+import {
+  beginRestore,
+  findUnfinished,
+  finishRestore,
+  type Restore,
+  raiseIds,
+  SPARE_IDS,
+} from "../cloudflare/time-travel.ts";
+import { type Io, messageOf, UsageError } from "../lib/io.ts";
+import { formatTime } from "../lib/time.ts";
+import { counter } from "./backup.ts";
+import { type Header, readFile, type Summary } from "./file.ts";
+import { patiently } from "./patience.ts";
+import { type Databases, insertRows, readTables, selectTables, type Tables } from "./tables.ts";
+
+/** In the place of a Time Travel bookmark. */
+const BOOKMARK = "file:";
+
+export type Backup = Summary & { path: string; header: Header };
+
+/** Reads a whole backup. Throws if it is damaged, or if this checkout lacks one of its migrations. */
+export async function checkBackup(io: Io, path: string): Promise<Backup> {
+  const { header, ...summary } = await io.step(`Checking ${path}`, (progress) => {
+    const count = counter(progress);
+    return readFile(path, async (_, lines) => count(lines.length));
+  });
+  for (const contents of CONTENTS) {
+    const files = await migrationFiles(contents);
+    const unknown = header.migrations[contents].find((file) => !files.includes(file));
+    if (unknown !== undefined)
+      throw new Error(
+        `${path} needs migrations/${contents}/${unknown}, which this checkout does not have: use a newer one`,
+      );
+  }
+  return { path, header, ...summary };
+}
+
+/** Whether a restore is one from a file. */
+export function isFromFile({ bookmark }: Restore): boolean {
+  return bookmark.startsWith(BOOKMARK);
+}
+
+/** The unfinished restore of this backup, if there is one. Throws if the databases are in another restore, or not empty. */
+export async function findBegun(
+  databases: Databases,
+  place: string,
+  backup: Backup,
+): Promise<Restore | null> {
+  const tables = await readTables(databases);
+  if (tables.has("keys.pet_restores")) {
+    const unfinished = await patiently(() => findUnfinished(databases.keys));
+    if (unfinished?.bookmark === `${BOOKMARK}${backup.sha256}`) return unfinished;
+    if (unfinished !== null) {
+      const other = isFromFile(unfinished)
+        ? `from another backup, whose last line has ${unfinished.bookmark.slice(BOOKMARK.length)}`
+        : "to an earlier state";
+      throw new UsageError(
+        `a restore of ${place} ${other} is unfinished, begun by ${unfinished.begunBy} at ${formatTime(unfinished.beganAtMs)}: finish it first`,
+      );
+    }
+  }
+  const used = await findUsed(databases, tables);
+  if (used === undefined) return null;
+  throw new UsageError(
+    `${place} have rows in ${used}: a backup goes only into empty databases, such as those of a new account or of --persist-to DIR`,
+  );
+}
+
+/** A table that has rows. */
+async function findUsed(databases: Databases, tables: Tables): Promise<string | undefined> {
+  for (const [label, { contents, name }] of tables) {
+    const select = databases[contents].prepare(`SELECT 1 FROM ${name} LIMIT 1`);
+    if ((await patiently(() => select.first())) !== null) return label;
+  }
+  return undefined;
+}
+
+/** A restore that has not begun. */
+export function newRestore({ header, sha256 }: Backup, begunBy: string, nowMs: number): Restore {
+  // Clients got ids since the backup, as they do during a restore with Time Travel.
+  const ageMs = nowMs - Date.parse(header.createdAt);
+  const spare = BigInt(Math.max(SPARE_IDS, ageMs));
+  const highest = BigInt(header.highestId) + spare;
+  const idsAbove = `${highest < INT64_MAX ? highest : INT64_MAX}`;
+  return { beganAtMs: nowMs, begunBy, bookmark: `${BOOKMARK}${sha256}`, undoBookmark: null, idsAbove };
+}
+
+/** Restores a backup, or finishes its restore. Returns the migrations that were applied. */
+export async function restoreBackup(
+  io: Io,
+  databases: Databases,
+  backup: Backup,
+  restore: Restore,
+  isBegun: boolean,
+): Promise<string[]> {
+  const { path, header, rows, sha256 } = backup;
+  const migrations: string[] = [];
+  for (const contents of CONTENTS)
+    migrations.push(...(await patiently(() => migrate(databases[contents], contents))));
+  const tables = selectTables(await readTables(databases), header.layout);
+  if (!isBegun) await patiently(() => beginRestore(databases.keys, restore));
+  try {
+    // Before the pets: a pet that is added meanwhile must not get an id of the backup.
+    await patiently(() => raiseIds(databases.pets, `${restore.idsAbove}`));
+    await io.step("Writing rows", async (progress) => {
+      const total = Object.values(rows).reduce((sum, each) => sum + each, 0);
+      const count = counter(progress, total);
+      const read = await readFile(path, async (label, lines) => {
+        const table = tables.get(label);
+        if (table) await insertRows(databases[table.contents], table, lines);
+        count(lines.length);
+      });
+      if (read.sha256 !== sha256) throw new Error(`${path} has changed`);
+    });
+    await patiently(() => finishRestore(databases.keys, restore));
+  } catch (error) {
+    throw new Error(`${messageOf(error)}; the restore is unfinished: run the same command again`);
+  }
+  return migrations;
+}
