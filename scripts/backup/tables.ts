@@ -7,8 +7,8 @@ import { patiently } from "./patience.ts";
 
 /** A text has at most 2 MB in D1. Smaller pages need more calls, of which Cloudflare's API allows four a second. */
 export const MAX_PAGE_BYTES = 1_000_000;
-/** D1 cancels a statement after 30 s. More rows: longer statements, during which D1 answers no others. */
-export const MAX_PAGE_ROWS = 20_000;
+/** More rows: longer statements (of this many, some 50 ms), during which D1 answers no others. Fewer: more calls. */
+export const MAX_PAGE_ROWS = 10_000;
 
 export type Databases = Record<Contents, D1Database>;
 
@@ -76,14 +76,14 @@ export function selectTables(tables: Tables, layout: Layout): Tables {
   const select = (label: string, columns: Column[] = []) => {
     return (layout[label] ?? []).map((name) => {
       const found = columns.find((column) => column.name === name);
-      if (found === undefined) throw new Error(`the databases have no column ${name} of ${label}`);
+      if (found === undefined) throw new Error(`there is no column ${name} of ${label} any more`);
       return found;
     });
   };
   const labels = Object.keys(layout).filter((label) => label !== PART);
   const selected = labels.map((label) => {
     const table = tables.get(label);
-    if (table === undefined) throw new Error(`the databases have no table ${label}`);
+    if (table === undefined) throw new Error(`there is no table ${label} any more`);
     const part = table.part && { ...table.part, columns: select(PART, table.part.columns) };
     return [label, { ...table, columns: select(label, table.columns), ...(part && { part }) }] as const;
   });
@@ -140,7 +140,7 @@ export async function* readPages(
   }
 }
 
-/** Inserts rows, given as texts. A row whose primary key exists stays as it is, so that this can be repeated. */
+/** Inserts rows, given as texts. A row whose primary key exists stays as it is, so this can be repeated. */
 export async function insertRows(database: D1Database, table: Table, lines: string[]): Promise<void> {
   const json = `[${lines.join()}]`;
   const statements = [insertion(table, [], "json_each(?1) AS row")];
