@@ -2,7 +2,7 @@
 // any machine that has the file can finish it. Every step can be repeated.
 
 import { INT64_MAX } from "../../src/lib/int64.ts";
-import { CONTENTS, migrate, migrationFiles } from "../cloudflare/database.ts";
+import { CONTENTS, type Contents, migrate, migrationFiles } from "../cloudflare/database.ts";
 import {
   beginRestore,
   findUnfinished,
@@ -18,14 +18,21 @@ import { type Header, readFile, type Summary } from "./file.ts";
 import { patiently } from "./patience.ts";
 import { type Databases, insertRows, readTables, selectTables, type Tables } from "./tables.ts";
 
-/** In the place of a Time Travel bookmark. */
+/** In the place of a Time Travel bookmark: this, the SHA-256 of the backup, and what is restored. */
 const BOOKMARK = "file:";
 
-export type Backup = Summary & { path: string; header: Header };
+const RESTORES = "keys.pet_restores";
+
+/** A backup that is complete, and what of it is restored: `rows` has only that. */
+export type Backup = Summary & { path: string; header: Header; chosen: readonly Contents[] };
 
 /** Reads a whole backup. Throws if it is damaged, or if this checkout lacks one of its migrations. */
-export async function checkBackup(io: Io, path: string): Promise<Backup> {
-  const { header, ...summary } = await io.step(`Checking ${path}`, (progress) => {
+export async function checkBackup(
+  io: Io,
+  path: string,
+  chosen: readonly Contents[] = CONTENTS,
+): Promise<Backup> {
+  const { header, rows, sha256 } = await io.step(`Checking ${path}`, (progress) => {
     const count = counter(progress);
     return readFile(path, async (_, lines) => count(lines.length));
   });
@@ -37,12 +44,17 @@ export async function checkBackup(io: Io, path: string): Promise<Backup> {
         `${path} needs migrations/${contents}/${unknown}, which this checkout does not have: use a newer one`,
       );
   }
-  return { path, header, ...summary };
+  const ofChosen = Object.entries(rows).filter(([label]) => chosen.some((each) => label.startsWith(each)));
+  return { path, header, rows: Object.fromEntries(ofChosen), sha256, chosen };
 }
 
 /** Whether a restore is one from a file. */
 export function isFromFile({ bookmark }: Restore): boolean {
   return bookmark.startsWith(BOOKMARK);
+}
+
+function bookmarkOf({ sha256, chosen }: Backup): string {
+  return `${BOOKMARK}${sha256}:${chosen.join("+")}`;
 }
 
 /** The unfinished restore of this backup, if there is one. Throws if the databases are in another restore, or not empty. */
@@ -52,28 +64,33 @@ export async function findBegun(
   backup: Backup,
 ): Promise<Restore | null> {
   const tables = await readTables(databases);
-  if (tables.has("keys.pet_restores")) {
+  if (tables.has(RESTORES)) {
     const unfinished = await patiently(() => findUnfinished(databases.keys));
-    if (unfinished?.bookmark === `${BOOKMARK}${backup.sha256}`) return unfinished;
+    if (unfinished?.bookmark === bookmarkOf(backup)) return unfinished;
     if (unfinished !== null) {
       const other = isFromFile(unfinished)
-        ? `from another backup, whose last line has ${unfinished.bookmark.slice(BOOKMARK.length)}`
+        ? `from another backup or of other contents (${unfinished.bookmark})`
         : "to an earlier state";
       throw new UsageError(
         `a restore of ${place} ${other} is unfinished, begun by ${unfinished.begunBy} at ${formatTime(unfinished.beganAtMs)}: finish it first`,
       );
     }
   }
-  const used = await findUsed(databases, tables);
+  const used = await findUsed(databases, tables, backup.chosen);
   if (used === undefined) return null;
   throw new UsageError(
     `${place} have rows in ${used}: a backup goes only into empty databases, such as those of a new account or of --persist-to DIR`,
   );
 }
 
-/** A table that has rows. */
-async function findUsed(databases: Databases, tables: Tables): Promise<string | undefined> {
+/** A table that has rows. The history of restores does not count. */
+async function findUsed(
+  databases: Databases,
+  tables: Tables,
+  chosen: readonly Contents[],
+): Promise<string | undefined> {
   for (const [label, { contents, name }] of tables) {
+    if (label === RESTORES || !chosen.includes(contents)) continue;
     const select = databases[contents].prepare(`SELECT 1 FROM ${name} LIMIT 1`);
     if ((await patiently(() => select.first())) !== null) return label;
   }
@@ -81,13 +98,13 @@ async function findUsed(databases: Databases, tables: Tables): Promise<string | 
 }
 
 /** A restore that has not begun. */
-export function newRestore({ header, sha256 }: Backup, begunBy: string, nowMs: number): Restore {
+export function newRestore(backup: Backup, begunBy: string, nowMs: number): Restore {
+  const { header, chosen } = backup;
   // Clients got ids since the backup. D1 runs about a thousand statements a second, which is one a millisecond.
   const ageMs = nowMs - Date.parse(header.createdAt);
-  const spare = BigInt(Math.max(SPARE_IDS, ageMs));
-  const highest = BigInt(header.highestId) + spare;
-  const idsAbove = `${highest < INT64_MAX ? highest : INT64_MAX}`;
-  return { beganAtMs: nowMs, begunBy, bookmark: `${BOOKMARK}${sha256}`, undoBookmark: null, idsAbove };
+  const highest = BigInt(header.highestId) + BigInt(Math.max(SPARE_IDS, ageMs));
+  const idsAbove = chosen.includes("pets") ? `${highest < INT64_MAX ? highest : INT64_MAX}` : null;
+  return { beganAtMs: nowMs, begunBy, bookmark: bookmarkOf(backup), undoBookmark: null, idsAbove };
 }
 
 /** The tables and columns of a backup. Newer columns get their defaults. */
@@ -108,7 +125,8 @@ export async function restoreBackup(
   restore: Restore,
   isBegun: boolean,
 ): Promise<string[]> {
-  const { path, rows, sha256 } = backup;
+  const { path, rows, sha256, chosen } = backup;
+  const { idsAbove } = restore;
   const migrations: string[] = [];
   for (const contents of CONTENTS)
     migrations.push(...(await patiently(() => migrate(databases[contents], contents))));
@@ -116,13 +134,14 @@ export async function restoreBackup(
   if (!isBegun) await patiently(() => beginRestore(databases.keys, restore));
   try {
     // Before the pets: a pet that is added meanwhile must not get an id of the backup.
-    await patiently(() => raiseIds(databases.pets, `${restore.idsAbove}`));
+    if (idsAbove !== null) await patiently(() => raiseIds(databases.pets, idsAbove));
     await io.step("Writing rows", async (progress) => {
       const total = Object.values(rows).reduce((sum, each) => sum + each, 0);
       const count = counter(progress, total);
       const read = await readFile(path, async (label, lines) => {
         const table = tables.get(label);
-        if (table) await insertRows(databases[table.contents], table, lines);
+        if (table === undefined || !chosen.includes(table.contents)) return;
+        await insertRows(databases[table.contents], table, lines);
         count(lines.length);
       });
       if (read.sha256 !== sha256) throw new Error(`${path} has changed`);

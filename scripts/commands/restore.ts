@@ -37,6 +37,11 @@ export default defineCommand({
       parse: file,
       conflicts: ["timestamp", "bookmark", "resume"],
     },
+    only: {
+      placeholder: "contents",
+      description: "with --from: restore only the database of these, and leave the other as it is",
+      choices: CONTENTS,
+    },
     timestamp: {
       placeholder: "time",
       description: "restore the state of this time, such as 2026-11-19T12:00:00Z",
@@ -56,10 +61,11 @@ export default defineCommand({
     "--resume --remote",
     "--from petstore.backup --persist-to /tmp/petstore",
   ],
-  async handler(io, { from, resume, timestamp: atMs, dryRun, yes, ...options }) {
+  async handler(io, { from, only, resume, timestamp: atMs, dryRun, yes, ...options }) {
     const target = readTarget(options);
     const selected = targetOptions(target);
-    if (from !== undefined) return restoreFrom(io, target, from, dryRun, yes);
+    if (from !== undefined) return restoreFrom(io, target, { path: from, only, dryRun, yes });
+    if (only !== undefined) throw new UsageError("--only needs --from FILE");
     if (target.kind === "local") throw new UsageError("add --remote or --preview NAME");
     if (!resume && atMs === undefined && options.bookmark === undefined)
       throw new UsageError("add --timestamp TIME or --bookmark B, or --from FILE");
@@ -121,34 +127,35 @@ async function run(io: Io, place: Place, restore: Restore): Promise<void> {
 An ${HEADER.idempotencyKey} of a pet that is gone creates a new pet, with a new id.`);
 }
 
-async function restoreFrom(
-  io: Io,
-  target: Target,
-  path: string,
-  dryRun: true | undefined,
-  yes: true | undefined,
-): Promise<void> {
-  const backup = await checkBackup(io, path);
+interface FileOptions {
+  path: string;
+  only: Contents | undefined;
+  dryRun: true | undefined;
+  yes: true | undefined;
+}
+
+async function restoreFrom(io: Io, target: Target, { path, only, dryRun, yes }: FileOptions): Promise<void> {
+  const backup = await checkBackup(io, path, only && [only]);
   const { createdAt, source } = backup.header;
   const content = `${path}, a backup of ${source}, begun at ${createdAt} (${rowsText(backup)})`;
   if (dryRun) return io.print(`Complete: ${content}.\nNothing was changed.`);
-  const { databases, place } = await io.step("Opening the databases", async () => {
-    return { databases: await openDatabases(target, ...CONTENTS), place: await namesOf(target) };
+  const { databases, names } = await io.step("Opening the databases", async () => {
+    return { databases: await openDatabases(target, ...CONTENTS), names: await namesOf(target) };
   });
+  const place = only ? `the ${only} of ${names}` : names;
   try {
     const found = await findBegun(databases, place, backup);
     const restore = found ?? newRestore(backup, loginName(), Date.now());
     const verb = found ? `Continues the restore, ${begun(found)}, of` : "Restores";
-    await io.confirm(
-      `${verb} ${place} from ${content}.\nThe next id will be above ${restore.idsAbove}.`,
-      yes,
-    );
+    const ids = restore.idsAbove === null ? "" : `\nThe next id will be above ${restore.idsAbove}.`;
+    await io.confirm(`${verb} ${place} from ${content}.${ids}`, yes);
     const migrations = await restoreBackup(io, databases, backup, restore, found !== null);
     if (migrations.length > 0) io.print(`Applied migrations: ${migrations.join(", ")}.`);
     io.print(`Restored ${place} (${rowsText(backup)}).`);
-    io.note(`All is as it was at ${createdAt}. Keys that were revoked, suspended, rotated or changed since are as they were before:
-compare npx petstore keys log${targetOptions(target)} with what you know of later changes, and repeat those.
-Pets that were added since are gone. Bans, and the counts of the current minute and day, are not in a backup.`);
+    io.note(`This is the state of ${createdAt}. Pets that were added later are gone.`);
+    if (only === "pets") return;
+    io.note(`A key that was revoked, suspended, rotated or changed later is as it was then: a revoked key works again. Repeat such changes;
+npx petstore keys log${targetOptions(target)} shows those until then. Bans, and the counts of the current minute and day, are not in a backup.`);
   } finally {
     await databases.close();
   }

@@ -88,7 +88,7 @@ async function fill({ keys, pets }: Databases): Promise<void> {
   await migrate(keys, "keys");
   await migrate(pets, "pets");
   const emoji = "😀".repeat(255);
-  await run(pets, `INSERT INTO pets (name, category_id) ${numbers(1_500)} SELECT '${emoji}', i FROM n`);
+  await run(pets, `INSERT INTO pets (name, category_id) ${numbers(2_500)} SELECT '${emoji}', i FROM n`);
   for (const row of EXACT)
     await run(pets, `INSERT INTO pets (id, category_id, name, status) VALUES (${row}, 'sold')`);
   const record = `SELECT 'key_a', 'k' || i, randomblob(32), i, json_array('${emoji}'), i FROM n`;
@@ -147,7 +147,7 @@ async function expectRestored(databases = target, when?: string): Promise<void> 
   const { pet_restores: expected = [], ...otherRows } = rows;
   expect(others, when).toEqual(otherRows);
   expect(restores.slice(0, -1), when).toEqual(expected);
-  expect(restores.at(-1), when).toMatch(/^\d+,'\w+','file:[0-9a-f]{64}',NULL,\d+,\d+$/);
+  expect(restores.at(-1), when).toMatch(/^\d+,'\w+','file:[0-9a-f]{64}:keys\+pets',NULL,\d+,\d+$/);
 }
 
 let files = 0;
@@ -194,7 +194,7 @@ it("restores all rows exactly, and assigns ids above all that were ever assigned
     0,
     expect.stringMatching(/^Applied migrations: .*\nRestored the databases /),
   ]);
-  expect(stderr).toContain("rotated or changed since are as they were before");
+  expect(stderr).toContain("A key that was revoked, suspended, rotated or changed later is as it was then");
   await expectRestored();
   const { id } = await insertPet(target.pets, { name: "next", categoryId: 1n });
   expect(BigInt(id)).toBeGreaterThan(9_007_199_254_740_993n + 999_999n);
@@ -373,12 +373,26 @@ it("a row that violates the schema ends the restore, and is not left out", async
   ]);
 });
 
+it("--only leaves the other database as it is", async () => {
+  await migrate(target.keys, "keys");
+  await createKey(target.keys, { name: "kept", plan: "free", expiresAtMs: null }, OPERATOR);
+  const { keys } = await allRows(target);
+  expect((await restore(backup, "--only pets --preview staging")).exitCode).toBe(0);
+  const { pets, creations } = rows;
+  expect(await allRows(target)).toMatchObject({ pets, creations, keys });
+  for (const name of ["key_changes", "keys"]) await run(target.keys, `DELETE FROM ${name}`);
+  const { id } = await insertPet(target.pets, { name: "next", categoryId: 1n });
+  expect((await restore(backup, "--only keys --preview staging")).exitCode).toBe(0);
+  expect((await allRows(target)).keys).toEqual(rows.keys);
+  expect((await insertPet(target.pets, { name: "later", categoryId: 1n })).id).toBe(`${BigInt(id) + 1n}`);
+});
+
 it("--dry-run checks the file and opens no database", async () => {
   const asked = api.requests.length;
   const { exitCode, stdout } = await runPetstore(`restore --from ${backup} --dry-run --remote`);
   expect([exitCode, stdout]).toEqual([
     0,
-    expect.stringMatching(/^Complete: .*pets\.pets 1,503.*\nNothing was changed\.\n$/),
+    expect.stringMatching(/^Complete: .*pets\.pets 2,503.*\nNothing was changed\.\n$/),
   ]);
   expect(api.requests.length).toBe(asked);
 });
@@ -424,9 +438,10 @@ it("until a restore from a file is finished, only the same file is restored, and
   const other = await forge([JSON.stringify({ ...header, source: "another" }), ...rest]);
   const selected = "--preview staging";
   for (const [line, problem] of [
+    [`restore --from ${backup} --only keys ${selected} --yes`, /of other contents .* is unfinished/],
     [
       `restore --from ${other} ${selected} --yes`,
-      /from another backup, .* is unfinished, begun by \w+ at .*Z: finish it first/,
+      /from another backup .* is unfinished, begun by \w+ at .*Z: finish it first/,
     ],
     [
       `restore --bookmark 0 ${selected} --yes`,

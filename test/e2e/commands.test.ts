@@ -103,6 +103,7 @@ it.each([
   ["restore --resume --dry-run", "'--resume' cannot be used"],
   ["restore --from --yes", "It must name a file"],
   ["restore --from x --resume", "cannot be used with"],
+  ["restore --only pets --remote", "--only needs --from FILE"],
   ["backup", "missing required argument 'file'; see npx petstore backup --help"],
   ["backup package.json", `${resolve("package.json")} exists: give another name`],
   ["keys list all", "Expected 0 arguments but got 1: all; see npx petstore keys list --help"],
