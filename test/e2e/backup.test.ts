@@ -94,8 +94,8 @@ async function fill({ keys, pets }: Databases): Promise<void> {
   const record = `SELECT 'key_a', 'k' || i, randomblob(32), i, json_array('${emoji}'), i FROM n`;
   await run(pets, `INSERT INTO creations ${numbers(1_500)} ${record}`);
   // The highest id is that of a pet that is gone.
-  await run(pets, "DELETE FROM pets WHERE id = 9007199254740993");
-  await run(pets, "INSERT INTO pets (id, category_id, name) VALUES (9007199254740992, 1, 'above 2^53')");
+  await run(pets, "INSERT INTO pets (id, category_id, name) VALUES (9007199254740995, 1, 'gone')");
+  await run(pets, "DELETE FROM pets WHERE name = 'gone'");
 
   const newKeys = Array.from({ length: 30 }, (_, i) => i);
   for (const i of newKeys) {
@@ -183,7 +183,7 @@ async function forge(lines: string[]): Promise<string> {
 it("restores all rows exactly, and assigns ids above all that were ever assigned", async () => {
   const lines = await linesOf(backup);
   // JavaScript has not read and written the integers.
-  expect(lines).toContain(`[9007199254740992,"above 2^53",1,null]`);
+  expect(lines.some((line) => line.startsWith("[9007199254740993,"))).toBe(true);
   expect(lines.find((line) => line.startsWith("[-9223372036854775808,"))).toMatch(
     /,9223372036854775807,"sold"\]$/,
   );
@@ -197,7 +197,7 @@ it("restores all rows exactly, and assigns ids above all that were ever assigned
   expect(stderr).toContain("A key that was revoked, suspended, rotated or changed later is as it was then");
   await expectRestored();
   const { id } = await insertPet(target.pets, { name: "next", categoryId: 1n });
-  expect(BigInt(id)).toBeGreaterThan(9_007_199_254_740_993n + 999_999n);
+  expect(BigInt(id)).toBeGreaterThan(9_007_199_254_740_995n + 999_999n);
 });
 
 it("assigns a thousand ids a second fewer than the service could since the backup", async () => {
@@ -353,14 +353,14 @@ describe("a file is refused before anything is written if", () => {
 it("columns that are newer than the backup get their defaults", async () => {
   const { header } = await split(backup);
   header.layout = { "pets.pets": ["category_id", "id", "name"] };
-  header.highestId = "9";
+  header.highestId = "9223372036854775807";
   const file = await forge([
     JSON.stringify(header),
     `{"table":"pets.pets"}`,
-    `[9223372036854775807,9,"Kit"]`,
+    `[-1,9223372036854775807,"Kit"]`,
   ]);
   expect((await restore(file)).exitCode).toBe(0);
-  expect((await allRows(target)).pets).toEqual(["9,'Kit',9223372036854775807,NULL"]);
+  expect((await allRows(target)).pets).toEqual(["9223372036854775807,'Kit',-1,NULL"]);
 });
 
 it("a row that violates the schema ends the restore, and is not left out", async () => {
