@@ -14,7 +14,11 @@ export const petstore = defineGroup(
     preview: ["deploy to a preview, such as staging", () => import("./commands/preview.ts")],
     deploy: ["deploy to production", () => import("./commands/deploy.ts")],
     smoke: ["test a running service", () => import("./commands/smoke.ts")],
-    restore: ["restore the pets to an earlier state", () => import("./commands/restore.ts")],
+    backup: ["copy both databases into a file", () => import("./commands/backup.ts")],
+    restore: [
+      "restore the pets to an earlier state, or both databases from a backup",
+      () => import("./commands/restore.ts"),
+    ],
   },
 );
 

@@ -121,16 +121,26 @@ export async function deployedNames(target: Target): Promise<string> {
   return (await Promise.all(databases)).map(({ name }) => name).join(" and ");
 }
 
-/** The file names of the migrations that are not applied yet, in order. */
-export async function pendingMigrations(database: D1Database, contents: Contents): Promise<string[]> {
-  const files = (await readdir(`migrations/${contents}`)).filter((file) => file.endsWith(".sql")).sort();
-  const select = database.prepare("SELECT name FROM d1_migrations");
+/** The file names of the migrations of this checkout, in order. */
+export async function migrationFiles(contents: Contents): Promise<string[]> {
+  return (await readdir(`migrations/${contents}`)).filter((file) => file.endsWith(".sql")).sort();
+}
+
+/** The file names of the migrations that a database has. */
+export async function appliedMigrations(database: D1Database): Promise<string[]> {
+  const select = database.prepare("SELECT name FROM d1_migrations ORDER BY id");
   const { results } = await read(() => select.all<{ name: string }>()).catch((error) => {
     // The first migration creates the table.
     if (!messageOf(error).includes("no such table")) throw error;
     return { results: [] };
   });
-  return files.filter((file) => !results.some(({ name }) => name === file));
+  return results.map(({ name }) => name);
+}
+
+/** The file names of the migrations that are not applied yet, in order. */
+export async function pendingMigrations(database: D1Database, contents: Contents): Promise<string[]> {
+  const applied = await appliedMigrations(database);
+  return (await migrationFiles(contents)).filter((file) => !applied.includes(file));
 }
 
 /** As `wrangler d1 migrations apply` creates it. */

@@ -11,10 +11,14 @@ export interface TargetOptions {
   remote?: true | undefined;
 }
 
-const isFolder = matching(/^(?!--)./, "It must name a folder.");
+/** Parses a path, relative to where the command was typed: it runs in the project's folder. */
+function path(what: string) {
+  const parse = matching(/^(?!--)./, `It must name a ${what}.`);
+  return (text: string) => resolve(process.env.INIT_CWD ?? "", parse(text));
+}
 
-/** The path of a folder, relative to where the command was typed: it runs in the project's folder. */
-export const folder = (text: string) => resolve(process.env.INIT_CWD ?? "", isFolder(text));
+export const folder = path("folder");
+export const file = path("file");
 
 /** For commands on an account; scripts/run.mjs looks for it. */
 export const ALLOW_PACKAGED_NODE = {

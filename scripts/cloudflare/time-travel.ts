@@ -11,7 +11,10 @@ import { CloudflareApiError } from "./account.ts";
 import { type DeployedDatabase, migrate, type Target } from "./database.ts";
 import { targetOptions } from "./target.ts";
 
-/** A row of pet_restores; `beganAtMs` (Unix time) identifies it. The first attempt to restore sets what is null. */
+/**
+ * A row of pet_restores; `beganAtMs` (Unix time) identifies it. The first attempt to restore sets what is null. A restore from a file
+ * (scripts/backup/restore.ts) has no undo bookmark, and its bookmark names the file.
+ */
 export interface Restore {
   beganAtMs: number;
   begunBy: string;
@@ -24,11 +27,11 @@ export interface Restore {
 export type Place = { target: Target; pets: DeployedDatabase; keys: D1Database };
 
 /** Clients get ids between the reading of the highest one and the restore. D1 runs about a thousand statements a second. */
-const SPARE_IDS = 1_000_000;
+export const SPARE_IDS = 1_000_000;
 
 const BEGIN = `
-  INSERT INTO pet_restores (began_at_ms, begun_by, bookmark)
-  SELECT ?1, ?2, ?3 WHERE NOT EXISTS (SELECT 1 FROM pet_restores WHERE finished_at_ms IS NULL)`;
+  INSERT INTO pet_restores (began_at_ms, begun_by, bookmark, ids_above)
+  SELECT ?1, ?2, ?3, CAST(?4 AS INTEGER) WHERE NOT EXISTS (SELECT 1 FROM pet_restores WHERE finished_at_ms IS NULL)`;
 const COLUMNS = `
   began_at_ms AS beganAtMs, begun_by AS begunBy, bookmark, undo_bookmark AS undoBookmark, CAST(ids_above AS TEXT) AS idsAbove`;
 const SELECT_UNFINISHED = `SELECT ${COLUMNS} FROM pet_restores WHERE finished_at_ms IS NULL`;
@@ -48,8 +51,10 @@ const RAISE_IDS = [
   "UPDATE sqlite_sequence SET seq = max(seq, CAST(?1 AS INTEGER)) WHERE name = 'pets'",
 ];
 
-const SELECT_MARKER = "SELECT 1 FROM pragma_table_info('restoring') WHERE name = ?1";
-const DROP_MARKER = "DROP TABLE IF EXISTS restoring";
+/** The name of a table. */
+export const MARKER = "restoring";
+const SELECT_MARKER = `SELECT 1 FROM pragma_table_info('${MARKER}') WHERE name = ?1`;
+const DROP_MARKER = `DROP TABLE IF EXISTS ${MARKER}`;
 /** The marker's column: the restored state may be from the middle of another restore, and have that one's marker. */
 const markerOf = (beganAtMs: number) => `began_at_${beganAtMs}`;
 
@@ -93,11 +98,27 @@ export async function restorePets(place: Place, restore: Restore, io: Io): Promi
   }
 }
 
-/** Makes this the unfinished restore, unless there is another one, and marks the database. */
-async function begin({ pets, keys }: Place, { beganAtMs, begunBy, bookmark }: Restore): Promise<void> {
-  await run(keys, [BEGIN], beganAtMs, begunBy, bookmark);
+/** Makes this the unfinished restore, unless there is another one. */
+export async function beginRestore(keys: D1Database, restore: Restore): Promise<void> {
+  const { beganAtMs, begunBy, bookmark, idsAbove } = restore;
+  await run(keys, [BEGIN], beganAtMs, begunBy, bookmark, idsAbove);
   if ((await findUnfinished(keys))?.beganAtMs !== beganAtMs) throw new Error("another restore has begun");
-  await run(pets.database, [DROP_MARKER, `CREATE TABLE restoring (${markerOf(beganAtMs)} INTEGER) STRICT`]);
+}
+
+export async function finishRestore(keys: D1Database, { beganAtMs }: Restore): Promise<void> {
+  await run(keys, [FINISH], beganAtMs, Date.now());
+}
+
+/** Makes the next id larger than `idsAbove`. */
+export async function raiseIds(pets: D1Database, idsAbove: string): Promise<void> {
+  await run(pets, RAISE_IDS, idsAbove);
+}
+
+/** Makes this the unfinished restore, and marks the database. */
+async function begin({ pets, keys }: Place, restore: Restore): Promise<void> {
+  await beginRestore(keys, restore);
+  const marker = `CREATE TABLE ${MARKER} (${markerOf(restore.beganAtMs)} INTEGER) STRICT`;
+  await run(pets.database, [DROP_MARKER, marker]);
 }
 
 /** Saves what the restore must not lose; undefined if the restore has happened. */
@@ -116,13 +137,13 @@ async function save({ pets, keys }: Place, { beganAtMs }: Restore): Promise<Rest
 }
 
 /** Makes the restored database fit for use. Each step is idempotent. */
-async function finish({ pets, keys }: Place, { beganAtMs }: Restore, idsAbove: string) {
+async function finish({ pets, keys }: Place, restore: Restore, idsAbove: string) {
   // First of all, because until then old ids are assigned again. It fails if the table does not exist yet.
-  await run(pets.database, RAISE_IDS, idsAbove).catch(() => {});
+  await raiseIds(pets.database, idsAbove).catch(() => {});
   const migrations = await migrate(pets.database, "pets");
-  await run(pets.database, RAISE_IDS, idsAbove);
+  await raiseIds(pets.database, idsAbove);
   await run(pets.database, [DROP_MARKER]);
-  await run(keys, [FINISH], beganAtMs, Date.now());
+  await finishRestore(keys, restore);
   return migrations;
 }
 
@@ -136,7 +157,7 @@ async function forget({ pets, keys }: Place, { beganAtMs }: Restore): Promise<bo
 }
 
 /** Runs statements that have no effect when repeated, all with the same parameters. */
-function run(database: D1Database, statements: string[], ...parameters: (string | number)[]) {
+function run(database: D1Database, statements: string[], ...parameters: (string | number | null)[]) {
   const bound = statements.map((sql) => database.prepare(sql).bind(...parameters));
   return writeIdempotent(() => database.batch(bound));
 }

@@ -1,10 +1,19 @@
-// npx petstore restore: restores the pets of a deployment to an earlier state. This file has the arguments and the output; time-travel.ts
-// has the steps.
+// npx petstore restore: restores the pets of a deployment to an earlier state, or both databases from a backup. This file has the
+// arguments and the output; time-travel.ts and scripts/backup/restore.ts have the steps.
 
 import { InvalidArgumentError } from "commander";
 import { HEADER } from "../../src/http/header-names.ts";
-import { type Contents, openDeployed, pendingMigrations } from "../cloudflare/database.ts";
-import { REMOTE_OPTIONS, readTarget, targetOptions } from "../cloudflare/target.ts";
+import { namesOf, rowsText } from "../backup/backup.ts";
+import { checkBackup, findBegun, isFromFile, newRestore, restoreBackup } from "../backup/restore.ts";
+import {
+  CONTENTS,
+  type Contents,
+  openDatabases,
+  openDeployed,
+  pendingMigrations,
+  type Target,
+} from "../cloudflare/database.ts";
+import { file, readTarget, TARGET_OPTIONS, targetOptions } from "../cloudflare/target.ts";
 import {
   findHighestId,
   findUnfinished,
@@ -19,9 +28,20 @@ import { formatTime, parseTime } from "../lib/time.ts";
 
 export default defineCommand({
   description:
-    "Restores the pets of production or of the previews, with their idempotency records, to an earlier state, at most 30 days ago (7 on Workers Free). Keys are in another database and stay as they are. No id is assigned twice.",
+    "Restores the pets of production or of the previews, with their idempotency records, to an earlier state, at most 30 days ago (7 on Workers Free). Keys are in another database and stay as they are. With --from, restores pets and keys from a backup, into empty databases, also local ones; the same command continues an interrupted one. No id is assigned twice.",
   options: {
-    ...REMOTE_OPTIONS,
+    ...TARGET_OPTIONS,
+    from: {
+      placeholder: "file",
+      description: "restore both databases from this file of npx petstore backup",
+      parse: file,
+      conflicts: ["timestamp", "bookmark", "resume"],
+    },
+    only: {
+      placeholder: "contents",
+      description: "with --from: restore only the database of these, and leave the other as it is",
+      choices: CONTENTS,
+    },
     timestamp: {
       placeholder: "time",
       description: "restore the state of this time, such as 2026-11-19T12:00:00Z",
@@ -36,13 +56,19 @@ export default defineCommand({
       conflicts: ["timestamp", "bookmark", "dryRun"],
     },
   },
-  examples: ["--timestamp 2026-11-19T12:00:00Z --remote --dry-run", "--resume --remote"],
-  async handler(io, { resume, timestamp: atMs, dryRun, yes, ...options }) {
+  examples: [
+    "--timestamp 2026-11-19T12:00:00Z --remote --dry-run",
+    "--resume --remote",
+    "--from petstore.backup --persist-to /tmp/petstore",
+  ],
+  async handler(io, { from, only, resume, timestamp: atMs, dryRun, yes, ...options }) {
     const target = readTarget(options);
     const selected = targetOptions(target);
+    if (from !== undefined) return restoreFrom(io, target, { path: from, only, dryRun, yes });
+    if (only !== undefined) throw new UsageError("--only needs --from FILE");
     if (target.kind === "local") throw new UsageError("add --remote or --preview NAME");
     if (!resume && atMs === undefined && options.bookmark === undefined)
-      throw new UsageError("add --timestamp TIME or --bookmark B");
+      throw new UsageError("add --timestamp TIME or --bookmark B, or --from FILE");
 
     const requireMigrated = async (contents: Contents, database: D1Database) => {
       if ((await pendingMigrations(database, contents)).length === 0) return;
@@ -56,6 +82,10 @@ export default defineCommand({
       return { place: { target, pets, keys }, unfinished: await findUnfinished(keys) };
     });
     const { database, timeTravel, label } = place.pets;
+    if (unfinished !== null && isFromFile(unfinished))
+      throw new UsageError(
+        `a restore from a backup is unfinished, ${begun(unfinished)}: finish it with npx petstore restore --from FILE${selected}`,
+      );
 
     if (resume) {
       if (unfinished === null) throw new UsageError(`there is no unfinished restore of ${label}`);
@@ -95,6 +125,40 @@ async function run(io: Io, place: Place, restore: Restore): Promise<void> {
   io.print(`Restored ${place.pets.label}.`);
   io.note(`The service may return old pages until 30 s after the read replicas have caught up.
 An ${HEADER.idempotencyKey} of a pet that is gone creates a new pet, with a new id.`);
+}
+
+interface FileOptions {
+  path: string;
+  only: Contents | undefined;
+  dryRun: true | undefined;
+  yes: true | undefined;
+}
+
+async function restoreFrom(io: Io, target: Target, { path, only, dryRun, yes }: FileOptions): Promise<void> {
+  const backup = await checkBackup(io, path, only && [only]);
+  const { createdAt, source } = backup.header;
+  const content = `${path}, a backup of ${source}, begun at ${createdAt} (${rowsText(backup)})`;
+  if (dryRun) return io.print(`Complete: ${content}.\nNothing was changed.`);
+  const { databases, names } = await io.step("Opening the databases", async () => {
+    return { databases: await openDatabases(target, ...CONTENTS), names: await namesOf(target) };
+  });
+  const place = only ? `the ${only} of ${names}` : names;
+  try {
+    const found = await findBegun(databases, place, backup);
+    const restore = found ?? newRestore(backup, loginName(), Date.now());
+    const verb = found ? `Continues the restore, ${begun(found)}, of` : "Restores";
+    const ids = restore.idsAbove === null ? "" : `\nThe next id will be above ${restore.idsAbove}.`;
+    await io.confirm(`${verb} ${place} from ${content}.${ids}`, yes);
+    const migrations = await restoreBackup(io, databases, backup, restore, found !== null);
+    if (migrations.length > 0) io.print(`Applied migrations: ${migrations.join(", ")}.`);
+    io.print(`Restored ${place} (${rowsText(backup)}).`);
+    io.note(`This is the state of ${createdAt}. Pets that were added later are gone.`);
+    if (only === "pets") return;
+    io.note(`A key that was revoked, suspended, rotated or changed later is as it was then: a revoked key works again. Repeat such changes;
+npx petstore keys log${targetOptions(target)} shows those until then. Bans, and the counts of the current minute and day, are not in a backup.`);
+  } finally {
+    await databases.close();
+  }
 }
 
 function pastTime(text: string): number {

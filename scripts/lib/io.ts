@@ -11,6 +11,9 @@ export class UsageError extends Error {}
 /** A failure whose output is complete: no line is added. */
 export class ReportedError extends Error {}
 
+/** Where no terminal shows the progress of work, lines do. */
+const PROGRESS_MS = 10_000;
+
 export interface Streams {
   stdin: Readable & { isTTY?: boolean };
   stdout: Writable;
@@ -44,14 +47,26 @@ export class Io implements Streams {
     this.stderr.write(`${line}\n`);
   }
 
-  /** Announces work, with a spinner in a terminal, and does it. */
-  async step<Result>(text: string, work: () => Promise<Result>): Promise<Result> {
+  /** Announces work, with a spinner in a terminal, and does it. Long work tells its progress as often as it likes. */
+  async step<Result>(
+    text: string,
+    work: (progress: (detail: string) => void) => Promise<Result>,
+  ): Promise<Result> {
     if (!this.stderr.isTTY) this.note(text);
     const spinner = this.stderr.isTTY
       ? yoctoSpinner({ text, stream: this.stderr as NodeJS.WriteStream }).start()
       : undefined;
+    let notedMs = Date.now();
+    const progress = (detail: string) => {
+      if (spinner) {
+        spinner.text = `${text}: ${detail}`;
+      } else if (Date.now() - notedMs >= PROGRESS_MS) {
+        notedMs = Date.now();
+        this.note(`  ${detail}`);
+      }
+    };
     try {
-      const result = await work();
+      const result = await work(progress);
       spinner?.success();
       return result;
     } catch (error) {

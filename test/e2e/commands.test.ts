@@ -104,6 +104,11 @@ it.each([
   ["restore --bookmark 0 --dry-run --yes", "'--yes' cannot be used with"],
   ["restore --resume --yes", "add --remote or --preview NAME"],
   ["restore --resume --dry-run", "'--resume' cannot be used"],
+  ["restore --from --yes", "It must name a file"],
+  ["restore --from x --resume", "cannot be used with"],
+  ["restore --only pets --remote", "--only needs --from FILE"],
+  ["backup", "missing required argument 'file'; see npx petstore backup --help"],
+  ["backup package.json", `${resolve("package.json")} exists: give another name`],
   ["keys list all", "Expected 0 arguments but got 1: all; see npx petstore keys list --help"],
   [
     "keys list --state gone",

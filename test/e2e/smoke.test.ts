@@ -2,6 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { smokeTest } from "../../scripts/deploy/smoke-test.ts";
+import type { Io } from "../../scripts/lib/io.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
@@ -155,7 +156,8 @@ const countLease = (): Fault => {
 /** Runs the smoke test as a deployment does. Returns its error if it fails. */
 function smokeTestAfterDeployment(changes: Fault): Promise<string | undefined> {
   fault = changes;
-  const io = { note: () => {}, step: <Result>(_: string, work: () => Promise<Result>) => work() };
+  const step: Io["step"] = (_, work) => work(() => {});
+  const io = { note: () => {}, step };
   const isExpected = (build: string) => build === "development";
   return smokeTest(io, { origin: petstore.origin, key, create: true, isExpected }).then(
     () => undefined,

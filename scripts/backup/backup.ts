@@ -1,0 +1,67 @@
+// Backs up both databases while the service runs.
+
+import { formatTime } from "../../src/lib/rfc3339.ts";
+import { openAccount } from "../cloudflare/account.ts";
+import { appliedMigrations, deployedNames, type Target } from "../cloudflare/database.ts";
+import { findHighestId, findUnfinished } from "../cloudflare/time-travel.ts";
+import type { Io } from "../lib/io.ts";
+import { type Header, type Rows, type Summary, writeFile } from "./file.ts";
+import { patiently } from "./patience.ts";
+import { type Databases, layoutOf, readPages, readTables, type Tables } from "./tables.ts";
+
+/** The databases of a target, as words of a sentence. */
+export async function namesOf(target: Target): Promise<string> {
+  if (target.kind === "local") return `the local databases in ${target.state}`;
+  return `the databases ${await deployedNames(target)} of the account ${(await openAccount()).label}`;
+}
+
+/** Writes a backup of the databases into a file that does not exist yet. Throws while a restore is unfinished. */
+export async function backUp(io: Io, databases: Databases, source: string, path: string): Promise<Summary> {
+  if ((await patiently(() => findUnfinished(databases.keys))) !== null)
+    throw new Error(`a restore of ${source} is unfinished: finish it first`);
+  // The time comes first: what is older than a backup is in it.
+  const createdAt = formatTime(Date.now());
+  const [highestId, tables, keys, pets] = await Promise.all([
+    patiently(() => findHighestId(databases.pets)),
+    readTables(databases),
+    patiently(() => appliedMigrations(databases.keys)),
+    patiently(() => appliedMigrations(databases.pets)),
+  ]);
+  const layout = layoutOf(tables);
+  const header = { createdAt, source, highestId, migrations: { keys, pets }, layout };
+  return io.step(`Writing ${path}`, (progress) => {
+    const count = counter(progress);
+    return writeFile(path, header, rowsOf(databases, tables, header, count));
+  });
+}
+
+async function* rowsOf(
+  databases: Databases,
+  tables: Tables,
+  { highestId }: Header,
+  count: (rows: number) => void,
+): AsyncGenerator<Rows> {
+  for (const [table, each] of tables)
+    for await (const page of readPages(databases[each.contents], table, each, highestId)) {
+      yield { table, lines: page.lines, count: page.count };
+      count(page.count);
+    }
+}
+
+/** Tells the progress of work on rows. */
+export function counter(progress: (detail: string) => void, total?: number) {
+  const beganMs = Date.now();
+  let done = 0;
+  return (rows: number) => {
+    done += rows;
+    const rate = Math.round(done / Math.max(0.001, (Date.now() - beganMs) / 1000));
+    const of = total === undefined ? "" : ` of ${total.toLocaleString("en")}`;
+    progress(`${done.toLocaleString("en")}${of} rows, ${rate.toLocaleString("en")} a second`);
+  };
+}
+
+/** The numbers of rows, as words of a sentence. */
+export function rowsText({ rows }: Pick<Summary, "rows">): string {
+  const texts = Object.entries(rows).map(([table, count]) => `${table} ${count.toLocaleString("en")}`);
+  return `rows: ${texts.join(", ") || "none"}`;
+}

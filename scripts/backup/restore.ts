@@ -1,0 +1,154 @@
+// Restores both databases from a backup, into empty ones. The unfinished restore is a row of pet_restores that names the backup, so that
+// any machine that has the file can finish it. Every step can be repeated.
+
+import { INT64_MAX } from "../../src/lib/int64.ts";
+import { CONTENTS, type Contents, migrate, migrationFiles } from "../cloudflare/database.ts";
+import {
+  beginRestore,
+  findUnfinished,
+  finishRestore,
+  type Restore,
+  raiseIds,
+  SPARE_IDS,
+} from "../cloudflare/time-travel.ts";
+import { type Io, messageOf, UsageError } from "../lib/io.ts";
+import { formatTime } from "../lib/time.ts";
+import { counter } from "./backup.ts";
+import { type Header, readFile, type Summary } from "./file.ts";
+import { patiently } from "./patience.ts";
+import { type Databases, insertRows, readTables, selectTables, type Tables } from "./tables.ts";
+
+/** In the place of a Time Travel bookmark: this, the SHA-256 of the backup, and what is restored. */
+const BOOKMARK = "file:";
+
+const RESTORES = "keys.pet_restores";
+
+/** A backup that is complete, and what of it is restored: `rows` has only that. */
+export type Backup = Summary & { path: string; header: Header; chosen: readonly Contents[] };
+
+/** Reads a whole backup. Throws if it is damaged, or if this checkout lacks one of its migrations. */
+export async function checkBackup(
+  io: Io,
+  path: string,
+  chosen: readonly Contents[] = CONTENTS,
+): Promise<Backup> {
+  const { header, rows, sha256 } = await io.step(`Checking ${path}`, (progress) => {
+    const count = counter(progress);
+    return readFile(path, async (_, lines) => count(lines.length));
+  });
+  for (const contents of CONTENTS) {
+    const files = await migrationFiles(contents);
+    const unknown = header.migrations[contents].find((file) => !files.includes(file));
+    if (unknown !== undefined)
+      throw new Error(
+        `${path} needs migrations/${contents}/${unknown}, which this checkout does not have: use a newer one`,
+      );
+  }
+  const ofChosen = Object.entries(rows).filter(([label]) => chosen.some((each) => label.startsWith(each)));
+  return { path, header, rows: Object.fromEntries(ofChosen), sha256, chosen };
+}
+
+/** Whether a restore is one from a file. */
+export function isFromFile({ bookmark }: Restore): boolean {
+  return bookmark.startsWith(BOOKMARK);
+}
+
+function bookmarkOf({ sha256, chosen }: Backup): string {
+  return `${BOOKMARK}${sha256}:${chosen.join("+")}`;
+}
+
+/** The unfinished restore of this backup, if there is one. Throws if the databases are in another restore, or not empty. */
+export async function findBegun(
+  databases: Databases,
+  place: string,
+  backup: Backup,
+): Promise<Restore | null> {
+  const tables = await readTables(databases);
+  if (tables.has(RESTORES)) {
+    const unfinished = await patiently(() => findUnfinished(databases.keys));
+    if (unfinished?.bookmark === bookmarkOf(backup)) return unfinished;
+    if (unfinished !== null) {
+      const other = isFromFile(unfinished)
+        ? `from another backup or of other contents (${unfinished.bookmark})`
+        : "to an earlier state";
+      throw new UsageError(
+        `a restore of ${place} ${other} is unfinished, begun by ${unfinished.begunBy} at ${formatTime(unfinished.beganAtMs)}: finish it first`,
+      );
+    }
+  }
+  const used = await findUsed(databases, tables, backup.chosen);
+  if (used === undefined) return null;
+  throw new UsageError(
+    `${place} have rows in ${used}: a backup goes only into empty databases, such as those of a new account or of --persist-to DIR`,
+  );
+}
+
+/** A table that has rows. The history of restores does not count. */
+async function findUsed(
+  databases: Databases,
+  tables: Tables,
+  chosen: readonly Contents[],
+): Promise<string | undefined> {
+  for (const [label, { contents, name }] of tables) {
+    if (label === RESTORES || !chosen.includes(contents)) continue;
+    const select = databases[contents].prepare(`SELECT 1 FROM ${name} LIMIT 1`);
+    if ((await patiently(() => select.first())) !== null) return label;
+  }
+  return undefined;
+}
+
+/** A restore that has not begun. */
+export function newRestore(backup: Backup, begunBy: string, nowMs: number): Restore {
+  const { header, chosen } = backup;
+  // Clients got ids since the backup. D1 runs about a thousand statements a second, which is one a millisecond.
+  const ageMs = nowMs - Date.parse(header.createdAt);
+  const highest = BigInt(header.highestId) + BigInt(Math.max(SPARE_IDS, ageMs));
+  const idsAbove = chosen.includes("pets") ? `${highest < INT64_MAX ? highest : INT64_MAX}` : null;
+  return { beganAtMs: nowMs, begunBy, bookmark: bookmarkOf(backup), undoBookmark: null, idsAbove };
+}
+
+/** The tables and columns of a backup. Newer columns get their defaults. */
+function columnsOf({ path, header }: Backup, tables: Tables): Tables {
+  try {
+    return selectTables(tables, header.layout);
+  } catch (error) {
+    const advice = "restore it with an earlier checkout, and migrate then";
+    throw new Error(`${path} does not fit these databases, because ${messageOf(error)}: ${advice}`);
+  }
+}
+
+/** Restores a backup, or finishes its restore. Returns the migrations that were applied. */
+export async function restoreBackup(
+  io: Io,
+  databases: Databases,
+  backup: Backup,
+  restore: Restore,
+  isBegun: boolean,
+): Promise<string[]> {
+  const { path, rows, sha256, chosen } = backup;
+  const { idsAbove } = restore;
+  const migrations: string[] = [];
+  for (const contents of CONTENTS)
+    migrations.push(...(await patiently(() => migrate(databases[contents], contents))));
+  const tables = columnsOf(backup, await readTables(databases));
+  if (!isBegun) await patiently(() => beginRestore(databases.keys, restore));
+  try {
+    // Before the pets: a pet that is added meanwhile must not get an id of the backup.
+    if (idsAbove !== null) await patiently(() => raiseIds(databases.pets, idsAbove));
+    await io.step("Writing rows", async (progress) => {
+      const total = Object.values(rows).reduce((sum, each) => sum + each, 0);
+      const count = counter(progress, total);
+      const read = await readFile(path, async (label, lines) => {
+        const table = tables.get(label);
+        if (table === undefined || !chosen.includes(table.contents)) return;
+        await insertRows(databases[table.contents], table, lines);
+        count(lines.length);
+      });
+      if (read.sha256 !== sha256) throw new Error(`${path} has changed`);
+    });
+    await patiently(() => finishRestore(databases.keys, restore));
+  } catch (error) {
+    throw new Error(`${messageOf(error)}; the restore is unfinished: run the same command again`);
+  }
+  return migrations;
+}

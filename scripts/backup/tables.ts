@@ -1,0 +1,176 @@
+// The tables of a backup, as the databases describe them, and the statements that turn their rows into texts and back. SQLite writes a
+// row as a JSON array, and reads it again. JavaScript only passes the text on, because its numbers would round 64-bit integers.
+
+import { CONTENTS, type Contents } from "../cloudflare/database.ts";
+import { MARKER } from "../cloudflare/time-travel.ts";
+import { patiently } from "./patience.ts";
+
+/** A text has at most 2 MB in D1. Smaller pages need more calls, of which Cloudflare's API allows four a second. */
+export const MAX_PAGE_BYTES = 1_000_000;
+/** More rows: longer statements (of this many, some 50 ms), during which D1 answers no others. Fewer: more calls. */
+export const MAX_PAGE_ROWS = 10_000;
+
+export type Databases = Record<Contents, D1Database>;
+
+interface Column {
+  name: string;
+  type: string;
+  /** The position in the primary key, from 1; 0 if it is not a part of it. */
+  pk: number;
+}
+
+export interface Table {
+  contents: Contents;
+  name: string;
+  columns: Column[];
+  /** The rows of another table that belong to a row are its last value, as an array of arrays. */
+  part?: Omit<Table, "contents">;
+}
+
+/** By database and name, such as "pets.creations", in the order in which a restore writes them. */
+export type Tables = Map<string, Table>;
+
+/** One statement reads a key with its replaced secrets, because a rotation moves a secret from one table to the other. */
+const [OWNER, PART, LINK] = ["keys.keys", "keys.replaced_secrets", "key_id"];
+
+const SELECT_COLUMNS = `
+  SELECT tables.name AS tableName, columns.name, columns.type, columns.pk
+  FROM sqlite_schema AS tables JOIN pragma_table_info(tables.name) AS columns
+  WHERE tables.type = 'table' AND tables.name NOT GLOB 'sqlite_*' AND tables.name NOT GLOB '_cf_*'
+    AND tables.name NOT IN ('d1_migrations', '${MARKER}')
+  ORDER BY tables.rowid, columns.cid`;
+
+/** The tables of both databases. Keys are last: without them nobody can call the service. */
+export async function readTables(databases: Databases): Promise<Tables> {
+  const tables: Tables = new Map();
+  for (const contents of [...CONTENTS].reverse()) {
+    const select = databases[contents].prepare(SELECT_COLUMNS);
+    const { results } = await patiently(() => select.all<Column & { tableName: string }>());
+    for (const { tableName: name, ...column } of results) {
+      const label = `${contents}.${name}`;
+      if (!tables.has(label)) tables.set(label, { contents, name, columns: [] });
+      tables.get(label)?.columns.push(column);
+    }
+  }
+  const [owner, part] = [tables.get(OWNER), tables.get(PART)];
+  if (owner === undefined || part === undefined) return tables;
+  const columns = part.columns.filter(({ name }) => name !== LINK);
+  for (const label of [OWNER, PART]) tables.delete(label);
+  return tables.set(OWNER, { ...owner, part: { name: part.name, columns } });
+}
+
+/** The names of tables and columns, in the order of a row's values. */
+export type Layout = Record<string, string[]>;
+
+export function layoutOf(tables: Tables): Layout {
+  const namesOf = (columns: Column[]) => columns.map(({ name }) => name);
+  const entries = [...tables].flatMap(([label, { columns, part }]) => {
+    const ofPart = part ? [[PART, namesOf(part.columns)] as const] : [];
+    return [[label, namesOf(columns)] as const, ...ofPart];
+  });
+  return Object.fromEntries(entries);
+}
+
+/** The tables of a layout with the columns that it has. Throws if one does not exist. */
+export function selectTables(tables: Tables, layout: Layout): Tables {
+  const select = (label: string, columns: Column[] = []) => {
+    return (layout[label] ?? []).map((name) => {
+      const found = columns.find((column) => column.name === name);
+      if (found === undefined) throw new Error(`there is no column ${name} of ${label} any more`);
+      return found;
+    });
+  };
+  const labels = Object.keys(layout).filter((label) => label !== PART);
+  const selected = labels.map((label) => {
+    const table = tables.get(label);
+    if (table === undefined) throw new Error(`there is no table ${label} any more`);
+    const part = table.part && { ...table.part, columns: select(PART, table.part.columns) };
+    return [label, { ...table, columns: select(label, table.columns), ...(part && { part }) }] as const;
+  });
+  return new Map(selected);
+}
+
+/** Rows of a table, one a line. */
+export interface Page {
+  lines: string;
+  count: number;
+}
+
+/**
+ * Reads the rows of a table in the order of the primary key. Pets never change and their ids only grow, so those up to `highestId` are
+ * what the table had when that was the highest one. Rows of other tables are as they are when they are read.
+ */
+export async function* readPages(
+  database: D1Database,
+  label: string,
+  { name, columns, part }: Table,
+  highestId: string,
+): AsyncGenerator<Page> {
+  const conditions: Record<string, string> = {
+    "pets.pets": `id <= ${highestId}`,
+    // The response to a creation is wrong without its pet.
+    "pets.creations": `pet_id <= ${highestId}`,
+  };
+  const condition = conditions[label] ?? "true";
+  const key = columns.filter(({ pk }) => pk > 0).sort((a, b) => a.pk - b.pk);
+  const names = key.map((column) => column.name).join();
+  const last = key.map((column) => decoded(column, `?1 ->> ${columns.indexOf(column)}`)).join();
+  const values = columns.map(encoded);
+  if (part) {
+    const rows = `json_group_array(json_array(${part.columns.map(encoded)}))`;
+    values.push(`json((SELECT ${rows} FROM ${part.name} WHERE ${LINK} = ${name}.${names}))`);
+  }
+  // The first row is in the page however large it is.
+  const isInPage = `bytes - octet_length(line) <= ${MAX_PAGE_BYTES}`;
+  const select = (start: string) => `
+    SELECT group_concat(line, char(10) ORDER BY bytes) FILTER (WHERE ${isInPage}) AS lines,
+      count(*) FILTER (WHERE ${isInPage}) AS count, count(*) AS found
+    FROM (
+      SELECT line, sum(octet_length(line) + 1) OVER (ORDER BY ${names} ROWS UNBOUNDED PRECEDING) AS bytes FROM (
+        SELECT json_array(${values}) AS line, ${names} FROM ${name}
+        WHERE ${condition} AND ${start} ORDER BY ${names} LIMIT ${MAX_PAGE_ROWS}))`;
+  let statement = database.prepare(select("true"));
+  for (;;) {
+    const page = await patiently(() => statement.first<Page & { found: number }>());
+    if (!page?.count) return;
+    yield page;
+    if (page.count === page.found && page.found < MAX_PAGE_ROWS) return;
+    const lastLine = page.lines.slice(page.lines.lastIndexOf("\n") + 1);
+    statement = database.prepare(select(`(${names}) > (${last})`)).bind(lastLine);
+  }
+}
+
+/** Inserts rows, given as texts. A row whose primary key exists stays as it is, so this can be repeated. */
+export async function insertRows(database: D1Database, table: Table, lines: string[]): Promise<void> {
+  const json = `[${lines.join()}]`;
+  const statements = [insertion(table, [], "json_each(?1) AS row")];
+  if (table.part) {
+    const rows = `json_each(?1) AS owner, json_each(owner.value, '$[${table.columns.length}]') AS row`;
+    statements.push(insertion(table.part, [[LINK, "owner.value ->> 0"]], rows));
+  }
+  const bound = statements.map((sql) => database.prepare(sql).bind(json));
+  await patiently(() => database.batch(bound));
+}
+
+/** "OR IGNORE" would also ignore a row that violates a CHECK. "WHERE true" separates ON CONFLICT from a join. */
+function insertion({ name, columns }: Omit<Table, "contents">, given: [string, string][], rows: string) {
+  const values = columns.map((column, index) => [column.name, decoded(column, `row.value ->> ${index}`)]);
+  const all = [...given, ...values];
+  const key = [
+    ...given.map(([column]) => column),
+    ...columns.filter(({ pk }) => pk > 0).map((each) => each.name),
+  ];
+  return `INSERT INTO ${name} (${all.map(([column]) => column)}) SELECT ${all.map(([, sql]) => sql)} FROM ${rows}
+    WHERE true ON CONFLICT (${key}) DO NOTHING`;
+}
+
+/** Throws for a type that JSON would change. */
+function encoded({ name, type }: Column): string {
+  if (type === "BLOB") return `iif(${name} IS NULL, NULL, hex(${name}))`;
+  if (type === "INTEGER" || type === "TEXT") return name;
+  throw new Error(`a backup can't have the column ${name}, because its type is ${type}`);
+}
+
+function decoded({ type }: Column, text: string): string {
+  return type === "BLOB" ? `unhex(${text})` : text;
+}

@@ -1,0 +1,36 @@
+// npx petstore backup: copies both databases into a file. scripts/backup/ has the format and the steps.
+
+import { existsSync } from "node:fs";
+import { backUp, namesOf, rowsText } from "../backup/backup.ts";
+import { CONTENTS, databaseFile, openDatabases } from "../cloudflare/database.ts";
+import { file, readTarget, startLine, TARGET_OPTIONS } from "../cloudflare/target.ts";
+import { defineCommand } from "../lib/command.ts";
+import { UsageError } from "../lib/io.ts";
+
+export default defineCommand({
+  description:
+    "Copies both databases into one compressed file, while the service runs: pets, idempotency records, keys, the record of their changes, and their usage. Integers stay exact. npx petstore restore --from FILE checks such a file, and restores it into empty databases.",
+  arguments: [{ name: "file", description: "the new file, such as petstore-2026-11-26.backup", parse: file }],
+  options: TARGET_OPTIONS,
+  examples: ["petstore.backup --remote", "petstore.backup --persist-to /tmp/petstore"],
+  async handler(io, options, path) {
+    const target = readTarget(options);
+    if (existsSync(path)) throw new UsageError(`${path} exists: give another name`);
+    for (const contents of CONTENTS)
+      if (target.kind === "local" && !existsSync(databaseFile(target.state, contents)))
+        throw new Error(
+          `there is no database of ${contents} in ${target.state}: create it with ${startLine(target)}`,
+        );
+    const { databases, source } = await io.step("Opening the databases", async () => {
+      return { databases: await openDatabases(target, ...CONTENTS), source: await namesOf(target) };
+    });
+    try {
+      const summary = await backUp(io, databases, source, path);
+      io.print(`Wrote ${path} (${rowsText(summary)}).`);
+    } finally {
+      await databases.close();
+    }
+    io.note(`It has customers' data and hashes of keys: keep it private, and outside of Cloudflare.
+Next, check it: npx petstore restore --from ${path} --dry-run`);
+  },
+});

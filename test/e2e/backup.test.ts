@@ -1,0 +1,557 @@
+// npx petstore backup and restore --from: against a fake of Cloudflare's API, of which every call can be lost, and on local databases.
+// A backup of production is restored into the databases of previews.
+
+import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gunzipSync, gzipSync } from "node:zlib";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
+import { createKey, rotateKey } from "../../src/operators/admin.ts";
+import { findKeyById } from "../../src/operators/records.ts";
+import { insertPetOnce } from "../../src/pets/idempotency.ts";
+import { insertPet } from "../../src/pets/store.ts";
+import { apiError, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { runPetstore } from "../support/e2e/in-process.ts";
+import { emptyState } from "../support/e2e/petstore.ts";
+import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
+import { startWorkersAccount } from "../support/e2e/workers-account.ts";
+
+/** Of a text, in D1. */
+const MAX_TEXT_BYTES = 2_000_000;
+const OPERATOR = { by: "jo", nowMs: Date.UTC(2026, 10, 19, 12) };
+
+const account = await startWorkersAccount();
+const NAMES = ["petstore-keys", "petstore-pets", "petstore-previews-keys", "petstore-previews-pets"];
+const api = await startCloudflareApi({ ...account, query }, NAMES);
+type Databases = Record<"keys" | "pets", D1Database>;
+const of = (prefix: string): Databases => ({
+  keys: databaseOf(account, `${prefix}-keys`),
+  pets: databaseOf(account, `${prefix}-pets`),
+});
+const [source, target] = [of("petstore"), of("petstore-previews")];
+
+let folder: string;
+/** A backup of the source, and all its rows. */
+let backup: string;
+let rows: Awaited<ReturnType<typeof allRows>>;
+
+/** Of a call, what is larger than D1 allows is refused. */
+async function query(id: string, statements: Parameters<typeof account.query>[1]) {
+  const results = await account.query(id, statements);
+  for (const text of [...statements.flatMap(({ params = [] }) => params), ...textsOf(results)])
+    if (Buffer.byteLength(`${text}`) > MAX_TEXT_BYTES) throw new Error("a text is too large");
+  return results;
+}
+
+function textsOf(results: unknown): unknown[] {
+  return (results as D1Result<object>[]).flatMap(({ results }) =>
+    results.flatMap((row) => Object.values(row)),
+  );
+}
+
+const EXACT = [
+  [
+    "-9223372036854775808",
+    "9223372036854775807",
+    `'line
+feed, "quotes", ''apostrophe'', \\, \u2028, 😀'`,
+  ],
+  ["-1", "-9223372036854775808", "'x'"],
+  ["9007199254740993", "9007199254740993", "char(1, 127, 0x10ffff)"],
+];
+
+beforeAll(async () => {
+  for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
+  folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
+  await fill(source);
+  rows = await allRows(source);
+  backup = await newBackup("--remote");
+});
+
+beforeEach(async () => {
+  api.intercept();
+  for (const database of Object.values(target)) await empty(database);
+});
+
+afterAll(async () => {
+  api.stop();
+  await account.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** Values of every kind, and pages of each table that are limited by bytes. */
+async function fill({ keys, pets }: Databases): Promise<void> {
+  await migrate(keys, "keys");
+  await migrate(pets, "pets");
+  const emoji = "😀".repeat(255);
+  await run(pets, `INSERT INTO pets (name, category_id) ${numbers(2_500)} SELECT '${emoji}', i FROM n`);
+  for (const row of EXACT)
+    await run(pets, `INSERT INTO pets (id, category_id, name, status) VALUES (${row}, 'sold')`);
+  const record = `SELECT 'key_a', 'k' || i, randomblob(32), i, json_array('${emoji}'), i FROM n`;
+  await run(pets, `INSERT INTO creations ${numbers(1_500)} ${record}`);
+  // The highest id is that of a pet that is gone.
+  await run(pets, "INSERT INTO pets (id, category_id, name) VALUES (9007199254740995, 1, 'gone')");
+  await run(pets, "DELETE FROM pets WHERE name = 'gone'");
+
+  const newKeys = Array.from({ length: 30 }, (_, i) => i);
+  for (const i of newKeys) {
+    const { key } = await createKey(
+      keys,
+      { name: `shop ${i} '"\u2028`, plan: "pro", expiresAtMs: null },
+      OPERATOR,
+    );
+    for (let times = 0; times < i % 4; times += 1) await rotateKey(keys, key.id, 60_000, OPERATOR);
+  }
+  await run(keys, "UPDATE key_changes SET from_value = '', to_value = char(0) WHERE id = 3");
+  const usage = "SELECT '2026-11-20', printf('%0500d', i), 'a', i, 9007199254740993, 0, 0, NULL, i FROM n";
+  await run(keys, `INSERT INTO key_usage ${numbers(3_000)} ${usage}`);
+  await run(keys, "INSERT INTO pet_restores VALUES (1, 'jo', '0', NULL, 9223372036854775807, 2)");
+}
+
+const numbers = (count: number) =>
+  `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})`;
+
+async function run<Row = Record<string, unknown>>(database: D1Database, sql: string): Promise<Row[]> {
+  return (await database.prepare(sql).all<Row>()).results;
+}
+
+const TABLES = `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*' AND name NOT GLOB '_cf_*'`;
+
+async function empty(database: D1Database): Promise<void> {
+  const tables = await run<{ name: string }>(database, `${TABLES} ORDER BY name = 'keys'`);
+  for (const { name } of tables) await run(database, `DROP TABLE ${name}`);
+}
+
+/** All rows by table, as SQLite's literals; of many rows, a digest. */
+async function allRows(databases: Databases): Promise<Record<string, string[]>> {
+  const all: Record<string, string[]> = {};
+  for (const database of [databases.keys, databases.pets])
+    for (const { name } of await run<{ name: string }>(database, `${TABLES} AND name != 'd1_migrations'`)) {
+      const columns = await run<{ name: string }>(database, `SELECT name FROM pragma_table_info('${name}')`);
+      const row = columns.map((column) => `quote(${column.name})`).join(" || ',' || ");
+      const found = await run<{ row: string }>(database, `SELECT ${row} AS row FROM ${name} ORDER BY row`);
+      const literals = found.map((each) => each.row);
+      const digest = createHash("sha256").update(literals.join("\n")).digest("hex");
+      all[name] = literals.length < 10 ? literals : [`${literals.length} rows with ${digest}`];
+    }
+  return all;
+}
+
+/** The target has exactly the rows of the source, and the row of the restore. */
+async function expectRestored(databases = target, when?: string): Promise<void> {
+  const { pet_restores: restores = [], ...others } = await allRows(databases);
+  const { pet_restores: expected = [], ...otherRows } = rows;
+  expect(others, when).toEqual(otherRows);
+  expect(restores.slice(0, -1), when).toEqual(expected);
+  expect(restores.at(-1), when).toMatch(/^\d+,'\w+','file:[0-9a-f]{64}:keys\+pets',NULL,\d+,\d+$/);
+}
+
+let files = 0;
+function newFile(): string {
+  files += 1;
+  return join(folder, `${files}.backup`);
+}
+
+async function newBackup(selected: string): Promise<string> {
+  const file = newFile();
+  const { exitCode, stderr } = await runPetstore(`backup ${file} ${selected}`);
+  expect([exitCode, stderr]).toEqual([0, expect.stringContaining("Writing")]);
+  return file;
+}
+
+const restore = (file: string, selected = "--preview staging") =>
+  runPetstore(`restore --from ${file} ${selected} --yes`);
+
+const linesOf = async (file: string) =>
+  gunzipSync(await readFile(file))
+    .toString()
+    .split("\n");
+
+/** A file with these lines and the checksum that fits. */
+async function forge(lines: string[]): Promise<string> {
+  const text = `${lines.join("\n")}\n`;
+  const sha256 = createHash("sha256").update(text).digest("hex");
+  const file = newFile();
+  await writeFile(file, gzipSync(`${text}${JSON.stringify({ rows: {}, sha256 })}\n`));
+  return file;
+}
+
+it("restores all rows exactly, and assigns ids above all that were ever assigned", async () => {
+  const lines = await linesOf(backup);
+  // JavaScript has not read and written the integers.
+  expect(lines.some((line) => line.startsWith("[9007199254740993,"))).toBe(true);
+  expect(lines.find((line) => line.startsWith("[-9223372036854775808,"))).toMatch(
+    /,9223372036854775807,"sold"\]$/,
+  );
+  expect((await stat(backup)).mode & 0o777).toBe(0o600);
+
+  const { exitCode, stdout, stderr } = await restore(backup);
+  expect([exitCode, stdout]).toEqual([
+    0,
+    expect.stringMatching(/^Applied migrations: .*\nRestored the databases /),
+  ]);
+  expect(stderr).toContain("A key that was revoked, suspended, rotated or changed later is as it was then");
+  await expectRestored();
+  const { id } = await insertPet(target.pets, { name: "next", categoryId: 1n });
+  expect(BigInt(id)).toBeGreaterThan(9_007_199_254_740_995n + 999_999n);
+});
+
+it("assigns a thousand ids a second fewer than the service could since the backup", async () => {
+  const { header, rest } = await split(backup);
+  const weekMs = 7 * 86_400_000;
+  const createdAt = new Date(Date.now() - weekMs).toISOString();
+  const old = await forge([JSON.stringify({ ...header, highestId: "5", createdAt }), ...rest]);
+  expect((await restore(old)).exitCode).toBe(0);
+  const [row] = await run<{ ids: number }>(
+    target.keys,
+    "SELECT ids_above AS ids FROM pet_restores ORDER BY began_at_ms DESC",
+  );
+  expect(row?.ids).toBeGreaterThanOrEqual(weekMs);
+});
+
+async function split(file: string) {
+  const [header = "", ...rest] = await linesOf(file);
+  return { header: JSON.parse(header), rest: rest.slice(0, -2) };
+}
+
+it.each(["request", "response"])("loses the first %s of every statement, and no row", async (part) => {
+  const seen = new Set<string>();
+  const loseFirst: Parameters<typeof api.intercept>[0] = async (request, body, send) => {
+    // The time of an attempt does not make it another statement.
+    const statement = body.replaceAll(/\b\d{13}\b/g, "");
+    if (!request.endsWith("/query") || seen.has(statement)) return send();
+    seen.add(statement);
+    if (part === "response") await send();
+    throw apiError(502, 502, "Bad gateway");
+  };
+  api.intercept(loseFirst);
+  const file = await newBackup("--remote");
+  expect((await split(file)).rest).toEqual((await split(backup)).rest);
+  expect(await restore(file)).toMatchObject({ exitCode: 0 });
+  await expectRestored();
+});
+
+it("has no half of what is changed while it is written", async () => {
+  const { key } = await createKey(
+    source.keys,
+    { name: "rotated", plan: "free", expiresAtMs: null },
+    OPERATOR,
+  );
+  onTestFinished(async () => {
+    for (const table of ["replaced_secrets", "key_changes"])
+      await run(source.keys, `DELETE FROM ${table} WHERE key_id = '${key.id}'`);
+    await run(source.keys, `DELETE FROM keys WHERE id = '${key.id}'`);
+    await run(source.pets, "DELETE FROM pets WHERE name = 'new'");
+    await run(source.pets, "DELETE FROM creations WHERE key_id = 'key_b'");
+  });
+  let calls = 0;
+  let isReading = false;
+  api.intercept(async (_, body, send) => {
+    isReading ||= body.includes("group_concat");
+    calls += 1;
+    if (isReading) {
+      const scope = { keyId: "key_b", idempotencyKey: `${calls}` };
+      await insertPetOnce(source.pets, { name: "new", categoryId: 1n }, scope, OPERATOR.nowMs);
+      await rotateKey(source.keys, key.id, 60_000, OPERATOR);
+    }
+    return send();
+  });
+  const file = await newBackup("--remote");
+  api.intercept();
+  expect((await restore(file)).exitCode).toBe(0);
+  const { pets = [], creations = [] } = await allRows(target);
+  expect([pets, creations]).toEqual([rows.pets, rows.creations]);
+  const restored = await findKeyById(target.keys, key.id, OPERATOR.nowMs);
+  expect(restored?.states).toContain("in-grace");
+  const both =
+    "SELECT 1 FROM keys JOIN replaced_secrets ON key_id = id AND keys.hash = replaced_secrets.hash";
+  expect(await run(target.keys, both)).toEqual([]);
+});
+
+describe("a file is refused before anything is written if", () => {
+  const changeText = async (change: (text: string) => string) => {
+    const file = newFile();
+    await writeFile(file, gzipSync(change(gunzipSync(await readFile(backup)).toString())));
+    return file;
+  };
+  const changeBytes = async (change: (bytes: Buffer) => Uint8Array) => {
+    const file = newFile();
+    await writeFile(file, change(await readFile(backup)));
+    return file;
+  };
+  const changeHeader = async (change: (header: Awaited<ReturnType<typeof split>>["header"]) => void) => {
+    const { header, rest } = await split(backup);
+    change(header);
+    return forge([JSON.stringify(header), ...rest]);
+  };
+  const withMore = (more: Uint8Array) => changeBytes((bytes) => Buffer.concat([bytes, more]));
+  const DAMAGED = "is damaged or no backup";
+
+  it.each<[string, () => Promise<string>, string]>([
+    ["it does not exist", async () => newFile(), "ENOENT"],
+    ["it is empty", () => changeBytes(() => Buffer.alloc(0)), DAMAGED],
+    ["it is not compressed", () => changeBytes((bytes) => gunzipSync(bytes)), DAMAGED],
+    ["it is another compressed file", () => changeText(() => "hello\n"), "is not a backup of this service"],
+    ["bytes are missing", () => changeBytes((bytes) => bytes.subarray(0, -20)), DAMAGED],
+    [
+      "lines are missing, and the compression is right",
+      () => changeText((text) => text.slice(0, 500_000)),
+      DAMAGED,
+    ],
+    [
+      "a row is missing, and the compression is right",
+      () => changeText((text) => text.replace(/\n\[.*\n/, "\n")),
+      "SHA-256",
+    ],
+    [
+      "a value has changed, and the compression is right",
+      () => changeText((text) => text.replace(`"sold"`, `"gold"`)),
+      "SHA-256",
+    ],
+    ["zeros follow", () => withMore(Buffer.alloc(10)), DAMAGED],
+    ["other bytes follow", () => withMore(Buffer.from("x".repeat(100_000))), DAMAGED],
+    ["another file follows", () => withMore(gzipSync("[1]\n")), DAMAGED],
+    [
+      "its format is newer",
+      () => changeHeader((header) => (header.version = 2)),
+      "has version 2 of the format",
+    ],
+    [
+      "a migration is unknown",
+      () => changeHeader((header) => header.migrations.pets.push("9_x.sql")),
+      "needs migrations/pets/9_x.sql, which this checkout does not have",
+    ],
+    [
+      "it has a row of no table",
+      () => changeHeader((header) => delete header.layout["pets.pets"]),
+      "a line of no table",
+    ],
+  ])("%s", async (_, make, problem) => {
+    const file = await make();
+    const { exitCode, stdout, stderr } = await restore(file);
+    expect([exitCode, stdout]).toEqual([1, ""]);
+    expect(stderr).toContain(`${file}`);
+    expect(stderr).toContain(problem);
+    expect(await allRows(target)).toEqual({});
+  });
+
+  it.each<[string, Record<string, string[]>, string]>([
+    ["table", { "pets.collars": ["id"] }, "no table pets.collars"],
+    ["column", { "pets.pets": ["id", "colour"] }, "no column colour of pets.pets"],
+    ["column of a part", { "keys.replaced_secrets": ["salt"] }, "no column salt of keys.replaced_secrets"],
+  ])("the databases don't have its %s", async (_, layout, problem) => {
+    const file = await changeHeader((header) => Object.assign(header.layout, layout));
+    expect(await restore(file)).toMatchObject({ exitCode: 1, stderr: expect.stringContaining(problem) });
+    expect(Object.values(await allRows(target)).flat()).toEqual([]);
+  });
+});
+
+it("columns that are newer than the backup get their defaults", async () => {
+  const { header } = await split(backup);
+  header.layout = { "pets.pets": ["category_id", "id", "name"] };
+  header.highestId = "9223372036854775807";
+  const file = await forge([
+    JSON.stringify(header),
+    `{"table":"pets.pets"}`,
+    `[-1,9223372036854775807,"Kit"]`,
+  ]);
+  expect((await restore(file)).exitCode).toBe(0);
+  expect((await allRows(target)).pets).toEqual(["9223372036854775807,'Kit',-1,NULL"]);
+});
+
+it("a row that violates the schema ends the restore, and is not left out", async () => {
+  const { header } = await split(backup);
+  const file = await forge([JSON.stringify(header), `{"table":"pets.pets"}`, `[9,"",1,null]`]);
+  const { exitCode, stderr } = await restore(file);
+  expect([exitCode, stderr]).toEqual([
+    1,
+    expect.stringMatching(/CHECK constraint failed.*; the restore is unfinished: run/),
+  ]);
+});
+
+it("--only leaves the other database as it is", async () => {
+  await migrate(target.keys, "keys");
+  await createKey(target.keys, { name: "kept", plan: "free", expiresAtMs: null }, OPERATOR);
+  const { keys } = await allRows(target);
+  expect((await restore(backup, "--only pets --preview staging")).exitCode).toBe(0);
+  const { pets, creations } = rows;
+  expect(await allRows(target)).toMatchObject({ pets, creations, keys });
+  for (const name of ["key_changes", "keys"]) await run(target.keys, `DELETE FROM ${name}`);
+  const { id } = await insertPet(target.pets, { name: "next", categoryId: 1n });
+  expect((await restore(backup, "--only keys --preview staging")).exitCode).toBe(0);
+  expect((await allRows(target)).keys).toEqual(rows.keys);
+  expect((await insertPet(target.pets, { name: "later", categoryId: 1n })).id).toBe(`${BigInt(id) + 1n}`);
+});
+
+it("--dry-run checks the file and opens no database", async () => {
+  const asked = api.requests.length;
+  const { exitCode, stdout } = await runPetstore(`restore --from ${backup} --dry-run --remote`);
+  expect([exitCode, stdout]).toEqual([
+    0,
+    expect.stringMatching(/^Complete: .*pets\.pets 2,503.*\nNothing was changed\.\n$/),
+  ]);
+  expect(api.requests.length).toBe(asked);
+});
+
+it("restores only into empty databases, and writes only a new file", async () => {
+  expect(await restore(backup, "--remote")).toMatchObject({
+    exitCode: 2,
+    stderr: expect.stringContaining("have rows in pets.pets: a backup goes only into empty databases"),
+  });
+  expect(await allRows(source)).toEqual(rows);
+  const before = await readFile(backup);
+  const again = await runPetstore(`backup ${backup} --remote`);
+  expect(again).toMatchObject({ exitCode: 2, stderr: `error: ${backup} exists: give another name\n` });
+  expect(await readFile(backup)).toEqual(before);
+  const nowhere = await runPetstore(`backup ${folder}/none/x --remote`);
+  expect(nowhere).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringContaining("/none/x was not written: ENOENT"),
+  });
+  const asked = await runPetstore(`restore --from ${backup} --preview staging`);
+  expect(asked).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("add --yes to do it") });
+  expect(await allRows(target)).toEqual({});
+});
+
+it("until a restore from a file is finished, only the same file is restored, and nothing is backed up", async () => {
+  api.intercept(async (_, body, send) => {
+    if (body.includes("INSERT INTO keys ")) throw apiError(400, 7500, "no keys");
+    return send();
+  });
+  const interrupted = await restore(backup);
+  expect(interrupted).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringContaining("no keys (7500); the restore is unfinished: run the same command again"),
+  });
+  api.intercept();
+  // Nobody can call the service before all else is there.
+  const { keys, replaced_secrets: secrets, pet_restores: _, ...others } = await allRows(target);
+  expect([keys, secrets]).toEqual([[], []]);
+  expect(rows).toMatchObject(others);
+  const added = await insertPet(target.pets, { name: "meanwhile", categoryId: 1n });
+
+  const { header, rest } = await split(backup);
+  const other = await forge([JSON.stringify({ ...header, source: "another" }), ...rest]);
+  const selected = "--preview staging";
+  for (const [line, problem] of [
+    [`restore --from ${backup} --only keys ${selected} --yes`, /of other contents .* is unfinished/],
+    [
+      `restore --from ${other} ${selected} --yes`,
+      /from another backup .* is unfinished, begun by \w+ at .*Z: finish it first/,
+    ],
+    [
+      `restore --bookmark 0 ${selected} --yes`,
+      /unfinished.*: finish it with npx petstore restore --from FILE --preview staging/,
+    ],
+    [
+      `restore --resume ${selected} --yes`,
+      /unfinished.*: finish it with npx petstore restore --from FILE --preview staging/,
+    ],
+    [`backup ${newFile()} ${selected}`, /a restore of .* is unfinished: finish it first/],
+  ] as const)
+    expect(await runPetstore(line)).toMatchObject({ stdout: "", stderr: expect.stringMatching(problem) });
+
+  const finished = await restore(backup);
+  expect(finished).toMatchObject({
+    exitCode: 0,
+    stderr: expect.stringContaining("Continues the restore, begun by"),
+  });
+  await run(target.pets, `DELETE FROM pets WHERE id = ${added.id} AND name = 'meanwhile'`);
+  await expectRestored();
+});
+
+/** Runs a command in a process of its own, which gets a signal at its `number`th call. */
+async function interrupt(line: string, signal: NodeJS.Signals, number: number, isArriving: boolean) {
+  const env = { PATH: process.env.PATH, HOME: process.env.HOME, ...api.environment };
+  const child = spawn(process.execPath, ["scripts/petstore.ts", ...line.split(" ")], {
+    env,
+    stdio: "ignore",
+  });
+  const closed = once(child, "close");
+  let calls = 0;
+  api.intercept(async (_request, _body, send) => {
+    calls += 1;
+    if (calls === number) {
+      child.kill(signal);
+      await closed;
+    }
+    if (calls !== number || isArriving) return send();
+  });
+  await closed;
+  api.intercept();
+}
+
+async function callsOf(work: () => Promise<unknown>): Promise<number> {
+  const before = api.requests.length;
+  await work();
+  return api.requests.length - before;
+}
+
+const random = (from: number, to: number) => from + Math.floor(Math.random() * (to - from + 1));
+
+it("a backup that is killed leaves no file with its name, and Ctrl-C leaves none at all", async () => {
+  const calls = await callsOf(() => newBackup("--remote"));
+  const file = newFile();
+  for (const signal of ["SIGKILL", "SIGINT", "SIGTERM"] as const) {
+    const at = random(10, calls);
+    await interrupt(`backup ${file} --remote`, signal, at, Math.random() < 0.5);
+    const left = (await readdir(folder)).filter((name) => join(folder, name).startsWith(`${file}`));
+    expect(left, `${signal} at call ${at}`).toEqual(
+      signal === "SIGKILL" ? [expect.stringMatching(/\.\d+\.partial$/)] : [],
+    );
+    for (const name of left) await rm(join(folder, name));
+  }
+});
+
+it("a restore that is killed anywhere, twice, is finished by the same command", async () => {
+  const line = `restore --from ${backup} --preview staging --yes`;
+  const calls = await callsOf(() => restore(backup));
+  for (let drill = 1; drill <= 2; drill += 1) {
+    for (const database of Object.values(target)) await empty(database);
+    const kills = [random(1, calls), random(1, calls)];
+    for (const at of kills) await interrupt(line, "SIGKILL", at, Math.random() < 0.5);
+    // The last statement may have arrived.
+    const finished = "SELECT 1 FROM pet_restores WHERE bookmark GLOB 'file:*' AND finished_at_ms > 0";
+    const isFinished = (await run(target.keys, finished).catch(() => [])).length > 0;
+    if (!isFinished) expect((await restore(backup)).exitCode).toBe(0);
+    await expectRestored(target, `killed at calls ${kills}`);
+  }
+});
+
+const petstore = sharedPetstore();
+
+it("works on local databases, also while the service adds pets", async () => {
+  const { key } = await petstore.newKey("enterprise", { minute: 100_000, day: 100_000 });
+  let isDone = false;
+  const adding = (async () => {
+    const body = JSON.stringify({ name: "new", categoryId: 1 });
+    const headers = { "Content-Type": "application/json" };
+    let added = 0;
+    for (; !isDone; added += 1) {
+      const response = await petstore.call("/v1/pets", key, { method: "POST", headers, body });
+      expect(response.status).toBe(201);
+    }
+    return added;
+  })();
+  const file = await newBackup(`--persist-to ${petstore.state}`).finally(() => {
+    isDone = true;
+  });
+  expect(await adding).toBeGreaterThan(0);
+  const { state, remove } = await emptyState();
+  onTestFinished(remove);
+  const restored = await restore(file, `--persist-to ${state}`);
+  expect(restored.exitCode).toBe(0);
+  const { header } = await split(file);
+  const pets = `SELECT quote(id) || quote(name) || quote(category_id) || quote(status) AS row FROM pets WHERE id <= ${header.highestId} ORDER BY row`;
+  const [from, to] = [petstore.state, state].map((each) =>
+    openDatabases({ kind: "local", state: each }, "pets"),
+  );
+  const [before, after] = [await from, await to];
+  expect(await run(after?.pets as D1Database, pets)).toEqual(await run(before?.pets as D1Database, pets));
+  await before?.close();
+  await after?.close();
+});
