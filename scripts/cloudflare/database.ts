@@ -4,12 +4,14 @@
 import { createHash, createHmac } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { read } from "../../src/d1/statements.ts";
 import { messageOf } from "../lib/io.ts";
 import { ifFound, openAccount } from "./account.ts";
 import { d1OverApi, timeTravelOverApi } from "./d1-api.ts";
-import { QUIET, readConfig, withConfigFile } from "./wrangler.ts";
+import { patient } from "./patient.ts";
+import { readConfig } from "./wrangler.ts";
 
 /** What a database has. A command opens only what it needs: commands on keys work whatever has happened to the pets. */
 export type Contents = "keys" | "pets";
@@ -26,6 +28,11 @@ const EARLIER_BINDING = "DB";
 export const DEFAULT_STATE = ".wrangler/state";
 
 const { WRANGLER_REGISTRY_PATH } = process.env;
+
+const require = createRequire(import.meta.url);
+
+/** Starts the workerd of a local database. */
+const WORKERD = join(import.meta.dirname, "workerd.sh");
 
 /** Selects databases. `state` is a folder of local state. */
 export type Target =
@@ -74,18 +81,47 @@ export async function openDatabases<Opened extends Contents>(
 }
 
 async function openLocal(state: string): Promise<OpenDatabases> {
-  Object.assign(process.env, QUIET);
-  const { getPlatformProxy } = await import("wrangler");
-  const { name, d1_databases } = await readConfig();
-  // The objects run in `npm start`, which wrangler finds by the Worker's name.
-  process.env.WRANGLER_REGISTRY_PATH = registryPath(state);
-  const bindings = [{ name: "API_KEYS", class_name: "ApiKey", script_name: name }];
-  const config = { name: "petstore-commands", d1_databases, durable_objects: { bindings } };
-  return withConfigFile(config, async (configPath) => {
-    const persist = { path: join(state, "v3") };
-    const { env, dispose } = await getPlatformProxy<Env>({ configPath, persist });
-    return { keys: env.KEYS_DB, pets: env.PETS_DB, objects: env.API_KEYS, close: dispose };
+  const { Miniflare } = await import("miniflare");
+  // Windows has no shell, and no process groups either.
+  if (process.platform !== "win32")
+    Object.assign(process.env, {
+      MINIFLARE_WORKERD_PATH: WORKERD,
+      PETSTORE_WORKERD: require("workerd").default,
+    });
+  const { name, compatibility_date: compatibilityDate = "" } = await readConfig();
+  const databases = Object.values(BINDINGS).map((id) => [id, { type: "d1" as const, id }]);
+  // The objects run in `npm start`, which registers them by the Worker's name.
+  const objects = { type: "durable-object" as const, worker: name, exportName: "ApiKey" };
+  const manifest = {
+    mainModule: "main",
+    modulesRoot: "/",
+    modules: { main: { type: "esm" as const, contents: "" } },
+  };
+  const env = { ...Object.fromEntries(databases), API_KEYS: objects };
+  const worker = {
+    type: "worker" as const,
+    name: "petstore-commands",
+    compatibilityDate,
+    manifest,
+    exports: {},
+    env,
+  };
+  const miniflare = new Miniflare({
+    resourcePersistencePath: join(state, "v3"),
+    unsafeDevRegistryPath: registryPath(state),
+    cf: false,
+    // workerd reports a locked database with a stack, although the statement is repeated.
+    handleStructuredLogs() {},
+    workers: [{ config: worker }],
   });
+  const bindings = await miniflare.getBindings<Env>();
+  const close = () => miniflare.dispose();
+  return {
+    keys: patient(bindings.KEYS_DB),
+    pets: patient(bindings.PETS_DB),
+    objects: bindings.API_KEYS,
+    close,
+  };
 }
 
 /** Where wrangler registers the Workers that run on this state, so that its other processes can reach them. */

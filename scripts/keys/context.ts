@@ -15,7 +15,7 @@ import {
   pendingMigrations,
 } from "../cloudflare/database.ts";
 import { readTarget, startLine, type TargetOptions, targetOptions } from "../cloudflare/target.ts";
-import type { Io } from "../lib/io.ts";
+import { type Io, messageOf } from "../lib/io.ts";
 import { loginName } from "./options.ts";
 import { keyAndPlan, keyJson, keyOwner, type NamedKey, printable } from "./text.ts";
 
@@ -27,11 +27,16 @@ export interface Context extends Pick<OpenDatabases, "objects"> {
   /** The keys. */
   database: D1Database;
   operator: Operator;
+  /** The options that choose the database, to append to a command line. */
+  where: string;
 }
 
 export type Options = TargetOptions & { json?: true | undefined; by?: string | undefined };
 
-/** Does the work on the selected database of keys, which must exist and have all its migrations. */
+/** Of SQLite, about a table or a column of a migration that is not applied. */
+const NOT_MIGRATED = /no such (table|column)/;
+
+/** Does the work on the selected database of keys, which must exist. A pending migration matters only if the work needs it. */
 export async function withKeys(
   io: Io,
   options: Options,
@@ -49,11 +54,14 @@ export async function withKeys(
   const opened = await (isLocal ? open() : io.step(`Opening ${place}`, open));
   const { keys: database, objects } = opened;
   try {
-    if ((await pendingMigrations(database, "keys")).length > 0) {
-      throw new Error(`${place} has pending migrations: apply them with ${update}`);
-    }
+    const pending = await pendingMigrations(database, "keys");
+    const advice = `${place} has pending migrations (${pending.join(", ")}): apply them with ${update}`;
+    if (pending.length > 0) io.note(`warning: ${advice}`);
     const operator = { by: options.by ?? loginName(), nowMs: Date.now() };
-    await work({ database, ...(objects && { objects }), io, operator });
+    const where = targetOptions(target);
+    await work({ database, ...(objects && { objects }), io, operator, where }).catch((error) => {
+      throw pending.length > 0 && NOT_MIGRATED.test(messageOf(error)) ? new Error(advice) : error;
+    });
   } catch (error) {
     if (!(error instanceof DatabaseUnavailable && error.wasWriting)) throw error;
     throw new Error(`${error.message}; the change may have been made: see npx petstore keys log`);
@@ -125,11 +133,25 @@ export function warnOfLimits(io: Io, limits: Limits | undefined): void {
   io.note(`warning: the day's limit (${limits.day}) is smaller than the minute's (${limits.minute})`);
 }
 
-export function printSecret(io: Io, done: string, key: NamedKey, secret: string): void {
-  io.print(secret);
-  io.note(`\nThis key is shown only once.\n${done} ${keyAndPlan(key)}.`);
+/** Prints a new secret, and what was `done`. */
+export async function printSecret(
+  { io, where }: Context,
+  { json }: Options,
+  done: string,
+  key: NamedKey,
+  secret: string,
+): Promise<void> {
+  const text = json ? JSON.stringify(secretJson(key, secret)) : secret;
+  await io.printOnce(text).catch((error) => {
+    const [rotate, revoke] = ["rotate", "revoke"].map(
+      (word) => `npx petstore keys ${word} ${key.id}${where}`,
+    );
+    const problem = `the new key of ${key.id} exists, but could not be shown (${messageOf(error)})`;
+    throw new Error(`${problem}: replace it with ${rotate}, or end it with ${revoke}`);
+  });
+  if (!json) io.note(`\nThis key is shown only once.\n${done} ${keyAndPlan(key)}.`);
 }
 
-export function secretJson({ id, name, plan, limits }: NamedKey, key: string) {
+function secretJson({ id, name, plan, limits }: NamedKey, key: string) {
   return { id, key, name, plan, perMinute: limits?.minute ?? null, perDay: limits?.day ?? null };
 }

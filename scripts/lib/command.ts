@@ -2,7 +2,8 @@
 // a mistyped word may mean. Exit codes: 0, 1 if the command failed, 2 if its usage was wrong.
 
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from "commander";
-import { failureLine, Io, ReportedError, type Streams, UsageError } from "./io.ts";
+import { keyIdIn } from "../../src/keys/secret.ts";
+import { failureLine, Io, ReportedError, type Streams, standardOutput, UsageError } from "./io.ts";
 
 /** The text of an argument or an option becomes a value: by `parse`, which throws InvalidArgumentError, or as one of `choices`. */
 interface Parsed {
@@ -128,7 +129,7 @@ function newCommand(line: string, description: string, examples: readonly string
     .addHelpText("after", `\nExamples:\n${lines.join("\n")}`)
     .helpCommand(false)
     .configureOutput({
-      writeOut: (text) => io.stdout.write(text),
+      writeOut: (text) => void io.write(text).catch(() => {}),
       writeErr: (text) => io.stderr.write(text),
       outputError: () => {},
       getOutHelpWidth: () => 100,
@@ -172,19 +173,39 @@ export async function runCommand(
 ): Promise<number> {
   const io = new Io(streams);
   try {
+    refuseSecrets(args);
     const chosen = await choose(program, line, "", args);
-    await chosen.program.build(chosen.line, chosen.summary, io).parseAsync(chosen.args, { from: "user" });
+    const command = chosen.program.build(chosen.line, chosen.summary, io);
+    await command.parseAsync(chosen.args, { from: "user" }).catch((error) => {
+      // The help was asked for, and written.
+      if (!(error instanceof CommanderError && error.exitCode === 0)) throw error;
+    });
+    await io.finish();
     return 0;
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+    if (error instanceof CommanderError) return 2;
     if (!(error instanceof ReportedError)) io.note(failureLine(error));
     return error instanceof UsageError ? 2 : 1;
   }
 }
 
+/** Other programs can read the words of a command line, and the shell keeps them. So a key is lost that is one, or a part of one. */
+function refuseSecrets(args: string[]): void {
+  const [id] = args.flatMap((word) => keyIdIn(word) ?? []);
+  if (id !== undefined)
+    throw new UsageError(
+      `an argument is an API key (pet_…), and your shell keeps it in its history: replace it with npx petstore keys rotate ${id}`,
+    );
+}
+
 /** Runs a command as this process. */
 export async function main(program: Program, line: string): Promise<void> {
-  const exitCode = await runCommand(program, line, process.argv.slice(2), process);
+  const exitCode = await runCommand(program, line, process.argv.slice(2), {
+    stdin: process.stdin,
+    stdout: standardOutput(),
+    stderr: process.stderr,
+    env: process.env,
+  });
   process.exitCode = exitCode;
   // A failure may have left a server running. The last write has to be complete.
   if (exitCode !== 0) process.stderr.write("", () => process.exit(exitCode));

@@ -5,7 +5,14 @@
 
 import { crc32 } from "node:zlib";
 import { BASE62, randomBase62 } from "../lib/base62.ts";
-import { CHECKSUM_LENGTH, ID_LENGTH, RANDOM_LENGTH, SECRET_FORMAT, SECRET_PREFIX } from "./secret-format.ts";
+import {
+  CHECKSUM_LENGTH,
+  ID_LENGTH,
+  RANDOM_LENGTH,
+  SECRET_FORMAT,
+  SECRET_LENGTH,
+  SECRET_PREFIX,
+} from "./secret-format.ts";
 
 const ID_PREFIX = "key_";
 
@@ -24,6 +31,12 @@ export function newSecret(keyId: string): string {
 export function keyIdOf(text: string): string | undefined {
   if (!SECRET_FORMAT.test(text) || withChecksum(text.slice(0, -CHECKSUM_LENGTH)) !== text) return undefined;
   return ID_PREFIX + text.slice(SECRET_PREFIX.length, SECRET_PREFIX.length + ID_LENGTH);
+}
+
+/** The id of the key whose secret is in the text; undefined if there is none. */
+export function keyIdIn(text: string): string | undefined {
+  const found = text.match(LOOKS_LIKE_SECRET) ?? [];
+  return found.map((each) => keyIdOf(each.slice(0, SECRET_PREFIX.length + SECRET_LENGTH))).find(Boolean);
 }
 
 /** Redacts everything that looks like a secret, for output and logs. */

@@ -2,7 +2,7 @@
 
 import { FRESH_MS } from "../../../src/d1/freshness.ts";
 import { rotateKey } from "../../../src/operators/admin.ts";
-import { findActive, IN_FORCE, printSecret, secretJson, unchanged, withKeys } from "../../keys/context.ts";
+import { findActive, IN_FORCE, printSecret, unchanged, withKeys } from "../../keys/context.ts";
 import { AN_ID, CHANGE, ID, YES } from "../../keys/options.ts";
 import { keyOwner } from "../../keys/text.ts";
 import { defineCommand, integer } from "../../lib/command.ts";
@@ -37,7 +37,6 @@ export default defineCommand({
       );
       const changed = await rotateKey(database, id, graceMs, operator);
       if (!changed.ok) throw unchanged(id, changed);
-      if (options.json) return io.printJson(secretJson(changed.key, changed.secret));
-      printSecret(io, "Rotated", changed.key, changed.secret);
+      await printSecret(context, options, "Rotated", changed.key, changed.secret);
     }),
 });
