@@ -12,6 +12,8 @@ delete process.env.PETSTORE_PACKAGED_NODE;
 interface Options {
   /** What somebody types in a terminal before the end of the input; without it, nobody can answer. */
   stdin?: string | undefined;
+  /** What standard input has, if it is no terminal. */
+  piped?: string;
   /** The whole environment. */
   env?: NodeJS.ProcessEnv;
 }
@@ -19,11 +21,11 @@ interface Options {
 /** The outcome of `npx petstore WORDS`. Without the quotes of a shell, a string is split at spaces. */
 export async function runPetstore(
   words: string | string[],
-  { stdin, env = {} }: Options = {},
+  { stdin, piped, env = {} }: Options = {},
 ): Promise<Outcome> {
   // Standard error is no terminal, because spinners need a real one.
   const input = Object.assign(new PassThrough(), { isTTY: stdin !== undefined });
-  input.end(stdin);
+  input.end(stdin ?? piped);
   const stdout = new PassThrough();
   const stderr = new PassThrough();
   const written = Promise.all([text(stdout), text(stderr)]);
