@@ -146,7 +146,7 @@ export async function printSecret(
     const [rotate, revoke] = ["rotate", "revoke"].map(
       (word) => `npx petstore keys ${word} ${key.id}${where}`,
     );
-    const problem = `the new key of ${key.id} exists, but could not be shown (${messageOf(error)})`;
+    const problem = `the new key of ${key.id} exists, and nobody has seen it (${messageOf(error)})`;
     throw new Error(`${problem}: replace it with ${rotate}, or end it with ${revoke}`);
   });
   if (!json) io.note(`\nThis key is shown only once.\n${done} ${keyAndPlan(key)}.`);

@@ -19,6 +19,8 @@ export interface Streams {
   env: NodeJS.ProcessEnv;
 }
 
+const NOT_WRITTEN = "the output could not be written";
+
 export class Io implements Streams {
   readonly stdin: Streams["stdin"];
   readonly stdout: Writable;
@@ -48,7 +50,7 @@ export class Io implements Streams {
       this.stdout.write(text, (error) => {
         if (!error) return resolve();
         this.#lost ??= error;
-        reject(error);
+        reject(new Error(`${NOT_WRITTEN}: ${error.message}`));
       });
     });
   }
@@ -57,7 +59,7 @@ export class Io implements Streams {
   async finish(): Promise<void> {
     await this.write("").catch(() => {});
     if (this.#lost !== undefined && this.#lost.code !== "EPIPE")
-      throw new Error(`the output could not be written: ${this.#lost.message}`);
+      throw new Error(`${NOT_WRITTEN}: ${this.#lost.message}`);
   }
 
   /** Whether the output continues a file, as with `>>`. */

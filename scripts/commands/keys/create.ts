@@ -10,7 +10,10 @@ import { csvLine } from "../../lib/csv.ts";
 import { untilInterrupted } from "../../lib/interrupt.ts";
 import { type Io, UsageError } from "../../lib/io.ts";
 
-/** Keys that are made before the first of them is printed. A larger batch needs fewer calls; a crash hides more keys that exist. */
+/**
+ * Keys that are made before the first of them is printed. A larger batch needs fewer calls of Cloudflare's API (80 for 2,000 keys), but a
+ * crash hides more keys that exist.
+ */
 export const BATCH = 25;
 /** Names that are looked up at once. A statement's parameter has at most 2 MB. */
 const LOOKED_UP = 1_000;
@@ -108,7 +111,12 @@ async function createAll({ io, database, operator, where }: Context, lines: Line
     );
     throw error;
   }
-  io.note(`Created ${count} keys, which are shown only once. ${lines.length - count} lines were skipped.`);
+  const skipped = lines.length - count;
+  io.note(`Created ${count} keys, which are shown only once. Lines skipped: ${skipped}.`);
+  if (skipped > 0)
+    io.note(
+      `If no earlier output has the key of a skipped line, replace it: npx petstore keys rotate ID${where}`,
+    );
 }
 
 function* chunks<Item>(all: Item[], size: number): Generator<Item[]> {
