@@ -1,4 +1,4 @@
-// The bytes of a pet, an idempotency record and a key in D1, which reports the size of a database in whole pages. Means over many
+// The bytes of a pet, an idempotency record, a key and a day of its usage in D1, which reports the size of a database in whole pages. Means over many
 // rows, with indexes and the gaps that the order of insertion leaves.
 
 import { PET_STORAGE } from "../../src/pets/columns.ts";
@@ -29,9 +29,18 @@ const INSERT_PETS = `
 
 /** Adds ?1 keys. Their ids and hashes are random, as real ones are. */
 const INSERT_KEYS = `
-  INSERT INTO keys (id, name, plan, hash, last_four, created_at_ms)
+  INSERT INTO keys (id, name, plan, hash, last_four, created_at_ms, bans_lifted_until_ms)
   WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < CAST(?1 AS INTEGER))
-  SELECT 'key_' || substr(hex(randomblob(6)), 1, 12), ?2, 'pro', randomblob(32), 'abcd', 1795174620000 + n FROM numbers`;
+  SELECT 'key_' || substr(hex(randomblob(6)), 1, 12), ?2, 'pro', randomblob(32), 'abcd', 1795174620000 + n,
+    1795174620000 + n FROM numbers`;
+
+/** Adds a day of 100 for each of ?1 / 100 keys, in the order of days. */
+const INSERT_USAGE = `
+  INSERT INTO key_usage (day, key_id, object, revision, admitted, refused_minute, refused_day, last_admitted_ms, last_refused_ms)
+  WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < CAST(?1 AS INTEGER) - 1)
+  SELECT date('2026-11-20', printf('+%d days', n / 1000)), printf('key_%012d', n % 1000), lower(hex(randomblob(8))),
+    1795174620000 + n, ?2 + n % 1000, 100, 10, 1795174620000, 1795174620000
+  FROM numbers`;
 
 /** Adds idempotency records of ?1 pets, for 1,000 API keys. Each `Idempotency-Key` has ?3 characters: random ones, then ?2. */
 const INSERT_CREATIONS = `
@@ -55,6 +64,7 @@ export async function measureBytes(): Promise<Table> {
       await pets.batch(["creations", "pets"].map((table) => pets.prepare(`DELETE FROM ${table}`)));
     }
     rows.push(["a key", await bytesPerRow(keys, INSERT_KEYS, NAMES[0][0]), "name of 20 bytes"]);
+    rows.push(["a day of a key's usage", await bytesPerRow(keys, INSERT_USAGE, 9_000), ""]);
     return { title: `bytes: stored in D1, mean of ${whole(ROWS)} rows`, columns: ["", "bytes", ""], rows };
   } finally {
     await stop();

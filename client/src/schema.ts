@@ -69,8 +69,12 @@ export interface components {
             date: string;
             /** @description Admitted requests. */
             admitted: number;
-            /** @description Requests refused because a window was exhausted. */
-            refused: number;
+            /** @description Requests refused because the minute's limit was used up. */
+            refusedByMinute: number;
+            /** @description Requests refused because the day's limit was used up. */
+            refusedByDay: number;
+            /** @description The most requests, admitted and refused, in one minute of the day. */
+            busiestMinute: number;
         };
         /** @description Usage of a key. */
         Usage: {

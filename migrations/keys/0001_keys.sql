@@ -33,6 +33,5 @@ CREATE TABLE key_changes (
   to_value TEXT,
   changed_by TEXT NOT NULL
 ) STRICT;
-CREATE INDEX key_changes_by_key ON key_changes (key_id, at_ms);
-CREATE INDEX key_changes_by_time ON key_changes (at_ms);
+CREATE INDEX key_changes_by_key ON key_changes (key_id);
 CREATE INDEX bans ON key_changes (key_id, at_ms) WHERE change = 'banned';

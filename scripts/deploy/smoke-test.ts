@@ -85,6 +85,8 @@ const OPERATION_STEPS: Record<OperationId, Step> = {
       const pet = stringify({ id, ...sent });
       const headers = { ...JSON_CONTENT, [HEADER.idempotencyKey]: idempotencyKey };
       const repeated = await send("/v1/pets", 201, pet, { method: "POST", body: stringify(sent), headers });
+      const saysSo = repeated.headers.has(HEADER.idempotentReplayed);
+      assert(saysSo, "a repeated creation does not say so");
       await send(repeated.headers.get("Location") ?? "/v1/pets/none", 200, pet);
     },
   ],

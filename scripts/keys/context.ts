@@ -1,12 +1,11 @@
-// What commands on keys share: the database, the operator, the search for a key, warnings, and what a change prints.
+// What commands on keys share: the database, the operator, the search for a key, warnings, and how a new secret is printed.
 
 import { existsSync } from "node:fs";
 import { FRESH_MS } from "../../src/d1/freshness.ts";
-import { DatabaseUnavailable } from "../../src/d1/statements.ts";
+import { DatabaseFull, DatabaseUnavailable } from "../../src/d1/statements.ts";
 import { noLimits } from "../../src/keys/plans.ts";
-import { stateOf } from "../../src/keys/record.ts";
-import type { Operator, revokeKey, Unchanged } from "../../src/operators/admin.ts";
-import { findKeyById, type ListedKey, listKeys } from "../../src/operators/records.ts";
+import type { Operator } from "../../src/operators/admin.ts";
+import { type ListedKey, listKeys } from "../../src/operators/records.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import {
   databaseFile,
@@ -17,7 +16,7 @@ import {
 import { readTarget, startLine, type TargetOptions, targetOptions } from "../cloudflare/target.ts";
 import { type Io, messageOf } from "../lib/io.ts";
 import { loginName } from "./options.ts";
-import { keyAndPlan, keyJson, keyOwner, type NamedKey, printable } from "./text.ts";
+import { keyAndPlan, keyOwner, type NamedKey, printable } from "./text.ts";
 
 /** When a change is in force. */
 export const IN_FORCE = `within ${FRESH_MS / 1000} seconds`;
@@ -26,7 +25,8 @@ export interface Context extends Pick<OpenDatabases, "objects"> {
   io: Io;
   /** The keys. */
   database: D1Database;
-  operator: Operator;
+  /** Who makes a change, and the time at which this is read: a question may have taken minutes. */
+  readonly operator: Operator;
   /** The options that choose the database, to append to a command line. */
   where: string;
 }
@@ -57,54 +57,42 @@ export async function withKeys(
     const pending = await pendingMigrations(database, "keys");
     const advice = `${place} has pending migrations (${pending.join(", ")}): apply them with ${update}`;
     if (pending.length > 0) io.note(`warning: ${advice}`);
-    const operator = { by: options.by ?? loginName(), nowMs: Date.now() };
-    const where = targetOptions(target);
-    await work({ database, ...(objects && { objects }), io, operator, where }).catch((error) => {
+    const by = options.by ?? loginName();
+    const context = {
+      database,
+      ...(objects && { objects }),
+      io,
+      where: targetOptions(target),
+      get operator() {
+        return { by, nowMs: Date.now() };
+      },
+    };
+    await work(context).catch((error) => {
       throw pending.length > 0 && NOT_MIGRATED.test(messageOf(error)) ? new Error(advice) : error;
     });
   } catch (error) {
-    if (!(error instanceof DatabaseUnavailable && error.wasWriting)) throw error;
-    throw new Error(`${error.message}; the change may have been made: see npx petstore keys log`);
+    throw withAdvice(error);
   } finally {
     await opened.close();
   }
 }
 
-/** Makes a change, and prints what was `done`, such as "Renamed". */
-export function changeKey(
-  io: Io,
-  options: Options,
-  id: string,
-  done: string,
-  work: (context: Context) => ReturnType<typeof revokeKey>,
-): Promise<void> {
-  return withKeys(io, options, async (context) => {
-    const changed = await work(context);
-    if (!changed.ok) throw unchanged(id, changed);
-    if (options.json) return io.printJson(keyJson(changed.key));
-    io.print(`${done} ${keyAndPlan(changed.key)}.`);
-    io.note(`This takes effect everywhere ${IN_FORCE}.`);
-  });
+/** Adds what to do if the outcome of a change is unknown, or if there was no room for it. */
+export function withAdvice(error: unknown): unknown {
+  if (error instanceof DatabaseFull)
+    return new Error(`${error.message}; suspend and revoke work nevertheless`);
+  if (!(error instanceof DatabaseUnavailable && error.wasWriting)) return error;
+  return new Error(`${error.message}; the change may have been made: see npx petstore keys log`);
 }
 
 export async function findKey({ database, operator }: Context, id: string): Promise<ListedKey> {
-  const key = await findKeyById(database, id, operator.nowMs);
-  if (key === undefined) throw unchanged(id, { ok: false, problem: "unknown" });
-  return key;
+  const { keys } = await listKeys(database, operator.nowMs, { ids: [id] });
+  if (keys[0] === undefined) throw unknownKey(id);
+  return keys[0];
 }
 
-export async function findActive(context: Context, id: string): Promise<ListedKey> {
-  const key = await findKey(context, id);
-  const problem = stateOf(key, context.operator.nowMs);
-  if (problem !== "active") throw unchanged(id, { ok: false, problem });
-  return key;
-}
-
-export function unchanged(id: string, { problem }: Unchanged): Error {
-  if (problem === "unknown") return new Error(`there is no key ${id}: see npx petstore keys list`);
-  if (problem === "expired")
-    return new Error(`${id} has expired: npx petstore keys expire ${id} DATE moves its end`);
-  return new Error(`${id} is revoked, for good: nothing about it can be changed`);
+export function unknownKey(id: string): Error {
+  return new Error(`there is no key ${id}: see npx petstore keys list`);
 }
 
 export async function warnOfName(

@@ -9,7 +9,7 @@ import { TARGET_OPTIONS } from "../cloudflare/target.ts";
 import { integer, matching } from "../lib/command.ts";
 import { UsageError } from "../lib/io.ts";
 import { parseTime } from "../lib/time.ts";
-import { MAX_NAME_LENGTH } from "./text.ts";
+import { MAX_NAME_LENGTH, printable } from "./text.ts";
 
 export const PAGE_SIZE = 50;
 /** Keys of one command, and lines of one page. */
@@ -21,12 +21,20 @@ const WITH_OWN_LIMITS = PLANS_WITH_OWN_LIMITS.join(" and ");
 /** For examples. */
 export const AN_ID = "key_0123456789Ab";
 
-const keyId = matching(
+export const keyId = matching(
   /^key_[0-9A-Za-z]{12}$/,
   `It must be a public ID such as ${AN_ID}, as npx petstore keys list shows it, never the key itself.`,
 );
 
+/** Stands for the IDs on standard input. */
+export const STDIN = "-";
+
 export const ID = { name: "id", description: "the key's public ID", parse: keyId } as const;
+export const IDS = {
+  name: "id",
+  description: `the key's public ID; ${STDIN} reads IDs from standard input, one a line, and needs --yes`,
+  parse: (text: string) => (text === STDIN ? STDIN : keyId(text)),
+} as const;
 export const PLAN = { description: "the plan", choices: PLANS } as const;
 
 export const JSON_LINES = { description: "print one JSON value per line", conflicts: ["json"] } as const;
@@ -41,6 +49,11 @@ export const CHANGE = {
     description: "who makes the change, for the record (default: your login name)",
     parse: changedBy,
   },
+} as const;
+/** The options of a command that changes the keys of IDS. */
+export const CHANGE_SEVERAL = {
+  ...CHANGE,
+  yes: { description: "don't ask; without it, - only says what it would change" },
 } as const;
 export const LIMITS = {
   perMinute: {
@@ -88,6 +101,15 @@ export function keyName(text: string): string {
 function changedBy(text: string): string {
   if (/^(?!--)[^\p{Cc}]{1,100}$/u.test(text) && withoutSecrets(text) === text) return text;
   throw new InvalidArgumentError("It must be 1 to 100 characters, and no API key.");
+}
+
+/** Parses the reason of a change. */
+export function reason(text: string): string {
+  if (text.startsWith("--")) throw new InvalidArgumentError("It must be a text, and looks like an option.");
+  const { length } = [...text];
+  if (length >= 1 && length <= MAX_NAME_LENGTH && printable(text) === text && withoutSecrets(text) === text)
+    return text;
+  throw new InvalidArgumentError(`It must be 1 to ${MAX_NAME_LENGTH} printable characters, and no API key.`);
 }
 
 /** Parses the end of a key (Unix time in milliseconds). `orElse` completes the message. */

@@ -19,9 +19,11 @@ export function keyJson(key: ListedKey) {
     createdAtMs,
     expiresAtMs,
     revokedAtMs,
+    suspendedAtMs,
     graceUntilMs,
     bannedUntilMs,
     bansLiftedUntilMs: _,
+    hash: __,
     ...rest
   } = more;
   return {
@@ -34,6 +36,7 @@ export function keyJson(key: ListedKey) {
     createdAt: formatTime(createdAtMs),
     expiresAt: timeOrNull(expiresAtMs),
     revokedAt: timeOrNull(revokedAtMs),
+    suspendedAt: timeOrNull(suspendedAtMs),
     graceUntil: timeOrNull(graceUntilMs),
     bannedUntil: timeOrNull(bannedUntilMs),
     [`bansInLast${BANS_COUNTED_DAYS}Days`]: bans,
@@ -93,10 +96,21 @@ export function keyOwner({
   return `${id} ("${printable(name, 255)}", ending in ${lastFour}, created ${created})`;
 }
 
-/** `key_0123456789Ab ("Jo's shop"): free plan, 60 requests per minute, 1000 per day, never expires` */
-export function keyAndPlan(key: NamedKey): string {
-  const expires = key.expiresAtMs === null ? ", never expires" : `, expires ${formatTime(key.expiresAtMs)}`;
-  return `${key.id} ("${printable(key.name)}"): ${planText(key)}${expires}`;
+/** Several keys: `12 keys (key_0123456789Ab "Jo's shop", …, and 9 more)` */
+export function keyOwners(keys: ListedKey[]): string {
+  const shown = keys.slice(0, 3).map(({ id, name }) => `${id} "${printable(name)}"`);
+  const more = keys.length > shown.length ? [`and ${keys.length - shown.length} more`] : [];
+  return `${keys.length} keys (${[...shown, ...more].join(", ")})`;
+}
+
+/** `key_0123456789Ab ("Jo's shop"): active, free plan, 60 requests per minute, 1000 per day, never expires`. A new key has no state yet. */
+export function keyAndPlan(key: NamedKey | ListedKey): string {
+  const named = `${key.id} ("${printable(key.name)}")`;
+  const states = "states" in key ? [stateText(key)] : [];
+  if (states[0] === "revoked") return `${named}: revoked`;
+  const expiry = states[0]?.includes("expired") ? "expired" : "expires";
+  const end = key.expiresAtMs === null ? "never expires" : `${expiry} ${formatTime(key.expiresAtMs)}`;
+  return `${named}: ${[...states, planText(key), end].join(", ")}`;
 }
 
 export function planText({ plan, limits }: NamedKey): string {

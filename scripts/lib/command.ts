@@ -191,10 +191,10 @@ export async function runCommand(
 
 /** Other programs can read the words of a command line, and the shell keeps them. So a key is lost that is one, or a part of one. */
 function refuseSecrets(args: string[]): void {
-  const [id] = args.flatMap((word) => keyIdIn(word) ?? []);
+  const id = keyIdIn(args.join(" "));
   if (id !== undefined)
     throw new UsageError(
-      `an argument is an API key (pet_…), and your shell keeps it in its history: replace it with npx petstore keys rotate ${id}`,
+      `the command line has an API key, so it is in your shell's history now: replace it with npx petstore keys rotate ${id}. Commands take the ID, never the key; npx petstore keys find reads a key from standard input`,
     );
 }
 

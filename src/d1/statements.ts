@@ -41,6 +41,7 @@ export class DatabaseFull extends DatabaseUnavailable {
   constructor(cause: unknown) {
     super(cause, false);
     this.name = "DatabaseFull";
+    this.message = "the database is full: nothing was written";
   }
 }
 

@@ -10,6 +10,7 @@ export const HEADER = {
   rateLimitPolicy: "RateLimit-Policy",
   retryAfter: "Retry-After",
   idempotencyKey: "Idempotency-Key",
+  idempotentReplayed: "Idempotent-Replayed",
   deprecation: "Deprecation",
   sunset: "Sunset",
 } as const;

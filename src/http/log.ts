@@ -1,5 +1,5 @@
 // The log: one line of JSON for each request, which the platform indexes by field. Of the client's input, a line has only the
-// method and a validated request ID: no secret, other header, body or path.
+// method and a validated request ID: no secret, other header, body or path. Where the request comes from is Cloudflare's word.
 
 import type { Context, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
@@ -7,6 +7,10 @@ import type { Failure, HttpEnv } from "./request-context.ts";
 
 const MIGRATE =
   "a table or column is missing in the database: run npx petstore migrate (production: npx petstore migrate --remote, previews: npx petstore migrate --preview NAME)";
+
+/** An airport, which names a data center, and a country, or `T1` for Tor. Another Worker that is bound to this one may send anything. */
+const COLO = /^[A-Z]{3}$/;
+const COUNTRY = /^[A-Z][A-Z\d]$/;
 
 /** Adds a failure to the request's log line, with the stack if it is an internal error. */
 export function logFailure<E extends HttpEnv>(c: Context<E>, event: Failure["event"], error: unknown): void {
@@ -27,6 +31,7 @@ export const logRequest: MiddlewareHandler<HttpEnv> = async (c, next) => {
     route: matchedRoutes(c).findLast(({ method }) => method !== "ALL")?.path,
     status: c.res.status,
     ms: Date.now() - c.get("nowMs"),
+    ...location(c.req.raw.cf ?? {}),
     ...fields,
     // A field of its own, because the platform can't group lines by a field within a list.
     failure: failures?.[0]?.event,
@@ -34,6 +39,15 @@ export const logRequest: MiddlewareHandler<HttpEnv> = async (c, next) => {
   };
   write(failures === undefined ? "log" : "error", line);
 };
+
+/** The data center that has received the request, and the country of the client's address, where Cloudflare says them. */
+function location({ colo, country }: Record<string, unknown>) {
+  return { colo: matching(COLO, colo), country: matching(COUNTRY, country) };
+}
+
+function matching(form: RegExp, value: unknown): string | undefined {
+  return typeof value === "string" && form.test(value) ? value : undefined;
+}
 
 /** Logs what happens outside of a request. */
 export function logRun(event: string, fields: Record<string, unknown>): void {

@@ -46,6 +46,7 @@ export const MESSAGES = {
     unknown: "invalid API key",
     expired: "the API key has expired",
     revoked: "the API key was revoked",
+    suspended: "the API key is suspended",
     replaced: "the API key was replaced by a newer one",
   },
   not_found: {

@@ -29,6 +29,7 @@ import type { KeyRecord } from "./record.ts";
 /** The longest wait for a decision. Longer: more patience with a slow object; shorter: more decisions without it. */
 export const MAX_WAIT_MS = 5_000;
 
+export const MINUTE_MS = WINDOW_SECONDS.minute * 1000;
 export const DAY_MS = WINDOW_SECONDS.day * 1000;
 /** Days with totals, today included. */
 export const DAYS_KEPT = 30;
@@ -64,6 +65,8 @@ export interface LocalDecision {
   arrivedMs: number;
   admitted: number;
   refused: number;
+  /** How many of the refused the day's limit has refused, and not the minute's. */
+  refusedByDay: number;
   /** How many of the refused count towards a ban, as far as the isolate knows of the minute's first refusal. */
   late: number;
 }
@@ -105,7 +108,7 @@ export type NoRecord = { unavailable: string };
 /** Without `result`, nothing was counted: the key does not exist, or the secret is not valid. */
 export type AcquireAnswer = RecordAnswer & { result?: AcquireResult };
 /** Without `usage`, the key does not exist. */
-export type UsageAnswer = RecordAnswer & { usage?: { status: Status; pastDays: readonly DayTotals[] } };
+export type UsageAnswer = RecordAnswer & { usage?: { status: Status; days: readonly DayTotals[] } };
 
 /** The status of a key at `nowMs`, by the object's clock (Unix time). */
 export interface Status {
@@ -130,5 +133,15 @@ export interface AcquireResult extends Status {
   lease?: Lease;
 }
 
-/** The requests of a key on the UTC day that began at `startMs` (Unix time). Requests during a ban are not counted. */
-export type DayTotals = { startMs: number; admitted: number; refused: number };
+/** The requests of a key on a UTC day. Requests during a ban are not counted. Times are Unix time, and 0 if there was no such request. */
+export interface DayTotals {
+  startMs: number;
+  /** As charged: with what isolates have leased. */
+  admitted: number;
+  refusedByMinute: number;
+  refusedByDay: number;
+  /** The most requests, admitted and refused, in one of its minutes. A report that is minutes late does not count. */
+  busiestMinute: number;
+  lastAdmittedMs: number;
+  lastRefusedMs: number;
+}

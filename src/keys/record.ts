@@ -11,6 +11,7 @@ export interface Key {
   limits: Limits;
   expiresAtMs: number | null;
   revokedAtMs: number | null;
+  suspendedAtMs: number | null;
   /** An operator has lifted the bans that end by then; 0 for none. */
   bansLiftedUntilMs: number;
 }
@@ -23,13 +24,16 @@ export interface KeyRecord extends Key {
 /** How many replaced secrets a key has at most. More: longer records in every answer; fewer: rotations that end a grace early. */
 export const MAX_REPLACED_SECRETS = 20;
 
-export type KeyState = "active" | "expired" | "revoked";
+/** What ends a key, or interrupts it. */
+type Ends = Pick<Key, "revokedAtMs" | "suspendedAtMs" | "expiresAtMs">;
 
-export function stateOf(
-  { revokedAtMs, expiresAtMs }: Pick<Key, "revokedAtMs" | "expiresAtMs">,
-  nowMs: number,
-): KeyState {
+export type KeyState = "active" | "suspended" | "expired" | "revoked";
+
+/** What is final comes first, then what an operator has decided. */
+export function stateOf({ revokedAtMs, suspendedAtMs, expiresAtMs }: Ends, nowMs: number): KeyState {
   if (revokedAtMs !== null) return "revoked";
+  // A record that an earlier version has stored has no such field.
+  if (suspendedAtMs) return "suspended";
   return expiresAtMs !== null && expiresAtMs <= nowMs ? "expired" : "active";
 }
 
@@ -41,7 +45,11 @@ export function hasSecret(record: KeyRecord | null, hash: string): record is Key
 export type SecretProblem = "unknown" | "replaced" | Exclude<KeyState, "active">;
 
 /** Undefined for a valid secret. */
-export function problemOf(record: KeyRecord, hash: string, nowMs: number): SecretProblem | undefined {
+export function problemOf(
+  record: Ends & Pick<KeyRecord, "secrets">,
+  hash: string,
+  nowMs: number,
+): SecretProblem | undefined {
   const secret = record.secrets.find((each) => each.hash === hash);
   if (secret === undefined) return "unknown";
   const state = stateOf(record, nowMs);

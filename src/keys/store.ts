@@ -18,7 +18,7 @@ export type Row<AnyKey> = Omit<AnyKey, "limits"> & Omit<RowLimits, "plan">;
 
 export const KEY_COLUMNS = `
   id, plan, per_minute AS perMinute, per_day AS perDay, expires_at_ms AS expiresAtMs, revoked_at_ms AS revokedAtMs,
-  coalesce(bans_lifted_until_ms, 0) AS bansLiftedUntilMs`;
+  suspended_at_ms AS suspendedAtMs, coalesce(bans_lifted_until_ms, 0) AS bansLiftedUntilMs`;
 
 const SELECT_RECORD = `
   SELECT ${KEY_COLUMNS}, lower(hex(hash)) AS hash, (

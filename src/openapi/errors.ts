@@ -14,7 +14,7 @@ const MEANING: Record<ErrorCode, { cause: string; remedy: string }> = {
   },
   unauthorized: {
     cause:
-      "The API key is missing or invalid. The message says whether it was revoked, was replaced or has expired.",
+      "The API key is missing or invalid. The message says whether it was revoked, is suspended, was replaced or has expired.",
     remedy: "Check the key, or ask the operator of the service for a new one.",
   },
   not_found: {

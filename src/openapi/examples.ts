@@ -32,7 +32,8 @@ export const EXAMPLE_USAGE: UsageBody = {
   days: Array.from({ length: DAYS_KEPT }, (_, index) => {
     const daysAgo = DAYS_KEPT - 1 - index;
     const date = isoDate(new Date(Date.UTC(2026, 10, 20 - daysAgo)));
-    return { date, admitted: daysAgo === 0 ? 1 : 0, refused: 0 };
+    const admitted = daysAgo === 0 ? 1 : 0;
+    return { date, admitted, refusedByMinute: 0, refusedByDay: 0, busiestMinute: admitted };
   }),
 };
 

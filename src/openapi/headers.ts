@@ -73,6 +73,12 @@ export const HEADERS = {
     schema: { type: "string", pattern: "^/v1/pets/-?\\d+$" },
     example: "/v1/pets/4",
   },
+  [HEADER.idempotentReplayed]: {
+    required: false,
+    description: `Present if an earlier request with this \`${HEADER.idempotencyKey}\` has added the pet: this response repeats that one.`,
+    schema: { type: "string", const: "true" },
+    example: "true",
+  },
   [HEADER.retryAfter]: {
     description:
       "Seconds to wait. The next request is then admitted, unless other clients have used the key or the address meanwhile.",

@@ -97,9 +97,10 @@ const createPet = {
   },
   responses: {
     ...ALWAYS_POSSIBLE,
-    201: success("The new pet.", schemaRef("Pet"), ["Location"], {
+    201: success("The new pet.", schemaRef("Pet"), ["Location", HEADER.idempotentReplayed], {
       complete: { summary: "With all fields.", value: zoe },
       minimal: { summary: "With the required fields.", value: bello },
+      repeated: { summary: `Repeated with the same ${HEADER.idempotencyKey}.`, value: zoe },
     }),
     400: failure({
       missing: invalid("No categoryId.", field("categoryId", FIELD_PROBLEMS.required)),

@@ -42,7 +42,9 @@ const UsageWindow = z.strictObject({
 const UsageDay = z.strictObject({
   date: z.string().check(z.meta({ format: "date", description: "The UTC day." })),
   admitted: count("Admitted requests."),
-  refused: count("Requests refused because a window was exhausted."),
+  refusedByMinute: count("Requests refused because the minute's limit was used up."),
+  refusedByDay: count("Requests refused because the day's limit was used up."),
+  busiestMinute: count("The most requests, admitted and refused, in one minute of the day."),
 });
 
 const Usage = z.strictObject({

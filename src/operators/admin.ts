@@ -2,32 +2,35 @@
 //
 // Every change is one batch, and Cloudflare's API does not document a batch to be a transaction. The row in the record of changes comes
 // first, so an interrupted batch can be repeated, and no change lacks its row. A creation stores its keys first: an interrupted one can
-// leave keys without a row, whose secrets nobody has.
+// leave keys without a row, whose secrets nobody has. In a full database, the changes that incidents need are made without their row.
 
-import { read, write } from "../d1/statements.ts";
+import { DatabaseFull, read, write } from "../d1/statements.ts";
 import type { Plan } from "../keys/plans.ts";
 import { MAX_REPLACED_SECRETS, stateOf } from "../keys/record.ts";
 import { newKeyId, newSecret } from "../keys/secret.ts";
 import { sha256 } from "../lib/sha256.ts";
 import type { Limits } from "../rate-limit/windows.ts";
 import {
-  ACTIVE,
   creationText,
   effectiveLimits,
   KEY_CHANGES,
   type KeyChange,
   type Kind,
   lastFourOf,
+  NOT_ENDED,
+  NOT_REVOKED,
   type OperatorChange,
   ownLimits,
   type ValuesOf,
 } from "./changes.ts";
-import { findKeyById, type ListedKey } from "./records.ts";
+import { type ChangeRecord, findKeyById, type ListedKey, listChanges } from "./records.ts";
 
 /** Who makes a change, and when (Unix time in milliseconds). */
 export interface Operator {
   by: string;
   nowMs: number;
+  /** The hash of the secret that was current when the operator confirmed: nothing is changed if another one has replaced it. */
+  confirmedHash?: string;
 }
 
 /** `limits` are for plans whose keys have limits of their own; the expiry must be in the future. */
@@ -41,19 +44,25 @@ export interface NewKey {
 /** Secrets exist only in this value. */
 export type CreatedKey = { key: NewKey & { id: string; limits: Limits; lastFour: string }; secret: string };
 
-/** The key does not exist, or its state does not permit the change. */
-export type Unchanged = { ok: false; problem: "unknown" | "revoked" | "expired" };
+/** The key does not exist, its state does not permit the change, or its secret is not the confirmed one: `rotation` replaced that. */
+export type Unchanged =
+  | { ok: false; problem: "unknown" | "revoked" | "expired" | "not suspended" }
+  | { ok: false; problem: "rotated"; rotation: ChangeRecord | undefined };
 
-type Outcome<More = unknown> = (More & { ok: true; key: ListedKey }) | Unchanged;
+/** `isRecorded` is false if the database is full. */
+type Changed = { ok: true; key: ListedKey; isRecorded: boolean };
+
+export type Outcome<More = unknown> = (More & Changed) | Unchanged;
 
 /** SQL: a key that has one of the names in ?1, and is not revoked. */
 const NAMED = "revoked_at_ms IS NULL AND name IN (SELECT value ->> 'name' FROM json_each(?1))";
 
 /** ?1: the keys as JSON, ?2: now. */
 const insertKeys = (unlessNamed: boolean) => `
-  INSERT INTO keys (id, name, plan, per_minute, per_day, last_four, created_at_ms, expires_at_ms, hash)
+  INSERT INTO keys (id, name, plan, per_minute, per_day, last_four, created_at_ms, bans_lifted_until_ms,
+    expires_at_ms, hash)
   SELECT value ->> 'id', value ->> 'name', value ->> 'plan', value ->> 'perMinute', value ->> 'perDay',
-    value ->> 'lastFour', ?2, value ->> 'expiresAtMs', unhex(value ->> 'hash')
+    value ->> 'lastFour', ?2, ?2, value ->> 'expiresAtMs', unhex(value ->> 'hash')
   FROM json_each(?1) ${unlessNamed ? `WHERE value ->> 'name' NOT IN (SELECT name FROM keys WHERE ${NAMED})` : ""}
   RETURNING id`;
 const CREATED = "created" satisfies KeyChange;
@@ -113,6 +122,10 @@ function changer<Name extends OperatorChange>(name: Name) {
     change(database, id, name, given.slice(0, -1) as ValuesOf<Name>, given.at(-1) as Operator);
 }
 
+/** Refuses a key with all its secrets until it is resumed. It can still be changed, and rotated. */
+export const suspendKey = changer("suspended");
+/** Ends a suspension. */
+export const resumeKey = changer("resumed");
 /** Revokes a key with all its secrets, also an expired one: its client is then told that it was revoked. */
 export const revokeKey = changer("revoked");
 export const renameKey = changer("renamed");
@@ -139,18 +152,25 @@ export async function rotateKey(
     [secret, graceMs === 0 ? null : goodUntilMs],
     operator,
     // All graces end with the new one, and the current secret gets it too.
-    database.prepare(SHORTEN_GRACES).bind(id, operator.nowMs, goodUntilMs),
-    database.prepare(KEEP_REPLACED).bind(id, operator.nowMs, goodUntilMs),
+    database.prepare(shortenGraces(NOT_ENDED)).bind(...firstOf(id, operator), goodUntilMs),
+    database.prepare(KEEP_REPLACED).bind(...firstOf(id, operator), goodUntilMs),
     database.prepare(FORGET_OLDEST).bind(id),
   );
   return changed.ok ? { ...changed, secret } : changed;
 }
 
-const SHORTEN_GRACES = `
-  UPDATE replaced_secrets SET good_until_ms = ?3
-  WHERE key_id = (SELECT id FROM keys WHERE ${ACTIVE}) AND good_until_ms > ?3`;
+/** Ends the replaced secrets of a key. The current one goes on. */
+export function endGraces(database: D1Database, id: string, operator: Operator): Promise<Outcome> {
+  const shorten = database.prepare(shortenGraces(NOT_REVOKED));
+  return change(database, id, "grace", [], operator, shorten.bind(...firstOf(id, operator), operator.nowMs));
+}
+
+const shortenGraces = (where: string) => `
+  UPDATE replaced_secrets SET good_until_ms = ?4
+  WHERE key_id = (SELECT id FROM keys WHERE ${where} AND ?2 > 0) AND good_until_ms > ?4`;
 const KEEP_REPLACED = `
-  INSERT OR REPLACE INTO replaced_secrets (hash, key_id, good_until_ms) SELECT hash, id, ?3 FROM keys WHERE ${ACTIVE}`;
+  INSERT OR REPLACE INTO replaced_secrets (hash, last_four, key_id, good_until_ms)
+  SELECT hash, last_four, id, ?4 FROM keys WHERE ${NOT_ENDED}`;
 
 /** Of more replaced secrets, those that end last are kept; of those that end together, the one that is being replaced. */
 const FORGET_OLDEST = `
@@ -164,28 +184,44 @@ async function change<Name extends OperatorChange>(
   id: string,
   name: Name,
   values: ValuesOf<Name>,
-  { by, nowMs }: Operator,
+  operator: Operator,
   ...before: D1PreparedStatement[]
 ): Promise<Outcome> {
-  const { where, set, parameters, from, to } = KEY_CHANGES[name] as unknown as Kind<ValuesOf<Name>>;
+  const { by, nowMs, confirmedHash } = operator;
+  const { where, set, parameters, parametersIfFull, from, to } = KEY_CHANGES[name] as unknown as Kind<
+    ValuesOf<Name>
+  >;
   // A change to the value that the key already has is recorded too.
   const record = `
     INSERT INTO key_changes (key_id, at_ms, change, from_value, to_value, changed_by)
-    SELECT id, ?2, '${name}', ${from}, ?3, ?4 FROM keys WHERE ${where}`;
+    SELECT id, ?2, '${name}', ${from}, ?4, ?5 FROM keys WHERE ${where}`;
   const columns = Object.entries(set).map(([column, sql]) => `${column} = ${sql}`);
   // SQLite rejects a bound parameter that does not occur, and not every change uses ?2.
   const update = `UPDATE keys SET ${columns.join(", ")} WHERE ${where} AND ?2 > 0 RETURNING id`;
-  const results = await write(() =>
-    database.batch([
-      database.prepare(record).bind(id, nowMs, to(...values), by),
-      ...before,
-      database.prepare(update).bind(id, nowMs, ...parameters(nowMs, ...values)),
-    ]),
-  );
+  const prepare = (sql: string, ...more: (string | number | null)[]) =>
+    database.prepare(sql).bind(...firstOf(id, operator), ...more);
+  const recording = prepare(record, to(...values), by);
+  const making = [...before, prepare(update, ...parameters(nowMs, ...values))];
+  let isRecorded = true;
+  const results = await write(() => database.batch([recording, ...making])).catch((error) => {
+    if (!(error instanceof DatabaseFull) || parametersIfFull === undefined) throw error;
+    isRecorded = false;
+    return write(() => database.batch([...before, prepare(update, ...parametersIfFull(nowMs))]));
+  });
   const key = await findKeyById(database, id, nowMs);
   if (key === undefined) return { ok: false, problem: "unknown" };
-  if (results.at(-1)?.results.length === 1) return { ok: true, key };
-  const state = stateOf(key, nowMs);
-  if (state === "active") throw new Error(`${id} could not be changed, though it is active`);
-  return { ok: false, problem: state };
+  if (results.at(-1)?.results.length === 1) return { ok: true, key, isRecorded };
+  if (confirmedHash !== undefined && key.hash !== confirmedHash) {
+    const latest = await listChanges(database, id, 20);
+    return { ok: false, problem: "rotated", rotation: latest.find(({ change }) => change === "rotated") };
+  }
+  const state = stateOf({ ...key, suspendedAtMs: null }, nowMs);
+  if (state === "revoked" || state === "expired") return { ok: false, problem: state };
+  if (name === "resumed") return { ok: false, problem: "not suspended" };
+  throw new Error(`${id} could not be changed, though it is ${state}`);
+}
+
+/** The first parameters of the statements of a change: see Kind. */
+function firstOf(id: string, { nowMs, confirmedHash }: Operator) {
+  return [id, nowMs, confirmedHash ?? null] as const;
 }

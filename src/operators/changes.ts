@@ -8,24 +8,37 @@ import { formatTime } from "../lib/rfc3339.ts";
 import { sha256 } from "../lib/sha256.ts";
 import type { Limits } from "../rate-limit/windows.ts";
 
-/** A change of an existing key by an operator. In its SQL, ?1 is the id, ?2 the time of the change (Unix time in milliseconds). */
+/**
+ * A change of an existing key by an operator. In its SQL, ?1 is the id, ?2 the time of the change (Unix time in milliseconds), ?3 the
+ * hash of the secret that the operator has confirmed, or null.
+ */
 export interface Kind<Values extends unknown[]> {
   /** SQL: which keys it may change. */
   where: string;
   /** The columns that it sets, each with its SQL. */
   set: Record<string, string>;
-  /** ?3 and following of `set`. */
-  parameters(nowMs: number, ...values: Values): (string | number | null)[];
+  /** ?4 and following of `set`. */
+  parameters(nowMs: number, ...values: Values): Parameters;
+  /** The same in a full database, where no row may become longer. A change without it fails there. */
+  parametersIfFull?(nowMs: number): Parameters;
   /** SQL of the recorded earlier value. */
   from: string;
   /** The recorded new value. */
   to(...values: Values): string | null;
 }
 
+type Parameters = (string | number | null)[];
+
 const kind = <Values extends unknown[]>(each: Kind<Values>) => each;
 
-const NOT_REVOKED = "id = ?1 AND revoked_at_ms IS NULL";
-export const ACTIVE = `${NOT_REVOKED} AND (expires_at_ms IS NULL OR expires_at_ms > ?2)`;
+/** A time that takes no room in a row, as NULL: for what happened at a time that a full database can't store. */
+const AT_SOME_TIME_MS = 1;
+
+export const NOT_REVOKED = "id = ?1 AND hash = ifnull(unhex(?3), hash) AND revoked_at_ms IS NULL";
+export const NOT_ENDED = `${NOT_REVOKED} AND (expires_at_ms IS NULL OR expires_at_ms > ?2)`;
+
+const timeText = (ms: string) => `strftime('%Y-%m-%dT%H:%M:%SZ', ${ms} / 1000, 'unixepoch')`;
+const SUSPENDED_SINCE = timeText(`nullif(suspended_at_ms, ${AT_SOME_TIME_MS})`);
 
 /** The end of the recorded ban that is in force. */
 const BAN_IN_FORCE = `(
@@ -35,29 +48,29 @@ const BAN_IN_FORCE = `(
 export const KEY_CHANGES = {
   renamed: kind<[name: string]>({
     where: NOT_REVOKED,
-    set: { name: "?3" },
+    set: { name: "?4" },
     parameters: (_, name) => [name],
     from: "name",
     to: (name) => name,
   }),
   expiry: kind<[expiresAtMs: number | null]>({
     where: NOT_REVOKED,
-    set: { expires_at_ms: "?3" },
+    set: { expires_at_ms: "?4" },
     parameters: (_, expiresAtMs) => [expiresAtMs],
-    from: "ifnull(strftime('%Y-%m-%dT%H:%M:%SZ', expires_at_ms / 1000, 'unixepoch'), 'never')",
+    from: `ifnull(${timeText("expires_at_ms")}, 'never')`,
     to: (expiresAtMs) => (expiresAtMs === null ? "never" : formatTime(expiresAtMs)),
   }),
   plan: kind<[plan: Plan, own: Limits | undefined]>({
-    where: ACTIVE,
-    set: { plan: "?3", per_minute: "?4", per_day: "?5" },
+    where: NOT_ENDED,
+    set: { plan: "?4", per_minute: "?5", per_day: "?6" },
     parameters: (_, plan, own) => [plan, ...ownLimits(plan, own)],
     from: "plan || ifnull(' ' || per_minute || '/min ' || per_day || '/day', '')",
     to: planText,
   }),
   // All secrets that it replaces are good until `goodUntilMs` at most.
   rotated: kind<[secret: string, goodUntilMs: number | null]>({
-    where: ACTIVE,
-    set: { hash: "unhex(?3)", last_four: "?4" },
+    where: NOT_ENDED,
+    set: { hash: "unhex(?4)", last_four: "?5" },
     parameters: (_, secret) => [sha256(secret), lastFourOf(secret)],
     from: "last_four",
     to: (secret, goodUntilMs) =>
@@ -65,21 +78,49 @@ export const KEY_CHANGES = {
         ? lastFourOf(secret)
         : `${lastFourOf(secret)}, the old key works until ${formatTime(goodUntilMs)}`,
   }),
+  // The replaced secrets that are still good end; the row of the key stays as it is.
+  grace: kind<[]>({
+    where: NOT_REVOKED,
+    set: { last_four: "last_four" },
+    parameters: () => [],
+    parametersIfFull: () => [],
+    from: `(SELECT ${timeText("max(good_until_ms)")} FROM replaced_secrets WHERE key_id = keys.id AND good_until_ms > ?2)`,
+    to: () => "ended",
+  }),
+  // A second suspension is recorded, with its reason; the key is suspended since the first.
+  suspended: kind<[reason: string]>({
+    where: NOT_REVOKED,
+    set: { suspended_at_ms: "ifnull(suspended_at_ms, ?4)" },
+    parameters: (nowMs) => [nowMs],
+    parametersIfFull: () => [AT_SOME_TIME_MS],
+    from: SUSPENDED_SINCE,
+    to: (reason) => reason,
+  }),
+  resumed: kind<[]>({
+    where: `${NOT_REVOKED} AND suspended_at_ms IS NOT NULL`,
+    set: { suspended_at_ms: "NULL" },
+    parameters: () => [],
+    parametersIfFull: () => [],
+    from: SUSPENDED_SINCE,
+    to: () => null,
+  }),
   revoked: kind<[]>({
     where: NOT_REVOKED,
-    set: { revoked_at_ms: "?2" },
-    parameters: () => [],
+    set: { revoked_at_ms: "?4" },
+    parameters: (nowMs) => [nowMs],
+    parametersIfFull: () => [AT_SOME_TIME_MS],
     from: "NULL",
     to: () => null,
   }),
   // Every ban that began before now, also one without a record. The clock of the object may be ahead, so the end of the recorded ban
-  // counts too.
+  // counts too. A row has room for the time, because a new key has its creation there.
   unbanned: kind<[]>({
-    where: ACTIVE,
+    where: NOT_ENDED,
     set: {
-      bans_lifted_until_ms: `max(ifnull(bans_lifted_until_ms, 0), ?3, ifnull(unixepoch(${BAN_IN_FORCE}) * 1000, 0))`,
+      bans_lifted_until_ms: `max(ifnull(bans_lifted_until_ms, 0), ?4, ifnull(unixepoch(${BAN_IN_FORCE}) * 1000, 0))`,
     },
     parameters: (nowMs) => [banEndMs(nowMs)],
+    parametersIfFull: (nowMs) => [banEndMs(nowMs)],
     from: BAN_IN_FORCE,
     to: () => null,
   }),

@@ -22,6 +22,8 @@ export interface ListedRecord extends Omit<Key, "plan" | "limits"> {
   /** Undefined as in limitsOfRow. */
   limits: Limits | undefined;
   lastFour: string;
+  /** The SHA-256 of the current secret (hexadecimal). */
+  hash: string;
   createdAtMs: number;
   /** When the last grace of a replaced secret ends; null if none is left. */
   graceUntilMs: number | null;
@@ -42,26 +44,29 @@ export interface ChangeRecord {
   by: string;
 }
 
-/** The records, of one key if `hasId`. ?1: now, ?2: its id. */
-const records = (hasId: boolean) => `
+const IDS = "(SELECT value FROM json_each(?2))";
+
+/** The records, of some keys if `hasIds`. ?1: now, ?2: their ids, as a JSON array. */
+const records = (hasIds: boolean) => `
   WITH ban AS (
     SELECT key_id, count(*) AS bans, max(unixepoch(to_value)) * 1000 AS ms FROM key_changes INDEXED BY bans
-    WHERE change = '${BANNED}' AND at_ms > ?1 - ${BANS_COUNTED_DAYS * DAY_MS} AND ${hasId ? "key_id = ?2" : "?2 IS NULL"}
+    WHERE change = '${BANNED}' AND at_ms > ?1 - ${BANS_COUNTED_DAYS * DAY_MS} AND ${hasIds ? `key_id IN ${IDS}` : "?2 IS NULL"}
     GROUP BY key_id
   ), grace AS (
     SELECT key_id, max(good_until_ms) AS ms FROM replaced_secrets
-    WHERE good_until_ms > ?1 ${hasId ? "AND key_id = ?2" : ""} GROUP BY key_id
+    WHERE good_until_ms > ?1 ${hasIds ? `AND key_id IN ${IDS}` : ""} GROUP BY key_id
   ), record AS (
-    SELECT ${KEY_COLUMNS}, name, last_four AS lastFour, created_at_ms AS createdAtMs, grace.ms AS graceUntilMs,
+    SELECT ${KEY_COLUMNS}, name, last_four AS lastFour, lower(hex(hash)) AS hash, created_at_ms AS createdAtMs, grace.ms AS graceUntilMs,
       iif(ban.ms > max(?1, coalesce(bans_lifted_until_ms, 0)), ban.ms, NULL) AS bannedUntilMs, coalesce(bans, 0) AS bans
-    FROM keys LEFT JOIN ban ON ban.key_id = id LEFT JOIN grace ON grace.key_id = id ${hasId ? "WHERE id = ?2" : ""}
+    FROM keys LEFT JOIN ban ON ban.key_id = id LEFT JOIN grace ON grace.key_id = id ${hasIds ? `WHERE id IN ${IDS}` : ""}
   )`;
 
 const ENDED = "(revokedAtMs IS NOT NULL OR ifnull(expiresAtMs <= ?1, 0))";
 
 /** The SQL of each state. A key can be in several: an active one may be expiring. ?1: now. */
 const STATES = {
-  active: `NOT ${ENDED} AND bannedUntilMs IS NULL`,
+  active: `NOT ${ENDED} AND suspendedAtMs IS NULL AND bannedUntilMs IS NULL`,
+  suspended: "revokedAtMs IS NULL AND suspendedAtMs IS NOT NULL",
   banned: `NOT ${ENDED} AND bannedUntilMs IS NOT NULL`,
   expiring: `NOT ${ENDED} AND expiresAtMs <= ?1 + ${EXPIRING_DAYS * DAY_MS}`,
   "in-grace": `NOT ${ENDED} AND graceUntilMs IS NOT NULL`,
@@ -82,8 +87,8 @@ const ORDERS = {
 export const LIST_ORDERS = Object.keys(ORDERS) as (keyof typeof ORDERS)[];
 
 export interface ListQuery {
-  id?: string;
-  /** A part of the name (ignoring case in ASCII) or of the id, or the last four characters of the secret. */
+  ids?: string[];
+  /** A part of the name (ignoring case in ASCII) or of the id, or the last four characters of a secret, also a replaced one. */
   search?: string | undefined;
   plan?: Plan | undefined;
   state?: ListState | undefined;
@@ -95,14 +100,17 @@ export interface ListQuery {
 
 /** A page of keys, with the states of each, and how many keys match. Reads as of `nowMs`. */
 export async function listKeys(database: D1Database, nowMs: number, query: ListQuery = {}) {
-  const { id, search = null, plan = null, state, sort = "created", limit = -1, offset = 0 } = query;
+  const { ids, search = null, plan = null, state, sort = "created", limit = -1, offset = 0 } = query;
   const states = LIST_STATES.map((name) => `iif(${STATES[name]}, '${name}', NULL)`);
-  const sql = `${records(id !== undefined)}
+  const sql = `${records(ids !== undefined)}
     SELECT *, concat_ws(' ', ${states.join(", ")}) AS states, count(*) OVER () AS total FROM record
-    WHERE (?3 IS NULL OR instr(lower(name), lower(?3)) > 0 OR instr(id, ?3) > 0 OR lastFour = ?3)
+    WHERE (?3 IS NULL OR instr(lower(name), lower(?3)) > 0 OR instr(id, ?3) > 0 OR lastFour = ?3
+        OR id IN (SELECT key_id FROM replaced_secrets WHERE last_four = ?3))
       AND (?4 IS NULL OR plan = ?4) AND ${state === undefined ? "true" : STATES[state]}
     ORDER BY ${ORDERS[sort]} LIMIT ?5 OFFSET ?6`;
-  const statement = database.prepare(sql).bind(nowMs, id ?? null, search, plan, limit, offset);
+  const statement = database
+    .prepare(sql)
+    .bind(nowMs, ids === undefined ? null : JSON.stringify(ids), search, plan, limit, offset);
   type Listed = Row<ListedRecord> & { states: string; total: number };
   const { results } = await read(() => statement.all<Listed>());
   const keys = results.map(({ states, total: _, perMinute, perDay, ...key }) => ({
@@ -121,7 +129,7 @@ export async function findKeyById(
   id: string,
   nowMs: number,
 ): Promise<ListedKey | undefined> {
-  return (await listKeys(database, nowMs, { id })).keys[0];
+  return (await listKeys(database, nowMs, { ids: [id] })).keys[0];
 }
 
 /** When the graces of a key's replaced secrets end, the last first. */
@@ -132,7 +140,18 @@ export async function findGraces(database: D1Database, id: string, nowMs: number
   return results.map(({ ms }) => ms);
 }
 
-/** The latest changes of a key, or of all keys, the latest first. */
+/** When the grace of a replaced secret ends or ended; undefined if the key has replaced no such secret. */
+export async function findGraceEnd(
+  database: D1Database,
+  id: string,
+  hash: string,
+): Promise<number | undefined> {
+  const sql = "SELECT good_until_ms AS ms FROM replaced_secrets WHERE key_id = ?1 AND hash = unhex(?2)";
+  const row = await read(() => database.prepare(sql).bind(id, hash).first<{ ms: number }>());
+  return row?.ms;
+}
+
+/** The latest changes of a key, or of all keys, in the order in which they were made, the latest first. */
 export async function listChanges(
   database: D1Database,
   id: string | undefined,
@@ -142,7 +161,7 @@ export async function listChanges(
     SELECT at_ms AS atMs, key_id AS keyId, coalesce(name, '') AS name, change, from_value AS "from", to_value AS "to",
       changed_by AS "by"
     FROM key_changes LEFT JOIN keys ON keys.id = key_id
-    ${id === undefined ? "WHERE ?1 IS NULL" : "WHERE key_id = ?1"} ORDER BY at_ms DESC, key_changes.id DESC LIMIT ?2`;
+    ${id === undefined ? "WHERE ?1 IS NULL" : "WHERE key_id = ?1"} ORDER BY key_changes.id DESC LIMIT ?2`;
   const statement = database.prepare(sql).bind(id ?? null, limit);
   return (await read(() => statement.all<ChangeRecord>())).results;
 }

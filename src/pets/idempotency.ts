@@ -1,5 +1,5 @@
 // Idempotency-Key (draft-ietf-httpapi-idempotency-key-header), with records in D1. The pet and its record are written by one
-// batch, which is one transaction: of two concurrent requests, the second finds the record of the first.
+// batch, which is one transaction: of two concurrent requests, the second finds the record of the first, and repeats its response.
 
 import { writeIdempotent } from "../d1/statements.ts";
 import { ApiError } from "../http/errors.ts";
@@ -47,10 +47,14 @@ const INSERT_RECORD = `
   INSERT INTO creations (key_id, idempotency_key, request_hash, pet_id, pet_json, created_at_ms)
   SELECT ?1, ?2, unhex(?3), id, ${json}, ?4 FROM pets WHERE id = last_insert_rowid() AND NOT ${RECORD_EXISTS}`;
 const SELECT_RECORD = `
-  SELECT request_hash = unhex(?3) AS isSamePet, CAST(pet_id AS TEXT) AS id, pet_json AS petJson ${RECORD}`;
+  SELECT request_hash = unhex(?3) AS isSamePet, created_at_ms = ?4 AS isOfNow, CAST(pet_id AS TEXT) AS id, pet_json AS petJson
+  ${RECORD}`;
 const DELETE_ALL_EXPIRED = `
   DELETE FROM creations WHERE (key_id, idempotency_key) IN
   (SELECT key_id, idempotency_key FROM creations WHERE created_at_ms <= ?1 ORDER BY created_at_ms LIMIT ?2)`;
+
+/** `isReplayed` if an earlier request has created the pet. */
+type StoredOnce = StoredPet & { isReplayed: boolean };
 
 /**
  * Stores a pet under a new id, or returns the pet that the idempotency key has already created. Throws `idempotency_key_reused`
@@ -61,23 +65,27 @@ export async function insertPetOnce(
   pet: NewPet,
   { keyId, idempotencyKey }: { keyId: string; idempotencyKey: string },
   nowMs: number,
-): Promise<StoredPet> {
+): Promise<StoredOnce> {
   const petHash = hash(pet);
-  const results = await writeIdempotent(() => {
+  let attempts = 0;
+  const [, insertion, , selection] = await writeIdempotent(() => {
+    attempts += 1;
     const statement = (sql: string, ...values: unknown[]) =>
       database.prepare(sql).bind(keyId, idempotencyKey, ...values);
-    return database.batch<StoredPet & { isSamePet: number }>([
+    return database.batch<StoredPet & { isSamePet: number; isOfNow: number }>([
       statement(DELETE_EXPIRED, nowMs - ROW_RETENTION_MS),
       statement(INSERT_PET, ...parameters(pet)),
       statement(INSERT_RECORD, petHash, nowMs),
-      statement(SELECT_RECORD, petHash),
+      statement(SELECT_RECORD, petHash, nowMs),
     ]);
   });
-  const record = results.at(-1)?.results[0];
+  const record = selection?.results[0];
   if (record === undefined) throw new Error("an idempotency record is missing right after its insertion");
   const { otherPet } = MESSAGES.idempotency_key_reused;
   if (!record.isSamePet) throw new ApiError("idempotency_key_reused", otherPet(RETENTION_MS / 3_600_000));
-  return { id: record.id, petJson: record.petJson };
+  // If the result of an attempt was lost, the next one finds the record of its own request.
+  const isOwn = insertion?.meta.changes === 1 || (attempts > 1 && record.isOfNow === 1);
+  return { id: record.id, petJson: record.petJson, isReplayed: !isOwn };
 }
 
 /** Deletes expired records, at most as many as one run may. Returns their number. */

@@ -33,11 +33,13 @@ export function petRoutes(pages: PageCache) {
       .post("/", jsonBody(NewPet), async (c) => {
         const pet = c.req.valid("json");
         const idempotencyKey = parseIdempotencyKey(c.req.header(HEADER.idempotencyKey));
-        const { id, petJson } =
+        const { id, petJson, isReplayed } =
           idempotencyKey === undefined
-            ? await insertPet(c.env.PETS_DB, pet)
+            ? { ...(await insertPet(c.env.PETS_DB, pet)), isReplayed: false }
             : await insertPetOnce(c.env.PETS_DB, pet, { keyId: c.var.key.id, idempotencyKey }, c.var.nowMs);
-        c.get("headers").Location = `/v1/pets/${id}`;
+        const headers = c.get("headers");
+        headers.Location = `/v1/pets/${id}`;
+        if (isReplayed) headers[HEADER.idempotentReplayed] = "true";
         return respondJson(c, petJson, 201);
       })
 

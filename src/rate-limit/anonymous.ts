@@ -14,7 +14,7 @@ export class AddressCounter {
   /** Counts one request of an address. */
   count(address: string, nowMs: number): Decision {
     const { admitted, windows } = this.peek(address, nowMs);
-    const counted = add(windows, admitted ? 1 : 0, admitted ? 0 : 1);
+    const counted = add(windows, admitted ? 1 : 0);
     this.#windows.set(address, counted.minute);
     return { admitted, nowMs, windows: counted };
   }

@@ -9,8 +9,8 @@ export type WindowName = keyof typeof WINDOW_SECONDS;
 /** How many requests each window admits, ≥ 1. */
 export type Limits = Record<WindowName, number>;
 
-/** Requests admitted and refused in the window that began at `startMs` (Unix time). */
-export type Count = { startMs: number; used: number; refused: number };
+/** Requests admitted in the window that began at `startMs` (Unix time). */
+export type Count = { startMs: number; used: number };
 export type Counts = Record<WindowName, Count>;
 export type Window = Count & { limit: number };
 
@@ -28,7 +28,7 @@ export interface Decision<All extends Windows = Windows> {
 
 export type KeyDecision = Decision<KeyWindows>;
 
-export const UNUSED_COUNT: Count = { startMs: 0, used: 0, refused: 0 };
+export const UNUSED_COUNT: Count = { startMs: 0, used: 0 };
 
 export function withLimits({ minute, day }: Counts, limits: Limits): KeyWindows {
   return { minute: { ...minute, limit: limits.minute }, day: { ...day, limit: limits.day } };
@@ -46,21 +46,31 @@ export function mapWindows<All extends AnyWindows>(
   return changed as All;
 }
 
-/** Adds requests that were decided at `atMs` (Unix time; by default now) to the windows that had begun by then. */
+/** Adds requests that were admitted at `atMs` (Unix time; by default now) to the windows that had begun by then. */
 export function add<All extends AnyWindows>(
   windows: All,
   admitted: number,
-  refused: number,
   atMs = Number.POSITIVE_INFINITY,
 ): All {
   return mapWindows(windows, (each) =>
-    atMs < each.startMs ? each : { ...each, used: each.used + admitted, refused: each.refused + refused },
+    atMs < each.startMs ? each : { ...each, used: each.used + admitted },
   );
 }
 
 /** The windows once these requests have come back. */
 export function giveBack(windows: KeyWindows, requests: Record<WindowName, number>): KeyWindows {
   return mapWindows(windows, (each, name) => ({ ...each, used: each.used - requests[name] }));
+}
+
+/** The windows of a refusal, once these leases have come back and waiting requests have used them: one is full. */
+export function fullWindows(windows: KeyWindows, leased: Record<WindowName, number>): KeyWindows {
+  const least = giveBack(windows, leased);
+  return add(least, room(least));
+}
+
+/** The window that refuses: if both are full, the day, which resets later. */
+export function refusingWindow(windows: KeyWindows, leased: Record<WindowName, number>): WindowName {
+  return remaining(fullWindows(windows, leased).day) === 0 ? "day" : "minute";
 }
 
 /** How many requests all windows have room for. */
@@ -87,6 +97,6 @@ export function startOfWindowMs(name: WindowName, nowMs: number): number {
 export function rollOver<All extends AnyWindows>(windows: All, nowMs: number): All {
   return mapWindows(windows, (each, name) => {
     const startMs = startOfWindowMs(name, nowMs);
-    return each.startMs >= startMs ? each : { ...each, startMs, used: 0, refused: 0 };
+    return each.startMs >= startMs ? each : { ...each, startMs, used: 0 };
   });
 }

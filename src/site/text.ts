@@ -4,7 +4,7 @@
 export function errorText(status: number, body: string): string {
   const { message } = errorIn(body);
   if (typeof message !== "string" || message === "") return `Unexpected response with status ${status}.`;
-  return `${message.charAt(0).toUpperCase()}${message.slice(1)}.`;
+  return `${capitalize(message)}.`;
 }
 
 export const UNREACHABLE = "The service can't be reached. Check your connection and try again.";
@@ -16,6 +16,10 @@ export function errorIn(body: string): { code?: unknown; message?: unknown } {
   } catch {
     return {};
   }
+}
+
+export function capitalize(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }
 
 /** `1,000`. */

@@ -103,9 +103,13 @@ it.each([
   ["restore --resume --yes", "add --remote or --preview NAME"],
   ["restore --resume --dry-run", "'--resume' cannot be used"],
   ["keys list all", "Expected 0 arguments but got 1: all; see npx petstore keys list --help"],
-  ["keys list --state gone", "Allowed choices are active, banned, expiring, in-grace, expired, revoked"],
+  [
+    "keys list --state gone",
+    "Allowed choices are active, suspended, banned, expiring, in-grace, expired, revoked",
+  ],
   ["keys list --json --json-lines", "cannot be used with option '--json'"],
   ["keys list --search --json", "It looks like an option"],
+  [`keys list --search ${SECRET}`, "npx petstore keys find reads one from standard input"],
   ["keys list --persist-to x --remote", "cannot be used with option"],
   ["keys list --persist-to x --preview staging", "cannot be used with option"],
   ["keys list --persist-to=", "It must name a folder"],
@@ -132,6 +136,16 @@ it.each([
   ["keys revoke demo", "It must be a public ID such as key_0123456789Ab, as npx petstore keys list shows it"],
   ["keys revoke key_'OR'1'='1'--", "It must be a public ID"],
   [`keys rotate ${ID} --grace 2592001`, "It must be an integer from 0 to 2592000"],
+  [`keys suspend ${ID}`, "required option '--reason' not specified"],
+  [`keys suspend ${ID} --reason --yes`, "looks like an option"],
+  [`keys suspend ${ID} --reason=`, "It must be 1 to 255 printable characters"],
+  [`keys suspend ${ID} --reason ${"x".repeat(256)}`, "It must be 1 to 255 printable characters"],
+  [`keys suspend ${ID} --reason a\u202eb`, "It must be 1 to 255 printable characters"],
+  [`keys suspend ${ID} --reason ${SECRET}`, "and no API key"],
+  ["keys rotate -", "It must be a public ID"],
+  ["keys rename - x", "It must be a public ID"],
+  ["keys revoke -", "standard input has no IDs"],
+  ["keys find", "this is not an API key, or not a whole one"],
   [`keys plan ${ID} toString`, `Allowed choices are ${PLANS.join(", ")}`],
   [`keys plan ${ID} pro --per-day 5`, "are for enterprise only: pro has fixed limits"],
 ])("npx petstore %s is refused with exit code 2 and one line: %s", async (line, problem) => {
@@ -158,7 +172,7 @@ it("a command that gets an API key in an argument does nothing, doesn't repeat i
   const id = newKeyId();
   const secret = newSecret(id);
   const problem = expect.stringMatching(
-    new RegExp(`^error: an argument is an API key .* history: .* npx petstore keys rotate ${id}\n$`),
+    new RegExp(`^error: the command line has an API key, .* history now: .* keys rotate ${id}\\. .*\\n$`),
   );
   for (const line of [
     `smoke http://localhost:9 --key ${secret}`,
@@ -209,7 +223,8 @@ it.each(ON_CLOUDFLARE)(
         ?.match(/"[^"]*"|\S+/g)
         ?.map((word) => word.replaceAll('"', ""))
         .slice(2) ?? [];
-    const { exitCode, stderr } = await runPetstore(isChosen ? line : [...line, "--remote"]);
+    const input = { piped: newSecret(newKeyId()) };
+    const { exitCode, stderr } = await runPetstore(isChosen ? line : [...line, "--remote"], input);
     const problem = expect.stringContaining("error: Node is too old, or add --allow-packaged-node to let");
     expect([exitCode, stderr]).toEqual([1, problem]);
   },

@@ -28,11 +28,12 @@ it("previews have every binding of production, but databases of their own", () =
   expect(settings).not.toMatch(/"database_name":"(?!petstore-)|"script_name"/);
 });
 
-it("every line of the Worker is logged, and no query strings", () => {
+it("every line of the Worker is logged, few requests are traced, and no query strings are kept", () => {
   expect(production.observability).toMatchObject({
     enabled: true,
     redact_query_string: true,
     logs: { enabled: true, head_sampling_rate: 1, invocation_logs: false },
+    traces: { enabled: true, head_sampling_rate: 0.01 },
   });
 });
 

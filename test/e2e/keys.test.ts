@@ -4,15 +4,18 @@
 import { existsSync } from "node:fs";
 import { userInfo } from "node:os";
 import { dirname, join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
+import { Io } from "../../scripts/lib/io.ts";
 import { BANNED } from "../../src/keys/object/ban-record.ts";
-import { createKey, renameKey } from "../../src/operators/admin.ts";
+import { newSecret } from "../../src/keys/secret.ts";
+import { createKey, renameKey, rotateKey } from "../../src/operators/admin.ts";
 import { KEY_CHANGES } from "../../src/operators/changes.ts";
 import type { LIST_STATES } from "../../src/operators/records.ts";
-import { databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { apiError, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState, runProcess, runScript } from "../support/e2e/petstore.ts";
+import { hasTerminals, runInTerminal } from "../support/e2e/terminal.ts";
 import { startWorkersAccount } from "../support/e2e/workers-account.ts";
 
 const SECRET = /^pet_[0-9A-Za-z]{50}$/;
@@ -37,10 +40,16 @@ afterAll(async () => {
 });
 
 /** Runs `npx petstore keys LINE`: where nobody can answer, or in a terminal where somebody types `stdin`. */
-async function run(line: string, stdin?: string) {
-  const { stderr, ...outcome } = await runPetstore(`keys ${line} --remote`, { stdin });
+async function run(line: string, stdin?: string, piped?: string) {
+  const { stderr, ...outcome } = await runPetstore(`keys ${line} --remote`, {
+    stdin,
+    ...(piped !== undefined && { piped }),
+  });
   return { ...outcome, stderr: stderr.replace("Opening production's database of keys\n", "") };
 }
+
+/** The same with `piped` on standard input. */
+const runPiped = (line: string, piped: string) => run(line, undefined, piped);
 
 async function json(line: string) {
   return JSON.parse((await run(`${line} --json`)).stdout);
@@ -129,6 +138,7 @@ describe("npx petstore keys create", () => {
         createdAt: TIME,
         expiresAt: "2099-12-31T22:59:59Z",
         revokedAt: null,
+        suspendedAt: null,
         graceUntil: null,
         bannedUntil: null,
         bansInLast30Days: 0,
@@ -190,6 +200,9 @@ describe("npx petstore keys list", () => {
     const inGrace = await create("revoked in grace");
     await run(`rotate ${inGrace} --grace 60 --yes`);
     await run(`revoke ${inGrace} --yes`);
+    const suspended = await create("suspended");
+    await run(`rotate ${suspended} --grace 60 --yes`);
+    await run(`suspend ${suspended} --reason test`);
     await run("create --name ~日本語 --plan pro");
     last = await newKey("~last");
   });
@@ -202,9 +215,10 @@ describe("npx petstore keys list", () => {
 
   const STATES = {
     active: ["expiring", "fresh", "in grace", "last", "unbanned", "日本語"],
+    suspended: ["suspended"],
     banned: ["banned"],
     expiring: ["expiring"],
-    "in-grace": ["in grace"],
+    "in-grace": ["in grace", "suspended"],
     expired: ["expired"],
     revoked: ["revoked", "revoked in grace"],
   } satisfies Record<(typeof LIST_STATES)[number], string[]>;
@@ -222,7 +236,13 @@ describe("npx petstore keys list", () => {
     expect(await found(`--search ~ ${query}`)).toEqual(names);
   });
 
-  it("finds a key by a part of its id, by the end of its secret, and by its name in any case", async () => {
+  it("finds a key by a part of its id, by the end of its secret, also a replaced one, and by its name in any case", async () => {
+    const { id, lastFour } = await newKey("~rotated");
+    await run(`rotate ${id} --yes`);
+    await run(`rotate ${id} --yes`);
+    expect(await found(`--search ${lastFour}`)).toContain("rotated");
+    await run(`revoke ${id} --yes`);
+    await database.prepare("UPDATE keys SET name = 'other' WHERE id = ?1").bind(id).run();
     for (const query of [last.id.slice(6, 14), last.lastFour, "~LAST"])
       expect(await found(`--search ${query}`)).toContain("last");
   });
@@ -231,13 +251,15 @@ describe("npx petstore keys list", () => {
     const page = (number: number) => run(`list --search ~ --sort name --limit 9 --page ${number}`);
     const { stdout, stderr } = await page(1);
     expect(stdout).toMatch(
-      /^ID .*\nkey_\w{12} {2}~banned .* banned until \d{4}-\S+Z +1\n(.*\n)*.*~unbanned .* 3 TIMES\n/,
+      /^ID .*\nkey_\w{12} {2}~banned .* banned until \d{4}-\S+Z +1\n(.*\n)*.*~suspended .* suspended, in-grace\n/,
     );
-    expect(stderr).toBe("Keys 1 to 9 of 10; --page 2 shows the next.\n");
+    expect(stderr).toBe("Keys 1 to 9 of 11; --page 2 shows the next.\n");
     const second = await page(2);
     // Each of the three characters takes two columns.
-    expect(second.stdout).toMatch(/^ID {16}NAME {5}PLAN .*\nkey_\w{12} {2}~日本語 {2}pro /);
-    expect(second.stderr).toBe("Keys 10 to 10 of 10.\n");
+    expect(second.stdout).toMatch(
+      /^ID {16}NAME {7}PLAN .*\nkey_\w{12} {2}~unbanned .*\nkey_\w{12} {2}~日本語 {4}pro /,
+    );
+    expect(second.stderr).toBe("Keys 10 to 11 of 11.\n");
     expect(await page(3)).toEqual({ exitCode: 0, stdout: "", stderr: "There is no page 3.\n" });
   });
 });
@@ -251,7 +273,7 @@ it("npx petstore keys revoke ends a key for good, after saying whose it is", asy
   expect(await rowOf(id)).toMatch(/ active$/);
 
   const { exitCode, stdout, stderr } = await run(`revoke ${id}`, "y\n");
-  expect([exitCode, stdout]).toEqual([0, expect.stringContaining(`Revoked ${id} ("Ann's shop")`)]);
+  expect([exitCode, stdout]).toEqual([0, `Revoked ${id} ("Ann's shop"): revoked.\n`]);
   const owner = `${id} \\("Ann's shop", ending in ${lastFour}, created \\d{4}-\\d\\d-\\d\\d\\)`;
   expect(stderr).toMatch(new RegExp(`This ends ${owner} for good`));
   expect(await rowOf(id)).toMatch(/ revoked$/);
@@ -263,7 +285,7 @@ it("npx petstore keys rotate prints a new key for the same id, and when the old 
   const second = stdout.trim();
   expect(second).toMatch(SECRET);
   expect(stderr).toMatch(/The current key of .* stops working everywhere at \d{4}-\S+Z\.\n/);
-  expect(stderr).toMatch(/Rotated key_\w{12} \("Ann's shop"\): free plan/);
+  expect(stderr).toMatch(/Rotated key_\w{12} \("Ann's shop"\): active, expiring, in-grace, free plan/);
   expect(await json(`show ${id}`)).toMatchObject({ lastFour: second.slice(-4) });
   const { key: third, ...rest } = await json(`rotate ${id} --yes`);
   expect(rest).toEqual({ id, name: "Ann's shop", plan: "free", perMinute: 60, perDay: 1_000 });
@@ -286,6 +308,12 @@ it("every change is recorded, with the values before and after, and who made it"
     ["expire ID 2099-01-31", "expiry: never → 2099-01-31T00:00:00Z"],
     ["expire ID never", "expiry: 2099-01-31T00:00:00Z → never"],
     ["rotate ID --yes", `rotated: ${lastFour} → \\w{4}`],
+    ["rotate ID --grace 60 --yes", "rotated: \\w{4} → \\w{4}, the old key works until \\d{4}-\\S+Z"],
+    ["end-grace ID --yes", "grace: \\d{4}-\\S+Z → ended"],
+    ["end-grace ID --yes", "grace: null → ended"],
+    ["suspend ID --reason leaked", "suspended: null → leaked"],
+    ["suspend ID --reason unpaid", "suspended: \\d{4}-\\S+Z → unpaid"],
+    ["resume ID", "resumed: \\d{4}-\\S+Z → null"],
     ["unban ID", "unbanned: \\d{4}-\\S+Z → null"],
     ["unban ID", "unbanned: null → null"],
   ] as const;
@@ -328,7 +356,8 @@ it("changes of a key that is unknown, revoked or expired are refused; an expired
   const { id: expired } = await newKey("expired", -1);
   const unknown = "key_000000000000";
   const needActive = ["rotate ID --yes", "plan ID pro", "unban ID"];
-  const changes = [...needActive, "revoke ID --yes", "rename ID other", "expire ID never"];
+  const others = ["revoke ID --yes", "rename ID other", "expire ID never", "end-grace ID --yes"];
+  const changes = [...needActive, ...others, "suspend ID --reason test", "resume ID"];
   for (const [id, lines, problem] of [
     [unknown, ["show ID", ...changes], `there is no key ${unknown}: see npx petstore keys list`],
     [revoked, changes, `${revoked} is revoked, for good: nothing about it can be changed`],
@@ -345,9 +374,312 @@ it("changes of a key that is unknown, revoked or expired are refused; an expired
 
 it("a key that is given instead of an id is not printed", async () => {
   const { id, secret } = await newKey();
-  for (const line of [`revoke ${secret}`, `revoke ${id} ${secret}`, `list --${secret}`]) {
-    const { exitCode, stderr } = await run(line);
-    expect([exitCode, stderr.includes(secret.slice(4, 20))]).toEqual([2, false]);
-    expect(stderr).toContain("pet_…");
+  const lines = [
+    "revoke KEY",
+    `revoke ${id} KEY`,
+    "find KEY",
+    "list --search KEY",
+    "list --KEY",
+    "show --by=KEY",
+  ];
+  for (const line of lines) {
+    const { exitCode, stdout, stderr } = await run(line.replace("KEY", secret));
+    expect([exitCode, stdout]).toEqual([2, ""]);
+    expect(stderr).toMatch(/^error: .*\n$/);
+    // All that is random in the key.
+    expect(stderr).not.toContain(secret.slice(16, 20));
+    expect(stderr).toMatch(new RegExp(`shell.* history.* replace it with npx petstore keys rotate ${id}`));
   }
+  // A mistyped one names no key.
+  const { stderr } = await run(`revoke ${secret.slice(0, -1)}`);
+  expect(stderr).toContain("'pet_…' is invalid");
+});
+
+describe("npx petstore keys suspend and resume", () => {
+  it("suspend refuses a key until resume, without a question, and says what was suspended", async () => {
+    const { id } = await newKey();
+    const suspend = ["suspend", id, "--reason", "leaked in a repository", "--remote"];
+    const { exitCode, stdout } = await runPetstore(["keys", ...suspend]);
+    const plan = "free plan, 60 requests per minute, 1000 per day, never expires";
+    expect([exitCode, stdout]).toEqual([0, `Suspended ${id} ("Ann's shop"): suspended, ${plan}.\n`]);
+    expect(await json(`list --search ${id}`)).toMatchObject([{ state: "suspended", suspendedAt: TIME }]);
+    const again = await run(`suspend ${id} --reason unpaid`);
+    expect(again.stderr).toMatch(
+      new RegExp(`^${id} was suspended before, since \\d{4}-\\S+Z: see its log.\n`),
+    );
+    expect((await run(`resume ${id}`)).stdout).toBe(`Resumed ${id} ("Ann's shop"): active, ${plan}.\n`);
+    const { exitCode: failed, stderr } = await run(`resume ${id}`);
+    expect([failed, stderr]).toEqual([1, `error: ${id} is not suspended\n`]);
+    expect(await changesOf(id)).toHaveLength(4);
+  });
+
+  it("a suspended key can be changed, and stays suspended; one that has expired is shown as both", async () => {
+    const { id } = await newKey("suspended");
+    await run(`suspend ${id} --reason test`);
+    for (const line of [
+      "rename ID other",
+      "plan ID pro",
+      "unban ID",
+      "end-grace ID --yes",
+      "expire ID 2099-01-31",
+    ])
+      expect((await run(line.replace("ID", id))).stdout).toContain(`${id} (`);
+    expect((await run(`rotate ${id} --yes`)).stderr).toContain(
+      `Rotated ${id} ("other"): suspended, pro plan`,
+    );
+    expect(await rowOf(id)).toMatch(/ suspended$/);
+    expect((await run(`revoke ${id} --yes`)).exitCode).toBe(0);
+    expect(await rowOf(id)).toMatch(/ revoked$/);
+
+    const { id: expired } = await newKey("expired", -1);
+    await run(`suspend ${expired} --reason test`);
+    expect(await json(`show ${expired}`)).toMatchObject({
+      state: "suspended",
+      states: ["suspended", "expired"],
+    });
+    // Resumed, it still is expired.
+    expect((await run(`resume ${expired}`)).stdout).toMatch(
+      /: expired, free plan, .*, expired \d{4}-\S+Z\.\n/,
+    );
+  });
+});
+
+it("npx petstore keys end-grace ends the replaced keys after a question, and says until when they would have worked", async () => {
+  const { id } = await newKey();
+  await run(`rotate ${id} --grace 3600 --yes`);
+  expect((await run(`end-grace ${id}`, "n\n")).exitCode).toBe(1);
+  expect(await rowOf(id)).toMatch(/ active, in-grace$/);
+  const { exitCode, stdout, stderr } = await run(`end-grace ${id}`, "y\n");
+  expect([exitCode, stdout]).toEqual([0, expect.stringContaining(`Ended all replaced keys of ${id} (`)]);
+  expect(stderr).toMatch(new RegExp(`^The replaced keys of ${id} work until \\d{4}-\\S+Z at most.\n`));
+  expect(await rowOf(id)).toMatch(/ active$/);
+  expect((await run(`end-grace ${id} --yes`)).stderr).toContain(`The replaced keys of ${id} no longer work.`);
+});
+
+describe("npx petstore keys find", () => {
+  const find = (secret: string) => runPiped("find", `${secret}\n`);
+
+  it("says whose a key is, and until when it works, if it is piped or typed", async () => {
+    const { id, secret, lastFour } = await newKey();
+    const current = await find(secret);
+    expect(current.exitCode).toBe(0);
+    expect(current.stdout).toMatch(
+      new RegExp(
+        `^${id} \\("Ann's shop", ending in ${lastFour}, created .*\\): active\nIt is the current key. It works; it never expires.\n$`,
+      ),
+    );
+    expect(current.stderr).toBe(`If it leaked: npx petstore keys rotate ${id}\n`);
+    const typed = await run("find", `${secret}\n`);
+    expect(typed.stdout).toBe(current.stdout);
+    expect(typed.stderr).toBe(`API key (it is not shown): \n${current.stderr}`);
+
+    await run(`rotate ${id} --grace 3600 --yes`);
+    const replaced = await find(secret);
+    expect(replaced.stdout).toMatch(
+      /: active, in-grace\nA rotation has replaced it. It works; it ends at \d{4}-\S+Z.\n$/,
+    );
+    expect(replaced.stderr).toBe(`If it leaked: npx petstore keys end-grace ${id}\n`);
+    await run(`suspend ${id} --reason test`);
+    expect((await find(secret)).stdout).toMatch(
+      /It does not work while the key is suspended; it ends at \d{4}-\S+Z.\n$/,
+    );
+    await run(`resume ${id}`);
+    await run(`end-grace ${id} --yes`);
+    expect((await find(secret)).stdout).toMatch(/It does not work: it ended at \d{4}-\S+Z.\n$/);
+    await run(`revoke ${id} --yes`);
+    expect(await find(secret)).toMatchObject({
+      stdout: expect.stringMatching(/It does not work: the key is revoked.\n$/),
+      stderr: "",
+    });
+    const { secret: expired } = await newKey("expired", -1);
+    expect((await find(expired)).stdout).toMatch(
+      /It is the current key. It does not work: it ended at \d{4}-\S+Z.\n$/,
+    );
+  });
+
+  it.skipIf(!hasTerminals)("a terminal does not show the key, however soon it is typed", async () => {
+    const { id, secret } = await newKey();
+    const command = [process.execPath, "scripts/petstore.ts", "keys", "find", "--remote"];
+    const { exitCode, stdout } = await runInTerminal(command, "(it is not shown)", secret, api.environment);
+    expect([exitCode, stdout]).toEqual([0, expect.stringContaining(`${id} ("Ann's shop"`)]);
+    expect(stdout).not.toContain(secret.slice(16, 24));
+  });
+
+  it("prints exactly one JSON value with --json", async () => {
+    const { id, secret, expiresAtMs } = await newKey("Ann's shop", DAY_MS);
+    await run(`rotate ${id} --grace 2592000 --yes`);
+    const { stdout, stderr } = await runPiped("find --json", secret);
+    // The grace ends with the key.
+    const endsAt = new Date(expiresAtMs ?? 0).toISOString().replace(/\.\d+Z/, "Z");
+    expect(JSON.parse(stdout)).toMatchObject({
+      id,
+      state: "active",
+      isCurrent: false,
+      works: true,
+      problem: null,
+      endsAt,
+    });
+    expect(stderr).toBe("");
+    await run(`revoke ${id} --yes`);
+    const revoked = JSON.parse((await runPiped("find --json", secret)).stdout);
+    expect(revoked).toMatchObject({ state: "revoked", works: false, problem: "revoked" });
+  });
+
+  it("exits with 1 for an unknown key, and with 2 for a text that is none, and prints neither", async () => {
+    const { id, secret } = await newKey();
+    for (const [text, exitCode, problem] of [
+      [newSecret("key_000000000000"), 1, "unknown here: no key has the ID key_000000000000."],
+      [newSecret(id), 1, `unknown: ${id} ("Ann's shop", `],
+      [secret.slice(0, -1), 2, "this is not an API key, or not a whole one"],
+      [`${secret}\n${secret}`, 2, "this is not an API key, or not a whole one"],
+      ["", 2, "this is not an API key, or not a whole one"],
+    ] as const) {
+      const outcome = await find(text);
+      expect(outcome).toMatchObject({
+        exitCode,
+        stdout: "",
+        stderr: expect.stringContaining(`error: ${problem}`),
+      });
+      if (text !== "") expect(outcome.stderr).not.toContain(text.slice(16, 24));
+    }
+  });
+});
+
+describe("IDs on standard input", () => {
+  const newIds = async (...names: string[]) => {
+    const ids: string[] = [];
+    for (const name of names) ids.push((await newKey(name)).id);
+    return ids;
+  };
+
+  it("each gets its line, in their order, also if one of them can't be changed: exit code 1", async () => {
+    const [a = "", b = "", c = ""] = await newIds("a", "b", "c");
+    await run(`revoke ${b} --yes`);
+    const piped = `${a}\n\n  ${b}\r\nkey_000000000000\n${c}\n${a}`;
+    const { exitCode, stdout, stderr } = await runPiped("revoke - --yes", piped);
+    expect([exitCode, stdout]).toEqual([1, `Revoked ${a} ("a"): revoked.\nRevoked ${c} ("c"): revoked.\n`]);
+    expect(stderr).toBe(
+      [
+        `This ends 3 keys (${a} "a", ${b} "b", ${c} "c") for good: it can't be undone.`,
+        `error: ${b} is revoked, for good: nothing about it can be changed`,
+        "error: there is no key key_000000000000: see npx petstore keys list",
+        "Changed 2 of 4 keys.",
+        "This takes effect everywhere within 30 seconds.\n",
+      ].join("\n"),
+    );
+  });
+
+  it("without --yes, the command says what it would change, and changes nothing", async () => {
+    const ids = await newIds("a", "b", "c", "d", "e");
+    const first = `${ids[0]} "a", ${ids[1]} "b", ${ids[2]} "c", and 2 more`;
+    for (const [line, effect] of [
+      ["revoke -", `This ends 5 keys (${first}) for good: it can't be undone.`],
+      ["suspend - --reason test", `This suspends 5 keys (${first}).`],
+      ["resume -", `This ends the suspension of 5 keys (${first}).`],
+      ["expire - 2099-01-31", `This sets the expiry of 5 keys (${first}) to 2099-01-31T00:00:00Z.`],
+      ["expire - never", `This sets the expiry of 5 keys (${first}) to never.`],
+      ["plan - pro", `This changes the plan of 5 keys (${first}) to pro.`],
+      ["unban -", `This lifts any ban of 5 keys (${first}).`],
+      [
+        "end-grace -",
+        `This ends what rotations of 5 keys (${first}) have replaced, for good. The current key goes on.`,
+      ],
+    ] as const) {
+      const { exitCode, stdout, stderr } = await runPiped(line, ids.join("\n"));
+      const problem = "standard input has the IDs, so nobody can answer there: add --yes to do it";
+      expect([exitCode, stdout, stderr]).toEqual([2, "", `${effect}\nerror: ${problem}\n`]);
+    }
+    for (const id of ids) expect(await changesOf(id)).toHaveLength(1);
+  });
+
+  it.each([
+    ["suspend - --reason test", { state: "suspended" }],
+    ["expire - 2099-01-31", { expiresAt: "2099-01-31T00:00:00Z" }],
+    ["plan - pro", { plan: "pro" }],
+    ["unban -", { state: "active" }],
+    ["end-grace -", { graceUntil: null }],
+    ["revoke -", { state: "revoked" }],
+  ])("%s prints exactly one JSON array with --json", async (line, change) => {
+    const ids = await newIds("a", "b");
+    const piped = `${ids[0]}\nkey_000000000000\n${ids[1]}`;
+    const { exitCode, stdout } = await runPiped(`${line} --yes --json`, piped);
+    const unknown = { id: "key_000000000000", error: expect.stringContaining("there is no key") };
+    expect([exitCode, JSON.parse(stdout)]).toMatchObject([
+      1,
+      [{ id: ids[0], ...change }, unknown, { id: ids[1], ...change }],
+    ]);
+  });
+
+  it("a key whose change may have been made is named, and the others are changed", async () => {
+    const [a = "", b = ""] = await newIds("a", "b");
+    api.intercept(async (_, body, send) => {
+      if (body.includes("INSERT INTO key_changes") && body.includes(a))
+        throw apiError(500, 7500, "D1_ERROR: Network connection lost");
+      await send();
+    });
+    onTestFinished(() => api.intercept());
+    const { exitCode, stdout, stderr } = await runPiped("revoke - --yes", `${a}\n${b}`);
+    expect([exitCode, stdout]).toEqual([1, `Revoked ${b} ("b"): revoked.\n`]);
+    expect(stderr).toMatch(
+      /error: .*Network connection lost.*; the change may have been made: see npx petstore keys log/,
+    );
+  });
+
+  it("a line that is no ID is refused before anything is changed, and a key in it is not printed", async () => {
+    const { id, secret } = await newKey();
+    for (const line of ["ID", secret, "key_1", `${id},x`]) {
+      const { exitCode, stdout, stderr } = await runPiped("revoke - --yes", `${id}\n${line}\n`);
+      expect([exitCode, stdout]).toEqual([2, ""]);
+      expect(stderr).toMatch(/^error: line 2 of standard input is no ID, and nothing was changed: .*\n$/);
+      expect(stderr).not.toContain(secret.slice(16, 24));
+    }
+    expect(await changesOf(id)).toHaveLength(1);
+  });
+});
+
+describe("two operators at once", () => {
+  /** What happens in the minute in which Ann is asked, before she says yes. */
+  function whileAsked(happen: (jo: { by: string; nowMs: number }) => unknown) {
+    vi.useFakeTimers({ toFake: ["Date"] });
+    const asked = vi.spyOn(Io.prototype, "confirm").mockImplementation(async () => {
+      vi.setSystemTime(Date.now() + 60_000);
+      await happen({ by: "Jo", nowMs: Date.now() });
+    });
+    onTestFinished(() => {
+      asked.mockRestore();
+      vi.useRealTimers();
+    });
+    return asked;
+  }
+
+  it.each(["revoke ID", "rotate ID", "rotate ID --grace 60", "end-grace ID"])(
+    "%s changes nothing if the key that it has asked about was rotated, and says by whom",
+    async (line) => {
+      const { id } = await newKey();
+      whileAsked((jo) => rotateKey(database, id, 60_000, jo));
+      const { exitCode, stdout, stderr } = await run(`${line.replace("ID", id)} --by Ann`);
+      expect([exitCode, stdout]).toEqual([1, ""]);
+      const problem = `${id} was rotated meanwhile by Jo, at \\S+Z: nothing was changed.`;
+      expect(stderr).toMatch(new RegExp(`error: ${problem} See npx petstore keys log ${id}`));
+      expect(await rowOf(id)).toMatch(/ active, in-grace$/);
+      expect(await changesOf(id)).toEqual(["created: null → free (a test)", expect.stringContaining("(Jo)")]);
+    },
+  );
+
+  it("the record has their changes in order, each with the time at which it was made", async () => {
+    const { id } = await newKey();
+    whileAsked((jo) => renameKey(database, id, "other", jo));
+    await run(`revoke ${id} --by Ann`);
+    const [revoked, renamed] = await json(`log ${id}`);
+    expect([revoked, renamed]).toMatchObject([{ by: "Ann" }, { by: "Jo" }]);
+    expect(revoked.at).toBe(renamed.at);
+  });
+
+  it("a grace ends when the question said, however long the answer took", async () => {
+    const { id } = await newKey();
+    const confirm = whileAsked(() => {});
+    await run(`rotate ${id} --grace 3600`);
+    const [, end = "none"] = confirm.mock.calls[0]?.[0].match(/everywhere at (\S+)\.$/) ?? [];
+    expect((await json(`log ${id}`))[0].to).toMatch(new RegExp(`, the old key works until ${end}$`));
+  });
 });

@@ -548,7 +548,12 @@ describe.skipIf(CHROMIUM === undefined)("the usage page", () => {
     const page = await open("/usage", async (each) => {
       // The clock of the machine is an hour slow.
       await each.clock.install({ time: EXAMPLE_MS - 3_600_000 });
-      await answerUsage(each, { ...EXAMPLE_USAGE, bannedUntil: EXAMPLE_MS / 1000 + 600 });
+      // The widest figures of a plan.
+      const refused = { refusedByMinute: 98_765, refusedByDay: 123_456, busiestMinute: 40_000 };
+      const days = EXAMPLE_USAGE.days.map((day, index) =>
+        index === 28 ? { ...day, admitted: 100_000, ...refused } : day,
+      );
+      await answerUsage(each, { ...EXAMPLE_USAGE, days, bannedUntil: EXAMPLE_MS / 1000 + 600 });
     });
     await enter(page, key);
     await meters(page).first().waitFor();
@@ -563,8 +568,24 @@ describe.skipIf(CHROMIUM === undefined)("the usage page", () => {
     expect(await meter.getAttribute("aria-valuemax")).toBe("1000");
     expect(await page.locator("#chart g:has(title)").count()).toBe(30);
     await page.getByText("Show as a table").click();
-    expect(await page.locator("#days tr").first().innerText()).toBe("20 Nov\t1\t0");
+    const rows = await page.locator("#days tr").allInnerTexts();
+    expect(rows.slice(0, 2)).toEqual(["20 Nov\t1\t0\t0\t1", "19 Nov\t100,000\t98,765\t123,456\t40,000"]);
     expect(await page.getByRole("heading", { name: "Last 30 days" }).count()).toBe(1);
     await expectUsable(page);
+  });
+
+  it("says whether a larger plan would have helped, from the counts of the service", async () => {
+    const { key: free } = await petstore.newKey("free");
+    const page = await open("/usage");
+    await enter(page, free);
+    await page.getByText("No limit refused a request in the last 30 days: a larger plan would not").waitFor();
+    expect(await page.locator("#doubt").isVisible()).toBe(false);
+    // More than two minutes admit, because a minute may begin meanwhile; too few for a ban.
+    await Promise.all(Array.from({ length: 150 }, () => petstore.call("/v1/nowhere", free)));
+    await page
+      .getByText("On 1 of the last 30 days, the limit per minute refused requests. The Pro plan")
+      .waitFor();
+    expect(await page.locator("#doubt").isVisible()).toBe(true);
+    expect(await page.locator("rect.refusedByMinute").count()).toBe(1);
   });
 });

@@ -8,11 +8,17 @@ import { emptyState, start } from "../support/e2e/petstore.ts";
 
 const [folder = "docs"] = process.argv.slice(2);
 
-/** Busy on weekdays, and sometimes over the limit. */
+/** Busy on weekdays, and sometimes over a limit. */
 const PAST_DAYS = EXAMPLE_USAGE.days.slice(0, -1).map(({ date }, index) => {
   const isQuiet = index % 7 === 1 || index % 7 === 2;
   const sent = Math.round((isQuiet ? 150 : 700) + 400 * Math.sin(index) ** 2);
-  return { date, admitted: Math.min(1000, sent), refused: Math.max(0, sent - 1000) };
+  const refusedByMinute = index % 5 === 0 ? 120 : 0;
+  const refusals = {
+    refusedByMinute,
+    refusedByDay: Math.max(0, sent - 1000),
+    busiestMinute: 40 + refusedByMinute,
+  };
+  return { date, admitted: Math.min(1000, sent), ...refusals };
 });
 
 const browser = await openBrowser();
@@ -41,7 +47,7 @@ try {
     // The page finds the key in the tab's storage.
     await page.goto(`${service.origin}/usage`);
     await page.getByRole("meter").first().waitFor();
-    await page.setViewportSize({ width: 1280, height: 960 });
+    await page.setViewportSize({ width: 1280, height: 1180 });
     await take("usage");
     await page.close();
   }

@@ -12,6 +12,7 @@ import { FIRST_SECRET, type Isolate, MAX_WAIT_MS, type Message, type Read, World
  */
 const FAULTS = {
   evictions: "quick",
+  lostRecords: "quick",
   usageCalls: "quick",
   unbans: "quick",
   rotations: "quick",
@@ -42,6 +43,9 @@ const CHANGES: readonly Fault[] = ["planChanges", "unbans", "rotations", "expiri
 
 /** After it all leases have ended, and were reported or given up, and changes of the record are in force everywhere. */
 const REST_MS = 40_000;
+/** A write whose answer was lost may be executed so much later. */
+const LATE_RECORD_MS = 20 * 60_000;
+
 /** A change of the record is in force after 30 s. */
 const LONG_MS = 90_000;
 
@@ -104,6 +108,8 @@ class Scenario {
       limits,
       send: (message) => void this.#send(message),
       read: (read) => this.#read(read),
+      write: (execute) => this.#write(execute),
+      persist: () => this.#persist(),
       ...(this.faults.has("lateTimers") && {
         timerDelayMs: () => (this.#has("lateTimers", 0.1) ? random.int(0, 30) : 0),
       }),
@@ -150,6 +156,20 @@ class Scenario {
       const answer = read.deliver();
       time.after(tripMs(), answer);
     });
+  }
+
+  /** A write to the primary. It may not arrive, or its answer may not; then it may be executed much later. */
+  async #write(execute: () => void): Promise<void> {
+    const { time } = this.#world;
+    const after = (ms: number) => new Promise<void>((resolve) => time.after(ms, resolve));
+    if (this.#has("crashes", 0.2))
+      time.after(this.#random.int(0, 2 * this.#toPrimaryMs), () => this.#crash());
+    const isLost = this.#has("lostRecords", 0.4);
+    await after(this.#toPrimaryMs);
+    if (!isLost) execute();
+    else if (this.#random.chance(0.5)) time.after(this.#random.int(0, LATE_RECORD_MS), execute);
+    await after(this.#toPrimaryMs);
+    if (isLost) throw new Error("the answer is lost");
   }
 
   /** The network to the object, and its storage. */
@@ -387,6 +407,23 @@ class Scenario {
     await sendNext();
   }
 
+  /** Lets some time pass, with faults and a few requests. Then operators see what the object has counted. */
+  async #expectRecords(): Promise<void> {
+    const random = this.#random;
+    const world = this.#world;
+    for (let rounds = 0; rounds < 3; rounds += 1) {
+      const forMs = random.int(1_000, LATE_RECORD_MS);
+      for (let requests = random.int(0, 20); requests > 0; requests -= 1)
+        world.time.after(random.int(0, forMs), () => void this.#request());
+      await world.run(world.time.nowMs + forMs);
+    }
+    this.faults.clear();
+    // The object's clock may have stepped back by two days.
+    for (let ms = LATE_RECORD_MS; !world.isRecorded && ms < 7 * 86_400_000; ms *= 2)
+      await world.run(world.time.nowMs + ms);
+    world.expectRecords();
+  }
+
   /** Ends all faults, and checks all counts. */
   async #finish(): Promise<void> {
     const world = this.#world;
@@ -430,6 +467,7 @@ class Scenario {
       world.expectUsage();
       totals.usageChecked += 1;
     }
+    await this.#expectRecords();
     world.throwFailure();
   }
 }

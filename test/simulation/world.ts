@@ -1,7 +1,10 @@
 // One key on virtual time: the real Durable Object class on a storage that can crash, isolates with what they really know of keys, and a
 // network whose delays and faults the scenario chooses, also that to the primary of the keys database. The world compares the answers
-// that clients get with the counts of the object and with the versions of the key's record, and records the first broken guarantee.
+// that clients get with the counts of the object, with the usage in a real SQLite, and with the versions of the key's record, and records
+// the first broken guarantee.
 
+import { readFileSync } from "node:fs";
+import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { DatabaseUnavailable } from "../../src/d1/statements.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import type { Caller } from "../../src/keys/isolate/caller.ts";
@@ -11,8 +14,18 @@ import { MAX_DECISIONS } from "../../src/keys/isolate/local-decisions.ts";
 import { acquire, statusOf } from "../../src/keys/object/acquire.ts";
 import { ApiKey } from "../../src/keys/object/api-key.ts";
 import { liftBan } from "../../src/keys/object/bans.ts";
+import { outstanding } from "../../src/keys/object/leases.ts";
 import { type Quota, rollOver, UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
+import { NO_ALERT } from "../../src/keys/object/quota-alert.ts";
 import type { ReadRecord } from "../../src/keys/object/record-reader.ts";
+import { daysOf } from "../../src/keys/object/totals.ts";
+import {
+  afterChange,
+  dateOf,
+  NOTHING_UNRECORDED,
+  recordUsage,
+  type Unrecorded,
+} from "../../src/keys/object/usage-record.ts";
 import type {
   AcquireAnswer,
   AcquireRequest,
@@ -47,17 +60,20 @@ const WINDOW_NAMES = ["minute", "day"] as const;
 /** Virtual time. Runs events by time, then in the order in which they were added. */
 class Timeline {
   nowMs: number;
+  /** The number of events that are no alarms. */
+  events = 0;
   /** The next event is the last. */
-  readonly #events: { atMs: number; run: () => unknown }[] = [];
+  readonly #events: { atMs: number; run: () => unknown; isAlarm: boolean }[] = [];
 
   constructor(nowMs: number) {
     this.nowMs = nowMs;
   }
 
-  after(ms: number, run: () => unknown): void {
+  after(ms: number, run: () => unknown, isAlarm = false): void {
     const atMs = this.nowMs + Math.max(0, Math.ceil(ms));
     const later = this.#events.findLastIndex((each) => each.atMs > atMs);
-    this.#events.splice(later + 1, 0, { atMs, run });
+    this.#events.splice(later + 1, 0, { atMs, run, isAlarm });
+    if (!isAlarm) this.events += 1;
   }
 
   /** When the next event is. */
@@ -68,13 +84,27 @@ class Timeline {
   /** Runs the next event, if there is one. */
   step(): void {
     const event = this.#events.pop();
-    this.nowMs = event?.atMs ?? this.nowMs;
-    event?.run();
+    if (event === undefined) return;
+    this.nowMs = Math.max(event.atMs, this.nowMs);
+    if (!event.isAlarm) this.events -= 1;
+    event.run();
   }
 }
 
-/** What the object stores. */
-type State = { quota: Quota; read: ReadRecord | undefined };
+/** What the object stores, with its alarm. */
+type State = {
+  quota: Quota;
+  read: ReadRecord | undefined;
+  duties: { banMs: number; usage: Unrecorded; alerted: typeof NO_ALERT };
+  alarmMs: number;
+};
+
+/** What operators see of a day. */
+type UsageRow = { day: string; admitted: number; refused_minute: number; refused_day: number };
+
+/** A table of one world. Opening a database for each would take most of the time. */
+const USAGE = new DatabaseSync(":memory:");
+USAGE.exec(readFileSync("migrations/keys/0004_key_usage.sql", "utf8"));
 
 /** A storage whose writes become durable later, in order. A crash loses the others. */
 class Storage {
@@ -162,6 +192,10 @@ export interface Options {
   send: (message: Message) => void;
   /** Handles a read; by default it succeeds at once. */
   read?: (read: Read) => void;
+  /** Handles a write to the keys database; by default it succeeds at once. */
+  write?: (execute: () => void) => Promise<void>;
+  /** Makes the writes of an alarm durable; by default at once. */
+  persist?: () => void;
   timerDelayMs?: () => number;
   /** Whether a call is cancelled with its request, so that neither its result nor its deadline is noticed. */
   isCancelled?: () => boolean;
@@ -202,8 +236,9 @@ export class World {
   readonly isolates: Isolate[] = [];
   /** The lead of the object's clock over virtual time. */
   objectAheadMs = 0;
-  /** The number of crashes of the object. */
+  /** The number of crashes of the object, and how much was leased at these times. */
   crashes = 0;
+  #leasedAtCrashes = 0;
   /** The number of requests without a decision. */
   open = 0;
   /** Whether counts may be inexact: isolates may have decided locally. */
@@ -259,6 +294,14 @@ export class World {
   #unreported = 0;
   /** By minute: when the object first refused a request, when refused requests have arrived (virtual time), the largest limit. */
   readonly #refusals = new Map<number, { firstMs?: number; arrivedMs: number[]; maxLimit: number }>();
+  /** The alarm that is set or runs. */
+  #alarmMs = Number.POSITIVE_INFINITY;
+  /** The alarm that the object has set since it stored its state. */
+  #newAlarmMs: number | undefined;
+  /** How often each alert was logged, by day and percentage. */
+  readonly #alerts = new Map<string, number>();
+  /** How many responses have named the day as the window that refuses. */
+  #refusedByDay = 0;
   /** The beginnings of each client's latest calls, without repeated ones (virtual time). */
   readonly #calledMs = new Map<string, number[]>();
   #failure: Error | undefined;
@@ -267,6 +310,7 @@ export class World {
     this.#options = options;
     this.time = new Timeline(options.startMs);
     this.versions = [{ fromMs: 0, record: recordOf([FIRST_SECRET], options.limits) }];
+    USAGE.exec("DELETE FROM key_usage");
     this.#life = this.#newLife();
   }
 
@@ -448,7 +492,10 @@ export class World {
     if (requests === 0) return;
     const call = { ...NO_REQUESTS, client: "prefill", number: 1, requests };
     const { quota } = acquire(UNUSED_QUOTA, limits, call, this.objectNowMs);
-    this.storage.durable = { quota, read: undefined };
+    const usage = afterChange(NOTHING_UNRECORDED, UNUSED_QUOTA.totals, quota.totals, this.objectNowMs);
+    const duties = { banMs: Number.POSITIVE_INFINITY, usage, alerted: NO_ALERT };
+    this.storage.durable = { quota, read: undefined, duties, alarmMs: usage.dueMs };
+    this.#setTimer();
     this.evict();
     for (const name of WINDOW_NAMES) {
       const entry = this.entry(name, quota.counts[name].startMs);
@@ -471,10 +518,11 @@ export class World {
     }
   }
 
-  /** Runs events until there is none, or until a time. */
+  /** Runs events until there is none except alarms, or until a time. */
   async run(untilMs = Number.POSITIVE_INFINITY): Promise<void> {
     await this.settle();
-    for (let events = 0; (this.time.nextMs ?? untilMs) < untilMs; events += 1) {
+    const isOver = () => untilMs === Number.POSITIVE_INFINITY && this.time.events === 0;
+    for (let events = 0; !isOver() && (this.time.nextMs ?? untilMs) < untilMs; events += 1) {
       if (events > 400_000) throw new Error("the simulation does not end");
       this.time.step();
       await this.settle();
@@ -606,6 +654,7 @@ export class World {
       const minute = this.#refusalsOf(windows.minute.startMs);
       minute.firstMs ??= this.time.nowMs;
       minute.arrivedMs.push(arrivedMs);
+      if (named === "day") this.#refusedByDay += 1;
       const { startMs, limit } = windows[named];
       const entry = this.entry(named, startMs);
       entry.refusedLimit = Math.max(entry.refusedLimit, Math.min(limit, entry.limit || limit));
@@ -667,16 +716,63 @@ export class World {
         get: () => structuredClone(this.storage.latest),
         put: (_: string, state: State) => life.isAlive && this.#put(state),
       },
-      setAlarm: () => {},
+      setAlarm: (ms: number) => {
+        if (life.isAlive) this.#newAlarmMs = ms;
+      },
     };
-    const ctx = { storage, id: { name: KEY_ID } };
-    const runtime = this.#runtimeOf(life, () => this.objectNowMs);
-    const options = { runtime, findRecord: () => this.#read(life), log: () => {} };
-    life.object = new ApiKey(ctx as never, {} as never, options);
+    const ctx = { storage, id: { name: KEY_ID, toString: () => "an object" } };
+    const options = {
+      runtime: this.#runtimeOf(life, () => this.objectNowMs),
+      findRecord: () => this.#read(life),
+      recordBan: async () => {},
+      recordUsage,
+      log: (event: string, fields: object) => this.#noteLog(event, fields as never),
+    };
+    life.object = new ApiKey(ctx as never, { KEYS_DB: this.#database() } as never, options);
     return life;
   }
 
-  #put(state: State): void {
+  /** The keys database: a write may be executed later, also after its object has ended. */
+  #database() {
+    const write = this.#options.write ?? (async (execute) => execute());
+    return {
+      prepare: (sql: string) => ({
+        bind: (...parameters: SQLInputValue[]) => ({
+          run: () => write(() => void USAGE.prepare(sql).run(...parameters)),
+        }),
+      }),
+    };
+  }
+
+  #noteLog(event: string, { day, percent }: { day: string; percent: number }): void {
+    if (event !== "quota_alert") return;
+    const alert = `${percent} % of ${day}`;
+    this.#alerts.set(alert, (this.#alerts.get(alert) ?? 0) + 1);
+    const isOnce = this.#alerts.get(alert) === 1 || this.crashes > 0;
+    this.expect(isOnce, () => `a second alert of ${alert}`);
+  }
+
+  /** Runs the alarm when it is due. After a crash it runs again. */
+  #setTimer(isAgain = false): void {
+    const { alarmMs = Number.POSITIVE_INFINITY } = this.storage.durable ?? {};
+    if (alarmMs === Number.POSITIVE_INFINITY || (alarmMs === this.#alarmMs && !isAgain)) return;
+    this.#alarmMs = alarmMs;
+    const run = async () => {
+      if (this.storage.durable?.alarmMs !== alarmMs || this.#alarmMs !== alarmMs) return;
+      if (this.objectNowMs < alarmMs) return this.#setTimer(true);
+      await this.#inLife(({ object }) => object.alarm());
+      if (this.#options.persist === undefined) this.persist();
+      else this.#options.persist();
+    };
+    this.time.after(alarmMs - this.objectNowMs, run, true);
+  }
+
+  #put(stored: State): void {
+    const state = {
+      ...stored,
+      alarmMs: this.#newAlarmMs ?? this.storage.latest?.alarmMs ?? Number.POSITIVE_INFINITY,
+    };
+    this.#newAlarmMs = undefined;
     const { revision } = state.quota;
     const before = this.storage.latest;
     if (before?.quota.revision !== revision) this.#before.set(revision, before);
@@ -702,16 +798,21 @@ export class World {
   /** Loses the object's memory and all but the first `written` pending writes. Calls without a result fail. */
   crash(written: number): void {
     const { storage } = this;
+    const { quota = UNUSED_QUOTA } = storage.latest ?? {};
+    this.#leasedAtCrashes += outstanding(quota, this.objectNowMs).day;
     storage.durable = storage.writing[written - 1] ?? storage.durable;
     storage.writing = [];
+    this.#newAlarmMs = undefined;
     this.crashes += 1;
     this.#life.end();
     this.#life = this.#newLife();
+    this.#setTimer(true);
   }
 
   /** Makes the oldest pending write durable. */
   written(): void {
     this.storage.durable = this.storage.writing.shift() ?? this.storage.durable;
+    this.#setTimer();
   }
 
   /** Makes all pending writes durable. */
@@ -843,7 +944,7 @@ export class World {
     const { limits, bansLiftedUntilMs } = this.record;
     const { quota } = this.storage.latest ?? { quota: UNUSED_QUOTA };
     const rolled = rollOver(liftBan(quota, bansLiftedUntilMs), limits, this.objectNowMs);
-    return { status: statusOf(rolled, limits, this.objectNowMs), pastDays: rolled.pastDays };
+    return { status: statusOf(rolled, limits, this.objectNowMs), days: daysOf(rolled.totals) };
   }
 
   throwFailure(): void {
@@ -854,7 +955,9 @@ export class World {
   expectExact(): void {
     // What is lost of a day can keep requests from each of its minutes.
     const days = [...this.entries].filter(([key]) => key.startsWith("day"));
-    const lost = days.reduce((sum, [, day]) => sum + day.lost, this.#countedInVain);
+    // A crash can delay a report for so long that the requests that wait for it are decided without it.
+    const late = this.isDirty ? this.#leasedAtCrashes : 0;
+    const lost = days.reduce((sum, [, day]) => sum + day.lost, this.#countedInVain + late);
     for (const [key, { refusedLimit, admitted }] of this.entries) {
       // A refusal names the minute if leases could still make more room in the day, which may then be used up by them.
       const day = this.entries.get(
@@ -875,10 +978,11 @@ export class World {
 
   /** At rest, usage shows the admitted and refused requests. */
   expectUsage(): void {
-    const { status, pastDays } = this.usage();
+    const { status, days } = this.usage();
+    const { minute } = status.windows;
     const shown = [
-      ...WINDOW_NAMES.map((name) => [name, status.windows[name].startMs, status.windows[name].used] as const),
-      ...pastDays.map(({ startMs, admitted }) => ["day", startMs, admitted] as const),
+      ["minute", minute.startMs, minute.used] as const,
+      ...days.map(({ startMs, admitted }) => ["day", startMs, admitted] as const),
     ];
     // A batch with a lost result may be counted in one window by the object, and in the next by its isolate.
     const isMerged = this.counts.local > 0;
@@ -894,10 +998,11 @@ export class World {
     };
     for (const [name, startMs, used] of isMerged ? [] : shown)
       if (startMs > 0) check(`${name} ${new Date(startMs).toISOString()}`, used, [this.entry(name, startMs)]);
-    const days = [...this.entries].filter(([key]) => key.startsWith("day")).map(([, entry]) => entry);
+    const entries = [...this.entries].filter(([key]) => key.startsWith("day")).map(([, entry]) => entry);
     const usedInDays = shown.reduce((sum, [name, , used]) => sum + (name === "day" ? used : 0), 0);
-    check("all days", usedInDays, days);
-    const refused = pastDays.reduce((sum, day) => sum + day.refused, status.windows.day.refused);
+    check("all days", usedInDays, entries);
+    const refusedByDay = days.reduce((sum, day) => sum + day.refusedByDay, 0);
+    const refused = days.reduce((sum, day) => sum + day.refusedByMinute, refusedByDay);
     // The object also counts the refusals with which a ban begins. It forgets isolates that it has not heard of for CLIENT_KEPT_MS.
     const least = this.counts.refused;
     const most = least + this.counts.bans + this.#countedInVain;
@@ -906,5 +1011,33 @@ export class World {
       mayDiffer || (refused >= least && refused <= most),
       () => `usage shows ${refused} refused, ${least} to ${most} were`,
     );
+    this.expect(
+      mayDiffer || Math.abs(refusedByDay - this.#refusedByDay) <= most - least,
+      () => `usage shows ${refusedByDay} refused by the day, ${this.#refusedByDay} were`,
+    );
+  }
+
+  /** Whether the object has recorded all usage. */
+  get isRecorded(): boolean {
+    const { quota, duties } = this.storage.latest ?? {};
+    return quota === undefined || duties?.usage.days.length === 0;
+  }
+
+  /** Operators see what the object has counted, and each alert was logged. */
+  expectRecords(): void {
+    const rows = USAGE.prepare("SELECT * FROM key_usage").all() as unknown as UsageRow[];
+    const shown = rows.map((row) => [row.day, row.admitted, row.refused_minute, row.refused_day].join(" "));
+    const { days } = this.usage();
+    const counted = days.map((day) =>
+      [dateOf(day.startMs), day.admitted, day.refusedByMinute, day.refusedByDay].join(" "),
+    );
+    this.expect(`${shown.sort()}` === `${counted.sort()}`, () => `operators see ${shown}, not ${counted}`);
+    if (this.versions.some(({ record }) => record.limits !== this.record.limits)) return;
+    for (const { startMs, admitted } of days)
+      for (const percent of [80, 100]) {
+        const isDue = admitted * 100 >= percent * this.record.limits.day;
+        const wasLogged = this.#alerts.has(`${percent} % of ${dateOf(startMs)}`);
+        this.expect(!isDue || wasLogged, () => `no alert of ${percent} % of ${dateOf(startMs)}`);
+      }
   }
 }

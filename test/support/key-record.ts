@@ -12,6 +12,7 @@ export const recordOf = (hashes: readonly string[], limits: Limits, id = KEY_ID)
   limits,
   expiresAtMs: null,
   revokedAtMs: null,
+  suspendedAtMs: null,
   bansLiftedUntilMs: 0,
   secrets: hashes.map((hash) => ({ hash, goodUntilMs: null })),
 });

@@ -116,7 +116,7 @@ const FIGURES: Record<string, string> = {
     STALE_IF_ERROR_MS, MAX_AGE_MS, FAILURE_PAUSE_MS, FRESH_MS, FRESH_MS, FRESH_MS, record-reader.DEADLINE_MS, CALL_DEADLINE_MS,
     MAX_WAIT_MS, RETENTION_MS, ROW_RETENTION_MS - RETENTION_MS, LEASE_MS, MIN_LEASE_MS, LEASE_MS, 10, 40, LEASE_MS, 2_900, 1_000,
     1_000, MAX_WAIT_MS, UNDECIDED_PAUSE_MS, MAX_WAIT_MS, MAX_WAIT_MS, RELEASE_MS, MAX_WAIT_MS, 300, 2_000, DAYS_KEPT * DAY_MS,
-    KEPT_UNUSED_MS - DAY_MS, FRESH_MS, FRESH_MS, RETRY_PAUSE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, statements.DEADLINE_MS, MAX_BODY_MS`,
+    KEPT_UNUSED_MS - DAY_MS, USAGE_EVERY_MS, FRESH_MS, FRESH_MS, RETRY_PAUSE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, statements.DEADLINE_MS, MAX_BODY_MS`,
   "docs/operating.md": `
     FRESH_MS, FRESH_MS, EXPIRING_DAYS * DAY_MS, 7 * DAY_MS, FRESH_MS, MAX_GRACE_DAYS * DAY_MS, BANS_COUNTED_DAYS * DAY_MS, FRESH_MS,
     REQUESTS_PER_MINUTE, EXPIRING_DAYS * DAY_MS, FRESH_MS, 7 * DAY_MS, DAY_MS, 30 * DAY_MS, FRESH_MS, 600_000, LEASE_MS, MAX_WAIT_MS,
@@ -126,7 +126,8 @@ const FIGURES: Record<string, string> = {
   "docs/security.md": `
     REQUESTS_PER_MINUTE, FRESH_MS, MAX_BODY_MS, MAX_BODY_BYTES, MAX_BODY_MS, MAX_BODY_MS, FRESH_MS / 2`,
   "docs/guarantees.md": `
-    600_000, MAX_AGE_MS, MAX_WAIT_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, 2_500, 5, 3, RETENTION_MS, FRESH_MS, 600_000, MAX_WAIT_MS, 300,
+    600_000, MAX_AGE_MS, MAX_WAIT_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, 2_500, 5, 3, RETENTION_MS, FRESH_MS, USAGE_EVERY_MS,
+    600_000, MAX_WAIT_MS, 300,
     STALE_IF_ERROR_MS, MAX_AGE_MS, REQUESTS_PER_MINUTE`,
   "docs/migrations.md": "30_000, FRESH_MS",
   "docs/deploying.md": "90_000",
@@ -148,7 +149,11 @@ const IDS = `${ID_LENGTH.min} to ${ID_LENGTH.max} letters`;
 const RENEWAL = "every {(FRESH_MS / 2 - REFRESH_MS) / 1000} to {FRESH_MS / 2 / 1000} s";
 /** The longest interval of steady requests that get a lease, in seconds. */
 const STEADY = longestInterval((lease, nowMs) => lease.recent(nowMs) >= evaluate("MIN_RECENT")).toFixed(1);
-const CRON = Number(/crons = \["\*\/(\d+) \* \* \* \*"\]/.exec(readFileSync("wrangler.toml", "utf8"))?.[1]);
+const CONFIGURATION = readFileSync("wrangler.toml", "utf8");
+const CRON = Number(/crons = \["\*\/(\d+) \* \* \* \*"\]/.exec(CONFIGURATION)?.[1]);
+const TRACED = Number(
+  /^\[observability\.traces\][^[]*head_sampling_rate = ([\d.]+)$/m.exec(CONFIGURATION)?.[1],
+);
 
 function longestInterval(isLeased: (lease: HeldLease, nowMs: number) => boolean): number {
   for (let intervalMs = LEASE_MS; ; intervalMs -= 10) {
@@ -213,6 +218,7 @@ const PHRASES: Record<string, string[]> = {
   "client/README.md": [
     fillGuide("on {{removedAt}}"),
     "one of 1 to {MAX_KEY_LENGTH} visible ASCII characters",
+    fillGuide("`{{idempotentReplayed}}: true`"),
     fillGuide("by default {{defaultLimit}}, with `for await` {{maxLimit}}"),
   ],
   "docs/scale.md": [
@@ -236,6 +242,7 @@ const PHRASES: Record<string, string[]> = {
     "at most {MAX_CALLS} times a second",
     "deleted {KEPT_UNUSED_MS / DAY_MS - 1} to {KEPT_UNUSED_MS / DAY_MS} days after",
     "one cron run from {STEPS_PER_RUN} to",
+    `one request in ${1 / TRACED} is traced`,
   ],
   "client/src/petstore.ts": [
     fillGuide("on {{removedAt}}"),

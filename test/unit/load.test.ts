@@ -37,7 +37,7 @@ it.each<[what: string, run: Partial<typeof EXACT>, problem?: RegExp]>([
   ["exactly the limit", {}],
   ["fewer requests than the limit", { admitted: 20, refused: 0 }],
   ["losses of a lease and a request under way", { admitted: 15, kills: 1, interrupted: 1 }],
-  ["lost requests in usage", { kills: 1, interrupted: 1, usage: { admitted: 49, refused: 2 } }],
+  ["lost requests in usage", { kills: 1, interrupted: 1, usage: { admitted: 49, refusedByMinute: 2 } }],
   ["one more than the limit", { admitted: 33 }, EXCEEDED],
   ["one more than the limit, despite a kill", { admitted: 33, kills: 1 }, EXCEEDED],
   ["a refusal of the last request", { admitted: 31 }, EARLY],
@@ -50,9 +50,9 @@ it.each<[what: string, run: Partial<typeof EXACT>, problem?: RegExp]>([
   ["a forgotten admission at a kill", { kills: 1, usage: { admitted: 31 } }, ADMISSIONS],
   ["an admission counted twice", { usage: { admitted: 33 } }, ADMISSIONS],
   ["more counted than a kill explains", { kills: 1, usage: { admitted: 49 } }, ADMISSIONS],
-  ["a forgotten refusal", { usage: { refused: 0 } }, REFUSALS],
-  ["an unreported refusal at a kill", { kills: 1, usage: { refused: 0 } }],
-  ["a refusal counted twice", { usage: { refused: 2 } }, REFUSALS],
+  ["a forgotten refusal", { usage: { refusedByMinute: 0 } }, REFUSALS],
+  ["an unreported refusal at a kill", { kills: 1, usage: { refusedByMinute: 0 } }],
+  ["a refusal counted twice", { usage: { refusedByMinute: 2 } }, REFUSALS],
 ])("in the ledger of a client, %s: %j finds %s", (_, run, problem) => {
   // One admission a millisecond, then refusals, and later admissions.
   const { admitted, left, refused, later, fromMs, kills, interrupted, usage } = { ...EXACT, ...run };
@@ -63,7 +63,8 @@ it.each<[what: string, run: Partial<typeof EXACT>, problem?: RegExp]>([
   for (let sent = 0; sent < refused; sent += 1) record(429, left, fromMs + 600);
   for (let sent = 0; sent < later; sent += 1) record(200, 0, 700);
   ledger.checkWindows();
-  ledger.checkUsage([{ date: "2026-11-20", admitted: admitted + later, refused, ...usage }]);
+  const day = { date: "2026-11-20", refusedByDay: 0, busiestMinute: 0 };
+  ledger.checkUsage([{ ...day, admitted: admitted + later, refusedByMinute: refused, ...usage }]);
   const one = problem && [expect.stringMatching(problem)];
   expect([...new Set(ledger.problems)]).toEqual(one ?? []);
 });

@@ -85,7 +85,11 @@ it.each([
   ["getUsage 200 unused", '"used":1', '"used":-1'],
   ["getUsage 200 unused", '"bannedUntil":null', '"bannedUntil":-1'],
   ["getUsage 200 unused", '"date":"2026-11-20"', '"date":"20.11.2026"'],
-  ["getUsage 200 unused", '"days":[', '"days":[{"date":"2026-10-21","admitted":0,"refused":0},'],
+  [
+    "getUsage 200 unused",
+    '"days":[',
+    '"days":[{"date":"2026-10-21","admitted":0,"refusedByMinute":0,"refusedByDay":0,"busiestMinute":0},',
+  ],
   ["getUsage 200 unused", /"days":\[\{[^}]*\},/, '"days":['],
 ])("the document does not allow %s with %s replaced by %s", async (name, part, other) => {
   const example = EXAMPLES.find((each) => each.name === name);

@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import { acquire } from "../../src/keys/object/acquire.ts";
 import { BAN_MS, liftBan } from "../../src/keys/object/bans.ts";
 import { UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
+import { daysOf } from "../../src/keys/object/totals.ts";
 import { type AcquireRequest, type AcquireResult, LEASE_MS } from "../../src/keys/protocol.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { NO_REQUESTS } from "../support/key-record.ts";
@@ -13,7 +14,7 @@ const MINUTE_MS = Date.UTC(2026, 10, 20, 12, 34);
 const MIDNIGHT_MS = Date.UTC(2026, 10, 21);
 
 /** A local decision of an isolate. */
-const DECISION = { atMs: MINUTE_MS, arrivedMs: 0, admitted: 0, refused: 0, late: 0 };
+const DECISION = { atMs: MINUTE_MS, arrivedMs: 0, admitted: 0, refused: 0, refusedByDay: 0, late: 0 };
 
 /** More than any limit here: the lease is as large as possible. */
 const HOT = { recent: 2_000 };
@@ -52,7 +53,12 @@ it("the totals of the last 30 days are kept, today included", () => {
     key.acquire(3);
   }
   const days = Array.from({ length: 29 }, (_, index) => MIDNIGHT_MS + index * DAY_MS);
-  expect(key.quota.pastDays).toEqual(days.map((startMs) => ({ startMs, admitted: 2, refused: 1 })));
+  const totals = daysOf(key.quota.totals).map(({ startMs, admitted, refusedByDay }) => [
+    startMs,
+    admitted,
+    refusedByDay,
+  ]);
+  expect(totals).toEqual([...days, MIDNIGHT_MS + 29 * DAY_MS].map((startMs) => [startMs, 2, 1]));
 });
 
 /** A key whose first refusal of the minute is at MINUTE_MS, 2,001 ms later. Refusals count towards a ban from now on. */
@@ -76,7 +82,7 @@ it("a ban begins after refusals of three times the limit that arrived more than 
   // Its isolate refuses these.
   expect(key.acquire(5)).toMatchObject({ admitted: 0, refused: 0, bannedUntilMs });
   // The refusals of the batch with which the ban began count, and no later ones.
-  expect(key.quota.counts.minute.refused).toBe(1 + 1_800 + 210 + 5);
+  expect(daysOf(key.quota.totals)[0]?.refusedByMinute).toBe(1 + 1_800 + 210 + 5);
   const admitted = [bannedUntilMs - 1, bannedUntilMs].map((nowMs) => {
     key.nowMs = nowMs;
     return key.acquire(1).admitted;
@@ -240,7 +246,9 @@ it("a repeated call gets the same result and is charged once, also if it was adm
   const inPart = key.acquire(90, { number: 30, lease: { id: 10, used: 40, isOver: true } });
   expect(outcome(inPart)).toEqual({ admitted: 40, refused: 50 });
   expect(key.acquire(90, { number: 30 })).toEqual(inPart);
-  expect(key.quota.counts.minute).toMatchObject({ used: 100, refused: 50 });
+  expect(daysOf(key.quota.totals)).toMatchObject([
+    { admitted: 100, refusedByMinute: 50, busiestMinute: 150 },
+  ]);
 });
 
 it("a repeated call that is undecided because the limit is higher now counts its late refusals only when they are refused", () => {
@@ -264,7 +272,7 @@ it("a local decision about a call whose result was lost replaces it, also if it 
   ];
   for (const number of [20, 30]) key.acquire(0, { number, decisions });
   expect(key.acquire(7, { number: 15 })).toMatchObject({ admitted: 0, refused: 0 });
-  expect(key.quota.counts.day).toMatchObject({ used: 7, refused: 6 });
+  expect(daysOf(key.quota.totals)).toMatchObject([{ admitted: 7, refusedByMinute: 6, busiestMinute: 13 }]);
 });
 
 it("a local decision counts in its own minute, although the call that it replaces was charged to the one before", () => {
@@ -283,11 +291,33 @@ it("leases and local decisions from before midnight count in their own day", () 
     return { ...DECISION, number: 11 + index, atMs, admitted: 10, refused: 2 };
   });
   key.acquire(1, { lease: { id: 10, used: 3, isOver: true }, decisions });
-  expect(key.quota.counts.day).toMatchObject({ used: 11, refused: 2 });
-  expect(key.quota.pastDays).toEqual([
-    { startMs: MIDNIGHT_MS - 2 * DAY_MS, admitted: 10, refused: 2 },
-    { startMs: MIDNIGHT_MS - DAY_MS, admitted: 14, refused: 2 },
+  expect(key.quota.counts.day.used).toBe(11);
+  const totals = daysOf(key.quota.totals).map(({ startMs, admitted, refusedByMinute }) => [
+    (startMs - MIDNIGHT_MS) / DAY_MS,
+    admitted,
+    refusedByMinute,
   ]);
+  expect(totals.sort()).toEqual([
+    [-1, 14, 2],
+    [-2, 10, 2],
+    [0, 11, 2],
+  ]);
+});
+
+it("the busiest minute has all requests of its minute, also those reported in the next one, and no lease", () => {
+  const key = newKey({ minute: 60, day: 1_000 }, MINUTE_MS + 59_000);
+  key.acquire(1, HOT);
+  key.nowMs += 1_000;
+  key.acquire(3, { client: "B" });
+  const decisions = [{ ...DECISION, number: 11, refused: 4 }];
+  key.acquire(1, { lease: { id: 10, used: 7, isOver: true }, decisions });
+  const busiest = () => daysOf(key.quota.totals)[0]?.busiestMinute;
+  expect(busiest()).toBe(12);
+  key.nowMs += 120_000;
+  for (const requests of [5, 6]) key.acquire(requests);
+  expect(busiest()).toBe(12);
+  key.acquire(2);
+  expect(busiest()).toBe(13);
 });
 
 it("an isolate is forgotten after 60 s without a call", () => {

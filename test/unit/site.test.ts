@@ -9,6 +9,7 @@ import { storedKey, storeKey } from "../../src/site/key.ts";
 import { explain } from "../../src/site/reference/explanation.ts";
 import { originOf } from "../../src/site/reference/sample-values.ts";
 import { errorText, formatInstant } from "../../src/site/text.ts";
+import { adviceOn } from "../../src/site/usage/advice.ts";
 import { chartSvg, tableRows } from "../../src/site/usage/chart.ts";
 import { gaugeFigures, stateText } from "../../src/site/usage/figures.ts";
 
@@ -144,10 +145,107 @@ describe("a gauge", () => {
   });
 });
 
+describe("whether a larger plan would have helped", () => {
+  const window = (limit: number) => ({ limit, used: 0, remaining: limit, reset: now });
+  /** Of a key with these limits, whose days have these counts; it was not used on the others. */
+  const adviceTo = (minute: number, day: number, ...counts: number[][]) => {
+    const days = Array.from({ length: 30 }, (_, index) => {
+      const [admitted = 0, refusedByMinute = 0, refusedByDay = 0, busiestMinute = 0] = counts[index] ?? [];
+      return { date: "2026-11-20", admitted, refusedByMinute, refusedByDay, busiestMinute };
+    });
+    return adviceOn({ days, minute: window(minute), day: window(day) });
+  };
+
+  const PRO = "The Pro plan would have admitted all: 300 requests per minute, 10,000 per day.";
+  const BUSINESS = "The Business plan would have admitted all: 1,000 requests per minute, 100,000 per day.";
+  const MINUTE = "On 1 of the last 30 days, the limit per minute refused requests.";
+  const DAY = "On 1 of the last 30 days, the limit per day refused requests.";
+  const BOTH =
+    "On 2 of the last 30 days, the limit per minute refused requests; on 1, the limit per day did.";
+
+  it.each<[string, ReturnType<typeof adviceTo>, string[]]>([
+    [
+      "no, if nothing was refused, however much was sent",
+      adviceTo(60, 1_000, [1_000, 0, 0, 60]),
+      ["No limit refused a request in the last 30 days: a larger plan would not have helped."],
+    ],
+    [
+      "yes, but bursts can be spread",
+      adviceTo(60, 1_000, [700, 240, 0, 300]),
+      [
+        MINUTE,
+        PRO,
+        "Without a larger plan, spreading requests over the day would have been enough: the busiest minute had 300 requests, the limit is 60.",
+      ],
+    ],
+    ["yes, if the day is too small", adviceTo(60, 1_000, [1_000, 0, 9_000, 60]), [DAY, PRO]],
+    [
+      "yes, if a minute needs one more than a plan has",
+      adviceTo(60, 1_000, [900, 241, 0, 301]),
+      [
+        MINUTE,
+        BUSINESS,
+        "Spreading requests over the day helps with the limit per minute only: the busiest minute had 301 requests, the limit is 60.",
+      ],
+    ],
+    ["yes, if a day needs one more", adviceTo(60, 1_000, [1_000, 0, 9_001, 60]), [DAY, BUSINESS]],
+    [
+      "yes, if one day needs the minute, and another one the day",
+      adviceTo(300, 10_000, [500, 1, 0, 301], [400, 1, 0, 301], [10_000, 0, 1, 40]),
+      [
+        BOTH,
+        BUSINESS,
+        "Spreading requests over the day helps with the limit per minute only: the busiest minute had 301 requests, the limit is 300.",
+      ],
+    ],
+    [
+      "with limits as agreed, if no plan is enough",
+      adviceTo(1_000, 100_000, [100_000, 0, 1, 900]),
+      [
+        DAY,
+        "No plan with fixed limits would have admitted all: up to 900 requests per minute, 100,001 per day. The Enterprise plan has limits as agreed.",
+      ],
+    ],
+    [
+      "not, if the limits are larger by now",
+      adviceTo(300, 10_000, [700, 240, 500, 300]),
+      [
+        "On 1 of the last 30 days, the limit per minute refused requests; on 1, the limit per day did.",
+        "The limits that the key has now would have admitted all.",
+      ],
+    ],
+    [
+      "yes, also a plan instead of own limits",
+      adviceTo(5, 9, [9, 0, 1, 5]),
+      [DAY, "The Free plan would have admitted all: 60 requests per minute, 1,000 per day."],
+    ],
+    [
+      "but no burst was refused by the minute after the day was used up",
+      adviceTo(60, 1_000, [1_000, 0, 500, 500]),
+      [DAY, BUSINESS],
+    ],
+    [
+      "and nothing can be spread that is more than all minutes have",
+      adviceTo(1, 9_999, [1_400, 41, 0, 2]),
+      [MINUTE, PRO],
+    ],
+  ])("%s", (_, { text, hasRefusals }, sentences) => {
+    expect(text).toBe(sentences.join(" "));
+    expect(hasRefusals).toBe(sentences.length > 1);
+  });
+});
+
 describe("the chart of the days", () => {
   const days = Array.from({ length: 30 }, (_, index) => {
     const date = new Date(nowMs - (29 - index) * 86_400_000).toISOString().slice(0, 10);
-    return { date, admitted: index * 10, refused: index === 29 ? 60 : 0 };
+    const isLast = index === 29;
+    return {
+      date,
+      admitted: index * 10,
+      refusedByMinute: isLast ? 40 : 0,
+      refusedByDay: isLast ? 20 : 0,
+      busiestMinute: 70,
+    };
   });
   const svg = chartSvg(days);
   const texts = (part: string) => {
@@ -158,20 +256,27 @@ describe("the chart of the days", () => {
   it("has the days, round numbers and a text alternative", () => {
     expect(texts("grid")).toEqual(["0", "100", "200", "300", "400"]);
     expect(texts("labels")).toEqual(["23 Oct", "30 Oct", "6 Nov", "13 Nov", "20 Nov"]);
-    expect(svg).toContain("30 days: 4,350 admitted, 60 refused in total");
-    expect(svg).toContain("<title>20 Nov: 290 admitted, 60 refused</title>");
+    const refused = "40 refused by the limit per minute, 20 by the limit per day";
+    expect(svg).toContain(`30 days, in total 4,350 admitted, ${refused}. `);
+    expect(svg).toContain(`<title>20 Nov: 290 admitted, ${refused}</title>`);
   });
 
   it("stacks refused requests on admitted ones, in proportion, and draws no empty bar", () => {
-    const bars = [...svg.matchAll(/<rect class="(admitted|refused)".*? y="([\d.]+)" height="([\d.]+)"/g)];
-    expect(bars).toHaveLength(30);
-    const [admitted, refused] = bars
-      .slice(-2)
+    const bars = [...svg.matchAll(/<rect class="(admitted|refused\w+)".*? y="([\d.]+)" height="([\d.]+)"/g)];
+    expect(bars).toHaveLength(31);
+    const [admitted, byMinute, byDay] = bars
+      .slice(-3)
       .map(([, kind, y, height]) => ({ kind, y: Number(y), height: Number(height) }));
-    assert(admitted && refused);
-    expect([admitted.kind, refused.kind]).toEqual(["admitted", "refused"]);
-    expect(admitted.height / refused.height).toBeCloseTo(290 / 60, 5);
-    expect(refused.y + refused.height).toBeCloseTo(admitted.y, 5);
+    assert(admitted && byMinute && byDay);
+    expect([admitted.kind, byMinute.kind, byDay.kind]).toEqual([
+      "admitted",
+      "refusedByMinute",
+      "refusedByDay",
+    ]);
+    expect(admitted.height / byMinute.height).toBeCloseTo(290 / 40, 5);
+    expect(byMinute.height / byDay.height).toBeCloseTo(2, 5);
+    expect(byMinute.y + byMinute.height).toBeCloseTo(admitted.y, 5);
+    expect(byDay.y + byDay.height).toBeCloseTo(byMinute.y, 5);
   });
 
   it.each([
@@ -180,17 +285,18 @@ describe("the chart of the days", () => {
     [9, ["0", "5", "10"]],
     [1_250, ["0", "500", "1K", "1.5K"]],
   ])("has a scale for at most %d requests a day", (admitted, ticks) => {
-    const chart = chartSvg([{ date: "2026-11-20", admitted, refused: 0 }]);
+    const refused = { refusedByMinute: 0, refusedByDay: 0, busiestMinute: 0 };
+    const chart = chartSvg([{ date: "2026-11-20", admitted, ...refused }]);
     expect([...chart.matchAll(/text-anchor="end">([\d.K]+)</g)].map(([, tick]) => tick)).toEqual(ticks);
   });
 
   it("has a table of UTC days, the latest first", () => {
     vi.stubEnv("TZ", "America/New_York");
     const rows = tableRows([
-      { date: "2026-11-19", admitted: 1000, refused: 250 },
-      { date: "2026-11-20", admitted: 1, refused: 0 },
+      { date: "2026-11-19", admitted: 1000, refusedByMinute: 250, refusedByDay: 30, busiestMinute: 310 },
+      { date: "2026-11-20", admitted: 1, refusedByMinute: 0, refusedByDay: 0, busiestMinute: 1 },
     ]);
     const cells = rows.replaceAll(/<tr><th scope="row">|<\/td><\/tr>/g, "|").replaceAll(/<[^>]+>+/g, " ");
-    expect(cells.split("|").filter(Boolean)).toEqual(["20 Nov  1  0", "19 Nov  1,000  250"]);
+    expect(cells.split("|").filter(Boolean)).toEqual(["20 Nov  1  0  0  1", "19 Nov  1,000  250  30  310"]);
   });
 });

@@ -14,8 +14,8 @@ const MIDNIGHT_MS = NOON_MS + DAY_MS / 2;
 /** A decision with limits of 5 per minute and 9 per day. A ban is relative to now. */
 function decisionOf(nowMs: number, minuteUsed: number, dayUsed: number, banMs?: number) {
   const windows: Windows.KeyWindows = {
-    minute: { limit: 5, startMs: Windows.startOfWindowMs("minute", nowMs), used: minuteUsed, refused: 0 },
-    day: { limit: 9, startMs: Windows.startOfWindowMs("day", nowMs), used: dayUsed, refused: 0 },
+    minute: { limit: 5, startMs: Windows.startOfWindowMs("minute", nowMs), used: minuteUsed },
+    day: { limit: 9, startMs: Windows.startOfWindowMs("day", nowMs), used: dayUsed },
   };
   const isBanned = banMs !== undefined;
   const admitted = Windows.room(windows) > 0 && !isBanned;

@@ -1,13 +1,14 @@
-// What the commands for keys change in the database: the secrets of a rotated key. test/e2e/keys.test.ts has the other changes, and when
-// they are refused.
+// What the commands for keys change in the database: the secrets of a rotated key, and nothing if another operator was faster.
+// test/e2e/keys.test.ts has the other changes, and when they are refused.
 
 import { env } from "cloudflare:workers";
-import { expect, it } from "vitest";
+import { assert, expect, it } from "vitest";
 import { MAX_REPLACED_SECRETS } from "../../src/keys/record.ts";
 import { keyIdOf } from "../../src/keys/secret.ts";
 import { findRecord } from "../../src/keys/store.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
-import { revokeKey, rotateKey } from "../../src/operators/admin.ts";
+import { endGraces, revokeKey, rotateKey, suspendKey } from "../../src/operators/admin.ts";
+import { findKeyById, listChanges } from "../../src/operators/records.ts";
 import { newKey, operator } from "../support/worker/client.ts";
 
 const database = env.KEYS_DB;
@@ -68,4 +69,48 @@ it("an interrupted rotation can be repeated", async () => {
   await database.prepare(insert).bind(id, sha256(secret)).run();
   await rotate(id, 100_000);
   expect(await ends(secret)).toEqual([Date.now() + 100_000]);
+});
+
+it("the end of graces ends the replaced secrets of one key, and not its current one", async () => {
+  const { id, secret } = await newKey();
+  const other = await newKey();
+  await rotate(other.id, 100_000);
+  const second = await rotate(id, 100_000);
+  const third = await rotate(id, 100_000);
+  await endGraces(database, id, operator());
+  expect(await ends(secret, second, third)).toEqual([Date.now(), Date.now(), null]);
+  expect(await ends(other.secret)).toEqual([Date.now() + 100_000]);
+});
+
+it.each([
+  ["revocation", revokeKey],
+  ["end of graces", endGraces],
+  ["rotation", (...[, id, by]: Parameters<typeof revokeKey>) => rotateKey(database, id, 0, by)],
+])(
+  "a %s that was confirmed for a secret that another operator has replaced changes and records nothing",
+  async (_, change) => {
+    const { id, secret } = await newKey();
+    const key = await findKeyById(database, id, Date.now());
+    // Both operators have seen the same secret.
+    const confirmedHash = key?.hash ?? "";
+    const ann = { ...operator(), by: "Ann", confirmedHash };
+    const rotated = await rotateKey(database, id, 100_000, { ...operator(), by: "Jo", confirmedHash });
+    assert(rotated.ok);
+    const before = [await findRecord(database, id), await listChanges(database, id, 9)];
+    const refused = await change(database, id, ann);
+    expect(refused).toMatchObject({
+      ok: false,
+      problem: "rotated",
+      rotation: { by: "Jo", atMs: Date.now() },
+    });
+    expect([await findRecord(database, id), await listChanges(database, id, 9)]).toEqual(before);
+    expect(await ends(secret, rotated.secret)).toEqual([Date.now() + 100_000, null]);
+  },
+);
+
+it("changes are listed in the order in which they were made, also if the clock of an operator is behind", async () => {
+  const { id } = await newKey();
+  await suspendKey(database, id, "first", operator());
+  await suspendKey(database, id, "second", operator(Date.now() - 60_000));
+  expect(await listChanges(database, id, 2)).toMatchObject([{ to: "second" }, { to: "first" }]);
 });

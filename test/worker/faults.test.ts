@@ -254,15 +254,20 @@ it.each(CELLS)(
     const events = expected.includes("local") ? ["limiter_unavailable"] : [];
     if (isUnavailable && outage !== OUTAGES.limiter) events.push("database_unavailable");
     expect([...new Set(latestFailures().map(({ event }) => event))]).toEqual(events);
+    // Also if the service itself repeated the statements, because their result was lost.
+    expect(response.headers.has(HEADER.idempotentReplayed)).toBe(false);
     const created = expected.includes("+1") ? 1 : 0;
     expect(await countPets()).toBe(before + created);
     vi.restoreAllMocks();
 
     // The service recovers with its bindings: at once, or after the pause that follows a part that hangs or a failed usage.
     pass(expected.includes(" at ") ? 5_000 : operation === "getUsage" ? 1_000 : 0);
-    expect((await client.call(path, init)).status).toBe(statusWithoutFault);
+    const again = await client.call(path, init);
+    expect(again.status).toBe(statusWithoutFault);
     // With an Idempotency-Key there is one pet.
-    const createdAgain = statusWithoutFault === 201 && !(operation.endsWith("once") && created === 1);
+    const isReplay = operation.endsWith("once") && created === 1;
+    expect(again.headers.get(HEADER.idempotentReplayed)).toBe(isReplay ? "true" : null);
+    const createdAgain = statusWithoutFault === 201 && !isReplay;
     expect(await countPets()).toBe(before + created + Number(createdAgain));
     // The first request of a key that is not new, and both requests. Without a record, nothing is counted.
     const isCounted = !(isUnavailable && broken.includes("KEYS_DB"));

@@ -2,11 +2,11 @@
 // known-keys.test.ts has new secrets, bans.test.ts lifted bans, test/unit/record-reader.test.ts and the simulation how long a record is used.
 
 import { env } from "cloudflare:workers";
-import { expect, it } from "vitest";
-import { revokeKey } from "../../src/operators/admin.ts";
+import { assert, expect, it } from "vitest";
+import { resumeKey, revokeKey, rotateKey, suspendKey } from "../../src/operators/admin.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
 import { interceptStatements, REAL } from "../support/worker/bindings.ts";
-import { newClient, nextPath, operator } from "../support/worker/client.ts";
+import { fetchWithoutKey, newClient, nextPath, operator } from "../support/worker/client.ts";
 import type { Place } from "../support/worker/stub-bindings.ts";
 import { pass } from "../support/worker/time.ts";
 
@@ -103,12 +103,32 @@ it("one read suffices for a 404 if the nearest instance is the primary", async (
   expect([await statusOf(999_999_999), asked]).toEqual([404, ["nearest"]]);
 });
 
-it("a change of a key takes effect after 30 s, also in an isolate that asks nobody: a revocation while it has a lease", async () => {
+it.each([
+  ["revocation", revokeKey],
+  ["suspension", (...[database, id, by]: Parameters<typeof revokeKey>) => suspendKey(database, id, "-", by)],
+])(
+  "a change of a key takes effect after 30 s, also in an isolate that asks nobody: a %s while it has a lease",
+  async (_, end) => {
+    const { id, status } = await newClient();
+    // The third request is admitted from the lease that the second has brought.
+    for (let request = 0; request < 3; request += 1) expect(await status()).toBe(404);
+    await end(env.KEYS_DB, id, operator());
+    expect(await status()).toBe(404);
+    pass(30_000);
+    expect(await status()).toBe(401);
+  },
+);
+
+it("a key that was resumed works again after 30 s, also the secret that it got while it was suspended", async () => {
   const { id, status } = await newClient();
-  // The third request is admitted from the lease that the second has brought.
-  for (let request = 0; request < 3; request += 1) expect(await status()).toBe(404);
-  await revokeKey(env.KEYS_DB, id, operator());
-  expect(await status()).toBe(404);
-  pass(30_000);
+  await suspendKey(env.KEYS_DB, id, "a test", operator());
   expect(await status()).toBe(401);
+  const rotated = await rotateKey(env.KEYS_DB, id, 0, operator());
+  assert(rotated.ok);
+  const headers = { Authorization: `Bearer ${rotated.secret}` };
+  const send = async () => (await fetchWithoutKey("/v1/nowhere", { headers })).status;
+  expect(await send()).toBe(401);
+  await resumeKey(env.KEYS_DB, id, operator());
+  pass(30_000);
+  expect([await send(), await status()]).toEqual([404, 401]);
 });

@@ -29,16 +29,20 @@ async function seen(response: Response): Promise<unknown[]> {
   return [response.status, response.headers.get("Location"), await response.text()];
 }
 
+const isReplayed = ({ headers }: Response) => headers.get(HEADER.idempotentReplayed) === "true";
+
 it("a repeated POST gets the same 201 and creates one pet, also ten times at once, and consumes quota; its SQL is only a value", async () => {
   const [key, body] = ["';DROP/**/TABLE/**/creations;--", REX.replace("Rex", "'; DROP TABLE pets; --")];
   const before = await countPets();
   const responses = await Promise.all(Array.from({ length: 10 }, () => post(key, body)));
+  expect(responses.map(isReplayed).sort()).toEqual([false, ...Array(9).fill(true)]);
   const [first = [], ...others] = await Promise.all(responses.map(seen));
   expect(first[0]).toBe(201);
   expect(first[2]).toContain(`"categoryId":9223372036854775807`);
   expect(others).toEqual(Array(9).fill(first));
   const again = await post(key, body);
   expect(again.headers.get(HEADER.rateLimitRemaining)).toBe("49");
+  expect(isReplayed(again)).toBe(true);
   expect(await seen(again)).toEqual(first);
   expect(await countPets()).toBe(before + 1);
 });
@@ -57,8 +61,9 @@ it("a different POST gets 422 with the same key and another name, category or st
   const before = await countPets();
   const message = MESSAGES.idempotency_key_reused.otherPet(24);
   for (const body of [REX.replace("Rex", "Max"), REX.replace("807", "806"), REX.replace("sold", "pending")]) {
-    const refused = await (await post("other", body)).json();
-    expect(refused).toEqual({ code: "idempotency_key_reused", message, status: 422 });
+    const refused = await post("other", body);
+    expect(isReplayed(refused)).toBe(false);
+    expect(await refused.json()).toEqual({ code: "idempotency_key_reused", message, status: 422 });
   }
   expect(await countPets()).toBe(before);
 });
@@ -77,7 +82,9 @@ it("an idempotency record lasts for more than 24 hours, even if the cron trigger
   await deleteExpired(env.PETS_DB, Date.now());
   expect(await seen(await post("day"))).toEqual(first);
   pass(ROW_RETENTION_MS - DAY_MS - 60_000);
-  const later = await seen(await post("day", MAX));
+  const renewed = await post("day", MAX);
+  expect(isReplayed(renewed)).toBe(false);
+  const later = await seen(renewed);
   expect([later[0], later[1] === first[1]]).toEqual([201, false]);
   // The new POST has a record again.
   expect(await seen(await post("day", MAX))).toEqual(later);

@@ -5,6 +5,10 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "c
 import { env } from "cloudflare:workers";
 import { assert, expect, it, vi } from "vitest";
 import type { ApiKey } from "../../src/index.ts";
+import { recordBan } from "../../src/keys/object/ban-record.ts";
+import { BAN_MS } from "../../src/keys/object/bans.ts";
+import { recordUsage } from "../../src/keys/object/usage-record.ts";
+import type { AcquireRequest } from "../../src/keys/protocol.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
 import { changePlan, rotateKey } from "../../src/operators/admin.ts";
@@ -100,7 +104,9 @@ it("the stored value has nothing of a wrong secret, and does not exist for a key
   const used = await newObject();
   await acquire(used.id, batch(1));
   const before = await storedIn(used.object);
-  expect(before).toEqual([["state-1", { quota: expect.anything(), read: expect.anything() }]]);
+  expect(before).toEqual([
+    ["state-2", { quota: expect.anything(), read: expect.anything(), duties: expect.anything() }],
+  ]);
   const [unused, unknown] = [(await newObject()).object, objectOf(newKeyId())];
   const secret = sha256(newSecret(used.id));
   for (const object of [used.object, unused, unknown]) {
@@ -114,12 +120,11 @@ it("the stored value has nothing of a wrong secret, and does not exist for a key
     expect([await storedIn(object), await alarmOf(object)]).toEqual([[], null]);
 });
 
-// In the far future, so that no alarm fires by itself: the platform's clock is not faked.
-const FAR_MS = Date.UTC(2100, 0, 1, 23, 59);
-const DELETED_MS = Date.UTC(2100, 0, 1) + 41 * DAY_MS;
+const LATE_MS = Date.UTC(2026, 10, 20, 23, 59);
+const DELETED_MS = Date.UTC(2026, 10, 20) + 41 * DAY_MS;
 
 it("deletes its storage after 40 days without requests, not before, and keeps a request that arrives during the deletion", async () => {
-  vi.setSystemTime(FAR_MS);
+  vi.setSystemTime(LATE_MS);
   const { id, object } = await newObject();
   await acquire(id, batch(1));
   vi.setSystemTime(DELETED_MS - 1);
@@ -143,23 +148,147 @@ it("deletes its storage after 40 days without requests, not before, and keeps a 
 });
 
 it("the record of a ban is made by an alarm, which survives a crash and a new day, and tried every 30 s while the database fails", async () => {
-  vi.setSystemTime(FAR_MS);
+  vi.setSystemTime(LATE_MS);
   const { id, object } = await newObject();
   await banKey(id);
   await evictDurableObject(object);
   pass(60_000);
-  const refusals = { number: 1, atMs: Date.now(), admitted: 0, refused: 1, late: 0, arrivedMs: 0 };
+  const refusals = {
+    number: 1,
+    atMs: Date.now(),
+    admitted: 0,
+    refused: 1,
+    refusedByDay: 0,
+    late: 0,
+    arrivedMs: 0,
+  };
   await acquire(id, batch(0, { number: 2, decisions: [refusals] }));
-  expect(await alarmOf(object)).toBe(FAR_MS);
+  expect(await alarmOf(object)).toBe(LATE_MS);
   interceptStatements("KEYS_DB", () => Promise.reject(new Error("D1_ERROR: the database is away")));
   takeLogLines();
   await runDurableObjectAlarm(object);
-  expect(takeLogLines()).toEqual([expect.objectContaining({ event: "ban_not_recorded", keyId: id })]);
+  expect(takeLogLines()).toMatchObject([
+    { event: "ban_not_recorded", keyId: id },
+    { event: "usage_not_recorded" },
+  ]);
   expect(await alarmOf(object)).toBe(Date.now() + 30_000);
   vi.restoreAllMocks();
-  // The second time, it has a row.
-  for (let time = 0; time < 2; time += 1) await runDurableObjectAlarm(object);
+  for (let time = 0; time < 2; time += 1) {
+    pass(30_000);
+    await runDurableObjectAlarm(object);
+  }
+  // As an alarm that crashes after it has made the record.
+  await recordBan(env.KEYS_DB, id, LATE_MS + BAN_MS);
   const changes = await listChanges(env.KEYS_DB, id, 9);
   expect(changes.map(({ change }) => change)).toEqual(["banned", "created"]);
   expect(await alarmOf(object)).toBe(DELETED_MS + DAY_MS);
+});
+
+const NO_REQUESTS_ON = {
+  refusedByMinute: 0,
+  refusedByDay: 0,
+  busiestMinute: 0,
+  lastAdmittedMs: 0,
+  lastRefusedMs: 0,
+};
+
+/** What operators see of a key's days. */
+async function recordedOf(keyId: string) {
+  const sql = `
+    SELECT day, admitted, refused_minute AS byMinute, refused_day AS byDay, last_admitted_ms AS admittedMs, last_refused_ms AS refusedMs
+    FROM key_usage WHERE key_id = ?1 ORDER BY day, object`;
+  return (await env.KEYS_DB.prepare(sql).bind(keyId).all()).results;
+}
+
+it("usage is recorded a minute after the first request, then every ten minutes at most, and again a minute after a failure", async () => {
+  const { id, object } = await newObject();
+  const startMs = Date.now();
+  await acquire(id, batch(62));
+  expect(await alarmOf(object)).toBe(startMs + 60_000);
+  pass(60_000);
+  // A request that comes while the row is written waits for the next one.
+  await runInDurableObject(object, (instance: ApiKey) =>
+    Promise.all([instance.alarm(), instance.acquire(batch(1))]),
+  );
+  const first = {
+    day: "2026-11-20",
+    admitted: 60,
+    byMinute: 2,
+    byDay: 0,
+    admittedMs: startMs,
+    refusedMs: startMs,
+  };
+  expect([await recordedOf(id), await alarmOf(object)]).toEqual([[first], startMs + 660_000]);
+  pass(600_000);
+  interceptStatements("KEYS_DB", () => Promise.reject(new Error("D1_ERROR: the database is away")));
+  takeLogLines();
+  await runDurableObjectAlarm(object);
+  expect(takeLogLines()).toMatchObject([{ event: "usage_not_recorded", keyId: id }]);
+  vi.restoreAllMocks();
+  expect([await recordedOf(id), await alarmOf(object)]).toEqual([[first], startMs + 720_000]);
+  await evictDurableObject(object);
+  pass(60_000);
+  await runDurableObjectAlarm(object);
+  expect(await recordedOf(id)).toEqual([{ ...first, admitted: 61, admittedMs: startMs + 60_000 }]);
+  expect(await alarmOf(object)).toBe(Date.UTC(2026, 10, 20) + 41 * DAY_MS);
+  const recordedMs = Date.now();
+  pass(1_000);
+  await acquire(id, batch(1));
+  expect(await alarmOf(object)).toBe(recordedMs + 600_000);
+});
+
+it("a day is recorded again after a late report, not by a late write; each object of a key has its own row", async () => {
+  vi.setSystemTime(LATE_MS);
+  const { id, object } = await newObject();
+  await acquire(id, batch(60));
+  pass(120_000);
+  await acquire(id, batch(1));
+  await runDurableObjectAlarm(object);
+  const report = {
+    number: 2,
+    atMs: LATE_MS,
+    arrivedMs: 0,
+    admitted: 3,
+    refused: 5,
+    refusedByDay: 4,
+    late: 0,
+  };
+  await acquire(id, batch(0, { number: 3, decisions: [report] }));
+  pass(600_000);
+  await runDurableObjectAlarm(object);
+  const late = { days: [{ ...NO_REQUESTS_ON, startMs: Date.UTC(2026, 10, 20), admitted: 1 }], minutes: [] };
+  for (const name of [object.id.toString().slice(0, 16), "other"])
+    await recordUsage(env.KEYS_DB, { keyId: id, object: name }, 1, late, [Date.UTC(2026, 10, 20)]);
+  expect(await recordedOf(id)).toMatchObject([
+    { day: "2026-11-20", admitted: 63, byMinute: 1, byDay: 4, admittedMs: LATE_MS },
+    { day: "2026-11-20", admitted: 1, byMinute: 0, byDay: 0, refusedMs: null },
+    { day: "2026-11-21", admitted: 1 },
+  ]);
+});
+
+it("an alert is logged once when a day has used 80 and 100 % of its limit; what is leased does not count", async () => {
+  const limits = { minute: 100, day: 100 };
+  const { id } = await newKey({ plan: "enterprise", limits });
+  const object = objectOf(id);
+  let number = 0;
+  const alertsAfter = async (requests: number, more: Partial<AcquireRequest>[] = []) => {
+    for (const [index, each] of [{}, ...more].entries()) {
+      number += 1;
+      await acquire(id, batch(index === 0 ? requests : 1, { client: "isolate", number, ...each }));
+      pass(index === 0 ? 600_000 : 0);
+    }
+    takeLogLines();
+    await runDurableObjectAlarm(object);
+    const alerts = takeLogLines().filter(({ event }) => event === "quota_alert");
+    return alerts.map(({ day, percent, admitted, limit }) => [day, percent, admitted, limit]);
+  };
+  const alert = (percent: number, admitted: number) => ["2026-11-20", percent, admitted, 100];
+  expect(await alertsAfter(70)).toEqual([]);
+  expect(await alertsAfter(8, [{ wantsLease: true, recent: 90 }])).toEqual([]);
+  expect(await alertsAfter(1)).toEqual([alert(80, 80)]);
+  await evictDurableObject(object);
+  expect(await alertsAfter(1)).toEqual([]);
+  expect(await alertsAfter(30)).toEqual([alert(100, 100)]);
+  vi.setSystemTime(LATE_MS + DAY_MS);
+  expect(await alertsAfter(100)).toEqual([80, 100].map((percent) => ["2026-11-21", percent, 100, 100]));
 });

@@ -8,7 +8,7 @@ import { HEADER } from "../../src/http/header-names.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import type { SecretProblem } from "../../src/keys/record.ts";
 import { keyIdOf, newKeyId, newSecret } from "../../src/keys/secret.ts";
-import { revokeKey, rotateKey } from "../../src/operators/admin.ts";
+import { revokeKey, rotateKey, suspendKey } from "../../src/operators/admin.ts";
 import { interceptCalls, watchObjects, watchReads, watchStatements } from "../support/worker/bindings.ts";
 import { fetchWithoutKey, newAddress, newClient, newKey, operator } from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
@@ -62,9 +62,12 @@ it("a key whose row was deleted by hand is refused within 30 s, and none of its 
   expect(await send(secret)).toBe(401);
 });
 
-type End = "expiry" | "rotation" | "revocation";
+type End = "expiry" | "rotation" | "suspension" | "revocation";
 
-/** A secret that has just ended. Unless its key was revoked, it was valid a millisecond ago, as is the one that replaced it. */
+/**
+ * A secret that has just ended. Unless its key was revoked or suspended, it was valid a millisecond ago, as is the one that replaced
+ * it.
+ */
 async function formerSecret(...ends: End[]): Promise<string> {
   const { id, secret } = await newKey({ expiresAtMs: ends.includes("expiry") ? Date.now() + 10_000 : null });
   const valid = [secret];
@@ -74,8 +77,10 @@ async function formerSecret(...ends: End[]): Promise<string> {
     valid.push(rotated.secret);
   }
   pass(9_999);
+  if (ends.includes("suspension")) await suspendKey(env.KEYS_DB, id, "a test", operator());
   if (ends.includes("revocation")) await revokeKey(env.KEYS_DB, id, operator());
-  else for (const each of valid) expect(await send(each)).toBe(404);
+  if (!ends.includes("suspension") && !ends.includes("revocation"))
+    for (const each of valid) expect(await send(each)).toBe(404);
   pass(1);
   return secret;
 }
@@ -99,6 +104,14 @@ it.each<[sent: string, problem: "missing" | SecretProblem, headers: (valid: stri
   ["a replaced key", "replaced", async () => bearer(await formerSecret("rotation"))],
   ["a revoked key", "revoked", async () => bearer(await formerSecret("revocation"))],
   ["a revoked key, expired", "revoked", async () => bearer(await formerSecret("expiry", "revocation"))],
+  ["a suspended key", "suspended", async () => bearer(await formerSecret("suspension"))],
+  ["a suspended key, expired", "suspended", async () => bearer(await formerSecret("expiry", "suspension"))],
+  [
+    "a suspended key, replaced",
+    "suspended",
+    async () => bearer(await formerSecret("rotation", "suspension")),
+  ],
+  ["a suspended key, revoked", "revoked", async () => bearer(await formerSecret("suspension", "revocation"))],
   ["a revoked key, replaced", "revoked", async () => bearer(await formerSecret("rotation", "revocation"))],
 ])(
   "callers without a valid key get a 401 that says why, also if the key is in the query: %s",

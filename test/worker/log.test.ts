@@ -42,6 +42,20 @@ it("a line names the request, its duration, the key, the result and the exhauste
   ]);
 });
 
+it.each([
+  [{ colo: "FRA", country: "DE" }, "FRA DE"],
+  [{ colo: "FRA", country: "T1", city: "Mainz" }, "FRA T1"],
+  [{ colo: "FRA" }, "FRA "],
+  [{}, " "],
+  [{ colo: "Frankfurt", country: "Deutschland" }, " "],
+  [{ colo: "fra", country: "1T" }, " "],
+  [{ colo: ["FRA"], country: null }, " "],
+])("a line says where the request came from, as Cloudflare does: %j", async (cf, logged) => {
+  const claims = { "CF-IPCountry": "XX", "CF-Ray": "9a1b2c3d4e5f6071-AMS" };
+  await fetchWithoutKey("/version", { cf, headers: claims } as RequestInit);
+  expect(takeRequests().map(({ colo = "", country = "" }) => `${colo} ${country}`)).toEqual([logged]);
+});
+
 const PREFLIGHT = { Origin: "https://shop.example", "Access-Control-Request-Method": "GET" };
 
 it.each([

@@ -62,6 +62,11 @@ const PROVOCATIONS: Record<string, Provocation> = {
     await request("createPet", {}, user.call);
     return user.call("/v1/pets", postOf(examples.minimal.value));
   },
+  "createPet 201 repeated": async (user) => {
+    const send = () => user.postOnce(JSON.stringify(examples.complete.value), "order-4711");
+    await send();
+    return send();
+  },
   "createPet 400 missing": (user) => user.post(`{"name":"Rex"}`),
   "createPet 400 json": (user) => user.post("{"),
   "createPet 400 name": (user) => user.postOnce(REX, "order 4711"),

@@ -21,10 +21,14 @@ it("GET /v1/usage shows both windows and 30 days, and works when the windows are
     { limit: 300, used: 1, remaining: 299, reset: Date.UTC(2026, 10, 21, 12, 35) / 1000 },
     { limit: 10_000, used: 1, remaining: 9_999, reset: Date.UTC(2026, 10, 22) / 1000 },
   ]);
-  expect([days.length, days[0]]).toEqual([30, { date: "2026-10-23", admitted: 0, refused: 0 }]);
+  const none = { refusedByMinute: 0, refusedByDay: 0 };
+  expect([days.length, days[0]]).toEqual([
+    30,
+    { date: "2026-10-23", admitted: 0, ...none, busiestMinute: 0 },
+  ]);
   expect(days.slice(-2)).toEqual([
-    { date: "2026-11-20", admitted: 300, refused: 5 },
-    { date: "2026-11-21", admitted: 1, refused: 0 },
+    { date: "2026-11-20", admitted: 300, refusedByMinute: 5, refusedByDay: 0, busiestMinute: 305 },
+    { date: "2026-11-21", admitted: 1, ...none, busiestMinute: 1 },
   ]);
 });
 

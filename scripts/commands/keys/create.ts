@@ -69,7 +69,8 @@ async function checkedLines(io: Io, path: string): Promise<Line[]> {
 }
 
 /** Creates a key for each name that has none, and prints it. What ends that before the last line is thrown. */
-async function createAll({ io, database, operator, where }: Context, lines: Line[]): Promise<void> {
+async function createAll(context: Context, lines: Line[]): Promise<void> {
+  const { io, database, where } = context;
   /** Those whose name no key has. Names the keys of the others. */
   const withoutNamed = async (some: Line[]) => {
     const named = await findNamed(
@@ -91,7 +92,7 @@ async function createAll({ io, database, operator, where }: Context, lines: Line
     await untilInterrupted(async (isInterrupted) => {
       for (const batch of chunks(missing, BATCH)) {
         if (isInterrupted()) throw new Error("interrupted");
-        const created = await createKeys(database, batch, operator, { unlessNamed: true });
+        const created = await createKeys(database, batch, context.operator, { unlessNamed: true });
         count += created.length;
         for (const { key } of created) notShown.set(key.name, key.id);
         for (const { key, secret } of created) {

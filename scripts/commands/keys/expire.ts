@@ -1,9 +1,10 @@
-// npx petstore keys expire: sets or removes the end of a key.
+// npx petstore keys expire: sets or removes the end of keys.
 
 import { setExpiry } from "../../../src/operators/admin.ts";
-import { changeKey } from "../../keys/context.ts";
-import { AN_ID, CHANGE, expiry, ID } from "../../keys/options.ts";
+import { changeKeys } from "../../keys/change.ts";
+import { AN_ID, CHANGE_SEVERAL, expiry, IDS } from "../../keys/options.ts";
 import { defineCommand } from "../../lib/command.ts";
+import { formatTime } from "../../lib/time.ts";
 
 const DATE = {
   name: "date",
@@ -12,11 +13,14 @@ const DATE = {
 } as const;
 
 export default defineCommand({
-  arguments: [ID, DATE],
-  options: CHANGE,
-  examples: [`${AN_ID} 2027-12-31`, `${AN_ID} never`],
+  arguments: [IDS, DATE],
+  options: CHANGE_SEVERAL,
+  examples: [`${AN_ID} 2027-12-31`, `${AN_ID} never`, "- 2027-12-31 --yes < ids.txt"],
   handler: (io, options, id, expiresAtMs) =>
-    changeKey(io, options, id, "Changed the expiry of", ({ database, operator }) =>
-      setExpiry(database, id, expiresAtMs, operator),
-    ),
+    changeKeys(io, options, id, {
+      done: "Changed the expiry of",
+      effect: (keys) =>
+        `This sets the expiry of ${keys} to ${expiresAtMs === null ? "never" : formatTime(expiresAtMs)}.`,
+      make: (database, each, operator) => setExpiry(database, each, expiresAtMs, operator),
+    }),
 });

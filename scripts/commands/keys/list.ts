@@ -1,17 +1,20 @@
 // npx petstore keys list: shows keys, with filters and pages.
 
+import { InvalidArgumentError } from "commander";
+import { withoutSecrets } from "../../../src/keys/secret.ts";
 import { EXPIRING_DAYS, LIST_ORDERS, LIST_STATES, listKeys } from "../../../src/operators/records.ts";
 import { warnOfPlans, withKeys } from "../../keys/context.ts";
 import { COMMON, JSON_LINES, MANY, PAGE_SIZE, PLAN } from "../../keys/options.ts";
 import { keyJson, keyTable } from "../../keys/text.ts";
-import { defineCommand, matching } from "../../lib/command.ts";
+import { defineCommand } from "../../lib/command.ts";
 
 export default defineCommand({
   options: {
     search: {
       placeholder: "text",
-      description: "a part of the name or the ID, or the last four characters of the key",
-      parse: matching(/^(?!--)/, "It looks like an option."),
+      description:
+        "a part of the name or the ID, or the last four characters of the key, also a replaced one",
+      parse: searchText,
     },
     plan: { placeholder: "plan", ...PLAN, description: "only this plan" },
     state: {
@@ -46,7 +49,7 @@ export default defineCommand({
       if (keys.length === 0)
         return io.note(
           isFiltered
-            ? "No key matches."
+            ? "No key matches. npx petstore keys find reads a whole key, also a replaced one."
             : "No keys yet. Next: npx petstore keys create --name NAME --plan free",
         );
       io.print(keyTable(keys));
@@ -56,3 +59,11 @@ export default defineCommand({
     });
   },
 });
+
+function searchText(text: string): string {
+  if (text.startsWith("--")) throw new InvalidArgumentError("It looks like an option.");
+  if (withoutSecrets(text) === text) return text;
+  throw new InvalidArgumentError(
+    "It looks like an API key, and is in your shell's history now: npx petstore keys find reads one from standard input.",
+  );
+}

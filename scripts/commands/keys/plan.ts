@@ -1,19 +1,26 @@
-// npx petstore keys plan: changes the plan of a key.
+// npx petstore keys plan: changes the plan of keys.
 
 import { changePlan } from "../../../src/operators/admin.ts";
-import { changeKey, warnOfLimits } from "../../keys/context.ts";
-import { AN_ID, CHANGE, ID, LIMITS, PLAN, readLimits } from "../../keys/options.ts";
+import { changeKeys } from "../../keys/change.ts";
+import { warnOfLimits } from "../../keys/context.ts";
+import { AN_ID, CHANGE_SEVERAL, IDS, LIMITS, PLAN, readLimits } from "../../keys/options.ts";
 import { defineCommand } from "../../lib/command.ts";
 
 export default defineCommand({
-  arguments: [ID, { name: "plan", ...PLAN, description: "the new plan" }],
-  options: { ...LIMITS, ...CHANGE },
-  examples: [`${AN_ID} business`, `${AN_ID} enterprise --per-minute 5000 --per-day 1000000`],
+  arguments: [IDS, { name: "plan", ...PLAN, description: "the new plan" }],
+  options: { ...LIMITS, ...CHANGE_SEVERAL },
+  examples: [
+    `${AN_ID} business`,
+    `${AN_ID} enterprise --per-minute 5000 --per-day 1000000`,
+    "- pro --yes < ids.txt",
+  ],
   async handler(io, options, id, plan) {
     const limits = readLimits(plan, options);
-    await changeKey(io, options, id, "Changed", ({ database, operator }) => {
-      warnOfLimits(io, limits);
-      return changePlan(database, id, plan, limits, operator);
+    warnOfLimits(io, limits);
+    await changeKeys(io, options, id, {
+      done: "Changed",
+      effect: (keys) => `This changes the plan of ${keys} to ${plan}.`,
+      make: (database, each, operator) => changePlan(database, each, plan, limits, operator),
     });
   },
 });

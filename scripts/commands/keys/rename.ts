@@ -1,7 +1,8 @@
 // npx petstore keys rename
 
 import { renameKey } from "../../../src/operators/admin.ts";
-import { changeKey, warnOfName } from "../../keys/context.ts";
+import { changeKeys } from "../../keys/change.ts";
+import { warnOfName } from "../../keys/context.ts";
 import { AN_ID, CHANGE, ID, keyName } from "../../keys/options.ts";
 import { defineCommand } from "../../lib/command.ts";
 
@@ -10,8 +11,10 @@ export default defineCommand({
   options: CHANGE,
   examples: [`${AN_ID} "Jo & Ann"`, `${AN_ID} "Jo & Ann" --remote`],
   handler: (io, options, id, name) =>
-    changeKey(io, options, id, "Renamed", async (context) => {
-      await warnOfName(context, name, id);
-      return renameKey(context.database, id, name, context.operator);
+    changeKeys(io, options, id, {
+      done: "Renamed",
+      effect: (keys) => `This renames ${keys}.`,
+      make: (database, _, operator) => renameKey(database, id, name, operator),
+      explain: (context) => warnOfName(context, name, id),
     }),
 });

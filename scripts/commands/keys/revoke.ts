@@ -1,20 +1,19 @@
-// npx petstore keys revoke: ends a key for good.
+// npx petstore keys revoke: ends keys for good.
 
 import { revokeKey } from "../../../src/operators/admin.ts";
-import { changeKey, findKey, unchanged } from "../../keys/context.ts";
-import { AN_ID, CHANGE, ID, YES } from "../../keys/options.ts";
-import { keyOwner } from "../../keys/text.ts";
+import { changeKeys } from "../../keys/change.ts";
+import { AN_ID, CHANGE_SEVERAL, IDS } from "../../keys/options.ts";
 import { defineCommand } from "../../lib/command.ts";
 
 export default defineCommand({
-  arguments: [ID],
-  options: { ...CHANGE, yes: YES },
-  examples: [AN_ID, `${AN_ID} --yes`],
+  arguments: [IDS],
+  options: CHANGE_SEVERAL,
+  examples: [AN_ID, `${AN_ID} --yes`, "- --yes < ids.txt"],
   handler: (io, options, id) =>
-    changeKey(io, options, id, "Revoked", async (context) => {
-      const key = await findKey(context, id);
-      if (key.revokedAtMs !== null) throw unchanged(id, { ok: false, problem: "revoked" });
-      await io.confirm(`This ends ${keyOwner(key)} for good: it can't be undone.`, options.yes);
-      return revokeKey(context.database, id, context.operator);
+    changeKeys(io, options, id, {
+      done: "Revoked",
+      effect: (keys) => `This ends ${keys} for good: it can't be undone.`,
+      isFinal: true,
+      make: revokeKey,
     }),
 });

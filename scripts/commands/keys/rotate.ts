@@ -1,8 +1,10 @@
 // npx petstore keys rotate: replaces a key by a new one with the same ID, and prints it once.
 
 import { FRESH_MS } from "../../../src/d1/freshness.ts";
+import { stateOf } from "../../../src/keys/record.ts";
 import { rotateKey } from "../../../src/operators/admin.ts";
-import { findActive, IN_FORCE, printSecret, unchanged, withKeys } from "../../keys/context.ts";
+import { unchanged } from "../../keys/change.ts";
+import { findKey, IN_FORCE, printSecret, withKeys } from "../../keys/context.ts";
 import { AN_ID, CHANGE, ID, YES } from "../../keys/options.ts";
 import { keyOwner } from "../../keys/text.ts";
 import { defineCommand, integer } from "../../lib/command.ts";
@@ -25,17 +27,23 @@ export default defineCommand({
   examples: [AN_ID, `${AN_ID} --grace 86400 --yes`],
   handler: (io, options, id) =>
     withKeys(io, options, async (context) => {
-      const { database, operator } = context;
-      const before = await findActive(context, id);
+      const before = await findKey(context, id);
+      const { nowMs } = context.operator;
+      const state = stateOf({ ...before, suspendedAtMs: null }, nowMs);
+      if (state === "revoked" || state === "expired") throw unchanged(id, { ok: false, problem: state });
       const graceMs = options.grace * 1000;
-      const untilMs = Math.min(operator.nowMs + graceMs, before.expiresAtMs ?? Number.POSITIVE_INFINITY);
+      const graceEndMs = nowMs + graceMs;
+      const untilMs = Math.min(graceEndMs, before.expiresAtMs ?? Number.POSITIVE_INFINITY);
       // Isolates cache a key for longer than a shorter grace lasts.
       const end = graceMs < FRESH_MS ? IN_FORCE : `at ${formatTime(untilMs)}`;
       await io.confirm(
         `The current key of ${keyOwner(before)} stops working everywhere ${end}.`,
         options.yes,
       );
-      const changed = await rotateKey(database, id, graceMs, operator);
+      const operator = { ...context.operator, confirmedHash: before.hash };
+      // The grace ends when the question said, however long the answer took.
+      const leftMs = Math.max(0, graceEndMs - operator.nowMs);
+      const changed = await rotateKey(context.database, id, leftMs, operator);
       if (!changed.ok) throw unchanged(id, changed);
       await printSecret(context, options, "Rotated", changed.key, changed.secret);
     }),

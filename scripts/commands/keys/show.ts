@@ -83,10 +83,13 @@ async function readCounts(
   if ("unavailable" in answer || answer.record === null || answer.usage === undefined)
     return { problem: "unknown: the local service can't read this key" };
   const { plan } = answer.record;
-  const { status, pastDays } = answer.usage;
+  const { status, days: knownDays } = answer.usage;
   const { windows, bannedUntilMs } = status;
-  const { minute, day, days } = usageBody(plan, windows, bannedUntilMs, pastDays);
-  return { windows: { minute, day }, days: days.slice(-SHOWN_DAYS) };
+  const { minute, day, days } = usageBody(plan, windows, bannedUntilMs, knownDays);
+  const shown = days.slice(-SHOWN_DAYS).map((each) => {
+    return { ...each, refused: each.refusedByMinute + each.refusedByDay };
+  });
+  return { windows: { minute, day }, days: shown };
 }
 
 function detailsJson({ key, graces, changes, counts }: KeyDetails) {
@@ -102,7 +105,15 @@ function detailsJson({ key, graces, changes, counts }: KeyDetails) {
 }
 
 /** What the heading, the plan and the state show. */
-type ShownElsewhere = "id" | "name" | "limits" | "revokedAtMs" | "bannedUntilMs" | "bansLiftedUntilMs";
+type ShownElsewhere =
+  | "id"
+  | "name"
+  | "limits"
+  | "hash"
+  | "revokedAtMs"
+  | "suspendedAtMs"
+  | "bannedUntilMs"
+  | "bansLiftedUntilMs";
 
 /** A line for each other field of a key. */
 const FACTS: {

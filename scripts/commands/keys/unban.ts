@@ -1,18 +1,22 @@
-// npx petstore keys unban: lifts the ban of a key.
+// npx petstore keys unban: lifts the bans of keys.
 
 import { unbanKey } from "../../../src/operators/admin.ts";
-import { changeKey, findActive } from "../../keys/context.ts";
-import { AN_ID, CHANGE, ID } from "../../keys/options.ts";
+import { changeKeys } from "../../keys/change.ts";
+import { AN_ID, CHANGE_SEVERAL, IDS } from "../../keys/options.ts";
 import { defineCommand } from "../../lib/command.ts";
 
 export default defineCommand({
-  arguments: [ID],
-  options: CHANGE,
-  examples: [AN_ID, `${AN_ID} --remote`],
+  arguments: [IDS],
+  options: CHANGE_SEVERAL,
+  examples: [AN_ID, `${AN_ID} --remote`, "- --yes < ids.txt"],
   handler: (io, options, id) =>
-    changeKey(io, options, id, "Lifted any ban of", async (context) => {
-      const { bannedUntilMs } = await findActive(context, id);
-      if (bannedUntilMs === null) io.note("No ban is recorded. A ban without a record is lifted too.");
-      return unbanKey(context.database, id, context.operator);
+    changeKeys(io, options, id, {
+      done: "Lifted any ban of",
+      effect: (keys) => `This lifts any ban of ${keys}.`,
+      make: unbanKey,
+      explain: (_context, { id: each, bannedUntilMs }) => {
+        if (bannedUntilMs === null)
+          io.note(`No ban of ${each} is recorded. A ban without a record is lifted too.`);
+      },
     }),
 });

@@ -127,10 +127,8 @@ export class KeyClient {
     const sentMs = this.#runtime.now();
     const { usage } = await this.#ask<UsageAnswer>((object) => object.usage(), maxMs);
     if (usage === undefined) throw new Error("the key does not exist");
-    const { status, pastDays } = usage;
-    this.learnStatus(status, sentMs);
-    const { startMs, used, refused } = status.windows.day;
-    return [...pastDays, { startMs, admitted: used, refused }];
+    this.learnStatus(usage.status, sentMs);
+    return usage.days;
   }
 
   /** Calls the object, and takes the record of its answer. Throws DatabaseUnavailable if it has none, or what the call throws. */

@@ -6,11 +6,12 @@ import type { Runtime } from "../../lib/runtime.ts";
 import {
   add,
   type Counts,
-  giveBack,
+  fullWindows,
   type KeyDecision,
   type KeyWindows,
   type Limits,
   mapWindows,
+  refusingWindow,
   remaining,
   resetMs,
   rollOver,
@@ -109,10 +110,7 @@ export class KnownQuota {
       ...each,
       used: each.used - this.lease.unused(each.startMs),
     }));
-    return this.local.decisions.reduce(
-      (sum, { atMs, admitted, refused }) => add(sum, admitted, refused, atMs),
-      own,
-    );
+    return this.local.decisions.reduce((sum, { atMs, admitted }) => add(sum, admitted, atMs), own);
   }
 
   /** A decision as the response shows it: leases of other isolates that have come back stay hidden until the window ends. */
@@ -156,7 +154,8 @@ export class KnownQuota {
     if (firstMs === undefined) this.#firstRefusalMs = this.#latestMs;
     const arrivedMs = this.arrivedMs(localMs);
     const late = isLate(firstMs ?? 0, arrivedMs) ? 1 : 0;
-    this.local.add({ atMs: this.decidedMs, arrivedMs, admitted: 0, refused: 1, late });
+    const refusedByDay = refusingWindow(windows, status.leased) === "day" ? 1 : 0;
+    this.local.add({ atMs: this.decidedMs, arrivedMs, admitted: 0, refused: 1, refusedByDay, late });
     return { admitted: false, nowMs: this.objectMs, windows: fullWindows(windows, status.leased) };
   }
 
@@ -169,9 +168,11 @@ export class KnownQuota {
   decide(requests: number, number?: number) {
     const atMs = this.decidedMs;
     const admitted = Math.min(requests, room(this.windows));
-    this.local.add({ atMs, arrivedMs: 0, admitted, refused: requests - admitted, late: 0 }, number);
+    const refused = requests - admitted;
     const leased = NOTHING_LEASED;
-    return { admitted, refused: requests - admitted, nowMs: atMs, windows: this.windows, leased };
+    const refusedByDay = refusingWindow(add(this.windows, admitted), leased) === "day" ? refused : 0;
+    this.local.add({ atMs, arrivedMs: 0, admitted, refused, refusedByDay, late: 0 }, number);
+    return { admitted, refused, nowMs: atMs, windows: this.windows, leased };
   }
 
   /** Stores a status, unless a newer one is known: that of GET /v1/usage can overtake that of a call. */
@@ -181,10 +182,4 @@ export class KnownQuota {
     if (status.revision === known?.revision && status.nowMs < known.nowMs) return;
     this.#status = { ...status, sentMs, receivedMs: this.#runtime.now() };
   }
-}
-
-/** The windows of a refusal, once leases of other isolates have come back and waiting requests have used them: one is full. */
-export function fullWindows(windows: KeyWindows, leased: Status["leased"]): KeyWindows {
-  const least = giveBack(windows, leased);
-  return add(least, room(least), 0);
 }

@@ -19,13 +19,14 @@ export class LocalDecisions {
 
   /** Adds a local decision: to the latest one if no call has begun since and the minute is the same. */
   add(decision: Omit<LocalDecision, "number">, number?: number): void {
-    const { atMs, arrivedMs, admitted, refused, late } = decision;
+    const { atMs, arrivedMs, admitted, refused, refusedByDay, late } = decision;
     const latest = this.decisions.at(-1);
     const isInMinute = latest !== undefined && latest.atMs >= startOfWindowMs("minute", atMs);
     if (isInMinute && number === undefined && latest.number === this.#number) {
       latest.arrivedMs = Math.min(latest.arrivedMs, arrivedMs);
       latest.admitted += admitted;
       latest.refused += refused;
+      latest.refusedByDay += refusedByDay;
       latest.late += late;
       return;
     }

@@ -2,9 +2,8 @@
 
 import { DatabaseUnavailable } from "../../d1/statements.ts";
 import type { Runtime } from "../../lib/runtime.ts";
-import { type KeyDecision, mapWindows } from "../../rate-limit/windows.ts";
+import { fullWindows, type KeyDecision, mapWindows } from "../../rate-limit/windows.ts";
 import { type AcquireResult, MAX_WAIT_MS, type RecordAnswer } from "../protocol.ts";
-import { fullWindows } from "./known-quota.ts";
 
 /** The longest wait for the answer about a secret that the isolate can't judge. Longer: less time to ask the primary instead. */
 export const MAX_INTRODUCTION_MS = 4_000;

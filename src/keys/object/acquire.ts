@@ -1,7 +1,15 @@
 // How a call changes a quota: it applies the isolate's report, counts a batch, and grants a lease. A repeated call changes nothing.
 
-import { add, type Limits, resetMs, room, withLimits } from "../../rate-limit/windows.ts";
-import { type AcquireRequest, type AcquireResult, MAX_WAIT_MS, type Status } from "../protocol.ts";
+import {
+  add,
+  type Limits,
+  refusingWindow,
+  resetMs,
+  room,
+  startOfWindowMs,
+  withLimits,
+} from "../../rate-limit/windows.ts";
+import { type AcquireRequest, type AcquireResult, MAX_WAIT_MS, MINUTE_MS, type Status } from "../protocol.ts";
 import { countTowardsBan, isLate } from "./bans.ts";
 import { comingBack, grant, isLateInMinute, nextEndMs, outstanding, undecided } from "./leases.ts";
 import {
@@ -40,7 +48,8 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
     if (!isUndecided) return answer(rolled, known.admitted, known.refused, lease);
     // A new window has begun, or an isolate has got a lease, so there may be room again.
     const uncounted = takeBack(rolled, { ...known, admitted: 0 });
-    const clients = withClient(rolled.clients, request.client, { ...known, refused: 0, late: 0 }, nowMs);
+    const client = { ...known, refused: 0, refusedByDay: 0, late: 0 };
+    const clients = withClient(rolled.clients, request.client, client, nowMs);
     return answer(revised({ ...uncounted, clients }, nowMs), known.admitted, 0, lease);
   }
 
@@ -50,26 +59,40 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const { requests, wantsLease } = isBanned ? { requests: 0, wantsLease: false } : request;
   const admitted = Math.min(requests, room(withLimits(before.counts, limits)));
   const rest = requests - admitted;
-  const charged = { ...before, counts: add(before.counts, admitted, 0) };
+  const charged = { ...before, counts: add(before.counts, admitted) };
   const waiting = undecided(charged, limits, rest, nowMs);
   const refused = rest - waiting;
+  const byDay = () =>
+    refusingWindow(withLimits(charged.counts, limits), outstanding(charged, nowMs)) === "day";
+  const refusedByDay = refused > 0 && byDay() ? refused : 0;
   const late = isLate(before.refusals.firstMs, request.arrivedMs) ? refused : 0;
   const { refusals, bannedUntilMs } = refused > 0 ? countTowardsBan(before, late, nowMs) : before;
   const minuteEndMs = resetMs(before.counts.minute, "minute");
   const extraMs = waiting > 0 && isLateInMinute(before, nowMs) ? MAX_WAIT_MS : 0;
   const unleasedUntilMs = Math.max(before.unleasedUntilMs, rest > 0 ? minuteEndMs + extraMs : 0);
-  const counts = add(charged.counts, 0, refused);
-  const counted = { ...before, counts, refusals, bannedUntilMs, unleasedUntilMs };
+  // If the clock has stepped back, the window is in the future.
+  const atMs = Math.max(nowMs, before.counts.minute.startMs);
+  const decided = charge(before, atMs, { charged: admitted, admitted, refused, refusedByDay });
+  const counted = { ...decided, refusals, bannedUntilMs, unleasedUntilMs };
   const { lease: held } = before.clients.get(request.client) ?? NEW_CLIENT;
   const { number, recent } = request;
-  const client: Client = { number, admitted, refused, late, recent, seenMs: nowMs, lease: held };
+  const client: Client = {
+    number,
+    admitted,
+    refused,
+    refusedByDay,
+    late,
+    recent,
+    seenMs: nowMs,
+    lease: held,
+  };
   const clients = withClient(before.clients, request.client, client, nowMs);
   const lease = wantsLease ? grant({ ...counted, clients }, limits, client, nowMs, delayMs) : undefined;
   const isSame = before === rolled && unleasedUntilMs === before.unleasedUntilMs;
   if (isSame && admitted + refused === 0 && lease === undefined) return answer(rolled, 0, 0);
   if (lease !== undefined) clients.set(request.client, { ...client, lease });
   const leased = lease === undefined ? 0 : lease.size - (held?.size ?? 0);
-  const after = { ...counted, counts: add(counted.counts, leased, 0), clients };
+  const after = { ...charge(counted, atMs, { charged: leased }), clients };
   return answer(revised(after, nowMs), admitted, refused, lease);
 }
 
@@ -98,16 +121,18 @@ function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quot
   const { lease } = known;
   if (lease !== undefined) {
     const named = request.lease?.id === lease.id ? request.lease : { used: lease.used, isOver: true };
-    if (named.isOver) after = charge(after, lease.grantedMs, named.used - lease.size, 0);
+    const charged = named.isOver ? named.used - lease.size : 0;
+    const lastMs = Math.min(nowMs, startOfWindowMs("minute", lease.grantedMs) + MINUTE_MS - 1);
+    after = charge(after, lease.grantedMs, { charged, admitted: named.used - lease.used, lastMs });
     if (named.isOver || named.used > lease.used) {
       const client = { ...known, lease: named.isOver ? undefined : { ...lease, used: named.used } };
       after = { ...after, clients: withClient(after.clients, request.client, client, nowMs) };
     }
   }
-  for (const { number, atMs, arrivedMs, admitted, refused, ...rest } of request.decisions) {
+  for (const { number, atMs, arrivedMs, admitted, refused, refusedByDay, ...rest } of request.decisions) {
     if (number < known.number) continue;
     if (number === known.number) after = takeBack(after, known);
-    after = charge(after, atMs, admitted, refused);
+    after = charge(after, atMs, { charged: admitted, admitted, refused, refusedByDay });
     // Another isolate may have refused first.
     const late = isLate(after.refusals.firstMs, arrivedMs) ? refused : rest.late;
     if (refused > 0 && atMs >= after.counts.minute.startMs) after = countTowardsBan(after, late, nowMs);
@@ -116,8 +141,9 @@ function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quot
 }
 
 /** Takes back what the latest call of a client was charged. */
-function takeBack(quota: Quota, { seenMs, admitted, refused, late }: Client): Quota {
-  const { refusals, ...after } = charge(quota, seenMs, -admitted, -refused);
+function takeBack(quota: Quota, { seenMs, admitted, refused, refusedByDay, late }: Client): Quota {
+  const taken = { charged: -admitted, admitted: -admitted, refused: -refused, refusedByDay: -refusedByDay };
+  const { refusals, ...after } = charge(quota, seenMs, taken);
   const counted = seenMs < after.counts.minute.startMs ? 0 : late;
   return { ...after, refusals: { ...refusals, late: refusals.late - counted } };
 }

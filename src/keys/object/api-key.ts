@@ -1,7 +1,7 @@
 // The Durable Object that is an API key; its name is the key's id. It has the key's record (record-reader.ts) and counts its requests
 // (acquire.ts). Both are stored as one value, and the output gate holds the response until that is durable, so a crash or an eviction
 // loses no acknowledged change. Nothing is stored for a key that does not exist. Windows roll over at the next call. The object's
-// alarm, which survives a crash, records a ban, or deletes the storage after at least 40 days without a request.
+// alarm, which survives a crash, records bans and usage, and deletes the storage after at least 40 days without a request.
 
 import { DurableObject } from "cloudflare:workers";
 import { logRun } from "../../http/log.ts";
@@ -20,42 +20,75 @@ import { acquire, isCounted, statusOf } from "./acquire.ts";
 import { recordBan } from "./ban-record.ts";
 import { liftBan } from "./bans.ts";
 import { Delays } from "./delays.ts";
+import { outstanding } from "./leases.ts";
 import { type Quota, rollOver, UNUSED_QUOTA } from "./quota.ts";
+import { type Alerted, NO_ALERT, newAlerts } from "./quota-alert.ts";
 import { type ReadRecord, RecordReader } from "./record-reader.ts";
+import { daysOf } from "./totals.ts";
+import {
+  afterChange,
+  afterFailure,
+  afterRecord,
+  dateOf,
+  NOTHING_UNRECORDED,
+  recordUsage,
+  type Unrecorded,
+} from "./usage-record.ts";
 
 /** From the start of the last request's day. */
 const KEPT_UNUSED_MS = 41 * DAY_MS;
+
+/** Of the object's id, which is random: 64 bits tell the objects of a key's previews apart. */
+const OBJECT_ID_LENGTH = 16;
 
 /** After a failed attempt to record a ban, until the ban ends. */
 const RECORD_PAUSE_MS = 30_000;
 
 /** An incompatible shape of the stored state gets a new key, so that older values are ignored. */
-const STATE_KEY = "state-1";
+const STATE_KEY = "state-2";
 
 /** The key's id, if the platform does not hand over the object's name: see `usage`. */
 const ID_KEY = "key-id";
 
-/** What is stored: the counts, and the record as it was last read when they changed. */
-type State = { quota: Quota; read: ReadRecord | undefined };
+const NEVER = Number.POSITIVE_INFINITY;
 
-/** The clock and timers, how a record is read, and the log: tests replace them. */
-const OPTIONS = { runtime: RUNTIME, findRecord, log: logRun };
+/** What the alarm has to do. `banMs`: when it records the ban (Unix time), or NEVER. */
+interface Duties {
+  banMs: number;
+  usage: Unrecorded;
+  alerted: Alerted;
+}
+
+/** What is stored: the counts, the record as it was last read when they changed, and what the alarm has to do. */
+type State = { quota: Quota; read: ReadRecord | undefined; duties: Duties };
+
+const UNUSED_STATE: State = {
+  quota: UNUSED_QUOTA,
+  read: undefined,
+  duties: { banMs: NEVER, usage: NOTHING_UNRECORDED, alerted: NO_ALERT },
+};
+
+/** The clock and timers, what reads and writes the keys database, and the log: tests replace them. */
+const OPTIONS = { runtime: RUNTIME, findRecord, recordBan, recordUsage, log: logRun };
 
 export class ApiKey extends DurableObject<Env> {
   readonly #now: () => number;
-  readonly #log: typeof logRun;
+  readonly #options: typeof OPTIONS;
   readonly #record: RecordReader;
   /** Unknown if the object was neither called by its name nor used before. */
   #keyId: string | undefined;
   #quota: Quota;
+  #duties: Duties;
   readonly #delays = new Delays();
 
-  constructor(ctx: DurableObjectState, env: Env, { runtime, findRecord, log } = OPTIONS) {
+  constructor(ctx: DurableObjectState, env: Env, options = OPTIONS) {
     super(ctx, env);
-    const { quota, read } = ctx.storage.kv.get<State>(STATE_KEY) ?? { quota: UNUSED_QUOTA, read: undefined };
+    const { runtime, findRecord, log } = options;
+    const { quota, read, duties } = ctx.storage.kv.get<State>(STATE_KEY) ?? UNUSED_STATE;
     this.#quota = quota;
+    this.#duties = duties;
     this.#now = runtime.now;
-    this.#log = log;
+    this.#options = options;
     this.#keyId = ctx.id.name ?? read?.record?.id ?? ctx.storage.kv.get<string>(ID_KEY);
     this.#record = new RecordReader(runtime, read, {
       load: async () => {
@@ -104,31 +137,85 @@ export class ApiKey extends DurableObject<Env> {
     const { limits, bansLiftedUntilMs } = answer.record;
     const nowMs = this.#now();
     const quota = rollOver(liftBan(this.#quota, bansLiftedUntilMs), limits, nowMs);
-    return { ...answer, usage: { status: statusOf(quota, limits, nowMs), pastDays: quota.pastDays } };
+    return { ...answer, usage: { status: statusOf(quota, limits, nowMs), days: daysOf(quota.totals) } };
   }
 
-  /** Records a ban, and deletes the storage of an unused key. */
+  /** Records a ban and usage, and deletes the storage of an unused key. What fails is tried again later. */
   override async alarm(): Promise<void> {
     const { storage } = this.ctx;
-    const { bannedUntilMs, counts } = this.#quota;
-    const nowMs = this.#now();
-    const deletedMs = counts.day.startMs + KEPT_UNUSED_MS;
-    if (nowMs >= deletedMs) {
+    if (this.#now() >= this.#deletedMs && this.#duties.usage.days.length === 0) {
       this.#quota = UNUSED_QUOTA;
+      this.#duties = UNUSED_STATE.duties;
       return storage.deleteAll();
     }
-    let nextMs = deletedMs;
-    if (bannedUntilMs > nowMs) {
-      const keyId = this.#keyId ?? "";
-      try {
-        await recordBan(this.env.KEYS_DB, keyId, bannedUntilMs);
-      } catch (error) {
-        this.#log("ban_not_recorded", { keyId, cause: `${error}` });
-        nextMs = nowMs + RECORD_PAUSE_MS;
-      }
+    await this.#recordBan();
+    await this.#recordUsage();
+    void storage.setAlarm(dutyMs(this.#duties, this.#deletedMs));
+    this.#put();
+  }
+
+  async #recordBan(): Promise<void> {
+    const nowMs = this.#now();
+    const { bannedUntilMs } = this.#quota;
+    if (nowMs < this.#duties.banMs) return;
+    try {
+      if (nowMs < bannedUntilMs) await this.#options.recordBan(this.env.KEYS_DB, this.#id, bannedUntilMs);
+      // Unless another ban has begun meanwhile.
+      if (this.#quota.bannedUntilMs === bannedUntilMs) this.#duties = { ...this.#duties, banMs: NEVER };
+    } catch (error) {
+      this.#options.log("ban_not_recorded", { keyId: this.#id, cause: `${error}` });
+      this.#duties = { ...this.#duties, banMs: nowMs + RECORD_PAUSE_MS };
     }
-    // Another ban may have begun meanwhile.
-    void storage.setAlarm(this.#quota.bannedUntilMs > bannedUntilMs ? nowMs : nextMs);
+  }
+
+  async #recordUsage(): Promise<void> {
+    const { days, dueMs } = this.#duties.usage;
+    if (days.length === 0 || this.#now() < dueMs) return;
+    this.#alert(days);
+    const { revision, totals } = this.#quota;
+    const counter = { keyId: this.#id, object: this.ctx.id.toString().slice(0, OBJECT_ID_LENGTH) };
+    const recordUsage = () => this.#options.recordUsage(this.env.KEYS_DB, counter, revision, totals, days);
+    const usage = await recordUsage().then(
+      () => afterRecord(this.#duties.usage, totals, this.#quota.totals, this.#now()),
+      (error) => {
+        this.#options.log("usage_not_recorded", { keyId: this.#id, cause: `${error}` });
+        return afterFailure(this.#duties.usage, this.#now());
+      },
+    );
+    this.#duties = { ...this.#duties, usage };
+  }
+
+  /** Logs the alerts of these days, after they are stored. What is leased today may come back. */
+  #alert(days: readonly number[]): void {
+    const limit = this.#record.latest?.record?.limits.day ?? NEVER;
+    const leased = outstanding(this.#quota, this.#now()).day;
+    const { startMs: todayMs } = this.#quota.counts.day;
+    for (const day of daysOf(this.#quota.totals).toSorted((a, b) => a.startMs - b.startMs)) {
+      const { startMs } = day;
+      const admitted = day.admitted - (startMs === todayMs ? leased : 0);
+      const percentages = newAlerts(this.#duties.alerted, { ...day, admitted }, limit);
+      const percent = percentages.at(-1);
+      if (percent === undefined || !days.includes(startMs)) continue;
+      this.#duties = { ...this.#duties, alerted: { startMs, percent } };
+      this.#put();
+      for (const each of percentages)
+        this.#options.log("quota_alert", {
+          keyId: this.#id,
+          day: dateOf(startMs),
+          percent: each,
+          admitted,
+          limit,
+        });
+    }
+  }
+
+  /** The key's id. Every object that has something to record knows it. */
+  get #id(): string {
+    return this.#keyId ?? "";
+  }
+
+  get #deletedMs(): number {
+    return this.#quota.counts.day.startMs + KEPT_UNUSED_MS;
   }
 
   /** An error would lose its class on the way to the isolate, so the answer says that there is no record. */
@@ -138,24 +225,31 @@ export class ApiKey extends DurableObject<Env> {
     return answer.finally(() => end(this.#now()));
   }
 
-  /** Stores changed counts as one row, and sets the alarm once a day and at the beginning of a ban. */
+  /** Stores changed counts as one row, and sets the alarm if it has something to do earlier than before. */
   #store(quota: Quota): void {
     const before = this.#quota;
     if (quota.revision === before.revision) return;
-    const { storage } = this.ctx;
-    this.#put(quota);
     const nowMs = this.#now();
-    const { startMs } = quota.counts.day;
-    // The output gate waits for the alarm, as for every write. A new day must not replace the alarm that records a ban.
-    if (quota.bannedUntilMs > before.bannedUntilMs) void storage.setAlarm(nowMs);
-    else if (startMs !== before.counts.day.startMs && quota.bannedUntilMs <= nowMs)
-      void storage.setAlarm(startMs + KEPT_UNUSED_MS);
+    const duties = {
+      ...this.#duties,
+      banMs: quota.bannedUntilMs > before.bannedUntilMs ? nowMs : this.#duties.banMs,
+      usage: afterChange(this.#duties.usage, before.totals, quota.totals, nowMs),
+    };
+    // The output gate waits for the alarm, as for every write.
+    if (dutyMs(duties) < dutyMs(this.#duties)) void this.ctx.storage.setAlarm(dutyMs(duties));
+    this.#put(quota, duties);
   }
 
-  /** If the write fails, the counts in memory stay as they were. */
-  #put(quota = this.#quota): void {
-    const state: State = { quota, read: this.#record.latest };
+  /** If the write fails, counts and duties in memory stay as they were. */
+  #put(quota = this.#quota, duties = this.#duties): void {
+    const state: State = { quota, read: this.#record.latest, duties };
     this.ctx.storage.kv.put(STATE_KEY, state);
     this.#quota = quota;
+    this.#duties = duties;
   }
+}
+
+/** When the alarm has something to do (Unix time): `otherwiseMs` if all usage is recorded. */
+function dutyMs({ banMs, usage }: Duties, otherwiseMs = NEVER): number {
+  return Math.min(banMs, usage.days.length > 0 ? usage.dueMs : otherwiseMs);
 }

@@ -1,4 +1,4 @@
-// A key's quota, as its object stores it: counts, ban, isolates with their leases, totals of earlier days. This file rolls it over to new
+// A key's quota, as its object stores it: counts, ban, isolates with their leases, totals of days. This file rolls it over to new
 // windows, and has the changes that the other modules share. Pure functions, like all that decide about it: bans.ts, leases.ts, acquire.ts.
 
 import {
@@ -9,7 +9,8 @@ import {
   startOfWindowMs,
   UNUSED_COUNT,
 } from "../../rate-limit/windows.ts";
-import { DAY_MS, DAYS_KEPT, type DayTotals, type Lease } from "../protocol.ts";
+import type { Lease } from "../protocol.ts";
+import { addToTotals, type Charge, NO_TOTALS, type Totals } from "./totals.ts";
 
 /** How long the object remembers an isolate. Longer: more to store; shorter: after an outage a lost call counts twice. */
 const CLIENT_KEPT_MS = 60_000;
@@ -22,6 +23,7 @@ export interface Client {
   number: number;
   admitted: number;
   refused: number;
+  refusedByDay: number;
   /** How many of the refused count towards a ban. */
   late: number;
   /** See AcquireRequest. */
@@ -30,7 +32,15 @@ export interface Client {
   lease?: GrantedLease | undefined;
 }
 
-export const NEW_CLIENT: Client = { number: 0, admitted: 0, refused: 0, late: 0, recent: 0, seenMs: 0 };
+export const NEW_CLIENT: Client = {
+  number: 0,
+  admitted: 0,
+  refused: 0,
+  refusedByDay: 0,
+  late: 0,
+  recent: 0,
+  seenMs: 0,
+};
 
 export interface Quota {
   /** Grows with every change; at least the time of the last change (Unix time). */
@@ -44,7 +54,7 @@ export interface Quota {
   bannedUntilMs: number;
   /** By id, in the order of their latest calls. */
   clients: ReadonlyMap<string, Client>;
-  pastDays: readonly DayTotals[];
+  totals: Totals;
 }
 
 export const UNUSED_QUOTA: Quota = {
@@ -54,34 +64,29 @@ export const UNUSED_QUOTA: Quota = {
   unleasedUntilMs: 0,
   bannedUntilMs: 0,
   clients: new Map(),
-  pastDays: [],
+  totals: NO_TOTALS,
 };
 
-/** The quota as of `nowMs`: starts new windows, and moves the totals of a finished day to `pastDays`. */
+/** The quota as of `nowMs`: starts new windows. */
 export function rollOver(quota: Quota, limits: Limits, nowMs: number): Quota {
-  const { minute, day } = quota.counts;
   const counts = rollOverCounts(quota.counts, nowMs);
-  const refusals = counts.minute.startMs === minute.startMs ? quota.refusals : UNUSED_QUOTA.refusals;
-  const isNewDay = counts.day.startMs !== day.startMs;
-  const over = { startMs: day.startMs, admitted: day.used, refused: day.refused };
+  const isSameMinute = counts.minute.startMs === quota.counts.minute.startMs;
+  const refusals = isSameMinute ? quota.refusals : UNUSED_QUOTA.refusals;
   return {
     ...quota,
     counts,
     refusals: { ...refusals, maxLimit: Math.max(refusals.maxLimit, limits.minute) },
-    pastDays: isNewDay ? daysBefore(counts, [...quota.pastDays, over]) : quota.pastDays,
   };
 }
 
-/** Adds requests that were decided at `atMs` to the windows of that time. */
-export function charge(quota: Quota, atMs: number, admitted: number, refused: number): Quota {
-  const counts = add(quota.counts, admitted, refused, atMs);
-  const { pastDays } = quota;
-  if (atMs >= counts.day.startMs) return { ...quota, counts };
-  const startMs = startOfWindowMs("day", atMs);
-  const day = pastDays.find((each) => each.startMs === startMs) ?? { startMs, admitted: 0, refused: 0 };
-  const changed = { startMs, admitted: day.admitted + admitted, refused: day.refused + refused };
-  const others = pastDays.filter((each) => each !== day);
-  return { ...quota, counts, pastDays: daysBefore(counts, [...others, changed]) };
+/** Charges requests that were decided at `atMs` (Unix time) to the windows and the day of that time. */
+export function charge(quota: Quota, atMs: number, change: Charge): Quota {
+  const { charged = 0, admitted = 0, refused = 0 } = change;
+  if (charged === 0 && admitted === 0 && refused === 0) return { ...quota };
+  const { startMs } = quota.counts.day;
+  const dayMs = atMs >= startMs ? startMs : startOfWindowMs("day", atMs);
+  const totals = addToTotals(quota.totals, dayMs, atMs, change);
+  return { ...quota, counts: add(quota.counts, charged, atMs), totals };
 }
 
 export function revised(quota: Quota, nowMs: number): Quota {
@@ -97,9 +102,4 @@ export function withClient(clients: Quota["clients"], id: string, client: Client
     all.delete(each);
   }
   return all.set(id, client);
-}
-
-/** The days among the last DAYS_KEPT, which include today. */
-function daysBefore({ day }: Counts, days: readonly DayTotals[]): DayTotals[] {
-  return days.filter(({ startMs }) => startMs > day.startMs - DAYS_KEPT * DAY_MS);
 }

@@ -11,7 +11,10 @@ export const MAX_USAGE_AGE_MS = 1_000;
 export type UsageWindow = { limit: number; used: number; remaining: number; reset: number };
 
 /** `date` is a UTC day, such as `2026-11-20`. */
-export type UsageDay = { date: string; admitted: number; refused: number };
+export interface UsageDay
+  extends Pick<DayTotals, "admitted" | "refusedByMinute" | "refusedByDay" | "busiestMinute"> {
+  date: string;
+}
 
 /** `bannedUntil` is Unix time in seconds; the days are the last DAYS_KEPT, oldest first. */
 export interface UsageBody extends Record<WindowName, UsageWindow> {
@@ -44,11 +47,17 @@ function describe(windows: KeyWindows, name: WindowName): UsageWindow {
 
 /** The last DAYS_KEPT UTC days, oldest first, including days without a request. */
 function everyDay(knownDays: readonly DayTotals[], { day }: KeyWindows): UsageDay[] {
-  const today = { startMs: day.startMs, admitted: day.used, refused: day.refused };
   return Array.from({ length: DAYS_KEPT }, (_, index) => {
     const startMs = day.startMs - (DAYS_KEPT - 1 - index) * DAY_MS;
-    const { admitted = 0, refused = 0 } =
-      [today, ...knownDays].find((each) => each.startMs === startMs) ?? {};
-    return { date: new Date(startMs).toISOString().slice(0, 10), admitted, refused };
+    const date = new Date(startMs).toISOString().slice(0, 10);
+    const known = knownDays.find((each) => each.startMs === startMs);
+    const { admitted = 0, refusedByMinute = 0, refusedByDay = 0, busiestMinute = 0 } = known ?? {};
+    return {
+      date,
+      admitted: startMs === day.startMs ? day.used : admitted,
+      refusedByMinute,
+      refusedByDay,
+      busiestMinute,
+    };
   });
 }

@@ -1,11 +1,11 @@
 // What the usage page says about a key's state and windows. `nowMs` is Unix time.
 
 import type { UsageBody, UsageWindow } from "../../keys/usage/usage-body.ts";
-import { formatInstant, formatNumber } from "../text.ts";
+import { capitalize, formatInstant, formatNumber } from "../text.ts";
 
 /** The plan, and the ban and the exhausted window if there are any. */
 export function stateText({ plan, minute, day, bannedUntil }: UsageBody, nowMs: number): string {
-  const onPlan = `This key is on the ${plan.charAt(0).toUpperCase()}${plan.slice(1)} plan.`;
+  const onPlan = `This key is on the ${capitalize(plan)} plan.`;
   const fullUntil = Math.max(...[minute, day].map(({ remaining, reset }) => (remaining === 0 ? reset : 0)));
   const isBanned = bannedUntil !== null && bannedUntil * 1000 > nowMs;
   const window = fullUntil === day.reset ? "day" : "minute";

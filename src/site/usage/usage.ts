@@ -5,6 +5,7 @@ import { HEADER } from "../../http/header-names.ts";
 import type { UsageBody, UsageDay } from "../../keys/usage/usage-body.ts";
 import { problemWithKey, storedKey, storeKey } from "../key.ts";
 import { errorText, UNREACHABLE } from "../text.ts";
+import { adviceOn } from "./advice.ts";
 import { chartSvg, tableRows } from "./chart.ts";
 import { stateText } from "./figures.ts";
 import { drawGauge } from "./gauge.ts";
@@ -23,6 +24,7 @@ const forget = element<HTMLButtonElement>("#forget");
 const problemField = element<HTMLElement>("#problem");
 const panel = element<HTMLElement>("#usage");
 const state = element<HTMLElement>("#state");
+const advice = element<HTMLElement>("#advice");
 
 /** Counts the keys shown, so that late responses for earlier keys are dropped. */
 let generation = 0;
@@ -144,6 +146,9 @@ function draw(usage: UsageBody, nowMs: number): void {
   state.classList.toggle("banned", usage.bannedUntil !== null);
   drawGauge(element("#minute"), "This minute", usage.minute, nowMs);
   drawGauge(element("#day"), "Today (UTC)", usage.day, nowMs);
+  const { text: sentences, hasRefusals } = adviceOn(usage);
+  if (advice.textContent !== sentences) advice.textContent = sentences;
+  element<HTMLElement>("#doubt").hidden = !hasRefusals;
   drawDays(usage.days);
 }
 

@@ -168,8 +168,11 @@ class Checks {
     const latest = this.#pets.at(-1);
     assert(latest === undefined || pet.id > latest.id, `the id ${pet.id} was assigned before`);
     this.#pets.push(pet);
+    const replayed = HEADER.idempotentReplayed.toLowerCase();
+    assert.equal(answer.headers[replayed], undefined);
     if (!(HEADER.idempotencyKey in request.headers)) return;
-    assert.equal((await this.#send(request)).body, answer.body);
+    const repeated = await this.#send(request);
+    assert.deepEqual([repeated.body, repeated.headers[replayed]], [answer.body, "true"]);
     // With the same key, another value of any field is refused.
     for (const [name, value] of Object.entries({ ...latest, id: pet.id })) {
       const other = { ...pet, [name]: value };

@@ -7,4 +7,4 @@ import { report } from "./load.ts";
 const SECONDS_PER_KILL = 6;
 
 const { rounds } = readOptions({ rounds: 20 });
-await report({ seconds: (rounds + 1) * SECONDS_PER_KILL, keys: 50, kills: rounds });
+await report({ seconds: (rounds + 1) * SECONDS_PER_KILL, keys: 50, kills: rounds, awaitsRecords: true });

@@ -100,7 +100,10 @@ export class Ledger {
       `usage shows ${lost} more than ${this.admitted} admissions, ${this.lost} before`,
     );
     this.lost = lost;
-    const more = usage.reduce((sum, { refused }) => sum + refused, -this.refused);
+    const more = usage.reduce(
+      (sum, { refusedByMinute, refusedByDay }) => sum + refusedByMinute + refusedByDay,
+      -this.refused,
+    );
     const isRefused = (this.kills > 0 || more >= 0) && more <= this.interrupted;
     this.#expect(isRefused, `usage shows ${more} more than ${this.refused} refusals`);
   }

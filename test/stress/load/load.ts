@@ -11,10 +11,14 @@ import { median } from "../../../bench/measure/statistics.ts";
 import { startWorkers } from "../../../bench/measure/workerd.ts";
 import { type Pet, Petstore } from "../../../client/src/index.ts";
 import { PLANS_WITH_OWN_LIMITS } from "../../../src/keys/plans.ts";
+import { keyIdOf } from "../../../src/keys/secret.ts";
 import { createKey } from "../../../src/operators/admin.ts";
 import { Client, PROFILES, type Profile, type Service, TIMEOUT_MS } from "./client.ts";
 
 const OTHER_PETS = 300;
+
+/** Objects record their usage every ten minutes. */
+const RECORDED_MS = 660_000;
 
 /** Longer than leases and the reports of their ends, and than usage is cached. */
 const QUIET_MS = 7_000;
@@ -33,8 +37,11 @@ const MIN_SAMPLES = 48;
  */
 const MAX_GROWTH = 0.05;
 
-/** `kills`: how often the runtime is killed, at equal distances. Memory is watched if it never is. */
-type LoadOptions = Record<"seconds" | "keys" | "kills", number>;
+/**
+ * `kills`: how often the runtime is killed, at equal distances. Memory is watched if it never is. `awaitsRecords`: whether to wait until
+ * the objects have recorded their usage.
+ */
+type LoadOptions = Record<"seconds" | "keys" | "kills", number> & { awaitsRecords?: true };
 
 /** Runs the traffic and the checks, and prints the results. */
 export async function report(options: LoadOptions): Promise<void> {
@@ -47,7 +54,7 @@ export async function report(options: LoadOptions): Promise<void> {
 }
 
 /** Runs the traffic and the checks. `problems` is empty if every check has passed. */
-export async function load({ seconds, keys, kills }: LoadOptions) {
+export async function load({ seconds, keys, kills, awaitsRecords }: LoadOptions) {
   const runtime = await startWorkers([PETSTORE]);
   const [{ url, databases }] = runtime.workers;
   const service: Service = { url, isDown: false, acknowledged: [], interrupted: new Set(), problems: [] };
@@ -79,6 +86,7 @@ export async function load({ seconds, keys, kills }: LoadOptions) {
     }
     for (const { ledger } of clients) ledger.checkWindows();
     checkPets(await Array.fromAsync(inspector.pets.list()));
+    if (awaitsRecords) await checkRecords();
   } finally {
     clearInterval(watching);
     await runtime.stop();
@@ -128,6 +136,39 @@ export async function load({ seconds, keys, kills }: LoadOptions) {
     const others = listed.filter(({ name }) => !names.has(name)).length;
     if (others !== OTHER_PETS)
       problems.push(`${others} pets whose POST was refused or not sent: ${OTHER_PETS} before`);
+  }
+
+  /** Waits until operators see what each client sees of its usage. */
+  async function checkRecords(): Promise<void> {
+    console.error("Waiting until all usage is recorded");
+    const usages = await Promise.all(clients.map(({ secret }) => petstore(secret).usage()));
+    const seen = clients.map(({ secret }, index) => {
+      const days = usages[index]?.days.filter(
+        (day) => day.admitted + day.refusedByMinute + day.refusedByDay > 0,
+      );
+      const texts = days?.map((day) =>
+        [day.date, day.admitted, day.refusedByMinute, day.refusedByDay].join(" "),
+      );
+      return `${keyIdOf(secret)}: ${texts?.join(", ")}`;
+    });
+    const sql = `
+      SELECT key_id || ': ' || group_concat(concat_ws(' ', day, admitted, refused_minute, refused_day), ', ' ORDER BY day)
+      FROM key_usage GROUP BY key_id`;
+    const startMs = performance.now();
+    for (;;) {
+      // Kills have made earlier stubs unusable.
+      const { keys } = await databases();
+      const recorded = (await keys.prepare(sql).raw()).flat();
+      const missing = seen.filter((each) => !recorded.includes(each));
+      if (missing.length === 0) return;
+      if (performance.now() - startMs > RECORDED_MS) {
+        service.problems.push(
+          `operators do not see the usage of ${missing.length} keys, such as ${missing[0]}`,
+        );
+        return;
+      }
+      await wait(1_000);
+    }
   }
 
   function sampleMemory(): void {

@@ -4,4 +4,4 @@ import { readOptions } from "../options.ts";
 import { report } from "./load.ts";
 
 const { minutes } = readOptions({ minutes: 10 });
-await report({ seconds: minutes * 60, keys: 50, kills: 0 });
+await report({ seconds: minutes * 60, keys: 50, kills: 0, awaitsRecords: true });

@@ -41,7 +41,15 @@ export async function acquire(keyId: string, request: AcquireRequest): Promise<A
 
 /** Bans a Free key, by a report of refusals. No isolate of the tests knows of the ban yet. */
 export async function banKey(keyId: string): Promise<void> {
-  const refusals = { number: 1, atMs: Date.now(), arrivedMs: 0, admitted: 0, refused: 181, late: 181 };
+  const refusals = {
+    number: 1,
+    atMs: Date.now(),
+    arrivedMs: 0,
+    admitted: 0,
+    refused: 181,
+    refusedByDay: 0,
+    late: 181,
+  };
   await acquire(keyId, batch(0, { number: 2, decisions: [refusals] }));
 }
 

@@ -13,7 +13,9 @@ export function collectLogLines(): void {
 
 /** All that the line of a request may have: nothing else that a client sends is in the log. */
 const FIELDS =
-  "event requestId method route status ms keyId plan window remaining code failure failures".split(" ");
+  "event requestId method route status ms colo country keyId plan window remaining code failure failures".split(
+    " ",
+  );
 
 /** Returns the lines since the last call, parsed. Fails if one has a secret, which its message omits. */
 export function takeLogLines(): Record<string, unknown>[] {

@@ -1,11 +1,14 @@
 // Every test file gets the tables, and a fixed clock in the middle of a minute and of a day. Only `Date` is faked. All log lines
-// are searched for secrets, and all responses are validated against the OpenAPI document.
+// are searched for secrets, and all responses are validated against the OpenAPI document. Alarms run only when a test runs them.
 
-import { applyD1Migrations } from "cloudflare:test";
+import { applyD1Migrations, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, vi } from "vitest";
 import { validateResponses } from "./client.ts";
 import { collectLogLines, takeLogLines } from "./log-lines.ts";
+
+/** A century. */
+const LATER_MS = 100 * 365 * 86_400_000;
 
 declare global {
   namespace Cloudflare {
@@ -23,6 +26,21 @@ declare global {
 await applyD1Migrations(env.PETS_DB, env.PETS_MIGRATIONS);
 await applyD1Migrations(env.KEYS_DB, env.KEYS_MIGRATIONS);
 collectLogLines();
+
+// The platform's clock is not faked, so to it alarms of the faked present would be due.
+await runInDurableObject(env.API_KEYS.get(env.API_KEYS.newUniqueId()), (_, { storage }) => {
+  const prototype: DurableObjectStorage = Object.getPrototypeOf(storage);
+  const { setAlarm, getAlarm } = prototype;
+  // Each test file runs this again.
+  if (setAlarm.name === "setLater") return;
+  prototype.setAlarm = function setLater(atMs, ...options) {
+    return setAlarm.call(this, Number(atMs) + LATER_MS, ...options);
+  };
+  prototype.getAlarm = async function (...options) {
+    const atMs = await getAlarm.call(this, ...options);
+    return atMs && atMs - LATER_MS;
+  };
+});
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["Date"], now: new Date("2026-11-20T12:34:20.500Z") });

@@ -1,0 +1,26 @@
+// npx petstore keys end-grace: ends the replaced secrets of keys, whose graces last. The current ones go on.
+
+import { endGraces } from "../../../src/operators/admin.ts";
+import { changeKeys } from "../../keys/change.ts";
+import { AN_ID, CHANGE_SEVERAL, IDS } from "../../keys/options.ts";
+import { defineCommand } from "../../lib/command.ts";
+import { formatTime } from "../../lib/time.ts";
+
+export default defineCommand({
+  arguments: [IDS],
+  options: CHANGE_SEVERAL,
+  examples: [AN_ID, `${AN_ID} --yes`, "- --yes < ids.txt"],
+  handler: (io, options, id) =>
+    changeKeys(io, options, id, {
+      done: "Ended all replaced keys of",
+      effect: (keys) =>
+        `This ends what rotations of ${keys} have replaced, for good. The current key goes on.`,
+      isFinal: true,
+      make: endGraces,
+      explain: (_context, { id: each, graceUntilMs }) => {
+        const until =
+          graceUntilMs === null ? "no longer work" : `work until ${formatTime(graceUntilMs)} at most`;
+        io.note(`The replaced keys of ${each} ${until}.`);
+      },
+    }),
+});

@@ -1,0 +1,27 @@
+// npx petstore keys suspend: refuses keys until they are resumed. It asks nothing, because resume undoes it.
+
+import { suspendKey } from "../../../src/operators/admin.ts";
+import { changeKeys } from "../../keys/change.ts";
+import { AN_ID, CHANGE_SEVERAL, IDS, reason } from "../../keys/options.ts";
+import { defineCommand } from "../../lib/command.ts";
+import { formatTime } from "../../lib/time.ts";
+
+export default defineCommand({
+  arguments: [IDS],
+  options: {
+    reason: { placeholder: "text", description: "why, for the record", parse: reason, isRequired: true },
+    ...CHANGE_SEVERAL,
+  },
+  examples: [`${AN_ID} --reason "leaked in a public repository"`, '- --reason "unpaid" --yes < ids.txt'],
+  handler: (io, options, id) =>
+    changeKeys(io, options, id, {
+      done: "Suspended",
+      effect: (keys) => `This suspends ${keys}.`,
+      make: (database, each, operator) => suspendKey(database, each, options.reason, operator),
+      explain: (_context, { id: each, suspendedAtMs }) => {
+        if (suspendedAtMs !== null)
+          io.note(`${each} was suspended before, since ${formatTime(suspendedAtMs)}: see its log.`);
+      },
+      detail: options.reason,
+    }),
+});

@@ -1,0 +1,88 @@
+// Records the totals of a key's days in the keys database, where operators see those of all keys. The object's alarm does so: at most
+// once in ten minutes, and for each day with a change since.
+
+import { write } from "../../d1/statements.ts";
+import { daysOf, type Totals } from "./totals.ts";
+
+/** The least time between two records. Longer: fewer writes; shorter: more recent figures. */
+const USAGE_EVERY_MS = 600_000;
+/** From the first change on, and after a failure. Longer: a burst is recorded once; shorter: a key's first requests show earlier. */
+const USAGE_DELAY_MS = 60_000;
+
+/** What the alarm has still to record. */
+export interface Unrecorded {
+  /** The beginnings of the days that have changed since they were recorded (Unix time). */
+  days: readonly number[];
+  /** When they are due, or when the next record may be (Unix time). */
+  dueMs: number;
+}
+
+export const NOTHING_UNRECORDED: Unrecorded = { days: [], dueMs: 0 };
+
+/** After the totals have changed. */
+export function afterChange(
+  { days, dueMs }: Unrecorded,
+  before: Totals,
+  after: Totals,
+  nowMs: number,
+): Unrecorded {
+  const changed = changedDays(before, after).filter((each) => !days.includes(each));
+  // The bound is for a clock that has stepped back.
+  const earliestMs = Math.min(nowMs + USAGE_EVERY_MS, Math.max(dueMs, nowMs + USAGE_DELAY_MS));
+  return { days: [...days, ...changed], dueMs: days.length > 0 ? dueMs : earliestMs };
+}
+
+/** After the totals `recorded` were recorded, which have become `current` meanwhile. */
+export function afterRecord(
+  { days }: Unrecorded,
+  recorded: Totals,
+  current: Totals,
+  nowMs: number,
+): Unrecorded {
+  const changed = changedDays(recorded, current);
+  return { days: days.filter((each) => changed.includes(each)), dueMs: nowMs + USAGE_EVERY_MS };
+}
+
+export function afterFailure({ days }: Unrecorded, nowMs: number): Unrecorded {
+  return { days, dueMs: nowMs + USAGE_DELAY_MS };
+}
+
+/** The days that differ: each change makes a new object. */
+function changedDays(before: Totals, after: Totals): number[] {
+  return after.days.filter((each) => !before.days.includes(each)).map(({ startMs }) => startMs);
+}
+
+/** A row that was written late, by an object that has crashed since, does not replace a newer one. */
+const UPSERT_USAGE = `
+  INSERT INTO key_usage
+    (key_id, object, revision, day, admitted, refused_minute, refused_day, last_admitted_ms, last_refused_ms)
+  SELECT ?1, ?2, ?3, value ->> 'day', value ->> 'admitted', value ->> 'refusedByMinute', value ->> 'refusedByDay',
+    nullif(value ->> 'lastAdmittedMs', 0), nullif(value ->> 'lastRefusedMs', 0)
+  FROM json_each(?4) WHERE true
+  ON CONFLICT DO UPDATE SET revision = excluded.revision, admitted = excluded.admitted,
+    refused_minute = excluded.refused_minute, refused_day = excluded.refused_day,
+    last_admitted_ms = excluded.last_admitted_ms, last_refused_ms = excluded.last_refused_ms
+  WHERE excluded.revision > key_usage.revision`;
+
+/** A key and its object, which in each preview is another one. */
+export type Counter = { keyId: string; object: string };
+
+/** Records days of these totals, as of a revision of the quota. Idempotent. Throws DatabaseUnavailable. */
+export async function recordUsage(
+  database: D1Database,
+  { keyId, object }: Counter,
+  revision: number,
+  totals: Totals,
+  days: readonly number[],
+): Promise<void> {
+  const rows = daysOf(totals)
+    .filter(({ startMs }) => days.includes(startMs))
+    .map((each) => ({ ...each, day: dateOf(each.startMs) }));
+  const statement = database.prepare(UPSERT_USAGE);
+  await write(() => statement.bind(keyId, object, revision, JSON.stringify(rows)).run());
+}
+
+/** The date of a UTC day that begins at `startMs` (Unix time). */
+export function dateOf(startMs: number): string {
+  return new Date(startMs).toISOString().slice(0, 10);
+}
