@@ -1,7 +1,11 @@
 // Ctrl+C (SIGINT) for work that must end between two steps.
 
+import { setImmediate as turn } from "node:timers/promises";
+
 /** Does work that asks whether Ctrl+C was pressed. Pressed again, it ends the process at once. */
-export async function untilInterrupted(work: (isInterrupted: () => boolean) => Promise<void>): Promise<void> {
+export async function untilInterrupted(
+  work: (isInterrupted: () => Promise<boolean>) => Promise<void>,
+): Promise<void> {
   // miniflare has a listener that ends the process.
   const others = process.listeners("SIGINT");
   let isInterrupted = false;
@@ -13,5 +17,6 @@ export async function untilInterrupted(work: (isInterrupted: () => boolean) => P
     isInterrupted = true;
     restore();
   });
-  await work(() => isInterrupted).finally(restore);
+  // Steps that never wait for input or output would keep the signal from being noticed.
+  await work(() => turn().then(() => isInterrupted)).finally(restore);
 }

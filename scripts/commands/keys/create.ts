@@ -91,7 +91,7 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
     if (!io.isAppending) await io.printOnce(csvLine(["name", "id", "key"]));
     await untilInterrupted(async (isInterrupted) => {
       for (const batch of chunks(missing, BATCH)) {
-        if (isInterrupted()) throw new Error("interrupted");
+        if (await isInterrupted()) throw new Error("interrupted");
         const created = await createKeys(database, batch, context.operator, { unlessNamed: true });
         count += created.length;
         for (const { key } of created) notShown.set(key.name, key.id);
