@@ -76,8 +76,8 @@ export async function newKeyWithId(keys: D1Database, limit: number): Promise<Key
 
 /** Creates keys with limits that no load reaches. */
 export async function newKeys(keys: D1Database, count: number): Promise<Key[]> {
-  const created = createKeys(keys, Array(count).fill(keyWith(NO_LIMIT)), OPERATOR);
-  return Array.fromAsync(created, ({ key: { id }, secret }) => ({ id, secret }));
+  const created = await createKeys(keys, Array(count).fill(keyWith(NO_LIMIT)), OPERATOR);
+  return created.map(({ key: { id }, secret }) => ({ id, secret }));
 }
 
 function keyWith(limit: number): NewKey {

@@ -5,8 +5,8 @@ import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 
-/** How long a statement waits for a writer in another process. */
-const BUSY_MS = 2_000;
+/** How long a statement waits for a writer in another process: less than the deadline of a statement. */
+const BUSY_MS = 4_500;
 
 /** SQLite's primary result codes that src/d1/statements.ts distinguishes, which D1 adds to its messages. */
 const CODES: Record<number, string> = { 1: "ERROR", 5: "BUSY", 13: "FULL", 19: "CONSTRAINT", 20: "MISMATCH" };

@@ -6,7 +6,7 @@ export default defineGroup(
   "ID is a key's public ID, as list shows it, never the key itself.",
   ['create --name "Jo\'s shop" --plan pro', "list --state banned --remote"],
   {
-    create: ["create a key, or several, and print it", () => import("./keys/create.ts")],
+    create: ["create a key, or those of a file, and print them", () => import("./keys/create.ts")],
     list: ["list keys, with their states and bans", () => import("./keys/list.ts")],
     find: ["say whose a key is, also a replaced one", () => import("./keys/find.ts")],
     show: ["show all about a key", () => import("./keys/show.ts")],

@@ -9,7 +9,7 @@ import { type ListedKey, listKeys } from "../../src/operators/records.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { databaseFile, openDatabases, pendingMigrations } from "../cloudflare/database.ts";
 import { readTarget, startLine, type TargetOptions, targetOptions } from "../cloudflare/target.ts";
-import type { Io } from "../lib/io.ts";
+import { type Io, messageOf } from "../lib/io.ts";
 import { loginName } from "./options.ts";
 import { keyAndPlan, keyOwner, type NamedKey, printable } from "./text.ts";
 
@@ -22,11 +22,16 @@ export interface Context {
   database: D1Database;
   /** Who makes a change, and the time at which this is read: a question may have taken minutes. */
   readonly operator: Operator;
+  /** The options that choose the database, to append to a command line. */
+  where: string;
 }
 
 export type Options = TargetOptions & { json?: true | undefined; by?: string | undefined };
 
-/** Does the work on the selected database of keys, which must exist and have all its migrations. */
+/** Of SQLite, about a table or a column of a migration that is not applied. */
+const NOT_MIGRATED = /no such (table|column)/;
+
+/** Does the work on the selected database of keys, which must exist. A pending migration matters only if the work needs it. */
 export async function withKeys(
   io: Io,
   options: Options,
@@ -43,16 +48,20 @@ export async function withKeys(
   const open = () => openDatabases(target, "keys");
   const opened = await (isLocal ? open() : io.step(`Opening ${place}`, open));
   try {
-    if ((await pendingMigrations(opened.keys, "keys")).length > 0) {
-      throw new Error(`${place} has pending migrations: apply them with ${update}`);
-    }
+    const pending = await pendingMigrations(opened.keys, "keys");
+    const advice = `${place} has pending migrations (${pending.join(", ")}): apply them with ${update}`;
+    if (pending.length > 0) io.note(`warning: ${advice}`);
     const by = options.by ?? loginName();
-    await work({
+    const context = {
       database: opened.keys,
       io,
+      where: targetOptions(target),
       get operator() {
         return { by, nowMs: Date.now() };
       },
+    };
+    await work(context).catch((error) => {
+      throw pending.length > 0 && NOT_MIGRATED.test(messageOf(error)) ? new Error(advice) : error;
     });
   } catch (error) {
     throw withAdvice(error);
@@ -105,11 +114,25 @@ export function warnOfLimits(io: Io, limits: Limits | undefined): void {
   io.note(`warning: the day's limit (${limits.day}) is smaller than the minute's (${limits.minute})`);
 }
 
-export function printSecret(io: Io, done: string, key: NamedKey, secret: string): void {
-  io.print(secret);
-  io.note(`\nThis key is shown only once.\n${done} ${keyAndPlan(key)}.`);
+/** Prints a new secret, and what was `done`. */
+export async function printSecret(
+  { io, where }: Context,
+  { json }: Options,
+  done: string,
+  key: NamedKey,
+  secret: string,
+): Promise<void> {
+  const text = json ? JSON.stringify(secretJson(key, secret)) : secret;
+  await io.printOnce(text).catch((error) => {
+    const [rotate, revoke] = ["rotate", "revoke"].map(
+      (word) => `npx petstore keys ${word} ${key.id}${where}`,
+    );
+    const problem = `the new key of ${key.id} exists, and nobody has seen it (${messageOf(error)})`;
+    throw new Error(`${problem}: replace it with ${rotate}, or end it with ${revoke}`);
+  });
+  if (!json) io.note(`\nThis key is shown only once.\n${done} ${keyAndPlan(key)}.`);
 }
 
-export function secretJson({ id, name, plan, limits }: NamedKey, key: string) {
+function secretJson({ id, name, plan, limits }: NamedKey, key: string) {
   return { id, key, name, plan, perMinute: limits?.minute ?? null, perDay: limits?.day ?? null };
 }

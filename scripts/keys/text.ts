@@ -83,7 +83,12 @@ export function changeJson({ atMs, keyId, ...change }: ChangeRecord) {
 }
 
 /** Whose key it is: `key_0123456789Ab ("Jo's shop", ending in aB3d, created 2026-11-20)` */
-export function keyOwner({ id, name, lastFour, createdAtMs }: ListedKey): string {
+export function keyOwner({
+  id,
+  name,
+  lastFour,
+  createdAtMs,
+}: Pick<ListedKey, "id" | "name" | "lastFour" | "createdAtMs">): string {
   const created = formatTime(createdAtMs).slice(0, 10);
   return `${id} ("${printable(name, 255)}", ending in ${lastFour}, created ${created})`;
 }

@@ -3,7 +3,7 @@
 
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { keyIdIn } from "../../src/keys/secret.ts";
-import { failureLine, Io, ReportedError, type Streams, UsageError } from "./io.ts";
+import { failureLine, Io, ReportedError, type Streams, standardOutput, UsageError } from "./io.ts";
 
 /** The text of an argument or an option becomes a value: by `parse`, which throws InvalidArgumentError, or as one of `choices`. */
 interface Parsed {
@@ -129,7 +129,7 @@ function newCommand(line: string, description: string, examples: readonly string
     .addHelpText("after", `\nExamples:\n${lines.join("\n")}`)
     .helpCommand(false)
     .configureOutput({
-      writeOut: (text) => io.stdout.write(text),
+      writeOut: (text) => void io.write(text).catch(() => {}),
       writeErr: (text) => io.stderr.write(text),
       outputError: () => {},
       getOutHelpWidth: () => 100,
@@ -173,26 +173,39 @@ export async function runCommand(
 ): Promise<number> {
   const io = new Io(streams);
   try {
+    refuseSecrets(args);
     const chosen = await choose(program, line, "", args);
-    await chosen.program.build(chosen.line, chosen.summary, io).parseAsync(chosen.args, { from: "user" });
+    const command = chosen.program.build(chosen.line, chosen.summary, io);
+    await command.parseAsync(chosen.args, { from: "user" }).catch((error) => {
+      // The help was asked for, and written.
+      if (!(error instanceof CommanderError && error.exitCode === 0)) throw error;
+    });
+    await io.finish();
     return 0;
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    const leaked = error instanceof UsageError ? keyIdIn(args.join(" ")) : undefined;
-    if (leaked !== undefined) io.note(leakLine(leaked));
-    else if (!(error instanceof ReportedError)) io.note(failureLine(error));
+    if (error instanceof CommanderError) return 2;
+    if (!(error instanceof ReportedError)) io.note(failureLine(error));
     return error instanceof UsageError ? 2 : 1;
   }
 }
 
-/** What to do about a key in a refused command line. */
-function leakLine(id: string): string {
-  return `error: the command line has an API key, so it is in your shell's history now: replace it with npx petstore keys rotate ${id}. Commands take the ID, never the key; npx petstore keys find reads a key from standard input`;
+/** Other programs can read the words of a command line, and the shell keeps them. So a key is lost that is one, or a part of one. */
+function refuseSecrets(args: string[]): void {
+  const id = keyIdIn(args.join(" "));
+  if (id !== undefined)
+    throw new UsageError(
+      `the command line has an API key, so it is in your shell's history now: replace it with npx petstore keys rotate ${id}. Commands take the ID, never the key; npx petstore keys find reads a key from standard input`,
+    );
 }
 
 /** Runs a command as this process. */
 export async function main(program: Program, line: string): Promise<void> {
-  const exitCode = await runCommand(program, line, process.argv.slice(2), process);
+  const exitCode = await runCommand(program, line, process.argv.slice(2), {
+    stdin: process.stdin,
+    stdout: standardOutput(),
+    stderr: process.stderr,
+    env: process.env,
+  });
   process.exitCode = exitCode;
   // A failure may have left a server running. The last write has to be complete.
   if (exitCode !== 0) process.stderr.write("", () => process.exit(exitCode));

@@ -1,7 +1,8 @@
 // Output, questions, progress and failures of commands. Results go to standard output, everything else to standard error.
 
+import { fstatSync, ftruncateSync, writeSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
-import type { Readable, Writable } from "node:stream";
+import { type Readable, Writable } from "node:stream";
 import yoctoSpinner from "yocto-spinner";
 import { withoutSecrets } from "../../src/keys/secret.ts";
 
@@ -21,21 +22,53 @@ export interface Streams {
   env: NodeJS.ProcessEnv;
 }
 
+const NOT_WRITTEN = "the output could not be written";
+
 export class Io implements Streams {
   readonly stdin: Streams["stdin"];
   readonly stdout: Writable;
   readonly stderr: Streams["stderr"];
   readonly env: NodeJS.ProcessEnv;
 
+  #lost: NodeJS.ErrnoException | undefined;
+
   constructor({ stdin, stdout, stderr, env }: Streams) {
     [this.stdin, this.stdout, this.stderr, this.env] = [stdin, stdout, stderr, env];
-    // A closed pipe (`| head`) loses output, but doesn't stop the work.
-    stdout.on("error", () => {});
+    // Without listeners, an error would end the process in the middle of its work. `write` sees those of results.
+    for (const stream of [stdout, stderr]) stream.on("error", () => {});
   }
 
   /** Writes a result. */
   print(line: string): void {
-    this.stdout.write(`${line}\n`);
+    this.printOnce(line).catch(() => {});
+  }
+
+  /** Writes a result that can't be printed again, such as a key. Rejects if it was not written, also if the pipe is closed. */
+  printOnce(line: string): Promise<void> {
+    return this.write(`${line}\n`);
+  }
+
+  write(text: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.stdout.write(text, (error) => {
+        if (!error) return resolve();
+        this.#lost ??= error;
+        reject(new Error(`${NOT_WRITTEN}: ${error.message}`));
+      });
+    });
+  }
+
+  /** Waits until the results are written. Throws if some could not be, unless the reader has closed the pipe, as `| head` does. */
+  async finish(): Promise<void> {
+    await this.write("").catch(() => {});
+    if (this.#lost !== undefined && this.#lost.code !== "EPIPE")
+      throw new Error(`${NOT_WRITTEN}: ${this.#lost.message}`);
+  }
+
+  /** Whether the output continues a file, as with `>>`. */
+  get isAppending(): boolean {
+    const { fd } = this.stdout as { fd?: number };
+    return fd !== undefined && statOf(fd).size > 0n;
   }
 
   printJson(value: unknown): void {
@@ -87,6 +120,33 @@ export class Io implements Streams {
     terminal.close();
     if (!/^y(es)?$/i.test(answer.trim())) throw new Error("cancelled: nothing was changed");
   }
+}
+
+/**
+ * Standard output of this process. If a disk is full, a write may end in the middle of a line, and Node takes it for complete. So files
+ * get a stream that writes a text whole, or fails and leaves nothing of it.
+ */
+export function standardOutput(): Writable {
+  const { fd } = process.stdout;
+  if (!statOf(fd).isFile()) return process.stdout;
+  const stream = new Writable({
+    write(data: Buffer, _encoding, done) {
+      const { size } = statOf(fd);
+      try {
+        for (let written = 0; written < data.length; ) written += writeSync(fd, data, written);
+        done();
+      } catch (error) {
+        ftruncateSync(fd, Number(size));
+        done(error as Error);
+      }
+    },
+  });
+  return Object.assign(stream, { fd });
+}
+
+/** Node 22.23 mistakes plain numbers about a pipe for those of a folder, and then can't import packages through a link. */
+function statOf(fd: number) {
+  return fstatSync(fd, { bigint: true });
 }
 
 /** A word of a shell's command line. */

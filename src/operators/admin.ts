@@ -4,7 +4,7 @@
 // first, so an interrupted batch can be repeated, and no change lacks its row. A creation stores its keys first: an interrupted one can
 // leave keys without a row, whose secrets nobody has. In a full database, the changes that incidents need are made without their row.
 
-import { DatabaseFull, write } from "../d1/statements.ts";
+import { DatabaseFull, read, write } from "../d1/statements.ts";
 import type { Plan } from "../keys/plans.ts";
 import { MAX_REPLACED_SECRETS, stateOf } from "../keys/record.ts";
 import { newKeyId, newSecret } from "../keys/secret.ts";
@@ -24,9 +24,6 @@ import {
   type ValuesOf,
 } from "./changes.ts";
 import { type ChangeRecord, findKeyById, type ListedKey, listChanges } from "./records.ts";
-
-/** A statement's parameter has at most 2 MB. */
-const KEYS_PER_STATEMENT = 500;
 
 /** Who makes a change, and when (Unix time in milliseconds). */
 export interface Operator {
@@ -57,41 +54,56 @@ type Changed = { ok: true; key: ListedKey; isRecorded: boolean };
 
 export type Outcome<More = unknown> = (More & Changed) | Unchanged;
 
-const INSERT_KEYS = `
+/** SQL: a key that has one of the names in ?1, and is not revoked. */
+const NAMED = "revoked_at_ms IS NULL AND name IN (SELECT value ->> 'name' FROM json_each(?1))";
+
+/** ?1: the keys as JSON, ?2: now. */
+const insertKeys = (unlessNamed: boolean) => `
   INSERT INTO keys (id, name, plan, per_minute, per_day, last_four, created_at_ms, bans_lifted_until_ms,
     expires_at_ms, hash)
   SELECT value ->> 'id', value ->> 'name', value ->> 'plan', value ->> 'perMinute', value ->> 'perDay',
     value ->> 'lastFour', ?2, ?2, value ->> 'expiresAtMs', unhex(value ->> 'hash')
-  FROM json_each(?1)`;
+  FROM json_each(?1) ${unlessNamed ? `WHERE value ->> 'name' NOT IN (SELECT name FROM keys WHERE ${NAMED})` : ""}
+  RETURNING id`;
 const CREATED = "created" satisfies KeyChange;
 const RECORD_CREATION = `
   INSERT INTO key_changes (key_id, at_ms, change, to_value, changed_by)
-  SELECT value ->> 'id', ?2, '${CREATED}', value ->> 'created', ?3 FROM json_each(?1)`;
+  SELECT keys.id, ?2, '${CREATED}', value ->> 'created', ?3 FROM json_each(?1) JOIN keys ON keys.id = value ->> 'id'`;
 
-/** Creates keys. Throws if one violates the schema of the table; those before it may exist. */
-export async function* createKeys(
+/** Creates keys in one batch. With `unlessNamed`, leaves out those whose name another key has that is not revoked. */
+export async function createKeys(
   database: D1Database,
   newKeys: NewKey[],
   { by, nowMs }: Operator,
-): AsyncGenerator<CreatedKey> {
-  for (let start = 0; start < newKeys.length; start += KEYS_PER_STATEMENT) {
-    const created = newKeys.slice(start, start + KEYS_PER_STATEMENT).map((newKey) => {
-      const id = newKeyId();
-      const secret = newSecret(id);
-      const limits = effectiveLimits(newKey.plan, newKey.limits);
-      return { key: { ...newKey, id, limits, lastFour: lastFourOf(secret) }, secret };
-    });
-    const rows = created.map(({ key, secret }) => {
-      const [perMinute, perDay] = ownLimits(key.plan, key.limits);
-      const text = creationText(key.plan, key.limits, key.expiresAtMs);
-      return { ...key, perMinute, perDay, created: text, hash: sha256(secret) };
-    });
-    const json = JSON.stringify(rows);
-    const insert = database.prepare(INSERT_KEYS).bind(json, nowMs);
-    const record = database.prepare(RECORD_CREATION).bind(json, nowMs, by);
-    await write(() => database.batch([insert, record]));
-    yield* created;
-  }
+  { unlessNamed = false } = {},
+): Promise<CreatedKey[]> {
+  const created = newKeys.map((newKey) => {
+    const id = newKeyId();
+    const secret = newSecret(id);
+    const limits = effectiveLimits(newKey.plan, newKey.limits);
+    return { key: { ...newKey, id, limits, lastFour: lastFourOf(secret) }, secret };
+  });
+  const rows = created.map(({ key, secret }) => {
+    const [perMinute, perDay] = ownLimits(key.plan, key.limits);
+    const text = creationText(key.plan, key.limits, key.expiresAtMs);
+    return { ...key, perMinute, perDay, created: text, hash: sha256(secret) };
+  });
+  const json = JSON.stringify(rows);
+  const insert = database.prepare(insertKeys(unlessNamed)).bind(json, nowMs);
+  const record = database.prepare(RECORD_CREATION).bind(json, nowMs, by);
+  const [inserted] = await write(() => database.batch<{ id: string }>([insert, record]));
+  const ids = new Set(inserted?.results.map(({ id }) => id));
+  return created.filter(({ key }) => ids.has(key.id));
+}
+
+type NamedKey = Pick<ListedKey, "id" | "name" | "lastFour" | "createdAtMs">;
+
+/** A key that is not revoked for each of the names that one has, by name. */
+export async function findNamed(database: D1Database, names: string[]): Promise<Map<string, NamedKey>> {
+  const sql = `SELECT id, name, last_four AS lastFour, created_at_ms AS createdAtMs FROM keys WHERE ${NAMED}`;
+  const statement = database.prepare(sql).bind(JSON.stringify(names.map((name) => ({ name }))));
+  const { results } = await read(() => statement.all<NamedKey>());
+  return new Map(results.map((key) => [key.name, key]));
 }
 
 export async function createKey(
@@ -99,8 +111,9 @@ export async function createKey(
   newKey: NewKey,
   operator: Operator,
 ): Promise<CreatedKey> {
-  for await (const created of createKeys(database, [newKey], operator)) return created;
-  throw new Error("no key was created");
+  const [created] = await createKeys(database, [newKey], operator);
+  if (created === undefined) throw new Error("no key was created");
+  return created;
 }
 
 /** A function that makes changes of one kind. Its arguments: database, id of the key, values of the change, operator. */

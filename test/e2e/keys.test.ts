@@ -148,17 +148,6 @@ describe("npx petstore keys create", () => {
     );
   });
 
-  it("creates more keys than one statement takes, each on a line, with numbered names", async () => {
-    const { stdout } = await run("create --name many --plan free --count 501 --by Ann --json-lines");
-    const lines = stdout.trim().split("\n");
-    const many: Record<string, string>[] = lines.map((line) => JSON.parse(line));
-    const names = Array.from({ length: 501 }, (_, index) => `many ${index + 1}`);
-    expect(many.map(({ name }) => name)).toEqual(names);
-    expect(new Set(many.map(({ key }) => key)).size).toBe(501);
-    expect(many.every(({ key = "" }) => SECRET.test(key))).toBe(true);
-    expect(await changesOf(many[500]?.id ?? "")).toEqual(["created: null → free (Ann)"]);
-  });
-
   it("warns of limits that make no sense, and of a name that exists or is shown otherwise", async () => {
     const { id } = await newKey("Twin&Sons");
     const { exitCode, stderr } = await run(

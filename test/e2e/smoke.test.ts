@@ -73,6 +73,19 @@ it("passes on the service, and changes something only with --create", async () =
   expect(plain.stderr + create.stderr).not.toContain(key);
 });
 
+it("takes the key from standard input too, with the end of its line, but not from a terminal", async () => {
+  fault = () => undefined;
+  const run = (input: object) => runPetstore(`smoke ${petstore.origin}`, input);
+  expect(await run({ piped: `${key}\n` })).toMatchObject({ exitCode: 0 });
+  expect(await run({ piped: "pet_x" })).toMatchObject({
+    exitCode: 2,
+    stderr: expect.stringMatching(/^error: not an API key/),
+  });
+  const problem = "error: no key: set PETSTORE_KEY, or write the key to standard input\n";
+  for (const input of [{ piped: "" }, { stdin: `${key}\n` }])
+    expect(await run(input)).toEqual({ exitCode: 2, stdout: "", stderr: problem });
+});
+
 const FIRST_PAGE = "/v1/pets?limit=2";
 const LOGIN = { status: 302, headers: new Headers({ Location: "https://login.example" }) };
 const THREE_PETS = `[${Array(3).fill('{"id":1,"categoryId":1}')}]`;

@@ -4,7 +4,7 @@ import { FRESH_MS } from "../../../src/d1/freshness.ts";
 import { stateOf } from "../../../src/keys/record.ts";
 import { rotateKey } from "../../../src/operators/admin.ts";
 import { unchanged } from "../../keys/change.ts";
-import { findKey, IN_FORCE, printSecret, secretJson, withKeys } from "../../keys/context.ts";
+import { findKey, IN_FORCE, printSecret, withKeys } from "../../keys/context.ts";
 import { AN_ID, CHANGE, ID, YES } from "../../keys/options.ts";
 import { keyOwner } from "../../keys/text.ts";
 import { defineCommand, integer } from "../../lib/command.ts";
@@ -45,7 +45,6 @@ export default defineCommand({
       const leftMs = Math.max(0, graceEndMs - operator.nowMs);
       const changed = await rotateKey(context.database, id, leftMs, operator);
       if (!changed.ok) throw unchanged(id, changed);
-      if (options.json) return io.printJson(secretJson(changed.key, changed.secret));
-      printSecret(io, "Rotated", changed.key, changed.secret);
+      await printSecret(context, options, "Rotated", changed.key, changed.secret);
     }),
 });

@@ -1,0 +1,412 @@
+// npx petstore keys create --from, and results that are lost: full disks, closed pipes, interruptions. Most tests use production's
+// database, on a fake of Cloudflare's API, and real processes.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, openSync } from "node:fs";
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import type { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { databaseFile, migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
+import { BATCH } from "../../scripts/commands/keys/create.ts";
+import { sha256 } from "../../src/lib/sha256.ts";
+import { createKey, revokeKey } from "../../src/operators/admin.ts";
+import { databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { runPetstore } from "../support/e2e/in-process.ts";
+import { emptyState } from "../support/e2e/petstore.ts";
+import { startWorkersAccount } from "../support/e2e/workers-account.ts";
+
+/** Told of each wait. */
+const waiting = vi.hoisted(() => ({ tell: () => {} }));
+
+vi.mock(import("node:timers/promises"), async (original) => {
+  const actual = await original();
+  const wait = (ms: number) => {
+    waiting.tell();
+    return actual.setTimeout(ms);
+  };
+  return { ...actual, setTimeout: wait as typeof actual.setTimeout };
+});
+
+const account = await startWorkersAccount();
+const api = await startCloudflareApi(account, ["petstore-keys"]);
+const database = databaseOf(account, "petstore-keys");
+const operator = () => ({ by: "a test", nowMs: Date.now() });
+let folder: string;
+
+beforeAll(async () => {
+  for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
+  await migrate(database, "keys");
+});
+afterAll(async () => {
+  api.stop();
+  await account.stop();
+});
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
+});
+afterEach(async () => {
+  api.intercept();
+  await database.batch(["replaced_secrets", "keys"].map((table) => database.prepare(`DELETE FROM ${table}`)));
+  await rm(folder, { recursive: true });
+});
+
+interface Row {
+  id: string;
+  name: string;
+  hash: string;
+}
+
+/** The keys in the database, the ids of equal names in one entry. */
+async function keysByName(of = database): Promise<Map<string, Row[]>> {
+  const select = of.prepare(
+    "SELECT id, name, lower(hex(hash)) AS hash FROM keys WHERE revoked_at_ms IS NULL",
+  );
+  const { results } = await select.all<Row>();
+  return Map.groupBy(results, ({ name }) => name);
+}
+
+/** Writes a file of keys. Returns its path. */
+async function fileOf(lines: string[] | number, header = "name,plan"): Promise<string> {
+  const path = join(folder, "customers.csv");
+  const all =
+    typeof lines === "number" ? Array.from({ length: lines }, (_, index) => `n${index},pro`) : lines;
+  await writeFile(path, [header, ...all, ""].join("\n"));
+  return path;
+}
+
+/** Starts a process of `npx petstore keys LINE`, with its standard output in a pipe or in a file. */
+function start(line: string, stdout: number | "pipe", limit = "") {
+  const words = [process.execPath, "scripts/petstore.ts", "keys", ...line.split(" ")];
+  const command = `${limit} exec "$@"`;
+  const child = spawn("sh", ["-c", command, "sh", ...words], {
+    stdio: ["ignore", stdout, "pipe"],
+    detached: true,
+  });
+  const stderr = child.stderr ? text(child.stderr) : Promise.resolve("");
+  const outcome = async () => {
+    const [code, signal] = await once(child, "close");
+    return { exit: code ?? signal, stderr: await stderr };
+  };
+  return { child, ended: outcome() };
+}
+
+/** Calls `act` instead of the `count`th creation of a batch. */
+function atBatch(count: number, act: (send: () => Promise<void>) => Promise<void>): void {
+  let batches = 0;
+  api.intercept(async (_, body, send) => {
+    if (body.includes("INSERT INTO keys")) batches += 1;
+    await (body.includes("INSERT INTO keys") && batches === count ? act(send) : send());
+  });
+}
+
+/** The lines of an output, each of which must be whole, after the header. */
+async function shownIn(path: string): Promise<string[][]> {
+  const content = await readFile(path, "utf8");
+  expect(content.endsWith("\n")).toBe(true);
+  const [header, ...lines] = content.trimEnd().split("\n");
+  expect(header).toBe("name,id,key");
+  return lines.map((line) => line.split(","));
+}
+
+describe("a key that could not be shown", () => {
+  it.runIf(existsSync("/dev/full")).each(["", " --json"])(
+    "is named, with what to do, on a full disk%s",
+    async (json) => {
+      const created = start(`create --name lost --plan free --remote${json}`, openSync("/dev/full", "w"));
+      const { exit, stderr } = await created.ended;
+      const [{ id = "" } = {}] = (await keysByName()).get("lost") ?? [];
+      const advice = `replace it with npx petstore keys rotate ${id} --remote, or end it with npx petstore keys revoke ${id} --remote`;
+      expect(exit).toBe(1);
+      expect(stderr).toMatch(
+        new RegExp(
+          `\nerror: the new key of ${id} exists, and nobody has seen it \\(.*ENOSPC.*\\): ${advice}\n$`,
+        ),
+      );
+      expect(stderr).not.toContain("Created");
+      const rotated = await start(`rotate ${id} --yes --remote${json}`, openSync("/dev/full", "w")).ended;
+      expect([rotated.exit, rotated.stderr.includes(advice)]).toEqual([1, true]);
+    },
+  );
+
+  it("is named also if the reader has closed the pipe, which only ends other results", async () => {
+    const { key } = await createKey(database, { name: "x", plan: "free", expiresAtMs: null }, operator());
+    const run = (line: string) => {
+      const { child, ended } = start(line, "pipe");
+      child.stdout?.destroy();
+      return ended;
+    };
+    const { exit, stderr } = await run(`rotate ${key.id} --yes --remote`);
+    expect([exit, stderr]).toEqual([
+      1,
+      expect.stringContaining(`npx petstore keys rotate ${key.id} --remote`),
+    ]);
+    for (const line of ["list --json --remote", "--help"])
+      expect(await run(line)).toEqual({ exit: 0, stderr: expect.not.stringContaining("error") });
+  });
+
+  it.runIf(existsSync("/dev/full"))("other results that could not be written fail too", async () => {
+    const problem = expect.stringMatching(/(^|\n)error: the output could not be written: ENOSPC.*\n$/);
+    for (const line of ["list --remote", "--help"])
+      expect(await start(line, openSync("/dev/full", "w")).ended).toEqual({ exit: 1, stderr: problem });
+  });
+});
+
+describe("npx petstore keys create --from", () => {
+  it("takes columns in any order, quotes, and what Excel writes; prints a line for each key", async () => {
+    const header = "\uFEFFplan,expires,name,per_day,per_minute\r";
+    const path = await fileOf(
+      ['enterprise,2099-12-31,"Jo ""J"", Ltd.",1000,50\r', "pro,,Ann's shop,,\r", "\r"],
+      header,
+    );
+    const { exitCode, stdout, stderr } = await runPetstore(`keys create --from ${path} --by Maria --remote`);
+    const keys = await keysByName();
+    const [jo] = keys.get('Jo "J", Ltd.') ?? [];
+    const [ann] = keys.get("Ann's shop") ?? [];
+    expect(exitCode).toBe(0);
+    expect(stdout.replaceAll(/pet_\w{50}/g, "KEY")).toBe(
+      `name,id,key\n"Jo ""J"", Ltd.",${jo?.id},KEY\nAnn's shop,${ann?.id},KEY\n`,
+    );
+    expect(stdout.match(/pet_\w{50}/g)?.map(sha256)).toEqual([jo?.hash, ann?.hash]);
+    expect(stderr).toContain("\nCreated 2 keys, which are shown only once. Lines skipped: 0.\n");
+    const changes = await runPetstore(`keys log ${jo?.id} --json --remote`);
+    const to = "enterprise 50/min 1000/day, expires 2099-12-31T00:00:00Z";
+    expect(JSON.parse(changes.stdout)).toMatchObject([{ change: "created", to, by: "Maria" }]);
+  });
+
+  it("lists every problem of a file with its line, and creates nothing", async () => {
+    const secret = (await createKey(database, { name: "x", plan: "free", expiresAtMs: null }, operator()))
+      .secret;
+    const lines = {
+      "ok,pro,,,": undefined,
+      "gold,gold,,,": "plan: Allowed choices are free, pro, business, enterprise.",
+      ",pro,,,": "name: It must be 1 to 255 characters.",
+      [`${"x".repeat(256)},pro,,,`]: "name: It must be 1 to 255 characters.",
+      [`${secret},pro,,,`]: "name: It must not contain an API key.",
+      "a\tb,pro,,,": "name: It must not contain control characters.",
+      "fixed,pro,1,,": "pro has fixed limits: leave per_minute and per_day empty.",
+      "half,enterprise,1,,": "enterprise needs per_minute and per_day.",
+      "zero,enterprise,0,5,": "per_minute: It must be an integer from 1 to 1000000000.",
+      "less,enterprise,5,4,": "per_day is smaller than per_minute.",
+      "past,pro,,,2020-01-01": "expires: It must be in the future.",
+      "never,pro,,,never": "expires: It must be a UTC date",
+      "ok,free,,,": "line 2 has the same name",
+      "short,pro": "it has 2 fields, and the header 5",
+      '"two,pro,,,': "field 1 has a quote in the wrong place, or a line break",
+      'lines",pro,,,': "field 1 has a quote in the wrong place, or a line break",
+    };
+    const path = await fileOf(Object.keys(lines), "name,plan,per_minute,per_day,expires");
+    const { exitCode, stdout, stderr } = await runPetstore(`keys create --from ${path} --remote`);
+    const problems = Object.values(lines).flatMap((each, index) =>
+      each ? [`${path}:${index + 2}: ${each}`] : [],
+    );
+    const printed = stderr.trimEnd().split("\n");
+    expect([exitCode, stdout, printed.pop()]).toEqual([
+      2,
+      "",
+      `error: nothing was created: ${path} has ${problems.length} of these problems`,
+    ]);
+    expect(printed.map((line, index) => line.slice(0, problems[index]?.length))).toEqual(problems);
+    expect([...(await keysByName()).keys()]).toEqual(["x"]);
+  });
+
+  it.each([
+    ["name", "", "must name the columns: name, plan; optional per_minute"],
+    ["name,plan,notes", "a,pro,b", "must name the columns"],
+    ["name,plan,name", "a,pro,b", "must name the columns"],
+    ["name;plan", "a;pro", "must name the columns"],
+    ["name,plan", "", "must have 1 to 100000 keys, and has 0"],
+    ["name,plan", Buffer.from([0xe4]), "is not UTF-8"],
+  ])("refuses a file that begins with %s and has %s", async (header, line, problem) => {
+    const path = join(folder, "customers.csv");
+    await writeFile(path, Buffer.concat([Buffer.from(`${header}\n`), Buffer.from(line)]));
+    const { exitCode, stdout, stderr } = await runPetstore(`keys create --from ${path} --remote`);
+    expect([exitCode, stdout, stderr]).toEqual([2, "", expect.stringMatching(/^error: [^\n]+\n$/)]);
+    expect(stderr).toContain(problem);
+  });
+
+  it("skips a name that a key has, unless that is revoked, and names the key", async () => {
+    const create = async (name: string) =>
+      (await createKey(database, { name, plan: "free", expiresAtMs: null }, operator())).key;
+    const [used, revoked] = [await create("used"), await create("revoked")];
+    await revokeKey(database, revoked.id, operator());
+    const path = await fileOf(["used,pro", "revoked,pro", "new,pro"]);
+    const { stdout, stderr } = await runPetstore(`keys create --from ${path} --remote`);
+    expect(stdout.split("\n").map((line) => line.split(",")[0])).toEqual(["name", "revoked", "new", ""]);
+    expect(stderr).toContain(
+      `\nline 2 is skipped: there is ${used.id} ("used", ending in ${used.lastFour}, `,
+    );
+    expect(stderr).toContain("\nCreated 2 keys, which are shown only once. Lines skipped: 1.\n");
+  });
+
+  it("two commands with the same file make one key for each name", async () => {
+    const path = await fileOf(3 * BATCH);
+    const run = () => runPetstore(`keys create --from ${path} --remote`);
+    const both = await Promise.all([run(), run()]);
+    const keys = await keysByName();
+    expect([keys.size, Math.max(...[...keys.values()].map(({ length }) => length))]).toEqual([3 * BATCH, 1]);
+    const shown = both.flatMap(({ stdout }) => stdout.match(/pet_\w{50}/g) ?? []).map(sha256);
+    expect(shown.sort()).toEqual([...keys.values()].flatMap((same) => same.map(({ hash }) => hash)).sort());
+  });
+
+  it("after Ctrl+C and a crash continues, until each name has one key, and each shown key is right", async () => {
+    const path = await fileOf(6 * BATCH);
+    const output = join(folder, "keys.csv");
+    const run = () => start(`create --from ${path} --remote`, openSync(output, "a"));
+
+    const interrupted = run();
+    atBatch(2, async (send) => {
+      interrupted.child.kill("SIGINT");
+      await send();
+    });
+    const first = await interrupted.ended;
+    expect([first.exit, first.stderr]).toEqual([1, expect.stringMatching(/\nerror: interrupted\n$/)]);
+    // The process learns of the signal during that batch, or just after it.
+    const before = await shownIn(output);
+    expect([2 * BATCH, 3 * BATCH]).toContain(before.length);
+    expect(first.stderr).toContain(
+      `\nCreated ${before.length} of ${6 * BATCH} keys. The same line continues`,
+    );
+
+    const crashed = run();
+    atBatch(2, async (send) => {
+      await send();
+      crashed.child.kill("SIGKILL");
+      await crashed.ended;
+    });
+    expect((await crashed.ended).exit).toBe("SIGKILL");
+    api.intercept();
+    const hidden = new Map([...(await keysByName())].map(([name, [key]]) => [name, key?.id]));
+    for (const [name = ""] of await shownIn(output)) hidden.delete(name);
+    expect(hidden.size).toBe(BATCH);
+
+    const last = await run().ended;
+    expect(last.exit).toBe(0);
+    for (const [name, id] of hidden) expect(last.stderr).toContain(`is skipped: there is ${id} ("${name}", `);
+    const keys = await keysByName();
+    expect([keys.size, Math.max(...[...keys.values()].map(({ length }) => length))]).toEqual([6 * BATCH, 1]);
+    const shown = await shownIn(output);
+    expect(shown).toHaveLength(5 * BATCH);
+    for (const [name = "", id, secret = ""] of shown)
+      expect(keys.get(name)).toMatchObject([{ id, hash: sha256(secret) }]);
+  });
+
+  it("stops when the disk is full, and says which keys exist without having been shown", async () => {
+    const path = await fileOf(6 * BATCH);
+    const output = join(folder, "keys.csv");
+    // The limit, 4 KiB, is reached in the middle of a line.
+    const { exit, stderr } = await start(
+      `create --from ${path} --remote`,
+      openSync(output, "w"),
+      "ulimit -f 8;",
+    ).ended;
+    expect([exit, stderr]).toEqual([
+      1,
+      expect.stringMatching(/\nerror: the output could not be written: EFBIG[^\n]*\n$/),
+    ]);
+    const keys = await keysByName();
+    const shown = await shownIn(output);
+    const named = [
+      ...stderr.matchAll(/\nnot shown: (key_\w+) \("n\d+"\): npx petstore keys rotate \1 --remote/g),
+    ];
+    const ids = [...shown.map(([, id]) => id), ...named.map(([, id]) => id)];
+    expect(ids.sort()).toEqual([...keys.values()].flatMap((same) => same.map(({ id }) => id)).sort());
+    expect([keys.size % BATCH, keys.size < 6 * BATCH, named.length > 0]).toEqual([0, true, true]);
+  });
+
+  it.runIf(existsSync("/dev/full"))("creates nothing if not even the header can be written", async () => {
+    const { exit } = await start(`create --from ${await fileOf(3)} --remote`, openSync("/dev/full", "w"))
+      .ended;
+    expect([exit, (await keysByName()).size]).toEqual([1, 0]);
+  });
+
+  it("stops when the reader has closed the pipe", async () => {
+    const { child, ended } = start(`create --from ${await fileOf(20 * BATCH)} --remote`, "pipe");
+    atBatch(2, async (send) => {
+      child.stdout?.destroy();
+      await send();
+    });
+    const { exit, stderr } = await ended;
+    expect([exit, stderr.match(/\nnot shown: key_/g)?.length]).toEqual([1, BATCH]);
+    expect((await keysByName()).size).toBe(2 * BATCH);
+  });
+});
+
+describe("on a local database", () => {
+  it("Ctrl+C, which reaches all processes, ends between two batches", async () => {
+    const { state, remove } = await emptyState();
+    const { keys, close } = await openDatabases({ kind: "local", state }, "keys");
+    try {
+      await migrate(keys, "keys");
+      const path = await fileOf(2_000);
+      const { child, ended } = start(`create --from ${path} --persist-to ${state}`, "pipe");
+      // Until somebody reads, the pipe takes less than all lines.
+      const output = child.stdout as Readable;
+      await once(output, "readable");
+      process.kill(-Number(child.pid), "SIGINT");
+      const printed = await text(output);
+      const { exit, stderr } = await ended;
+      expect([exit, stderr]).toEqual([
+        1,
+        expect.stringMatching(/^Created \d+ of 2000 keys\..*\nerror: interrupted\n$/),
+      ]);
+      const hashes = [...(await keysByName(keys)).values()].flatMap((same) => same.map(({ hash }) => hash));
+      expect(
+        printed
+          .match(/pet_\w{50}/g)
+          ?.map(sha256)
+          .sort(),
+      ).toEqual(hashes.sort());
+    } finally {
+      await close();
+      await remove();
+    }
+  });
+
+  it("commands wait while another process writes, and print nothing of that", async () => {
+    const { state, remove } = await emptyState();
+    onTestFinished(remove);
+    const { keys, close } = await openDatabases({ kind: "local", state }, "keys");
+    await migrate(keys, "keys").finally(close);
+    const other = new DatabaseSync(databaseFile(state, "keys"));
+    other.exec("BEGIN IMMEDIATE; UPDATE key_changes SET at_ms = 1");
+    // The other process ends when the first command waits.
+    waiting.tell = () => {
+      waiting.tell = () => {};
+      other.close();
+    };
+    const printed = vi.spyOn(console, "error");
+    const create = (name: string) =>
+      runPetstore(`keys create --name ${name} --plan free --json --persist-to ${state}`);
+    const created = await Promise.all(["a", "b", "c"].map(create));
+    const done = { exitCode: 0, stdout: expect.stringContaining('"key":"pet_'), stderr: "" };
+    expect(created).toEqual([done, done, done]);
+    expect(printed).not.toHaveBeenCalled();
+  });
+
+  it("a pending migration is a warning, unless the command needs it", async () => {
+    const project = process.cwd();
+    for (const name of ["migrations", "wrangler.toml"])
+      await cp(name, join(folder, name), { recursive: true });
+    process.chdir(folder);
+    onTestFinished(() => process.chdir(project));
+    await runPetstore("migrate");
+    const { id } = JSON.parse((await runPetstore("keys create --name Ann --plan free --json")).stdout);
+    await writeFile("migrations/pets/9999_wrong.sql", "WRONG;");
+    expect((await runPetstore(`keys show ${id}`)).stderr).toBe("");
+    await writeFile("migrations/keys/9999_wrong.sql", "WRONG;");
+    const advice =
+      "this machine's database of keys has pending migrations (9999_wrong.sql): apply them with npm start";
+    const revoked = await runPetstore(`keys revoke ${id} --yes`);
+    expect([revoked.exitCode, revoked.stdout]).toEqual([0, expect.stringContaining(`Revoked ${id}`)]);
+    expect(revoked.stderr).toContain(`warning: ${advice}\n`);
+    const { keys, close } = await openDatabases({ kind: "local", state: ".wrangler/state" }, "keys");
+    await keys.prepare("DROP TABLE replaced_secrets").run().finally(close);
+    const stderr = `warning: ${advice}\nerror: ${advice}\n`;
+    expect(await runPetstore("keys list")).toEqual({ exitCode: 1, stdout: "", stderr });
+  });
+});
