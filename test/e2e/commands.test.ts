@@ -224,7 +224,7 @@ it.each(ON_CLOUDFLARE)(
     // An example that does something, on a deployed database if there is a choice.
     const example = stdout
       .split("\n")
-      .findLast((line) => line.startsWith("  npx ") && !/--dry-run|[<>]/.test(line));
+      .findLast((line) => line.startsWith("  npx ") && !/--dry-run|--persist-to|[<>]/.test(line));
     const isChosen = /--remote|--preview/.test(`${example}`) || !stdout.includes(" --remote ");
     const line =
       example

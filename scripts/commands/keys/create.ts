@@ -88,8 +88,8 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
   const notShown = new Map<string, string>();
   let count = 0;
   try {
-    if (!io.isAppending) await io.printOnce(csvLine(["name", "id", "key"]));
     await untilInterrupted(async (isInterrupted) => {
+      if (!io.isAppending) await io.printOnce(csvLine(["name", "id", "key"]));
       for (const batch of chunks(missing, BATCH)) {
         if (await isInterrupted()) throw new Error("interrupted");
         const created = await createKeys(database, batch, context.operator, { unlessNamed: true });
