@@ -37,7 +37,7 @@ it("the secrets in documents have the form of secrets, and the output of a deplo
     .map((file) => readFileSync(file, "utf8"))
     .join("\n");
   const secrets = text.match(/pet_\w{20,}/g) ?? [];
-  expect(secrets.length).toBeGreaterThan(1);
+  expect(secrets.length).toBeGreaterThan(0);
   expect(secrets.filter((secret) => keyIdOf(secret) === undefined)).toEqual([]);
   expect(text).toContain(
     stepsOf(false)
@@ -118,11 +118,12 @@ const FIGURES: Record<string, string> = {
     1_000, MAX_WAIT_MS, UNDECIDED_PAUSE_MS, MAX_WAIT_MS, MAX_WAIT_MS, RELEASE_MS, MAX_WAIT_MS, 300, 2_000, DAYS_KEPT * DAY_MS,
     KEPT_UNUSED_MS - DAY_MS, USAGE_EVERY_MS, USAGE_KEPT_DAYS * DAY_MS, FRESH_MS, FRESH_MS, RETRY_PAUSE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, statements.DEADLINE_MS, MAX_BODY_MS`,
   "docs/operating.md": `
-    FRESH_MS, FRESH_MS, EXPIRING_DAYS * DAY_MS, 7 * DAY_MS, FRESH_MS, MAX_GRACE_DAYS * DAY_MS, BANS_COUNTED_DAYS * DAY_MS, FRESH_MS,
-    REQUESTS_PER_MINUTE, EXPIRING_DAYS * DAY_MS, FRESH_MS, 7 * DAY_MS, DAY_MS, 30 * DAY_MS, FRESH_MS, 600_000, LEASE_MS, MAX_WAIT_MS,
-    FRESH_MS, BAN_MS, BAN_GRACE_MS, RECORD_PAUSE_MS, FRESH_MS / 2, FRESH_MS, usage.POLL_MS, RETRY_PAUSE_MS, CALL_DEADLINE_MS,
-    MAX_WAIT_MS, statements.DEADLINE_MS, record-reader.DEADLINE_MS, STALE_IF_ERROR_MS, FAILURE_PAUSE_MS, STALE_IF_ERROR_MS,
-    MAX_AGE_MS, FRESH_MS, 600_000, RETENTION_MS, ROW_RETENTION_MS - RETENTION_MS`,
+    FRESH_MS, FRESH_MS, BANS_COUNTED_DAYS * DAY_MS, MAX_GRACE_DAYS * DAY_MS, BANS_COUNTED_DAYS * DAY_MS, REQUESTS_PER_MINUTE,
+    EXPIRING_DAYS * DAY_MS, FRESH_MS, usage.SHOWN_DAYS * DAY_MS, USAGE_KEPT_DAYS * DAY_MS, USAGE_EVERY_MS,
+    EXPIRING_DAYS * DAY_MS, 7 * DAY_MS, DAY_MS, 30 * DAY_MS, FRESH_MS, 600_000, 7_000, 18_000, LEASE_MS, MAX_WAIT_MS, FRESH_MS,
+    BAN_MS, BAN_GRACE_MS, RECORD_PAUSE_MS, FRESH_MS / 2, FRESH_MS, usage.POLL_MS, USAGE_EVERY_MS, USAGE_KEPT_DAYS * DAY_MS,
+    RETRY_PAUSE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, statements.DEADLINE_MS, record-reader.DEADLINE_MS, STALE_IF_ERROR_MS,
+    FAILURE_PAUSE_MS, STALE_IF_ERROR_MS, MAX_AGE_MS, FRESH_MS, 600_000, RETENTION_MS, ROW_RETENTION_MS - RETENTION_MS`,
   "docs/security.md": `
     REQUESTS_PER_MINUTE, FRESH_MS, MAX_BODY_MS, MAX_BODY_BYTES, MAX_BODY_MS, MAX_BODY_MS, FRESH_MS / 2`,
   "docs/guarantees.md": `
@@ -187,13 +188,13 @@ const PHRASES: Record<string, string[]> = {
   ],
   "docs/operating.md": [
     "pages of {PAGE_SIZE} keys",
-    "creates up to {MAX_COUNT} keys",
     "the latest {PAGE_SIZE} first",
     `--limit ${evaluate("MAX_COUNT")} --json`,
     "stopped after {REQUESTS_PER_MINUTE} requests in a minute",
     "is {SPARE_IDS} above the highest",
     "max({MIN_TOLERATED_REFUSALS}, {TOLERATED_LIMITS} × the largest limit",
-    ...[free, pro].map(({ minute, day }) => `${minute} requests per minute, ${day} per day, never expires.`),
+    `active, pro plan, ${pro.minute} requests per minute, ${pro.day} per day, never expires.`,
+    `free plan, ${free.minute} requests per minute, ${free.day} per day, since`,
     ...Object.values(MESSAGES.unauthorized).map((message) => `| \`${message.replace(/:.*/, ": …")}\` |`),
     "each grant adds at most {LEASE_SHARE} of what is left",
     `(${IDS}, digits`,

@@ -1,0 +1,140 @@
+// Each command of docs/operating.md does what it is there for. `npx petstore` lines run with a key, files and databases of this test;
+// production is a fake of Cloudflare's API. `npx wrangler` lines need an account: their options must exist.
+
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { migrate } from "../../scripts/cloudflare/database.ts";
+import { QUIET, WRANGLER } from "../../scripts/cloudflare/wrangler.ts";
+import { apiError, databaseOf, idOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { runPetstore } from "../support/e2e/in-process.ts";
+import { type Outcome, runScript } from "../support/e2e/petstore.ts";
+import { startWorkersAccount } from "../support/e2e/workers-account.ts";
+
+const RUNBOOK = await readFile("docs/operating.md", "utf8");
+/** They name a command, without what it needs. */
+const NAMES = ["npx petstore restore", "npx petstore setup", "npx petstore deploy"];
+/** They ask. */
+const ASKING = /^(keys (revoke|rotate|end-grace)|restore)\b(?!.*--(yes|dry-run))/;
+
+const account = await startWorkersAccount();
+const DATABASES = ["petstore-keys", "petstore-pets", "petstore-previews-keys", "petstore-previews-pets"];
+const api = await startCloudflareApi(account, DATABASES);
+const [keys, pets] = [databaseOf(account, "petstore-keys"), databaseOf(account, "petstore-pets")];
+let folder: string;
+let state: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
+  state = join(folder, "state");
+  for (const [name, value] of Object.entries({ ...api.environment, INIT_CWD: folder }))
+    vi.stubEnv(name, value);
+  await migrate(pets, "pets");
+  await migrate(keys, "keys");
+  // Before the time of the example.
+  vi.useFakeTimers({ toFake: ["Date"], now: new Date("2026-11-24T05:00:00Z") });
+  await account.timeTravel[idOf("petstore-pets")]?.bookmark();
+  vi.useRealTimers();
+  await runPetstore(["migrate", "--persist-to", state]);
+  await writeFile(join(folder, "customers.csv"), "name,plan\nAnn,free\n");
+});
+afterAll(async () => {
+  api.stop();
+  await account.stop();
+  await rm(folder, { recursive: true });
+});
+
+/** The commands of the runbook, each once, in their order. */
+function linesOf(program: string): string[] {
+  const lines = RUNBOOK.matchAll(new RegExp(`\`(${program} [^\`]+)\`|^\\$ (${program} .+)$`, "gm"));
+  return [...new Set([...lines].map(([, span, typed]) => span ?? typed ?? ""))];
+}
+
+/** The words of a command, with values for what stands for one. */
+function wordsOf(command: string, id: string): string[] {
+  const values: Record<string, string> = {
+    ...{ ID: id, TEXT: "a reason", CHARS: "abcd", NAME: "a name", DATE: "2099-12-31", N: "5" },
+    ...{ URL: "http://localhost:9", FILE: "petstore-2.backup", "/tmp/drill": join(folder, "drill") },
+  };
+  const words = command.match(/"[^"]*"|\S+/g) ?? [];
+  return words.map((word) => values[word] ?? word.replaceAll('"', "").replace(/^key_\w{12}$/, id));
+}
+
+/** Runs a part of a line, on the databases that it selects. `secret` is that of the key `id`. */
+async function run(command: string, id: string, piped: string): Promise<Outcome> {
+  const [typed = ""] = command.replace(/^npx petstore /, "").split(/ [<>]/);
+  const isLocal = !/--(remote|preview|persist-to|help|location)\b/.test(typed);
+  const options = [
+    ...(ASKING.test(typed) || / - /.test(typed) ? ["--yes"] : []),
+    ...(isLocal ? ["--persist-to", state] : []),
+  ];
+  return runPetstore([...new Set([...wordsOf(typed, id), ...options])], { piped });
+}
+
+/** What must have happened before a line. */
+async function prepare(line: string, id: string): Promise<void> {
+  if (line.includes("keys resume"))
+    await runPetstore(["keys", "suspend", id, "--reason", "x", "--persist-to", state]);
+  if (line.includes("--resume")) {
+    api.intercept(async (request, _, send) => {
+      if (request.endsWith("/restore")) throw apiError(502, 502, "Bad gateway");
+      await send();
+    });
+    await runPetstore("restore --timestamp 2026-11-24T05:54:25Z --remote --yes");
+    api.intercept();
+  }
+  if (/--from .*--remote/.test(line)) {
+    const tables = {
+      pets: ["pets", "creations"],
+      keys: ["keys", "key_changes", "key_usage", "replaced_secrets"],
+    };
+    await pets.batch(tables.pets.map((table) => pets.prepare(`DELETE FROM ${table}`)));
+    await keys.batch(tables.keys.toReversed().map((table) => keys.prepare(`DELETE FROM ${table}`)));
+  }
+}
+
+it("the npx petstore lines of the runbook work", async () => {
+  const lines = linesOf("npx petstore").filter((line) => !NAMES.includes(line));
+  expect(lines.length).toBeGreaterThan(30);
+  const failures: object[] = [];
+  for (const line of lines) {
+    const created = await runPetstore([
+      "keys",
+      "create",
+      "--name",
+      line.slice(-99),
+      "--plan",
+      "free",
+      "--json",
+      "--persist-to",
+      state,
+    ]);
+    const { id, key } = JSON.parse(created.stdout);
+    await prepare(line, id);
+    const [first = "", ...others] = line.split(" | ").filter((part) => part.startsWith("npx "));
+    let outcome = await run(first, id, key);
+    for (const part of others) {
+      const ids = JSON.parse(outcome.stdout).map((each: { id: string }) => each.id);
+      outcome = await run(part, id, ids.join("\n"));
+    }
+    if (outcome.exitCode !== 0) failures.push({ line, ...outcome });
+  }
+  expect(failures).toEqual([]);
+});
+
+it("the npx wrangler lines of the runbook have commands and options that exist", async () => {
+  const lines = linesOf("npx wrangler");
+  expect(lines.length).toBeGreaterThan(8);
+  // The words before the first value or option.
+  const byCommand = Map.groupBy(
+    lines,
+    (line) => line.match(/^npx wrangler((?: (?!petstore)[a-z][a-z0-9-]*)*)/)?.[1] ?? "",
+  );
+  for (const [command, its] of byCommand) {
+    const { exitCode, stdout } = await runScript(WRANGLER, [...command.trim().split(" "), "--help"], QUIET);
+    expect([command, exitCode]).toEqual([command, 0]);
+    for (const [option] of its.join("\n").matchAll(/(?<= )--[a-z][a-z-]+/g))
+      expect(stdout, command).toContain(option);
+  }
+});
