@@ -25,6 +25,8 @@ export interface LogFields {
   /** The tighter window of the rate limit, and the requests that it has left. */
   window?: string;
   remaining?: number;
+  /** Of a pet that the request has added, so that an operator can find the pets of a key. */
+  petId?: string;
   /** The code of the error response. */
   code?: string;
   failures?: Failure[];

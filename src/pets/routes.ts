@@ -40,6 +40,7 @@ export function petRoutes(pages: PageCache) {
         const headers = c.get("headers");
         headers.Location = `/v1/pets/${id}`;
         if (isReplayed) headers[HEADER.idempotentReplayed] = "true";
+        else c.get("log").petId = id;
         return respondJson(c, petJson, 201);
       })
 

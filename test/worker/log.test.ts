@@ -19,6 +19,8 @@ beforeEach(async () => {
 /** Lines of other events may come from the background work of earlier tests. */
 const takeRequests = () => takeLogLines().filter(({ event }) => event === "request");
 
+const REX = '{"name":"Rex","categoryId":1}';
+
 const withId = (id: string) => ({ headers: { [HEADER.requestId]: id } });
 
 it("a line names the request, its duration, the key, the result and the exhausted window", async () => {
@@ -54,6 +56,13 @@ it.each([
   const claims = { "CF-IPCountry": "XX", "CF-Ray": "9a1b2c3d4e5f6071-AMS" };
   await fetchWithoutKey("/version", { cf, headers: claims } as RequestInit);
   expect(takeRequests().map(({ colo = "", country = "" }) => `${colo} ${country}`)).toEqual([logged]);
+});
+
+it("the line of a creation has the id of the pet, unless the response repeats an earlier one", async () => {
+  const { postOnce } = await newClient();
+  const [first] = [await postOnce(REX, "once"), await postOnce(REX, "once")];
+  const { id } = await first.json<{ id: number }>();
+  expect(takeRequests().map(({ petId }) => petId)).toEqual([`${id}`, undefined]);
 });
 
 const PREFLIGHT = { Origin: "https://shop.example", "Access-Control-Request-Method": "GET" };

@@ -13,7 +13,7 @@ export function collectLogLines(): void {
 
 /** All that the line of a request may have: nothing else that a client sends is in the log. */
 const FIELDS =
-  "event requestId method route status ms colo country keyId plan window remaining code failure failures".split(
+  "event requestId method route status ms colo country petId keyId plan window remaining code failure failures".split(
     " ",
   );
 
