@@ -36,6 +36,9 @@ function insideWorkerd() {
 
 const IN_WORKERD = { setupFiles: ["./test/support/worker/setup.ts"] };
 
+/** node:sqlite, which is experimental in Node 22, warns. */
+const QUIET = ["--disable-warning=ExperimentalWarning"];
+
 const { SIMULATION_RUNS = 1_000, SIMULATION_SEED, EXHAUSTIVE_DEPTH = 4 } = process.env;
 
 export default defineConfig({
@@ -49,7 +52,7 @@ export default defineConfig({
     testTimeout: 90_000,
     hookTimeout: 120_000,
     projects: [
-      { extends: true, test: UNIT },
+      { extends: true, test: { ...UNIT, execArgv: QUIET } },
       {
         extends: true,
         plugins: [insideWorkerd()],
@@ -62,7 +65,7 @@ export default defineConfig({
           include: ["test/e2e/**/*.test.ts"],
           globalSetup: "./test/support/e2e/global-setup.ts",
           // Of node:sqlite. scripts/run.mjs has the same option.
-          execArgv: ["--disable-warning=ExperimentalWarning"],
+          execArgv: QUIET,
         },
       },
       {
@@ -71,6 +74,7 @@ export default defineConfig({
           name: "simulation",
           include: ["test/simulation/**/*.test.ts"],
           ...IN_NODE,
+          execArgv: QUIET,
           provide: {
             simulationRuns: Number(SIMULATION_RUNS),
             exhaustiveDepth: Number(EXHAUSTIVE_DEPTH),
