@@ -27,9 +27,9 @@ export function afterChange(
   nowMs: number,
 ): Unrecorded {
   const changed = changedDays(before, after).filter((each) => !days.includes(each));
+  const nextMs = days.length > 0 ? dueMs : Math.max(dueMs, nowMs + USAGE_DELAY_MS);
   // The bound is for a clock that has stepped back.
-  const earliestMs = Math.min(nowMs + USAGE_EVERY_MS, Math.max(dueMs, nowMs + USAGE_DELAY_MS));
-  return { days: [...days, ...changed], dueMs: days.length > 0 ? dueMs : earliestMs };
+  return { days: [...days, ...changed], dueMs: Math.min(nextMs, nowMs + USAGE_EVERY_MS) };
 }
 
 /** After the totals `recorded` were recorded, which have become `current` meanwhile. */
