@@ -387,6 +387,18 @@ it("--only leaves the other database as it is", async () => {
   expect((await insertPet(target.pets, { name: "later", categoryId: 1n })).id).toBe(`${BigInt(id) + 1n}`);
 });
 
+it("usage that a running service has recorded since keeps no restore back, and is not replaced", async () => {
+  await migrate(target.keys, "keys");
+  const recorded = "'2026-11-20', printf('%0500d', 7), 'a', 8, 1, 2, 3, 4, 5";
+  await run(target.keys, `INSERT INTO key_usage VALUES (${recorded})`);
+  expect(await restore(backup)).toMatchObject({ exitCode: 0 });
+  const found = await run(
+    target.keys,
+    "SELECT count(*) AS count, max(revision) FILTER (WHERE key_id = printf('%0500d', 7)) AS revision FROM key_usage",
+  );
+  expect(found).toEqual([{ count: 3_000, revision: 8 }]);
+});
+
 it("--dry-run checks the file and opens no database", async () => {
   const asked = api.requests.length;
   const { exitCode, stdout } = await runPetstore(`restore --from ${backup} --dry-run --remote`);
