@@ -78,7 +78,8 @@ beforeAll(async () => {
   const folder = "migrations/keys";
   for (const file of readdirSync(folder).sort()) sqlite.exec(readFileSync(`${folder}/${file}`, "utf8"));
   sqlite.exec("CREATE TABLE d1_migrations (id INTEGER PRIMARY KEY, name TEXT)");
-  for (const file of readdirSync(folder)) sqlite.prepare("INSERT INTO d1_migrations (name) VALUES (?1)").run(file);
+  for (const file of readdirSync(folder))
+    sqlite.prepare("INSERT INTO d1_migrations (name) VALUES (?1)").run(file);
   sqlite.exec(`PRAGMA max_page_count = ${MAX_PAGES}`);
   ids = await createKeys();
   // Longer names fill the page of each key to its last bytes; then the record of changes.

@@ -354,9 +354,13 @@ it("changes of a key that is unknown, revoked or expired are refused; an expired
   const others = ["revoke ID --yes", "rename ID other", "expire ID never", "end-grace ID --yes"];
   const changes = [...needActive, ...others, "suspend ID --reason test", "resume ID"];
   for (const [id, lines, problem] of [
-    [unknown, ["show ID", ...changes], `there is no key ${unknown}: see npx petstore keys list`],
+    [unknown, ["show ID", ...changes], `there is no key ${unknown}: see npx petstore keys list --remote`],
     [revoked, changes, `${revoked} is revoked, for good: nothing about it can be changed`],
-    [expired, needActive, `${expired} has expired: npx petstore keys expire ${expired} DATE moves its end`],
+    [
+      expired,
+      needActive,
+      `${expired} has expired: npx petstore keys expire ${expired} DATE --remote moves its end`,
+    ],
   ] as const) {
     const stderr = expect.stringMatching(new RegExp(`(^|\n)error: ${problem}\n$`));
     for (const line of lines)
@@ -463,7 +467,7 @@ describe("npx petstore keys find", () => {
         `^${id} \\("Ann's shop", ending in ${lastFour}, created .*\\): active\nIt is the current key. It works; it never expires.\n$`,
       ),
     );
-    expect(current.stderr).toBe(`If it leaked: npx petstore keys rotate ${id}\n`);
+    expect(current.stderr).toBe(`If it leaked: npx petstore keys rotate ${id} --remote\n`);
     const typed = await run("find", `${secret}\n`);
     expect(typed.stdout).toBe(current.stdout);
     expect(typed.stderr).toBe(`API key (it is not shown): \n${current.stderr}`);
@@ -473,7 +477,7 @@ describe("npx petstore keys find", () => {
     expect(replaced.stdout).toMatch(
       /: active, in-grace\nA rotation has replaced it. It works; it ends at \d{4}-\S+Z.\n$/,
     );
-    expect(replaced.stderr).toBe(`If it leaked: npx petstore keys end-grace ${id}\n`);
+    expect(replaced.stderr).toBe(`If it leaked: npx petstore keys end-grace ${id} --remote\n`);
     await run(`suspend ${id} --reason test`);
     expect((await find(secret)).stdout).toMatch(
       /It does not work while the key is suspended; it ends at \d{4}-\S+Z.\n$/,
@@ -557,7 +561,7 @@ describe("IDs on standard input", () => {
       [
         `This ends 3 keys (${a} "a", ${b} "b", ${c} "c") for good: it can't be undone.`,
         `error: ${b} is revoked, for good: nothing about it can be changed`,
-        "error: there is no key key_000000000000: see npx petstore keys list",
+        "error: there is no key key_000000000000: see npx petstore keys list --remote",
         "Changed 2 of 4 keys.",
         "This takes effect everywhere within 30 seconds.\n",
       ].join("\n"),
@@ -616,7 +620,7 @@ describe("IDs on standard input", () => {
     const { exitCode, stdout, stderr } = await runPiped("revoke - --yes", `${a}\n${b}`);
     expect([exitCode, stdout]).toEqual([1, `Revoked ${b} ("b"): revoked.\n`]);
     expect(stderr).toMatch(
-      /error: .*Network connection lost.*; the change may have been made: see npx petstore keys log/,
+      /error: .*Network connection lost.*; the change may have been made: see npx petstore keys log --remote\n/,
     );
   });
 

@@ -139,7 +139,7 @@ ${today}          15                    4         1  ${"#".repeat(15)}----x
   expect(first).toMatchObject({ date: before, admitted: 1, lastAdmittedAt: `${before}T00:00:01Z` });
   expect(await run("usage key_000000000000")).toMatchObject({
     exitCode: 1,
-    stderr: "error: there is no key key_000000000000: see npx petstore keys list\n",
+    stderr: "error: there is no key key_000000000000: see npx petstore keys list --preview staging\n",
   });
   const refused = await run(`usage ${id} --top 5`);
   expect([refused.exitCode, refused.stderr]).toEqual([2, expect.stringContaining("leave out the ID, or")]);

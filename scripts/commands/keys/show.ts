@@ -29,7 +29,7 @@ export default defineCommand({
     withKeys(io, options, async (context) => {
       const { database, operator } = context;
       const key = await findKey(context, id);
-      warnOfPlans(io, [key]);
+      warnOfPlans(context, [key]);
       const details = {
         key,
         graces: await findGraces(database, id, operator.nowMs),
