@@ -4,6 +4,7 @@
 import { existsSync } from "node:fs";
 import { read } from "../../src/d1/statements.ts";
 import { LIST_STATES, listKeys } from "../../src/operators/records.ts";
+import { isFromFile } from "../backup/restore.ts";
 import {
   CONTENTS,
   databaseFile,
@@ -98,7 +99,9 @@ async function readDatabase(databases: OpenDatabases, contents: "keys" | "pets")
 
 async function readRestore(keys: D1Database) {
   const unfinished = await findUnfinished(keys);
-  return { unfinished: unfinished && { at: formatTime(unfinished.beganAtMs), by: unfinished.begunBy } };
+  if (unfinished === null) return { unfinished: null };
+  const { beganAtMs, begunBy } = unfinished;
+  return { unfinished: { at: formatTime(beganAtMs), by: begunBy, isFromFile: isFromFile(unfinished) } };
 }
 
 async function countKeys(keys: D1Database, nowMs: number) {
@@ -141,8 +144,9 @@ function databaseText({ bytes, pendingMigrations: pending }: Status["keysDatabas
 
 function restoreText({ unfinished }: Awaited<ReturnType<typeof readRestore>>, target: string): string {
   if (unfinished === null) return "none is unfinished";
-  const { at, by } = unfinished;
-  return `unfinished, begun by ${printable(by)} at ${at}: finish it with npx petstore restore --resume${target}`;
+  const { at, by, isFromFile } = unfinished;
+  const option = isFromFile ? "--from FILE" : "--resume";
+  return `unfinished, begun by ${printable(by)} at ${at}: finish it with npx petstore restore ${option}${target}`;
 }
 
 /** `20: 18 active, 1 banned, 1 revoked` */

@@ -403,9 +403,7 @@ describe("npx petstore keys suspend and resume", () => {
     expect([exitCode, stdout]).toEqual([0, `Suspended ${id} ("Ann's shop"): suspended, ${plan}.\n`]);
     expect(await json(`list --search ${id}`)).toMatchObject([{ state: "suspended", suspendedAt: TIME }]);
     const again = await run(`suspend ${id} --reason unpaid`);
-    expect(again.stderr).toMatch(
-      new RegExp(`^${id} was suspended before, since \\d{4}-\\S+Z: see its log.\n`),
-    );
+    expect(again.stderr).toContain(`${id} was suspended before: see its log.\n`);
     expect((await run(`resume ${id}`)).stdout).toBe(`Resumed ${id} ("Ann's shop"): active, ${plan}.\n`);
     const { exitCode: failed, stderr } = await run(`resume ${id}`);
     expect([failed, stderr]).toEqual([1, `error: ${id} is not suspended\n`]);
