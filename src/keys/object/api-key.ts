@@ -5,6 +5,7 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { logRun } from "../../http/log.ts";
+import { formatDate } from "../../lib/rfc3339.ts";
 import { RUNTIME } from "../../lib/runtime.ts";
 import {
   type AcquireAnswer,
@@ -29,7 +30,6 @@ import {
   afterChange,
   afterFailure,
   afterRecord,
-  dateOf,
   NOTHING_UNRECORDED,
   recordUsage,
   type Unrecorded,
@@ -193,7 +193,7 @@ export class ApiKey extends DurableObject<Env> {
       for (const each of percentages)
         this.#options.log("quota_alert", {
           keyId: this.#id,
-          day: dateOf(startMs),
+          day: formatDate(startMs),
           percent: each,
           admitted,
           limit,

@@ -2,6 +2,7 @@
 // once in ten minutes, and for each day with a change since.
 
 import { write } from "../../d1/statements.ts";
+import { formatDate } from "../../lib/rfc3339.ts";
 import { daysOf, type Totals } from "./totals.ts";
 
 /** The least time between two records. Longer: fewer writes; shorter: more recent figures. */
@@ -77,12 +78,7 @@ export async function recordUsage(
 ): Promise<void> {
   const rows = daysOf(totals)
     .filter(({ startMs }) => days.includes(startMs))
-    .map((each) => ({ ...each, day: dateOf(each.startMs) }));
+    .map((each) => ({ ...each, day: formatDate(each.startMs) }));
   const statement = database.prepare(UPSERT_USAGE);
   await write(() => statement.bind(keyId, object, revision, JSON.stringify(rows)).run());
-}
-
-/** The date of a UTC day that begins at `startMs` (Unix time). */
-export function dateOf(startMs: number): string {
-  return new Date(startMs).toISOString().slice(0, 10);
 }
