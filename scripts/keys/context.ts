@@ -1,14 +1,19 @@
 // What commands on keys share: the database, the operator, the search for a key, warnings, and how a new secret is printed.
 
-import { existsSync } from "node:fs";
 import { FRESH_MS } from "../../src/d1/freshness.ts";
 import { DatabaseFull, DatabaseUnavailable } from "../../src/d1/statements.ts";
 import { noLimits } from "../../src/keys/plans.ts";
 import { findNamed, type Operator } from "../../src/operators/admin.ts";
 import { findKeyById, type ListedKey } from "../../src/operators/records.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
-import { databaseFile, openDatabases, pendingMigrations } from "../cloudflare/database.ts";
-import { readTarget, startLine, type TargetOptions, targetOptions } from "../cloudflare/target.ts";
+import { openDatabases, pendingMigrations } from "../cloudflare/database.ts";
+import {
+  readTarget,
+  requireLocal,
+  startLine,
+  type TargetOptions,
+  targetOptions,
+} from "../cloudflare/target.ts";
 import { type Io, messageOf } from "../lib/io.ts";
 import { loginName } from "./options.ts";
 import { keyAndPlan, keyOwner, type NamedKey, printable } from "./text.ts";
@@ -42,9 +47,7 @@ export async function withKeys(
   const update = isLocal ? startLine(target) : `npx petstore migrate${targetOptions(target)}`;
   const owner = { local: "this machine's", preview: "the previews'", production: "production's" };
   const place = `${owner[target.kind]} database of keys`;
-  if (target.kind === "local" && !existsSync(databaseFile(target.state, "keys"))) {
-    throw new Error(`there is no database of keys in ${target.state}: create it with ${update}`);
-  }
+  requireLocal(target, "keys");
   const open = () => openDatabases(target, "keys");
   const opened = await (isLocal ? open() : io.step(`Opening ${place}`, open));
   try {
