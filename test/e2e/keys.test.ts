@@ -577,10 +577,7 @@ describe("IDs on standard input", () => {
       ["expire - never", `This sets the expiry of 5 keys (${first}) to never.`],
       ["plan - pro", `This changes the plan of 5 keys (${first}) to pro.`],
       ["unban -", `This lifts any ban of 5 keys (${first}).`],
-      [
-        "end-grace -",
-        `This ends what rotations of 5 keys (${first}) have replaced, for good. The current key goes on.`,
-      ],
+      ["end-grace -", `This ends the replaced keys of 5 keys (${first}), for good. Current keys go on.`],
     ] as const) {
       const { exitCode, stdout, stderr } = await runPiped(line, ids.join("\n"));
       const problem = "standard input has the IDs, so nobody can answer there: add --yes to do it";
