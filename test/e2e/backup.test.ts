@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
+import { findUnfinished } from "../../scripts/cloudflare/time-travel.ts";
 import { createKey, rotateKey } from "../../src/operators/admin.ts";
 import { findKeyById } from "../../src/operators/records.ts";
 import { insertPetOnce } from "../../src/pets/idempotency.ts";
@@ -247,6 +248,7 @@ it("has no half of what is changed while it is written", async () => {
     await run(source.keys, `DELETE FROM keys WHERE id = '${key.id}'`);
     await run(source.pets, "DELETE FROM pets WHERE name = 'new'");
     await run(source.pets, "DELETE FROM creations WHERE key_id = 'key_b'");
+    await run(source.keys, "DELETE FROM pet_restores WHERE finished_at_ms IS NULL");
   });
   let calls = 0;
   let isReading = false;
@@ -257,6 +259,7 @@ it("has no half of what is changed while it is written", async () => {
       const scope = { keyId: "key_b", idempotencyKey: `${calls}` };
       await insertPetOnce(source.pets, { name: "new", categoryId: 1n }, scope, OPERATOR.nowMs);
       await rotateKey(source.keys, key.id, 60_000, OPERATOR);
+      await run(source.keys, "INSERT OR IGNORE INTO pet_restores VALUES (2, 'jo', '0', NULL, NULL, NULL)");
     }
     return send();
   });
@@ -265,6 +268,7 @@ it("has no half of what is changed while it is written", async () => {
   expect((await restore(file)).exitCode).toBe(0);
   const { pets = [], creations = [] } = await allRows(target);
   expect([pets, creations]).toEqual([rows.pets, rows.creations]);
+  expect(await findUnfinished(target.keys)).toBeNull();
   const restored = await findKeyById(target.keys, key.id, OPERATOR.nowMs);
   expect(restored?.states).toContain("in-grace");
   const both =
