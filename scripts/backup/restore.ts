@@ -22,6 +22,8 @@ import { type Databases, insertRows, readTables, selectTables, type Tables } fro
 const BOOKMARK = "file:";
 
 const RESTORES = "keys.pet_restores";
+/** May have rows: the history of restores, and usage, which the objects of a running service record. A restore leaves them as they are. */
+const SHARED = [RESTORES, "keys.key_usage"];
 
 /** A backup that is complete, and what of it is restored: `rows` has only that. */
 export type Backup = Summary & { path: string; header: Header; chosen: readonly Contents[] };
@@ -83,14 +85,14 @@ export async function findBegun(
   );
 }
 
-/** A table that has rows. The history of restores does not count. */
+/** A table that has rows, and must not have any. */
 async function findUsed(
   databases: Databases,
   tables: Tables,
   chosen: readonly Contents[],
 ): Promise<string | undefined> {
   for (const [label, { contents, name }] of tables) {
-    if (label === RESTORES || !chosen.includes(contents)) continue;
+    if (SHARED.includes(label) || !chosen.includes(contents)) continue;
     const select = databases[contents].prepare(`SELECT 1 FROM ${name} LIMIT 1`);
     if ((await patiently(() => select.first())) !== null) return label;
   }

@@ -110,6 +110,8 @@ export async function* readPages(
     "pets.pets": `id <= ${highestId}`,
     // The response to a creation is wrong without its pet.
     "pets.creations": `pet_id <= ${highestId}`,
+    // One that has begun since would be unfinished in the restored databases, for good.
+    "keys.pet_restores": "finished_at_ms IS NOT NULL",
   };
   const condition = conditions[label] ?? "true";
   const key = columns.filter(({ pk }) => pk > 0).sort((a, b) => a.pk - b.pk);

@@ -1,9 +1,10 @@
 // The options that choose a command's databases: the local ones by default.
 
+import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { matching } from "../lib/command.ts";
 import { shellWord } from "../lib/io.ts";
-import { DEFAULT_STATE, type Target } from "./database.ts";
+import { type Contents, DEFAULT_STATE, databaseFile, type Target } from "./database.ts";
 
 export interface TargetOptions {
   persistTo?: string | undefined;
@@ -66,4 +67,14 @@ export function targetOptions(target: Target): string {
 /** The command that serves from the local state of `target`. */
 export function startLine(target: Target): string {
   return `npm start --${targetOptions(target)}`.replace(/ --$/, "");
+}
+
+/** Throws if these databases of `target` are local and do not exist. */
+export function requireLocal(target: Target, ...needed: readonly Contents[]): void {
+  if (target.kind !== "local") return;
+  for (const contents of needed)
+    if (!existsSync(databaseFile(target.state, contents)))
+      throw new Error(
+        `there is no database of ${contents} in ${target.state}: create it with ${startLine(target)}`,
+      );
 }

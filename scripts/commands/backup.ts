@@ -2,8 +2,8 @@
 
 import { existsSync } from "node:fs";
 import { backUp, namesOf, rowsText } from "../backup/backup.ts";
-import { CONTENTS, databaseFile, openDatabases } from "../cloudflare/database.ts";
-import { file, readTarget, startLine, TARGET_OPTIONS } from "../cloudflare/target.ts";
+import { CONTENTS, openDatabases } from "../cloudflare/database.ts";
+import { file, readTarget, requireLocal, TARGET_OPTIONS } from "../cloudflare/target.ts";
 import { defineCommand } from "../lib/command.ts";
 import { UsageError } from "../lib/io.ts";
 
@@ -16,11 +16,7 @@ export default defineCommand({
   async handler(io, options, path) {
     const target = readTarget(options);
     if (existsSync(path)) throw new UsageError(`${path} exists: give another name`);
-    for (const contents of CONTENTS)
-      if (target.kind === "local" && !existsSync(databaseFile(target.state, contents)))
-        throw new Error(
-          `there is no database of ${contents} in ${target.state}: create it with ${startLine(target)}`,
-        );
+    requireLocal(target, ...CONTENTS);
     const { databases, source } = await io.step("Opening the databases", async () => {
       return { databases: await openDatabases(target, ...CONTENTS), source: await namesOf(target) };
     });

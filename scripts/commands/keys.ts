@@ -14,8 +14,11 @@ export default defineGroup(
     expire: ["set or remove the expiry of a key", () => import("./keys/expire.ts")],
     plan: ["change the plan of a key; what it has used stays counted", () => import("./keys/plan.ts")],
     rotate: ["replace a key by a new one with the same ID, and print it", () => import("./keys/rotate.ts")],
-    "end-grace": ["end the replaced keys of a key now", () => import("./keys/end-grace.ts")],
-    suspend: ["refuse a key until it is resumed", () => import("./keys/suspend.ts")],
+    "end-grace": [
+      "end the grace of replaced keys now; the current key goes on",
+      () => import("./keys/end-grace.ts"),
+    ],
+    suspend: ["refuse the requests of a key until it is resumed", () => import("./keys/suspend.ts")],
     resume: ["end the suspension of a key", () => import("./keys/resume.ts")],
     revoke: ["end a key for good", () => import("./keys/revoke.ts")],
     unban: ["lift the ban of a key", () => import("./keys/unban.ts")],

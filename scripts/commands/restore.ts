@@ -28,7 +28,7 @@ import { formatTime, parseTime } from "../lib/time.ts";
 
 export default defineCommand({
   description:
-    "Restores the pets of production or of the previews, with their idempotency records, to an earlier state, at most 30 days ago (7 on Workers Free). Keys are in another database and stay as they are. With --from, restores pets and keys from a backup, into empty databases, also local ones; the same command continues an interrupted one. No id is assigned twice.",
+    "Restores the pets of production or of the previews, with their idempotency records, to an earlier state, at most 30 days ago (7 on Workers Free). Keys are in another database and stay as they are. With --from, restores pets and keys from a backup, into empty databases, also local ones; the same command continues an interrupted restore. No id is assigned twice.",
   options: {
     ...TARGET_OPTIONS,
     from: {
@@ -38,8 +38,8 @@ export default defineCommand({
       conflicts: ["timestamp", "bookmark", "resume"],
     },
     only: {
-      placeholder: "contents",
-      description: "with --from: restore only the database of these, and leave the other as it is",
+      placeholder: "database",
+      description: "with --from: restore only this database, and leave the other as it is",
       choices: CONTENTS,
     },
     timestamp: {
@@ -48,7 +48,10 @@ export default defineCommand({
       parse: pastTime,
       conflicts: ["bookmark"],
     },
-    bookmark: { placeholder: "bookmark", description: "restore this state" },
+    bookmark: {
+      placeholder: "bookmark",
+      description: "restore the state that this bookmark of D1 Time Travel names",
+    },
     dryRun: { description: "show what would happen" },
     yes: { description: "don't ask", conflicts: ["dryRun"] },
     resume: {

@@ -1,19 +1,18 @@
 // npx petstore status: the state of a target at a glance. What can't be read is said in its place, and the rest is shown; the command
 // fails only if a database can't be read.
 
-import { existsSync } from "node:fs";
 import { read } from "../../src/d1/statements.ts";
-import { LIST_STATES, listKeys } from "../../src/operators/records.ts";
+import { countKeys } from "../../src/operators/records.ts";
+import { isFromFile } from "../backup/restore.ts";
 import {
   CONTENTS,
-  databaseFile,
   type OpenDatabases,
   openDatabases,
   pendingMigrations,
   type Target,
 } from "../cloudflare/database.ts";
 import { logByStatus } from "../cloudflare/log-query.ts";
-import { readTarget, startLine, targetOptions } from "../cloudflare/target.ts";
+import { readTarget, requireLocal, targetOptions } from "../cloudflare/target.ts";
 import { findUnfinished } from "../cloudflare/time-travel.ts";
 import { readOrigin } from "../deploy/smoke-test.ts";
 import { COMMON } from "../keys/options.ts";
@@ -33,7 +32,7 @@ const HOUR_MS = 3_600_000;
 
 export default defineCommand({
   description:
-    "Shows which build answers, how full the databases are, migrations that are pending, a restore that is unfinished, and how many keys are in each state, of which a key can have several; for production also the requests of the last hour, from Cloudflare's log.",
+    "Shows which build answers, how full the databases are, migrations that are pending, a restore that is unfinished, and how many keys are in each state (a key can be in several); for production also the requests of the last hour, from Cloudflare's log.",
   options: {
     url: {
       placeholder: "url",
@@ -46,11 +45,7 @@ export default defineCommand({
   async handler(io, { url, json, ...options }) {
     const target = readTarget(options);
     const isLocal = target.kind === "local";
-    for (const contents of CONTENTS)
-      if (isLocal && !existsSync(databaseFile(target.state, contents)))
-        throw new Error(
-          `there is no database of ${contents} in ${target.state}: create it with ${startLine(target)}`,
-        );
+    requireLocal(target, ...CONTENTS);
     const open = () => openDatabases(target, ...CONTENTS);
     const databases = await (isLocal ? open() : io.step("Opening the databases", open));
     const reading = readStatus(target, databases, url ?? (isLocal ? LOCAL_URL : undefined), Date.now());
@@ -98,18 +93,9 @@ async function readDatabase(databases: OpenDatabases, contents: "keys" | "pets")
 
 async function readRestore(keys: D1Database) {
   const unfinished = await findUnfinished(keys);
-  return { unfinished: unfinished && { at: formatTime(unfinished.beganAtMs), by: unfinished.begunBy } };
-}
-
-async function countKeys(keys: D1Database, nowMs: number) {
-  const count = async (query: Parameters<typeof listKeys>[2]) =>
-    (await listKeys(keys, nowMs, { ...query, limit: 1 })).total;
-  const queries = [{}, ...LIST_STATES.map((state) => ({ state }))];
-  const [total = 0, ...counts] = await Promise.all(queries.map(count));
-  return {
-    total,
-    states: Object.fromEntries(LIST_STATES.map((state, index) => [state, counts[index] ?? 0])),
-  };
+  if (unfinished === null) return { unfinished: null };
+  const { beganAtMs, begunBy } = unfinished;
+  return { unfinished: { at: formatTime(beganAtMs), by: begunBy, isFromFile: isFromFile(unfinished) } };
 }
 
 function statusText({ build, keysDatabase, petsDatabase, restore, keys, lastHour }: Status, target: string) {
@@ -141,8 +127,9 @@ function databaseText({ bytes, pendingMigrations: pending }: Status["keysDatabas
 
 function restoreText({ unfinished }: Awaited<ReturnType<typeof readRestore>>, target: string): string {
   if (unfinished === null) return "none is unfinished";
-  const { at, by } = unfinished;
-  return `unfinished, begun by ${printable(by)} at ${at}: finish it with npx petstore restore --resume${target}`;
+  const { at, by, isFromFile } = unfinished;
+  const option = isFromFile ? "--from FILE" : "--resume";
+  return `unfinished, begun by ${printable(by)} at ${at}: finish it with npx petstore restore ${option}${target}`;
 }
 
 /** `20: 18 active, 1 banned, 1 revoked` */

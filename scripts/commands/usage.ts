@@ -13,12 +13,12 @@ const SHOWN_KEYS = 20;
 
 export default defineCommand({
   description:
-    "Shows the requests of each key that was used on the last UTC days, the busiest first; with an ID, those of one key on each day. SHARE is the largest part of its limit per day, as it is now, that the key admitted on one of these days; a key without such a limit has none. Previews count for themselves: each count is the sum of all previews, a share that of one.",
+    "Shows the requests of each key that was used on the last days, the busiest first; with an ID, those of one key on each day. SHARE is the largest share of its limit per day, as it is now, that a key used on one of these days. Requests during a ban are not counted. Each preview counts for itself: with --preview, a count is the sum of all previews, and SHARE is that of one.",
   arguments: [{ ...ID, description: "the key's public ID; without it, all keys", isOptional: true }],
   options: {
     days: {
       placeholder: "n",
-      description: "how many days, up to today",
+      description: "how many UTC days, up to today",
       parse: integer(1, USAGE_KEPT_DAYS),
       default: SHOWN_DAYS,
     },

@@ -45,9 +45,9 @@ export async function changeKeys(io: Io, options: ChangeOptions, id: string, cha
 }
 
 async function changeOne(context: Context, { json, yes }: ChangeOptions, id: string, change: Change) {
-  const { io } = context;
+  const { io, where } = context;
   const key = await findKey(context, id);
-  if (key.revokedAtMs !== null) throw unchanged(id, { ok: false, problem: "revoked" });
+  if (key.revokedAtMs !== null) throw unchanged(id, { ok: false, problem: "revoked" }, where);
   await change.explain?.(context, key);
   if (change.isFinal) await io.confirm(change.effect(keyOwner(key)), yes);
   const changed = await make(context, key, change);
@@ -57,7 +57,7 @@ async function changeOne(context: Context, { json, yes }: ChangeOptions, id: str
 }
 
 async function changeSeveral(context: Context, { json, yes }: ChangeOptions, ids: string[], change: Change) {
-  const { io, database, operator } = context;
+  const { io, database, operator, where } = context;
   const { keys } = await listKeys(database, operator.nowMs, { ids });
   const known = new Map(keys.map((key) => [key.id, key]));
   if (keys.length > 0) io.note(change.effect(keyOwners(ids.flatMap((id) => known.get(id) ?? []))));
@@ -68,14 +68,14 @@ async function changeSeveral(context: Context, { json, yes }: ChangeOptions, ids
   for (const id of ids) {
     try {
       const key = known.get(id);
-      if (key === undefined) throw unknownKey(id);
+      if (key === undefined) throw unknownKey(id, where);
       await change.explain?.(context, key);
       const changed = await make(context, key, change);
       if (json) all.push(keyJson(changed));
       else io.print(`${change.done} ${keyAndPlan(changed)}.`);
     } catch (error) {
       failed += 1;
-      const failure = withAdvice(error);
+      const failure = withAdvice(error, where);
       io.note(failureLine(failure));
       all.push({ id, error: messageOf(failure) });
     }
@@ -87,11 +87,15 @@ async function changeSeveral(context: Context, { json, yes }: ChangeOptions, ids
 }
 
 /** The key after its change. */
-async function make({ io, database, operator }: Context, key: ListedKey, change: Change): Promise<ListedKey> {
+async function make(
+  { io, database, operator, where }: Context,
+  key: ListedKey,
+  change: Change,
+): Promise<ListedKey> {
   const { id, hash } = key;
   const confirmed = change.isFinal ? { ...operator, confirmedHash: hash } : operator;
   const changed = await change.make(database, id, confirmed);
-  if (!changed.ok) throw unchanged(id, changed);
+  if (!changed.ok) throw unchanged(id, changed, where);
   if (!changed.isRecorded) {
     const what = [change.done.toLowerCase(), id, ...(change.detail ? [`(${change.detail})`] : [])].join(" ");
     io.note(
@@ -102,21 +106,21 @@ async function make({ io, database, operator }: Context, key: ListedKey, change:
 }
 
 /** Why a change was refused. */
-export function unchanged(id: string, outcome: Unchanged): Error {
+export function unchanged(id: string, outcome: Unchanged, where: string): Error {
   switch (outcome.problem) {
     case "unknown":
-      return unknownKey(id);
+      return unknownKey(id, where);
     case "revoked":
       return new Error(`${id} is revoked, for good: nothing about it can be changed`);
     case "expired":
-      return new Error(`${id} has expired: npx petstore keys expire ${id} DATE moves its end`);
+      return new Error(`${id} has expired: npx petstore keys expire ${id} DATE${where} moves its end`);
     case "not suspended":
       return new Error(`${id} is not suspended`);
     case "rotated": {
       const { rotation } = outcome;
       const by = rotation ? ` by ${rotation.by}, at ${formatTime(rotation.atMs)}` : "";
       return new Error(
-        `${id} was rotated meanwhile${by}: nothing was changed. See npx petstore keys log ${id}, and begin again if it is still necessary`,
+        `${id} was rotated meanwhile${by}: nothing was changed. See npx petstore keys log ${id}${where}, and begin again if it is still necessary`,
       );
     }
   }

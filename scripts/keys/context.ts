@@ -1,14 +1,19 @@
 // What commands on keys share: the database, the operator, the search for a key, warnings, and how a new secret is printed.
 
-import { existsSync } from "node:fs";
 import { FRESH_MS } from "../../src/d1/freshness.ts";
 import { DatabaseFull, DatabaseUnavailable } from "../../src/d1/statements.ts";
 import { noLimits } from "../../src/keys/plans.ts";
-import type { Operator } from "../../src/operators/admin.ts";
-import { type ListedKey, listKeys } from "../../src/operators/records.ts";
+import { findNamed, type Operator } from "../../src/operators/admin.ts";
+import { findKeyById, type ListedKey } from "../../src/operators/records.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
-import { databaseFile, openDatabases, pendingMigrations } from "../cloudflare/database.ts";
-import { readTarget, startLine, type TargetOptions, targetOptions } from "../cloudflare/target.ts";
+import { openDatabases, pendingMigrations } from "../cloudflare/database.ts";
+import {
+  readTarget,
+  requireLocal,
+  startLine,
+  type TargetOptions,
+  targetOptions,
+} from "../cloudflare/target.ts";
 import { type Io, messageOf } from "../lib/io.ts";
 import { loginName } from "./options.ts";
 import { keyAndPlan, keyOwner, type NamedKey, printable } from "./text.ts";
@@ -42,9 +47,7 @@ export async function withKeys(
   const update = isLocal ? startLine(target) : `npx petstore migrate${targetOptions(target)}`;
   const owner = { local: "this machine's", preview: "the previews'", production: "production's" };
   const place = `${owner[target.kind]} database of keys`;
-  if (target.kind === "local" && !existsSync(databaseFile(target.state, "keys"))) {
-    throw new Error(`there is no database of keys in ${target.state}: create it with ${update}`);
-  }
+  requireLocal(target, "keys");
   const open = () => openDatabases(target, "keys");
   const opened = await (isLocal ? open() : io.step(`Opening ${place}`, open));
   try {
@@ -64,46 +67,42 @@ export async function withKeys(
       throw pending.length > 0 && NOT_MIGRATED.test(messageOf(error)) ? new Error(advice) : error;
     });
   } catch (error) {
-    throw withAdvice(error);
+    throw withAdvice(error, targetOptions(target));
   } finally {
     await opened.close();
   }
 }
 
 /** Adds what to do if the outcome of a change is unknown, or if there was no room for it. */
-export function withAdvice(error: unknown): unknown {
+export function withAdvice(error: unknown, where: string): unknown {
   if (error instanceof DatabaseFull)
     return new Error(`${error.message}; suspend and revoke work nevertheless`);
   if (!(error instanceof DatabaseUnavailable && error.wasWriting)) return error;
-  return new Error(`${error.message}; the change may have been made: see npx petstore keys log`);
+  return new Error(`${error.message}; the change may have been made: see npx petstore keys log${where}`);
 }
 
-export async function findKey({ database, operator }: Context, id: string): Promise<ListedKey> {
-  const { keys } = await listKeys(database, operator.nowMs, { ids: [id] });
-  if (keys[0] === undefined) throw unknownKey(id);
-  return keys[0];
+export async function findKey({ database, operator, where }: Context, id: string): Promise<ListedKey> {
+  const key = await findKeyById(database, id, operator.nowMs);
+  if (key === undefined) throw unknownKey(id, where);
+  return key;
 }
 
-export function unknownKey(id: string): Error {
-  return new Error(`there is no key ${id}: see npx petstore keys list`);
+export function unknownKey(id: string, where: string): Error {
+  return new Error(`there is no key ${id}: see npx petstore keys list${where}`);
 }
 
-export async function warnOfName(
-  { io, database, operator }: Context,
-  name: string,
-  id?: string,
-): Promise<void> {
-  const { keys } = await listKeys(database, operator.nowMs, { search: name });
-  const other = keys.find((key) => key.name === name && key.id !== id && key.revokedAtMs === null);
+export async function warnOfName({ io, database }: Context, name: string, id?: string): Promise<void> {
+  const other = (await findNamed(database, [name])).get(name);
   if (printable(name) !== name)
     io.note('warning: some characters of the name are not printable: "?" is shown');
-  if (other !== undefined) io.note(`warning: another key has this name: ${keyOwner(other)}`);
+  if (other !== undefined && other.id !== id)
+    io.note(`warning: another key has this name: ${keyOwner(other)}`);
 }
 
 /** Names the keys that the service can't use. */
-export function warnOfPlans(io: Io, keys: ListedKey[]): void {
+export function warnOfPlans({ io, where }: Context, keys: ListedKey[]): void {
   const advice = (id: string) =>
-    `deploy a version that has some, or change it: npx petstore keys plan ${id} PLAN`;
+    `deploy a version that has some, or change it: npx petstore keys plan ${id} PLAN${where}`;
   for (const key of keys)
     if (key.limits === undefined)
       io.note(`warning: ${noLimits(key)}. Its requests get a 503: ${advice(key.id)}`);

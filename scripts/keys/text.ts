@@ -2,7 +2,7 @@
 
 import { BANS_COUNTED_DAYS, type ChangeRecord, type ListedKey } from "../../src/operators/records.ts";
 import { tableText } from "../lib/table.ts";
-import { formatTime } from "../lib/time.ts";
+import { formatDate, formatTime } from "../lib/time.ts";
 
 /** A key, whether it was just created or read. */
 export type NamedKey = Pick<ListedKey, "id" | "name" | "plan" | "limits" | "expiresAtMs">;
@@ -10,7 +10,7 @@ export type NamedKey = Pick<ListedKey, "id" | "name" | "plan" | "limits" | "expi
 /** Of a key's name, in code points. */
 export const MAX_NAME_LENGTH = 255;
 
-const timeOrNull = (ms: number | null) => (ms === null ? null : formatTime(ms));
+export const timeOrNull = (ms: number | null) => (ms === null ? null : formatTime(ms));
 
 /** A key in the output of `--json`, with all its fields. `state` is the main one of `states`. */
 export function keyJson(key: ListedKey) {
@@ -89,7 +89,7 @@ export function keyOwner({
   lastFour,
   createdAtMs,
 }: Pick<ListedKey, "id" | "name" | "lastFour" | "createdAtMs">): string {
-  const created = formatTime(createdAtMs).slice(0, 10);
+  const created = formatDate(createdAtMs);
   return `${id} ("${printable(name, 255)}", ending in ${lastFour}, created ${created})`;
 }
 

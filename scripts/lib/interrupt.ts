@@ -6,17 +6,11 @@ import { setImmediate as turn } from "node:timers/promises";
 export async function untilInterrupted(
   work: (isInterrupted: () => Promise<boolean>) => Promise<void>,
 ): Promise<void> {
-  // miniflare has a listener that ends the process.
-  const others = process.listeners("SIGINT");
   let isInterrupted = false;
-  const restore = () => {
-    process.removeAllListeners("SIGINT");
-    for (const each of others) process.on("SIGINT", each);
-  };
-  process.removeAllListeners("SIGINT").on("SIGINT", () => {
+  const interrupt = () => {
     isInterrupted = true;
-    restore();
-  });
+  };
+  process.once("SIGINT", interrupt);
   // Steps that never wait for input or output would keep the signal from being noticed.
-  await work(() => turn().then(() => isInterrupted)).finally(restore);
+  await work(() => turn().then(() => isInterrupted)).finally(() => process.off("SIGINT", interrupt));
 }

@@ -17,4 +17,4 @@ export function parseTime(text: string): number | undefined {
   return exists && timeMs < YEAR_10000_MS ? timeMs : undefined;
 }
 
-export { formatTime } from "../../src/lib/rfc3339.ts";
+export { formatDate, formatTime } from "../../src/lib/rfc3339.ts";

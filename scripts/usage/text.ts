@@ -2,9 +2,8 @@
 
 import { USAGE_EVERY_MS } from "../../src/keys/object/usage-record.ts";
 import type { DayUsage, KeyUsage, Requests } from "../../src/operators/usage.ts";
-import { printable } from "../keys/text.ts";
+import { printable, timeOrNull } from "../keys/text.ts";
 import { tableText } from "../lib/table.ts";
-import { formatTime } from "../lib/time.ts";
 
 /** For people: the objects of the keys write their counts by an alarm. */
 export const AGE_NOTE = `The counts of today can be ${USAGE_EVERY_MS / 60_000} minutes old.`;
@@ -15,8 +14,6 @@ const BAR_LENGTH = 20;
 const MARKS = { admitted: "#", refusedMinute: "-", refusedDay: "x" } as const;
 const PARTS = Object.keys(MARKS) as (keyof typeof MARKS)[];
 const DAYS_HEADER = ["DATE", "ADMITTED #", "REFUSED BY MINUTE -", "BY DAY x", ""];
-
-const timeOrNull = (ms: number | null) => (ms === null ? null : formatTime(ms));
 
 /** A line for each key. */
 export function usageTable(keys: KeyUsage[]): string {

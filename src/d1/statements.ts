@@ -62,6 +62,7 @@ export function writeIdempotent<Result>(run: () => Promise<Result>): Promise<Res
 
 async function runStatement<Result>(run: () => Promise<Result>, transient: RegExp, isWriting: boolean) {
   let attempts = 0;
+  let mayHaveWritten = false;
   const attempt = async (): Promise<Result> => {
     const delayMs = RETRY_DELAYS_MS[attempts];
     attempts += 1;
@@ -69,6 +70,7 @@ async function runStatement<Result>(run: () => Promise<Result>, transient: RegEx
       return await run();
     } catch (error) {
       if (delayMs === undefined || !transient.test(messageOf(error))) throw error;
+      mayHaveWritten ||= !LOCKED.test(messageOf(error));
       await new Promise((resolve) => setTimeout(resolve, delayMs));
       return attempt();
     }
@@ -76,8 +78,7 @@ async function runStatement<Result>(run: () => Promise<Result>, transient: RegEx
   try {
     return await withDeadline("the database", DEADLINE_MS, attempt);
   } catch (error) {
-    // An earlier attempt may have written.
-    if (attempts === 1 && FULL.test(messageOf(error))) throw new DatabaseFull(error);
+    if (!mayHaveWritten && FULL.test(messageOf(error))) throw new DatabaseFull(error);
     if (OWN_FAULT.test(messageOf(error))) throw error;
     throw new DatabaseUnavailable(error, isWriting);
   }

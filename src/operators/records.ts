@@ -121,6 +121,15 @@ export async function listKeys(database: D1Database, nowMs: number, query: ListQ
   return { keys, total: results[0]?.total ?? 0 };
 }
 
+/** How many keys there are, and how many in each state. Reads as of `nowMs`. */
+export async function countKeys(database: D1Database, nowMs: number) {
+  const counts = LIST_STATES.map((name) => `total(${STATES[name]}) AS "${name}"`);
+  const statement = database.prepare(`${records(false)} SELECT count(*) AS total, ${counts} FROM record`);
+  const row = await read(() => statement.bind(nowMs, null).first<Record<ListState | "total", number>>());
+  const { total = 0, ...states } = row ?? {};
+  return { total, states };
+}
+
 export type ListedKey = Awaited<ReturnType<typeof listKeys>>["keys"][number];
 
 /** A key in any state. */

@@ -5,6 +5,7 @@ import { deleteInSteps } from "../d1/delete-in-steps.ts";
 import { read } from "../d1/statements.ts";
 import { PLAN_LIMITS } from "../keys/plans.ts";
 import { DAY_MS } from "../keys/protocol.ts";
+import { formatDate } from "../lib/rfc3339.ts";
 
 /** How long rows are kept. Longer: a larger table; shorter: no comparison with the same month of the last year. */
 export const USAGE_KEPT_DAYS = 400;
@@ -95,5 +96,5 @@ export function deleteOldUsage(database: D1Database, nowMs: number): Promise<num
 
 /** The UTC day of `nowMs`, or one before it. */
 function dayOf(nowMs: number, daysBefore = 0): string {
-  return new Date(nowMs - daysBefore * DAY_MS).toISOString().slice(0, 10);
+  return formatDate(nowMs - daysBefore * DAY_MS);
 }

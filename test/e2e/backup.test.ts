@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
+import { findUnfinished } from "../../scripts/cloudflare/time-travel.ts";
 import { createKey, rotateKey } from "../../src/operators/admin.ts";
 import { findKeyById } from "../../src/operators/records.ts";
 import { insertPetOnce } from "../../src/pets/idempotency.ts";
@@ -247,6 +248,7 @@ it("has no half of what is changed while it is written", async () => {
     await run(source.keys, `DELETE FROM keys WHERE id = '${key.id}'`);
     await run(source.pets, "DELETE FROM pets WHERE name = 'new'");
     await run(source.pets, "DELETE FROM creations WHERE key_id = 'key_b'");
+    await run(source.keys, "DELETE FROM pet_restores WHERE finished_at_ms IS NULL");
   });
   let calls = 0;
   let isReading = false;
@@ -257,6 +259,7 @@ it("has no half of what is changed while it is written", async () => {
       const scope = { keyId: "key_b", idempotencyKey: `${calls}` };
       await insertPetOnce(source.pets, { name: "new", categoryId: 1n }, scope, OPERATOR.nowMs);
       await rotateKey(source.keys, key.id, 60_000, OPERATOR);
+      await run(source.keys, "INSERT OR IGNORE INTO pet_restores VALUES (2, 'jo', '0', NULL, NULL, NULL)");
     }
     return send();
   });
@@ -265,6 +268,7 @@ it("has no half of what is changed while it is written", async () => {
   expect((await restore(file)).exitCode).toBe(0);
   const { pets = [], creations = [] } = await allRows(target);
   expect([pets, creations]).toEqual([rows.pets, rows.creations]);
+  expect(await findUnfinished(target.keys)).toBeNull();
   const restored = await findKeyById(target.keys, key.id, OPERATOR.nowMs);
   expect(restored?.states).toContain("in-grace");
   const both =
@@ -385,6 +389,18 @@ it("--only leaves the other database as it is", async () => {
   expect((await restore(backup, "--only keys --preview staging")).exitCode).toBe(0);
   expect((await allRows(target)).keys).toEqual(rows.keys);
   expect((await insertPet(target.pets, { name: "later", categoryId: 1n })).id).toBe(`${BigInt(id) + 1n}`);
+});
+
+it("usage that a running service has recorded since keeps no restore back, and is not replaced", async () => {
+  await migrate(target.keys, "keys");
+  const recorded = "'2026-11-20', printf('%0500d', 7), 'a', 8, 1, 2, 3, 4, 5";
+  await run(target.keys, `INSERT INTO key_usage VALUES (${recorded})`);
+  expect(await restore(backup)).toMatchObject({ exitCode: 0 });
+  const found = await run(
+    target.keys,
+    "SELECT count(*) AS count, max(revision) FILTER (WHERE key_id = printf('%0500d', 7)) AS revision FROM key_usage",
+  );
+  expect(found).toEqual([{ count: 3_000, revision: 8 }]);
 });
 
 it("--dry-run checks the file and opens no database", async () => {

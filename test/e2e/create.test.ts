@@ -196,7 +196,7 @@ describe("npx petstore keys create --from", () => {
     expect([exitCode, stdout, printed.pop()]).toEqual([
       2,
       "",
-      `error: nothing was created: ${path} has ${problems.length} of these problems`,
+      `error: nothing was created: ${path} has ${problems.length} problems`,
     ]);
     expect(printed.map((line, index) => line.slice(0, problems[index]?.length))).toEqual(problems);
     expect([...(await keysByName()).keys()]).toEqual(["x"]);
@@ -257,7 +257,7 @@ describe("npx petstore keys create --from", () => {
     const before = await shownIn(output);
     expect([2 * BATCH, 3 * BATCH]).toContain(before.length);
     expect(first.stderr).toContain(
-      `\nCreated ${before.length} of ${6 * BATCH} keys. The same line continues`,
+      `\nCreated ${before.length} of ${6 * BATCH} keys. To continue, repeat the command with >> FILE`,
     );
 
     const crashed = run();

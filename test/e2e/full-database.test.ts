@@ -77,8 +77,9 @@ beforeAll(async () => {
   for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
   const folder = "migrations/keys";
   for (const file of readdirSync(folder).sort()) sqlite.exec(readFileSync(`${folder}/${file}`, "utf8"));
-  sqlite.exec("CREATE TABLE d1_migrations (name TEXT)");
-  for (const file of readdirSync(folder)) sqlite.prepare("INSERT INTO d1_migrations VALUES (?1)").run(file);
+  sqlite.exec("CREATE TABLE d1_migrations (id INTEGER PRIMARY KEY, name TEXT)");
+  for (const file of readdirSync(folder))
+    sqlite.prepare("INSERT INTO d1_migrations (name) VALUES (?1)").run(file);
   sqlite.exec(`PRAGMA max_page_count = ${MAX_PAGES}`);
   ids = await createKeys();
   // Longer names fill the page of each key to its last bytes; then the record of changes.

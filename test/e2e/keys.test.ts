@@ -354,9 +354,13 @@ it("changes of a key that is unknown, revoked or expired are refused; an expired
   const others = ["revoke ID --yes", "rename ID other", "expire ID never", "end-grace ID --yes"];
   const changes = [...needActive, ...others, "suspend ID --reason test", "resume ID"];
   for (const [id, lines, problem] of [
-    [unknown, ["show ID", ...changes], `there is no key ${unknown}: see npx petstore keys list`],
+    [unknown, ["show ID", ...changes], `there is no key ${unknown}: see npx petstore keys list --remote`],
     [revoked, changes, `${revoked} is revoked, for good: nothing about it can be changed`],
-    [expired, needActive, `${expired} has expired: npx petstore keys expire ${expired} DATE moves its end`],
+    [
+      expired,
+      needActive,
+      `${expired} has expired: npx petstore keys expire ${expired} DATE --remote moves its end`,
+    ],
   ] as const) {
     const stderr = expect.stringMatching(new RegExp(`(^|\n)error: ${problem}\n$`));
     for (const line of lines)
@@ -399,9 +403,7 @@ describe("npx petstore keys suspend and resume", () => {
     expect([exitCode, stdout]).toEqual([0, `Suspended ${id} ("Ann's shop"): suspended, ${plan}.\n`]);
     expect(await json(`list --search ${id}`)).toMatchObject([{ state: "suspended", suspendedAt: TIME }]);
     const again = await run(`suspend ${id} --reason unpaid`);
-    expect(again.stderr).toMatch(
-      new RegExp(`^${id} was suspended before, since \\d{4}-\\S+Z: see its log.\n`),
-    );
+    expect(again.stderr).toContain(`${id} was suspended before: see its log.\n`);
     expect((await run(`resume ${id}`)).stdout).toBe(`Resumed ${id} ("Ann's shop"): active, ${plan}.\n`);
     const { exitCode: failed, stderr } = await run(`resume ${id}`);
     expect([failed, stderr]).toEqual([1, `error: ${id} is not suspended\n`]);
@@ -463,7 +465,7 @@ describe("npx petstore keys find", () => {
         `^${id} \\("Ann's shop", ending in ${lastFour}, created .*\\): active\nIt is the current key. It works; it never expires.\n$`,
       ),
     );
-    expect(current.stderr).toBe(`If it leaked: npx petstore keys rotate ${id}\n`);
+    expect(current.stderr).toBe(`If it leaked: npx petstore keys rotate ${id} --remote\n`);
     const typed = await run("find", `${secret}\n`);
     expect(typed.stdout).toBe(current.stdout);
     expect(typed.stderr).toBe(`API key (it is not shown): \n${current.stderr}`);
@@ -473,7 +475,7 @@ describe("npx petstore keys find", () => {
     expect(replaced.stdout).toMatch(
       /: active, in-grace\nA rotation has replaced it. It works; it ends at \d{4}-\S+Z.\n$/,
     );
-    expect(replaced.stderr).toBe(`If it leaked: npx petstore keys end-grace ${id}\n`);
+    expect(replaced.stderr).toBe(`If it leaked: npx petstore keys end-grace ${id} --remote\n`);
     await run(`suspend ${id} --reason test`);
     expect((await find(secret)).stdout).toMatch(
       /It does not work while the key is suspended; it ends at \d{4}-\S+Z.\n$/,
@@ -557,7 +559,7 @@ describe("IDs on standard input", () => {
       [
         `This ends 3 keys (${a} "a", ${b} "b", ${c} "c") for good: it can't be undone.`,
         `error: ${b} is revoked, for good: nothing about it can be changed`,
-        "error: there is no key key_000000000000: see npx petstore keys list",
+        "error: there is no key key_000000000000: see npx petstore keys list --remote",
         "Changed 2 of 4 keys.",
         "This takes effect everywhere within 30 seconds.\n",
       ].join("\n"),
@@ -575,10 +577,7 @@ describe("IDs on standard input", () => {
       ["expire - never", `This sets the expiry of 5 keys (${first}) to never.`],
       ["plan - pro", `This changes the plan of 5 keys (${first}) to pro.`],
       ["unban -", `This lifts any ban of 5 keys (${first}).`],
-      [
-        "end-grace -",
-        `This ends what rotations of 5 keys (${first}) have replaced, for good. The current key goes on.`,
-      ],
+      ["end-grace -", `This ends the replaced keys of 5 keys (${first}), for good. Current keys go on.`],
     ] as const) {
       const { exitCode, stdout, stderr } = await runPiped(line, ids.join("\n"));
       const problem = "standard input has the IDs, so nobody can answer there: add --yes to do it";
@@ -616,7 +615,7 @@ describe("IDs on standard input", () => {
     const { exitCode, stdout, stderr } = await runPiped("revoke - --yes", `${a}\n${b}`);
     expect([exitCode, stdout]).toEqual([1, `Revoked ${b} ("b"): revoked.\n`]);
     expect(stderr).toMatch(
-      /error: .*Network connection lost.*; the change may have been made: see npx petstore keys log/,
+      /error: .*Network connection lost.*; the change may have been made: see npx petstore keys log --remote\n/,
     );
   });
 

@@ -139,7 +139,7 @@ ${today}          15                    4         1  ${"#".repeat(15)}----x
   expect(first).toMatchObject({ date: before, admitted: 1, lastAdmittedAt: `${before}T00:00:01Z` });
   expect(await run("usage key_000000000000")).toMatchObject({
     exitCode: 1,
-    stderr: "error: there is no key key_000000000000: see npx petstore keys list\n",
+    stderr: "error: there is no key key_000000000000: see npx petstore keys list --preview staging\n",
   });
   const refused = await run(`usage ${id} --top 5`);
   expect([refused.exitCode, refused.stderr]).toEqual([2, expect.stringContaining("leave out the ID, or")]);
@@ -164,6 +164,10 @@ it("keys show answers why a client was refused: counts of today, limits and sinc
     change.bind(id, at + 2_000, "suspended", "an earlier reason"),
     change.bind(id, at + 3_000, "resumed", null),
   ]);
+  const setSuspended = (ms: number | null) =>
+    database.prepare("UPDATE keys SET suspended_at_ms = ?2 WHERE id = ?1").bind(id, ms).run();
+  // Without a record, as in a full database.
+  await setSuspended(1);
   const { stdout } = await run(`keys show ${id}`);
   const lines = stdout.split("\n").map((line) => line.replace(/ {2,}/, ": "));
   expect(lines).toEqual(
@@ -190,6 +194,8 @@ it("keys show answers why a client was refused: counts of today, limits and sinc
   expect(await json(`keys show ${id}`)).toMatchObject({
     suspension: { at: formatTime(at + 4_000), by: "Jo", reason: "the invoice is open" },
   });
+  await setSuspended(null);
+  expect(await json(`keys show ${id}`)).toMatchObject({ state: "banned", suspension: null });
 });
 
 it("usage and keys show read a local database alike", async () => {

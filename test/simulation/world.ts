@@ -21,7 +21,6 @@ import type { ReadRecord } from "../../src/keys/object/record-reader.ts";
 import { daysOf } from "../../src/keys/object/totals.ts";
 import {
   afterChange,
-  dateOf,
   NOTHING_UNRECORDED,
   recordUsage,
   type Unrecorded,
@@ -36,6 +35,7 @@ import type {
 import { hasSecret, type KeyRecord, problemOf } from "../../src/keys/record.ts";
 import { BoundedMap } from "../../src/lib/bounded-map.ts";
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
+import { formatDate } from "../../src/lib/rfc3339.ts";
 import { nextPauseMs, type Runtime } from "../../src/lib/runtime.ts";
 import { headersOf, left, tighterWindow } from "../../src/rate-limit/headers.ts";
 import {
@@ -1029,15 +1029,15 @@ export class World {
     const shown = rows.map((row) => [row.day, row.admitted, row.refused_minute, row.refused_day].join(" "));
     const { days } = this.usage();
     const counted = days.map((day) =>
-      [dateOf(day.startMs), day.admitted, day.refusedByMinute, day.refusedByDay].join(" "),
+      [formatDate(day.startMs), day.admitted, day.refusedByMinute, day.refusedByDay].join(" "),
     );
     this.expect(`${shown.sort()}` === `${counted.sort()}`, () => `operators see ${shown}, not ${counted}`);
     if (this.versions.some(({ record }) => record.limits !== this.record.limits)) return;
     for (const { startMs, admitted } of days)
       for (const percent of [80, 100]) {
         const isDue = admitted * 100 >= percent * this.record.limits.day;
-        const wasLogged = this.#alerts.has(`${percent} % of ${dateOf(startMs)}`);
-        this.expect(!isDue || wasLogged, () => `no alert of ${percent} % of ${dateOf(startMs)}`);
+        const wasLogged = this.#alerts.has(`${percent} % of ${formatDate(startMs)}`);
+        this.expect(!isDue || wasLogged, () => `no alert of ${percent} % of ${formatDate(startMs)}`);
       }
   }
 }

@@ -61,6 +61,7 @@ it.each([
 it("if the database is full, nothing was written unless an earlier try may have", async () => {
   const { outcome } = await outcomeOf(writeIdempotent, [LOST, DISK_FULL]);
   expect(outcome).toMatchObject({ name: UNAVAILABLE, wasWriting: true });
+  expect((await outcomeOf(write, [LOCKED, DISK_FULL])).outcome).toMatchObject({ name: FULL });
 });
 
 it("all tries together take at most 5 s", async () => {

@@ -4,7 +4,7 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { assert, expect, it, vi } from "vitest";
-import type { ApiKey } from "../../src/index.ts";
+import { ApiKey } from "../../src/index.ts";
 import { recordBan } from "../../src/keys/object/ban-record.ts";
 import { BAN_MS } from "../../src/keys/object/bans.ts";
 import { recordUsage } from "../../src/keys/object/usage-record.ts";
@@ -46,12 +46,14 @@ it("writes one value per change, none without a change, and the alarm once; coun
   await runInDurableObject(object, async (instance: ApiKey, { storage }) => {
     const [put, setAlarm] = [vi.spyOn(storage.kv, "put"), vi.spyOn(storage, "setAlarm")];
     const first = batch(1, { client: "isolate", recent: 20 });
-    const report = { client: "isolate", lease: { id: 1, used: 0, isOver: true } };
+    const lease = { id: 1, used: 0, isOver: true };
+    const report = { client: "isolate", lease, wantsLease: false };
     const writes: number[] = [];
-    // The second is a repeated call, and the last one reports what is known.
+    // The second is a repeated call; the third and the last report what is known.
     for (const call of [
       first,
       first,
+      batch(0, { ...report, number: 2, lease: { ...lease, isOver: false } }),
       batch(0, { ...report, number: 2 }),
       batch(0, { ...report, number: 3 }),
     ]) {
@@ -59,7 +61,7 @@ it("writes one value per change, none without a change, and the alarm once; coun
       await instance.acquire(call);
       writes.push(put.mock.calls.length);
     }
-    expect(writes).toEqual([1, 0, 1, 0]);
+    expect(writes).toEqual([1, 0, 0, 1, 0]);
     expect(setAlarm).toHaveBeenCalledOnce();
     put.mockImplementation(() => {
       throw new Error("the disk is full");
@@ -97,7 +99,10 @@ it("the stored value has nothing of a wrong secret, and does not exist for a key
   await acquire(used.id, batch(1));
   const before = await storedIn(used.object);
   expect(before).toEqual([
-    ["state-2", { quota: expect.anything(), read: expect.anything(), duties: expect.anything() }],
+    [
+      "state-2",
+      { keyId: used.id, quota: expect.anything(), read: expect.anything(), duties: expect.anything() },
+    ],
   ]);
   const [unused, unknown] = [(await newObject()).object, objectOf(newKeyId())];
   const secret = sha256(newSecret(used.id));
@@ -256,6 +261,32 @@ it("a day is recorded again after a late report, not by a late write; each objec
     { day: "2026-11-20", admitted: 1, byMinute: 0, byDay: 0, refusedMs: null },
     { day: "2026-11-21", admitted: 1 },
   ]);
+});
+
+it("usage of a key whose row was lost is recorded under its id, by an alarm that does not know the object's name", async () => {
+  const { id, object } = await newObject();
+  await acquire(id, batch(2));
+  await env.KEYS_DB.prepare("DELETE FROM keys WHERE id = ?1").bind(id).run();
+  pass(60_000);
+  expect(await object.acquire(batch(1))).toMatchObject({ record: null });
+  await runInDurableObject(object, async (_: ApiKey, context) => {
+    Object.defineProperty(context.id, "name", { value: undefined });
+    await new ApiKey(context, env).alarm();
+  });
+  expect(await recordedOf(id)).toMatchObject([{ day: "2026-11-20", admitted: 2 }]);
+});
+
+it("a later change sets an alarm again that was given up, and one that a wrong clock has set too late", async () => {
+  const { id, object } = await newObject();
+  await acquire(id, batch(1));
+  await runInDurableObject(object, (_: ApiKey, { storage }) => storage.deleteAlarm());
+  pass(60_000 + 600_001);
+  const dueMs = Date.now() - 600_001;
+  await acquire(id, batch(1));
+  expect(await alarmOf(object)).toBe(dueMs);
+  pass(-3_600_000);
+  await acquire(id, batch(1));
+  expect(await alarmOf(object)).toBe(Date.now() + 600_000);
 });
 
 it("an alert is logged once when a day has used 80 and 100 % of its limit; what is leased does not count", async () => {

@@ -20,7 +20,7 @@ const LOOKED_UP = 1_000;
 
 export default defineCommand({
   description:
-    "Creates a key and prints it. With --from, creates a key for each line of a CSV file and prints name,id,key; names that have a key are skipped, so the same line continues after a failure.",
+    "Creates a key and prints it. With --from, creates a key for each line of a CSV file and prints name,id,key. A line whose name has a key is skipped, so the same command, with >> FILE, continues after a failure.",
   options: {
     name: { placeholder: "name", description: "the owner's name", parse: keyName },
     plan: { placeholder: "plan", ...PLAN },
@@ -65,7 +65,7 @@ async function checkedLines(io: Io, path: string): Promise<Line[]> {
   const { lines, problems } = await readKeyFile(path);
   for (const problem of problems) io.note(problem);
   if (problems.length === 0) return lines;
-  throw new UsageError(`nothing was created: ${path} has ${problems.length} of these problems`);
+  throw new UsageError(`nothing was created: ${path} has ${problems.length} problems`);
 }
 
 /** Creates a key for each name that has none, and prints it. What ends that before the last line is thrown. */
@@ -108,7 +108,7 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
     for (const [name, id] of notShown)
       io.note(`not shown: ${id} ("${printable(name)}"): npx petstore keys rotate ${id}${where}`);
     io.note(
-      `Created ${count} of ${missing.length} keys. The same line continues, with >> FILE instead of > FILE.`,
+      `Created ${count} of ${missing.length} keys. To continue, repeat the command with >> FILE instead of > FILE.`,
     );
     throw error;
   }

@@ -13,8 +13,7 @@ export default defineCommand({
   handler: (io, options, id) =>
     changeKeys(io, options, id, {
       done: "Ended all replaced keys of",
-      effect: (keys) =>
-        `This ends what rotations of ${keys} have replaced, for good. The current key goes on.`,
+      effect: (keys) => `This ends the replaced keys of ${keys}, for good. Current keys go on.`,
       isFinal: true,
       make: endGraces,
       explain: (_context, { id: each, graceUntilMs }) => {

@@ -4,7 +4,7 @@
 import { problemOf, type SecretProblem } from "../../../src/keys/record.ts";
 import { keyIdOf } from "../../../src/keys/secret.ts";
 import { sha256 } from "../../../src/lib/sha256.ts";
-import { findGraceEnd, type ListedKey, listKeys } from "../../../src/operators/records.ts";
+import { findGraceEnd, findKeyById, type ListedKey } from "../../../src/operators/records.ts";
 import { withKeys } from "../../keys/context.ts";
 import { readSecret } from "../../keys/input.ts";
 import { COMMON } from "../../keys/options.ts";
@@ -22,10 +22,10 @@ export default defineCommand({
     const id = keyIdOf(secret);
     if (id === undefined)
       throw new UsageError("this is not an API key, or not a whole one: its form or its checksum is wrong");
-    await withKeys(io, options, async ({ database, operator }) => {
+    await withKeys(io, options, async ({ database, operator, where }) => {
       const { nowMs } = operator;
       const hash = sha256(secret);
-      const [key] = (await listKeys(database, nowMs, { ids: [id] })).keys;
+      const key = await findKeyById(database, id, nowMs);
       if (key === undefined)
         throw new Error(
           `unknown here: no key has the ID ${id}. It may be in another database: see --remote and --preview`,
@@ -39,7 +39,7 @@ export default defineCommand({
       io.print(`${keyOwner(key)}: ${stateText(key)}`);
       io.print(foundText(found));
       const command = graceEndMs === null ? "rotate" : "end-grace";
-      if (problem === undefined) io.note(`If it leaked: npx petstore keys ${command} ${id}`);
+      if (problem === undefined) io.note(`If it leaked: npx petstore keys ${command} ${id}${where}`);
     });
   },
 });

@@ -37,11 +37,12 @@ export default defineCommand({
     const { json, jsonLines, page = 1, search, plan, state, sort } = options;
     const isAll = (json || jsonLines) && options.page === undefined;
     const limit = options.limit ?? (isAll ? -1 : PAGE_SIZE);
-    await withKeys(io, options, async ({ database, operator }) => {
+    await withKeys(io, options, async (context) => {
+      const { database, operator, where } = context;
       const offset = (page - 1) * Math.max(limit, 0);
       const query = { search, plan, state, sort, limit, offset };
       const { keys, total } = await listKeys(database, operator.nowMs, query);
-      warnOfPlans(io, keys);
+      warnOfPlans(context, keys);
       if (json) return io.printJson(keys.map(keyJson));
       if (jsonLines) return keys.map(keyJson).forEach(io.printJson, io);
       if (keys.length === 0 && offset > 0) return io.note(`There is no page ${page}.`);
@@ -49,8 +50,8 @@ export default defineCommand({
       if (keys.length === 0)
         return io.note(
           isFiltered
-            ? "No key matches. npx petstore keys find reads a whole key, also a replaced one."
-            : "No keys yet. Next: npx petstore keys create --name NAME --plan free",
+            ? `No key matches. npx petstore keys find${where} reads a whole key, also a replaced one.`
+            : `No keys yet. Next: npx petstore keys create --name NAME --plan free${where}`,
         );
       io.print(keyTable(keys));
       const last = offset + keys.length;

@@ -11,7 +11,7 @@ export default defineCommand({
   options: {
     limit: {
       placeholder: "n",
-      description: "how many, the latest first",
+      description: "how many changes, the latest first",
       parse: MANY,
       default: PAGE_SIZE,
     },

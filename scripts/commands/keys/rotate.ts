@@ -27,10 +27,12 @@ export default defineCommand({
   examples: [AN_ID, `${AN_ID} --grace 86400 --yes`],
   handler: (io, options, id) =>
     withKeys(io, options, async (context) => {
+      const { where } = context;
       const before = await findKey(context, id);
       const { nowMs } = context.operator;
       const state = stateOf({ ...before, suspendedAtMs: null }, nowMs);
-      if (state === "revoked" || state === "expired") throw unchanged(id, { ok: false, problem: state });
+      if (state === "revoked" || state === "expired")
+        throw unchanged(id, { ok: false, problem: state }, where);
       const graceMs = options.grace * 1000;
       const graceEndMs = nowMs + graceMs;
       const untilMs = Math.min(graceEndMs, before.expiresAtMs ?? Number.POSITIVE_INFINITY);
@@ -44,7 +46,7 @@ export default defineCommand({
       // The grace ends when the question said, however long the answer took.
       const leftMs = Math.max(0, graceEndMs - operator.nowMs);
       const changed = await rotateKey(context.database, id, leftMs, operator);
-      if (!changed.ok) throw unchanged(id, changed);
+      if (!changed.ok) throw unchanged(id, changed, where);
       await printSecret(context, options, "Rotated", changed.key, changed.secret);
     }),
 });

@@ -29,12 +29,12 @@ export default defineCommand({
     withKeys(io, options, async (context) => {
       const { database, operator } = context;
       const key = await findKey(context, id);
-      warnOfPlans(io, [key]);
+      warnOfPlans(context, [key]);
       const details = {
         key,
         graces: await findGraces(database, id, operator.nowMs),
         changes: await listChanges(database, id, SHOWN_CHANGES),
-        ...since(await latestChanges(database, id)),
+        ...since(key, await latestChanges(database, id)),
         days: await listDays(database, id, operator.nowMs, SHOWN_DAYS),
       };
       if (options.json) return io.printJson(detailsJson(details));
@@ -54,8 +54,12 @@ interface KeyDetails {
 }
 
 /** The changes that gave the key its limits, its last ban, and its suspension if it is suspended. */
-function since({ created, plan, banned, suspended, resumed }: Awaited<ReturnType<typeof latestChanges>>) {
-  const isSuspended = suspended !== undefined && suspended.id > (resumed?.id ?? 0);
+function since(
+  { suspendedAtMs }: ListedKey,
+  { created, plan, banned, suspended, resumed }: Awaited<ReturnType<typeof latestChanges>>,
+) {
+  // In a full database, keys were suspended and resumed without a record.
+  const isSuspended = suspendedAtMs !== null && suspended !== undefined && suspended.id > (resumed?.id ?? 0);
   return { limits: plan ?? created, ban: banned, suspension: isSuspended ? suspended : undefined };
 }
 

@@ -4,7 +4,6 @@ import { suspendKey } from "../../../src/operators/admin.ts";
 import { changeKeys } from "../../keys/change.ts";
 import { AN_ID, CHANGE_SEVERAL, IDS, reason } from "../../keys/options.ts";
 import { defineCommand } from "../../lib/command.ts";
-import { formatTime } from "../../lib/time.ts";
 
 export default defineCommand({
   arguments: [IDS],
@@ -19,8 +18,7 @@ export default defineCommand({
       effect: (keys) => `This suspends ${keys}.`,
       make: (database, each, operator) => suspendKey(database, each, options.reason, operator),
       explain: (_context, { id: each, suspendedAtMs }) => {
-        if (suspendedAtMs !== null)
-          io.note(`${each} was suspended before, since ${formatTime(suspendedAtMs)}: see its log.`);
+        if (suspendedAtMs !== null) io.note(`${each} was suspended before: see its log.`);
       },
       detail: options.reason,
     }),

@@ -5,6 +5,7 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { logRun } from "../../http/log.ts";
+import { formatDate } from "../../lib/rfc3339.ts";
 import { RUNTIME } from "../../lib/runtime.ts";
 import {
   type AcquireAnswer,
@@ -29,10 +30,10 @@ import {
   afterChange,
   afterFailure,
   afterRecord,
-  dateOf,
   NOTHING_UNRECORDED,
   recordUsage,
   type Unrecorded,
+  USAGE_EVERY_MS,
 } from "./usage-record.ts";
 
 /** From the start of the last request's day. */
@@ -56,10 +57,11 @@ interface Duties {
   alerted: Alerted;
 }
 
-/** What is stored: the counts, the record as it was last read when they changed, and what the alarm has to do. */
-type State = { quota: Quota; read: ReadRecord | undefined; duties: Duties };
+/** What is stored: the key's id, the counts, the record as it was last read, and what the alarm has to do. */
+type State = { keyId: string | undefined; quota: Quota; read: ReadRecord | undefined; duties: Duties };
 
 const UNUSED_STATE: State = {
+  keyId: undefined,
   quota: UNUSED_QUOTA,
   read: undefined,
   duties: { banMs: NEVER, usage: NOTHING_UNRECORDED, alerted: NO_ALERT },
@@ -81,13 +83,13 @@ export class ApiKey extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env, options = OPTIONS) {
     super(ctx, env);
     const { runtime, findRecord, log } = options;
-    const { quota, read, duties } = ctx.storage.kv.get<State>(STATE_KEY) ?? UNUSED_STATE;
+    const { keyId, quota, read, duties } = ctx.storage.kv.get<State>(STATE_KEY) ?? UNUSED_STATE;
     this.#quota = quota;
     this.#duties = duties;
     this.#now = runtime.now;
     this.#options = options;
-    // The platform does not hand over the name for an alarm.
-    this.#keyId = ctx.id.name ?? read?.record?.id;
+    // The platform does not hand over the name for an alarm, and the database may have lost the record.
+    this.#keyId = ctx.id.name ?? keyId;
     this.#record = new RecordReader(runtime, read, {
       load: async () => {
         if (this.#keyId === undefined) throw new Error("the object does not know its name");
@@ -180,18 +182,18 @@ export class ApiKey extends DurableObject<Env> {
     const limit = this.#record.latest?.record?.limits.day ?? NEVER;
     const leased = outstanding(this.#quota, this.#now()).day;
     const { startMs: todayMs } = this.#quota.counts.day;
-    for (const day of daysOf(this.#quota.totals).toSorted((a, b) => a.startMs - b.startMs)) {
-      const { startMs } = day;
+    const changed = this.#quota.totals.days.filter(({ startMs }) => days.includes(startMs));
+    for (const { startMs, ...day } of changed.toSorted((a, b) => a.startMs - b.startMs)) {
       const admitted = day.admitted - (startMs === todayMs ? leased : 0);
-      const percentages = newAlerts(this.#duties.alerted, { ...day, admitted }, limit);
+      const percentages = newAlerts(this.#duties.alerted, { startMs, admitted }, limit);
       const percent = percentages.at(-1);
-      if (percent === undefined || !days.includes(startMs)) continue;
+      if (percent === undefined) continue;
       this.#duties = { ...this.#duties, alerted: { startMs, percent } };
       this.#put();
       for (const each of percentages)
         this.#options.log("quota_alert", {
           keyId: this.#id,
-          day: dateOf(startMs),
+          day: formatDate(startMs),
           percent: each,
           admitted,
           limit,
@@ -215,7 +217,7 @@ export class ApiKey extends DurableObject<Env> {
     return answer.finally(() => end(this.#now()));
   }
 
-  /** Stores changed counts as one row, and sets the alarm if it has something to do earlier than before. */
+  /** Stores changed counts as one row, and sets the alarm if it has something to do earlier than before, or was lost. */
   #store(quota: Quota): void {
     const before = this.#quota;
     if (quota.revision === before.revision) return;
@@ -225,14 +227,16 @@ export class ApiKey extends DurableObject<Env> {
       banMs: quota.bannedUntilMs > before.bannedUntilMs ? nowMs : this.#duties.banMs,
       usage: afterChange(this.#duties.usage, before.totals, quota.totals, nowMs),
     };
+    // The platform gives up an alarm that has failed several times.
+    const isOverdue = dutyMs(this.#duties) < nowMs - USAGE_EVERY_MS;
     // The output gate waits for the alarm, as for every write.
-    if (dutyMs(duties) < dutyMs(this.#duties)) void this.ctx.storage.setAlarm(dutyMs(duties));
+    if (isOverdue || dutyMs(duties) < dutyMs(this.#duties)) void this.ctx.storage.setAlarm(dutyMs(duties));
     this.#put(quota, duties);
   }
 
   /** If the write fails, counts and duties in memory stay as they were. */
   #put(quota = this.#quota, duties = this.#duties): void {
-    const state: State = { quota, read: this.#record.latest, duties };
+    const state: State = { keyId: this.#keyId, quota, read: this.#record.latest, duties };
     this.ctx.storage.kv.put(STATE_KEY, state);
     this.#quota = quota;
     this.#duties = duties;

@@ -10,7 +10,11 @@ export type Alerted = { startMs: number; percent: number };
 export const NO_ALERT: Alerted = { startMs: 0, percent: 0 };
 
 /** The percentages of its limit that a day has reached without an alert. */
-export function newAlerts(alerted: Alerted, { startMs, admitted }: DayTotals, limit: number): number[] {
+export function newAlerts(
+  alerted: Alerted,
+  { startMs, admitted }: Pick<DayTotals, "startMs" | "admitted">,
+  limit: number,
+): number[] {
   if (startMs < alerted.startMs) return [];
   const { percent } = startMs === alerted.startMs ? alerted : NO_ALERT;
   return ALERT_PERCENTAGES.filter((each) => each > percent && admitted * 100 >= each * limit);

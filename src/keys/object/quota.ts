@@ -82,7 +82,7 @@ export function rollOver(quota: Quota, limits: Limits, nowMs: number): Quota {
 /** Charges requests that were decided at `atMs` (Unix time) to the windows and the day of that time. */
 export function charge(quota: Quota, atMs: number, change: Charge): Quota {
   const { charged = 0, admitted = 0, refused = 0 } = change;
-  if (charged === 0 && admitted === 0 && refused === 0) return { ...quota };
+  if (charged === 0 && admitted === 0 && refused === 0) return quota;
   const { startMs } = quota.counts.day;
   const dayMs = atMs >= startMs ? startMs : startOfWindowMs("day", atMs);
   const totals = addToTotals(quota.totals, dayMs, atMs, change);

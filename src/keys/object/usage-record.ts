@@ -2,6 +2,7 @@
 // once in ten minutes, and for each day with a change since.
 
 import { write } from "../../d1/statements.ts";
+import { formatDate } from "../../lib/rfc3339.ts";
 import { daysOf, type Totals } from "./totals.ts";
 
 /** The least time between two records. Longer: fewer writes; shorter: more recent figures. */
@@ -27,9 +28,9 @@ export function afterChange(
   nowMs: number,
 ): Unrecorded {
   const changed = changedDays(before, after).filter((each) => !days.includes(each));
+  const nextMs = days.length > 0 ? dueMs : Math.max(dueMs, nowMs + USAGE_DELAY_MS);
   // The bound is for a clock that has stepped back.
-  const earliestMs = Math.min(nowMs + USAGE_EVERY_MS, Math.max(dueMs, nowMs + USAGE_DELAY_MS));
-  return { days: [...days, ...changed], dueMs: days.length > 0 ? dueMs : earliestMs };
+  return { days: [...days, ...changed], dueMs: Math.min(nextMs, nowMs + USAGE_EVERY_MS) };
 }
 
 /** After the totals `recorded` were recorded, which have become `current` meanwhile. */
@@ -77,12 +78,7 @@ export async function recordUsage(
 ): Promise<void> {
   const rows = daysOf(totals)
     .filter(({ startMs }) => days.includes(startMs))
-    .map((each) => ({ ...each, day: dateOf(each.startMs) }));
+    .map((each) => ({ ...each, day: formatDate(each.startMs) }));
   const statement = database.prepare(UPSERT_USAGE);
   await write(() => statement.bind(keyId, object, revision, JSON.stringify(rows)).run());
-}
-
-/** The date of a UTC day that begins at `startMs` (Unix time). */
-export function dateOf(startMs: number): string {
-  return new Date(startMs).toISOString().slice(0, 10);
 }

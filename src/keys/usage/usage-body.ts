@@ -1,5 +1,6 @@
-// The body of GET /v1/usage. The command line makes it too, and the usage page reads it.
+// The body of GET /v1/usage, which the usage page reads.
 
+import { formatDate } from "../../lib/rfc3339.ts";
 import { type KeyWindows, remaining, resetMs, type WindowName } from "../../rate-limit/windows.ts";
 import type { Plan } from "../plans.ts";
 import { DAY_MS, DAYS_KEPT, type DayTotals } from "../protocol.ts";
@@ -49,7 +50,7 @@ function describe(windows: KeyWindows, name: WindowName): UsageWindow {
 function everyDay(knownDays: readonly DayTotals[], { day }: KeyWindows): UsageDay[] {
   return Array.from({ length: DAYS_KEPT }, (_, index) => {
     const startMs = day.startMs - (DAYS_KEPT - 1 - index) * DAY_MS;
-    const date = new Date(startMs).toISOString().slice(0, 10);
+    const date = formatDate(startMs);
     const known = knownDays.find((each) => each.startMs === startMs);
     const { admitted = 0, refusedByMinute = 0, refusedByDay = 0, busiestMinute = 0 } = known ?? {};
     return {
