@@ -132,7 +132,8 @@ function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quot
   for (const { number, atMs, arrivedMs, admitted, refused, refusedByDay, ...rest } of request.decisions) {
     if (number < known.number) continue;
     if (number === known.number) after = takeBack(after, known);
-    after = charge(after, atMs, { charged: admitted, admitted, refused, refusedByDay });
+    // An empty one is stored too, with the number of this call: the call that it cancels may still arrive.
+    after = { ...charge(after, atMs, { charged: admitted, admitted, refused, refusedByDay }) };
     // Another isolate may have refused first.
     const late = isLate(after.refusals.firstMs, arrivedMs) ? refused : rest.late;
     if (refused > 0 && atMs >= after.counts.minute.startMs) after = countTowardsBan(after, late, nowMs);
