@@ -9,6 +9,7 @@ CREATE TABLE key_usage (
   admitted INTEGER NOT NULL,
   refused_minute INTEGER NOT NULL,
   refused_day INTEGER NOT NULL,
+  busiest_minute INTEGER NOT NULL,
   last_admitted_ms INTEGER,
   last_refused_ms INTEGER,
   PRIMARY KEY (day, key_id, object)

@@ -78,7 +78,7 @@ async function readBuild(url: string | undefined) {
   const request = { signal: AbortSignal.timeout(ANSWER_MS), redirect: "manual" } as const;
   const response = await fetch(`${url}/version`, request).catch(() => undefined);
   const { build } = ((await response?.json().catch(() => undefined)) ?? {}) as { build?: string };
-  if (build === undefined) throw new Error(`no service answers at ${url}`);
+  if (build === undefined) throw new Error(`no service answers at ${url}, or add --url URL`);
   return { build, url };
 }
 

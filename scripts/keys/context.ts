@@ -7,13 +7,7 @@ import { findNamed, type Operator } from "../../src/operators/admin.ts";
 import { findKeyById, type ListedKey } from "../../src/operators/records.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { openDatabases, pendingMigrations } from "../cloudflare/database.ts";
-import {
-  readTarget,
-  requireLocal,
-  startLine,
-  type TargetOptions,
-  targetOptions,
-} from "../cloudflare/target.ts";
+import { readTarget, requireLocal, type TargetOptions, targetOptions } from "../cloudflare/target.ts";
 import { type Io, messageOf } from "../lib/io.ts";
 import { loginName } from "./options.ts";
 import { keyAndPlan, keyOwner, type NamedKey, printable } from "./text.ts";
@@ -44,7 +38,6 @@ export async function withKeys(
 ): Promise<void> {
   const target = readTarget(options);
   const isLocal = target.kind === "local";
-  const update = isLocal ? startLine(target) : `npx petstore migrate${targetOptions(target)}`;
   const owner = { local: "this machine's", preview: "the previews'", production: "production's" };
   const place = `${owner[target.kind]} database of keys`;
   requireLocal(target, "keys");
@@ -52,7 +45,7 @@ export async function withKeys(
   const opened = await (isLocal ? open() : io.step(`Opening ${place}`, open));
   try {
     const pending = await pendingMigrations(opened.keys, "keys");
-    const advice = `${place} has pending migrations (${pending.join(", ")}): apply them with ${update}`;
+    const advice = `${place} has pending migrations (${pending.join(", ")}): apply them with npx petstore migrate${targetOptions(target)}`;
     if (pending.length > 0) io.note(`warning: ${advice}`);
     const by = options.by ?? loginName();
     const context = {
@@ -76,7 +69,9 @@ export async function withKeys(
 /** Adds what to do if the outcome of a change is unknown, or if there was no room for it. */
 export function withAdvice(error: unknown, where: string): unknown {
   if (error instanceof DatabaseFull)
-    return new Error(`${error.message}; suspend and revoke work nevertheless`);
+    return new Error(
+      `${error.message}; suspend, resume, revoke, end-grace and unban need no room in it, only on the disk`,
+    );
   if (!(error instanceof DatabaseUnavailable && error.wasWriting)) return error;
   return new Error(`${error.message}; the change may have been made: see npx petstore keys log${where}`);
 }
@@ -113,18 +108,19 @@ export function warnOfLimits(io: Io, limits: Limits | undefined): void {
   io.note(`warning: the day's limit (${limits.day}) is smaller than the minute's (${limits.minute})`);
 }
 
-/** Prints a new secret, and what was `done`. */
+/** Prints a new secret, and what was `done`. `again`: the options with which a lost secret is to be replaced. */
 export async function printSecret(
   { io, where }: Context,
   { json }: Options,
   done: string,
   key: NamedKey,
   secret: string,
+  again = "",
 ): Promise<void> {
   const text = json ? JSON.stringify(secretJson(key, secret)) : secret;
   await io.printOnce(text).catch((error) => {
-    const [rotate, revoke] = ["rotate", "revoke"].map(
-      (word) => `npx petstore keys ${word} ${key.id}${where}`,
+    const [rotate, revoke] = [`rotate ${key.id}${again}`, `revoke ${key.id}`].map(
+      (words) => `npx petstore keys ${words}${where}`,
     );
     const problem = `the new key of ${key.id} exists, and nobody has seen it (${messageOf(error)})`;
     throw new Error(`${problem}: replace it with ${rotate}, or end it with ${revoke}`);

@@ -4,6 +4,7 @@ import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { withoutSecrets } from "../../src/keys/secret.ts";
+import { SECRET_LENGTH, SECRET_PREFIX } from "../../src/keys/secret-format.ts";
 import { type Io, messageOf, UsageError } from "../lib/io.ts";
 import { keyId } from "./options.ts";
 
@@ -25,8 +26,16 @@ export async function readIds(io: Io): Promise<string[]> {
   return [...new Set(ids)];
 }
 
-/** A line of standard input. A terminal does not show it. */
+/** A secret on standard input, also within other text, such as a header. A terminal does not show it. */
 export async function readSecret(io: Io): Promise<string> {
+  const typed = await readText(io);
+  const [secret = typed, ...others] = typed.match(SECRET) ?? [];
+  return others.length === 0 ? secret : typed;
+}
+
+const SECRET = new RegExp(`\\b${SECRET_PREFIX}[0-9A-Za-z]{${SECRET_LENGTH}}\\b`, "g");
+
+async function readText(io: Io): Promise<string> {
   if (!io.stdin.isTTY) return (await text(io.stdin)).trim();
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
   const terminal = createInterface({ input: io.stdin, output: nowhere, terminal: true });

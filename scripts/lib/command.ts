@@ -194,7 +194,7 @@ function refuseSecrets(args: string[]): void {
   const id = keyIdIn(args.join(" "));
   if (id !== undefined)
     throw new UsageError(
-      `the command line has an API key, so it is in your shell's history now: replace it with npx petstore keys rotate ${id}. Commands take the ID, never the key; npx petstore keys find reads a key from standard input`,
+      `the command line has an API key, so it is in your shell's history now: replace it with npx petstore keys rotate ${id}, or end it with end-grace ${id} if it is a replaced one, as npx petstore keys find says. Commands take the ID, never the key; find reads a key from standard input`,
     );
 }
 

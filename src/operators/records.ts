@@ -6,6 +6,7 @@ import type { Plan } from "../keys/plans.ts";
 import { DAY_MS } from "../keys/protocol.ts";
 import type { Key } from "../keys/record.ts";
 import { KEY_COLUMNS, limitsOfRow, type Row } from "../keys/store.ts";
+import { formatDate } from "../lib/rfc3339.ts";
 import type { Limits } from "../rate-limit/windows.ts";
 import type { KeyChange } from "./changes.ts";
 
@@ -92,21 +93,30 @@ export interface ListQuery {
   search?: string | undefined;
   plan?: Plan | undefined;
   state?: ListState | undefined;
+  /** Only keys that exist for so many days, and had no request on them. */
+  unusedDays?: number | undefined;
   sort?: keyof typeof ORDERS | undefined;
   /** -1 for all. */
   limit?: number | undefined;
   offset?: number | undefined;
 }
 
+/** The SQL of keys that were made before, and have not been used since. Usage is by day, so it begins with the next one. */
+function unusedSince(sinceMs: number): string {
+  const used = `SELECT key_id FROM key_usage WHERE day > '${formatDate(sinceMs)}'`;
+  return `createdAtMs <= ${sinceMs} AND id NOT IN (${used})`;
+}
+
 /** A page of keys, with the states of each, and how many keys match. Reads as of `nowMs`. */
 export async function listKeys(database: D1Database, nowMs: number, query: ListQuery = {}) {
   const { ids, search = null, plan = null, state, sort = "created", limit = -1, offset = 0 } = query;
+  const unused = query.unusedDays === undefined ? "true" : unusedSince(nowMs - query.unusedDays * DAY_MS);
   const states = LIST_STATES.map((name) => `iif(${STATES[name]}, '${name}', NULL)`);
   const sql = `${records(ids !== undefined)}
     SELECT *, concat_ws(' ', ${states.join(", ")}) AS states, count(*) OVER () AS total FROM record
     WHERE (?3 IS NULL OR instr(lower(name), lower(?3)) > 0 OR instr(id, ?3) > 0 OR lastFour = ?3
         OR id IN (SELECT key_id FROM replaced_secrets WHERE last_four = ?3))
-      AND (?4 IS NULL OR plan = ?4) AND ${state === undefined ? "true" : STATES[state]}
+      AND (?4 IS NULL OR plan = ?4) AND ${state === undefined ? "true" : STATES[state]} AND ${unused}
     ORDER BY ${ORDERS[sort]} LIMIT ?5 OFFSET ?6`;
   const statement = database
     .prepare(sql)

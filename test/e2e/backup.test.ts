@@ -108,7 +108,7 @@ async function fill({ keys, pets }: Databases): Promise<void> {
     for (let times = 0; times < i % 4; times += 1) await rotateKey(keys, key.id, 60_000, OPERATOR);
   }
   await run(keys, "UPDATE key_changes SET from_value = '', to_value = char(0) WHERE id = 3");
-  const usage = "SELECT '2026-11-20', printf('%0500d', i), 'a', i, 9007199254740993, 0, 0, NULL, i FROM n";
+  const usage = "SELECT '2026-11-20', printf('%0500d', i), 'a', i, 9007199254740993, 0, 0, 0, NULL, i FROM n";
   await run(keys, `INSERT INTO key_usage ${numbers(3_000)} ${usage}`);
   await run(keys, "INSERT INTO pet_restores VALUES (1, 'jo', '0', NULL, 9223372036854775807, 2)");
 }
@@ -393,7 +393,7 @@ it("--only leaves the other database as it is", async () => {
 
 it("usage that a running service has recorded since keeps no restore back, and is not replaced", async () => {
   await migrate(target.keys, "keys");
-  const recorded = "'2026-11-20', printf('%0500d', 7), 'a', 8, 1, 2, 3, 4, 5";
+  const recorded = "'2026-11-20', printf('%0500d', 7), 'a', 8, 1, 2, 3, 4, 5, 6";
   await run(target.keys, `INSERT INTO key_usage VALUES (${recorded})`);
   expect(await restore(backup)).toMatchObject({ exitCode: 0 });
   const found = await run(
@@ -468,6 +468,10 @@ it("until a restore from a file is finished, only the same file is restored, and
       /unfinished.*: finish it with npx petstore restore --from FILE --preview staging/,
     ],
     [`backup ${newFile()} ${selected}`, /a restore of .* is unfinished: finish it first/],
+    [
+      `keys create --name x --plan free ${selected}`,
+      /unfinished, and nothing was created: finish it with npx petstore restore --from FILE --preview staging/,
+    ],
   ] as const)
     expect(await runPetstore(line)).toMatchObject({ stdout: "", stderr: expect.stringMatching(problem) });
 

@@ -180,7 +180,7 @@ it("a command that gets an API key in an argument does nothing, doesn't repeat i
   const id = newKeyId();
   const secret = newSecret(id);
   const problem = expect.stringMatching(
-    new RegExp(`^error: the command line has an API key, .* history now: .* keys rotate ${id}\\. .*\\n$`),
+    new RegExp(`^error: the command line has an API key, .* history now: .* keys rotate ${id}, .*\\. .*\\n$`),
   );
   for (const line of [
     `smoke http://localhost:9 --key ${secret}`,

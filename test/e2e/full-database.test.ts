@@ -158,7 +158,7 @@ it("commands say what to note down, and what a full database does not permit", a
           exitCode: 1,
           stdout: "",
           stderr: expect.stringContaining(
-            "error: the database is full: nothing was written; suspend and revoke work nevertheless",
+            "error: the database is full: nothing was written; suspend, resume, revoke, end-grace and unban need no room in it, only on the disk",
           ),
         });
   }

@@ -283,6 +283,10 @@ it("npx petstore keys rotate prints a new key for the same id, and when the old 
   expect(stderr).toMatch(/The current key of .* stops working everywhere at \d{4}-\S+Z\.\n/);
   expect(stderr).toMatch(/Rotated key_\w{12} \("Ann's shop"\): active, expiring, in-grace, free plan/);
   expect(await json(`show ${id}`)).toMatchObject({ lastFour: second.slice(-4) });
+  const now = await run(`rotate ${id}`);
+  expect(now.stderr).toMatch(
+    / within 30 seconds\. So do the keys that it has replaced, which would work until \d{4}-\S+Z\.\n/,
+  );
   const { key: third, ...rest } = await json(`rotate ${id} --yes`);
   expect(rest).toEqual({ id, name: "Ann's shop", plan: "free", perMinute: 60, perDay: 1_000 });
   expect(new Set([secret, second, third]).size).toBe(3);
@@ -290,6 +294,10 @@ it("npx petstore keys rotate prints a new key for the same id, and when the old 
   const end = new Date(expiresAtMs ?? 0).toISOString().replace(/\.\d+Z/, "Z");
   const long = await run(`rotate ${id} --grace 2592000 --yes`);
   expect(long.stderr).toContain(`stops working everywhere at ${end}.`);
+  await run(`suspend ${id} --reason test`);
+  expect((await run(`rotate ${id} --yes`)).stderr).toContain(
+    `It is still suspended, so the new key is refused: npx petstore keys resume ${id} --remote\n`,
+  );
   const short = await run(`rotate ${id} --grace 29 --yes`);
   expect(short.stderr).toContain("stops working everywhere within 30 seconds.");
 });
@@ -462,10 +470,11 @@ describe("npx petstore keys find", () => {
     expect(current.exitCode).toBe(0);
     expect(current.stdout).toMatch(
       new RegExp(
-        `^${id} \\("Ann's shop", ending in ${lastFour}, created .*\\): active\nIt is the current key. It works; it never expires.\n$`,
+        `^${id} \\("Ann's shop", ending in ${lastFour}, created .*\\): active\nThe key ending in ${lastFour} is the current one. It works; it never expires.\n$`,
       ),
     );
     expect(current.stderr).toBe(`If it leaked: npx petstore keys rotate ${id} --remote\n`);
+    expect((await find(`Authorization: Bearer "${secret}"`)).stdout).toBe(current.stdout);
     const typed = await run("find", `${secret}\n`);
     expect(typed.stdout).toBe(current.stdout);
     expect(typed.stderr).toBe(`API key (it is not shown): \n${current.stderr}`);
@@ -473,7 +482,7 @@ describe("npx petstore keys find", () => {
     await run(`rotate ${id} --grace 3600 --yes`);
     const replaced = await find(secret);
     expect(replaced.stdout).toMatch(
-      /: active, in-grace\nA rotation has replaced it. It works; it ends at \d{4}-\S+Z.\n$/,
+      /: active, in-grace\nThe key ending in \w{4} was replaced by a rotation. It works; it ends at \d{4}-\S+Z.\n$/,
     );
     expect(replaced.stderr).toBe(`If it leaked: npx petstore keys end-grace ${id} --remote\n`);
     await run(`suspend ${id} --reason test`);
@@ -490,7 +499,7 @@ describe("npx petstore keys find", () => {
     });
     const { secret: expired } = await newKey("expired", -1);
     expect((await find(expired)).stdout).toMatch(
-      /It is the current key. It does not work: it ended at \d{4}-\S+Z.\n$/,
+      / is the current one. It does not work: it ended at \d{4}-\S+Z.\n$/,
     );
   });
 

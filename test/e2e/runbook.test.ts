@@ -113,7 +113,7 @@ it("the npx petstore lines of the runbook work", async () => {
     const { id, key } = JSON.parse(created.stdout);
     await prepare(line, id);
     const [first = "", ...others] = line.split(" | ").filter((part) => part.startsWith("npx "));
-    let outcome = await run(first, id, key);
+    let outcome = await run(first, id, line.endsWith("ids.txt") ? id : key);
     for (const part of others) {
       const ids = JSON.parse(outcome.stdout).map((each: { id: string }) => each.id);
       outcome = await run(part, id, ids.join("\n"));

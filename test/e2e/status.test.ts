@@ -128,7 +128,7 @@ describe("of production", () => {
     );
     // No Worker listens at port 9, "discard".
     const { build, restore } = await json("--remote --url http://127.0.0.1:9");
-    expect(build).toEqual({ problem: "no service answers at http://127.0.0.1:9" });
+    expect(build).toEqual({ problem: "no service answers at http://127.0.0.1:9, or add --url URL" });
     expect(restore).toEqual({ unfinished: { at: "2026-11-20T12:00:00Z", by: "Jo", isFromFile: false } });
     await keys.prepare("UPDATE pet_restores SET bookmark = 'file:0'").run();
     expect((await lines("--remote")).join()).toContain(

@@ -51,8 +51,8 @@ async function use(keys: D1Database, id: string, day: string, counts: Counts, ob
   const startMs = Date.parse(day);
   const times = [startMs + 1_000, refusedMinute + refusedDay > 0 ? startMs + 2_000 : null];
   await keys
-    .prepare("INSERT INTO key_usage VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8)")
-    .bind(day, id, object, admitted, refusedMinute, refusedDay, ...times)
+    .prepare("INSERT INTO key_usage VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8, ?9)")
+    .bind(day, id, object, admitted, refusedMinute, refusedDay, admitted + refusedMinute, ...times)
     .run();
 }
 
@@ -80,7 +80,7 @@ ${ann}  Ann   free     1,000                  7       2    50%  ${today}T00:00:0
   expect(await json("usage --days 2 --sort share")).toEqual([
     {
       ...{ id: ann, name: "Ann", plan: "free", share: 0.5 },
-      ...{ admitted: 1_000, refusedMinute: 7, refusedDay: 2 },
+      ...{ admitted: 1_000, refusedMinute: 7, refusedDay: 2, busiestMinute: 501 },
       ...{ lastAdmittedAt: `${today}T00:00:01Z`, lastRefusedAt: `${today}T00:00:02Z` },
     },
     expect.objectContaining({ id: jo, share: 0.1234, lastRefusedAt: null }),
@@ -122,6 +122,23 @@ it("usage shows a key that was deleted, one on a plan that this version does not
   expect([exitCode, stdout]).toEqual([0, expect.stringMatching(/ -20 +1 +0 {2}-{20}\n$/)]);
 });
 
+it("keys list --unused has the keys that are older than so many days and had no request on them", async () => {
+  const dayAgo = { by: "a test", nowMs: todayMs - 8 * DAY_MS };
+  const old = async (name: string) => {
+    return (await createKey(database, { name, plan: "free", expiresAtMs: null }, dayAgo)).key.id;
+  };
+  const [used, unused] = [await old("used"), await old("unused")];
+  await newKey("new");
+  const weekAgo = new Date(todayMs - 7 * DAY_MS).toISOString().slice(0, 10);
+  await use(database, used, before, [1, 0, 0]);
+  await use(database, unused, weekAgo, [1, 0, 0]);
+  const ids = async (line: string) => (await json(line)).map(({ id }: { id: string }) => id);
+  const found = await ids("keys list --unused 7");
+  expect([found.includes(unused), found.includes(used)]).toEqual([true, false]);
+  expect((await json("keys list --unused 7 --search new")).length).toBe(0);
+  expect(await ids("keys list --unused 1 --search used")).toEqual(expect.arrayContaining([used, unused]));
+});
+
 it("usage ID has a line for each day, also for those without requests, with a bar", async () => {
   const id = await newKey("Ann");
   await use(database, id, today, [15, 4, 1]);
@@ -134,7 +151,7 @@ ${today}          15                    4         1  ${"#".repeat(15)}----x
 `,
   );
   const [first, second] = await json(`usage ${id} --days 3`);
-  const counts = { admitted: 0, refusedMinute: 0, refusedDay: 0 };
+  const counts = { admitted: 0, refusedMinute: 0, refusedDay: 0, busiestMinute: null };
   expect(second).toEqual({ date: yesterday, ...counts, lastAdmittedAt: null, lastRefusedAt: null });
   expect(first).toMatchObject({ date: before, admitted: 1, lastAdmittedAt: `${before}T00:00:01Z` });
   expect(await run("usage key_000000000000")).toMatchObject({

@@ -1,6 +1,8 @@
 // npx petstore keys create: creates a key, or the keys of a file, and prints each once.
 
 import { createKey, createKeys, findNamed } from "../../../src/operators/admin.ts";
+import { isFromFile } from "../../backup/restore.ts";
+import { findUnfinished } from "../../cloudflare/time-travel.ts";
 import { type Context, printSecret, warnOfLimits, warnOfName, withKeys } from "../../keys/context.ts";
 import { COLUMNS_TEXT, type Line, readKeyFile } from "../../keys/key-file.ts";
 import { CHANGE, expiry, keyName, LIMITS, PLAN, readLimits } from "../../keys/options.ts";
@@ -46,12 +48,16 @@ export default defineCommand({
     const { name, plan, expires = null, from } = options;
     if (from !== undefined) {
       const lines = await checkedLines(io, from);
-      return withKeys(io, options, (context) => createAll(context, lines));
+      return withKeys(io, options, async (context) => {
+        await requireNoRestore(context);
+        await createAll(context, lines);
+      });
     }
     if (name === undefined || plan === undefined)
       throw new UsageError("add --name NAME and --plan PLAN, or --from FILE");
     const limits = readLimits(plan, options);
     await withKeys(io, options, async (context) => {
+      await requireNoRestore(context);
       warnOfLimits(io, limits);
       await warnOfName(context, name);
       const newKey = { name, plan, expiresAtMs: expires, ...(limits && { limits }) };
@@ -60,6 +66,16 @@ export default defineCommand({
     });
   },
 });
+
+/** A record of a new key could have the number of one that a restore from a file has still to write. */
+async function requireNoRestore({ database, where }: Context): Promise<void> {
+  const unfinished = await findUnfinished(database);
+  if (unfinished === null || !isFromFile(unfinished)) return;
+  const command = `npx petstore restore --from FILE${where}`;
+  throw new Error(
+    `a restore from a backup is unfinished, and nothing was created: finish it with ${command}`,
+  );
+}
 
 async function checkedLines(io: Io, path: string): Promise<Line[]> {
   const { lines, problems } = await readKeyFile(path);
@@ -108,7 +124,7 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
     for (const [name, id] of notShown)
       io.note(`not shown: ${id} ("${printable(name)}"): npx petstore keys rotate ${id}${where}`);
     io.note(
-      `Created ${count} of ${missing.length} keys. To continue, repeat the command with >> FILE instead of > FILE.`,
+      `Created ${count} keys; ${missing.length - count} of ${lines.length} lines have none yet. To continue, repeat the command with >> FILE instead of > FILE.`,
     );
     throw error;
   }

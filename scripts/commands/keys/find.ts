@@ -4,6 +4,7 @@
 import { problemOf, type SecretProblem } from "../../../src/keys/record.ts";
 import { keyIdOf } from "../../../src/keys/secret.ts";
 import { sha256 } from "../../../src/lib/sha256.ts";
+import { lastFourOf } from "../../../src/operators/changes.ts";
 import { findGraceEnd, findKeyById, type ListedKey } from "../../../src/operators/records.ts";
 import { withKeys } from "../../keys/context.ts";
 import { readSecret } from "../../keys/input.ts";
@@ -34,7 +35,7 @@ export default defineCommand({
       if (graceEndMs === undefined)
         throw new Error(`unknown: ${keyOwner(key)} never had it, or has replaced it long ago`);
       const problem = problemOf({ ...key, secrets: [{ hash, goodUntilMs: graceEndMs }] }, hash, nowMs);
-      const found = { key, graceEndMs, problem };
+      const found = { key, ending: lastFourOf(secret), graceEndMs, problem };
       if (options.json) return io.printJson(foundJson(found));
       io.print(`${keyOwner(key)}: ${stateText(key)}`);
       io.print(foundText(found));
@@ -47,6 +48,8 @@ export default defineCommand({
 /** `graceEndMs` is null for the current secret. `problem`: why the secret does not work. */
 interface Found {
   key: ListedKey;
+  /** The last four characters of the secret. */
+  ending: string;
   graceEndMs: number | null;
   problem: SecretProblem | undefined;
 }
@@ -62,8 +65,8 @@ function foundJson({ key, graceEndMs, problem }: Found) {
   };
 }
 
-function foundText({ key, graceEndMs, problem }: Found): string {
-  const which = graceEndMs === null ? "It is the current key" : "A rotation has replaced it";
+function foundText({ key, ending, graceEndMs, problem }: Found): string {
+  const which = `The key ending in ${ending} ${graceEndMs === null ? "is the current one" : "was replaced by a rotation"}`;
   const endMs = endOf(key, graceEndMs);
   const end = endMs === null ? "it never expires" : `it ends at ${formatTime(endMs)}`;
   const ended = endMs === null ? "" : `: it ended at ${formatTime(endMs)}`;

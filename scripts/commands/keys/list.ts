@@ -3,10 +3,11 @@
 import { InvalidArgumentError } from "commander";
 import { withoutSecrets } from "../../../src/keys/secret.ts";
 import { EXPIRING_DAYS, LIST_ORDERS, LIST_STATES, listKeys } from "../../../src/operators/records.ts";
+import { USAGE_KEPT_DAYS } from "../../../src/operators/usage.ts";
 import { warnOfPlans, withKeys } from "../../keys/context.ts";
 import { COMMON, JSON_LINES, MANY, PAGE_SIZE, PLAN } from "../../keys/options.ts";
 import { keyJson, keyTable } from "../../keys/text.ts";
-import { defineCommand } from "../../lib/command.ts";
+import { defineCommand, integer } from "../../lib/command.ts";
 
 export default defineCommand({
   options: {
@@ -22,6 +23,11 @@ export default defineCommand({
       description: `only this state; expiring is within ${EXPIRING_DAYS} days`,
       choices: LIST_STATES,
     },
+    unused: {
+      placeholder: "days",
+      description: "only keys without a request in so many days, and not newer",
+      parse: integer(1, USAGE_KEPT_DAYS),
+    },
     sort: { placeholder: "order", description: "the order", choices: LIST_ORDERS, default: "created" },
     limit: {
       placeholder: "n",
@@ -34,19 +40,19 @@ export default defineCommand({
   },
   examples: ["--search shop --plan pro", "--state expiring --sort expires --json", "--state banned --remote"],
   async handler(io, options) {
-    const { json, jsonLines, page = 1, search, plan, state, sort } = options;
+    const { json, jsonLines, page = 1, search, plan, state, unused, sort } = options;
     const isAll = (json || jsonLines) && options.page === undefined;
     const limit = options.limit ?? (isAll ? -1 : PAGE_SIZE);
     await withKeys(io, options, async (context) => {
       const { database, operator, where } = context;
       const offset = (page - 1) * Math.max(limit, 0);
-      const query = { search, plan, state, sort, limit, offset };
+      const query = { search, plan, state, unusedDays: unused, sort, limit, offset };
       const { keys, total } = await listKeys(database, operator.nowMs, query);
       warnOfPlans(context, keys);
       if (json) return io.printJson(keys.map(keyJson));
       if (jsonLines) return keys.map(keyJson).forEach(io.printJson, io);
       if (keys.length === 0 && offset > 0) return io.note(`There is no page ${page}.`);
-      const isFiltered = search || plan || state;
+      const isFiltered = search || plan || state || unused;
       if (keys.length === 0)
         return io.note(
           isFiltered

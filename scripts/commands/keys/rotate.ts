@@ -38,8 +38,13 @@ export default defineCommand({
       const untilMs = Math.min(graceEndMs, before.expiresAtMs ?? Number.POSITIVE_INFINITY);
       // Isolates cache a key for longer than a shorter grace lasts.
       const end = graceMs < FRESH_MS ? IN_FORCE : `at ${formatTime(untilMs)}`;
+      const { graceUntilMs } = before;
+      const ending =
+        graceUntilMs !== null && graceUntilMs > graceEndMs
+          ? ` So do the keys that it has replaced, which would work until ${formatTime(graceUntilMs)}.`
+          : "";
       await io.confirm(
-        `The current key of ${keyOwner(before)} stops working everywhere ${end}.`,
+        `The current key of ${keyOwner(before)} stops working everywhere ${end}.${ending}`,
         options.yes,
       );
       const operator = { ...context.operator, confirmedHash: before.hash };
@@ -47,6 +52,9 @@ export default defineCommand({
       const leftMs = Math.max(0, graceEndMs - operator.nowMs);
       const changed = await rotateKey(context.database, id, leftMs, operator);
       if (!changed.ok) throw unchanged(id, changed, where);
-      await printSecret(context, options, "Rotated", changed.key, changed.secret);
+      const again = options.grace > 0 ? ` --grace ${options.grace}` : "";
+      await printSecret(context, options, "Rotated", changed.key, changed.secret, again);
+      if (before.suspendedAtMs !== null)
+        io.note(`It is still suspended, so the new key is refused: npx petstore keys resume ${id}${where}`);
     }),
 });

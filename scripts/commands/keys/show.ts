@@ -121,10 +121,15 @@ function detailsText(details: KeyDetails): string {
   const facts = Object.values(FACTS).map((fact) => fact(details));
   if (suspension)
     facts.push(["Suspended", `${formatTime(suspension.atMs)} by ${suspension.by}: ${suspension.to}`]);
-  const last = (ms: number | null) => (ms === null ? `not in the last ${SHOWN_DAYS} days` : formatTime(ms));
+  const busiest = Math.max(0, ...days.map(({ busiestMinute }) => busiestMinute ?? 0));
+  const last = (ms: number | null) => (ms === null ? `none recorded in ${SHOWN_DAYS} days` : formatTime(ms));
   facts.push(["Admitted", `${withSeparators(today?.admitted ?? 0)} today, last ${last(lastAdmittedMs)}`]);
   const refused = [today?.refusedMinute ?? 0, today?.refusedDay ?? 0].map(withSeparators);
   facts.push(["Refused", `${refused[0]} by minute, ${refused[1]} by day today; last ${last(lastRefusedMs)}`]);
+  facts.push([
+    "Busiest",
+    `${withSeparators(busiest)} requests in one minute of ${SHOWN_DAYS} days, ${withSeparators(today?.busiestMinute ?? 0)} today`,
+  ]);
   return `${key.id}  ${printable(key.name)}
 
 ${tableText(facts.map((fact) => fact.map((text) => printable(text))))}

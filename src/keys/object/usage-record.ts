@@ -5,9 +5,9 @@ import { write } from "../../d1/statements.ts";
 import { formatDate } from "../../lib/rfc3339.ts";
 import { daysOf, type Totals } from "./totals.ts";
 
-/** The least time between two records. Longer: fewer writes; shorter: more recent figures. */
+/** The least time between two attempts, so that a database that fails gets no more of them. Longer: fewer writes; shorter: more recent figures. */
 export const USAGE_EVERY_MS = 600_000;
-/** From the first change on, and after a failure. Longer: a burst is recorded once; shorter: a key's first requests show earlier. */
+/** From the first change on. Longer: a burst is recorded once; shorter: a key's first requests show earlier. */
 const USAGE_DELAY_MS = 60_000;
 
 /** What the alarm has still to record. */
@@ -45,7 +45,7 @@ export function afterRecord(
 }
 
 export function afterFailure({ days }: Unrecorded, nowMs: number): Unrecorded {
-  return { days, dueMs: nowMs + USAGE_DELAY_MS };
+  return { days, dueMs: nowMs + USAGE_EVERY_MS };
 }
 
 /** The days that differ: each change makes a new object. */
@@ -56,12 +56,12 @@ function changedDays(before: Totals, after: Totals): number[] {
 /** A row that was written late, by an object that has crashed since, does not replace a newer one. */
 const UPSERT_USAGE = `
   INSERT INTO key_usage
-    (key_id, object, revision, day, admitted, refused_minute, refused_day, last_admitted_ms, last_refused_ms)
+    (key_id, object, revision, day, admitted, refused_minute, refused_day, busiest_minute, last_admitted_ms, last_refused_ms)
   SELECT ?1, ?2, ?3, value ->> 'day', value ->> 'admitted', value ->> 'refusedByMinute', value ->> 'refusedByDay',
-    nullif(value ->> 'lastAdmittedMs', 0), nullif(value ->> 'lastRefusedMs', 0)
+    value ->> 'busiestMinute',    nullif(value ->> 'lastAdmittedMs', 0), nullif(value ->> 'lastRefusedMs', 0)
   FROM json_each(?4) WHERE true
   ON CONFLICT DO UPDATE SET revision = excluded.revision, admitted = excluded.admitted,
-    refused_minute = excluded.refused_minute, refused_day = excluded.refused_day,
+    refused_minute = excluded.refused_minute, refused_day = excluded.refused_day, busiest_minute = excluded.busiest_minute,
     last_admitted_ms = excluded.last_admitted_ms, last_refused_ms = excluded.last_refused_ms
   WHERE excluded.revision > key_usage.revision`;
 
