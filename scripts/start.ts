@@ -8,6 +8,7 @@ import { PLAN_LIMITS } from "../src/keys/plans.ts";
 import { createKey } from "../src/operators/admin.ts";
 import { listKeys } from "../src/operators/records.ts";
 import { findPage, insertPet } from "../src/pets/store.ts";
+import { requireNoRestore } from "./backup/restore.ts";
 import {
   CONTENTS,
   DEFAULT_STATE,
@@ -68,6 +69,7 @@ const start = defineCommand({
       // Wrangler opens no database before the first request.
       const started = Promise.race([ready(server), exited]);
       const [databases, address] = await Promise.all([openMigrated(target), started]);
+      await requireNoRestore(databases.keys, targetOptions(target));
       // A key is shown only once, so create it only after the server has started.
       if (typeof address === "string") {
         const isFirstRun = (await listKeys(databases.keys, Date.now(), { limit: 1 })).total === 0;

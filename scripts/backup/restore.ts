@@ -55,6 +55,16 @@ export function isFromFile({ bookmark }: Restore): boolean {
   return bookmark.startsWith(BOOKMARK);
 }
 
+/** Throws if a restore from a file is unfinished: the record of a new key could get the number of one that is still to be written. */
+export async function requireNoRestore(keys: D1Database, where: string): Promise<void> {
+  const unfinished = await findUnfinished(keys);
+  if (unfinished === null || !isFromFile(unfinished)) return;
+  const command = `npx petstore restore --from FILE${where}`;
+  throw new Error(
+    `a restore from a backup is unfinished, and nothing was created: finish it with ${command}`,
+  );
+}
+
 function bookmarkOf({ sha256, chosen }: Backup): string {
   return `${BOOKMARK}${sha256}:${chosen.join("+")}`;
 }

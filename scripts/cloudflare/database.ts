@@ -143,6 +143,17 @@ export async function pendingMigrations(database: D1Database, contents: Contents
   return (await migrationFiles(contents)).filter((file) => !applied.includes(file));
 }
 
+/** The tables that applied migrations have made, and the database has lost. */
+export async function missingTables(database: D1Database, contents: Contents): Promise<string[]> {
+  const applied = await appliedMigrations(database);
+  const files = (await migrationFiles(contents)).filter((file) => applied.includes(file));
+  const texts = await Promise.all(files.map((file) => readFile(`migrations/${contents}/${file}`, "utf8")));
+  const made = [...texts.join("\n").matchAll(/^CREATE TABLE (\w+)/gm)].map(([, name = ""]) => name);
+  const select = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'");
+  const { results } = await read(() => select.all<{ name: string }>());
+  return made.filter((name) => !results.some((table) => table.name === name));
+}
+
 /** As `wrangler d1 migrations apply` creates it. */
 const CREATE_MIGRATIONS_TABLE = `
   CREATE TABLE IF NOT EXISTS d1_migrations (

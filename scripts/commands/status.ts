@@ -6,6 +6,7 @@ import { countKeys } from "../../src/operators/records.ts";
 import { isFromFile } from "../backup/restore.ts";
 import {
   CONTENTS,
+  missingTables,
   type OpenDatabases,
   openDatabases,
   pendingMigrations,
@@ -85,10 +86,16 @@ async function readBuild(url: string | undefined) {
 /** Throws if the database can't be read. */
 async function readDatabase(databases: OpenDatabases, contents: "keys" | "pets") {
   const database = databases[contents];
-  // D1 says in each answer how large the database is.
-  const { meta } = await read(() => database.prepare("SELECT 1").run());
-  const pending = await pendingMigrations(database, contents);
-  return { bytes: meta.size_after, maxBytes: MAX_BYTES, pendingMigrations: pending };
+  const readAll = async () => ({
+    // D1 says in each answer how large the database is.
+    bytes: (await read(() => database.prepare("SELECT 1").run())).meta.size_after,
+    maxBytes: MAX_BYTES,
+    pendingMigrations: await pendingMigrations(database, contents),
+    missingTables: await missingTables(database, contents),
+  });
+  return readAll().catch((error) => {
+    throw new Error(`the database of ${contents} can't be read: ${messageOf(error)}`);
+  });
 }
 
 async function readRestore(keys: D1Database) {
@@ -118,9 +125,13 @@ function isUnknown(part: object): part is { problem: string } {
 const unknown = ({ problem }: { problem: string }) => `unknown: ${printable(problem)}`;
 
 /** `12.3 MB, 0.1% of 10 GB; no pending migrations` */
-function databaseText({ bytes, pendingMigrations: pending }: Status["keysDatabase"], target: string): string {
+function databaseText(
+  { bytes, pendingMigrations: pending, missingTables: missing }: Status["keysDatabase"],
+  target: string,
+): string {
   const share = (bytes / MAX_BYTES).toLocaleString("en", { style: "percent", maximumFractionDigits: 1 });
   const size = `${(bytes / 1e6).toLocaleString("en", { maximumSignificantDigits: 3 })} MB, ${share} of ${MAX_BYTES / 1e9} GB`;
+  if (missing.length > 0) return `${size}; its tables are lost: ${missing.join(", ")}`;
   if (pending.length === 0) return `${size}; no pending migrations`;
   return `${size}; pending: ${pending.join(", ")}, which npx petstore migrate${target} applies`;
 }

@@ -5,6 +5,7 @@ import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { createKey, rotateKey } from "../../src/operators/admin.ts";
 import { listKeys } from "../../src/operators/records.ts";
+import { requireNoRestore } from "../backup/restore.ts";
 import { openAccount } from "../cloudflare/account.ts";
 import {
   CONTENTS,
@@ -15,6 +16,7 @@ import {
   openDeployed,
   type Target,
 } from "../cloudflare/database.ts";
+import { targetOptions } from "../cloudflare/target.ts";
 import { readConfig, runWrangler } from "../cloudflare/wrangler.ts";
 import { type Io, UsageError } from "../lib/io.ts";
 
@@ -81,6 +83,7 @@ async function smokeKey(target: Target): Promise<string> {
   const existing = keys.find(({ name }) => name === SMOKE_KEY_NAME);
   const rotated = existing && (await rotateKey(database, existing.id, SMOKE_GRACE_MS, operator));
   if (rotated?.ok) return rotated.secret;
+  await requireNoRestore(database, targetOptions(target));
   const newKey = { name: SMOKE_KEY_NAME, plan: "pro", expiresAtMs: null } as const;
   return (await createKey(database, newKey, operator)).secret;
 }

@@ -3,6 +3,7 @@
 
 import type { Operator, Outcome, Unchanged } from "../../src/operators/admin.ts";
 import { type ListedKey, listKeys } from "../../src/operators/records.ts";
+import { untilInterrupted } from "../lib/interrupt.ts";
 import { failureLine, type Io, messageOf, ReportedError, UsageError } from "../lib/io.ts";
 import { formatTime } from "../lib/time.ts";
 import {
@@ -61,28 +62,38 @@ async function changeSeveral(context: Context, { json, yes }: ChangeOptions, ids
   const { keys } = await listKeys(database, operator.nowMs, { ids });
   const known = new Map(keys.map((key) => [key.id, key]));
   if (keys.length > 0) io.note(change.effect(keyOwners(ids.flatMap((id) => known.get(id) ?? []))));
+  const unknown = ids.filter((id) => !known.has(id));
+  if (unknown.length > 0)
+    io.note(`Unknown: ${unknown.slice(0, 5).join(", ")}${unknown.length > 5 ? ", …" : ""}`);
   if (!yes)
     throw new UsageError("standard input has the IDs, so nobody can answer there: add --yes to do it");
   const all: object[] = [];
   let failed = 0;
-  for (const id of ids) {
-    try {
-      const key = known.get(id);
-      if (key === undefined) throw unknownKey(id, where);
-      await change.explain?.(context, key);
-      const changed = await make(context, key, change);
-      if (json) all.push(keyJson(changed));
-      else io.print(`${change.done} ${keyAndPlan(changed)}.`);
-    } catch (error) {
-      failed += 1;
-      const failure = withAdvice(error, where);
-      io.note(failureLine(failure));
-      all.push({ id, error: messageOf(failure) });
+  let done = 0;
+  const changeEach = async (isInterrupted: () => Promise<boolean>) => {
+    for (const id of ids) {
+      if (await isInterrupted()) return;
+      done += 1;
+      try {
+        const key = known.get(id);
+        if (key === undefined) throw unknownKey(id, where);
+        await change.explain?.(context, key);
+        const changed = await make(context, key, change);
+        if (json) all.push(keyJson(changed));
+        else io.print(`${change.done} ${keyAndPlan(changed)}.`);
+      } catch (error) {
+        failed += 1;
+        const failure = withAdvice(error, where);
+        io.note(failureLine(failure));
+        all.push({ id, error: messageOf(failure) });
+      }
     }
-  }
+  };
+  await untilInterrupted(changeEach);
   if (json) io.printJson(all);
-  io.note(`Changed ${ids.length - failed} of ${ids.length} keys.`);
-  if (failed < ids.length) io.note(`This takes effect everywhere ${IN_FORCE}.`);
+  io.note(`Changed ${done - failed} of ${ids.length} keys.`);
+  if (failed < done) io.note(`This takes effect everywhere ${IN_FORCE}.`);
+  if (done < ids.length) throw new Error("interrupted");
   if (failed > 0) throw new ReportedError();
 }
 

@@ -7,6 +7,7 @@ import { withoutSecrets } from "../../src/keys/secret.ts";
 import { SECRET_LENGTH, SECRET_PREFIX } from "../../src/keys/secret-format.ts";
 import { type Io, messageOf, UsageError } from "../lib/io.ts";
 import { keyId } from "./options.ts";
+import { printable } from "./text.ts";
 
 /** The IDs on standard input, one a line, each once. Throws UsageError if a line is something else, or if there is none. */
 export async function readIds(io: Io): Promise<string[]> {
@@ -16,7 +17,7 @@ export async function readIds(io: Io): Promise<string[]> {
     try {
       return [keyId(line)];
     } catch (error) {
-      const shown = withoutSecrets(line).slice(0, 40);
+      const shown = printable(withoutSecrets(line), 40);
       throw new UsageError(
         `line ${index + 1} of standard input is no ID, and nothing was changed: ${shown}. ${messageOf(error)}`,
       );

@@ -200,15 +200,16 @@ function refuseSecrets(args: string[]): void {
 
 /** Runs a command as this process. */
 export async function main(program: Program, line: string): Promise<void> {
+  const stdout = standardOutput();
   const exitCode = await runCommand(program, line, process.argv.slice(2), {
     stdin: process.stdin,
-    stdout: standardOutput(),
+    stdout,
     stderr: process.stderr,
     env: process.env,
   });
   process.exitCode = exitCode;
-  // A failure may have left a server running. The last write has to be complete.
-  if (exitCode !== 0) process.stderr.write("", () => process.exit(exitCode));
+  // A failure may have left a server running. The last writes have to be complete, also into a pipe whose reader is slow.
+  if (exitCode !== 0) stdout.write("", () => process.stderr.write("", () => process.exit(exitCode)));
 }
 
 /** Parses an option's value that is an integer. */

@@ -403,6 +403,19 @@ it("usage that a running service has recorded since keeps no restore back, and i
   expect(found).toEqual([{ count: 3_000, revision: 8 }]);
 });
 
+it("a database that has lost a table is not backed up", async () => {
+  await run(source.keys, "ALTER TABLE key_changes RENAME TO lost");
+  try {
+    const { exitCode, stderr } = await runPetstore(`backup ${newFile()} --remote`);
+    expect([exitCode, stderr]).toEqual([
+      1,
+      expect.stringContaining("the database of keys has lost its table key_changes"),
+    ]);
+  } finally {
+    await run(source.keys, "ALTER TABLE lost RENAME TO key_changes");
+  }
+});
+
 it("--dry-run checks the file and opens no database", async () => {
   const asked = api.requests.length;
   const { exitCode, stdout } = await runPetstore(`restore --from ${backup} --dry-run --remote`);
@@ -517,7 +530,8 @@ it("a backup that is killed leaves no file with its name, and Ctrl-C leaves none
   const calls = await callsOf(() => newBackup("--remote"));
   const file = newFile();
   for (const signal of ["SIGKILL", "SIGINT", "SIGTERM"] as const) {
-    const at = random(10, calls);
+    // Half of the calls read rows.
+    const at = random(Math.ceil(calls / 2), calls);
     await interrupt(`backup ${file} --remote`, signal, at, Math.random() < 0.5);
     const left = (await readdir(folder)).filter((name) => join(folder, name).startsWith(`${file}`));
     expect(left, `${signal} at call ${at}`).toEqual(

@@ -492,6 +492,9 @@ describe("npx petstore keys find", () => {
     await run(`resume ${id}`);
     await run(`end-grace ${id} --yes`);
     expect((await find(secret)).stdout).toMatch(/It does not work: it ended at \d{4}-\S+Z.\n$/);
+    // A resumption would not help.
+    await run(`suspend ${id} --reason test`);
+    expect((await find(secret)).stdout).toMatch(/It does not work: it ended at \d{4}-\S+Z.\n$/);
     await run(`revoke ${id} --yes`);
     expect(await find(secret)).toMatchObject({
       stdout: expect.stringMatching(/It does not work: the key is revoked.\n$/),
@@ -567,6 +570,7 @@ describe("IDs on standard input", () => {
     expect(stderr).toBe(
       [
         `This ends 3 keys (${a} "a", ${b} "b", ${c} "c") for good: it can't be undone.`,
+        "Unknown: key_000000000000",
         `error: ${b} is revoked, for good: nothing about it can be changed`,
         "error: there is no key key_000000000000: see npx petstore keys list --remote",
         "Changed 2 of 4 keys.",

@@ -1,8 +1,7 @@
 // npx petstore keys create: creates a key, or the keys of a file, and prints each once.
 
 import { createKey, createKeys, findNamed } from "../../../src/operators/admin.ts";
-import { isFromFile } from "../../backup/restore.ts";
-import { findUnfinished } from "../../cloudflare/time-travel.ts";
+import { requireNoRestore } from "../../backup/restore.ts";
 import { type Context, printSecret, warnOfLimits, warnOfName, withKeys } from "../../keys/context.ts";
 import { COLUMNS_TEXT, type Line, readKeyFile } from "../../keys/key-file.ts";
 import { CHANGE, expiry, keyName, LIMITS, PLAN, readLimits } from "../../keys/options.ts";
@@ -49,7 +48,7 @@ export default defineCommand({
     if (from !== undefined) {
       const lines = await checkedLines(io, from);
       return withKeys(io, options, async (context) => {
-        await requireNoRestore(context);
+        await requireNoRestore(context.database, context.where);
         await createAll(context, lines);
       });
     }
@@ -57,7 +56,7 @@ export default defineCommand({
       throw new UsageError("add --name NAME and --plan PLAN, or --from FILE");
     const limits = readLimits(plan, options);
     await withKeys(io, options, async (context) => {
-      await requireNoRestore(context);
+      await requireNoRestore(context.database, context.where);
       warnOfLimits(io, limits);
       await warnOfName(context, name);
       const newKey = { name, plan, expiresAtMs: expires, ...(limits && { limits }) };
@@ -66,16 +65,6 @@ export default defineCommand({
     });
   },
 });
-
-/** A record of a new key could have the number of one that a restore from a file has still to write. */
-async function requireNoRestore({ database, where }: Context): Promise<void> {
-  const unfinished = await findUnfinished(database);
-  if (unfinished === null || !isFromFile(unfinished)) return;
-  const command = `npx petstore restore --from FILE${where}`;
-  throw new Error(
-    `a restore from a backup is unfinished, and nothing was created: finish it with ${command}`,
-  );
-}
 
 async function checkedLines(io: Io, path: string): Promise<Line[]> {
   const { lines, problems } = await readKeyFile(path);

@@ -34,7 +34,10 @@ export default defineCommand({
       const graceEndMs = key.hash === hash ? null : await findGraceEnd(database, id, hash);
       if (graceEndMs === undefined)
         throw new Error(`unknown: ${keyOwner(key)} never had it, or has replaced it long ago`);
-      const problem = problemOf({ ...key, secrets: [{ hash, goodUntilMs: graceEndMs }] }, hash, nowMs);
+      const record = { ...key, secrets: [{ hash, goodUntilMs: graceEndMs }] };
+      // What can't be undone comes before a suspension.
+      const problem =
+        problemOf({ ...record, suspendedAtMs: null }, hash, nowMs) ?? problemOf(record, hash, nowMs);
       const found = { key, ending: lastFourOf(secret), graceEndMs, problem };
       if (options.json) return io.printJson(foundJson(found));
       io.print(`${keyOwner(key)}: ${stateText(key)}`);
@@ -70,6 +73,7 @@ function foundText({ key, ending, graceEndMs, problem }: Found): string {
   const endMs = endOf(key, graceEndMs);
   const end = endMs === null ? "it never expires" : `it ends at ${formatTime(endMs)}`;
   const ended = endMs === null ? "" : `: it ended at ${formatTime(endMs)}`;
+  if (problem === undefined && key.bannedUntilMs !== null) return `${which}. It works after the ban; ${end}.`;
   if (problem === undefined) return `${which}. It works; ${end}.`;
   if (problem === "suspended") return `${which}. It does not work while the key is suspended; ${end}.`;
   if (problem === "revoked") return `${which}. It does not work: the key is revoked.`;

@@ -108,9 +108,10 @@ const FACTS: {
   lastFour: ({ key }) => ["Key", `ends in ${key.lastFour}`],
   createdAtMs: ({ key }) => ["Created", formatTime(key.createdAtMs)],
   expiresAtMs: ({ key }) => ["Expires", key.expiresAtMs === null ? "never" : formatTime(key.expiresAtMs)],
-  graceUntilMs: ({ graces }) => [
+  graceUntilMs: ({ key, graces }) => [
     "Old keys",
-    graces.map((ms) => `valid until ${formatTime(ms)}`).join(", ") || "none valid",
+    (key.states.includes("in-grace") && graces.map((ms) => `valid until ${formatTime(ms)}`).join(", ")) ||
+      "none valid",
   ],
 };
 

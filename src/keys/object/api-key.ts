@@ -177,28 +177,27 @@ export class ApiKey extends DurableObject<Env> {
     this.#duties = { ...this.#duties, usage };
   }
 
-  /** Logs the alerts of these days, after they are stored. What is leased today may come back. */
+  /** Logs the alerts of these days, after they are stored. */
   #alert(days: readonly number[]): void {
-    const limit = this.#record.latest?.record?.limits.day ?? NEVER;
-    const leased = outstanding(this.#quota, this.#now()).day;
-    const { startMs: todayMs } = this.#quota.counts.day;
     const changed = this.#quota.totals.days.filter(({ startMs }) => days.includes(startMs));
-    for (const { startMs, ...day } of changed.toSorted((a, b) => a.startMs - b.startMs)) {
-      const admitted = day.admitted - (startMs === todayMs ? leased : 0);
-      const percentages = newAlerts(this.#duties.alerted, { startMs, admitted }, limit);
-      const percent = percentages.at(-1);
+    for (const { startMs, admitted } of changed.toSorted((a, b) => a.startMs - b.startMs)) {
+      const alerts = this.#alertsOf(this.#quota, startMs, admitted);
+      const percent = alerts.at(-1)?.percent;
       if (percent === undefined) continue;
       this.#duties = { ...this.#duties, alerted: { startMs, percent } };
       this.#put();
-      for (const each of percentages)
-        this.#options.log("quota_alert", {
-          keyId: this.#id,
-          day: formatDate(startMs),
-          percent: each,
-          admitted,
-          limit,
-        });
+      for (const alert of alerts)
+        this.#options.log("quota_alert", { keyId: this.#id, day: formatDate(startMs), ...alert });
     }
+  }
+
+  /** The alerts of a day that are due. What is leased today may come back. */
+  #alertsOf(quota: Quota, startMs: number, used: number) {
+    const limit = this.#record.latest?.record?.limits.day ?? NEVER;
+    const isToday = startMs === quota.counts.day.startMs;
+    const admitted = used - (isToday ? outstanding(quota, this.#now()).day : 0);
+    const percentages = newAlerts(this.#duties.alerted, { startMs, admitted }, limit);
+    return percentages.map((percent) => ({ percent, admitted, limit }));
   }
 
   /** The key's id. Every object that has something to record knows it. */
@@ -227,6 +226,9 @@ export class ApiKey extends DurableObject<Env> {
       banMs: quota.bannedUntilMs > before.bannedUntilMs ? nowMs : this.#duties.banMs,
       usage: afterChange(this.#duties.usage, before.totals, quota.totals, nowMs),
     };
+    // An alert of today does not wait.
+    if (this.#alertsOf(quota, quota.counts.day.startMs, quota.counts.day.used).length > 0)
+      duties.usage = { ...duties.usage, dueMs: Math.min(duties.usage.dueMs, nowMs) };
     // The platform gives up an alarm that has failed several times.
     const isOverdue = dutyMs(this.#duties) < nowMs - USAGE_EVERY_MS;
     // The output gate waits for the alarm, as for every write.

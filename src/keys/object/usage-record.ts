@@ -1,5 +1,5 @@
 // Records the totals of a key's days in the keys database, where operators see those of all keys. The object's alarm does so: at most
-// once in ten minutes, and for each day with a change since.
+// once in ten minutes unless an alert is due, and for each day with a change since.
 
 import { write } from "../../d1/statements.ts";
 import { formatDate } from "../../lib/rfc3339.ts";
