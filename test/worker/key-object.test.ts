@@ -125,7 +125,8 @@ it("deletes its storage after 40 days without requests, not before, and keeps a 
   const { id, object } = await newObject();
   await acquire(id, batch(1));
   vi.setSystemTime(DELETED_MS - 1);
-  await runDurableObjectAlarm(object);
+  // The first one records usage.
+  for (let time = 0; time < 2; time += 1) await runDurableObjectAlarm(object);
   expect([await storedIn(object), await alarmOf(object)]).toEqual([[expect.anything()], DELETED_MS]);
   vi.setSystemTime(DELETED_MS);
   await runDurableObjectAlarm(object);
