@@ -18,6 +18,8 @@ execFileSync("git", ["clone", "--quiet", ".", folder]);
 for (const name of ["node_modules", "scripts/node/node_modules"])
   if (existsSync(name)) symlinkSync(resolve(name), join(folder, name));
 process.chdir(folder);
+// npm has set it, and commands take paths as relative to it.
+process.env.INIT_CWD = folder;
 
 const byArea = Map.groupBy(readFaults(), ({ area }) => area);
 const areas = process.argv.length > 2 ? process.argv.slice(2) : [...byArea.keys()];
