@@ -505,16 +505,22 @@ async function interrupt(line: string, signal: NodeJS.Signals, number: number, i
     stdio: "ignore",
   });
   const closed = once(child, "close");
-  let calls = 0;
-  api.intercept(async (_request, _body, send) => {
-    calls += 1;
-    if (calls === number) {
+  const calls: Promise<void>[] = [];
+  const handle = async (call: number, send: () => Promise<void>) => {
+    if (call === number) {
       child.kill(signal);
       await closed;
     }
-    if (calls !== number || isArriving) return send();
+    if (call !== number || isArriving) await send();
+  };
+  api.intercept((_request, _body, send) => {
+    const handled = handle(calls.length + 1, send);
+    calls.push(handled);
+    return handled;
   });
   await closed;
+  // What has arrived takes effect although nobody waits for it.
+  await Promise.allSettled(calls);
   api.intercept();
 }
 
