@@ -32,8 +32,7 @@ export type KeyState = "active" | "suspended" | "expired" | "revoked";
 /** What is final comes first, then what an operator has decided. */
 export function stateOf({ revokedAtMs, suspendedAtMs, expiresAtMs }: Ends, nowMs: number): KeyState {
   if (revokedAtMs !== null) return "revoked";
-  // A record that an earlier version has stored has no such field.
-  if (suspendedAtMs) return "suspended";
+  if (suspendedAtMs !== null) return "suspended";
   return expiresAtMs !== null && expiresAtMs <= nowMs ? "expired" : "active";
 }
 

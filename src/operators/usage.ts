@@ -34,7 +34,7 @@ export type DayUsage = Requests & { date: string };
 
 const REQUESTS = `
   total(admitted) AS admitted, total(refused_minute) AS refusedMinute, total(refused_day) AS refusedDay,
-  max(busiest_minute) AS busiestMinute,  max(last_admitted_ms) AS lastAdmittedMs, max(last_refused_ms) AS lastRefusedMs`;
+  max(busiest_minute) AS busiestMinute, max(last_admitted_ms) AS lastAdmittedMs, max(last_refused_ms) AS lastRefusedMs`;
 
 /** The limit per day that the key has now. */
 const DAY_LIMIT = `CASE plan ${Object.entries(PLAN_LIMITS)

@@ -194,6 +194,8 @@ export class ApiKey extends DurableObject<Env> {
   /** The alerts of a day that are due. What is leased today may come back. */
   #alertsOf(quota: Quota, startMs: number, used: number) {
     const limit = this.#record.latest?.record?.limits.day ?? NEVER;
+    // Most calls need not look at the leases.
+    if (newAlerts(this.#duties.alerted, { startMs, admitted: used }, limit).length === 0) return [];
     const isToday = startMs === quota.counts.day.startMs;
     const admitted = used - (isToday ? outstanding(quota, this.#now()).day : 0);
     const percentages = newAlerts(this.#duties.alerted, { startMs, admitted }, limit);

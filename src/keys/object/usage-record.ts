@@ -1,7 +1,7 @@
 // Records the totals of a key's days in the keys database, where operators see those of all keys. The object's alarm does so: at most
 // once in ten minutes unless an alert is due, and for each day with a change since.
 
-import { write } from "../../d1/statements.ts";
+import { writeIdempotent } from "../../d1/statements.ts";
 import { formatDate } from "../../lib/rfc3339.ts";
 import { daysOf, type Totals } from "./totals.ts";
 
@@ -58,7 +58,7 @@ const UPSERT_USAGE = `
   INSERT INTO key_usage
     (key_id, object, revision, day, admitted, refused_minute, refused_day, busiest_minute, last_admitted_ms, last_refused_ms)
   SELECT ?1, ?2, ?3, value ->> 'day', value ->> 'admitted', value ->> 'refusedByMinute', value ->> 'refusedByDay',
-    value ->> 'busiestMinute',    nullif(value ->> 'lastAdmittedMs', 0), nullif(value ->> 'lastRefusedMs', 0)
+    value ->> 'busiestMinute', nullif(value ->> 'lastAdmittedMs', 0), nullif(value ->> 'lastRefusedMs', 0)
   FROM json_each(?4) WHERE true
   ON CONFLICT DO UPDATE SET revision = excluded.revision, admitted = excluded.admitted,
     refused_minute = excluded.refused_minute, refused_day = excluded.refused_day, busiest_minute = excluded.busiest_minute,
@@ -80,5 +80,5 @@ export async function recordUsage(
     .filter(({ startMs }) => days.includes(startMs))
     .map((each) => ({ ...each, day: formatDate(each.startMs) }));
   const statement = database.prepare(UPSERT_USAGE);
-  await write(() => statement.bind(keyId, object, revision, JSON.stringify(rows)).run());
+  await writeIdempotent(() => statement.bind(keyId, object, revision, JSON.stringify(rows)).run());
 }
