@@ -320,3 +320,20 @@ it("an alert is logged once when a day has used 80 and 100 % of its limit; what 
   vi.setSystemTime(LATE_MS + DAY_MS);
   expect(await alertsAfter(100)).toEqual([80, 100].map((percent) => ["2026-11-21", percent, 100, 100]));
 });
+
+it("an alert is logged at the latest ten minutes after an isolate has ended with its lease", async () => {
+  const limits = { minute: 100, day: 100 };
+  const { id } = await newKey({ plan: "enterprise", limits });
+  await acquire(id, batch(70, { recent: 90, client: "isolate" }));
+  pass(60_000);
+  await acquire(id, batch(1, { recent: 90, client: "isolate", number: 2, wantsLease: true }));
+  takeLogLines();
+  const percentages = async () => {
+    await runDurableObjectAlarm(objectOf(id));
+    return takeLogLines().flatMap(({ percent }) => percent ?? []);
+  };
+  expect(await percentages()).toEqual([]);
+  expect(await alarmOf(objectOf(id))).toBe(Date.now() + 600_000);
+  pass(600_000);
+  expect(await percentages()).toEqual([80]);
+});

@@ -11,6 +11,7 @@ import {
   type AcquireAnswer,
   type AcquireRequest,
   DAY_MS,
+  type DayTotals,
   type NoRecord,
   type RecordAnswer,
   type UsageAnswer,
@@ -165,10 +166,12 @@ export class ApiKey extends DurableObject<Env> {
     if (days.length === 0 || this.#now() < dueMs) return;
     this.#alert(days);
     const { revision, totals } = this.#quota;
+    // If an isolate ends with its lease, no later call would log the alert.
+    const openDays = totals.days.filter((day) => days.includes(day.startMs) && this.#mayAlert(day));
     const counter = { keyId: this.#id, object: this.ctx.id.toString().slice(0, OBJECT_ID_LENGTH) };
     const recordUsage = () => this.#options.recordUsage(this.env.KEYS_DB, counter, revision, totals, days);
     const usage = await recordUsage().then(
-      () => afterRecord(this.#duties.usage, totals, this.#quota.totals, this.#now()),
+      () => afterRecord(this.#duties.usage, totals, this.#quota.totals, openDays, this.#now()),
       (error) => {
         this.#options.log("usage_not_recorded", { keyId: this.#id, cause: `${error}` });
         return afterFailure(this.#duties.usage, this.#now());
@@ -193,13 +196,22 @@ export class ApiKey extends DurableObject<Env> {
 
   /** The alerts of a day that are due. What is leased today may come back. */
   #alertsOf(quota: Quota, startMs: number, used: number) {
-    const limit = this.#record.latest?.record?.limits.day ?? NEVER;
+    const limit = this.#dayLimit;
     // Most calls need not look at the leases.
-    if (newAlerts(this.#duties.alerted, { startMs, admitted: used }, limit).length === 0) return [];
+    if (!this.#mayAlert({ startMs, admitted: used })) return [];
     const isToday = startMs === quota.counts.day.startMs;
     const admitted = used - (isToday ? outstanding(quota, this.#now()).day : 0);
     const percentages = newAlerts(this.#duties.alerted, { startMs, admitted }, limit);
     return percentages.map((percent) => ({ percent, admitted, limit }));
+  }
+
+  /** Whether the day has an alert that is due, or will be unless leases come back. */
+  #mayAlert(day: Pick<DayTotals, "startMs" | "admitted">): boolean {
+    return newAlerts(this.#duties.alerted, day, this.#dayLimit).length > 0;
+  }
+
+  get #dayLimit(): number {
+    return this.#record.latest?.record?.limits.day ?? NEVER;
   }
 
   /** The key's id. Every object that has something to record knows it. */

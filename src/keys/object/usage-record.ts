@@ -3,6 +3,7 @@
 
 import { writeIdempotent } from "../../d1/statements.ts";
 import { formatDate } from "../../lib/rfc3339.ts";
+import type { DayTotals } from "../protocol.ts";
 import { daysOf, type Totals } from "./totals.ts";
 
 /** The least time between two attempts, so that a database that fails gets no more of them. Longer: fewer writes; shorter: more recent figures. */
@@ -33,14 +34,15 @@ export function afterChange(
   return { days: [...days, ...changed], dueMs: Math.min(nextMs, nowMs + USAGE_EVERY_MS) };
 }
 
-/** After the totals `recorded` were recorded, which have become `current` meanwhile. */
+/** After the totals `recorded` were recorded, which have become `current` meanwhile. `openDays` are to be recorded again. */
 export function afterRecord(
   { days }: Unrecorded,
   recorded: Totals,
   current: Totals,
+  openDays: readonly DayTotals[],
   nowMs: number,
 ): Unrecorded {
-  const changed = changedDays(recorded, current);
+  const changed = [...changedDays(recorded, current), ...openDays.map(({ startMs }) => startMs)];
   return { days: days.filter((each) => changed.includes(each)), dueMs: nowMs + USAGE_EVERY_MS };
 }
 
