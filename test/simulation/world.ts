@@ -16,7 +16,7 @@ import { ApiKey } from "../../src/keys/object/api-key.ts";
 import { liftBan } from "../../src/keys/object/bans.ts";
 import { outstanding } from "../../src/keys/object/leases.ts";
 import { type Quota, rollOver, UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
-import { NO_ALERT } from "../../src/keys/object/quota-alert.ts";
+import { type Alerted, NO_ALERTS } from "../../src/keys/object/quota-alert.ts";
 import type { ReadRecord } from "../../src/keys/object/record-reader.ts";
 import { daysOf } from "../../src/keys/object/totals.ts";
 import {
@@ -95,7 +95,7 @@ class Timeline {
 type State = {
   quota: Quota;
   read: ReadRecord | undefined;
-  duties: { banMs: number; usage: Unrecorded; alerted: typeof NO_ALERT };
+  duties: { banMs: number; usage: Unrecorded; alerted: Alerted };
   alarmMs: number;
 };
 
@@ -493,7 +493,7 @@ export class World {
     const call = { ...NO_REQUESTS, client: "prefill", number: 1, requests };
     const { quota } = acquire(UNUSED_QUOTA, limits, call, this.objectNowMs);
     const usage = afterChange(NOTHING_UNRECORDED, UNUSED_QUOTA.totals, quota.totals, this.objectNowMs);
-    const duties = { banMs: Number.POSITIVE_INFINITY, usage, alerted: NO_ALERT };
+    const duties = { banMs: Number.POSITIVE_INFINITY, usage, alerted: NO_ALERTS };
     this.storage.durable = { quota, read: undefined, duties, alarmMs: usage.dueMs };
     this.#setTimer();
     this.evict();

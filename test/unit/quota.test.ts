@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import { acquire } from "../../src/keys/object/acquire.ts";
 import { BAN_MS, liftBan } from "../../src/keys/object/bans.ts";
 import { UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
+import { type Alerted, NO_ALERTS, newAlerts, withAlert } from "../../src/keys/object/quota-alert.ts";
 import { daysOf } from "../../src/keys/object/totals.ts";
 import { type AcquireRequest, type AcquireResult, LEASE_MS } from "../../src/keys/protocol.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
@@ -318,6 +319,23 @@ it("the busiest minute has all requests of its minute, also those reported in th
   expect(busiest()).toBe(12);
   key.acquire(2);
   expect(busiest()).toBe(13);
+});
+
+it("a day has its alerts once each, also the day before one with an alert, but none before those that are known", () => {
+  const [first, second, third] = [0, 1, 2].map((days) => MIDNIGHT_MS + days * DAY_MS) as [
+    number,
+    number,
+    number,
+  ];
+  const after = (...days: number[]) =>
+    days.reduce((alerted, each) => withAlert(alerted, each, 80), NO_ALERTS);
+  const alertsOf = (alerted: Alerted, startMs: number) => newAlerts(alerted, { startMs, admitted: 5 }, 5);
+  expect(alertsOf(after(), first)).toEqual([80, 100]);
+  expect(alertsOf(after(second), first)).toEqual([80, 100]);
+  expect(alertsOf(after(second, first), first)).toEqual([100]);
+  expect(alertsOf(after(second, first), second)).toEqual([100]);
+  expect(alertsOf(after(first, second, third), first)).toEqual([]);
+  expect(newAlerts(after(), { startMs: first, admitted: 3 }, 4)).toEqual([]);
 });
 
 it("an isolate is forgotten after 60 s without a call", () => {

@@ -24,7 +24,7 @@ import { liftBan } from "./bans.ts";
 import { Delays } from "./delays.ts";
 import { outstanding } from "./leases.ts";
 import { type Quota, rollOver, UNUSED_QUOTA } from "./quota.ts";
-import { type Alerted, NO_ALERT, newAlerts } from "./quota-alert.ts";
+import { type Alerted, NO_ALERTS, newAlerts, withAlert } from "./quota-alert.ts";
 import { type ReadRecord, RecordReader } from "./record-reader.ts";
 import { daysOf } from "./totals.ts";
 import {
@@ -47,7 +47,7 @@ const OBJECT_ID_LENGTH = 16;
 const RECORD_PAUSE_MS = 30_000;
 
 /** An incompatible shape of the stored state gets a new key, so that older values are ignored. */
-const STATE_KEY = "state-2";
+const STATE_KEY = "state-3";
 
 const NEVER = Number.POSITIVE_INFINITY;
 
@@ -65,7 +65,7 @@ const UNUSED_STATE: State = {
   keyId: undefined,
   quota: UNUSED_QUOTA,
   read: undefined,
-  duties: { banMs: NEVER, usage: NOTHING_UNRECORDED, alerted: NO_ALERT },
+  duties: { banMs: NEVER, usage: NOTHING_UNRECORDED, alerted: NO_ALERTS },
 };
 
 /** The clock and timers, what reads and writes the keys database, and the log: tests replace them. */
@@ -187,7 +187,8 @@ export class ApiKey extends DurableObject<Env> {
       const alerts = this.#alertsOf(this.#quota, startMs, admitted);
       const percent = alerts.at(-1)?.percent;
       if (percent === undefined) continue;
-      this.#duties = { ...this.#duties, alerted: { startMs, percent } };
+      const alerted = withAlert(this.#duties.alerted, startMs, percent);
+      this.#duties = { ...this.#duties, alerted };
       this.#put();
       for (const alert of alerts)
         this.#options.log("quota_alert", { keyId: this.#id, day: formatDate(startMs), ...alert });
