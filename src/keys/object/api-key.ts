@@ -1,17 +1,15 @@
 // The Durable Object that is an API key; its name is the key's id. It has the key's record (record-reader.ts) and counts its requests
 // (acquire.ts). Both are stored as one value, and the output gate holds the response until that is durable, so a crash or an eviction
 // loses no acknowledged change. Nothing is stored for a key that does not exist. Windows roll over at the next call. The object's
-// alarm, which survives a crash, records bans and usage, and deletes the storage after at least 40 days without a request.
+// alarm, which survives a crash, does what need not be done at once (duties.ts), and deletes the storage after at least 40 days without a request.
 
 import { DurableObject } from "cloudflare:workers";
 import { logRun } from "../../http/log.ts";
-import { formatDate } from "../../lib/rfc3339.ts";
 import { RUNTIME } from "../../lib/runtime.ts";
 import {
   type AcquireAnswer,
   type AcquireRequest,
   DAY_MS,
-  type DayTotals,
   type NoRecord,
   type RecordAnswer,
   type UsageAnswer,
@@ -22,20 +20,12 @@ import { acquire, isCounted, statusOf } from "./acquire.ts";
 import { recordBan } from "./ban-record.ts";
 import { liftBan } from "./bans.ts";
 import { Delays } from "./delays.ts";
-import { outstanding } from "./leases.ts";
+import { type Duties, dueAlerts, dutyMs, isOverdue, NO_DUTIES, withChange } from "./duties.ts";
 import { type Quota, rollOver, UNUSED_QUOTA } from "./quota.ts";
-import { type Alerted, NO_ALERTS, newAlerts, withAlert } from "./quota-alert.ts";
+import { newAlerts, withAlert } from "./quota-alert.ts";
 import { type ReadRecord, RecordReader } from "./record-reader.ts";
 import { daysOf } from "./totals.ts";
-import {
-  afterChange,
-  afterFailure,
-  afterRecord,
-  NOTHING_UNRECORDED,
-  recordUsage,
-  type Unrecorded,
-  USAGE_EVERY_MS,
-} from "./usage-record.ts";
+import { afterFailure, afterRecord, recordUsage } from "./usage-record.ts";
 
 /** From the start of the last request's day. */
 const KEPT_UNUSED_MS = 41 * DAY_MS;
@@ -49,15 +39,6 @@ const RECORD_PAUSE_MS = 30_000;
 /** An incompatible shape of the stored state gets a new key, so that older values are ignored. */
 const STATE_KEY = "state-3";
 
-const NEVER = Number.POSITIVE_INFINITY;
-
-/** What the alarm has to do. `banMs`: when it records the ban (Unix time), or NEVER. */
-interface Duties {
-  banMs: number;
-  usage: Unrecorded;
-  alerted: Alerted;
-}
-
 /** What is stored: the key's id, the counts, the record as it was last read, and what the alarm has to do. */
 type State = { keyId: string | undefined; quota: Quota; read: ReadRecord | undefined; duties: Duties };
 
@@ -65,7 +46,7 @@ const UNUSED_STATE: State = {
   keyId: undefined,
   quota: UNUSED_QUOTA,
   read: undefined,
-  duties: { banMs: NEVER, usage: NOTHING_UNRECORDED, alerted: NO_ALERTS },
+  duties: NO_DUTIES,
 };
 
 /** The clock and timers, what reads and writes the keys database, and the log: tests replace them. */
@@ -138,7 +119,7 @@ export class ApiKey extends DurableObject<Env> {
     const { storage } = this.ctx;
     if (this.#now() >= this.#deletedMs && this.#duties.usage.days.length === 0) {
       this.#quota = UNUSED_QUOTA;
-      this.#duties = UNUSED_STATE.duties;
+      this.#duties = NO_DUTIES;
       return storage.deleteAll();
     }
     await this.#recordBan();
@@ -154,7 +135,8 @@ export class ApiKey extends DurableObject<Env> {
     try {
       if (nowMs < bannedUntilMs) await this.#options.recordBan(this.env.KEYS_DB, this.#id, bannedUntilMs);
       // Unless another ban has begun meanwhile.
-      if (this.#quota.bannedUntilMs === bannedUntilMs) this.#duties = { ...this.#duties, banMs: NEVER };
+      if (this.#quota.bannedUntilMs === bannedUntilMs)
+        this.#duties = { ...this.#duties, banMs: NO_DUTIES.banMs };
     } catch (error) {
       this.#options.log("ban_not_recorded", { keyId: this.#id, cause: `${error}` });
       this.#duties = { ...this.#duties, banMs: nowMs + RECORD_PAUSE_MS };
@@ -167,7 +149,9 @@ export class ApiKey extends DurableObject<Env> {
     this.#alert(days);
     const { revision, totals } = this.#quota;
     // If an isolate ends with its lease, no later call would log the alert.
-    const openDays = totals.days.filter((day) => days.includes(day.startMs) && this.#mayAlert(day));
+    const openDays = totals.days.filter(
+      (day) => days.includes(day.startMs) && newAlerts(this.#duties.alerted, day, this.#dayLimit).length > 0,
+    );
     const counter = { keyId: this.#id, object: this.ctx.id.toString().slice(0, OBJECT_ID_LENGTH) };
     const recordUsage = () => this.#options.recordUsage(this.env.KEYS_DB, counter, revision, totals, days);
     const usage = await recordUsage().then(
@@ -183,36 +167,20 @@ export class ApiKey extends DurableObject<Env> {
   /** Logs the alerts of these days, after they are stored. */
   #alert(days: readonly number[]): void {
     const changed = this.#quota.totals.days.filter(({ startMs }) => days.includes(startMs));
-    for (const { startMs, admitted } of changed.toSorted((a, b) => a.startMs - b.startMs)) {
-      const alerts = this.#alertsOf(this.#quota, startMs, admitted);
+    for (const day of changed.toSorted((a, b) => a.startMs - b.startMs)) {
+      const alerts = dueAlerts(this.#duties.alerted, this.#quota, day, this.#dayLimit, this.#now());
       const percent = alerts.at(-1)?.percent;
       if (percent === undefined) continue;
-      const alerted = withAlert(this.#duties.alerted, startMs, percent);
+      const alerted = withAlert(this.#duties.alerted, day.startMs, percent);
       this.#duties = { ...this.#duties, alerted };
       this.#put();
-      for (const alert of alerts)
-        this.#options.log("quota_alert", { keyId: this.#id, day: formatDate(startMs), ...alert });
+      for (const alert of alerts) this.#options.log("quota_alert", { keyId: this.#id, ...alert });
     }
   }
 
-  /** The alerts of a day that are due. What is leased today may come back. */
-  #alertsOf(quota: Quota, startMs: number, used: number) {
-    const limit = this.#dayLimit;
-    // Most calls need not look at the leases.
-    if (!this.#mayAlert({ startMs, admitted: used })) return [];
-    const isToday = startMs === quota.counts.day.startMs;
-    const admitted = used - (isToday ? outstanding(quota, this.#now()).day : 0);
-    const percentages = newAlerts(this.#duties.alerted, { startMs, admitted }, limit);
-    return percentages.map((percent) => ({ percent, admitted, limit }));
-  }
-
-  /** Whether the day has an alert that is due, or will be unless leases come back. */
-  #mayAlert(day: Pick<DayTotals, "startMs" | "admitted">): boolean {
-    return newAlerts(this.#duties.alerted, day, this.#dayLimit).length > 0;
-  }
-
+  /** Infinity if the record is unknown. */
   get #dayLimit(): number {
-    return this.#record.latest?.record?.limits.day ?? NEVER;
+    return this.#record.latest?.record?.limits.day ?? Number.POSITIVE_INFINITY;
   }
 
   /** The key's id. Every object that has something to record knows it. */
@@ -236,18 +204,10 @@ export class ApiKey extends DurableObject<Env> {
     const before = this.#quota;
     if (quota.revision === before.revision) return;
     const nowMs = this.#now();
-    const duties = {
-      ...this.#duties,
-      banMs: quota.bannedUntilMs > before.bannedUntilMs ? nowMs : this.#duties.banMs,
-      usage: afterChange(this.#duties.usage, before.totals, quota.totals, nowMs),
-    };
-    // An alert of today does not wait.
-    if (this.#alertsOf(quota, quota.counts.day.startMs, quota.counts.day.used).length > 0)
-      duties.usage = { ...duties.usage, dueMs: Math.min(duties.usage.dueMs, nowMs) };
-    // The platform gives up an alarm that has failed several times.
-    const isOverdue = dutyMs(this.#duties) < nowMs - USAGE_EVERY_MS;
+    const duties = withChange(this.#duties, before, quota, this.#dayLimit, nowMs);
+    const needsAlarm = isOverdue(this.#duties, nowMs) || dutyMs(duties) < dutyMs(this.#duties);
     // The output gate waits for the alarm, as for every write.
-    if (isOverdue || dutyMs(duties) < dutyMs(this.#duties)) void this.ctx.storage.setAlarm(dutyMs(duties));
+    if (needsAlarm) void this.ctx.storage.setAlarm(dutyMs(duties));
     this.#put(quota, duties);
   }
 
@@ -258,9 +218,4 @@ export class ApiKey extends DurableObject<Env> {
     this.#quota = quota;
     this.#duties = duties;
   }
-}
-
-/** When the alarm has something to do (Unix time): `otherwiseMs` if all usage is recorded. */
-function dutyMs({ banMs, usage }: Duties, otherwiseMs = NEVER): number {
-  return Math.min(banMs, usage.days.length > 0 ? usage.dueMs : otherwiseMs);
 }

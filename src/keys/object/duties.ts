@@ -1,0 +1,67 @@
+// What the alarm of a key's object has to do, and when: record a ban and usage, and log alerts. Pure functions.
+
+import { formatDate } from "../../lib/rfc3339.ts";
+import type { DayTotals } from "../protocol.ts";
+import { outstanding } from "./leases.ts";
+import type { Quota } from "./quota.ts";
+import { type Alerted, NO_ALERTS, newAlerts } from "./quota-alert.ts";
+import { afterChange, NOTHING_UNRECORDED, type Unrecorded, USAGE_EVERY_MS } from "./usage-record.ts";
+
+const NEVER = Number.POSITIVE_INFINITY;
+
+/** `banMs`: when the alarm records the ban (Unix time), or NEVER. */
+export interface Duties {
+  banMs: number;
+  usage: Unrecorded;
+  alerted: Alerted;
+}
+
+export const NO_DUTIES: Duties = { banMs: NEVER, usage: NOTHING_UNRECORDED, alerted: NO_ALERTS };
+
+/** When the alarm has something to do (Unix time): `otherwiseMs` if all usage is recorded. */
+export function dutyMs({ banMs, usage }: Duties, otherwiseMs = NEVER): number {
+  return Math.min(banMs, usage.days.length > 0 ? usage.dueMs : otherwiseMs);
+}
+
+/** Whether the platform has given up the alarm, as it does after several failures. */
+export function isOverdue(duties: Duties, nowMs: number): boolean {
+  return dutyMs(duties) < nowMs - USAGE_EVERY_MS;
+}
+
+/** After the quota has changed. */
+export function withChange(
+  { usage, ...duties }: Duties,
+  before: Quota,
+  after: Quota,
+  dayLimit: number,
+  nowMs: number,
+): Duties {
+  const changed = {
+    ...duties,
+    banMs: after.bannedUntilMs > before.bannedUntilMs ? nowMs : duties.banMs,
+    usage: afterChange(usage, before.totals, after.totals, nowMs),
+  };
+  const { startMs, used } = after.counts.day;
+  const today = { startMs, admitted: used };
+  // An alert of today does not wait.
+  if (dueAlerts(duties.alerted, after, today, dayLimit, nowMs).length > 0)
+    changed.usage = { ...changed.usage, dueMs: Math.min(changed.usage.dueMs, nowMs) };
+  return changed;
+}
+
+/** The alerts of a day that are due. What is leased today may come back. */
+export function dueAlerts(
+  alerted: Alerted,
+  quota: Quota,
+  day: Pick<DayTotals, "startMs" | "admitted">,
+  dayLimit: number,
+  nowMs: number,
+) {
+  // Most calls need not look at the leases.
+  if (newAlerts(alerted, day, dayLimit).length === 0) return [];
+  const { startMs } = day;
+  const isToday = startMs === quota.counts.day.startMs;
+  const admitted = day.admitted - (isToday ? outstanding(quota, nowMs).day : 0);
+  const percentages = newAlerts(alerted, { startMs, admitted }, dayLimit);
+  return percentages.map((percent) => ({ day: formatDate(startMs), percent, admitted, limit: dayLimit }));
+}
