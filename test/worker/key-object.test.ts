@@ -266,6 +266,25 @@ it("a day is recorded again after a late report, not by a late write; each objec
   ]);
 });
 
+it("rows of the last 30 days that a restore has lost come back on the next day; unchanged rows are not written", async () => {
+  const { id, object } = await newObject();
+  const recordDay = async (requests: number) => {
+    await acquire(id, batch(requests));
+    pass(60_000);
+    await runDurableObjectAlarm(object);
+    pass(DAY_MS - 60_000);
+    const sql = "SELECT day, admitted, revision FROM key_usage WHERE key_id = ?1 ORDER BY day";
+    return (await env.KEYS_DB.prepare(sql).bind(id).all()).results;
+  };
+  for (const requests of [1, 2, 3]) await recordDay(requests);
+  // The busiest minutes of the last two days are not complete yet, so these days would change all the same.
+  const [first, second, ...others] = await recordDay(4);
+  await env.KEYS_DB.prepare("DELETE FROM key_usage WHERE key_id = ?1 AND admitted = 1").bind(id).run();
+  const [back, unchanged, ...rest] = await recordDay(5);
+  expect([back, unchanged]).toEqual([{ ...first, revision: expect.any(Number) }, second]);
+  expect(rest).toHaveLength(others.length + 1);
+});
+
 it("usage of a key whose row was lost is recorded under its id, by an alarm that does not know the object's name", async () => {
   const { id, object } = await newObject();
   await acquire(id, batch(2));

@@ -28,7 +28,10 @@ export function afterChange(
   after: Totals,
   nowMs: number,
 ): Unrecorded {
-  const changed = changedDays(before, after).filter((each) => !days.includes(each));
+  // On a new day all days are due, because a restore of the database may have lost some.
+  const isNewDay = !before.days.some(({ startMs }) => startMs === after.days.at(-1)?.startMs);
+  const due = isNewDay ? after.days.map(({ startMs }) => startMs) : changedDays(before, after);
+  const changed = due.filter((each) => !days.includes(each));
   const nextMs = days.length > 0 ? dueMs : Math.max(dueMs, nowMs + USAGE_DELAY_MS);
   // The bound is for a clock that has stepped back.
   return { days: [...days, ...changed], dueMs: Math.min(nextMs, nowMs + USAGE_EVERY_MS) };
@@ -55,17 +58,27 @@ function changedDays(before: Totals, after: Totals): number[] {
   return after.days.filter((each) => !before.days.includes(each)).map(({ startMs }) => startMs);
 }
 
-/** A row that was written late, by an object that has crashed since, does not replace a newer one. */
+const COUNTS = [
+  "admitted",
+  "refused_minute",
+  "refused_day",
+  "busiest_minute",
+  "last_admitted_ms",
+  "last_refused_ms",
+];
+const countsOf = (table: string) => COUNTS.map((column) => `${table}.${column}`).join(", ");
+
+/**
+ * A row that was written late, by an object that has crashed since, does not replace a newer one. An unchanged row is not written, because
+ * that costs as much as a change.
+ */
 const UPSERT_USAGE = `
-  INSERT INTO key_usage
-    (key_id, object, revision, day, admitted, refused_minute, refused_day, busiest_minute, last_admitted_ms, last_refused_ms)
+  INSERT INTO key_usage (key_id, object, revision, day, ${COUNTS.join(", ")})
   SELECT ?1, ?2, ?3, value ->> 'day', value ->> 'admitted', value ->> 'refusedByMinute', value ->> 'refusedByDay',
     value ->> 'busiestMinute', nullif(value ->> 'lastAdmittedMs', 0), nullif(value ->> 'lastRefusedMs', 0)
   FROM json_each(?4) WHERE true
-  ON CONFLICT DO UPDATE SET revision = excluded.revision, admitted = excluded.admitted,
-    refused_minute = excluded.refused_minute, refused_day = excluded.refused_day, busiest_minute = excluded.busiest_minute,
-    last_admitted_ms = excluded.last_admitted_ms, last_refused_ms = excluded.last_refused_ms
-  WHERE excluded.revision > key_usage.revision`;
+  ON CONFLICT DO UPDATE SET (revision, ${COUNTS.join(", ")}) = (excluded.revision, ${countsOf("excluded")})
+  WHERE excluded.revision > key_usage.revision AND (${countsOf("excluded")}) IS NOT (${countsOf("key_usage")})`;
 
 /** A key and its object, which in each preview is another one. */
 export type Counter = { keyId: string; object: string };
