@@ -8,30 +8,26 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { findUnfinished } from "../../scripts/cloudflare/time-travel.ts";
 import { createKey, rotateKey } from "../../src/operators/admin.ts";
 import { findKeyById } from "../../src/operators/records.ts";
 import { insertPetOnce } from "../../src/pets/idempotency.ts";
 import { insertPet } from "../../src/pets/store.ts";
-import { apiError, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { apiError } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
-import { startWorkersAccount } from "../support/e2e/workers-account.ts";
+import { useAccount } from "../support/e2e/use-account.ts";
 
-/** Of a text, in D1. */
-const MAX_TEXT_BYTES = 2_000_000;
 const OPERATOR = { by: "jo", nowMs: Date.UTC(2026, 10, 19, 12) };
 
-const account = await startWorkersAccount();
-const NAMES = ["petstore-keys", "petstore-pets", "petstore-previews-keys", "petstore-previews-pets"];
-const api = await startCloudflareApi({ ...account, query }, NAMES);
+const { api, databaseOf } = await useAccount();
 type Databases = Record<"keys" | "pets", D1Database>;
 const of = (prefix: string): Databases => ({
-  keys: databaseOf(account, `${prefix}-keys`),
-  pets: databaseOf(account, `${prefix}-pets`),
+  keys: databaseOf(`${prefix}-keys`),
+  pets: databaseOf(`${prefix}-pets`),
 });
 const [source, target] = [of("petstore"), of("petstore-previews")];
 
@@ -39,20 +35,6 @@ let folder: string;
 /** A backup of the source, and all its rows. */
 let backup: string;
 let rows: Awaited<ReturnType<typeof allRows>>;
-
-/** Of a call, what is larger than D1 allows is refused. */
-async function query(id: string, statements: Parameters<typeof account.query>[1]) {
-  const results = await account.query(id, statements);
-  for (const text of [...statements.flatMap(({ params = [] }) => params), ...textsOf(results)])
-    if (Buffer.byteLength(`${text}`) > MAX_TEXT_BYTES) throw new Error("a text is too large");
-  return results;
-}
-
-function textsOf(results: unknown): unknown[] {
-  return (results as D1Result<object>[]).flatMap(({ results }) =>
-    results.flatMap((row) => Object.values(row)),
-  );
-}
 
 const EXACT = [
   [
@@ -66,7 +48,6 @@ feed, "quotes", ''apostrophe'', \\, \u2028, 😀'`,
 ];
 
 beforeAll(async () => {
-  for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
   folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
   await fill(source);
   rows = await allRows(source);
@@ -78,11 +59,7 @@ beforeEach(async () => {
   for (const database of Object.values(target)) await empty(database);
 });
 
-afterAll(async () => {
-  api.stop();
-  await account.stop();
-  await rm(folder, { recursive: true, force: true });
-});
+afterAll(() => rm(folder, { recursive: true, force: true }));
 
 /** Values of every kind, and pages of each table that are limited by bytes. */
 async function fill({ keys, pets }: Databases): Promise<void> {

@@ -9,29 +9,22 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { BATCH } from "../../scripts/commands/keys/create.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
 import { createKey, revokeKey } from "../../src/operators/admin.ts";
-import { databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState } from "../support/e2e/petstore.ts";
-import { startWorkersAccount } from "../support/e2e/workers-account.ts";
+import { useAccount } from "../support/e2e/use-account.ts";
 
-const account = await startWorkersAccount();
-const api = await startCloudflareApi(account, ["petstore-keys"]);
-const database = databaseOf(account, "petstore-keys");
+const { api, databaseOf } = await useAccount(["petstore-keys"]);
+const database = databaseOf("petstore-keys");
 const operator = () => ({ by: "a test", nowMs: Date.now() });
 let folder: string;
 
 beforeAll(async () => {
-  for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
   await migrate(database, "keys");
-});
-afterAll(async () => {
-  api.stop();
-  await account.stop();
 });
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "petstore-test-"));

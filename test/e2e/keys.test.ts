@@ -12,32 +12,25 @@ import { newSecret } from "../../src/keys/secret.ts";
 import { createKey, renameKey, rotateKey } from "../../src/operators/admin.ts";
 import { KEY_CHANGES } from "../../src/operators/changes.ts";
 import type { LIST_STATES } from "../../src/operators/records.ts";
-import { apiError, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { apiError } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState, runProcess, runScript } from "../support/e2e/petstore.ts";
 import { hasTerminals, runInTerminal } from "../support/e2e/terminal.ts";
-import { startWorkersAccount } from "../support/e2e/workers-account.ts";
+import { useAccount } from "../support/e2e/use-account.ts";
 
 const SECRET = /^pet_[0-9A-Za-z]{50}$/;
 const TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
 const DAY_MS = 86_400_000;
 
-const account = await startWorkersAccount();
 // Without a database of pets, which these commands don't need.
-const api = await startCloudflareApi(account, ["petstore-keys"]);
-const database = databaseOf(account, "petstore-keys");
+const { api, databaseOf } = await useAccount(["petstore-keys"]);
+const database = databaseOf("petstore-keys");
 const { state, remove } = await emptyState();
 
 beforeAll(async () => {
-  for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
   await migrate(database, "keys");
 });
-
-afterAll(async () => {
-  api.stop();
-  await account.stop();
-  await remove();
-});
+afterAll(remove);
 
 /** Runs `npx petstore keys LINE`: where nobody can answer, or in a terminal where somebody types `stdin`. */
 async function run(line: string, stdin?: string, piped?: string) {
