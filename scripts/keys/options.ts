@@ -47,7 +47,7 @@ export const CHANGE = {
   by: {
     placeholder: "name",
     description: "who makes the change, for the record (default: your login name)",
-    parse: changedBy,
+    parse: recordedText,
   },
 } as const;
 /** The options of a command that changes the keys of IDS. */
@@ -91,25 +91,17 @@ export function loginName(): string {
 /** Parses the name of a key. */
 export function keyName(text: string): string {
   // commander takes the next word as the value, also if it is an option.
-  if (text.startsWith("--")) throw new InvalidArgumentError("It must be a name, and looks like an option.");
+  if (text.startsWith("--")) throw new InvalidArgumentError("It looks like an option.");
   if (withoutSecrets(text) !== text) throw new InvalidArgumentError("It must not contain an API key.");
   const { length } = [...text];
   if (length >= 1 && length <= MAX_NAME_LENGTH && text.isWellFormed()) return text;
   throw new InvalidArgumentError(`It must be 1 to ${MAX_NAME_LENGTH} characters.`);
 }
 
-function changedBy(text: string): string {
-  if (/^(?!--)[^\p{Cc}]{1,100}$/u.test(text) && withoutSecrets(text) === text) return text;
-  throw new InvalidArgumentError("It must be 1 to 100 characters, and no API key.");
-}
-
-/** Parses the reason of a change. */
-export function reason(text: string): string {
-  if (text.startsWith("--")) throw new InvalidArgumentError("It must be a text, and looks like an option.");
-  const { length } = [...text];
-  if (length >= 1 && length <= MAX_NAME_LENGTH && printable(text) === text && withoutSecrets(text) === text)
-    return text;
-  throw new InvalidArgumentError(`It must be 1 to ${MAX_NAME_LENGTH} printable characters, and no API key.`);
+/** Parses a text for the record of changes: who makes one, or why. */
+export function recordedText(text: string): string {
+  if (printable(keyName(text)) === text) return text;
+  throw new InvalidArgumentError("It must have printable characters only.");
 }
 
 /** Parses the end of a key (Unix time in milliseconds). `orElse` completes the message. */
