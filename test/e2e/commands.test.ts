@@ -3,21 +3,19 @@
 import { mkdtemp, rmdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { PassThrough, Writable } from "node:stream";
+import { PassThrough } from "node:stream";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { type Program, runCommand } from "../../scripts/lib/command.ts";
+import type { Program } from "../../scripts/lib/command.ts";
 import { Io } from "../../scripts/lib/io.ts";
 import { petstore } from "../../scripts/petstore.ts";
 import { PLANS } from "../../src/keys/plans.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
-import { runProcess } from "../support/e2e/petstore.ts";
 
 const PROJECT = resolve();
 
 const stream = new PassThrough();
-const STREAMS = { stdin: stream, stdout: stream, stderr: stream, env: {} };
-const IO = new Io(STREAMS);
+const IO = new Io({ stdin: stream, stdout: stream, stderr: stream, env: {} });
 
 /** All commands and groups, by the words that select them. */
 const COMMANDS = new Map<string, Program>();
@@ -103,7 +101,6 @@ it.each([
   ["restore --timestamp 2999-01-01", PAST],
   ["restore --bookmark 0 --yes", "add --remote or --preview NAME"],
   ["restore --bookmark 0 --dry-run --yes", "'--yes' cannot be used with"],
-  ["restore --resume --yes", "add --remote or --preview NAME"],
   ["restore --resume --dry-run", "'--resume' cannot be used"],
   ["restore --from --yes", "It must name a file"],
   ["keys create --from --remote", "It must name a file"],
@@ -140,6 +137,7 @@ it.each([
   [`${CREATE} free --expires 9999-12-31T23:59:59-23:59`, DATE],
   [`${CREATE} free --by=`, "It must be 1 to 255 characters"],
   [`${CREATE} free --by ${SECRET}`, "It must not contain an API key"],
+  [`keys revoke ${SECRET}`, "'pet_…' is invalid"],
   [`keys rename ${ID} ${SECRET}`, "It must not contain an API key"],
   [`keys expire ${ID} nevr`, "2027-01-31T12:00:00Z, or never"],
   ["keys revoke demo", "It must be a public ID such as key_0123456789Ab, as npx petstore keys list shows it"],
@@ -161,19 +159,6 @@ it.each([
   expect(stderr).toContain(problem);
 });
 
-it.each([
-  ["EPIPE", 0, ""],
-  ["ENOSPC", 1, "error: the output could not be written: ENOSPC\n"],
-])("a command whose output is lost with %s exits with %i", async (code, expected, problem) => {
-  const written: string[] = [];
-  const stderr = new Writable({ write: (chunk, _encoding, done) => done(void written.push(`${chunk}`)) });
-  const error = Object.assign(new Error(code), { code });
-  const stdout = new Writable({ write: (_chunk, _encoding, done) => done(error) });
-  const streams = { ...STREAMS, stdout, stderr };
-  expect(await runCommand(petstore, "npx petstore", ["--help"], streams)).toBe(expected);
-  expect(written.join("")).toBe(problem);
-});
-
 it("a command that gets an API key in an argument does nothing, doesn't repeat it, and says how to replace it", async () => {
   const id = newKeyId();
   const secret = newSecret(id);
@@ -188,29 +173,17 @@ it("a command that gets an API key in an argument does nothing, doesn't repeat i
     `keys list --search x${secret}y`,
     `${secret}`,
     `keys --help ${secret}`,
-  ])
-    expect(await runPetstore(line)).toEqual({ exitCode: 2, stdout: "", stderr: problem });
-});
-
-it("npm hands the options of npx petstore to it, and paths are relative to the folder where it runs", async () => {
-  const words = ["petstore", "keys", "list", "--state", "expiring", "--persist-to", "none"];
-  const { exitCode, stderr } = await runProcess("npx", words, {}, "docs");
-  const problem = expect.stringContaining(`there is no database of keys in ${resolve("docs/none")}: `);
-  expect([exitCode, stderr]).toEqual([1, problem]);
+  ]) {
+    const outcome = await runPetstore(line);
+    expect(outcome).toEqual({ exitCode: 2, stdout: "", stderr: problem });
+    // All that is random in the key.
+    expect(outcome.stderr).not.toContain(secret.slice(16, 20));
+  }
 });
 
 const ON_CLOUDFLARE = [...COMMANDS].flatMap(([words, program]) => {
   const { options } = program.build("", "", IO);
   return options.some(({ long }) => long === "--allow-packaged-node") ? [words] : [];
-});
-
-it("every command with --remote or --preview can be allowed to use the Node of a package", () => {
-  const remote = [...COMMANDS].flatMap(([words, program]) => {
-    const { options } = program.build("", "", IO);
-    return options.some(({ long }) => /^--(remote|preview)$/.test(`${long}`)) ? [words] : [];
-  });
-  expect(remote.length).toBeGreaterThan(10);
-  expect(remote.filter((words) => !ON_CLOUDFLARE.includes(words))).toEqual([]);
 });
 
 it.each(ON_CLOUDFLARE)(
