@@ -29,8 +29,13 @@ export const ALLOW_PACKAGED_NODE = {
   },
 } as const;
 
-/** The options that choose a deployed database. */
-export const REMOTE_OPTIONS = {
+export const TARGET_OPTIONS = {
+  persistTo: {
+    placeholder: "dir",
+    description: "the local databases of npm start -- --persist-to DIR",
+    parse: folder,
+    conflicts: ["preview", "remote"],
+  },
   preview: {
     placeholder: "name",
     description: "the databases that all previews share",
@@ -39,16 +44,6 @@ export const REMOTE_OPTIONS = {
   },
   remote: { description: "the production databases" },
   ...ALLOW_PACKAGED_NODE,
-} as const;
-
-export const TARGET_OPTIONS = {
-  persistTo: {
-    placeholder: "dir",
-    description: "the local databases of npm start -- --persist-to DIR",
-    parse: folder,
-    conflicts: ["preview", "remote"],
-  },
-  ...REMOTE_OPTIONS,
 } as const;
 
 export function readTarget({ persistTo, preview, remote }: TargetOptions): Target {
@@ -64,17 +59,11 @@ export function targetOptions(target: Target): string {
   return target.state === DEFAULT_STATE ? "" : ` --persist-to ${shellWord(target.state)}`;
 }
 
-/** The command that serves from the local state of `target`. */
-export function startLine(target: Target): string {
-  return `npm start --${targetOptions(target)}`.replace(/ --$/, "");
-}
-
 /** Throws if these databases of `target` are local and do not exist. */
 export function requireLocal(target: Target, ...needed: readonly Contents[]): void {
   if (target.kind !== "local") return;
+  const start = `npm start --${targetOptions(target)}`.replace(/ --$/, "");
   for (const contents of needed)
     if (!existsSync(databaseFile(target.state, contents)))
-      throw new Error(
-        `there is no database of ${contents} in ${target.state}: create it with ${startLine(target)}`,
-      );
+      throw new Error(`there is no database of ${contents} in ${target.state}: create it with ${start}`);
 }

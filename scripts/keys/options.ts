@@ -37,8 +37,6 @@ export const IDS = {
 } as const;
 export const PLAN = { description: "the plan", choices: PLANS } as const;
 
-export const JSON_LINES = { description: "print one JSON value per line", conflicts: ["json"] } as const;
-export const YES = { description: "don't ask" } as const;
 /** The options of every command on keys. */
 export const COMMON = { ...TARGET_OPTIONS, json: { description: "print one JSON value" } } as const;
 /** The options of a command that changes a key. */

@@ -5,7 +5,7 @@ import { withoutSecrets } from "../../../src/keys/secret.ts";
 import { EXPIRING_DAYS, LIST_ORDERS, LIST_STATES, listKeys } from "../../../src/operators/records.ts";
 import { USAGE_KEPT_DAYS } from "../../../src/operators/usage.ts";
 import { warnOfPlans, withKeys } from "../../keys/context.ts";
-import { COMMON, JSON_LINES, MANY, PAGE_SIZE, PLAN } from "../../keys/options.ts";
+import { COMMON, MANY, PAGE_SIZE, PLAN } from "../../keys/options.ts";
 import { keyJson, keyTable } from "../../keys/text.ts";
 import { defineCommand, integer } from "../../lib/command.ts";
 
@@ -36,7 +36,7 @@ export default defineCommand({
     },
     page: { placeholder: "n", description: "the page (default: 1)", parse: MANY },
     ...COMMON,
-    jsonLines: JSON_LINES,
+    jsonLines: { description: "print one JSON value per line", conflicts: ["json"] },
   },
   examples: ["--search shop --plan pro", "--state expiring --sort expires --json", "--state banned --remote"],
   async handler(io, options) {
