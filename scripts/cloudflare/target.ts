@@ -2,15 +2,9 @@
 
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import { matching } from "../lib/command.ts";
+import { matching, type OptionValues } from "../lib/command.ts";
 import { shellWord } from "../lib/io.ts";
 import { type Contents, DEFAULT_STATE, databaseFile, type Target } from "./database.ts";
-
-export interface TargetOptions {
-  persistTo?: string | undefined;
-  preview?: string | undefined;
-  remote?: true | undefined;
-}
 
 /** Parses a path, relative to where the command was typed: it runs in the project's folder. */
 function path(what: string) {
@@ -46,7 +40,7 @@ export const TARGET_OPTIONS = {
   ...ALLOW_PACKAGED_NODE,
 } as const;
 
-export function readTarget({ persistTo, preview, remote }: TargetOptions): Target {
+export function readTarget({ persistTo, preview, remote }: OptionValues<typeof TARGET_OPTIONS>): Target {
   if (remote) return { kind: "production" };
   if (preview !== undefined) return { kind: "preview", name: preview };
   return { kind: "local", state: persistTo ?? DEFAULT_STATE };

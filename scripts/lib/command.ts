@@ -49,7 +49,8 @@ type OptionValue<Spec> = Spec extends { placeholder: string }
 type ArgumentValues<Specs extends readonly ArgumentSpec[]> = {
   -readonly [Index in keyof Specs]: ArgumentValue<Specs[Index]>;
 };
-type OptionValues<Specs extends OptionSpecs> = {
+/** What the handler gets. */
+export type OptionValues<Specs extends OptionSpecs> = {
   -readonly [Name in keyof Specs]: OptionValue<Specs[Name]>;
 };
 

@@ -23,7 +23,7 @@ import {
   ownLimits,
   type ValuesOf,
 } from "./changes.ts";
-import { type ChangeRecord, findKeyById, type ListedKey, listChanges } from "./records.ts";
+import { type ChangeRecord, findKeyById, type KeyOwner, type ListedKey, listChanges } from "./records.ts";
 
 /** Who makes a change, and when (Unix time in milliseconds). */
 export interface Operator {
@@ -96,13 +96,11 @@ export async function createKeys(
   return created.filter(({ key }) => ids.has(key.id));
 }
 
-type NamedKey = Pick<ListedKey, "id" | "name" | "lastFour" | "createdAtMs">;
-
 /** A key that is not revoked for each of the names that one has, by name. */
-export async function findNamed(database: D1Database, names: string[]): Promise<Map<string, NamedKey>> {
+export async function findNamed(database: D1Database, names: string[]): Promise<Map<string, KeyOwner>> {
   const sql = `SELECT id, name, last_four AS lastFour, created_at_ms AS createdAtMs FROM keys WHERE ${NAMED}`;
   const statement = database.prepare(sql).bind(JSON.stringify(names.map((name) => ({ name }))));
-  const { results } = await read(() => statement.all<NamedKey>());
+  const { results } = await read(() => statement.all<KeyOwner>());
   return new Map(results.map((key) => [key.name, key]));
 }
 

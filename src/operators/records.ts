@@ -142,6 +142,9 @@ export async function countKeys(database: D1Database, nowMs: number) {
 
 export type ListedKey = Awaited<ReturnType<typeof listKeys>>["keys"][number];
 
+/** What tells an operator whose key it is. */
+export type KeyOwner = Pick<ListedKey, "id" | "name" | "lastFour" | "createdAtMs">;
+
 /** A key in any state. */
 export async function findKeyById(
   database: D1Database,
