@@ -178,7 +178,7 @@ it("restores all rows exactly, and assigns ids above all that were ever assigned
   expect(BigInt(id)).toBeGreaterThan(9_007_199_254_740_995n + 999_999n);
 });
 
-it("assigns a thousand ids a second fewer than the service could since the backup", async () => {
+it("assigns ids above those that the service may have assigned since the backup, a thousand a second", async () => {
   const { header, rest } = await split(backup);
   const weekMs = 7 * 86_400_000;
   const createdAt = new Date(Date.now() - weekMs).toISOString();
@@ -282,11 +282,6 @@ describe("a file is refused before anything is written if", () => {
       "lines are missing, and the compression is right",
       () => changeText((text) => text.slice(0, 500_000)),
       DAMAGED,
-    ],
-    [
-      "a row is missing, and the compression is right",
-      () => changeText((text) => text.replace(/\n\[.*\n/, "\n")),
-      "SHA-256",
     ],
     [
       "a value has changed, and the compression is right",
