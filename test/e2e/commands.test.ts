@@ -113,7 +113,6 @@ it.each([
     "keys list --state gone",
     "Allowed choices are active, suspended, banned, expiring, in-grace, expired, revoked",
   ],
-  ["keys list --json --json-lines", "cannot be used with option '--json'"],
   ["keys list --search --json", "It looks like an option"],
   [`keys list --search ${SECRET}`, "npx petstore keys find reads one from standard input"],
   ["keys list --persist-to x --remote", "cannot be used with option"],

@@ -190,8 +190,8 @@ describe("npx petstore keys list", () => {
 
   /** The names of the keys that are found. */
   async function found(query: string): Promise<string[]> {
-    const lines = (await run(`list ${query} --json-lines`)).stdout.split("\n").slice(0, -1);
-    return lines.map((line) => JSON.parse(line).name.replace("~", ""));
+    const keys: { name: string }[] = await json(`list ${query}`);
+    return keys.map(({ name }) => name.replace("~", ""));
   }
 
   const STATES = {
