@@ -375,10 +375,12 @@ it("usage that a running service has recorded since keeps no restore back, and i
   expect(found).toEqual([{ count: 3_000, revision: 8 }]);
 });
 
-it("says where a backup could not be written", async () => {
-  const outcome = await runPetstore(`backup ${folder}/none/x --remote`);
+it("writes only a new file, and says where it could not be written", async () => {
+  const again = await runPetstore(`backup ${backup} --remote`);
+  expect(again).toMatchObject({ exitCode: 2, stderr: `error: ${backup} exists: give another name\n` });
+  const nowhere = await runPetstore(`backup ${folder}/none/x --remote`);
   const problem = expect.stringContaining("/none/x was not written: ENOENT");
-  expect(outcome).toMatchObject({ exitCode: 1, stderr: problem });
+  expect(nowhere).toMatchObject({ exitCode: 1, stderr: problem });
 });
 
 it("a database that has lost a table is not backed up", async () => {

@@ -106,7 +106,6 @@ it.each([
   ["restore --from x --resume", "cannot be used with"],
   ["restore --only pets --remote", "--only needs --from FILE"],
   ["backup", "missing required argument 'file'; see npx petstore backup --help"],
-  ["backup package.json", `${resolve("package.json")} exists: give another name`],
   ["keys list all", "Expected 0 arguments but got 1: all; see npx petstore keys list --help"],
   [
     "keys list --state gone",
