@@ -89,7 +89,7 @@ async function syncFolder(path: string): Promise<void> {
 }
 
 /** Gets rows of a table, as many as one statement takes. */
-export type Visit = (table: string, lines: string[]) => Promise<void>;
+type Visit = (table: string, lines: string[]) => Promise<void>;
 
 /** Reads a whole backup: the header, then rows. Throws if the file is damaged, which may turn out after the last visit. */
 export async function readFile(path: string, visit: Visit): Promise<Summary & { header: Header }> {
