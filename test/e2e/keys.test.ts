@@ -374,7 +374,7 @@ describe("npx petstore keys suspend and resume", () => {
     expect([exitCode, stdout]).toEqual([0, `Suspended ${id} ("Ann's shop"): suspended, ${plan}.\n`]);
     expect(await json(`list --search ${id}`)).toMatchObject([{ state: "suspended", suspendedAt: TIME }]);
     const again = await run(`suspend ${id} --reason unpaid`);
-    expect(again.stderr).toContain(`${id} was suspended before: see its log.\n`);
+    expect(again.stderr).toContain(`${id} is suspended already: see its log.\n`);
     expect((await run(`resume ${id}`)).stdout).toBe(`Resumed ${id} ("Ann's shop"): active, ${plan}.\n`);
     const { exitCode: failed, stderr } = await run(`resume ${id}`);
     expect([failed, stderr]).toEqual([1, `error: ${id} is not suspended\n`]);

@@ -23,7 +23,7 @@ export default defineCommand({
       effect: (keys) => `This suspends ${keys}.`,
       make: (database, each, operator) => suspendKey(database, each, options.reason, operator),
       explain: (_context, { id: each, suspendedAtMs }) => {
-        if (suspendedAtMs !== null) io.note(`${each} was suspended before: see its log.`);
+        if (suspendedAtMs !== null) io.note(`${each} is suspended already: see its log.`);
       },
       detail: options.reason,
     }),
