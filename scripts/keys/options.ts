@@ -6,7 +6,7 @@ import { MAX_LIMIT, PLANS, PLANS_WITH_OWN_LIMITS, type Plan } from "../../src/ke
 import { withoutSecrets } from "../../src/keys/secret.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { TARGET_OPTIONS } from "../cloudflare/target.ts";
-import { integer, matching } from "../lib/command.ts";
+import { integer, matching, type OptionValues } from "../lib/command.ts";
 import { UsageError } from "../lib/io.ts";
 import { parseTime } from "../lib/time.ts";
 import { MAX_NAME_LENGTH, printable } from "./text.ts";
@@ -65,7 +65,7 @@ export const LIMITS = {
 /** The limits of the key's own; undefined for a plan whose limits are fixed. Throws UsageError. */
 export function readLimits(
   plan: Plan,
-  { perMinute, perDay }: { perMinute: number | undefined; perDay: number | undefined },
+  { perMinute, perDay }: OptionValues<typeof LIMITS>,
 ): Limits | undefined {
   if (!PLANS_WITH_OWN_LIMITS.includes(plan)) {
     if (perMinute === undefined && perDay === undefined) return undefined;

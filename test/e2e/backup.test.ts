@@ -557,12 +557,10 @@ it("works on local databases, also while the service adds pets", async () => {
   const restored = await restore(file, `--persist-to ${state}`);
   expect(restored.exitCode).toBe(0);
   const { header } = await split(file);
-  const pets = `SELECT quote(id) || quote(name) || quote(category_id) || quote(status) AS row FROM pets WHERE id <= ${header.highestId} ORDER BY row`;
-  const [from, to] = [petstore.state, state].map((each) =>
-    openDatabases({ kind: "local", state: each }, "pets"),
-  );
-  const [before, after] = [await from, await to];
-  expect(await run(after?.pets as D1Database, pets)).toEqual(await run(before?.pets as D1Database, pets));
-  await before?.close();
-  await after?.close();
+  const select = `SELECT quote(id) || quote(name) || quote(category_id) || quote(status) AS row FROM pets WHERE id <= ${header.highestId} ORDER BY row`;
+  const petsIn = async (folder: string) => {
+    const { pets, close } = await openDatabases({ kind: "local", state: folder }, "pets");
+    return run(pets, select).finally(close);
+  };
+  expect(await petsIn(state)).toEqual(await petsIn(petstore.state));
 });
