@@ -463,6 +463,9 @@ describe("npx petstore keys find", () => {
       stdout: expect.stringMatching(/It does not work: the key is revoked.\n$/),
       stderr: "",
     });
+    const banned = await newKey("banned");
+    await recordBans(banned.id, 1);
+    expect((await find(banned.secret)).stdout).toMatch(/ It works after the ban; it never expires\.\n$/);
     const { secret: expired } = await newKey("expired", -1);
     expect((await find(expired)).stdout).toMatch(
       / is the current one. It does not work: it ended at \d{4}-\S+Z.\n$/,
