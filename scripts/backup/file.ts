@@ -4,8 +4,7 @@
 
 import { createHash } from "node:crypto";
 import { createReadStream, createWriteStream, rmSync } from "node:fs";
-import { open, rename, rm, stat } from "node:fs/promises";
-import { constants } from "node:os";
+import { open, rename, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { createGunzip, createGzip } from "node:zlib";
@@ -16,6 +15,9 @@ import { type Layout, MAX_PAGE_BYTES, MAX_PAGE_ROWS, type Page } from "./tables.
 const FORMAT = "petstore backup";
 /** Another number for what this version can't read. */
 const VERSION = 1;
+
+/** Signals that end a process, which removes its incomplete file. */
+const ENDING = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /** A longer line is not one of a backup. */
 const MAX_LINE_LENGTH = 4 * MAX_PAGE_BYTES;
@@ -45,11 +47,9 @@ export async function writeFile(path: string, header: Header, rows: AsyncIterabl
   const summary: Summary = { rows: {}, sha256: "" };
   const partial = `${path}.${process.pid}.partial`;
   const remove = () => rmSync(partial, { force: true });
-  const endings = (["SIGINT", "SIGTERM", "SIGHUP"] as const).map((signal) => {
-    return [signal, () => process.exit(128 + constants.signals[signal])] as const;
-  });
+  const end = (_: NodeJS.Signals, number: number) => process.exit(128 + number);
   process.on("exit", remove);
-  for (const [signal, end] of endings) process.on(signal, end);
+  for (const signal of ENDING) process.on(signal, end);
   try {
     const file = createWriteStream(partial, { flags: "wx", mode: 0o600, flush: true });
     await pipeline(textsOf(header, rows, summary), createGzip(), file);
@@ -57,11 +57,11 @@ export async function writeFile(path: string, header: Header, rows: AsyncIterabl
     await syncFolder(dirname(path));
     return summary;
   } catch (error) {
-    await rm(partial, { force: true });
     throw new Error(`${path} was not written: ${messageOf(error)}`, { cause: error });
   } finally {
+    remove();
     process.off("exit", remove);
-    for (const [signal, end] of endings) process.off(signal, end);
+    for (const signal of ENDING) process.off(signal, end);
   }
 }
 
@@ -89,7 +89,7 @@ async function syncFolder(path: string): Promise<void> {
 }
 
 /** Gets rows of a table, as many as one statement takes. */
-export type Visit = (table: string, lines: string[]) => Promise<void>;
+type Visit = (table: string, lines: string[]) => Promise<void>;
 
 /** Reads a whole backup: the header, then rows. Throws if the file is damaged, which may turn out after the last visit. */
 export async function readFile(path: string, visit: Visit): Promise<Summary & { header: Header }> {

@@ -26,7 +26,7 @@ const RESTORES = "keys.pet_restores";
 const SHARED = [RESTORES, "keys.key_usage"];
 
 /** A backup that is complete, and what of it is restored: `rows` has only that. */
-export type Backup = Summary & { path: string; header: Header; chosen: readonly Contents[] };
+type Backup = Summary & { path: string; header: Header; chosen: readonly Contents[] };
 
 /** Reads a whole backup. Throws if it is damaged, or if this checkout lacks one of its migrations. */
 export async function checkBackup(

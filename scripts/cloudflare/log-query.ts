@@ -4,14 +4,6 @@
 import { CloudflareApiError, openAccount } from "./account.ts";
 import { readConfig } from "./wrangler.ts";
 
-/** The requests with one status. `medianMs` and `p95Ms` are times of whole requests. */
-export interface LoggedStatus {
-  status: number;
-  requests: number;
-  medianMs: number;
-  p95Ms: number;
-}
-
 /** The fields of a query's result that matter here. */
 interface Result {
   calculations?: { aggregates: { value: number; groups: { value: string | number }[] }[] }[];
@@ -24,7 +16,10 @@ const NOT_ALLOWED = 10_000;
 
 const MS = { key: "ms", keyType: "number" } as const;
 
-/** The requests of a time (Unix time in milliseconds) by status. `isSampled` if Cloudflare left out lines. */
+/**
+ * The requests of a time (Unix time in milliseconds) by status, with the median and 95th percentile of their times. `isSampled` if
+ * Cloudflare left out lines.
+ */
 export async function logByStatus(from: number, to: number) {
   const [{ name }, callApi] = await Promise.all([readConfig(), openAccount()]);
   const parameters = {
@@ -55,7 +50,7 @@ export async function logByStatus(from: number, to: number) {
   });
   if (requests === undefined)
     throw new Error("Cloudflare's API returned something other than a query result");
-  const statuses: LoggedStatus[] = [...requests].map(([status, count]) => ({
+  const statuses = [...requests].map(([status, count]) => ({
     status,
     requests: count,
     medianMs: median?.get(status) ?? 0,

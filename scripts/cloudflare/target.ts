@@ -2,15 +2,9 @@
 
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import { matching } from "../lib/command.ts";
+import { matching, type OptionValues } from "../lib/command.ts";
 import { shellWord } from "../lib/io.ts";
 import { type Contents, DEFAULT_STATE, databaseFile, type Target } from "./database.ts";
-
-export interface TargetOptions {
-  persistTo?: string | undefined;
-  preview?: string | undefined;
-  remote?: true | undefined;
-}
 
 /** Parses a path, relative to where the command was typed: it runs in the project's folder. */
 function path(what: string) {
@@ -29,8 +23,13 @@ export const ALLOW_PACKAGED_NODE = {
   },
 } as const;
 
-/** The options that choose a deployed database. */
-export const REMOTE_OPTIONS = {
+export const TARGET_OPTIONS = {
+  persistTo: {
+    placeholder: "dir",
+    description: "the local databases of npm start -- --persist-to DIR",
+    parse: folder,
+    conflicts: ["preview", "remote"],
+  },
   preview: {
     placeholder: "name",
     description: "the databases that all previews share",
@@ -41,17 +40,7 @@ export const REMOTE_OPTIONS = {
   ...ALLOW_PACKAGED_NODE,
 } as const;
 
-export const TARGET_OPTIONS = {
-  persistTo: {
-    placeholder: "dir",
-    description: "the local databases of npm start -- --persist-to DIR",
-    parse: folder,
-    conflicts: ["preview", "remote"],
-  },
-  ...REMOTE_OPTIONS,
-} as const;
-
-export function readTarget({ persistTo, preview, remote }: TargetOptions): Target {
+export function readTarget({ persistTo, preview, remote }: OptionValues<typeof TARGET_OPTIONS>): Target {
   if (remote) return { kind: "production" };
   if (preview !== undefined) return { kind: "preview", name: preview };
   return { kind: "local", state: persistTo ?? DEFAULT_STATE };
@@ -64,17 +53,11 @@ export function targetOptions(target: Target): string {
   return target.state === DEFAULT_STATE ? "" : ` --persist-to ${shellWord(target.state)}`;
 }
 
-/** The command that serves from the local state of `target`. */
-export function startLine(target: Target): string {
-  return `npm start --${targetOptions(target)}`.replace(/ --$/, "");
-}
-
 /** Throws if these databases of `target` are local and do not exist. */
 export function requireLocal(target: Target, ...needed: readonly Contents[]): void {
   if (target.kind !== "local") return;
+  const start = `npm start --${targetOptions(target)}`.replace(/ --$/, "");
   for (const contents of needed)
     if (!existsSync(databaseFile(target.state, contents)))
-      throw new Error(
-        `there is no database of ${contents} in ${target.state}: create it with ${startLine(target)}`,
-      );
+      throw new Error(`there is no database of ${contents} in ${target.state}: create it with ${start}`);
 }

@@ -7,9 +7,10 @@ import { findNamed, type Operator } from "../../src/operators/admin.ts";
 import { findKeyById, type ListedKey } from "../../src/operators/records.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { openDatabases, pendingMigrations } from "../cloudflare/database.ts";
-import { readTarget, requireLocal, type TargetOptions, targetOptions } from "../cloudflare/target.ts";
+import { readTarget, requireLocal, targetOptions } from "../cloudflare/target.ts";
+import type { OptionValues } from "../lib/command.ts";
 import { type Io, messageOf } from "../lib/io.ts";
-import { loginName } from "./options.ts";
+import { type COMMON, loginName } from "./options.ts";
 import { keyAndPlan, keyOwner, type NamedKey, printable } from "./text.ts";
 
 /** When a change is in force. */
@@ -25,7 +26,7 @@ export interface Context {
   where: string;
 }
 
-export type Options = TargetOptions & { json?: true | undefined; by?: string | undefined };
+export type Options = OptionValues<typeof COMMON> & { by?: string | undefined };
 
 /** Of SQLite, about a table or a column of a migration that is not applied. */
 const NOT_MIGRATED = /no such (table|column)/;
@@ -117,17 +118,14 @@ export async function printSecret(
   secret: string,
   again = "",
 ): Promise<void> {
-  const text = json ? JSON.stringify(secretJson(key, secret)) : secret;
+  const { id, name, plan, limits } = key;
+  const perWindow = { perMinute: limits?.minute ?? null, perDay: limits?.day ?? null };
+  const text = json ? JSON.stringify({ id, key: secret, name, plan, ...perWindow }) : secret;
   await io.printOnce(text).catch((error) => {
-    const [rotate, revoke] = [`rotate ${key.id}${again}`, `revoke ${key.id}`].map(
-      (words) => `npx petstore keys ${words}${where}`,
-    );
-    const problem = `the new key of ${key.id} exists, and nobody has seen it (${messageOf(error)})`;
+    const rotate = `npx petstore keys rotate ${id}${again}${where}`;
+    const revoke = `npx petstore keys revoke ${id}${where}`;
+    const problem = `the new key of ${id} exists, and nobody has seen it (${messageOf(error)})`;
     throw new Error(`${problem}: replace it with ${rotate}, or end it with ${revoke}`);
   });
   if (!json) io.note(`\nThis key is shown only once.\n${done} ${keyAndPlan(key)}.`);
-}
-
-function secretJson({ id, name, plan, limits }: NamedKey, key: string) {
-  return { id, key, name, plan, perMinute: limits?.minute ?? null, perDay: limits?.day ?? null };
 }

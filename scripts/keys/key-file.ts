@@ -1,7 +1,6 @@
 // A file of new keys, for `create --from`: CSV with a header. All its lines are checked before the first key is made.
 
 import { readFile } from "node:fs/promises";
-import { resolve } from "node:path";
 import { PLANS, PLANS_WITH_OWN_LIMITS, type Plan } from "../../src/keys/plans.ts";
 import type { NewKey } from "../../src/operators/admin.ts";
 import { parseCsv } from "../lib/csv.ts";
@@ -10,11 +9,11 @@ import { expiry, keyName, LIMITS, MAX_COUNT } from "./options.ts";
 
 const REQUIRED = ["name", "plan"] as const;
 const OPTIONAL = ["per_minute", "per_day", "expires"] as const;
-const COLUMNS = [...REQUIRED, ...OPTIONAL];
+const COLUMNS: readonly string[] = [...REQUIRED, ...OPTIONAL];
 
 export const COLUMNS_TEXT = `${REQUIRED.join(", ")}; optional ${OPTIONAL.join(", ")}`;
 
-type Row = Partial<Record<(typeof COLUMNS)[number], string>>;
+type Row = Partial<Record<(typeof REQUIRED | typeof OPTIONAL)[number], string>>;
 
 /** A key to make, and the number of its line. */
 export type Line = NewKey & { number: number };
@@ -25,7 +24,7 @@ export async function readKeyFile(path: string): Promise<{ lines: Line[]; proble
   const columns = header === undefined || "problem" in header ? [] : header.fields;
   const isTable =
     REQUIRED.every((name) => columns.includes(name)) &&
-    columns.every((name, index) => isColumn(name) && columns.indexOf(name) === index);
+    columns.every((name, index) => COLUMNS.includes(name) && columns.indexOf(name) === index);
   if (!isTable) throw new UsageError(`the first line of ${path} must name the columns: ${COLUMNS_TEXT}`);
   if (rest.length === 0 || rest.length > MAX_COUNT)
     throw new UsageError(`${path} must have 1 to ${MAX_COUNT} keys, and has ${rest.length}`);
@@ -50,8 +49,7 @@ export async function readKeyFile(path: string): Promise<{ lines: Line[]; proble
 }
 
 async function readTable(path: string) {
-  // The command runs in the project's folder.
-  const file = await readFile(resolve(process.env.INIT_CWD ?? "", path)).catch((error) => {
+  const file = await readFile(path).catch((error) => {
     throw new UsageError(`can't read ${path}: ${messageOf(error)}`);
   });
   try {
@@ -59,10 +57,6 @@ async function readTable(path: string) {
   } catch {
     throw new UsageError(`${path} is not UTF-8: save it as "CSV UTF-8"`);
   }
-}
-
-function isColumn(name: string): boolean {
-  return COLUMNS.some((column) => column === name);
 }
 
 /** Reports each problem. Without one, the result is complete. */
@@ -83,15 +77,11 @@ function readRow({ name = "", plan = "", ...row }: Row, report: (problem: string
   const day = readIfSet("per_day", LIMITS.perDay.parse);
   const expiresAtMs = readIfSet("expires", (text) => expiry(text)) ?? null;
   const isOwn = PLANS_WITH_OWN_LIMITS.some((each) => each === plan);
-  if (!isPlan(plan)) report(`plan: Allowed choices are ${PLANS.join(", ")}.`);
+  if (!PLANS.some((each) => each === plan)) report(`plan: Allowed choices are ${PLANS.join(", ")}.`);
   else if (!isOwn && (row.per_minute || row.per_day))
     report(`${plan} has fixed limits: leave per_minute and per_day empty.`);
   else if (isOwn && !(row.per_minute && row.per_day)) report(`${plan} needs per_minute and per_day.`);
   if (minute === undefined || day === undefined) return { name, plan: plan as Plan, expiresAtMs };
   if (day < minute) report("per_day is smaller than per_minute.");
   return { name, plan: plan as Plan, expiresAtMs, limits: { minute, day } };
-}
-
-function isPlan(text: string): text is Plan {
-  return PLANS.some((plan) => plan === text);
 }

@@ -6,7 +6,7 @@ import { MAX_LIMIT, PLANS, PLANS_WITH_OWN_LIMITS, type Plan } from "../../src/ke
 import { withoutSecrets } from "../../src/keys/secret.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { TARGET_OPTIONS } from "../cloudflare/target.ts";
-import { integer, matching } from "../lib/command.ts";
+import { integer, matching, type OptionValues } from "../lib/command.ts";
 import { UsageError } from "../lib/io.ts";
 import { parseTime } from "../lib/time.ts";
 import { MAX_NAME_LENGTH, printable } from "./text.ts";
@@ -37,8 +37,6 @@ export const IDS = {
 } as const;
 export const PLAN = { description: "the plan", choices: PLANS } as const;
 
-export const JSON_LINES = { description: "print one JSON value per line", conflicts: ["json"] } as const;
-export const YES = { description: "don't ask" } as const;
 /** The options of every command on keys. */
 export const COMMON = { ...TARGET_OPTIONS, json: { description: "print one JSON value" } } as const;
 /** The options of a command that changes a key. */
@@ -47,7 +45,7 @@ export const CHANGE = {
   by: {
     placeholder: "name",
     description: "who makes the change, for the record (default: your login name)",
-    parse: changedBy,
+    parse: recordedText,
   },
 } as const;
 /** The options of a command that changes the keys of IDS. */
@@ -67,7 +65,7 @@ export const LIMITS = {
 /** The limits of the key's own; undefined for a plan whose limits are fixed. Throws UsageError. */
 export function readLimits(
   plan: Plan,
-  { perMinute, perDay }: { perMinute: number | undefined; perDay: number | undefined },
+  { perMinute, perDay }: OptionValues<typeof LIMITS>,
 ): Limits | undefined {
   if (!PLANS_WITH_OWN_LIMITS.includes(plan)) {
     if (perMinute === undefined && perDay === undefined) return undefined;
@@ -91,25 +89,17 @@ export function loginName(): string {
 /** Parses the name of a key. */
 export function keyName(text: string): string {
   // commander takes the next word as the value, also if it is an option.
-  if (text.startsWith("--")) throw new InvalidArgumentError("It must be a name, and looks like an option.");
+  if (text.startsWith("--")) throw new InvalidArgumentError("It looks like an option.");
   if (withoutSecrets(text) !== text) throw new InvalidArgumentError("It must not contain an API key.");
   const { length } = [...text];
   if (length >= 1 && length <= MAX_NAME_LENGTH && text.isWellFormed()) return text;
   throw new InvalidArgumentError(`It must be 1 to ${MAX_NAME_LENGTH} characters.`);
 }
 
-function changedBy(text: string): string {
-  if (/^(?!--)[^\p{Cc}]{1,100}$/u.test(text) && withoutSecrets(text) === text) return text;
-  throw new InvalidArgumentError("It must be 1 to 100 characters, and no API key.");
-}
-
-/** Parses the reason of a change. */
-export function reason(text: string): string {
-  if (text.startsWith("--")) throw new InvalidArgumentError("It must be a text, and looks like an option.");
-  const { length } = [...text];
-  if (length >= 1 && length <= MAX_NAME_LENGTH && printable(text) === text && withoutSecrets(text) === text)
-    return text;
-  throw new InvalidArgumentError(`It must be 1 to ${MAX_NAME_LENGTH} printable characters, and no API key.`);
+/** Parses a text for the record of changes: who makes one, or why. */
+export function recordedText(text: string): string {
+  if (printable(keyName(text)) === text) return text;
+  throw new InvalidArgumentError("It must have printable characters only.");
 }
 
 /** Parses the end of a key (Unix time in milliseconds). `orElse` completes the message. */

@@ -1,6 +1,11 @@
 // Keys as the command line shows them, as text and as JSON. Never a secret.
 
-import { BANS_COUNTED_DAYS, type ChangeRecord, type ListedKey } from "../../src/operators/records.ts";
+import {
+  BANS_COUNTED_DAYS,
+  type ChangeRecord,
+  type KeyOwner,
+  type ListedKey,
+} from "../../src/operators/records.ts";
 import { tableText } from "../lib/table.ts";
 import { formatDate, formatTime } from "../lib/time.ts";
 
@@ -83,14 +88,8 @@ export function changeJson({ atMs, keyId, ...change }: ChangeRecord) {
 }
 
 /** Whose key it is: `key_0123456789Ab ("Jo's shop", ending in aB3d, created 2026-11-20)` */
-export function keyOwner({
-  id,
-  name,
-  lastFour,
-  createdAtMs,
-}: Pick<ListedKey, "id" | "name" | "lastFour" | "createdAtMs">): string {
-  const created = formatDate(createdAtMs);
-  return `${id} ("${printable(name, 255)}", ending in ${lastFour}, created ${created})`;
+export function keyOwner({ id, name, lastFour, createdAtMs }: KeyOwner): string {
+  return `${id} ("${printable(name)}", ending in ${lastFour}, created ${formatDate(createdAtMs)})`;
 }
 
 /** Several keys: `12 keys (key_0123456789Ab "Jo's shop", …, and 9 more)` */

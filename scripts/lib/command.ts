@@ -49,7 +49,8 @@ type OptionValue<Spec> = Spec extends { placeholder: string }
 type ArgumentValues<Specs extends readonly ArgumentSpec[]> = {
   -readonly [Index in keyof Specs]: ArgumentValue<Specs[Index]>;
 };
-type OptionValues<Specs extends OptionSpecs> = {
+/** What the handler gets. */
+export type OptionValues<Specs extends OptionSpecs> = {
   -readonly [Name in keyof Specs]: OptionValue<Specs[Name]>;
 };
 
@@ -208,7 +209,7 @@ export async function main(program: Program, line: string): Promise<void> {
     env: process.env,
   });
   process.exitCode = exitCode;
-  // A failure may have left a server running. The last writes have to be complete, also into a pipe whose reader is slow.
+  // A failure may have left other work under way, such as calls that are repeated. The last writes have to be complete, also into a pipe whose reader is slow.
   if (exitCode !== 0) stdout.write("", () => process.stderr.write("", () => process.exit(exitCode)));
 }
 

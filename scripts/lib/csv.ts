@@ -1,7 +1,7 @@
 // CSV as RFC 4180 defines it, in UTF-8, with a comma between fields. A field with a line break is refused.
 
 /** The fields of a line, or what is wrong with it. */
-export type CsvLine = { number: number } & ({ fields: string[] } | { problem: string });
+type CsvLine = { number: number } & ({ fields: string[] } | { problem: string });
 
 const QUOTED = /^"((?:[^"]|"")*)"(?:,|$)/;
 const PLAIN = /^([^",]*)(?:,|$)/;

@@ -23,7 +23,8 @@ import {
   ownLimits,
   type ValuesOf,
 } from "./changes.ts";
-import { type ChangeRecord, findKeyById, type ListedKey, listChanges } from "./records.ts";
+import { type LatestChange, latestChanges } from "./latest-changes.ts";
+import { findKeyById, type KeyOwner, type ListedKey } from "./records.ts";
 
 /** Who makes a change, and when (Unix time in milliseconds). */
 export interface Operator {
@@ -47,7 +48,7 @@ export type CreatedKey = { key: NewKey & { id: string; limits: Limits; lastFour:
 /** The key does not exist, its state does not permit the change, or its secret is not the confirmed one: `rotation` replaced that. */
 export type Unchanged =
   | { ok: false; problem: "unknown" | "revoked" | "expired" | "not suspended" }
-  | { ok: false; problem: "rotated"; rotation: ChangeRecord | undefined };
+  | { ok: false; problem: "rotated"; rotation: LatestChange | undefined };
 
 /** `isRecorded` is false if the database is full. */
 type Changed = { ok: true; key: ListedKey; isRecorded: boolean };
@@ -96,13 +97,11 @@ export async function createKeys(
   return created.filter(({ key }) => ids.has(key.id));
 }
 
-type NamedKey = Pick<ListedKey, "id" | "name" | "lastFour" | "createdAtMs">;
-
 /** A key that is not revoked for each of the names that one has, by name. */
-export async function findNamed(database: D1Database, names: string[]): Promise<Map<string, NamedKey>> {
+export async function findNamed(database: D1Database, names: string[]): Promise<Map<string, KeyOwner>> {
   const sql = `SELECT id, name, last_four AS lastFour, created_at_ms AS createdAtMs FROM keys WHERE ${NAMED}`;
   const statement = database.prepare(sql).bind(JSON.stringify(names.map((name) => ({ name }))));
-  const { results } = await read(() => statement.all<NamedKey>());
+  const { results } = await read(() => statement.all<KeyOwner>());
   return new Map(results.map((key) => [key.name, key]));
 }
 
@@ -211,10 +210,8 @@ async function change<Name extends OperatorChange>(
   const key = await findKeyById(database, id, nowMs);
   if (key === undefined) return { ok: false, problem: "unknown" };
   if (results.at(-1)?.results.length === 1) return { ok: true, key, isRecorded };
-  if (confirmedHash !== undefined && key.hash !== confirmedHash) {
-    const latest = await listChanges(database, id, 20);
-    return { ok: false, problem: "rotated", rotation: latest.find(({ change }) => change === "rotated") };
-  }
+  if (confirmedHash !== undefined && key.hash !== confirmedHash)
+    return { ok: false, problem: "rotated", rotation: (await latestChanges(database, id)).rotated };
   const state = stateOf({ ...key, suspendedAtMs: null }, nowMs);
   if (state === "revoked" || state === "expired") return { ok: false, problem: state };
   if (name === "resumed") return { ok: false, problem: "not suspended" };

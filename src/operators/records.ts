@@ -16,7 +16,7 @@ export const BANS_COUNTED_DAYS = 30;
 export const EXPIRING_DAYS = 30;
 
 /** A key as operators see it. They also see, and can change, a key without limits, which the Worker can't use. */
-export interface ListedRecord extends Omit<Key, "plan" | "limits"> {
+interface ListedRecord extends Omit<Key, "plan" | "limits"> {
   name: string;
   /** Not always a Plan: a later version may have set it. */
   plan: string;
@@ -75,7 +75,7 @@ const STATES = {
   revoked: "revokedAtMs IS NOT NULL",
 };
 
-export type ListState = keyof typeof STATES;
+type ListState = keyof typeof STATES;
 export const LIST_STATES = Object.keys(STATES) as ListState[];
 
 const ORDERS = {
@@ -87,7 +87,7 @@ const ORDERS = {
 
 export const LIST_ORDERS = Object.keys(ORDERS) as (keyof typeof ORDERS)[];
 
-export interface ListQuery {
+interface ListQuery {
   ids?: string[];
   /** A part of the name (ignoring case in ASCII) or of the id, or the last four characters of a secret, also a replaced one. */
   search?: string | undefined;
@@ -141,6 +141,9 @@ export async function countKeys(database: D1Database, nowMs: number) {
 }
 
 export type ListedKey = Awaited<ReturnType<typeof listKeys>>["keys"][number];
+
+/** What tells an operator whose key it is. */
+export type KeyOwner = Pick<ListedKey, "id" | "name" | "lastFour" | "createdAtMs">;
 
 /** A key in any state. */
 export async function findKeyById(

@@ -49,7 +49,7 @@ const ORDERS = {
   name: "name IS NULL, name COLLATE NOCASE",
 };
 
-export type UsageOrder = keyof typeof ORDERS;
+type UsageOrder = keyof typeof ORDERS;
 export const USAGE_ORDERS = Object.keys(ORDERS) as UsageOrder[];
 
 // Each preview has limits of its own, so a share is that of one row.

@@ -8,30 +8,26 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { findUnfinished } from "../../scripts/cloudflare/time-travel.ts";
 import { createKey, rotateKey } from "../../src/operators/admin.ts";
 import { findKeyById } from "../../src/operators/records.ts";
 import { insertPetOnce } from "../../src/pets/idempotency.ts";
 import { insertPet } from "../../src/pets/store.ts";
-import { apiError, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { apiError } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
-import { startWorkersAccount } from "../support/e2e/workers-account.ts";
+import { useAccount } from "../support/e2e/use-account.ts";
 
-/** Of a text, in D1. */
-const MAX_TEXT_BYTES = 2_000_000;
 const OPERATOR = { by: "jo", nowMs: Date.UTC(2026, 10, 19, 12) };
 
-const account = await startWorkersAccount();
-const NAMES = ["petstore-keys", "petstore-pets", "petstore-previews-keys", "petstore-previews-pets"];
-const api = await startCloudflareApi({ ...account, query }, NAMES);
+const { api, databaseOf } = await useAccount();
 type Databases = Record<"keys" | "pets", D1Database>;
 const of = (prefix: string): Databases => ({
-  keys: databaseOf(account, `${prefix}-keys`),
-  pets: databaseOf(account, `${prefix}-pets`),
+  keys: databaseOf(`${prefix}-keys`),
+  pets: databaseOf(`${prefix}-pets`),
 });
 const [source, target] = [of("petstore"), of("petstore-previews")];
 
@@ -39,20 +35,6 @@ let folder: string;
 /** A backup of the source, and all its rows. */
 let backup: string;
 let rows: Awaited<ReturnType<typeof allRows>>;
-
-/** Of a call, what is larger than D1 allows is refused. */
-async function query(id: string, statements: Parameters<typeof account.query>[1]) {
-  const results = await account.query(id, statements);
-  for (const text of [...statements.flatMap(({ params = [] }) => params), ...textsOf(results)])
-    if (Buffer.byteLength(`${text}`) > MAX_TEXT_BYTES) throw new Error("a text is too large");
-  return results;
-}
-
-function textsOf(results: unknown): unknown[] {
-  return (results as D1Result<object>[]).flatMap(({ results }) =>
-    results.flatMap((row) => Object.values(row)),
-  );
-}
 
 const EXACT = [
   [
@@ -66,7 +48,6 @@ feed, "quotes", ''apostrophe'', \\, \u2028, 😀'`,
 ];
 
 beforeAll(async () => {
-  for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
   folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
   await fill(source);
   rows = await allRows(source);
@@ -78,11 +59,7 @@ beforeEach(async () => {
   for (const database of Object.values(target)) await empty(database);
 });
 
-afterAll(async () => {
-  api.stop();
-  await account.stop();
-  await rm(folder, { recursive: true, force: true });
-});
+afterAll(() => rm(folder, { recursive: true, force: true }));
 
 /** Values of every kind, and pages of each table that are limited by bytes. */
 async function fill({ keys, pets }: Databases): Promise<void> {
@@ -201,7 +178,7 @@ it("restores all rows exactly, and assigns ids above all that were ever assigned
   expect(BigInt(id)).toBeGreaterThan(9_007_199_254_740_995n + 999_999n);
 });
 
-it("assigns a thousand ids a second fewer than the service could since the backup", async () => {
+it("assigns ids above those that the service may have assigned since the backup, a thousand a second", async () => {
   const { header, rest } = await split(backup);
   const weekMs = 7 * 86_400_000;
   const createdAt = new Date(Date.now() - weekMs).toISOString();
@@ -307,11 +284,6 @@ describe("a file is refused before anything is written if", () => {
       DAMAGED,
     ],
     [
-      "a row is missing, and the compression is right",
-      () => changeText((text) => text.replace(/\n\[.*\n/, "\n")),
-      "SHA-256",
-    ],
-    [
       "a value has changed, and the compression is right",
       () => changeText((text) => text.replace(`"sold"`, `"gold"`)),
       "SHA-256",
@@ -403,6 +375,14 @@ it("usage that a running service has recorded since keeps no restore back, and i
   expect(found).toEqual([{ count: 3_000, revision: 8 }]);
 });
 
+it("writes only a new file, and says where it could not be written", async () => {
+  const again = await runPetstore(`backup ${backup} --remote`);
+  expect(again).toMatchObject({ exitCode: 2, stderr: `error: ${backup} exists: give another name\n` });
+  const nowhere = await runPetstore(`backup ${folder}/none/x --remote`);
+  const problem = expect.stringContaining("/none/x was not written: ENOENT");
+  expect(nowhere).toMatchObject({ exitCode: 1, stderr: problem });
+});
+
 it("a database that has lost a table is not backed up", async () => {
   await run(source.keys, "ALTER TABLE key_changes RENAME TO lost");
   try {
@@ -426,21 +406,12 @@ it("--dry-run checks the file and opens no database", async () => {
   expect(api.requests.length).toBe(asked);
 });
 
-it("restores only into empty databases, and writes only a new file", async () => {
+it("restores only into empty databases, after a question", async () => {
   expect(await restore(backup, "--remote")).toMatchObject({
     exitCode: 2,
     stderr: expect.stringContaining("have rows in pets.pets: a backup goes only into empty databases"),
   });
   expect(await allRows(source)).toEqual(rows);
-  const before = await readFile(backup);
-  const again = await runPetstore(`backup ${backup} --remote`);
-  expect(again).toMatchObject({ exitCode: 2, stderr: `error: ${backup} exists: give another name\n` });
-  expect(await readFile(backup)).toEqual(before);
-  const nowhere = await runPetstore(`backup ${folder}/none/x --remote`);
-  expect(nowhere).toMatchObject({
-    exitCode: 1,
-    stderr: expect.stringContaining("/none/x was not written: ENOENT"),
-  });
   const asked = await runPetstore(`restore --from ${backup} --preview staging`);
   expect(asked).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("add --yes to do it") });
   expect(await allRows(target)).toEqual({});
@@ -586,12 +557,10 @@ it("works on local databases, also while the service adds pets", async () => {
   const restored = await restore(file, `--persist-to ${state}`);
   expect(restored.exitCode).toBe(0);
   const { header } = await split(file);
-  const pets = `SELECT quote(id) || quote(name) || quote(category_id) || quote(status) AS row FROM pets WHERE id <= ${header.highestId} ORDER BY row`;
-  const [from, to] = [petstore.state, state].map((each) =>
-    openDatabases({ kind: "local", state: each }, "pets"),
-  );
-  const [before, after] = [await from, await to];
-  expect(await run(after?.pets as D1Database, pets)).toEqual(await run(before?.pets as D1Database, pets));
-  await before?.close();
-  await after?.close();
+  const select = `SELECT quote(id) || quote(name) || quote(category_id) || quote(status) AS row FROM pets WHERE id <= ${header.highestId} ORDER BY row`;
+  const petsIn = async (folder: string) => {
+    const { pets, close } = await openDatabases({ kind: "local", state: folder }, "pets");
+    return run(pets, select).finally(close);
+  };
+  expect(await petsIn(state)).toEqual(await petsIn(petstore.state));
 });

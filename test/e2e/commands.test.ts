@@ -3,21 +3,19 @@
 import { mkdtemp, rmdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { PassThrough, Writable } from "node:stream";
+import { PassThrough } from "node:stream";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { type Program, runCommand } from "../../scripts/lib/command.ts";
+import type { Program } from "../../scripts/lib/command.ts";
 import { Io } from "../../scripts/lib/io.ts";
 import { petstore } from "../../scripts/petstore.ts";
 import { PLANS } from "../../src/keys/plans.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
-import { runProcess } from "../support/e2e/petstore.ts";
 
 const PROJECT = resolve();
 
 const stream = new PassThrough();
-const STREAMS = { stdin: stream, stdout: stream, stderr: stream, env: {} };
-const IO = new Io(STREAMS);
+const IO = new Io({ stdin: stream, stdout: stream, stderr: stream, env: {} });
 
 /** All commands and groups, by the words that select them. */
 const COMMANDS = new Map<string, Program>();
@@ -90,7 +88,6 @@ it.each([
   ["preview pr-1 --json --delete", "'--json' cannot be used with option '--delete'"],
   ["preview pr-1 --delete --dry-run", "'--delete' cannot be used with option '--dry-run'"],
   ["smoke https://petstore.example/shop", "It must be the URL of a service"],
-  ["smoke http://localhost:9", "no key: set PETSTORE_KEY, or write the key to standard input"],
   ["smoke http://localhost:9 --key pet_x", "unknown option '--key'"],
   ["usage --days 401", "It must be an integer from 1 to 400"],
   ["usage --days 0x1", "It must be an integer from 1 to 400"],
@@ -103,19 +100,17 @@ it.each([
   ["restore --timestamp 2999-01-01", PAST],
   ["restore --bookmark 0 --yes", "add --remote or --preview NAME"],
   ["restore --bookmark 0 --dry-run --yes", "'--yes' cannot be used with"],
-  ["restore --resume --yes", "add --remote or --preview NAME"],
   ["restore --resume --dry-run", "'--resume' cannot be used"],
   ["restore --from --yes", "It must name a file"],
+  ["keys create --from --remote", "It must name a file"],
   ["restore --from x --resume", "cannot be used with"],
   ["restore --only pets --remote", "--only needs --from FILE"],
   ["backup", "missing required argument 'file'; see npx petstore backup --help"],
-  ["backup package.json", `${resolve("package.json")} exists: give another name`],
   ["keys list all", "Expected 0 arguments but got 1: all; see npx petstore keys list --help"],
   [
     "keys list --state gone",
     "Allowed choices are active, suspended, banned, expiring, in-grace, expired, revoked",
   ],
-  ["keys list --json --json-lines", "cannot be used with option '--json'"],
   ["keys list --search --json", "It looks like an option"],
   [`keys list --search ${SECRET}`, "npx petstore keys find reads one from standard input"],
   ["keys list --persist-to x --remote", "cannot be used with option"],
@@ -124,10 +119,10 @@ it.each([
   ["keys create --plan free", "add --name NAME and --plan PLAN, or --from FILE"],
   ["keys create --name x", "add --name NAME and --plan PLAN, or --from FILE"],
   ["keys create --from x --plan free", "'--from <file>' cannot be used with option '--plan <plan>'"],
-  ["keys create --from none.csv", "can't read none.csv: ENOENT"],
+  ["keys create --from none.csv", `can't read ${resolve("none.csv")}: ENOENT`],
   ["keys create --name= --plan free", "It must be 1 to 255 characters"],
   [`keys create --name ${"x".repeat(256)} --plan free`, "It must be 1 to 255 characters"],
-  ["keys create --name --plan free", "It must be a name, and looks like an option"],
+  ["keys create --name --plan free", "It looks like an option"],
   [`${CREATE} enterprise --per-day 5`, "enterprise needs --per-minute and --per-day"],
   [`${CREATE} enterprise --per-minute 0 --per-day 5`, LIMIT],
   [`${CREATE} enterprise --per-minute 5 --per-day 1000000001`, LIMIT],
@@ -137,23 +132,20 @@ it.each([
   [`${CREATE} free --expires 2027-01-31T12:00:00`, DATE],
   [`${CREATE} free --expires 2027-01-31T12:00Z`, DATE],
   [`${CREATE} free --expires 9999-12-31T23:59:59-23:59`, DATE],
-  [`${CREATE} free --by=`, "It must be 1 to 100 characters"],
-  [`${CREATE} free --by ${SECRET}`, "and no API key"],
+  [`${CREATE} free --by=`, "It must be 1 to 255 characters"],
+  [`${CREATE} free --by ${SECRET}`, "It must not contain an API key"],
+  [`keys revoke ${SECRET}`, "'pet_…' is invalid"],
   [`keys rename ${ID} ${SECRET}`, "It must not contain an API key"],
   [`keys expire ${ID} nevr`, "2027-01-31T12:00:00Z, or never"],
   ["keys revoke demo", "It must be a public ID such as key_0123456789Ab, as npx petstore keys list shows it"],
   ["keys revoke key_'OR'1'='1'--", "It must be a public ID"],
   [`keys rotate ${ID} --grace 2592001`, "It must be an integer from 0 to 2592000"],
   [`keys suspend ${ID}`, "required option '--reason' not specified"],
-  [`keys suspend ${ID} --reason --yes`, "looks like an option"],
-  [`keys suspend ${ID} --reason=`, "It must be 1 to 255 printable characters"],
-  [`keys suspend ${ID} --reason ${"x".repeat(256)}`, "It must be 1 to 255 printable characters"],
-  [`keys suspend ${ID} --reason a\u202eb`, "It must be 1 to 255 printable characters"],
-  [`keys suspend ${ID} --reason ${SECRET}`, "and no API key"],
+  [`keys suspend ${ID} --reason --yes`, "It looks like an option"],
+  [`keys suspend ${ID} --reason a\u202eb`, "It must have printable characters only"],
   ["keys rotate -", "It must be a public ID"],
   ["keys rename - x", "It must be a public ID"],
   ["keys revoke -", "standard input has no IDs"],
-  ["keys find", "this is not an API key, or not a whole one"],
   [`keys plan ${ID} toString`, `Allowed choices are ${PLANS.join(", ")}`],
   [`keys plan ${ID} pro --per-day 5`, "are for enterprise only: pro has fixed limits"],
 ])("npx petstore %s is refused with exit code 2 and one line: %s", async (line, problem) => {
@@ -161,19 +153,6 @@ it.each([
   expect([exitCode, stdout]).toEqual([2, ""]);
   expect(stderr).toMatch(/^error: [^\n]+\n$/);
   expect(stderr).toContain(problem);
-});
-
-it.each([
-  ["EPIPE", 0, ""],
-  ["ENOSPC", 1, "error: the output could not be written: ENOSPC\n"],
-])("a command whose output is lost with %s exits with %i", async (code, expected, problem) => {
-  const written: string[] = [];
-  const stderr = new Writable({ write: (chunk, _encoding, done) => done(void written.push(`${chunk}`)) });
-  const error = Object.assign(new Error(code), { code });
-  const stdout = new Writable({ write: (_chunk, _encoding, done) => done(error) });
-  const streams = { ...STREAMS, stdout, stderr };
-  expect(await runCommand(petstore, "npx petstore", ["--help"], streams)).toBe(expected);
-  expect(written.join("")).toBe(problem);
 });
 
 it("a command that gets an API key in an argument does nothing, doesn't repeat it, and says how to replace it", async () => {
@@ -190,29 +169,17 @@ it("a command that gets an API key in an argument does nothing, doesn't repeat i
     `keys list --search x${secret}y`,
     `${secret}`,
     `keys --help ${secret}`,
-  ])
-    expect(await runPetstore(line)).toEqual({ exitCode: 2, stdout: "", stderr: problem });
-});
-
-it("npm hands the options of npx petstore to it, and paths are relative to the folder where it runs", async () => {
-  const words = ["petstore", "keys", "list", "--state", "expiring", "--persist-to", "none"];
-  const { exitCode, stderr } = await runProcess("npx", words, {}, "docs");
-  const problem = expect.stringContaining(`there is no database of keys in ${resolve("docs/none")}: `);
-  expect([exitCode, stderr]).toEqual([1, problem]);
+  ]) {
+    const outcome = await runPetstore(line);
+    expect(outcome).toEqual({ exitCode: 2, stdout: "", stderr: problem });
+    // All that is random in the key.
+    expect(outcome.stderr).not.toContain(secret.slice(16, 20));
+  }
 });
 
 const ON_CLOUDFLARE = [...COMMANDS].flatMap(([words, program]) => {
   const { options } = program.build("", "", IO);
   return options.some(({ long }) => long === "--allow-packaged-node") ? [words] : [];
-});
-
-it("every command with --remote or --preview can be allowed to use the Node of a package", () => {
-  const remote = [...COMMANDS].flatMap(([words, program]) => {
-    const { options } = program.build("", "", IO);
-    return options.some(({ long }) => /^--(remote|preview)$/.test(`${long}`)) ? [words] : [];
-  });
-  expect(remote.length).toBeGreaterThan(10);
-  expect(remote.filter((words) => !ON_CLOUDFLARE.includes(words))).toEqual([]);
 });
 
 it.each(ON_CLOUDFLARE)(

@@ -9,29 +9,23 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { BATCH } from "../../scripts/commands/keys/create.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
 import { createKey, revokeKey } from "../../src/operators/admin.ts";
-import { databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState } from "../support/e2e/petstore.ts";
-import { startWorkersAccount } from "../support/e2e/workers-account.ts";
+import { useAccount } from "../support/e2e/use-account.ts";
 
-const account = await startWorkersAccount();
-const api = await startCloudflareApi(account, ["petstore-keys"]);
-const database = databaseOf(account, "petstore-keys");
+const { api, databaseOf } = await useAccount(["petstore-keys"]);
+const database = databaseOf("petstore-keys");
 const operator = () => ({ by: "a test", nowMs: Date.now() });
+const newKey = (name: string) => createKey(database, { name, plan: "free", expiresAtMs: null }, operator());
 let folder: string;
 
 beforeAll(async () => {
-  for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
   await migrate(database, "keys");
-});
-afterAll(async () => {
-  api.stop();
-  await account.stop();
 });
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
@@ -125,7 +119,7 @@ describe("a key that could not be shown", () => {
   );
 
   it("is named also if the reader has closed the pipe, which only ends other results", async () => {
-    const { key } = await createKey(database, { name: "x", plan: "free", expiresAtMs: null }, operator());
+    const { key } = await newKey("x");
     const run = (line: string) => {
       const { child, ended } = start(line, "pipe");
       child.stdout?.destroy();
@@ -170,8 +164,7 @@ describe("npx petstore keys create --from", () => {
   });
 
   it("lists every problem of a file with its line, and creates nothing", async () => {
-    const secret = (await createKey(database, { name: "x", plan: "free", expiresAtMs: null }, operator()))
-      .secret;
+    const { secret } = await newKey("x");
     const lines = {
       "ok,pro,,,": undefined,
       "gold,gold,,,": "plan: Allowed choices are free, pro, business, enterprise.",
@@ -221,9 +214,7 @@ describe("npx petstore keys create --from", () => {
   });
 
   it("skips a name that a key has, unless that is revoked, and names the key", async () => {
-    const create = async (name: string) =>
-      (await createKey(database, { name, plan: "free", expiresAtMs: null }, operator())).key;
-    const [used, revoked] = [await create("used"), await create("revoked")];
+    const [{ key: used }, { key: revoked }] = [await newKey("used"), await newKey("revoked")];
     await revokeKey(database, revoked.id, operator());
     const path = await fileOf(["used,pro", "revoked,pro", "new,pro"]);
     const { stdout, stderr } = await runPetstore(`keys create --from ${path} --remote`);

@@ -3,7 +3,7 @@
 
 import { existsSync } from "node:fs";
 import { userInfo } from "node:os";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { Io } from "../../scripts/lib/io.ts";
@@ -12,32 +12,25 @@ import { newSecret } from "../../src/keys/secret.ts";
 import { createKey, renameKey, rotateKey } from "../../src/operators/admin.ts";
 import { KEY_CHANGES } from "../../src/operators/changes.ts";
 import type { LIST_STATES } from "../../src/operators/records.ts";
-import { apiError, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { apiError } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
-import { emptyState, runProcess, runScript } from "../support/e2e/petstore.ts";
+import { emptyState, runProcess } from "../support/e2e/petstore.ts";
 import { hasTerminals, runInTerminal } from "../support/e2e/terminal.ts";
-import { startWorkersAccount } from "../support/e2e/workers-account.ts";
+import { useAccount } from "../support/e2e/use-account.ts";
 
 const SECRET = /^pet_[0-9A-Za-z]{50}$/;
 const TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
 const DAY_MS = 86_400_000;
 
-const account = await startWorkersAccount();
 // Without a database of pets, which these commands don't need.
-const api = await startCloudflareApi(account, ["petstore-keys"]);
-const database = databaseOf(account, "petstore-keys");
+const { api, databaseOf } = await useAccount(["petstore-keys"]);
+const database = databaseOf("petstore-keys");
 const { state, remove } = await emptyState();
 
 beforeAll(async () => {
-  for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
   await migrate(database, "keys");
 });
-
-afterAll(async () => {
-  api.stop();
-  await account.stop();
-  await remove();
-});
+afterAll(remove);
 
 /** Runs `npx petstore keys LINE`: where nobody can answer, or in a terminal where somebody types `stdin`. */
 async function run(line: string, stdin?: string, piped?: string) {
@@ -84,11 +77,10 @@ async function changesOf(id: string): Promise<string[]> {
 }
 
 describe("on a local database", () => {
-  it("create prints only the key on standard output", async () => {
-    const local = ["--persist-to", state];
+  it("create prints only the key on standard output, where npx runs it in another folder", async () => {
     const { keys, close } = await openDatabases({ kind: "local", state }, "keys");
     await migrate(keys, "keys").finally(close);
-    const args = ["create", "--name", "Jo's shop", "--plan", "free", ...local];
+    const args = ["create", "--name", "Jo's shop", "--plan", "free", "--persist-to", relative("docs", state)];
     const { stdout, stderr } = await runProcess("npx", ["petstore", "keys", ...args], {}, "docs");
     expect(stdout.trimEnd()).toMatch(SECRET);
     const [, id = ""] = stderr.match(/\nCreated (key_\w{12}) /) ?? [];
@@ -107,13 +99,6 @@ describe("on a local database", () => {
     expect(existsSync(`${state}-missing`) || existsSync(join(dirname(state), "v3"))).toBe(false);
     const { stderr } = await runPetstore(["keys", "list", "--persist-to", `${state} two`]);
     expect(stderr).toContain(`npm start -- --persist-to '${state} two'\n`);
-  });
-
-  it("a failure ends the process of a command, although its local server may still run", async () => {
-    const args = ["migrate", "--persist-to", import.meta.filename];
-    const { exitCode, stdout, stderr } = await runScript("scripts/petstore.ts", args);
-    expect([exitCode, stdout]).toEqual([1, ""]);
-    expect(stderr).toMatch(/^Applying pending migrations of keys\nerror: [^\n]+\n$/);
   });
 });
 
@@ -205,8 +190,8 @@ describe("npx petstore keys list", () => {
 
   /** The names of the keys that are found. */
   async function found(query: string): Promise<string[]> {
-    const lines = (await run(`list ${query} --json-lines`)).stdout.split("\n").slice(0, -1);
-    return lines.map((line) => JSON.parse(line).name.replace("~", ""));
+    const keys: { name: string }[] = await json(`list ${query}`);
+    return keys.map(({ name }) => name.replace("~", ""));
   }
 
   const STATES = {
@@ -358,11 +343,12 @@ it("changes of a key that is unknown, revoked or expired are refused; an expired
   await run(`revoke ${revoked} --yes`);
   const { id: expired } = await newKey("expired", -1);
   const unknown = "key_000000000000";
+  const reads = ["show ID", "log ID"];
   const needActive = ["rotate ID --yes", "plan ID pro", "unban ID"];
   const others = ["revoke ID --yes", "rename ID other", "expire ID never", "end-grace ID --yes"];
   const changes = [...needActive, ...others, "suspend ID --reason test", "resume ID"];
   for (const [id, lines, problem] of [
-    [unknown, ["show ID", ...changes], `there is no key ${unknown}: see npx petstore keys list --remote`],
+    [unknown, [...reads, ...changes], `there is no key ${unknown}: see npx petstore keys list --remote`],
     [revoked, changes, `${revoked} is revoked, for good: nothing about it can be changed`],
     [
       expired,
@@ -379,29 +365,6 @@ it("changes of a key that is unknown, revoked or expired are refused; an expired
   expect(await rowOf(expired)).toMatch(/ 2099-01-31 +active$/);
 });
 
-it("a key that is given instead of an id is not printed", async () => {
-  const { id, secret } = await newKey();
-  const lines = [
-    "revoke KEY",
-    `revoke ${id} KEY`,
-    "find KEY",
-    "list --search KEY",
-    "list --KEY",
-    "show --by=KEY",
-  ];
-  for (const line of lines) {
-    const { exitCode, stdout, stderr } = await run(line.replace("KEY", secret));
-    expect([exitCode, stdout]).toEqual([2, ""]);
-    expect(stderr).toMatch(/^error: .*\n$/);
-    // All that is random in the key.
-    expect(stderr).not.toContain(secret.slice(16, 20));
-    expect(stderr).toMatch(new RegExp(`shell.* history.* replace it with npx petstore keys rotate ${id}`));
-  }
-  // A mistyped one names no key.
-  const { stderr } = await run(`revoke ${secret.slice(0, -1)}`);
-  expect(stderr).toContain("'pet_…' is invalid");
-});
-
 describe("npx petstore keys suspend and resume", () => {
   it("suspend refuses a key until resume, without a question, and says what was suspended", async () => {
     const { id } = await newKey();
@@ -411,7 +374,7 @@ describe("npx petstore keys suspend and resume", () => {
     expect([exitCode, stdout]).toEqual([0, `Suspended ${id} ("Ann's shop"): suspended, ${plan}.\n`]);
     expect(await json(`list --search ${id}`)).toMatchObject([{ state: "suspended", suspendedAt: TIME }]);
     const again = await run(`suspend ${id} --reason unpaid`);
-    expect(again.stderr).toContain(`${id} was suspended before: see its log.\n`);
+    expect(again.stderr).toContain(`${id} is suspended already: see its log.\n`);
     expect((await run(`resume ${id}`)).stdout).toBe(`Resumed ${id} ("Ann's shop"): active, ${plan}.\n`);
     const { exitCode: failed, stderr } = await run(`resume ${id}`);
     expect([failed, stderr]).toEqual([1, `error: ${id} is not suspended\n`]);
@@ -500,6 +463,9 @@ describe("npx petstore keys find", () => {
       stdout: expect.stringMatching(/It does not work: the key is revoked.\n$/),
       stderr: "",
     });
+    const banned = await newKey("banned");
+    await recordBans(banned.id, 1);
+    expect((await find(banned.secret)).stdout).toMatch(/ It works after the ban; it never expires\.\n$/);
     const { secret: expired } = await newKey("expired", -1);
     expect((await find(expired)).stdout).toMatch(
       / is the current one. It does not work: it ended at \d{4}-\S+Z.\n$/,

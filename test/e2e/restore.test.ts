@@ -2,23 +2,21 @@
 // is assigned twice, and keys stay as they are. Cloudflare's own Time Travel is not tested.
 
 import { readdirSync } from "node:fs";
-import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
+import { beforeAll, beforeEach, expect, it } from "vitest";
 import { migrate } from "../../scripts/cloudflare/database.ts";
 import { createKey, revokeKey } from "../../src/operators/admin.ts";
 import { insertPetOnce } from "../../src/pets/idempotency.ts";
 import { insertPet } from "../../src/pets/store.ts";
-import { apiError, databaseOf, idOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { apiError } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import type { Outcome } from "../support/e2e/petstore.ts";
-import { startWorkersAccount } from "../support/e2e/workers-account.ts";
+import { useAccount } from "../support/e2e/use-account.ts";
 
 const OPERATOR = { by: "jo", nowMs: Date.UTC(2026, 10, 19, 12) };
 
-const account = await startWorkersAccount();
-const NAMES = ["petstore-keys", "petstore-pets", "petstore-previews-keys", "petstore-previews-pets"];
-const api = await startCloudflareApi(account, NAMES);
-const [keys, pets] = [databaseOf(account, "petstore-keys"), databaseOf(account, "petstore-pets")];
-const timeTravel = account.timeTravel[idOf("petstore-pets")] as (typeof account.timeTravel)[string];
+const { api, databaseOf, timeTravelOf } = await useAccount();
+const [keys, pets] = [databaseOf("petstore-keys"), databaseOf("petstore-pets")];
+const timeTravel = timeTravelOf("petstore-pets");
 const takeBookmark = () => timeTravel.bookmark();
 /** Bookmarks: before the first migration; of three pets; and two pets later, with one of the three damaged. */
 let [empty, bookmark, start] = ["", "", ""];
@@ -27,7 +25,6 @@ let petsAtBookmark: Row[];
 let keysAtStart: Row[];
 
 beforeAll(async () => {
-  for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
   empty = await takeBookmark();
   await migrate(pets, "pets");
   await migrate(keys, "keys");
@@ -45,11 +42,6 @@ beforeAll(async () => {
 });
 
 beforeEach(startAgain);
-
-afterAll(async () => {
-  api.stop();
-  await account.stop();
-});
 
 async function startAgain(): Promise<void> {
   await timeTravel.restore(start);

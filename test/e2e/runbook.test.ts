@@ -7,10 +7,10 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { migrate } from "../../scripts/cloudflare/database.ts";
 import { QUIET, WRANGLER } from "../../scripts/cloudflare/wrangler.ts";
-import { apiError, databaseOf, idOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { apiError } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { type Outcome, runScript } from "../support/e2e/petstore.ts";
-import { startWorkersAccount } from "../support/e2e/workers-account.ts";
+import { useAccount } from "../support/e2e/use-account.ts";
 
 const RUNBOOK = await readFile("docs/operating.md", "utf8");
 /** They name a command, without what it needs. */
@@ -18,32 +18,25 @@ const NAMES = ["npx petstore restore", "npx petstore setup", "npx petstore deplo
 /** They ask. */
 const ASKING = /^(keys (revoke|rotate|end-grace)|restore)\b(?!.*--(yes|dry-run))/;
 
-const account = await startWorkersAccount();
-const DATABASES = ["petstore-keys", "petstore-pets", "petstore-previews-keys", "petstore-previews-pets"];
-const api = await startCloudflareApi(account, DATABASES);
-const [keys, pets] = [databaseOf(account, "petstore-keys"), databaseOf(account, "petstore-pets")];
+const { api, databaseOf, timeTravelOf } = await useAccount();
+const [keys, pets] = [databaseOf("petstore-keys"), databaseOf("petstore-pets")];
 let folder: string;
 let state: string;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
   state = join(folder, "state");
-  for (const [name, value] of Object.entries({ ...api.environment, INIT_CWD: folder }))
-    vi.stubEnv(name, value);
+  vi.stubEnv("INIT_CWD", folder);
   await migrate(pets, "pets");
   await migrate(keys, "keys");
   // Before the time of the example.
   vi.useFakeTimers({ toFake: ["Date"], now: new Date("2026-11-24T05:00:00Z") });
-  await account.timeTravel[idOf("petstore-pets")]?.bookmark();
+  await timeTravelOf("petstore-pets").bookmark();
   vi.useRealTimers();
   await runPetstore(["migrate", "--persist-to", state]);
   await writeFile(join(folder, "customers.csv"), "name,plan\nAnn,free\n");
 });
-afterAll(async () => {
-  api.stop();
-  await account.stop();
-  await rm(folder, { recursive: true });
-});
+afterAll(() => rm(folder, { recursive: true }));
 
 /** The commands of the runbook, each once, in their order. */
 function linesOf(program: string): string[] {

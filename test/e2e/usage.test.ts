@@ -1,20 +1,17 @@
 // npx petstore usage and keys show: what operators read of the rows that the objects of keys write. The rows here are written by hand,
 // into the previews' database on a fake of Cloudflare's API, and into a local one.
 
-import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
+import { beforeAll, beforeEach, expect, it } from "vitest";
 import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { formatTime } from "../../scripts/lib/time.ts";
 import { DAY_MS } from "../../src/keys/protocol.ts";
 import { createKey } from "../../src/operators/admin.ts";
-import { databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState } from "../support/e2e/petstore.ts";
-import { startWorkersAccount } from "../support/e2e/workers-account.ts";
+import { useAccount } from "../support/e2e/use-account.ts";
 
-const NAME = "petstore-previews-keys";
-const account = await startWorkersAccount();
-const api = await startCloudflareApi(account, [NAME]);
-const database = databaseOf(account, NAME);
+const { databaseOf } = await useAccount();
+const database = databaseOf("petstore-previews-keys");
 
 const todayMs = Math.floor(Date.now() / DAY_MS) * DAY_MS;
 const [today = "", yesterday = "", before = ""] = [0, 1, 2].map((days) =>
@@ -23,15 +20,10 @@ const [today = "", yesterday = "", before = ""] = [0, 1, 2].map((days) =>
 const NOTE = "The counts of today can be 10 minutes old.\n";
 
 beforeAll(async () => {
-  for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
   await migrate(database, "keys");
 });
 beforeEach(async () => {
   await database.prepare("DELETE FROM key_usage").run();
-});
-afterAll(async () => {
-  api.stop();
-  await account.stop();
 });
 
 async function run(line: string) {

@@ -2,6 +2,7 @@
 
 import { createKey, createKeys, findNamed } from "../../../src/operators/admin.ts";
 import { requireNoRestore } from "../../backup/restore.ts";
+import { file } from "../../cloudflare/target.ts";
 import { type Context, printSecret, warnOfLimits, warnOfName, withKeys } from "../../keys/context.ts";
 import { COLUMNS_TEXT, type Line, readKeyFile } from "../../keys/key-file.ts";
 import { CHANGE, expiry, keyName, LIMITS, PLAN, readLimits } from "../../keys/options.ts";
@@ -33,6 +34,7 @@ export default defineCommand({
     },
     from: {
       placeholder: "file",
+      parse: file,
       description: `a CSV file with a header: ${COLUMNS_TEXT}`,
       conflicts: ["name", "plan", "perMinute", "perDay", "expires", "json"],
     },

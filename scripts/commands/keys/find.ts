@@ -9,7 +9,7 @@ import { findGraceEnd, findKeyById, type ListedKey } from "../../../src/operator
 import { withKeys } from "../../keys/context.ts";
 import { readSecret } from "../../keys/input.ts";
 import { COMMON } from "../../keys/options.ts";
-import { keyJson, keyOwner, stateText } from "../../keys/text.ts";
+import { keyJson, keyOwner, stateText, timeOrNull } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
 import { UsageError } from "../../lib/io.ts";
 import { formatTime } from "../../lib/time.ts";
@@ -38,50 +38,27 @@ export default defineCommand({
       // What can't be undone comes before a suspension.
       const problem =
         problemOf({ ...record, suspendedAtMs: null }, hash, nowMs) ?? problemOf(record, hash, nowMs);
-      const found = { key, ending: lastFourOf(secret), graceEndMs, problem };
-      if (options.json) return io.printJson(foundJson(found));
+      const isCurrent = graceEndMs === null;
+      const ends = [key.expiresAtMs, graceEndMs].filter((ms) => ms !== null);
+      const endMs = ends.length === 0 ? null : Math.min(...ends);
+      if (options.json) {
+        const works = { works: problem === undefined, problem: problem ?? null };
+        return io.printJson({ ...keyJson(key), isCurrent, ...works, endsAt: timeOrNull(endMs) });
+      }
+      const which = isCurrent ? "is the current one" : "was replaced by a rotation";
       io.print(`${keyOwner(key)}: ${stateText(key)}`);
-      io.print(foundText(found));
-      const command = graceEndMs === null ? "rotate" : "end-grace";
+      io.print(`The key ending in ${lastFourOf(secret)} ${which}. ${worksText(key, endMs, problem)}.`);
+      const command = isCurrent ? "rotate" : "end-grace";
       if (problem === undefined) io.note(`If it leaked: npx petstore keys ${command} ${id}${where}`);
     });
   },
 });
 
-/** `graceEndMs` is null for the current secret. `problem`: why the secret does not work. */
-interface Found {
-  key: ListedKey;
-  /** The last four characters of the secret. */
-  ending: string;
-  graceEndMs: number | null;
-  problem: SecretProblem | undefined;
-}
-
-function foundJson({ key, graceEndMs, problem }: Found) {
-  const endMs = endOf(key, graceEndMs);
-  return {
-    ...keyJson(key),
-    isCurrent: graceEndMs === null,
-    works: problem === undefined,
-    problem: problem ?? null,
-    endsAt: endMs === null ? null : formatTime(endMs),
-  };
-}
-
-function foundText({ key, ending, graceEndMs, problem }: Found): string {
-  const which = `The key ending in ${ending} ${graceEndMs === null ? "is the current one" : "was replaced by a rotation"}`;
-  const endMs = endOf(key, graceEndMs);
+/** Whether a secret works, and when it ends or has ended. `problem`: why it does not work. */
+function worksText(key: ListedKey, endMs: number | null, problem: SecretProblem | undefined): string {
   const end = endMs === null ? "it never expires" : `it ends at ${formatTime(endMs)}`;
-  const ended = endMs === null ? "" : `: it ended at ${formatTime(endMs)}`;
-  if (problem === undefined && key.bannedUntilMs !== null) return `${which}. It works after the ban; ${end}.`;
-  if (problem === undefined) return `${which}. It works; ${end}.`;
-  if (problem === "suspended") return `${which}. It does not work while the key is suspended; ${end}.`;
-  if (problem === "revoked") return `${which}. It does not work: the key is revoked.`;
-  return `${which}. It does not work${ended}.`;
-}
-
-/** When a secret ends by itself. */
-function endOf({ expiresAtMs }: ListedKey, graceEndMs: number | null): number | null {
-  const endMs = Math.min(expiresAtMs ?? Number.POSITIVE_INFINITY, graceEndMs ?? Number.POSITIVE_INFINITY);
-  return Number.isFinite(endMs) ? endMs : null;
+  if (problem === undefined) return `It works${key.bannedUntilMs === null ? "" : " after the ban"}; ${end}`;
+  if (problem === "suspended") return `It does not work while the key is suspended; ${end}`;
+  if (problem === "revoked") return "It does not work: the key is revoked";
+  return `It does not work${endMs === null ? "" : `: it ended at ${formatTime(endMs)}`}`;
 }

@@ -5,7 +5,7 @@ import { withoutSecrets } from "../../../src/keys/secret.ts";
 import { EXPIRING_DAYS, LIST_ORDERS, LIST_STATES, listKeys } from "../../../src/operators/records.ts";
 import { USAGE_KEPT_DAYS } from "../../../src/operators/usage.ts";
 import { warnOfPlans, withKeys } from "../../keys/context.ts";
-import { COMMON, JSON_LINES, MANY, PAGE_SIZE, PLAN } from "../../keys/options.ts";
+import { COMMON, MANY, PAGE_SIZE, PLAN } from "../../keys/options.ts";
 import { keyJson, keyTable } from "../../keys/text.ts";
 import { defineCommand, integer } from "../../lib/command.ts";
 
@@ -36,13 +36,11 @@ export default defineCommand({
     },
     page: { placeholder: "n", description: "the page (default: 1)", parse: MANY },
     ...COMMON,
-    jsonLines: JSON_LINES,
   },
   examples: ["--search shop --plan pro", "--state expiring --sort expires --json", "--state banned --remote"],
   async handler(io, options) {
-    const { json, jsonLines, page = 1, search, plan, state, unused, sort } = options;
-    const isAll = (json || jsonLines) && options.page === undefined;
-    const limit = options.limit ?? (isAll ? -1 : PAGE_SIZE);
+    const { json, page = 1, search, plan, state, unused, sort } = options;
+    const limit = options.limit ?? (json && options.page === undefined ? -1 : PAGE_SIZE);
     await withKeys(io, options, async (context) => {
       const { database, operator, where } = context;
       const offset = (page - 1) * Math.max(limit, 0);
@@ -50,7 +48,6 @@ export default defineCommand({
       const { keys, total } = await listKeys(database, operator.nowMs, query);
       warnOfPlans(context, keys);
       if (json) return io.printJson(keys.map(keyJson));
-      if (jsonLines) return keys.map(keyJson).forEach(io.printJson, io);
       if (keys.length === 0 && offset > 0) return io.note(`There is no page ${page}.`);
       const isFiltered = search || plan || state || unused;
       if (keys.length === 0)

@@ -1,7 +1,7 @@
 // npx petstore keys log: shows the changes of keys, the latest first.
 
 import { listChanges } from "../../../src/operators/records.ts";
-import { withKeys } from "../../keys/context.ts";
+import { findKey, withKeys } from "../../keys/context.ts";
 import { AN_ID, COMMON, ID, MANY, PAGE_SIZE } from "../../keys/options.ts";
 import { changeJson, changeTable } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
@@ -19,9 +19,12 @@ export default defineCommand({
   },
   examples: ["", `${AN_ID} --limit 100`],
   handler: (io, options, id) =>
-    withKeys(io, options, async ({ database }) => {
-      const changes = await listChanges(database, id, options.limit);
+    withKeys(io, options, async (context) => {
+      const changes = await listChanges(context.database, id, options.limit);
+      // A key that does not exist may have been deleted: its changes stay.
+      if (changes.length === 0 && id !== undefined) await findKey(context, id);
       if (options.json) return io.printJson(changes.map(changeJson));
-      io.print(changes.length === 0 ? "No changes are recorded." : changeTable(changes, id === undefined));
+      if (changes.length === 0) return io.note("No changes are recorded.");
+      io.print(changeTable(changes, id === undefined));
     }),
 });

@@ -5,7 +5,7 @@ import { stateOf } from "../../../src/keys/record.ts";
 import { rotateKey } from "../../../src/operators/admin.ts";
 import { unchanged } from "../../keys/change.ts";
 import { findKey, IN_FORCE, printSecret, withKeys } from "../../keys/context.ts";
-import { AN_ID, CHANGE, ID, YES } from "../../keys/options.ts";
+import { AN_ID, CHANGE, ID } from "../../keys/options.ts";
 import { keyOwner } from "../../keys/text.ts";
 import { defineCommand, integer } from "../../lib/command.ts";
 import { formatTime } from "../../lib/time.ts";
@@ -22,7 +22,7 @@ export default defineCommand({
       default: 0,
     },
     ...CHANGE,
-    yes: YES,
+    yes: { description: "don't ask" },
   },
   examples: [AN_ID, `${AN_ID} --grace 86400 --yes`],
   handler: (io, options, id) =>

@@ -4,13 +4,12 @@
 import { type LatestChange, latestChanges } from "../../../src/operators/latest-changes.ts";
 import {
   BANS_COUNTED_DAYS,
-  type ChangeRecord,
   findGraces,
   type ListedKey,
   listChanges,
 } from "../../../src/operators/records.ts";
 import { type DayUsage, listDays } from "../../../src/operators/usage.ts";
-import { findKey, warnOfPlans, withKeys } from "../../keys/context.ts";
+import { type Context, findKey, warnOfPlans, withKeys } from "../../keys/context.ts";
 import { AN_ID, COMMON, ID } from "../../keys/options.ts";
 import { changeJson, changeTable, keyJson, planText, printable, stateText } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
@@ -27,40 +26,33 @@ export default defineCommand({
   examples: [AN_ID, `${AN_ID} --remote`],
   handler: (io, options, id) =>
     withKeys(io, options, async (context) => {
-      const { database, operator } = context;
-      const key = await findKey(context, id);
-      warnOfPlans(context, [key]);
-      const details = {
-        key,
-        graces: await findGraces(database, id, operator.nowMs),
-        changes: await listChanges(database, id, SHOWN_CHANGES),
-        ...since(key, await latestChanges(database, id)),
-        days: await listDays(database, id, operator.nowMs, SHOWN_DAYS),
-      };
+      const details = await readDetails(context, id);
+      warnOfPlans(context, [details.key]);
       if (options.json) return io.printJson(detailsJson(details));
       io.print(detailsText(details));
       io.note(AGE_NOTE);
     }),
 });
 
-interface KeyDetails {
-  key: ListedKey;
-  graces: number[];
-  changes: ChangeRecord[];
-  limits: LatestChange | undefined;
-  ban: LatestChange | undefined;
-  suspension: LatestChange | undefined;
-  days: DayUsage[];
-}
+type KeyDetails = Awaited<ReturnType<typeof readDetails>>;
 
-/** The changes that gave the key its limits, its last ban, and its suspension if it is suspended. */
-function since(
-  { suspendedAtMs }: ListedKey,
-  { created, plan, banned, suspended, resumed }: Awaited<ReturnType<typeof latestChanges>>,
-) {
+/** A key with the changes that gave it its limits, its last ban, and its suspension if it is suspended. */
+async function readDetails(context: Context, id: string) {
+  const { database, operator } = context;
+  const key = await findKey(context, id);
+  const { created, plan, banned, suspended, resumed } = await latestChanges(database, id);
   // In a full database, keys were suspended and resumed without a record.
-  const isSuspended = suspendedAtMs !== null && suspended !== undefined && suspended.id > (resumed?.id ?? 0);
-  return { limits: plan ?? created, ban: banned, suspension: isSuspended ? suspended : undefined };
+  const isSuspended =
+    key.suspendedAtMs !== null && suspended !== undefined && suspended.id > (resumed?.id ?? 0);
+  return {
+    key,
+    graces: await findGraces(database, id, operator.nowMs),
+    changes: await listChanges(database, id, SHOWN_CHANGES),
+    limits: plan ?? created,
+    ban: banned,
+    suspension: isSuspended ? suspended : undefined,
+    days: await listDays(database, id, operator.nowMs, SHOWN_DAYS),
+  };
 }
 
 /** When a request was last admitted, and when one was last refused, on these days. */

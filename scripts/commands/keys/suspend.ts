@@ -2,13 +2,18 @@
 
 import { suspendKey } from "../../../src/operators/admin.ts";
 import { changeKeys } from "../../keys/change.ts";
-import { AN_ID, CHANGE_SEVERAL, IDS, reason } from "../../keys/options.ts";
+import { AN_ID, CHANGE_SEVERAL, IDS, recordedText } from "../../keys/options.ts";
 import { defineCommand } from "../../lib/command.ts";
 
 export default defineCommand({
   arguments: [IDS],
   options: {
-    reason: { placeholder: "text", description: "why, for the record", parse: reason, isRequired: true },
+    reason: {
+      placeholder: "text",
+      description: "why, for the record",
+      parse: recordedText,
+      isRequired: true,
+    },
     ...CHANGE_SEVERAL,
   },
   examples: [`${AN_ID} --reason "leaked in a public repository"`, '- --reason "unpaid" --yes < ids.txt'],
@@ -18,7 +23,7 @@ export default defineCommand({
       effect: (keys) => `This suspends ${keys}.`,
       make: (database, each, operator) => suspendKey(database, each, options.reason, operator),
       explain: (_context, { id: each, suspendedAtMs }) => {
-        if (suspendedAtMs !== null) io.note(`${each} was suspended before: see its log.`);
+        if (suspendedAtMs !== null) io.note(`${each} is suspended already: see its log.`);
       },
       detail: options.reason,
     }),

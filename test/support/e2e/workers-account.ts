@@ -10,7 +10,15 @@ import { apiError, databaseOf, idOf, type Routes, type Statement } from "./cloud
 import { fakeTimeTravel } from "./time-travel.ts";
 
 /** The only databases that can exist here. */
-const DATABASES = ["petstore-keys", "petstore-pets", "petstore-previews-keys", "petstore-previews-pets"];
+export const DATABASES = [
+  "petstore-keys",
+  "petstore-pets",
+  "petstore-previews-keys",
+  "petstore-previews-pets",
+];
+
+/** Of a text, in D1. */
+const MAX_TEXT_BYTES = 2_000_000;
 
 /** `id` is a database's in production, `database_id` in previews. */
 type Binding = { type: string; id?: string; database_id?: string; class_name?: string };
@@ -65,9 +73,12 @@ export async function startWorkersAccount() {
   async function query(id: string, statements: Statement[]) {
     // workerd closes idle connections without notice; a request on such a connection would fail.
     const request = { method: "POST", headers: { Connection: "close" }, body: JSON.stringify(statements) };
-    const answer = await (await fetch(`${await urlOf("databases")}/${id}`, request)).json();
-    const { message } = answer as { message?: string };
-    if (message !== undefined) throw new Error(message);
+    const response = await fetch(`${await urlOf("databases")}/${id}`, request);
+    const answer = (await response.json()) as D1Result<object>[] | { message: string };
+    if ("message" in answer) throw new Error(answer.message);
+    const rows = answer.flatMap(({ results }) => results);
+    for (const text of [...statements.flatMap(({ params = [] }) => params), ...rows.flatMap(Object.values)])
+      if (Buffer.byteLength(`${text}`) > MAX_TEXT_BYTES) throw new Error("a text is too large");
     return answer;
   }
 
