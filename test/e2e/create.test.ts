@@ -1,7 +1,6 @@
 // npx petstore keys create --from, and results that are lost: full disks, closed pipes, interruptions. Most tests use production's
 // database, on a fake of Cloudflare's API, and real processes.
 
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, openSync } from "node:fs";
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -16,7 +15,7 @@ import { sha256 } from "../../src/lib/sha256.ts";
 import { createKey, revokeKey } from "../../src/operators/admin.ts";
 import { databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
-import { emptyState } from "../support/e2e/petstore.ts";
+import { emptyState, startPetstore } from "../support/e2e/petstore.ts";
 import { startWorkersAccount } from "../support/e2e/workers-account.ts";
 
 const account = await startWorkersAccount();
@@ -66,21 +65,9 @@ async function fileOf(lines: string[] | number, header = "name,plan"): Promise<s
   return path;
 }
 
-/** Starts a process of `npx petstore keys LINE`, with its standard output in a pipe or in a file. */
-function start(line: string, stdout: number | "pipe", limit = "") {
-  const node = [process.execPath, "--disable-warning=ExperimentalWarning"];
-  const words = [...node, "scripts/petstore.ts", "keys", ...line.split(" ")];
-  const command = `${limit} exec "$@"`;
-  const child = spawn("sh", ["-c", command, "sh", ...words], {
-    stdio: ["ignore", stdout, "pipe"],
-    detached: true,
-  });
-  const stderr = child.stderr ? text(child.stderr) : Promise.resolve("");
-  const outcome = async () => {
-    const [code, signal] = await once(child, "close");
-    return { exit: code ?? signal, stderr: await stderr };
-  };
-  return { child, ended: outcome() };
+/** Starts `npx petstore keys LINE`. */
+function start(line: string, stdout: number | "pipe", shell = "") {
+  return startPetstore(["keys", ...line.split(" ")], { stdout, shell });
 }
 
 /** Calls `act` instead of the `count`th creation of a batch. */

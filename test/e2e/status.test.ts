@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { CONTENTS, migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { createKey, revokeKey } from "../../src/operators/admin.ts";
-import { apiError, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { apiError, databaseOf, startCloudflareApi, tooManyCalls } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
@@ -135,6 +135,23 @@ describe("of production", () => {
       "finish it with npx petstore restore --from FILE --remote",
     );
   });
+});
+
+it("calls that Cloudflare's API refuses at the same time wait together", async () => {
+  const refused = new Set<string>();
+  api.intercept(async (request, _, send) => {
+    const isFirst = request.startsWith("GET /d1/database/") && !refused.has(request);
+    refused.add(request);
+    if (isFirst) throw tooManyCalls({ "Retry-After": "0" });
+    await send();
+  });
+  const told = vi.spyOn(process.stderr, "write").mockReturnValue(true);
+  onTestFinished(() => {
+    api.intercept();
+    told.mockRestore();
+  });
+  expect((await lines("--remote"))[0]).toBe("Build: unknown: add --url URL");
+  expect(told).toHaveBeenCalledTimes(1);
 });
 
 it("works on databases that were never migrated, and fails without databases", async () => {
