@@ -663,6 +663,26 @@ describe("IDs on standard input", () => {
     }
     expect(await changesOf(id)).toHaveLength(1);
   });
+
+  it("after Ctrl+C, the key that is being changed is finished, and the others can be changed later", async () => {
+    const ids = await newIds("a", "b", "c", "d");
+    const { child, ended } = startSuspension(ids);
+    onChange(ids[0], () => void child.kill("SIGINT"));
+    const { exit, stdout, stderr } = await ended;
+    // The process learns of the signal during the first change, or just after it.
+    const done = stdout.split("\n").length - 1;
+    expect([1, 2]).toContain(done);
+    expect(stdout).toMatch(new RegExp(`^Suspended ${ids.slice(0, done).join(" .*\nSuspended ")} .*\n$`));
+    expect(exit).toBe(1);
+    expect(stderr).toMatch(
+      new RegExp(`\nChanged ${done} of 4 keys\\.\nThis takes effect .*\nerror: interrupted\n$`),
+    );
+    const rest = ids.slice(done);
+    for (const id of rest) expect(await changesOf(id)).toHaveLength(1);
+    const { exitCode } = await runPiped("suspend - --reason test --yes", rest.join("\n"));
+    expect(exitCode).toBe(0);
+    for (const id of ids) expect(await changesOf(id)).toHaveLength(2);
+  });
 });
 
 describe("while Cloudflare's API takes no calls", () => {
