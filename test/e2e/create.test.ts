@@ -1,4 +1,4 @@
-// npx petstore keys create --from, and results that are lost: full disks, closed pipes, interruptions. Most tests use production's
+// npx petstore keys create --from, and results that are lost: full disks, closed and full pipes, interruptions. Most tests use production's
 // database, on a fake of Cloudflare's API, and real processes.
 
 import { once } from "node:events";
@@ -11,6 +11,7 @@ import { text } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { BATCH } from "../../scripts/commands/keys/create.ts";
+import { newKeyId } from "../../src/keys/secret.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
 import { createKey, revokeKey } from "../../src/operators/admin.ts";
 import { databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
@@ -132,6 +133,17 @@ describe("a key that could not be shown", () => {
     for (const line of ["list --remote", "--help"])
       expect(await start(line, openSync("/dev/full", "w")).ended).toEqual({ exit: 1, stderr: problem });
   });
+});
+
+it("a result that is larger than a pipe is complete, also if the command fails", async () => {
+  const ids = Array.from({ length: 5_000 }, newKeyId);
+  const words = "keys resume - --yes --json --remote".split(" ");
+  const { child, ended } = startPetstore(words, { stdin: ids.join("\n") });
+  const output = child.stdout as Readable;
+  // By now the process has filled the pipe.
+  await once(output, "readable");
+  const printed = await text(output);
+  expect([(await ended).exit, JSON.parse(printed).length]).toEqual([1, 5_000]);
 });
 
 describe("npx petstore keys create --from", () => {
