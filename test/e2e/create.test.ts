@@ -1,5 +1,5 @@
-// npx petstore keys create --from, and results that are lost: full disks, closed and full pipes, interruptions. Most tests use production's
-// database, on a fake of Cloudflare's API, and real processes.
+// npx petstore keys create --from, and results that are lost: full disks, closed and full pipes, interruptions. Most tests use
+// production's database, on a fake of Cloudflare's API, and real processes.
 
 import { once } from "node:events";
 import { existsSync, openSync } from "node:fs";
