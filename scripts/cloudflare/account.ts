@@ -1,7 +1,9 @@
 // Cloudflare's API, for what wrangler has no command for, or no command with parsable output. It uses wrangler's
-// credentials.
+// credentials. A call that the API refuses because there were too many has not been executed: it is repeated after a wait.
 
+import { pause } from "../lib/interrupt.ts";
 import { messageOf } from "../lib/io.ts";
+import { formatTime } from "../lib/time.ts";
 import { readConfig, runWrangler } from "./wrangler.ts";
 
 /** The envelope of every response. */
@@ -14,18 +16,38 @@ interface Envelope<Result> {
 /** D1 cancels a statement after 30 s, and a migration may have several. */
 const TIMEOUT_MS = 60_000;
 
+/** The status of a response to a call too many. */
+const TOO_MANY = 429;
+
+/** How long the API refuses all calls after 1,200 calls of a user in five minutes, if the response has no Retry-After. */
+const REFUSED_SECONDS = 300;
+
+/** Waits without a call that the API takes. More: commands go on beside others of the same user; fewer: a hopeless one ends sooner. */
+const MAX_WAITS = 3;
+
 /** The API's error codes for a database, a Worker and a preview that do not exist. */
 const NOT_FOUND = [7404, 10_007, 10_025];
 
-/** An error response. With a status of 500 or above, the request may have taken effect. */
+/** An error response. */
 export class CloudflareApiError extends Error {
   readonly code: number;
-  readonly status: number;
+  /** The call may have taken effect. So may one that got no response. */
+  readonly mayHaveHappened: boolean;
+  /** Every other call would be refused too, and waiting has not helped. */
+  readonly refusesAll: boolean;
 
   constructor(code: number, status: number, message: string) {
     super(`Cloudflare's API refused: ${message.split("\n")[0]} (${code})`);
-    [this.code, this.status] = [code, status];
+    this.code = code;
+    this.mayHaveHappened = status >= 500;
+    this.refusesAll = status === TOO_MANY;
   }
+}
+
+/** The error response that is the reason for an error. */
+export function apiErrorOf(error: unknown): CloudflareApiError | undefined {
+  const cause = error instanceof Error ? (error.cause ?? error) : error;
+  return cause instanceof CloudflareApiError ? cause : undefined;
 }
 
 /** Calls the API, with POST if there is a body. Throws CloudflareApiError, or another error if the API is unreachable. */
@@ -72,18 +94,46 @@ async function findAccount(): Promise<Account> {
 
 function apiWith(headers: Record<string, string>): CallApi {
   const base = process.env.CLOUDFLARE_API_BASE_URL ?? "https://api.cloudflare.com/client/v4";
+  /** All calls wait together. */
+  let waiting = Promise.resolve();
+  let waits = 0;
   return async <Result>(path: string, body?: unknown, method = body === undefined ? "GET" : "POST") => {
     const request = { method, headers, body: body === undefined ? null : JSON.stringify(body) };
-    const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const response = await fetch(base + path, { ...request, signal }).catch((error: Error) => {
-      throw new Error(`Cloudflare's API can't be reached: ${messageOf(error.cause ?? error)}`);
-    });
-    const envelope = (await response.json().catch(() => undefined)) as Envelope<Result> | undefined;
-    if (envelope?.success) return envelope.result;
-    const { status, statusText } = response;
-    const [first = { code: status, message: statusText }] = envelope?.errors ?? [];
-    throw new CloudflareApiError(first.code, status, first.message);
+    for (;;) {
+      const waited = waiting;
+      await waited;
+      const signal = AbortSignal.timeout(TIMEOUT_MS);
+      const response = await fetch(base + path, { ...request, signal }).catch((error: Error) => {
+        throw new Error(`Cloudflare's API can't be reached: ${messageOf(error.cause ?? error)}`);
+      });
+      const envelope = (await response.json().catch(() => undefined)) as Envelope<Result> | undefined;
+      const { status, statusText } = response;
+      if (status !== TOO_MANY) waits = 0;
+      if (envelope?.success) return envelope.result;
+      const [{ code, message } = { code: status, message: statusText }] = envelope?.errors ?? [];
+      if (status !== TOO_MANY) throw new CloudflareApiError(code, status, message);
+      // Another call may have begun to wait meanwhile.
+      if (waiting !== waited) continue;
+      if (waits === MAX_WAITS)
+        throw new CloudflareApiError(code, status, `${message}, also after ${MAX_WAITS} waits`);
+      waits += 1;
+      waiting = waitAsTold(response.headers);
+    }
   };
+}
+
+/** Waits until the API takes calls again. Throws CloudflareApiError if a signal ends that. */
+async function waitAsTold(headers: Headers): Promise<void> {
+  const told = headers.get("Retry-After") ?? "";
+  const seconds = /^\d+$/.test(told) ? Number(told) : REFUSED_SECONDS;
+  const until = Date.now() + seconds * 1000;
+  // Without an Io: a call can be anywhere in a command.
+  process.stderr.write(
+    `Cloudflare's API takes no calls for now: waiting for ${seconds} s, until ${formatTime(until)}\n`,
+  );
+  await pause(seconds * 1000).catch(({ message }) => {
+    throw new CloudflareApiError(TOO_MANY, TOO_MANY, `too many calls, and the wait was ${message}`);
+  });
 }
 
 async function credentials(): Promise<Record<string, string>> {

@@ -7,7 +7,7 @@
 
 import { read, writeIdempotent } from "../../src/d1/statements.ts";
 import { type Io, messageOf } from "../lib/io.ts";
-import { CloudflareApiError } from "./account.ts";
+import { apiErrorOf } from "./account.ts";
 import { type DeployedDatabase, migrate, type Target } from "./database.ts";
 import { targetOptions } from "./target.ts";
 
@@ -85,8 +85,8 @@ export async function restorePets(place: Place, restore: Restore, io: Io): Promi
       mayHaveHappened = true;
       const restoring = io.step("Restoring", () => pets.timeTravel.restore(attempt.bookmark));
       await restoring.catch((error) => {
-        // A 4xx means that nothing has happened. After any other failure the restore may have happened, or may still.
-        mayHaveHappened = !(error instanceof CloudflareApiError && error.status < 500);
+        // After a failure without an answer, the restore may have happened too, or may still.
+        mayHaveHappened = apiErrorOf(error)?.mayHaveHappened ?? true;
         throw error;
       });
     }

@@ -1,5 +1,5 @@
-// npx petstore status: the state of a target at a glance. What can't be read is said in its place, and the rest is shown; the command
-// fails only if a database can't be read.
+// npx petstore status: the state of a target at a glance. What can't be read is said in its place, and the rest is shown. Then the
+// command fails if the service at a given URL or a database does not answer: a monitor looks at the exit code.
 
 import { read } from "../../src/d1/statements.ts";
 import { countKeys } from "../../src/operators/records.ts";
@@ -27,13 +27,14 @@ import { withSeparators } from "../usage/text.ts";
 const LOCAL_URL = "http://localhost:8787";
 /** Longer: patience with a slow service; shorter: a command that does not hang without one. */
 const ANSWER_MS = 5_000;
-/** Of a D1 database on the Workers Paid plan. */
+/** Of a D1 database on Workers Paid and on Workers Free. */
 const MAX_BYTES = 10_000_000_000;
+const MAX_BYTES_FREE = 500_000_000;
 const HOUR_MS = 3_600_000;
 
 export default defineCommand({
   description:
-    "Shows which build answers, how full the databases are, migrations that are pending, a restore that is unfinished, and how many keys are in each state (a key can be in several); for production also the requests of the last hour, from Cloudflare's log.",
+    "Shows which build answers, how full the databases are, migrations that are pending, a restore that is unfinished, and how many keys are in each state (a key can be in several); for production also the requests of the last hour, from Cloudflare's log. Shows all, and then exits with 1, if no service answers at a given --url or a database can't be read.",
   options: {
     url: {
       placeholder: "url",
@@ -49,10 +50,14 @@ export default defineCommand({
     requireLocal(target, ...CONTENTS);
     const open = () => openDatabases(target, ...CONTENTS);
     const databases = await (isLocal ? open() : io.step("Opening the databases", open));
-    const reading = readStatus(target, databases, url ?? (isLocal ? LOCAL_URL : undefined), Date.now());
+    const reading = readStatus(target, databases, url, Date.now());
     const status = await reading.finally(databases.close);
     if (json) io.printJson(status);
     else io.print(statusText(status, targetOptions(target)));
+    const { build, keysDatabase, petsDatabase } = status;
+    const needed = [...(url === undefined ? [] : [build]), keysDatabase, petsDatabase];
+    const problems = needed.filter(isUnknown).map(({ problem }) => problem);
+    if (problems.length > 0) throw new Error(problems.join("; "));
   },
 });
 
@@ -60,9 +65,9 @@ type Status = Awaited<ReturnType<typeof readStatus>>;
 
 async function readStatus(target: Target, databases: OpenDatabases, url: string | undefined, nowMs: number) {
   return {
-    build: await orProblem(readBuild(url)),
-    keysDatabase: await readDatabase(databases, "keys"),
-    petsDatabase: await readDatabase(databases, "pets"),
+    build: await orProblem(readBuild(url, target)),
+    keysDatabase: await orProblem(readDatabase(databases, "keys")),
+    petsDatabase: await orProblem(readDatabase(databases, "pets")),
     restore: await orProblem(readRestore(databases.keys)),
     keys: await orProblem(countKeys(databases.keys, nowMs)),
     lastHour: target.kind === "production" ? await orProblem(logByStatus(nowMs - HOUR_MS, nowMs)) : null,
@@ -74,16 +79,16 @@ async function orProblem<Value>(reading: Promise<Value>): Promise<Value | { prob
   return reading.catch((error) => ({ problem: messageOf(error) }));
 }
 
-async function readBuild(url: string | undefined) {
+async function readBuild(given: string | undefined, { kind }: Target) {
+  const url = given ?? (kind === "local" ? LOCAL_URL : undefined);
   if (url === undefined) throw new Error("add --url URL");
   const request = { signal: AbortSignal.timeout(ANSWER_MS), redirect: "manual" } as const;
   const response = await fetch(`${url}/version`, request).catch(() => undefined);
   const { build } = ((await response?.json().catch(() => undefined)) ?? {}) as { build?: string };
-  if (build === undefined) throw new Error(`no service answers at ${url}, or add --url URL`);
+  if (build === undefined) throw new Error(`no service answers at ${url}${given ? "" : ": add --url URL"}`);
   return { build, url };
 }
 
-/** Throws if the database can't be read. */
 async function readDatabase(databases: OpenDatabases, contents: "keys" | "pets") {
   const database = databases[contents];
   const readAll = async () => ({
@@ -108,8 +113,8 @@ async function readRestore(keys: D1Database) {
 function statusText({ build, keysDatabase, petsDatabase, restore, keys, lastHour }: Status, target: string) {
   const facts = [
     ["Build", isUnknown(build) ? unknown(build) : `${printable(build.build)} at ${build.url}`],
-    ["Keys database", databaseText(keysDatabase, target)],
-    ["Pets database", databaseText(petsDatabase, target)],
+    ["Keys database", isUnknown(keysDatabase) ? unknown(keysDatabase) : databaseText(keysDatabase, target)],
+    ["Pets database", isUnknown(petsDatabase) ? unknown(petsDatabase) : databaseText(petsDatabase, target)],
     ["Restore", isUnknown(restore) ? unknown(restore) : restoreText(restore, target)],
     ["Keys", isUnknown(keys) ? unknown(keys) : keysText(keys)],
   ];
@@ -126,11 +131,16 @@ const unknown = ({ problem }: { problem: string }) => `unknown: ${printable(prob
 
 /** `12.3 MB, 0.1% of 10 GB; no pending migrations` */
 function databaseText(
-  { bytes, pendingMigrations: pending, missingTables: missing }: Status["keysDatabase"],
+  { bytes, pendingMigrations: pending, missingTables: missing }: Awaited<ReturnType<typeof readDatabase>>,
   target: string,
 ): string {
-  const share = (bytes / MAX_BYTES).toLocaleString("en", { style: "percent", maximumFractionDigits: 1 });
-  const size = `${(bytes / 1e6).toLocaleString("en", { maximumSignificantDigits: 3 })} MB, ${share} of ${MAX_BYTES / 1e9} GB`;
+  const shareOf = (max: number) =>
+    (bytes / max).toLocaleString("en", { style: "percent", maximumFractionDigits: 1 });
+  const megabytes = (bytes / 1e6).toLocaleString("en", { maximumSignificantDigits: 3 });
+  const free = `, or ${shareOf(MAX_BYTES_FREE)} of ${MAX_BYTES_FREE / 1e6} MB on Workers Free`;
+  // No larger database is on Workers Free.
+  const mayBeFree = bytes > MAX_BYTES_FREE / 2 && bytes <= MAX_BYTES_FREE;
+  const size = `${megabytes} MB, ${shareOf(MAX_BYTES)} of ${MAX_BYTES / 1e9} GB${mayBeFree ? free : ""}`;
   if (missing.length > 0) return `${size}; its tables are lost: ${missing.join(", ")}`;
   if (pending.length === 0) return `${size}; no pending migrations`;
   return `${size}; pending: ${pending.join(", ")}, which npx petstore migrate${target} applies`;

@@ -3,6 +3,7 @@
 
 import type { Operator, Outcome, Unchanged } from "../../src/operators/admin.ts";
 import { type ListedKey, listKeys } from "../../src/operators/records.ts";
+import { apiErrorOf } from "../cloudflare/account.ts";
 import { untilInterrupted } from "../lib/interrupt.ts";
 import { failureLine, type Io, messageOf, ReportedError, UsageError } from "../lib/io.ts";
 import { formatTime } from "../lib/time.ts";
@@ -70,9 +71,11 @@ async function changeSeveral(context: Context, { json, yes }: ChangeOptions, ids
   const all: object[] = [];
   let failed = 0;
   let done = 0;
+  let isRefused = false;
   const changeEach = async (isInterrupted: () => Promise<boolean>) => {
     for (const id of ids) {
-      if (await isInterrupted()) return;
+      if (await isInterrupted()) throw new Error("interrupted");
+      if (isRefused) throw new Error("the other keys were not tried");
       done += 1;
       try {
         const key = known.get(id);
@@ -83,17 +86,18 @@ async function changeSeveral(context: Context, { json, yes }: ChangeOptions, ids
         else io.print(`${change.done} ${keyAndPlan(changed)}.`);
       } catch (error) {
         failed += 1;
-        const failure = withAdvice(error, where);
+        isRefused = apiErrorOf(error)?.refusesAll ?? false;
+        const failure = withAdvice(error, where, id);
         io.note(failureLine(failure));
         all.push({ id, error: messageOf(failure) });
       }
     }
   };
-  await untilInterrupted(changeEach);
+  const ending: unknown = await untilInterrupted(changeEach).catch((error) => error);
   if (json) io.printJson(all);
   io.note(`Changed ${done - failed} of ${ids.length} keys.`);
   if (failed < done) io.note(`This takes effect everywhere ${IN_FORCE}.`);
-  if (done < ids.length) throw new Error("interrupted");
+  if (ending !== undefined) throw ending;
   if (failed > 0) throw new ReportedError();
 }
 

@@ -6,6 +6,7 @@ import { noLimits } from "../../src/keys/plans.ts";
 import { findNamed, type Operator } from "../../src/operators/admin.ts";
 import { findKeyById, type ListedKey } from "../../src/operators/records.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
+import { apiErrorOf } from "../cloudflare/account.ts";
 import { openDatabases, pendingMigrations } from "../cloudflare/database.ts";
 import { readTarget, requireLocal, targetOptions } from "../cloudflare/target.ts";
 import type { OptionValues } from "../lib/command.ts";
@@ -67,14 +68,16 @@ export async function withKeys(
   }
 }
 
-/** Adds what to do if the outcome of a change is unknown, or if there was no room for it. */
-export function withAdvice(error: unknown, where: string): unknown {
+/** Adds what to do if the outcome of a change (of the key `id`) is unknown, or if there was no room for it. */
+export function withAdvice(error: unknown, where: string, id?: string): unknown {
   if (error instanceof DatabaseFull)
     return new Error(
       `${error.message}; suspend, resume, revoke, end-grace and unban need no room in it, only on the disk`,
     );
-  if (!(error instanceof DatabaseUnavailable && error.wasWriting)) return error;
-  return new Error(`${error.message}; the change may have been made: see npx petstore keys log${where}`);
+  const mayBeMade = error instanceof DatabaseUnavailable && error.wasWriting;
+  if (!mayBeMade || apiErrorOf(error)?.mayHaveHappened === false) return error;
+  const log = ["npx petstore keys log", ...(id ? [id] : [])].join(" ");
+  return new Error(`${error.message}; the change may have been made: see ${log}${where}`);
 }
 
 export async function findKey({ database, operator, where }: Context, id: string): Promise<ListedKey> {

@@ -207,9 +207,13 @@ async function change<Name extends OperatorChange>(
     isRecorded = false;
     return write(() => database.batch([...before, prepare(update, ...parametersIfFull(nowMs))]));
   });
-  const key = await findKeyById(database, id, nowMs);
+  const isMade = results.at(-1)?.results.length === 1;
+  const key = await findKeyById(database, id, nowMs).catch((error: Error) => {
+    if (!isMade) throw error;
+    throw new Error(`${id} was changed, but can't be shown: ${error.message}`, { cause: error.cause });
+  });
   if (key === undefined) return { ok: false, problem: "unknown" };
-  if (results.at(-1)?.results.length === 1) return { ok: true, key, isRecorded };
+  if (isMade) return { ok: true, key, isRecorded };
   if (confirmedHash !== undefined && key.hash !== confirmedHash)
     return { ok: false, problem: "rotated", rotation: (await latestChanges(database, id)).rotated };
   const state = stateOf({ ...key, suspendedAtMs: null }, nowMs);

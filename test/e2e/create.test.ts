@@ -1,7 +1,6 @@
-// npx petstore keys create --from, and results that are lost: full disks, closed pipes, interruptions. Most tests use production's
-// database, on a fake of Cloudflare's API, and real processes.
+// npx petstore keys create --from, and results that are lost: full disks, closed and full pipes, interruptions. Most tests use
+// production's database, on a fake of Cloudflare's API, and real processes.
 
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, openSync } from "node:fs";
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -12,10 +11,11 @@ import { text } from "node:stream/consumers";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { BATCH } from "../../scripts/commands/keys/create.ts";
+import { newKeyId } from "../../src/keys/secret.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
 import { createKey, revokeKey } from "../../src/operators/admin.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
-import { emptyState } from "../support/e2e/petstore.ts";
+import { emptyState, startPetstore } from "../support/e2e/petstore.ts";
 import { useAccount } from "../support/e2e/use-account.ts";
 
 const { api, databaseOf } = await useAccount(["petstore-keys"]);
@@ -60,21 +60,9 @@ async function fileOf(lines: string[] | number, header = "name,plan"): Promise<s
   return path;
 }
 
-/** Starts a process of `npx petstore keys LINE`, with its standard output in a pipe or in a file. */
-function start(line: string, stdout: number | "pipe", limit = "") {
-  const node = [process.execPath, "--disable-warning=ExperimentalWarning"];
-  const words = [...node, "scripts/petstore.ts", "keys", ...line.split(" ")];
-  const command = `${limit} exec "$@"`;
-  const child = spawn("sh", ["-c", command, "sh", ...words], {
-    stdio: ["ignore", stdout, "pipe"],
-    detached: true,
-  });
-  const stderr = child.stderr ? text(child.stderr) : Promise.resolve("");
-  const outcome = async () => {
-    const [code, signal] = await once(child, "close");
-    return { exit: code ?? signal, stderr: await stderr };
-  };
-  return { child, ended: outcome() };
+/** Starts `npx petstore keys LINE`. */
+function start(line: string, stdout: number | "pipe", shell = "") {
+  return startPetstore(["keys", ...line.split(" ")], { stdout, shell });
 }
 
 /** Calls `act` instead of the `count`th creation of a batch. */
@@ -139,6 +127,17 @@ describe("a key that could not be shown", () => {
     for (const line of ["list --remote", "--help"])
       expect(await start(line, openSync("/dev/full", "w")).ended).toEqual({ exit: 1, stderr: problem });
   });
+});
+
+it("a result that is larger than a pipe is complete, also if the command fails", async () => {
+  const ids = Array.from({ length: 5_000 }, newKeyId);
+  const words = "keys resume - --yes --json --remote".split(" ");
+  const { child, ended } = startPetstore(words, { stdin: ids.join("\n") });
+  const output = child.stdout as Readable;
+  // By now the process has filled the pipe.
+  await once(output, "readable");
+  const printed = await text(output);
+  expect([(await ended).exit, JSON.parse(printed).length]).toEqual([1, 5_000]);
 });
 
 describe("npx petstore keys create --from", () => {

@@ -4,7 +4,9 @@
 import { existsSync } from "node:fs";
 import { userInfo } from "node:os";
 import { dirname, join, relative } from "node:path";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import type { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { Io } from "../../scripts/lib/io.ts";
 import { BANNED } from "../../src/keys/object/ban-record.ts";
@@ -12,9 +14,9 @@ import { newSecret } from "../../src/keys/secret.ts";
 import { createKey, renameKey, rotateKey } from "../../src/operators/admin.ts";
 import { KEY_CHANGES } from "../../src/operators/changes.ts";
 import type { LIST_STATES } from "../../src/operators/records.ts";
-import { apiError } from "../support/e2e/cloudflare-api.ts";
+import { apiError, tooManyCalls } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
-import { emptyState, runProcess } from "../support/e2e/petstore.ts";
+import { emptyState, runProcess, startPetstore } from "../support/e2e/petstore.ts";
 import { hasTerminals, runInTerminal } from "../support/e2e/terminal.ts";
 import { useAccount } from "../support/e2e/use-account.ts";
 
@@ -54,6 +56,29 @@ async function newKey(name = "Ann's shop", lifetimeMs?: number) {
   const operator = { by: "a test", nowMs: Date.now() - 60_000 };
   const { key, secret } = await createKey(database, { name, plan: "free", expiresAtMs }, operator);
   return { ...key, secret };
+}
+
+async function newIds(...names: string[]): Promise<string[]> {
+  const ids: string[] = [];
+  for (const name of names) ids.push((await newKey(name)).id);
+  return ids;
+}
+
+/** Calls `act` before each attempt to change a key. It may throw an error response, which the attempt gets. */
+function onChange(id: string | undefined, act: () => void): void {
+  api.intercept(async (_, body, send) => {
+    if (body.includes("INSERT INTO key_changes") && body.includes(`${id}`)) act();
+    await send();
+  });
+  onTestFinished(() => api.intercept());
+}
+
+/** Starts a process that suspends keys. */
+function startSuspension(ids: string[]) {
+  const words = "keys suspend - --reason test --yes --remote".split(" ");
+  const { child, ended } = startPetstore(words, { stdin: ids.join("\n") });
+  const outcome = async (stdout: Readable) => ({ stdout: await text(stdout), ...(await ended) });
+  return { child, ended: outcome(child.stdout as Readable) };
 }
 
 /** Records bans of a key that began now. */
@@ -521,12 +546,6 @@ describe("npx petstore keys find", () => {
 });
 
 describe("IDs on standard input", () => {
-  const newIds = async (...names: string[]) => {
-    const ids: string[] = [];
-    for (const name of names) ids.push((await newKey(name)).id);
-    return ids;
-  };
-
   it("each gets its line, in their order, also if one of them can't be changed: exit code 1", async () => {
     const [a = "", b = "", c = ""] = await newIds("a", "b", "c");
     await run(`revoke ${b} --yes`);
@@ -594,7 +613,9 @@ describe("IDs on standard input", () => {
     const { exitCode, stdout, stderr } = await runPiped("revoke - --yes", `${a}\n${b}`);
     expect([exitCode, stdout]).toEqual([1, `Revoked ${b} ("b"): revoked.\n`]);
     expect(stderr).toMatch(
-      /error: .*Network connection lost.*; the change may have been made: see npx petstore keys log --remote\n/,
+      new RegExp(
+        `error: .*Network connection lost.*; the change may have been made: see npx petstore keys log ${a} --remote\n`,
+      ),
     );
   });
 
@@ -607,6 +628,129 @@ describe("IDs on standard input", () => {
       expect(stderr).not.toContain(secret.slice(16, 24));
     }
     expect(await changesOf(id)).toHaveLength(1);
+  });
+
+  it("after Ctrl+C, the key that is being changed is finished, and the others can be changed later", async () => {
+    const ids = await newIds("a", "b", "c", "d");
+    const { child, ended } = startSuspension(ids);
+    onChange(ids[0], () => void child.kill("SIGINT"));
+    const { exit, stdout, stderr } = await ended;
+    // The process learns of the signal during the first change, or just after it.
+    const done = stdout.split("\n").length - 1;
+    expect([1, 2]).toContain(done);
+    expect(stdout).toMatch(new RegExp(`^Suspended ${ids.slice(0, done).join(" .*\nSuspended ")} .*\n$`));
+    expect(exit).toBe(1);
+    expect(stderr).toMatch(
+      new RegExp(`\nChanged ${done} of 4 keys\\.\nThis takes effect .*\nerror: interrupted\n$`),
+    );
+    const rest = ids.slice(done);
+    for (const id of rest) expect(await changesOf(id)).toHaveLength(1);
+    const { exitCode } = await runPiped("suspend - --reason test --yes", rest.join("\n"));
+    expect(exitCode).toBe(0);
+    for (const id of ids) expect(await changesOf(id)).toHaveLength(2);
+  });
+});
+
+describe("while Cloudflare's API takes no calls", () => {
+  const SUSPEND = "suspend - --reason test --yes";
+  const AT_ONCE = { "Retry-After": "0" };
+  const REFUSED =
+    "Cloudflare's API refused: Please wait and consider throttling your request speed, also after 3 waits (971)";
+  /** What is written past the streams of the command. */
+  let told: string[];
+  let isTold: Promise<void>;
+
+  beforeEach(() => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    isTold = promise;
+    told = [];
+    vi.spyOn(process.stderr, "write").mockImplementation((line) => {
+      told.push(`${line}`);
+      resolve();
+      return true;
+    });
+  });
+  afterEach(() => void vi.restoreAllMocks());
+
+  it("a change of several keys waits as long as it is told to, and changes each key once", async () => {
+    const ids = await newIds("a", "b", "c");
+    let refusals = 0;
+    onChange(ids[1], () => {
+      refusals += 1;
+      if (refusals === 1) throw tooManyCalls(AT_ONCE);
+    });
+    const { exitCode, stdout, stderr } = await runPiped(SUSPEND, ids.join("\n"));
+    expect([exitCode, stdout.match(/key_\w+/g)]).toEqual([0, ids]);
+    expect(stderr).toContain("\nChanged 3 of 3 keys.\n");
+    expect(told).toEqual([
+      expect.stringMatching(/^Cloudflare's API takes no calls for now: waiting for 0 s, until \S+Z\n$/),
+    ]);
+    for (const id of ids) expect(await changesOf(id)).toHaveLength(2);
+  });
+
+  it("a change of several keys ends after three waits, and says so", async () => {
+    const ids = await newIds("a", "b", "c");
+    const [a, b] = ids;
+    onChange(b, () => {
+      throw tooManyCalls(AT_ONCE);
+    });
+    const { exitCode, stdout, stderr } = await runPiped(SUSPEND, ids.join("\n"));
+    expect([exitCode, stdout]).toEqual([1, expect.stringMatching(new RegExp(`^Suspended ${a} .*\n$`))]);
+    expect(stderr.split("\n").slice(1)).toEqual([
+      `error: the database can't be reached: ${REFUSED}`,
+      "Changed 1 of 3 keys.",
+      "This takes effect everywhere within 30 seconds.",
+      "error: the other keys were not tried",
+      "",
+    ]);
+    expect(told).toHaveLength(3);
+    const counts = ids.map(async (id) => (await changesOf(id)).length);
+    expect(await Promise.all(counts)).toEqual([2, 1, 1]);
+  });
+
+  it("a key that was changed is said to be, if it can't be shown", async () => {
+    const { id } = await newKey();
+    onChange(id, () =>
+      api.intercept(async () => {
+        throw tooManyCalls(AT_ONCE);
+      }),
+    );
+    const { exitCode, stdout, stderr } = await run(`suspend ${id} --reason test`);
+    const problem = `${id} was changed, but can't be shown: the database can't be reached: ${REFUSED}`;
+    expect([exitCode, stdout, stderr]).toEqual([1, "", `error: ${problem}\n`]);
+    api.intercept();
+    expect(await changesOf(id)).toHaveLength(2);
+  });
+
+  it("a command waits five minutes if it is not told how long", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { id } = await newKey();
+    let calls = 0;
+    onChange(id, () => {
+      calls += 1;
+      if (calls === 1) throw tooManyCalls();
+    });
+    const running = run(`suspend ${id} --reason test`);
+    await isTold;
+    await vi.advanceTimersByTimeAsync(299_999);
+    expect(calls).toBe(1);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(await running).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(`^Suspended ${id}`) });
+    expect(told.join()).toContain(" waiting for 300 s, ");
+  });
+
+  it("Ctrl+C ends the wait of a change of several keys", async () => {
+    const ids = await newIds("a", "b", "c");
+    onChange(ids[1], () => {
+      throw tooManyCalls();
+    });
+    const { child, ended } = startSuspension(ids);
+    child.stderr?.on("data", (chunk) => `${chunk}`.includes("waiting for 300 s") && child.kill("SIGINT"));
+    const { exit, stdout, stderr } = await ended;
+    expect([exit, stdout]).toEqual([1, expect.stringMatching(new RegExp(`^Suspended ${ids[0]} .*\n$`))]);
+    expect(stderr).toContain("too many calls, and the wait was interrupted (429)\nChanged 1 of 3 keys.\n");
+    expect(stderr).toMatch(/\nerror: interrupted\n$/);
   });
 });
 

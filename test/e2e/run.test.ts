@@ -1,6 +1,8 @@
 // scripts/run.mjs, which starts every program, in a small project with packages of its own. Tested only with the npm and the Node that
 // run the tests.
 
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { chmod, cp, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -114,6 +116,22 @@ it("two programs at once install one after the other, also after one that was ki
   const [light, complete] = await Promise.all([run("--omit=dev ./main.mjs a"), run("tool b")]);
   expect([light.exitCode, JSON.parse(complete.stdout).args]).toEqual([0, ["b"]]);
   expect([isInstalled("wrangler"), isInstalled("tool")]).toEqual([true, true]);
+});
+
+it("a program waits until another one has installed, and says so", async () => {
+  // The other one is this process.
+  await write(".wrangler/installing", `${process.pid}`);
+  const child = spawn(process.execPath, ["scripts/run.mjs", "--omit=dev", "./main.mjs"], {
+    cwd: folder,
+    env: { ...process.env, npm_config_offline: "true" },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  const [said] = await once(child.stderr, "data");
+  const wasInstalled = isInstalled("wrangler");
+  await rm(join(folder, ".wrangler/installing"));
+  const [exitCode] = await once(child, "close");
+  expect(`${said}`).toMatch(/^Waiting for another installation: /);
+  expect([wasInstalled, exitCode, isInstalled("wrangler")]).toEqual([false, 0, true]);
 });
 
 it("npm gets no credentials, the program does", async () => {

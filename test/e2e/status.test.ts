@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { CONTENTS, migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { createKey, revokeKey } from "../../src/operators/admin.ts";
-import { apiError, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { apiError, databaseOf, startCloudflareApi, tooManyCalls } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
@@ -19,9 +19,15 @@ interface Query {
 
 /** What the API answers to a query of the log. */
 let answer: (query: Query) => object;
+/** The size that D1 states, if not the true one. */
+let size: number | undefined;
 const api = await startCloudflareApi(
   {
-    query: account.query,
+    async query(...request) {
+      const results = (await account.query(...request)) as D1Result[];
+      for (const { meta } of results) meta.size_after = size ?? meta.size_after;
+      return results;
+    },
     routes: { "POST /workers/observability/telemetry/query": async ({ req }) => answer(await req.json()) },
   },
   ["petstore-keys", "petstore-pets", "petstore-previews-keys", "petstore-previews-pets"],
@@ -126,15 +132,65 @@ describe("of production", () => {
         `Last hour: unknown: the credential lacks ${permission}`,
       ]),
     );
-    // No Worker listens at port 9, "discard".
-    const { build, restore } = await json("--remote --url http://127.0.0.1:9");
-    expect(build).toEqual({ problem: "no service answers at http://127.0.0.1:9, or add --url URL" });
-    expect(restore).toEqual({ unfinished: { at: "2026-11-20T12:00:00Z", by: "Jo", isFromFile: false } });
+    expect((await json("--remote")).restore).toEqual({
+      unfinished: { at: "2026-11-20T12:00:00Z", by: "Jo", isFromFile: false },
+    });
     await keys.prepare("UPDATE pet_restores SET bookmark = 'file:0'").run();
     expect((await lines("--remote")).join()).toContain(
       "finish it with npx petstore restore --from FILE --remote",
     );
   });
+});
+
+it("fails after all is shown if the service at a given URL or a database does not answer", async () => {
+  // No Worker listens at port 9, "discard".
+  const unanswered = "no service answers at http://127.0.0.1:9";
+  const unread =
+    "the database of pets can't be read: the database can't be reached: Cloudflare's API refused: gone (7500)";
+  api.intercept(async (request, _, send) => {
+    if (request.endsWith("petstore-pets/query")) throw apiError(500, 7500, "gone");
+    await send();
+  });
+  onTestFinished(() => api.intercept());
+  const { exitCode, stdout, stderr } = await runPetstore("status --remote --url http://127.0.0.1:9");
+  expect(exitCode).toBe(1);
+  expect(stdout).toMatch(
+    new RegExp(`^Build +unknown: ${unanswered}\nKeys database +\\d.*\nPets database +unknown: `),
+  );
+  expect(stdout).toMatch(/\nKeys +/);
+  expect(stderr).toContain(`\nerror: ${unanswered}; ${unread}\n`);
+});
+
+it.each([
+  [200_000_000, "200 MB, 2% of 10 GB;"],
+  [400_000_000, "400 MB, 4% of 10 GB, or 80% of 500 MB on Workers Free;"],
+  [600_000_000, "600 MB, 6% of 10 GB;"],
+])(
+  "the size of a database is compared with Workers Free too if it may be on it: %i bytes",
+  async (bytes, shown) => {
+    size = bytes;
+    onTestFinished(() => {
+      size = undefined;
+    });
+    expect((await lines("--remote"))[1]).toBe(`Keys database: ${shown} no pending migrations`);
+  },
+);
+
+it("calls that Cloudflare's API refuses at the same time wait together", async () => {
+  const refused = new Set<string>();
+  api.intercept(async (request, _, send) => {
+    const isFirst = request.startsWith("GET /d1/database/") && !refused.has(request);
+    refused.add(request);
+    if (isFirst) throw tooManyCalls({ "Retry-After": "0" });
+    await send();
+  });
+  const told = vi.spyOn(process.stderr, "write").mockReturnValue(true);
+  onTestFinished(() => {
+    api.intercept();
+    told.mockRestore();
+  });
+  expect((await lines("--remote"))[0]).toBe("Build: unknown: add --url URL");
+  expect(told).toHaveBeenCalledTimes(1);
 });
 
 it("works on databases that were never migrated, and fails without databases", async () => {

@@ -32,11 +32,6 @@ it("tries for 20 seconds", async () => {
   expect(await attempts(refusal(502), 12, 20_470)).toEqual([12, REFUSED(502)]);
 });
 
-it("waits until Cloudflare's API takes calls again", async () => {
-  expect(await attempts(refusal(429), 1, 299_999)).toEqual([1, "waits"]);
-  expect(await attempts(refusal(429), 1, 300_000)).toEqual([2, "done"]);
-});
-
 it.each([
   ["a refused statement", refusal(400), 1],
   ["a wrong statement", new Error("D1_ERROR: no such table: x: SQLITE_ERROR"), 1],

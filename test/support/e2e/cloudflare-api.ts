@@ -28,9 +28,19 @@ export interface Account {
 }
 
 /** An error response. */
-export function apiError(status: ContentfulStatusCode, code: number, message: string) {
+export function apiError(
+  status: ContentfulStatusCode,
+  code: number,
+  message: string,
+  headers: Record<string, string> = {},
+) {
   const body = { success: false, errors: [{ code, message }], messages: [], result: null };
-  return new HTTPException(status, { message, res: Response.json(body, { status }) });
+  return new HTTPException(status, { message, res: Response.json(body, { status, headers }) });
+}
+
+/** The response to a call too many. */
+export function tooManyCalls(headers: { "Retry-After"?: string } = {}) {
+  return apiError(429, 971, "Please wait and consider throttling your request speed", headers);
 }
 
 /** Sees a request's method, path in the account, and body. `send` does what is asked. May throw an `apiError`. */

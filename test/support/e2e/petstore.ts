@@ -6,6 +6,8 @@ import { existsSync } from "node:fs";
 import { cp, mkdtemp, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, delimiter, join, resolve } from "node:path";
+import type { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 
 /** The path of a state folder that does not exist yet, and a function that removes it. */
@@ -54,6 +56,31 @@ export async function runProcess(
     const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string };
     return { exitCode: code, stdout, stderr };
   }
+}
+
+/**
+ * Starts `npx petstore WORDS` as a process group of its own. Its standard output goes into `stdout`, or into a pipe that nobody reads
+ * yet. `shell` precedes the command.
+ */
+export function startPetstore(
+  words: string[],
+  {
+    stdin = "",
+    stdout = "pipe",
+    shell = "",
+  }: { stdin?: string; stdout?: number | "pipe"; shell?: string } = {},
+) {
+  const node = [process.execPath, "--disable-warning=ExperimentalWarning", "scripts/petstore.ts"];
+  const child = spawn("sh", ["-c", `${shell} exec "$@"`, "sh", ...node, ...words], {
+    stdio: ["pipe", stdout, "pipe"],
+    detached: true,
+  });
+  child.stdin?.end(stdin);
+  const outcome = async (stderr: Readable) => {
+    const [[code, signal], printed] = await Promise.all([once(child, "close"), text(stderr)]);
+    return { exit: code ?? signal, stderr: printed };
+  };
+  return { child, ended: outcome(child.stderr as Readable) };
 }
 
 /** The end of the output of `npm start`. */
