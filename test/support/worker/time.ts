@@ -12,7 +12,8 @@ export async function hasSettled(promise: Promise<unknown>): Promise<boolean> {
   let settled = false;
   const note = () => (settled = true);
   promise.then(note, note);
-  for (let turn = 0; turn < 5; turn += 1) await scheduler.wait(0);
+  // Longer than a faked timeout needs to see that it is due.
+  for (let turn = 0; turn < 5; turn += 1) await scheduler.wait(1);
   return settled;
 }
 
