@@ -16,7 +16,7 @@ import { ApiKey } from "../../src/keys/object/api-key.ts";
 import { liftBan } from "../../src/keys/object/bans.ts";
 import { outstanding } from "../../src/keys/object/leases.ts";
 import { type Quota, rollOver, UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
-import { type Alerted, NO_ALERTS } from "../../src/keys/object/quota-alert.ts";
+import { type Alerted, NO_ALERTS, withLimit } from "../../src/keys/object/quota-alert.ts";
 import type { ReadRecord } from "../../src/keys/object/record-reader.ts";
 import { daysOf } from "../../src/keys/object/totals.ts";
 import {
@@ -493,7 +493,8 @@ export class World {
     const call = { ...NO_REQUESTS, client: "prefill", number: 1, requests };
     const { quota } = acquire(UNUSED_QUOTA, limits, call, this.objectNowMs);
     const usage = afterChange(NOTHING_UNRECORDED, UNUSED_QUOTA.totals, quota.totals, this.objectNowMs);
-    const duties = { banMs: Number.POSITIVE_INFINITY, usage, alerted: NO_ALERTS };
+    const alerted = withLimit(NO_ALERTS, quota.counts.day.startMs, limits.day);
+    const duties = { banMs: Number.POSITIVE_INFINITY, usage, alerted };
     this.storage.durable = { quota, read: undefined, duties, alarmMs: usage.dueMs };
     this.#setTimer();
     this.evict();

@@ -4,7 +4,13 @@ import { expect, it } from "vitest";
 import { acquire } from "../../src/keys/object/acquire.ts";
 import { BAN_MS, liftBan } from "../../src/keys/object/bans.ts";
 import { UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
-import { type Alerted, NO_ALERTS, newAlerts, withAlert } from "../../src/keys/object/quota-alert.ts";
+import {
+  type Alerted,
+  NO_ALERTS,
+  newAlerts,
+  withAlert,
+  withLimit,
+} from "../../src/keys/object/quota-alert.ts";
 import { daysOf } from "../../src/keys/object/totals.ts";
 import { type AcquireRequest, type AcquireResult, LEASE_MS } from "../../src/keys/protocol.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
@@ -327,15 +333,26 @@ it("a day has its alerts once each, also the day before one with an alert, but n
     number,
     number,
   ];
-  const after = (...days: number[]) =>
-    days.reduce((alerted, each) => withAlert(alerted, each, 80), NO_ALERTS);
-  const alertsOf = (alerted: Alerted, startMs: number) => newAlerts(alerted, { startMs, admitted: 5 }, 5);
-  expect(alertsOf(after(), first)).toEqual([80, 100]);
-  expect(alertsOf(after(second), first)).toEqual([80, 100]);
-  expect(alertsOf(after(second, first), first)).toEqual([100]);
-  expect(alertsOf(after(second, first), second)).toEqual([100]);
-  expect(alertsOf(after(first, second, third), first)).toEqual([]);
-  expect(newAlerts(after(), { startMs: first, admitted: 3 }, 4)).toEqual([]);
+  const withDays = (...days: number[]) =>
+    days.reduce((alerted, each) => withLimit(alerted, each, 5), NO_ALERTS);
+  const alertsOf = (alerted: Alerted, startMs: number, admitted = 5) =>
+    newAlerts(alerted, { startMs, admitted }).map(({ percent }) => percent);
+  expect(alertsOf(withDays(first), first, 3)).toEqual([]);
+  expect(alertsOf(withDays(first), first)).toEqual([80, 100]);
+  const alerted = withAlert(withDays(first, second), second, 100);
+  expect(alertsOf(alerted, first)).toEqual([80, 100]);
+  expect(alertsOf(withAlert(alerted, first, 80), first)).toEqual([100]);
+  expect(alertsOf(alerted, second)).toEqual([]);
+  expect(alertsOf(withDays(first, second, third), first)).toEqual([]);
+});
+
+it("a lower limit counts for the alerts of its day, not for those of the day before", () => {
+  const before = withLimit(withLimit(NO_ALERTS, MIDNIGHT_MS, 9), MIDNIGHT_MS, 8);
+  const alerted = withLimit(before, MIDNIGHT_MS + DAY_MS, 5);
+  expect(newAlerts(alerted, { startMs: MIDNIGHT_MS, admitted: 7 })).toEqual([{ percent: 80, limit: 8 }]);
+  expect(newAlerts(alerted, { startMs: MIDNIGHT_MS + DAY_MS, admitted: 4 })).toEqual([
+    { percent: 80, limit: 5 },
+  ]);
 });
 
 it("an isolate is forgotten after 60 s without a call", () => {

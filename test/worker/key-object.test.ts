@@ -285,6 +285,26 @@ it("rows of the last 30 days that a restore has lost come back on the next day; 
   expect(rest).toHaveLength(others.length + 1);
 });
 
+it("an alert that becomes due while usage is recorded does not wait ten minutes; a write that fails loses no alert", async () => {
+  const { id } = await newKey({ plan: "enterprise", limits: { minute: 100, day: 100 } });
+  const object = objectOf(id);
+  await acquire(id, batch(79));
+  pass(60_000);
+  await runInDurableObject(object, (instance: ApiKey) =>
+    Promise.all([instance.alarm(), instance.acquire(batch(1))]),
+  );
+  expect(await alarmOf(object)).toBe(Date.now());
+  takeLogLines();
+  await runInDurableObject(object, async (instance: ApiKey, { storage }) => {
+    vi.spyOn(storage.kv, "put").mockImplementationOnce(() => {
+      throw new Error("the disk is full");
+    });
+    await expect(instance.alarm()).rejects.toThrow("full");
+    await instance.alarm();
+  });
+  expect(takeLogLines().flatMap(({ percent }) => percent ?? [])).toEqual([80]);
+});
+
 it("usage of a key whose row was lost is recorded under its id, by an alarm that does not know the object's name", async () => {
   const { id, object } = await newObject();
   await acquire(id, batch(2));

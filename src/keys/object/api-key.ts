@@ -20,7 +20,16 @@ import { acquire, isCounted, statusOf } from "./acquire.ts";
 import { recordBan } from "./ban-record.ts";
 import { liftBan } from "./bans.ts";
 import { Delays } from "./delays.ts";
-import { type Duties, dueAlerts, dutyMs, isOverdue, NO_DUTIES, withChange } from "./duties.ts";
+import {
+  type Duties,
+  dueAlerts,
+  dutyMs,
+  isOverdue,
+  NEVER,
+  NO_DUTIES,
+  withAlertAtOnce,
+  withChange,
+} from "./duties.ts";
 import { type Quota, rollOver, UNUSED_QUOTA } from "./quota.ts";
 import { newAlerts, withAlert } from "./quota-alert.ts";
 import { type ReadRecord, RecordReader } from "./record-reader.ts";
@@ -95,7 +104,7 @@ export class ApiKey extends DurableObject<Env> {
     if (isInvalid && !isCounted(this.#quota, request)) return answer;
     const before = liftBan(this.#quota, record.bansLiftedUntilMs);
     const { result, quota } = acquire(before, record.limits, request, nowMs, this.#delays.longestMs(nowMs));
-    this.#store(quota);
+    this.#store(quota, record.limits.day);
     return { ...answer, result };
   }
 
@@ -135,8 +144,7 @@ export class ApiKey extends DurableObject<Env> {
     try {
       if (nowMs < bannedUntilMs) await this.#options.recordBan(this.env.KEYS_DB, this.#id, bannedUntilMs);
       // Unless another ban has begun meanwhile.
-      if (this.#quota.bannedUntilMs === bannedUntilMs)
-        this.#duties = { ...this.#duties, banMs: NO_DUTIES.banMs };
+      if (this.#quota.bannedUntilMs === bannedUntilMs) this.#duties = { ...this.#duties, banMs: NEVER };
     } catch (error) {
       this.#options.log("ban_not_recorded", { keyId: this.#id, cause: `${error}` });
       this.#duties = { ...this.#duties, banMs: nowMs + RECORD_PAUSE_MS };
@@ -150,7 +158,7 @@ export class ApiKey extends DurableObject<Env> {
     const { revision, totals } = this.#quota;
     // If an isolate ends with its lease, no later call would log the alert.
     const openDays = totals.days.filter(
-      (day) => days.includes(day.startMs) && newAlerts(this.#duties.alerted, day, this.#dayLimit).length > 0,
+      (day) => days.includes(day.startMs) && newAlerts(this.#duties.alerted, day).length > 0,
     );
     const counter = { keyId: this.#id, object: this.ctx.id.toString().slice(0, OBJECT_ID_LENGTH) };
     const recordUsage = () => this.#options.recordUsage(this.env.KEYS_DB, counter, revision, totals, days);
@@ -161,26 +169,20 @@ export class ApiKey extends DurableObject<Env> {
         return afterFailure(this.#duties.usage, this.#now());
       },
     );
-    this.#duties = { ...this.#duties, usage };
+    this.#duties = withAlertAtOnce({ ...this.#duties, usage }, this.#quota, this.#now());
   }
 
   /** Logs the alerts of these days, after they are stored. */
   #alert(days: readonly number[]): void {
     const changed = this.#quota.totals.days.filter(({ startMs }) => days.includes(startMs));
     for (const day of changed.toSorted((a, b) => a.startMs - b.startMs)) {
-      const alerts = dueAlerts(this.#duties.alerted, this.#quota, day, this.#dayLimit, this.#now());
+      const alerts = dueAlerts(this.#duties.alerted, this.#quota, day, this.#now());
       const percent = alerts.at(-1)?.percent;
       if (percent === undefined) continue;
       const alerted = withAlert(this.#duties.alerted, day.startMs, percent);
-      this.#duties = { ...this.#duties, alerted };
-      this.#put();
+      this.#put(this.#quota, { ...this.#duties, alerted });
       for (const alert of alerts) this.#options.log("quota_alert", { keyId: this.#id, ...alert });
     }
-  }
-
-  /** Infinity if the record is unknown. */
-  get #dayLimit(): number {
-    return this.#record.latest?.record?.limits.day ?? Number.POSITIVE_INFINITY;
   }
 
   /** The key's id. Every object that has something to record knows it. */
@@ -200,11 +202,11 @@ export class ApiKey extends DurableObject<Env> {
   }
 
   /** Stores changed counts as one row, and sets the alarm if it has something to do earlier than before, or was lost. */
-  #store(quota: Quota): void {
+  #store(quota: Quota, dayLimit: number): void {
     const before = this.#quota;
     if (quota.revision === before.revision) return;
     const nowMs = this.#now();
-    const duties = withChange(this.#duties, before, quota, this.#dayLimit, nowMs);
+    const duties = withChange(this.#duties, before, quota, dayLimit, nowMs);
     const needsAlarm = isOverdue(this.#duties, nowMs) || dutyMs(duties) < dutyMs(this.#duties);
     // The output gate waits for the alarm, as for every write.
     if (needsAlarm) void this.ctx.storage.setAlarm(dutyMs(duties));

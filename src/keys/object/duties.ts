@@ -4,10 +4,10 @@ import { formatDate } from "../../lib/rfc3339.ts";
 import type { DayTotals } from "../protocol.ts";
 import { outstanding } from "./leases.ts";
 import type { Quota } from "./quota.ts";
-import { type Alerted, NO_ALERTS, newAlerts } from "./quota-alert.ts";
+import { type Alerted, NO_ALERTS, newAlerts, withLimit } from "./quota-alert.ts";
 import { afterChange, NOTHING_UNRECORDED, type Unrecorded, USAGE_EVERY_MS } from "./usage-record.ts";
 
-const NEVER = Number.POSITIVE_INFINITY;
+export const NEVER = Number.POSITIVE_INFINITY;
 
 /** `banMs`: when the alarm records the ban (Unix time), or NEVER. */
 export interface Duties {
@@ -28,25 +28,28 @@ export function isOverdue(duties: Duties, nowMs: number): boolean {
   return dutyMs(duties) < nowMs - USAGE_EVERY_MS;
 }
 
-/** After the quota has changed. */
+/** After the quota has changed, with the current limit of a day. */
 export function withChange(
-  { usage, ...duties }: Duties,
+  duties: Duties,
   before: Quota,
   after: Quota,
   dayLimit: number,
   nowMs: number,
 ): Duties {
   const changed = {
-    ...duties,
     banMs: after.bannedUntilMs > before.bannedUntilMs ? nowMs : duties.banMs,
-    usage: afterChange(usage, before.totals, after.totals, nowMs),
+    usage: afterChange(duties.usage, before.totals, after.totals, nowMs),
+    alerted: withLimit(duties.alerted, after.counts.day.startMs, dayLimit),
   };
-  const { startMs, used } = after.counts.day;
-  const today = { startMs, admitted: used };
-  // An alert of today does not wait.
-  if (dueAlerts(duties.alerted, after, today, dayLimit, nowMs).length > 0)
-    changed.usage = { ...changed.usage, dueMs: Math.min(changed.usage.dueMs, nowMs) };
-  return changed;
+  return withAlertAtOnce(changed, after, nowMs);
+}
+
+/** An alert of today does not wait for the next record of usage. */
+export function withAlertAtOnce(duties: Duties, quota: Quota, nowMs: number): Duties {
+  const { usage, alerted } = duties;
+  const { startMs, used } = quota.counts.day;
+  if (dueAlerts(alerted, quota, { startMs, admitted: used }, nowMs).length === 0) return duties;
+  return { ...duties, usage: { ...usage, dueMs: Math.min(usage.dueMs, nowMs) } };
 }
 
 /** The alerts of a day that are due. What is leased today may come back. */
@@ -54,14 +57,14 @@ export function dueAlerts(
   alerted: Alerted,
   quota: Quota,
   day: Pick<DayTotals, "startMs" | "admitted">,
-  dayLimit: number,
   nowMs: number,
 ) {
   // Most calls need not look at the leases.
-  if (newAlerts(alerted, day, dayLimit).length === 0) return [];
+  if (newAlerts(alerted, day).length === 0) return [];
   const { startMs } = day;
   const isToday = startMs === quota.counts.day.startMs;
   const admitted = day.admitted - (isToday ? outstanding(quota, nowMs).day : 0);
-  const percentages = newAlerts(alerted, { startMs, admitted }, dayLimit);
-  return percentages.map((percent) => ({ day: formatDate(startMs), percent, admitted, limit: dayLimit }));
+  return newAlerts(alerted, { startMs, admitted }).map(({ percent, limit }) => {
+    return { day: formatDate(startMs), percent, admitted, limit };
+  });
 }

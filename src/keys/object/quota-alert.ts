@@ -7,8 +7,11 @@ const ALERT_PERCENTAGES = [80, 100];
 /** A report that comes after midnight may belong to the day before. */
 const DAYS = 2;
 
-/** The latest days with an alert, at most DAYS, in order, and the largest percentage of each. */
-export type Alerted = readonly { startMs: number; percent: number }[];
+/** A day with the last limit that it had, which later changes of the plan don't touch, and the largest percentage with an alert. */
+type JudgedDay = { startMs: number; limit: number; percent: number };
+
+/** The latest days, at most DAYS, in order. */
+export type Alerted = readonly JudgedDay[];
 
 export const NO_ALERTS: Alerted = [];
 
@@ -16,16 +19,29 @@ export const NO_ALERTS: Alerted = [];
 export function newAlerts(
   alerted: Alerted,
   { startMs, admitted }: Pick<DayTotals, "startMs" | "admitted">,
-  limit: number,
-): number[] {
-  // An earlier day may have had its alerts before those of the days that are known.
-  if (alerted.length === DAYS && alerted.every((each) => each.startMs > startMs)) return [];
-  const percent = alerted.find((each) => each.startMs === startMs)?.percent ?? 0;
-  return ALERT_PERCENTAGES.filter((each) => each > percent && admitted * 100 >= each * limit);
+): { percent: number; limit: number }[] {
+  const day = alerted.find((each) => each.startMs === startMs);
+  if (day === undefined) return [];
+  const { limit } = day;
+  const percentages = ALERT_PERCENTAGES.filter(
+    (each) => each > day.percent && admitted * 100 >= each * limit,
+  );
+  return percentages.map((percent) => ({ percent, limit }));
+}
+
+/** With the current limit of today. */
+export function withLimit(alerted: Alerted, startMs: number, limit: number): Alerted {
+  const day = alerted.find((each) => each.startMs === startMs);
+  return day?.limit === limit ? alerted : withDay(alerted, { startMs, percent: day?.percent ?? 0, limit });
 }
 
 /** After an alert of a day. */
 export function withAlert(alerted: Alerted, startMs: number, percent: number): Alerted {
-  const others = alerted.filter((each) => each.startMs !== startMs);
-  return [...others, { startMs, percent }].sort((a, b) => a.startMs - b.startMs).slice(-DAYS);
+  const day = alerted.find((each) => each.startMs === startMs);
+  return day === undefined ? alerted : withDay(alerted, { ...day, percent });
+}
+
+function withDay(alerted: Alerted, day: JudgedDay): Alerted {
+  const others = alerted.filter(({ startMs }) => startMs !== day.startMs);
+  return [...others, day].sort((a, b) => a.startMs - b.startMs).slice(-DAYS);
 }
