@@ -1,6 +1,7 @@
 // Cloudflare's API, for what wrangler has no command for, or no command with parsable output. It uses wrangler's
-// credentials. A call that the API refuses because there were too many has not been executed: it is repeated after a wait.
+// credentials.
 
+import { withoutDeadline } from "../../src/d1/statements.ts";
 import { pause } from "../lib/interrupt.ts";
 import { messageOf } from "../lib/io.ts";
 import { formatTime } from "../lib/time.ts";
@@ -16,13 +17,16 @@ interface Envelope<Result> {
 /** D1 cancels a statement after 30 s, and a migration may have several. */
 const TIMEOUT_MS = 60_000;
 
-/** The status of a response to a call too many. */
+/** The status of a response to a call too many, which was not executed. */
 const TOO_MANY = 429;
+/** The code of a database with too much to do, also with TOO_MANY. It may have executed the call. */
+const DATABASE_OVERLOADED = 7429;
 
 /** How long the API refuses all calls after 1,200 calls of a user in five minutes, if the response has no Retry-After. */
 const REFUSED_SECONDS = 300;
+const MAX_REFUSED_SECONDS = 900;
 
-/** Waits without a call that the API takes. More: commands go on beside others of the same user; fewer: a hopeless one ends sooner. */
+/** Waits in a row. More: work goes on beside other programs of the same user; fewer: hopeless work ends sooner. */
 const MAX_WAITS = 3;
 
 /** The API's error codes for a database, a Worker and a preview that do not exist. */
@@ -33,14 +37,14 @@ export class CloudflareApiError extends Error {
   readonly code: number;
   /** The call may have taken effect. So may one that got no response. */
   readonly mayHaveHappened: boolean;
-  /** Every other call would be refused too, and waiting has not helped. */
+  /** Every other call would be refused too. */
   readonly refusesAll: boolean;
 
   constructor(code: number, status: number, message: string) {
     super(`Cloudflare's API refused: ${message.split("\n")[0]} (${code})`);
     this.code = code;
-    this.mayHaveHappened = status >= 500;
-    this.refusesAll = status === TOO_MANY;
+    this.mayHaveHappened = status >= 500 || code === DATABASE_OVERLOADED;
+    this.refusesAll = status === TOO_MANY && code !== DATABASE_OVERLOADED;
   }
 }
 
@@ -50,13 +54,23 @@ export function apiErrorOf(error: unknown): CloudflareApiError | undefined {
   return cause instanceof CloudflareApiError ? cause : undefined;
 }
 
-/** Calls the API, with POST if there is a body. Throws CloudflareApiError, or another error if the API is unreachable. */
+/** Calls the API, with POST if there is a body. Throws CloudflareApiError, or another error if there is no complete response. */
 export type CallApi = <Result>(path: string, body?: unknown, method?: string) => Promise<Result>;
 
 /** Calls whose paths are relative to an account. `label` is its name, or its id if that was given. */
 export type Account = CallApi & { label: string };
 
 let opened: Promise<Account> | undefined;
+
+let mayWait = false;
+
+/** Does work of many calls. While the API refuses all, a call waits as long as the API says, and is repeated. */
+export function waitingForCalls<Result>(work: () => Promise<Result>): Promise<Result> {
+  mayWait = true;
+  return withoutDeadline(work).finally(() => {
+    mayWait = false;
+  });
+}
 
 /** Opens the account that wrangler uses. The first call can take a second or two. */
 export function openAccount(): Promise<Account> {
@@ -107,11 +121,15 @@ function apiWith(headers: Record<string, string>): CallApi {
         throw new Error(`Cloudflare's API can't be reached: ${messageOf(error.cause ?? error)}`);
       });
       const envelope = (await response.json().catch(() => undefined)) as Envelope<Result> | undefined;
-      const { status, statusText } = response;
-      if (status !== TOO_MANY) waits = 0;
-      if (envelope?.success) return envelope.result;
+      const { ok, status, statusText } = response;
+      if (envelope === undefined && ok) throw new Error("Cloudflare's API sent an incomplete response");
+      if (envelope?.success) {
+        waits = 0;
+        return envelope.result;
+      }
       const [{ code, message } = { code: status, message: statusText }] = envelope?.errors ?? [];
-      if (status !== TOO_MANY) throw new CloudflareApiError(code, status, message);
+      const error = new CloudflareApiError(code, status, message);
+      if (!error.refusesAll || !mayWait) throw error;
       // Another call may have begun to wait meanwhile.
       if (waiting !== waited) continue;
       if (waits === MAX_WAITS)
@@ -125,7 +143,7 @@ function apiWith(headers: Record<string, string>): CallApi {
 /** Waits until the API takes calls again. Throws CloudflareApiError if a signal ends that. */
 async function waitAsTold(headers: Headers): Promise<void> {
   const told = headers.get("Retry-After") ?? "";
-  const seconds = /^\d+$/.test(told) ? Number(told) : REFUSED_SECONDS;
+  const seconds = /^\d+$/.test(told) ? Math.min(Number(told), MAX_REFUSED_SECONDS) : REFUSED_SECONDS;
   const until = Date.now() + seconds * 1000;
   // Without an Io: a call can be anywhere in a command.
   process.stderr.write(

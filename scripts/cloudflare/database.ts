@@ -5,7 +5,7 @@ import { createHash, createHmac } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { read, withoutDeadline } from "../../src/d1/statements.ts";
+import { read } from "../../src/d1/statements.ts";
 import { messageOf } from "../lib/io.ts";
 import { ifFound, openAccount } from "./account.ts";
 import { d1OverApi, timeTravelOverApi } from "./d1-api.ts";
@@ -91,8 +91,6 @@ export async function openDeployed(target: Target, contents: Contents) {
     throw new Error(
       `there is no database ${name} in this account yet: run npx petstore setup, which creates it`,
     );
-  // A call may wait for minutes until it is sent, and has a deadline from then on.
-  withoutDeadline();
   const label = `the database ${name} of the account ${callApi.label}`;
   return { label, database: d1OverApi(callApi, uuid), timeTravel: timeTravelOverApi(callApi, uuid) };
 }

@@ -2,6 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { backUp, namesOf, rowsText } from "../backup/backup.ts";
+import { waitingForCalls } from "../cloudflare/account.ts";
 import { CONTENTS, openDatabases } from "../cloudflare/database.ts";
 import { file, readTarget, requireLocal, TARGET_OPTIONS } from "../cloudflare/target.ts";
 import { defineCommand } from "../lib/command.ts";
@@ -21,7 +22,7 @@ export default defineCommand({
       return { databases: await openDatabases(target, ...CONTENTS), source: await namesOf(target) };
     });
     try {
-      const summary = await backUp(io, databases, source, path);
+      const summary = await waitingForCalls(() => backUp(io, databases, source, path));
       io.print(`Wrote ${path} (${rowsText(summary)}).`);
     } finally {
       await databases.close();

@@ -5,6 +5,7 @@ import { InvalidArgumentError } from "commander";
 import { HEADER } from "../../src/http/header-names.ts";
 import { namesOf, rowsText } from "../backup/backup.ts";
 import { checkBackup, findBegun, isFromFile, newRestore, restoreBackup } from "../backup/restore.ts";
+import { waitingForCalls } from "../cloudflare/account.ts";
 import {
   CONTENTS,
   type Contents,
@@ -152,7 +153,9 @@ async function restoreFrom(io: Io, target: Target, { path, only, dryRun, yes }: 
     const verb = found ? `Continues the restore, ${begun(found)}, of` : "Restores";
     const ids = restore.idsAbove === null ? "" : `\nThe next id will be above ${restore.idsAbove}.`;
     await io.confirm(`${verb} ${place} from ${content}.${ids}`, yes);
-    const migrations = await restoreBackup(io, databases, backup, restore, found !== null);
+    const migrations = await waitingForCalls(() =>
+      restoreBackup(io, databases, backup, restore, found !== null),
+    );
     if (migrations.length > 0) io.print(`Applied migrations: ${migrations.join(", ")}.`);
     io.print(`Restored ${place} (${rowsText(backup)}).`);
     io.note(`This is the state of ${createdAt}. Pets that were added later are gone.`);

@@ -34,7 +34,7 @@ const HOUR_MS = 3_600_000;
 
 export default defineCommand({
   description:
-    "Shows which build answers, how full the databases are, migrations that are pending, a restore that is unfinished, and how many keys are in each state (a key can be in several); for production also the requests of the last hour, from Cloudflare's log. Shows all, and then exits with 1, if no service answers at a given --url or a database can't be read.",
+    "Shows which build answers, how full the databases are, migrations that are pending, a restore that is unfinished, and how many keys are in each state (a key can be in several); for production also the requests of the last hour, from Cloudflare's log. Always shows all of that. Exits with 1 if no service answers at a given --url, or if a database or one of its tables can't be read.",
   options: {
     url: {
       placeholder: "url",
@@ -54,24 +54,28 @@ export default defineCommand({
     const status = await reading.finally(databases.close);
     if (json) io.printJson(status);
     else io.print(statusText(status, targetOptions(target)));
-    const { build, keysDatabase, petsDatabase } = status;
-    const needed = [...(url === undefined ? [] : [build]), keysDatabase, petsDatabase];
+    const { build, keysDatabase, petsDatabase, restore, keys } = status;
+    const needed = [...(url === undefined ? [] : [build]), keysDatabase, petsDatabase, restore, keys];
+    const lost = [keysDatabase, petsDatabase].flatMap((each) => (isUnknown(each) ? [] : each.missingTables));
     const problems = needed.filter(isUnknown).map(({ problem }) => problem);
-    if (problems.length > 0) throw new Error(problems.join("; "));
+    if (lost.length > 0) problems.push(`tables are lost: ${lost.join(", ")}`);
+    if (problems.length > 0) throw new Error([...new Set(problems)].join("; "));
   },
 });
 
 type Status = Awaited<ReturnType<typeof readStatus>>;
 
 async function readStatus(target: Target, databases: OpenDatabases, url: string | undefined, nowMs: number) {
-  return {
-    build: await orProblem(readBuild(url, target)),
-    keysDatabase: await orProblem(readDatabase(databases, "keys")),
-    petsDatabase: await orProblem(readDatabase(databases, "pets")),
-    restore: await orProblem(readRestore(databases.keys)),
-    keys: await orProblem(countKeys(databases.keys, nowMs)),
-    lastHour: target.kind === "production" ? await orProblem(logByStatus(nowMs - HOUR_MS, nowMs)) : null,
-  };
+  const isProduction = target.kind === "production";
+  const [build, keysDatabase, petsDatabase, restore, keys, lastHour] = await Promise.all([
+    orProblem(readBuild(url, target)),
+    orProblem(readDatabase(databases, "keys")),
+    orProblem(readDatabase(databases, "pets")),
+    orProblem(readRestore(databases.keys)),
+    orProblem(countKeys(databases.keys, nowMs)),
+    isProduction ? orProblem(logByStatus(nowMs - HOUR_MS, nowMs)) : null,
+  ]);
+  return { build, keysDatabase, petsDatabase, restore, keys, lastHour };
 }
 
 /** What was read, or why it is unknown. */

@@ -3,7 +3,7 @@
 
 import type { Operator, Outcome, Unchanged } from "../../src/operators/admin.ts";
 import { type ListedKey, listKeys } from "../../src/operators/records.ts";
-import { apiErrorOf } from "../cloudflare/account.ts";
+import { apiErrorOf, waitingForCalls } from "../cloudflare/account.ts";
 import { untilInterrupted } from "../lib/interrupt.ts";
 import { failureLine, type Io, messageOf, ReportedError, UsageError } from "../lib/io.ts";
 import { formatTime } from "../lib/time.ts";
@@ -59,8 +59,8 @@ async function changeOne(context: Context, { json, yes }: ChangeOptions, id: str
 }
 
 async function changeSeveral(context: Context, { json, yes }: ChangeOptions, ids: string[], change: Change) {
-  const { io, database, operator, where } = context;
-  const { keys } = await listKeys(database, operator.nowMs, { ids });
+  const { io, database, where } = context;
+  const { keys } = await listKeys(database, context.operator.nowMs, { ids });
   const known = new Map(keys.map((key) => [key.id, key]));
   if (keys.length > 0) io.note(change.effect(keyOwners(ids.flatMap((id) => known.get(id) ?? []))));
   const unknown = ids.filter((id) => !known.has(id));
@@ -93,7 +93,7 @@ async function changeSeveral(context: Context, { json, yes }: ChangeOptions, ids
       }
     }
   };
-  const ending: unknown = await untilInterrupted(changeEach).catch((error) => error);
+  const ending: unknown = await waitingForCalls(() => untilInterrupted(changeEach)).catch((error) => error);
   if (json) io.printJson(all);
   io.note(`Changed ${done - failed} of ${ids.length} keys.`);
   if (failed < done) io.note(`This takes effect everywhere ${IN_FORCE}.`);

@@ -22,7 +22,7 @@ export async function untilInterrupted(
   });
 }
 
-/** Waits. Throws if there was such a signal, or comes one. */
+/** Waits. Throws if such a signal came before, or comes meanwhile. */
 export async function pause(ms: number): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const signal = interruption;

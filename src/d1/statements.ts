@@ -46,9 +46,12 @@ export class DatabaseFull extends DatabaseUnavailable {
   }
 }
 
-/** For a program whose statements have deadlines of their own. */
-export function withoutDeadline(): void {
+/** Does work whose statements may take longer, because what executes them has a deadline of its own. */
+export function withoutDeadline<Result>(work: () => Promise<Result>): Promise<Result> {
   hasDeadline = false;
+  return work().finally(() => {
+    hasDeadline = true;
+  });
 }
 
 /** Runs a read. Throws DatabaseUnavailable, or an error of the statement itself. */

@@ -24,7 +24,7 @@ import {
   type ValuesOf,
 } from "./changes.ts";
 import { type LatestChange, latestChanges } from "./latest-changes.ts";
-import { findKeyById, type KeyOwner, type ListedKey } from "./records.ts";
+import { type KeyOwner, type ListedKey, listedKeys, selectKeys } from "./records.ts";
 
 /** Who makes a change, and when (Unix time in milliseconds). */
 export interface Operator {
@@ -200,20 +200,21 @@ async function change<Name extends OperatorChange>(
   const prepare = (sql: string, ...more: (string | number | null)[]) =>
     database.prepare(sql).bind(...firstOf(id, operator), ...more);
   const recording = prepare(record, to(...values), by);
-  const making = [...before, prepare(update, ...parameters(nowMs, ...values))];
+  // The key is read in the same call: a change whose key is not seen would look like one that failed.
+  const selection = selectKeys(database, nowMs, { ids: [id] });
+  const making = (more: (string | number | null)[]) => [...before, prepare(update, ...more), selection];
   let isRecorded = true;
-  const results = await write(() => database.batch([recording, ...making])).catch((error) => {
+  const results = await write(() =>
+    database.batch([recording, ...making(parameters(nowMs, ...values))]),
+  ).catch((error) => {
     if (!(error instanceof DatabaseFull) || parametersIfFull === undefined) throw error;
     isRecorded = false;
-    return write(() => database.batch([...before, prepare(update, ...parametersIfFull(nowMs))]));
+    return write(() => database.batch(making(parametersIfFull(nowMs))));
   });
-  const isMade = results.at(-1)?.results.length === 1;
-  const key = await findKeyById(database, id, nowMs).catch((error: Error) => {
-    if (!isMade) throw error;
-    throw new Error(`${id} was changed, but can't be shown: ${error.message}`, { cause: error.cause });
-  });
+  const [updated, selected] = results.slice(-2) as [D1Result, D1Result];
+  const [key] = listedKeys(selected).keys;
   if (key === undefined) return { ok: false, problem: "unknown" };
-  if (isMade) return { ok: true, key, isRecorded };
+  if (updated.results.length === 1) return { ok: true, key, isRecorded };
   if (confirmedHash !== undefined && key.hash !== confirmedHash)
     return { ok: false, problem: "rotated", rotation: (await latestChanges(database, id)).rotated };
   const state = stateOf({ ...key, suspendedAtMs: null }, nowMs);

@@ -107,8 +107,10 @@ function unusedSince(sinceMs: number): string {
   return `createdAtMs <= ${sinceMs} AND id NOT IN (${used})`;
 }
 
-/** A page of keys, with the states of each, and how many keys match. Reads as of `nowMs`. */
-export async function listKeys(database: D1Database, nowMs: number, query: ListQuery = {}) {
+type Selected = Row<ListedRecord> & { states: string; total: number };
+
+/** A statement that selects a page of keys, with the states of each. Reads as of `nowMs`. */
+export function selectKeys(database: D1Database, nowMs: number, query: ListQuery): D1PreparedStatement {
   const { ids, search = null, plan = null, state, sort = "created", limit = -1, offset = 0 } = query;
   const unused = query.unusedDays === undefined ? "true" : unusedSince(nowMs - query.unusedDays * DAY_MS);
   const states = LIST_STATES.map((name) => `iif(${STATES[name]}, '${name}', NULL)`);
@@ -118,17 +120,23 @@ export async function listKeys(database: D1Database, nowMs: number, query: ListQ
         OR id IN (SELECT key_id FROM replaced_secrets WHERE last_four = ?3))
       AND (?4 IS NULL OR plan = ?4) AND ${state === undefined ? "true" : STATES[state]} AND ${unused}
     ORDER BY ${ORDERS[sort]} LIMIT ?5 OFFSET ?6`;
-  const statement = database
-    .prepare(sql)
-    .bind(nowMs, ids === undefined ? null : JSON.stringify(ids), search, plan, limit, offset);
-  type Listed = Row<ListedRecord> & { states: string; total: number };
-  const { results } = await read(() => statement.all<Listed>());
-  const keys = results.map(({ states, total: _, perMinute, perDay, ...key }) => ({
+  const idsJson = ids === undefined ? null : JSON.stringify(ids);
+  return database.prepare(sql).bind(nowMs, idsJson, search, plan, limit, offset);
+}
+
+/** The keys that `selectKeys` has selected, and how many keys match. */
+export function listedKeys({ results }: D1Result) {
+  const rows = results as Selected[];
+  const keys = rows.map(({ states, total: _, perMinute, perDay, ...key }) => ({
     ...key,
     limits: limitsOfRow({ plan: key.plan, perMinute, perDay }),
     states: states.split(" ") as ListState[],
   }));
-  return { keys, total: results[0]?.total ?? 0 };
+  return { keys, total: rows[0]?.total ?? 0 };
+}
+
+export async function listKeys(database: D1Database, nowMs: number, query: ListQuery = {}) {
+  return listedKeys(await read(() => selectKeys(database, nowMs, query).all()));
 }
 
 /** How many keys there are, and how many in each state. Reads as of `nowMs`. */

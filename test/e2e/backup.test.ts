@@ -8,14 +8,14 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { findUnfinished } from "../../scripts/cloudflare/time-travel.ts";
 import { createKey, rotateKey } from "../../src/operators/admin.ts";
 import { findKeyById } from "../../src/operators/records.ts";
 import { insertPetOnce } from "../../src/pets/idempotency.ts";
 import { insertPet } from "../../src/pets/store.ts";
-import { apiError } from "../support/e2e/cloudflare-api.ts";
+import { apiError, tooManyCalls } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
@@ -381,6 +381,26 @@ it("writes only a new file, and says where it could not be written", async () =>
   const nowhere = await runPetstore(`backup ${folder}/none/x --remote`);
   const problem = expect.stringContaining("/none/x was not written: ENOENT");
   expect(nowhere).toMatchObject({ exitCode: 1, stderr: problem });
+});
+
+it("a backup waits while Cloudflare's API takes no calls, for several refused calls together", async () => {
+  const refused = new Set<string>();
+  api.intercept(async (request, body, send) => {
+    const isFirst = request.endsWith("/query") && !refused.has(body);
+    if (isFirst && refused.size < 6) {
+      refused.add(body);
+      throw tooManyCalls({ "Retry-After": "0" });
+    }
+    await send();
+  });
+  const told = vi.spyOn(process.stderr, "write").mockReturnValue(true);
+  onTestFinished(() => told.mockRestore());
+  const again = await linesOf(await newBackup("--remote"));
+  // The header has the time.
+  const withoutTime = (lines: string[]) => lines.slice(1, -2);
+  expect(withoutTime(again)).toEqual(withoutTime(await linesOf(backup)));
+  expect(refused.size).toBe(6);
+  expect(told.mock.calls.length).toBeLessThan(6);
 });
 
 it("a database that has lost a table is not backed up", async () => {

@@ -182,6 +182,15 @@ const ON_CLOUDFLARE = [...COMMANDS].flatMap(([words, program]) => {
   return options.some(({ long }) => long === "--allow-packaged-node") ? [words] : [];
 });
 
+it("every command with --remote or --preview can be allowed to use the Node of a package", () => {
+  const remote = [...COMMANDS].flatMap(([words, program]) => {
+    const { options } = program.build("", "", IO);
+    return options.some(({ long }) => /^--(remote|preview)$/.test(`${long}`)) ? [words] : [];
+  });
+  expect(remote.length).toBeGreaterThan(10);
+  expect(remote.filter((words) => !ON_CLOUDFLARE.includes(words))).toEqual([]);
+});
+
 it.each(ON_CLOUDFLARE)(
   "npx petstore %s refuses the Node of a package before it reads a credential",
   async (words) => {

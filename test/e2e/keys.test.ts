@@ -14,7 +14,7 @@ import { newSecret } from "../../src/keys/secret.ts";
 import { createKey, renameKey, rotateKey } from "../../src/operators/admin.ts";
 import { KEY_CHANGES } from "../../src/operators/changes.ts";
 import type { LIST_STATES } from "../../src/operators/records.ts";
-import { apiError, tooManyCalls } from "../support/e2e/cloudflare-api.ts";
+import { apiError, rawResponse, tooManyCalls } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState, runProcess, startPetstore } from "../support/e2e/petstore.ts";
 import { hasTerminals, runInTerminal } from "../support/e2e/terminal.ts";
@@ -708,21 +708,22 @@ describe("while Cloudflare's API takes no calls", () => {
     expect(await Promise.all(counts)).toEqual([2, 1, 1]);
   });
 
-  it("a key that was changed is said to be, if it can't be shown", async () => {
+  it("a command on one key says so at once; a change that was made is shown without another call", async () => {
     const { id } = await newKey();
-    onChange(id, () =>
+    const refuse = () =>
       api.intercept(async () => {
-        throw tooManyCalls(AT_ONCE);
-      }),
-    );
-    const { exitCode, stdout, stderr } = await run(`suspend ${id} --reason test`);
-    const problem = `${id} was changed, but can't be shown: the database can't be reached: ${REFUSED}`;
-    expect([exitCode, stdout, stderr]).toEqual([1, "", `error: ${problem}\n`]);
-    api.intercept();
-    expect(await changesOf(id)).toHaveLength(2);
+        throw tooManyCalls();
+      });
+    onChange(id, refuse);
+    const { exitCode, stdout } = await run(`suspend ${id} --reason test`);
+    expect([exitCode, stdout]).toEqual([0, expect.stringMatching(`^Suspended ${id}`)]);
+    const refused = await run(`resume ${id}`);
+    expect([refused.exitCode, refused.stdout]).toEqual([1, ""]);
+    expect(refused.stderr).toMatch(/^error: Cloudflare's API refused: .* \(971\)$/m);
+    expect(told).toEqual([]);
   });
 
-  it("a command waits five minutes if it is not told how long", async () => {
+  it("a change of keys waits five minutes if it is not told how long", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     onTestFinished(() => void vi.useRealTimers());
     const { id } = await newKey();
@@ -731,7 +732,7 @@ describe("while Cloudflare's API takes no calls", () => {
       calls += 1;
       if (calls === 1) throw tooManyCalls();
     });
-    const running = run(`suspend ${id} --reason test`);
+    const running = runPiped(SUSPEND, id);
     await isTold;
     await vi.advanceTimersByTimeAsync(299_999);
     expect(calls).toBe(1);
@@ -739,6 +740,26 @@ describe("while Cloudflare's API takes no calls", () => {
     expect(await running).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(`^Suspended ${id}`) });
     expect(told.join()).toContain(" waiting for 300 s, ");
   });
+
+  it.each([
+    [200, '{"success":tr'],
+    [429, '{"success":false,"errors":[{"code":7429,"message":"too much load"}]}'],
+  ])(
+    "after a response with the status %i and the body %s, a change may have been made",
+    async (status, body) => {
+      const { id } = await newKey();
+      api.intercept(async (_, sent, send) => {
+        if (!sent.includes("INSERT INTO key_changes")) return send();
+        await send();
+        throw rawResponse(status, body);
+      });
+      onTestFinished(() => api.intercept());
+      const { exitCode, stdout, stderr } = await runPiped(SUSPEND, id);
+      expect([exitCode, stdout, told]).toEqual([1, "", []]);
+      expect(stderr).toContain(`; the change may have been made: see npx petstore keys log ${id} --remote\n`);
+      expect(await changesOf(id)).toHaveLength(2);
+    },
+  );
 
   it("Ctrl+C ends the wait of a change of several keys", async () => {
     const ids = await newIds("a", "b", "c");

@@ -10,6 +10,7 @@ import { QUIET, WRANGLER } from "../../scripts/cloudflare/wrangler.ts";
 import { apiError } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { type Outcome, runScript } from "../support/e2e/petstore.ts";
+import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 import { useAccount } from "../support/e2e/use-account.ts";
 
 const RUNBOOK = await readFile("docs/operating.md", "utf8");
@@ -22,6 +23,7 @@ const { api, databaseOf, timeTravelOf } = await useAccount();
 const [keys, pets] = [databaseOf("petstore-keys"), databaseOf("petstore-pets")];
 let folder: string;
 let state: string;
+const petstore = sharedPetstore();
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
@@ -48,7 +50,7 @@ function linesOf(program: string): string[] {
 function wordsOf(command: string, id: string): string[] {
   const values: Record<string, string> = {
     ...{ ID: id, TEXT: "a reason", CHARS: "abcd", NAME: "a name", DATE: "2099-12-31", N: "5" },
-    ...{ URL: "http://localhost:9", FILE: "petstore-2.backup", "/tmp/drill": join(folder, "drill") },
+    ...{ URL: petstore.origin, FILE: "petstore-2.backup", "/tmp/drill": join(folder, "drill") },
   };
   const words = command.match(/"[^"]*"|\S+/g) ?? [];
   return words.map((word) => values[word] ?? word.replaceAll('"', "").replace(/^key_\w{12}$/, id));

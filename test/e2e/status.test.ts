@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { CONTENTS, migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { createKey, revokeKey } from "../../src/operators/admin.ts";
-import { apiError, databaseOf, startCloudflareApi, tooManyCalls } from "../support/e2e/cloudflare-api.ts";
+import { apiError, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
@@ -45,9 +45,9 @@ afterAll(async () => {
 });
 
 /** The lines of the status, such as `Keys: 1: 1 active`. */
-async function lines(line: string): Promise<string[]> {
+async function lines(line: string, expected = 0): Promise<string[]> {
   const { exitCode, stdout } = await runPetstore(`status ${line}`);
-  expect(exitCode).toBe(0);
+  expect(exitCode).toBe(expected);
   return stdout.split("\n").map((each) => each.replace(/ {2,}/, ": "));
 }
 
@@ -145,10 +145,11 @@ describe("of production", () => {
 it("fails after all is shown if the service at a given URL or a database does not answer", async () => {
   // No Worker listens at port 9, "discard".
   const unanswered = "no service answers at http://127.0.0.1:9";
-  const unread =
-    "the database of pets can't be read: the database can't be reached: Cloudflare's API refused: gone (7500)";
+  const gone = "the database can't be reached: Cloudflare's API refused: gone (7500)";
+  const unread = `the database of pets can't be read: ${gone}`;
+  let lost = "petstore-pets/query";
   api.intercept(async (request, _, send) => {
-    if (request.endsWith("petstore-pets/query")) throw apiError(500, 7500, "gone");
+    if (request.endsWith(lost)) throw apiError(500, 7500, "gone");
     await send();
   });
   onTestFinished(() => api.intercept());
@@ -159,6 +160,19 @@ it("fails after all is shown if the service at a given URL or a database does no
   );
   expect(stdout).toMatch(/\nKeys +/);
   expect(stderr).toContain(`\nerror: ${unanswered}; ${unread}\n`);
+  lost = "petstore-keys/query";
+  const keysLost = await runPetstore("status --remote");
+  expect(keysLost.exitCode).toBe(1);
+  expect(keysLost.stderr).toContain(`\nerror: the database of keys can't be read: ${gone}; ${gone}\n`);
+  api.intercept();
+  const pets = databaseOf(account, "petstore-pets");
+  await pets.prepare("ALTER TABLE pets RENAME TO lost").run();
+  const tableLost = await runPetstore("status --remote");
+  await pets.prepare("ALTER TABLE lost RENAME TO pets").run();
+  expect([tableLost.exitCode, tableLost.stderr]).toEqual([
+    1,
+    expect.stringContaining("\nerror: tables are lost: pets\n"),
+  ]);
 });
 
 it.each([
@@ -176,25 +190,8 @@ it.each([
   },
 );
 
-it("calls that Cloudflare's API refuses at the same time wait together", async () => {
-  const refused = new Set<string>();
-  api.intercept(async (request, _, send) => {
-    const isFirst = request.startsWith("GET /d1/database/") && !refused.has(request);
-    refused.add(request);
-    if (isFirst) throw tooManyCalls({ "Retry-After": "0" });
-    await send();
-  });
-  const told = vi.spyOn(process.stderr, "write").mockReturnValue(true);
-  onTestFinished(() => {
-    api.intercept();
-    told.mockRestore();
-  });
-  expect((await lines("--remote"))[0]).toBe("Build: unknown: add --url URL");
-  expect(told).toHaveBeenCalledTimes(1);
-});
-
-it("works on databases that were never migrated, and fails without databases", async () => {
-  const shown = await lines("--preview staging");
+it("shows databases that were never migrated, which is a failure, and fails without databases", async () => {
+  const shown = await lines("--preview staging", 1);
   expect(shown).toEqual(
     expect.arrayContaining([
       expect.stringMatching(

@@ -10,6 +10,7 @@ import {
   newAlerts,
   withAlert,
   withLimit,
+  withoutOld,
 } from "../../src/keys/object/quota-alert.ts";
 import { daysOf } from "../../src/keys/object/totals.ts";
 import { type AcquireRequest, type AcquireResult, LEASE_MS } from "../../src/keys/protocol.ts";
@@ -343,7 +344,12 @@ it("a day has its alerts once each, also the day before one with an alert, but n
   expect(alertsOf(alerted, first)).toEqual([80, 100]);
   expect(alertsOf(withAlert(alerted, first, 80), first)).toEqual([100]);
   expect(alertsOf(alerted, second)).toEqual([]);
-  expect(alertsOf(withDays(first, second, third), first)).toEqual([]);
+  const three = withDays(first, second, third);
+  expect(alertsOf(withoutOld(three, [first]), first)).toEqual([80, 100]);
+  expect(alertsOf(withoutOld(three, []), first)).toEqual([]);
+  // All its requests are reported late.
+  expect(alertsOf(withDays(second), first)).toEqual([80, 100]);
+  expect(alertsOf(withAlert(withDays(second), first, 100), first)).toEqual([]);
 });
 
 it("a lower limit counts for the alerts of its day, not for those of the day before", () => {

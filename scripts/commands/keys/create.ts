@@ -2,6 +2,7 @@
 
 import { createKey, createKeys, findNamed } from "../../../src/operators/admin.ts";
 import { requireNoRestore } from "../../backup/restore.ts";
+import { waitingForCalls } from "../../cloudflare/account.ts";
 import { file } from "../../cloudflare/target.ts";
 import { type Context, printSecret, warnOfLimits, warnOfName, withKeys } from "../../keys/context.ts";
 import { COLUMNS_TEXT, type Line, readKeyFile } from "../../keys/key-file.ts";
@@ -95,7 +96,7 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
   const notShown = new Map<string, string>();
   let count = 0;
   try {
-    await untilInterrupted(async (isInterrupted) => {
+    const createEach = async (isInterrupted: () => Promise<boolean>) => {
       if (!io.isAppending) await io.printOnce(csvLine(["name", "id", "key"]));
       for (const batch of chunks(missing, BATCH)) {
         if (await isInterrupted()) throw new Error("interrupted");
@@ -110,7 +111,8 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
         if (created.length < batch.length)
           await withoutNamed(batch.filter(({ name }) => created.every(({ key }) => key.name !== name)));
       }
-    });
+    };
+    await waitingForCalls(() => untilInterrupted(createEach));
   } catch (error) {
     for (const [name, id] of notShown)
       io.note(`not shown: ${id} ("${printable(name)}"): npx petstore keys rotate ${id}${where}`);

@@ -31,7 +31,7 @@ import {
   withChange,
 } from "./duties.ts";
 import { type Quota, rollOver, UNUSED_QUOTA } from "./quota.ts";
-import { newAlerts, withAlert } from "./quota-alert.ts";
+import { newAlerts, withAlert, withoutOld } from "./quota-alert.ts";
 import { type ReadRecord, RecordReader } from "./record-reader.ts";
 import { daysOf } from "./totals.ts";
 import { afterFailure, afterRecord, recordUsage } from "./usage-record.ts";
@@ -169,7 +169,8 @@ export class ApiKey extends DurableObject<Env> {
         return afterFailure(this.#duties.usage, this.#now());
       },
     );
-    this.#duties = withAlertAtOnce({ ...this.#duties, usage }, this.#quota, this.#now());
+    const alerted = withoutOld(this.#duties.alerted, usage.days);
+    this.#duties = withAlertAtOnce({ ...this.#duties, usage, alerted }, this.#quota, this.#now());
   }
 
   /** Logs the alerts of these days, after they are stored. */

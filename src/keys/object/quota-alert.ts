@@ -10,7 +10,7 @@ const DAYS = 2;
 /** A day with the last limit that it had, which later changes of the plan don't touch, and the largest percentage with an alert. */
 type JudgedDay = { startMs: number; limit: number; percent: number };
 
-/** The latest days, at most DAYS, in order. */
+/** The latest DAYS days, and those whose alerts the alarm has not looked for yet, in order. */
 export type Alerted = readonly JudgedDay[];
 
 export const NO_ALERTS: Alerted = [];
@@ -20,7 +20,7 @@ export function newAlerts(
   alerted: Alerted,
   { startMs, admitted }: Pick<DayTotals, "startMs" | "admitted">,
 ): { percent: number; limit: number }[] {
-  const day = alerted.find((each) => each.startMs === startMs);
+  const day = judgedDay(alerted, startMs);
   if (day === undefined) return [];
   const { limit } = day;
   const percentages = ALERT_PERCENTAGES.filter(
@@ -37,11 +37,28 @@ export function withLimit(alerted: Alerted, startMs: number, limit: number): Ale
 
 /** After an alert of a day. */
 export function withAlert(alerted: Alerted, startMs: number, percent: number): Alerted {
-  const day = alerted.find((each) => each.startMs === startMs);
+  const day = judgedDay(alerted, startMs);
   return day === undefined ? alerted : withDay(alerted, { ...day, percent });
+}
+
+/** Without old days, unless they are `unrecorded`. */
+export function withoutOld(alerted: Alerted, unrecorded: readonly number[]): Alerted {
+  return alerted.filter(
+    ({ startMs }, index) => index >= alerted.length - DAYS || unrecorded.includes(startMs),
+  );
+}
+
+/** Undefined for a day before those that are known: it may have had its alerts. */
+function judgedDay(alerted: Alerted, startMs: number): JudgedDay | undefined {
+  const known = alerted.find((each) => each.startMs === startMs);
+  const [oldest] = alerted;
+  if (known !== undefined || oldest === undefined) return known;
+  if (alerted.length >= DAYS && startMs < oldest.startMs) return undefined;
+  // The only requests of this day are reported late.
+  return { startMs, limit: oldest.limit, percent: 0 };
 }
 
 function withDay(alerted: Alerted, day: JudgedDay): Alerted {
   const others = alerted.filter(({ startMs }) => startMs !== day.startMs);
-  return [...others, day].sort((a, b) => a.startMs - b.startMs).slice(-DAYS);
+  return [...others, day].sort((a, b) => a.startMs - b.startMs);
 }

@@ -43,7 +43,12 @@ export function tooManyCalls(headers: { "Retry-After"?: string } = {}) {
   return apiError(429, 971, "Please wait and consider throttling your request speed", headers);
 }
 
-/** Sees a request's method, path in the account, and body. `send` does what is asked. May throw an `apiError`. */
+/** A response with any body. */
+export function rawResponse(status: number, body: string) {
+  return new HTTPException(undefined, { res: new Response(body, { status }) });
+}
+
+/** Sees a request's method, path in the account, and body. `send` does what is asked. May throw an `apiError` or a `rawResponse`. */
 type Interceptor = (request: string, body: string, send: () => Promise<void>) => Promise<void>;
 
 /** Serves an account with these databases. `environment` makes wrangler and the commands use it. */
