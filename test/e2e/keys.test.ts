@@ -446,7 +446,7 @@ it("npx petstore keys end-grace ends the replaced keys after a question, and say
   expect([exitCode, stdout]).toEqual([0, expect.stringContaining(`Ended all replaced keys of ${id} (`)]);
   expect(stderr).toMatch(new RegExp(`^The replaced keys of ${id} work until \\d{4}-\\S+Z at most.\n`));
   expect(await rowOf(id)).toMatch(/ active$/);
-  expect((await run(`end-grace ${id} --yes`)).stderr).toContain(`The replaced keys of ${id} no longer work.`);
+  expect((await run(`end-grace ${id} --yes`)).stderr).toContain(`No replaced key of ${id} works.`);
 });
 
 describe("npx petstore keys find", () => {

@@ -17,9 +17,11 @@ export default defineCommand({
       isFinal: true,
       make: endGraces,
       explain: (_context, { id: each, graceUntilMs }) => {
-        const until =
-          graceUntilMs === null ? "no longer work" : `work until ${formatTime(graceUntilMs)} at most`;
-        io.note(`The replaced keys of ${each} ${until}.`);
+        io.note(
+          graceUntilMs === null
+            ? `No replaced key of ${each} works.`
+            : `The replaced keys of ${each} work until ${formatTime(graceUntilMs)} at most.`,
+        );
       },
     }),
 });
