@@ -17,7 +17,7 @@ import { insertPetOnce } from "../../src/pets/idempotency.ts";
 import { insertPet } from "../../src/pets/store.ts";
 import { apiError, tooManyCalls } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
-import { emptyState } from "../support/e2e/petstore.ts";
+import { emptyState, startPetstore } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 import { useAccount } from "../support/e2e/use-account.ts";
 
@@ -401,6 +401,24 @@ it("a backup waits while Cloudflare's API takes no calls, for several refused ca
   expect(withoutTime(again)).toEqual(withoutTime(await linesOf(backup)));
   expect(refused.size).toBe(6);
   expect(told.mock.calls.length).toBeLessThan(6);
+});
+
+it("a command that has failed ends, though another call still waits", async () => {
+  const { promise: isRefused, resolve } = Promise.withResolvers<void>();
+  let hasBegun = false;
+  api.intercept(async (_, body, send) => {
+    if (body.includes("sqlite_sequence")) {
+      hasBegun = true;
+      await isRefused;
+      throw apiError(400, 7500, "the statement is wrong: SQLITE_ERROR");
+    }
+    if (!hasBegun || !body.includes("d1_migrations")) return send();
+    resolve();
+    // The call would be repeated after five minutes.
+    throw tooManyCalls();
+  });
+  const { exit, stderr } = await startPetstore(["backup", newFile(), "--remote"]).ended;
+  expect([exit, stderr]).toEqual([1, expect.stringMatching(/\nerror: .*the statement is wrong/)]);
 });
 
 it("a database that has lost a table is not backed up", async () => {
