@@ -744,7 +744,7 @@ describe("while Cloudflare's API takes no calls", () => {
   it.each([
     [200, '{"success":tr'],
     [429, '{"success":false,"errors":[{"code":7429,"message":"too much load"}]}'],
-  ])(
+  ] as const)(
     "after a response with the status %i and the body %s, a change may have been made",
     async (status, body) => {
       const { id } = await newKey();

@@ -44,8 +44,8 @@ export function tooManyCalls(headers: { "Retry-After"?: string } = {}) {
 }
 
 /** A response with any body. */
-export function rawResponse(status: number, body: string) {
-  return new HTTPException(undefined, { res: new Response(body, { status }) });
+export function rawResponse(status: ContentfulStatusCode, body: string) {
+  return new HTTPException(status, { res: new Response(body) });
 }
 
 /** Sees a request's method, path in the account, and body. `send` does what is asked. May throw an `apiError` or a `rawResponse`. */
