@@ -64,12 +64,14 @@ let opened: Promise<Account> | undefined;
 
 let mayWait = false;
 
-/** Does work of many calls. While the API refuses all, a call waits as long as the API says, and is repeated. */
-export function waitingForCalls<Result>(work: () => Promise<Result>): Promise<Result> {
+/** Does work of many calls. While the API refuses all, a call waits as long as the API says, up to 15 minutes, and is repeated. */
+export async function waitingForCalls<Result>(work: () => Promise<Result>): Promise<Result> {
   mayWait = true;
-  return withoutDeadline(work).finally(() => {
+  try {
+    return await withoutDeadline(work);
+  } finally {
     mayWait = false;
-  });
+  }
 }
 
 /** Opens the account that wrangler uses. The first call can take a second or two. */
@@ -120,9 +122,13 @@ function apiWith(headers: Record<string, string>): CallApi {
       const response = await fetch(base + path, { ...request, signal }).catch((error: Error) => {
         throw new Error(`Cloudflare's API can't be reached: ${messageOf(error.cause ?? error)}`);
       });
-      const envelope = (await response.json().catch(() => undefined)) as Envelope<Result> | undefined;
       const { ok, status, statusText } = response;
-      if (envelope === undefined && ok) throw new Error("Cloudflare's API sent an incomplete response");
+      // If the connection is lost, the beginning of an envelope may be missing too.
+      const text = await response.text().catch(() => "{");
+      const envelope = parseEnvelope<Result>(text);
+      // A proxy that refuses a call sends no envelope.
+      if (envelope === undefined && (ok || text.startsWith("{")))
+        throw new Error("Cloudflare's API sent an incomplete response");
       if (envelope?.success) {
         waits = 0;
         return envelope.result;
@@ -138,6 +144,16 @@ function apiWith(headers: Record<string, string>): CallApi {
       waiting = waitAsTold(response.headers);
     }
   };
+}
+
+/** Undefined for anything else. */
+function parseEnvelope<Result>(text: string): Envelope<Result> | undefined {
+  try {
+    const envelope: Envelope<Result> | null = JSON.parse(text);
+    return envelope?.success || envelope?.errors?.[0] ? envelope : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Waits until the API takes calls again. Throws CloudflareApiError if a signal ends that. */

@@ -1,5 +1,5 @@
 // npx petstore status: the state of a target at a glance. What can't be read is said in its place, and the rest is shown. Then the
-// command fails if the service at a given URL or a database does not answer: a monitor looks at the exit code.
+// command fails if the service at a given URL does not answer, or a table can't be read: a monitor looks at the exit code.
 
 import { read } from "../../src/d1/statements.ts";
 import { countKeys } from "../../src/operators/records.ts";

@@ -39,10 +39,9 @@ type ChangeOptions = Options & { yes?: true | undefined };
 /** Makes a change of the key `id`, or of all keys on standard input. */
 export async function changeKeys(io: Io, options: ChangeOptions, id: string, change: Change): Promise<void> {
   const ids = id === STDIN ? await readIds(io) : undefined;
-  await withKeys(io, options, (context) =>
-    ids === undefined
-      ? changeOne(context, options, id, change)
-      : changeSeveral(context, options, ids, change),
+  if (ids === undefined) return withKeys(io, options, (context) => changeOne(context, options, id, change));
+  await waitingForCalls(() =>
+    withKeys(io, options, (context) => changeSeveral(context, options, ids, change)),
   );
 }
 
@@ -93,7 +92,7 @@ async function changeSeveral(context: Context, { json, yes }: ChangeOptions, ids
       }
     }
   };
-  const ending: unknown = await waitingForCalls(() => untilInterrupted(changeEach)).catch((error) => error);
+  const ending: unknown = await untilInterrupted(changeEach).catch((error) => error);
   if (json) io.printJson(all);
   io.note(`Changed ${done - failed} of ${ids.length} keys.`);
   if (failed < done) io.note(`This takes effect everywhere ${IN_FORCE}.`);

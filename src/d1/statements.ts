@@ -47,11 +47,13 @@ export class DatabaseFull extends DatabaseUnavailable {
 }
 
 /** Does work whose statements may take longer, because what executes them has a deadline of its own. */
-export function withoutDeadline<Result>(work: () => Promise<Result>): Promise<Result> {
+export async function withoutDeadline<Result>(work: () => Promise<Result>): Promise<Result> {
   hasDeadline = false;
-  return work().finally(() => {
+  try {
+    return await work();
+  } finally {
     hasDeadline = true;
-  });
+  }
 }
 
 /** Runs a read. Throws DatabaseUnavailable, or an error of the statement itself. */

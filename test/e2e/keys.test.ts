@@ -743,6 +743,8 @@ describe("while Cloudflare's API takes no calls", () => {
 
   it.each([
     [200, '{"success":tr'],
+    [200, "null"],
+    [429, '{"success":false,"errors":[{"code":7429,'],
     [429, '{"success":false,"errors":[{"code":7429,"message":"too much load"}]}'],
   ] as const)(
     "after a response with the status %i and the body %s, a change may have been made",

@@ -1,8 +1,9 @@
 // acquire on a quota: windows, bans, leases, reports and repeated calls. The simulation has random lives of a key.
 
-import { expect, it } from "vitest";
+import { assert, expect, it } from "vitest";
 import { acquire } from "../../src/keys/object/acquire.ts";
 import { BAN_MS, liftBan } from "../../src/keys/object/bans.ts";
+import { dueAlerts } from "../../src/keys/object/duties.ts";
 import { UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
 import {
   type Alerted,
@@ -350,6 +351,20 @@ it("a day has its alerts once each, also the day before one with an alert, but n
   // All its requests are reported late.
   expect(alertsOf(withDays(second), first)).toEqual([80, 100]);
   expect(alertsOf(withAlert(withDays(second), first, 100), first)).toEqual([]);
+});
+
+it("what was leased before midnight does not count towards an alert until its isolate is overdue", () => {
+  const key = newKey({ minute: 100, day: 100 }, MIDNIGHT_MS - 1_000);
+  key.acquire(71, HOT);
+  key.nowMs = MIDNIGHT_MS + 1_000;
+  key.acquire(1, { client: "B", wantsLease: false });
+  const yesterday = daysOf(key.quota.totals).find(({ startMs }) => startMs === MIDNIGHT_MS - DAY_MS);
+  assert(yesterday && yesterday.admitted >= 80);
+  const alerted = withLimit(NO_ALERTS, yesterday.startMs, 100);
+  const percentages = () => dueAlerts(alerted, key.quota, yesterday, key.nowMs).map(({ percent }) => percent);
+  expect(percentages()).toEqual([]);
+  key.nowMs += 10_000;
+  expect(percentages()).toEqual([80]);
 });
 
 it("a lower limit counts for the alerts of its day, not for those of the day before", () => {

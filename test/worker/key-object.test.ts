@@ -100,7 +100,7 @@ it("the stored value has nothing of a wrong secret, and does not exist for a key
   const before = await storedIn(used.object);
   expect(before).toEqual([
     [
-      "state-3",
+      "state-4",
       { keyId: used.id, quota: expect.anything(), read: expect.anything(), duties: expect.anything() },
     ],
   ]);

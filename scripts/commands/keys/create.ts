@@ -50,10 +50,12 @@ export default defineCommand({
     const { name, plan, expires = null, from } = options;
     if (from !== undefined) {
       const lines = await checkedLines(io, from);
-      return withKeys(io, options, async (context) => {
-        await requireNoRestore(context.database, context.where);
-        await createAll(context, lines);
-      });
+      return waitingForCalls(() =>
+        withKeys(io, options, async (context) => {
+          await requireNoRestore(context.database, context.where);
+          await createAll(context, lines);
+        }),
+      );
     }
     if (name === undefined || plan === undefined)
       throw new UsageError("add --name NAME and --plan PLAN, or --from FILE");
@@ -96,7 +98,7 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
   const notShown = new Map<string, string>();
   let count = 0;
   try {
-    const createEach = async (isInterrupted: () => Promise<boolean>) => {
+    await untilInterrupted(async (isInterrupted) => {
       if (!io.isAppending) await io.printOnce(csvLine(["name", "id", "key"]));
       for (const batch of chunks(missing, BATCH)) {
         if (await isInterrupted()) throw new Error("interrupted");
@@ -111,8 +113,7 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
         if (created.length < batch.length)
           await withoutNamed(batch.filter(({ name }) => created.every(({ key }) => key.name !== name)));
       }
-    };
-    await waitingForCalls(() => untilInterrupted(createEach));
+    });
   } catch (error) {
     for (const [name, id] of notShown)
       io.note(`not shown: ${id} ("${printable(name)}"): npx petstore keys rotate ${id}${where}`);

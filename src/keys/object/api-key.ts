@@ -46,7 +46,7 @@ const OBJECT_ID_LENGTH = 16;
 const RECORD_PAUSE_MS = 30_000;
 
 /** An incompatible shape of the stored state gets a new key, so that older values are ignored. */
-const STATE_KEY = "state-3";
+const STATE_KEY = "state-4";
 
 /** What is stored: the key's id, the counts, the record as it was last read, and what the alarm has to do. */
 type State = { keyId: string | undefined; quota: Quota; read: ReadRecord | undefined; duties: Duties };
@@ -173,7 +173,7 @@ export class ApiKey extends DurableObject<Env> {
     this.#duties = withAlertAtOnce({ ...this.#duties, usage, alerted }, this.#quota, this.#now());
   }
 
-  /** Logs the alerts of these days, after they are stored. */
+  /** Logs the alerts of these days. They are stored in the same step: a crash right then may repeat them. */
   #alert(days: readonly number[]): void {
     const changed = this.#quota.totals.days.filter(({ startMs }) => days.includes(startMs));
     for (const day of changed.toSorted((a, b) => a.startMs - b.startMs)) {

@@ -2,7 +2,7 @@
 
 import { formatDate } from "../../lib/rfc3339.ts";
 import type { DayTotals } from "../protocol.ts";
-import { outstanding } from "./leases.ts";
+import { leasedOn } from "./leases.ts";
 import type { Quota } from "./quota.ts";
 import { type Alerted, NO_ALERTS, newAlerts, withLimit } from "./quota-alert.ts";
 import { afterChange, NOTHING_UNRECORDED, type Unrecorded, USAGE_EVERY_MS } from "./usage-record.ts";
@@ -49,10 +49,11 @@ export function withAlertAtOnce(duties: Duties, quota: Quota, nowMs: number): Du
   const { usage, alerted } = duties;
   const { startMs, used } = quota.counts.day;
   if (dueAlerts(alerted, quota, { startMs, admitted: used }, nowMs).length === 0) return duties;
-  return { ...duties, usage: { ...usage, dueMs: Math.min(usage.dueMs, nowMs) } };
+  const days = [...usage.days.filter((each) => each !== startMs), startMs];
+  return { ...duties, usage: { days, dueMs: Math.min(usage.dueMs, nowMs) } };
 }
 
-/** The alerts of a day that are due. What is leased today may come back. */
+/** The alerts of a day that are due. What is leased may come back. */
 export function dueAlerts(
   alerted: Alerted,
   quota: Quota,
@@ -62,8 +63,7 @@ export function dueAlerts(
   // Most calls need not look at the leases.
   if (newAlerts(alerted, day).length === 0) return [];
   const { startMs } = day;
-  const isToday = startMs === quota.counts.day.startMs;
-  const admitted = day.admitted - (isToday ? outstanding(quota, nowMs).day : 0);
+  const admitted = day.admitted - leasedOn(quota, startMs, nowMs);
   return newAlerts(alerted, { startMs, admitted }).map(({ percent, limit }) => {
     return { day: formatDate(startMs), percent, admitted, limit };
   });

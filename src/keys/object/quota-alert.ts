@@ -10,7 +10,7 @@ const DAYS = 2;
 /** A day with the last limit that it had, which later changes of the plan don't touch, and the largest percentage with an alert. */
 type JudgedDay = { startMs: number; limit: number; percent: number };
 
-/** The latest DAYS days, and those whose alerts the alarm has not looked for yet, in order. */
+/** The latest DAYS days, and those that are not recorded yet, in order. */
 export type Alerted = readonly JudgedDay[];
 
 export const NO_ALERTS: Alerted = [];
@@ -55,7 +55,8 @@ function judgedDay(alerted: Alerted, startMs: number): JudgedDay | undefined {
   if (known !== undefined || oldest === undefined) return known;
   if (alerted.length >= DAYS && startMs < oldest.startMs) return undefined;
   // The only requests of this day are reported late.
-  return { startMs, limit: oldest.limit, percent: 0 };
+  const { limit } = alerted.findLast((each) => each.startMs < startMs) ?? oldest;
+  return { startMs, limit, percent: 0 };
 }
 
 function withDay(alerted: Alerted, day: JudgedDay): Alerted {

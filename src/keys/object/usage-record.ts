@@ -32,9 +32,11 @@ export function afterChange(
   const isNewDay = !before.days.some(({ startMs }) => startMs === after.days.at(-1)?.startMs);
   const due = isNewDay ? after.days.map(({ startMs }) => startMs) : changedDays(before, after);
   const changed = due.filter((each) => !days.includes(each));
+  // A day that the totals have forgotten can't be recorded.
+  const kept = days.filter((each) => after.days.some(({ startMs }) => startMs === each));
   const nextMs = days.length > 0 ? dueMs : Math.max(dueMs, nowMs + USAGE_DELAY_MS);
   // The bound is for a clock that has stepped back.
-  return { days: [...days, ...changed], dueMs: Math.min(nextMs, nowMs + USAGE_EVERY_MS) };
+  return { days: [...kept, ...changed], dueMs: Math.min(nextMs, nowMs + USAGE_EVERY_MS) };
 }
 
 /** After the totals `recorded` were recorded, which have become `current` meanwhile. `openDays` are to be recorded again. */
