@@ -9,15 +9,13 @@ import { dirname } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { createGunzip, createGzip } from "node:zlib";
 import type { Contents } from "../cloudflare/database.ts";
+import { SIGNALS } from "../lib/interrupt.ts";
 import { messageOf } from "../lib/io.ts";
 import { type Layout, MAX_PAGE_BYTES, MAX_PAGE_ROWS, type Page } from "./tables.ts";
 
 const FORMAT = "petstore backup";
 /** Another number for what this version can't read. */
 const VERSION = 1;
-
-/** Signals that end a process, which removes its incomplete file. */
-const ENDING = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /** A longer line is not one of a backup. */
 const MAX_LINE_LENGTH = 4 * MAX_PAGE_BYTES;
@@ -49,7 +47,7 @@ export async function writeFile(path: string, header: Header, rows: AsyncIterabl
   const remove = () => rmSync(partial, { force: true });
   const end = (_: NodeJS.Signals, number: number) => process.exit(128 + number);
   process.on("exit", remove);
-  for (const signal of ENDING) process.on(signal, end);
+  for (const signal of SIGNALS) process.on(signal, end);
   try {
     const file = createWriteStream(partial, { flags: "wx", mode: 0o600, flush: true });
     await pipeline(textsOf(header, rows, summary), createGzip(), file);
@@ -61,7 +59,7 @@ export async function writeFile(path: string, header: Header, rows: AsyncIterabl
   } finally {
     remove();
     process.off("exit", remove);
-    for (const signal of ENDING) process.off(signal, end);
+    for (const signal of SIGNALS) process.off(signal, end);
   }
 }
 

@@ -24,6 +24,7 @@ const DATABASE_OVERLOADED = 7429;
 
 /** How long the API refuses all calls after 1,200 calls of a user in five minutes, if the response has no Retry-After. */
 const REFUSED_SECONDS = 300;
+/** Longer is not documented: the call is tried again. */
 const MAX_REFUSED_SECONDS = 900;
 
 /** Waits in a row. More: work goes on beside other programs of the same user; fewer: hopeless work ends sooner. */
@@ -146,7 +147,7 @@ function apiWith(headers: Record<string, string>): CallApi {
   };
 }
 
-/** Undefined for anything else. */
+/** The envelope of a complete response; undefined for anything else. */
 function parseEnvelope<Result>(text: string): Envelope<Result> | undefined {
   try {
     const envelope: Envelope<Result> | null = JSON.parse(text);

@@ -209,7 +209,8 @@ export async function main(program: Program, line: string): Promise<void> {
     env: process.env,
   });
   process.exitCode = exitCode;
-  // A failure may have left other work under way, such as calls that are repeated. The last writes have to be complete, also into a pipe whose reader is slow.
+  // A failure may have left other work under way, such as calls that are repeated. The last writes have to be complete, also into a pipe
+  // whose reader is slow.
   if (exitCode !== 0) stdout.write("", () => process.stderr.write("", () => process.exit(exitCode)));
 }
 

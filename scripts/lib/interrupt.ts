@@ -2,7 +2,8 @@
 
 import { setImmediate as turn } from "node:timers/promises";
 
-const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+/** Signals that end a process. */
+export const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /** Of the work that is under way. Without such work, a signal ends the process. */
 let interruption: AbortSignal | undefined;
