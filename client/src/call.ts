@@ -1,234 +1,266 @@
-// One call: requests until one succeeds, an error can't be repaired by a retry, or the time is over.
+// One call: it waits for admission, then exchanges a request for a response, until one succeeds or a failure ends it.
 
 import {
-  type ApiError,
+  ApiError,
   ConnectionError,
-  errorOf,
+  type ErrorDetails,
   PetstoreError,
   RateLimitError,
-  readRetryAfterMs,
+  readErrorBody,
   TimeoutError,
 } from "./errors.ts";
-import type { Pacer } from "./pacer.ts";
-import { parseRateLimit, type RateLimit } from "./rate-limit.ts";
+import { MAX_JITTER_MS, pauseAfter } from "./failure.ts";
+import type { Limiter, Ticket } from "./limiter.ts";
+import type { Closed } from "./limits.ts";
+import { checkKey, type RequestEvent, type Settings } from "./options.ts";
+import { parseRateLimit } from "./rate-limit.ts";
+import { sleep, TIME_OVER, within } from "./waits.ts";
 
-/** Options of every call; undefined is the same as absent. Times are in milliseconds, and may be Infinity. */
-export interface CallOptions {
-  /** Ends the call at once, in waits too: it rejects with the reason of the signal. */
-  signal?: AbortSignal | undefined;
-  /** Added to those of the client. */
-  headers?: Record<string, string> | undefined;
-  /** Retries after a lost connection, a timeout, or status 408, 429 or 5xx. 2 by default. */
-  maxRetries?: number | undefined;
-  /** The longest time of one request, with its response body. 10 s by default. */
-  timeoutMs?: number | undefined;
-  /** The longest time of the call, with retries and waits. 90 s by default. */
-  totalTimeoutMs?: number | undefined;
-  /** The longest wait for Retry-After or for the next window: the call rejects at once if it is longer. 60 s by default. */
-  maxWaitMs?: number | undefined;
+/** How long a creation is repeated at most. The service knows its Idempotency-Key for a minute longer. */
+const MAX_REPEAT_MS = 86_340_000;
+
+/** Its responses show the limits, and consume nothing of them. */
+export const USAGE_PATH = "/usage";
+
+/** How much of an unexpected body an error has, in characters. */
+const MAX_SHOWN_BODY = 2_048;
+
+/** What a call gives, with the response that it is from, whose body has been read. */
+export interface ApiResponse<Data> {
+  data: Data;
+  response: Response;
+  /** Identifies the request in the log of the service. */
+  requestId: string | undefined;
 }
 
-/** A request that is about to be sent, or was. It never contains the API key. */
-export interface RequestEvent {
+export interface Request<Data> {
   method: string;
   url: string;
-  /** 1 for the first request of a call. */
-  attempt: number;
-}
-
-export interface ResponseEvent extends RequestEvent {
-  status: number;
+  /** For events and errors: without query values that could be secrets. */
+  shownURL: string;
   headers: Headers;
-  durationMs: number;
+  body?: string;
+  /** Of a creation. */
+  idempotencyKey?: string;
+  /** Whether it consumes nothing of the limits. */
+  isFree: boolean;
+  /** Reads a successful response. Throws if that is not what the service sends. */
+  read(text: string, headers: Headers): Data;
 }
 
-export interface WaitEvent extends RequestEvent {
-  waitMs: number;
-  /** Why the request is repeated. Undefined if it waits for requests to be left. */
-  error?: PetstoreError;
-}
+let calls = 0;
 
-/** What a logger needs. If one throws, the call rejects with that error, although the service may have done its work. */
-export interface Hooks {
-  onRequest?: ((event: RequestEvent) => void) | undefined;
-  onResponse?: ((event: ResponseEvent) => void) | undefined;
-  onWait?: ((event: WaitEvent) => void) | undefined;
-}
+export class Call<Data> {
+  readonly #id = ++calls;
+  readonly #request: Request<Data>;
+  readonly #limiter: Limiter;
+  readonly #options: Settings;
+  readonly #signal: AbortSignal | undefined;
+  readonly #stack = new Error().stack;
+  #deadlineMs: number;
+  #attempts = 0;
 
-export interface Transport extends Hooks {
-  fetch: typeof fetch;
-  /** Undefined if the call consumes nothing of the limits, or shall not wait for them. */
-  pacer: Pacer | undefined;
-  onRateLimit(rateLimit: RateLimit): void;
-}
-
-export interface Call<Result> {
-  method: "GET" | "POST";
-  url: string;
-  /** Shows the limits, and consumes nothing. A paced client begins with it. */
-  usageURL: string;
-  headers: Headers;
-  body?: string | undefined;
-  /** Reads a successful response. It throws if that is not what the service sends. */
-  read(text: string, headers: Headers): Result;
-}
-
-/** The longest that setTimeout can wait. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
-const MIN_BACKOFF_MS = 500;
-const MAX_BACKOFF_MS = 8_000;
-/** Added to waits that the service demands, because other clients wait for the same time. */
-const MAX_JITTER_MS = 1_000;
-
-/** Makes a call. */
-export async function send<Result>(
-  call: Call<Result>,
-  { fetch, pacer, onRateLimit, onRequest, onResponse, onWait }: Transport,
-  { signal, maxRetries = 2, timeoutMs = 10_000, totalTimeoutMs = 90_000, maxWaitMs = 60_000 }: CallOptions,
-): Promise<Result> {
-  const { method, url, headers } = call;
-  const deadlineMs = performance.now() + totalTimeoutMs;
-  const isTooLong = (waitMs: number) => performance.now() + waitMs >= deadlineMs;
-  let attempts = 0;
-  for (;;) {
-    try {
-      const number = await admit();
-      attempts += 1;
-      return await exchange(call, attempts, number);
-    } catch (error) {
-      if (!(error instanceof PetstoreError)) throw error;
-      error.attempts = attempts;
-      error.idempotencyKey = headers.get("Idempotency-Key") ?? undefined;
-      // Without a response, it is as after a 500.
-      const { status = 500 } = error as Partial<ApiError>;
-      const { retryAfterMs = 0 } = error;
-      const waitMs = retryAfterMs + Math.random() * (retryAfterMs > 0 ? MAX_JITTER_MS : backoffMs(attempts));
-      const isTransient = status === 408 || status === 429 || status >= 500;
-      if (!isTransient || attempts > maxRetries || retryAfterMs > maxWaitMs || isTooLong(waitMs)) throw error;
-      onWait?.({ method, url, attempt: attempts + 1, waitMs, error });
-      await sleep(waitMs);
-    }
+  constructor(request: Request<Data>, limiter: Limiter, options: Settings, signal: AbortSignal | undefined) {
+    this.#request = request;
+    this.#limiter = limiter;
+    this.#options = options;
+    this.#signal = signal;
+    this.#deadlineMs = performance.now() + options.totalTimeoutMs;
   }
 
-  /** Waits until the limits have room. Throws at once if that takes too long. */
-  async function admit(): Promise<number | undefined> {
-    const place = pacer?.enter();
+  /** Makes the call. */
+  async send(): Promise<ApiResponse<Data>> {
+    let failed: PetstoreError | undefined;
     try {
       for (;;) {
-        signal?.throwIfAborted();
+        const ticket = await this.#admission(failed);
+        this.#attempts += 1;
+        const result = await this.#exchange(this.#request, ticket, this.#attempts);
+        if (!(result instanceof PetstoreError)) return result;
+        failed = result;
+        await this.#pause(failed);
+      }
+    } catch (error) {
+      throw error === TIME_OVER ? this.#timeout(this.#options.totalTimeoutMs) : error;
+    }
+  }
+
+  /** Waits until the request may be sent. Throws at once if that takes too long. */
+  async #admission(failed: PetstoreError | undefined): Promise<Ticket> {
+    const ticket = this.#limiter.enter(this.#request.isFree, failed !== undefined);
+    let isAnnounced = false;
+    try {
+      for (;;) {
+        this.#signal?.throwIfAborted();
+        const nowMs = performance.now();
+        const leftMs = this.#deadlineMs - nowMs;
         // A timer may have been late.
-        if (isTooLong(0)) throw timeoutError(totalTimeoutMs);
-        const delay = place && pacer?.delay(place, performance.now());
-        if (!delay) {
-          const number = place && pacer?.send(place, performance.now() + timeoutMs);
-          if (!pacer || pacer.isInformed) return number;
-          // If it fails, the call itself shows the limits.
-          const usage = { ...call, method: "GET", url: call.usageURL, body: undefined, read() {} } as const;
-          await exchange(usage, attempts + 1, number).catch(rethrowOthers);
-          pacer.isInformed = true;
+        if (leftMs <= 0) throw failed ?? TIME_OVER;
+        const wait = this.#limiter.admit(ticket, nowMs, this.#options);
+        if (wait === undefined) return ticket;
+        if (wait === "ask") {
+          await this.#askForLimits();
           continue;
         }
-        const { askAgainMs, totalMs } = delay;
-        if (totalMs !== undefined && (askAgainMs > maxWaitMs || isTooLong(totalMs))) throw exhausted(totalMs);
-        const leftMs = deadlineMs - performance.now();
-        const jitterMs = Math.random() * Math.min(askAgainMs, MAX_JITTER_MS, leftMs - askAgainMs);
-        const waitMs = Math.min(askAgainMs + jitterMs, leftMs);
-        if (totalMs !== undefined) onWait?.({ method, url, attempt: attempts + 1, waitMs });
-        await sleep(waitMs);
+        const { askAgainMs, closed } = wait;
+        if (closed && (closed.nextMs > this.#options.maxWaitMs || closed.totalMs >= leftMs))
+          throw failed ?? this.#exhausted(closed);
+        const jitterMs = closed ? Math.random() * Math.min(MAX_JITTER_MS, leftMs - askAgainMs) : 0;
+        if (closed && !isAnnounced) await this.#announce(closed.totalMs + jitterMs, failed);
+        isAnnounced ||= closed !== undefined;
+        await ticket.sleep(Math.min(askAgainMs + jitterMs, leftMs), this.#signal);
       }
-    } finally {
-      if (place) pacer?.leave(place);
+    } catch (error) {
+      this.#limiter.leave(ticket);
+      throw error;
     }
   }
 
-  /** Sends one request, and reads its response. `number` is the pacer's. */
-  async function exchange<Read>(
-    { method, url, headers, body, read }: Call<Read>,
+  /** Waits before the request is repeated. Throws if that can't help, or takes too long. */
+  async #pause(error: PetstoreError): Promise<void> {
+    const nowMs = performance.now();
+    const pause = pauseAfter(error, this.#attempts, this.#options);
+    const isRefused = error.status === 429;
+    // All calls of the client wait, this one for its admission.
+    if (isRefused) this.#limiter.limits.refuse(nowMs + (error.retryAfterMs || (pause?.waitMs ?? 0)), error);
+    if (!pause || nowMs + pause.waitMs >= this.#deadlineMs) throw error;
+    if (isRefused) return;
+    await this.#announce(pause.waitMs, error);
+    await sleep(pause.waitMs, this.#signal);
+  }
+
+  async #announce(waitMs: number, error: PetstoreError | undefined): Promise<void> {
+    const { onWait } = this.#options;
+    const event = { ...this.#event(this.#attempts + 1), waitMs, error };
+    const leftMs = this.#deadlineMs - performance.now();
+    if (onWait) await within(leftMs, this.#signal, async () => onWait(event));
+  }
+
+  /** Asks for the limits, which consumes nothing. If that fails, the call itself shows them. */
+  async #askForLimits(): Promise<void> {
+    const { headers } = this.#request;
+    const url = this.#options.baseURL + USAGE_PATH;
+    const usage = { method: "GET", url, shownURL: url, headers, isFree: true, read() {} };
+    const result = await this.#exchange(usage, this.#limiter.startFree(), this.#attempts + 1);
+    const nowMs = performance.now();
+    this.#limiter.limits.asked(nowMs);
+    if (result instanceof PetstoreError)
+      this.#limiter.limits.refuse(nowMs + (result.retryAfterMs ?? 0), result);
+  }
+
+  /** Sends one request, and reads its response. Returns an error unless the service has done what the request asks for. */
+  async #exchange<Read>(
+    request: Request<Read>,
+    ticket: Ticket,
     attempt: number,
-    number: number | undefined,
-  ): Promise<Read> {
+  ): Promise<ApiResponse<Read> | PetstoreError> {
+    const { timeoutMs, maxResponseBytes, fetch, onRequest, onResponse } = this.#options;
     const sentMs = performance.now();
-    const event = { method, url, attempt };
-    let retryAfterMs: number | undefined;
-    let rateLimit: RateLimit | undefined;
-    let clockMs = 0;
+    if (request.idempotencyKey) this.#deadlineMs = Math.min(this.#deadlineMs, sentMs + MAX_REPEAT_MS);
+    const timeMs = Math.min(timeoutMs, this.#deadlineMs - sentMs);
+    const event = this.#event(attempt, request);
+    let response: Response | undefined;
+    let text: string | undefined;
     try {
-      onRequest?.(event);
-      const done = await inTime(Math.min(timeoutMs, deadlineMs - sentMs), async (within) => {
-        const init = { method, headers, body: body ?? null, signal: within, redirect: "manual" } as const;
-        const response = await fetch(url, init);
-        retryAfterMs = readRetryAfterMs(response.headers);
-        rateLimit = parseRateLimit(response.headers);
-        clockMs = performance.now() - Date.now();
-        const text = await response.text();
-        const result = response.ok ? { read: read(text, response.headers) } : undefined;
-        return { status: response.status, headers: response.headers, text, result };
+      return await within(timeMs, this.#signal, async (ended) => {
+        await onRequest?.(event);
+        const init = await this.#init(request, ended);
+        try {
+          response = await fetch(request.url, init);
+          this.#limiter.answer(ticket, sentMs, parseRateLimit(response.headers));
+          text = await readText(response, maxResponseBytes);
+        } catch (cause) {
+          return this.#connectionError(cause, response);
+        }
+        const { ok, status, headers } = response;
+        await onResponse?.({ ...event, status, headers, durationMs: performance.now() - sentMs });
+        if (!ok) return this.#apiError(response, text);
+        try {
+          const requestId = headers.get("X-Request-Id") ?? undefined;
+          return { data: request.read(text, headers), response, requestId };
+        } catch (cause) {
+          return this.#connectionError(cause, response, text);
+        }
       });
-      const { status, headers: received, text, result } = done;
-      onResponse?.({ ...event, status, headers: received, durationMs: performance.now() - sentMs });
-      if (result === undefined) throw errorOf(status, received, text);
-      return result.read;
     } catch (error) {
-      // Also if the body is missing.
-      if (error instanceof PetstoreError) error.retryAfterMs = retryAfterMs;
+      if (error === TIME_OVER) return this.#timeout(timeMs, response);
       throw error;
     } finally {
-      if (number) pacer?.settle(number, rateLimit, clockMs);
-      if (rateLimit) onRateLimit(rateLimit);
+      this.#limiter.leave(ticket);
     }
   }
 
-  /** Does the work of a request, unless the time is over or the call is aborted before it is done. */
-  async function inTime<Done>(timeMs: number, work: (signal: AbortSignal) => Promise<Done>): Promise<Done> {
-    const ended = new AbortController();
-    // Also ends the wait for a fetch that ignores its signal.
-    const end = new Promise<never>((_, reject) => {
-      ended.signal.addEventListener("abort", () => reject(ended.signal.reason));
-    });
-    const abort = () => ended.abort(signal?.reason);
-    const timer = setTimeout(() => ended.abort(timeoutError(timeMs)), Math.min(timeMs, MAX_TIMER_MS));
-    signal?.addEventListener("abort", abort);
-    if (signal?.aborted) abort();
-    try {
-      return await Promise.race([work(ended.signal), end]);
-    } catch (cause) {
-      throw ended.signal.aborted ? ended.signal.reason : connectionError(cause);
-    } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", abort);
-    }
+  async #init({ method, headers, body = "" }: Request<unknown>, signal: AbortSignal): Promise<RequestInit> {
+    const { apiKey } = this.#options;
+    const sent = new Headers(headers);
+    const key = typeof apiKey === "function" ? checkKey(await apiKey()) : apiKey;
+    if (!sent.has("Authorization")) sent.set("Authorization", `Bearer ${key}`);
+    return { method, headers: sent, body: body || null, signal, redirect: "manual" };
   }
 
-  /** Does nothing until the time is over. */
-  function sleep(timeMs: number): Promise<void> {
-    return inTime(timeMs, () => new Promise<void>(() => {})).catch(rethrowOthers);
+  #event(attempt: number, { method, shownURL }: Request<unknown> = this.#request): RequestEvent {
+    return { callId: this.#id, method, url: shownURL, attempt };
+  }
+
+  #apiError(response: Response, text: string): ApiError {
+    const Class = response.status === 429 ? RateLimitError : ApiError;
+    const { code, message } = readErrorBody(text) ?? {};
+    // People see the message of the service as it is.
+    if (message !== undefined) return new Class(message, this.#details({ response, code }));
+    const body = text.slice(0, MAX_SHOWN_BODY);
+    const problem = `unexpected response with status ${response.status}`;
+    return new Class(this.#message(problem), this.#details({ response, body }));
+  }
+
+  /** The error of a call that is not sent, because it would be refused for certain. */
+  #exhausted({ totalMs, refusal }: Closed): RateLimitError {
+    const { code = "rate_limit_exceeded" }: Partial<ApiError> = refusal ?? {};
+    const reason = code === "key_banned" ? "the key is banned" : "no requests are left";
+    const seconds = Math.ceil(totalMs / 1000);
+    const problem = `not sent: ${reason} for ${seconds} s, which is too long for this call`;
+    const response = { status: 429, headers: new Headers() };
+    const details = { code, response, retryAfterMs: Math.ceil(totalMs) };
+    return new RateLimitError(this.#message(problem), this.#details(details));
+  }
+
+  #timeout(timeMs: number, response?: Response): TimeoutError {
+    const problem = `no complete response in ${Math.round(timeMs)} ms`;
+    return new TimeoutError(this.#message(problem), this.#details({ response }));
+  }
+
+  #connectionError(cause: unknown, response?: Response, text?: string): ConnectionError {
+    // Node's fetch says what happened in the cause of its error only.
+    const error = cause as (Error & { cause?: { code?: string; message?: string } }) | undefined;
+    const problem = `no valid response: ${error?.cause?.code || error?.cause?.message || error?.message}`;
+    const body = text?.slice(0, MAX_SHOWN_BODY);
+    return new ConnectionError(this.#message(problem), this.#details({ response, body, cause }));
+  }
+
+  #message(problem: string): string {
+    return `${this.#request.method} ${this.#request.shownURL}: ${problem}`;
+  }
+
+  #details(details: Partial<ErrorDetails>): ErrorDetails {
+    const { method, shownURL, idempotencyKey } = this.#request;
+    const call = { method, url: shownURL, attempts: this.#attempts, callStack: this.#stack };
+    return { ...call, idempotencyKey, ...details };
   }
 }
 
-function rethrowOthers(error: unknown): void {
-  if (!(error instanceof PetstoreError)) throw error;
-}
-
-/** The longest backoff after this many attempts: exponential, with full jitter. */
-function backoffMs(attempts: number): number {
-  return Math.min(MAX_BACKOFF_MS, MIN_BACKOFF_MS * 2 ** (attempts - 1));
-}
-
-/** The error of a call that is not sent, because a 429 is certain. */
-function exhausted(waitMs: number): RateLimitError {
-  const message = `no requests left for ${Math.ceil(waitMs / 1000)} s, too long for this call`;
-  const error = new RateLimitError(429, { code: "rate_limit_exceeded", message }, new Headers());
-  error.retryAfterMs = Math.ceil(waitMs);
-  return error;
-}
-
-function timeoutError(timeMs: number): TimeoutError {
-  return new TimeoutError(`no complete response in ${Math.round(timeMs)} ms`);
-}
-
-/** Node's fetch says what happened in the cause of its error only. */
-function connectionError(cause: unknown): ConnectionError {
-  const error = cause as (Error & { cause?: { code?: string; message?: string } }) | undefined;
-  const reason = error?.cause?.code || error?.cause?.message || error?.message;
-  return new ConnectionError(`no valid response: ${reason}`, { cause });
+/** Reads a body, of which errors have as much as is allowed. Throws if that of a success is larger. */
+async function readText(response: Response, maxBytes: number): Promise<string> {
+  const reader = response.body?.getReader();
+  // Some implementations of fetch have no streams.
+  if (!reader) return response.text();
+  const decoder = new TextDecoder();
+  let text = "";
+  for (let bytes = 0; bytes <= maxBytes; ) {
+    const { done, value } = await reader.read();
+    if (done) return text + decoder.decode();
+    bytes += value.length;
+    text += decoder.decode(value, { stream: true });
+  }
+  reader.cancel().catch(() => {});
+  if (response.ok) throw new Error(`the body is larger than ${maxBytes} bytes`);
+  return text;
 }

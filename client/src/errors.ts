@@ -1,79 +1,105 @@
-// The errors of the client. A call also rejects with the reason of its own signal, and with a TypeError for an invalid argument.
+// The errors of the client. A call also rejects with the reason of its own signal, with an error of a hook, and with a TypeError for an
+// invalid argument.
 
+import { defined } from "./options.ts";
+import { readRetryAfterMs } from "./rate-limit.ts";
 import type { Error as ErrorBody } from "./schema.ts";
 
 /** The closed set of codes: "Errors" in the guide of the service. */
 export type ErrorCode = ErrorBody["code"];
 
-/** The call failed. */
+/** What is known of a failure. */
+export interface ErrorDetails {
+  method: string;
+  url: string;
+  attempts: number;
+  idempotencyKey?: string | undefined;
+  response?: Pick<Response, "status" | "headers"> | undefined;
+  code?: ErrorCode | undefined;
+  body?: string | undefined;
+  retryAfterMs?: number;
+  cause?: unknown;
+  /** The stack of the call. That of the error begins at a timer or a socket. */
+  callStack?: string | undefined;
+}
+
+/** The call failed. `instanceof` also knows errors of another copy of this package, such as the CommonJS one beside this one. */
 export class PetstoreError extends Error {
-  override readonly name: string = "PetstoreError";
-  /** How many requests were sent, without the one that shows a paced client its limits. */
-  attempts = 0;
+  /** The name of the class. */
+  static readonly kind: string = "PetstoreError";
+  /** The names of the class and of those that it extends. */
+  declare readonly petstoreErrorKinds: string[];
+  /** The method of the request, such as POST. */
+  declare readonly method: string;
+  /** The URL of the request, without query values that could be secrets. */
+  declare readonly url: string;
+  /** How many requests were sent, without those that only show the limits. */
+  declare readonly attempts: number;
+  /** The status of the response, if there was one. */
+  declare readonly status?: number;
+  declare readonly headers?: Headers;
+  /** Identifies the request in the log of the service. */
+  declare readonly requestId?: string;
+  /** The first 2 KB of the response, if it is none of the service's. */
+  declare readonly body?: string;
   /** Of a creation: with this key, it can be repeated safely within 24 hours, also by another process. */
-  idempotencyKey: string | undefined;
-  /** How long to wait before the next request, if the response said so, or if pacing knows it. */
-  retryAfterMs: number | undefined;
+  declare readonly idempotencyKey?: string;
+  /** How long to wait before the next request, in milliseconds, if a response said so or the client knows it. */
+  declare readonly retryAfterMs?: number;
+
+  constructor(message: string, { cause, response, callStack, ...details }: ErrorDetails) {
+    super(message, cause === undefined ? {} : { cause });
+    const { status, headers } = response ?? {};
+    const requestId = headers?.get("X-Request-Id") ?? undefined;
+    const retryAfterMs = headers && readRetryAfterMs(headers);
+    Object.assign(this, defined({ status, headers, requestId, retryAfterMs, ...details }));
+    const kinds: string[] = [];
+    for (let each = new.target; each?.kind; each = Object.getPrototypeOf(each)) kinds.push(each.kind);
+    const hidden = { configurable: true, writable: true };
+    Object.defineProperty(this, "petstoreErrorKinds", { value: kinds });
+    Object.defineProperty(this, "name", { value: kinds[0], ...hidden });
+    const frames = callStack?.replace(/^Error\n/, "");
+    if (frames) Object.defineProperty(this, "stack", { value: `${this}\n${frames}`, ...hidden });
+  }
+
+  // biome-ignore-start lint/complexity/noThisInStatic: the right side of `instanceof`, which can be a class that extends this one.
+  static override [Symbol.hasInstance](this: typeof PetstoreError, value: unknown): boolean {
+    // A class of a program is known to its own copy only.
+    if (!Object.hasOwn(this, "kind")) return Function.prototype[Symbol.hasInstance].call(this, value);
+    return (value as PetstoreError | null)?.petstoreErrorKinds?.includes(this.kind) === true;
+  }
+  // biome-ignore-end lint/complexity/noThisInStatic: the same.
 }
 
 /** The service, or something in front of it, answered with an error. */
 export class ApiError extends PetstoreError {
-  override readonly name: string = "ApiError";
-  readonly status: number;
-  /** Undefined if the response has no body of the service: something in front of it sent the response. */
-  readonly code: ErrorCode | undefined;
-  /** Identifies the request in the log of the service. */
-  readonly requestId: string | undefined;
-  readonly headers: Headers;
-
-  constructor(status: number, { code, message }: Partial<ErrorBody>, headers: Headers) {
-    super(message ?? `unexpected response with status ${status}`);
-    this.status = status;
-    this.code = code;
-    this.requestId = headers.get("X-Request-Id") ?? undefined;
-    this.headers = headers;
-  }
+  static override readonly kind: string = "ApiError";
+  declare readonly status: number;
+  declare readonly headers: Headers;
+  /** Undefined if something in front of the service sent the response: see `body`. */
+  declare readonly code?: ErrorCode;
 }
 
-/** A limit is exhausted or the key is banned (429), or pacing would have to wait for longer than it may. */
+/** A limit is exhausted or the key is banned (429). `attempts` is 0 if the client knew it, and sent nothing. */
 export class RateLimitError extends ApiError {
-  override readonly name = "RateLimitError";
+  static override readonly kind: string = "RateLimitError";
 }
 
 /** There was no complete response, or none that the service sends. `cause` says why. */
 export class ConnectionError extends PetstoreError {
-  override readonly name: string = "ConnectionError";
+  static override readonly kind: string = "ConnectionError";
 }
 
 /** There was no complete response in time. */
 export class TimeoutError extends ConnectionError {
-  override readonly name = "TimeoutError";
+  static override readonly kind: string = "TimeoutError";
 }
 
-/** The error of a response whose status is not a success. */
-export function errorOf(status: number, headers: Headers, text: string): ApiError {
-  const Class = status === 429 ? RateLimitError : ApiError;
-  return new Class(status, errorBody(text), headers);
-}
-
-function errorBody(text: string): Partial<ErrorBody> {
+/** The code and the message of an error's body. Undefined if it is none of the service's, such as a page of HTML. */
+export function readErrorBody(text: string): Pick<ErrorBody, "code" | "message"> | undefined {
   try {
     const { code, message } = JSON.parse(text);
-    return typeof code === "string" && typeof message === "string"
-      ? { code: code as ErrorCode, message }
-      : {};
-  } catch {
-    // Such as an HTML page.
-    return {};
-  }
-}
-
-/** How long a response says to wait (RFC 9110, section 10.2.3): seconds, or a date by the clock of the server. */
-export function readRetryAfterMs(headers: Headers): number | undefined {
-  const value = headers.get("Retry-After") ?? "a";
-  const nowMs = Date.parse(headers.get("Date") ?? "") || Date.now();
-  // If there are several, the headers are joined by a comma.
-  const seconds = Math.max(...value.split(",").map(Number));
-  const waitMs = /[a-z]/i.test(value) ? Date.parse(value) - nowMs : seconds * 1000;
-  return Number.isNaN(waitMs) ? undefined : Math.max(0, waitMs);
+    if (typeof code === "string" && typeof message === "string") return { code: code as ErrorCode, message };
+  } catch {}
+  return undefined;
 }

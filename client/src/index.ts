@@ -1,4 +1,6 @@
-export type { CallOptions, RequestEvent, ResponseEvent, WaitEvent } from "./call.ts";
+export type { ApiPromise } from "./api-promise.ts";
+export type { ApiResponse } from "./call.ts";
+export type { CreateResult } from "./create-many.ts";
 export {
   ApiError,
   ConnectionError,
@@ -8,7 +10,16 @@ export {
   TimeoutError,
 } from "./errors.ts";
 export { parse, stringify } from "./json.ts";
+export type {
+  CallOptions,
+  ClientOptions,
+  CreateOptions,
+  Hooks,
+  RequestEvent,
+  ResponseEvent,
+  WaitEvent,
+} from "./options.ts";
 export type { Page, PetList } from "./pages.ts";
-export { type ClientOptions, type CreateOptions, type NewPet, Petstore } from "./petstore.ts";
+export { type NewPet, type Pets, Petstore, type RequestParameters } from "./petstore.ts";
 export type { RateLimit, RateLimitWindow } from "./rate-limit.ts";
 export type { ListParameters, Pet, PetStatus, Usage, UsageDay, UsageWindow } from "./schema.ts";

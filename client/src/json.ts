@@ -10,31 +10,31 @@ const INT64_FIELDS = Object.keys({ id: 0, categoryId: 0 } satisfies Record<Int64
 /** The shortest integers that JSON.parse may round have 16 digits. */
 const LONG_INTEGER = /\d{16}/;
 
-/** An int64 field with its value. A quote inside a string has a backslash before it, so this matches fields only. */
-const INT64_FIELD = new RegExp(`(?<!\\\\)"(${INT64_FIELDS.join("|")})"\\s*:\\s*(-?\\d+)`, "g");
+/** A field whose value is an integer. A quote inside a string has a backslash before it. Names may have escapes such as \u0069. */
+const INTEGER_FIELD = /(?<!\\)"([\w\\]+)"\s*:\s*(-?(?:0|[1-9]\d*))(?=\s*[,}])/g;
 
 /**
  * Like JSON.parse, but an integer is a bigint in each field `id` and `categoryId`, at any depth. It reads what `stringify` writes, and the
  * bodies of the service. The result is not checked: `Value` only says what the caller expects.
  */
 export function parse<Value = Pet | Pet[]>(text: string): Value {
-  const value = JSON.parse(LONG_INTEGER.test(text) ? text.replace(INT64_FIELD, '"$1":"$2"') : text);
-  makeBigints(value);
-  return value;
-}
-
-function makeBigints(value: unknown): void {
-  if (Array.isArray(value)) {
-    for (const each of value) makeBigints(each);
-    return;
+  // Texts can't contain it by accident or design.
+  const mark = LONG_INTEGER.test(text) ? randomToken() : undefined;
+  const quote = (field: string, name: string, integer: string) =>
+    INT64_FIELDS.includes(JSON.parse(`"${name}"`)) ? `"${name}":"${mark}${integer}"` : field;
+  const root = { value: JSON.parse(mark ? text.replace(INTEGER_FIELD, quote) : text) };
+  // Not recursive, because JSON.parse reads any depth.
+  const objects: Record<string, unknown>[] = [root];
+  for (const fields of objects) {
+    for (const name in fields) {
+      const value = fields[name];
+      if (typeof value === "object" && value !== null) objects.push(value as Record<string, unknown>);
+      else if (!INT64_FIELDS.includes(name)) continue;
+      else if (Number.isSafeInteger(value)) fields[name] = BigInt(value as number);
+      else if (mark && `${value}`.startsWith(mark)) fields[name] = BigInt(`${value}`.slice(mark.length));
+    }
   }
-  const fields = value as Record<string, unknown>;
-  for (const name in fields) {
-    const field = fields[name];
-    if (typeof field === "object") makeBigints(field);
-    else if (INT64_FIELDS.includes(name) && /^-?\d+$/.test(`${field}`))
-      fields[name] = BigInt(field as string);
-  }
+  return root.value;
 }
 
 /**

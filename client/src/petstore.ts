@@ -1,12 +1,28 @@
-// The client: its options, and a method for each operation of the service.
+// The client: a method for each operation of the service.
 
-import { type Call, type CallOptions, type Hooks, send, type Transport } from "./call.ts";
+import { ApiPromise } from "./api-promise.ts";
+import { type ApiResponse, Call, type Request, USAGE_PATH } from "./call.ts";
+import { type CreateResult, createAll } from "./create-many.ts";
 import { parse, randomToken, stringify } from "./json.ts";
-import { Pacer } from "./pacer.ts";
+import { Limiter } from "./limiter.ts";
+import {
+  type CallOptions,
+  type ClientOptions,
+  type CreateOptions,
+  defined,
+  readCallOptions,
+  readClientOptions,
+  type Settings,
+} from "./options.ts";
 import { type Page, PetList } from "./pages.ts";
 import type { RateLimit } from "./rate-limit.ts";
 import type * as schema from "./schema.ts";
-import { VERSION } from "./version.ts";
+
+/** Bounds the memory of `createMany` without a limit of concurrency. */
+const MAX_READ_AHEAD = 1_000;
+
+/** Query values that could be secrets. */
+const HIDDEN = /([?&](?!limit=|status=|cursor=)[^=&]*=)[^&]*/g;
 
 /** Parameters that may be undefined, which is the same as absent. */
 type OrUndefined<Parameters> = { [Name in keyof Parameters]: Parameters[Name] | undefined };
@@ -18,167 +34,166 @@ export type NewPet = {
     : schema.NewPet[Field] | (undefined extends schema.NewPet[Field] ? undefined : never);
 };
 
-/** `signal` belongs to single calls; the other options of calls are the defaults of this client's. */
-export interface ClientOptions extends Omit<CallOptions, "signal">, Hooks {
-  /** The API key, which the operator of the service has issued. */
-  apiKey: string;
-  /** The URL of the service: https, unless the host is a loopback host. Without a path, /v1 is added. */
-  baseURL: string | URL;
-  /** Wait before a request that the limits would refuse. The calls of one client share the count. False by default. */
-  pace?: boolean | undefined;
-  /** Used instead of the global fetch. */
-  fetch?: typeof fetch | undefined;
-}
-
-export interface CreateOptions extends CallOptions {
-  /** 1 to 255 visible ASCII characters. A new one for each call by default, which makes its retries safe. */
-  idempotencyKey?: string | undefined;
+/** A request for an operation that this package has no method for. */
+export interface RequestParameters {
+  /** @default GET */
+  method?: string | undefined;
+  /** Below the base URL, such as `/pets`. */
+  path: string;
+  /** Parameters that are undefined are left out. */
+  query?: Record<string, unknown> | undefined;
+  /** Sent as JSON, with bigints as integers. */
+  body?: unknown;
 }
 
 /** A client of the petstore. Methods reject with a `PetstoreError`, or with the reason of the call's signal. */
 export class Petstore {
   readonly pets: Pets;
-  readonly #calls: Calls;
+  readonly #options: ClientOptions;
+  readonly #sender: Sender;
 
   /** Throws a TypeError for an invalid option. */
-  constructor(options: ClientOptions) {
-    this.#calls = new Calls(options);
-    this.pets = new Pets(this.#calls);
+  constructor(options: ClientOptions = {}) {
+    this.#options = defined(options);
+    this.#sender = new Sender(readClientOptions(options));
+    this.pets = new Pets(this.#sender);
+  }
+
+  /** A client with other options. The two share limits and queue, unless `apiKey` or `baseURL` is among the options. */
+  withOptions(options: ClientOptions): Petstore {
+    const given = defined(options);
+    const client = new Petstore({ ...this.#options, ...given });
+    if (!given.apiKey && !given.baseURL) client.#sender.limiter = this.#sender.limiter;
+    return client;
   }
 
   /** Gets the limits of the key and its last 30 days. It consumes nothing, and works while the key is limited or banned. */
-  async usage(options: CallOptions = {}): Promise<schema.Usage> {
-    return this.#calls.make(
-      { method: "GET", path: "/usage", read: (text) => JSON.parse(text), isFree: true },
-      options,
-    );
+  usage(options: CallOptions = {}): ApiPromise<schema.Usage> {
+    return this.request({ path: USAGE_PATH }, options);
+  }
+
+  /** Makes a request for which this package has no method, with all that other calls have. `Data` is what the caller expects. */
+  request<Data = unknown>(parameters: RequestParameters, options: CreateOptions = {}): ApiPromise<Data> {
+    const read = (text: string) => (text === "" ? undefined : parse(text)) as Data;
+    return this.#sender.start({ ...parameters, read }, options);
   }
 
   /** The limits, by the latest response. */
   get rateLimit(): RateLimit | undefined {
-    return this.#calls.rateLimit;
+    return this.#sender.limiter.limits.latest;
   }
 }
 
 export class Pets {
-  readonly #calls: Calls;
+  readonly #sender: Sender;
 
-  constructor(calls: Calls) {
-    this.#calls = calls;
+  constructor(sender: Sender) {
+    this.#sender = sender;
   }
 
   /** Lists pets in the order of their ids: `await` it for one page, or iterate it for all. */
   list(parameters: OrUndefined<schema.ListParameters> = {}, options: CallOptions = {}): PetList {
-    return new PetList(defined(parameters), (page) => this.#page(page, options));
+    return new PetList(defined(parameters) as schema.ListParameters, (query) => {
+      const read = (text: string, headers: Headers) => readPage(text, headers, query);
+      return this.#sender.send({ path: "/pets", query, read }, options);
+    });
   }
 
-  /** Adds a pet, once, however often it retries. Throws a TypeError for a number that is no safe integer. */
-  async create(pet: NewPet, { idempotencyKey, ...options }: CreateOptions = {}) {
-    const body = stringify(pet);
-    const headers = {
-      "Content-Type": "application/json",
-      "Idempotency-Key": idempotencyKey ?? randomToken(),
-    };
-    return this.#calls.make({ method: "POST", path: "/pets", headers, body, read: parsePet }, options);
+  /** Adds a pet, once, however often it retries. Rejects with a TypeError for a number that is no safe integer. */
+  create(pet: NewPet, options: CreateOptions = {}): ApiPromise<schema.Pet> {
+    return this.#sender.start({ method: "POST", path: "/pets", body: pet, read: readPet }, options);
+  }
+
+  /**
+   * Adds pets, as many at once as `maxConcurrency` allows, and yields what became of each, in their order. It waits for new minutes, but
+   * with the default of `maxWaitMs` not for a new day. To repeat it safely within 24 hours, choose the `idempotencyKey`, of up to 239
+   * characters: that of each pet is this one, a hyphen, and the index of the pet. If the iteration is ended early, pets that were being
+   * created may have been added.
+   */
+  createMany<Input extends NewPet>(
+    pets: Iterable<Input> | AsyncIterable<Input>,
+    { idempotencyKey = randomToken(), signal, totalTimeoutMs = Infinity, ...options }: CreateOptions = {},
+  ): AsyncGenerator<CreateResult<Input>, void, undefined> {
+    const limit = Math.min(this.#sender.settings.maxConcurrency, MAX_READ_AHEAD);
+    return createAll(pets, limit, signal, (pet, index, ended) => {
+      const own = { signal: ended, totalTimeoutMs, idempotencyKey: `${idempotencyKey}-${index}` };
+      return this.create(pet, { ...options, ...own });
+    });
   }
 
   /**
    * Gets a pet.
    * @deprecated The service removes this operation on 5 December 2030. Use `list`.
    */
-  async get(id: bigint | number, options: CallOptions = {}): Promise<schema.Pet> {
-    return this.#calls.make(
-      { method: "GET", path: `/pets/${encodeURIComponent(stringify(id))}`, read: parsePet },
-      options,
-    );
+  get(id: bigint | number, options: CallOptions = {}): ApiPromise<schema.Pet> {
+    return this.#sender.start({ path: "/pets", id, read: readPet }, options);
+  }
+}
+
+interface Operation<Data> extends RequestParameters {
+  id?: bigint | number;
+  read: Request<Data>["read"];
+}
+
+/** What all methods of a client have in common. */
+class Sender {
+  readonly settings: Settings;
+  limiter = new Limiter();
+
+  constructor(settings: Settings) {
+    this.settings = settings;
   }
 
-  #page(parameters: schema.ListParameters, options: CallOptions): Promise<Page> {
-    const query = `${new URLSearchParams(parameters as Record<string, string>)}`;
-    const read = (text: string, headers: Headers): Page => {
-      const pets = parse<schema.Pet[]>(text);
-      pets.forEach(requirePet);
-      const [, link] = headers.get("Link")?.match(/<([^>]*)>[^,]*rel="?([^"]* )?next\b/i) ?? [];
-      if (link === undefined) return { pets };
-      // Only its cursor is used, so that the API key is never sent to the origin of a link.
-      const cursor = new URL(link).searchParams.get("cursor");
-      // With the same cursor, a walk would never end.
-      if (cursor === null || cursor === parameters.cursor) throw new TypeError("no new cursor");
-      return { pets, next: { ...parameters, cursor } };
+  /** Starts a call at once. */
+  start<Data>(operation: Operation<Data>, options: CreateOptions): ApiPromise<Data> {
+    const response = this.send(operation, options);
+    return new ApiPromise(() => response);
+  }
+
+  async send<Data>(
+    { method = "GET", path, id, query = {}, body, read }: Operation<Data>,
+    options: CreateOptions,
+  ): Promise<ApiResponse<Data>> {
+    const { idempotencyKey = randomToken(), signal, headers: added, ...given } = readCallOptions(options);
+    if (!path.startsWith("/")) throw new TypeError("path: must begin with /");
+    const search = `${new URLSearchParams(defined(query) as Record<string, string>)}`;
+    const resource = id === undefined ? path : `${path}/${stringify(id)}`;
+    const url = `${this.settings.baseURL}${resource}${search && `?${search}`}`;
+    const headers = new Headers(this.settings.headers);
+    if (body !== undefined) headers.set("Content-Type", "application/json");
+    const changes = method !== "GET" && method !== "HEAD";
+    if (changes) headers.set("Idempotency-Key", idempotencyKey);
+    new Headers(added).forEach((value, name) => void headers.set(name, value));
+    const request = {
+      ...{ method, url, headers, read, shownURL: url.replace(HIDDEN, "$1…"), isFree: path === USAGE_PATH },
+      ...(changes && { idempotencyKey }),
+      ...(body !== undefined && { body: stringify(body) }),
     };
-    return this.#calls.make({ method: "GET", path: `/pets${query && `?${query}`}`, read }, options);
+    return new Call(
+      request,
+      this.limiter,
+      { ...this.settings, ...(given as Partial<Settings>) },
+      signal,
+    ).send();
   }
 }
 
-interface Operation<Result> extends Pick<Call<Result>, "method" | "body" | "read"> {
-  path: string;
-  headers?: Record<string, string>;
-  /** Whether it consumes nothing of the limits. */
-  isFree?: boolean;
-}
-
-/** What all calls of a client have in common. */
-class Calls {
-  rateLimit: RateLimit | undefined;
-  readonly #base: string;
-  readonly #headers: Record<string, string>;
-  readonly #defaults: CallOptions;
-  readonly #transport: Transport;
-
-  constructor({ apiKey, baseURL, pace = false, fetch, headers, ...options }: ClientOptions) {
-    // Otherwise fetch would reject it, with a message that contains it.
-    if (typeof apiKey !== "string" || !/^[!-~]+$/.test(apiKey))
-      throw new TypeError("apiKey: must be visible ASCII");
-    this.#base = readBase(new URL(baseURL));
-    // Browsers set their own.
-    const { navigator } = globalThis as { navigator?: { userAgent?: string } };
-    const isBrowser = navigator?.userAgent?.startsWith("Mozilla");
-    this.#headers = {
-      Accept: "application/json",
-      Authorization: `Bearer ${apiKey}`,
-      ...(!isBrowser && { "User-Agent": `petstore-client/${VERSION}` }),
-      ...headers,
-    };
-    this.#defaults = defined(options);
-    this.#transport = {
-      ...options,
-      // Looked up at each call, because programs replace it.
-      fetch: fetch ?? ((url, init) => globalThis.fetch(url, init)),
-      pacer: pace ? new Pacer() : undefined,
-      onRateLimit: (rateLimit) => {
-        this.rateLimit = rateLimit;
-      },
-    };
-  }
-
-  make<Result>({ path, isFree, ...operation }: Operation<Result>, options: CallOptions): Promise<Result> {
-    const headers = new Headers();
-    for (const each of [this.#headers, operation.headers, options.headers]) {
-      for (const [name, value] of Object.entries(each ?? {})) headers.set(name, value);
-    }
-    const transport = isFree ? { ...this.#transport, pacer: undefined } : this.#transport;
-    const call = { ...operation, url: this.#base + path, usageURL: `${this.#base}/usage`, headers };
-    return send(call, transport, { ...this.#defaults, ...defined(options) });
-  }
-}
-
-/** HTTPS, or HTTP to a loopback host, because the key is a secret; without credentials, query and fragment. */
-const BASE_URL = /^(https:\/\/|http:\/\/(([^/@]+\.)?localhost|127(\.\d+){3}|\[::1\])[:/])[^@?#]*$/;
-
-/** The base URL without a final slash. */
-function readBase({ href, origin, pathname }: URL): string {
-  if (!BASE_URL.test(href)) throw new TypeError("baseURL: must be https, a host and a path");
-  return origin + (pathname.replace(/\/+$/, "") || "/v1");
-}
-
-function defined<Values extends object>(values: OrUndefined<Values>): Values {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Values;
-}
-
-function parsePet(text: string): schema.Pet {
+function readPet(text: string): schema.Pet {
   const pet = parse<schema.Pet>(text);
   requirePet(pet);
   return pet;
+}
+
+function readPage(text: string, headers: Headers, parameters: schema.ListParameters): Page {
+  const pets = parse<schema.Pet[]>(text);
+  pets.forEach(requirePet);
+  const [, link] = headers.get("Link")?.match(/<([^>]*)>[^,]*rel="?([^"]* )?next\b/i) ?? [];
+  if (link === undefined) return { pets };
+  // Only its cursor is used, so that the API key is never sent to the origin of a link.
+  const cursor = new URL(link).searchParams.get("cursor");
+  // With the same cursor, a walk would never end.
+  if (cursor === null || cursor === parameters.cursor) throw new TypeError("no new cursor");
+  return { pets, next: { ...parameters, cursor } };
 }
 
 /** Throws if the value is no pet: something else has responded. */

@@ -1,4 +1,4 @@
-// The limits that a response describes (draft-ietf-httpapi-ratelimit-headers).
+// What the headers of a response say about limits and waits.
 
 export const WINDOW_MS = { minute: 60_000, day: 86_400_000 };
 export type WindowName = keyof typeof WINDOW_MS;
@@ -15,7 +15,7 @@ export interface RateLimitWindow {
 /** The windows of the key. Responses to requests without a valid key have the minute only. */
 export type RateLimit = Partial<Record<WindowName, RateLimitWindow>>;
 
-/** Reads `RateLimit` and `RateLimit-Policy`. Undefined if the response is not from the service. */
+/** Reads `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers). Undefined if the response is not the service's. */
 export function parseRateLimit(headers: Headers): RateLimit | undefined {
   const windows: RateLimit = {};
   for (const name of ["minute", "day"] as const) {
@@ -29,4 +29,26 @@ export function parseRateLimit(headers: Headers): RateLimit | undefined {
     if (limit + remaining + resetAt.getTime() > 0) windows[name] = { limit, remaining, resetAt };
   }
   return windows.minute && windows;
+}
+
+/** A Retry-After that can't be read. */
+const UNREADABLE_MS = 5_000;
+
+/** How long `Retry-After` says to wait, in ms (RFC 9110, section 10.2.3). The longest, if proxies have joined several. */
+export function readRetryAfterMs(headers: Headers): number | undefined {
+  const value = headers.get("Retry-After");
+  if (value === null) return undefined;
+  // Dates are by the clock of the server, and have a comma after the day of the week.
+  const nowMs = Date.parse(headers.get("Date") ?? "") || Date.now();
+  const waitsMs = value.split(/(?<!day|mon|tue|wed|thu|fri|sat|sun)\s*,/i).map((each) => {
+    const [, seconds] = /^\s*(\d+(?:\.\d+)?)\s*s?\s*$/i.exec(each) ?? [];
+    if (seconds !== undefined) return Number(seconds) * 1000;
+    const date = each.replace(/(?<=\d)T(?=\d)/, " ");
+    // The oldest form has no zone.
+    const zone = /(Z|[A-Z]{2,3}|[+-]\d\d:?\d\d)\s*$/.test(date) ? "" : " GMT";
+    // Date.parse also makes dates of other texts.
+    const atMs = /\d:\d\d:\d\d/.test(date) ? Date.parse(date + zone) : Number.NaN;
+    return Number.isNaN(atMs) ? UNREADABLE_MS : Math.max(0, atMs - nowMs);
+  });
+  return Math.max(...waitsMs);
 }

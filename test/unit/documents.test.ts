@@ -248,7 +248,11 @@ const PHRASES: Record<string, string[]> = {
   "client/src/petstore.ts": [
     fillGuide("on {{removedAt}}"),
     "its last {DAYS_KEPT} days",
+    "safely within {RETENTION_MS / 3600000} hours",
+  ],
+  "client/src/options.ts": [
     "/** 1 to {MAX_KEY_LENGTH} visible ASCII characters",
+    "within {RETENTION_MS / 3600000} hours is safe",
   ],
   "client/src/errors.ts": ["within {RETENTION_MS / 3600000} hours"],
   "scripts/commands/restore.ts": ["old pages until {FRESH_MS / 1000} s after"],

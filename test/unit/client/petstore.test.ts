@@ -164,7 +164,6 @@ it("pets are read and written exactly, as with source text access", () => {
       expect(parse(text)).toEqual(pets);
     }),
   );
-  expect(() => parse('{"id":12345678901234567.5,"categoryId":1}')).toThrow();
   const own = [{ id: "pet-1", pets: { a: [{ id: 2n ** 62n, categoryId: null }] }, ids: [1] }, null, "id"];
   expect(parse(stringify(own))).toEqual(own);
 });

@@ -168,7 +168,8 @@ it("a lost response costs one request or refusal at most, and an outage does not
   network.lossShare = 0;
   const sinceMs = performance.now();
   await finish(Promise.all(range(10).map(get)));
-  expect(performance.now() - sinceMs).toBeLessThan(1_000);
+  // None can still be on its way then.
+  expect(performance.now() - sinceMs).toBeLessThan(11_000);
 });
 
 it("during a ban, calls reject without a request, and afterwards the windows are right again", async () => {

@@ -1,0 +1,191 @@
+// Admission: when a call may send its next request. The calls of a client share one queue, a bound on requests under way, and the limits.
+//
+// Entering the queue, being admitted and leaving it take constant time. Only the first call of the queue is admitted. It is woken when it
+// becomes the first one, and when a request ends. In a Worker, one request must not resume another. There calls only poll, and those that
+// a Worker has cancelled, which end without any exception, are forgotten when they are overdue.
+
+import { type Closed, type CountedRequest, Limits } from "./limits.ts";
+import type { RateLimit } from "./rate-limit.ts";
+import { sleep } from "./waits.ts";
+
+function isWorker(): boolean {
+  const { navigator } = globalThis as { navigator?: { userAgent?: string } };
+  return navigator?.userAgent === "Cloudflare-Workers";
+}
+
+/** How often a call asks that nobody wakes, plus 1 ms for each call ahead. More often costs processor time, less often unused slots. */
+const POLL_IN_WORKER_MS = 20;
+/** Elsewhere polls only find out that a wait has become too long. */
+const POLL_MS = 1_000;
+
+/** Timers are hardly ever later than this. If one is, its call joins the queue again. */
+const MAX_LATE_MS = 2_000;
+
+export interface AdmissionOptions {
+  /** Whether to ask for the limits before the first request. */
+  pace: boolean;
+  maxConcurrency: number;
+  /** The longest time of a request. */
+  timeoutMs: number;
+}
+
+/** A call that waits or has a request under way. */
+export class Ticket {
+  number = 0;
+  previous: Ticket | undefined;
+  next: Ticket | undefined;
+  isQueued = false;
+  /** When it asks again, or when its request ends at the latest. It is overdue later. */
+  dueMs = Infinity;
+  /** Set while its request consumes the limits, and has no response. */
+  counted: CountedRequest | undefined;
+  /** Whether its request consumes nothing. */
+  readonly isFree: boolean;
+  #isWoken = false;
+  #end: (() => void) | undefined;
+
+  constructor(isFree: boolean) {
+    this.isFree = isFree;
+  }
+
+  wake(): void {
+    if (isWorker()) return;
+    this.#isWoken = true;
+    this.#end?.();
+  }
+
+  /** Waits, unless it was woken since the last wait. */
+  async sleep(timeMs: number, signal: AbortSignal | undefined): Promise<void> {
+    const onStart = (end: () => void) => {
+      this.#end = end;
+    };
+    if (!this.#isWoken) await sleep(timeMs, signal, onStart);
+    this.#isWoken = false;
+  }
+}
+
+/** A linked list. Numbers of tickets increase by 1 as long as none leaves between others. */
+class Queue {
+  first: Ticket | undefined;
+  #last: Ticket | undefined;
+  #size = 0;
+
+  enter(ticket: Ticket, isFirst: boolean): void {
+    const [previous, next] = isFirst ? [undefined, this.first] : [this.#last, undefined];
+    ticket.number = isFirst ? (next?.number ?? 0) - 1 : (previous?.number ?? 0) + 1;
+    ticket.isQueued = true;
+    this.#link(previous, ticket);
+    this.#link(ticket, next);
+    this.#size += 1;
+  }
+
+  leave(ticket: Ticket): void {
+    if (!ticket.isQueued) return;
+    ticket.isQueued = false;
+    this.#link(ticket.previous, ticket.next);
+    this.#size -= 1;
+  }
+
+  /** How many tickets are ahead, at least; exactly if none has left between others. */
+  ahead(ticket: Ticket): number {
+    if (ticket === this.first) return 0;
+    return Math.max(1, this.#size - 1 - ((this.#last ?? ticket).number - ticket.number));
+  }
+
+  #link(previous: Ticket | undefined, next: Ticket | undefined): void {
+    if (previous) previous.next = next;
+    else this.first = next;
+    if (next) next.previous = previous;
+    else this.#last = previous;
+  }
+}
+
+/** In how long to ask again. `closed`: how long the request can't be sent for certain. */
+export interface Wait {
+  askAgainMs: number;
+  closed?: Closed | undefined;
+}
+
+export class Limiter {
+  readonly limits = new Limits();
+  readonly #queue = new Queue();
+  readonly #underway = new Set<Ticket>();
+  #sweepMs = -Infinity;
+
+  /** Enters the queue: at the front if the call consumes nothing, or if its request is repeated. */
+  enter(isFree: boolean, isRepeated: boolean): Ticket {
+    const ticket = new Ticket(isFree);
+    this.#queue.enter(ticket, isFree || isRepeated);
+    return ticket;
+  }
+
+  /** Undefined: the request counts as sent. `ask`: the call must ask for the limits first. */
+  admit(ticket: Ticket, nowMs: number, options: AdmissionOptions): Wait | "ask" | undefined {
+    this.#forgetOverdue(nowMs);
+    if (!ticket.isQueued) this.#queue.enter(ticket, false);
+    const wait = this.#waitOf(ticket, nowMs, options);
+    ticket.dueMs = nowMs + (typeof wait === "object" ? wait.askAgainMs : options.timeoutMs);
+    if (!wait) this.#start(ticket);
+    return wait;
+  }
+
+  /** Starts a request that consumes nothing, without a wait. */
+  startFree(): Ticket {
+    const ticket = new Ticket(true);
+    this.#start(ticket);
+    return ticket;
+  }
+
+  /** Records the headers of a response. `rateLimit` is undefined if they are not the service's. */
+  answer(ticket: Ticket, sentMs: number, rateLimit: RateLimit | undefined): void {
+    if (!rateLimit) return;
+    this.limits.answer(ticket.counted, sentMs, rateLimit);
+    ticket.counted = undefined;
+    this.#queue.first?.wake();
+  }
+
+  /** Leaves the queue, or ends the request. A request without a response may have been counted. */
+  leave(ticket: Ticket): void {
+    this.#queue.leave(ticket);
+    this.#underway.delete(ticket);
+    if (ticket.counted) this.limits.lose(ticket.counted, performance.now());
+    ticket.counted = undefined;
+    this.#queue.first?.wake();
+  }
+
+  #waitOf(
+    ticket: Ticket,
+    nowMs: number,
+    { pace, maxConcurrency }: AdmissionOptions,
+  ): Wait | "ask" | undefined {
+    const { limits } = this;
+    const ahead = this.#queue.ahead(ticket);
+    const pollMs = (isWorker() ? POLL_IN_WORKER_MS : POLL_MS) + ahead;
+    const isFull = this.#underway.size >= maxConcurrency;
+    if (ticket.isFree) return isFull ? { askAgainMs: pollMs } : undefined;
+    const closed = limits.closed(ahead, nowMs);
+    if (closed || ahead > 0 || isFull) return { closed, askAgainMs: closed?.nextMs ?? pollMs };
+    if (limits.isKnown ? limits.hasRoom() : !pace) return undefined;
+    // Their responses will show what is left.
+    if (limits.underway > 0) return { askAgainMs: pollMs };
+    const askInMs = limits.askMs() - nowMs;
+    if (askInMs <= 0) return "ask";
+    return limits.isKnown ? { askAgainMs: askInMs } : undefined;
+  }
+
+  #start(ticket: Ticket): void {
+    if (!ticket.isFree) ticket.counted = this.limits.send();
+    this.#underway.add(ticket);
+    this.#queue.leave(ticket);
+    this.#queue.first?.wake();
+  }
+
+  #forgetOverdue(nowMs: number): void {
+    if (!isWorker()) return;
+    const isOverdue = ({ dueMs }: Ticket) => dueMs + MAX_LATE_MS < nowMs;
+    while (this.#queue.first && isOverdue(this.#queue.first)) this.#queue.leave(this.#queue.first);
+    if (nowMs < this.#sweepMs) return;
+    this.#sweepMs = nowMs + POLL_MS;
+    for (const ticket of this.#underway) if (isOverdue(ticket)) this.leave(ticket);
+  }
+}

@@ -1,0 +1,205 @@
+// The options of the client and of calls: their defaults, and checks that name an option and never repeat its value, which could be a key.
+
+import { VERSION } from "./version.ts";
+
+/** What `new Headers` accepts. */
+export type HeadersLike = Headers | Record<string, string> | [name: string, value: string][];
+
+/** Options of every call. Undefined is the same as absent. */
+export interface CallOptions {
+  /** Ends the call at once, in waits too: it rejects with the reason of the signal. */
+  signal?: AbortSignal | undefined;
+  /** Headers to send. Those of a call replace those of the client, which replace its own. */
+  headers?: HeadersLike | undefined;
+  /** Retries after a lost connection, a timeout, an unexpected response, or status 408, 429 or 5xx. @default 2 */
+  maxRetries?: number | undefined;
+  /** The longest time of one request with its response body, in milliseconds; Infinity is no limit. @default 10_000 */
+  timeoutMs?: number | undefined;
+  /** The longest time of a call with retries and waits, in ms; Infinity is no limit. @default 90_000, and Infinity for `createMany` */
+  totalTimeoutMs?: number | undefined;
+  /** The longest wait for Retry-After or the next window, in ms: a call rejects at once if it would be longer. @default 60_000 */
+  maxWaitMs?: number | undefined;
+}
+
+/** Options of calls that change something. */
+export interface CreateOptions extends CallOptions {
+  /** 1 to 255 visible ASCII characters. Repeating the call with it within 24 hours is safe. @default random for each call */
+  idempotencyKey?: string | undefined;
+}
+
+/** A request that is about to be sent, or was. It contains neither the API key nor query values that could be secrets. */
+export interface RequestEvent {
+  /** The same for all events of a call, and for no other call of this process. */
+  callId: number;
+  method: string;
+  url: string;
+  /** 1 for the first request of a call. */
+  attempt: number;
+}
+
+export interface ResponseEvent extends RequestEvent {
+  status: number;
+  headers: Headers;
+  /** From the request to the end of the response body, in milliseconds. */
+  durationMs: number;
+}
+
+export interface WaitEvent extends RequestEvent {
+  waitMs: number;
+  /** Why the request is repeated. Undefined if it waits for requests to be left. */
+  error?: Error | undefined;
+}
+
+/** For logs. A call waits for a hook that returns a promise. If a hook fails, the call rejects with its error, whatever the service did. */
+export interface Hooks {
+  onRequest?: ((event: RequestEvent) => unknown) | undefined;
+  onResponse?: ((event: ResponseEvent) => unknown) | undefined;
+  onWait?: ((event: WaitEvent) => unknown) | undefined;
+}
+
+/** Options of a client. Those of calls are the defaults of its calls. Undefined is the same as absent. */
+export interface ClientOptions extends Omit<CallOptions, "signal">, Hooks {
+  /** The API key, or a function that gives it, which is called for each request. @default environment variable PETSTORE_API_KEY */
+  apiKey?: string | (() => string | Promise<string>) | undefined;
+  /** The URL of the service; without a path, /v1 is added. @default environment variable PETSTORE_BASE_URL */
+  baseURL?: string | URL | undefined;
+  /** Send the key unencrypted to an http URL whose host is no loopback host. @default false */
+  allowInsecureHTTP?: boolean | undefined;
+  /** Ask for the limits before the first request, so that not even the first calls are refused. It consumes nothing. @default false */
+  pace?: boolean | undefined;
+  /** Requests that are under way at once; Infinity is no limit. @default 64 */
+  maxConcurrency?: number | undefined;
+  /** The largest response body, decompressed, in bytes; Infinity is no limit. @default 1_048_576 */
+  maxResponseBytes?: number | undefined;
+  /** Sends requests. @default the global fetch, looked up for each request */
+  fetch?: typeof fetch | undefined;
+}
+
+type Given<Values> = { [Name in keyof Values]-?: Exclude<Values[Name], undefined> };
+
+/** The options of a client, or their defaults. */
+export interface Settings extends Given<Omit<ClientOptions, keyof Hooks | "headers" | "baseURL">>, Hooks {
+  /** Without a final slash. */
+  baseURL: string;
+  headers: Headers;
+}
+
+type Rule = [expected: string, accepts: (value: unknown) => boolean];
+
+const isVisible = (value: unknown): value is string => typeof value === "string" && /^[!-~]+$/.test(value);
+const isFunction = (value: unknown) => typeof value === "function";
+const isTime = (value: unknown) => typeof value === "number" && value >= 0;
+const isCount = (value: unknown) => isTime(value) && (value === Infinity || Number.isInteger(value));
+
+const TIME: Rule = ["milliseconds, at least 0", isTime];
+const POSITIVE: Rule = ["an integer, at least 1, or Infinity", (value) => isCount(value) && value !== 0];
+const BOOLEAN: Rule = ["true or false", (value) => typeof value === "boolean"];
+const FUNCTION: Rule = ["a function", isFunction];
+
+/** What each option must be. */
+const RULES: Record<keyof (ClientOptions & CreateOptions), Rule> = {
+  signal: ["an AbortSignal", (value) => isFunction((value as AbortSignal | null)?.addEventListener)],
+  headers: ["names and values", (value) => attempt(() => new Headers(value as Headers)) !== undefined],
+  idempotencyKey: ["1 to 255 visible ASCII characters", (value) => isVisible(value) && value.length < 256],
+  apiKey: ["visible ASCII characters, or a function", (value) => isFunction(value) || isVisible(value)],
+  baseURL: ["a URL", (value) => attempt(() => new URL(value as string)) !== undefined],
+  maxRetries: ["an integer, at least 0, or Infinity", isCount],
+  timeoutMs: TIME,
+  totalTimeoutMs: TIME,
+  maxWaitMs: TIME,
+  maxConcurrency: POSITIVE,
+  maxResponseBytes: POSITIVE,
+  allowInsecureHTTP: BOOLEAN,
+  pace: BOOLEAN,
+  fetch: FUNCTION,
+  onRequest: FUNCTION,
+  onResponse: FUNCTION,
+  onWait: FUNCTION,
+};
+
+const CALL_OPTIONS = /^(signal|headers|idempotencyKey|maxRetries|timeoutMs|totalTimeoutMs|maxWaitMs)$/;
+const NO_CLIENT_OPTIONS = /^(signal|idempotencyKey)$/;
+
+/** Returns the options of a call that are given. Throws a TypeError for an invalid one. */
+export function readCallOptions(options: CreateOptions): CreateOptions {
+  return check(options, (name) => CALL_OPTIONS.test(name));
+}
+
+/** Returns the options of a client, and the defaults of others. Throws a TypeError for an invalid one. */
+export function readClientOptions(options: ClientOptions): Settings {
+  const { env } = (globalThis as { process?: { env?: Record<string, string | undefined> } }).process ?? {};
+  const environment = defined({
+    apiKey: env?.PETSTORE_API_KEY || undefined,
+    baseURL: env?.PETSTORE_BASE_URL || undefined,
+  });
+  const given = check({ ...environment, ...defined(options) }, (name) => !NO_CLIENT_OPTIONS.test(name));
+  const { apiKey, baseURL, headers, allowInsecureHTTP = false, ...others } = given;
+  if (apiKey === undefined) throw new TypeError("apiKey: must be given, or PETSTORE_API_KEY be set");
+  if (baseURL === undefined) throw new TypeError("baseURL: must be given, or PETSTORE_BASE_URL be set");
+  return {
+    maxRetries: 2,
+    timeoutMs: 10_000,
+    totalTimeoutMs: 90_000,
+    maxWaitMs: 60_000,
+    pace: false,
+    maxConcurrency: 64,
+    maxResponseBytes: 1_048_576,
+    // Looked up for each request, because programs replace it.
+    fetch: (input, init) => globalThis.fetch(input, init),
+    ...(others as Partial<Settings>),
+    apiKey,
+    allowInsecureHTTP,
+    baseURL: readBaseURL(new URL(baseURL), allowInsecureHTTP),
+    headers: withDefaults(headers),
+  };
+}
+
+/** Throws a TypeError for what can't be an API key. */
+export function checkKey(apiKey: unknown): string {
+  if (!isVisible(apiKey)) throw new TypeError("apiKey: the function must give visible ASCII characters");
+  return apiKey;
+}
+
+/** The values that are not undefined. */
+export function defined<Values extends object>(values: Values): Values {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Values;
+}
+
+function check<Options extends object>(options: Options, isOption: (name: string) => boolean): Options {
+  const given = defined(options);
+  for (const [name, value] of Object.entries(given)) {
+    if (!Object.hasOwn(RULES, name) || !isOption(name))
+      throw new TypeError(`${name}: there is no such option`);
+    const [expected, accepts] = RULES[name as keyof typeof RULES];
+    if (!accepts(value)) throw new TypeError(`${name}: must be ${expected}`);
+  }
+  return given;
+}
+
+/** Undefined if it fails: the errors of URL and Headers have the value. */
+function attempt<Result>(work: () => Result): Result | undefined {
+  try {
+    return work();
+  } catch {
+    return undefined;
+  }
+}
+
+function withDefaults(given: HeadersLike | undefined): Headers {
+  const headers = new Headers({ Accept: "application/json" });
+  // Browsers set their own.
+  const { navigator } = globalThis as { navigator?: { userAgent?: string } };
+  if (!navigator?.userAgent?.startsWith("Mozilla")) headers.set("User-Agent", `petstore-client/${VERSION}`);
+  new Headers(given).forEach((value, name) => void headers.set(name, value));
+  return headers;
+}
+
+/** HTTPS, or HTTP to a loopback host, because the key is a secret; without credentials, query and fragment. */
+const BASE_URL = /^(https:\/\/|http:\/\/(([^/@]+\.)?localhost|127(\.\d+){3}|\[::1\])[:/])[^@?#]*$/;
+
+/** The base URL without a final slash. */
+function readBaseURL({ href, origin, pathname }: URL, allowInsecureHTTP: boolean): string {
+  if (!BASE_URL.test(allowInsecureHTTP ? href.replace("http:", "https:") : href))
+    throw new TypeError("baseURL: must be https, a host and a path; for http there is allowInsecureHTTP");
+  return origin + (pathname.replace(/\/+$/, "") || "/v1");
+}

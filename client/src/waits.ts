@@ -1,0 +1,74 @@
+// Waits that end by their time or by a signal, and leave neither a timer nor a listener behind.
+
+/** The longest that setTimeout can wait. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** With what `within` rejects if the time is over. */
+export const TIME_OVER = {};
+
+/** What an abort ends, by signal. A signal has one listener for all calls, because Node warns of more than ten. */
+const endsOf = new WeakMap<object, Set<() => void>>();
+
+function endAll({ target }: Event): void {
+  for (const end of endsOf.get(target as AbortSignal) ?? []) end();
+}
+
+function addEnd(signal: AbortSignal | undefined, end: () => void): void {
+  if (signal?.aborted) end();
+  if (!signal || signal.aborted) return;
+  const ends = endsOf.get(signal) ?? new Set();
+  endsOf.set(signal, ends.add(end));
+  // The same listener again is no second one.
+  signal.addEventListener("abort", endAll);
+}
+
+function removeEnd(signal: AbortSignal | undefined, end: () => void): void {
+  const ends = signal && endsOf.get(signal);
+  if (ends?.delete(end) && ends.size === 0) signal?.removeEventListener("abort", endAll);
+}
+
+/** Waits until the time is over, the signal is aborted, or `end` is called, which `onStart` gets. */
+export function sleep(
+  timeMs: number,
+  signal: AbortSignal | undefined,
+  onStart?: (end: () => void) => void,
+): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      removeEnd(signal, end);
+      resolve();
+    };
+    const timer = setTimeout(end, Math.min(timeMs, MAX_TIMER_MS));
+    onStart?.(end);
+    addEnd(signal, end);
+  });
+}
+
+/**
+ * Does the work, unless the time is over or the signal is aborted before it is done: then it rejects at once, with TIME_OVER or with the
+ * reason of the signal, also if the work ignores the signal that it gets.
+ */
+export async function within<Done>(
+  timeMs: number,
+  signal: AbortSignal | undefined,
+  work: (signal: AbortSignal) => Promise<Done>,
+): Promise<Done> {
+  const ended = new AbortController();
+  let end: () => void = () => {};
+  const time = sleep(timeMs, signal, (it) => {
+    end = it;
+  });
+  const over = time.then(() => {
+    throw signal?.aborted ? signal.reason : TIME_OVER;
+  });
+  try {
+    return await Promise.race([work(ended.signal), over]);
+  } catch (error) {
+    ended.abort();
+    throw error;
+  } finally {
+    over.catch(() => {});
+    end();
+  }
+}
