@@ -242,13 +242,15 @@ async function packagedNode() {
 }
 
 /**
- * The file of a tool, such as vitest: unlike its link in node_modules/.bin, it needs no shell on any platform. Two packages have tsc:
- * the first is the native one.
+ * The file of a tool, such as vitest: unlike its link in node_modules/.bin, it needs no shell on any platform. A package inside of
+ * another is not the project's own. Two have tsc: the first is the native one.
  * @param {ReturnType<typeof packagesOf>} locked
  * @param {string} name
  */
 function toolOf(locked, name) {
-  const found = Object.entries(locked).find(([, { bin }]) => bin?.[name]);
+  const found = Object.entries(locked).find(
+    ([path, { bin }]) => bin?.[name] && !path.includes("/node_modules/"),
+  );
   if (found === undefined) fail(`no package has the tool ${name}`);
   return join(root, found[0], found[1].bin?.[name] ?? "");
 }

@@ -41,7 +41,11 @@ const NODE = { with: { "package-manager-cache": "false" } };
 const INSTALLATION = { run: "npm ci --omit=dev --ignore-scripts --no-bin-links --loglevel=error" };
 
 /** The permissions of jobs that do not read the code. */
-const PERMISSIONS: Record<string, object> = { comment: { "pull-requests": "write" }, "no-preview": {} };
+const PERMISSIONS: Record<string, object> = {
+  comment: { "pull-requests": "write" },
+  "no-preview": {},
+  publish: { "id-token": "write" },
+};
 
 it.each(readdirSync(FOLDER))("%s passes GitHub's parser, and every job keeps the rules", async (file) => {
   const { jobs, ...workflow } = await parse(file);
@@ -52,7 +56,8 @@ it.each(readdirSync(FOLDER))("%s passes GitHub's parser, and every job keeps the
     // Only the last step of a job with an environment has secrets, in any form, such as `secrets: inherit`.
     const withoutSecrets = job.environment === undefined ? steps : steps.slice(0, -1);
     expect(JSON.stringify([workflow, job, withoutSecrets])).not.toMatch(/\bsecrets(\.\w|[[)":])/i);
-    if (job.environment !== undefined) expect(withoutSecrets).toMatchObject([CHECKOUT, NODE, INSTALLATION]);
+    if (job.environment !== undefined && !PERMISSIONS[name])
+      expect(withoutSecrets).toMatchObject([CHECKOUT, NODE, INSTALLATION]);
     for (const { uses, with: inputs, run = "" } of steps) {
       if (uses !== undefined) expect(uses).toMatch(/^actions\/[\w-]+@[0-9a-f]{40}$/);
       if (uses?.includes("/checkout@")) expect(inputs).toMatchObject({ "persist-credentials": "false" });
@@ -86,6 +91,25 @@ it("preview.yml has secrets after the checks, only for branches of this reposito
       environment,
       if: `github.event.action == 'closed' && ${condition}`,
       steps: [{ with: { ref: "main" } }, {}, {}, {}],
+    },
+  });
+});
+
+it("publish-client.yml, started by hand, publishes after the checks, with no secret and none of our code beside the token", async () => {
+  const workflow = await parse("publish-client.yml");
+  expect(Object.keys(workflow.on as object)).toEqual(["workflow_dispatch"]);
+  expect(read(`${FOLDER}publish-client.yml`)).not.toContain("secrets.");
+  expect(workflow.jobs).toMatchObject({
+    check: { uses: "./.github/workflows/check.yml" },
+    build: { needs: "check" },
+    publish: {
+      needs: "build",
+      environment: "npm",
+      steps: [
+        { uses: expect.stringContaining("actions/setup-node@"), with: { "package-manager-cache": "false" } },
+        { uses: expect.stringContaining("actions/download-artifact@"), with: { name: "package" } },
+        { run: expect.stringMatching(/^npm publish \S+\.tgz --provenance --ignore-scripts$/) },
+      ],
     },
   });
 });

@@ -9,6 +9,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { startWorkers } from "../../../bench/measure/workerd.ts";
 import { VERSION } from "../../../client/src/version.ts";
@@ -20,10 +21,8 @@ import type { run } from "./program.js";
 
 const petstore = sharedPetstore();
 
-/**
- * Compressed, twice what it has: an operation more fits, a dependency that the build bundles by mistake does not.
- */
-const MAX_CODE_BYTES = 8_000;
+/** Compressed: of the whole code, which is not minified, and of a program that imports only this, bundled and minified. */
+const MAX_BYTES = { code: 8_192, parse: 600, stringify: 600 };
 
 /** A project in which the packed package is installed. */
 let project: string;
@@ -74,13 +73,41 @@ async function expectCorrect(
   expect(others).toEqual({ plan: "business", minuteLimit: 1000, error, aborted: "stop", userAgent });
 }
 
-it("the package has its code, licence and README, no dependency, and little code", async () => {
+it("the package has its code, licence, README and changelog, of one version, and no dependency", async () => {
   const installed = join(project, "node_modules/petstore-client");
-  expect((await readdir(installed)).sort()).toEqual(["LICENSE", "README.md", "dist", "package.json"]);
+  const files = ["CHANGELOG.md", "LICENSE", "README.md", "dist", "package.json"];
+  expect((await readdir(installed)).sort()).toEqual(files);
   expect(await readdir(join(project, "node_modules"))).toEqual([".package-lock.json", "petstore-client"]);
-  expect(JSON.parse(await readFile(join(installed, "package.json"), "utf8")).version).toBe(VERSION);
-  const code = await readFile(join(installed, "dist/index.js"));
-  expect(gzipSync(code, { level: 9 }).length).toBeLessThan(MAX_CODE_BYTES);
+  const { version } = JSON.parse(await readFile(join(installed, "package.json"), "utf8"));
+  const changelog = await readFile(join(installed, "CHANGELOG.md"), "utf8");
+  const [, latest] = /^## \[(\d\S*)\] - (?:Unreleased|\d{4}-\d\d-\d\d)$/m.exec(changelog) ?? [];
+  expect([version, latest]).toEqual([VERSION, VERSION]);
+});
+
+it("the package has little code, and bundlers leave out what a program does not use", async () => {
+  const sizeOf = (code: Uint8Array) => gzipSync(code, { level: 9 }).length;
+  const code = await readFile(join(project, "node_modules/petstore-client/dist/index.js"));
+  const bytes: Record<string, number> = { code: sizeOf(code) };
+  for (const name of ["parse", "stringify"]) {
+    const contents = `import { ${name} } from "petstore-client"; console.log(${name})`;
+    const stdin = { contents, resolveDir: project };
+    const bundled = await build({ stdin, bundle: true, minify: true, format: "esm", write: false });
+    bytes[name] = sizeOf(bundled.outputFiles[0]?.contents ?? code);
+  }
+  for (const [name, max] of Object.entries(MAX_BYTES)) expect(bytes[name], name).toBeLessThanOrEqual(max);
+});
+
+const IMPORTS = {
+  module: `import * as client from "petstore-client";`,
+  commonjs: `const client = require("petstore-client");`,
+};
+
+it.each(["module", "commonjs"] as const)("a %s has the names of classes and functions", async (type) => {
+  const program = `console.log(JSON.stringify(Object.entries(client).map(([name, value]) => [name, value.name])))`;
+  const args = [`--input-type=${type}`, "--eval", IMPORTS[type] + program];
+  const names: [string, string][] = JSON.parse(await runIn(project, process.execPath, args));
+  expect(names).toEqual(names.map(([name]) => [name, name]));
+  expect(names).toContainEqual(["PetstoreError", "PetstoreError"]);
 });
 
 describe("Node", () => {
@@ -96,10 +123,6 @@ describe("Node", () => {
     }),
   ];
 
-  const IMPORTS = {
-    module: `import * as client from "petstore-client";`,
-    commonjs: `const client = require("petstore-client");`,
-  };
   const RUN = `import("./program.js").then(({ run }) => run(client, ...process.argv.slice(1)))
     .then((report) => console.log(JSON.stringify({ node: process.version, ...report })));`;
 
