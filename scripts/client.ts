@@ -61,8 +61,13 @@ async function buildPackage(): Promise<void> {
   await rm(DIST, { recursive: true, force: true });
   const commonJs = join(DIST, "cjs");
   await mkdir(commonJs, { recursive: true });
-  await buildCode("esm", join(DIST, "index.js"));
-  await buildCode("cjs", join(commonJs, "index.js"));
+  const entryPoints = [join(FOLDER, "src/index.ts")];
+  // Small: classes that programs see have their names as a static property. Debuggers show the source. Node prints the line that threw
+  // an uncaught error.
+  const small = { minify: true, sourcemap: true, lineLimit: 200 };
+  const options = { entryPoints, bundle: true, target: "es2022", ...small };
+  await build({ ...options, format: "esm", outfile: join(DIST, "index.js") });
+  await build({ ...options, format: "cjs", outfile: join(commonJs, "index.js") });
   const declarations = ["--project", FOLDER, "--noEmit", "false", "--emitDeclarationOnly", "--declaration"];
   execFileSync(process.execPath, [TSC, ...declarations, "--outDir", DIST], { stdio: "inherit" });
   for (const name of await readdir(DIST)) {
@@ -74,18 +79,4 @@ async function buildPackage(): Promise<void> {
   }
   // In the package's own package.json, "type" is "module".
   await writeFile(join(commonJs, "package.json"), '{ "type": "commonjs" }\n');
-}
-
-/**
- * The code with its names, indented, and without comments, which the declarations and the source maps have. esbuild drops comments
- * only together with white space, so it prints the code twice.
- */
-async function buildCode(format: "esm" | "cjs", outfile: string): Promise<void> {
-  const options = { bundle: true, target: "es2022", outfile, write: false } as const;
-  const entryPoints = [join(FOLDER, "src/index.ts")];
-  const compact = { minifyWhitespace: true, sourcemap: "inline" } as const;
-  const bundled = await build({ ...options, ...compact, entryPoints, format });
-  // The source map has paths from the folder of this file.
-  const stdin = { contents: bundled.outputFiles[0]?.text ?? "", sourcefile: "index.js" };
-  await build({ ...options, bundle: false, stdin, sourcemap: true, write: true });
 }

@@ -12,7 +12,7 @@ import {
 import { MAX_JITTER_MS, pauseAfter } from "./failure.ts";
 import type { Limiter, Ticket } from "./limiter.ts";
 import type { Closed } from "./limits.ts";
-import { checkKey, type RequestEvent, type Settings } from "./options.ts";
+import { isVisible, type RequestEvent, type Settings } from "./options.ts";
 import { parseRateLimit } from "./rate-limit.ts";
 import { sleep, TIME_OVER, within } from "./waits.ts";
 
@@ -39,9 +39,9 @@ export interface Request<Data> {
   /** For events and errors: without query values that could be secrets. */
   shownURL: string;
   headers: Headers;
-  body?: string;
+  body?: string | undefined;
   /** Of a creation. */
-  idempotencyKey?: string;
+  idempotencyKey?: string | undefined;
   /** Whether it consumes nothing of the limits. */
   isFree: boolean;
   /** Reads a successful response. Throws if that is not what the service sends. */
@@ -193,7 +193,8 @@ export class Call<Data> {
   async #init({ method, headers, body = "" }: Request<unknown>, signal: AbortSignal): Promise<RequestInit> {
     const { apiKey } = this.#options;
     const sent = new Headers(headers);
-    const key = typeof apiKey === "function" ? checkKey(await apiKey()) : apiKey;
+    const key = typeof apiKey === "function" ? await apiKey() : apiKey;
+    if (!isVisible(key)) throw new TypeError("apiKey: the function must return visible ASCII characters");
     if (!sent.has("Authorization")) sent.set("Authorization", `Bearer ${key}`);
     return { method, headers: sent, body: body || null, signal, redirect: "manual" };
   }
@@ -202,48 +203,45 @@ export class Call<Data> {
     return { callId: this.#id, method, url: shownURL, attempt };
   }
 
-  #apiError(response: Response, text: string): ApiError {
+  #apiError(response: Response, text: string): PetstoreError {
     const Class = response.status === 429 ? RateLimitError : ApiError;
     const { code, message } = readErrorBody(text) ?? {};
     // People see the message of the service as it is.
-    if (message !== undefined) return new Class(message, this.#details({ response, code }));
-    const body = text.slice(0, MAX_SHOWN_BODY);
-    const problem = `unexpected response with status ${response.status}`;
-    return new Class(this.#message(problem), this.#details({ response, body }));
+    if (message !== undefined) return this.#error(Class, message, { response, code });
+    const problem = `${this}: unexpected response with status ${response.status}`;
+    return this.#error(Class, problem, { response, body: text.slice(0, MAX_SHOWN_BODY) });
   }
 
   /** The error of a call that is not sent, because it would be refused for certain. */
-  #exhausted({ totalMs, refusal }: Closed): RateLimitError {
+  #exhausted({ totalMs, refusal }: Closed): PetstoreError {
     const { code = "rate_limit_exceeded" }: Partial<ApiError> = refusal ?? {};
-    const reason = code === "key_banned" ? "the key is banned" : "no requests are left";
-    const seconds = Math.ceil(totalMs / 1000);
-    const problem = `not sent: ${reason} for ${seconds} s, which is too long for this call`;
+    const retryAfterMs = Math.ceil(totalMs);
+    const problem = `${this}: not sent, because of ${code} for ${retryAfterMs} ms, too long for this call`;
     const response = { status: 429, headers: new Headers() };
-    const details = { code, response, retryAfterMs: Math.ceil(totalMs) };
-    return new RateLimitError(this.#message(problem), this.#details(details));
+    return this.#error(RateLimitError, problem, { code, response, retryAfterMs });
   }
 
-  #timeout(timeMs: number, response?: Response): TimeoutError {
-    const problem = `no complete response in ${Math.round(timeMs)} ms`;
-    return new TimeoutError(this.#message(problem), this.#details({ response }));
+  #timeout(timeMs: number, response?: Response): PetstoreError {
+    return this.#error(TimeoutError, `${this}: no complete response in ${Math.round(timeMs)} ms`, {
+      response,
+    });
   }
 
-  #connectionError(cause: unknown, response?: Response, text?: string): ConnectionError {
+  #connectionError(cause: unknown, response?: Response, text?: string): PetstoreError {
     // Node's fetch says what happened in the cause of its error only.
     const error = cause as (Error & { cause?: { code?: string; message?: string } }) | undefined;
-    const problem = `no valid response: ${error?.cause?.code || error?.cause?.message || error?.message}`;
-    const body = text?.slice(0, MAX_SHOWN_BODY);
-    return new ConnectionError(this.#message(problem), this.#details({ response, body, cause }));
+    const problem = `${this}: no valid response: ${error?.cause?.code || error?.cause?.message || error?.message}`;
+    return this.#error(ConnectionError, problem, { response, body: text?.slice(0, MAX_SHOWN_BODY), cause });
   }
 
-  #message(problem: string): string {
-    return `${this.#request.method} ${this.#request.shownURL}: ${problem}`;
+  #error(Class: typeof PetstoreError, message: string, details: Partial<ErrorDetails>): PetstoreError {
+    const { method, shownURL: url, idempotencyKey } = this.#request;
+    const call = { method, url, idempotencyKey, attempts: this.#attempts, callStack: this.#stack };
+    return new Class(message, { ...call, ...details });
   }
 
-  #details(details: Partial<ErrorDetails>): ErrorDetails {
-    const { method, shownURL, idempotencyKey } = this.#request;
-    const call = { method, url: shownURL, attempts: this.#attempts, callStack: this.#stack };
-    return { ...call, idempotencyKey, ...details };
+  toString(): string {
+    return `${this.#request.method} ${this.#request.shownURL}`;
   }
 }
 

@@ -16,47 +16,52 @@ export async function* createAll<Input>(
   inputs: Iterable<Input> | AsyncIterable<Input>,
   limit: number,
   signal: AbortSignal | undefined,
-  create: (input: Input, index: number, signal: AbortSignal) => PromiseLike<Pet>,
+  create: (input: Input, index: number, signal: AbortSignal) => Promise<Pet>,
 ): AsyncGenerator<CreateResult<Input>, void, undefined> {
-  const source = Symbol.asyncIterator in inputs ? inputs[Symbol.asyncIterator]() : inputs[Symbol.iterator]();
-  // A source that is not asynchronous may throw.
-  const readNext = async () => ({ item: await source.next() });
   const ended = new AbortController();
   const abort = () => ended.abort(signal?.reason);
   signal?.addEventListener("abort", abort);
+  const source = (async function* () {
+    yield* inputs;
+  })();
   const results: Promise<CreateResult<Input>>[] = [];
-  let reading: Promise<{ item: IteratorResult<Input> } | { failed: unknown }> | undefined;
-  let hasMore = true;
-  let failed: { failed: unknown } | undefined;
-  try {
-    for (let index = 0; ; ) {
-      signal?.throwIfAborted();
-      if (hasMore && results.length < limit) reading ??= readNext().catch((error) => ({ failed: error }));
-      const waiting = [results[0], reading].filter((each) => each !== undefined);
-      if (waiting.length === 0) break;
-      const first = await Promise.race(waiting);
-      if ("index" in first) {
-        results.shift();
-        yield first;
-        continue;
-      }
-      reading = undefined;
-      if ("failed" in first) failed = first;
-      hasMore = "item" in first && !first.item.done;
-      if ("item" in first && !first.item.done) results.push(settle(first.item.value, index++));
+  let index = 0;
+  let reading: Promise<void> | undefined;
+  let isRead = false;
+  let failed: { error: unknown } | undefined;
+  const start = (input: Input, index: number) => {
+    const settled = create(input, index, ended.signal).then(
+      (pet) => ({ index, input, pet }),
+      (error: unknown) => ({ index, input, error }),
+    );
+    results.push(settled);
+  };
+  const read = async () => {
+    try {
+      const { done, value } = await source.next();
+      if (done) isRead = true;
+      else start(value, index++);
+    } catch (error) {
+      isRead = true;
+      failed = { error };
     }
-    if (failed) throw failed.failed;
+  };
+  try {
+    while (!isRead || results.length > 0) {
+      signal?.throwIfAborted();
+      if (!isRead && results.length < limit) reading ??= read();
+      // Undefined if reading was first.
+      const result = await Promise.race([results[0], reading].filter((each) => each !== undefined));
+      if (result === undefined) reading = undefined;
+      else {
+        results.shift();
+        yield result;
+      }
+    }
+    if (failed) throw failed.error;
   } finally {
     signal?.removeEventListener("abort", abort);
-    ended.abort(signal?.reason);
-    if (hasMore) await source.return?.();
-  }
-
-  async function settle(input: Input, index: number): Promise<CreateResult<Input>> {
-    try {
-      return { index, input, pet: await create(input, index, ended.signal) };
-    } catch (error) {
-      return { index, input, error };
-    }
+    abort();
+    if (!isRead) void source.return(undefined);
   }
 }

@@ -25,8 +25,8 @@ export interface ErrorDetails {
 
 /** The call failed. `instanceof` also knows errors of another copy of this package, such as the CommonJS one beside this one. */
 export class PetstoreError extends Error {
-  /** The name of the class. */
-  static readonly kind: string = "PetstoreError";
+  /** Kept when programs are minified. */
+  static override readonly name: string = "PetstoreError";
   /** The names of the class and of those that it extends. */
   declare readonly petstoreErrorKinds: string[];
   /** The method of the request, such as POST. */
@@ -52,28 +52,23 @@ export class PetstoreError extends Error {
     const { status, headers } = response ?? {};
     const requestId = headers?.get("X-Request-Id") ?? undefined;
     const retryAfterMs = headers && readRetryAfterMs(headers);
-    Object.assign(this, defined({ status, headers, requestId, retryAfterMs, ...details }));
     const kinds: string[] = [];
-    for (let each = new.target; each?.kind; each = Object.getPrototypeOf(each)) kinds.push(each.kind);
-    const hidden = { configurable: true, writable: true };
+    for (let each = new.target; each.name !== "Error"; each = Object.getPrototypeOf(each))
+      kinds.push(each.name);
     Object.defineProperty(this, "petstoreErrorKinds", { value: kinds });
-    Object.defineProperty(this, "name", { value: kinds[0], ...hidden });
-    const frames = callStack?.replace(/^Error\n/, "");
-    if (frames) Object.defineProperty(this, "stack", { value: `${this}\n${frames}`, ...hidden });
+    Object.assign(this, defined({ name: kinds[0], status, headers, requestId, retryAfterMs, ...details }));
+    if (callStack) this.stack = `${this}\n${callStack.replace(/^Error\n/, "")}`;
   }
 
-  // biome-ignore-start lint/complexity/noThisInStatic: the right side of `instanceof`, which can be a class that extends this one.
   static override [Symbol.hasInstance](this: typeof PetstoreError, value: unknown): boolean {
-    // A class of a program is known to its own copy only.
-    if (!Object.hasOwn(this, "kind")) return Function.prototype[Symbol.hasInstance].call(this, value);
-    return (value as PetstoreError | null)?.petstoreErrorKinds?.includes(this.kind) === true;
+    // biome-ignore lint/complexity/noThisInStatic: the right side of `instanceof`, which can be a class that extends this one.
+    return (value as PetstoreError | null)?.petstoreErrorKinds?.includes(this.name) === true;
   }
-  // biome-ignore-end lint/complexity/noThisInStatic: the same.
 }
 
 /** The service, or something in front of it, answered with an error. */
 export class ApiError extends PetstoreError {
-  static override readonly kind: string = "ApiError";
+  static override readonly name: string = "ApiError";
   declare readonly status: number;
   declare readonly headers: Headers;
   /** Undefined if something in front of the service sent the response: see `body`. */
@@ -82,17 +77,17 @@ export class ApiError extends PetstoreError {
 
 /** A limit is exhausted or the key is banned (429). `attempts` is 0 if the client knew it, and sent nothing. */
 export class RateLimitError extends ApiError {
-  static override readonly kind: string = "RateLimitError";
+  static override readonly name: string = "RateLimitError";
 }
 
 /** There was no complete response, or none that the service sends. `cause` says why. */
 export class ConnectionError extends PetstoreError {
-  static override readonly kind: string = "ConnectionError";
+  static override readonly name: string = "ConnectionError";
 }
 
 /** There was no complete response in time. */
 export class TimeoutError extends ConnectionError {
-  static override readonly kind: string = "TimeoutError";
+  static override readonly name: string = "TimeoutError";
 }
 
 /** The code and the message of an error's body. Undefined if it is none of the service's, such as a page of HTML. */

@@ -4,9 +4,10 @@
 // becomes the first one, and when a request ends. In a Worker, one request must not resume another. There calls only poll, and those that
 // a Worker has cancelled, which end without any exception, are forgotten when they are overdue.
 
-import { type Closed, type CountedRequest, Limits } from "./limits.ts";
+import { type Closed, Limits } from "./limits.ts";
+import type { Settings } from "./options.ts";
 import type { RateLimit } from "./rate-limit.ts";
-import { sleep } from "./waits.ts";
+import { type Sleeper, sleep } from "./waits.ts";
 
 function isWorker(): boolean {
   const { navigator } = globalThis as { navigator?: { userAgent?: string } };
@@ -21,13 +22,7 @@ const POLL_MS = 1_000;
 /** Timers are hardly ever later than this. If one is, its call joins the queue again. */
 const MAX_LATE_MS = 2_000;
 
-export interface AdmissionOptions {
-  /** Whether to ask for the limits before the first request. */
-  pace: boolean;
-  maxConcurrency: number;
-  /** The longest time of a request. */
-  timeoutMs: number;
-}
+export type AdmissionOptions = Pick<Settings, "pace" | "maxConcurrency" | "timeoutMs">;
 
 /** A call that waits or has a request under way. */
 export class Ticket {
@@ -37,59 +32,51 @@ export class Ticket {
   isQueued = false;
   /** When it asks again, or when its request ends at the latest. It is overdue later. */
   dueMs = Infinity;
-  /** Set while its request consumes the limits, and has no response. */
-  counted: CountedRequest | undefined;
+  /** The number of its request, while that consumes the limits and has no response. */
+  counted: number | undefined;
   /** Whether its request consumes nothing. */
-  readonly isFree: boolean;
+  isFree = false;
   #isWoken = false;
-  #end: (() => void) | undefined;
-
-  constructor(isFree: boolean) {
-    this.isFree = isFree;
-  }
+  readonly #sleeper: Sleeper = {};
 
   wake(): void {
     if (isWorker()) return;
     this.#isWoken = true;
-    this.#end?.();
+    this.#sleeper.end?.();
   }
 
   /** Waits, unless it was woken since the last wait. */
   async sleep(timeMs: number, signal: AbortSignal | undefined): Promise<void> {
-    const onStart = (end: () => void) => {
-      this.#end = end;
-    };
-    if (!this.#isWoken) await sleep(timeMs, signal, onStart);
+    if (!this.#isWoken) await sleep(timeMs, signal, this.#sleeper);
     this.#isWoken = false;
   }
 }
 
-/** A linked list. Numbers of tickets increase by 1 as long as none leaves between others. */
+/** A linked list. */
 class Queue {
   first: Ticket | undefined;
   #last: Ticket | undefined;
-  #size = 0;
+  #entered = 0;
+  #left = 0;
 
   enter(ticket: Ticket, isFirst: boolean): void {
     const [previous, next] = isFirst ? [undefined, this.first] : [this.#last, undefined];
-    ticket.number = isFirst ? (next?.number ?? 0) - 1 : (previous?.number ?? 0) + 1;
+    ticket.number = this.#entered++;
     ticket.isQueued = true;
     this.#link(previous, ticket);
     this.#link(ticket, next);
-    this.#size += 1;
   }
 
   leave(ticket: Ticket): void {
     if (!ticket.isQueued) return;
+    this.#left += 1;
     ticket.isQueued = false;
     this.#link(ticket.previous, ticket.next);
-    this.#size -= 1;
   }
 
-  /** How many tickets are ahead, at least; exactly if none has left between others. */
+  /** How many tickets are ahead, at least: some of those behind it may have left. */
   ahead(ticket: Ticket): number {
-    if (ticket === this.first) return 0;
-    return Math.max(1, this.#size - 1 - ((this.#last ?? ticket).number - ticket.number));
+    return ticket === this.first ? 0 : Math.max(1, ticket.number - this.#left);
   }
 
   #link(previous: Ticket | undefined, next: Ticket | undefined): void {
@@ -114,7 +101,8 @@ export class Limiter {
 
   /** Enters the queue: at the front if the call consumes nothing, or if its request is repeated. */
   enter(isFree: boolean, isRepeated: boolean): Ticket {
-    const ticket = new Ticket(isFree);
+    const ticket = new Ticket();
+    ticket.isFree = isFree;
     this.#queue.enter(ticket, isFree || isRepeated);
     return ticket;
   }
@@ -131,7 +119,8 @@ export class Limiter {
 
   /** Starts a request that consumes nothing, without a wait. */
   startFree(): Ticket {
-    const ticket = new Ticket(true);
+    const ticket = new Ticket();
+    ticket.isFree = true;
     this.#start(ticket);
     return ticket;
   }

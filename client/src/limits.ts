@@ -19,11 +19,6 @@ interface Window {
   sentBefore: number;
 }
 
-/** A request that consumes the limits. `number` counts those of this client. */
-export interface CountedRequest {
-  number: number;
-}
-
 /** How long requests can't be sent for certain, in ms. */
 export interface Closed {
   /** Until the next window begins, or Retry-After is over. */
@@ -38,7 +33,8 @@ export class Limits {
   /** By the latest response. */
   latest: RateLimit | undefined;
   readonly #windows = new Map<WindowName, Window>();
-  readonly #underway = new Set<CountedRequest>();
+  /** The numbers of requests that have no response yet. */
+  readonly #underway = new Set<number>();
   /** When each request was lost that responses may not include. */
   #lostMs: number[] = [];
   #sent = 0;
@@ -103,23 +99,23 @@ export class Limits {
     this.#askedMs = nowMs;
   }
 
-  /** Records that a request is sent. */
-  send(): CountedRequest {
+  /** Records that a request is sent which consumes the limits. Returns its number. */
+  send(): number {
     this.#sent += 1;
-    const request = { number: this.#sent };
-    this.#underway.add(request);
-    return request;
+    this.#underway.add(this.#sent);
+    return this.#sent;
   }
 
   /** Records that a request has ended without a response of the service. */
-  lose(request: CountedRequest, nowMs: number): void {
-    if (this.#underway.delete(request)) this.#lostMs.push(nowMs);
+  lose(number: number, nowMs: number): void {
+    this.#underway.delete(number);
+    this.#lostMs.push(nowMs);
   }
 
-  /** Records a response, when its headers arrive. `request` is undefined if it was not counted, such as GET /v1/usage. */
-  answer(request: CountedRequest | undefined, sentMs: number, rateLimit: RateLimit): void {
+  /** Records a response, when its headers arrive. The request has no number if it consumes nothing. */
+  answer(number: number | undefined, sentMs: number, rateLimit: RateLimit): void {
     this.latest = rateLimit;
-    if (request) this.#underway.delete(request);
+    if (number) this.#underway.delete(number);
     // Without a day, the windows are not those of the key, and the request was not counted in them.
     if (!rateLimit.day) return;
     this.#lostMs = this.#lostMs.filter((lostMs) => sentMs - lostMs < MAX_TRANSIT_MS);
@@ -134,7 +130,7 @@ export class Limits {
         window.shown = Math.min(window.shown, remaining);
         // It is rounded up.
         window.resetMs = Math.min(window.resetMs, resetMs);
-      } else if (laterMs > halfMs || (request?.number ?? this.#sent) > (window?.sentBefore ?? 0)) {
+      } else if (laterMs > halfMs || (number ?? this.#sent) > (window?.sentBefore ?? 0)) {
         // Not a late response of an earlier window. The reset can be earlier nevertheless: during a ban, it was the end of the ban.
         this.#windows.set(name, { limit, resetMs, shown: remaining, sentBefore: this.#sent });
       }

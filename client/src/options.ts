@@ -84,58 +84,49 @@ export interface Settings extends Given<Omit<ClientOptions, keyof Hooks | "heade
   headers: Headers;
 }
 
-type Rule = [expected: string, accepts: (value: unknown) => boolean];
+/** The type of a value, the least number, or what else it must be with its check. */
+type Rule = "boolean" | "function" | number | [expected: string, accepts: (value: unknown) => boolean];
 
-const isVisible = (value: unknown): value is string => typeof value === "string" && /^[!-~]+$/.test(value);
-const isFunction = (value: unknown) => typeof value === "function";
-const isTime = (value: unknown) => typeof value === "number" && value >= 0;
-const isCount = (value: unknown) => isTime(value) && (value === Infinity || Number.isInteger(value));
+/** Whether it can be a key. Of others, fetch would show the value in its error. */
+export const isVisible = (value: unknown): value is string =>
+  typeof value === "string" && /^[!-~]+$/.test(value);
 
-const TIME: Rule = ["milliseconds, at least 0", isTime];
-const POSITIVE: Rule = ["an integer, at least 1, or Infinity", (value) => isCount(value) && value !== 0];
-const BOOLEAN: Rule = ["true or false", (value) => typeof value === "boolean"];
-const FUNCTION: Rule = ["a function", isFunction];
-
-/** What each option must be. */
 const RULES: Record<keyof (ClientOptions & CreateOptions), Rule> = {
-  signal: ["an AbortSignal", (value) => isFunction((value as AbortSignal | null)?.addEventListener)],
-  headers: ["names and values", (value) => attempt(() => new Headers(value as Headers)) !== undefined],
-  idempotencyKey: ["1 to 255 visible ASCII characters", (value) => isVisible(value) && value.length < 256],
-  apiKey: ["visible ASCII characters, or a function", (value) => isFunction(value) || isVisible(value)],
-  baseURL: ["a URL", (value) => attempt(() => new URL(value as string)) !== undefined],
-  maxRetries: ["an integer, at least 0, or Infinity", isCount],
-  timeoutMs: TIME,
-  totalTimeoutMs: TIME,
-  maxWaitMs: TIME,
-  maxConcurrency: POSITIVE,
-  maxResponseBytes: POSITIVE,
-  allowInsecureHTTP: BOOLEAN,
-  pace: BOOLEAN,
-  fetch: FUNCTION,
-  onRequest: FUNCTION,
-  onResponse: FUNCTION,
-  onWait: FUNCTION,
+  apiKey: [
+    "visible ASCII or a function, or PETSTORE_API_KEY be set",
+    (it) => is("function", it) || isVisible(it),
+  ],
+  baseURL: ["a URL, or PETSTORE_BASE_URL be set", (it) => succeeds(() => new URL(it as string))],
+  headers: ["names and values", (it) => succeeds(() => new Headers(it as Headers))],
+  idempotencyKey: ["1 to 255 visible ASCII characters", (it) => isVisible(it) && it.length < 256],
+  signal: ["an AbortSignal", (it) => is("function", (it as AbortSignal | null)?.addEventListener)],
+  maxRetries: 0,
+  timeoutMs: 0,
+  totalTimeoutMs: 0,
+  maxWaitMs: 0,
+  maxConcurrency: 1,
+  maxResponseBytes: 1,
+  allowInsecureHTTP: "boolean",
+  pace: "boolean",
+  fetch: "function",
+  onRequest: "function",
+  onResponse: "function",
+  onWait: "function",
 };
 
-const CALL_OPTIONS = /^(signal|headers|idempotencyKey|maxRetries|timeoutMs|totalTimeoutMs|maxWaitMs)$/;
-const NO_CLIENT_OPTIONS = /^(signal|idempotencyKey)$/;
+const OF_CALLS = /^(signal|headers|idempotencyKey|maxRetries|timeoutMs|totalTimeoutMs|maxWaitMs)$/;
+const OF_CLIENTS = /^(?!(signal|idempotencyKey)$)/;
 
 /** Returns the options of a call that are given. Throws a TypeError for an invalid one. */
-export function readCallOptions(options: CreateOptions): CreateOptions {
-  return check(options, (name) => CALL_OPTIONS.test(name));
-}
+export const readCallOptions = (options: CreateOptions) => check(options, OF_CALLS);
 
 /** Returns the options of a client, and the defaults of others. Throws a TypeError for an invalid one. */
 export function readClientOptions(options: ClientOptions): Settings {
-  const { env } = (globalThis as { process?: { env?: Record<string, string | undefined> } }).process ?? {};
-  const environment = defined({
-    apiKey: env?.PETSTORE_API_KEY || undefined,
-    baseURL: env?.PETSTORE_BASE_URL || undefined,
-  });
-  const given = check({ ...environment, ...defined(options) }, (name) => !NO_CLIENT_OPTIONS.test(name));
+  const { env } = (globalThis as { process?: { env?: Record<string, string> } }).process ?? {};
+  const { PETSTORE_API_KEY, PETSTORE_BASE_URL } = env ?? {};
+  const defaults = { apiKey: PETSTORE_API_KEY || "", baseURL: PETSTORE_BASE_URL || "" };
+  const given = check({ ...defaults, ...defined(options) }, OF_CLIENTS);
   const { apiKey, baseURL, headers, allowInsecureHTTP = false, ...others } = given;
-  if (apiKey === undefined) throw new TypeError("apiKey: must be given, or PETSTORE_API_KEY be set");
-  if (baseURL === undefined) throw new TypeError("baseURL: must be given, or PETSTORE_BASE_URL be set");
   return {
     maxRetries: 2,
     timeoutMs: 10_000,
@@ -147,17 +138,11 @@ export function readClientOptions(options: ClientOptions): Settings {
     // Looked up for each request, because programs replace it.
     fetch: (input, init) => globalThis.fetch(input, init),
     ...(others as Partial<Settings>),
-    apiKey,
+    apiKey: apiKey as Settings["apiKey"],
     allowInsecureHTTP,
-    baseURL: readBaseURL(new URL(baseURL), allowInsecureHTTP),
-    headers: withDefaults(headers),
+    baseURL: readBaseURL(new URL(baseURL as string), allowInsecureHTTP),
+    headers: merge(ownHeaders(), headers),
   };
-}
-
-/** Throws a TypeError for what can't be an API key. */
-export function checkKey(apiKey: unknown): string {
-  if (!isVisible(apiKey)) throw new TypeError("apiKey: the function must give visible ASCII characters");
-  return apiKey;
 }
 
 /** The values that are not undefined. */
@@ -165,32 +150,50 @@ export function defined<Values extends object>(values: Values): Values {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Values;
 }
 
-function check<Options extends object>(options: Options, isOption: (name: string) => boolean): Options {
+function check<Options extends object>(options: Options, names: RegExp): Options {
   const given = defined(options);
   for (const [name, value] of Object.entries(given)) {
-    if (!Object.hasOwn(RULES, name) || !isOption(name))
+    if (!Object.hasOwn(RULES, name) || !names.test(name))
       throw new TypeError(`${name}: there is no such option`);
-    const [expected, accepts] = RULES[name as keyof typeof RULES];
+    const rule = RULES[name as keyof typeof RULES];
+    const [expected, accepts] =
+      typeof rule === "object"
+        ? rule
+        : [
+            `a ${typeof rule === "number" ? `number, at least ${rule}` : rule}`,
+            (it: unknown) => is(rule, it),
+          ];
     if (!accepts(value)) throw new TypeError(`${name}: must be ${expected}`);
   }
   return given;
 }
 
-/** Undefined if it fails: the errors of URL and Headers have the value. */
-function attempt<Result>(work: () => Result): Result | undefined {
+/** Whether a value is of a type, or a number that is not less. */
+function is(rule: "boolean" | "function" | number, value: unknown): boolean {
+  return typeof rule === "number" ? typeof value === "number" && value >= rule : typeof value === rule;
+}
+
+function succeeds(work: () => unknown): boolean {
   try {
-    return work();
+    work();
+    return true;
   } catch {
-    return undefined;
+    return false;
   }
 }
 
-function withDefaults(given: HeadersLike | undefined): Headers {
+/** The headers with others, which replace them. */
+export function merge(headers: Headers | undefined, others: HeadersLike = {}): Headers {
+  const merged = new Headers(headers);
+  new Headers(others).forEach((value, name) => void merged.set(name, value));
+  return merged;
+}
+
+function ownHeaders(): Headers {
   const headers = new Headers({ Accept: "application/json" });
   // Browsers set their own.
   const { navigator } = globalThis as { navigator?: { userAgent?: string } };
   if (!navigator?.userAgent?.startsWith("Mozilla")) headers.set("User-Agent", `petstore-client/${VERSION}`);
-  new Headers(given).forEach((value, name) => void headers.set(name, value));
   return headers;
 }
 

@@ -10,6 +10,7 @@ import {
   type ClientOptions,
   type CreateOptions,
   defined,
+  merge,
   readCallOptions,
   readClientOptions,
   type Settings,
@@ -48,6 +49,8 @@ export interface RequestParameters {
 
 /** A client of the petstore. Methods reject with a `PetstoreError`, or with the reason of the call's signal. */
 export class Petstore {
+  /** Kept when programs are minified. */
+  static readonly name = "Petstore";
   readonly pets: Pets;
   readonly #options: ClientOptions;
   readonly #sender: Sender;
@@ -159,16 +162,16 @@ class Sender {
     const search = `${new URLSearchParams(defined(query) as Record<string, string>)}`;
     const resource = id === undefined ? path : `${path}/${stringify(id)}`;
     const url = `${this.settings.baseURL}${resource}${search && `?${search}`}`;
-    const headers = new Headers(this.settings.headers);
-    if (body !== undefined) headers.set("Content-Type", "application/json");
-    const changes = method !== "GET" && method !== "HEAD";
-    if (changes) headers.set("Idempotency-Key", idempotencyKey);
-    new Headers(added).forEach((value, name) => void headers.set(name, value));
-    const request = {
-      ...{ method, url, headers, read, shownURL: url.replace(HIDDEN, "$1…"), isFree: path === USAGE_PATH },
-      ...(changes && { idempotencyKey }),
-      ...(body !== undefined && { body: stringify(body) }),
-    };
+    // Repeating others is safe.
+    const key = /^(GET|HEAD)$/.test(method) ? undefined : idempotencyKey;
+    const own = defined({
+      "Content-Type": body === undefined ? body : "application/json",
+      "Idempotency-Key": key,
+    });
+    const headers = merge(merge(this.settings.headers, own as Record<string, string>), added);
+    const shown = { shownURL: url.replace(HIDDEN, "$1…"), idempotencyKey: key };
+    const sent = { method, url, headers, body: body === undefined ? body : stringify(body) };
+    const request = { ...sent, ...shown, read, isFree: path === USAGE_PATH };
     return new Call(
       request,
       this.limiter,

@@ -41,13 +41,10 @@ export function readRetryAfterMs(headers: Headers): number | undefined {
   // Dates are by the clock of the server, and have a comma after the day of the week.
   const nowMs = Date.parse(headers.get("Date") ?? "") || Date.now();
   const waitsMs = value.split(/(?<!day|mon|tue|wed|thu|fri|sat|sun)\s*,/i).map((each) => {
-    const [, seconds] = /^\s*(\d+(?:\.\d+)?)\s*s?\s*$/i.exec(each) ?? [];
-    if (seconds !== undefined) return Number(seconds) * 1000;
-    const date = each.replace(/(?<=\d)T(?=\d)/, " ");
-    // The oldest form has no zone.
-    const zone = /(Z|[A-Z]{2,3}|[+-]\d\d:?\d\d)\s*$/.test(date) ? "" : " GMT";
-    // Date.parse also makes dates of other texts.
-    const atMs = /\d:\d\d:\d\d/.test(date) ? Date.parse(date + zone) : Number.NaN;
+    if (/^\s*\d+(\.\d+)?\s*s?\s*$/i.test(each)) return Number.parseFloat(each) * 1000;
+    // The oldest form has no zone. Date.parse also makes dates of other texts.
+    const date = each.replace(/(?<=\d)T/, " ").replace(/\s*(GMT|UTC|Z)?\s*$/, " GMT");
+    const atMs = /\d:\d\d:\d\d/.test(date) ? Date.parse(date) : Number.NaN;
     return Number.isNaN(atMs) ? UNREADABLE_MS : Math.max(0, atMs - nowMs);
   });
   return Math.max(...waitsMs);

@@ -27,12 +27,13 @@ function removeEnd(signal: AbortSignal | undefined, end: () => void): void {
   if (ends?.delete(end) && ends.size === 0) signal?.removeEventListener("abort", endAll);
 }
 
-/** Waits until the time is over, the signal is aborted, or `end` is called, which `onStart` gets. */
-export function sleep(
-  timeMs: number,
-  signal: AbortSignal | undefined,
-  onStart?: (end: () => void) => void,
-): Promise<void> {
+/** Ends a wait early, while there is one. */
+export interface Sleeper {
+  end?: () => void;
+}
+
+/** Waits until the time is over, the signal is aborted, or `sleeper.end` is called. */
+export function sleep(timeMs: number, signal: AbortSignal | undefined, sleeper: Sleeper = {}): Promise<void> {
   return new Promise((resolve) => {
     const end = () => {
       clearTimeout(timer);
@@ -40,7 +41,7 @@ export function sleep(
       resolve();
     };
     const timer = setTimeout(end, Math.min(timeMs, MAX_TIMER_MS));
-    onStart?.(end);
+    sleeper.end = end;
     addEnd(signal, end);
   });
 }
@@ -55,11 +56,8 @@ export async function within<Done>(
   work: (signal: AbortSignal) => Promise<Done>,
 ): Promise<Done> {
   const ended = new AbortController();
-  let end: () => void = () => {};
-  const time = sleep(timeMs, signal, (it) => {
-    end = it;
-  });
-  const over = time.then(() => {
+  const sleeper: Sleeper = {};
+  const over = sleep(timeMs, signal, sleeper).then(() => {
     throw signal?.aborted ? signal.reason : TIME_OVER;
   });
   try {
@@ -69,6 +67,6 @@ export async function within<Done>(
     throw error;
   } finally {
     over.catch(() => {});
-    end();
+    sleeper.end?.();
   }
 }

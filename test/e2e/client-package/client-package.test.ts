@@ -102,12 +102,30 @@ const IMPORTS = {
   commonjs: `const client = require("petstore-client");`,
 };
 
-it.each(["module", "commonjs"] as const)("a %s has the names of classes and functions", async (type) => {
-  const program = `console.log(JSON.stringify(Object.entries(client).map(([name, value]) => [name, value.name])))`;
-  const args = [`--input-type=${type}`, "--eval", IMPORTS[type] + program];
-  const names: [string, string][] = JSON.parse(await runIn(project, process.execPath, args));
-  expect(names).toEqual(names.map(([name]) => [name, name]));
-  expect(names).toContainEqual(["PetstoreError", "PetstoreError"]);
+it("errors are instances of the classes of both module systems, which have their names", async () => {
+  const program = `
+    const copies = [await import("petstore-client"), require("petstore-client")];
+    const errors = copies.flatMap(({ Petstore, ...classes }) =>
+      Object.values(classes).filter(({ prototype }) => prototype instanceof Error).map((Class) => new Class("", {})));
+    for (const { Petstore, parse, stringify, ...classes } of copies)
+      console.log(Petstore.name, JSON.stringify(errors.map((error) => [error.name, ...Object.entries(classes)
+        .filter(([name, Class]) => Class.name === name && error instanceof Class).map(([name]) => name)])));
+  `;
+  const require = `import { createRequire } from "node:module"; const require = createRequire(process.cwd() + "/");`;
+  const printed = await runIn(project, process.execPath, [
+    "--input-type=module",
+    "--eval",
+    require + program,
+  ]);
+  const kinds = [
+    ["ApiError", "ApiError", "PetstoreError"],
+    ["ConnectionError", "ConnectionError", "PetstoreError"],
+    ["PetstoreError", "PetstoreError"],
+    ["RateLimitError", "ApiError", "PetstoreError", "RateLimitError"],
+    ["TimeoutError", "ConnectionError", "PetstoreError", "TimeoutError"],
+  ];
+  const line = `Petstore ${JSON.stringify([...kinds, ...kinds])}\n`;
+  expect(printed).toBe(line + line);
 });
 
 describe("Node", () => {
@@ -191,9 +209,9 @@ describe("README.md", () => {
 
   it("has the options with their defaults, and all codes", () => {
     const defaults = [...text.matchAll(/^\| `(\w+)` \| ([\d,]+) \|/gm)];
-    const source = readFileSync("client/src/call.ts", "utf8");
+    const source = readFileSync("client/src/options.ts", "utf8");
     for (const [, name, value] of defaults)
-      expect(source).toContain(` ${name} = ${value?.replace(",", "_")}`);
+      expect(source).toContain(`    ${name}: ${value?.replaceAll(",", "_")},`);
     expect(defaults).toHaveLength(4);
     for (const code of Object.keys(ERROR_STATUS)) expect(text).toContain(`\`${code}\``);
   });
