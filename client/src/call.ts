@@ -44,6 +44,8 @@ export interface Request<Data> {
   idempotencyKey?: string | undefined;
   /** Whether it consumes nothing of the limits. */
   isFree: boolean;
+  /** Made in the program's own call, for its stack. */
+  caller?: Error | undefined;
   /** Reads a successful response. Throws if that is not what the service sends. */
   read(text: string, headers: Headers): Data;
 }
@@ -56,7 +58,7 @@ export class Call<Data> {
   readonly #limiter: Limiter;
   readonly #options: Settings;
   readonly #signal: AbortSignal | undefined;
-  readonly #stack = new Error().stack;
+  readonly #caller: Error;
   #deadlineMs: number;
   #attempts = 0;
 
@@ -65,6 +67,7 @@ export class Call<Data> {
     this.#limiter = limiter;
     this.#options = options;
     this.#signal = signal;
+    this.#caller = request.caller ?? new Error();
     this.#deadlineMs = performance.now() + options.totalTimeoutMs;
   }
 
@@ -236,7 +239,7 @@ export class Call<Data> {
 
   #error(Class: typeof PetstoreError, message: string, details: Partial<ErrorDetails>): PetstoreError {
     const { method, shownURL: url, idempotencyKey } = this.#request;
-    const call = { method, url, idempotencyKey, attempts: this.#attempts, callStack: this.#stack };
+    const call = { method, url, idempotencyKey, attempts: this.#attempts, callStack: this.#caller.stack };
     return new Class(message, { ...call, ...details });
   }
 

@@ -11,7 +11,7 @@ const INT64_FIELDS = Object.keys({ id: 0, categoryId: 0 } satisfies Record<Int64
 const LONG_INTEGER = /\d{16}/;
 
 /** A field whose value is an integer. A quote inside a string has a backslash before it. Names may have escapes such as \u0069. */
-const INTEGER_FIELD = /(?<!\\)"([\w\\]+)"\s*:\s*(-?(?:0|[1-9]\d*))(?=\s*[,}])/g;
+const INTEGER_FIELD = /(?<!\\)"([\w\\]+)"[ \t\r\n]*:[ \t\r\n]*(-?(?:0|[1-9]\d*))(?=[ \t\r\n]*[,}])/g;
 
 /**
  * Like JSON.parse, but an integer is a bigint in each field `id` and `categoryId`, at any depth. It reads what `stringify` writes, and the

@@ -96,9 +96,10 @@ export class Pets {
 
   /** Lists pets in the order of their ids: `await` it for one page, or iterate it for all. */
   list(parameters: OrUndefined<schema.ListParameters> = {}, options: CallOptions = {}): PetList {
+    const caller = new Error();
     return new PetList(defined(parameters) as schema.ListParameters, (query) => {
       const read = (text: string, headers: Headers) => readPage(text, headers, query);
-      return this.#sender.send({ path: "/pets", query, read }, options);
+      return this.#sender.send({ path: "/pets", query, read, caller }, options);
     });
   }
 
@@ -136,6 +137,7 @@ export class Pets {
 interface Operation<Data> extends RequestParameters {
   id?: bigint | number;
   read: Request<Data>["read"];
+  caller?: Error;
 }
 
 /** What all methods of a client have in common. */
@@ -154,7 +156,7 @@ class Sender {
   }
 
   async send<Data>(
-    { method = "GET", path, id, query = {}, body, read }: Operation<Data>,
+    { method = "GET", path, id, query = {}, body, read, caller }: Operation<Data>,
     options: CreateOptions,
   ): Promise<ApiResponse<Data>> {
     const { idempotencyKey = randomToken(), signal, headers: added, ...given } = readCallOptions(options);
@@ -171,7 +173,7 @@ class Sender {
     const headers = merge(merge(this.settings.headers, own as Record<string, string>), added);
     const shown = { shownURL: url.replace(HIDDEN, "$1…"), idempotencyKey: key };
     const sent = { method, url, headers, body: body === undefined ? body : stringify(body) };
-    const request = { ...sent, ...shown, read, isFree: path === USAGE_PATH };
+    const request = { ...sent, ...shown, read, caller, isFree: path === USAGE_PATH };
     return new Call(
       request,
       this.limiter,
@@ -189,6 +191,7 @@ function readPet(text: string): schema.Pet {
 
 function readPage(text: string, headers: Headers, parameters: schema.ListParameters): Page {
   const pets = parse<schema.Pet[]>(text);
+  if (!Array.isArray(pets)) throw new TypeError("not a list of pets");
   pets.forEach(requirePet);
   const [, link] = headers.get("Link")?.match(/<([^>]*)>[^,]*rel="?([^"]* )?next\b/i) ?? [];
   if (link === undefined) return { pets };
@@ -200,6 +203,6 @@ function readPage(text: string, headers: Headers, parameters: schema.ListParamet
 }
 
 /** Throws if the value is no pet: something else has responded. */
-function requirePet({ id, categoryId }: schema.Pet): void {
-  if (typeof id !== "bigint" || typeof categoryId !== "bigint") throw new TypeError("not a pet");
+function requirePet(pet: schema.Pet | null): void {
+  if (typeof pet?.id !== "bigint" || typeof pet.categoryId !== "bigint") throw new TypeError("not a pet");
 }

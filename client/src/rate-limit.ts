@@ -42,9 +42,11 @@ export function readRetryAfterMs(headers: Headers): number | undefined {
   const nowMs = Date.parse(headers.get("Date") ?? "") || Date.now();
   const waitsMs = value.split(/(?<!day|mon|tue|wed|thu|fri|sat|sun)\s*,/i).map((each) => {
     if (/^\s*\d+(\.\d+)?\s*s?\s*$/i.test(each)) return Number.parseFloat(each) * 1000;
-    // The oldest form has no zone. Date.parse also makes dates of other texts.
-    const date = each.replace(/(?<=\d)T/, " ").replace(/\s*(GMT|UTC|Z)?\s*$/, " GMT");
-    const atMs = /\d:\d\d:\d\d/.test(date) ? Date.parse(date) : Number.NaN;
+    const date = each.replace(/(?<=\d)T/, " ");
+    // The oldest form has no zone.
+    const zone = /([+-]\d\d:?\d\d|GMT|UTC|Z)\s*$/i.test(date) ? "" : " GMT";
+    // Date.parse also makes dates of other texts.
+    const atMs = /\d:\d\d:\d\d/.test(date) ? Date.parse(date + zone) : Number.NaN;
     return Number.isNaN(atMs) ? UNREADABLE_MS : Math.max(0, atMs - nowMs);
   });
   return Math.max(...waitsMs);
