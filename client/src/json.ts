@@ -10,28 +10,39 @@ const INT64_FIELDS = Object.keys({ id: 0, categoryId: 0 } satisfies Record<Int64
 /** The shortest integers that JSON.parse may round have 16 digits. */
 const LONG_INTEGER = /\d{16}/;
 
-/** A field whose value is an integer. A quote inside a string has a backslash before it. Names may have escapes such as \u0069. */
-const INTEGER_FIELD = /(?<!\\)"([\w\\]+)"[ \t\r\n]*:[ \t\r\n]*(-?(?:0|[1-9]\d*))(?=[ \t\r\n]*[,}])/g;
+/** An int64 field whose value is an integer. A quote inside a string has a backslash before it. */
+const INT64_FIELD = new RegExp(
+  `(?<!\\\\)"(${INT64_FIELDS.join("|")})"[ \\t\\r\\n]*:[ \\t\\r\\n]*(-?(?:0|[1-9]\\d*))(?=[ \\t\\r\\n]*[,}])`,
+  "g",
+);
+/** The name of a field with escapes. */
+const ESCAPED_NAME = /(?<!\\)"(\w|\\u00\w\w)+"(?=[ \t\r\n]*:)/g;
 
 /**
  * Like JSON.parse, but an integer is a bigint in each field `id` and `categoryId`, at any depth. It reads what `stringify` writes, and the
  * bodies of the service. The result is not checked: `Value` only says what the caller expects.
  */
 export function parse<Value = Pet | Pet[]>(text: string): Value {
-  // Texts can't contain it by accident or design.
-  const mark = LONG_INTEGER.test(text) ? randomToken() : undefined;
-  const quote = (field: string, name: string, integer: string) =>
-    INT64_FIELDS.includes(JSON.parse(`"${name}"`)) ? `"${name}":"${mark}${integer}"` : field;
-  const root = { value: JSON.parse(mark ? text.replace(INTEGER_FIELD, quote) : text) };
+  let json = text;
+  let mark: string | undefined;
+  if (LONG_INTEGER.test(text)) {
+    // Strings of the text can't begin with it. Without a backslash they are as they are written.
+    mark = /[\x7f\\]/.test(text) ? randomToken() : "\x7f";
+    if (text.includes("\\u00")) json = text.replace(ESCAPED_NAME, (name) => JSON.stringify(JSON.parse(name)));
+    json = json.replace(INT64_FIELD, `"$1":"${mark}$2"`);
+  }
+  const root = { value: JSON.parse(json) };
   // Not recursive, because JSON.parse reads any depth.
   const objects: Record<string, unknown>[] = [root];
-  for (const fields of objects) {
-    for (const name in fields) {
-      const value = fields[name];
+  for (const object of objects) {
+    for (const name of INT64_FIELDS) {
+      const value = object[name];
+      if (Number.isSafeInteger(value)) object[name] = BigInt(value as number);
+      else if (mark && typeof value === "string" && value.startsWith(mark))
+        object[name] = BigInt(value.slice(mark.length));
+    }
+    for (const value of Object.values(object)) {
       if (typeof value === "object" && value !== null) objects.push(value as Record<string, unknown>);
-      else if (!INT64_FIELDS.includes(name)) continue;
-      else if (Number.isSafeInteger(value)) fields[name] = BigInt(value as number);
-      else if (mark && `${value}`.startsWith(mark)) fields[name] = BigInt(`${value}`.slice(mark.length));
     }
   }
   return root.value;

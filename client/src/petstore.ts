@@ -159,13 +159,13 @@ class Sender {
     { method = "GET", path, id, query = {}, body, read, caller }: Operation<Data>,
     options: CreateOptions,
   ): Promise<ApiResponse<Data>> {
-    const { idempotencyKey = randomToken(), signal, headers: added, ...given } = readCallOptions(options);
+    const { idempotencyKey, signal, headers: added, ...given } = readCallOptions(options);
     if (!path.startsWith("/")) throw new TypeError("path: must begin with /");
     const search = `${new URLSearchParams(defined(query) as Record<string, string>)}`;
     const resource = id === undefined ? path : `${path}/${stringify(id)}`;
     const url = `${this.settings.baseURL}${resource}${search && `?${search}`}`;
     // Repeating others is safe.
-    const key = /^(GET|HEAD)$/.test(method) ? undefined : idempotencyKey;
+    const key = /^(GET|HEAD)$/.test(method) ? undefined : (idempotencyKey ?? randomToken());
     const own = defined({
       "Content-Type": body === undefined ? body : "application/json",
       "Idempotency-Key": key,
