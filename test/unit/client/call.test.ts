@@ -3,7 +3,13 @@
 import { getEventListeners } from "node:events";
 import { inspect } from "node:util";
 import { beforeEach, expect, it, vi } from "vitest";
-import type { CreateOptions } from "../../../client/src/index.ts";
+import {
+  ApiError,
+  ConnectionError,
+  type CreateOptions,
+  type Petstore,
+  TimeoutError,
+} from "../../../client/src/index.ts";
 import {
   type Answer,
   after,
@@ -12,6 +18,7 @@ import {
   cutOff,
   error,
   full,
+  HOUR_MS,
   halfABody,
   KEY,
   networkError,
@@ -148,6 +155,113 @@ it.each<[string, number, Answer, number, number]>([
     expect([vi.getTimerCount(), getEventListeners(controller.signal, "abort").length]).toEqual([0, 0]);
   },
 );
+
+const neverDone = () => new Promise<never>(() => {});
+/** An error that would be retried if the client took it for its own. */
+const heldError = new TimeoutError("of another call", { method: "GET", url: PETS_URL, attempts: 1 });
+
+it.each<[string, unknown, unknown?]>([
+  ["an error of the client", heldError],
+  ["a frozen error", Object.freeze(new Error("frozen"))],
+  ["null", null],
+  ["0", 0],
+  ["an empty text", ""],
+  ["a missing one", undefined, expect.objectContaining({ name: "AbortError" })],
+])("a call rejects with the reason of its signal, wherever it is: %s", async (_, reason, end = reason) => {
+  vi.spyOn(Math, "random").mockReturnValue(0.5);
+  const held = inspect(heldError);
+  const controller = new AbortController();
+  const { signal } = controller;
+  const full20 = full("r=0;t=20");
+  const stores = [
+    newStore([networkError]),
+    newStore([never]),
+    newStore([untilAbort]),
+    newStore([halfABody]),
+    newStore([error(429, "", after(42))]),
+    newStore([answer(201)], { apiKey: neverDone }),
+    newStore([answer(201)], { onRequest: neverDone }),
+    newStore([answer(201)], { onResponse: neverDone }),
+    newStore([networkError], { onWait: neverDone }),
+    newStore([never, answer(201)], { maxConcurrency: 1 }),
+    newStore([full20, answer(201)]),
+  ].map(({ store }) => store);
+  await stores.at(-1)?.usage();
+  const call = (store: Petstore) => store.pets.get(1, { signal }).then(String, (error) => ({ error }));
+  const ends = Promise.all([...stores, ...stores, ...stores].map(call));
+  await vi.advanceTimersByTimeAsync(100);
+  expect(getEventListeners(signal, "abort")).toHaveLength(1);
+  controller.abort(reason);
+  expect(await ends).toEqual(Array(33).fill({ error: end }));
+  expect(await Promise.all(stores.map(call))).toEqual(Array(11).fill({ error: end }));
+  expect([vi.getTimerCount(), getEventListeners(signal, "abort").length]).toEqual([0, 0]);
+  expect(inspect(heldError)).toBe(held);
+});
+
+it.each(["onRequest", "onResponse", "onWait"] as const)(
+  "%s is awaited, its error is that of the call, and it can't outlast the deadline",
+  async (hook) => {
+    const answers = [error(503, "")];
+    const throwing = () => {
+      throw heldError;
+    };
+    for (const fail of [throwing, async () => throwing()]) {
+      const { store, requests } = newStore(answers, { [hook]: fail });
+      const done = create(store);
+      await vi.runAllTimersAsync();
+      expect((await done).error).toBe(heldError);
+      expect(requests).toHaveLength(hook === "onRequest" ? 0 : 1);
+    }
+    const { store } = newStore(answers, { [hook]: neverDone, totalTimeoutMs: 7_000, maxRetries: 0 });
+    const done = create(store, { maxRetries: 9 });
+    await vi.runAllTimersAsync();
+    expect(await done).toMatchObject({ end: "TimeoutError", ms: 7_000 });
+  },
+);
+
+it("a creation is repeated for 24 hours after its first request, and not longer; other calls are", async () => {
+  vi.spyOn(Math, "random").mockReturnValue(0.5);
+  // A ban of 30 hours, then an outage of 30.
+  const outage = Array(30).fill(error(503, "", after(3_600)));
+  const { store, requests } = newStore(
+    [error(429, "key_banned", after(108_000)), ...outage, answer(200)],
+    PATIENT,
+  );
+  await store.usage({ maxRetries: 0 }).catch(() => {});
+  const creation = create(store);
+  await vi.advanceTimersByTimeAsync(60 * HOUR_MS);
+  expect(await creation).toMatchObject({ error: { status: 503, attempts: 24 } });
+  const reading = store.pets.get(1);
+  await vi.runAllTimersAsync();
+  expect(await reading).toMatchObject({ name: "Rex" });
+  expect(requests.map(({ method }) => method)).toEqual([
+    "GET",
+    ...Array(24).fill("POST"),
+    ...Array(7).fill("GET"),
+  ]);
+});
+
+it.each([
+  [200, ConnectionError, {}],
+  [502, ApiError, { body: "a".repeat(2_048) }],
+])("a response of status %i that does not end is cut at maxResponseBytes", async (status, Class, more) => {
+  for (const maxResponseBytes of [undefined, 5_000]) {
+    const chunk = new TextEncoder().encode("a".repeat(1_000));
+    let bytes = 0;
+    const cancel = vi.fn();
+    const pull = (stream: ReadableStreamDefaultController) => {
+      stream.enqueue(chunk);
+      bytes += chunk.length;
+    };
+    const response = () => new Response(new ReadableStream({ pull, cancel }), { status });
+    const { store } = newStore([response], { maxRetries: 0, maxResponseBytes });
+    const { error } = await create(store);
+    expect(error).toBeInstanceOf(Class);
+    expect(error).toMatchObject({ status, ...more });
+    expect(cancel).toHaveBeenCalledOnce();
+    expect(bytes).toBeLessThan((maxResponseBytes ?? 1_048_576) + 4_000);
+  }
+});
 
 it("hooks and errors say what happened, and never the key", async () => {
   const events: unknown[] = [];
