@@ -19,7 +19,11 @@ export async function* createAll<Input>(
   create: (input: Input, index: number, signal: AbortSignal) => Promise<Pet>,
 ): AsyncGenerator<CreateResult<Input>, void, undefined> {
   const ended = new AbortController();
-  const abort = () => ended.abort(signal?.reason);
+  let wake = () => {};
+  const abort = () => {
+    ended.abort(signal?.reason);
+    wake();
+  };
   signal?.addEventListener("abort", abort);
   const source = (async function* () {
     yield* inputs;
@@ -50,8 +54,12 @@ export async function* createAll<Input>(
     while (!isRead || results.length > 0) {
       signal?.throwIfAborted();
       if (!isRead && results.length < limit) reading ??= read();
-      // Undefined if reading was first.
-      const result = await Promise.race([results[0], reading].filter((each) => each !== undefined));
+      // Of this turn only: a promise keeps what waits for it.
+      const woken = new Promise<undefined>((resolve) => {
+        wake = () => resolve(undefined);
+      });
+      // Undefined if reading or an abort was first.
+      const result = await Promise.race([results[0] ?? woken, reading ?? woken, woken]);
       if (result === undefined) reading = undefined;
       else {
         results.shift();
@@ -62,6 +70,7 @@ export async function* createAll<Input>(
   } finally {
     signal?.removeEventListener("abort", abort);
     abort();
-    if (!isRead) void source.return(undefined);
+    // Not awaited, because it may be reading, without an end.
+    source.return(undefined).catch(() => {});
   }
 }

@@ -114,14 +114,16 @@ export class Pets {
    * characters: that of each pet is this one, a hyphen, and the index of the pet. If the iteration is ended early, pets that were being
    * created may have been added.
    */
-  createMany<Input extends NewPet>(
+  async *createMany<Input extends NewPet>(
     pets: Iterable<Input> | AsyncIterable<Input>,
-    { idempotencyKey = randomToken(), signal, totalTimeoutMs = Infinity, ...options }: CreateOptions = {},
+    options: CreateOptions = {},
   ): AsyncGenerator<CreateResult<Input>, void, undefined> {
+    const given = readCallOptions(options);
+    const { idempotencyKey = randomToken(), signal, totalTimeoutMs = Infinity, ...others } = given;
     const limit = Math.min(this.#sender.settings.maxConcurrency, MAX_READ_AHEAD);
-    return createAll(pets, limit, signal, (pet, index, ended) => {
+    yield* createAll(pets, limit, signal, (pet, index, ended) => {
       const own = { signal: ended, totalTimeoutMs, idempotencyKey: `${idempotencyKey}-${index}` };
-      return this.create(pet, { ...options, ...own });
+      return this.create(pet, { ...others, ...own });
     });
   }
 
