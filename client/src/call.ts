@@ -124,10 +124,10 @@ export class Call<Data> {
     const nowMs = performance.now();
     const pause = pauseAfter(error, this.#attempts, this.#options);
     const isRefused = error.status === 429;
-    // All calls of the client wait, this one for its admission.
+    // All calls of the client that consume something wait, for their admission.
     if (isRefused) this.#limiter.limits.refuse(nowMs + (error.retryAfterMs || (pause?.waitMs ?? 0)), error);
     if (!pause || nowMs + pause.waitMs >= this.#deadlineMs) throw error;
-    if (isRefused) return;
+    if (isRefused && !this.#request.isFree) return;
     await this.#announce(pause.waitMs, error);
     await sleep(pause.waitMs, this.#signal);
   }

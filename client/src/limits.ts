@@ -15,8 +15,8 @@ interface Window {
   resetMs: number;
   /** The fewest requests that a response has shown to be left. */
   shown: number;
-  /** The number of the latest request that was sent before this window was known. */
-  sentBefore: number;
+  /** Since when it is known (performance.now()). */
+  knownMs: number;
 }
 
 /** How long requests can't be sent for certain, in ms. */
@@ -69,7 +69,7 @@ export class Limits {
       if (nowMs >= window.resetMs) {
         window.resetMs += Math.floor((nowMs - window.resetMs) / lengthMs + 1) * lengthMs;
         window.shown = window.limit;
-        window.sentBefore = this.#sent;
+        window.knownMs = nowMs;
       }
       if (ahead < window.shown) continue;
       const nextMs = Math.max(closed?.nextMs ?? 0, window.resetMs - nowMs);
@@ -120,7 +120,8 @@ export class Limits {
     if (!rateLimit.day) return;
     this.#lostMs = this.#lostMs.filter((lostMs) => sentMs - lostMs < MAX_TRANSIT_MS);
     // Steps of the clock must not move the window.
-    const clockMs = performance.now() - Date.now();
+    const nowMs = performance.now();
+    const clockMs = nowMs - Date.now();
     for (const [name, { limit, remaining, resetAt }] of Object.entries(rateLimit) as Entries<RateLimit>) {
       const resetMs = resetAt.getTime() + clockMs;
       const window = this.#windows.get(name);
@@ -130,9 +131,9 @@ export class Limits {
         window.shown = Math.min(window.shown, remaining);
         // It is rounded up.
         window.resetMs = Math.min(window.resetMs, resetMs);
-      } else if (laterMs > halfMs || (number ?? this.#sent) > (window?.sentBefore ?? 0)) {
+      } else if (laterMs > halfMs || sentMs >= (window?.knownMs ?? 0)) {
         // Not a late response of an earlier window. The reset can be earlier nevertheless: during a ban, it was the end of the ban.
-        this.#windows.set(name, { limit, resetMs, shown: remaining, sentBefore: this.#sent });
+        this.#windows.set(name, { limit, resetMs, shown: remaining, knownMs: nowMs });
       }
     }
   }

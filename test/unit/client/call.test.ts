@@ -3,82 +3,38 @@
 import { getEventListeners } from "node:events";
 import { inspect } from "node:util";
 import { beforeEach, expect, it, vi } from "vitest";
-import { type ClientOptions, type CreateOptions, type NewPet, Petstore } from "../../../client/src/index.ts";
-import { HEADER } from "../../../src/http/header-names.ts";
+import {
+  ApiError,
+  ConnectionError,
+  type CreateOptions,
+  type Petstore,
+  TimeoutError,
+} from "../../../client/src/index.ts";
+import {
+  type Answer,
+  after,
+  answer,
+  create,
+  cutOff,
+  error,
+  full,
+  HOUR_MS,
+  halfABody,
+  KEY,
+  networkError,
+  never,
+  newStore,
+  PETS_URL,
+  slow,
+  untilAbort,
+} from "./answers.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date", "performance"] });
   return () => void vi.restoreAllMocks();
 });
 
-const HOUR_MS = 3_600_000;
-const KEY = "pet_secret";
-const PETS_URL = "https://petstore.test/v1/pets";
-const PET = '{"id":9223372036854775807,"name":"Rex","categoryId":2}';
-
-type Answer = (signal: AbortSignal) => Response | Promise<Response>;
-
-const answer =
-  (status: number, body: string | ReadableStream = PET, headers = {}): Answer =>
-  () =>
-    new Response(body, { status, headers: { [HEADER.requestId]: "req", ...headers } });
-const error = (status: number, code: string, headers = {}) =>
-  answer(status, JSON.stringify({ code, message: code, status }), headers);
-const after = (seconds: unknown) => ({ "Retry-After": `${seconds}` });
-const untilAbort: Answer = (signal) =>
-  new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
-const never: Answer = () => new Promise(() => {});
-const bodyOf = (start: (stream: ReadableStreamDefaultController) => void) => new ReadableStream({ start });
-const halfABody: Answer = (signal) =>
-  new Response(
-    bodyOf((stream) => {
-      stream.enqueue(new TextEncoder().encode(PET.slice(0, 9)));
-      signal.addEventListener("abort", () => stream.error(signal.reason));
-    }),
-  );
-/** A response whose body never comes. */
-const cutOff =
-  (status: number, headers: object): Answer =>
-  (signal) => {
-    const body = bodyOf((stream) => stream.error(new TypeError("terminated")));
-    return answer(status, body, headers)(signal);
-  };
-const networkError: Answer = () => {
-  throw new TypeError("fetch failed", { cause: { code: "ECONNRESET" } });
-};
-
-const slow: Answer = () => new Promise((resolve) => setTimeout(resolve, HOUR_MS, new Response(PET)));
-
-/** A client whose requests get these answers in turn, the last one again and again. */
-function newStore(answers: Answer[], options: Partial<ClientOptions> = {}) {
-  const requests: { ms: number; key: string | null; body: unknown }[] = [];
-  let isFirst = true;
-  const fetch = async (_: unknown, { headers, body, signal }: RequestInit = {}) => {
-    // With pacing, the first request is GET /v1/usage.
-    if (options.pace && isFirst) {
-      isFirst = false;
-      return new Response("{}");
-    }
-    requests.push({ ms: performance.now(), key: new Headers(headers).get("Idempotency-Key"), body });
-    return (answers[requests.length - 1] ?? answers.at(-1) ?? never)(signal as AbortSignal);
-  };
-  const base = { apiKey: KEY, baseURL: "https://petstore.test", fetch: fetch as typeof globalThis.fetch };
-  return { store: new Petstore({ ...base, ...options }), requests };
-}
-
-/** How the creation of a pet ends: its id, or an error; and how long it takes. */
-async function create(store: Petstore, options: CreateOptions = {}) {
-  const startMs = performance.now();
-  const pet: NewPet = { name: "Rex", categoryId: 2 };
-  const done = await store.pets.create(pet, options).then(
-    ({ id }) => ({ end: `${id}`, error: undefined }),
-    (error) => ({ end: error.name ?? error, error }),
-  );
-  return { ...done, ms: performance.now() - startMs };
-}
-
 const OK = "9223372036854775807";
-const day = (ms: number) => new Date(ms).toUTCString();
 
 // The answers before a success; how the call ends; the shortest wait and its jitter before each further request, in seconds.
 type Row = [name: string, answers: Answer[], end: string, waits: string, options?: CreateOptions];
@@ -99,10 +55,6 @@ it.each<Row>([
   ["503 after 300", [error(503, "", after(300))], "ApiError", ""],
   ["a wait until the deadline", [error(503, "", after(50))], "ApiError", "", { totalTimeoutMs: 50_000 }],
   ["ten seconds of 503", [error(503, "", after(10)), error(503, "", after(5))], OK, "10+1 5+1"],
-  ["a date", [error(503, "", { ...after(day(HOUR_MS + 7_000)), Date: day(HOUR_MS) })], OK, "7+1"],
-  ["a past date", [error(503, "", { ...after(day(HOUR_MS)), Date: day(HOUR_MS + 7_000) })], OK, "0+0.5"],
-  ["garbage", [error(503, "", after("soon")), error(503, "", after("1;2"))], OK, "5+1 5+1"],
-  ["two waits", [error(503, "", after("5, 42 "))], OK, "42+1"],
   ["a wait without its body", [cutOff(503, after(42))], OK, "42+1"],
   ["a ban without its body", [cutOff(429, after(600))], "ConnectionError", ""],
   ["a wait with another body", [answer(200, "<html>", after(42))], OK, "42+1"],
@@ -150,12 +102,6 @@ it.each([
     expect(requests.every(({ ms }) => ms < deadlineMs)).toBe(true);
   }
 });
-
-const full = (minute: string) =>
-  answer(201, PET, {
-    "RateLimit-Policy": '"minute";q=60;w=60, "day";q=1000;w=86400',
-    RateLimit: `"minute";${minute}, "day";r=940;t=80000`,
-  });
 
 it.each([
   ["sent before the deadline", { totalTimeoutMs: 20_100, maxWaitMs: 20_000 }, OK, 20_099.9, 1],
@@ -209,6 +155,113 @@ it.each<[string, number, Answer, number, number]>([
     expect([vi.getTimerCount(), getEventListeners(controller.signal, "abort").length]).toEqual([0, 0]);
   },
 );
+
+const neverDone = () => new Promise<never>(() => {});
+/** An error that would be retried if the client took it for its own. */
+const heldError = new TimeoutError("of another call", { method: "GET", url: PETS_URL, attempts: 1 });
+
+it.each<[string, unknown, unknown?]>([
+  ["an error of the client", heldError],
+  ["a frozen error", Object.freeze(new Error("frozen"))],
+  ["null", null],
+  ["0", 0],
+  ["an empty text", ""],
+  ["a missing one", undefined, expect.objectContaining({ name: "AbortError" })],
+])("a call rejects with the reason of its signal, wherever it is: %s", async (_, reason, end = reason) => {
+  vi.spyOn(Math, "random").mockReturnValue(0.5);
+  const held = inspect(heldError);
+  const controller = new AbortController();
+  const { signal } = controller;
+  const full20 = full("r=0;t=20");
+  const stores = [
+    newStore([networkError]),
+    newStore([never]),
+    newStore([untilAbort]),
+    newStore([halfABody]),
+    newStore([error(429, "", after(42))]),
+    newStore([answer(201)], { apiKey: neverDone }),
+    newStore([answer(201)], { onRequest: neverDone }),
+    newStore([answer(201)], { onResponse: neverDone }),
+    newStore([networkError], { onWait: neverDone }),
+    newStore([never, answer(201)], { maxConcurrency: 1 }),
+    newStore([full20, answer(201)]),
+  ].map(({ store }) => store);
+  await stores.at(-1)?.usage();
+  const call = (store: Petstore) => store.pets.get(1, { signal }).then(String, (error) => ({ error }));
+  const ends = Promise.all([...stores, ...stores, ...stores].map(call));
+  await vi.advanceTimersByTimeAsync(100);
+  expect(getEventListeners(signal, "abort")).toHaveLength(1);
+  controller.abort(reason);
+  expect(await ends).toEqual(Array(33).fill({ error: end }));
+  expect(await Promise.all(stores.map(call))).toEqual(Array(11).fill({ error: end }));
+  expect([vi.getTimerCount(), getEventListeners(signal, "abort").length]).toEqual([0, 0]);
+  expect(inspect(heldError)).toBe(held);
+});
+
+it.each(["onRequest", "onResponse", "onWait"] as const)(
+  "%s is awaited, its error is that of the call, and it can't outlast the deadline",
+  async (hook) => {
+    const answers = [error(503, "")];
+    const throwing = () => {
+      throw heldError;
+    };
+    for (const fail of [throwing, async () => throwing()]) {
+      const { store, requests } = newStore(answers, { [hook]: fail });
+      const done = create(store);
+      await vi.runAllTimersAsync();
+      expect((await done).error).toBe(heldError);
+      expect(requests).toHaveLength(hook === "onRequest" ? 0 : 1);
+    }
+    const { store } = newStore(answers, { [hook]: neverDone, totalTimeoutMs: 7_000, maxRetries: 0 });
+    const done = create(store, { maxRetries: 9 });
+    await vi.runAllTimersAsync();
+    expect(await done).toMatchObject({ end: "TimeoutError", ms: 7_000 });
+  },
+);
+
+it("a creation is repeated for 24 hours after its first request, and not longer; other calls are", async () => {
+  vi.spyOn(Math, "random").mockReturnValue(0.5);
+  // A ban of 30 hours, then an outage of 30.
+  const outage = Array(30).fill(error(503, "", after(3_600)));
+  const { store, requests } = newStore(
+    [error(429, "key_banned", after(108_000)), ...outage, answer(200)],
+    PATIENT,
+  );
+  await store.usage({ maxRetries: 0 }).catch(() => {});
+  const creation = create(store);
+  await vi.advanceTimersByTimeAsync(60 * HOUR_MS);
+  expect(await creation).toMatchObject({ error: { status: 503, attempts: 24 } });
+  const reading = store.pets.get(1);
+  await vi.runAllTimersAsync();
+  expect(await reading).toMatchObject({ name: "Rex" });
+  expect(requests.map(({ method }) => method)).toEqual([
+    "GET",
+    ...Array(24).fill("POST"),
+    ...Array(7).fill("GET"),
+  ]);
+});
+
+it.each([
+  [200, ConnectionError, {}],
+  [502, ApiError, { body: "a".repeat(2_048) }],
+])("a response of status %i that does not end is cut at maxResponseBytes", async (status, Class, more) => {
+  for (const maxResponseBytes of [undefined, 5_000]) {
+    const chunk = new TextEncoder().encode("a".repeat(1_000));
+    let bytes = 0;
+    const cancel = vi.fn();
+    const pull = (stream: ReadableStreamDefaultController) => {
+      stream.enqueue(chunk);
+      bytes += chunk.length;
+    };
+    const response = () => new Response(new ReadableStream({ pull, cancel }), { status });
+    const { store } = newStore([response], { maxRetries: 0, maxResponseBytes });
+    const { error } = await create(store);
+    expect(error).toBeInstanceOf(Class);
+    expect(error).toMatchObject({ status, ...more });
+    expect(cancel).toHaveBeenCalledOnce();
+    expect(bytes).toBeLessThan((maxResponseBytes ?? 1_048_576) + 4_000);
+  }
+});
 
 it("hooks and errors say what happened, and never the key", async () => {
   const events: unknown[] = [];
