@@ -44,16 +44,21 @@ async function generateTypes(): Promise<string> {
   const nodes = await openapiTS(
     { openapi: "3.1.0", info, paths: {}, components: { schemas } },
     {
-      rootTypes: true,
-      rootTypesNoSchemaPrefix: true,
       defaultNonNullable: false,
       transform({ format }) {
         return format === "int64" ? ts.factory.createKeywordTypeNode(ts.SyntaxKind.BigIntKeyword) : undefined;
       },
     },
   );
-  // Without those that are empty.
-  return astToString(nodes).replace(/^export type \S+ = Record<string, never>;\n/gm, "");
+  // Each schema by its name, instead of `components["schemas"]`.
+  const [, types = ""] = astToString(nodes).match(/^ {4}schemas: {\n(.*?)^ {4}}/ms) ?? [];
+  return types
+    .replace(/^ {8}/gm, "")
+    .replace(/^(\w+): /gm, "export type $1 = ")
+    .replace(/components\["schemas"\]\["(\w+)"\]/g, "$1")
+    .replaceAll("@description ", "")
+    .replace(/^ *\* (Format:|@enum) .*\n/gm, "")
+    .replace(/\/\*\*\n *\* (.*)\n *\*\//g, "/** $1 */");
 }
 
 /** ECMAScript modules in dist/, and the same as CommonJS in dist/cjs/, each with its declarations. */

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as wait } from "node:timers/promises";
 import { InvalidArgumentError } from "commander";
-import { Petstore, stringify } from "../../client/src/index.ts";
+import { type Pet, Petstore, stringify } from "../../client/src/index.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import { OPERATIONS, type OperationId } from "../../src/http/operations.ts";
 import { INTERFACE_VERSION } from "../../src/http/version.ts";
@@ -81,13 +81,16 @@ const OPERATION_STEPS: Record<OperationId, Step> = {
     async (send, { client }) => {
       const idempotencyKey = crypto.randomUUID();
       const sent = { name: `Smoke ${idempotencyKey}`, categoryId: LARGEST, status: "pending" } as const;
-      const { id } = await client.pets.create(sent, { idempotencyKey });
-      const pet = stringify({ id, ...sent });
-      const headers = { ...JSON_CONTENT, [HEADER.idempotencyKey]: idempotencyKey };
-      const repeated = await send("/v1/pets", 201, pet, { method: "POST", body: stringify(sent), headers });
-      const saysSo = repeated.headers.has(HEADER.idempotentReplayed);
-      assert(saysSo, "a repeated creation does not say so");
-      await send(repeated.headers.get("Location") ?? "/v1/pets/none", 200, pet);
+      const create = async (expected?: Pet) => {
+        const { data, response } = await client.pets.create(sent, { idempotencyKey }).withResponse();
+        const pet = stringify(expected ?? { id: data.id, ...sent });
+        assert(stringify(data) === pet, `POST /v1/pets returned ${stringify(data)}; expected ${pet}`);
+        return { pet: data, response };
+      };
+      const { pet } = await create();
+      const { response } = await create(pet);
+      assert(response.headers.has(HEADER.idempotentReplayed), "a repeated creation does not say so");
+      await send(response.headers.get("Location") ?? "/v1/pets/none", 200, stringify(pet));
     },
   ],
 };

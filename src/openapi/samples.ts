@@ -58,7 +58,7 @@ curl -i "${origin}/v1/pets" -H "Authorization: Bearer ${key}" \\
   -d '{${PET}}'`,
 
     `${CLIENT}
-// The client sends an ${HEADER.idempotencyKey}, so that its retries are safe.
+// The client retries with the same ${HEADER.idempotencyKey}, so the pet is added once.
 const pet = await petstore.pets.create({
   name: "Zoë",
   categoryId: 9223372036854775807n,

@@ -133,7 +133,9 @@ const FIGURES: Record<string, string> = {
   "docs/migrations.md": "30_000, FRESH_MS",
   "docs/deploying.md": "90_000",
   "docs/clients.md": "",
-  "client/README.md": "MAX_USAGE_AGE_MS, DAYS_KEPT * DAY_MS, 500, 1_000, 2_000, 4_000, 8_000, RETENTION_MS",
+  "client/README.md": `
+    RETENTION_MS, 60_000, MAX_USAGE_AGE_MS, DAYS_KEPT * DAY_MS, 500, 1_000, 2_000, 4_000, 8_000, RETENTION_MS, 10_000, 90_000, 60_000,
+    RETENTION_MS`,
 };
 
 it.each(Object.entries(FIGURES))("%s has the figures of the code", (document, expressions) => {
@@ -218,7 +220,7 @@ const PHRASES: Record<string, string[]> = {
   ],
   "client/README.md": [
     fillGuide("on {{removedAt}}"),
-    "one of 1 to {MAX_KEY_LENGTH} visible ASCII characters",
+    "1 to {MAX_KEY_LENGTH} visible ASCII characters",
     fillGuide("`{{idempotentReplayed}}: true`"),
     fillGuide("by default {{defaultLimit}}, with `for await` {{maxLimit}}"),
   ],

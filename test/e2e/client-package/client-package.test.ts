@@ -186,21 +186,17 @@ it.for([
 
 describe("README.md", () => {
   const text = readFileSync("client/README.md", "utf8");
-  const examples = [...text.matchAll(/```ts\n(.*?)```/gs)].map(([, code = ""]) => code);
-  const [client] = examples[0]?.match(/^.*new Petstore.*?\n/s) ?? [];
+  const example = [...text.matchAll(/```ts\n(.*?)```/gs)].map(([, code = ""]) => code).join("\n");
   const [inProject = ""] = readFileSync("README.md", "utf8").match(/(?<=```ts\n)import .*?(?=```)/s) ?? [];
 
-  it("has examples that compile, run, and print what they say", async () => {
-    const codes = [...examples, inProject];
+  it("is one program, which compiles, runs, and prints what it says", async () => {
+    const codes = [example, inProject];
     const files = codes.map((_, index) => join(project, `example-${index}.ts`));
-    for (const [index, code] of codes.entries()) {
-      const program = code.includes("new Petstore") ? code : `${client}${code}`;
-      await writeFile(files[index] ?? "", program.replace("http://localhost:8787", petstore.origin));
-    }
+    for (const [index, code] of codes.entries()) await writeFile(files[index] ?? "", code);
     await compile(7, "node16", [...NODE, ...files]);
     for (const [index, code] of codes.entries()) {
       const { key } = await petstore.newKey("business");
-      const environment = { PETSTORE_URL: petstore.origin, PETSTORE_KEY: key, KEY: key };
+      const environment = { PETSTORE_BASE_URL: petstore.origin, PETSTORE_API_KEY: key };
       const printed = await runIn(project, process.execPath, [files[index] ?? ""], environment);
       const lines = [...code.matchAll(/console\.log\(.*\)[;,] \/\/ (.*)$/gm)].map(([, line]) => line);
       expect(printed.split("\n"), code).toEqual(expect.arrayContaining(lines));
@@ -208,11 +204,11 @@ describe("README.md", () => {
   });
 
   it("has the options with their defaults, and all codes", () => {
-    const defaults = [...text.matchAll(/^\| `(\w+)` \| ([\d,]+) \|/gm)];
+    const defaults = [...text.matchAll(/^\| `(\w+)` \| (?:([\d,]+)(?: ms| bytes)?|false) \|/gm)];
     const source = readFileSync("client/src/options.ts", "utf8");
     for (const [, name, value] of defaults)
-      expect(source).toContain(`    ${name}: ${value?.replaceAll(",", "_")},`);
-    expect(defaults).toHaveLength(4);
+      expect(source).toMatch(new RegExp(`${name}(:| =) ${value?.replaceAll(",", "_") ?? false},`));
+    expect(defaults).toHaveLength(8);
     for (const code of Object.keys(ERROR_STATUS)) expect(text).toContain(`\`${code}\``);
   });
 });

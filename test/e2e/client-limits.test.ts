@@ -1,0 +1,74 @@
+// The client against the service, with more calls at once than the limits admit.
+
+import { expect, it, onTestFinished } from "vitest";
+import { type ClientOptions, Petstore, type RateLimitError } from "../../client/src/index.ts";
+import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
+
+const petstore = sharedPetstore();
+
+/**
+ * Adds pets at once, far more than the key may add. Returns what the service got and answered, the pets, and the errors of the other
+ * calls. The limit is that of a minute and of a day, so that a minute which begins meanwhile makes no difference.
+ */
+async function createMore(limit: number, count: number, options: ClientOptions = {}) {
+  const { key } = await petstore.newKey("enterprise", { minute: limit, day: limit });
+  const sent: string[] = [];
+  const answers: string[] = [];
+  let underway = 0;
+  let mostUnderway = 0;
+  const store = new Petstore({
+    ...{ apiKey: key, baseURL: petstore.origin, ...options },
+    async fetch(url, init) {
+      sent.push(JSON.parse(`${init?.body}`).name);
+      mostUnderway = Math.max(mostUnderway, ++underway);
+      const response = await fetch(url, init);
+      const text = await response.text();
+      underway -= 1;
+      answers.push(response.ok ? "created" : JSON.parse(text).code);
+      return new Response(text, response);
+    },
+  });
+  const names = Array.from({ length: count }, (_, index) => `${key.slice(-9)} ${index}`);
+  const calls = await Promise.allSettled(names.map((name) => store.pets.create({ name, categoryId: 1 })));
+  const created = calls.flatMap((call) => (call.status === "fulfilled" ? [call.value] : []));
+  const errors = calls.flatMap((call) => (call.status === "rejected" ? [call.reason as RateLimitError] : []));
+  const usage = await (await petstore.call("/v1/usage", key)).json();
+  return { names, sent, answers, mostUnderway, created, errors, usage };
+}
+
+it("900 creations at once with a limit of 60: at most 4 are refused, no ban, and each pet of a result is added once", async () => {
+  const { answers, created, errors, usage } = await createMore(60, 900);
+  const refused = answers.filter((answer) => answer !== "created");
+  expect(refused.length).toBeLessThanOrEqual(4);
+  expect(refused).toEqual(Array(refused.length).fill("rate_limit_exceeded"));
+  expect(usage).toMatchObject({ bannedUntil: null, day: { used: 60 } });
+  expect(created).toHaveLength(answers.length - refused.length);
+  for (const error of errors)
+    expect(error).toMatchObject({ name: "RateLimitError", code: "rate_limit_exceeded" });
+  expect(errors.filter(({ attempts }) => attempts > 0)).toHaveLength(refused.length);
+
+  const { key } = await petstore.newKey("business");
+  const names = new Set(created.map(({ name }) => name));
+  const listed = [];
+  for await (const pet of new Petstore({ apiKey: key, baseURL: petstore.origin }).pets.list())
+    if (names.has(pet.name)) listed.push(pet);
+  expect(listed).toEqual(created.sort((a, b) => (a.id < b.id ? -1 : 1)));
+});
+
+it("20,000 calls at once are sent in their order, 4 at a time, until nothing is left, and all end", async () => {
+  const { stackTraceLimit } = Error;
+  onTestFinished(() => void Object.assign(Error, { stackTraceLimit }));
+  // Vitest would map 20,000 stacks to their sources, in 10 s.
+  Error.stackTraceLimit = 0;
+  const { names, sent, answers, mostUnderway, created, errors, usage } = await createMore(400, 20_000, {
+    maxConcurrency: 4,
+  });
+  expect(mostUnderway).toBe(4);
+  expect(sent).toEqual(names.slice(0, sent.length));
+  expect(created.map(({ name }) => name)).toEqual(sent);
+  expect(new Set(answers)).toEqual(new Set(["created"]));
+  expect(usage).toMatchObject({ day: { used: 400 } });
+  expect(new Set(errors.map(({ name, attempts }) => `${name} ${attempts}`))).toEqual(
+    new Set(["RateLimitError 0"]),
+  );
+});
