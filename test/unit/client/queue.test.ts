@@ -3,7 +3,7 @@
 import { beforeEach, expect, it, vi } from "vitest";
 import type { Petstore } from "../../../client/src/index.ts";
 import { Limiter, type Ticket } from "../../../client/src/limiter.ts";
-import { answer, newStore, PET } from "./answers.ts";
+import { answer, never, newStore, PET } from "./answers.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date", "performance"], now: 0 });
@@ -57,6 +57,19 @@ it("repeated requests are within maxConcurrency, and go first", async () => {
       .sort()
       .join(""),
   ).toBe("0012");
+});
+
+it("when the first call is aborted, the next one goes on at once", async () => {
+  const { store, requests } = newStore([never, answer(200)]);
+  // The first one asks for the limits.
+  const paced = store.withOptions({ pace: true });
+  const controller = new AbortController();
+  const calls = [get(paced, 1, controller.signal), get(paced, 2)];
+  await vi.advanceTimersByTimeAsync(100);
+  controller.abort("aborted");
+  await vi.advanceTimersByTimeAsync(0);
+  expect(await Promise.all(calls)).toEqual(["aborted", 2]);
+  expect(requests.map(({ ms }) => ms)).toEqual([0, 100, 100]);
 });
 
 const WAITING = 20_000;
