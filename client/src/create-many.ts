@@ -1,6 +1,7 @@
 // The creation of many pets: some at once, with results in their order.
 
 import type { Pet } from "./schema.ts";
+import { within } from "./waits.ts";
 
 /** What became of a pet. `index` counts from 0. */
 export type CreateResult<Input> = { index: number; input: Input } & (
@@ -48,10 +49,10 @@ export async function* createAll<Input>(
   };
   try {
     while (!isRead || results.length > 0) {
-      signal?.throwIfAborted();
       if (!isRead && results.length < limit) reading ??= read();
+      const first = [results[0], reading].filter((each) => each !== undefined);
       // Undefined if reading was first.
-      const result = await Promise.race([results[0], reading].filter((each) => each !== undefined));
+      const result = await within(Infinity, signal, () => Promise.race(first));
       if (result === undefined) reading = undefined;
       else {
         results.shift();
@@ -62,6 +63,6 @@ export async function* createAll<Input>(
   } finally {
     signal?.removeEventListener("abort", abort);
     abort();
-    if (!isRead) void source.return(undefined);
+    if (!isRead) source.return(undefined).catch(() => {});
   }
 }
