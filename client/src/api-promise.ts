@@ -4,12 +4,15 @@ import type { ApiResponse } from "./call.ts";
 
 /** `await` it for the data, or `await call.withResponse()` for the data with the response. */
 export class ApiPromise<Data> implements Promise<Data> {
-  readonly [Symbol.toStringTag]: string = "ApiPromise";
   readonly #start: () => Promise<ApiResponse<Data>>;
   #response: Promise<ApiResponse<Data>> | undefined;
 
   constructor(start: () => Promise<ApiResponse<Data>>) {
     this.#start = start;
+  }
+
+  get [Symbol.toStringTag](): string {
+    return "ApiPromise";
   }
 
   /** The data, the response that it is from, and the id of the request in the log of the service. */

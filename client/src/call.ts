@@ -25,7 +25,7 @@ export const USAGE_PATH = "/usage";
 /** How much of an unexpected body an error has, in characters. */
 const MAX_SHOWN_BODY = 2_048;
 
-/** What a call gives, with the response that it is from, whose body has been read. */
+/** The result of a call, and its response, whose body has been read. */
 export interface ApiResponse<Data> {
   data: Data;
   response: Response;
@@ -40,11 +40,9 @@ export interface Request<Data> {
   shownURL: string;
   headers: Headers;
   body?: string | undefined;
-  /** Of a creation. */
-  idempotencyKey?: string | undefined;
   /** Whether it consumes nothing of the limits. */
   isFree: boolean;
-  /** Made in the program's own call, for its stack. */
+  /** Its stack shows the caller. */
   caller?: Error | undefined;
   /** Reads a successful response. Throws if that is not what the service sends. */
   read(text: string, headers: Headers): Data;
@@ -109,9 +107,10 @@ export class Call<Data> {
         if (closed && (closed.nextMs > this.#options.maxWaitMs || closed.totalMs >= leftMs))
           throw failed ?? this.#exhausted(closed);
         const jitterMs = closed ? Math.random() * Math.min(MAX_JITTER_MS, leftMs - askAgainMs) : 0;
-        if (closed && !isAnnounced) await this.#announce(closed.totalMs + jitterMs, failed);
-        isAnnounced ||= closed !== undefined;
-        await ticket.sleep(Math.min(askAgainMs + jitterMs, leftMs), this.#signal);
+        if (closed && !isAnnounced) {
+          isAnnounced = true;
+          await this.#announce(closed.nextMs, closed.totalMs + jitterMs, failed);
+        } else await ticket.sleep(Math.min(askAgainMs + jitterMs, leftMs), this.#signal);
       }
     } catch (error) {
       this.#limiter.leave(ticket);
@@ -121,22 +120,27 @@ export class Call<Data> {
 
   /** Waits before the request is repeated. Throws if that can't help, or takes too long. */
   async #pause(error: PetstoreError): Promise<void> {
-    const nowMs = performance.now();
-    const pause = pauseAfter(error, this.#attempts, this.#options);
+    const waitMs = pauseAfter(error, this.#attempts, this.#options);
     const isRefused = error.status === 429;
     // All calls of the client that consume something wait, for their admission.
-    if (isRefused) this.#limiter.limits.refuse(nowMs + (error.retryAfterMs || (pause?.waitMs ?? 0)), error);
-    if (!pause || nowMs + pause.waitMs >= this.#deadlineMs) throw error;
+    if (isRefused) this.#limiter.limits.refuse(error.retryAfterMs || (waitMs ?? 0), error);
+    const untilMs = performance.now() + (waitMs ?? 0);
+    if (waitMs === undefined || untilMs >= this.#deadlineMs) throw error;
     if (isRefused && !this.#request.isFree) return;
-    await this.#announce(pause.waitMs, error);
-    await sleep(pause.waitMs, this.#signal);
+    await this.#announce(waitMs, waitMs, error);
+    await sleep(untilMs - performance.now(), this.#signal);
   }
 
-  async #announce(waitMs: number, error: PetstoreError | undefined): Promise<void> {
+  /** Calls the hook, and waits for it for at most `hookMs`, so that it does not delay other calls. */
+  async #announce(hookMs: number, waitMs: number, error: PetstoreError | undefined): Promise<void> {
     const { onWait } = this.#options;
+    if (!onWait) return;
     const event = { ...this.#event(this.#attempts + 1), waitMs, error };
-    const leftMs = this.#deadlineMs - performance.now();
-    if (onWait) await within(leftMs, this.#signal, async () => onWait(event));
+    try {
+      await within(hookMs, this.#signal, async () => onWait(event));
+    } catch (failure) {
+      if (failure !== TIME_OVER) throw failure;
+    }
   }
 
   /** Asks for the limits, which consumes nothing. If that fails, the call itself shows them. */
@@ -145,10 +149,8 @@ export class Call<Data> {
     const url = this.#options.baseURL + USAGE_PATH;
     const usage = { method: "GET", url, shownURL: url, headers, isFree: true, read() {} };
     const result = await this.#exchange(usage, this.#limiter.startFree(), this.#attempts + 1);
-    const nowMs = performance.now();
-    this.#limiter.limits.asked(nowMs);
-    if (result instanceof PetstoreError)
-      this.#limiter.limits.refuse(nowMs + (result.retryAfterMs ?? 0), result);
+    this.#limiter.limits.usageAsked();
+    if (result instanceof PetstoreError) this.#limiter.limits.refuse(result.retryAfterMs ?? 0, result);
   }
 
   /** Sends one request, and reads its response. Returns an error unless the service has done what the request asks for. */
@@ -159,7 +161,8 @@ export class Call<Data> {
   ): Promise<ApiResponse<Read> | PetstoreError> {
     const { timeoutMs, maxResponseBytes, fetch, onRequest, onResponse } = this.#options;
     const sentMs = performance.now();
-    if (request.idempotencyKey) this.#deadlineMs = Math.min(this.#deadlineMs, sentMs + MAX_REPEAT_MS);
+    if (request.headers.has("Idempotency-Key"))
+      this.#deadlineMs = Math.min(this.#deadlineMs, sentMs + MAX_REPEAT_MS);
     const timeMs = Math.min(timeoutMs, this.#deadlineMs - sentMs);
     const event = this.#event(attempt, request);
     let response: Response | undefined;
@@ -168,6 +171,8 @@ export class Call<Data> {
       return await within(timeMs, this.#signal, async (ended) => {
         await onRequest?.(event);
         const init = await this.#init(request, ended);
+        ended.throwIfAborted();
+        ticket.isSent = true;
         try {
           response = await fetch(request.url, init);
           this.#limiter.answer(ticket, sentMs, parseRateLimit(response.headers));
@@ -175,6 +180,7 @@ export class Call<Data> {
         } catch (cause) {
           return this.#connectionError(cause, response);
         }
+        ended.throwIfAborted();
         const { ok, status, headers } = response;
         await onResponse?.({ ...event, status, headers, durationMs: performance.now() - sentMs });
         if (!ok) return this.#apiError(response, text);
@@ -217,11 +223,12 @@ export class Call<Data> {
 
   /** The error of a call that is not sent, because it would be refused for certain. */
   #exhausted({ totalMs, refusal }: Closed): PetstoreError {
-    const { code = "rate_limit_exceeded" }: Partial<ApiError> = refusal ?? {};
+    const { code, status, headers }: Partial<ApiError> = refusal ?? {};
     const retryAfterMs = Math.ceil(totalMs);
-    const problem = `${this}: not sent, because of ${code} for ${retryAfterMs} ms, too long for this call`;
-    const response = { status: 429, headers: new Headers() };
-    return this.#error(RateLimitError, problem, { code, response, retryAfterMs });
+    const problem = `${this}: not sent, because nothing is admitted for ${retryAfterMs} ms, too long for this call`;
+    const response = { status: status ?? 429, headers: headers ?? new Headers() };
+    const details = { code: refusal ? code : "rate_limit_exceeded", response, retryAfterMs } as const;
+    return this.#error(response.status === 429 ? RateLimitError : ApiError, problem, details);
   }
 
   #timeout(timeMs: number, response?: Response): PetstoreError {
@@ -238,8 +245,9 @@ export class Call<Data> {
   }
 
   #error(Class: typeof PetstoreError, message: string, details: Partial<ErrorDetails>): PetstoreError {
-    const { method, shownURL: url, idempotencyKey } = this.#request;
-    const call = { method, url, idempotencyKey, attempts: this.#attempts, callStack: this.#caller.stack };
+    const { method, shownURL: url, headers } = this.#request;
+    const idempotencyKey = headers.get("Idempotency-Key") ?? undefined;
+    const call = { method, url, idempotencyKey, attempts: this.#attempts, caller: this.#caller };
     return new Class(message, { ...call, ...details });
   }
 

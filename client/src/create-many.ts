@@ -1,6 +1,7 @@
 // The creation of many pets: some at once, with results in their order.
 
 import type { Pet } from "./schema.ts";
+import { within } from "./waits.ts";
 
 /** What became of a pet. `index` counts from 0. */
 export type CreateResult<Input> = { index: number; input: Input } & (
@@ -19,11 +20,7 @@ export async function* createAll<Input>(
   create: (input: Input, index: number, signal: AbortSignal) => Promise<Pet>,
 ): AsyncGenerator<CreateResult<Input>, void, undefined> {
   const ended = new AbortController();
-  let wake = () => {};
-  const abort = () => {
-    ended.abort(signal?.reason);
-    wake();
-  };
+  const abort = () => ended.abort(signal?.reason);
   signal?.addEventListener("abort", abort);
   const source = (async function* () {
     yield* inputs;
@@ -52,14 +49,10 @@ export async function* createAll<Input>(
   };
   try {
     while (!isRead || results.length > 0) {
-      signal?.throwIfAborted();
       if (!isRead && results.length < limit) reading ??= read();
-      // Of this turn only: a promise keeps what waits for it.
-      const woken = new Promise<undefined>((resolve) => {
-        wake = () => resolve(undefined);
-      });
-      // Undefined if reading or an abort was first.
-      const result = await Promise.race([results[0] ?? woken, reading ?? woken, woken]);
+      const first = [results[0], reading].filter((each) => each !== undefined);
+      // Undefined if reading was first.
+      const result = await within(Infinity, signal, () => Promise.race(first));
       if (result === undefined) reading = undefined;
       else {
         results.shift();
@@ -70,7 +63,6 @@ export async function* createAll<Input>(
   } finally {
     signal?.removeEventListener("abort", abort);
     abort();
-    // Not awaited, because it may be reading, without an end.
-    source.return(undefined).catch(() => {});
+    if (!isRead) source.return(undefined).catch(() => {});
   }
 }

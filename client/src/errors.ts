@@ -19,8 +19,8 @@ export interface ErrorDetails {
   body?: string | undefined;
   retryAfterMs?: number;
   cause?: unknown;
-  /** The stack of the call. That of the error begins at a timer or a socket. */
-  callStack?: string | undefined;
+  /** Its stack shows the caller. That of the error begins at a timer or a socket. */
+  caller?: Error;
 }
 
 /** The call failed. `instanceof` also knows errors of another copy of this package, such as the CommonJS one beside this one. */
@@ -47,7 +47,7 @@ export class PetstoreError extends Error {
   /** How long to wait before the next request, in milliseconds, if a response said so or the client knows it. */
   declare readonly retryAfterMs?: number;
 
-  constructor(message: string, { cause, response, callStack, ...details }: ErrorDetails) {
+  constructor(message: string, { cause, response, caller, ...details }: ErrorDetails) {
     super(message, cause === undefined ? {} : { cause });
     const { status, headers } = response ?? {};
     const requestId = headers?.get("X-Request-Id") ?? undefined;
@@ -58,13 +58,18 @@ export class PetstoreError extends Error {
       this,
       defined({ name: new.target.name, status, headers, requestId, retryAfterMs, ...details }),
     );
-    if (callStack) this.stack = `${this}\n${callStack.replace(/^Error\n/, "")}`;
+    if (!caller) return;
+    // When it is read, because V8 takes long to write one.
+    const get = () => `${this}\n${`${caller.stack}`.replace(/^Error\n/, "")}`;
+    Object.defineProperty(this, "stack", { get, configurable: true });
   }
 
   static override [Symbol.hasInstance](this: typeof PetstoreError, value: unknown): boolean {
-    const kinds = (value as PetstoreError | null)?.petstoreErrorKinds;
+    const kinds: unknown = (value as PetstoreError | null)?.petstoreErrorKinds;
+    const isKind = (Class: typeof PetstoreError) =>
+      CLASSES.includes(Class) && Array.isArray(kinds) && kinds.includes(Class.name);
     // biome-ignore lint/complexity/noThisInStatic: the right side of `instanceof`, which can be a class that extends this one.
-    return isInstance(this, value) || (CLASSES.includes(this) && kinds?.includes(this.name) === true);
+    return isInstance(this, value) || isKind(this);
   }
 }
 

@@ -1,5 +1,5 @@
 // JSON with exact 64-bit integers. JSON.parse rounds integers above 2^53, so in texts with long integers those of the int64 fields are
-// quoted first. It runs where source text access (JSON.rawJSON) is missing, and is faster.
+// quoted first. This runs where source text access (JSON.rawJSON) is missing, and is faster.
 
 import type { Pet } from "./schema.ts";
 
@@ -56,10 +56,9 @@ export function stringify(value: unknown, space?: string | number): string {
   const mark = secretMark();
   const markBigint = function (this: Record<string, unknown>, key: string, converted: unknown) {
     // Not `converted`: some programs give BigInt.prototype a toJSON.
-    const original = this[key];
-    if (Number.isInteger(original) && !Number.isSafeInteger(original))
-      throw new TypeError(`${original}: must be a bigint`);
-    return typeof original === "bigint" ? `${mark}${original}${mark}` : converted;
+    const own = typeof this[key] === "bigint" ? this[key] : converted;
+    if (Number.isInteger(own) && !Number.isSafeInteger(own)) throw new TypeError(`${own}: must be a bigint`);
+    return typeof own === "bigint" ? `${mark}${own}${mark}` : own;
   };
   return JSON.stringify(value, markBigint, space).replaceAll(`"${mark}`, "").replaceAll(`${mark}"`, "");
 }

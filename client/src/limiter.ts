@@ -19,23 +19,29 @@ const POLL_IN_WORKER_MS = 20;
 /** Elsewhere polls only find out that a wait has become too long. */
 const POLL_MS = 1_000;
 
-/** Timers are hardly ever later than this. If one is, its call joins the queue again. */
+/** A ticket that is later than this is taken for cancelled. If it was only late, it enters the queue again. */
 const MAX_LATE_MS = 2_000;
 
-export type AdmissionOptions = Pick<Settings, "pace" | "maxConcurrency" | "timeoutMs">;
+/** The longest that a cancelled request holds a slot, if its time has no limit. */
+const MAX_REQUEST_MS = 90_000;
+
+export type AdmissionOptions = Pick<Settings, "pace" | "timeoutMs">;
 
 /** A call that waits or has a request under way. */
 export class Ticket {
+  /** Of the queue: those ahead of it have lower numbers. */
   number = 0;
   previous: Ticket | undefined;
   next: Ticket | undefined;
   isQueued = false;
-  /** When it asks again, or when its request ends at the latest. It is overdue later. */
-  dueMs = Infinity;
-  /** The number of its request, while that consumes the limits and has no response. */
-  counted: number | undefined;
   /** Whether its request consumes nothing. */
   isFree = false;
+  /** When it asks again, or when its request ends at the latest. It is overdue later. */
+  dueMs = Infinity;
+  /** Whether its request can have reached the service. */
+  isSent = false;
+  /** Whether its request counts as under way in the limits. */
+  isUnanswered = false;
   #isWoken = false;
   readonly #sleeper: Sleeper = {};
 
@@ -61,7 +67,8 @@ class Queue {
 
   enter(ticket: Ticket, isFirst: boolean): void {
     const [previous, next] = isFirst ? [undefined, this.first] : [this.#last, undefined];
-    ticket.number = this.#entered++;
+    ticket.number = isFirst ? this.#left : this.#entered;
+    this.#entered += 1;
     ticket.isQueued = true;
     this.#link(previous, ticket);
     this.#link(ticket, next);
@@ -95,9 +102,14 @@ export interface Wait {
 
 export class Limiter {
   readonly limits = new Limits();
+  readonly #maxConcurrency: number;
   readonly #queue = new Queue();
   readonly #underway = new Set<Ticket>();
   #sweepMs = -Infinity;
+
+  constructor(maxConcurrency: number) {
+    this.#maxConcurrency = maxConcurrency;
+  }
 
   /** Enters the queue: at the front if the call consumes nothing, or if its request is repeated. */
   enter(isFree: boolean, isRepeated: boolean): Ticket {
@@ -107,12 +119,13 @@ export class Limiter {
     return ticket;
   }
 
-  /** Undefined: the request counts as sent. `ask`: the call must ask for the limits first. */
+  /** Undefined: the request counts as under way. `ask`: the call must ask for the limits first. */
   admit(ticket: Ticket, nowMs: number, options: AdmissionOptions): Wait | "ask" | undefined {
     this.#forgetOverdue(nowMs);
     if (!ticket.isQueued) this.#queue.enter(ticket, false);
-    const wait = this.#waitOf(ticket, nowMs, options);
-    ticket.dueMs = nowMs + (typeof wait === "object" ? wait.askAgainMs : options.timeoutMs);
+    const wait = this.#waitOf(ticket, nowMs, options.pace);
+    const dueInMs = typeof wait === "object" ? wait.askAgainMs : Math.min(options.timeoutMs, MAX_REQUEST_MS);
+    ticket.dueMs = nowMs + dueInMs;
     if (!wait) this.#start(ticket);
     return wait;
   }
@@ -121,6 +134,7 @@ export class Limiter {
   startFree(): Ticket {
     const ticket = new Ticket();
     ticket.isFree = true;
+    ticket.dueMs = performance.now() + MAX_REQUEST_MS;
     this.#start(ticket);
     return ticket;
   }
@@ -128,8 +142,9 @@ export class Limiter {
   /** Records the headers of a response. `rateLimit` is undefined if they are not the service's. */
   answer(ticket: Ticket, sentMs: number, rateLimit: RateLimit | undefined): void {
     if (!rateLimit) return;
-    this.limits.answer(ticket.counted, sentMs, rateLimit);
-    ticket.counted = undefined;
+    if (ticket.isUnanswered) this.limits.underway -= 1;
+    ticket.isUnanswered = false;
+    this.limits.answer(sentMs, rateLimit);
     this.#queue.first?.wake();
   }
 
@@ -137,33 +152,34 @@ export class Limiter {
   leave(ticket: Ticket): void {
     this.#queue.leave(ticket);
     this.#underway.delete(ticket);
-    if (ticket.counted) this.limits.lose(ticket.counted, performance.now());
-    ticket.counted = undefined;
+    if (ticket.isUnanswered && ticket.isSent) this.limits.lose(performance.now());
+    else if (ticket.isUnanswered) this.limits.underway -= 1;
+    ticket.isUnanswered = false;
     this.#queue.first?.wake();
   }
 
-  #waitOf(
-    ticket: Ticket,
-    nowMs: number,
-    { pace, maxConcurrency }: AdmissionOptions,
-  ): Wait | "ask" | undefined {
+  #waitOf(ticket: Ticket, nowMs: number, pace: boolean): Wait | "ask" | undefined {
     const { limits } = this;
     const ahead = this.#queue.ahead(ticket);
     const pollMs = (isWorker() ? POLL_IN_WORKER_MS : POLL_MS) + ahead;
-    const isFull = this.#underway.size >= maxConcurrency;
+    const isFull = this.#underway.size >= this.#maxConcurrency;
     if (ticket.isFree) return isFull ? { askAgainMs: pollMs } : undefined;
     const closed = limits.closed(ahead, nowMs);
-    if (closed || ahead > 0 || isFull) return { closed, askAgainMs: closed?.nextMs ?? pollMs };
-    if (limits.isKnown ? limits.hasRoom() : !pace) return undefined;
+    // In a Worker, nobody wakes it if those ahead of it leave.
+    const sleepMs = ahead > 0 && isWorker() ? POLL_MS : Infinity;
+    if (closed) return { closed, askAgainMs: Math.min(closed.nextMs, sleepMs) };
+    if (ahead > 0 || isFull) return { askAgainMs: pollMs };
+    if (limits.isKnown ? limits.hasRoom(nowMs) : !pace) return undefined;
     // Their responses will show what is left.
     if (limits.underway > 0) return { askAgainMs: pollMs };
-    const askInMs = limits.askMs() - nowMs;
+    const askInMs = limits.usageDueMs() - nowMs;
     if (askInMs <= 0) return "ask";
     return limits.isKnown ? { askAgainMs: askInMs } : undefined;
   }
 
   #start(ticket: Ticket): void {
-    if (!ticket.isFree) ticket.counted = this.limits.send();
+    ticket.isUnanswered = !ticket.isFree;
+    if (!ticket.isFree) this.limits.underway += 1;
     this.#underway.add(ticket);
     this.#queue.leave(ticket);
     this.#queue.first?.wake();

@@ -19,108 +19,96 @@ interface Window {
   knownMs: number;
 }
 
-/** How long requests can't be sent for certain, in ms. */
+/** How long no request can be admitted, in ms. */
 export interface Closed {
   /** Until the next window begins, or Retry-After is over. */
   nextMs: number;
-  /** Until the request is sent, with further windows for those ahead of it. */
+  /** Until the request is admitted, with further windows for those ahead of it. */
   totalMs: number;
   /** The response that said so. Undefined if windows are used up. */
   refusal?: PetstoreError | undefined;
 }
 
+type Entries<Values> = { [Name in keyof Values]-?: [Name, NonNullable<Values[Name]>] }[keyof Values][];
+
 export class Limits {
   /** By the latest response. */
   latest: RateLimit | undefined;
+  /** Requests that have no response yet. */
+  underway = 0;
   readonly #windows = new Map<WindowName, Window>();
-  /** The numbers of requests that have no response yet. */
-  readonly #underway = new Set<number>();
   /** When each request was lost that responses may not include. */
   #lostMs: number[] = [];
-  #sent = 0;
   #refusedUntilMs = -Infinity;
   #refusal: PetstoreError | undefined;
-  #askedMs = -Infinity;
+  #usageAskedMs = -Infinity;
 
   /** Whether a response has shown the limits. */
   get isKnown(): boolean {
     return this.#windows.size > 0;
   }
 
-  /** The number of requests that have no response yet. */
-  get underway(): number {
-    return this.#underway.size;
-  }
-
-  /** Records that no request may be sent until then, because of a response. */
-  refuse(untilMs: number, refusal: PetstoreError): void {
+  /** Records that no request may be sent for that long, because of a response: at most a day, the longest time of the service's. */
+  refuse(waitMs: number, refusal: PetstoreError): void {
+    const untilMs = performance.now() + Math.min(waitMs, WINDOW_MS.day);
     if (untilMs <= this.#refusedUntilMs) return;
     this.#refusedUntilMs = untilMs;
     this.#refusal = refusal;
   }
 
-  /** How long a request behind `ahead` others can't be sent, whatever responses show. Undefined if it may be possible now. */
+  /** How long a request behind `ahead` others can't be admitted, whatever responses will show. Undefined: perhaps now. */
   closed(ahead: number, nowMs: number): Closed | undefined {
+    this.#roll(nowMs);
     const waitMs = this.#refusedUntilMs - nowMs;
     let closed: Closed | undefined;
     if (waitMs > 0) closed = { nextMs: waitMs, totalMs: waitMs, refusal: this.#refusal };
-    for (const [name, window] of this.#windows) {
-      const lengthMs = WINDOW_MS[name];
-      if (nowMs >= window.resetMs) {
-        window.resetMs += Math.floor((nowMs - window.resetMs) / lengthMs + 1) * lengthMs;
-        window.shown = window.limit;
-        window.knownMs = nowMs;
-      }
-      if (ahead < window.shown) continue;
-      const nextMs = Math.max(closed?.nextMs ?? 0, window.resetMs - nowMs);
-      const windows = Math.floor((ahead - window.shown) / window.limit);
-      closed = { ...closed, nextMs, totalMs: Math.max(closed?.totalMs ?? 0, nextMs + windows * lengthMs) };
+    for (const [name, { limit, resetMs, shown }] of this.#windows) {
+      if (ahead < shown) continue;
+      const nextMs = Math.max(closed?.nextMs ?? 0, resetMs - nowMs);
+      const furtherWindows = Math.ceil((ahead - shown + 1) / limit) - 1;
+      const totalMs = Math.max(closed?.totalMs ?? 0, nextMs + furtherWindows * WINDOW_MS[name]);
+      closed = { ...closed, nextMs, totalMs };
     }
     return closed;
   }
 
   /** Whether one more request is admitted, also if all those without a response are counted. */
-  hasRoom(): boolean {
+  hasRoom(nowMs: number): boolean {
+    this.#roll(nowMs);
     for (const [name, { shown, resetMs }] of this.#windows) {
       const sinceMs = resetMs - WINDOW_MS[name] - MAX_TRANSIT_MS;
       const lost = this.#lostMs.filter((lostMs) => lostMs > sinceMs).length;
-      if (shown <= this.#underway.size + lost) return false;
+      if (shown <= this.underway + lost) return false;
     }
     return true;
   }
 
   /** When GET /v1/usage shows what is left, because the limits are unknown or only lost requests use them up (performance.now()). */
-  askMs(): number {
-    return Math.max(this.#askedMs, this.#lostMs.at(-1) ?? -Infinity) + MAX_TRANSIT_MS;
+  usageDueMs(): number {
+    return Math.max(this.#usageAskedMs, this.#lostMs.at(-1) ?? -Infinity) + MAX_TRANSIT_MS;
   }
 
   /** Records that GET /v1/usage was asked, with or without success. */
-  asked(nowMs: number): void {
-    this.#askedMs = nowMs;
+  usageAsked(): void {
+    this.#usageAskedMs = performance.now();
   }
 
-  /** Records that a request is sent which consumes the limits. Returns its number. */
-  send(): number {
-    this.#sent += 1;
-    this.#underway.add(this.#sent);
-    return this.#sent;
-  }
-
-  /** Records that a request has ended without a response of the service. */
-  lose(number: number, nowMs: number): void {
-    this.#underway.delete(number);
+  /** Records that a request under way was lost: it may be counted or not. */
+  lose(nowMs: number): void {
+    this.underway -= 1;
+    // The first response will include earlier ones.
+    if (!this.isKnown) this.#forgetLost(nowMs);
     this.#lostMs.push(nowMs);
   }
 
-  /** Records a response, when its headers arrive. The request has no number if it consumes nothing. */
-  answer(number: number | undefined, sentMs: number, rateLimit: RateLimit): void {
+  /** Records a response to a request that was sent at `sentMs`, when its headers arrive. */
+  answer(sentMs: number, rateLimit: RateLimit): void {
     this.latest = rateLimit;
-    if (number) this.#underway.delete(number);
     // Without a day, the windows are not those of the key, and the request was not counted in them.
     if (!rateLimit.day) return;
-    this.#lostMs = this.#lostMs.filter((lostMs) => sentMs - lostMs < MAX_TRANSIT_MS);
-    // Steps of the clock must not move the window.
+    this.#forgetLost(sentMs);
     const nowMs = performance.now();
+    // Steps of the clock must not move the window.
     const clockMs = nowMs - Date.now();
     for (const [name, { limit, remaining, resetAt }] of Object.entries(rateLimit) as Entries<RateLimit>) {
       const resetMs = resetAt.getTime() + clockMs;
@@ -137,6 +125,19 @@ export class Limits {
       }
     }
   }
-}
 
-type Entries<Values> = { [Name in keyof Values]-?: [Name, NonNullable<Values[Name]>] }[keyof Values][];
+  /** Forgets requests whose count a response to a request of that time includes. */
+  #forgetLost(sentMs: number): void {
+    this.#lostMs = this.#lostMs.filter((lostMs) => sentMs - lostMs < MAX_TRANSIT_MS);
+  }
+
+  /** Begins the windows of now. */
+  #roll(nowMs: number): void {
+    for (const [name, window] of this.#windows) {
+      if (nowMs < window.resetMs) continue;
+      window.resetMs += Math.floor((nowMs - window.resetMs) / WINDOW_MS[name] + 1) * WINDOW_MS[name];
+      window.shown = window.limit;
+      window.knownMs = nowMs;
+    }
+  }
+}

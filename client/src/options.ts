@@ -84,49 +84,66 @@ export interface Settings extends Given<Omit<ClientOptions, keyof Hooks | "heade
   headers: Headers;
 }
 
-/** The type of a value, the least number, or what else it must be with its check. */
-type Rule = "boolean" | "function" | number | [expected: string, accepts: (value: unknown) => boolean];
+type Rule = [expected: string, accepts: (value: unknown) => boolean];
 
 /** Whether it can be a key. Of others, fetch would show the value in its error. */
 export const isVisible = (value: unknown): value is string =>
   typeof value === "string" && /^[!-~]+$/.test(value);
+const isFunction = (value: unknown) => typeof value === "function";
 
-const RULES: Record<keyof (ClientOptions & CreateOptions), Rule> = {
-  apiKey: [
-    "visible ASCII or a function, or PETSTORE_API_KEY be set",
-    (it) => is("function", it) || isVisible(it),
-  ],
-  baseURL: ["a URL, or PETSTORE_BASE_URL be set", (it) => succeeds(() => new URL(it as string))],
-  headers: ["names and values", (it) => succeeds(() => new Headers(it as Headers))],
-  idempotencyKey: ["1 to 255 visible ASCII characters", (it) => isVisible(it) && it.length < 256],
-  signal: ["an AbortSignal", (it) => is("function", (it as AbortSignal | null)?.addEventListener)],
-  maxRetries: 0,
-  timeoutMs: 0,
-  totalTimeoutMs: 0,
-  maxWaitMs: 0,
-  maxConcurrency: 1,
-  maxResponseBytes: 1,
-  allowInsecureHTTP: "boolean",
-  pace: "boolean",
-  fetch: "function",
-  onRequest: "function",
-  onResponse: "function",
-  onWait: "function",
+const NOT_NEGATIVE: Rule = ["a number, at least 0", (value) => typeof value === "number" && value >= 0];
+const POSITIVE: Rule = ["a number, at least 1", (value) => typeof value === "number" && value >= 1];
+const BOOLEAN: Rule = ["true or false", (value) => typeof value === "boolean"];
+const FUNCTION: Rule = ["a function", isFunction];
+
+/** Of calls and, as defaults of them, of clients. */
+const SHARED_RULES: Record<keyof ClientOptions & keyof CallOptions, Rule> = {
+  headers: ["names and values", (value) => succeeds(() => new Headers(value as Headers))],
+  maxRetries: NOT_NEGATIVE,
+  timeoutMs: NOT_NEGATIVE,
+  totalTimeoutMs: NOT_NEGATIVE,
+  maxWaitMs: NOT_NEGATIVE,
 };
 
-const OF_CALLS = /^(signal|headers|idempotencyKey|maxRetries|timeoutMs|totalTimeoutMs|maxWaitMs)$/;
-const OF_CLIENTS = /^(?!(signal|idempotencyKey)$)/;
+const CALL_RULES: Record<Exclude<keyof CreateOptions, keyof typeof SHARED_RULES>, Rule> = {
+  idempotencyKey: ["1 to 255 visible ASCII characters", (value) => isVisible(value) && value.length < 256],
+  signal: ["an AbortSignal", (value) => isFunction((value as AbortSignal | null)?.addEventListener)],
+};
+
+const CLIENT_RULES: Record<Exclude<keyof ClientOptions, keyof typeof SHARED_RULES>, Rule> = {
+  apiKey: [
+    "visible ASCII or a function, or PETSTORE_API_KEY be set",
+    (value) => isFunction(value) || isVisible(value),
+  ],
+  baseURL: ["a URL, or PETSTORE_BASE_URL be set", (value) => succeeds(() => new URL(value as string))],
+  maxConcurrency: POSITIVE,
+  maxResponseBytes: POSITIVE,
+  allowInsecureHTTP: BOOLEAN,
+  pace: BOOLEAN,
+  fetch: FUNCTION,
+  onRequest: FUNCTION,
+  onResponse: FUNCTION,
+  onWait: FUNCTION,
+};
 
 /** Returns the options of a call that are given. Throws a TypeError for an invalid one. */
-export const readCallOptions = (options: CreateOptions) => check(options, OF_CALLS);
+export const readCallOptions = (options: CreateOptions) => check(options, CALL_RULES);
 
 /** Returns the options of a client, and the defaults of others. Throws a TypeError for an invalid one. */
 export function readClientOptions(options: ClientOptions): Settings {
-  const { env } = (globalThis as { process?: { env?: Record<string, string> } }).process ?? {};
-  const { PETSTORE_API_KEY, PETSTORE_BASE_URL } = env ?? {};
-  const defaults = { apiKey: PETSTORE_API_KEY || "", baseURL: PETSTORE_BASE_URL || "" };
-  const given = check({ ...defaults, ...defined(options) }, OF_CLIENTS);
-  const { apiKey, baseURL, headers, allowInsecureHTTP = false, ...others } = given;
+  // Read only if it is needed, because Deno asks for a permission.
+  const { process } = globalThis as { process?: { env?: Record<string, string> } };
+  const {
+    apiKey: key = process?.env?.PETSTORE_API_KEY || "",
+    baseURL: url = process?.env?.PETSTORE_BASE_URL || "",
+  } = options;
+  const {
+    apiKey,
+    baseURL,
+    headers,
+    allowInsecureHTTP = false,
+    ...others
+  } = check({ ...options, apiKey: key, baseURL: url }, CLIENT_RULES);
   return {
     maxRetries: 2,
     timeoutMs: 10_000,
@@ -150,27 +167,15 @@ export function defined<Values extends object>(values: Values): Values {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Values;
 }
 
-function check<Options extends object>(options: Options, names: RegExp): Options {
+function check<Options extends object>(options: Options, rules: Record<string, Rule>): Options {
   const given = defined(options);
   for (const [name, value] of Object.entries(given)) {
-    if (!Object.hasOwn(RULES, name) || !names.test(name))
-      throw new TypeError(`${name}: there is no such option`);
-    const rule = RULES[name as keyof typeof RULES];
-    const [expected, accepts] =
-      typeof rule === "object"
-        ? rule
-        : [
-            `a ${typeof rule === "number" ? `number, at least ${rule}` : rule}`,
-            (it: unknown) => is(rule, it),
-          ];
+    const own = [rules, SHARED_RULES as Record<string, Rule>].find((each) => Object.hasOwn(each, name));
+    const [expected, accepts] = own?.[name] ?? [];
+    if (!accepts) throw new TypeError(`${name}: there is no such option`);
     if (!accepts(value)) throw new TypeError(`${name}: must be ${expected}`);
   }
   return given;
-}
-
-/** Whether a value is of a type, or a number that is not less. */
-function is(rule: "boolean" | "function" | number, value: unknown): boolean {
-  return typeof rule === "number" ? typeof value === "number" && value >= rule : typeof value === rule;
 }
 
 function succeeds(work: () => unknown): boolean {

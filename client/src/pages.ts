@@ -18,7 +18,6 @@ const MAX_LIMIT = 100;
  * before that. Each iteration requests its pages anew, one at a time, and meets every pet that existed at its start exactly once.
  */
 export class PetList extends ApiPromise<Page> implements AsyncIterable<Pet> {
-  override readonly [Symbol.toStringTag] = "PetList";
   readonly #parameters: ListParameters;
   readonly #load: (parameters: ListParameters) => Promise<ApiResponse<Page>>;
 

@@ -23,7 +23,7 @@ import type * as schema from "./schema.ts";
 const MAX_READ_AHEAD = 1_000;
 
 /** Query values that could be secrets. */
-const HIDDEN = /([?&](?!limit=|status=|cursor=)[^=&]*=)[^&]*/g;
+const HIDDEN = /(?<=[?&])(?!limit=|status=|cursor=)[^&#]+|#.*/g;
 
 /** Parameters that may be undefined, which is the same as absent. */
 type OrUndefined<Parameters> = { [Name in keyof Parameters]: Parameters[Name] | undefined };
@@ -62,11 +62,18 @@ export class Petstore {
     this.pets = new Pets(this.#sender);
   }
 
-  /** A client with other options. The two share limits and queue, unless `apiKey` or `baseURL` is among the options. */
+  /**
+   * A client with other options, and more headers. The two share what is known of the limits, and `maxConcurrency`, unless `apiKey` or
+   * `baseURL` is among the options.
+   */
   withOptions(options: ClientOptions): Petstore {
     const given = defined(options);
-    const client = new Petstore({ ...this.#options, ...given });
-    if (!given.apiKey && !given.baseURL) client.#sender.limiter = this.#sender.limiter;
+    const { headers: added } = readCallOptions({ headers: given.headers });
+    const headers = merge(new Headers(this.#options.headers), added);
+    const client = new Petstore({ ...this.#options, ...given, headers });
+    if (given.apiKey || given.baseURL) return client;
+    if (given.maxConcurrency) throw new TypeError("maxConcurrency: the clients share that of the first");
+    client.#sender.limiter = this.#sender.limiter;
     return client;
   }
 
@@ -116,14 +123,14 @@ export class Pets {
    */
   async *createMany<Input extends NewPet>(
     pets: Iterable<Input> | AsyncIterable<Input>,
-    options: CreateOptions = {},
+    { idempotencyKey = randomToken(), signal, totalTimeoutMs = Infinity, ...options }: CreateOptions = {},
   ): AsyncGenerator<CreateResult<Input>, void, undefined> {
-    const given = readCallOptions(options);
-    const { idempotencyKey = randomToken(), signal, totalTimeoutMs = Infinity, ...others } = given;
+    const last = `${idempotencyKey}-${Number.MAX_SAFE_INTEGER}`;
+    readCallOptions({ ...options, signal, totalTimeoutMs, idempotencyKey: idempotencyKey && last });
     const limit = Math.min(this.#sender.settings.maxConcurrency, MAX_READ_AHEAD);
     yield* createAll(pets, limit, signal, (pet, index, ended) => {
       const own = { signal: ended, totalTimeoutMs, idempotencyKey: `${idempotencyKey}-${index}` };
-      return this.create(pet, { ...others, ...own });
+      return this.create(pet, { ...options, ...own });
     });
   }
 
@@ -132,12 +139,13 @@ export class Pets {
    * @deprecated The service removes this operation on 5 December 2030. Use `list`.
    */
   get(id: bigint | number, options: CallOptions = {}): ApiPromise<schema.Pet> {
-    return this.#sender.start({ path: "/pets", id, read: readPet }, options);
+    return this.#sender.start({ path: () => `/pets/${idText(id)}`, read: readPet }, options);
   }
 }
 
-interface Operation<Data> extends RequestParameters {
-  id?: bigint | number;
+interface Operation<Data> extends Omit<RequestParameters, "path"> {
+  /** Throws for an invalid argument: then the call rejects. */
+  path: string | (() => string);
   read: Request<Data>["read"];
   caller?: Error;
 }
@@ -145,10 +153,11 @@ interface Operation<Data> extends RequestParameters {
 /** What all methods of a client have in common. */
 class Sender {
   readonly settings: Settings;
-  limiter = new Limiter();
+  limiter: Limiter;
 
   constructor(settings: Settings) {
     this.settings = settings;
+    this.limiter = new Limiter(settings.maxConcurrency);
   }
 
   /** Starts a call at once. */
@@ -158,31 +167,37 @@ class Sender {
   }
 
   async send<Data>(
-    { method = "GET", path, id, query = {}, body, read, caller }: Operation<Data>,
+    { method = "GET", path: given, query = {}, body, read, caller }: Operation<Data>,
     options: CreateOptions,
   ): Promise<ApiResponse<Data>> {
-    const { idempotencyKey, signal, headers: added, ...given } = readCallOptions(options);
+    const { idempotencyKey, signal, headers: added, ...others } = readCallOptions(options);
+    const path = typeof given === "function" ? given() : `${given}`;
     if (!path.startsWith("/")) throw new TypeError("path: must begin with /");
     const search = `${new URLSearchParams(defined(query) as Record<string, string>)}`;
-    const resource = id === undefined ? path : `${path}/${stringify(id)}`;
-    const url = `${this.settings.baseURL}${resource}${search && `?${search}`}`;
+    const url = `${this.settings.baseURL}${path}${search && `?${search}`}`;
+    const headers = new Headers(this.settings.headers);
+    if (body !== undefined) headers.set("Content-Type", "application/json");
     // Repeating others is safe.
-    const key = /^(GET|HEAD)$/.test(method) ? undefined : (idempotencyKey ?? randomToken());
-    const own = defined({
-      "Content-Type": body === undefined ? body : "application/json",
-      "Idempotency-Key": key,
-    });
-    const headers = merge(merge(this.settings.headers, own as Record<string, string>), added);
-    const shown = { shownURL: url.replace(HIDDEN, "$1…"), idempotencyKey: key };
-    const sent = { method, url, headers, body: body === undefined ? body : stringify(body) };
-    const request = { ...sent, ...shown, read, caller, isFree: path === USAGE_PATH };
-    return new Call(
-      request,
-      this.limiter,
-      { ...this.settings, ...(given as Partial<Settings>) },
-      signal,
-    ).send();
+    if (!/^(GET|HEAD)$/i.test(method)) headers.set("Idempotency-Key", idempotencyKey ?? randomToken());
+    const request = {
+      method: method.toUpperCase(),
+      url,
+      shownURL: url.replace(HIDDEN, "…"),
+      headers: merge(headers, added),
+      body: body === undefined ? body : stringify(body),
+      isFree: path === USAGE_PATH,
+      read,
+      caller,
+    };
+    const settings = { ...this.settings, ...(others as Partial<Settings>) };
+    return new Call(request, this.limiter, settings, signal).send();
   }
+}
+
+/** The text of an id. Throws a TypeError for a number that may be rounded already, and for what is no integer. */
+function idText(id: bigint | number): string {
+  if (typeof id !== "bigint" && !Number.isSafeInteger(id)) throw new TypeError(`${id}: must be a bigint`);
+  return `${id}`;
 }
 
 function readPet(text: string): schema.Pet {
@@ -195,10 +210,11 @@ function readPage(text: string, headers: Headers, parameters: schema.ListParamet
   const pets = parse<schema.Pet[]>(text);
   if (!Array.isArray(pets)) throw new TypeError("not a list of pets");
   pets.forEach(requirePet);
-  const [, link] = headers.get("Link")?.match(/<([^>]*)>[^,]*rel="?([^"]* )?next\b/i) ?? [];
+  const links = headers.get("Link")?.split(/,(?=\s*<)/) ?? [];
+  const [, link] = links.find((each) => /;\s*rel="?([^"]* )?next\b/i.test(each))?.match(/<([^>]*)>/) ?? [];
   if (link === undefined) return { pets };
   // Only its cursor is used, so that the API key is never sent to the origin of a link.
-  const cursor = new URL(link).searchParams.get("cursor");
+  const cursor = new URL(link, "https://petstore.invalid").searchParams.get("cursor");
   // With the same cursor, a walk would never end.
   if (cursor === null || cursor === parameters.cursor) throw new TypeError("no new cursor");
   return { pets, next: { ...parameters, cursor } };

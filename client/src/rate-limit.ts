@@ -40,11 +40,12 @@ export function readRetryAfterMs(headers: Headers): number | undefined {
   if (value === null) return undefined;
   // Dates are by the clock of the server, and have a comma after the day of the week.
   const nowMs = Date.parse(headers.get("Date") ?? "") || Date.now();
-  const waitsMs = value.split(/(?<!day|mon|tue|wed|thu|fri|sat|sun)\s*,/i).map((each) => {
-    if (/^\s*\d+(\.\d+)?\s*s?\s*$/i.test(each)) return Number.parseFloat(each) * 1000;
+  const waitsMs = value.split(/(?<!day|mon|tue|wed|thu|fri|sat|sun),/i).map((text) => {
+    const each = text.trim();
+    if (/^\d+(\.\d+)?\s?s?$/i.test(each)) return Number.parseFloat(each) * 1000;
     const date = each.replace(/(?<=\d)T/, " ");
     // The oldest form has no zone.
-    const zone = /([+-]\d\d:?\d\d|GMT|UTC|Z)\s*$/i.test(date) ? "" : " GMT";
+    const zone = /([+-]\d\d:?\d\d|[A-Z]+)$/i.test(date) ? "" : " GMT";
     // Date.parse also makes dates of other texts.
     const atMs = /\d:\d\d:\d\d/.test(date) ? Date.parse(date + zone) : Number.NaN;
     return Number.isNaN(atMs) ? UNREADABLE_MS : Math.max(0, atMs - nowMs);

@@ -1,6 +1,7 @@
 // The client package as its users get it: packed, installed into a new project, and used in every runtime and with every compiler
 // that it supports, against the service. How it retries, waits and paces is tested elsewhere.
 
+import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
 import { copyFile, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -160,6 +161,22 @@ describe("Node", () => {
     });
   });
 });
+
+const OTHERS = { bun: ["run"], deno: ["run", "--no-prompt", "--allow-net", "--allow-read"] };
+const found = (name: string) => spawnSync(name, ["--version"]).status === 0;
+
+for (const [name, args] of Object.entries(OTHERS)) {
+  // Deno needs the permission to use the network, and none to read the environment.
+  it.skipIf(!found(name))(`${name} calls the service`, async () => {
+    await writeFile(
+      join(project, "other.js"),
+      `import * as client from "petstore-client";
+      import { run } from "./program.js";
+      console.log(JSON.stringify(await run(client, "${petstore.origin}", globalThis.Bun?.argv[2] ?? Deno.args[0])));`,
+    );
+    await expectCorrect(async (key) => JSON.parse(await runIn(project, name, [...args, "other.js", key])));
+  });
+}
 
 const COMPILERS = { 5: "node_modules/typescript/bin/tsc", 7: "node_modules/@typescript/native/bin/tsc" };
 const STRICT = ["--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess"];

@@ -131,7 +131,7 @@ it("of a URL, errors and hooks show limit, status and cursor only", async () => 
     xlimit: "secret",
   };
   const failed = (await store.request({ path: "/toys", query }).catch((error) => error)) as PetstoreError;
-  const shown = "https://petstore.test/v1/toys?limit=5&token=…&status=sold&a%26b=…&cursor=c&xlimit=…";
+  const shown = "https://petstore.test/v1/toys?limit=5&…&status=sold&…&cursor=c&…";
   expect([failed.url, events[0]?.url]).toEqual([shown, shown]);
   expect(requests[0]?.url).toContain("token=secret");
 });

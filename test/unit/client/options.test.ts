@@ -175,6 +175,12 @@ it.each<[ClientOptions, boolean]>([
   expect(other.rateLimit?.minute?.remaining).toBe(isShared ? 0 : undefined);
 });
 
+it("clients that share a queue have one maxConcurrency", async () => {
+  const { store } = newStore([answer(200)]);
+  expect(await problemOf(() => store.withOptions({ maxConcurrency: 1 }))).toMatch(/^maxConcurrency: /);
+  expect(await problemOf(() => store.withOptions({ maxConcurrency: 1, apiKey: "other" }))).toBe("none");
+});
+
 it("withOptions keeps the other options, and leaves the original as it was", async () => {
   const { store, requests } = newStore([answer(200)], { headers: { one: "1", two: "1" } });
   const other = store.withOptions({ apiKey: "other" }).withOptions({ headers: { three: "3" } });
@@ -184,7 +190,7 @@ it("withOptions keeps the other options, and leaves the original as it was", asy
   );
   expect(sent).toEqual([
     ["Bearer pet_secret", "1", null],
-    ["Bearer other", null, "3"],
+    ["Bearer other", "1", "3"],
   ]);
 });
 
