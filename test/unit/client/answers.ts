@@ -52,6 +52,9 @@ export interface Sent {
   body: unknown;
 }
 
+/** As much of a usage as the client looks at. */
+const USAGE = '{"minute":{},"day":{}}';
+
 /** A client whose requests get these answers in turn, the last one again and again. */
 export function newStore(answers: Answer[], options: Partial<ClientOptions> = {}) {
   const requests: Sent[] = [];
@@ -60,12 +63,14 @@ export function newStore(answers: Answer[], options: Partial<ClientOptions> = {}
     // With pacing, the first request is GET /v1/usage.
     if (options.pace && isFirst) {
       isFirst = false;
-      return new Response("{}");
+      return new Response(USAGE);
     }
     const headers = new Headers(sent);
     const key = headers.get("Idempotency-Key");
     requests.push({ ms: performance.now(), url: `${url}`, method, headers, key, body });
-    return (answers[requests.length - 1] ?? answers.at(-1) ?? never)(signal as AbortSignal);
+    const answered = await (answers[requests.length - 1] ?? answers.at(-1) ?? never)(signal as AbortSignal);
+    if (!`${url}`.endsWith("/usage") || !answered.ok) return answered;
+    return new Response(USAGE, { headers: answered.headers });
   };
   const base = { apiKey: KEY, baseURL: "https://petstore.test", fetch: fetch as typeof globalThis.fetch };
   return { store: new Petstore({ ...base, ...options }), requests };
