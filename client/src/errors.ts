@@ -27,7 +27,7 @@ export interface ErrorDetails {
 export class PetstoreError extends Error {
   /** Kept when programs are minified. */
   static override readonly name: string = "PetstoreError";
-  /** The names of the class and of those that it extends. */
+  /** The names of those classes of this package that it is an instance of. */
   declare readonly petstoreErrorKinds: string[];
   /** The method of the request, such as POST. */
   declare readonly method: string;
@@ -52,11 +52,12 @@ export class PetstoreError extends Error {
     const { status, headers } = response ?? {};
     const requestId = headers?.get("X-Request-Id") ?? undefined;
     const retryAfterMs = headers && readRetryAfterMs(headers);
-    const kinds: string[] = [];
-    for (let each = new.target; each.name !== "Error"; each = Object.getPrototypeOf(each))
-      kinds.push(each.name);
+    const kinds = CLASSES.filter((Class) => isInstance(Class, this)).map((Class) => Class.name);
     Object.defineProperty(this, "petstoreErrorKinds", { value: kinds });
-    Object.assign(this, defined({ name: kinds[0], status, headers, requestId, retryAfterMs, ...details }));
+    Object.assign(
+      this,
+      defined({ name: new.target.name, status, headers, requestId, retryAfterMs, ...details }),
+    );
     if (!caller) return;
     // When it is read, because V8 takes long to write one.
     const get = () => `${this}\n${`${caller.stack}`.replace(/^Error\n/, "")}`;
@@ -65,8 +66,10 @@ export class PetstoreError extends Error {
 
   static override [Symbol.hasInstance](this: typeof PetstoreError, value: unknown): boolean {
     const kinds: unknown = (value as PetstoreError | null)?.petstoreErrorKinds;
+    const isKind = (Class: typeof PetstoreError) =>
+      CLASSES.includes(Class) && Array.isArray(kinds) && kinds.includes(Class.name);
     // biome-ignore lint/complexity/noThisInStatic: the right side of `instanceof`, which can be a class that extends this one.
-    return Array.isArray(kinds) && kinds.includes(this.name);
+    return isInstance(this, value) || isKind(this);
   }
 }
 
@@ -92,6 +95,19 @@ export class ConnectionError extends PetstoreError {
 /** There was no complete response in time. */
 export class TimeoutError extends ConnectionError {
   static override readonly name: string = "TimeoutError";
+}
+
+const CLASSES: (typeof PetstoreError)[] = [
+  PetstoreError,
+  ApiError,
+  RateLimitError,
+  ConnectionError,
+  TimeoutError,
+];
+
+/** What `instanceof` is for other classes. */
+function isInstance(Class: typeof PetstoreError, value: unknown): boolean {
+  return Function.prototype[Symbol.hasInstance].call(Class, value);
 }
 
 /** The code and the message of an error's body. Undefined if it is none of the service's, such as a page of HTML. */

@@ -79,7 +79,8 @@ export class Petstore {
    */
   withOptions(options: ClientOptions): Petstore {
     const given = defined(options);
-    const headers = merge(new Headers(this.#options.headers), given.headers);
+    const { headers: added } = readCallOptions({ headers: given.headers });
+    const headers = merge(new Headers(this.#options.headers), added);
     const client = new Petstore({ ...this.#options, ...given, headers });
     const [own, other] = [this.#sender.settings, client.#sender.settings];
     if (own.apiKey !== other.apiKey || own.baseURL !== other.baseURL) return client;

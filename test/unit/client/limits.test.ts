@@ -200,6 +200,18 @@ it.each(range(40))(
   },
 );
 
+it("if the limits can't be asked for, one request shows them before others are sent", async () => {
+  const service = newService(5);
+  const fetch = async (url: unknown) => {
+    if (`${url}`.endsWith("usage")) throw new TypeError("fetch failed");
+    await sleep(100);
+    return service.answer();
+  };
+  const { get } = newClient(service, { fetch });
+  await finish(Promise.all(range(20).map(get)));
+  expect([service.minutes(), service.refused]).toEqual([[5, 5, 5, 5], 0]);
+});
+
 it("a late response of an earlier window does not change what is left of this one", async () => {
   const service = newService(3, { startMs: START_MS + MINUTE_MS - 5_000 });
   const fetch = async (url: unknown) => {

@@ -53,9 +53,7 @@ it.each([
   expect(`${requests[0]?.url}`).toBe(`${base}/pets`);
 });
 
-it("invalid options are refused", async () => {
-  for (const apiKey of ["", "a b", "key\n", "ключ", undefined as unknown as string])
-    expect(() => newStore({ apiKey })).toThrow(/^apiKey: /);
+it("an integer that may be rounded already is refused", async () => {
   const { store, requests } = newStore();
   for (const id of [2 ** 53, -(2 ** 63), 1e300]) {
     await expect(store.pets.get(id)).rejects.toThrow(`${id}: must be a bigint`);

@@ -1,0 +1,224 @@
+// createMany: order, any length, bounded reading, what fails, how it ends early, and its repetition.
+
+import { getEventListeners } from "node:events";
+import { beforeEach, expect, it, vi } from "vitest";
+import { type NewPet, Petstore, TimeoutError } from "../../../client/src/index.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date", "performance"] });
+  return () => void vi.restoreAllMocks();
+});
+
+const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+const range = (length: number) => Array.from({ length }, (_, index) => index);
+const petOf = (index: number): NewPet => ({ name: `${index}`, categoryId: 0 });
+
+/** A service that adds a pet once for each key. A pet of an even index takes longer than the next one; "bad" is refused. */
+function newStore(maxConcurrency?: number) {
+  const pets = new Map<string | null, string>();
+  const most = { underway: 0, now: 0, aborted: 0 };
+  const fetch = async (_: unknown, { headers, body, signal }: RequestInit = {}) => {
+    most.now += 1;
+    most.underway = Math.max(most.underway, most.now);
+    signal?.addEventListener("abort", () => (most.aborted += 1));
+    const pet = JSON.parse(`${body}`);
+    await sleep(pet.name % 2 ? 10 : 25);
+    most.now -= 1;
+    if (pet.name === "bad")
+      return Response.json({ code: "invalid_request", message: "bad" }, { status: 400 });
+    const key = new Headers(headers).get("Idempotency-Key");
+    if (!pets.has(key)) pets.set(key, JSON.stringify({ ...pet, id: pets.size }));
+    return new Response(pets.get(key), { status: 201 });
+  };
+  const base = { apiKey: "key", baseURL: "https://petstore.test", maxRetries: 0, maxConcurrency };
+  return { store: new Petstore({ ...base, fetch: fetch as typeof globalThis.fetch }), pets, most };
+}
+
+/** Lets time pass until `done`. */
+async function finish<Result>(done: Promise<Result>): Promise<Result> {
+  const state = { isDone: false };
+  const end = () => Object.assign(state, { isDone: true });
+  done.then(end, end);
+  while (!state.isDone) await vi.advanceTimersByTimeAsync(5);
+  return done;
+}
+
+/** 20 pets, of which some are bad. */
+const inputs = range(20).map((index) => (index % 7 === 3 ? { ...petOf(index), name: "bad" } : petOf(index)));
+const iterables: [string, () => Iterable<NewPet> | AsyncIterable<NewPet>][] = [
+  ["an array", () => inputs],
+  ["a generator", () => inputs.values()],
+  ["a set", () => new Set(inputs)],
+  [
+    "an async generator",
+    async function* () {
+      yield* inputs;
+    },
+  ],
+  [
+    "a slow async generator",
+    async function* () {
+      for (const input of inputs) {
+        await sleep(30);
+        yield input;
+      }
+    },
+  ],
+];
+
+it.each(iterables)(
+  "%s: each pet has its result, in order, and a repetition adds nothing",
+  async (_, iterable) => {
+    for (const maxConcurrency of [1, 3, undefined]) {
+      const { store, pets, most } = newStore(maxConcurrency);
+      const options = { idempotencyKey: "mine" };
+      const results = await finish(Array.fromAsync(store.pets.createMany(iterable(), options)));
+      const expected = inputs.map((input, index) => {
+        const error = expect.objectContaining({ status: 400, idempotencyKey: `mine-${index}` });
+        return {
+          index,
+          input,
+          ...(input.name === "bad" ? { error } : { pet: expect.objectContaining({ name: input.name }) }),
+        };
+      });
+      expect(results).toEqual(expected);
+      expect([...pets.keys()].sort()).toEqual(
+        range(20)
+          .filter((index) => index % 7 !== 3)
+          .map((index) => `mine-${index}`)
+          .sort(),
+      );
+      expect(await finish(Array.fromAsync(store.pets.createMany(iterable(), options)))).toEqual(results);
+      expect(pets.size).toBe(17);
+      expect(most.underway).toBeLessThanOrEqual(maxConcurrency ?? 64);
+      if (_ === "an array") expect(most.underway).toBe(Math.min(maxConcurrency ?? 64, 20));
+      // Without a key, each iteration has its own.
+      await finish(Array.fromAsync(store.pets.createMany(iterable())));
+      expect(pets.size).toBe(34);
+    }
+  },
+);
+
+it.each([
+  [undefined, 64],
+  [2, 2],
+  [Infinity, 1_000],
+])(
+  "with maxConcurrency %s, an endless source is read at most %i ahead, and closed by break",
+  async (maxConcurrency, ahead) => {
+    const { store, pets, most } = newStore(maxConcurrency);
+    let read = 0;
+    let isClosed = false;
+    function* endless() {
+      try {
+        for (;;) yield petOf(read++);
+      } finally {
+        isClosed = true;
+      }
+    }
+    const work = async () => {
+      for await (const { index, pet } of store.pets.createMany(endless())) {
+        expect(pet?.name).toBe(`${index}`);
+        // The program is slow, and the client does not read on meanwhile.
+        await sleep(1_000);
+        expect(read).toBeLessThanOrEqual(index + 1 + ahead);
+        if (index === 3) break;
+      }
+    };
+    await finish(work());
+    await vi.advanceTimersByTimeAsync(0);
+    expect(isClosed).toBe(true);
+    expect(pets.size).toBeLessThanOrEqual(4 + ahead);
+    const created = pets.size;
+    await vi.runAllTimersAsync();
+    expect([pets.size, most.aborted]).toEqual([created, read - created]);
+  },
+);
+
+it("break aborts the creations that are under way", async () => {
+  const { store, most } = newStore(8);
+  const work = async () => {
+    for await (const { index } of store.pets.createMany(inputs)) if (index === 0) break;
+  };
+  await finish(work());
+  expect(most.aborted).toBeGreaterThan(0);
+});
+
+it.each(["sync", "async"])("the error of a %s source is thrown after the results before it", async (kind) => {
+  const { store } = newStore();
+  const failure = new Error("source");
+  const next = (index: number) => {
+    if (index === 5) throw failure;
+    return petOf(index);
+  };
+  const sync = function* () {
+    for (const index of range(9)) yield next(index);
+  };
+  const async = async function* () {
+    yield* sync();
+  };
+  const indexes: number[] = [];
+  const work = async () => {
+    for await (const { index } of store.pets.createMany(kind === "sync" ? sync() : async()))
+      indexes.push(index);
+  };
+  await expect(finish(work())).rejects.toBe(failure);
+  expect(indexes).toEqual(range(5));
+});
+
+const held = new TimeoutError("held", { method: "GET", url: "", attempts: 1 });
+it.each(["before", "while its source is slow", "while pets are being created"])(
+  "an abort %s ends it at once with its reason",
+  async (when) => {
+    const { store } = newStore();
+    const controller = new AbortController();
+    const { signal } = controller;
+    if (when === "before") controller.abort(held);
+    const source = async function* () {
+      yield petOf(1);
+      if (when === "while its source is slow") await new Promise(() => {});
+      yield petOf(2);
+    };
+    const results: unknown[] = [];
+    const work = async () => {
+      for await (const result of store.pets.createMany(source(), { signal })) results.push(result);
+    };
+    const done = work().catch((error) => ({ error }));
+    await vi.advanceTimersByTimeAsync(when === "while its source is slow" ? 500 : 5);
+    controller.abort(held);
+    await vi.advanceTimersByTimeAsync(0);
+    expect(await Promise.race([done, "not yet"])).toEqual({ error: held });
+    for (const result of results) expect(result).toMatchObject({ index: 0 });
+    expect(getEventListeners(signal, "abort")).toEqual([]);
+  },
+);
+
+it("an error that a source throws when it is closed is not left unhandled", async () => {
+  const { store } = newStore();
+  async function* source() {
+    try {
+      for (const index of range(99)) yield petOf(index);
+    } finally {
+      // biome-ignore lint/correctness/noUnsafeFinally: what is tested.
+      throw new Error("closing");
+    }
+  }
+  const work = async () => {
+    for await (const _ of store.pets.createMany(source())) break;
+  };
+  await finish(work());
+  // Vitest fails if a rejection is unhandled.
+  await vi.runAllTimersAsync();
+});
+
+it.each([
+  [{ idempotencyKey: "" }, /^idempotencyKey: /],
+  [{ maxRetries: Number.NaN }, /^maxRetries: /],
+  [{ signal: "no" as unknown as AbortSignal }, /^signal: /],
+  [{ retries: 1 } as object, /^retries: /],
+])("the options %j are refused at once, and not pet by pet", async (options, message) => {
+  const { store, pets } = newStore();
+  const work = Array.fromAsync(store.pets.createMany(inputs, options));
+  await expect(finish(work)).rejects.toThrow(message);
+  expect(pets.size).toBe(0);
+});
