@@ -148,12 +148,8 @@ export class Pets {
       typeof idempotencyKey === "function"
         ? idempotencyKey
         : (_: Input, index: number) => idempotencyKey && `${idempotencyKey}-${index}`;
-    readCallOptions({
-      ...options,
-      signal,
-      totalTimeoutMs,
-      idempotencyKey: keyOf({} as Input, Number.MAX_SAFE_INTEGER),
-    });
+    const lastKey = keyOf({} as Input, Number.MAX_SAFE_INTEGER);
+    readCallOptions({ ...options, signal, totalTimeoutMs, idempotencyKey: lastKey });
     const limit = Math.min(this.#sender.settings.maxConcurrency, MAX_READ_AHEAD);
     yield* createAll(pets, limit, signal, async (pet, index, ended) => {
       const own = { signal: ended, totalTimeoutMs, idempotencyKey: keyOf(pet, index) };
