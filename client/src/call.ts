@@ -82,7 +82,8 @@ export class Call<Data> {
         await this.#pause(failed);
       }
     } catch (error) {
-      throw error === TIME_OVER ? this.#timeout(this.#options.totalTimeoutMs) : error;
+      if (error !== TIME_OVER) throw error;
+      throw this.#error(TimeoutError, `${this}: not sent within totalTimeoutMs`, {});
     }
   }
 
@@ -105,7 +106,7 @@ export class Call<Data> {
         }
         const { askAgainMs, closed } = wait;
         if (closed && (closed.nextMs > this.#options.maxWaitMs || closed.totalMs >= leftMs))
-          throw failed ?? this.#exhausted(closed);
+          throw failed && failed.status !== 429 ? failed : this.#exhausted(closed);
         const jitterMs = closed ? Math.random() * Math.min(MAX_JITTER_MS, leftMs - askAgainMs) : 0;
         if (closed && !isAnnounced) {
           isAnnounced = true;
@@ -182,10 +183,10 @@ export class Call<Data> {
         }
         ended.throwIfAborted();
         const { ok, status, headers } = response;
-        await onResponse?.({ ...event, status, headers, durationMs: performance.now() - sentMs });
+        const requestId = headers.get("X-Request-Id") ?? undefined;
+        await onResponse?.({ ...event, status, headers, requestId, durationMs: performance.now() - sentMs });
         if (!ok) return this.#apiError(response, text);
         try {
-          const requestId = headers.get("X-Request-Id") ?? undefined;
           return { data: request.read(text, headers), response, requestId };
         } catch (cause) {
           return this.#connectionError(cause, response, text);
@@ -232,9 +233,9 @@ export class Call<Data> {
   }
 
   #timeout(timeMs: number, response?: Response): PetstoreError {
-    return this.#error(TimeoutError, `${this}: no complete response in ${Math.round(timeMs)} ms`, {
-      response,
-    });
+    const option = timeMs < this.#options.timeoutMs ? "the rest of totalTimeoutMs" : "timeoutMs";
+    const problem = `${this}: no complete response in ${Math.round(timeMs)} ms, ${option}`;
+    return this.#error(TimeoutError, problem, { response });
   }
 
   #connectionError(cause: unknown, response?: Response, text?: string): PetstoreError {

@@ -53,6 +53,7 @@ export async function* createAll<Input>(
       const first = [results[0], reading].filter((each) => each !== undefined);
       // Undefined if reading was first.
       const result = await within(Infinity, signal, () => Promise.race(first));
+      signal?.throwIfAborted();
       if (result === undefined) reading = undefined;
       else {
         results.shift();

@@ -1,7 +1,7 @@
 // The errors of the client. A call also rejects with the reason of its own signal, with an error of a hook, and with a TypeError for an
 // invalid argument.
 
-import { defined } from "./options.ts";
+import { defined } from "./defined.ts";
 import { readRetryAfterMs } from "./rate-limit.ts";
 import type { Error as ErrorBody } from "./schema.ts";
 

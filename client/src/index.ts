@@ -20,6 +20,12 @@ export type {
   WaitEvent,
 } from "./options.ts";
 export type { Page, PetList } from "./pages.ts";
-export { type NewPet, type Pets, Petstore, type RequestParameters } from "./petstore.ts";
+export {
+  type CreateManyOptions,
+  type NewPet,
+  type Pets,
+  Petstore,
+  type RequestParameters,
+} from "./petstore.ts";
 export type { RateLimit, RateLimitWindow } from "./rate-limit.ts";
 export type { ListParameters, Pet, PetStatus, Usage, UsageDay, UsageWindow } from "./schema.ts";

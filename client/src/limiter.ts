@@ -165,9 +165,12 @@ export class Limiter {
     const isFull = this.#underway.size >= this.#maxConcurrency;
     if (ticket.isFree) return isFull ? { askAgainMs: pollMs } : undefined;
     const closed = limits.closed(ahead, nowMs);
-    // In a Worker, nobody wakes it if those ahead of it leave.
-    const sleepMs = ahead > 0 && isWorker() ? POLL_MS : Infinity;
-    if (closed) return { closed, askAgainMs: Math.min(closed.nextMs, sleepMs) };
+    if (closed) {
+      // Others are woken when they become the first one. In a Worker, nobody does that.
+      const { nextMs, totalMs } = closed;
+      const askAgainMs = ahead === 0 ? nextMs : isWorker() ? Math.min(nextMs, POLL_MS) : totalMs;
+      return { closed, askAgainMs };
+    }
     if (ahead > 0 || isFull) return { askAgainMs: pollMs };
     if (limits.isKnown ? limits.hasRoom(nowMs) : !pace) return undefined;
     // Their responses will show what is left.

@@ -1,5 +1,7 @@
 // The options of the client and of calls: their defaults, and checks that name an option and never repeat its value, which could be a key.
 
+import { defined } from "./defined.ts";
+import type { PetstoreError } from "./errors.ts";
 import { VERSION } from "./version.ts";
 
 /** What `new Headers` accepts. */
@@ -40,6 +42,8 @@ export interface RequestEvent {
 export interface ResponseEvent extends RequestEvent {
   status: number;
   headers: Headers;
+  /** Identifies the request in the log of the service. */
+  requestId: string | undefined;
   /** From the request to the end of the response body, in milliseconds. */
   durationMs: number;
 }
@@ -47,10 +51,13 @@ export interface ResponseEvent extends RequestEvent {
 export interface WaitEvent extends RequestEvent {
   waitMs: number;
   /** Why the request is repeated. Undefined if it waits for requests to be left. */
-  error?: Error | undefined;
+  error?: PetstoreError | undefined;
 }
 
-/** For logs. A call waits for a hook that returns a promise. If a hook fails, the call rejects with its error, whatever the service did. */
+/**
+ * For logs. A call waits for a hook that returns a promise: for `onWait` no longer than it has to wait, for others within `timeoutMs`. If a
+ * hook fails, the call rejects with its error, whatever the service did.
+ */
 export interface Hooks {
   onRequest?: ((event: RequestEvent) => unknown) | undefined;
   onResponse?: ((event: ResponseEvent) => unknown) | undefined;
@@ -160,11 +167,6 @@ export function readClientOptions(options: ClientOptions): Settings {
     baseURL: readBaseURL(new URL(baseURL as string), allowInsecureHTTP),
     headers: merge(ownHeaders(), headers),
   };
-}
-
-/** The values that are not undefined. */
-export function defined<Values extends object>(values: Values): Values {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Values;
 }
 
 function check<Options extends object>(options: Options, rules: Record<string, Rule>): Options {

@@ -3,13 +3,13 @@
 import { ApiPromise } from "./api-promise.ts";
 import { type ApiResponse, Call, type Request, USAGE_PATH } from "./call.ts";
 import { type CreateResult, createAll } from "./create-many.ts";
+import { defined } from "./defined.ts";
 import { parse, randomToken, stringify } from "./json.ts";
 import { Limiter } from "./limiter.ts";
 import {
   type CallOptions,
   type ClientOptions,
   type CreateOptions,
-  defined,
   merge,
   readCallOptions,
   readClientOptions,
@@ -21,6 +21,9 @@ import type * as schema from "./schema.ts";
 
 /** Bounds the memory of `createMany` without a limit of concurrency. */
 const MAX_READ_AHEAD = 1_000;
+
+/** The parameters of a list. The compiler refuses a list that lacks one of the schema. */
+const LIST_PARAMETERS = { limit: 0, status: 0, cursor: 0 } satisfies Record<keyof schema.ListParameters, 0>;
 
 /** Query values that could be secrets. */
 const HIDDEN = /(?<=[?&])(?!limit=|status=|cursor=)[^&#]+|#.*/g;
@@ -34,6 +37,14 @@ export type NewPet = {
     ? bigint | number
     : schema.NewPet[Field] | (undefined extends schema.NewPet[Field] ? undefined : never);
 };
+
+export interface CreateManyOptions<Input> extends Omit<CreateOptions, "idempotencyKey"> {
+  /**
+   * Of each pet: a function of the pet and its index; or a text of up to 238 characters, to which a hyphen and the index are added.
+   * @default random for each call
+   */
+  idempotencyKey?: string | ((pet: Input, index: number) => string) | undefined;
+}
 
 /** A request for an operation that this package has no method for. */
 export interface RequestParameters {
@@ -63,15 +74,16 @@ export class Petstore {
   }
 
   /**
-   * A client with other options, and more headers. The two share what is known of the limits, and `maxConcurrency`, unless `apiKey` or
-   * `baseURL` is among the options.
+   * A client with other options, and more headers. The two share what is known of the limits, and `maxConcurrency`, unless the key or the
+   * URL is another.
    */
   withOptions(options: ClientOptions): Petstore {
     const given = defined(options);
     const { headers: added } = readCallOptions({ headers: given.headers });
     const headers = merge(new Headers(this.#options.headers), added);
     const client = new Petstore({ ...this.#options, ...given, headers });
-    if (given.apiKey || given.baseURL) return client;
+    const [own, other] = [this.#sender.settings, client.#sender.settings];
+    if (own.apiKey !== other.apiKey || own.baseURL !== other.baseURL) return client;
     if (given.maxConcurrency) throw new TypeError("maxConcurrency: the clients share that of the first");
     client.#sender.limiter = this.#sender.limiter;
     return client;
@@ -79,7 +91,7 @@ export class Petstore {
 
   /** Gets the limits of the key and its last 30 days. It consumes nothing, and works while the key is limited or banned. */
   usage(options: CallOptions = {}): ApiPromise<schema.Usage> {
-    return this.request({ path: USAGE_PATH }, options);
+    return this.#sender.start({ path: USAGE_PATH, read: readUsage }, options);
   }
 
   /** Makes a request for which this package has no method, with all that other calls have. `Data` is what the caller expects. */
@@ -104,7 +116,10 @@ export class Pets {
   /** Lists pets in the order of their ids: `await` it for one page, or iterate it for all. */
   list(parameters: OrUndefined<schema.ListParameters> = {}, options: CallOptions = {}): PetList {
     const caller = new Error();
-    return new PetList(defined(parameters) as schema.ListParameters, (query) => {
+    return new PetList(defined(parameters) as schema.ListParameters, async (query) => {
+      for (const name in query) {
+        if (!Object.hasOwn(LIST_PARAMETERS, name)) throw new TypeError(`${name}: there is no such parameter`);
+      }
       const read = (text: string, headers: Headers) => readPage(text, headers, query);
       return this.#sender.send({ path: "/pets", query, read, caller }, options);
     });
@@ -117,19 +132,27 @@ export class Pets {
 
   /**
    * Adds pets, as many at once as `maxConcurrency` allows, and yields what became of each, in their order. It waits for new minutes, but
-   * with the default of `maxWaitMs` not for a new day. To repeat it safely within 24 hours, choose the `idempotencyKey`, of up to 239
-   * characters: that of each pet is this one, a hyphen, and the index of the pet. If the iteration is ended early, pets that were being
-   * created may have been added.
+   * with the default of `maxWaitMs` not for a new day. With an `idempotencyKey`, repeating it within 24 hours is safe. If the iteration is
+   * ended early, pets that were being created may have been added.
    */
   async *createMany<Input extends NewPet>(
     pets: Iterable<Input> | AsyncIterable<Input>,
-    { idempotencyKey = randomToken(), signal, totalTimeoutMs = Infinity, ...options }: CreateOptions = {},
+    {
+      idempotencyKey = randomToken(),
+      signal,
+      totalTimeoutMs = Infinity,
+      ...options
+    }: CreateManyOptions<Input> = {},
   ): AsyncGenerator<CreateResult<Input>, void, undefined> {
-    const last = `${idempotencyKey}-${Number.MAX_SAFE_INTEGER}`;
-    readCallOptions({ ...options, signal, totalTimeoutMs, idempotencyKey: idempotencyKey && last });
+    const keyOf =
+      typeof idempotencyKey === "function"
+        ? idempotencyKey
+        : (_: Input, index: number) => idempotencyKey && `${idempotencyKey}-${index}`;
+    const lastKey = keyOf({} as Input, Number.MAX_SAFE_INTEGER);
+    readCallOptions({ ...options, signal, totalTimeoutMs, idempotencyKey: lastKey });
     const limit = Math.min(this.#sender.settings.maxConcurrency, MAX_READ_AHEAD);
-    yield* createAll(pets, limit, signal, (pet, index, ended) => {
-      const own = { signal: ended, totalTimeoutMs, idempotencyKey: `${idempotencyKey}-${index}` };
+    yield* createAll(pets, limit, signal, async (pet, index, ended) => {
+      const own = { signal: ended, totalTimeoutMs, idempotencyKey: keyOf(pet, index) };
       return this.create(pet, { ...options, ...own });
     });
   }
@@ -174,7 +197,10 @@ class Sender {
     const path = typeof given === "function" ? given() : `${given}`;
     if (!path.startsWith("/")) throw new TypeError("path: must begin with /");
     const search = `${new URLSearchParams(defined(query) as Record<string, string>)}`;
-    const url = `${this.settings.baseURL}${path}${search && `?${search}`}`;
+    const { baseURL } = this.settings;
+    const url = new URL(`${baseURL}${path}${search && `?${search}`}`).href;
+    // Dots in a path lead out of it.
+    if (!url.startsWith(`${baseURL}/`)) throw new TypeError("path: must stay below the base URL");
     const headers = new Headers(this.settings.headers);
     if (body !== undefined) headers.set("Content-Type", "application/json");
     // Repeating others is safe.
@@ -218,6 +244,12 @@ function readPage(text: string, headers: Headers, parameters: schema.ListParamet
   // With the same cursor, a walk would never end.
   if (cursor === null || cursor === parameters.cursor) throw new TypeError("no new cursor");
   return { pets, next: { ...parameters, cursor } };
+}
+
+function readUsage(text: string): schema.Usage {
+  const usage = parse<schema.Usage | null>(text);
+  if (!usage?.minute || !usage.day) throw new TypeError("not a usage");
+  return usage;
 }
 
 /** Throws if the value is no pet: something else has responded. */

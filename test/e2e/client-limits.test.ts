@@ -11,7 +11,7 @@ const petstore = sharedPetstore();
  * calls. The limit is that of a minute and of a day, so that a minute which begins meanwhile makes no difference.
  */
 async function createMore(limit: number, count: number, options: ClientOptions = {}) {
-  const { key } = await petstore.newKey("enterprise", { minute: limit, day: limit });
+  const { id, key } = await petstore.newKey("enterprise", { minute: limit, day: limit });
   const sent: string[] = [];
   const answers: string[] = [];
   let underway = 0;
@@ -28,7 +28,7 @@ async function createMore(limit: number, count: number, options: ClientOptions =
       return new Response(text, response);
     },
   });
-  const names = Array.from({ length: count }, (_, index) => `${key.slice(-9)} ${index}`);
+  const names = Array.from({ length: count }, (_, index) => `${id} ${index}`);
   const calls = await Promise.allSettled(names.map((name) => store.pets.create({ name, categoryId: 1 })));
   const created = calls.flatMap((call) => (call.status === "fulfilled" ? [call.value] : []));
   const errors = calls.flatMap((call) => (call.status === "rejected" ? [call.reason as RateLimitError] : []));

@@ -61,17 +61,25 @@ async function expectCorrect(
   userAgent: string | null = USER_AGENT,
 ): Promise<void> {
   const { key } = await petstore.newKey("business");
-  const { created, got, firstFive, sold, ...others } = (await runProgram(key)) as Report;
+  const { created, got, firstFive, sold, events, ...others } = (await runProgram(key)) as Report;
   const textOf = async (path: string) => (await petstore.call(path, key)).text();
   const ids = created.map((text) => /^{"id":(\d+)/.exec(text)?.[1]);
   expect(created).toEqual(await Promise.all(ids.map((id) => textOf(`/v1/pets/${id}`))));
   const categories = ["9223372036854775807", "-9223372036854775808", "9007199254740993", "0", "5"];
   expect(created.map((text) => /"categoryId":(-?\d+)/.exec(text)?.[1])).toEqual(categories);
   expect(got).toEqual(created);
-  expect(firstFive).toBe(await textOf("/v1/pets?limit=5"));
+  const text = await textOf("/v1/pets?limit=5");
+  expect(firstFive).toEqual([text, text]);
   expect(sold.filter((id) => ids.includes(id)).sort()).toEqual(ids.sort());
   const error = [true, "not_found", 404];
-  expect(others).toEqual({ plan: "business", minuteLimit: 1000, error, aborted: "stop", userAgent });
+  const [[callId] = []] = events;
+  expect(callId).toBeTypeOf("number");
+  expect(events).toEqual([
+    [callId, "GET", 1],
+    [callId, 200, "number"],
+  ]);
+  const limits = { plan: "business", minuteLimit: 1000 };
+  expect(others).toEqual({ ...limits, error, hasRequestId: true, aborted: "stop", userAgent });
 }
 
 it("the package has its code, licence, README and changelog, of one version, and no dependency", async () => {
@@ -142,8 +150,12 @@ describe("Node", () => {
     }),
   ];
 
-  const RUN = `import("./program.js").then(({ run }) => run(client, ...process.argv.slice(1)))
-    .then((report) => console.log(JSON.stringify({ node: process.version, ...report })));`;
+  const RUN = `import("./program.js").then(async ({ run }) => {
+    const { PETSTORE_BASE_URL, PETSTORE_API_KEY } = process.env;
+    const report = await run(client, PETSTORE_BASE_URL, PETSTORE_API_KEY);
+    const { plan } = await new client.Petstore().usage();
+    console.log(JSON.stringify({ node: process.version, ...report, plan }));
+  });`;
 
   const CASES = NODES.flatMap((each) => [
     { ...each, type: "module" as const },
@@ -152,9 +164,10 @@ describe("Node", () => {
 
   it.each(CASES)("Node $version: a $type calls the service", async ({ version, node, type }) => {
     await expectCorrect(async (key) => {
-      const args = [`--input-type=${type}`, "--eval", IMPORTS[type] + RUN, petstore.origin, key];
+      const args = [`--input-type=${type}`, "--eval", IMPORTS[type] + RUN];
+      const environment = { PETSTORE_BASE_URL: petstore.origin, PETSTORE_API_KEY: key };
       const { node: actual, ...report } = JSON.parse(
-        await runIn(project, node === "node" ? node : resolve(node), args),
+        await runIn(project, node === "node" ? node : resolve(node), args, environment),
       );
       expect(actual).toMatch(/^\d/.test(version) ? `v${version}.` : "v");
       return report;

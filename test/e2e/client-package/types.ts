@@ -6,11 +6,16 @@
 
 import {
   ApiError,
+  type ApiPromise,
+  ConnectionError,
+  type CreateResult,
   type ListParameters,
+  type NewPet,
   type Pet,
   Petstore,
   parse,
   RateLimitError,
+  type RequestEvent,
   stringify,
 } from "petstore-client";
 
@@ -39,8 +44,46 @@ export async function use(signal: AbortSignal): Promise<ListParameters | undefin
   } catch (error) {
     if (error instanceof RateLimitError) error.retryAfterMs?.toFixed();
     else if (error instanceof ApiError && error.code === "not_found") error.headers.get("Date");
+    // @ts-expect-error: unknown code
+    else if (error instanceof ApiError && error.code === "gone") return;
   }
 
+  const numbers: number[] = [];
+  const fish: AsyncIterable<NewPet & { line: number }> = (async function* () {
+    yield { name: "Nemo", categoryId: 5n, line: 1 };
+  })();
+  for await (const result of petstore.pets.createMany(fish, { idempotencyKey: "fish", signal })) {
+    const { index, input, pet, error }: CreateResult<NewPet & { line: number }> = result;
+    if (pet) byId.set(pet.id, pet);
+    else if (error instanceof ConnectionError) numbers.push(index, input.line, error.body?.length ?? 0);
+    // @ts-expect-error: it may have failed
+    result.pet.id;
+  }
+  const logged = petstore.withOptions({
+    ...{ apiKey: async () => "pet_2", headers: new Headers(), allowInsecureHTTP: true },
+    ...{ maxConcurrency: 1, maxResponseBytes: Infinity },
+    onRequest: ({ callId }: RequestEvent) => numbers.push(callId),
+    onResponse: async ({ callId, status, durationMs }) => callId + status + durationMs,
+    onWait: ({ waitMs, error }) => numbers.push(waitMs, error?.message.length ?? 0),
+  });
+  const call: ApiPromise<Pet> = logged.request<Pet>({ method: "PUT", path: "/pets/1", body: { ...pet } });
+  const { data, response, requestId = "" } = await call.withResponse();
+  same.id = data.id + BigInt(response.status + requestId.length);
+  (await logged.pets.list().withResponse()).data.pets.map(({ id }) => id);
+  new Petstore().usage({ headers: [["X-Request-Id", "12345678"]] }).catch(() => {});
+
+  // @ts-expect-error: no pet
+  petstore.pets.createMany(["Rex"]);
+  // @ts-expect-error: an operation has a path
+  petstore.request({ method: "PUT" });
+  // @ts-expect-error: unknown
+  (await petstore.request({ path: "/pets" })).length;
+  // @ts-expect-error: a signal is of a call
+  petstore.withOptions({ signal });
+  // @ts-expect-error: a list has no idempotency key
+  petstore.pets.list({}, { idempotencyKey: "list" });
+  // @ts-expect-error: no such option
+  new Petstore({ timeout: 5 });
   // @ts-expect-error: status is optional
   pet.status.length;
   // @ts-expect-error: no integer
@@ -51,8 +94,6 @@ export async function use(signal: AbortSignal): Promise<ListParameters | undefin
   await petstore.pets.create({ name: "Rex", categoryId: 5, status: "lost" });
   // @ts-expect-error: unknown status
   await petstore.pets.list({ status: "lost" });
-  // @ts-expect-error: unknown code
-  if (new ApiError(404, {}, new Headers()).code === "gone") return;
 
   return (await petstore.pets.list({ limit: 2 })).next;
 }

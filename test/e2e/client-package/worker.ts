@@ -24,7 +24,7 @@ declare global {
 const { baseURL, apiKey, silentURL } = env;
 let isSilent = false;
 const petstore = new client.Petstore({
-  ...{ baseURL, apiKey, pace: true, timeoutMs: 1_000, maxRetries: 9 },
+  ...{ baseURL, apiKey: () => apiKey, pace: true, timeoutMs: 1_000, maxRetries: 9 },
   fetch: (url, init) => fetch(isSilent ? silentURL : url, init),
 });
 // It is only compiled.

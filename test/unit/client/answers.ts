@@ -8,12 +8,18 @@ export const KEY = "pet_secret";
 export const PETS_URL = "https://petstore.test/v1/pets";
 export const PET = '{"id":9223372036854775807,"name":"Rex","categoryId":2}';
 
-export type Answer = (signal: AbortSignal) => Response | Promise<Response>;
+/** As much of a usage as the client looks at. */
+export const USAGE = '{"minute":{},"day":{}}';
+
+export type Answer = (signal: AbortSignal, path?: string) => Response | Promise<Response>;
 
 export const answer =
   (status: number, body: string | ReadableStream = PET, headers = {}): Answer =>
-  () =>
-    new Response(body, { status, headers: { [HEADER.requestId]: "req", ...headers } });
+  (_, path) =>
+    new Response(body === PET && path === "/v1/usage" ? USAGE : body, {
+      status,
+      headers: { [HEADER.requestId]: "req", ...headers },
+    });
 export const error = (status: number, code: string, headers = {}) =>
   answer(status, JSON.stringify({ code, message: code, status }), headers);
 export const after = (seconds: unknown) => ({ "Retry-After": `${seconds}` });
@@ -60,12 +66,13 @@ export function newStore(answers: Answer[], options: Partial<ClientOptions> = {}
     // With pacing, the first request is GET /v1/usage.
     if (options.pace && isFirst) {
       isFirst = false;
-      return new Response("{}");
+      return new Response(USAGE);
     }
     const headers = new Headers(sent);
     const key = headers.get("Idempotency-Key");
     requests.push({ ms: performance.now(), url: `${url}`, method, headers, key, body });
-    return (answers[requests.length - 1] ?? answers.at(-1) ?? never)(signal as AbortSignal);
+    const next = answers[requests.length - 1] ?? answers.at(-1) ?? never;
+    return next(signal as AbortSignal, new URL(`${url}`).pathname);
   };
   const base = { apiKey: KEY, baseURL: "https://petstore.test", fetch: fetch as typeof globalThis.fetch };
   return { store: new Petstore({ ...base, ...options }), requests };

@@ -55,7 +55,7 @@ function newService(minute: number, { day = 1e6, startMs = START_MS } = {}) {
     usage(): Response {
       const nowMs = service.nowMs();
       const status = statusOf(rollOver(service.quota, service.limits, nowMs), service.limits, nowMs);
-      return new Response("{}", { headers: headersOf({ ...status, admitted: true }) });
+      return new Response(`{"minute":{},"day":{}}`, { headers: headersOf({ ...status, admitted: true }) });
     },
     /** How many requests each minute has admitted, from the first one. */
     minutes() {

@@ -3,7 +3,7 @@
 import { inspect } from "node:util";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { type CallOptions, type ClientOptions, Petstore } from "../../../client/src/index.ts";
-import { answer, error, newStore, PET } from "./answers.ts";
+import { answer, error, newStore, PET, USAGE } from "./answers.ts";
 
 const SECRET = "pet_secret_that_nobody_sees";
 const BASE = { apiKey: SECRET, baseURL: "https://petstore.test" };
@@ -234,7 +234,7 @@ it.each<[string, (store: Petstore) => { withResponse(): Promise<unknown> }, unkn
   ["list", ({ pets }) => pets.list(), { pets: [expect.objectContaining({ name: "Rex" })] }, `[${PET}]`],
   ["get", ({ pets }) => pets.get(1), expect.objectContaining({ name: "Rex" })],
   ["create", ({ pets }) => pets.create(NEW), expect.objectContaining({ name: "Rex" })],
-  ["usage", (store) => store.usage(), { limits: 1 }, '{"limits":1}'],
+  ["usage", (store) => store.usage(), { minute: {}, day: {} }, USAGE],
   ["request", (store) => store.request({ path: "/" }), null, "null"],
 ])(
   "%s: withResponse has the data, the response and the id of the request, of the same request",

@@ -3,7 +3,7 @@
 import { beforeEach, expect, it, vi } from "vitest";
 import type { Petstore } from "../../../client/src/index.ts";
 import { Limiter, type Ticket } from "../../../client/src/limiter.ts";
-import { answer, never, newStore, PET } from "./answers.ts";
+import { type Answer, answer, never, newStore, PET } from "./answers.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date", "performance"], now: 0 });
@@ -24,12 +24,12 @@ it.each([
   async (maxConcurrency, most) => {
     let underway = 0;
     const counts: number[] = [];
-    const slow = async () => {
+    const slow: Answer = async (signal, path) => {
       underway += 1;
       counts.push(underway);
       await new Promise((resolve) => setTimeout(resolve, 50));
       underway -= 1;
-      return new Response(PET);
+      return answer(200)(signal, path);
     };
     const { store, requests } = newStore([slow], { maxConcurrency });
     // usage() and what one call repeats are requests of the client too.

@@ -93,7 +93,7 @@ it.each(REFUSALS)("after a 429 %s, no call sends a request before Retry-After", 
 it.each(REFUSALS)(
   "a call that consumes nothing keeps the Retry-After of its own 429 %s",
   async (_, refusal) => {
-    const { store, requests } = newStore([refusal, answer(200, "{}")]);
+    const { store, requests } = newStore([refusal, answer(200)]);
     const done = store.usage();
     await vi.runAllTimersAsync();
     await done;
