@@ -250,7 +250,7 @@ const PHRASES: Record<string, string[]> = {
   "client/src/petstore.ts": [
     fillGuide("on {{removedAt}}"),
     "its last {DAYS_KEPT} days",
-    "safely within {RETENTION_MS / 3600000} hours",
+    "repeating it within {RETENTION_MS / 3600000} hours",
   ],
   "client/src/options.ts": [
     "/** 1 to {MAX_KEY_LENGTH} visible ASCII characters",
