@@ -134,7 +134,7 @@ const FIGURES: Record<string, string> = {
   "docs/deploying.md": "90_000",
   "docs/clients.md": "",
   "client/README.md": `
-    RETENTION_MS, 60_000, MAX_USAGE_AGE_MS, DAYS_KEPT * DAY_MS, 500, 1_000, 2_000, 4_000, 8_000, RETENTION_MS, 10_000, 90_000, 60_000,
+    RETENTION_MS, MAX_USAGE_AGE_MS, DAYS_KEPT * DAY_MS, 500, 1_000, 2_000, 4_000, 8_000, RETENTION_MS, 10_000, 90_000, 60_000,
     RETENTION_MS`,
 };
 
