@@ -1,21 +1,20 @@
 // The client: a method for each operation of the service.
 
-import { ApiPromise } from "./api-promise.ts";
-import { type ApiResponse, Call, type Request, USAGE_PATH } from "./call.ts";
+import { ApiPromise, type ApiResponse, type Page, PetList } from "./api-promise.ts";
+import { Call, type Request, USAGE_PATH } from "./call.ts";
 import { type CreateResult, createAll } from "./create-many.ts";
-import { defined } from "./defined.ts";
 import { parse, randomToken, stringify } from "./json.ts";
 import { Limiter } from "./limiter.ts";
 import {
   type CallOptions,
   type ClientOptions,
   type CreateOptions,
+  defined,
   merge,
   readCallOptions,
   readClientOptions,
   type Settings,
 } from "./options.ts";
-import { type Page, PetList } from "./pages.ts";
 import type { RateLimit } from "./rate-limit.ts";
 import type * as schema from "./schema.ts";
 
@@ -190,7 +189,7 @@ class Sender {
   }
 
   async send<Data>(
-    { method = "GET", path: given, query = {}, body, read, caller }: Operation<Data>,
+    { method = "GET", path: given, query = {}, body, read, caller = new Error() }: Operation<Data>,
     options: CreateOptions,
   ): Promise<ApiResponse<Data>> {
     const { idempotencyKey, signal, headers: added, ...others } = readCallOptions(options);
