@@ -106,7 +106,7 @@ export class Call<Data> {
         if (closed && !isAnnounced) {
           isAnnounced = true;
           await this.#announce(closed.nextMs, closed.totalMs + jitterMs, failed);
-        } else await ticket.sleep(Math.min(askAgainMs + jitterMs, leftMs), this.#signal);
+        } else await sleep(Math.min(askAgainMs + jitterMs, leftMs), this.#signal, ticket);
       }
     } catch (error) {
       this.#limiter.leave(ticket);

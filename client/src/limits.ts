@@ -29,8 +29,6 @@ export interface Closed {
   refusal?: PetstoreError | undefined;
 }
 
-type Entries<Values> = { [Name in keyof Values]-?: [Name, NonNullable<Values[Name]>] }[keyof Values][];
-
 export class Limits {
   /** By the latest response. */
   latest: RateLimit | undefined;
@@ -43,7 +41,6 @@ export class Limits {
   #refusal: PetstoreError | undefined;
   #usageAskedMs = -Infinity;
 
-  /** Whether a response has shown the limits. */
   get isKnown(): boolean {
     return this.#windows.size > 0;
   }
@@ -88,14 +85,13 @@ export class Limits {
     return Math.max(this.#usageAskedMs, this.#lostMs.at(-1) ?? -Infinity) + MAX_TRANSIT_MS;
   }
 
-  /** Records that GET /v1/usage was asked, with or without success. */
+  /** With or without success. */
   usageAsked(): void {
     this.#usageAskedMs = performance.now();
   }
 
-  /** Records that a request under way was lost: it may be counted or not. */
+  /** Records that a request was lost: it may be counted or not. */
   lose(nowMs: number): void {
-    this.underway -= 1;
     // The first response will include earlier ones.
     if (!this.isKnown) this.#forgetLost(nowMs);
     this.#lostMs.push(nowMs);
@@ -105,12 +101,17 @@ export class Limits {
   answer(sentMs: number, rateLimit: RateLimit): void {
     this.latest = rateLimit;
     // Without a day, the windows are not those of the key, and the request was not counted in them.
-    if (!rateLimit.day) return;
+    const { minute, day } = rateLimit;
+    if (!minute || !day) return;
     this.#forgetLost(sentMs);
     const nowMs = performance.now();
     // Steps of the clock must not move the window.
     const clockMs = nowMs - Date.now();
-    for (const [name, { limit, remaining, resetAt }] of Object.entries(rateLimit) as Entries<RateLimit>) {
+    const windows = [
+      ["minute", minute],
+      ["day", day],
+    ] as const;
+    for (const [name, { limit, remaining, resetAt }] of windows) {
       const resetMs = resetAt.getTime() + clockMs;
       const window = this.#windows.get(name);
       const laterMs = resetMs - (window?.resetMs ?? -Infinity);

@@ -57,19 +57,32 @@ export interface RequestParameters {
   body?: unknown;
 }
 
+interface Operation<Data> extends Omit<RequestParameters, "path"> {
+  /** Throws for an invalid argument: then the call rejects. */
+  path: string | (() => string);
+  read: Request<Data>["read"];
+  caller?: Error;
+}
+
+/** Starts a call at once. */
+type Start = <Data>(operation: Operation<Data>, options: CreateOptions) => ApiPromise<Data>;
+
 /** A client of the petstore. Methods reject with a `PetstoreError`, or with the reason of the call's signal. */
 export class Petstore {
   /** Kept when programs are minified. */
   static readonly name = "Petstore";
   readonly pets: Pets;
   readonly #options: ClientOptions;
-  readonly #sender: Sender;
+  readonly #settings: Settings;
+  #limiter: Limiter;
 
   /** Throws a TypeError for an invalid option. */
   constructor(options: ClientOptions = {}) {
     this.#options = defined(options);
-    this.#sender = new Sender(readClientOptions(options));
-    this.pets = new Pets(this.#sender);
+    this.#settings = readClientOptions(options);
+    this.#limiter = new Limiter(this.#settings.maxConcurrency);
+    const start: Start = (operation, given) => this.#start(operation, given);
+    this.pets = new Pets(start, this.#settings.maxConcurrency);
   }
 
   /**
@@ -81,52 +94,89 @@ export class Petstore {
     const { headers: added } = readCallOptions({ headers: given.headers });
     const headers = merge(new Headers(this.#options.headers), added);
     const client = new Petstore({ ...this.#options, ...given, headers });
-    const [own, other] = [this.#sender.settings, client.#sender.settings];
+    const [own, other] = [this.#settings, client.#settings];
     if (own.apiKey !== other.apiKey || own.baseURL !== other.baseURL) return client;
     if (given.maxConcurrency) throw new TypeError("maxConcurrency: the clients share that of the first");
-    client.#sender.limiter = this.#sender.limiter;
+    client.#limiter = this.#limiter;
     return client;
   }
 
   /** Gets the limits of the key and its last 30 days. It consumes nothing, and works while the key is limited or banned. */
   usage(options: CallOptions = {}): ApiPromise<schema.Usage> {
-    return this.#sender.start({ path: USAGE_PATH, read: readUsage }, options);
+    return this.#start({ path: USAGE_PATH, read: readUsage }, options);
   }
 
   /** Makes a request for which this package has no method, with all that other calls have. `Data` is what the caller expects. */
   request<Data = unknown>(parameters: RequestParameters, options: CreateOptions = {}): ApiPromise<Data> {
     const read = (text: string) => (text === "" ? undefined : parse(text)) as Data;
-    return this.#sender.start({ ...parameters, read }, options);
+    return this.#start({ ...parameters, read }, options);
   }
 
   /** The limits, by the latest response. */
   get rateLimit(): RateLimit | undefined {
-    return this.#sender.limiter.limits.latest;
+    return this.#limiter.limits.latest;
+  }
+
+  #start<Data>(operation: Operation<Data>, options: CreateOptions): ApiPromise<Data> {
+    const response = this.#send(operation, options);
+    return new ApiPromise(() => response);
+  }
+
+  async #send<Data>(
+    { method = "GET", path: given, query = {}, body, read, caller = new Error() }: Operation<Data>,
+    options: CreateOptions,
+  ): Promise<ApiResponse<Data>> {
+    const { idempotencyKey = randomToken(), signal, headers: added, ...others } = readCallOptions(options);
+    const path = typeof given === "function" ? given() : `${given}`;
+    if (!path.startsWith("/")) throw new TypeError("path: must begin with /");
+    const search = `${new URLSearchParams(defined(query) as Record<string, string>)}`;
+    const { baseURL } = this.#settings;
+    const url = new URL(`${baseURL}${path}${search && `?${search}`}`).href;
+    // Dots in a path lead out of it.
+    if (!url.startsWith(`${baseURL}/`)) throw new TypeError("path: must stay below the base URL");
+    const headers = new Headers(this.#settings.headers);
+    if (body !== undefined) headers.set("Content-Type", "application/json");
+    // Repeating others is safe.
+    if (!/^(GET|HEAD)$/i.test(method)) headers.set("Idempotency-Key", idempotencyKey);
+    const request = {
+      method: method.toUpperCase(),
+      url,
+      shownURL: url.replace(HIDDEN, "…"),
+      headers: merge(headers, added),
+      body: body === undefined ? body : stringify(body),
+      isFree: path === USAGE_PATH,
+      read,
+      caller,
+    };
+    const settings = { ...this.#settings, ...(others as Partial<Settings>) };
+    return new Call(request, this.#limiter, settings, signal).send();
   }
 }
 
+/** The operations of pets: `store.pets`. */
 export class Pets {
-  readonly #sender: Sender;
+  readonly #start: Start;
+  readonly #maxConcurrency: number;
 
-  constructor(sender: Sender) {
-    this.#sender = sender;
+  constructor(start: Start, maxConcurrency: number) {
+    this.#start = start;
+    this.#maxConcurrency = maxConcurrency;
   }
 
   /** Lists pets in the order of their ids: `await` it for one page, or iterate it for all. */
   list(parameters: OrUndefined<schema.ListParameters> = {}, options: CallOptions = {}): PetList {
     const caller = new Error();
     return new PetList(defined(parameters) as schema.ListParameters, async (query) => {
-      for (const name in query) {
-        if (!Object.hasOwn(LIST_PARAMETERS, name)) throw new TypeError(`${name}: there is no such parameter`);
-      }
+      const unknown = Object.keys(query).find((name) => !Object.hasOwn(LIST_PARAMETERS, name));
+      if (unknown !== undefined) throw new TypeError(`${unknown}: there is no such parameter`);
       const read = (text: string, headers: Headers) => readPage(text, headers, query);
-      return this.#sender.send({ path: "/pets", query, read, caller }, options);
+      return this.#start({ path: "/pets", query, read, caller }, options).withResponse();
     });
   }
 
   /** Adds a pet, once, however often it retries. Rejects with a TypeError for a number that is no safe integer. */
   create(pet: NewPet, options: CreateOptions = {}): ApiPromise<schema.Pet> {
-    return this.#sender.start({ method: "POST", path: "/pets", body: pet, read: readPet }, options);
+    return this.#start({ method: "POST", path: "/pets", body: pet, read: readPet }, options);
   }
 
   /**
@@ -149,7 +199,7 @@ export class Pets {
         : (_: Input, index: number) => idempotencyKey && `${idempotencyKey}-${index}`;
     const lastKey = keyOf({} as Input, Number.MAX_SAFE_INTEGER);
     readCallOptions({ ...options, signal, totalTimeoutMs, idempotencyKey: lastKey });
-    const limit = Math.min(this.#sender.settings.maxConcurrency, MAX_READ_AHEAD);
+    const limit = Math.min(this.#maxConcurrency, MAX_READ_AHEAD);
     yield* createAll(pets, limit, signal, async (pet, index, ended) => {
       const own = { signal: ended, totalTimeoutMs, idempotencyKey: keyOf(pet, index) };
       return this.create(pet, { ...options, ...own });
@@ -161,61 +211,7 @@ export class Pets {
    * @deprecated The service removes this operation on 5 December 2030. Use `list`.
    */
   get(id: bigint | number, options: CallOptions = {}): ApiPromise<schema.Pet> {
-    return this.#sender.start({ path: () => `/pets/${idText(id)}`, read: readPet }, options);
-  }
-}
-
-interface Operation<Data> extends Omit<RequestParameters, "path"> {
-  /** Throws for an invalid argument: then the call rejects. */
-  path: string | (() => string);
-  read: Request<Data>["read"];
-  caller?: Error;
-}
-
-/** What all methods of a client have in common. */
-class Sender {
-  readonly settings: Settings;
-  limiter: Limiter;
-
-  constructor(settings: Settings) {
-    this.settings = settings;
-    this.limiter = new Limiter(settings.maxConcurrency);
-  }
-
-  /** Starts a call at once. */
-  start<Data>(operation: Operation<Data>, options: CreateOptions): ApiPromise<Data> {
-    const response = this.send(operation, options);
-    return new ApiPromise(() => response);
-  }
-
-  async send<Data>(
-    { method = "GET", path: given, query = {}, body, read, caller = new Error() }: Operation<Data>,
-    options: CreateOptions,
-  ): Promise<ApiResponse<Data>> {
-    const { idempotencyKey, signal, headers: added, ...others } = readCallOptions(options);
-    const path = typeof given === "function" ? given() : `${given}`;
-    if (!path.startsWith("/")) throw new TypeError("path: must begin with /");
-    const search = `${new URLSearchParams(defined(query) as Record<string, string>)}`;
-    const { baseURL } = this.settings;
-    const url = new URL(`${baseURL}${path}${search && `?${search}`}`).href;
-    // Dots in a path lead out of it.
-    if (!url.startsWith(`${baseURL}/`)) throw new TypeError("path: must stay below the base URL");
-    const headers = new Headers(this.settings.headers);
-    if (body !== undefined) headers.set("Content-Type", "application/json");
-    // Repeating others is safe.
-    if (!/^(GET|HEAD)$/i.test(method)) headers.set("Idempotency-Key", idempotencyKey ?? randomToken());
-    const request = {
-      method: method.toUpperCase(),
-      url,
-      shownURL: url.replace(HIDDEN, "…"),
-      headers: merge(headers, added),
-      body: body === undefined ? body : stringify(body),
-      isFree: path === USAGE_PATH,
-      read,
-      caller,
-    };
-    const settings = { ...this.settings, ...(others as Partial<Settings>) };
-    return new Call(request, this.limiter, settings, signal).send();
+    return this.#start({ path: () => `/pets/${idText(id)}`, read: readPet }, options);
   }
 }
 

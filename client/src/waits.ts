@@ -15,10 +15,10 @@ function endAll({ target }: Event): void {
 
 /** Ends a wait early, while there is one. */
 export interface Sleeper {
-  end?: () => void;
+  wake?: () => void;
 }
 
-/** Waits until the time is over, the signal is aborted, or `sleeper.end` is called. */
+/** Waits until the time is over, the signal is aborted, or `sleeper.wake` is called. */
 export function sleep(timeMs: number, signal: AbortSignal | undefined, sleeper: Sleeper = {}): Promise<void> {
   return new Promise((resolve) => {
     const ends = (signal && endsOf.get(signal)) ?? new Set();
@@ -28,7 +28,7 @@ export function sleep(timeMs: number, signal: AbortSignal | undefined, sleeper: 
       resolve();
     };
     const timer = setTimeout(end, Math.min(timeMs, MAX_TIMER_MS));
-    sleeper.end = end;
+    sleeper.wake = end;
     if (!signal) return;
     if (signal.aborted) return end();
     endsOf.set(signal, ends.add(end));
@@ -58,6 +58,6 @@ export async function within<Done>(
     throw error;
   } finally {
     over.catch(() => {});
-    sleeper.end?.();
+    sleeper.wake?.();
   }
 }
