@@ -18,6 +18,7 @@ import { sleep, TIME_OVER, within } from "./waits.ts";
 
 const MIN_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 8_000;
+
 /** Added to waits that the service demands, because other clients wait for the same time. */
 const MAX_JITTER_MS = 1_000;
 
@@ -37,7 +38,7 @@ export interface Request<Data> {
   shownURL: string;
   headers: Headers;
   body?: string | undefined;
-  /** Whether it consumes nothing of the limits. */
+  /** It consumes nothing of the limits. */
   isFree: boolean;
   /** Its stack shows the caller. */
   caller: Error;
@@ -52,19 +53,16 @@ export class Call<Data> {
   readonly #request: Request<Data>;
   readonly #limiter: Limiter;
   readonly #options: Settings;
-  readonly #signal: AbortSignal | undefined;
   #deadlineMs: number;
   #attempts = 0;
 
-  constructor(request: Request<Data>, limiter: Limiter, options: Settings, signal: AbortSignal | undefined) {
+  constructor(request: Request<Data>, limiter: Limiter, options: Settings) {
     this.#request = request;
     this.#limiter = limiter;
     this.#options = options;
-    this.#signal = signal;
     this.#deadlineMs = performance.now() + options.totalTimeoutMs;
   }
 
-  /** Makes the call. */
   async send(): Promise<ApiResponse<Data>> {
     let failed: PetstoreError | undefined;
     try {
@@ -85,10 +83,11 @@ export class Call<Data> {
   /** Waits until the request may be sent. Throws at once if that takes too long. */
   async #admission(failed: PetstoreError | undefined): Promise<Ticket> {
     const ticket = this.#limiter.enter(this.#request.isFree, failed !== undefined);
+    const { signal, maxWaitMs } = this.#options;
     let isAnnounced = false;
     try {
       for (;;) {
-        this.#signal?.throwIfAborted();
+        signal?.throwIfAborted();
         const nowMs = performance.now();
         const leftMs = this.#deadlineMs - nowMs;
         // A timer may have been late.
@@ -100,13 +99,13 @@ export class Call<Data> {
           continue;
         }
         const { askAgainMs, closed } = wait;
-        if (closed && (closed.nextMs > this.#options.maxWaitMs || closed.totalMs >= leftMs))
+        if (closed && (closed.nextMs > maxWaitMs || closed.totalMs >= leftMs))
           throw failed && failed.status !== 429 ? failed : this.#exhausted(closed);
         const jitterMs = closed ? Math.random() * Math.min(MAX_JITTER_MS, leftMs - askAgainMs) : 0;
         if (closed && !isAnnounced) {
           isAnnounced = true;
           await this.#announce(closed.nextMs, closed.totalMs + jitterMs, failed);
-        } else await sleep(Math.min(askAgainMs + jitterMs, leftMs), this.#signal, ticket);
+        } else await sleep(Math.min(askAgainMs + jitterMs, leftMs), signal, ticket);
       }
     } catch (error) {
       this.#limiter.leave(ticket);
@@ -124,16 +123,16 @@ export class Call<Data> {
     if (waitMs === undefined || untilMs >= this.#deadlineMs) throw error;
     if (isRefused && !this.#request.isFree) return;
     await this.#announce(waitMs, waitMs, error);
-    await sleep(untilMs - performance.now(), this.#signal);
+    await sleep(untilMs - performance.now(), this.#options.signal);
   }
 
   /** Calls the hook, and waits for it for at most `hookMs`, so that it does not delay other calls. */
   async #announce(hookMs: number, waitMs: number, error: PetstoreError | undefined): Promise<void> {
-    const { onWait } = this.#options;
+    const { onWait, signal } = this.#options;
     if (!onWait) return;
     const event = { ...this.#event(this.#attempts + 1), waitMs, error };
     try {
-      await within(hookMs, this.#signal, async () => onWait(event));
+      await within(hookMs, signal, async () => onWait(event));
     } catch (failure) {
       if (failure !== TIME_OVER) throw failure;
     }
@@ -154,7 +153,7 @@ export class Call<Data> {
     ticket: Ticket,
     attempt: number,
   ): Promise<ApiResponse<Read> | PetstoreError> {
-    const { timeoutMs, maxResponseBytes, fetch, onRequest, onResponse } = this.#options;
+    const { signal, timeoutMs, maxResponseBytes, fetch, onRequest, onResponse } = this.#options;
     const sentMs = performance.now();
     if (request.headers.has("Idempotency-Key"))
       this.#deadlineMs = Math.min(this.#deadlineMs, sentMs + MAX_REPEAT_MS);
@@ -162,7 +161,7 @@ export class Call<Data> {
     const event = this.#event(attempt, request);
     let response: Response | undefined;
     try {
-      return await within(timeMs, this.#signal, async (ended) => {
+      return await within(timeMs, signal, async (ended) => {
         await onRequest?.(event);
         const init = await this.#init(request, ended);
         ended.throwIfAborted();

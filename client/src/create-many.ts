@@ -26,22 +26,22 @@ export async function* createAll<Input>(
     yield* inputs;
   })();
   const results: Promise<CreateResult<Input>>[] = [];
-  let index = 0;
+  let inputsRead = 0;
   let reading: Promise<void> | undefined;
   let isRead = false;
   let failed: { error: unknown } | undefined;
-  const start = (input: Input, index: number) => {
-    const settled = create(input, index, ended.signal).then(
-      (pet) => ({ index, input, pet }),
-      (error: unknown) => ({ index, input, error }),
-    );
-    results.push(settled);
+  const start = async (input: Input, index: number) => {
+    try {
+      return { index, input, pet: await create(input, index, ended.signal) };
+    } catch (error) {
+      return { index, input, error };
+    }
   };
   const read = async () => {
     try {
       const { done, value } = await source.next();
       if (done) isRead = true;
-      else start(value, index++);
+      else results.push(start(value, inputsRead++));
     } catch (error) {
       isRead = true;
       failed = { error };

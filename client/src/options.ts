@@ -86,6 +86,8 @@ type Given<Values> = { [Name in keyof Values]-?: Exclude<Values[Name], undefined
 export interface Settings extends Given<Omit<ClientOptions, keyof Hooks>>, Hooks {
   baseURL: string;
   headers: Headers;
+  /** Of one call. */
+  signal?: AbortSignal | undefined;
 }
 
 type Name = keyof ClientOptions | keyof CreateOptions;

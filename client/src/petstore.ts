@@ -126,7 +126,7 @@ export class Petstore {
     { method = "GET", path: given, query = {}, body, read, caller = new Error() }: Operation<Data>,
     options: CreateOptions,
   ): Promise<ApiResponse<Data>> {
-    const { idempotencyKey = randomToken(), signal, headers: added, ...others } = readCallOptions(options);
+    const { idempotencyKey = randomToken(), headers: added, ...others } = readCallOptions(options);
     const path = typeof given === "function" ? given() : `${given}`;
     if (!path.startsWith("/")) throw new TypeError("path: must begin with /");
     const search = `${new URLSearchParams(defined(query) as Record<string, string>)}`;
@@ -149,7 +149,7 @@ export class Petstore {
       caller,
     };
     const settings = { ...this.#settings, ...(others as Partial<Settings>) };
-    return new Call(request, this.#limiter, settings, signal).send();
+    return new Call(request, this.#limiter, settings).send();
   }
 }
 
