@@ -46,6 +46,8 @@ export interface Request<Data> {
   read(text: string, headers: Headers): Data;
 }
 
+type Result<Data> = ApiResponse<Data> | PetstoreError;
+
 let calls = 0;
 
 export class Call<Data> {
@@ -129,10 +131,9 @@ export class Call<Data> {
   /** Calls the hook, and waits for it for at most `hookMs`, so that it does not delay other calls. */
   async #announce(hookMs: number, waitMs: number, error: PetstoreError | undefined): Promise<void> {
     const { onWait, signal } = this.#options;
-    if (!onWait) return;
     const event = { ...this.#event(this.#attempts + 1), waitMs, error };
     try {
-      await within(hookMs, signal, async () => onWait(event));
+      if (onWait) await within(hookMs, signal, async () => onWait(event));
     } catch (failure) {
       if (failure !== TIME_OVER) throw failure;
     }
@@ -143,16 +144,12 @@ export class Call<Data> {
     const url = this.#options.baseURL + USAGE_PATH;
     const usage = { ...this.#request, method: "GET", url, shownURL: url, body: undefined, read() {} };
     const result = await this.#exchange(usage, this.#limiter.startFree(), this.#attempts + 1);
-    this.#limiter.limits.usageAsked();
+    this.#limiter.limits.usageAskedMs = performance.now();
     if (result instanceof PetstoreError) this.#limiter.limits.refuse(result.retryAfterMs ?? 0, result);
   }
 
   /** Sends one request, and reads its response. Returns an error unless the service has done what the request asks for. */
-  async #exchange<Read>(
-    request: Request<Read>,
-    ticket: Ticket,
-    attempt: number,
-  ): Promise<ApiResponse<Read> | PetstoreError> {
+  async #exchange<Read>(request: Request<Read>, ticket: Ticket, attempt: number): Promise<Result<Read>> {
     const { signal, timeoutMs, maxResponseBytes, fetch, onRequest, onResponse } = this.#options;
     const sentMs = performance.now();
     if (request.headers.has("Idempotency-Key"))
@@ -167,7 +164,7 @@ export class Call<Data> {
         ended.throwIfAborted();
         ticket.isSent = true;
         let text: string | undefined;
-        let result: ApiResponse<Read> | PetstoreError;
+        let result: Result<Read>;
         try {
           response = await fetch(request.url, init);
           const { ok, headers } = response;
@@ -213,9 +210,9 @@ export class Call<Data> {
 
   #apiError(response: Response, text: string): PetstoreError {
     const Class = response.status === 429 ? RateLimitError : ApiError;
-    const { code, message } = readErrorBody(text) ?? {};
+    const known = readErrorBody(text);
     // People see the message of the service as it is.
-    if (message !== undefined) return this.#error(Class, message, { response, code });
+    if (known) return this.#error(Class, known.message, { response, code: known.code });
     const problem = `${this}: unexpected response with status ${response.status}`;
     return this.#error(Class, problem, { response, body: text.slice(0, MAX_SHOWN_BODY) });
   }

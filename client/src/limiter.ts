@@ -1,8 +1,8 @@
 // Admission: when a call may send its next request. The calls of a client share one queue, a bound on requests under way, and the limits.
 //
-// Entering the queue, being admitted and leaving it take constant time. Only the first call of the queue is admitted. It is woken when it
-// becomes the first one, and when a request ends. In a Worker, one request must not resume another. There calls only poll, and those that
-// a Worker has cancelled, which end without any exception, are forgotten when they are overdue.
+// All of it takes constant time. Only the first call of the queue is admitted. It is woken when it becomes the first one, and when a
+// request ends. In a Worker, one request must not resume another. There calls poll, and those that the Worker has cancelled, which end
+// without any exception, are forgotten when they are overdue.
 
 import { type Closed, Limits } from "./limits.ts";
 import type { Settings } from "./options.ts";

@@ -9,13 +9,13 @@ import { type RateLimit, WINDOW_MS, type WindowName } from "./rate-limit.ts";
 /** Larger: after an outage, requests are admitted later. Smaller: a request that was lost may arrive nevertheless, and be counted then. */
 const MAX_TRANSIT_MS = 10_000;
 
+/** Times are those of performance.now(). */
 interface Window {
   limit: number;
-  /** The next window has begun by then (performance.now()). */
+  /** The next window has begun by then. */
   resetMs: number;
   /** The fewest requests that a response has shown to be left. */
   shown: number;
-  /** Since when it is known (performance.now()). */
   knownMs: number;
 }
 
@@ -34,12 +34,13 @@ export class Limits {
   latest: RateLimit | undefined;
   /** Requests that have no response yet. */
   underway = 0;
+  /** When GET /v1/usage was asked last, with or without success. */
+  usageAskedMs = -Infinity;
   readonly #windows = new Map<WindowName, Window>();
   /** When each request was lost that responses may not include. */
   #lostMs: number[] = [];
   #refusedUntilMs = -Infinity;
   #refusal: PetstoreError | undefined;
-  #usageAskedMs = -Infinity;
 
   get isKnown(): boolean {
     return this.#windows.size > 0;
@@ -82,12 +83,7 @@ export class Limits {
 
   /** When GET /v1/usage shows what is left, because the limits are unknown or only lost requests use them up (performance.now()). */
   usageDueMs(): number {
-    return Math.max(this.#usageAskedMs, this.#lostMs.at(-1) ?? -Infinity) + MAX_TRANSIT_MS;
-  }
-
-  /** With or without success. */
-  usageAsked(): void {
-    this.#usageAskedMs = performance.now();
+    return Math.max(this.usageAskedMs, this.#lostMs.at(-1) ?? -Infinity) + MAX_TRANSIT_MS;
   }
 
   /** Records that a request was lost: it may be counted or not. */
@@ -107,11 +103,8 @@ export class Limits {
     const nowMs = performance.now();
     // Steps of the clock must not move the window.
     const clockMs = nowMs - Date.now();
-    const windows = [
-      ["minute", minute],
-      ["day", day],
-    ] as const;
-    for (const [name, { limit, remaining, resetAt }] of windows) {
+    for (const name of ["minute", "day"] as const) {
+      const { limit, remaining, resetAt } = { minute, day }[name];
       const resetMs = resetAt.getTime() + clockMs;
       const window = this.#windows.get(name);
       const laterMs = resetMs - (window?.resetMs ?? -Infinity);
