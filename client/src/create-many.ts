@@ -10,8 +10,8 @@ export type CreateResult<Input> = { index: number; input: Input } & (
 );
 
 /**
- * Yields each result once those before it are yielded. At most `limit` pets are being created, or wait to be yielded. If the program ends
- * the iteration, `create` is aborted. An error of the iterable is thrown after the results of the pets before it.
+ * Yields the results in order, of at most `limit` pets at once. If the program ends the iteration, `create` is aborted. An error of the
+ * iterable is thrown after the results of the pets before it.
  */
 export async function* createAll<Input>(
   inputs: Iterable<Input> | AsyncIterable<Input>,

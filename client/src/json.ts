@@ -48,10 +48,7 @@ export function parse<Value = Pet | Pet[]>(text: string): Value {
   return root.value;
 }
 
-/**
- * Like JSON.stringify, which throws on a bigint: writes it as an integer. Throws a TypeError for an integer that is a number and may be
- * rounded already.
- */
+/** Like JSON.stringify, but a bigint is an integer. Throws a TypeError for an integer that is a number and may be rounded already. */
 export function stringify(value: unknown, space?: string | number): string {
   const mark = randomToken();
   const markBigint = function (this: Record<string, unknown>, key: string, converted: unknown) {

@@ -22,7 +22,7 @@ const MAX_REQUEST_MS = 90_000;
 
 /** A call that waits or has a request under way. */
 export class Ticket implements Sleeper {
-  /** Of the queue: those ahead of it have lower numbers. */
+  /** Tickets ahead of it have lower numbers. */
   number = 0;
   previous: Ticket | undefined;
   next: Ticket | undefined;
@@ -33,13 +33,9 @@ export class Ticket implements Sleeper {
   isSent = false;
   /** Whether its request counts as under way in the limits. */
   isUnanswered = false;
-  wake?: () => void;
   /** Whether its request consumes nothing. */
-  readonly isFree: boolean;
-
-  constructor(isFree: boolean) {
-    this.isFree = isFree;
-  }
+  isFree = false;
+  wake?: () => void;
 }
 
 /** A linked list. */
@@ -98,7 +94,8 @@ export class Limiter {
 
   /** Enters the queue: at the front if the call consumes nothing, or if its request is repeated. */
   enter(isFree: boolean, isRepeated: boolean): Ticket {
-    const ticket = new Ticket(isFree);
+    const ticket = new Ticket();
+    ticket.isFree = isFree;
     this.#queue.enter(ticket, isFree || isRepeated);
     return ticket;
   }
@@ -120,7 +117,8 @@ export class Limiter {
 
   /** Starts a request that consumes nothing, without a wait. */
   startFree(): Ticket {
-    const ticket = new Ticket(true);
+    const ticket = new Ticket();
+    ticket.isFree = true;
     ticket.dueMs = performance.now() + MAX_REQUEST_MS;
     this.#start(ticket);
     return ticket;

@@ -38,10 +38,7 @@ export type NewPet = {
 };
 
 export interface CreateManyOptions<Input> extends Omit<CreateOptions, "idempotencyKey"> {
-  /**
-   * Of each pet: a function of the pet and its index; or a text of up to 238 characters, to which a hyphen and the index are added.
-   * @default random for each call
-   */
+  /** A function of the pet and its index, or up to 238 characters, to which `-` and the index are added. @default random for each call */
   idempotencyKey?: string | ((pet: Input, index: number) => string) | undefined;
 }
 
@@ -57,15 +54,13 @@ export interface RequestParameters {
   body?: unknown;
 }
 
-interface Operation<Data> extends Omit<RequestParameters, "path"> {
-  /** Throws for an invalid argument: then the call rejects. */
-  path: string | (() => string);
+interface Operation<Data> extends RequestParameters {
   read: Request<Data>["read"];
   caller?: Error;
 }
 
-/** Starts a call at once. */
-type Start = <Data>(operation: Operation<Data>, options: CreateOptions) => ApiPromise<Data>;
+/** Starts a call at once. It rejects with what `operation` throws for an invalid argument. */
+type Start = <Data>(operation: () => Operation<Data>, options: CreateOptions) => ApiPromise<Data>;
 
 /** A client of the petstore. Methods reject with a `PetstoreError`, or with the reason of the call's signal. */
 export class Petstore {
@@ -85,10 +80,7 @@ export class Petstore {
     this.pets = new Pets(start, this.#settings.maxConcurrency);
   }
 
-  /**
-   * A client with other options, and more headers. The two share what is known of the limits, and `maxConcurrency`, unless the key or the
-   * URL is another.
-   */
+  /** A client with other options and added headers. With the same key and URL, the two share `maxConcurrency` and the known limits. */
   withOptions(options: ClientOptions): Petstore {
     const given = defined(options);
     const { headers: added } = readCallOptions({ headers: given.headers });
@@ -103,13 +95,13 @@ export class Petstore {
 
   /** Gets the limits of the key and its last 30 days. It consumes nothing, and works while the key is limited or banned. */
   usage(options: CallOptions = {}): ApiPromise<schema.Usage> {
-    return this.#start({ path: USAGE_PATH, read: readUsage }, options);
+    return this.#start(() => ({ path: USAGE_PATH, read: readUsage }), options);
   }
 
   /** Makes a request for which this package has no method, with all that other calls have. `Data` is what the caller expects. */
   request<Data = unknown>(parameters: RequestParameters, options: CreateOptions = {}): ApiPromise<Data> {
     const read = (text: string) => (text === "" ? undefined : parse(text)) as Data;
-    return this.#start({ ...parameters, read }, options);
+    return this.#start(() => ({ ...parameters, read }), options);
   }
 
   /** The limits, by the latest response. */
@@ -117,18 +109,15 @@ export class Petstore {
     return this.#limiter.limits.latest;
   }
 
-  #start<Data>(operation: Operation<Data>, options: CreateOptions): ApiPromise<Data> {
+  #start<Data>(operation: () => Operation<Data>, options: CreateOptions): ApiPromise<Data> {
     const response = this.#send(operation, options);
     return new ApiPromise(() => response);
   }
 
-  async #send<Data>(
-    { method = "GET", path: given, query = {}, body, read, caller = new Error() }: Operation<Data>,
-    options: CreateOptions,
-  ): Promise<ApiResponse<Data>> {
+  async #send<Data>(operation: () => Operation<Data>, options: CreateOptions): Promise<ApiResponse<Data>> {
     const { idempotencyKey = randomToken(), headers: added, ...others } = readCallOptions(options);
-    const path = typeof given === "function" ? given() : `${given}`;
-    if (!path.startsWith("/")) throw new TypeError("path: must begin with /");
+    const { method = "GET", path, query = {}, body, read, caller = new Error() } = operation();
+    if (!String(path).startsWith("/")) throw new TypeError("path: must begin with /");
     const search = `${new URLSearchParams(defined(query) as Record<string, string>)}`;
     const { baseURL } = this.#settings;
     const url = new URL(`${baseURL}${path}${search && `?${search}`}`).href;
@@ -170,13 +159,13 @@ export class Pets {
       const unknown = Object.keys(query).find((name) => !Object.hasOwn(LIST_PARAMETERS, name));
       if (unknown !== undefined) throw new TypeError(`${unknown}: there is no such parameter`);
       const read = (text: string, headers: Headers) => readPage(text, headers, query);
-      return this.#start({ path: "/pets", query, read, caller }, options).withResponse();
+      return this.#start(() => ({ path: "/pets", query, read, caller }), options).withResponse();
     });
   }
 
   /** Adds a pet, once, however often it retries. Rejects with a TypeError for a number that is no safe integer. */
   create(pet: NewPet, options: CreateOptions = {}): ApiPromise<schema.Pet> {
-    return this.#start({ method: "POST", path: "/pets", body: pet, read: readPet }, options);
+    return this.#start(() => ({ method: "POST", path: "/pets", body: pet, read: readPet }), options);
   }
 
   /**
@@ -211,7 +200,7 @@ export class Pets {
    * @deprecated The service removes this operation on 5 December 2030. Use `list`.
    */
   get(id: bigint | number, options: CallOptions = {}): ApiPromise<schema.Pet> {
-    return this.#start({ path: () => `/pets/${idText(id)}`, read: readPet }, options);
+    return this.#start(() => ({ path: `/pets/${idText(id)}`, read: readPet }), options);
   }
 }
 

@@ -37,10 +37,7 @@ export function sleep(timeMs: number, signal: AbortSignal | undefined, sleeper: 
   });
 }
 
-/**
- * Does the work, unless the time is over or the signal is aborted before it is done: then it rejects at once, with TIME_OVER or with the
- * reason of the signal, also if the work ignores the signal that it gets.
- */
+/** Does the work. Rejects at once with TIME_OVER or the reason of the signal, also if the work ignores the signal that it gets. */
 export async function within<Done>(
   timeMs: number,
   signal: AbortSignal | undefined,
