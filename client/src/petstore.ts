@@ -175,23 +175,19 @@ export class Pets {
    */
   async *createMany<Input extends NewPet>(
     pets: Iterable<Input> | AsyncIterable<Input>,
-    {
-      idempotencyKey = randomToken(),
-      signal,
-      totalTimeoutMs = Infinity,
-      ...options
-    }: CreateManyOptions<Input> = {},
+    options: CreateManyOptions<Input> = {},
   ): AsyncGenerator<CreateResult<Input>, void, undefined> {
+    const { idempotencyKey = randomToken(), signal, totalTimeoutMs = Infinity, ...others } = options;
     const keyOf =
       typeof idempotencyKey === "function"
         ? idempotencyKey
         : (_: Input, index: number) => idempotencyKey && `${idempotencyKey}-${index}`;
     const lastKey = keyOf({} as Input, Number.MAX_SAFE_INTEGER);
-    readCallOptions({ ...options, signal, totalTimeoutMs, idempotencyKey: lastKey });
+    readCallOptions({ ...others, signal, totalTimeoutMs, idempotencyKey: lastKey });
     const limit = Math.min(this.#maxConcurrency, MAX_READ_AHEAD);
     yield* createAll(pets, limit, signal, async (pet, index, ended) => {
       const own = { signal: ended, totalTimeoutMs, idempotencyKey: keyOf(pet, index) };
-      return this.create(pet, { ...options, ...own });
+      return this.create(pet, { ...others, ...own });
     });
   }
 
@@ -211,9 +207,7 @@ function idText(id: bigint | number): string {
 }
 
 function readPet(text: string): schema.Pet {
-  const pet = parse<schema.Pet>(text);
-  requirePet(pet);
-  return pet;
+  return requirePet(parse<schema.Pet | null>(text));
 }
 
 function readPage(text: string, headers: Headers, parameters: schema.ListParameters): Page {
@@ -237,6 +231,7 @@ function readUsage(text: string): schema.Usage {
 }
 
 /** Throws if the value is no pet: something else has responded. */
-function requirePet(pet: schema.Pet | null): void {
+function requirePet(pet: schema.Pet | null): schema.Pet {
   if (typeof pet?.id !== "bigint" || typeof pet.categoryId !== "bigint") throw new TypeError("not a pet");
+  return pet;
 }
