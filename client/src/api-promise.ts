@@ -1,6 +1,14 @@
-// What a call returns: a promise of its data, from which a program can also get the response.
+// What calls return: promises of data, from which a program can also get the response, and lists of pets.
 
-import type { ApiResponse } from "./call.ts";
+import type { ListParameters, Pet } from "./schema.ts";
+
+/** The result of a call, and its response, whose body has been read. */
+export interface ApiResponse<Data> {
+  data: Data;
+  response: Response;
+  /** Identifies the request in the log of the service. */
+  requestId: string | undefined;
+}
 
 /** `await` it for the data, or `await call.withResponse()` for the data with the response. */
 export class ApiPromise<Data> implements Promise<Data> {
@@ -27,9 +35,8 @@ export class ApiPromise<Data> implements Promise<Data> {
     // biome-ignore lint/suspicious/noExplicitAny: as of all promises.
     onError?: ((error: any) => B | PromiseLike<B>) | null,
   ): Promise<A | B> {
-    return this.withResponse()
-      .then(({ data }) => data)
-      .then(onData, onError);
+    const data = this.withResponse().then((result) => result.data);
+    return data.then(onData, onError);
   }
 
   // biome-ignore lint/suspicious/noExplicitAny: as of all promises.
@@ -39,5 +46,41 @@ export class ApiPromise<Data> implements Promise<Data> {
 
   finally(onEnd?: (() => void) | null): Promise<Data> {
     return this.then().finally(onEnd);
+  }
+}
+
+export interface Page {
+  pets: Pet[];
+  /** The parameters of the next page, which can be stored; undefined on the last one. */
+  next?: ListParameters;
+}
+
+/** With `for await`, a list asks for as many pets at once as possible, because requests are limited. */
+const MAX_LIMIT = 100;
+
+/**
+ * `await list` is a page, `for await (const pet of list)` every pet from there on, `list.pages()` every page. Nothing is requested
+ * before that. Each iteration requests its pages anew, one at a time, and meets every pet that existed at its start exactly once.
+ */
+export class PetList extends ApiPromise<Page> implements AsyncIterable<Pet> {
+  readonly #load: (parameters?: ListParameters) => Promise<ApiResponse<Page>>;
+
+  /** `load` has the parameters of the first page as a default. */
+  constructor(parameters: ListParameters, load: (parameters: ListParameters) => Promise<ApiResponse<Page>>) {
+    super(() => load(parameters));
+    this.#load = (next = { limit: MAX_LIMIT, ...parameters }) => load(next);
+  }
+
+  async *pages(): AsyncGenerator<Page, void, undefined> {
+    let next: ListParameters | undefined;
+    do {
+      const { data }: ApiResponse<Page> = await this.#load(next);
+      yield data;
+      next = data.next;
+    } while (next !== undefined);
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Pet, void, undefined> {
+    for await (const { pets } of this.pages()) yield* pets;
   }
 }

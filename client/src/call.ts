@@ -1,20 +1,26 @@
 // One call: it waits for admission, then exchanges a request for a response, until one succeeds or a failure ends it.
 
+import type { ApiResponse } from "./api-promise.ts";
 import {
   ApiError,
   ConnectionError,
   type ErrorDetails,
   PetstoreError,
   RateLimitError,
-  readErrorBody,
   TimeoutError,
 } from "./errors.ts";
-import { MAX_JITTER_MS, pauseAfter } from "./failure.ts";
 import type { Limiter, Ticket } from "./limiter.ts";
 import type { Closed } from "./limits.ts";
 import { isVisible, type RequestEvent, type Settings } from "./options.ts";
 import { parseRateLimit } from "./rate-limit.ts";
+import type { Error as ErrorBody } from "./schema.ts";
 import { sleep, TIME_OVER, within } from "./waits.ts";
+
+const MIN_BACKOFF_MS = 500;
+const MAX_BACKOFF_MS = 8_000;
+
+/** Added to waits that the service demands, because other clients wait for the same time. */
+const MAX_JITTER_MS = 1_000;
 
 /** How long a creation is repeated at most. The service knows its Idempotency-Key for a minute longer. */
 const MAX_REPEAT_MS = 86_340_000;
@@ -25,14 +31,6 @@ export const USAGE_PATH = "/usage";
 /** How much of an unexpected body an error has, in characters. */
 const MAX_SHOWN_BODY = 2_048;
 
-/** The result of a call, and its response, whose body has been read. */
-export interface ApiResponse<Data> {
-  data: Data;
-  response: Response;
-  /** Identifies the request in the log of the service. */
-  requestId: string | undefined;
-}
-
 export interface Request<Data> {
   method: string;
   url: string;
@@ -40,13 +38,15 @@ export interface Request<Data> {
   shownURL: string;
   headers: Headers;
   body?: string | undefined;
-  /** Whether it consumes nothing of the limits. */
+  /** It consumes nothing of the limits. */
   isFree: boolean;
   /** Its stack shows the caller. */
-  caller?: Error | undefined;
+  caller: Error;
   /** Reads a successful response. Throws if that is not what the service sends. */
   read(text: string, headers: Headers): Data;
 }
+
+type Result<Data> = ApiResponse<Data> | PetstoreError;
 
 let calls = 0;
 
@@ -55,21 +55,16 @@ export class Call<Data> {
   readonly #request: Request<Data>;
   readonly #limiter: Limiter;
   readonly #options: Settings;
-  readonly #signal: AbortSignal | undefined;
-  readonly #caller: Error;
   #deadlineMs: number;
   #attempts = 0;
 
-  constructor(request: Request<Data>, limiter: Limiter, options: Settings, signal: AbortSignal | undefined) {
+  constructor(request: Request<Data>, limiter: Limiter, options: Settings) {
     this.#request = request;
     this.#limiter = limiter;
     this.#options = options;
-    this.#signal = signal;
-    this.#caller = request.caller ?? new Error();
     this.#deadlineMs = performance.now() + options.totalTimeoutMs;
   }
 
-  /** Makes the call. */
   async send(): Promise<ApiResponse<Data>> {
     let failed: PetstoreError | undefined;
     try {
@@ -82,18 +77,19 @@ export class Call<Data> {
         await this.#pause(failed);
       }
     } catch (error) {
-      if (error !== TIME_OVER) throw error;
-      throw this.#error(TimeoutError, `${this}: not sent within totalTimeoutMs`, {});
+      if (error === TIME_OVER) throw this.#error(TimeoutError, `${this}: not sent within totalTimeoutMs`, {});
+      throw error;
     }
   }
 
   /** Waits until the request may be sent. Throws at once if that takes too long. */
   async #admission(failed: PetstoreError | undefined): Promise<Ticket> {
     const ticket = this.#limiter.enter(this.#request.isFree, failed !== undefined);
+    const { signal, maxWaitMs } = this.#options;
     let isAnnounced = false;
     try {
       for (;;) {
-        this.#signal?.throwIfAborted();
+        signal?.throwIfAborted();
         const nowMs = performance.now();
         const leftMs = this.#deadlineMs - nowMs;
         // A timer may have been late.
@@ -105,13 +101,13 @@ export class Call<Data> {
           continue;
         }
         const { askAgainMs, closed } = wait;
-        if (closed && (closed.nextMs > this.#options.maxWaitMs || closed.totalMs >= leftMs))
+        if (closed && (closed.nextMs > maxWaitMs || closed.totalMs >= leftMs))
           throw failed && failed.status !== 429 ? failed : this.#exhausted(closed);
         const jitterMs = closed ? Math.random() * Math.min(MAX_JITTER_MS, leftMs - askAgainMs) : 0;
         if (closed && !isAnnounced) {
           isAnnounced = true;
           await this.#announce(closed.nextMs, closed.totalMs + jitterMs, failed);
-        } else await ticket.sleep(Math.min(askAgainMs + jitterMs, leftMs), this.#signal);
+        } else await sleep(Math.min(askAgainMs + jitterMs, leftMs), signal, ticket);
       }
     } catch (error) {
       this.#limiter.leave(ticket);
@@ -129,16 +125,15 @@ export class Call<Data> {
     if (waitMs === undefined || untilMs >= this.#deadlineMs) throw error;
     if (isRefused && !this.#request.isFree) return;
     await this.#announce(waitMs, waitMs, error);
-    await sleep(untilMs - performance.now(), this.#signal);
+    await sleep(untilMs - performance.now(), this.#options.signal);
   }
 
   /** Calls the hook, and waits for it for at most `hookMs`, so that it does not delay other calls. */
   async #announce(hookMs: number, waitMs: number, error: PetstoreError | undefined): Promise<void> {
-    const { onWait } = this.#options;
-    if (!onWait) return;
+    const { onWait, signal } = this.#options;
     const event = { ...this.#event(this.#attempts + 1), waitMs, error };
     try {
-      await within(hookMs, this.#signal, async () => onWait(event));
+      if (onWait) await within(hookMs, signal, async () => onWait(event));
     } catch (failure) {
       if (failure !== TIME_OVER) throw failure;
     }
@@ -146,55 +141,55 @@ export class Call<Data> {
 
   /** Asks for the limits, which consumes nothing. If that fails, the call itself shows them. */
   async #askForLimits(): Promise<void> {
-    const { headers } = this.#request;
     const url = this.#options.baseURL + USAGE_PATH;
-    const usage = { method: "GET", url, shownURL: url, headers, isFree: true, read() {} };
+    const usage = { ...this.#request, method: "GET", url, shownURL: url, body: undefined, read() {} };
     const result = await this.#exchange(usage, this.#limiter.startFree(), this.#attempts + 1);
-    this.#limiter.limits.usageAsked();
+    this.#limiter.limits.usageAskedMs = performance.now();
     if (result instanceof PetstoreError) this.#limiter.limits.refuse(result.retryAfterMs ?? 0, result);
   }
 
   /** Sends one request, and reads its response. Returns an error unless the service has done what the request asks for. */
-  async #exchange<Read>(
-    request: Request<Read>,
-    ticket: Ticket,
-    attempt: number,
-  ): Promise<ApiResponse<Read> | PetstoreError> {
-    const { timeoutMs, maxResponseBytes, fetch, onRequest, onResponse } = this.#options;
+  async #exchange<Read>(request: Request<Read>, ticket: Ticket, attempt: number): Promise<Result<Read>> {
+    const { signal, timeoutMs, maxResponseBytes, fetch, onRequest, onResponse } = this.#options;
     const sentMs = performance.now();
     if (request.headers.has("Idempotency-Key"))
       this.#deadlineMs = Math.min(this.#deadlineMs, sentMs + MAX_REPEAT_MS);
     const timeMs = Math.min(timeoutMs, this.#deadlineMs - sentMs);
     const event = this.#event(attempt, request);
     let response: Response | undefined;
-    let text: string | undefined;
     try {
-      return await within(timeMs, this.#signal, async (ended) => {
+      return await within(timeMs, signal, async (ended) => {
         await onRequest?.(event);
         const init = await this.#init(request, ended);
         ended.throwIfAborted();
         ticket.isSent = true;
+        let text: string | undefined;
+        let result: Result<Read>;
         try {
           response = await fetch(request.url, init);
-          this.#limiter.answer(ticket, sentMs, parseRateLimit(response.headers));
+          const { ok, headers } = response;
+          this.#limiter.answer(ticket, sentMs, parseRateLimit(headers));
           text = await readText(response, maxResponseBytes);
+          const requestId = headers.get("X-Request-Id") ?? undefined;
+          result = ok
+            ? { data: request.read(text, headers), response, requestId }
+            : this.#apiError(response, text);
         } catch (cause) {
-          return this.#connectionError(cause, response);
+          result = this.#connectionError(cause, response, text);
         }
         ended.throwIfAborted();
-        const { ok, status, headers } = response;
-        const requestId = headers.get("X-Request-Id") ?? undefined;
-        await onResponse?.({ ...event, status, headers, requestId, durationMs: performance.now() - sentMs });
-        if (!ok) return this.#apiError(response, text);
-        try {
-          return { data: request.read(text, headers), response, requestId };
-        } catch (cause) {
-          return this.#connectionError(cause, response, text);
+        if (response && text !== undefined) {
+          const { status, headers } = response;
+          const durationMs = performance.now() - sentMs;
+          await onResponse?.({ ...event, status, headers, requestId: result.requestId, durationMs });
         }
+        return result;
       });
     } catch (error) {
-      if (error === TIME_OVER) return this.#timeout(timeMs, response);
-      throw error;
+      if (error !== TIME_OVER) throw error;
+      const option = timeMs < timeoutMs ? "the rest of totalTimeoutMs" : "timeoutMs";
+      const problem = `${this}: no complete response in ${Math.round(timeMs)} ms, ${option}`;
+      return this.#error(TimeoutError, problem, { response });
     } finally {
       this.#limiter.leave(ticket);
     }
@@ -215,27 +210,11 @@ export class Call<Data> {
 
   #apiError(response: Response, text: string): PetstoreError {
     const Class = response.status === 429 ? RateLimitError : ApiError;
-    const { code, message } = readErrorBody(text) ?? {};
+    const known = readErrorBody(text);
     // People see the message of the service as it is.
-    if (message !== undefined) return this.#error(Class, message, { response, code });
+    if (known) return this.#error(Class, known.message, { response, code: known.code });
     const problem = `${this}: unexpected response with status ${response.status}`;
     return this.#error(Class, problem, { response, body: text.slice(0, MAX_SHOWN_BODY) });
-  }
-
-  /** The error of a call that is not sent, because it would be refused for certain. */
-  #exhausted({ totalMs, refusal }: Closed): PetstoreError {
-    const { code, status, headers }: Partial<ApiError> = refusal ?? {};
-    const retryAfterMs = Math.ceil(totalMs);
-    const problem = `${this}: not sent, because nothing is admitted for ${retryAfterMs} ms, too long for this call`;
-    const response = { status: status ?? 429, headers: headers ?? new Headers() };
-    const details = { code: refusal ? code : "rate_limit_exceeded", response, retryAfterMs } as const;
-    return this.#error(response.status === 429 ? RateLimitError : ApiError, problem, details);
-  }
-
-  #timeout(timeMs: number, response?: Response): PetstoreError {
-    const option = timeMs < this.#options.timeoutMs ? "the rest of totalTimeoutMs" : "timeoutMs";
-    const problem = `${this}: no complete response in ${Math.round(timeMs)} ms, ${option}`;
-    return this.#error(TimeoutError, problem, { response });
   }
 
   #connectionError(cause: unknown, response?: Response, text?: string): PetstoreError {
@@ -245,15 +224,44 @@ export class Call<Data> {
     return this.#error(ConnectionError, problem, { response, body: text?.slice(0, MAX_SHOWN_BODY), cause });
   }
 
-  #error(Class: typeof PetstoreError, message: string, details: Partial<ErrorDetails>): PetstoreError {
-    const { method, shownURL: url, headers } = this.#request;
+  /** The error of a call that is not sent, because it would be refused for certain. */
+  #exhausted({ totalMs, refusal }: Closed): PetstoreError {
+    const exhausted = { code: "rate_limit_exceeded", status: 429, headers: new Headers() };
+    const { code, status, headers } = (refusal ?? exhausted) as ApiError;
+    const retryAfterMs = Math.ceil(totalMs);
+    const problem = `${this}: not sent, because nothing is admitted for ${retryAfterMs} ms, too long for this call`;
+    const Class = status === 429 ? RateLimitError : ApiError;
+    return this.#error(Class, problem, { code, response: { status, headers }, retryAfterMs });
+  }
+
+  #error(Class: typeof PetstoreError, message: string, details: ErrorDetails): PetstoreError {
+    const { method, shownURL: url, headers, caller } = this.#request;
     const idempotencyKey = headers.get("Idempotency-Key") ?? undefined;
-    const call = { method, url, idempotencyKey, attempts: this.#attempts, caller: this.#caller };
-    return new Class(message, { ...call, ...details });
+    return new Class(message, { method, url, idempotencyKey, attempts: this.#attempts, caller, ...details });
   }
 
   toString(): string {
     return `${this.#request.method} ${this.#request.shownURL}`;
+  }
+}
+
+/** How long to wait before the request is repeated, after so many attempts. Undefined if that can't help. */
+function pauseAfter(error: PetstoreError, attempts: number, options: Settings): number | undefined {
+  const { status = 0, retryAfterMs: leastMs = 0 } = error;
+  const isTransient = !(error instanceof ApiError) || status >= 500 || [408, 429].includes(status);
+  if (!isTransient || attempts > options.maxRetries || leastMs > options.maxWaitMs) return undefined;
+  // Exponential, with full jitter.
+  const backoffMs = Math.min(MAX_BACKOFF_MS, MIN_BACKOFF_MS * 2 ** (attempts - 1));
+  return leastMs + Math.random() * (leastMs > 0 ? MAX_JITTER_MS : backoffMs);
+}
+
+/** Undefined if the body is none of the service's errors, such as a page of HTML. */
+function readErrorBody(text: string): ErrorBody | undefined {
+  try {
+    const body = JSON.parse(text);
+    return typeof body.code === "string" && typeof body.message === "string" ? body : undefined;
+  } catch {
+    return undefined;
   }
 }
 

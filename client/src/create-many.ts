@@ -10,8 +10,8 @@ export type CreateResult<Input> = { index: number; input: Input } & (
 );
 
 /**
- * Yields each result once those before it are yielded. At most `limit` pets are being created, or wait to be yielded. If the program ends
- * the iteration, `create` is aborted. An error of the iterable is thrown after the results of the pets before it.
+ * Yields the results in order, of at most `limit` pets at once. If the program ends the iteration, `create` is aborted. An error of the
+ * iterable is thrown after the results of the pets before it.
  */
 export async function* createAll<Input>(
   inputs: Iterable<Input> | AsyncIterable<Input>,
@@ -26,22 +26,22 @@ export async function* createAll<Input>(
     yield* inputs;
   })();
   const results: Promise<CreateResult<Input>>[] = [];
-  let index = 0;
+  let inputsRead = 0;
   let reading: Promise<void> | undefined;
   let isRead = false;
   let failed: { error: unknown } | undefined;
-  const start = (input: Input, index: number) => {
-    const settled = create(input, index, ended.signal).then(
-      (pet) => ({ index, input, pet }),
-      (error: unknown) => ({ index, input, error }),
-    );
-    results.push(settled);
+  const start = async (input: Input, index: number) => {
+    try {
+      return { index, input, pet: await create(input, index, ended.signal) };
+    } catch (error) {
+      return { index, input, error };
+    }
   };
   const read = async () => {
     try {
       const { done, value } = await source.next();
       if (done) isRead = true;
-      else start(value, index++);
+      else results.push(start(value, inputsRead++));
     } catch (error) {
       isRead = true;
       failed = { error };

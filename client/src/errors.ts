@@ -1,7 +1,6 @@
 // The errors of the client. A call also rejects with the reason of its own signal, with an error of a hook, and with a TypeError for an
 // invalid argument.
 
-import { defined } from "./defined.ts";
 import { readRetryAfterMs } from "./rate-limit.ts";
 import type { Error as ErrorBody } from "./schema.ts";
 
@@ -9,19 +8,11 @@ import type { Error as ErrorBody } from "./schema.ts";
 export type ErrorCode = ErrorBody["code"];
 
 /** What is known of a failure. */
-export interface ErrorDetails {
-  method: string;
-  url: string;
-  attempts: number;
-  idempotencyKey?: string | undefined;
+export type ErrorDetails = { [Name in keyof ApiError]?: ApiError[Name] | undefined } & {
   response?: Pick<Response, "status" | "headers"> | undefined;
-  code?: ErrorCode | undefined;
-  body?: string | undefined;
-  retryAfterMs?: number;
-  cause?: unknown;
   /** Its stack shows the caller. That of the error begins at a timer or a socket. */
   caller?: Error;
-}
+};
 
 /** The call failed. `instanceof` also knows errors of another copy of this package, such as the CommonJS one beside this one. */
 export class PetstoreError extends Error {
@@ -52,12 +43,11 @@ export class PetstoreError extends Error {
     const { status, headers } = response ?? {};
     const requestId = headers?.get("X-Request-Id") ?? undefined;
     const retryAfterMs = headers && readRetryAfterMs(headers);
-    const kinds = CLASSES.filter((Class) => isInstance(Class, this)).map((Class) => Class.name);
+    const own = { name: new.target.name, status, headers, requestId, retryAfterMs, ...details };
+    for (const [name, value] of Object.entries(own))
+      if (value !== undefined) Object.assign(this, { [name]: value });
+    const kinds = CLASSES.filter((Class) => this instanceof Class).map(({ name }) => name);
     Object.defineProperty(this, "petstoreErrorKinds", { value: kinds });
-    Object.assign(
-      this,
-      defined({ name: new.target.name, status, headers, requestId, retryAfterMs, ...details }),
-    );
     if (!caller) return;
     // When it is read, because V8 takes long to write one.
     const get = () => `${this}\n${`${caller.stack}`.replace(/^Error\n/, "")}`;
@@ -65,11 +55,11 @@ export class PetstoreError extends Error {
   }
 
   static override [Symbol.hasInstance](this: typeof PetstoreError, value: unknown): boolean {
-    const kinds: unknown = (value as PetstoreError | null)?.petstoreErrorKinds;
-    const isKind = (Class: typeof PetstoreError) =>
-      CLASSES.includes(Class) && Array.isArray(kinds) && kinds.includes(Class.name);
-    // biome-ignore lint/complexity/noThisInStatic: the right side of `instanceof`, which can be a class that extends this one.
-    return isInstance(this, value) || isKind(this);
+    const { petstoreErrorKinds: kinds } = (value ?? {}) as Partial<PetstoreError>;
+    // biome-ignore-start lint/complexity/noThisInStatic: the right side of `instanceof`, which can be a class that extends this one.
+    const isOwn = super[Symbol.hasInstance](value);
+    return isOwn || (CLASSES.includes(this) && kinds?.includes(this.name) === true);
+    // biome-ignore-end lint/complexity/noThisInStatic: see above.
   }
 }
 
@@ -97,24 +87,4 @@ export class TimeoutError extends ConnectionError {
   static override readonly name: string = "TimeoutError";
 }
 
-const CLASSES: (typeof PetstoreError)[] = [
-  PetstoreError,
-  ApiError,
-  RateLimitError,
-  ConnectionError,
-  TimeoutError,
-];
-
-/** What `instanceof` is for other classes. */
-function isInstance(Class: typeof PetstoreError, value: unknown): boolean {
-  return Function.prototype[Symbol.hasInstance].call(Class, value);
-}
-
-/** The code and the message of an error's body. Undefined if it is none of the service's, such as a page of HTML. */
-export function readErrorBody(text: string): Pick<ErrorBody, "code" | "message"> | undefined {
-  try {
-    const { code, message } = JSON.parse(text);
-    if (typeof code === "string" && typeof message === "string") return { code: code as ErrorCode, message };
-  } catch {}
-  return undefined;
-}
+const CLASSES = [PetstoreError, ApiError, RateLimitError, ConnectionError, TimeoutError];

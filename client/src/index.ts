@@ -1,5 +1,4 @@
-export type { ApiPromise } from "./api-promise.ts";
-export type { ApiResponse } from "./call.ts";
+export type { ApiPromise, ApiResponse, Page, PetList } from "./api-promise.ts";
 export type { CreateResult } from "./create-many.ts";
 export {
   ApiError,
@@ -19,7 +18,6 @@ export type {
   ResponseEvent,
   WaitEvent,
 } from "./options.ts";
-export type { Page, PetList } from "./pages.ts";
 export {
   type CreateManyOptions,
   type NewPet,

@@ -27,7 +27,7 @@ export function parse<Value = Pet | Pet[]>(text: string): Value {
   let mark: string | undefined;
   if (LONG_INTEGER.test(text)) {
     // No string of the text begins with it. Without a backslash they are as they are written.
-    mark = /[\x7f\\]/.test(text) ? secretMark() : "\x7f";
+    mark = /[\x7f\\]/.test(text) ? randomToken() : "\x7f";
     if (text.includes("\\u00")) json = text.replace(ESCAPED_NAME, (name) => JSON.stringify(JSON.parse(name)));
     json = json.replace(INT64_FIELD, `"$1":"${mark}$2"`);
   }
@@ -48,12 +48,9 @@ export function parse<Value = Pet | Pet[]>(text: string): Value {
   return root.value;
 }
 
-/**
- * Like JSON.stringify, which throws on a bigint: writes it as an integer. Throws a TypeError for an integer that is a number and may be
- * rounded already.
- */
+/** Like JSON.stringify, but a bigint is an integer. Throws a TypeError for an integer that is a number and may be rounded already. */
 export function stringify(value: unknown, space?: string | number): string {
-  const mark = secretMark();
+  const mark = randomToken();
   const markBigint = function (this: Record<string, unknown>, key: string, converted: unknown) {
     // Not `converted`: some programs give BigInt.prototype a toJSON.
     const own = typeof this[key] === "bigint" ? this[key] : converted;
@@ -63,15 +60,7 @@ export function stringify(value: unknown, space?: string | number): string {
   return JSON.stringify(value, markBigint, space).replaceAll(`"${mark}`, "").replaceAll(`${mark}"`, "");
 }
 
-let secret: string | undefined;
-
-/** What no text contains, by accident or design: nobody ever sees it. Workers make no random value while they load modules. */
-function secretMark(): string {
-  secret ??= randomToken();
-  return secret;
-}
-
-/** 128 random bits. crypto.randomUUID is missing on pages that are not served over HTTPS. */
+/** 128 random bits, which no text contains by accident or design. crypto.randomUUID is missing on pages that are not served over HTTPS. */
 export function randomToken(): string {
   return Array.from(crypto.getRandomValues(new Uint32Array(4)), (word) =>
     word.toString(16).padStart(8, "0"),

@@ -1,18 +1,13 @@
 // Admission: when a call may send its next request. The calls of a client share one queue, a bound on requests under way, and the limits.
 //
-// Entering the queue, being admitted and leaving it take constant time. Only the first call of the queue is admitted. It is woken when it
-// becomes the first one, and when a request ends. In a Worker, one request must not resume another. There calls only poll, and those that
-// a Worker has cancelled, which end without any exception, are forgotten when they are overdue.
+// All of it takes constant time. Only the first call of the queue is admitted. It is woken when it becomes the first one, and when a
+// request ends. In a Worker, one request must not resume another. There calls poll, and those that the Worker has cancelled, which end
+// without any exception, are forgotten when they are overdue.
 
 import { type Closed, Limits } from "./limits.ts";
 import type { Settings } from "./options.ts";
 import type { RateLimit } from "./rate-limit.ts";
-import { type Sleeper, sleep } from "./waits.ts";
-
-function isWorker(): boolean {
-  const { navigator } = globalThis as { navigator?: { userAgent?: string } };
-  return navigator?.userAgent === "Cloudflare-Workers";
-}
+import type { Sleeper } from "./waits.ts";
 
 /** How often a call asks that nobody wakes, plus 1 ms for each call ahead. More often costs processor time, less often unused slots. */
 const POLL_IN_WORKER_MS = 20;
@@ -25,37 +20,22 @@ const MAX_LATE_MS = 2_000;
 /** The longest that a cancelled request holds a slot, if its time has no limit. */
 const MAX_REQUEST_MS = 90_000;
 
-export type AdmissionOptions = Pick<Settings, "pace" | "timeoutMs">;
-
 /** A call that waits or has a request under way. */
-export class Ticket {
-  /** Of the queue: those ahead of it have lower numbers. */
+export class Ticket implements Sleeper {
+  /** Tickets ahead of it have lower numbers. */
   number = 0;
   previous: Ticket | undefined;
   next: Ticket | undefined;
   isQueued = false;
-  /** Whether its request consumes nothing. */
-  isFree = false;
-  /** When it asks again, or when its request ends at the latest. It is overdue later. */
+  /** When it asks again, or when its request ends at the latest. */
   dueMs = Infinity;
   /** Whether its request can have reached the service. */
   isSent = false;
   /** Whether its request counts as under way in the limits. */
   isUnanswered = false;
-  #isWoken = false;
-  readonly #sleeper: Sleeper = {};
-
-  wake(): void {
-    if (isWorker()) return;
-    this.#isWoken = true;
-    this.#sleeper.end?.();
-  }
-
-  /** Waits, unless it was woken since the last wait. */
-  async sleep(timeMs: number, signal: AbortSignal | undefined): Promise<void> {
-    if (!this.#isWoken) await sleep(timeMs, signal, this.#sleeper);
-    this.#isWoken = false;
-  }
+  /** Whether its request consumes nothing. */
+  isFree = false;
+  wake?: () => void;
 }
 
 /** A linked list. */
@@ -66,10 +46,11 @@ class Queue {
   #left = 0;
 
   enter(ticket: Ticket, isFirst: boolean): void {
-    const [previous, next] = isFirst ? [undefined, this.first] : [this.#last, undefined];
     ticket.number = isFirst ? this.#left : this.#entered;
     this.#entered += 1;
     ticket.isQueued = true;
+    const previous = isFirst ? undefined : this.#last;
+    const next = isFirst ? this.first : undefined;
     this.#link(previous, ticket);
     this.#link(ticket, next);
   }
@@ -97,7 +78,7 @@ class Queue {
 /** In how long to ask again. `closed`: how long the request can't be sent for certain. */
 export interface Wait {
   askAgainMs: number;
-  closed?: Closed | undefined;
+  closed?: Closed;
 }
 
 export class Limiter {
@@ -120,11 +101,15 @@ export class Limiter {
   }
 
   /** Undefined: the request counts as under way. `ask`: the call must ask for the limits first. */
-  admit(ticket: Ticket, nowMs: number, options: AdmissionOptions): Wait | "ask" | undefined {
-    this.#forgetOverdue(nowMs);
+  admit(
+    ticket: Ticket,
+    nowMs: number,
+    { pace, timeoutMs }: Pick<Settings, "pace" | "timeoutMs">,
+  ): Wait | "ask" | undefined {
+    if (isWorker()) this.#forgetOverdue(nowMs);
     if (!ticket.isQueued) this.#queue.enter(ticket, false);
-    const wait = this.#waitOf(ticket, nowMs, options.pace);
-    const dueInMs = typeof wait === "object" ? wait.askAgainMs : Math.min(options.timeoutMs, MAX_REQUEST_MS);
+    const wait = this.#waitOf(ticket, nowMs, pace);
+    const dueInMs = typeof wait === "object" ? wait.askAgainMs : Math.min(timeoutMs, MAX_REQUEST_MS);
     ticket.dueMs = nowMs + dueInMs;
     if (!wait) this.#start(ticket);
     return wait;
@@ -145,36 +130,34 @@ export class Limiter {
     if (ticket.isUnanswered) this.limits.underway -= 1;
     ticket.isUnanswered = false;
     this.limits.answer(sentMs, rateLimit);
-    this.#queue.first?.wake();
+    this.#wakeFirst();
   }
 
   /** Leaves the queue, or ends the request. A request without a response may have been counted. */
   leave(ticket: Ticket): void {
     this.#queue.leave(ticket);
     this.#underway.delete(ticket);
+    if (ticket.isUnanswered) this.limits.underway -= 1;
     if (ticket.isUnanswered && ticket.isSent) this.limits.lose(performance.now());
-    else if (ticket.isUnanswered) this.limits.underway -= 1;
     ticket.isUnanswered = false;
-    this.#queue.first?.wake();
+    this.#wakeFirst();
   }
 
   #waitOf(ticket: Ticket, nowMs: number, pace: boolean): Wait | "ask" | undefined {
     const { limits } = this;
     const ahead = this.#queue.ahead(ticket);
-    const pollMs = (isWorker() ? POLL_IN_WORKER_MS : POLL_MS) + ahead;
+    const poll = { askAgainMs: (isWorker() ? POLL_IN_WORKER_MS : POLL_MS) + ahead };
     const isFull = this.#underway.size >= this.#maxConcurrency;
-    if (ticket.isFree) return isFull ? { askAgainMs: pollMs } : undefined;
+    if (ticket.isFree) return isFull ? poll : undefined;
     const closed = limits.closed(ahead, nowMs);
     if (closed) {
-      // Others are woken when they become the first one. In a Worker, nobody does that.
-      const { nextMs, totalMs } = closed;
-      const askAgainMs = ahead === 0 ? nextMs : isWorker() ? Math.min(nextMs, POLL_MS) : totalMs;
-      return { closed, askAgainMs };
+      const mustPoll = isWorker() && ahead > 0;
+      return { closed, askAgainMs: mustPoll ? Math.min(closed.nextMs, POLL_MS) : closed.totalMs };
     }
-    if (ahead > 0 || isFull) return { askAgainMs: pollMs };
+    if (ahead > 0 || isFull) return poll;
     if (limits.isKnown ? limits.hasRoom(nowMs) : !pace) return undefined;
     // Their responses will show what is left.
-    if (limits.underway > 0) return { askAgainMs: pollMs };
+    if (limits.underway > 0) return poll;
     const askInMs = limits.usageDueMs() - nowMs;
     if (askInMs <= 0) return "ask";
     return limits.isKnown ? { askAgainMs: askInMs } : undefined;
@@ -185,15 +168,23 @@ export class Limiter {
     if (!ticket.isFree) this.limits.underway += 1;
     this.#underway.add(ticket);
     this.#queue.leave(ticket);
-    this.#queue.first?.wake();
+    this.#wakeFirst();
+  }
+
+  #wakeFirst(): void {
+    if (!isWorker()) this.#queue.first?.wake?.();
   }
 
   #forgetOverdue(nowMs: number): void {
-    if (!isWorker()) return;
     const isOverdue = ({ dueMs }: Ticket) => dueMs + MAX_LATE_MS < nowMs;
     while (this.#queue.first && isOverdue(this.#queue.first)) this.#queue.leave(this.#queue.first);
     if (nowMs < this.#sweepMs) return;
     this.#sweepMs = nowMs + POLL_MS;
     for (const ticket of this.#underway) if (isOverdue(ticket)) this.leave(ticket);
   }
+}
+
+function isWorker(): boolean {
+  const { navigator } = globalThis as { navigator?: { userAgent?: string } };
+  return navigator?.userAgent === "Cloudflare-Workers";
 }

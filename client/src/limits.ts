@@ -9,13 +9,13 @@ import { type RateLimit, WINDOW_MS, type WindowName } from "./rate-limit.ts";
 /** Larger: after an outage, requests are admitted later. Smaller: a request that was lost may arrive nevertheless, and be counted then. */
 const MAX_TRANSIT_MS = 10_000;
 
+/** Times are those of performance.now(). */
 interface Window {
   limit: number;
-  /** The next window has begun by then (performance.now()). */
+  /** The next window has begun by then. */
   resetMs: number;
   /** The fewest requests that a response has shown to be left. */
   shown: number;
-  /** Since when it is known (performance.now()). */
   knownMs: number;
 }
 
@@ -29,21 +29,19 @@ export interface Closed {
   refusal?: PetstoreError | undefined;
 }
 
-type Entries<Values> = { [Name in keyof Values]-?: [Name, NonNullable<Values[Name]>] }[keyof Values][];
-
 export class Limits {
   /** By the latest response. */
   latest: RateLimit | undefined;
   /** Requests that have no response yet. */
   underway = 0;
+  /** When GET /v1/usage was asked last, with or without success. */
+  usageAskedMs = -Infinity;
   readonly #windows = new Map<WindowName, Window>();
   /** When each request was lost that responses may not include. */
   #lostMs: number[] = [];
   #refusedUntilMs = -Infinity;
   #refusal: PetstoreError | undefined;
-  #usageAskedMs = -Infinity;
 
-  /** Whether a response has shown the limits. */
   get isKnown(): boolean {
     return this.#windows.size > 0;
   }
@@ -85,17 +83,11 @@ export class Limits {
 
   /** When GET /v1/usage shows what is left, because the limits are unknown or only lost requests use them up (performance.now()). */
   usageDueMs(): number {
-    return Math.max(this.#usageAskedMs, this.#lostMs.at(-1) ?? -Infinity) + MAX_TRANSIT_MS;
+    return Math.max(this.usageAskedMs, this.#lostMs.at(-1) ?? -Infinity) + MAX_TRANSIT_MS;
   }
 
-  /** Records that GET /v1/usage was asked, with or without success. */
-  usageAsked(): void {
-    this.#usageAskedMs = performance.now();
-  }
-
-  /** Records that a request under way was lost: it may be counted or not. */
+  /** Records that a request was lost: it may be counted or not. */
   lose(nowMs: number): void {
-    this.underway -= 1;
     // The first response will include earlier ones.
     if (!this.isKnown) this.#forgetLost(nowMs);
     this.#lostMs.push(nowMs);
@@ -105,12 +97,14 @@ export class Limits {
   answer(sentMs: number, rateLimit: RateLimit): void {
     this.latest = rateLimit;
     // Without a day, the windows are not those of the key, and the request was not counted in them.
-    if (!rateLimit.day) return;
+    const { minute, day } = rateLimit;
+    if (!minute || !day) return;
     this.#forgetLost(sentMs);
     const nowMs = performance.now();
     // Steps of the clock must not move the window.
     const clockMs = nowMs - Date.now();
-    for (const [name, { limit, remaining, resetAt }] of Object.entries(rateLimit) as Entries<RateLimit>) {
+    for (const name of ["minute", "day"] as const) {
+      const { limit, remaining, resetAt } = { minute, day }[name];
       const resetMs = resetAt.getTime() + clockMs;
       const window = this.#windows.get(name);
       const laterMs = resetMs - (window?.resetMs ?? -Infinity);

@@ -1,11 +1,9 @@
 // The options of the client and of calls: their defaults, and checks that name an option and never repeat its value, which could be a key.
 
-import { defined } from "./defined.ts";
 import type { PetstoreError } from "./errors.ts";
 import { VERSION } from "./version.ts";
 
-/** What `new Headers` accepts. */
-export type HeadersLike = Headers | Record<string, string> | [name: string, value: string][];
+type HeadersLike = Headers | Record<string, string> | [name: string, value: string][];
 
 /** Options of every call. Undefined is the same as absent. */
 export interface CallOptions {
@@ -84,13 +82,15 @@ export interface ClientOptions extends Omit<CallOptions, "signal">, Hooks {
 
 type Given<Values> = { [Name in keyof Values]-?: Exclude<Values[Name], undefined> };
 
-/** The options of a client, or their defaults. */
-export interface Settings extends Given<Omit<ClientOptions, keyof Hooks | "headers" | "baseURL">>, Hooks {
-  /** Without a final slash. */
+/** The options of a client, or their defaults. `baseURL` has no final slash. */
+export interface Settings extends Given<Omit<ClientOptions, keyof Hooks>>, Hooks {
   baseURL: string;
   headers: Headers;
+  /** Of one call. */
+  signal?: AbortSignal | undefined;
 }
 
+type Name = keyof ClientOptions | keyof CreateOptions;
 type Rule = [expected: string, accepts: (value: unknown) => boolean];
 
 /** Whether it can be a key. Of others, fetch would show the value in its error. */
@@ -103,26 +103,19 @@ const POSITIVE: Rule = ["a number, at least 1", (value) => typeof value === "num
 const BOOLEAN: Rule = ["true or false", (value) => typeof value === "boolean"];
 const FUNCTION: Rule = ["a function", isFunction];
 
-/** Of calls and, as defaults of them, of clients. */
-const SHARED_RULES: Record<keyof ClientOptions & keyof CallOptions, Rule> = {
+const RULES: Record<Name, Rule> = {
+  apiKey: [
+    "visible ASCII or a function, or PETSTORE_API_KEY be set",
+    (key) => isFunction(key) || isVisible(key),
+  ],
+  baseURL: ["a URL, or PETSTORE_BASE_URL be set", (value) => succeeds(() => new URL(value as string))],
   headers: ["names and values", (value) => succeeds(() => new Headers(value as Headers))],
+  signal: ["an AbortSignal", (value) => isFunction((value as AbortSignal | null)?.addEventListener)],
+  idempotencyKey: ["1 to 255 visible ASCII characters", (value) => isVisible(value) && value.length < 256],
   maxRetries: NOT_NEGATIVE,
   timeoutMs: NOT_NEGATIVE,
   totalTimeoutMs: NOT_NEGATIVE,
   maxWaitMs: NOT_NEGATIVE,
-};
-
-const CALL_RULES: Record<Exclude<keyof CreateOptions, keyof typeof SHARED_RULES>, Rule> = {
-  idempotencyKey: ["1 to 255 visible ASCII characters", (value) => isVisible(value) && value.length < 256],
-  signal: ["an AbortSignal", (value) => isFunction((value as AbortSignal | null)?.addEventListener)],
-};
-
-const CLIENT_RULES: Record<Exclude<keyof ClientOptions, keyof typeof SHARED_RULES>, Rule> = {
-  apiKey: [
-    "visible ASCII or a function, or PETSTORE_API_KEY be set",
-    (value) => isFunction(value) || isVisible(value),
-  ],
-  baseURL: ["a URL, or PETSTORE_BASE_URL be set", (value) => succeeds(() => new URL(value as string))],
   maxConcurrency: POSITIVE,
   maxResponseBytes: POSITIVE,
   allowInsecureHTTP: BOOLEAN,
@@ -133,48 +126,50 @@ const CLIENT_RULES: Record<Exclude<keyof ClientOptions, keyof typeof SHARED_RULE
   onWait: FUNCTION,
 };
 
+const OF_CALLS_ONLY: Name[] = ["signal", "idempotencyKey"];
+const OF_BOTH: Name[] = ["headers", "maxRetries", "timeoutMs", "totalTimeoutMs", "maxWaitMs"];
+
 /** Returns the options of a call that are given. Throws a TypeError for an invalid one. */
-export const readCallOptions = (options: CreateOptions) => check(options, CALL_RULES);
+export function readCallOptions(options: CreateOptions): CreateOptions {
+  return check(options, (name) => OF_CALLS_ONLY.includes(name) || OF_BOTH.includes(name));
+}
 
 /** Returns the options of a client, and the defaults of others. Throws a TypeError for an invalid one. */
 export function readClientOptions(options: ClientOptions): Settings {
-  // Read only if it is needed, because Deno asks for a permission.
   const { process } = globalThis as { process?: { env?: Record<string, string> } };
-  const {
-    apiKey: key = process?.env?.PETSTORE_API_KEY || "",
-    baseURL: url = process?.env?.PETSTORE_BASE_URL || "",
-  } = options;
-  const {
-    apiKey,
-    baseURL,
-    headers,
-    allowInsecureHTTP = false,
-    ...others
-  } = check({ ...options, apiKey: key, baseURL: url }, CLIENT_RULES);
+  // Read only if it is needed, because Deno asks for a permission.
+  const { apiKey = process?.env?.PETSTORE_API_KEY || "", baseURL = process?.env?.PETSTORE_BASE_URL || "" } =
+    options;
+  const given = check({ ...options, apiKey, baseURL }, (name) => !OF_CALLS_ONLY.includes(name));
   return {
     maxRetries: 2,
     timeoutMs: 10_000,
     totalTimeoutMs: 90_000,
     maxWaitMs: 60_000,
+    allowInsecureHTTP: false,
     pace: false,
     maxConcurrency: 64,
     maxResponseBytes: 1_048_576,
     // Looked up for each request, because programs replace it.
     fetch: (input, init) => globalThis.fetch(input, init),
-    ...(others as Partial<Settings>),
-    apiKey: apiKey as Settings["apiKey"],
-    allowInsecureHTTP,
-    baseURL: readBaseURL(new URL(baseURL as string), allowInsecureHTTP),
-    headers: merge(ownHeaders(), headers),
+    ...(given as Partial<Settings>),
+    apiKey,
+    baseURL: readBaseURL(new URL(baseURL), given.allowInsecureHTTP),
+    headers: merge(ownHeaders(), given.headers),
   };
 }
 
-function check<Options extends object>(options: Options, rules: Record<string, Rule>): Options {
+/** Undefined is the same as absent. */
+export function defined<Values extends object>(values: Values): Values {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Values;
+}
+
+function check<Options extends object>(options: Options, isKnown: (name: Name) => boolean): Options {
   const given = defined(options);
   for (const [name, value] of Object.entries(given)) {
-    const own = [rules, SHARED_RULES as Record<string, Rule>].find((each) => Object.hasOwn(each, name));
-    const [expected, accepts] = own?.[name] ?? [];
-    if (!accepts) throw new TypeError(`${name}: there is no such option`);
+    if (!Object.hasOwn(RULES, name) || !isKnown(name as Name))
+      throw new TypeError(`${name}: there is no such option`);
+    const [expected, accepts] = RULES[name as Name];
     if (!accepts(value)) throw new TypeError(`${name}: must be ${expected}`);
   }
   return given;
@@ -207,8 +202,7 @@ function ownHeaders(): Headers {
 /** HTTPS, or HTTP to a loopback host, because the key is a secret; without credentials, query and fragment. */
 const BASE_URL = /^(https:\/\/|http:\/\/(([^/@]+\.)?localhost|127(\.\d+){3}|\[::1\])[:/])[^@?#]*$/;
 
-/** The base URL without a final slash. */
-function readBaseURL({ href, origin, pathname }: URL, allowInsecureHTTP: boolean): string {
+function readBaseURL({ href, origin, pathname }: URL, allowInsecureHTTP: boolean | undefined): string {
   if (!BASE_URL.test(allowInsecureHTTP ? href.replace("http:", "https:") : href))
     throw new TypeError("baseURL: must be https, a host and a path; for http there is allowInsecureHTTP");
   return origin + (pathname.replace(/\/+$/, "") || "/v1");

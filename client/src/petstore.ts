@@ -1,21 +1,20 @@
 // The client: a method for each operation of the service.
 
-import { ApiPromise } from "./api-promise.ts";
-import { type ApiResponse, Call, type Request, USAGE_PATH } from "./call.ts";
+import { ApiPromise, type ApiResponse, type Page, PetList } from "./api-promise.ts";
+import { Call, type Request, USAGE_PATH } from "./call.ts";
 import { type CreateResult, createAll } from "./create-many.ts";
-import { defined } from "./defined.ts";
 import { parse, randomToken, stringify } from "./json.ts";
 import { Limiter } from "./limiter.ts";
 import {
   type CallOptions,
   type ClientOptions,
   type CreateOptions,
+  defined,
   merge,
   readCallOptions,
   readClientOptions,
   type Settings,
 } from "./options.ts";
-import { type Page, PetList } from "./pages.ts";
 import type { RateLimit } from "./rate-limit.ts";
 import type * as schema from "./schema.ts";
 
@@ -39,10 +38,7 @@ export type NewPet = {
 };
 
 export interface CreateManyOptions<Input> extends Omit<CreateOptions, "idempotencyKey"> {
-  /**
-   * Of each pet: a function of the pet and its index; or a text of up to 238 characters, to which a hyphen and the index are added.
-   * @default random for each call
-   */
+  /** A function of the pet and its index, or up to 238 characters, to which `-` and the index are added. @default random for each call */
   idempotencyKey?: string | ((pet: Input, index: number) => string) | undefined;
 }
 
@@ -58,153 +54,79 @@ export interface RequestParameters {
   body?: unknown;
 }
 
+interface Operation<Data> extends RequestParameters {
+  read: Request<Data>["read"];
+  caller?: Error;
+}
+
+/** Starts a call at once. It rejects with what `operation` throws for an invalid argument. */
+type Start = <Data>(operation: () => Operation<Data>, options: CreateOptions) => ApiPromise<Data>;
+
 /** A client of the petstore. Methods reject with a `PetstoreError`, or with the reason of the call's signal. */
 export class Petstore {
   /** Kept when programs are minified. */
   static readonly name = "Petstore";
   readonly pets: Pets;
   readonly #options: ClientOptions;
-  readonly #sender: Sender;
+  readonly #settings: Settings;
+  #limiter: Limiter;
 
   /** Throws a TypeError for an invalid option. */
   constructor(options: ClientOptions = {}) {
     this.#options = defined(options);
-    this.#sender = new Sender(readClientOptions(options));
-    this.pets = new Pets(this.#sender);
+    this.#settings = readClientOptions(options);
+    this.#limiter = new Limiter(this.#settings.maxConcurrency);
+    const start: Start = (operation, given) => this.#start(operation, given);
+    this.pets = new Pets(start, this.#settings.maxConcurrency);
   }
 
-  /**
-   * A client with other options, and more headers. The two share what is known of the limits, and `maxConcurrency`, unless the key or the
-   * URL is another.
-   */
+  /** A client with other options and added headers. With the same key and URL, the two share `maxConcurrency` and the known limits. */
   withOptions(options: ClientOptions): Petstore {
     const given = defined(options);
     const { headers: added } = readCallOptions({ headers: given.headers });
     const headers = merge(new Headers(this.#options.headers), added);
     const client = new Petstore({ ...this.#options, ...given, headers });
-    const [own, other] = [this.#sender.settings, client.#sender.settings];
+    const [own, other] = [this.#settings, client.#settings];
     if (own.apiKey !== other.apiKey || own.baseURL !== other.baseURL) return client;
     if (given.maxConcurrency) throw new TypeError("maxConcurrency: the clients share that of the first");
-    client.#sender.limiter = this.#sender.limiter;
+    client.#limiter = this.#limiter;
     return client;
   }
 
   /** Gets the limits of the key and its last 30 days. It consumes nothing, and works while the key is limited or banned. */
   usage(options: CallOptions = {}): ApiPromise<schema.Usage> {
-    return this.#sender.start({ path: USAGE_PATH, read: readUsage }, options);
+    return this.#start(() => ({ path: USAGE_PATH, read: readUsage }), options);
   }
 
   /** Makes a request for which this package has no method, with all that other calls have. `Data` is what the caller expects. */
   request<Data = unknown>(parameters: RequestParameters, options: CreateOptions = {}): ApiPromise<Data> {
     const read = (text: string) => (text === "" ? undefined : parse(text)) as Data;
-    return this.#sender.start({ ...parameters, read }, options);
+    return this.#start(() => ({ ...parameters, read }), options);
   }
 
   /** The limits, by the latest response. */
   get rateLimit(): RateLimit | undefined {
-    return this.#sender.limiter.limits.latest;
-  }
-}
-
-export class Pets {
-  readonly #sender: Sender;
-
-  constructor(sender: Sender) {
-    this.#sender = sender;
+    return this.#limiter.limits.latest;
   }
 
-  /** Lists pets in the order of their ids: `await` it for one page, or iterate it for all. */
-  list(parameters: OrUndefined<schema.ListParameters> = {}, options: CallOptions = {}): PetList {
-    const caller = new Error();
-    return new PetList(defined(parameters) as schema.ListParameters, async (query) => {
-      for (const name in query) {
-        if (!Object.hasOwn(LIST_PARAMETERS, name)) throw new TypeError(`${name}: there is no such parameter`);
-      }
-      const read = (text: string, headers: Headers) => readPage(text, headers, query);
-      return this.#sender.send({ path: "/pets", query, read, caller }, options);
-    });
-  }
-
-  /** Adds a pet, once, however often it retries. Rejects with a TypeError for a number that is no safe integer. */
-  create(pet: NewPet, options: CreateOptions = {}): ApiPromise<schema.Pet> {
-    return this.#sender.start({ method: "POST", path: "/pets", body: pet, read: readPet }, options);
-  }
-
-  /**
-   * Adds pets, as many at once as `maxConcurrency` allows, and yields what became of each, in their order. It waits for new minutes, but
-   * with the default of `maxWaitMs` not for a new day. With an `idempotencyKey`, repeating it within 24 hours is safe. If the iteration is
-   * ended early, pets that were being created may have been added.
-   */
-  async *createMany<Input extends NewPet>(
-    pets: Iterable<Input> | AsyncIterable<Input>,
-    {
-      idempotencyKey = randomToken(),
-      signal,
-      totalTimeoutMs = Infinity,
-      ...options
-    }: CreateManyOptions<Input> = {},
-  ): AsyncGenerator<CreateResult<Input>, void, undefined> {
-    const keyOf =
-      typeof idempotencyKey === "function"
-        ? idempotencyKey
-        : (_: Input, index: number) => idempotencyKey && `${idempotencyKey}-${index}`;
-    const lastKey = keyOf({} as Input, Number.MAX_SAFE_INTEGER);
-    readCallOptions({ ...options, signal, totalTimeoutMs, idempotencyKey: lastKey });
-    const limit = Math.min(this.#sender.settings.maxConcurrency, MAX_READ_AHEAD);
-    yield* createAll(pets, limit, signal, async (pet, index, ended) => {
-      const own = { signal: ended, totalTimeoutMs, idempotencyKey: keyOf(pet, index) };
-      return this.create(pet, { ...options, ...own });
-    });
-  }
-
-  /**
-   * Gets a pet.
-   * @deprecated The service removes this operation on 5 December 2030. Use `list`.
-   */
-  get(id: bigint | number, options: CallOptions = {}): ApiPromise<schema.Pet> {
-    return this.#sender.start({ path: () => `/pets/${idText(id)}`, read: readPet }, options);
-  }
-}
-
-interface Operation<Data> extends Omit<RequestParameters, "path"> {
-  /** Throws for an invalid argument: then the call rejects. */
-  path: string | (() => string);
-  read: Request<Data>["read"];
-  caller?: Error;
-}
-
-/** What all methods of a client have in common. */
-class Sender {
-  readonly settings: Settings;
-  limiter: Limiter;
-
-  constructor(settings: Settings) {
-    this.settings = settings;
-    this.limiter = new Limiter(settings.maxConcurrency);
-  }
-
-  /** Starts a call at once. */
-  start<Data>(operation: Operation<Data>, options: CreateOptions): ApiPromise<Data> {
-    const response = this.send(operation, options);
+  #start<Data>(operation: () => Operation<Data>, options: CreateOptions): ApiPromise<Data> {
+    const response = this.#send(operation, options);
     return new ApiPromise(() => response);
   }
 
-  async send<Data>(
-    { method = "GET", path: given, query = {}, body, read, caller }: Operation<Data>,
-    options: CreateOptions,
-  ): Promise<ApiResponse<Data>> {
-    const { idempotencyKey, signal, headers: added, ...others } = readCallOptions(options);
-    const path = typeof given === "function" ? given() : `${given}`;
-    if (!path.startsWith("/")) throw new TypeError("path: must begin with /");
+  async #send<Data>(operation: () => Operation<Data>, options: CreateOptions): Promise<ApiResponse<Data>> {
+    const { idempotencyKey = randomToken(), headers: added, ...others } = readCallOptions(options);
+    const { method = "GET", path, query = {}, body, read, caller = new Error() } = operation();
+    if (!String(path).startsWith("/")) throw new TypeError("path: must begin with /");
     const search = `${new URLSearchParams(defined(query) as Record<string, string>)}`;
-    const { baseURL } = this.settings;
+    const { baseURL } = this.#settings;
     const url = new URL(`${baseURL}${path}${search && `?${search}`}`).href;
     // Dots in a path lead out of it.
     if (!url.startsWith(`${baseURL}/`)) throw new TypeError("path: must stay below the base URL");
-    const headers = new Headers(this.settings.headers);
+    const headers = new Headers(this.#settings.headers);
     if (body !== undefined) headers.set("Content-Type", "application/json");
     // Repeating others is safe.
-    if (!/^(GET|HEAD)$/i.test(method)) headers.set("Idempotency-Key", idempotencyKey ?? randomToken());
+    if (!/^(GET|HEAD)$/i.test(method)) headers.set("Idempotency-Key", idempotencyKey);
     const request = {
       method: method.toUpperCase(),
       url,
@@ -215,8 +137,66 @@ class Sender {
       read,
       caller,
     };
-    const settings = { ...this.settings, ...(others as Partial<Settings>) };
-    return new Call(request, this.limiter, settings, signal).send();
+    const settings = { ...this.#settings, ...(others as Partial<Settings>) };
+    return new Call(request, this.#limiter, settings).send();
+  }
+}
+
+/** The operations of pets: `store.pets`. */
+export class Pets {
+  readonly #start: Start;
+  readonly #maxConcurrency: number;
+
+  constructor(start: Start, maxConcurrency: number) {
+    this.#start = start;
+    this.#maxConcurrency = maxConcurrency;
+  }
+
+  /** Lists pets in the order of their ids: `await` it for one page, or iterate it for all. */
+  list(parameters: OrUndefined<schema.ListParameters> = {}, options: CallOptions = {}): PetList {
+    const caller = new Error();
+    return new PetList(defined(parameters) as schema.ListParameters, async (query) => {
+      const unknown = Object.keys(query).find((name) => !Object.hasOwn(LIST_PARAMETERS, name));
+      if (unknown !== undefined) throw new TypeError(`${unknown}: there is no such parameter`);
+      const read = (text: string, headers: Headers) => readPage(text, headers, query);
+      return this.#start(() => ({ path: "/pets", query, read, caller }), options).withResponse();
+    });
+  }
+
+  /** Adds a pet, once, however often it retries. Rejects with a TypeError for a number that is no safe integer. */
+  create(pet: NewPet, options: CreateOptions = {}): ApiPromise<schema.Pet> {
+    return this.#start(() => ({ method: "POST", path: "/pets", body: pet, read: readPet }), options);
+  }
+
+  /**
+   * Adds pets, as many at once as `maxConcurrency` allows, and yields what became of each, in their order. It waits for new minutes, but
+   * with the default of `maxWaitMs` not for a new day. With an `idempotencyKey`, repeating it within 24 hours is safe. If the iteration is
+   * ended early, pets that were being created may have been added.
+   */
+  async *createMany<Input extends NewPet>(
+    pets: Iterable<Input> | AsyncIterable<Input>,
+    options: CreateManyOptions<Input> = {},
+  ): AsyncGenerator<CreateResult<Input>, void, undefined> {
+    const { idempotencyKey = randomToken(), signal, totalTimeoutMs = Infinity, ...others } = options;
+    const keyOf =
+      typeof idempotencyKey === "function"
+        ? idempotencyKey
+        : (_: Input, index: number) => idempotencyKey && `${idempotencyKey}-${index}`;
+    const lastKey = keyOf({} as Input, Number.MAX_SAFE_INTEGER);
+    readCallOptions({ ...others, signal, totalTimeoutMs, idempotencyKey: lastKey });
+    const limit = Math.min(this.#maxConcurrency, MAX_READ_AHEAD);
+    yield* createAll(pets, limit, signal, async (pet, index, ended) => {
+      const own = { signal: ended, totalTimeoutMs, idempotencyKey: keyOf(pet, index) };
+      return this.create(pet, { ...others, ...own });
+    });
+  }
+
+  /**
+   * Gets a pet.
+   * @deprecated The service removes this operation on 5 December 2030. Use `list`.
+   */
+  get(id: bigint | number, options: CallOptions = {}): ApiPromise<schema.Pet> {
+    return this.#start(() => ({ path: `/pets/${idText(id)}`, read: readPet }), options);
   }
 }
 
@@ -227,9 +207,7 @@ function idText(id: bigint | number): string {
 }
 
 function readPet(text: string): schema.Pet {
-  const pet = parse<schema.Pet>(text);
-  requirePet(pet);
-  return pet;
+  return requirePet(parse<schema.Pet | null>(text));
 }
 
 function readPage(text: string, headers: Headers, parameters: schema.ListParameters): Page {
@@ -253,6 +231,7 @@ function readUsage(text: string): schema.Usage {
 }
 
 /** Throws if the value is no pet: something else has responded. */
-function requirePet(pet: schema.Pet | null): void {
+function requirePet(pet: schema.Pet | null): schema.Pet {
   if (typeof pet?.id !== "bigint" || typeof pet.categoryId !== "bigint") throw new TypeError("not a pet");
+  return pet;
 }

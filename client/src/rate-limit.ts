@@ -31,7 +31,7 @@ export function parseRateLimit(headers: Headers): RateLimit | undefined {
   return windows.minute && windows;
 }
 
-/** A Retry-After that can't be read. */
+/** Of a Retry-After that can't be read. */
 const UNREADABLE_MS = 5_000;
 
 /** How long `Retry-After` says to wait, in ms (RFC 9110, section 10.2.3). The longest, if proxies have joined several. */

@@ -7,49 +7,37 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 export const TIME_OVER = {};
 
 /** What an abort ends, by signal. A signal has one listener for all calls, because Node warns of more than ten. */
-const endsOf = new WeakMap<object, Set<() => void>>();
+const endsOf = new WeakMap<AbortSignal, Set<() => void>>();
 
 function endAll({ target }: Event): void {
   for (const end of endsOf.get(target as AbortSignal) ?? []) end();
 }
 
-function addEnd(signal: AbortSignal | undefined, end: () => void): void {
-  if (signal?.aborted) end();
-  if (!signal || signal.aborted) return;
-  const ends = endsOf.get(signal) ?? new Set();
-  endsOf.set(signal, ends.add(end));
-  // The same listener again is no second one.
-  signal.addEventListener("abort", endAll);
-}
-
-function removeEnd(signal: AbortSignal | undefined, end: () => void): void {
-  const ends = signal && endsOf.get(signal);
-  if (ends?.delete(end) && ends.size === 0) signal?.removeEventListener("abort", endAll);
-}
-
 /** Ends a wait early, while there is one. */
 export interface Sleeper {
-  end?: () => void;
+  wake?: () => void;
 }
 
-/** Waits until the time is over, the signal is aborted, or `sleeper.end` is called. */
+/** Waits until the time is over, the signal is aborted, or `sleeper.wake` is called. */
 export function sleep(timeMs: number, signal: AbortSignal | undefined, sleeper: Sleeper = {}): Promise<void> {
   return new Promise((resolve) => {
+    const ends = (signal && endsOf.get(signal)) ?? new Set();
     const end = () => {
       clearTimeout(timer);
-      removeEnd(signal, end);
+      if (ends.delete(end) && ends.size === 0) signal?.removeEventListener("abort", endAll);
       resolve();
     };
     const timer = setTimeout(end, Math.min(timeMs, MAX_TIMER_MS));
-    sleeper.end = end;
-    addEnd(signal, end);
+    sleeper.wake = end;
+    if (!signal) return;
+    if (signal.aborted) return end();
+    endsOf.set(signal, ends.add(end));
+    // The same listener again is no second one.
+    signal.addEventListener("abort", endAll);
   });
 }
 
-/**
- * Does the work, unless the time is over or the signal is aborted before it is done: then it rejects at once, with TIME_OVER or with the
- * reason of the signal, also if the work ignores the signal that it gets.
- */
+/** Does the work. Rejects at once with TIME_OVER or the reason of the signal, also if the work ignores the signal that it gets. */
 export async function within<Done>(
   timeMs: number,
   signal: AbortSignal | undefined,
@@ -67,6 +55,6 @@ export async function within<Done>(
     throw error;
   } finally {
     over.catch(() => {});
-    sleeper.end?.();
+    sleeper.wake?.();
   }
 }
