@@ -163,6 +163,7 @@ export class Call<Data> {
         const init = await this.#init(request, ended);
         ended.throwIfAborted();
         ticket.isSent = true;
+        const fetchMs = performance.now();
         let text: string | undefined;
         let result: Result<Read>;
         try {
@@ -180,7 +181,7 @@ export class Call<Data> {
         ended.throwIfAborted();
         if (response && text !== undefined) {
           const { status, headers } = response;
-          const durationMs = performance.now() - sentMs;
+          const durationMs = performance.now() - fetchMs;
           await onResponse?.({ ...event, status, headers, requestId: result.requestId, durationMs });
         }
         return result;

@@ -19,6 +19,7 @@ export async function* createAll<Input>(
   signal: AbortSignal | undefined,
   create: (input: Input, index: number, signal: AbortSignal) => Promise<Pet>,
 ): AsyncGenerator<CreateResult<Input>, void, undefined> {
+  signal?.throwIfAborted();
   const ended = new AbortController();
   const abort = () => ended.abort(signal?.reason);
   signal?.addEventListener("abort", abort);

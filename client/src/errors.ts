@@ -50,8 +50,9 @@ export class PetstoreError extends Error {
     Object.defineProperty(this, "petstoreErrorKinds", { value: kinds });
     if (!caller) return;
     // When it is read, because V8 takes long to write one.
-    const get = () => `${this}\n${`${caller.stack}`.replace(/^Error\n/, "")}`;
-    Object.defineProperty(this, "stack", { get, configurable: true });
+    const get = () => `${this}\n${`${caller.stack}`.replace(/^Error\n?/, "")}`;
+    const set = (value: unknown) => void Object.defineProperty(this, "stack", { value, writable: true });
+    Object.defineProperty(this, "stack", { get, set, configurable: true });
   }
 
   static override [Symbol.hasInstance](this: typeof PetstoreError, value: unknown): boolean {

@@ -22,11 +22,12 @@ const MAX_REQUEST_MS = 90_000;
 
 /** A call that waits or has a request under way. */
 export class Ticket implements Sleeper {
-  /** Tickets ahead of it have lower numbers. */
+  /** Tickets ahead of it in its queue have lower numbers. */
   number = 0;
   previous: Ticket | undefined;
   next: Ticket | undefined;
-  isQueued = false;
+  /** Where it waits. */
+  queue: Queue | undefined;
   /** When it asks again, or when its request ends at the latest. */
   dueMs = Infinity;
   /** Whether its request can have reached the service. */
@@ -41,30 +42,27 @@ export class Ticket implements Sleeper {
 /** A linked list. */
 class Queue {
   first: Ticket | undefined;
+  size = 0;
   #last: Ticket | undefined;
   #entered = 0;
-  #left = 0;
 
-  enter(ticket: Ticket, isFirst: boolean): void {
-    ticket.number = isFirst ? this.#left : this.#entered;
-    this.#entered += 1;
-    ticket.isQueued = true;
-    const previous = isFirst ? undefined : this.#last;
-    const next = isFirst ? this.first : undefined;
-    this.#link(previous, ticket);
-    this.#link(ticket, next);
+  enter(ticket: Ticket): void {
+    ticket.number = this.#entered++;
+    ticket.queue = this;
+    this.size += 1;
+    this.#link(this.#last, ticket);
+    this.#link(ticket, undefined);
   }
 
   leave(ticket: Ticket): void {
-    if (!ticket.isQueued) return;
-    this.#left += 1;
-    ticket.isQueued = false;
+    ticket.queue = undefined;
+    this.size -= 1;
     this.#link(ticket.previous, ticket.next);
   }
 
   /** How many tickets are ahead, at least: some of those behind it may have left. */
   ahead(ticket: Ticket): number {
-    return ticket === this.first ? 0 : Math.max(1, ticket.number - this.#left);
+    return ticket === this.first ? 0 : Math.max(1, ticket.number - (this.#entered - this.size));
   }
 
   #link(previous: Ticket | undefined, next: Ticket | undefined): void {
@@ -84,7 +82,8 @@ export interface Wait {
 export class Limiter {
   readonly limits = new Limits();
   readonly #maxConcurrency: number;
-  readonly #queue = new Queue();
+  /** First those that consume nothing, then those whose request is repeated, then the others. */
+  readonly #queues = { free: new Queue(), repeated: new Queue(), others: new Queue() };
   readonly #underway = new Set<Ticket>();
   #sweepMs = -Infinity;
 
@@ -92,11 +91,10 @@ export class Limiter {
     this.#maxConcurrency = maxConcurrency;
   }
 
-  /** Enters the queue: at the front if the call consumes nothing, or if its request is repeated. */
   enter(isFree: boolean, isRepeated: boolean): Ticket {
     const ticket = new Ticket();
     ticket.isFree = isFree;
-    this.#queue.enter(ticket, isFree || isRepeated);
+    this.#queues[isFree ? "free" : isRepeated ? "repeated" : "others"].enter(ticket);
     return ticket;
   }
 
@@ -107,7 +105,7 @@ export class Limiter {
     { pace, timeoutMs }: Pick<Settings, "pace" | "timeoutMs">,
   ): Wait | "ask" | undefined {
     if (isWorker()) this.#forgetOverdue(nowMs);
-    if (!ticket.isQueued) this.#queue.enter(ticket, false);
+    if (!ticket.queue) this.#queues.others.enter(ticket);
     const wait = this.#waitOf(ticket, nowMs, pace);
     const dueInMs = typeof wait === "object" ? wait.askAgainMs : Math.min(timeoutMs, MAX_REQUEST_MS);
     ticket.dueMs = nowMs + dueInMs;
@@ -135,7 +133,7 @@ export class Limiter {
 
   /** Leaves the queue, or ends the request. A request without a response may have been counted. */
   leave(ticket: Ticket): void {
-    this.#queue.leave(ticket);
+    ticket.queue?.leave(ticket);
     this.#underway.delete(ticket);
     if (ticket.isUnanswered) this.limits.underway -= 1;
     if (ticket.isUnanswered && ticket.isSent) this.limits.lose(performance.now());
@@ -145,7 +143,9 @@ export class Limiter {
 
   #waitOf(ticket: Ticket, nowMs: number, pace: boolean): Wait | "ask" | undefined {
     const { limits } = this;
-    const ahead = this.#queue.ahead(ticket);
+    const { queue } = ticket;
+    const { repeated, others } = this.#queues;
+    const ahead = (queue?.ahead(ticket) ?? 0) + (queue === others ? repeated.size : 0);
     const poll = { askAgainMs: (isWorker() ? POLL_IN_WORKER_MS : POLL_MS) + ahead };
     const isFull = this.#underway.size >= this.#maxConcurrency;
     if (ticket.isFree) return isFull ? poll : undefined;
@@ -154,30 +154,38 @@ export class Limiter {
       const mustPoll = isWorker() && ahead > 0;
       return { closed, askAgainMs: mustPoll ? Math.min(closed.nextMs, POLL_MS) : closed.totalMs };
     }
-    if (ahead > 0 || isFull) return poll;
+    if (ticket !== this.#first() || isFull) return poll;
     if (limits.isKnown ? limits.hasRoom(nowMs) : !pace) return undefined;
     // Their responses will show what is left.
     if (limits.underway > 0) return poll;
     const askInMs = limits.usageDueMs() - nowMs;
     if (askInMs <= 0) return "ask";
-    return limits.isKnown ? { askAgainMs: askInMs } : undefined;
+    // A window may begin earlier.
+    return limits.isKnown ? { askAgainMs: Math.min(askInMs, poll.askAgainMs) } : undefined;
   }
 
   #start(ticket: Ticket): void {
     ticket.isUnanswered = !ticket.isFree;
     if (!ticket.isFree) this.limits.underway += 1;
     this.#underway.add(ticket);
-    this.#queue.leave(ticket);
+    ticket.queue?.leave(ticket);
     this.#wakeFirst();
   }
 
+  #first(): Ticket | undefined {
+    const { free, repeated, others } = this.#queues;
+    return free.first ?? repeated.first ?? others.first;
+  }
+
   #wakeFirst(): void {
-    if (!isWorker()) this.#queue.first?.wake?.();
+    if (!isWorker()) this.#first()?.wake?.();
   }
 
   #forgetOverdue(nowMs: number): void {
     const isOverdue = ({ dueMs }: Ticket) => dueMs + MAX_LATE_MS < nowMs;
-    while (this.#queue.first && isOverdue(this.#queue.first)) this.#queue.leave(this.#queue.first);
+    for (const queue of Object.values(this.#queues)) {
+      while (queue.first && isOverdue(queue.first)) queue.leave(queue.first);
+    }
     if (nowMs < this.#sweepMs) return;
     this.#sweepMs = nowMs + POLL_MS;
     for (const ticket of this.#underway) if (isOverdue(ticket)) this.leave(ticket);

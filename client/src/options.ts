@@ -11,9 +11,9 @@ export interface CallOptions {
   signal?: AbortSignal | undefined;
   /** Headers to send. Those of a call replace those of the client, which replace its own. */
   headers?: HeadersLike | undefined;
-  /** Retries after a lost connection, a timeout, an unexpected response, or status 408, 429 or 5xx. @default 2 */
+  /** Retries after a lost connection, a timeout, an unexpected 2xx response, or status 408, 429 or 5xx. @default 2 */
   maxRetries?: number | undefined;
-  /** The longest time of one request with its response body, in milliseconds; Infinity is no limit. @default 10_000 */
+  /** The longest time of one request with its response body and hooks, in milliseconds; Infinity is no limit. @default 10_000 */
   timeoutMs?: number | undefined;
   /** The longest time of a call with retries and waits, in ms; Infinity is no limit. @default 90_000, and Infinity for `createMany` */
   totalTimeoutMs?: number | undefined;

@@ -38,7 +38,7 @@ export type NewPet = {
 };
 
 export interface CreateManyOptions<Input> extends Omit<CreateOptions, "idempotencyKey"> {
-  /** A function of the pet and its index, or up to 238 characters, to which `-` and the index are added. @default random for each call */
+  /** A function of the pet and its index, or up to 238 characters, to which `-` and the index are added. @default random each time */
   idempotencyKey?: string | ((pet: Input, index: number) => string) | undefined;
 }
 
@@ -62,7 +62,10 @@ interface Operation<Data> extends RequestParameters {
 /** Starts a call at once. It rejects with what `operation` throws for an invalid argument. */
 type Start = <Data>(operation: () => Operation<Data>, options: CreateOptions) => ApiPromise<Data>;
 
-/** A client of the petstore. Methods reject with a `PetstoreError`, or with the reason of the call's signal. */
+/**
+ * A client of the petstore. Methods reject with a `PetstoreError`, the reason of the call's signal, an error of a hook or of the `apiKey`
+ * function, or a TypeError for an invalid argument.
+ */
 export class Petstore {
   /** Kept when programs are minified. */
   static readonly name = "Petstore";
@@ -73,14 +76,19 @@ export class Petstore {
 
   /** Throws a TypeError for an invalid option. */
   constructor(options: ClientOptions = {}) {
-    this.#options = defined(options);
     this.#settings = readClientOptions(options);
+    const { apiKey, baseURL } = this.#settings;
+    // The environment may have changed when it is copied.
+    this.#options = { ...defined(options), apiKey, baseURL };
     this.#limiter = new Limiter(this.#settings.maxConcurrency);
     const start: Start = (operation, given) => this.#start(operation, given);
     this.pets = new Pets(start, this.#settings.maxConcurrency);
   }
 
-  /** A client with other options and added headers. With the same key and URL, the two share `maxConcurrency` and the known limits. */
+  /**
+   * A client with other options and added headers. With the same key and URL, the two share the known limits and `maxConcurrency`: another
+   * one is a TypeError.
+   */
   withOptions(options: ClientOptions): Petstore {
     const given = defined(options);
     const { headers: added } = readCallOptions({ headers: given.headers });
@@ -88,7 +96,8 @@ export class Petstore {
     const client = new Petstore({ ...this.#options, ...given, headers });
     const [own, other] = [this.#settings, client.#settings];
     if (own.apiKey !== other.apiKey || own.baseURL !== other.baseURL) return client;
-    if (given.maxConcurrency) throw new TypeError("maxConcurrency: the clients share that of the first");
+    if (own.maxConcurrency !== other.maxConcurrency)
+      throw new TypeError("maxConcurrency: the clients share that of the first");
     client.#limiter = this.#limiter;
     return client;
   }
@@ -115,9 +124,9 @@ export class Petstore {
   }
 
   async #send<Data>(operation: () => Operation<Data>, options: CreateOptions): Promise<ApiResponse<Data>> {
-    const { idempotencyKey = randomToken(), headers: added, ...others } = readCallOptions(options);
+    const { idempotencyKey, headers: added, ...others } = readCallOptions(options);
     const { method = "GET", path, query = {}, body, read, caller = new Error() } = operation();
-    if (!String(path).startsWith("/")) throw new TypeError("path: must begin with /");
+    if (!/^\/[^?#]*$/.test(path)) throw new TypeError("path: must begin with /, and have neither ? nor #");
     const search = `${new URLSearchParams(defined(query) as Record<string, string>)}`;
     const { baseURL } = this.#settings;
     const url = new URL(`${baseURL}${path}${search && `?${search}`}`).href;
@@ -126,7 +135,7 @@ export class Petstore {
     const headers = new Headers(this.#settings.headers);
     if (body !== undefined) headers.set("Content-Type", "application/json");
     // Repeating others is safe.
-    if (!/^(GET|HEAD)$/i.test(method)) headers.set("Idempotency-Key", idempotencyKey);
+    if (!/^(GET|HEAD)$/i.test(method)) headers.set("Idempotency-Key", idempotencyKey ?? randomToken());
     const request = {
       method: method.toUpperCase(),
       url,
@@ -169,25 +178,23 @@ export class Pets {
   }
 
   /**
-   * Adds pets, as many at once as `maxConcurrency` allows, and yields what became of each, in their order. It waits for new minutes, but
-   * with the default of `maxWaitMs` not for a new day. With an `idempotencyKey`, repeating it within 24 hours is safe. If the iteration is
-   * ended early, pets that were being created may have been added.
+   * Adds pets, as many at once as `maxConcurrency` allows and at most 1,000, and yields what became of each, in their order. It waits for
+   * new minutes, but with the default of `maxWaitMs` not for a new day. With an `idempotencyKey`, repeating it within 24 hours is safe. If
+   * the iteration is ended early, pets that were being created may have been added.
    */
   async *createMany<Input extends NewPet>(
     pets: Iterable<Input> | AsyncIterable<Input>,
     options: CreateManyOptions<Input> = {},
   ): AsyncGenerator<CreateResult<Input>, void, undefined> {
     const { idempotencyKey = randomToken(), signal, totalTimeoutMs = Infinity, ...others } = options;
-    const keyOf =
-      typeof idempotencyKey === "function"
-        ? idempotencyKey
-        : (_: Input, index: number) => idempotencyKey && `${idempotencyKey}-${index}`;
-    const lastKey = keyOf({} as Input, Number.MAX_SAFE_INTEGER);
+    // What a function returns is checked for each pet.
+    const isText = typeof idempotencyKey !== "function";
+    const lastKey = isText ? idempotencyKey && `${idempotencyKey}-${Number.MAX_SAFE_INTEGER}` : undefined;
     readCallOptions({ ...others, signal, totalTimeoutMs, idempotencyKey: lastKey });
     const limit = Math.min(this.#maxConcurrency, MAX_READ_AHEAD);
     yield* createAll(pets, limit, signal, async (pet, index, ended) => {
-      const own = { signal: ended, totalTimeoutMs, idempotencyKey: keyOf(pet, index) };
-      return this.create(pet, { ...others, ...own });
+      const key = isText ? `${idempotencyKey}-${index}` : (idempotencyKey(pet, index) ?? "");
+      return this.create(pet, { ...others, signal: ended, totalTimeoutMs, idempotencyKey: key });
     });
   }
 

@@ -170,7 +170,7 @@ const held = new TimeoutError("held", { method: "GET", url: "", attempts: 1 });
 it.each(["before", "while its source is slow", "while pets are being created"])(
   "an abort %s ends it at once with its reason",
   async (when) => {
-    const { store } = newStore();
+    const { store, pets } = newStore();
     const controller = new AbortController();
     const { signal } = controller;
     if (when === "before") controller.abort(held);
@@ -189,6 +189,7 @@ it.each(["before", "while its source is slow", "while pets are being created"])(
     await vi.advanceTimersByTimeAsync(0);
     expect(await Promise.race([done, "not yet"])).toEqual({ error: held });
     for (const result of results) expect(result).toMatchObject({ index: 0 });
+    if (when === "before") expect(pets.size).toBe(0);
     expect(getEventListeners(signal, "abort")).toEqual([]);
   },
 );
@@ -209,6 +210,17 @@ it("an error that a source throws when it is closed is not left unhandled", asyn
   await finish(work());
   // Vitest fails if a rejection is unhandled.
   await vi.runAllTimersAsync();
+});
+
+it("a function gives the key of each pet, and is called with pets only", async () => {
+  const { store, pets } = newStore();
+  const idempotencyKey = ({ name }: NewPet, index: number) =>
+    name === "2" ? (undefined as never) : `${name}+${index}`;
+  const work = Array.fromAsync(store.pets.createMany(range(4).map(petOf), { idempotencyKey }));
+  const results = await finish(work);
+  expect([...pets.keys()].sort()).toEqual(["0+0", "1+1", "3+3"]);
+  const refused = expect.objectContaining({ message: expect.stringMatching(/^idempotencyKey: /) });
+  expect(results.map(({ error }) => error)).toEqual([undefined, undefined, refused, undefined]);
 });
 
 it.each([

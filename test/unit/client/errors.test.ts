@@ -204,6 +204,13 @@ it.each<[string, (store: Petstore) => unknown, ((made: never) => PromiseLike<unk
   },
 );
 
+it("tools can replace the stack of an error", async () => {
+  const { store } = newStore([error(400, "")]);
+  const failed = await failureOf(store);
+  failed.stack = "mapped";
+  expect(failed.stack).toBe("mapped");
+});
+
 it("instanceof knows errors of another copy of the package, and no others", async () => {
   vi.resetModules();
   const copy = await import("../../../client/src/index.ts");

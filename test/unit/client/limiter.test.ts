@@ -29,14 +29,33 @@ it("a call knows how many windows it waits for, also if its request is repeated,
   const totalMs = (ticket: Ticket) => (admit(ticket, 0) as { closed: { totalMs: number } }).closed.totalMs;
   const [first, second] = [enter(true), enter(true)];
   expect([...tickets, first, second].map(totalMs)).toEqual([
-    ...Array(10).fill(60_000),
+    ...Array(8).fill(60_000),
     ...Array(10).fill(120_000),
-    ...Array(5).fill(180_000),
+    ...Array(7).fill(180_000),
     60_000,
     60_000,
   ]);
   const none = newLimiter({ left: 0, limit: 0 });
   expect(none.admit(none.enter(), 0)).toMatchObject({ closed: { totalMs: Infinity } });
+});
+
+it("repeated requests go before others, in their order", () => {
+  const { enter, admit } = newLimiter();
+  const [other, first, second] = [enter(), enter(true), enter(true)];
+  for (const ticket of [other, second])
+    expect(admit(ticket, 0)).toMatchObject({ askAgainMs: expect.any(Number) });
+  expect([admit(first, 0), admit(second, 0)]).toEqual([undefined, undefined]);
+  expect(admit(other, 0)).toEqual({ askAgainMs: 1_000 });
+});
+
+it("a call behind lost requests looks again before GET /v1/usage is due, because a window may begin", () => {
+  const { limiter, enter, admit } = newLimiter({ left: 1 });
+  const [lost, next] = [enter(), enter()];
+  admit(lost, 0);
+  lost.isSent = true;
+  limiter.leave(lost);
+  expect(admit(next, 0)).toEqual({ askAgainMs: 1_000 });
+  expect(admit(next, 60_000)).toBeUndefined();
 });
 
 it("calls that consume nothing need a free slot only, and a request that was not sent frees what it held", () => {

@@ -109,6 +109,11 @@ it("the environment has the defaults of apiKey and baseURL", async () => {
     ["http://localhost:8787/v1/pets/1", `Bearer ${SECRET}`],
     ["https://petstore.test/v1/pets/1", `Bearer ${SECRET}`],
   ]);
+  // A copy is of the same service.
+  const original = new Petstore({ fetch });
+  vi.stubEnv("PETSTORE_BASE_URL", "");
+  await original.withOptions({ maxRetries: 0 }).pets.get(1);
+  expect(fetch.mock.lastCall?.[0]).toBe("http://localhost:8787/v1/pets/1");
   // Browsers and some Workers have none.
   vi.stubGlobal("process", undefined);
   expect(await problemOf(() => new Petstore())).toMatch(/^apiKey: /);
@@ -179,6 +184,7 @@ it("clients that share a queue have one maxConcurrency", async () => {
   const { store } = newStore([answer(200)]);
   expect(await problemOf(() => store.withOptions({ maxConcurrency: 1 }))).toMatch(/^maxConcurrency: /);
   expect(await problemOf(() => store.withOptions({ maxConcurrency: 1, apiKey: "other" }))).toBe("none");
+  expect(await problemOf(() => store.withOptions({ maxConcurrency: 64 }))).toBe("none");
 });
 
 it("withOptions keeps the other options, and leaves the original as it was", async () => {
@@ -224,7 +230,7 @@ it.each([
 
 it("request() to another origin is impossible, and an empty response has no data", async () => {
   const { store, requests } = newStore([() => new Response(null, { status: 204 })]);
-  for (const path of ["toys", "https://else.test", ""])
+  for (const path of ["toys", "https://else.test", "", "/../v2", "/%2e%2E/v2", "/toys?a=b", "/toys#a"])
     expect(await problemOf(() => store.request({ path }))).toMatch(/^path: /);
   expect(await store.request({ method: "DELETE", path: "//else.test/@else.test" })).toBeUndefined();
   expect(requests.map(({ url }) => new URL(url).host)).toEqual(["petstore.test"]);

@@ -108,7 +108,7 @@ it("20,000 waiting calls take a few steps each, keep their order, and those abor
 function watch(tickets: Ticket[]): { steps: number } {
   const watched = { steps: 0 };
   for (const ticket of tickets) {
-    for (const name of ["number", "previous", "next", "isQueued", "dueMs"] as const) {
+    for (const name of ["number", "previous", "next", "queue", "dueMs"] as const) {
       let value: unknown = ticket[name];
       const get = () => {
         watched.steps += 1;
