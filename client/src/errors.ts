@@ -59,7 +59,7 @@ export class PetstoreError extends Error {
     const { petstoreErrorKinds: kinds } = (value ?? {}) as Partial<PetstoreError>;
     // biome-ignore-start lint/complexity/noThisInStatic: the right side of `instanceof`, which can be a class that extends this one.
     const isOwn = super[Symbol.hasInstance](value);
-    return isOwn || (CLASSES.includes(this) && kinds?.includes(this.name) === true);
+    return isOwn || (CLASSES.includes(this) && Array.isArray(kinds) && kinds.includes(this.name));
     // biome-ignore-end lint/complexity/noThisInStatic: see above.
   }
 }
