@@ -16,6 +16,7 @@ interface Window {
   resetMs: number;
   /** The fewest requests that a response has shown to be left. */
   shown: number;
+  /** Since when it is known. */
   knownMs: number;
 }
 
