@@ -89,9 +89,9 @@ export async function create(store: Petstore, options: CreateOptions = {}) {
   return { ...done, ms: performance.now() - startMs };
 }
 
-/** A response that shows what is left of the minute, such as `r=0;t=20`. */
-export const full = (minute: string) =>
-  answer(201, PET, {
-    "RateLimit-Policy": '"minute";q=60;w=60, "day";q=1000;w=86400',
-    RateLimit: `"minute";${minute}, "day";r=940;t=80000`,
-  });
+/** The headers that show what is left of the minute, such as `r=0;t=20`. */
+export const leftOf = (minute: string) => ({
+  "RateLimit-Policy": '"minute";q=60;w=60, "day";q=1000;w=86400',
+  RateLimit: `"minute";${minute}, "day";r=940;t=80000`,
+});
+export const full = (minute: string) => answer(201, PET, leftOf(minute));

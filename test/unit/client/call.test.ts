@@ -21,6 +21,7 @@ import {
   HOUR_MS,
   halfABody,
   KEY,
+  leftOf,
   networkError,
   never,
   newStore,
@@ -241,6 +242,42 @@ it.each([
     expect(error).toMatchObject({ status, ...more });
     expect(cancel).toHaveBeenCalledOnce();
     expect(bytes).toBeLessThan((maxResponseBytes ?? 1_048_576) + 4_000);
+  }
+});
+
+it.each([
+  [
+    "the failure, if it is none of the limits'",
+    error(503, "", leftOf("r=0;t=20")),
+    { status: 503, attempts: 1 },
+  ],
+  [
+    "the wait, if it was refused",
+    error(429, "", { ...leftOf("r=0;t=20"), ...after(1) }),
+    { retryAfterMs: 20_000 },
+  ],
+])("a call that can't be repeated in time rejects with %s", async (_, each, expected) => {
+  const { store } = newStore([each, answer(201)]);
+  vi.spyOn(Math, "random").mockReturnValue(0);
+  const done = create(store, { totalTimeoutMs: 15_000 });
+  await vi.runAllTimersAsync();
+  expect((await done).error).toMatchObject(expected);
+});
+
+it("durationMs is the time of the request, without hooks and key functions", async () => {
+  const slowly = () => new Promise<string>((resolve) => setTimeout(resolve, 700, KEY));
+  const onResponse = vi.fn();
+  const { store } = newStore([answer(201)], { apiKey: slowly, onRequest: slowly, onResponse });
+  const done = create(store);
+  await vi.runAllTimersAsync();
+  expect((await done).ms).toBe(1_400);
+  expect(onResponse).toHaveBeenCalledWith(expect.objectContaining({ durationMs: 0 }));
+});
+
+it("a response that is no usage is not taken for one", async () => {
+  for (const body of ["{}", "null", "[]", '{"minute":{}}']) {
+    const { store } = newStore([answer(200, body)], { maxRetries: 0 });
+    await expect(store.usage()).rejects.toThrow("not a usage");
   }
 });
 

@@ -225,6 +225,8 @@ it("instanceof knows errors of another copy of the package, and no others", asyn
     1,
     "ApiError",
     {},
+    { petstoreErrorKinds: "ApiError" },
+    { petstoreErrorKinds: 5 },
     new Error("ApiError"),
     Object.assign(new Error(), { name: "ApiError" }),
   ])

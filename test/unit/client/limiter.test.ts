@@ -98,6 +98,17 @@ it("a request that a Worker has cancelled while it asked for the limits holds it
   expect(admit(ticket, 92_001)).toBeUndefined();
 });
 
+it("a cancelled request whose time has no limit holds its slot for a while only", () => {
+  inWorker();
+  const { limiter, enter } = newLimiter({ maxConcurrency: 1 });
+  const [cancelled, next] = [enter(), enter()];
+  const admit = (ticket: Ticket, nowMs: number) =>
+    limiter.admit(ticket, nowMs, { pace: true, timeoutMs: Infinity });
+  expect(admit(cancelled, 0)).toBeUndefined();
+  expect(admit(next, 91_000)).toEqual({ askAgainMs: 20 });
+  expect(admit(next, 92_001)).toBeUndefined();
+});
+
 it("a cancelled wait is forgotten once it is overdue", () => {
   inWorker();
   const { enter, admit } = newLimiter();

@@ -129,6 +129,18 @@ it("a list is requested when it is awaited or iterated, page by page, and only f
   ]);
 });
 
+it("a next page may be given without its origin", async () => {
+  const { store } = newStore({}, (page) => `/v1/pets?cursor=${page}`);
+  expect(await Array.fromAsync(store.pets.list())).toHaveLength(8);
+});
+
+it("a parameter that lists do not have is refused, such as an option of calls", async () => {
+  const { store, requests } = newStore();
+  const parameters = { limit: 2, signal: AbortSignal.abort() };
+  await expect(store.pets.list(parameters).withResponse()).rejects.toThrow(/^signal: /);
+  expect(requests).toEqual([]);
+});
+
 it.each([
   ["https://petstore.test/v1/pets", 1],
   ["https://petstore.test/v1/pets?cursor=1", 2],

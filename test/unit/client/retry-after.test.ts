@@ -33,6 +33,7 @@ it.each([
   ["Thu Nov 26 10:00:42 2026", 42],
   ["Thu, 26 Nov 2026 10:00:42", 42],
   ["Thu, 26 Nov 2026 11:00:42 +0100", 42],
+  ["Thu, 26 Nov 2026 05:00:42 EST", 42],
   ["Thu, 26 Nov 2026 05:00:42 -05:00", 42],
   ["2026-11-26T10:00:42Z", 42],
   ["2026-11-26T10:00:42", 42],
@@ -68,6 +69,15 @@ const FAR = ["600", "Thu, 26 Nov 2026 10:10:00 GMT"];
 it.each(FAR)("without the time of the server, %s counts from the time of this machine", async (value) => {
   const { store } = newStore([error(503, "", after(value))]);
   expect((await create(store)).error).toMatchObject({ status: 503, retryAfterMs: 600_000 });
+});
+
+it("a 429 with a wait of a year stops other calls for a day", async () => {
+  const { store, requests } = newStore([error(429, "", after(365 * 86_400)), answer(201)]);
+  await create(store);
+  const done = create(store, { maxWaitMs: Infinity, totalTimeoutMs: Infinity });
+  await vi.runAllTimersAsync();
+  await done;
+  expect(waitsOf(requests)).toEqual([86_400]);
 });
 
 const REFUSALS: [string, Answer][] = [
