@@ -51,45 +51,12 @@ import {
   type WindowName,
 } from "../../src/rate-limit/windows.ts";
 import { KEY_ID, NO_REQUESTS, recordOf } from "../support/key-record.ts";
+import { nextTurn, Timeline } from "./timeline.ts";
 
 /** The hash of the key's first secret. */
 export const FIRST_SECRET = "the first secret";
 
 const WINDOW_NAMES = ["minute", "day"] as const;
-
-/** Virtual time. Runs events by time, then in the order in which they were added. */
-class Timeline {
-  nowMs: number;
-  /** The number of events that are no alarms. */
-  events = 0;
-  /** The next event is the last. */
-  readonly #events: { atMs: number; run: () => unknown; isAlarm: boolean }[] = [];
-
-  constructor(nowMs: number) {
-    this.nowMs = nowMs;
-  }
-
-  after(ms: number, run: () => unknown, isAlarm = false): void {
-    const atMs = this.nowMs + Math.max(0, Math.ceil(ms));
-    const later = this.#events.findLastIndex((each) => each.atMs > atMs);
-    this.#events.splice(later + 1, 0, { atMs, run, isAlarm });
-    if (!isAlarm) this.events += 1;
-  }
-
-  /** When the next event is. */
-  get nextMs(): number | undefined {
-    return this.#events.at(-1)?.atMs;
-  }
-
-  /** Runs the next event, if there is one. */
-  step(): void {
-    const event = this.#events.pop();
-    if (event === undefined) return;
-    this.nowMs = Math.max(event.atMs, this.nowMs);
-    if (!event.isAlarm) this.events -= 1;
-    event.run();
-  }
-}
 
 /** What the object stores, with its alarm. */
 type State = {
@@ -510,7 +477,7 @@ export class World {
   /** Runs everything that follows from the last event at this instant. */
   async settle(): Promise<void> {
     for (let isSettled = false; !isSettled; ) {
-      await new Promise(setImmediate);
+      await nextTurn();
       this.throwFailure();
       const due = [...this.#waiting].filter(({ isolate, isDone }) => isolate.isAlive && isDone());
       for (const each of due) {
@@ -522,15 +489,8 @@ export class World {
   }
 
   /** Runs events until there is none except alarms, or until a time. */
-  async run(untilMs = Number.POSITIVE_INFINITY): Promise<void> {
-    await this.settle();
-    const isOver = () => untilMs === Number.POSITIVE_INFINITY && this.time.events === 0;
-    for (let events = 0; !isOver() && (this.time.nextMs ?? untilMs) < untilMs; events += 1) {
-      if (events > 400_000) throw new Error("the simulation does not end");
-      this.time.step();
-      await this.settle();
-    }
-    if (Number.isFinite(untilMs)) this.time.nowMs = Math.max(this.time.nowMs, untilMs);
+  run(untilMs?: number): Promise<void> {
+    return this.time.run(untilMs, () => this.settle());
   }
 
   /** Sends one request through an isolate. Returns nothing if the secret is not valid, or if nobody can tell. */
