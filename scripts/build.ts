@@ -1,14 +1,16 @@
-// npm run build: writes the static assets into dist/: the OpenAPI document, the reference page with its viewer, and the usage
-// page. wrangler runs it before it serves or deploys.
+// npm run build: writes the static assets into dist/: the OpenAPI document, the reference page with its viewer, the usage page, and
+// the texts guide.md and llms.txt. wrangler runs it before it serves or deploys.
 
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
 import { DAYS_KEPT } from "../src/keys/protocol.ts";
+import { changesForClients } from "../src/openapi/changes.ts";
 import { openApiDocument } from "../src/openapi/document.ts";
 import { REMEDIES } from "../src/openapi/errors.ts";
 import { fill, fillGuide } from "../src/openapi/guide.ts";
-import { changesForClients, guideAsHtml, operationsAsHtml } from "../src/openapi/html.ts";
+import { changesAsHtml, guideAsHtml, operationsAsHtml } from "../src/openapi/html.ts";
+import { guideAsMarkdown } from "../src/openapi/markdown.ts";
 
 const SOURCE = "src/site";
 const TARGET = "dist";
@@ -25,10 +27,16 @@ async function buildSite(): Promise<void> {
   const { title, version, summary } = document.info;
   const changes = changesForClients(await readFile("CHANGELOG.md", "utf8"));
   const facts = { title, version, summary, viewer, daysKept: `${DAYS_KEPT}` };
-  const values = { ...facts, ...operationsAsHtml(document), ...guideAsHtml(`${guide}\n\n${changes}`) };
+  const values = {
+    ...facts,
+    ...operationsAsHtml(document),
+    ...guideAsHtml(`${guide}\n\n${changesAsHtml(changes)}`),
+  };
   const page = async (name: string) => fill(await readFile(join(SOURCE, name), "utf8"), values);
   const files = new Map<string, string | Uint8Array>([
     ["openapi.json", JSON.stringify(document, null, 2)],
+    ["guide.md", guideAsMarkdown(document, changes)],
+    ["llms.txt", fillGuide(await readFile("src/openapi/llms.txt", "utf8"), facts)],
     ["index.html", await page("reference/index.html")],
     ["usage.html", await page("usage/usage.html")],
   ]);

@@ -8,7 +8,7 @@ import { SECRET_LENGTH, SECRET_PREFIX } from "../keys/secret-format.ts";
 import { ALLOW, HEADERS } from "./headers.ts";
 import { DESCRIPTIONS, type Description } from "./operations.ts";
 import { ALWAYS_POSSIBLE, errorExample, failure, SHARED_RESPONSES } from "./responses.ts";
-import { SAMPLES } from "./samples.ts";
+import { SAMPLES, type Sample } from "./samples.ts";
 import { componentSchemas } from "./schemas.ts";
 
 const wrongMethod = failure({
@@ -73,7 +73,7 @@ export function openApiDocument(guide: string) {
 }
 
 /** An operation in the document. */
-type DocumentedOperation = { operationId: OperationId; "x-codeSamples": object } & Description;
+type DocumentedOperation = { operationId: OperationId; "x-codeSamples": Sample[] } & Description;
 
 /** The operations by path and method. */
 function paths() {

@@ -56,9 +56,9 @@ const VALUES: Record<string, string> = {
   ),
 };
 
-/** Fills in every `{{name}}` of the guide. Throws if a name is unknown. */
-export function fillGuide(template: string): string {
-  return fill(template, VALUES);
+/** Fills in every `{{name}}` of the guide. Throws if a name is unknown. `others` are values that the guide does not have. */
+export function fillGuide(template: string, others: Record<string, string> = {}): string {
+  return fill(template, { ...VALUES, ...others });
 }
 
 /** Fills in every `{{name}}` of a template. Throws if a name is unknown. */

@@ -1,6 +1,7 @@
 // The parts of the reference page that are made from the document and the guide.
 
 import { Marked } from "marked";
+import type { Release } from "./changes.ts";
 import type { OpenApiDocument } from "./document.ts";
 
 /** The guide as HTML, and its table of contents as list items. */
@@ -43,20 +44,11 @@ export function operationsAsHtml({ paths }: OpenApiDocument): { operations: stri
   return { operations: list.join("\n              "), operationLinks: links.join("\n              ") };
 }
 
-/**
- * The changes of each release that concern clients, as a section of Markdown. The page has no files of the repository, so links to
- * them become text.
- */
-export function changesForClients(changelog: string): string {
-  const releases = changelog.split(/^## /m).slice(1);
-  const changes = releases.flatMap((release) => {
-    const [name = ""] = release.split("\n", 1);
-    const [, text] = release.match(/^### For clients\n(.*?)(?=^### |$(?!.))/ms) ?? [];
-    return text === undefined ? [] : [{ name, text: text.replace(/\[([^\]]*)\]\((?!https:)[^)]*\)/g, "$1") }];
-  });
-  const details = changes.map(
+/** The changes of each release, as a section of Markdown. */
+export function changesAsHtml(releases: Release[]): string {
+  const details = releases.map(
     ({ name, text }, index) =>
-      `<details${index === 0 ? " open" : ""}>\n<summary>${name}</summary>\n\n${text.trim()}\n\n</details>`,
+      `<details${index === 0 ? " open" : ""}>\n<summary>${name}</summary>\n\n${text}\n\n</details>`,
   );
   return ['<section class="changes">', "## Changes", ...details, "</section>"].join("\n\n");
 }

@@ -18,6 +18,7 @@ import {
   failure,
   maybeAnnounced,
   OVER_PLAIN_HTTP,
+  type Response,
   responseRef,
   SHARED_RESPONSES,
   success,
@@ -30,7 +31,12 @@ export interface Description {
   summary: string;
   description: string;
   parameters?: Parameter[];
-  responses: Record<number, object>;
+  requestBody?: {
+    required: boolean;
+    description: string;
+    content: { "application/json": { schema: JsonSchema } };
+  };
+  responses: Record<number, Response | { $ref: string }>;
 }
 
 interface Parameter {

@@ -17,7 +17,7 @@ const CLIENT = `import { Petstore } from "petstore-client";
 
 const petstore = new Petstore({ apiKey: "${key}", baseURL: "${origin}" });`;
 
-interface Sample {
+export interface Sample {
   lang: string;
   label: string;
   source: string;

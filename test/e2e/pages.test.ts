@@ -12,6 +12,7 @@ import { openApiDocument } from "../../src/openapi/document.ts";
 import { REMEDIES } from "../../src/openapi/errors.ts";
 import { EXAMPLE_USAGE } from "../../src/openapi/examples.ts";
 import { fillGuide } from "../../src/openapi/guide.ts";
+import { guideAsHtml } from "../../src/openapi/html.ts";
 import { MALFORMED_KEY } from "../../src/site/key.ts";
 import { UNREACHABLE } from "../../src/site/text.ts";
 import {
@@ -90,12 +91,50 @@ async function expectUsable(page: Page): Promise<void> {
   }
 }
 
-it("/openapi.json is the generated document with the guide, readable by other origins", async () => {
+it("/openapi.json is the generated document with the guide", async () => {
   const response = await fetch(`${origin}/openapi.json`);
-  expect(response.headers.get("Content-Type")).toBe("application/json");
-  expect(response.headers.get("Access-Control-Allow-Origin")).toBe("*");
-  expect(response.headers.get("Cross-Origin-Resource-Policy")).toBe("cross-origin");
   expect(await response.json()).toEqual(JSON.parse(JSON.stringify(openApiDocument(guide))));
+});
+
+it.each([
+  ["/openapi.json", "application/json"],
+  ["/guide.md", "text/markdown; charset=utf-8"],
+  ["/llms.txt", "text/plain; charset=utf-8"],
+])("%s has its type, and other origins can read it, without the Worker", async (path, contentType) => {
+  for (const method of ["GET", "HEAD"]) {
+    const { status, headers } = await fetch(origin + path, { method });
+    expect(status).toBe(200);
+    expect(headers.get("Content-Type")).toBe(contentType);
+    expect(headers.get("Access-Control-Allow-Origin")).toBe("*");
+    expect(headers.get("Cross-Origin-Resource-Policy")).toBe("cross-origin");
+    expect(headers.has(HEADER.requestId)).toBe(false);
+  }
+});
+
+it.each([
+  ["/guide.md", "/llms.txt"],
+  ["/llms.txt", "/guide.md"],
+])("%s is filled in, links %s, and all of its links lead to a page and a part of it", async (path, other) => {
+  const text = await (await fetch(origin + path)).text();
+  expect(text).toMatch(/^# Petstore.*\n\n> .+\n\n/);
+  expect(text).not.toMatch(/\{\{|undefined/);
+  const links = [...text.matchAll(/\]\((?!https:)([^)]+)\)/g)].map(
+    ([, link = ""]) => new URL(link, origin + path),
+  );
+  expect(links.map(({ pathname }) => pathname)).toEqual(
+    expect.arrayContaining(["/", "/openapi.json", "/usage", other]),
+  );
+  for (const { href, hash } of links) {
+    const response = await fetch(href);
+    expect(response.status, href).toBe(200);
+    if (hash !== "") expect(guideAsHtml(await response.text()).contents, href).toContain(`href="${hash}"`);
+  }
+});
+
+it("/llms.txt has the format of llmstxt.org: lists of links in its sections", async () => {
+  const [, ...sections] = (await (await fetch(`${origin}/llms.txt`)).text()).split(/^## .+\n/m);
+  expect(sections.length).toBeGreaterThan(0);
+  for (const section of sections) expect(section).toMatch(/^\n(- \[[^\]]+\]\([^)]+\): .+\n)+\n?$/);
 });
 
 it("npm run build removes the files of earlier builds", async () => {
@@ -121,6 +160,15 @@ describe("the pages", () => {
       "permissions-policy": expect.stringContaining("geolocation=()"),
       "strict-transport-security": "max-age=31536000",
     });
+  });
+
+  it.each(["/", "/usage"])("%s links the texts for programs", async (path) => {
+    const page = await (await fetch(origin + path)).text();
+    const [, nav = ""] = page.match(/<nav aria-label="Pages">(.*?)<\/nav>/s) ?? [];
+    for (const file of ["openapi.json", "guide.md", "llms.txt"])
+      expect(nav).toContain(`<a href="/${file}">${file}</a>`);
+    // Only the reference has the guide.
+    expect(page.includes('<link rel="alternate" href="/guide.md" type="text/markdown">')).toBe(path === "/");
   });
 
   it("load the viewer from a versioned path that browsers may cache forever", async () => {

@@ -3,8 +3,9 @@
 import { afterEach, assert, beforeEach, describe, expect, it, vi } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
 import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
+import { changesForClients } from "../../src/openapi/changes.ts";
 import { REMEDIES } from "../../src/openapi/errors.ts";
-import { changesForClients } from "../../src/openapi/html.ts";
+import { changesAsHtml } from "../../src/openapi/html.ts";
 import { storedKey, storeKey } from "../../src/site/key.ts";
 import { explain } from "../../src/site/reference/explanation.ts";
 import { originOf } from "../../src/site/reference/sample-values.ts";
@@ -78,7 +79,7 @@ it("lists the changes for clients by release, without links to files", () => {
   const text = "### For clients\n\n- See [a file](docs/a.md), [here](#b), [RFC](https://c.example).\n";
   const changelog = `# Changelog\n\n## 3\n\n${text}\n### For operators\n\n- No.\n\n## 2\n\n### For developers\n\n- No.\n\n## 1\n\n${text}`;
   const list = "- See a file, here, [RFC](https://c.example).";
-  expect(changesForClients(changelog).split(/\n+/)).toEqual([
+  expect(changesAsHtml(changesForClients(changelog)).split(/\n+/)).toEqual([
     ...['<section class="changes">', "## Changes"],
     ...["<details open>", "<summary>3</summary>", list, "</details>"],
     ...["<details>", "<summary>1</summary>", list, "</details>", "</section>"],
