@@ -39,6 +39,10 @@ const CASES: Record<string, Case> = {
   bodies: ["processor time for the worst bodies of a creation", measureBodies],
   bundle: ["size of the deployed Worker", measureBundle],
   bytes: ["bytes of a pet, an idempotency record and a key in D1", measureBytes],
+  ladder: [
+    "five designs of a rate limiter on virtual time; writes docs/limits.md and its chart",
+    async () => (await import("./ladder/in-node.ts")).measureLadder(),
+  ],
   geo: [
     "latency and cost in six simulated regions",
     ({ isolates, seconds = 75 }) => measureGeo(isolates, seconds),

@@ -1,0 +1,138 @@
+// The designs of docs/limits.md keep the rules of those that they are modelled after, and the document has what they do.
+
+import { readFileSync } from "node:fs";
+import { expect, it } from "vitest";
+import { binding } from "../../bench/ladder/binding.ts";
+import { climb } from "../../bench/ladder/climb.ts";
+import { HEAD, markdown, SEEDS, SHOWN, SHOWN_COLUMNS, variants } from "../../bench/ladder/ladder.ts";
+import type { Limiter } from "../../bench/ladder/limiter.ts";
+import { memoryObject, storedObject } from "../../bench/ladder/object.ts";
+import { petstore } from "../../bench/ladder/petstore.ts";
+import { syncedCounters } from "../../bench/ladder/synced-counters.ts";
+import { windowRules } from "../../bench/ladder/window-rules.ts";
+import { Random } from "./random.ts";
+
+const SETTING = { limit: 100, isolates: 12, lostShare: 0 };
+const newSetting = () => ({ ...SETTING, random: new Random(1) });
+
+/** How many of `requests` at one instant an isolate admits. Lets time pass until all are decided. */
+async function admitted(limiter: Limiter, isolate: number, requests: number): Promise<number> {
+  const ask = () => limiter.ask(isolate).catch(() => ({ admitted: false }));
+  const asked = Array.from({ length: requests }, ask);
+  await limiter.time.run(limiter.time.nowMs + 1_000);
+  const outcomes = await Promise.all(asked);
+  return outcomes.filter((each) => each.admitted).length;
+}
+
+/** Lets time pass. */
+const pass = (limiter: Limiter, ms: number) => limiter.time.run(limiter.time.nowMs + ms);
+
+it("the binding has a limit for each location, whose isolates know of an admission after a moment", async () => {
+  const limiter = binding(newSetting());
+  // Isolates 0 and 6 are in one location, 1 in another.
+  const [first, second] = await Promise.all([admitted(limiter, 0, 60), admitted(limiter, 6, 60)]);
+  expect([first, second]).toEqual([60, 60]);
+  expect(await admitted(limiter, 6, 1)).toBe(0);
+  expect(await admitted(limiter, 1, 1)).toBe(1);
+  expect(await admitted(limiter, 1, 150)).toBe(99);
+  await pass(limiter, 60_000);
+  expect(await admitted(limiter, 0, 150)).toBe(100);
+});
+
+it("an object in memory has one limit, until it crashes or gets no request for ten seconds", async () => {
+  const limiter = memoryObject(newSetting());
+  expect(await admitted(limiter, 0, 150)).toBe(100);
+  await pass(limiter, 8_000);
+  expect(await admitted(limiter, 5, 1)).toBe(0);
+  await pass(limiter, 10_000);
+  expect(await admitted(limiter, 5, 60)).toBe(60);
+  limiter.crash();
+  expect(await admitted(limiter, 5, 150)).toBe(100);
+});
+
+it("a stored object has one limit, also after a crash and a pause, and writes a row for each admission", async () => {
+  const limiter = storedObject(newSetting());
+  expect(await admitted(limiter, 0, 60)).toBe(60);
+  await pass(limiter, 12_000);
+  limiter.crash();
+  expect(await admitted(limiter, 5, 60)).toBe(40);
+  expect(limiter.counts).toMatchObject({ objectRequests: 120, rowsWritten: 100 });
+});
+
+it.each([memoryObject, storedObject])(
+  "an object counts a request twice whose answer was lost",
+  async (design) => {
+    const limiter = design({ ...newSetting(), lostShare: 0.1 });
+    expect(await admitted(limiter, 0, 95)).toBeLessThan(95);
+  },
+);
+
+it("a call under way is lost when the object crashes, and repeated", async () => {
+  const limiter = storedObject(newSetting());
+  const asked = limiter.ask(1);
+  await pass(limiter, 10);
+  limiter.crash();
+  await limiter.time.run();
+  expect((await asked).admitted).toBe(true);
+  expect(limiter.counts.objectRequests).toBe(1);
+});
+
+it("counters are exchanged every five seconds, once one has reached a fifth of the limit", async () => {
+  const limiter = syncedCounters(newSetting());
+  expect(await admitted(limiter, 0, 19)).toBe(19);
+  await pass(limiter, 14_000);
+  expect(await admitted(limiter, 1, 100)).toBe(100);
+  await pass(limiter, 14_000);
+  // Isolate 1 has sent 100, which isolate 0 has got meanwhile.
+  expect(await admitted(limiter, 0, 1)).toBe(0);
+  limiter.endIsolate(1);
+  expect(await admitted(limiter, 1, 50)).toBe(50);
+});
+
+it("petstore has one limit, also after a crash and a pause, and is charged for calls, rows and its alarm", async () => {
+  const limiter = petstore(newSetting());
+  expect(await admitted(limiter, 0, 60)).toBe(60);
+  const { rowsRead } = limiter.counts;
+  await pass(limiter, 12_000);
+  limiter.crash();
+  expect(await admitted(limiter, 1, 60)).toBe(40);
+  limiter.check?.();
+  // Its stored value, and the record of the key.
+  expect(limiter.counts.rowsRead).toBe(rowsRead + 2);
+  const { objectRequests, rowsWritten } = limiter.counts;
+  expect(objectRequests).toBeLessThan(15);
+  expect(rowsWritten).toBeGreaterThan(objectRequests - 5);
+  await pass(limiter, 20 * 60_000);
+  expect(limiter.counts.objectRequests).toBe(objectRequests + 1);
+  expect(limiter.counts.rowsWritten).toBeGreaterThan(rowsWritten);
+});
+
+const DOCUMENT = readFileSync("docs/limits.md", "utf8");
+
+it.each([
+  ["rules of windows do", windowRules],
+  ["variants do", () => variants(SEEDS)],
+])("docs/limits.md has what %s", async (_, measure) => {
+  const { columns, rows } = await measure();
+  for (const cells of [columns, ...rows]) expect(DOCUMENT).toContain(markdown(cells));
+});
+
+// One plan, number of isolates and fault, because all of it takes minutes.
+it("docs/limits.md has what the designs do: run npm run bench -- ladder after a change", async () => {
+  const isolates = SHOWN[1] ?? 0;
+  const rungs = await climb(["free"], SEEDS, [isolates], ["isolates end"]);
+  const [, table = ""] = DOCUMENT.split("<!-- ladder -->\n");
+  const [, , ...lines] = table.split("\n");
+  for (const [index, { design, byIsolates, byFault }] of rungs.entries()) {
+    const cells = lines[index]?.split(" | ") ?? [];
+    const cell = (title: string) => cells[HEAD.indexOf(title)];
+    for (const { title, digits, figure } of SHOWN_COLUMNS) {
+      const loads = byIsolates.get(isolates);
+      const measured = loads && figure(loads).toFixed(digits);
+      expect([design, title, cell(title)?.split(" · ")[1]]).toEqual([design, title, measured]);
+    }
+    const { above, below } = byFault["isolates end"];
+    const cost = design === "binding" ? "–" : `${above.toFixed(0)} · ${below.toFixed(0)}`;
+    expect([design, cell("Isolates end")]).toEqual([design, cost]);
+  }
+});
