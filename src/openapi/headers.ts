@@ -156,7 +156,7 @@ export const ALLOW = {
   example: methodsOf("/pets").join(", "),
 };
 
-/** On every response under /v1, if it is required or the request asks for it. */
+/** On every response under /v1. */
 export const ALWAYS = [
   HEADER.rateLimitLimit,
   HEADER.rateLimitRemaining,
@@ -164,7 +164,6 @@ export const ALWAYS = [
   HEADER.rateLimit,
   HEADER.rateLimitPolicy,
   HEADER.requestId,
-  HEADER.serverTiming,
   "Access-Control-Allow-Origin",
   "Access-Control-Expose-Headers",
 ] as const satisfies HeaderName[];
