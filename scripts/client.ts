@@ -32,10 +32,12 @@ async function generateTypes(): Promise<string> {
   const { method, path } = OPERATIONS.listPets;
   const parameters = paths[path][method].parameters as {
     name: string;
+    in: string;
     description: string;
     schema: object;
   }[];
-  const properties = parameters.map(({ name, description, schema }) => [name, { ...schema, description }]);
+  const inQuery = parameters.filter((each) => each.in === "query");
+  const properties = inQuery.map(({ name, description, schema }) => [name, { ...schema, description }]);
   const schemas = {
     ...components.schemas,
     ListParameters: { type: "object", properties: Object.fromEntries(properties) },

@@ -9,6 +9,7 @@ import { handleError, handleUnknownPath, handleWrongMethod } from "./http/errors
 import { logRequest } from "./http/log.ts";
 import { requestContext } from "./http/request-context.ts";
 import { requireHttps } from "./http/require-https.ts";
+import { serverTiming } from "./http/server-timing.ts";
 import { version } from "./http/version.ts";
 import { identify } from "./keys/identify.ts";
 import { KnownKeys } from "./keys/isolate/known-keys.ts";
@@ -35,7 +36,7 @@ function createApp() {
   const pages = new PageCache();
 
   app.use(requestContext({ redact: withoutSecrets }), logRequest);
-  app.use("/v1/*", rateLimitHeaders(addresses));
+  app.use("/v1/*", serverTiming, rateLimitHeaders(addresses));
   app.use(cors);
   app.route("/version", version);
   app.use("/v1/*", requireHttps);

@@ -15,7 +15,7 @@ interface Key {
   per_day: number;
 }
 
-interface BaselineEnv {
+export interface BaselineEnv {
   Bindings: { DB: D1Database; CACHE: DurableObjectNamespace<DurableObjectRateLimiter> };
   Variables: { key: Key };
 }

@@ -1,6 +1,8 @@
 // The clients of the simulation: they send the requests of a task and check every response. A wrong response fails the bench.
 
-import { HOPS_HEADER } from "./counts.ts";
+import { HEADER } from "../../src/http/header-names.ts";
+import { PREFERENCE } from "../../src/http/server-timing.ts";
+import { type Provenance, provenanceOf } from "./hops.ts";
 import { REGIONS } from "./regions.ts";
 import { CRAWLED_PAGE, CRAWLED_PAGES, generator, PAGE, type Task } from "./workload.ts";
 
@@ -10,13 +12,12 @@ export const PURPOSES = ["integrator", "poller", "crawler", "last page", "creati
 export type Purpose = (typeof PURPOSES)[number];
 
 /** A request and its response. */
-export interface Sample {
+export interface Sample extends Provenance {
   purpose: Purpose;
   /** An index into the regions. */
   region: number;
   /** From the first byte sent to the last one received, over the loopback: nearly all of it is in the Worker. */
   ms: number;
-  hops: number;
 }
 
 /** The paths of an implementation's pages. */
@@ -116,6 +117,7 @@ export class Clients {
     const [method, expected] = newPet === null ? ["GET", 200] : ["POST", 201];
     const headers = {
       Authorization: `Bearer ${this.#service.secrets.get(key)}`,
+      [HEADER.prefer]: PREFERENCE,
       // workerd closes an idle connection after 5 s: a request on a kept one could meet that.
       Connection: "close",
       ...(newPet !== null && { "Content-Type": "application/json" }),
@@ -128,7 +130,10 @@ export class Clients {
     const ms = performance.now() - startedMs;
     if (response.status !== expected)
       throw new Error(`${purpose} in ${REGIONS[region]?.name}: ${path} got ${response.status}: ${text}`);
-    this.samples.push({ purpose, region, ms, hops: Number(response.headers.get(HOPS_HEADER)) });
+    const serverTiming = response.headers.get(HEADER.serverTiming);
+    if (serverTiming === null) throw new Error(`${path} has no ${HEADER.serverTiming}`);
+    const provenance = provenanceOf(serverTiming, REGIONS[region]?.toReplicaMs ?? 0);
+    this.samples.push({ purpose, region, ms, ...provenance });
     return { text, link: response.headers.get("Link") };
   }
 }

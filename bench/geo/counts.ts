@@ -6,9 +6,6 @@ export const COUNTS_PATH = "/geo/counts";
 /** The path that takes the region of each key's object, by the key's id. They are in no binding, because keys get ids later. */
 export const HOMES_PATH = "/geo/homes";
 
-/** The response header with the number of sequential hops of the request. */
-export const HOPS_HEADER = "Geo-Hops";
-
 /** Billed operations. Rows of the database and of the objects are added up, because they cost the same. */
 export interface Counts {
   workerRequests: number;

@@ -9,6 +9,7 @@
 // State is in memory where the system has a folder for that, as Linux has, because objects that share a disk would wait for each
 // other, which they don't on Cloudflare. docs/performance.md says what the figures do not say.
 
+import { DECIDED_BY } from "../../src/rate-limit/windows.ts";
 import { PETS } from "../measure/implementations.ts";
 import { progress, type Table } from "../measure/report.ts";
 import { mean, percentile } from "../measure/statistics.ts";
@@ -87,7 +88,10 @@ function perRequest(columns: readonly Column[]): Omit<Table, "title"> {
     const counts = countsOf(column, client);
     return (counts[operation] / counts.workerRequests).toFixed(3);
   };
+  const decided = (by: string) => (column: Column) =>
+    mean(column.samples.map((each) => (each.by === by ? 1 : 0))).toFixed(3);
   const rows: [string, (column: Column) => string][] = [
+    ...DECIDED_BY.map((by): (typeof rows)[0] => [`decided: ${by}`, decided(by)]),
     ...OPERATIONS.map((each): (typeof rows)[0] => [OPERATION_TITLES[each], share(each, "")]),
     ["requests to objects, integrators", share("objectRequests", "integrator")],
     ["dollars per million requests, without CPU time and the duration of objects", dollars],

@@ -4,7 +4,6 @@
 // Reads in a "first-unconstrained" session go to the replica of the region, everything else to the primary. Real sessions may
 // use a replica more often, so an implementation is disadvantaged if it uses other sessions.
 
-import { AsyncLocalStorage } from "node:async_hooks";
 import { interceptCalls } from "../measure/object-calls.ts";
 import { type Counts, NO_COUNTS } from "./counts.ts";
 import type { RoundTrips } from "./regions.ts";
@@ -17,9 +16,6 @@ export function toObjectMs(keyId: string, { toObjectsMs }: RoundTrips): number {
   if (ms === undefined) throw new Error(`the objects of ${keyId} have no distance`);
   return ms;
 }
-
-/** Counts the sequential hops of each request. */
-export const hopCounters = new AsyncLocalStorage<{ hops: number }>();
 
 /** What this isolate has counted since it started, by the id of the key whose object it is, or ""; and reads of keys at the primary. */
 export const isolateCounts = { byKey: {} as Record<string, Counts>, keyReads: 0 };
@@ -36,16 +32,12 @@ export function keyIdOf({ name = "" }: DurableObjectId): string {
 }
 
 async function delay<Result>(roundTripMs: number, work: () => Promise<Result>): Promise<Result> {
-  const counter = hopCounters.getStore();
-  // Two calls that start at the same time are one hop.
-  const hops = (counter?.hops ?? 0) + 1;
   const outwardMs = Math.floor(roundTripMs / 2);
   await scheduler.wait(outwardMs);
   try {
     return await work();
   } finally {
     await scheduler.wait(roundTripMs - outwardMs);
-    if (counter !== undefined) counter.hops = Math.max(counter.hops, hops);
   }
 }
 

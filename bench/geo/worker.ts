@@ -1,8 +1,8 @@
 // Runs an unchanged Worker with delayed bindings.
 
 import { withEnv } from "cloudflare:workers";
-import { COUNTS_PATH, HOMES_PATH, HOPS_HEADER } from "./counts.ts";
-import { delayedDatabase, delayedObjects, homes, hopCounters, isolateCounts } from "./latency.ts";
+import { COUNTS_PATH, HOMES_PATH } from "./counts.ts";
+import { delayedDatabase, delayedObjects, homes, isolateCounts } from "./latency.ts";
 import type { RoundTrips } from "./regions.ts";
 
 export interface GeoEnv {
@@ -27,19 +27,8 @@ export function withLatency<Bindings>(worker: {
       }
       delayedEnv ??= delayedBindings(env) as Bindings;
       const bindings = delayedEnv;
-      const counter = { hops: 0 };
-      const startedMs = Date.now();
       const send = async () => worker.fetch(request, bindings, ctx);
-      const response = await hopCounters.run(
-        counter,
-        () => withEnv(bindings, send) as ReturnType<typeof send>,
-      );
-      // A request that waits for another request's call makes no call, but takes a hop longer.
-      const hasWaited = Date.now() - startedMs >= env.ROUND_TRIPS.toReplicaMs;
-      const hops = counter.hops === 0 && hasWaited ? 1 : counter.hops;
-      const marked = new Response(response.body, response);
-      marked.headers.set(HOPS_HEADER, `${hops}`);
-      return marked;
+      return withEnv(bindings, send) as ReturnType<typeof send>;
     },
   };
 }

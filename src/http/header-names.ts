@@ -13,4 +13,6 @@ export const HEADER = {
   idempotentReplayed: "Idempotent-Replayed",
   deprecation: "Deprecation",
   sunset: "Sunset",
+  prefer: "Prefer",
+  serverTiming: "Server-Timing",
 } as const;

@@ -4,6 +4,7 @@
 
 import type { MiddlewareHandler } from "hono";
 import { HEADER } from "./header-names.ts";
+import type { Timing } from "./timing.ts";
 
 export interface HttpEnv {
   Bindings: Env;
@@ -15,6 +16,8 @@ export interface HttpEnv {
     headers: Record<string, string>;
     /** Each module adds the fields that it knows. */
     log: LogFields;
+    /** Set if the request asks for it. */
+    timing?: Timing;
   };
 }
 

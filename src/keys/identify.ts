@@ -5,7 +5,7 @@ import type { Context, MiddlewareHandler } from "hono";
 import { lookupBuckets } from "../http/client-address.ts";
 import { logFailure } from "../http/log.ts";
 import type { HttpEnv } from "../http/request-context.ts";
-import type { Decision } from "../rate-limit/windows.ts";
+import type { Outlook } from "../rate-limit/windows.ts";
 import type { Caller, KeyRequest } from "./isolate/caller.ts";
 import type { KnownKeys } from "./isolate/known-keys.ts";
 import type { KeyRecord } from "./record.ts";
@@ -17,7 +17,7 @@ export interface KeysEnv extends HttpEnv {
     /** Set if the request has a well-formed secret. */
     keyRequest?: KeyRequest;
     /** Set by `rateLimit` and GET /v1/usage; absent if the request did not get that far. */
-    decision?: Decision;
+    outlook?: Outlook;
     /** The valid key. Set by `requireKey`. */
     key: KeyRecord;
   };
@@ -36,6 +36,7 @@ export function identify(keys: KnownKeys): MiddlewareHandler<KeysEnv> {
     c.set("keyRequest", {
       credential,
       arrivedMs,
+      timing: c.get("timing"),
       buckets: () => lookupBuckets(c.req),
       onObjectFailure: (error) => logFailure(c, "limiter_unavailable", error),
     });

@@ -96,14 +96,20 @@ export interface AcquireRequest {
 /** `record` is null if the key does not exist. `usableMs`: how long an isolate may use it, from the time of the answer. */
 export type UsableRecord = { record: KeyRecord | null; usableMs: number };
 
+/** How long a call has waited for the object's read of the record; undefined if there was none. */
+type Waited = { recordMs?: number };
+
 /** What every answer of the object has. */
-export interface RecordAnswer extends UsableRecord {
+export interface RecordAnswer extends UsableRecord, Waited {
   /** Whether the record was read after the call had arrived, so that a secret that it lacks does not exist. */
   isNew: boolean;
 }
 
-/** The object has no record that it may use, because the keys database can't be reached. */
-export type NoRecord = { unavailable: string };
+/**
+ * The object has no record that it may use, because the keys database can't be reached. It is no error, which would lose its class on the way
+ * to the isolate.
+ */
+export type NoRecord = Waited & { unavailable: string };
 
 /** Without `result`, nothing was counted: the key does not exist, or the secret is not valid. */
 export type AcquireAnswer = RecordAnswer & { result?: AcquireResult };

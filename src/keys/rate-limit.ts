@@ -7,7 +7,7 @@ import { errorResponse } from "../http/errors.ts";
 import { MESSAGES } from "../http/messages.ts";
 import type { AddressCounter } from "../rate-limit/anonymous.ts";
 import { availableMs, headersOf, left, secondsToReset, tighterWindow } from "../rate-limit/headers.ts";
-import type { Decision } from "../rate-limit/windows.ts";
+import type { Decision, Outlook } from "../rate-limit/windows.ts";
 import { type KeysEnv, setCaller } from "./identify.ts";
 import type { KnownKeys } from "./isolate/known-keys.ts";
 
@@ -15,19 +15,20 @@ import type { KnownKeys } from "./isolate/known-keys.ts";
 export function rateLimitHeaders(addresses: AddressCounter): MiddlewareHandler<KeysEnv> {
   return async function rateLimitHeaders(c, next) {
     await next();
-    if (c.get("decision") !== undefined) return;
-    const decision = addresses.peek(clientAddress(c.req), c.get("nowMs"));
+    if (c.get("outlook") !== undefined) return;
+    const outlook = addresses.peek(clientAddress(c.req), c.get("nowMs"));
     // The request was neither counted nor refused.
-    const headers = headersOf({ ...decision, admitted: true });
+    const headers = headersOf({ ...outlook, admitted: true });
     for (const [name, value] of Object.entries(headers)) c.res.headers.set(name, value);
   };
 }
 
-/** Counts the request, and sets `decision` and `caller`. Answers `rate_limit_exceeded` or `key_banned`. */
+/** Counts the request, and sets `outlook` and `caller`. Answers `rate_limit_exceeded` or `key_banned`. */
 export function rateLimit(keys: KnownKeys, addresses: AddressCounter): MiddlewareHandler<KeysEnv> {
   return async function rateLimit(c, next) {
     const decision = await count(keys, addresses, c);
-    setDecision(c, decision);
+    c.get("timing")?.decided(decision.by);
+    setOutlook(c, decision);
     if (decision.admitted) return next();
     const { key, refusal } = c.get("caller") ?? {};
     const limited = MESSAGES.rate_limit_exceeded;
@@ -49,14 +50,14 @@ async function count(keys: KnownKeys, addresses: AddressCounter, c: Context<Keys
   return answer.decision ?? answer.caller.refusal ?? countAddress();
 }
 
-/** Sets `decision`, its headers and its log fields. */
-export function setDecision(c: Context<KeysEnv>, decision: Decision): void {
-  c.set("decision", decision);
-  headersOf(decision, c.get("headers"));
-  const window = tighterWindow(decision);
+/** Sets `outlook`, its headers and its log fields. */
+export function setOutlook(c: Context<KeysEnv>, outlook: Outlook): void {
+  c.set("outlook", outlook);
+  headersOf(outlook, c.get("headers"));
+  const window = tighterWindow(outlook);
   const log = c.get("log");
   log.window = window;
-  log.remaining = left(decision, window);
+  log.remaining = left(outlook, window);
 }
 
 type Exceeded = (typeof MESSAGES.rate_limit_exceeded)["key"];

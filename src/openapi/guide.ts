@@ -4,6 +4,7 @@ import { FRESH_MS } from "../d1/freshness.ts";
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
 import { HEADER } from "../http/header-names.ts";
 import { ID_LENGTH } from "../http/request-context.ts";
+import { PREFERENCE } from "../http/server-timing.ts";
 import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS, TOLERATED_LIMITS } from "../keys/object/bans.ts";
 import { PLAN_LIMITS } from "../keys/plans.ts";
 import { DAYS_KEPT, MAX_WAIT_MS } from "../keys/protocol.ts";
@@ -20,6 +21,7 @@ const { limit } = toJsonSchema(PageQuery).properties ?? {};
 
 const VALUES: Record<string, string> = {
   ...HEADER,
+  preference: PREFERENCE,
   minLimit: `${limit?.minimum}`,
   maxLimit: `${limit?.maximum}`,
   defaultLimit: `${limit?.default}`,

@@ -4,7 +4,9 @@
 import { HEADER } from "../http/header-names.ts";
 import { methodsOf } from "../http/operations.ts";
 import { ACCEPTABLE_ID, ID_LENGTH } from "../http/request-context.ts";
+import { PREFERENCE } from "../http/server-timing.ts";
 import { DEPRECATION, deprecationLink, REMOVED_AT, SUNSET } from "../pets/deprecation.ts";
+import { DECIDED_BY } from "../rate-limit/windows.ts";
 import { isoDate } from "./examples.ts";
 import type { JsonSchema } from "./schemas.ts";
 
@@ -51,6 +53,15 @@ export const HEADERS = {
     description: `ID of the request: the client's own if it sent ${ID_LENGTH.min} to ${ID_LENGTH.max} of \`A-Z a-z 0-9 _ -\`, otherwise a generated one. Quote it when you report a problem.`,
     schema: { type: "string", pattern: ACCEPTABLE_ID.source },
     example: "15b96366-c437-4fee-bc85-0daf84be74b4",
+  },
+  [HEADER.serverTiming]: {
+    required: false,
+    description: `Present if the request has \`${HEADER.prefer}: ${PREFERENCE}\`: how it was decided, the network hops that it waited for, and the time in the server (W3C Server Timing).`,
+    schema: {
+      type: "string",
+      pattern: `^(limiter;desc=(${DECIDED_BY.join("|")});dur=\\d+, )?((object|keys|pets);start=\\d+;dur=\\d+, (record;dur=\\d+, )?)*total;dur=\\d+$`,
+    },
+    example: "limiter;desc=lease;dur=0, total;dur=0",
   },
   "Access-Control-Allow-Origin": {
     description: "Pages of every origin can call the service.",

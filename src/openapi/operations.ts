@@ -4,6 +4,7 @@ import { MAX_BODY_BYTES } from "../http/body.ts";
 import { HEADER } from "../http/header-names.ts";
 import { FIELD_PROBLEMS, MESSAGES } from "../http/messages.ts";
 import type { OperationId } from "../http/operations.ts";
+import { PREFERENCE } from "../http/server-timing.ts";
 import { DAYS_KEPT } from "../keys/protocol.ts";
 import { MAX_USAGE_AGE_MS } from "../keys/usage/usage-body.ts";
 import { DEPRECATED_AT, REMOVED_AT, SUNSET } from "../pets/deprecation.ts";
@@ -54,12 +55,22 @@ const { rex, mimi, goldie, zoe, bello } = EXAMPLE_PETS;
 
 const invalid = (summary: string, message: string) => errorExample("invalid_request", summary, message);
 
+/** Of every operation. */
+const PREFER: Parameter = {
+  name: HEADER.prefer,
+  in: "header",
+  required: false,
+  description: `\`${PREFERENCE}\` asks for the response header \`${HEADER.serverTiming}\`. Other preferences are ignored (RFC 7240).`,
+  schema: { type: "string" },
+  example: PREFERENCE,
+};
+
 const listPets = {
   tags: ["Pets"],
   summary: "List pets",
   description:
     "A page of pets, ordered by `id`. `Link` has the URL of the next page, if there is one. Each parameter may be given once; unknown parameters are ignored.",
-  parameters: queryParameters({ limit: 2, status: "sold", cursor: "AQAAAAAAAAADaHtRVw" }),
+  parameters: [...queryParameters({ limit: 2, status: "sold", cursor: "AQAAAAAAAAADaHtRVw" }), PREFER],
   responses: {
     ...ALWAYS_POSSIBLE,
     200: success("A page of pets.", schemaRef("Pets"), ["Link"], {
@@ -87,6 +98,7 @@ const createPet = {
       schema: { type: "string", pattern: IDEMPOTENCY_KEY.source },
       example: "order-4711",
     },
+    PREFER,
   ] satisfies Parameter[],
   requestBody: {
     required: true,
@@ -161,6 +173,7 @@ const getPet = {
       schema: { type: "integer", format: "int64" },
       example: rex.id,
     },
+    PREFER,
   ] satisfies Parameter[],
   responses: {
     200: announced(
@@ -190,6 +203,7 @@ const getUsage = {
   tags: ["Usage"],
   summary: "Get the usage of the key",
   description: `The plan of the key, both windows, the ban if there is one, and the requests on each of the last ${DAYS_KEPT} UTC days. This request consumes nothing, and works while the key is limited or banned. The data may be up to ${MAX_USAGE_AGE_MS / 1000} s old.`,
+  parameters: [PREFER],
   responses: {
     200: success("The usage of the key.", schemaRef("Usage"), ["Cache-Control"], {
       unused: {

@@ -39,7 +39,7 @@ export function success(
 ): Response {
   return {
     description,
-    headers: headerRefs([...ALWAYS, ...headers]),
+    headers: headerRefs([...ALWAYS, HEADER.serverTiming, ...headers]),
     content: { "application/json": { schema, examples } },
   };
 }

@@ -2,7 +2,7 @@
 // call. The counts are approximate: each isolate has its own, and very many addresses evict the oldest.
 
 import { BoundedMap } from "../lib/bounded-map.ts";
-import { add, type Decision, rollOver, room, UNUSED_COUNT, type Window } from "./windows.ts";
+import { add, type Decision, type Outlook, rollOver, room, UNUSED_COUNT, type Window } from "./windows.ts";
 
 export const REQUESTS_PER_MINUTE = 60;
 /** Together about 2 MB of the 128 that an isolate has. */
@@ -16,11 +16,11 @@ export class AddressCounter {
     const { admitted, windows } = this.peek(address, nowMs);
     const counted = add(windows, admitted ? 1 : 0);
     this.#windows.set(address, counted.minute);
-    return { admitted, nowMs, windows: counted };
+    return { admitted, by: "address", nowMs, windows: counted };
   }
 
-  /** The decision about the next request of an address. Counts nothing. */
-  peek(address: string, nowMs: number): Decision {
+  /** Whether the next request of an address is admitted. Counts nothing. */
+  peek(address: string, nowMs: number): Outlook<{ minute: Window }> {
     const minute = this.#windows.get(address) ?? { ...UNUSED_COUNT, limit: REQUESTS_PER_MINUTE };
     const windows = rollOver({ minute }, nowMs);
     return { admitted: room(windows) > 0, nowMs, windows };

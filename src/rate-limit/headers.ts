@@ -1,7 +1,7 @@
 // The rate-limit headers of a decision.
 
 import { HEADER } from "../http/header-names.ts";
-import type { Decision, Window, WindowName } from "./windows.ts";
+import type { Outlook, Window, WindowName } from "./windows.ts";
 import { remaining, resetMs, WINDOW_SECONDS } from "./windows.ts";
 
 /**
@@ -9,7 +9,7 @@ import { remaining, resetMs, WINDOW_SECONDS } from "./windows.ts";
  * RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-11), and on a refusal Retry-After (RFC 9110, section 10.2.3), which
  * never ends before Reset. `t` and Retry-After are seconds from the decision.
  */
-export function headersOf(decision: Decision, headers: Record<string, string> = {}): Record<string, string> {
+export function headersOf(decision: Outlook, headers: Record<string, string> = {}): Record<string, string> {
   const { minute, day } = decision.windows;
   const name = tighterWindow(decision);
   let policy = `"minute";q=${minute.limit};w=${WINDOW_SECONDS.minute}`;
@@ -31,7 +31,7 @@ export function headersOf(decision: Decision, headers: Record<string, string> = 
  * The tighter window: the one with fewer requests left, which after a refusal is the one that refused; if tied, the one that
  * resets later: the day. During a ban it is the minute, unless the day is used up and resets after the ban.
  */
-export function tighterWindow(decision: Decision): WindowName {
+export function tighterWindow(decision: Outlook): WindowName {
   if (decision.windows.day === undefined) return "minute";
   const fewer = left(decision, "day") - left(decision, "minute");
   if (fewer !== 0) return fewer < 0 ? "day" : "minute";
@@ -40,12 +40,12 @@ export function tighterWindow(decision: Decision): WindowName {
 }
 
 /** The requests that a window has left: 0 during a ban. */
-export function left(decision: Decision, name: WindowName): number {
+export function left(decision: Outlook, name: WindowName): number {
   return decision.bannedUntilMs === undefined ? remaining(windowOf(decision, name)) : 0;
 }
 
 /** When a window will have more requests left (Unix time, a whole second): at its reset, or at the end of a ban. */
-export function availableMs(decision: Decision, name: WindowName): number {
+export function availableMs(decision: Outlook, name: WindowName): number {
   const { bannedUntilMs } = decision;
   const window = windowOf(decision, name);
   if (bannedUntilMs === undefined) return resetMs(window, name);
@@ -53,10 +53,10 @@ export function availableMs(decision: Decision, name: WindowName): number {
 }
 
 /** Seconds until `availableMs`, rounded up, so at least 1. Waiting that long is always enough. */
-export function secondsToReset(decision: Decision, name: WindowName): number {
+export function secondsToReset(decision: Outlook, name: WindowName): number {
   return Math.ceil((availableMs(decision, name) - decision.nowMs) / 1000);
 }
 
-function windowOf({ windows }: Decision, name: WindowName): Window {
+function windowOf({ windows }: Outlook, name: WindowName): Window {
   return windows[name] ?? windows.minute;
 }

@@ -18,12 +18,23 @@ export type Window = Count & { limit: number };
 export type Windows = { minute: Window; day?: Window };
 export type KeyWindows = Record<WindowName, Window>;
 
-/** Whether a request is admitted at `nowMs` (Unix time), and the windows afterwards. `bannedUntilMs` is set during a ban. */
-export interface Decision<All extends Windows = Windows> {
+/** Whether a request is or would be admitted at `nowMs` (Unix time), and the windows then. `bannedUntilMs` is set during a ban. */
+export interface Outlook<All extends Windows = Windows> {
   admitted: boolean;
   nowMs: number;
   windows: All;
   bannedUntilMs?: number;
+}
+
+/**
+ * How a request was decided: from the isolate's lease, by the object of its key, in the isolate because a window is full or the key is
+ * banned, in the isolate because the object can't be reached, or by the client's address.
+ */
+export const DECIDED_BY = ["lease", "object", "full", "ban", "local", "address"] as const;
+
+/** The windows are those after the request. */
+export interface Decision<All extends Windows = Windows> extends Outlook<All> {
+  by: (typeof DECIDED_BY)[number];
 }
 
 export type KeyDecision = Decision<KeyWindows>;

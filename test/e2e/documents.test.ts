@@ -87,7 +87,7 @@ it("documents and the guide have the headers of the service by their names", () 
   const text = [...DOCUMENTS.map(read), fillGuide(read("src/openapi/guide.md"))].join("\n");
   const name = "[A-Z][A-Za-z]*(?:-[A-Z][A-Za-z]*)+";
   const pattern = new RegExp(
-    `\`(${name}|RateLimit|Deprecation|Sunset)\\b.*?\`|-H "(${name}):|^(${name}): `,
+    `\`(${name}|RateLimit|Deprecation|Sunset|Prefer)\\b.*?\`|-H "(${name}):|^(${name}): `,
     "gm",
   );
   const named = new Set([...text.matchAll(pattern)].flatMap((names) => names.slice(1).filter(Boolean)));

@@ -2,6 +2,7 @@
 
 import { expect, it } from "vitest";
 import { dollarsPerMillion, NO_COUNTS, sum } from "../../bench/geo/counts.ts";
+import { provenanceOf } from "../../bench/geo/hops.ts";
 import { REGIONS } from "../../bench/geo/regions.ts";
 import { mean, percentile } from "../../bench/measure/statistics.ts";
 
@@ -14,6 +15,36 @@ it("a percentile is the nearest rank, in any order", () => {
 it("the cost per million requests is each operation's price times its count per request, over all isolates", () => {
   const one = { workerRequests: 100, objectRequests: 200, rowsWritten: 50, rowsRead: 2_000 };
   expect(dollarsPerMillion(sum([one, NO_COUNTS, one]))).toBeCloseTo(0.3 + 0.3 + 0.5 + 0.02, 9);
+});
+
+it.each([
+  ["limiter;desc=lease;dur=0, total;dur=0", 0, "lease"],
+  ["limiter;desc=object;dur=50, pets;start=0;dur=20, object;start=0;dur=50, total;dur=50", 1, "object"],
+  [
+    "limiter;desc=object;dur=50, object;start=0;dur=50, record;dur=30, pets;start=0;dur=60, total;dur=60",
+    2,
+    "object",
+  ],
+  [
+    "limiter;desc=object;dur=50, object;start=0;dur=50, record;dur=30, pets;start=50;dur=20, total;dur=70",
+    3,
+    "object",
+  ],
+  [
+    "limiter;desc=local;dur=40, object;start=0;dur=30, keys;start=30;dur=10, pets;start=39;dur=9, total;dur=48",
+    2,
+    "local",
+  ],
+  // It has waited for a hop of another request.
+  ["limiter;desc=lease;dur=0, total;dur=14", 1, "lease"],
+  ["limiter;desc=lease;dur=0, total;dur=13", 0, "lease"],
+  [
+    "pets;start=0;dur=90, object;start=90;dur=90, object;start=180;dur=90, pets;start=270;dur=90, total;dur=360",
+    4,
+    undefined,
+  ],
+])("sequential hops of %s: %i", (serverTiming, hops, by) => {
+  expect(provenanceOf(serverTiming, 14)).toEqual({ hops, by });
 });
 
 it("a round trip between two regions differs by less than 10 % from that in the other direction", () => {

@@ -318,7 +318,7 @@ it("a lease is not consumed by a request whose secret nobody has judged", () => 
   const waiting = new WaitingRequests({ ...RUNTIME, now: () => world.time.nowMs });
   const unjudged = { arrivedMs: START_MS, secret: "new" };
   for (const waiter of [unjudged, { arrivedMs: START_MS }]) waiting.add(waiter);
-  waiting.decideEach(() => isolate.client.known.peek());
+  waiting.decideEach(() => ({ ...isolate.client.known.peek(), by: "lease" }));
   expect(waiting.all).toEqual([unjudged]);
 });
 

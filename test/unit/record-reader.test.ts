@@ -31,11 +31,11 @@ function newReader(stored?: ReadRecord) {
   /** Asks at `atMs`. */
   const at = async (atMs: number, secret?: string, isPatient?: boolean) => {
     await RUNTIME.wait(atMs);
-    const answer = await reader.answer(secret, isPatient).then(
-      ({ record, ...rest }) => ({ ...rest, hashes: record?.secrets.map(({ hash }) => hash).join() }),
-      (error) => ({ error: `${error}` }),
-    );
-    return { afterMs: Date.now() - START_MS - atMs, ...answer };
+    const answer = await reader.answer(secret, isPatient);
+    const afterMs = Date.now() - START_MS - atMs;
+    if ("unavailable" in answer) return { afterMs, ...answer };
+    const { record, ...rest } = answer;
+    return { afterMs, ...rest, hashes: record?.secrets.map(({ hash }) => hash).join() };
   };
   return { reads, onFailure, set, at };
 }
@@ -51,11 +51,11 @@ describe("a record is read", () => {
     const { reads, set, at } = newReader();
     set(1_000, { record: keyWith("b") });
     expect(await run(...[0, 4_999, 5_000, 5_200, 15_000].map((ms) => at(ms)))).toMatchObject([
-      { afterMs: 100, hashes: "a", usableMs: 29_900, isNew: true },
+      { afterMs: 100, recordMs: 100, hashes: "a", usableMs: 29_900, isNew: true },
       { afterMs: 0, hashes: "a", usableMs: 25_001, isNew: false },
       { afterMs: 0, hashes: "a" },
       { afterMs: 0, hashes: "b", usableMs: 29_800 },
-      { afterMs: 100 },
+      { afterMs: 100, recordMs: 100 },
     ]);
     expect(reads).toEqual([0, 5_000, 15_000]);
   });
@@ -101,7 +101,7 @@ describe("for a secret that the record lacks", () => {
     set(3_000, { fault: "", record: keyWith("b") });
     const asked = [at(2_000, "b"), at(7_000, "b"), at(7_200, "b"), at(7_400, "c")];
     const [, , tooSoon, again, other] = await run(at(0), ...asked);
-    expect(tooSoon).toMatchObject({ error: "Error: out of order" });
+    expect(tooSoon).toMatchObject({ unavailable: "Error: out of order" });
     expect([reads, again]).toMatchObject([[0, 2_000, 7_200], { hashes: "b", isNew: true }]);
     // From then on once a second, as before.
     expect(other).toMatchObject({ afterMs: 0, isNew: false });
@@ -112,7 +112,7 @@ describe.each([
   ["fails", 100, "out of order"],
   ["hangs", 2_000, "did not answer"],
 ])("while the database %s", (fault, waitMs, message) => {
-  const failure = { error: expect.stringContaining(message) };
+  const failure = { unavailable: expect.stringContaining(message) };
 
   it("the record is used for 5 minutes more, and read once in 5 s", async () => {
     const { reads, onFailure, set, at } = newReader();

@@ -6,6 +6,7 @@ import { beforeEach, expect, it, vi } from "vitest";
 import { MAX_BODY_BYTES } from "../../src/http/body.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import { OPERATION_IDS, OPERATIONS } from "../../src/http/operations.ts";
+import { PREFERENCE } from "../../src/http/server-timing.ts";
 import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { EXAMPLE_PETS } from "../../src/openapi/examples.ts";
@@ -89,7 +90,11 @@ const PROVOCATIONS: Record<string, Provocation> = {
     await user.get("/v1/pets");
     return user.get("/v1/usage");
   },
-  "otherRequests 404 path": (user) => user.get("/v1/nowhere"),
+  "otherRequests 404 path": async (user) => {
+    // The next request is decided by a lease.
+    for (let request = 0; request < 3; request += 1) await user.get("/v1/nowhere");
+    return user.call("/v1/nowhere", { headers: { [HEADER.prefer]: PREFERENCE } });
+  },
   "otherRequests 405 method": (user) => user.call("/v1/pets", { method: "DELETE" }),
   ...Object.assign({}, ...(Object.keys(DOCUMENTED) as DocumentedId[]).map(forAny)),
 };

@@ -1,5 +1,6 @@
 // Who sends a request: what the request has, and what the isolate makes of it.
 
+import type { Timing } from "../../http/timing.ts";
 import type { Decision } from "../../rate-limit/windows.ts";
 import { type KeyRecord, problemOf, type SecretProblem } from "../record.ts";
 
@@ -24,6 +25,8 @@ export interface KeyRequest {
   arrivedMs: number;
   /** See LookupThrottle. */
   buckets(): readonly string[];
+  /** Records the hops that it waits for. */
+  timing?: Timing | undefined;
   /** Called with the reason if the object can't be reached. */
   onObjectFailure(error: unknown): void;
 }

@@ -15,8 +15,12 @@ import { type Waiter, WaitingRequests } from "./waiting-requests.ts";
 /** A request that may wait for less is decided without the object. Longer: fewer calls in vain; shorter: more patience. */
 export const MIN_CALL_MS = 400;
 
-/** Calls the object, also again. `prepare` completes the request before each attempt. */
-type Acquire = (prepare: () => AcquireRequest, maxMs: number) => Promise<AcquireAnswer>;
+/** Calls the object for waiting requests, also again. `prepare` completes the call before each attempt. */
+type Acquire = (
+  prepare: () => AcquireRequest,
+  maxMs: number,
+  waiters: readonly Waiter[],
+) => Promise<AcquireAnswer>;
 
 export class CountingCalls {
   readonly waiting: WaitingRequests;
@@ -66,7 +70,7 @@ export class CountingCalls {
     const ban = known.ban();
     if (ban !== undefined) return ban;
     if (known.lease.consume(this.#runtime.now(), startOfWindowMs("minute", known.decidedMs)))
-      return { admitted: true, nowMs: known.objectMs, windows: known.windows };
+      return { admitted: true, by: "lease", nowMs: known.objectMs, windows: known.windows };
     const refusal = known.refuse(arrivedMs);
     if (refusal !== undefined) this.background.reportSoon();
     return refusal;
@@ -118,7 +122,7 @@ export class CountingCalls {
     const prepare = () => Object.assign(request, { waitedMs: Math.max(0, this.#runtime.now() - arrivedMs) });
     let answer: AcquireAnswer;
     try {
-      answer = await this.#acquire(prepare, maxMs);
+      answer = await this.#acquire(prepare, maxMs, waiters);
     } catch (failure) {
       if (this.#call === call) this.#fail(failure, maxMs, secret);
       return;
@@ -143,7 +147,7 @@ export class CountingCalls {
     known.store(result, sentMs);
     const lease = known.lease.apply(reported, result.lease, sentMs, this.#runtime.now());
     if (lease !== undefined) this.#runtime.keepAlive(this.background.renewOrEnd(lease));
-    this.waiting.settle(waiters, { ...result, windows: known.adjust(result.windows) });
+    this.waiting.settle(waiters, { ...result, by: "object", windows: known.adjust(result.windows) });
     this.waiting.decideEach(({ arrivedMs }) => this.decideAtOnce(arrivedMs));
     const patienceMs = this.waiting.all.map((each) => this.waiting.leftMs(each) - MIN_CALL_MS);
     this.#pace.pauseAfter(result, sentMs, patienceMs);

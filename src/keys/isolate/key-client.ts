@@ -17,6 +17,7 @@ import {
 } from "../protocol.ts";
 import type { KeyRecord } from "../record.ts";
 import { callObject } from "./call-object.ts";
+import type { KeyRequest } from "./caller.ts";
 import { CountingCalls, MIN_CALL_MS } from "./counting-calls.ts";
 import { HeldRecord } from "./held-record.ts";
 import { KnownQuota } from "./known-quota.ts";
@@ -24,8 +25,6 @@ import { leftMs, MAX_INTRODUCTION_MS, unavailable, type Waiter } from "./waiting
 
 /** A new stub of a key's object. */
 export type KeyObject = ReturnType<Env["API_KEYS"]["getByName"]>;
-/** Called with the reason if a request was decided locally. */
-export type OnLocal = (error: unknown) => void;
 
 export class KeyClient {
   readonly id = randomBase62(CLIENT_ID_LENGTH);
@@ -39,8 +38,8 @@ export class KeyClient {
     this.known = new KnownQuota(runtime);
     this.#runtime = runtime;
     this.#newStub = newStub;
-    this.#calls = new CountingCalls(this.id, runtime, this.known, (prepare, maxMs) =>
-      this.#ask<AcquireAnswer>((object) => object.acquire(prepare()), maxMs),
+    this.#calls = new CountingCalls(this.id, runtime, this.known, (prepare, maxMs, waiters) =>
+      this.#ask<AcquireAnswer>((object) => object.acquire(prepare()), maxMs, waiters),
     );
   }
 
@@ -60,8 +59,9 @@ export class KeyClient {
     if (isTaken && answer.record !== null) this.known.learn(answer.record);
   }
 
-  /** Counts a request that arrived at `arrivedMs` (Unix time) with a valid secret. Needs a record. */
-  async acquire(arrivedMs: number, onLocal: OnLocal): Promise<KeyDecision> {
+  /** Counts a request with a valid secret. Needs a record. */
+  async acquire(request: KeyRequest): Promise<KeyDecision> {
+    const { arrivedMs, timing } = request;
     const nowMs = this.#runtime.now();
     const { lease } = this.known;
     lease.recordArrival(nowMs);
@@ -69,23 +69,24 @@ export class KeyClient {
     const isLeaseDue = decision?.admitted && lease.isDue(nowMs, this.#calls.background.renews);
     if (isLeaseDue || (decision !== undefined && this.#record.isDue(nowMs))) this.#calls.callSoon();
     if (decision !== undefined) return this.known.show(decision);
-    const waiter = { arrivedMs };
+    const waiter = { arrivedMs, timing };
     this.#calls.waiting.add(waiter);
-    return this.#awaitDecision(waiter, onLocal);
+    return this.#awaitDecision(waiter, request);
   }
 
   /**
    * Asks the object about a secret that the isolate can't judge, and counts the request with the same call if the secret is valid: then
    * there is a `decision`. Throws ObjectUnavailable, or DatabaseUnavailable if the object has no record.
    */
-  async introduce(secret: string, arrivedMs: number, onLocal: OnLocal) {
-    const waiter: Waiter = { arrivedMs, secret };
+  async introduce(request: KeyRequest) {
+    const { credential, arrivedMs, timing } = request;
+    const waiter: Waiter = { arrivedMs, timing, secret: credential.hash };
     this.#calls.waiting.add(waiter);
     await this.#drive(waiter, () => waiter.answer !== undefined || waiter.failure !== undefined);
     const { answer, failure } = waiter;
     if (answer === undefined) throw failure;
     if (waiter.secret !== undefined) return { answer };
-    return { answer, decision: this.#awaitDecision(waiter, onLocal) };
+    return { answer, decision: this.#awaitDecision(waiter, request) };
   }
 
   /** Whether `introduce` is asking about this secret. Then another request with it costs no call of its own. */
@@ -94,9 +95,10 @@ export class KeyClient {
   }
 
   /** Asks the object about a secret, and counts nothing. Throws like `introduce`. */
-  async identify(secret: string, arrivedMs: number): Promise<RecordAnswer> {
-    const maxMs = leftMs(arrivedMs, this.#runtime.now(), MAX_INTRODUCTION_MS);
-    return this.#ask<RecordAnswer>((object) => object.identify(secret), maxMs).catch((failure) => {
+  async identify(request: KeyRequest): Promise<RecordAnswer> {
+    const maxMs = leftMs(request.arrivedMs, this.#runtime.now(), MAX_INTRODUCTION_MS);
+    const identify = (object: KeyObject) => object.identify(request.credential.hash);
+    return this.#ask<RecordAnswer>(identify, maxMs, [request]).catch((failure) => {
       throw unavailable(failure);
     });
   }
@@ -111,9 +113,9 @@ export class KeyClient {
     return this.#shown(waiter);
   }
 
-  async #awaitDecision(waiter: Waiter, onLocal: OnLocal): Promise<KeyDecision> {
+  async #awaitDecision(waiter: Waiter, { onObjectFailure }: KeyRequest): Promise<KeyDecision> {
     await this.#drive(waiter, () => waiter.decision !== undefined);
-    if (waiter.failure !== undefined) onLocal(waiter.failure);
+    if (waiter.failure !== undefined) onObjectFailure(waiter.failure);
     return this.#shown(waiter);
   }
 
@@ -122,22 +124,36 @@ export class KeyClient {
     return this.known.show(decision);
   }
 
-  /** Asks the object for the key's usage, for at most `maxMs`. Returns the totals of its days. Throws what the call throws. */
-  async readUsage(maxMs: number) {
+  /** Asks the object for the key's usage. Returns the totals of its days. Throws what the call throws. */
+  async readUsage(request: KeyRequest) {
     const sentMs = this.#runtime.now();
-    const { usage } = await this.#ask<UsageAnswer>((object) => object.usage(), maxMs);
+    const maxMs = leftMs(request.arrivedMs, sentMs);
+    const { usage } = await this.#ask<UsageAnswer>((object) => object.usage(), maxMs, [request]);
     if (usage === undefined) throw new Error("the key does not exist");
     this.learnStatus(usage.status, sentMs);
     return usage.days;
   }
 
-  /** Calls the object, and takes the record of its answer. Throws DatabaseUnavailable if it has none, or what the call throws. */
+  /**
+   * Calls the object for requests, and takes the record of its answer. Throws DatabaseUnavailable if it has none, or what the call
+   * throws.
+   */
   async #ask<Answer extends RecordAnswer>(
     call: (object: KeyObject) => PromiseLike<Answer | NoRecord>,
     maxMs: number,
+    requests: readonly Pick<KeyRequest, "timing">[],
   ): Promise<Answer> {
     const sentMs = this.#runtime.now();
-    const answer = await callObject(this.#runtime, maxMs, async () => call(this.#newStub()));
+    const record = (recordMs?: number) => {
+      for (const { timing } of requests) timing?.hop("object", sentMs, recordMs);
+    };
+    const answer = await callObject(this.#runtime, maxMs, async () => call(this.#newStub())).catch(
+      (failure) => {
+        record();
+        throw failure;
+      },
+    );
+    record(answer.recordMs);
     if ("unavailable" in answer) throw new DatabaseUnavailable(answer.unavailable, false);
     this.learn(answer, sentMs);
     return answer;

@@ -87,8 +87,8 @@ export class KnownKeys {
   }
 
   /** Counts a request of a valid key. */
-  count({ credential: { id }, arrivedMs, onObjectFailure }: KeyRequest) {
-    return this.clientOf(id).acquire(arrivedMs, onObjectFailure);
+  count(request: KeyRequest) {
+    return this.clientOf(request.credential.id).acquire(request);
   }
 
   /**
@@ -100,7 +100,7 @@ export class KnownKeys {
     const { id, hash } = credential;
     let own: Promise<KeyDecision> | undefined;
     const introduce = async (client: KeyClient) => {
-      const { answer, decision } = await client.introduce(hash, arrivedMs, onObjectFailure);
+      const { answer, decision } = await client.introduce(request);
       own = decision;
       return answer;
     };
@@ -122,7 +122,7 @@ export class KnownKeys {
     const caller = await this.#identify(asking, (client, isFirst) => {
       // A secret that the record lacks is probably wrong, and must not occupy a call that counts.
       const isDoubtful = client.record !== undefined || !isFirst;
-      return isDoubtful ? client.identify(hash, arrivedMs) : introduce(client);
+      return isDoubtful ? client.identify(request) : introduce(client);
     });
     if (own !== undefined) return { caller, decision: await own };
     if (caller.key === undefined) return { caller };
@@ -131,15 +131,14 @@ export class KnownKeys {
 
   /** Identifies the caller of a request whose secret this isolate can't judge. Counts nothing. Throws DatabaseUnavailable. */
   identify(request: KeyRequest): Promise<Caller> {
-    const { credential, arrivedMs } = request;
-    return this.#identify(request, (client) => client.identify(credential.hash, arrivedMs));
+    return this.#identify(request, (client) => client.identify(request));
   }
 
   /** The totals of a key's days, and a function for the windows of now. Throws what the call throws. */
   async readUsage(request: KeyRequest) {
     const client = this.clientOf(request.credential.id);
-    const days = await client.readUsage(leftMs(request.arrivedMs, this.#runtime.now()));
-    return { days, decide: () => client.known.peek() };
+    const days = await client.readUsage(request);
+    return { days, peek: () => client.known.peek() };
   }
 
   clientOf(id: string): KeyClient {

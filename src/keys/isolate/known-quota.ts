@@ -11,6 +11,7 @@ import {
   type KeyWindows,
   type Limits,
   mapWindows,
+  type Outlook,
   refusingWindow,
   remaining,
   resetMs,
@@ -126,7 +127,7 @@ export class KnownQuota {
   }
 
   /** Whether the next request is admitted, as far as is known. */
-  peek(): KeyDecision {
+  peek(): Outlook<KeyWindows> {
     const bannedUntilMs = this.#bannedUntilMs;
     const { windows } = this;
     const admitted = bannedUntilMs === undefined && room(windows) > 0;
@@ -135,7 +136,7 @@ export class KnownQuota {
 
   /** The refusal of a banned key. */
   ban(): KeyDecision | undefined {
-    return this.#bannedUntilMs === undefined ? undefined : this.peek();
+    return this.#bannedUntilMs === undefined ? undefined : { ...this.peek(), by: "ban" };
   }
 
   /** Refuses a request that arrived at `localMs` if a window is full and no lease can make room before its end. */
@@ -156,7 +157,12 @@ export class KnownQuota {
     const late = isLate(firstMs ?? 0, arrivedMs) ? 1 : 0;
     const refusedByDay = refusingWindow(windows, status.leased) === "day" ? 1 : 0;
     this.local.add({ atMs: this.decidedMs, arrivedMs, admitted: 0, refused: 1, refusedByDay, late });
-    return { admitted: false, nowMs: this.objectMs, windows: fullWindows(windows, status.leased) };
+    return {
+      admitted: false,
+      by: "full",
+      nowMs: this.objectMs,
+      windows: fullWindows(windows, status.leased),
+    };
   }
 
   /** From now on, what other isolates may give back is not waited for. */
@@ -172,7 +178,7 @@ export class KnownQuota {
     const leased = NOTHING_LEASED;
     const refusedByDay = refusingWindow(add(this.windows, admitted), leased) === "day" ? refused : 0;
     this.local.add({ atMs, arrivedMs: 0, admitted, refused, refusedByDay, late: 0 }, number);
-    return { admitted, refused, nowMs: atMs, windows: this.windows, leased };
+    return { admitted, by: "local" as const, refused, nowMs: atMs, windows: this.windows, leased };
   }
 
   /** Stores a status, unless a newer one is known: that of GET /v1/usage can overtake that of a call. */

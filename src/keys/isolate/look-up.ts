@@ -53,7 +53,7 @@ export class LookUp {
   /** Reads the record from the primary, because the object can't be reached. */
   async #askPrimary(request: KeyRequest, client: KeyClient, failure: unknown): Promise<Answered> {
     if (!(failure instanceof ObjectUnavailable)) throw failure;
-    const { credential, onObjectFailure } = request;
+    const { credential, timing, onObjectFailure } = request;
     onObjectFailure(failure.cause);
     const sentMs = this.#runtime.now();
     const find = () => this.#findRecord(credential.id);
@@ -66,6 +66,8 @@ export class LookUp {
       if (error instanceof DeadlineExceeded && maxMs >= HANGING_MS)
         this.#failures.set(credential.id, { error, atMs: this.#runtime.now() });
       throw error instanceof DatabaseUnavailable ? error : new DatabaseUnavailable(error, false);
+    } finally {
+      timing?.hop("keys", sentMs);
     }
   }
 }

@@ -7,7 +7,7 @@ import { BoundedMap } from "../../lib/bounded-map.ts";
 import type { Runtime } from "../../lib/runtime.ts";
 import { MAX_WORK_MS } from "../../lib/single-flight.ts";
 import { AddressCounter } from "../../rate-limit/anonymous.ts";
-import { type Decision, room } from "../../rate-limit/windows.ts";
+import { type Decision, type Outlook, room } from "../../rate-limit/windows.ts";
 
 const MAX_SLOT_WAIT_MS = 2_000;
 
@@ -34,7 +34,11 @@ export class LookupThrottle {
    * Waits until all buckets have a free slot, or until the request `isFree` to go on without. Otherwise returns the refusal of a bucket
    * that is exhausted in the minute of `nowMs` (Unix time). Throws DatabaseUnavailable if running look-ups take too long.
    */
-  async awaitSlot(buckets: readonly string[], nowMs: number, isFree: () => boolean) {
+  async awaitSlot(
+    buckets: readonly string[],
+    nowMs: number,
+    isFree: () => boolean,
+  ): Promise<Decision | undefined> {
     const isReady = () => isFree() || this.#hasSlot(buckets, nowMs);
     await this.#runtime.until(
       () => isReady() || this.#refusal(buckets, nowMs) !== undefined,
@@ -42,7 +46,7 @@ export class LookupThrottle {
     );
     if (isReady()) return undefined;
     const refusal = this.#refusal(buckets, nowMs);
-    if (refusal !== undefined) return refusal;
+    if (refusal !== undefined) return { ...refusal, by: "address" };
     throw new DatabaseUnavailable("too many keys of one address are being looked up", false);
   }
 
@@ -73,7 +77,7 @@ export class LookupThrottle {
   }
 
   /** The refusal of the first bucket that is exhausted in the minute of `nowMs` (Unix time). */
-  #refusal(buckets: readonly string[], nowMs: number): Decision | undefined {
+  #refusal(buckets: readonly string[], nowMs: number): Outlook | undefined {
     return buckets.map((bucket) => this.#unknown.peek(bucket, nowMs)).find(({ admitted }) => !admitted);
   }
 

@@ -1,6 +1,7 @@
 // The requests of one key that wait in an isolate, in their order of arrival. Each leaves with its decision, or with a failure.
 
 import { DatabaseUnavailable } from "../../d1/statements.ts";
+import type { Timing } from "../../http/timing.ts";
 import type { Runtime } from "../../lib/runtime.ts";
 import { fullWindows, type KeyDecision, mapWindows } from "../../rate-limit/windows.ts";
 import { type AcquireResult, MAX_WAIT_MS, type RecordAnswer } from "../protocol.ts";
@@ -14,6 +15,7 @@ export const MAX_INTRODUCTION_MS = 4_000;
  */
 export type Waiter = {
   arrivedMs: number;
+  timing?: Timing | undefined;
   secret?: string | undefined;
   answer?: RecordAnswer;
   decision?: KeyDecision | undefined;
@@ -94,18 +96,18 @@ export class WaitingRequests {
   /** Gives the requests of a batch their decisions. Undecided requests get none. `failure`: why they are decided locally. */
   settle(
     waiters: readonly Waiter[],
-    result: Omit<AcquireResult, "revision" | "firstRefusalMs">,
+    result: Omit<AcquireResult, "revision" | "firstRefusalMs"> & Pick<KeyDecision, "by">,
     failure?: unknown,
   ): void {
-    const { admitted, refused, nowMs, windows, leased, bannedUntilMs } = result;
+    const { admitted, by, refused, nowMs, windows, leased, bannedUntilMs } = result;
     const full = fullWindows(windows, leased);
-    const refusal = { admitted: false, nowMs, windows: full, ...(bannedUntilMs && { bannedUntilMs }) };
+    const refusal = { admitted: false, by, nowMs, windows: full, ...(bannedUntilMs && { bannedUntilMs }) };
     for (const [index, waiter] of waiters.entries()) {
       if (index >= admitted && index < waiters.length - refused) continue;
       const later = admitted - 1 - index;
       // The result of a retry may belong to a new window, in which nothing is used.
       const shown = () => mapWindows(windows, (each) => ({ ...each, used: Math.max(0, each.used - later) }));
-      waiter.decision = later < 0 ? refusal : { admitted: true, nowMs, windows: shown() };
+      waiter.decision = later < 0 ? refusal : { admitted: true, by, nowMs, windows: shown() };
       waiter.failure = failure;
     }
     this.#removeDecided();

@@ -195,11 +195,9 @@ export class ApiKey extends DurableObject<Env> {
     return this.#quota.counts.day.startMs + KEPT_UNUSED_MS;
   }
 
-  /** An error would lose its class on the way to the isolate, so the answer says that there is no record. */
   async #answer(secret?: string, isPatient?: boolean, waitedMs = 0): Promise<RecordAnswer | NoRecord> {
     const end = this.#delays.begin(this.#now() - waitedMs);
-    const answer = this.#record.answer(secret, isPatient).catch((error) => ({ unavailable: `${error}` }));
-    return answer.finally(() => end(this.#now()));
+    return this.#record.answer(secret, isPatient).finally(() => end(this.#now()));
   }
 
   /** Stores changed counts as one row, and sets the alarm if it has something to do earlier than before, or was lost. */

@@ -4,7 +4,7 @@
 import { FRESH_MS } from "../../d1/freshness.ts";
 import { DeadlineExceeded } from "../../lib/deadline.ts";
 import type { Runtime } from "../../lib/runtime.ts";
-import type { RecordAnswer } from "../protocol.ts";
+import type { NoRecord, RecordAnswer } from "../protocol.ts";
 import { hasSecret, type KeyRecord } from "../record.ts";
 
 /** Longer: fewer reads that calls wait for; shorter: changes of a key are known earlier. */
@@ -55,18 +55,23 @@ export class RecordReader {
 
   /**
    * The record for an answer. If it lacks the secret with the hash `secret`, it is read again, unless that has just been done; then
-   * `isPatient` waits until it may be. Throws the error of the read if there is no record that may be used, or none that tells of the
-   * secret.
+   * `isPatient` waits until it may be. The answer is the error of the read if there is no record that may be used, or none that tells of
+   * the secret.
    */
-  async answer(secret?: string, isPatient = false): Promise<RecordAnswer> {
+  async answer(secret?: string, isPatient = false): Promise<RecordAnswer | NoRecord> {
+    const beganMs = this.#runtime.now();
     const before = this.#reads;
+    const waited: { recordMs?: number } = {};
+    const read = async () => {
+      if (await this.#read()) waited.recordMs = Math.max(0, this.#runtime.now() - beganMs);
+    };
     const isMissing = () =>
       secret !== undefined &&
       !this.#isNull &&
       !hasSecret(this.#latest?.record ?? null, secret) &&
       !this.#isFrom(before);
     const isRecovering = this.#failure !== undefined && isMissing();
-    if (this.#ageMs >= MAX_AGE_MS || isRecovering) await this.#read();
+    if (this.#ageMs >= MAX_AGE_MS || isRecovering) await read();
     else if (this.#ageMs >= REFRESH_MS) this.#runtime.keepAlive(this.#read());
     // Twice, because a read that had begun before does not tell of this secret.
     for (let reads = 0; reads < 2 && this.#failure === undefined && isMissing(); reads += 1) {
@@ -75,13 +80,14 @@ export class RecordReader {
         if (!isPatient) break;
         await this.#runtime.wait(pauseMs);
       }
-      if (isMissing()) await this.#read();
+      if (isMissing()) await read();
     }
     const isUnanswered = this.#failure !== undefined && isMissing();
-    if (this.#latest === undefined || this.#leftMs <= 0 || isUnanswered) throw this.#failure?.error;
+    if (this.#latest === undefined || this.#leftMs <= 0 || isUnanswered)
+      return { unavailable: `${this.#failure?.error}`, ...waited };
     const ageMs = this.#ageMs;
     const usableMs = ageMs < MAX_AGE_MS ? FRESH_MS - ageMs : Math.min(FAILURE_PAUSE_MS, this.#leftMs);
-    return { record: this.#latest.record, usableMs, isNew: this.#isFrom(before) || this.#isNull };
+    return { record: this.#latest.record, usableMs, isNew: this.#isFrom(before) || this.#isNull, ...waited };
   }
 
   /** How long the record may be used if the database fails. */
@@ -105,15 +111,19 @@ export class RecordReader {
     return ageMs < 0 ? Number.POSITIVE_INFINITY : ageMs;
   }
 
-  /** Reads the record, or waits for the read under way. Not soon after a failure if a record is left, or if the database hangs. */
-  async #read(): Promise<void> {
+  /**
+   * Reads the record, or waits for the read under way. Not soon after a failure if a record is left, or if the database hangs. Returns
+   * whether it did.
+   */
+  async #read(): Promise<boolean> {
     const { error, atMs = Number.NEGATIVE_INFINITY } = this.#failure ?? {};
     const isRecent = Math.abs(this.#runtime.now() - atMs) < FAILURE_PAUSE_MS;
-    if (isRecent && (this.#leftMs > 0 || error instanceof DeadlineExceeded)) return;
+    if (isRecent && (this.#leftMs > 0 || error instanceof DeadlineExceeded)) return false;
     this.#reading ??= this.#readOnce().finally(() => {
       this.#reading = undefined;
     });
     await this.#reading;
+    return true;
   }
 
   async #readOnce(): Promise<void> {

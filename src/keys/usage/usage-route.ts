@@ -11,7 +11,7 @@ import { Cache } from "../../lib/cache.ts";
 import { type KeysEnv, setCaller } from "../identify.ts";
 import type { KeyRequest } from "../isolate/caller.ts";
 import type { KnownKeys } from "../isolate/known-keys.ts";
-import { setDecision } from "../rate-limit.ts";
+import { setOutlook } from "../rate-limit.ts";
 import { MAX_USAGE_AGE_MS, usageBody } from "./usage-body.ts";
 
 /** Together about 5 MB of the 128 that an isolate has. */
@@ -45,12 +45,12 @@ export function usageRoute(keys: KnownKeys) {
     const key = c.get("caller")?.key;
     // Without a valid key, the rate limit counts the request by address, and it is refused.
     if (key === undefined) return next();
-    const { days, decide } = await currentUsage(c, request);
+    const { days, peek } = await currentUsage(c, request);
     // The windows are those of now, because the cached answer may be older than the last response.
-    const decision = decide();
-    const { bannedUntilMs, windows } = decision;
+    const outlook = peek();
+    const { bannedUntilMs, windows } = outlook;
     // The headers show a ban, but this request is not refused.
-    setDecision(c, { ...decision, admitted: true });
+    setOutlook(c, { ...outlook, admitted: true });
     const body = usageBody(key.plan, windows, bannedUntilMs, days);
     c.get("headers")["Cache-Control"] = "no-store";
     return respondJson(c, JSON.stringify(body), 200);

@@ -30,7 +30,9 @@ type SuccessCheck = (answer: Answer, request: Request, operation: Operation) => 
 
 const { parameters } = OPERATIONS.find(({ id }) => id === "listPets") as Operation;
 const DEFAULT_LIMIT = parameters.find(({ name }) => name === "limit")?.schema.default;
-const FILTERS = parameters.map(({ name }) => name).filter((name) => name !== "limit" && name !== "cursor");
+const FILTERS = parameters
+  .filter((each) => each.in === "query" && each.name !== "limit" && each.name !== "cursor")
+  .map(({ name }) => name);
 
 /** The Idempotency-Keys that this process has sent, unquoted: another pet with one of them would get a 422. */
 const usedKeys = new Set<string>();

@@ -37,7 +37,9 @@ export function cases(secret: string, samples: Record<string, string[]>): fc.Arb
       ...Object.fromEntries(parameters.map((each) => [each.name, values(each, samples[each.name])])),
       ...(body && { type: mediaTypes, body: bodies(body) }),
     };
-    const invalid = Object.keys(parts).map((name) => ({
+    const free = parameters.filter(({ schema }) => isFree(schema)).map(({ name }) => name);
+    const violable = Object.keys(parts).filter((name) => !free.includes(name));
+    const invalid = violable.map((name) => ({
       weight: name === "body" ? 4 : 1,
       arbitrary: casesOf(operation, parts, name),
     }));
@@ -45,6 +47,11 @@ export function cases(secret: string, samples: Record<string, string[]>): fc.Arb
     return { weight: body ? 3 : 1, arbitrary };
   });
   return fc.oneof(...ofOperations);
+}
+
+/** Whether every text is valid. */
+function isFree(schema: Schema): boolean {
+  return schema.type === "string" && Object.keys(schema).length === 1;
 }
 
 /** Requests with valid parts, except for `invalid`. */
