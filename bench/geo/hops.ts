@@ -7,24 +7,24 @@ export interface Provenance {
 }
 
 /**
- * The longest chain of hops that don't overlap, and how the request was decided. A hop that read a record first is two. A request without a
- * hop has waited for one of another request, if it took as long as the shortest round trip.
+ * The longest chain of hops that don't overlap, and how the request was decided. A hop that read a record first is two. Before its first hop,
+ * or without one, a request has waited for a hop of another request if that took as long as the shortest round trip.
  */
 export function provenanceOf(serverTiming: string, roundTripMs: number): Provenance {
   const metrics = serverTiming.split(", ").map((metric) => {
     const [name = "", ...parameters] = metric.split(";");
     return { name, ...Object.fromEntries(parameters.map((each) => each.split("="))) };
   });
+  const waitedAfter = (ms: unknown) => (Number(ms) >= roundTripMs ? 1 : 0);
   const hops: { endMs: number; depth: number }[] = [];
   for (const { name, start, dur } of metrics) {
     const last = hops.at(-1);
     if (name === "record" && last !== undefined) last.depth += 1;
     if (start === undefined) continue;
     const before = hops.filter(({ endMs }) => endMs <= Number(start)).map(({ depth }) => depth);
-    hops.push({ endMs: Number(start) + Number(dur), depth: 1 + Math.max(0, ...before) });
+    hops.push({ endMs: Number(start) + Number(dur), depth: 1 + Math.max(waitedAfter(start), ...before) });
   }
   const totalMs = Number(metrics.find(({ name }) => name === "total")?.dur);
-  const waited = totalMs >= roundTripMs ? 1 : 0;
   const by = metrics.find(({ name }) => name === "limiter")?.desc;
-  return { hops: Math.max(waited, ...hops.map(({ depth }) => depth)), by };
+  return { hops: Math.max(waitedAfter(totalMs), ...hops.map(({ depth }) => depth)), by };
 }

@@ -7,7 +7,7 @@ const EXECUTING: readonly PropertyKey[] = ["first", "all", "run", "raw", "exec"]
 /** They return a statement or a session. */
 const MAKING: readonly PropertyKey[] = ["prepare", "bind", "withSession"];
 
-/** The statements without their proxies, because D1 takes only its own in a batch. */
+/** The statements without their proxies: a batch gets D1's own objects. */
 const originals = new WeakMap<object, object>();
 
 export function timedDatabase(database: D1Database, time: Time): D1Database {
@@ -21,7 +21,7 @@ function timed<Target extends object>(target: Target, time: Time): Target {
     const call: Method = (...words) => Reflect.apply(member, target, words);
     if (MAKING.includes(name)) return (...words: unknown[]) => timed(call(...words) as object, time);
     if (name === "batch")
-      return (all: object[]) => time(async () => call(all.map((each) => originals.get(each))));
+      return (all: object[]) => time(async () => call(all.map((each) => originals.get(each) ?? each)));
     return EXECUTING.includes(name) ? (...words: unknown[]) => time(async () => call(...words)) : call;
   };
   const proxy = new Proxy(target, { get });

@@ -1,4 +1,4 @@
-// Records how a request was decided, and the network hops that it waits for: the entries of Server-Timing. None of them identifies a key.
+// Records how a request was decided, and the network hops that it waits for: the entries of Server-Timing.
 
 /** To the object of the key, to the database of keys, and to that of pets. */
 type HopName = "object" | "keys" | "pets";
@@ -6,16 +6,21 @@ type HopName = "object" | "keys" | "pets";
 /** Records one request. Times are Unix time in milliseconds. */
 export class Timing {
   readonly #arrivedMs: number;
-  #limiter: string[] = [];
+  #limiter: string | undefined;
   #hops: { startMs: number; entries: string[] }[] = [];
+  #showsHops = true;
 
   constructor(arrivedMs: number) {
     this.#arrivedMs = arrivedMs;
   }
 
-  /** The request has been decided now, in one of the ways of DECIDED_BY. */
-  decided(by: string): void {
-    this.#limiter = [`limiter;desc=${by};dur=${this.#sinceMs(this.#arrivedMs)}`];
+  /**
+   * The request has been decided now, in one of the ways of DECIDED_BY. Without a valid key its hops are not shown, because they would tell
+   * which keys exist.
+   */
+  decided(by: string, hasKey: boolean): void {
+    this.#limiter = `limiter;desc=${by};dur=${this.#sinceMs(this.#arrivedMs)}`;
+    this.#showsHops = hasKey;
   }
 
   /** A hop that began at `sentMs` has ended now. `recordMs`: how long the object has waited for the record of the key meanwhile. */
@@ -39,7 +44,9 @@ export class Timing {
   /** The header of a response that is made now. Hops that end later are not in it. */
   header(): string {
     const hops = this.#hops.toSorted((a, b) => a.startMs - b.startMs).flatMap(({ entries }) => entries);
-    return [...this.#limiter, ...hops, `total;dur=${this.#sinceMs(this.#arrivedMs)}`].join(", ");
+    const shown = this.#showsHops ? hops : [];
+    const total = `total;dur=${this.#sinceMs(this.#arrivedMs)}`;
+    return [this.#limiter, ...shown, total].filter((each) => each !== undefined).join(", ");
   }
 
   /** Not negative, also after the clock has stepped back. */

@@ -27,7 +27,7 @@ export function rateLimitHeaders(addresses: AddressCounter): MiddlewareHandler<K
 export function rateLimit(keys: KnownKeys, addresses: AddressCounter): MiddlewareHandler<KeysEnv> {
   return async function rateLimit(c, next) {
     const decision = await count(keys, addresses, c);
-    c.get("timing")?.decided(decision.by);
+    c.get("timing")?.decided(decision.by, decision.by !== "address");
     setOutlook(c, decision);
     if (decision.admitted) return next();
     const { key, refusal } = c.get("caller") ?? {};

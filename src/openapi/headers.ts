@@ -56,10 +56,10 @@ export const HEADERS = {
   },
   [HEADER.serverTiming]: {
     required: false,
-    description: `Present if the request has \`${HEADER.prefer}: ${PREFERENCE}\`: how it was decided, the network hops that it waited for, and the time in the server (W3C Server Timing).`,
+    description: `Present if the request has \`${HEADER.prefer}: ${PREFERENCE}\`: how it was decided, the network hops that it waited for, and the time in the server (W3C Server Timing). Servers on the way may add entries.`,
     schema: {
       type: "string",
-      pattern: `^(limiter;desc=(${DECIDED_BY.join("|")});dur=\\d+, )?((object|keys|pets);start=\\d+;dur=\\d+, (record;dur=\\d+, )?)*total;dur=\\d+$`,
+      pattern: `(limiter;desc=(${DECIDED_BY.join("|")});dur=\\d+, )?((object|keys|pets);start=\\d+;dur=\\d+, (record;dur=\\d+, )?)*total;dur=\\d+`,
     },
     example: "limiter;desc=lease;dur=0, total;dur=0",
   },
@@ -167,3 +167,6 @@ export const ALWAYS = [
   "Access-Control-Allow-Origin",
   "Access-Control-Expose-Headers",
 ] as const satisfies HeaderName[];
+
+/** Documented for every response under /v1: those, and what any request can ask for. */
+export const COMMON = [...ALWAYS, HEADER.serverTiming] as const satisfies HeaderName[];

@@ -4,7 +4,7 @@
 import { PLACEHOLDERS } from "../site/reference/sample.ts";
 import type { Release } from "./changes.ts";
 import type { OpenApiDocument } from "./document.ts";
-import { ALWAYS } from "./headers.ts";
+import { COMMON } from "./headers.ts";
 import type { Response } from "./responses.ts";
 import type { JsonSchema } from "./schemas.ts";
 
@@ -27,7 +27,7 @@ export function guideAsMarkdown({ info, paths, components }: OpenApiDocument, re
     `The origin of the service is the origin of this file; examples have \`${PLACEHOLDERS.origin}\` in its place. [The reference page](/) shows the same with a console. [openapi.json](/openapi.json) describes the operations for tools, and [llms.txt](/llms.txt) is a summary.`,
     info.description.trim(),
     "## Operations",
-    "Every request needs an API key. The body of an error is an [Error](#error); [Errors](#errors) has the cause and the remedy of each code. Each response is listed with its headers, except those that all responses have.",
+    "Every request needs an API key. The body of an error is an [Error](#error); [Errors](#errors) has the cause and the remedy of each code. Each response is listed with its headers, except those that all responses can have.",
     ...operations,
     "## Schemas",
     "The bodies of requests and responses.",
@@ -69,7 +69,7 @@ function operationAsMarkdown(operation: Operation, shared: Record<string, Respon
 
 function responseAsMarkdown({ description, headers, content }: Response): string {
   const { schema, examples } = content["application/json"];
-  const names = Object.keys(headers).filter((name) => !ALWAYS.some((each) => each === name));
+  const names = Object.keys(headers).filter((name) => !COMMON.some((each) => each === name));
   const withHeaders = names.length === 0 ? "" : ` with ${names.map(code).join(", ")}`;
   if (schema.$ref !== undefined) return `${inWords(schema)}${withHeaders}. ${description}`;
   const codes = Object.values(examples).map(({ value }) => code((value as { code: string }).code));

@@ -7,7 +7,7 @@ import { banEndMs } from "../keys/object/bans.ts";
 import { PLAN_LIMITS } from "../keys/plans.ts";
 import { REQUESTS_PER_MINUTE } from "../rate-limit/anonymous.ts";
 import { meaning } from "./errors.ts";
-import { ALWAYS, HEADERS, type HeaderName, REAL_NAMES } from "./headers.ts";
+import { COMMON, HEADERS, type HeaderName, REAL_NAMES } from "./headers.ts";
 import { type JsonSchema, schemaRef } from "./schemas.ts";
 
 export interface Example {
@@ -39,7 +39,7 @@ export function success(
 ): Response {
   return {
     description,
-    headers: headerRefs([...ALWAYS, HEADER.serverTiming, ...headers]),
+    headers: headerRefs([...COMMON, ...headers]),
     content: { "application/json": { schema, examples } },
   };
 }

@@ -28,7 +28,7 @@ export interface Outlook<All extends Windows = Windows> {
 
 /**
  * How a request was decided: from the isolate's lease, by the object of its key, in the isolate because a window is full or the key is
- * banned, in the isolate because the object can't be reached, or by the client's address.
+ * banned, in the isolate because the object did not decide in time, or by the client's address.
  */
 export const DECIDED_BY = ["lease", "object", "full", "ban", "local", "address"] as const;
 

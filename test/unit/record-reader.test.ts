@@ -83,7 +83,7 @@ describe("for a secret that the record lacks", () => {
     const patient = ["b", "y", "z"].map((secret) => at(300, secret, true));
     const [, impatient, ...others] = await run(at(0, "x"), at(200, "b"), ...patient);
     expect(impatient).toMatchObject({ afterMs: 0, hashes: "a", isNew: false });
-    expect(others).toMatchObject(Array(3).fill({ afterMs: 800, hashes: "b,a", isNew: true }));
+    expect(others).toMatchObject(Array(3).fill({ afterMs: 800, recordMs: 100, hashes: "b,a", isNew: true }));
     expect(reads).toEqual([0, 1_000]);
   });
 

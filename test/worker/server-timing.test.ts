@@ -135,6 +135,7 @@ it("without the preference no response has it, nor has a response outside of /v1
     expect((await client.get(path)).headers.has(HEADER.serverTiming)).toBe(false);
   for (const path of ["/version", "/nowhere"])
     expect((await send(path)).headers.has(HEADER.serverTiming)).toBe(false);
+  expect(await ask("/v1/nowhere", { method: "HEAD" })).toBe("limiter=lease");
 });
 
 type Way = (typeof DECIDED_BY)[number];
@@ -183,7 +184,7 @@ const WAYS: Record<Way, [first: string, later: string, decide: () => Promise<str
     },
   ],
   address: [
-    "limiter=address object record",
+    "limiter=address",
     "limiter=address",
     async () => {
       const Authorization = `Bearer ${newSecret(newKeyId())}`;

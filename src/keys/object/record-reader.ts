@@ -59,11 +59,12 @@ export class RecordReader {
    * the secret.
    */
   async answer(secret?: string, isPatient = false): Promise<RecordAnswer | NoRecord> {
-    const beganMs = this.#runtime.now();
     const before = this.#reads;
     const waited: { recordMs?: number } = {};
     const read = async () => {
-      if (await this.#read()) waited.recordMs = Math.max(0, this.#runtime.now() - beganMs);
+      const beganMs = this.#runtime.now();
+      if (!(await this.#read())) return;
+      waited.recordMs = (waited.recordMs ?? 0) + Math.max(0, this.#runtime.now() - beganMs);
     };
     const isMissing = () =>
       secret !== undefined &&
@@ -113,7 +114,7 @@ export class RecordReader {
 
   /**
    * Reads the record, or waits for the read under way. Not soon after a failure if a record is left, or if the database hangs. Returns
-   * whether it did.
+   * whether it has waited for a read.
    */
   async #read(): Promise<boolean> {
     const { error, atMs = Number.NEGATIVE_INFINITY } = this.#failure ?? {};
