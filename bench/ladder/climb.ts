@@ -27,7 +27,7 @@ export const ISOLATES = [1, 3, 10, 30, 100, 300];
 /** With faults. */
 const FAULTY = 10;
 /** Requests in a minute, as a multiple of the limit. */
-export const LOADS = { half: 0.5, full: 1, over: 3 };
+const LOADS = { half: 0.5, full: 1, over: 3 };
 type Load = keyof typeof LOADS;
 
 /** Results by load. */
@@ -48,7 +48,7 @@ export interface Rung {
   byFault: Record<Fault, FaultCost>;
 }
 
-/** Measures the designs for these plans. Throws if a limiter breaks a rule that it checks by itself, or leaves a request undecided. */
+/** Measures the designs for these plans. Throws if a limiter breaks a rule that it checks by itself, or gives a request no response. */
 export async function climb(
   plans: readonly Plan[],
   seeds: readonly number[],
@@ -83,7 +83,7 @@ export async function measure(
 ): Promise<Loads> {
   const at = async (load: number) => {
     const result = await run(newLimiter, { ...common, load }, seeds);
-    if (result.undecided > 0) throw new Error(`${result.undecided} requests without a response`);
+    if (result.unanswered > 0) throw new Error(`${result.unanswered} requests without a response`);
     return result;
   };
   return { half: await at(LOADS.half), full: await at(LOADS.full), over: await at(LOADS.over) };
@@ -108,17 +108,17 @@ async function costOf(
   return cost;
 }
 
-/** Requests per minute admitted beyond the limit, in percent of it. */
-export function above(loads: Loads): number {
-  return Math.max(...Object.values(loads).map((each) => (100 * each.above) / each.limits));
+/** The largest of all loads, in percent of the limit, a minute. */
+function largest(error: "above" | "below"): (loads: Loads) => number {
+  return (loads) => Math.max(...Object.values(loads).map((each) => (100 * each[error]) / each.limits));
 }
 
-/** Requests per minute refused while the minute was not used up, in percent of its limit. */
-export function below(loads: Loads): number {
-  return Math.max(...Object.values(loads).map((each) => (100 * each.below) / each.limits));
-}
+/** Requests admitted beyond the limit. */
+export const above = largest("above");
+/** Requests refused while the minute was not used up. */
+export const below = largest("below");
 
-/** How long the requests of a result wait, but the slowest ones: so many of a hundred are at most as slow. */
+/** A percentile of the waits. */
 export function waitMs({ waitsMs }: Result, percent: number): number {
   return percentile(waitsMs, percent / 100);
 }

@@ -30,7 +30,7 @@ export interface Result {
   above: number;
   below: number;
   /** Requests without a response. */
-  undecided: number;
+  unanswered: number;
   /** The sum of the limits of all minutes. */
   limits: number;
   waitsMs: number[];
@@ -93,7 +93,7 @@ async function runOnce(newLimiter: NewLimiter, scenario: Scenario, seed: number)
   return {
     above: sum(({ admitted }) => admitted - limit),
     below: sum(({ admitted, decided }) => Math.min(decided, limit) - admitted),
-    undecided: requests.length - waitsMs.length,
+    unanswered: requests.length - waitsMs.length,
     limits: MINUTES * limit,
     waitsMs,
     counts: { ...limiter.counts, workerRequests: requests.length },
@@ -126,7 +126,7 @@ function pool(results: readonly Result[]): Result {
   return {
     above: sum(({ above }) => above),
     below: sum(({ below }) => below),
-    undecided: sum(({ undecided }) => undecided),
+    unanswered: sum(({ unanswered }) => unanswered),
     limits: sum(({ limits }) => limits),
     waitsMs: results.flatMap(({ waitsMs }) => waitsMs),
     counts,

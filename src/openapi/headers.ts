@@ -56,10 +56,10 @@ export const HEADERS = {
   },
   [HEADER.serverTiming]: {
     required: false,
-    description: `Present if the request has \`${HEADER.prefer}: ${PREFERENCE}\`: how it was decided, the network hops that it waited for, and the time in the server (W3C Server Timing). Servers on the way may add entries.`,
+    description: `Present if the request has \`${HEADER.prefer}: ${PREFERENCE}\`: how the rate limit decided the request, the network hops that it waited for, and the time in the server (W3C Server Timing). Servers on the way may add entries.`,
     schema: {
       type: "string",
-      pattern: `(limiter;desc=(${DECIDED_BY.join("|")});dur=\\d+, )?((object|keys|pets);start=\\d+;dur=\\d+, (record;dur=\\d+, )?)*total;dur=\\d+`,
+      pattern: `(limiter;desc=(${DECIDED_BY.join("|")});dur=\\d+, )?(object;start=\\d+;dur=\\d+, (record;dur=\\d+, )?|(keys|pets);start=\\d+;dur=\\d+, )*total;dur=\\d+`,
     },
     example: "limiter;desc=lease;dur=0, total;dur=0",
   },
