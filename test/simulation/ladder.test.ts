@@ -8,6 +8,7 @@ import { HEAD, markdown, SEEDS, SHOWN, SHOWN_COLUMNS, variants } from "../../ben
 import type { Limiter } from "../../bench/ladder/limiter.ts";
 import { memoryObject, storedObject } from "../../bench/ladder/object.ts";
 import { petstore } from "../../bench/ladder/petstore.ts";
+import { run } from "../../bench/ladder/run.ts";
 import { syncedCounters } from "../../bench/ladder/synced-counters.ts";
 import { windowRules } from "../../bench/ladder/window-rules.ts";
 import { Random } from "./random.ts";
@@ -67,14 +68,21 @@ it.each([memoryObject, storedObject])(
   },
 );
 
-it("a call under way is lost when the object crashes, and repeated", async () => {
+it("a call whose answer is under way is lost when the object crashes, and repeated", async () => {
   const limiter = storedObject(newSetting());
   const asked = limiter.ask(1);
-  await pass(limiter, 10);
+  // One way to the object takes half of it.
+  await pass(limiter, 75);
   limiter.crash();
   await limiter.time.run();
   expect((await asked).admitted).toBe(true);
-  expect(limiter.counts.objectRequests).toBe(1);
+  expect(limiter.counts.objectRequests).toBe(2);
+});
+
+it("requests that wait in an isolate that ends get no response", async () => {
+  const scenario = { limit: 1_000, isolates: 10, traffic: "even", load: 3 } as const;
+  const { unanswered } = await run(storedObject, { ...scenario, fault: "isolates end" }, [1]);
+  expect(unanswered).toBeGreaterThan(0);
 });
 
 it("counters are exchanged every five seconds, once one has reached a fifth of the limit", async () => {
