@@ -101,9 +101,9 @@ const COLUMNS: Column[] = [
       values: ({ byIsolates }) => SHOWN.map((isolates) => figure(byIsolates.get(isolates) as Loads)),
     }),
   ),
-  afterFault("Object crashes", "object crashes"),
-  afterFault("Isolates end", "isolates end"),
-  afterFault("1 % of answers lost", "answers are lost"),
+  afterFault("Object crashes: above · below", "object crashes"),
+  afterFault("Isolates end: above · below", "isolates end"),
+  afterFault("1 % of answers lost: above · below", "answers are lost"),
 ];
 export const HEAD = ["", "Design", ...COLUMNS.map(({ title }) => title)];
 

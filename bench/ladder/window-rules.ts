@@ -72,9 +72,9 @@ export function windowRules(): Table {
     title: "windows",
     columns: [
       "Rule",
-      "Most in any 2 s, % of the limit",
-      "In any 60 s, %",
-      "Of bursts of the limit, one a minute: admitted, %",
+      "Two bursts 1 s apart: admitted, % of the limit",
+      "Up to 59 s apart, %",
+      "One burst a minute, %",
       "State",
       "Room again",
     ],

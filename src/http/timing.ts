@@ -15,8 +15,8 @@ export class Timing {
   }
 
   /**
-   * The request has been decided now, in one of the ways of DECIDED_BY. Without a valid key its hops are not shown, because they would tell
-   * which keys exist.
+   * The request has been decided now, in one of the ways of DECIDED_BY. Without a valid key its hops are not shown: they would tell more
+   * of other keys than the time of a response does.
    */
   decided(by: string, hasKey: boolean): void {
     this.#limiter = `limiter;desc=${by};dur=${this.#sinceMs(this.#arrivedMs)}`;

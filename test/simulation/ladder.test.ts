@@ -141,6 +141,6 @@ it("docs/limits.md has what the designs do: run npm run bench -- ladder after a 
     }
     const { above, below } = byFault["isolates end"];
     const cost = design === "binding" ? "–" : `${above.toFixed(0)} · ${below.toFixed(0)}`;
-    expect([design, cell("Isolates end")]).toEqual([design, cost]);
+    expect([design, cell("Isolates end: above · below")]).toEqual([design, cost]);
   }
 });
