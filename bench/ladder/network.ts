@@ -5,7 +5,7 @@ import type { Random } from "../../test/simulation/random.ts";
 import type { Timeline } from "../../test/simulation/timeline.ts";
 import { REGIONS } from "../geo/regions.ts";
 
-export const LOCATIONS = REGIONS.length;
+const LOCATIONS = REGIONS.length;
 /** Eastern North America. */
 const HOME = 1;
 /** From the object, and back. */

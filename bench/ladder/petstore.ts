@@ -10,7 +10,7 @@ export function petstore({ limit, isolates, random, lostShare }: Setting): Limit
   const counts = { ...NO_COUNTS };
   const persist = () => {
     // The alarm is a row of its own, written when its time changes.
-    for (const { alarmMs } of world.storage.writing) {
+    for (const { alarmMs } of [...world.storage.writing]) {
       counts.rowsWritten += alarmMs === world.storage.durable?.alarmMs ? 1 : 2;
       world.written();
     }

@@ -63,7 +63,7 @@ async function runOnce(newLimiter: NewLimiter, scenario: Scenario, seed: number)
   const { time } = limiter;
   const minutes = new Map<number, { decided: number; admitted: number }>();
   const waitsMs: number[] = [];
-  // Whoever waits in an isolate that ends gets no response.
+  // A request that waits in an isolate that ends gets no response.
   const lives = Array.from({ length: isolates }, () => ({}));
   const send = async (isolate: number) => {
     const life = lives[isolate];
