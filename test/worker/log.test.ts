@@ -24,10 +24,12 @@ const REX = '{"name":"Rex","categoryId":1}';
 const withId = (id: string) => ({ headers: { [HEADER.requestId]: id } });
 
 it("a line names the request, its duration, the key, the result and the exhausted window", async () => {
-  // The key's object needs one statement, and the pet two: at the replica and at the primary.
-  for (const name of ["KEYS_DB", "PETS_DB"] as const) {
+  // The key's object needs one statement, and the pet two: at the replica and at the primary. More are background work of earlier tests.
+  for (const [name, most] of [["KEYS_DB", 1] as const, ["PETS_DB", 2] as const]) {
+    let statements = 0;
     interceptStatements(name, (run) => {
-      pass(250);
+      statements += 1;
+      if (statements <= most) pass(250);
       return run();
     });
   }
