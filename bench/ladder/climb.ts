@@ -34,7 +34,7 @@ type Load = keyof typeof LOADS;
 export type Loads = Record<Load, Result>;
 
 /** The most that a fault has added in one run to what is admitted above and refused below the limit, in percent of it, a minute. */
-export interface FaultCost {
+interface FaultCost {
   above: number;
   below: number;
 }

@@ -108,7 +108,7 @@ const COLUMNS: Column[] = [
 export const HEAD = ["", "Design", ...COLUMNS.map(({ title }) => title)];
 
 /** The rows of the table. */
-export function rows(rungs: readonly Rung[]): string[][] {
+function rows(rungs: readonly Rung[]): string[][] {
   return rungs.map((rung) => {
     const isFirst = rung.design === Object.keys(DESIGNS)[0];
     const title = `${rung.plan[0]?.toUpperCase()}${rung.plan.slice(1)}, ${rung.traffic}`;
