@@ -1,6 +1,7 @@
-// npx petstore: everything that operators do. Each command has a file in commands/.
+// ./petstore: everything that operators do. Each command has a file in commands/.
 
 import { defineGroup, main } from "./lib/command.ts";
+import { petstoreLine } from "./lib/line.ts";
 
 export const petstore = defineGroup(
   "Operates the service: its keys, databases and deployments. Commands work on the local databases, unless --preview or --remote chooses others.",
@@ -22,4 +23,4 @@ export const petstore = defineGroup(
   },
 );
 
-if (process.argv[1] === import.meta.filename) await main(petstore, "npx petstore");
+if (process.argv[1] === import.meta.filename) await main(petstore, petstoreLine());

@@ -8,18 +8,9 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import {
-  existsSync,
-  linkSync,
-  mkdirSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, linkSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { constants } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { delimiter, dirname, join, resolve } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
@@ -41,13 +32,14 @@ if (realpathSync(process.argv[1] ?? "") === fileURLToPath(import.meta.url)) awai
  */
 export async function run(args) {
   forwardSignals();
+  // npm starts `node`, and lies beside it. Cron's PATH may have neither.
+  process.env.PATH = [process.env.PATH, dirname(process.execPath)].join(delimiter);
   const start = args.findIndex((each) => !each.startsWith("--"));
   const [program = "", ...words] = args.slice(start);
   const options = args.slice(0, start);
   const isLight = options.includes("--omit=dev");
   const [more] = options.flatMap((each) => each.match(/(?<=^--with=).+/) ?? []);
   const locked = packagesOf(root, "package-lock.json");
-  // npx puts scripts/node/node_modules/.bin first in PATH for a command that is typed in scripts/node.
   const isPackaged = !isNewEnough(locked) || process.execPath.startsWith(NODE_FOLDER);
   if (isPackaged && program === "wrangler" && words[0] !== "types")
     fail(`on Node ${process.version}, wrangler only generates types: install ${NEEDED}`);
@@ -149,7 +141,7 @@ async function install(folder, locked, isLight, what) {
   const isStillLight = isLight && !Object.values(installed ?? {}).some(({ dev }) => dev);
   // With NODE_ENV=production, npm would omit them by itself.
   words.push(isStillLight ? "--omit=dev" : "--include=dev", "--include=optional", "--engine-strict=false");
-  // Otherwise npx would find the Node in scripts/node/node_modules/.bin.
+  // A Node in scripts/node/node_modules/.bin could be started by accident.
   if (folder !== root) words.push("--no-bin-links");
   const npm = process.env.npm_execpath;
   // Use the npm that runs this script. On Windows, spawn does not find `npm`.
@@ -159,11 +151,6 @@ async function install(folder, locked, isLight, what) {
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !CREDENTIALS.test(name)));
   const exitCode = await runProgram(command, args, { cwd: folder, env, stdio: ["ignore", 2, 2] });
   if (exitCode !== 0) fail(`could not install ${what}: npm exited with ${exitCode}`);
-  const bin = join(folder, "node_modules", ".bin");
-  if (folder !== root || !existsSync(bin) || process.platform === "win32") return;
-  // In a folder below with a package.json of its own, npx looks for commands here.
-  rmSync(join(bin, "petstore"), { force: true });
-  symlinkSync("../../scripts/petstore.mjs", join(bin, "petstore"));
 }
 
 /**

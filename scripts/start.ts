@@ -23,6 +23,7 @@ import { folder, targetOptions } from "./cloudflare/target.ts";
 import { QUIET, readConfig, WRANGLER } from "./cloudflare/wrangler.ts";
 import { defineCommand, integer, main } from "./lib/command.ts";
 import { ReportedError, UsageError } from "./lib/io.ts";
+import { petstoreLine } from "./lib/line.ts";
 
 const DEMO_PETS = [
   { name: "Rex", categoryId: 1n, status: "available" },
@@ -146,7 +147,7 @@ function announcement(url: string, target: Target, demoKey: string | undefined):
   const { free } = PLAN_LIMITS;
   const aboutKey =
     demoKey === undefined
-      ? `Another key:  npx petstore keys create --name demo --plan free${targetOptions(target)}`
+      ? `Another key:  ${petstoreLine("keys create --name demo --plan free", ...targetOptions(target))}`
       : `API key:      ${demoKey}
               (shown only once; Free plan: ${free.minute} requests per minute, ${free.day.toLocaleString("en")} per day)`;
   return `

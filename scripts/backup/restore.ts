@@ -12,6 +12,7 @@ import {
   SPARE_IDS,
 } from "../cloudflare/time-travel.ts";
 import { type Io, messageOf, UsageError } from "../lib/io.ts";
+import { petstoreLine } from "../lib/line.ts";
 import { formatTime } from "../lib/time.ts";
 import { counter } from "./backup.ts";
 import { type Header, readFile, type Summary } from "./file.ts";
@@ -56,10 +57,10 @@ export function isFromFile({ bookmark }: Restore): boolean {
 }
 
 /** Throws if a restore from a file is unfinished: the record of a new key could get the number of one that is still to be written. */
-export async function requireNoRestore(keys: D1Database, where: string): Promise<void> {
+export async function requireNoRestore(keys: D1Database, where: string[]): Promise<void> {
   const unfinished = await findUnfinished(keys);
   if (unfinished === null || !isFromFile(unfinished)) return;
-  const command = `npx petstore restore --from FILE${where}`;
+  const command = petstoreLine("restore --from FILE", ...where);
   throw new Error(
     `a restore from a backup is unfinished, and nothing was created: finish it with ${command}`,
   );

@@ -4,6 +4,7 @@
 import { withoutDeadline } from "../../src/d1/statements.ts";
 import { pause } from "../lib/interrupt.ts";
 import { messageOf } from "../lib/io.ts";
+import { projectLine } from "../lib/line.ts";
 import { formatTime } from "../lib/time.ts";
 import { readConfig, runWrangler } from "./wrangler.ts";
 
@@ -176,7 +177,9 @@ async function credentials(): Promise<Record<string, string>> {
   // wrangler would return the same a second later.
   if (apiToken && !preferred) return { Authorization: `Bearer ${apiToken}` };
   const { output } = await runWrangler(["auth", "token", "--json"]).catch(() => {
-    throw new Error("not logged in to Cloudflare: run npx wrangler login, or set CLOUDFLARE_API_TOKEN");
+    throw new Error(
+      `not logged in to Cloudflare: run ${projectLine("npx wrangler login")}, or set CLOUDFLARE_API_TOKEN`,
+    );
   });
   const { type, token, key, email } = JSON.parse(output);
   if (type === "api_key") return { "X-Auth-Key": key, "X-Auth-Email": email };

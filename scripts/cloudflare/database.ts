@@ -7,6 +7,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { read } from "../../src/d1/statements.ts";
 import { messageOf } from "../lib/io.ts";
+import { petstoreLine } from "../lib/line.ts";
 import { ifFound, openAccount } from "./account.ts";
 import { d1OverApi, timeTravelOverApi } from "./d1-api.ts";
 import { d1OnFile } from "./d1-file.ts";
@@ -89,7 +90,7 @@ export async function openDeployed(target: Target, contents: Contents) {
   const uuid = (await find())?.uuid;
   if (uuid === undefined)
     throw new Error(
-      `there is no database ${name} in this account yet: run npx petstore setup, which creates it`,
+      `there is no database ${name} in this account yet: run ${petstoreLine("setup")}, which creates it`,
     );
   const label = `the database ${name} of the account ${callApi.label}`;
   return { label, database: d1OverApi(callApi, uuid), timeTravel: timeTravelOverApi(callApi, uuid) };

@@ -3,13 +3,13 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { matching, type OptionValues } from "../lib/command.ts";
-import { shellWord } from "../lib/io.ts";
+import { projectLine, typedIn } from "../lib/line.ts";
 import { type Contents, DEFAULT_STATE, databaseFile, type Target } from "./database.ts";
 
 /** Parses a path, relative to where the command was typed: it runs in the project's folder. */
 function path(what: string) {
   const parse = matching(/^(?!--)./, `It must name a ${what}.`);
-  return (text: string) => resolve(process.env.INIT_CWD ?? "", parse(text));
+  return (text: string) => resolve(typedIn(), parse(text));
 }
 
 export const folder = path("folder");
@@ -46,17 +46,18 @@ export function readTarget({ persistTo, preview, remote }: OptionValues<typeof T
   return { kind: "local", state: persistTo ?? DEFAULT_STATE };
 }
 
-/** The options that choose `target`, to append to a command line. Empty for the default. */
-export function targetOptions(target: Target): string {
-  if (target.kind === "production") return " --remote";
-  if (target.kind === "preview") return ` --preview ${target.name}`;
-  return target.state === DEFAULT_STATE ? "" : ` --persist-to ${shellWord(target.state)}`;
+/** The options that choose `target`, for another command line. Empty for the default. */
+export function targetOptions(target: Target): string[] {
+  if (target.kind === "production") return ["--remote"];
+  if (target.kind === "preview") return ["--preview", target.name];
+  return target.state === DEFAULT_STATE ? [] : ["--persist-to", target.state];
 }
 
 /** Throws if these databases of `target` are local and do not exist. */
 export function requireLocal(target: Target, ...needed: readonly Contents[]): void {
   if (target.kind !== "local") return;
-  const start = `npm start --${targetOptions(target)}`.replace(/ --$/, "");
+  const options = targetOptions(target);
+  const start = projectLine("npm start", ...(options.length === 0 ? [] : ["--", ...options]));
   for (const contents of needed)
     if (!existsSync(databaseFile(target.state, contents)))
       throw new Error(`there is no database of ${contents} in ${target.state}: create it with ${start}`);

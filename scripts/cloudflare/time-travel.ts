@@ -7,6 +7,7 @@
 
 import { read, writeIdempotent } from "../../src/d1/statements.ts";
 import { type Io, messageOf } from "../lib/io.ts";
+import { petstoreLine } from "../lib/line.ts";
 import { apiErrorOf } from "./account.ts";
 import { type DeployedDatabase, migrate, type Target } from "./database.ts";
 import { targetOptions } from "./target.ts";
@@ -80,7 +81,8 @@ export async function restorePets(place: Place, restore: Restore, io: Io): Promi
     const attempt = await io.step("Saving the highest id", () => save(place, restore));
     const { undoBookmark, idsAbove } = attempt ?? restore;
     if (idsAbove === null) throw new Error("another restore runs at the same time");
-    io.note(`To undo: npx petstore restore --bookmark ${undoBookmark}${targetOptions(target)}`);
+    const where = targetOptions(target);
+    io.note(`To undo: ${petstoreLine("restore", "--bookmark", `${undoBookmark}`, ...where)}`);
     if (attempt !== undefined) {
       mayHaveHappened = true;
       const restoring = io.step("Restoring", () => pets.timeTravel.restore(attempt.bookmark));
@@ -93,7 +95,7 @@ export async function restorePets(place: Place, restore: Restore, io: Io): Promi
     return await io.step("Raising ids", () => finish(place, restore, idsAbove));
   } catch (error) {
     const isForgotten = !mayHaveHappened && (await forget(place, restore).catch(() => false));
-    const warning = `until you finish it, ids may be assigned twice: npx petstore restore --resume${targetOptions(target)}`;
+    const warning = `until you finish it, ids may be assigned twice: ${petstoreLine("restore", "--resume", ...targetOptions(target))}`;
     throw new Error(`${messageOf(error)}; ${isForgotten ? "nothing was changed" : warning}`);
   }
 }

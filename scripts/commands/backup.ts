@@ -1,4 +1,4 @@
-// npx petstore backup: copies both databases into a file. scripts/backup/ has the format and the steps.
+// ./petstore backup: copies both databases into a file. scripts/backup/ has the format and the steps.
 
 import { existsSync } from "node:fs";
 import { backUp, namesOf, rowsText } from "../backup/backup.ts";
@@ -7,10 +7,11 @@ import { CONTENTS, openDatabases } from "../cloudflare/database.ts";
 import { file, readTarget, requireLocal, TARGET_OPTIONS } from "../cloudflare/target.ts";
 import { defineCommand } from "../lib/command.ts";
 import { UsageError } from "../lib/io.ts";
+import { petstoreLine } from "../lib/line.ts";
 
 export default defineCommand({
   description:
-    "Copies both databases into one compressed file, while the service runs: pets, idempotency records, keys, the record of their changes, and their usage. Integers stay exact. npx petstore restore --from FILE checks such a file, and restores it into empty databases.",
+    "Copies both databases into one compressed file, while the service runs: pets, idempotency records, keys, the record of their changes, and their usage. Integers stay exact. restore --from FILE checks such a file, and restores it into empty databases.",
   arguments: [{ name: "file", description: "the new file, such as petstore-2026-11-26.backup", parse: file }],
   options: TARGET_OPTIONS,
   examples: ["petstore.backup --remote", "petstore.backup --persist-to /tmp/petstore"],
@@ -28,6 +29,6 @@ export default defineCommand({
       await databases.close();
     }
     io.note(`It has customers' data and hashes of keys: keep it private, and outside of Cloudflare.
-Next, check it: npx petstore restore --from ${path} --dry-run`);
+Next, check it: ${petstoreLine("restore", "--from", path, "--dry-run")}`);
   },
 });

@@ -1,4 +1,4 @@
-// npx petstore deploy: migrations, the Worker, the smoke test; rolls back if the smoke test fails. The first failing step ends the
+// ./petstore deploy: migrations, the Worker, the smoke test; rolls back if the smoke test fails. The first failing step ends the
 // command with a line that says what production runs now.
 
 import { ifFound, openAccount } from "../cloudflare/account.ts";
@@ -8,6 +8,7 @@ import { announce, buildName, prepare, printDryRun, readWorker } from "../deploy
 import { readOrigin, smokeTest } from "../deploy/smoke-test.ts";
 import { defineCommand } from "../lib/command.ts";
 import { type Io, messageOf, UsageError } from "../lib/io.ts";
+import { petstoreLine, projectLine } from "../lib/line.ts";
 
 const PRODUCTION = { kind: "production" } as const;
 
@@ -30,7 +31,9 @@ export default defineCommand({
     const define = ["--define", `BUILD:${JSON.stringify(build)}`];
     if (dryRun) return printDryRun(io, `${build} to production`, PRODUCTION, ...define);
     if (url === undefined && hasRoutes)
-      throw new UsageError("the Worker is not on workers.dev: say where, npx petstore deploy --url URL");
+      throw new UsageError(
+        `the Worker is not on workers.dev: say where, ${petstoreLine("deploy --url URL")}`,
+      );
     await announce(io, `${build} to production`, PRODUCTION);
     const read = () => readProduction(worker, build);
     const production = await io.step("Reading what production runs", read);
@@ -40,15 +43,16 @@ export default defineCommand({
       const upload = () => runWrangler(["deploy", "--tag", build, ...define]);
       const { urls } = await io.step(`Uploading the Worker ${worker}`, upload);
       origin ??= urls[0];
-      if (origin === undefined) throw new Error("no URL to test: npx petstore deploy --url URL");
+      if (origin === undefined) throw new Error(`no URL to test: ${petstoreLine("deploy --url URL")}`);
       await smokeTest(io, { origin, key, create: false, isExpected: (found) => found === build });
     } catch (error) {
       throw new Error(`${messageOf(error)}; ${await recover(io, production, key, origin)}`);
     }
     io.print(`Production is ${build} at ${origin}`);
     const { previous } = production;
-    if (previous === undefined) io.note("Next: npx petstore keys create --name NAME --plan pro --remote");
-    else io.note(`To go back to ${previous.name}: npx wrangler rollback ${previous.id}`);
+    if (previous === undefined)
+      io.note(`Next: ${petstoreLine("keys create --name NAME --plan pro --remote")}`);
+    else io.note(`To go back to ${previous.name}: ${projectLine("npx wrangler rollback", previous.id)}`);
   },
 });
 
@@ -76,7 +80,9 @@ async function readProduction(worker: string, build: string) {
   const deployments = await latestDeployments(worker);
   const [[live, another] = []] = deployments;
   if (another !== undefined)
-    throw new Error("a gradual deployment is under way: finish it first, with npx wrangler versions deploy");
+    throw new Error(
+      `a gradual deployment is under way: finish it first, with ${projectLine("npx wrangler versions deploy")}`,
+    );
   const previous = deployments.find(([first, second]) => first?.name !== build && second === undefined)?.[0];
   return { worker, build, live, previous };
 }

@@ -1,4 +1,4 @@
-// npx petstore keys: the commands on API keys.
+// ./petstore keys: the commands on API keys.
 
 import { defineGroup } from "../lib/command.ts";
 

@@ -1,4 +1,4 @@
-// npx petstore migrate: applies pending migrations to the databases of a target.
+// ./petstore migrate: applies pending migrations to the databases of a target.
 
 import { existsSync } from "node:fs";
 import { CONTENTS, databaseFile, migrate, openDatabases } from "../cloudflare/database.ts";

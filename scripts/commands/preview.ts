@@ -1,4 +1,4 @@
-// npx petstore preview: deploys beside production, under a name: one preview for each branch or pull request, and a permanent one,
+// ./petstore preview: deploys beside production, under a name: one preview for each branch or pull request, and a permanent one,
 // staging. Each has its own counters; all share two databases.
 
 import { resolve } from "node:path";
@@ -10,6 +10,7 @@ import { announce, buildName, git, prepare, printDryRun } from "../deploy/deploy
 import { smokeTest } from "../deploy/smoke-test.ts";
 import { defineCommand, matching } from "../lib/command.ts";
 import { type Io, messageOf, UsageError } from "../lib/io.ts";
+import { petstoreLine } from "../lib/line.ts";
 
 /** What a host name allows; Cloudflare changes other names to this. 40 characters leave room for the Worker's name. */
 const NAME = /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/;
@@ -66,7 +67,7 @@ export default defineCommand({
     });
     if (options.json) io.printJson({ name, url: origin, build });
     else io.print(`Preview ${name} is ${build} at ${origin}`);
-    io.note(`Next: npx petstore keys create --name NAME --plan pro --preview ${name}`);
+    io.note(`Next: ${petstoreLine("keys create --name NAME --plan pro --preview", name)}`);
   },
 });
 
@@ -119,6 +120,6 @@ async function nameOfBranch(): Promise<string> {
   const name = words.join("-").slice(0, 40).replace(/-$/, "");
   if (name !== "" && name !== "staging") return name;
   throw new UsageError(
-    "add a name, npx petstore preview NAME: the branch is staging, or none is checked out",
+    `add a name, ${petstoreLine("preview NAME")}: the branch is staging, or none is checked out`,
   );
 }

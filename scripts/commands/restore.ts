@@ -1,4 +1,4 @@
-// npx petstore restore: restores the pets of a deployment to an earlier state, or both databases from a backup. This file has the
+// ./petstore restore: restores the pets of a deployment to an earlier state, or both databases from a backup. This file has the
 // arguments and the output; time-travel.ts and scripts/backup/restore.ts have the steps.
 
 import { InvalidArgumentError } from "commander";
@@ -25,6 +25,7 @@ import {
 import { loginName } from "../keys/options.ts";
 import { defineCommand } from "../lib/command.ts";
 import { type Io, UsageError } from "../lib/io.ts";
+import { petstoreLine } from "../lib/line.ts";
 import { formatTime, parseTime } from "../lib/time.ts";
 
 export default defineCommand({
@@ -34,7 +35,7 @@ export default defineCommand({
     ...TARGET_OPTIONS,
     from: {
       placeholder: "file",
-      description: "restore both databases from this file of npx petstore backup",
+      description: "restore both databases from this file of backup",
       parse: file,
       conflicts: ["timestamp", "bookmark", "resume"],
     },
@@ -76,7 +77,7 @@ export default defineCommand({
 
     const requireMigrated = async (contents: Contents, database: D1Database) => {
       if ((await pendingMigrations(database, contents)).length === 0) return;
-      const advice = `run npx petstore migrate${selected}, or remove a migration that fails`;
+      const advice = `run ${petstoreLine("migrate", ...selected)}, or remove a migration that fails`;
       throw new UsageError(`the database of ${contents} has pending migrations: ${advice}`);
     };
     const { place, unfinished } = await io.step("Reading the databases", async () => {
@@ -88,7 +89,7 @@ export default defineCommand({
     const { database, timeTravel, label } = place.pets;
     if (unfinished !== null && isFromFile(unfinished))
       throw new UsageError(
-        `a restore from a backup is unfinished, ${begun(unfinished)}: finish it with npx petstore restore --from FILE${selected}`,
+        `a restore from a backup is unfinished, ${begun(unfinished)}: finish it with ${petstoreLine("restore --from FILE", ...selected)}`,
       );
 
     if (resume) {
@@ -101,7 +102,7 @@ export default defineCommand({
       return run(io, place, unfinished);
     }
     if (unfinished !== null) {
-      const advice = `unless it is running, finish it with npx petstore restore --resume${selected}`;
+      const advice = `unless it is running, finish it with ${petstoreLine("restore", "--resume", ...selected)}`;
       throw new UsageError(`a restore of ${label} is unfinished, ${begun(unfinished)}: ${advice}`);
     }
     await requireMigrated("pets", database);
@@ -110,8 +111,8 @@ export default defineCommand({
     const plan = `Restores ${label} to bookmark ${bookmark}${time}.
 Ids up to ${await findHighestId(database)} will not be assigned again. Keys stay as they are.`;
     if (dryRun) {
-      const line = `--bookmark ${bookmark}${selected}`;
-      return io.print(`${plan}\nNothing was changed. To restore: npx petstore restore ${line}`);
+      const line = petstoreLine("restore", "--bookmark", bookmark, ...selected);
+      return io.print(`${plan}\nNothing was changed. To restore: ${line}`);
     }
     await io.confirm(plan, yes);
     const began = { beganAtMs: Date.now(), begunBy: loginName(), undoBookmark: null, idsAbove: null };
@@ -161,7 +162,7 @@ async function restoreFrom(io: Io, target: Target, { path, only, dryRun, yes }: 
     io.note(`This is the state of ${createdAt}. Pets that were added later are gone.`);
     if (only === "pets") return;
     io.note(`A key that was revoked, suspended, rotated or changed later is as it was then: a revoked key works again. Repeat such changes;
-npx petstore keys log${targetOptions(target)} shows those until then. Bans, and the counts of the current minute and day, are not in a backup.`);
+${petstoreLine("keys log", ...targetOptions(target))} shows those until then. Bans, and the counts of the current minute and day, are not in a backup.`);
   } finally {
     await databases.close();
   }

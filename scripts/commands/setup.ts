@@ -1,4 +1,4 @@
-// npx petstore setup: creates the databases of production and of the previews in an account, enables read replication and applies
+// ./petstore setup: creates the databases of production and of the previews in an account, enables read replication and applies
 // migrations. Safe to repeat: it skips what is already done.
 
 import { openAccount } from "../cloudflare/account.ts";
@@ -6,6 +6,7 @@ import { CONTENTS, deployedDatabase, type Target } from "../cloudflare/database.
 import { ALLOW_PACKAGED_NODE } from "../cloudflare/target.ts";
 import { prepareDatabase } from "../deploy/deployment.ts";
 import { defineCommand } from "../lib/command.ts";
+import { petstoreLine } from "../lib/line.ts";
 
 const TARGETS: Target[] = [{ kind: "production" }, { kind: "preview", name: "any" }];
 const DATABASES = TARGETS.flatMap((target) => CONTENTS.map((contents) => ({ target, contents })));
@@ -47,6 +48,6 @@ export default defineCommand({
       await prepareDatabase(io, target, contents);
     }
     io.print("All databases are ready.");
-    io.note("Next: npx petstore preview staging, then npx petstore deploy");
+    io.note(`Next: ${petstoreLine("preview staging")}, then ${petstoreLine("deploy")}`);
   },
 });

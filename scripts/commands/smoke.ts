@@ -1,4 +1,4 @@
-// npx petstore smoke: the smoke test against a running service, with a key that is valid there.
+// ./petstore smoke: the smoke test against a running service, with a key that is valid there.
 
 import { text } from "node:stream/consumers";
 import { keyIdOf } from "../../src/keys/secret.ts";

@@ -1,4 +1,4 @@
-// npx petstore status: the state of a target at a glance. What can't be read is said in its place, and the rest is shown. Then the
+// ./petstore status: the state of a target at a glance. What can't be read is said in its place, and the rest is shown. Then the
 // command fails if the service at a given URL does not answer, or a table can't be read: a monitor looks at the exit code.
 
 import { read } from "../../src/d1/statements.ts";
@@ -20,6 +20,7 @@ import { COMMON } from "../keys/options.ts";
 import { printable } from "../keys/text.ts";
 import { defineCommand } from "../lib/command.ts";
 import { messageOf } from "../lib/io.ts";
+import { petstoreLine } from "../lib/line.ts";
 import { tableText } from "../lib/table.ts";
 import { formatTime } from "../lib/time.ts";
 import { withSeparators } from "../usage/text.ts";
@@ -114,7 +115,10 @@ async function readRestore(keys: D1Database) {
   return { unfinished: { at: formatTime(beganAtMs), by: begunBy, isFromFile: isFromFile(unfinished) } };
 }
 
-function statusText({ build, keysDatabase, petsDatabase, restore, keys, lastHour }: Status, target: string) {
+function statusText(
+  { build, keysDatabase, petsDatabase, restore, keys, lastHour }: Status,
+  target: string[],
+) {
   const facts = [
     ["Build", isUnknown(build) ? unknown(build) : `${printable(build.build)} at ${build.url}`],
     ["Keys database", isUnknown(keysDatabase) ? unknown(keysDatabase) : databaseText(keysDatabase, target)],
@@ -136,7 +140,7 @@ const unknown = ({ problem }: { problem: string }) => `unknown: ${printable(prob
 /** `12.3 MB, 0.1% of 10 GB; no pending migrations` */
 function databaseText(
   { bytes, pendingMigrations: pending, missingTables: missing }: Awaited<ReturnType<typeof readDatabase>>,
-  target: string,
+  target: string[],
 ): string {
   const shareOf = (max: number) =>
     (bytes / max).toLocaleString("en", { style: "percent", maximumFractionDigits: 1 });
@@ -147,14 +151,14 @@ function databaseText(
   const size = `${megabytes} MB, ${shareOf(MAX_BYTES)} of ${MAX_BYTES / 1e9} GB${mayBeFree ? free : ""}`;
   if (missing.length > 0) return `${size}; its tables are lost: ${missing.join(", ")}`;
   if (pending.length === 0) return `${size}; no pending migrations`;
-  return `${size}; pending: ${pending.join(", ")}, which npx petstore migrate${target} applies`;
+  return `${size}; pending: ${pending.join(", ")}, which ${petstoreLine("migrate", ...target)} applies`;
 }
 
-function restoreText({ unfinished }: Awaited<ReturnType<typeof readRestore>>, target: string): string {
+function restoreText({ unfinished }: Awaited<ReturnType<typeof readRestore>>, target: string[]): string {
   if (unfinished === null) return "none is unfinished";
   const { at, by, isFromFile } = unfinished;
-  const option = isFromFile ? "--from FILE" : "--resume";
-  return `unfinished, begun by ${printable(by)} at ${at}: finish it with npx petstore restore ${option}${target}`;
+  const option = isFromFile ? "restore --from FILE" : "restore --resume";
+  return `unfinished, begun by ${printable(by)} at ${at}: finish it with ${petstoreLine(option, ...target)}`;
 }
 
 /** `20: 18 active, 1 banned, 1 revoked` */

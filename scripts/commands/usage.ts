@@ -1,4 +1,4 @@
-// npx petstore usage: what the keys did on the last days, or one key day by day.
+// ./petstore usage: what the keys did on the last days, or one key day by day.
 
 import { listDays, listUsage, USAGE_KEPT_DAYS, USAGE_ORDERS } from "../../src/operators/usage.ts";
 import { findKey, withKeys } from "../keys/context.ts";

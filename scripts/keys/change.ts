@@ -6,6 +6,7 @@ import { type ListedKey, listKeys } from "../../src/operators/records.ts";
 import { apiErrorOf, waitingForCalls } from "../cloudflare/account.ts";
 import { untilInterrupted } from "../lib/interrupt.ts";
 import { failureLine, type Io, messageOf, ReportedError, UsageError } from "../lib/io.ts";
+import { petstoreLine } from "../lib/line.ts";
 import { formatTime } from "../lib/time.ts";
 import {
   type Context,
@@ -120,21 +121,23 @@ async function make(
 }
 
 /** Why a change was refused. */
-export function unchanged(id: string, outcome: Unchanged, where: string): Error {
+export function unchanged(id: string, outcome: Unchanged, where: string[]): Error {
   switch (outcome.problem) {
     case "unknown":
       return unknownKey(id, where);
     case "revoked":
       return new Error(`${id} is revoked, for good: nothing about it can be changed`);
     case "expired":
-      return new Error(`${id} has expired: npx petstore keys expire ${id} DATE${where} moves its end`);
+      return new Error(
+        `${id} has expired: ${petstoreLine("keys expire", id, "DATE", ...where)} moves its end`,
+      );
     case "not suspended":
       return new Error(`${id} is not suspended`);
     case "rotated": {
       const { rotation } = outcome;
       const by = rotation ? ` by ${rotation.by}, at ${formatTime(rotation.atMs)}` : "";
       return new Error(
-        `${id} was rotated meanwhile${by}: nothing was changed. See npx petstore keys log ${id}${where}, and begin again if it is still necessary`,
+        `${id} was rotated meanwhile${by}: nothing was changed. See ${petstoreLine("keys log", id, ...where)}, and begin again if it is still necessary`,
       );
     }
   }

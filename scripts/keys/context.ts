@@ -11,6 +11,7 @@ import { openDatabases, pendingMigrations } from "../cloudflare/database.ts";
 import { readTarget, requireLocal, targetOptions } from "../cloudflare/target.ts";
 import type { OptionValues } from "../lib/command.ts";
 import { type Io, messageOf } from "../lib/io.ts";
+import { petstoreLine } from "../lib/line.ts";
 import { type COMMON, loginName } from "./options.ts";
 import { keyAndPlan, keyOwner, type NamedKey, printable } from "./text.ts";
 
@@ -23,8 +24,8 @@ export interface Context {
   database: D1Database;
   /** Who makes a change, and the time at which this is read: a question may have taken minutes. */
   readonly operator: Operator;
-  /** The options that choose the database, to append to a command line. */
-  where: string;
+  /** The options that choose the database, for another command line. */
+  where: string[];
 }
 
 export type Options = OptionValues<typeof COMMON> & { by?: string | undefined };
@@ -39,6 +40,7 @@ export async function withKeys(
   work: (context: Context) => Promise<void>,
 ): Promise<void> {
   const target = readTarget(options);
+  const where = targetOptions(target);
   const isLocal = target.kind === "local";
   const owner = { local: "this machine's", preview: "the previews'", production: "production's" };
   const place = `${owner[target.kind]} database of keys`;
@@ -47,13 +49,13 @@ export async function withKeys(
   const opened = await (isLocal ? open() : io.step(`Opening ${place}`, open));
   try {
     const pending = await pendingMigrations(opened.keys, "keys");
-    const advice = `${place} has pending migrations (${pending.join(", ")}): apply them with npx petstore migrate${targetOptions(target)}`;
+    const advice = `${place} has pending migrations (${pending.join(", ")}): apply them with ${petstoreLine("migrate", ...where)}`;
     if (pending.length > 0) io.note(`warning: ${advice}`);
     const by = options.by ?? loginName();
     const context = {
       database: opened.keys,
       io,
-      where: targetOptions(target),
+      where,
       get operator() {
         return { by, nowMs: Date.now() };
       },
@@ -62,22 +64,22 @@ export async function withKeys(
       throw pending.length > 0 && NOT_MIGRATED.test(messageOf(error)) ? new Error(advice) : error;
     });
   } catch (error) {
-    throw withAdvice(error, targetOptions(target));
+    throw withAdvice(error, where);
   } finally {
     await opened.close();
   }
 }
 
 /** Adds what to do if the outcome of a change (of the key `id`) is unknown, or if there was no room for it. */
-export function withAdvice(error: unknown, where: string, id?: string): unknown {
+export function withAdvice(error: unknown, where: string[], id?: string): unknown {
   if (error instanceof DatabaseFull)
     return new Error(
       `${error.message}; suspend, resume, revoke, end-grace and unban need no room in it, only on the disk`,
     );
   const mayBeMade = error instanceof DatabaseUnavailable && error.wasWriting;
   if (!mayBeMade || apiErrorOf(error)?.mayHaveHappened === false) return error;
-  const log = ["npx petstore keys log", ...(id ? [id] : [])].join(" ");
-  return new Error(`${error.message}; the change may have been made: see ${log}${where}`);
+  const log = petstoreLine("keys log", ...(id ? [id] : []), ...where);
+  return new Error(`${error.message}; the change may have been made: see ${log}`);
 }
 
 export async function findKey({ database, operator, where }: Context, id: string): Promise<ListedKey> {
@@ -86,8 +88,8 @@ export async function findKey({ database, operator, where }: Context, id: string
   return key;
 }
 
-export function unknownKey(id: string, where: string): Error {
-  return new Error(`there is no key ${id}: see npx petstore keys list${where}`);
+export function unknownKey(id: string, where: string[]): Error {
+  return new Error(`there is no key ${id}: see ${petstoreLine("keys list", ...where)}`);
 }
 
 export async function warnOfName({ io, database }: Context, name: string, id?: string): Promise<void> {
@@ -101,7 +103,7 @@ export async function warnOfName({ io, database }: Context, name: string, id?: s
 /** Names the keys that the service can't use. */
 export function warnOfPlans({ io, where }: Context, keys: ListedKey[]): void {
   const advice = (id: string) =>
-    `deploy a version that has some, or change it: npx petstore keys plan ${id} PLAN${where}`;
+    `deploy a version that has some, or change it: ${petstoreLine("keys plan", id, "PLAN", ...where)}`;
   for (const key of keys)
     if (key.limits === undefined)
       io.note(`warning: ${noLimits(key)}. Its requests get a 503: ${advice(key.id)}`);
@@ -119,14 +121,14 @@ export async function printSecret(
   done: string,
   key: NamedKey,
   secret: string,
-  again = "",
+  again: string[] = [],
 ): Promise<void> {
   const { id, name, plan, limits } = key;
   const perWindow = { perMinute: limits?.minute ?? null, perDay: limits?.day ?? null };
   const text = json ? JSON.stringify({ id, key: secret, name, plan, ...perWindow }) : secret;
   await io.printOnce(text).catch((error) => {
-    const rotate = `npx petstore keys rotate ${id}${again}${where}`;
-    const revoke = `npx petstore keys revoke ${id}${where}`;
+    const rotate = petstoreLine("keys rotate", id, ...again, ...where);
+    const revoke = petstoreLine("keys revoke", id, ...where);
     const problem = `the new key of ${id} exists, and nobody has seen it (${messageOf(error)})`;
     throw new Error(`${problem}: replace it with ${rotate}, or end it with ${revoke}`);
   });

@@ -23,7 +23,7 @@ export const AN_ID = "key_0123456789Ab";
 
 export const keyId = matching(
   /^key_[0-9A-Za-z]{12}$/,
-  `It must be a public ID such as ${AN_ID}, as npx petstore keys list shows it, never the key itself.`,
+  `It must be a public ID such as ${AN_ID}, as keys list shows it, never the key itself.`,
 );
 
 /** Stands for the IDs on standard input. */

@@ -4,6 +4,7 @@
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { keyIdIn } from "../../src/keys/secret.ts";
 import { failureLine, Io, ReportedError, type Streams, standardOutput, UsageError } from "./io.ts";
+import { petstoreLine } from "./line.ts";
 
 /** The text of an argument or an option becomes a value: by `parse`, which throws InvalidArgumentError, or as one of `choices`. */
 interface Parsed {
@@ -66,7 +67,7 @@ interface Definition<Arguments extends readonly ArgumentSpec[], Options extends 
   handler(io: Io, options: OptionValues<Options>, ...words: ArgumentValues<Arguments>): Promise<void>;
 }
 
-/** A command, or a group of commands. `line` is how people type it: `npx petstore keys`. */
+/** A command, or a group of commands. `line` is how people type it: `./petstore keys`. */
 export interface Program {
   readonly commands?: Commands;
   build(line: string, summary: string, io: Io): Command;
@@ -195,7 +196,7 @@ function refuseSecrets(args: string[]): void {
   const id = keyIdIn(args.join(" "));
   if (id !== undefined)
     throw new UsageError(
-      `the command line has an API key, so it is in your shell's history now: replace it with npx petstore keys rotate ${id}, or end it with end-grace ${id} if it is a replaced one, as npx petstore keys find says. Commands take the ID, never the key; find reads a key from standard input`,
+      `the command line has an API key, so it is in your shell's history now: replace it with ${petstoreLine("keys rotate", id)}, or end it with end-grace ${id} if it is a replaced one, as keys find says. Commands take the ID, never the key; find reads a key from standard input`,
     );
 }
 

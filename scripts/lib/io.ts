@@ -149,11 +149,6 @@ function statOf(fd: number) {
   return fstatSync(fd, { bigint: true });
 }
 
-/** A word of a shell's command line. */
-export function shellWord(text: string): string {
-  return /^[\w./:@=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
-}
-
 /** An error as one line, without API keys. */
 export function failureLine(error: unknown): string {
   return withoutSecrets(`error: ${messageOf(error).split("\n")[0]}`);

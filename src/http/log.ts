@@ -6,7 +6,7 @@ import { matchedRoutes } from "hono/route";
 import type { Failure, HttpEnv } from "./request-context.ts";
 
 const MIGRATE =
-  "a table or column is missing in the database: run npx petstore migrate (production: npx petstore migrate --remote, previews: npx petstore migrate --preview NAME)";
+  "a table or column is missing in the database: run ./petstore migrate (production: ./petstore migrate --remote, previews: ./petstore migrate --preview NAME)";
 
 /** An airport, which names a data center, and a country, or `T1` for Tor. Another Worker that is bound to this one may send anything. */
 const COLO = /^[A-Z]{3}$/;

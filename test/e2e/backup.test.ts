@@ -1,4 +1,4 @@
-// npx petstore backup and restore --from: against a fake of Cloudflare's API, of which every call can be lost, and on local databases.
+// ./petstore backup and restore --from: against a fake of Cloudflare's API, of which every call can be lost, and on local databases.
 // A backup of production is restored into the databases of previews.
 
 import { spawn } from "node:child_process";
@@ -483,16 +483,16 @@ it("until a restore from a file is finished, only the same file is restored, and
     ],
     [
       `restore --bookmark 0 ${selected} --yes`,
-      /unfinished.*: finish it with npx petstore restore --from FILE --preview staging/,
+      /unfinished.*: finish it with \.\/petstore restore --from FILE --preview staging/,
     ],
     [
       `restore --resume ${selected} --yes`,
-      /unfinished.*: finish it with npx petstore restore --from FILE --preview staging/,
+      /unfinished.*: finish it with \.\/petstore restore --from FILE --preview staging/,
     ],
     [`backup ${newFile()} ${selected}`, /a restore of .* is unfinished: finish it first/],
     [
       `keys create --name x --plan free ${selected}`,
-      /unfinished, and nothing was created: finish it with npx petstore restore --from FILE --preview staging/,
+      /unfinished, and nothing was created: finish it with \.\/petstore restore --from FILE --preview staging/,
     ],
   ] as const)
     expect(await runPetstore(line)).toMatchObject({ stdout: "", stderr: expect.stringMatching(problem) });

@@ -1,4 +1,4 @@
-// What every command of `npx petstore` has in common: help without side effects, and wrong usage that exits with 2 and one line.
+// What every command of `./petstore` has in common: help without side effects, and wrong usage that exits with 2 and one line.
 
 import { mkdtemp, rmdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -27,8 +27,8 @@ async function collect(program: Program, words: string): Promise<void> {
     await collect((await load()).default, `${words} ${name}`.trim());
 }
 
-describe.each([...COMMANDS])("npx petstore %s", (words, program) => {
-  const line = `npx petstore ${words}`.trim();
+describe.each([...COMMANDS])("./petstore %s", (words, program) => {
+  const line = `./petstore ${words}`.trim();
   const { options } = program.build(line, "does something", IO);
 
   it("has help with a usage line and examples that name it, which changes no file", async () => {
@@ -59,11 +59,11 @@ describe.each([...COMMANDS])("npx petstore %s", (words, program) => {
 });
 
 it.each([...COMMANDS].filter(([, { commands }]) => commands))(
-  "npx petstore %s prints its help and exits with 2 without a command",
+  "./petstore %s prints its help and exits with 2 without a command",
   async (words) => {
     const { exitCode, stdout, stderr } = await runPetstore(words === "" ? [] : words);
     expect([exitCode, stdout]).toEqual([2, ""]);
-    expect(stderr).toMatch(new RegExp(`^Usage: ${`npx petstore ${words}`.trim()} `));
+    expect(stderr).toMatch(new RegExp(`^Usage: ${`./petstore ${words}`.trim()} `));
     expect(stderr).not.toContain("error");
   },
 );
@@ -77,10 +77,10 @@ const SECRET = `pet_${"x".repeat(50)}`;
 const CREATE = "keys create --name x --plan";
 
 it.each([
-  ["kyes list", "unknown command 'kyes' (Did you mean keys?); see npx petstore --help"],
-  ["keys lst", "unknown command 'lst' (Did you mean list?); see npx petstore keys --help"],
+  ["kyes list", "unknown command 'kyes' (Did you mean keys?); see ./petstore --help"],
+  ["keys lst", "unknown command 'lst' (Did you mean list?); see ./petstore keys --help"],
   ["migrate --preview=", "It must name a preview, such as staging"],
-  ["setup", "required option '--location' not specified; see npx petstore setup --help"],
+  ["setup", "required option '--location' not specified; see ./petstore setup --help"],
   ["setup --location moon", "Allowed choices are weur, eeur"],
   ["deploy --url localhost:8787", "It must be the URL of a service"],
   ["preview Feature_1", PREVIEW],
@@ -105,14 +105,14 @@ it.each([
   ["keys create --from --remote", "It must name a file"],
   ["restore --from x --resume", "cannot be used with"],
   ["restore --only pets --remote", "--only needs --from FILE"],
-  ["backup", "missing required argument 'file'; see npx petstore backup --help"],
-  ["keys list all", "Expected 0 arguments but got 1: all; see npx petstore keys list --help"],
+  ["backup", "missing required argument 'file'; see ./petstore backup --help"],
+  ["keys list all", "Expected 0 arguments but got 1: all; see ./petstore keys list --help"],
   [
     "keys list --state gone",
     "Allowed choices are active, suspended, banned, expiring, in-grace, expired, revoked",
   ],
   ["keys list --search --json", "It looks like an option"],
-  [`keys list --search ${SECRET}`, "npx petstore keys find reads one from standard input"],
+  [`keys list --search ${SECRET}`, "keys find reads one from standard input"],
   ["keys list --persist-to x --remote", "cannot be used with option"],
   ["keys list --persist-to x --preview staging", "cannot be used with option"],
   ["keys list --persist-to=", "It must name a folder"],
@@ -137,7 +137,7 @@ it.each([
   [`keys revoke ${SECRET}`, "'pet_…' is invalid"],
   [`keys rename ${ID} ${SECRET}`, "It must not contain an API key"],
   [`keys expire ${ID} nevr`, "2027-01-31T12:00:00Z, or never"],
-  ["keys revoke demo", "It must be a public ID such as key_0123456789Ab, as npx petstore keys list shows it"],
+  ["keys revoke demo", "It must be a public ID such as key_0123456789Ab, as keys list shows it"],
   ["keys revoke key_'OR'1'='1'--", "It must be a public ID"],
   [`keys rotate ${ID} --grace 2592001`, "It must be an integer from 0 to 2592000"],
   [`keys suspend ${ID}`, "required option '--reason' not specified"],
@@ -148,7 +148,7 @@ it.each([
   ["keys revoke -", "standard input has no IDs"],
   [`keys plan ${ID} toString`, `Allowed choices are ${PLANS.join(", ")}`],
   [`keys plan ${ID} pro --per-day 5`, "are for enterprise only: pro has fixed limits"],
-])("npx petstore %s is refused with exit code 2 and one line: %s", async (line, problem) => {
+])("./petstore %s is refused with exit code 2 and one line: %s", async (line, problem) => {
   const { exitCode, stdout, stderr } = await runPetstore(line);
   expect([exitCode, stdout]).toEqual([2, ""]);
   expect(stderr).toMatch(/^error: [^\n]+\n$/);
@@ -192,7 +192,7 @@ it("every command with --remote or --preview can be allowed to use the Node of a
 });
 
 it.each(ON_CLOUDFLARE)(
-  "npx petstore %s refuses the Node of a package before it reads a credential",
+  "./petstore %s refuses the Node of a package before it reads a credential",
   async (words) => {
     vi.stubEnv("PETSTORE_PACKAGED_NODE", "Node is too old");
     onTestFinished(() => void vi.unstubAllEnvs());
@@ -200,13 +200,13 @@ it.each(ON_CLOUDFLARE)(
     // An example that does something, on a deployed database if there is a choice.
     const example = stdout
       .split("\n")
-      .findLast((line) => line.startsWith("  npx ") && !/--dry-run|--persist-to|[<>]/.test(line));
+      .findLast((line) => line.startsWith("  ./petstore ") && !/--dry-run|--persist-to|[<>]/.test(line));
     const isChosen = /--remote|--preview/.test(`${example}`) || !stdout.includes(" --remote ");
     const line =
       example
         ?.match(/"[^"]*"|\S+/g)
         ?.map((word) => word.replaceAll('"', ""))
-        .slice(2) ?? [];
+        .slice(1) ?? [];
     const input = { piped: newSecret(newKeyId()) };
     const { exitCode, stderr } = await runPetstore(isChosen ? line : [...line, "--remote"], input);
     const problem = expect.stringContaining("error: Node is too old, or add --allow-packaged-node to let");

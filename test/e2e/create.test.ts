@@ -1,4 +1,4 @@
-// npx petstore keys create --from, and results that are lost: full disks, closed and full pipes, interruptions. Most tests use
+// ./petstore keys create --from, and results that are lost: full disks, closed and full pipes, interruptions. Most tests use
 // production's database, on a fake of Cloudflare's API, and real processes.
 
 import { once } from "node:events";
@@ -60,7 +60,7 @@ async function fileOf(lines: string[] | number, header = "name,plan"): Promise<s
   return path;
 }
 
-/** Starts `npx petstore keys LINE`. */
+/** Starts `./petstore keys LINE`. */
 function start(line: string, stdout: number | "pipe", shell = "") {
   return startPetstore(["keys", ...line.split(" ")], { stdout, shell });
 }
@@ -90,7 +90,7 @@ describe("a key that could not be shown", () => {
       const created = start(`create --name lost --plan free --remote${json}`, openSync("/dev/full", "w"));
       const { exit, stderr } = await created.ended;
       const [{ id = "" } = {}] = (await keysByName()).get("lost") ?? [];
-      const advice = `replace it with npx petstore keys rotate ${id} --remote, or end it with npx petstore keys revoke ${id} --remote`;
+      const advice = `replace it with ./petstore keys rotate ${id} --remote, or end it with ./petstore keys revoke ${id} --remote`;
       expect(exit).toBe(1);
       expect(stderr).toMatch(
         new RegExp(
@@ -114,10 +114,7 @@ describe("a key that could not be shown", () => {
       return ended;
     };
     const { exit, stderr } = await run(`rotate ${key.id} --yes --remote`);
-    expect([exit, stderr]).toEqual([
-      1,
-      expect.stringContaining(`npx petstore keys rotate ${key.id} --remote`),
-    ]);
+    expect([exit, stderr]).toEqual([1, expect.stringContaining(`./petstore keys rotate ${key.id} --remote`)]);
     for (const line of ["list --json --remote", "--help"])
       expect(await run(line)).toEqual({ exit: 0, stderr: expect.not.stringContaining("error") });
   });
@@ -140,7 +137,7 @@ it("a result that is larger than a pipe is complete, also if the command fails",
   expect([(await ended).exit, JSON.parse(printed).length]).toEqual([1, 5_000]);
 });
 
-describe("npx petstore keys create --from", () => {
+describe("./petstore keys create --from", () => {
   it("takes columns in any order, quotes, and what Excel writes; prints a line for each key", async () => {
     const header = "\uFEFFplan,expires,name,per_day,per_minute\r";
     const path = await fileOf(
@@ -292,7 +289,7 @@ describe("npx petstore keys create --from", () => {
     const keys = await keysByName();
     const shown = await shownIn(output);
     const named = [
-      ...stderr.matchAll(/\nnot shown: (key_\w+) \("n\d+"\): npx petstore keys rotate \1 --remote/g),
+      ...stderr.matchAll(/\nnot shown: (key_\w+) \("n\d+"\): \.\/petstore keys rotate \1 --remote/g),
     ];
     const ids = [...shown.map(([, id]) => id), ...named.map(([, id]) => id)];
     expect(ids.sort()).toEqual([...keys.values()].flatMap((same) => same.map(({ id }) => id)).sort());
@@ -362,7 +359,7 @@ describe("on a local database", () => {
     expect((await runPetstore(`keys log ${id}`)).stderr).toBe("");
     await writeFile("migrations/keys/9999_wrong.sql", "WRONG;");
     const advice =
-      "this machine's database of keys has pending migrations (9999_wrong.sql): apply them with npx petstore migrate";
+      "this machine's database of keys has pending migrations (9999_wrong.sql): apply them with ./petstore migrate";
     const revoked = await runPetstore(`keys revoke ${id} --yes`);
     expect([revoked.exitCode, revoked.stdout]).toEqual([0, expect.stringContaining(`Revoked ${id}`)]);
     expect(revoked.stderr).toContain(`warning: ${advice}\n`);

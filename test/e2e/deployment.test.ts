@@ -1,4 +1,4 @@
-// The commands that work in a Cloudflare account, against a fake of its API that runs what is deployed: npx petstore setup, preview and
+// The commands that work in a Cloudflare account, against a fake of its API that runs what is deployed: ./petstore setup, preview and
 // deploy, with smoke tests that pass and that fail. Cloudflare's own responses are not tested.
 
 import { execFile } from "node:child_process";
@@ -183,13 +183,13 @@ const WITH_WORKERS_DEV: Change = [
   `workers_dev = true\n${ROUTES}\npreview_urls`,
 ];
 
-it("npx petstore setup creates what is missing, in --location", async () => {
+it("./petstore setup creates what is missing, in --location", async () => {
   expect(early.map(({ stderr }) => stderr.split("\nerror: ")[1])).toEqual([
     expect.stringMatching(
-      /^production's database of keys has pending migrations \(0001_keys.sql, .*\): apply them with npx petstore migrate --remote\n$/,
+      /^production's database of keys has pending migrations \(0001_keys.sql, .*\): apply them with \.\/petstore migrate --remote\n$/,
     ),
     expect.stringMatching(
-      /^there is no database petstore-previews-keys in this account yet: run npx petstore setup, /,
+      /^there is no database petstore-previews-keys in this account yet: run \.\/petstore setup, /,
     ),
   ]);
   expect([setup.exitCode, setup.stdout]).toEqual([0, "All databases are ready.\n"]);
@@ -201,7 +201,7 @@ it("npx petstore setup creates what is missing, in --location", async () => {
   }
 });
 
-it("npx petstore setup creates nothing twice", async () => {
+it("./petstore setup creates nothing twice", async () => {
   const REPLICATED = Array(4).fill({ read_replication: { mode: "auto" } });
   expect([...api.databases.values()]).toMatchObject(REPLICATED);
   // As if it had been interrupted.
@@ -227,7 +227,7 @@ const failed = (problem: string, state: string) => ({
 /** The problem of a Worker whose lists fail. */
 const LISTS_FAIL = `step "lists pets in pages": .* 500, `;
 
-it("npx petstore deploy applies migrations before the upload; a first version that fails stays", () => {
+it("./petstore deploy applies migrations before the upload; a first version that fails stays", () => {
   const order =
     /\n {2}applied keys\/9999_keys.sql\n.*\n {2}applied pets\/9999_pets.sql\nRotating the smoke test's key\nUploading the Worker petstore\nSmoke test of /;
   expect(first.stderr).toMatch(order);
@@ -235,21 +235,21 @@ it("npx petstore deploy applies migrations before the upload; a first version th
   expect(first).toMatchObject(failed(LISTS_FAIL, state));
 });
 
-it("npx petstore deploy says how to go back, and takes production off workers.dev if it has routes", () => {
+it("./petstore deploy says how to go back, and takes production off workers.dev if it has routes", () => {
   expect([good.exitCode, good.stdout]).toEqual([0, `Production is ${good.build} at ${account.production}\n`]);
   const previous = deployments[1]?.versions[0]?.version_id;
   expect(good.stderr).toMatch(`To go back to ${first.build}: npx wrangler rollback ${previous}\n`);
   expect(onWorkersDev).toEqual([true, false]);
 });
 
-it("npx petstore deploy rotates the smoke test's key, no customer's, and creates no pet", async () => {
+it("./petstore deploy rotates the smoke test's key, no customer's, and creates no pet", async () => {
   const sql = "SELECT DISTINCT name FROM keys JOIN key_changes ON key_id = keys.id WHERE change = 'rotated'";
   const { results } = await databaseOf(account, "petstore-keys").prepare(sql).all();
   expect(results).toEqual([{ name: "smoke test of deployments" }]);
   expect(await countPets("petstore-pets")).toBe(0);
 });
 
-it("npx petstore deploy says that production is unchanged if the upload fails", async () => {
+it("./petstore deploy says that production is unchanged if the upload fails", async () => {
   api.intercept(async (request, _, send) => {
     if (request === "PUT /workers/scripts/petstore") throw apiError(400, 10_021, "too large");
     return send();
@@ -258,7 +258,7 @@ it("npx petstore deploy says that production is unchanged if the upload fails", 
   expect(account.deployments).toEqual(deployments);
 });
 
-it("npx petstore deploy rolls back to the previous version, not to a failed one", async () => {
+it("./petstore deploy rolls back to the previous version, not to a failed one", async () => {
   // The Worker is live when this fails.
   api.intercept(async (request, _, send) => {
     if (request.endsWith("/schedules")) throw apiError(400, 10_072, "too many cron triggers");
@@ -276,7 +276,7 @@ it("npx petstore deploy rolls back to the previous version, not to a failed one"
   expect(await buildAt(account.production)).toBe(good.build);
 });
 
-it("npx petstore deploy rolls nothing back after another deployment at the same time", async () => {
+it("./petstore deploy rolls nothing back after another deployment at the same time", async () => {
   const [current, other] = deployments;
   api.intercept(async (request, _, send) => {
     if (!request.endsWith("/schedules") || other === undefined) return send();
@@ -288,7 +288,7 @@ it("npx petstore deploy rolls nothing back after another deployment at the same 
   expect([account.deployments.length, account.deployments[2]]).toEqual([4, current]);
 });
 
-it("npx petstore deploy changes nothing while a gradual deployment is under way", async () => {
+it("./petstore deploy changes nothing while a gradual deployment is under way", async () => {
   account.deployments.unshift({ versions: deployments.flatMap(({ versions }) => versions) });
   api.requests.length = 0;
   expect((await deploy("7.5.0")).stderr).toContain(
@@ -297,7 +297,7 @@ it("npx petstore deploy changes nothing while a gradual deployment is under way"
   expect(api.requests.join()).not.toMatch(/POST|PUT/);
 });
 
-it("npx petstore preview deploys beside production, on the databases of the previews, until it is deleted", async () => {
+it("./petstore preview deploys beside production, on the databases of the previews, until it is deleted", async () => {
   const build = await commit("7.0.0", WITH_ROUTES, ["wrangler.toml", "[assets]", `${BUILD_STEP}\n[assets]`]);
   await rm("dist", { recursive: true });
   // wrangler would deploy another Worker with these.
@@ -312,7 +312,7 @@ it("npx petstore preview deploys beside production, on the databases of the prev
   const pets = await countPets("petstore-previews-pets");
   const { stdout, stderr } = await run("preview staging --json");
   expect(stderr).toMatch(
-    /\n {2}creates a pet once, .*\n {2}still reports that build\nNext: npx petstore keys create /,
+    /\n {2}creates a pet once, .*\n {2}still reports that build\nNext: \.\/petstore keys create /,
   );
   const { url, ...rest } = JSON.parse(stdout);
   expect(rest).toEqual({ name: "staging", build });
@@ -358,7 +358,7 @@ it.each([
     "preview staging",
     /to petstore-previews-keys and petstore-previews-pets, deploy .* to the preview staging, and run the smoke test/,
   ],
-])("npx petstore %s --dry-run works without an account", async (words, plan) => {
+])("./petstore %s --dry-run works without an account", async (words, plan) => {
   await commit("7.0.0");
   vi.stubEnv("CLOUDFLARE_API_TOKEN", "");
   api.requests.length = 0;
@@ -369,10 +369,10 @@ it.each([
 });
 
 it.each([
-  ["deploy", "say where, npx petstore deploy --url URL", WITH_ROUTES],
+  ["deploy", "say where, ./petstore deploy --url URL", WITH_ROUTES],
   ["deploy", "delete workers_dev from wrangler.toml", WITH_WORKERS_DEV],
   ["preview staging", "delete workers_dev from wrangler.toml", WITH_WORKERS_DEV],
-])("npx petstore %s is refused: %s", async (words, problem, change) => {
+])("./petstore %s is refused: %s", async (words, problem, change) => {
   await commit("7.0.0", change);
   api.requests.length = 0;
   const { exitCode, stderr } = await run(words);

@@ -49,7 +49,7 @@ it.each([...DOCUMENTS, ...WORKFLOWS])("%s names files and commands that exist", 
   for (const [file] of files) expect(existsSync(file), file).toBe(true);
   for (const [, script = ""] of text.matchAll(/npm run (\w[\w:-]*)/g))
     expect(scripts).toHaveProperty([script]);
-  for (const [, words = ""] of text.matchAll(/npx petstore((?: [\w"$…'-]+)*)/g))
+  for (const [, words = ""] of text.matchAll(/\.\/petstore((?: [\w"$…'-]+)*)/g))
     expect(await unknownWords(words)).toEqual([]);
 });
 

@@ -1,4 +1,4 @@
-// npx petstore keys: what each subcommand does, records and prints, and what it refuses. Most tests use production's database, on a fake
+// ./petstore keys: what each subcommand does, records and prints, and what it refuses. Most tests use production's database, on a fake
 // of Cloudflare's API; a local one takes longer to open.
 
 import { existsSync } from "node:fs";
@@ -34,7 +34,7 @@ beforeAll(async () => {
 });
 afterAll(remove);
 
-/** Runs `npx petstore keys LINE`: where nobody can answer, or in a terminal where somebody types `stdin`. */
+/** Runs `./petstore keys LINE`: where nobody can answer, or in a terminal where somebody types `stdin`. */
 async function run(line: string, stdin?: string, piped?: string) {
   const { stderr, ...outcome } = await runPetstore(`keys ${line} --remote`, {
     stdin,
@@ -102,11 +102,11 @@ async function changesOf(id: string): Promise<string[]> {
 }
 
 describe("on a local database", () => {
-  it("create prints only the key on standard output, where npx runs it in another folder", async () => {
+  it("create prints only the key on standard output, also from another folder", async () => {
     const { keys, close } = await openDatabases({ kind: "local", state }, "keys");
     await migrate(keys, "keys").finally(close);
     const args = ["create", "--name", "Jo's shop", "--plan", "free", "--persist-to", relative("docs", state)];
-    const { stdout, stderr } = await runProcess("npx", ["petstore", "keys", ...args], {}, "docs");
+    const { stdout, stderr } = await runProcess("../petstore", ["keys", ...args], {}, "docs");
     expect(stdout.trimEnd()).toMatch(SECRET);
     const [, id = ""] = stderr.match(/\nCreated (key_\w{12}) /) ?? [];
     expect(stderr).toContain(
@@ -127,7 +127,7 @@ describe("on a local database", () => {
   });
 });
 
-describe("npx petstore keys create", () => {
+describe("./petstore keys create", () => {
   it("prints exactly one JSON value with --json, and so does list", async () => {
     const agreed =
       "--plan enterprise --per-minute 7 --per-day 1000000000 --expires 2099-12-31T23:59:59+01:00";
@@ -188,7 +188,7 @@ it("a key on a plan that this version does not know is named, beside the others,
   expect(await json(`plan ${id} pro`)).toMatchObject({ plan: "pro", perMinute: 300 });
 });
 
-describe("npx petstore keys list", () => {
+describe("./petstore keys list", () => {
   let last: Awaited<ReturnType<typeof newKey>>;
 
   beforeAll(async () => {
@@ -270,7 +270,7 @@ describe("npx petstore keys list", () => {
   });
 });
 
-it("npx petstore keys revoke ends a key for good, after saying whose it is", async () => {
+it("./petstore keys revoke ends a key for good, after saying whose it is", async () => {
   const { id, lastFour } = await newKey();
   const refused = await run(`revoke ${id}`);
   expect([refused.exitCode, refused.stdout]).toEqual([2, ""]);
@@ -285,7 +285,7 @@ it("npx petstore keys revoke ends a key for good, after saying whose it is", asy
   expect(await rowOf(id)).toMatch(/ revoked$/);
 });
 
-it("npx petstore keys rotate prints a new key for the same id, and when the old one ends", async () => {
+it("./petstore keys rotate prints a new key for the same id, and when the old one ends", async () => {
   const { id, secret, expiresAtMs } = await newKey("Ann's shop", DAY_MS);
   const { stdout, stderr } = await run(`rotate ${id} --grace 3600 --yes`);
   const second = stdout.trim();
@@ -306,7 +306,7 @@ it("npx petstore keys rotate prints a new key for the same id, and when the old 
   expect(long.stderr).toContain(`stops working everywhere at ${end}.`);
   await run(`suspend ${id} --reason test`);
   expect((await run(`rotate ${id} --yes`)).stderr).toContain(
-    `It is still suspended, so the new key is refused: npx petstore keys resume ${id} --remote\n`,
+    `It is still suspended, so the new key is refused: ./petstore keys resume ${id} --remote\n`,
   );
   const short = await run(`rotate ${id} --grace 29 --yes`);
   expect(short.stderr).toContain("stops working everywhere within 30 seconds.");
@@ -348,7 +348,7 @@ it("every change is recorded, with the values before and after, and who made it"
   expect((await run("log")).stdout).toMatch(new RegExp(`${id} +Ann&Jo +rotated +${lastFour} +\\w{4} +Jo\n`));
 });
 
-it("npx petstore keys show shows all about a key", async () => {
+it("./petstore keys show shows all about a key", async () => {
   const { id } = await newKey();
   await run(`rotate ${id} --grace 60 --yes`);
   await renameKey(database, id, "Ann\u202e\nshop", { by: "a test", nowMs: Date.now() });
@@ -373,12 +373,12 @@ it("changes of a key that is unknown, revoked or expired are refused; an expired
   const others = ["revoke ID --yes", "rename ID other", "expire ID never", "end-grace ID --yes"];
   const changes = [...needActive, ...others, "suspend ID --reason test", "resume ID"];
   for (const [id, lines, problem] of [
-    [unknown, [...reads, ...changes], `there is no key ${unknown}: see npx petstore keys list --remote`],
+    [unknown, [...reads, ...changes], `there is no key ${unknown}: see ./petstore keys list --remote`],
     [revoked, changes, `${revoked} is revoked, for good: nothing about it can be changed`],
     [
       expired,
       needActive,
-      `${expired} has expired: npx petstore keys expire ${expired} DATE --remote moves its end`,
+      `${expired} has expired: ./petstore keys expire ${expired} DATE --remote moves its end`,
     ],
   ] as const) {
     const stderr = expect.stringMatching(new RegExp(`(^|\n)error: ${problem}\n$`));
@@ -390,7 +390,7 @@ it("changes of a key that is unknown, revoked or expired are refused; an expired
   expect(await rowOf(expired)).toMatch(/ 2099-01-31 +active$/);
 });
 
-describe("npx petstore keys suspend and resume", () => {
+describe("./petstore keys suspend and resume", () => {
   it("suspend refuses a key until resume, without a question, and says what was suspended", async () => {
     const { id } = await newKey();
     const suspend = ["suspend", id, "--reason", "leaked in a repository", "--remote"];
@@ -437,7 +437,7 @@ describe("npx petstore keys suspend and resume", () => {
   });
 });
 
-it("npx petstore keys end-grace ends the replaced keys after a question, and says until when they would have worked", async () => {
+it("./petstore keys end-grace ends the replaced keys after a question, and says until when they would have worked", async () => {
   const { id } = await newKey();
   await run(`rotate ${id} --grace 3600 --yes`);
   expect((await run(`end-grace ${id}`, "n\n")).exitCode).toBe(1);
@@ -449,7 +449,7 @@ it("npx petstore keys end-grace ends the replaced keys after a question, and say
   expect((await run(`end-grace ${id} --yes`)).stderr).toContain(`No replaced key of ${id} works.`);
 });
 
-describe("npx petstore keys find", () => {
+describe("./petstore keys find", () => {
   const find = (secret: string) => runPiped("find", `${secret}\n`);
 
   it("says whose a key is, and until when it works, if it is piped or typed", async () => {
@@ -461,7 +461,7 @@ describe("npx petstore keys find", () => {
         `^${id} \\("Ann's shop", ending in ${lastFour}, created .*\\): active\nThe key ending in ${lastFour} is the current one. It works; it never expires.\n$`,
       ),
     );
-    expect(current.stderr).toBe(`If it leaked: npx petstore keys rotate ${id} --remote\n`);
+    expect(current.stderr).toBe(`If it leaked: ./petstore keys rotate ${id} --remote\n`);
     expect((await find(`Authorization: Bearer "${secret}"`)).stdout).toBe(current.stdout);
     const typed = await run("find", `${secret}\n`);
     expect(typed.stdout).toBe(current.stdout);
@@ -472,7 +472,7 @@ describe("npx petstore keys find", () => {
     expect(replaced.stdout).toMatch(
       /: active, in-grace\nThe key ending in \w{4} was replaced by a rotation. It works; it ends at \d{4}-\S+Z.\n$/,
     );
-    expect(replaced.stderr).toBe(`If it leaked: npx petstore keys end-grace ${id} --remote\n`);
+    expect(replaced.stderr).toBe(`If it leaked: ./petstore keys end-grace ${id} --remote\n`);
     await run(`suspend ${id} --reason test`);
     expect((await find(secret)).stdout).toMatch(
       /It does not work while the key is suspended; it ends at \d{4}-\S+Z.\n$/,
@@ -557,7 +557,7 @@ describe("IDs on standard input", () => {
         `This ends 3 keys (${a} "a", ${b} "b", ${c} "c") for good: it can't be undone.`,
         "Unknown: key_000000000000",
         `error: ${b} is revoked, for good: nothing about it can be changed`,
-        "error: there is no key key_000000000000: see npx petstore keys list --remote",
+        "error: there is no key key_000000000000: see ./petstore keys list --remote",
         "Changed 2 of 4 keys.",
         "This takes effect everywhere within 30 seconds.\n",
       ].join("\n"),
@@ -614,7 +614,7 @@ describe("IDs on standard input", () => {
     expect([exitCode, stdout]).toEqual([1, `Revoked ${b} ("b"): revoked.\n`]);
     expect(stderr).toMatch(
       new RegExp(
-        `error: .*Network connection lost.*; the change may have been made: see npx petstore keys log ${a} --remote\n`,
+        `error: .*Network connection lost.*; the change may have been made: see ./petstore keys log ${a} --remote\n`,
       ),
     );
   });
@@ -758,7 +758,7 @@ describe("while Cloudflare's API takes no calls", () => {
       onTestFinished(() => api.intercept());
       const { exitCode, stdout, stderr } = await runPiped(SUSPEND, id);
       expect([exitCode, stdout, told]).toEqual([1, "", []]);
-      expect(stderr).toContain(`; the change may have been made: see npx petstore keys log ${id} --remote\n`);
+      expect(stderr).toContain(`; the change may have been made: see ./petstore keys log ${id} --remote\n`);
       expect(await changesOf(id)).toHaveLength(2);
     },
   );
@@ -800,7 +800,7 @@ describe("two operators at once", () => {
       const { exitCode, stdout, stderr } = await run(`${line.replace("ID", id)} --by Ann`);
       expect([exitCode, stdout]).toEqual([1, ""]);
       const problem = `${id} was rotated meanwhile by Jo, at \\S+Z: nothing was changed.`;
-      expect(stderr).toMatch(new RegExp(`error: ${problem} See npx petstore keys log ${id}`));
+      expect(stderr).toMatch(new RegExp(`error: ${problem} See ./petstore keys log ${id}`));
       expect(await rowOf(id)).toMatch(/ active, in-grace$/);
       expect(await changesOf(id)).toEqual(["created: null → free (a test)", expect.stringContaining("(Jo)")]);
     },

@@ -1,4 +1,4 @@
-// npx petstore migrate on local databases, in a copy of the project, whose migrations the test changes.
+// ./petstore migrate on local databases, in a copy of the project, whose migrations the test changes.
 
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";

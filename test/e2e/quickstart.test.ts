@@ -87,7 +87,7 @@ describe("npm start", () => {
     service = await start(state, { cwd: folder });
     ({ origin } = service);
     expect(service.printed()).toContain(
-      `Another key:  npx petstore keys create --name demo --plan free --persist-to ${state}\n`,
+      `Another key:  ./petstore keys create --name demo --plan free --persist-to ${state}\n`,
     );
     expect(service.printed().match(SECRET)).toBeNull();
     expect(service.printed()).not.toContain("begin anew");

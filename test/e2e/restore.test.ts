@@ -1,4 +1,4 @@
-// npx petstore restore against a fake of Cloudflare's API: wherever a restore of the pets is interrupted, any machine can finish it, no id
+// ./petstore restore against a fake of Cloudflare's API: wherever a restore of the pets is interrupted, any machine can finish it, no id
 // is assigned twice, and keys stay as they are. Cloudflare's own Time Travel is not tested.
 
 import { readdirSync } from "node:fs";
@@ -111,7 +111,7 @@ it("restores, and can be undone, with new ids from the call after the restore on
   const { exitCode, stdout, stderr } = await restoreTo(bookmark);
   expect([exitCode, stdout]).toEqual([0, RESTORED]);
   expect([await addPetOnce("before"), await addPetOnce("since")]).toEqual(["3", "1000006"]);
-  const [, undo = ""] = stderr.match(/^To undo: npx petstore restore --bookmark (\d+) --remote$/m) ?? [];
+  const [, undo = ""] = stderr.match(/^To undo: \.\/petstore restore --bookmark (\d+) --remote$/m) ?? [];
   let [late, later] = ["", ""];
   const undone = await restoreTo(undo, async ({ isRestore, send }) => {
     const isAfter = late !== "";
@@ -160,11 +160,11 @@ it.each<[string, Parameters<typeof lose>[0], (number: number, lost: number) => b
 it("does not begin while another restore is unfinished, which --resume finishes once", async () => {
   const lost = await restoreTo(bookmark, lose("response", atRestore));
   expect(lost.stderr).toMatch(
-    /; until you finish it, ids may be assigned twice: npx petstore restore --resume --remote\n$/,
+    /; until you finish it, ids may be assigned twice: \.\/petstore restore --resume --remote\n$/,
   );
   const refused = await restoreTo(start);
   const advice =
-    /error: a restore of .* is unfinished, begun by \w+ at .*Z: .* finish it with npx petstore restore --resume --remote\n$/;
+    /error: a restore of .* is unfinished, begun by \w+ at .*Z: .* finish it with \.\/petstore restore --resume --remote\n$/;
   expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(advice) });
   const finished = await resume();
   expect(finished).toMatchObject({ exitCode: 0, stdout: RESTORED });
@@ -241,7 +241,7 @@ it("changes nothing with --dry-run, if nobody can answer, or if Cloudflare refus
   const asked = api.requests.length;
   const planned = await restore(`--timestamp ${new Date().toISOString()} --remote --dry-run`);
   expect(planned.stdout).toMatch(
-    /to bookmark (\d+) \(.*Z\)\.\nIds up to 5 .* Keys stay as they are\.\nNothing was changed\. To restore: npx petstore restore --bookmark \1 --remote\n$/,
+    /to bookmark (\d+) \(.*Z\)\.\nIds up to 5 .* Keys stay as they are\.\nNothing was changed\. To restore: \.\/petstore restore --bookmark \1 --remote\n$/,
   );
   const unattended = await restore(`--bookmark ${bookmark} --remote`);
   const advice = expect.stringContaining("add --yes to do it\n");
@@ -263,5 +263,5 @@ it("keeps ids above 2^53", async () => {
 
 it("with --preview, needs the databases of the previews to be migrated", async () => {
   const { stderr } = await restore("--bookmark 0 --preview staging --yes");
-  expect(stderr).toMatch(/\nerror: .* has pending migrations: run npx petstore migrate --preview staging, /);
+  expect(stderr).toMatch(/\nerror: .* has pending migrations: run \.\/petstore migrate --preview staging, /);
 });

@@ -4,7 +4,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { chmod, cp, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
@@ -47,9 +47,11 @@ beforeAll(async () => {
   await write("scripts/node/package.json", {
     optionalDependencies: { [NODE_PACKAGE]: `file:../../${NODE_PACKAGE}-1.0.0.tgz` },
   });
-  for (const name of [".npmrc", "scripts/run.mjs"]) await cp(name, join(folder, name));
-  await write("scripts/petstore.mjs", "#!/usr/bin/env node\nconsole.log(process.argv.slice(2).join());\n");
-  await chmod(join(folder, "scripts/petstore.mjs"), 0o755);
+  for (const name of [".npmrc", "petstore", "scripts/run.mjs"]) await cp(name, join(folder, name));
+  await write(
+    "scripts/petstore.ts",
+    "console.log(JSON.stringify([process.env.INIT_CWD, process.argv[2]]));\n",
+  );
   for (const name of ["wrangler", "tool", "node"]) await npm(".", "pack", `./${name}`);
   for (const name of [".", "scripts/node"]) await npm(name, "install", "--package-lock-only");
   expect(await lock()).toContain('"hasInstallScript": true');
@@ -101,14 +103,23 @@ it("a program gets the packages that it needs, once, without install scripts, an
   expect(await run("--omit=dev ./main.mjs")).toMatchObject({ exitCode: 0, stderr: "" });
   expect([isInstalled("tool"), isInstalled("wrangler/sprung")]).toEqual([true, false]);
   expect((await run("./missing.mjs")).exitCode).toBe(1);
-  // Also in a folder with a package.json of its own.
-  const npx = await runProcess("npx", ["petstore", "--json"], {}, join(folder, "scripts/node"));
-  expect(npx.stdout).toBe("--json\n");
   expect(await run("mistyped")).toEqual({
     exitCode: 1,
     stdout: "",
     stderr: "error: no package has the tool mistyped\n",
   });
+});
+
+it("petstore runs from any folder, through a link, and without Node in PATH", async () => {
+  await run("--omit=dev ./main.mjs");
+  // One of those where the script looks.
+  const home = join(folder, "a home");
+  await mkdir(join(home, ".nvm/versions/node/v1/bin"), { recursive: true });
+  await symlink(process.execPath, join(home, ".nvm/versions/node/v1/bin/node"));
+  await symlink(join(folder, "petstore"), join(home, "linked"));
+  const cron = { HOME: home, PATH: "/nonexistent", INIT_CWD: "/nonexistent" };
+  const { stdout } = await runProcess("./linked", ["Jo's shop"], cron, home);
+  expect(JSON.parse(stdout)).toEqual([home, "Jo's shop"]);
 });
 
 it("two programs at once install one after the other, also after one that was killed", async () => {
@@ -163,7 +174,7 @@ it.skipIf(process.platform === "win32")(
     expect([JSON.parse(allowed.stdout).credentials, allowed.stderr]).toEqual([["token", "key"], ""]);
     expect([wrangler.exitCode, wrangler.stderr]).toEqual([1, expect.stringMatching(/^error: on Node .*\n$/)]);
     expect(JSON.parse(repaired.stdout)).toMatchObject({ runsOn: "npm" });
-    // npx and npm put these folders first in PATH.
+    // npm puts these folders first in PATH.
     for (const bin of ["node_modules/.bin/node", "scripts/node/node_modules/.bin"])
       expect(existsSync(join(folder, bin))).toBe(false);
   },

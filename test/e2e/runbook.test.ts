@@ -1,4 +1,4 @@
-// Each command of docs/operating.md does what it is there for. `npx petstore` lines run with a key, files and databases of this test;
+// Each command of docs/operating.md does what it is there for. `./petstore` lines run with a key, files and databases of this test;
 // production is a fake of Cloudflare's API. `npx wrangler` lines need an account: their options must exist.
 
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -15,7 +15,7 @@ import { useAccount } from "../support/e2e/use-account.ts";
 
 const RUNBOOK = await readFile("docs/operating.md", "utf8");
 /** They name a command, without what it needs. */
-const NAMES = ["npx petstore restore", "npx petstore setup", "npx petstore deploy"];
+const NAMES = ["./petstore restore", "./petstore setup", "./petstore deploy"];
 /** They ask. */
 const ASKING = /^(keys (revoke|rotate|end-grace)|restore)\b(?!.*--(yes|dry-run))/;
 
@@ -58,7 +58,7 @@ function wordsOf(command: string, id: string): string[] {
 
 /** Runs a part of a line, on the databases that it selects. `secret` is that of the key `id`. */
 async function run(command: string, id: string, piped: string): Promise<Outcome> {
-  const [typed = ""] = command.replace(/^npx petstore /, "").split(/ [<>]/);
+  const [typed = ""] = command.replace(/^\.\/petstore /, "").split(/ [<>]/);
   const isLocal = !/--(remote|preview|persist-to|help|location)\b/.test(typed);
   const options = [
     ...(ASKING.test(typed) || / - /.test(typed) ? ["--yes"] : []),
@@ -89,8 +89,8 @@ async function prepare(line: string, id: string): Promise<void> {
   }
 }
 
-it("the npx petstore lines of the runbook work", async () => {
-  const lines = linesOf("npx petstore").filter((line) => !NAMES.includes(line));
+it("the ./petstore lines of the runbook work", async () => {
+  const lines = linesOf("./petstore").filter((line) => !NAMES.includes(line));
   expect(lines.length).toBeGreaterThan(30);
   const failures: object[] = [];
   for (const line of lines) {
@@ -107,7 +107,7 @@ it("the npx petstore lines of the runbook work", async () => {
     ]);
     const { id, key } = JSON.parse(created.stdout);
     await prepare(line, id);
-    const [first = "", ...others] = line.split(" | ").filter((part) => part.startsWith("npx "));
+    const [first = "", ...others] = line.split(" | ").filter((part) => part.startsWith("./petstore "));
     let outcome = await run(first, id, line.endsWith("ids.txt") ? id : key);
     for (const part of others) {
       const ids = JSON.parse(outcome.stdout).map((each: { id: string }) => each.id);

@@ -1,4 +1,4 @@
-// npx petstore smoke passes on the service, and fails on each fault in the service's responses. It waits on virtual time.
+// ./petstore smoke passes on the service, and fails on each fault in the service's responses. It waits on virtual time.
 
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { smokeTest } from "../../scripts/deploy/smoke-test.ts";
@@ -49,7 +49,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Runs `npx petstore smoke` on the service, whose responses the fault changes. */
+/** Runs `./petstore smoke` on the service, whose responses the fault changes. */
 function smoke(options: string, changes: Fault) {
   fault = changes;
   return runPetstore(`smoke ${petstore.origin}${options}`, { env: { PETSTORE_KEY: key } });

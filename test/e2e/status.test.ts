@@ -1,4 +1,4 @@
-// npx petstore status, on a fake of Cloudflare's API, and on local databases with a service that answers.
+// ./petstore status, on a fake of Cloudflare's API, and on local databases with a service that answers.
 
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { CONTENTS, migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
@@ -127,7 +127,7 @@ describe("of production", () => {
     expect(await lines("--remote")).toEqual(
       expect.arrayContaining([
         "Build: unknown: add --url URL",
-        "Restore: unfinished, begun by Jo at 2026-11-20T12:00:00Z: finish it with npx petstore restore --resume --remote",
+        "Restore: unfinished, begun by Jo at 2026-11-20T12:00:00Z: finish it with ./petstore restore --resume --remote",
         "Keys: 3: 1 active, 1 banned, 1 revoked",
         `Last hour: unknown: the credential lacks ${permission}`,
       ]),
@@ -137,7 +137,7 @@ describe("of production", () => {
     });
     await keys.prepare("UPDATE pet_restores SET bookmark = 'file:0'").run();
     expect((await lines("--remote")).join()).toContain(
-      "finish it with npx petstore restore --from FILE --remote",
+      "finish it with ./petstore restore --from FILE --remote",
     );
   });
 });
@@ -195,7 +195,7 @@ it("shows databases that were never migrated, which is a failure, and fails with
   expect(shown).toEqual(
     expect.arrayContaining([
       expect.stringMatching(
-        /^Keys database: .*; pending: 0001_keys\.sql, .*, which npx petstore migrate --preview staging applies$/,
+        /^Keys database: .*; pending: 0001_keys\.sql, .*, which \.\/petstore migrate --preview staging applies$/,
       ),
       expect.stringMatching(/^Keys: unknown: .*no such table/),
       expect.stringMatching(/^Restore: unknown: .*no such table/),

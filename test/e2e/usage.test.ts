@@ -1,4 +1,4 @@
-// npx petstore usage and keys show: what operators read of the rows that the objects of keys write. The rows here are written by hand,
+// ./petstore usage and keys show: what operators read of the rows that the objects of keys write. The rows here are written by hand,
 // into the previews' database on a fake of Cloudflare's API, and into a local one.
 
 import { beforeAll, beforeEach, expect, it } from "vitest";
@@ -148,7 +148,7 @@ ${today}          15                    4         1  ${"#".repeat(15)}----x
   expect(first).toMatchObject({ date: before, admitted: 1, lastAdmittedAt: `${before}T00:00:01Z` });
   expect(await run("usage key_000000000000")).toMatchObject({
     exitCode: 1,
-    stderr: "error: there is no key key_000000000000: see npx petstore keys list --preview staging\n",
+    stderr: "error: there is no key key_000000000000: see ./petstore keys list --preview staging\n",
   });
   const refused = await run(`usage ${id} --top 5`);
   expect([refused.exitCode, refused.stderr]).toEqual([2, expect.stringContaining("leave out the ID, or")]);

@@ -92,7 +92,7 @@ it("of an internal error, the client gets the request ID only, and the log gets 
   const message = MESSAGES.internal_error.fault("request-4711");
   expect(await response.json()).toEqual({ code: "internal_error", message, status: 500 });
   const cause = expect.stringMatching(/no such table: pets.*; caused by Error: no such table: pets/);
-  const hint = expect.stringContaining("run npx petstore migrate");
+  const hint = expect.stringContaining("run ./petstore migrate");
   const stack = expect.stringMatching(/no such table: pets.*\n +at /);
   const failures = [{ event: "internal_error", cause, hint, stack }];
   expect(takeLogLines()).toMatchObject([{ requestId: "request-4711", failure: "internal_error", failures }]);

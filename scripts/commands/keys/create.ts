@@ -1,4 +1,4 @@
-// npx petstore keys create: creates a key, or the keys of a file, and prints each once.
+// ./petstore keys create: creates a key, or the keys of a file, and prints each once.
 
 import { createKey, createKeys, findNamed } from "../../../src/operators/admin.ts";
 import { requireNoRestore } from "../../backup/restore.ts";
@@ -12,6 +12,7 @@ import { defineCommand } from "../../lib/command.ts";
 import { csvLine } from "../../lib/csv.ts";
 import { untilInterrupted } from "../../lib/interrupt.ts";
 import { type Io, UsageError } from "../../lib/io.ts";
+import { petstoreLine } from "../../lib/line.ts";
 
 /**
  * Keys that are made before the first of them is printed. A larger batch needs fewer calls of Cloudflare's API (80 for 2,000 keys), but a
@@ -116,7 +117,7 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
     });
   } catch (error) {
     for (const [name, id] of notShown)
-      io.note(`not shown: ${id} ("${printable(name)}"): npx petstore keys rotate ${id}${where}`);
+      io.note(`not shown: ${id} ("${printable(name)}"): ${petstoreLine("keys rotate", id, ...where)}`);
     io.note(
       `Created ${count} keys; ${missing.length - count} of ${lines.length} lines have none yet. To continue, repeat the command with >> FILE instead of > FILE.`,
     );
@@ -126,7 +127,7 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
   io.note(`Created ${count} keys, which are shown only once. Lines skipped: ${skipped}.`);
   if (skipped > 0)
     io.note(
-      `If no earlier output has the key of a skipped line, replace it: npx petstore keys rotate ID${where}`,
+      `If no earlier output has the key of a skipped line, replace it: ${petstoreLine("keys rotate ID", ...where)}`,
     );
 }
 

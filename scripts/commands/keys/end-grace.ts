@@ -1,4 +1,4 @@
-// npx petstore keys end-grace: ends the replaced secrets of keys, whose graces last. The current ones go on.
+// ./petstore keys end-grace: ends the replaced secrets of keys, whose graces last. The current ones go on.
 
 import { endGraces } from "../../../src/operators/admin.ts";
 import { changeKeys } from "../../keys/change.ts";

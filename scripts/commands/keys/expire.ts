@@ -1,4 +1,4 @@
-// npx petstore keys expire: sets or removes the end of keys.
+// ./petstore keys expire: sets or removes the end of keys.
 
 import { setExpiry } from "../../../src/operators/admin.ts";
 import { changeKeys } from "../../keys/change.ts";

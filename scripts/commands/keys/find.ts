@@ -1,4 +1,4 @@
-// npx petstore keys find: says whose a key is, and whether it works, also of one that a rotation has replaced. The key is read from
+// ./petstore keys find: says whose a key is, and whether it works, also of one that a rotation has replaced. The key is read from
 // standard input, because arguments are kept in the shell's history and shown to other users of the machine.
 
 import { problemOf, type SecretProblem } from "../../../src/keys/record.ts";
@@ -12,6 +12,7 @@ import { COMMON } from "../../keys/options.ts";
 import { keyJson, keyOwner, stateText, timeOrNull } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
 import { UsageError } from "../../lib/io.ts";
+import { petstoreLine } from "../../lib/line.ts";
 import { formatTime } from "../../lib/time.ts";
 
 export default defineCommand({
@@ -49,7 +50,7 @@ export default defineCommand({
       io.print(`${keyOwner(key)}: ${stateText(key)}`);
       io.print(`The key ending in ${lastFourOf(secret)} ${which}. ${worksText(key, endMs, problem)}.`);
       const command = isCurrent ? "rotate" : "end-grace";
-      if (problem === undefined) io.note(`If it leaked: npx petstore keys ${command} ${id}${where}`);
+      if (problem === undefined) io.note(`If it leaked: ${petstoreLine(`keys ${command}`, id, ...where)}`);
     });
   },
 });

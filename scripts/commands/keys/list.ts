@@ -1,4 +1,4 @@
-// npx petstore keys list: shows keys, with filters and pages.
+// ./petstore keys list: shows keys, with filters and pages.
 
 import { InvalidArgumentError } from "commander";
 import { withoutSecrets } from "../../../src/keys/secret.ts";
@@ -8,6 +8,7 @@ import { warnOfPlans, withKeys } from "../../keys/context.ts";
 import { COMMON, MANY, PAGE_SIZE, PLAN } from "../../keys/options.ts";
 import { keyJson, keyTable } from "../../keys/text.ts";
 import { defineCommand, integer } from "../../lib/command.ts";
+import { petstoreLine } from "../../lib/line.ts";
 
 export default defineCommand({
   options: {
@@ -53,8 +54,8 @@ export default defineCommand({
       if (keys.length === 0)
         return io.note(
           isFiltered
-            ? `No key matches. npx petstore keys find${where} reads a whole key, also a replaced one.`
-            : `No keys yet. Next: npx petstore keys create --name NAME --plan free${where}`,
+            ? `No key matches. ${petstoreLine("keys find", ...where)} reads a whole key, also a replaced one.`
+            : `No keys yet. Next: ${petstoreLine("keys create --name NAME --plan free", ...where)}`,
         );
       io.print(keyTable(keys));
       const last = offset + keys.length;
@@ -68,6 +69,6 @@ function searchText(text: string): string {
   if (text.startsWith("--")) throw new InvalidArgumentError("It looks like an option.");
   if (withoutSecrets(text) === text) return text;
   throw new InvalidArgumentError(
-    "It looks like an API key, and is in your shell's history now: npx petstore keys find reads one from standard input.",
+    "It looks like an API key, and is in your shell's history now: keys find reads one from standard input.",
   );
 }

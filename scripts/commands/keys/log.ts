@@ -1,4 +1,4 @@
-// npx petstore keys log: shows the changes of keys, the latest first.
+// ./petstore keys log: shows the changes of keys, the latest first.
 
 import { listChanges } from "../../../src/operators/records.ts";
 import { findKey, withKeys } from "../../keys/context.ts";

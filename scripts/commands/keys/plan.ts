@@ -1,4 +1,4 @@
-// npx petstore keys plan: changes the plan of keys.
+// ./petstore keys plan: changes the plan of keys.
 
 import { changePlan } from "../../../src/operators/admin.ts";
 import { changeKeys } from "../../keys/change.ts";

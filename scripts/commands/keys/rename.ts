@@ -1,4 +1,4 @@
-// npx petstore keys rename
+// ./petstore keys rename
 
 import { renameKey } from "../../../src/operators/admin.ts";
 import { changeKeys } from "../../keys/change.ts";

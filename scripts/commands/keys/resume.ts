@@ -1,4 +1,4 @@
-// npx petstore keys resume: ends the suspension of keys.
+// ./petstore keys resume: ends the suspension of keys.
 
 import { resumeKey } from "../../../src/operators/admin.ts";
 import { changeKeys } from "../../keys/change.ts";

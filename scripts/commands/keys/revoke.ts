@@ -1,4 +1,4 @@
-// npx petstore keys revoke: ends keys for good.
+// ./petstore keys revoke: ends keys for good.
 
 import { revokeKey } from "../../../src/operators/admin.ts";
 import { changeKeys } from "../../keys/change.ts";

@@ -1,4 +1,4 @@
-// npx petstore keys rotate: replaces a key by a new one with the same ID, and prints it once.
+// ./petstore keys rotate: replaces a key by a new one with the same ID, and prints it once.
 
 import { FRESH_MS } from "../../../src/d1/freshness.ts";
 import { stateOf } from "../../../src/keys/record.ts";
@@ -8,6 +8,7 @@ import { findKey, IN_FORCE, printSecret, withKeys } from "../../keys/context.ts"
 import { AN_ID, CHANGE, ID } from "../../keys/options.ts";
 import { keyOwner } from "../../keys/text.ts";
 import { defineCommand, integer } from "../../lib/command.ts";
+import { petstoreLine } from "../../lib/line.ts";
 import { formatTime } from "../../lib/time.ts";
 
 export const MAX_GRACE_DAYS = 30;
@@ -52,9 +53,11 @@ export default defineCommand({
       const leftMs = Math.max(0, graceEndMs - operator.nowMs);
       const changed = await rotateKey(context.database, id, leftMs, operator);
       if (!changed.ok) throw unchanged(id, changed, where);
-      const again = options.grace > 0 ? ` --grace ${options.grace}` : "";
+      const again = options.grace > 0 ? ["--grace", `${options.grace}`] : [];
       await printSecret(context, options, "Rotated", changed.key, changed.secret, again);
       if (before.suspendedAtMs !== null)
-        io.note(`It is still suspended, so the new key is refused: npx petstore keys resume ${id}${where}`);
+        io.note(
+          `It is still suspended, so the new key is refused: ${petstoreLine("keys resume", id, ...where)}`,
+        );
     }),
 });

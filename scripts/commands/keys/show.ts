@@ -1,4 +1,4 @@
-// npx petstore keys show: all about one key. Above all, why its client is refused: its limits and since when they apply, what they have
+// ./petstore keys show: all about one key. Above all, why its client is refused: its limits and since when they apply, what they have
 // refused, a ban, a suspension.
 
 import { type LatestChange, latestChanges } from "../../../src/operators/latest-changes.ts";

@@ -1,4 +1,4 @@
-// npx petstore keys suspend: refuses keys until they are resumed. It asks nothing, because resume undoes it.
+// ./petstore keys suspend: refuses keys until they are resumed. It asks nothing, because resume undoes it.
 
 import { suspendKey } from "../../../src/operators/admin.ts";
 import { changeKeys } from "../../keys/change.ts";

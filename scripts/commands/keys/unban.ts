@@ -1,4 +1,4 @@
-// npx petstore keys unban: lifts the bans of keys.
+// ./petstore keys unban: lifts the bans of keys.
 
 import { unbanKey } from "../../../src/operators/admin.ts";
 import { changeKeys } from "../../keys/change.ts";

@@ -1,4 +1,4 @@
-// Runs `npx petstore` in the process of the test, through streams: starting a process takes longer than most commands.
+// Runs `./petstore` in the process of the test, through streams: starting a process takes longer than most commands.
 
 import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
@@ -18,7 +18,7 @@ interface Options {
   env?: NodeJS.ProcessEnv;
 }
 
-/** The outcome of `npx petstore WORDS`. Without the quotes of a shell, a string is split at spaces. */
+/** The outcome of `./petstore WORDS`. Without the quotes of a shell, a string is split at spaces. */
 export async function runPetstore(
   words: string | string[],
   { stdin, piped, env = {} }: Options = {},
@@ -30,7 +30,7 @@ export async function runPetstore(
   const stderr = new PassThrough();
   const written = Promise.all([text(stdout), text(stderr)]);
   const args = typeof words === "string" ? words.split(" ") : words;
-  const exitCode = await runCommand(petstore, "npx petstore", args, { stdin: input, stdout, stderr, env });
+  const exitCode = await runCommand(petstore, "./petstore", args, { stdin: input, stdout, stderr, env });
   stdout.end();
   stderr.end();
   const [out, err] = await written;

@@ -18,7 +18,7 @@ export async function emptyState() {
 
 /** What the commands of a copy of the project need, beside packages. */
 const PROJECT =
-  "src client scripts migrations wrangler.toml package.json package-lock.json .npmrc .gitignore CHANGELOG.md";
+  "petstore src client scripts migrations wrangler.toml package.json package-lock.json .npmrc .gitignore CHANGELOG.md";
 
 /** Copies the project into a new folder, with links to its packages. */
 export async function copyProject(): Promise<string> {
@@ -59,7 +59,7 @@ export async function runProcess(
 }
 
 /**
- * Starts `npx petstore WORDS` as a process group of its own. Its standard output goes into `stdout`, or into a pipe that nobody reads
+ * Starts `./petstore WORDS` as a process group of its own. Its standard output goes into `stdout`, or into a pipe that nobody reads
  * yet. `shell` precedes the command.
  */
 export function startPetstore(
