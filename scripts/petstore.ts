@@ -4,7 +4,7 @@ import { defineGroup, main } from "./lib/command.ts";
 import { petstoreLine } from "./lib/line.ts";
 
 export const petstore = defineGroup(
-  "Operates the service: its keys, databases and deployments. Commands work on the local databases, unless --preview or --remote chooses others.",
+  "Operates the service: its keys, databases and deployments. Commands work on the local databases, unless --preview or --remote, or else the variable PETSTORE_TARGET (local, remote or preview:NAME), chooses others. PETSTORE_PERSIST_TO does what --persist-to does.",
   ['keys create --name "Jo\'s shop" --plan pro', "keys create --help"],
   {
     keys: ["create, show and change API keys", () => import("./commands/keys.ts")],

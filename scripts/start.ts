@@ -11,7 +11,6 @@ import { findPage, insertPet } from "../src/pets/store.ts";
 import { requireNoRestore } from "./backup/restore.ts";
 import {
   CONTENTS,
-  DEFAULT_STATE,
   earlierDatabase,
   migrate,
   type OpenDatabases,
@@ -19,7 +18,7 @@ import {
   registryPath,
   type Target,
 } from "./cloudflare/database.ts";
-import { folder, targetOptions } from "./cloudflare/target.ts";
+import { folder, localState, targetOptions } from "./cloudflare/target.ts";
 import { QUIET, readConfig, WRANGLER } from "./cloudflare/wrangler.ts";
 import { defineCommand, integer, main } from "./lib/command.ts";
 import { ReportedError, UsageError } from "./lib/io.ts";
@@ -47,12 +46,13 @@ const start = defineCommand({
       description: "the port, by default 8787 or a free one; 0 is a free one",
       parse: integer(0, 65_535),
     },
-    persistTo: { placeholder: "dir", description: "the local state", parse: folder, default: DEFAULT_STATE },
+    persistTo: { placeholder: "dir", description: "the local state", parse: folder },
     localProtocol: { placeholder: "protocol", description: "http or https", default: "http" },
   },
   isForwarding: true,
   examples: ["", "--port 9000 --persist-to /tmp/petstore"],
-  async handler(io, { port, persistTo: state, localProtocol }, forwarded) {
+  async handler(io, { port, persistTo, localProtocol }, forwarded) {
+    const state = localState(io.env, persistTo);
     if (forwarded.includes("--remote"))
       throw new UsageError("npm start serves the local databases: leave out --remote");
     if (port !== undefined) await requireFreePort(port);

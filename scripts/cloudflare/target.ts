@@ -3,7 +3,8 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { matching, type OptionValues } from "../lib/command.ts";
-import { projectLine, typedIn } from "../lib/line.ts";
+import { type Io, UsageError } from "../lib/io.ts";
+import { projectLine, shownPath, typedIn } from "../lib/line.ts";
 import { type Contents, DEFAULT_STATE, databaseFile, type Target } from "./database.ts";
 
 /** Parses a path, relative to where the command was typed: it runs in the project's folder. */
@@ -40,10 +41,26 @@ export const TARGET_OPTIONS = {
   ...ALLOW_PACKAGED_NODE,
 } as const;
 
-export function readTarget({ persistTo, preview, remote }: OptionValues<typeof TARGET_OPTIONS>): Target {
+/** The databases that options choose, or else variables. Throws UsageError. */
+export function readTarget(
+  { env }: Io,
+  { persistTo, preview, remote }: OptionValues<typeof TARGET_OPTIONS>,
+): Target {
+  const local = { kind: "local", state: localState(env, persistTo) } as const;
   if (remote) return { kind: "production" };
   if (preview !== undefined) return { kind: "preview", name: preview };
-  return { kind: "local", state: persistTo ?? DEFAULT_STATE };
+  if (persistTo !== undefined) return local;
+  const { PETSTORE_TARGET: variable = "" } = env;
+  const [, name] = /^preview:([\w-]+)$/.exec(variable) ?? [];
+  if (name !== undefined) return { kind: "preview", name };
+  if (variable === "remote") return { kind: "production" };
+  if (variable === "" || variable === "local") return local;
+  throw new UsageError("PETSTORE_TARGET must be local, remote, or preview:NAME");
+}
+
+/** The folder of local databases. */
+export function localState(env: NodeJS.ProcessEnv, persistTo: string | undefined): string {
+  return persistTo ?? (env.PETSTORE_PERSIST_TO ? folder(env.PETSTORE_PERSIST_TO) : DEFAULT_STATE);
 }
 
 /** The options that choose `target`, for another command line. Empty for the default. */
@@ -53,12 +70,19 @@ export function targetOptions(target: Target): string[] {
   return target.state === DEFAULT_STATE ? [] : ["--persist-to", target.state];
 }
 
-/** Throws if these databases of `target` are local and do not exist. */
-export function requireLocal(target: Target, ...needed: readonly Contents[]): void {
+/** Says which databases a command uses. Throws if those that it needs are local and do not exist. */
+export function announceTarget(io: Io, target: Target, ...needed: readonly Contents[]): void {
+  io.note(`Using ${nameOf(target)}.`);
   if (target.kind !== "local") return;
   const options = targetOptions(target);
   const start = projectLine("npm start", ...(options.length === 0 ? [] : ["--", ...options]));
   for (const contents of needed)
     if (!existsSync(databaseFile(target.state, contents)))
       throw new Error(`there is no database of ${contents} in ${target.state}: create it with ${start}`);
+}
+
+function nameOf(target: Target): string {
+  if (target.kind === "production") return "the production databases";
+  if (target.kind === "preview") return "the databases that all previews share";
+  return `the local databases in ${shownPath(target.state)}`;
 }

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { backUp, namesOf, rowsText } from "../backup/backup.ts";
 import { waitingForCalls } from "../cloudflare/account.ts";
 import { CONTENTS, openDatabases } from "../cloudflare/database.ts";
-import { file, readTarget, requireLocal, TARGET_OPTIONS } from "../cloudflare/target.ts";
+import { announceTarget, file, readTarget, TARGET_OPTIONS } from "../cloudflare/target.ts";
 import { defineCommand } from "../lib/command.ts";
 import { UsageError } from "../lib/io.ts";
 import { petstoreLine } from "../lib/line.ts";
@@ -16,9 +16,9 @@ export default defineCommand({
   options: TARGET_OPTIONS,
   examples: ["petstore.backup --remote", "petstore.backup --persist-to /tmp/petstore"],
   async handler(io, options, path) {
-    const target = readTarget(options);
+    const target = readTarget(io, options);
     if (existsSync(path)) throw new UsageError(`${path} exists: give another name`);
-    requireLocal(target, ...CONTENTS);
+    announceTarget(io, target, ...CONTENTS);
     const { databases, source } = await io.step("Opening the databases", async () => {
       return { databases: await openDatabases(target, ...CONTENTS), source: await namesOf(target) };
     });

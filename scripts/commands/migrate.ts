@@ -2,7 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { CONTENTS, databaseFile, migrate, openDatabases } from "../cloudflare/database.ts";
-import { readTarget, TARGET_OPTIONS } from "../cloudflare/target.ts";
+import { announceTarget, readTarget, TARGET_OPTIONS } from "../cloudflare/target.ts";
 import { defineCommand } from "../lib/command.ts";
 
 export default defineCommand({
@@ -11,7 +11,8 @@ export default defineCommand({
   options: TARGET_OPTIONS,
   examples: ["", "--remote"],
   async handler(io, options) {
-    const target = readTarget(options);
+    const target = readTarget(io, options);
+    announceTarget(io, target);
     for (const contents of CONTENTS) {
       const isNew = target.kind === "local" && !existsSync(databaseFile(target.state, contents));
       const applied = await io.step(`Applying pending migrations of ${contents}`, async () => {

@@ -14,7 +14,7 @@ import {
   pendingMigrations,
   type Target,
 } from "../cloudflare/database.ts";
-import { file, readTarget, TARGET_OPTIONS, targetOptions } from "../cloudflare/target.ts";
+import { announceTarget, file, readTarget, TARGET_OPTIONS, targetOptions } from "../cloudflare/target.ts";
 import {
   findHighestId,
   findUnfinished,
@@ -67,7 +67,7 @@ export default defineCommand({
     "--from petstore.backup --persist-to /tmp/petstore",
   ],
   async handler(io, { from, only, resume, timestamp: atMs, dryRun, yes, ...options }) {
-    const target = readTarget(options);
+    const target = readTarget(io, options);
     const selected = targetOptions(target);
     if (from !== undefined) return restoreFrom(io, target, { path: from, only, dryRun, yes });
     if (only !== undefined) throw new UsageError("--only needs --from FILE");
@@ -80,6 +80,7 @@ export default defineCommand({
       const advice = `run ${petstoreLine("migrate", ...selected)}, or remove a migration that fails`;
       throw new UsageError(`the database of ${contents} has pending migrations: ${advice}`);
     };
+    announceTarget(io, target);
     const { place, unfinished } = await io.step("Reading the databases", async () => {
       const pets = await openDeployed(target, "pets");
       const { database: keys } = await openDeployed(target, "keys");
@@ -144,6 +145,7 @@ async function restoreFrom(io: Io, target: Target, { path, only, dryRun, yes }: 
   const { createdAt, source } = backup.header;
   const content = `${path}, a backup of ${source}, begun at ${createdAt} (${rowsText(backup)})`;
   if (dryRun) return io.print(`Complete: ${content}.\nNothing was changed.`);
+  announceTarget(io, target);
   const { databases, names } = await io.step("Opening the databases", async () => {
     return { databases: await openDatabases(target, ...CONTENTS), names: await namesOf(target) };
   });

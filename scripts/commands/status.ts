@@ -13,7 +13,7 @@ import {
   type Target,
 } from "../cloudflare/database.ts";
 import { logByStatus } from "../cloudflare/log-query.ts";
-import { readTarget, requireLocal, targetOptions } from "../cloudflare/target.ts";
+import { announceTarget, readTarget, targetOptions } from "../cloudflare/target.ts";
 import { findUnfinished } from "../cloudflare/time-travel.ts";
 import { readOrigin } from "../deploy/smoke-test.ts";
 import { COMMON } from "../keys/options.ts";
@@ -46,9 +46,9 @@ export default defineCommand({
   },
   examples: ["", "--remote --url https://petstore.example", "--preview staging --json"],
   async handler(io, { url, json, ...options }) {
-    const target = readTarget(options);
+    const target = readTarget(io, options);
     const isLocal = target.kind === "local";
-    requireLocal(target, ...CONTENTS);
+    announceTarget(io, target, ...CONTENTS);
     const open = () => openDatabases(target, ...CONTENTS);
     const databases = await (isLocal ? open() : io.step("Opening the databases", open));
     const reading = readStatus(target, databases, url, Date.now());

@@ -65,7 +65,7 @@ async function changeSeveral(context: Context, { json, yes }: ChangeOptions, ids
   if (keys.length > 0) io.note(change.effect(keyOwners(ids.flatMap((id) => known.get(id) ?? []))));
   const unknown = ids.filter((id) => !known.has(id));
   if (unknown.length > 0)
-    io.note(`Unknown: ${unknown.slice(0, 5).join(", ")}${unknown.length > 5 ? ", …" : ""}`);
+    io.report(`Unknown: ${unknown.slice(0, 5).join(", ")}${unknown.length > 5 ? ", …" : ""}`);
   if (!yes)
     throw new UsageError("standard input has the IDs, so nobody can answer there: add --yes to do it");
   const all: object[] = [];
@@ -88,7 +88,7 @@ async function changeSeveral(context: Context, { json, yes }: ChangeOptions, ids
         failed += 1;
         isRefused = apiErrorOf(error)?.refusesAll ?? false;
         const failure = withAdvice(error, where, id);
-        io.note(failureLine(failure));
+        io.report(failureLine(failure));
         all.push({ id, error: messageOf(failure) });
       }
     }
@@ -113,8 +113,8 @@ async function make(
   if (!changed.ok) throw unchanged(id, changed, where);
   if (!changed.isRecorded) {
     const what = [change.done.toLowerCase(), id, ...(change.detail ? [`(${change.detail})`] : [])].join(" ");
-    io.note(
-      `warning: the database of keys is full: the change was made, but not recorded. Note down: ${formatTime(operator.nowMs)} ${operator.by} ${what}`,
+    io.warn(
+      `the database of keys is full: the change was made, but not recorded. Note down: ${formatTime(operator.nowMs)} ${operator.by} ${what}`,
     );
   }
   return changed.key;

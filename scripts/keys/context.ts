@@ -8,7 +8,7 @@ import { findKeyById, type ListedKey } from "../../src/operators/records.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { apiErrorOf } from "../cloudflare/account.ts";
 import { openDatabases, pendingMigrations } from "../cloudflare/database.ts";
-import { readTarget, requireLocal, targetOptions } from "../cloudflare/target.ts";
+import { announceTarget, readTarget, targetOptions } from "../cloudflare/target.ts";
 import type { OptionValues } from "../lib/command.ts";
 import { type Io, messageOf } from "../lib/io.ts";
 import { petstoreLine } from "../lib/line.ts";
@@ -39,18 +39,18 @@ export async function withKeys(
   options: Options,
   work: (context: Context) => Promise<void>,
 ): Promise<void> {
-  const target = readTarget(options);
+  const target = readTarget(io, options);
   const where = targetOptions(target);
   const isLocal = target.kind === "local";
   const owner = { local: "this machine's", preview: "the previews'", production: "production's" };
   const place = `${owner[target.kind]} database of keys`;
-  requireLocal(target, "keys");
+  announceTarget(io, target, "keys");
   const open = () => openDatabases(target, "keys");
   const opened = await (isLocal ? open() : io.step(`Opening ${place}`, open));
   try {
     const pending = await pendingMigrations(opened.keys, "keys");
     const advice = `${place} has pending migrations (${pending.join(", ")}): apply them with ${petstoreLine("migrate", ...where)}`;
-    if (pending.length > 0) io.note(`warning: ${advice}`);
+    if (pending.length > 0) io.warn(advice);
     const by = options.by ?? loginName();
     const context = {
       database: opened.keys,
@@ -94,10 +94,8 @@ export function unknownKey(id: string, where: string[]): Error {
 
 export async function warnOfName({ io, database }: Context, name: string, id?: string): Promise<void> {
   const other = (await findNamed(database, [name])).get(name);
-  if (printable(name) !== name)
-    io.note('warning: some characters of the name are not printable: "?" is shown');
-  if (other !== undefined && other.id !== id)
-    io.note(`warning: another key has this name: ${keyOwner(other)}`);
+  if (printable(name) !== name) io.warn('some characters of the name are not printable: "?" is shown');
+  if (other !== undefined && other.id !== id) io.warn(`another key has this name: ${keyOwner(other)}`);
 }
 
 /** Names the keys that the service can't use. */
@@ -105,13 +103,12 @@ export function warnOfPlans({ io, where }: Context, keys: ListedKey[]): void {
   const advice = (id: string) =>
     `deploy a version that has some, or change it: ${petstoreLine("keys plan", id, "PLAN", ...where)}`;
   for (const key of keys)
-    if (key.limits === undefined)
-      io.note(`warning: ${noLimits(key)}. Its requests get a 503: ${advice(key.id)}`);
+    if (key.limits === undefined) io.warn(`${noLimits(key)}. Its requests get a 503: ${advice(key.id)}`);
 }
 
 export function warnOfLimits(io: Io, limits: Limits | undefined): void {
   if (limits === undefined || limits.day >= limits.minute) return;
-  io.note(`warning: the day's limit (${limits.day}) is smaller than the minute's (${limits.minute})`);
+  io.warn(`the day's limit (${limits.day}) is smaller than the minute's (${limits.minute})`);
 }
 
 /** Prints a new secret, and what was `done`. `again`: the options with which a lost secret is to be replaced. */

@@ -89,10 +89,12 @@ export function defineCommand<
       const specs: OptionSpecs = definition.options ?? {};
       for (const [name, spec] of Object.entries(specs)) command.addOption(optionOf(name, spec));
       if (definition.isForwarding) command.allowUnknownOption();
+      else command.option("--quiet", "on standard error, write warnings and failures only");
       // What commander returns has no types of its own.
       const words = () => command.processedArgs as ArgumentValues<Arguments>;
       return command.action(() => {
         const options = command.opts<OptionValues<Options>>();
+        io.isQuiet = command.getOptionValue("quiet") === true;
         // commander would do this before it finds mistyped options.
         for (const name of Object.keys(specs))
           if (specs[name]?.isRequired && options[name] === undefined)
@@ -186,7 +188,7 @@ export async function runCommand(
     return 0;
   } catch (error) {
     if (error instanceof CommanderError) return 2;
-    if (!(error instanceof ReportedError)) io.note(failureLine(error));
+    if (!(error instanceof ReportedError)) io.report(failureLine(error));
     return error instanceof UsageError ? 2 : 1;
   }
 }

@@ -22,6 +22,7 @@ export interface Streams {
   env: NodeJS.ProcessEnv;
 }
 
+const CANCELLED = "cancelled: nothing was changed";
 const NOT_WRITTEN = "the output could not be written";
 
 export class Io implements Streams {
@@ -29,6 +30,9 @@ export class Io implements Streams {
   readonly stdout: Writable;
   readonly stderr: Streams["stderr"];
   readonly env: NodeJS.ProcessEnv;
+
+  /** With --quiet, people get warnings and failures only. */
+  isQuiet = false;
 
   #lost: NodeJS.ErrnoException | undefined;
 
@@ -77,7 +81,16 @@ export class Io implements Streams {
 
   /** Writes something for people, which is not the result. */
   note(line: string): void {
+    if (!this.isQuiet) this.report(line);
+  }
+
+  /** Writes what people have to know also with --quiet: a failure, or the effect of what they are asked. */
+  report(line: string): void {
     this.stderr.write(`${line}\n`);
+  }
+
+  warn(line: string): void {
+    this.report(`warning: ${line}`);
   }
 
   /** Announces work, with a spinner in a terminal, and does it. Long work tells its progress as often as it likes. */
@@ -85,8 +98,9 @@ export class Io implements Streams {
     text: string,
     work: (progress: (detail: string) => void) => Promise<Result>,
   ): Promise<Result> {
-    if (!this.stderr.isTTY) this.note(text);
-    const spinner = this.stderr.isTTY
+    const hasSpinner = this.stderr.isTTY && !this.isQuiet;
+    if (!hasSpinner) this.note(text);
+    const spinner = hasSpinner
       ? yoctoSpinner({ text, stream: this.stderr as NodeJS.WriteStream }).start()
       : undefined;
     let notedMs = Date.now();
@@ -110,15 +124,27 @@ export class Io implements Streams {
 
   /** Asks for permission, unless `yes`. Throws without it, or if nobody can answer. `consequence` is a sentence. */
   async confirm(consequence: string, yes: boolean | undefined): Promise<void> {
-    this.note(consequence);
-    if (yes) return;
+    if (yes) return this.note(consequence);
+    this.report(consequence);
     if (!this.stdin.isTTY) throw new UsageError("no terminal to ask in: add --yes to do it");
-    const terminal = createInterface({ input: this.stdin, output: this.stderr });
+    if (!/^y(es)?$/i.test(await this.ask("Continue? [y/N] "))) throw new Error(CANCELLED);
+  }
+
+  /** Asks in a terminal. Throws without an answer, as after Ctrl+C. A hidden answer is not shown while it is typed. */
+  async ask(question: string, { isHidden = false } = {}): Promise<string> {
+    const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
+    const terminal = isHidden
+      ? createInterface({ input: this.stdin, output: nowhere, terminal: true })
+      : createInterface({ input: this.stdin, output: this.stderr });
+    // Only now: from here on the terminal does not show what is typed.
+    if (isHidden) this.stderr.write(question);
     // At the end of the input, the question is never answered.
     const closed = new Promise<string>((resolve) => terminal.once("close", () => resolve("")));
-    const answer = await Promise.race([terminal.question("Continue? [y/N] "), closed]);
+    const answer = await Promise.race([terminal.question(isHidden ? "" : question), closed]).catch(() => "");
     terminal.close();
-    if (!/^y(es)?$/i.test(answer.trim())) throw new Error("cancelled: nothing was changed");
+    if (isHidden) this.report("");
+    if (answer.trim() === "") throw new Error(CANCELLED);
+    return answer.trim();
   }
 }
 

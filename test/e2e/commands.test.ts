@@ -171,10 +171,53 @@ it("a command that gets an API key in an argument does nothing, doesn't repeat i
     `keys --help ${secret}`,
   ]) {
     const outcome = await runPetstore(line);
-    expect(outcome).toEqual({ exitCode: 2, stdout: "", stderr: problem });
+    expect(outcome).toMatchObject({ exitCode: 2, stdout: "", stderr: problem });
     // All that is random in the key.
     expect(outcome.stderr).not.toContain(secret.slice(16, 20));
   }
+});
+
+describe("the databases", () => {
+  const folder = join(tmpdir(), "Jo's pets");
+  const none = `error: there is no database of keys in ${folder}: create it with npm start -- --persist-to '${folder.replace("'", "'\\''")}'\n`;
+
+  it.each([
+    ["keys list", {}, "the local databases in .wrangler/state"],
+    ["keys list", { PETSTORE_PERSIST_TO: folder }, `the local databases in ${folder}`],
+    ["keys list --persist-to x", { PETSTORE_TARGET: "remote" }, `the local databases in ${resolve("x")}`],
+    ["keys list --remote", { PETSTORE_TARGET: "local" }, "the production databases"],
+    ["keys list --preview x", { PETSTORE_TARGET: "remote" }, "the databases that all previews share"],
+    ["keys list", { PETSTORE_TARGET: "remote", PETSTORE_PERSIST_TO: folder }, "the production databases"],
+    ["keys list", { PETSTORE_TARGET: "preview:x" }, "the databases that all previews share"],
+    ["migrate", { PETSTORE_TARGET: "remote" }, "the production databases"],
+    ["status", { PETSTORE_TARGET: "remote" }, "the production databases"],
+    ["backup file", { PETSTORE_TARGET: "remote" }, "the production databases"],
+    ["restore --resume", { PETSTORE_TARGET: "remote" }, "the production databases"],
+  ])("./petstore %s with %o says that it uses %s", async (line, env, databases) => {
+    vi.stubEnv("PETSTORE_PACKAGED_NODE", "Node is too old");
+    onTestFinished(() => void vi.unstubAllEnvs());
+    expect((await runPetstore(line, { env })).using).toBe(`Using ${databases}.\n`);
+    expect(await runPetstore(`${line} --quiet`, { env })).toMatchObject({
+      using: "",
+      stderr: expect.stringMatching(/^error: .*\n$/),
+    });
+  });
+
+  it("of a mistyped variable are none, and a line to paste is quoted, with the options that chose them", async () => {
+    const mistyped = await runPetstore("keys list", { env: { PETSTORE_TARGET: "production" } });
+    const problem = "error: PETSTORE_TARGET must be local, remote, or preview:NAME\n";
+    expect(mistyped).toMatchObject({ exitCode: 2, using: "", stderr: problem });
+    const missing = await runPetstore("keys list", { env: { PETSTORE_PERSIST_TO: folder } });
+    expect(missing).toMatchObject({ exitCode: 1, stderr: none });
+  });
+
+  it("are named in lines to paste in another folder, too", async () => {
+    vi.stubEnv("INIT_CWD", tmpdir());
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const { using, stderr } = await runPetstore("keys list");
+    expect(using).toBe(`Using the local databases in ${resolve(".wrangler/state")}.\n`);
+    expect(stderr).toMatch(`create it with cd ${PROJECT} && npm start\n`);
+  });
 });
 
 const ON_CLOUDFLARE = [...COMMANDS].flatMap(([words, program]) => {

@@ -116,13 +116,13 @@ describe("a key that could not be shown", () => {
     const { exit, stderr } = await run(`rotate ${key.id} --yes --remote`);
     expect([exit, stderr]).toEqual([1, expect.stringContaining(`./petstore keys rotate ${key.id} --remote`)]);
     for (const line of ["list --json --remote", "--help"])
-      expect(await run(line)).toEqual({ exit: 0, stderr: expect.not.stringContaining("error") });
+      expect(await run(line)).toMatchObject({ exit: 0, stderr: expect.not.stringContaining("error") });
   });
 
   it.runIf(existsSync("/dev/full"))("other results that could not be written fail too", async () => {
     const problem = expect.stringMatching(/(^|\n)error: the output could not be written: ENOSPC.*\n$/);
     for (const line of ["list --remote", "--help"])
-      expect(await start(line, openSync("/dev/full", "w")).ended).toEqual({ exit: 1, stderr: problem });
+      expect(await start(line, openSync("/dev/full", "w")).ended).toMatchObject({ exit: 1, stderr: problem });
   });
 });
 
@@ -366,6 +366,6 @@ describe("on a local database", () => {
     const { keys, close } = await openDatabases({ kind: "local", state: ".wrangler/state" }, "keys");
     await keys.prepare("DROP TABLE replaced_secrets").run().finally(close);
     const stderr = `warning: ${advice}\nerror: ${advice}\n`;
-    expect(await runPetstore("keys list")).toEqual({ exitCode: 1, stdout: "", stderr });
+    expect(await runPetstore("keys list")).toMatchObject({ exitCode: 1, stdout: "", stderr });
   });
 });

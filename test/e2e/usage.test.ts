@@ -155,7 +155,7 @@ ${today}          15                    4         1  ${"#".repeat(15)}----x
 });
 
 it("usage says that no key was used", async () => {
-  expect(await run("usage")).toEqual({ exitCode: 0, stdout: "", stderr: `No key was used. ${NOTE}` });
+  expect(await run("usage")).toMatchObject({ exitCode: 0, stdout: "", stderr: `No key was used. ${NOTE}` });
   expect(await json("usage")).toEqual([]);
 });
 

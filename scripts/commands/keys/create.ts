@@ -74,7 +74,7 @@ export default defineCommand({
 
 async function checkedLines(io: Io, path: string): Promise<Line[]> {
   const { lines, problems } = await readKeyFile(path);
-  for (const problem of problems) io.note(problem);
+  for (const problem of problems) io.report(problem);
   if (problems.length === 0) return lines;
   throw new UsageError(`nothing was created: ${path} has ${problems.length} problems`);
 }
@@ -90,7 +90,7 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
     );
     for (const { name, number } of some) {
       const key = named.get(name);
-      if (key) io.note(`line ${number} is skipped: there is ${keyOwner(key)}`);
+      if (key) io.report(`line ${number} is skipped: there is ${keyOwner(key)}`);
     }
     return some.filter(({ name }) => !named.has(name));
   };
@@ -117,7 +117,7 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
     });
   } catch (error) {
     for (const [name, id] of notShown)
-      io.note(`not shown: ${id} ("${printable(name)}"): ${petstoreLine("keys rotate", id, ...where)}`);
+      io.report(`not shown: ${id} ("${printable(name)}"): ${petstoreLine("keys rotate", id, ...where)}`);
     io.note(
       `Created ${count} keys; ${missing.length - count} of ${lines.length} lines have none yet. To continue, repeat the command with >> FILE instead of > FILE.`,
     );

@@ -4,7 +4,7 @@ import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
 import { runCommand } from "../../../scripts/lib/command.ts";
 import { petstore } from "../../../scripts/petstore.ts";
-import type { Outcome } from "./petstore.ts";
+import { type Outcome, splitUsing } from "./petstore.ts";
 
 // The tests' own Node may be the packaged one, and their credentials are not real.
 delete process.env.PETSTORE_PACKAGED_NODE;
@@ -18,11 +18,11 @@ interface Options {
   env?: NodeJS.ProcessEnv;
 }
 
-/** The outcome of `./petstore WORDS`. Without the quotes of a shell, a string is split at spaces. */
+/** The outcome of `./petstore WORDS`. `using` is its first line, if that names databases. Without the quotes of a shell, a string is split at spaces. */
 export async function runPetstore(
   words: string | string[],
   { stdin, piped, env = {} }: Options = {},
-): Promise<Outcome> {
+): Promise<Outcome & { using: string }> {
   // Standard error is no terminal, because spinners need a real one.
   const input = Object.assign(new PassThrough(), { isTTY: stdin !== undefined });
   input.end(stdin ?? piped);
@@ -34,5 +34,5 @@ export async function runPetstore(
   stdout.end();
   stderr.end();
   const [out, err] = await written;
-  return { exitCode, stdout: out, stderr: err };
+  return { exitCode, stdout: out, ...splitUsing(err) };
 }

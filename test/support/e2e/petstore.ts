@@ -78,9 +78,15 @@ export function startPetstore(
   child.stdin?.end(stdin);
   const outcome = async (stderr: Readable) => {
     const [[code, signal], printed] = await Promise.all([once(child, "close"), text(stderr)]);
-    return { exit: code ?? signal, stderr: printed };
+    return { exit: code ?? signal, ...splitUsing(printed) };
   };
   return { child, ended: outcome(child.stderr as Readable) };
+}
+
+/** Takes the line that names the databases from the standard error of a command. */
+export function splitUsing(printed: string): { using: string; stderr: string } {
+  const [using = ""] = printed.match(/^Using .*\n/) ?? [];
+  return { using, stderr: printed.slice(using.length) };
 }
 
 /** The end of the output of `npm start`. */
