@@ -9,7 +9,7 @@
 import { FRESH_MS, REVALIDATE_MS } from "../d1/freshness.ts";
 import { ignoreFailure, nearest } from "../d1/replicas.ts";
 import { Cache } from "../lib/cache.ts";
-import type { PageQuery } from "./schema.ts";
+import { pageQueryText as cacheKey, type PageQuery } from "./schema.ts";
 import { findPage, type Page } from "./store.ts";
 
 /** Of the 128 MB that an isolate has; about 3,000 pages of 20 pets. */
@@ -57,8 +57,4 @@ export class PageCache {
 /** The page if it has a next page, because only that may be cached. */
 function cacheable(page: Page): Page | undefined {
   return page.nextCursor === undefined ? undefined : page;
-}
-
-function cacheKey({ limit, status, cursor }: PageQuery): string {
-  return `${limit} ${status} ${cursor}`;
 }

@@ -14,7 +14,7 @@ import { deprecated } from "./deprecation.ts";
 import { insertPetOnce, parseIdempotencyKey } from "./idempotency.ts";
 import type { PageCache } from "./page-cache.ts";
 import type { PetsEnv } from "./prefetch.ts";
-import { NewPet, PageQuery } from "./schema.ts";
+import { NewPet, PageQuery, pageQueryText } from "./schema.ts";
 import { findPet, insertPet } from "./store.ts";
 
 export function petRoutes(pages: PageCache) {
@@ -56,9 +56,9 @@ export function petRoutes(pages: PageCache) {
   );
 }
 
-/** The link to the next page (RFC 8288), with the same limit and status. */
-function nextLink(url: string, { limit, status }: PageQuery, cursor: string): string {
+/** The link to the next page (RFC 8288), with the same parameters. */
+function nextLink(url: string, query: PageQuery, cursor: string): string {
   const end = url.search(/[?#]/);
   const path = end === -1 ? url : url.slice(0, end);
-  return `<${path}?limit=${limit}${status === undefined ? "" : `&status=${status}`}&cursor=${cursor}>; rel="next"`;
+  return `<${path}?${pageQueryText({ ...query, cursor })}>; rel="next"`;
 }
