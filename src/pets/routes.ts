@@ -12,6 +12,7 @@ import { respondJson } from "../http/respond.ts";
 import { parseInt64 } from "../lib/int64.ts";
 import { deprecated } from "./deprecation.ts";
 import { insertPetOnce, parseIdempotencyKey } from "./idempotency.ts";
+import type { IfPetsNeverChange } from "./immutable.ts";
 import type { PageCache } from "./page-cache.ts";
 import type { PetsEnv } from "./prefetch.ts";
 import { NewPet, PageQuery, pageQueryText } from "./schema.ts";
@@ -47,8 +48,8 @@ export function petRoutes(pages: PageCache) {
       // getPet
       .get("/:petId", deprecated, async (c) => {
         const id = parseInt64(c.req.param("petId"));
-        // A pet never changes, so any replica may serve it.
-        const petJson =
+        // Any replica may serve it.
+        const petJson: IfPetsNeverChange<string> | undefined =
           id === undefined ? undefined : await readNearest(c.env.PETS_DB, (session) => findPet(session, id));
         if (petJson === undefined) throw new ApiError("not_found", MESSAGES.not_found.pet);
         return respondJson(c, petJson, 200);

@@ -28,6 +28,17 @@ it.each(OPERATION_IDS)("the README has %s with its parameters", (id) => {
   expect(line).toBeDefined();
 });
 
+it("documents name src/pets/immutable.ts only while no operation changes or deletes pets", () => {
+  const changing = OPERATION_IDS.filter((id) => {
+    const { method, path } = OPERATIONS[id];
+    return path.startsWith("/pets") && method !== "get" && !(method === "post" && path === "/pets");
+  });
+  const documents = globSync("{*,docs/*,client/*}.md").filter((path) =>
+    readFileSync(path, "utf8").includes("pets/immutable.ts"),
+  );
+  expect(changing.length > 0 ? documents : []).toEqual([]);
+});
+
 it.each(["README.md", "docs/operating.md"])("%s has each subcommand of keys", (file) => {
   const names = readdirSync("scripts/commands/keys").map((name) => name.replace(".ts", ""));
   expect(names.length).toBeGreaterThan(5);
