@@ -1,7 +1,6 @@
 // What each documented parameter of the list has to keep, whatever it selects: the next link, the page cache, the rows that a page reads,
 // and pages from a replica that is behind. A new parameter needs values here, and the tests ask the rest.
 
-import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it } from "vitest";
 import { OPERATIONS } from "../../src/http/operations.ts";
@@ -11,7 +10,7 @@ import { encodeCursor } from "../../src/pets/cursor.ts";
 import { type NewPet, PageQuery } from "../../src/pets/schema.ts";
 import { findPage, selectPage } from "../../src/pets/store.ts";
 import { DOCUMENTED } from "../support/openapi-document.ts";
-import { interceptStatements, REAL, watchStatements } from "../support/worker/bindings.ts";
+import { emptyReplica, interceptStatements, REAL, watchStatements } from "../support/worker/bindings.ts";
 import { type Client, invalidatePageCache, newClient, nextPath } from "../support/worker/client.ts";
 import { pass } from "../support/worker/time.ts";
 
@@ -62,9 +61,9 @@ let client: Client;
 beforeEach(async () => {
   client = await newClient();
   invalidatePageCache();
-  await applyD1Migrations(env.REPLICA, env.PETS_MIGRATIONS);
+  await env.PETS_DB.exec("DELETE FROM pets");
+  await emptyReplica();
   for (const database of [env.PETS_DB, env.REPLICA]) {
-    await database.exec("DELETE FROM pets");
     await database.exec("DELETE FROM sqlite_sequence WHERE name = 'pets'");
     await insertInto(
       database,
