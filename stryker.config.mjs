@@ -10,6 +10,8 @@ export default {
     "src/http/client-address.ts",
     "src/d1/statements.ts",
     "src/lib/**/*.ts",
+    "src/openapi/markdown.ts",
+    "scripts/{backup/patience,lib/table}.ts",
     "client/src/*.ts",
     "!client/src/{index,schema,version}.ts",
     // They run in workerd only.

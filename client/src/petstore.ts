@@ -25,7 +25,7 @@ const MAX_READ_AHEAD = 1_000;
 const LIST_PARAMETERS = { limit: 0, status: 0, cursor: 0 } satisfies Record<keyof schema.ListParameters, 0>;
 
 /** Query values that could be secrets. */
-const HIDDEN = /(?<=[?&])(?!limit=|status=|cursor=)[^&#]+|#.*/g;
+const HIDDEN = new RegExp(`(?<=[?&])(?!(?:${Object.keys(LIST_PARAMETERS).join("|")})=)[^&#]+|#.*`, "g");
 
 /** Parameters that may be undefined, which is the same as absent. */
 type OrUndefined<Parameters> = { [Name in keyof Parameters]: Parameters[Name] | undefined };

@@ -1,6 +1,7 @@
 // The tables of a backup, as the databases describe them, and the statements that turn their rows into texts and back. SQLite writes a
 // row as a JSON array, and reads it again. JavaScript only passes the text on, because its numbers would round 64-bit integers.
 
+import type { IfPetsNeverChange } from "../../src/pets/immutable.ts";
 import { CONTENTS, type Contents } from "../cloudflare/database.ts";
 import { MARKER } from "../cloudflare/time-travel.ts";
 import { patiently } from "./patience.ts";
@@ -107,7 +108,7 @@ export async function* readPages(
   highestId: string,
 ): AsyncGenerator<Page> {
   const conditions: Record<string, string> = {
-    "pets.pets": `id <= ${highestId}`,
+    "pets.pets": `id <= ${highestId}` satisfies IfPetsNeverChange<string>,
     // The response to a creation is wrong without its pet.
     "pets.creations": `pet_id <= ${highestId}`,
     // One that has begun since would be unfinished in the restored databases, for good.

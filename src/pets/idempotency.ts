@@ -6,6 +6,7 @@ import { writeIdempotent } from "../d1/statements.ts";
 import { ApiError } from "../http/errors.ts";
 import { MESSAGES } from "../http/messages.ts";
 import { PET_STORAGE } from "./columns.ts";
+import type { IfPetsNeverChange } from "./immutable.ts";
 import type { NewPet } from "./schema.ts";
 import type { StoredPet } from "./store.ts";
 
@@ -51,7 +52,7 @@ const DELETE_ALL_EXPIRED = `
   (SELECT key_id, idempotency_key FROM creations WHERE created_at_ms <= ?1 ORDER BY created_at_ms LIMIT ?2)`;
 
 /** `isReplayed` if an earlier request has created the pet. */
-type StoredOnce = StoredPet & { isReplayed: boolean };
+type StoredOnce = IfPetsNeverChange<StoredPet> & { isReplayed: boolean };
 
 /**
  * Stores a pet under a new id, or returns the pet that the idempotency key has already created. Throws `idempotency_key_reused`

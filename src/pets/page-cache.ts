@@ -1,6 +1,6 @@
 // Pages of pets: from the isolate's memory, the nearest replica, or the primary.
 //
-// A page that has a next page never changes, because ids only grow and the service neither changes nor deletes pets. So any
+// A page that has a next page never changes, because ids only grow and pets never change (immutable.ts). So any
 // instance may serve it, and it may be cached. The last page grows: each request reads it from the primary, so a client sees
 // every pet, and no page of a walk is older than the page before.
 //
@@ -9,7 +9,8 @@
 import { FRESH_MS, REVALIDATE_MS } from "../d1/freshness.ts";
 import { ignoreFailure, nearest } from "../d1/replicas.ts";
 import { Cache } from "../lib/cache.ts";
-import type { PageQuery } from "./schema.ts";
+import type { IfPetsNeverChange } from "./immutable.ts";
+import { pageQueryText as cacheKey, type PageQuery } from "./schema.ts";
 import { findPage, type Page } from "./store.ts";
 
 /** Of the 128 MB that an isolate has; about 3,000 pages of 20 pets. */
@@ -55,10 +56,6 @@ export class PageCache {
 }
 
 /** The page if it has a next page, because only that may be cached. */
-function cacheable(page: Page): Page | undefined {
+function cacheable(page: Page): IfPetsNeverChange<Page> | undefined {
   return page.nextCursor === undefined ? undefined : page;
-}
-
-function cacheKey({ limit, status, cursor }: PageQuery): string {
-  return `${limit} ${status} ${cursor}`;
 }

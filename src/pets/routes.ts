@@ -12,9 +12,10 @@ import { respondJson } from "../http/respond.ts";
 import { parseInt64 } from "../lib/int64.ts";
 import { deprecated } from "./deprecation.ts";
 import { insertPetOnce, parseIdempotencyKey } from "./idempotency.ts";
+import type { IfPetsNeverChange } from "./immutable.ts";
 import type { PageCache } from "./page-cache.ts";
 import type { PetsEnv } from "./prefetch.ts";
-import { NewPet, PageQuery } from "./schema.ts";
+import { NewPet, PageQuery, pageQueryText } from "./schema.ts";
 import { findPet, insertPet } from "./store.ts";
 
 export function petRoutes(pages: PageCache) {
@@ -47,8 +48,8 @@ export function petRoutes(pages: PageCache) {
       // getPet
       .get("/:petId", deprecated, async (c) => {
         const id = parseInt64(c.req.param("petId"));
-        // A pet never changes, so any replica may serve it.
-        const petJson =
+        // Any replica may serve it.
+        const petJson: IfPetsNeverChange<string> | undefined =
           id === undefined ? undefined : await readNearest(c.env.PETS_DB, (session) => findPet(session, id));
         if (petJson === undefined) throw new ApiError("not_found", MESSAGES.not_found.pet);
         return respondJson(c, petJson, 200);
@@ -56,9 +57,9 @@ export function petRoutes(pages: PageCache) {
   );
 }
 
-/** The link to the next page (RFC 8288), with the same limit and status. */
-function nextLink(url: string, { limit, status }: PageQuery, cursor: string): string {
+/** The link to the next page (RFC 8288), with the same parameters. */
+function nextLink(url: string, query: PageQuery, cursor: string): string {
   const end = url.search(/[?#]/);
   const path = end === -1 ? url : url.slice(0, end);
-  return `<${path}?limit=${limit}${status === undefined ? "" : `&status=${status}`}&cursor=${cursor}>; rel="next"`;
+  return `<${path}?${pageQueryText({ ...query, cursor })}>; rel="next"`;
 }

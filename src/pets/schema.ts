@@ -84,6 +84,15 @@ export const PageQuery = z.object({
 });
 export type PageQuery = z.output<typeof PageQuery>;
 
+const PARAMETERS = Object.keys(PageQuery.shape) as (keyof PageQuery)[];
+
+/** All parameters that a query has, as the text of a URL: for the next page, with its cursor. Equal queries have equal texts. */
+export function pageQueryText(query: Partial<Record<keyof PageQuery, unknown>>): string {
+  // A parsed query can have another order.
+  const given = PARAMETERS.filter((name) => query[name] !== undefined);
+  return given.map((name) => `${name}=${encodeURIComponent(`${query[name]}`)}`).join("&");
+}
+
 /** An int64 in a body, where a safe integer is a number and any other int64 a `bigint` (`parseJson`). */
 function int64<Schema extends z.ZodMiniType<bigint, bigint>>(schema: Schema) {
   const toBigInt = (value: unknown) => (Number.isSafeInteger(value) ? BigInt(value as number) : value);

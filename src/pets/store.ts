@@ -15,29 +15,35 @@ export type StoredPet = { id: string; petJson: string };
 
 const { columns, placeholders, parameters, json } = PET_STORAGE;
 
+type Filters = Omit<PageQuery, "limit" | "cursor">;
+
+/** The condition of each filter. Each needs an index, because a page must not read the rows that it leaves out. */
+const FILTERS: Record<keyof Filters, (value: string) => string> = { status: (value) => `status = ${value}` };
+
 /** Reads ?2 pets from the id ?1 on, and one row more, which is the next page's first and is removed from the JSON. */
-function pageSql(condition: string): string {
+function pageSql(filters: (keyof Filters)[]): string {
+  const conditions = ["id >= ?1", ...filters.map((name, index) => FILTERS[name](`?${index + 3}`))];
   return `
     SELECT
       json_remove(json_group_array(json(pet)), '$[' || ?2 || ']') AS petsJson,
       iif(count(*) > CAST(?2 AS INTEGER), CAST(max(id) AS TEXT), NULL) AS nextId
-    FROM (SELECT id, ${json} AS pet FROM pets WHERE ${condition} ORDER BY pets.id LIMIT ?2 + 1)`;
+    FROM (SELECT id, ${json} AS pet FROM pets WHERE ${conditions.join(" AND ")} ORDER BY pets.id LIMIT ?2 + 1)`;
 }
 
-const SELECT_PAGE = pageSql("id >= ?1");
-const SELECT_PAGE_WITH_STATUS = pageSql("id >= ?1 AND status = ?3");
 const SELECT_PET = `SELECT ${json} AS petJson FROM pets WHERE id = ?1`;
 const INSERT_PET = `
   INSERT INTO pets (${columns}) VALUES (${placeholders(1)})
   RETURNING CAST(id AS TEXT) AS id, ${json} AS petJson`;
 
-/** Reads at most `limit` + 1 rows, at any depth. */
-export function selectPage(session: ReadSession, { limit, status, cursor = INT64_MIN }: PageQuery) {
-  // Both are text: D1 binds numbers as REAL, and 20.0 is no array index.
-  const bounds = [`${cursor}`, `${limit}`];
-  return status === undefined
-    ? session.prepare(SELECT_PAGE).bind(...bounds)
-    : session.prepare(SELECT_PAGE_WITH_STATUS).bind(...bounds, status);
+/** Prepares the statement of a page, which reads at most `limit` + 1 rows, at any depth. */
+export function selectPage(
+  session: ReadSession,
+  { limit, cursor = INT64_MIN, ...filters }: PageQuery,
+): D1PreparedStatement {
+  const names = (Object.keys(filters) as (keyof Filters)[]).filter((name) => filters[name] !== undefined);
+  // All are texts: D1 binds numbers as REAL, and 20.0 is no array index.
+  const values = [cursor, limit, ...names.map((name) => filters[name])].map(String);
+  return session.prepare(pageSql(names)).bind(...values);
 }
 
 export async function findPage(session: ReadSession, query: PageQuery): Promise<Page> {

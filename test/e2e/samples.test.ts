@@ -32,6 +32,7 @@ for (const { lang, needs } of LANGUAGES) {
 const petstore = sharedPetstore();
 let folder: string;
 let key: string;
+let pets: Petstore["pets"];
 
 /** More than a page of pets. */
 const NAMES = Array.from({ length: 101 }, (_, index) => `Sample ${1000 + index}`);
@@ -46,17 +47,18 @@ beforeAll(async () => {
   await writeFile(join(folder, "package.json"), '{ "type": "module" }');
   ({ key } = await petstore.newKey("business"));
   // It retries: on a machine that stalls, wrangler's proxy loses connections, and answers 500 without the pet.
-  const { pets } = new Petstore({ apiKey: key, baseURL: petstore.origin });
+  ({ pets } = new Petstore({ apiKey: key, baseURL: petstore.origin }));
   await Promise.all(NAMES.map((name) => pets.create({ name, categoryId: 1n })));
 });
 
 afterAll(() => rm(folder, { recursive: true }));
 
-/** The file of a sample. Without a key, its placeholder stays. */
-async function write(lang: string, operation: OperationId, key = ""): Promise<string> {
+/** The file of a sample, about another pet than the first. Without a key, its placeholder stays. */
+async function write(lang: string, operation: OperationId, key = "", petId = 1n): Promise<string> {
   const { source = "" } = SAMPLES[operation].find((sample) => sample.lang === lang) ?? {};
   const file = join(folder, `${operation}.${lang === "TypeScript" ? "ts" : lang}`);
-  await writeFile(file, fillSample(source, { origin: petstore.origin, key }));
+  const filled = fillSample(source, { origin: petstore.origin, key });
+  await writeFile(file, filled.replace(/(?<=\/pets\/)1\b|\b1(?=n\b)/g, `${petId}`));
   return file;
 }
 
@@ -67,7 +69,7 @@ it.skipIf(missing.has("Python")).each(OPERATION_IDS)("the Python of %s fails wit
 });
 
 /** What the sample of each operation must have printed or done. */
-const CHECKS: Record<OperationId, (printed: string, lang: string) => unknown> = {
+const CHECKS: Record<OperationId, (printed: string, lang: string, petId: bigint) => unknown> = {
   listPets(printed, lang) {
     if (lang !== "Shell") return expect(printed.match(/Sample \d+/g)?.sort()).toEqual(NAMES);
     expect(printed.match(/"id":/g)).toHaveLength(100);
@@ -78,17 +80,18 @@ const CHECKS: Record<OperationId, (printed: string, lang: string) => unknown> = 
     const fields = '"name":"Zoë","categoryId":9223372036854775807,"status":"available"';
     expect(await (await petstore.call(`/v1/pets/${id}`, key)).text()).toBe(`{"id":${id},${fields}}`);
   },
-  getPet: (printed) => expect(printed).toMatch(/\bid\W+1\D/),
+  getPet: (printed, _, petId) => expect(printed).toMatch(new RegExp(`\\bid\\W+${petId}\\D`)),
   // What is left of 1,000 and of 100,000 requests.
   getUsage: (printed) => expect(printed).toMatch(/business.*\b(1000|\d{3})\b.*\b99\d{3}\b/s),
 };
 
 describe.each(LANGUAGES)("$lang", ({ lang, program }) => {
   it.skipIf(missing.has(lang)).each(OPERATION_IDS)("the sample of %s works", async (operation) => {
-    const file = await write(lang, operation, key);
+    const { id } = await pets.create({ name: "Rex", categoryId: 1n });
+    const file = await write(lang, operation, key, id);
     const { exitCode, stdout, stderr } = await runProcess(program, [file]);
     expect(exitCode, stderr).toBe(0);
-    await CHECKS[operation](stdout, lang);
+    await CHECKS[operation](stdout, lang, id);
   });
 });
 

@@ -6,17 +6,37 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { stepsOf } from "../../scripts/deploy/smoke-test.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
-import { OPERATIONS } from "../../src/http/operations.ts";
+import { OPERATION_IDS, OPERATIONS } from "../../src/http/operations.ts";
 import { ID_LENGTH } from "../../src/http/request-context.ts";
 import { HeldLease } from "../../src/keys/isolate/held-lease.ts";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
 import { DAY_MS, LEASE_MS } from "../../src/keys/protocol.ts";
 import { keyIdOf } from "../../src/keys/secret.ts";
 import { fillGuide } from "../../src/openapi/guide.ts";
+import { DESCRIPTIONS, type Description } from "../../src/openapi/operations.ts";
 import { PET_STATUSES, Pet } from "../../src/pets/schema.ts";
 
-it.each(Object.values(OPERATIONS))("the README has $method $path", ({ method, path }) => {
-  expect(readFileSync("README.md", "utf8")).toContain(`| \`${method.toUpperCase()} /v1${path}\``);
+it.each(OPERATION_IDS)("the README has %s with its parameters", (id) => {
+  const { method, path } = OPERATIONS[id];
+  const start = `| \`${method.toUpperCase()} /v1${path}\``;
+  const line = readFileSync("README.md", "utf8")
+    .split("\n")
+    .find((each) => each.includes(start));
+  const { parameters = [] }: Description = DESCRIPTIONS[id];
+  const names = parameters.filter((each) => each.in === "query").map(({ name }) => name);
+  expect(names.filter((name) => !line?.includes(`\`${name}\``))).toEqual([]);
+  expect(line).toBeDefined();
+});
+
+it("documents name src/pets/immutable.ts only while no operation changes or deletes pets", () => {
+  const changing = OPERATION_IDS.filter((id) => {
+    const { method, path } = OPERATIONS[id];
+    return path.startsWith("/pets") && method !== "get" && !(method === "post" && path === "/pets");
+  });
+  const documents = globSync("{*,docs/*,client/*}.md").filter((path) =>
+    readFileSync(path, "utf8").includes("pets/immutable.ts"),
+  );
+  expect(changing.length > 0 ? documents : []).toEqual([]);
 });
 
 it.each(["README.md", "docs/operating.md"])("%s has each subcommand of keys", (file) => {

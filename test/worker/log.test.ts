@@ -24,12 +24,12 @@ const REX = '{"name":"Rex","categoryId":1}';
 const withId = (id: string) => ({ headers: { [HEADER.requestId]: id } });
 
 it("a line names the request, its duration, the key, the result and the exhausted window", async () => {
-  // The key's object needs one statement, and the pet two: at the replica and at the primary. More are background work of earlier tests.
-  for (const [name, most] of [["KEYS_DB", 1] as const, ["PETS_DB", 2] as const]) {
+  for (const name of ["KEYS_DB", "PETS_DB"] as const) {
     let statements = 0;
     interceptStatements(name, (run) => {
       statements += 1;
-      if (statements <= most) pass(250);
+      // Later ones may be background work of earlier tests, or read the primary after a replica.
+      if (statements === 1) pass(250);
       return run();
     });
   }
@@ -38,7 +38,7 @@ it("a line names the request, its duration, the key, the result and the exhauste
   const message = MESSAGES.rate_limit_exceeded.key(1, "day", retry);
   expect(await (await client.get("/v1/pets")).json()).toMatchObject({ message });
   const key = { keyId: client.id, plan: "enterprise", window: "day", remaining: 0 };
-  const found = { requestId: "request-1", route: "/v1/pets/:petId", status: 404, ms: 750, code: "not_found" };
+  const found = { requestId: "request-1", route: "/v1/pets/:petId", status: 404, ms: 500, code: "not_found" };
   const refused = { route: "/v1/pets", status: 429, ms: 0, code: "rate_limit_exceeded" };
   expect(takeRequests()).toEqual([
     { event: "request", method: "GET", ...key, ...found },

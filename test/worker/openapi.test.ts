@@ -175,11 +175,11 @@ it.each(EXAMPLES)(
 );
 
 it("the example of each parameter is accepted", async () => {
-  await resetPets();
   for (const id of OPERATION_IDS) {
     const { parameters = [] }: Description = DOCUMENTED[id];
     const [path, init] = REQUESTS[id];
     for (const { name: wanted, in: where, example } of parameters) {
+      await resetPets();
       const inPath = `/v1${OPERATIONS[id].path.replace(`{${wanted}}`, `${example}`)}`;
       const target = where === "query" ? `${inPath}?${wanted}=${example}` : where === "path" ? inPath : path;
       const headers = { ...init.headers, ...(where === "header" && { [wanted]: `${example}` }) };

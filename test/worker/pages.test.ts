@@ -1,4 +1,5 @@
-// Pagination: rows read, order and next links. int64.test.ts walks through all pages.
+// Pagination: rows read at any depth, order and next links. int64.test.ts walks through all pages, and list-parameters.test.ts has each
+// parameter.
 
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it } from "vitest";
@@ -30,7 +31,7 @@ const idsIn = (page: string) => (JSON.parse(page) as { id: number }[]).map(({ id
 
 it("a page of a large table holds the pets after its cursor, and reads at most limit + 1 rows", async () => {
   await fillWith(10_000);
-  for (const status of [undefined, "available", "pending", "sold"] as const) {
+  for (const status of [undefined, "sold"] as const) {
     for (const limit of [1, 100]) {
       for (const cursor of [undefined, 5_000n, 9_999n, 20_000n]) {
         const { meta } = await selectPage(env.PETS_DB, { limit, status, cursor }).all();
@@ -47,7 +48,7 @@ it("a page of a large table holds the pets after its cursor, and reads at most l
   expect(first).toBe(7_403);
 });
 
-it("the next link is absolute and carries limit and status only", async () => {
+it("the next link is absolute, and has no unknown parameter", async () => {
   await fillWith(50);
   const linkOf = async (path: string) => {
     const link = (await client.get(path)).headers.get("Link") ?? "";

@@ -9,6 +9,7 @@ import { PETSTORE } from "../../../bench/measure/implementations.ts";
 import { type Databases, startWorkers } from "../../../bench/measure/workerd.ts";
 import type { OperationId } from "../../../src/http/operations.ts";
 import { sha256 } from "../../../src/lib/sha256.ts";
+import { encodeCursor } from "../../../src/pets/cursor.ts";
 
 let url: URL;
 let databases: Databases;
@@ -19,21 +20,28 @@ beforeAll(async () => {
   ({ stop } = service);
   ({ url } = service.workers[0]);
   databases = await service.workers[0].databases();
-  await addTablesAndPets(databases, 1);
+  await addTablesAndPets(databases, PETS);
 });
 
 afterAll(() => stop());
 
+/** One for each request, and more. */
+const PETS = 100;
+let latestPet = 0;
+
 const JSON_TYPE = { "Content-Type": "application/json" };
 
-const REQUESTS: Record<OperationId | "createPet, once", RequestOptions> = {
-  listPets: { path: "/v1/pets?status=sold" },
-  getPet: { path: "/v1/pets/1" },
-  createPet: { path: "/v1/pets", method: "POST", headers: JSON_TYPE },
-  "createPet, once": {
-    ...{ path: "/v1/pets", method: "POST", headers: { ...JSON_TYPE, "Idempotency-Key": "once" } },
-  },
-  getUsage: { path: "/v1/usage" },
+/** A request of each operation, by the id of a pet of its own, and its status. */
+const REQUESTS: Record<OperationId | "createPet, once", [status: number, options: RequestOptions]> = {
+  // A list without a next page, which is never cached.
+  listPets: [200, { path: `/v1/pets?cursor=${encodeCursor(2n ** 62n)}` }],
+  getPet: [200, { path: "/v1/pets/{petId}" }],
+  createPet: [201, { path: "/v1/pets", method: "POST", headers: JSON_TYPE }],
+  "createPet, once": [
+    201,
+    { path: "/v1/pets", method: "POST", headers: { ...JSON_TYPE, "Idempotency-Key": "once" } },
+  ],
+  getUsage: [200, { path: "/v1/usage" }],
 };
 type Operation = keyof typeof REQUESTS;
 
@@ -41,10 +49,12 @@ const newSecret = () => newKey(databases.keys, 10_000);
 
 /** Connects and sends a request. */
 function open(operation: Operation, secret: string) {
-  const options = REQUESTS[operation];
+  const [, options] = REQUESTS[operation];
+  latestPet += 1;
+  const path = options.path?.replace("{petId}", `${latestPet}`);
   const headers = { ...options.headers, Authorization: `Bearer ${secret}` };
-  const body = options.method && `{"name":"Rex","categoryId":1}`;
-  return request(url.href, { ...options, headers, agent: false }).end(body);
+  const body = options.method === "POST" ? `{"name":"Rex","categoryId":1}` : undefined;
+  return request(url.href, { ...options, path, headers, agent: false }).end(body);
 }
 
 /** Sends a request. Returns the status, and the requests left of the day, because a minute may end during the test. */
@@ -100,7 +110,7 @@ it.each(CELLS)(
     if (isStored) expect(await countPets()).toBe(before + 1);
 
     const remaining = operation === "getUsage" ? 9_999 : 9_997;
-    expect(await send(operation, secret)).toEqual([isCreation ? 201 : 200, remaining]);
+    expect(await send(operation, secret)).toEqual([REQUESTS[operation][0], remaining]);
     const created = (await countPets()) - before;
     if (!isCreation) expect(created).toBe(0);
     else if (operation === "createPet, once") expect(created).toBe(1);

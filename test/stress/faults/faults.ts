@@ -3,13 +3,13 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** `find` occurs once in the file. `tests` are arguments of the test runner. */
+/** `find` occurs once in the file, whatever its line breaks. `tests` are arguments of the test runner. */
 export interface Fault {
   area: string;
   rule: string;
   file: string;
   tests: string[];
-  find: string;
+  find: RegExp;
   replacement: string;
 }
 
@@ -22,7 +22,7 @@ export function readFaults(): Fault[] {
       const parts = entry.match(/^(.+)\n {2}(\S+) \| (.+)\n- (.+)\n\+ ?(.*)$/);
       if (parts === null) throw new Error(`faults.txt has an entry without its four lines: ${entry}`);
       const [, rule = "", file = "", tests = "", find = "", replacement = ""] = parts;
-      return { area, rule, file, tests: tests.split(" "), find, replacement };
+      return { area, rule, file, tests: tests.split(" "), find: patternOf(find), replacement };
     });
   });
   const misfits = faults.flatMap((fault) =>
@@ -32,11 +32,19 @@ export function readFaults(): Fault[] {
   return faults;
 }
 
+/** A pattern for a text that the formatter may break into lines, with a comma after the last item. */
+function patternOf(text: string): RegExp {
+  const parts = text.match(/\w+|\S/g) ?? [];
+  const patterns = parts.map((part) => part.replace(/^\W/, /[)\]}]/.test(part) ? ",?\\s*\\$&" : "\\$&"));
+  return new RegExp(patterns.join("\\s*"), "g");
+}
+
 /** Why a fault can't be planted or noticed. */
 function misfit({ file, tests, find, replacement }: Fault): string[] {
   const missing = [file, ...tests].filter((path) => !existsSync(path));
   if (missing.length > 0) return [`${missing} does not exist`];
-  const times = readFileSync(file, "utf8").split(find).length - 1;
-  if (times !== 1) return [`"${find}" occurs ${times} times`];
-  return find === replacement ? ["it changes nothing"] : [];
+  const text = readFileSync(file, "utf8");
+  const times = text.match(find)?.length ?? 0;
+  if (times !== 1) return [`its text occurs ${times} times`];
+  return text.replace(find, () => replacement) === text ? ["it changes nothing"] : [];
 }

@@ -34,10 +34,8 @@ if (!(await pass(faults.flatMap(({ tests }) => tests)))) throw new Error("the te
 let noticed = 0;
 for (const { rule, file, tests, find, replacement } of faults) {
   const text = readFileSync(file, "utf8");
-  writeFileSync(
-    file,
-    text.replace(find, () => replacement),
-  );
+  const changed = text.replace(find, () => replacement);
+  writeFileSync(file, changed);
   const isNoticed = !(await pass(tests));
   writeFileSync(file, text);
   if (isNoticed) noticed += 1;

@@ -36,6 +36,13 @@ export function interceptStatements(name: DatabaseName, intercept: Interceptor, 
   vi.spyOn(env[name], "withSession").mockImplementation(stub.withSession);
 }
 
+/** Gives the replica the table of pets, without pets. */
+export async function emptyReplica(): Promise<void> {
+  const schema = REAL.PETS_DB.prepare("SELECT sql FROM sqlite_schema WHERE name = 'pets'");
+  await env.REPLICA.exec("DROP TABLE IF EXISTS pets");
+  await env.REPLICA.prepare(`${await schema.first("sql")}`).run();
+}
+
 /** All calls of a key's object go through `intercept`. */
 export function interceptCalls(keyId: string, intercept: CallInterceptor): void {
   const { getByName } = stubKeyObjects(REAL.API_KEYS, intercept);
