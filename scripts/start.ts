@@ -30,6 +30,15 @@ const DEMO_PETS = [
   { name: "Goldie", categoryId: 3n },
 ] as const;
 
+/** What the caller's environment may set otherwise. */
+const WRANGLER_ENV = {
+  // At the level "warn", wrangler's first output is that cron triggers do not run locally.
+  WRANGLER_LOG: "error",
+  // Wrangler's traces of local requests are files with whole URLs, in which a client may have put its key. They also cost a third of a
+  // request's processor time.
+  X_LOCAL_OBSERVABILITY: "false",
+};
+
 const start = defineCommand({
   description:
     "Migrates the local databases, creates a demo key and a few pets on the first run, and serves.",
@@ -62,8 +71,7 @@ const start = defineCommand({
       io.note(`Pets and keys begin anew, in a database each. Those of an earlier version stay in ${earlier}`);
     const args = ["--persist-to", state, "--local-protocol", localProtocol, ...forwarded];
     if (port !== undefined) args.push("--port", `${port}`);
-    // At the level "warn", wrangler's first output is that cron triggers do not run locally.
-    const env = { WRANGLER_LOG: "error", WRANGLER_REGISTRY_PATH: registryPath(state), ...io.env, ...QUIET };
+    const env = { ...WRANGLER_ENV, WRANGLER_REGISTRY_PATH: registryPath(state), ...io.env, ...QUIET };
     const server = startWrangler([...(await upstreamOptions(args)), ...args], env);
     const exited = once(server, "exit");
     try {
@@ -136,8 +144,8 @@ function ready(server: ChildProcess): Promise<string> {
 
 /** Creates a key, and pets if there are none. Returns the key. */
 async function createDemo({ keys, pets }: OpenDatabases): Promise<string> {
-  const { petsJson } = await findPage(pets, { limit: 1 });
-  for (const pet of petsJson === "[]" ? DEMO_PETS : []) await insertPet(pets, pet);
+  const { page } = await findPage(pets, { limit: 1 });
+  for (const pet of page.petsJson === "[]" ? DEMO_PETS : []) await insertPet(pets, pet);
   const operator = { by: "npm start", nowMs: Date.now() };
   const { secret } = await createKey(keys, { name: "demo", plan: "free", expiresAtMs: null }, operator);
   return secret;

@@ -9,14 +9,14 @@ CREATE TABLE pets (
 CREATE INDEX pets_by_status ON pets (status);
 
 -- The response to a creation with an Idempotency-Key: within a day, the same request gets it again. Scoped by the id of the API key.
--- The hash is the SHA-256 of the requested values.
+-- Both hashes are SHA-256: of the Idempotency-Key, because a client may send a secret there by mistake, and of the requested values.
 CREATE TABLE creations (
   key_id TEXT NOT NULL,
-  idempotency_key TEXT NOT NULL CHECK (length(idempotency_key) BETWEEN 1 AND 255),
+  idempotency_hash BLOB NOT NULL CHECK (length(idempotency_hash) = 32),
   request_hash BLOB NOT NULL CHECK (length(request_hash) = 32),
   pet_id INTEGER NOT NULL,
   pet_json TEXT NOT NULL CHECK (json_valid(pet_json)),
   created_at_ms INTEGER NOT NULL,
-  PRIMARY KEY (key_id, idempotency_key)
+  PRIMARY KEY (key_id, idempotency_hash)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX creations_by_age ON creations (created_at_ms);

@@ -6,7 +6,7 @@ import { DatabaseFull, DatabaseUnavailable } from "../d1/statements.ts";
 import { HEADER } from "./header-names.ts";
 import { logFailure } from "./log.ts";
 import { MESSAGES, type OutageMessage } from "./messages.ts";
-import type { HttpEnv } from "./request-context.ts";
+import type { Failure, HttpEnv } from "./request-context.ts";
 import { respondJson } from "./respond.ts";
 
 /** The status of each code: "Errors" in the guide (src/openapi/guide.md). */
@@ -26,10 +26,10 @@ export const ERROR_STATUS = {
 } as const satisfies Record<keyof typeof MESSAGES, number>;
 
 /** Longer than D1 takes to restart a database. */
-const RETRY_AFTER_SECONDS = 5;
+export const RETRY_AFTER_SECONDS = 5;
 
 /** For a full database: an operator needs minutes at least to make room. */
-const FULL_RETRY_AFTER_SECONDS = 300;
+export const FULL_RETRY_AFTER_SECONDS = 300;
 
 export type ErrorCode = keyof typeof ERROR_STATUS;
 
@@ -44,6 +44,19 @@ export class ApiError extends Error {
     this.name = "ApiError";
     this.code = code;
     this.headers = headers;
+  }
+}
+
+/** A part of the service can't serve a request now, for a reason that `outage` says. `event` is its name in the log. */
+export class Unavailable extends Error {
+  readonly event: Failure["event"];
+  readonly outage: OutageMessage;
+
+  constructor(event: Failure["event"], outage: OutageMessage, cause?: unknown) {
+    super(event, { cause });
+    this.name = "Unavailable";
+    this.event = event;
+    this.outage = outage;
   }
 }
 
@@ -71,12 +84,15 @@ export function handleError<E extends HttpEnv>(error: Error, c: Context<E>): Res
     const unknown = isIdempotent ? unknownOutcomeIdempotent : unknownOutcome;
     return errorResponse(c, serviceUnavailable(error.wasWriting ? unknown : database, requestId));
   }
+  if (error instanceof Unavailable) {
+    logFailure(c, error.event, error.cause ?? error);
+    return errorResponse(c, serviceUnavailable(error.outage, requestId));
+  }
   logFailure(c, "internal_error", error);
   return errorResponse(c, new ApiError("internal_error", MESSAGES.internal_error.fault(requestId)));
 }
 
-/** The error for a part that can't be reached or does not answer. */
-export function serviceUnavailable(
+function serviceUnavailable(
   message: OutageMessage,
   requestId: string,
   retryAfterSeconds = RETRY_AFTER_SECONDS,

@@ -3,6 +3,7 @@
 
 import type { Context, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
+import { DEPLOYED_BUILD } from "../lib/build.ts";
 import type { Failure, HttpEnv } from "./request-context.ts";
 
 const MIGRATE =
@@ -55,8 +56,10 @@ export function logRun(event: string, fields: Record<string, unknown>): void {
 }
 
 function write(level: "log" | "error", line: Record<string, unknown>): void {
+  // Cloudflare adds the time to each line; written here too, it would be a tenth of the log's bytes.
+  const timed = DEPLOYED_BUILD === undefined ? { time: new Date().toISOString(), ...line } : line;
   // biome-ignore lint/suspicious/noConsole: the console is the log of a Worker
-  console[level](JSON.stringify(line));
+  console[level](JSON.stringify(timed));
 }
 
 /** An error and its causes as one line. */

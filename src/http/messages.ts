@@ -98,6 +98,9 @@ export const MESSAGES = {
       `the database did not respond, so the pet may have been added: a retry with the same ${HEADER.idempotencyKey} and body is safe`,
     ),
     limiter: outage("the counters of this API key are unavailable"),
+    lookups: outage(
+      "too many API keys that are new to this server arrived at once from this address or network, so this key was not checked",
+    ),
   },
 };
 

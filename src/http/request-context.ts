@@ -37,7 +37,7 @@ export interface LogFields {
 
 /** A failure within the service, whether or not the client noticed it. */
 export interface Failure {
-  event: "internal_error" | "limiter_unavailable" | "database_unavailable" | "database_full";
+  event: "internal_error" | "limiter_unavailable" | "database_unavailable" | "database_full" | "lookups_busy";
   cause: string;
   /** What an operator should do. */
   hint?: string | undefined;

@@ -19,6 +19,9 @@ const ID_PREFIX = "key_";
 /** A secret, or most of one. */
 const LOOKS_LIKE_SECRET = new RegExp(`${SECRET_PREFIX}[0-9A-Za-z]{20,}`, "g");
 
+/** As long as a secret without its prefix, which may get lost where "_" separates words. */
+const LONG_AS_SECRET = new RegExp(`(?<![0-9A-Za-z])[0-9A-Za-z]{${SECRET_LENGTH}}(?![0-9A-Za-z])`, "g");
+
 export function newKeyId(): string {
   return ID_PREFIX + randomBase62(ID_LENGTH);
 }
@@ -39,9 +42,12 @@ export function keyIdIn(text: string): string | undefined {
   return found.map((each) => keyIdOf(each.slice(0, SECRET_PREFIX.length + SECRET_LENGTH))).find(Boolean);
 }
 
-/** Redacts everything that looks like a secret, for output and logs. */
+/** Redacts everything that looks like a secret, and what is one without its prefix, for output and logs. */
 export function withoutSecrets(text: string): string {
-  return text.replace(LOOKS_LIKE_SECRET, `${SECRET_PREFIX}…`);
+  const isSecret = (word: string) => keyIdOf(SECRET_PREFIX + word) !== undefined;
+  return text
+    .replace(LOOKS_LIKE_SECRET, `${SECRET_PREFIX}…`)
+    .replace(LONG_AS_SECRET, (word) => (isSecret(word) ? "…" : word));
 }
 
 /** Appends the CRC32 in base62, most significant digit first, padded with zeros. */

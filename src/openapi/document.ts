@@ -1,10 +1,10 @@
 // The published document, GET /openapi.json: OpenAPI 3.1, generated from the schemas that validate and the constants that the
 // service uses. `npm run build` generates it; the Worker never does. Tests send each example, and validate each response.
 
-import { MESSAGES } from "../http/messages.ts";
-import { methodsOf, OPERATION_IDS, OPERATIONS, type OperationId } from "../http/operations.ts";
+import { OPERATION_IDS, OPERATIONS, type OperationId } from "../http/operations.ts";
 import { INTERFACE_VERSION } from "../http/version.ts";
 import { SECRET_LENGTH, SECRET_PREFIX } from "../keys/secret-format.ts";
+import { ERROR_MESSAGES } from "./error-examples.ts";
 import { ALLOW, HEADERS } from "./headers.ts";
 import { DESCRIPTIONS, type Description } from "./operations.ts";
 import { ALWAYS_POSSIBLE, errorExample, failure, SHARED_RESPONSES } from "./responses.ts";
@@ -12,11 +12,7 @@ import { SAMPLES, type Sample } from "./samples.ts";
 import { componentSchemas } from "./schemas.ts";
 
 const wrongMethod = failure({
-  method: errorExample(
-    "method_not_allowed",
-    "DELETE /v1/pets.",
-    MESSAGES.method_not_allowed.method("DELETE", methodsOf("/pets")),
-  ),
+  method: errorExample("method_not_allowed", ERROR_MESSAGES.method_not_allowed.method),
 });
 
 /** The document. `guide` is Markdown, for topics that span operations. */
@@ -48,9 +44,7 @@ export function openApiDocument(guide: string) {
       description: "Responses to requests under /v1 that match no operation.",
       responses: {
         ...ALWAYS_POSSIBLE,
-        404: failure({
-          path: errorExample("not_found", "An unknown path.", MESSAGES.not_found.path),
-        }),
+        404: failure({ path: errorExample("not_found", ERROR_MESSAGES.not_found.path) }),
         405: { ...wrongMethod, headers: { ...wrongMethod.headers, Allow: ALLOW } },
       },
     },

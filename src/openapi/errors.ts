@@ -42,7 +42,8 @@ const MEANING: Record<ErrorCode, { cause: string; remedy: string }> = {
     remedy: `Send this pet with a new \`${HEADER.idempotencyKey}\`.`,
   },
   rate_limit_exceeded: {
-    cause: "The limit per minute or per day is exhausted.",
+    cause:
+      "The limit per minute or per day is exhausted, or the address has sent too many unknown keys and this key is new to the server.",
     remedy: `Wait \`${HEADER.retryAfter}\` seconds before the next request.`,
   },
   key_banned: {
@@ -55,7 +56,7 @@ const MEANING: Record<ErrorCode, { cause: string; remedy: string }> = {
   },
   service_unavailable: {
     cause:
-      "A part of the service is unavailable, or the database is full. If a POST may have added the pet, the message says so, and how to retry.",
+      "A part of the service is unavailable, the database is full, or too many keys that are new to the server arrived at once from one address. If a POST may have added the pet, the message says so, and how to retry.",
     remedy: `Wait \`${HEADER.retryAfter}\` seconds, then retry as the message says.`,
   },
 };

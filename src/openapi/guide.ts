@@ -13,6 +13,7 @@ import { RETENTION_MS } from "../pets/idempotency.ts";
 import { PageQuery } from "../pets/schema.ts";
 import { REQUESTS_PER_MINUTE } from "../rate-limit/anonymous.ts";
 import { PLACEHOLDERS } from "../site/reference/sample.ts";
+import { allMessages } from "./error-examples.ts";
 import { meaning } from "./errors.ts";
 import { LIST_WITH_CLIENT } from "./samples.ts";
 import { toJsonSchema } from "./schemas.ts";
@@ -55,6 +56,10 @@ const VALUES: Record<string, string> = {
       `\`${code}\``,
       meaning(code as ErrorCode),
     ]),
+  ),
+  messages: table(
+    ["`code`", "Message", "Request"],
+    allMessages().map(([code, { request, message }]) => [`\`${code}\``, `\`${message}\``, request]),
   ),
 };
 

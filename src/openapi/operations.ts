@@ -2,16 +2,15 @@
 
 import { MAX_BODY_BYTES } from "../http/body.ts";
 import { HEADER } from "../http/header-names.ts";
-import { FIELD_PROBLEMS, MESSAGES } from "../http/messages.ts";
 import type { OperationId } from "../http/operations.ts";
 import { PREFERENCE } from "../http/server-timing.ts";
 import { DAYS_KEPT } from "../keys/protocol.ts";
 import { MAX_USAGE_AGE_MS } from "../keys/usage/usage-body.ts";
-import { DEPRECATED_AT, REMOVED_AT, SUNSET } from "../pets/deprecation.ts";
+import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
 import { IDEMPOTENCY_KEY, MAX_KEY_LENGTH, RETENTION_MS } from "../pets/idempotency.ts";
-import { MAX_PAGE_SIZE, PageQuery, PET_STATUSES } from "../pets/schema.ts";
+import { PageQuery } from "../pets/schema.ts";
+import { ERROR_MESSAGES } from "./error-examples.ts";
 import { EXAMPLE_PETS, EXAMPLE_USAGE, isoDate, newPet } from "./examples.ts";
-import { fillGuide } from "./guide.ts";
 import {
   ALWAYS_POSSIBLE,
   announced,
@@ -50,10 +49,8 @@ interface Parameter {
   example: unknown;
 }
 
-const { field, json, idempotencyKey } = MESSAGES.invalid_request;
+const { field, json, idempotencyKey } = ERROR_MESSAGES.invalid_request;
 const { rex, mimi, goldie, zoe, bello } = EXAMPLE_PETS;
-
-const invalid = (summary: string, message: string) => errorExample("invalid_request", summary, message);
 
 /** Of every operation. */
 const PREFER: Parameter = {
@@ -77,9 +74,9 @@ const listPets = {
       firstPage: { summary: "The first two of three pets, with limit=2.", value: [rex, mimi] },
     }),
     400: failure({
-      limit: invalid("limit=0.", field("limit", FIELD_PROBLEMS.pageSize(MAX_PAGE_SIZE))),
-      status: invalid("status=lost.", field("status", FIELD_PROBLEMS.oneOf(PET_STATUSES))),
-      cursor: invalid("An invalid cursor.", field("cursor", FIELD_PROBLEMS.cursor)),
+      limit: errorExample("invalid_request", field.pageSize),
+      status: errorExample("invalid_request", field.oneOf),
+      cursor: errorExample("invalid_request", field.cursor),
       ...OVER_PLAIN_HTTP,
     }),
   },
@@ -121,39 +118,24 @@ const createPet = {
       repeated: { summary: `Repeated with the same ${HEADER.idempotencyKey}.`, value: zoe },
     }),
     400: failure({
-      missing: invalid("No categoryId.", field("categoryId", FIELD_PROBLEMS.required)),
-      json: invalid("A body that is not JSON.", json.syntax),
-      name: invalid(`An ${HEADER.idempotencyKey} with a space in it.`, idempotencyKey(MAX_KEY_LENGTH)),
+      missing: errorExample("invalid_request", field.required),
+      json: errorExample("invalid_request", json.syntax),
+      name: errorExample("invalid_request", idempotencyKey),
       ...OVER_PLAIN_HTTP,
     }),
-    413: failure({
-      large: errorExample(
-        "payload_too_large",
-        "A larger body.",
-        MESSAGES.payload_too_large.body(MAX_BODY_BYTES),
-      ),
-    }),
+    413: failure({ large: errorExample("payload_too_large", ERROR_MESSAGES.payload_too_large.body) }),
     415: failure(
       {
-        text: errorExample(
-          "unsupported_media_type",
-          "A body of text/plain.",
-          MESSAGES.unsupported_media_type.contentType,
-        ),
+        text: errorExample("unsupported_media_type", ERROR_MESSAGES.unsupported_media_type.contentType),
         compressed: errorExample(
           "unsupported_media_type",
-          "A compressed body.",
-          MESSAGES.unsupported_media_type.contentEncoding,
+          ERROR_MESSAGES.unsupported_media_type.contentEncoding,
         ),
       },
       ["Accept-Encoding"],
     ),
     422: failure({
-      reused: errorExample(
-        "idempotency_key_reused",
-        `An earlier ${HEADER.idempotencyKey} with a different pet.`,
-        MESSAGES.idempotency_key_reused.otherPet(RETENTION_MS / 3_600_000),
-      ),
+      reused: errorExample("idempotency_key_reused", ERROR_MESSAGES.idempotency_key_reused.otherPet),
     }),
   },
 };
@@ -182,15 +164,9 @@ const getPet = {
         minimal: { summary: "With the required fields.", value: goldie },
       }),
     ),
-    404: announced(failure({ pet: errorExample("not_found", "An unknown ID.", MESSAGES.not_found.pet) })),
+    404: announced(failure({ pet: errorExample("not_found", ERROR_MESSAGES.not_found.pet) })),
     410: announced(
-      failure({
-        removed: errorExample(
-          "operation_removed",
-          fillGuide("Any ID, from {{removedAt}} on."),
-          MESSAGES.operation_removed.getPet(SUNSET),
-        ),
-      }),
+      failure({ removed: errorExample("operation_removed", ERROR_MESSAGES.operation_removed.getPet) }),
     ),
     ...ALWAYS_POSSIBLE,
     // Requests that fail before they reach the operation do not announce its removal.

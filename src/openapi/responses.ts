@@ -2,10 +2,7 @@
 
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
 import { HEADER } from "../http/header-names.ts";
-import { MESSAGES } from "../http/messages.ts";
-import { banEndMs } from "../keys/object/bans.ts";
-import { PLAN_LIMITS } from "../keys/plans.ts";
-import { REQUESTS_PER_MINUTE } from "../rate-limit/anonymous.ts";
+import { ERROR_MESSAGES, type ErrorMessage } from "./error-examples.ts";
 import { meaning } from "./errors.ts";
 import { COMMON, HEADERS, type HeaderName, REAL_NAMES } from "./headers.ts";
 import { type JsonSchema, schemaRef } from "./schemas.ts";
@@ -25,9 +22,8 @@ export interface Response {
   content: { "application/json": { schema: JsonSchema; examples: Record<string, Example> } };
 }
 
-/** An example of an error. `summary` describes the request. */
-export function errorExample(code: ErrorCode, summary: string, message: string): ErrorExample {
-  return { summary, value: { code, message, status: ERROR_STATUS[code] } };
+export function errorExample(code: ErrorCode, { request, message }: ErrorMessage): ErrorExample {
+  return { summary: request, value: { code, message, status: ERROR_STATUS[code] } };
 }
 
 /** A successful response. */
@@ -90,74 +86,42 @@ export function maybeAnnounced(response: Response): Response {
   return { ...response, headers: { ...response.headers, ...Object.fromEntries(headers) } };
 }
 
-/** The examples are from 20 November 2026, 12:34:20 UTC. */
-const NEXT_MINUTE = { seconds: 40, atMs: Date.UTC(2026, 10, 20, 12, 35) };
-const BANNED_MS = Date.UTC(2026, 10, 20, 12, 34, 20, 500);
-const BAN_END_MS = banEndMs(BANNED_MS);
+const { unauthorized, rate_limit_exceeded, service_unavailable } = ERROR_MESSAGES;
 
 const WITHOUT_KEY = {
-  withoutKey: errorExample(
-    "rate_limit_exceeded",
-    "One request more than the limit per minute, from one address without a valid key.",
-    MESSAGES.rate_limit_exceeded.withoutKey(REQUESTS_PER_MINUTE, "minute", NEXT_MINUTE),
-  ),
+  withoutKey: errorExample("rate_limit_exceeded", rate_limit_exceeded.withoutKey),
+  unknownKeys: errorExample("rate_limit_exceeded", rate_limit_exceeded.unknownKeys),
 };
 
 /** For every operation, also for those with other 400s. */
 export const OVER_PLAIN_HTTP = {
-  plainHttp: errorExample(
-    "invalid_request",
-    "Any request over plain HTTP, except to a loopback host.",
-    MESSAGES.invalid_request.plainHttp,
-  ),
+  plainHttp: errorExample("invalid_request", ERROR_MESSAGES.invalid_request.plainHttp),
 };
-
-const REQUEST_ID = HEADERS[HEADER.requestId].example;
 
 /** Responses that operations share, by name. */
 export const SHARED_RESPONSES = {
   PlainHttp: failure(OVER_PLAIN_HTTP),
   Unauthorized: failure(
     {
-      missing: errorExample("unauthorized", "No key.", MESSAGES.unauthorized.missing),
-      unknown: errorExample("unauthorized", "An unknown key.", MESSAGES.unauthorized.unknown),
+      missing: errorExample("unauthorized", unauthorized.missing),
+      unknown: errorExample("unauthorized", unauthorized.unknown),
     },
     ["WWW-Authenticate"],
   ),
   TooManyRequests: failure(
     {
-      minute: errorExample(
-        "rate_limit_exceeded",
-        "One request more than the limit per minute, with a Free key.",
-        MESSAGES.rate_limit_exceeded.key(PLAN_LIMITS.free.minute, "minute", NEXT_MINUTE),
-      ),
-      banned: errorExample(
-        "key_banned",
-        "A Free key whose clients kept sending requests after a 429.",
-        MESSAGES.key_banned.ban(BAN_END_MS, {
-          seconds: Math.ceil((BAN_END_MS - BANNED_MS) / 1000),
-          atMs: BAN_END_MS,
-        }),
-      ),
+      minute: errorExample("rate_limit_exceeded", rate_limit_exceeded.key),
+      banned: errorExample("key_banned", ERROR_MESSAGES.key_banned.ban),
       ...WITHOUT_KEY,
     },
     [HEADER.retryAfter, "Cache-Control"],
   ),
   TooManyRequestsWithoutKey: failure(WITHOUT_KEY, [HEADER.retryAfter, "Cache-Control"]),
-  InternalError: failure({
-    fault: errorExample(
-      "internal_error",
-      "Any request, after an unexpected failure.",
-      MESSAGES.internal_error.fault(REQUEST_ID),
-    ),
-  }),
+  InternalError: failure({ fault: errorExample("internal_error", ERROR_MESSAGES.internal_error.fault) }),
   ServiceUnavailable: failure(
     {
-      database: errorExample(
-        "service_unavailable",
-        "Any request, while neither the object of the key nor the database can tell whether the key is valid.",
-        MESSAGES.service_unavailable.database({ retryAfterSeconds: 5, requestId: REQUEST_ID }),
-      ),
+      database: errorExample("service_unavailable", service_unavailable.database),
+      lookups: errorExample("service_unavailable", service_unavailable.lookups),
     },
     ["OutageRetryAfter"],
   ),

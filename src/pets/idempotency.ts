@@ -1,10 +1,12 @@
 // Idempotency-Key (draft-ietf-httpapi-idempotency-key-header), with records in D1. The pet and its record are written by one
 // batch, which is one transaction: of two concurrent requests, the second finds the record of the first, and repeats its response.
+// A record has the SHA-256 of the key, because a client may send a secret there by mistake.
 
 import { deleteInSteps } from "../d1/delete-in-steps.ts";
 import { writeIdempotent } from "../d1/statements.ts";
 import { ApiError } from "../http/errors.ts";
 import { MESSAGES } from "../http/messages.ts";
+import { sha256 } from "../lib/sha256.ts";
 import { PET_STORAGE } from "./columns.ts";
 import type { IfPetsNeverChange } from "./immutable.ts";
 import type { NewPet } from "./schema.ts";
@@ -36,20 +38,20 @@ export const ROW_RETENTION_MS = RETENTION_MS + 5 * 60_000;
 
 const { columns, placeholders, parameters, json, hash } = PET_STORAGE;
 
-// In all but the last, ?1 is the id of the API key and ?2 the idempotency key.
-const RECORD = "FROM creations WHERE key_id = ?1 AND idempotency_key = ?2";
+// In all but the last, ?1 is the id of the API key and ?2 the hash of the idempotency key.
+const RECORD = "FROM creations WHERE key_id = ?1 AND idempotency_hash = unhex(?2)";
 const RECORD_EXISTS = `EXISTS (SELECT 1 ${RECORD})`;
 const DELETE_EXPIRED = `DELETE ${RECORD} AND created_at_ms <= ?3`;
 const INSERT_PET = `INSERT INTO pets (${columns}) SELECT ${placeholders(3)} WHERE NOT ${RECORD_EXISTS}`;
 const INSERT_RECORD = `
-  INSERT INTO creations (key_id, idempotency_key, request_hash, pet_id, pet_json, created_at_ms)
-  SELECT ?1, ?2, unhex(?3), id, ${json}, ?4 FROM pets WHERE id = last_insert_rowid() AND NOT ${RECORD_EXISTS}`;
+  INSERT INTO creations (key_id, idempotency_hash, request_hash, pet_id, pet_json, created_at_ms)
+  SELECT ?1, unhex(?2), unhex(?3), id, ${json}, ?4 FROM pets WHERE id = last_insert_rowid() AND NOT ${RECORD_EXISTS}`;
 const SELECT_RECORD = `
   SELECT request_hash = unhex(?3) AS isSamePet, created_at_ms = ?4 AS isOfNow, CAST(pet_id AS TEXT) AS id, pet_json AS petJson
   ${RECORD}`;
 const DELETE_ALL_EXPIRED = `
-  DELETE FROM creations WHERE (key_id, idempotency_key) IN
-  (SELECT key_id, idempotency_key FROM creations WHERE created_at_ms <= ?1 ORDER BY created_at_ms LIMIT ?2)`;
+  DELETE FROM creations WHERE (key_id, idempotency_hash) IN
+  (SELECT key_id, idempotency_hash FROM creations WHERE created_at_ms <= ?1 ORDER BY created_at_ms LIMIT ?2)`;
 
 /** `isReplayed` if an earlier request has created the pet. */
 type StoredOnce = IfPetsNeverChange<StoredPet> & { isReplayed: boolean };
@@ -65,11 +67,12 @@ export async function insertPetOnce(
   nowMs: number,
 ): Promise<StoredOnce> {
   const petHash = hash(pet);
+  const idempotencyHash = sha256(idempotencyKey);
   let attempts = 0;
   const [, insertion, , selection] = await writeIdempotent(() => {
     attempts += 1;
     const statement = (sql: string, ...values: unknown[]) =>
-      database.prepare(sql).bind(keyId, idempotencyKey, ...values);
+      database.prepare(sql).bind(keyId, idempotencyHash, ...values);
     return database.batch<StoredPet & { isSamePet: number; isOfNow: number }>([
       statement(DELETE_EXPIRED, nowMs - ROW_RETENTION_MS),
       statement(INSERT_PET, ...parameters(pet)),

@@ -7,7 +7,7 @@
 // An operator's changes to the table, or a restore, show within FRESH_MS after the replicas have caught up.
 
 import { FRESH_MS, REVALIDATE_MS } from "../d1/freshness.ts";
-import { ignoreFailure, nearest } from "../d1/replicas.ts";
+import { ignoreFailure, nearest, type ReadSession } from "../d1/replicas.ts";
 import { Cache } from "../lib/cache.ts";
 import type { IfPetsNeverChange } from "./immutable.ts";
 import { pageQueryText as cacheKey, type PageQuery } from "./schema.ts";
@@ -24,13 +24,16 @@ const BYTES_PER_CHARACTER = 2;
 
 type PageRequest = { database: D1Database; query: PageQuery };
 
+/** A page whose read began at `beganMs` (Unix time). `isOfPrimary`: the primary certainly has the same. */
+export type Reading = { page: Page; beganMs: number; isOfPrimary: boolean };
+
 export class PageCache {
   /** Pages that have a next page. */
   readonly #pages: Cache<Page | undefined, PageRequest>;
 
   constructor(maxBytes = MAX_BYTES) {
     this.#pages = new Cache({
-      load: async (_key, { database, query }) => cacheable(await findPage(nearest(database), query)),
+      load: async (_key, { database, query }) => cacheable((await findPage(nearest(database), query)).page),
       freshMs: FRESH_MS,
       revalidateMs: REVALIDATE_MS,
       maxSize: maxBytes,
@@ -40,19 +43,38 @@ export class PageCache {
 
   /**
    * The page from memory; a stale one is reloaded from a replica. A page that is not in memory, or has no next page any more, is read
-   * from the primary. Throws DatabaseUnavailable.
+   * from the primary, unless `ahead` has it. Throws DatabaseUnavailable.
    */
-  async get(database: D1Database, query: PageQuery): Promise<Page> {
+  async get(database: D1Database, query: PageQuery, ahead?: Promise<Reading | undefined>): Promise<Page> {
     const key = cacheKey(query);
     if (this.#pages.has(key)) {
       const full = await this.#pages.get(key, { database, query }).catch(ignoreFailure);
       if (full !== undefined) return full;
     }
-    const beganMs = Date.now();
-    const page = await findPage(database, query);
+    const { page, beganMs } = (await ahead) ?? (await read(database, query));
     this.#pages.set(key, cacheable(page), beganMs);
     return page;
   }
+
+  /**
+   * Reads ahead for a request whose key may be made up: from the nearest instance, so that the primary has no work. Undefined if only the
+   * primary has the page, or if it is in memory. `get` stores it, because a made-up key must not evict pages. Throws DatabaseUnavailable.
+   */
+  async readAhead(database: D1Database, query: PageQuery): Promise<Reading | undefined> {
+    const key = cacheKey(query);
+    if (this.#pages.has(key)) {
+      await this.#pages.get(key, { database, query }).catch(ignoreFailure);
+      return undefined;
+    }
+    const reading = await read(nearest(database), query).catch(ignoreFailure);
+    return reading?.isOfPrimary ? reading : undefined;
+  }
+}
+
+async function read(session: ReadSession, query: PageQuery): Promise<Reading> {
+  const beganMs = Date.now();
+  const { page, fromPrimary = false } = await findPage(session, query);
+  return { page, beganMs, isOfPrimary: fromPrimary || page.nextCursor !== undefined };
 }
 
 /** The page if it has a next page, because only that may be cached. */

@@ -1,19 +1,22 @@
 // Reads the page of a list while the key's object counts the request, so that the two hops overlap. A refused request's page is
-// discarded.
+// discarded. A key that is new to the isolate may be made up: then the page is read from the nearest instance only, and the handler
+// reads it from the primary if that is not enough.
 
 import { waitUntil } from "cloudflare:workers";
 import type { MiddlewareHandler } from "hono";
 import type { KeysEnv } from "../keys/identify.ts";
 import type { Caller, KeyRequest } from "../keys/isolate/caller.ts";
 import type { KnownKeys } from "../keys/isolate/known-keys.ts";
-import type { PageCache } from "./page-cache.ts";
+import type { PageCache, Reading } from "./page-cache.ts";
 import { PageQuery } from "./schema.ts";
 import type { Page } from "./store.ts";
 
 export interface PetsEnv extends KeysEnv {
   Variables: KeysEnv["Variables"] & {
-    /** The requested page. Set by `prefetch`. */
+    /** The requested page. Set by `prefetch` for a valid key. */
     page?: Promise<Page>;
+    /** What `get` of the page cache may use. Set by `prefetch` for a key that is new to the isolate. */
+    ahead?: Promise<Reading | undefined>;
   };
 }
 
@@ -34,9 +37,11 @@ export function prefetch(pages: PageCache, keys: KnownKeys): MiddlewareHandler<P
     if (query === undefined) return next();
     const { id } = request.credential;
     const others = reading.get(id) ?? 0;
+    const isNew = c.get("caller") === undefined;
     // Requests with one unknown secret share one call, so they share one page too.
-    if (others >= (c.get("caller") === undefined ? 1 : MAX_CONCURRENT)) return next();
-    const page = pages.get(c.env.PETS_DB, query);
+    if (others >= (isNew ? 1 : MAX_CONCURRENT)) return next();
+    const page = isNew ? undefined : pages.get(c.env.PETS_DB, query);
+    const ahead = isNew ? pages.readAhead(c.env.PETS_DB, query) : undefined;
     reading.set(id, others + 1);
     const finish = () => {
       const left = (reading.get(id) ?? 1) - 1;
@@ -44,8 +49,9 @@ export function prefetch(pages: PageCache, keys: KnownKeys): MiddlewareHandler<P
       else reading.delete(id);
     };
     // The handler awaits the page and so gets a failure; after a refusal it doesn't matter.
-    waitUntil(page.then(finish, finish));
+    waitUntil(Promise.allSettled([page, ahead]).then(finish));
     c.set("page", page);
+    c.set("ahead", ahead);
     return next();
   };
 }

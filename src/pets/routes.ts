@@ -25,7 +25,8 @@ export function petRoutes(pages: PageCache) {
       // listPets
       .get("/", remembering(zValidator("query", PageQuery, requireValid)), async (c) => {
         const query = c.req.valid("query");
-        const { petsJson, nextCursor } = await (c.get("page") ?? pages.get(c.env.PETS_DB, query));
+        const { petsJson, nextCursor } = await (c.get("page") ??
+          pages.get(c.env.PETS_DB, query, c.get("ahead")));
         if (nextCursor !== undefined) c.get("headers").Link = nextLink(c.req.url, query, nextCursor);
         return respondJson(c, petsJson, 200);
       })

@@ -46,12 +46,15 @@ export function selectPage(
   return session.prepare(pageSql(names)).bind(...values);
 }
 
-export async function findPage(session: ReadSession, query: PageQuery): Promise<Page> {
+/** `fromPrimary` as in ReadResult. */
+export async function findPage(session: ReadSession, query: PageQuery) {
   type Row = { petsJson: string; nextId: string | null };
-  const row = await read(() => selectPage(session, query).first<Row>());
-  if (row === null) throw new Error("an aggregate returned no row");
+  const { results, meta } = await read(() => selectPage(session, query).all<Row>());
+  const [row] = results;
+  if (row === undefined) throw new Error("an aggregate returned no row");
   const { petsJson, nextId } = row;
-  return { petsJson, nextCursor: nextId === null ? undefined : encodeCursor(BigInt(nextId)) };
+  const page: Page = { petsJson, nextCursor: nextId === null ? undefined : encodeCursor(BigInt(nextId)) };
+  return { page, fromPrimary: meta.served_by_primary };
 }
 
 /** Reads the JSON text of one pet. */

@@ -69,7 +69,7 @@ async function fill({ keys, pets }: Databases): Promise<void> {
   await run(pets, `INSERT INTO pets (name, category_id) ${numbers(2_500)} SELECT '${emoji}', i FROM n`);
   for (const row of EXACT)
     await run(pets, `INSERT INTO pets (id, category_id, name, status) VALUES (${row}, 'sold')`);
-  const record = `SELECT 'key_a', 'k' || i, randomblob(32), i, json_array('${emoji}'), i FROM n`;
+  const record = `SELECT 'key_a', unhex(printf('%064x', i)), randomblob(32), i, json_array('${emoji}'), i FROM n`;
   await run(pets, `INSERT INTO creations ${numbers(1_500)} ${record}`);
   // The highest id is that of a pet that is gone.
   await run(pets, "INSERT INTO pets (id, category_id, name) VALUES (9007199254740995, 1, 'gone')");

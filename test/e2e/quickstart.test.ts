@@ -73,6 +73,8 @@ describe("npm start", () => {
     expect(printed).toContain(notice);
     const pets = await (await call("/v1/pets?limit=100")).text();
     expect(pets).toContain('"name":"Goldie"');
+    // A mistake that the state must not keep.
+    await call(`/v1/pets?key=${key}`);
     const registered = () => readdir(registryPath(state));
     expect(await service.runtimes()).toHaveLength(2);
     // It can come after the first response.
@@ -80,6 +82,11 @@ describe("npm start", () => {
     const { runtimes } = service;
     await service.stopNpmOnly();
     expect([await runtimes(), await registered()]).toEqual([[], []]);
+    const files = await readdir(state, { recursive: true, withFileTypes: true });
+    const keeping: string[] = [];
+    for (const { name, parentPath } of files.filter((each) => each.isFile()))
+      if ((await readFile(join(parentPath, name), "latin1")).includes(key)) keeping.push(name);
+    expect(keeping).toEqual([]);
 
     const configuration = join(folder, "wrangler.toml");
     const route = 'routes = [{ pattern = "petstore.example", custom_domain = true }]\n';

@@ -13,8 +13,8 @@ const TRIP_MS = 10;
 const TO_PRIMARY_MS = 100;
 
 /** Isolates that don't know the key yet. */
-function newColdService(isolates = 1, limits = LIMITS) {
-  const options = { isolates, isCold: true, tripMs: TRIP_MS, toPrimaryMs: TO_PRIMARY_MS };
+function newColdService(isolates = 1, limits = LIMITS, polls = false) {
+  const options = { isolates, isCold: true, tripMs: TRIP_MS, toPrimaryMs: TO_PRIMARY_MS, polls };
   const service = newService(limits, options);
   const { network, world, all, ask } = service;
   /** Sends a request at `atMs` through isolate 0, 1 or another. */
@@ -127,6 +127,32 @@ it("nobody can tell if the object and the primary hang: a request fails after 5 
   expect(waitedMs).toEqual([5_000, expect.any(Number), 0, 0]);
   expect(waitedMs[1]).toBeLessThan(5_000);
   expect(world.counts.unavailable).toBe(4);
+});
+
+describe("of 800 keys that are new to an isolate, at once from one address,", () => {
+  /** Asks about a secret of each key. Each answer takes 400 ms. */
+  async function ask(hashOf: (index: number) => string) {
+    const { network, world, isolate, run, calls } = newColdService(1, LIMITS, true);
+    network.tripMs = 100;
+    const request = (index: number) => ({
+      credential: { id: `key ${index}`, hash: hashOf(index) },
+      arrivedMs: world.time.nowMs,
+      buckets: () => ["198.18.0.1"],
+      onObjectFailure: () => {},
+    });
+    const asking = Array.from({ length: 800 }, (_, index) => isolate.keys.identify(request(index)));
+    return { callers: await run(10_000, ...asking), calls };
+  }
+
+  it("each gets its answer", async () => {
+    const { callers } = await ask(() => FIRST_SECRET);
+    expect(callers.filter(({ key }) => key !== undefined)).toHaveLength(800);
+  });
+
+  it("sixty cost a call if they do not exist", async () => {
+    const { callers, calls } = await ask((index) => `made up ${index}`);
+    expect([calls.length, callers.filter(({ refusal }) => refusal !== undefined).length]).toEqual([60, 740]);
+  });
 });
 
 describe("while look-ups of other keys occupy the slots of an address", () => {

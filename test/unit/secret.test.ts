@@ -46,6 +46,11 @@ it("keys are redacted from text, also if they are incomplete", () => {
   expect(withoutSecrets(text)).toMatch(/^pet_… and pet_…, but not pet_[0-9A-Za-z]{19}\.$/);
 });
 
+it("a key without its prefix is redacted, and nothing else of its length", () => {
+  const [bare, other] = [newSecret(newKeyId()).slice(4), "0".repeat(50)];
+  expect(withoutSecrets(`${bare} x-${bare}_x ${other} ${bare}0`)).toBe(`… x-…_x ${other} ${bare}0`);
+});
+
 it("random characters are uniformly distributed", () => {
   const counts = Map.groupBy(randomBase62(62_000), (character) => character);
   expect(counts.size).toBe(62);

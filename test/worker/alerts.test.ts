@@ -61,6 +61,7 @@ const FAILURES = {
   limiter_unavailable: 1,
   database_unavailable: 1,
   database_full: 1,
+  lookups_busy: 1,
 } satisfies Record<Failure["event"], 1>;
 
 it("every kind of failure is counted", async () => {

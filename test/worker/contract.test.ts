@@ -6,6 +6,7 @@ import { beforeEach, expect, it, vi } from "vitest";
 import { app } from "../../src/app.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import { methodsOf } from "../../src/http/operations.ts";
+import { withChecksum } from "../../src/keys/secret.ts";
 import { watchObjects, watchReads } from "../support/worker/bindings.ts";
 import {
   type Client,
@@ -131,7 +132,18 @@ it.each(VALID)("a valid request ID of the client is taken: %s", async (id) => {
 });
 
 const key = "pet_0123456789ABCDEFGHIJKLMNOPQRSTUV1aEZpU";
-const INVALID = ["1234567", "x".repeat(65), "with space", "a.b.c.d.e", "<script>", "", key, `x_${key}_x`];
+const bare = withChecksum(`pet_${"Ab3".repeat(14)}xy`).slice(4);
+const INVALID = [
+  "1234567",
+  "x".repeat(65),
+  "with space",
+  "a.b.c.d.e",
+  "<script>",
+  "",
+  key,
+  `x_${key}_x`,
+  bare,
+];
 it.each(INVALID)(
   "a new, unique request ID replaces one that is invalid or contains a key: %j",
   async (id) => {

@@ -10,7 +10,7 @@ import { findPet } from "../../src/pets/store.ts";
 import { emptyReplica, interceptStatements, REAL } from "../support/worker/bindings.ts";
 import { fetchWithoutKey, newClient, nextPath, operator } from "../support/worker/client.ts";
 import type { Place } from "../support/worker/stub-bindings.ts";
-import { pass } from "../support/worker/time.ts";
+import { beginMinute, pass } from "../support/worker/time.ts";
 
 /**
  * A client of a service with a replica, which has the pets that `catchUp` has copied. Its lists begin after all earlier pets. `asked` has the
@@ -37,8 +37,8 @@ async function newService(nearby = env.REPLICA) {
   };
   /** Returns the id. */
   const add = async () => (await create()).id;
-  const list = async (limit: number) => {
-    const response = await get(`/v1/pets?limit=${limit}&cursor=${encodeCursor(BigInt(last + 1))}`);
+  const list = async (limit: number, by = get) => {
+    const response = await by(`/v1/pets?limit=${limit}&cursor=${encodeCursor(BigInt(last + 1))}`);
     const pets = await response.json<{ id: number }[]>();
     return { ids: pets.map(({ id }) => id), hasNext: nextPath(response) !== undefined };
   };
@@ -46,14 +46,31 @@ async function newService(nearby = env.REPLICA) {
   return { asked, catchUp, add, list, statusOf };
 }
 
-it("with a lagging replica, a key sees a created pet in its next list, also at the end of a page", async () => {
-  const { add, list } = await newService();
+it("with a lagging replica, a created pet is in the next list, also at the end of a page and of a key that is new to the isolate", async () => {
+  beginMinute();
+  const { add, catchUp, list } = await newService();
   const created: number[] = [];
   for (let count = 1; count <= 5; count += 1) {
     created.push(await add());
-    expect(await list(3)).toEqual({ ids: created.slice(0, 3), hasNext: count > 3 });
-    expect(await list(100)).toEqual({ ids: created, hasNext: false });
+    for (const limit of [3, 100]) {
+      const expected = { ids: created.slice(0, limit), hasNext: count > limit };
+      expect(await list(limit, (await newClient()).get)).toEqual(expected);
+      expect(await list(limit)).toEqual(expected);
+    }
+    if (count === 2) await catchUp();
   }
+});
+
+it("a page that a replica has read ahead for a new key is cached", async () => {
+  const { add, catchUp, list, asked } = await newService();
+  for (let count = 0; count < 4; count += 1) await add();
+  await catchUp();
+  beginMinute();
+  asked.length = 0;
+  const { get } = await newClient();
+  for (let request = 0; request < 2; request += 1)
+    expect(await list(3, get)).toMatchObject({ hasNext: true });
+  expect(asked).toEqual(["nearest"]);
 });
 
 it("with a lagging replica, a page that has a next page is read from the replica again, or else from the primary", async () => {

@@ -6,6 +6,7 @@ import { beforeEach, expect, it, vi } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import worker from "../../src/index.ts";
+import { sha256 } from "../../src/lib/sha256.ts";
 import { deleteExpired, parseIdempotencyKey, ROW_RETENTION_MS } from "../../src/pets/idempotency.ts";
 import { type Client, countPets, newClient } from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
@@ -45,6 +46,16 @@ it("a repeated POST gets the same 201 and creates one pet, also ten times at onc
   expect(isReplayed(again)).toBe(true);
   expect(await seen(again)).toEqual(first);
   expect(await countPets()).toBe(before + 1);
+});
+
+it("the table has only the SHA-256 of an Idempotency-Key, because it may be a secret", async () => {
+  await env.PETS_DB.exec("DELETE FROM creations");
+  await post(client.secret);
+  const rows = await env.PETS_DB.prepare(
+    "SELECT *, lower(hex(idempotency_hash)) AS hash FROM creations",
+  ).all();
+  expect(rows.results).toMatchObject([{ hash: sha256(client.secret) }]);
+  expect(JSON.stringify(rows.results)).not.toContain(client.secret);
 });
 
 it("a repeated POST gets the stored response even if the pet was deleted, and may write its values otherwise", async () => {
@@ -94,9 +105,9 @@ it("an idempotency record ends in the table when the cron trigger runs, in batch
   await env.PETS_DB.exec("DELETE FROM creations");
   // More than one run deletes, and one that ends a millisecond later.
   await env.PETS_DB.prepare(
-    `INSERT INTO creations (key_id, idempotency_key, request_hash, pet_id, pet_json, created_at_ms)
+    `INSERT INTO creations (key_id, idempotency_hash, request_hash, pet_id, pet_json, created_at_ms)
      WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 41501)
-     SELECT 'key', i, zeroblob(32), i, '{}', CAST(?1 AS INTEGER) + (i = 41501) FROM n`,
+     SELECT 'key', unhex(printf('%064x', i)), zeroblob(32), i, '{}', CAST(?1 AS INTEGER) + (i = 41501) FROM n`,
   )
     .bind(Date.now() - ROW_RETENTION_MS)
     .run();
@@ -110,8 +121,8 @@ it("an idempotency record ends in the table when the cron trigger runs, in batch
     await worker.scheduled(createScheduledController(), env);
     expect([statements.mock.calls.length, takeLogLines().at(-1)]).toEqual([count, { event, records }]);
   }
-  const { results } = await env.PETS_DB.prepare("SELECT idempotency_key AS key FROM creations").all();
-  expect(results).toEqual([{ key: "41501" }]);
+  const { results } = await env.PETS_DB.prepare("SELECT pet_id AS pet FROM creations").all();
+  expect(results).toEqual([{ pet: 41_501 }]);
 });
 
 const LONGEST = "~".repeat(255);

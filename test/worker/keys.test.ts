@@ -9,10 +9,11 @@ import { MESSAGES } from "../../src/http/messages.ts";
 import type { SecretProblem } from "../../src/keys/record.ts";
 import { keyIdOf, newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { revokeKey, rotateKey, suspendKey } from "../../src/operators/admin.ts";
+import { encodeCursor } from "../../src/pets/cursor.ts";
 import { interceptCalls, watchObjects, watchReads, watchStatements } from "../support/worker/bindings.ts";
 import { fetchWithoutKey, newAddress, newClient, newKey, operator } from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
-import { pass } from "../support/worker/time.ts";
+import { beginMinute, pass } from "../support/worker/time.ts";
 
 const headersOf = (secret: string, address = newAddress()) => ({
   headers: { "CF-Connecting-IP": address, Authorization: `Bearer ${secret}` },
@@ -21,6 +22,9 @@ const headersOf = (secret: string, address = newAddress()) => ({
 /** The status of a request with a key. Its path does not exist, so that it needs nothing but the key. */
 const send = async (secret: string, address?: string) =>
   (await fetchWithoutKey("/v1/nowhere", headersOf(secret, address))).status;
+
+/** A list without a next page, which is never cached. */
+const LAST_PAGE = `/v1/pets?cursor=${encodeCursor(2n ** 62n)}`;
 
 /** A secret of a key that does not exist. */
 const unknownSecret = () => newSecret(newKeyId());
@@ -191,4 +195,23 @@ it("the lookup throttle: after 60 unknown keys from networks of an IPv6 /48, a n
   expect(pages).toEqual([]);
   expect([await send(known, addressIn(63)), reads]).toEqual([404, ["primary"]]);
   expect(await send(fresh, "2001:db8:49::1")).toBe(404);
+});
+
+it("made-up keys from a hundred addresses cost no read of pets at the primary, sixty at the nearest instance, and evict no page", async () => {
+  const { create, get } = await newClient();
+  const { id } = await create();
+  await create();
+  const list = `/v1/pets?limit=1&cursor=${encodeCursor(BigInt(id))}`;
+  beginMinute();
+  const [reads, pages] = [watchStatements("KEYS_DB"), watchStatements("PETS_DB")];
+  const flood = Array.from({ length: 100 }, () => fetchWithoutKey(list, headersOf(unknownSecret())));
+  expect((await Promise.all(flood)).map(({ status }) => status)).toEqual(Array(100).fill(401));
+  expect(pages).toEqual(Array(60).fill("nearest"));
+  expect(reads.length).toBeGreaterThanOrEqual(100);
+  // Otherwise whoever has no key could fill the cache.
+  expect([(await get(list)).status, pages.length]).toEqual([200, 61]);
+  // The isolate is flooded, so a new key's page is read after the key was judged.
+  const { get: getAsNew } = await newClient();
+  pages.length = 0;
+  expect([(await getAsNew(LAST_PAGE)).status, pages]).toEqual([200, ["primary"]]);
 });

@@ -104,8 +104,8 @@ it.each(QUERIES)("the page of %j reads limit + 1 rows", async (query) => {
 it.each(QUERIES)("with a lagging replica, the pages of %j have each new pet", async (query) => {
   interceptStatements("PETS_DB", (run) => run(), env.REPLICA);
   const expectPage = async () => {
-    const { petsJson } = await findPage(REAL.PETS_DB, PageQuery.parse(query));
-    expect(await (await client.get(pathOf(query))).text()).toBe(petsJson);
+    const { page } = await findPage(REAL.PETS_DB, PageQuery.parse(query));
+    expect(await (await client.get(pathOf(query))).text()).toBe(page.petsJson);
   };
   await expectPage();
   // Only the primary has these.

@@ -8,10 +8,12 @@ import { HEADER } from "../../src/http/header-names.ts";
 import { OPERATION_IDS, OPERATIONS } from "../../src/http/operations.ts";
 import { PREFERENCE } from "../../src/http/server-timing.ts";
 import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
+import { LookupThrottle } from "../../src/keys/isolate/lookup-throttle.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { EXAMPLE_PETS } from "../../src/openapi/examples.ts";
 import type { Description } from "../../src/openapi/operations.ts";
 import { insertPet } from "../../src/pets/store.ts";
+import { REQUESTS_PER_MINUTE } from "../../src/rate-limit/anonymous.ts";
 import * as documented from "../support/openapi-document.ts";
 import { interceptStatements } from "../support/worker/bindings.ts";
 import {
@@ -25,6 +27,7 @@ import {
   newAddress,
   newClient,
 } from "../support/worker/client.ts";
+import { pass } from "../support/worker/time.ts";
 
 const { DOCUMENT, DOCUMENTED, EXAMPLES, RESPONSES } = documented;
 type DocumentedId = documented.DocumentedId;
@@ -119,6 +122,12 @@ function forAny(id: DocumentedId): Record<string, Provocation> {
       await exhaust(address);
       return request(id, { "CF-Connecting-IP": address });
     },
+    "429 unknownKeys": async (user) => {
+      const from = { "CF-Connecting-IP": newAddress() };
+      for (let guess = 0; guess < REQUESTS_PER_MINUTE; guess += 1)
+        await request(id, { ...from, Authorization: `Bearer ${newSecret(newKeyId())}` });
+      return request(id, from, user.call);
+    },
     // A fault of the code, because every fault of a database or of the object is a 503 where all operations need it.
     "500 fault": (user) => {
       vi.spyOn(KnownKeys.prototype, "peek").mockImplementationOnce(() => {
@@ -128,6 +137,14 @@ function forAny(id: DocumentedId): Record<string, Provocation> {
     },
     "503 database": (user) => {
       cutDatabasesOff();
+      return request(id, TRACED, user.call);
+    },
+    "503 lookups": (user) => {
+      vi.spyOn(LookupThrottle.prototype, "hasRoom").mockImplementation(() => {
+        // Longer than a request waits for room.
+        pass(2_000);
+        return false;
+      });
       return request(id, TRACED, user.call);
     },
   };

@@ -22,7 +22,7 @@ import {
   newClient,
   ORIGIN,
 } from "../support/worker/client.ts";
-import { hasSettled, pass } from "../support/worker/time.ts";
+import { beginMinute, hasSettled, pass } from "../support/worker/time.ts";
 
 const ASKING = { [HEADER.prefer]: "server-timing" };
 const REX = `{"name":"Rex","categoryId":1}`;
@@ -249,6 +249,7 @@ it("a request that waits for a lease of another isolate shows each of its calls"
 it("a cold list reads its page while the object is called, and a list with a lease and a cached page makes no hop", async () => {
   for (let pet = 0; pet < 2; pet += 1) await client.create();
   client = await newClient();
+  beginMinute();
   const list = newList();
   // Another isolate has called the object.
   await acquire(client.id, batch(1));

@@ -16,7 +16,7 @@ import { type Caller, type Credential, callerOf, type KeyRequest } from "./calle
 import type { KeyClient, KeyObject } from "./key-client.ts";
 import { KeyClients } from "./key-clients.ts";
 import { type Answered, LookUp } from "./look-up.ts";
-import { LookupThrottle } from "./lookup-throttle.ts";
+import { EVERYWHERE, LookupThrottle, type Verdict } from "./lookup-throttle.ts";
 import { leftMs } from "./waiting-requests.ts";
 
 /** Secrets, and ids and hashes that don't exist: together about 7 MB. */
@@ -81,9 +81,13 @@ export class KnownKeys {
     return known !== undefined && !known.lease.isUsable && known.peek().admitted;
   }
 
-  /** Whether a request with a secret that the isolate can't judge may cost a look-up, because its key is new to the isolate. */
+  /**
+   * Whether a request with a secret that the isolate can't judge is looked up at once, because its key is new to the isolate, and probably
+   * in good faith: neither its address nor the isolate has as many unknown keys as one address may have in a minute.
+   */
   isNew({ credential: { id }, buckets, arrivedMs }: KeyRequest): boolean {
-    return this.#clients.find(id)?.record === undefined && this.#throttle.hasRoom(buckets(), arrivedMs);
+    const isStranger = this.#clients.find(id)?.record === undefined;
+    return isStranger && this.#throttle.hasRoom([...buckets(), EVERYWHERE], arrivedMs);
   }
 
   /** Counts a request of a valid key. */
@@ -93,7 +97,7 @@ export class KnownKeys {
 
   /**
    * Identifies the caller of a request whose secret this isolate can't judge, and counts the request if the secret is valid. Throws
-   * DatabaseUnavailable.
+   * DatabaseUnavailable, or Unavailable if too many others are looked up.
    */
   async identifyAndCount(request: KeyRequest): Promise<{ caller: Caller; decision?: KeyDecision }> {
     const { credential, arrivedMs, onObjectFailure } = request;
@@ -129,7 +133,7 @@ export class KnownKeys {
     return { caller, decision: await (isAlone ? this.clientOf(id).decideAlone() : this.count(request)) };
   }
 
-  /** Identifies the caller of a request whose secret this isolate can't judge. Counts nothing. Throws DatabaseUnavailable. */
+  /** Identifies the caller of a request whose secret this isolate can't judge. Counts nothing. Throws as above. */
   identify(request: KeyRequest): Promise<Caller> {
     return this.#identify(request, (client) => client.identify(request));
   }
@@ -172,8 +176,11 @@ export class KnownKeys {
     const { id, hash } = credential;
     // A secret that was valid before is not throttled, whatever else its address has sent.
     const buckets = this.#clients.find(id)?.hadSecret(hash) ? [] : request.buckets();
-    // An older record does not tell whether the secret exists.
-    const mayExist = ({ record, isNew }: Answered) => hasSecret(record, hash) || !isNew;
+    const verdictOf = ({ record, isNew }: Answered): Verdict => {
+      if (hasSecret(record, hash)) return "found";
+      // An older record does not tell whether the secret exists.
+      return isNew ? "unknown" : "undecided";
+    };
     // The answer that another request waits for needs no slot.
     const isFree = () => this.#flights.isUnderway(id) || this.peek(credential, arrivedMs) !== undefined;
     let isFirst = true;
@@ -187,7 +194,7 @@ export class KnownKeys {
       if (known !== undefined) return known;
       const askObject = () => this.#lookUp.run(request, (client) => ask(client, isFirst));
       const answer = await this.#flights.run(id, () =>
-        this.#throttle.run(buckets, arrivedMs, askObject, mayExist),
+        this.#throttle.run(buckets, arrivedMs, askObject, verdictOf),
       );
       if (answer === undefined) continue;
       const { record, isNew, sentMs } = answer;

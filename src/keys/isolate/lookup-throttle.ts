@@ -1,24 +1,44 @@
 // Bounds the calls and look-ups that guessed secrets cause. In each isolate, a bucket (an address, a network, another Worker's zone)
 // has as many look-ups of unknown keys a minute as requests without a key. A running look-up may be of an unknown key, so it occupies a slot.
 // If no slot is free, a request waits a short time for one.
+//
+// A look-up that finds its key adds a slot to its buckets until the minute ends. So the keys of a platform that calls from one address are
+// looked up in groups that double: 60, 120, 240. Guesses add no slots, so a bucket has at most 60 unknown keys a minute, and one
+// more for each valid key that was new to the isolate.
 
-import { DatabaseUnavailable } from "../../d1/statements.ts";
+import { Unavailable } from "../../http/errors.ts";
+import { MESSAGES } from "../../http/messages.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import type { Runtime } from "../../lib/runtime.ts";
 import { MAX_WORK_MS } from "../../lib/single-flight.ts";
 import { AddressCounter } from "../../rate-limit/anonymous.ts";
-import { type Decision, type Outlook, room } from "../../rate-limit/windows.ts";
+import { type Decision, type Outlook, room, startOfWindowMs } from "../../rate-limit/windows.ts";
+import { leftMs } from "./waiting-requests.ts";
 
+/** After the arrival of a request. Longer: less time for its look-up; shorter: more 503s while many keys are new. */
 const MAX_SLOT_WAIT_MS = 2_000;
 
-/** Together about 2 MB of the 128 that an isolate has. */
+/** Together about 4 MB of the 128 that an isolate has. */
 const MAX_BUCKETS = 10_000;
+
+/** The bucket of all throttled look-ups. No look-up waits for it: it tells whether the isolate is flooded from many addresses. */
+export const EVERYWHERE = "everywhere";
+
+/** What a look-up tells of its secret; `undecided` if it tells nothing. */
+export type Verdict = "found" | "unknown" | "undecided";
+
+type Bucket = {
+  /** The running look-ups, each by its beginning (Unix time), in the order of their beginnings. */
+  running: Set<{ beganMs: number }>;
+  /** The look-ups that have found their key in the minute that began at `minuteMs` (Unix time). */
+  found: number;
+  minuteMs: number;
+};
 
 export class LookupThrottle {
   /** Look-ups of unknown keys, by bucket. */
   readonly #unknown = new AddressCounter();
-  /** Running look-ups, each by its beginning (Unix time), by bucket. */
-  readonly #running = new BoundedMap<string, readonly { beganMs: number }[]>(MAX_BUCKETS);
+  readonly #buckets = new BoundedMap<string, Bucket>(MAX_BUCKETS);
   readonly #runtime: Runtime;
 
   constructor(runtime: Runtime) {
@@ -27,51 +47,53 @@ export class LookupThrottle {
 
   /** Whether a look-up can begin without waiting. */
   hasRoom(buckets: readonly string[], nowMs: number): boolean {
-    return this.#refusal(buckets, nowMs) === undefined && this.#hasSlot(buckets, nowMs);
+    return buckets.every((bucket) => this.#hasSlot(bucket, nowMs));
   }
 
   /**
    * Waits until all buckets have a free slot, or until the request `isFree` to go on without. Otherwise returns the refusal of a bucket
-   * that is exhausted in the minute of `nowMs` (Unix time). Throws DatabaseUnavailable if running look-ups take too long.
+   * that is exhausted in the minute of `arrivedMs` (Unix time). Throws Unavailable if running look-ups take too long.
    */
   async awaitSlot(
     buckets: readonly string[],
-    nowMs: number,
+    arrivedMs: number,
     isFree: () => boolean,
   ): Promise<Decision | undefined> {
-    const isReady = () => isFree() || this.#hasSlot(buckets, nowMs);
+    const isReady = () => isFree() || this.hasRoom(buckets, arrivedMs);
     await this.#runtime.until(
-      () => isReady() || this.#refusal(buckets, nowMs) !== undefined,
-      MAX_SLOT_WAIT_MS,
+      () => isReady() || this.#refusal(buckets, arrivedMs) !== undefined,
+      leftMs(arrivedMs, this.#runtime.now(), MAX_SLOT_WAIT_MS),
     );
     if (isReady()) return undefined;
-    const refusal = this.#refusal(buckets, nowMs);
+    const refusal = this.#refusal(buckets, arrivedMs);
     if (refusal !== undefined) return { ...refusal, by: "address" };
-    throw new DatabaseUnavailable("too many keys of one address are being looked up", false);
+    throw new Unavailable("lookups_busy", MESSAGES.service_unavailable.lookups);
   }
 
-  /**
-   * Runs a look-up, and counts it as unknown unless the key `mayExist`. Undefined if a bucket has no free slot. Without buckets it is not
-   * throttled.
-   */
+  /** Runs a look-up, and counts its verdict. Undefined if a bucket has no free slot. Without buckets it is not throttled. */
   async run<Result>(
     buckets: readonly string[],
     nowMs: number,
     lookUp: () => Promise<Result>,
-    mayExist: (result: Result) => boolean,
+    verdictOf: (result: Result) => Verdict,
   ): Promise<Result | undefined> {
-    if (!this.#hasSlot(buckets, nowMs)) return undefined;
+    if (!this.hasRoom(buckets, nowMs)) return undefined;
+    const names = buckets.length === 0 ? [] : [...buckets, EVERYWHERE];
     const own = { beganMs: this.#runtime.now() };
-    for (const bucket of buckets) this.#running.set(bucket, [...this.#runningIn(bucket), own]);
+    for (const name of names) this.#bucketOf(name).running.add(own);
     try {
       const result = await lookUp();
-      if (!mayExist(result)) for (const bucket of buckets) this.#unknown.count(bucket, nowMs);
+      const verdict = verdictOf(result);
+      for (const name of names) {
+        if (verdict === "found") this.#countFound(this.#bucketOf(name));
+        if (verdict === "unknown") this.#unknown.count(name, nowMs);
+      }
       return result;
     } finally {
-      for (const bucket of buckets) {
-        const others = this.#runningIn(bucket).filter((each) => each !== own);
-        if (others.length > 0) this.#running.set(bucket, others);
-        else this.#running.delete(bucket);
+      for (const name of names) {
+        const bucket = this.#bucketOf(name);
+        bucket.running.delete(own);
+        if (bucket.running.size + this.#foundIn(bucket) === 0) this.#buckets.delete(name);
       }
     }
   }
@@ -81,15 +103,35 @@ export class LookupThrottle {
     return buckets.map((bucket) => this.#unknown.peek(bucket, nowMs)).find(({ admitted }) => !admitted);
   }
 
-  #hasSlot(buckets: readonly string[], nowMs: number): boolean {
-    return buckets.every(
-      (bucket) => this.#runningIn(bucket).length < room(this.#unknown.peek(bucket, nowMs).windows),
-    );
+  #hasSlot(name: string, nowMs: number): boolean {
+    const left = room(this.#unknown.peek(name, nowMs).windows);
+    const bucket = this.#buckets.get(name);
+    if (left === 0 || bucket === undefined) return left > 0;
+    return this.#runningIn(bucket) < left + this.#foundIn(bucket);
   }
 
-  /** The running look-ups that were not cancelled. */
-  #runningIn(bucket: string) {
+  #bucketOf(name: string): Bucket {
+    const bucket = this.#buckets.get(name) ?? { running: new Set(), found: 0, minuteMs: 0 };
+    this.#buckets.set(name, bucket);
+    return bucket;
+  }
+
+  /** The running look-ups that were not cancelled: forgets the others. */
+  #runningIn({ running }: Bucket): number {
     const nowMs = this.#runtime.now();
-    return (this.#running.get(bucket) ?? []).filter(({ beganMs }) => Math.abs(nowMs - beganMs) < MAX_WORK_MS);
+    for (const each of running) {
+      if (Math.abs(nowMs - each.beganMs) < MAX_WORK_MS) break;
+      running.delete(each);
+    }
+    return running.size;
+  }
+
+  #foundIn({ found, minuteMs }: Bucket): number {
+    return minuteMs === startOfWindowMs("minute", this.#runtime.now()) ? found : 0;
+  }
+
+  #countFound(bucket: Bucket): void {
+    bucket.found = this.#foundIn(bucket) + 1;
+    bucket.minuteMs = startOfWindowMs("minute", this.#runtime.now());
   }
 }

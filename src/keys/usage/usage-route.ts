@@ -1,10 +1,9 @@
 // GET /v1/usage: the status of a key. It is registered before the rate limit, so it is free and works while the key is limited or
 // banned. An isolate calls the key's object for it at most once a second.
 
-import { type Context, Hono } from "hono";
+import { Hono } from "hono";
 import { DatabaseUnavailable } from "../../d1/statements.ts";
-import { serviceUnavailable } from "../../http/errors.ts";
-import { logFailure } from "../../http/log.ts";
+import { Unavailable } from "../../http/errors.ts";
 import { MESSAGES } from "../../http/messages.ts";
 import { respondJson } from "../../http/respond.ts";
 import { Cache } from "../../lib/cache.ts";
@@ -27,15 +26,12 @@ export function usageRoute(keys: KnownKeys) {
     maxSize: MAX_ANSWERS,
   });
 
-  /** Throws DatabaseUnavailable and `service_unavailable`. */
-  async function currentUsage(c: Context<KeysEnv>, request: KeyRequest): Promise<Answer> {
-    try {
-      return await answers.get(request.credential.id, request);
-    } catch (error) {
+  /** Throws DatabaseUnavailable and Unavailable. */
+  function currentUsage(request: KeyRequest): Promise<Answer> {
+    return answers.get(request.credential.id, request).catch((error) => {
       if (error instanceof DatabaseUnavailable) throw error;
-      logFailure(c, "limiter_unavailable", error);
-      throw serviceUnavailable(MESSAGES.service_unavailable.limiter, c.get("requestId"));
-    }
+      throw new Unavailable("limiter_unavailable", MESSAGES.service_unavailable.limiter, error);
+    });
   }
 
   return new Hono<KeysEnv>().get("/", async (c, next) => {
@@ -45,7 +41,7 @@ export function usageRoute(keys: KnownKeys) {
     const key = c.get("caller")?.key;
     // Without a valid key, the rate limit counts the request by address, and it is refused.
     if (key === undefined) return next();
-    const { days, peek } = await currentUsage(c, request);
+    const { days, peek } = await currentUsage(request);
     // The windows are those of now, because the cached answer may be older than the last response.
     const outlook = peek();
     const { bannedUntilMs, windows } = outlook;

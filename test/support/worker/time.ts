@@ -7,6 +7,13 @@ export function pass(ms: number): void {
   vi.setSystemTime(Date.now() + ms);
 }
 
+/** Begins a minute in which no test has sent an unknown key: they all share the isolate, whose throttle counts those of all addresses. */
+export function beginMinute(): void {
+  latestMinuteMs = Math.max(latestMinuteMs, Date.now() - (Date.now() % 60_000)) + 60_000;
+  vi.setSystemTime(latestMinuteMs + 20_500);
+}
+let latestMinuteMs = 0;
+
 /** Whether a promise settles without further events. */
 export async function hasSettled(promise: Promise<unknown>): Promise<boolean> {
   let settled = false;
