@@ -7,13 +7,14 @@ import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
 import ClosingLine from "./test/support/closing-line.ts";
 import { serveValidator } from "./test/support/openapi-validator.ts";
+import { SEED } from "./test/support/seed.ts";
 import { IN_NODE, UNIT } from "./vitest.unit.config.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
     simulationRuns: number;
     exhaustiveDepth: number;
-    /** The one run that is wanted, or null. */
+    /** The one life that is wanted, or null. */
     simulationSeed: number | null;
   }
 }
@@ -45,7 +46,7 @@ export default defineConfig({
   test: {
     reporters: ["default", new ClosingLine()],
     // Files don't depend on each other's order, and the largest come first: else one runs alone in the end.
-    sequence: { shuffle: { tests: true } },
+    sequence: { shuffle: { tests: true }, seed: SEED },
     // One more than processors, because some tests wait for a service or a page. On two processors, two more were slower.
     maxWorkers: availableParallelism() + 1,
     // Only to end what hangs. It is long because machines that run tests can be slow.

@@ -10,7 +10,13 @@ export const IN_NODE = {
 };
 
 /** Its tests wait for nothing real, so a long one hangs. */
-export const UNIT = { name: "unit", include: ["test/unit/**/*.test.ts"], testTimeout: 30_000, ...IN_NODE };
+export const UNIT = {
+  name: "unit",
+  include: ["test/unit/**/*.test.ts"],
+  setupFiles: ["./test/support/math-random.ts"],
+  testTimeout: 30_000,
+  ...IN_NODE,
+};
 
 // Stryker runs tests in threads, which can't set the time zone, and on changed sources, which some tests read as texts.
 const NOT_FOR_STRYKER = ["site", "documents", "proof", "layout"];

@@ -415,12 +415,12 @@ describe.skipIf(CHROMIUM === undefined)("the reference page with another URL or 
       await current.getByText(entry, { exact: true }).waitFor();
       expect(await current.count()).toBe(1);
     };
-    const growAbove = `
-      document.querySelector(".opblock-tag-section").style.paddingTop = Math.random() * 300 + "px";
+    const growAbove = (pixels: number) => `
+      document.querySelector(".opblock-tag-section").style.paddingTop = "${pixels}px";
       new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))`;
     await page.locator("#operations-Usage-getUsage .execute").waitFor();
     await expectAtTop("/Usage/getUsage", "Get the usage of the key");
-    await page.evaluate(growAbove);
+    await page.evaluate(growAbove(270));
     await expectAtTop("/Usage/getUsage", "Get the usage of the key");
     expect(await page.locator(".opblock").count()).toBe(4);
 
@@ -435,7 +435,7 @@ describe.skipIf(CHROMIUM === undefined)("the reference page with another URL or 
     await page.evaluate(`location.hash = "#/${markup}/${markup}"`);
     expect(await page.content()).not.toContain("onerror");
     const scrolled = await page.evaluate("scrollBy(0, 50); scrollY");
-    await page.evaluate(growAbove);
+    await page.evaluate(growAbove(90));
     expect(await page.evaluate("scrollY")).toBe(scrolled);
 
     // A short section, and the last one.

@@ -3,13 +3,13 @@
 
 import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
-import fc from "fast-check";
 import { HEADER } from "../../../src/http/header-names.ts";
 import type { OperationId } from "../../../src/http/operations.ts";
 import type { UsageBody } from "../../../src/keys/usage/usage-body.ts";
 import { INT64_MIN, parseInt64 } from "../../../src/lib/int64.ts";
 import { stringifyJson } from "../../../src/lib/json.ts";
 import { decodeCursor, encodeCursor } from "../../../src/pets/cursor.ts";
+import fc from "../../support/fast-check.ts";
 import { findViolations } from "../../support/openapi-validator.ts";
 import { OPERATIONS, type Operation } from "./document.ts";
 import { type Case, cases, textOf } from "./requests.ts";

@@ -1,12 +1,14 @@
 // A client: it has a key, sends requests above, at or below its limits, and records the responses.
 
-import { randomUUID } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import { inspect } from "node:util";
 import { ApiError, type Pet, Petstore, RateLimitError } from "../../../client/src/index.ts";
 import { HEADER } from "../../../src/http/header-names.ts";
 import { PLAN_LIMITS, type Plan } from "../../../src/keys/plans.ts";
+import { keyIdOf } from "../../../src/keys/secret.ts";
 import type { Limits } from "../../../src/rate-limit/windows.ts";
+import { Random } from "../../simulation/random.ts";
+import { SEED } from "../../support/seed.ts";
 import { Ledger } from "./ledger.ts";
 
 export interface Profile {
@@ -50,6 +52,8 @@ export interface Service {
 /** Only to end what hangs. */
 export const TIMEOUT_MS = 30_000;
 
+const random = new Random(SEED);
+
 /** Keeps from the client what the limits are, so that it also sends what they refuse. */
 async function fetchWithoutLimits(url: string | URL | Request, init?: RequestInit): Promise<Response> {
   const response = await fetch(url, init);
@@ -89,7 +93,7 @@ export class Client {
   /** Sends bursts at the client's rate until the signal is aborted. */
   async sendBursts(signal: AbortSignal): Promise<void> {
     const everyMs = 60_000 * (this.profile.burst / this.profile.perMinute);
-    await wait(Math.random() * everyMs);
+    await wait(random.next() * everyMs);
     while (!signal.aborted) await Promise.all([wait(everyMs), ...this.burst()]);
   }
 
@@ -108,7 +112,7 @@ export class Client {
     if (repeated) return repeated;
     this.#turn += 1;
     if (this.#turn % 2 === 0 && !this.profile.isWriter) return undefined;
-    const name = randomUUID();
+    const name = `${keyIdOf(this.secret)}-${this.#turn}`;
     this.#toRepeat.push(name);
     return name;
   }
