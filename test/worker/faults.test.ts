@@ -14,7 +14,7 @@ import { encodeCursor } from "../../src/pets/cursor.ts";
 import { interceptCalls, interceptStatements, objectOf } from "../support/worker/bindings.ts";
 import { acquire, batch, type Client, countPets, newClient } from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
-import { fakeTimeouts, hasSettled, pass } from "../support/worker/time.ts";
+import { fakeTimeouts, hasSettled, pass, turns } from "../support/worker/time.ts";
 
 /**
  * Each block begins with the bindings that fail, and the keys for which they do: known to the isolate, new to it but stored in its object, or
@@ -170,8 +170,6 @@ function breakBindings({ broken, fault }: Cell, keyId: string) {
 }
 
 const STEP_MS = 1_000;
-/** Longer than the code between an answer and the next call. */
-const TURN_MS = 5;
 
 /** Sends a request through the broken bindings of a cell, and checks that it ends at the time that the cell has. */
 async function sendFaulty(cell: Cell, { id, call }: Client): Promise<Response> {
@@ -182,7 +180,8 @@ async function sendFaulty(cell: Cell, { id, call }: Client): Promise<Response> {
   fakeTimeouts();
   // The page is read while the object is called: the clock must not advance before the other bindings have answered.
   const settle = async () => {
-    do await scheduler.wait(TURN_MS);
+    // The code between an answer and the next call runs too.
+    do await turns();
     while (!state.hasFailed || state.working > 0);
   };
   const response = call(path, init);
@@ -239,7 +238,6 @@ beforeAll(async () => {
 
 it.each(CELLS)(
   "$broken, $fault, $key key: $operation: $expected, counted once, and recovers",
-  { timeout: 30_000 },
   async (cell) => {
     const { broken, key, operation, expected } = cell;
     const [path, init, statusWithoutFault] = REQUESTS[operation];

@@ -8,6 +8,7 @@ import { PLAN_LIMITS, type Plan } from "../../../src/keys/plans.ts";
 import { keyIdOf } from "../../../src/keys/secret.ts";
 import type { Limits } from "../../../src/rate-limit/windows.ts";
 import { Random } from "../../simulation/random.ts";
+import { WAIT_MS } from "../../support/hang.ts";
 import { SEED } from "../../support/seed.ts";
 import { Ledger } from "./ledger.ts";
 
@@ -49,9 +50,6 @@ export interface Service {
   problems: string[];
 }
 
-/** Only to end what hangs. */
-export const TIMEOUT_MS = 30_000;
-
 const random = new Random(SEED);
 
 /** Keeps from the client what the limits are, so that it also sends what they refuse. */
@@ -83,7 +81,7 @@ export class Client {
       // The runtime closes a connection after five idle seconds, also while a request is on its way.
       headers: { Connection: "close" },
       maxRetries: 0,
-      timeoutMs: TIMEOUT_MS,
+      timeoutMs: WAIT_MS,
       maxConcurrency: Infinity,
       fetch: fetchWithoutLimits,
       onResponse: (response) => this.ledger.record(response, Date.now()),
