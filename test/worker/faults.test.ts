@@ -198,9 +198,9 @@ async function sendFaulty(cell: Cell, { id, call }: Client): Promise<Response> {
   return response;
 }
 
-/** The failures in the latest log line. */
+/** The failures in the line of the latest request: that of an object may come after it. */
 function latestFailures() {
-  const failures = takeLogLines().at(-1)?.failures ?? [];
+  const failures = takeLogLines().findLast(({ event }) => event === "request")?.failures ?? [];
   return failures as { event: string; cause: string }[];
 }
 

@@ -3,7 +3,7 @@
 
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { beforeEach, expect, it, vi } from "vitest";
+import { beforeEach, expect, it } from "vitest";
 import { app } from "../../src/app.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
@@ -62,9 +62,6 @@ let nextId = 0n;
 beforeEach(async () => {
   const { create } = await newClient();
   for (let pet = 0; pet < 2; pet += 1) await create();
-  // The clock stands still, so the timers of leases must not fire. Requests that wait have shorter pauses.
-  const wait = scheduler.wait.bind(scheduler);
-  vi.spyOn(scheduler, "wait").mockImplementation((ms) => wait(ms < 100 ? ms : 10 * 60_000));
 });
 
 it("a list waits for one round: the object and the page in parallel, or only the object if the page is cached", async () => {
