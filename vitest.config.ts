@@ -6,14 +6,16 @@ import { availableParallelism } from "node:os";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
 import ClosingLine from "./test/support/closing-line.ts";
+import { HANG_MS, WAIT_MS } from "./test/support/hang.ts";
 import { serveValidator } from "./test/support/openapi-validator.ts";
+import { SEED } from "./test/support/seed.ts";
 import { IN_NODE, UNIT } from "./vitest.unit.config.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
     simulationRuns: number;
     exhaustiveDepth: number;
-    /** The one run that is wanted, or null. */
+    /** The one life that is wanted, or null. */
     simulationSeed: number | null;
   }
 }
@@ -45,18 +47,27 @@ export default defineConfig({
   test: {
     reporters: ["default", new ClosingLine()],
     // Files don't depend on each other's order, and the largest come first: else one runs alone in the end.
-    sequence: { shuffle: { tests: true } },
+    sequence: { shuffle: { tests: true }, seed: SEED },
     // One more than processors, because some tests wait for a service or a page. On two processors, two more were slower.
     maxWorkers: availableParallelism() + 1,
-    // Only to end what hangs. It is long because machines that run tests can be slow.
-    testTimeout: 90_000,
-    hookTimeout: 120_000,
+    testTimeout: HANG_MS,
+    hookTimeout: HANG_MS,
+    teardownTimeout: HANG_MS,
+    expect: { poll: { timeout: WAIT_MS } },
     projects: [
       { extends: true, test: { ...UNIT, execArgv: QUIET } },
       {
         extends: true,
         plugins: [insideWorkerd()],
-        test: { name: "worker", include: ["test/worker/**/*.test.ts"], ...IN_WORKERD, isolate: false },
+        test: {
+          name: "worker",
+          include: ["test/worker/**/*.test.ts"],
+          ...IN_WORKERD,
+          // One runtime for all files: vitest gives each only 60 s to start, which several at once exceed on a busy machine.
+          isolate: false,
+          maxWorkers: 1,
+          sequence: { groupOrder: 1 },
+        },
       },
       {
         extends: true,

@@ -1,6 +1,7 @@
 // The project `unit`. Stryker runs it by itself, because the other projects' plugin starts workerd.
 
 import { defineConfig } from "vitest/config";
+import { HANG_MS } from "./test/support/hang.ts";
 
 /** The part of the Workers runtime that src/ uses outside of workerd. */
 export const IN_NODE = {
@@ -9,11 +10,19 @@ export const IN_NODE = {
   },
 };
 
-/** Its tests wait for nothing real, so a long one hangs. */
-export const UNIT = { name: "unit", include: ["test/unit/**/*.test.ts"], testTimeout: 30_000, ...IN_NODE };
+export const UNIT = {
+  name: "unit",
+  include: ["test/unit/**/*.test.ts"],
+  setupFiles: ["./test/support/math-random.ts"],
+  ...IN_NODE,
+};
 
 // Stryker runs tests in threads, which can't set the time zone, and on changed sources, which some tests read as texts.
 const NOT_FOR_STRYKER = ["site", "documents", "proof", "layout"];
 export default defineConfig({
-  test: { ...UNIT, exclude: NOT_FOR_STRYKER.map((name) => `test/unit/${name}.test.ts`) },
+  test: {
+    ...UNIT,
+    testTimeout: HANG_MS,
+    exclude: NOT_FOR_STRYKER.map((name) => `test/unit/${name}.test.ts`),
+  },
 });

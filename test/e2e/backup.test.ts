@@ -15,11 +15,13 @@ import { createKey, rotateKey } from "../../src/operators/admin.ts";
 import { findKeyById } from "../../src/operators/records.ts";
 import { insertPetOnce } from "../../src/pets/idempotency.ts";
 import { insertPet } from "../../src/pets/store.ts";
+import { Random } from "../simulation/random.ts";
 import { apiError, tooManyCalls } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState, startPetstore } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 import { useAccount } from "../support/e2e/use-account.ts";
+import { SEED } from "../support/seed.ts";
 
 const OPERATOR = { by: "jo", nowMs: Date.UTC(2026, 10, 19, 12) };
 
@@ -539,15 +541,15 @@ async function callsOf(work: () => Promise<unknown>): Promise<number> {
   return api.requests.length - before;
 }
 
-const random = (from: number, to: number) => from + Math.floor(Math.random() * (to - from + 1));
+const random = new Random(SEED);
 
 it("a backup that is killed leaves no file with its name, and Ctrl-C leaves none at all", async () => {
   const calls = await callsOf(() => newBackup("--remote"));
   const file = newFile();
   for (const signal of ["SIGKILL", "SIGINT", "SIGTERM"] as const) {
     // The last calls read rows.
-    const at = random(calls - 5, calls);
-    await interrupt(`backup ${file} --remote`, signal, at, Math.random() < 0.5);
+    const at = random.int(calls - 5, calls);
+    await interrupt(`backup ${file} --remote`, signal, at, random.chance(0.5));
     const left = (await readdir(folder)).filter((name) => join(folder, name).startsWith(`${file}`));
     expect(left, `${signal} at call ${at}`).toEqual(
       signal === "SIGKILL" ? [expect.stringMatching(/\.\d+\.partial$/)] : [],
@@ -561,8 +563,8 @@ it("a restore that is killed anywhere, twice, is finished by the same command", 
   const calls = await callsOf(() => restore(backup));
   for (let drill = 1; drill <= 2; drill += 1) {
     for (const database of Object.values(target)) await empty(database);
-    const kills = [random(1, calls), random(1, calls)];
-    for (const at of kills) await interrupt(line, "SIGKILL", at, Math.random() < 0.5);
+    const kills = [random.int(1, calls), random.int(1, calls)];
+    for (const at of kills) await interrupt(line, "SIGKILL", at, random.chance(0.5));
     // The last statement may have arrived.
     const finished = "SELECT 1 FROM pet_restores WHERE bookmark GLOB 'file:*' AND finished_at_ms > 0";
     const isFinished = (await run(target.keys, finished).catch(() => [])).length > 0;

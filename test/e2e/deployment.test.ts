@@ -14,7 +14,6 @@ import { copyProject, type Outcome, runScript } from "../support/e2e/petstore.ts
 import { startWorkersAccount } from "../support/e2e/workers-account.ts";
 
 // A deployment takes ten seconds, and machines that run tests can be slow.
-vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
 
 // smoke.test.ts tests the waits of the smoke test.
 vi.mock(import("node:timers/promises"), async (original) => {

@@ -12,6 +12,7 @@ const ISOLATE = {
   sharedDatabases: { PETS_DB: "shared pets", KEYS_DB: "shared keys" },
 } satisfies WorkerSource;
 
+/** Of a minute and of a day, so that a minute which begins during a burst makes no difference. */
 const LIMIT = 300;
 
 it("a burst of exactly the limit through all isolates, at once or in steps, is admitted, and the next request is refused", async () => {
@@ -22,9 +23,6 @@ it("a burst of exactly the limit through all isolates, at once or in steps, is a
   for (const stepMs of [0, 60]) {
     const init = { headers: { Authorization: `Bearer ${await newKey(keys, LIMIT)}` } };
     const send = (isolate: number) => fetch(new URL("/v1/nowhere", workers[isolate]?.url), init);
-    const untilNextMinuteMs = 60_000 - (Date.now() % 60_000);
-    // A burst must end in the minute in which it begins.
-    if (untilNextMinuteMs < 10_000) await wait(untilNextMinuteMs);
     const sent = Array.from({ length: LIMIT }, async (_, index) => {
       await wait(stepMs * Math.floor((10 * index) / LIMIT));
       return (await send(index % 3)).status;

@@ -78,7 +78,7 @@ describe("npm start", () => {
     const registered = () => readdir(registryPath(state));
     expect(await service.runtimes()).toHaveLength(2);
     // It can come after the first response.
-    await expect.poll(registered, { timeout: 30_000 }).toEqual(["petstore"]);
+    await expect.poll(registered).toEqual(["petstore"]);
     const { runtimes } = service;
     await service.stopNpmOnly();
     expect([await runtimes(), await registered()]).toEqual([[], []]);

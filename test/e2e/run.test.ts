@@ -55,7 +55,7 @@ beforeAll(async () => {
   for (const name of ["wrangler", "tool", "node"]) await npm(".", "pack", `./${name}`);
   for (const name of [".", "scripts/node"]) await npm(name, "install", "--package-lock-only");
   expect(await lock()).toContain('"hasInstallScript": true');
-}, 120_000);
+});
 
 afterAll(() => rm(folder, { recursive: true }));
 

@@ -4,7 +4,7 @@ import { HEADER } from "../../src/http/header-names.ts";
 import { banEndMs } from "../../src/keys/object/bans.ts";
 import { headersOf } from "../../src/rate-limit/headers.ts";
 import { Random } from "./random.ts";
-import { FIRST_SECRET, type Isolate, MAX_WAIT_MS, type Message, type Read, World } from "./world.ts";
+import { FIRST_SECRET, type Isolate, LAST_CALL_MS, type Message, type Read, World } from "./world.ts";
 
 /**
  * What a fault does. "quick", "slow", "late": counting stays exact in both directions; after a quick one no request waits longer, after
@@ -443,8 +443,7 @@ class Scenario {
     if (!world.hasEndedIsolates)
       world.expect(world.open <= world.cancelled, () => `${world.open} requests were never decided`);
     const isHarmed = has("harmful");
-    // The last call before the end of a wait may fail, with no time left for a retry.
-    const hasWaited = world.waits.some(({ ms }) => ms >= MAX_WAIT_MS - 1_000);
+    const hasWaited = world.waits.some(({ ms }) => ms >= LAST_CALL_MS);
     const isQuick = !has("slow", "late", "harmful");
     // Without a record, the object can't decide.
     world.expect(

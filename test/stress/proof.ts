@@ -15,17 +15,19 @@ if (failed.length > 0) console.error(`${failed.length} failed: ${failed.join(", 
 process.exitCode = failed.length > 0 ? 1 : 0;
 
 function passes(name: string, options: string[]): boolean {
-  const { shows, command, env } = PROOFS[name] as Proof;
-  console.error(`proof: ${name}`);
+  const { shows, command, env: defaults } = PROOFS[name] as Proof;
+  const env = { ...defaults, ...process.env };
+  const variables = Object.keys(defaults ?? {}).map((each) => `${each}=${env[each]}`);
+  const again = [...variables, "npm run proof --", name, ...options].join(" ");
+  console.error(`proof: ${again}`);
   const startMs = performance.now();
   const words = ["scripts/run.mjs", ...command.split(" "), ...options];
-  const { status } = spawnSync(process.execPath, words, {
-    env: { ...env, ...process.env },
-    stdio: "inherit",
-  });
+  const { status } = spawnSync(process.execPath, words, { env, stdio: "inherit" });
   const minutes = ((performance.now() - startMs) / 60_000).toFixed(1);
   console.log(
-    status === 0 ? `${name}: shown in ${minutes} min: ${shows}` : `${name}: FAILED after ${minutes} min`,
+    status === 0
+      ? `${name}: shown in ${minutes} min: ${shows}`
+      : `${name}: FAILED after ${minutes} min: ${again}`,
   );
   return status === 0;
 }

@@ -1,5 +1,10 @@
 // What takes too long for every push, and runs at full length unless options say otherwise. The weekly workflow has a job for each.
 
+import { randomInt } from "node:crypto";
+
+/** Another one each time. */
+const TEST_SEED = `${randomInt(1, 2 ** 31)}`;
+
 export interface Proof {
   /** What it has shown if it passes. */
   shows: string;
@@ -14,7 +19,12 @@ export const PROOFS: Record<string, Proof> = {
   simulation: {
     shows: "a key gets exactly its limit in random scenarios with faults",
     command: "vitest run test/simulation/simulation.test.ts",
-    env: { SIMULATION_RUNS: "30000", SIMULATION_TOTALS: "1" },
+    env: { SIMULATION_RUNS: "30000", SIMULATION_TOTALS: "1", TEST_SEED },
+  },
+  chance: {
+    shows: "all tests pass in another order, and with other random data",
+    command: "vitest run",
+    env: { TEST_SEED },
   },
   // Depth 6 would take hours.
   exhaustive: {
@@ -25,14 +35,17 @@ export const PROOFS: Record<string, Proof> = {
   fuzz: {
     shows: "each generated request, valid or not, gets a documented response",
     command: "test/stress/fuzz/fuzz.ts",
+    env: { TEST_SEED },
   },
   crash: {
     shows: "kills under load lose or duplicate no write, and exceed no limit",
     command: "test/stress/load/crash.ts",
+    env: { TEST_SEED },
   },
   soak: {
     shows: "all counts reconcile after minutes of load, and memory is stable",
     command: "test/stress/load/soak.ts",
+    env: { TEST_SEED },
   },
   mutation: {
     shows: "tests notice changed operators in the modules that run in Node",

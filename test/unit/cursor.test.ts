@@ -1,10 +1,10 @@
 // Cursors: each id has exactly one.
 
 import { Buffer } from "node:buffer";
-import fc from "fast-check";
 import { expect, it } from "vitest";
 import { INT64_MAX, INT64_MIN } from "../../src/lib/int64.ts";
 import { decodeCursor, encodeCursor } from "../../src/pets/cursor.ts";
+import fc from "../support/fast-check.ts";
 
 it("a cursor round-trips every int64", () => {
   const anyInt64 = fc.bigInt({ min: INT64_MIN, max: INT64_MAX });

@@ -1,8 +1,8 @@
 // 64-bit integers: their decimal digits, and the notations of JSON.
 
-import fc from "fast-check";
 import { expect, it } from "vitest";
 import { INT64_MAX, INT64_MIN, int64FromJsonNumber, parseInt64 } from "../../src/lib/int64.ts";
+import fc from "../support/fast-check.ts";
 
 const OUT_OF_RANGE = [INT64_MAX + 1n, INT64_MIN - 1n, 10n ** 19n, -(10n ** 400n)].map(String);
 const NOT_CANONICAL = ["", "-", "+1", "01", "-0", "1.0", "1e3", "0x10", " 1", "1 ", "１", "1_0"];

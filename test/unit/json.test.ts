@@ -1,9 +1,9 @@
 // JSON with exact integers: the same as JSON.parse and JSON.stringify in all else.
 
-import fc from "fast-check";
 import { expect, it } from "vitest";
 import { INT64_MAX, INT64_MIN, int64FromJsonNumber } from "../../src/lib/int64.ts";
 import { parseJson, stringifyJson } from "../../src/lib/json.ts";
+import fc from "../support/fast-check.ts";
 
 const ODD_NUMBERS = "0 -0 1.0 1E+2 12e-1 1e400 1E-400 0.99999999999999999999 9007199254740992.5".split(" ");
 

@@ -1,11 +1,11 @@
 // Windows, the counts of addresses, and the rate-limit headers of a decision.
 
-import fc from "fast-check";
 import { expect, it } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
 import { AddressCounter } from "../../src/rate-limit/anonymous.ts";
 import { headersOf, left, tighterWindow } from "../../src/rate-limit/headers.ts";
 import * as Windows from "../../src/rate-limit/windows.ts";
+import fc from "../support/fast-check.ts";
 
 const NOON_MS = Date.UTC(2026, 10, 20, 12);
 const DAY_MS = 86_400_000;

@@ -60,7 +60,13 @@ it("a key whose row was deleted by hand is refused within 30 s, and none of its 
   await env.KEYS_DB.prepare("DELETE FROM keys WHERE id = ?1").bind(id).run();
   for (const ms of [10_000, 19_999]) {
     pass(ms);
-    expect(await Promise.race([send(secret), scheduler.wait(1_000)]), `after ${ms} ms`).toBeDefined();
+    const wait = vi.spyOn(scheduler, "wait");
+    await send(secret);
+    // A request that waits looks for its decision again and again; a report of what was decided comes after a second.
+    expect(
+      wait.mock.calls.filter(([waitMs]) => waitMs < 1_000),
+      `after ${ms} ms`,
+    ).toEqual([]);
   }
   pass(1);
   expect(await send(secret)).toBe(401);

@@ -7,6 +7,8 @@ import type { Runtime } from "../../lib/runtime.ts";
 export const CALL_DEADLINE_MS = 3_000;
 /** Longer than an object takes to restart after a crash. */
 const RETRY_PAUSE_MS = 250;
+/** The most of the time left that a pause takes. More: too little is left for the call; less: the object may not have restarted. */
+const MAX_PAUSE_SHARE = 0.25;
 
 /**
  * Calls an object, and retries a failed call unless the object is overloaded or the deadline has passed. `call` must be
@@ -20,10 +22,11 @@ export async function callObject<Result>(runtime: Runtime, maxMs: number, call: 
   } catch (error) {
     // After the clock steps, the rest is unknown.
     const tookMs = Math.min(CALL_DEADLINE_MS, Math.abs(runtime.now() - beganMs));
-    const leftMs = maxMs - tookMs - RETRY_PAUSE_MS;
+    const leftMs = maxMs - tookMs;
     const isFinal = error instanceof DeadlineExceeded || (error as { overloaded?: boolean }).overloaded;
     if (isFinal || leftMs <= 0) throw error;
-    await runtime.wait(RETRY_PAUSE_MS);
-    return callOnce(leftMs);
+    const pauseMs = Math.min(RETRY_PAUSE_MS, Math.floor(MAX_PAUSE_SHARE * leftMs));
+    await runtime.wait(pauseMs);
+    return callOnce(leftMs - pauseMs);
   }
 }

@@ -15,7 +15,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import { startWorkers } from "../../../bench/measure/workerd.ts";
 import { VERSION } from "../../../client/src/version.ts";
 import { ERROR_STATUS } from "../../../src/http/errors.ts";
-import { CHROMIUM, openBrowser } from "../../support/e2e/browser.ts";
+import { CHROMIUM, newPage, openBrowser } from "../../support/e2e/browser.ts";
 import { runProcess } from "../../support/e2e/petstore.ts";
 import { sharedPetstore } from "../../support/e2e/shared-petstore.ts";
 import type { run } from "./program.js";
@@ -274,7 +274,7 @@ it.skipIf(CHROMIUM === undefined)("a page that is not served over HTTPS calls th
   onTestFinished(() => void server.close());
   const browser = await openBrowser(["--host-resolver-rules=MAP insecure.test 127.0.0.1"]);
   onTestFinished(() => browser.close());
-  const page = await browser.newPage();
+  const page = await newPage(browser);
   const messages: string[] = [];
   page.on("console", (message) => messages.push(message.text()));
   await page.goto(`http://insecure.test:${(server.address() as AddressInfo).port}/`);

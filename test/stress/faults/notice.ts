@@ -46,7 +46,9 @@ process.exit(noticed === faults.length ? 0 : 1);
 
 /** Whether tests pass. */
 async function pass(tests: string[]): Promise<boolean> {
-  const args = ["node_modules/vitest/vitest.mjs", "run", "--bail=1", ...new Set(tests)];
+  // A fault that makes a test wait is noticed sooner than a slow machine would need.
+  const options = ["--bail=1", "--testTimeout=90000"];
+  const args = ["node_modules/vitest/vitest.mjs", "run", ...options, ...new Set(tests)];
   // A process group, because the test that loops is in a child of the runner.
   const runner = spawn(process.execPath, args, { stdio: "ignore", detached: true });
   const kill = () => runner.pid !== undefined && process.kill(-runner.pid, "SIGKILL");

@@ -1,8 +1,8 @@
 // HTTP requests: those that the document allows, and those that violate it in exactly one part.
 
-import fc from "fast-check";
 import { MAX_BODY_BYTES } from "../../../src/http/body.ts";
 import { newKeyId, newSecret } from "../../../src/keys/secret.ts";
+import fc from "../../support/fast-check.ts";
 import { OPERATIONS, type Operation, type Parameter, type Schema } from "./document.ts";
 import type { Request } from "./service.ts";
 import { isValidPlain, jsonTexts, mostly, mutated, plainTexts, violation, words } from "./values.ts";

@@ -7,6 +7,7 @@ import { text } from "node:stream/consumers";
 import { addTablesAndPets, NO_LIMIT, newKey } from "../../../bench/cases/pets.ts";
 import { PETSTORE } from "../../../bench/measure/implementations.ts";
 import { startWorkers } from "../../../bench/measure/workerd.ts";
+import { WAIT_MS } from "../../support/hang.ts";
 import type { Exchange } from "../../support/openapi-validator.ts";
 
 const PETS = 250;
@@ -59,7 +60,7 @@ export function runningService({ href, protocol }: URL, secret: string): Service
     const { method, target: path, body = "" } = each;
     const headers = { ...each.headers, "Content-Length": body.length };
     const startMs = performance.now();
-    const sent = request(href, { agent, method, path, headers, signal: AbortSignal.timeout(30_000) });
+    const sent = request(href, { agent, method, path, headers, signal: AbortSignal.timeout(WAIT_MS) });
     sent.on("error", () => {}).end(body, "latin1");
     try {
       const [response] = (await once(sent, "response")) as [http.IncomingMessage];

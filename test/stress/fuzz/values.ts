@@ -2,8 +2,8 @@
 // several notations.
 
 import { Ajv } from "ajv";
-import fc from "fast-check";
 import { INT64_MAX, INT64_MIN, int64FromJsonNumber } from "../../../src/lib/int64.ts";
+import fc from "../../support/fast-check.ts";
 import type { Schema } from "./document.ts";
 
 /** The words of a text. */

@@ -1,12 +1,15 @@
 // A client: it has a key, sends requests above, at or below its limits, and records the responses.
 
-import { randomUUID } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import { inspect } from "node:util";
 import { ApiError, type Pet, Petstore, RateLimitError } from "../../../client/src/index.ts";
 import { HEADER } from "../../../src/http/header-names.ts";
 import { PLAN_LIMITS, type Plan } from "../../../src/keys/plans.ts";
+import { keyIdOf } from "../../../src/keys/secret.ts";
 import type { Limits } from "../../../src/rate-limit/windows.ts";
+import { Random } from "../../simulation/random.ts";
+import { WAIT_MS } from "../../support/hang.ts";
+import { SEED } from "../../support/seed.ts";
 import { Ledger } from "./ledger.ts";
 
 export interface Profile {
@@ -47,8 +50,7 @@ export interface Service {
   problems: string[];
 }
 
-/** Only to end what hangs. */
-export const TIMEOUT_MS = 30_000;
+const random = new Random(SEED);
 
 /** Keeps from the client what the limits are, so that it also sends what they refuse. */
 async function fetchWithoutLimits(url: string | URL | Request, init?: RequestInit): Promise<Response> {
@@ -79,7 +81,7 @@ export class Client {
       // The runtime closes a connection after five idle seconds, also while a request is on its way.
       headers: { Connection: "close" },
       maxRetries: 0,
-      timeoutMs: TIMEOUT_MS,
+      timeoutMs: WAIT_MS,
       maxConcurrency: Infinity,
       fetch: fetchWithoutLimits,
       onResponse: (response) => this.ledger.record(response, Date.now()),
@@ -89,7 +91,7 @@ export class Client {
   /** Sends bursts at the client's rate until the signal is aborted. */
   async sendBursts(signal: AbortSignal): Promise<void> {
     const everyMs = 60_000 * (this.profile.burst / this.profile.perMinute);
-    await wait(Math.random() * everyMs);
+    await wait(random.next() * everyMs);
     while (!signal.aborted) await Promise.all([wait(everyMs), ...this.burst()]);
   }
 
@@ -108,7 +110,7 @@ export class Client {
     if (repeated) return repeated;
     this.#turn += 1;
     if (this.#turn % 2 === 0 && !this.profile.isWriter) return undefined;
-    const name = randomUUID();
+    const name = `${keyIdOf(this.secret)}-${this.#turn}`;
     this.#toRepeat.push(name);
     return name;
   }

@@ -13,7 +13,8 @@ import { type Pet, Petstore } from "../../../client/src/index.ts";
 import { PLANS_WITH_OWN_LIMITS } from "../../../src/keys/plans.ts";
 import { keyIdOf } from "../../../src/keys/secret.ts";
 import { createKey } from "../../../src/operators/admin.ts";
-import { Client, PROFILES, type Profile, type Service, TIMEOUT_MS } from "./client.ts";
+import { WAIT_MS } from "../../support/hang.ts";
+import { Client, PROFILES, type Profile, type Service } from "./client.ts";
 
 const OTHER_PETS = 300;
 
@@ -111,7 +112,7 @@ export async function load({ seconds, keys, kills, awaitsRecords }: LoadOptions)
   async function waitUntilUp(): Promise<void> {
     const startMs = performance.now();
     while (!(await fetch(new URL("/v1/pets", url), { method: "OPTIONS" }).catch(() => undefined))) {
-      if (performance.now() - startMs > TIMEOUT_MS) throw new Error("the runtime does not start again");
+      if (performance.now() - startMs > WAIT_MS) throw new Error("the runtime does not start again");
       await wait(POLL_MS);
     }
     service.isDown = false;
@@ -119,7 +120,7 @@ export async function load({ seconds, keys, kills, awaitsRecords }: LoadOptions)
 
   /** Without retries, which would hide errors. */
   function petstore(apiKey: string): Petstore {
-    return new Petstore({ apiKey, baseURL: url, maxRetries: 0, timeoutMs: TIMEOUT_MS });
+    return new Petstore({ apiKey, baseURL: url, maxRetries: 0, timeoutMs: WAIT_MS });
   }
 
   /** Compares the whole list with what the clients know of their pets. */

@@ -1,8 +1,9 @@
 // The machine's Chromium, driven by playwright-core, which does not install a browser; and the reference page in it.
 
 import { existsSync } from "node:fs";
-import { chromium, type Locator, type Page } from "playwright-core";
+import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from "playwright-core";
 import type { UsageBody } from "../../../src/keys/usage/usage-body.ts";
+import { WAIT_MS } from "../hang.ts";
 
 const KNOWN_PATHS = [
   "/usr/bin/chromium",
@@ -20,7 +21,14 @@ export const CHROMIUM = process.env.CHROMIUM ?? KNOWN_PATHS.find(existsSync);
 /** Starts the browser, with further switches. The caller closes it. */
 export function openBrowser(args: string[] = []) {
   if (CHROMIUM === undefined) throw new Error("Chromium not found: set CHROMIUM to its path");
-  return chromium.launch({ executablePath: CHROMIUM, args });
+  return chromium.launch({ executablePath: CHROMIUM, args, timeout: WAIT_MS });
+}
+
+/** A page in a context of its own. */
+export async function newPage(browser: Browser, options: BrowserContextOptions = {}): Promise<Page> {
+  const context = await browser.newContext(options);
+  context.setDefaultTimeout(WAIT_MS);
+  return context.newPage();
 }
 
 export const keyField = (page: Page): Locator => page.getByLabel("Your API key");

@@ -1,9 +1,11 @@
 // Every test file gets the tables, and a fixed clock in the middle of a minute and of a day. Only `Date` is faked. All log lines
-// are searched for secrets, and all responses are validated against the OpenAPI document. Alarms run only when a test runs them.
+// are searched for secrets, and all responses are validated against the OpenAPI document. Alarms run only when a test runs them, and
+// timers of leases and reports never.
 
 import { applyD1Migrations, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, vi } from "vitest";
+import { HANG_MS } from "../hang.ts";
 import { validateResponses } from "./client.ts";
 import { collectLogLines, takeLogLines } from "./log-lines.ts";
 
@@ -41,6 +43,16 @@ await runInDurableObject(env.API_KEYS.get(env.API_KEYS.newUniqueId()), (_, { sto
     return atMs && atMs - LATER_MS;
   };
 });
+
+/** Pauses of requests that wait are shorter. */
+const SHORTEST_TIMER_MS = 1_000;
+
+// By the real clock, a lease would end in the middle of a slow test, or of a later one. After the last test, no timer runs.
+const wait = scheduler.wait.bind(scheduler);
+if (scheduler.wait.name !== "waitOrNever")
+  scheduler.wait = function waitOrNever(ms, options) {
+    return wait(ms < SHORTEST_TIMER_MS ? ms : HANG_MS, options);
+  };
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["Date"], now: new Date("2026-11-20T12:34:20.500Z") });

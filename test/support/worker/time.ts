@@ -14,13 +14,17 @@ export function beginMinute(): void {
 }
 let latestMinuteMs = 0;
 
+/** Lets all code run that needs no further event, however slow the machine is: also a faked timeout that is due. */
+export async function turns(): Promise<void> {
+  for (let turn = 0; turn < 5; turn += 1) await scheduler.wait(1);
+}
+
 /** Whether a promise settles without further events. */
 export async function hasSettled(promise: Promise<unknown>): Promise<boolean> {
   let settled = false;
   const note = () => (settled = true);
   promise.then(note, note);
-  // Longer than a faked timeout needs to see that it is due.
-  for (let turn = 0; turn < 5; turn += 1) await scheduler.wait(1);
+  await turns();
   return settled;
 }
 

@@ -1,8 +1,8 @@
 // JSON with 64-bit integers: exact, and otherwise what JSON.parse and JSON.stringify do.
 
-import fc from "fast-check";
 import { expect, it } from "vitest";
 import { parse, stringify } from "../../../client/src/index.ts";
+import fc from "../../support/fast-check.ts";
 
 const LONG = ["9223372036854775807", "-9223372036854775808", "9007199254740993", "1234567890123456"];
 const NO_NUMBERS = ["0123456789012345678", "-01", "+1234567890123456", "1234567890123456."];

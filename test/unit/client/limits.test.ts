@@ -15,8 +15,6 @@ const HOUR_MS = 3_600_000;
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date", "performance"], now: START_MS });
-  const random = new Random(1);
-  vi.spyOn(Math, "random").mockImplementation(() => random.next());
   return () => void vi.restoreAllMocks();
 });
 
