@@ -1,4 +1,4 @@
-// The operations of the API: method, and path under /v1. A new operation begins here, and the compiler and tests name the rest.
+// The operations of the API: method, and path under /v1. A new operation begins here: "Adding an operation" in CONTRIBUTING.md.
 
 interface Operation {
   method: "get" | "post" | "put" | "patch" | "delete";

@@ -16,9 +16,19 @@ interface RowLimits {
 /** A row, whose columns are named like the fields. */
 export type Row<AnyKey> = Omit<AnyKey, "limits"> & Omit<RowLimits, "plan">;
 
-export const KEY_COLUMNS = `
-  id, plan, per_minute AS perMinute, per_day AS perDay, expires_at_ms AS expiresAtMs, revoked_at_ms AS revokedAtMs,
-  suspended_at_ms AS suspendedAtMs, coalesce(bans_lifted_until_ms, 0) AS bansLiftedUntilMs`;
+const COLUMNS: Record<keyof Row<Key>, string> = {
+  id: "id",
+  plan: "plan",
+  perMinute: "per_minute",
+  perDay: "per_day",
+  expiresAtMs: "expires_at_ms",
+  revokedAtMs: "revoked_at_ms",
+  suspendedAtMs: "suspended_at_ms",
+  bansLiftedUntilMs: "coalesce(bans_lifted_until_ms, 0)",
+};
+export const KEY_COLUMNS = Object.entries(COLUMNS)
+  .map(([field, sql]) => `${sql} AS ${field}`)
+  .join(", ");
 
 const SELECT_RECORD = `
   SELECT ${KEY_COLUMNS}, lower(hex(hash)) AS hash, (

@@ -96,9 +96,12 @@ it("documents and the guide have the headers of the service by their names", () 
   for (const each of named) expect([...existing, ...STANDARD, ...OF_OTHERS]).toContain(each);
 });
 
-it("the README has the plans and the error codes of the guide", () => {
+it("the README has the plans and the error codes of the guide, that of the client has the codes", () => {
   const readme = read("README.md").replaceAll("\n", " ");
   expect(readme).toContain(fillGuide("{{plans}}").replaceAll("\n", " "));
-  for (const [code, status] of Object.entries(ERROR_STATUS))
+  const ofClient = read("client/README.md");
+  for (const [code, status] of Object.entries(ERROR_STATUS)) {
     expect(readme).toContain(`${status} \`${code}\``);
+    expect(ofClient).toContain(`\`${code}\``);
+  }
 });
