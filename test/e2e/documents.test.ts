@@ -79,7 +79,13 @@ it.each(DOCUMENTS)("%s links to files and headings that exist", (document) => {
 });
 
 /** Headers that the service does not define. */
-const STANDARD = ["Authorization", "Content-Type", "WWW-Authenticate", "Strict-Transport-Security"];
+const STANDARD = [
+  "Authorization",
+  "Content-Encoding",
+  "Content-Type",
+  "WWW-Authenticate",
+  "Strict-Transport-Security",
+];
 const OF_OTHERS = ["X-Content-Type-Options", "CF-Worker", "CF-Connecting-IP"];
 
 // So a header on which clients rely can't get another name.
