@@ -3,7 +3,6 @@
 
 import { read } from "../../src/d1/statements.ts";
 import { countKeys } from "../../src/operators/records.ts";
-import { isFromFile } from "../backup/restore.ts";
 import {
   CONTENTS,
   missingTables,
@@ -14,7 +13,7 @@ import {
 } from "../cloudflare/database.ts";
 import { logByStatus } from "../cloudflare/log-query.ts";
 import { announceTarget, readTarget, targetOptions } from "../cloudflare/target.ts";
-import { findUnfinished } from "../cloudflare/time-travel.ts";
+import { findUnfinished, isFromFile } from "../cloudflare/time-travel.ts";
 import { readOrigin } from "../deploy/smoke-test.ts";
 import { COMMON } from "../keys/options.ts";
 import { printable } from "../keys/text.ts";
