@@ -106,11 +106,18 @@ export function defineCommand<
   };
 }
 
-export function defineGroup(description: string, examples: readonly string[], commands: Commands): Program {
+/** `version` is what `--version` prints. */
+export function defineGroup(
+  description: string,
+  examples: readonly string[],
+  commands: Commands,
+  version?: string,
+): Program {
   return {
     commands,
     build(line, _summary, io) {
       const group = newCommand(line, description, examples, io);
+      if (version !== undefined) group.version(version, "--version", "print the version");
       for (const [name, [summary]] of Object.entries(commands))
         group.addCommand(new Command(name).summary(summary));
       return group;
@@ -141,8 +148,8 @@ function newCommand(line: string, description: string, examples: readonly string
       getErrHelpWidth: () => 100,
     })
     .exitOverride((error) => {
-      // The help was written, because it was asked for or because a subcommand is missing.
-      if (error.code.startsWith("commander.help")) throw error;
+      // The help was written, because it was asked for or because a subcommand is missing; or the version.
+      if (/^commander\.(help|version)/.test(error.code)) throw error;
       const problem = error.message.replace(/^error: |\.$/g, "").replaceAll("\n", " ");
       throw new UsageError(`${problem}; see ${line} --help`);
     });
@@ -182,7 +189,7 @@ export async function runCommand(
     const chosen = await choose(program, line, "", args);
     const command = chosen.program.build(chosen.line, chosen.summary, io);
     await command.parseAsync(chosen.args, { from: "user" }).catch((error) => {
-      // The help was asked for, and written.
+      // The help or the version was asked for, and written.
       if (!(error instanceof CommanderError && error.exitCode === 0)) throw error;
     });
     await io.finish();

@@ -263,7 +263,7 @@ it.each(ON_CLOUDFLARE)(
         .slice(1) ?? [];
     const input = { piped: newSecret(newKeyId()) };
     const { exitCode, stderr } = await runPetstore(isChosen ? line : [...line, "--remote"], input);
-    const problem = expect.stringContaining("error: Node is too old, or add --allow-packaged-node to let");
+    const problem = expect.stringContaining("Node is too old, or add --allow-packaged-node to let");
     expect([exitCode, stderr]).toEqual([1, problem]);
   },
 );
