@@ -1,9 +1,10 @@
 // ./petstore: everything that operators do. Each command has a file in commands/.
 
-import { defineGroup, main } from "./lib/command.ts";
+import packageJson from "../package.json" with { type: "json" };
+import { defineGroup, main, type Program } from "./lib/command.ts";
 import { petstoreLine } from "./lib/line.ts";
 
-export const petstore = defineGroup(
+export const petstore: Program = defineGroup(
   "Operates the service: its keys, databases and deployments. Commands work on the local databases, unless --preview or --remote, or else the variable PETSTORE_TARGET (local, remote or preview:NAME), chooses others. PETSTORE_PERSIST_TO does what --persist-to does.",
   ['keys create --name "Jo\'s shop" --plan pro', "keys create --help"],
   {
@@ -20,7 +21,16 @@ export const petstore = defineGroup(
       "restore the pets to an earlier state, or both databases from a backup",
       () => import("./commands/restore.ts"),
     ],
+    completion: [
+      "print the script with which a shell completes these commands",
+      async () => ({ default: (await import("./commands/completion.ts")).completionOf(petstore) }),
+    ],
+    help: [
+      "show the help of a command",
+      async () => ({ default: (await import("./commands/help.ts")).helpOf(petstore) }),
+    ],
   },
+  `${packageJson.name} ${packageJson.version}`,
 );
 
 if (process.argv[1] === import.meta.filename) await main(petstore, petstoreLine());

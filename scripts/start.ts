@@ -8,7 +8,6 @@ import { PLAN_LIMITS } from "../src/keys/plans.ts";
 import { createKey } from "../src/operators/admin.ts";
 import { listKeys } from "../src/operators/records.ts";
 import { findPage, insertPet } from "../src/pets/store.ts";
-import { requireNoRestore } from "./backup/restore.ts";
 import {
   CONTENTS,
   earlierDatabase,
@@ -19,6 +18,7 @@ import {
   type Target,
 } from "./cloudflare/database.ts";
 import { folder, localState, targetOptions } from "./cloudflare/target.ts";
+import { requireNoRestore } from "./cloudflare/time-travel.ts";
 import { QUIET, readConfig, WRANGLER } from "./cloudflare/wrangler.ts";
 import { defineCommand, integer, main } from "./lib/command.ts";
 import { ReportedError, UsageError } from "./lib/io.ts";

@@ -7,11 +7,13 @@ import { createReadStream, createWriteStream, rmSync } from "node:fs";
 import { open, rename, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { pipeline } from "node:stream/promises";
+import { isDeepStrictEqual } from "node:util";
 import { createGunzip, createGzip } from "node:zlib";
-import type { Contents } from "../cloudflare/database.ts";
-import { SIGNALS } from "../lib/interrupt.ts";
-import { messageOf } from "../lib/io.ts";
-import { type Layout, MAX_PAGE_BYTES, MAX_PAGE_ROWS, type Page } from "./tables.ts";
+import * as z from "zod/mini";
+import { parseInt64 } from "../../src/lib/int64.ts";
+import { messageOf, printable } from "../lib/io.ts";
+import { parseTime } from "../lib/time.ts";
+import { MAX_PAGE_BYTES, MAX_PAGE_ROWS, type Page } from "./tables.ts";
 
 const FORMAT = "petstore backup";
 /** Another number for what this version can't read. */
@@ -20,23 +22,34 @@ const VERSION = 1;
 /** A longer line is not one of a backup. */
 const MAX_LINE_LENGTH = 4 * MAX_PAGE_BYTES;
 
-/** The details of a backup. */
-export interface Header {
-  /** When it began: RFC 3339. */
-  createdAt: string;
-  /** What was backed up, as words of a sentence. */
-  source: string;
-  /** The highest id that was ever assigned to a pet. */
-  highestId: string;
-  /** The files of the applied migrations. */
-  migrations: Record<Contents, string[]>;
-  layout: Layout;
-}
+const MAX_NAMES = 1_000;
+const text = (pattern: RegExp) => z.string().check(z.regex(pattern));
+const LABEL = text(/^(keys|pets)\.\w{1,64}$/);
+const files = z.array(text(/^\w{1,100}\.sql$/)).check(z.maxLength(MAX_NAMES));
+const columns = z.array(text(/^\w{1,64}$/)).check(z.maxLength(MAX_NAMES));
 
-export interface Summary {
-  rows: Record<string, number>;
-  sha256: string;
-}
+/** The details of a backup. A file can have anything in their place, so nothing of it is used before it has this form. */
+const HEADER = z.object({
+  /** When it began: RFC 3339. */
+  createdAt: text(/T/).check(z.refine((value) => parseTime(value) !== undefined)),
+  /** What was backed up, as words of a sentence. */
+  source: z.string().check(
+    z.maxLength(10_000),
+    z.refine((value) => printable(value) === value),
+  ),
+  /** The highest id that was ever assigned to a pet. */
+  highestId: z.string().check(z.refine((value) => (parseInt64(value) ?? -1n) >= 0n)),
+  /** The files of the applied migrations. */
+  migrations: z.object({ keys: files, pets: files }),
+  layout: z.record(LABEL, columns),
+});
+export type Header = z.infer<typeof HEADER>;
+
+const SUMMARY = z.object({
+  rows: z.record(LABEL, z.int()),
+  sha256: text(/^[0-9a-f]{64}$/),
+});
+export type Summary = z.infer<typeof SUMMARY>;
 
 export type Rows = Page & { table: string };
 
@@ -45,21 +58,17 @@ export async function writeFile(path: string, header: Header, rows: AsyncIterabl
   const summary: Summary = { rows: {}, sha256: "" };
   const partial = `${path}.${process.pid}.partial`;
   const remove = () => rmSync(partial, { force: true });
-  const end = (_: NodeJS.Signals, number: number) => process.exit(128 + number);
+  // An interrupted command ends while this is still under way.
   process.on("exit", remove);
-  for (const signal of SIGNALS) process.on(signal, end);
   try {
     const file = createWriteStream(partial, { flags: "wx", mode: 0o600, flush: true });
     await pipeline(textsOf(header, rows, summary), createGzip(), file);
     await rename(partial, path);
     await syncFolder(dirname(path));
     return summary;
-  } catch (error) {
-    throw new Error(`${path} was not written: ${messageOf(error)}`, { cause: error });
   } finally {
     remove();
     process.off("exit", remove);
-    for (const signal of SIGNALS) process.off(signal, end);
   }
 }
 
@@ -94,11 +103,13 @@ export async function readFile(path: string, visit: Visit): Promise<Summary & { 
   const hash = createHash("sha256");
   let header: Header | undefined;
   let summary: Summary | undefined;
+  const rows: Summary["rows"] = {};
   let table = "";
   let lines: string[] = [];
   let bytes = 0;
   const flush = async () => {
     if (lines.length > 0) await visit(table, lines);
+    if (lines.length > 0) rows[table] = (rows[table] ?? 0) + lines.length;
     [lines, bytes] = [[], 0];
   };
 
@@ -113,23 +124,37 @@ export async function readFile(path: string, visit: Visit): Promise<Summary & { 
       await flush();
       const found = parse(line);
       if (header === undefined) header = headerOf(path, found);
-      else if (typeof found.sha256 === "string") summary = found as unknown as Summary;
-      else if (typeof found.table === "string" && header.layout[found.table]) table = found.table;
+      else if ("sha256" in found) summary = checked(path, "last line", SUMMARY, found);
+      else if (Object.hasOwn(header.layout, `${found.table}`)) table = `${found.table}`;
       else throw damaged(path, "it has a line of no table");
     }
     if (!summary) hash.update(`${line}\n`);
   }
   if (header === undefined || summary === undefined) throw damaged(path, "it ends too early");
   if (summary.sha256 !== hash.digest("hex")) throw damaged(path, "its content does not have its SHA-256");
+  if (!isDeepStrictEqual(summary.rows, rows)) throw damaged(path, "it has not as many rows as it says");
   return { ...summary, header };
 }
 
 function headerOf(path: string, { format, version, ...header }: Record<string, unknown>): Header {
   if (format !== FORMAT) throw new Error(`${path} is not a backup of this service`);
-  if (version === VERSION) return header as unknown as Header;
+  if (version === VERSION) return checked(path, "header", HEADER, header);
+  if (!Number.isSafeInteger(version)) throw damaged(path, "its header has a wrong version");
   throw new Error(
     `${path} has version ${version} of the format, and this checkout reads version ${VERSION}: use the checkout that wrote it`,
   );
+}
+
+/** A line of the file, if it has the form of `schema`. The message says which field is wrong, and nothing that the file has. */
+function checked<Value>(
+  path: string,
+  what: string,
+  schema: z.ZodMiniObject & z.ZodMiniType<Value>,
+  found: object,
+): Value {
+  const { success, data, error } = schema.safeParse(found);
+  if (success) return data;
+  throw damaged(path, `its ${what} has a wrong ${String(error.issues[0]?.path[0])}`);
 }
 
 function parse(line: string): Record<string, unknown> {

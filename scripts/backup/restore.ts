@@ -2,25 +2,30 @@
 // any machine that has the file can finish it. Every step can be repeated.
 
 import { INT64_MAX } from "../../src/lib/int64.ts";
-import { CONTENTS, type Contents, migrate, migrationFiles } from "../cloudflare/database.ts";
+import {
+  CONTENTS,
+  type Contents,
+  migrate,
+  migratedDatabase,
+  migrationFiles,
+} from "../cloudflare/database.ts";
 import {
   beginRestore,
+  FROM_FILE,
   findUnfinished,
   finishRestore,
+  isFromFile,
   type Restore,
   raiseIds,
   SPARE_IDS,
 } from "../cloudflare/time-travel.ts";
+import { unlessInterrupted } from "../lib/interrupt.ts";
 import { type Io, messageOf, UsageError } from "../lib/io.ts";
-import { petstoreLine } from "../lib/line.ts";
 import { formatTime } from "../lib/time.ts";
 import { counter } from "./backup.ts";
 import { type Header, readFile, type Summary } from "./file.ts";
 import { patiently } from "./patience.ts";
 import { type Databases, insertRows, readTables, selectTables, type Tables } from "./tables.ts";
-
-/** In the place of a Time Travel bookmark: this, the SHA-256 of the backup, and what is restored. */
-const BOOKMARK = "file:";
 
 const RESTORES = "keys.pet_restores";
 /** May have rows: the history of restores, and usage, which the objects of a running service record. A restore leaves them as they are. */
@@ -47,27 +52,14 @@ export async function checkBackup(
         `${path} needs migrations/${contents}/${unknown}, which this checkout does not have: use a newer one`,
       );
   }
+  const [keys, pets] = [await migratedDatabase("keys"), await migratedDatabase("pets")];
+  columnsOf(path, header, await readTables({ keys, pets }));
   const ofChosen = Object.entries(rows).filter(([label]) => chosen.some((each) => label.startsWith(each)));
   return { path, header, rows: Object.fromEntries(ofChosen), sha256, chosen };
 }
 
-/** Whether a restore is one from a file. */
-export function isFromFile({ bookmark }: Restore): boolean {
-  return bookmark.startsWith(BOOKMARK);
-}
-
-/** Throws if a restore from a file is unfinished: the record of a new key could get the number of one that is still to be written. */
-export async function requireNoRestore(keys: D1Database, where: string[]): Promise<void> {
-  const unfinished = await findUnfinished(keys);
-  if (unfinished === null || !isFromFile(unfinished)) return;
-  const command = petstoreLine("restore --from FILE", ...where);
-  throw new Error(
-    `a restore from a backup is unfinished, and nothing was created: finish it with ${command}`,
-  );
-}
-
 function bookmarkOf({ sha256, chosen }: Backup): string {
-  return `${BOOKMARK}${sha256}:${chosen.join("+")}`;
+  return `${FROM_FILE}${sha256}:${chosen.join("+")}`;
 }
 
 /** The unfinished restore of this backup, if there is one. Throws if the databases are in another restore, or not empty. */
@@ -121,12 +113,12 @@ export function newRestore(backup: Backup, begunBy: string, nowMs: number): Rest
 }
 
 /** The tables and columns of a backup. Newer columns get their defaults. */
-function columnsOf({ path, header }: Backup, tables: Tables): Tables {
+function columnsOf(path: string, header: Header, tables: Tables): Tables {
   try {
     return selectTables(tables, header.layout);
   } catch (error) {
     const advice = "restore it with an earlier checkout, and migrate then";
-    throw new Error(`${path} does not fit these databases, because ${messageOf(error)}: ${advice}`);
+    throw new Error(`${path} does not fit, because ${messageOf(error)}: ${advice}`);
   }
 }
 
@@ -143,9 +135,9 @@ export async function restoreBackup(
   const migrations: string[] = [];
   for (const contents of CONTENTS)
     migrations.push(...(await patiently(() => migrate(databases[contents], contents))));
-  const tables = columnsOf(backup, await readTables(databases));
+  const tables = columnsOf(path, backup.header, await readTables(databases));
   if (!isBegun) await patiently(() => beginRestore(databases.keys, restore));
-  try {
+  const write = async () => {
     // Before the pets: a pet that is added meanwhile must not get an id of the backup.
     if (idsAbove !== null) await patiently(() => raiseIds(databases.pets, idsAbove));
     await io.step("Writing rows", async (progress) => {
@@ -160,8 +152,9 @@ export async function restoreBackup(
       if (read.sha256 !== sha256) throw new Error(`${path} has changed`);
     });
     await patiently(() => finishRestore(databases.keys, restore));
-  } catch (error) {
+  };
+  await unlessInterrupted(write).catch((error) => {
     throw new Error(`${messageOf(error)}; the restore is unfinished: run the same command again`);
-  }
+  });
   return migrations;
 }

@@ -61,7 +61,7 @@ export async function readTables(databases: Databases): Promise<Tables> {
 }
 
 /** The names of tables and columns, in the order of a row's values. */
-export type Layout = Record<string, string[]>;
+type Layout = Record<string, string[]>;
 
 export function layoutOf(tables: Tables): Layout {
   const namesOf = (columns: Column[]) => columns.map(({ name }) => name);

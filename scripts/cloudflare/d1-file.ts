@@ -16,8 +16,21 @@ export function d1OnFile(path: string): { database: D1Database; close(): void } 
   mkdirSync(dirname(path), { recursive: true });
   const file = new DatabaseSync(path, { timeout: BUSY_MS });
   file.exec("PRAGMA journal_mode = WAL");
+  return { database: d1On(file), close: () => file.close() };
+}
+
+/** A database in memory, after these statements. */
+export function d1InMemory(sql: string): D1Database {
+  const memory = new DatabaseSync(":memory:");
+  memory.exec(sql);
+  return d1On(memory);
+}
+
+function d1On(file: DatabaseSync): D1Database {
+  // As D1 counts: a page that a deletion has freed is used again.
   const size = file.prepare(
-    "SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size",
+    `SELECT (page_count - freelist_count) * page_size AS bytes
+    FROM pragma_page_count, pragma_freelist_count, pragma_page_size`,
   );
   const execute = (sql: string, params: SQLInputValue[]) => {
     try {
@@ -51,8 +64,7 @@ export function d1OnFile(path: string): { database: D1Database; close(): void } 
       throw error;
     }
   };
-  const database = { prepare: (sql: string) => statement(sql), batch } as unknown as D1Database;
-  return { database, close: () => file.close() };
+  return { prepare: (sql: string) => statement(sql), batch } as unknown as D1Database;
 }
 
 /** An error of SQLite with its code in the message, as D1 has it. */

@@ -10,7 +10,7 @@ import { messageOf } from "../lib/io.ts";
 import { petstoreLine } from "../lib/line.ts";
 import { ifFound, openAccount } from "./account.ts";
 import { d1OverApi, timeTravelOverApi } from "./d1-api.ts";
-import { d1OnFile } from "./d1-file.ts";
+import { d1InMemory, d1OnFile } from "./d1-file.ts";
 import { readConfig } from "./wrangler.ts";
 
 /** What a database has. A command opens only what it needs: commands on keys work whatever has happened to the pets. */
@@ -144,15 +144,29 @@ export async function pendingMigrations(database: D1Database, contents: Contents
   return (await migrationFiles(contents)).filter((file) => !applied.includes(file));
 }
 
+/** An empty database after these migrations of this checkout, by default all. */
+export async function migratedDatabase(contents: Contents, files?: string[]): Promise<D1Database> {
+  const read = async (file: string) => readFile(`migrations/${contents}/${file}`, "utf8");
+  const texts = await Promise.all((files ?? (await migrationFiles(contents))).map(read));
+  return d1InMemory(texts.join("\n"));
+}
+
 /** The tables that applied migrations have made, and the database has lost. */
 export async function missingTables(database: D1Database, contents: Contents): Promise<string[]> {
   const applied = await appliedMigrations(database);
   const files = (await migrationFiles(contents)).filter((file) => applied.includes(file));
-  const texts = await Promise.all(files.map((file) => readFile(`migrations/${contents}/${file}`, "utf8")));
-  const made = [...texts.join("\n").matchAll(/^CREATE TABLE (\w+)/gm)].map(([, name = ""]) => name);
-  const select = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'");
+  const made = await tablesOf(await migratedDatabase(contents, files));
+  const existing = await tablesOf(database);
+  return made.filter((name) => !existing.includes(name));
+}
+
+/** The names of the service's tables in a database. */
+async function tablesOf(database: D1Database): Promise<string[]> {
+  const select = database.prepare(
+    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*' ORDER BY rowid",
+  );
   const { results } = await read(() => select.all<{ name: string }>());
-  return made.filter((name) => !results.some((table) => table.name === name));
+  return results.map(({ name }) => name);
 }
 
 /** As `wrangler d1 migrations apply` creates it. */

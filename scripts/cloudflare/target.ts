@@ -7,9 +7,9 @@ import { type Io, UsageError } from "../lib/io.ts";
 import { projectLine, shownPath, typedIn } from "../lib/line.ts";
 import { type Contents, DEFAULT_STATE, databaseFile, type Target } from "./database.ts";
 
-/** Parses a path, relative to where the command was typed: it runs in the project's folder. */
+/** Parses a path, relative to where the command was typed: it runs in the project's folder. A file called "-" is "./-". */
 function path(what: string) {
-  const parse = matching(/^(?!--)./, `It must name a ${what}.`);
+  const parse = matching(/^(?!--|-$)./, `It must name a ${what}.`);
   return (text: string) => resolve(typedIn(), parse(text));
 }
 

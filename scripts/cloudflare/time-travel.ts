@@ -24,6 +24,14 @@ export interface Restore {
   idsAbove: string | null;
 }
 
+/** With this, the SHA-256 of a backup follows, and what is restored from it. */
+export const FROM_FILE = "file:";
+
+/** Whether a restore is one from a file. */
+export function isFromFile({ bookmark }: Restore): boolean {
+  return bookmark.startsWith(FROM_FILE);
+}
+
 /** Where a restore works. */
 export type Place = { target: Target; pets: DeployedDatabase; keys: D1Database };
 
@@ -61,6 +69,16 @@ const markerOf = (beganAtMs: number) => `began_at_${beganAtMs}`;
 
 export function findUnfinished(keys: D1Database): Promise<Restore | null> {
   return read(() => keys.prepare(SELECT_UNFINISHED).first<Restore>());
+}
+
+/** Throws if a restore from a file is unfinished: the record of a new key could get the number of one that is still to be written. */
+export async function requireNoRestore(keys: D1Database, where: string[]): Promise<void> {
+  const unfinished = await findUnfinished(keys);
+  if (unfinished === null || !isFromFile(unfinished)) return;
+  const command = petstoreLine("restore --from FILE", ...where);
+  throw new Error(
+    `a restore from a backup is unfinished, and nothing was created: finish it with ${command}`,
+  );
 }
 
 /** The highest id that was assigned to a pet. */

@@ -6,7 +6,8 @@ import { waitingForCalls } from "../cloudflare/account.ts";
 import { CONTENTS, openDatabases } from "../cloudflare/database.ts";
 import { announceTarget, file, readTarget, TARGET_OPTIONS } from "../cloudflare/target.ts";
 import { defineCommand } from "../lib/command.ts";
-import { UsageError } from "../lib/io.ts";
+import { unlessInterrupted } from "../lib/interrupt.ts";
+import { messageOf, UsageError } from "../lib/io.ts";
 import { petstoreLine } from "../lib/line.ts";
 
 export default defineCommand({
@@ -19,15 +20,18 @@ export default defineCommand({
     const target = readTarget(io, options);
     if (existsSync(path)) throw new UsageError(`${path} exists: give another name`);
     announceTarget(io, target, ...CONTENTS);
-    const { databases, source } = await io.step("Opening the databases", async () => {
-      return { databases: await openDatabases(target, ...CONTENTS), source: await namesOf(target) };
+    const work = async () => {
+      const open = async () => ({
+        databases: await openDatabases(target, ...CONTENTS),
+        source: await namesOf(target),
+      });
+      const { databases, source } = await io.step("Opening the databases", open);
+      const summary = await backUp(io, databases, source, path).finally(databases.close);
+      io.print(`Wrote ${path}, a backup of ${source} (${rowsText(summary)}).`);
+    };
+    await waitingForCalls(() => unlessInterrupted(work)).catch((cause) => {
+      throw new Error(`${path} was not written: ${messageOf(cause)}`, { cause });
     });
-    try {
-      const summary = await waitingForCalls(() => backUp(io, databases, source, path));
-      io.print(`Wrote ${path} (${rowsText(summary)}).`);
-    } finally {
-      await databases.close();
-    }
     io.note(`It has customers' data and hashes of keys: keep it private, and outside of Cloudflare.
 Next, check it: ${petstoreLine("restore", "--from", path, "--dry-run")}`);
   },

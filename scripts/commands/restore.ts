@@ -4,7 +4,7 @@
 import { InvalidArgumentError } from "commander";
 import { HEADER } from "../../src/http/header-names.ts";
 import { namesOf, rowsText } from "../backup/backup.ts";
-import { checkBackup, findBegun, isFromFile, newRestore, restoreBackup } from "../backup/restore.ts";
+import { checkBackup, findBegun, newRestore, restoreBackup } from "../backup/restore.ts";
 import { waitingForCalls } from "../cloudflare/account.ts";
 import {
   CONTENTS,
@@ -18,6 +18,7 @@ import { announceTarget, file, readTarget, TARGET_OPTIONS, targetOptions } from 
 import {
   findHighestId,
   findUnfinished,
+  isFromFile,
   type Place,
   type Restore,
   restorePets,

@@ -3,7 +3,6 @@
 
 import { read } from "../../src/d1/statements.ts";
 import { countKeys } from "../../src/operators/records.ts";
-import { isFromFile } from "../backup/restore.ts";
 import {
   CONTENTS,
   missingTables,
@@ -14,14 +13,14 @@ import {
 } from "../cloudflare/database.ts";
 import { logByStatus } from "../cloudflare/log-query.ts";
 import { announceTarget, readTarget, targetOptions } from "../cloudflare/target.ts";
-import { findUnfinished } from "../cloudflare/time-travel.ts";
+import { findUnfinished, isFromFile } from "../cloudflare/time-travel.ts";
 import { readOrigin } from "../deploy/smoke-test.ts";
 import { COMMON } from "../keys/options.ts";
 import { printable } from "../keys/text.ts";
 import { defineCommand } from "../lib/command.ts";
 import { messageOf } from "../lib/io.ts";
 import { petstoreLine } from "../lib/line.ts";
-import { tableText } from "../lib/table.ts";
+import { factsText, tableText } from "../lib/table.ts";
 import { formatTime } from "../lib/time.ts";
 import { withSeparators } from "../usage/text.ts";
 
@@ -126,9 +125,9 @@ function statusText(
     ["Restore", isUnknown(restore) ? unknown(restore) : restoreText(restore, target)],
     ["Keys", isUnknown(keys) ? unknown(keys) : keysText(keys)],
   ];
-  if (lastHour === null) return tableText(facts);
-  if (isUnknown(lastHour)) return tableText([...facts, ["Last hour", unknown(lastHour)]]);
-  return `${tableText([...facts, ["Last hour", requestsText(lastHour)]])}\n\n${statusTable(lastHour)}`.trimEnd();
+  if (lastHour === null) return factsText(facts);
+  if (isUnknown(lastHour)) return factsText([...facts, ["Last hour", unknown(lastHour)]]);
+  return `${factsText([...facts, ["Last hour", requestsText(lastHour)]])}\n\n${statusTable(lastHour)}`.trimEnd();
 }
 
 function isUnknown(part: object): part is { problem: string } {

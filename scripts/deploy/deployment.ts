@@ -5,7 +5,6 @@ import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { createKey, rotateKey } from "../../src/operators/admin.ts";
 import { listKeys } from "../../src/operators/records.ts";
-import { requireNoRestore } from "../backup/restore.ts";
 import { openAccount } from "../cloudflare/account.ts";
 import {
   CONTENTS,
@@ -17,6 +16,7 @@ import {
   type Target,
 } from "../cloudflare/database.ts";
 import { targetOptions } from "../cloudflare/target.ts";
+import { requireNoRestore } from "../cloudflare/time-travel.ts";
 import { readConfig, runWrangler } from "../cloudflare/wrangler.ts";
 import { type Io, UsageError } from "../lib/io.ts";
 

@@ -6,6 +6,7 @@ import {
   type KeyOwner,
   type ListedKey,
 } from "../../src/operators/records.ts";
+import { printable as printableText } from "../lib/io.ts";
 import { tableText } from "../lib/table.ts";
 import { formatDate, formatTime } from "../lib/time.ts";
 
@@ -116,6 +117,6 @@ export function planText({ plan, limits }: NamedKey): string {
 
 /** At most `max` characters, and no control or format characters, which could deceive the reader of a terminal. */
 export function printable(text: string, max = MAX_NAME_LENGTH): string {
-  const characters = [...text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "?")];
+  const characters = [...printableText(text)];
   return characters.length > max ? `${characters.slice(0, max - 1).join("")}…` : characters.join("");
 }

@@ -1,6 +1,7 @@
 // A command is data: its arguments, options, examples and handler. commander parses the command line, prints help, and suggests what
 // a mistyped word may mean. Exit codes: 0, 1 if the command failed, 2 if its usage was wrong.
 
+import { join } from "node:path";
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { keyIdIn } from "../../src/keys/secret.ts";
 import { failureLine, Io, ReportedError, type Streams, standardOutput, UsageError } from "./io.ts";
@@ -105,11 +106,18 @@ export function defineCommand<
   };
 }
 
-export function defineGroup(description: string, examples: readonly string[], commands: Commands): Program {
+/** `version` is what `--version` prints. */
+export function defineGroup(
+  description: string,
+  examples: readonly string[],
+  commands: Commands,
+  version?: string,
+): Program {
   return {
     commands,
     build(line, _summary, io) {
       const group = newCommand(line, description, examples, io);
+      if (version !== undefined) group.version(version, "--version", "print the version");
       for (const [name, [summary]] of Object.entries(commands))
         group.addCommand(new Command(name).summary(summary));
       return group;
@@ -140,8 +148,8 @@ function newCommand(line: string, description: string, examples: readonly string
       getErrHelpWidth: () => 100,
     })
     .exitOverride((error) => {
-      // The help was written, because it was asked for or because a subcommand is missing.
-      if (error.code.startsWith("commander.help")) throw error;
+      // The help was written, because it was asked for or because a subcommand is missing; or the version.
+      if (/^commander\.(help|version)/.test(error.code)) throw error;
       const problem = error.message.replace(/^error: |\.$/g, "").replaceAll("\n", " ");
       throw new UsageError(`${problem}; see ${line} --help`);
     });
@@ -177,11 +185,11 @@ export async function runCommand(
 ): Promise<number> {
   const io = new Io(streams);
   try {
-    refuseSecrets(args);
+    refuseSecrets(args, io.env);
     const chosen = await choose(program, line, "", args);
     const command = chosen.program.build(chosen.line, chosen.summary, io);
     await command.parseAsync(chosen.args, { from: "user" }).catch((error) => {
-      // The help was asked for, and written.
+      // The help or the version was asked for, and written.
       if (!(error instanceof CommanderError && error.exitCode === 0)) throw error;
     });
     await io.finish();
@@ -193,13 +201,18 @@ export async function runCommand(
   }
 }
 
-/** Other programs can read the words of a command line, and the shell keeps them. So a key is lost that is one, or a part of one. */
-function refuseSecrets(args: string[]): void {
+/**
+ * Other programs can read the words of a command line, and the shell keeps them. So a key is lost that is one, or a part of one. npm
+ * writes its command line into a log that every user of the machine can read.
+ */
+function refuseSecrets(args: string[], env: NodeJS.ProcessEnv): void {
   const id = keyIdIn(args.join(" "));
-  if (id !== undefined)
-    throw new UsageError(
-      `the command line has an API key, so it is in your shell's history now: replace it with ${petstoreLine("keys rotate", id)}, or end it with end-grace ${id} if it is a replaced one, as keys find says. Commands take the ID, never the key; find reads a key from standard input`,
-    );
+  if (id === undefined) return;
+  const { npm_lifecycle_event: isOfNpm, npm_config_cache: cache = "", npm_config_logs_dir: logs } = env;
+  const log = isOfNpm ? ` and in npm's log in ${logs || join(cache, "_logs")}` : "";
+  throw new UsageError(
+    `the command line has an API key, so it is in your shell's history${log} now: replace it with ${petstoreLine("keys rotate", id)}, or end it with end-grace ${id} if it is a replaced one, as keys find says. Commands take the ID, never the key; find reads a key from standard input`,
+  );
 }
 
 /** Runs a command as this process. */

@@ -3,7 +3,6 @@
 import { fstatSync, ftruncateSync, writeSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
 import { type Readable, Writable } from "node:stream";
-import yoctoSpinner from "yocto-spinner";
 import { withoutSecrets } from "../../src/keys/secret.ts";
 
 /** Wrong usage: exit code 2. The message says what to do. */
@@ -25,6 +24,12 @@ export interface Streams {
 const CANCELLED = "cancelled: nothing was changed";
 const NOT_WRITTEN = "the output could not be written";
 
+/** Control and format characters, and separators of lines: they could rule a terminal, or deceive its reader. */
+const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+/** In texts of several lines. */
+const UNPRINTABLE_IN_LINES = /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+const CONTROLS = /(?![\n\t])\p{Cc}/gu;
+
 export class Io implements Streams {
   readonly stdin: Streams["stdin"];
   readonly stdout: Writable;
@@ -42,14 +47,14 @@ export class Io implements Streams {
     for (const stream of [stdout, stderr]) stream.on("error", () => {});
   }
 
-  /** Writes a result. */
-  print(line: string): void {
-    this.printOnce(line).catch(() => {});
+  /** Writes a result for people. It may have texts from files, databases or the network: what is not printable becomes "?". */
+  print(text: string): void {
+    this.printOnce(printableLines(text)).catch(() => {});
   }
 
   /** Writes a result that can't be printed again, such as a key. Rejects if it was not written, also if the pipe is closed. */
   printOnce(line: string): Promise<void> {
-    return this.write(`${line}\n`);
+    return this.write(`${escaped(line, CONTROLS)}\n`);
   }
 
   write(text: string): Promise<void> {
@@ -76,7 +81,7 @@ export class Io implements Streams {
   }
 
   printJson(value: unknown): void {
-    this.print(JSON.stringify(value));
+    this.printOnce(escaped(JSON.stringify(value), UNPRINTABLE)).catch(() => {});
   }
 
   /** Writes something for people, which is not the result. */
@@ -86,7 +91,7 @@ export class Io implements Streams {
 
   /** Writes what people have to know also with --quiet: a failure, or the effect of what they are asked. */
   report(line: string): void {
-    this.stderr.write(`${line}\n`);
+    this.stderr.write(`${printableLines(line)}\n`);
   }
 
   warn(line: string): void {
@@ -100,13 +105,11 @@ export class Io implements Streams {
   ): Promise<Result> {
     const hasSpinner = this.stderr.isTTY && !this.isQuiet;
     if (!hasSpinner) this.note(text);
-    const spinner = hasSpinner
-      ? yoctoSpinner({ text, stream: this.stderr as NodeJS.WriteStream }).start()
-      : undefined;
+    const spinner = hasSpinner ? await startSpinner(text, this.stderr) : undefined;
     let notedMs = Date.now();
     const progress = (detail: string) => {
       if (spinner) {
-        spinner.text = `${text}: ${detail}`;
+        spinner.text = printable(`${text}: ${detail}`);
       } else if (Date.now() - notedMs >= PROGRESS_MS) {
         notedMs = Date.now();
         this.note(`  ${detail}`);
@@ -173,6 +176,27 @@ export function standardOutput(): Writable {
 /** Node 22.23 mistakes plain numbers about a pipe for those of a folder, and then can't import packages through a link. */
 function statOf(fd: number) {
   return fstatSync(fd, { bigint: true });
+}
+
+/** Loaded only where it turns: most commands have no steps. */
+async function startSpinner(text: string, stream: Streams["stderr"]) {
+  const { default: yoctoSpinner } = await import("yocto-spinner");
+  return yoctoSpinner({ text: printable(text), stream: stream as NodeJS.WriteStream }).start();
+}
+
+/** A text as one line that a terminal only shows. */
+export function printable(text: string): string {
+  return text.replace(UNPRINTABLE, "?");
+}
+
+function printableLines(text: string): string {
+  return text.replace(UNPRINTABLE_IN_LINES, "?");
+}
+
+/** As JSON escapes characters: there the text stays the same. */
+function escaped(text: string, characters: RegExp): string {
+  const escapeOf = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return text.replace(characters, (character) => character.split("").map(escapeOf).join(""));
 }
 
 /** An error as one line, without API keys. */

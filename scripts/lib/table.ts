@@ -1,60 +1,107 @@
 // Tables for terminals: columns without borders, which know that some characters are two columns wide. On a terminal that is too narrow,
-// cells wrap within their column. Elsewhere a row is a line, so that grep finds all of it.
+// cells wrap within their column; if a column would be too narrow to be read, each field gets a line. Elsewhere a row is a line, so that
+// grep finds all of it.
 
 import stringWidth from "string-width";
-import { getBorderCharacters, table } from "table";
+import { printable } from "./io.ts";
+
+/** On a narrower terminal, an id would leave no room for columns. */
+const MIN_WIDTH = 40;
+/** Words wrap only in columns of this width or more. Narrower ones: broken dates; wider ones: fewer tables that have columns. */
+const MIN_COLUMN = 10;
 
 const TIME_WIDTH = 20;
 const TIME = /(\d{4}-\d\d-\d\d)(T\d\d:\d\d:\d\dZ)/g;
 
-/** The library would also wrap within ids and dates. It leaves these characters alone, which no name has. */
-const PROTECTED = { "-": "\u{e02d}", _: "\u{e05f}" } as const;
+const GRAPHEMES = new Intl.Segmenter();
 
 /**
  * Rows of cells as text with aligned columns, the header first. `numbers` are the columns to align to the right. The first column never
  * wraps.
  */
-export function tableText(
-  rows: string[][],
-  numbers: number[] = [],
-  maxWidth = process.stdout.columns ?? Number.POSITIVE_INFINITY,
-): string {
-  const columns = (rows[0] ?? []).map((_, index) => rows.map((row) => row[index] ?? ""));
-  const natural = columns.map((cells) => widest(cells));
+export function tableText(rows: string[][], numbers: number[] = [], maxWidth = terminalWidth()): string {
+  const [header = [], ...rest] = rows;
+  const fields = () => rest.map((row) => fieldsText(header, row, maxWidth)).join("\n\n");
+  return columnsText(rows, numbers, maxWidth) ?? fields();
+}
+
+/** Pairs of a name and a text. */
+export function factsText(facts: string[][], maxWidth = terminalWidth()): string {
+  const fields = () => facts.map(([name = "", text = ""]) => fieldsText([name], [text], maxWidth)).join("\n");
+  return columnsText(facts, [], maxWidth) ?? fields();
+}
+
+/** Of a pipe, it is unknown; the terminal of a CI may say 0. */
+function terminalWidth(): number {
+  return process.stdout.columns || Number.POSITIVE_INFINITY;
+}
+
+/** Undefined if there is no room for columns. */
+function columnsText(rows: string[][], numbers: number[], maxWidth: number): string | undefined {
+  const cells = rows.map((row) => row.map(printable));
+  const widest = (index: number, textsOf: (cell: string) => string[]) =>
+    Math.max(0, ...cells.flatMap((row) => textsOf(row[index] ?? "")).map(widthOf));
+  const indexes = [...(rows[0] ?? []).keys()];
+  const natural = indexes.map((index) => widest(index, (cell) => [cell]));
+  const ofWords = indexes.map((index) => (index === 0 ? natural[0] : widest(index, wordsOf)) ?? 0);
+  const smallest = ofWords.map((width, index) => (index === 0 ? width : Math.min(width, MIN_COLUMN)));
   const gap = fits(natural, 2, maxWidth) ? 2 : 1;
-  const words = columns.map((cells, index) =>
-    index === 0 ? widest(cells) : widest(cells.flatMap((cell) => withBreaks(cell).split(/\s/))),
-  );
+  if (maxWidth < MIN_WIDTH || !fits(smallest, gap, maxWidth)) return undefined;
   // First between words, then, if that is not enough, within them.
-  const ofWords = shrink(natural, words, gap, maxWidth);
-  const anywhere = words.map((width, index) => (index === 0 ? width : 1));
-  const widths = shrink(ofWords, anywhere, gap, maxWidth);
-  const cellText = (cell: string, index: number) => {
-    const text = (widths[index] ?? 0) < TIME_WIDTH ? withBreaks(cell) : cell;
-    return text.replace(/[-_]/g, (character) => PROTECTED[character as keyof typeof PROTECTED]);
+  const widths = shrink(shrink(natural, ofWords, gap, maxWidth), smallest, gap, maxWidth);
+  const pad = (text: string, index: number) => {
+    const blanks = " ".repeat((widths[index] ?? 0) - widthOf(text));
+    return numbers.includes(index) ? blanks + text : text + blanks;
   };
-  const text = table(
-    rows.map((row) => row.map(cellText)),
-    {
-      border: getBorderCharacters("void"),
-      drawHorizontalLine: () => false,
-      columnDefault: { paddingLeft: 0, paddingRight: gap, wrapWord: true },
-      columns: widths.map((width, index) => ({
-        width: Math.max(width, 1),
-        alignment: numbers.includes(index) ? "right" : "left",
-      })),
-    },
-  );
-  return text.replaceAll(PROTECTED["-"], "-").replaceAll(PROTECTED._, "_").replaceAll(/ +$/gm, "").trimEnd();
+  const lines = cells.flatMap((row) => {
+    const wrapped = row.map((cell, index) => wrap(cell, widths[index] ?? 0));
+    const height = Math.max(...wrapped.map(({ length }) => length));
+    return Array.from({ length: height }, (_, line) =>
+      wrapped.map((texts, index) => pad(texts[line] ?? "", index)).join(" ".repeat(gap)),
+    );
+  });
+  return lines.map((line) => line.trimEnd()).join("\n");
 }
 
-/** A time wraps before its T in a column that is narrower. */
-function withBreaks(cell: string): string {
-  return cell.replace(TIME, "$1\n$2");
+/** A line for each field that is not empty. The terminal wraps those that are wider than `maxWidth`, if that is very narrow. */
+function fieldsText(header: string[], row: string[], maxWidth: number): string {
+  const width = maxWidth < MIN_WIDTH ? Number.POSITIVE_INFINITY : maxWidth;
+  const lines = row.flatMap((cell, index) => {
+    const name = header[index] ? `${header[index]}: ` : "";
+    return cell === "" ? [] : wrap(printable(name + cell), width);
+  });
+  return lines.join("\n");
 }
 
-function widest(texts: string[]): number {
-  return Math.max(0, ...texts.map((text) => stringWidth(text)));
+/** The lines of a text, which are broken between words, or within words that are wider. */
+function wrap(text: string, width: number): string[] {
+  const lines: string[] = [];
+  let line = "";
+  const add = (part: string) => {
+    if (widthOf(line + part) <= width) line += part;
+    else {
+      if (line !== "") lines.push(line);
+      line = part.trimStart();
+    }
+  };
+  for (const part of width < TIME_WIDTH ? partsOf(text) : text.split(/(?= )/))
+    if (widthOf(part.trimStart()) <= width) add(part);
+    else for (const { segment } of GRAPHEMES.segment(part)) add(segment);
+  return [...lines, line];
+}
+
+/** The words of a text, each with the space before it. A time can break before its T. */
+function partsOf(text: string): string[] {
+  return text.replace(TIME, "$1\n$2").split(/\n|(?= )/);
+}
+
+function wordsOf(text: string): string[] {
+  return partsOf(text).map((part) => part.trimStart());
+}
+
+/** The number of columns that a text takes. */
+function widthOf(text: string): number {
+  return /^[ -~]*$/.test(text) ? text.length : stringWidth(text);
 }
 
 function fits(widths: number[], gap: number, maxWidth: number): boolean {

@@ -1,7 +1,6 @@
 // ./petstore backup and restore --from: against a fake of Cloudflare's API, of which every call can be lost, and on local databases.
 // A backup of production is restored into the databases of previews.
 
-import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
@@ -146,17 +145,25 @@ async function newBackup(selected: string): Promise<string> {
 const restore = (file: string, selected = "--preview staging") =>
   runPetstore(`restore --from ${file} ${selected} --yes`);
 
+/** Sets the title of a terminal, and its colour; in one form of 8 bits too. */
+const ESCAPES = "\u001b]0;title\u0007\u001b[31mred\u009b0m";
+
 const linesOf = async (file: string) =>
   gunzipSync(await readFile(file))
     .toString()
     .split("\n");
 
-/** A file with these lines and the checksum that fits. */
-async function forge(lines: string[]): Promise<string> {
+/** A file with these lines, and with the numbers of rows (unless others are claimed) and the checksum that fit. */
+async function forge(lines: string[], claimed?: object): Promise<string> {
   const text = `${lines.join("\n")}\n`;
+  const rows: Record<string, number> = {};
+  let table = "";
+  for (const line of lines.slice(1))
+    if (line.startsWith("[")) rows[table] = (rows[table] ?? 0) + 1;
+    else table = JSON.parse(line).table;
   const sha256 = createHash("sha256").update(text).digest("hex");
   const file = newFile();
-  await writeFile(file, gzipSync(`${text}${JSON.stringify({ rows: {}, sha256 })}\n`));
+  await writeFile(file, gzipSync(`${text}${JSON.stringify({ rows: claimed ?? rows, sha256 })}\n`));
   return file;
 }
 
@@ -285,6 +292,7 @@ describe("a file is refused before anything is written if", () => {
       () => changeText((text) => text.slice(0, 500_000)),
       DAMAGED,
     ],
+    ["a line has no end", () => changeText((text) => text.replace(/$/, "x".repeat(5_000_000))), "too long"],
     [
       "a value has changed, and the compression is right",
       () => changeText((text) => text.replace(`"sold"`, `"gold"`)),
@@ -303,6 +311,57 @@ describe("a file is refused before anything is written if", () => {
       () => changeHeader((header) => header.migrations.pets.push("9_x.sql")),
       "needs migrations/pets/9_x.sql, which this checkout does not have",
     ],
+    ["its version is a text", () => changeHeader((header) => (header.version = ESCAPES)), "a wrong version"],
+    ["it has no migrations", () => changeHeader((header) => delete header.migrations), "a wrong migrations"],
+    [
+      "it was made at no time",
+      () => changeHeader((header) => (header.createdAt = "yesterday")),
+      "a wrong createdAt",
+    ],
+    [
+      "it was made on no day",
+      () => changeHeader((header) => (header.createdAt = "2026-02-31T00:00:00Z")),
+      DAMAGED,
+    ],
+    ["it says only its day", () => changeHeader((header) => (header.createdAt = "2026-02-28")), DAMAGED],
+    ["its highest id is none", () => changeHeader((header) => (header.highestId = "x")), "a wrong highestId"],
+    [
+      "its highest id is too high",
+      () => changeHeader((header) => (header.highestId = "9223372036854775808")),
+      "a wrong highestId",
+    ],
+    [
+      "its source rules the terminal",
+      () => changeHeader((header) => (header.source = ESCAPES)),
+      "a wrong source",
+    ],
+    [
+      "the name of a migration rules the terminal",
+      () => changeHeader((header) => header.migrations.keys.push(ESCAPES)),
+      "a wrong migrations",
+    ],
+    ["its layout is a list", () => changeHeader((header) => (header.layout = [])), "a wrong layout"],
+    [
+      "a column of its layout is none",
+      () => changeHeader((header) => (header.layout["pets.pets"] = ["id", 1])),
+      "a wrong layout",
+    ],
+    [
+      "a table is a prototype",
+      async () => {
+        const { header, rest } = await split(backup);
+        return forge([JSON.stringify(header), '{"table":"__proto__"}', "[1]", ...rest]);
+      },
+      "a line of no table",
+    ],
+    [
+      "it claims more rows",
+      async () => {
+        const { header, rest } = await split(backup);
+        return forge([JSON.stringify(header), ...rest], { "pets.pets": 1e9 });
+      },
+      "not as many rows as it says",
+    ],
     [
       "it has a row of no table",
       () => changeHeader((header) => delete header.layout["pets.pets"]),
@@ -310,21 +369,24 @@ describe("a file is refused before anything is written if", () => {
     ],
   ])("%s", async (_, make, problem) => {
     const file = await make();
-    const { exitCode, stdout, stderr } = await restore(file);
-    expect([exitCode, stdout]).toEqual([1, ""]);
-    expect(stderr).toContain(`${file}`);
-    expect(stderr).toContain(problem);
+    for (const option of ["--yes", "--dry-run"]) {
+      const { exitCode, stdout, stderr } = await runPetstore(`restore --from ${file} --preview x ${option}`);
+      expect([exitCode, stdout]).toEqual([1, ""]);
+      expect(stderr).toMatch(/^Checking .*\nerror: .*\n$/);
+      expect(stderr).toContain(`${file}`);
+      expect(stderr).toContain(problem);
+    }
     expect(await allRows(target)).toEqual({});
   });
 
   it.each<[string, Record<string, string[]>, string]>([
-    ["table", { "pets.collars": ["id"] }, "no table pets.collars"],
+    ["table of a database", { "pets.collars": ["id"] }, "no table pets.collars"],
     ["column", { "pets.pets": ["id", "colour"] }, "no column colour of pets.pets"],
     ["column of a part", { "keys.replaced_secrets": ["salt"] }, "no column salt of keys.replaced_secrets"],
-  ])("the databases don't have its %s", async (_, layout, problem) => {
+  ])("this checkout does not have its %s", async (_, layout, problem) => {
     const file = await changeHeader((header) => Object.assign(header.layout, layout));
     expect(await restore(file)).toMatchObject({ exitCode: 1, stderr: expect.stringContaining(problem) });
-    expect(Object.values(await allRows(target)).flat()).toEqual([]);
+    expect(await allRows(target)).toEqual({});
   });
 });
 
@@ -510,11 +572,7 @@ it("until a restore from a file is finished, only the same file is restored, and
 
 /** Runs a command in a process of its own, which gets a signal at its `number`th call. */
 async function interrupt(line: string, signal: NodeJS.Signals, number: number, isArriving: boolean) {
-  const env = { PATH: process.env.PATH, HOME: process.env.HOME, ...api.environment };
-  const child = spawn(process.execPath, ["scripts/petstore.ts", ...line.split(" ")], {
-    env,
-    stdio: "ignore",
-  });
+  const { child, ended } = startPetstore(line.split(" "));
   const closed = once(child, "close");
   const calls: Promise<void>[] = [];
   const handle = async (call: number, send: () => Promise<void>) => {
@@ -533,6 +591,7 @@ async function interrupt(line: string, signal: NodeJS.Signals, number: number, i
   // What has arrived takes effect although nobody waits for it.
   await Promise.allSettled(calls);
   api.intercept();
+  return ended;
 }
 
 async function callsOf(work: () => Promise<unknown>): Promise<number> {
@@ -543,13 +602,18 @@ async function callsOf(work: () => Promise<unknown>): Promise<number> {
 
 const random = new Random(SEED);
 
-it("a backup that is killed leaves no file with its name, and Ctrl-C leaves none at all", async () => {
+it("a backup that is killed leaves no file with its name, and Ctrl-C leaves none at all and says so", async () => {
   const calls = await callsOf(() => newBackup("--remote"));
   const file = newFile();
   for (const signal of ["SIGKILL", "SIGINT", "SIGTERM"] as const) {
     // The last calls read rows.
     const at = random.int(calls - 5, calls);
-    await interrupt(`backup ${file} --remote`, signal, at, random.chance(0.5));
+    const { exit, stderr } = await interrupt(`backup ${file} --remote`, signal, at, random.chance(0.5));
+    if (signal !== "SIGKILL")
+      expect([exit, stderr]).toEqual([
+        1,
+        expect.stringMatching(new RegExp(`\nerror: ${file} was not written: interrupted\n$`)),
+      ]);
     const left = (await readdir(folder)).filter((name) => join(folder, name).startsWith(`${file}`));
     expect(left, `${signal} at call ${at}`).toEqual(
       signal === "SIGKILL" ? [expect.stringMatching(/\.\d+\.partial$/)] : [],

@@ -177,6 +177,17 @@ it("a command that gets an API key in an argument does nothing, doesn't repeat i
   }
 });
 
+it("a key in the arguments of npm is also in npm's log: the message says where", async () => {
+  const secret = newSecret(newKeyId());
+  for (const [env, folder] of [
+    [{ npm_config_cache: "/home/jo/.npm" }, "/home/jo/.npm/_logs"],
+    [{ npm_config_cache: "/home/jo/.npm", npm_config_logs_dir: "/logs" }, "/logs"],
+  ] as const) {
+    const { stderr } = await runPetstore(secret, { env: { npm_lifecycle_event: "start", ...env } });
+    expect(stderr).toContain(`in your shell's history and in npm's log in ${folder} now: replace it with`);
+  }
+});
+
 describe("the databases", () => {
   const folder = join(tmpdir(), "Jo's pets");
   const none = `error: there is no database of keys in ${folder}: create it with npm start -- --persist-to '${folder.replace("'", "'\\''")}'\n`;
@@ -252,7 +263,7 @@ it.each(ON_CLOUDFLARE)(
         .slice(1) ?? [];
     const input = { piped: newSecret(newKeyId()) };
     const { exitCode, stderr } = await runPetstore(isChosen ? line : [...line, "--remote"], input);
-    const problem = expect.stringContaining("error: Node is too old, or add --allow-packaged-node to let");
+    const problem = expect.stringContaining("Node is too old, or add --allow-packaged-node to let");
     expect([exitCode, stderr]).toEqual([1, problem]);
   },
 );

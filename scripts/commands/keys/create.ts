@@ -1,9 +1,9 @@
 // ./petstore keys create: creates a key, or the keys of a file, and prints each once.
 
 import { createKey, createKeys, findNamed } from "../../../src/operators/admin.ts";
-import { requireNoRestore } from "../../backup/restore.ts";
 import { waitingForCalls } from "../../cloudflare/account.ts";
 import { file } from "../../cloudflare/target.ts";
+import { requireNoRestore } from "../../cloudflare/time-travel.ts";
 import { type Context, printSecret, warnOfLimits, warnOfName, withKeys } from "../../keys/context.ts";
 import { COLUMNS_TEXT, type Line, readKeyFile } from "../../keys/key-file.ts";
 import { CHANGE, expiry, keyName, LIMITS, PLAN, readLimits } from "../../keys/options.ts";

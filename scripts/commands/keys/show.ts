@@ -13,7 +13,7 @@ import { type Context, findKey, warnOfPlans, withKeys } from "../../keys/context
 import { AN_ID, COMMON, ID } from "../../keys/options.ts";
 import { changeJson, changeTable, keyJson, planText, printable, stateText } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
-import { tableText } from "../../lib/table.ts";
+import { factsText } from "../../lib/table.ts";
 import { formatTime } from "../../lib/time.ts";
 import { AGE_NOTE, daysTable, usageJson, withSeparators } from "../../usage/text.ts";
 
@@ -125,7 +125,7 @@ function detailsText(details: KeyDetails): string {
   ]);
   return `${key.id}  ${printable(key.name)}
 
-${tableText(facts.map((fact) => fact.map((text) => printable(text))))}
+${factsText(facts)}
 
 ${daysTable(days)}
 
