@@ -17,6 +17,7 @@ import {
   registryPath,
   type Target,
 } from "./cloudflare/database.ts";
+import { setAsideEarlier } from "./cloudflare/earlier-state.ts";
 import { folder, localState, targetOptions } from "./cloudflare/target.ts";
 import { requireNoRestore } from "./cloudflare/time-travel.ts";
 import { QUIET, readConfig, WRANGLER } from "./cloudflare/wrangler.ts";
@@ -69,6 +70,10 @@ const start = defineCommand({
     const earlier = earlierDatabase(state);
     if (earlier !== undefined)
       io.note(`Pets and keys begin anew, in a database each. Those of an earlier version stay in ${earlier}`);
+    for (const { contents, path } of setAsideEarlier(state))
+      io.note(
+        `The ${contents} begin anew, because another version has made their database. It stays in ${path}`,
+      );
     const args = ["--persist-to", state, "--local-protocol", localProtocol, ...forwarded];
     if (port !== undefined) args.push("--port", `${port}`);
     const env = { ...WRANGLER_ENV, WRANGLER_REGISTRY_PATH: registryPath(state), ...io.env, ...QUIET };

@@ -1,9 +1,12 @@
 // Local databases, which commands open as files, also while a service in workerd uses them.
 
+import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { expect, it, onTestFinished } from "vitest";
-import { type OpenDatabases, openDatabases } from "../../scripts/cloudflare/database.ts";
+import { databaseFile, type OpenDatabases, openDatabases } from "../../scripts/cloudflare/database.ts";
+import { setAsideEarlier } from "../../scripts/cloudflare/earlier-state.ts";
 import { DatabaseUnavailable, read, write } from "../../src/d1/statements.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState, runScript } from "../support/e2e/petstore.ts";
@@ -30,6 +33,21 @@ it("a key that a command creates works in the running service, and a command fin
   onTestFinished(close);
   const count = pets.prepare("SELECT count(*) AS count FROM pets WHERE name = ?1").bind(name);
   expect(await count.first()).toEqual({ count: 1 });
+});
+
+it("npm start sets aside a database whose tables other migrations have made, and no other", async () => {
+  const { state, remove } = await emptyState();
+  onTestFinished(remove);
+  await runPetstore(["migrate", "--persist-to", state]);
+  expect(setAsideEarlier(state)).toEqual([]);
+  const { pets, close } = await openDatabases({ kind: "local", state }, "pets");
+  await pets.prepare("ALTER TABLE creations RENAME COLUMN request_hash TO old_name").run();
+  await close();
+  const [moved, ...others] = setAsideEarlier(state);
+  expect([moved?.contents, others]).toEqual(["pets", []]);
+  expect(existsSync(databaseFile(state, "pets"))).toBe(false);
+  const columns = new DatabaseSync(moved?.path ?? "").prepare("SELECT old_name FROM creations").columns();
+  expect(columns).toHaveLength(1);
 });
 
 it("a batch is a transaction, which gives the results of each statement", async () => {
