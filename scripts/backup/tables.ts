@@ -41,18 +41,20 @@ const SELECT_COLUMNS = `
     AND tables.name NOT IN ('d1_migrations', '${MARKER}')
   ORDER BY tables.rowid, columns.cid`;
 
+/** The tables of a database. */
+export async function tablesOf(database: D1Database, contents: Contents): Promise<Table[]> {
+  const select = database.prepare(SELECT_COLUMNS);
+  const { results } = await select.all<Column & { tableName: string }>();
+  const byName = Map.groupBy(results, ({ tableName }) => tableName);
+  return [...byName].map(([name, columns]) => ({ contents, name, columns }));
+}
+
 /** The tables of both databases. Keys are last: without them nobody can call the service. */
 export async function readTables(databases: Databases): Promise<Tables> {
   const tables: Tables = new Map();
-  for (const contents of [...CONTENTS].reverse()) {
-    const select = databases[contents].prepare(SELECT_COLUMNS);
-    const { results } = await patiently(() => select.all<Column & { tableName: string }>());
-    for (const { tableName: name, ...column } of results) {
-      const label = `${contents}.${name}`;
-      if (!tables.has(label)) tables.set(label, { contents, name, columns: [] });
-      tables.get(label)?.columns.push(column);
-    }
-  }
+  for (const contents of [...CONTENTS].reverse())
+    for (const table of await patiently(() => tablesOf(databases[contents], contents)))
+      tables.set(`${contents}.${table.name}`, table);
   const [owner, part] = [tables.get(OWNER), tables.get(PART)];
   if (owner === undefined || part === undefined) return tables;
   const columns = part.columns.filter(({ name }) => name !== LINK);
@@ -115,7 +117,7 @@ export async function* readPages(
     "keys.pet_restores": "finished_at_ms IS NOT NULL",
   };
   const condition = conditions[label] ?? "true";
-  const key = columns.filter(({ pk }) => pk > 0).sort((a, b) => a.pk - b.pk);
+  const key = keyOf(columns);
   const names = key.map((column) => column.name).join();
   const last = key.map((column) => decoded(column, `?1 ->> ${columns.indexOf(column)}`)).join();
   const values = columns.map(encoded);
@@ -141,6 +143,35 @@ export async function* readPages(
     const lastLine = page.lines.slice(page.lines.lastIndexOf("\n") + 1);
     statement = database.prepare(select(`(${names}) > (${last})`)).bind(lastLine);
   }
+}
+
+/** Rows of a statement that counts. More: longer statements (of this many, some 100 ms); fewer: more calls. */
+const COUNTED_ROWS = 50_000;
+
+/** The number of rows of a table, and about how many bytes they have without indexes. Reads every row, each once. */
+export async function measureTable(database: D1Database, { name, columns }: Table) {
+  const key = keyOf(columns);
+  const names = key.map((column) => column.name).join();
+  const last = key.map((column, index) => decoded(column, `?1 ->> ${index}`)).join();
+  const bytes = columns.map((column) => `ifnull(octet_length(${column.name}), 0)`).join(" + ");
+  // With max(), the other columns are those of the same row.
+  const select = (start: string) => `
+    SELECT count(*) AS rows, sum(bytes) AS bytes, max(number) AS number, last FROM (
+      SELECT ${bytes} AS bytes, row_number() OVER (ORDER BY ${names}) AS number, json_array(${key.map(encoded)}) AS last
+      FROM ${name} WHERE ${start} ORDER BY ${names} LIMIT ${COUNTED_ROWS})`;
+  const sum = { rows: 0, bytes: 0 };
+  for (let statement = database.prepare(select("true")); ; ) {
+    const page = await patiently(() => statement.first<{ rows: number; bytes: number; last: string }>());
+    sum.rows += page?.rows ?? 0;
+    sum.bytes += page?.bytes ?? 0;
+    if (page?.rows !== COUNTED_ROWS) return sum;
+    statement = database.prepare(select(`(${names}) > (${last})`)).bind(page.last);
+  }
+}
+
+/** The columns of the primary key, in its order. */
+function keyOf(columns: Column[]): Column[] {
+  return columns.filter(({ pk }) => pk > 0).sort((a, b) => a.pk - b.pk);
 }
 
 /** Inserts rows, given as texts. A row whose primary key exists stays as it is, so this can be repeated. */

@@ -67,7 +67,11 @@ export async function openDatabases<Opened extends Contents>(
 ): Promise<OpenDatabases<Opened>> {
   const open = async (contents: Opened) => {
     if (target.kind !== "local") return { ...(await openDeployed(target, contents)), close() {} };
-    return d1OnFile(databaseFile(target.state, contents));
+    try {
+      return d1OnFile(databaseFile(target.state, contents));
+    } catch (error) {
+      throw new Error(`the database of ${contents} can't be opened: ${messageOf(error)}`, { cause: error });
+    }
   };
   const databases = await Promise.all(opened.map(open));
   return {

@@ -1,10 +1,13 @@
 // ./petstore status: the state of a target at a glance. What can't be read is said in its place, and the rest is shown. Then the
-// command fails if the service at a given URL does not answer, or a table can't be read: a monitor looks at the exit code.
+// command fails if the service at a given URL does not answer, or a database is damaged: a monitor looks at the exit code.
 
 import { read } from "../../src/d1/statements.ts";
 import { countKeys } from "../../src/operators/records.ts";
+import { measureTable, tablesOf } from "../backup/tables.ts";
+import { waitingForCalls } from "../cloudflare/account.ts";
 import {
   CONTENTS,
+  type Contents,
   missingTables,
   type OpenDatabases,
   openDatabases,
@@ -34,43 +37,59 @@ const HOUR_MS = 3_600_000;
 
 export default defineCommand({
   description:
-    "Shows which build answers, how full the databases are, migrations that are pending, a restore that is unfinished, and how many keys are in each state (a key can be in several); for production also the requests of the last hour, from Cloudflare's log. Always shows all of that. Exits with 1 if no service answers at a given --url, or if a database or one of its tables can't be read.",
+    "Shows which build answers, how full the databases are (what deletions have freed does not count), migrations that are pending, a restore that is unfinished, and how many keys are in each state (a key can be in several); for production also the requests of the last hour, from Cloudflare's log. Always shows all of that. Exits with 1 if no service answers at a given --url, or if a database or one of its tables can't be read. Of local databases, every page is checked, of others one row of each table.",
   options: {
     url: {
       placeholder: "url",
       description: `the service's URL (default: ${LOCAL_URL} with the local databases)`,
       parse: readOrigin,
     },
+    tables: {
+      description:
+        "also show which tables are large, and find damage anywhere in them: reads every row, for $0.001 a million",
+    },
     ...COMMON,
   },
   examples: ["", "--remote --url https://petstore.example", "--preview staging --json"],
-  async handler(io, { url, json, ...options }) {
+  async handler(io, { url, json, tables = false, ...options }) {
     const target = readTarget(io, options);
     const isLocal = target.kind === "local";
     announceTarget(io, target, ...CONTENTS);
     const open = () => openDatabases(target, ...CONTENTS);
     const databases = await (isLocal ? open() : io.step("Opening the databases", open));
-    const reading = readStatus(target, databases, url, Date.now());
+    const read = () => readStatus(target, databases, url, tables, Date.now());
+    const reading = tables ? io.step("Counting rows", () => waitingForCalls(read)) : read();
     const status = await reading.finally(databases.close);
     if (json) io.printJson(status);
     else io.print(statusText(status, targetOptions(target)));
     const { build, keysDatabase, petsDatabase, restore, keys } = status;
     const needed = [...(url === undefined ? [] : [build]), keysDatabase, petsDatabase, restore, keys];
-    const lost = [keysDatabase, petsDatabase].flatMap((each) => (isUnknown(each) ? [] : each.missingTables));
+    const known = [keysDatabase, petsDatabase].flatMap((each) => (isUnknown(each) ? [] : [each]));
+    const lost = known.flatMap(({ missingTables }) => missingTables);
     const problems = needed.filter(isUnknown).map(({ problem }) => problem);
     if (lost.length > 0) problems.push(`tables are lost: ${lost.join(", ")}`);
+    for (const { pendingMigrations: pending } of known)
+      if (pending[0]?.startsWith("0001_")) problems.push(`no migration is applied: ${pending[0]} is pending`);
     if (problems.length > 0) throw new Error([...new Set(problems)].join("; "));
   },
 });
 
 type Status = Awaited<ReturnType<typeof readStatus>>;
 
-async function readStatus(target: Target, databases: OpenDatabases, url: string | undefined, nowMs: number) {
+async function readStatus(
+  target: Target,
+  databases: OpenDatabases,
+  url: string | undefined,
+  measuresTables: boolean,
+  nowMs: number,
+) {
   const isProduction = target.kind === "production";
+  const read = (contents: Contents) =>
+    orProblem(readDatabase(target, databases[contents], contents, measuresTables));
   const [build, keysDatabase, petsDatabase, restore, keys, lastHour] = await Promise.all([
     orProblem(readBuild(url, target)),
-    orProblem(readDatabase(databases, "keys")),
-    orProblem(readDatabase(databases, "pets")),
+    read("keys"),
+    read("pets"),
     orProblem(readRestore(databases.keys)),
     orProblem(countKeys(databases.keys, nowMs)),
     isProduction ? orProblem(logByStatus(nowMs - HOUR_MS, nowMs)) : null,
@@ -93,15 +112,32 @@ async function readBuild(given: string | undefined, { kind }: Target) {
   return { build, url };
 }
 
-async function readDatabase(databases: OpenDatabases, contents: "keys" | "pets") {
-  const database = databases[contents];
-  const readAll = async () => ({
-    // D1 says in each answer how large the database is.
-    bytes: (await read(() => database.prepare("SELECT 1").run())).meta.size_after,
-    maxBytes: MAX_BYTES,
-    pendingMigrations: await pendingMigrations(database, contents),
-    missingTables: await missingTables(database, contents),
-  });
+async function readDatabase(
+  { kind }: Target,
+  database: D1Database,
+  contents: Contents,
+  measuresTables: boolean,
+) {
+  const readAll = async () => {
+    const pages = kind === "local" ? await database.prepare("PRAGMA quick_check(1)").first() : null;
+    if (pages !== null && pages.quick_check !== "ok")
+      throw new Error(`it is damaged: ${`${pages.quick_check}`.split("\n").at(-1)}`);
+    const found = await read(() => tablesOf(database, contents));
+    const first = found.map(({ name }) => database.prepare(`SELECT * FROM ${name} LIMIT 1`));
+    const [answer] = await read(() => database.batch([database.prepare("SELECT 1"), ...first]));
+    const measured = [];
+    for (const table of measuresTables ? found : [])
+      measured.push({ name: table.name, ...(await measureTable(database, table)) });
+    return {
+      // D1 says in each answer how large the database is.
+      bytes: answer?.meta.size_after ?? 0,
+      maxBytes: MAX_BYTES,
+      maxBytesOnFree: MAX_BYTES_FREE,
+      tables: measuresTables ? measured.sort((a, b) => b.bytes - a.bytes) : null,
+      pendingMigrations: await pendingMigrations(database, contents),
+      missingTables: await missingTables(database, contents),
+    };
+  };
   return readAll().catch((error) => {
     throw new Error(`the database of ${contents} can't be read: ${messageOf(error)}`);
   });
@@ -125,9 +161,25 @@ function statusText(
     ["Restore", isUnknown(restore) ? unknown(restore) : restoreText(restore, target)],
     ["Keys", isUnknown(keys) ? unknown(keys) : keysText(keys)],
   ];
-  if (lastHour === null) return factsText(facts);
-  if (isUnknown(lastHour)) return factsText([...facts, ["Last hour", unknown(lastHour)]]);
-  return `${factsText([...facts, ["Last hour", requestsText(lastHour)]])}\n\n${statusTable(lastHour)}`.trimEnd();
+  if (lastHour !== null)
+    facts.push(["Last hour", isUnknown(lastHour) ? unknown(lastHour) : requestsText(lastHour)]);
+  const sizes = [keysDatabase, petsDatabase].flatMap((each) => (isUnknown(each) ? [] : (each.tables ?? [])));
+  const requests = lastHour === null || isUnknown(lastHour) ? [] : lastHour.statuses;
+  return [factsText(facts), sizesTable(sizes), statusTable(requests)]
+    .filter((text) => text !== "")
+    .join("\n\n");
+}
+
+/** The largest first. */
+function sizesTable(sizes: { name: string; rows: number; bytes: number }[]): string {
+  const rows = sizes
+    .sort((a, b) => b.bytes - a.bytes)
+    .map(({ name, rows, bytes }) => [name, withSeparators(rows), megabytes(bytes)]);
+  return rows.length === 0 ? "" : tableText([["TABLE", "ROWS", "MB WITHOUT INDEXES"], ...rows], [1, 2]);
+}
+
+function megabytes(bytes: number): string {
+  return (bytes / 1e6).toLocaleString("en", { maximumSignificantDigits: 3 });
 }
 
 function isUnknown(part: object): part is { problem: string } {
@@ -136,18 +188,17 @@ function isUnknown(part: object): part is { problem: string } {
 
 const unknown = ({ problem }: { problem: string }) => `unknown: ${printable(problem)}`;
 
-/** `12.3 MB, 0.1% of 10 GB; no pending migrations` */
+/** `12.3 MB used, 0.1% of 10 GB; no pending migrations` */
 function databaseText(
   { bytes, pendingMigrations: pending, missingTables: missing }: Awaited<ReturnType<typeof readDatabase>>,
   target: string[],
 ): string {
   const shareOf = (max: number) =>
     (bytes / max).toLocaleString("en", { style: "percent", maximumFractionDigits: 1 });
-  const megabytes = (bytes / 1e6).toLocaleString("en", { maximumSignificantDigits: 3 });
   const free = `, or ${shareOf(MAX_BYTES_FREE)} of ${MAX_BYTES_FREE / 1e6} MB on Workers Free`;
   // No larger database is on Workers Free.
   const mayBeFree = bytes > MAX_BYTES_FREE / 2 && bytes <= MAX_BYTES_FREE;
-  const size = `${megabytes} MB, ${shareOf(MAX_BYTES)} of ${MAX_BYTES / 1e9} GB${mayBeFree ? free : ""}`;
+  const size = `${megabytes(bytes)} MB used, ${shareOf(MAX_BYTES)} of ${MAX_BYTES / 1e9} GB${mayBeFree ? free : ""}`;
   if (missing.length > 0) return `${size}; its tables are lost: ${missing.join(", ")}`;
   if (pending.length === 0) return `${size}; no pending migrations`;
   return `${size}; pending: ${pending.join(", ")}, which ${petstoreLine("migrate", ...target)} applies`;
@@ -182,7 +233,7 @@ function requestsText({ statuses, isSampled }: LastHour): string {
   return isSampled ? `about ${text}, because Cloudflare left out lines` : text;
 }
 
-function statusTable({ statuses }: LastHour): string {
+function statusTable(statuses: LastHour["statuses"]): string {
   const header = ["STATUS", "REQUESTS", "MEDIAN MS", "P95 MS"];
   const rows = statuses.map(({ status, requests, medianMs, p95Ms }) => [
     `${status}`,

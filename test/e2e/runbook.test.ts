@@ -1,15 +1,15 @@
 // Each command of docs/operating.md does what it is there for. `./petstore` lines run with a key, files and databases of this test;
 // production is a fake of Cloudflare's API. `npx wrangler` lines need an account: their options must exist.
 
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { delimiter, dirname, join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { migrate } from "../../scripts/cloudflare/database.ts";
 import { QUIET, WRANGLER } from "../../scripts/cloudflare/wrangler.ts";
 import { apiError } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
-import { type Outcome, runScript } from "../support/e2e/petstore.ts";
+import { type Outcome, runProcess, runScript } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 import { useAccount } from "../support/e2e/use-account.ts";
 
@@ -59,7 +59,7 @@ function wordsOf(command: string, id: string): string[] {
 /** Runs a part of a line, on the databases that it selects. `secret` is that of the key `id`. */
 async function run(command: string, id: string, piped: string): Promise<Outcome> {
   const [typed = ""] = command.replace(/^\.\/petstore /, "").split(/ [<>]/);
-  const isLocal = !/--(remote|preview|persist-to|help|location)\b/.test(typed);
+  const isLocal = !/--(remote|preview|persist-to|help|location)\b|^(help|completion) /.test(typed);
   const options = [
     ...(ASKING.test(typed) || / - /.test(typed) ? ["--yes"] : []),
     ...(isLocal ? ["--persist-to", state] : []),
@@ -117,6 +117,29 @@ it("the ./petstore lines of the runbook work", async () => {
   }
   expect(failures).toEqual([]);
 });
+
+it.skipIf(process.platform === "win32")(
+  "the line for a crontab writes a backup from cron's environment, and prints nothing",
+  async () => {
+    const [, line = ""] = RUNBOOK.match(/^[\d*]+(?: [\d*]+){4} (.*\/petstore backup .*)$/m) ?? [];
+    // As cron reads it: the first % without a backslash would end it.
+    expect(line.match(/(?<!\\)%/)).toBeNull();
+    const command = line
+      .replaceAll("\\%", "%")
+      .replace("/srv/petstore/petstore", `"${resolve("petstore")}"`)
+      .replace(" --remote", "");
+    const HOME = join(folder, "Jo's home");
+    await mkdir(HOME);
+    await writeFile(join(HOME, "petstore.env"), `export PETSTORE_PERSIST_TO='${state}'\n`);
+    const PATH = [dirname(process.execPath), "/usr/bin", "/bin"].join(delimiter);
+    const cron = ["-i", `HOME=${HOME}`, `PATH=${PATH}`, "SHELL=/bin/sh", "sh", "-c", `cd && ${command}`];
+    expect(await runProcess("env", cron)).toEqual({ exitCode: 0, stdout: "", stderr: "" });
+    const written = (await readdir(HOME)).filter((name) => name !== "petstore.env");
+    expect(written).toEqual([expect.stringMatching(/^petstore-\d{4}-\d\d-\d\d\.backup$/)]);
+    const again = await runProcess("env", cron);
+    expect(again).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(/^error: .* exists: .*\n$/) });
+  },
+);
 
 it("the npx wrangler lines of the runbook have commands and options that exist", async () => {
   const lines = linesOf("npx wrangler");

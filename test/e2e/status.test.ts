@@ -1,7 +1,8 @@
 // ./petstore status, on a fake of Cloudflare's API, and on local databases with a service that answers.
 
+import { open, truncate } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import { CONTENTS, migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
+import { CONTENTS, databaseFile, migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { createKey, revokeKey } from "../../src/operators/admin.ts";
 import { apiError, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
@@ -91,8 +92,8 @@ describe("of production", () => {
     };
     expect(await lines(`--remote --url ${petstore.origin}`)).toEqual([
       `Build: development at ${petstore.origin}`,
-      expect.stringMatching(/^Keys database: [\d.]+ MB, 0% of 10 GB; no pending migrations$/),
-      expect.stringMatching(/^Pets database: [\d.]+ MB, 0% of 10 GB; no pending migrations$/),
+      expect.stringMatching(/^Keys database: [\d.]+ MB used, 0% of 10 GB; no pending migrations$/),
+      expect.stringMatching(/^Pets database: [\d.]+ MB used, 0% of 10 GB; no pending migrations$/),
       "Restore: none is unfinished",
       "Keys: 3: 1 active, 1 banned, 1 revoked",
       "Last hour: 1,234 requests, 4 with a status of 500 or above",
@@ -176,9 +177,9 @@ it("fails after all is shown if the service at a given URL or a database does no
 });
 
 it.each([
-  [200_000_000, "200 MB, 2% of 10 GB;"],
-  [400_000_000, "400 MB, 4% of 10 GB, or 80% of 500 MB on Workers Free;"],
-  [600_000_000, "600 MB, 6% of 10 GB;"],
+  [200_000_000, "200 MB used, 2% of 10 GB;"],
+  [400_000_000, "400 MB used, 4% of 10 GB, or 80% of 500 MB on Workers Free;"],
+  [600_000_000, "600 MB used, 6% of 10 GB;"],
 ])(
   "the size of a database is compared with Workers Free too if it may be on it: %i bytes",
   async (bytes, shown) => {
@@ -224,8 +225,66 @@ it("reads local databases, which must exist", async () => {
   const { stdout } = await runPetstore([...words, "--url", petstore.origin]);
   expect(JSON.parse(stdout)).toMatchObject({
     build: { build: "development" },
-    petsDatabase: { bytes: expect.any(Number), maxBytes: 10_000_000_000, pendingMigrations: [] },
+    petsDatabase: {
+      bytes: expect.any(Number),
+      maxBytes: 10_000_000_000,
+      maxBytesOnFree: 500_000_000,
+      tables: null,
+      pendingMigrations: [],
+    },
     keys: { total: 0 },
     lastHour: null,
   });
 });
+
+describe("of local databases", () => {
+  const fill = async () => {
+    const { state, remove } = await emptyState();
+    onTestFinished(remove);
+    const databases = await openDatabases({ kind: "local", state }, ...CONTENTS);
+    for (const contents of CONTENTS) await migrate(databases[contents], contents);
+    const numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)";
+    await databases.pets
+      .prepare(`INSERT INTO pets (name, category_id) ${numbers} SELECT 'Rex', i FROM n`)
+      .run();
+    await databases.close();
+    return { state, pets: databaseFile(state, "pets") };
+  };
+
+  const statusOf = async (state: string, ...options: string[]) => {
+    const outcome = await runPetstore(["status", "--persist-to", state, "--json", ...options]);
+    return { ...outcome, status: outcome.stdout === "" ? undefined : JSON.parse(outcome.stdout) };
+  };
+
+  it("what a deletion has freed does not count, and --tables counts the rows of more than one statement", async () => {
+    const { state } = await fill();
+    const before = await statusOf(state, "--tables");
+    expect(before.status.petsDatabase.tables[0]).toMatchObject({ name: "pets", rows: 60_000 });
+    const { pets, close } = await openDatabases({ kind: "local", state }, "pets");
+    await pets.prepare("DELETE FROM pets WHERE id % 100 > 0").run();
+    await close();
+    const after = await statusOf(state, "--tables");
+    expect(after.status.petsDatabase.tables[0].rows).toBe(600);
+    expect(after.status.petsDatabase.bytes).toBeLessThan(before.status.petsDatabase.bytes / 2);
+  });
+
+  it.each<[string, (file: string) => Promise<void>]>([
+    ["a page of which is overwritten", (file) => overwrite(file, 100, 4_096)],
+    ["whose first bytes are overwritten", (file) => overwrite(file, 0, 100)],
+    ["whose end is missing", (file) => truncate(file, 300_000)],
+    ["that is empty", (file) => truncate(file, 0)],
+  ])("a database %s is damaged: exit code 1", async (_, damage) => {
+    const { state, pets } = await fill();
+    await damage(pets);
+    expect(await statusOf(state)).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringMatching(/error: (the database of pets can't be|no migration is applied)/),
+    });
+  });
+});
+
+async function overwrite(path: string, page: number, bytes: number): Promise<void> {
+  const file = await open(path, "r+");
+  await file.write(Buffer.alloc(bytes, 0xa5), 0, bytes, page * 4_096);
+  await file.close();
+}
