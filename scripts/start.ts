@@ -17,6 +17,7 @@ import {
   registryPath,
   type Target,
 } from "./cloudflare/database.ts";
+import { untilGone } from "./cloudflare/dev-server.ts";
 import { setAsideEarlier } from "./cloudflare/earlier-state.ts";
 import { folder, localState, targetOptions } from "./cloudflare/target.ts";
 import { requireNoRestore } from "./cloudflare/time-travel.ts";
@@ -91,6 +92,8 @@ const start = defineCommand({
         io.print(announcement(`${localProtocol}://${address}/v1`, target, demoKey));
       }
       await databases.close();
+      if (typeof address === "string")
+        await Promise.race([exited, untilGone(`${localProtocol}://${address}`).then(gone)]);
     } catch (error) {
       server.kill();
       await exited;
@@ -100,6 +103,12 @@ const start = defineCommand({
     if (code !== 0) throw new ReportedError("wrangler dev failed");
   },
 });
+
+function gone(): never {
+  throw new Error(
+    "the service does not answer any more, because a process of wrangler dev has died: start it again",
+  );
+}
 
 /** Starts `wrangler dev`, which sends messages to this process. */
 function startWrangler(args: string[], env: NodeJS.ProcessEnv): ChildProcess {

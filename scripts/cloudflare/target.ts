@@ -78,7 +78,9 @@ export function announceTarget(io: Io, target: Target, ...needed: readonly Conte
   const start = projectLine("npm start", ...(options.length === 0 ? [] : ["--", ...options]));
   for (const contents of needed)
     if (!existsSync(databaseFile(target.state, contents)))
-      throw new Error(`there is no database of ${contents} in ${target.state}: create it with ${start}`);
+      throw new Error(
+        `there is no database of ${contents} in ${shownPath(target.state)}: create it with ${start}`,
+      );
 }
 
 function nameOf(target: Target): string {

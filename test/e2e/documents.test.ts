@@ -53,6 +53,18 @@ it.each([...DOCUMENTS, ...WORKFLOWS])("%s names files and commands that exist", 
     expect(await unknownWords(words)).toEqual([]);
 });
 
+it("lines to paste, which messages have, name commands and options that exist", async () => {
+  const calls = globSync("scripts/**/*.ts").flatMap((file) => [
+    ...read(file).matchAll(/petstoreLine\(([^;]*?)\)[`},;)\s]/g),
+  ]);
+  expect(calls.length).toBeGreaterThan(20);
+  for (const [, words = ""] of calls) {
+    // What is not written out, such as an ID, is a value.
+    const literal = [...words.matchAll(/["`]([^"`$]+)/g)].map(([, text = ""]) => text);
+    expect([words, await unknownWords(literal.join(" "))]).toEqual([words, []]);
+  }
+});
+
 /** The words of a command line that name a command or an option that does not exist. */
 async function unknownWords(typed: string): Promise<string[]> {
   const { program, args, line } = await choose(petstore, "", "", typed.trim().split(/ +/));

@@ -2,7 +2,7 @@
 
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { registryPath } from "../../scripts/cloudflare/database.ts";
 import { WRANGLER } from "../../scripts/cloudflare/wrangler.ts";
 import { copyProject, runScript, type Service, start } from "../support/e2e/petstore.ts";
@@ -62,6 +62,20 @@ describe("npm start", () => {
     const { exitCode, stderr } = await runScript("scripts/start.ts", ["--port", port]);
     const problem = `can't listen on port ${port} (EADDRINUSE): choose another with npm start -- --port PORT`;
     expect([exitCode, stderr]).toEqual([1, `error: ${problem}\n`]);
+  });
+
+  it("says so and ends when it does not answer any more, and leaves no process", async () => {
+    const another = await start(join(folder, "another"), { cwd: folder });
+    const { closed, printed, runtimes, stop } = another;
+    onTestFinished(() => stop().catch(() => {}));
+    // While wrangler still starts, it repairs this itself.
+    await fetch(`${another.origin}/version`);
+    // The one that has the port: wrangler starts another, which lets requests wait for good.
+    const [first = Number.NaN] = await runtimes();
+    process.kill(first, "SIGKILL");
+    const [exitCode] = await closed;
+    expect([exitCode, await runtimes()]).toEqual([1, []]);
+    expect(printed()).toMatch(/\nerror: the service does not answer any more, .*\n$/);
   });
 
   // One test, because others may follow in any order: without a route before the restart, with one after it.

@@ -124,13 +124,16 @@ export async function start(state: string, { cwd = "." } = {}) {
     child.kill("SIGTERM");
     await closed;
   };
-  /** Two workerd processes: wrangler's proxy, which has the port, and soon after the announcement the Worker's. */
+  /** The ids of two workerd processes: wrangler's proxy, which has the port, and soon after the announcement the Worker's. */
   const runtimes = async () => {
-    const { stdout } = await promisify(execFile)("ps", ["-A", "-o", "pgid=,args="]);
-    const own = stdout.split("\n").filter((line) => Number.parseInt(line, 10) === pid);
-    return own.filter((line) => line.includes("workerd serve "));
+    const { stdout } = await promisify(execFile)("ps", ["-A", "-o", "pgid=,pid=,args="]);
+    const own = stdout.split("\n").map((line) => line.trim().split(/ +/));
+    const serving = own.filter(
+      ([group, , ...args]) => group === `${pid}` && /workerd serve /.test(args.join(" ")),
+    );
+    return serving.map(([, id]) => Number(id)).sort((a, b) => a - b);
   };
-  return { origin, printed: () => printed, runtimes, stop, stopNpmOnly };
+  return { origin, printed: () => printed, closed, runtimes, stop, stopNpmOnly };
 }
 
 // Without the variables that npm and the test runner set, which would change how commands behave. Above all, npm puts the
