@@ -83,7 +83,7 @@ it("takes the key from standard input too, with the end of its line, but not fro
   });
   const problem = "error: no key: set PETSTORE_KEY, or write the key to standard input\n";
   for (const input of [{ piped: "" }, { stdin: `${key}\n` }])
-    expect(await run(input)).toEqual({ exitCode: 2, stdout: "", stderr: problem });
+    expect(await run(input)).toMatchObject({ exitCode: 2, stdout: "", stderr: problem });
 });
 
 const FIRST_PAGE = "/v1/pets?limit=2";
