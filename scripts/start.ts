@@ -12,6 +12,7 @@ import {
   CONTENTS,
   earlierDatabase,
   migrate,
+  migrationFiles,
   type OpenDatabases,
   openDatabases,
   registryPath,
@@ -23,7 +24,7 @@ import { folder, localState, targetOptions } from "./cloudflare/target.ts";
 import { requireNoRestore } from "./cloudflare/time-travel.ts";
 import { QUIET, readConfig, WRANGLER } from "./cloudflare/wrangler.ts";
 import { defineCommand, integer, main } from "./lib/command.ts";
-import { ReportedError, UsageError } from "./lib/io.ts";
+import { type Io, ReportedError, UsageError } from "./lib/io.ts";
 import { petstoreLine } from "./lib/line.ts";
 
 const DEMO_PETS = [
@@ -83,7 +84,7 @@ const start = defineCommand({
     try {
       // Wrangler opens no database before the first request.
       const started = Promise.race([ready(server), exited]);
-      const [databases, address] = await Promise.all([openMigrated(target), started]);
+      const [databases, address] = await Promise.all([openMigrated(io, target), started]);
       await requireNoRestore(databases.keys, targetOptions(target));
       // A key is shown only once, so create it only after the server has started.
       if (typeof address === "string") {
@@ -120,9 +121,13 @@ function startWrangler(args: string[], env: NodeJS.ProcessEnv): ChildProcess {
   return server;
 }
 
-async function openMigrated(target: Target): Promise<OpenDatabases> {
+async function openMigrated(io: Io, target: Target): Promise<OpenDatabases> {
   const databases = await openDatabases(target, ...CONTENTS);
-  for (const contents of CONTENTS) await migrate(databases[contents], contents);
+  for (const contents of CONTENTS) {
+    const applied = await migrate(databases[contents], contents);
+    const isNew = applied.length === (await migrationFiles(contents)).length;
+    if (applied.length > 0 && !isNew) io.note(`Applied ${applied.join(", ")}: what was stored stays.`);
+  }
   return databases;
 }
 

@@ -26,9 +26,9 @@ const INSERT_PETS = `
 
 /** Adds ?1 keys. Their ids and hashes are random, as real ones are. */
 const INSERT_KEYS = `
-  INSERT INTO keys (id, name, plan, hash, last_four, created_at_ms, bans_lifted_until_ms)
+  INSERT INTO keys (id, name, folded_name, plan, hash, last_four, created_at_ms, bans_lifted_until_ms)
   WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < CAST(?1 AS INTEGER))
-  SELECT 'key_' || substr(hex(randomblob(6)), 1, 12), ?2, 'pro', randomblob(32), 'abcd', 1795174620000 + n,
+  SELECT 'key_' || substr(hex(randomblob(6)), 1, 12), ?2, lower(?2), 'pro', randomblob(32), 'abcd', 1795174620000 + n,
     1795174620000 + n FROM numbers`;
 
 /** Adds a day of 100 for each of ?1 / 100 keys, in the order of days. */

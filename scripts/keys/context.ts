@@ -3,8 +3,8 @@
 import { FRESH_MS } from "../../src/d1/freshness.ts";
 import { DatabaseFull, DatabaseUnavailable } from "../../src/d1/statements.ts";
 import { noLimits } from "../../src/keys/plans.ts";
-import { findNamed, type Operator } from "../../src/operators/admin.ts";
-import { findKeyById, type ListedKey } from "../../src/operators/records.ts";
+import type { Operator } from "../../src/operators/admin.ts";
+import { findKeyById, type ListedKey, listKeys } from "../../src/operators/records.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { apiErrorOf } from "../cloudflare/account.ts";
 import { openDatabases, pendingMigrations } from "../cloudflare/database.ts";
@@ -13,7 +13,7 @@ import type { OptionValues } from "../lib/command.ts";
 import { type Io, messageOf } from "../lib/io.ts";
 import { petstoreLine } from "../lib/line.ts";
 import { type COMMON, loginName } from "./options.ts";
-import { keyAndPlan, keyOwner, type NamedKey, printable } from "./text.ts";
+import { keyAndPlan, keyOwner, type NamedKey, printable, stateText } from "./text.ts";
 
 /** When a change is in force. */
 export const IN_FORCE = `within ${FRESH_MS / 1000} seconds`;
@@ -92,10 +92,11 @@ export function unknownKey(id: string, where: string[]): Error {
   return new Error(`there is no key ${id}: see ${petstoreLine("keys list", ...where)}`);
 }
 
-export async function warnOfName({ io, database }: Context, name: string, id?: string): Promise<void> {
-  const other = (await findNamed(database, [name])).get(name);
+export async function warnOfName({ io, database, operator }: Context, name: string, id?: string) {
   if (printable(name) !== name) io.warn('some characters of the name are not printable: "?" is shown');
-  if (other !== undefined && other.id !== id) io.warn(`another key has this name: ${keyOwner(other)}`);
+  const { keys } = await listKeys(database, operator.nowMs, { names: [name] });
+  for (const other of keys)
+    if (other.id !== id) io.warn(`another key has this name: ${keyOwner(other)}: ${stateText(other)}`);
 }
 
 /** Names the keys that the service can't use. */
@@ -113,7 +114,7 @@ export function warnOfLimits(io: Io, limits: Limits | undefined): void {
 
 /** Prints a new secret, and what was `done`. `again`: the options with which a lost secret is to be replaced. */
 export async function printSecret(
-  { io, where }: Context,
+  context: Context,
   { json }: Options,
   done: string,
   key: NamedKey,
@@ -123,11 +124,16 @@ export async function printSecret(
   const { id, name, plan, limits } = key;
   const perWindow = { perMinute: limits?.minute ?? null, perDay: limits?.day ?? null };
   const text = json ? JSON.stringify({ id, key: secret, name, plan, ...perWindow }) : secret;
+  await printOnce(context, id, text, again);
+  if (!json) context.io.note(`\nThis key is shown only once.\n${done} ${keyAndPlan(key)}.`);
+}
+
+/** Prints the new secret of a key. Throws what to do if it was not written. */
+export async function printOnce({ io, where }: Context, id: string, text: string, again: string[]) {
   await io.printOnce(text).catch((error) => {
     const rotate = petstoreLine("keys rotate", id, ...again, ...where);
     const revoke = petstoreLine("keys revoke", id, ...where);
     const problem = `the new key of ${id} exists, and nobody has seen it (${messageOf(error)})`;
     throw new Error(`${problem}: replace it with ${rotate}, or end it with ${revoke}`);
   });
-  if (!json) io.note(`\nThis key is shown only once.\n${done} ${keyAndPlan(key)}.`);
 }

@@ -1,8 +1,8 @@
-// What commands on keys read from standard input: IDs, and a secret, which is never an argument.
+// What commands on keys read from standard input: IDs, and secrets, which are never arguments.
 
 import { text } from "node:stream/consumers";
-import { withoutSecrets } from "../../src/keys/secret.ts";
-import { SECRET_LENGTH, SECRET_PREFIX } from "../../src/keys/secret-format.ts";
+import { ID_PREFIX, keyIdOf, withoutSecrets } from "../../src/keys/secret.ts";
+import { ID_LENGTH, SECRET_PREFIX } from "../../src/keys/secret-format.ts";
 import { type Io, messageOf, UsageError } from "../lib/io.ts";
 import { keyId } from "./options.ts";
 import { printable } from "./text.ts";
@@ -25,13 +25,28 @@ export async function readIds(io: Io): Promise<string[]> {
   return [...new Set(ids)];
 }
 
-/** A secret on standard input, also within other text, such as a header. A terminal does not show it. */
-export async function readSecret(io: Io): Promise<string> {
-  const typed = io.stdin.isTTY
-    ? await io.ask("API key (it is not shown): ", { isHidden: true })
-    : (await text(io.stdin)).trim();
-  const [secret = typed, ...others] = typed.match(SECRET) ?? [];
-  return others.length === 0 ? secret : typed;
+/** What looks like a secret: the ID that it names, and the secret if it is whole and its checksum is right. */
+export interface FoundSecret {
+  line: number;
+  id: string;
+  secret: string | undefined;
 }
 
-const SECRET = new RegExp(`\\b${SECRET_PREFIX}[0-9A-Za-z]{${SECRET_LENGTH}}\\b`, "g");
+/** The secrets on standard input, each once, also within other text, such as a header. A terminal is asked for one, and does not show it. */
+export async function readSecrets(io: Io): Promise<FoundSecret[]> {
+  const typed = io.stdin.isTTY
+    ? await io.ask("API key (it is not shown): ", { isHidden: true })
+    : await text(io.stdin);
+  const found = new Map<string, FoundSecret>();
+  for (const [index, line] of typed.split("\n").entries())
+    for (const [word = "", body = ""] of line.matchAll(LIKE_SECRET)) {
+      const id = keyIdOf(word);
+      const named = id ?? `${ID_PREFIX}${body.slice(0, ID_LENGTH)}`;
+      if (!found.has(word))
+        found.set(word, { line: index + 1, id: named, secret: id === undefined ? undefined : word });
+    }
+  return [...found.values()];
+}
+
+/** The beginning of a secret that has its ID, or more. */
+const LIKE_SECRET = new RegExp(`(?<![0-9A-Za-z])${SECRET_PREFIX}([0-9A-Za-z]{${ID_LENGTH},})`, "g");

@@ -1,11 +1,15 @@
-// A file of new keys, for `create --from`: CSV with a header. All its lines are checked before the first key is made.
+// A file of new keys, for `create --from`: CSV with a header. All its lines are checked before the first key is made. What could be meant
+// in two ways is refused, such as 1.000 or 31.12.2027.
 
 import { readFile } from "node:fs/promises";
 import { PLANS, PLANS_WITH_OWN_LIMITS, type Plan } from "../../src/keys/plans.ts";
+import { withoutSecrets } from "../../src/keys/secret.ts";
 import type { NewKey } from "../../src/operators/admin.ts";
-import { parseCsv } from "../lib/csv.ts";
+import { foldName } from "../../src/operators/names.ts";
+import { type CsvLine, parseCsv } from "../lib/csv.ts";
 import { messageOf, UsageError } from "../lib/io.ts";
 import { expiry, keyName, LIMITS, MAX_COUNT } from "./options.ts";
+import { counted, printable } from "./text.ts";
 
 const REQUIRED = ["name", "plan"] as const;
 const OPTIONAL = ["per_minute", "per_day", "expires"] as const;
@@ -15,35 +19,41 @@ export const COLUMNS_TEXT = `${REQUIRED.join(", ")}; optional ${OPTIONAL.join(",
 
 type Row = Partial<Record<(typeof REQUIRED | typeof OPTIONAL)[number], string>>;
 
-/** A key to make, and the number of its line. */
-export type Line = NewKey & { number: number };
+/** A key to make, the number of its line, and whether the file says when keys expire. */
+export type Line = NewKey & { number: number; saysExpiry: boolean };
 
 /** The keys of a file, and its problems, each with its line. Throws UsageError if the file can't be read as a table. */
 export async function readKeyFile(path: string): Promise<{ lines: Line[]; problems: string[] }> {
-  const [header, ...rest] = await readTable(path);
-  const columns = header === undefined || "problem" in header ? [] : header.fields;
-  const isTable =
-    REQUIRED.every((name) => columns.includes(name)) &&
-    columns.every((name, index) => COLUMNS.includes(name) && columns.indexOf(name) === index);
-  if (!isTable) throw new UsageError(`the first line of ${path} must name the columns: ${COLUMNS_TEXT}`);
+  const { lines: read, separator } = await readTable(path);
+  const [header, ...rest] = read;
+  if (header === undefined)
+    throw new UsageError(`${path} is empty: its first line must name the columns: ${COLUMNS_TEXT}`);
+  const problems: string[] = [];
+  const report = (number: number, problem: string) => void problems.push(`${path}:${number}: ${problem}`);
+  const columns = "problem" in header ? [] : columnsOf(header.fields);
+  const separated = separator ? `separated by ${separator}` : "not separated by commas, semicolons or tabs";
+  if ("problem" in header) report(header.number, header.problem);
+  else
+    for (const problem of headerProblems(columns))
+      report(header.number, `${problem}; its fields are ${separated}`);
+  if (problems.length > 0) return { lines: [], problems };
   if (rest.length === 0 || rest.length > MAX_COUNT)
     throw new UsageError(`${path} must have 1 to ${MAX_COUNT} keys, and has ${rest.length}`);
-  const problems: string[] = [];
   const lines: Line[] = [];
   const numbers = new Map<string, number>();
-  for (const { number, ...line } of rest) {
-    const report = (problem: string) => void problems.push(`${path}:${number}: ${problem}`);
-    if ("problem" in line) report(line.problem);
-    else if (line.fields.length !== columns.length)
-      report(`it has ${line.fields.length} fields, and the header ${columns.length}`);
-    else {
-      const row = Object.fromEntries(columns.map((name, index) => [name, line.fields[index]]));
-      const newKey = readRow(row, report);
-      const earlier = numbers.get(newKey.name);
-      if (earlier === undefined) numbers.set(newKey.name, number);
-      else report(`line ${earlier} has the same name`);
-      lines.push({ ...newKey, number });
+  for (const line of rest) {
+    const { number } = line;
+    const row = readFields(line, columns, separated);
+    if (typeof row === "string") {
+      report(number, row);
+      continue;
     }
+    const newKey = readRow(row, (problem) => report(number, problem));
+    const folded = foldName(newKey.name);
+    const earlier = numbers.get(folded);
+    if (earlier === undefined) numbers.set(folded, number);
+    else if (folded !== "") report(number, `line ${earlier} has the same name, compared without case`);
+    lines.push({ ...newKey, number, saysExpiry: row.expires !== undefined });
   }
   return { lines, problems };
 }
@@ -59,29 +69,81 @@ async function readTable(path: string) {
   }
 }
 
+/** The names of columns, such as per_minute of "Per minute", without empty ones at the end. */
+function columnsOf(fields: string[]): string[] {
+  const names = fields.map((field) =>
+    field
+      .trim()
+      .toLowerCase()
+      .replace(/[\s-]+/g, "_"),
+  );
+  return names.slice(0, names.findLastIndex((name) => name !== "") + 1);
+}
+
+/** What is wrong with the names of columns. One without a name is for empty fields, which spreadsheets add. */
+function headerProblems(columns: string[]): string[] {
+  const named = columns.filter((name) => name !== "");
+  const unknown = columns.flatMap((name, index) =>
+    name === "" || COLUMNS.includes(name)
+      ? []
+      : [`column ${index + 1}, ${quoted(name)}, is unknown: leave it out`],
+  );
+  const twice = COLUMNS.filter((name) => named.indexOf(name) !== named.lastIndexOf(name));
+  const missing = REQUIRED.filter((name) => !named.includes(name));
+  return [
+    ...unknown,
+    ...twice.map((name) => `the column ${name} is there twice`),
+    ...missing.map((name) => `the column ${name} is missing`),
+  ];
+}
+
+/** The fields of a line by column, or what is wrong with it. */
+function readFields(line: CsvLine, columns: string[], separated: string): Row | string {
+  if ("problem" in line) return line.problem;
+  const { fields } = line;
+  const isSurplus = fields.slice(columns.length).some((field) => field.trim() !== "");
+  if (fields.length < columns.length || isSurplus)
+    return `it has ${counted(fields.length, "field")}, and the header ${columns.length}, ${separated}`;
+  const unnamed = columns.findIndex((name, index) => name === "" && fields[index]?.trim());
+  if (unnamed >= 0) return `field ${unnamed + 1} has a value, and its column no name`;
+  // A name in quotes stays as it is.
+  const entries = columns.map((name, index) => [
+    name,
+    name === "name" ? fields[index] : fields[index]?.trim(),
+  ]);
+  return Object.fromEntries(entries);
+}
+
 /** Reports each problem. Without one, the result is complete. */
-function readRow({ name = "", plan = "", ...row }: Row, report: (problem: string) => void): NewKey {
-  const read = <Value>(column: string, text: string, parse: (text: string) => Value) => {
+function readRow({ name = "", plan: typed = "", ...row }: Row, report: (problem: string) => void): NewKey {
+  const read = <Value>(label: string, text: string, parse: (text: string) => Value) => {
     try {
       return parse(text);
     } catch (error) {
-      report(`${column}: ${messageOf(error)}`);
+      report(`${label}: ${messageOf(error)}`);
       return undefined;
     }
   };
   const readIfSet = <Value>(column: keyof typeof row, parse: (text: string) => Value) =>
-    row[column] ? read(column, row[column], parse) : undefined;
+    row[column] ? read(`${column} ${quoted(row[column])}`, row[column], parse) : undefined;
   read("name", name, keyName);
   if (/\p{Cc}/u.test(name)) report("name: It must not contain control characters.");
+  if (name.startsWith("=")) report("name: It looks like a formula. The file must have its value.");
+  const plan = typed.toLowerCase();
   const minute = readIfSet("per_minute", LIMITS.perMinute.parse);
   const day = readIfSet("per_day", LIMITS.perDay.parse);
   const expiresAtMs = readIfSet("expires", (text) => expiry(text)) ?? null;
   const isOwn = PLANS_WITH_OWN_LIMITS.some((each) => each === plan);
-  if (!PLANS.some((each) => each === plan)) report(`plan: Allowed choices are ${PLANS.join(", ")}.`);
+  if (!PLANS.some((each) => each === plan))
+    report(`plan ${quoted(typed)}: Allowed choices are ${PLANS.join(", ")}.`);
   else if (!isOwn && (row.per_minute || row.per_day))
     report(`${plan} has fixed limits: leave per_minute and per_day empty.`);
   else if (isOwn && !(row.per_minute && row.per_day)) report(`${plan} needs per_minute and per_day.`);
   if (minute === undefined || day === undefined) return { name, plan: plan as Plan, expiresAtMs };
   if (day < minute) report("per_day is smaller than per_minute.");
   return { name, plan: plan as Plan, expiresAtMs, limits: { minute, day } };
+}
+
+function quoted(text: string): string {
+  return `"${printable(withoutSecrets(text), 40)}"`;
 }

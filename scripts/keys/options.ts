@@ -91,6 +91,7 @@ export function keyName(text: string): string {
   // commander takes the next word as the value, also if it is an option.
   if (text.startsWith("--")) throw new InvalidArgumentError("It looks like an option.");
   if (withoutSecrets(text) !== text) throw new InvalidArgumentError("It must not contain an API key.");
+  if (/^[\s\p{Cc}\p{Cf}\p{Z}]+$/u.test(text)) throw new InvalidArgumentError("It must not be blank.");
   const { length } = [...text];
   if (length >= 1 && length <= MAX_NAME_LENGTH && text.isWellFormed()) return text;
   throw new InvalidArgumentError(`It must be 1 to ${MAX_NAME_LENGTH} characters.`);
@@ -102,14 +103,19 @@ export function recordedText(text: string): string {
   throw new InvalidArgumentError("It must have printable characters only.");
 }
 
-/** Parses the end of a key (Unix time in milliseconds). `orElse` completes the message. */
-export function expiry(text: string, orElse = ""): number {
-  const expiresAtMs = parseTime(text);
-  if (expiresAtMs === undefined) {
-    throw new InvalidArgumentError(
-      `It must be a UTC date such as 2027-01-31, a time such as 2027-01-31T12:00:00Z${orElse}.`,
-    );
-  }
+const [A_DATE, A_TIME] = ["a UTC date such as 2027-01-31", "a time such as 2027-01-31T12:00:00Z"];
+
+/** Parses the beginning of a UTC day, or a time (Unix time in milliseconds). `orElse` is what is accepted too. */
+export function time(text: string, orElse?: string): number {
+  const timeMs = parseTime(text);
+  if (timeMs !== undefined) return timeMs;
+  const accepted = orElse ? `${A_DATE}, ${A_TIME}, or ${orElse}` : `${A_DATE} or ${A_TIME}`;
+  throw new InvalidArgumentError(`It must be ${accepted}.`);
+}
+
+/** Parses the end of a key. */
+export function expiry(text: string, orElse?: string): number {
+  const expiresAtMs = time(text, orElse);
   if (expiresAtMs > Date.now()) return expiresAtMs;
   throw new InvalidArgumentError("It must be in the future.");
 }

@@ -6,6 +6,7 @@ import {
   type KeyOwner,
   type ListedKey,
 } from "../../src/operators/records.ts";
+import { csvLine } from "../lib/csv.ts";
 import { printable as printableText } from "../lib/io.ts";
 import { tableText } from "../lib/table.ts";
 import { formatDate, formatTime } from "../lib/time.ts";
@@ -56,7 +57,7 @@ export function keyTable(keys: ListedKey[]): string {
   const header = "ID/NAME/PLAN/KEY/EXPIRES/STATE/BANS".split("/");
   const rows = keys.map(({ id, name, plan, limits, lastFour, expiresAtMs, ...key }) => [
     id,
-    printable(name, 32),
+    printable(name),
     `${plan} ${limits === undefined ? "without limits" : `${limits.minute}/min ${limits.day}/day`}`,
     lastFour,
     expiresAtMs === null ? "never" : formatTime(expiresAtMs).replace("T00:00:00Z", ""),
@@ -67,17 +68,30 @@ export function keyTable(keys: ListedKey[]): string {
   return tableText([header, ...rows]);
 }
 
+/** The header of a file of new secrets, of which each has a `secretLine`. */
+export const SECRETS_HEADER = "name,id,key";
+
+export function secretLine({ id, name }: Pick<NamedKey, "id" | "name">, secret: string): string {
+  return csvLine([name, id, secret]);
+}
+
 /** `active, expiring`, or `banned until` and a time. */
 export function stateText({ states, bannedUntilMs }: Pick<ListedKey, "states" | "bannedUntilMs">): string {
   const until = bannedUntilMs === null ? "" : ` until ${formatTime(bannedUntilMs)}`;
   return states.join(", ").replace("banned", `banned${until}`);
 }
 
+/** Since when and why a key is suspended. */
+export function suspensionText({ suspendedAtMs, suspensionReason }: ListedKey): string {
+  if (suspensionReason === null) return "its reason is not recorded, because the database was full";
+  return `since ${formatTime(suspendedAtMs ?? 0)}, for the reason "${printable(suspensionReason)}"`;
+}
+
 /** The changes of one key, or of several, which it names. */
 export function changeTable(changes: ChangeRecord[], ofSeveral: boolean): string {
   const rows = changes.map(({ atMs, keyId, name, change, from, to, by }) => {
-    const values = [from ?? "", to ?? "", by].map((value) => printable(value, 60));
-    const owner = ofSeveral ? [keyId, printable(name, 32)] : [];
+    const values = [from ?? "", to ?? "", by].map((value) => printable(value));
+    const owner = ofSeveral ? [keyId, printable(name)] : [];
     return [formatTime(atMs), ...owner, change, ...values];
   });
   const header = ["TIME", ...(ofSeveral ? ["ID", "NAME"] : []), "CHANGE", "FROM", "TO", "BY"];
@@ -95,9 +109,19 @@ export function keyOwner({ id, name, lastFour, createdAtMs }: KeyOwner): string 
 
 /** Several keys: `12 keys (key_0123456789Ab "Jo's shop", …, and 9 more)` */
 export function keyOwners(keys: ListedKey[]): string {
-  const shown = keys.slice(0, 3).map(({ id, name }) => `${id} "${printable(name)}"`);
-  const more = keys.length > shown.length ? [`and ${keys.length - shown.length} more`] : [];
-  return `${keys.length} keys (${[...shown, ...more].join(", ")})`;
+  const named = keys.map(({ id, name }) => `${id} "${printable(name)}"`);
+  return `${counted(keys.length, "key")} (${someOf(named, 3)})`;
+}
+
+/** The first items, and how many more there are. */
+export function someOf(items: string[], max: number): string {
+  const more = items.length > max ? [`and ${items.length - max} more`] : [];
+  return [...items.slice(0, max), ...more].join(", ");
+}
+
+/** `1 key`, `2 keys` */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 /** `key_0123456789Ab ("Jo's shop"): active, free plan, 60 requests per minute, 1000 per day, never expires`. A new key has no state yet. */

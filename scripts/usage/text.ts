@@ -20,7 +20,7 @@ export function usageTable(keys: KeyUsage[]): string {
   const header = "ID/NAME/PLAN/ADMITTED/REFUSED BY MINUTE/BY DAY/SHARE/LAST USED".split("/");
   const rows = keys.map(({ id, name, plan, share, lastAdmittedMs, lastRefusedMs, ...counts }) => [
     id,
-    printable(name ?? "-", 32),
+    printable(name ?? "-"),
     plan ?? "-",
     ...PARTS.map((part) => withSeparators(counts[part])),
     share === null ? "-" : share.toLocaleString("en", { style: "percent", maximumFractionDigits: 1 }),

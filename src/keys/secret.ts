@@ -14,7 +14,7 @@ import {
   SECRET_PREFIX,
 } from "./secret-format.ts";
 
-const ID_PREFIX = "key_";
+export const ID_PREFIX = "key_";
 
 /** A secret, or most of one. */
 const LOOKS_LIKE_SECRET = new RegExp(`${SECRET_PREFIX}[0-9A-Za-z]{20,}`, "g");

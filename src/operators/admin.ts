@@ -4,7 +4,7 @@
 // first, so an interrupted batch can be repeated, and no change lacks its row. A creation stores its keys first: an interrupted one can
 // leave keys without a row, whose secrets nobody has. In a full database, the changes that incidents need are made without their row.
 
-import { DatabaseFull, read, write } from "../d1/statements.ts";
+import { DatabaseFull, write } from "../d1/statements.ts";
 import type { Plan } from "../keys/plans.ts";
 import { MAX_REPLACED_SECRETS, stateOf } from "../keys/record.ts";
 import { newKeyId, newSecret } from "../keys/secret.ts";
@@ -24,7 +24,8 @@ import {
   type ValuesOf,
 } from "./changes.ts";
 import { type LatestChange, latestChanges } from "./latest-changes.ts";
-import { type KeyOwner, type ListedKey, listedKeys, selectKeys } from "./records.ts";
+import { foldName } from "./names.ts";
+import { type ListedKey, listedKeys, selectKeys } from "./records.ts";
 
 /** Who makes a change, and when (Unix time in milliseconds). */
 export interface Operator {
@@ -45,33 +46,35 @@ export interface NewKey {
 /** Secrets exist only in this value. */
 export type CreatedKey = { key: NewKey & { id: string; limits: Limits; lastFour: string }; secret: string };
 
-/** The key does not exist, its state does not permit the change, or its secret is not the confirmed one: `rotation` replaced that. */
-export type Unchanged =
-  | { ok: false; problem: "unknown" | "revoked" | "expired" | "not suspended" }
+/**
+ * The key does not exist, its state does not permit the change, it is suspended for another reason than the given one, or its secret is
+ * not the confirmed one: `rotation` replaced that.
+ */
+export type Refused =
+  | { ok: false; problem: "unknown" | "revoked" | "expired" }
+  | { ok: false; problem: "other reason"; key: ListedKey }
   | { ok: false; problem: "rotated"; rotation: LatestChange | undefined };
 
-/** `isRecorded` is false if the database is full. */
-type Changed = { ok: true; key: ListedKey; isRecorded: boolean };
+/** `isChanged` is false if the key was as wished already: nothing was written. `isRecorded` is false if the database is full. */
+type Accepted = { ok: true; key: ListedKey; isChanged: boolean; isRecorded: boolean };
 
-export type Outcome<More = unknown> = (More & Changed) | Unchanged;
-
-/** SQL: a key that has one of the names in ?1, and is not revoked. */
-const NAMED = "revoked_at_ms IS NULL AND name IN (SELECT value ->> 'name' FROM json_each(?1))";
+export type Outcome<More = unknown> = (More & Accepted) | Refused;
 
 /** ?1: the keys as JSON, ?2: now. */
 const insertKeys = (unlessNamed: boolean) => `
-  INSERT INTO keys (id, name, plan, per_minute, per_day, last_four, created_at_ms, bans_lifted_until_ms,
+  INSERT INTO keys (id, name, folded_name, plan, per_minute, per_day, last_four, created_at_ms, bans_lifted_until_ms,
     expires_at_ms, hash)
-  SELECT value ->> 'id', value ->> 'name', value ->> 'plan', value ->> 'perMinute', value ->> 'perDay',
+  SELECT value ->> 'id', value ->> 'name', value ->> 'folded', value ->> 'plan', value ->> 'perMinute', value ->> 'perDay',
     value ->> 'lastFour', ?2, ?2, value ->> 'expiresAtMs', unhex(value ->> 'hash')
-  FROM json_each(?1) ${unlessNamed ? `WHERE value ->> 'name' NOT IN (SELECT name FROM keys WHERE ${NAMED})` : ""}
+  FROM json_each(?1)
+  ${unlessNamed ? "WHERE NOT EXISTS (SELECT 1 FROM keys WHERE folded_name = value ->> 'folded')" : ""}
   RETURNING id`;
 const CREATED = "created" satisfies KeyChange;
 const RECORD_CREATION = `
   INSERT INTO key_changes (key_id, at_ms, change, to_value, changed_by)
   SELECT keys.id, ?2, '${CREATED}', value ->> 'created', ?3 FROM json_each(?1) JOIN keys ON keys.id = value ->> 'id'`;
 
-/** Creates keys in one batch. With `unlessNamed`, leaves out those whose name another key has that is not revoked. */
+/** Creates keys in one batch. With `unlessNamed`, leaves out those whose name another key has, also a revoked one. */
 export async function createKeys(
   database: D1Database,
   newKeys: NewKey[],
@@ -87,7 +90,7 @@ export async function createKeys(
   const rows = created.map(({ key, secret }) => {
     const [perMinute, perDay] = ownLimits(key.plan, key.limits);
     const text = creationText(key.plan, key.limits, key.expiresAtMs);
-    return { ...key, perMinute, perDay, created: text, hash: sha256(secret) };
+    return { ...key, folded: foldName(key.name), perMinute, perDay, created: text, hash: sha256(secret) };
   });
   const json = JSON.stringify(rows);
   const insert = database.prepare(insertKeys(unlessNamed)).bind(json, nowMs);
@@ -95,14 +98,6 @@ export async function createKeys(
   const [inserted] = await write(() => database.batch<{ id: string }>([insert, record]));
   const ids = new Set(inserted?.results.map(({ id }) => id));
   return created.filter(({ key }) => ids.has(key.id));
-}
-
-/** A key that is not revoked for each of the names that one has, by name. */
-export async function findNamed(database: D1Database, names: string[]): Promise<Map<string, KeyOwner>> {
-  const sql = `SELECT id, name, last_four AS lastFour, created_at_ms AS createdAtMs FROM keys WHERE ${NAMED}`;
-  const statement = database.prepare(sql).bind(JSON.stringify(names.map((name) => ({ name }))));
-  const { results } = await read(() => statement.all<KeyOwner>());
-  return new Map(results.map((key) => [key.name, key]));
 }
 
 export async function createKey(
@@ -123,7 +118,7 @@ function changer<Name extends OperatorChange>(name: Name) {
 
 /** Refuses a key with all its secrets until it is resumed. It can still be changed, and rotated. */
 export const suspendKey = changer("suspended");
-/** Ends a suspension. */
+/** Ends a suspension: only one for `reason`, as it was recorded, unless that is null. */
 export const resumeKey = changer("resumed");
 /** Revokes a key with all its secrets, also an expired one: its client is then told that it was revoked. */
 export const revokeKey = changer("revoked");
@@ -150,10 +145,14 @@ export async function rotateKey(
     "rotated",
     [secret, graceMs === 0 ? null : goodUntilMs],
     operator,
-    // All graces end with the new one, and the current secret gets it too.
-    database.prepare(shortenGraces(NOT_ENDED)).bind(...firstOf(id, operator), goodUntilMs),
-    database.prepare(KEEP_REPLACED).bind(...firstOf(id, operator), goodUntilMs),
-    database.prepare(FORGET_OLDEST).bind(id),
+    {
+      before: [
+        // All graces end with the new one, and the current secret gets it too.
+        database.prepare(shortenGraces(NOT_ENDED)).bind(...firstOf(id, operator), goodUntilMs),
+        database.prepare(KEEP_REPLACED).bind(...firstOf(id, operator), goodUntilMs),
+        database.prepare(FORGET_OLDEST).bind(id),
+      ],
+    },
   );
   return changed.ok ? { ...changed, secret } : changed;
 }
@@ -161,7 +160,8 @@ export async function rotateKey(
 /** Ends the replaced secrets of a key. The current one goes on. */
 export function endGraces(database: D1Database, id: string, operator: Operator): Promise<Outcome> {
   const shorten = database.prepare(shortenGraces(NOT_REVOKED));
-  return change(database, id, "grace", [], operator, shorten.bind(...firstOf(id, operator), operator.nowMs));
+  const after = [shorten.bind(...firstOf(id, operator), operator.nowMs)];
+  return change(database, id, "grace", [], operator, { after });
 }
 
 const shortenGraces = (where: string) => `
@@ -177,49 +177,61 @@ const FORGET_OLDEST = `
     SELECT hash FROM replaced_secrets WHERE key_id = ?1 
     ORDER BY good_until_ms DESC, hash = (SELECT hash FROM keys WHERE id = ?1) DESC LIMIT ${MAX_REPLACED_SECRETS})`;
 
-/** Records a change and makes it after the statements `before`, if the key's state permits it. */
+/** Records a change and makes it between other statements, if the key's state permits it and if it changes anything. */
 async function change<Name extends OperatorChange>(
   database: D1Database,
   id: string,
   name: Name,
   values: ValuesOf<Name>,
   operator: Operator,
-  ...before: D1PreparedStatement[]
+  { before = [], after = [] }: { before?: D1PreparedStatement[]; after?: D1PreparedStatement[] } = {},
 ): Promise<Outcome> {
   const { by, nowMs, confirmedHash } = operator;
-  const { where, set, parameters, parametersIfFull, from, to } = KEY_CHANGES[name] as unknown as Kind<
-    ValuesOf<Name>
-  >;
-  // A change to the value that the key already has is recorded too.
-  const record = `
-    INSERT INTO key_changes (key_id, at_ms, change, from_value, to_value, changed_by)
-    SELECT id, ?2, '${name}', ${from}, ?4, ?5 FROM keys WHERE ${where}`;
+  const { where, differs, set, parameters, parametersIfFull, from, to } = KEY_CHANGES[
+    name
+  ] as unknown as Kind<ValuesOf<Name>>;
+  type Parameters = ReturnType<typeof parameters>;
+  // SQLite rejects a bound parameter that does not occur, and no change uses all of them in each statement.
+  const withAll = (sql: string, given: Parameters) => {
+    const bound = [...firstOf(id, operator), ...given];
+    const all = bound.map((_, index) => `?${index + 1}`);
+    return database.prepare(`WITH parameters AS (VALUES (${all})) ${sql}`).bind(...bound);
+  };
   const columns = Object.entries(set).map(([column, sql]) => `${column} = ${sql}`);
-  // SQLite rejects a bound parameter that does not occur, and not every change uses ?2.
-  const update = `UPDATE keys SET ${columns.join(", ")} WHERE ${where} AND ?2 > 0 RETURNING id`;
-  const prepare = (sql: string, ...more: (string | number | null)[]) =>
-    database.prepare(sql).bind(...firstOf(id, operator), ...more);
-  const recording = prepare(record, to(...values), by);
+  const record = (given: Parameters) => {
+    const next = firstOf(id, operator).length + given.length + 1;
+    const sql = `
+      INSERT INTO key_changes (key_id, at_ms, change, from_value, to_value, changed_by)
+      SELECT id, ?2, '${name}', ${from}, ?${next}, ?${next + 1} FROM keys WHERE ${where} AND (${differs})`;
+    return withAll(sql, [...given, to(...values), by]);
+  };
   // The key is read in the same call: a change whose key is not seen would look like one that failed.
   const selection = selectKeys(database, nowMs, { ids: [id] });
-  const making = (more: (string | number | null)[]) => [...before, prepare(update, ...more), selection];
+  const making = (given: Parameters) => [
+    ...before,
+    withAll(`SELECT id FROM keys WHERE ${where}`, given),
+    withAll(`UPDATE keys SET ${columns} WHERE ${where} AND (${differs}) RETURNING id`, given),
+    ...after,
+    selection,
+  ];
   let isRecorded = true;
-  const results = await write(() =>
-    database.batch([recording, ...making(parameters(nowMs, ...values))]),
-  ).catch((error) => {
+  const given = parameters(nowMs, ...values);
+  const results = await write(() => database.batch([record(given), ...making(given)])).catch((error) => {
     if (!(error instanceof DatabaseFull) || parametersIfFull === undefined) throw error;
     isRecorded = false;
-    return write(() => database.batch(making(parametersIfFull(nowMs))));
+    return write(() => database.batch(making(parametersIfFull(nowMs, ...values))));
   });
-  const [updated, selected] = results.slice(-2) as [D1Result, D1Result];
-  const [key] = listedKeys(selected).keys;
+  const [permitted, updated] = results.slice(-3 - after.length) as [D1Result, D1Result];
+  const [key] = listedKeys(results.at(-1) as D1Result).keys;
   if (key === undefined) return { ok: false, problem: "unknown" };
-  if (updated.results.length === 1) return { ok: true, key, isRecorded };
+  const isChanged = updated.results.length === 1;
+  if (isChanged || permitted.results.length === 1) return { ok: true, key, isChanged, isRecorded };
   if (confirmedHash !== undefined && key.hash !== confirmedHash)
     return { ok: false, problem: "rotated", rotation: (await latestChanges(database, id)).rotated };
   const state = stateOf({ ...key, suspendedAtMs: null }, nowMs);
-  if (state === "revoked" || state === "expired") return { ok: false, problem: state };
-  if (name === "resumed") return { ok: false, problem: "not suspended" };
+  if (state === "revoked") return { ok: false, problem: state };
+  if (name === "resumed") return { ok: false, problem: "other reason", key };
+  if (state === "expired") return { ok: false, problem: state };
   throw new Error(`${id} could not be changed, though it is ${state}`);
 }
 

@@ -7,20 +7,22 @@ import { limitsOf, PLANS_WITH_OWN_LIMITS, type Plan } from "../keys/plans.ts";
 import { formatTime } from "../lib/rfc3339.ts";
 import { sha256 } from "../lib/sha256.ts";
 import type { Limits } from "../rate-limit/windows.ts";
+import { foldName } from "./names.ts";
 
 /**
  * A change of an existing key by an operator. In its SQL, ?1 is the id, ?2 the time of the change (Unix time in milliseconds), ?3 the
- * hash of the secret that the operator has confirmed, or null.
+ * hash of the secret that the operator has confirmed, or null, ?4 and following are its `parameters`.
  */
 export interface Kind<Values extends unknown[]> {
   /** SQL: which keys it may change. */
   where: string;
+  /** SQL: whether it changes anything of such a key. If not, nothing is written and nothing recorded. */
+  differs: string;
   /** The columns that it sets, each with its SQL. */
   set: Record<string, string>;
-  /** ?4 and following of `set`. */
   parameters(nowMs: number, ...values: Values): Parameters;
   /** The same in a full database, where no row may become longer. A change without it fails there. */
-  parametersIfFull?(nowMs: number): Parameters;
+  parametersIfFull?(nowMs: number, ...values: Values): Parameters;
   /** SQL of the recorded earlier value. */
   from: string;
   /** The recorded new value. */
@@ -34,7 +36,8 @@ const kind = <Values extends unknown[]>(each: Kind<Values>) => each;
 /** A time that takes no room in a row, as NULL: for what happened at a time that a full database can't store. */
 const AT_SOME_TIME_MS = 1;
 
-export const NOT_REVOKED = "id = ?1 AND hash = ifnull(unhex(?3), hash) AND revoked_at_ms IS NULL";
+const CONFIRMED = "id = ?1 AND hash = ifnull(unhex(?3), hash)";
+export const NOT_REVOKED = `${CONFIRMED} AND revoked_at_ms IS NULL`;
 export const NOT_ENDED = `${NOT_REVOKED} AND (expires_at_ms IS NULL OR expires_at_ms > ?2)`;
 
 const timeText = (ms: string) => `strftime('%Y-%m-%dT%H:%M:%SZ', ${ms} / 1000, 'unixepoch')`;
@@ -45,16 +48,23 @@ const BAN_IN_FORCE = `(
   SELECT max(to_value) FROM key_changes WHERE key_id = keys.id AND change = '${BANNED}'
   AND unixepoch(to_value) * 1000 > max(?2, ifnull(bans_lifted_until_ms, 0)))`;
 
+/** Why a key is suspended; NULL if it is not, and for a suspension that a full database could not record. */
+export const SUSPENSION_REASON = `(
+  SELECT to_value FROM key_changes WHERE key_id = keys.id AND change = 'suspended' AND at_ms = suspended_at_ms
+  ORDER BY key_changes.id DESC LIMIT 1)`;
+
 export const KEY_CHANGES = {
   renamed: kind<[name: string]>({
     where: NOT_REVOKED,
-    set: { name: "?4" },
-    parameters: (_, name) => [name],
+    differs: "name <> ?4",
+    set: { name: "?4", folded_name: "?5" },
+    parameters: (_, name) => [name, foldName(name)],
     from: "name",
     to: (name) => name,
   }),
   expiry: kind<[expiresAtMs: number | null]>({
     where: NOT_REVOKED,
+    differs: "expires_at_ms IS NOT ?4",
     set: { expires_at_ms: "?4" },
     parameters: (_, expiresAtMs) => [expiresAtMs],
     from: `ifnull(${timeText("expires_at_ms")}, 'never')`,
@@ -62,6 +72,7 @@ export const KEY_CHANGES = {
   }),
   plan: kind<[plan: Plan, own: Limits | undefined]>({
     where: NOT_ENDED,
+    differs: "plan <> ?4 OR per_minute IS NOT ?5 OR per_day IS NOT ?6",
     set: { plan: "?4", per_minute: "?5", per_day: "?6" },
     parameters: (_, plan, own) => [plan, ...ownLimits(plan, own)],
     from: "plan || ifnull(' ' || per_minute || '/min ' || per_day || '/day', '')",
@@ -70,6 +81,7 @@ export const KEY_CHANGES = {
   // All secrets that it replaces are good until `goodUntilMs` at most.
   rotated: kind<[secret: string, goodUntilMs: number | null]>({
     where: NOT_ENDED,
+    differs: "true",
     set: { hash: "unhex(?4)", last_four: "?5" },
     parameters: (_, secret) => [sha256(secret), lastFourOf(secret)],
     from: "last_four",
@@ -81,31 +93,36 @@ export const KEY_CHANGES = {
   // The replaced secrets that are still good end; the row of the key stays as it is.
   grace: kind<[]>({
     where: NOT_REVOKED,
+    differs: "EXISTS (SELECT 1 FROM replaced_secrets WHERE key_id = keys.id AND good_until_ms > ?2)",
     set: { last_four: "last_four" },
     parameters: () => [],
     parametersIfFull: () => [],
     from: `(SELECT ${timeText("max(good_until_ms)")} FROM replaced_secrets WHERE key_id = keys.id AND good_until_ms > ?2)`,
     to: () => "ended",
   }),
-  // A second suspension is recorded, with its reason; the key is suspended since the first.
+  // A second suspension changes nothing: the reason of the first stays.
   suspended: kind<[reason: string]>({
     where: NOT_REVOKED,
-    set: { suspended_at_ms: "ifnull(suspended_at_ms, ?4)" },
+    differs: "suspended_at_ms IS NULL",
+    set: { suspended_at_ms: "?4" },
     parameters: (nowMs) => [nowMs],
     parametersIfFull: () => [AT_SOME_TIME_MS],
-    from: SUSPENDED_SINCE,
+    from: "NULL",
     to: (reason) => reason,
   }),
-  resumed: kind<[]>({
-    where: `${NOT_REVOKED} AND suspended_at_ms IS NOT NULL`,
+  // `reason`: only the suspension that was recorded with exactly this text; null for any.
+  resumed: kind<[reason: string | null]>({
+    where: `${NOT_REVOKED} AND (?4 IS NULL OR suspended_at_ms IS NULL OR ${SUSPENSION_REASON} IS ?4)`,
+    differs: "suspended_at_ms IS NOT NULL",
     set: { suspended_at_ms: "NULL" },
-    parameters: () => [],
-    parametersIfFull: () => [],
+    parameters: (_, reason) => [reason],
+    parametersIfFull: (_, reason) => [reason],
     from: SUSPENDED_SINCE,
     to: () => null,
   }),
   revoked: kind<[]>({
-    where: NOT_REVOKED,
+    where: CONFIRMED,
+    differs: "revoked_at_ms IS NULL",
     set: { revoked_at_ms: "?4" },
     parameters: (nowMs) => [nowMs],
     parametersIfFull: () => [AT_SOME_TIME_MS],
@@ -116,6 +133,7 @@ export const KEY_CHANGES = {
   // counts too. A row has room for the time, because a new key has its creation there.
   unbanned: kind<[]>({
     where: NOT_ENDED,
+    differs: "true",
     set: {
       bans_lifted_until_ms: `max(ifnull(bans_lifted_until_ms, 0), ?4, ifnull(unixepoch(${BAN_IN_FORCE}) * 1000, 0))`,
     },
@@ -133,8 +151,10 @@ export type OperatorChange = keyof typeof KEY_CHANGES;
 export type ValuesOf<Name extends OperatorChange> =
   (typeof KEY_CHANGES)[Name] extends Kind<infer Values> ? Values : never;
 
+const CREATED = "created";
 /** Every name in the record of changes. A creation is recorded with its key, a ban by the key's object. */
-export type KeyChange = OperatorChange | "created" | typeof BANNED;
+export type KeyChange = OperatorChange | typeof CREATED | typeof BANNED;
+export const CHANGE_NAMES = [CREATED, ...(Object.keys(KEY_CHANGES) as OperatorChange[]), BANNED] as const;
 
 /** The recorded value of a creation. */
 export function creationText(plan: Plan, limits: Limits, expiresAtMs: number | null): string {

@@ -8,7 +8,8 @@ import type { Key } from "../keys/record.ts";
 import { KEY_COLUMNS, limitsOfRow, type Row } from "../keys/store.ts";
 import { formatDate } from "../lib/rfc3339.ts";
 import type { Limits } from "../rate-limit/windows.ts";
-import type { KeyChange } from "./changes.ts";
+import { type KeyChange, SUSPENSION_REASON } from "./changes.ts";
+import { foldName, readByName } from "./names.ts";
 
 /** How far back bans are counted. */
 export const BANS_COUNTED_DAYS = 30;
@@ -26,6 +27,8 @@ interface ListedRecord extends Omit<Key, "plan" | "limits"> {
   /** The SHA-256 of the current secret (hexadecimal). */
   hash: string;
   createdAtMs: number;
+  /** Why it is suspended; null if it is not, and if a full database could not record it. */
+  suspensionReason: string | null;
   /** When the last grace of a replaced secret ends; null if none is left. */
   graceUntilMs: number | null;
   /** The end of the recorded ban that is in force. */
@@ -45,21 +48,26 @@ export interface ChangeRecord {
   by: string;
 }
 
-const IDS = "(SELECT value FROM json_each(?2))";
+/** SQL of the ids of some keys. ?2: their ids, or their names in the form in which they are compared, as a JSON array. */
+const IDS = {
+  ids: "(SELECT value FROM json_each(?2))",
+  names: "(SELECT id FROM keys WHERE folded_name IN (SELECT value FROM json_each(?2)))",
+};
 
-/** The records, of some keys if `hasIds`. ?1: now, ?2: their ids, as a JSON array. */
-const records = (hasIds: boolean) => `
+/** The records, of all keys or of some. ?1: now, ?2: as for IDS, or null for all. */
+const records = (some?: keyof typeof IDS) => `
   WITH ban AS (
     SELECT key_id, count(*) AS bans, max(unixepoch(to_value)) * 1000 AS ms FROM key_changes INDEXED BY bans
-    WHERE change = '${BANNED}' AND at_ms > ?1 - ${BANS_COUNTED_DAYS * DAY_MS} AND ${hasIds ? `key_id IN ${IDS}` : "?2 IS NULL"}
+    WHERE change = '${BANNED}' AND at_ms > ?1 - ${BANS_COUNTED_DAYS * DAY_MS} AND ${some ? `key_id IN ${IDS[some]}` : "?2 IS NULL"}
     GROUP BY key_id
   ), grace AS (
     SELECT key_id, max(good_until_ms) AS ms FROM replaced_secrets
-    WHERE good_until_ms > ?1 ${hasIds ? `AND key_id IN ${IDS}` : ""} GROUP BY key_id
+    WHERE good_until_ms > ?1 ${some ? `AND key_id IN ${IDS[some]}` : ""} GROUP BY key_id
   ), record AS (
-    SELECT ${KEY_COLUMNS}, name, last_four AS lastFour, lower(hex(hash)) AS hash, created_at_ms AS createdAtMs, grace.ms AS graceUntilMs,
+    SELECT ${KEY_COLUMNS}, name, folded_name AS foldedName, last_four AS lastFour, lower(hex(hash)) AS hash, created_at_ms AS createdAtMs, grace.ms AS graceUntilMs,
+      ${SUSPENSION_REASON} AS suspensionReason,
       iif(ban.ms > max(?1, coalesce(bans_lifted_until_ms, 0)), ban.ms, NULL) AS bannedUntilMs, coalesce(bans, 0) AS bans
-    FROM keys LEFT JOIN ban ON ban.key_id = id LEFT JOIN grace ON grace.key_id = id ${hasIds ? `WHERE id IN ${IDS}` : ""}
+    FROM keys LEFT JOIN ban ON ban.key_id = id LEFT JOIN grace ON grace.key_id = id ${some ? `WHERE id IN ${IDS[some]}` : ""}
   )`;
 
 const ENDED = "(revokedAtMs IS NOT NULL OR ifnull(expiresAtMs <= ?1, 0))";
@@ -80,7 +88,7 @@ export const LIST_STATES = Object.keys(STATES) as ListState[];
 
 const ORDERS = {
   created: "createdAtMs DESC, id",
-  name: "name COLLATE NOCASE, id",
+  name: "foldedName, name, id",
   expires: "expiresAtMs IS NULL, expiresAtMs, id",
   bans: "bans DESC, createdAtMs DESC, id",
 };
@@ -89,7 +97,9 @@ export const LIST_ORDERS = Object.keys(ORDERS) as (keyof typeof ORDERS)[];
 
 interface ListQuery {
   ids?: string[];
-  /** A part of the name (ignoring case in ASCII) or of the id, or the last four characters of a secret, also a replaced one. */
+  /** Instead of ids: keys with one of these names. */
+  names?: string[];
+  /** A part of the name (compared as foldName does) or of the id, or the last four characters of a secret, also a replaced one. */
   search?: string | undefined;
   plan?: Plan | undefined;
   state?: ListState | undefined;
@@ -107,27 +117,30 @@ function unusedSince(sinceMs: number): string {
   return `createdAtMs <= ${sinceMs} AND id NOT IN (${used})`;
 }
 
-type Selected = Row<ListedRecord> & { states: string; total: number };
+type Selected = Row<ListedRecord> & { foldedName: string; states: string; total: number };
 
 /** A statement that selects a page of keys, with the states of each. Reads as of `nowMs`. */
 export function selectKeys(database: D1Database, nowMs: number, query: ListQuery): D1PreparedStatement {
-  const { ids, search = null, plan = null, state, sort = "created", limit = -1, offset = 0 } = query;
+  const { ids, names, search, plan = null, state, sort = "created", limit = -1, offset = 0 } = query;
   const unused = query.unusedDays === undefined ? "true" : unusedSince(nowMs - query.unusedDays * DAY_MS);
   const states = LIST_STATES.map((name) => `iif(${STATES[name]}, '${name}', NULL)`);
-  const sql = `${records(ids !== undefined)}
+  const some = ids ? "ids" : names && "names";
+  const sql = `${records(some)}
     SELECT *, concat_ws(' ', ${states.join(", ")}) AS states, count(*) OVER () AS total FROM record
-    WHERE (?3 IS NULL OR instr(lower(name), lower(?3)) > 0 OR instr(id, ?3) > 0 OR lastFour = ?3
+    WHERE (?3 IS NULL OR instr(foldedName, ?7) > 0 OR instr(id, ?3) > 0 OR lastFour = ?3
         OR id IN (SELECT key_id FROM replaced_secrets WHERE last_four = ?3))
       AND (?4 IS NULL OR plan = ?4) AND ${state === undefined ? "true" : STATES[state]} AND ${unused}
     ORDER BY ${ORDERS[sort]} LIMIT ?5 OFFSET ?6`;
-  const idsJson = ids === undefined ? null : JSON.stringify(ids);
-  return database.prepare(sql).bind(nowMs, idsJson, search, plan, limit, offset);
+  const values = ids ?? names?.map(foldName);
+  const json = values === undefined ? null : JSON.stringify(values);
+  const texts = search === undefined ? [null, null] : [search.trim(), foldName(search)];
+  return database.prepare(sql).bind(nowMs, json, texts[0], plan, limit, offset, texts[1]);
 }
 
 /** The keys that `selectKeys` has selected, and how many keys match. */
 export function listedKeys({ results }: D1Result) {
   const rows = results as Selected[];
-  const keys = rows.map(({ states, total: _, perMinute, perDay, ...key }) => ({
+  const keys = rows.map(({ states, foldedName: _, total: __, perMinute, perDay, ...key }) => ({
     ...key,
     limits: limitsOfRow({ plan: key.plan, perMinute, perDay }),
     states: states.split(" ") as ListState[],
@@ -136,13 +149,15 @@ export function listedKeys({ results }: D1Result) {
 }
 
 export async function listKeys(database: D1Database, nowMs: number, query: ListQuery = {}) {
-  return listedKeys(await read(() => selectKeys(database, nowMs, query).all()));
+  const statement = selectKeys(database, nowMs, query);
+  const comparesNames = query.search !== undefined || query.names !== undefined || query.sort === "name";
+  return listedKeys(await (comparesNames ? readByName(database, statement) : read(() => statement.all())));
 }
 
 /** How many keys there are, and how many in each state. Reads as of `nowMs`. */
 export async function countKeys(database: D1Database, nowMs: number) {
   const counts = LIST_STATES.map((name) => `total(${STATES[name]}) AS "${name}"`);
-  const statement = database.prepare(`${records(false)} SELECT count(*) AS total, ${counts} FROM record`);
+  const statement = database.prepare(`${records()} SELECT count(*) AS total, ${counts} FROM record`);
   const row = await read(() => statement.bind(nowMs, null).first<Record<ListState | "total", number>>());
   const { total = 0, ...states } = row ?? {};
   return { total, states };
@@ -170,28 +185,81 @@ export async function findGraces(database: D1Database, id: string, nowMs: number
   return results.map(({ ms }) => ms);
 }
 
-/** When the grace of a replaced secret ends or ended; undefined if the key has replaced no such secret. */
-export async function findGraceEnd(
-  database: D1Database,
-  id: string,
-  hash: string,
-): Promise<number | undefined> {
-  const sql = "SELECT good_until_ms AS ms FROM replaced_secrets WHERE key_id = ?1 AND hash = unhex(?2)";
-  const row = await read(() => database.prepare(sql).bind(id, hash).first<{ ms: number }>());
-  return row?.ms;
+/** When the graces of replaced secrets of keys end or ended, by the hash of the secret. */
+export async function findGraceEnds(database: D1Database, ids: string[]): Promise<Map<string, number>> {
+  const sql = `
+    SELECT lower(hex(hash)) AS hash, good_until_ms AS ms FROM replaced_secrets
+    WHERE key_id IN (SELECT value FROM json_each(?1))`;
+  const statement = database.prepare(sql).bind(JSON.stringify(ids));
+  const { results } = await read(() => statement.all<{ hash: string; ms: number }>());
+  return new Map(results.map(({ hash, ms }) => [hash, ms]));
 }
 
-/** The latest changes of a key, or of all keys, in the order in which they were made, the latest first. */
+/** Changes of one key, or of all; from `sinceMs` on, and before `untilMs`; by somebody, whose name is compared as foldName does. */
+export interface ChangeQuery {
+  id?: string | undefined;
+  sinceMs?: number | undefined;
+  untilMs?: number | undefined;
+  by?: string | undefined;
+  kind?: KeyChange | undefined;
+}
+
+/** Changes that are read at once: few enough for one answer of D1, however long their values are. */
+const CHANGES_AT_ONCE = 2_000;
+
+const changes = ({ id }: ChangeQuery) => `
+  FROM key_changes LEFT JOIN keys ON keys.id = key_id
+  WHERE ${id === undefined ? "?1 IS NULL" : "key_id = ?1"} AND (?2 IS NULL OR at_ms >= ?2) AND (?3 IS NULL OR at_ms < ?3)
+    AND (?4 IS NULL OR changed_by IN (SELECT value FROM json_each(?4))) AND (?5 IS NULL OR change = ?5)`;
+const selectChanges = (query: ChangeQuery) => `
+  SELECT key_changes.id AS row, at_ms AS atMs, key_id AS keyId, coalesce(name, '') AS name, change, from_value AS "from",
+    to_value AS "to", changed_by AS "by"
+  ${changes(query)} AND key_changes.id < ?6 ORDER BY key_changes.id DESC LIMIT ?7`;
+
+/** The changes that match, in the order in which they were made, the latest first; at most `limit`. Pages, none of them empty. */
+export async function* readChanges(
+  database: D1Database,
+  query: ChangeQuery,
+  limit = Number.MAX_SAFE_INTEGER,
+): AsyncGenerator<ChangeRecord[]> {
+  const statement = database.prepare(selectChanges(query));
+  const values = await valuesOf(database, query);
+  for (let left = limit, before = Number.MAX_SAFE_INTEGER; left > 0; ) {
+    const size = Math.min(left, CHANGES_AT_ONCE);
+    const page = statement.bind(...values, before, size);
+    const { results } = await read(() => page.all<ChangeRecord & { row: number }>());
+    if (results.length > 0) yield results.map(({ row: _, ...change }) => change);
+    if (results.length < size) return;
+    left -= size;
+    before = results.at(-1)?.row ?? 0;
+  }
+}
+
+export async function countChanges(database: D1Database, query: ChangeQuery): Promise<number> {
+  const statement = database.prepare(`SELECT count(*) AS count ${changes(query)}`);
+  const bound = statement.bind(...(await valuesOf(database, query)));
+  return (await read(() => bound.first<{ count: number }>()))?.count ?? 0;
+}
+
+/** The latest changes of a key, or of all keys. */
 export async function listChanges(
   database: D1Database,
   id: string | undefined,
-  limit: number,
+  limit?: number,
 ): Promise<ChangeRecord[]> {
-  const sql = `
-    SELECT at_ms AS atMs, key_id AS keyId, coalesce(name, '') AS name, change, from_value AS "from", to_value AS "to",
-      changed_by AS "by"
-    FROM key_changes LEFT JOIN keys ON keys.id = key_id
-    ${id === undefined ? "WHERE ?1 IS NULL" : "WHERE key_id = ?1"} ORDER BY key_changes.id DESC LIMIT ?2`;
-  const statement = database.prepare(sql).bind(id ?? null, limit);
-  return (await read(() => statement.all<ChangeRecord>())).results;
+  const changes: ChangeRecord[] = [];
+  for await (const page of readChanges(database, { id }, limit)) changes.push(...page);
+  return changes;
+}
+
+/** The parameters of `changes`. */
+async function valuesOf(database: D1Database, { id, sinceMs, untilMs, by, kind }: ChangeQuery) {
+  let names: string | null = null;
+  if (by !== undefined) {
+    const select = database.prepare("SELECT DISTINCT changed_by AS name FROM key_changes");
+    const { results } = await read(() => select.all<{ name: string }>());
+    const same = results.filter(({ name }) => foldName(name) === foldName(by));
+    names = JSON.stringify(same.map(({ name }) => name));
+  }
+  return [id ?? null, sinceMs ?? null, untilMs ?? null, names, kind ?? null];
 }

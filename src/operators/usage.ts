@@ -6,6 +6,7 @@ import { read } from "../d1/statements.ts";
 import { PLAN_LIMITS } from "../keys/plans.ts";
 import { DAY_MS } from "../keys/protocol.ts";
 import { formatDate } from "../lib/rfc3339.ts";
+import { readByName } from "./names.ts";
 
 /** How long rows are kept. Longer: a larger table; shorter: no comparison with the same month of the last year. */
 export const USAGE_KEPT_DAYS = 400;
@@ -46,7 +47,7 @@ const ORDERS = {
   refused: "refusedMinute + refusedDay DESC",
   share: "share DESC",
   "last-used": "max(ifnull(lastAdmittedMs, 0), ifnull(lastRefusedMs, 0)) DESC",
-  name: "name IS NULL, name COLLATE NOCASE",
+  name: "name IS NULL, folded_name, name",
 };
 
 type UsageOrder = keyof typeof ORDERS;
@@ -63,6 +64,18 @@ const listUsed = (sort: UsageOrder) => `
 const SELECT_DAYS = `
   SELECT value AS date, ${REQUESTS} FROM json_each(?2) LEFT JOIN key_usage ON day = value AND key_id = ?1 GROUP BY value ORDER BY value`;
 
+const SELECT_UNUSED = `
+  WITH asked AS (SELECT id, created_at_ms FROM keys WHERE id IN (SELECT value FROM json_each(?1))), used AS (
+    SELECT key_id, max(max(ifnull(last_admitted_ms, 0), ifnull(last_refused_ms, 0))) AS ms FROM key_usage
+    WHERE day >= (SELECT date(min(created_at_ms) / 1000, 'unixepoch') FROM asked) AND key_id IN (SELECT id FROM asked)
+    GROUP BY key_id
+  ), rotated AS (
+    SELECT key_id, max(at_ms) AS ms FROM key_changes
+    WHERE key_id IN (SELECT id FROM asked) AND change = 'rotated' GROUP BY key_id
+  )
+  SELECT id FROM asked LEFT JOIN used ON used.key_id = id LEFT JOIN rotated ON rotated.key_id = id
+  WHERE used.ms IS NULL OR used.ms < rotated.ms`;
+
 const DELETE_OLD = `
   DELETE FROM key_usage WHERE (day, key_id, object) IN
   (SELECT day, key_id, object FROM key_usage WHERE day < ?1 ORDER BY day LIMIT ?2)`;
@@ -74,7 +87,10 @@ export async function listUsage(
   { days, sort, limit }: { days: number; sort: UsageOrder; limit: number },
 ) {
   const statement = database.prepare(listUsed(sort)).bind(dayOf(nowMs, days - 1), dayOf(nowMs), limit);
-  const { results } = await read(() => statement.all<KeyUsage & { most: number; total: number }>());
+  type Row = KeyUsage & { most: number; total: number };
+  const { results } = await (sort === "name"
+    ? readByName<Row>(database, statement)
+    : read(() => statement.all<Row>()));
   const keys: KeyUsage[] = results.map(({ most: _, total: __, ...key }) => key);
   return { keys, total: results[0]?.total ?? 0 };
 }
@@ -89,6 +105,13 @@ export async function listDays(
   const dates = Array.from({ length: days }, (_, before) => dayOf(nowMs, before));
   const statement = database.prepare(SELECT_DAYS).bind(id, JSON.stringify(dates));
   return (await read(() => statement.all<DayUsage>())).results;
+}
+
+/** Of these keys, those without a recorded request since their secret was made. The last minutes are not recorded yet. */
+export async function findUnused(database: D1Database, ids: string[]): Promise<Set<string>> {
+  const statement = database.prepare(SELECT_UNUSED).bind(JSON.stringify(ids));
+  const { results } = await read(() => statement.all<{ id: string }>());
+  return new Set(results.map(({ id }) => id));
 }
 
 /** Deletes rows that are older than USAGE_KEPT_DAYS, at most as many as one run may. Returns their number. */

@@ -143,7 +143,7 @@ it.each([
   [`keys suspend ${ID}`, "required option '--reason' not specified"],
   [`keys suspend ${ID} --reason --yes`, "It looks like an option"],
   [`keys suspend ${ID} --reason a\u202eb`, "It must have printable characters only"],
-  ["keys rotate -", "It must be a public ID"],
+  ["keys show -", "It must be a public ID"],
   ["keys rename - x", "It must be a public ID"],
   ["keys revoke -", "standard input has no IDs"],
   [`keys plan ${ID} toString`, `Allowed choices are ${PLANS.join(", ")}`],

@@ -13,7 +13,7 @@ import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { BATCH } from "../../scripts/commands/keys/create.ts";
 import { newKeyId } from "../../src/keys/secret.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
-import { createKey, revokeKey } from "../../src/operators/admin.ts";
+import { createKey, type NewKey, revokeKey, setExpiry } from "../../src/operators/admin.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState, startPetstore } from "../support/e2e/petstore.ts";
 import { useAccount } from "../support/e2e/use-account.ts";
@@ -32,7 +32,8 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   api.intercept();
-  await database.batch(["replaced_secrets", "keys"].map((table) => database.prepare(`DELETE FROM ${table}`)));
+  const tables = ["replaced_secrets", "keys", "key_changes", "key_usage"];
+  await database.batch(tables.map((table) => database.prepare(`DELETE FROM ${table}`)));
   await rm(folder, { recursive: true });
 });
 
@@ -119,6 +120,23 @@ describe("a key that could not be shown", () => {
       expect(await run(line)).toMatchObject({ exit: 0, stderr: expect.not.stringContaining("error") });
   });
 
+  it("of several that are rotated is the only one: no other is rotated", async () => {
+    const ids: string[] = [];
+    for (const name of ["a", "b", "c"]) ids.push((await newKey(name)).key.id);
+    const words = "keys rotate - --grace 60 --yes --remote".split(" ");
+    const { child, ended } = startPetstore(words, { stdin: ids.join("\n") });
+    api.intercept(async (_, body, send) => {
+      if (body.includes("'rotated'") && body.includes(`${ids[1]}`)) child.stdout?.destroy();
+      await send();
+    });
+    const { exit, stderr } = await ended;
+    expect([exit, stderr]).toEqual([1, expect.stringContaining("\nChanged 2 of 3 keys.\n")]);
+    expect(stderr).toContain(`error: the new key of ${ids[1]} exists, and nobody has seen it (`);
+    expect(stderr).toContain(`./petstore keys rotate ${ids[1]} --grace 60 --remote`);
+    const rotations = await database.prepare("SELECT key_id FROM key_changes WHERE change = 'rotated'").all();
+    expect(rotations.results).toEqual([{ key_id: ids[0] }, { key_id: ids[1] }]);
+  });
+
   it.runIf(existsSync("/dev/full"))("other results that could not be written fail too", async () => {
     const problem = expect.stringMatching(/(^|\n)error: the output could not be written: ENOSPC.*\n$/);
     for (const line of ["list --remote", "--help"])
@@ -163,19 +181,26 @@ describe("./petstore keys create --from", () => {
     const { secret } = await newKey("x");
     const lines = {
       "ok,pro,,,": undefined,
-      "gold,gold,,,": "plan: Allowed choices are free, pro, business, enterprise.",
+      "gold,gold,,,": 'plan "gold": Allowed choices are free, pro, business, enterprise.',
       ",pro,,,": "name: It must be 1 to 255 characters.",
       [`${"x".repeat(256)},pro,,,`]: "name: It must be 1 to 255 characters.",
       [`${secret},pro,,,`]: "name: It must not contain an API key.",
       "a\tb,pro,,,": "name: It must not contain control characters.",
+      '"  ",pro,,,': "name: It must not be blank.",
+      "=A1,pro,,,": "name: It looks like a formula.",
       "fixed,pro,1,,": "pro has fixed limits: leave per_minute and per_day empty.",
       "half,enterprise,1,,": "enterprise needs per_minute and per_day.",
-      "zero,enterprise,0,5,": "per_minute: It must be an integer from 1 to 1000000000.",
+      "zero,enterprise,0,5,": 'per_minute "0": It must be an integer from 1 to 1000000000.',
+      "point,enterprise,50,1.000,": 'per_day "1.000": It must be an integer',
+      'comma,enterprise,50,"1,000",': 'per_day "1,000": It must be an integer',
       "less,enterprise,5,4,": "per_day is smaller than per_minute.",
-      "past,pro,,,2020-01-01": "expires: It must be in the future.",
-      "never,pro,,,never": "expires: It must be a UTC date",
-      "ok,free,,,": "line 2 has the same name",
-      "short,pro": "it has 2 fields, and the header 5",
+      "past,pro,,,2020-01-01": 'expires "2020-01-01": It must be in the future.',
+      "never,pro,,,never": 'expires "never": It must be a UTC date such as 2027-01-31 or a time such as',
+      "day,pro,,,31.12.2027": 'expires "31.12.2027": It must be a UTC date',
+      "serial,pro,,,46752": 'expires "46752": It must be a UTC date',
+      " OK,free,,,": "line 2 has the same name",
+      "short,pro": "it has 2 fields, and the header 5, separated by commas",
+      "long,pro,,,,x": "it has 6 fields, and the header 5, separated by commas",
       '"two,pro,,,': "field 1 has a quote in the wrong place, or a line break",
       'lines",pro,,,': "field 1 has a quote in the wrong place, or a line break",
     };
@@ -195,30 +220,83 @@ describe("./petstore keys create --from", () => {
   });
 
   it.each([
-    ["name", "", "must name the columns: name, plan; optional per_minute"],
-    ["name,plan,notes", "a,pro,b", "must name the columns"],
-    ["name,plan,name", "a,pro,b", "must name the columns"],
-    ["name;plan", "a;pro", "must name the columns"],
+    [
+      "name",
+      "",
+      ":1: the column plan is missing; its fields are not separated by commas, semicolons or tabs",
+    ],
+    ["name,plan,notes", "a,pro,b", ':1: column 3, "notes", is unknown: leave it out; its fields are'],
+    ["name,plan,name", "a,pro,b", ":1: the column name is there twice; its fields are separated by commas"],
+    ["name;plan", "a,pro", ":2: it has 1 field, and the header 2, separated by semicolons"],
+    ["name;plan;;", "a;pro;;b", ":2: it has 4 fields, and the header 2"],
+    ["name;;plan", "a;b;pro", ":2: field 2 has a value, and its column no name"],
     ["name,plan", "", "must have 1 to 100000 keys, and has 0"],
+    ["", "", "is empty: its first line must name the columns: name, plan; optional per_minute"],
     ["name,plan", Buffer.from([0xe4]), "is not UTF-8"],
   ])("refuses a file that begins with %s and has %s", async (header, line, problem) => {
     const path = join(folder, "customers.csv");
     await writeFile(path, Buffer.concat([Buffer.from(`${header}\n`), Buffer.from(line)]));
     const { exitCode, stdout, stderr } = await runPetstore(`keys create --from ${path} --remote`);
-    expect([exitCode, stdout, stderr]).toEqual([2, "", expect.stringMatching(/^error: [^\n]+\n$/)]);
+    expect([exitCode, stdout]).toEqual([2, ""]);
+    expect(stderr).toMatch(/^([^\n]+\nerror: nothing was created: \S+ has 1 problem|error: [^\n]+)\n$/);
     expect(stderr).toContain(problem);
   });
 
-  it("skips a name that a key has, unless that is revoked, and names the key", async () => {
-    const [{ key: used }, { key: revoked }] = [await newKey("used"), await newKey("revoked")];
-    await revokeKey(database, revoked.id, operator());
-    const path = await fileOf(["used,pro", "revoked,pro", "new,pro"]);
-    const { stdout, stderr } = await runPetstore(`keys create --from ${path} --remote`);
-    expect(stdout.split("\n").map((line) => line.split(",")[0])).toEqual(["name", "revoked", "new", ""]);
-    expect(stderr).toContain(
-      `\nline 2 is skipped: there is ${used.id} ("used", ending in ${used.lastFour}, `,
+  it.each([
+    ["Name;Plan;;\r", 'Jo; Pro;;\r\n "A; B" ;free;;\r\n;;;\r'],
+    ["name,\tPLAN", 'Jo,  pro\n"A; B", "free"'],
+    ["PLAN\tPer Minute\tname\tper-day", 'pro\t\tJo\t\nfree\t\t"A; B"\t'],
+  ])("takes what spreadsheets write: %j", async (header, lines) => {
+    const { exitCode, stdout } = await runPetstore(
+      `keys create --from ${await fileOf([lines], header)} --remote`,
     );
-    expect(stderr).toContain("\nCreated 2 keys, which are shown only once. Lines skipped: 1.\n");
+    expect([exitCode, stdout.replaceAll(/,key_.*/g, "")]).toEqual([0, "name,id,key\nJo\nA; B\n"]);
+  });
+
+  it("a name that a key has is skipped, and each difference is named, with the command that ends it", async () => {
+    const create = async (name: string, more: Partial<NewKey> = {}) =>
+      (await createKey(database, { name, plan: "free", expiresAtMs: null, ...more }, operator())).key;
+    const [same, used, ended] = [await create("Mu\u0308ller"), await create("used"), await create("O'Neill")];
+    const agreed = await create("agreed", { plan: "enterprise", limits: { minute: 5, day: 50 } });
+    const twin = await create("twin", { plan: "pro" });
+    await create("twin");
+    await revokeKey(database, ended.id, operator());
+    const usage = "INSERT INTO key_usage VALUES (?1, ?2, 'a', 1, 1, 0, 0, 1, ?3, NULL)";
+    const today = new Date().toISOString().slice(0, 10);
+    await database.prepare(usage).bind(today, used.id, Date.now()).run();
+    const path = await fileOf(
+      [
+        "M\u00dcLLER ,free,,,",
+        "used,pro,,,2099-12-31",
+        "o'neill,pro,,,",
+        "agreed,enterprise,5,60,",
+        "Twin,pro,,,",
+        "new,pro,,,",
+      ],
+      "name,plan,per_minute,per_day,expires",
+    );
+    const { exitCode, stdout, stderr } = await runPetstore(`keys create --from ${path} --remote`);
+    expect([exitCode, stdout.replaceAll(/,key_.*/g, "")]).toEqual([1, "name,id,key\nnew\n"]);
+    const [, ...lines] = stderr.trimEnd().split("\n");
+    const owner = ({ id, name }: { id: string; name: string }) =>
+      `${id} \\("${name}", ending in \\w{4}, created \\S+\\)`;
+    const petstore = "./petstore keys";
+    const expected = [
+      `line 2 is there already: ${owner(same)}, never used`,
+      `line 3 differs from ${owner(used)}: its plan is free, in the file pro; to change it: ${petstore} plan ${used.id} pro --remote`,
+      `line 3 differs from ${owner(used)}: it expires never, in the file 2099-12-31T00:00:00Z; to change it: ${petstore} expire ${used.id} 2099-12-31T00:00:00Z --remote`,
+      `line 4 differs from ${owner(ended)}, revoked: a revoked key gets no successor by itself; to make one: ${petstore} create --name 'o'\\\\''neill' --plan pro --remote`,
+      `line 5 differs from ${owner(agreed)}, never used: its plan is enterprise 5/min 50/day, in the file enterprise 5/min 60/day; to change it: ${petstore} plan ${agreed.id} enterprise --per-minute 5 --per-day 60 --remote`,
+      `line 6 is there already: ${owner(twin)}, never used`,
+      "Created 1 key, which is shown only once. Lines skipped: 5.",
+      "Never used, by what is recorded up to 10 minutes ago: 3 skipped keys. .* several: ./petstore keys rotate - --yes --remote >> FILE",
+      "error: lines that differ from their keys, which stay as they are: 3",
+    ];
+    expect(lines).toEqual(expected.map((line) => expect.stringMatching(new RegExp(`^${line}$`))));
+    // A file without the column says nothing about the expiry.
+    await setExpiry(database, same.id, Date.now() + 86_400_000, operator());
+    const again = await runPetstore(`keys create --from ${await fileOf(["müller,free"])} --remote`);
+    expect([again.exitCode, again.stdout]).toEqual([0, "name,id,key\n"]);
   });
 
   it("two commands with the same file make one key for each name", async () => {
@@ -264,13 +342,29 @@ describe("./petstore keys create --from", () => {
 
     const last = await run().ended;
     expect(last.exit).toBe(0);
-    for (const [name, id] of hidden) expect(last.stderr).toContain(`is skipped: there is ${id} ("${name}", `);
+    for (const [name, id] of hidden)
+      expect(last.stderr).toMatch(
+        new RegExp(`\\nline \\d+ is there already: ${id} \\("${name}", .*, never used\\n`),
+      );
     const keys = await keysByName();
     expect([keys.size, Math.max(...[...keys.values()].map(({ length }) => length))]).toEqual([6 * BATCH, 1]);
     const shown = await shownIn(output);
     expect(shown).toHaveLength(5 * BATCH);
     for (const [name = "", id, secret = ""] of shown)
       expect(keys.get(name)).toMatchObject([{ id, hash: sha256(secret) }]);
+
+    // What nobody has seen is replaced.
+    const ids = [...hidden.values()].join("\n");
+    const rotated = startPetstore("keys rotate - --yes --remote".split(" "), {
+      stdin: ids,
+      stdout: openSync(output, "a"),
+    });
+    expect(await rotated.ended).toMatchObject({ exit: 0 });
+    const all = await shownIn(output);
+    const current = await keysByName();
+    expect(all).toHaveLength(6 * BATCH);
+    for (const [name = "", id, secret = ""] of all)
+      expect(current.get(name)).toMatchObject([{ id, hash: sha256(secret) }]);
   });
 
   it("stops when the disk is full, and says which keys exist without having been shown", async () => {

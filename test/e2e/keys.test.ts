@@ -145,6 +145,7 @@ describe("./petstore keys create", () => {
         expiresAt: "2099-12-31T22:59:59Z",
         revokedAt: null,
         suspendedAt: null,
+        suspensionReason: null,
         graceUntil: null,
         bannedUntil: null,
         bansInLast30Days: 0,
@@ -166,6 +167,10 @@ describe("./petstore keys create", () => {
     expect(exitCode).toBe(0);
     expect(stderr).toContain("warning: the day's limit (10) is smaller than the minute's (5000)\n");
     expect(stderr).toContain(`warning: another key has this name: ${id} ("Twin&Sons", ending in `);
+    await run(`revoke ${id} --yes`);
+    expect((await run("create --name TWIN&SONS --plan free")).stderr).toMatch(
+      new RegExp(`warning: another key has this name: ${id} .*: revoked\n`),
+    );
     expect((await run("create --name Twin --plan free")).stderr).not.toContain("warning");
     expect((await run("create --name Jo\u202e --plan free")).stderr).toContain(
       'warning: some characters of the name are not printable: "?" is shown\n',
@@ -242,13 +247,28 @@ describe("./petstore keys list", () => {
     expect(await found(`--search ~ ${query}`)).toEqual(names);
   });
 
+  it("compares names without case and in one normal form, also of keys that were stored without that form", async () => {
+    const { id } = await newKey("\u00dcber\u03a3");
+    await database.prepare("UPDATE keys SET folded_name = NULL WHERE id = ?1").bind(id).run();
+    for (const text of ["u\u0308BER", "ber\u03c2"])
+      expect(await json(`list --search ${text}`)).toMatchObject([{ id }]);
+    for (const name of ["\u00c4¤", "a\u0308¤b", "\u00e4¤C"]) await newKey(name);
+    const named = await json("list --search \u00e4¤ --sort name");
+    expect(named.map(({ name }: { name: string }) => name.normalize("NFC"))).toEqual([
+      "\u00c4¤",
+      "\u00e4¤b",
+      "\u00e4¤C",
+    ]);
+    const blank = await runPetstore(["keys", "list", "--search", " ", "--remote"]);
+    expect([blank.exitCode, blank.stderr]).toEqual([2, expect.stringContaining("must not be blank")]);
+  });
+
   it("finds a key by a part of its id, by the end of its secret, also a replaced one, and by its name in any case", async () => {
     const { id, lastFour } = await newKey("~rotated");
     await run(`rotate ${id} --yes`);
     await run(`rotate ${id} --yes`);
     expect(await found(`--search ${lastFour}`)).toContain("rotated");
-    await run(`revoke ${id} --yes`);
-    await database.prepare("UPDATE keys SET name = 'other' WHERE id = ?1").bind(id).run();
+    await run(`rename ${id} other`);
     for (const query of [last.id.slice(6, 14), last.lastFour, "~LAST"])
       expect(await found(`--search ${query}`)).toContain("last");
   });
@@ -324,15 +344,14 @@ it("every change is recorded, with the values before and after, and who made it"
     ["rotate ID --yes", `rotated: ${lastFour} → \\w{4}`],
     ["rotate ID --grace 60 --yes", "rotated: \\w{4} → \\w{4}, the old key works until \\d{4}-\\S+Z"],
     ["end-grace ID --yes", "grace: \\d{4}-\\S+Z → ended"],
-    ["end-grace ID --yes", "grace: null → ended"],
     ["suspend ID --reason leaked", "suspended: null → leaked"],
-    ["suspend ID --reason unpaid", "suspended: \\d{4}-\\S+Z → unpaid"],
     ["resume ID", "resumed: \\d{4}-\\S+Z → null"],
     ["unban ID", "unbanned: \\d{4}-\\S+Z → null"],
     ["unban ID", "unbanned: null → null"],
   ] as const;
   for (const [line] of COMMANDS) await run(`${line.replace("ID", id)} --by Jo`);
-  const revoked = await json(`revoke ${id} --yes`);
+  const { isChanged, ...revoked } = await json(`revoke ${id} --yes`);
+  expect(isChanged).toBe(true);
   expect(revoked).toMatchObject({ name: "Ann&Jo", plan: "pro", state: "revoked", revokedAt: TIME });
   expect(await json(`list --search ${id}`)).toEqual([revoked]);
   const changes = await changesOf(id);
@@ -346,6 +365,46 @@ it("every change is recorded, with the values before and after, and who made it"
   const kinds = [...Object.keys(KEY_CHANGES), BANNED, "created"];
   expect(new Set(changes.map((change) => change.split(":")[0]))).toEqual(new Set(kinds));
   expect((await run("log")).stdout).toMatch(new RegExp(`${id} +Ann&Jo +rotated +${lastFour} +\\w{4} +Jo\n`));
+});
+
+it("a command that changes nothing says so, records nothing, and is no failure, also for several keys", async () => {
+  const { id } = await newKey("same", DAY_MS);
+  const { expiresAt } = await json(`show ${id}`);
+  await run(`plan ${id} enterprise --per-minute 5 --per-day 50`);
+  const enterprise = "plan ID enterprise --per-minute 5 --per-day";
+  const commands: [string, string][] = [
+    ["rename ID same", "has this name already"],
+    [`${enterprise} 50`, "is on the plan enterprise already, with these limits"],
+    ["resume ID", "is not suspended"],
+    ["end-grace ID", "has no replaced key that works"],
+  ];
+  const attempt = async (line: string, already: string, state: string) => {
+    const before = await changesOf(id);
+    const { exitCode, stdout, stderr } = await run(line.replace("ID", id));
+    expect([exitCode, stdout]).toEqual([
+      0,
+      expect.stringMatching(`^Not changed: ${id} \\("same"\\): ${state}`),
+    ]);
+    expect(stderr).toBe(`${id} ${already}.\n`);
+    expect(await json(line.replace("ID", id))).toMatchObject({ id, isChanged: false });
+    if (!line.startsWith("rename")) {
+      const several = await runPiped(`${line.replace("ID", "-")} --yes`, id);
+      expect([several.exitCode, several.stdout]).toEqual([0, stdout]);
+      expect(several.stderr).toMatch(/\nChanged 0 of 1 key\. Unchanged: 1\.\n$/);
+    }
+    expect(await changesOf(id)).toEqual(before);
+  };
+  for (const [line, already] of commands) await attempt(line, already, "active, expiring");
+  expect((await run(`${enterprise.replace("ID", id)} 51`)).stdout).toMatch(/^Changed /);
+  await run(`expire ${id} 2099-01-31`);
+  await attempt("expire ID 2099-01-31", "has this expiry already", "active, ent");
+  expect(expiresAt).not.toBe("2099-01-31T00:00:00Z");
+  await run(`suspend ${id} --reason leaked`);
+  const { suspendedAt } = await json(`show ${id}`);
+  const kept = `is suspended already, since ${suspendedAt}, for the reason "leaked", which stays`;
+  await attempt("suspend ID --reason unpaid", kept, "suspended, ent");
+  await run(`revoke ${id} --yes`);
+  await attempt("revoke ID", "is revoked already", "revoked.");
 });
 
 it("./petstore keys show shows all about a key", async () => {
@@ -363,6 +422,47 @@ it("./petstore keys show shows all about a key", async () => {
   expect(details).toMatchObject({ graces: [TIME], changes: { length: 3 } });
 });
 
+it("./petstore keys log is complete, also with --json, and show says which changes it leaves out", async () => {
+  const { id } = await newKey("busy");
+  const fill = `
+    WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 2100)
+    INSERT INTO key_changes (key_id, at_ms, change, to_value, changed_by)
+    SELECT ?1, 1700000000000 + i * 1000, iif(i = 7, 'revoked', 'renamed'), i || ?2, iif(i = 5, 'J\u00fcrgen', 'Jo') FROM n`;
+  await database.prepare(fill).bind(id, "x".repeat(100)).run();
+  const all = await json(`log ${id}`);
+  expect(all.map(({ to }: { to: string }) => Number.parseInt(to, 10) || 0)).toEqual([
+    ...Array.from({ length: 2_100 }, (_, index) => 2_100 - index),
+    0,
+  ]);
+  const table = await run(`log ${id}`);
+  expect([table.stderr, table.stdout.match(/x{100}/g)?.length]).toEqual(["", 2_100]);
+  expect((await run("log")).stdout.match(/x{100}/g)).toHaveLength(2_100);
+
+  for (const [filter, ...expected] of [
+    ["--kind revoked", "7"],
+    ["--by JU\u0308RGEN", "5"],
+    ["--since 2023-11-14T22:13:22Z --until 2023-11-14T22:13:24.500+00:00", "4", "3", "2"],
+    ["--until 2023-11-14T22:13:22Z --kind renamed", "1"],
+    ["--until 2023-11-14"],
+  ]) {
+    const found: { to: string }[] = await json(`log ${id} ${filter}`);
+    expect(found.map(({ to }) => to.replaceAll("x", ""))).toEqual(expected);
+  }
+  const latest = await run(`log ${id} --limit 3 --json`);
+  expect([JSON.parse(latest.stdout).length, latest.stderr]).toEqual([
+    3,
+    "These are the latest 3 of 2101 changes.\n",
+  ]);
+  expect(await run("log --by nobody")).toMatchObject({
+    exitCode: 0,
+    stderr: "No such changes are recorded.\n",
+  });
+  const shown = (await run(`show ${id}`)).stdout;
+  expect(shown).toContain(`\nChanges (the latest 20 of 2101: ./petstore keys log ${id} --remote):\n`);
+  expect(shown.match(/x{100}/g)).toHaveLength(20);
+  expect(await json(`show ${id}`)).toMatchObject({ changes: { length: 2_101 } });
+});
+
 it("changes of a key that is unknown, revoked or expired are refused; an expired key can be prolonged", async () => {
   const { id: revoked } = await newKey();
   await run(`revoke ${revoked} --yes`);
@@ -370,10 +470,14 @@ it("changes of a key that is unknown, revoked or expired are refused; an expired
   const unknown = "key_000000000000";
   const reads = ["show ID", "log ID"];
   const needActive = ["rotate ID --yes", "plan ID pro", "unban ID"];
-  const others = ["revoke ID --yes", "rename ID other", "expire ID never", "end-grace ID --yes"];
+  const others = ["rename ID other", "expire ID never", "end-grace ID --yes"];
   const changes = [...needActive, ...others, "suspend ID --reason test", "resume ID"];
   for (const [id, lines, problem] of [
-    [unknown, [...reads, ...changes], `there is no key ${unknown}: see ./petstore keys list --remote`],
+    [
+      unknown,
+      [...reads, ...changes, "revoke ID --yes"],
+      `there is no key ${unknown}: see ./petstore keys list --remote`,
+    ],
     [revoked, changes, `${revoked} is revoked, for good: nothing about it can be changed`],
     [
       expired,
@@ -398,12 +502,31 @@ describe("./petstore keys suspend and resume", () => {
     const plan = "free plan, 60 requests per minute, 1000 per day, never expires";
     expect([exitCode, stdout]).toEqual([0, `Suspended ${id} ("Ann's shop"): suspended, ${plan}.\n`]);
     expect(await json(`list --search ${id}`)).toMatchObject([{ state: "suspended", suspendedAt: TIME }]);
-    const again = await run(`suspend ${id} --reason unpaid`);
-    expect(again.stderr).toContain(`${id} is suspended already: see its log.\n`);
     expect((await run(`resume ${id}`)).stdout).toBe(`Resumed ${id} ("Ann's shop"): active, ${plan}.\n`);
-    const { exitCode: failed, stderr } = await run(`resume ${id}`);
-    expect([failed, stderr]).toEqual([1, `error: ${id} is not suspended\n`]);
-    expect(await changesOf(id)).toHaveLength(4);
+    expect(await changesOf(id)).toHaveLength(3);
+  });
+
+  it("resume --reason leaves keys suspended that are so for another reason, and says so", async () => {
+    const ids = await newIds("unpaid", "leaked", "active");
+    const [unpaid, leaked, active] = ids;
+    await run(`suspend ${leaked} --reason leaked`);
+    const suspended = await runPiped("suspend - --reason Unpaid --yes", `${unpaid}\n${leaked}`);
+    expect(suspended.stderr).toMatch(/\nChanged 1 of 2 keys\. Unchanged: 1\.\n/);
+    const resume = "resume - --reason UNPAID --yes";
+    const { exitCode, stdout, stderr } = await runPiped(resume, ids.join("\n"));
+    expect([exitCode, stdout.match(/^.*key_\w+/gm)]).toEqual([
+      0,
+      [`Resumed ${unpaid}`, `Not changed: ${active}`],
+    ]);
+    expect(stderr).toMatch(new RegExp(`\n${leaked} stays suspended: since \\S+Z, for the reason "leaked"\n`));
+    expect(stderr).toContain("\nChanged 1 of 3 keys. Unchanged: 2.\n");
+    expect(await json(`list --state suspended --search ${leaked}`)).toMatchObject([
+      { suspensionReason: "leaked" },
+    ]);
+    const one = await run(`resume ${leaked} --reason unpaid`);
+    expect([one.exitCode, one.stdout]).toEqual([1, ""]);
+    expect((await run(`resume ${leaked} --reason Leaked`)).exitCode).toBe(0);
+    expect(await changesOf(leaked ?? "")).toHaveLength(3);
   });
 
   it("a suspended key can be changed, and stays suspended; one that has expired is shown as both", async () => {
@@ -446,7 +569,6 @@ it("./petstore keys end-grace ends the replaced keys after a question, and says 
   expect([exitCode, stdout]).toEqual([0, expect.stringContaining(`Ended all replaced keys of ${id} (`)]);
   expect(stderr).toMatch(new RegExp(`^The replaced keys of ${id} work until \\d{4}-\\S+Z at most.\n`));
   expect(await rowOf(id)).toMatch(/ active$/);
-  expect((await run(`end-grace ${id} --yes`)).stderr).toContain(`No replaced key of ${id} works.`);
 });
 
 describe("./petstore keys find", () => {
@@ -465,7 +587,7 @@ describe("./petstore keys find", () => {
     expect((await find(`Authorization: Bearer "${secret}"`)).stdout).toBe(current.stdout);
     const typed = await run("find", `${secret}\n`);
     expect(typed.stdout).toBe(current.stdout);
-    expect(typed.stderr).toBe(`API key (it is not shown): \n${current.using}${current.stderr}`);
+    expect(typed.using + typed.stderr).toBe(`${current.using}API key (it is not shown): \n${current.stderr}`);
 
     await run(`rotate ${id} --grace 3600 --yes`);
     const replaced = await find(secret);
@@ -530,9 +652,19 @@ describe("./petstore keys find", () => {
     for (const [text, exitCode, problem] of [
       [newSecret("key_000000000000"), 1, "unknown here: no key has the ID key_000000000000."],
       [newSecret(id), 1, `unknown: ${id} ("Ann's shop", `],
-      [secret.slice(0, -1), 2, "this is not an API key, or not a whole one"],
-      [`${secret}\n${secret}`, 2, "this is not an API key, or not a whole one"],
-      ["", 2, "this is not an API key, or not a whole one"],
+      [
+        secret.slice(0, -1),
+        2,
+        `this is not a whole API key, or it is mistyped; its ID would be ${id}: ./petstore`,
+      ],
+      [
+        secret.slice(0, 16),
+        2,
+        `this is not a whole API key, or it is mistyped; its ID would be ${id}: ./petstore`,
+      ],
+      [`${secret.slice(0, -1)}-`, 2, "this is not a whole API key, or it is mistyped"],
+      [secret.slice(0, 12), 2, "this is not an API key, which is pet_ and 50 letters and digits"],
+      ["", 2, "this is not an API key, which is"],
     ] as const) {
       const outcome = await find(text);
       expect(outcome).toMatchObject({
@@ -540,8 +672,29 @@ describe("./petstore keys find", () => {
         stdout: "",
         stderr: expect.stringContaining(`error: ${problem}`),
       });
-      if (text !== "") expect(outcome.stderr).not.toContain(text.slice(16, 24));
+      if (text.length > 16) expect(outcome.stderr).not.toContain(text.slice(16, 24));
     }
+  });
+
+  it("several keys get a verdict each, once, and with --json an element each", async () => {
+    const [a, b] = [await newKey("a"), await newKey("b")];
+    await run(`rotate ${b.id} --yes`);
+    const unknown = newSecret("key_000000000000");
+    const piped = `name,id,key\na,${a.id},${a.secret}\nb ${b.secret} ${a.secret}\n${unknown}\n${a.secret.slice(0, 20)}`;
+    const { exitCode, stdout, stderr } = await runPiped("find", piped);
+    expect([exitCode, stdout.match(/^key_\w+/gm)]).toEqual([1, [a.id, b.id]]);
+    expect(stdout).toMatch(/ is the current one\..*\n.*\n.* was replaced by a rotation\./);
+    expect(stderr.match(/^error: line \d: .{9}/gm)).toEqual([
+      "error: line 4: unknown h",
+      "error: line 5: this is n",
+    ]);
+    const all = JSON.parse((await runPiped("find --json", piped)).stdout);
+    expect(all).toMatchObject([
+      { id: a.id, works: true },
+      { id: b.id, works: false, isCurrent: false },
+      { line: 4, id: "key_000000000000", error: expect.stringContaining("unknown here") },
+      { line: 5, id: a.id, error: expect.stringContaining("not a whole API key") },
+    ]);
   });
 });
 
@@ -550,11 +703,11 @@ describe("IDs on standard input", () => {
     const [a = "", b = "", c = ""] = await newIds("a", "b", "c");
     await run(`revoke ${b} --yes`);
     const piped = `${a}\n\n  ${b}\r\nkey_000000000000\n${c}\n${a}`;
-    const { exitCode, stdout, stderr } = await runPiped("revoke - --yes", piped);
-    expect([exitCode, stdout]).toEqual([1, `Revoked ${a} ("a"): revoked.\nRevoked ${c} ("c"): revoked.\n`]);
+    const { exitCode, stdout, stderr } = await runPiped("suspend - --reason test --yes", piped);
+    expect([exitCode, stdout.match(/^.*key_\w+/gm)]).toEqual([1, [`Suspended ${a}`, `Suspended ${c}`]]);
     expect(stderr).toBe(
       [
-        `This ends 3 keys (${a} "a", ${b} "b", ${c} "c") for good: it can't be undone.`,
+        `This suspends 3 keys (${a} "a", ${b} "b", ${c} "c").`,
         "Unknown: key_000000000000",
         `error: ${b} is revoked, for good: nothing about it can be changed`,
         "error: there is no key key_000000000000: see ./petstore keys list --remote",
@@ -576,6 +729,7 @@ describe("IDs on standard input", () => {
       ["plan - pro", `This changes the plan of 5 keys (${first}) to pro.`],
       ["unban -", `This lifts any ban of 5 keys (${first}).`],
       ["end-grace -", `This ends the replaced keys of 5 keys (${first}), for good. Current keys go on.`],
+      ["rotate -", `The current keys of 5 keys (${first}) stop working everywhere within 30 seconds.`],
     ] as const) {
       const { exitCode, stdout, stderr } = await runPiped(line, ids.join("\n"));
       const problem = "standard input has the IDs, so nobody can answer there: add --yes to do it";
@@ -600,6 +754,22 @@ describe("IDs on standard input", () => {
       1,
       [{ id: ids[0], ...change }, unknown, { id: ids[1], ...change }],
     ]);
+  });
+
+  it("rotate prints a line of CSV for each key, and names the others", async () => {
+    const ids = await newIds("a", "b, c");
+    const piped = `${ids[0]}\nkey_000000000000\n${ids[1]}`;
+    const { exitCode, stdout, stderr } = await runPiped("rotate - --grace 3600 --yes", piped);
+    const [header, first, second] = stdout.split("\n");
+    expect([exitCode, header]).toEqual([1, "name,id,key"]);
+    expect(first).toMatch(new RegExp(`^a,${ids[0]},pet_\\w{50}$`));
+    expect(second).toMatch(new RegExp(`^"b, c",${ids[1]},pet_\\w{50}$`));
+    expect(stderr).toContain("error: there is no key key_000000000000: see");
+    expect(stderr).toContain("\nChanged 2 of 3 keys.\n");
+    const found = (await runPiped("find", stdout)).stdout;
+    expect(found.match(/is the current one\. It works/g)).toHaveLength(2);
+    expect(await rowOf(ids[0] ?? "")).toMatch(/ active, in-grace$/);
+    expect((await runPiped("rotate - --yes --json", piped)).exitCode).toBe(2);
   });
 
   it("a key whose change may have been made is named, and the others are changed", async () => {
@@ -796,13 +966,14 @@ describe("two operators at once", () => {
     "%s changes nothing if the key that it has asked about was rotated, and says by whom",
     async (line) => {
       const { id } = await newKey();
+      await rotateKey(database, id, 60_000, { by: "a test", nowMs: Date.now() });
       whileAsked((jo) => rotateKey(database, id, 60_000, jo));
       const { exitCode, stdout, stderr } = await run(`${line.replace("ID", id)} --by Ann`);
       expect([exitCode, stdout]).toEqual([1, ""]);
       const problem = `${id} was rotated meanwhile by Jo, at \\S+Z: nothing was changed.`;
       expect(stderr).toMatch(new RegExp(`error: ${problem} See ./petstore keys log ${id}`));
       expect(await rowOf(id)).toMatch(/ active, in-grace$/);
-      expect(await changesOf(id)).toEqual(["created: null → free (a test)", expect.stringContaining("(Jo)")]);
+      expect((await changesOf(id)).slice(2)).toEqual([expect.stringContaining("(Jo)")]);
     },
   );
 

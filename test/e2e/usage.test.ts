@@ -90,6 +90,9 @@ it("usage shows the first keys in the order that was asked for, and says how man
   expect(stdout.split("\n")).toHaveLength(22);
   expect(stdout).not.toContain(` c5 `);
   expect(stderr).toBe(`Keys that are not shown: 1. --top 21 shows all.\n${NOTE}`);
+  expect((await run("usage --top 1 --json")).stderr).toBe(
+    "Keys that are not shown: 20. --top 21 shows all.\n",
+  );
   expect(await json("usage")).toHaveLength(21);
   expect(await json("usage --top 1")).toMatchObject([{ name: "c20" }]);
   expect(await json("usage --top 1 --sort refused")).toMatchObject([{ name: "c3" }]);
@@ -192,7 +195,15 @@ it("keys show answers why a client was refused: counts of today, limits and sinc
   expect(details).toMatchObject({ limitsSince: formatTime(at), lastBanAt: formatTime(at + 1_000) });
   expect(details).toMatchObject({ suspension: null, lastRefusedAt: `${today}T00:00:02Z` });
   expect(details.days.slice(-2)).toMatchObject([{ admitted: 9 }, { date: today, refusedDay: 3 }]);
+  expect(stdout).not.toContain("earlier day");
+  const monthAgo = formatTime(todayMs - 30 * DAY_MS).slice(0, 10);
+  await use(database, id, monthAgo, [8, 0, 0]);
+  expect((await run(`keys show ${id}`)).stdout).toContain(
+    `\n1 earlier day with requests: ./petstore usage ${id} --days 400 --preview staging\n`,
+  );
+  expect((await json(`keys show ${id}`)).days[0]).toMatchObject({ date: monthAgo, admitted: 8 });
 
+  await setSuspended(at + 4_000);
   await change.bind(id, at + 4_000, "suspended", "the invoice is open").run();
   await change.bind(id, Date.now(), "banned", formatTime(Date.now() + 600_000)).run();
   const suspended = (await run(`keys show ${id}`)).stdout;

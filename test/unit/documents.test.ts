@@ -212,8 +212,7 @@ const PHRASES: Record<string, string[]> = {
   ],
   "docs/operating.md": [
     "pages of {PAGE_SIZE} keys",
-    "the latest {PAGE_SIZE} first",
-    `--limit ${evaluate("MAX_COUNT")} --json`,
+    "the keys of the last {BATCH} lines",
     "stopped after {REQUESTS_PER_MINUTE} requests in a minute",
     "is {SPARE_IDS} above the highest",
     "max({MIN_TOLERATED_REFUSALS}, {TOLERATED_LIMITS} × the largest limit",

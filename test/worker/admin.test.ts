@@ -7,7 +7,14 @@ import { MAX_REPLACED_SECRETS } from "../../src/keys/record.ts";
 import { keyIdOf } from "../../src/keys/secret.ts";
 import { findRecord } from "../../src/keys/store.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
-import { endGraces, revokeKey, rotateKey, suspendKey } from "../../src/operators/admin.ts";
+import {
+  endGraces,
+  renameKey,
+  resumeKey,
+  revokeKey,
+  rotateKey,
+  suspendKey,
+} from "../../src/operators/admin.ts";
 import { findKeyById, listChanges } from "../../src/operators/records.ts";
 import { newKey, operator } from "../support/worker/client.ts";
 
@@ -110,7 +117,26 @@ it.each([
 
 it("changes are listed in the order in which they were made, also if the clock of an operator is behind", async () => {
   const { id } = await newKey();
-  await suspendKey(database, id, "first", operator());
-  await suspendKey(database, id, "second", operator(Date.now() - 60_000));
+  await renameKey(database, id, "first", operator());
+  await renameKey(database, id, "second", operator(Date.now() - 60_000));
   expect(await listChanges(database, id, 2)).toMatchObject([{ to: "second" }, { to: "first" }]);
+});
+
+it("of two operators who suspend a key at once, the reason of the first stays, and a resumption is for that reason only", async () => {
+  const { id } = await newKey();
+  const both = await Promise.all([
+    suspendKey(database, id, "leaked", operator()),
+    suspendKey(database, id, "unpaid", operator()),
+  ]);
+  expect(both).toMatchObject([
+    { ok: true, isChanged: true },
+    { ok: true, isChanged: false, key: { suspensionReason: "leaked" } },
+  ]);
+  const refused = await resumeKey(database, id, "unpaid", operator());
+  expect(refused).toMatchObject({ ok: false, problem: "other reason" });
+  expect(await resumeKey(database, id, "leaked", operator())).toMatchObject({ ok: true, isChanged: true });
+  // The reason of an earlier suspension does not count.
+  await suspendKey(database, id, "unpaid", operator(Date.now() + 1));
+  expect(await resumeKey(database, id, "leaked", operator())).toMatchObject({ problem: "other reason" });
+  expect(await listChanges(database, id, 9)).toHaveLength(4);
 });

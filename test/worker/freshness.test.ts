@@ -153,7 +153,7 @@ it("a key that was resumed works again after 30 s, also the secret that it got w
   const headers = { Authorization: `Bearer ${rotated.secret}` };
   const send = async () => (await fetchWithoutKey("/v1/nowhere", { headers })).status;
   expect(await send()).toBe(401);
-  await resumeKey(env.KEYS_DB, id, operator());
+  await resumeKey(env.KEYS_DB, id, null, operator());
   pass(30_000);
   expect([await send(), await status()]).toEqual([404, 401]);
 });

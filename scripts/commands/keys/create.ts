@@ -1,18 +1,23 @@
 // ./petstore keys create: creates a key, or the keys of a file, and prints each once.
 
-import { createKey, createKeys, findNamed } from "../../../src/operators/admin.ts";
+import { PLANS_WITH_OWN_LIMITS } from "../../../src/keys/plans.ts";
+import { createKey, createKeys } from "../../../src/operators/admin.ts";
+import { foldName } from "../../../src/operators/names.ts";
+import { type ListedKey, listKeys } from "../../../src/operators/records.ts";
+import { findUnused } from "../../../src/operators/usage.ts";
+import type { Limits } from "../../../src/rate-limit/windows.ts";
 import { waitingForCalls } from "../../cloudflare/account.ts";
 import { file } from "../../cloudflare/target.ts";
 import { requireNoRestore } from "../../cloudflare/time-travel.ts";
 import { type Context, printSecret, warnOfLimits, warnOfName, withKeys } from "../../keys/context.ts";
 import { COLUMNS_TEXT, type Line, readKeyFile } from "../../keys/key-file.ts";
 import { CHANGE, expiry, keyName, LIMITS, PLAN, readLimits } from "../../keys/options.ts";
-import { keyOwner, printable } from "../../keys/text.ts";
+import { counted, keyOwner, printable, SECRETS_HEADER, secretLine, stateText } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
-import { csvLine } from "../../lib/csv.ts";
 import { untilInterrupted } from "../../lib/interrupt.ts";
 import { type Io, UsageError } from "../../lib/io.ts";
 import { petstoreLine } from "../../lib/line.ts";
+import { formatTime } from "../../lib/time.ts";
 
 /**
  * Keys that are made before the first of them is printed. A larger batch needs fewer calls of Cloudflare's API (80 for 2,000 keys), but a
@@ -24,7 +29,7 @@ const LOOKED_UP = 1_000;
 
 export default defineCommand({
   description:
-    "Creates a key and prints it. With --from, creates a key for each line of a CSV file and prints name,id,key. A line whose name has a key is skipped, so the same command, with >> FILE, continues after a failure.",
+    "Creates a key and prints it. With --from, creates a key for each line of a CSV file and prints name,id,key. A line whose name has a key is skipped, so the same command, with >> FILE, continues after a failure; what differs from that key is said, and the exit code is 1. Names are compared without case, without blanks around them, and in one normal form.",
   options: {
     name: { placeholder: "name", description: "the owner's name", parse: keyName },
     plan: { placeholder: "plan", ...PLAN },
@@ -37,7 +42,7 @@ export default defineCommand({
     from: {
       placeholder: "file",
       parse: file,
-      description: `a CSV file with a header: ${COLUMNS_TEXT}`,
+      description: `a CSV file in UTF-8, with commas, semicolons or tabs between fields, and a header: ${COLUMNS_TEXT}`,
       conflicts: ["name", "plan", "perMinute", "perDay", "expires", "json"],
     },
     ...CHANGE,
@@ -76,23 +81,40 @@ async function checkedLines(io: Io, path: string): Promise<Line[]> {
   const { lines, problems } = await readKeyFile(path);
   for (const problem of problems) io.report(problem);
   if (problems.length === 0) return lines;
-  throw new UsageError(`nothing was created: ${path} has ${problems.length} problems`);
+  throw new UsageError(`nothing was created: ${path} has ${counted(problems.length, "problem")}`);
 }
 
 /** Creates a key for each name that has none, and prints it. What ends that before the last line is thrown. */
 async function createAll(context: Context, lines: Line[]): Promise<void> {
   const { io, database, where } = context;
-  /** Those whose name no key has. Names the keys of the others. */
+  const skipped = { unused: 0, different: 0 };
+  /** Those whose name no key has. Says what the keys of the others are, and how they differ from the file. */
   const withoutNamed = async (some: Line[]) => {
-    const named = await findNamed(
+    const { keys } = await listKeys(database, context.operator.nowMs, {
+      names: some.map(({ name }) => name),
+    });
+    const byName = Map.groupBy(keys, ({ name }) => foldName(name));
+    const named = some.flatMap((line) => {
+      const key = bestMatch(byName.get(foldName(line.name)) ?? [], line);
+      return key ? [{ line, key }] : [];
+    });
+    const unused = await findUnused(
       database,
-      some.map(({ name }) => name),
+      named.map(({ key }) => key.id),
     );
-    for (const { name, number } of some) {
-      const key = named.get(name);
-      if (key) io.report(`line ${number} is skipped: there is ${keyOwner(key)}`);
+    for (const { line, key } of named) {
+      const differences = differencesOf(line, key, where);
+      const state = key.states.includes("active") ? "" : `, ${stateText(key)}`;
+      const isUnused = unused.has(key.id) && key.revokedAtMs === null;
+      const has = `${keyOwner(key)}${state}${isUnused ? ", never used" : ""}`;
+      for (const difference of differences)
+        io.report(`line ${line.number} differs from ${has}: ${difference}`);
+      if (differences.length === 0) io.note(`line ${line.number} is there already: ${has}`);
+      else skipped.different += 1;
+      if (isUnused) skipped.unused += 1;
     }
-    return some.filter(({ name }) => !named.has(name));
+    const found = new Set(named.map(({ line }) => line));
+    return some.filter((line) => !found.has(line));
   };
   const missing: Line[] = [];
   for (const some of chunks(lines, LOOKED_UP)) missing.push(...(await withoutNamed(some)));
@@ -100,14 +122,14 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
   let count = 0;
   try {
     await untilInterrupted(async (isInterrupted) => {
-      if (!io.isAppending) await io.printOnce(csvLine(["name", "id", "key"]));
+      if (!io.isAppending) await io.printOnce(SECRETS_HEADER);
       for (const batch of chunks(missing, BATCH)) {
         if (await isInterrupted()) throw new Error("interrupted");
         const created = await createKeys(database, batch, context.operator, { unlessNamed: true });
         count += created.length;
         for (const { key } of created) notShown.set(key.name, key.id);
         for (const { key, secret } of created) {
-          await io.printOnce(csvLine([key.name, key.id, secret]));
+          await io.printOnce(secretLine(key, secret));
           notShown.delete(key.name);
         }
         // Another command may have been faster.
@@ -119,17 +141,55 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
     for (const [name, id] of notShown)
       io.report(`not shown: ${id} ("${printable(name)}"): ${petstoreLine("keys rotate", id, ...where)}`);
     io.note(
-      `Created ${count} keys; ${missing.length - count} of ${lines.length} lines have none yet. To continue, repeat the command with >> FILE instead of > FILE.`,
+      `Created ${counted(count, "key")}; ${missing.length - count} of ${counted(lines.length, "line")} have none yet. To continue, repeat the command with >> FILE instead of > FILE.`,
     );
     throw error;
   }
-  const skipped = lines.length - count;
-  io.note(`Created ${count} keys, which are shown only once. Lines skipped: ${skipped}.`);
-  if (skipped > 0)
+  const { unused, different } = skipped;
+  const those = count === 0 ? "" : `, which ${count === 1 ? "is" : "are"} shown only once`;
+  io.note(`Created ${counted(count, "key")}${those}. Lines skipped: ${lines.length - count}.`);
+  if (unused > 0)
     io.note(
-      `If no earlier output has the key of a skipped line, replace it: ${petstoreLine("keys rotate ID", ...where)}`,
+      `Never used, by what is recorded up to 10 minutes ago: ${counted(unused, "skipped key")}. If no output has one of them, replace it: ${petstoreLine("keys rotate ID", ...where)}; several: ${petstoreLine("keys rotate - --yes", ...where)} >> FILE`,
     );
+  if (different > 0)
+    throw new Error(`lines that differ from their keys, which stay as they are: ${different}`);
 }
+
+/** Of keys with the name of a line, the one that the line is compared with: one that is not revoked, if possible one that is the same. */
+function bestMatch(keys: ListedKey[], line: Line): ListedKey | undefined {
+  const usable = keys.filter(({ revokedAtMs }) => revokedAtMs === null);
+  return usable.find((key) => differencesOf(line, key, []).length === 0) ?? usable[0] ?? keys[0];
+}
+
+/** How a key differs from what its line says, and the commands that change it. */
+function differencesOf(line: Line, key: ListedKey, where: string[]): string[] {
+  const { name, plan, limits, expiresAtMs, saysExpiry } = line;
+  const own = limits ? ["--per-minute", `${limits.minute}`, "--per-day", `${limits.day}`] : [];
+  const end = expiresAtMs === null ? "never" : formatTime(expiresAtMs);
+  if (key.revokedAtMs !== null) {
+    const expires = expiresAtMs === null ? [] : ["--expires", end];
+    const create = petstoreLine("keys create", "--name", name, "--plan", plan, ...own, ...expires, ...where);
+    return [`a revoked key gets no successor by itself; to make one: ${create}`];
+  }
+  const isLimited =
+    limits === undefined || (limits.minute === key.limits?.minute && limits.day === key.limits.day);
+  const differences: string[] = [];
+  if (key.plan !== plan || !isLimited)
+    differences.push(
+      `its plan is ${shortPlan(key.plan, key.limits)}, in the file ${shortPlan(plan, limits)}; to change it: ${petstoreLine("keys plan", key.id, plan, ...own, ...where)}`,
+    );
+  if (saysExpiry && key.expiresAtMs !== expiresAtMs)
+    differences.push(
+      `it expires ${key.expiresAtMs === null ? "never" : formatTime(key.expiresAtMs)}, in the file ${end}; to change it: ${petstoreLine("keys expire", key.id, end, ...where)}`,
+    );
+  return differences;
+}
+
+const shortPlan = (plan: string, limits: Limits | undefined) =>
+  PLANS_WITH_OWN_LIMITS.some((each) => each === plan) && limits
+    ? `${plan} ${limits.minute}/min ${limits.day}/day`
+    : plan;
 
 function* chunks<Item>(all: Item[], size: number): Generator<Item[]> {
   for (let start = 0; start < all.length; start += size) yield all.slice(start, start + size);

@@ -14,14 +14,12 @@ export default defineCommand({
     changeKeys(io, options, id, {
       done: "Ended all replaced keys of",
       effect: (keys) => `This ends the replaced keys of ${keys}, for good. Current keys go on.`,
-      isFinal: true,
-      make: endGraces,
+      isFinal: ({ graceUntilMs }) => graceUntilMs !== null,
+      make: (database, key, operator) => endGraces(database, key.id, operator),
+      already: () => "has no replaced key that works",
       explain: (_context, { id: each, graceUntilMs }) => {
-        io.note(
-          graceUntilMs === null
-            ? `No replaced key of ${each} works.`
-            : `The replaced keys of ${each} work until ${formatTime(graceUntilMs)} at most.`,
-        );
+        if (graceUntilMs !== null)
+          io.note(`The replaced keys of ${each} work until ${formatTime(graceUntilMs)} at most.`);
       },
     }),
 });

@@ -9,7 +9,7 @@ import { formatTime } from "../../lib/time.ts";
 const DATE = {
   name: "date",
   description: 'the UTC day whose beginning ends the key, a time, or "never"',
-  parse: (text: string) => (text === "never" ? null : expiry(text, ", or never")),
+  parse: (text: string) => (text === "never" ? null : expiry(text, "never")),
 } as const;
 
 export default defineCommand({
@@ -21,6 +21,7 @@ export default defineCommand({
       done: "Changed the expiry of",
       effect: (keys) =>
         `This sets the expiry of ${keys} to ${expiresAtMs === null ? "never" : formatTime(expiresAtMs)}.`,
-      make: (database, each, operator) => setExpiry(database, each, expiresAtMs, operator),
+      already: () => "has this expiry already",
+      make: (database, key, operator) => setExpiry(database, key.id, expiresAtMs, operator),
     }),
 });

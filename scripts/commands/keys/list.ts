@@ -48,7 +48,8 @@ export default defineCommand({
       const query = { search, plan, state, unusedDays: unused, sort, limit, offset };
       const { keys, total } = await listKeys(database, operator.nowMs, query);
       warnOfPlans(context, keys);
-      if (json) return io.printJson(keys.map(keyJson));
+      const last = offset + keys.length;
+      if (json) io.printJson(keys.map(keyJson));
       if (keys.length === 0 && offset > 0) return io.note(`There is no page ${page}.`);
       const isFiltered = search || plan || state || unused;
       if (keys.length === 0)
@@ -57,8 +58,7 @@ export default defineCommand({
             ? `No key matches. ${petstoreLine("keys find", ...where)} reads a whole key, also a replaced one.`
             : `No keys yet. Next: ${petstoreLine("keys create --name NAME --plan free", ...where)}`,
         );
-      io.print(keyTable(keys));
-      const last = offset + keys.length;
+      if (!json) io.print(keyTable(keys));
       const next = last < total ? `; --page ${page + 1} shows the next` : "";
       if (total > keys.length) io.note(`Keys ${offset + 1} to ${last} of ${total}${next}.`);
     });
@@ -67,6 +67,7 @@ export default defineCommand({
 
 function searchText(text: string): string {
   if (text.startsWith("--")) throw new InvalidArgumentError("It looks like an option.");
+  if (text.trim() === "") throw new InvalidArgumentError("It must not be blank.");
   if (withoutSecrets(text) === text) return text;
   throw new InvalidArgumentError(
     "It looks like an API key, and is in your shell's history now: keys find reads one from standard input.",

@@ -1,30 +1,64 @@
 // ./petstore keys log: shows the changes of keys, the latest first.
 
-import { listChanges } from "../../../src/operators/records.ts";
-import { findKey, withKeys } from "../../keys/context.ts";
-import { AN_ID, COMMON, ID, MANY, PAGE_SIZE } from "../../keys/options.ts";
+import { CHANGE_NAMES } from "../../../src/operators/changes.ts";
+import { type ChangeRecord, countChanges, readChanges } from "../../../src/operators/records.ts";
+import { type Context, findKey, withKeys } from "../../keys/context.ts";
+import { AN_ID, COMMON, ID, MANY, recordedText, time } from "../../keys/options.ts";
 import { changeJson, changeTable } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
 
+const parseTime = (text: string) => time(text);
+
 export default defineCommand({
+  description:
+    "shows the changes of a key, or of all keys, the latest first: all of them, unless an option says otherwise. Days begin at midnight UTC",
   arguments: [{ ...ID, description: "the key's public ID; without it, all keys", isOptional: true }],
   options: {
-    limit: {
-      placeholder: "n",
-      description: "how many changes, the latest first",
-      parse: MANY,
-      default: PAGE_SIZE,
+    since: { placeholder: "time", description: "only from this UTC date or time on", parse: parseTime },
+    until: { placeholder: "time", description: "only before this UTC date or time", parse: parseTime },
+    by: {
+      placeholder: "name",
+      description: "only those that this operator made, compared without case",
+      parse: recordedText,
     },
+    kind: { placeholder: "kind", description: "only of this kind", choices: CHANGE_NAMES },
+    limit: { placeholder: "n", description: "only the latest so many", parse: MANY },
     ...COMMON,
   },
-  examples: ["", `${AN_ID} --limit 100`],
+  examples: ["", `${AN_ID} --since 2026-11-01`, "--kind revoked --by maria --json"],
   handler: (io, options, id) =>
     withKeys(io, options, async (context) => {
-      const changes = await listChanges(context.database, id, options.limit);
+      const { since: sinceMs, until: untilMs, by, kind, limit, json } = options;
+      const query = { id, sinceMs, untilMs, by, kind };
+      const pages = readChanges(context.database, query, limit);
+      const shown = await (json ? printJson(context, pages) : printTable(context, pages, id === undefined));
       // A key that does not exist may have been deleted: its changes stay.
-      if (changes.length === 0 && id !== undefined) await findKey(context, id);
-      if (options.json) return io.printJson(changes.map(changeJson));
-      if (changes.length === 0) return io.note("No changes are recorded.");
-      io.print(changeTable(changes, id === undefined));
+      if (shown === 0 && id !== undefined) await findKey(context, id);
+      if (shown === 0) io.note("No such changes are recorded.");
+      if (shown === 0 && json) io.printJson([]);
+      if (shown !== limit) return;
+      const total = await countChanges(context.database, query);
+      if (total > shown) io.note(`These are the latest ${shown} of ${total} changes.`);
     }),
 });
+
+/** Prints pages as they are read, because all changes may be more than the memory holds. Returns the number of changes. */
+async function printJson({ io }: Context, pages: AsyncIterable<ChangeRecord[]>): Promise<number> {
+  let shown = 0;
+  for await (const page of pages) {
+    const texts = page.map((change) => JSON.stringify(changeJson(change)));
+    await io.write(`${shown === 0 ? "[" : ","}${texts}`);
+    shown += page.length;
+  }
+  if (shown > 0) io.print("]");
+  return shown;
+}
+
+async function printTable({ io }: Context, pages: AsyncIterable<ChangeRecord[]>, ofSeveral: boolean) {
+  let shown = 0;
+  for await (const page of pages) {
+    await io.write(`${changeTable(page, ofSeveral)}\n`);
+    shown += page.length;
+  }
+  return shown;
+}

@@ -20,7 +20,8 @@ export default defineCommand({
     await changeKeys(io, options, id, {
       done: "Changed",
       effect: (keys) => `This changes the plan of ${keys} to ${plan}.`,
-      make: (database, each, operator) => changePlan(database, each, plan, limits, operator),
+      already: () => `is on the plan ${plan} already${limits ? ", with these limits" : ""}`,
+      make: (database, key, operator) => changePlan(database, key.id, plan, limits, operator),
     });
   },
 });

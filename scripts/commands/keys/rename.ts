@@ -14,6 +14,7 @@ export default defineCommand({
     changeKeys(io, options, id, {
       done: "Renamed",
       effect: (keys) => `This renames ${keys}.`,
+      already: () => "has this name already",
       make: (database, _, operator) => renameKey(database, id, name, operator),
       explain: (context) => warnOfName(context, name, id),
     }),

@@ -1,18 +1,34 @@
 // ./petstore keys resume: ends the suspension of keys.
 
 import { resumeKey } from "../../../src/operators/admin.ts";
+import { foldName } from "../../../src/operators/names.ts";
 import { changeKeys } from "../../keys/change.ts";
-import { AN_ID, CHANGE_SEVERAL, IDS } from "../../keys/options.ts";
+import { AN_ID, CHANGE_SEVERAL, IDS, recordedText } from "../../keys/options.ts";
 import { defineCommand } from "../../lib/command.ts";
 
 export default defineCommand({
   arguments: [IDS],
-  options: CHANGE_SEVERAL,
-  examples: [AN_ID, "- --yes < ids.txt"],
+  options: {
+    reason: {
+      placeholder: "text",
+      description: "only a key that is suspended for this reason, compared without case",
+      parse: recordedText,
+    },
+    ...CHANGE_SEVERAL,
+  },
+  examples: [AN_ID, '- --reason "unpaid" --yes < ids.txt'],
   handler: (io, options, id) =>
     changeKeys(io, options, id, {
       done: "Resumed",
       effect: (keys) => `This ends the suspension of ${keys}.`,
-      make: resumeKey,
+      already: () => "is not suspended",
+      make: (database, { id: each, suspensionReason }, operator) =>
+        resumeKey(database, each, recordedReason(options.reason, suspensionReason), operator),
     }),
 });
+
+/** The reason that the key must be suspended for, as it is recorded. */
+function recordedReason(reason: string | undefined, recorded: string | null): string | null {
+  if (reason === undefined) return null;
+  return recorded !== null && foldName(recorded) === foldName(reason) ? recorded : reason;
+}

@@ -13,7 +13,8 @@ export default defineCommand({
     changeKeys(io, options, id, {
       done: "Revoked",
       effect: (keys) => `This ends ${keys} for good: it can't be undone.`,
-      isFinal: true,
-      make: revokeKey,
+      isFinal: ({ revokedAtMs }) => revokedAtMs === null,
+      already: () => "is revoked already",
+      make: (database, key, operator) => revokeKey(database, key.id, operator),
     }),
 });

@@ -4,15 +4,25 @@
 import { type LatestChange, latestChanges } from "../../../src/operators/latest-changes.ts";
 import {
   BANS_COUNTED_DAYS,
+  countChanges,
   findGraces,
   type ListedKey,
   listChanges,
 } from "../../../src/operators/records.ts";
-import { type DayUsage, listDays } from "../../../src/operators/usage.ts";
+import { type DayUsage, listDays, USAGE_KEPT_DAYS } from "../../../src/operators/usage.ts";
 import { type Context, findKey, warnOfPlans, withKeys } from "../../keys/context.ts";
 import { AN_ID, COMMON, ID } from "../../keys/options.ts";
-import { changeJson, changeTable, keyJson, planText, printable, stateText } from "../../keys/text.ts";
+import {
+  changeJson,
+  changeTable,
+  counted,
+  keyJson,
+  planText,
+  printable,
+  stateText,
+} from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
+import { petstoreLine } from "../../lib/line.ts";
 import { factsText } from "../../lib/table.ts";
 import { formatTime } from "../../lib/time.ts";
 import { AGE_NOTE, daysTable, usageJson, withSeparators } from "../../usage/text.ts";
@@ -26,33 +36,41 @@ export default defineCommand({
   examples: [AN_ID, `${AN_ID} --remote`],
   handler: (io, options, id) =>
     withKeys(io, options, async (context) => {
-      const details = await readDetails(context, id);
+      const details = await readDetails(context, id, options.json ? undefined : SHOWN_CHANGES);
       warnOfPlans(context, [details.key]);
       if (options.json) return io.printJson(detailsJson(details));
-      io.print(detailsText(details));
+      io.print(detailsText(details, context.where));
       io.note(AGE_NOTE);
     }),
 });
 
 type KeyDetails = Awaited<ReturnType<typeof readDetails>>;
 
-/** A key with the changes that gave it its limits, its last ban, and its suspension if it is suspended. */
-async function readDetails(context: Context, id: string) {
+/** A key with its changes, or the latest of them, those that gave it its limits, its last ban, and its suspension if it is suspended. */
+async function readDetails(context: Context, id: string, maxChanges: number | undefined) {
   const { database, operator } = context;
   const key = await findKey(context, id);
-  const { created, plan, banned, suspended, resumed } = await latestChanges(database, id);
-  // In a full database, keys were suspended and resumed without a record.
-  const isSuspended =
-    key.suspendedAtMs !== null && suspended !== undefined && suspended.id > (resumed?.id ?? 0);
+  const { created, plan, banned, suspended } = await latestChanges(database, id);
+  // In a full database, keys were suspended without a record.
+  const isRecorded = suspended !== undefined && suspended.atMs === key.suspendedAtMs;
+  const changes = await listChanges(database, id, maxChanges);
+  const hasMore = changes.length === maxChanges;
   return {
     key,
     graces: await findGraces(database, id, operator.nowMs),
-    changes: await listChanges(database, id, SHOWN_CHANGES),
+    changes,
+    changeCount: hasMore ? await countChanges(database, { id }) : changes.length,
     limits: plan ?? created,
     ban: banned,
-    suspension: isSuspended ? suspended : undefined,
-    days: await listDays(database, id, operator.nowMs, SHOWN_DAYS),
+    suspension: isRecorded ? suspended : undefined,
+    days: sinceFirstUse(await listDays(database, id, operator.nowMs, USAGE_KEPT_DAYS)),
   };
+}
+
+/** The days from the first with requests on, and at least those that are shown as text. */
+function sinceFirstUse(days: DayUsage[]): DayUsage[] {
+  const first = days.findIndex((day) => day.busiestMinute !== null);
+  return days.slice(first < 0 ? -SHOWN_DAYS : Math.min(first, days.length - SHOWN_DAYS));
 }
 
 /** When a request was last admitted, and when one was last refused, on these days. */
@@ -84,6 +102,7 @@ type ShownElsewhere =
   | "hash"
   | "revokedAtMs"
   | "suspendedAtMs"
+  | "suspensionReason"
   | "bannedUntilMs"
   | "bansLiftedUntilMs";
 
@@ -107,15 +126,18 @@ const FACTS: {
   ],
 };
 
-function detailsText(details: KeyDetails): string {
-  const { key, changes, suspension, days } = details;
+function detailsText(details: KeyDetails, where: string[]): string {
+  const { key, changes, changeCount, suspension } = details;
+  const days = details.days.slice(-SHOWN_DAYS);
+  const earlier = details.days.slice(0, -SHOWN_DAYS).filter((day) => day.busiestMinute !== null).length;
   const today = days.at(-1);
-  const { lastAdmittedMs, lastRefusedMs } = lastTimes(days);
+  const { lastAdmittedMs, lastRefusedMs } = lastTimes(details.days);
   const facts = Object.values(FACTS).map((fact) => fact(details));
   if (suspension)
     facts.push(["Suspended", `${formatTime(suspension.atMs)} by ${suspension.by}: ${suspension.to}`]);
   const busiest = Math.max(0, ...days.map(({ busiestMinute }) => busiestMinute ?? 0));
-  const last = (ms: number | null) => (ms === null ? `none recorded in ${SHOWN_DAYS} days` : formatTime(ms));
+  const last = (ms: number | null) =>
+    ms === null ? `none recorded in ${USAGE_KEPT_DAYS} days` : formatTime(ms);
   facts.push(["Admitted", `${withSeparators(today?.admitted ?? 0)} today, last ${last(lastAdmittedMs)}`]);
   const refused = [today?.refusedMinute ?? 0, today?.refusedDay ?? 0].map(withSeparators);
   facts.push(["Refused", `${refused[0]} by minute, ${refused[1]} by day today; last ${last(lastRefusedMs)}`]);
@@ -123,13 +145,18 @@ function detailsText(details: KeyDetails): string {
     "Busiest",
     `${withSeparators(busiest)} requests in one minute of ${SHOWN_DAYS} days, ${withSeparators(today?.busiestMinute ?? 0)} today`,
   ]);
+  const usage = petstoreLine("usage", key.id, "--days", `${USAGE_KEPT_DAYS}`, ...where);
+  const ofDays = earlier > 0 ? `\n${counted(earlier, "earlier day")} with requests: ${usage}` : "";
+  const log = petstoreLine("keys log", key.id, ...where);
+  const ofChanges =
+    changeCount > changes.length ? `the latest ${changes.length} of ${changeCount}: ${log}` : "all";
   return `${key.id}  ${printable(key.name)}
 
 ${factsText(facts)}
 
-${daysTable(days)}
+${daysTable(days)}${ofDays}
 
-Changes (the latest ${SHOWN_CHANGES}):
+Changes (${ofChanges}):
 ${changes.length === 0 ? "none" : changeTable(changes, false)}`;
 }
 

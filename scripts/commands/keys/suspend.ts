@@ -3,6 +3,7 @@
 import { suspendKey } from "../../../src/operators/admin.ts";
 import { changeKeys } from "../../keys/change.ts";
 import { AN_ID, CHANGE_SEVERAL, IDS, recordedText } from "../../keys/options.ts";
+import { suspensionText } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
 
 export default defineCommand({
@@ -21,10 +22,8 @@ export default defineCommand({
     changeKeys(io, options, id, {
       done: "Suspended",
       effect: (keys) => `This suspends ${keys}.`,
-      make: (database, each, operator) => suspendKey(database, each, options.reason, operator),
-      explain: (_context, { id: each, suspendedAtMs }) => {
-        if (suspendedAtMs !== null) io.note(`${each} is suspended already: see its log.`);
-      },
+      make: (database, key, operator) => suspendKey(database, key.id, options.reason, operator),
+      already: (key) => `is suspended already, ${suspensionText(key)}, which stays`,
       detail: options.reason,
     }),
 });

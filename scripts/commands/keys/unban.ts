@@ -13,7 +13,7 @@ export default defineCommand({
     changeKeys(io, options, id, {
       done: "Lifted any ban of",
       effect: (keys) => `This lifts any ban of ${keys}.`,
-      make: unbanKey,
+      make: (database, key, operator) => unbanKey(database, key.id, operator),
       explain: (_context, { id: each, bannedUntilMs }) => {
         if (bannedUntilMs === null)
           io.note(`No ban of ${each} is recorded. A ban without a record is lifted too.`);
