@@ -71,6 +71,8 @@ it("the schema has no name of a plan or of a status, and only the name of bans, 
 it.each([
   ["PETS_DB", "SELECT 1 FROM creations WHERE created_at_ms <= 1 ORDER BY created_at_ms", "creations_by_age"],
   ["KEYS_DB", "SELECT change FROM key_changes WHERE key_id = 'x' ORDER BY id DESC", "key_changes_by_key"],
+  ["KEYS_DB", "SELECT id FROM keys WHERE folded_name IN ('x', 'y')", "keys_by_folded_name"],
+  ["KEYS_DB", "SELECT id FROM keys WHERE folded_name IS NULL", "keys_by_folded_name"],
   ["KEYS_DB", "DELETE FROM replaced_secrets WHERE key_id = 'x'", "PRIMARY KEY (key_id=?)"],
 ] as const)("%s: an index serves %s", async (name, sql, index) => {
   const { results } = await env[name].prepare(`EXPLAIN QUERY PLAN ${sql}`).all<{ detail: string }>();
