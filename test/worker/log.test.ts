@@ -95,7 +95,7 @@ it("of an internal error, the client gets the request ID only, and the log gets 
   const hint = expect.stringContaining("run ./petstore migrate");
   const stack = expect.stringMatching(/no such table: pets.*\n +at /);
   const failures = [{ event: "internal_error", cause, hint, stack }];
-  expect(takeLogLines()).toMatchObject([{ requestId: "request-4711", failure: "internal_error", failures }]);
+  expect(takeRequests()).toMatchObject([{ requestId: "request-4711", failure: "internal_error", failures }]);
   await client.get("/v1/nowhere");
   expect(takeLogLines().at(-1)).not.toHaveProperty("failures");
   expect([log.mock.calls.length, error.mock.calls.length]).toEqual([1, 1]);
