@@ -48,7 +48,7 @@ export default defineCommand({
       const limit = options.top ?? (json ? -1 : SHOWN_KEYS);
       const { keys, total } = await listUsage(database, operator.nowMs, { days, sort, limit });
       const more = total - keys.length;
-      if (more > 0) io.note(`Keys that are not shown: ${withSeparators(more)}. --top ${total} shows all.`);
+      if (more > 0) io.report(`Keys that are not shown: ${withSeparators(more)}. --top ${total} shows all.`);
       if (json) return io.printJson(keys.map(usageJson));
       if (keys.length === 0) return io.note(`No key was used. ${AGE_NOTE}`);
       io.print(usageTable(keys));

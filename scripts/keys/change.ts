@@ -89,7 +89,10 @@ async function changeSeveral<More>(
   const { io, database, where } = context;
   const { keys } = await listKeys(database, context.operator.nowMs, { ids });
   const known = new Map(keys.map((key) => [key.id, key]));
-  if (keys.length > 0) io.note(change.effect(keyOwners(ids.flatMap((id) => known.get(id) ?? []))));
+  if (keys.length > 0)
+    io.note(
+      `${change.effect(keyOwners(ids.flatMap((id) => known.get(id) ?? [])))} A key that is so already, or can't be changed, stays as it is.`,
+    );
   const unknown = ids.filter((id) => !known.has(id));
   if (unknown.length > 0) io.report(`Unknown: ${someOf(unknown, 5)}`);
   if (!yes)
@@ -133,7 +136,8 @@ async function changeSeveral<More>(
   const ending: unknown = await untilInterrupted(changeEach).catch((error) => error);
   if (json) io.printJson(all);
   const unchanged = counts.unchanged > 0 ? ` Unchanged: ${counts.unchanged}.` : "";
-  io.note(`Changed ${counts.changed} of ${counted(ids.length, "key")}.${unchanged}`);
+  const failed = counts.failed > 0 ? ` Failed: ${counts.failed}.` : "";
+  io.note(`Changed ${counts.changed} of ${counted(ids.length, "key")}.${unchanged}${failed}`);
   if (counts.changed > 0) io.note(`This takes effect everywhere ${IN_FORCE}.`);
   if (ending !== undefined) throw ending;
   if (counts.failed > 0) throw new ReportedError();

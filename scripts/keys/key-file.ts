@@ -127,7 +127,6 @@ function readRow({ name = "", plan: typed = "", ...row }: Row, report: (problem:
   const readIfSet = <Value>(column: keyof typeof row, parse: (text: string) => Value) =>
     row[column] ? read(`${column} ${quoted(row[column])}`, row[column], parse) : undefined;
   read("name", name, keyName);
-  if (/\p{Cc}/u.test(name)) report("name: It must not contain control characters.");
   if (name.startsWith("=")) report("name: It looks like a formula. The file must have its value.");
   const plan = typed.toLowerCase();
   const minute = readIfSet("per_minute", LIMITS.perMinute.parse);

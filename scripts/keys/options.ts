@@ -92,6 +92,7 @@ export function keyName(text: string): string {
   if (text.startsWith("--")) throw new InvalidArgumentError("It looks like an option.");
   if (withoutSecrets(text) !== text) throw new InvalidArgumentError("It must not contain an API key.");
   if (/^[\s\p{Cc}\p{Cf}\p{Z}]+$/u.test(text)) throw new InvalidArgumentError("It must not be blank.");
+  if (/\p{Cc}/u.test(text)) throw new InvalidArgumentError("It must not contain control characters.");
   const { length } = [...text];
   if (length >= 1 && length <= MAX_NAME_LENGTH && text.isWellFormed()) return text;
   throw new InvalidArgumentError(`It must be 1 to ${MAX_NAME_LENGTH} characters.`);

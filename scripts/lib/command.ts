@@ -211,7 +211,7 @@ function refuseSecrets(args: string[], env: NodeJS.ProcessEnv): void {
   const { npm_lifecycle_event: isOfNpm, npm_config_cache: cache = "", npm_config_logs_dir: logs } = env;
   const log = isOfNpm ? ` and in npm's log in ${logs || join(cache, "_logs")}` : "";
   throw new UsageError(
-    `the command line has an API key, so it is in your shell's history${log} now: replace it with ${petstoreLine("keys rotate", id)}, or end it with end-grace ${id} if it is a replaced one, as keys find says. Commands take the ID, never the key; find reads a key from standard input`,
+    `the command line has an API key of ${id}, so it is in your shell's history${log} now. ${petstoreLine("keys find")}, with the options that choose its databases, reads it from standard input, and says how to end it. Commands take the ID, never the key`,
   );
 }
 

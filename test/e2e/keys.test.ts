@@ -698,6 +698,9 @@ describe("./petstore keys find", () => {
   });
 });
 
+/** What follows the announcement of a change of several keys. */
+const AS_WISHED = "A key that is so already, or can't be changed, stays as it is.";
+
 describe("IDs on standard input", () => {
   it("each gets its line, in their order, also if one of them can't be changed: exit code 1", async () => {
     const [a = "", b = "", c = ""] = await newIds("a", "b", "c");
@@ -707,11 +710,11 @@ describe("IDs on standard input", () => {
     expect([exitCode, stdout.match(/^.*key_\w+/gm)]).toEqual([1, [`Suspended ${a}`, `Suspended ${c}`]]);
     expect(stderr).toBe(
       [
-        `This suspends 3 keys (${a} "a", ${b} "b", ${c} "c").`,
+        `This suspends 3 keys (${a} "a", ${b} "b", ${c} "c"). ${AS_WISHED}`,
         "Unknown: key_000000000000",
         `error: ${b} is revoked, for good: nothing about it can be changed`,
         "error: there is no key key_000000000000: see ./petstore keys list --remote",
-        "Changed 2 of 4 keys.",
+        "Changed 2 of 4 keys. Failed: 2.",
         "This takes effect everywhere within 30 seconds.\n",
       ].join("\n"),
     );
@@ -733,7 +736,7 @@ describe("IDs on standard input", () => {
     ] as const) {
       const { exitCode, stdout, stderr } = await runPiped(line, ids.join("\n"));
       const problem = "standard input has the IDs, so nobody can answer there: add --yes to do it";
-      expect([exitCode, stdout, stderr]).toEqual([2, "", `${effect}\nerror: ${problem}\n`]);
+      expect([exitCode, stdout, stderr]).toEqual([2, "", `${effect} ${AS_WISHED}\nerror: ${problem}\n`]);
     }
     for (const id of ids) expect(await changesOf(id)).toHaveLength(1);
   });
@@ -765,7 +768,7 @@ describe("IDs on standard input", () => {
     expect(first).toMatch(new RegExp(`^a,${ids[0]},pet_\\w{50}$`));
     expect(second).toMatch(new RegExp(`^"b, c",${ids[1]},pet_\\w{50}$`));
     expect(stderr).toContain("error: there is no key key_000000000000: see");
-    expect(stderr).toContain("\nChanged 2 of 3 keys.\n");
+    expect(stderr).toContain("\nChanged 2 of 3 keys. Failed: 1.\n");
     const found = (await runPiped("find", stdout)).stdout;
     expect(found.match(/is the current one\. It works/g)).toHaveLength(2);
     expect(await rowOf(ids[0] ?? "")).toMatch(/ active, in-grace$/);
@@ -868,7 +871,7 @@ describe("while Cloudflare's API takes no calls", () => {
     expect([exitCode, stdout]).toEqual([1, expect.stringMatching(new RegExp(`^Suspended ${a} .*\n$`))]);
     expect(stderr.split("\n").slice(1)).toEqual([
       `error: the database can't be reached: ${REFUSED}`,
-      "Changed 1 of 3 keys.",
+      "Changed 1 of 3 keys. Failed: 1.",
       "This takes effect everywhere within 30 seconds.",
       "error: the other keys were not tried",
       "",
@@ -942,7 +945,9 @@ describe("while Cloudflare's API takes no calls", () => {
     child.stderr?.on("data", (chunk) => `${chunk}`.includes("waiting for 300 s") && child.kill("SIGINT"));
     const { exit, stdout, stderr } = await ended;
     expect([exit, stdout]).toEqual([1, expect.stringMatching(new RegExp(`^Suspended ${ids[0]} .*\n$`))]);
-    expect(stderr).toContain("too many calls, and the wait was interrupted (429)\nChanged 1 of 3 keys.\n");
+    expect(stderr).toContain(
+      "too many calls, and the wait was interrupted (429)\nChanged 1 of 3 keys. Failed: 1.\n",
+    );
     expect(stderr).toMatch(/\nerror: interrupted\n$/);
   });
 });

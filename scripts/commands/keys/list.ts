@@ -60,7 +60,7 @@ export default defineCommand({
         );
       if (!json) io.print(keyTable(keys));
       const next = last < total ? `; --page ${page + 1} shows the next` : "";
-      if (total > keys.length) io.note(`Keys ${offset + 1} to ${last} of ${total}${next}.`);
+      if (total > keys.length) io.report(`Keys ${offset + 1} to ${last} of ${total}${next}.`);
     });
   },
 });

@@ -38,7 +38,7 @@ export default defineCommand({
       if (shown === 0 && json) io.printJson([]);
       if (shown !== limit) return;
       const total = await countChanges(context.database, query);
-      if (total > shown) io.note(`These are the latest ${shown} of ${total} changes.`);
+      if (total > shown) io.report(`These are the latest ${shown} of ${total} changes.`);
     }),
 });
 
