@@ -50,3 +50,12 @@ export function fakeTimeouts(): void {
   const clear = (timer: object) => void timers.delete(timer);
   vi.spyOn(globalThis, "clearTimeout").mockImplementation(clear as never);
 }
+
+/** Until mocks are restored, pauses before another attempt take no time. Deadlines, which are longer, stay. */
+export function skipPauses(): void {
+  const shortened = (ms = 0) => (ms < 1_000 ? 1 : ms);
+  const [wait, set] = [scheduler.wait.bind(scheduler), setTimeout];
+  vi.spyOn(scheduler, "wait").mockImplementation((ms, options) => wait(shortened(ms), options));
+  const setShortened = (callback: () => void, ms?: number) => set(callback, shortened(ms));
+  vi.spyOn(globalThis, "setTimeout").mockImplementation(setShortened as never);
+}
