@@ -116,7 +116,7 @@ function changer<Name extends OperatorChange>(name: Name) {
     change(database, id, name, given.slice(0, -1) as ValuesOf<Name>, given.at(-1) as Operator);
 }
 
-/** Refuses a key with all its secrets until it is resumed. It can still be changed, and rotated. */
+/** Refuses a key with all its secrets until it is resumed. It can still be changed, and rotated. Reasons are compared exactly. */
 export const suspendKey = changer("suspended");
 /** Ends a suspension: only one for `reason`, as it was recorded, unless that is null. */
 export const resumeKey = changer("resumed");
@@ -230,7 +230,7 @@ async function change<Name extends OperatorChange>(
     return { ok: false, problem: "rotated", rotation: (await latestChanges(database, id)).rotated };
   const state = stateOf({ ...key, suspendedAtMs: null }, nowMs);
   if (state === "revoked") return { ok: false, problem: state };
-  if (name === "resumed") return { ok: false, problem: "other reason", key };
+  if (name === "resumed" || name === "suspended") return { ok: false, problem: "other reason", key };
   if (state === "expired") return { ok: false, problem: state };
   throw new Error(`${id} could not be changed, though it is ${state}`);
 }

@@ -100,14 +100,14 @@ export const KEY_CHANGES = {
     from: `(SELECT ${timeText("max(good_until_ms)")} FROM replaced_secrets WHERE key_id = keys.id AND good_until_ms > ?2)`,
     to: () => "ended",
   }),
-  // A second suspension changes nothing: the reason of the first stays.
-  suspended: kind<[reason: string]>({
-    where: NOT_REVOKED,
-    differs: "suspended_at_ms IS NULL",
+  // A suspension for another reason stays, unless the operator `replaces` it: a bulk resumption goes by the reason.
+  suspended: kind<[reason: string, replaces: boolean]>({
+    where: `${NOT_REVOKED} AND (?6 OR suspended_at_ms IS NULL OR ${SUSPENSION_REASON} IS ?5)`,
+    differs: `suspended_at_ms IS NULL OR ${SUSPENSION_REASON} IS NOT ?5`,
     set: { suspended_at_ms: "?4" },
-    parameters: (nowMs) => [nowMs],
-    parametersIfFull: () => [AT_SOME_TIME_MS],
-    from: "NULL",
+    parameters: (nowMs, reason, replaces) => [nowMs, reason, Number(replaces)],
+    parametersIfFull: (_, reason, replaces) => [AT_SOME_TIME_MS, reason, Number(replaces)],
+    from: SUSPENSION_REASON,
     to: (reason) => reason,
   }),
   // `reason`: only the suspension that was recorded with exactly this text; null for any.

@@ -401,8 +401,9 @@ it("a command that changes nothing says so, records nothing, and is no failure, 
   expect(expiresAt).not.toBe("2099-01-31T00:00:00Z");
   await run(`suspend ${id} --reason leaked`);
   const { suspendedAt } = await json(`show ${id}`);
-  const kept = `is suspended already, since ${suspendedAt}, for the reason "leaked", which stays`;
-  await attempt("suspend ID --reason unpaid", kept, "suspended, ent");
+  const kept = `is suspended already, since ${suspendedAt}, for the reason "leaked"`;
+  for (const options of ["", " --replace"])
+    await attempt(`suspend ID --reason LEAKED${options}`, kept, "suspended, ent");
   await run(`revoke ${id} --yes`);
   await attempt("revoke ID", "is revoked already", "revoked.");
 });
@@ -504,6 +505,24 @@ describe("./petstore keys suspend and resume", () => {
     expect(await json(`list --search ${id}`)).toMatchObject([{ state: "suspended", suspendedAt: TIME }]);
     expect((await run(`resume ${id}`)).stdout).toBe(`Resumed ${id} ("Ann's shop"): active, ${plan}.\n`);
     expect(await changesOf(id)).toHaveLength(3);
+  });
+
+  it("suspend leaves a key that is suspended for another reason, and prints the command that replaces the reason", async () => {
+    const { id } = await newKey();
+    await run(`suspend ${id} --reason unpaid`);
+    const { exitCode, stdout, stderr } = await run(`suspend ${id} --reason leaked`);
+    expect([exitCode, stdout]).toEqual([1, ""]);
+    const kept = `${id} stays suspended: since \\S+Z, for the reason "unpaid"; to replace that: `;
+    const [, command = ""] = stderr.match(`^error: ${kept}\\./petstore keys (.*) --remote\n$`) ?? [];
+    const { exitCode: done } = await run(command);
+    expect([done, await changesOf(id)]).toEqual([
+      0,
+      [
+        "created: null → free (a test)",
+        expect.stringContaining("suspended: null → unpaid"),
+        expect.stringContaining("suspended: unpaid → leaked"),
+      ],
+    ]);
   });
 
   it("resume --reason leaves keys suspended that are so for another reason, and says so", async () => {
