@@ -159,7 +159,7 @@ describe("./petstore keys create", () => {
     );
   });
 
-  it("warns of limits that make no sense, and of a name that exists or is shown otherwise", async () => {
+  it("warns of limits that make no sense, and of a name that exists", async () => {
     const { id } = await newKey("Twin&Sons");
     const { exitCode, stderr } = await run(
       "create --name Twin&Sons --plan enterprise --per-minute 5000 --per-day 10",
@@ -172,9 +172,6 @@ describe("./petstore keys create", () => {
       new RegExp(`warning: another key has this name: ${id} .*: revoked\n`),
     );
     expect((await run("create --name Twin --plan free")).stderr).not.toContain("warning");
-    expect((await run("create --name Jo\u202e --plan free")).stderr).toContain(
-      'warning: some characters of the name are not printable: "?" is shown\n',
-    );
   });
 });
 
