@@ -119,7 +119,7 @@ async function changeSeveral<More>(
     try {
       const key = known.get(id);
       if (key === undefined) throw unknownKey(id, where);
-      await change.explain?.(context, key);
+      if (key.revokedAtMs === null) await change.explain?.(context, key);
       return await make(context, key, change);
     } catch (error) {
       const failure = withAdvice(error, where, id);

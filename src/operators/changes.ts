@@ -90,10 +90,11 @@ export const KEY_CHANGES = {
         ? lastFourOf(secret)
         : `${lastFourOf(secret)}, the old key works until ${formatTime(goodUntilMs)}`,
   }),
-  // The replaced secrets that are still good end; the row of the key stays as it is.
+  // The replaced secrets that are still good end; the row of the key stays as it is. Those of a revoked key have ended with it.
   grace: kind<[]>({
-    where: NOT_REVOKED,
-    differs: "EXISTS (SELECT 1 FROM replaced_secrets WHERE key_id = keys.id AND good_until_ms > ?2)",
+    where: CONFIRMED,
+    differs:
+      "revoked_at_ms IS NULL AND EXISTS (SELECT 1 FROM replaced_secrets WHERE key_id = keys.id AND good_until_ms > ?2)",
     set: { last_four: "last_four" },
     parameters: () => [],
     parametersIfFull: () => [],
@@ -129,7 +130,8 @@ export const KEY_CHANGES = {
     from: "NULL",
     to: () => null,
   }),
-  // Every ban that began before now, also one without a record. The clock of the object may be ahead, so the end of the recorded ban
+  // Every ban that began before now, also one without a record, of which only the object knows: so it writes even if no ban is recorded,
+  // because a ban that was wrongly thought lifted would go on for minutes. The clock of the object may be ahead, so the end of the recorded ban
   // counts too. A row has room for the time, because a new key has its creation there.
   unbanned: kind<[]>({
     where: NOT_ENDED,

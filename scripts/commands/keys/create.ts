@@ -1,5 +1,6 @@
 // ./petstore keys create: creates a key, or the keys of a file, and prints each once.
 
+import { USAGE_EVERY_MS } from "../../../src/keys/object/usage-record.ts";
 import { PLANS_WITH_OWN_LIMITS } from "../../../src/keys/plans.ts";
 import { createKey, createKeys } from "../../../src/operators/admin.ts";
 import { foldName } from "../../../src/operators/names.ts";
@@ -160,7 +161,7 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
   io.note(`Created ${counted(count, "key")}${those}. Lines skipped: ${lines.length - count}.`);
   if (unused > 0)
     io.note(
-      `Never used, by what is recorded up to 10 minutes ago: ${counted(unused, "skipped key")}. If no output has one of them, replace it: ${petstoreLine("keys rotate ID", ...where)}; several: ${petstoreLine("keys rotate - --yes", ...where)} >> FILE`,
+      `Never used, by what is recorded up to ${USAGE_EVERY_MS / 60_000} minutes ago: ${counted(unused, "skipped key")}. If no output has one of them, replace it: ${petstoreLine("keys rotate ID", ...where)}; several: ${petstoreLine("keys rotate - --yes", ...where)} < ids.txt >> keys.csv`,
     );
   if (example !== undefined) io.note(`To change the first of them: ${example}`);
   if (different > 0)
