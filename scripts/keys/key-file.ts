@@ -127,7 +127,7 @@ function readRow({ name = "", plan: typed = "", ...row }: Row, report: (problem:
   const minute = readIfSet("per_minute", LIMITS.perMinute.parse);
   const day = readIfSet("per_day", LIMITS.perDay.parse);
   const expiresAtMs = readIfSet("expires", expiry) ?? null;
-  const isOwn = PLANS_WITH_OWN_LIMITS.some((each) => each === plan);
+  const isOwn = PLANS_WITH_OWN_LIMITS.includes(plan);
   if (!PLANS.some((each) => each === plan))
     report(`plan ${quoted(typed)}: Allowed choices are ${PLANS.join(", ")}.`);
   else if (!isOwn && (row.per_minute || row.per_day))

@@ -80,7 +80,7 @@ export function stateText({ states, bannedUntilMs }: Pick<ListedKey, "states" | 
 
 /** Since when and why a key is suspended. */
 export function suspensionText({ suspendedAtMs, suspensionReason }: ListedKey): string {
-  if (suspensionReason === null) return "its reason is not recorded, because the database was full";
+  if (suspensionReason === null) return "its time and reason are not recorded, because the database was full";
   return `since ${formatTime(suspendedAtMs ?? 0)}, for the reason "${printable(suspensionReason)}"`;
 }
 

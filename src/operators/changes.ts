@@ -180,8 +180,8 @@ export function effectiveLimits(plan: Plan, own: Limits | undefined): Limits {
   return limits;
 }
 
-/** As the SQL of `plan`. */
-function planText(plan: Plan, limits: Limits | undefined): string {
-  const [minute, day] = ownLimits(plan, limits);
-  return minute === null ? plan : `${plan} ${minute}/min ${day}/day`;
+/** A plan, with the limits that are the key's own. As the SQL of `plan`. */
+export function planText(plan: string, limits: Limits | undefined): string {
+  const isOwn = limits !== undefined && PLANS_WITH_OWN_LIMITS.includes(plan);
+  return isOwn ? `${plan} ${limits.minute}/min ${limits.day}/day` : plan;
 }

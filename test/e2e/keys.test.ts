@@ -249,7 +249,7 @@ describe("./petstore keys list", () => {
   it("compares names without case and in one normal form, also of keys that were stored without that form", async () => {
     const { id } = await newKey("\u00dcber\u03a3");
     await database.prepare("UPDATE keys SET folded_name = NULL WHERE id = ?1").bind(id).run();
-    for (const text of ["u\u0308BER", "ber\u03c2"])
+    for (const text of ["u\u0308BER", "ber\u03c3"])
       expect(await json(`list --search ${text}`)).toMatchObject([{ id }]);
     for (const name of ["\u00c4¤", "a\u0308¤b", "\u00e4¤C"]) await newKey(name);
     const named = await json("list --search \u00e4¤ --sort name");
@@ -823,7 +823,8 @@ describe("IDs on standard input", () => {
 
   it("a line that is no ID is refused before anything is changed, and a key in it is not printed", async () => {
     const { id, secret } = await newKey();
-    for (const line of ["ID", secret, "key_1", `${id},x`]) {
+    // Of a key without its prefix, no other part of the program would know that it is one once it is cut.
+    for (const line of ["ID", secret, secret.slice(4), "key_1", `${id},x`]) {
       const { exitCode, stdout, stderr } = await runPiped("revoke - --yes", `${id}\n${line}\n`);
       expect([exitCode, stdout]).toEqual([2, ""]);
       expect(stderr).toMatch(/^error: line 2 of standard input is no ID, and nothing was changed: .*\n$/);

@@ -1,12 +1,11 @@
 // ./petstore keys create: creates a key, or the keys of a file, and prints each once.
 
 import { USAGE_EVERY_MS } from "../../../src/keys/object/usage-record.ts";
-import { PLANS_WITH_OWN_LIMITS } from "../../../src/keys/plans.ts";
 import { createKey, createKeys } from "../../../src/operators/admin.ts";
+import { planText } from "../../../src/operators/changes.ts";
 import { foldName } from "../../../src/operators/names.ts";
 import { type ListedKey, listKeys } from "../../../src/operators/records.ts";
 import { findUnused } from "../../../src/operators/usage.ts";
-import type { Limits } from "../../../src/rate-limit/windows.ts";
 import { waitingForCalls } from "../../cloudflare/account.ts";
 import { file } from "../../cloudflare/target.ts";
 import { requireNoRestore } from "../../cloudflare/time-travel.ts";
@@ -195,7 +194,7 @@ function differencesOf(line: Line, key: ListedKey): Difference[] {
   const differences: Difference[] = [];
   if (key.plan !== plan || !isLimited)
     differences.push({
-      text: `its plan is ${shortPlan(key.plan, key.limits)}, in the file ${shortPlan(plan, limits)}`,
+      text: `its plan is ${planText(key.plan, key.limits)}, in the file ${planText(plan, limits)}`,
       change: ["keys plan", key.id, plan, ...own],
     });
   if (saysExpiry && key.expiresAtMs !== expiresAtMs)
@@ -205,11 +204,6 @@ function differencesOf(line: Line, key: ListedKey): Difference[] {
     });
   return differences;
 }
-
-const shortPlan = (plan: string, limits: Limits | undefined) =>
-  PLANS_WITH_OWN_LIMITS.some((each) => each === plan) && limits
-    ? `${plan} ${limits.minute}/min ${limits.day}/day`
-    : plan;
 
 function* chunks<Item>(all: Item[], size: number): Generator<Item[]> {
   for (let start = 0; start < all.length; start += size) yield all.slice(start, start + size);
