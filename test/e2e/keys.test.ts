@@ -408,6 +408,7 @@ it("a command that changes nothing says so, records nothing, and is no failure, 
   const kept = `is suspended already, since ${suspendedAt}, for the reason "leaked"`;
   for (const options of ["", " --replace"])
     await attempt(`suspend ID --reason LEAKED${options}`, kept, "suspended, ent");
+  await run(`rotate ${id} --grace 60 --yes`);
   await run(`revoke ${id} --yes`);
   await attempt("revoke ID", "is revoked already", "revoked.");
   await attempt("end-grace ID", "is revoked, and its replaced keys with it", "revoked.");
