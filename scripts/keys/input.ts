@@ -51,7 +51,7 @@ export async function readSecrets(io: Io, where: string[]): Promise<FoundSecret[
     }
   if (found.size > 0) return [...found.values()];
   if (typed.trim() === "") throw new UsageError("standard input is empty");
-  const [id] = typed.match(/\bkey_[0-9A-Za-z]{12}\b/) ?? [];
+  const [id] = typed.match(LIKE_ID) ?? [];
   throw new UsageError(
     id === undefined
       ? `this is not an API key, which is ${SECRET_PREFIX} and ${SECRET_LENGTH} letters and digits`
@@ -59,5 +59,6 @@ export async function readSecrets(io: Io, where: string[]): Promise<FoundSecret[
   );
 }
 
+const LIKE_ID = new RegExp(`\\b${ID_PREFIX}[0-9A-Za-z]{${ID_LENGTH}}\\b`);
 /** The beginning of a secret that has its ID, or more. */
 const LIKE_SECRET = new RegExp(`(?<![0-9A-Za-z])${SECRET_PREFIX}([0-9A-Za-z]{${ID_LENGTH},})`, "g");
