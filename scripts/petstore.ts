@@ -27,7 +27,9 @@ export const petstore: Program = defineGroup(
     ],
     help: [
       "show the help of a command",
-      async () => ({ default: (await import("./commands/help.ts")).helpOf(petstore) }),
+      async () => ({
+        default: (await import("./commands/help.ts")).helpOf(petstore, "", ["keys create", "backup"]),
+      }),
     ],
   },
   `${packageJson.name} ${packageJson.version}`,

@@ -1,8 +1,8 @@
 // ./petstore keys: the commands on API keys.
 
-import { defineGroup } from "../lib/command.ts";
+import { defineGroup, type Program } from "../lib/command.ts";
 
-export default defineGroup(
+const keys: Program = defineGroup(
   "ID is a key's public ID, as list shows it, never the key itself.",
   ['create --name "Jo\'s shop" --plan pro', "list --state banned --remote"],
   {
@@ -23,5 +23,11 @@ export default defineGroup(
     revoke: ["end a key for good", () => import("./keys/revoke.ts")],
     unban: ["lift the ban of a key", () => import("./keys/unban.ts")],
     log: ["show the changes of a key, or of all keys", () => import("./keys/log.ts")],
+    help: [
+      "show the help of a command",
+      async () => ({ default: (await import("./help.ts")).helpOf(keys, "keys", ["create", "rotate"]) }),
+    ],
   },
 );
+
+export default keys;

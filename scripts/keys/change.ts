@@ -31,6 +31,8 @@ interface Change<More = unknown> {
   make(database: D1Database, key: ListedKey, operator: Operator): Promise<Outcome<More>>;
   /** Why a key was as wished already, such as "has this name already". */
   already?(key: ListedKey): string;
+  /** The command that changes a key although it is suspended for another reason. */
+  despite?(id: string): [command: string, ...words: string[]];
   /** Says more about a key before its change. */
   explain?(context: Context, key: ListedKey): void | Promise<void>;
   /** What else is to be noted down if the change can't be recorded. */
@@ -117,7 +119,7 @@ async function changeSeveral<More>(
     try {
       const key = known.get(id);
       if (key === undefined) throw unknownKey(id, where);
-      await change.explain?.(context, key);
+      if (key.revokedAtMs === null) await change.explain?.(context, key);
       return await make(context, key, change);
     } catch (error) {
       const failure = withAdvice(error, where, id);
@@ -152,7 +154,7 @@ async function make<More>(
   const { id, hash } = key;
   const confirmed = change.isFinal ? { ...operator, confirmedHash: hash } : operator;
   const changed = await change.make(database, key, confirmed);
-  if (!changed.ok) throw refusal(id, changed, where);
+  if (!changed.ok) throw refusal(id, changed, where, change.despite?.(id));
   if (!changed.isRecorded) {
     const what = [change.done.toLowerCase(), id, ...(change.detail ? [`(${change.detail})`] : [])].join(" ");
     io.warn(
@@ -182,8 +184,13 @@ class Skipped extends Error {
   }
 }
 
-/** Why a change was refused. */
-export function refusal(id: string, outcome: Refused, where: string[]): Error {
+/** Why a change was refused. `despite` as in Change. */
+export function refusal(
+  id: string,
+  outcome: Refused,
+  where: string[],
+  despite?: [string, ...string[]],
+): Error {
   switch (outcome.problem) {
     case "unknown":
       return unknownKey(id, where);
@@ -194,7 +201,10 @@ export function refusal(id: string, outcome: Refused, where: string[]): Error {
         `${id} has expired: ${petstoreLine("keys expire", id, "DATE", ...where)} moves its end`,
       );
     case "other reason":
-      return new Skipped(outcome.key, `${id} stays suspended: ${suspensionText(outcome.key)}`);
+      return new Skipped(
+        outcome.key,
+        `${id} stays suspended: ${suspensionText(outcome.key)}${despite ? `; to replace that: ${petstoreLine(...despite, ...where)}` : ""}`,
+      );
     case "rotated": {
       const { rotation } = outcome;
       const by = rotation ? ` by ${rotation.by}, at ${formatTime(rotation.atMs)}` : "";

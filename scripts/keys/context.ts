@@ -13,7 +13,7 @@ import type { OptionValues } from "../lib/command.ts";
 import { type Io, messageOf } from "../lib/io.ts";
 import { petstoreLine } from "../lib/line.ts";
 import { type COMMON, loginName } from "./options.ts";
-import { keyAndPlan, keyOwner, type NamedKey, printable, stateText } from "./text.ts";
+import { keyAndPlan, keyJson, keyOwner, stateText } from "./text.ts";
 
 /** When a change is in force. */
 export const IN_FORCE = `within ${FRESH_MS / 1000} seconds`;
@@ -93,7 +93,6 @@ export function unknownKey(id: string, where: string[]): Error {
 }
 
 export async function warnOfName({ io, database, operator }: Context, name: string, id?: string) {
-  if (printable(name) !== name) io.warn('some characters of the name are not printable: "?" is shown');
   const { keys } = await listKeys(database, operator.nowMs, { names: [name] });
   for (const other of keys)
     if (other.id !== id) io.warn(`another key has this name: ${keyOwner(other)}: ${stateText(other)}`);
@@ -117,13 +116,12 @@ export async function printSecret(
   context: Context,
   { json }: Options,
   done: string,
-  key: NamedKey,
+  key: ListedKey,
   secret: string,
   again: string[] = [],
 ): Promise<void> {
-  const { id, name, plan, limits } = key;
-  const perWindow = { perMinute: limits?.minute ?? null, perDay: limits?.day ?? null };
-  const text = json ? JSON.stringify({ id, key: secret, name, plan, ...perWindow }) : secret;
+  const { id, ...rest } = keyJson(key);
+  const text = json ? JSON.stringify({ id, key: secret, ...rest }) : secret;
   await printOnce(context, id, text, again);
   if (!json) context.io.note(`\nThis key is shown only once.\n${done} ${keyAndPlan(key)}.`);
 }

@@ -2,8 +2,9 @@
 
 import { text } from "node:stream/consumers";
 import { ID_PREFIX, keyIdOf, withoutSecrets } from "../../src/keys/secret.ts";
-import { ID_LENGTH, SECRET_PREFIX } from "../../src/keys/secret-format.ts";
+import { ID_LENGTH, SECRET_LENGTH, SECRET_PREFIX } from "../../src/keys/secret-format.ts";
 import { type Io, messageOf, UsageError } from "../lib/io.ts";
+import { petstoreLine } from "../lib/line.ts";
 import { keyId } from "./options.ts";
 import { printable } from "./text.ts";
 
@@ -32,8 +33,11 @@ export interface FoundSecret {
   secret: string | undefined;
 }
 
-/** The secrets on standard input, each once, also within other text, such as a header. A terminal is asked for one, and does not show it. */
-export async function readSecrets(io: Io): Promise<FoundSecret[]> {
+/**
+ * The secrets on standard input, each once, also within other text, such as a header. A terminal is asked for one, and does not show it.
+ * Throws UsageError if there is none. `where`: the options that choose the database.
+ */
+export async function readSecrets(io: Io, where: string[]): Promise<FoundSecret[]> {
   const typed = io.stdin.isTTY
     ? await io.ask("API key (it is not shown): ", { isHidden: true })
     : await text(io.stdin);
@@ -45,8 +49,16 @@ export async function readSecrets(io: Io): Promise<FoundSecret[]> {
       if (!found.has(word))
         found.set(word, { line: index + 1, id: named, secret: id === undefined ? undefined : word });
     }
-  return [...found.values()];
+  if (found.size > 0) return [...found.values()];
+  if (typed.trim() === "") throw new UsageError("standard input is empty");
+  const [id] = typed.match(LIKE_ID) ?? [];
+  throw new UsageError(
+    id === undefined
+      ? `this is not an API key, which is ${SECRET_PREFIX} and ${SECRET_LENGTH} letters and digits`
+      : `this is the ID of a key, not the key itself: ${petstoreLine("keys show", id, ...where)}`,
+  );
 }
 
+const LIKE_ID = new RegExp(`\\b${ID_PREFIX}[0-9A-Za-z]{${ID_LENGTH}}\\b`);
 /** The beginning of a secret that has its ID, or more. */
 const LIKE_SECRET = new RegExp(`(?<![0-9A-Za-z])${SECRET_PREFIX}([0-9A-Za-z]{${ID_LENGTH},})`, "g");

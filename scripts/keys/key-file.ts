@@ -37,8 +37,9 @@ export async function readKeyFile(path: string): Promise<{ lines: Line[]; proble
     for (const problem of headerProblems(columns))
       report(header.number, `${problem}; its fields are ${separated}`);
   if (problems.length > 0) return { lines: [], problems };
-  if (rest.length === 0 || rest.length > MAX_COUNT)
-    throw new UsageError(`${path} must have 1 to ${MAX_COUNT} keys, and has ${rest.length}`);
+  if (rest.length === 0) throw new UsageError(`${path} has no keys after its header`);
+  if (rest.length > MAX_COUNT)
+    throw new UsageError(`${path} has ${rest.length} keys: one file can have ${MAX_COUNT}`);
   const lines: Line[] = [];
   const numbers = new Map<string, number>();
   for (const line of rest) {
@@ -106,12 +107,7 @@ function readFields(line: CsvLine, columns: string[], separated: string): Row | 
     return `it has ${counted(fields.length, "field")}, and the header ${columns.length}, ${separated}`;
   const unnamed = columns.findIndex((name, index) => name === "" && fields[index]?.trim());
   if (unnamed >= 0) return `field ${unnamed + 1} has a value, and its column no name`;
-  // A name in quotes stays as it is.
-  const entries = columns.map((name, index) => [
-    name,
-    name === "name" ? fields[index] : fields[index]?.trim(),
-  ]);
-  return Object.fromEntries(entries);
+  return Object.fromEntries(columns.map((name, index) => [name, fields[index]?.trim()]));
 }
 
 /** Reports each problem. Without one, the result is complete. */
@@ -127,12 +123,11 @@ function readRow({ name = "", plan: typed = "", ...row }: Row, report: (problem:
   const readIfSet = <Value>(column: keyof typeof row, parse: (text: string) => Value) =>
     row[column] ? read(`${column} ${quoted(row[column])}`, row[column], parse) : undefined;
   read("name", name, keyName);
-  if (name.startsWith("=")) report("name: It looks like a formula. The file must have its value.");
   const plan = typed.toLowerCase();
   const minute = readIfSet("per_minute", LIMITS.perMinute.parse);
   const day = readIfSet("per_day", LIMITS.perDay.parse);
-  const expiresAtMs = readIfSet("expires", (text) => expiry(text)) ?? null;
-  const isOwn = PLANS_WITH_OWN_LIMITS.some((each) => each === plan);
+  const expiresAtMs = readIfSet("expires", expiry) ?? null;
+  const isOwn = PLANS_WITH_OWN_LIMITS.includes(plan);
   if (!PLANS.some((each) => each === plan))
     report(`plan ${quoted(typed)}: Allowed choices are ${PLANS.join(", ")}.`);
   else if (!isOwn && (row.per_minute || row.per_day))

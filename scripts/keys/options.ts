@@ -86,37 +86,46 @@ export function loginName(): string {
   }
 }
 
-/** Parses the name of a key. */
+/** Parses the name of a key. Spreadsheets write the value of a formula, so a formula is a mistake. */
 export function keyName(text: string): string {
+  const name = recordedText(text);
+  if (name.startsWith("=")) throw new InvalidArgumentError("It looks like a formula.");
+  return name;
+}
+
+/** Parses a text for the record of changes: who makes one, or why. Returns it without blanks around it. */
+export function recordedText(text: string): string {
   // commander takes the next word as the value, also if it is an option.
   if (text.startsWith("--")) throw new InvalidArgumentError("It looks like an option.");
   if (withoutSecrets(text) !== text) throw new InvalidArgumentError("It must not contain an API key.");
-  if (/^[\s\p{Cc}\p{Cf}\p{Z}]+$/u.test(text)) throw new InvalidArgumentError("It must not be blank.");
-  if (/\p{Cc}/u.test(text)) throw new InvalidArgumentError("It must not contain control characters.");
-  const { length } = [...text];
-  if (length >= 1 && length <= MAX_NAME_LENGTH && text.isWellFormed()) return text;
-  throw new InvalidArgumentError(`It must be 1 to ${MAX_NAME_LENGTH} characters.`);
-}
-
-/** Parses a text for the record of changes: who makes one, or why. */
-export function recordedText(text: string): string {
-  if (printable(keyName(text)) === text) return text;
-  throw new InvalidArgumentError("It must have printable characters only.");
+  const characters = [...text.trim()];
+  const { length } = characters;
+  if (length < 1 || length > MAX_NAME_LENGTH || !text.isWellFormed())
+    throw new InvalidArgumentError(
+      `It must be 1 to ${MAX_NAME_LENGTH} characters, not counting blanks around them.`,
+    );
+  const trimmed = characters.join("");
+  const shown = [...printable(trimmed)];
+  const hidden = characters.find((character, index) => character !== shown[index])?.codePointAt(0);
+  if (hidden === undefined) return trimmed;
+  const code = hidden.toString(16).toUpperCase().padStart(4, "0");
+  throw new InvalidArgumentError(`It must have printable characters only, and has U+${code}.`);
 }
 
 const [A_DATE, A_TIME] = ["a UTC date such as 2027-01-31", "a time such as 2027-01-31T12:00:00Z"];
 
-/** Parses the beginning of a UTC day, or a time (Unix time in milliseconds). `orElse` is what is accepted too. */
-export function time(text: string, orElse?: string): number {
+/** Parses the beginning of a UTC day, or a time (Unix time in milliseconds). */
+export function time(text: string): number {
   const timeMs = parseTime(text);
   if (timeMs !== undefined) return timeMs;
-  const accepted = orElse ? `${A_DATE}, ${A_TIME}, or ${orElse}` : `${A_DATE} or ${A_TIME}`;
-  throw new InvalidArgumentError(`It must be ${accepted}.`);
+  throw new InvalidArgumentError(`It must be ${A_DATE} or ${A_TIME}.`);
 }
 
-/** Parses the end of a key. */
-export function expiry(text: string, orElse?: string): number {
-  const expiresAtMs = time(text, orElse);
+/** Parses the end of a key: null for never. */
+export function expiry(text: string): number | null {
+  if (text.toLowerCase() === "never") return null;
+  const expiresAtMs = parseTime(text);
+  if (expiresAtMs === undefined) throw new InvalidArgumentError(`It must be ${A_DATE}, ${A_TIME}, or never.`);
   if (expiresAtMs > Date.now()) return expiresAtMs;
   throw new InvalidArgumentError("It must be in the future.");
 }

@@ -11,9 +11,6 @@ import { printable as printableText } from "../lib/io.ts";
 import { tableText } from "../lib/table.ts";
 import { formatDate, formatTime } from "../lib/time.ts";
 
-/** A key, whether it was just created or read. */
-export type NamedKey = Pick<ListedKey, "id" | "name" | "plan" | "limits" | "expiresAtMs">;
-
 /** Of a key's name, in code points. */
 export const MAX_NAME_LENGTH = 255;
 
@@ -71,7 +68,7 @@ export function keyTable(keys: ListedKey[]): string {
 /** The header of a file of new secrets, of which each has a `secretLine`. */
 export const SECRETS_HEADER = "name,id,key";
 
-export function secretLine({ id, name }: Pick<NamedKey, "id" | "name">, secret: string): string {
+export function secretLine({ id, name }: Pick<ListedKey, "id" | "name">, secret: string): string {
   return csvLine([name, id, secret]);
 }
 
@@ -83,7 +80,7 @@ export function stateText({ states, bannedUntilMs }: Pick<ListedKey, "states" | 
 
 /** Since when and why a key is suspended. */
 export function suspensionText({ suspendedAtMs, suspensionReason }: ListedKey): string {
-  if (suspensionReason === null) return "its reason is not recorded, because the database was full";
+  if (suspensionReason === null) return "its time and reason are not recorded, because the database was full";
   return `since ${formatTime(suspendedAtMs ?? 0)}, for the reason "${printable(suspensionReason)}"`;
 }
 
@@ -124,17 +121,16 @@ export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** `key_0123456789Ab ("Jo's shop"): active, free plan, 60 requests per minute, 1000 per day, never expires`. A new key has no state yet. */
-export function keyAndPlan(key: NamedKey | ListedKey): string {
+/** `key_0123456789Ab ("Jo's shop"): active, free plan, 60 requests per minute, 1000 per day, never expires` */
+export function keyAndPlan(key: ListedKey): string {
   const named = `${key.id} ("${printable(key.name)}")`;
-  const states = "states" in key ? [stateText(key)] : [];
-  if (states[0] === "revoked") return `${named}: revoked`;
-  const expiry = states[0]?.includes("expired") ? "expired" : "expires";
+  if (key.revokedAtMs !== null) return `${named}: revoked`;
+  const expiry = key.states.includes("expired") ? "expired" : "expires";
   const end = key.expiresAtMs === null ? "never expires" : `${expiry} ${formatTime(key.expiresAtMs)}`;
-  return `${named}: ${[...states, planText(key), end].join(", ")}`;
+  return `${named}: ${stateText(key)}, ${planText(key)}, ${end}`;
 }
 
-export function planText({ plan, limits }: NamedKey): string {
+export function planText({ plan, limits }: Pick<ListedKey, "plan" | "limits">): string {
   if (limits === undefined) return `${plan} plan, without limits`;
   return `${plan} plan, ${limits.minute} requests per minute, ${limits.day} per day`;
 }

@@ -233,9 +233,10 @@ export async function main(program: Program, line: string): Promise<void> {
 /** Parses an option's value that is an integer. */
 export function integer(min: number, max: number) {
   return (text: string): number => {
-    const value = /^[0-9]{1,15}$/.test(text) ? Number(text) : Number.NaN;
+    // 010 could be octal, or the digits of an ID.
+    const value = /^(0|[1-9][0-9]{0,14})$/.test(text) ? Number(text) : Number.NaN;
     if (value >= min && value <= max) return value;
-    throw new InvalidArgumentError(`It must be an integer from ${min} to ${max}.`);
+    throw new InvalidArgumentError(`It must be an integer from ${min} to ${max}, without leading zeros.`);
   };
 }
 

@@ -1,5 +1,5 @@
-// CSV as RFC 4180 defines it, in UTF-8, and as spreadsheets write it: with semicolons or tabs between fields, with blanks around them, and
-// with lines of empty fields. A field with a line break is refused.
+// CSV as RFC 4180 defines it, in UTF-8, and as spreadsheets write it: with semicolons or tabs between fields, blanks around them, lines of
+// empty fields, and a first line such as "sep=;". A field with a line break is refused.
 
 /** The fields of a line, or what is wrong with it. */
 export type CsvLine = { number: number } & ({ fields: string[] } | { problem: string });
@@ -9,6 +9,13 @@ const SEPARATORS = { commas: ",", semicolons: ";", tabs: "\t" };
 
 type Separator = keyof typeof SEPARATORS;
 
+/** For Excel, which does not guess the separator. */
+const DECLARATION = /^sep=[,;\t]\s*$/i;
+/** A line that begins or ends no quotes. */
+const EVEN = /^(?:[^"]|"")*$/;
+/** In which the end of a field with line breaks is looked for. */
+const MAX_FIELD_LINES = 100;
+
 /** The lines of a file that are not empty, and what separates their fields: the separator that is most frequent in the first one. Throws if it is not UTF-8. */
 export function parseCsv(file: Uint8Array): { lines: CsvLine[]; separator: Separator | undefined } {
   // Without the byte order mark, which Excel writes.
@@ -16,7 +23,18 @@ export function parseCsv(file: Uint8Array): { lines: CsvLine[]; separator: Separ
   const all = text.split(/\r\n|\n|\r/).map((line, index) => ({ line, number: index + 1 }));
   const separator = separatorOf(all.find(({ line }) => line.trim() !== "")?.line ?? "");
   const parse = lineParser(SEPARATORS[separator ?? "commas"]);
-  const lines = all.map(({ line, number }) => ({ number, ...parse(line) }));
+  let begin = DECLARATION.test(all[0]?.line ?? "") ? 2 : 1;
+  const lines = all.flatMap(({ line, number }): CsvLine[] => {
+    if (number < begin) return [];
+    const parsed = parse(line);
+    if (!("rest" in parsed)) return [{ number, ...parsed }];
+    const { field, rest } = parsed;
+    const end = all.slice(number, number + MAX_FIELD_LINES).find((each) => !EVEN.test(each.line));
+    const isBroken = end !== undefined && "fields" in parse(`${rest}\n${end.line}`);
+    if (isBroken) begin = end.number + 1;
+    const problem = isBroken ? `a line break: it ends in line ${end.number}` : "a quote in the wrong place";
+    return [{ number, problem: `field ${field} has ${problem}` }];
+  });
   return { lines: lines.filter((line) => "problem" in line || line.fields.some(Boolean)), separator };
 }
 
@@ -34,14 +52,14 @@ function lineParser(separator: string) {
   const blanks = separator === "\t" ? " *" : "\\s*";
   const quoted = new RegExp(`^${blanks}"((?:[^"]|"")*)"${blanks}(?:${separator}|$)`);
   const plain = new RegExp(`^([^"${separator}]*)(?:${separator}|$)`);
+  /** The fields of a line, or the first that is wrong, and its text. */
   return (line: string) => {
     const fields: string[] = [];
     // A separator at the end is followed by an empty field.
     for (let rest = line, isEnd = false; !isEnd; ) {
       const inQuotes = quoted.exec(rest);
       const [matched, field] = inQuotes ?? plain.exec(rest) ?? [];
-      if (matched === undefined || field === undefined)
-        return { problem: `field ${fields.length + 1} has a quote in the wrong place, or a line break` };
+      if (matched === undefined || field === undefined) return { field: fields.length + 1, rest };
       fields.push(inQuotes ? field.replaceAll('""', '"') : field.trim());
       rest = rest.slice(matched.length);
       isEnd = !matched.endsWith(separator);

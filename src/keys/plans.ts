@@ -16,7 +16,9 @@ export type Plan = keyof typeof PLAN_LIMITS;
 export const PLANS = Object.keys(PLAN_LIMITS) as Plan[];
 
 /** The plans whose keys have limits of their own. */
-export const PLANS_WITH_OWN_LIMITS = PLANS.filter((plan) => PLAN_LIMITS[plan] === undefined);
+export const PLANS_WITH_OWN_LIMITS: readonly string[] = PLANS.filter(
+  (plan) => PLAN_LIMITS[plan] === undefined,
+);
 
 /** The largest limit that a key can have of its own. */
 export const MAX_LIMIT = 1_000_000_000;

@@ -44,7 +44,7 @@ export interface NewKey {
 }
 
 /** Secrets exist only in this value. */
-export type CreatedKey = { key: NewKey & { id: string; limits: Limits; lastFour: string }; secret: string };
+export type CreatedKey = { key: ListedKey; secret: string };
 
 /**
  * The key does not exist, its state does not permit the change, it is suspended for another reason than the given one, or its secret is
@@ -67,8 +67,7 @@ const insertKeys = (unlessNamed: boolean) => `
   SELECT value ->> 'id', value ->> 'name', value ->> 'folded', value ->> 'plan', value ->> 'perMinute', value ->> 'perDay',
     value ->> 'lastFour', ?2, ?2, value ->> 'expiresAtMs', unhex(value ->> 'hash')
   FROM json_each(?1)
-  ${unlessNamed ? "WHERE NOT EXISTS (SELECT 1 FROM keys WHERE folded_name = value ->> 'folded')" : ""}
-  RETURNING id`;
+  ${unlessNamed ? "WHERE NOT EXISTS (SELECT 1 FROM keys WHERE folded_name = value ->> 'folded')" : ""}`;
 const CREATED = "created" satisfies KeyChange;
 const RECORD_CREATION = `
   INSERT INTO key_changes (key_id, at_ms, change, to_value, changed_by)
@@ -81,23 +80,27 @@ export async function createKeys(
   { by, nowMs }: Operator,
   { unlessNamed = false } = {},
 ): Promise<CreatedKey[]> {
-  const created = newKeys.map((newKey) => {
+  const secrets = new Map<string, string>();
+  const rows = newKeys.map(({ name, plan, expiresAtMs, limits: own }) => {
     const id = newKeyId();
     const secret = newSecret(id);
-    const limits = effectiveLimits(newKey.plan, newKey.limits);
-    return { key: { ...newKey, id, limits, lastFour: lastFourOf(secret) }, secret };
-  });
-  const rows = created.map(({ key, secret }) => {
-    const [perMinute, perDay] = ownLimits(key.plan, key.limits);
-    const text = creationText(key.plan, key.limits, key.expiresAtMs);
-    return { ...key, folded: foldName(key.name), perMinute, perDay, created: text, hash: sha256(secret) };
+    secrets.set(id, secret);
+    const limits = effectiveLimits(plan, own);
+    const [perMinute, perDay] = ownLimits(plan, limits);
+    const created = creationText(plan, limits, expiresAtMs);
+    const ofSecret = { lastFour: lastFourOf(secret), hash: sha256(secret) };
+    return { id, name, folded: foldName(name), plan, perMinute, perDay, expiresAtMs, created, ...ofSecret };
   });
   const json = JSON.stringify(rows);
   const insert = database.prepare(insertKeys(unlessNamed)).bind(json, nowMs);
   const record = database.prepare(RECORD_CREATION).bind(json, nowMs, by);
-  const [inserted] = await write(() => database.batch<{ id: string }>([insert, record]));
-  const ids = new Set(inserted?.results.map(({ id }) => id));
-  return created.filter(({ key }) => ids.has(key.id));
+  const selection = selectKeys(database, nowMs, { ids: [...secrets.keys()] });
+  const results = await write(() => database.batch([insert, record, selection]));
+  const keys = new Map(listedKeys(results.at(-1) as D1Result).keys.map((key) => [key.id, key]));
+  return [...secrets].flatMap(([id, secret]) => {
+    const key = keys.get(id);
+    return key ? [{ key, secret }] : [];
+  });
 }
 
 export async function createKey(
@@ -116,7 +119,7 @@ function changer<Name extends OperatorChange>(name: Name) {
     change(database, id, name, given.slice(0, -1) as ValuesOf<Name>, given.at(-1) as Operator);
 }
 
-/** Refuses a key with all its secrets until it is resumed. It can still be changed, and rotated. */
+/** Refuses a key with all its secrets until it is resumed. It can still be changed, and rotated. Reasons are compared exactly. */
 export const suspendKey = changer("suspended");
 /** Ends a suspension: only one for `reason`, as it was recorded, unless that is null. */
 export const resumeKey = changer("resumed");
@@ -230,7 +233,7 @@ async function change<Name extends OperatorChange>(
     return { ok: false, problem: "rotated", rotation: (await latestChanges(database, id)).rotated };
   const state = stateOf({ ...key, suspendedAtMs: null }, nowMs);
   if (state === "revoked") return { ok: false, problem: state };
-  if (name === "resumed") return { ok: false, problem: "other reason", key };
+  if (name === "resumed" || name === "suspended") return { ok: false, problem: "other reason", key };
   if (state === "expired") return { ok: false, problem: state };
   throw new Error(`${id} could not be changed, though it is ${state}`);
 }

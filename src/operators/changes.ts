@@ -90,24 +90,25 @@ export const KEY_CHANGES = {
         ? lastFourOf(secret)
         : `${lastFourOf(secret)}, the old key works until ${formatTime(goodUntilMs)}`,
   }),
-  // The replaced secrets that are still good end; the row of the key stays as it is.
+  // The replaced secrets that are still good end; the row of the key stays as it is. Those of a revoked key have ended with it.
   grace: kind<[]>({
-    where: NOT_REVOKED,
-    differs: "EXISTS (SELECT 1 FROM replaced_secrets WHERE key_id = keys.id AND good_until_ms > ?2)",
+    where: CONFIRMED,
+    differs:
+      "revoked_at_ms IS NULL AND EXISTS (SELECT 1 FROM replaced_secrets WHERE key_id = keys.id AND good_until_ms > ?2)",
     set: { last_four: "last_four" },
     parameters: () => [],
     parametersIfFull: () => [],
     from: `(SELECT ${timeText("max(good_until_ms)")} FROM replaced_secrets WHERE key_id = keys.id AND good_until_ms > ?2)`,
     to: () => "ended",
   }),
-  // A second suspension changes nothing: the reason of the first stays.
-  suspended: kind<[reason: string]>({
-    where: NOT_REVOKED,
-    differs: "suspended_at_ms IS NULL",
+  // A suspension for another reason stays, unless the operator `replaces` it: a bulk resumption goes by the reason.
+  suspended: kind<[reason: string, replaces: boolean]>({
+    where: `${NOT_REVOKED} AND (?6 OR suspended_at_ms IS NULL OR ${SUSPENSION_REASON} IS ?5)`,
+    differs: `suspended_at_ms IS NULL OR ${SUSPENSION_REASON} IS NOT ?5`,
     set: { suspended_at_ms: "?4" },
-    parameters: (nowMs) => [nowMs],
-    parametersIfFull: () => [AT_SOME_TIME_MS],
-    from: "NULL",
+    parameters: (nowMs, reason, replaces) => [nowMs, reason, Number(replaces)],
+    parametersIfFull: (_, reason, replaces) => [AT_SOME_TIME_MS, reason, Number(replaces)],
+    from: SUSPENSION_REASON,
     to: (reason) => reason,
   }),
   // `reason`: only the suspension that was recorded with exactly this text; null for any.
@@ -129,7 +130,8 @@ export const KEY_CHANGES = {
     from: "NULL",
     to: () => null,
   }),
-  // Every ban that began before now, also one without a record. The clock of the object may be ahead, so the end of the recorded ban
+  // Every ban that began before now, also one without a record, of which only the object knows: so it writes even if no ban is recorded,
+  // because a ban that was wrongly thought lifted would go on for minutes. The clock of the object may be ahead, so the end of the recorded ban
   // counts too. A row has room for the time, because a new key has its creation there.
   unbanned: kind<[]>({
     where: NOT_ENDED,
@@ -178,8 +180,8 @@ export function effectiveLimits(plan: Plan, own: Limits | undefined): Limits {
   return limits;
 }
 
-/** As the SQL of `plan`. */
-function planText(plan: Plan, limits: Limits | undefined): string {
-  const [minute, day] = ownLimits(plan, limits);
-  return minute === null ? plan : `${plan} ${minute}/min ${day}/day`;
+/** A plan, with the limits that are the key's own. As the SQL of `plan`. */
+export function planText(plan: string, limits: Limits | undefined): string {
+  const isOwn = limits !== undefined && PLANS_WITH_OWN_LIMITS.includes(plan);
+  return isOwn ? `${plan} ${limits.minute}/min ${limits.day}/day` : plan;
 }

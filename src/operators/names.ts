@@ -16,6 +16,11 @@ export function foldName(name: string): string {
   return name.trim().normalize("NFC").toLowerCase().replaceAll("ς", "σ").normalize("NFC");
 }
 
+/** A text as it is recorded already, if only the form differs: SQL compares exactly. */
+export function asRecorded(text: string, recorded: string | null): string {
+  return recorded !== null && foldName(recorded) === foldName(text) ? recorded : text;
+}
+
 /** Runs a statement that reads `folded_name`. Gives it to the keys that lack it before. */
 export async function readByName<Row>(
   database: D1Database,

@@ -132,6 +132,9 @@ it.each([
   [`${CREATE} free --expires 2027-01-31T12:00:00`, DATE],
   [`${CREATE} free --expires 2027-01-31T12:00Z`, DATE],
   [`${CREATE} free --expires 9999-12-31T23:59:59-23:59`, DATE],
+  [`keys rename ${ID} =A1`, "It looks like a formula"],
+  [`keys rename ${ID} a\u2028b`, "It must have printable characters only, and has U+2028"],
+  [`${CREATE} enterprise --per-minute 010 --per-day 50`, LIMIT],
   [`${CREATE} free --by=`, "It must be 1 to 255 characters"],
   [`${CREATE} free --by ${SECRET}`, "It must not contain an API key"],
   [`keys revoke ${SECRET}`, "'pet_…' is invalid"],
@@ -143,6 +146,7 @@ it.each([
   [`keys suspend ${ID}`, "required option '--reason' not specified"],
   [`keys suspend ${ID} --reason --yes`, "It looks like an option"],
   [`keys suspend ${ID} --reason a\u202eb`, "It must have printable characters only"],
+  ["keys log --since 2026-11-02 --until 2026-11-02", "--since must be before --until"],
   ["keys show -", "It must be a public ID"],
   ["keys rename - x", "It must be a public ID"],
   ["keys revoke -", "standard input has no IDs"],
@@ -153,6 +157,12 @@ it.each([
   expect([exitCode, stdout]).toEqual([2, ""]);
   expect(stderr).toMatch(/^error: [^\n]+\n$/);
   expect(stderr).toContain(problem);
+});
+
+it("help after a group or before it is the help of its command", async () => {
+  const { stdout } = await runPetstore("keys create --help");
+  for (const line of ["keys help create", "help keys create"])
+    expect(await runPetstore(line)).toMatchObject({ exitCode: 0, stdout, stderr: "" });
 });
 
 it("a command that gets an API key in an argument does nothing, doesn't repeat it, and says how to replace it", async () => {

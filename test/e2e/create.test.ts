@@ -52,6 +52,8 @@ async function keysByName(of = database): Promise<Map<string, Row[]>> {
   return Map.groupBy(results, ({ name }) => name);
 }
 
+const HEADER = "name,plan,per_minute,per_day,expires";
+
 /** Writes a file of keys. Returns its path. */
 async function fileOf(lines: string[] | number, header = "name,plan"): Promise<string> {
   const path = join(folder, "customers.csv");
@@ -182,29 +184,35 @@ describe("./petstore keys create --from", () => {
     const lines = {
       "ok,pro,,,": undefined,
       "gold,gold,,,": 'plan "gold": Allowed choices are free, pro, business, enterprise.',
-      ",pro,,,": "name: It must be 1 to 255 characters.",
-      [`${"x".repeat(256)},pro,,,`]: "name: It must be 1 to 255 characters.",
+      ",pro,,,": "name: It must be 1 to 255 characters",
+      [`${"x".repeat(256)},pro,,,`]: "name: It must be 1 to 255 characters",
       [`${secret},pro,,,`]: "name: It must not contain an API key.",
-      "a\tb,pro,,,": "name: It must not contain control characters.",
-      '"  ",pro,,,': "name: It must not be blank.",
+      [`swapped,${secret},,,`]: 'plan "pet_…": Allowed choices are',
+      "a\u200bb,pro,,,": "name: It must have printable characters only, and has U+200B.",
+      '"\u00a0 ",pro,,,': "name: It must be 1 to 255 characters",
       "=A1,pro,,,": "name: It looks like a formula.",
       "fixed,pro,1,,": "pro has fixed limits: leave per_minute and per_day empty.",
       "half,enterprise,1,,": "enterprise needs per_minute and per_day.",
-      "zero,enterprise,0,5,": 'per_minute "0": It must be an integer from 1 to 1000000000.',
+      "zero,enterprise,0,5,":
+        'per_minute "0": It must be an integer from 1 to 1000000000, without leading zeros.',
+      "octal,enterprise,010,50,": 'per_minute "010": It must be an integer',
       "point,enterprise,50,1.000,": 'per_day "1.000": It must be an integer',
       'comma,enterprise,50,"1,000",': 'per_day "1,000": It must be an integer',
       "less,enterprise,5,4,": "per_day is smaller than per_minute.",
       "past,pro,,,2020-01-01": 'expires "2020-01-01": It must be in the future.',
-      "never,pro,,,never": 'expires "never": It must be a UTC date such as 2027-01-31 or a time such as',
+      "nevr,pro,,,nevr": 'expires "nevr": It must be a UTC date such as 2027-01-31, a time such as',
       "day,pro,,,31.12.2027": 'expires "31.12.2027": It must be a UTC date',
       "serial,pro,,,46752": 'expires "46752": It must be a UTC date',
       " OK,free,,,": "line 2 has the same name",
       "short,pro": "it has 2 fields, and the header 5, separated by commas",
       "long,pro,,,,x": "it has 6 fields, and the header 5, separated by commas",
-      '"two,pro,,,': "field 1 has a quote in the wrong place, or a line break",
-      'lines",pro,,,': "field 1 has a quote in the wrong place, or a line break",
+      '"two,pro,,,': "field 1 has a line break: it ends in line 27",
+      'with ""quotes"",pro,,,': undefined,
+      'lines",pro,,,': undefined,
+      'lone,"pro,,,': "field 2 has a quote in the wrong place",
+      '"a" b,pro,,,': "field 1 has a quote in the wrong place",
     };
-    const path = await fileOf(Object.keys(lines), "name,plan,per_minute,per_day,expires");
+    const path = await fileOf(Object.keys(lines), HEADER);
     const { exitCode, stdout, stderr } = await runPetstore(`keys create --from ${path} --remote`);
     const problems = Object.values(lines).flatMap((each, index) =>
       each ? [`${path}:${index + 2}: ${each}`] : [],
@@ -230,7 +238,7 @@ describe("./petstore keys create --from", () => {
     ["name;plan", "a,pro", ":2: it has 1 field, and the header 2, separated by semicolons"],
     ["name;plan;;", "a;pro;;b", ":2: it has 4 fields, and the header 2"],
     ["name;;plan", "a;b;pro", ":2: field 2 has a value, and its column no name"],
-    ["name,plan", "", "must have 1 to 100000 keys, and has 0"],
+    ["name,plan", "", "has no keys after its header"],
     ["", "", "is empty: its first line must name the columns: name, plan; optional per_minute"],
     ["name,plan", Buffer.from([0xe4]), "is not UTF-8"],
   ])("refuses a file that begins with %s and has %s", async (header, line, problem) => {
@@ -244,7 +252,8 @@ describe("./petstore keys create --from", () => {
 
   it.each([
     ["Name;Plan;;\r", 'Jo; Pro;;\r\n "A; B" ;free;;\r\n;;;\r'],
-    ["name,\tPLAN", 'Jo,  pro\n"A; B", "free"'],
+    ["name,\tPLAN", '\u00a0Jo,  pro\n" A; B ", "free"'],
+    ["sep=;\r\nname;plan;expires\r", 'Jo;pro;Never\r\n"A; B";free;\r'],
     ["PLAN\tPer Minute\tname\tper-day", 'pro\t\tJo\t\nfree\t\t"A; B"\t'],
   ])("takes what spreadsheets write: %j", async (header, lines) => {
     const { exitCode, stdout } = await runPetstore(
@@ -260,7 +269,8 @@ describe("./petstore keys create --from", () => {
     const agreed = await create("agreed", { plan: "enterprise", limits: { minute: 5, day: 50 } });
     const twin = await create("twin", { plan: "pro" });
     await create("twin");
-    await revokeKey(database, ended.id, operator());
+    // A later key that is revoked does not stand for the one that works.
+    for (const { id } of [ended, await create("used")]) await revokeKey(database, id, operator());
     const usage = "INSERT INTO key_usage VALUES (?1, ?2, 'a', 1, 1, 0, 0, 1, ?3, NULL)";
     const today = new Date().toISOString().slice(0, 10);
     await database.prepare(usage).bind(today, used.id, Date.now()).run();
@@ -273,7 +283,7 @@ describe("./petstore keys create --from", () => {
         "Twin,pro,,,",
         "new,pro,,,",
       ],
-      "name,plan,per_minute,per_day,expires",
+      HEADER,
     );
     const { exitCode, stdout, stderr } = await runPetstore(`keys create --from ${path} --remote`);
     expect([exitCode, stdout.replaceAll(/,key_.*/g, "")]).toEqual([1, "name,id,key\nnew\n"]);
@@ -283,16 +293,30 @@ describe("./petstore keys create --from", () => {
     const petstore = "./petstore keys";
     const expected = [
       `line 2 is there already: ${owner(same)}, never used`,
-      `line 3 differs from ${owner(used)}: its plan is free, in the file pro; to change it: ${petstore} plan ${used.id} pro --remote`,
-      `line 3 differs from ${owner(used)}: it expires never, in the file 2099-12-31T00:00:00Z; to change it: ${petstore} expire ${used.id} 2099-12-31T00:00:00Z --remote`,
-      `line 4 differs from ${owner(ended)}, revoked: a revoked key gets no successor by itself; to make one: ${petstore} create --name 'o'\\\\''neill' --plan pro --remote`,
-      `line 5 differs from ${owner(agreed)}, never used: its plan is enterprise 5/min 50/day, in the file enterprise 5/min 60/day; to change it: ${petstore} plan ${agreed.id} enterprise --per-minute 5 --per-day 60 --remote`,
+      `line 3 differs from ${owner(used)}: its plan is free, in the file pro`,
+      `line 3 differs from ${owner(used)}: it expires never, in the file 2099-12-31T00:00:00Z`,
+      `line 4 differs from ${owner(ended)}, revoked: for good; its name is free for keys create, but a file makes no second key of a name`,
+      `line 5 differs from ${owner(agreed)}, never used: its plan is enterprise 5/min 50/day, in the file enterprise 5/min 60/day`,
       `line 6 is there already: ${owner(twin)}, never used`,
       "Created 1 key, which is shown only once. Lines skipped: 5.",
-      "Never used, by what is recorded up to 10 minutes ago: 3 skipped keys. .* several: ./petstore keys rotate - --yes --remote >> FILE",
+      "Never used, by what is recorded up to 10 minutes ago: 3 skipped keys. .* several: ./petstore keys rotate - --yes --remote < ids.txt >> keys.csv",
+      `To change the first of them: ${petstore} plan ${used.id} pro --remote`,
       "error: lines that differ from their keys, which stay as they are: 3",
     ];
     expect(lines).toEqual(expected.map((line) => expect.stringMatching(new RegExp(`^${line}$`))));
+    const first = async (line: string) => {
+      const { stderr } = await runPetstore(`keys create --from ${await fileOf([line], HEADER)} --remote`);
+      return stderr.match(/^To change the first of them: \.\/petstore keys (.*) --remote$/m)?.[1];
+    };
+    expect([
+      await first("o'neill,pro,,,"),
+      await first("agreed,enterprise,5,60,"),
+      await first("used,free,,,2099-12-31"),
+    ]).toEqual([
+      "create --name 'o'\\''neill' --plan pro",
+      `plan ${agreed.id} enterprise --per-minute 5 --per-day 60`,
+      `expire ${used.id} 2099-12-31T00:00:00Z`,
+    ]);
     // A file without the column says nothing about the expiry.
     await setExpiry(database, same.id, Date.now() + 86_400_000, operator());
     const again = await runPetstore(`keys create --from ${await fileOf(["müller,free"])} --remote`);

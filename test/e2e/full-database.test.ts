@@ -120,11 +120,12 @@ it("most rows have no room for a time: to store one, SQLite needs another page",
 it("every key can be suspended, resumed, unbanned and revoked, and its graces ended, although nothing fits into the record", async () => {
   let unrecorded = 0;
   for (const change of [
-    (id: string) => suspendKey(database, id, "leaked", operator()),
+    (id: string) => suspendKey(database, id, "leaked", false, operator()),
+    (id: string) => suspendKey(database, id, "unpaid", true, operator()),
     (id: string) => resumeKey(database, id, null, operator()),
     (id: string) => unbanKey(database, id, operator()),
     (id: string) => endGraces(database, id, operator()),
-    (id: string) => suspendKey(database, id, "leaked", operator()),
+    (id: string) => suspendKey(database, id, "leaked", false, operator()),
     (id: string) => revokeKey(database, id, operator()),
   ])
     for (const id of ids) {

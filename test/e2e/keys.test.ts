@@ -110,7 +110,7 @@ describe("on a local database", () => {
     expect(stdout.trimEnd()).toMatch(SECRET);
     const [, id = ""] = stderr.match(/\nCreated (key_\w{12}) /) ?? [];
     expect(stderr).toContain(
-      `${id} ("Jo's shop"): free plan, 60 requests per minute, 1000 per day, never expires.\n`,
+      `${id} ("Jo's shop"): active, free plan, 60 requests per minute, 1000 per day, never expires.\n`,
     );
   });
 
@@ -128,38 +128,40 @@ describe("on a local database", () => {
 });
 
 describe("./petstore keys create", () => {
-  it("prints exactly one JSON value with --json, and so does list", async () => {
+  it("prints exactly one JSON value with --json, the key as list prints it and its secret", async () => {
     const agreed =
       "--plan enterprise --per-minute 7 --per-day 1000000000 --expires 2099-12-31T23:59:59+01:00";
     const { stdout, stderr } = await run(`create --name agreed ${agreed} --json`);
-    const { id, key, ...rest } = JSON.parse(stdout);
-    expect(rest).toEqual({ name: "agreed", plan: "enterprise", perMinute: 7, perDay: 1_000_000_000 });
+    const { key, ...rest } = JSON.parse(stdout);
+    const { id } = rest;
     expect(stderr).toBe("");
     const listed = await run(`list --search ${id} --json`);
-    expect(JSON.parse(listed.stdout)).toEqual([
-      {
-        id,
-        ...rest,
-        lastFour: key.slice(-4),
-        createdAt: TIME,
-        expiresAt: "2099-12-31T22:59:59Z",
-        revokedAt: null,
-        suspendedAt: null,
-        suspensionReason: null,
-        graceUntil: null,
-        bannedUntil: null,
-        bansInLast30Days: 0,
-        state: "active",
-        states: ["active"],
-      },
-    ]);
+    expect(JSON.parse(listed.stdout)).toEqual([rest]);
+    expect(rest).toEqual({
+      id,
+      name: "agreed",
+      plan: "enterprise",
+      perMinute: 7,
+      perDay: 1_000_000_000,
+      lastFour: key.slice(-4),
+      createdAt: TIME,
+      expiresAt: "2099-12-31T22:59:59Z",
+      revokedAt: null,
+      suspendedAt: null,
+      suspensionReason: null,
+      graceUntil: null,
+      bannedUntil: null,
+      bansInLast30Days: 0,
+      state: "active",
+      states: ["active"],
+    });
     expect(listed.stdout).not.toContain(key);
     expect(await rowOf(id)).toMatch(
       /^key_\w{12} {2}agreed {2}enterprise 7\/min 1000000000\/day {2}\w{4} {2}2099-\S+Z {2}active$/,
     );
   });
 
-  it("warns of limits that make no sense, and of a name that exists or is shown otherwise", async () => {
+  it("warns of limits that make no sense, and of a name that exists", async () => {
     const { id } = await newKey("Twin&Sons");
     const { exitCode, stderr } = await run(
       "create --name Twin&Sons --plan enterprise --per-minute 5000 --per-day 10",
@@ -172,9 +174,6 @@ describe("./petstore keys create", () => {
       new RegExp(`warning: another key has this name: ${id} .*: revoked\n`),
     );
     expect((await run("create --name Twin --plan free")).stderr).not.toContain("warning");
-    expect((await run("create --name Jo\u202e --plan free")).stderr).toContain(
-      'warning: some characters of the name are not printable: "?" is shown\n',
-    );
   });
 });
 
@@ -250,7 +249,7 @@ describe("./petstore keys list", () => {
   it("compares names without case and in one normal form, also of keys that were stored without that form", async () => {
     const { id } = await newKey("\u00dcber\u03a3");
     await database.prepare("UPDATE keys SET folded_name = NULL WHERE id = ?1").bind(id).run();
-    for (const text of ["u\u0308BER", "ber\u03c2"])
+    for (const text of ["u\u0308BER", "ber\u03c3"])
       expect(await json(`list --search ${text}`)).toMatchObject([{ id }]);
     for (const name of ["\u00c4¤", "a\u0308¤b", "\u00e4¤C"]) await newKey(name);
     const named = await json("list --search \u00e4¤ --sort name");
@@ -279,14 +278,19 @@ describe("./petstore keys list", () => {
     expect(stdout).toMatch(
       /^ID .*\nkey_\w{12} {2}~banned .* banned until \d{4}-\S+Z +1\n(.*\n)*.*~suspended .* suspended, in-grace\n/,
     );
-    expect(stderr).toBe("Keys 1 to 9 of 11; --page 2 shows the next.\n");
+    const line = "./petstore keys list --search '~' --sort name --limit 9 --page 2 --remote";
+    expect(stderr).toBe(`Keys 1 to 9 of 11. Next: ${line}\n`);
     const second = await page(2);
     // Each of the three characters takes two columns.
     expect(second.stdout).toMatch(
       /^ID {16}NAME {7}PLAN .*\nkey_\w{12} {2}~unbanned .*\nkey_\w{12} {2}~日本語 {4}pro /,
     );
     expect(second.stderr).toBe("Keys 10 to 11 of 11.\n");
-    expect(await page(3)).toMatchObject({ exitCode: 0, stdout: "", stderr: "There is no page 3.\n" });
+    expect(await page(3)).toMatchObject({
+      exitCode: 0,
+      stdout: "",
+      stderr: `There is no page 3; the last is page 2: ${line}\n`,
+    });
   });
 });
 
@@ -318,7 +322,7 @@ it("./petstore keys rotate prints a new key for the same id, and when the old on
     / within 30 seconds\. So do the keys that it has replaced, which would work until \d{4}-\S+Z\.\n/,
   );
   const { key: third, ...rest } = await json(`rotate ${id} --yes`);
-  expect(rest).toEqual({ id, name: "Ann's shop", plan: "free", perMinute: 60, perDay: 1_000 });
+  expect([rest]).toEqual(await json(`list --search ${id}`));
   expect(new Set([secret, second, third]).size).toBe(3);
 
   const end = new Date(expiresAtMs ?? 0).toISOString().replace(/\.\d+Z/, "Z");
@@ -401,10 +405,13 @@ it("a command that changes nothing says so, records nothing, and is no failure, 
   expect(expiresAt).not.toBe("2099-01-31T00:00:00Z");
   await run(`suspend ${id} --reason leaked`);
   const { suspendedAt } = await json(`show ${id}`);
-  const kept = `is suspended already, since ${suspendedAt}, for the reason "leaked", which stays`;
-  await attempt("suspend ID --reason unpaid", kept, "suspended, ent");
+  const kept = `is suspended already, since ${suspendedAt}, for the reason "leaked"`;
+  for (const options of ["", " --replace"])
+    await attempt(`suspend ID --reason LEAKED${options}`, kept, "suspended, ent");
+  await run(`rotate ${id} --grace 60 --yes`);
   await run(`revoke ${id} --yes`);
   await attempt("revoke ID", "is revoked already", "revoked.");
+  await attempt("end-grace ID", "is revoked, and its replaced keys with it", "revoked.");
 });
 
 it("./petstore keys show shows all about a key", async () => {
@@ -470,12 +477,12 @@ it("changes of a key that is unknown, revoked or expired are refused; an expired
   const unknown = "key_000000000000";
   const reads = ["show ID", "log ID"];
   const needActive = ["rotate ID --yes", "plan ID pro", "unban ID"];
-  const others = ["rename ID other", "expire ID never", "end-grace ID --yes"];
+  const others = ["rename ID other", "expire ID never"];
   const changes = [...needActive, ...others, "suspend ID --reason test", "resume ID"];
   for (const [id, lines, problem] of [
     [
       unknown,
-      [...reads, ...changes, "revoke ID --yes"],
+      [...reads, ...changes, "end-grace ID --yes", "revoke ID --yes"],
       `there is no key ${unknown}: see ./petstore keys list --remote`,
     ],
     [revoked, changes, `${revoked} is revoked, for good: nothing about it can be changed`],
@@ -504,6 +511,24 @@ describe("./petstore keys suspend and resume", () => {
     expect(await json(`list --search ${id}`)).toMatchObject([{ state: "suspended", suspendedAt: TIME }]);
     expect((await run(`resume ${id}`)).stdout).toBe(`Resumed ${id} ("Ann's shop"): active, ${plan}.\n`);
     expect(await changesOf(id)).toHaveLength(3);
+  });
+
+  it("suspend leaves a key that is suspended for another reason, and prints the command that replaces the reason", async () => {
+    const { id } = await newKey();
+    await run(`suspend ${id} --reason unpaid`);
+    const { exitCode, stdout, stderr } = await run(`suspend ${id} --reason leaked`);
+    expect([exitCode, stdout]).toEqual([1, ""]);
+    const kept = `${id} stays suspended: since \\S+Z, for the reason "unpaid"; to replace that: `;
+    const [, command = ""] = stderr.match(`^error: ${kept}\\./petstore keys (.*) --remote\n$`) ?? [];
+    const { exitCode: done } = await run(command);
+    expect([done, await changesOf(id)]).toEqual([
+      0,
+      [
+        "created: null → free (a test)",
+        expect.stringContaining("suspended: null → unpaid"),
+        expect.stringContaining("suspended: unpaid → leaked"),
+      ],
+    ]);
   });
 
   it("resume --reason leaves keys suspended that are so for another reason, and says so", async () => {
@@ -587,7 +612,7 @@ describe("./petstore keys find", () => {
     expect((await find(`Authorization: Bearer "${secret}"`)).stdout).toBe(current.stdout);
     const typed = await run("find", `${secret}\n`);
     expect(typed.stdout).toBe(current.stdout);
-    expect(typed.using + typed.stderr).toBe(`${current.using}API key (it is not shown): \n${current.stderr}`);
+    expect(typed.using + typed.stderr).toBe(`API key (it is not shown): \n${current.using}${current.stderr}`);
 
     await run(`rotate ${id} --grace 3600 --yes`);
     const replaced = await find(secret);
@@ -647,24 +672,29 @@ describe("./petstore keys find", () => {
     expect(revoked).toMatchObject({ state: "revoked", works: false, problem: "revoked" });
   });
 
-  it("exits with 1 for an unknown key, and with 2 for a text that is none, and prints neither", async () => {
+  it("exits with 1 for an unknown key or a part of one, and with 2 for a text that is none, and prints neither", async () => {
     const { id, secret } = await newKey();
     for (const [text, exitCode, problem] of [
       [newSecret("key_000000000000"), 1, "unknown here: no key has the ID key_000000000000."],
       [newSecret(id), 1, `unknown: ${id} ("Ann's shop", `],
       [
         secret.slice(0, -1),
-        2,
+        1,
         `this is not a whole API key, or it is mistyped; its ID would be ${id}: ./petstore`,
       ],
       [
         secret.slice(0, 16),
-        2,
+        1,
         `this is not a whole API key, or it is mistyped; its ID would be ${id}: ./petstore`,
       ],
-      [`${secret.slice(0, -1)}-`, 2, "this is not a whole API key, or it is mistyped"],
+      [`${secret.slice(0, -1)}-`, 1, "this is not a whole API key, or it is mistyped"],
       [secret.slice(0, 12), 2, "this is not an API key, which is pet_ and 50 letters and digits"],
-      ["", 2, "this is not an API key, which is"],
+      [
+        `{"id":"${id}"}`,
+        2,
+        `this is the ID of a key, not the key itself: ./petstore keys show ${id} --remote\n`,
+      ],
+      ["", 2, "standard input is empty\n"],
     ] as const) {
       const outcome = await find(text);
       expect(outcome).toMatchObject({
@@ -794,7 +824,8 @@ describe("IDs on standard input", () => {
 
   it("a line that is no ID is refused before anything is changed, and a key in it is not printed", async () => {
     const { id, secret } = await newKey();
-    for (const line of ["ID", secret, "key_1", `${id},x`]) {
+    // Of a key without its prefix, no other part of the program would know that it is one once it is cut.
+    for (const line of ["ID", secret, secret.slice(4), "key_1", `${id},x`]) {
       const { exitCode, stdout, stderr } = await runPiped("revoke - --yes", `${id}\n${line}\n`);
       expect([exitCode, stdout]).toEqual([2, ""]);
       expect(stderr).toMatch(/^error: line 2 of standard input is no ID, and nothing was changed: .*\n$/);

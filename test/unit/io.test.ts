@@ -28,6 +28,15 @@ it("texts for people are shown with ? in the place of what rules a terminal", as
   ]);
 });
 
+it("joiners are shown within emoji and between letters that need them, and nowhere else", async () => {
+  const joined = "👩🏽\u200d💻 ❤\ufe0f\u200d🔥 می\u200cخواهم क्\u200dष";
+  expect(await written((io) => io.print(joined))).toEqual([`${joined}\n`, ""]);
+  expect(await written((io) => io.print("\u200d💻\u200d Jo\u200cAnn 👩\u200d\u200d💻"))).toEqual([
+    "?💻? Jo?Ann 👩??💻\n",
+    "",
+  ]);
+});
+
 it("JSON has the same text, and only printable characters", async () => {
   const [json] = await written((io) => io.printJson({ name: FOREIGN }));
   expect(JSON.parse(json)).toEqual({ name: FOREIGN });

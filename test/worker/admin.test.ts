@@ -125,18 +125,33 @@ it("changes are listed in the order in which they were made, also if the clock o
 it("of two operators who suspend a key at once, the reason of the first stays, and a resumption is for that reason only", async () => {
   const { id } = await newKey();
   const both = await Promise.all([
-    suspendKey(database, id, "leaked", operator()),
-    suspendKey(database, id, "unpaid", operator()),
+    suspendKey(database, id, "leaked", false, operator()),
+    suspendKey(database, id, "unpaid", false, operator()),
   ]);
   expect(both).toMatchObject([
     { ok: true, isChanged: true },
-    { ok: true, isChanged: false, key: { suspensionReason: "leaked" } },
+    { ok: false, problem: "other reason", key: { suspensionReason: "leaked" } },
   ]);
   const refused = await resumeKey(database, id, "unpaid", operator());
   expect(refused).toMatchObject({ ok: false, problem: "other reason" });
   expect(await resumeKey(database, id, "leaked", operator())).toMatchObject({ ok: true, isChanged: true });
   // The reason of an earlier suspension does not count.
-  await suspendKey(database, id, "unpaid", operator(Date.now() + 1));
+  await suspendKey(database, id, "unpaid", false, operator(Date.now() + 1));
   expect(await resumeKey(database, id, "leaked", operator())).toMatchObject({ problem: "other reason" });
   expect(await listChanges(database, id, 9)).toHaveLength(4);
+});
+
+it("a replaced reason is a suspension from then on, and recorded with the one before; the same reason changes nothing", async () => {
+  const { id } = await newKey();
+  await suspendKey(database, id, "unpaid", false, operator());
+  const replace = (ms: number) => suspendKey(database, id, "leaked", true, operator(Date.now() + ms));
+  const key = { suspensionReason: "leaked", suspendedAtMs: Date.now() + 1 };
+  expect(await replace(1)).toMatchObject({ ok: true, isChanged: true, key });
+  expect(await replace(2)).toMatchObject({ ok: true, isChanged: false, key });
+  const changes = await listChanges(database, id, 9);
+  expect(changes).toMatchObject([
+    { from: "unpaid", to: "leaked" },
+    { from: null, to: "unpaid" },
+    { change: "created" },
+  ]);
 });

@@ -130,7 +130,10 @@ it("pets and lists are found while the replica fails, for instance because it la
 
 it.each([
   ["revocation", revokeKey],
-  ["suspension", (...[database, id, by]: Parameters<typeof revokeKey>) => suspendKey(database, id, "-", by)],
+  [
+    "suspension",
+    (...[database, id, by]: Parameters<typeof revokeKey>) => suspendKey(database, id, "-", false, by),
+  ],
 ])(
   "a change of a key takes effect after 30 s, also in an isolate that asks nobody: a %s while it has a lease",
   async (_, end) => {
@@ -146,7 +149,7 @@ it.each([
 
 it("a key that was resumed works again after 30 s, also the secret that it got while it was suspended", async () => {
   const { id, status } = await newClient();
-  await suspendKey(env.KEYS_DB, id, "a test", operator());
+  await suspendKey(env.KEYS_DB, id, "a test", false, operator());
   expect(await status()).toBe(401);
   const rotated = await rotateKey(env.KEYS_DB, id, 0, operator());
   assert(rotated.ok);

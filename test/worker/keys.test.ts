@@ -87,7 +87,7 @@ async function formerSecret(...ends: End[]): Promise<string> {
     valid.push(rotated.secret);
   }
   pass(9_999);
-  if (ends.includes("suspension")) await suspendKey(env.KEYS_DB, id, "a test", operator());
+  if (ends.includes("suspension")) await suspendKey(env.KEYS_DB, id, "a test", false, operator());
   if (ends.includes("revocation")) await revokeKey(env.KEYS_DB, id, operator());
   if (!ends.includes("suspension") && !ends.includes("revocation"))
     for (const each of valid) expect(await send(each)).toBe(404);

@@ -1,23 +1,30 @@
 // ./petstore keys create: creates a key, or the keys of a file, and prints each once.
 
-import { PLANS_WITH_OWN_LIMITS } from "../../../src/keys/plans.ts";
+import { USAGE_EVERY_MS } from "../../../src/keys/object/usage-record.ts";
 import { createKey, createKeys } from "../../../src/operators/admin.ts";
+import { planText } from "../../../src/operators/changes.ts";
 import { foldName } from "../../../src/operators/names.ts";
 import { type ListedKey, listKeys } from "../../../src/operators/records.ts";
 import { findUnused } from "../../../src/operators/usage.ts";
-import type { Limits } from "../../../src/rate-limit/windows.ts";
 import { waitingForCalls } from "../../cloudflare/account.ts";
 import { file } from "../../cloudflare/target.ts";
 import { requireNoRestore } from "../../cloudflare/time-travel.ts";
 import { type Context, printSecret, warnOfLimits, warnOfName, withKeys } from "../../keys/context.ts";
 import { COLUMNS_TEXT, type Line, readKeyFile } from "../../keys/key-file.ts";
 import { CHANGE, expiry, keyName, LIMITS, PLAN, readLimits } from "../../keys/options.ts";
-import { counted, keyOwner, printable, SECRETS_HEADER, secretLine, stateText } from "../../keys/text.ts";
+import {
+  counted,
+  keyOwner,
+  printable,
+  SECRETS_HEADER,
+  secretLine,
+  stateText,
+  timeOrNull,
+} from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
 import { untilInterrupted } from "../../lib/interrupt.ts";
 import { type Io, UsageError } from "../../lib/io.ts";
 import { petstoreLine } from "../../lib/line.ts";
-import { formatTime } from "../../lib/time.ts";
 
 /**
  * Keys that are made before the first of them is printed. A larger batch needs fewer calls of Cloudflare's API (80 for 2,000 keys), but a
@@ -36,8 +43,8 @@ export default defineCommand({
     ...LIMITS,
     expires: {
       placeholder: "date",
-      description: "when the key ends: the beginning of a UTC day, or a time",
-      parse: (text: string) => expiry(text),
+      description: 'when the key ends: the beginning of a UTC day, a time, or "never" (default)',
+      parse: expiry,
     },
     from: {
       placeholder: "file",
@@ -88,6 +95,7 @@ async function checkedLines(io: Io, path: string): Promise<Line[]> {
 async function createAll(context: Context, lines: Line[]): Promise<void> {
   const { io, database, where } = context;
   const skipped = { unused: 0, different: 0 };
+  let example: string | undefined;
   /** Those whose name no key has. Says what the keys of the others are, and how they differ from the file. */
   const withoutNamed = async (some: Line[]) => {
     const { keys } = await listKeys(database, context.operator.nowMs, {
@@ -103,12 +111,14 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
       named.map(({ key }) => key.id),
     );
     for (const { line, key } of named) {
-      const differences = differencesOf(line, key, where);
+      const differences = differencesOf(line, key);
       const state = key.states.includes("active") ? "" : `, ${stateText(key)}`;
       const isUnused = unused.has(key.id) && key.revokedAtMs === null;
       const has = `${keyOwner(key)}${state}${isUnused ? ", never used" : ""}`;
-      for (const difference of differences)
-        io.report(`line ${line.number} differs from ${has}: ${difference}`);
+      for (const { text, change } of differences) {
+        io.report(`line ${line.number} differs from ${has}: ${text}`);
+        example ??= petstoreLine(...change, ...where);
+      }
       if (differences.length === 0) io.note(`line ${line.number} is there already: ${has}`);
       else skipped.different += 1;
       if (isUnused) skipped.unused += 1;
@@ -150,8 +160,9 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
   io.note(`Created ${counted(count, "key")}${those}. Lines skipped: ${lines.length - count}.`);
   if (unused > 0)
     io.note(
-      `Never used, by what is recorded up to 10 minutes ago: ${counted(unused, "skipped key")}. If no output has one of them, replace it: ${petstoreLine("keys rotate ID", ...where)}; several: ${petstoreLine("keys rotate - --yes", ...where)} >> FILE`,
+      `Never used, by what is recorded up to ${USAGE_EVERY_MS / 60_000} minutes ago: ${counted(unused, "skipped key")}. If no output has one of them, replace it: ${petstoreLine("keys rotate ID", ...where)}; several: ${petstoreLine("keys rotate - --yes", ...where)} < ids.txt >> keys.csv`,
     );
+  if (example !== undefined) io.note(`To change the first of them: ${example}`);
   if (different > 0)
     throw new Error(`lines that differ from their keys, which stay as they are: ${different}`);
 }
@@ -159,37 +170,40 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
 /** Of keys with the name of a line, the one that the line is compared with: one that is not revoked, if possible one that is the same. */
 function bestMatch(keys: ListedKey[], line: Line): ListedKey | undefined {
   const usable = keys.filter(({ revokedAtMs }) => revokedAtMs === null);
-  return usable.find((key) => differencesOf(line, key, []).length === 0) ?? usable[0] ?? keys[0];
+  return usable.find((key) => differencesOf(line, key).length === 0) ?? usable[0] ?? keys[0];
 }
 
-/** How a key differs from what its line says, and the commands that change it. */
-function differencesOf(line: Line, key: ListedKey, where: string[]): string[] {
+interface Difference {
+  text: string;
+  /** The command that ends it. */
+  change: [command: string, ...words: string[]];
+}
+
+/** How a key differs from what its line says. */
+function differencesOf(line: Line, key: ListedKey): Difference[] {
   const { name, plan, limits, expiresAtMs, saysExpiry } = line;
   const own = limits ? ["--per-minute", `${limits.minute}`, "--per-day", `${limits.day}`] : [];
-  const end = expiresAtMs === null ? "never" : formatTime(expiresAtMs);
+  const end = timeOrNull(expiresAtMs) ?? "never";
   if (key.revokedAtMs !== null) {
     const expires = expiresAtMs === null ? [] : ["--expires", end];
-    const create = petstoreLine("keys create", "--name", name, "--plan", plan, ...own, ...expires, ...where);
-    return [`a revoked key gets no successor by itself; to make one: ${create}`];
+    const text = "for good; its name is free for keys create, but a file makes no second key of a name";
+    return [{ text, change: ["keys create", "--name", name, "--plan", plan, ...own, ...expires] }];
   }
   const isLimited =
     limits === undefined || (limits.minute === key.limits?.minute && limits.day === key.limits.day);
-  const differences: string[] = [];
+  const differences: Difference[] = [];
   if (key.plan !== plan || !isLimited)
-    differences.push(
-      `its plan is ${shortPlan(key.plan, key.limits)}, in the file ${shortPlan(plan, limits)}; to change it: ${petstoreLine("keys plan", key.id, plan, ...own, ...where)}`,
-    );
+    differences.push({
+      text: `its plan is ${planText(key.plan, key.limits)}, in the file ${planText(plan, limits)}`,
+      change: ["keys plan", key.id, plan, ...own],
+    });
   if (saysExpiry && key.expiresAtMs !== expiresAtMs)
-    differences.push(
-      `it expires ${key.expiresAtMs === null ? "never" : formatTime(key.expiresAtMs)}, in the file ${end}; to change it: ${petstoreLine("keys expire", key.id, end, ...where)}`,
-    );
+    differences.push({
+      text: `it expires ${timeOrNull(key.expiresAtMs) ?? "never"}, in the file ${end}`,
+      change: ["keys expire", key.id, end],
+    });
   return differences;
 }
-
-const shortPlan = (plan: string, limits: Limits | undefined) =>
-  PLANS_WITH_OWN_LIMITS.some((each) => each === plan) && limits
-    ? `${plan} ${limits.minute}/min ${limits.day}/day`
-    : plan;
 
 function* chunks<Item>(all: Item[], size: number): Generator<Item[]> {
   for (let start = 0; start < all.length; start += size) yield all.slice(start, start + size);

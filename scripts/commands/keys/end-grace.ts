@@ -16,9 +16,10 @@ export default defineCommand({
       effect: (keys) => `This ends the replaced keys of ${keys}, for good. Current keys go on.`,
       isFinal: ({ graceUntilMs }) => graceUntilMs !== null,
       make: (database, key, operator) => endGraces(database, key.id, operator),
-      already: () => "has no replaced key that works",
-      explain: (_context, { id: each, graceUntilMs }) => {
-        if (graceUntilMs !== null)
+      already: ({ revokedAtMs }) =>
+        revokedAtMs === null ? "has no replaced key that works" : "is revoked, and its replaced keys with it",
+      explain: (_context, { id: each, states, graceUntilMs }) => {
+        if (states.includes("in-grace") && graceUntilMs !== null)
           io.note(`The replaced keys of ${each} work until ${formatTime(graceUntilMs)} at most.`);
       },
     }),

@@ -9,7 +9,7 @@ import { formatTime } from "../../lib/time.ts";
 const DATE = {
   name: "date",
   description: 'the UTC day whose beginning ends the key, a time, or "never"',
-  parse: (text: string) => (text === "never" ? null : expiry(text, "never")),
+  parse: expiry,
 } as const;
 
 export default defineCommand({

@@ -2,16 +2,16 @@
 // input, because arguments are kept in the shell's history and shown to other users of the machine.
 
 import { problemOf, type SecretProblem } from "../../../src/keys/record.ts";
-import { SECRET_LENGTH, SECRET_PREFIX } from "../../../src/keys/secret-format.ts";
 import { sha256 } from "../../../src/lib/sha256.ts";
 import { lastFourOf } from "../../../src/operators/changes.ts";
 import { findGraceEnds, type ListedKey, listKeys } from "../../../src/operators/records.ts";
+import { readTarget, targetOptions } from "../../cloudflare/target.ts";
 import { type Context, withKeys } from "../../keys/context.ts";
 import { type FoundSecret, readSecrets } from "../../keys/input.ts";
 import { COMMON } from "../../keys/options.ts";
 import { keyJson, keyOwner, stateText, timeOrNull } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
-import { failureLine, messageOf, ReportedError, UsageError } from "../../lib/io.ts";
+import { failureLine, messageOf, ReportedError } from "../../lib/io.ts";
 import { petstoreLine } from "../../lib/line.ts";
 import { formatTime } from "../../lib/time.ts";
 
@@ -20,16 +20,12 @@ export default defineCommand({
     "says whose a key is, and until when it works. It reads the key from standard input, or asks; a file or a pipe can have several, also within other text. With --json, several are an array",
   options: COMMON,
   examples: ["", "--remote < key.txt"],
-  handler: (io, options) =>
-    withKeys(io, options, async (context) => {
-      const found = await readSecrets(io);
-      const [only] = found;
-      if (only === undefined)
-        throw new UsageError(
-          `this is not an API key, which is ${SECRET_PREFIX} and ${SECRET_LENGTH} letters and digits`,
-        );
+  async handler(io, options) {
+    const found = await readSecrets(io, targetOptions(readTarget(io, options)));
+    await withKeys(io, options, async (context) => {
       const judge = await readJudge(context, found);
-      if (found.length === 1) {
+      const [only] = found;
+      if (only !== undefined && found.length === 1) {
         const verdict = judge(only);
         if (options.json) return io.printJson(verdictJson(verdict));
         for (const line of verdictLines(verdict)) io.print(line);
@@ -52,7 +48,8 @@ export default defineCommand({
       }
       if (options.json) io.printJson(all);
       if (failed > 0) throw new ReportedError();
-    }),
+    });
+  },
 });
 
 /** `endMs` is null for a key that never ends, `problem` undefined for one that works. */
@@ -72,7 +69,7 @@ async function readJudge({ database, operator, where }: Context, found: FoundSec
   const graces = keys.length === 0 ? new Map<string, number>() : await findGraceEnds(database, ids);
   return ({ secret, id }: FoundSecret): Verdict => {
     if (secret === undefined)
-      throw new UsageError(
+      throw new Error(
         `this is not a whole API key, or it is mistyped; its ID would be ${id}: ${petstoreLine("keys show", id, ...where)}`,
       );
     const hash = sha256(secret);

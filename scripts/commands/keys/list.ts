@@ -29,7 +29,7 @@ export default defineCommand({
       description: "only keys without a request in so many days, and not newer",
       parse: integer(1, USAGE_KEPT_DAYS),
     },
-    sort: { placeholder: "order", description: "the order", choices: LIST_ORDERS, default: "created" },
+    sort: { placeholder: "order", description: "the order (default: created)", choices: LIST_ORDERS },
     limit: {
       placeholder: "n",
       description: `keys per page (default: ${PAGE_SIZE}; all with --json)`,
@@ -50,7 +50,17 @@ export default defineCommand({
       warnOfPlans(context, keys);
       const last = offset + keys.length;
       if (json) io.printJson(keys.map(keyJson));
-      if (keys.length === 0 && offset > 0) return io.note(`There is no page ${page}.`);
+      const given = { search, plan, state, unused, sort, limit: options.limit };
+      const words = Object.entries(given).flatMap(([name, value]) =>
+        value ? [`--${name}`, `${value}`] : [],
+      );
+      const pageLine = (number: number) =>
+        petstoreLine("keys list", ...words, "--page", `${number}`, ...(json ? ["--json"] : []), ...where);
+      if (keys.length === 0 && offset > 0) {
+        const all = await listKeys(database, operator.nowMs, { ...query, offset: 0, limit: 1 });
+        const lastPage = Math.max(1, Math.ceil(all.total / limit));
+        return io.note(`There is no page ${page}; the last is page ${lastPage}: ${pageLine(lastPage)}`);
+      }
       const isFiltered = search || plan || state || unused;
       if (keys.length === 0)
         return io.note(
@@ -59,8 +69,8 @@ export default defineCommand({
             : `No keys yet. Next: ${petstoreLine("keys create --name NAME --plan free", ...where)}`,
         );
       if (!json) io.print(keyTable(keys));
-      const next = last < total ? `; --page ${page + 1} shows the next` : "";
-      if (total > keys.length) io.report(`Keys ${offset + 1} to ${last} of ${total}${next}.`);
+      const next = last < total ? ` Next: ${pageLine(page + 1)}` : "";
+      if (total > keys.length) io.report(`Keys ${offset + 1} to ${last} of ${total}.${next}`);
     });
   },
 });

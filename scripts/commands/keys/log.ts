@@ -6,16 +6,15 @@ import { type Context, findKey, withKeys } from "../../keys/context.ts";
 import { AN_ID, COMMON, ID, MANY, recordedText, time } from "../../keys/options.ts";
 import { changeJson, changeTable } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
-
-const parseTime = (text: string) => time(text);
+import { UsageError } from "../../lib/io.ts";
 
 export default defineCommand({
   description:
     "shows the changes of a key, or of all keys, the latest first: all of them, unless an option says otherwise. Days begin at midnight UTC",
   arguments: [{ ...ID, description: "the key's public ID; without it, all keys", isOptional: true }],
   options: {
-    since: { placeholder: "time", description: "only from this UTC date or time on", parse: parseTime },
-    until: { placeholder: "time", description: "only before this UTC date or time", parse: parseTime },
+    since: { placeholder: "time", description: "only from this UTC date or time on", parse: time },
+    until: { placeholder: "time", description: "only before this UTC date or time", parse: time },
     by: {
       placeholder: "name",
       description: "only those that this operator made, compared without case",
@@ -26,10 +25,12 @@ export default defineCommand({
     ...COMMON,
   },
   examples: ["", `${AN_ID} --since 2026-11-01`, "--kind revoked --by maria --json"],
-  handler: (io, options, id) =>
-    withKeys(io, options, async (context) => {
-      const { since: sinceMs, until: untilMs, by, kind, limit, json } = options;
-      const query = { id, sinceMs, untilMs, by, kind };
+  async handler(io, options, id) {
+    const { since: sinceMs, until: untilMs, by, kind, limit, json } = options;
+    if (sinceMs !== undefined && untilMs !== undefined && sinceMs >= untilMs)
+      throw new UsageError("--since must be before --until");
+    const query = { id, sinceMs, untilMs, by, kind };
+    await withKeys(io, options, async (context) => {
       const pages = readChanges(context.database, query, limit);
       const shown = await (json ? printJson(context, pages) : printTable(context, pages, id === undefined));
       // A key that does not exist may have been deleted: its changes stay.
@@ -39,7 +40,8 @@ export default defineCommand({
       if (shown !== limit) return;
       const total = await countChanges(context.database, query);
       if (total > shown) io.report(`These are the latest ${shown} of ${total} changes.`);
-    }),
+    });
+  },
 });
 
 /** Prints pages as they are read, because all changes may be more than the memory holds. Returns the number of changes. */

@@ -1,7 +1,7 @@
 // ./petstore keys resume: ends the suspension of keys.
 
 import { resumeKey } from "../../../src/operators/admin.ts";
-import { foldName } from "../../../src/operators/names.ts";
+import { asRecorded } from "../../../src/operators/names.ts";
 import { changeKeys } from "../../keys/change.ts";
 import { AN_ID, CHANGE_SEVERAL, IDS, recordedText } from "../../keys/options.ts";
 import { defineCommand } from "../../lib/command.ts";
@@ -22,13 +22,9 @@ export default defineCommand({
       done: "Resumed",
       effect: (keys) => `This ends the suspension of ${keys}.`,
       already: () => "is not suspended",
-      make: (database, { id: each, suspensionReason }, operator) =>
-        resumeKey(database, each, recordedReason(options.reason, suspensionReason), operator),
+      make: (database, { id: each, suspensionReason }, operator) => {
+        const { reason = null } = options;
+        return resumeKey(database, each, reason && asRecorded(reason, suspensionReason), operator);
+      },
     }),
 });
-
-/** The reason that the key must be suspended for, as it is recorded. */
-function recordedReason(reason: string | undefined, recorded: string | null): string | null {
-  if (reason === undefined) return null;
-  return recorded !== null && foldName(recorded) === foldName(reason) ? recorded : reason;
-}

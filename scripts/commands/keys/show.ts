@@ -20,6 +20,7 @@ import {
   planText,
   printable,
   stateText,
+  suspensionText,
 } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
 import { petstoreLine } from "../../lib/line.ts";
@@ -135,6 +136,7 @@ function detailsText(details: KeyDetails, where: string[]): string {
   const facts = Object.values(FACTS).map((fact) => fact(details));
   if (suspension)
     facts.push(["Suspended", `${formatTime(suspension.atMs)} by ${suspension.by}: ${suspension.to}`]);
+  else if (key.suspendedAtMs !== null) facts.push(["Suspended", suspensionText(key)]);
   const busiest = Math.max(0, ...days.map(({ busiestMinute }) => busiestMinute ?? 0));
   const last = (ms: number | null) =>
     ms === null ? `none recorded in ${USAGE_KEPT_DAYS} days` : formatTime(ms);

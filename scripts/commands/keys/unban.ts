@@ -16,7 +16,7 @@ export default defineCommand({
       make: (database, key, operator) => unbanKey(database, key.id, operator),
       explain: (_context, { id: each, bannedUntilMs }) => {
         if (bannedUntilMs === null)
-          io.note(`No ban of ${each} is recorded. A ban without a record is lifted too.`);
+          io.note(`${each} is not banned, by what is recorded. A ban without a record would be lifted too.`);
       },
     }),
 });
