@@ -3,15 +3,16 @@
 // line has the number of rows of each table, and the SHA-256 of all lines before it, which detects damage, but not forgery.
 
 import { createHash } from "node:crypto";
-import { createReadStream, createWriteStream, rmSync } from "node:fs";
+import { accessSync, constants, createReadStream, createWriteStream, rmSync, statSync } from "node:fs";
 import { open, rename, stat } from "node:fs/promises";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { isDeepStrictEqual } from "node:util";
 import { createGunzip, createGzip } from "node:zlib";
 import * as z from "zod/mini";
 import { parseInt64 } from "../../src/lib/int64.ts";
-import { messageOf, printable } from "../lib/io.ts";
+import { messageOf, printable, UsageError } from "../lib/io.ts";
+import { pathError } from "../lib/path-error.ts";
 import { parseTime } from "../lib/time.ts";
 import { MAX_PAGE_BYTES, MAX_PAGE_ROWS, type Page } from "./tables.ts";
 
@@ -53,6 +54,19 @@ export type Summary = z.infer<typeof SUMMARY>;
 
 export type Rows = Page & { table: string };
 
+/** Throws if no new file can have this path, before a backup reads anything. */
+export function requireNew(path: string): void {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found?.isDirectory()) throw new UsageError(`${path} is a folder: name a new file in it`);
+  if (found !== undefined) throw new UsageError(`${path} exists: give another name`);
+  try {
+    // With a separator at its end, the path of a file is that of no folder.
+    accessSync(join(dirname(path), "/"), constants.W_OK);
+  } catch (error) {
+    throw pathError(dirname(path), error);
+  }
+}
+
 /** Writes a backup. The file has its name only when it is complete, and no other user can read it. */
 export async function writeFile(path: string, header: Header, rows: AsyncIterable<Rows>): Promise<Summary> {
   const summary: Summary = { rows: {}, sha256: "" };
@@ -67,8 +81,8 @@ export async function writeFile(path: string, header: Header, rows: AsyncIterabl
     await syncFolder(dirname(path));
     return summary;
   } finally {
-    remove();
     process.off("exit", remove);
+    remove();
   }
 }
 
@@ -180,7 +194,7 @@ async function* linesOf(path: string): AsyncGenerator<string> {
   } catch (error) {
     // Of zlib.
     if ((error as NodeJS.ErrnoException).code?.startsWith("Z_")) throw damaged(path, messageOf(error));
-    throw error;
+    throw pathError(path, error);
   } finally {
     compressed.destroy();
   }

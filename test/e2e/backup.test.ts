@@ -3,6 +3,7 @@
 
 import { createHash } from "node:crypto";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -282,7 +283,6 @@ describe("a file is refused before anything is written if", () => {
   const DAMAGED = "is damaged or no backup";
 
   it.each<[string, () => Promise<string>, string]>([
-    ["it does not exist", async () => newFile(), "ENOENT"],
     ["it is empty", () => changeBytes(() => Buffer.alloc(0)), DAMAGED],
     ["it is not compressed", () => changeBytes((bytes) => gunzipSync(bytes)), DAMAGED],
     ["it is another compressed file", () => changeText(() => "hello\n"), "is not a backup of this service"],
@@ -439,12 +439,16 @@ it("usage that a running service has recorded since keeps no restore back, and i
   expect(found).toEqual([{ count: 3_000, revision: 8 }]);
 });
 
-it("writes only a new file, and says where it could not be written", async () => {
-  const again = await runPetstore(`backup ${backup} --remote`);
-  expect(again).toMatchObject({ exitCode: 2, stderr: `error: ${backup} exists: give another name\n` });
-  const nowhere = await runPetstore(`backup ${folder}/none/x --remote`);
-  const problem = expect.stringContaining("/none/x was not written: ENOENT");
-  expect(nowhere).toMatchObject({ exitCode: 1, stderr: problem });
+it("a backup is a new file, and a restore has one: anything else is wrong usage", async () => {
+  for (const [line, problem] of [
+    [`backup ${backup} --remote`, `${backup} exists: give another name`],
+    [`restore --from ${folder} --dry-run`, `${folder} is a folder`],
+    [`restore --from ${folder}/none --dry-run`, `there is no ${folder}/none`],
+    [`restore --from ${backup}/x --dry-run`, `a part of the path ${backup}/x is a file, not a folder`],
+  ] as const) {
+    const stderr = expect.stringMatching(new RegExp(`^(Checking .*\n)?error: ${problem}\n$`));
+    expect(await runPetstore(line)).toMatchObject({ exitCode: 2, stdout: "", stderr });
+  }
 });
 
 it("a backup waits while Cloudflare's API takes no calls, for several refused calls together", async () => {
@@ -498,14 +502,35 @@ it("a database that has lost a table is not backed up", async () => {
   }
 });
 
-it("--dry-run checks the file and opens no database", async () => {
+it("--dry-run checks the file, and the databases that an option chooses", async () => {
+  const dryRun = async (selected = "") => {
+    const { exitCode, stdout, stderr } = await runPetstore(`restore --from ${backup} --dry-run${selected}`);
+    expect(stdout).toMatch(/^Complete: .*pets\.pets 2,503.*\n/);
+    return { exitCode, stdout, stderr };
+  };
   const asked = api.requests.length;
-  const { exitCode, stdout } = await runPetstore(`restore --from ${backup} --dry-run --remote`);
-  expect([exitCode, stdout]).toEqual([
-    0,
-    expect.stringMatching(/^Complete: .*pets\.pets 2,503.*\nNothing was changed\.\n$/),
-  ]);
+  expect(await dryRun()).toMatchObject({
+    exitCode: 0,
+    stdout: expect.stringContaining("No database was read"),
+  });
   expect(api.requests.length).toBe(asked);
+  expect(await dryRun(" --preview staging")).toMatchObject({
+    exitCode: 0,
+    stdout: expect.stringMatching(/\nRestores the databases .*\nThe next id .*\nNothing was changed\.\n$/),
+  });
+  expect(await allRows(target)).toEqual({});
+  const used = expect.stringContaining("have rows in pets.pets");
+  expect(await dryRun(" --remote")).toMatchObject({ exitCode: 2, stderr: used });
+});
+
+it("a restore that is not confirmed leaves no trace, also of local databases", async () => {
+  const { state, remove } = await emptyState();
+  onTestFinished(remove);
+  const line = `restore --from ${backup} --persist-to ${state}`;
+  expect((await runPetstore(`${line} --dry-run`)).exitCode).toBe(0);
+  expect((await runPetstore(line)).exitCode).toBe(2);
+  expect((await runPetstore(line, { stdin: "n\n" })).exitCode).toBe(1);
+  expect(existsSync(state)).toBe(false);
 });
 
 it("restores only into empty databases, after a question", async () => {
