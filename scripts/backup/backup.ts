@@ -5,13 +5,14 @@ import { openAccount } from "../cloudflare/account.ts";
 import { appliedMigrations, deployedNames, type Target } from "../cloudflare/database.ts";
 import { findHighestId, findUnfinished } from "../cloudflare/time-travel.ts";
 import type { Io } from "../lib/io.ts";
+import { shownPath } from "../lib/line.ts";
 import { type Header, type Rows, type Summary, writeFile } from "./file.ts";
 import { patiently } from "./patience.ts";
 import { type Databases, layoutOf, readPages, readTables, requireTables, type Tables } from "./tables.ts";
 
 /** The databases of a target, as words of a sentence. */
 export async function namesOf(target: Target): Promise<string> {
-  if (target.kind === "local") return `the local databases in ${target.state}`;
+  if (target.kind === "local") return `the local databases in ${shownPath(target.state)}`;
   return `the databases ${await deployedNames(target)} of the account ${(await openAccount()).label}`;
 }
 

@@ -169,6 +169,11 @@ export async function migrationFiles(contents: Contents): Promise<string[]> {
 /** Of SQLite, about a table or a column of a migration that is not applied. */
 export const NOT_MIGRATED = /no such (table|column)/;
 
+/** What is wrong with the databases of `target` then, and what to do. */
+export function pendingText(target: Target): string {
+  return `migrations are pending: run ${petstoreLine("migrate", ...targetOptions(target))}`;
+}
+
 /** The file names of the migrations that a database has. */
 export async function appliedMigrations(database: D1Database): Promise<string[]> {
   const select = database.prepare("SELECT name FROM d1_migrations ORDER BY id");

@@ -3,7 +3,7 @@
 import { backUp, namesOf, rowsText } from "../backup/backup.ts";
 import { requireNew } from "../backup/file.ts";
 import { waitingForCalls } from "../cloudflare/account.ts";
-import { CONTENTS, openDatabases } from "../cloudflare/database.ts";
+import { CONTENTS, NOT_MIGRATED, openDatabases, pendingText } from "../cloudflare/database.ts";
 import { announceTarget, file, readTarget, TARGET_OPTIONS } from "../cloudflare/target.ts";
 import { defineCommand } from "../lib/command.ts";
 import { unlessInterrupted } from "../lib/interrupt.ts";
@@ -30,7 +30,9 @@ export default defineCommand({
       io.print(`Wrote ${path}, a backup of ${source} (${rowsText(summary)}).`);
     };
     await waitingForCalls(() => unlessInterrupted(work)).catch((cause) => {
-      throw new Error(`${path} was not written: ${messageOf(cause)}`, { cause });
+      const problem = messageOf(cause);
+      const reason = NOT_MIGRATED.test(problem) ? pendingText(target) : problem;
+      throw new Error(`${path} was not written: ${reason}`, { cause });
     });
     io.note(`It has customers' data and hashes of keys: keep it private, and outside of Cloudflare.
 Next, check it: ${petstoreLine("restore", "--from", path, "--dry-run")}`);

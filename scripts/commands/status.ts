@@ -13,6 +13,7 @@ import {
   NOT_MIGRATED,
   openDatabases,
   pendingMigrations,
+  pendingText,
   type Target,
   targetOptions,
 } from "../cloudflare/database.ts";
@@ -36,9 +37,6 @@ const ANSWER_MS = 5_000;
 const MAX_BYTES = 10_000_000_000;
 const MAX_BYTES_FREE = 500_000_000;
 const HOUR_MS = 3_600_000;
-
-/** Of both databases, said once, with the command for both. */
-const PENDING = "migrations are pending";
 
 export default defineCommand({
   description:
@@ -71,12 +69,10 @@ export default defineCommand({
     const needed = [...(url === undefined ? [] : [build]), keysDatabase, petsDatabase, restore, keys];
     const known = [keysDatabase, petsDatabase].flatMap((each) => (isUnknown(each) ? [] : [each]));
     const lost = known.flatMap(({ missingTables }) => missingTables);
-    const unread = needed.filter(isUnknown).map(({ problem }) => problem);
-    const problems = new Set(unread.filter((problem) => problem !== PENDING));
+    const problems = new Set(needed.filter(isUnknown).map(({ problem }) => problem));
     if (lost.length > 0) problems.add(`tables are lost: ${lost.join(", ")}`);
     const isNew = known.some(({ pendingMigrations: [first] }) => first?.startsWith("0001_"));
-    if (isNew || unread.includes(PENDING))
-      problems.add(`${PENDING}: run ${petstoreLine("migrate", ...targetOptions(target))}`);
+    if (isNew) problems.add(pendingText(target));
     if (problems.size > 0) throw new Error([...problems].join("; "));
   },
 });
@@ -103,7 +99,7 @@ async function readStatus(
   const read = (database: D1Database, contents: Contents) =>
     readDatabase(target, database, contents, measuresTables);
   const ofKeys = <Value>(readFrom: (keys: D1Database) => Promise<Value>) =>
-    orProblem(opened.keys.then(({ keys }) => orPending(keys, readFrom(keys))));
+    orProblem(opened.keys.then(({ keys }) => orPending(target, keys, readFrom(keys))));
   const [build, keysDatabase, petsDatabase, restore, keys, lastHour] = await Promise.all([
     orProblem(readBuild(url, target)),
     orProblem(opened.keys.then(({ keys }) => read(keys, "keys"))),
@@ -120,11 +116,12 @@ async function orProblem<Value>(reading: Promise<Value>): Promise<Value | { prob
   return reading.catch((error) => ({ problem: messageOf(error) }));
 }
 
-/** What was read. Throws PENDING if it needs a migration that is not applied. */
-async function orPending<Value>(keys: D1Database, reading: Promise<Value>): Promise<Value> {
+/** What was read. Throws what to do if it needs a migration that is not applied. */
+async function orPending<Value>(target: Target, keys: D1Database, reading: Promise<Value>): Promise<Value> {
   return reading.catch(async (error) => {
     const mayLack = NOT_MIGRATED.test(messageOf(error));
-    throw mayLack && (await pendingMigrations(keys, "keys")).length > 0 ? new Error(PENDING) : error;
+    const lacks = mayLack && (await pendingMigrations(keys, "keys")).length > 0;
+    throw lacks ? new Error(pendingText(target)) : error;
   });
 }
 
@@ -133,8 +130,9 @@ async function readBuild(given: string | undefined, { kind }: Target) {
   if (url === undefined) throw new Error("add --url URL");
   const request = { signal: AbortSignal.timeout(ANSWER_MS), redirect: "manual" } as const;
   const response = await fetch(`${url}/version`, request).catch(() => undefined);
-  const { build } = ((await response?.json().catch(() => undefined)) ?? {}) as { build?: string };
-  if (build === undefined) throw new Error(`no service answers at ${url}${given ? "" : ": add --url URL"}`);
+  const { build } = ((await response?.json().catch(() => undefined)) ?? {}) as { build?: unknown };
+  if (typeof build !== "string")
+    throw new Error(`no service answers at ${url}${given ? "" : ": add --url URL"}`);
   return { build, url };
 }
 

@@ -204,7 +204,7 @@ it("shows databases that were never migrated, which is a failure, and fails with
     /^Keys database .*; pending: 0001_keys\.sql, .*, which \.\/petstore migrate --preview staging applies$/m,
   );
   expect(isNew.stdout).toMatch(
-    /^Restore +unknown: migrations are pending\nKeys +unknown: migrations are pending$/m,
+    /^Restore +unknown: migrations are pending: run .*\nKeys +unknown: migrations are pending: run /m,
   );
   expect([isNew.exitCode, isNew.stderr]).toEqual([
     1,
@@ -303,10 +303,11 @@ describe("of local databases", () => {
   it("an empty file is a database without migrations", async () => {
     const { state, pets } = await fill();
     await truncate(pets, 0);
-    expect(await statusOf(state)).toMatchObject({
-      exitCode: 1,
-      stderr: `error: migrations are pending: run ./petstore migrate --persist-to ${state}\n`,
-    });
+    const problem = `migrations are pending: run ./petstore migrate --persist-to ${state}\n`;
+    expect(await statusOf(state)).toMatchObject({ exitCode: 1, stderr: `error: ${problem}` });
+    await truncate(databaseFile(state, "keys"), 0);
+    const backup = await runPetstore(["backup", `${state}.backup`, "--persist-to", state]);
+    expect([backup.exitCode, backup.stderr]).toEqual([1, expect.stringContaining(`not written: ${problem}`)]);
   });
 });
 
