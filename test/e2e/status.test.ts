@@ -283,6 +283,7 @@ describe("of local databases", () => {
 
   it.each<[string, (file: string) => Promise<void>]>([
     ["a page of which is overwritten", (file) => overwrite(file, 100, 4_096)],
+    ["the first tables of which are overwritten", (file) => overwrite(file, 1, 16_384)],
     ["whose first bytes are overwritten", (file) => overwrite(file, 0, 100)],
     ["whose end is missing", (file) => truncate(file, 300_000)],
   ])("a database %s is damaged, which does not hide the other", async (_, damage) => {
