@@ -10,17 +10,18 @@ import { listKeys } from "../src/operators/records.ts";
 import { findPage, insertPet } from "../src/pets/store.ts";
 import {
   CONTENTS,
+  createDatabases,
   earlierDatabase,
   migrate,
   migrationFiles,
   type OpenDatabases,
-  openDatabases,
   registryPath,
   type Target,
+  targetOptions,
 } from "./cloudflare/database.ts";
 import { untilGone } from "./cloudflare/dev-server.ts";
 import { setAsideEarlier } from "./cloudflare/earlier-state.ts";
-import { folder, localState, targetOptions } from "./cloudflare/target.ts";
+import { folder, localState } from "./cloudflare/target.ts";
 import { requireNoRestore } from "./cloudflare/time-travel.ts";
 import { QUIET, readConfig, WRANGLER } from "./cloudflare/wrangler.ts";
 import { defineCommand, integer, main } from "./lib/command.ts";
@@ -76,6 +77,8 @@ const start = defineCommand({
       io.note(
         `The ${contents} begin anew, because another version has made their database. It stays in ${path}`,
       );
+    // Before wrangler starts, which says less about a folder that can't be used.
+    const databases = await createDatabases(target, ...CONTENTS);
     const args = ["--persist-to", state, "--local-protocol", localProtocol, ...forwarded];
     if (port !== undefined) args.push("--port", `${port}`);
     const env = { ...WRANGLER_ENV, WRANGLER_REGISTRY_PATH: registryPath(state), ...io.env, ...QUIET };
@@ -84,7 +87,7 @@ const start = defineCommand({
     try {
       // Wrangler opens no database before the first request.
       const started = Promise.race([ready(server), exited]);
-      const [databases, address] = await Promise.all([openMigrated(io, target), started]);
+      const [address] = await Promise.all([started, migrateAll(io, databases)]);
       await requireNoRestore(databases.keys, targetOptions(target));
       // A key is shown only once, so create it only after the server has started.
       if (typeof address === "string") {
@@ -121,14 +124,12 @@ function startWrangler(args: string[], env: NodeJS.ProcessEnv): ChildProcess {
   return server;
 }
 
-async function openMigrated(io: Io, target: Target): Promise<OpenDatabases> {
-  const databases = await openDatabases(target, ...CONTENTS);
+async function migrateAll(io: Io, databases: OpenDatabases): Promise<void> {
   for (const contents of CONTENTS) {
     const applied = await migrate(databases[contents], contents);
     const isNew = applied.length === (await migrationFiles(contents)).length;
     if (applied.length > 0 && !isNew) io.note(`Applied ${applied.join(", ")}: what was stored stays.`);
   }
-  return databases;
 }
 
 /** workerd would report a port in use with a stack trace. */

@@ -2,22 +2,17 @@
 
 import { formatTime } from "../../src/lib/rfc3339.ts";
 import { openAccount } from "../cloudflare/account.ts";
-import {
-  appliedMigrations,
-  CONTENTS,
-  deployedNames,
-  missingTables,
-  type Target,
-} from "../cloudflare/database.ts";
+import { appliedMigrations, deployedNames, type Target } from "../cloudflare/database.ts";
 import { findHighestId, findUnfinished } from "../cloudflare/time-travel.ts";
 import type { Io } from "../lib/io.ts";
+import { shownPath } from "../lib/line.ts";
 import { type Header, type Rows, type Summary, writeFile } from "./file.ts";
 import { patiently } from "./patience.ts";
-import { type Databases, layoutOf, readPages, readTables, type Tables } from "./tables.ts";
+import { type Databases, layoutOf, readPages, readTables, requireTables, type Tables } from "./tables.ts";
 
 /** The databases of a target, as words of a sentence. */
 export async function namesOf(target: Target): Promise<string> {
-  if (target.kind === "local") return `the local databases in ${target.state}`;
+  if (target.kind === "local") return `the local databases in ${shownPath(target.state)}`;
   return `the databases ${await deployedNames(target)} of the account ${(await openAccount()).label}`;
 }
 
@@ -25,10 +20,7 @@ export async function namesOf(target: Target): Promise<string> {
 export async function backUp(io: Io, databases: Databases, source: string, path: string): Promise<Summary> {
   if ((await patiently(() => findUnfinished(databases.keys))) !== null)
     throw new Error(`a restore of ${source} is unfinished: finish it first`);
-  for (const contents of CONTENTS) {
-    const [missing] = await patiently(() => missingTables(databases[contents], contents));
-    if (missing !== undefined) throw new Error(`the database of ${contents} has lost its table ${missing}`);
-  }
+  await requireTables(databases);
   // The time comes first: what is older than a backup is in it.
   const createdAt = formatTime(Date.now());
   const [highestId, tables, keys, pets] = await Promise.all([

@@ -3,15 +3,16 @@
 // line has the number of rows of each table, and the SHA-256 of all lines before it, which detects damage, but not forgery.
 
 import { createHash } from "node:crypto";
-import { createReadStream, createWriteStream, rmSync } from "node:fs";
+import { accessSync, constants, createReadStream, createWriteStream, rmSync, statSync } from "node:fs";
 import { open, rename, stat } from "node:fs/promises";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { isDeepStrictEqual } from "node:util";
 import { createGunzip, createGzip } from "node:zlib";
 import * as z from "zod/mini";
 import { parseInt64 } from "../../src/lib/int64.ts";
-import { messageOf, printable } from "../lib/io.ts";
+import { messageOf, printable, UsageError } from "../lib/io.ts";
+import { pathError } from "../lib/path-error.ts";
 import { parseTime } from "../lib/time.ts";
 import { MAX_PAGE_BYTES, MAX_PAGE_ROWS, type Page } from "./tables.ts";
 
@@ -28,10 +29,13 @@ const LABEL = text(/^(keys|pets)\.\w{1,64}$/);
 const files = z.array(text(/^\w{1,100}\.sql$/)).check(z.maxLength(MAX_NAMES));
 const columns = z.array(text(/^\w{1,64}$/)).check(z.maxLength(MAX_NAMES));
 
+/** Clocks of two machines differ by less. A later time would hide for how long ids have been assigned since. */
+const DAY_MS = 86_400_000;
+
 /** The details of a backup. A file can have anything in their place, so nothing of it is used before it has this form. */
 const HEADER = z.object({
   /** When it began: RFC 3339. */
-  createdAt: text(/T/).check(z.refine((value) => parseTime(value) !== undefined)),
+  createdAt: text(/T/).check(z.refine((value) => (parseTime(value) ?? Number.NaN) <= Date.now() + DAY_MS)),
   /** What was backed up, as words of a sentence. */
   source: z.string().check(
     z.maxLength(10_000),
@@ -53,6 +57,19 @@ export type Summary = z.infer<typeof SUMMARY>;
 
 export type Rows = Page & { table: string };
 
+/** Throws if no new file can have this path, before a backup reads anything. */
+export function requireNew(path: string): void {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found?.isDirectory()) throw new UsageError(`${path} is a folder: name a new file in it`);
+  if (found !== undefined) throw new UsageError(`${path} exists: give another name`);
+  try {
+    // With a separator at its end, the path of a file is that of no folder.
+    accessSync(join(dirname(path), "/"), constants.W_OK);
+  } catch (error) {
+    throw pathError(dirname(path), error);
+  }
+}
+
 /** Writes a backup. The file has its name only when it is complete, and no other user can read it. */
 export async function writeFile(path: string, header: Header, rows: AsyncIterable<Rows>): Promise<Summary> {
   const summary: Summary = { rows: {}, sha256: "" };
@@ -67,8 +84,8 @@ export async function writeFile(path: string, header: Header, rows: AsyncIterabl
     await syncFolder(dirname(path));
     return summary;
   } finally {
-    remove();
     process.off("exit", remove);
+    remove();
   }
 }
 
@@ -95,26 +112,32 @@ async function syncFolder(path: string): Promise<void> {
   await folder?.close();
 }
 
-/** Gets rows of a table, as many as one statement takes. */
-type Visit = (table: string, lines: string[]) => Promise<void>;
+/** Gets rows of a table, as many as one statement takes, and the number of their first line. */
+type Visit = (table: string, lines: string[], number: number) => Promise<void>;
 
 /** Reads a whole backup: the header, then rows. Throws if the file is damaged, which may turn out after the last visit. */
-export async function readFile(path: string, visit: Visit): Promise<Summary & { header: Header }> {
+export async function readFile(
+  path: string,
+  begin: (header: Header) => Promise<Visit>,
+): Promise<Summary & { header: Header }> {
   const hash = createHash("sha256");
   let header: Header | undefined;
+  let visit: Visit | undefined;
+  let number = 0;
   let summary: Summary | undefined;
   const rows: Summary["rows"] = {};
   let table = "";
   let lines: string[] = [];
   let bytes = 0;
   const flush = async () => {
-    if (lines.length > 0) await visit(table, lines);
+    if (lines.length > 0) await visit?.(table, lines, number - lines.length);
     if (lines.length > 0) rows[table] = (rows[table] ?? 0) + lines.length;
     [lines, bytes] = [[], 0];
   };
 
   for await (const line of linesOf(path)) {
     if (summary) throw damaged(path, "lines follow the last one");
+    number += 1;
     const length = Buffer.byteLength(line) + 1;
     if (header && table !== "" && line.startsWith("[")) {
       if (bytes + length > MAX_PAGE_BYTES || lines.length === MAX_PAGE_ROWS) await flush();
@@ -123,8 +146,10 @@ export async function readFile(path: string, visit: Visit): Promise<Summary & { 
     } else {
       await flush();
       const found = parse(line);
-      if (header === undefined) header = headerOf(path, found);
-      else if ("sha256" in found) summary = checked(path, "last line", SUMMARY, found);
+      if (header === undefined) {
+        header = headerOf(path, found);
+        visit = await begin(header);
+      } else if ("sha256" in found) summary = checked(path, "last line", SUMMARY, found);
       else if (Object.hasOwn(header.layout, `${found.table}`)) table = `${found.table}`;
       else throw damaged(path, "it has a line of no table");
     }
@@ -180,7 +205,7 @@ async function* linesOf(path: string): AsyncGenerator<string> {
   } catch (error) {
     // Of zlib.
     if ((error as NodeJS.ErrnoException).code?.startsWith("Z_")) throw damaged(path, messageOf(error));
-    throw error;
+    throw pathError(path, error);
   } finally {
     compressed.destroy();
   }
@@ -189,6 +214,6 @@ async function* linesOf(path: string): AsyncGenerator<string> {
     throw damaged(path, "its end is not that of a backup");
 }
 
-function damaged(path: string, reason: string): Error {
+export function damaged(path: string, reason: string): Error {
   return new Error(`${path} is damaged or no backup (${reason}): use another copy, or another backup`);
 }

@@ -23,9 +23,17 @@ import { unlessInterrupted } from "../lib/interrupt.ts";
 import { type Io, messageOf, UsageError } from "../lib/io.ts";
 import { formatTime } from "../lib/time.ts";
 import { counter } from "./backup.ts";
-import { type Header, readFile, type Summary } from "./file.ts";
+import { damaged, type Header, readFile, type Summary } from "./file.ts";
 import { patiently } from "./patience.ts";
-import { type Databases, insertRows, readTables, selectTables, type Tables } from "./tables.ts";
+import {
+  type Databases,
+  insertRows,
+  readTables,
+  requireTables,
+  selectTables,
+  type Tables,
+  tryRows,
+} from "./tables.ts";
 
 const RESTORES = "keys.pet_restores";
 /** May have rows: the history of restores, and usage, which the objects of a running service record. A restore leaves them as they are. */
@@ -34,7 +42,7 @@ const SHARED = [RESTORES, "keys.key_usage"];
 /** A backup that is complete, and what of it is restored: `rows` has only that. */
 type Backup = Summary & { path: string; header: Header; chosen: readonly Contents[] };
 
-/** Reads a whole backup. Throws if it is damaged, or if this checkout lacks one of its migrations. */
+/** Reads a whole backup. Throws if it is damaged, if this checkout lacks one of its migrations, or if a row would not fit. */
 export async function checkBackup(
   io: Io,
   path: string,
@@ -42,20 +50,43 @@ export async function checkBackup(
 ): Promise<Backup> {
   const { header, rows, sha256 } = await io.step(`Checking ${path}`, (progress) => {
     const count = counter(progress);
-    return readFile(path, async (_, lines) => count(lines.length));
+    return readFile(path, async (header) => {
+      await requireMigrations(path, header);
+      const databases = { keys: await migratedDatabase("keys"), pets: await migratedDatabase("pets") };
+      const tables = columnsOf(path, header, await readTables(databases));
+      return async (label, lines, number) => {
+        const table = tables.get(label);
+        if (table === undefined) throw damaged(path, `${label} has no rows of its own`);
+        /** Throws the number of the first line that does not fit: it is in one of the halves. */
+        const requireFit = async (some: string[], first: number): Promise<void> => {
+          try {
+            await tryRows(databases[table.contents], label, table, some, header.highestId);
+          } catch (error) {
+            const half = Math.ceil(some.length / 2);
+            if (some.length === 1)
+              throw damaged(path, `its line ${first} does not fit into ${label}: ${messageOf(error)}`);
+            await requireFit(some.slice(0, half), first);
+            await requireFit(some.slice(half), first + half);
+          }
+        };
+        await requireFit(lines, number);
+        count(lines.length);
+      };
+    });
   });
+  const ofChosen = Object.entries(rows).filter(([label]) => chosen.some((each) => label.startsWith(each)));
+  return { path, header, rows: Object.fromEntries(ofChosen), sha256, chosen };
+}
+
+async function requireMigrations(path: string, { migrations }: Header): Promise<void> {
   for (const contents of CONTENTS) {
     const files = await migrationFiles(contents);
-    const unknown = header.migrations[contents].find((file) => !files.includes(file));
+    const unknown = migrations[contents].find((file) => !files.includes(file));
     if (unknown !== undefined)
       throw new Error(
         `${path} needs migrations/${contents}/${unknown}, which this checkout does not have: use a newer one`,
       );
   }
-  const [keys, pets] = [await migratedDatabase("keys"), await migratedDatabase("pets")];
-  columnsOf(path, header, await readTables({ keys, pets }));
-  const ofChosen = Object.entries(rows).filter(([label]) => chosen.some((each) => label.startsWith(each)));
-  return { path, header, rows: Object.fromEntries(ofChosen), sha256, chosen };
 }
 
 function bookmarkOf({ sha256, chosen }: Backup): string {
@@ -68,6 +99,7 @@ export async function findBegun(
   place: string,
   backup: Backup,
 ): Promise<Restore | null> {
+  await requireTables(databases);
   const tables = await readTables(databases);
   if (tables.has(RESTORES)) {
     const unfinished = await patiently(() => findUnfinished(databases.keys));
@@ -143,7 +175,7 @@ export async function restoreBackup(
     await io.step("Writing rows", async (progress) => {
       const total = Object.values(rows).reduce((sum, each) => sum + each, 0);
       const count = counter(progress, total);
-      const read = await readFile(path, async (label, lines) => {
+      const read = await readFile(path, async () => async (label, lines) => {
         const table = tables.get(label);
         if (table === undefined || !chosen.includes(table.contents)) return;
         await insertRows(databases[table.contents], table, lines);

@@ -2,7 +2,7 @@
 // row as a JSON array, and reads it again. JavaScript only passes the text on, because its numbers would round 64-bit integers.
 
 import type { IfPetsNeverChange } from "../../src/pets/immutable.ts";
-import { CONTENTS, type Contents } from "../cloudflare/database.ts";
+import { CONTENTS, type Contents, missingTables } from "../cloudflare/database.ts";
 import { MARKER } from "../cloudflare/time-travel.ts";
 import { patiently } from "./patience.ts";
 
@@ -62,6 +62,14 @@ export async function readTables(databases: Databases): Promise<Tables> {
   return tables.set(OWNER, { ...owner, part: { name: part.name, columns } });
 }
 
+/** Throws if a database has lost a table. */
+export async function requireTables(databases: Databases): Promise<void> {
+  for (const contents of CONTENTS) {
+    const [missing] = await patiently(() => missingTables(databases[contents], contents));
+    if (missing !== undefined) throw new Error(`the database of ${contents} has lost its table ${missing}`);
+  }
+}
+
 /** The names of tables and columns, in the order of a row's values. */
 type Layout = Record<string, string[]>;
 
@@ -100,15 +108,10 @@ export interface Page {
 }
 
 /**
- * Reads the rows of a table in the order of the primary key. Pets never change and their ids only grow, so those up to `highestId` are
- * what the table had when that was the highest one. Rows of other tables are as they are when they are read.
+ * The condition of rows that a backup has. Pets never change and their ids only grow, so those up to `highestId` are what the table had
+ * when that was the highest one.
  */
-export async function* readPages(
-  database: D1Database,
-  label: string,
-  { name, columns, part }: Table,
-  highestId: string,
-): AsyncGenerator<Page> {
+function conditionOf(label: string, highestId: string): string {
   const conditions: Record<string, string> = {
     "pets.pets": `id <= ${highestId}` satisfies IfPetsNeverChange<string>,
     // The response to a creation is wrong without its pet.
@@ -116,7 +119,17 @@ export async function* readPages(
     // One that has begun since would be unfinished in the restored databases, for good.
     "keys.pet_restores": "finished_at_ms IS NOT NULL",
   };
-  const condition = conditions[label] ?? "true";
+  return conditions[label] ?? "true";
+}
+
+/** Reads the rows of a table in the order of the primary key, as they are when they are read. */
+export async function* readPages(
+  database: D1Database,
+  label: string,
+  { name, columns, part }: Table,
+  highestId: string,
+): AsyncGenerator<Page> {
+  const condition = conditionOf(label, highestId);
   const key = keyOf(columns);
   const names = key.map((column) => column.name).join();
   const last = key.map((column) => decoded(column, `?1 ->> ${columns.indexOf(column)}`)).join();
@@ -184,6 +197,27 @@ export async function insertRows(database: D1Database, table: Table, lines: stri
   }
   const bound = statements.map((sql) => database.prepare(sql).bind(json));
   await patiently(() => database.batch(bound));
+}
+
+/**
+ * Inserts rows into an empty database, and deletes them again, so that it stays small. Throws if one does not fit, or is one that no
+ * backup has. Rows of two calls can have the same primary key: a restore keeps the first of them, and goes on.
+ */
+export async function tryRows(
+  database: D1Database,
+  label: string,
+  table: Table,
+  lines: string[],
+  highestId: string,
+): Promise<void> {
+  await insertRows(database, table, lines);
+  const { name, part } = table;
+  const condition = conditionOf(label, highestId);
+  const strange = await database
+    .prepare(`SELECT 1 FROM ${name} WHERE (${condition}) IS NOT TRUE LIMIT 1`)
+    .first();
+  for (const each of part ? [part.name, name] : [name]) await database.prepare(`DELETE FROM ${each}`).run();
+  if (strange !== null) throw new Error(`not ${condition}`);
 }
 
 /** "OR IGNORE" would also ignore a row that violates a CHECK. "WHERE true" separates ON CONFLICT from a join. */

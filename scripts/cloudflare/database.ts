@@ -2,12 +2,13 @@
 // them; production's; or those that all previews share. Also their migrations.
 
 import { createHash, createHmac } from "node:crypto";
-import { existsSync } from "node:fs";
+import { accessSync, constants, existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { read } from "../../src/d1/statements.ts";
 import { messageOf } from "../lib/io.ts";
-import { petstoreLine } from "../lib/line.ts";
+import { petstoreLine, shownPath } from "../lib/line.ts";
+import { pathError } from "../lib/path-error.ts";
 import { ifFound, openAccount } from "./account.ts";
 import { d1OverApi, timeTravelOverApi } from "./d1-api.ts";
 import { d1InMemory, d1OnFile } from "./d1-file.ts";
@@ -32,6 +33,13 @@ export type Target =
   | { kind: "local"; state: string }
   | { kind: "production" }
   | { kind: "preview"; name: string };
+
+/** The options that choose `target`, for another command line. Empty for the default. */
+export function targetOptions(target: Target): string[] {
+  if (target.kind === "production") return ["--remote"];
+  if (target.kind === "preview") return ["--preview", target.name];
+  return target.state === DEFAULT_STATE ? [] : ["--persist-to", target.state];
+}
 
 export type OpenDatabases<Opened extends Contents = Contents> = Record<Opened, D1Database> & {
   close(): Promise<void>;
@@ -60,17 +68,32 @@ function fileOf(state: string, binding: string): string {
   return join(state, "v3", "d1", namespace, `${id}.sqlite`);
 }
 
-/** Opens databases. Creates local ones that do not exist. */
+/** Opens databases. Throws if one does not exist. */
 export async function openDatabases<Opened extends Contents>(
+  target: Target,
+  ...opened: Opened[]
+): Promise<OpenDatabases<Opened>> {
+  const create = petstoreLine("migrate", ...targetOptions(target));
+  if (target.kind === "local")
+    for (const contents of opened)
+      if (!mayExist(target, contents))
+        throw new Error(
+          `there is no database of ${contents} in ${shownPath(target.state)}: create it with ${create}`,
+        );
+  return createDatabases(target, ...opened);
+}
+
+/** Opens databases. Local ones that do not exist are created, and empty. */
+export async function createDatabases<Opened extends Contents>(
   target: Target,
   ...opened: Opened[]
 ): Promise<OpenDatabases<Opened>> {
   const open = async (contents: Opened) => {
     if (target.kind !== "local") return { ...(await openDeployed(target, contents)), close() {} };
     try {
-      return d1OnFile(databaseFile(target.state, contents));
+      return d1OnFile(databaseFile(target.state, contents), contents);
     } catch (error) {
-      throw new Error(`the database of ${contents} can't be opened: ${messageOf(error)}`, { cause: error });
+      throw pathError(shownPath(target.state), error);
     }
   };
   const databases = await Promise.all(opened.map(open));
@@ -80,6 +103,18 @@ export async function openDatabases<Opened extends Contents>(
       for (const { close } of databases) close();
     },
   };
+}
+
+/** False for a local database that does not exist. Throws if it may not be used, or if its folder is none. */
+export function mayExist(target: Target, contents: Contents): boolean {
+  if (target.kind !== "local") return true;
+  try {
+    accessSync(databaseFile(target.state, contents), constants.R_OK | constants.W_OK);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
+    throw pathError(shownPath(target.state), error);
+  }
 }
 
 /** Where wrangler registers the Workers that run on this state. By default it would be in the user's folder. */
@@ -131,12 +166,20 @@ export async function migrationFiles(contents: Contents): Promise<string[]> {
   return (await readdir(`migrations/${contents}`)).filter((file) => file.endsWith(".sql")).sort();
 }
 
+/** Of SQLite, about a table or a column of a migration that is not applied. */
+export const NOT_MIGRATED = /no such (table|column)/;
+
+/** What is wrong with the databases of `target` then, and what to do. */
+export function pendingText(target: Target): string {
+  return `migrations are pending: run ${petstoreLine("migrate", ...targetOptions(target))}`;
+}
+
 /** The file names of the migrations that a database has. */
 export async function appliedMigrations(database: D1Database): Promise<string[]> {
   const select = database.prepare("SELECT name FROM d1_migrations ORDER BY id");
   const { results } = await read(() => select.all<{ name: string }>()).catch((error) => {
     // The first migration creates the table.
-    if (!messageOf(error).includes("no such table")) throw error;
+    if (!NOT_MIGRATED.test(messageOf(error))) throw error;
     return { results: [] };
   });
   return results.map(({ name }) => name);

@@ -4,6 +4,7 @@
 import { existsSync, readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { explain } from "./d1-file.ts";
 import { CONTENTS, type Contents, databaseFile } from "./database.ts";
 
 const COLUMNS = `
@@ -34,6 +35,8 @@ function isEarlier(file: string, contents: Contents): boolean {
     if (!files.every((each) => existsSync(each))) return true;
     const columns = new Set(database.prepare(COLUMNS).all().map(rowText));
     return !columnsAfter(files).every((column) => columns.has(column));
+  } catch (error) {
+    throw explain(contents, file)(error);
   } finally {
     database.close();
   }

@@ -1,11 +1,10 @@
 // The options that choose a command's databases: the local ones by default.
 
-import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { matching, type OptionValues } from "../lib/command.ts";
 import { type Io, UsageError } from "../lib/io.ts";
-import { projectLine, shownPath, typedIn } from "../lib/line.ts";
-import { type Contents, DEFAULT_STATE, databaseFile, type Target } from "./database.ts";
+import { shownPath, typedIn } from "../lib/line.ts";
+import { DEFAULT_STATE, type Target } from "./database.ts";
 
 /** Parses a path, relative to where the command was typed: it runs in the project's folder. A file called "-" is "./-". */
 function path(what: string) {
@@ -46,41 +45,32 @@ export function readTarget(
   { env }: Io,
   { persistTo, preview, remote }: OptionValues<typeof TARGET_OPTIONS>,
 ): Target {
-  const local = { kind: "local", state: localState(env, persistTo) } as const;
   if (remote) return { kind: "production" };
   if (preview !== undefined) return { kind: "preview", name: preview };
-  if (persistTo !== undefined) return local;
-  const { PETSTORE_TARGET: variable = "" } = env;
+  const variable = persistTo === undefined ? (env.PETSTORE_TARGET ?? "local") : "local";
   const [, name] = /^preview:([\w-]+)$/.exec(variable) ?? [];
   if (name !== undefined) return { kind: "preview", name };
   if (variable === "remote") return { kind: "production" };
-  if (variable === "" || variable === "local") return local;
-  throw new UsageError("PETSTORE_TARGET must be local, remote, or preview:NAME");
+  if (variable === "local") return { kind: "local", state: localState(env, persistTo) };
+  throw new UsageError(
+    `PETSTORE_TARGET is ${JSON.stringify(variable)}: it must be local, remote, or preview:NAME`,
+  );
 }
 
-/** The folder of local databases. */
+/** The folder of local databases. Throws UsageError for a variable that is empty, because what was to be its value is not known. */
 export function localState(env: NodeJS.ProcessEnv, persistTo: string | undefined): string {
-  return persistTo ?? (env.PETSTORE_PERSIST_TO ? folder(env.PETSTORE_PERSIST_TO) : DEFAULT_STATE);
+  const { PETSTORE_PERSIST_TO: variable } = env;
+  if (persistTo !== undefined || variable === undefined) return persistTo ?? DEFAULT_STATE;
+  try {
+    return folder(variable);
+  } catch {
+    throw new UsageError(`PETSTORE_PERSIST_TO is ${JSON.stringify(variable)}: it must name a folder`);
+  }
 }
 
-/** The options that choose `target`, for another command line. Empty for the default. */
-export function targetOptions(target: Target): string[] {
-  if (target.kind === "production") return ["--remote"];
-  if (target.kind === "preview") return ["--preview", target.name];
-  return target.state === DEFAULT_STATE ? [] : ["--persist-to", target.state];
-}
-
-/** Says which databases a command uses. Throws if those that it needs are local and do not exist. */
-export function announceTarget(io: Io, target: Target, ...needed: readonly Contents[]): void {
+/** Says which databases a command uses. */
+export function announceTarget(io: Io, target: Target): void {
   io.note(`Using ${nameOf(target)}.`);
-  if (target.kind !== "local") return;
-  const options = targetOptions(target);
-  const start = projectLine("npm start", ...(options.length === 0 ? [] : ["--", ...options]));
-  for (const contents of needed)
-    if (!existsSync(databaseFile(target.state, contents)))
-      throw new Error(
-        `there is no database of ${contents} in ${shownPath(target.state)}: create it with ${start}`,
-      );
 }
 
 function nameOf(target: Target): string {

@@ -9,8 +9,7 @@ import { read, writeIdempotent } from "../../src/d1/statements.ts";
 import { type Io, messageOf } from "../lib/io.ts";
 import { petstoreLine } from "../lib/line.ts";
 import { apiErrorOf } from "./account.ts";
-import { type DeployedDatabase, migrate, type Target } from "./database.ts";
-import { targetOptions } from "./target.ts";
+import { type DeployedDatabase, migrate, type Target, targetOptions } from "./database.ts";
 
 /**
  * A row of pet_restores; `beganAtMs` (Unix time) identifies it. The first attempt to restore sets what is null. A restore from a file

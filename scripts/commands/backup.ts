@@ -1,13 +1,13 @@
 // ./petstore backup: copies both databases into a file. scripts/backup/ has the format and the steps.
 
-import { existsSync } from "node:fs";
 import { backUp, namesOf, rowsText } from "../backup/backup.ts";
+import { requireNew } from "../backup/file.ts";
 import { waitingForCalls } from "../cloudflare/account.ts";
-import { CONTENTS, openDatabases } from "../cloudflare/database.ts";
+import { CONTENTS, NOT_MIGRATED, openDatabases, pendingText } from "../cloudflare/database.ts";
 import { announceTarget, file, readTarget, TARGET_OPTIONS } from "../cloudflare/target.ts";
 import { defineCommand } from "../lib/command.ts";
 import { unlessInterrupted } from "../lib/interrupt.ts";
-import { messageOf, UsageError } from "../lib/io.ts";
+import { messageOf } from "../lib/io.ts";
 import { petstoreLine } from "../lib/line.ts";
 
 export default defineCommand({
@@ -18,8 +18,8 @@ export default defineCommand({
   examples: ["petstore.backup --remote", "petstore.backup --persist-to /tmp/petstore"],
   async handler(io, options, path) {
     const target = readTarget(io, options);
-    if (existsSync(path)) throw new UsageError(`${path} exists: give another name`);
-    announceTarget(io, target, ...CONTENTS);
+    requireNew(path);
+    announceTarget(io, target);
     const work = async () => {
       const open = async () => ({
         databases: await openDatabases(target, ...CONTENTS),
@@ -30,7 +30,9 @@ export default defineCommand({
       io.print(`Wrote ${path}, a backup of ${source} (${rowsText(summary)}).`);
     };
     await waitingForCalls(() => unlessInterrupted(work)).catch((cause) => {
-      throw new Error(`${path} was not written: ${messageOf(cause)}`, { cause });
+      const problem = messageOf(cause);
+      const reason = NOT_MIGRATED.test(problem) ? pendingText(target) : problem;
+      throw new Error(`${path} was not written: ${reason}`, { cause });
     });
     io.note(`It has customers' data and hashes of keys: keep it private, and outside of Cloudflare.
 Next, check it: ${petstoreLine("restore", "--from", path, "--dry-run")}`);

@@ -1,7 +1,7 @@
 // ./petstore migrate: applies pending migrations to the databases of a target.
 
 import { existsSync } from "node:fs";
-import { CONTENTS, databaseFile, migrate, openDatabases } from "../cloudflare/database.ts";
+import { CONTENTS, createDatabases, databaseFile, migrate } from "../cloudflare/database.ts";
 import { announceTarget, readTarget, TARGET_OPTIONS } from "../cloudflare/target.ts";
 import { defineCommand } from "../lib/command.ts";
 
@@ -16,7 +16,7 @@ export default defineCommand({
     for (const contents of CONTENTS) {
       const isNew = target.kind === "local" && !existsSync(databaseFile(target.state, contents));
       const applied = await io.step(`Applying pending migrations of ${contents}`, async () => {
-        const databases = await openDatabases(target, contents);
+        const databases = await createDatabases(target, contents);
         return migrate(databases[contents], contents).finally(databases.close);
       });
       const done =

@@ -6,15 +6,19 @@ import { HEADER } from "../../src/http/header-names.ts";
 import { namesOf, rowsText } from "../backup/backup.ts";
 import { checkBackup, findBegun, newRestore, restoreBackup } from "../backup/restore.ts";
 import { waitingForCalls } from "../cloudflare/account.ts";
+import { d1InMemory } from "../cloudflare/d1-file.ts";
 import {
   CONTENTS,
   type Contents,
+  createDatabases,
+  mayExist,
   openDatabases,
   openDeployed,
   pendingMigrations,
   type Target,
+  targetOptions,
 } from "../cloudflare/database.ts";
-import { announceTarget, file, readTarget, TARGET_OPTIONS, targetOptions } from "../cloudflare/target.ts";
+import { announceTarget, file, readTarget, TARGET_OPTIONS } from "../cloudflare/target.ts";
 import {
   findHighestId,
   findUnfinished,
@@ -55,7 +59,9 @@ export default defineCommand({
       placeholder: "bookmark",
       description: "restore the state that this bookmark of D1 Time Travel names",
     },
-    dryRun: { description: "show what would happen" },
+    dryRun: {
+      description: "show what would happen; with --from and without databases to choose, check the file only",
+    },
     yes: { description: "don't ask", conflicts: ["dryRun"] },
     resume: {
       description: "finish an interrupted restore, which any machine may have begun",
@@ -72,9 +78,12 @@ export default defineCommand({
     const selected = targetOptions(target);
     if (from !== undefined) return restoreFrom(io, target, { path: from, only, dryRun, yes });
     if (only !== undefined) throw new UsageError("--only needs --from FILE");
-    if (target.kind === "local") throw new UsageError("add --remote or --preview NAME");
     if (!resume && atMs === undefined && options.bookmark === undefined)
       throw new UsageError("add --timestamp TIME or --bookmark B, or --from FILE");
+    if (target.kind === "local")
+      throw new UsageError(
+        "Time Travel is for deployed databases, which --remote or --preview NAME chooses; restore local ones with --from FILE",
+      );
 
     const requireMigrated = async (contents: Contents, database: D1Database) => {
       if ((await pendingMigrations(database, contents)).length === 0) return;
@@ -145,18 +154,27 @@ async function restoreFrom(io: Io, target: Target, { path, only, dryRun, yes }: 
   const backup = await checkBackup(io, path, only && [only]);
   const { createdAt, source } = backup.header;
   const content = `${path}, a backup of ${source}, begun at ${createdAt} (${rowsText(backup)})`;
-  if (dryRun) return io.print(`Complete: ${content}.\nNothing was changed.`);
+  if (dryRun) io.print(`Complete: ${content}.`);
+  if (dryRun && targetOptions(target).length === 0)
+    return io.print(
+      "No database was read: add --persist-to DIR, --preview NAME or --remote to check one too.",
+    );
   announceTarget(io, target);
-  const { databases, names } = await io.step("Opening the databases", async () => {
-    return { databases: await openDatabases(target, ...CONTENTS), names: await namesOf(target) };
+  const { place, found } = await io.step("Reading the databases", async () => {
+    const names = await namesOf(target);
+    const place = only ? `the ${only} of ${names}` : names;
+    // Local databases are created only after the question.
+    const existing = await openDatabases(target, ...CONTENTS.filter((each) => mayExist(target, each)));
+    const databases = Object.assign({ keys: d1InMemory(), pets: d1InMemory() }, existing);
+    return { place, found: await findBegun(databases, place, backup).finally(existing.close) };
   });
-  const place = only ? `the ${only} of ${names}` : names;
+  const restore = found ?? newRestore(backup, loginName(), Date.now());
+  const verb = found ? `Continues the restore, ${begun(found)}, of` : "Restores";
+  const ids = restore.idsAbove === null ? "" : `\nThe next id will be above ${restore.idsAbove}.`;
+  if (dryRun) return io.print(`${verb} ${place}.${ids}\nNothing was changed.`);
+  await io.confirm(`${verb} ${place} from ${content}.${ids}`, yes);
+  const databases = await createDatabases(target, ...CONTENTS);
   try {
-    const found = await findBegun(databases, place, backup);
-    const restore = found ?? newRestore(backup, loginName(), Date.now());
-    const verb = found ? `Continues the restore, ${begun(found)}, of` : "Restores";
-    const ids = restore.idsAbove === null ? "" : `\nThe next id will be above ${restore.idsAbove}.`;
-    await io.confirm(`${verb} ${place} from ${content}.${ids}`, yes);
     const migrations = await waitingForCalls(() =>
       restoreBackup(io, databases, backup, restore, found !== null),
     );

@@ -5,17 +5,20 @@ import { read } from "../../src/d1/statements.ts";
 import { countKeys } from "../../src/operators/records.ts";
 import { measureTable, tablesOf } from "../backup/tables.ts";
 import { waitingForCalls } from "../cloudflare/account.ts";
+import { DatabaseDamaged } from "../cloudflare/d1-file.ts";
 import {
-  CONTENTS,
   type Contents,
+  databaseFile,
   missingTables,
-  type OpenDatabases,
+  NOT_MIGRATED,
   openDatabases,
   pendingMigrations,
+  pendingText,
   type Target,
+  targetOptions,
 } from "../cloudflare/database.ts";
 import { logByStatus } from "../cloudflare/log-query.ts";
-import { announceTarget, readTarget, targetOptions } from "../cloudflare/target.ts";
+import { announceTarget, readTarget } from "../cloudflare/target.ts";
 import { findUnfinished, isFromFile } from "../cloudflare/time-travel.ts";
 import { readOrigin } from "../deploy/smoke-test.ts";
 import { COMMON } from "../keys/options.ts";
@@ -54,44 +57,55 @@ export default defineCommand({
   async handler(io, { url, json, tables = false, ...options }) {
     const target = readTarget(io, options);
     const isLocal = target.kind === "local";
-    announceTarget(io, target, ...CONTENTS);
-    const open = () => openDatabases(target, ...CONTENTS);
-    const databases = await (isLocal ? open() : io.step("Opening the databases", open));
-    const read = () => readStatus(target, databases, url, tables, Date.now());
-    const reading = tables ? io.step("Counting rows", () => waitingForCalls(read)) : read();
-    const status = await reading.finally(databases.close);
+    announceTarget(io, target);
+    const open = () => openEach(target);
+    const opened = await (isLocal ? open() : io.step("Opening the databases", open));
+    const read = () => readStatus(target, opened, url, tables, Date.now());
+    const status = await (tables ? io.step("Counting rows", () => waitingForCalls(read)) : read());
+    await Promise.allSettled(Object.values(opened).map(async (each) => (await each).close()));
     if (json) io.printJson(status);
     else io.print(statusText(status, targetOptions(target)));
     const { build, keysDatabase, petsDatabase, restore, keys } = status;
     const needed = [...(url === undefined ? [] : [build]), keysDatabase, petsDatabase, restore, keys];
     const known = [keysDatabase, petsDatabase].flatMap((each) => (isUnknown(each) ? [] : [each]));
     const lost = known.flatMap(({ missingTables }) => missingTables);
-    const problems = needed.filter(isUnknown).map(({ problem }) => problem);
-    if (lost.length > 0) problems.push(`tables are lost: ${lost.join(", ")}`);
-    for (const { pendingMigrations: pending } of known)
-      if (pending[0]?.startsWith("0001_")) problems.push(`no migration is applied: ${pending[0]} is pending`);
-    if (problems.length > 0) throw new Error([...new Set(problems)].join("; "));
+    const problems = new Set(needed.filter(isUnknown).map(({ problem }) => problem));
+    if (lost.length > 0) problems.add(`tables are lost: ${lost.join(", ")}`);
+    const isNew = known.some(({ pendingMigrations: [first] }) => first?.startsWith("0001_"));
+    if (isNew) problems.add(pendingText(target));
+    if (problems.size > 0) throw new Error([...problems].join("; "));
   },
 });
+
+/** Opens each database by itself: one that can't be opened must not hide the other. Throws if none can be opened. */
+async function openEach(target: Target) {
+  const opened = { keys: openDatabases(target, "keys"), pets: openDatabases(target, "pets") };
+  await Promise.any(Object.values(opened)).catch(({ errors: [first] }) => {
+    throw first;
+  });
+  return opened;
+}
 
 type Status = Awaited<ReturnType<typeof readStatus>>;
 
 async function readStatus(
   target: Target,
-  databases: OpenDatabases,
+  opened: Awaited<ReturnType<typeof openEach>>,
   url: string | undefined,
   measuresTables: boolean,
   nowMs: number,
 ) {
   const isProduction = target.kind === "production";
-  const read = (contents: Contents) =>
-    orProblem(readDatabase(target, databases[contents], contents, measuresTables));
+  const read = (database: D1Database, contents: Contents) =>
+    readDatabase(target, database, contents, measuresTables);
+  const ofKeys = <Value>(readFrom: (keys: D1Database) => Promise<Value>) =>
+    orProblem(opened.keys.then(({ keys }) => orPending(target, keys, readFrom(keys))));
   const [build, keysDatabase, petsDatabase, restore, keys, lastHour] = await Promise.all([
     orProblem(readBuild(url, target)),
-    read("keys"),
-    read("pets"),
-    orProblem(readRestore(databases.keys)),
-    orProblem(countKeys(databases.keys, nowMs)),
+    orProblem(opened.keys.then(({ keys }) => read(keys, "keys"))),
+    orProblem(opened.pets.then(({ pets }) => read(pets, "pets"))),
+    ofKeys(readRestore),
+    ofKeys((keys) => countKeys(keys, nowMs)),
     isProduction ? orProblem(logByStatus(nowMs - HOUR_MS, nowMs)) : null,
   ]);
   return { build, keysDatabase, petsDatabase, restore, keys, lastHour };
@@ -102,26 +116,38 @@ async function orProblem<Value>(reading: Promise<Value>): Promise<Value | { prob
   return reading.catch((error) => ({ problem: messageOf(error) }));
 }
 
+/** What was read. Throws what to do if it needs a migration that is not applied. */
+async function orPending<Value>(target: Target, keys: D1Database, reading: Promise<Value>): Promise<Value> {
+  return reading.catch(async (error) => {
+    const mayLack = NOT_MIGRATED.test(messageOf(error));
+    const lacks = mayLack && (await pendingMigrations(keys, "keys")).length > 0;
+    throw lacks ? new Error(pendingText(target)) : error;
+  });
+}
+
 async function readBuild(given: string | undefined, { kind }: Target) {
   const url = given ?? (kind === "local" ? LOCAL_URL : undefined);
   if (url === undefined) throw new Error("add --url URL");
   const request = { signal: AbortSignal.timeout(ANSWER_MS), redirect: "manual" } as const;
   const response = await fetch(`${url}/version`, request).catch(() => undefined);
-  const { build } = ((await response?.json().catch(() => undefined)) ?? {}) as { build?: string };
-  if (build === undefined) throw new Error(`no service answers at ${url}${given ? "" : ": add --url URL"}`);
+  const { build } = ((await response?.json().catch(() => undefined)) ?? {}) as { build?: unknown };
+  if (typeof build !== "string")
+    throw new Error(`no service answers at ${url}${given ? "" : ": add --url URL"}`);
   return { build, url };
 }
 
 async function readDatabase(
-  { kind }: Target,
+  target: Target,
   database: D1Database,
   contents: Contents,
   measuresTables: boolean,
 ) {
   const readAll = async () => {
-    const pages = kind === "local" ? await database.prepare("PRAGMA quick_check(1)").first() : null;
-    if (pages !== null && pages.quick_check !== "ok")
-      throw new Error(`it is damaged: ${`${pages.quick_check}`.split("\n").at(-1)}`);
+    if (target.kind === "local") {
+      const pages = await database.prepare("PRAGMA quick_check(1)").first<{ quick_check: string }>();
+      const [found = ""] = pages?.quick_check.split("\n").slice(-1) ?? [];
+      if (found !== "ok") throw new DatabaseDamaged(contents, databaseFile(target.state, contents), found);
+    }
     const found = await read(() => tablesOf(database, contents));
     const first = found.map(({ name }) => database.prepare(`SELECT * FROM ${name} LIMIT 1`));
     const [answer] = await read(() => database.batch([database.prepare("SELECT 1"), ...first]));
@@ -139,6 +165,7 @@ async function readDatabase(
     };
   };
   return readAll().catch((error) => {
+    if (error instanceof DatabaseDamaged) throw error;
     throw new Error(`the database of ${contents} can't be read: ${messageOf(error)}`);
   });
 }

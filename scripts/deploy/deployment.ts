@@ -14,8 +14,8 @@ import {
   migrate,
   openDeployed,
   type Target,
+  targetOptions,
 } from "../cloudflare/database.ts";
-import { targetOptions } from "../cloudflare/target.ts";
 import { requireNoRestore } from "../cloudflare/time-travel.ts";
 import { readConfig, runWrangler } from "../cloudflare/wrangler.ts";
 import { type Io, UsageError } from "../lib/io.ts";

@@ -7,8 +7,8 @@ import type { Operator } from "../../src/operators/admin.ts";
 import { findKeyById, type ListedKey, listKeys } from "../../src/operators/records.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { apiErrorOf } from "../cloudflare/account.ts";
-import { openDatabases, pendingMigrations } from "../cloudflare/database.ts";
-import { announceTarget, readTarget, targetOptions } from "../cloudflare/target.ts";
+import { NOT_MIGRATED, openDatabases, pendingMigrations, targetOptions } from "../cloudflare/database.ts";
+import { announceTarget, readTarget } from "../cloudflare/target.ts";
 import type { OptionValues } from "../lib/command.ts";
 import { type Io, messageOf } from "../lib/io.ts";
 import { petstoreLine } from "../lib/line.ts";
@@ -30,9 +30,6 @@ export interface Context {
 
 export type Options = OptionValues<typeof COMMON> & { by?: string | undefined };
 
-/** Of SQLite, about a table or a column of a migration that is not applied. */
-const NOT_MIGRATED = /no such (table|column)/;
-
 /** Does the work on the selected database of keys, which must exist. A pending migration matters only if the work needs it. */
 export async function withKeys(
   io: Io,
@@ -44,7 +41,7 @@ export async function withKeys(
   const isLocal = target.kind === "local";
   const owner = { local: "this machine's", preview: "the previews'", production: "production's" };
   const place = `${owner[target.kind]} database of keys`;
-  announceTarget(io, target, "keys");
+  announceTarget(io, target);
   const open = () => openDatabases(target, "keys");
   const opened = await (isLocal ? open() : io.step(`Opening ${place}`, open));
   try {

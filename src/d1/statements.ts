@@ -90,7 +90,7 @@ async function runStatement<Result>(run: () => Promise<Result>, transient: RegEx
     return await (hasDeadline ? withDeadline("the database", DEADLINE_MS, attempt) : attempt());
   } catch (error) {
     if (!mayHaveWritten && FULL.test(messageOf(error))) throw new DatabaseFull(error);
-    if (OWN_FAULT.test(messageOf(error))) throw error;
+    if (OWN_FAULT.test(messageOf(error)) || error instanceof DatabaseUnavailable) throw error;
     throw new DatabaseUnavailable(error, isWriting);
   }
 }

@@ -3,6 +3,7 @@
 
 import { createHash } from "node:crypto";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -188,10 +189,10 @@ it("restores all rows exactly, and assigns ids above all that were ever assigned
 });
 
 it("assigns ids above those that the service may have assigned since the backup, a thousand a second", async () => {
-  const { header, rest } = await split(backup);
+  const { header } = await split(backup);
   const weekMs = 7 * 86_400_000;
   const createdAt = new Date(Date.now() - weekMs).toISOString();
-  const old = await forge([JSON.stringify({ ...header, highestId: "5", createdAt }), ...rest]);
+  const old = await forge([JSON.stringify({ ...header, highestId: "5", createdAt })]);
   expect((await restore(old)).exitCode).toBe(0);
   const [row] = await run<{ ids: number }>(
     target.keys,
@@ -282,7 +283,6 @@ describe("a file is refused before anything is written if", () => {
   const DAMAGED = "is damaged or no backup";
 
   it.each<[string, () => Promise<string>, string]>([
-    ["it does not exist", async () => newFile(), "ENOENT"],
     ["it is empty", () => changeBytes(() => Buffer.alloc(0)), DAMAGED],
     ["it is not compressed", () => changeBytes((bytes) => gunzipSync(bytes)), DAMAGED],
     ["it is another compressed file", () => changeText(() => "hello\n"), "is not a backup of this service"],
@@ -322,6 +322,11 @@ describe("a file is refused before anything is written if", () => {
       "it was made on no day",
       () => changeHeader((header) => (header.createdAt = "2026-02-31T00:00:00Z")),
       DAMAGED,
+    ],
+    [
+      "it was made in the future, which would hide the ids since",
+      () => changeHeader((header) => (header.createdAt = new Date(Date.now() + 172_800_000).toISOString())),
+      "a wrong createdAt",
     ],
     ["it says only its day", () => changeHeader((header) => (header.createdAt = "2026-02-28")), DAMAGED],
     ["its highest id is none", () => changeHeader((header) => (header.highestId = "x")), "a wrong highestId"],
@@ -379,6 +384,42 @@ describe("a file is refused before anything is written if", () => {
     expect(await allRows(target)).toEqual({});
   });
 
+  const KEY = {
+    ...{ id: "key_a", name: "a", plan: "free", per_minute: null, per_day: null, hash: "00".repeat(32) },
+    ...{ last_four: "abcd", created_at_ms: 1 },
+  };
+  const LAYOUT = {
+    "pets.pets": ["id", "name", "category_id", "status"],
+    "pets.creations": ["key_id", "idempotency_hash", "request_hash", "pet_id", "pet_json", "created_at_ms"],
+    "keys.keys": Object.keys(KEY),
+    "keys.replaced_secrets": ["hash", "good_until_ms"],
+    "keys.pet_restores": ["began_at_ms", "begun_by", "bookmark", "finished_at_ms"],
+  };
+  it.each<[string, string, unknown[], string]>([
+    ["is too short", "pets.pets", [9, "", 1, null], "CHECK constraint failed"],
+    ["has a text for a number", "pets.pets", [9, "x", "one", null], "cannot store TEXT"],
+    ["has a larger id than was ever assigned", "pets.pets", ["9007199254740996", "x", 1, null], "not id <= "],
+    ["has no plan", "keys.keys", [...Object.values({ ...KEY, plan: null }), []], "NOT NULL"],
+    ["has a hash that is none", "keys.keys", [...Object.values({ ...KEY, hash: "x" }), []], "NOT NULL"],
+    ["has a replaced secret that is none", "keys.keys", [...Object.values(KEY), [["00", 1]]], "CHECK"],
+    ["is an unfinished restore", "keys.pet_restores", [1, "jo", "0", null], "not finished"],
+    ["belongs to rows of another table", "keys.replaced_secrets", ["00", 1], "no rows of its own"],
+    ["is no array of values", "pets.creations", [], "NOT NULL"],
+  ])("a row %s", async (_, label, row, problem) => {
+    const { header } = await split(backup);
+    header.layout = LAYOUT;
+    const pets = Array.from({ length: 6 }, (_, i) => `[${i + 1},"a pet",1,null]`);
+    const table = JSON.stringify({ table: label });
+    const others = ['{"table":"pets.pets"}', ...pets];
+    const file = await forge([JSON.stringify(header), ...others, table, JSON.stringify(row)]);
+    for (const option of ["--yes", "--dry-run"]) {
+      const { exitCode, stdout, stderr } = await runPetstore(`restore --from ${file} --preview x ${option}`);
+      expect([exitCode, stdout, stderr]).toEqual([1, "", expect.stringContaining(problem)]);
+      if (label !== "keys.replaced_secrets") expect(stderr).toContain("its line 10 does not fit");
+    }
+    expect(await allRows(target)).toEqual({});
+  });
+
   it.each<[string, Record<string, string[]>, string]>([
     ["table of a database", { "pets.collars": ["id"] }, "no table pets.collars"],
     ["column", { "pets.pets": ["id", "colour"] }, "no column colour of pets.pets"],
@@ -401,16 +442,6 @@ it("columns that are newer than the backup get their defaults", async () => {
   ]);
   expect((await restore(file)).exitCode).toBe(0);
   expect((await allRows(target)).pets).toEqual(["9223372036854775807,'Kit',-1,NULL"]);
-});
-
-it("a row that violates the schema ends the restore, and is not left out", async () => {
-  const { header } = await split(backup);
-  const file = await forge([JSON.stringify(header), `{"table":"pets.pets"}`, `[9,"",1,null]`]);
-  const { exitCode, stderr } = await restore(file);
-  expect([exitCode, stderr]).toEqual([
-    1,
-    expect.stringMatching(/CHECK constraint failed.*; the restore is unfinished: run/),
-  ]);
 });
 
 it("--only leaves the other database as it is", async () => {
@@ -439,12 +470,16 @@ it("usage that a running service has recorded since keeps no restore back, and i
   expect(found).toEqual([{ count: 3_000, revision: 8 }]);
 });
 
-it("writes only a new file, and says where it could not be written", async () => {
-  const again = await runPetstore(`backup ${backup} --remote`);
-  expect(again).toMatchObject({ exitCode: 2, stderr: `error: ${backup} exists: give another name\n` });
-  const nowhere = await runPetstore(`backup ${folder}/none/x --remote`);
-  const problem = expect.stringContaining("/none/x was not written: ENOENT");
-  expect(nowhere).toMatchObject({ exitCode: 1, stderr: problem });
+it("a backup is a new file, and a restore has one: anything else is wrong usage", async () => {
+  for (const [line, problem] of [
+    [`backup ${backup} --remote`, `${backup} exists: give another name`],
+    [`restore --from ${folder} --dry-run`, `${folder} is a folder`],
+    [`restore --from ${folder}/none --dry-run`, `there is no ${folder}/none`],
+    [`restore --from ${backup}/x --dry-run`, `a part of the path ${backup}/x is a file, not a folder`],
+  ] as const) {
+    const stderr = expect.stringMatching(new RegExp(`^(Checking .*\n)?error: ${problem}\n$`));
+    expect(await runPetstore(line)).toMatchObject({ exitCode: 2, stdout: "", stderr });
+  }
 });
 
 it("a backup waits while Cloudflare's API takes no calls, for several refused calls together", async () => {
@@ -498,14 +533,39 @@ it("a database that has lost a table is not backed up", async () => {
   }
 });
 
-it("--dry-run checks the file and opens no database", async () => {
+it("--dry-run checks the file, and the databases that an option chooses", async () => {
+  const dryRun = async (selected = "") => {
+    const { exitCode, stdout, stderr } = await runPetstore(`restore --from ${backup} --dry-run${selected}`);
+    expect(stdout).toMatch(/^Complete: .*pets\.pets 2,503.*\n/);
+    return { exitCode, stdout, stderr };
+  };
   const asked = api.requests.length;
-  const { exitCode, stdout } = await runPetstore(`restore --from ${backup} --dry-run --remote`);
-  expect([exitCode, stdout]).toEqual([
-    0,
-    expect.stringMatching(/^Complete: .*pets\.pets 2,503.*\nNothing was changed\.\n$/),
-  ]);
+  expect(await dryRun()).toMatchObject({
+    exitCode: 0,
+    stdout: expect.stringContaining("No database was read"),
+  });
   expect(api.requests.length).toBe(asked);
+  expect(await dryRun(" --preview staging")).toMatchObject({
+    exitCode: 0,
+    stdout: expect.stringMatching(/\nRestores the databases .*\nThe next id .*\nNothing was changed\.\n$/),
+  });
+  expect(await allRows(target)).toEqual({});
+  const used = expect.stringContaining("have rows in pets.pets");
+  expect(await dryRun(" --remote")).toMatchObject({ exitCode: 2, stderr: used });
+  await migrate(target.keys, "keys");
+  await run(target.keys, "DROP TABLE key_usage");
+  const lost = expect.stringContaining("the database of keys has lost its table key_usage");
+  expect(await dryRun(" --preview staging")).toMatchObject({ exitCode: 1, stderr: lost });
+});
+
+it("a restore that is not confirmed leaves no trace, also of local databases", async () => {
+  const { state, remove } = await emptyState();
+  onTestFinished(remove);
+  const line = `restore --from ${backup} --persist-to ${state}`;
+  expect((await runPetstore(`${line} --dry-run`)).exitCode).toBe(0);
+  expect((await runPetstore(line)).exitCode).toBe(2);
+  expect((await runPetstore(line, { stdin: "n\n" })).exitCode).toBe(1);
+  expect(existsSync(state)).toBe(false);
 });
 
 it("restores only into empty databases, after a question", async () => {

@@ -98,13 +98,16 @@ it.each([
   ["restore --bookmark 0 --timestamp 2026-11-19", "cannot be used with"],
   ["restore --timestamp yesterday", PAST],
   ["restore --timestamp 2999-01-01", PAST],
-  ["restore --bookmark 0 --yes", "add --remote or --preview NAME"],
+  ["restore --bookmark 0 --yes", "Time Travel is for deployed databases"],
   ["restore --bookmark 0 --dry-run --yes", "'--yes' cannot be used with"],
   ["restore --resume --dry-run", "'--resume' cannot be used"],
   ["restore --from --yes", "It must name a file"],
   ["keys create --from --remote", "It must name a file"],
   ["restore --from x --resume", "cannot be used with"],
   ["restore --only pets --remote", "--only needs --from FILE"],
+  ["backup scripts", `${resolve("scripts")} is a folder: name a new file in it`],
+  ["backup none/x", `there is no ${resolve("none")}`],
+  ["backup petstore/x", `a part of the path ${resolve("petstore")} is a file, not a folder`],
   ["backup", "missing required argument 'file'; see ./petstore backup --help"],
   ["keys list all", "Expected 0 arguments but got 1: all; see ./petstore keys list --help"],
   [
@@ -116,6 +119,8 @@ it.each([
   ["keys list --persist-to x --remote", "cannot be used with option"],
   ["keys list --persist-to x --preview staging", "cannot be used with option"],
   ["keys list --persist-to=", "It must name a folder"],
+  ["keys list --persist-to petstore --quiet", `a part of the path ${resolve("petstore")} is a file`],
+  ["migrate --persist-to petstore --quiet", `a part of the path ${resolve("petstore")} is a file`],
   ["keys create --plan free", "add --name NAME and --plan PLAN, or --from FILE"],
   ["keys create --name x", "add --name NAME and --plan PLAN, or --from FILE"],
   ["keys create --from x --plan free", "'--from <file>' cannot be used with option '--plan <plan>'"],
@@ -165,6 +170,11 @@ it("help after a group or before it is the help of its command", async () => {
     expect(await runPetstore(line)).toMatchObject({ exitCode: 0, stdout, stderr: "" });
 });
 
+it.skipIf(process.platform !== "linux")("a folder where none can be made ends a command", async () => {
+  const stderr = "error: no folder can be made in /proc\n";
+  expect(await runPetstore("migrate --persist-to /proc/x --quiet")).toMatchObject({ exitCode: 2, stderr });
+});
+
 it("a command that gets an API key in an argument does nothing, doesn't repeat it, and says how to replace it", async () => {
   const id = newKeyId();
   const secret = newSecret(id);
@@ -202,7 +212,7 @@ it("a key in the arguments of npm is also in npm's log: the message says where",
 
 describe("the databases", () => {
   const folder = join(tmpdir(), "Jo's pets");
-  const none = `error: there is no database of keys in ${folder}: create it with npm start -- --persist-to '${folder.replace("'", "'\\''")}'\n`;
+  const none = `error: there is no database of keys in ${folder}: create it with ./petstore migrate --persist-to '${folder.replace("'", "'\\''")}'\n`;
 
   it.each([
     ["keys list", {}, "the local databases in .wrangler/state"],
@@ -226,10 +236,17 @@ describe("the databases", () => {
     });
   });
 
-  it("of a mistyped variable are none, and a line to paste is quoted, with the options that chose them", async () => {
-    const mistyped = await runPetstore("keys list", { env: { PETSTORE_TARGET: "production" } });
-    const problem = "error: PETSTORE_TARGET must be local, remote, or preview:NAME\n";
-    expect(mistyped).toMatchObject({ exitCode: 2, using: "", stderr: problem });
+  it.each([
+    [{ PETSTORE_TARGET: "production" }, 'TARGET is "production": it must be local, remote, or preview:NAME'],
+    [{ PETSTORE_TARGET: "" }, 'TARGET is "": it must be local, remote, or preview:NAME'],
+    [{ PETSTORE_PERSIST_TO: "" }, 'PERSIST_TO is "": it must name a folder'],
+    [{ PETSTORE_PERSIST_TO: "-" }, 'PERSIST_TO is "-": it must name a folder'],
+  ])("of the variable in %o are none", async (env, problem) => {
+    const stderr = `error: PETSTORE_${problem}\n`;
+    expect(await runPetstore("keys list", { env })).toMatchObject({ exitCode: 2, using: "", stderr });
+  });
+
+  it("a line to paste is quoted, with the options that chose them", async () => {
     const missing = await runPetstore("keys list", { env: { PETSTORE_PERSIST_TO: folder } });
     expect(missing).toMatchObject({ exitCode: 1, stderr: none });
   });
@@ -239,7 +256,7 @@ describe("the databases", () => {
     onTestFinished(() => void vi.unstubAllEnvs());
     const { using, stderr } = await runPetstore("keys list");
     expect(using).toBe(`Using the local databases in ${resolve(".wrangler/state")}.\n`);
-    expect(stderr).toMatch(`create it with cd ${PROJECT} && npm start\n`);
+    expect(stderr).toMatch(`create it with ${PROJECT}/petstore migrate\n`);
   });
 });
 

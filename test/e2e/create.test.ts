@@ -9,7 +9,7 @@ import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
+import { createDatabases, migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { BATCH } from "../../scripts/commands/keys/create.ts";
 import { newKeyId } from "../../src/keys/secret.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
@@ -440,7 +440,7 @@ describe("./petstore keys create --from", () => {
 describe("on a local database", () => {
   it("Ctrl+C, which reaches all processes, ends between two batches", async () => {
     const { state, remove } = await emptyState();
-    const { keys, close } = await openDatabases({ kind: "local", state }, "keys");
+    const { keys, close } = await createDatabases({ kind: "local", state }, "keys");
     try {
       await migrate(keys, "keys");
       const path = await fileOf(2_000);

@@ -7,7 +7,7 @@ import { dirname, join, relative } from "node:path";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
+import { createDatabases, migrate } from "../../scripts/cloudflare/database.ts";
 import { Io } from "../../scripts/lib/io.ts";
 import { BANNED } from "../../src/keys/object/ban-record.ts";
 import { newSecret } from "../../src/keys/secret.ts";
@@ -103,7 +103,7 @@ async function changesOf(id: string): Promise<string[]> {
 
 describe("on a local database", () => {
   it("create prints only the key on standard output, also from another folder", async () => {
-    const { keys, close } = await openDatabases({ kind: "local", state }, "keys");
+    const { keys, close } = await createDatabases({ kind: "local", state }, "keys");
     await migrate(keys, "keys").finally(close);
     const args = ["create", "--name", "Jo's shop", "--plan", "free", "--persist-to", relative("docs", state)];
     const { stdout, stderr } = await runProcess("../petstore", ["keys", ...args], {}, "docs");
@@ -115,15 +115,15 @@ describe("on a local database", () => {
   });
 
   it("names the command that creates a missing database, and does not create it", async () => {
-    for (const nowhere of [`${state}-missing`, dirname(state), import.meta.filename]) {
+    for (const nowhere of [`${state}-missing`, dirname(state)]) {
       const { exitCode, stderr } = await runPetstore(["keys", "list", "--persist-to", nowhere]);
-      const advice = `create it with npm start -- --persist-to ${nowhere}`;
+      const advice = `create it with ./petstore migrate --persist-to ${nowhere}`;
       const problem = `error: there is no database of keys in ${nowhere}: ${advice}\n`;
       expect([exitCode, stderr]).toEqual([1, problem]);
     }
     expect(existsSync(`${state}-missing`) || existsSync(join(dirname(state), "v3"))).toBe(false);
     const { stderr } = await runPetstore(["keys", "list", "--persist-to", `${state} two`]);
-    expect(stderr).toContain(`npm start -- --persist-to '${state} two'\n`);
+    expect(stderr).toContain(`./petstore migrate --persist-to '${state} two'\n`);
   });
 });
 

@@ -5,7 +5,12 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, it, onTestFinished } from "vitest";
-import { databaseFile, type OpenDatabases, openDatabases } from "../../scripts/cloudflare/database.ts";
+import {
+  createDatabases,
+  databaseFile,
+  type OpenDatabases,
+  openDatabases,
+} from "../../scripts/cloudflare/database.ts";
 import { setAsideEarlier } from "../../scripts/cloudflare/earlier-state.ts";
 import { DatabaseUnavailable, read, write } from "../../src/d1/statements.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
@@ -16,7 +21,7 @@ const petstore = sharedPetstore();
 
 async function newDatabase(): Promise<{ state: string; keys: OpenDatabases["keys"] }> {
   const { state, remove } = await emptyState();
-  const { keys, close } = await openDatabases({ kind: "local", state }, "keys");
+  const { keys, close } = await createDatabases({ kind: "local", state }, "keys");
   onTestFinished(() => close().then(remove));
   return { state, keys };
 }

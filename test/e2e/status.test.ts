@@ -2,7 +2,13 @@
 
 import { open, truncate } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import { CONTENTS, databaseFile, migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
+import {
+  CONTENTS,
+  createDatabases,
+  databaseFile,
+  migrate,
+  openDatabases,
+} from "../../scripts/cloudflare/database.ts";
 import { createKey, revokeKey } from "../../src/operators/admin.ts";
 import { apiError, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
@@ -192,22 +198,29 @@ it.each([
 );
 
 it("shows databases that were never migrated, which is a failure, and fails without databases", async () => {
-  const shown = await lines("--preview staging", 1);
-  expect(shown).toEqual(
-    expect.arrayContaining([
-      expect.stringMatching(
-        /^Keys database: .*; pending: 0001_keys\.sql, .*, which \.\/petstore migrate --preview staging applies$/,
-      ),
-      expect.stringMatching(/^Keys: unknown: .*no such table/),
-      expect.stringMatching(/^Restore: unknown: .*no such table/),
-    ]),
+  const status = () => runPetstore("status --preview staging");
+  const isNew = await status();
+  expect(isNew.stdout).toMatch(
+    /^Keys database .*; pending: 0001_keys\.sql, .*, which \.\/petstore migrate --preview staging applies$/m,
   );
+  expect(isNew.stdout).toMatch(
+    /^Restore +unknown: migrations are pending: run .*\nKeys +unknown: migrations are pending: run /m,
+  );
+  expect([isNew.exitCode, isNew.stderr]).toEqual([
+    1,
+    expect.stringMatching(/\nerror: migrations are pending: run \.\/petstore migrate --preview staging\n$/),
+  ]);
   // Only production has a log of its own.
-  expect(shown.some((line) => line.startsWith("Last hour"))).toBe(false);
+  expect(isNew.stdout).not.toContain("Last hour");
   api.databases.delete("petstore-previews-pets");
-  const { exitCode, stdout, stderr } = await runPetstore("status --preview staging");
-  expect([exitCode, stdout]).toEqual([1, ""]);
-  expect(stderr).toContain("error: there is no database petstore-previews-pets in this account yet");
+  const none = "there is no database petstore-previews-pets in this account yet";
+  expect(await status()).toMatchObject({
+    exitCode: 1,
+    stdout: expect.stringMatching(new RegExp(`^Keys database +\\d.*\nPets database +unknown: ${none}`, "m")),
+    stderr: expect.stringContaining(`error: ${none}`),
+  });
+  api.databases.delete("petstore-previews-keys");
+  expect(await status()).toMatchObject({ exitCode: 1, stdout: "" });
 });
 
 it("reads local databases, which must exist", async () => {
@@ -217,9 +230,9 @@ it("reads local databases, which must exist", async () => {
   const missing = await runPetstore(words);
   expect([missing.exitCode, missing.stderr]).toEqual([
     1,
-    `error: there is no database of keys in ${state}: create it with npm start -- --persist-to ${state}\n`,
+    `error: there is no database of keys in ${state}: create it with ./petstore migrate --persist-to ${state}\n`,
   ]);
-  const databases = await openDatabases({ kind: "local", state }, ...CONTENTS);
+  const databases = await createDatabases({ kind: "local", state }, ...CONTENTS);
   for (const contents of CONTENTS) await migrate(databases[contents], contents);
   await databases.close();
   const { stdout } = await runPetstore([...words, "--url", petstore.origin]);
@@ -241,7 +254,7 @@ describe("of local databases", () => {
   const fill = async () => {
     const { state, remove } = await emptyState();
     onTestFinished(remove);
-    const databases = await openDatabases({ kind: "local", state }, ...CONTENTS);
+    const databases = await createDatabases({ kind: "local", state }, ...CONTENTS);
     for (const contents of CONTENTS) await migrate(databases[contents], contents);
     const numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)";
     await databases.pets
@@ -270,16 +283,32 @@ describe("of local databases", () => {
 
   it.each<[string, (file: string) => Promise<void>]>([
     ["a page of which is overwritten", (file) => overwrite(file, 100, 4_096)],
+    ["the first tables of which are overwritten", (file) => overwrite(file, 1, 16_384)],
     ["whose first bytes are overwritten", (file) => overwrite(file, 0, 100)],
     ["whose end is missing", (file) => truncate(file, 300_000)],
-    ["that is empty", (file) => truncate(file, 0)],
-  ])("a database %s is damaged: exit code 1", async (_, damage) => {
+  ])("a database %s is damaged, which does not hide the other", async (_, damage) => {
     const { state, pets } = await fill();
     await damage(pets);
-    expect(await statusOf(state)).toMatchObject({
-      exitCode: 1,
-      stderr: expect.stringMatching(/error: (the database of pets can't be|no migration is applied)/),
-    });
+    const problem = expect.stringMatching(
+      new RegExp(`^the database of pets is damaged, in ${pets} \\(.*with \\./petstore restore --from FILE`),
+    );
+    const { exitCode, status } = await statusOf(state);
+    expect([exitCode, status.petsDatabase, status.keys.total]).toEqual([1, { problem }, 0]);
+    const backup = await runPetstore(["backup", `${state}.backup`, "--persist-to", state]);
+    expect([backup.exitCode, backup.stderr]).toEqual([
+      1,
+      expect.stringContaining(`${state}.backup was not written: the database of pets is damaged, in ${pets}`),
+    ]);
+  });
+
+  it("an empty file is a database without migrations", async () => {
+    const { state, pets } = await fill();
+    await truncate(pets, 0);
+    const problem = `migrations are pending: run ./petstore migrate --persist-to ${state}\n`;
+    expect(await statusOf(state)).toMatchObject({ exitCode: 1, stderr: `error: ${problem}` });
+    await truncate(databaseFile(state, "keys"), 0);
+    const backup = await runPetstore(["backup", `${state}.backup`, "--persist-to", state]);
+    expect([backup.exitCode, backup.stderr]).toEqual([1, expect.stringContaining(`not written: ${problem}`)]);
   });
 });
 

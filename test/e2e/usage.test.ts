@@ -2,7 +2,7 @@
 // into the previews' database on a fake of Cloudflare's API, and into a local one.
 
 import { beforeAll, beforeEach, expect, it } from "vitest";
-import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
+import { createDatabases, migrate } from "../../scripts/cloudflare/database.ts";
 import { formatTime } from "../../scripts/lib/time.ts";
 import { DAY_MS } from "../../src/keys/protocol.ts";
 import { createKey } from "../../src/operators/admin.ts";
@@ -220,7 +220,7 @@ it("keys show answers why a client was refused: counts of today, limits and sinc
 
 it("usage and keys show read a local database alike", async () => {
   const { state, remove } = await emptyState();
-  const { keys, close } = await openDatabases({ kind: "local", state }, "keys");
+  const { keys, close } = await createDatabases({ kind: "local", state }, "keys");
   await migrate(keys, "keys");
   const id = await newKey("Ann", "free", keys);
   await use(keys, id, today, [7, 0, 1]);

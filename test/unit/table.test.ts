@@ -30,6 +30,12 @@ key_5NNP1VybZDFy 日本語の店 👍🏽  free 60/min   never            1
   );
 });
 
+it("the first column never wraps, neither between words nor within them", () => {
+  const rows = ROWS.map(([first, ...others]) => [`an ${first}`, ...others]);
+  for (let width = 40; width < 100; width += 1)
+    expect(tableText(rows, [4], width)).toContain("an key_5vNzBYuJQDuz");
+});
+
 it("on a terminal without room for columns, each field gets a line", () => {
   const [header = [], first = []] = ROWS;
   const fields = header.map((name, index) => `${name}: ${first[index]}`).join("\n");
