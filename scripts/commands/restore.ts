@@ -175,6 +175,8 @@ async function restoreFrom(io: Io, target: Target, { path, only, dryRun, yes }: 
   await io.confirm(`${verb} ${place} from ${content}.${ids}`, yes);
   const databases = await createDatabases(target, ...CONTENTS);
   try {
+    // Again: the answer may have taken minutes.
+    if (found === null) await findBegun(databases, place, backup);
     const migrations = await waitingForCalls(() =>
       restoreBackup(io, databases, backup, restore, found !== null),
     );

@@ -8,6 +8,7 @@ import type { NewKey } from "../../src/operators/admin.ts";
 import { foldName } from "../../src/operators/names.ts";
 import { type CsvLine, parseCsv } from "../lib/csv.ts";
 import { messageOf, UsageError } from "../lib/io.ts";
+import { pathError } from "../lib/path-error.ts";
 import { expiry, keyName, LIMITS, MAX_COUNT } from "./options.ts";
 import { counted, printable } from "./text.ts";
 
@@ -61,7 +62,7 @@ export async function readKeyFile(path: string): Promise<{ lines: Line[]; proble
 
 async function readTable(path: string) {
   const file = await readFile(path).catch((error) => {
-    throw new UsageError(`can't read ${path}: ${messageOf(error)}`);
+    throw pathError(path, error);
   });
   try {
     return parseCsv(file);

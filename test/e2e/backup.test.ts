@@ -11,6 +11,7 @@ import { gunzipSync, gzipSync } from "node:zlib";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { findUnfinished } from "../../scripts/cloudflare/time-travel.ts";
+import { Io } from "../../scripts/lib/io.ts";
 import { createKey, rotateKey } from "../../src/operators/admin.ts";
 import { findKeyById } from "../../src/operators/records.ts";
 import { insertPetOnce } from "../../src/pets/idempotency.ts";
@@ -577,6 +578,14 @@ it("restores only into empty databases, after a question", async () => {
   const asked = await runPetstore(`restore --from ${backup} --preview staging`);
   expect(asked).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("add --yes to do it") });
   expect(await allRows(target)).toEqual({});
+  vi.spyOn(Io.prototype, "confirm").mockImplementationOnce(async () => {
+    await migrate(target.keys, "keys");
+    await createKey(target.keys, { name: "meanwhile", plan: "free", expiresAtMs: null }, OPERATOR);
+  });
+  expect(await restore(backup)).toMatchObject({
+    exitCode: 2,
+    stderr: expect.stringContaining("have rows in keys.key_changes"),
+  });
 });
 
 it("until a restore from a file is finished, only the same file is restored, and nothing is backed up", async () => {

@@ -124,7 +124,7 @@ it.each([
   ["keys create --plan free", "add --name NAME and --plan PLAN, or --from FILE"],
   ["keys create --name x", "add --name NAME and --plan PLAN, or --from FILE"],
   ["keys create --from x --plan free", "'--from <file>' cannot be used with option '--plan <plan>'"],
-  ["keys create --from none.csv", `can't read ${resolve("none.csv")}: ENOENT`],
+  ["keys create --from none.csv", `there is no ${resolve("none.csv")}`],
   ["keys create --name= --plan free", "It must be 1 to 255 characters"],
   [`keys create --name ${"x".repeat(256)} --plan free`, "It must be 1 to 255 characters"],
   ["keys create --name --plan free", "It looks like an option"],
