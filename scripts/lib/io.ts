@@ -26,10 +26,10 @@ const NOT_WRITTEN = "the output could not be written";
 
 /**
  * Control and format characters, and separators of lines: they could rule a terminal, or deceive its reader. Not a joiner within an emoji,
- * or between letters of a script that writes with it; between Latin letters it would be invisible.
+ * or between letters of a script that writes with it; between those of Latin, Greek or Cyrillic it would be invisible.
  */
 const UNPRINTABLE =
-  /(?!(?<=[[\p{L}\p{M}\p{Emoji_Modifier}\p{Extended_Pictographic}]--\p{sc=Latin}])[\u200c\u200d](?=[[\p{L}\p{Extended_Pictographic}]--\p{sc=Latin}]))[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gv;
+  /(?!(?<=[[\p{L}\p{M}\p{Emoji_Modifier}\p{Extended_Pictographic}]--[\p{sc=Latin}\p{sc=Greek}\p{sc=Cyrillic}]])[\u200c\u200d](?=[[\p{L}\p{Extended_Pictographic}]--[\p{sc=Latin}\p{sc=Greek}\p{sc=Cyrillic}]]))[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gv;
 /** In texts of several lines. */
 const UNPRINTABLE_IN_LINES = new RegExp(`(?![\\n\\t])${UNPRINTABLE.source}`, UNPRINTABLE.flags);
 const CONTROLS = /(?![\n\t])\p{Cc}/gu;
