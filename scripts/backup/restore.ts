@@ -160,7 +160,6 @@ export async function restoreBackup(
   databases: Databases,
   backup: Backup,
   restore: Restore,
-  isBegun: boolean,
 ): Promise<string[]> {
   const { path, rows, sha256, chosen } = backup;
   const { idsAbove } = restore;
@@ -168,7 +167,7 @@ export async function restoreBackup(
   for (const contents of CONTENTS)
     migrations.push(...(await patiently(() => migrate(databases[contents], contents))));
   const tables = columnsOf(path, backup.header, await readTables(databases));
-  if (!isBegun) await patiently(() => beginRestore(databases.keys, restore));
+  await patiently(() => beginRestore(databases.keys, restore));
   const write = async () => {
     // Before the pets: a pet that is added meanwhile must not get an id of the backup.
     if (idsAbove !== null) await patiently(() => raiseIds(databases.pets, idsAbove));

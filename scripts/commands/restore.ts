@@ -176,10 +176,8 @@ async function restoreFrom(io: Io, target: Target, { path, only, dryRun, yes }: 
   const databases = await createDatabases(target, ...CONTENTS);
   try {
     // Again: the answer may have taken minutes.
-    if (found === null) await findBegun(databases, place, backup);
-    const migrations = await waitingForCalls(() =>
-      restoreBackup(io, databases, backup, restore, found !== null),
-    );
+    const current = (await findBegun(databases, place, backup)) ?? restore;
+    const migrations = await waitingForCalls(() => restoreBackup(io, databases, backup, current));
     if (migrations.length > 0) io.print(`Applied migrations: ${migrations.join(", ")}.`);
     io.print(`Restored ${place} (${rowsText(backup)}).`);
     io.note(`This is the state of ${createdAt}. Pets that were added later are gone.`);

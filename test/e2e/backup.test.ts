@@ -506,7 +506,8 @@ it("a backup waits while Cloudflare's API takes no calls, for several refused ca
 it("a command that has failed ends, though another call still waits", async () => {
   const { promise: isRefused, resolve } = Promise.withResolvers<void>();
   let hasBegun = false;
-  api.intercept(async (_, body, send) => {
+  const refused: string[] = [];
+  api.intercept(async (request, body, send) => {
     if (body.includes("sqlite_sequence")) {
       hasBegun = true;
       await isRefused;
@@ -514,11 +515,15 @@ it("a command that has failed ends, though another call still waits", async () =
     }
     if (!hasBegun || !body.includes("d1_migrations")) return send();
     resolve();
+    refused.push(request + body);
     // The call would be repeated after five minutes.
     throw tooManyCalls();
   });
   const { exit, stderr } = await startPetstore(["backup", newFile(), "--remote"]).ended;
   expect([exit, stderr]).toEqual([1, expect.stringMatching(/\nerror: .*the statement is wrong/)]);
+  // It has ended before.
+  expect(refused).not.toEqual([]);
+  expect(new Set(refused).size).toBe(refused.length);
 });
 
 it("a database that has lost a table is not backed up", async () => {
@@ -630,11 +635,14 @@ it("until a restore from a file is finished, only the same file is restored, and
   ] as const)
     expect(await runPetstore(line)).toMatchObject({ stdout: "", stderr: expect.stringMatching(problem) });
 
-  const finished = await restore(backup);
-  expect(finished).toMatchObject({
-    exitCode: 0,
-    stderr: expect.stringContaining("Continues the restore, begun by"),
+  vi.spyOn(Io.prototype, "confirm").mockImplementationOnce(async () => {
+    expect(await restore(backup)).toMatchObject({
+      exitCode: 0,
+      stderr: expect.stringContaining("Continues the restore, begun by"),
+    });
   });
+  const { exitCode, stderr } = await restore(backup);
+  expect([exitCode, stderr]).toEqual([2, expect.stringContaining("have rows in pets.pets")]);
   await run(target.pets, `DELETE FROM pets WHERE id = ${added.id} AND name = 'meanwhile'`);
   await expectRestored();
 });
