@@ -96,9 +96,10 @@ async function changeSeveral<More>(
       `${change.effect(keyOwners(ids.flatMap((id) => known.get(id) ?? [])))} A key that is so already, or can't be changed, stays as it is.`,
     );
   const unknown = ids.filter((id) => !known.has(id));
-  if (unknown.length > 0) io.report(`Unknown: ${someOf(unknown, 5)}`);
-  if (!yes)
+  if (!yes) {
+    if (unknown.length > 0) io.report(`Unknown: ${someOf(unknown, 5)}`);
     throw new UsageError("standard input has the IDs, so nobody can answer there: add --yes to do it");
+  }
   const all: object[] = [];
   const counts = { changed: 0, unchanged: 0, failed: 0 };
   let isRefused = false;
@@ -166,7 +167,7 @@ async function make<More>(
 
 /** Says what became of a key. */
 function printChange(io: Io, change: Change, { key, isChanged }: Accepted): void {
-  if (!isChanged) io.note(`${key.id} ${change.already?.(key) ?? "is as wished already"}.`);
+  if (!isChanged && change.already) io.note(`${key.id} ${change.already(key)}.`);
   io.print(`${isChanged ? change.done : "Not changed:"} ${keyAndPlan(key)}.`);
 }
 

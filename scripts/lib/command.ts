@@ -24,6 +24,8 @@ interface ArgumentSpec extends Parsed {
 /** `placeholder` stands for the value in the help; an option without it is a flag. `conflicts` are names of options. */
 interface OptionSpec extends Parsed {
   readonly placeholder?: string;
+  /** commander takes null for a missing value. */
+  readonly parse?: (text: string) => NonNullable<unknown>;
   readonly default?: unknown;
   readonly isRequired?: true;
   readonly conflicts?: readonly string[];

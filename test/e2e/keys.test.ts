@@ -161,6 +161,11 @@ describe("./petstore keys create", () => {
     );
   });
 
+  it("takes never as the end of a key", async () => {
+    const { stdout } = await run("create --name endless --plan free --expires never --json");
+    expect(JSON.parse(stdout)).toMatchObject({ name: "endless", expiresAt: null });
+  });
+
   it("warns of limits that make no sense, and of a name that exists", async () => {
     const { id } = await newKey("Twin&Sons");
     const { exitCode, stderr } = await run(
@@ -741,7 +746,6 @@ describe("IDs on standard input", () => {
     expect(stderr).toBe(
       [
         `This suspends 3 keys (${a} "a", ${b} "b", ${c} "c"). ${AS_WISHED}`,
-        "Unknown: key_000000000000",
         `error: ${b} is revoked, for good: nothing about it can be changed`,
         "error: there is no key key_000000000000: see ./petstore keys list --remote",
         "Changed 2 of 4 keys. Failed: 2.",
@@ -768,6 +772,8 @@ describe("IDs on standard input", () => {
       const problem = "standard input has the IDs, so nobody can answer there: add --yes to do it";
       expect([exitCode, stdout, stderr]).toEqual([2, "", `${effect} ${AS_WISHED}\nerror: ${problem}\n`]);
     }
+    const { stderr } = await runPiped("unban -", `${ids[0]}\nkey_000000000000`);
+    expect(stderr).toContain("\nUnknown: key_000000000000\nerror: ");
     for (const id of ids) expect(await changesOf(id)).toHaveLength(1);
   });
 

@@ -44,7 +44,7 @@ export default defineCommand({
     expires: {
       placeholder: "date",
       description: 'when the key ends: the beginning of a UTC day, a time, or "never" (default)',
-      parse: expiry,
+      parse: (text: string) => ({ atMs: expiry(text) }),
     },
     from: {
       placeholder: "file",
@@ -60,7 +60,7 @@ export default defineCommand({
     "--from customers.csv > keys.csv",
   ],
   async handler(io, options) {
-    const { name, plan, expires = null, from } = options;
+    const { name, plan, expires, from } = options;
     if (from !== undefined) {
       const lines = await checkedLines(io, from);
       return waitingForCalls(() =>
@@ -77,7 +77,7 @@ export default defineCommand({
       await requireNoRestore(context.database, context.where);
       warnOfLimits(io, limits);
       await warnOfName(context, name);
-      const newKey = { name, plan, expiresAtMs: expires, ...(limits && { limits }) };
+      const newKey = { name, plan, expiresAtMs: expires?.atMs ?? null, ...(limits && { limits }) };
       const { key, secret } = await createKey(context.database, newKey, context.operator);
       await printSecret(context, options, "Created", key, secret);
     });
