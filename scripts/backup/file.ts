@@ -3,7 +3,7 @@
 // line has the number of rows of each table, and the SHA-256 of all lines before it, which detects damage, but not forgery.
 
 import { createHash } from "node:crypto";
-import { accessSync, constants, createReadStream, createWriteStream, rmSync, statSync } from "node:fs";
+import { accessSync, constants, createReadStream, createWriteStream, lstatSync, rmSync } from "node:fs";
 import { open, rename, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
@@ -59,7 +59,15 @@ export type Rows = Page & { table: string };
 
 /** Throws if no new file can have this path, before a backup reads anything. */
 export function requireNew(path: string): void {
-  const found = statSync(path, { throwIfNoEntry: false });
+  // A link is not followed: the backup would replace it.
+  const find = (each: string) => {
+    try {
+      return lstatSync(each, { throwIfNoEntry: false });
+    } catch (error) {
+      throw pathError(path, error);
+    }
+  };
+  const found = find(path) ?? find(partialOf(path));
   if (found?.isDirectory()) throw new UsageError(`${path} is a folder: name a new file in it`);
   if (found !== undefined) throw new UsageError(`${path} exists: give another name`);
   try {
@@ -70,10 +78,13 @@ export function requireNew(path: string): void {
   }
 }
 
+/** The name of a file that is being written. */
+const partialOf = (path: string) => `${path}.${process.pid}.partial`;
+
 /** Writes a backup. The file has its name only when it is complete, and no other user can read it. */
 export async function writeFile(path: string, header: Header, rows: AsyncIterable<Rows>): Promise<Summary> {
   const summary: Summary = { rows: {}, sha256: "" };
-  const partial = `${path}.${process.pid}.partial`;
+  const partial = partialOf(path);
   const remove = () => rmSync(partial, { force: true });
   // An interrupted command ends while this is still under way.
   process.on("exit", remove);

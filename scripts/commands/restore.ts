@@ -60,7 +60,8 @@ export default defineCommand({
       description: "restore the state that this bookmark of D1 Time Travel names",
     },
     dryRun: {
-      description: "show what would happen; with --from and without databases to choose, check the file only",
+      description:
+        "show what would happen; with --from and without an option that chooses databases, check the file only",
     },
     yes: { description: "don't ask", conflicts: ["dryRun"] },
     resume: {
@@ -76,7 +77,10 @@ export default defineCommand({
   async handler(io, { from, only, resume, timestamp: atMs, dryRun, yes, ...options }) {
     const target = readTarget(io, options);
     const selected = targetOptions(target);
-    if (from !== undefined) return restoreFrom(io, target, { path: from, only, dryRun, yes });
+    // With the same variables, a backup is checked of databases that are not empty.
+    const { persistTo, preview, remote } = options;
+    const isSelected = [persistTo, preview, remote].some((option) => option !== undefined);
+    if (from !== undefined) return restoreFrom(io, target, { path: from, only, dryRun, yes, isSelected });
     if (only !== undefined) throw new UsageError("--only needs --from FILE");
     if (!resume && atMs === undefined && options.bookmark === undefined)
       throw new UsageError("add --timestamp TIME or --bookmark B, or --from FILE");
@@ -148,14 +152,20 @@ interface FileOptions {
   only: Contents | undefined;
   dryRun: true | undefined;
   yes: true | undefined;
+  /** Whether options, not variables or the default, choose the databases. */
+  isSelected: boolean;
 }
 
-async function restoreFrom(io: Io, target: Target, { path, only, dryRun, yes }: FileOptions): Promise<void> {
+async function restoreFrom(
+  io: Io,
+  target: Target,
+  { path, only, dryRun, yes, isSelected }: FileOptions,
+): Promise<void> {
   const backup = await checkBackup(io, path, only && [only]);
   const { createdAt, source } = backup.header;
   const content = `${path}, a backup of ${source}, begun at ${createdAt} (${rowsText(backup)})`;
   if (dryRun) io.print(`Complete: ${content}.`);
-  if (dryRun && targetOptions(target).length === 0)
+  if (dryRun && !isSelected)
     return io.print(
       "No database was read: add --persist-to DIR, --preview NAME or --remote to check one too.",
     );

@@ -43,10 +43,11 @@ export async function readSecrets(io: Io, where: string[]): Promise<FoundSecret[
     : await text(io.stdin);
   const found = new Map<string, FoundSecret>();
   for (const [index, line] of typed.split("\n").entries())
-    for (const [word = "", body = ""] of line.matchAll(LIKE_SECRET)) {
+    for (const [, before, body = ""] of line.matchAll(LIKE_SECRET)) {
+      const word = SECRET_PREFIX + body.slice(0, SECRET_LENGTH);
       const id = keyIdOf(word);
       const named = id ?? `${ID_PREFIX}${body.slice(0, ID_LENGTH)}`;
-      if (!found.has(word))
+      if (!found.has(word) && (id || before === undefined))
         found.set(word, { line: index + 1, id: named, secret: id === undefined ? undefined : word });
     }
   if (found.size > 0) return [...found.values()];
@@ -60,5 +61,5 @@ export async function readSecrets(io: Io, where: string[]): Promise<FoundSecret[
 }
 
 const LIKE_ID = new RegExp(`\\b${ID_PREFIX}[0-9A-Za-z]{${ID_LENGTH}}\\b`);
-/** The beginning of a secret that has its ID, or more. */
-const LIKE_SECRET = new RegExp(`(?<![0-9A-Za-z])${SECRET_PREFIX}([0-9A-Za-z]{${ID_LENGTH},})`, "g");
+/** A secret, or its beginning up to its ID or more. Of a text that is encoded, an escape such as %20 or \n can be before it. */
+const LIKE_SECRET = new RegExp(`([0-9A-Za-z])?${SECRET_PREFIX}([0-9A-Za-z]{${ID_LENGTH},})`, "g");

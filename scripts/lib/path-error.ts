@@ -8,6 +8,7 @@ const PROBLEMS: Record<string, (path: string) => string> = {
   ENOTDIR: (path) => `a part of the path ${path} is a file, not a folder`,
   EACCES: (path) => `no permission for ${path}`,
   EPERM: (path) => `no permission for ${path}`,
+  ENAMETOOLONG: (path) => `a name in the path ${path} is too long`,
   EROFS: (path) => `${path} is on a file system that can only be read`,
 };
 

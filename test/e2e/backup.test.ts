@@ -4,7 +4,7 @@
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
@@ -472,9 +472,15 @@ it("usage that a running service has recorded since keeps no restore back, and i
 });
 
 it("a backup is a new file, and a restore has one: anything else is wrong usage", async () => {
+  const link = newFile();
+  await symlink(`${link}-none`, link);
+  // With its ending while it is written, it is too long.
+  const long = join(folder, "x".repeat(250));
   for (const [line, problem] of [
     [`backup ${backup} --remote`, `${backup} exists: give another name`],
     [`restore --from ${folder} --dry-run`, `${folder} is a folder`],
+    [`backup ${link} --remote`, `${link} exists: give another name`],
+    [`backup ${long} --remote`, `a name in the path ${long} is too long`],
     [`restore --from ${folder}/none --dry-run`, `there is no ${folder}/none`],
     [`restore --from ${backup}/x --dry-run`, `a part of the path ${backup}/x is a file, not a folder`],
   ] as const) {
@@ -541,7 +547,9 @@ it("a database that has lost a table is not backed up", async () => {
 
 it("--dry-run checks the file, and the databases that an option chooses", async () => {
   const dryRun = async (selected = "") => {
-    const { exitCode, stdout, stderr } = await runPetstore(`restore --from ${backup} --dry-run${selected}`);
+    const env = { PETSTORE_TARGET: "remote" };
+    const line = `restore --from ${backup} --dry-run${selected}`;
+    const { exitCode, stdout, stderr } = await runPetstore(line, { env });
     expect(stdout).toMatch(/^Complete: .*pets\.pets 2,503.*\n/);
     return { exitCode, stdout, stderr };
   };

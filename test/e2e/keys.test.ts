@@ -715,7 +715,7 @@ describe("./petstore keys find", () => {
     const [a, b] = [await newKey("a"), await newKey("b")];
     await run(`rotate ${b.id} --yes`);
     const unknown = newSecret("key_000000000000");
-    const piped = `name,id,key\na,${a.id},${a.secret}\nb ${b.secret} ${a.secret}\n${unknown}\n${a.secret.slice(0, 20)}`;
+    const piped = `name,id,key\na,Bearer%20${a.secret},${a.id}\nb\\n${b.secret}\\n${a.secret}\ncar${unknown} carpet_123456789012\n${a.secret.slice(0, 20)}`;
     const { exitCode, stdout, stderr } = await runPiped("find", piped);
     expect([exitCode, stdout.match(/^key_\w+/gm)]).toEqual([1, [a.id, b.id]]);
     expect(stdout).toMatch(/ is the current one\..*\n.*\n.* was replaced by a rotation\./);
