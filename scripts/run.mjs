@@ -72,8 +72,7 @@ export async function run(args) {
 async function alone(work) {
   const lock = join(root, ".wrangler", "installing");
   const own = `${lock}-${process.pid}`;
-  let isTold = false;
-  for (let isTaken = true; isTaken; ) {
+  for (let [tries, isTaken] = [0, true]; isTaken; tries += 1) {
     try {
       mkdirSync(dirname(lock), { recursive: true });
       writeFileSync(own, `${process.pid}`);
@@ -83,10 +82,10 @@ async function alone(work) {
     } catch (error) {
       isTaken = /** @type {NodeJS.ErrnoException} */ (error).code === "EEXIST";
       if (isTaken && isRunning(lock)) {
-        // The id may belong to another process by now.
-        if (!isTold) process.stderr.write(`Waiting for another installation: its process id is in ${lock}\n`);
-        isTold = true;
-        await wait(200);
+        // Where all is installed, another command is done in an instant. The id may belong to another process by now.
+        if (tries === 20)
+          process.stderr.write(`Waiting for another installation: its process id is in ${lock}\n`);
+        await wait(50);
       } else if (isTaken) rmSync(lock, { force: true });
     }
   }
