@@ -2,8 +2,8 @@
 
 import { formatTime } from "../../src/lib/rfc3339.ts";
 import { openAccount } from "../cloudflare/account.ts";
-import { appliedMigrations, deployedNames, type Target } from "../cloudflare/database.ts";
-import { findHighestId, findUnfinished } from "../cloudflare/time-travel.ts";
+import { appliedMigrations, deployedNames, type Target, targetOptions } from "../cloudflare/database.ts";
+import { findHighestId, findUnfinished, finishLine } from "../cloudflare/time-travel.ts";
 import type { Io } from "../lib/io.ts";
 import { shownPath } from "../lib/line.ts";
 import { type Header, type Rows, type Summary, writeFile } from "./file.ts";
@@ -17,9 +17,12 @@ export async function namesOf(target: Target): Promise<string> {
 }
 
 /** Writes a backup of the databases into a file that does not exist yet. Throws while a restore is unfinished. */
-export async function backUp(io: Io, databases: Databases, source: string, path: string): Promise<Summary> {
-  if ((await patiently(() => findUnfinished(databases.keys))) !== null)
-    throw new Error(`a restore of ${source} is unfinished: finish it first`);
+export async function backUp(io: Io, target: Target, databases: Databases, path: string): Promise<Summary> {
+  const unfinished = await patiently(() => findUnfinished(databases.keys));
+  if (unfinished !== null)
+    throw new Error(
+      `a restore is unfinished: finish it first, with ${finishLine(unfinished, targetOptions(target))}`,
+    );
   await requireTables(databases);
   // The time comes first: what is older than a backup is in it.
   const createdAt = formatTime(Date.now());
@@ -30,7 +33,7 @@ export async function backUp(io: Io, databases: Databases, source: string, path:
     patiently(() => appliedMigrations(databases.pets)),
   ]);
   const layout = layoutOf(tables);
-  const header = { createdAt, source, highestId, migrations: { keys, pets }, layout };
+  const header = { createdAt, source: await namesOf(target), highestId, migrations: { keys, pets }, layout };
   return io.step(`Writing ${path}`, (progress) => {
     const count = counter(progress);
     return writeFile(path, header, rowsOf(databases, tables, header, count));

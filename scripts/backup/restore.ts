@@ -13,6 +13,7 @@ import {
   beginRestore,
   FROM_FILE,
   findUnfinished,
+  finishLine,
   finishRestore,
   isFromFile,
   type Restore,
@@ -98,6 +99,7 @@ export async function findBegun(
   databases: Databases,
   place: string,
   backup: Backup,
+  where: string[],
 ): Promise<Restore | null> {
   await requireTables(databases);
   const tables = await readTables(databases);
@@ -109,7 +111,7 @@ export async function findBegun(
         ? `from another backup or of other contents (${unfinished.bookmark})`
         : "to an earlier state";
       throw new UsageError(
-        `a restore of ${place} ${other} is unfinished, begun by ${unfinished.begunBy} at ${formatTime(unfinished.beganAtMs)}: finish it first`,
+        `a restore of ${place} ${other} is unfinished, begun by ${unfinished.begunBy} at ${formatTime(unfinished.beganAtMs)}: finish it first, with ${finishLine(unfinished, where)}`,
       );
     }
   }

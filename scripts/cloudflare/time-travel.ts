@@ -9,7 +9,7 @@ import { read, writeIdempotent } from "../../src/d1/statements.ts";
 import { type Io, messageOf } from "../lib/io.ts";
 import { petstoreLine } from "../lib/line.ts";
 import { apiErrorOf } from "./account.ts";
-import { type DeployedDatabase, migrate, type Target, targetOptions } from "./database.ts";
+import { CONTENTS, type DeployedDatabase, migrate, type Target, targetOptions } from "./database.ts";
 
 /**
  * A row of pet_restores; `beganAtMs` (Unix time) identifies it. The first attempt to restore sets what is null. A restore from a file
@@ -29,6 +29,13 @@ export const FROM_FILE = "file:";
 /** Whether a restore is one from a file. */
 export function isFromFile({ bookmark }: Restore): boolean {
   return bookmark.startsWith(FROM_FILE);
+}
+
+/** The command that finishes a restore. `where` are the options that choose its databases. */
+export function finishLine(restore: Restore, where: string[]): string {
+  if (!isFromFile(restore)) return petstoreLine("restore", "--resume", ...where);
+  const only = CONTENTS.find((contents) => restore.bookmark.endsWith(`:${contents}`));
+  return petstoreLine("restore --from FILE", ...(only ? ["--only", only] : []), ...where);
 }
 
 /** Where a restore works. */
@@ -74,9 +81,8 @@ export function findUnfinished(keys: D1Database): Promise<Restore | null> {
 export async function requireNoRestore(keys: D1Database, where: string[]): Promise<void> {
   const unfinished = await findUnfinished(keys);
   if (unfinished === null || !isFromFile(unfinished)) return;
-  const command = petstoreLine("restore --from FILE", ...where);
   throw new Error(
-    `a restore from a backup is unfinished, and nothing was created: finish it with ${command}`,
+    `a restore from a backup is unfinished, and nothing was created: finish it with ${finishLine(unfinished, where)}`,
   );
 }
 

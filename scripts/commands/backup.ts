@@ -21,13 +21,10 @@ export default defineCommand({
     requireNew(path);
     announceTarget(io, target);
     const work = async () => {
-      const open = async () => ({
-        databases: await openDatabases(target, ...CONTENTS),
-        source: await namesOf(target),
-      });
-      const { databases, source } = await io.step("Opening the databases", open);
-      const summary = await backUp(io, databases, source, path).finally(databases.close);
-      io.print(`Wrote ${path}, a backup of ${source} (${rowsText(summary)}).`);
+      const open = () => openDatabases(target, ...CONTENTS);
+      const databases = await io.step("Opening the databases", open);
+      const summary = await backUp(io, target, databases, path).finally(databases.close);
+      io.print(`Wrote ${path}, a backup of ${await namesOf(target)} (${rowsText(summary)}).`);
     };
     await waitingForCalls(() => unlessInterrupted(work)).catch((cause) => {
       const problem = messageOf(cause);

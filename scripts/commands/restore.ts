@@ -22,6 +22,7 @@ import { announceTarget, file, readTarget, TARGET_OPTIONS } from "../cloudflare/
 import {
   findHighestId,
   findUnfinished,
+  finishLine,
   isFromFile,
   type Place,
   type Restore,
@@ -104,7 +105,7 @@ export default defineCommand({
     const { database, timeTravel, label } = place.pets;
     if (unfinished !== null && isFromFile(unfinished))
       throw new UsageError(
-        `a restore from a backup is unfinished, ${begun(unfinished)}: finish it with ${petstoreLine("restore --from FILE", ...selected)}`,
+        `a restore from a backup is unfinished, ${begun(unfinished)}: finish it with ${finishLine(unfinished, selected)}`,
       );
 
     if (resume) {
@@ -117,7 +118,7 @@ export default defineCommand({
       return run(io, place, unfinished);
     }
     if (unfinished !== null) {
-      const advice = `unless it is running, finish it with ${petstoreLine("restore", "--resume", ...selected)}`;
+      const advice = `unless it is running, finish it with ${finishLine(unfinished, selected)}`;
       throw new UsageError(`a restore of ${label} is unfinished, ${begun(unfinished)}: ${advice}`);
     }
     await requireMigrated("pets", database);
@@ -170,13 +171,14 @@ async function restoreFrom(
       "No database was read: add --persist-to DIR, --preview NAME or --remote to check one too.",
     );
   announceTarget(io, target);
+  const where = targetOptions(target);
   const { place, found } = await io.step("Reading the databases", async () => {
     const names = await namesOf(target);
     const place = only ? `the ${only} of ${names}` : names;
     // Local databases are created only after the question.
     const existing = await openDatabases(target, ...CONTENTS.filter((each) => mayExist(target, each)));
     const databases = Object.assign({ keys: d1InMemory(), pets: d1InMemory() }, existing);
-    return { place, found: await findBegun(databases, place, backup).finally(existing.close) };
+    return { place, found: await findBegun(databases, place, backup, where).finally(existing.close) };
   });
   const restore = found ?? newRestore(backup, loginName(), Date.now());
   const verb = found ? `Continues the restore, ${begun(found)}, of` : "Restores";
@@ -186,14 +188,16 @@ async function restoreFrom(
   const databases = await createDatabases(target, ...CONTENTS);
   try {
     // Again: the answer may have taken minutes.
-    const current = (await findBegun(databases, place, backup)) ?? restore;
+    const current = (await findBegun(databases, place, backup, where)) ?? restore;
     const migrations = await waitingForCalls(() => restoreBackup(io, databases, backup, current));
     if (migrations.length > 0) io.print(`Applied migrations: ${migrations.join(", ")}.`);
     io.print(`Restored ${place} (${rowsText(backup)}).`);
-    io.note(`This is the state of ${createdAt}. Pets that were added later are gone.`);
+    io.note(
+      `This is the state of ${createdAt}.${only === "keys" ? "" : " Pets that were added later are gone."}`,
+    );
     if (only === "pets") return;
-    io.note(`A key that was revoked, suspended, rotated or changed later is as it was then: a revoked key works again. Repeat such changes;
-${petstoreLine("keys log", ...targetOptions(target))} shows those until then. Bans, and the counts of the current minute and day, are not in a backup.`);
+    io.note(`A key that was revoked, suspended, rotated or changed later is as it was then: a revoked key works again. Repeat such changes:
+the record of changes, which ${petstoreLine("keys log", ...where)} prints, ends before them. Bans, and the counts of the current minute and day, are not in a backup.`);
   } finally {
     await databases.close();
   }

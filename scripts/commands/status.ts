@@ -19,7 +19,7 @@ import {
 } from "../cloudflare/database.ts";
 import { logByStatus } from "../cloudflare/log-query.ts";
 import { announceTarget, readTarget } from "../cloudflare/target.ts";
-import { findUnfinished, isFromFile } from "../cloudflare/time-travel.ts";
+import { findUnfinished, finishLine, isFromFile } from "../cloudflare/time-travel.ts";
 import { readOrigin } from "../deploy/smoke-test.ts";
 import { COMMON } from "../keys/options.ts";
 import { printable } from "../keys/text.ts";
@@ -104,7 +104,7 @@ async function readStatus(
     orProblem(readBuild(url, target)),
     orProblem(opened.keys.then(({ keys }) => read(keys, "keys"))),
     orProblem(opened.pets.then(({ pets }) => read(pets, "pets"))),
-    ofKeys(readRestore),
+    ofKeys((keys) => readRestore(keys, targetOptions(target))),
     ofKeys((keys) => countKeys(keys, nowMs)),
     isProduction ? orProblem(logByStatus(nowMs - HOUR_MS, nowMs)) : null,
   ]);
@@ -170,11 +170,18 @@ async function readDatabase(
   });
 }
 
-async function readRestore(keys: D1Database) {
+async function readRestore(keys: D1Database, where: string[]) {
   const unfinished = await findUnfinished(keys);
   if (unfinished === null) return { unfinished: null };
   const { beganAtMs, begunBy } = unfinished;
-  return { unfinished: { at: formatTime(beganAtMs), by: begunBy, isFromFile: isFromFile(unfinished) } };
+  return {
+    unfinished: {
+      at: formatTime(beganAtMs),
+      by: begunBy,
+      isFromFile: isFromFile(unfinished),
+      finish: finishLine(unfinished, where),
+    },
+  };
 }
 
 function statusText(
@@ -185,7 +192,7 @@ function statusText(
     ["Build", isUnknown(build) ? unknown(build) : `${printable(build.build)} at ${build.url}`],
     ["Keys database", isUnknown(keysDatabase) ? unknown(keysDatabase) : databaseText(keysDatabase, target)],
     ["Pets database", isUnknown(petsDatabase) ? unknown(petsDatabase) : databaseText(petsDatabase, target)],
-    ["Restore", isUnknown(restore) ? unknown(restore) : restoreText(restore, target)],
+    ["Restore", isUnknown(restore) ? unknown(restore) : restoreText(restore)],
     ["Keys", isUnknown(keys) ? unknown(keys) : keysText(keys)],
   ];
   if (lastHour !== null)
@@ -231,11 +238,10 @@ function databaseText(
   return `${size}; pending: ${pending.join(", ")}, which ${petstoreLine("migrate", ...target)} applies`;
 }
 
-function restoreText({ unfinished }: Awaited<ReturnType<typeof readRestore>>, target: string[]): string {
+function restoreText({ unfinished }: Awaited<ReturnType<typeof readRestore>>): string {
   if (unfinished === null) return "none is unfinished";
-  const { at, by, isFromFile } = unfinished;
-  const option = isFromFile ? "restore --from FILE" : "restore --resume";
-  return `unfinished, begun by ${printable(by)} at ${at}: finish it with ${petstoreLine(option, ...target)}`;
+  const { at, by, finish } = unfinished;
+  return `unfinished, begun by ${printable(by)} at ${at}: finish it with ${finish}`;
 }
 
 /** `20: 18 active, 1 banned, 1 revoked` */

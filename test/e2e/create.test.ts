@@ -268,7 +268,7 @@ describe("./petstore keys create --from", () => {
     const [same, used, ended] = [await create("Mu\u0308ller"), await create("used"), await create("O'Neill")];
     const agreed = await create("agreed", { plan: "enterprise", limits: { minute: 5, day: 50 } });
     const twin = await create("twin", { plan: "pro" });
-    await create("twin");
+    const other = await create("twin");
     // A later key that is revoked does not stand for the one that works.
     for (const { id } of [ended, await create("used")]) await revokeKey(database, id, operator());
     const usage = "INSERT INTO key_usage VALUES (?1, ?2, 'a', 1, 1, 0, 0, 1, ?3, NULL)";
@@ -293,14 +293,15 @@ describe("./petstore keys create --from", () => {
     const petstore = "./petstore keys";
     const expected = [
       `line 2 is there already: ${owner(same)}, never used`,
-      `line 3 differs from ${owner(used)}: its plan is free, in the file pro`,
       `line 3 differs from ${owner(used)}: it expires never, in the file 2099-12-31T00:00:00Z`,
+      `line 3 differs from ${owner(used)}: its plan is free, in the file pro`,
       `line 4 differs from ${owner(ended)}, revoked: for good; its name is free for keys create, but a file makes no second key of a name`,
       `line 5 differs from ${owner(agreed)}, never used: its plan is enterprise 5/min 50/day, in the file enterprise 5/min 60/day`,
-      `line 6 is there already: ${owner(twin)}, never used`,
+      `line 6 is there already: ${owner(twin)}, never used, beside 1 key \\(${other.id} "twin"\\) of the same name`,
       "Created 1 key, which is shown only once. Lines skipped: 5.",
       "Never used, by what is recorded up to 10 minutes ago: 3 skipped keys. .* several: ./petstore keys rotate - --yes --remote < ids.txt >> keys.csv",
-      `To change the first of them: ${petstore} plan ${used.id} pro --remote`,
+      // An expired key takes no other plan.
+      `To change the first of them: ${petstore} expire ${used.id} 2099-12-31T00:00:00Z --remote`,
       "error: lines that differ from their keys, which stay as they are: 3",
     ];
     expect(lines).toEqual(expected.map((line) => expect.stringMatching(new RegExp(`^${line}$`))));

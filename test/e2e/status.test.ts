@@ -140,12 +140,23 @@ describe("of production", () => {
       ]),
     );
     expect((await json("--remote")).restore).toEqual({
-      unfinished: { at: "2026-11-20T12:00:00Z", by: "Jo", isFromFile: false },
+      unfinished: {
+        at: "2026-11-20T12:00:00Z",
+        by: "Jo",
+        isFromFile: false,
+        finish: "./petstore restore --resume --remote",
+      },
     });
-    await keys.prepare("UPDATE pet_restores SET bookmark = 'file:0'").run();
-    expect((await lines("--remote")).join()).toContain(
-      "finish it with ./petstore restore --from FILE --remote",
-    );
+    for (const [contents, only] of [
+      ["keys+pets", ""],
+      ["keys", "--only keys "],
+      ["pets", "--only pets "],
+    ]) {
+      await keys.prepare(`UPDATE pet_restores SET bookmark = 'file:0:${contents}'`).run();
+      expect((await lines("--remote")).join()).toContain(
+        `finish it with ./petstore restore --from FILE ${only}--remote`,
+      );
+    }
   });
 });
 

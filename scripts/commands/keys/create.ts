@@ -15,6 +15,7 @@ import { CHANGE, expiry, keyName, LIMITS, PLAN, readLimits } from "../../keys/op
 import {
   counted,
   keyOwner,
+  keyOwners,
   printable,
   SECRETS_HEADER,
   secretLine,
@@ -103,18 +104,21 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
     });
     const byName = Map.groupBy(keys, ({ name }) => foldName(name));
     const named = some.flatMap((line) => {
-      const key = bestMatch(byName.get(foldName(line.name)) ?? [], line);
-      return key ? [{ line, key }] : [];
+      const all = byName.get(foldName(line.name)) ?? [];
+      const usable = all.filter(({ revokedAtMs }) => revokedAtMs === null);
+      const key = bestMatch(usable, line) ?? all[0];
+      return key ? [{ line, key, others: usable.filter((each) => each !== key) }] : [];
     });
     const unused = await findUnused(
       database,
       named.map(({ key }) => key.id),
     );
-    for (const { line, key } of named) {
+    for (const { line, key, others } of named) {
       const differences = differencesOf(line, key);
       const state = key.states.includes("active") ? "" : `, ${stateText(key)}`;
       const isUnused = unused.has(key.id) && key.revokedAtMs === null;
-      const has = `${keyOwner(key)}${state}${isUnused ? ", never used" : ""}`;
+      const and = others.length === 0 ? "" : `, beside ${keyOwners(others)} of the same name`;
+      const has = `${keyOwner(key)}${state}${isUnused ? ", never used" : ""}${and}`;
       for (const { text, change } of differences) {
         io.report(`line ${line.number} differs from ${has}: ${text}`);
         example ??= petstoreLine(...change, ...where);
@@ -167,10 +171,9 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
     throw new Error(`lines that differ from their keys, which stay as they are: ${different}`);
 }
 
-/** Of keys with the name of a line, the one that the line is compared with: one that is not revoked, if possible one that is the same. */
+/** Of keys with the name of a line, the one that the line is compared with: if possible one that is the same. */
 function bestMatch(keys: ListedKey[], line: Line): ListedKey | undefined {
-  const usable = keys.filter(({ revokedAtMs }) => revokedAtMs === null);
-  return usable.find((key) => differencesOf(line, key).length === 0) ?? usable[0] ?? keys[0];
+  return keys.find((key) => differencesOf(line, key).length === 0) ?? keys[0];
 }
 
 interface Difference {
@@ -192,15 +195,16 @@ function differencesOf(line: Line, key: ListedKey): Difference[] {
   const isLimited =
     limits === undefined || (limits.minute === key.limits?.minute && limits.day === key.limits.day);
   const differences: Difference[] = [];
-  if (key.plan !== plan || !isLimited)
-    differences.push({
-      text: `its plan is ${planText(key.plan, key.limits)}, in the file ${planText(plan, limits)}`,
-      change: ["keys plan", key.id, plan, ...own],
-    });
+  // First, because nothing else of an expired key can be changed.
   if (saysExpiry && key.expiresAtMs !== expiresAtMs)
     differences.push({
       text: `it expires ${timeOrNull(key.expiresAtMs) ?? "never"}, in the file ${end}`,
       change: ["keys expire", key.id, end],
+    });
+  if (key.plan !== plan || !isLimited)
+    differences.push({
+      text: `its plan is ${planText(key.plan, key.limits)}, in the file ${planText(plan, limits)}`,
+      change: ["keys plan", key.id, plan, ...own],
     });
   return differences;
 }

@@ -4,6 +4,7 @@ import { InvalidArgumentError } from "commander";
 import { withoutSecrets } from "../../../src/keys/secret.ts";
 import { EXPIRING_DAYS, LIST_ORDERS, LIST_STATES, listKeys } from "../../../src/operators/records.ts";
 import { USAGE_KEPT_DAYS } from "../../../src/operators/usage.ts";
+import { findUnfinished, finishLine } from "../../cloudflare/time-travel.ts";
 import { warnOfPlans, withKeys } from "../../keys/context.ts";
 import { COMMON, MANY, PAGE_SIZE, PLAN } from "../../keys/options.ts";
 import { keyJson, keyTable } from "../../keys/text.ts";
@@ -61,13 +62,19 @@ export default defineCommand({
         const lastPage = Math.max(1, Math.ceil(all.total / limit));
         return io.note(`There is no page ${page}; the last is page ${lastPage}: ${pageLine(lastPage)}`);
       }
-      const isFiltered = search || plan || state || unused;
-      if (keys.length === 0)
+      if (keys.length === 0 && (search || plan || state || unused))
         return io.note(
-          isFiltered
-            ? `No key matches. ${petstoreLine("keys find", ...where)} reads a whole key, also a replaced one.`
-            : `No keys yet. Next: ${petstoreLine("keys create --name NAME --plan free", ...where)}`,
+          `No key matches. ${petstoreLine("keys find", ...where)} reads a whole key, also a replaced one.`,
         );
+      if (keys.length === 0) {
+        const unfinished = await findUnfinished(database);
+        const next = petstoreLine("keys create --name NAME --plan free", ...where);
+        return io.note(
+          unfinished
+            ? `No keys yet. A restore is unfinished: finish it with ${finishLine(unfinished, where)}`
+            : `No keys yet. Next: ${next}`,
+        );
+      }
       if (!json) io.print(keyTable(keys));
       const next = last < total ? ` Next: ${pageLine(page + 1)}` : "";
       if (total > keys.length) io.report(`Keys ${offset + 1} to ${last} of ${total}.${next}`);
