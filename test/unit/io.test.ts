@@ -2,7 +2,7 @@
 
 import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { failureLine, Io } from "../../scripts/lib/io.ts";
 
 /** The title of a terminal, a colour in the form of 8 bits, the reversal of what follows, another line, a tag of a flag, a line separator. */
@@ -26,6 +26,20 @@ it("texts for people are shown with ? in the place of what rules a terminal", as
     "",
     `warning: error: ${shown}\n`,
   ]);
+});
+
+it("work that takes long tells its progress every 10 s", async () => {
+  vi.useFakeTimers({ toFake: ["Date"], now: 0 });
+  onTestFinished(() => void vi.useRealTimers());
+  const [, stderr] = await written((io) =>
+    io.step("Reading", async (progress) => {
+      for (const seconds of [9, 10, 19, 20]) {
+        vi.setSystemTime(seconds * 1000);
+        progress(`${seconds} rows`);
+      }
+    }),
+  );
+  expect(stderr).toBe("Reading\n  10 rows\n  20 rows\n");
 });
 
 it("joiners are shown within emoji and between letters that need them, and nowhere else", async () => {

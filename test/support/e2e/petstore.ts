@@ -83,10 +83,13 @@ export function startPetstore(
   return { child, ended: outcome(child.stderr as Readable) };
 }
 
-/** Takes the line that names the databases from the standard error of a command. */
+/** What work on many rows prints about its progress, from 10 s on: on a busy machine, also a test of a few rows gets there. */
+const PROGRESS = /^ {2}[\d,]+ (of [\d,]+ )?rows, [\d,]+ a second\n/gm;
+
+/** Takes the line that names the databases, and progress, from the standard error of a command. */
 export function splitUsing(printed: string): { using: string; stderr: string } {
   const [using = ""] = printed.match(/^Using .*\n/) ?? [];
-  return { using, stderr: printed.slice(using.length) };
+  return { using, stderr: printed.slice(using.length).replaceAll(PROGRESS, "") };
 }
 
 /** The end of the output of `npm start`. */
