@@ -85,12 +85,11 @@ async function databaseIds(target: Target): Promise<Record<string, string | unde
  * absolute, so that the file can be anywhere.
  */
 async function previewConfig(build: string, ids: Record<string, string | undefined> = {}) {
-  const { experimental_readRawConfig } = await import("wrangler");
-  const { rawConfig } = experimental_readRawConfig({ config: "wrangler.toml" });
-  const { main, assets, previews } = rawConfig;
+  const config = await readConfig();
+  const { main, assets, previews } = config;
   const withId = (each: D1Binding) => ({ ...each, database_id: ids[each.binding] });
   return {
-    ...rawConfig,
+    ...config,
     main: resolve(main),
     assets: { ...assets, directory: resolve(assets.directory) },
     previews: {
