@@ -3,6 +3,8 @@
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { openDatabases } from "../../scripts/cloudflare/database.ts";
+import { insertPet } from "../../src/pets/store.ts";
 import { copyProject, runProcess } from "../support/e2e/petstore.ts";
 
 let folder: string;
@@ -25,6 +27,19 @@ it("applies what is pending, once; a migration that fails is named, and leaves n
   expect(failed.stderr).toMatch(
     /^error: migrations\/pets\/9999_collars.sql failed: .*no such table: nowhere/m,
   );
+
+  const { pets, close } = await openDatabases(
+    { kind: "local", state: join(folder, ".wrangler/state") },
+    "pets",
+  );
+  await insertPet(pets, { name: "Rex", categoryId: 1n }).finally(close);
+  await write(
+    "CREATE TABLE collars (id INTEGER);\nALTER TABLE pets ADD COLUMN collar INTEGER DEFAULT 0 CHECK (collar > 0);",
+  );
+  expect(await migrate()).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringMatching(/9999_collars.sql failed: CHECK constraint failed/),
+  });
 
   await write("CREATE TABLE collars (id INTEGER);");
   const repaired = await migrate();
