@@ -78,7 +78,7 @@ export default defineCommand({
   async handler(io, { from, only, resume, timestamp: atMs, dryRun, yes, ...options }) {
     const target = readTarget(io, options);
     const selected = targetOptions(target);
-    // With the same variables, a backup is checked of databases that are not empty.
+    // The variables that chose the databases of a backup may still be set when it is checked, and those databases are not empty.
     const { persistTo, preview, remote } = options;
     const isSelected = [persistTo, preview, remote].some((option) => option !== undefined);
     if (from !== undefined) return restoreFrom(io, target, { path: from, only, dryRun, yes, isSelected });

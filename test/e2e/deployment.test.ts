@@ -347,6 +347,17 @@ it.each([
   expect(stderr).toContain(problem);
 });
 
+it("a mistake in wrangler.toml is named with its line", async () => {
+  await commit("7.0.0", ["wrangler.toml", "\n[assets]\n", "\n[assets\n"]);
+  const text = await readFile("wrangler.toml", "utf8");
+  const line = text.split("\n").indexOf("[assets") + 1;
+  const problem = `error: wrangler.toml is not TOML in line ${line}\n`;
+  expect(await run("migrate --remote")).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringContaining(problem),
+  });
+});
+
 it.each([
   [
     "setup --location weur",
