@@ -97,7 +97,7 @@ async function findAccount(): Promise<Account> {
       `${packaged}, or add --allow-packaged-node to let that one use your Cloudflare credential`,
     );
   const callApi = apiWith({ ...(await credentials()), "Content-Type": "application/json" });
-  const given = (await readConfig()).account_id ?? process.env.CLOUDFLARE_ACCOUNT_ID;
+  const given = (await readConfig()).account_id || process.env.CLOUDFLARE_ACCOUNT_ID;
   const accounts = given
     ? [{ id: given, name: given }]
     : await callApi<{ id: string; name: string }[]>("/accounts");

@@ -72,26 +72,6 @@ export function d1InMemory(sql = ""): D1Database {
   return d1On(memory, withCode);
 }
 
-/** What no statement begins with: blanks, comments, and semicolons. */
-const BETWEEN = /^(?:[\s;]|--.*|\/\*[\s\S]*?\*\/)+/;
-
-/** Splits a migration into its statements, with a database in memory that has all earlier ones: SQLite alone knows the end of each. */
-export function splitterAfter(earlier: string): (migration: string) => string[] {
-  const memory = new DatabaseSync(":memory:");
-  memory.exec(earlier);
-  return (migration) => {
-    const statements: string[] = [];
-    const between = (sql: string) => sql.replace(BETWEEN, "");
-    for (let rest = between(migration); rest !== ""; ) {
-      const statement = memory.prepare(rest);
-      statement.run();
-      statements.push(statement.sourceSQL);
-      rest = between(rest.slice(statement.sourceSQL.length));
-    }
-    return statements;
-  };
-}
-
 /** `explained` makes an error of SQLite what D1 would throw. */
 function d1On(file: DatabaseSync, explained: (cause: unknown) => unknown): D1Database {
   // As D1 counts: a page that a deletion has freed is used again.

@@ -11,7 +11,7 @@ import { petstoreLine, shownPath } from "../lib/line.ts";
 import { pathError } from "../lib/path-error.ts";
 import { ifFound, openAccount } from "./account.ts";
 import { d1OverApi, timeTravelOverApi } from "./d1-api.ts";
-import { d1InMemory, d1OnFile, splitterAfter } from "./d1-file.ts";
+import { d1InMemory, d1OnFile } from "./d1-file.ts";
 import { readConfig } from "./wrangler.ts";
 
 /** What a database has. A command opens only what it needs: commands on keys work whatever has happened to the pets. */
@@ -193,12 +193,10 @@ export async function pendingMigrations(database: D1Database, contents: Contents
 
 /** An empty database after these migrations of this checkout, by default all. */
 export async function migratedDatabase(contents: Contents, files?: string[]): Promise<D1Database> {
-  return d1InMemory(await readMigrations(contents, files ?? (await migrationFiles(contents))));
-}
-
-async function readMigrations(contents: Contents, files: string[]): Promise<string> {
-  const texts = files.map((file) => readFile(`migrations/${contents}/${file}`, "utf8"));
-  return (await Promise.all(texts)).join("\n");
+  const read = async (file: string) => readFile(`migrations/${contents}/${file}`, "utf8");
+  const texts = await Promise.all((files ?? (await migrationFiles(contents))).map(read));
+  // Each is a transaction, as in D1: with PRAGMA defer_foreign_keys, it may be consistent only at its end.
+  return d1InMemory(texts.map((text) => `BEGIN;\n${text}\n;COMMIT;`).join("\n"));
 }
 
 /** The tables that applied migrations have made, and the database has lost. */
@@ -234,17 +232,15 @@ const CREATE_MIGRATIONS_TABLE = `
 export async function migrate(database: D1Database, contents: Contents): Promise<string[]> {
   const pending = await pendingMigrations(database, contents);
   if (pending.length === 0) return [];
-  const earlier = (await migrationFiles(contents)).filter((file) => !pending.includes(file));
-  const split = splitterAfter(await readMigrations(contents, earlier));
+  const { unstable_splitSqlQuery: split } = await import("wrangler");
   await database.prepare(CREATE_MIGRATIONS_TABLE).run();
   const record = database.prepare("INSERT INTO d1_migrations (name) VALUES (?1)");
   for (const file of pending) {
-    try {
-      const statements = split(await readMigrations(contents, [file]));
-      await database.batch([...statements.map((each) => database.prepare(each)), record.bind(file)]);
-    } catch (cause) {
-      throw new Error(`migrations/${contents}/${file} failed: ${messageOf(cause)}`, { cause });
-    }
+    const path = `migrations/${contents}/${file}`;
+    const statements = split(await readFile(path, "utf8")).map((each) => database.prepare(each));
+    await database.batch([...statements, record.bind(file)]).catch((cause) => {
+      throw new Error(`${path} failed: ${messageOf(cause)}`, { cause });
+    });
   }
   return pending.map((file) => `${contents}/${file}`);
 }

@@ -188,8 +188,12 @@ async function restoreFrom(
   const databases = await createDatabases(target, ...CONTENTS);
   try {
     // Again: the answer may have taken minutes.
-    const current = (await findBegun(databases, place, backup, where)) ?? restore;
-    const migrations = await waitingForCalls(() => restoreBackup(io, databases, backup, current));
+    const current = await findBegun(databases, place, backup, where);
+    if (current !== null && current.beganAtMs !== restore.beganAtMs)
+      throw new UsageError(
+        `the same restore has begun meanwhile, ${begun(current)}: run the command again, which continues it`,
+      );
+    const migrations = await waitingForCalls(() => restoreBackup(io, databases, backup, restore));
     if (migrations.length > 0) io.print(`Applied migrations: ${migrations.join(", ")}.`);
     io.print(`Restored ${place} (${rowsText(backup)}).`);
     io.note(

@@ -43,11 +43,10 @@ export async function readSecrets(io: Io, where: string[]): Promise<FoundSecret[
     : await text(io.stdin);
   const found = new Map<string, FoundSecret>();
   for (const [index, line] of typed.split("\n").entries())
-    for (const [, before, body = ""] of line.matchAll(LIKE_SECRET)) {
-      const word = SECRET_PREFIX + body.slice(0, SECRET_LENGTH);
+    for (const [word = "", body = ""] of line.matchAll(LIKE_SECRET)) {
       const id = keyIdOf(word);
       const named = id ?? `${ID_PREFIX}${body.slice(0, ID_LENGTH)}`;
-      if (!found.has(word) && (id || before === undefined))
+      if (!found.has(word))
         found.set(word, { line: index + 1, id: named, secret: id === undefined ? undefined : word });
     }
   if (found.size > 0) return [...found.values()];
@@ -61,5 +60,10 @@ export async function readSecrets(io: Io, where: string[]): Promise<FoundSecret[
 }
 
 const LIKE_ID = new RegExp(`\\b${ID_PREFIX}[0-9A-Za-z]{${ID_LENGTH}}\\b`);
-/** A secret, or its beginning up to its ID or more. Of a text that is encoded, an escape such as %20 or \n can be before it. */
-const LIKE_SECRET = new RegExp(`([0-9A-Za-z])?${SECRET_PREFIX}([0-9A-Za-z]{${ID_LENGTH},})`, "g");
+/** What ends in a letter or digit, but is an escape in a URL or in JSON. */
+const ESCAPE = "%[0-9A-Fa-f]{2}|\\\\[bfnrt]|\\\\u[0-9A-Fa-f]{4}";
+/** The beginning of a secret that has its ID, or more. */
+const LIKE_SECRET = new RegExp(
+  `(?:(?<![0-9A-Za-z])|(?<=${ESCAPE}))${SECRET_PREFIX}([0-9A-Za-z]{${ID_LENGTH},})`,
+  "g",
+);

@@ -611,10 +611,17 @@ it("until a restore from a file is finished, only the same file is restored, and
     if (body.includes("INSERT INTO keys ")) throw apiError(400, 7500, "no keys");
     return send();
   });
-  const interrupted = await restore(backup);
-  expect(interrupted).toMatchObject({
-    exitCode: 1,
-    stderr: expect.stringContaining("no keys (7500); the restore is unfinished: run the same command again"),
+  vi.spyOn(Io.prototype, "confirm").mockImplementationOnce(async () => {
+    expect(await restore(backup)).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining(
+        "no keys (7500); the restore is unfinished: run the same command again",
+      ),
+    });
+  });
+  expect(await restore(backup)).toMatchObject({
+    exitCode: 2,
+    stderr: expect.stringContaining("the same restore has begun meanwhile, begun by "),
   });
   api.intercept();
   // Nobody can call the service before all else is there.

@@ -693,6 +693,8 @@ describe("./petstore keys find", () => {
         `this is not a whole API key, or it is mistyped; its ID would be ${id}: ./petstore`,
       ],
       [`${secret.slice(0, -1)}-`, 1, "this is not a whole API key, or it is mistyped"],
+      [`${secret}x`, 1, "this is not a whole API key, or it is mistyped"],
+      [`x${secret}`, 2, "this is not an API key"],
       [secret.slice(0, 12), 2, "this is not an API key, which is pet_ and 50 letters and digits"],
       [
         `{"id":"${id}"}`,
@@ -715,7 +717,7 @@ describe("./petstore keys find", () => {
     const [a, b] = [await newKey("a"), await newKey("b")];
     await run(`rotate ${b.id} --yes`);
     const unknown = newSecret("key_000000000000");
-    const piped = `name,id,key\na,Bearer%20${a.secret},${a.id}\nb\\n${b.secret}\\n${a.secret}\ncar${unknown} carpet_123456789012\n${a.secret.slice(0, 20)}`;
+    const piped = `name,id,key\na,Bearer%20${a.secret},${a.id}\nb\\n${b.secret}\\n${a.secret}\n=${unknown} carpet_123456789012\n${a.secret.slice(0, 20)}`;
     const { exitCode, stdout, stderr } = await runPiped("find", piped);
     expect([exitCode, stdout.match(/^key_\w+/gm)]).toEqual([1, [a.id, b.id]]);
     expect(stdout).toMatch(/ is the current one\..*\n.*\n.* was replaced by a rotation\./);

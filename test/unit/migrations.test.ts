@@ -4,7 +4,6 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
-import { splitterAfter } from "../../scripts/cloudflare/d1-file.ts";
 import { limitsOf, type Plan } from "../../src/keys/plans.ts";
 
 /** Each plan that a release has given to keys, with the latest migration of that release. No name is ever removed. */
@@ -92,18 +91,4 @@ it.each(MIGRATIONS)("$contents/$name changes a bounded number of rows", ({ sql }
   const changes = statements.filter((each) => /^\s*(?:UPDATE|DELETE|REPLACE|INSERT|WITH)\b/i.test(each));
   // As in UPDATE … WHERE id IN (SELECT id … LIMIT 1000).
   expect(changes.filter((each) => !/\bLIMIT \d+\b/i.test(each))).toEqual([]);
-});
-
-it("a migration is split where SQLite ends a statement, after all earlier ones", () => {
-  const split = splitterAfter("CREATE TABLE a (x TEXT)");
-  const statements = [
-    "CREATE TRIGGER t AFTER INSERT ON a BEGIN SELECT ';'; /* END; */ SELECT CASE WHEN 1 THEN 2 END; END;",
-    "INSERT INTO a VALUES ('it''s; -- no comment'), ('/*');",
-    'CREATE TABLE "b;" (y);',
-  ];
-  const text = `-- One; two\n;${statements.join("\r\n /* a; ** */ ;; -- b;\n")} -- no end;`;
-  expect(split(text)).toEqual(statements);
-  expect(split("-- nothing\n")).toEqual([]);
-  expect(split(`INSERT INTO "b;" VALUES (1)`)).toHaveLength(1);
-  expect(() => split("INSERT INTO c VALUES (1)")).toThrow("no such table: c");
 });
