@@ -7,7 +7,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify, stripVTControlCharacters } from "node:util";
 import { parse, type TomlError } from "smol-toml";
-import type { Unstable_RawConfig } from "wrangler";
+import * as z from "zod/mini";
+import { messageOf } from "../lib/io.ts";
 
 /**
  * The environment of every wrangler process: no banner, no metrics, no network where possible, and no log file. wrangler's log
@@ -23,22 +24,42 @@ export const QUIET = {
 /** wrangler's script, to run with Node: unlike its executable, it needs no shell on any platform. */
 export const WRANGLER = resolve(import.meta.dirname, "../../node_modules/wrangler/bin/wrangler.js");
 
-export type D1Binding = NonNullable<Unstable_RawConfig["d1_databases"]>[number];
-type Config = Unstable_RawConfig & {
-  name: string;
-  main: string;
-  assets: { directory: string };
-  previews: { d1_databases: D1Binding[] };
-};
+const D1_BINDINGS = z.array(
+  z.looseObject({
+    binding: z.string(),
+    database_name: z.string(),
+    database_id: z.optional(z.string()),
+  }),
+);
+/** What commands use of wrangler.toml. */
+const CONFIG = z.looseObject({
+  name: z.string(),
+  main: z.string(),
+  account_id: z.optional(z.string()),
+  workers_dev: z.optional(z.boolean()),
+  route: z.optional(z.unknown()),
+  routes: z.optional(z.array(z.unknown())),
+  assets: z.looseObject({ directory: z.string() }),
+  d1_databases: D1_BINDINGS,
+  previews: z.looseObject({ d1_databases: D1_BINDINGS }),
+});
+export type D1Binding = z.infer<typeof D1_BINDINGS>[number];
 
-/** wrangler.toml. wrangler checks it whenever it runs, but to load wrangler only to read it would take each command two seconds. */
-export async function readConfig(): Promise<Config> {
-  const text = await readFile("wrangler.toml", "utf8");
+/** wrangler.toml. wrangler checks all of it whenever it runs, but to load wrangler only to read it would take each command two seconds. */
+export async function readConfig(): Promise<z.infer<typeof CONFIG>> {
+  const { data, error } = CONFIG.safeParse(parsed(await readFile("wrangler.toml", "utf8")));
+  if (data) return data;
+  throw new Error(`wrangler.toml has a wrong ${error.issues[0]?.path.join(".")}`);
+}
+
+function parsed(toml: string): object {
   try {
-    return parse(text) as unknown as Config;
+    return parse(toml);
   } catch (error) {
-    const { line } = error as TomlError;
-    throw new Error(`wrangler.toml is not TOML in line ${line}`, { cause: error });
+    const [problem] = messageOf(error).split("\n");
+    throw new Error(`wrangler.toml is wrong in line ${(error as TomlError).line}: ${problem}`, {
+      cause: error,
+    });
   }
 }
 

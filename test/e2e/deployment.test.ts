@@ -347,14 +347,19 @@ it.each([
   expect(stderr).toContain(problem);
 });
 
-it("a mistake in wrangler.toml is named with its line", async () => {
+it("a mistake in wrangler.toml is named, with its line if it is one of TOML", async () => {
   await commit("7.0.0", ["wrangler.toml", "\n[assets]\n", "\n[assets\n"]);
   const text = await readFile("wrangler.toml", "utf8");
   const line = text.split("\n").indexOf("[assets") + 1;
-  const problem = `error: wrangler.toml is not TOML in line ${line}\n`;
+  const problem = `error: wrangler.toml is wrong in line ${line}: `;
   expect(await run("migrate --remote")).toMatchObject({
     exitCode: 1,
     stderr: expect.stringContaining(problem),
+  });
+  await commit("7.0.0", ["wrangler.toml", 'name = "petstore"', "name = 7"]);
+  expect(await run("migrate --remote")).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringContaining("error: wrangler.toml has a wrong name\n"),
   });
 });
 
