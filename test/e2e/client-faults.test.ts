@@ -7,6 +7,7 @@ import { addTablesAndPets, NO_LIMIT, newKey } from "../../bench/cases/pets.ts";
 import { PETSTORE } from "../../bench/measure/implementations.ts";
 import { type Databases, startWorkers } from "../../bench/measure/workerd.ts";
 import { ConnectionError, type CreateOptions, Petstore, TimeoutError } from "../../client/src/index.ts";
+import { PATIENT } from "../support/hang.ts";
 
 let url: URL;
 let databases: Databases;
@@ -91,7 +92,7 @@ it("a creation survives a lost connection, whenever that breaks, and adds one pe
   /** Adds a pet through a proxy, with the fault as its name. Returns how many bytes have passed. */
   const create = async (fault?: Fault) => {
     const proxy = await startProxy((connection) => (connection === 0 ? fault : undefined));
-    const { pets } = new Petstore({ apiKey, baseURL: proxy.baseURL });
+    const { pets } = new Petstore({ apiKey, baseURL: proxy.baseURL, ...PATIENT });
     const sent = { name: `once ${JSON.stringify(fault)}`, categoryId: 1n };
     expect(await pets.create(sent).finally(proxy.stop)).toMatchObject(sent);
     return proxy.passed;
@@ -121,7 +122,7 @@ it("createMany adds each pet once, though all connections break, and though a pr
 
   /** Adds pets, and ends early after so many. Returns their ids. */
   const run = async (end: number) => {
-    const { pets } = new Petstore({ apiKey, baseURL: proxy.baseURL, maxRetries: 100 });
+    const { pets } = new Petstore({ apiKey, baseURL: proxy.baseURL, ...PATIENT, maxRetries: 100 });
     const ids: bigint[] = [];
     for await (const { index, input, pet, error } of pets.createMany(inputs, { idempotencyKey: "many" })) {
       expect([index, input, error]).toEqual([ids.length, inputs[index], undefined]);
@@ -154,7 +155,7 @@ it.each([
   const statuses: number[] = [];
   let isLosing = true;
   const store = new Petstore({
-    ...{ apiKey, baseURL: url, pace: true },
+    ...{ apiKey, baseURL: url, pace: true, ...PATIENT },
     async fetch(input, init) {
       const isLost = isLosing && init?.method === "POST";
       const base = isLost && how === "broken" ? proxy.baseURL : url;

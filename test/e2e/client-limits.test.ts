@@ -3,6 +3,7 @@
 import { expect, it, onTestFinished } from "vitest";
 import { type ClientOptions, Petstore, type RateLimitError } from "../../client/src/index.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
+import { PATIENT } from "../support/hang.ts";
 
 const petstore = sharedPetstore();
 
@@ -17,7 +18,7 @@ async function createMore(limit: number, count: number, options: ClientOptions =
   let underway = 0;
   let mostUnderway = 0;
   const store = new Petstore({
-    ...{ apiKey: key, baseURL: petstore.origin, ...options },
+    ...{ apiKey: key, baseURL: petstore.origin, ...PATIENT, ...options },
     async fetch(url, init) {
       sent.push(JSON.parse(`${init?.body}`).name);
       mostUnderway = Math.max(mostUnderway, ++underway);
@@ -50,7 +51,7 @@ it("900 creations at once with a limit of 60: at most 4 are refused, no ban, and
   const { key } = await petstore.newKey("business");
   const names = new Set(created.map(({ name }) => name));
   const listed = [];
-  for await (const pet of new Petstore({ apiKey: key, baseURL: petstore.origin }).pets.list())
+  for await (const pet of new Petstore({ apiKey: key, baseURL: petstore.origin, ...PATIENT }).pets.list())
     if (names.has(pet.name)) listed.push(pet);
   expect(listed).toEqual(created.sort((a, b) => (a.id < b.id ? -1 : 1)));
 });

@@ -13,6 +13,7 @@ import { SAMPLES } from "../../src/openapi/samples.ts";
 import { fillSample, PLACEHOLDERS } from "../../src/site/reference/sample.ts";
 import { runProcess, runScript } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
+import { PATIENT } from "../support/hang.ts";
 
 /** What runs a file, and what it needs. */
 const LANGUAGES = [
@@ -47,7 +48,7 @@ beforeAll(async () => {
   await writeFile(join(folder, "package.json"), '{ "type": "module" }');
   ({ key } = await petstore.newKey("business"));
   // It retries: on a machine that stalls, wrangler's proxy loses connections, and answers 500 without the pet.
-  ({ pets } = new Petstore({ apiKey: key, baseURL: petstore.origin }));
+  ({ pets } = new Petstore({ apiKey: key, baseURL: petstore.origin, ...PATIENT }));
   await Promise.all(NAMES.map((name) => pets.create({ name, categoryId: 1n })));
 });
 
