@@ -111,7 +111,8 @@ describe("a call", () => {
       const service = newService(pro, { random: () => random });
       service.network.tripMs = 150;
       const holder = newHolder(service);
-      void service.run(900).then(() => service.world.end(holder));
+      await service.run(900);
+      service.world.end(holder);
       const requests = [...service.burst(290, 1_000), service.at(1_400)];
       // Its lease stays outstanding for longer than requests wait.
       expect(longest(await service.run(END, ...requests))).toBeGreaterThan(4_600);
