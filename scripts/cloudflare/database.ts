@@ -143,11 +143,11 @@ interface DatabaseInfo {
 /** The binding and the name of a deployed database, and a function that looks it up in the account. */
 export async function deployedDatabase(target: Target, contents: Contents) {
   const { d1_databases, previews } = await readConfig();
-  const bindings = target.kind === "preview" ? previews?.d1_databases : d1_databases;
+  const bindings = target.kind === "preview" ? previews.d1_databases : d1_databases;
   const binding = BINDINGS[contents];
-  const found = bindings?.find((each) => each.binding === binding);
+  const found = bindings.find((each) => each.binding === binding);
   if (found === undefined) throw new Error(`wrangler.toml has no binding ${binding} for ${target.kind}`);
-  const { database_id, database_name: name = "" } = found;
+  const { database_id, database_name: name } = found;
   const find = async () => {
     const callApi = await openAccount();
     return ifFound(callApi<DatabaseInfo>(`/d1/database/${database_id ?? name}`));

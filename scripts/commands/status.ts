@@ -19,7 +19,7 @@ import {
 } from "../cloudflare/database.ts";
 import { logByStatus } from "../cloudflare/log-query.ts";
 import { announceTarget, readTarget } from "../cloudflare/target.ts";
-import { findUnfinished, finishLine, isFromFile } from "../cloudflare/time-travel.ts";
+import { findUnfinished, finishLine } from "../cloudflare/time-travel.ts";
 import { readOrigin } from "../deploy/smoke-test.ts";
 import { COMMON } from "../keys/options.ts";
 import { printable } from "../keys/text.ts";
@@ -174,14 +174,7 @@ async function readRestore(keys: D1Database, where: string[]) {
   const unfinished = await findUnfinished(keys);
   if (unfinished === null) return { unfinished: null };
   const { beganAtMs, begunBy } = unfinished;
-  return {
-    unfinished: {
-      at: formatTime(beganAtMs),
-      by: begunBy,
-      isFromFile: isFromFile(unfinished),
-      finish: finishLine(unfinished, where),
-    },
-  };
+  return { unfinished: { at: formatTime(beganAtMs), by: begunBy, finish: finishLine(unfinished, where) } };
 }
 
 function statusText(

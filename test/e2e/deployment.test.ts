@@ -361,6 +361,9 @@ it("a mistake in wrangler.toml is named, with its line if it is one of TOML", as
     exitCode: 1,
     stderr: expect.stringContaining("error: wrangler.toml has a wrong name\n"),
   });
+  // As for wrangler, an empty account is none.
+  await commit("7.0.0", ["wrangler.toml", 'name = "petstore"', 'name = "petstore"\naccount_id = ""']);
+  expect(await run("migrate --remote")).toMatchObject({ exitCode: 0 });
 });
 
 it.each([

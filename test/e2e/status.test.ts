@@ -143,7 +143,6 @@ describe("of production", () => {
       unfinished: {
         at: "2026-11-20T12:00:00Z",
         by: "Jo",
-        isFromFile: false,
         finish: "./petstore restore --resume --remote",
       },
     });
