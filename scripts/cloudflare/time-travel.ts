@@ -46,7 +46,8 @@ export const SPARE_IDS = 1_000_000;
 
 const BEGIN = `
   INSERT INTO pet_restores (began_at_ms, begun_by, bookmark, ids_above)
-  SELECT ?1, ?2, ?3, CAST(?4 AS INTEGER) WHERE NOT EXISTS (SELECT 1 FROM pet_restores WHERE finished_at_ms IS NULL)`;
+  SELECT ?1, ?2, ?3, CAST(?4 AS INTEGER) WHERE NOT EXISTS (SELECT 1 FROM pet_restores WHERE finished_at_ms IS NULL)
+  ON CONFLICT (began_at_ms) DO NOTHING`;
 const COLUMNS = `
   began_at_ms AS beganAtMs, begun_by AS begunBy, bookmark, undo_bookmark AS undoBookmark, CAST(ids_above AS TEXT) AS idsAbove`;
 const SELECT_UNFINISHED = `SELECT ${COLUMNS} FROM pet_restores WHERE finished_at_ms IS NULL`;
@@ -123,11 +124,13 @@ export async function restorePets(place: Place, restore: Restore, io: Io): Promi
   }
 }
 
-/** Makes this the unfinished restore, unless there is another one. */
+/** Makes this the unfinished restore, which it may be already. Throws if there is another one, or if this one has been finished. */
 export async function beginRestore(keys: D1Database, restore: Restore): Promise<void> {
   const { beganAtMs, begunBy, bookmark, idsAbove } = restore;
   await run(keys, [BEGIN], beganAtMs, begunBy, bookmark, idsAbove);
-  if ((await findUnfinished(keys))?.beganAtMs !== beganAtMs) throw new Error("another restore has begun");
+  const unfinished = await findUnfinished(keys);
+  if (unfinished === null) throw new Error("another machine has finished this restore");
+  if (unfinished.beganAtMs !== beganAtMs) throw new Error("another restore has begun");
 }
 
 export async function finishRestore(keys: D1Database, { beganAtMs }: Restore): Promise<void> {

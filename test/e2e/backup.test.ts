@@ -9,8 +9,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
-import { findUnfinished } from "../../scripts/cloudflare/time-travel.ts";
+import { migrate, migratedDatabase, openDatabases } from "../../scripts/cloudflare/database.ts";
+import { beginRestore, findUnfinished, finishRestore } from "../../scripts/cloudflare/time-travel.ts";
 import { Io } from "../../scripts/lib/io.ts";
 import { createKey, rotateKey } from "../../src/operators/admin.ts";
 import { findKeyById } from "../../src/operators/records.ts";
@@ -672,6 +672,14 @@ it("until a restore from a file is finished, only the same file is restored, and
   expect([exitCode, stderr]).toEqual([2, expect.stringContaining("have rows in pets.pets")]);
   await run(target.pets, `DELETE FROM pets WHERE id = ${added.id} AND name = 'meanwhile'`);
   await expectRestored();
+});
+
+it("a restore that another machine finishes in the last moment is not begun again", async () => {
+  const keys = await migratedDatabase("keys");
+  const begun = { beganAtMs: 1, begunBy: "somebody", bookmark: "file:1", undoBookmark: null, idsAbove: null };
+  await beginRestore(keys, begun);
+  await finishRestore(keys, begun);
+  await expect(beginRestore(keys, begun)).rejects.toThrow(/^another machine has finished this restore$/);
 });
 
 /** Runs a command in a process of its own, which gets a signal at its `number`th call. */
