@@ -679,19 +679,12 @@ describe("./petstore keys find", () => {
 
   it("exits with 1 for an unknown key or a part of one, and with 2 for a text that is none, and prints neither", async () => {
     const { id, secret } = await newKey();
+    const mistyped = `this is not a whole API key, or it is mistyped; its ID would be ${id}: ./petstore keys show ${id} --remote\n`;
     for (const [text, exitCode, problem] of [
       [newSecret("key_000000000000"), 1, "unknown here: no key has the ID key_000000000000."],
       [newSecret(id), 1, `unknown: ${id} ("Ann's shop", `],
-      [
-        secret.slice(0, -1),
-        1,
-        `this is not a whole API key, or it is mistyped; its ID would be ${id}: ./petstore`,
-      ],
-      [
-        secret.slice(0, 16),
-        1,
-        `this is not a whole API key, or it is mistyped; its ID would be ${id}: ./petstore`,
-      ],
+      [secret.slice(0, -1), 1, mistyped],
+      [secret.slice(0, 16), 1, mistyped],
       [`${secret.slice(0, -1)}-`, 1, "this is not a whole API key, or it is mistyped"],
       [`${secret}x`, 1, "this is not a whole API key, or it is mistyped"],
       [`x${secret}`, 2, "this is not an API key"],
