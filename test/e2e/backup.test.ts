@@ -184,6 +184,9 @@ it("restores all rows exactly, and assigns ids above all that were ever assigned
     expect.stringMatching(/^Applied migrations: .*\nRestored the databases /),
   ]);
   expect(stderr).toContain("A key that was revoked, suspended, rotated or changed later is as it was then");
+  expect(stderr).toContain(
+    "\nthe record of changes, which ./petstore keys log --preview staging prints, ends before",
+  );
   await expectRestored();
   const { id } = await insertPet(target.pets, { name: "next", categoryId: 1n });
   expect(BigInt(id)).toBeGreaterThan(9_007_199_254_740_995n + 999_999n);

@@ -299,7 +299,7 @@ describe("./petstore keys create --from", () => {
       `line 5 differs from ${owner(agreed)}, never used: its plan is enterprise 5/min 50/day, in the file enterprise 5/min 60/day`,
       `line 6 is there already: ${owner(twin)}, never used, beside 1 key \\(${other.id} "twin"\\) of the same name`,
       "Created 1 key, which is shown only once. Lines skipped: 5.",
-      "Never used, by what is recorded up to 10 minutes ago: 3 skipped keys. .* several: ./petstore keys rotate - --yes --remote < ids.txt >> keys.csv",
+      "Never used, by what is recorded up to 10 minutes ago: 3 skipped keys. .*, replace it: ./petstore keys rotate ID --remote; several: ./petstore keys rotate - --yes --remote < ids.txt >> keys.csv",
       // An expired key takes no other plan.
       `To change the first of them: ${petstore} expire ${used.id} 2099-12-31T00:00:00Z --remote`,
       "error: lines that differ from their keys, which stay as they are: 3",

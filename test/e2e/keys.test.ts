@@ -127,6 +127,25 @@ describe("on a local database", () => {
   });
 });
 
+it("an empty list says what to do, on the same databases", async () => {
+  const { state, remove } = await emptyState();
+  onTestFinished(remove);
+  const where = ["--persist-to", state];
+  await runPetstore(["migrate", ...where]);
+  for (const [words, note] of [
+    [[], `No keys yet. Next: ./petstore keys create --name NAME --plan free ${where.join(" ")}`],
+    [
+      ["--search", "x"],
+      `No key matches. ./petstore keys find ${where.join(" ")} reads a whole key, also a replaced one.`,
+    ],
+  ] as const)
+    expect(await runPetstore(["keys", "list", ...words, ...where])).toMatchObject({
+      exitCode: 0,
+      stdout: "",
+      stderr: `${note}\n`,
+    });
+});
+
 describe("./petstore keys create", () => {
   it("prints exactly one JSON value with --json, the key as list prints it and its secret", async () => {
     const agreed =
@@ -189,7 +208,7 @@ it("a key on a plan that this version does not know is named, beside the others,
   const listed = await run("list --search later");
   expect(listed.stdout).toMatch(new RegExp(`\n${id}  later +of-later without limits `));
   expect(listed.stdout).toContain(`${other}  later too`);
-  const warning = `warning: the key ${id} has no limits: its plan, of-later, is unknown to this version.`;
+  const warning = `warning: the key ${id} has no limits: its plan, of-later, is unknown to this version. Its requests get a 503: deploy a version that has some, or change it: ./petstore keys plan ${id} PLAN --remote\n`;
   expect(listed.stderr).toContain(warning);
   const shown = await run(`show ${id} --json`);
   expect(shown.stderr).toContain(warning);
@@ -1008,7 +1027,7 @@ describe("two operators at once", () => {
       const { exitCode, stdout, stderr } = await run(`${line.replace("ID", id)} --by Ann`);
       expect([exitCode, stdout]).toEqual([1, ""]);
       const problem = `${id} was rotated meanwhile by Jo, at \\S+Z: nothing was changed.`;
-      expect(stderr).toMatch(new RegExp(`error: ${problem} See ./petstore keys log ${id}`));
+      expect(stderr).toMatch(new RegExp(`error: ${problem} See ./petstore keys log ${id} --remote,`));
       expect(await rowOf(id)).toMatch(/ active, in-grace$/);
       expect((await changesOf(id)).slice(2)).toEqual([expect.stringContaining("(Jo)")]);
     },
