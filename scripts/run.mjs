@@ -8,7 +8,16 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, linkSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { constants } from "node:os";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
@@ -70,27 +79,45 @@ export async function run(args) {
  * @returns {Promise<Result>}
  */
 async function alone(work) {
-  const lock = join(root, ".wrangler", "installing");
-  const own = `${lock}-${process.pid}`;
-  for (let [tries, isTaken] = [0, true]; isTaken; tries += 1) {
+  const lock = await takeLock();
+  return work().finally(() => lock && writeFileSync(lock, "released"));
+}
+
+/**
+ * Locks are numbered files, of which the last counts. So whoever finds that its process has ended removes nothing that another could
+ * have taken meanwhile: it makes the next one. Returns its path, or undefined if none can be written.
+ */
+async function takeLock() {
+  const folder = join(root, ".wrangler");
+  const own = join(folder, `installing.${process.pid}`);
+  const pathOf = (/** @type {number} */ number) => join(folder, `installing-${number}`);
+  const numbers = () =>
+    readdirSync(folder).flatMap((name) => (name.match(/(?<=^installing-)\d+$/) ?? []).map(Number));
+  for (let tries = 0; ; tries += 1) {
     try {
-      mkdirSync(dirname(lock), { recursive: true });
-      writeFileSync(own, `${process.pid}`);
-      // The lock has its content from the beginning.
-      linkSync(own, lock);
-      isTaken = false;
-    } catch (error) {
-      isTaken = /** @type {NodeJS.ErrnoException} */ (error).code === "EEXIST";
-      if (isTaken && isRunning(lock)) {
+      mkdirSync(folder, { recursive: true });
+      const last = Math.max(0, ...numbers());
+      if (isRunning(pathOf(last))) {
         // Where all is installed, another command is done in an instant. The id may belong to another process by now.
         if (tries === 20)
-          process.stderr.write(`Waiting for another installation: its process id is in ${lock}\n`);
+          process.stderr.write(`Waiting for another installation: its process id is in ${pathOf(last)}\n`);
         await wait(50);
-      } else if (isTaken) rmSync(lock, { force: true });
+        continue;
+      }
+      // The lock has its content from the beginning.
+      writeFileSync(own, `${process.pid}`);
+      linkSync(own, pathOf(last + 1));
+      const others = numbers().filter((number) => number !== last + 1);
+      // Later ones have removed those before them.
+      const isLast = others.every((number) => number <= last);
+      for (const number of isLast ? others : [last + 1]) rmSync(pathOf(number), { force: true });
+      if (isLast) return pathOf(last + 1);
+    } catch (error) {
+      if (/** @type {NodeJS.ErrnoException} */ (error).code !== "EEXIST") return undefined;
+    } finally {
+      rmSync(own, { force: true });
     }
   }
-  rmSync(own, { force: true });
-  return work().finally(() => rmSync(lock, { force: true }));
 }
 
 /**

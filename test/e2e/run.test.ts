@@ -60,7 +60,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }));
 
 beforeEach(async () => {
-  for (const name of ["node_modules", "scripts/node/node_modules"])
+  for (const name of ["node_modules", "scripts/node/node_modules", ".wrangler"])
     await rm(join(folder, name), { recursive: true, force: true });
 });
 
@@ -123,7 +123,7 @@ it("petstore runs from any folder, through a link, and without Node in PATH", as
 });
 
 it("two programs at once install one after the other, also after one that was killed", async () => {
-  await write(".wrangler/installing", "999999999");
+  await write(".wrangler/installing-7", "999999999");
   const [light, complete] = await Promise.all([run("--omit=dev ./main.mjs a"), run("tool b")]);
   expect([light.exitCode, JSON.parse(complete.stdout).args]).toEqual([0, ["b"]]);
   expect([isInstalled("wrangler"), isInstalled("tool")]).toEqual([true, true]);
@@ -131,7 +131,7 @@ it("two programs at once install one after the other, also after one that was ki
 
 it("a program waits until another one has installed, and says so", async () => {
   // The other one is this process.
-  await write(".wrangler/installing", `${process.pid}`);
+  await write(".wrangler/installing-7", `${process.pid}`);
   const child = spawn(process.execPath, ["scripts/run.mjs", "--omit=dev", "./main.mjs"], {
     cwd: folder,
     env: { ...process.env, npm_config_offline: "true" },
@@ -139,7 +139,7 @@ it("a program waits until another one has installed, and says so", async () => {
   });
   const [said] = await once(child.stderr, "data");
   const wasInstalled = isInstalled("wrangler");
-  await rm(join(folder, ".wrangler/installing"));
+  await rm(join(folder, ".wrangler/installing-7"));
   const [exitCode] = await once(child, "close");
   expect(`${said}`).toMatch(/^Waiting for another installation: /);
   expect([wasInstalled, exitCode, isInstalled("wrangler")]).toEqual([false, 0, true]);
