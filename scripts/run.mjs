@@ -80,7 +80,7 @@ export async function run(args) {
  */
 async function alone(work) {
   const lock = await takeLock();
-  return work().finally(() => lock && writeFileSync(lock, "released"));
+  return work().finally(() => lock && existsSync(lock) && writeFileSync(lock, "released"));
 }
 
 /**
@@ -113,9 +113,12 @@ async function takeLock() {
       for (const number of isLast ? others : [last + 1]) rmSync(pathOf(number), { force: true });
       if (isLast) return pathOf(last + 1);
     } catch (error) {
-      if (/** @type {NodeJS.ErrnoException} */ (error).code !== "EEXIST") return undefined;
+      const { code, syscall } = /** @type {NodeJS.ErrnoException} */ (error);
+      // Another process was faster.
+      if (code === "EEXIST" && syscall === "link") continue;
+      return undefined;
     } finally {
-      rmSync(own, { force: true });
+      if (existsSync(own)) rmSync(own);
     }
   }
 }
