@@ -84,8 +84,9 @@ async function alone(work) {
 }
 
 /**
- * Locks are numbered files, of which the last counts. So whoever finds that its process has ended removes nothing that another could
- * have taken meanwhile: it makes the next one. Returns its path, or undefined if none can be written.
+ * A lock file can be stale: its process has ended. To remove it would be a race, because another process may have taken the lock
+ * meanwhile. So a process that finds a stale or released lock file links the one with the next number, which only one can do. The
+ * highest number counts. Returns the path, or undefined if no lock file can be written.
  */
 async function takeLock() {
   const folder = join(root, ".wrangler");
@@ -108,7 +109,7 @@ async function takeLock() {
       writeFileSync(own, `${process.pid}`);
       linkSync(own, pathOf(last + 1));
       const others = numbers().filter((number) => number !== last + 1);
-      // Later ones have removed those before them.
+      // A number that was free because the holder of a later one has removed the file is no lock.
       const isLast = others.every((number) => number <= last);
       for (const number of isLast ? others : [last + 1]) rmSync(pathOf(number), { force: true });
       if (isLast) return pathOf(last + 1);

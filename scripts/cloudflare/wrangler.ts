@@ -1,5 +1,5 @@
-// Reads wrangler.toml, and runs wrangler for the commands: without extra output or prompts, and with failures in one line. Results come from wrangler's
-// output file, which is more stable than its text.
+// Reads wrangler.toml, and runs wrangler for the commands: without extra output or prompts, and with failures in one line. Results come
+// from wrangler's output file, which is more stable than its text.
 
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
