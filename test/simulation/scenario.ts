@@ -1,8 +1,8 @@
 // A random scenario of one key: limits, isolates, clients and faults. It depends on the seed only.
 
 import { HEADER } from "../../src/http/header-names.ts";
-import { banEndMs } from "../../src/keys/object/bans.ts";
 import { headersOf } from "../../src/rate-limit/headers.ts";
+import { banEndMs } from "./port.ts";
 import { Random } from "./random.ts";
 import { FIRST_SECRET, type Isolate, LAST_CALL_MS, type Message, type Read, World } from "./world.ts";
 
@@ -319,11 +319,11 @@ class Scenario {
     plan("revocations", () => world.change({ revokedAtMs: world.time.nowMs }));
     for (let calls = 0; calls < 5; calls += 1) {
       plan("usageCalls", async () => {
-        const { client, aheadMs } = this.#anIsolate();
+        const { port, aheadMs } = this.#anIsolate();
         const sentMs = world.time.nowMs + aheadMs;
         const backMs = random.int(1, 200);
         const status = await world.askUsage();
-        if (status !== undefined) world.time.after(backMs, () => client.learnStatus(status, sentMs));
+        if (status !== undefined) world.time.after(backMs, () => port.learnStatus(status, sentMs));
       });
     }
     plan("outages", () => {

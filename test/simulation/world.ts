@@ -7,31 +7,6 @@ import { readFileSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { DatabaseUnavailable } from "../../src/d1/statements.ts";
 import { HEADER } from "../../src/http/header-names.ts";
-import type { Caller } from "../../src/keys/isolate/caller.ts";
-import { MIN_CALL_MS } from "../../src/keys/isolate/counting-calls.ts";
-import type { KeyClient } from "../../src/keys/isolate/key-client.ts";
-import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
-import { MAX_DECISIONS } from "../../src/keys/isolate/local-decisions.ts";
-import { acquire, statusOf } from "../../src/keys/object/acquire.ts";
-import { ApiKey } from "../../src/keys/object/api-key.ts";
-import { liftBan } from "../../src/keys/object/bans.ts";
-import { type Quota, rollOver, UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
-import { type Alerted, NO_ALERTS, withLimit } from "../../src/keys/object/quota-alert.ts";
-import type { ReadRecord } from "../../src/keys/object/record-reader.ts";
-import { daysOf } from "../../src/keys/object/totals.ts";
-import {
-  afterChange,
-  NOTHING_UNRECORDED,
-  recordUsage,
-  type Unrecorded,
-} from "../../src/keys/object/usage-record.ts";
-import type {
-  AcquireAnswer,
-  AcquireRequest,
-  AcquireResult,
-  NoRecord,
-  Status,
-} from "../../src/keys/protocol.ts";
 import { hasSecret, type KeyRecord, problemOf } from "../../src/keys/record.ts";
 import { BoundedMap } from "../../src/lib/bounded-map.ts";
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
@@ -51,6 +26,21 @@ import {
   type WindowName,
 } from "../../src/rate-limit/windows.ts";
 import { KEY_ID, NO_REQUESTS, recordOf } from "../support/key-record.ts";
+import {
+  type AcquireAnswer,
+  type AcquireRequest,
+  type Answer,
+  contentOf,
+  IsolatePort,
+  type LimiterObject,
+  type NoRecord,
+  newObject,
+  type Status,
+  type Stored,
+  storedAfter,
+  usageOf,
+  withoutRecord,
+} from "./port.ts";
 import { nextTurn, Timeline } from "./timeline.ts";
 
 /** The hash of the key's first secret. */
@@ -59,12 +49,7 @@ export const FIRST_SECRET = "the first secret";
 const WINDOW_NAMES = ["minute", "day"] as const;
 
 /** What the object stores, with its alarm. */
-type State = {
-  quota: Quota;
-  read: ReadRecord | undefined;
-  duties: { banMs: number; usage: Unrecorded; alerted: Alerted };
-  alarmMs: number;
-};
+type State = Stored & { alarmMs: number };
 
 /** What operators see of a day. */
 type UsageRow = { day: string; admitted: number; refused_minute: number; refused_day: number };
@@ -83,7 +68,13 @@ class Storage {
 }
 
 /** A life of the object: it ends with a crash or an eviction. */
-type Life = { object: ApiKey; isAlive: boolean; calls: number; ended: Promise<undefined>; end: () => void };
+type Life = {
+  object: LimiterObject;
+  isAlive: boolean;
+  calls: number;
+  ended: Promise<undefined>;
+  end: () => void;
+};
 
 /** A repeated result may have a later window than the one that counted its requests. */
 type CountedWindow = Window & { countedInMs?: number; answeredMs?: number };
@@ -107,7 +98,7 @@ interface Entry {
 type Shown = { limit: number; remaining: number; atMs: number; before: number };
 
 export class Isolate {
-  keys: KnownKeys = undefined as never;
+  port: IsolatePort = undefined as never;
   /** Of all its clients: one that is evicted gets a successor. */
   readonly clientIds = new Set<string>();
   isAlive = true;
@@ -127,8 +118,8 @@ export class Isolate {
     this.aheadMs = aheadMs;
   }
 
-  get client(): KeyClient {
-    return this.keys.clientOf(KEY_ID);
+  get client() {
+    return this.port.client;
   }
 }
 
@@ -193,7 +184,7 @@ const QUICK_MS = 1_300;
 /** The longest wait of a request, whatever happens. */
 const MAX_WAIT_MS = 5_000;
 /** From this wait on, an isolate may decide a request without the object (docs/guarantees.md, Exceptions). */
-export const LAST_CALL_MS = MAX_WAIT_MS - MIN_CALL_MS;
+export const LAST_CALL_MS = 4_600;
 /** A timer that is late may make a wait as much longer. */
 const LATE_MS = 200;
 /** A change of the record is in force everywhere after this time. */
@@ -337,7 +328,7 @@ export class World {
     const now = () => this.time.nowMs + isolate.aheadMs;
     const runtime = this.#runtimeOf(isolate, now, this.#options.isCancelled);
     const until = (isDone: () => boolean, maxMs: number) => this.#until(isolate, isDone, maxMs);
-    isolate.keys = new KnownKeys({
+    isolate.port = new IsolatePort({
       runtime: { ...runtime, until },
       objectOf: () => this.#stub(isolate) as never,
       findRecord: () => this.#read(isolate),
@@ -441,7 +432,8 @@ export class World {
     isolate.isAlive = false;
     this.hasEndedIsolates = true;
     this.#unreported += isolate.admittedLocally;
-    for (const [id, { lease }] of this.storage.latest?.quota.clients ?? [])
+    const { latest } = this.storage;
+    for (const [id, { lease }] of latest === undefined ? [] : contentOf(latest).clients)
       if (isolate.clientIds.has(id) && lease !== undefined)
         this.#lose(lease.grantedMs, lease.size - lease.used);
     // They may have been charged in the minute before.
@@ -460,16 +452,12 @@ export class World {
     const { limits } = this.record;
     const requests = Math.floor(share * Math.min(limits.minute, limits.day));
     if (requests === 0) return;
-    const call = { ...NO_REQUESTS, client: "prefill", number: 1, requests };
-    const { quota } = acquire(UNUSED_QUOTA, limits, call, this.objectNowMs);
-    const usage = afterChange(NOTHING_UNRECORDED, UNUSED_QUOTA.totals, quota.totals, this.objectNowMs);
-    const alerted = withLimit(NO_ALERTS, quota.counts.day.startMs, limits.day);
-    const duties = { banMs: Number.POSITIVE_INFINITY, usage, alerted };
-    this.storage.durable = { quota, read: undefined, duties, alarmMs: usage.dueMs };
+    const stored = storedAfter(requests, limits, this.objectNowMs);
+    this.storage.durable = stored;
     this.#setTimer();
     this.evict();
     for (const name of WINDOW_NAMES) {
-      const entry = this.entry(name, quota.counts[name].startMs);
+      const entry = this.entry(name, contentOf(stored).counts[name].startMs);
       const limit = limits[name];
       Object.assign(entry, { limit, most: limit, admitted: requests });
     }
@@ -496,7 +484,7 @@ export class World {
 
   /** Sends one request through an isolate. Returns nothing if the secret is not valid, or if nobody can tell. */
   async ask(isolate: Isolate, secret = this.#currentSecret): Promise<Decision<KeyWindows> | undefined> {
-    const { keys, client } = isolate;
+    const { port, client } = isolate;
     let isLocal = false;
     const arrivedMs = this.time.nowMs;
     const arrival = { atMs: arrivedMs, isOpen: true };
@@ -508,15 +496,11 @@ export class World {
         isLocal = true;
       },
     };
-    const known = keys.peek(request.credential, request.arrivedMs);
     this.open += 1;
     isolate.open += 1;
     this.#arrivals.push(arrival);
-    const answered = async (): Promise<{ caller: Caller; decision?: Decision<KeyWindows> | undefined }> => {
-      if (known === undefined) return keys.identifyAndCount(request);
-      return { caller: known, decision: known.key && (await keys.count(request)) };
-    };
-    const answer = await answered().catch((error) => void this.#expectUnavailable(error));
+    const { isJudged, answer: asked } = port.ask(request);
+    const answer = await asked.catch((error): Answer | undefined => void this.#expectUnavailable(error));
     arrival.isOpen = false;
     this.open -= 1;
     isolate.open -= 1;
@@ -532,11 +516,10 @@ export class World {
     if (caller.problem !== undefined) this.counts.unauthorized += 1;
     if (decision === undefined) return undefined;
     // After a long outage, the oldest decisions are not reported.
-    const batches = client.known.local.decisions.filter((each) => each.admitted + each.refused > 0);
-    this.#mayForget ||= batches.length >= MAX_DECISIONS;
+    this.#mayForget ||= port.mayForget;
     const madeMs = this.versions.find(({ record }) => hasSecret(record, secret))?.fromMs ?? 0;
     // A secret that is new to the isolate may have to wait until the object may read its record again, perhaps for another's wrong one.
-    const isNew = known === undefined && madeMs > arrivedMs - IN_FORCE_MS;
+    const isNew = !isJudged && madeMs > arrivedMs - IN_FORCE_MS;
     const mostMs = isNew ? QUICK_MS + 1_000 : QUICK_MS;
     this.waits.push({ atMs: arrivedMs, ms, mostMs, inBurst: ms > mostMs && this.#isBurst(decision, ms) });
     if (isLocal && decision.admitted && client === isolate.client) isolate.admittedLocally += 1;
@@ -550,7 +533,12 @@ export class World {
   }
 
   /** A secret is judged by a version of the record that was current in the last 30 s, and one that exists is not unknown. */
-  #expectVerdict(problem: Caller["problem"], secret: string, arrivedMs: number, localMs: number): void {
+  #expectVerdict(
+    problem: Answer["caller"]["problem"],
+    secret: string,
+    arrivedMs: number,
+    localMs: number,
+  ): void {
     if (this.hasStepped) return;
     const possible = this.#versionsFor(arrivedMs).map((record) => problemOf(record, secret, localMs));
     this.expect(possible.includes(problem as never), () => `${secret} is ${problem}, not ${possible.join()}`);
@@ -584,7 +572,7 @@ export class World {
   #record(
     decision: Decision<KeyWindows>,
     isolate: Isolate,
-    client: KeyClient,
+    client: object,
     isLocal: boolean,
     arrivedMs: number,
   ): void {
@@ -686,15 +674,13 @@ export class World {
         if (life.isAlive) this.#newAlarmMs = ms;
       },
     };
-    const ctx = { storage, id: { name: KEY_ID, toString: () => "an object" } };
-    const options = {
+    life.object = newObject({
+      storage,
+      database: this.#database(),
       runtime: this.#runtimeOf(life, () => this.objectNowMs),
       findRecord: () => this.#read(life),
-      recordBan: async () => {},
-      recordUsage,
-      log: (event: string, fields: object) => this.#noteLog(event, fields as never),
-    };
-    life.object = new ApiKey(ctx as never, { KEYS_DB: this.#database() } as never, options);
+      log: (event, fields) => this.#noteLog(event, fields as never),
+    });
     return life;
   }
 
@@ -739,9 +725,10 @@ export class World {
       alarmMs: this.#newAlarmMs ?? this.storage.latest?.alarmMs ?? Number.POSITIVE_INFINITY,
     };
     this.#newAlarmMs = undefined;
-    const { revision } = state.quota;
+    const { revision } = contentOf(state);
     const before = this.storage.latest;
-    if (before?.quota.revision !== revision) this.#before.set(revision, before);
+    const isChange = before === undefined || contentOf(before).revision !== revision;
+    if (isChange) this.#before.set(revision, before);
     this.#states.set(revision, state);
     this.storage.writing.push(state);
   }
@@ -757,7 +744,7 @@ export class World {
   sleep(): void {
     this.persist();
     const { durable } = this.storage;
-    if (durable !== undefined) this.storage.durable = { ...durable, read: undefined };
+    if (durable !== undefined) this.storage.durable = withoutRecord(durable);
     this.evict();
   }
 
@@ -849,12 +836,13 @@ export class World {
     const same = this.#states.get(revision) ?? this.storage.latest;
     const before = this.#before.has(revision) ? this.#before.get(revision) : same;
     this.#before.delete(revision);
-    const known = before?.quota.clients.get(request.client);
+    const content = before && contentOf(before);
+    const known = content?.clients.get(request.client);
     const isRepeated = known !== undefined && known.number >= request.number;
     for (const name of WINDOW_NAMES) {
       const { startMs, limit } = result.windows[name];
       const entry = this.entry(name, startMs);
-      const charged = before?.quota.counts[name];
+      const charged = content?.counts[name];
       const used = charged?.startMs === startMs ? charged.used : 0;
       if (entry.limit !== limit) entry.most = Math.max(limit, used);
       // Requests that still waited when others were refused may not fit into a lower limit.
@@ -884,7 +872,7 @@ export class World {
   }
 
   /** Notes the first refusal of each minute, and expects that a ban has its reason. */
-  #noteRefusals({ firstRefusalMs, windows, bannedUntilMs }: AcquireResult): void {
+  #noteRefusals({ firstRefusalMs, windows, bannedUntilMs }: Status): void {
     const minute = this.#refusalsOf(windows.minute.startMs);
     minute.maxLimit = Math.max(windows.minute.limit, minute.maxLimit);
     if (firstRefusalMs > 0) minute.firstMs ??= this.time.nowMs;
@@ -906,10 +894,7 @@ export class World {
 
   /** What the object would answer to GET /v1/usage, if it had the current record. */
   usage() {
-    const { limits, bansLiftedUntilMs } = this.record;
-    const { quota } = this.storage.latest ?? { quota: UNUSED_QUOTA };
-    const rolled = rollOver(liftBan(quota, bansLiftedUntilMs), limits, this.objectNowMs);
-    return { status: statusOf(rolled, limits, this.objectNowMs), days: daysOf(rolled.totals) };
+    return usageOf(this.storage.latest, this.record, this.objectNowMs);
   }
 
   throwFailure(): void {
@@ -982,8 +967,8 @@ export class World {
 
   /** Whether the object has recorded all usage. */
   get isRecorded(): boolean {
-    const { quota, duties } = this.storage.latest ?? {};
-    return quota === undefined || duties?.usage.days.length === 0;
+    const { latest } = this.storage;
+    return latest === undefined || contentOf(latest).isRecorded;
   }
 
   /** Operators see what the object has counted, and each alert was logged. */

@@ -52,7 +52,7 @@ export function newService(limits: Limits, options: ServiceOptions = {}) {
   const world: World = new World({ startMs: START_MS, limits, send, read, polls: false, ...rest });
   const newIsolate = (ahead = 0) => {
     const isolate = world.newIsolate(ahead);
-    if (!isCold) isolate.client.learn({ record: world.record, usableMs: 30_000 }, START_MS + ahead);
+    if (!isCold) isolate.port.learnRecord({ record: world.record, usableMs: 30_000 }, START_MS + ahead);
     return isolate;
   };
   const all = Array.from({ length: isolates }, (_, index) => newIsolate(index === 0 ? aheadMs : 0));

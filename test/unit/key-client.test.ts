@@ -6,6 +6,8 @@ import { BAN_MS } from "../../src/keys/object/bans.ts";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
 import { RUNTIME } from "../../src/lib/runtime.ts";
 import { fullWindows } from "../../src/rate-limit/windows.ts";
+import type { Isolate } from "../simulation/world.ts";
+import { KEY_ID } from "../support/key-record.ts";
 import {
   admissions,
   END,
@@ -21,6 +23,8 @@ import {
 const TRIP_MS = 50;
 
 const { free, pro } = PLAN_LIMITS;
+
+const clientOf = ({ port }: Isolate) => port.keys.clientOf(KEY_ID);
 
 /** Another isolate sends three requests, and holds an unused lease from 200 to 4,400 ms. */
 function newHolder({ newIsolate, at }: Service) {
@@ -68,7 +72,7 @@ describe("with a lease", () => {
     await run(55_500);
     world.objectAheadMs = 1_000;
     world.hasStepped = true;
-    isolate.client.known.store(world.usage().status, START_MS + 55_500);
+    clientOf(isolate).known.store(world.usage().status, START_MS + 55_500);
     // The object's minute ends at 57,000 ms.
     const [before, after] = await run(57_500, at(56_900), at(57_100));
     expect([before.waitedMs, after.waitedMs]).toEqual([0, 100]);
@@ -199,7 +203,7 @@ describe("while a window is full", () => {
     await run(500);
     world.change({ limits: { minute: 5, day: 9 } });
     world.sleep();
-    isolate.client.learn({ record: world.record, usableMs: 30_000 }, START_MS + 500);
+    isolate.port.learnRecord({ record: world.record, usableMs: 30_000 }, START_MS + 500);
     const [{ decision }] = await run(1_000, at(600));
     expect(decision).toMatchObject({ admitted: true, windows: { minute: { used: 4, limit: 5 } } });
   });
@@ -255,7 +259,7 @@ describe("a refusal counts towards a ban by the arrival of its request", () => {
 
 it("a cached ban is over once its lift is known, and ignored after the clock has stepped back: its end is unknown", () => {
   const { world, isolate } = newService(free);
-  const { known } = isolate.client;
+  const { known } = clientOf(isolate);
   known.store({ ...world.usage().status, bannedUntilMs: START_MS + 5_000 }, START_MS);
   const isBannedAfter = (liftedMs: number) => {
     known.learn({ ...world.record, bansLiftedUntilMs: START_MS + liftedMs });
@@ -272,7 +276,7 @@ describe("while the object can't be reached", () => {
     network.handle = isOverloaded;
     const requests = [57_990, 57_990, 57_990, 58_000, 58_000, 58_030, 58_040].map((ms) => at(ms));
     await run(58_020);
-    isolate.client.known.store(world.usage().status, START_MS + 58_020);
+    clientOf(isolate).known.store(world.usage().status, START_MS + 58_020);
     const decisions = (await run(60_000, ...requests)).map(({ decision }) => decision);
     expect(decisions.slice(-2).map(({ admitted }) => admitted)).toEqual([true, false]);
     expect(decisions.at(-2)?.windows).toMatchObject({ minute: { used: 3 }, day: { used: 6 } });
@@ -293,7 +297,7 @@ describe("while the object can't be reached", () => {
 
   it("requests that are decided one by one are one batch of the report, in each minute and between calls", () => {
     const { world, isolate } = newService(pro);
-    const { known } = isolate.client;
+    const { known } = clientOf(isolate);
     for (let request = 0; request < 150; request += 1) known.decide(1);
     known.decide(5, known.local.newNumber());
     known.local.newNumber();
@@ -305,7 +309,7 @@ describe("while the object can't be reached", () => {
   });
 
   it("the latest 100 batches are reported, and empty ones, which failed calls leave, displace no others", () => {
-    const { known } = newService(pro).isolate.client;
+    const { known } = clientOf(newService(pro).isolate);
     const batches = () => known.local.decisions.map(({ admitted }) => admitted);
     for (let call = 1; call <= 150; call += 1) known.decide(call <= 60 ? 1 : 0, known.local.newNumber());
     expect([batches().length, batches().filter((admitted) => admitted === 1).length]).toEqual([100, 60]);
@@ -319,7 +323,7 @@ it("a lease is not consumed by a request whose secret nobody has judged", () => 
   const waiting = new WaitingRequests({ ...RUNTIME, now: () => world.time.nowMs });
   const unjudged = { arrivedMs: START_MS, secret: "new" };
   for (const waiter of [unjudged, { arrivedMs: START_MS }]) waiting.add(waiter);
-  waiting.decideEach(() => ({ ...isolate.client.known.peek(), by: "lease" }));
+  waiting.decideEach(() => ({ ...clientOf(isolate).known.peek(), by: "lease" }));
   expect(waiting.all).toEqual([unjudged]);
 });
 
@@ -333,7 +337,7 @@ it("a refusal names the window that is full once leases are used, not one that o
 
 it("the status that GET /v1/usage gets is stored during a call if a minute has begun, as in a new isolate", async () => {
   const { newIsolate, world, isolate, at, run } = newService(free);
-  const { client } = isolate;
+  const client = clientOf(isolate);
   const other = newIsolate();
   void at(0, other);
   await run(200);
@@ -347,8 +351,8 @@ it("a status is dropped if a known one has a higher revision, or the same and a 
   const { world, isolate } = newService(free);
   const { status } = world.usage();
   const latest = (revision: number, atMs: number) => {
-    isolate.client.known.store({ ...status, revision, nowMs: START_MS + atMs }, START_MS);
-    return isolate.client.known.peek().nowMs - START_MS;
+    clientOf(isolate).known.store({ ...status, revision, nowMs: START_MS + atMs }, START_MS);
+    return clientOf(isolate).known.peek().nowMs - START_MS;
   };
   expect([latest(0, 100), latest(0, 50), latest(0, 150)]).toEqual([100, 100, 150]);
   expect([latest(1, 20), latest(0, 200)]).toEqual([20, 20]);

@@ -107,7 +107,7 @@ it("a request whose client is evicted while the primary is asked is decided by t
   loseObject();
   const waiting = at(0);
   await run(5);
-  for (let guess = 0; guess < 1_100; guess += 1) isolate.keys.clientOf(`guess ${guess}`);
+  for (let guess = 0; guess < 1_100; guess += 1) isolate.port.keys.clientOf(`guess ${guess}`);
   expect(admissions(await run(2_000, waiting, at(1_000)))).toBe(2);
 });
 
@@ -140,7 +140,7 @@ describe("of 800 keys that are new to an isolate, at once from one address,", ()
       buckets: () => ["198.18.0.1"],
       onObjectFailure: () => {},
     });
-    const asking = Array.from({ length: 800 }, (_, index) => isolate.keys.identify(request(index)));
+    const asking = Array.from({ length: 800 }, (_, index) => isolate.port.keys.identify(request(index)));
     return { callers: await run(10_000, ...asking), calls };
   }
 
@@ -173,11 +173,11 @@ describe("while look-ups of other keys occupy the slots of an address", () => {
     });
     const occupy = (slots: number) => {
       for (let slot = 0; slot < slots; slot += 1)
-        void isolate.keys.identify(request("of others", `key ${slot}`));
+        void isolate.port.keys.identify(request("of others", `key ${slot}`));
     };
     /** Whether a request with this secret is admitted. */
     const isAdmitted = async (secret = FIRST_SECRET) =>
-      (await isolate.keys.identifyAndCount(request(secret))).decision?.admitted;
+      (await isolate.port.keys.identifyAndCount(request(secret))).decision?.admitted;
     return { ...service, occupy, isAdmitted };
   }
 

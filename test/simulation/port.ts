@@ -1,0 +1,117 @@
+// The one file of the simulation that knows how the limiter is built: an isolate, which is asked; the object, which answers calls; what the
+// object stores; and the messages between them.
+
+import type { Caller, KeyRequest } from "../../src/keys/isolate/caller.ts";
+import { KnownKeys, type KnownKeysOptions } from "../../src/keys/isolate/known-keys.ts";
+import { MAX_DECISIONS } from "../../src/keys/isolate/local-decisions.ts";
+import { acquire, statusOf } from "../../src/keys/object/acquire.ts";
+import { ApiKey } from "../../src/keys/object/api-key.ts";
+import { liftBan } from "../../src/keys/object/bans.ts";
+import type { Duties } from "../../src/keys/object/duties.ts";
+import { type Quota, rollOver, UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
+import { NO_ALERTS, withLimit } from "../../src/keys/object/quota-alert.ts";
+import type { ReadRecord } from "../../src/keys/object/record-reader.ts";
+import { daysOf } from "../../src/keys/object/totals.ts";
+import { afterChange, NOTHING_UNRECORDED, recordUsage } from "../../src/keys/object/usage-record.ts";
+import type { Status, UsableRecord } from "../../src/keys/protocol.ts";
+import type { KeyRecord } from "../../src/keys/record.ts";
+import type { Runtime } from "../../src/lib/runtime.ts";
+import type { Decision, KeyWindows, Limits } from "../../src/rate-limit/windows.ts";
+import { KEY_ID, NO_REQUESTS } from "../support/key-record.ts";
+
+export { banEndMs } from "../../src/keys/object/bans.ts";
+export type { AcquireAnswer, AcquireRequest, NoRecord, Status } from "../../src/keys/protocol.ts";
+
+/** The decision is absent if the secret is not valid. */
+export type Answer = { caller: Caller; decision?: Decision<KeyWindows> | undefined };
+
+/** What an isolate knows of keys. */
+export class IsolatePort {
+  readonly keys: KnownKeys;
+
+  constructor(options: KnownKeysOptions) {
+    this.keys = new KnownKeys(options);
+  }
+
+  /** The isolate's client of the key's object: another one once it was evicted. */
+  get client(): { readonly id: string } {
+    return this.#client;
+  }
+
+  get #client() {
+    return this.keys.clientOf(KEY_ID);
+  }
+
+  /** Asks about a request. `isJudged`: the isolate knows the secret, or that it does not exist. */
+  ask(request: KeyRequest): { isJudged: boolean; answer: Promise<Answer> } {
+    const { keys } = this;
+    const caller = keys.peek(request.credential, request.arrivedMs);
+    const answer = async () => {
+      if (caller === undefined) return keys.identifyAndCount(request);
+      return { caller, decision: caller.key && (await keys.count(request)) };
+    };
+    return { isJudged: caller !== undefined, answer: answer() };
+  }
+
+  /** Hands over a status that was asked for at `sentMs`, as GET /v1/usage does. */
+  learnStatus(status: Status, sentMs: number): void {
+    this.#client.learnStatus(status, sentMs);
+  }
+
+  /** Hands over a record that was asked for at `sentMs`. */
+  learnRecord(answer: UsableRecord, sentMs: number): void {
+    this.#client.learn(answer, sentMs);
+  }
+
+  /** Whether a report may lack local decisions. */
+  get mayForget(): boolean {
+    const batches = this.#client.known.local.decisions.filter((each) => each.admitted + each.refused > 0);
+    return batches.length >= MAX_DECISIONS;
+  }
+}
+
+/** What the object stores. */
+export type Stored = { quota: Quota; read: ReadRecord | undefined; duties: Duties };
+
+export interface ObjectOptions {
+  storage: { kv: object; setAlarm: (atMs: number) => void };
+  database: object;
+  runtime: Runtime;
+  findRecord: () => Promise<KeyRecord>;
+  log: (event: string, fields: object) => void;
+}
+
+/** A life of the key's object. */
+export function newObject({ storage, database, runtime, findRecord, log }: ObjectOptions): ApiKey {
+  const ctx = { storage, id: { name: KEY_ID, toString: () => "an object" } };
+  const options = { runtime, findRecord, recordBan: async () => {}, recordUsage, log };
+  return new ApiKey(ctx as never, { KEYS_DB: database } as never, options);
+}
+
+export type LimiterObject = Pick<ApiKey, "acquire" | "identify" | "usage" | "alarm">;
+
+/** What a stored value says: the counts, the latest call and the lease of each client, and whether operators see all usage. */
+export function contentOf({ quota: { revision, counts, clients }, duties }: Stored) {
+  return { revision, counts, clients, isRecorded: duties.usage.days.length === 0 };
+}
+
+/** Without the record, as after a long sleep. */
+export function withoutRecord<State extends Stored>(state: State): State {
+  return { ...state, read: undefined };
+}
+
+/** What is stored after requests that were counted at `nowMs`, and when its alarm is due. */
+export function storedAfter(requests: number, limits: Limits, nowMs: number): Stored & { alarmMs: number } {
+  const call = { ...NO_REQUESTS, client: "prefill", number: 1, requests };
+  const { quota } = acquire(UNUSED_QUOTA, limits, call, nowMs);
+  const usage = afterChange(NOTHING_UNRECORDED, UNUSED_QUOTA.totals, quota.totals, nowMs);
+  const alerted = withLimit(NO_ALERTS, quota.counts.day.startMs, limits.day);
+  const duties = { banMs: Number.POSITIVE_INFINITY, usage, alerted };
+  return { quota, read: undefined, duties, alarmMs: usage.dueMs };
+}
+
+/** What an object with this stored value would answer to GET /v1/usage at `nowMs`, if it had this record. */
+export function usageOf(stored: Stored | undefined, { limits, bansLiftedUntilMs }: KeyRecord, nowMs: number) {
+  const quota = rollOver(liftBan(stored?.quota ?? UNUSED_QUOTA, bansLiftedUntilMs), limits, nowMs);
+  return { status: statusOf(quota, limits, nowMs), days: daysOf(quota.totals) };
+}
