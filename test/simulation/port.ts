@@ -3,7 +3,6 @@
 
 import type { Caller, KeyRequest } from "../../src/keys/isolate/caller.ts";
 import { KnownKeys, type KnownKeysOptions } from "../../src/keys/isolate/known-keys.ts";
-import { MAX_DECISIONS } from "../../src/keys/isolate/local-decisions.ts";
 import { acquire, statusOf } from "../../src/keys/object/acquire.ts";
 import { ApiKey } from "../../src/keys/object/api-key.ts";
 import { liftBan } from "../../src/keys/object/bans.ts";
@@ -65,8 +64,7 @@ export class IsolatePort {
 
   /** Whether a report may lack local decisions. */
   get mayForget(): boolean {
-    const batches = this.#client.known.local.decisions.filter((each) => each.admitted + each.refused > 0);
-    return batches.length >= MAX_DECISIONS;
+    return this.#client.mayForget;
   }
 }
 

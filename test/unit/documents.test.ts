@@ -8,7 +8,7 @@ import { stepsOf } from "../../scripts/deploy/smoke-test.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { OPERATION_IDS, OPERATIONS } from "../../src/http/operations.ts";
 import { ID_LENGTH } from "../../src/http/request-context.ts";
-import { HeldLease } from "../../src/keys/isolate/held-lease.ts";
+import { KeyState } from "../../src/keys/isolate/key-state.ts";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
 import { DAY_MS, LEASE_MS } from "../../src/keys/protocol.ts";
 import { keyIdOf } from "../../src/keys/secret.ts";
@@ -173,19 +173,20 @@ const IDS = `${ID_LENGTH.min} to ${ID_LENGTH.max} letters`;
 /** When a banned isolate renews the record, which may be this old when it gets it. */
 const RENEWAL = "every {(FRESH_MS / 2 - REFRESH_MS) / 1000} to {FRESH_MS / 2 / 1000} s";
 /** The longest interval of steady requests that get a lease, in seconds. */
-const STEADY = longestInterval((lease, nowMs) => lease.recent(nowMs) >= evaluate("MIN_RECENT")).toFixed(1);
+const STEADY = longestInterval(evaluate("MIN_RECENT")).toFixed(1);
 const CONFIGURATION = readFileSync("wrangler.toml", "utf8");
 const CRON = Number(/crons = \["\*\/(\d+) \* \* \* \*"\]/.exec(CONFIGURATION)?.[1]);
 const TRACED = Number(
   /^\[observability\.traces\][^[]*head_sampling_rate = ([\d.]+)$/m.exec(CONFIGURATION)?.[1],
 );
 
-function longestInterval(isLeased: (lease: HeldLease, nowMs: number) => boolean): number {
+function longestInterval(leastRecent: number): number {
   for (let intervalMs = LEASE_MS; ; intervalMs -= 10) {
-    const lease = new HeldLease();
+    const state = new KeyState("A");
     const arrivals = Array.from({ length: 100 }, (_, index) => index * intervalMs);
-    for (const nowMs of arrivals) lease.recordArrival(nowMs);
-    if (isLeased(lease, arrivals.at(-1) ?? 0)) return intervalMs / 1000;
+    for (const nowMs of arrivals) state.arrive(nowMs, nowMs);
+    const { request } = state.beginCall("requests", arrivals.at(-1) ?? 0);
+    if (request.recent >= leastRecent) return intervalMs / 1000;
   }
 }
 

@@ -1,12 +1,9 @@
 // The limiter client of one key against the real object: with leases, full windows, failing calls and clock skew.
 
 import { describe, expect, it } from "vitest";
-import { WaitingRequests } from "../../src/keys/isolate/waiting-requests.ts";
 import { BAN_MS } from "../../src/keys/object/bans.ts";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
-import { RUNTIME } from "../../src/lib/runtime.ts";
 import { fullWindows } from "../../src/rate-limit/windows.ts";
-import type { Isolate } from "../simulation/world.ts";
 import { KEY_ID } from "../support/key-record.ts";
 import {
   admissions,
@@ -23,8 +20,6 @@ import {
 const TRIP_MS = 50;
 
 const { free, pro } = PLAN_LIMITS;
-
-const clientOf = ({ port }: Isolate) => port.keys.clientOf(KEY_ID);
 
 /** Another isolate sends three requests, and holds an unused lease from 200 to 4,400 ms. */
 function newHolder({ newIsolate, at }: Service) {
@@ -64,18 +59,6 @@ describe("with a lease", () => {
     expect(await afterEnd(58_200)).toEqual({ calls: [58_200], used: 31 });
     expect(await afterEnd(65_000)).toEqual({ calls: [58_945], used: 30 });
     expect(await afterEnd(65_000, 310)).toEqual({ calls: [57_945], used: 30 });
-  });
-
-  it("it ends with its minute by the object's clock, although that has stepped forward since the grant", async () => {
-    const { world, isolate, every, at, run } = newService(pro);
-    void every(30, 55_000, 55_300);
-    await run(55_500);
-    world.objectAheadMs = 1_000;
-    world.hasStepped = true;
-    clientOf(isolate).known.store(world.usage().status, START_MS + 55_500);
-    // The object's minute ends at 57,000 ms.
-    const [before, after] = await run(57_500, at(56_900), at(57_100));
-    expect([before.waitedMs, after.waitedMs]).toEqual([0, 100]);
   });
 
   it("each response shows one request more as used, also while calls fail and when a minute begins", async () => {
@@ -257,26 +240,13 @@ describe("a refusal counts towards a ban by the arrival of its request", () => {
   });
 });
 
-it("a cached ban is over once its lift is known, and ignored after the clock has stepped back: its end is unknown", () => {
-  const { world, isolate } = newService(free);
-  const { known } = clientOf(isolate);
-  known.store({ ...world.usage().status, bannedUntilMs: START_MS + 5_000 }, START_MS);
-  const isBannedAfter = (liftedMs: number) => {
-    known.learn({ ...world.record, bansLiftedUntilMs: START_MS + liftedMs });
-    return known.ban() !== undefined;
-  };
-  expect([0, 4_999, 5_000].map(isBannedAfter)).toEqual([true, true, false]);
-  isolate.aheadMs = -1;
-  expect(isBannedAfter(0)).toBe(false);
-});
-
 describe("while the object can't be reached", () => {
   it("local admissions count in their own windows, also after a status without them", async () => {
     const { network, world, isolate, at, run } = newService({ minute: 3, day: 9 });
     network.handle = isOverloaded;
     const requests = [57_990, 57_990, 57_990, 58_000, 58_000, 58_030, 58_040].map((ms) => at(ms));
     await run(58_020);
-    clientOf(isolate).known.store(world.usage().status, START_MS + 58_020);
+    isolate.port.learnStatus(world.usage().status, START_MS + 58_020);
     const decisions = (await run(60_000, ...requests)).map(({ decision }) => decision);
     expect(decisions.slice(-2).map(({ admitted }) => admitted)).toEqual([true, false]);
     expect(decisions.at(-2)?.windows).toMatchObject({ minute: { used: 3 }, day: { used: 6 } });
@@ -294,37 +264,6 @@ describe("while the object can't be reached", () => {
     expect([longest(decided), next.waitedMs, next.decision.admitted]).toEqual([1, 0, false]);
     expect([admissions(decided) < 296, admissions(decided) > 250]).toEqual([true, true]);
   });
-
-  it("requests that are decided one by one are one batch of the report, in each minute and between calls", () => {
-    const { world, isolate } = newService(pro);
-    const { known } = clientOf(isolate);
-    for (let request = 0; request < 150; request += 1) known.decide(1);
-    known.decide(5, known.local.newNumber());
-    known.local.newNumber();
-    for (const ms of [0, 0, 60_000]) {
-      world.time.nowMs += ms;
-      known.decide(1);
-    }
-    expect(known.local.decisions.map(({ admitted }) => admitted)).toEqual([150, 5, 2, 1]);
-  });
-
-  it("the latest 100 batches are reported, and empty ones, which failed calls leave, displace no others", () => {
-    const { known } = clientOf(newService(pro).isolate);
-    const batches = () => known.local.decisions.map(({ admitted }) => admitted);
-    for (let call = 1; call <= 150; call += 1) known.decide(call <= 60 ? 1 : 0, known.local.newNumber());
-    expect([batches().length, batches().filter((admitted) => admitted === 1).length]).toEqual([100, 60]);
-    for (let call = 1; call <= 101; call += 1) known.decide(call === 1 ? 2 : 1, known.local.newNumber());
-    expect(batches()).toEqual(Array(100).fill(1));
-  });
-});
-
-it("a lease is not consumed by a request whose secret nobody has judged", () => {
-  const { world, isolate } = newService(pro);
-  const waiting = new WaitingRequests({ ...RUNTIME, now: () => world.time.nowMs });
-  const unjudged = { arrivedMs: START_MS, secret: "new" };
-  for (const waiter of [unjudged, { arrivedMs: START_MS }]) waiting.add(waiter);
-  waiting.decideEach(() => ({ ...clientOf(isolate).known.peek(), by: "lease" }));
-  expect(waiting.all).toEqual([unjudged]);
 });
 
 it("a refusal names the window that is full once leases are used, not one that only leases fill", () => {
@@ -337,23 +276,11 @@ it("a refusal names the window that is full once leases are used, not one that o
 
 it("the status that GET /v1/usage gets is stored during a call if a minute has begun, as in a new isolate", async () => {
   const { newIsolate, world, isolate, at, run } = newService(free);
-  const client = clientOf(isolate);
   const other = newIsolate();
   void at(0, other);
   await run(200);
   void at(200);
   await run(210);
-  client.learnStatus(world.usage().status, START_MS + 200);
-  expect(client.known.peek().windows.minute.used).toBe(1);
-});
-
-it("a status is dropped if a known one has a higher revision, or the same and a later time", () => {
-  const { world, isolate } = newService(free);
-  const { status } = world.usage();
-  const latest = (revision: number, atMs: number) => {
-    clientOf(isolate).known.store({ ...status, revision, nowMs: START_MS + atMs }, START_MS);
-    return clientOf(isolate).known.peek().nowMs - START_MS;
-  };
-  expect([latest(0, 100), latest(0, 50), latest(0, 150)]).toEqual([100, 100, 150]);
-  expect([latest(1, 20), latest(0, 200)]).toEqual([20, 20]);
+  isolate.port.learnStatus(world.usage().status, START_MS + 200);
+  expect(isolate.port.keys.clientOf(KEY_ID).peek().windows.minute.used).toBe(1);
 });

@@ -1,8 +1,8 @@
-// Who sends a request: what the request has, and what the isolate makes of it.
+// Who sends a request: what the request has, and what the isolate makes of it. Types only.
 
 import type { Timing } from "../../http/timing.ts";
 import type { Decision } from "../../rate-limit/windows.ts";
-import { type KeyRecord, problemOf, type SecretProblem } from "../record.ts";
+import type { KeyRecord, SecretProblem } from "../record.ts";
 
 /** A secret: its SHA-256, and the id of its key. */
 export type Credential = { id: string; hash: string };
@@ -29,10 +29,4 @@ export interface KeyRequest {
   timing?: Timing | undefined;
   /** Called with the reason if the object can't be reached. */
   onObjectFailure(error: unknown): void;
-}
-
-/** The caller with a secret of a key that has this record. */
-export function callerOf({ id, hash }: Credential, record: KeyRecord, nowMs: number): Caller {
-  const problem = problemOf(record, hash, nowMs);
-  return problem === undefined ? { key: record, keyId: id } : { keyId: id, problem };
 }

@@ -1,14 +1,14 @@
-// An isolate's client of one key's object. It holds the record, and decides requests from a lease, refuses them by itself while a window
-// is full, or calls the object (protocol.ts). Only one call that counts runs at a time; requests that arrive meanwhile wait, and the next
-// call counts all of them. So a burst costs one or two calls.
+// An isolate's client of one key's object: everything that waits. The state of the key has the rules (key-state.ts). One call that counts runs
+// at a time; requests that arrive meanwhile wait, and the next call counts all of them. So a burst costs one or two calls.
 
 import { DatabaseUnavailable } from "../../d1/statements.ts";
 import { randomBase62 } from "../../lib/base62.ts";
 import type { Runtime } from "../../lib/runtime.ts";
-import type { KeyDecision } from "../../rate-limit/windows.ts";
+import type { KeyDecision, KeyWindows, Outlook } from "../../rate-limit/windows.ts";
 import {
   type AcquireAnswer,
   CLIENT_ID_LENGTH,
+  MAX_WAIT_MS,
   type NoRecord,
   type RecordAnswer,
   type Status,
@@ -18,59 +18,74 @@ import {
 import type { KeyRecord } from "../record.ts";
 import { callObject } from "./call-object.ts";
 import type { KeyRequest } from "./caller.ts";
-import { CountingCalls, MIN_CALL_MS } from "./counting-calls.ts";
-import { HeldRecord } from "./held-record.ts";
-import { KnownQuota } from "./known-quota.ts";
-import { leftMs, MAX_INTRODUCTION_MS, unavailable, type Waiter } from "./waiting-requests.ts";
+import {
+  type HeldLease,
+  KeyState,
+  leftMs,
+  MAX_INTRODUCTION_MS,
+  SECOND_MS,
+  unavailable,
+  type Waiter,
+} from "./key-state.ts";
 
 /** A new stub of a key's object. */
 export type KeyObject = ReturnType<Env["API_KEYS"]["getByName"]>;
 
 export class KeyClient {
   readonly id = randomBase62(CLIENT_ID_LENGTH);
-  readonly known: KnownQuota;
+  readonly #state = new KeyState(this.id);
   readonly #runtime: Runtime;
   readonly #newStub: () => KeyObject;
-  readonly #record = new HeldRecord();
-  readonly #calls: CountingCalls;
 
   constructor(runtime: Runtime, newStub: () => KeyObject) {
-    this.known = new KnownQuota(runtime);
     this.#runtime = runtime;
     this.#newStub = newStub;
-    this.#calls = new CountingCalls(this.id, runtime, this.known, (prepare, maxMs, waiters) =>
-      this.#ask<AcquireAnswer>((object) => object.acquire(prepare()), maxMs, waiters),
-    );
   }
 
   /** The record, if the isolate has one that it may use. */
   get record(): KeyRecord | undefined {
-    return this.#record.at(this.#runtime.now());
+    return this.#state.recordAt(this.#runtime.now());
   }
 
-  /** See HeldRecord. */
+  /** Whether this was a secret of the key when the isolate last had a record. */
   hadSecret(secret: string): boolean {
-    return this.#record.hadSecret(secret);
+    return this.#state.hadSecret(secret);
   }
 
   /** Takes the record of an answer that was asked for at `sentMs` (Unix time). */
   learn(answer: UsableRecord, sentMs: number): void {
-    const isTaken = this.#record.take(answer, sentMs, this.#runtime.now());
-    if (isTaken && answer.record !== null) this.known.learn(answer.record);
+    this.#state.learnRecord(answer, sentMs, this.#runtime.now());
+  }
+
+  /** Takes the status of an answer to GET /v1/usage that was asked for at `sentMs` (Unix time). */
+  learnStatus(status: Status, sentMs: number): void {
+    this.#state.learnStatus(status, sentMs, this.#runtime.now());
+  }
+
+  /** Whether the next request would be admitted, as far as is known. */
+  peek(): Outlook<KeyWindows> {
+    return this.#state.peek(this.#runtime.now());
+  }
+
+  /** Whether the next request waits for a call that will probably admit it. */
+  get needsCall(): boolean {
+    return this.#state.needsCall(this.#runtime.now());
+  }
+
+  /** Whether a report may lack local decisions. */
+  get mayForget(): boolean {
+    return this.#state.mayForget;
   }
 
   /** Counts a request with a valid secret. Needs a record. */
   async acquire(request: KeyRequest): Promise<KeyDecision> {
     const { arrivedMs, timing } = request;
-    const nowMs = this.#runtime.now();
-    const { lease } = this.known;
-    lease.recordArrival(nowMs);
-    const decision = this.#calls.decideAtOnce(arrivedMs);
-    const isLeaseDue = decision?.admitted && lease.isDue(nowMs, this.#calls.background.renews);
-    if (isLeaseDue || (decision !== undefined && this.#record.isDue(nowMs))) this.#calls.callSoon();
-    if (decision !== undefined) return this.known.show(decision);
+    const { decision, isDue } = this.#state.arrive(arrivedMs, this.#runtime.now());
+    this.#reportSoon();
+    if (isDue) this.#runtime.keepAlive(this.#call("requests"));
+    if (decision !== undefined) return this.#state.show(decision);
     const waiter = { arrivedMs, timing };
-    this.#calls.waiting.add(waiter);
+    this.#state.wait(waiter);
     return this.#awaitDecision(waiter, request);
   }
 
@@ -81,17 +96,17 @@ export class KeyClient {
   async introduce(request: KeyRequest) {
     const { credential, arrivedMs, timing } = request;
     const waiter: Waiter = { arrivedMs, timing, secret: credential.hash };
-    this.#calls.waiting.add(waiter);
-    await this.#drive(waiter, () => waiter.answer !== undefined || waiter.failure !== undefined);
-    const { answer, failure } = waiter;
-    if (answer === undefined) throw failure;
+    this.#state.wait(waiter);
+    await this.#drive(waiter, () => waiter.answer !== undefined || waiter.outcome !== undefined);
+    const { answer } = waiter;
+    if (answer === undefined) throw waiter.outcome?.failure;
     if (waiter.secret !== undefined) return { answer };
     return { answer, decision: this.#awaitDecision(waiter, request) };
   }
 
   /** Whether `introduce` is asking about this secret. Then another request with it costs no call of its own. */
   isIntroducing(secret: string): boolean {
-    return this.#calls.waiting.withSecret(secret).length > 0;
+    return this.#state.isIntroducing(secret);
   }
 
   /** Asks the object about a secret, and counts nothing. Throws like `introduce`. */
@@ -105,23 +120,9 @@ export class KeyClient {
 
   /** Decides a request that could not ask the object about its secret, with a record from the primary. */
   decideAlone(): KeyDecision {
-    const decision = this.#calls.decideAtOnce(this.#runtime.now());
-    if (decision !== undefined) return this.known.show(decision);
-    const waiter: Waiter = { arrivedMs: this.#runtime.now() };
-    this.#calls.waiting.settle([waiter], this.known.decide(1));
-    this.#calls.background.reportSoon();
-    return this.#shown(waiter);
-  }
-
-  async #awaitDecision(waiter: Waiter, { onObjectFailure }: KeyRequest): Promise<KeyDecision> {
-    await this.#drive(waiter, () => waiter.decision !== undefined);
-    if (waiter.failure !== undefined) onObjectFailure(waiter.failure);
-    return this.#shown(waiter);
-  }
-
-  #shown({ decision }: Waiter): KeyDecision {
-    if (decision === undefined) throw new Error("a request has no decision");
-    return this.known.show(decision);
+    const decision = this.#state.decideAlone(this.#runtime.now());
+    this.#reportSoon();
+    return this.#state.show(decision);
   }
 
   /** Asks the object for the key's usage. Returns the totals of its days. Throws what the call throws. */
@@ -132,6 +133,62 @@ export class KeyClient {
     if (usage === undefined) throw new Error("the key does not exist");
     this.learnStatus(usage.status, sentMs);
     return usage.days;
+  }
+
+  async #awaitDecision(waiter: Waiter, { onObjectFailure }: KeyRequest): Promise<KeyDecision> {
+    await this.#drive(waiter, () => waiter.outcome !== undefined);
+    const { decision, failure } = waiter.outcome ?? {};
+    if (failure !== undefined) onObjectFailure(failure);
+    if (decision === undefined) throw new Error("a request has no decision");
+    return this.#state.show(decision);
+  }
+
+  /** Waits until `isDone`, also if the client leaves: others may wait for its call, and the request must not be counted later. */
+  #drive(waiter: Waiter, isDone: () => boolean): Promise<void> {
+    const driving = this.#driveOn(waiter, isDone);
+    this.#runtime.keepAlive(driving);
+    return driving;
+  }
+
+  async #driveOn(waiter: Waiter, isDone: () => boolean): Promise<void> {
+    const state = this.#state;
+    while (!isDone()) {
+      const next = state.next(waiter, this.#runtime.now());
+      if (next.what === "call") await this.#call("requests");
+      else if (next.what === "pause") await this.#runtime.until(isDone, next.ms);
+      else if (next.what === "await call")
+        await this.#runtime.until(() => isDone() || state.call === undefined, next.ms);
+      else {
+        state.decideLate(waiter, this.#runtime.now());
+        this.#reportSoon();
+      }
+    }
+  }
+
+  /** Calls the object to count all waiting requests, to report, and perhaps to get a lease. */
+  async #call(reason: "requests" | "renewal" | "report"): Promise<void> {
+    const state = this.#state;
+    const { now } = this.#runtime;
+    const call = state.beginCall(reason, now());
+    this.#reportSoon();
+    const acquire = (object: KeyObject) => {
+      call.request.waitedMs = Math.max(0, now() - call.arrivedMs);
+      return object.acquire(call.request);
+    };
+    let answer: AcquireAnswer;
+    try {
+      answer = await this.#ask<AcquireAnswer>(acquire, call.maxMs, call.waiters);
+    } catch (failure) {
+      state.failCall(call, failure, now());
+      this.#reportSoon();
+      return;
+    }
+    const isCurrent = state.call === call;
+    const lease = state.endCall(call, answer, now());
+    if (lease !== undefined) this.#runtime.keepAlive(this.#renewOrEnd(lease));
+    this.#reportSoon();
+    if (isCurrent && answer.result !== undefined)
+      state.pauseAfter(call, answer.result, now(), this.#runtime.random);
   }
 
   /**
@@ -159,31 +216,34 @@ export class KeyClient {
     return answer;
   }
 
-  /** Stores a status that was asked for at `sentMs`, unless a call or a report is on its way that it may not include. */
-  learnStatus(status: Status, sentMs: number): void {
-    const isNewMinute = status.windows.minute.startMs > this.known.minuteMs;
-    const isComplete = this.#calls.current === undefined && this.known.local.decisions.length === 0;
-    if (isNewMinute || isComplete) this.known.store(status, sentMs);
+  /** When a lease's time comes to an end, renews it if requests still come. Otherwise reports its end. */
+  async #renewOrEnd(lease: HeldLease): Promise<void> {
+    const { now, wait } = this.#runtime;
+    const nowMs = now();
+    const end = wait(lease.untilMs - nowMs);
+    await wait(lease.renewMs - nowMs);
+    if (this.#state.mayRenew(lease, now())) await this.#call("renewal");
+    await end;
+    const isUrgent = this.#state.endLease(lease, now());
+    this.#reportSoon();
+    if (isUrgent) await this.#report(0);
   }
 
-  /** Waits until `isDone`, also if the client leaves: others may wait for its call, and the request must not be counted later. */
-  #drive(waiter: Waiter, isDone: () => boolean): Promise<void> {
-    const driving = this.#driveOn(waiter, isDone);
-    this.#runtime.keepAlive(driving);
-    return driving;
+  /** Reports in a second if there is something to report. */
+  #reportSoon(): void {
+    if (this.#state.beginReport(this.#runtime.now())) this.#runtime.keepAlive(this.#report(SECOND_MS));
   }
 
-  /** Whenever no call is running, calls for all waiting requests. */
-  async #driveOn(waiter: Waiter, isDone: () => boolean): Promise<void> {
-    const calls = this.#calls;
-    while (!isDone()) {
-      const leftMs = calls.waiting.leftMs(waiter);
-      const { current, pauseMs } = calls;
-      const isReady = current === undefined && pauseMs === 0;
-      if (leftMs <= (isReady ? MIN_CALL_MS : 0)) calls.decideOverdue(leftMs);
-      else if (isReady) await calls.callForRequests();
-      else if (current === undefined) await this.#runtime.until(isDone, Math.min(pauseMs, leftMs));
-      else await this.#runtime.until(() => isDone() || calls.current === undefined, leftMs);
-    }
+  /** Reports after a pause what the object does not know yet. */
+  async #report(pauseMs: number): Promise<void> {
+    const state = this.#state;
+    const { now, wait, until } = this.#runtime;
+    await wait(pauseMs);
+    const { call } = state;
+    await until(() => state.mayReport(now()), MAX_WAIT_MS);
+    state.giveUp(call, now());
+    this.#reportSoon();
+    if (state.endReport(pauseMs > 0, now())) await this.#call("report");
+    else this.#reportSoon();
   }
 }

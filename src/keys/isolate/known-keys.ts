@@ -10,15 +10,18 @@ import { sha256 } from "../../lib/sha256.ts";
 import { SingleFlight } from "../../lib/single-flight.ts";
 import type { KeyDecision } from "../../rate-limit/windows.ts";
 import { MAX_WAIT_MS, type RecordAnswer } from "../protocol.ts";
-import { hasSecret, type KeyRecord } from "../record.ts";
+import { hasSecret, type KeyRecord, problemOf } from "../record.ts";
 import { keyIdOf } from "../secret.ts";
-import { type Caller, type Credential, callerOf, type KeyRequest } from "./caller.ts";
-import type { KeyClient, KeyObject } from "./key-client.ts";
-import { KeyClients } from "./key-clients.ts";
+import type { Caller, Credential, KeyRequest } from "./caller.ts";
+import { KeyClient, type KeyObject } from "./key-client.ts";
+import { leftMs } from "./key-state.ts";
 import { type Answered, LookUp } from "./look-up.ts";
 import { EVERYWHERE, LookupThrottle, type Verdict } from "./lookup-throttle.ts";
-import { leftMs } from "./waiting-requests.ts";
 
+/** Together about 5 MB of the 128 that an isolate has; ten times that if all of them have much to report. */
+const MAX_CLIENTS = 5_000;
+/** Clients of keys that are not known to exist: a flood of guesses evicts only these. */
+const MAX_STRANGERS = 1_000;
 /** Secrets, and ids and hashes that don't exist: together about 7 MB. */
 const MAX_SECRETS = 10_000;
 
@@ -38,7 +41,13 @@ export interface KnownKeysOptions {
 
 export class KnownKeys {
   readonly #runtime: Runtime;
-  readonly #clients: KeyClients;
+  readonly #objectOf: (id: string) => KeyObject;
+  /**
+   * Clients of keys' objects. The oldest is evicted first, however much it is used: for this isolate its key is then new. Its timers still
+   * report its lease and decisions, unless an outage lasts longer than they do.
+   */
+  readonly #clients = new BoundedMap<string, KeyClient>(MAX_CLIENTS);
+  readonly #strangers = new BoundedMap<string, KeyClient>(MAX_STRANGERS);
   readonly #lookUp: LookUp;
   /** By secret: with hashing and its checks, a hot request takes a sixth more processor time. */
   readonly #credentials = new BoundedMap<string, Credential>(MAX_SECRETS);
@@ -50,8 +59,8 @@ export class KnownKeys {
 
   constructor({ runtime, objectOf, findRecord }: KnownKeysOptions) {
     this.#runtime = runtime;
-    this.#clients = new KeyClients(runtime, objectOf);
-    this.#lookUp = new LookUp(runtime, this.#clients, findRecord);
+    this.#objectOf = objectOf;
+    this.#lookUp = new LookUp(runtime, findRecord);
     this.#throttle = new LookupThrottle(runtime);
     this.#flights = new SingleFlight(runtime);
   }
@@ -70,15 +79,14 @@ export class KnownKeys {
   /** The caller, as far as this isolate knows; undefined if it has to ask. */
   peek(credential: Credential, nowMs: number): Caller | undefined {
     const { id, hash } = credential;
-    const record = this.#clients.find(id)?.record ?? null;
+    const record = this.#find(id)?.record ?? null;
     if (hasSecret(record, hash)) return callerOf(credential, record, nowMs);
     return this.#isUnknown(id) || this.#isUnknown(hash) ? UNKNOWN : undefined;
   }
 
   /** Whether the next request of a valid key waits for a call that will probably admit it, as far as this isolate knows. */
   needsCall(id: string): boolean {
-    const known = this.#clients.find(id)?.known;
-    return known !== undefined && !known.lease.isUsable && known.peek().admitted;
+    return this.#find(id)?.needsCall ?? false;
   }
 
   /**
@@ -86,7 +94,7 @@ export class KnownKeys {
    * in good faith: neither its address nor the isolate has as many unknown keys as one address may have in a minute.
    */
   isNew({ credential: { id }, buckets, arrivedMs }: KeyRequest): boolean {
-    const isStranger = this.#clients.find(id)?.record === undefined;
+    const isStranger = this.#find(id)?.record === undefined;
     return isStranger && this.#throttle.hasRoom([...buckets(), EVERYWHERE], arrivedMs);
   }
 
@@ -142,11 +150,26 @@ export class KnownKeys {
   async readUsage(request: KeyRequest) {
     const client = this.clientOf(request.credential.id);
     const days = await client.readUsage(request);
-    return { days, peek: () => client.known.peek() };
+    return { days, peek: () => client.peek() };
   }
 
+  /** The client of a key's object. */
   clientOf(id: string): KeyClient {
-    return this.#clients.get(id);
+    const known = this.#find(id);
+    if (known !== undefined) return known;
+    const client = new KeyClient(this.#runtime, () => this.#objectOf(id));
+    this.#strangers.set(id, client);
+    return client;
+  }
+
+  #find(id: string): KeyClient | undefined {
+    return this.#clients.get(id) ?? this.#strangers.get(id);
+  }
+
+  /** Keeps the client of a key that exists. */
+  #keep(id: string, client: KeyClient): void {
+    this.#clients.set(id, client);
+    this.#strangers.delete(id);
   }
 
   #isUnknown(name: string): boolean {
@@ -175,7 +198,7 @@ export class KnownKeys {
     const { credential, arrivedMs } = request;
     const { id, hash } = credential;
     // A secret that was valid before is not throttled, whatever else its address has sent.
-    const buckets = this.#clients.find(id)?.hadSecret(hash) ? [] : request.buckets();
+    const buckets = this.#find(id)?.hadSecret(hash) ? [] : request.buckets();
     const verdictOf = ({ record, isNew }: Answered): Verdict => {
       if (hasSecret(record, hash)) return "found";
       // An older record does not tell whether the secret exists.
@@ -192,9 +215,14 @@ export class KnownKeys {
       }
       const known = this.peek(credential, arrivedMs);
       if (known !== undefined) return known;
-      const askObject = () => this.#lookUp.run(request, (client) => ask(client, isFirst));
+      const lookUp = async () => {
+        const client = this.clientOf(id);
+        const answer = await this.#lookUp.run(request, client, () => ask(client, isFirst));
+        if (answer.record !== null) this.#keep(id, client);
+        return answer;
+      };
       const answer = await this.#flights.run(id, () =>
-        this.#throttle.run(buckets, arrivedMs, askObject, verdictOf),
+        this.#throttle.run(buckets, arrivedMs, lookUp, verdictOf),
       );
       if (answer === undefined) continue;
       const { record, isNew, sentMs } = answer;
@@ -208,4 +236,10 @@ export class KnownKeys {
     }
     throw new DeadlineExceeded("the key's object", MAX_WAIT_MS);
   }
+}
+
+/** The caller with a secret of a key that has this record. */
+function callerOf({ id, hash }: Credential, record: KeyRecord, nowMs: number): Caller {
+  const problem = problemOf(record, hash, nowMs);
+  return problem === undefined ? { key: record, keyId: id } : { keyId: id, problem };
 }

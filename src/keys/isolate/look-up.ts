@@ -9,8 +9,7 @@ import type { RecordAnswer } from "../protocol.ts";
 import type { KeyRecord } from "../record.ts";
 import type { KeyRequest } from "./caller.ts";
 import type { KeyClient } from "./key-client.ts";
-import type { KeyClients } from "./key-clients.ts";
-import { leftMs, ObjectUnavailable } from "./waiting-requests.ts";
+import { leftMs, ObjectUnavailable } from "./key-state.ts";
 
 /** How long neither the object nor the primary is asked about a key again if both have hung. */
 const FAILURE_MS = 5_000;
@@ -24,30 +23,25 @@ export type Answered = RecordAnswer & { sentMs: number };
 
 export class LookUp {
   readonly #runtime: Runtime;
-  readonly #clients: KeyClients;
   readonly #findRecord: (id: string) => Promise<KeyRecord | null>;
   /** By the id of a key: that the primary did not answer either. */
   readonly #failures = new BoundedMap<string, { error: unknown; atMs: number }>(MAX_FAILURES);
 
-  constructor(runtime: Runtime, clients: KeyClients, findRecord: (id: string) => Promise<KeyRecord | null>) {
+  constructor(runtime: Runtime, findRecord: (id: string) => Promise<KeyRecord | null>) {
     this.#runtime = runtime;
-    this.#clients = clients;
     this.#findRecord = findRecord;
   }
 
-  /** Asks the object, or else the primary. */
-  async run(request: KeyRequest, ask: (client: KeyClient) => Promise<RecordAnswer>): Promise<Answered> {
+  /** Asks the object with `ask`, or else the primary, from whose answer `client` learns the record. */
+  async run(request: KeyRequest, client: KeyClient, ask: () => Promise<RecordAnswer>): Promise<Answered> {
     const { id } = request.credential;
-    const client = this.#clients.get(id);
     const sentMs = this.#runtime.now();
     const recent = this.#failures.get(id);
     if (recent !== undefined && Math.abs(sentMs - recent.atMs) < FAILURE_MS) throw recent.error;
-    const answer = await ask(client).then(
+    return ask().then(
       (each): Answered => ({ ...each, sentMs }),
       (failure) => this.#askPrimary(request, client, failure),
     );
-    if (answer.record !== null) this.#clients.keep(id, client);
-    return answer;
   }
 
   /** Reads the record from the primary, because the object can't be reached. */

@@ -13,7 +13,7 @@ import type { Runtime } from "../../lib/runtime.ts";
 import { MAX_WORK_MS } from "../../lib/single-flight.ts";
 import { AddressCounter } from "../../rate-limit/anonymous.ts";
 import { type Decision, type Outlook, room, startOfWindowMs } from "../../rate-limit/windows.ts";
-import { leftMs } from "./waiting-requests.ts";
+import { leftMs } from "./key-state.ts";
 
 /** After the arrival of a request. Longer: less time for its look-up; shorter: more 503s while many keys are new. */
 const MAX_SLOT_WAIT_MS = 2_000;

@@ -1,0 +1,729 @@
+// All that an isolate knows of one key, with every rule for it: the record, the object's last status, a lease, decisions that the object
+// does not know yet, the requests that wait, and the call under way. Methods get the time, and none waits or calls: key-client.ts does.
+//
+// Times are the isolate's (Unix time) unless they are said to be the object's. What an isolate knows counts from before the call that brought
+// it, so it ends here before it ends at the object, whatever the difference of the clocks.
+
+import { DatabaseUnavailable } from "../../d1/statements.ts";
+import type { Timing } from "../../http/timing.ts";
+import { DeadlineExceeded } from "../../lib/deadline.ts";
+import {
+  add,
+  type Counts,
+  fullWindows,
+  type KeyDecision,
+  type KeyWindows,
+  type Limits,
+  mapWindows,
+  type Outlook,
+  refusingWindow,
+  remaining,
+  resetMs,
+  rollOver,
+  room,
+  startOfWindowMs,
+  UNUSED_COUNT,
+  withLimits,
+} from "../../rate-limit/windows.ts";
+import { isLate } from "../object/bans.ts";
+import {
+  type AcquireAnswer,
+  type AcquireRequest,
+  type AcquireResult,
+  LATE_MS,
+  LEASE_MS,
+  type Lease,
+  type LocalDecision,
+  MAX_WAIT_MS,
+  type RecordAnswer,
+  type Status,
+  type UsableRecord,
+} from "../protocol.ts";
+import { hasSecret, type KeyRecord } from "../record.ts";
+import { CALL_DEADLINE_MS } from "./call-object.ts";
+
+/** A record in use is renewed after this share of its time. More: requests that wait for it; less: more calls. */
+const RENEW_RECORD_SHARE = 1 / 2;
+
+/** A lease is renewed before its end: by the time of 1½ calls and a reserve. */
+const RENEW_CALLS = 1.5;
+const RENEW_RESERVE_MS = 50;
+/** Without a timer, requests renew a lease earlier, by this share of its time. */
+const UNTIMED_SHARE = 1 / 4;
+/** A lease is also renewed if less than this share of its requests is left: then the rate has risen. */
+const LEAST_SHARE = 1 / 4;
+/** A lease is in use if a request came within this share of its time. More: leases that nobody needs; less: waits for new ones. */
+const IN_USE_SHARE = 1 / 2;
+/** A timer belongs to a request, which Cloudflare ends 30 s after its response; then another request has to renew the lease. */
+const MAX_RENEWALS = 5;
+
+/** The longest wait for the answer about a secret that the isolate can't judge. Longer: less time to ask the primary instead. */
+export const MAX_INTRODUCTION_MS = 4_000;
+/** A request that may wait for less is decided without the object. Longer: fewer calls in vain; shorter: more patience. */
+const MIN_CALL_MS = 400;
+
+/** The most calls of one isolate for one key in a second, without retries. More: shorter waits at the end of a window; less: a calmer object. */
+const MAX_CALLS = 5;
+/** The last of these is for reports, for which other isolates may wait. */
+const REQUEST_CALLS = MAX_CALLS - 1;
+export const SECOND_MS = 1_000;
+/** The longest pause after an undecided response. Longer: longer waits; shorter: more calls if the holder of a lease has ended. */
+const UNDECIDED_PAUSE_MS = 400;
+/** A pause is up to so much longer, so that isolates do not ask at the same time. */
+const SPREAD = 0.25;
+
+/** If an outage has more batches than this, some are not reported: empty ones first, then the oldest. */
+export const MAX_DECISIONS = 100;
+/** A report that takes longer was cancelled together with its request. */
+const MAX_REPORT_MS = 4 * MAX_WAIT_MS;
+
+const NOTHING_LEASED = { minute: 0, day: 0 };
+const NOTHING_USED: Counts = { minute: UNUSED_COUNT, day: UNUSED_COUNT };
+
+/**
+ * A lease that the isolate holds. It is to be renewed from `renewMs` on, or if fewer than `least` requests are left. If it `isOver`, it is
+ * kept until the object has acknowledged that. `isLast`: a call has not renewed it, so another would only delay the report of its end.
+ */
+export type HeldLease = Lease & { used: number; least: number } & Record<
+    "sinceMs" | "renewMs" | "untilMs",
+    number
+  > &
+  Record<"isOver" | "isLast", boolean>;
+
+/** How a wait ends: with a decision, which has a `failure` if it was made without the object; or without, because nobody knows the secret. */
+type Outcome = { decision: KeyDecision; failure?: unknown } | { decision?: never; failure: unknown };
+
+/** A request that waits. It is decided without the object only once the isolate can judge its secret. */
+export interface Waiter {
+  arrivedMs: number;
+  timing?: Timing | undefined;
+  /** The hash of a secret that the isolate can't judge, until the object says that it is valid. */
+  secret?: string | undefined;
+  /** What the object has said of the secret. */
+  answer?: RecordAnswer;
+  outcome?: Outcome;
+}
+
+/** A call that counts the requests of `waiters`. It takes at most `maxMs`. */
+export interface Call {
+  request: AcquireRequest;
+  waiters: readonly Waiter[];
+  /** When its first request arrived. */
+  arrivedMs: number;
+  sentMs: number;
+  maxMs: number;
+}
+
+/** What a request that waits has to do next. */
+export type Next = { what: "decide" } | { what: "call" } | { what: "pause" | "await call"; ms: number };
+
+/** The object could not be asked about a secret. */
+export class ObjectUnavailable extends Error {
+  constructor(cause: unknown) {
+    super("the key's object can't be reached", { cause });
+    this.name = "ObjectUnavailable";
+  }
+}
+
+/** The failure of a call that asked about a secret: the object has no record, or can't be reached. */
+export function unavailable(failure: unknown): Error {
+  return failure instanceof DatabaseUnavailable ? failure : new ObjectUnavailable(failure);
+}
+
+/** How long a request may wait that arrived at `arrivedMs`. After the clock steps back, it waits anew. */
+export function leftMs(arrivedMs: number, nowMs: number, maxMs = MAX_WAIT_MS): number {
+  return Math.max(0, Math.min(arrivedMs, nowMs) + maxMs - nowMs);
+}
+
+export class KeyState {
+  /** Under which the object knows this isolate. */
+  readonly id: string;
+  #record: { record: KeyRecord | null } & Record<"sinceMs" | "renewMs" | "untilMs", number> = {
+    record: null,
+    sinceMs: 0,
+    renewMs: 0,
+    untilMs: 0,
+  };
+  /** From the last record. */
+  #limits: Limits = { minute: 0, day: 0 };
+  #bansLiftedUntilMs = 0;
+  /** `sentMs`, `receivedMs`: when the call that brought it began and ended. */
+  #status: (Status & { sentMs: number; receivedMs: number }) | undefined;
+  #lease: HeldLease | undefined;
+  /** The time of the latest request, and the moving average then. */
+  #arrival = { atMs: 0, recent: 0 };
+  /** What the object has not acknowledged. */
+  #decisions: readonly LocalDecision[] = [];
+  /** The highest number of a call or local decision. */
+  #number = 0;
+  /** The latest time that the minute's first local refusal can have had, by the object's clock. */
+  #firstRefusalMs = 0;
+  /** What responses have shown. Leases that come back must not make Remaining rise. */
+  readonly #shown: Counts = { ...NOTHING_USED };
+  /** In their order of arrival. */
+  #waiters: Waiter[] = [];
+  #call: Call | undefined;
+  /** The beginnings of the last calls, and the end of the pause after an undecided response. */
+  #calledMs: number[] = [];
+  #pausedUntilMs = 0;
+  /** The number of renewals by timers in a row. */
+  #renewals = 0;
+  #needsReport = false;
+  #reportingSinceMs = Number.NEGATIVE_INFINITY;
+
+  constructor(id: string) {
+    this.id = id;
+  }
+
+  // The record.
+
+  /** The record, if it may be used. After the clock steps back, its age is unknown. */
+  recordAt(nowMs: number): KeyRecord | undefined {
+    const { record, sinceMs, untilMs } = this.#record;
+    return sinceMs <= nowMs && nowMs < untilMs ? (record ?? undefined) : undefined;
+  }
+
+  /** Whether this was a secret of the key when the isolate last had a record. */
+  hadSecret(secret: string): boolean {
+    return hasSecret(this.#record.record, secret);
+  }
+
+  /** Takes a record that was asked for at `sentMs`, unless a newer one is held. */
+  learnRecord({ record, usableMs }: UsableRecord, sentMs: number, nowMs: number): void {
+    const untilMs = sentMs + usableMs;
+    if (this.recordAt(nowMs) !== undefined && untilMs < this.#record.untilMs) return;
+    this.#record = { record, sinceMs: sentMs, renewMs: sentMs + usableMs * RENEW_RECORD_SHARE, untilMs };
+    if (record === null) return;
+    this.#limits = record.limits;
+    this.#bansLiftedUntilMs = record.bansLiftedUntilMs;
+  }
+
+  // The status.
+
+  /** Takes a status unless a newer one is known: that of GET /v1/usage can overtake that of a call. */
+  #learnStatus(status: Status, sentMs: number, nowMs: number): void {
+    const known = this.#status;
+    if (known !== undefined && status.revision < known.revision) return;
+    if (status.revision === known?.revision && status.nowMs < known.nowMs) return;
+    this.#status = { ...status, sentMs, receivedMs: nowMs };
+  }
+
+  /** Takes a status that was asked for at `sentMs`, unless a call or a report is on its way that it may not include. */
+  learnStatus(status: Status, sentMs: number, nowMs: number): void {
+    const isNewMinute = status.windows.minute.startMs > this.#minuteMs;
+    const isComplete = this.#call === undefined && this.#decisions.length === 0;
+    if (isNewMinute || isComplete) this.#learnStatus(status, sentMs, nowMs);
+  }
+
+  /** The earliest time that it can be by the object's clock: the last status is as old as it was when it arrived, or older. */
+  #objectMs(nowMs: number): number {
+    const { nowMs: madeMs, receivedMs } = this.#status ?? { nowMs, receivedMs: nowMs };
+    return madeMs + Math.max(0, nowMs - receivedMs);
+  }
+
+  /** The latest time that it can be by the object's clock; unknown after this clock has stepped back. */
+  #latestMs(nowMs: number): number {
+    if (this.#status === undefined || nowMs < this.#status.receivedMs) return Number.POSITIVE_INFINITY;
+    return this.#status.nowMs + nowMs - this.#status.sentMs;
+  }
+
+  /** The earliest time at which a request can have arrived, by the object's clock; 0 if nothing is known of that clock. */
+  #arrivedMs(localMs: number, nowMs: number): number {
+    return this.#status === undefined ? 0 : this.#objectMs(nowMs) - Math.max(0, nowMs - localMs);
+  }
+
+  /** The time of a local decision, by the object's clock: if that has stepped back, its minute is in the future. */
+  #decidedMs(nowMs: number): number {
+    return Math.max(this.#objectMs(nowMs), this.#minuteMs);
+  }
+
+  /** The start of the last known minute, by the object's clock. */
+  get #minuteMs(): number {
+    return this.#status?.windows.minute.startMs ?? 0;
+  }
+
+  /** Whether another minute with room begins within `ms`. Then nobody waits for the leases of this one. */
+  #hasNextMinute(ms: number, nowMs: number): boolean {
+    if (this.#status === undefined) return false;
+    const { minute, day } = this.#status.windows;
+    return this.#latestMs(nowMs) >= resetMs(minute, "minute") - ms && remaining(day) >= minute.limit;
+  }
+
+  /** By the object's clock; undefined if there is no ban, or if it may be over. */
+  #bannedUntilMs(nowMs: number): number | undefined {
+    const { bannedUntilMs = 0 } = this.#status ?? {};
+    const isBanned = bannedUntilMs > this.#bansLiftedUntilMs && this.#latestMs(nowMs) < bannedUntilMs;
+    return isBanned ? bannedUntilMs : undefined;
+  }
+
+  /** The known windows, as requests see them. */
+  #windows(nowMs: number): KeyWindows {
+    const counts = this.#status?.windows ?? NOTHING_USED;
+    return this.#adjust(rollOver(withLimits(counts, this.#limits), this.#objectMs(nowMs)));
+  }
+
+  /** Windows of the object without the unused requests of the lease, but with the decisions that the object does not know. */
+  #adjust(windows: KeyWindows): KeyWindows {
+    const own = mapWindows(windows, (each) => ({ ...each, used: each.used - this.#unused(each.startMs) }));
+    return this.#decisions.reduce((sum, { atMs, admitted }) => add(sum, admitted, atMs), own);
+  }
+
+  /** How many leased requests of a window that began at `startMs` (by the object's clock) are unused. */
+  #unused(startMs: number): number {
+    if (this.#lease === undefined || this.#lease.grantedMs < startMs) return 0;
+    return this.#lease.size - this.#lease.used;
+  }
+
+  /** Whether the next request would be admitted, as far as is known. */
+  peek(nowMs: number): Outlook<KeyWindows> {
+    const bannedUntilMs = this.#bannedUntilMs(nowMs);
+    const windows = this.#windows(nowMs);
+    const admitted = bannedUntilMs === undefined && room(windows) > 0;
+    return { admitted, nowMs: this.#objectMs(nowMs), windows, ...(bannedUntilMs && { bannedUntilMs }) };
+  }
+
+  /** Whether the next request will wait for a call that will probably admit it. */
+  needsCall(nowMs: number): boolean {
+    return !this.#hasLeased && this.peek(nowMs).admitted;
+  }
+
+  /** A decision as the response shows it: leases of other isolates that have come back stay hidden until the window ends. */
+  show(decision: KeyDecision): KeyDecision {
+    const windows = mapWindows(decision.windows, (each, name) => {
+      const shown = this.#shown[name];
+      const used = shown.startMs === each.startMs ? Math.max(shown.used, each.used) : each.used;
+      if (shown.startMs <= each.startMs) this.#shown[name] = { ...each, used };
+      return { ...each, used };
+    });
+    // A refusal must not name a window that has requests left.
+    return decision.admitted ? { ...decision, windows } : decision;
+  }
+
+  // Decisions without a call.
+
+  /** A request with a valid secret arrives. Decides it if that needs no call. `isDue`: a call in the background should renew what is known. */
+  arrive(arrivedMs: number, nowMs: number): { decision: KeyDecision | undefined; isDue: boolean } {
+    this.#noteArrival(nowMs);
+    const decision = this.decideAtOnce(arrivedMs, nowMs);
+    if (decision === undefined) return { decision, isDue: false };
+    const isDue = (decision.admitted && this.#isLeaseDue(nowMs)) || nowMs >= this.#record.renewMs;
+    return { decision, isDue: isDue && !this.#isBusy(REQUEST_CALLS, nowMs) };
+  }
+
+  #noteArrival(nowMs: number): void {
+    this.#arrival = { atMs: nowMs, recent: 1 + this.#recent(nowMs) };
+  }
+
+  /** How many requests came within LEASE_MS: an exponential moving average. */
+  #recent(nowMs: number): number {
+    const { atMs, recent } = this.#arrival;
+    return recent * Math.exp(-Math.abs(nowMs - atMs) / LEASE_MS);
+  }
+
+  /** Decides a request that arrived at `arrivedMs` by a ban, from the lease, or by a full window. */
+  decideAtOnce(arrivedMs: number, nowMs: number): KeyDecision | undefined {
+    if (this.#bannedUntilMs(nowMs) !== undefined) return { ...this.peek(nowMs), by: "ban" };
+    if (this.#consume(nowMs))
+      return { admitted: true, by: "lease", nowMs: this.#objectMs(nowMs), windows: this.#windows(nowMs) };
+    return this.#refuse(arrivedMs, nowMs);
+  }
+
+  /** Whether the lease has a request left. Its time may be over. */
+  get #hasLeased(): boolean {
+    return this.#lease !== undefined && !this.#lease.isOver && this.#lease.used < this.#lease.size;
+  }
+
+  /** Consumes one leased request, if there is one. */
+  #consume(nowMs: number): boolean {
+    const lease = this.#lease;
+    if (lease === undefined || !this.#hasLeased) return false;
+    // After this clock steps back, the lease's age is unknown; after the object's steps forward, the lease's minute is over.
+    const minuteMs = startOfWindowMs("minute", this.#decidedMs(nowMs));
+    lease.isOver = nowMs < lease.sinceMs || nowMs >= lease.untilMs || lease.grantedMs < minuteMs;
+    if (!lease.isOver) lease.used += 1;
+    return !lease.isOver;
+  }
+
+  /** Whether a request renews the lease: later if a timer renews it too. */
+  #isLeaseDue(nowMs: number): boolean {
+    if (this.#lease === undefined || this.#lease.isOver || this.#lease.isLast) return false;
+    const { used, size, least, renewMs, durationMs } = this.#lease;
+    const earlierMs = this.#renewals < MAX_RENEWALS ? 0 : durationMs * UNTIMED_SHARE;
+    return size - used < least || nowMs >= renewMs - earlierMs;
+  }
+
+  /** Refuses a request if a window is full and no lease can make room before its end. */
+  #refuse(localMs: number, nowMs: number): KeyDecision | undefined {
+    const status = this.#status;
+    if (status === undefined) return undefined;
+    const windows = this.#windows(nowMs);
+    const isFull = (["minute", "day"] as const).some((name) => {
+      const { startMs, used, limit } = windows[name];
+      if (startMs !== status.windows[name].startMs || used - status.leased[name] < limit) return false;
+      return this.#latestMs(nowMs) < resetMs(windows[name], name);
+    });
+    if (!isFull) return undefined;
+    const { startMs } = windows.minute;
+    const firstMs = [status.firstRefusalMs, this.#firstRefusalMs].find((each) => each >= startMs);
+    if (firstMs === undefined) this.#firstRefusalMs = this.#latestMs(nowMs);
+    const arrivedMs = this.#arrivedMs(localMs, nowMs);
+    const late = isLate(firstMs ?? 0, arrivedMs) ? 1 : 0;
+    const refusedByDay = refusingWindow(windows, status.leased) === "day" ? 1 : 0;
+    const atMs = this.#decidedMs(nowMs);
+    this.#addDecision({ atMs, arrivedMs, admitted: 0, refused: 1, refusedByDay, late });
+    this.#needsReport = true;
+    const full = fullWindows(windows, status.leased);
+    return { admitted: false, by: "full", nowMs: this.#objectMs(nowMs), windows: full };
+  }
+
+  // Requests that wait.
+
+  /** Keeps the order of arrival, although a request whose secret was unknown comes late. */
+  wait(waiter: Waiter): void {
+    const before = this.#waiters.findLastIndex((each) => each.arrivedMs <= waiter.arrivedMs);
+    this.#waiters.splice(before + 1, 0, waiter);
+  }
+
+  /** The requests with this secret, which the isolate can't judge. */
+  #withSecret(secret: string | undefined): Waiter[] {
+    return secret === undefined ? [] : this.#waiters.filter((each) => each.secret === secret);
+  }
+
+  /** Whether a request waits for an answer about this secret. */
+  isIntroducing(secret: string): boolean {
+    return this.#withSecret(secret).length > 0;
+  }
+
+  /** How long a request may wait. If the clock has stepped back, it has arrived now. */
+  #leftMs(waiter: Waiter, nowMs: number): number {
+    waiter.arrivedMs = Math.min(waiter.arrivedMs, nowMs);
+    return leftMs(waiter.arrivedMs, nowMs, waiter.secret === undefined ? MAX_WAIT_MS : MAX_INTRODUCTION_MS);
+  }
+
+  /** The requests that may wait for at most `ms`. */
+  #overdue(ms: number, nowMs: number): Waiter[] {
+    return this.#waiters.filter((each) => this.#leftMs(each, nowMs) <= ms);
+  }
+
+  /**
+   * Gives the requests of a batch their decisions. Undecided requests get none. `failure`: why they are decided without the object.
+   */
+  #settle(
+    waiters: readonly Waiter[],
+    result: Omit<AcquireResult, "revision" | "firstRefusalMs"> & Pick<KeyDecision, "by">,
+    failure?: unknown,
+  ): void {
+    const { admitted, by, refused, nowMs, windows, leased, bannedUntilMs } = result;
+    const full = fullWindows(windows, leased);
+    const refusal = { admitted: false, by, nowMs, windows: full, ...(bannedUntilMs && { bannedUntilMs }) };
+    for (const [index, waiter] of waiters.entries()) {
+      if (index >= admitted && index < waiters.length - refused) continue;
+      const later = admitted - 1 - index;
+      // The result of a retry may belong to a new window, in which nothing is used.
+      const shown = () => mapWindows(windows, (each) => ({ ...each, used: Math.max(0, each.used - later) }));
+      const decision = later < 0 ? refusal : { admitted: true, by, nowMs, windows: shown() };
+      waiter.outcome = { decision, failure };
+    }
+    this.#removeSettled();
+  }
+
+  #removeSettled(): void {
+    this.#waiters = this.#waiters.filter(({ outcome }) => outcome === undefined);
+  }
+
+  // When the isolate calls the object.
+
+  /** What a request that waits does next: whenever no call is under way or has to pause, it calls for all that wait. */
+  next(waiter: Waiter, nowMs: number): Next {
+    const leftMs = this.#leftMs(waiter, nowMs);
+    const pauseMs = this.#pauseMs(REQUEST_CALLS, nowMs);
+    const isReady = this.#call === undefined && pauseMs === 0;
+    if (leftMs <= (isReady ? MIN_CALL_MS : 0)) return { what: "decide" };
+    if (isReady) return { what: "call" };
+    if (this.#call === undefined) return { what: "pause", ms: Math.min(pauseMs, leftMs) };
+    return { what: "await call", ms: leftMs };
+  }
+
+  /** The call under way. */
+  get call(): Call | undefined {
+    return this.#call;
+  }
+
+  /** Whether a call is under way or has to wait, so that at most `calls` begin in a second. */
+  #isBusy(calls: number, nowMs: number): boolean {
+    return this.#call !== undefined || this.#pauseMs(calls, nowMs) > 0;
+  }
+
+  /** How long to wait so that at most `calls` calls begin in a second, and until the pause after an undecided response ends. */
+  #pauseMs(calls: number, nowMs: number): number {
+    const pacedMs = (this.#calledMs.at(-calls) ?? Number.NEGATIVE_INFINITY) + SECOND_MS;
+    const leftMs = Math.max(pacedMs, this.#pausedUntilMs) - nowMs;
+    // More is left only after the clock has stepped back.
+    return leftMs <= SECOND_MS ? Math.max(0, leftMs) : 0;
+  }
+
+  /**
+   * After the undecided response to a call, sets a pause: until the next lease has ended, longer if that or the object is far away, shorter if
+   * a request would have no time left. `random` returns numbers in [0, 1).
+   */
+  pauseAfter(
+    { sentMs }: Call,
+    { nowMs: madeMs, retryMs }: AcquireResult,
+    nowMs: number,
+    random: () => number,
+  ): void {
+    if (retryMs === undefined) return;
+    const callMs = Math.max(0, nowMs - sentMs);
+    const untilEndMs = retryMs + LATE_MS - madeMs - callMs;
+    const isSoon = untilEndMs < UNDECIDED_PAUSE_MS;
+    const share = random();
+    const pauseMs = (isSoon ? untilEndMs : Math.max(UNDECIDED_PAUSE_MS, callMs)) * (1 + SPREAD * share);
+    // A request that has time for only one more call asks as late as it can.
+    const reserveMs = LATE_MS * (1 + share);
+    const leftMs = this.#waiters
+      .map((each) => this.#leftMs(each, nowMs) - MIN_CALL_MS)
+      .find((ms) => ms > reserveMs);
+    const isLast = leftMs !== undefined && pauseMs + callMs + reserveMs > leftMs;
+    this.#pausedUntilMs = nowMs + Math.min(SECOND_MS, isLast ? leftMs - reserveMs : pauseMs);
+  }
+
+  // Calls.
+
+  /** Begins a call that counts all waiting requests, reports, and perhaps gets a lease. */
+  beginCall(reason: "requests" | "renewal" | "report", nowMs: number): Call {
+    const wantsLease = reason !== "report" || this.#waiters.length > 0;
+    if (reason === "requests") this.#renewals = 0;
+    if (reason === "renewal") this.#renewals += 1;
+    // A request with less time left would soon make the isolate give up the whole call.
+    this.#decideOverdue(MIN_CALL_MS, nowMs);
+    const secret = this.#waiters.find((each) => each.secret !== undefined)?.secret;
+    const waiters = this.#waiters.filter((each) => each.secret === undefined || each.secret === secret);
+    const [first] = waiters;
+    const arrivedMs = first?.arrivedMs ?? nowMs;
+    const request: AcquireRequest = {
+      client: this.id,
+      number: this.#newNumber(),
+      requests: waiters.length,
+      arrivedMs: this.#arrivedMs(arrivedMs, nowMs),
+      waitedMs: 0,
+      // An arrival is noted once its secret is known to be valid. If it is not, the object ignores the rate.
+      recent: this.#recent(nowMs) + this.#withSecret(secret).length,
+      wantsLease,
+      decisions: this.#decisions,
+      ...(secret !== undefined && { secret }),
+      ...(this.#lease && { lease: reportOf(this.#lease) }),
+    };
+    const maxMs = first === undefined ? MAX_WAIT_MS : Math.min(MAX_WAIT_MS, this.#leftMs(first, nowMs));
+    this.#call = { request, waiters, arrivedMs, sentMs: nowMs, maxMs };
+    this.#calledMs = [...this.#calledMs, nowMs].slice(-MAX_CALLS);
+    return this.#call;
+  }
+
+  #newNumber(): number {
+    this.#number += 1;
+    return this.#number;
+  }
+
+  /** Applies the answer to a call. Returns the lease that it has granted or renewed. */
+  endCall(call: Call, answer: AcquireAnswer, nowMs: number): HeldLease | undefined {
+    // Otherwise its requests have been decided meanwhile.
+    if (this.#call !== call) return undefined;
+    this.#call = undefined;
+    const { request, waiters, sentMs } = call;
+    const introduced = this.#withSecret(request.secret);
+    for (const each of introduced) each.answer = answer;
+    if (introduced.length > 0 && answer.result === undefined) {
+      // Nothing was counted. The other requests are counted by the next call.
+      this.#waiters = this.#waiters.filter((each) => !introduced.includes(each));
+      return undefined;
+    }
+    for (const each of introduced) {
+      each.secret = undefined;
+      this.#noteArrival(nowMs);
+    }
+    this.#decisions = this.#decisions.filter((each) => !request.decisions.includes(each));
+    const { result } = answer;
+    if (result === undefined) {
+      this.#decideAll(new Error("the key has been deleted"), nowMs);
+      return undefined;
+    }
+    this.#learnStatus(result, sentMs, nowMs);
+    const lease = this.#learnLease(request, result.lease, sentMs, nowMs);
+    this.#settle(waiters, { ...result, by: "object", windows: this.#adjust(result.windows) });
+    for (const each of this.#waiters) {
+      const decision = each.secret === undefined ? this.decideAtOnce(each.arrivedMs, nowMs) : undefined;
+      if (decision !== undefined) each.outcome = { decision };
+    }
+    this.#removeSettled();
+    return lease;
+  }
+
+  /** Applies what the call that was sent at `sentMs` has brought. Returns the lease, if one was granted or renewed. */
+  #learnLease({ lease: reported }: AcquireRequest, lease: Lease | undefined, sentMs: number, nowMs: number) {
+    if (reported?.isOver) this.#lease = undefined;
+    if (this.#lease !== undefined) this.#lease.isLast = true;
+    // If the clock has stepped back, the lease's age is unknown. The next call does not name it, and the object takes it back.
+    if (lease === undefined || nowMs < sentMs) return undefined;
+    const untilMs = sentMs + lease.durationMs;
+    const renewMs = untilMs - RENEW_RESERVE_MS - RENEW_CALLS * (nowMs - sentMs);
+    // The object may have forgotten the lease that this isolate holds, and granted a new one.
+    const used = this.#lease?.id === lease.id ? this.#lease.used : 0;
+    const least = (lease.size - used) * LEAST_SHARE;
+    this.#lease = { ...lease, used, least, sinceMs: sentMs, renewMs, untilMs, isOver: false, isLast: false };
+    return this.#lease;
+  }
+
+  /** Decides requests of a call that has failed. */
+  failCall(call: Call, failure: unknown, nowMs: number): void {
+    if (this.#call !== call) return;
+    const { secret } = call.request;
+    const isOverdue = failure instanceof DeadlineExceeded && call.maxMs < CALL_DEADLINE_MS;
+    // The record does not tell of this secret; the others are sent again.
+    if (secret !== undefined && failure instanceof DatabaseUnavailable)
+      this.#decide(this.#withSecret(secret), failure, nowMs);
+    else if (isOverdue) this.#decide(this.#overdue(0, nowMs), failure, nowMs);
+    else this.#decideAll(failure, nowMs);
+  }
+
+  // Decisions without the object, because it can't be reached. Isolates then don't know of each other's requests, so together they may
+  // exceed the limit.
+
+  /** Decides a request that could not ask the object about its secret, with a record from the primary. */
+  decideAlone(nowMs: number): KeyDecision {
+    const waiter: Waiter = { arrivedMs: nowMs };
+    const decision = this.decideAtOnce(nowMs, nowMs);
+    if (decision !== undefined) return decision;
+    this.#decideWithout([waiter], undefined, nowMs);
+    return waiter.outcome?.decision as KeyDecision;
+  }
+
+  /** Decides a request that has waited for too long, and those that have waited for as long. */
+  decideLate(waiter: Waiter, nowMs: number): void {
+    this.#decideOverdue(this.#leftMs(waiter, nowMs), nowMs);
+  }
+
+  #decideOverdue(ms: number, nowMs: number): void {
+    const overdue = this.#overdue(ms, nowMs);
+    if (overdue.length > 0) this.#decide(overdue, tooLate(), nowMs);
+  }
+
+  /** Decides all waiting requests: the next call would probably fail too. What other isolates may give back is not waited for any more. */
+  #decideAll(failure: unknown, nowMs: number): void {
+    if (this.#status !== undefined) this.#status = { ...this.#status, leased: NOTHING_LEASED };
+    this.#decide(this.#waiters, failure, nowMs);
+  }
+
+  /**
+   * Decides requests. A call under way is given up: the decision about its requests replaces what it was charged, and those without a
+   * decision are sent again.
+   */
+  #decide(overdue: readonly Waiter[], failure: unknown, nowMs: number): void {
+    const { request, waiters = [] } = this.#call ?? {};
+    this.#call = undefined;
+    const isSent = new Set(waiters);
+    const decided = overdue.filter(({ secret }) => secret === undefined);
+    for (const each of overdue)
+      if (each.secret !== undefined) each.outcome = { failure: unavailable(failure) };
+    this.#removeSettled();
+    const inCall = decided.filter((each) => isSent.has(each));
+    const others = decided.filter((each) => !isSent.has(each));
+    if (isSent.size > 0) this.#decideWithout(inCall, failure, nowMs, request?.number);
+    if (others.length > 0) this.#decideWithout(others, failure, nowMs);
+    this.#needsReport = true;
+  }
+
+  /** Decides requests by what is known. `number`: that of the call that has sent them. */
+  #decideWithout(waiters: readonly Waiter[], failure: unknown, nowMs: number, number?: number): void {
+    const atMs = this.#decidedMs(nowMs);
+    const requests = waiters.length;
+    const admitted = Math.min(requests, room(this.#windows(nowMs)));
+    const refused = requests - admitted;
+    const leased = NOTHING_LEASED;
+    const isByDay = refusingWindow(add(this.#windows(nowMs), admitted), leased) === "day";
+    const refusedByDay = isByDay ? refused : 0;
+    this.#addDecision({ atMs, arrivedMs: 0, admitted, refused, refusedByDay, late: 0 }, number);
+    this.#needsReport = true;
+    const windows = this.#windows(nowMs);
+    this.#settle(waiters, { admitted, by: "local", refused, nowMs: atMs, windows, leased }, failure);
+  }
+
+  /** Adds a local decision: to the latest one if no call has begun since and the minute is the same. */
+  #addDecision(decision: Omit<LocalDecision, "number">, number?: number): void {
+    const { atMs, arrivedMs, admitted, refused, refusedByDay, late } = decision;
+    const latest = this.#decisions.at(-1);
+    const isInMinute = latest !== undefined && latest.atMs >= startOfWindowMs("minute", atMs);
+    if (isInMinute && number === undefined && latest.number === this.#number) {
+      latest.arrivedMs = Math.min(latest.arrivedMs, arrivedMs);
+      latest.admitted += admitted;
+      latest.refused += refused;
+      latest.refusedByDay += refusedByDay;
+      latest.late += late;
+      return;
+    }
+    const all = [...this.#decisions, { number: number ?? this.#newNumber(), ...decision }];
+    // An empty decision only cancels the charge of a failed call: without it, requests may stay charged. Without another one, requests
+    // are never charged.
+    const firstEmpty = all.findIndex((each) => each.admitted + each.refused === 0);
+    if (all.length > MAX_DECISIONS) all.splice(Math.max(0, firstEmpty), 1);
+    this.#decisions = all;
+  }
+
+  /** Whether a report may lack decisions. */
+  get mayForget(): boolean {
+    return this.#decisions.filter((each) => each.admitted + each.refused > 0).length >= MAX_DECISIONS;
+  }
+
+  // Timers: one ends each lease, because timers don't step, and renews it if it is in use; one reports.
+
+  /** Whether a timer has to renew the lease: requests still come, and no call is under way. */
+  mayRenew(lease: HeldLease, nowMs: number): boolean {
+    const isHeld = lease === this.#lease && !lease.isOver && nowMs < lease.untilMs;
+    const isInUse = isHeld && !lease.isLast && nowMs - this.#arrival.atMs < lease.durationMs * IN_USE_SHARE;
+    return isInUse && this.#renewals < MAX_RENEWALS && !this.#isBusy(REQUEST_CALLS, nowMs);
+  }
+
+  /** Ends a lease, unless it was renewed. Returns whether to report that at once: in the next minute, the next request calls anyway. */
+  endLease(lease: HeldLease, nowMs: number): boolean {
+    lease.isOver = true;
+    if (lease !== this.#lease) return false;
+    if (!this.#hasNextMinute(LATE_MS, nowMs)) return true;
+    this.#needsReport = true;
+    return false;
+  }
+
+  /** Whether a report has to begin, because there is something to report and none is under way. */
+  beginReport(nowMs: number): boolean {
+    const isReporting = Math.abs(nowMs - this.#reportingSinceMs) < MAX_REPORT_MS;
+    const begins = this.#needsReport && !isReporting;
+    this.#needsReport = false;
+    if (begins) this.#reportingSinceMs = nowMs;
+    return begins;
+  }
+
+  /** Whether a report may call now. */
+  mayReport(nowMs: number): boolean {
+    return !this.#isBusy(MAX_CALLS, nowMs);
+  }
+
+  /** Gives up a call that was cancelled together with its request. */
+  giveUp(call: Call | undefined, nowMs: number): void {
+    if (call !== undefined && call === this.#call) this.#decide(this.#overdue(0, nowMs), tooLate(), nowMs);
+  }
+
+  /** Returns whether a report that has waited for its turn calls now. What follows from now on is in the next report. */
+  endReport(wasPaced: boolean, nowMs: number): boolean {
+    if (wasPaced) this.#reportingSinceMs = Number.NEGATIVE_INFINITY;
+    const hasNews = this.#decisions.length > 0 || this.#lease?.isOver === true;
+    this.#needsReport = hasNews && !this.mayReport(nowMs);
+    return hasNews && !this.#needsReport;
+  }
+}
+
+/** What the object is told about a lease. A used one is over, so the next is a new one. */
+function reportOf({ id, used, size, isOver }: HeldLease) {
+  return { id, used, isOver: isOver || used === size };
+}
+
+function tooLate(): DeadlineExceeded {
+  return new DeadlineExceeded("the limiter", MAX_WAIT_MS);
+}
