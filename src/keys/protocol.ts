@@ -59,16 +59,12 @@ export interface Lease {
 export interface LocalDecision {
   /** Of the failed call, or a number of its own that no call has. */
   number: number;
-  /** By the object's clock (Unix time). */
+  /** The earliest time of the first of them, by the object's clock (Unix time). */
   atMs: number;
-  /** The earliest time at which one of the requests can have arrived, by the object's clock (Unix time); 0 if unknown. */
-  arrivedMs: number;
   admitted: number;
   refused: number;
   /** How many of the refused the day's limit has refused, and not the minute's. */
   refusedByDay: number;
-  /** How many of the refused count towards a ban, as far as the isolate knows of the minute's first refusal. */
-  late: number;
 }
 
 /** A batch of requests to count, in their order of arrival; 0 requests if the isolate only reports or wants a lease. */
@@ -78,8 +74,6 @@ export interface AcquireRequest {
   /** Higher than that of all earlier calls and local decisions of the client. A retry has the same. */
   number: number;
   requests: number;
-  /** The earliest time at which the first request can have arrived, by the object's clock (Unix time). */
-  arrivedMs: number;
   /** How long the first request has waited when the call or its repetition is sent, in milliseconds by the isolate's clock. */
   waitedMs: number;
   /** How many requests have arrived in the isolate in LEASE_MS, as a moving average. */
@@ -123,8 +117,6 @@ export interface Status {
   windows: KeyWindows;
   /** How many requests of each window other isolates may give back. */
   leased: Record<WindowName, number>;
-  /** When the minute's first request was refused (Unix time), or 0. */
-  firstRefusalMs: number;
   /** Set during a ban (Unix time). */
   bannedUntilMs?: number;
 }

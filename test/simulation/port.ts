@@ -88,9 +88,13 @@ export function newObject({ storage, database, runtime, findRecord, log }: Objec
 
 export type LimiterObject = Pick<ApiKey, "acquire" | "identify" | "usage" | "alarm">;
 
-/** What a stored value says: the counts, the latest call and the lease of each client, and whether operators see all usage. */
-export function contentOf({ quota: { revision, counts, clients }, duties }: Stored) {
-  return { revision, counts, clients, isRecorded: duties.usage.days.length === 0 };
+/**
+ * What a stored value says: the counts, whether the minute has a refusal, the latest call and the lease of each client, and whether operators see all
+ * usage.
+ */
+export function contentOf({ quota: { revision, counts, clients, refusals }, duties }: Stored) {
+  const [hasRefusal, isRecorded] = [refusals.firstMs > 0, duties.usage.days.length === 0];
+  return { revision, counts, hasRefusal, clients, isRecorded };
 }
 
 /** Without the record, as after a long sleep. */

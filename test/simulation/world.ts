@@ -872,10 +872,11 @@ export class World {
   }
 
   /** Notes the first refusal of each minute, and expects that a ban has its reason. */
-  #noteRefusals({ firstRefusalMs, windows, bannedUntilMs }: Status): void {
+  #noteRefusals({ windows, bannedUntilMs }: Status): void {
     const minute = this.#refusalsOf(windows.minute.startMs);
     minute.maxLimit = Math.max(windows.minute.limit, minute.maxLimit);
-    if (firstRefusalMs > 0) minute.firstMs ??= this.time.nowMs;
+    const { latest } = this.storage;
+    if (latest !== undefined && contentOf(latest).hasRefusal) minute.firstMs ??= this.time.nowMs;
     if (bannedUntilMs === undefined || bannedUntilMs === this.#lastBanMs) return;
     this.#lastBanMs = bannedUntilMs;
     const { firstMs = this.time.nowMs, arrivedMs, maxLimit } = minute;

@@ -24,7 +24,6 @@ const RESULT: AcquireResult = {
     day: { startMs: Date.UTC(2026, 10, 22), used: 0, limit: LIMITS.day },
   },
   leased: { minute: 0, day: 0 },
-  firstRefusalMs: 0,
   admitted: 0,
   refused: 0,
 };
@@ -54,7 +53,7 @@ const withLease = (lease: Partial<Lease> = {}) => newState({ lease: { ...LEASE, 
 
 /** How each of these requests is decided without a call. */
 const decide = (state: KeyState, times: number, nowMs = NOW_MS + 100) =>
-  Array.from({ length: times }, () => state.decideAtOnce(nowMs, nowMs)?.by);
+  Array.from({ length: times }, () => state.decideAtOnce(nowMs)?.by);
 const consume = (state: KeyState, times: number, nowMs?: number) =>
   decide(state, times, nowMs).filter((by) => by === "lease").length;
 /** What the next call reports. */
@@ -104,8 +103,7 @@ it("what is left of a lease shows as remaining in the windows that it was grante
 });
 
 it("a lease is due for renewal before its end, earlier without a timer, or when most of it is used, until a call does not renew it", () => {
-  const isDue = (state: KeyState) =>
-    [100, 1_600, 1_990].map((ms) => state.arrive(NOW_MS + ms, NOW_MS + ms).isDue);
+  const isDue = (state: KeyState) => [100, 1_600, 1_990].map((ms) => state.arrive(NOW_MS + ms).isDue);
   const state = withLease({ size: 100 });
   expect(isDue(state)).toEqual([false, false, true]);
   consume(state, 90);
@@ -127,11 +125,11 @@ it("the average of recent requests approaches those of LEASE_MS, forgets a burst
   const fromMs = 10 * LEASE_MS;
   const recent = (state: KeyState, nowMs: number) => reported(state, nowMs).recent;
   const state = new KeyState("A");
-  state.arrive(0, 0);
+  state.arrive(0);
   expect(recent(state, 0)).toBe(1);
   for (let request = 0; request < 200; request += 1) {
     const atMs = fromMs + (request * LEASE_MS) / 40;
-    state.arrive(atMs, atMs);
+    state.arrive(atMs);
   }
   // 40, but for the share of those that are older than five times LEASE_MS.
   expect(Math.round(recent(state, fromMs + 5 * LEASE_MS))).toBe(39);
@@ -145,7 +143,7 @@ it("a ban is over once its lift is known, and ignored after the clock has steppe
     const state = newState({ bannedUntilMs });
     const record = { ...RECORD, bansLiftedUntilMs: bannedUntilMs + liftedMs };
     state.learnRecord({ record, usableMs: 40_000 }, NOW_MS, NOW_MS + 20);
-    return state.decideAtOnce(nowMs, nowMs)?.by === "ban";
+    return state.decideAtOnce(nowMs)?.by === "ban";
   };
   expect([-5_000, -1, 0].map((ms) => isBanned(ms))).toEqual([true, true, false]);
   expect([4_999, 5_000, -1].map((ms) => isBanned(-1, NOW_MS + ms))).toEqual([true, false, false]);

@@ -23,7 +23,7 @@ const MINUTE_MS = Date.UTC(2026, 10, 20, 12, 34);
 const MIDNIGHT_MS = Date.UTC(2026, 10, 21);
 
 /** A local decision of an isolate. */
-const DECISION = { atMs: MINUTE_MS, arrivedMs: 0, admitted: 0, refused: 0, refusedByDay: 0, late: 0 };
+const DECISION = { atMs: MINUTE_MS, admitted: 0, refused: 0, refusedByDay: 0 };
 
 /** More than any limit here: the lease is as large as possible. */
 const HOT = { recent: 2_000 };
@@ -37,7 +37,7 @@ function newKey(limits: Limits, nowMs = MINUTE_MS) {
     quota: UNUSED_QUOTA,
     acquire(requests: number, rest: Partial<AcquireRequest> = {}): AcquireResult {
       number += 10;
-      const call = { ...NO_REQUESTS, client: "A", number, requests, arrivedMs: key.nowMs, wantsLease: true };
+      const call = { ...NO_REQUESTS, client: "A", number, requests, wantsLease: true };
       const next = acquire(key.quota, key.limits, { ...call, ...rest }, key.nowMs);
       // The object stores changes only.
       if (next.quota.revision !== key.quota.revision) key.quota = next.quota;
@@ -70,28 +70,28 @@ it("the totals of the last 30 days are kept, today included", () => {
   expect(totals).toEqual([...days, MIDNIGHT_MS + 29 * DAY_MS].map((startMs) => [startMs, 2, 1]));
 });
 
-/** A key whose first refusal of the minute is at MINUTE_MS, 2,001 ms later. Refusals count towards a ban from now on. */
+/** A key with a refusal at MINUTE_MS, 7 s later. From now on, refusals count towards a ban. */
 function newRefusedKey(limits: Limits) {
   const key = newKey(limits);
   key.acquire(limits.minute + 1);
-  key.nowMs += 2_001;
+  key.nowMs += 7_000;
   return key;
 }
 
-it("a ban begins after refusals of three times the limit that arrived more than 2 s after the first", () => {
+it("a ban begins after refusals of three times the limit that come 7 s after the first or later", () => {
   const key = newRefusedKey({ minute: 70, day: 1_000 });
   // A lowered limit does not lower what its minute tolerates.
   key.limits = { minute: 1, day: 1_000 };
-  // 0: the isolate does not know the time of the object.
-  for (const arrivedMs of [0, MINUTE_MS + 2_000])
-    expect(key.acquire(900, { arrivedMs }).bannedUntilMs).toBeUndefined();
+  key.nowMs -= 1;
+  expect(key.acquire(900).bannedUntilMs).toBeUndefined();
+  key.nowMs += 1;
   expect(key.acquire(210).bannedUntilMs).toBeUndefined();
-  const bannedUntilMs = MINUTE_MS + 3_000 + BAN_MS;
+  const bannedUntilMs = MINUTE_MS + 7_000 + BAN_MS;
   expect(key.acquire(5)).toMatchObject({ admitted: 0, refused: 5, bannedUntilMs });
   // Its isolate refuses these.
   expect(key.acquire(5)).toMatchObject({ admitted: 0, refused: 0, bannedUntilMs });
   // The refusals of the batch with which the ban began count, and no later ones.
-  expect(daysOf(key.quota.totals)[0]?.refusedByMinute).toBe(1 + 1_800 + 210 + 5);
+  expect(daysOf(key.quota.totals)[0]?.refusedByMinute).toBe(1 + 900 + 210 + 5);
   const admitted = [bannedUntilMs - 1, bannedUntilMs].map((nowMs) => {
     key.nowMs = nowMs;
     return key.acquire(1).admitted;
@@ -99,18 +99,27 @@ it("a ban begins after refusals of three times the limit that arrived more than 
   expect(admitted).toEqual([0, 1]);
 });
 
-it("late refusals that isolates report lead to a ban, but not those of an earlier minute", () => {
+it("refusals that isolates report count by their own time, and not in another minute", () => {
   const key = newKey({ minute: 1, day: 9 });
-  const report = (client: string, atMs: number, refused: number, late: number, arrivedMs = 0) => {
-    const decisions = [{ ...DECISION, number: 5, atMs, arrivedMs, refused, late }];
+  const report = (client: string, atMs: number, refused: number) => {
+    const decisions = [{ ...DECISION, number: 5, atMs, refused }];
     return key.acquire(0, { client, decisions }).bannedUntilMs;
   };
-  expect(report("A", MINUTE_MS - 1, 500, 500)).toBeUndefined();
-  expect(report("B", MINUTE_MS, 500, 90)).toBeUndefined();
-  // The isolate did not know that another has refused 2 s before.
-  expect(report("C", MINUTE_MS, 500, 0, MINUTE_MS + 2_000)).toBeUndefined();
-  expect(report("D", MINUTE_MS, 90, 0, MINUTE_MS + 2_001)).toBeUndefined();
-  expect(report("E", MINUTE_MS, 1, 1)).toBe(MINUTE_MS + BAN_MS);
+  // The first refusal is known from its report on.
+  expect(report("A", MINUTE_MS, 500)).toBeUndefined();
+  key.nowMs += 20_000;
+  expect(report("B", MINUTE_MS + 6_999, 500)).toBeUndefined();
+  expect(report("C", MINUTE_MS + 7_000, 180)).toBeUndefined();
+  expect(report("D", MINUTE_MS - 1, 500)).toBeUndefined();
+  expect(report("E", MINUTE_MS + 7_000, 1)).toBe(key.nowMs + BAN_MS);
+});
+
+it("refusals of a call that a local decision replaces don't count towards a ban twice", () => {
+  const key = newRefusedKey({ minute: 1, day: 1_000 });
+  key.acquire(170, { number: 15 });
+  const decisions = [{ ...DECISION, number: 15, atMs: key.nowMs, refused: 170 }];
+  expect(key.acquire(10, { number: 20, decisions }).bannedUntilMs).toBeUndefined();
+  expect(key.acquire(1).bannedUntilMs).toBe(key.nowMs + BAN_MS);
 });
 
 it("a ban that an operator has lifted is over, and its refusals don't count any more", () => {
@@ -263,7 +272,7 @@ it("a repeated call gets the same result and is charged once, also if it was adm
 it("a repeated call that is undecided because the limit is higher now counts its late refusals only when they are refused", () => {
   const key = newKey({ minute: 60, day: 1_000 });
   key.acquire(62);
-  key.nowMs += 2_001;
+  key.nowMs += 7_000;
   key.acquire(95, { number: 15 });
   expect(key.quota.refusals.late).toBe(95);
   key.limits = { minute: 70, day: 1_000 };

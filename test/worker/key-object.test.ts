@@ -160,8 +160,6 @@ it("the record of a ban is made by an alarm, which survives a crash and a new da
     admitted: 0,
     refused: 1,
     refusedByDay: 0,
-    late: 0,
-    arrivedMs: 0,
   };
   await acquire(id, batch(0, { number: 2, decisions: [refusals] }));
   expect(await alarmOf(object)).toBe(LATE_MS);
@@ -250,11 +248,9 @@ it("a day is recorded again after a late report, not by a late write; each objec
   const report = {
     number: 2,
     atMs: LATE_MS,
-    arrivedMs: 0,
     admitted: 3,
     refused: 5,
     refusedByDay: 4,
-    late: 0,
   };
   await acquire(id, batch(0, { number: 3, decisions: [report] }));
   pass(600_000);

@@ -80,7 +80,7 @@ export class KeyClient {
   /** Counts a request with a valid secret. Needs a record. */
   async acquire(request: KeyRequest): Promise<KeyDecision> {
     const { arrivedMs, timing } = request;
-    const { decision, isDue } = this.#state.arrive(arrivedMs, this.#runtime.now());
+    const { decision, isDue } = this.#state.arrive(this.#runtime.now());
     this.#reportSoon();
     if (isDue) this.#runtime.keepAlive(this.#call("requests"));
     if (decision !== undefined) return this.#state.show(decision);

@@ -25,7 +25,6 @@ import {
   UNUSED_COUNT,
   withLimits,
 } from "../../rate-limit/windows.ts";
-import { isLate } from "../object/bans.ts";
 import {
   type AcquireAnswer,
   type AcquireRequest,
@@ -156,8 +155,6 @@ export class KeyState {
   #decisions: readonly LocalDecision[] = [];
   /** The highest number of a call or local decision. */
   #number = 0;
-  /** The latest time that the minute's first local refusal can have had, by the object's clock. */
-  #firstRefusalMs = 0;
   /** What responses have shown. Leases that come back must not make Remaining rise. */
   readonly #shown: Counts = { ...NOTHING_USED };
   /** In their order of arrival. */
@@ -225,11 +222,6 @@ export class KeyState {
   #latestMs(nowMs: number): number {
     if (this.#status === undefined || nowMs < this.#status.receivedMs) return Number.POSITIVE_INFINITY;
     return this.#status.nowMs + nowMs - this.#status.sentMs;
-  }
-
-  /** The earliest time at which a request can have arrived, by the object's clock; 0 if nothing is known of that clock. */
-  #arrivedMs(localMs: number, nowMs: number): number {
-    return this.#status === undefined ? 0 : this.#objectMs(nowMs) - Math.max(0, nowMs - localMs);
   }
 
   /** The time of a local decision, by the object's clock: if that has stepped back, its minute is in the future. */
@@ -302,9 +294,9 @@ export class KeyState {
   // Decisions without a call.
 
   /** A request with a valid secret arrives. Decides it if that needs no call. `isDue`: a call in the background should renew what is known. */
-  arrive(arrivedMs: number, nowMs: number): { decision: KeyDecision | undefined; isDue: boolean } {
+  arrive(nowMs: number): { decision: KeyDecision | undefined; isDue: boolean } {
     this.#noteArrival(nowMs);
-    const decision = this.decideAtOnce(arrivedMs, nowMs);
+    const decision = this.decideAtOnce(nowMs);
     if (decision === undefined) return { decision, isDue: false };
     const isDue = (decision.admitted && this.#isLeaseDue(nowMs)) || nowMs >= this.#record.renewMs;
     return { decision, isDue: isDue && !this.#isBusy(REQUEST_CALLS, nowMs) };
@@ -320,12 +312,12 @@ export class KeyState {
     return recent * Math.exp(-Math.abs(nowMs - atMs) / LEASE_MS);
   }
 
-  /** Decides a request that arrived at `arrivedMs` by a ban, from the lease, or by a full window. */
-  decideAtOnce(arrivedMs: number, nowMs: number): KeyDecision | undefined {
+  /** Decides a request by a ban, from the lease, or by a full window. */
+  decideAtOnce(nowMs: number): KeyDecision | undefined {
     if (this.#bannedUntilMs(nowMs) !== undefined) return { ...this.peek(nowMs), by: "ban" };
     if (this.#consume(nowMs))
       return { admitted: true, by: "lease", nowMs: this.#objectMs(nowMs), windows: this.#windows(nowMs) };
-    return this.#refuse(arrivedMs, nowMs);
+    return this.#refuse(nowMs);
   }
 
   /** Whether the lease has a request left. Its time may be over. */
@@ -353,7 +345,7 @@ export class KeyState {
   }
 
   /** Refuses a request if a window is full and no lease can make room before its end. */
-  #refuse(localMs: number, nowMs: number): KeyDecision | undefined {
+  #refuse(nowMs: number): KeyDecision | undefined {
     const status = this.#status;
     if (status === undefined) return undefined;
     const windows = this.#windows(nowMs);
@@ -363,14 +355,9 @@ export class KeyState {
       return this.#latestMs(nowMs) < resetMs(windows[name], name);
     });
     if (!isFull) return undefined;
-    const { startMs } = windows.minute;
-    const firstMs = [status.firstRefusalMs, this.#firstRefusalMs].find((each) => each >= startMs);
-    if (firstMs === undefined) this.#firstRefusalMs = this.#latestMs(nowMs);
-    const arrivedMs = this.#arrivedMs(localMs, nowMs);
-    const late = isLate(firstMs ?? 0, arrivedMs) ? 1 : 0;
     const refusedByDay = refusingWindow(windows, status.leased) === "day" ? 1 : 0;
     const atMs = this.#decidedMs(nowMs);
-    this.#addDecision({ atMs, arrivedMs, admitted: 0, refused: 1, refusedByDay, late });
+    this.#addDecision({ atMs, admitted: 0, refused: 1, refusedByDay });
     this.#needsReport = true;
     const full = fullWindows(windows, status.leased);
     return { admitted: false, by: "full", nowMs: this.#objectMs(nowMs), windows: full };
@@ -410,7 +397,7 @@ export class KeyState {
    */
   #settle(
     waiters: readonly Waiter[],
-    result: Omit<AcquireResult, "revision" | "firstRefusalMs"> & Pick<KeyDecision, "by">,
+    result: Omit<AcquireResult, "revision"> & Pick<KeyDecision, "by">,
     failure?: unknown,
   ): void {
     const { admitted, by, refused, nowMs, windows, leased, bannedUntilMs } = result;
@@ -504,7 +491,6 @@ export class KeyState {
       client: this.id,
       number: this.#newNumber(),
       requests: waiters.length,
-      arrivedMs: this.#arrivedMs(arrivedMs, nowMs),
       waitedMs: 0,
       // An arrival is noted once its secret is known to be valid. If it is not, the object ignores the rate.
       recent: this.#recent(nowMs) + this.#withSecret(secret).length,
@@ -551,7 +537,7 @@ export class KeyState {
     const lease = this.#learnLease(request, result.lease, sentMs, nowMs);
     this.#settle(waiters, { ...result, by: "object", windows: this.#adjust(result.windows) });
     for (const each of this.#waiters) {
-      const decision = each.secret === undefined ? this.decideAtOnce(each.arrivedMs, nowMs) : undefined;
+      const decision = each.secret === undefined ? this.decideAtOnce(nowMs) : undefined;
       if (decision !== undefined) each.outcome = { decision };
     }
     this.#removeSettled();
@@ -591,7 +577,7 @@ export class KeyState {
   /** Decides a request that could not ask the object about its secret, with a record from the primary. */
   decideAlone(nowMs: number): KeyDecision {
     const waiter: Waiter = { arrivedMs: nowMs };
-    const decision = this.decideAtOnce(nowMs, nowMs);
+    const decision = this.decideAtOnce(nowMs);
     if (decision !== undefined) return decision;
     this.#decideWithout([waiter], undefined, nowMs);
     return waiter.outcome?.decision as KeyDecision;
@@ -641,7 +627,7 @@ export class KeyState {
     const leased = NOTHING_LEASED;
     const isByDay = refusingWindow(add(this.#windows(nowMs), admitted), leased) === "day";
     const refusedByDay = isByDay ? refused : 0;
-    this.#addDecision({ atMs, arrivedMs: 0, admitted, refused, refusedByDay, late: 0 }, number);
+    this.#addDecision({ atMs, admitted, refused, refusedByDay }, number);
     this.#needsReport = true;
     const windows = this.#windows(nowMs);
     this.#settle(waiters, { admitted, by: "local", refused, nowMs: atMs, windows, leased }, failure);
@@ -649,15 +635,13 @@ export class KeyState {
 
   /** Adds a local decision: to the latest one if no call has begun since and the minute is the same. */
   #addDecision(decision: Omit<LocalDecision, "number">, number?: number): void {
-    const { atMs, arrivedMs, admitted, refused, refusedByDay, late } = decision;
+    const { atMs, admitted, refused, refusedByDay } = decision;
     const latest = this.#decisions.at(-1);
     const isInMinute = latest !== undefined && latest.atMs >= startOfWindowMs("minute", atMs);
     if (isInMinute && number === undefined && latest.number === this.#number) {
-      latest.arrivedMs = Math.min(latest.arrivedMs, arrivedMs);
       latest.admitted += admitted;
       latest.refused += refused;
       latest.refusedByDay += refusedByDay;
-      latest.late += late;
       return;
     }
     const all = [...this.#decisions, { number: number ?? this.#newNumber(), ...decision }];

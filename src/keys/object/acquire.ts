@@ -10,7 +10,7 @@ import {
   withLimits,
 } from "../../rate-limit/windows.ts";
 import { type AcquireRequest, type AcquireResult, MAX_WAIT_MS, MINUTE_MS, type Status } from "../protocol.ts";
-import { countTowardsBan, isLate } from "./bans.ts";
+import { countTowardsBan, late } from "./bans.ts";
 import { comingBack, grant, isLateInMinute, nextEndMs, outstanding, undecided } from "./leases.ts";
 import {
   type Client,
@@ -48,7 +48,7 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
     if (!isUndecided) return answer(rolled, known.admitted, known.refused, lease);
     // A new window has begun, or an isolate has got a lease, so there may be room again.
     const uncounted = takeBack(rolled, { ...known, admitted: 0 });
-    const client = { ...known, refused: 0, refusedByDay: 0, late: 0 };
+    const client = { ...known, refused: 0, refusedByDay: 0 };
     const clients = withClient(rolled.clients, request.client, client, nowMs);
     return answer(revised({ ...uncounted, clients }, nowMs), known.admitted, 0, lease);
   }
@@ -65,8 +65,7 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const byDay = () =>
     refusingWindow(withLimits(charged.counts, limits), outstanding(charged, nowMs)) === "day";
   const refusedByDay = refused > 0 && byDay() ? refused : 0;
-  const late = isLate(before.refusals.firstMs, request.arrivedMs) ? refused : 0;
-  const { refusals, bannedUntilMs } = refused > 0 ? countTowardsBan(before, late, nowMs) : before;
+  const { refusals, bannedUntilMs } = refused > 0 ? countTowardsBan(before, refused, nowMs, nowMs) : before;
   const minuteEndMs = resetMs(before.counts.minute, "minute");
   const extraMs = waiting > 0 && isLateInMinute(before, nowMs) ? MAX_WAIT_MS : 0;
   const unleasedUntilMs = Math.max(before.unleasedUntilMs, rest > 0 ? minuteEndMs + extraMs : 0);
@@ -81,7 +80,6 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
     admitted,
     refused,
     refusedByDay,
-    late,
     recent,
     seenMs: nowMs,
     lease: held,
@@ -103,13 +101,12 @@ export function isCounted({ clients }: Quota, { client, number }: AcquireRequest
 
 /** The status, for an isolate with the lease `own`. `quota` must be rolled over to `nowMs`. */
 export function statusOf(quota: Quota, limits: Limits, nowMs: number, own?: GrantedLease): Status {
-  const { revision, counts, refusals, bannedUntilMs } = quota;
+  const { revision, counts, bannedUntilMs } = quota;
   return {
     revision,
     nowMs,
     windows: withLimits(counts, limits),
     leased: outstanding(quota, nowMs, own),
-    firstRefusalMs: refusals.firstMs,
     ...(nowMs < bannedUntilMs && { bannedUntilMs }),
   };
 }
@@ -129,22 +126,21 @@ function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quot
       after = { ...after, clients: withClient(after.clients, request.client, client, nowMs) };
     }
   }
-  for (const { number, atMs, arrivedMs, admitted, refused, refusedByDay, ...rest } of request.decisions) {
+  for (const { number, atMs, admitted, refused, refusedByDay } of request.decisions) {
     if (number < known.number) continue;
     if (number === known.number) after = takeBack(after, known);
     // An empty one is stored too, with the number of this call: the call that it cancels may still arrive.
     after = { ...charge(after, atMs, { charged: admitted, admitted, refused, refusedByDay }) };
-    // Another isolate may have refused first.
-    const late = isLate(after.refusals.firstMs, arrivedMs) ? refused : rest.late;
-    if (refused > 0 && atMs >= after.counts.minute.startMs) after = countTowardsBan(after, late, nowMs);
+    if (refused > 0 && atMs >= after.counts.minute.startMs)
+      after = countTowardsBan(after, refused, atMs, nowMs);
   }
   return after;
 }
 
 /** Takes back what the latest call of a client was charged. */
-function takeBack(quota: Quota, { seenMs, admitted, refused, refusedByDay, late }: Client): Quota {
+function takeBack(quota: Quota, { seenMs, admitted, refused, refusedByDay }: Client): Quota {
   const taken = { charged: -admitted, admitted: -admitted, refused: -refused, refusedByDay: -refusedByDay };
   const { refusals, ...after } = charge(quota, seenMs, taken);
-  const counted = seenMs < after.counts.minute.startMs ? 0 : late;
+  const counted = seenMs < after.counts.minute.startMs ? 0 : late(quota, refused, seenMs);
   return { ...after, refusals: { ...refusals, late: refusals.late - counted } };
 }

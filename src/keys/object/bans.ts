@@ -1,31 +1,35 @@
 // Bans: which refusals count towards one, when it begins and ends, and how an operator lifts it.
 
+import { MAX_WAIT_MS } from "../protocol.ts";
 import { type Quota, revised } from "./quota.ts";
 
 /** How long a ban lasts. It is never extended; only an operator ends it earlier. */
 export const BAN_MS = 10 * 60_000;
 /** When a ban that begins at `nowMs` ends (both Unix time): a whole second. A later ban ends later, so the end identifies it. */
 export const banEndMs = (nowMs: number) => Math.ceil((nowMs + BAN_MS) / 1000) * 1000;
-/** A refusal counts towards a ban if its request arrived this long after the first refusal of its minute. */
-export const BAN_GRACE_MS = 2_000;
+/**
+ * Refusals count towards a ban from this long after the first one of their minute. No request waits for longer than MAX_WAIT_MS, so each
+ * of theirs arrived at least 2 s after it. Longer: more load before a ban; shorter: bans of clients that did not know of the refusal.
+ */
+export const BAN_GRACE_MS = MAX_WAIT_MS + 2_000;
 /** How many such refusals a minute tolerates, or this many times its largest limit if that is more. */
 export const MIN_TOLERATED_REFUSALS = 180;
 export const TOLERATED_LIMITS = 3;
 
-/** Whether the refusal of a request that arrived at `arrivedMs` counts towards a ban (all Unix time; `firstMs` 0 if none). */
-export function isLate(firstMs: number, arrivedMs: number): boolean {
-  return firstMs > 0 && arrivedMs > firstMs + BAN_GRACE_MS;
+/** How many of these refusals, made at `atMs` in the current minute, count towards a ban. */
+export function late({ refusals: { firstMs } }: Quota, refused: number, atMs: number): number {
+  return firstMs > 0 && atMs >= firstMs + BAN_GRACE_MS ? refused : 0;
 }
 
-/** Counts late refusals, and begins a ban if there are too many. The minute's first refusal, late or not, sets `firstMs`. */
-export function countTowardsBan(quota: Quota, lateRefusals: number, nowMs: number): Quota {
+/** Notes refusals, made at `atMs` in the current minute, and begins a ban if too many of its refusals count towards one. */
+export function countTowardsBan(quota: Quota, refused: number, atMs: number, nowMs: number): Quota {
   const { refusals, bannedUntilMs } = quota;
-  const late = refusals.late + lateRefusals;
+  const lateSoFar = refusals.late + late(quota, refused, atMs);
   const tolerated = Math.max(MIN_TOLERATED_REFUSALS, TOLERATED_LIMITS * refusals.maxLimit);
-  const isBan = late > tolerated && nowMs >= bannedUntilMs;
+  const isBan = lateSoFar > tolerated && nowMs >= bannedUntilMs;
   return {
     ...quota,
-    refusals: { ...refusals, firstMs: refusals.firstMs || nowMs, late },
+    refusals: { ...refusals, firstMs: refusals.firstMs || nowMs, late: lateSoFar },
     bannedUntilMs: isBan ? banEndMs(nowMs) : bannedUntilMs,
   };
 }

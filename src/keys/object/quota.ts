@@ -24,8 +24,6 @@ export interface Client {
   admitted: number;
   refused: number;
   refusedByDay: number;
-  /** How many of the refused count towards a ban. */
-  late: number;
   /** See AcquireRequest. */
   recent: number;
   seenMs: number;
@@ -37,7 +35,6 @@ export const NEW_CLIENT: Client = {
   admitted: 0,
   refused: 0,
   refusedByDay: 0,
-  late: 0,
   recent: 0,
   seenMs: 0,
 };

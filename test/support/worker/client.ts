@@ -3,6 +3,7 @@
 import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import { HEADER } from "../../../src/http/header-names.ts";
+import { BAN_GRACE_MS } from "../../../src/keys/object/bans.ts";
 import type { Plan } from "../../../src/keys/plans.ts";
 import type { AcquireRequest, AcquireResult } from "../../../src/keys/protocol.ts";
 import { createKey } from "../../../src/operators/admin.ts";
@@ -26,9 +27,9 @@ export async function newKey({ plan = "business", limits, expiresAtMs = null }: 
   return { id: created.key.id, secret: created.secret };
 }
 
-/** A call of a key's object with a batch that arrived now, by default the first call of a new isolate. */
+/** A call of a key's object with a batch, by default the first call of a new isolate. */
 export function batch(requests: number, rest: Partial<AcquireRequest> = {}): AcquireRequest {
-  const first = { client: crypto.randomUUID(), number: 1, arrivedMs: Date.now(), waitedMs: 0 };
+  const first = { client: crypto.randomUUID(), number: 1, waitedMs: 0 };
   return { ...first, requests, recent: 0, wantsLease: true, decisions: [], ...rest };
 }
 
@@ -39,18 +40,13 @@ export async function acquire(keyId: string, request: AcquireRequest): Promise<A
   return answer.result;
 }
 
-/** Bans a Free key, by a report of refusals. No isolate of the tests knows of the ban yet. */
+/** Bans a Free key, by a report of the minute's first refusal, and of those that count. No isolate of the tests knows of the ban yet. */
 export async function banKey(keyId: string): Promise<void> {
-  const refusals = {
-    number: 1,
-    atMs: Date.now(),
-    arrivedMs: 0,
-    admitted: 0,
-    refused: 181,
-    refusedByDay: 0,
-    late: 181,
-  };
-  await acquire(keyId, batch(0, { number: 2, decisions: [refusals] }));
+  const decisions = [
+    { number: 1, atMs: Date.now(), admitted: 0, refused: 1, refusedByDay: 0 },
+    { number: 2, atMs: Date.now() + BAN_GRACE_MS, admitted: 0, refused: 181, refusedByDay: 0 },
+  ];
+  await acquire(keyId, batch(0, { number: 3, decisions }));
 }
 
 /** Calls the Worker without a key, from a new address unless `init` has one. */
