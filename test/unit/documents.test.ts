@@ -186,7 +186,7 @@ function longestInterval(leastRecent: number): number {
     const state = new KeyState("A");
     const arrivals = Array.from({ length: 100 }, (_, index) => index * intervalMs);
     for (const nowMs of arrivals) state.arrive(nowMs);
-    const { request } = state.beginCall("requests", arrivals.at(-1) ?? 0);
+    const { request } = state.beginCall("request", arrivals.at(-1) ?? 0);
     if (request.recent >= leastRecent) return intervalMs / 1000;
   }
 }
@@ -264,7 +264,7 @@ const PHRASES: Record<string, string[]> = {
     `or steadily one in ${STEADY} s`,
     `each with less than a request in ${STEADY} s`,
     `less than a request of the key in ${STEADY} s`,
-    "renews the lease every {LEASE_MS / 1000} s",
+    "renews the lease at least every {LEASE_MS / 1000} s",
     "at most {MAX_CALLS} times a second",
     "deleted {KEPT_UNUSED_MS / DAY_MS - 1} to {KEPT_UNUSED_MS / DAY_MS} days after",
     "one cron run from {STEPS_PER_RUN} to",

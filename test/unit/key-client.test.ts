@@ -203,6 +203,21 @@ describe("while a window is full", () => {
   });
 });
 
+it("requests that have waited until long after the minute's first refusal lead to no ban", async () => {
+  const service = newService(free);
+  const { world, newIsolate, at, burst, run } = service;
+  const [holder, first, herd] = [newIsolate(), newIsolate(), newIsolate()];
+  for (const ms of [50_000, 50_010, 50_020]) void at(ms, holder);
+  await run(51_900);
+  world.end(holder);
+  void burst(70, 51_950, first);
+  // In the last 5 s of the minute all of them wait for the lost lease, until it is given up.
+  const decided = await run(END, ...burst(400, 53_900, herd));
+  expect(admissions(decided)).toBeLessThan(60);
+  expect(Math.min(...decided.map(({ waitedMs }) => waitedMs))).toBeGreaterThan(2_000);
+  expect(world.counts.bans).toBe(0);
+});
+
 it("refusals of an isolate by itself lead to a ban from 7 s after the first on, and then it refuses without calls", async () => {
   const { world, burst, every, run, sent } = newService(free);
   void burst(61, 0);

@@ -36,10 +36,16 @@ function callFor(
   sentMs = NOW_MS,
   nowMs = sentMs + 20,
 ): Call {
-  const call = state.beginCall("requests", sentMs);
+  const call = state.beginCall("request", sentMs);
   const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, ...result } };
   state.endCall(call, answer, nowMs);
   return call;
+}
+
+/** A report that brings no lease. */
+function callReport(state: KeyState): void {
+  const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, revision: 2 } };
+  state.endCall(state.beginCall("report", NOW_MS + 30), answer, NOW_MS + 50);
 }
 
 function newState(result: Partial<AcquireResult> = {}): KeyState {
@@ -80,7 +86,7 @@ it("a lease ends with its minute by the object's clock, although that has steppe
 it("a timer ends a lease, but not one that has been renewed meanwhile", () => {
   const state = new KeyState("A");
   const leases = [LEASE, { ...LEASE, size: 6 }].map((lease) => {
-    const call = state.beginCall("requests", NOW_MS);
+    const call = state.beginCall("request", NOW_MS);
     const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, lease } };
     return state.endCall(call, answer, NOW_MS + 20);
   });
@@ -102,8 +108,9 @@ it("what is left of a lease shows as remaining in the windows that it was grante
   expect([minute.used, day.used]).toEqual([3, -2]);
 });
 
-it("a lease is due for renewal before its end, earlier without a timer, or when most of it is used, until a call does not renew it", () => {
-  const isDue = (state: KeyState) => [100, 1_600, 1_990].map((ms) => state.arrive(NOW_MS + ms).isDue);
+it("a request renews a lease shortly before its end, or when most of it is used, until a call does not renew it", () => {
+  // The end is at 2,000 ms; a call takes 20 ms.
+  const isDue = (state: KeyState) => [100, 1_719, 1_720].map((ms) => state.arrive(NOW_MS + ms).isDue);
   const state = withLease({ size: 100 });
   expect(isDue(state)).toEqual([false, false, true]);
   consume(state, 90);
@@ -112,6 +119,22 @@ it("a lease is due for renewal before its end, earlier without a timer, or when 
   expect(isDue(state)).toEqual([false, false, false]);
   callFor(state, { revision: 3, lease: { ...LEASE, size: 190 } });
   expect(isDue(state)).toEqual([false, false, true]);
+});
+
+it("the call that reports the end of a lease gets the next one if requests still come, and one has called not long ago", () => {
+  const wantsLease = (lastMs: number, calledMs = NOW_MS, isRenewed = true) => {
+    const state = new KeyState("A");
+    state.beginCall("request", calledMs);
+    const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, lease: LEASE } };
+    const lease = state.endCall(state.beginCall("report", NOW_MS), answer, NOW_MS + 20);
+    if (!isRenewed) callReport(state);
+    state.arrive(NOW_MS + lastMs);
+    if (lease) state.endLease(lease, NOW_MS + 2_000);
+    return state.beginCall("report", NOW_MS + 2_000).request.wantsLease;
+  };
+  expect([wantsLease(1_001), wantsLease(1_000)]).toEqual([true, false]);
+  expect([wantsLease(1_001, NOW_MS - 17_999), wantsLease(1_001, NOW_MS - 18_000)]).toEqual([true, false]);
+  expect(wantsLease(1_001, NOW_MS, false)).toBe(false);
 });
 
 it("a lease that the object has granted instead of one that it has forgotten begins unused", () => {
@@ -162,7 +185,7 @@ function fail(state: KeyState, index: number, secret?: string): void {
   state.wait({ arrivedMs: NOW_MS + index, secret });
   const failure =
     secret === undefined ? new Error("away") : new DatabaseUnavailable(new Error("away"), false);
-  state.failCall(state.beginCall("requests", NOW_MS + index), failure, NOW_MS + index);
+  state.failCall(state.beginCall("request", NOW_MS + index), failure, NOW_MS + index);
 }
 
 it("the latest 100 batches are reported, and empty ones, which failed calls leave, displace no others", () => {
@@ -176,7 +199,7 @@ it("the latest 100 batches are reported, and empty ones, which failed calls leav
 
 it("a lease is not consumed by a request whose secret nobody has judged", () => {
   const state = newState();
-  const call = state.beginCall("requests", NOW_MS + 100);
+  const call = state.beginCall("request", NOW_MS + 100);
   const [unjudged, judged] = [{ secret: "new" }, {}].map(
     (rest): Waiter => ({ arrivedMs: NOW_MS + 110, ...rest }),
   );

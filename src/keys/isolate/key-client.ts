@@ -82,7 +82,7 @@ export class KeyClient {
     const { arrivedMs, timing } = request;
     const { decision, isDue } = this.#state.arrive(this.#runtime.now());
     this.#reportSoon();
-    if (isDue) this.#runtime.keepAlive(this.#call("requests"));
+    if (isDue) this.#runtime.keepAlive(this.#call("request"));
     if (decision !== undefined) return this.#state.show(decision);
     const waiter = { arrivedMs, timing };
     this.#state.wait(waiter);
@@ -154,7 +154,7 @@ export class KeyClient {
     const state = this.#state;
     while (!isDone()) {
       const next = state.next(waiter, this.#runtime.now());
-      if (next.what === "call") await this.#call("requests");
+      if (next.what === "call") await this.#call("request");
       else if (next.what === "pause") await this.#runtime.until(isDone, next.ms);
       else if (next.what === "await call")
         await this.#runtime.until(() => isDone() || state.call === undefined, next.ms);
@@ -166,7 +166,7 @@ export class KeyClient {
   }
 
   /** Calls the object to count all waiting requests, to report, and perhaps to get a lease. */
-  async #call(reason: "requests" | "renewal" | "report"): Promise<void> {
+  async #call(reason: "request" | "report"): Promise<void> {
     const state = this.#state;
     const { now } = this.#runtime;
     const call = state.beginCall(reason, now());
@@ -185,7 +185,7 @@ export class KeyClient {
     }
     const isCurrent = state.call === call;
     const lease = state.endCall(call, answer, now());
-    if (lease !== undefined) this.#runtime.keepAlive(this.#renewOrEnd(lease));
+    if (lease !== undefined) this.#runtime.keepAlive(this.#endLease(lease));
     this.#reportSoon();
     if (isCurrent && answer.result !== undefined)
       state.pauseAfter(call, answer.result, now(), this.#runtime.random);
@@ -216,14 +216,10 @@ export class KeyClient {
     return answer;
   }
 
-  /** When a lease's time comes to an end, renews it if requests still come. Otherwise reports its end. */
-  async #renewOrEnd(lease: HeldLease): Promise<void> {
+  /** Ends a lease after its time, unless requests have renewed it, and reports that. */
+  async #endLease(lease: HeldLease): Promise<void> {
     const { now, wait } = this.#runtime;
-    const nowMs = now();
-    const end = wait(lease.untilMs - nowMs);
-    await wait(lease.renewMs - nowMs);
-    if (this.#state.mayRenew(lease, now())) await this.#call("renewal");
-    await end;
+    await wait(lease.untilMs - now());
     const isUrgent = this.#state.endLease(lease, now());
     this.#reportSoon();
     if (isUrgent) await this.#report(0);

@@ -44,17 +44,25 @@ import { CALL_DEADLINE_MS } from "./call-object.ts";
 /** A record in use is renewed after this share of its time. More: requests that wait for it; less: more calls. */
 const RENEW_RECORD_SHARE = 1 / 2;
 
-/** A lease is renewed before its end: by the time of 1½ calls and a reserve. */
+/**
+ * A request renews a lease before its end: by a share of its time, the time of 1½ calls and a reserve. More: more calls; less: more requests
+ * that come between the end and the next lease, and wait.
+ */
+const RENEW_SHARE = 1 / 10;
 const RENEW_CALLS = 1.5;
 const RENEW_RESERVE_MS = 50;
-/** Without a timer, requests renew a lease earlier, by this share of its time. */
-const UNTIMED_SHARE = 1 / 4;
+/**
+ * The call that reports the end of a lease gets the next one if a request came within this share of the time. More: leases that nobody
+ * needs; less: waits for new ones.
+ */
+const IN_USE_SHARE = 1 / 2;
+/**
+ * Until so long after the last call that a request has made. Timers belong to its request, and Cloudflare ends them 30 s after the response:
+ * then nothing would report the lease. Longer: some of a minute's requests may be lost; shorter: waits for new leases.
+ */
+const MAX_UNATTENDED_MS = 20_000;
 /** A lease is also renewed if less than this share of its requests is left: then the rate has risen. */
 const LEAST_SHARE = 1 / 4;
-/** A lease is in use if a request came within this share of its time. More: leases that nobody needs; less: waits for new ones. */
-const IN_USE_SHARE = 1 / 2;
-/** A timer belongs to a request, which Cloudflare ends 30 s after its response; then another request has to renew the lease. */
-const MAX_RENEWALS = 5;
 
 /** The longest wait for the answer about a secret that the isolate can't judge. Longer: less time to ask the primary instead. */
 export const MAX_INTRODUCTION_MS = 4_000;
@@ -160,11 +168,11 @@ export class KeyState {
   /** In their order of arrival. */
   #waiters: Waiter[] = [];
   #call: Call | undefined;
+  /** The beginning of the last call that a request has made. */
+  #requestCallMs = 0;
   /** The beginnings of the last calls, and the end of the pause after an undecided response. */
   #calledMs: number[] = [];
   #pausedUntilMs = 0;
-  /** The number of renewals by timers in a row. */
-  #renewals = 0;
   #needsReport = false;
   #reportingSinceMs = Number.NEGATIVE_INFINITY;
 
@@ -336,12 +344,11 @@ export class KeyState {
     return !lease.isOver;
   }
 
-  /** Whether a request renews the lease: later if a timer renews it too. */
+  /** Whether a request renews the lease. */
   #isLeaseDue(nowMs: number): boolean {
     if (this.#lease === undefined || this.#lease.isOver || this.#lease.isLast) return false;
-    const { used, size, least, renewMs, durationMs } = this.#lease;
-    const earlierMs = this.#renewals < MAX_RENEWALS ? 0 : durationMs * UNTIMED_SHARE;
-    return size - used < least || nowMs >= renewMs - earlierMs;
+    const { used, size, least, renewMs } = this.#lease;
+    return size - used < least || nowMs >= renewMs;
   }
 
   /** Refuses a request if a window is full and no lease can make room before its end. */
@@ -477,10 +484,9 @@ export class KeyState {
   // Calls.
 
   /** Begins a call that counts all waiting requests, reports, and perhaps gets a lease. */
-  beginCall(reason: "requests" | "renewal" | "report", nowMs: number): Call {
-    const wantsLease = reason !== "report" || this.#waiters.length > 0;
-    if (reason === "requests") this.#renewals = 0;
-    if (reason === "renewal") this.#renewals += 1;
+  beginCall(reason: "request" | "report", nowMs: number): Call {
+    if (reason === "request") this.#requestCallMs = nowMs;
+    const wantsLease = reason === "request" || this.#waiters.length > 0 || this.#hasEndedInUse(nowMs);
     // A request with less time left would soon make the isolate give up the whole call.
     this.#decideOverdue(MIN_CALL_MS, nowMs);
     const secret = this.#waiters.find((each) => each.secret !== undefined)?.secret;
@@ -503,6 +509,13 @@ export class KeyState {
     this.#call = { request, waiters, arrivedMs, sentMs: nowMs, maxMs };
     this.#calledMs = [...this.#calledMs, nowMs].slice(-MAX_CALLS);
     return this.#call;
+  }
+
+  /** Whether requests still come although the lease is over. */
+  #hasEndedInUse(nowMs: number): boolean {
+    if (this.#lease === undefined || !this.#lease.isOver || this.#lease.isLast) return false;
+    const isInUse = nowMs - this.#arrival.atMs < this.#lease.durationMs * IN_USE_SHARE;
+    return isInUse && nowMs - this.#requestCallMs < MAX_UNATTENDED_MS;
   }
 
   #newNumber(): number {
@@ -551,7 +564,8 @@ export class KeyState {
     // If the clock has stepped back, the lease's age is unknown. The next call does not name it, and the object takes it back.
     if (lease === undefined || nowMs < sentMs) return undefined;
     const untilMs = sentMs + lease.durationMs;
-    const renewMs = untilMs - RENEW_RESERVE_MS - RENEW_CALLS * (nowMs - sentMs);
+    const earlierMs = RENEW_SHARE * lease.durationMs + RENEW_CALLS * (nowMs - sentMs) + RENEW_RESERVE_MS;
+    const renewMs = untilMs - earlierMs;
     // The object may have forgotten the lease that this isolate holds, and granted a new one.
     const used = this.#lease?.id === lease.id ? this.#lease.used : 0;
     const least = (lease.size - used) * LEAST_SHARE;
@@ -657,14 +671,7 @@ export class KeyState {
     return this.#decisions.filter((each) => each.admitted + each.refused > 0).length >= MAX_DECISIONS;
   }
 
-  // Timers: one ends each lease, because timers don't step, and renews it if it is in use; one reports.
-
-  /** Whether a timer has to renew the lease: requests still come, and no call is under way. */
-  mayRenew(lease: HeldLease, nowMs: number): boolean {
-    const isHeld = lease === this.#lease && !lease.isOver && nowMs < lease.untilMs;
-    const isInUse = isHeld && !lease.isLast && nowMs - this.#arrival.atMs < lease.durationMs * IN_USE_SHARE;
-    return isInUse && this.#renewals < MAX_RENEWALS && !this.#isBusy(REQUEST_CALLS, nowMs);
-  }
+  // Timers: one ends each lease, because timers don't step; one reports.
 
   /** Ends a lease, unless it was renewed. Returns whether to report that at once: in the next minute, the next request calls anyway. */
   endLease(lease: HeldLease, nowMs: number): boolean {
