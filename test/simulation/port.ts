@@ -61,11 +61,6 @@ export class IsolatePort {
   learnRecord(answer: UsableRecord, sentMs: number): void {
     this.#client.learn(answer, sentMs);
   }
-
-  /** Whether a report may lack local decisions. */
-  get mayForget(): boolean {
-    return this.#client.mayForget;
-  }
 }
 
 /** What the object stores. */

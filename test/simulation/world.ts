@@ -113,6 +113,8 @@ export class Isolate {
   isAskingAgain = false;
   /** Remaining in its latest response, by window. */
   readonly shown = new Map<string, Shown>();
+  /** The requests that its client has admitted in each window. */
+  readonly admitted = new Map<Entry, number>();
 
   constructor(aheadMs: number) {
     this.aheadMs = aheadMs;
@@ -208,8 +210,6 @@ export class World {
   /** Whether a clock has stepped. */
   hasStepped = false;
   #slowestReadMs = 0;
-  /** Whether a client has had more local decisions to report than it keeps. */
-  #mayForget = false;
   /** Whether answers may be lost. */
   mayLose = false;
   /** The number of requests whose secret was valid when they arrived, and then was not. */
@@ -335,6 +335,7 @@ export class World {
     });
     isolate.clientIds.add(isolate.client.id);
     isolate.shown.clear();
+    isolate.admitted.clear();
   }
 
   /** The clock and timers of an isolate, or of a life of the object. */
@@ -515,8 +516,6 @@ export class World {
     this.#expectVerdict(caller.problem, secret, arrivedMs, request.arrivedMs);
     if (caller.problem !== undefined) this.counts.unauthorized += 1;
     if (decision === undefined) return undefined;
-    // After a long outage, the oldest decisions are not reported.
-    this.#mayForget ||= port.mayForget;
     const madeMs = this.versions.find(({ record }) => hasSecret(record, secret))?.fromMs ?? 0;
     // A secret that is new to the isolate may have to wait until the object may read its record again, perhaps for another's wrong one.
     const isNew = !isJudged && madeMs > arrivedMs - IN_FORCE_MS;
@@ -630,9 +629,18 @@ export class World {
       const most = entry.most + entry.admittedLocally;
       const when = `${name} of ${new Date(window.startMs).toISOString()}`;
       this.expect(entry.admitted <= most, () => `${entry.admitted} admitted of ${entry.most} in the ${when}`);
+      if (client === isolate.client) this.#expectOwnLimit(isolate, entry, window.limit);
       if (isAtOnce && !this.hasStepped)
         this.expect(this.objectNowMs < resetMs(window, name), () => `a lease was used after its ${name}`);
     }
+  }
+
+  /** An isolate alone admits no more than the limit, also while it decides without the object. */
+  #expectOwnLimit({ admitted }: Isolate, entry: Entry, limit: number): void {
+    const own = (admitted.get(entry) ?? 0) + 1;
+    admitted.set(entry, own);
+    const most = Math.max(entry.most, limit);
+    this.expect(own <= most || this.hasStepped, () => `one isolate has admitted ${own} of ${most}`);
   }
 
   /** Remaining never rises in the responses of one isolate, while the limit stays. */
@@ -940,8 +948,7 @@ export class World {
       const admitted = entries.reduce((sum, entry) => sum + entry.admitted, 0);
       const lost = entries.reduce((sum, entry) => sum + entry.lost, 0);
       this.expect(
-        (this.#mayForget || used + this.#unreported >= admitted) &&
-          (used <= admitted + lost + more || this.cancelled > 0),
+        used + this.#unreported >= admitted && (used <= admitted + lost + more || this.cancelled > 0),
         () => `usage shows ${used}, ${admitted} were admitted (${lost} lost), ${what}`,
       );
     };

@@ -9,7 +9,7 @@ export const END = Number.POSITIVE_INFINITY;
 export const START_MS = Date.UTC(2026, 10, 22, 12, 34, 2);
 
 /** How the network handles a message. `answer` has the object execute it, and returns the result. */
-type Handler = (message: Message, answer: () => void) => void;
+export type Handler = (message: Message, answer: () => void) => unknown;
 
 export const works: Handler = (_, answer) => answer();
 export const hangs: Handler = () => {};

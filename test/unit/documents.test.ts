@@ -210,7 +210,7 @@ const PHRASES: Record<string, string[]> = {
     "at most {MAX_CALLS} calls a second",
     `a Free key (${free.minute} a minute)`,
     "after {REVALIDATE_MS / 1000} of their",
-    "up to {MAX_DECISIONS} of these batches",
+    "More than {MAX_DECISIONS} batches are merged",
   ],
   "docs/operating.md": [
     "pages of {PAGE_SIZE} keys",
@@ -224,7 +224,7 @@ const PHRASES: Record<string, string[]> = {
     "each grant adds at most {LEASE_SHARE} of what is left",
     `(${IDS}, digits`,
     RENEWAL,
-    "its last {MAX_DECISIONS} local batches",
+    "more than {MAX_DECISIONS} failed calls",
     "`Retry-After: {RETRY_AFTER_SECONDS}`",
     "`Retry-After: {FULL_RETRY_AFTER_SECONDS}`",
     `runs every ${CRON} minutes`,

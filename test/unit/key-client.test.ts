@@ -8,6 +8,8 @@ import { KEY_ID } from "../support/key-record.ts";
 import {
   admissions,
   END,
+  type Handler,
+  hangs,
   isOverloaded,
   longest,
   newService,
@@ -232,6 +234,30 @@ it("refusals of an isolate by itself lead to a ban from 7 s after the first on, 
 });
 
 describe("while the object can't be reached", () => {
+  it.each<[string, Handler]>([
+    ["fails calls", (message) => message.fail(new Error("away"))],
+    ["is overloaded", isOverloaded],
+    ["hangs", hangs],
+    [
+      "executes calls, but its answers are lost",
+      async (message) => {
+        await message.deliver();
+        message.fail(new Error("lost"));
+      },
+    ],
+  ])("one isolate admits exactly the limit of each minute, if the object %s", async (_, handle) => {
+    const { network, world, at, every, run } = newService(pro);
+    void at(0);
+    await run(1_000);
+    network.handle = (message, answer) => world.time.after(TRIP_MS, () => handle(message, answer));
+    const decided = await run(300_000, ...every(100, 1_000, 240_000));
+    network.handle = works;
+    await run(END, at(300_000));
+    const minutes = Map.groupBy(decided, ({ decision }) => decision.windows.minute.startMs);
+    const admitted = [...minutes.values()].map((each) => admissions(each));
+    expect(admitted.slice(0, 4)).toEqual([299, 300, 300, 300]);
+  });
+
   it("local admissions count in their own windows, also after a status without them", async () => {
     const { network, world, isolate, at, run } = newService({ minute: 3, day: 9 });
     network.handle = isOverloaded;

@@ -2,7 +2,6 @@
 // real object. The object's clock is 5 s behind.
 
 import { expect, it } from "vitest";
-import { DatabaseUnavailable } from "../../src/d1/statements.ts";
 import { type Call, KeyState, type Waiter } from "../../src/keys/isolate/key-state.ts";
 import { type AcquireResult, LEASE_MS, type Lease } from "../../src/keys/protocol.ts";
 import { FIRST_SECRET } from "../simulation/world.ts";
@@ -180,21 +179,24 @@ it("requests that are decided one by one are one batch of the report, in each mi
   expect(reported(state).decisions.map(({ admitted }) => admitted)).toEqual([150, 2, 1]);
 });
 
-/** A request whose call fails. Without a record of its secret, it is not decided, and what its call was charged is taken back. */
-function fail(state: KeyState, index: number, secret?: string): void {
-  state.wait({ arrivedMs: NOW_MS + index, secret });
-  const failure =
-    secret === undefined ? new Error("away") : new DatabaseUnavailable(new Error("away"), false);
-  state.failCall(state.beginCall("request", NOW_MS + index), failure, NOW_MS + index);
-}
-
-it("the latest 100 batches are reported, and empty ones, which failed calls leave, displace no others", () => {
+it("of more than 100 batches, those of a minute are merged except the oldest, and a call acknowledges what it has reported", () => {
   const state = newState();
-  for (let call = 0; call < 150; call += 1) fail(state, call, call < 60 ? undefined : "new");
-  const batches = () => reported(state).decisions.map(({ admitted }) => admitted);
-  expect([batches().length, batches().filter((admitted) => admitted === 1).length]).toEqual([100, 60]);
-  for (let call = 0; call < 101; call += 1) fail(state, 200 + call);
-  expect(batches()).toEqual(Array(100).fill(1));
+  const fail = (atMs: number) => {
+    state.wait({ arrivedMs: atMs });
+    state.failCall(state.beginCall("request", atMs), new Error("away"), atMs);
+  };
+  for (let call = 0; call < 250; call += 1) fail(NOW_MS + 100);
+  for (let minute = 1; minute <= 120; minute += 1) fail(NOW_MS + minute * 60_000);
+  const atMs = NOW_MS + 120 * 60_000;
+  const call = state.beginCall("report", atMs);
+  const { decisions } = call.request;
+  expect(decisions.map(({ admitted }) => admitted)).toEqual([1, 249, ...Array(120).fill(1)]);
+  // The last call of the first minute has number 251.
+  expect(decisions.slice(0, 3).map(({ number }) => number)).toEqual([2, 251, 252]);
+  state.decideAlone(atMs);
+  const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, revision: 2 } };
+  state.endCall(call, answer, atMs);
+  expect(reported(state, atMs).decisions.map(({ admitted }) => admitted)).toEqual([1]);
 });
 
 it("a lease is not consumed by a request whose secret nobody has judged", () => {

@@ -72,11 +72,6 @@ export class KeyClient {
     return this.#state.needsCall(this.#runtime.now());
   }
 
-  /** Whether a report may lack local decisions. */
-  get mayForget(): boolean {
-    return this.#state.mayForget;
-  }
-
   /** Counts a request with a valid secret. Needs a record. */
   async acquire(request: KeyRequest): Promise<KeyDecision> {
     const { arrivedMs, timing } = request;

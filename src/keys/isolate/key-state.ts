@@ -79,8 +79,8 @@ const UNDECIDED_PAUSE_MS = 400;
 /** A pause is up to so much longer, so that isolates do not ask at the same time. */
 const SPREAD = 0.25;
 
-/** If an outage has more batches than this, some are not reported: empty ones first, then the oldest. */
-export const MAX_DECISIONS = 100;
+/** If an outage has more batches than this, those of a minute are merged. More: larger reports; fewer: more that may be charged twice. */
+const MAX_DECISIONS = 100;
 /** A report that takes longer was cancelled together with its request. */
 const MAX_REPORT_MS = 4 * MAX_WAIT_MS;
 
@@ -540,7 +540,7 @@ export class KeyState {
       each.secret = undefined;
       this.#noteArrival(nowMs);
     }
-    this.#decisions = this.#decisions.filter((each) => !request.decisions.includes(each));
+    this.#decisions = this.#decisions.filter(({ number }) => number > request.number);
     const { result } = answer;
     if (result === undefined) {
       this.#decideAll(new Error("the key has been deleted"), nowMs);
@@ -659,16 +659,7 @@ export class KeyState {
       return;
     }
     const all = [...this.#decisions, { number: number ?? this.#newNumber(), ...decision }];
-    // An empty decision only cancels the charge of a failed call: without it, requests may stay charged. Without another one, requests
-    // are never charged.
-    const firstEmpty = all.findIndex((each) => each.admitted + each.refused === 0);
-    if (all.length > MAX_DECISIONS) all.splice(Math.max(0, firstEmpty), 1);
-    this.#decisions = all;
-  }
-
-  /** Whether a report may lack decisions. */
-  get mayForget(): boolean {
-    return this.#decisions.filter((each) => each.admitted + each.refused > 0).length >= MAX_DECISIONS;
+    this.#decisions = all.length > MAX_DECISIONS ? mergeTwo(all, this.#call?.request.number) : all;
   }
 
   // Timers: one ends each lease, because timers don't step; one reports.
@@ -713,6 +704,27 @@ export class KeyState {
 /** What the object is told about a lease. A used one is over, so the next is a new one. */
 function reportOf({ id, used, size, isOver }: HeldLease) {
   return { id, used, isOver: isOver || used === size };
+}
+
+/**
+ * Merges two batches of a minute, if there are two that the call under way reports both, or neither. They are charged twice if the last
+ * failed call that the object has executed is one of theirs. That is probably the first one, so the oldest batch stays alone.
+ */
+function mergeTwo(decisions: readonly LocalDecision[], underWay = 0): readonly LocalDecision[] {
+  const partOf = ({ atMs, number }: LocalDecision) =>
+    `${startOfWindowMs("minute", atMs)} ${number < underWay}`;
+  const parts = decisions.map(partOf);
+  const second = parts.findIndex((each, index) => index > 1 && each === parts[index - 1]);
+  const [a, b] = decisions.slice(second - 1);
+  if (second < 0 || a === undefined || b === undefined) return decisions;
+  const merged = {
+    number: b.number,
+    atMs: a.atMs,
+    admitted: a.admitted + b.admitted,
+    refused: a.refused + b.refused,
+    refusedByDay: a.refusedByDay + b.refusedByDay,
+  };
+  return decisions.toSpliced(second - 1, 2, merged);
 }
 
 function tooLate(): DeadlineExceeded {
