@@ -79,6 +79,22 @@ describe("with a lease", () => {
 });
 
 describe("a call", () => {
+  it("whose answer is lost at the end of a minute refuses no request that has room in the next one", async () => {
+    const { network, world, at, burst, run } = newService({ minute: 3, day: 9 });
+    void at(57_700);
+    // They wait for the first call.
+    const waiting = burst(3, 57_750);
+    await run(57_760);
+    network.handle = async (message, answer) => {
+      if (message.isRetry) return answer();
+      await message.deliver();
+      message.fail(new Error("lost"));
+    };
+    // The minute ends at 58,000 ms, and the call is repeated after 250 ms.
+    expect(admissions(await run(END, ...waiting))).toBe(3);
+    expect(world.usage().days).toMatchObject([{ admitted: 4, refusedByMinute: 0 }]);
+  });
+
   it("that leaves requests undecided is repeated, but not often, until the lease that has room comes back", async () => {
     const service = newService(pro);
     const holder = newHolder(service);

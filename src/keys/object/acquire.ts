@@ -46,7 +46,7 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
     const lease = known.lease?.renewedMs === known.seenMs ? known.lease : undefined;
     const isUndecided = known.refused > 0 && comingBack(rolled, limits, nowMs) > 0;
     if (!isUndecided) return answer(rolled, known.admitted, known.refused, lease);
-    // A new window has begun, or an isolate has got a lease, so there may be room again.
+    // A new window may have begun, or the limit may be higher: a refusal must not name a window that has room.
     const uncounted = takeBack(rolled, { ...known, admitted: 0 });
     const client = { ...known, refused: 0, refusedByDay: 0 };
     const clients = withClient(rolled.clients, request.client, client, nowMs);
