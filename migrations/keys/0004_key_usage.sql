@@ -1,6 +1,7 @@
--- The requests of a key on a UTC day, such as 2026-11-20, as its object counted them: src/keys/object/usage-record.ts. Totals: a later
+-- The requests of a key on a UTC day, such as 2026-11-20, as its object counted them: src/keys/object/alarm.ts. Totals: a later
 -- row replaces an earlier one, and a larger revision is later. `object` is the beginning of the object's id: each preview has objects of
--- its own, and counts for itself. The day comes first, so that a report on all keys reads neighbouring rows.
+-- its own, and counts for itself. The day comes first, so that a report on all keys reads neighbouring rows. `alerted`: the largest percentage
+-- of the day's limit that the log has an alert of.
 CREATE TABLE key_usage (
   day TEXT NOT NULL CHECK (length(day) = 10),
   key_id TEXT NOT NULL,
@@ -12,5 +13,6 @@ CREATE TABLE key_usage (
   busiest_minute INTEGER NOT NULL,
   last_admitted_ms INTEGER,
   last_refused_ms INTEGER,
+  alerted INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (day, key_id, object)
 ) STRICT, WITHOUT ROWID;

@@ -1,7 +1,7 @@
 // What operators read about keys: records with bans and graces, and the record of changes. All times are Unix time in milliseconds.
 
 import { read } from "../d1/statements.ts";
-import { BANNED } from "../keys/object/ban-record.ts";
+import { BANNED } from "../keys/object/alarm.ts";
 import type { Plan } from "../keys/plans.ts";
 import { DAY_MS } from "../keys/protocol.ts";
 import type { Key } from "../keys/record.ts";

@@ -2,7 +2,7 @@
 // that was deleted keeps its rows. All times are Unix time in milliseconds, days are UTC days such as `2026-11-20`.
 
 import { deleteInSteps } from "../d1/delete-in-steps.ts";
-import { read } from "../d1/statements.ts";
+import { read, writeIdempotent } from "../d1/statements.ts";
 import { PLAN_LIMITS } from "../keys/plans.ts";
 import { DAY_MS } from "../keys/protocol.ts";
 import { formatDate } from "../lib/rfc3339.ts";
@@ -10,6 +10,9 @@ import { readByName } from "./names.ts";
 
 /** How long rows are kept. Longer: a larger table; shorter: no comparison with the same month of the last year. */
 export const USAGE_KEPT_DAYS = 400;
+
+/** The percentages of a day's limit that the log has alerts of. */
+const ALERTS = [80, 100] as const;
 
 /** Requests in a time. A correction can make a count negative. */
 export interface Requests {
@@ -76,6 +79,17 @@ const SELECT_UNUSED = `
   SELECT id FROM asked LEFT JOIN used ON used.key_id = id LEFT JOIN rotated ON rotated.key_id = id
   WHERE used.ms IS NULL OR used.ms < rotated.ms`;
 
+/** Days of which an alert is due. A key that was deleted has no limit. */
+const SELECT_ALERTS = `
+  SELECT * FROM (
+    SELECT day, key_id AS keyId, object, admitted, alerted, (SELECT ${DAY_LIMIT} FROM keys WHERE id = key_id) AS "limit"
+    FROM key_usage WHERE day >= ?1
+  ) WHERE admitted * 100 >= ?2 * "limit" AND alerted < (CASE WHEN admitted >= "limit" THEN 100 ELSE ?2 END)`;
+
+const UPDATE_ALERTED = `
+  UPDATE key_usage SET alerted = value ->> 'percent' FROM json_each(?1)
+  WHERE (day, key_id, object) = (value ->> 'day', value ->> 'keyId', value ->> 'object') AND alerted < value ->> 'percent'`;
+
 const DELETE_OLD = `
   DELETE FROM key_usage WHERE (day, key_id, object) IN
   (SELECT day, key_id, object FROM key_usage WHERE day < ?1 ORDER BY day LIMIT ?2)`;
@@ -112,6 +126,28 @@ export async function findUnused(database: D1Database, ids: string[]): Promise<S
   const statement = database.prepare(SELECT_UNUSED).bind(JSON.stringify(ids));
   const { results } = await read(() => statement.all<{ id: string }>());
   return new Set(results.map(({ id }) => id));
+}
+
+/**
+ * Hands over each percentage of ALERTS that today or yesterday has reached of the limit that its key has now, once; again if the database
+ * fails right then. What isolates have leased counts as used.
+ */
+export async function takeAlerts(
+  database: D1Database,
+  nowMs: number,
+  onAlert: (alert: { keyId: string; day: string; percent: number; admitted: number; limit: number }) => void,
+): Promise<void> {
+  type Row = { keyId: string; object: string; day: string; admitted: number; limit: number; alerted: number };
+  const statement = database.prepare(SELECT_ALERTS).bind(dayOf(nowMs, 1), ALERTS[0]);
+  const { results } = await read(() => statement.all<Row>());
+  const alerts = results.flatMap(({ alerted, ...row }) =>
+    ALERTS.filter((percent) => percent > alerted && row.admitted * 100 >= percent * row.limit).map(
+      (percent) => ({ ...row, percent }),
+    ),
+  );
+  for (const { object: _, ...alert } of alerts) onAlert(alert);
+  if (alerts.length > 0)
+    await writeIdempotent(() => database.prepare(UPDATE_ALERTED).bind(JSON.stringify(alerts)).run());
 }
 
 /** Deletes rows that are older than USAGE_KEPT_DAYS, at most as many as one run may. Returns their number. */

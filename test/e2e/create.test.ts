@@ -271,7 +271,7 @@ describe("./petstore keys create --from", () => {
     const other = await create("twin");
     // A later key that is revoked does not stand for the one that works.
     for (const { id } of [ended, await create("used")]) await revokeKey(database, id, operator());
-    const usage = "INSERT INTO key_usage VALUES (?1, ?2, 'a', 1, 1, 0, 0, 1, ?3, NULL)";
+    const usage = "INSERT INTO key_usage VALUES (?1, ?2, 'a', 1, 1, 0, 0, 1, ?3, NULL, 0)";
     const today = new Date().toISOString().slice(0, 10);
     await database.prepare(usage).bind(today, used.id, Date.now()).run();
     const path = await fileOf(

@@ -9,7 +9,7 @@ import { text } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { createDatabases, migrate } from "../../scripts/cloudflare/database.ts";
 import { Io } from "../../scripts/lib/io.ts";
-import { BANNED } from "../../src/keys/object/ban-record.ts";
+import { BANNED } from "../../src/keys/object/alarm.ts";
 import { newSecret } from "../../src/keys/secret.ts";
 import { createKey, renameKey, rotateKey } from "../../src/operators/admin.ts";
 import { KEY_CHANGES } from "../../src/operators/changes.ts";
@@ -82,7 +82,7 @@ function startSuspension(ids: string[]) {
 }
 
 /** Records bans of a key that began now. */
-async function recordBans(id: string, count: number): Promise<void> {
+async function writeBans(id: string, count: number): Promise<void> {
   const insert = database.prepare(
     "INSERT INTO key_changes (key_id, at_ms, change, to_value, changed_by) VALUES (?1, ?2, 'banned', ?3, 'a test')",
   );
@@ -226,9 +226,9 @@ describe("./petstore keys list", () => {
     await create("expired", -1);
     await run(`rotate ${await create("fresh", 31 * DAY_MS)} --yes`);
     await run(`rotate ${await create("in grace")} --grace 60 --yes`);
-    await recordBans(await create("banned"), 1);
+    await writeBans(await create("banned"), 1);
     const unbanned = await create("unbanned");
-    await recordBans(unbanned, 3);
+    await writeBans(unbanned, 3);
     await run(`unban ${unbanned}`);
     await run(`revoke ${await create("revoked", -1)} --yes`);
     const inGrace = await create("revoked in grace");
@@ -362,7 +362,7 @@ it("./petstore keys rotate prints a new key for the same id, and when the old on
 
 it("every change is recorded, with the values before and after, and who made it", async () => {
   const { id, lastFour } = await newKey();
-  await recordBans(id, 1);
+  await writeBans(id, 1);
   const COMMANDS = [
     ["rename ID Ann&Jo", "renamed: Ann's shop → Ann&Jo"],
     ["plan ID enterprise --per-minute 7 --per-day 70", "plan: free → enterprise 7/min 70/day"],
@@ -660,7 +660,7 @@ describe("./petstore keys find", () => {
       stderr: "",
     });
     const banned = await newKey("banned");
-    await recordBans(banned.id, 1);
+    await writeBans(banned.id, 1);
     expect((await find(banned.secret)).stdout).toMatch(/ It works after the ban; it never expires\.\n$/);
     const { secret: expired } = await newKey("expired", -1);
     expect((await find(expired)).stdout).toMatch(

@@ -43,7 +43,7 @@ async function use(keys: D1Database, id: string, day: string, counts: Counts, ob
   const startMs = Date.parse(day);
   const times = [startMs + 1_000, refusedMinute + refusedDay > 0 ? startMs + 2_000 : null];
   await keys
-    .prepare("INSERT INTO key_usage VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8, ?9)")
+    .prepare("INSERT INTO key_usage VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8, ?9, 0)")
     .bind(day, id, object, admitted, refusedMinute, refusedDay, admitted + refusedMinute, ...times)
     .run();
 }

@@ -4,14 +4,18 @@
 import type { Caller, KeyRequest } from "../../src/keys/isolate/caller.ts";
 import { KnownKeys, type KnownKeysOptions } from "../../src/keys/isolate/known-keys.ts";
 import { acquire, statusOf } from "../../src/keys/object/acquire.ts";
+import {
+  afterChange,
+  alarmMs,
+  NOTHING_UNWRITTEN,
+  type Unwritten,
+  writeUsage,
+} from "../../src/keys/object/alarm.ts";
 import { ApiKey } from "../../src/keys/object/api-key.ts";
 import { liftBan } from "../../src/keys/object/bans.ts";
-import type { Duties } from "../../src/keys/object/duties.ts";
 import { type Quota, rollOver, UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
-import { NO_ALERTS, withLimit } from "../../src/keys/object/quota-alert.ts";
 import type { ReadRecord } from "../../src/keys/object/record-reader.ts";
 import { daysOf } from "../../src/keys/object/totals.ts";
-import { afterChange, NOTHING_UNRECORDED, recordUsage } from "../../src/keys/object/usage-record.ts";
 import type { Status, UsableRecord } from "../../src/keys/protocol.ts";
 import type { KeyRecord } from "../../src/keys/record.ts";
 import type { Runtime } from "../../src/lib/runtime.ts";
@@ -64,20 +68,19 @@ export class IsolatePort {
 }
 
 /** What the object stores. */
-export type Stored = { quota: Quota; read: ReadRecord | undefined; duties: Duties };
+export type Stored = { quota: Quota; read: ReadRecord | undefined; unwritten: Unwritten };
 
 export interface ObjectOptions {
   storage: { kv: object; setAlarm: (atMs: number) => void };
   database: object;
   runtime: Runtime;
   findRecord: () => Promise<KeyRecord>;
-  log: (event: string, fields: object) => void;
 }
 
 /** A life of the key's object. */
-export function newObject({ storage, database, runtime, findRecord, log }: ObjectOptions): ApiKey {
+export function newObject({ storage, database, runtime, findRecord }: ObjectOptions): ApiKey {
   const ctx = { storage, id: { name: KEY_ID, toString: () => "an object" } };
-  const options = { runtime, findRecord, recordBan: async () => {}, recordUsage, log };
+  const options = { runtime, findRecord, writeBan: async () => {}, writeUsage, log: () => {} };
   return new ApiKey(ctx as never, { KEYS_DB: database } as never, options);
 }
 
@@ -87,8 +90,8 @@ export type LimiterObject = Pick<ApiKey, "acquire" | "identify" | "usage" | "ala
  * What a stored value says: the counts, whether the minute has a refusal, the latest call and the lease of each client, and whether operators see all
  * usage.
  */
-export function contentOf({ quota: { revision, counts, clients, refusals }, duties }: Stored) {
-  const [hasRefusal, isRecorded] = [refusals.firstMs > 0, duties.usage.days.length === 0];
+export function contentOf({ quota: { revision, counts, clients, refusals }, unwritten }: Stored) {
+  const [hasRefusal, isRecorded] = [refusals.firstMs > 0, unwritten.days.length === 0];
   return { revision, counts, hasRefusal, clients, isRecorded };
 }
 
@@ -101,10 +104,8 @@ export function withoutRecord<State extends Stored>(state: State): State {
 export function storedAfter(requests: number, limits: Limits, nowMs: number): Stored & { alarmMs: number } {
   const call = { ...NO_REQUESTS, client: "prefill", number: 1, requests };
   const { quota } = acquire(UNUSED_QUOTA, limits, call, nowMs);
-  const usage = afterChange(NOTHING_UNRECORDED, UNUSED_QUOTA.totals, quota.totals, nowMs);
-  const alerted = withLimit(NO_ALERTS, quota.counts.day.startMs, limits.day);
-  const duties = { banMs: Number.POSITIVE_INFINITY, usage, alerted };
-  return { quota, read: undefined, duties, alarmMs: usage.dueMs };
+  const unwritten = afterChange(NOTHING_UNWRITTEN, UNUSED_QUOTA, quota, nowMs);
+  return { quota, read: undefined, unwritten, alarmMs: alarmMs(unwritten) };
 }
 
 /** What an object with this stored value would answer to GET /v1/usage at `nowMs`, if it had this record. */

@@ -257,8 +257,6 @@ export class World {
   #alarmMs = Number.POSITIVE_INFINITY;
   /** The alarm that the object has set since it stored its state. */
   #newAlarmMs: number | undefined;
-  /** How often each alert was logged, by day and percentage. */
-  readonly #alerts = new Map<string, number>();
   /** How many responses have named the day as the window that refuses. */
   #refusedByDay = 0;
   /** Refusals of repeated calls. They name the window by then, which may be another one than when they were counted. */
@@ -687,7 +685,6 @@ export class World {
       database: this.#database(),
       runtime: this.#runtimeOf(life, () => this.objectNowMs),
       findRecord: () => this.#read(life),
-      log: (event, fields) => this.#noteLog(event, fields as never),
     });
     return life;
   }
@@ -702,14 +699,6 @@ export class World {
         }),
       }),
     };
-  }
-
-  #noteLog(event: string, { day, percent }: { day: string; percent: number }): void {
-    if (event !== "quota_alert") return;
-    const alert = `${percent} % of ${day}`;
-    this.#alerts.set(alert, (this.#alerts.get(alert) ?? 0) + 1);
-    const isOnce = this.#alerts.get(alert) === 1 || this.crashes > 0;
-    this.expect(isOnce, () => `a second alert of ${alert}`);
   }
 
   /** Runs the alarm when it is due. After a crash it runs again. */
@@ -979,7 +968,7 @@ export class World {
     return latest === undefined || contentOf(latest).isRecorded;
   }
 
-  /** Operators see what the object has counted, and each alert was logged. */
+  /** Operators see what the object has counted. */
   expectRecords(): void {
     const rows = USAGE.prepare("SELECT * FROM key_usage").all() as unknown as UsageRow[];
     const shown = rows.map((row) => [row.day, row.admitted, row.refused_minute, row.refused_day].join(" "));
@@ -988,12 +977,5 @@ export class World {
       [formatDate(day.startMs), day.admitted, day.refusedByMinute, day.refusedByDay].join(" "),
     );
     this.expect(`${shown.sort()}` === `${counted.sort()}`, () => `operators see ${shown}, not ${counted}`);
-    if (this.versions.some(({ record }) => record.limits !== this.record.limits)) return;
-    for (const { startMs, admitted } of days)
-      for (const percent of [80, 100]) {
-        const isDue = admitted * 100 >= percent * this.record.limits.day;
-        const wasLogged = this.#alerts.has(`${percent} % of ${formatDate(startMs)}`);
-        this.expect(!isDue || wasLogged, () => `no alert of ${percent} % of ${formatDate(startMs)}`);
-      }
   }
 }

@@ -1,18 +1,9 @@
 // acquire on a quota: windows, bans, leases, reports and repeated calls. The simulation has random lives of a key.
 
-import { assert, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { acquire } from "../../src/keys/object/acquire.ts";
 import { BAN_MS, liftBan } from "../../src/keys/object/bans.ts";
-import { dueAlerts } from "../../src/keys/object/duties.ts";
 import { UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
-import {
-  type Alerted,
-  NO_ALERTS,
-  newAlerts,
-  withAlert,
-  withLimit,
-  withoutOld,
-} from "../../src/keys/object/quota-alert.ts";
 import { daysOf } from "../../src/keys/object/totals.ts";
 import { type AcquireRequest, type AcquireResult, LEASE_MS } from "../../src/keys/protocol.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
@@ -336,53 +327,6 @@ it("the busiest minute has all requests of its minute, also those reported in th
   expect(busiest()).toBe(12);
   key.acquire(2);
   expect(busiest()).toBe(13);
-});
-
-it("a day has its alerts once each, also the day before one with an alert, but none before those that are known", () => {
-  const [first, second, third] = [0, 1, 2].map((days) => MIDNIGHT_MS + days * DAY_MS) as [
-    number,
-    number,
-    number,
-  ];
-  const withDays = (...days: number[]) =>
-    days.reduce((alerted, each) => withLimit(alerted, each, 5), NO_ALERTS);
-  const alertsOf = (alerted: Alerted, startMs: number, admitted = 5) =>
-    newAlerts(alerted, { startMs, admitted }).map(({ percent }) => percent);
-  expect(alertsOf(withDays(first), first, 3)).toEqual([]);
-  expect(alertsOf(withDays(first), first)).toEqual([80, 100]);
-  const alerted = withAlert(withDays(first, second), second, 100);
-  expect(alertsOf(alerted, first)).toEqual([80, 100]);
-  expect(alertsOf(withAlert(alerted, first, 80), first)).toEqual([100]);
-  expect(alertsOf(alerted, second)).toEqual([]);
-  const three = withDays(first, second, third);
-  expect(alertsOf(withoutOld(three, [first]), first)).toEqual([80, 100]);
-  expect(alertsOf(withoutOld(three, []), first)).toEqual([]);
-  // All its requests are reported late.
-  expect(alertsOf(withDays(second), first)).toEqual([80, 100]);
-  expect(alertsOf(withAlert(withDays(second), first, 100), first)).toEqual([]);
-});
-
-it("what was leased before midnight does not count towards an alert until its isolate is overdue", () => {
-  const key = newKey({ minute: 100, day: 100 }, MIDNIGHT_MS - 1_000);
-  key.acquire(71, HOT);
-  key.nowMs = MIDNIGHT_MS + 1_000;
-  key.acquire(1, { client: "B", wantsLease: false });
-  const yesterday = daysOf(key.quota.totals).find(({ startMs }) => startMs === MIDNIGHT_MS - DAY_MS);
-  assert(yesterday && yesterday.admitted >= 80);
-  const alerted = withLimit(NO_ALERTS, yesterday.startMs, 100);
-  const percentages = () => dueAlerts(alerted, key.quota, yesterday, key.nowMs).map(({ percent }) => percent);
-  expect(percentages()).toEqual([]);
-  key.nowMs += 10_000;
-  expect(percentages()).toEqual([80]);
-});
-
-it("a lower limit counts for the alerts of its day, not for those of the day before", () => {
-  const before = withLimit(withLimit(NO_ALERTS, MIDNIGHT_MS, 9), MIDNIGHT_MS, 8);
-  const alerted = withLimit(before, MIDNIGHT_MS + DAY_MS, 5);
-  expect(newAlerts(alerted, { startMs: MIDNIGHT_MS, admitted: 7 })).toEqual([{ percent: 80, limit: 8 }]);
-  expect(newAlerts(alerted, { startMs: MIDNIGHT_MS + DAY_MS, admitted: 4 })).toEqual([
-    { percent: 80, limit: 5 },
-  ]);
 });
 
 it("an isolate is forgotten after 60 s without a call", () => {

@@ -5,10 +5,8 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "c
 import { env } from "cloudflare:workers";
 import { assert, expect, it, vi } from "vitest";
 import { ApiKey } from "../../src/index.ts";
-import { recordBan } from "../../src/keys/object/ban-record.ts";
+import { writeBan, writeUsage } from "../../src/keys/object/alarm.ts";
 import { BAN_MS } from "../../src/keys/object/bans.ts";
-import { recordUsage } from "../../src/keys/object/usage-record.ts";
-import type { AcquireRequest } from "../../src/keys/protocol.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
 import { changePlan, rotateKey } from "../../src/operators/admin.ts";
@@ -104,7 +102,7 @@ it("the stored value has nothing of a wrong secret, and does not exist for a key
   expect(before).toEqual([
     [
       "state-4",
-      { keyId: used.id, quota: expect.anything(), read: expect.anything(), duties: expect.anything() },
+      { keyId: used.id, quota: expect.anything(), read: expect.anything(), unwritten: expect.anything() },
     ],
   ]);
   const [unused, unknown] = [(await newObject()).object, objectOf(newKeyId())];
@@ -177,7 +175,7 @@ it("the record of a ban is made by an alarm, which survives a crash and a new da
     await runDurableObjectAlarm(object);
   }
   // As an alarm that crashes after it has made the record.
-  await recordBan(env.KEYS_DB, id, LATE_MS + BAN_MS);
+  await writeBan(env.KEYS_DB, id, LATE_MS + BAN_MS);
   const changes = await listChanges(env.KEYS_DB, id, 9);
   expect(changes.map(({ change }) => change)).toEqual(["banned", "created"]);
   pass(600_000);
@@ -257,7 +255,9 @@ it("a day is recorded again after a late report, not by a late write; each objec
   await runDurableObjectAlarm(object);
   const late = { days: [{ ...NO_REQUESTS_ON, startMs: Date.UTC(2026, 10, 20), admitted: 1 }], minutes: [] };
   for (const name of [object.id.toString().slice(0, 16), "other"])
-    await recordUsage(env.KEYS_DB, { keyId: id, object: name }, 1, late, [Date.UTC(2026, 10, 20)]);
+    await writeUsage(env.KEYS_DB, { keyId: id, object: name }, { revision: 1, totals: late }, [
+      Date.UTC(2026, 10, 20),
+    ]);
   expect(await recordedOf(id)).toMatchObject([
     { day: "2026-11-20", admitted: 63, byMinute: 1, byDay: 4, admittedMs: LATE_MS },
     { day: "2026-11-20", admitted: 1, byMinute: 0, byDay: 0, refusedMs: null },
@@ -284,26 +284,6 @@ it("rows of the last 30 days that a restore has lost come back on the next day; 
   expect(rest).toHaveLength(others.length + 1);
 });
 
-it("an alert that becomes due while usage is recorded does not wait ten minutes; a write that fails loses no alert", async () => {
-  const { id } = await newKey({ plan: "enterprise", limits: { minute: 100, day: 100 } });
-  const object = objectOf(id);
-  await acquire(id, batch(79));
-  pass(60_000);
-  await runInDurableObject(object, (instance: ApiKey) =>
-    Promise.all([instance.alarm(), instance.acquire(batch(1))]),
-  );
-  expect(await alarmOf(object)).toBe(Date.now());
-  takeLogLines();
-  await runInDurableObject(object, async (instance: ApiKey, { storage }) => {
-    vi.spyOn(storage.kv, "put").mockImplementationOnce(() => {
-      throw new Error("the disk is full");
-    });
-    await expect(instance.alarm()).rejects.toThrow("full");
-    await instance.alarm();
-  });
-  expect(takeLogLines().flatMap(({ percent }) => percent ?? [])).toEqual([80]);
-});
-
 it("usage of a key whose row was lost is recorded under its id, by an alarm that does not know the object's name", async () => {
   const { id, object } = await newObject();
   await acquire(id, batch(2));
@@ -328,50 +308,4 @@ it("a later change sets an alarm again that was given up, and one that a wrong c
   pass(-3_600_000);
   await acquire(id, batch(1));
   expect(await alarmOf(object)).toBe(Date.now() + 600_000);
-});
-
-it("an alert is logged once when a day has used 80 and 100 % of its limit; what is leased does not count", async () => {
-  const limits = { minute: 100, day: 100 };
-  const { id } = await newKey({ plan: "enterprise", limits });
-  const object = objectOf(id);
-  let number = 0;
-  const alertsAfter = async (requests: number, more: Partial<AcquireRequest>[] = []) => {
-    for (const [index, each] of [{}, ...more].entries()) {
-      number += 1;
-      await acquire(id, batch(index === 0 ? requests : 1, { client: "isolate", number, ...each }));
-      pass(index === 0 ? 600_000 : 0);
-    }
-    takeLogLines();
-    await runDurableObjectAlarm(object);
-    const alerts = takeLogLines().filter(({ event }) => event === "quota_alert");
-    return alerts.map(({ day, percent, admitted, limit }) => [day, percent, admitted, limit]);
-  };
-  const alert = (percent: number, admitted: number) => ["2026-11-20", percent, admitted, 100];
-  expect(await alertsAfter(70)).toEqual([]);
-  expect(await alertsAfter(8, [{ wantsLease: true, recent: 90 }])).toEqual([]);
-  expect(await alertsAfter(1)).toEqual([alert(80, 80)]);
-  await evictDurableObject(object);
-  expect(await alertsAfter(1)).toEqual([]);
-  await acquire(id, batch(29));
-  expect(await alarmOf(object)).toBe(Date.now());
-  expect(await alertsAfter(1)).toEqual([alert(100, 100)]);
-  vi.setSystemTime(LATE_MS + DAY_MS);
-  expect(await alertsAfter(100)).toEqual([80, 100].map((percent) => ["2026-11-21", percent, 100, 100]));
-});
-
-it("an alert is logged at the latest ten minutes after an isolate has ended with its lease", async () => {
-  const limits = { minute: 100, day: 100 };
-  const { id } = await newKey({ plan: "enterprise", limits });
-  await acquire(id, batch(70, { recent: 90, client: "isolate" }));
-  pass(60_000);
-  await acquire(id, batch(1, { recent: 90, client: "isolate", number: 2, wantsLease: true }));
-  takeLogLines();
-  const percentages = async () => {
-    await runDurableObjectAlarm(objectOf(id));
-    return takeLogLines().flatMap(({ percent }) => percent ?? []);
-  };
-  expect(await percentages()).toEqual([]);
-  expect(await alarmOf(objectOf(id))).toBe(Date.now() + 600_000);
-  pass(600_000);
-  expect(await percentages()).toEqual([80]);
 });

@@ -1,12 +1,16 @@
 // The cron trigger on the rows of usage. Idempotency records: idempotency.test.ts.
 
-import { createScheduledController } from "cloudflare:test";
+import { createScheduledController, runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import worker from "../../src/index.ts";
 import { DAY_MS } from "../../src/keys/protocol.ts";
+import { changePlan } from "../../src/operators/admin.ts";
 import { USAGE_KEPT_DAYS } from "../../src/operators/usage.ts";
+import { interceptStatements, objectOf } from "../support/worker/bindings.ts";
+import { acquire, batch, newKey, operator } from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
+import { pass } from "../support/worker/time.ts";
 
 const run = () => worker.scheduled(createScheduledController(), env);
 const dayBefore = (days: number) => new Date(Date.now() - days * DAY_MS).toISOString().slice(0, 10);
@@ -14,7 +18,7 @@ const dayBefore = (days: number) => new Date(Date.now() - days * DAY_MS).toISOSt
 async function insertRows(day: string, count: number): Promise<void> {
   await env.KEYS_DB.prepare(
     `INSERT INTO key_usage WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?2)
-     SELECT ?1, 'key ' || i, 'a', 1, 1, 0, 0, 1, 1, NULL FROM n`,
+     SELECT ?1, 'key ' || i, 'a', 1, 1, 0, 0, 1, 1, NULL, 0 FROM n`,
   )
     .bind(day, count)
     .run();
@@ -26,12 +30,70 @@ it("rows of usage are kept for 400 days, and then deleted, in steps", async () =
   await insertRows(dayBefore(USAGE_KEPT_DAYS + 300), 1);
   const statements = vi.spyOn(env.KEYS_DB, "prepare");
   await run();
-  expect(statements.mock.calls).toHaveLength(2);
+  expect(statements.mock.calls.filter(([sql]) => sql.includes("DELETE"))).toHaveLength(2);
   expect(takeLogLines()).toContainEqual({ event: "usage_rows_deleted", rows: 1_002 });
   const { results } = await env.KEYS_DB.prepare(
     "SELECT DISTINCT day FROM key_usage WHERE key_id LIKE 'key %'",
   ).all();
   expect(results).toEqual([{ day: dayBefore(USAGE_KEPT_DAYS) }]);
+});
+
+/** The alerts of a run, and of another one right after it. */
+async function alertsOf(keyId: string) {
+  const logged = async () => {
+    takeLogLines();
+    await run();
+    return takeLogLines()
+      .filter((line) => line.event === "quota_alert" && line.keyId === keyId)
+      .map(({ day, percent, admitted, limit }) => [day, percent, admitted, limit]);
+  };
+  const alerts = await logged();
+  expect(await logged()).toEqual([]);
+  return alerts;
+}
+
+it("a day that has used 80 and 100 % of its key's limit has an alert of each, once, also yesterday's, but none before", async () => {
+  const { id } = await newKey({ plan: "enterprise", limits: { minute: 10, day: 100 } });
+  const object = objectOf(id);
+  const use = async (requests: number) => {
+    await acquire(id, batch(requests));
+    pass(600_000);
+    await runDurableObjectAlarm(object);
+  };
+  const today = dayBefore(0);
+  for (let minute = 0; minute < 7; minute += 1) await use(10);
+  await use(9);
+  expect(await alertsOf(id)).toEqual([]);
+  await use(1);
+  expect(await alertsOf(id)).toEqual([[today, 80, 80, 100]]);
+  await use(10);
+  expect(await alertsOf(id)).toEqual([]);
+  await use(10);
+  pass(DAY_MS);
+  expect(await alertsOf(id)).toEqual([[today, 100, 100, 100]]);
+  pass(DAY_MS);
+  // Of a lower limit, more was used on that day, which is too long ago.
+  await changePlan(env.KEYS_DB, id, "enterprise", { minute: 10, day: 10 }, operator());
+  await env.KEYS_DB.prepare("UPDATE key_usage SET alerted = 0 WHERE key_id = ?1").bind(id).run();
+  expect(await alertsOf(id)).toEqual([]);
+});
+
+it("an alert is logged again if the database fails before it knows of it", async () => {
+  const { id } = await newKey({ plan: "enterprise", limits: { minute: 10, day: 10 } });
+  await acquire(id, batch(10));
+  pass(60_000);
+  await runDurableObjectAlarm(objectOf(id));
+  let statements = 0;
+  interceptStatements("KEYS_DB", async (run) => {
+    statements += 1;
+    if (statements > 1) throw new Error("the database is away");
+    return run();
+  });
+  takeLogLines();
+  await expect(run()).rejects.toThrow();
+  expect(takeLogLines().flatMap(({ percent }) => percent ?? [])).toEqual([80, 100]);
+  vi.restoreAllMocks();
+  expect(await alertsOf(id)).toHaveLength(2);
 });
 
 it("idempotency records are deleted also if the keys database fails", async () => {

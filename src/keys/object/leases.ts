@@ -1,13 +1,6 @@
 // Leases: which one an isolate gets, and how many requests may still come back from those of all isolates.
 
-import {
-  giveBack,
-  type Limits,
-  resetMs,
-  room,
-  startOfWindowMs,
-  withLimits,
-} from "../../rate-limit/windows.ts";
+import { giveBack, type Limits, resetMs, room, withLimits } from "../../rate-limit/windows.ts";
 import { LATE_MS, LEASE_MS, MAX_WAIT_MS } from "../protocol.ts";
 import type { Client, GrantedLease, Quota } from "./quota.ts";
 
@@ -56,15 +49,6 @@ export function outstanding({ counts, clients }: Quota, nowMs: number, except?: 
     if (lease.grantedMs >= counts.minute.startMs) leased.minute += lease.size - lease.used;
     if (lease.grantedMs >= counts.day.startMs) leased.day += lease.size - lease.used;
   }
-  return leased;
-}
-
-/** How many requests of the day that began at `dayMs` are leased and may come back: also after that day, until they are reported. */
-export function leasedOn({ clients }: Quota, dayMs: number, nowMs: number): number {
-  let leased = 0;
-  for (const { lease } of clients.values())
-    if (lease !== undefined && nowMs < endMs(lease) + RELEASE_MS)
-      leased += startOfWindowMs("day", lease.grantedMs) === dayMs ? lease.size - lease.used : 0;
   return leased;
 }
 

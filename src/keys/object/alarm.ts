@@ -1,0 +1,136 @@
+// What the alarm of a key's object writes into the keys database, for operators: a ban, at once, and the totals of days, at most once in ten
+// minutes. No request waits for it, and a ban does not depend on its row. The object stores what is not written yet, so a crash loses none.
+
+import { write, writeIdempotent } from "../../d1/statements.ts";
+import { formatDate, formatTime } from "../../lib/rfc3339.ts";
+import type { Quota } from "./quota.ts";
+import { daysOf, type Totals } from "./totals.ts";
+
+/** The least time between two writes of usage, so that a database that fails gets no more. Longer: fewer writes; shorter: more recent figures. */
+export const USAGE_EVERY_MS = 600_000;
+/** From the first change on. Longer: a burst is written once; shorter: a key's first requests show earlier. */
+const USAGE_DELAY_MS = 60_000;
+/** After a failed write of a ban, until the ban ends. */
+const BAN_PAUSE_MS = 30_000;
+
+const NEVER = Number.POSITIVE_INFINITY;
+
+/** What is not written yet. All times are Unix time. */
+export interface Unwritten {
+  /** When the ban is to be written, or NEVER. */
+  banMs: number;
+  /** The beginnings of the days that have changed since they were written. */
+  days: readonly number[];
+  /** When they are due, or when the next write of usage may be. */
+  usageMs: number;
+}
+
+export const NOTHING_UNWRITTEN: Unwritten = { banMs: NEVER, days: [], usageMs: 0 };
+
+/** When the alarm is due (Unix time): `otherwiseMs` if all usage is written. */
+export function alarmMs({ banMs, days, usageMs }: Unwritten, otherwiseMs = NEVER): number {
+  return Math.min(banMs, days.length > 0 ? usageMs : otherwiseMs);
+}
+
+/** Whether the platform has given up the alarm, as it does after several failures. */
+export function isOverdue(unwritten: Unwritten, nowMs: number): boolean {
+  return alarmMs(unwritten) < nowMs - USAGE_EVERY_MS;
+}
+
+/** After the quota has changed. */
+export function afterChange(
+  { banMs, days, usageMs }: Unwritten,
+  before: Quota,
+  { bannedUntilMs, totals }: Quota,
+  nowMs: number,
+): Unwritten {
+  // On a new day all days are due, because a restore of the database may have lost some.
+  const isNewDay = !before.totals.days.some(({ startMs }) => startMs === totals.days.at(-1)?.startMs);
+  const due = isNewDay ? totals.days.map(({ startMs }) => startMs) : changedDays(before.totals, totals);
+  const changed = due.filter((each) => !days.includes(each));
+  // A day that the totals have forgotten can't be written.
+  const kept = days.filter((each) => totals.days.some(({ startMs }) => startMs === each));
+  const nextMs = days.length > 0 ? usageMs : Math.max(usageMs, nowMs + USAGE_DELAY_MS);
+  return {
+    banMs: bannedUntilMs > before.bannedUntilMs ? nowMs : banMs,
+    days: [...kept, ...changed],
+    // The bound is for a clock that has stepped back.
+    usageMs: Math.min(nextMs, nowMs + USAGE_EVERY_MS),
+  };
+}
+
+/** After an attempt to write the ban. Nothing is left of one that is over. */
+export function afterBan(unwritten: Unwritten, isWritten: boolean, nowMs: number): Unwritten {
+  return { ...unwritten, banMs: isWritten ? NEVER : nowMs + BAN_PAUSE_MS };
+}
+
+/** After an attempt to write usage: of the totals `written`, which have become `current` meanwhile, or of none. */
+export function afterUsage(
+  { banMs, days }: Unwritten,
+  written: Totals | undefined,
+  current: Totals,
+  nowMs: number,
+): Unwritten {
+  const changed = written && changedDays(written, current);
+  const left = days.filter((each) => changed?.includes(each) ?? true);
+  return { banMs, days: left, usageMs: nowMs + USAGE_EVERY_MS };
+}
+
+/** The days that differ: each change makes a new object. */
+function changedDays(before: Totals, after: Totals): number[] {
+  return after.days.filter((each) => !before.days.includes(each)).map(({ startMs }) => startMs);
+}
+
+/** The name of a ban in the record of changes; src/operators/changes.ts has the other names. The index `bans` has it too. */
+export const BANNED = "banned";
+
+/** No row for an object without a key, and no second one for the same ban. */
+const INSERT_BAN = `
+  INSERT INTO key_changes (key_id, at_ms, change, to_value, changed_by)
+  SELECT id, ?2, '${BANNED}', ?3, 'rate limiter' FROM keys
+  WHERE id = ?1 AND NOT EXISTS (
+    SELECT 1 FROM key_changes WHERE key_id = ?1 AND change = '${BANNED}' AND to_value = ?3)`;
+
+/** Idempotent. Throws DatabaseUnavailable. */
+export async function writeBan(database: D1Database, keyId: string, untilMs: number): Promise<void> {
+  await write(() => database.prepare(INSERT_BAN).bind(keyId, Date.now(), formatTime(untilMs)).run());
+}
+
+const COUNTS = [
+  "admitted",
+  "refused_minute",
+  "refused_day",
+  "busiest_minute",
+  "last_admitted_ms",
+  "last_refused_ms",
+];
+const countsOf = (table: string) => COUNTS.map((column) => `${table}.${column}`).join(", ");
+
+/**
+ * A row that was written late, by an object that has crashed since, does not replace a newer one. An unchanged row is not written, because
+ * that costs as much as a change.
+ */
+const UPSERT_USAGE = `
+  INSERT INTO key_usage (key_id, object, revision, day, ${COUNTS.join(", ")})
+  SELECT ?1, ?2, ?3, value ->> 'day', value ->> 'admitted', value ->> 'refusedByMinute', value ->> 'refusedByDay',
+    value ->> 'busiestMinute', nullif(value ->> 'lastAdmittedMs', 0), nullif(value ->> 'lastRefusedMs', 0)
+  FROM json_each(?4) WHERE true
+  ON CONFLICT DO UPDATE SET (revision, ${COUNTS.join(", ")}) = (excluded.revision, ${countsOf("excluded")})
+  WHERE excluded.revision > key_usage.revision AND (${countsOf("excluded")}) IS NOT (${countsOf("key_usage")})`;
+
+/** A key and its object, which in each preview is another one. */
+export type Counter = { keyId: string; object: string };
+
+/** Writes days of these totals, as of a revision of the quota. Idempotent. Throws DatabaseUnavailable. */
+export async function writeUsage(
+  database: D1Database,
+  { keyId, object }: Counter,
+  { revision, totals }: Pick<Quota, "revision" | "totals">,
+  days: readonly number[],
+): Promise<void> {
+  const rows = daysOf(totals)
+    .filter(({ startMs }) => days.includes(startMs))
+    .map((each) => ({ ...each, day: formatDate(each.startMs) }));
+  const statement = database.prepare(UPSERT_USAGE);
+  await writeIdempotent(() => statement.bind(keyId, object, revision, JSON.stringify(rows)).run());
+}
