@@ -88,7 +88,8 @@ async function fill({ keys, pets }: Databases): Promise<void> {
     for (let times = 0; times < i % 4; times += 1) await rotateKey(keys, key.id, 60_000, OPERATOR);
   }
   await run(keys, "UPDATE key_changes SET from_value = '', to_value = char(0) WHERE id = 3");
-  const usage = "SELECT '2026-11-20', printf('%0500d', i), 'a', i, 9007199254740993, 0, 0, 0, NULL, i, 80 FROM n";
+  const usage =
+    "SELECT '2026-11-20', printf('%0500d', i), 'a', i, 9007199254740993, 0, 0, 0, NULL, i, 80 FROM n";
   await run(keys, `INSERT INTO key_usage ${numbers(1_900)} ${usage}`);
   await run(keys, "INSERT INTO pet_restores VALUES (1, 'jo', '0', NULL, 9223372036854775807, 2)");
 }

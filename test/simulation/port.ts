@@ -31,14 +31,16 @@ export type Answer = { caller: Caller; decision?: Decision<KeyWindows> | undefin
 /** What an isolate knows of keys. */
 export class IsolatePort {
   readonly keys: KnownKeys;
+  readonly #now: () => number;
 
   constructor(options: KnownKeysOptions) {
     this.keys = new KnownKeys(options);
+    this.#now = options.runtime.now;
   }
 
-  /** The isolate's client of the key's object: another one once it was evicted. */
+  /** The isolate's client of the key's object: another one once it was evicted. `id`: under which the object knows it. */
   get client(): { readonly id: string } {
-    return this.#client;
+    return this.#client.state;
   }
 
   get #client() {
@@ -58,12 +60,12 @@ export class IsolatePort {
 
   /** Hands over a status that was asked for at `sentMs`, as GET /v1/usage does. */
   learnStatus(status: Status, sentMs: number): void {
-    this.#client.learnStatus(status, sentMs);
+    this.#client.state.learnStatus(status, sentMs, this.#now());
   }
 
   /** Hands over a record that was asked for at `sentMs`. */
   learnRecord(answer: UsableRecord, sentMs: number): void {
-    this.#client.learn(answer, sentMs);
+    this.#client.state.learnRecord(answer, sentMs, this.#now());
   }
 }
 

@@ -315,5 +315,5 @@ it("the status that GET /v1/usage gets is stored during a call if a minute has b
   void at(200);
   await run(210);
   isolate.port.learnStatus(world.usage().status, START_MS + 200);
-  expect(isolate.port.keys.clientOf(KEY_ID).peek().windows.minute.used).toBe(1);
+  expect(isolate.port.keys.clientOf(KEY_ID).state.peek(START_MS + 210).windows.minute.used).toBe(1);
 });

@@ -37,14 +37,14 @@ function callFor(
 ): Call {
   const call = state.beginCall("request", sentMs);
   const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, ...result } };
-  state.endCall(call, answer, nowMs);
+  state.endCall(call, answer, nowMs, () => 0);
   return call;
 }
 
 /** A report that brings no lease. */
 function callReport(state: KeyState): void {
   const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, revision: 2 } };
-  state.endCall(state.beginCall("report", NOW_MS + 30), answer, NOW_MS + 50);
+  state.endCall(state.beginCall("report", NOW_MS + 30), answer, NOW_MS + 50, () => 0);
 }
 
 function newState(result: Partial<AcquireResult> = {}): KeyState {
@@ -75,19 +75,12 @@ it("a lease admits its size, in the time from before its call to its end, also i
   expect([NOW_MS - 1, NOW_MS + 2_000].map(used)).toEqual([none, none]);
 });
 
-it("a lease ends with its minute by the object's clock, although that has stepped forward since the grant", () => {
-  const state = withLease();
-  const status = { ...RESULT, revision: 2, nowMs: MINUTE_MS + 59_900 };
-  state.learnStatus(status, NOW_MS + 50, NOW_MS + 50);
-  expect([consume(state, 1, NOW_MS + 149), consume(state, 1, NOW_MS + 150)]).toEqual([1, 0]);
-});
-
 it("a timer ends a lease, but not one that has been renewed meanwhile", () => {
   const state = new KeyState("A");
   const leases = [LEASE, { ...LEASE, size: 6 }].map((lease) => {
     const call = state.beginCall("request", NOW_MS);
     const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, lease } };
-    return state.endCall(call, answer, NOW_MS + 20);
+    return state.endCall(call, answer, NOW_MS + 20, () => 0);
   });
   expect(leases.map((lease) => lease && state.endLease(lease, NOW_MS + 2_000))).toEqual([false, true]);
   expect([consume(state, 1), reported(state).lease?.isOver]).toEqual([0, true]);
@@ -125,7 +118,7 @@ it("the call that reports the end of a lease gets the next one if requests still
     const state = new KeyState("A");
     state.beginCall("request", calledMs);
     const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, lease: LEASE } };
-    const lease = state.endCall(state.beginCall("report", NOW_MS), answer, NOW_MS + 20);
+    const lease = state.endCall(state.beginCall("report", NOW_MS), answer, NOW_MS + 20, () => 0);
     if (!isRenewed) callReport(state);
     state.arrive(NOW_MS + lastMs);
     if (lease) state.endLease(lease, NOW_MS + 2_000);
@@ -195,7 +188,7 @@ it("of more than 100 batches, those of a minute are merged except the oldest, an
   expect(decisions.slice(0, 3).map(({ number }) => number)).toEqual([2, 251, 252]);
   state.decideAlone(atMs);
   const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, revision: 2 } };
-  state.endCall(call, answer, atMs);
+  state.endCall(call, answer, atMs, () => 0);
   expect(reported(state, atMs).decisions.map(({ admitted }) => admitted)).toEqual([1]);
 });
 
@@ -207,7 +200,7 @@ it("a lease is not consumed by a request whose secret nobody has judged", () => 
   );
   for (const each of [unjudged, judged]) if (each) state.wait(each);
   const answer = { record: RECORD, usableMs: 30_000, isNew: false };
-  state.endCall(call, { ...answer, result: { ...RESULT, revision: 2, lease: LEASE } }, NOW_MS + 120);
+  state.endCall(call, { ...answer, result: { ...RESULT, revision: 2, lease: LEASE } }, NOW_MS + 120, () => 0);
   expect([unjudged?.outcome, judged?.outcome?.decision?.by]).toEqual([undefined, "lease"]);
 });
 

@@ -4,18 +4,15 @@
 import { DatabaseUnavailable } from "../../d1/statements.ts";
 import { randomBase62 } from "../../lib/base62.ts";
 import type { Runtime } from "../../lib/runtime.ts";
-import type { KeyDecision, KeyWindows, Outlook } from "../../rate-limit/windows.ts";
+import type { KeyDecision } from "../../rate-limit/windows.ts";
 import {
   type AcquireAnswer,
   CLIENT_ID_LENGTH,
   MAX_WAIT_MS,
   type NoRecord,
   type RecordAnswer,
-  type Status,
-  type UsableRecord,
   type UsageAnswer,
 } from "../protocol.ts";
-import type { KeyRecord } from "../record.ts";
 import { callObject } from "./call-object.ts";
 import type { KeyRequest } from "./caller.ts";
 import {
@@ -32,8 +29,7 @@ import {
 export type KeyObject = ReturnType<Env["API_KEYS"]["getByName"]>;
 
 export class KeyClient {
-  readonly id = randomBase62(CLIENT_ID_LENGTH);
-  readonly #state = new KeyState(this.id);
+  readonly state = new KeyState(randomBase62(CLIENT_ID_LENGTH));
   readonly #runtime: Runtime;
   readonly #newStub: () => KeyObject;
 
@@ -42,45 +38,15 @@ export class KeyClient {
     this.#newStub = newStub;
   }
 
-  /** The record, if the isolate has one that it may use. */
-  get record(): KeyRecord | undefined {
-    return this.#state.recordAt(this.#runtime.now());
-  }
-
-  /** Whether this was a secret of the key when the isolate last had a record. */
-  hadSecret(secret: string): boolean {
-    return this.#state.hadSecret(secret);
-  }
-
-  /** Takes the record of an answer that was asked for at `sentMs` (Unix time). */
-  learn(answer: UsableRecord, sentMs: number): void {
-    this.#state.learnRecord(answer, sentMs, this.#runtime.now());
-  }
-
-  /** Takes the status of an answer to GET /v1/usage that was asked for at `sentMs` (Unix time). */
-  learnStatus(status: Status, sentMs: number): void {
-    this.#state.learnStatus(status, sentMs, this.#runtime.now());
-  }
-
-  /** Whether the next request would be admitted, as far as is known. */
-  peek(): Outlook<KeyWindows> {
-    return this.#state.peek(this.#runtime.now());
-  }
-
-  /** Whether the next request waits for a call that will probably admit it. */
-  get needsCall(): boolean {
-    return this.#state.needsCall(this.#runtime.now());
-  }
-
   /** Counts a request with a valid secret. Needs a record. */
   async acquire(request: KeyRequest): Promise<KeyDecision> {
     const { arrivedMs, timing } = request;
-    const { decision, isDue } = this.#state.arrive(this.#runtime.now());
+    const { decision, isDue } = this.state.arrive(this.#runtime.now());
     this.#reportSoon();
     if (isDue) this.#runtime.keepAlive(this.#call("request"));
-    if (decision !== undefined) return this.#state.show(decision);
+    if (decision !== undefined) return this.state.show(decision);
     const waiter = { arrivedMs, timing };
-    this.#state.wait(waiter);
+    this.state.wait(waiter);
     return this.#awaitDecision(waiter, request);
   }
 
@@ -91,17 +57,12 @@ export class KeyClient {
   async introduce(request: KeyRequest) {
     const { credential, arrivedMs, timing } = request;
     const waiter: Waiter = { arrivedMs, timing, secret: credential.hash };
-    this.#state.wait(waiter);
+    this.state.wait(waiter);
     await this.#drive(waiter, () => waiter.answer !== undefined || waiter.outcome !== undefined);
     const { answer } = waiter;
     if (answer === undefined) throw waiter.outcome?.failure;
     if (waiter.secret !== undefined) return { answer };
     return { answer, decision: this.#awaitDecision(waiter, request) };
-  }
-
-  /** Whether `introduce` is asking about this secret. Then another request with it costs no call of its own. */
-  isIntroducing(secret: string): boolean {
-    return this.#state.isIntroducing(secret);
   }
 
   /** Asks the object about a secret, and counts nothing. Throws like `introduce`. */
@@ -115,9 +76,9 @@ export class KeyClient {
 
   /** Decides a request that could not ask the object about its secret, with a record from the primary. */
   decideAlone(): KeyDecision {
-    const decision = this.#state.decideAlone(this.#runtime.now());
+    const decision = this.state.decideAlone(this.#runtime.now());
     this.#reportSoon();
-    return this.#state.show(decision);
+    return this.state.show(decision);
   }
 
   /** Asks the object for the key's usage. Returns the totals of its days. Throws what the call throws. */
@@ -126,7 +87,7 @@ export class KeyClient {
     const maxMs = leftMs(request.arrivedMs, sentMs);
     const { usage } = await this.#ask<UsageAnswer>((object) => object.usage(), maxMs, [request]);
     if (usage === undefined) throw new Error("the key does not exist");
-    this.learnStatus(usage.status, sentMs);
+    this.state.learnStatus(usage.status, sentMs, this.#runtime.now());
     return usage.days;
   }
 
@@ -135,7 +96,7 @@ export class KeyClient {
     const { decision, failure } = waiter.outcome ?? {};
     if (failure !== undefined) onObjectFailure(failure);
     if (decision === undefined) throw new Error("a request has no decision");
-    return this.#state.show(decision);
+    return this.state.show(decision);
   }
 
   /** Waits until `isDone`, also if the client leaves: others may wait for its call, and the request must not be counted later. */
@@ -146,23 +107,20 @@ export class KeyClient {
   }
 
   async #driveOn(waiter: Waiter, isDone: () => boolean): Promise<void> {
-    const state = this.#state;
+    const state = this.state;
     while (!isDone()) {
       const next = state.next(waiter, this.#runtime.now());
       if (next.what === "call") await this.#call("request");
       else if (next.what === "pause") await this.#runtime.until(isDone, next.ms);
       else if (next.what === "await call")
         await this.#runtime.until(() => isDone() || state.call === undefined, next.ms);
-      else {
-        state.decideLate(waiter, this.#runtime.now());
-        this.#reportSoon();
-      }
+      else this.#reportSoon();
     }
   }
 
   /** Calls the object to count all waiting requests, to report, and perhaps to get a lease. */
   async #call(reason: "request" | "report"): Promise<void> {
-    const state = this.#state;
+    const state = this.state;
     const { now } = this.#runtime;
     const call = state.beginCall(reason, now());
     this.#reportSoon();
@@ -178,12 +136,9 @@ export class KeyClient {
       this.#reportSoon();
       return;
     }
-    const isCurrent = state.call === call;
-    const lease = state.endCall(call, answer, now());
+    const lease = state.endCall(call, answer, now(), this.#runtime.random);
     if (lease !== undefined) this.#runtime.keepAlive(this.#endLease(lease));
     this.#reportSoon();
-    if (isCurrent && answer.result !== undefined)
-      state.pauseAfter(call, answer.result, now(), this.#runtime.random);
   }
 
   /**
@@ -207,7 +162,7 @@ export class KeyClient {
     );
     record(answer.recordMs);
     if ("unavailable" in answer) throw new DatabaseUnavailable(answer.unavailable, false);
-    this.learn(answer, sentMs);
+    this.state.learnRecord(answer, sentMs, this.#runtime.now());
     return answer;
   }
 
@@ -215,26 +170,24 @@ export class KeyClient {
   async #endLease(lease: HeldLease): Promise<void> {
     const { now, wait } = this.#runtime;
     await wait(lease.untilMs - now());
-    const isUrgent = this.#state.endLease(lease, now());
+    const isUrgent = this.state.endLease(lease, now());
     this.#reportSoon();
     if (isUrgent) await this.#report(0);
   }
 
   /** Reports in a second if there is something to report. */
   #reportSoon(): void {
-    if (this.#state.beginReport(this.#runtime.now())) this.#runtime.keepAlive(this.#report(SECOND_MS));
+    if (this.state.beginReport(this.#runtime.now())) this.#runtime.keepAlive(this.#report(SECOND_MS));
   }
 
   /** Reports after a pause what the object does not know yet. */
   async #report(pauseMs: number): Promise<void> {
-    const state = this.#state;
+    const state = this.state;
     const { now, wait, until } = this.#runtime;
     await wait(pauseMs);
     const { call } = state;
     await until(() => state.mayReport(now()), MAX_WAIT_MS);
-    state.giveUp(call, now());
-    this.#reportSoon();
-    if (state.endReport(pauseMs > 0, now())) await this.#call("report");
+    if (state.endReport(call, pauseMs > 0, now())) await this.#call("report");
     else this.#reportSoon();
   }
 }

@@ -1,8 +1,6 @@
 // All that an isolate knows of one key, with every rule for it: the record, the object's last status, a lease, decisions that the object
 // does not know yet, the requests that wait, and the call under way. Methods get the time, and none waits or calls: key-client.ts does.
-//
-// Times are the isolate's (Unix time) unless they are said to be the object's. What an isolate knows counts from before the call that brought
-// it, so it ends here before it ends at the object, whatever the difference of the clocks.
+// Times are the isolate's (Unix time) unless they are said to be the object's.
 
 import { DatabaseUnavailable } from "../../d1/statements.ts";
 import type { Timing } from "../../http/timing.ts";
@@ -23,6 +21,7 @@ import {
   room,
   startOfWindowMs,
   UNUSED_COUNT,
+  type WindowName,
   withLimits,
 } from "../../rate-limit/windows.ts";
 import {
@@ -64,6 +63,21 @@ const MAX_UNATTENDED_MS = 20_000;
 /** A lease is also renewed if less than this share of its requests is left: then the rate has risen. */
 const LEAST_SHARE = 1 / 4;
 
+/**
+ * The time for which something holds: a record, a lease, a ban, a window, a pause. What an answer has brought holds from before its call, for
+ * a duration by this isolate's clock. So it ends here before it ends at the object, whatever the difference of the clocks.
+ */
+type Loan = { sinceMs: number; untilMs: number };
+
+const OVER: Loan = { sinceMs: 0, untilMs: 0 };
+
+const lend = (sinceMs: number, durationMs: number): Loan => ({ sinceMs, untilMs: sinceMs + durationMs });
+
+/** For how long a loan still holds. If the clock has stepped back behind its beginning, its age is unknown: it is over. */
+function leftOf({ sinceMs, untilMs }: Loan, nowMs: number): number {
+  return sinceMs <= nowMs ? Math.max(0, untilMs - nowMs) : 0;
+}
+
 /** The longest wait for the answer about a secret that the isolate can't judge. Longer: less time to ask the primary instead. */
 export const MAX_INTRODUCTION_MS = 4_000;
 /** A request that may wait for less is decided without the object. Longer: fewer calls in vain; shorter: more patience. */
@@ -87,14 +101,17 @@ const MAX_REPORT_MS = 4 * MAX_WAIT_MS;
 const NOTHING_LEASED = { minute: 0, day: 0 };
 const NOTHING_USED: Counts = { minute: UNUSED_COUNT, day: UNUSED_COUNT };
 
+/** What is known of the object: `receivedMs` is when it arrived. A ban and the windows end with their loans. */
+type KnownStatus = Status & { receivedMs: number; loans: Record<WindowName | "ban", Loan> };
+
 /**
- * A lease that the isolate holds. It is to be renewed from `renewMs` on, or if fewer than `least` requests are left. If it `isOver`, it is
- * kept until the object has acknowledged that. `isLast`: a call has not renewed it, so another would only delay the report of its end.
+ * A lease that the isolate holds. It is to be renewed once less than `renewMs` of its time or fewer than `least` requests are left. If it
+ * `isOver`, it is kept until the object has acknowledged that. `isLast`: a call has not renewed it, so another would only delay the report of
+ * its end.
  */
-export type HeldLease = Lease & { used: number; least: number } & Record<
-    "sinceMs" | "renewMs" | "untilMs",
-    number
-  > &
+export type HeldLease = Lease &
+  Loan &
+  Record<"used" | "least" | "renewMs", number> &
   Record<"isOver" | "isLast", boolean>;
 
 /** How a wait ends: with a decision, which has a `failure` if it was made without the object; or without, because nobody knows the secret. */
@@ -122,7 +139,7 @@ export interface Call {
 }
 
 /** What a request that waits has to do next. */
-export type Next = { what: "decide" } | { what: "call" } | { what: "pause" | "await call"; ms: number };
+export type Next = { what: "nothing" | "call" } | { what: "pause" | "await call"; ms: number };
 
 /** The object could not be asked about a secret. */
 export class ObjectUnavailable extends Error {
@@ -145,17 +162,11 @@ export function leftMs(arrivedMs: number, nowMs: number, maxMs = MAX_WAIT_MS): n
 export class KeyState {
   /** Under which the object knows this isolate. */
   readonly id: string;
-  #record: { record: KeyRecord | null } & Record<"sinceMs" | "renewMs" | "untilMs", number> = {
-    record: null,
-    sinceMs: 0,
-    renewMs: 0,
-    untilMs: 0,
-  };
+  #record: { record: KeyRecord | null; renewMs: number } & Loan = { record: null, renewMs: 0, ...OVER };
   /** From the last record. */
   #limits: Limits = { minute: 0, day: 0 };
   #bansLiftedUntilMs = 0;
-  /** `sentMs`, `receivedMs`: when the call that brought it began and ended. */
-  #status: (Status & { sentMs: number; receivedMs: number }) | undefined;
+  #status: KnownStatus | undefined;
   #lease: HeldLease | undefined;
   /** The time of the latest request, and the moving average then. */
   #arrival = { atMs: 0, recent: 0 };
@@ -168,13 +179,13 @@ export class KeyState {
   /** In their order of arrival. */
   #waiters: Waiter[] = [];
   #call: Call | undefined;
-  /** The beginning of the last call that a request has made. */
-  #requestCallMs = 0;
-  /** The beginnings of the last calls, and the end of the pause after an undecided response. */
-  #calledMs: number[] = [];
-  #pausedUntilMs = 0;
+  /** Since the last call that a request has made, its timers run. */
+  #timers = OVER;
+  /** The last calls, each for a second, and the pause after an undecided response. */
+  #calls: Loan[] = [];
+  #pause = OVER;
   #needsReport = false;
-  #reportingSinceMs = Number.NEGATIVE_INFINITY;
+  #reporting = OVER;
 
   constructor(id: string) {
     this.id = id;
@@ -182,10 +193,9 @@ export class KeyState {
 
   // The record.
 
-  /** The record, if it may be used. After the clock steps back, its age is unknown. */
+  /** The record, if it may be used. */
   recordAt(nowMs: number): KeyRecord | undefined {
-    const { record, sinceMs, untilMs } = this.#record;
-    return sinceMs <= nowMs && nowMs < untilMs ? (record ?? undefined) : undefined;
+    return leftOf(this.#record, nowMs) > 0 ? (this.#record.record ?? undefined) : undefined;
   }
 
   /** Whether this was a secret of the key when the isolate last had a record. */
@@ -195,9 +205,9 @@ export class KeyState {
 
   /** Takes a record that was asked for at `sentMs`, unless a newer one is held. */
   learnRecord({ record, usableMs }: UsableRecord, sentMs: number, nowMs: number): void {
-    const untilMs = sentMs + usableMs;
-    if (this.recordAt(nowMs) !== undefined && untilMs < this.#record.untilMs) return;
-    this.#record = { record, sinceMs: sentMs, renewMs: sentMs + usableMs * RENEW_RECORD_SHARE, untilMs };
+    const loan = lend(sentMs, usableMs);
+    if (this.recordAt(nowMs) !== undefined && loan.untilMs < this.#record.untilMs) return;
+    this.#record = { record, renewMs: usableMs * RENEW_RECORD_SHARE, ...loan };
     if (record === null) return;
     this.#limits = record.limits;
     this.#bansLiftedUntilMs = record.bansLiftedUntilMs;
@@ -210,7 +220,14 @@ export class KeyState {
     const known = this.#status;
     if (known !== undefined && status.revision < known.revision) return;
     if (status.revision === known?.revision && status.nowMs < known.nowMs) return;
-    this.#status = { ...status, sentMs, receivedMs: nowMs };
+    const { windows, bannedUntilMs = 0 } = status;
+    const until = (atMs: number) => lend(sentMs, atMs - status.nowMs);
+    const loans = {
+      minute: until(resetMs(windows.minute, "minute")),
+      day: until(resetMs(windows.day, "day")),
+      ban: until(bannedUntilMs),
+    };
+    this.#status = { ...status, receivedMs: nowMs, loans };
   }
 
   /** Takes a status that was asked for at `sentMs`, unless a call or a report is on its way that it may not include. */
@@ -226,12 +243,6 @@ export class KeyState {
     return madeMs + Math.max(0, nowMs - receivedMs);
   }
 
-  /** The latest time that it can be by the object's clock; unknown after this clock has stepped back. */
-  #latestMs(nowMs: number): number {
-    if (this.#status === undefined || nowMs < this.#status.receivedMs) return Number.POSITIVE_INFINITY;
-    return this.#status.nowMs + nowMs - this.#status.sentMs;
-  }
-
   /** The time of a local decision, by the object's clock: if that has stepped back, its minute is in the future. */
   #decidedMs(nowMs: number): number {
     return Math.max(this.#objectMs(nowMs), this.#minuteMs);
@@ -242,17 +253,10 @@ export class KeyState {
     return this.#status?.windows.minute.startMs ?? 0;
   }
 
-  /** Whether another minute with room begins within `ms`. Then nobody waits for the leases of this one. */
-  #hasNextMinute(ms: number, nowMs: number): boolean {
-    if (this.#status === undefined) return false;
-    const { minute, day } = this.#status.windows;
-    return this.#latestMs(nowMs) >= resetMs(minute, "minute") - ms && remaining(day) >= minute.limit;
-  }
-
   /** By the object's clock; undefined if there is no ban, or if it may be over. */
   #bannedUntilMs(nowMs: number): number | undefined {
-    const { bannedUntilMs = 0 } = this.#status ?? {};
-    const isBanned = bannedUntilMs > this.#bansLiftedUntilMs && this.#latestMs(nowMs) < bannedUntilMs;
+    const { bannedUntilMs = 0, loans } = this.#status ?? {};
+    const isBanned = bannedUntilMs > this.#bansLiftedUntilMs && leftOf(loans?.ban ?? OVER, nowMs) > 0;
     return isBanned ? bannedUntilMs : undefined;
   }
 
@@ -264,14 +268,11 @@ export class KeyState {
 
   /** Windows of the object without the unused requests of the lease, but with the decisions that the object does not know. */
   #adjust(windows: KeyWindows): KeyWindows {
-    const own = mapWindows(windows, (each) => ({ ...each, used: each.used - this.#unused(each.startMs) }));
+    const { size = 0, used = 0, grantedMs = 0 } = this.#lease ?? {};
+    const own = mapWindows(windows, (each) =>
+      grantedMs < each.startMs ? each : { ...each, used: each.used - (size - used) },
+    );
     return this.#decisions.reduce((sum, { atMs, admitted }) => add(sum, admitted, atMs), own);
-  }
-
-  /** How many leased requests of a window that began at `startMs` (by the object's clock) are unused. */
-  #unused(startMs: number): number {
-    if (this.#lease === undefined || this.#lease.grantedMs < startMs) return 0;
-    return this.#lease.size - this.#lease.used;
   }
 
   /** Whether the next request would be admitted, as far as is known. */
@@ -305,9 +306,12 @@ export class KeyState {
   arrive(nowMs: number): { decision: KeyDecision | undefined; isDue: boolean } {
     this.#noteArrival(nowMs);
     const decision = this.decideAtOnce(nowMs);
-    if (decision === undefined) return { decision, isDue: false };
-    const isDue = (decision.admitted && this.#isLeaseDue(nowMs)) || nowMs >= this.#record.renewMs;
-    return { decision, isDue: isDue && !this.#isBusy(REQUEST_CALLS, nowMs) };
+    const isDue =
+      leftOf(this.#record, nowMs) <= this.#record.renewMs || (decision?.admitted && this.#isLeaseDue(nowMs));
+    return {
+      decision,
+      isDue: decision !== undefined && isDue === true && !this.#isBusy(REQUEST_CALLS, nowMs),
+    };
   }
 
   #noteArrival(nowMs: number): void {
@@ -337,9 +341,7 @@ export class KeyState {
   #consume(nowMs: number): boolean {
     const lease = this.#lease;
     if (lease === undefined || !this.#hasLeased) return false;
-    // After this clock steps back, the lease's age is unknown; after the object's steps forward, the lease's minute is over.
-    const minuteMs = startOfWindowMs("minute", this.#decidedMs(nowMs));
-    lease.isOver = nowMs < lease.sinceMs || nowMs >= lease.untilMs || lease.grantedMs < minuteMs;
+    lease.isOver = leftOf(lease, nowMs) === 0;
     if (!lease.isOver) lease.used += 1;
     return !lease.isOver;
   }
@@ -348,7 +350,7 @@ export class KeyState {
   #isLeaseDue(nowMs: number): boolean {
     if (this.#lease === undefined || this.#lease.isOver || this.#lease.isLast) return false;
     const { used, size, least, renewMs } = this.#lease;
-    return size - used < least || nowMs >= renewMs;
+    return size - used < least || leftOf(this.#lease, nowMs) <= renewMs;
   }
 
   /** Refuses a request if a window is full and no lease can make room before its end. */
@@ -357,9 +359,8 @@ export class KeyState {
     if (status === undefined) return undefined;
     const windows = this.#windows(nowMs);
     const isFull = (["minute", "day"] as const).some((name) => {
-      const { startMs, used, limit } = windows[name];
-      if (startMs !== status.windows[name].startMs || used - status.leased[name] < limit) return false;
-      return this.#latestMs(nowMs) < resetMs(windows[name], name);
+      const { used, limit } = windows[name];
+      return used - status.leased[name] >= limit && leftOf(status.loans[name], nowMs) > 0;
     });
     if (!isFull) return undefined;
     const refusedByDay = refusingWindow(windows, status.leased) === "day" ? 1 : 0;
@@ -427,12 +428,18 @@ export class KeyState {
 
   // When the isolate calls the object.
 
-  /** What a request that waits does next: whenever no call is under way or has to pause, it calls for all that wait. */
+  /**
+   * What a request that waits does next: whenever no call is under way or has to pause, it calls for all that wait. If it can't wait any longer,
+   * it is decided, with all others that can't.
+   */
   next(waiter: Waiter, nowMs: number): Next {
     const leftMs = this.#leftMs(waiter, nowMs);
     const pauseMs = this.#pauseMs(REQUEST_CALLS, nowMs);
     const isReady = this.#call === undefined && pauseMs === 0;
-    if (leftMs <= (isReady ? MIN_CALL_MS : 0)) return { what: "decide" };
+    if (leftMs <= (isReady ? MIN_CALL_MS : 0)) {
+      this.#decideOverdue(leftMs, nowMs);
+      return { what: "nothing" };
+    }
     if (isReady) return { what: "call" };
     if (this.#call === undefined) return { what: "pause", ms: Math.min(pauseMs, leftMs) };
     return { what: "await call", ms: leftMs };
@@ -450,42 +457,30 @@ export class KeyState {
 
   /** How long to wait so that at most `calls` calls begin in a second, and until the pause after an undecided response ends. */
   #pauseMs(calls: number, nowMs: number): number {
-    const pacedMs = (this.#calledMs.at(-calls) ?? Number.NEGATIVE_INFINITY) + SECOND_MS;
-    const leftMs = Math.max(pacedMs, this.#pausedUntilMs) - nowMs;
-    // More is left only after the clock has stepped back.
-    return leftMs <= SECOND_MS ? Math.max(0, leftMs) : 0;
+    return Math.max(leftOf(this.#calls.at(-calls) ?? OVER, nowMs), leftOf(this.#pause, nowMs));
   }
 
   /**
-   * After the undecided response to a call, sets a pause: until the next lease has ended, longer if that or the object is far away, shorter if
-   * a request would have no time left. `random` returns numbers in [0, 1).
+   * Sets a pause after an undecided answer: until the next lease has ended, longer if that or the object is far away, shorter if a request
+   * would have no time left.
    */
-  pauseAfter(
-    { sentMs }: Call,
-    { nowMs: madeMs, retryMs }: AcquireResult,
-    nowMs: number,
-    random: () => number,
-  ): void {
-    if (retryMs === undefined) return;
-    const callMs = Math.max(0, nowMs - sentMs);
-    const untilEndMs = retryMs + LATE_MS - madeMs - callMs;
+  #pauseAfter(callMs: number, untilEndMs: number, nowMs: number, random: number): void {
     const isSoon = untilEndMs < UNDECIDED_PAUSE_MS;
-    const share = random();
-    const pauseMs = (isSoon ? untilEndMs : Math.max(UNDECIDED_PAUSE_MS, callMs)) * (1 + SPREAD * share);
+    const pauseMs = (isSoon ? untilEndMs : Math.max(UNDECIDED_PAUSE_MS, callMs)) * (1 + SPREAD * random);
     // A request that has time for only one more call asks as late as it can.
-    const reserveMs = LATE_MS * (1 + share);
+    const reserveMs = LATE_MS * (1 + random);
     const leftMs = this.#waiters
       .map((each) => this.#leftMs(each, nowMs) - MIN_CALL_MS)
       .find((ms) => ms > reserveMs);
     const isLast = leftMs !== undefined && pauseMs + callMs + reserveMs > leftMs;
-    this.#pausedUntilMs = nowMs + Math.min(SECOND_MS, isLast ? leftMs - reserveMs : pauseMs);
+    this.#pause = lend(nowMs, Math.min(SECOND_MS, isLast ? leftMs - reserveMs : pauseMs));
   }
 
   // Calls.
 
   /** Begins a call that counts all waiting requests, reports, and perhaps gets a lease. */
   beginCall(reason: "request" | "report", nowMs: number): Call {
-    if (reason === "request") this.#requestCallMs = nowMs;
+    if (reason === "request") this.#timers = lend(nowMs, MAX_UNATTENDED_MS);
     const wantsLease = reason === "request" || this.#waiters.length > 0 || this.#hasEndedInUse(nowMs);
     // A request with less time left would soon make the isolate give up the whole call.
     this.#decideOverdue(MIN_CALL_MS, nowMs);
@@ -507,7 +502,7 @@ export class KeyState {
     };
     const maxMs = first === undefined ? MAX_WAIT_MS : Math.min(MAX_WAIT_MS, this.#leftMs(first, nowMs));
     this.#call = { request, waiters, arrivedMs, sentMs: nowMs, maxMs };
-    this.#calledMs = [...this.#calledMs, nowMs].slice(-MAX_CALLS);
+    this.#calls = [...this.#calls, lend(nowMs, SECOND_MS)].slice(-MAX_CALLS);
     return this.#call;
   }
 
@@ -515,7 +510,7 @@ export class KeyState {
   #hasEndedInUse(nowMs: number): boolean {
     if (this.#lease === undefined || !this.#lease.isOver || this.#lease.isLast) return false;
     const isInUse = nowMs - this.#arrival.atMs < this.#lease.durationMs * IN_USE_SHARE;
-    return isInUse && nowMs - this.#requestCallMs < MAX_UNATTENDED_MS;
+    return isInUse && leftOf(this.#timers, nowMs) > 0;
   }
 
   #newNumber(): number {
@@ -523,8 +518,8 @@ export class KeyState {
     return this.#number;
   }
 
-  /** Applies the answer to a call. Returns the lease that it has granted or renewed. */
-  endCall(call: Call, answer: AcquireAnswer, nowMs: number): HeldLease | undefined {
+  /** Applies the answer to a call. Returns the lease that it has granted or renewed. `random` returns a number in [0, 1). */
+  endCall(call: Call, answer: AcquireAnswer, nowMs: number, random: () => number): HeldLease | undefined {
     // Otherwise its requests have been decided meanwhile.
     if (this.#call !== call) return undefined;
     this.#call = undefined;
@@ -554,6 +549,10 @@ export class KeyState {
       if (decision !== undefined) each.outcome = { decision };
     }
     this.#removeSettled();
+    const { retryMs } = result;
+    const callMs = Math.max(0, nowMs - sentMs);
+    if (retryMs !== undefined)
+      this.#pauseAfter(callMs, retryMs + LATE_MS - result.nowMs - callMs, nowMs, random());
     return lease;
   }
 
@@ -561,15 +560,14 @@ export class KeyState {
   #learnLease({ lease: reported }: AcquireRequest, lease: Lease | undefined, sentMs: number, nowMs: number) {
     if (reported?.isOver) this.#lease = undefined;
     if (this.#lease !== undefined) this.#lease.isLast = true;
-    // If the clock has stepped back, the lease's age is unknown. The next call does not name it, and the object takes it back.
+    // If the clock has stepped back, its age is unknown. The next call does not name it, and the object takes it back.
     if (lease === undefined || nowMs < sentMs) return undefined;
-    const untilMs = sentMs + lease.durationMs;
-    const earlierMs = RENEW_SHARE * lease.durationMs + RENEW_CALLS * (nowMs - sentMs) + RENEW_RESERVE_MS;
-    const renewMs = untilMs - earlierMs;
+    const renewMs = RENEW_SHARE * lease.durationMs + RENEW_CALLS * (nowMs - sentMs) + RENEW_RESERVE_MS;
     // The object may have forgotten the lease that this isolate holds, and granted a new one.
     const used = this.#lease?.id === lease.id ? this.#lease.used : 0;
     const least = (lease.size - used) * LEAST_SHARE;
-    this.#lease = { ...lease, used, least, sinceMs: sentMs, renewMs, untilMs, isOver: false, isLast: false };
+    const loan = lend(sentMs, lease.durationMs);
+    this.#lease = { ...lease, ...loan, used, least, renewMs, isOver: false, isLast: false };
     return this.#lease;
   }
 
@@ -595,11 +593,6 @@ export class KeyState {
     if (decision !== undefined) return decision;
     this.#decideWithout([waiter], undefined, nowMs);
     return waiter.outcome?.decision as KeyDecision;
-  }
-
-  /** Decides a request that has waited for too long, and those that have waited for as long. */
-  decideLate(waiter: Waiter, nowMs: number): void {
-    this.#decideOverdue(this.#leftMs(waiter, nowMs), nowMs);
   }
 
   #decideOverdue(ms: number, nowMs: number): void {
@@ -664,21 +657,24 @@ export class KeyState {
 
   // Timers: one ends each lease, because timers don't step; one reports.
 
-  /** Ends a lease, unless it was renewed. Returns whether to report that at once: in the next minute, the next request calls anyway. */
+  /**
+   * Ends a lease, unless it was renewed. Returns whether to report that at once: if another minute with room is about to begin, nobody waits
+   * for this lease, and the next request calls anyway.
+   */
   endLease(lease: HeldLease, nowMs: number): boolean {
     lease.isOver = true;
-    if (lease !== this.#lease) return false;
-    if (!this.#hasNextMinute(LATE_MS, nowMs)) return true;
-    this.#needsReport = true;
-    return false;
+    if (lease !== this.#lease || this.#status === undefined) return false;
+    const { windows, loans } = this.#status;
+    const isLast = leftOf(loans.minute, nowMs) <= LATE_MS && remaining(windows.day) >= windows.minute.limit;
+    if (isLast) this.#needsReport = true;
+    return !isLast;
   }
 
   /** Whether a report has to begin, because there is something to report and none is under way. */
   beginReport(nowMs: number): boolean {
-    const isReporting = Math.abs(nowMs - this.#reportingSinceMs) < MAX_REPORT_MS;
-    const begins = this.#needsReport && !isReporting;
+    const begins = this.#needsReport && leftOf(this.#reporting, nowMs) === 0;
     this.#needsReport = false;
-    if (begins) this.#reportingSinceMs = nowMs;
+    if (begins) this.#reporting = lend(nowMs, MAX_REPORT_MS);
     return begins;
   }
 
@@ -687,14 +683,14 @@ export class KeyState {
     return !this.#isBusy(MAX_CALLS, nowMs);
   }
 
-  /** Gives up a call that was cancelled together with its request. */
-  giveUp(call: Call | undefined, nowMs: number): void {
-    if (call !== undefined && call === this.#call) this.#decide(this.#overdue(0, nowMs), tooLate(), nowMs);
-  }
-
-  /** Returns whether a report that has waited for its turn calls now. What follows from now on is in the next report. */
-  endReport(wasPaced: boolean, nowMs: number): boolean {
-    if (wasPaced) this.#reportingSinceMs = Number.NEGATIVE_INFINITY;
+  /**
+   * Returns whether a report that has waited for its turn calls now. What follows from now on is in the next report. If the call that it has
+   * waited for is still under way, it was cancelled together with its request, and is given up.
+   */
+  endReport(waitedFor: Call | undefined, wasPaced: boolean, nowMs: number): boolean {
+    if (waitedFor !== undefined && waitedFor === this.#call)
+      this.#decide(this.#overdue(0, nowMs), tooLate(), nowMs);
+    if (wasPaced) this.#reporting = OVER;
     const hasNews = this.#decisions.length > 0 || this.#lease?.isOver === true;
     this.#needsReport = hasNews && !this.mayReport(nowMs);
     return hasNews && !this.#needsReport;

@@ -79,14 +79,14 @@ export class KnownKeys {
   /** The caller, as far as this isolate knows; undefined if it has to ask. */
   peek(credential: Credential, nowMs: number): Caller | undefined {
     const { id, hash } = credential;
-    const record = this.#find(id)?.record ?? null;
+    const record = this.#find(id)?.state.recordAt(this.#runtime.now()) ?? null;
     if (hasSecret(record, hash)) return callerOf(credential, record, nowMs);
     return this.#isUnknown(id) || this.#isUnknown(hash) ? UNKNOWN : undefined;
   }
 
   /** Whether the next request of a valid key waits for a call that will probably admit it, as far as this isolate knows. */
   needsCall(id: string): boolean {
-    return this.#find(id)?.needsCall ?? false;
+    return this.#find(id)?.state.needsCall(this.#runtime.now()) ?? false;
   }
 
   /**
@@ -94,7 +94,7 @@ export class KnownKeys {
    * in good faith: neither its address nor the isolate has as many unknown keys as one address may have in a minute.
    */
   isNew({ credential: { id }, buckets, arrivedMs }: KeyRequest): boolean {
-    const isStranger = this.#find(id)?.record === undefined;
+    const isStranger = this.#find(id)?.state.recordAt(arrivedMs) === undefined;
     return isStranger && this.#throttle.hasRoom([...buckets(), EVERYWHERE], arrivedMs);
   }
 
@@ -126,14 +126,14 @@ export class KnownKeys {
     };
     const client = this.clientOf(id);
     // The call that another request with this secret waits for is enough. If it fails, this request asks like any other.
-    if (client.isIntroducing(hash)) {
+    if (client.state.isIntroducing(hash)) {
       const { record = null } = (await introduce(client).catch(() => undefined)) ?? {};
       if (own !== undefined && hasSecret(record, hash))
         return { caller: callerOf(credential, record, arrivedMs), decision: await own };
     }
     const caller = await this.#identify(asking, (client, isFirst) => {
       // A secret that the record lacks is probably wrong, and must not occupy a call that counts.
-      const isDoubtful = client.record !== undefined || !isFirst;
+      const isDoubtful = client.state.recordAt(this.#runtime.now()) !== undefined || !isFirst;
       return isDoubtful ? client.identify(request) : introduce(client);
     });
     if (own !== undefined) return { caller, decision: await own };
@@ -150,7 +150,7 @@ export class KnownKeys {
   async readUsage(request: KeyRequest) {
     const client = this.clientOf(request.credential.id);
     const days = await client.readUsage(request);
-    return { days, peek: () => client.peek() };
+    return { days, peek: () => client.state.peek(this.#runtime.now()) };
   }
 
   /** The client of a key's object. */
@@ -198,7 +198,7 @@ export class KnownKeys {
     const { credential, arrivedMs } = request;
     const { id, hash } = credential;
     // A secret that was valid before is not throttled, whatever else its address has sent.
-    const buckets = this.#find(id)?.hadSecret(hash) ? [] : request.buckets();
+    const buckets = this.#find(id)?.state.hadSecret(hash) ? [] : request.buckets();
     const verdictOf = ({ record, isNew }: Answered): Verdict => {
       if (hasSecret(record, hash)) return "found";
       // An older record does not tell whether the secret exists.

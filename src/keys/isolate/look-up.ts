@@ -54,7 +54,7 @@ export class LookUp {
     const maxMs = leftMs(request.arrivedMs, sentMs);
     try {
       const record = await this.#runtime.withDeadline("the database", maxMs, find);
-      client.learn({ record, usableMs: FRESH_MS }, sentMs);
+      client.state.learnRecord({ record, usableMs: FRESH_MS }, sentMs, this.#runtime.now());
       return { record, usableMs: FRESH_MS, isNew: true, sentMs };
     } catch (error) {
       if (error instanceof DeadlineExceeded && maxMs >= HANGING_MS)
