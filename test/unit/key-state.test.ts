@@ -75,6 +75,13 @@ it("a lease admits its size, in the time from before its call to its end, also i
   expect([NOW_MS - 1, NOW_MS + 2_000].map(used)).toEqual([none, none]);
 });
 
+it("a lease is over once the object's clock has stepped over the end of its minute", () => {
+  const state = withLease();
+  const status = { ...RESULT, revision: 2, nowMs: MINUTE_MS + 59_900 };
+  state.learnStatus(status, NOW_MS + 50, NOW_MS + 50);
+  expect([consume(state, 1, NOW_MS + 149), consume(state, 1, NOW_MS + 150)]).toEqual([1, 0]);
+});
+
 it("a timer ends a lease, but not one that has been renewed meanwhile", () => {
   const state = new KeyState("A");
   const leases = [LEASE, { ...LEASE, size: 6 }].map((lease) => {
@@ -190,6 +197,15 @@ it("of more than 100 batches, those of a minute are merged except the oldest, an
   const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, revision: 2 } };
   state.endCall(call, answer, atMs, () => 0);
   expect(reported(state, atMs).decisions.map(({ admitted }) => admitted)).toEqual([1]);
+});
+
+it("a request that is decided alone gets none of the requests that the object may admit by a call under way", () => {
+  const windows = { ...RESULT.windows, minute: { ...RESULT.windows.minute, used: LIMITS.minute - 3 } };
+  const state = newState({ windows });
+  for (const index of [0, 1]) state.wait({ arrivedMs: NOW_MS + index });
+  state.beginCall("request", NOW_MS + 100);
+  const decisions = [0, 1].map(() => state.decideAlone(NOW_MS + 110));
+  expect(decisions.map(({ admitted }) => admitted)).toEqual([true, false]);
 });
 
 it("a lease is not consumed by a request whose secret nobody has judged", () => {

@@ -341,7 +341,9 @@ export class KeyState {
   #consume(nowMs: number): boolean {
     const lease = this.#lease;
     if (lease === undefined || !this.#hasLeased) return false;
-    lease.isOver = leftOf(lease, nowMs) === 0;
+    // The object's clock may have stepped over the end of the lease's minute.
+    const minuteMs = startOfWindowMs("minute", this.#decidedMs(nowMs));
+    lease.isOver = leftOf(lease, nowMs) === 0 || lease.grantedMs < minuteMs;
     if (!lease.isOver) lease.used += 1;
     return !lease.isOver;
   }
@@ -629,7 +631,9 @@ export class KeyState {
   #decideWithout(waiters: readonly Waiter[], failure: unknown, nowMs: number, number?: number): void {
     const atMs = this.#decidedMs(nowMs);
     const requests = waiters.length;
-    const admitted = Math.min(requests, room(this.#windows(nowMs)));
+    // The object may admit those of a call under way.
+    const left = room(this.#windows(nowMs)) - (this.#call?.request.requests ?? 0);
+    const admitted = Math.min(requests, Math.max(0, left));
     const refused = requests - admitted;
     const leased = NOTHING_LEASED;
     const isByDay = refusingWindow(add(this.#windows(nowMs), admitted), leased) === "day";
