@@ -70,7 +70,7 @@ class Steps {
       ...[...this.#messages].map(
         ([name, { answer }]) => `${answer === undefined ? "deliver" : "answer"} ${name}`,
       ),
-      ...(faults > 0 ? ["crash", "evict", ...names.map((name) => `lose ${name}`)] : []),
+      ...(faults > 0 ? ["crash", ...names.map((name) => `lose ${name}`)] : []),
       // The plan changes, and the object learns of it.
       ...(changes > 0 ? ["lower", "raise"] : []),
       ...["pass 100", "pass 1000", "boundary"],
@@ -107,11 +107,6 @@ class Steps {
       world.crash(0);
       for (const [name, { answer }] of [...this.#messages])
         if (answer !== undefined) this.#lose(name, "reset");
-    } else if (what === "evict") {
-      this.#left.faults -= 1;
-      world.persist();
-      this.#note("object", event);
-      world.evict();
     } else if (what === "lower" || what === "raise") {
       this.#left.changes -= 1;
       this.#note("object", what);

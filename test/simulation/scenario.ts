@@ -31,6 +31,7 @@ const FAULTS = {
   hangs: "harmful",
   overload: "harmful",
   cancelledCalls: "harmful",
+  freezes: "harmful",
   isolateEnds: "harmful",
   isolateSteps: "harmful",
   objectSteps: "harmful",
@@ -48,6 +49,8 @@ const LATE_RECORD_MS = 20 * 60_000;
 
 /** A change of the record is in force after 30 s. */
 const LONG_MS = 90_000;
+/** The timers of a request run for 30 s after its response. */
+const STEADY_MS = 45_000;
 
 /** From an isolate to the object. */
 const NEAR_MS = 60;
@@ -186,10 +189,10 @@ class Scenario {
     const isFailing = !message.isRetry && this.#has("failures", 0.1);
     if (isFailing && this.#random.chance(0.5)) return fail(new Error("lost"));
     time.after(isHanging ? this.#random.int(1_900, 15_000) : this.#tripMs(message), async () => {
+      if (this.faults.has("evictions") && this.#world.evict()) this.totals.evictions += 1;
       const { crashes } = this.#world;
       const isLost = () => this.#world.crashes !== crashes || isFailing;
       if (!message.isRetry && this.#has("crashes", 0.05)) time.after(0, () => this.#crash());
-      if (this.#has("evictions", 0.1)) time.after(0, () => this.#world.evict());
       const answer = await message.deliver();
       this.#persist();
       time.after(this.#lastWriteMs - time.nowMs, () => {
@@ -278,6 +281,13 @@ class Scenario {
       const gapMs = random.int(100, 800);
       send(Math.floor(durationMs / gapMs), (index) => index * gapMs + random.int(0, gapMs));
     }
+    if (random.chance(0.1)) {
+      // One isolate has requests for longer than the timers of a request run.
+      const [gapMs, isolate] = [random.int(100, 1_500), this.#anIsolate()];
+      clients += Math.ceil(STEADY_MS / gapMs);
+      for (let ms = 0; ms < STEADY_MS; ms += gapMs)
+        world.time.after(ms, () => void this.#request(undefined, isolate.isAlive ? isolate : undefined));
+    }
     if (random.chance(0.3)) {
       const waiting = random.int(1, Math.min(180, 2 * minute));
       const jitterMs = random.pick(0, 1_000, 5_000, 30_000);
@@ -303,7 +313,6 @@ class Scenario {
       });
     };
     plan("crashes", () => this.#crash());
-    plan("evictions", () => world.evict());
     plan("evictedClients", () => world.newClient(this.#anIsolate()));
     plan("sleeps", () => world.sleep());
     plan("unbans", () => world.change({ bansLiftedUntilMs: banEndMs(world.time.nowMs) }));
@@ -328,6 +337,10 @@ class Scenario {
     }
     plan("outages", () => {
       this.#outageUntilMs = world.time.nowMs + random.int(100, 6_000);
+    });
+    plan("freezes", () => {
+      this.#anIsolate().frozenUntilMs =
+        time.nowMs + random.pick(random.int(50, 1_000), random.int(1_000, 15_000));
     });
     plan("isolateEnds", () => {
       const isolate = this.#anIsolate();
@@ -377,12 +390,12 @@ class Scenario {
   }
 
   /** Some requests have an older secret, or one that does not exist. */
-  #request(secret?: string) {
+  #request(secret?: string, isolate = this.#anIsolate()) {
     this.totals.requests += 1;
     const random = this.#random;
     const isOdd = this.faults.has("rotations") && random.chance(0.2);
     const odd = isOdd ? random.pick(...this.#secrets, `wrong ${random.int(1, 3)}`) : undefined;
-    return this.#world.ask(this.#anIsolate(), secret ?? odd);
+    return this.#world.ask(isolate, secret ?? odd);
   }
 
   /** A client with one request at a time that waits for Retry-After. */

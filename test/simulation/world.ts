@@ -3,6 +3,7 @@
 // that clients get with the counts of the object, with the usage in a real SQLite, and with the versions of the key's record, and records
 // the first broken guarantee.
 
+import { AsyncLocalStorage } from "node:async_hooks";
 import { readFileSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { DatabaseUnavailable } from "../../src/d1/statements.ts";
@@ -54,6 +55,17 @@ type State = Stored & { alarmMs: number };
 /** What operators see of a day. */
 type UsageRow = { day: string; admitted: number; refused_minute: number; refused_day: number };
 
+/**
+ * A request, with all that it has begun. Its clock moves only when something comes in: the last time at `ioMs`. Cloudflare cancels its timers
+ * and calls at `endsMs`, 30 s after its response (both virtual time).
+ */
+type Context = { ioMs: number; endsMs: number };
+const CONTEXT = new AsyncLocalStorage<Context>();
+const CONTEXT_MS = 30_000;
+
+/** An object that has got a call in this time does not sleep. */
+const AWAKE_MS = 10_000;
+
 /** A table of one world. Opening a database for each would take most of the time. */
 const USAGE = new DatabaseSync(":memory:");
 USAGE.exec(readFileSync("migrations/keys/0004_key_usage.sql", "utf8"));
@@ -71,6 +83,7 @@ class Storage {
 type Life = {
   object: LimiterObject;
   isAlive: boolean;
+  frozenUntilMs: number;
   calls: number;
   ended: Promise<undefined>;
   end: () => void;
@@ -109,6 +122,8 @@ export class Isolate {
   open = 0;
   /** Whether its clock has stepped. */
   hasStepped = false;
+  /** Until then nothing in it runs (virtual time). */
+  frozenUntilMs = 0;
   /** Whether its last question about a secret has failed. */
   isAskingAgain = false;
   /** Remaining in its latest response, by window. */
@@ -168,6 +183,7 @@ export interface Options {
 /** A request that waits. */
 type Waiting = {
   isolate: Isolate;
+  context: Context | undefined;
   isDone: () => boolean;
   resolve: () => void;
   waitedMs: number;
@@ -189,6 +205,8 @@ const MAX_WAIT_MS = 5_000;
 export const LAST_CALL_MS = 4_600;
 /** A timer that is late may make a wait as much longer. */
 const LATE_MS = 200;
+/** The object remembers an isolate for as long after its last call. */
+const FORGOTTEN_MS = 60_000;
 /** A change of the record is in force everywhere after this time. */
 const IN_FORCE_MS = 30_000;
 
@@ -198,6 +216,10 @@ export class World {
   readonly isolates: Isolate[] = [];
   /** The lead of the object's clock over virtual time. */
   objectAheadMs = 0;
+  /** Whether a request has ended while it still waited for something, such as a report. */
+  #hasDropped = false;
+  /** When the object has executed its last call (virtual time). */
+  #executedMs = Number.NEGATIVE_INFINITY;
   /** The number of crashes of the object. */
   crashes = 0;
   /** The number of requests without a decision. */
@@ -323,7 +345,7 @@ export class World {
   newClient(isolate: Isolate): void {
     this.#unreported += isolate.admittedLocally;
     isolate.admittedLocally = 0;
-    const now = () => this.time.nowMs + isolate.aheadMs;
+    const now = () => (CONTEXT.getStore()?.ioMs ?? this.time.nowMs) + isolate.aheadMs;
     const runtime = this.#runtimeOf(isolate, now, this.#options.isCancelled);
     const until = (isDone: () => boolean, maxMs: number) => this.#until(isolate, isDone, maxMs);
     isolate.port = new IsolatePort({
@@ -336,11 +358,29 @@ export class World {
     isolate.admitted.clear();
   }
 
+  /** Runs what an isolate or a life of the object has waited for: later if it is frozen, and not if it or the context has ended. */
+  #resume(owner: Isolate | Life, context: Context | undefined, run: () => unknown): void {
+    const { nowMs } = this.time;
+    if (!owner.isAlive) return;
+    if (context !== undefined && nowMs >= context.endsMs) {
+      this.#hasDropped = true;
+      return;
+    }
+    if (nowMs < owner.frozenUntilMs) {
+      this.time.after(owner.frozenUntilMs - nowMs, () => this.#resume(owner, context, run));
+      return;
+    }
+    if (context !== undefined) context.ioMs = nowMs;
+    run();
+  }
+
   /** The clock and timers of an isolate, or of a life of the object. */
-  #runtimeOf(owner: { isAlive: boolean }, now: () => number, isCancelled?: () => boolean): Runtime {
+  #runtimeOf(owner: Isolate | Life, now: () => number, isCancelled?: () => boolean): Runtime {
     const wait = (ms: number) =>
       new Promise<void>((resolve) => {
-        this.time.after(ms + (this.#options.timerDelayMs?.() ?? 0), () => owner.isAlive && resolve());
+        const context = CONTEXT.getStore();
+        const delayMs = this.#options.timerDelayMs?.() ?? 0;
+        this.time.after(ms + delayMs, () => this.#resume(owner, context, resolve));
       });
     return {
       now,
@@ -371,24 +411,29 @@ export class World {
     const mayLackRecord = this.mayLackRecord || this.cancelled > 0 || this.hasStepped;
     const isTooLate =
       (error as Error).cause instanceof DeadlineExceeded &&
-      (this.crashes > 0 || this.mayLose || this.#slowestReadMs > SLOW_READ_MS);
+      (this.isolates.some(({ frozenUntilMs }) => frozenUntilMs > 0) ||
+        this.crashes > 0 ||
+        this.mayLose ||
+        this.#slowestReadMs > SLOW_READ_MS);
     const isUnavailable = error instanceof DatabaseUnavailable && (mayLackRecord || isTooLate);
     this.expect(isUnavailable, () => `${(error as Error).stack}; ${(error as Error).cause}`);
   }
 
   /** Reads the record at the primary. A reader that has ended gets no answer. */
-  #read(reader: { isAlive: boolean }): Promise<KeyRecord> {
+  #read(reader: Isolate | Life): Promise<KeyRecord> {
     this.counts.reads += 1;
     const beganMs = this.time.nowMs;
+    const context = CONTEXT.getStore();
     return new Promise((resolve, reject) => {
       const deliver = () => {
         const { record } = this;
         return () => {
           this.#slowestReadMs = Math.max(this.#slowestReadMs, this.time.nowMs - beganMs);
-          if (reader.isAlive) resolve(structuredClone(record));
+          this.#resume(reader, context, () => resolve(structuredClone(record)));
         };
       };
-      const fail = (error: object) => reader.isAlive && reject(new DatabaseUnavailable(error, false));
+      const fail = (error: object) =>
+        this.#resume(reader, context, () => reject(new DatabaseUnavailable(error, false)));
       if (this.#options.read === undefined) deliver()();
       else this.#options.read({ deliver, fail });
     });
@@ -396,11 +441,14 @@ export class World {
 
   #until(isolate: Isolate, isDone: () => boolean, maxMs: number): Promise<void> {
     return new Promise((resolve) => {
-      const waiting = { isolate, isDone, resolve, waitedMs: 0, maxMs };
+      const waiting = { isolate, context: CONTEXT.getStore(), isDone, resolve, waitedMs: 0, maxMs };
       if (isDone()) resolve();
       else if (this.#options.polls === false) {
         this.#waiting.add(waiting);
-        this.time.after(maxMs, () => this.#waiting.delete(waiting) && resolve());
+        this.time.after(
+          maxMs,
+          () => this.#waiting.delete(waiting) && this.#resume(isolate, waiting.context, resolve),
+        );
       } else this.#pollLater(waiting);
     });
   }
@@ -419,10 +467,11 @@ export class World {
     this.#polls.set(atMs, all);
     this.time.after(pauseMs, () => {
       this.#polls.delete(atMs);
-      for (const each of all.filter(({ isolate }) => isolate.isAlive)) {
-        if (each.waitedMs >= each.maxMs || each.isDone()) each.resolve();
-        else this.#pollLater(each);
-      }
+      for (const each of all)
+        this.#resume(each.isolate, each.context, () => {
+          if (each.waitedMs >= each.maxMs || each.isDone()) each.resolve();
+          else this.#pollLater(each);
+        });
     });
   }
 
@@ -470,7 +519,7 @@ export class World {
       const due = [...this.#waiting].filter(({ isolate, isDone }) => isolate.isAlive && isDone());
       for (const each of due) {
         this.#waiting.delete(each);
-        each.resolve();
+        this.#resume(each.isolate, each.context, each.resolve);
       }
       isSettled = due.length === 0;
     }
@@ -482,7 +531,18 @@ export class World {
   }
 
   /** Sends one request through an isolate. Returns nothing if the secret is not valid, or if nobody can tell. */
-  async ask(isolate: Isolate, secret = this.#currentSecret): Promise<Decision<KeyWindows> | undefined> {
+  ask(isolate: Isolate, secret = this.#currentSecret): Promise<Decision<KeyWindows> | undefined> {
+    const context = { ioMs: this.time.nowMs, endsMs: Number.POSITIVE_INFINITY };
+    return new Promise((resolve, reject) => {
+      const run = async () => {
+        await this.#ask(isolate, secret).then(resolve, reject);
+        context.endsMs = this.time.nowMs + CONTEXT_MS;
+      };
+      this.#resume(isolate, context, () => CONTEXT.run(context, run));
+    });
+  }
+
+  async #ask(isolate: Isolate, secret: string): Promise<Decision<KeyWindows> | undefined> {
     const { port, client } = isolate;
     let isLocal = false;
     const arrivedMs = this.time.nowMs;
@@ -505,7 +565,8 @@ export class World {
     isolate.open -= 1;
     const ms = this.time.nowMs - arrivedMs;
     const lateMs = this.#options.timerDelayMs === undefined ? 0 : LATE_MS;
-    this.expect(ms <= MAX_WAIT_MS + lateMs || isolate.hasStepped, () => `a request waited for ${ms} ms`);
+    const mayWait = isolate.hasStepped || isolate.frozenUntilMs > 0;
+    this.expect(ms <= MAX_WAIT_MS + lateMs || mayWait, () => `a request waited for ${ms} ms`);
     if (answer === undefined) {
       this.counts.unavailable += 1;
       return undefined;
@@ -670,7 +731,7 @@ export class World {
       life.isAlive = false;
       resolve(undefined);
     };
-    const life: Life = { object: undefined as never, isAlive: true, calls: 0, ended, end };
+    const life: Life = { object: undefined as never, isAlive: true, frozenUntilMs: 0, calls: 0, ended, end };
     const storage = {
       kv: {
         get: () => structuredClone(this.storage.latest),
@@ -726,23 +787,41 @@ export class World {
     const before = this.storage.latest;
     const isChange = before === undefined || contentOf(before).revision !== revision;
     if (isChange) this.#before.set(revision, before);
+    if (before !== undefined) this.#noteForgotten(before, state);
     this.#states.set(revision, state);
     this.storage.writing.push(state);
   }
 
-  /** Loses the object's memory, if all writes are durable and no call is under way. */
-  evict(): void {
+  /** An isolate that was not heard of for long is forgotten, with its lease. */
+  #noteForgotten(before: State, after: State): void {
+    const { clients } = contentOf(after);
+    for (const [id, { lease, seenMs }] of contentOf(before).clients) {
+      if (clients.has(id)) continue;
+      const isOld = Math.abs(this.objectNowMs - seenMs) >= FORGOTTEN_MS;
+      this.expect(isOld || this.hasStepped, () => "an isolate was forgotten early");
+      if (lease !== undefined) this.#lose(lease.grantedMs, lease.size - lease.used);
+    }
+  }
+
+  /** Loses the object's memory, if all writes are durable and it has been idle for long. Returns whether it was. */
+  evict(): boolean {
+    if (this.time.nowMs - this.#executedMs < AWAKE_MS) return false;
+    this.#loseMemory();
+    return true;
+  }
+
+  #loseMemory(): void {
     if (this.storage.writing.length > 0 || this.#life.calls > 0) return;
     this.#life.end();
     this.#life = this.#newLife();
   }
 
-  /** As if the object had slept: it has to read the record before its next answer. */
+  /** As if the object had slept, although it is in use: it has to read the record before its next answer. */
   sleep(): void {
     this.persist();
     const { durable } = this.storage;
     if (durable !== undefined) this.storage.durable = withoutRecord(durable);
-    this.evict();
+    this.#loseMemory();
   }
 
   /** Loses the object's memory and all but the first `written` pending writes. Calls without a result fail. */
@@ -775,19 +854,20 @@ export class World {
       execute: () => Promise<Answer | undefined>,
     ) =>
       new Promise<Answer>((resolve, reject) => {
+        const context = CONTEXT.getStore();
         const deliver = async () => {
           const answer = await execute();
           if (answer === undefined) return undefined;
           this.#options.onAnswer?.(answer);
           const { crashes } = this;
           return () => {
-            if (this.crashes !== crashes || !isolate.isAlive) return;
+            if (this.crashes !== crashes) return;
             this.#underway.delete(request);
             if (request.client === "") isolate.isAskingAgain = false;
-            resolve(answer);
+            this.#resume(isolate, context, () => resolve(answer));
           };
         };
-        const fail = (error: object) => isolate.isAlive && reject(error);
+        const fail = (error: object) => this.#resume(isolate, context, () => reject(error));
         this.#options.send({ isolate, request, isRetry, deliver, fail });
       });
     const acquire = (request: AcquireRequest) => {
@@ -808,6 +888,7 @@ export class World {
   /** Has the object answer a call; nothing if it crashes meanwhile. */
   async #inLife<Answer>(call: (life: Life) => Promise<Answer>): Promise<Answer | undefined> {
     const life = this.#life;
+    this.#executedMs = this.time.nowMs;
     life.calls += 1;
     const answer = await Promise.race([call(life), life.ended]);
     life.calls -= 1;
@@ -951,7 +1032,7 @@ export class World {
     // The object also counts the refusals with which a ban begins. It forgets isolates that it has not heard of for CLIENT_KEPT_MS.
     const least = this.counts.refused;
     const most = least + this.counts.bans + this.#countedInVain;
-    const mayDiffer = this.hasEndedIsolates || this.#unreported > 0 || this.cancelled > 0;
+    const mayDiffer = this.hasEndedIsolates || this.#unreported > 0 || this.cancelled > 0 || this.#hasDropped;
     this.expect(
       mayDiffer || (refused >= least && refused <= most),
       () => `usage shows ${refused} refused, ${least} to ${most} were`,

@@ -41,6 +41,15 @@ describe("with a lease", () => {
     expect([renewals >= 3, renewals <= 8]).toEqual([true, true]);
   });
 
+  it("it comes back although no request has called for longer than the timers of a request run", async () => {
+    const service = newService(pro);
+    // Each lease ends 750 ms after a request, which is too early to renew it.
+    const steady = [service.at(750), ...service.every(1_000, 0, 28_000)];
+    const others = service.burst(300, 31_500, service.newIsolate());
+    expect(admissions(await service.run(END, ...steady, ...others))).toBe(300);
+    expect(service.sent().filter((atMs) => atMs > 1_000 && atMs < 21_000)).toHaveLength(5);
+  });
+
   it("waiting requests are served from it when it arrives, without another call", async () => {
     const { sent, at, run } = newService(pro);
     const requests = [0, 30, 60, 120, 150, 180].map((ms) => at(ms));
