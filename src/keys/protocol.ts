@@ -1,6 +1,6 @@
 // The protocol between isolates and a key's Durable Object, which has the key's record and counts its requests.
 //
-//    every isolate: KeyClient                                      one object per key: ApiKey
+//    every isolate: KeyState, KeyClient                            one object per key: ApiKey
 //    record, waiting requests, a lease, local decisions            record, windows, ban; for each isolate its lease and latest call
 //
 //    acquire  ── a batch of requests, the recent rate, a report ─▶  applies the report, admits requests, charges a lease,
@@ -11,17 +11,32 @@
 // can't disagree. An isolate has one call that counts under way. A request is *undecided* if leases of other isolates could still make
 // room for it: its isolate asks again after a pause.
 //
-// Invariants, each with the fault it prevents:
-// - A lease is charged to both windows when it is granted, and ends before the minute does. Otherwise the limit is exceeded.
-// - The object refuses only if no outstanding lease could make room, and no request waits in an isolate that holds leased requests.
-//   Otherwise a client with requests left is refused.
-// - A lease comes back while requests that wait for it still can: it is shorter by what they may have waited already. Otherwise they are
-//   refused just before.
-// - Calls and local decisions are numbered. The object remembers the latest call of each isolate: its repetition gets the same
-//   result, and a local decision with its number replaces what it was charged. Otherwise a retry is charged twice.
-// - A lease that the next call of its isolate does not name was never received, and is credited. Otherwise it is lost.
-// - A change is durable before its response is sent (output gate). Otherwise a crash admits the same requests again.
-// - Every change raises the revision, and an isolate ignores an older status. Otherwise the known counts go back.
+// RULE      The object charges a lease to both windows when it grants the lease, and the lease ends before its minute.
+// PREVENTS  More admitted requests than the limit.
+//
+// RULE      What an answer brings to an isolate holds for a duration by the isolate's clock, from before the call.
+// PREVENTS  A lease, a ban or a record that an isolate uses after its end at the object.
+//
+// RULE      The object refuses a request only if no outstanding lease could make room, and if no request waits in an isolate that holds leased
+//           requests.
+// PREVENTS  A refusal while requests are left.
+//
+// RULE      A lease is shorter by the time that requests may have waited when it is granted.
+// PREVENTS  Requests that have to be refused just before a lease comes back.
+//
+// RULE      Calls and local decisions are numbered, and the object remembers the latest call of each isolate. It answers a repeated call with the
+//           same result, except that a refused request that may fit by now is undecided. A local decision with the number of a call replaces
+//           what the call was charged.
+// PREVENTS  A request that is charged twice; a refusal that names a new window, which has room.
+//
+// RULE      The object credits a lease that the next call of its isolate does not name: the isolate has never received it.
+// PREVENTS  Leased requests that nobody can use.
+//
+// RULE      A change is durable before its answer is sent (output gate).
+// PREVENTS  A crash after which the same requests are admitted again.
+//
+// RULE      Every change raises the revision, and an isolate ignores a status with a lower one.
+// PREVENTS  Counts that go back in an isolate.
 
 import { type KeyWindows, WINDOW_SECONDS, type WindowName } from "../rate-limit/windows.ts";
 import type { KeyRecord } from "./record.ts";
