@@ -1,9 +1,11 @@
 // What an isolate knows of a key: each rule of its state alone, with answers that the test makes. key-client.test.ts has the state with the
 // real object. The object's clock is 5 s behind.
 
-import { expect, it } from "vitest";
-import { type Call, KeyState, type Waiter } from "../../src/keys/isolate/key-state.ts";
+import { describe, expect, it } from "vitest";
+import { DatabaseUnavailable } from "../../src/d1/statements.ts";
+import { type Call, KeyState, ObjectUnavailable, type Waiter } from "../../src/keys/isolate/key-state.ts";
 import { type AcquireResult, LEASE_MS, type Lease } from "../../src/keys/protocol.ts";
+import { DeadlineExceeded } from "../../src/lib/deadline.ts";
 import { FIRST_SECRET } from "../simulation/world.ts";
 import { recordOf } from "../support/key-record.ts";
 
@@ -228,4 +230,358 @@ it("a status is dropped if a known one has a higher revision, or the same and a 
   };
   expect([latest(0, 100), latest(0, 50), latest(0, 150)]).toEqual([100, 100, 150]);
   expect([latest(1, 20), latest(0, 200)]).toEqual([20, 20]);
+});
+
+it("a record is used from before its call until its end, renewed after half of it, and not replaced by an older one", () => {
+  const state = new KeyState("A");
+  const learn = (plan: "pro" | "free", usableMs: number, sentMs: number) =>
+    state.learnRecord({ record: { ...RECORD, plan }, usableMs }, sentMs, sentMs + 20);
+  const planAt = (ms: number) => state.recordAt(NOW_MS + ms)?.plan;
+  learn("pro", 10_000, NOW_MS);
+  learn("free", 9_000, NOW_MS + 999);
+  expect([-1, 0, 9_999, 10_000].map(planAt)).toEqual([undefined, "pro", "pro", undefined]);
+  learn("free", 9_000, NOW_MS + 1_000);
+  expect(planAt(5_000)).toBe("free");
+  expect([state.hadSecret(FIRST_SECRET), state.hadSecret("another")]).toEqual([true, false]);
+  // Of a key that has been deleted, it lacks the limits, so the last ones stay.
+  state.learnRecord({ record: null, usableMs: 9_000 }, NOW_MS + 2_000, NOW_MS + 2_020);
+  expect([planAt(5_000), state.peek(NOW_MS).windows.day.limit]).toEqual([undefined, LIMITS.day]);
+});
+
+it("a decision at once renews a record after half of its time, unless a call is under way or would have to wait", () => {
+  const isDue = (ms: number, calls = 0) => {
+    const state = withLease({ size: 100, durationMs: 20_000 });
+    for (let call = 0; call < calls; call += 1)
+      callFor(state, { revision: 2 + call }, NOW_MS + ms, NOW_MS + ms);
+    return state.arrive(NOW_MS + ms).isDue;
+  };
+  expect([14_999, 15_000].map((ms) => isDue(ms))).toEqual([false, true]);
+  expect([isDue(15_000, 3), isDue(15_000, 4)]).toEqual([true, false]);
+  const state = withLease({ size: 100, durationMs: 20_000 });
+  state.beginCall("report", NOW_MS + 14_000);
+  expect(state.arrive(NOW_MS + 15_000).isDue).toBe(false);
+});
+
+/** A result with a full minute, or a full day. */
+const fullOf = (name: "minute" | "day"): Partial<AcquireResult> => {
+  const { windows } = RESULT;
+  return { windows: { ...windows, [name]: { ...windows[name], used: windows[name].limit } } };
+};
+
+it.each([
+  ["minute", 59_000, 0],
+  ["day", 41_159_000, 1],
+] as const)(
+  "a full %s is refused until it may be over, and reported with the window that refused",
+  (name, leftMs, byDay) => {
+    const byAt = (ms: number) => newState(fullOf(name)).decideAtOnce(NOW_MS + ms)?.by;
+    expect([-1, 0, leftMs - 1, leftMs].map(byAt)).toEqual([undefined, "full", "full", undefined]);
+    const state = newState(fullOf(name));
+    const decisions = [0, 1].map(() => state.decideAtOnce(NOW_MS + 100));
+    expect(decisions[1]).toMatchObject({ admitted: false, nowMs: MADE_MS + 80 });
+    expect(reported(state).decisions).toEqual([
+      { number: 2, atMs: MADE_MS + 80, admitted: 0, refused: 2, refusedByDay: 2 * byDay },
+    ]);
+  },
+);
+
+it("a full window is not refused while another isolate may give back leased requests of it, nor after the limit was raised", () => {
+  const by = (leased: number, limit = LIMITS.minute) => {
+    const state = newState({ ...fullOf("minute"), leased: { minute: leased, day: leased } });
+    const record = { ...RECORD, limits: { ...LIMITS, minute: limit } };
+    state.learnRecord({ record, usableMs: 40_000 }, NOW_MS, NOW_MS + 20);
+    return state.decideAtOnce(NOW_MS + 100)?.by;
+  };
+  expect([by(0), by(1), by(0, 301), by(0, 299)]).toEqual(["full", undefined, undefined, "full"]);
+});
+
+it("Remaining of admitted requests does not rise within a window, and begins anew in the next one", () => {
+  const state = newState();
+  const used = (shown: number, minute = 0, admitted = true) => {
+    const startMs = MINUTE_MS + minute * 60_000;
+    const windows = { ...RESULT.windows, minute: { startMs, used: shown, limit: LIMITS.minute } };
+    return state.show({ admitted, by: "object", nowMs: MADE_MS, windows }).windows.minute.used;
+  };
+  expect([used(5), used(3), used(7), used(6, 0, false)]).toEqual([5, 5, 7, 6]);
+  expect([used(1, 1), used(2, 0), used(2, 1)]).toEqual([1, 2, 2]);
+});
+
+it("a status of GET /v1/usage is not taken during a call or before a report, unless a minute has begun", () => {
+  const used = (prepare: (state: KeyState) => void, minutes = 0) => {
+    const state = newState();
+    prepare(state);
+    const minute = { startMs: MINUTE_MS + minutes * 60_000, used: 9, limit: LIMITS.minute };
+    const windows = { ...RESULT.windows, minute };
+    const nowMs = MADE_MS + minutes * 60_000;
+    state.learnStatus({ ...RESULT, revision: 5, nowMs, windows }, NOW_MS + 100, NOW_MS + 120);
+    return state.peek(NOW_MS + 120).windows.minute.used;
+  };
+  const call = (state: KeyState) => void state.beginCall("report", NOW_MS + 50);
+  const decision = (state: KeyState) => void state.decideAlone(NOW_MS + 50);
+  expect([used(() => {}), used(call), used(call, 1), used(decision), used(decision, 1)]).toEqual([
+    9, 0, 9, 1, 9,
+  ]);
+});
+
+describe("a request that waits", () => {
+  const wait = (state: KeyState, ms: number, secret?: string): Waiter => {
+    const waiter: Waiter = { arrivedMs: NOW_MS + ms, secret };
+    state.wait(waiter);
+    return waiter;
+  };
+
+  it("calls if nothing prevents that, waits for a call under way and for a pause, and is decided when it can't wait any longer", () => {
+    const state = newState();
+    const waiter = wait(state, 0);
+    const next = (ms: number) => state.next(waiter, NOW_MS + ms);
+    expect([next(30), next(4_599)]).toEqual([{ what: "call" }, { what: "call" }]);
+    for (const ms of [30, 40, 50])
+      callFor(state, { revision: 1 + ms, retryMs: MADE_MS }, NOW_MS + ms, NOW_MS + ms);
+    // The next call would be the fifth since the first one.
+    expect(next(100)).toEqual({ what: "pause", ms: 900 });
+    state.beginCall("request", NOW_MS + 1_000);
+    expect(next(1_100)).toEqual({ what: "await call", ms: 3_900 });
+    expect([waiter.outcome, next(5_000), waiter.outcome]).toMatchObject([
+      undefined,
+      { what: "nothing" },
+      { decision: { by: "local", admitted: true }, failure: { name: "DeadlineExceeded" } },
+    ]);
+  });
+
+  it("is decided 400 ms before its end if it would have to call, and with it those that came with it", () => {
+    const state = newState();
+    const waiters = [wait(state, 0), wait(state, 0), wait(state, 1)];
+    expect(state.next(waiters[0] as Waiter, NOW_MS + 4_600)).toEqual({ what: "nothing" });
+    expect(waiters.map(({ outcome }) => outcome !== undefined)).toEqual([true, true, false]);
+  });
+
+  it("waits anew if the clock has stepped back, and for its secret only 4 s", () => {
+    const state = newState();
+    const [known, unknown] = [wait(state, 0), wait(state, 0, "new")];
+    state.beginCall("request", NOW_MS + 30);
+    expect(state.next(unknown, NOW_MS + 1_000)).toEqual({ what: "await call", ms: 3_000 });
+    expect(state.next(known, NOW_MS - 60_000)).toEqual({ what: "await call", ms: 5_000 });
+    expect(state.next(unknown, NOW_MS + 4_000)).toEqual({ what: "nothing" });
+    expect([unknown.outcome?.decision, unknown.outcome?.failure]).toEqual([
+      undefined,
+      expect.any(ObjectUnavailable),
+    ]);
+  });
+
+  it.each([
+    // A round trip of 20 ms; the lease ends 300 ms after the answer was made, and its report may be 50 ms late.
+    ["until the next lease has ended", 300, 20, 0, 330],
+    ["and up to a quarter longer", 300, 20, 1, 412.5],
+    ["for 400 ms at most", 9_000, 20, 0, 400],
+    ["for the time of a call if that is longer", 9_000, 700, 0, 700],
+    ["for a second at most", 9_000, 3_000, 1, 1_000],
+  ])("pauses after an undecided answer %s", (_, retryMs, callMs, random, pauseMs) => {
+    const state = newState();
+    const sentMs = NOW_MS + 30_000;
+    const waiter: Waiter = { arrivedMs: sentMs };
+    state.wait(waiter);
+    const call = state.beginCall("request", sentMs);
+    const result = { ...RESULT, revision: 2, retryMs: MADE_MS + retryMs };
+    const answer = { record: RECORD, usableMs: 30_000, isNew: false, result };
+    // It does not wait any more, so it is not the reason of a shorter pause.
+    const later: Waiter = { arrivedMs: sentMs + callMs };
+    state.wait(later);
+    state.endCall(call, answer, sentMs + callMs, () => random);
+    expect(state.next(later, sentMs + callMs)).toEqual({ what: "pause", ms: pauseMs });
+  });
+
+  it("asks for the last time when there is just time for a call", () => {
+    const state = newState();
+    const waiter = wait(state, 0);
+    const call = state.beginCall("request", NOW_MS + 4_230);
+    const result = { ...RESULT, revision: 2, retryMs: MADE_MS + 9_000 };
+    state.endCall(call, { record: RECORD, usableMs: 30_000, isNew: false, result }, NOW_MS + 4_250, () => 0);
+    // 4,600 less 50 ms.
+    expect(state.next(waiter, NOW_MS + 4_250)).toEqual({ what: "pause", ms: 300 });
+  });
+});
+
+describe("a call", () => {
+  it("counts the requests in their order of arrival, and those with one of the secrets that the isolate can't judge", () => {
+    const state = newState();
+    for (const [ms, secret] of [[3], [1, "b"], [2, "a"], [4, "b"]] as [number, string?][])
+      state.wait({ arrivedMs: NOW_MS + ms, secret });
+    const { request, waiters, arrivedMs, maxMs } = state.beginCall("request", NOW_MS + 1_000);
+    expect(waiters.map((each) => each.arrivedMs - NOW_MS)).toEqual([1, 3, 4]);
+    expect(request).toMatchObject({
+      client: "A",
+      number: 2,
+      requests: 3,
+      secret: "b",
+      recent: 2,
+      wantsLease: true,
+    });
+    // The first has waited for 999 ms.
+    expect([arrivedMs - NOW_MS, maxMs]).toEqual([1, 3_001]);
+    expect([state.isIntroducing("a"), state.isIntroducing("c")]).toEqual([true, false]);
+  });
+
+  it("that tells of no valid secret counts nothing, and the other requests are sent again", () => {
+    const state = newState();
+    const [unknown, known]: [Waiter, Waiter] = [
+      { arrivedMs: NOW_MS, secret: "wrong" },
+      { arrivedMs: NOW_MS },
+    ];
+    for (const each of [unknown, known]) state.wait(each);
+    const answer = { record: RECORD, usableMs: 30_000, isNew: true };
+    state.endCall(state.beginCall("request", NOW_MS + 30), answer, NOW_MS + 50, () => 0);
+    expect([unknown.answer, unknown.secret, known.answer, known.outcome]).toEqual([
+      answer,
+      "wrong",
+      undefined,
+      undefined,
+    ]);
+    expect(state.beginCall("request", NOW_MS + 60).waiters).toEqual([known]);
+  });
+
+  it("decides the first as admitted and the last as refused, each with one request more as used; the rest is undecided", () => {
+    const state = newState();
+    const waiters: Waiter[] = [0, 1, 2, 3].map((ms) => ({ arrivedMs: NOW_MS + ms, secret: "new" }));
+    for (const each of waiters) state.wait(each);
+    const windows = { ...RESULT.windows, minute: { ...RESULT.windows.minute, used: 7 } };
+    callFor(state, { revision: 2, windows, admitted: 2, refused: 1, retryMs: MADE_MS + 500 });
+    const shown = waiters.map(({ outcome }) => [
+      outcome?.decision?.admitted,
+      outcome?.decision?.windows.minute.used,
+    ]);
+    expect(shown).toEqual([
+      [true, 6],
+      [true, 7],
+      [undefined, undefined],
+      [false, 300],
+    ]);
+    // Those whose secret is valid count towards the rate.
+    expect(reported(state, NOW_MS + 20).recent).toBe(4);
+  });
+
+  it("that has no result because the key was deleted leaves the decision to the isolate", () => {
+    const state = newState();
+    const waiter: Waiter = { arrivedMs: NOW_MS };
+    state.wait(waiter);
+    const call = state.beginCall("request", NOW_MS + 30);
+    state.endCall(call, { record: null, usableMs: 9, isNew: true }, NOW_MS + 50, () => 0);
+    expect(waiter.outcome).toMatchObject({
+      decision: { by: "local" },
+      failure: { message: "the key has been deleted" },
+    });
+  });
+
+  it("that was given up changes nothing any more, and its number replaces what it was charged", () => {
+    const state = newState();
+    const waiter: Waiter = { arrivedMs: NOW_MS };
+    state.wait(waiter);
+    const call = state.beginCall("request", NOW_MS + 30);
+    state.next(waiter, NOW_MS + 5_000);
+    const answer = {
+      record: RECORD,
+      usableMs: 9,
+      isNew: false,
+      result: { ...RESULT, revision: 9, lease: LEASE },
+    };
+    expect(state.endCall(call, answer, NOW_MS + 5_100, () => 0)).toBeUndefined();
+    state.failCall(call, new Error("lost"), NOW_MS + 5_100);
+    expect(reported(state, NOW_MS + 5_200).decisions).toMatchObject([
+      { number: call.request.number, admitted: 1 },
+    ]);
+  });
+
+  it.each<[string, unknown, number, boolean[]]>([
+    ["fails", new Error("away"), 0, [true, true, true]],
+    ["has exceeded its deadline", new DeadlineExceeded("the limiter", 3_000), 0, [true, true, true]],
+    [
+      "could not wait longer for its first request",
+      new DeadlineExceeded("the limiter", 500),
+      4_500,
+      [true, false, false],
+    ],
+    [
+      "finds no record that tells of its secret",
+      new DatabaseUnavailable("away", false),
+      0,
+      [false, false, true],
+    ],
+  ])("that %s decides the right requests", (_, failure, waitedMs, decided) => {
+    const state = newState({ leased: { minute: 5, day: 5 } });
+    const waiters: Waiter[] = [
+      { arrivedMs: NOW_MS - waitedMs },
+      { arrivedMs: NOW_MS },
+      { arrivedMs: NOW_MS, secret: "new" },
+    ];
+    for (const each of waiters) state.wait(each);
+    const call = state.beginCall("request", NOW_MS + 30);
+    state.failCall(call, failure, NOW_MS + 500);
+    expect(waiters.map(({ outcome }) => outcome !== undefined)).toEqual(decided);
+    expect(waiters[2]?.outcome?.decision).toBeUndefined();
+  });
+});
+
+it("without the object, requests are admitted while the known windows have room, and no other isolate's lease is waited for", () => {
+  const windows = { ...RESULT.windows, day: { ...RESULT.windows.day, used: LIMITS.day - 2 } };
+  const state = newState({ windows, leased: { minute: 9, day: 9 } });
+  const waiters: Waiter[] = [0, 1, 2].map((ms) => ({ arrivedMs: NOW_MS + ms }));
+  for (const each of waiters) state.wait(each);
+  state.failCall(state.beginCall("request", NOW_MS + 30), new Error("away"), NOW_MS + 40);
+  expect(waiters.map(({ outcome }) => outcome?.decision?.admitted)).toEqual([true, true, false]);
+  expect(state.decideAtOnce(NOW_MS + 50)?.by).toBe("full");
+  const [batch] = reported(state, NOW_MS + 60).decisions;
+  // With the last one, which is refused at once.
+  expect(batch).toMatchObject({ number: 2, admitted: 2, refused: 2, refusedByDay: 2 });
+});
+
+it("the end of a lease is reported at once, but with the next call if another minute with room begins", () => {
+  const isUrgent = (endMs: number, day = 0) => {
+    const state = new KeyState("A");
+    const windows = { ...RESULT.windows, day: { ...RESULT.windows.day, used: day } };
+    const answer = {
+      record: RECORD,
+      usableMs: 30_000,
+      isNew: false,
+      result: { ...RESULT, windows, lease: LEASE },
+    };
+    const lease = state.endCall(state.beginCall("request", NOW_MS), answer, NOW_MS + 20, () => 0);
+    return [lease && state.endLease(lease, NOW_MS + endMs), state.beginReport(NOW_MS + endMs)];
+  };
+  // The object's minute ends 59 s after NOW_MS.
+  expect([58_949, 58_950].map((ms) => isUrgent(ms))).toEqual([
+    [true, false],
+    [false, true],
+  ]);
+  expect(
+    [LIMITS.day - LIMITS.minute, LIMITS.day - LIMITS.minute + 1].map((day) => isUrgent(58_950, day)[0]),
+  ).toEqual([false, true]);
+});
+
+it("one report is under way at a time, until it is so late that it was cancelled", () => {
+  const state = newState();
+  const begins = (ms: number) => {
+    state.decideAlone(NOW_MS + ms);
+    return state.beginReport(NOW_MS + ms);
+  };
+  expect([begins(30), begins(20_029), begins(20_030)]).toEqual([true, false, true]);
+  expect(state.endReport(undefined, true, NOW_MS + 21_030)).toBe(true);
+  expect([state.beginReport(NOW_MS + 21_030), begins(21_031)]).toEqual([false, true]);
+});
+
+it("a report gives up the call that it has waited for, calls if there is something to say, and later if it would be the sixth call", () => {
+  const state = newState();
+  expect([state.endReport(undefined, false, NOW_MS + 30), state.mayReport(NOW_MS + 30)]).toEqual([
+    false,
+    true,
+  ]);
+  const call = state.beginCall("request", NOW_MS + 30);
+  expect(state.mayReport(NOW_MS + 40)).toBe(false);
+  state.wait({ arrivedMs: NOW_MS - 5_000 });
+  expect(state.endReport(call, true, NOW_MS + 50)).toBe(true);
+  expect(state.call).toBeUndefined();
+  for (const revision of [3, 4, 5]) callFor(state, { revision }, NOW_MS + 60, NOW_MS + 60);
+  state.decideAlone(NOW_MS + 70);
+  expect([state.endReport(undefined, true, NOW_MS + 80), state.beginReport(NOW_MS + 80)]).toEqual([
+    false,
+    true,
+  ]);
 });
