@@ -295,6 +295,27 @@ it("a full window is not refused while another isolate may give back leased requ
   expect([by(0), by(1), by(0, 301), by(0, 299)]).toEqual(["full", undefined, undefined, "full"]);
 });
 
+it("the next request is admitted if the known windows have room and there is no ban, and calls for that without a lease", () => {
+  const next = (result: Partial<AcquireResult>) => {
+    const state = newState(result);
+    const { admitted, bannedUntilMs } = state.peek(NOW_MS + 100);
+    return { admitted, bannedUntilMs, needsCall: state.needsCall(NOW_MS + 100) };
+  };
+  const bannedUntilMs = MADE_MS + 5_000;
+  expect(next({})).toEqual({ admitted: true, bannedUntilMs: undefined, needsCall: true });
+  expect(next({ lease: LEASE })).toEqual({ admitted: true, bannedUntilMs: undefined, needsCall: false });
+  expect(next(fullOf("day"))).toEqual({ admitted: false, bannedUntilMs: undefined, needsCall: false });
+  expect(next({ bannedUntilMs })).toEqual({ admitted: false, bannedUntilMs, needsCall: false });
+});
+
+it("the refusals of a batch with which a ban begins name its end", () => {
+  const state = newState();
+  const waiter: Waiter = { arrivedMs: NOW_MS };
+  state.wait(waiter);
+  callFor(state, { revision: 2, refused: 1, bannedUntilMs: MADE_MS + 5_000 });
+  expect(waiter.outcome?.decision).toMatchObject({ admitted: false, bannedUntilMs: MADE_MS + 5_000 });
+});
+
 it("Remaining of admitted requests does not rise within a window, and begins anew in the next one", () => {
   const state = newState();
   const used = (shown: number, minute = 0, admitted = true) => {

@@ -179,7 +179,7 @@ export class KeyState {
   /** In their order of arrival. */
   #waiters: Waiter[] = [];
   #call: Call | undefined;
-  /** Since the last call that a request has made, its timers run. */
+  /** After the last call that a request has made: as long as its timers are sure to run. */
   #timers = OVER;
   /** The last calls, each for a second, and the pause after an undecided response. */
   #calls: Loan[] = [];
