@@ -588,6 +588,15 @@ it("one report is under way at a time, until it is so late that it was cancelled
   expect([state.beginReport(NOW_MS + 21_030), begins(21_031)]).toEqual([false, true]);
 });
 
+it("a report whose call fails is made again", () => {
+  const state = newState();
+  state.decideAlone(NOW_MS + 30);
+  state.beginReport(NOW_MS + 30);
+  expect(state.endReport(undefined, true, NOW_MS + 1_030)).toBe(true);
+  state.failCall(state.beginCall("report", NOW_MS + 1_030), new Error("away"), NOW_MS + 1_050);
+  expect(state.beginReport(NOW_MS + 1_050)).toBe(true);
+});
+
 it("a report gives up the call that it has waited for, calls if there is something to say, and later if it would be the sixth call", () => {
   const state = newState();
   expect([state.endReport(undefined, false, NOW_MS + 30), state.mayReport(NOW_MS + 30)]).toEqual([

@@ -368,7 +368,6 @@ export class KeyState {
     const refusedByDay = refusingWindow(windows, status.leased) === "day" ? 1 : 0;
     const atMs = this.#decidedMs(nowMs);
     this.#addDecision({ atMs, admitted: 0, refused: 1, refusedByDay });
-    this.#needsReport = true;
     const full = fullWindows(windows, status.leased);
     return { admitted: false, by: "full", nowMs: this.#objectMs(nowMs), windows: full };
   }
@@ -624,6 +623,7 @@ export class KeyState {
     const others = decided.filter((each) => !isSent.has(each));
     if (isSent.size > 0) this.#decideWithout(inCall, failure, nowMs, request?.number);
     if (others.length > 0) this.#decideWithout(others, failure, nowMs);
+    // Also what the failed call has reported.
     this.#needsReport = true;
   }
 
@@ -639,13 +639,13 @@ export class KeyState {
     const isByDay = refusingWindow(add(this.#windows(nowMs), admitted), leased) === "day";
     const refusedByDay = isByDay ? refused : 0;
     this.#addDecision({ atMs, admitted, refused, refusedByDay }, number);
-    this.#needsReport = true;
     const windows = this.#windows(nowMs);
     this.#settle(waiters, { admitted, by: "local", refused, nowMs: atMs, windows, leased }, failure);
   }
 
   /** Adds a local decision: to the latest one if no call has begun since and the minute is the same. */
   #addDecision(decision: Omit<LocalDecision, "number">, number?: number): void {
+    this.#needsReport = true;
     const { atMs, admitted, refused, refusedByDay } = decision;
     const latest = this.#decisions.at(-1);
     const isInMinute = latest !== undefined && latest.atMs >= startOfWindowMs("minute", atMs);
