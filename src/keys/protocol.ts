@@ -7,8 +7,8 @@
 //             ◀── admitted, refused (the rest is undecided), lease ──  and stores the change
 //    identify ── the hash of a secret ──────────────────────────▶  reads the record again if it has no such secret
 //
-// Every answer brings the record, unless the object has none. Limits are only in the record: the object alone applies them, so isolates
-// can't disagree. An isolate has one call that counts under way. A request is *undecided* if leases of other isolates could still make
+// Every answer brings the record, unless the object has none. Isolates take limits from the record only, and while the object can be reached,
+// it alone admits by them, so isolates can't disagree. An isolate has one call that counts under way. A request is *undecided* if leases of other isolates could still make
 // room for it: its isolate asks again after a pause.
 //
 // RULE      The object charges a lease to both windows when it grants the lease, and the lease ends before its minute.
@@ -17,11 +17,11 @@
 // RULE      What an answer brings to an isolate holds for a duration by the isolate's clock, from before the call.
 // PREVENTS  A lease, a ban or a record that an isolate uses after its end at the object.
 //
-// RULE      The object refuses a request only if no outstanding lease could make room, and if no request waits in an isolate that holds leased
-//           requests.
+// RULE      The object refuses only requests for which outstanding leases can't make room. A waiting request takes from a lease as soon as its
+//           isolate has one.
 // PREVENTS  A refusal while requests are left.
 //
-// RULE      A lease is shorter by the time that requests may have waited when it is granted.
+// RULE      A lease lasts at most LEASE_MS less the time that requests may have waited when it is granted.
 // PREVENTS  Requests that have to be refused just before a lease comes back.
 //
 // RULE      Calls and local decisions are numbered, and the object remembers the latest call of each isolate. It answers a repeated call with the
@@ -70,7 +70,7 @@ export interface Lease {
   durationMs: number;
 }
 
-/** Requests that an isolate has decided without a call, or whose call has failed. */
+/** Requests that an isolate has refused by a full window, or has decided because their call had failed or came too late. */
 export interface LocalDecision {
   /** Of the failed call, or a number of its own that no call has. */
   number: number;
@@ -130,7 +130,7 @@ export interface Status {
   revision: number;
   nowMs: number;
   windows: KeyWindows;
-  /** How many requests of each window other isolates may give back. */
+  /** How many requests of each window other isolates may give back; of GET /v1/usage, with those of the isolate itself. */
   leased: Record<WindowName, number>;
   /** Set during a ban (Unix time). */
   bannedUntilMs?: number;

@@ -13,6 +13,8 @@ export const USAGE_KEPT_DAYS = 400;
 
 /** The percentages of a day's limit that the log has alerts of. */
 const ALERTS = [80, 100] as const;
+/** How long after its end a day has alerts. Longer: after a change of plan, alerts by a limit that the day did not have; shorter: late rows have none. */
+const ALERTED_LATE_MS = 3_600_000;
 
 /** Requests in a time. A correction can make a count negative. */
 export interface Requests {
@@ -129,8 +131,8 @@ export async function findUnused(database: D1Database, ids: string[]): Promise<S
 }
 
 /**
- * Hands over each percentage of ALERTS that today or yesterday has reached of the limit that its key has now, once; again if the database
- * fails right then. What isolates have leased counts as used.
+ * Hands over each percentage of ALERTS that today, or a day that has just ended, has reached of the limit that its key has now, once; again
+ * if the database fails right then. What isolates have leased counts as used.
  */
 export async function takeAlerts(
   database: D1Database,
@@ -138,7 +140,7 @@ export async function takeAlerts(
   onAlert: (alert: { keyId: string; day: string; percent: number; admitted: number; limit: number }) => void,
 ): Promise<void> {
   type Row = { keyId: string; object: string; day: string; admitted: number; limit: number; alerted: number };
-  const statement = database.prepare(SELECT_ALERTS).bind(dayOf(nowMs, 1), ALERTS[0]);
+  const statement = database.prepare(SELECT_ALERTS).bind(dayOf(nowMs - ALERTED_LATE_MS), ALERTS[0]);
   const { results } = await read(() => statement.all<Row>());
   const alerts = results.flatMap(({ alerted, ...row }) =>
     ALERTS.filter((percent) => percent > alerted && row.admitted * 100 >= percent * row.limit).map(
@@ -146,8 +148,9 @@ export async function takeAlerts(
     ),
   );
   for (const { object: _, ...alert } of alerts) onAlert(alert);
-  if (alerts.length > 0)
-    await writeIdempotent(() => database.prepare(UPDATE_ALERTED).bind(JSON.stringify(alerts)).run());
+  const noted = results.map((row) => ({ ...row, percent: row.admitted >= row.limit ? 100 : ALERTS[0] }));
+  if (noted.length > 0)
+    await writeIdempotent(() => database.prepare(UPDATE_ALERTED).bind(JSON.stringify(noted)).run());
 }
 
 /** Deletes rows that are older than USAGE_KEPT_DAYS, at most as many as one run may. Returns their number. */

@@ -43,12 +43,6 @@ function callFor(
   return call;
 }
 
-/** A report that brings no lease. */
-function callReport(state: KeyState): void {
-  const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, revision: 2 } };
-  state.endCall(state.beginCall("report", NOW_MS + 30), answer, NOW_MS + 50, () => 0);
-}
-
 function newState(result: Partial<AcquireResult> = {}): KeyState {
   const state = new KeyState("A");
   state.learnRecord({ record: RECORD, usableMs: 30_000 }, NOW_MS, NOW_MS + 20);
@@ -122,20 +116,33 @@ it("a request renews a lease shortly before its end, or when most of it is used,
   expect(isDue(state)).toEqual([false, false, true]);
 });
 
-it("the call that reports the end of a lease gets the next one if requests still come, and one has called not long ago", () => {
-  const wantsLease = (lastMs: number, calledMs = NOW_MS, isRenewed = true) => {
+it("the call that reports the end of a lease gets the next one if requests still come, for 20 s after a request's call has got one", () => {
+  /** Whether the report at 20,000 ms asks for a lease, after others have got one each 2 s. */
+  const wantsLease = (lastMs: number, requestMs: number, isRenewed = true) => {
     const state = new KeyState("A");
-    state.beginCall("request", calledMs);
-    const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, lease: LEASE } };
-    const lease = state.endCall(state.beginCall("report", NOW_MS), answer, NOW_MS + 20, () => 0);
-    if (!isRenewed) callReport(state);
+    const granted = (reason: Call["reason"], ms: number) => {
+      const result = { ...RESULT, revision: 1 + ms, lease: { ...LEASE, id: 1 + ms } };
+      const answer = { record: RECORD, usableMs: 30_000, isNew: false, result };
+      return state.endCall(state.beginCall(reason, NOW_MS + ms), answer, NOW_MS + ms + 20, () => 0);
+    };
+    granted("request", requestMs);
+    // Calls of requests that get no lease.
+    state.failCall(state.beginCall("request", NOW_MS + 17_000), new Error("away"), NOW_MS + 17_010);
+    const lease = granted("report", 18_000);
+    if (!isRenewed) callFor(state, { revision: 18_050 }, NOW_MS + 18_030);
     state.arrive(NOW_MS + lastMs);
-    if (lease) state.endLease(lease, NOW_MS + 2_000);
-    return state.beginCall("report", NOW_MS + 2_000).request.wantsLease;
+    if (lease) state.endLease(lease, NOW_MS + 20_000);
+    return state.beginCall("report", NOW_MS + 20_000).request.wantsLease;
   };
-  expect([wantsLease(1_001), wantsLease(1_000)]).toEqual([true, false]);
-  expect([wantsLease(1_001, NOW_MS - 17_999), wantsLease(1_001, NOW_MS - 18_000)]).toEqual([true, false]);
-  expect(wantsLease(1_001, NOW_MS, false)).toBe(false);
+  expect([wantsLease(19_001, 1), wantsLease(19_000, 1), wantsLease(19_001, 0)]).toEqual([true, false, false]);
+  expect(wantsLease(19_001, 1, false)).toBe(false);
+});
+
+it("a report that asks for no lease does not keep requests from renewing the one that is held", () => {
+  const state = withLease({ size: 100 });
+  const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, revision: 2 } };
+  state.endCall(state.beginCall("report", NOW_MS + 30), answer, NOW_MS + 50, () => 0);
+  expect(state.arrive(NOW_MS + 1_900).isDue).toBe(true);
 });
 
 it("a lease that the object has granted instead of one that it has forgotten begins unused", () => {
@@ -577,41 +584,59 @@ it("the end of a lease is reported at once, but with the next call if another mi
   ).toEqual([false, true]);
 });
 
-it("one report is under way at a time, until it is so late that it was cancelled", () => {
+it("one report is under way at a time, until it is so late that it was cancelled, and then the next request makes it", () => {
   const state = newState();
-  const begins = (ms: number) => {
-    state.decideAlone(NOW_MS + ms);
-    return state.beginReport(NOW_MS + ms);
-  };
-  expect([begins(30), begins(20_029), begins(20_030)]).toEqual([true, false, true]);
-  expect(state.endReport(undefined, true, NOW_MS + 21_030)).toBe(true);
-  expect([state.beginReport(NOW_MS + 21_030), begins(21_031)]).toEqual([false, true]);
+  state.decideAlone(NOW_MS + 30);
+  expect([30, 31].map((ms) => state.beginReport(NOW_MS + ms))).toEqual([true, false]);
+  state.decideAlone(NOW_MS + 40);
+  expect([40, 7_029, 7_030].map((ms) => state.beginReport(NOW_MS + ms))).toEqual([false, false, true]);
+  expect(state.endReport(true, NOW_MS + 8_030)).toBe(true);
+  state.decideAlone(NOW_MS + 8_031);
+  expect(state.beginReport(NOW_MS + 8_031)).toBe(true);
 });
 
 it("a report whose call fails is made again", () => {
   const state = newState();
   state.decideAlone(NOW_MS + 30);
   state.beginReport(NOW_MS + 30);
-  expect(state.endReport(undefined, true, NOW_MS + 1_030)).toBe(true);
+  expect(state.endReport(true, NOW_MS + 1_030)).toBe(true);
   state.failCall(state.beginCall("report", NOW_MS + 1_030), new Error("away"), NOW_MS + 1_050);
   expect(state.beginReport(NOW_MS + 1_050)).toBe(true);
 });
 
-it("a report gives up the call that it has waited for, calls if there is something to say, and later if it would be the sixth call", () => {
+it("a report calls if there is something to say, and later if it would be the sixth call in a second", () => {
   const state = newState();
-  expect([state.endReport(undefined, false, NOW_MS + 30), state.mayReport(NOW_MS + 30)]).toEqual([
-    false,
-    true,
-  ]);
-  const call = state.beginCall("request", NOW_MS + 30);
-  expect(state.mayReport(NOW_MS + 40)).toBe(false);
-  state.wait({ arrivedMs: NOW_MS - 5_000 });
-  expect(state.endReport(call, true, NOW_MS + 50)).toBe(true);
-  expect(state.call).toBeUndefined();
-  for (const revision of [3, 4, 5]) callFor(state, { revision }, NOW_MS + 60, NOW_MS + 60);
+  expect([state.endReport(false, NOW_MS + 30), state.mayReport(NOW_MS + 30)]).toEqual([false, true]);
+  for (const revision of [2, 3, 4, 5]) callFor(state, { revision }, NOW_MS + 60, NOW_MS + 60);
   state.decideAlone(NOW_MS + 70);
-  expect([state.endReport(undefined, true, NOW_MS + 80), state.beginReport(NOW_MS + 80)]).toEqual([
-    false,
-    true,
-  ]);
+  expect([state.endReport(true, NOW_MS + 80), state.beginReport(NOW_MS + 80)]).toEqual([false, true]);
+});
+
+it("a call that was cancelled together with its request is given up a second after its longest time", () => {
+  const after = (use: (state: KeyState, nowMs: number) => unknown) =>
+    [6_029, 6_030].map((ms) => {
+      const state = newState();
+      state.beginCall("request", NOW_MS + 30);
+      use(state, NOW_MS + ms);
+      return state.call === undefined;
+    });
+  expect(after((state, nowMs) => state.arrive(nowMs))).toEqual([false, true]);
+  expect(after((state, nowMs) => state.mayReport(nowMs))).toEqual([false, true]);
+  expect(after((state, nowMs) => state.next({ arrivedMs: nowMs }, nowMs))).toEqual([false, true]);
+});
+
+it("an isolate has no lease any more of a key that was deleted, so it reports nothing", () => {
+  const state = withLease();
+  const answer = { record: null, usableMs: 9, isNew: true };
+  state.endCall(state.beginCall("report", NOW_MS + 30), answer, NOW_MS + 50, () => 0);
+  expect([consume(state, 1), state.endReport(true, NOW_MS + 3_000)]).toEqual([0, false]);
+});
+
+it("a record is asked for again after half of its rest if an answer has brought no better one", () => {
+  const state = withLease({ size: 100, durationMs: 40_000 });
+  const isDue = (ms: number) => state.arrive(NOW_MS + ms).isDue;
+  expect(isDue(20_000)).toBe(true);
+  // The keys database is away: an older record may be used for 5 s.
+  state.learnRecord({ record: RECORD, usableMs: 5_000 }, NOW_MS + 20_000, NOW_MS + 20_020);
+  expect([isDue(20_030), isDue(25_009), isDue(25_011)]).toEqual([false, false, true]);
 });

@@ -105,6 +105,15 @@ it("refusals that isolates report count by their own time, and not in another mi
   expect(report("E", MINUTE_MS + 7_000, 1)).toBe(key.nowMs + BAN_MS);
 });
 
+it("refusals by a clock that has stepped forward count by the time of their report", () => {
+  const key = newKey({ minute: 1, day: 9 });
+  key.acquire(2);
+  key.nowMs += 3_000;
+  const decisions = [{ ...DECISION, number: 15, atMs: MINUTE_MS + 13_000, refused: 900 }];
+  expect(key.acquire(0, { number: 20, decisions }).bannedUntilMs).toBeUndefined();
+  expect(daysOf(key.quota.totals)).toMatchObject([{ lastRefusedMs: MINUTE_MS + 3_000 }]);
+});
+
 it("refusals of a call that a local decision replaces don't count towards a ban twice", () => {
   const key = newRefusedKey({ minute: 1, day: 1_000 });
   key.acquire(170, { number: 15 });

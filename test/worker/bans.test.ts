@@ -22,8 +22,8 @@ beforeEach(async () => {
 
 /** Bans the key, and has the alarm of its object record that. Returns the end of the ban. */
 async function getBanned(): Promise<number> {
-  const bannedUntilMs = banEndMs(Date.now());
   await banKey(client.id);
+  const bannedUntilMs = banEndMs(Date.now());
   await runDurableObjectAlarm(objectOf(client.id));
   expect(await findKeyById(env.KEYS_DB, client.id, Date.now())).toMatchObject({ bannedUntilMs });
   return bannedUntilMs;

@@ -6,7 +6,7 @@ import { env } from "cloudflare:workers";
 import { assert, expect, it, vi } from "vitest";
 import { ApiKey } from "../../src/index.ts";
 import { writeBan, writeUsage } from "../../src/keys/object/alarm.ts";
-import { BAN_MS } from "../../src/keys/object/bans.ts";
+import { banEndMs } from "../../src/keys/object/bans.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
 import { changePlan, rotateKey } from "../../src/operators/admin.ts";
@@ -150,6 +150,7 @@ it("the record of a ban is made by an alarm, which survives a crash and a new da
   vi.setSystemTime(LATE_MS);
   const { id, object } = await newObject();
   await banKey(id);
+  const bannedMs = Date.now();
   await evictDurableObject(object);
   pass(60_000);
   const refusals = {
@@ -160,7 +161,7 @@ it("the record of a ban is made by an alarm, which survives a crash and a new da
     refusedByDay: 0,
   };
   await acquire(id, batch(0, { number: 2, decisions: [refusals] }));
-  expect(await alarmOf(object)).toBe(LATE_MS);
+  expect(await alarmOf(object)).toBe(bannedMs);
   interceptStatements("KEYS_DB", () => Promise.reject(new Error("D1_ERROR: the database is away")));
   takeLogLines();
   await runDurableObjectAlarm(object);
@@ -175,7 +176,7 @@ it("the record of a ban is made by an alarm, which survives a crash and a new da
     await runDurableObjectAlarm(object);
   }
   // As an alarm that crashes after it has made the record.
-  await writeBan(env.KEYS_DB, id, LATE_MS + BAN_MS);
+  await writeBan(env.KEYS_DB, id, banEndMs(bannedMs));
   const changes = await listChanges(env.KEYS_DB, id, 9);
   expect(changes.map(({ change }) => change)).toEqual(["banned", "created"]);
   pass(600_000);

@@ -9,6 +9,7 @@ import { OPERATION_IDS, OPERATIONS } from "../../src/http/operations.ts";
 import { PREFERENCE } from "../../src/http/server-timing.ts";
 import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
 import { LookupThrottle } from "../../src/keys/isolate/lookup-throttle.ts";
+import { BAN_GRACE_MS } from "../../src/keys/object/bans.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { EXAMPLE_PETS } from "../../src/openapi/examples.ts";
 import type { Description } from "../../src/openapi/operations.ts";
@@ -114,6 +115,8 @@ function forAny(id: DocumentedId): Record<string, Provocation> {
       return request(id, {}, user.call);
     },
     "429 banned": async (user) => {
+      // The ban is as old as in the example.
+      pass(-BAN_GRACE_MS);
       await banKey(user.id);
       return request(id, {}, user.call);
     },

@@ -16,6 +16,7 @@ import {
 import { callObject } from "./call-object.ts";
 import type { KeyRequest } from "./caller.ts";
 import {
+  type Call,
   type HeldLease,
   KeyState,
   leftMs,
@@ -118,8 +119,8 @@ export class KeyClient {
     }
   }
 
-  /** Calls the object to count all waiting requests, to report, and perhaps to get a lease. */
-  async #call(reason: "request" | "report"): Promise<void> {
+  /** Calls the object: see KeyState.beginCall. */
+  async #call(reason: Call["reason"]): Promise<void> {
     const state = this.state;
     const { now } = this.#runtime;
     const call = state.beginCall(reason, now());
@@ -166,7 +167,7 @@ export class KeyClient {
     return answer;
   }
 
-  /** Ends a lease after its time, unless requests have renewed it, and reports that. */
+  /** Ends a lease after its time, unless a call has renewed it, and reports that. */
   async #endLease(lease: HeldLease): Promise<void> {
     const { now, wait } = this.#runtime;
     await wait(lease.untilMs - now());
@@ -185,9 +186,8 @@ export class KeyClient {
     const state = this.state;
     const { now, wait, until } = this.#runtime;
     await wait(pauseMs);
-    const { call } = state;
     await until(() => state.mayReport(now()), MAX_WAIT_MS);
-    if (state.endReport(call, pauseMs > 0, now())) await this.#call("report");
+    if (state.endReport(pauseMs > 0, now())) await this.#call("report");
     else this.#reportSoon();
   }
 }

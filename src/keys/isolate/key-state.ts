@@ -56,11 +56,11 @@ const RENEW_RESERVE_MS = 50;
  */
 const IN_USE_SHARE = 1 / 2;
 /**
- * Until so long after the last call that a request has made. Timers belong to its request, and Cloudflare ends them 30 s after the response:
- * then nothing would report the lease. Longer: some of a minute's requests may be lost; shorter: waits for new leases.
+ * A report gets the next lease only for so long after a request's call has got one. A timer belongs to that request, and Cloudflare ends it
+ * 30 s after the response: then nothing would report the lease. Longer: leases that are lost; shorter: waits for new leases.
  */
 const MAX_UNATTENDED_MS = 20_000;
-/** A lease is also renewed if less than this share of its requests is left: then the rate has risen. */
+/** A lease is also renewed if less than this share of what its last grant left is left: then the rate has risen. */
 const LEAST_SHARE = 1 / 4;
 
 /**
@@ -80,7 +80,7 @@ function leftOf({ sinceMs, untilMs }: Loan, nowMs: number): number {
 
 /** The longest wait for the answer about a secret that the isolate can't judge. Longer: less time to ask the primary instead. */
 export const MAX_INTRODUCTION_MS = 4_000;
-/** A request that may wait for less is decided without the object. Longer: fewer calls in vain; shorter: more patience. */
+/** No call begins for a request that may wait for less. Longer: fewer calls in vain; shorter: more patience. */
 const MIN_CALL_MS = 400;
 
 /** The most calls of one isolate for one key in a second, without retries. More: shorter waits at the end of a window; less: a calmer object. */
@@ -88,15 +88,15 @@ const MAX_CALLS = 5;
 /** The last of these is for reports, for which other isolates may wait. */
 const REQUEST_CALLS = MAX_CALLS - 1;
 export const SECOND_MS = 1_000;
-/** The longest pause after an undecided response. Longer: longer waits; shorter: more calls if the holder of a lease has ended. */
+/** The pause after an undecided answer if no lease ends before. Longer: longer waits; shorter: more calls if the holder of a lease has ended. */
 const UNDECIDED_PAUSE_MS = 400;
 /** A pause is up to so much longer, so that isolates do not ask at the same time. */
 const SPREAD = 0.25;
 
 /** If an outage has more batches than this, those of a minute are merged. More: larger reports; fewer: more that may be charged twice. */
 const MAX_DECISIONS = 100;
-/** A report that takes longer was cancelled together with its request. */
-const MAX_REPORT_MS = 4 * MAX_WAIT_MS;
+/** A report that takes longer before its call was cancelled together with its request: it pauses, and waits for its turn. */
+const MAX_REPORT_MS = MAX_WAIT_MS + 2 * SECOND_MS;
 
 const NOTHING_LEASED = { minute: 0, day: 0 };
 const NOTHING_USED: Counts = { minute: UNUSED_COUNT, day: UNUSED_COUNT };
@@ -106,8 +106,8 @@ type KnownStatus = Status & { receivedMs: number; loans: Record<WindowName | "ba
 
 /**
  * A lease that the isolate holds. It is to be renewed once less than `renewMs` of its time or fewer than `least` requests are left. If it
- * `isOver`, it is kept until the object has acknowledged that. `isLast`: a call has not renewed it, so another would only delay the report of
- * its end.
+ * `isOver`, it is kept until the object has acknowledged that. `isLast`: the object did not renew it, so requests don't ask again, and the
+ * report of its end asks for no other one.
  */
 export type HeldLease = Lease &
   Loan &
@@ -130,6 +130,7 @@ export interface Waiter {
 
 /** A call that counts the requests of `waiters`. It takes at most `maxMs`. */
 export interface Call {
+  reason: "request" | "report";
   request: AcquireRequest;
   waiters: readonly Waiter[];
   /** When its first request arrived. */
@@ -179,12 +180,14 @@ export class KeyState {
   /** In their order of arrival. */
   #waiters: Waiter[] = [];
   #call: Call | undefined;
-  /** After the last call that a request has made: as long as its timers are sure to run. */
+  /** As long as the timers of the request are sure to run whose call has got the last lease. */
   #timers = OVER;
   /** The last calls, each for a second, and the pause after an undecided response. */
   #calls: Loan[] = [];
   #pause = OVER;
+  /** Whether a report is to begin. */
   #needsReport = false;
+  /** While a report may be under way that has not called yet. */
   #reporting = OVER;
 
   constructor(id: string) {
@@ -203,10 +206,14 @@ export class KeyState {
     return hasSecret(this.#record.record, secret);
   }
 
-  /** Takes a record that was asked for at `sentMs`, unless a newer one is held. */
+  /** Takes a record that was asked for at `sentMs`, unless the one that is held may be used for longer. */
   learnRecord({ record, usableMs }: UsableRecord, sentMs: number, nowMs: number): void {
     const loan = lend(sentMs, usableMs);
-    if (this.recordAt(nowMs) !== undefined && loan.untilMs < this.#record.untilMs) return;
+    if (this.recordAt(nowMs) !== undefined && loan.untilMs < this.#record.untilMs) {
+      // While the keys database fails, an answer brings no better one. The next request need not ask again at once.
+      this.#record.renewMs = leftOf(this.#record, nowMs) * RENEW_RECORD_SHARE;
+      return;
+    }
     this.#record = { record, renewMs: usableMs * RENEW_RECORD_SHARE, ...loan };
     if (record === null) return;
     this.#limits = record.limits;
@@ -237,13 +244,13 @@ export class KeyState {
     if (isNewMinute || isComplete) this.#learnStatus(status, sentMs, nowMs);
   }
 
-  /** The earliest time that it can be by the object's clock: the last status is as old as it was when it arrived, or older. */
+  /** The object's clock shows at least this: the time of the last status, and the time since that has arrived. */
   #objectMs(nowMs: number): number {
     const { nowMs: madeMs, receivedMs } = this.#status ?? { nowMs, receivedMs: nowMs };
     return madeMs + Math.max(0, nowMs - receivedMs);
   }
 
-  /** The time of a local decision, by the object's clock: if that has stepped back, its minute is in the future. */
+  /** The time of a local decision, by the object's clock. If the object's clock has stepped back, its minute begins later than its time. */
   #decidedMs(nowMs: number): number {
     return Math.max(this.#objectMs(nowMs), this.#minuteMs);
   }
@@ -304,6 +311,7 @@ export class KeyState {
 
   /** A request with a valid secret arrives. Decides it if that needs no call. `isDue`: a call in the background should renew what is known. */
   arrive(nowMs: number): { decision: KeyDecision | undefined; isDue: boolean } {
+    this.#giveUpCancelled(nowMs);
     this.#noteArrival(nowMs);
     const decision = this.decideAtOnce(nowMs);
     const isDue =
@@ -434,6 +442,7 @@ export class KeyState {
    * it is decided, with all others that can't.
    */
   next(waiter: Waiter, nowMs: number): Next {
+    this.#giveUpCancelled(nowMs);
     const leftMs = this.#leftMs(waiter, nowMs);
     const pauseMs = this.#pauseMs(REQUEST_CALLS, nowMs);
     const isReady = this.#call === undefined && pauseMs === 0;
@@ -451,6 +460,12 @@ export class KeyState {
     return this.#call;
   }
 
+  /** Gives up a call that takes longer than a call can: it was cancelled together with its request. */
+  #giveUpCancelled(nowMs: number): void {
+    const { sentMs, maxMs } = this.#call ?? { sentMs: nowMs, maxMs: 0 };
+    if (nowMs >= sentMs + maxMs + SECOND_MS) this.#decide(this.#overdue(0, nowMs), tooLate(), nowMs);
+  }
+
   /** Whether a call is under way or has to wait, so that at most `calls` begin in a second. */
   #isBusy(calls: number, nowMs: number): boolean {
     return this.#call !== undefined || this.#pauseMs(calls, nowMs) > 0;
@@ -462,13 +477,12 @@ export class KeyState {
   }
 
   /**
-   * Sets a pause after an undecided answer: until the next lease has ended, longer if that or the object is far away, shorter if a request
-   * would have no time left.
+   * Sets a pause after an undecided answer: until the next lease has ended if that is soon; otherwise UNDECIDED_PAUSE_MS, or the time of a
+   * call if that is longer. If a request has time for only one more call, it asks as late as it can.
    */
   #pauseAfter(callMs: number, untilEndMs: number, nowMs: number, random: number): void {
     const isSoon = untilEndMs < UNDECIDED_PAUSE_MS;
     const pauseMs = (isSoon ? untilEndMs : Math.max(UNDECIDED_PAUSE_MS, callMs)) * (1 + SPREAD * random);
-    // A request that has time for only one more call asks as late as it can.
     const reserveMs = LATE_MS * (1 + random);
     const leftMs = this.#waiters
       .map((each) => this.#leftMs(each, nowMs) - MIN_CALL_MS)
@@ -479,9 +493,8 @@ export class KeyState {
 
   // Calls.
 
-  /** Begins a call that counts all waiting requests, reports, and perhaps gets a lease. */
-  beginCall(reason: "request" | "report", nowMs: number): Call {
-    if (reason === "request") this.#timers = lend(nowMs, MAX_UNATTENDED_MS);
+  /** Begins a call that counts the waiting requests, except those with another secret to judge; reports; and perhaps gets a lease. */
+  beginCall(reason: Call["reason"], nowMs: number): Call {
     const wantsLease = reason === "request" || this.#waiters.length > 0 || this.#hasEndedInUse(nowMs);
     // A request with less time left would soon make the isolate give up the whole call.
     this.#decideOverdue(MIN_CALL_MS, nowMs);
@@ -502,7 +515,7 @@ export class KeyState {
       ...(this.#lease && { lease: reportOf(this.#lease) }),
     };
     const maxMs = first === undefined ? MAX_WAIT_MS : Math.min(MAX_WAIT_MS, this.#leftMs(first, nowMs));
-    this.#call = { request, waiters, arrivedMs, sentMs: nowMs, maxMs };
+    this.#call = { reason, request, waiters, arrivedMs, sentMs: nowMs, maxMs };
     this.#calls = [...this.#calls, lend(nowMs, SECOND_MS)].slice(-MAX_CALLS);
     return this.#call;
   }
@@ -521,7 +534,7 @@ export class KeyState {
 
   /** Applies the answer to a call. Returns the lease that it has granted or renewed. `random` returns a number in [0, 1). */
   endCall(call: Call, answer: AcquireAnswer, nowMs: number, random: () => number): HeldLease | undefined {
-    // Otherwise its requests have been decided meanwhile.
+    // Otherwise it was given up.
     if (this.#call !== call) return undefined;
     this.#call = undefined;
     const { request, waiters, sentMs } = call;
@@ -539,11 +552,13 @@ export class KeyState {
     this.#decisions = this.#decisions.filter(({ number }) => number > request.number);
     const { result } = answer;
     if (result === undefined) {
+      this.#lease = undefined;
       this.#decideAll(new Error("the key has been deleted"), nowMs);
       return undefined;
     }
     this.#learnStatus(result, sentMs, nowMs);
     const lease = this.#learnLease(request, result.lease, sentMs, nowMs);
+    if (lease !== undefined && call.reason === "request") this.#timers = lend(sentMs, MAX_UNATTENDED_MS);
     this.#settle(waiters, { ...result, by: "object", windows: this.#adjust(result.windows) });
     for (const each of this.#waiters) {
       const decision = each.secret === undefined ? this.decideAtOnce(nowMs) : undefined;
@@ -558,10 +573,15 @@ export class KeyState {
   }
 
   /** Applies what the call that was sent at `sentMs` has brought. Returns the lease, if one was granted or renewed. */
-  #learnLease({ lease: reported }: AcquireRequest, lease: Lease | undefined, sentMs: number, nowMs: number) {
+  #learnLease(
+    { lease: reported, wantsLease }: AcquireRequest,
+    lease: Lease | undefined,
+    sentMs: number,
+    nowMs: number,
+  ) {
     if (reported?.isOver) this.#lease = undefined;
-    if (this.#lease !== undefined) this.#lease.isLast = true;
-    // If the clock has stepped back, its age is unknown. The next call does not name it, and the object takes it back.
+    if (this.#lease !== undefined && wantsLease) this.#lease.isLast = true;
+    // If the clock has stepped back, the age of the lease is unknown. The next call does not name a new one, so the object takes it back.
     if (lease === undefined || nowMs < sentMs) return undefined;
     const renewMs = RENEW_SHARE * lease.durationMs + RENEW_CALLS * (nowMs - sentMs) + RENEW_RESERVE_MS;
     // The object may have forgotten the lease that this isolate holds, and granted a new one.
@@ -572,12 +592,14 @@ export class KeyState {
     return this.#lease;
   }
 
-  /** Decides requests of a call that has failed. */
+  /**
+   * After a failed call, decides all waiting requests. If only the time of its first request has run out, decides those that can't wait
+   * either; if the object has no record that tells of the call's secret, those with that secret.
+   */
   failCall(call: Call, failure: unknown, nowMs: number): void {
     if (this.#call !== call) return;
     const { secret } = call.request;
     const isOverdue = failure instanceof DeadlineExceeded && call.maxMs < CALL_DEADLINE_MS;
-    // The record does not tell of this secret; the others are sent again.
     if (secret !== undefined && failure instanceof DatabaseUnavailable)
       this.#decide(this.#withSecret(secret), failure, nowMs);
     else if (isOverdue) this.#decide(this.#overdue(0, nowMs), failure, nowMs);
@@ -674,26 +696,22 @@ export class KeyState {
     return !isLast;
   }
 
-  /** Whether a report has to begin, because there is something to report and none is under way. */
+  /** Begins a report if there is something to report and none is under way. Returns whether it did. */
   beginReport(nowMs: number): boolean {
-    const begins = this.#needsReport && leftOf(this.#reporting, nowMs) === 0;
+    if (!this.#needsReport || leftOf(this.#reporting, nowMs) > 0) return false;
     this.#needsReport = false;
-    if (begins) this.#reporting = lend(nowMs, MAX_REPORT_MS);
-    return begins;
+    this.#reporting = lend(nowMs, MAX_REPORT_MS);
+    return true;
   }
 
   /** Whether a report may call now. */
   mayReport(nowMs: number): boolean {
+    this.#giveUpCancelled(nowMs);
     return !this.#isBusy(MAX_CALLS, nowMs);
   }
 
-  /**
-   * Returns whether a report that has waited for its turn calls now. What follows from now on is in the next report. If the call that it has
-   * waited for is still under way, it was cancelled together with its request, and is given up.
-   */
-  endReport(waitedFor: Call | undefined, wasPaced: boolean, nowMs: number): boolean {
-    if (waitedFor !== undefined && waitedFor === this.#call)
-      this.#decide(this.#overdue(0, nowMs), tooLate(), nowMs);
+  /** Ends the pause of a report. Returns whether it calls now. What follows from now on is in the next report. */
+  endReport(wasPaced: boolean, nowMs: number): boolean {
     if (wasPaced) this.#reporting = OVER;
     const hasNews = this.#decisions.length > 0 || this.#lease?.isOver === true;
     this.#needsReport = hasNews && !this.mayReport(nowMs);
@@ -701,22 +719,28 @@ export class KeyState {
   }
 }
 
-/** What the object is told about a lease. A used one is over, so the next is a new one. */
+/** What the object is told about a lease. A used-up one is over, so the next is a new one. */
 function reportOf({ id, used, size, isOver }: HeldLease) {
   return { id, used, isOver: isOver || used === size };
 }
 
 /**
- * Merges two batches of a minute, if there are two that the call under way reports both, or neither. They are charged twice if the last
- * failed call that the object has executed is one of theirs. That is probably the first one, so the oldest batch stays alone.
+ * Merges two batches of a minute that the call under way reports both, or neither. If the last failed call that the object has executed came
+ * between them, one of the two is charged twice. That call is probably the first or one of the last, so the oldest batch and the latest ones
+ * stay alone; of the others, the smallest two are merged.
  */
 function mergeTwo(decisions: readonly LocalDecision[], underWay = 0): readonly LocalDecision[] {
   const partOf = ({ atMs, number }: LocalDecision) =>
     `${startOfWindowMs("minute", atMs)} ${number < underWay}`;
-  const parts = decisions.map(partOf);
-  const second = parts.findIndex((each, index) => index > 1 && each === parts[index - 1]);
-  const [a, b] = decisions.slice(second - 1);
-  if (second < 0 || a === undefined || b === undefined) return decisions;
+  const sizeOf = ({ admitted, refused }: LocalDecision) => admitted + refused;
+  const [, ...old] = decisions.slice(0, -MAX_DECISIONS / 2);
+  const pairs = old.flatMap((a, index) => {
+    const b = old[index + 1];
+    return b !== undefined && partOf(a) === partOf(b) ? [{ a, b, size: sizeOf(a) + sizeOf(b) }] : [];
+  });
+  const [smallest] = pairs.sort((one, other) => one.size - other.size);
+  if (smallest === undefined) return decisions;
+  const { a, b } = smallest;
   const merged = {
     number: b.number,
     atMs: a.atMs,
@@ -724,7 +748,7 @@ function mergeTwo(decisions: readonly LocalDecision[], underWay = 0): readonly L
     refused: a.refused + b.refused,
     refusedByDay: a.refusedByDay + b.refusedByDay,
   };
-  return decisions.toSpliced(second - 1, 2, merged);
+  return decisions.toSpliced(decisions.indexOf(a), 2, merged);
 }
 
 function tooLate(): DeadlineExceeded {

@@ -1,4 +1,4 @@
-// How a call changes a quota: it applies the isolate's report, counts a batch, and grants a lease. A repeated call changes nothing.
+// How a call changes a quota: it applies the isolate's report, counts a batch, and grants a lease. A repeated call is not counted again.
 
 import {
   add,
@@ -126,8 +126,11 @@ function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quot
       after = { ...after, clients: withClient(after.clients, request.client, client, nowMs) };
     }
   }
-  for (const { number, atMs, admitted, refused, refusedByDay } of request.decisions) {
+  for (const { number, admitted, refused, refusedByDay, ...decision } of request.decisions) {
+    // Each call has reported all batches before it, so those before the last executed one are applied.
     if (number < known.number) continue;
+    // The isolate's clock may have stepped forward.
+    const atMs = Math.min(decision.atMs, Math.max(nowMs, after.counts.minute.startMs));
     if (number === known.number) after = takeBack(after, known);
     // An empty one is stored too, with the number of this call: the call that it cancels may still arrive.
     after = { ...charge(after, atMs, { charged: admitted, admitted, refused, refusedByDay }) };
@@ -142,5 +145,5 @@ function takeBack(quota: Quota, { seenMs, admitted, refused, refusedByDay }: Cli
   const taken = { charged: -admitted, admitted: -admitted, refused: -refused, refusedByDay: -refusedByDay };
   const { refusals, ...after } = charge(quota, seenMs, taken);
   const counted = seenMs < after.counts.minute.startMs ? 0 : late(quota, refused, seenMs);
-  return { ...after, refusals: { ...refusals, late: refusals.late - counted } };
+  return { ...after, refusals: { ...refusals, late: Math.max(0, refusals.late - counted) } };
 }

@@ -40,7 +40,7 @@ export const NEW_CLIENT: Client = {
 };
 
 export interface Quota {
-  /** Grows with every change; at least the time of the last change (Unix time). */
+  /** Grows with every change; at least the time of the last call that has changed something (Unix time). */
   revision: number;
   counts: Counts;
   /** Of the minute: the time of the first refusal (Unix time, or 0), the refusals that count towards a ban, the largest limit. */

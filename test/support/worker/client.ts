@@ -11,6 +11,7 @@ import { REQUESTS_PER_MINUTE } from "../../../src/rate-limit/anonymous.ts";
 import type { Limits } from "../../../src/rate-limit/windows.ts";
 import type { Exchange } from "../openapi-validator.ts";
 import { objectOf, REAL } from "./bindings.ts";
+import { pass } from "./time.ts";
 
 export const ORIGIN = "https://petstore.example";
 
@@ -40,13 +41,15 @@ export async function acquire(keyId: string, request: AcquireRequest): Promise<A
   return answer.result;
 }
 
-/** Bans a Free key, by a report of the minute's first refusal, and of those that count. No isolate of the tests knows of the ban yet. */
+/** Bans a Free key, by reports of the minute's first refusal, and of those that count. No isolate of the tests knows of the ban yet. */
 export async function banKey(keyId: string): Promise<void> {
-  const decisions = [
-    { number: 1, atMs: Date.now(), admitted: 0, refused: 1, refusedByDay: 0 },
-    { number: 2, atMs: Date.now() + BAN_GRACE_MS, admitted: 0, refused: 181, refusedByDay: 0 },
-  ];
-  await acquire(keyId, batch(0, { number: 3, decisions }));
+  const report = (refused: number) => {
+    const decisions = [{ number: 1, atMs: Date.now(), admitted: 0, refused, refusedByDay: 0 }];
+    return acquire(keyId, batch(0, { number: 2, decisions }));
+  };
+  await report(1);
+  pass(BAN_GRACE_MS);
+  await report(181);
 }
 
 /** Calls the Worker without a key, from a new address unless `init` has one. */
