@@ -96,26 +96,19 @@ export async function writeBan(database: D1Database, keyId: string, untilMs: num
   await write(() => database.prepare(INSERT_BAN).bind(keyId, Date.now(), formatTime(untilMs)).run());
 }
 
-const COUNTS = [
-  "admitted",
-  "refused_minute",
-  "refused_day",
-  "busiest_minute",
-  "last_admitted_ms",
-  "last_refused_ms",
-];
-const countsOf = (table: string) => COUNTS.map((column) => `${table}.${column}`).join(", ");
+const COUNTS = "admitted, refused_minute, refused_day, busiest_minute, last_admitted_ms, last_refused_ms";
+const countsOf = (table: string) => COUNTS.replace(/\w+/g, `${table}.$&`);
 
 /**
  * A row that was written late, by an object that has crashed since, does not replace a newer one. An unchanged row is not written, because
  * that costs as much as a change.
  */
 const UPSERT_USAGE = `
-  INSERT INTO key_usage (key_id, object, revision, day, ${COUNTS.join(", ")})
+  INSERT INTO key_usage (key_id, object, revision, day, ${COUNTS})
   SELECT ?1, ?2, ?3, value ->> 'day', value ->> 'admitted', value ->> 'refusedByMinute', value ->> 'refusedByDay',
     value ->> 'busiestMinute', nullif(value ->> 'lastAdmittedMs', 0), nullif(value ->> 'lastRefusedMs', 0)
   FROM json_each(?4) WHERE true
-  ON CONFLICT DO UPDATE SET (revision, ${COUNTS.join(", ")}) = (excluded.revision, ${countsOf("excluded")})
+  ON CONFLICT DO UPDATE SET (revision, ${COUNTS}) = (excluded.revision, ${countsOf("excluded")})
   WHERE excluded.revision > key_usage.revision AND (${countsOf("excluded")}) IS NOT (${countsOf("key_usage")})`;
 
 /** A key and its object, which in each preview is another one. */
