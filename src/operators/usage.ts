@@ -142,13 +142,11 @@ export async function takeAlerts(
   type Row = { keyId: string; object: string; day: string; admitted: number; limit: number; alerted: number };
   const statement = database.prepare(SELECT_ALERTS).bind(dayOf(nowMs - ALERTED_LATE_MS), ALERTS[0]);
   const { results } = await read(() => statement.all<Row>());
-  const alerts = results.flatMap(({ alerted, ...row }) =>
-    ALERTS.filter((percent) => percent > alerted && row.admitted * 100 >= percent * row.limit).map(
-      (percent) => ({ ...row, percent }),
-    ),
-  );
-  for (const { object: _, ...alert } of alerts) onAlert(alert);
-  const noted = results.map((row) => ({ ...row, percent: row.admitted >= row.limit ? 100 : ALERTS[0] }));
+  const noted = results.map(({ alerted, object, ...row }) => {
+    const reached = ALERTS.filter((percent) => row.admitted * 100 >= percent * row.limit);
+    for (const percent of reached) if (percent > alerted) onAlert({ ...row, percent });
+    return { ...row, object, percent: reached.at(-1) };
+  });
   if (noted.length > 0)
     await writeIdempotent(() => database.prepare(UPDATE_ALERTED).bind(JSON.stringify(noted)).run());
 }

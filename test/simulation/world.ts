@@ -83,11 +83,13 @@ class Storage {
 type Life = {
   object: LimiterObject;
   isAlive: boolean;
-  frozenUntilMs: number;
   calls: number;
   ended: Promise<undefined>;
   end: () => void;
 };
+
+/** What waits: an isolate, which may be frozen, or a life of the object. */
+type Owner = { isAlive: boolean; frozenUntilMs?: number };
 
 /** A repeated result may have a later window than the one that counted its requests. */
 type CountedWindow = Window & { countedInMs?: number; answeredMs?: number };
@@ -359,15 +361,16 @@ export class World {
   }
 
   /** Runs what an isolate or a life of the object has waited for: later if it is frozen, and not if it or the context has ended. */
-  #resume(owner: Isolate | Life, context: Context | undefined, run: () => unknown): void {
+  #resume(owner: Owner, context: Context | undefined, run: () => unknown): void {
     const { nowMs } = this.time;
     if (!owner.isAlive) return;
     if (context !== undefined && nowMs >= context.endsMs) {
       this.#hasDropped = true;
       return;
     }
-    if (nowMs < owner.frozenUntilMs) {
-      this.time.after(owner.frozenUntilMs - nowMs, () => this.#resume(owner, context, run));
+    const { frozenUntilMs = 0 } = owner;
+    if (nowMs < frozenUntilMs) {
+      this.time.after(frozenUntilMs - nowMs, () => this.#resume(owner, context, run));
       return;
     }
     if (context !== undefined) context.ioMs = nowMs;
@@ -375,7 +378,7 @@ export class World {
   }
 
   /** The clock and timers of an isolate, or of a life of the object. */
-  #runtimeOf(owner: Isolate | Life, now: () => number, isCancelled?: () => boolean): Runtime {
+  #runtimeOf(owner: Owner, now: () => number, isCancelled?: () => boolean): Runtime {
     const wait = (ms: number) =>
       new Promise<void>((resolve) => {
         const context = CONTEXT.getStore();
@@ -420,7 +423,7 @@ export class World {
   }
 
   /** Reads the record at the primary. A reader that has ended gets no answer. */
-  #read(reader: Isolate | Life): Promise<KeyRecord> {
+  #read(reader: Owner): Promise<KeyRecord> {
     this.counts.reads += 1;
     const beganMs = this.time.nowMs;
     const context = CONTEXT.getStore();
@@ -733,7 +736,7 @@ export class World {
       life.isAlive = false;
       resolve(undefined);
     };
-    const life: Life = { object: undefined as never, isAlive: true, frozenUntilMs: 0, calls: 0, ended, end };
+    const life: Life = { object: undefined as never, isAlive: true, calls: 0, ended, end };
     const storage = {
       kv: {
         get: () => structuredClone(this.storage.latest),

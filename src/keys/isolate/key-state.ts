@@ -314,12 +314,9 @@ export class KeyState {
     this.#giveUpCancelled(nowMs);
     this.#noteArrival(nowMs);
     const decision = this.decideAtOnce(nowMs);
-    const isDue =
-      leftOf(this.#record, nowMs) <= this.#record.renewMs || (decision?.admitted && this.#isLeaseDue(nowMs));
-    return {
-      decision,
-      isDue: decision !== undefined && isDue === true && !this.#isBusy(REQUEST_CALLS, nowMs),
-    };
+    if (decision === undefined || this.#isBusy(REQUEST_CALLS, nowMs)) return { decision, isDue: false };
+    const isRecordDue = leftOf(this.#record, nowMs) <= this.#record.renewMs;
+    return { decision, isDue: isRecordDue || (decision.admitted && this.#isLeaseDue(nowMs)) };
   }
 
   #noteArrival(nowMs: number): void {
@@ -356,9 +353,9 @@ export class KeyState {
     return !lease.isOver;
   }
 
-  /** Whether a request renews the lease. */
+  /** Whether a request that the lease has admitted renews it. */
   #isLeaseDue(nowMs: number): boolean {
-    if (this.#lease === undefined || this.#lease.isOver || this.#lease.isLast) return false;
+    if (this.#lease === undefined || this.#lease.isLast) return false;
     const { used, size, least, renewMs } = this.#lease;
     return size - used < least || leftOf(this.#lease, nowMs) <= renewMs;
   }
@@ -409,9 +406,7 @@ export class KeyState {
     return this.#waiters.filter((each) => this.#leftMs(each, nowMs) <= ms);
   }
 
-  /**
-   * Gives the requests of a batch their decisions. Undecided requests get none. `failure`: why they are decided without the object.
-   */
+  /** Gives the requests of a batch their decisions. Undecided requests get none. `failure`: why they are decided without the object. */
   #settle(
     waiters: readonly Waiter[],
     result: Omit<AcquireResult, "revision"> & Pick<KeyDecision, "by">,
@@ -462,8 +457,9 @@ export class KeyState {
 
   /** Gives up a call that takes longer than a call can: it was cancelled together with its request. */
   #giveUpCancelled(nowMs: number): void {
-    const { sentMs, maxMs } = this.#call ?? { sentMs: nowMs, maxMs: 0 };
-    if (nowMs >= sentMs + maxMs + SECOND_MS) this.#decide(this.#overdue(0, nowMs), tooLate(), nowMs);
+    const call = this.#call;
+    if (call !== undefined && nowMs >= call.sentMs + call.maxMs + SECOND_MS)
+      this.#decide(this.#overdue(0, nowMs), tooLate(), nowMs);
   }
 
   /** Whether a call is under way or has to wait, so that at most `calls` begin in a second. */
@@ -487,8 +483,8 @@ export class KeyState {
     const leftMs = this.#waiters
       .map((each) => this.#leftMs(each, nowMs) - MIN_CALL_MS)
       .find((ms) => ms > reserveMs);
-    const isLast = leftMs !== undefined && pauseMs + callMs + reserveMs > leftMs;
-    this.#pause = lend(nowMs, Math.min(SECOND_MS, isLast ? leftMs - reserveMs : pauseMs));
+    const isFinalCall = leftMs !== undefined && pauseMs + callMs + reserveMs > leftMs;
+    this.#pause = lend(nowMs, Math.min(SECOND_MS, isFinalCall ? leftMs - reserveMs : pauseMs));
   }
 
   // Calls.
@@ -691,9 +687,10 @@ export class KeyState {
     lease.isOver = true;
     if (lease !== this.#lease || this.#status === undefined) return false;
     const { windows, loans } = this.#status;
-    const isLast = leftOf(loans.minute, nowMs) <= LATE_MS && remaining(windows.day) >= windows.minute.limit;
-    if (isLast) this.#needsReport = true;
-    return !isLast;
+    const endsWithMinute =
+      leftOf(loans.minute, nowMs) <= LATE_MS && remaining(windows.day) >= windows.minute.limit;
+    if (endsWithMinute) this.#needsReport = true;
+    return !endsWithMinute;
   }
 
   /** Begins a report if there is something to report and none is under way. Returns whether it did. */

@@ -6,7 +6,7 @@ import { formatDate, formatTime } from "../../lib/rfc3339.ts";
 import type { Quota } from "./quota.ts";
 import { daysOf, type Totals } from "./totals.ts";
 
-/** The least time between two writes of usage, so that a database that fails gets no more. Longer: fewer writes; shorter: more recent figures. */
+/** The least time between two writes of usage, also of failed ones. Longer: fewer writes; shorter: more recent figures. */
 export const USAGE_EVERY_MS = 600_000;
 /** From the first change on. Longer: a burst is written once; shorter: a key's first requests show earlier. */
 const USAGE_DELAY_MS = 60_000;
