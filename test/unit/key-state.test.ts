@@ -607,7 +607,11 @@ it("a report whose call fails is made again", () => {
 it("a report calls if there is something to say, and later if it would be the sixth call in a second", () => {
   const state = newState();
   expect([state.endReport(false, NOW_MS + 30), state.mayReport(NOW_MS + 30)]).toEqual([false, true]);
-  for (const revision of [2, 3, 4, 5]) callFor(state, { revision }, NOW_MS + 60, NOW_MS + 60);
+  const call = (revision: number) => callFor(state, { revision }, NOW_MS + 60, NOW_MS + 60);
+  for (const revision of [2, 3, 4]) call(revision);
+  // Requests have used up their four calls.
+  expect(state.mayReport(NOW_MS + 60)).toBe(true);
+  call(5);
   state.decideAlone(NOW_MS + 70);
   expect([state.endReport(true, NOW_MS + 80), state.beginReport(NOW_MS + 80)]).toEqual([false, true]);
 });
