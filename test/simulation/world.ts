@@ -797,14 +797,17 @@ export class World {
     this.storage.writing.push(state);
   }
 
-  /** An isolate that was not heard of for long is forgotten, with its lease. */
+  /** An isolate that was not heard of for long is forgotten, with its lease and its latest call. */
   #noteForgotten(before: State, after: State): void {
     const { clients } = contentOf(after);
-    for (const [id, { lease, seenMs }] of contentOf(before).clients) {
+    for (const [id, { lease, seenMs, number, admitted }] of contentOf(before).clients) {
       if (clients.has(id)) continue;
       const isOld = Math.abs(this.objectNowMs - seenMs) >= FORGOTTEN_MS;
       this.expect(isOld || this.hasStepped, () => "an isolate was forgotten early");
       if (lease !== undefined) this.#lose(lease.grantedMs, lease.size - lease.used);
+      // A later report can't replace what a call without an answer was charged.
+      const isAnswered = ![...this.#underway].some((call) => call.client === id && call.number === number);
+      if (!isAnswered) this.#lose(seenMs, admitted);
     }
   }
 
