@@ -805,9 +805,11 @@ export class World {
       const isOld = Math.abs(this.objectNowMs - seenMs) >= FORGOTTEN_MS;
       this.expect(isOld || this.hasStepped, () => "an isolate was forgotten early");
       if (lease !== undefined) this.#lose(lease.grantedMs, lease.size - lease.used);
-      // A later report can't replace what a call without an answer was charged.
-      const isAnswered = ![...this.#underway].some((call) => call.client === id && call.number === number);
-      if (!isAnswered) this.#lose(seenMs, admitted);
+      // What a call without an answer was charged or has reported may be reported once more.
+      const call = [...this.#underway].find((each) => each.client === id && each.number === number);
+      if (call === undefined) continue;
+      this.#lose(seenMs, admitted);
+      for (const decision of call.decisions) this.#lose(decision.atMs, decision.admitted);
     }
   }
 
@@ -870,9 +872,11 @@ export class World {
           const { crashes } = this;
           return () => {
             if (this.crashes !== crashes) return;
-            this.#underway.delete(request);
             if (request.client === "") isolate.isAskingAgain = false;
-            this.#resume(isolate, context, () => resolve(answer));
+            this.#resume(isolate, context, () => {
+              this.#underway.delete(request);
+              resolve(answer);
+            });
           };
         };
         const fail = (error: object) => this.#resume(isolate, context, () => reject(error));
