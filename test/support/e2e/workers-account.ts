@@ -2,6 +2,8 @@
 // wrangler's tests expect.
 
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:net";
 import { join, resolve } from "node:path";
 import type { Context } from "hono";
 import { Miniflare, NoOpLog } from "miniflare";
@@ -51,6 +53,7 @@ const NOTHING = script(`export default { fetch: () => new Response("Nothing here
 
 export async function startWorkersAccount() {
   const { folder, remove } = temporaryFolder(true);
+  const [port, ...ports] = await findPorts(4);
   const databases = DATABASES.map(idOf).map((id) => ({ name: id, type: "d1", id }));
   /** What runs. */
   const workers = new Map([
@@ -60,12 +63,12 @@ export async function startWorkersAccount() {
   ]);
   const options = () => ({
     host: "127.0.0.1",
-    port: 0,
+    port,
     cf: false as const,
     log: new NoOpLog(),
     handleStructuredLogs: () => {},
     resourcePersistencePath: join(folder, "v3"),
-    workers: [...workers].map(([name, version]) => worker(name, version)),
+    workers: [...workers].map(([name, version], index) => worker(name, version, ports[index])),
   });
   const miniflare = new Miniflare(options());
   const urlOf = async (name: string) => (await miniflare.unsafeGetDirectURL(name)).origin;
@@ -188,8 +191,26 @@ function script(code: string, bindings: Version["metadata"]["bindings"] = []): V
   return { metadata, modules: { main: code } };
 }
 
+/**
+ * Finds free ports that stay free while workerd restarts: below 32768, the first port that Linux gives to outgoing connections. Test files
+ * run in processes of their own, so each begins at another port.
+ */
+async function findPorts(count: number): Promise<number[]> {
+  const ports: number[] = [];
+  for (let port = 10_000 + ((process.pid * 2 * count) % 20_000); ports.length < count; port++) {
+    const server = createServer().listen(port, "127.0.0.1");
+    const isFree = await once(server, "listening").then(
+      () => true,
+      () => false,
+    );
+    server.close();
+    if (isFree) ports.push(port);
+  }
+  return ports;
+}
+
 /** miniflare's options for a Worker that has its own socket. Assets are those of the latest build. */
-function worker(name: string, { metadata, modules }: Version) {
+function worker(name: string, { metadata, modules }: Version, port = 0) {
   const { main_module: mainModule, compatibility_date: compatibilityDate, exports = {} } = metadata;
   const { bindings, env = {} } = metadata;
   const named = bindings?.map((each) => [each.name, each] as const) ?? Object.entries(env);
@@ -206,6 +227,6 @@ function worker(name: string, { metadata, modules }: Version) {
       ...{ name, compatibilityDate, manifest, exports, env: Object.fromEntries(own) },
       ...(assets && { assets }),
     },
-    dev: { unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }] },
+    dev: { unsafeDirectSockets: [{ host: "127.0.0.1", port }] },
   };
 }
