@@ -285,6 +285,35 @@ it("rows of the last 30 days that a restore has lost come back on the next day; 
   expect(rest).toHaveLength(others.length + 1);
 });
 
+it("rows of earlier days come back although the next day begins while usage is written", async () => {
+  const { id, object } = await newObject();
+  for (const _ of ["a first day, which is complete", "a second one", "a third one"]) {
+    pass(DAY_MS);
+    await acquire(id, batch(1));
+  }
+  pass(60_000);
+  await runDurableObjectAlarm(object);
+  await env.KEYS_DB.prepare("DELETE FROM key_usage WHERE key_id = ?1").bind(id).run();
+  await acquire(id, batch(1));
+  pass(600_000);
+  await runInDurableObject(object, async (instance: ApiKey) => {
+    let isWriting = true;
+    interceptStatements("KEYS_DB", async (run) => {
+      if (isWriting) {
+        isWriting = false;
+        pass(DAY_MS);
+        await instance.acquire(batch(1));
+      }
+      return run();
+    });
+    await instance.alarm();
+  });
+  vi.restoreAllMocks();
+  pass(600_000);
+  await runDurableObjectAlarm(object);
+  expect(await recordedOf(id)).toHaveLength(4);
+});
+
 it("usage of a key whose row was lost is recorded under its id, by an alarm that does not know the object's name", async () => {
   const { id, object } = await newObject();
   await acquire(id, batch(2));

@@ -37,7 +37,6 @@ export function isOverdue(unwritten: Unwritten, nowMs: number): boolean {
   return alarmMs(unwritten) < nowMs - USAGE_EVERY_MS;
 }
 
-/** After the quota has changed. */
 export function afterChange(
   { banMs, days, usageMs }: Unwritten,
   before: Quota,
@@ -64,15 +63,16 @@ export function afterBan(unwritten: Unwritten, isWritten: boolean, nowMs: number
   return { ...unwritten, banMs: isWritten ? NEVER : nowMs + BAN_PAUSE_MS };
 }
 
-/** After an attempt to write usage: of the totals `written`, which have become `current` meanwhile, or of none. */
+/** After an attempt to write usage: `written` are the days that were, of the totals `before`, which have become `after` meanwhile. */
 export function afterUsage(
   { banMs, days }: Unwritten,
-  written: Totals | undefined,
-  current: Totals,
+  written: readonly number[],
+  before: Totals,
+  after: Totals,
   nowMs: number,
 ): Unwritten {
-  const changed = written && changedDays(written, current);
-  const left = days.filter((each) => changed?.includes(each) ?? true);
+  const changed = changedDays(before, after);
+  const left = days.filter((each) => !written.includes(each) || changed.includes(each));
   return { banMs, days: left, usageMs: nowMs + USAGE_EVERY_MS };
 }
 

@@ -141,9 +141,8 @@ export class ApiKey extends DurableObject<Env> {
   async #writeBan(): Promise<void> {
     const { bannedUntilMs } = this.#quota;
     if (this.#now() < this.#unwritten.banMs) return;
-    const isOver = this.#now() >= bannedUntilMs;
     const isWritten =
-      isOver ||
+      this.#now() >= bannedUntilMs ||
       (await this.#write(
         "ban_not_recorded",
         this.#options.writeBan(this.env.KEYS_DB, this.#id, bannedUntilMs),
@@ -156,14 +155,14 @@ export class ApiKey extends DurableObject<Env> {
   async #writeUsage(): Promise<void> {
     const { days, usageMs } = this.#unwritten;
     if (days.length === 0 || this.#now() < usageMs) return;
-    const written = this.#quota;
+    const quota = this.#quota;
     const counter = { keyId: this.#id, object: this.ctx.id.toString().slice(0, OBJECT_ID_LENGTH) };
     const isWritten = await this.#write(
       "usage_not_recorded",
-      this.#options.writeUsage(this.env.KEYS_DB, counter, written, days),
+      this.#options.writeUsage(this.env.KEYS_DB, counter, quota, days),
     );
-    const totals = isWritten ? written.totals : undefined;
-    this.#unwritten = afterUsage(this.#unwritten, totals, this.#quota.totals, this.#now());
+    const written = isWritten ? days : [];
+    this.#unwritten = afterUsage(this.#unwritten, written, quota.totals, this.#quota.totals, this.#now());
   }
 
   /** Waits for a write. Logs a failure as `event`. */
