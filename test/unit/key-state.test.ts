@@ -118,7 +118,7 @@ it("a request renews a lease shortly before its end, or when most of it is used,
 
 it("the call that reports the end of a lease gets the next one if requests still come, for 20 s after a request's call has got one", () => {
   /** Whether the report at 20,000 ms asks for a lease, after others have got one each 2 s. */
-  const wantsLease = (lastMs: number, requestMs: number, isRenewed = true) => {
+  const wantsLease = (lastMs: number, requestMs: number, isRenewed = true, waits = false) => {
     const state = new KeyState("A");
     const granted = (reason: Call["reason"], ms: number) => {
       const result = { ...RESULT, revision: 1 + ms, lease: { ...LEASE, id: 1 + ms } };
@@ -132,10 +132,13 @@ it("the call that reports the end of a lease gets the next one if requests still
     if (!isRenewed) callFor(state, { revision: 18_050 }, NOW_MS + 18_030);
     state.arrive(NOW_MS + lastMs);
     if (lease) state.endLease(lease, NOW_MS + 20_000);
+    if (waits) state.wait({ arrivedMs: NOW_MS + 20_000 });
     return state.beginCall("report", NOW_MS + 20_000).request.wantsLease;
   };
   expect([wantsLease(19_001, 1), wantsLease(19_000, 1), wantsLease(19_001, 0)]).toEqual([true, false, false]);
   expect(wantsLease(19_001, 1, false)).toBe(false);
+  // A request that waits gets one by its own next call.
+  expect([wantsLease(0, 1, true, true), wantsLease(0, 0, true, true)]).toEqual([true, false]);
 });
 
 it("a report that asks for no lease does not keep requests from renewing the one that is held", () => {
@@ -561,6 +564,13 @@ it("without the object, requests are admitted while the known windows have room,
   expect(batch).toMatchObject({ number: 2, admitted: 2, refused: 2, refusedByDay: 2 });
 });
 
+it("a decision without the object has the time by the object's clock, also if that has stepped back before its minute", () => {
+  const state = newState();
+  const madeMs = MINUTE_MS - 600_000;
+  state.learnStatus({ ...RESULT, revision: 2, nowMs: madeMs }, NOW_MS + 30, NOW_MS + 50);
+  expect(state.decideAlone(NOW_MS + 60)).toMatchObject({ by: "local", nowMs: madeMs + 10 });
+});
+
 it("the end of a lease is reported at once, but with the next call if another minute with room begins", () => {
   const isUrgent = (endMs: number, day = 0) => {
     const state = new KeyState("A");
@@ -595,12 +605,20 @@ it("one report is under way at a time, until it is so late that it was cancelled
   expect(state.beginReport(NOW_MS + 8_031)).toBe(true);
 });
 
-it("a report whose call fails is made again", () => {
+it.each<[string, (state: KeyState, call: Call) => unknown]>([
+  ["fails", (state, call) => state.failCall(call, new Error("away"), NOW_MS + 1_050)],
+  [
+    "tells of no valid secret",
+    (state, call) =>
+      state.endCall(call, { record: RECORD, usableMs: 9, isNew: true }, NOW_MS + 1_050, () => 0),
+  ],
+])("a report whose call %s is made again", (_, end) => {
   const state = newState();
   state.decideAlone(NOW_MS + 30);
   state.beginReport(NOW_MS + 30);
   expect(state.endReport(true, NOW_MS + 1_030)).toBe(true);
-  state.failCall(state.beginCall("report", NOW_MS + 1_030), new Error("away"), NOW_MS + 1_050);
+  state.wait({ arrivedMs: NOW_MS + 1_020, secret: "wrong" });
+  end(state, state.beginCall("report", NOW_MS + 1_030));
   expect(state.beginReport(NOW_MS + 1_050)).toBe(true);
 });
 

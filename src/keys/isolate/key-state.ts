@@ -491,7 +491,8 @@ export class KeyState {
 
   /** Begins a call that counts the waiting requests, except those with another secret to judge; reports; and perhaps gets a lease. */
   beginCall(reason: Call["reason"], nowMs: number): Call {
-    const wantsLease = reason === "request" || this.#waiters.length > 0 || this.#hasEndedInUse(nowMs);
+    const isAttended = reason === "request" || leftOf(this.#timers, nowMs) > 0;
+    const isWanted = reason === "request" || this.#waiters.length > 0 || this.#hasEndedInUse(nowMs);
     // A request with less time left would soon make the isolate give up the whole call.
     this.#decideOverdue(MIN_CALL_MS, nowMs);
     const secret = this.#waiters.find((each) => each.secret !== undefined)?.secret;
@@ -505,7 +506,7 @@ export class KeyState {
       waitedMs: 0,
       // An arrival is noted once its secret is known to be valid. If it is not, the object ignores the rate.
       recent: this.#recent(nowMs) + this.#withSecret(secret).length,
-      wantsLease,
+      wantsLease: isAttended && isWanted,
       decisions: this.#decisions,
       ...(secret !== undefined && { secret }),
       ...(this.#lease && { lease: reportOf(this.#lease) }),
@@ -519,8 +520,7 @@ export class KeyState {
   /** Whether requests still come although the lease is over. */
   #hasEndedInUse(nowMs: number): boolean {
     if (this.#lease === undefined || !this.#lease.isOver || this.#lease.isLast) return false;
-    const isInUse = nowMs - this.#arrival.atMs < this.#lease.durationMs * IN_USE_SHARE;
-    return isInUse && leftOf(this.#timers, nowMs) > 0;
+    return nowMs - this.#arrival.atMs < this.#lease.durationMs * IN_USE_SHARE;
   }
 
   #newNumber(): number {
@@ -537,8 +537,9 @@ export class KeyState {
     const introduced = this.#withSecret(request.secret);
     for (const each of introduced) each.answer = answer;
     if (introduced.length > 0 && answer.result === undefined) {
-      // Nothing was counted. The other requests are counted by the next call.
+      // Nothing was counted or reported. The other requests are counted by the next call.
       this.#waiters = this.#waiters.filter((each) => !introduced.includes(each));
+      this.#needsReport = true;
       return undefined;
     }
     for (const each of introduced) {
@@ -657,8 +658,12 @@ export class KeyState {
     const isByDay = refusingWindow(add(this.#windows(nowMs), admitted), leased) === "day";
     const refusedByDay = isByDay ? refused : 0;
     this.#addDecision({ atMs, admitted, refused, refusedByDay }, number);
-    const windows = this.#windows(nowMs);
-    this.#settle(waiters, { admitted, by: "local", refused, nowMs: atMs, windows, leased }, failure);
+    const result = { admitted, by: "local", refused, leased } as const;
+    this.#settle(
+      waiters,
+      { ...result, nowMs: this.#objectMs(nowMs), windows: this.#windows(nowMs) },
+      failure,
+    );
   }
 
   /** Adds a local decision: to the latest one if no call has begun since and the minute is the same. */
