@@ -70,16 +70,19 @@ export interface Lease {
   durationMs: number;
 }
 
+/** How many requests were admitted, and how many refused; of these, `refusedByDay` by the day's limit, and not the minute's. */
+export interface Decided {
+  admitted: number;
+  refused: number;
+  refusedByDay: number;
+}
+
 /** Requests that an isolate has refused by a full window, or has decided because their call had failed or came too late. */
-export interface LocalDecision {
+export interface LocalDecision extends Decided {
   /** Of the failed call, or a number of its own that no call has. */
   number: number;
   /** The earliest time of the first of them, by the object's clock (Unix time). */
   atMs: number;
-  admitted: number;
-  refused: number;
-  /** How many of the refused the day's limit has refused, and not the minute's. */
-  refusedByDay: number;
 }
 
 /** A batch of requests to count, in their order of arrival; 0 requests if the isolate only reports or wants a lease. */

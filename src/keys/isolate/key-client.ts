@@ -108,22 +108,20 @@ export class KeyClient {
   }
 
   async #driveOn(waiter: Waiter, isDone: () => boolean): Promise<void> {
-    const state = this.state;
     while (!isDone()) {
-      const next = state.next(waiter, this.#runtime.now());
+      const next = this.state.next(waiter, this.#runtime.now());
       if (next.what === "call") await this.#call("request");
       else if (next.what === "pause") await this.#runtime.until(isDone, next.ms);
       else if (next.what === "await call")
-        await this.#runtime.until(() => isDone() || state.call === undefined, next.ms);
+        await this.#runtime.until(() => isDone() || this.state.call === undefined, next.ms);
       else this.#reportSoon();
     }
   }
 
   /** Calls the object: see KeyState.beginCall. */
   async #call(reason: Call["reason"]): Promise<void> {
-    const state = this.state;
     const { now } = this.#runtime;
-    const call = state.beginCall(reason, now());
+    const call = this.state.beginCall(reason, now());
     this.#reportSoon();
     const acquire = (object: KeyObject) => {
       call.request.waitedMs = Math.max(0, now() - call.arrivedMs);
@@ -133,11 +131,11 @@ export class KeyClient {
     try {
       answer = await this.#ask<AcquireAnswer>(acquire, call.maxMs, call.waiters);
     } catch (failure) {
-      state.failCall(call, failure, now());
+      this.state.failCall(call, failure, now());
       this.#reportSoon();
       return;
     }
-    const lease = state.endCall(call, answer, now(), this.#runtime.random);
+    const lease = this.state.endCall(call, answer, now(), this.#runtime.random);
     if (lease !== undefined) this.#runtime.keepAlive(this.#endLease(lease));
     this.#reportSoon();
   }
@@ -183,11 +181,10 @@ export class KeyClient {
 
   /** Reports after a pause what the object does not know yet. */
   async #report(pauseMs: number): Promise<void> {
-    const state = this.state;
     const { now, wait, until } = this.#runtime;
     await wait(pauseMs);
-    await until(() => state.mayReport(now()), MAX_WAIT_MS);
-    if (state.endReport(pauseMs > 0, now())) await this.#call("report");
+    await until(() => this.state.mayReport(now()), MAX_WAIT_MS);
+    if (this.state.endReport(pauseMs > 0, now())) await this.#call("report");
     else this.#reportSoon();
   }
 }

@@ -11,7 +11,6 @@ import {
   fullWindows,
   type KeyDecision,
   type KeyWindows,
-  type Limits,
   mapWindows,
   type Outlook,
   refusingWindow,
@@ -28,6 +27,7 @@ import {
   type AcquireAnswer,
   type AcquireRequest,
   type AcquireResult,
+  type Decided,
   LATE_MS,
   LEASE_MS,
   type Lease,
@@ -164,9 +164,11 @@ export class KeyState {
   /** Under which the object knows this isolate. */
   readonly id: string;
   #record: { record: KeyRecord | null; renewMs: number } & Loan = { record: null, renewMs: 0, ...OVER };
-  /** From the last record. */
-  #limits: Limits = { minute: 0, day: 0 };
-  #bansLiftedUntilMs = 0;
+  /** Of the last record, also of a key that was deleted since. */
+  #terms: Pick<KeyRecord, "limits" | "bansLiftedUntilMs"> = {
+    limits: { minute: 0, day: 0 },
+    bansLiftedUntilMs: 0,
+  };
   #status: KnownStatus | undefined;
   #lease: HeldLease | undefined;
   /** The time of the latest request, and the moving average then. */
@@ -215,9 +217,7 @@ export class KeyState {
       return;
     }
     this.#record = { record, renewMs: usableMs * RENEW_RECORD_SHARE, ...loan };
-    if (record === null) return;
-    this.#limits = record.limits;
-    this.#bansLiftedUntilMs = record.bansLiftedUntilMs;
+    if (record !== null) this.#terms = record;
   }
 
   // The status.
@@ -263,14 +263,19 @@ export class KeyState {
   /** By the object's clock; undefined if there is no ban, or if it may be over. */
   #bannedUntilMs(nowMs: number): number | undefined {
     const { bannedUntilMs = 0, loans } = this.#status ?? {};
-    const isBanned = bannedUntilMs > this.#bansLiftedUntilMs && leftOf(loans?.ban ?? OVER, nowMs) > 0;
+    const isBanned = bannedUntilMs > this.#terms.bansLiftedUntilMs && leftOf(loans?.ban ?? OVER, nowMs) > 0;
     return isBanned ? bannedUntilMs : undefined;
   }
 
   /** The known windows, as requests see them. */
   #windows(nowMs: number): KeyWindows {
     const counts = this.#status?.windows ?? NOTHING_USED;
-    return this.#adjust(rollOver(withLimits(counts, this.#limits), this.#objectMs(nowMs)));
+    return this.#adjust(rollOver(withLimits(counts, this.#terms.limits), this.#objectMs(nowMs)));
+  }
+
+  /** The windows as requests see them, and the time by the object's clock. */
+  #view(nowMs: number) {
+    return { nowMs: this.#objectMs(nowMs), windows: this.#windows(nowMs) };
   }
 
   /** Windows of the object without the unused requests of the lease, but with the decisions that the object does not know. */
@@ -285,9 +290,9 @@ export class KeyState {
   /** Whether the next request would be admitted, as far as is known. */
   peek(nowMs: number): Outlook<KeyWindows> {
     const bannedUntilMs = this.#bannedUntilMs(nowMs);
-    const windows = this.#windows(nowMs);
-    const admitted = bannedUntilMs === undefined && room(windows) > 0;
-    return { admitted, nowMs: this.#objectMs(nowMs), windows, ...(bannedUntilMs && { bannedUntilMs }) };
+    const view = this.#view(nowMs);
+    const admitted = bannedUntilMs === undefined && room(view.windows) > 0;
+    return { ...view, admitted, ...(bannedUntilMs && { bannedUntilMs }) };
   }
 
   /** Whether the next request will wait for a call that will probably admit it. */
@@ -332,8 +337,7 @@ export class KeyState {
   /** Decides a request by a ban, from the lease, or by a full window. */
   decideAtOnce(nowMs: number): KeyDecision | undefined {
     if (this.#bannedUntilMs(nowMs) !== undefined) return { ...this.peek(nowMs), by: "ban" };
-    if (this.#consume(nowMs))
-      return { admitted: true, by: "lease", nowMs: this.#objectMs(nowMs), windows: this.#windows(nowMs) };
+    if (this.#consume(nowMs)) return { ...this.#view(nowMs), admitted: true, by: "lease" };
     return this.#refuse(nowMs);
   }
 
@@ -536,7 +540,7 @@ export class KeyState {
     const { request, waiters, sentMs } = call;
     const introduced = this.#withSecret(request.secret);
     for (const each of introduced) each.answer = answer;
-    if (introduced.length > 0 && answer.result === undefined) {
+    if (request.secret !== undefined && answer.result === undefined) {
       // Nothing was counted or reported. The other requests are counted by the next call.
       this.#waiters = this.#waiters.filter((each) => !introduced.includes(each));
       this.#needsReport = true;
@@ -658,24 +662,16 @@ export class KeyState {
     const isByDay = refusingWindow(add(this.#windows(nowMs), admitted), leased) === "day";
     const refusedByDay = isByDay ? refused : 0;
     this.#addDecision({ atMs, admitted, refused, refusedByDay }, number);
-    const result = { admitted, by: "local", refused, leased } as const;
-    this.#settle(
-      waiters,
-      { ...result, nowMs: this.#objectMs(nowMs), windows: this.#windows(nowMs) },
-      failure,
-    );
+    this.#settle(waiters, { ...this.#view(nowMs), admitted, by: "local", refused, leased }, failure);
   }
 
   /** Adds a local decision: to the latest one if no call has begun since and the minute is the same. */
   #addDecision(decision: Omit<LocalDecision, "number">, number?: number): void {
     this.#needsReport = true;
-    const { atMs, admitted, refused, refusedByDay } = decision;
     const latest = this.#decisions.at(-1);
-    const isInMinute = latest !== undefined && latest.atMs >= startOfWindowMs("minute", atMs);
+    const isInMinute = latest !== undefined && latest.atMs >= startOfWindowMs("minute", decision.atMs);
     if (isInMinute && number === undefined && latest.number === this.#number) {
-      latest.admitted += admitted;
-      latest.refused += refused;
-      latest.refusedByDay += refusedByDay;
+      Object.assign(latest, sum(latest, decision));
       return;
     }
     const all = [...this.#decisions, { number: number ?? this.#newNumber(), ...decision }];
@@ -743,14 +739,16 @@ function mergeTwo(decisions: readonly LocalDecision[], underWay = 0): readonly L
   const [smallest] = pairs.sort((one, other) => one.size - other.size);
   if (smallest === undefined) return decisions;
   const { a, b } = smallest;
-  const merged = {
-    number: b.number,
-    atMs: a.atMs,
+  const merged = { number: b.number, atMs: a.atMs, ...sum(a, b) };
+  return decisions.toSpliced(decisions.indexOf(a), 2, merged);
+}
+
+function sum(a: Decided, b: Decided): Decided {
+  return {
     admitted: a.admitted + b.admitted,
     refused: a.refused + b.refused,
     refusedByDay: a.refusedByDay + b.refusedByDay,
   };
-  return decisions.toSpliced(decisions.indexOf(a), 2, merged);
 }
 
 function tooLate(): DeadlineExceeded {

@@ -166,12 +166,6 @@ export class KnownKeys {
     return this.#clients.get(id) ?? this.#strangers.get(id);
   }
 
-  /** Keeps the client of a key that exists. */
-  #keep(id: string, client: KeyClient): void {
-    this.#clients.set(id, client);
-    this.#strangers.delete(id);
-  }
-
   #isUnknown(name: string): boolean {
     const sinceMs = this.#unknown.get(name);
     if (sinceMs === undefined) return false;
@@ -218,7 +212,10 @@ export class KnownKeys {
       const lookUp = async () => {
         const client = this.clientOf(id);
         const answer = await this.#lookUp.run(request, client, () => ask(client, isFirst));
-        if (answer.record !== null) this.#keep(id, client);
+        if (answer.record !== null) {
+          this.#clients.set(id, client);
+          this.#strangers.delete(id);
+        }
         return answer;
       };
       const answer = await this.#flights.run(id, () =>

@@ -1,7 +1,6 @@
 // How a call changes a quota: it applies the isolate's report, counts a batch, and grants a lease. A repeated call is not counted again.
 
 import {
-  add,
   type Limits,
   refusingWindow,
   resetMs,
@@ -59,31 +58,23 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const { requests, wantsLease } = isBanned ? { requests: 0, wantsLease: false } : request;
   const admitted = Math.min(requests, room(withLimits(before.counts, limits)));
   const rest = requests - admitted;
-  const charged = { ...before, counts: add(before.counts, admitted) };
+  // If the clock has stepped back, the window is in the future.
+  const atMs = Math.max(nowMs, before.counts.minute.startMs);
+  const charged = charge(before, atMs, { charged: admitted, admitted });
   const waiting = undecided(charged, limits, rest, nowMs);
   const refused = rest - waiting;
   const byDay = () =>
     refusingWindow(withLimits(charged.counts, limits), outstanding(charged, nowMs)) === "day";
   const refusedByDay = refused > 0 && byDay() ? refused : 0;
-  const { refusals, bannedUntilMs } = refused > 0 ? countTowardsBan(before, refused, nowMs, nowMs) : before;
+  const decided = charge(charged, atMs, { refused, refusedByDay });
+  const judged = refused > 0 ? countTowardsBan(decided, refused, nowMs, nowMs) : decided;
   const minuteEndMs = resetMs(before.counts.minute, "minute");
   const extraMs = waiting > 0 && isLateInMinute(before, nowMs) ? MAX_WAIT_MS : 0;
   const unleasedUntilMs = Math.max(before.unleasedUntilMs, rest > 0 ? minuteEndMs + extraMs : 0);
-  // If the clock has stepped back, the window is in the future.
-  const atMs = Math.max(nowMs, before.counts.minute.startMs);
-  const decided = charge(before, atMs, { charged: admitted, admitted, refused, refusedByDay });
-  const counted = { ...decided, refusals, bannedUntilMs, unleasedUntilMs };
-  const { lease: held } = before.clients.get(request.client) ?? NEW_CLIENT;
+  const counted = { ...judged, unleasedUntilMs };
+  const held = before.clients.get(request.client)?.lease;
   const { number, recent } = request;
-  const client: Client = {
-    number,
-    admitted,
-    refused,
-    refusedByDay,
-    recent,
-    seenMs: nowMs,
-    lease: held,
-  };
+  const client: Client = { number, admitted, refused, refusedByDay, recent, seenMs: nowMs, lease: held };
   const clients = withClient(before.clients, request.client, client, nowMs);
   const lease = wantsLease ? grant({ ...counted, clients }, limits, client, nowMs, delayMs) : undefined;
   const isSame = before === rolled && unleasedUntilMs === before.unleasedUntilMs;
@@ -143,7 +134,7 @@ function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quot
 /** Takes back what the latest call of a client was charged. */
 function takeBack(quota: Quota, { seenMs, admitted, refused, refusedByDay }: Client): Quota {
   const taken = { charged: -admitted, admitted: -admitted, refused: -refused, refusedByDay: -refusedByDay };
-  const { refusals, ...after } = charge(quota, seenMs, taken);
+  const after = charge(quota, seenMs, taken);
   const counted = seenMs < after.counts.minute.startMs ? 0 : late(quota, refused, seenMs);
-  return { ...after, refusals: { ...refusals, late: Math.max(0, refusals.late - counted) } };
+  return { ...after, refusals: { ...after.refusals, late: Math.max(0, after.refusals.late - counted) } };
 }

@@ -6,10 +6,9 @@ import {
   type Counts,
   type Limits,
   rollOver as rollOverCounts,
-  startOfWindowMs,
   UNUSED_COUNT,
 } from "../../rate-limit/windows.ts";
-import type { Lease } from "../protocol.ts";
+import type { Decided, Lease } from "../protocol.ts";
 import { addToTotals, type Charge, NO_TOTALS, type Totals } from "./totals.ts";
 
 /** How long the object remembers an isolate. Longer: more to store; shorter: after an outage a lost call counts twice. */
@@ -19,11 +18,8 @@ const CLIENT_KEPT_MS = 60_000;
 export type GrantedLease = Lease & { used: number; renewedMs: number };
 
 /** An isolate: its latest call, with what that was charged, and its lease. */
-export interface Client {
+export interface Client extends Decided {
   number: number;
-  admitted: number;
-  refused: number;
-  refusedByDay: number;
   /** See AcquireRequest. */
   recent: number;
   seenMs: number;
@@ -80,9 +76,7 @@ export function rollOver(quota: Quota, limits: Limits, nowMs: number): Quota {
 export function charge(quota: Quota, atMs: number, change: Charge): Quota {
   const { charged = 0, admitted = 0, refused = 0 } = change;
   if (charged === 0 && admitted === 0 && refused === 0) return quota;
-  const { startMs } = quota.counts.day;
-  const dayMs = atMs >= startMs ? startMs : startOfWindowMs("day", atMs);
-  const totals = addToTotals(quota.totals, dayMs, atMs, change);
+  const totals = addToTotals(quota.totals, atMs, change);
   return { ...quota, counts: add(quota.counts, charged, atMs), totals };
 }
 

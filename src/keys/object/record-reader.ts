@@ -70,7 +70,7 @@ export class RecordReader {
       secret !== undefined &&
       !this.#isNull &&
       !hasSecret(this.#latest?.record ?? null, secret) &&
-      !this.#isFrom(before);
+      this.#latestNumber <= before;
     const isRecovering = this.#failure !== undefined && isMissing();
     if (this.#ageMs >= MAX_AGE_MS || isRecovering) await read();
     else if (this.#ageMs >= REFRESH_MS) this.#runtime.keepAlive(this.#read());
@@ -88,7 +88,12 @@ export class RecordReader {
       return { unavailable: `${this.#failure?.error}`, ...waited };
     const ageMs = this.#ageMs;
     const usableMs = ageMs < MAX_AGE_MS ? FRESH_MS - ageMs : Math.min(FAILURE_PAUSE_MS, this.#leftMs);
-    return { record: this.#latest.record, usableMs, isNew: this.#isFrom(before) || this.#isNull, ...waited };
+    return {
+      record: this.#latest.record,
+      usableMs,
+      isNew: this.#latestNumber > before || this.#isNull,
+      ...waited,
+    };
   }
 
   /** How long the record may be used if the database fails. */
@@ -99,11 +104,6 @@ export class RecordReader {
   /** Whether the key does not exist. Ids are random, so nobody asks for a key before it exists. */
   get #isNull(): boolean {
     return this.#latest?.record === null && this.#ageMs < MAX_AGE_MS;
-  }
-
-  /** Whether the latest record is from a read after the first `reads`. */
-  #isFrom(reads: number): boolean {
-    return this.#latestNumber > reads;
   }
 
   /** Unknown after the clock has stepped back. */

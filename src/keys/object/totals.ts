@@ -1,7 +1,7 @@
 // The totals of a key's days. Pure functions. A report of an isolate can belong to an earlier minute or day.
 
 import { startOfWindowMs } from "../../rate-limit/windows.ts";
-import { DAY_MS, DAYS_KEPT, type DayTotals } from "../protocol.ts";
+import { DAY_MS, DAYS_KEPT, type DayTotals, type Decided } from "../protocol.ts";
 
 /** `minutes`: the last two minutes with requests. Their isolates may not have reported all requests yet. */
 export interface Totals {
@@ -11,22 +11,28 @@ export interface Totals {
 
 export const NO_TOTALS: Totals = { days: [], minutes: [] };
 
+const UNUSED_DAY = {
+  admitted: 0,
+  refusedByMinute: 0,
+  refusedByDay: 0,
+  busiestMinute: 0,
+  lastAdmittedMs: 0,
+  lastRefusedMs: 0,
+};
+
 /** A change of the totals; negative to take it back. */
-export interface Charge {
+export interface Charge extends Partial<Decided> {
   /** What the windows are charged: requests that were admitted, or leased. */
   charged?: number;
-  admitted?: number;
-  refused?: number;
-  /** See LocalDecision. */
-  refusedByDay?: number;
   /** When the last of the admitted requests came (Unix time); by default at the time of the change. */
   lastMs?: number;
 }
 
-/** Adds a change at `atMs` to the day that began at `startMs` (both Unix time). */
-export function addToTotals(totals: Totals, startMs: number, atMs: number, change: Charge): Totals {
+/** Adds a change at `atMs` (Unix time). */
+export function addToTotals(totals: Totals, atMs: number, change: Charge): Totals {
   const { charged = 0, admitted = 0, refused = 0, refusedByDay = 0, lastMs = atMs } = change;
-  const day = totals.days.find((each) => each.startMs === startMs) ?? unused(startMs);
+  const startMs = startOfWindowMs("day", atMs);
+  const day = totals.days.find((each) => each.startMs === startMs) ?? { startMs, ...UNUSED_DAY };
   const { lastAdmittedMs, lastRefusedMs } = day;
   const changed = {
     ...day,
@@ -47,7 +53,7 @@ export function daysOf({ days, minutes }: Totals): readonly DayTotals[] {
   return minutes.reduce(withMinute, days);
 }
 
-/** An older minute than those of `minutes` is complete. */
+/** Adds requests to a minute, unless it is older than those of `minutes`: then it is complete. */
 function addToMinute({ days, minutes }: Totals, startMs: number, requests: number): Totals {
   const known = minutes.find((each) => each.startMs === startMs);
   if (
@@ -66,9 +72,4 @@ function withMinute(days: readonly DayTotals[], { startMs, requests }: Totals["m
   return days.map((each) =>
     each.startMs === dayMs && each.busiestMinute < requests ? { ...each, busiestMinute: requests } : each,
   );
-}
-
-function unused(startMs: number): DayTotals {
-  const none = { admitted: 0, refusedByMinute: 0, refusedByDay: 0 };
-  return { startMs, ...none, busiestMinute: 0, lastAdmittedMs: 0, lastRefusedMs: 0 };
 }
