@@ -7,11 +7,11 @@
 //             ◀── admitted, refused (the rest is undecided), lease ──  and stores the change
 //    identify ── the hash of a secret ──────────────────────────▶  reads the record again if it has no such secret
 //
-// Every answer brings the record, unless the object has none. Isolates take limits from the record only, and while the object can be reached,
-// it alone admits by them, so isolates can't disagree. An isolate has one call that counts under way. A request is *undecided* if leases of other isolates could still make
-// room for it: its isolate asks again after a pause.
+// Every answer brings the record, unless the object has none. An isolate decides by the limits of its record only, and while the object can be
+// reached, that alone admits by them, so isolates can't disagree. An isolate has one call that counts under way. A request is *undecided* if
+// leases of other isolates could still make room for it: its isolate asks again after a pause.
 //
-// RULE      The object charges a lease to both windows when it grants the lease, and the lease ends before its minute.
+// RULE      The object charges a lease to both windows when it grants the lease, and the lease ends before its minute does.
 // PREVENTS  More admitted requests than the limit.
 //
 // RULE      What an answer brings to an isolate holds for a duration by the isolate's clock, from before the call.
@@ -52,7 +52,7 @@ export const DAYS_KEPT = 30;
 /** The longest lease, and the time over which rates are measured. Longer: fewer calls; but its return must fit into MAX_WAIT_MS. */
 export const LEASE_MS = 4_000;
 
-/** How late the report on a lease may be after its end. Longer: later retries of undecided requests; shorter: more of them in vain. */
+/** How late a timer may be, and so the report on a lease. Longer: later retries of undecided requests; shorter: more of them in vain. */
 export const LATE_MS = 50;
 
 /** Characters in the id of an isolate's client: 59 bits in base62. */
@@ -60,11 +60,11 @@ export const CLIENT_ID_LENGTH = 10;
 
 /** Requests that an isolate may admit without a call. */
 export interface Lease {
-  /** The number of the call that it was first granted to; a renewal keeps it. */
+  /** The number of the call that was granted it; a renewal keeps it. */
   id: number;
   /** How many requests it has had in all. */
   size: number;
-  /** When it was first granted, by the object's clock (Unix time): it counts in the windows of that time. */
+  /** When that was, by the object's clock (Unix time): the lease counts in the windows of that time. */
   grantedMs: number;
   /** From the grant or renewal on. */
   durationMs: number;
@@ -81,11 +81,11 @@ export interface Decided {
 export interface LocalDecision extends Decided {
   /** Of the failed call, or a number of its own that no call has. */
   number: number;
-  /** The earliest time of the first of them, by the object's clock (Unix time). */
+  /** When the first was made, at the earliest, by the object's clock (Unix time). */
   atMs: number;
 }
 
-/** A batch of requests to count, in their order of arrival; 0 requests if the isolate only reports or wants a lease. */
+/** A batch of requests to count, in their order of arrival; 0 requests if the isolate only reports, or wants a lease or a record. */
 export interface AcquireRequest {
   /** The id of the isolate's client. */
   client: string;
@@ -99,13 +99,13 @@ export interface AcquireRequest {
   wantsLease: boolean;
   /** The client's lease, with the number of requests that it has used. After `isOver` it uses no more. */
   lease?: { id: number; used: number; isOver: boolean };
-  /** What the object has not acknowledged, oldest first. */
+  /** What the object has not acknowledged. */
   decisions: readonly LocalDecision[];
   /** If the isolate can't tell whether the secret of one of the requests is valid: its SHA-256. */
   secret?: string;
 }
 
-/** `record` is null if the key does not exist. `usableMs`: how long an isolate may use it, from the time of the answer. */
+/** `record` is null if the key does not exist. `usableMs`: how long it may be used from the answer on; isolates count from their call. */
 export type UsableRecord = { record: KeyRecord | null; usableMs: number };
 
 /** How long a call has waited for the object's read of the record; undefined if there was none. */
@@ -143,13 +143,19 @@ export interface Status {
 export interface AcquireResult extends Status {
   admitted: number;
   refused: number;
-  /** If requests are undecided: when the next lease or the minute ends, or a lease has just ended (Unix time, by the object's clock). */
+  /**
+   * If some are neither admitted nor refused: when the next lease or the minute ends, or a lease has just ended (Unix time, by the object's
+   * clock).
+   */
   retryMs?: number;
   /** Set if the call granted or renewed it. */
   lease?: Lease;
 }
 
-/** The requests of a key on a UTC day. Requests during a ban are not counted. Times are Unix time, and 0 if there was no such request. */
+/**
+ * The requests of a key on a UTC day, without those that the object gets during a ban. Times are Unix time, and 0 if there was no such
+ * request.
+ */
 export interface DayTotals {
   startMs: number;
   /** As charged: with what isolates have leased. */

@@ -44,8 +44,8 @@ import { CALL_DEADLINE_MS } from "./call-object.ts";
 const RENEW_RECORD_SHARE = 1 / 2;
 
 /**
- * A request renews a lease before its end: by a share of its time, the time of 1½ calls and a reserve. More: more calls; less: more requests
- * that come between the end and the next lease, and wait.
+ * A request renews a lease once less time is left than a share of all its time, 1½ calls and a reserve together. More: more calls; less:
+ * more requests that come between the end and the next lease, and wait.
  */
 const RENEW_SHARE = 1 / 10;
 const RENEW_CALLS = 1.5;
@@ -56,8 +56,8 @@ const RENEW_RESERVE_MS = 50;
  */
 const IN_USE_SHARE = 1 / 2;
 /**
- * A report gets the next lease only for so long after a request's call has got one. A timer belongs to that request, and Cloudflare ends it
- * 30 s after the response: then nothing would report the lease. Longer: leases that are lost; shorter: waits for new leases.
+ * A report gets a lease only for so long after a request's call has got one. A timer belongs to that request, and Cloudflare ends it 30 s
+ * after the response: then nothing would report the lease. Longer: leases that are lost; shorter: waits for new leases.
  */
 const MAX_UNATTENDED_MS = 20_000;
 /** A lease is also renewed if less than this share of what its last grant left is left: then the rate has risen. */
@@ -95,7 +95,7 @@ const SPREAD = 0.25;
 
 /** If an outage has more batches than this, those of a minute are merged. More: larger reports; fewer: more that may be charged twice. */
 const MAX_DECISIONS = 100;
-/** A report that takes longer before its call was cancelled together with its request: it pauses, and waits for its turn. */
+/** A report pauses, and waits for its turn. One that has not called by then was cancelled together with its request. */
 const MAX_REPORT_MS = MAX_WAIT_MS + 2 * SECOND_MS;
 
 const NOTHING_LEASED = { minute: 0, day: 0 };
@@ -182,7 +182,7 @@ export class KeyState {
   /** In their order of arrival. */
   #waiters: Waiter[] = [];
   #call: Call | undefined;
-  /** As long as the timers of the request are sure to run whose call has got the last lease. */
+  /** While timers of the request whose call has got the last lease are sure to run. */
   #timers = OVER;
   /** The last calls, each for a second, and the pause after an undecided response. */
   #calls: Loan[] = [];
@@ -237,20 +237,20 @@ export class KeyState {
     this.#status = { ...status, receivedMs: nowMs, loans };
   }
 
-  /** Takes a status that was asked for at `sentMs`, unless a call or a report is on its way that it may not include. */
+  /** Takes a status that was asked for at `sentMs`, if it is of a new minute, or lacks nothing that this isolate has decided. */
   learnStatus(status: Status, sentMs: number, nowMs: number): void {
     const isNewMinute = status.windows.minute.startMs > this.#minuteMs;
     const isComplete = this.#call === undefined && this.#decisions.length === 0;
     if (isNewMinute || isComplete) this.#learnStatus(status, sentMs, nowMs);
   }
 
-  /** The object's clock shows at least this: the time of the last status, and the time since that has arrived. */
+  /** The object's clock shows at least the time of the last status, plus the time since that has arrived. */
   #objectMs(nowMs: number): number {
     const { nowMs: madeMs, receivedMs } = this.#status ?? { nowMs, receivedMs: nowMs };
     return madeMs + Math.max(0, nowMs - receivedMs);
   }
 
-  /** The time of a local decision, by the object's clock. If the object's clock has stepped back, its minute begins later than its time. */
+  /** The time of a local decision, by the object's clock. After that has stepped back, the minute begins later than it shows. */
   #decidedMs(nowMs: number): number {
     return Math.max(this.#objectMs(nowMs), this.#minuteMs);
   }
@@ -437,7 +437,7 @@ export class KeyState {
   // When the isolate calls the object.
 
   /**
-   * What a request that waits does next: whenever no call is under way or has to pause, it calls for all that wait. If it can't wait any longer,
+   * What a request that waits does next: if no call is under way and no pause lasts, it calls for all that wait. If it can't wait any longer,
    * it is decided, with all others that can't.
    */
   next(waiter: Waiter, nowMs: number): Next {
@@ -466,7 +466,7 @@ export class KeyState {
       this.#decide(this.#overdue(0, nowMs), tooLate(), nowMs);
   }
 
-  /** Whether a call is under way or has to wait, so that at most `calls` begin in a second. */
+  /** Whether a call is under way or would have to pause. */
   #isBusy(calls: number, nowMs: number): boolean {
     return this.#call !== undefined || this.#pauseMs(calls, nowMs) > 0;
   }
@@ -508,7 +508,7 @@ export class KeyState {
       number: this.#newNumber(),
       requests: waiters.length,
       waitedMs: 0,
-      // An arrival is noted once its secret is known to be valid. If it is not, the object ignores the rate.
+      // An arrival is noted once its secret is known to be valid. For an invalid secret, the object ignores the rate.
       recent: this.#recent(nowMs) + this.#withSecret(secret).length,
       wantsLease: isAttended && isWanted,
       decisions: this.#decisions,
@@ -582,7 +582,7 @@ export class KeyState {
   ) {
     if (reported?.isOver) this.#lease = undefined;
     if (this.#lease !== undefined && wantsLease) this.#lease.isLast = true;
-    // If the clock has stepped back, the age of the lease is unknown. The next call does not name a new one, so the object takes it back.
+    // If the clock has stepped back, the age of the lease is unknown. No call names a new one, so the object takes it back.
     if (lease === undefined || nowMs < sentMs) return undefined;
     const renewMs = RENEW_SHARE * lease.durationMs + RENEW_CALLS * (nowMs - sentMs) + RENEW_RESERVE_MS;
     // The object may have forgotten the lease that this isolate holds, and granted a new one.
@@ -594,8 +594,8 @@ export class KeyState {
   }
 
   /**
-   * After a failed call, decides all waiting requests. If only the time of its first request has run out, decides those that can't wait
-   * either; if the object has no record that tells of the call's secret, those with that secret.
+   * After a failed call, decides requests: if the object has no record that tells of the call's secret, those with that secret; if only the
+   * call's first request could wait no longer, those that can't either; otherwise all.
    */
   failCall(call: Call, failure: unknown, nowMs: number): void {
     if (this.#call !== call) return;
@@ -646,7 +646,7 @@ export class KeyState {
     const others = decided.filter((each) => !isSent.has(each));
     if (isSent.size > 0) this.#decideWithout(inCall, failure, nowMs, request?.number);
     if (others.length > 0) this.#decideWithout(others, failure, nowMs);
-    // Also what the failed call has reported.
+    // What a given up call has reported is reported again.
     this.#needsReport = true;
   }
 
@@ -708,7 +708,7 @@ export class KeyState {
     return !this.#isBusy(MAX_CALLS, nowMs);
   }
 
-  /** Ends the pause of a report. Returns whether it calls now. What follows from now on is in the next report. */
+  /** After its pause: returns whether a report calls now. Later decisions need another report. */
   endReport(wasPaced: boolean, nowMs: number): boolean {
     if (wasPaced) this.#reporting = OVER;
     const hasNews = this.#decisions.length > 0 || this.#lease?.isOver === true;

@@ -15,7 +15,7 @@ import { leftMs, ObjectUnavailable } from "./key-state.ts";
 const FAILURE_MS = 5_000;
 /** Keys that have failed so: more can only be a flood of guesses. */
 const MAX_FAILURES = 1_000;
-/** A primary that has had less time than this does not hang. */
+/** A primary that had less time than this may not hang. */
 const HANGING_MS = 1_000;
 
 /** What the object, or else the primary, has answered about a secret to a question of `sentMs` (Unix time). */

@@ -1,5 +1,5 @@
-// Bounds the calls and look-ups that guessed secrets cause. In each isolate, a bucket (an address, a network, another Worker's zone)
-// has as many look-ups of unknown keys a minute as requests without a key. A running look-up may be of an unknown key, so it occupies a slot.
+// Bounds the calls and look-ups that guessed secrets cause. In each isolate, a bucket (an address, a network, another Worker's zone) may look
+// up as many unknown keys a minute as it may send requests without a key. A running look-up may be of an unknown key, so it occupies a slot.
 // If no slot is free, a request waits a short time for one.
 //
 // A look-up that finds its key adds a slot to its buckets until the minute ends. So the keys of a platform that calls from one address are

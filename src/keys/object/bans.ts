@@ -5,7 +5,7 @@ import { type Quota, revised } from "./quota.ts";
 
 /** How long a ban lasts. It is never extended; only an operator ends it earlier. */
 export const BAN_MS = 10 * 60_000;
-/** When a ban that begins at `nowMs` ends (both Unix time): a whole second. A later ban ends later, so the end identifies it. */
+/** When a ban that begins at `nowMs` ends (both Unix time): a whole second. The next ban ends later, so the end identifies it. */
 export const banEndMs = (nowMs: number) => Math.ceil((nowMs + BAN_MS) / 1000) * 1000;
 /**
  * Refusals count towards a ban from this long after the first one of their minute. No request waits for longer than MAX_WAIT_MS, so each

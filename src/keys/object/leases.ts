@@ -11,7 +11,7 @@ const LEASE_MARGIN_MS = 5;
 const MIN_LEASE = 2;
 /** Isolates with fewer recent requests get no lease: it would cost more calls than it saves. Two requests in a second are more. */
 const MIN_RECENT = 1.75;
-/** A lease is for twice the recent requests and some more: as much as the rate varies, so that it ends by its time. */
+/** A lease is for twice the recent requests and some more, so that its time ends it, and not a rate that varies. */
 const HEADROOM = 2;
 const RESERVE = 8;
 /** A lease ends before the window can be full: within this share of the time that the key's recent rate needs for that. */
@@ -52,7 +52,7 @@ export function outstanding({ counts, clients }: Quota, nowMs: number, except?: 
   return leased;
 }
 
-/** When the next lease or the minute ends. A lease that has just ended is still to be reported; an older one should have been. */
+/** When the next lease or the minute ends, or a lease has just ended, which is still to be reported. */
 export function nextEndMs({ counts, clients }: Quota, nowMs: number): number {
   const endsMs = [...clients.values()].map(({ lease }) => (lease ? endMs(lease) : 0));
   return Math.min(...endsMs.filter((each) => each > nowMs - LATE_MS), resetMs(counts.minute, "minute"));

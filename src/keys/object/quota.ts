@@ -41,7 +41,7 @@ export interface Quota {
   counts: Counts;
   /** Of the minute: the time of the first refusal (Unix time, or 0), the refusals that count towards a ban, the largest limit. */
   refusals: { firstMs: number; late: number; maxLimit: number };
-  /** Until then (Unix time) nothing is leased: what comes back, or is new, is for requests that had to wait. */
+  /** Until then (Unix time) nothing is leased: requests that had to wait come first. */
   unleasedUntilMs: number;
   /** Unix time, or 0. */
   bannedUntilMs: number;

@@ -55,8 +55,8 @@ export class RecordReader {
 
   /**
    * The record for an answer. If it lacks the secret with the hash `secret`, it is read again, unless that has just been done; then
-   * `isPatient` waits until it may be. The answer is the error of the read if there is no record that may be used, or none that tells of
-   * the secret.
+   * `isPatient` waits until it may be. Without a record that may be used, or that tells of the secret, the answer is the error of the
+   * read.
    */
   async answer(secret?: string, isPatient = false): Promise<RecordAnswer | NoRecord> {
     const before = this.#reads;
@@ -106,7 +106,7 @@ export class RecordReader {
     return this.#latest?.record === null && this.#ageMs < MAX_AGE_MS;
   }
 
-  /** Unknown after the clock has stepped back. */
+  /** Infinite if unknown, as after the clock has stepped back. */
   get #ageMs(): number {
     const ageMs = this.#runtime.now() - (this.#latest?.readMs ?? Number.POSITIVE_INFINITY);
     return ageMs < 0 ? Number.POSITIVE_INFINITY : ageMs;
