@@ -2,7 +2,8 @@
 // object stores; and the messages between them.
 
 import type { Caller, KeyRequest } from "../../src/keys/isolate/caller.ts";
-import { KnownKeys, type KnownKeysOptions } from "../../src/keys/isolate/known-keys.ts";
+import type { KeysOptions } from "../../src/keys/isolate/key-client.ts";
+import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
 import { acquire, statusOf } from "../../src/keys/object/acquire.ts";
 import {
   afterChange,
@@ -33,7 +34,7 @@ export class IsolatePort {
   readonly keys: KnownKeys;
   readonly #now: () => number;
 
-  constructor(options: KnownKeysOptions) {
+  constructor(options: KeysOptions) {
     this.keys = new KnownKeys(options);
     this.#now = options.runtime.now;
   }

@@ -14,7 +14,10 @@ function newThrottle(busy = 0) {
   const throttle = new LookupThrottle(RUNTIME);
   /** Runs a lookup that resolves with its verdict. */
   const run = (lookUp: () => Promise<Verdict>) =>
-    throttle.run([ADDRESS], Date.now(), lookUp, (verdict) => verdict);
+    throttle.run([ADDRESS], Date.now(), async () => {
+      const verdict = await lookUp();
+      return [verdict, verdict];
+    });
   /** Begins lookups, and counts those that have a slot. */
   const begin = (lookups: number) => {
     const find = vi.fn(() => new Promise<never>(() => {}));

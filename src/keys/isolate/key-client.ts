@@ -1,8 +1,12 @@
-// An isolate's client of one key's object: everything that waits. The state of the key has the rules (key-state.ts). One call that counts runs
-// at a time; requests that arrive meanwhile wait, and the next call counts all of them. So a burst costs one or two calls.
+// An isolate's client of one key's object: everything that waits for it, or for the primary in its place. The state of the key has the rules
+// (key-state.ts). One call that counts runs at a time; requests that arrive meanwhile wait, and the next call counts all of them. So a burst
+// costs one or two calls.
 
+import { FRESH_MS } from "../../d1/freshness.ts";
 import { DatabaseUnavailable } from "../../d1/statements.ts";
 import { randomBase62 } from "../../lib/base62.ts";
+import { DeadlineExceeded } from "../../lib/deadline.ts";
+import { type Loan, leftOf, lend, OVER } from "../../lib/loan.ts";
 import type { Runtime } from "../../lib/runtime.ts";
 import type { KeyDecision } from "../../rate-limit/windows.ts";
 import {
@@ -13,36 +17,52 @@ import {
   type RecordAnswer,
   type UsageAnswer,
 } from "../protocol.ts";
+import type { KeyRecord } from "../record.ts";
 import { callObject } from "./call-object.ts";
 import type { KeyRequest } from "./caller.ts";
-import {
-  type Call,
-  type HeldLease,
-  KeyState,
-  leftMs,
-  MAX_INTRODUCTION_MS,
-  SECOND_MS,
-  unavailable,
-  type Waiter,
-} from "./key-state.ts";
+import { type HeldLease, KeyState, leftMs, MAX_ANSWER_MS, SECOND_MS, type Waiter } from "./key-state.ts";
 
-/** A new stub of a key's object. */
-export type KeyObject = ReturnType<Env["API_KEYS"]["getByName"]>;
+/** How long neither the object nor the primary is asked about a secret again if both have hung. */
+const FAILURE_MS = 5_000;
+/** A primary that had less time than this may not hang. */
+const HANGING_MS = 1_000;
+
+/** A stub of a key's object. */
+type KeyObject = ReturnType<Env["API_KEYS"]["getByName"]>;
+
+export interface KeysOptions {
+  /** The clock and timers. */
+  runtime: Runtime;
+  /** A new stub of a key's object. */
+  objectOf(id: string): KeyObject;
+  /** Reads a record from the primary. Throws DatabaseUnavailable. */
+  findRecord(id: string): Promise<KeyRecord | null>;
+}
+
+/** What the object has said of a secret, with the decision about the request if its call has counted it. */
+type Introduced = RecordAnswer & { decision?: Promise<KeyDecision> };
+
+/** What the object, or else the primary, has answered about a secret to a question of `sentMs` (Unix time). */
+export type Answered = Introduced & { sentMs: number; isOfPrimary?: boolean };
 
 export class KeyClient {
   readonly state = new KeyState(randomBase62(CLIENT_ID_LENGTH));
+  readonly #id: string;
+  readonly #options: KeysOptions;
   readonly #runtime: Runtime;
-  readonly #newStub: () => KeyObject;
+  /** That neither the object nor the primary has answered. */
+  #failure: Loan & { error?: unknown } = OVER;
 
-  constructor(runtime: Runtime, newStub: () => KeyObject) {
-    this.#runtime = runtime;
-    this.#newStub = newStub;
+  constructor(id: string, options: KeysOptions) {
+    this.#id = id;
+    this.#options = options;
+    this.#runtime = options.runtime;
   }
 
-  /** Counts a request with a valid secret. Needs a record. */
-  async acquire(request: KeyRequest): Promise<KeyDecision> {
+  /** Counts a request with a valid secret. Needs a record. `isAlone`: without the object, which could not be asked about the secret. */
+  async acquire(request: KeyRequest, isAlone = false): Promise<KeyDecision> {
     const { arrivedMs, timing } = request;
-    const { decision, isDue } = this.state.arrive(this.#runtime.now());
+    const { decision, isDue } = this.state.arrive(this.#runtime.now(), isAlone);
     this.#reportSoon();
     if (isDue) this.#runtime.keepAlive(this.#call("request"));
     if (decision !== undefined) return this.state.show(decision);
@@ -51,35 +71,53 @@ export class KeyClient {
     return this.#awaitDecision(waiter, request);
   }
 
-  /**
-   * Asks the object about a secret that the isolate can't judge, and counts the request with the same call if the secret is valid: then
-   * there is a `decision`. Throws ObjectUnavailable, or DatabaseUnavailable if the object has no record.
-   */
-  async introduce(request: KeyRequest) {
+  /** Looks up a secret that the isolate can't judge, at the object or else the primary. `counts`: the object counts a valid request. */
+  async lookUp(request: KeyRequest, counts: boolean): Promise<Answered> {
+    const sentMs = this.#runtime.now();
+    if (leftOf(this.#failure, sentMs) > 0) throw this.#failure.error;
+    const asked: Promise<Introduced> = counts ? this.introduce(request) : this.#identify(request);
+    return asked.then(
+      (each): Answered => ({ ...each, sentMs }),
+      (failure) => this.#askPrimary(request, failure),
+    );
+  }
+
+  /** Asks the object about a secret, and counts a valid request. Throws DatabaseUnavailable if it has no record, or the call's failure. */
+  async introduce(request: KeyRequest): Promise<Introduced> {
     const { credential, arrivedMs, timing } = request;
     const waiter: Waiter = { arrivedMs, timing, secret: credential.hash };
     this.state.wait(waiter);
     await this.#drive(waiter, () => waiter.answer !== undefined || waiter.outcome !== undefined);
-    const { answer } = waiter;
-    if (answer === undefined) throw waiter.outcome?.failure;
-    if (waiter.secret !== undefined) return { answer };
-    return { answer, decision: this.#awaitDecision(waiter, request) };
+    const { answer, secret, outcome } = waiter;
+    if (answer === undefined) throw outcome?.failure;
+    return secret === undefined ? { ...answer, decision: this.#awaitDecision(waiter, request) } : answer;
   }
 
   /** Asks the object about a secret, and counts nothing. Throws like `introduce`. */
-  async identify(request: KeyRequest): Promise<RecordAnswer> {
-    const maxMs = leftMs(request.arrivedMs, this.#runtime.now(), MAX_INTRODUCTION_MS);
+  #identify(request: KeyRequest): Promise<RecordAnswer> {
+    const maxMs = leftMs(request.arrivedMs, this.#runtime.now(), MAX_ANSWER_MS);
     const identify = (object: KeyObject) => object.identify(request.credential.hash);
-    return this.#ask<RecordAnswer>(identify, maxMs, [request]).catch((failure) => {
-      throw unavailable(failure);
-    });
+    return this.#ask<RecordAnswer>(identify, maxMs, [request]);
   }
 
-  /** Decides a request that could not ask the object about its secret, with a record from the primary. */
-  decideAlone(): KeyDecision {
-    const decision = this.state.decideAlone(this.#runtime.now());
-    this.#reportSoon();
-    return this.state.show(decision);
+  /** Reads the record from the primary, because the object can't be reached. */
+  async #askPrimary({ arrivedMs, timing, onObjectFailure }: KeyRequest, failure: unknown): Promise<Answered> {
+    if (failure instanceof DatabaseUnavailable) throw failure;
+    onObjectFailure(failure);
+    const sentMs = this.#runtime.now();
+    const maxMs = leftMs(arrivedMs, sentMs);
+    const find = () => this.#options.findRecord(this.#id);
+    try {
+      const record = await this.#runtime.withDeadline("the database", maxMs, find);
+      this.state.learnRecord({ record, usableMs: FRESH_MS }, sentMs, this.#runtime.now());
+      return { record, usableMs: FRESH_MS, isNew: true, sentMs, isOfPrimary: true };
+    } catch (error) {
+      if (error instanceof DeadlineExceeded && maxMs >= HANGING_MS)
+        this.#failure = { error, ...lend(this.#runtime.now(), FAILURE_MS) };
+      throw error instanceof DatabaseUnavailable ? error : new DatabaseUnavailable(error, false);
+    } finally {
+      timing?.hop("keys", sentMs);
+    }
   }
 
   /** Asks the object for the key's usage. Returns the totals of its days. Throws what the call throws. */
@@ -110,68 +148,57 @@ export class KeyClient {
   async #driveOn(waiter: Waiter, isDone: () => boolean): Promise<void> {
     while (!isDone()) {
       const next = this.state.next(waiter, this.#runtime.now());
+      const { call } = this.state;
+      const hasEnded = () => call !== undefined && this.state.call === undefined;
       if (next.what === "call") await this.#call("request");
-      else if (next.what === "pause") await this.#runtime.until(isDone, next.ms);
-      else if (next.what === "await call")
-        await this.#runtime.until(() => isDone() || this.state.call === undefined, next.ms);
+      else if (next.what === "wait") await this.#runtime.until(() => isDone() || hasEnded(), next.ms);
       else this.#reportSoon();
     }
   }
 
   /** Calls the object: see KeyState.beginCall. */
-  async #call(reason: Call["reason"]): Promise<void> {
+  async #call(reason: "request" | "report"): Promise<void> {
     const { now } = this.#runtime;
     const call = this.state.beginCall(reason, now());
     this.#reportSoon();
     const acquire = (object: KeyObject) => {
-      call.request.waitedMs = Math.max(0, now() - call.arrivedMs);
+      call.request.waitedMs = Math.max(0, now() - (call.waiters[0]?.arrivedMs ?? call.sentMs));
       return object.acquire(call.request);
     };
-    let answer: AcquireAnswer;
-    try {
-      answer = await this.#ask<AcquireAnswer>(acquire, call.maxMs, call.waiters);
-    } catch (failure) {
-      this.state.failCall(call, failure, now());
-      this.#reportSoon();
-      return;
-    }
-    const lease = this.state.endCall(call, answer, now(), this.#runtime.random);
+    const answer = await this.#ask<AcquireAnswer>(acquire, call.maxMs, call.waiters).catch(
+      (failure) => void this.state.failCall(call, failure, now()),
+    );
+    const lease = answer && this.state.endCall(call, answer, now(), this.#runtime.random);
     if (lease !== undefined) this.#runtime.keepAlive(this.#endLease(lease));
     this.#reportSoon();
   }
 
-  /**
-   * Calls the object for requests, and takes the record of its answer. Throws DatabaseUnavailable if it has none, or what the call
-   * throws.
-   */
+  /** Calls the object for requests, and takes the record of its answer. Throws DatabaseUnavailable if it has none, or what the call throws. */
   async #ask<Answer extends RecordAnswer>(
     call: (object: KeyObject) => PromiseLike<Answer | NoRecord>,
     maxMs: number,
     requests: readonly Pick<KeyRequest, "timing">[],
   ): Promise<Answer> {
     const sentMs = this.#runtime.now();
-    const record = (recordMs?: number) => {
+    const callOnce = async () => call(this.#options.objectOf(this.#id));
+    let recordMs: number | undefined;
+    try {
+      const answer = await callObject(this.#runtime, maxMs, callOnce);
+      recordMs = answer.recordMs;
+      if ("unavailable" in answer) throw new DatabaseUnavailable(answer.unavailable, false);
+      this.state.learnRecord(answer, sentMs, this.#runtime.now());
+      return answer;
+    } finally {
       for (const { timing } of requests) timing?.hop("object", sentMs, recordMs);
-    };
-    const answer = await callObject(this.#runtime, maxMs, async () => call(this.#newStub())).catch(
-      (failure) => {
-        record();
-        throw failure;
-      },
-    );
-    record(answer.recordMs);
-    if ("unavailable" in answer) throw new DatabaseUnavailable(answer.unavailable, false);
-    this.state.learnRecord(answer, sentMs, this.#runtime.now());
-    return answer;
+    }
   }
 
   /** Ends a lease after its time, unless a call has renewed it, and reports that. */
   async #endLease(lease: HeldLease): Promise<void> {
     const { now, wait } = this.#runtime;
     await wait(lease.untilMs - now());
-    const isUrgent = this.state.endLease(lease, now());
-    this.#reportSoon();
-    if (isUrgent) await this.#report(0);
+    if (this.state.endLease(lease, now())) await this.#report(0);
+    else this.#reportSoon();
   }
 
   /** Reports in a second if there is something to report. */

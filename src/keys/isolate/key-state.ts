@@ -5,10 +5,12 @@
 import { DatabaseUnavailable } from "../../d1/statements.ts";
 import type { Timing } from "../../http/timing.ts";
 import { DeadlineExceeded } from "../../lib/deadline.ts";
+import { type Loan, leftOf, lend, OVER } from "../../lib/loan.ts";
 import {
   add,
   type Counts,
   fullWindows,
+  giveBack,
   type KeyDecision,
   type KeyWindows,
   mapWindows,
@@ -27,7 +29,6 @@ import {
   type AcquireAnswer,
   type AcquireRequest,
   type AcquireResult,
-  type Decided,
   LATE_MS,
   LEASE_MS,
   type Lease,
@@ -43,17 +44,11 @@ import { CALL_DEADLINE_MS } from "./call-object.ts";
 /** A record in use is renewed after this share of its time. More: requests that wait for it; less: more calls. */
 const RENEW_RECORD_SHARE = 1 / 2;
 
-/**
- * A request renews a lease once less time is left than a share of all its time, 1½ calls and a reserve together. More: more calls; less:
- * more requests that come between the end and the next lease, and wait.
- */
+/** A request renews a lease so long before its end: a share of its time, 1½ calls, a reserve. More: more calls; less: waits for the next. */
 const RENEW_SHARE = 1 / 10;
 const RENEW_CALLS = 1.5;
 const RENEW_RESERVE_MS = 50;
-/**
- * The call that reports the end of a lease gets the next one if a request came within this share of the time. More: leases that nobody
- * needs; less: waits for new ones.
- */
+/** A report of a lease's end gets the next if a request came within this share of its time. More: leases in vain; less: waits for new ones. */
 const IN_USE_SHARE = 1 / 2;
 /**
  * A report gets a lease only for so long after a request's call has got one. A timer belongs to that request, and Cloudflare ends it 30 s
@@ -63,23 +58,8 @@ const MAX_UNATTENDED_MS = 20_000;
 /** A lease is also renewed if less than this share of what its last grant left is left: then the rate has risen. */
 const LEAST_SHARE = 1 / 4;
 
-/**
- * The time for which something holds: a record, a lease, a ban, a window, a pause. What an answer has brought holds from before its call, for
- * a duration by this isolate's clock. So it ends here before it ends at the object, whatever the difference of the clocks.
- */
-type Loan = { sinceMs: number; untilMs: number };
-
-const OVER: Loan = { sinceMs: 0, untilMs: 0 };
-
-const lend = (sinceMs: number, durationMs: number): Loan => ({ sinceMs, untilMs: sinceMs + durationMs });
-
-/** For how long a loan still holds. If the clock has stepped back behind its beginning, its age is unknown: it is over. */
-function leftOf({ sinceMs, untilMs }: Loan, nowMs: number): number {
-  return sinceMs <= nowMs ? Math.max(0, untilMs - nowMs) : 0;
-}
-
 /** The longest wait for the answer about a secret that the isolate can't judge. Longer: less time to ask the primary instead. */
-export const MAX_INTRODUCTION_MS = 4_000;
+export const MAX_ANSWER_MS = 4_000;
 /** No call begins for a request that may wait for less. Longer: fewer calls in vain; shorter: more patience. */
 const MIN_CALL_MS = 400;
 
@@ -98,7 +78,7 @@ const MAX_DECISIONS = 100;
 /** A report pauses, and waits for its turn. One that has not called by then was cancelled together with its request. */
 const MAX_REPORT_MS = MAX_WAIT_MS + 2 * SECOND_MS;
 
-const NOTHING_LEASED = { minute: 0, day: 0 };
+const NONE = { minute: 0, day: 0 };
 const NOTHING_USED: Counts = { minute: UNUSED_COUNT, day: UNUSED_COUNT };
 
 /** What is known of the object: `receivedMs` is when it arrived. A ban and the windows end with their loans. */
@@ -110,9 +90,7 @@ type KnownStatus = Status & { receivedMs: number; loans: Record<WindowName | "ba
  * report of its end asks for no other one.
  */
 export type HeldLease = Lease &
-  Loan &
-  Record<"used" | "least" | "renewMs", number> &
-  Record<"isOver" | "isLast", boolean>;
+  Loan & { used: number; least: number; renewMs: number; isOver: boolean; isLast: boolean };
 
 /** How a wait ends: with a decision, which has a `failure` if it was made without the object; or without, because nobody knows the secret. */
 type Outcome = { decision: KeyDecision; failure?: unknown } | { decision?: never; failure: unknown };
@@ -133,27 +111,12 @@ export interface Call {
   reason: "request" | "report";
   request: AcquireRequest;
   waiters: readonly Waiter[];
-  /** When its first request arrived. */
-  arrivedMs: number;
   sentMs: number;
   maxMs: number;
 }
 
 /** What a request that waits has to do next. */
-export type Next = { what: "nothing" | "call" } | { what: "pause" | "await call"; ms: number };
-
-/** The object could not be asked about a secret. */
-export class ObjectUnavailable extends Error {
-  constructor(cause: unknown) {
-    super("the key's object can't be reached", { cause });
-    this.name = "ObjectUnavailable";
-  }
-}
-
-/** The failure of a call that asked about a secret: the object has no record, or can't be reached. */
-export function unavailable(failure: unknown): Error {
-  return failure instanceof DatabaseUnavailable ? failure : new ObjectUnavailable(failure);
-}
+export type Next = { what: "nothing" | "call" } | { what: "wait"; ms: number };
 
 /** How long a request may wait that arrived at `arrivedMs`. After the clock steps back, it waits anew. */
 export function leftMs(arrivedMs: number, nowMs: number, maxMs = MAX_WAIT_MS): number {
@@ -165,10 +128,7 @@ export class KeyState {
   readonly id: string;
   #record: { record: KeyRecord | null; renewMs: number } & Loan = { record: null, renewMs: 0, ...OVER };
   /** Of the last record, also of a key that was deleted since. */
-  #terms: Pick<KeyRecord, "limits" | "bansLiftedUntilMs"> = {
-    limits: { minute: 0, day: 0 },
-    bansLiftedUntilMs: 0,
-  };
+  #terms: Pick<KeyRecord, "limits" | "bansLiftedUntilMs"> = { limits: NONE, bansLiftedUntilMs: 0 };
   #status: KnownStatus | undefined;
   #lease: HeldLease | undefined;
   /** The time of the latest request, and the moving average then. */
@@ -222,12 +182,15 @@ export class KeyState {
 
   // The status.
 
-  /** Takes a status unless a newer one is known: that of GET /v1/usage can overtake that of a call. */
-  #learnStatus(status: Status, sentMs: number, nowMs: number): void {
-    const known = this.#status;
-    if (known !== undefined && status.revision < known.revision) return;
-    if (status.revision === known?.revision && status.nowMs < known.nowMs) return;
+  /** Takes a status that was asked for at `sentMs`, unless a newer one is known, or it may lack a call or decisions of this isolate. */
+  learnStatus(status: Status, sentMs: number, nowMs: number, isOfCall = false): void {
     const { windows, bannedUntilMs = 0 } = status;
+    const { revision = 0, nowMs: madeMs = 0 } = this.#status ?? {};
+    // That of GET /v1/usage can overtake that of a call.
+    const isOld = status.revision < revision || (status.revision === revision && status.nowMs < madeMs);
+    const isNewMinute = windows.minute.startMs > (this.#status?.windows.minute.startMs ?? 0);
+    const isComplete = isOfCall || (this.#call === undefined && this.#decisions.length === 0);
+    if (isOld || !(isNewMinute || isComplete)) return;
     const until = (atMs: number) => lend(sentMs, atMs - status.nowMs);
     const loans = {
       minute: until(resetMs(windows.minute, "minute")),
@@ -235,13 +198,6 @@ export class KeyState {
       ban: until(bannedUntilMs),
     };
     this.#status = { ...status, receivedMs: nowMs, loans };
-  }
-
-  /** Takes a status that was asked for at `sentMs`, if it is of a new minute, or lacks nothing that this isolate has decided. */
-  learnStatus(status: Status, sentMs: number, nowMs: number): void {
-    const isNewMinute = status.windows.minute.startMs > this.#minuteMs;
-    const isComplete = this.#call === undefined && this.#decisions.length === 0;
-    if (isNewMinute || isComplete) this.#learnStatus(status, sentMs, nowMs);
   }
 
   /** The object's clock shows at least the time of the last status, plus the time since that has arrived. */
@@ -252,12 +208,7 @@ export class KeyState {
 
   /** The time of a local decision, by the object's clock. After that has stepped back, the minute begins later than it shows. */
   #decidedMs(nowMs: number): number {
-    return Math.max(this.#objectMs(nowMs), this.#minuteMs);
-  }
-
-  /** The start of the last known minute, by the object's clock. */
-  get #minuteMs(): number {
-    return this.#status?.windows.minute.startMs ?? 0;
+    return Math.max(this.#objectMs(nowMs), this.#status?.windows.minute.startMs ?? 0);
   }
 
   /** By the object's clock; undefined if there is no ban, or if it may be over. */
@@ -281,9 +232,7 @@ export class KeyState {
   /** Windows of the object without the unused requests of the lease, but with the decisions that the object does not know. */
   #adjust(windows: KeyWindows): KeyWindows {
     const { size = 0, used = 0, grantedMs = 0 } = this.#lease ?? {};
-    const own = mapWindows(windows, (each) =>
-      grantedMs < each.startMs ? each : { ...each, used: each.used - (size - used) },
-    );
+    const own = add(windows, used - size, grantedMs);
     return this.#decisions.reduce((sum, { atMs, admitted }) => add(sum, admitted, atMs), own);
   }
 
@@ -315,11 +264,11 @@ export class KeyState {
   // Decisions without a call.
 
   /** A request with a valid secret arrives. Decides it if that needs no call. `isDue`: a call in the background should renew what is known. */
-  arrive(nowMs: number): { decision: KeyDecision | undefined; isDue: boolean } {
+  arrive(nowMs: number, isAlone = false): { decision: KeyDecision | undefined; isDue: boolean } {
     this.#giveUpCancelled(nowMs);
     this.#noteArrival(nowMs);
-    const decision = this.decideAtOnce(nowMs);
-    if (decision === undefined || this.#isBusy(REQUEST_CALLS, nowMs)) return { decision, isDue: false };
+    const decision = this.decideAtOnce(nowMs) ?? (isAlone ? this.decideAlone(nowMs) : undefined);
+    if (decision === undefined || this.#pauseMs(REQUEST_CALLS, nowMs) > 0) return { decision, isDue: false };
     const isRecordDue = leftOf(this.#record, nowMs) <= this.#record.renewMs;
     return { decision, isDue: isRecordDue || (decision.admitted && this.#isLeaseDue(nowMs)) };
   }
@@ -368,17 +317,14 @@ export class KeyState {
   #refuse(nowMs: number): KeyDecision | undefined {
     const status = this.#status;
     if (status === undefined) return undefined;
-    const windows = this.#windows(nowMs);
-    const isFull = (["minute", "day"] as const).some((name) => {
-      const { used, limit } = windows[name];
-      return used - status.leased[name] >= limit && leftOf(status.loans[name], nowMs) > 0;
-    });
+    const windows = giveBack(this.#windows(nowMs), status.leased);
+    const isFull = (["minute", "day"] as const).some(
+      (name) => remaining(windows[name]) === 0 && leftOf(status.loans[name], nowMs) > 0,
+    );
     if (!isFull) return undefined;
-    const refusedByDay = refusingWindow(windows, status.leased) === "day" ? 1 : 0;
-    const atMs = this.#decidedMs(nowMs);
-    this.#addDecision({ atMs, admitted: 0, refused: 1, refusedByDay });
-    const full = fullWindows(windows, status.leased);
-    return { admitted: false, by: "full", nowMs: this.#objectMs(nowMs), windows: full };
+    const refusedByDay = remaining(windows.day) === 0 ? 1 : 0;
+    this.#addDecision({ atMs: this.#decidedMs(nowMs), admitted: 0, refused: 1, refusedByDay });
+    return { admitted: false, by: "full", nowMs: this.#objectMs(nowMs), windows };
   }
 
   // Requests that wait.
@@ -402,12 +348,7 @@ export class KeyState {
   /** How long a request may wait. If the clock has stepped back, it has arrived now. */
   #leftMs(waiter: Waiter, nowMs: number): number {
     waiter.arrivedMs = Math.min(waiter.arrivedMs, nowMs);
-    return leftMs(waiter.arrivedMs, nowMs, waiter.secret === undefined ? MAX_WAIT_MS : MAX_INTRODUCTION_MS);
-  }
-
-  /** The requests that may wait for at most `ms`. */
-  #overdue(ms: number, nowMs: number): Waiter[] {
-    return this.#waiters.filter((each) => this.#leftMs(each, nowMs) <= ms);
+    return leftMs(waiter.arrivedMs, nowMs, waiter.secret === undefined ? MAX_WAIT_MS : MAX_ANSWER_MS);
   }
 
   /** Gives the requests of a batch their decisions. Undecided requests get none. `failure`: why they are decided without the object. */
@@ -436,22 +377,16 @@ export class KeyState {
 
   // When the isolate calls the object.
 
-  /**
-   * What a request that waits does next: if no call is under way and no pause lasts, it calls for all that wait. If it can't wait any longer,
-   * it is decided, with all others that can't.
-   */
+  /** What a request that waits does next: it calls for all that wait as soon as it may. If it can't wait longer, all that can't are decided. */
   next(waiter: Waiter, nowMs: number): Next {
     this.#giveUpCancelled(nowMs);
     const leftMs = this.#leftMs(waiter, nowMs);
     const pauseMs = this.#pauseMs(REQUEST_CALLS, nowMs);
-    const isReady = this.#call === undefined && pauseMs === 0;
-    if (leftMs <= (isReady ? MIN_CALL_MS : 0)) {
+    if (leftMs <= (pauseMs === 0 ? MIN_CALL_MS : 0)) {
       this.#decideOverdue(leftMs, nowMs);
       return { what: "nothing" };
     }
-    if (isReady) return { what: "call" };
-    if (this.#call === undefined) return { what: "pause", ms: Math.min(pauseMs, leftMs) };
-    return { what: "await call", ms: leftMs };
+    return pauseMs === 0 ? { what: "call" } : { what: "wait", ms: Math.min(pauseMs, leftMs) };
   }
 
   /** The call under way. */
@@ -462,24 +397,16 @@ export class KeyState {
   /** Gives up a call that takes longer than a call can: it was cancelled together with its request. */
   #giveUpCancelled(nowMs: number): void {
     const call = this.#call;
-    if (call !== undefined && nowMs >= call.sentMs + call.maxMs + SECOND_MS)
-      this.#decide(this.#overdue(0, nowMs), tooLate(), nowMs);
+    if (call !== undefined && nowMs >= call.sentMs + call.maxMs + SECOND_MS) this.#decideOverdue(0, nowMs);
   }
 
-  /** Whether a call is under way or would have to pause. */
-  #isBusy(calls: number, nowMs: number): boolean {
-    return this.#call !== undefined || this.#pauseMs(calls, nowMs) > 0;
-  }
-
-  /** How long to wait so that at most `calls` calls begin in a second, and until the pause after an undecided response ends. */
+  /** How long no call may begin: during another one, after `calls` in a second, and in the pause after an undecided response. */
   #pauseMs(calls: number, nowMs: number): number {
+    if (this.#call !== undefined) return Number.POSITIVE_INFINITY;
     return Math.max(leftOf(this.#calls.at(-calls) ?? OVER, nowMs), leftOf(this.#pause, nowMs));
   }
 
-  /**
-   * Sets a pause after an undecided answer: until the next lease has ended if that is soon; otherwise UNDECIDED_PAUSE_MS, or the time of a
-   * call if that is longer. If a request has time for only one more call, it asks as late as it can.
-   */
+  /** Sets a pause after an undecided answer. If a request has time for only one more call, it asks as late as it can. */
   #pauseAfter(callMs: number, untilEndMs: number, nowMs: number, random: number): void {
     const isSoon = untilEndMs < UNDECIDED_PAUSE_MS;
     const pauseMs = (isSoon ? untilEndMs : Math.max(UNDECIDED_PAUSE_MS, callMs)) * (1 + SPREAD * random);
@@ -502,7 +429,6 @@ export class KeyState {
     const secret = this.#waiters.find((each) => each.secret !== undefined)?.secret;
     const waiters = this.#waiters.filter((each) => each.secret === undefined || each.secret === secret);
     const [first] = waiters;
-    const arrivedMs = first?.arrivedMs ?? nowMs;
     const request: AcquireRequest = {
       client: this.id,
       number: this.#newNumber(),
@@ -515,8 +441,8 @@ export class KeyState {
       ...(secret !== undefined && { secret }),
       ...(this.#lease && { lease: reportOf(this.#lease) }),
     };
-    const maxMs = first === undefined ? MAX_WAIT_MS : Math.min(MAX_WAIT_MS, this.#leftMs(first, nowMs));
-    this.#call = { reason, request, waiters, arrivedMs, sentMs: nowMs, maxMs };
+    const maxMs = first === undefined ? MAX_WAIT_MS : this.#leftMs(first, nowMs);
+    this.#call = { reason, request, waiters, sentMs: nowMs, maxMs };
     this.#calls = [...this.#calls, lend(nowMs, SECOND_MS)].slice(-MAX_CALLS);
     return this.#call;
   }
@@ -557,8 +483,8 @@ export class KeyState {
       this.#decideAll(new Error("the key has been deleted"), nowMs);
       return undefined;
     }
-    this.#learnStatus(result, sentMs, nowMs);
-    const lease = this.#learnLease(request, result.lease, sentMs, nowMs);
+    this.learnStatus(result, sentMs, nowMs, true);
+    const lease = this.#learnLease(call, result.lease, nowMs);
     if (lease !== undefined && call.reason === "request") this.#timers = lend(sentMs, MAX_UNATTENDED_MS);
     this.#settle(waiters, { ...result, by: "object", windows: this.#adjust(result.windows) });
     for (const each of this.#waiters) {
@@ -573,15 +499,10 @@ export class KeyState {
     return lease;
   }
 
-  /** Applies what the call that was sent at `sentMs` has brought. Returns the lease, if one was granted or renewed. */
-  #learnLease(
-    { lease: reported, wantsLease }: AcquireRequest,
-    lease: Lease | undefined,
-    sentMs: number,
-    nowMs: number,
-  ) {
-    if (reported?.isOver) this.#lease = undefined;
-    if (this.#lease !== undefined && wantsLease) this.#lease.isLast = true;
+  /** Applies what a call has brought. Returns the lease, if one was granted or renewed. */
+  #learnLease({ request, sentMs }: Call, lease: Lease | undefined, nowMs: number): HeldLease | undefined {
+    if (request.lease?.isOver) this.#lease = undefined;
+    if (this.#lease !== undefined && request.wantsLease) this.#lease.isLast = true;
     // If the clock has stepped back, the age of the lease is unknown. No call names a new one, so the object takes it back.
     if (lease === undefined || nowMs < sentMs) return undefined;
     const renewMs = RENEW_SHARE * lease.durationMs + RENEW_CALLS * (nowMs - sentMs) + RENEW_RESERVE_MS;
@@ -603,7 +524,7 @@ export class KeyState {
     const isOverdue = failure instanceof DeadlineExceeded && call.maxMs < CALL_DEADLINE_MS;
     if (secret !== undefined && failure instanceof DatabaseUnavailable)
       this.#decide(this.#withSecret(secret), failure, nowMs);
-    else if (isOverdue) this.#decide(this.#overdue(0, nowMs), failure, nowMs);
+    else if (isOverdue) this.#decideOverdue(0, nowMs);
     else this.#decideAll(failure, nowMs);
   }
 
@@ -613,56 +534,49 @@ export class KeyState {
   /** Decides a request that could not ask the object about its secret, with a record from the primary. */
   decideAlone(nowMs: number): KeyDecision {
     const waiter: Waiter = { arrivedMs: nowMs };
-    const decision = this.decideAtOnce(nowMs);
-    if (decision !== undefined) return decision;
     this.#decideWithout([waiter], undefined, nowMs);
     return waiter.outcome?.decision as KeyDecision;
   }
 
+  /** Decides the requests that may wait for at most `ms`. */
   #decideOverdue(ms: number, nowMs: number): void {
-    const overdue = this.#overdue(ms, nowMs);
-    if (overdue.length > 0) this.#decide(overdue, tooLate(), nowMs);
+    const overdue = this.#waiters.filter((each) => this.#leftMs(each, nowMs) <= ms);
+    this.#decide(overdue, new DeadlineExceeded("the limiter", MAX_WAIT_MS), nowMs);
   }
 
   /** Decides all waiting requests: the next call would probably fail too. What other isolates may give back is not waited for any more. */
   #decideAll(failure: unknown, nowMs: number): void {
-    if (this.#status !== undefined) this.#status = { ...this.#status, leased: NOTHING_LEASED };
+    if (this.#status !== undefined) this.#status = { ...this.#status, leased: NONE };
     this.#decide(this.#waiters, failure, nowMs);
   }
 
-  /**
-   * Decides requests. A call under way is given up: the decision about its requests replaces what it was charged, and those without a
-   * decision are sent again.
-   */
+  /** Decides requests, and gives up a call under way: the decision replaces what it was charged, and its other requests are sent again. */
   #decide(overdue: readonly Waiter[], failure: unknown, nowMs: number): void {
     const { request, waiters = [] } = this.#call ?? {};
+    // What a call has reported is reported again.
+    if (request !== undefined) this.#needsReport = true;
     this.#call = undefined;
-    const isSent = new Set(waiters);
+    for (const each of overdue) if (each.secret !== undefined) each.outcome = { failure };
     const decided = overdue.filter(({ secret }) => secret === undefined);
-    for (const each of overdue)
-      if (each.secret !== undefined) each.outcome = { failure: unavailable(failure) };
+    if (decided.length + waiters.length > 0) this.#decideWithout(decided, failure, nowMs, request?.number);
     this.#removeSettled();
-    const inCall = decided.filter((each) => isSent.has(each));
-    const others = decided.filter((each) => !isSent.has(each));
-    if (isSent.size > 0) this.#decideWithout(inCall, failure, nowMs, request?.number);
-    if (others.length > 0) this.#decideWithout(others, failure, nowMs);
-    // What a given up call has reported is reported again.
-    this.#needsReport = true;
   }
 
   /** Decides requests by what is known. `number`: that of the call that has sent them. */
   #decideWithout(waiters: readonly Waiter[], failure: unknown, nowMs: number, number?: number): void {
     const atMs = this.#decidedMs(nowMs);
-    const requests = waiters.length;
     // The object may admit those of a call under way.
     const left = room(this.#windows(nowMs)) - (this.#call?.request.requests ?? 0);
-    const admitted = Math.min(requests, Math.max(0, left));
-    const refused = requests - admitted;
-    const leased = NOTHING_LEASED;
-    const isByDay = refusingWindow(add(this.#windows(nowMs), admitted), leased) === "day";
-    const refusedByDay = isByDay ? refused : 0;
+    const admitted = Math.min(waiters.length, Math.max(0, left));
+    const refused = waiters.length - admitted;
+    const windows = add(this.#windows(nowMs), admitted);
+    const refusedByDay = refusingWindow(windows, NONE) === "day" ? refused : 0;
     this.#addDecision({ atMs, admitted, refused, refusedByDay }, number);
-    this.#settle(waiters, { ...this.#view(nowMs), admitted, by: "local", refused, leased }, failure);
+    this.#settle(
+      waiters,
+      { admitted, by: "local", refused, leased: NONE, windows, nowMs: this.#objectMs(nowMs) },
+      failure,
+    );
   }
 
   /** Adds a local decision: to the latest one if no call has begun since and the minute is the same. */
@@ -671,7 +585,7 @@ export class KeyState {
     const latest = this.#decisions.at(-1);
     const isInMinute = latest !== undefined && latest.atMs >= startOfWindowMs("minute", decision.atMs);
     if (isInMinute && number === undefined && latest.number === this.#number) {
-      Object.assign(latest, sum(latest, decision));
+      this.#decisions = this.#decisions.with(-1, merge(latest, decision));
       return;
     }
     const all = [...this.#decisions, { number: number ?? this.#newNumber(), ...decision }];
@@ -705,7 +619,7 @@ export class KeyState {
   /** Whether a report may call now. */
   mayReport(nowMs: number): boolean {
     this.#giveUpCancelled(nowMs);
-    return !this.#isBusy(MAX_CALLS, nowMs);
+    return this.#pauseMs(MAX_CALLS, nowMs) === 0;
   }
 
   /** After its pause: returns whether a report calls now. Later decisions need another report. */
@@ -734,23 +648,14 @@ function mergeTwo(decisions: readonly LocalDecision[], underWay = 0): readonly L
   const [, ...old] = decisions.slice(0, -MAX_DECISIONS / 2);
   const pairs = old.flatMap((a, index) => {
     const b = old[index + 1];
-    return b !== undefined && partOf(a) === partOf(b) ? [{ a, b, size: sizeOf(a) + sizeOf(b) }] : [];
+    return b !== undefined && partOf(a) === partOf(b) ? [{ a, merged: merge(a, b) }] : [];
   });
-  const [smallest] = pairs.sort((one, other) => one.size - other.size);
-  if (smallest === undefined) return decisions;
-  const { a, b } = smallest;
-  const merged = { number: b.number, atMs: a.atMs, ...sum(a, b) };
-  return decisions.toSpliced(decisions.indexOf(a), 2, merged);
+  const [smallest] = pairs.sort((one, other) => sizeOf(one.merged) - sizeOf(other.merged));
+  return smallest ? decisions.toSpliced(decisions.indexOf(smallest.a), 2, smallest.merged) : decisions;
 }
 
-function sum(a: Decided, b: Decided): Decided {
-  return {
-    admitted: a.admitted + b.admitted,
-    refused: a.refused + b.refused,
-    refusedByDay: a.refusedByDay + b.refusedByDay,
-  };
-}
-
-function tooLate(): DeadlineExceeded {
-  return new DeadlineExceeded("the limiter", MAX_WAIT_MS);
+/** Two batches as one, with the time of the first, and the number of the second if it has one. */
+function merge(a: LocalDecision, b: Omit<LocalDecision, "number">): LocalDecision {
+  const [admitted, refused] = [a.admitted + b.admitted, a.refused + b.refused];
+  return { ...a, ...b, atMs: a.atMs, admitted, refused, refusedByDay: a.refusedByDay + b.refusedByDay };
 }

@@ -5,17 +5,17 @@ import { FRESH_MS } from "../../d1/freshness.ts";
 import { DatabaseUnavailable } from "../../d1/statements.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { DeadlineExceeded } from "../../lib/deadline.ts";
+import { type Loan, leftOf, lend, OVER } from "../../lib/loan.ts";
 import type { Runtime } from "../../lib/runtime.ts";
 import { sha256 } from "../../lib/sha256.ts";
 import { SingleFlight } from "../../lib/single-flight.ts";
 import type { KeyDecision } from "../../rate-limit/windows.ts";
-import { MAX_WAIT_MS, type RecordAnswer } from "../protocol.ts";
+import { MAX_WAIT_MS } from "../protocol.ts";
 import { hasSecret, type KeyRecord, problemOf } from "../record.ts";
 import { keyIdOf } from "../secret.ts";
 import type { Caller, Credential, KeyRequest } from "./caller.ts";
-import { KeyClient, type KeyObject } from "./key-client.ts";
+import { type Answered, KeyClient, type KeysOptions } from "./key-client.ts";
 import { leftMs } from "./key-state.ts";
-import { type Answered, LookUp } from "./look-up.ts";
 import { EVERYWHERE, LookupThrottle, type Verdict } from "./lookup-throttle.ts";
 
 /** Together about 5 MB of the 128 that an isolate has; ten times that if all of them have much to report. */
@@ -25,44 +25,33 @@ const MAX_STRANGERS = 1_000;
 /** Secrets, and ids and hashes that don't exist: together about 7 MB. */
 const MAX_SECRETS = 10_000;
 
-/** Asks a key's object about the secret of a request. */
-type Ask = (client: KeyClient, isFirst: boolean) => Promise<RecordAnswer>;
+/** A caller, and what a look-up of the request itself has answered. */
+type Identified = { caller: Caller; own?: Answered | undefined };
 
 const UNKNOWN: Caller = { problem: "unknown" };
 
-export interface KnownKeysOptions {
-  /** The clock and timers. */
-  runtime: Runtime;
-  /** A new stub of a key's object. */
-  objectOf(id: string): KeyObject;
-  /** Reads a record from the primary. Throws DatabaseUnavailable. */
-  findRecord(id: string): Promise<KeyRecord | null>;
-}
-
 export class KnownKeys {
+  readonly #options: KeysOptions;
   readonly #runtime: Runtime;
-  readonly #objectOf: (id: string) => KeyObject;
   /**
    * Clients of keys' objects. The oldest is evicted first, however much it is used: for this isolate its key is then new. Its timers still
    * report its lease and decisions, unless an outage lasts longer than they do.
    */
   readonly #clients = new BoundedMap<string, KeyClient>(MAX_CLIENTS);
   readonly #strangers = new BoundedMap<string, KeyClient>(MAX_STRANGERS);
-  readonly #lookUp: LookUp;
   /** By secret: with hashing and its checks, a hot request takes a sixth more processor time. */
   readonly #credentials = new BoundedMap<string, Credential>(MAX_SECRETS);
-  /** Ids and hashes that don't exist, with the time from which on they were known (Unix time). */
-  readonly #unknown = new BoundedMap<string, number>(MAX_SECRETS);
+  /** Ids and hashes that don't exist. */
+  readonly #unknown = new BoundedMap<string, Loan>(MAX_SECRETS);
   readonly #throttle: LookupThrottle;
   /** One request at a time asks about the secrets of a key. It gets no answer if its address has no slot any more. */
   readonly #flights: SingleFlight<Answered | undefined>;
 
-  constructor({ runtime, objectOf, findRecord }: KnownKeysOptions) {
-    this.#runtime = runtime;
-    this.#objectOf = objectOf;
-    this.#lookUp = new LookUp(runtime, findRecord);
-    this.#throttle = new LookupThrottle(runtime);
-    this.#flights = new SingleFlight(runtime);
+  constructor(options: KeysOptions) {
+    this.#options = options;
+    this.#runtime = options.runtime;
+    this.#throttle = new LookupThrottle(options.runtime);
+    this.#flights = new SingleFlight(options.runtime);
   }
 
   /** The credential in a bearer token; undefined if the token is not a secret. */
@@ -108,42 +97,23 @@ export class KnownKeys {
    * DatabaseUnavailable, or Unavailable if too many others are looked up.
    */
   async identifyAndCount(request: KeyRequest): Promise<{ caller: Caller; decision?: KeyDecision }> {
-    const { credential, arrivedMs, onObjectFailure } = request;
-    const { id, hash } = credential;
-    let own: Promise<KeyDecision> | undefined;
-    const introduce = async (client: KeyClient) => {
-      const { answer, decision } = await client.introduce(request);
-      own = decision;
-      return answer;
-    };
-    let isAlone = false;
-    const asking: KeyRequest = {
-      ...request,
-      onObjectFailure: (error) => {
-        isAlone = true;
-        onObjectFailure(error);
-      },
-    };
-    const client = this.clientOf(id);
+    const { credential, arrivedMs } = request;
+    const client = this.clientOf(credential.id);
     // The call that another request with this secret waits for is enough. If it fails, this request asks like any other.
-    if (client.state.isIntroducing(hash)) {
-      const { record = null } = (await introduce(client).catch(() => undefined)) ?? {};
-      if (own !== undefined && hasSecret(record, hash))
-        return { caller: callerOf(credential, record, arrivedMs), decision: await own };
+    if (client.state.isIntroducing(credential.hash)) {
+      const { record = null, decision } = (await client.introduce(request).catch(() => undefined)) ?? {};
+      if (record !== null && decision !== undefined)
+        return { caller: callerOf(credential, record, arrivedMs), decision: await decision };
     }
-    const caller = await this.#identify(asking, (client, isFirst) => {
-      // A secret that the record lacks is probably wrong, and must not occupy a call that counts.
-      const isDoubtful = client.state.recordAt(this.#runtime.now()) !== undefined || !isFirst;
-      return isDoubtful ? client.identify(request) : introduce(client);
-    });
-    if (own !== undefined) return { caller, decision: await own };
+    const { caller, own } = await this.#identify(request, true);
+    if (own?.decision !== undefined) return { caller, decision: await own.decision };
     if (caller.key === undefined) return { caller };
-    return { caller, decision: await (isAlone ? this.clientOf(id).decideAlone() : this.count(request)) };
+    return { caller, decision: await this.clientOf(credential.id).acquire(request, own?.isOfPrimary) };
   }
 
   /** Identifies the caller of a request whose secret this isolate can't judge. Counts nothing. Throws as above. */
-  identify(request: KeyRequest): Promise<Caller> {
-    return this.#identify(request, (client) => client.identify(request));
+  async identify(request: KeyRequest): Promise<Caller> {
+    return (await this.#identify(request, false)).caller;
   }
 
   /** The totals of a key's days, and a function for the windows of now. Throws what the call throws. */
@@ -157,7 +127,7 @@ export class KnownKeys {
   clientOf(id: string): KeyClient {
     const known = this.#find(id);
     if (known !== undefined) return known;
-    const client = new KeyClient(this.#runtime, () => this.#objectOf(id));
+    const client = new KeyClient(id, this.#options);
     this.#strangers.set(id, client);
     return client;
   }
@@ -167,67 +137,57 @@ export class KnownKeys {
   }
 
   #isUnknown(name: string): boolean {
-    const sinceMs = this.#unknown.get(name);
-    if (sinceMs === undefined) return false;
-    const ageMs = this.#runtime.now() - sinceMs;
-    return ageMs >= 0 && ageMs < FRESH_MS;
+    return leftOf(this.#unknown.get(name) ?? OVER, this.#runtime.now()) > 0;
   }
 
   /** Asks until the caller is known. */
-  async #identify(request: KeyRequest, ask: Ask): Promise<Caller> {
-    const work = () => this.#askUntilKnown(request, ask);
-    try {
-      // It may wait for a call of another request.
-      return await this.#runtime.withDeadline(
-        "the key's object",
-        leftMs(request.arrivedMs, this.#runtime.now()),
-        work,
-      );
-    } catch (error) {
+  #identify(request: KeyRequest, counts: boolean): Promise<Identified> {
+    const maxMs = leftMs(request.arrivedMs, this.#runtime.now());
+    const work = () => this.#askUntilKnown(request, counts);
+    // It may wait for a call of another request.
+    return this.#runtime.withDeadline("the key's object", maxMs, work).catch((error) => {
       throw error instanceof DeadlineExceeded ? new DatabaseUnavailable(error, false) : error;
-    }
+    });
   }
 
-  async #askUntilKnown(request: KeyRequest, ask: Ask): Promise<Caller> {
+  async #askUntilKnown(request: KeyRequest, counts: boolean): Promise<Identified> {
     const { credential, arrivedMs } = request;
     const { id, hash } = credential;
     // A secret that was valid before is not throttled, whatever else its address has sent.
     const buckets = this.#find(id)?.state.hadSecret(hash) ? [] : request.buckets();
-    const verdictOf = ({ record, isNew }: Answered): Verdict => {
-      if (hasSecret(record, hash)) return "found";
-      // An older record does not tell whether the secret exists.
-      return isNew ? "unknown" : "undecided";
-    };
     // The answer that another request waits for needs no slot.
     const isFree = () => this.#flights.isUnderway(id) || this.peek(credential, arrivedMs) !== undefined;
+    let own: Answered | undefined;
     let isFirst = true;
-    while (leftMs(request.arrivedMs, this.#runtime.now()) > 0) {
+    const lookUp = async (): Promise<[Answered, Verdict]> => {
+      const client = this.clientOf(id);
+      // A secret that the record lacks is probably wrong, and must not occupy a call that counts.
+      const isDoubtful = client.state.recordAt(this.#runtime.now()) !== undefined || !isFirst;
+      own = await client.lookUp(request, counts && !isDoubtful);
+      if (own.record !== null) {
+        this.#clients.set(id, client);
+        this.#strangers.delete(id);
+      }
+      // An older record does not tell whether the secret exists.
+      const missing = own.isNew ? "unknown" : "undecided";
+      return [own, hasSecret(own.record, hash) ? "found" : missing];
+    };
+    while (leftMs(arrivedMs, this.#runtime.now()) > 0) {
       // Without an `await` if there is room, so that other requests of this instant wait for the same call.
       if (!isFree() && !this.#throttle.hasRoom(buckets, arrivedMs)) {
         const refusal = await this.#throttle.awaitSlot(buckets, arrivedMs, isFree);
-        if (refusal !== undefined) return { problem: "unknown", refusal };
+        if (refusal !== undefined) return { caller: { problem: "unknown", refusal } };
       }
       const known = this.peek(credential, arrivedMs);
-      if (known !== undefined) return known;
-      const lookUp = async () => {
-        const client = this.clientOf(id);
-        const answer = await this.#lookUp.run(request, client, () => ask(client, isFirst));
-        if (answer.record !== null) {
-          this.#clients.set(id, client);
-          this.#strangers.delete(id);
-        }
-        return answer;
-      };
-      const answer = await this.#flights.run(id, () =>
-        this.#throttle.run(buckets, arrivedMs, lookUp, verdictOf),
-      );
+      if (known !== undefined) return { caller: known, own };
+      const answer = await this.#flights.run(id, () => this.#throttle.run(buckets, arrivedMs, lookUp));
       if (answer === undefined) continue;
       const { record, isNew, sentMs } = answer;
-      if (hasSecret(record, hash)) return callerOf(credential, record, arrivedMs);
+      if (hasSecret(record, hash)) return { caller: callerOf(credential, record, arrivedMs), own };
       // Otherwise the secret may have been made since the record was read. A second call begins after the request has arrived.
       if (isNew && (sentMs >= arrivedMs || !isFirst)) {
-        this.#unknown.set(record === null ? id : hash, sentMs);
-        return UNKNOWN;
+        this.#unknown.set(record === null ? id : hash, lend(sentMs, FRESH_MS));
+        return { caller: UNKNOWN, own };
       }
       isFirst = false;
     }

@@ -12,7 +12,7 @@ import { BoundedMap } from "../../lib/bounded-map.ts";
 import type { Runtime } from "../../lib/runtime.ts";
 import { MAX_WORK_MS } from "../../lib/single-flight.ts";
 import { AddressCounter } from "../../rate-limit/anonymous.ts";
-import { type Decision, type Outlook, room, startOfWindowMs } from "../../rate-limit/windows.ts";
+import { room, startOfWindowMs } from "../../rate-limit/windows.ts";
 import { leftMs } from "./key-state.ts";
 
 /** After the arrival of a request. Longer: less time for its look-up; shorter: more 503s while many keys are new. */
@@ -47,67 +47,50 @@ export class LookupThrottle {
 
   /** Whether a look-up can begin without waiting. */
   hasRoom(buckets: readonly string[], nowMs: number): boolean {
-    return buckets.every((bucket) => this.#hasSlot(bucket, nowMs));
+    return buckets.every((name) => {
+      const left = room(this.#unknown.peek(name, nowMs).windows);
+      const bucket = this.#buckets.get(name);
+      if (left === 0 || bucket === undefined) return left > 0;
+      return this.#runningIn(bucket) < left + this.#foundIn(bucket);
+    });
   }
 
   /**
    * Waits until all buckets have a free slot, or until the request `isFree` to go on without. Otherwise returns the refusal of a bucket
    * that is exhausted in the minute of `arrivedMs` (Unix time). Throws Unavailable if running look-ups take too long.
    */
-  async awaitSlot(
-    buckets: readonly string[],
-    arrivedMs: number,
-    isFree: () => boolean,
-  ): Promise<Decision | undefined> {
+  async awaitSlot(buckets: readonly string[], arrivedMs: number, isFree: () => boolean) {
     const isReady = () => isFree() || this.hasRoom(buckets, arrivedMs);
-    await this.#runtime.until(
-      () => isReady() || this.#refusal(buckets, arrivedMs) !== undefined,
-      leftMs(arrivedMs, this.#runtime.now(), MAX_SLOT_WAIT_MS),
-    );
+    const refusal = () =>
+      buckets.map((bucket) => this.#unknown.peek(bucket, arrivedMs)).find(({ admitted }) => !admitted);
+    const maxMs = leftMs(arrivedMs, this.#runtime.now(), MAX_SLOT_WAIT_MS);
+    await this.#runtime.until(() => isReady() || refusal() !== undefined, maxMs);
     if (isReady()) return undefined;
-    const refusal = this.#refusal(buckets, arrivedMs);
-    if (refusal !== undefined) return { ...refusal, by: "address" };
+    const refused = refusal();
+    if (refused !== undefined) return { ...refused, by: "address" as const };
     throw new Unavailable("lookups_busy", MESSAGES.service_unavailable.lookups);
   }
 
   /** Runs a look-up, and counts its verdict. Undefined if a bucket has no free slot. Without buckets it is not throttled. */
-  async run<Result>(
-    buckets: readonly string[],
-    nowMs: number,
-    lookUp: () => Promise<Result>,
-    verdictOf: (result: Result) => Verdict,
-  ): Promise<Result | undefined> {
+  async run<Result>(buckets: readonly string[], nowMs: number, lookUp: () => Promise<[Result, Verdict]>) {
     if (!this.hasRoom(buckets, nowMs)) return undefined;
     const names = buckets.length === 0 ? [] : [...buckets, EVERYWHERE];
     const own = { beganMs: this.#runtime.now() };
     for (const name of names) this.#bucketOf(name).running.add(own);
+    let verdict: Verdict = "undecided";
     try {
-      const result = await lookUp();
-      const verdict = verdictOf(result);
-      for (const name of names) {
-        if (verdict === "found") this.#countFound(this.#bucketOf(name));
-        if (verdict === "unknown") this.#unknown.count(name, nowMs);
-      }
+      const [result, judged] = await lookUp();
+      verdict = judged;
       return result;
     } finally {
       for (const name of names) {
         const bucket = this.#bucketOf(name);
         bucket.running.delete(own);
+        if (verdict === "unknown") this.#unknown.count(name, nowMs);
+        if (verdict === "found") this.#countFound(bucket);
         if (bucket.running.size + this.#foundIn(bucket) === 0) this.#buckets.delete(name);
       }
     }
-  }
-
-  /** The refusal of the first bucket that is exhausted in the minute of `nowMs` (Unix time). */
-  #refusal(buckets: readonly string[], nowMs: number): Outlook | undefined {
-    return buckets.map((bucket) => this.#unknown.peek(bucket, nowMs)).find(({ admitted }) => !admitted);
-  }
-
-  #hasSlot(name: string, nowMs: number): boolean {
-    const left = room(this.#unknown.peek(name, nowMs).windows);
-    const bucket = this.#buckets.get(name);
-    if (left === 0 || bucket === undefined) return left > 0;
-    return this.#runningIn(bucket) < left + this.#foundIn(bucket);
   }
 
   #bucketOf(name: string): Bucket {
