@@ -605,19 +605,20 @@ it("one report is under way at a time, until it is so late that it was cancelled
   expect(state.beginReport(NOW_MS + 8_031)).toBe(true);
 });
 
-it.each<[string, (state: KeyState, call: Call) => unknown]>([
+it.each<[string, (state: KeyState, call: Call) => unknown, string?]>([
   ["fails", (state, call) => state.failCall(call, new Error("away"), NOW_MS + 1_050)],
   [
     "tells of no valid secret",
     (state, call) =>
       state.endCall(call, { record: RECORD, usableMs: 9, isNew: true }, NOW_MS + 1_050, () => 0),
+    "wrong",
   ],
-])("a report whose call %s is made again", (_, end) => {
+])("a report whose call %s is made again", (_, end, secret) => {
   const state = newState();
   state.decideAlone(NOW_MS + 30);
   state.beginReport(NOW_MS + 30);
   expect(state.endReport(true, NOW_MS + 1_030)).toBe(true);
-  state.wait({ arrivedMs: NOW_MS + 1_020, secret: "wrong" });
+  if (secret !== undefined) state.wait({ arrivedMs: NOW_MS + 1_020, secret });
   end(state, state.beginCall("report", NOW_MS + 1_030));
   expect(state.beginReport(NOW_MS + 1_050)).toBe(true);
 });

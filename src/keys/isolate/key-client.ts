@@ -22,7 +22,7 @@ import { callObject } from "./call-object.ts";
 import type { KeyRequest } from "./caller.ts";
 import { type HeldLease, KeyState, leftMs, MAX_ANSWER_MS, SECOND_MS, type Waiter } from "./key-state.ts";
 
-/** How long neither the object nor the primary is asked about a secret again if both have hung. */
+/** How long neither the object nor the primary is asked about a key again after the primary, in place of the object, has hung. */
 const FAILURE_MS = 5_000;
 /** A primary that had less time than this may not hang. */
 const HANGING_MS = 1_000;
@@ -50,7 +50,7 @@ export class KeyClient {
   readonly #id: string;
   readonly #options: KeysOptions;
   readonly #runtime: Runtime;
-  /** That neither the object nor the primary has answered. */
+  /** That of the primary. */
   #failure: Loan & { error?: unknown } = OVER;
 
   constructor(id: string, options: KeysOptions) {
@@ -59,7 +59,7 @@ export class KeyClient {
     this.#runtime = options.runtime;
   }
 
-  /** Counts a request with a valid secret. Needs a record. `isAlone`: without the object, which could not be asked about the secret. */
+  /** Counts a request with a valid secret. Needs a record. `isAlone`: decides it without the object. */
   async acquire(request: KeyRequest, isAlone = false): Promise<KeyDecision> {
     const { arrivedMs, timing } = request;
     const { decision, isDue } = this.state.arrive(this.#runtime.now(), isAlone);

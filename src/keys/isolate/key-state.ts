@@ -524,7 +524,7 @@ export class KeyState {
     const isOverdue = failure instanceof DeadlineExceeded && call.maxMs < CALL_DEADLINE_MS;
     if (secret !== undefined && failure instanceof DatabaseUnavailable)
       this.#decide(this.#withSecret(secret), failure, nowMs);
-    else if (isOverdue) this.#decideOverdue(0, nowMs);
+    else if (isOverdue) this.#decideOverdue(0, nowMs, failure);
     else this.#decideAll(failure, nowMs);
   }
 
@@ -539,9 +539,10 @@ export class KeyState {
   }
 
   /** Decides the requests that may wait for at most `ms`. */
-  #decideOverdue(ms: number, nowMs: number): void {
+  #decideOverdue(ms: number, nowMs: number, failure?: unknown): void {
     const overdue = this.#waiters.filter((each) => this.#leftMs(each, nowMs) <= ms);
-    this.#decide(overdue, new DeadlineExceeded("the limiter", MAX_WAIT_MS), nowMs);
+    if (overdue.length > 0 || this.#call !== undefined)
+      this.#decide(overdue, failure ?? new DeadlineExceeded("the limiter", MAX_WAIT_MS), nowMs);
   }
 
   /** Decides all waiting requests: the next call would probably fail too. What other isolates may give back is not waited for any more. */

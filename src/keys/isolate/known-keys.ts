@@ -102,7 +102,7 @@ export class KnownKeys {
     // The call that another request with this secret waits for is enough. If it fails, this request asks like any other.
     if (client.state.isIntroducing(credential.hash)) {
       const { record = null, decision } = (await client.introduce(request).catch(() => undefined)) ?? {};
-      if (record !== null && decision !== undefined)
+      if (decision !== undefined && hasSecret(record, credential.hash))
         return { caller: callerOf(credential, record, arrivedMs), decision: await decision };
     }
     const { caller, own } = await this.#identify(request, true);
@@ -163,14 +163,16 @@ export class KnownKeys {
       const client = this.clientOf(id);
       // A secret that the record lacks is probably wrong, and must not occupy a call that counts.
       const isDoubtful = client.state.recordAt(this.#runtime.now()) !== undefined || !isFirst;
-      own = await client.lookUp(request, counts && !isDoubtful);
-      if (own.record !== null) {
+      const answer = await client.lookUp(request, counts && !isDoubtful);
+      // A decision stays: the request is counted.
+      if (own?.decision === undefined) own = answer;
+      if (answer.record !== null) {
         this.#clients.set(id, client);
         this.#strangers.delete(id);
       }
       // An older record does not tell whether the secret exists.
-      const missing = own.isNew ? "unknown" : "undecided";
-      return [own, hasSecret(own.record, hash) ? "found" : missing];
+      const missing = answer.isNew ? "unknown" : "undecided";
+      return [answer, hasSecret(answer.record, hash) ? "found" : missing];
     };
     while (leftMs(arrivedMs, this.#runtime.now()) > 0) {
       // Without an `await` if there is room, so that other requests of this instant wait for the same call.
