@@ -20,7 +20,7 @@ import {
 import type { KeyRecord } from "../record.ts";
 import { callObject } from "./call-object.ts";
 import type { KeyRequest } from "./caller.ts";
-import { type HeldLease, KeyState, leftMs, MAX_ANSWER_MS, SECOND_MS, type Waiter } from "./key-state.ts";
+import { type HeldLease, KeyState, MAX_ANSWER_MS, patienceMs, SECOND_MS, type Waiter } from "./key-state.ts";
 
 /** How long neither the object nor the primary is asked about a key again after the primary, in place of the object, has hung. */
 const FAILURE_MS = 5_000;
@@ -95,7 +95,7 @@ export class KeyClient {
 
   /** Asks the object about a secret, and counts nothing. Throws like `introduce`. */
   #identify(request: KeyRequest): Promise<RecordAnswer> {
-    const maxMs = leftMs(request.arrivedMs, this.#runtime.now(), MAX_ANSWER_MS);
+    const maxMs = patienceMs(request.arrivedMs, this.#runtime.now(), MAX_ANSWER_MS);
     const identify = (object: KeyObject) => object.identify(request.credential.hash);
     return this.#ask<RecordAnswer>(identify, maxMs, [request]);
   }
@@ -105,7 +105,7 @@ export class KeyClient {
     if (failure instanceof DatabaseUnavailable) throw failure;
     onObjectFailure(failure);
     const sentMs = this.#runtime.now();
-    const maxMs = leftMs(arrivedMs, sentMs);
+    const maxMs = patienceMs(arrivedMs, sentMs);
     const find = () => this.#options.findRecord(this.#id);
     try {
       const record = await this.#runtime.withDeadline("the database", maxMs, find);
@@ -123,7 +123,7 @@ export class KeyClient {
   /** Asks the object for the key's usage. Returns the totals of its days. Throws what the call throws. */
   async readUsage(request: KeyRequest) {
     const sentMs = this.#runtime.now();
-    const maxMs = leftMs(request.arrivedMs, sentMs);
+    const maxMs = patienceMs(request.arrivedMs, sentMs);
     const { usage } = await this.#ask<UsageAnswer>((object) => object.usage(), maxMs, [request]);
     if (usage === undefined) throw new Error("the key does not exist");
     this.state.learnStatus(usage.status, sentMs, this.#runtime.now());

@@ -119,7 +119,7 @@ export interface Call {
 export type Next = { what: "nothing" | "call" } | { what: "wait"; ms: number };
 
 /** How long a request may wait that arrived at `arrivedMs`. After the clock steps back, it waits anew. */
-export function leftMs(arrivedMs: number, nowMs: number, maxMs = MAX_WAIT_MS): number {
+export function patienceMs(arrivedMs: number, nowMs: number, maxMs = MAX_WAIT_MS): number {
   return Math.max(0, Math.min(arrivedMs, nowMs) + maxMs - nowMs);
 }
 
@@ -346,9 +346,9 @@ export class KeyState {
   }
 
   /** How long a request may wait. If the clock has stepped back, it has arrived now. */
-  #leftMs(waiter: Waiter, nowMs: number): number {
+  #patienceMs(waiter: Waiter, nowMs: number): number {
     waiter.arrivedMs = Math.min(waiter.arrivedMs, nowMs);
-    return leftMs(waiter.arrivedMs, nowMs, waiter.secret === undefined ? MAX_WAIT_MS : MAX_ANSWER_MS);
+    return patienceMs(waiter.arrivedMs, nowMs, waiter.secret === undefined ? MAX_WAIT_MS : MAX_ANSWER_MS);
   }
 
   /** Gives the requests of a batch their decisions. Undecided requests get none. `failure`: why they are decided without the object. */
@@ -380,7 +380,7 @@ export class KeyState {
   /** What a request that waits does next: it calls for all that wait as soon as it may. If it can't wait longer, all that can't are decided. */
   next(waiter: Waiter, nowMs: number): Next {
     this.#giveUpCancelled(nowMs);
-    const leftMs = this.#leftMs(waiter, nowMs);
+    const leftMs = this.#patienceMs(waiter, nowMs);
     const pauseMs = this.#pauseMs(REQUEST_CALLS, nowMs);
     if (leftMs <= (pauseMs === 0 ? MIN_CALL_MS : 0)) {
       this.#decideOverdue(leftMs, nowMs);
@@ -412,7 +412,7 @@ export class KeyState {
     const pauseMs = (isSoon ? untilEndMs : Math.max(UNDECIDED_PAUSE_MS, callMs)) * (1 + SPREAD * random);
     const reserveMs = LATE_MS * (1 + random);
     const leftMs = this.#waiters
-      .map((each) => this.#leftMs(each, nowMs) - MIN_CALL_MS)
+      .map((each) => this.#patienceMs(each, nowMs) - MIN_CALL_MS)
       .find((ms) => ms > reserveMs);
     const isFinalCall = leftMs !== undefined && pauseMs + callMs + reserveMs > leftMs;
     this.#pause = lend(nowMs, Math.min(SECOND_MS, isFinalCall ? leftMs - reserveMs : pauseMs));
@@ -441,7 +441,7 @@ export class KeyState {
       ...(secret !== undefined && { secret }),
       ...(this.#lease && { lease: reportOf(this.#lease) }),
     };
-    const maxMs = first === undefined ? MAX_WAIT_MS : this.#leftMs(first, nowMs);
+    const maxMs = first === undefined ? MAX_WAIT_MS : this.#patienceMs(first, nowMs);
     this.#call = { reason, request, waiters, sentMs: nowMs, maxMs };
     this.#calls = [...this.#calls, lend(nowMs, SECOND_MS)].slice(-MAX_CALLS);
     return this.#call;
@@ -540,7 +540,7 @@ export class KeyState {
 
   /** Decides the requests that may wait for at most `ms`. */
   #decideOverdue(ms: number, nowMs: number, failure?: unknown): void {
-    const overdue = this.#waiters.filter((each) => this.#leftMs(each, nowMs) <= ms);
+    const overdue = this.#waiters.filter((each) => this.#patienceMs(each, nowMs) <= ms);
     if (overdue.length > 0 || this.#call !== undefined)
       this.#decide(overdue, failure ?? new DeadlineExceeded("the limiter", MAX_WAIT_MS), nowMs);
   }

@@ -15,7 +15,7 @@ import { hasSecret, type KeyRecord, problemOf } from "../record.ts";
 import { keyIdOf } from "../secret.ts";
 import type { Caller, Credential, KeyRequest } from "./caller.ts";
 import { type Answered, KeyClient, type KeysOptions } from "./key-client.ts";
-import { leftMs } from "./key-state.ts";
+import { patienceMs } from "./key-state.ts";
 import { EVERYWHERE, LookupThrottle, type Verdict } from "./lookup-throttle.ts";
 
 /** Together about 5 MB of the 128 that an isolate has; ten times that if all of them have much to report. */
@@ -142,7 +142,7 @@ export class KnownKeys {
 
   /** Asks until the caller is known. */
   #identify(request: KeyRequest, counts: boolean): Promise<Identified> {
-    const maxMs = leftMs(request.arrivedMs, this.#runtime.now());
+    const maxMs = patienceMs(request.arrivedMs, this.#runtime.now());
     const work = () => this.#askUntilKnown(request, counts);
     // It may wait for a call of another request.
     return this.#runtime.withDeadline("the key's object", maxMs, work).catch((error) => {
@@ -174,7 +174,7 @@ export class KnownKeys {
       const missing = answer.isNew ? "unknown" : "undecided";
       return [answer, hasSecret(answer.record, hash) ? "found" : missing];
     };
-    while (leftMs(arrivedMs, this.#runtime.now()) > 0) {
+    while (patienceMs(arrivedMs, this.#runtime.now()) > 0) {
       // Without an `await` if there is room, so that other requests of this instant wait for the same call.
       if (!isFree() && !this.#throttle.hasRoom(buckets, arrivedMs)) {
         const refusal = await this.#throttle.awaitSlot(buckets, arrivedMs, isFree);

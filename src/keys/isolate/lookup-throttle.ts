@@ -13,7 +13,7 @@ import type { Runtime } from "../../lib/runtime.ts";
 import { MAX_WORK_MS } from "../../lib/single-flight.ts";
 import { AddressCounter } from "../../rate-limit/anonymous.ts";
 import { room, startOfWindowMs } from "../../rate-limit/windows.ts";
-import { leftMs } from "./key-state.ts";
+import { patienceMs } from "./key-state.ts";
 
 /** After the arrival of a request. Longer: less time for its look-up; shorter: more 503s while many keys are new. */
 const MAX_SLOT_WAIT_MS = 2_000;
@@ -63,7 +63,7 @@ export class LookupThrottle {
     const isReady = () => isFree() || this.hasRoom(buckets, arrivedMs);
     const refusal = () =>
       buckets.map((bucket) => this.#unknown.peek(bucket, arrivedMs)).find(({ admitted }) => !admitted);
-    const maxMs = leftMs(arrivedMs, this.#runtime.now(), MAX_SLOT_WAIT_MS);
+    const maxMs = patienceMs(arrivedMs, this.#runtime.now(), MAX_SLOT_WAIT_MS);
     await this.#runtime.until(() => isReady() || refusal() !== undefined, maxMs);
     if (isReady()) return undefined;
     const refused = refusal();
