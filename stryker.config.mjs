@@ -15,7 +15,7 @@ export default {
     "client/src/*.ts",
     "!client/src/{index,schema,version}.ts",
     // They run in workerd only.
-    "!src/keys/object/api-key.ts",
+    "!src/keys/object/{alarm,api-key}.ts",
     "!src/lib/{runtime,sha256,rfc3339}.ts",
   ],
   testRunner: "vitest",
@@ -27,7 +27,8 @@ export default {
   timeoutMS: 10_000,
   reporters: ["clear-text", "progress-append-only"],
   clearTextReporter: { allowEmojis: false, logTests: false, reportTests: false },
-  // In November 2026, 88 % were detected in the client, 89 % in the service without src/keys/isolate, and 87 % in key-state.ts, by its own
-  // tests alone. What isolates do together, the simulation and the tests in workerd show, which take too long for each mutant.
-  thresholds: { high: 90, low: 85, break: 82 },
+  // In November 2026, 88 % were detected in the client, 89 % in the service without src/keys/isolate, and 86 % there: 91 % in key-state.ts,
+  // which has the rules, by its own tests alone. What isolates do together, the simulation and the tests in workerd show, which take too long
+  // for each mutant.
+  thresholds: { high: 90, low: 86, break: 85 },
 };
