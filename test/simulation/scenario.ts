@@ -339,8 +339,7 @@ class Scenario {
       this.#outageUntilMs = world.time.nowMs + random.int(100, 6_000);
     });
     plan("freezes", () => {
-      this.#anIsolate().frozenUntilMs =
-        time.nowMs + random.pick(random.int(50, 1_000), random.int(1_000, 15_000));
+      world.freeze(this.#anIsolate(), random.pick(random.int(50, 1_000), random.int(1_000, 15_000)));
     });
     plan("isolateEnds", () => {
       const isolate = this.#anIsolate();

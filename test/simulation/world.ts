@@ -209,6 +209,8 @@ export const LAST_CALL_MS = 4_600;
 const LATE_MS = 200;
 /** The object remembers an isolate for as long after its last call. */
 const FORGOTTEN_MS = 60_000;
+/** The object gives a lease up 3 s after its end; a report may wait for a second for its turn, and take as long as a retry. */
+const LONG_FREEZE_MS = 1_500;
 /** A change of the record is in force everywhere after this time. */
 const IN_FORCE_MS = 30_000;
 
@@ -226,7 +228,7 @@ export class World {
   crashes = 0;
   /** The number of requests without a decision. */
   open = 0;
-  /** Whether counts may be inexact: isolates may have decided locally. */
+  /** Whether counts may be inexact: isolates may have decided locally, or reported too late. */
   isDirty = false;
   hasEndedIsolates = false;
   /** The number of cancelled calls, and the most requests that were cancelled with them. */
@@ -476,6 +478,12 @@ export class World {
           else this.#pollLater(each);
         });
     });
+  }
+
+  /** For so long, nothing runs in an isolate. After a long freeze its lease comes back when the object has refused requests for want of it. */
+  freeze(isolate: Isolate, ms: number): void {
+    isolate.frozenUntilMs = this.time.nowMs + ms;
+    if (ms > LONG_FREEZE_MS) this.isDirty = true;
   }
 
   /** Ends an isolate. Its requests get no decisions, and its leases and calls are lost. */
