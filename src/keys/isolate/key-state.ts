@@ -422,8 +422,8 @@ export class KeyState {
 
   /** Begins a call that counts the waiting requests, except those with another secret to judge; reports; and perhaps gets a lease. */
   beginCall(reason: Call["reason"], nowMs: number): Call {
-    const isAttended = reason === "request" || leftOf(this.#timers, nowMs) > 0;
-    const isWanted = reason === "request" || this.#waiters.length > 0 || this.#hasEndedInUse(nowMs);
+    const isInUse = this.#waiters.length > 0 || this.#hasEndedInUse(nowMs);
+    const wantsLease = reason === "request" || (isInUse && leftOf(this.#timers, nowMs) > 0);
     // A request with less time left would soon make the isolate give up the whole call.
     this.#decideOverdue(MIN_CALL_MS, nowMs);
     const secret = this.#waiters.find((each) => each.secret !== undefined)?.secret;
@@ -436,7 +436,7 @@ export class KeyState {
       waitedMs: 0,
       // An arrival is noted once its secret is known to be valid. For an invalid secret, the object ignores the rate.
       recent: this.#recent(nowMs) + this.#withSecret(secret).length,
-      wantsLease: isAttended && isWanted,
+      wantsLease,
       decisions: this.#decisions,
       ...(secret !== undefined && { secret }),
       ...(this.#lease && { lease: reportOf(this.#lease) }),
