@@ -1,12 +1,13 @@
 // The project `unit`. Stryker runs it by itself, because the other projects' plugin starts workerd.
 
+import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 import { HANG_MS } from "./test/support/hang.ts";
 
 /** The part of the Workers runtime that src/ uses outside of workerd. */
 export const IN_NODE = {
   alias: {
-    "cloudflare:workers": new URL("test/support/cloudflare-workers.ts", import.meta.url).pathname,
+    "cloudflare:workers": join(import.meta.dirname, "test/support/cloudflare-workers.ts"),
   },
 };
 
