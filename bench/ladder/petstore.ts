@@ -4,22 +4,19 @@
 import { type Isolate, World } from "../../test/simulation/world.ts";
 import { NO_COUNTS } from "../geo/counts.ts";
 import { type Limiter, type Setting, START_MS } from "./limiter.ts";
-import { IDLE_MS, Network, TO_PRIMARY_MS } from "./network.ts";
+import { Network, TO_PRIMARY_MS } from "./network.ts";
 
 export function petstore({ limit, isolates, random, lostShare }: Setting): Limiter {
   const counts = { ...NO_COUNTS };
+  let puts = 0;
   const persist = () => {
     // The alarm is a row of its own, written when its time changes.
     for (const { alarmMs } of [...world.storage.writing]) {
-      counts.rowsWritten += alarmMs === world.storage.durable?.alarmMs ? 1 : 2;
+      if (alarmMs !== world.storage.durable?.alarmMs) counts.rowsWritten += 1;
       world.written();
     }
-  };
-  let calledMs = START_MS;
-  /** The object loses its memory, and reads its one value again. */
-  const sleep = () => {
-    counts.rowsRead += 1;
-    world.evict();
+    counts.rowsWritten += world.counts.puts - puts;
+    puts = world.counts.puts;
   };
   const world: World = new World({
     startMs: START_MS,
@@ -28,8 +25,8 @@ export function petstore({ limit, isolates, random, lostShare }: Setting): Limit
     send: (message) => {
       const execute = async () => {
         counts.objectRequests += 1;
-        if (world.time.nowMs - calledMs >= IDLE_MS) sleep();
-        calledMs = world.time.nowMs;
+        // An object that loses its memory reads its one value again.
+        if (world.evict()) counts.rowsRead += 1;
         const answer = await message.deliver();
         persist();
         return answer;

@@ -92,6 +92,8 @@ export interface AcquireRequest {
   /** Higher than that of all earlier calls and local decisions of the client. A retry has the same. */
   number: number;
   requests: number;
+  /** The highest that the isolate has got from an object of the key. */
+  revision: number;
   /** How long the first request has waited when the call or its repetition is sent, in milliseconds by the isolate's clock. */
   waitedMs: number;
   /** How many requests have arrived in the isolate in LEASE_MS, as a moving average. */

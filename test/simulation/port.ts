@@ -5,17 +5,12 @@ import type { Caller, KeyRequest } from "../../src/keys/isolate/caller.ts";
 import type { KeysOptions } from "../../src/keys/isolate/key-client.ts";
 import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
 import { acquire, statusOf } from "../../src/keys/object/acquire.ts";
-import {
-  afterChange,
-  alarmMs,
-  NOTHING_UNWRITTEN,
-  type Unwritten,
-  writeUsage,
-} from "../../src/keys/object/alarm.ts";
-import { ApiKey } from "../../src/keys/object/api-key.ts";
+import { afterChange, alarmMs, NOTHING_UNWRITTEN, writeUsage } from "../../src/keys/object/alarm.ts";
+import { ApiKey, type Memory } from "../../src/keys/object/api-key.ts";
 import { liftBan } from "../../src/keys/object/bans.ts";
-import { type Quota, rollOver, UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
+import { rollOver, UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
 import type { ReadRecord } from "../../src/keys/object/record-reader.ts";
+import { RESERVED_SHARE } from "../../src/keys/object/reservation.ts";
 import { daysOf } from "../../src/keys/object/totals.ts";
 import type { Status, UsableRecord } from "../../src/keys/protocol.ts";
 import type { KeyRecord } from "../../src/keys/record.ts";
@@ -70,30 +65,35 @@ export class IsolatePort {
   }
 }
 
-/** What the object stores. */
-export type Stored = { quota: Quota; read: ReadRecord | undefined; unwritten: Unwritten };
+/** What the object has in memory, and what it stores. */
+export type { Memory } from "../../src/keys/object/api-key.ts";
+export type Stored = Memory & { read: ReadRecord | undefined };
 
 export interface ObjectOptions {
   storage: { kv: object; setAlarm: (atMs: number) => void };
   database: object;
   runtime: Runtime;
   findRecord: () => Promise<KeyRecord>;
+  /** By default as in production; with 0 it stores each change. */
+  reservedShare?: number | undefined;
+  /** Is told of each change in memory. */
+  onChange: (memory: Memory) => void;
 }
 
 /** A life of the key's object. */
-export function newObject({ storage, database, runtime, findRecord }: ObjectOptions): ApiKey {
+export function newObject({ storage, database, reservedShare = RESERVED_SHARE, ...rest }: ObjectOptions) {
   const ctx = { storage, id: { name: KEY_ID, toString: () => "an object" } };
-  const options = { runtime, findRecord, writeBan: async () => {}, writeUsage, log: () => {} };
+  const options = { ...rest, reservedShare, writeBan: async () => {}, writeUsage, log: () => {} };
   return new ApiKey(ctx as never, { KEYS_DB: database } as never, options);
 }
 
 export type LimiterObject = Pick<ApiKey, "acquire" | "identify" | "usage" | "alarm">;
 
 /**
- * What a stored value says: the counts, whether the minute has a refusal, the latest call and the lease of each client, and whether operators see all
+ * What a value says that is stored or in memory: the counts, whether the minute has a refusal, the latest call and the lease of each client, and whether operators see all
  * usage.
  */
-export function contentOf({ quota: { revision, counts, clients, refusals }, unwritten }: Stored) {
+export function contentOf({ quota: { revision, counts, clients, refusals }, unwritten }: Memory) {
   const [hasRefusal, isRecorded] = [refusals.firstMs > 0, unwritten.days.length === 0];
   return { revision, counts, hasRefusal, clients, isRecorded };
 }
@@ -111,8 +111,8 @@ export function storedAfter(requests: number, limits: Limits, nowMs: number): St
   return { quota, read: undefined, unwritten, alarmMs: alarmMs(unwritten) };
 }
 
-/** What an object with this stored value would answer to GET /v1/usage at `nowMs`, if it had this record. */
-export function usageOf(stored: Stored | undefined, { limits, bansLiftedUntilMs }: KeyRecord, nowMs: number) {
-  const quota = rollOver(liftBan(stored?.quota ?? UNUSED_QUOTA, bansLiftedUntilMs), limits, nowMs);
+/** What an object with this in memory would answer to GET /v1/usage at `nowMs`, if it had this record. */
+export function usageOf(memory: Memory | undefined, { limits, bansLiftedUntilMs }: KeyRecord, nowMs: number) {
+  const quota = rollOver(liftBan(memory?.quota ?? UNUSED_QUOTA, bansLiftedUntilMs), limits, nowMs);
   return { status: statusOf(quota, limits, nowMs), days: daysOf(quota.totals) };
 }

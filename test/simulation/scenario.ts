@@ -20,6 +20,7 @@ const FAULTS = {
   revocations: "quick",
   planChanges: "slow",
   crashes: "slow",
+  replacements: "slow",
   lateTimers: "slow",
   evictedClients: "slow",
   sleeps: "slow",
@@ -313,6 +314,12 @@ class Scenario {
       });
     };
     plan("crashes", () => this.#crash());
+    if (this.faults.has("replacements"))
+      for (let times = random.int(1, 3); times > 0; times -= 1)
+        time.after(random.int(0, durationMs), () => {
+          // Not during a retry: its isolate would decide locally.
+          if (this.#retries === 0 && world.replace()) this.totals.replacements += 1;
+        });
     plan("evictedClients", () => world.newClient(this.#anIsolate()));
     plan("sleeps", () => world.sleep());
     plan("unbans", () => world.change({ bansLiftedUntilMs: banEndMs(world.time.nowMs) }));

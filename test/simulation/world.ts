@@ -34,6 +34,7 @@ import {
   contentOf,
   IsolatePort,
   type LimiterObject,
+  type Memory,
   type NoRecord,
   newObject,
   type Status,
@@ -79,9 +80,12 @@ class Storage {
   }
 }
 
-/** A life of the object: it ends with a crash or an eviction. */
+/** A life of the object: it ends with a crash or an eviction. What is stored may have more charged than what it has in memory. */
 type Life = {
   object: LimiterObject;
+  memory: Memory | undefined;
+  /** Whether another object has taken its place. Then it does not notice that until it stores something. */
+  isReplaced: boolean;
   isAlive: boolean;
   calls: number;
   ended: Promise<undefined>;
@@ -178,6 +182,8 @@ export interface Options {
   isCancelled?: () => boolean;
   random?: () => number;
   onAnswer?: (answer: object) => void;
+  /** What the object reserves; by default as in production. */
+  reservedShare?: number;
   /** Whether waiting requests poll, as in production; otherwise they check their condition after each event. */
   polls?: boolean;
 }
@@ -211,6 +217,10 @@ const LATE_MS = 200;
 const FORGOTTEN_MS = 60_000;
 /** The object gives a lease up 3 s after its end; a report may wait for a second for its turn, and take as long as a retry. */
 const LONG_FREEZE_MS = 1_500;
+/** What a crash of the object may cost, as a share of the limit of a minute. */
+const MOST_RESERVED = 1 / 20;
+/** The object waits for a lease until so long after its end. */
+const LEASE_LOST_MS = 3_000;
 /** A change of the record is in force everywhere after this time. */
 const IN_FORCE_MS = 30_000;
 
@@ -222,8 +232,8 @@ export class World {
   objectAheadMs = 0;
   /** Whether a request has ended while it still waited for something, such as a report. */
   #hasDropped = false;
-  /** When the object has executed its last call (virtual time). */
-  #executedMs = Number.NEGATIVE_INFINITY;
+  /** When the object has last got or answered a call (virtual time). */
+  #activeMs = Number.NEGATIVE_INFINITY;
   /** The number of crashes of the object. */
   crashes = 0;
   /** The number of requests without a decision. */
@@ -253,6 +263,9 @@ export class World {
     reads: 0,
     unauthorized: 0,
     unavailable: 0,
+    puts: 0,
+    covered: 0,
+    forgotten: 0,
   };
   /** The versions of the record, and the times from which on they are current (virtual time). */
   readonly versions: { fromMs: number; record: KeyRecord }[];
@@ -264,10 +277,10 @@ export class World {
   readonly entries = new Map<string, Entry>();
   readonly #options: Options;
   #life: Life;
-  /** The state before each change of the counts whose call has not been answered, by the revision. */
-  readonly #before = new Map<number, State | undefined>();
-  /** The latest states, by their revision. */
-  readonly #states = new BoundedMap<number, State>(100);
+  /** What was in memory before each change of the counts whose call has not been answered, by the revision. */
+  readonly #before = new Map<number, Memory | undefined>();
+  /** What was in memory lately, by its revision. */
+  readonly #states = new BoundedMap<number, Memory>(100);
   /** Requests that wait, and those that poll next at a time. */
   #waiting = new Set<Waiting>();
   readonly #polls = new Map<number, Waiting[]>();
@@ -288,7 +301,7 @@ export class World {
   /** Refusals of repeated calls. They name the window by then, which may be another one than when they were counted. */
   #refusedAgain = 0;
   /** The beginnings of each client's latest calls, without repeated ones (virtual time). */
-  readonly #calledMs = new Map<string, number[]>();
+  readonly #callsMs = new Map<string, number[]>();
   #failure: Error | undefined;
 
   constructor(options: Options) {
@@ -418,6 +431,7 @@ export class World {
       (error as Error).cause instanceof DeadlineExceeded &&
       (this.isolates.some(({ frozenUntilMs }) => frozenUntilMs > 0) ||
         this.crashes > 0 ||
+        this.#replaced !== undefined ||
         this.mayLose ||
         this.#slowestReadMs > SLOW_READ_MS);
     const isUnavailable = error instanceof DatabaseUnavailable && (mayLackRecord || isTooLate);
@@ -491,8 +505,7 @@ export class World {
     isolate.isAlive = false;
     this.hasEndedIsolates = true;
     this.#unreported += isolate.admittedLocally;
-    const { latest } = this.storage;
-    for (const [id, { lease }] of latest === undefined ? [] : contentOf(latest).clients)
+    for (const [id, { lease }] of this.#clients)
       if (isolate.clientIds.has(id) && lease !== undefined)
         this.#lose(lease.grantedMs, lease.size - lease.used);
     // They may have been charged in the minute before.
@@ -744,21 +757,34 @@ export class World {
       life.isAlive = false;
       resolve(undefined);
     };
-    const life: Life = { object: undefined as never, isAlive: true, calls: 0, ended, end };
+    const memory = this.storage.latest;
+    const life: Life = {
+      ...{ object: undefined as never, memory, isReplaced: false, isAlive: true },
+      ...{ calls: 0, ended, end },
+    };
+    const store = (run: () => void) => {
+      if (!life.isAlive) return;
+      if (!life.isReplaced) return run();
+      end();
+      throw new Error("the object was replaced");
+    };
     const storage = {
       kv: {
         get: () => structuredClone(this.storage.latest),
-        put: (_: string, state: State) => life.isAlive && this.#put(state),
+        put: (_: string, state: State) => store(() => this.#put(state)),
       },
-      setAlarm: (ms: number) => {
-        if (life.isAlive) this.#newAlarmMs = ms;
-      },
+      setAlarm: (ms: number) =>
+        store(() => {
+          this.#newAlarmMs = ms;
+        }),
     };
     life.object = newObject({
       storage,
       database: this.#database(),
       runtime: this.#runtimeOf(life, () => this.objectNowMs),
       findRecord: () => this.#read(life),
+      reservedShare: this.#options.reservedShare,
+      onChange: (memory) => this.#noteChange(life, memory),
     });
     return life;
   }
@@ -783,7 +809,7 @@ export class World {
     const run = async () => {
       if (this.storage.durable?.alarmMs !== alarmMs || this.#alarmMs !== alarmMs) return;
       if (this.objectNowMs < alarmMs) return this.#setTimer(true);
-      await this.#inLife(({ object }) => object.alarm());
+      await this.#inLife(({ object }) => object.alarm(), this.#life);
       if (this.#options.persist === undefined) this.persist();
       else this.#options.persist();
     };
@@ -796,17 +822,32 @@ export class World {
       alarmMs: this.#newAlarmMs ?? this.storage.latest?.alarmMs ?? Number.POSITIVE_INFINITY,
     };
     this.#newAlarmMs = undefined;
-    const { revision } = contentOf(state);
-    const before = this.storage.latest;
-    const isChange = before === undefined || contentOf(before).revision !== revision;
-    if (isChange) this.#before.set(revision, before);
-    if (before !== undefined) this.#noteForgotten(before, state);
-    this.#states.set(revision, state);
+    this.counts.puts += 1;
     this.storage.writing.push(state);
   }
 
+  /** Notes a change in the memory of the object. What is not stored is covered by what is. */
+  #noteChange(life: Life, memory: Memory): void {
+    if (!life.isAlive) return;
+    const { revision } = contentOf(memory);
+    const before = life.memory;
+    life.memory = memory;
+    if (before !== undefined && contentOf(before).revision === revision) return;
+    this.#before.set(revision, before);
+    if (before !== undefined) this.#noteForgotten(before, memory);
+    this.#states.set(revision, memory);
+    const { latest } = this.storage;
+    if (latest !== undefined && contentOf(latest).revision > revision) this.counts.covered += 1;
+  }
+
+  /** What the object has in memory of isolates. */
+  get #clients() {
+    const { memory } = this.#life;
+    return memory === undefined ? new Map() : contentOf(memory).clients;
+  }
+
   /** An isolate that was not heard of for long is forgotten, with its lease and its latest call. */
-  #noteForgotten(before: State, after: State): void {
+  #noteForgotten(before: Memory, after: Memory): void {
     const { clients } = contentOf(after);
     for (const [id, { lease, seenMs, number, admitted }] of contentOf(before).clients) {
       if (clients.has(id)) continue;
@@ -823,15 +864,47 @@ export class World {
 
   /** Loses the object's memory, if all writes are durable and it has been idle for long. Returns whether it was. */
   evict(): boolean {
-    if (this.time.nowMs - this.#executedMs < AWAKE_MS) return false;
+    if (this.time.nowMs - this.#activeMs < AWAKE_MS) return false;
+    const { forgotten } = this.counts;
     this.#loseMemory();
+    this.expect(this.counts.forgotten === forgotten || this.hasStepped, () => "it slept with a reservation");
     return true;
   }
 
   #loseMemory(): void {
     if (this.storage.writing.length > 0 || this.#life.calls > 0) return;
-    this.#life.end();
+    this.#beginLife();
+  }
+
+  /** Another object takes the place of this one, which still answers some calls until it notices that. Returns whether that happened. */
+  replace(): boolean {
+    const { writing, durable } = this.storage;
+    if (writing.length > 0 || durable === undefined) return false;
+    this.#replaced?.end();
+    this.#replaced = this.#life;
+    this.#replaced.isReplaced = true;
+    this.#beginLife(false);
+    this.#setTimer(true);
+    return true;
+  }
+  #replaced: Life | undefined;
+
+  /** The object goes on from what is durable. More may be charged there than it had in memory, but not more than was reserved. */
+  #beginLife(endsLast = true): void {
+    const { memory } = this.#life;
+    if (endsLast) {
+      this.#replaced?.end();
+      this.#life.end();
+    }
     this.#life = this.#newLife();
+    const { durable } = this.storage;
+    if (memory === undefined || durable === undefined) return;
+    const { revision, counts } = contentOf(durable);
+    if (revision === contentOf(memory).revision) return;
+    this.counts.forgotten += 1;
+    const mostLimit = Math.max(...this.versions.map(({ record }) => record.limits.minute));
+    for (const name of WINDOW_NAMES)
+      this.entry(name, counts[name].startMs).lost += Math.floor(mostLimit * MOST_RESERVED);
   }
 
   /** As if the object had slept, although it is in use: it has to read the record before its next answer. */
@@ -849,8 +922,7 @@ export class World {
     storage.writing = [];
     this.#newAlarmMs = undefined;
     this.crashes += 1;
-    this.#life.end();
-    this.#life = this.#newLife();
+    this.#beginLife();
     this.#setTimer(true);
   }
 
@@ -883,6 +955,8 @@ export class World {
             if (request.client === "") isolate.isAskingAgain = false;
             this.#resume(isolate, context, () => {
               this.#underway.delete(request);
+              const { result } = answer as Partial<AcquireAnswer>;
+              this.#toldBanMs = Math.max(this.#toldBanMs, result?.bannedUntilMs ?? 0);
               resolve(answer);
             });
           };
@@ -894,44 +968,65 @@ export class World {
       const isRetry = this.#underway.has(request);
       if (!isRetry) this.#expectFewCalls(isolate, request.client);
       this.#underway.add(request);
-      return send(request, isRetry, () => this.#execute(structuredClone(request), isolate));
+      return send(request, isRetry, () => this.#execute(structuredClone(request), isolate, isRetry));
     };
     const identify = (secret: string) => {
       const isRetry = isolate.isAskingAgain;
       isolate.isAskingAgain = !isRetry;
       const request = { ...NO_REQUESTS, client: "", number: 0, secret };
-      return send(request, isRetry, () => this.#inLife(({ object }) => object.identify(secret)));
+      return send(request, isRetry, () => this.#answer(isRetry, ({ object }) => object.identify(secret)));
     };
     return { acquire, identify };
   }
 
+  /** Has an object answer a call. A retry has a new stub, which finds the current one. */
+  async #answer<Answer>(
+    isRetry: boolean,
+    call: (life: Life) => Promise<Answer>,
+  ): Promise<Answer | undefined> {
+    const isOld = !isRetry && this.#replaced?.isAlive && (this.#options.random?.() ?? 0) < 1 / 2;
+    this.#activeMs = this.time.nowMs;
+    const answer = await this.#inLife(call, isOld ? (this.#replaced as Life) : this.#life);
+    this.#activeMs = this.time.nowMs;
+    return answer;
+  }
+
   /** Has the object answer a call; nothing if it crashes meanwhile. */
-  async #inLife<Answer>(call: (life: Life) => Promise<Answer>): Promise<Answer | undefined> {
-    const life = this.#life;
-    this.#executedMs = this.time.nowMs;
+  async #inLife<Answer>(call: (life: Life) => Promise<Answer>, life: Life): Promise<Answer | undefined> {
     life.calls += 1;
     const answer = await Promise.race([call(life), life.ended]);
     life.calls -= 1;
+    // It may have set its alarm only.
+    const { latest } = this.storage;
+    if (this.#newAlarmMs !== undefined && latest !== undefined)
+      this.storage.writing.push({ ...latest, alarmMs: this.#newAlarmMs });
+    this.#newAlarmMs = undefined;
     return structuredClone(answer);
   }
 
   #expectFewCalls(isolate: Isolate, client: string): void {
     this.counts.calls += 1;
     const { nowMs } = this.time;
-    const calledMs = [...(this.#calledMs.get(client) ?? []).filter((ms) => ms > nowMs - 1_000), nowMs];
-    this.#calledMs.set(client, calledMs);
+    const calledMs = [...(this.#callsMs.get(client) ?? []).filter((ms) => ms > nowMs - 1_000), nowMs];
+    this.#callsMs.set(client, calledMs);
     const calls = calledMs.length;
     this.expect(calls <= MAX_CALLS || isolate.hasStepped, () => `${calls} calls in a second`);
   }
 
-  async #execute(request: AcquireRequest, isolate: Isolate): Promise<AcquireAnswer | NoRecord | undefined> {
-    const answer = await this.#inLife(({ object }) => object.acquire(request));
+  async #execute(
+    request: AcquireRequest,
+    isolate: Isolate,
+    isRetry: boolean,
+  ): Promise<AcquireAnswer | NoRecord | undefined> {
+    this.#loseForgottenLease(request.client);
+    const answer = await this.#answer(isRetry, ({ object }) => object.acquire(request));
     if (answer === undefined || !("result" in answer) || answer.result === undefined) return answer;
     const { result } = answer;
+    this.expect(result.revision >= request.revision, () => "the revision went back");
     const batch = `${request.client} ${request.number}`;
     const { revision } = result;
     // Only the call that has made a revision is answered first with it. Another call may have followed at the same instant.
-    const same = this.#states.get(revision) ?? this.storage.latest;
+    const same = this.#states.get(revision) ?? this.#life.memory;
     const before = this.#before.has(revision) ? this.#before.get(revision) : same;
     this.#before.delete(revision);
     const content = before && contentOf(before);
@@ -973,8 +1068,11 @@ export class World {
   #noteRefusals({ windows, bannedUntilMs }: Status): void {
     const minute = this.#refusalsOf(windows.minute.startMs);
     minute.maxLimit = Math.max(windows.minute.limit, minute.maxLimit);
-    const { latest } = this.storage;
-    if (latest !== undefined && contentOf(latest).hasRefusal) minute.firstMs ??= this.time.nowMs;
+    const { memory } = this.#life;
+    if (memory !== undefined && contentOf(memory).hasRefusal) minute.firstMs ??= this.time.nowMs;
+    const isOver = this.objectNowMs >= this.#toldBanMs || this.hasStepped;
+    const isLifted = this.versions.some(({ record }) => record.bansLiftedUntilMs >= this.#toldBanMs);
+    this.expect(isOver || isLifted || (bannedUntilMs ?? 0) >= this.#toldBanMs, () => "a ban was lost");
     if (bannedUntilMs === undefined || bannedUntilMs === this.#lastBanMs) return;
     this.#lastBanMs = bannedUntilMs;
     const { firstMs = this.time.nowMs, arrivedMs, maxLimit } = minute;
@@ -984,16 +1082,18 @@ export class World {
     this.expect(isEarned, () => `banned after ${late} late refusals`);
   }
   #lastBanMs = 0;
+  /** The end of the last ban that an isolate has heard of. */
+  #toldBanMs = 0;
 
   /** The status that the object answers to GET /v1/usage; nothing if it has no record, or crashes meanwhile. */
   async askUsage(): Promise<Status | undefined> {
-    const answer = await this.#inLife(({ object }) => object.usage());
+    const answer = await this.#answer(false, ({ object }) => object.usage());
     return answer !== undefined && "usage" in answer ? answer.usage?.status : undefined;
   }
 
   /** What the object would answer to GET /v1/usage, if it had the current record. */
   usage() {
-    return usageOf(this.storage.latest, this.record, this.objectNowMs);
+    return usageOf(this.#life.memory, this.record, this.objectNowMs);
   }
 
   throwFailure(): void {
@@ -1002,6 +1102,7 @@ export class World {
 
   /** At rest, a window has admitted the largest limit for which it has refused, except what ended isolates have lost. */
   expectExact(): void {
+    this.#loseForgottenLeases();
     // What is lost of a day can keep requests from each of its minutes.
     const days = [...this.entries].filter(([key]) => key.startsWith("day"));
     const lost = days.reduce((sum, [, day]) => sum + day.lost, this.#countedInVain);
@@ -1018,6 +1119,22 @@ export class World {
     }
   }
 
+  /** At rest: leases that have come back, but the object has forgotten that. */
+  #loseForgottenLeases(): void {
+    for (const [id] of this.#clients) this.#loseForgottenLease(id);
+  }
+
+  /** Such a lease comes back again with the next call of its isolate, which may be too late for its minute. */
+  #loseForgottenLease(id: string): void {
+    const { lease } = this.#clients.get(id) ?? {};
+    if (lease === undefined || this.counts.forgotten === 0 || this.#lostLeases.has(`${id} ${lease.id}`))
+      return;
+    if (this.objectNowMs < lease.renewedMs + lease.durationMs + LEASE_LOST_MS) return;
+    this.#lostLeases.add(`${id} ${lease.id}`);
+    this.#lose(lease.grantedMs, lease.size - lease.used);
+  }
+  readonly #lostLeases = new Set<string>();
+
   /** The answer to a call that has counted may be lost, and its repetition find no record, or one whose secret has ended. */
   get #countedInVain(): number {
     return this.crashes === 0 && !this.mayLose ? 0 : this.counts.unavailable + this.#endedMeanwhile;
@@ -1025,6 +1142,7 @@ export class World {
 
   /** At rest, usage shows the admitted and refused requests. */
   expectUsage(): void {
+    this.#loseForgottenLeases();
     const { status, days } = this.usage();
     const { minute } = status.windows;
     const shown = [
@@ -1054,19 +1172,21 @@ export class World {
     const most = least + this.counts.bans + this.#countedInVain;
     const mayDiffer = this.hasEndedIsolates || this.#unreported > 0 || this.cancelled > 0 || this.#hasDropped;
     this.expect(
-      mayDiffer || (refused >= least && refused <= most),
+      mayDiffer || ((refused >= least || this.counts.forgotten > 0) && refused <= most),
       () => `usage shows ${refused} refused, ${least} to ${most} were`,
     );
     this.expect(
-      mayDiffer || Math.abs(refusedByDay - this.#refusedByDay) <= most - least + this.#refusedAgain,
+      mayDiffer ||
+        this.counts.forgotten > 0 ||
+        Math.abs(refusedByDay - this.#refusedByDay) <= most - least + this.#refusedAgain,
       () => `usage shows ${refusedByDay} refused by the day, ${this.#refusedByDay} were`,
     );
   }
 
   /** Whether the object has recorded all usage. */
   get isRecorded(): boolean {
-    const { latest } = this.storage;
-    return latest === undefined || contentOf(latest).isRecorded;
+    const { memory } = this.#life;
+    return memory === undefined || contentOf(memory).isRecorded;
   }
 
   /** Operators see what the object has counted. */

@@ -42,7 +42,7 @@ const alarmOf = (object: Stub) => runInDurableObject(object, (_: ApiKey, { stora
 /** The lines of a key: objects of earlier tests may have noted something too. */
 const linesOf = (id: string) => takeLogLines().filter(({ keyId }) => keyId === id);
 
-it("writes one value per change, none without a change, and the alarm once; counts nothing if the write fails", async () => {
+it("of a quiet key, writes one value per change, none without one, and the alarm once; counts nothing if the write fails", async () => {
   const { id, object } = await newObject();
   await runInDurableObject(object, async (instance: ApiKey, { storage }) => {
     const [put, setAlarm] = [vi.spyOn(storage.kv, "put"), vi.spyOn(storage, "setAlarm")];
@@ -58,6 +58,7 @@ it("writes one value per change, none without a change, and the alarm once; coun
       batch(0, { ...report, number: 2 }),
       batch(0, { ...report, number: 3 }),
     ]) {
+      pass(7_000);
       put.mockClear();
       await instance.acquire(call);
       writes.push(put.mock.calls.length);
@@ -70,6 +71,93 @@ it("writes one value per change, none without a change, and the alarm once; coun
     await expect(instance.acquire(batch(1))).rejects.toThrow("the disk is full");
   });
   expect(await usedOf(id)).toEqual([1, 1]);
+});
+
+/** Sends calls with one request each. Returns how often the object has written for each. */
+async function writesOf(instance: ApiKey, storage: DurableObjectStorage, calls: number): Promise<number[]> {
+  const put = vi.spyOn(storage.kv, "put");
+  const writes: number[] = [];
+  for (let call = 0; call < calls; call += 1) {
+    put.mockClear();
+    await instance.acquire(batch(1, { wantsLease: false }));
+    writes.push(put.mock.calls.length);
+  }
+  put.mockRestore();
+  return writes;
+}
+
+it("of a busy key, one write reserves three requests; the alarm writes the exact counts 9 s after the last call", async () => {
+  const { id, object } = await newObject();
+  await runInDurableObject(object, async (instance: ApiKey, { storage }) => {
+    expect(await writesOf(instance, storage, 10)).toEqual([1, 1, 0, 0, 0, 1, 0, 0, 0, 1]);
+    const startMs = Date.now();
+    expect(await storage.getAlarm()).toBe(startMs + 9_000);
+    pass(8_000);
+    expect(await writesOf(instance, storage, 1)).toEqual([0]);
+    pass(1_000);
+    await instance.alarm();
+    expect(await storage.getAlarm()).toBe(startMs + 17_000);
+    pass(8_000);
+    await instance.alarm();
+    // What is left is to record usage.
+    expect(await storage.getAlarm()).toBe(startMs + 60_000);
+  });
+  await evictDurableObject(object);
+  expect(await usedOf(id)).toEqual([11, 11]);
+});
+
+it("a crash costs at most the reservation, and operators see what the object then has", async () => {
+  const { id, object } = await newObject();
+  await runInDurableObject(object, (instance: ApiKey, { storage }) => writesOf(instance, storage, 6));
+  pass(60_000);
+  await runDurableObjectAlarm(object);
+  await runInDurableObject(object, (instance: ApiKey, { storage }) => writesOf(instance, storage, 6));
+  expect(await usedOf(id)).toEqual([6, 12]);
+  await evictDurableObject(object);
+  expect(await usedOf(id)).toEqual([9, 15]);
+  expect((await acquire(id, batch(60))).admitted).toBe(51);
+  pass(600_000);
+  await runDurableObjectAlarm(object);
+  expect(await recordedOf(id)).toMatchObject([{ admitted: 66 }]);
+});
+
+it("an object that was replaced admits no more than it had reserved, and nothing that its successor knows better", async () => {
+  const { object } = await newObject();
+  await runInDurableObject(object, async (_: ApiKey, context) => {
+    const old = new ApiKey(context, env);
+    const ask = async (by: ApiKey, request: ReturnType<typeof batch>) => {
+      const answer = await by.acquire(request);
+      assert("result" in answer && answer.result);
+      return answer.result;
+    };
+    // The third call is granted a lease, which is not stored.
+    for (let call = 0; call < 2; call += 1) await ask(old, batch(10));
+    const isolate = batch(0, { client: "isolate", recent: 3 });
+    const { lease, revision } = await ask(old, isolate);
+    assert(lease !== undefined);
+    const successor = new ApiKey(context, env);
+    // Cloudflare lets an object that was replaced do everything but this.
+    const storage = new Proxy(context.storage, {
+      get: () => {
+        throw new Error("the object was replaced");
+      },
+    });
+    Object.defineProperty(old, "ctx", { value: { id: context.id, storage } });
+    const report = { id: lease.id, used: lease.size, isOver: true };
+    const rest = { ...isolate, wantsLease: false, revision };
+    const told = await ask(successor, { ...rest, number: 2, lease: report });
+    // The old object knows only that the isolate does not name the lease any more, and would give it back.
+    const last = { ...rest, number: 3, requests: 1, revision: told.revision };
+    await expect(old.acquire(last)).rejects.toThrow("the object was replaced");
+    const others = [3, 1, 1, 1, 60].map((requests) => ask(old, batch(requests, { wantsLease: false })));
+    const outcomes = await Promise.allSettled(others);
+    const admitted = outcomes.reduce(
+      (sum, each) => sum + (each.status === "fulfilled" ? each.value.admitted : 0),
+      0,
+    );
+    const rest60 = await ask(successor, batch(60));
+    expect(20 + lease.size + admitted + rest60.admitted).toBeLessThanOrEqual(60);
+  });
 });
 
 it("gives a repeated call its result although the grace of its secret has ended, and counts no new one", async () => {

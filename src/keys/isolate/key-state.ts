@@ -432,6 +432,7 @@ export class KeyState {
     const request: AcquireRequest = {
       client: this.id,
       number: this.#newNumber(),
+      revision: this.#status?.revision ?? 0,
       requests: waiters.length,
       waitedMs: 0,
       // An arrival is noted once its secret is known to be valid. For an invalid secret, the object ignores the rate.

@@ -33,6 +33,7 @@ import { liftBan } from "./bans.ts";
 import { Delays } from "./delays.ts";
 import { type Quota, rollOver, UNUSED_QUOTA } from "./quota.ts";
 import { type ReadRecord, RecordReader } from "./record-reader.ts";
+import { Activity, covers, RESERVED_SHARE, reserve, SETTLE_MS } from "./reservation.ts";
 import { daysOf } from "./totals.ts";
 
 /** From the start of the last request's day. */
@@ -44,13 +45,11 @@ const OBJECT_ID_LENGTH = 16;
 /** An incompatible shape of the stored state gets a new key, so that older values are ignored. */
 const STATE_KEY = "state-4";
 
-/** What is stored: the key's id, the counts, the record as it was last read, and what the alarm has to write. */
-type State = {
-  keyId: string | undefined;
-  quota: Quota;
-  read: ReadRecord | undefined;
-  unwritten: Unwritten;
-};
+/** What the object has in memory: the counts, and what the alarm has to write. */
+export type Memory = { quota: Quota; unwritten: Unwritten };
+
+/** What is stored: that, the key's id, and the record as it was last read. */
+type State = Memory & { keyId: string | undefined; read: ReadRecord | undefined };
 
 const UNUSED_STATE: State = {
   keyId: undefined,
@@ -59,8 +58,21 @@ const UNUSED_STATE: State = {
   unwritten: NOTHING_UNWRITTEN,
 };
 
-/** The clock and timers, what reads and writes the keys database, and the log: tests replace them. */
-const OPTIONS = { runtime: RUNTIME, findRecord, writeBan, writeUsage, log: logRun };
+const NEVER = Number.POSITIVE_INFINITY;
+
+/**
+ * The clock and timers, what reads and writes the keys database, the log, what is reserved, and who is told of each
+ * change in memory: tests replace them.
+ */
+const OPTIONS = {
+  runtime: RUNTIME,
+  findRecord,
+  writeBan,
+  writeUsage,
+  log: logRun,
+  reservedShare: RESERVED_SHARE,
+  onChange: (_: Memory) => {},
+};
 
 export class ApiKey extends DurableObject<Env> {
   readonly #now: () => number;
@@ -68,16 +80,20 @@ export class ApiKey extends DurableObject<Env> {
   readonly #record: RecordReader;
   /** Unknown if the object was neither called by its name nor used before. */
   readonly #keyId: string | undefined;
-  #quota: Quota;
-  #unwritten: Unwritten;
+  #memory: Memory;
+  /** What is stored of the counts: the same, or what covers them. */
+  #stored: Quota;
+  /** When the alarm looks whether to store the exact quota, or NEVER. */
+  #settlesMs = NEVER;
+  readonly #activity = new Activity();
   readonly #delays = new Delays();
 
   constructor(ctx: DurableObjectState, env: Env, options = OPTIONS) {
     super(ctx, env);
     const { runtime, findRecord, log } = options;
     const { keyId, quota, read, unwritten } = ctx.storage.kv.get<State>(STATE_KEY) ?? UNUSED_STATE;
-    this.#quota = quota;
-    this.#unwritten = unwritten;
+    this.#memory = { quota, unwritten };
+    this.#stored = this.#memory.quota;
     this.#now = runtime.now;
     this.#options = options;
     // The platform does not hand over the name for an alarm, and the database may have lost the record.
@@ -88,7 +104,7 @@ export class ApiKey extends DurableObject<Env> {
         return findRecord(env.KEYS_DB, this.#keyId);
       },
       // Of a key that was never counted, nothing is stored.
-      onChange: () => this.#quota !== UNUSED_QUOTA && this.#put(),
+      onChange: () => this.#memory.quota !== UNUSED_QUOTA && this.#put(),
       onFailure: (error) => log("record_not_read", { keyId: this.#keyId, cause: `${error}` }),
     });
   }
@@ -102,10 +118,10 @@ export class ApiKey extends DurableObject<Env> {
     const { secret } = request;
     const isInvalid = secret !== undefined && problemOf(record, secret, nowMs) !== undefined;
     // A repeated call gets its result, although the secret's grace may have ended since the call was counted.
-    if (isInvalid && !isCounted(this.#quota, request)) return answer;
-    const before = liftBan(this.#quota, record.bansLiftedUntilMs);
+    if (isInvalid && !isCounted(this.#memory.quota, request)) return answer;
+    const before = liftBan(this.#memory.quota, record.bansLiftedUntilMs);
     const { result, quota } = acquire(before, record.limits, request, nowMs, this.#delays.longestMs(nowMs));
-    this.#store(quota);
+    this.#change(quota, request);
     return { ...answer, result };
   }
 
@@ -120,27 +136,33 @@ export class ApiKey extends DurableObject<Env> {
     if ("unavailable" in answer || answer.record === null) return answer;
     const { limits, bansLiftedUntilMs } = answer.record;
     const nowMs = this.#now();
-    const quota = rollOver(liftBan(this.#quota, bansLiftedUntilMs), limits, nowMs);
+    const quota = rollOver(liftBan(this.#memory.quota, bansLiftedUntilMs), limits, nowMs);
     return { ...answer, usage: { status: statusOf(quota, limits, nowMs), days: daysOf(quota.totals) } };
   }
 
   /** Writes a ban and usage, and deletes the storage of an unused key. What fails is tried again later. */
   override async alarm(): Promise<void> {
     const { storage } = this.ctx;
-    if (this.#now() >= this.#deletedMs && this.#unwritten.days.length === 0) {
-      this.#quota = UNUSED_QUOTA;
-      this.#unwritten = NOTHING_UNWRITTEN;
+    if (this.#now() >= this.#deletedMs && this.#memory.unwritten.days.length === 0) {
+      this.#keep({ quota: UNUSED_QUOTA, unwritten: NOTHING_UNWRITTEN });
+      this.#stored = this.#memory.quota;
       return storage.deleteAll();
     }
+    const isDue = this.#now() >= alarmMs(this.#memory.unwritten, this.#deletedMs);
     await this.#writeBan();
     await this.#writeUsage();
-    void storage.setAlarm(alarmMs(this.#unwritten, this.#deletedMs));
-    this.#put();
+    const { settlesMs } = this.#activity;
+    const isExact = this.#stored === this.#memory.quota;
+    // If the clock has stepped back, the exact quota is stored now.
+    const settles = !isExact && this.#now() < settlesMs && this.#settlesBy(settlesMs);
+    this.#settlesMs = settles ? settlesMs : NEVER;
+    void storage.setAlarm(Math.min(alarmMs(this.#memory.unwritten, this.#deletedMs), this.#settlesMs));
+    if (isDue || !(isExact || settles)) this.#put();
   }
 
   async #writeBan(): Promise<void> {
-    const { bannedUntilMs } = this.#quota;
-    if (this.#now() < this.#unwritten.banMs) return;
+    const { bannedUntilMs } = this.#memory.quota;
+    if (this.#now() < this.#memory.unwritten.banMs) return;
     const isWritten =
       this.#now() >= bannedUntilMs ||
       (await this.#write(
@@ -148,21 +170,25 @@ export class ApiKey extends DurableObject<Env> {
         this.#options.writeBan(this.env.KEYS_DB, this.#id, bannedUntilMs),
       ));
     // Unless another ban has begun meanwhile.
-    if (!isWritten || this.#quota.bannedUntilMs === bannedUntilMs)
-      this.#unwritten = afterBan(this.#unwritten, isWritten, this.#now());
+    if (!isWritten || this.#memory.quota.bannedUntilMs === bannedUntilMs)
+      this.#keep({ ...this.#memory, unwritten: afterBan(this.#memory.unwritten, isWritten, this.#now()) });
   }
 
   async #writeUsage(): Promise<void> {
-    const { days, usageMs } = this.#unwritten;
+    const { quota } = this.#memory;
+    const { days, usageMs } = this.#memory.unwritten;
     if (days.length === 0 || this.#now() < usageMs) return;
-    const quota = this.#quota;
     const counter = { keyId: this.#id, object: this.ctx.id.toString().slice(0, OBJECT_ID_LENGTH) };
     const isWritten = await this.#write(
       "usage_not_recorded",
       this.#options.writeUsage(this.env.KEYS_DB, counter, quota, days),
     );
     const written = isWritten ? days : [];
-    this.#unwritten = afterUsage(this.#unwritten, written, quota.totals, this.#quota.totals, this.#now());
+    const { unwritten, quota: after } = this.#memory;
+    this.#keep({
+      quota: after,
+      unwritten: afterUsage(unwritten, written, quota.totals, after.totals, this.#now()),
+    });
   }
 
   /** Waits for a write. Logs a failure as `event`. */
@@ -182,7 +208,7 @@ export class ApiKey extends DurableObject<Env> {
   }
 
   get #deletedMs(): number {
-    return this.#quota.counts.day.startMs + KEPT_UNUSED_MS;
+    return this.#memory.quota.counts.day.startMs + KEPT_UNUSED_MS;
   }
 
   async #answer(secret?: string, isPatient?: boolean, waitedMs = 0): Promise<RecordAnswer | NoRecord> {
@@ -190,23 +216,57 @@ export class ApiKey extends DurableObject<Env> {
     return this.#record.answer(secret, isPatient).finally(() => end(this.#now()));
   }
 
-  /** Stores changed counts as one row, and sets the alarm if it has something to do earlier than before, or was lost. */
-  #store(quota: Quota): void {
-    const before = this.#quota;
-    if (quota.revision === before.revision) return;
+  /** Keeps changed counts: in memory if what is stored covers them, otherwise as one row. Sets the alarm if it has something to do earlier. */
+  #change(quota: Quota, request: AcquireRequest): void {
+    const before = this.#memory;
+    // Then the isolate has asked an object that has replaced this one, which Cloudflare finds out when this one stores something.
+    const isBehind = request.revision > before.quota.revision;
+    if (quota.revision === before.quota.revision && !isBehind) return;
     const nowMs = this.#now();
-    const unwritten = afterChange(this.#unwritten, before, quota, nowMs);
-    const needsAlarm = isOverdue(this.#unwritten, nowMs) || alarmMs(unwritten) < alarmMs(this.#unwritten);
+    this.#activity.noteChange(nowMs);
+    const after = { quota, unwritten: afterChange(before.unwritten, before.quota, quota, nowMs) };
+    const settles = this.#settlesBy(this.#settlesMs);
+    if (settles && !isBehind && !this.#takesBack(request) && covers(this.#stored, quota)) {
+      this.#keep(after);
+      return;
+    }
+    const startsToSettle = !settles && this.#activity.isBusy && this.#options.reservedShare > 0;
+    if (startsToSettle) this.#settlesMs = this.#activity.settlesMs;
+    const isEarlier = alarmMs(after.unwritten) < alarmMs(before.unwritten);
     // The output gate waits for the alarm, as for every write.
-    if (needsAlarm) void this.ctx.storage.setAlarm(alarmMs(unwritten));
-    this.#put(quota, unwritten);
+    if (startsToSettle || isEarlier || isOverdue(before.unwritten, nowMs))
+      void this.ctx.storage.setAlarm(Math.min(alarmMs(after.unwritten), this.#settlesMs));
+    this.#put(after);
+  }
+
+  /** Whether a call takes something back that is stored. After a crash its repetition would take that back once more. */
+  #takesBack(request: AcquireRequest): boolean {
+    const { number } = this.#stored.clients.get(request.client) ?? {};
+    return isCounted(this.#memory.quota, request) || request.decisions.some((each) => each.number === number);
+  }
+
+  /** Whether an alarm at `atMs` will store the exact quota. Not if it was lost, or the clock has stepped back. */
+  #settlesBy(atMs: number): boolean {
+    return Math.abs(atMs - this.#now()) <= SETTLE_MS;
   }
 
   /** If the write fails, the state in memory stays as it was. */
-  #put(quota = this.#quota, unwritten = this.#unwritten): void {
-    const state: State = { keyId: this.#keyId, quota, read: this.#record.latest, unwritten };
+  #put(after = this.#memory): void {
+    const { latest } = this.#record;
+    const limits = latest?.record?.limits;
+    let stored = after;
+    if (limits !== undefined && this.#settlesBy(this.#settlesMs)) {
+      const quota = reserve(after.quota, limits, this.#options.reservedShare);
+      stored = { quota, unwritten: afterChange(after.unwritten, after.quota, quota, this.#now()) };
+    }
+    const state: State = { keyId: this.#keyId, ...stored, read: latest };
     this.ctx.storage.kv.put(STATE_KEY, state);
-    this.#quota = quota;
-    this.#unwritten = unwritten;
+    this.#stored = stored.quota;
+    this.#keep(after);
+  }
+
+  #keep(after: Memory): void {
+    this.#memory = after;
+    this.#options.onChange(after);
   }
 }

@@ -1,0 +1,69 @@
+// What the object of a busy key stores: not each change, but a reservation: its quota with more requests charged than it has admitted.
+// What is stored covers changes that stay in memory. An object that starts again goes on from it, so a crash costs at most what was
+// reserved, and admits nothing twice. Pure functions, and how busy a key is.
+
+import { type Limits, room, type WindowName, withLimits } from "../../rate-limit/windows.ts";
+import { MINUTE_MS } from "../protocol.ts";
+import { charge, type Quota } from "./quota.ts";
+
+/** What is reserved, as a share of the minute's limit. Larger: fewer rows; smaller: a crash costs less. 0: each change is stored. */
+export const RESERVED_SHARE = 1 / 20;
+/** At most this share of what is left. Larger: fewer rows at the end of a window; smaller: a crash there costs less. */
+const LEFT_SHARE = 1 / 4;
+/** So many changes, or changes in so many milliseconds, have a revision below the one that is stored. */
+const REVISIONS = MINUTE_MS;
+
+/** The exact quota is stored after this time without a change. Longer: fewer rows; but Cloudflare lets an object sleep after 10 s. */
+export const SETTLE_MS = 9_000;
+/** With fewer changes in SETTLE_MS, as a moving average, each is stored. Fewer: alarms that cost more than they save; more: rows. */
+const BUSY_CHANGES = 2;
+
+/** The quota with a reservation: this share of the minute's limit. */
+export function reserve(quota: Quota, limits: Limits, share: number): Quota {
+  const left = room(withLimits(quota.counts, limits));
+  const charged = Math.floor(Math.min(limits.minute * share, left * LEFT_SHARE));
+  const reserved = charge(quota, quota.counts.minute.startMs, { charged });
+  return { ...reserved, revision: quota.revision + REVISIONS };
+}
+
+/** Whether an object that goes on from `stored` admits nothing again, and loses nothing but counts of some seconds. */
+export function covers(stored: Quota, quota: Quota): boolean {
+  // Leases that have come back. No call names them again, so the object would credit them again.
+  let credit = 0;
+  for (const [id, { lease }] of stored.clients)
+    if (lease !== undefined && quota.clients.get(id)?.lease?.id !== lease.id)
+      credit += lease.size - lease.used;
+  const fits = (name: WindowName) => {
+    const [before, after] = [stored.counts[name], quota.counts[name]];
+    return after.startMs === before.startMs && after.used + credit <= before.used;
+  };
+  // A late report changes an earlier day.
+  const { days } = stored.totals;
+  const isToday = quota.totals.days.every(
+    (day) => day.startMs === quota.counts.day.startMs || days.includes(day),
+  );
+  // The revision of what is stored is that of an object that has started again.
+  const isBelow = quota.revision < stored.revision && quota.bannedUntilMs === stored.bannedUntilMs;
+  return isBelow && isToday && fits("minute") && fits("day");
+}
+
+/** How often a quota changes. */
+export class Activity {
+  /** The time of the latest change (Unix time), and the average then. */
+  #changedMs = 0;
+  #changes = 0;
+
+  noteChange(nowMs: number): void {
+    this.#changes = 1 + this.#changes * Math.exp(-Math.abs(nowMs - this.#changedMs) / SETTLE_MS);
+    this.#changedMs = nowMs;
+  }
+
+  get isBusy(): boolean {
+    return this.#changes >= BUSY_CHANGES;
+  }
+
+  /** When the exact quota is to be stored, if no change comes before (Unix time). */
+  get settlesMs(): number {
+    return this.#changedMs + SETTLE_MS;
+  }
+}

@@ -1,0 +1,127 @@
+// What the object of a busy key stores, and what that covers. The simulation has crashes in between.
+
+import { expect, it } from "vitest";
+import { acquire } from "../../src/keys/object/acquire.ts";
+import { type Quota, UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
+import { Activity, covers, RESERVED_SHARE, reserve, SETTLE_MS } from "../../src/keys/object/reservation.ts";
+import type { AcquireRequest } from "../../src/keys/protocol.ts";
+import { NO_REQUESTS } from "../support/key-record.ts";
+
+const MINUTE_MS = Date.UTC(2026, 10, 20, 12, 34);
+const DAY_MS = 86_400_000;
+const LIMITS = { minute: 100, day: 1_000 };
+
+let number = 0;
+/** The quota after a call of an isolate. */
+function call(quota: Quota, rest: Partial<AcquireRequest> = {}, nowMs = MINUTE_MS, limits = LIMITS): Quota {
+  number += 1;
+  return acquire(quota, limits, { ...NO_REQUESTS, client: "A", number, ...rest }, nowMs).quota;
+}
+const used = ({ counts }: Quota) => [counts.minute.used, counts.day.used];
+
+it("a twentieth of the minute's limit is reserved, at most a quarter of what is left, and with 0 nothing", () => {
+  const reserved = (requests: number, share = RESERVED_SHARE, limits = LIMITS) => {
+    const quota = call(UNUSED_QUOTA, { requests }, MINUTE_MS, limits);
+    return (used(reserve(quota, limits, share))[0] ?? 0) - (used(quota)[0] ?? 0);
+  };
+  expect([0, 1, 80, 84, 88, 96, 97, 100].map((requests) => reserved(requests))).toEqual([
+    5, 5, 5, 4, 3, 1, 0, 0,
+  ]);
+  expect(reserved(1, 0)).toBe(0);
+  expect(reserved(1, RESERVED_SHARE, { minute: 100, day: 13 })).toBe(3);
+});
+
+/** A quota with a lease of A and a refusal, and what is stored of it. */
+function newKey() {
+  const quota = call(UNUSED_QUOTA, { requests: 40, recent: 8, wantsLease: true });
+  const stored = reserve(quota, LIMITS, RESERVED_SHARE);
+  const lease = quota.clients.get("A")?.lease;
+  if (lease === undefined) throw new Error("no lease");
+  return { quota, stored, lease };
+}
+
+it("requests are covered while they are not more than was reserved, in either window", () => {
+  const { quota, stored } = newKey();
+  const after = (requests: number) => call(quota, { client: "B", requests });
+  expect([1, 5, 6].map((requests) => covers(stored, after(requests)))).toEqual([true, true, false]);
+  for (const name of ["minute", "day"] as const) {
+    const { counts } = after(5);
+    const other = {
+      ...after(5),
+      counts: { ...counts, [name]: { ...counts[name], used: counts[name].used + 1 } },
+    };
+    expect(covers(stored, other)).toBe(false);
+  }
+});
+
+it("what has come back of a stored lease can't be used before it is stored: it would come back again", () => {
+  const { quota, stored, lease } = newKey();
+  const back = call(quota, { lease: { id: lease.id, used: 1, isOver: true } });
+  expect([used(back), covers(stored, back)]).toEqual([[41, 41], true]);
+  // Of the reservation, the lease's one request is used.
+  const after = (requests: number) => call(back, { client: "B", requests });
+  expect([4, 5].map((requests) => covers(stored, after(requests)))).toEqual([true, false]);
+});
+
+it("a lease, its renewal and its return are part of what was reserved", () => {
+  const { quota, stored } = newKey();
+  const leased = call(quota, { client: "B", requests: 1, recent: 1.75, wantsLease: true });
+  const { id = 0, size = 0 } = leased.clients.get("B")?.lease ?? {};
+  expect([size > 0, covers(stored, leased)]).toEqual([true, size <= 4]);
+  const back = call(leased, { client: "B", lease: { id, used: 1, isOver: true } });
+  expect([used(back)[0], covers(stored, back)]).toEqual([(used(quota)[0] ?? 0) + 2, true]);
+});
+
+it("refusals are covered, but not a ban", () => {
+  const { quota, stored } = newKey();
+  const refused = { admitted: 0, refused: 9, refusedByDay: 0, atMs: MINUTE_MS };
+  const after = call(quota, { decisions: [{ number: 99, ...refused }] });
+  expect(covers(stored, after)).toBe(true);
+  expect(covers(stored, { ...after, bannedUntilMs: MINUTE_MS + 1 })).toBe(false);
+});
+
+it("a new minute, a new day, and a late report to an earlier day are not covered", () => {
+  const { quota, stored } = newKey();
+  for (const ms of [60_000, DAY_MS])
+    expect(covers(stored, call(quota, { client: "B", requests: 1 }, MINUTE_MS + ms))).toBe(false);
+  const tomorrow = call(quota, { requests: 1 }, MINUTE_MS + DAY_MS);
+  const late = { number: 99, admitted: 0, refused: 1, refusedByDay: 0, atMs: MINUTE_MS };
+  const reserved = reserve(tomorrow, LIMITS, RESERVED_SHARE);
+  const report = (atMs: number) =>
+    call(tomorrow, { client: "B", decisions: [{ ...late, atMs }] }, MINUTE_MS + DAY_MS);
+  expect([MINUTE_MS, MINUTE_MS + DAY_MS].map((atMs) => covers(reserved, report(atMs)))).toEqual([
+    false,
+    true,
+  ]);
+});
+
+it("what is stored has a higher revision than all that it covers, also after a minute and many changes", () => {
+  const { quota, stored } = newKey();
+  const next = call(quota, { client: "B", requests: 1 }, MINUTE_MS + 59_999);
+  expect(covers(stored, next)).toBe(true);
+  expect(covers(stored, { ...next, revision: stored.revision })).toBe(false);
+  // What is stored exactly covers no change.
+  expect(covers(quota, { ...quota, revision: quota.revision + 1 })).toBe(false);
+});
+
+it("a key is busy from two changes in nine seconds on, as a moving average", () => {
+  const busyAfter = (...gapsMs: number[]) => {
+    const activity = new Activity();
+    let nowMs = MINUTE_MS;
+    activity.noteChange(nowMs);
+    for (const gapMs of gapsMs) {
+      nowMs += gapMs;
+      activity.noteChange(nowMs);
+    }
+    return [activity.isBusy, activity.settlesMs - nowMs];
+  };
+  const gaps = (count: number, ms: number) => Array.from({ length: count }, () => ms);
+  expect(busyAfter()).toEqual([false, SETTLE_MS]);
+  expect(busyAfter(0)).toEqual([true, SETTLE_MS]);
+  expect(busyAfter(1_000)).toEqual([false, SETTLE_MS]);
+  expect(busyAfter(...gaps(9, 6_000))).toEqual([true, SETTLE_MS]);
+  expect(busyAfter(...gaps(9, 7_000))).toEqual([false, SETTLE_MS]);
+  expect(busyAfter(0, 30_000)).toEqual([false, SETTLE_MS]);
+  // After the clock has stepped back.
+  expect(busyAfter(0, -30_000)).toEqual([false, SETTLE_MS]);
+});
