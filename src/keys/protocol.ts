@@ -49,8 +49,11 @@ export const DAY_MS = WINDOW_SECONDS.day * 1000;
 /** Days with totals, today included. */
 export const DAYS_KEPT = 30;
 
-/** The longest lease, and the time over which rates are measured. Longer: fewer calls; but its return must fit into MAX_WAIT_MS. */
-export const LEASE_MS = 4_000;
+/** The longest lease. Longer: fewer calls; shorter: shorter waits in a burst that uses up a window, and less is lost if isolates end. */
+export const LEASE_MS = 2_000;
+
+/** The time over which rates are measured. Longer: leases that fit to a steady rate; shorter: leases that fit to a burst. */
+export const RATE_MS = 4_000;
 
 /** How late a timer may be, and so the report on a lease. Longer: later retries of undecided requests; shorter: more of them in vain. */
 export const LATE_MS = 50;
@@ -96,7 +99,7 @@ export interface AcquireRequest {
   revision: number;
   /** How long the first request has waited when the call or its repetition is sent, in milliseconds by the isolate's clock. */
   waitedMs: number;
-  /** How many requests have arrived in the isolate in LEASE_MS, as a moving average. */
+  /** How many requests have arrived in the isolate in RATE_MS, as a moving average. */
   recent: number;
   wantsLease: boolean;
   /** The client's lease, with the number of requests that it has used. After `isOver` it uses no more. */

@@ -199,7 +199,7 @@ type Waiting = {
 };
 
 /** The most calls of an isolate in a second. */
-const MAX_CALLS = 5;
+const MAX_CALLS = 20;
 /** How far a burst looks back, and for how long what was left would have lasted at its rate. */
 const BURST_MS = 11_000;
 const BURST_SECONDS = 8;

@@ -30,10 +30,10 @@ import {
   type AcquireRequest,
   type AcquireResult,
   LATE_MS,
-  LEASE_MS,
   type Lease,
   type LocalDecision,
   MAX_WAIT_MS,
+  RATE_MS,
   type RecordAnswer,
   type Status,
   type UsableRecord,
@@ -64,7 +64,7 @@ export const MAX_ANSWER_MS = 4_000;
 const MIN_CALL_MS = 400;
 
 /** The most calls of one isolate for one key in a second, without retries. More: shorter waits at the end of a window; less: a calmer object. */
-const MAX_CALLS = 5;
+const MAX_CALLS = 20;
 /** The last of these is for reports, for which other isolates may wait. */
 const REQUEST_CALLS = MAX_CALLS - 1;
 export const SECOND_MS = 1_000;
@@ -277,10 +277,10 @@ export class KeyState {
     this.#arrival = { atMs: nowMs, recent: 1 + this.#recent(nowMs) };
   }
 
-  /** How many requests came within LEASE_MS: an exponential moving average. */
+  /** How many requests came within RATE_MS: an exponential moving average. */
   #recent(nowMs: number): number {
     const { atMs, recent } = this.#arrival;
-    return recent * Math.exp(-Math.abs(nowMs - atMs) / LEASE_MS);
+    return recent * Math.exp(-Math.abs(nowMs - atMs) / RATE_MS);
   }
 
   /** Decides a request by a ban, from the lease, or by a full window. */

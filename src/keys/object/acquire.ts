@@ -8,7 +8,14 @@ import {
   startOfWindowMs,
   withLimits,
 } from "../../rate-limit/windows.ts";
-import { type AcquireRequest, type AcquireResult, MAX_WAIT_MS, MINUTE_MS, type Status } from "../protocol.ts";
+import {
+  type AcquireRequest,
+  type AcquireResult,
+  MAX_WAIT_MS,
+  MINUTE_MS,
+  RATE_MS,
+  type Status,
+} from "../protocol.ts";
 import { countTowardsBan, late } from "./bans.ts";
 import { comingBack, grant, isLateInMinute, nextEndMs, outstanding, undecided } from "./leases.ts";
 import {
@@ -74,12 +81,13 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const counted = { ...judged, unleasedUntilMs };
   const held = before.clients.get(request.client)?.lease;
   const { number, recent } = request;
-  const client: Client = { number, admitted, refused, refusedByDay, recent, seenMs: nowMs, lease: held };
+  const leaseMs = Math.abs(nowMs - known.seenMs) < RATE_MS ? known.leaseMs : 0;
+  const client = { number, admitted, refused, refusedByDay, recent, seenMs: nowMs, leaseMs, lease: held };
   const clients = withClient(before.clients, request.client, client, nowMs);
   const lease = wantsLease ? grant({ ...counted, clients }, limits, client, nowMs, delayMs) : undefined;
   const isSame = before === rolled && unleasedUntilMs === before.unleasedUntilMs;
   if (isSame && admitted + refused === 0 && lease === undefined) return answer(rolled, 0, 0);
-  if (lease !== undefined) clients.set(request.client, { ...client, lease });
+  if (lease !== undefined) clients.set(request.client, { ...client, leaseMs: lease.durationMs, lease });
   const leased = lease === undefined ? 0 : lease.size - (held?.size ?? 0);
   const after = { ...charge(counted, atMs, { charged: leased }), clients };
   return answer(revised(after, nowMs), admitted, refused, lease);

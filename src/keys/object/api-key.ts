@@ -151,11 +151,9 @@ export class ApiKey extends DurableObject<Env> {
     const isDue = this.#now() >= alarmMs(this.#memory.unwritten, this.#deletedMs);
     await this.#writeBan();
     await this.#writeUsage();
-    const { settlesMs } = this.#activity;
     const isExact = this.#stored === this.#memory.quota;
-    // If the clock has stepped back, the exact quota is stored now.
-    const settles = !isExact && this.#now() < settlesMs && this.#settlesBy(settlesMs);
-    this.#settlesMs = settles ? settlesMs : NEVER;
+    const settles = !isExact && !this.#activity.isQuiet(this.#now());
+    this.#settlesMs = settles ? this.#activity.settlesMs : NEVER;
     void storage.setAlarm(Math.min(alarmMs(this.#memory.unwritten, this.#deletedMs), this.#settlesMs));
     if (isDue || !(isExact || settles)) this.#put();
   }

@@ -1,23 +1,30 @@
 // Leases: which one an isolate gets, and how many requests may still come back from those of all isolates.
 
 import { giveBack, type Limits, resetMs, room, withLimits } from "../../rate-limit/windows.ts";
-import { LATE_MS, LEASE_MS, MAX_WAIT_MS } from "../protocol.ts";
+import { LATE_MS, LEASE_MS, MAX_WAIT_MS, RATE_MS } from "../protocol.ts";
 import type { Client, GrantedLease, Quota } from "./quota.ts";
 
 /** The shortest lease. Longer: fewer calls at the end of a window; shorter: shorter waits there. */
 const MIN_LEASE_MS = 300;
+/** The first lease of an isolate: a burst often ends soon. Longer: fewer calls; shorter: shorter waits for the rest of a burst. */
+const FIRST_LEASE_MS = 500;
+/** Each further lease may last so many times as long as the one before. More: fewer calls; less: shorter waits in long bursts. */
+const GROWTH = 2;
 /** A lease ends at least this long before its minute, because a timer may be late by as much. */
 const LEASE_MARGIN_MS = 5;
 const MIN_LEASE = 2;
-/** Isolates with fewer recent requests get no lease: it would cost more calls than it saves. Two requests in a second are more. */
-const MIN_RECENT = 1.75;
-/** A lease is for twice the recent requests and some more, so that its time ends it, and not a rate that varies. */
-const HEADROOM = 2;
-const RESERVE = 8;
+/** Isolates with fewer recent requests get no lease: it would cost more calls than it saves. */
+const MIN_RECENT = 3;
+/** A lease is for the recent requests of its time, and of so many more. More: fewer calls; less: a smaller loss if isolates end. */
+const SPARE = 4;
+/** A renewed lease with so many times more requests than it needs is given back instead. */
+const MOST_UNUSED = 2;
 /** A lease ends before the window can be full: within this share of the time that the key's recent rate needs for that. */
 const TIME_SHARE = 1 / 4;
 /** What one isolate may take of the remaining requests. More: fewer calls; less: fewer requests that wait for its lease's end. */
 const LEASE_SHARE = 1 / 2;
+/** While this share of the minute's limit is left, isolates that share it get no lease. More: more calls; less: longer waits at its end. */
+const LAST_SHARE = 1 / 4;
 
 /** How long a lease stays outstanding after its time: its isolate reports it by then, unless a call fails or the isolate has ended. */
 const RELEASE_MS = 3_000;
@@ -71,30 +78,32 @@ export function grant(
   delayMs: number,
 ): GrantedLease | undefined {
   const { minute, day } = withLimits(quota.counts, limits);
-  const { number, recent, lease: held } = client;
+  const { number, recent, leaseMs, lease: held } = client;
+  const left = room({ minute, day });
+  const recentOfAll = recentRequests(quota, nowMs);
   // A lease of an earlier minute ends by itself.
   const isOld = held !== undefined && held.grantedMs < minute.startMs;
-  if (recent < MIN_RECENT || nowMs < quota.unleasedUntilMs || isOld) return undefined;
-  const left = room({ minute, day });
-  const fullMs = (left * LEASE_MS) / recentOfAll(quota, nowMs);
+  const isLast = left < minute.limit * LAST_SHARE && recentOfAll > recent;
+  if (recent < MIN_RECENT || nowMs < quota.unleasedUntilMs || isOld || isLast) return undefined;
+  const fullMs = (left * RATE_MS) / recentOfAll;
   const leftMs = resetMs(minute, "minute") - nowMs - LEASE_MARGIN_MS;
-  const durationMs = Math.floor(
-    Math.min(leftMs, LEASE_MS - delayMs, Math.max(MIN_LEASE_MS, fullMs * TIME_SHARE)),
-  );
-  const wanted = Math.ceil(((HEADROOM * recent + RESERVE) * durationMs) / LEASE_MS);
+  const grownMs = Math.max(FIRST_LEASE_MS, GROWTH * leaseMs);
+  const untilFullMs = Math.max(MIN_LEASE_MS, fullMs * TIME_SHARE);
+  const durationMs = Math.floor(Math.min(leftMs, LEASE_MS - delayMs, grownMs, untilFullMs));
+  const wanted = Math.ceil(((recent + SPARE) * durationMs) / RATE_MS);
   const unused = held === undefined ? 0 : held.size - held.used;
   const more = Math.max(0, Math.min(wanted - unused, Math.floor(left * LEASE_SHARE)));
   // A lease that has become much too large is given back at its end. None is granted or renewed just before a minute ends.
-  const isUseful = durationMs >= MIN_LEASE_MS && unused + more >= MIN_LEASE && unused <= HEADROOM * wanted;
+  const isUseful = durationMs >= MIN_LEASE_MS && unused + more >= MIN_LEASE && unused <= MOST_UNUSED * wanted;
   if (!isUseful) return undefined;
   // If the clock has stepped back, the window is in the future; the lease is charged to it.
   const granted = { id: number, size: 0, used: 0, grantedMs: Math.max(nowMs, minute.startMs), ...held };
   return { ...granted, size: granted.size + more, durationMs, renewedMs: nowMs };
 }
 
-/** How many requests came within LEASE_MS, by the isolates that have called since. */
-function recentOfAll({ clients }: Quota, nowMs: number): number {
+/** How many requests came within RATE_MS, by the isolates that have called since. */
+function recentRequests({ clients }: Quota, nowMs: number): number {
   let sum = 0;
-  for (const { recent, seenMs } of clients.values()) if (nowMs - seenMs < LEASE_MS) sum += recent;
+  for (const { recent, seenMs } of clients.values()) if (nowMs - seenMs < RATE_MS) sum += recent;
   return sum;
 }

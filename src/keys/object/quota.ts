@@ -23,6 +23,8 @@ export interface Client extends Decided {
   /** See AcquireRequest. */
   recent: number;
   seenMs: number;
+  /** How long its latest lease was to last, or 0 if it has had none lately. */
+  leaseMs: number;
   lease?: GrantedLease | undefined;
 }
 
@@ -33,6 +35,7 @@ export const NEW_CLIENT: Client = {
   refusedByDay: 0,
   recent: 0,
   seenMs: 0,
+  leaseMs: 0,
 };
 
 export interface Quota {

@@ -13,8 +13,10 @@ const LEFT_SHARE = 1 / 4;
 /** So many changes, or changes in so many milliseconds, have a revision below the one that is stored. */
 const REVISIONS = MINUTE_MS;
 
-/** The exact quota is stored after this time without a change. Longer: fewer rows; but Cloudflare lets an object sleep after 10 s. */
+/** The alarm looks so long after the last change that it knows of. Longer: fewer alarms; but Cloudflare lets an object sleep after 10 s. */
 export const SETTLE_MS = 9_000;
+/** The alarm stores the exact quota after so much time without a change, and otherwise looks again. Longer: more alarms; shorter: more rows. */
+const QUIET_MS = 4_000;
 /** With fewer changes in SETTLE_MS, as a moving average, each is stored. Fewer: alarms that cost more than they save; more: rows. */
 const BUSY_CHANGES = 2;
 
@@ -62,7 +64,11 @@ export class Activity {
     return this.#changes >= BUSY_CHANGES;
   }
 
-  /** When the exact quota is to be stored, if no change comes before (Unix time). */
+  isQuiet(nowMs: number): boolean {
+    return Math.abs(nowMs - this.#changedMs) >= QUIET_MS;
+  }
+
+  /** When the alarm looks whether to store the exact quota (Unix time). */
   get settlesMs(): number {
     return this.#changedMs + SETTLE_MS;
   }
