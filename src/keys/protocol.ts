@@ -21,9 +21,6 @@
 //           isolate has one.
 // PREVENTS  A refusal while requests are left.
 //
-// RULE      A lease lasts at most LEASE_MS less the time that requests may have waited when it is granted.
-// PREVENTS  Requests that have to be refused just before a lease comes back.
-//
 // RULE      Calls and local decisions are numbered, and the object remembers the latest call of each isolate. It answers a repeated call with the
 //           same result, except that a refused request that may fit by now is undecided. A local decision with the number of a call replaces
 //           what the call was charged.
@@ -49,7 +46,10 @@ export const DAY_MS = WINDOW_SECONDS.day * 1000;
 /** Days with totals, today included. */
 export const DAYS_KEPT = 30;
 
-/** The longest lease. Longer: fewer calls; shorter: shorter waits in a burst that uses up a window, and less is lost if isolates end. */
+/**
+ * The longest lease. Longer: fewer calls; shorter: shorter waits in a burst, and less is lost if isolates end. Requests that wait for its
+ * return may have waited for a slow read or call before, and all of that must fit into MAX_WAIT_MS.
+ */
 export const LEASE_MS = 2_000;
 
 /** The time over which rates are measured. Longer: leases that fit to a steady rate; shorter: leases that fit to a burst. */
@@ -97,8 +97,6 @@ export interface AcquireRequest {
   requests: number;
   /** The highest that the isolate has got from an object of the key. */
   revision: number;
-  /** How long the first request has waited when the call or its repetition is sent, in milliseconds by the isolate's clock. */
-  waitedMs: number;
   /** How many requests have arrived in the isolate in RATE_MS, as a moving average. */
   recent: number;
   wantsLease: boolean;

@@ -20,7 +20,6 @@ export const recordOf = (hashes: readonly string[], limits: Limits, id = KEY_ID)
 export const NO_REQUESTS = {
   requests: 0,
   revision: 0,
-  waitedMs: 0,
   recent: 0,
   wantsLease: false,
   decisions: [],

@@ -161,13 +161,11 @@ export class KeyClient {
     const { now } = this.#runtime;
     const call = this.state.beginCall(reason, now());
     this.#reportSoon();
-    const acquire = (object: KeyObject) => {
-      call.request.waitedMs = Math.max(0, now() - (call.waiters[0]?.arrivedMs ?? call.sentMs));
-      return object.acquire(call.request);
-    };
-    const answer = await this.#ask<AcquireAnswer>(acquire, call.maxMs, call.waiters).catch(
-      (failure) => void this.state.failCall(call, failure, now()),
-    );
+    const answer = await this.#ask<AcquireAnswer>(
+      (object) => object.acquire(call.request),
+      call.maxMs,
+      call.waiters,
+    ).catch((failure) => void this.state.failCall(call, failure, now()));
     const lease = answer && this.state.endCall(call, answer, now(), this.#runtime.random);
     if (lease !== undefined) this.#runtime.keepAlive(this.#endLease(lease));
     this.#reportSoon();

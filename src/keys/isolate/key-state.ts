@@ -434,7 +434,6 @@ export class KeyState {
       number: this.#newNumber(),
       revision: this.#status?.revision ?? 0,
       requests: waiters.length,
-      waitedMs: 0,
       // An arrival is noted once its secret is known to be valid. For an invalid secret, the object ignores the rate.
       recent: this.#recent(nowMs) + this.#withSecret(secret).length,
       wantsLease,

@@ -29,11 +29,8 @@ import {
   withClient,
 } from "./quota.ts";
 
-/**
- * Applies the report, admits the requests that fit, refuses those for which no lease can make room, and grants a lease. `delayMs`: how
- * long requests may have waited until now; a lease has to come back so much earlier.
- */
-export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, nowMs: number, delayMs = 0) {
+/** Applies the report, admits the requests that fit, refuses those for which no lease can make room, and grants a lease. */
+export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, nowMs: number) {
   const rolled = rollOver(quota, limits, nowMs);
   const known = rolled.clients.get(request.client) ?? NEW_CLIENT;
   const answer = (after: Quota, admitted: number, refused: number, lease?: GrantedLease) => {
@@ -84,7 +81,7 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const leaseMs = Math.abs(nowMs - known.seenMs) < RATE_MS ? known.leaseMs : 0;
   const client = { number, admitted, refused, refusedByDay, recent, seenMs: nowMs, leaseMs, lease: held };
   const clients = withClient(before.clients, request.client, client, nowMs);
-  const lease = wantsLease ? grant({ ...counted, clients }, limits, client, nowMs, delayMs) : undefined;
+  const lease = wantsLease ? grant({ ...counted, clients }, limits, client, nowMs) : undefined;
   const isSame = before === rolled && unleasedUntilMs === before.unleasedUntilMs;
   if (isSame && admitted + refused === 0 && lease === undefined) return answer(rolled, 0, 0);
   if (lease !== undefined) clients.set(request.client, { ...client, leaseMs: lease.durationMs, lease });

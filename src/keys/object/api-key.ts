@@ -30,7 +30,6 @@ import {
   writeUsage,
 } from "./alarm.ts";
 import { liftBan } from "./bans.ts";
-import { Delays } from "./delays.ts";
 import { type Quota, rollOver, UNUSED_QUOTA } from "./quota.ts";
 import { type ReadRecord, RecordReader } from "./record-reader.ts";
 import { Activity, covers, RESERVED_SHARE, reserve, SETTLE_MS } from "./reservation.ts";
@@ -86,7 +85,6 @@ export class ApiKey extends DurableObject<Env> {
   /** When the alarm looks whether to store the exact quota, or NEVER. */
   #settlesMs = NEVER;
   readonly #activity = new Activity();
-  readonly #delays = new Delays();
 
   constructor(ctx: DurableObjectState, env: Env, options = OPTIONS) {
     super(ctx, env);
@@ -111,7 +109,7 @@ export class ApiKey extends DurableObject<Env> {
 
   /** Counts a batch. Calls are serial, because there is no `await` between deciding and storing. */
   async acquire(request: AcquireRequest): Promise<AcquireAnswer | NoRecord> {
-    const answer = await this.#answer(request.secret, false, request.waitedMs);
+    const answer = await this.#record.answer(request.secret);
     if ("unavailable" in answer || answer.record === null) return answer;
     const { record } = answer;
     const nowMs = this.#now();
@@ -120,19 +118,19 @@ export class ApiKey extends DurableObject<Env> {
     // A repeated call gets its result, although the secret's grace may have ended since the call was counted.
     if (isInvalid && !isCounted(this.#memory.quota, request)) return answer;
     const before = liftBan(this.#memory.quota, record.bansLiftedUntilMs);
-    const { result, quota } = acquire(before, record.limits, request, nowMs, this.#delays.longestMs(nowMs));
+    const { result, quota } = acquire(before, record.limits, request, nowMs);
     this.#change(quota, request);
     return { ...answer, result };
   }
 
   /** The record, with the secret that has this SHA-256 if that exists. Counts nothing. */
   identify(secret: string): Promise<RecordAnswer | NoRecord> {
-    return this.#answer(secret, true);
+    return this.#record.answer(secret, true);
   }
 
   /** The status of the key, and the totals of its days. Changes no counts. */
   async usage(): Promise<UsageAnswer | NoRecord> {
-    const answer = await this.#answer();
+    const answer = await this.#record.answer();
     if ("unavailable" in answer || answer.record === null) return answer;
     const { limits, bansLiftedUntilMs } = answer.record;
     const nowMs = this.#now();
@@ -207,11 +205,6 @@ export class ApiKey extends DurableObject<Env> {
 
   get #deletedMs(): number {
     return this.#memory.quota.counts.day.startMs + KEPT_UNUSED_MS;
-  }
-
-  async #answer(secret?: string, isPatient?: boolean, waitedMs = 0): Promise<RecordAnswer | NoRecord> {
-    const end = this.#delays.begin(this.#now() - waitedMs);
-    return this.#record.answer(secret, isPatient).finally(() => end(this.#now()));
   }
 
   /** Keeps changed counts: in memory if what is stored covers them, otherwise as one row. Sets the alarm if it has something to do earlier. */

@@ -70,13 +70,7 @@ function endMs({ renewedMs, durationMs }: GrantedLease): number {
 }
 
 /** Grants a client a lease, or renews the one that it holds. */
-export function grant(
-  quota: Quota,
-  limits: Limits,
-  client: Client,
-  nowMs: number,
-  delayMs: number,
-): GrantedLease | undefined {
+export function grant(quota: Quota, limits: Limits, client: Client, nowMs: number): GrantedLease | undefined {
   const { minute, day } = withLimits(quota.counts, limits);
   const { number, recent, leaseMs, lease: held } = client;
   const left = room({ minute, day });
@@ -89,7 +83,7 @@ export function grant(
   const leftMs = resetMs(minute, "minute") - nowMs - LEASE_MARGIN_MS;
   const grownMs = Math.max(FIRST_LEASE_MS, GROWTH * leaseMs);
   const untilFullMs = Math.max(MIN_LEASE_MS, fullMs * TIME_SHARE);
-  const durationMs = Math.floor(Math.min(leftMs, LEASE_MS - delayMs, grownMs, untilFullMs));
+  const durationMs = Math.floor(Math.min(leftMs, LEASE_MS, grownMs, untilFullMs));
   const wanted = Math.ceil(((recent + SPARE) * durationMs) / RATE_MS);
   const unused = held === undefined ? 0 : held.size - held.used;
   const more = Math.max(0, Math.min(wanted - unused, Math.floor(left * LEASE_SHARE)));
