@@ -191,9 +191,11 @@ class Scenario {
     if (isFailing && this.#random.chance(0.5)) return fail(new Error("lost"));
     time.after(isHanging ? this.#random.int(1_900, 15_000) : this.#tripMs(message), async () => {
       if (this.faults.has("evictions") && this.#world.evict()) this.totals.evictions += 1;
-      const { crashes } = this.#world;
-      const isLost = () => this.#world.crashes !== crashes || isFailing;
-      if (!message.isRetry && this.#has("crashes", 0.05)) time.after(0, () => this.#crash());
+      const crashesBefore = this.#world.crashes;
+      const isLost = () => this.#world.crashes !== crashesBefore || isFailing;
+      // More often after a report of local decisions, which is the only call that takes something back.
+      const crashes = message.request.decisions.length > 0 ? 0.3 : 0.05;
+      if (!message.isRetry && this.#has("crashes", crashes)) time.after(0, () => this.#crash());
       const answer = await message.deliver();
       this.#persist();
       time.after(this.#lastWriteMs - time.nowMs, () => {

@@ -31,7 +31,7 @@ const secretsOf = (...hashes: string[]) => hashes.map((hash) => ({ hash, goodUnt
 
 it("a hundred requests at once in an isolate that does not know the key need two calls", async () => {
   const { at, run, calls } = newColdService();
-  await run(1_000, ...Array.from({ length: 100 }, () => at(0)));
+  await run(400, ...Array.from({ length: 100 }, () => at(0)));
   expect(calls.map(({ kind }) => kind)).toEqual(["acquire", "acquire"]);
   // Otherwise the object would lease as if there were one request, for so long that other isolates' requests wait in vain.
   expect(calls[1]?.message.request.recent).toBeGreaterThan(98);
@@ -39,7 +39,7 @@ it("a hundred requests at once in an isolate that does not know the key need two
 
 it("a request that had to wait until its isolate knew its secret comes before those that arrived later", async () => {
   // Too little is left for a lease.
-  const { world, at, run, calls } = newColdService(1, { minute: 4, day: 9 });
+  const { world, at, run, calls } = newColdService(1, { minute: 3, day: 9 });
   await run(1_999, at(0));
   world.change({ secrets: secretsOf("new", FIRST_SECRET) });
   // The secret is known at 2,220 ms, while the call for the second request is under way.
@@ -47,7 +47,7 @@ it("a request that had to wait until its isolate knew its secret comes before th
   const answers = await run(3_000, ...asked);
   const sent = calls.map(({ kind, message }) => `${kind} ${message.request.requests}`);
   expect(sent).toEqual(["acquire 1", "identify 0", "acquire 1", "acquire 2"]);
-  expect(answers.map(({ decision }) => decision?.windows.minute.used)).toEqual([3, 2, 4]);
+  expect(answers.map(({ decision }) => decision?.admitted)).toEqual([true, true, false]);
 });
 
 it("a wrong secret is asked about once in 30 s, and not in the background", async () => {
