@@ -28,7 +28,7 @@ const HOT_SECONDS = 60;
 const SETTLE_MS = 5_000;
 
 /** Of one isolate. A count each second may be late, so it may have two more. */
-const MOST_CALLS = 5 + 2;
+const MOST_CALLS = 20 + 2;
 
 /** The requests of a key by their name: its limit, and a function that sends them and returns how many. */
 type Requests = [name: string, limit: number, send: (url: URL, key: Key) => Promise<number>];

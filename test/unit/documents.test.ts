@@ -10,7 +10,7 @@ import { OPERATION_IDS, OPERATIONS } from "../../src/http/operations.ts";
 import { ID_LENGTH } from "../../src/http/request-context.ts";
 import { KeyState } from "../../src/keys/isolate/key-state.ts";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
-import { DAY_MS, LEASE_MS } from "../../src/keys/protocol.ts";
+import { DAY_MS, RATE_MS } from "../../src/keys/protocol.ts";
 import { keyIdOf } from "../../src/keys/secret.ts";
 import { fillGuide } from "../../src/openapi/guide.ts";
 import { DESCRIPTIONS, type Description } from "../../src/openapi/operations.ts";
@@ -134,16 +134,16 @@ const FIGURES: Record<string, string> = {
     MAX_USAGE_AGE_MS, page-cache.MAX_BYTES, FRESH_MS, MAX_USAGE_AGE_MS, MAX_AGE_MS, REFRESH_MS, MAX_AGE_MS, REFRESH_MS,
     STALE_IF_ERROR_MS, FRESH_MS, FRESH_MS, MAX_AGE_MS, FRESH_MS, FRESH_MS, REFRESH_MS, REREAD_MS, REQUESTS_PER_MINUTE, MAX_SLOT_WAIT_MS,
     STALE_IF_ERROR_MS, MAX_AGE_MS, FAILURE_PAUSE_MS, FRESH_MS, FRESH_MS, FRESH_MS, record-reader.DEADLINE_MS, CALL_DEADLINE_MS,
-    MAX_WAIT_MS, RETENTION_MS, ROW_RETENTION_MS - RETENTION_MS, LEASE_MS, MIN_LEASE_MS, LEASE_MS, MAX_UNATTENDED_MS, 10, 40, LEASE_MS, 2_900, 1_000,
-    1_000, 1_100, MAX_WAIT_MS, MAX_WAIT_MS, MAX_WAIT_MS, UNDECIDED_PAUSE_MS, UNDECIDED_PAUSE_MS, RELEASE_MS, MAX_WAIT_MS,
-    MAX_WAIT_MS - MIN_CALL_MS, 300, DAYS_KEPT * DAY_MS,
+    MAX_WAIT_MS, RETENTION_MS, ROW_RETENTION_MS - RETENTION_MS, RATE_MS, FIRST_LEASE_MS, LEASE_MS, MIN_LEASE_MS, MAX_UNATTENDED_MS, 10, 40,
+    FIRST_LEASE_MS, 1_000, LEASE_MS, 800, MAX_WAIT_MS, MAX_WAIT_MS, MAX_WAIT_MS, UNDECIDED_PAUSE_MS, UNDECIDED_PAUSE_MS, RELEASE_MS, LEASE_MS, MAX_WAIT_MS,
+    MAX_WAIT_MS - MIN_CALL_MS, DAYS_KEPT * DAY_MS,
     KEPT_UNUSED_MS - DAY_MS, USAGE_EVERY_MS, USAGE_KEPT_DAYS * DAY_MS, BAN_GRACE_MS, MAX_WAIT_MS,
     BAN_GRACE_MS - MAX_WAIT_MS, REQUESTS_PER_MINUTE, FRESH_MS, FRESH_MS, RETRY_PAUSE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS,
     statements.DEADLINE_MS, MAX_BODY_MS`,
   "docs/operating.md": `
     FRESH_MS, FRESH_MS, 300_000, USAGE_EVERY_MS, BANS_COUNTED_DAYS * DAY_MS, show.SHOWN_DAYS * DAY_MS, FRESH_MS,
     MAX_GRACE_DAYS * DAY_MS, BANS_COUNTED_DAYS * DAY_MS, REQUESTS_PER_MINUTE, EXPIRING_DAYS * DAY_MS, FRESH_MS,
-    usage.SHOWN_DAYS * DAY_MS, USAGE_KEPT_DAYS * DAY_MS, USAGE_EVERY_MS, EXPIRING_DAYS * DAY_MS, 7 * DAY_MS, 7 * DAY_MS, DAY_MS, 30 * DAY_MS, FRESH_MS, 600_000, 7_000, 18_000, DAYS_KEPT * DAY_MS, LEASE_MS, MAX_WAIT_MS, FRESH_MS,
+    usage.SHOWN_DAYS * DAY_MS, USAGE_KEPT_DAYS * DAY_MS, USAGE_EVERY_MS, EXPIRING_DAYS * DAY_MS, 7 * DAY_MS, 7 * DAY_MS, DAY_MS, 30 * DAY_MS, FRESH_MS, 600_000, 7_000, 18_000, DAYS_KEPT * DAY_MS, LEASE_MS, LEASE_MS, FRESH_MS,
     BAN_MS, BAN_GRACE_MS, MAX_WAIT_MS, BAN_GRACE_MS - MAX_WAIT_MS, BAN_PAUSE_MS, FRESH_MS / 2, FRESH_MS, usage.POLL_MS, USAGE_EVERY_MS, 600_000, 1_200_000, USAGE_KEPT_DAYS * DAY_MS,
     RETRY_PAUSE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, statements.DEADLINE_MS, record-reader.DEADLINE_MS, STALE_IF_ERROR_MS,
     FAILURE_PAUSE_MS, STALE_IF_ERROR_MS, MAX_AGE_MS, FRESH_MS, MAX_SLOT_WAIT_MS, 600_000, RETENTION_MS,
@@ -151,7 +151,7 @@ const FIGURES: Record<string, string> = {
   "docs/security.md": `
     REQUESTS_PER_MINUTE, FRESH_MS, MAX_BODY_MS, MAX_BODY_BYTES, MAX_BODY_MS, MAX_BODY_MS, FRESH_MS / 2, FRESH_MS, 950, 20`,
   "docs/guarantees.md": `
-    600_000, RELEASE_MS, MAX_AGE_MS, MAX_WAIT_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, 2_500, 5, 3, RETENTION_MS, FRESH_MS, USAGE_EVERY_MS,
+    600_000, LEASE_MS, RELEASE_MS, MAX_AGE_MS, MAX_WAIT_MS, LEASE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, 2_500, 5, 3, RETENTION_MS, FRESH_MS, USAGE_EVERY_MS,
     600_000, MAX_WAIT_MS, 300,
     STALE_IF_ERROR_MS, MAX_AGE_MS, REQUESTS_PER_MINUTE`,
   "docs/migrations.md": "30_000, FRESH_MS",
@@ -183,7 +183,7 @@ const TRACED = Number(
 );
 
 function longestInterval(leastRecent: number): number {
-  for (let intervalMs = LEASE_MS; ; intervalMs -= 10) {
+  for (let intervalMs = RATE_MS; ; intervalMs -= 10) {
     const state = new KeyState("A");
     const arrivals = Array.from({ length: 100 }, (_, index) => index * intervalMs);
     for (const nowMs of arrivals) state.arrive(nowMs);
@@ -205,7 +205,8 @@ const PHRASES: Record<string, string[]> = {
   ],
   "DESIGN.md": [
     "isolate memory, {MAX_CLIENTS} keys",
-    "Its time is {TIME_SHARE} of the time",
+    "within {TIME_SHARE} of the time",
+    "less than {LAST_SHARE} of the minute's limit",
     "at most {LEASE_SHARE} of what is left",
     "reserves one of the {REQUESTS_PER_MINUTE}",
     "at most {MAX_CALLS} calls a second",
