@@ -4,7 +4,7 @@
 //    record, waiting requests, a lease, local decisions            record, windows, ban; for each isolate its lease and latest call
 //
 //    acquire  ── a batch of requests, the recent rate, a report ─▶  applies the report, admits requests, charges a lease,
-//             ◀── admitted, refused (the rest is undecided), lease ──  and stores the change
+//             ◀── admitted, refused (the rest is undecided), lease ──  and stores the change, unless what is stored covers it
 //    identify ── the hash of a secret ──────────────────────────▶  reads the record again if it has no such secret
 //
 // Every answer brings the record, unless the object has none. An isolate decides by the limits of its record only, and while the object can be
@@ -29,11 +29,16 @@
 // RULE      The object credits a lease that the next call of its isolate does not name: the isolate has never received it.
 // PREVENTS  Leased requests that nobody can use.
 //
-// RULE      A change is durable before its answer is sent (output gate).
+// RULE      Before an answer is sent, what it says is stored or covered by what is stored, and that is durable (output gate).
 // PREVENTS  A crash after which the same requests are admitted again.
 //
-// RULE      Every change raises the revision, and an isolate ignores a status with a lower one.
-// PREVENTS  Counts that go back in an isolate.
+// RULE      Every change raises the revision, and an isolate ignores a status with a lower one. What is stored has a revision above all that it
+//           covers.
+// PREVENTS  Counts that go back in an isolate, also after a crash.
+//
+// RULE      A call names the highest revision that its isolate knows. An object with a lower one has been replaced, and stores its state before
+//           it answers, which the platform refuses.
+// PREVENTS  A lease that two objects credit.
 
 import { type KeyWindows, WINDOW_SECONDS, type WindowName } from "../rate-limit/windows.ts";
 import type { KeyRecord } from "./record.ts";

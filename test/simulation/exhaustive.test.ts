@@ -6,13 +6,17 @@
 import { expect, inject, it } from "vitest";
 import { type Isolate, type Message, World } from "./world.ts";
 
-/** The limit of a minute, the requests of a burst, and the second of the minute at which the world begins. */
-type Setting = { limit: number; burst: number; second: number };
+/**
+ * The limit of a minute, the requests of a burst, those that A has had lately, the second of the minute at which the world begins, and what
+ * the object reserves.
+ */
+type Setting = { limit: number; burst: number; recent: number; second: number; reservedShare?: number };
 
 /** A world in which nothing happens except chosen events. */
 class Steps {
   readonly world: World;
   readonly #burst: number;
+  readonly #recent: number;
   /** By isolate and number. `answer` returns the result of a call that the object has executed. */
   readonly #messages = new Map<string, { message: Message; sentMs: number; answer?: () => void }>();
   /** The events of each part with their times. Parts with equal histories are in equal states. */
@@ -20,11 +24,13 @@ class Steps {
   readonly #sent: Record<string, number> = { A: 0, B: 0 };
   readonly #left = { arrivals: 3, faults: 1, changes: 1 };
 
-  constructor({ limit, burst, second }: Setting) {
+  constructor({ limit, burst, recent, second, reservedShare = 0 }: Setting) {
     this.#burst = burst;
+    this.#recent = recent;
     this.world = new World({
       startMs: Date.UTC(2026, 10, 22, 23, 59, second),
       limits: { minute: limit, day: 3 * limit },
+      reservedShare,
       polls: false,
       send: (message) => {
         const isolate = "AB"[this.world.isolates.indexOf(message.isolate)] ?? "";
@@ -39,14 +45,17 @@ class Steps {
   /** Sends recent requests through both isolates, so that they request leases. A gets one if the limit is large enough. */
   async warmUp(): Promise<void> {
     const [first, second] = this.world.isolates as [Isolate, Isolate];
-    for (const [isolate, pauseMs] of [
-      [second, 10],
-      [first, 60],
-      [first, 0],
+    for (const [isolate, requests, pauseMs] of [
+      [second, 1, 10],
+      [first, this.#recent - 1, 60],
+      [first, 1, 0],
     ] as const) {
-      void this.world.ask(isolate);
-      await this.world.settle();
-      await this.#deliverAll();
+      for (let request = 0; request < requests; request += 1) void this.world.ask(isolate);
+      for (let isSent = true; isSent; isSent = this.#messages.size > 0) {
+        await this.world.settle();
+        await this.#deliverAll();
+        await this.world.settle();
+      }
       await this.world.run(this.world.time.nowMs + pauseMs);
     }
   }
@@ -184,10 +193,15 @@ async function explore(setting: Setting, depth: number) {
 const DEPTH = inject("exhaustiveDepth");
 
 it.each([
-  // A has a lease of four, and a burst exceeds the rest by one.
-  ["with a lease", { limit: 12, burst: 6, second: 57 }, DEPTH],
-  ["with a lease, early in the minute", { limit: 12, burst: 6, second: 30 }, DEPTH - 1],
-  ["without a lease", { limit: 5, burst: 2, second: 57 }, DEPTH],
+  // A has a lease of two, and a burst exceeds the rest by one.
+  ["with a lease", { limit: 16, burst: 8, recent: 6, second: 57 }, DEPTH],
+  ["with a lease, early in the minute", { limit: 16, burst: 8, recent: 6, second: 30 }, DEPTH - 1],
+  [
+    "with a lease and a reservation",
+    { limit: 16, burst: 8, recent: 6, second: 30, reservedShare: 1 / 4 },
+    DEPTH - 1,
+  ],
+  ["without a lease", { limit: 5, burst: 2, recent: 2, second: 57 }, DEPTH],
 ] as const)("limits are exact in every order of events, %s", { timeout: 0 }, async (name, setting, depth) => {
   const { states, refused, leases, undecided } = await explore(setting, depth);
   if (process.env.SIMULATION_TOTALS !== undefined)

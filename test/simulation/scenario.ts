@@ -117,6 +117,8 @@ class Scenario {
       ...(this.faults.has("lateTimers") && {
         timerDelayMs: () => (this.#has("lateTimers", 0.1) ? random.int(0, 30) : 0),
       }),
+      // Without a reservation each change is stored.
+      ...(random.chance(0.1) && { reservedShare: 0 }),
       isCancelled: () => this.#has("cancelledCalls", 0.03),
       random: () => random.next(),
     });

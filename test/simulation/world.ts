@@ -903,8 +903,8 @@ export class World {
     if (revision === contentOf(memory).revision) return;
     this.counts.forgotten += 1;
     const mostLimit = Math.max(...this.versions.map(({ record }) => record.limits.minute));
-    for (const name of WINDOW_NAMES)
-      this.entry(name, counts[name].startMs).lost += Math.floor(mostLimit * MOST_RESERVED);
+    const most = Math.floor(mostLimit * (this.#options.reservedShare ?? MOST_RESERVED));
+    for (const name of WINDOW_NAMES) this.entry(name, counts[name].startMs).lost += most;
   }
 
   /** As if the object had slept, although it is in use: it has to read the record before its next answer. */
