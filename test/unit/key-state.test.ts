@@ -4,7 +4,7 @@
 import { describe, expect, it } from "vitest";
 import { DatabaseUnavailable } from "../../src/d1/statements.ts";
 import { type Call, KeyState, type Waiter } from "../../src/keys/isolate/key-state.ts";
-import { type AcquireResult, LEASE_MS, type Lease } from "../../src/keys/protocol.ts";
+import { type AcquireResult, type Lease, RATE_MS } from "../../src/keys/protocol.ts";
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
 import { FIRST_SECRET } from "../simulation/world.ts";
 import { recordOf } from "../support/key-record.ts";
@@ -155,19 +155,19 @@ it("a lease that the object has granted instead of one that it has forgotten beg
   expect([consume(state, 9), reported(state).lease]).toEqual([2, { id: 7, used: 2, isOver: true }]);
 });
 
-it("the average of recent requests approaches those of LEASE_MS, forgets a burst soon, and survives a step of the clock", () => {
-  const fromMs = 10 * LEASE_MS;
+it("the average of recent requests approaches those of RATE_MS, forgets a burst soon, and survives a step of the clock", () => {
+  const fromMs = 10 * RATE_MS;
   const recent = (state: KeyState, nowMs: number) => reported(state, nowMs).recent;
   const state = new KeyState("A");
   state.arrive(0);
   expect(recent(state, 0)).toBe(1);
   for (let request = 0; request < 200; request += 1) {
-    const atMs = fromMs + (request * LEASE_MS) / 40;
+    const atMs = fromMs + (request * RATE_MS) / 40;
     state.arrive(atMs);
   }
-  // 40, but for the share of those that are older than five times LEASE_MS.
-  expect(Math.round(recent(state, fromMs + 5 * LEASE_MS))).toBe(39);
-  const later = [6, 15, -1_000].map((periods) => recent(state, fromMs + periods * LEASE_MS));
+  // 40, but for the share of those that are older than five times RATE_MS.
+  expect(Math.round(recent(state, fromMs + 5 * RATE_MS))).toBe(39);
+  const later = [6, 15, -1_000].map((periods) => recent(state, fromMs + periods * RATE_MS));
   expect(later.map((each) => each < 20)).toEqual([true, true, true]);
 });
 
@@ -242,6 +242,12 @@ it("a status is dropped if a known one has a higher revision, or the same and a 
   expect([latest(1, 20), latest(0, 200)]).toEqual([20, 20]);
 });
 
+it("a call names the revision of the last status, and not that of one that was dropped", () => {
+  const state = new KeyState("A");
+  const named = [5, 7, 6].map((revision) => callFor(state, { revision }).request.revision);
+  expect([...named, reported(state).revision]).toEqual([0, 5, 7, 7]);
+});
+
 it("a record is used from before its call until its end, renewed after half of it, and not replaced by an older one", () => {
   const state = new KeyState("A");
   const learn = (plan: "pro" | "free", usableMs: number, sentMs: number) =>
@@ -266,7 +272,7 @@ it("a decision at once renews a record after half of its time, unless a call is 
     return state.arrive(NOW_MS + ms).isDue;
   };
   expect([14_999, 15_000].map((ms) => isDue(ms))).toEqual([false, true]);
-  expect([isDue(15_000, 3), isDue(15_000, 4)]).toEqual([true, false]);
+  expect([isDue(15_000, 18), isDue(15_000, 19)]).toEqual([true, false]);
   const state = withLease({ size: 100, durationMs: 20_000 });
   state.beginCall("report", NOW_MS + 14_000);
   expect(state.arrive(NOW_MS + 15_000).isDue).toBe(false);
@@ -366,9 +372,12 @@ describe("a request that waits", () => {
     const waiter = wait(state, 0);
     const next = (ms: number) => state.next(waiter, NOW_MS + ms);
     expect([next(30), next(4_599)]).toEqual([{ what: "call" }, { what: "call" }]);
-    for (const ms of [30, 40, 50])
+    const call = (ms: number) =>
       callFor(state, { revision: 1 + ms, retryMs: MADE_MS }, NOW_MS + ms, NOW_MS + ms);
-    // The next call would be the fifth since the first one.
+    for (let ms = 30; ms < 47; ms += 1) call(ms);
+    expect(next(100)).toEqual({ what: "call" });
+    call(47);
+    // The next call would be the 20th since the first one.
     expect(next(100)).toEqual({ what: "wait", ms: 900 });
     state.beginCall("request", NOW_MS + 1_000);
     expect(next(1_100)).toEqual({ what: "wait", ms: 3_900 });
@@ -623,14 +632,14 @@ it.each<[string, (state: KeyState, call: Call) => unknown, string?]>([
   expect(state.beginReport(NOW_MS + 1_050)).toBe(true);
 });
 
-it("a report calls if there is something to say, and later if it would be the sixth call in a second", () => {
+it("a report calls if there is something to say, and later if it would be the 21st call in a second", () => {
   const state = newState();
   expect([state.endReport(false, NOW_MS + 30), state.mayReport(NOW_MS + 30)]).toEqual([false, true]);
   const call = (revision: number) => callFor(state, { revision }, NOW_MS + 60, NOW_MS + 60);
-  for (const revision of [2, 3, 4]) call(revision);
-  // Requests have used up their four calls.
+  for (let revision = 2; revision <= 19; revision += 1) call(revision);
+  // Requests have used up their 19 calls.
   expect(state.mayReport(NOW_MS + 60)).toBe(true);
-  call(5);
+  call(20);
   state.decideAlone(NOW_MS + 70);
   expect([state.endReport(true, NOW_MS + 80), state.beginReport(NOW_MS + 80)]).toEqual([false, true]);
 });

@@ -17,7 +17,7 @@ const MIDNIGHT_MS = Date.UTC(2026, 10, 21);
 const DECISION = { atMs: MINUTE_MS, admitted: 0, refused: 0, refusedByDay: 0 };
 
 /** More than any limit here: the lease is as large as possible. */
-const HOT = { recent: 2_000 };
+const HOT = { recent: 10_000 };
 
 /** A key's quota; the test moves its clock. Calls are those of isolate A, and have the numbers 10, 20 and so on. */
 function newKey(limits: Limits, nowMs = MINUTE_MS) {
@@ -41,6 +41,12 @@ function newKey(limits: Limits, nowMs = MINUTE_MS) {
     },
   };
   return key;
+}
+
+/** The third call in a row of isolate A, which gets a lease as long as any can be. It gives back the leases of the first two. */
+function acquireAsBefore(key: ReturnType<typeof newKey>, rest: Partial<AcquireRequest>): AcquireResult {
+  for (let call = 0; call < 2; call += 1) key.acquire(0, rest);
+  return key.acquire(1, rest);
 }
 
 /** How a batch was decided. */
@@ -152,42 +158,81 @@ it("a lease lasts its longest time if the limit is far away, less if all isolate
   const granted = (minute: number, { leftMs = 60_000, ofOthers = 0, recent = 100 } = {}) => {
     const key = newKey({ minute, day: 1_000_000 }, MINUTE_MS + 60_000 - leftMs);
     key.acquire(ofOthers, { client: "B", recent: ofOthers });
-    return key.acquire(1, { recent }).lease;
+    return acquireAsBefore(key, { recent }).lease;
   };
   const far = granted(100_000);
   expect(far?.durationMs).toBe(LEASE_MS);
-  // For more than the recent requests, but not for much more.
-  expect(far?.size).toBeGreaterThan(120);
-  expect(far?.size).toBeLessThan(400);
-  // The limit is reached in 10 s at the rate of this isolate; in 3 s at the rate of all.
-  const [slow = 0, fast = 0] = [granted(251)?.durationMs, granted(1_051, { ofOthers: 400 })?.durationMs];
-  expect([slow > 1_000, slow < 4_000, fast > 100, fast < 1_000]).toEqual([true, true, true, true]);
+  // For more than the 50 recent requests of its time, but not for many more.
+  expect(far?.size).toBeGreaterThan(50);
+  expect(far?.size).toBeLessThan(60);
+  // The limit is reached in 6 s at the rate of this isolate; in 3 s at the rate of all.
+  const [slow = 0, fast = 0] = [granted(151)?.durationMs, granted(827, { ofOthers: 400 })?.durationMs];
+  expect([slow > 1_000, slow < 2_000, fast > 500, fast < 1_000]).toEqual([true, true, true, true]);
   // An isolate that has just reported the end of its lease may have requests too.
-  const key = newKey({ minute: 1_051, day: 1_000_000 });
+  const key = newKey({ minute: 827, day: 1_000_000 });
   key.acquire(400, { client: "B", recent: 400, wantsLease: false });
-  expect(key.acquire(1, { recent: 100 }).lease?.durationMs).toBeLessThan(1_500);
+  expect(acquireAsBefore(key, { recent: 100 }).lease?.durationMs).toBeLessThan(1_000);
   const atEnd = [1_000, 305, 304].map((leftMs) => granted(100_000, { leftMs, ...HOT })?.durationMs);
   expect(atEnd).toEqual([995, 300, undefined]);
 });
 
-it("a lease is granted to an isolate with three recent requests that wants one, and not for one request", () => {
-  const hasLease = (recent: number, wantsLease = true) =>
-    newKey({ minute: 10_000, day: 100_000 }).acquire(1, { recent, wantsLease }).lease !== undefined;
-  expect([hasLease(0), hasLease(1), hasLease(3), hasLease(3, false)]).toEqual([false, false, true, false]);
+it("a first lease lasts 500 ms, and each next one twice as long, up to 2 s; after 4 s without a call they begin anew", () => {
+  const key = newKey({ minute: 10_000, day: 100_000 }, MINUTE_MS + 10_000);
+  const durationAfter = (ms: number) => {
+    key.nowMs += ms;
+    return key.acquire(1, { recent: 100 }).lease?.durationMs;
+  };
+  expect([0, 500, 1_000, 2_000].map(durationAfter)).toEqual([500, 1_000, 2_000, 2_000]);
+  expect([3_999, 4_000, 3_999].map(durationAfter)).toEqual([2_000, 500, 1_000]);
+  // Of another isolate, nothing is known.
+  expect(key.acquire(1, { client: "B", recent: 100 }).lease?.durationMs).toBe(500);
+});
+
+it("a lease is granted to an isolate with three recent requests that wants one, but a first one only with more than four", () => {
+  const hasNext = (recent: number, wantsLease = true) => {
+    const key = newKey({ minute: 10_000, day: 100_000 });
+    key.acquire(1, { recent: 100 });
+    return key.acquire(1, { recent, wantsLease }).lease !== undefined;
+  };
+  expect([hasNext(1), hasNext(2.9), hasNext(3), hasNext(3, false)]).toEqual([false, false, true, false]);
+  // With four it would be for one request.
+  const hasFirst = (recent: number) =>
+    newKey({ minute: 10_000, day: 100_000 }).acquire(1, { recent }).lease !== undefined;
+  expect([1, 4, 4.1].map(hasFirst)).toEqual([false, false, true]);
+});
+
+it("isolates that share the last quarter of a minute's limit get no lease, and one that was alone for 4 s does", () => {
+  const hasLease = (left: number, aloneMs: number) => {
+    const key = newKey({ minute: 400, day: 10_000 });
+    key.acquire(399 - left, { client: "B", recent: 1 });
+    key.nowMs += aloneMs;
+    return key.acquire(1, { recent: 10 }).lease !== undefined;
+  };
+  expect([hasLease(100, 0), hasLease(99, 0)]).toEqual([true, false]);
+  expect([hasLease(99, 3_999), hasLease(99, 4_000)]).toEqual([false, true]);
 });
 
 it("a renewed lease keeps its id and what is used of it meanwhile, and only what it never used is credited", () => {
   const key = newKey({ minute: 10_000, day: 100_000 });
-  const { lease: first } = key.acquire(1, { recent: 100 });
-  const { lease } = key.acquire(0, { recent: 100, lease: { id: 10, used: 90, isOver: false } });
-  expect([first?.id, lease?.id]).toEqual([10, 10]);
+  const { lease: first } = acquireAsBefore(key, { recent: 100 });
+  const { lease } = key.acquire(0, { recent: 100, lease: { id: 30, used: 40, isOver: false } });
+  expect([first?.id, lease?.id]).toEqual([30, 30]);
   // It has as many unused requests as before.
-  expect(lease?.size).toBe((first?.size ?? 0) + 90);
+  expect(lease?.size).toBe((first?.size ?? 0) + 40);
   expect(key.acquire(0, { client: "B" }).leased.minute).toBe(first?.size);
   expect(key.quota.counts.minute.used).toBe(1 + (lease?.size ?? 0));
-  expect(key.usedAfter({ lease: { id: 10, used: 150, isOver: true } })).toEqual([151, 151]);
+  expect(key.usedAfter({ lease: { id: 30, used: 70, isOver: true } })).toEqual([71, 71]);
   // It is credited once.
-  expect(key.usedAfter({ lease: { id: 10, used: 150, isOver: true } })).toEqual([151, 151]);
+  expect(key.usedAfter({ lease: { id: 30, used: 70, isOver: true } })).toEqual([71, 71]);
+});
+
+it("a report that names more used requests of a lease than the object knows of charges nothing more", () => {
+  const key = newKey({ minute: 1_000, day: 10_000 });
+  const { size = 0 } = key.acquire(1, { recent: 100 }).lease ?? {};
+  const used = 1 + size;
+  for (const isOver of [false, true])
+    expect(key.usedAfter({ lease: { id: 10, used: size + 5, isOver } })).toEqual([used, used]);
+  expect(daysOf(key.quota.totals)).toMatchObject([{ admitted: used }]);
 });
 
 it("a lease that the next call of its isolate does not name is credited, and those of others are not", () => {
