@@ -100,7 +100,7 @@ export interface AcquireRequest {
   /** Higher than that of all earlier calls and local decisions of the client. A retry has the same. */
   number: number;
   requests: number;
-  /** The highest that the isolate has got from an object of the key. */
+  /** Of the last status that the isolate has: the highest that an object of the key has told it. */
   revision: number;
   /** How many requests have arrived in the isolate in RATE_MS, as a moving average. */
   recent: number;

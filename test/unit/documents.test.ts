@@ -263,7 +263,7 @@ const PHRASES: Record<string, string[]> = {
     "| Clients of keys in an isolate | {MAX_CLIENTS} |",
     "older than {FRESH_MS / 1000} s | 0 | 1 each {REVALIDATE_MS / 1000} s",
     "less than once in {MAX_AGE_MS / 1000} s | 1 in {REFRESH_MS / 1000} s",
-    `or steadily one in ${STEADY} s`,
+    `gets steadily one in ${STEADY} s`,
     `each with less than a request in ${STEADY} s`,
     `less than a request of the key in ${STEADY} s`,
     "renews the lease at least every {LEASE_MS / 1000} s",

@@ -65,7 +65,7 @@ it("what has come back of a stored lease can't be used before it is stored: it w
 
 it("a lease, its renewal and its return are part of what was reserved", () => {
   const { quota, stored } = newKey();
-  const leased = call(quota, { client: "B", requests: 1, recent: 1.75, wantsLease: true });
+  const leased = call(quota, { client: "B", requests: 1, recent: 20, wantsLease: true });
   const { id = 0, size = 0 } = leased.clients.get("B")?.lease ?? {};
   expect([size > 0, covers(stored, leased)]).toEqual([true, size <= 4]);
   const back = call(leased, { client: "B", lease: { id, used: 1, isOver: true } });
@@ -104,7 +104,7 @@ it("what is stored has a higher revision than all that it covers, also after a m
   expect(covers(quota, { ...quota, revision: quota.revision + 1 })).toBe(false);
 });
 
-it("a key is busy from two changes in nine seconds on, as a moving average", () => {
+it("a key is busy from three changes in nine seconds on, as a moving average", () => {
   const busyAfter = (...gapsMs: number[]) => {
     const activity = new Activity();
     let nowMs = MINUTE_MS;
@@ -113,15 +113,23 @@ it("a key is busy from two changes in nine seconds on, as a moving average", () 
       nowMs += gapMs;
       activity.noteChange(nowMs);
     }
-    return [activity.isBusy, activity.settlesMs - nowMs];
+    expect(activity.settlesMs - nowMs).toBe(SETTLE_MS);
+    return activity.isBusy;
   };
   const gaps = (count: number, ms: number) => Array.from({ length: count }, () => ms);
-  expect(busyAfter()).toEqual([false, SETTLE_MS]);
-  expect(busyAfter(0)).toEqual([true, SETTLE_MS]);
-  expect(busyAfter(1_000)).toEqual([false, SETTLE_MS]);
-  expect(busyAfter(...gaps(9, 6_000))).toEqual([true, SETTLE_MS]);
-  expect(busyAfter(...gaps(9, 7_000))).toEqual([false, SETTLE_MS]);
-  expect(busyAfter(0, 30_000)).toEqual([false, SETTLE_MS]);
-  // After the clock has stepped back.
-  expect(busyAfter(0, -30_000)).toEqual([false, SETTLE_MS]);
+  expect([busyAfter(), busyAfter(0), busyAfter(0, 0)]).toEqual([false, false, true]);
+  expect([3_500, 3_700].map((ms) => busyAfter(...gaps(30, ms)))).toEqual([true, false]);
+  // A pause, and a clock that steps back.
+  expect([1_000, 30_000, -30_000].map((ms) => busyAfter(0, 0, 0, ms))).toEqual([true, false, false]);
+});
+
+it("a key is quiet four seconds after its last change, also if the clock has stepped back", () => {
+  const activity = new Activity();
+  activity.noteChange(MINUTE_MS);
+  expect([0, 3_999, 4_000, -4_000].map((ms) => activity.isQuiet(MINUTE_MS + ms))).toEqual([
+    false,
+    false,
+    true,
+    true,
+  ]);
 });

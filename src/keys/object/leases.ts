@@ -13,7 +13,7 @@ const GROWTH = 2;
 /** A lease ends at least this long before its minute, because a timer may be late by as much. */
 const LEASE_MARGIN_MS = 5;
 const MIN_LEASE = 2;
-/** Isolates with fewer recent requests get no lease: it would cost more calls than it saves. */
+/** Isolates with fewer recent requests get no lease: it would cost more calls than it saves. A first one is short, so it takes more. */
 const MIN_RECENT = 3;
 /** A lease is for the recent requests of its time, and of so many more. More: fewer calls; less: a smaller loss if isolates end. */
 const SPARE = 4;
@@ -23,7 +23,7 @@ const MOST_UNUSED = 2;
 const TIME_SHARE = 1 / 4;
 /** What one isolate may take of the remaining requests. More: fewer calls; less: fewer requests that wait for its lease's end. */
 const LEASE_SHARE = 1 / 2;
-/** While this share of the minute's limit is left, isolates that share it get no lease. More: more calls; less: longer waits at its end. */
+/** While a window has less left than this share of the minute's limit, isolates that share it get no lease. More: more calls; less: waits. */
 const LAST_SHARE = 1 / 4;
 
 /** How long a lease stays outstanding after its time: its isolate reports it by then, unless a call fails or the isolate has ended. */

@@ -18,7 +18,7 @@ export const SETTLE_MS = 9_000;
 /** The alarm stores the exact quota after so much time without a change, and otherwise looks again. Longer: more alarms; shorter: more rows. */
 const QUIET_MS = 4_000;
 /** With fewer changes in SETTLE_MS, as a moving average, each is stored. Fewer: alarms that cost more than they save; more: rows. */
-const BUSY_CHANGES = 2;
+const BUSY_CHANGES = 3;
 
 /** The quota with a reservation: this share of the minute's limit. */
 export function reserve(quota: Quota, limits: Limits, share: number): Quota {
