@@ -136,7 +136,7 @@ const FIGURES: Record<string, string> = {
     STALE_IF_ERROR_MS, MAX_AGE_MS, FAILURE_PAUSE_MS, FRESH_MS, FRESH_MS, FRESH_MS, record-reader.DEADLINE_MS, CALL_DEADLINE_MS,
     MAX_WAIT_MS, RETENTION_MS, ROW_RETENTION_MS - RETENTION_MS, RATE_MS, FIRST_LEASE_MS, LEASE_MS, MIN_LEASE_MS, MAX_UNATTENDED_MS, 10, 40,
     FIRST_LEASE_MS, 1_000, LEASE_MS, 800, MAX_WAIT_MS, MAX_WAIT_MS, MAX_WAIT_MS, UNDECIDED_PAUSE_MS, UNDECIDED_PAUSE_MS, RELEASE_MS, LEASE_MS, MAX_WAIT_MS,
-    MAX_WAIT_MS - MIN_CALL_MS, DAYS_KEPT * DAY_MS, SETTLE_MS, SETTLE_MS,
+    MAX_WAIT_MS - MIN_CALL_MS, 3_000, DAYS_KEPT * DAY_MS, SETTLE_MS, BUSY_MS,
     KEPT_UNUSED_MS - DAY_MS, USAGE_EVERY_MS, USAGE_KEPT_DAYS * DAY_MS, BAN_GRACE_MS, MAX_WAIT_MS,
     BAN_GRACE_MS - MAX_WAIT_MS, REQUESTS_PER_MINUTE, FRESH_MS, FRESH_MS, RETRY_PAUSE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS,
     statements.DEADLINE_MS, MAX_BODY_MS`,
@@ -152,7 +152,7 @@ const FIGURES: Record<string, string> = {
     REQUESTS_PER_MINUTE, FRESH_MS, MAX_BODY_MS, MAX_BODY_BYTES, MAX_BODY_MS, MAX_BODY_MS, FRESH_MS / 2, FRESH_MS, 950, 20`,
   "docs/guarantees.md": `
     600_000, LEASE_MS, RELEASE_MS, MAX_AGE_MS, MAX_WAIT_MS, LEASE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, 2_500, 5, 3, RETENTION_MS, FRESH_MS, USAGE_EVERY_MS,
-    600_000, MAX_WAIT_MS, 300,
+    600_000, REVISIONS, MAX_WAIT_MS, 300,
     STALE_IF_ERROR_MS, MAX_AGE_MS, REQUESTS_PER_MINUTE`,
   "docs/migrations.md": "30_000, FRESH_MS",
   "docs/deploying.md": "90_000",
@@ -176,6 +176,8 @@ const IDS = `${ID_LENGTH.min} to ${ID_LENGTH.max} letters`;
 const RENEWAL = "every {(FRESH_MS / 2 - REFRESH_MS) / 1000} to {FRESH_MS / 2 / 1000} s";
 /** The longest interval of steady requests that get a lease, in seconds. */
 const STEADY = longestInterval(evaluate("MIN_RECENT")).toFixed(1);
+/** And of those that get a first one, which is short: for more than one request. */
+const FIRST = longestInterval(evaluate("RATE_MS / FIRST_LEASE_MS - SPARE")).toFixed(1);
 const CONFIGURATION = readFileSync("wrangler.toml", "utf8");
 const CRON = Number(/crons = \["\*\/(\d+) \* \* \* \*"\]/.exec(CONFIGURATION)?.[1]);
 const TRACED = Number(
@@ -264,8 +266,8 @@ const PHRASES: Record<string, string[]> = {
     "older than {FRESH_MS / 1000} s | 0 | 1 each {REVALIDATE_MS / 1000} s",
     "less than once in {MAX_AGE_MS / 1000} s | 1 in {REFRESH_MS / 1000} s",
     `gets steadily one in ${STEADY} s`,
-    `each with less than a request in ${STEADY} s`,
-    `less than a request of the key in ${STEADY} s`,
+    `each with less than a request in ${FIRST} s`,
+    `less than a request of the key in ${FIRST} s`,
     "renews the lease at least every {LEASE_MS / 1000} s",
     "at most {MAX_CALLS} times a second",
     "deleted {KEPT_UNUSED_MS / DAY_MS - 1} to {KEPT_UNUSED_MS / DAY_MS} days after",

@@ -634,7 +634,7 @@ export class KeyState {
 
 /** What the object is told about a lease. A used-up one is over, so the next is a new one. */
 function reportOf({ id, used, size, isOver }: HeldLease) {
-  return { id, used, isOver: isOver || used === size };
+  return { id, used, isOver: isOver || used >= size };
 }
 
 /**

@@ -150,7 +150,9 @@ export class ApiKey extends DurableObject<Env> {
     await this.#writeBan();
     await this.#writeUsage();
     const isExact = this.#stored === this.#memory.quota;
-    const settles = !isExact && !this.#activity.isQuiet(this.#now());
+    // An alarm before its time has another clock, which may be ahead for long.
+    const isDueNow = this.#now() >= this.#settlesMs;
+    const settles = !isExact && isDueNow && !this.#activity.isQuiet(this.#now());
     this.#settlesMs = settles ? this.#activity.settlesMs : NEVER;
     void storage.setAlarm(Math.min(alarmMs(this.#memory.unwritten, this.#deletedMs), this.#settlesMs));
     if (isDue || !(isExact || settles)) this.#put();
@@ -216,7 +218,7 @@ export class ApiKey extends DurableObject<Env> {
     const nowMs = this.#now();
     this.#activity.noteChange(nowMs);
     const after = { quota, unwritten: afterChange(before.unwritten, before.quota, quota, nowMs) };
-    const settles = this.#settlesBy(this.#settlesMs);
+    const settles = this.#settles;
     if (settles && !isBehind && !this.#takesBack(request) && covers(this.#stored, quota)) {
       this.#keep(after);
       return;
@@ -236,9 +238,9 @@ export class ApiKey extends DurableObject<Env> {
     return isCounted(this.#memory.quota, request) || request.decisions.some((each) => each.number === number);
   }
 
-  /** Whether an alarm at `atMs` will store the exact quota. Not if it was lost, or the clock has stepped back. */
-  #settlesBy(atMs: number): boolean {
-    return Math.abs(atMs - this.#now()) <= SETTLE_MS;
+  /** Whether an alarm will store the exact quota. Not if it was lost, or the clock has stepped back. */
+  get #settles(): boolean {
+    return Math.abs(this.#settlesMs - this.#now()) <= SETTLE_MS;
   }
 
   /** If the write fails, the state in memory stays as it was. */
@@ -246,7 +248,7 @@ export class ApiKey extends DurableObject<Env> {
     const { latest } = this.#record;
     const limits = latest?.record?.limits;
     let stored = after;
-    if (limits !== undefined && this.#settlesBy(this.#settlesMs)) {
+    if (limits !== undefined && this.#settles) {
       const quota = reserve(after.quota, limits, this.#options.reservedShare);
       stored = { quota, unwritten: afterChange(after.unwritten, after.quota, quota, this.#now()) };
     }

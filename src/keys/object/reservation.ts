@@ -3,22 +3,22 @@
 // reserved, and admits nothing twice. Pure functions, and how busy a key is.
 
 import { type Limits, room, type WindowName, withLimits } from "../../rate-limit/windows.ts";
-import { MINUTE_MS } from "../protocol.ts";
 import { charge, type Quota } from "./quota.ts";
 
 /** What is reserved, as a share of the minute's limit. Larger: fewer rows; smaller: a crash costs less. 0: each change is stored. */
 export const RESERVED_SHARE = 1 / 20;
 /** At most this share of what is left. Larger: fewer rows at the end of a window; smaller: a crash there costs less. */
 const LEFT_SHARE = 1 / 4;
-/** So many changes, or changes in so many milliseconds, have a revision below the one that is stored. */
-const REVISIONS = MINUTE_MS;
+/** So many changes, or changes in so many milliseconds, have a revision below the one that is stored. Fewer: more rows; more: a crash loses more refusals. */
+const REVISIONS = 20_000;
 
 /** The alarm looks so long after the last change that it knows of. Longer: fewer alarms; but Cloudflare lets an object sleep after 10 s. */
 export const SETTLE_MS = 9_000;
 /** The alarm stores the exact quota after so much time without a change, and otherwise looks again. Longer: more alarms; shorter: more rows. */
 const QUIET_MS = 4_000;
-/** With fewer changes in SETTLE_MS, as a moving average, each is stored. Fewer: alarms that cost more than they save; more: rows. */
-const BUSY_CHANGES = 3;
+/** A key with fewer changes in this time, as a moving average, stores each. Fewer: alarms that cost more than they save; more: rows. */
+const BUSY_CHANGES = 5;
+const BUSY_MS = 20_000;
 
 /** The quota with a reservation: this share of the minute's limit. */
 export function reserve(quota: Quota, limits: Limits, share: number): Quota {
@@ -28,7 +28,7 @@ export function reserve(quota: Quota, limits: Limits, share: number): Quota {
   return { ...reserved, revision: quota.revision + REVISIONS };
 }
 
-/** Whether an object that goes on from `stored` admits nothing again, and loses nothing but counts of some seconds. */
+/** Whether an object that goes on from `stored` admits nothing again, and loses no more than the latest refusals and when they were. */
 export function covers(stored: Quota, quota: Quota): boolean {
   // Leases that have come back. No call names them again, so the object would credit them again.
   let credit = 0;
@@ -56,7 +56,7 @@ export class Activity {
   #changes = 0;
 
   noteChange(nowMs: number): void {
-    this.#changes = 1 + this.#changes * Math.exp(-Math.abs(nowMs - this.#changedMs) / SETTLE_MS);
+    this.#changes = 1 + this.#changes * Math.exp(-Math.abs(nowMs - this.#changedMs) / BUSY_MS);
     this.#changedMs = nowMs;
   }
 
