@@ -150,9 +150,9 @@ export class ApiKey extends DurableObject<Env> {
     await this.#writeBan();
     await this.#writeUsage();
     const isExact = this.#stored === this.#memory.quota;
-    // An alarm before its time has another clock, which may be ahead for long.
-    const isDueNow = this.#now() >= this.#settlesMs;
-    const settles = !isExact && isDueNow && !this.#activity.isQuiet(this.#now());
+    // Before that time, the alarm's clock is ahead, and would be again at once; or it had something else to do.
+    const isLook = this.#now() >= this.#settlesMs;
+    const settles = !isExact && isLook && !this.#activity.isQuiet(this.#now());
     this.#settlesMs = settles ? this.#activity.settlesMs : NEVER;
     void storage.setAlarm(Math.min(alarmMs(this.#memory.unwritten, this.#deletedMs), this.#settlesMs));
     if (isDue || !(isExact || settles)) this.#put();
