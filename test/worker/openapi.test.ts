@@ -96,7 +96,7 @@ const PROVOCATIONS: Record<string, Provocation> = {
   },
   "otherRequests 404 path": async (user) => {
     // The next request is decided by a lease.
-    for (let request = 0; request < 3; request += 1) await user.get("/v1/nowhere");
+    for (let request = 0; request < 5; request += 1) await user.get("/v1/nowhere");
     return user.call("/v1/nowhere", { headers: { [HEADER.prefer]: PREFERENCE } });
   },
   "otherRequests 405 method": (user) => user.call("/v1/pets", { method: "DELETE" }),
