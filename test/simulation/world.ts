@@ -841,7 +841,7 @@ export class World {
   }
 
   /** What the object has in memory of isolates. */
-  get #clients() {
+  get #clients(): ReturnType<typeof contentOf>["clients"] {
     const { memory } = this.#life;
     return memory === undefined ? new Map() : contentOf(memory).clients;
   }

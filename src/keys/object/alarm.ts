@@ -13,7 +13,7 @@ const USAGE_DELAY_MS = 60_000;
 /** After a failed write of a ban, until the ban ends. */
 const BAN_PAUSE_MS = 30_000;
 
-const NEVER = Number.POSITIVE_INFINITY;
+export const NEVER = Number.POSITIVE_INFINITY;
 
 /** What is not written yet. All times are Unix time. */
 export interface Unwritten {

@@ -24,6 +24,7 @@ import {
   afterUsage,
   alarmMs,
   isOverdue,
+  NEVER,
   NOTHING_UNWRITTEN,
   type Unwritten,
   writeBan,
@@ -57,12 +58,7 @@ const UNUSED_STATE: State = {
   unwritten: NOTHING_UNWRITTEN,
 };
 
-const NEVER = Number.POSITIVE_INFINITY;
-
-/**
- * The clock and timers, what reads and writes the keys database, the log, what is reserved, and who is told of each
- * change in memory: tests replace them.
- */
+/** The clock and timers, what reads and writes the keys database, the log, what is reserved, who is told of changes: tests replace them. */
 const OPTIONS = {
   runtime: RUNTIME,
   findRecord,
