@@ -81,9 +81,13 @@ it("refusals are covered, but not a ban", () => {
 });
 
 it("a new minute, a new day, and a late report to an earlier day are not covered", () => {
-  const { quota, stored } = newKey();
-  for (const ms of [60_000, DAY_MS])
-    expect(covers(stored, call(quota, { client: "B", requests: 1 }, MINUTE_MS + ms))).toBe(false);
+  const { quota } = newKey();
+  for (const endMs of [MINUTE_MS + 60_000, Date.UTC(2026, 10, 21)]) {
+    const before = call(UNUSED_QUOTA, { requests: 40 }, endMs - 1);
+    const isCovered = (atMs: number) =>
+      covers(reserve(before, LIMITS, RESERVED_SHARE), call(before, { client: "B", requests: 1 }, atMs));
+    expect([endMs - 1, endMs].map(isCovered)).toEqual([true, false]);
+  }
   const tomorrow = call(quota, { requests: 1 }, MINUTE_MS + DAY_MS);
   const late = { number: 99, admitted: 0, refused: 1, refusedByDay: 0, atMs: MINUTE_MS };
   const reserved = reserve(tomorrow, LIMITS, RESERVED_SHARE);
