@@ -51,12 +51,6 @@ export const DAY_MS = WINDOW_SECONDS.day * 1000;
 /** Days with totals, today included. */
 export const DAYS_KEPT = 30;
 
-/**
- * The longest lease. Longer: fewer calls; shorter: shorter waits in a burst, and less is lost if isolates end. Requests that wait for its
- * return may have waited for a slow read or call before, and all of that must fit into MAX_WAIT_MS.
- */
-export const LEASE_MS = 2_000;
-
 /** The time over which rates are measured. Longer: leases that fit to a steady rate; shorter: leases that fit to a burst. */
 export const RATE_MS = 4_000;
 

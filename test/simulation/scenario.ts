@@ -276,9 +276,9 @@ class Scenario {
     }
     if (random.chance(0.3)) {
       // A steady client holds leases, or is about to release the last one, when a burst of all remaining requests arrives.
-      const atMs = random.int(0, durationMs);
-      const burstMs = atMs + 1_000 + random.int(0, 1_000);
-      send(100, (index) => atMs + 10 * index);
+      const [atMs, gapMs] = [random.int(0, durationMs), random.pick(10, 100, 1_000)];
+      const burstMs = atMs + 1_000 + 3 * gapMs + random.int(0, 1_000);
+      send(Math.min(100, 10_000 / gapMs), (index) => atMs + gapMs * index);
       send(Math.min(1_000, minute), () => burstMs + random.int(0, 50));
     }
     if (random.chance(0.3)) {

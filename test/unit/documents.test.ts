@@ -134,16 +134,16 @@ const FIGURES: Record<string, string> = {
     MAX_USAGE_AGE_MS, page-cache.MAX_BYTES, FRESH_MS, MAX_USAGE_AGE_MS, MAX_AGE_MS, REFRESH_MS, MAX_AGE_MS, REFRESH_MS,
     STALE_IF_ERROR_MS, FRESH_MS, FRESH_MS, MAX_AGE_MS, FRESH_MS, FRESH_MS, REFRESH_MS, REREAD_MS, REQUESTS_PER_MINUTE, MAX_SLOT_WAIT_MS,
     STALE_IF_ERROR_MS, MAX_AGE_MS, FAILURE_PAUSE_MS, FRESH_MS, FRESH_MS, FRESH_MS, record-reader.DEADLINE_MS, CALL_DEADLINE_MS,
-    MAX_WAIT_MS, RETENTION_MS, ROW_RETENTION_MS - RETENTION_MS, RATE_MS, FIRST_LEASE_MS, LEASE_MS, MIN_LEASE_MS, MAX_UNATTENDED_MS, 10, 40,
-    FIRST_LEASE_MS, 1_000, LEASE_MS, 800, MAX_WAIT_MS, MAX_WAIT_MS, MAX_WAIT_MS, UNDECIDED_PAUSE_MS, UNDECIDED_PAUSE_MS, RELEASE_MS, LEASE_MS, MAX_WAIT_MS,
-    MAX_WAIT_MS - MIN_CALL_MS, 3_000, DAYS_KEPT * DAY_MS, SETTLE_MS, reservation.BUSY_MS,
+    MAX_WAIT_MS, RETENTION_MS, ROW_RETENTION_MS - RETENTION_MS, RATE_MS, FIRST_LEASE_MS, LEASE_MS, MIN_LEASE_MS, FAR_LEASE_MS, MAX_UNATTENDED_MS, 10, 40,
+    FIRST_LEASE_MS, 1_000, LEASE_MS, 800, MAX_WAIT_MS, MAX_WAIT_MS, MAX_WAIT_MS, UNDECIDED_PAUSE_MS, UNDECIDED_PAUSE_MS, RELEASE_MS, LEASE_MS, FAR_LEASE_MS, MAX_WAIT_MS,
+    MAX_WAIT_MS - MIN_CALL_MS, 3_000, FAR_LEASE_MS, DAYS_KEPT * DAY_MS, SETTLE_MS, reservation.BUSY_MS,
     KEPT_UNUSED_MS - DAY_MS, USAGE_EVERY_MS, USAGE_KEPT_DAYS * DAY_MS, BAN_GRACE_MS, MAX_WAIT_MS,
     BAN_GRACE_MS - MAX_WAIT_MS, REQUESTS_PER_MINUTE, FRESH_MS, FRESH_MS, RETRY_PAUSE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS,
     statements.DEADLINE_MS, MAX_BODY_MS`,
   "docs/operating.md": `
     FRESH_MS, FRESH_MS, 300_000, USAGE_EVERY_MS, BANS_COUNTED_DAYS * DAY_MS, show.SHOWN_DAYS * DAY_MS, FRESH_MS,
     MAX_GRACE_DAYS * DAY_MS, BANS_COUNTED_DAYS * DAY_MS, REQUESTS_PER_MINUTE, EXPIRING_DAYS * DAY_MS, FRESH_MS,
-    usage.SHOWN_DAYS * DAY_MS, USAGE_KEPT_DAYS * DAY_MS, USAGE_EVERY_MS, EXPIRING_DAYS * DAY_MS, 7 * DAY_MS, 7 * DAY_MS, DAY_MS, 30 * DAY_MS, FRESH_MS, 600_000, 7_000, 18_000, DAYS_KEPT * DAY_MS, LEASE_MS, LEASE_MS, FRESH_MS,
+    usage.SHOWN_DAYS * DAY_MS, USAGE_KEPT_DAYS * DAY_MS, USAGE_EVERY_MS, EXPIRING_DAYS * DAY_MS, 7 * DAY_MS, 7 * DAY_MS, DAY_MS, 30 * DAY_MS, FRESH_MS, 600_000, 7_000, 18_000, DAYS_KEPT * DAY_MS, LEASE_MS, FAR_LEASE_MS, FRESH_MS,
     BAN_MS, BAN_GRACE_MS, MAX_WAIT_MS, BAN_GRACE_MS - MAX_WAIT_MS, BAN_PAUSE_MS, FRESH_MS / 2, FRESH_MS, usage.POLL_MS, USAGE_EVERY_MS, 600_000, 1_200_000, USAGE_KEPT_DAYS * DAY_MS,
     RETRY_PAUSE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, statements.DEADLINE_MS, record-reader.DEADLINE_MS, STALE_IF_ERROR_MS,
     FAILURE_PAUSE_MS, STALE_IF_ERROR_MS, MAX_AGE_MS, FRESH_MS, MAX_SLOT_WAIT_MS, 600_000, RETENTION_MS,
@@ -151,7 +151,7 @@ const FIGURES: Record<string, string> = {
   "docs/security.md": `
     REQUESTS_PER_MINUTE, FRESH_MS, MAX_BODY_MS, MAX_BODY_BYTES, MAX_BODY_MS, MAX_BODY_MS, FRESH_MS / 2, FRESH_MS, 950, 20`,
   "docs/guarantees.md": `
-    600_000, LEASE_MS, RELEASE_MS, MAX_AGE_MS, MAX_WAIT_MS, LEASE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, 2_500, 5, 3, RETENTION_MS, FRESH_MS, USAGE_EVERY_MS,
+    600_000, LEASE_MS, FAR_LEASE_MS, RELEASE_MS, MAX_AGE_MS, MAX_WAIT_MS, LEASE_MS, FAR_LEASE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, 2_500, 5, 3, RETENTION_MS, FRESH_MS, USAGE_EVERY_MS,
     600_000, REVISIONS, MAX_WAIT_MS, 300,
     STALE_IF_ERROR_MS, MAX_AGE_MS, REQUESTS_PER_MINUTE`,
   "docs/migrations.md": "30_000, FRESH_MS",
@@ -178,6 +178,8 @@ const RENEWAL = "every {(FRESH_MS / 2 - REFRESH_MS) / 1000} to {FRESH_MS / 2 / 1
 const STEADY = longestInterval(evaluate("MIN_RECENT")).toFixed(1);
 /** And of those that get a first one, which is short: for more than one request. */
 const FIRST = longestInterval(evaluate("RATE_MS / FIRST_LEASE_MS - SPARE")).toFixed(1);
+/** And of those that get one far from the limit. */
+const FAR = longestInterval(evaluate("FAR_MIN_RECENT")).toFixed(1);
 const CONFIGURATION = readFileSync("wrangler.toml", "utf8");
 const CRON = Number(/crons = \["\*\/(\d+) \* \* \* \*"\]/.exec(CONFIGURATION)?.[1]);
 const TRACED = Number(
@@ -185,7 +187,7 @@ const TRACED = Number(
 );
 
 function longestInterval(leastRecent: number): number {
-  for (let intervalMs = RATE_MS; ; intervalMs -= 10) {
+  for (let intervalMs = 2 * RATE_MS; ; intervalMs -= 10) {
     const state = new KeyState("A");
     const arrivals = Array.from({ length: 100 }, (_, index) => index * intervalMs);
     for (const nowMs of arrivals) state.arrive(nowMs);
@@ -209,6 +211,8 @@ const PHRASES: Record<string, string[]> = {
     "isolate memory, {MAX_CLIENTS} keys",
     "within {TIME_SHARE} of the time",
     "less than {LAST_SHARE} of the minute's limit",
+    "while {FAR} times the recent requests of all isolates are left",
+    "from {FAR_MIN_RECENT} recent requests on",
     "at most {LEASE_SHARE} of what is left",
     "reserves one of the {REQUESTS_PER_MINUTE}",
     "at most {MAX_CALLS} calls a second",
@@ -267,8 +271,9 @@ const PHRASES: Record<string, string[]> = {
     "less than once in {MAX_AGE_MS / 1000} s | 1 in {REFRESH_MS / 1000} s",
     `gets steadily one in ${STEADY} s`,
     `each with less than a request in ${FIRST} s`,
-    `less than a request of the key in ${FIRST} s`,
+    `less than a request of the key in ${FIRST} s, or in ${FAR} s`,
     "renews the lease at least every {LEASE_MS / 1000} s",
+    `If {FAR} times the requests of {RATE_MS / 1000} s are left, one request in ${FAR} s is enough, and {FAR_LEASE_MS / 1000} s`,
     "at most {MAX_CALLS} times a second",
     "deleted {KEPT_UNUSED_MS / DAY_MS - 1} to {KEPT_UNUSED_MS / DAY_MS} days after",
     "one cron run from {STEPS_PER_RUN} to",

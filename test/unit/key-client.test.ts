@@ -190,7 +190,7 @@ describe("a request waits for at most 5 s", () => {
 
   it("for a call that was cancelled together with its request, and the next requests call again", async () => {
     let isCancelled = true;
-    const { at, world, run, sent } = newService(pro, { isCancelled: () => isCancelled });
+    const { at, world, run, sent } = newService({ minute: 9, day: 99 }, { isCancelled: () => isCancelled });
     void at(0);
     const second = at(100);
     await run(50);

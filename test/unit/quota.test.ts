@@ -5,7 +5,7 @@ import { acquire } from "../../src/keys/object/acquire.ts";
 import { BAN_MS, liftBan } from "../../src/keys/object/bans.ts";
 import { UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
 import { daysOf } from "../../src/keys/object/totals.ts";
-import { type AcquireRequest, type AcquireResult, LEASE_MS } from "../../src/keys/protocol.ts";
+import type { AcquireRequest, AcquireResult } from "../../src/keys/protocol.ts";
 import type { Limits } from "../../src/rate-limit/windows.ts";
 import { NO_REQUESTS } from "../support/key-record.ts";
 
@@ -154,17 +154,17 @@ it("a lease is charged at once, and is at most half of what is left in the tight
   expect(sizes).toEqual([undefined, 2]);
 });
 
-it("a lease lasts its longest time if the limit is far away, less if all isolates reach it within seconds, and ends with its minute", () => {
+it("a lease is shorter if all isolates reach the limit within seconds, and ends with its minute", () => {
   const granted = (minute: number, { leftMs = 60_000, ofOthers = 0, recent = 100 } = {}) => {
     const key = newKey({ minute, day: 1_000_000 }, MINUTE_MS + 60_000 - leftMs);
     key.acquire(ofOthers, { client: "B", recent: ofOthers });
     return acquireAsBefore(key, { recent }).lease;
   };
-  const far = granted(100_000);
-  expect(far?.durationMs).toBe(LEASE_MS);
+  const lease = granted(1_000);
+  expect(lease?.durationMs).toBe(2_000);
   // For more than the 50 recent requests of its time, but not for many more.
-  expect(far?.size).toBeGreaterThan(50);
-  expect(far?.size).toBeLessThan(60);
+  expect(lease?.size).toBeGreaterThan(50);
+  expect(lease?.size).toBeLessThan(60);
   // The limit is reached in 6 s at the rate of this isolate; in 3 s at the rate of all.
   const [slow = 0, fast = 0] = [granted(151)?.durationMs, granted(827, { ofOthers: 400 })?.durationMs];
   expect([slow > 1_000, slow < 2_000, fast > 500, fast < 1_000]).toEqual([true, true, true, true]);
@@ -177,7 +177,7 @@ it("a lease lasts its longest time if the limit is far away, less if all isolate
 });
 
 it("a first lease lasts 500 ms, and each next one twice as long, up to 2 s; after 4 s without a call they begin anew", () => {
-  const key = newKey({ minute: 10_000, day: 100_000 }, MINUTE_MS + 10_000);
+  const key = newKey({ minute: 5_000, day: 100_000 }, MINUTE_MS + 10_000);
   const durationAfter = (ms: number) => {
     key.nowMs += ms;
     return key.acquire(1, { recent: 100 }).lease?.durationMs;
@@ -190,15 +190,33 @@ it("a first lease lasts 500 ms, and each next one twice as long, up to 2 s; afte
 
 it("a lease is granted to an isolate with three recent requests that wants one, but a first one only with more than four", () => {
   const hasNext = (recent: number, wantsLease = true) => {
-    const key = newKey({ minute: 10_000, day: 100_000 });
+    const key = newKey({ minute: 200, day: 100_000 });
     key.acquire(1, { recent: 100 });
     return key.acquire(1, { recent, wantsLease }).lease !== undefined;
   };
   expect([hasNext(1), hasNext(2.9), hasNext(3), hasNext(3, false)]).toEqual([false, false, true, false]);
   // With four it would be for one request.
   const hasFirst = (recent: number) =>
-    newKey({ minute: 10_000, day: 100_000 }).acquire(1, { recent }).lease !== undefined;
+    newKey({ minute: 80, day: 100_000 }).acquire(1, { recent }).lease !== undefined;
   expect([1, 4, 4.1].map(hasFirst)).toEqual([false, false, true]);
+});
+
+it("while 90 times the recent requests of all isolates are left in both windows, leases last 4 s from 1.5 recent requests on", () => {
+  const granted = (left: number, recent: number, ofOthers = 0) => {
+    const key = newKey({ minute: 1_000, day: 100_000 });
+    key.acquire(999 - left, { client: "B", recent: ofOthers, wantsLease: false });
+    const { durationMs, size } = key.acquire(1, { recent }).lease ?? {};
+    return [durationMs, size];
+  };
+  expect(granted(135, 1.5)).toEqual([4_000, 10]);
+  expect(granted(134, 1.5)).toEqual([undefined, undefined]);
+  expect(granted(500, 1.4)).toEqual([undefined, undefined]);
+  expect([granted(900, 5, 5), granted(899, 5, 5)]).toEqual([
+    [4_000, 13],
+    [500, 2],
+  ]);
+  const nearDay = newKey({ minute: 1_000, day: 135 });
+  expect(nearDay.acquire(1, { recent: 1.5 }).lease).toBeUndefined();
 });
 
 it("isolates that share the last quarter of a minute's limit get no lease, and one that was alone for 4 s does", () => {

@@ -1,7 +1,7 @@
 // Leases: which one an isolate gets, and how many requests may still come back from those of all isolates.
 
 import { giveBack, type Limits, resetMs, room, withLimits } from "../../rate-limit/windows.ts";
-import { LATE_MS, LEASE_MS, MAX_WAIT_MS, RATE_MS } from "../protocol.ts";
+import { LATE_MS, MAX_WAIT_MS, RATE_MS } from "../protocol.ts";
 import type { Client, GrantedLease, Quota } from "./quota.ts";
 
 /** The shortest lease. Longer: fewer calls at the end of a window; shorter: shorter waits there. */
@@ -10,6 +10,8 @@ const MIN_LEASE_MS = 300;
 const FIRST_LEASE_MS = 500;
 /** Each further lease may last so many times as long as the one before. More: fewer calls; less: shorter waits in long bursts. */
 const GROWTH = 2;
+/** The longest lease. Longer: fewer calls; shorter: shorter waits in a burst, and less is lost if isolates end. */
+const LEASE_MS = 2_000;
 /** A lease ends at least this long before its minute, because a timer may be late by as much. */
 const LEASE_MARGIN_MS = 5;
 const MIN_LEASE = 2;
@@ -17,6 +19,19 @@ const MIN_LEASE = 2;
 const MIN_RECENT = 3;
 /** A lease is for the recent requests of its time, and of so many more. More: fewer calls; less: a smaller loss if isolates end. */
 const SPARE = 4;
+
+/** A key is far from its limits if so many times its recent requests are left. More: more calls; less: longer waits in a sudden burst. */
+const FAR = 90;
+/**
+ * Each lease of such a key. Requests that wait for its return may have waited for a slow read or call before, and all of that should fit into
+ * MAX_WAIT_MS.
+ */
+const FAR_LEASE_MS = 4_000;
+/** Fewer requests than these would seldom use such a lease. */
+const FAR_MIN_RECENT = 1.5;
+/** Larger than SPARE, because little of what is left is lost. */
+const FAR_SPARE = 8;
+
 /** A renewed lease with so many times more requests than it needs is given back instead. */
 const MOST_UNUSED = 2;
 /** A lease ends before the window can be full: within this share of the time that the key's recent rate needs for that. */
@@ -78,13 +93,15 @@ export function grant(quota: Quota, limits: Limits, client: Client, nowMs: numbe
   // A lease of an earlier minute ends by itself.
   const isOld = held !== undefined && held.grantedMs < minute.startMs;
   const isLast = left < minute.limit * LAST_SHARE && recentOfAll > recent;
-  if (recent < MIN_RECENT || nowMs < quota.unleasedUntilMs || isOld || isLast) return undefined;
+  const isFar = left >= FAR * recentOfAll;
+  const isRare = recent < (isFar ? FAR_MIN_RECENT : MIN_RECENT);
+  if (isRare || nowMs < quota.unleasedUntilMs || isOld || isLast) return undefined;
   const fullMs = (left * RATE_MS) / recentOfAll;
   const leftMs = resetMs(minute, "minute") - nowMs - LEASE_MARGIN_MS;
-  const grownMs = Math.max(FIRST_LEASE_MS, GROWTH * leaseMs);
+  const grownMs = Math.min(LEASE_MS, Math.max(FIRST_LEASE_MS, GROWTH * leaseMs));
   const untilFullMs = Math.max(MIN_LEASE_MS, fullMs * TIME_SHARE);
-  const durationMs = Math.floor(Math.min(leftMs, LEASE_MS, grownMs, untilFullMs));
-  const wanted = Math.ceil(((recent + SPARE) * durationMs) / RATE_MS);
+  const durationMs = Math.floor(Math.min(leftMs, isFar ? FAR_LEASE_MS : grownMs, untilFullMs));
+  const wanted = Math.ceil(((recent + (isFar ? FAR_SPARE : SPARE)) * durationMs) / RATE_MS);
   const unused = held === undefined ? 0 : held.size - held.used;
   const more = Math.max(0, Math.min(wanted - unused, Math.floor(left * LEASE_SHARE)));
   // A lease that has become much too large is given back at its end. None is granted or renewed just before a minute ends.
